@@ -1,0 +1,116 @@
+//! A named tensor in host memory, possibly a piece of a mapped file.
+
+use crate::{Bytes, DType};
+
+/// A tensor as a checkpoint stores it: name, type, shape and bytes. Rows are contiguous.
+#[derive(Clone, Debug)]
+pub struct HostTensor {
+    /// Name for messages; for a model's tensor the name in its file.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, outermost first; the last one is contiguous. Empty for a scalar.
+    pub shape: Vec<usize>,
+    /// Exactly `dtype.bytes_for(shape.product())` bytes, little endian.
+    pub bytes: Bytes,
+}
+
+/// Shape and bytes that do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("tensor `{name}` of type {dtype} and shape {shape:?} needs {need}, but {have} bytes are there")]
+pub struct ShapeError {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+    need: String,
+    have: usize,
+}
+
+impl HostTensor {
+    /// Checks that `bytes` is what `dtype` and `shape` ask for.
+    ///
+    /// # Errors
+    /// When the last extent holds no whole number of blocks, the size overflows, or `bytes` has another length.
+    pub fn new(
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Vec<usize>,
+        bytes: Bytes,
+    ) -> Result<Self, ShapeError> {
+        let need = Self::bytes_needed(dtype, &shape);
+        if need == Some(bytes.len()) {
+            return Ok(HostTensor { name: name.into(), dtype, shape, bytes });
+        }
+        let need =
+            need.map_or(format!("whole blocks of {} elements", dtype.block_len()), |n| format!("{n} bytes"));
+        Err(ShapeError { name: name.into(), dtype, shape, need, have: bytes.len() })
+    }
+
+    /// A float32 tensor that owns its values.
+    ///
+    /// # Panics
+    /// When `values` does not have the product of `shape` elements.
+    pub fn from_f32(name: impl Into<String>, shape: Vec<usize>, values: &[f32]) -> Self {
+        let bytes = Bytes::from(bytemuck::cast_slice(values).to_vec());
+        assert_eq!(values.len(), shape.iter().product::<usize>(), "values fill the shape");
+        HostTensor { name: name.into(), dtype: DType::F32, shape, bytes }
+    }
+
+    fn bytes_needed(dtype: DType, shape: &[usize]) -> Option<usize> {
+        let cols = *shape.last().unwrap_or(&1);
+        let rows = shape.iter().rev().skip(1).try_fold(1usize, |n, &d| n.checked_mul(d))?;
+        dtype.bytes_for(cols)?.checked_mul(rows)
+    }
+
+    /// Length of the contiguous extent; 1 for a scalar.
+    pub fn cols(&self) -> usize {
+        *self.shape.last().unwrap_or(&1)
+    }
+
+    /// Product of all extents but the last.
+    pub fn rows(&self) -> usize {
+        self.shape.iter().rev().skip(1).product()
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Bytes of one row.
+    pub fn row_bytes(&self) -> usize {
+        self.cols() / self.dtype.block_len() * self.dtype.block_bytes()
+    }
+
+    /// Rows `from..to` as a tensor of two dimensions that shares these bytes.
+    ///
+    /// # Panics
+    /// When the range reaches beyond [`HostTensor::rows`].
+    pub fn rows_slice(&self, from: usize, to: usize) -> HostTensor {
+        let n = self.row_bytes();
+        let bytes = self.bytes.slice(from * n..to * n).expect("rows inside the tensor");
+        HostTensor { name: self.name.clone(), dtype: self.dtype, shape: vec![to - from, self.cols()], bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_sizes_are_named() {
+        let e = HostTensor::new("blk.0.w", DType::Q4_0, vec![2, 40], Bytes::from(vec![0; 18]))
+            .expect_err("40 is no multiple of 32");
+        assert!(e.to_string().contains("blk.0.w") && e.to_string().contains("blocks of 32"));
+        assert!(HostTensor::new("w", DType::F16, vec![2, 3], Bytes::from(vec![0; 12])).is_ok());
+    }
+
+    #[test]
+    fn row_slices_share_bytes() {
+        let t = HostTensor::from_f32("t", vec![3, 2], &[0., 1., 2., 3., 4., 5.]);
+        assert_eq!(
+            bytemuck::allocation::pod_collect_to_vec::<u8, f32>(&t.rows_slice(1, 3).bytes),
+            [2., 3., 4., 5.]
+        );
+    }
+}
