@@ -1,0 +1,49 @@
+//! The parts a request's chain is made of, and how parameters become them.
+
+use super::candidates::Candidates;
+use super::params::Group;
+use super::stream::Stream;
+use super::{Context, SampleError};
+
+/// Changes single logits, knowing what was said before.
+pub(super) trait Edit: Send {
+    /// `logits`: the whole row; `history`: every token accepted so far, the prompt's too.
+    fn edit(&mut self, logits: &mut [f32], history: &[u32]);
+
+    /// Called after each token has been added to `history`.
+    fn accept(&mut self, _history: &[u32]) {}
+}
+
+/// Cuts or scales candidates.
+pub(super) trait Shape: Send {
+    fn apply(&mut self, candidates: &mut Candidates, stream: &mut Stream);
+}
+
+/// Chooses the token.
+pub(super) trait Pick: Send {
+    fn pick(&mut self, candidates: &mut Candidates, stream: &mut Stream) -> u32;
+}
+
+/// What a sampler does with the parameters of a request.
+pub(super) enum Stage {
+    /// Its parameters are neutral, or it has no part in the chain.
+    Off,
+    /// Changes single logits.
+    Edit(Box<dyn Edit>),
+    /// Cuts candidates away; left out where a [`Stage::Pick`] chooses in its own way.
+    Cut(Box<dyn Shape>),
+    /// Reshapes the distribution of all candidates.
+    Scale(Box<dyn Shape>),
+    /// Chooses in its own way; the first in the list wins.
+    Pick(Box<dyn Pick>),
+}
+
+pub(super) trait Build: Group {
+    fn stage(&self, context: &Context) -> Result<Stage, SampleError>;
+}
+
+/// The new value of a logit: an edit leaves what is masked masked and what is certain certain, and it never
+/// overflows, so no row of finite logits ends with nothing to choose from.
+pub(super) fn edited(logit: f32, edit: impl FnOnce(f32) -> f32) -> f32 {
+    if logit.is_finite() { edit(logit).clamp(f32::MIN, f32::MAX) } else { logit }
+}

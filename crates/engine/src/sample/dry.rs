@@ -1,0 +1,311 @@
+//! DRY ("don't repeat yourself", p-e-w, text-generation-webui pull request 5677): a penalty on the token that would
+//! prolong a repetition of an earlier passage, growing exponentially with the length of the repetition.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::chain::{Build, Edit, Stage, edited};
+use super::params::group;
+use super::{Context, SampleError};
+
+group! { "dry"
+    /// Penalizes a token that would continue a passage repeated word for word, by `multiplier * base ^ (length -
+    /// allowed_length)`. Breakers end passages, so that dialogue marks and line ends may recur.
+    pub struct Dry {
+        /// Strength of the penalty; 0: off, 0.8 is usual.
+        multiplier: f32 = 0.0, "dry_multiplier", 0.0..=100.0;
+        /// How fast the penalty grows with the length of the repetition; below 1: off.
+        base: f32 = 1.75, "dry_base", 0.0..=100.0;
+        /// Longest repetition that is free of penalty, in tokens.
+        allowed_length: i32 = 2, "dry_allowed_length", 0.0..=2147483647.0;
+        /// How many of the last tokens are searched for repetitions; 0: none (off), -1: all.
+        last_n: i32 = -1, "dry_penalty_last_n", -1.0..=2147483647.0;
+        /// Strings over which no repetition reaches.
+        breakers: Vec<String> = default_breakers(), "dry_sequence_breakers", 0.0..=0.0;
+    }
+}
+
+fn default_breakers() -> Vec<String> {
+    ["\n", ":", "\"", "*"].map(String::from).into()
+}
+
+impl Build for Dry {
+    fn stage(&self, context: &Context) -> Result<Stage, SampleError> {
+        if self.multiplier == 0.0 || self.base < 1.0 || self.last_n == 0 {
+            return Ok(Stage::Off);
+        }
+        Ok(Stage::Edit(Box::new(Repeats::new(self.clone(), context.breakers.clone()))))
+    }
+}
+
+/// The tokens and token sequences that write the breaker strings of a request in one vocabulary. Costs a pass over the
+/// vocabulary to find, so share it between requests with the same strings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Breakers {
+    /// Sequences by their last token.
+    by_last: HashMap<u32, Vec<Vec<u32>>>,
+}
+
+/// A breaker's tail behind its first token is looked at no further than this, so that a search stays linear.
+const MAX_TAIL: usize = 20;
+
+impl Breakers {
+    /// Takes sequences as they are; empty ones mean nothing and are left out.
+    pub fn from_sequences(sequences: impl IntoIterator<Item = Vec<u32>>) -> Self {
+        let mut by_last: HashMap<u32, Vec<Vec<u32>>> = HashMap::new();
+        for sequence in sequences {
+            let Some(&last) = sequence.last() else { continue };
+            let known = by_last.entry(last).or_default();
+            if !known.contains(&sequence) {
+                known.push(sequence);
+            }
+        }
+        Self { by_last }
+    }
+
+    /// Finds every way that tokens write the strings: a token that contains the string, or a token that ends with its
+    /// beginning, followed by the tokens of the rest (KoboldCpp's rule, which llama.cpp shares). `vocab`: id and bytes
+    /// of each token; `tokenize`: text to ids, without special tokens.
+    pub fn find<'v>(
+        strings: &[String],
+        vocab: impl IntoIterator<Item = (u32, &'v [u8])>,
+        tokenize: impl Fn(&str) -> Vec<u32>,
+    ) -> Self {
+        let tail = |rest: &str| tokenize(rest).into_iter().take(MAX_TAIL).collect::<Vec<_>>();
+        let splits = |s: &str| -> Vec<(Vec<u8>, Vec<u32>)> {
+            let places = s.char_indices().skip(1).map(|(i, _)| i);
+            places.map(|i| (s.as_bytes()[..i].to_vec(), tail(&s[i..]))).collect()
+        };
+        let strings: Vec<_> =
+            strings.iter().filter(|s| !s.is_empty()).map(|s| (s.as_bytes(), splits(s))).collect();
+        let mut sequences = Vec::new();
+        for (id, piece) in vocab {
+            for (string, splits) in &strings {
+                if piece.windows(string.len()).any(|w| w == *string) {
+                    sequences.push(vec![id]);
+                    continue;
+                }
+                let begun = splits.iter().filter(|(head, rest)| piece.ends_with(head) && !rest.is_empty());
+                sequences.extend(begun.map(|(_, rest)| [&[id], &rest[..]].concat()));
+            }
+        }
+        Self::from_sequences(sequences)
+    }
+
+    fn is_breaker(&self, token: u32) -> bool {
+        self.by_last.get(&token).is_some_and(|all| all.iter().any(|s| s.len() == 1))
+    }
+
+    /// Tokens behind the last breaker of `text`; all of them if it has none.
+    fn tokens_since(&self, text: &[u32]) -> usize {
+        let ends = |end: usize| {
+            let all = self.by_last.get(&text[end - 1]);
+            all.is_some_and(|all| all.iter().any(|s| text[..end].ends_with(s)))
+        };
+        let end = (1..=text.len()).rev().find(|&end| ends(end));
+        text.len() - end.unwrap_or(0)
+    }
+}
+
+/// The rule at work, with its buffers.
+struct Repeats {
+    rule: Dry,
+    breakers: Arc<Breakers>,
+    reversed: Vec<u32>,
+    matches: Vec<usize>,
+    longest: HashMap<u32, usize>,
+}
+
+/// Far above any logit, far below overflow: a token may be as good as banned, but a row stays finite.
+const MAX_PENALTY: f32 = 1e30;
+
+impl Repeats {
+    fn new(rule: Dry, breakers: Arc<Breakers>) -> Self {
+        Self { rule, breakers, reversed: Vec::new(), matches: Vec::new(), longest: HashMap::new() }
+    }
+
+    fn penalty(&self, length: usize) -> f32 {
+        let beyond = (length - self.allowed()) as f32;
+        (self.rule.multiplier * self.rule.base.powf(beyond)).min(MAX_PENALTY)
+    }
+
+    fn allowed(&self) -> usize {
+        self.rule.allowed_length.max(0) as usize
+    }
+
+    /// Fills `longest`: for each token, how long a repetition at the end of `text` it would prolong.
+    fn find(&mut self, text: &[u32], limit: usize) {
+        self.reversed.clear();
+        self.reversed.extend(text.iter().rev());
+        z_function(&self.reversed, &mut self.matches);
+        self.longest.clear();
+        // Reversed, the end of the text is a prefix; what follows an earlier occurrence stands one place before it.
+        for (next, &length) in self.reversed.iter().zip(&self.matches[1..]) {
+            let length = length.min(limit);
+            if length >= self.rule.allowed_length.max(0) as usize {
+                let longest = self.longest.entry(*next).or_default();
+                *longest = length.max(*longest);
+            }
+        }
+    }
+}
+
+impl Edit for Repeats {
+    fn edit(&mut self, logits: &mut [f32], history: &[u32]) {
+        let n = usize::try_from(self.rule.last_n).unwrap_or(usize::MAX).min(history.len());
+        let text = &history[history.len() - n..];
+        if n <= self.allowed() {
+            return;
+        }
+        let limit = self.breakers.tokens_since(text);
+        if limit < self.allowed() {
+            return;
+        }
+        self.find(text, limit);
+        for (&id, &length) in self.longest.iter().filter(|&(&id, _)| !self.breakers.is_breaker(id)) {
+            let Some(logit) = logits.get_mut(id as usize) else { continue };
+            *logit = edited(*logit, |x| x - self.penalty(length));
+        }
+    }
+}
+
+/// `z[k]`: how many tokens from `k` on equal the text's beginning (`z[0]` is the text's length). Linear: each token is
+/// compared successfully at most once beyond the rightmost match (Gusfield 1997, section 1.3).
+fn z_function(text: &[u32], z: &mut Vec<usize>) {
+    z.clear();
+    z.push(text.len());
+    let (mut left, mut right) = (0, 0);
+    for k in 1..text.len() {
+        let mut n = if k < right { z[k - left].min(right - k) } else { 0 };
+        while k + n < text.len() && text[n] == text[k + n] {
+            n += 1;
+        }
+        if k + n > right {
+            (left, right) = (k, k + n);
+        }
+        z.push(n);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn dry(multiplier: f32, base: f32, allowed_length: i32, last_n: i32) -> Dry {
+        Dry { multiplier, base, allowed_length, last_n, breakers: Vec::new() }
+    }
+
+    fn penalties(rule: &Dry, breakers: &[&[u32]], history: &[u32], vocab: usize) -> Vec<f32> {
+        let breakers = Breakers::from_sequences(breakers.iter().map(|b| b.to_vec()));
+        let mut logits = vec![0.0; vocab];
+        Repeats::new(rule.clone(), Arc::new(breakers)).edit(&mut logits, history);
+        logits.into_iter().map(|x| -x).collect()
+    }
+
+    /// The author's words, one by one: for each token, the longest end of the text that was followed by it before.
+    fn slow(rule: &Dry, breakers: &[Vec<u32>], history: &[u32], vocab: usize) -> Vec<f32> {
+        let n = if rule.last_n < 0 { history.len() } else { history.len().min(rule.last_n as usize) };
+        let text = &history[history.len() - n..];
+        let breaks = |end: usize| breakers.iter().any(|b| text[..end].ends_with(b));
+        let reach = |start: usize| !(start + 1..=text.len()).any(breaks);
+        let allowed = rule.allowed_length as usize;
+        let mut out = vec![0.0; vocab];
+        if n <= allowed {
+            return out;
+        }
+        for (token, out) in out.iter_mut().enumerate() {
+            let mut longest = None;
+            for at in (1..text.len()).filter(|&at| text[at] as usize == token) {
+                for length in (0..=at).filter(|&l| l >= allowed) {
+                    let start = text.len() - length;
+                    if reach(start) && text[at - length..at] == text[start..] {
+                        longest = longest.max(Some(length));
+                    }
+                }
+            }
+            if let Some(length) = longest.filter(|_| !breakers.contains(&vec![token as u32])) {
+                *out = (rule.multiplier * rule.base.powf((length - allowed) as f32)).min(MAX_PENALTY);
+            }
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn linear_search_equals_the_definition(
+            history in prop::collection::vec(0u32..4, 0..40),
+            breakers in prop::collection::vec(prop::collection::vec(0u32..4, 1..4), 0..2),
+            allowed in 0i32..4, last_n in -1i32..30,
+        ) {
+            let rule = dry(0.8, 1.75, allowed, last_n);
+            let want = if last_n == 0 { vec![0.0; 4] } else { slow(&rule, &breakers, &history, 4) };
+            let slices: Vec<&[u32]> = breakers.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(penalties(&rule, &slices, &history, 4), want);
+        }
+
+        #[test]
+        fn z_counts_equal_tokens(text in prop::collection::vec(0u32..3, 1..60)) {
+            let mut z = Vec::new();
+            z_function(&text, &mut z);
+            for (k, &n) in z.iter().enumerate() {
+                let want = text.iter().zip(&text[k..]).take_while(|(a, b)| a == b).count();
+                prop_assert_eq!(n, want);
+            }
+        }
+    }
+
+    /// "a b c c b c y a b c": c would prolong a repetition of 3, y one of 2, b one of 1.
+    #[test]
+    fn worked_example() {
+        let (a, b, c, y) = (0, 1, 2, 3);
+        let history = [a, b, c, c, b, c, y, a, b, c];
+        let got = penalties(&dry(1.0, 2.0, 1, -1), &[], &history, 5);
+        assert_eq!(got, [0.0, 1.0, 4.0, 2.0, 0.0]);
+        let got = penalties(&dry(0.5, 2.0, 3, -1), &[], &history, 5);
+        assert_eq!(got, [0.0, 0.0, 0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_breaker_limits_the_length_and_is_never_penalized() {
+        let history = [1, 2, 3, 9, 1, 2, 3];
+        assert_eq!(penalties(&dry(1.0, 2.0, 2, -1), &[], &history, 10)[9], 2.0);
+        assert_eq!(
+            penalties(&dry(1.0, 2.0, 2, -1), &[&[1]], &history, 10)[9],
+            1.0,
+            "two tokens behind the breaker"
+        );
+        assert_eq!(
+            penalties(&dry(1.0, 2.0, 2, -1), &[&[1, 2]], &history, 10)[9],
+            0.0,
+            "one is below the allowed two"
+        );
+        assert_eq!(penalties(&dry(1.0, 2.0, 2, -1), &[&[9]], &history, 10)[9], 0.0, "9 itself ends passages");
+    }
+
+    #[test]
+    fn a_long_repetition_stays_finite() {
+        let history = vec![0; 5000];
+        let got = penalties(&dry(100.0, 100.0, 0, -1), &[], &history, 1);
+        assert_eq!(got, [MAX_PENALTY]);
+    }
+
+    #[test]
+    fn breakers_are_found_inside_and_across_tokens() {
+        let vocab: [(u32, &[u8]); 6] =
+            [(0, b"a"), (1, b"x\n"), (2, b"\n\n"), (3, b"\n"), (4, "é".as_bytes()), (5, b"")];
+        let found = Breakers::find(&["\n\n".into(), String::new()], vocab, |s| vec![3; s.len()]);
+        assert_eq!(found, Breakers::from_sequences([vec![1, 3], vec![2], vec![3, 3]]));
+        assert!(found.is_breaker(2) && !found.is_breaker(3));
+        assert_eq!(found.tokens_since(&[0, 2, 0, 1, 3, 0, 0]), 2);
+        assert_eq!(found.tokens_since(&[0, 0]), 2);
+        assert_eq!(found.tokens_since(&[]), 0);
+    }
+
+    #[test]
+    fn neutral_values_are_off() {
+        for rule in [dry(0.0, 1.75, 2, -1), dry(1.0, 0.5, 2, -1), dry(1.0, 1.75, 2, 0)] {
+            assert!(matches!(rule.stage(&Context::new(4)), Ok(Stage::Off)));
+        }
+    }
+}

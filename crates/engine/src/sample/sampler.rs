@@ -1,0 +1,356 @@
+//! The sampling state of one request.
+
+use std::sync::Arc;
+
+use super::candidates::{Candidate, Candidates, Peak};
+use super::chain::{Edit, Pick, Shape, Stage};
+use super::draw::Random;
+use super::stream::{Stream, fresh_seed};
+use super::{Breakers, SampleError, SamplingParams, logprobs, mask};
+
+/// What a sampler must know beside its parameters.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Logits in a row.
+    pub vocab: usize,
+    /// Which of the `n` samples of one request this is; each has its own random stream.
+    pub index: u64,
+    /// DRY's sequence breakers (`dry_sequence_breakers`) in tokens of this vocabulary; needed only if DRY is on.
+    pub breakers: Arc<Breakers>,
+}
+
+impl Context {
+    /// The first sample of a request, without sequence breakers.
+    pub fn new(vocab: usize) -> Self {
+        Self { vocab, index: 0, breakers: Arc::default() }
+    }
+}
+
+/// A chosen token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// The token.
+    pub id: u32,
+    /// Natural logarithm of the model's probability for it; only if `logprobs` is set.
+    pub logprob: Option<f32>,
+    /// The most likely tokens and their logprobs, most likely first; only if `logprobs` is above 0.
+    pub top: Vec<(u32, f32)>,
+}
+
+/// Chooses the tokens of one request. Give it the prompt with [`accept`](Self::accept) (DRY and the penalties look at it),
+/// then for each row of logits [`sample`](Self::sample) and `accept` the chosen token.
+///
+/// ```
+/// use lamina_engine::sample::{Context, Sampler, SamplingParams};
+/// let mut params = SamplingParams::default();
+/// params.set("temperature", 0.0)?;
+/// let mut sampler = Sampler::new(&params, Context::new(3))?;
+/// let chosen = sampler.sample(&mut [0.1, 2.0, 0.3], None)?;
+/// sampler.accept(chosen.id);
+/// assert_eq!(chosen.id, 1);
+/// # Ok::<(), lamina_engine::sample::SampleError>(())
+/// ```
+pub struct Sampler {
+    vocab: usize,
+    edits: Vec<Box<dyn Edit>>,
+    shapes: Vec<Box<dyn Shape>>,
+    pick: Box<dyn Pick>,
+    stream: Stream,
+    min_keep: usize,
+    logprobs: Option<usize>,
+    history: Vec<u32>,
+    /// Buffers kept from one token to the next.
+    items: Vec<Candidate>,
+    raw: Vec<f32>,
+}
+
+impl Sampler {
+    /// Checks the parameters and builds the chain; samplers with neutral parameters are not part of it.
+    pub fn new(params: &SamplingParams, context: Context) -> Result<Self, SampleError> {
+        params.check()?;
+        let stages = params.stages(&context)?;
+        let picks_its_own_way = stages.iter().any(|s| matches!(s, Stage::Pick(_)));
+        let (mut edits, mut shapes, mut pick) = (Vec::new(), Vec::new(), None);
+        for stage in stages {
+            match stage {
+                Stage::Off => {}
+                Stage::Edit(edit) => edits.push(edit),
+                Stage::Cut(_) if picks_its_own_way => {}
+                Stage::Cut(shape) | Stage::Scale(shape) => shapes.push(shape),
+                Stage::Pick(own) => pick = pick.or(Some(own)),
+            }
+        }
+        let seed = params.draw.seed.map_or_else(fresh_seed, |s| s as u64);
+        Ok(Self {
+            vocab: context.vocab,
+            edits,
+            shapes,
+            pick: pick.unwrap_or_else(|| Box::new(Random)),
+            stream: Stream::new(seed, context.index),
+            min_keep: params.draw.min_keep as usize,
+            logprobs: params.logprobs.count.map(|n| n as usize),
+            history: Vec::new(),
+            items: Vec::new(),
+            raw: Vec::new(),
+        })
+    }
+
+    /// Adds a token to what was said: each token of the prompt, then each chosen one. Ids beyond the vocabulary
+    /// (placeholders of pictures) are allowed and never penalized.
+    pub fn accept(&mut self, id: u32) {
+        if self.edits.is_empty() {
+            return;
+        }
+        self.history.push(id);
+        self.edits.iter_mut().for_each(|edit| edit.accept(&self.history));
+    }
+
+    /// Chooses a token. `logits`: the model's row, of the vocabulary's length; it is worked on in place. `mask`: one bit
+    /// per token, 32 a word from the lowest bit, set where a token is allowed; tokens beyond its end are not.
+    pub fn sample(&mut self, logits: &mut [f32], mask: Option<&[u32]>) -> Result<Sampled, SampleError> {
+        if logits.len() != self.vocab {
+            return Err(SampleError::WrongLength { given: logits.len(), vocab: self.vocab });
+        }
+        if self.logprobs.is_some() {
+            self.raw.clear();
+            self.raw.extend_from_slice(logits);
+        }
+        let peak = self.edit(logits, mask)?;
+        let mut candidates = Candidates::new(logits, peak, &mut self.items, self.min_keep);
+        for shape in &mut self.shapes {
+            shape.apply(&mut candidates, &mut self.stream);
+        }
+        let id = self.pick.pick(&mut candidates, &mut self.stream);
+        self.report(id)
+    }
+
+    /// Mask and edits, and the highest logit that they leave, which is finite.
+    fn edit(&mut self, logits: &mut [f32], mask: Option<&[u32]>) -> Result<Peak, SampleError> {
+        let mut peak = Peak::of(logits)?;
+        if let Some(mask) = mask {
+            mask::apply(mask, logits);
+        }
+        self.edits.iter_mut().for_each(|edit| edit.edit(logits, &self.history));
+        if mask.is_some() || !self.edits.is_empty() {
+            peak = Peak::of(logits)?;
+        }
+        match peak.logit {
+            f32::NEG_INFINITY => Err(SampleError::NothingLeft { vocab: self.vocab }),
+            f32::INFINITY => Ok(settle(logits, peak.id)),
+            _ => Ok(peak),
+        }
+    }
+
+    fn report(&self, id: u32) -> Result<Sampled, SampleError> {
+        let Some(count) = self.logprobs else {
+            return Ok(Sampled { id, logprob: None, top: Vec::new() });
+        };
+        let (logprob, top) = logprobs(&self.raw, id, count)?;
+        Ok(Sampled { id, logprob: Some(logprob), top })
+    }
+}
+
+/// Tokens with a logit of +inf are certain: they share the probability, and all others have none.
+fn settle(logits: &mut [f32], first: u32) -> Peak {
+    for x in logits.iter_mut() {
+        *x = if *x == f32::INFINITY { 0.0 } else { f32::NEG_INFINITY };
+    }
+    Peak { id: first, logit: 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::testing::row;
+    use crate::sample::{Kind, Value, Xtc, params};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn params_of(values: &[(&str, f64)]) -> SamplingParams {
+        let mut params = SamplingParams::default();
+        values.iter().for_each(|&(name, value)| params.set(name, value).unwrap());
+        params
+    }
+
+    fn sampler(values: &[(&str, f64)], vocab: usize) -> Sampler {
+        Sampler::new(&params_of(values), Context::new(vocab)).unwrap()
+    }
+
+    /// Logits that look random and are the same in every run.
+    fn noise(vocab: usize, salt: u64) -> Vec<f32> {
+        let mut stream = Stream::new(salt, 9);
+        (0..vocab).map(|_| (stream.uniform() * 16.0 - 8.0) as f32).collect()
+    }
+
+    fn text(sampler: &mut Sampler, vocab: usize, tokens: u64) -> Vec<u32> {
+        let mut one = |step| {
+            let id = sampler.sample(&mut noise(vocab, step), None).unwrap().id;
+            sampler.accept(id);
+            id
+        };
+        (0..tokens).map(&mut one).collect()
+    }
+
+    const EVERYTHING: &[(&str, f64)] = &[
+        ("seed", 5.0),
+        ("repeat_penalty", 1.2),
+        ("presence_penalty", 0.3),
+        ("dry_multiplier", 0.8),
+        ("top_n_sigma", 2.0),
+        ("top_k", 50.0),
+        ("typical_p", 0.9),
+        ("xtc_probability", 0.5),
+        ("dynatemp_range", 0.3),
+    ];
+
+    #[test]
+    fn a_seed_gives_the_same_text() {
+        for more in [("mirostat", 0.0), ("mirostat", 1.0), ("mirostat", 2.0), ("top_k", 0.0)] {
+            let values = [EVERYTHING, &[more]].concat();
+            let run = || text(&mut sampler(&values, 300), 300, 60);
+            assert_eq!(run(), run());
+        }
+    }
+
+    #[test]
+    fn the_samples_of_a_request_have_streams_of_their_own() {
+        let params = params_of(&[("seed", 5.0)]);
+        let run = |index| {
+            text(&mut Sampler::new(&params, Context { index, ..Context::new(300) }).unwrap(), 300, 40)
+        };
+        assert_ne!(run(0), run(1));
+        assert_eq!(run(1), run(1));
+    }
+
+    #[test]
+    fn another_request_in_between_changes_nothing() {
+        let mut a = sampler(EVERYTHING, 300);
+        let mut b = sampler(&[("seed", 6.0)], 300);
+        let alone = text(&mut sampler(EVERYTHING, 300), 300, 30);
+        let mut interleaved = Vec::new();
+        for step in 0..30 {
+            b.sample(&mut noise(300, step + 1000), None).unwrap();
+            let id = a.sample(&mut noise(300, step), None).unwrap().id;
+            a.accept(id);
+            interleaved.push(id);
+        }
+        assert_eq!(interleaved, alone);
+    }
+
+    proptest! {
+        /// Whatever the row and the parameters: a token that is not masked, or the error that says why not.
+        #[test]
+        fn any_row_with_any_parameters(
+            row in row(1..200), seed in 0i64..1000,
+            values in prop::collection::vec((0usize..30, 0.0f64..=1.0), 0..8),
+            history in prop::collection::vec(0u32..200, 0..30),
+        ) {
+            let mut p = SamplingParams::default();
+            for (at, share) in values {
+                let numbers: Vec<_> = params().filter(|p| matches!(p.kind, Kind::Float | Kind::Int)).collect();
+                let param = numbers[at % numbers.len()];
+                let value = param.range.start() + share * (param.range.end().min(100.0) - param.range.start());
+                p.set(param.name, if param.kind == Kind::Int { value.round() } else { value }).unwrap();
+            }
+            p.draw.seed = Some(seed);
+            p.logprobs.count = Some(3);
+            let mut sampler = Sampler::new(&p, Context::new(row.len())).unwrap();
+            history.iter().for_each(|&id| sampler.accept(id));
+            let chosen = sampler.sample(&mut row.clone(), None).unwrap();
+            prop_assert!(row[chosen.id as usize].is_finite());
+            prop_assert!(chosen.logprob.unwrap() <= 1e-6 && chosen.top.len() <= 3);
+        }
+
+        #[test]
+        fn greedy_is_the_argmax_whatever_cuts(row in row(1..300), k in 0i32..50) {
+            let mut sampler = sampler(&[("temperature", 0.0), ("top_k", k.into()), ("xtc_probability", 1.0)], row.len());
+            let want = Peak::of(&row).unwrap().id;
+            prop_assert_eq!(sampler.sample(&mut row.clone(), None).unwrap().id, want);
+        }
+
+        #[test]
+        fn a_mask_is_obeyed(row in row(1..200), mask in prop::collection::vec(any::<u32>(), 1..7), seed in 0i64..100) {
+            let mut sampler = sampler(&[("seed", seed as f64)], row.len());
+            let allowed = |id: usize| mask.get(id / 32).is_some_and(|w| w >> (id % 32) & 1 == 1);
+            let any = (0..row.len()).any(|id| allowed(id) && row[id].is_finite());
+            match sampler.sample(&mut row.clone(), Some(&mask)) {
+                Ok(chosen) => prop_assert!(allowed(chosen.id as usize)),
+                Err(e) => { prop_assert!(!any); prop_assert_eq!(e, SampleError::NothingLeft { vocab: row.len() }) }
+            }
+        }
+
+        /// With every sampler neutral, draws follow the plain softmax: the same stream through a slow twin.
+        #[test]
+        fn neutral_parameters_draw_from_the_softmax(row in crate::sample::testing::mild_row(1..50), seed in 0i64..1000) {
+            let neutral = [("temperature", 1.0), ("top_k", 0.0), ("top_p", 1.0), ("min_p", 0.0), ("seed", seed as f64)];
+            let id = sampler(&neutral, row.len()).sample(&mut row.clone(), None).unwrap().id;
+            let u = Stream::new(seed as u64, 0).uniform();
+            let p = crate::sample::testing::softmax(&row);
+            let before: f64 = p[..id as usize].iter().sum();
+            // f32 probabilities: sums of 50 are off by at most 50 * 6e-8.
+            prop_assert!(before - 3e-6 <= u && u <= before + p[id as usize] + 3e-6);
+        }
+    }
+
+    #[test]
+    fn the_default_chain_by_hand() {
+        // 0.5, 0.25, 0.2 and 0.05 at temperature 1: top_p 0.9 drops the last, min_p 0.45 the third.
+        let row: Vec<f32> = [0.05f32, 0.5, 0.2, 0.25].iter().map(|p| p.ln()).collect();
+        let mut sampler = sampler(&[("temperature", 1.0), ("top_p", 0.9), ("min_p", 0.45), ("seed", 1.0)], 4);
+        let ones = (0..3000).filter(|_| match sampler.sample(&mut row.clone(), None).unwrap().id {
+            1 => true,
+            3 => false,
+            other => panic!("{other} was cut"),
+        });
+        // Two thirds of 3000, give or take four standard deviations of 26.
+        assert!((1897..=2103).contains(&ones.count()));
+    }
+
+    #[test]
+    fn mirostat_takes_the_place_of_the_cuts() {
+        // top_k 1 would always give token 1; mirostat with a high target lets others through.
+        let values =
+            [("mirostat", 2.0), ("mirostat_tau", 10.0), ("top_k", 1.0), ("seed", 3.0), ("temperature", 1.0)];
+        let mut sampler = sampler(&values, 4);
+        let ids: Vec<u32> =
+            (0..50).map(|_| sampler.sample(&mut [0.0, 0.1, 0.0, 0.0], None).unwrap().id).collect();
+        assert!(ids.iter().any(|&id| id != 1));
+    }
+
+    #[test]
+    fn extreme_rows() {
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        let draw =
+            |row: &[f32]| sampler(&[("seed", 1.0)], row.len()).sample(&mut row.to_vec(), None).map(|s| s.id);
+        assert_eq!(draw(&[0.0]), Ok(0));
+        assert_eq!(draw(&[3e38, -3e38]), Ok(0));
+        assert_eq!(draw(&[1.0, inf, 2.0]), Ok(1));
+        assert_eq!(draw(&[-inf, f32::MIN]), Ok(1));
+        assert_eq!(draw(&[-inf, -inf]), Err(SampleError::NothingLeft { vocab: 2 }));
+        assert_eq!(draw(&[]), Err(SampleError::NothingLeft { vocab: 0 }));
+        assert_eq!(draw(&[0.0, nan, nan]), Err(SampleError::NotANumber { token: 1 }));
+        let short = sampler(&[], 4).sample(&mut [0.0; 3], None);
+        assert_eq!(short, Err(SampleError::WrongLength { given: 3, vocab: 4 }));
+    }
+
+    #[test]
+    fn logprobs_are_the_models_own() {
+        let mut params = params_of(&[("temperature", 0.1), ("logprobs", 2.0), ("repeat_penalty", 5.0)]);
+        params.set("logit_bias", BTreeMap::from([(0, 100.0)])).unwrap();
+        let mut sampler = Sampler::new(&params, Context::new(3)).unwrap();
+        sampler.accept(2);
+        let row: Vec<f32> = [0.1f32, 0.3, 0.6].iter().map(|p| p.ln()).collect();
+        let got = sampler.sample(&mut row.clone(), Some(&[0b011])).unwrap();
+        assert_eq!(got.id, 0);
+        assert!((got.logprob.unwrap() - 0.1f32.ln()).abs() < 1e-6); // one rounding of ln and of the sum
+        assert_eq!(got.top.iter().map(|t| t.0).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn unlawful_fields_are_refused() {
+        let xtc = Xtc { probability: 2.0, threshold: 0.1 };
+        let params = SamplingParams { xtc, ..SamplingParams::default() };
+        assert!(matches!(Sampler::new(&params, Context::new(2)), Err(SampleError::OutOfRange { .. })));
+        assert_eq!(params.get("xtc_probability"), Ok(Value::Float(2.0)));
+    }
+}
