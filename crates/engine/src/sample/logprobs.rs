@@ -1,8 +1,9 @@
 //! Logarithms of the model's own probabilities: before every sampler, as OpenAI's and vLLM's APIs report them.
 
-use super::candidates::{Candidates, Peak};
+use super::candidates::Candidates;
 use super::chain::{Build, Stage};
 use super::params::group;
+use super::peak::Peak;
 use super::{Context, SampleError};
 
 group! { "logprobs"

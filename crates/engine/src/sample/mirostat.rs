@@ -53,9 +53,9 @@ const RANKS: usize = 100;
 
 /// Version 1: the k for which top-k sampling from a Zipf distribution of the estimated exponent has the surprise `mu`.
 fn cut_by_rank(candidates: &mut Candidates, mu: f32, vocab: usize) {
-    let ranked = candidates.sort();
-    if ranked.len() > 1 {
-        let k = rank_of_surprise(zipf_exponent(&ranked[..ranked.len().min(RANKS)]), mu, vocab);
+    let front = candidates.front(RANKS);
+    if front.len() > 1 {
+        let k = rank_of_surprise(zipf_exponent(front), mu, vocab);
         candidates.keep_top(k);
     }
 }

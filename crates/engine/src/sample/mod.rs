@@ -19,6 +19,7 @@ mod mask;
 mod min_p;
 mod mirostat;
 mod params;
+mod peak;
 mod penalties;
 mod sampler;
 mod stream;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::candidates::{Candidate, Candidates, Peak};
+use super::candidates::{Candidate, Candidates};
 use super::chain::{Edit, Pick, Shape, Stage};
 use super::draw::Random;
+use super::peak::Peak;
 use super::stream::{Stream, fresh_seed};
 use super::{Breakers, SampleError, SamplingParams, logprobs, mask};
 

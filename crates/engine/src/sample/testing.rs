@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use std::ops::Range;
 
-use super::candidates::{Candidates, Peak};
+use super::candidates::Candidates;
 use super::chain::Shape;
+use super::peak::Peak;
 use super::stream::Stream;
 
 /// Rows of logits with ties, masked tokens, tiny and huge values; at least one logit is finite.
