@@ -1,1 +1,23 @@
-//! placeholder
+//! Floor 3: what a model is, as data, and one small file per family.
+#![forbid(unsafe_code)]
+
+mod cut;
+mod error;
+pub mod families;
+mod family;
+mod llama_like;
+pub mod names;
+mod pairing;
+mod rope;
+pub mod spec;
+mod tensor;
+mod validate;
+pub mod weights;
+
+pub use cut::Cut;
+pub use error::{ArchError, Result};
+pub use family::Family;
+pub use llama_like::{act, gqa, llama_like, moe, norm, per_layer};
+pub use rope::{rope, yarn_mscale};
+pub use spec::ModelSpec;
+pub use weights::Weights;

@@ -1,1 +1,23 @@
-//! placeholder
+//! Floor 4: from a [`lamina_arch::ModelSpec`] to operators over slots, and the contract of a backend.
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod batch;
+mod emit;
+pub mod kv;
+pub mod op;
+mod plan;
+mod profile;
+mod runner;
+mod slot;
+mod walk;
+
+pub use backend::{Backend, BackendError, Limits, Ops};
+pub use batch::{Batch, BatchSeq, SeqPages, Wants};
+pub use emit::emit;
+pub use kv::{KvLayout, KvType, LayerState, PAGE_LEN};
+pub use plan::{Mark, Plan, WeightKind, WeightSpec};
+pub use profile::Profile;
+pub use runner::{Runner, Step};
+pub use slot::{Arena, Rows, Slot, SlotSpec, W};
+pub use walk::walk;

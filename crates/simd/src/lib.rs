@@ -1,1 +1,113 @@
-//! placeholder
+//! Floor 0: what the CPU can do, found at run time, and one lane trait that all kernels are written over.
+//!
+//! A kernel is a generic function over [`Simd`], marked `#[inline(always)]`; [`shells!`] instantiates it once per
+//! instruction set inside a `#[target_feature]` function. Lane methods are unsafe because calling one outside such a
+//! function is undefined on a CPU that lacks the instructions.
+
+#[cfg(target_arch = "x86_64")]
+pub mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub mod avx512;
+mod isa;
+mod math;
+pub mod scalar;
+mod shells;
+
+pub use isa::{Isa, UnknownIsa};
+pub use math::{exp, sigmoid, tanh};
+
+/// Vectors of [`Simd::N`] lanes of 32 bits, and the byte products of quantized kernels.
+///
+/// # Safety
+/// All methods: the CPU has the instructions of the implementing type, and pointers are valid for the lanes they
+/// read or write (no alignment is asked for).
+#[allow(clippy::missing_safety_doc, missing_docs)] // one condition for all methods, stated above; names are the operations
+pub trait Simd: Copy + Send + Sync + 'static {
+    /// Lanes; also the rows of a weight panel.
+    const N: usize;
+    /// What [`Simd::dot_signed`] adds to every signed weight; kernels take `OFFSET * sum(x)` off again.
+    const SIGNED_OFFSET: i32;
+    /// N float32.
+    type F: Copy;
+    /// N int32, or 4N bytes.
+    type I: Copy;
+    /// Running sum of byte products, before it is widened.
+    type Acc: Copy;
+    /// One small integer factor per lane, as [`Simd::scaled`] wants it.
+    type Scale: Copy;
+
+    unsafe fn load(p: *const u8) -> Self::I;
+    unsafe fn store(p: *mut u8, v: Self::I);
+    unsafe fn splat(v: i32) -> Self::I;
+    /// The four bytes at `p` in every lane.
+    unsafe fn splat4(p: *const i8) -> Self::I;
+    unsafe fn splat_byte(v: u8) -> Self::I;
+    unsafe fn and(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn or(a: Self::I, b: Self::I) -> Self::I;
+    /// Shifts 16-bit pieces right; the caller masks what crosses a byte.
+    unsafe fn shr<const K: i32>(a: Self::I) -> Self::I;
+    /// Shifts 16-bit pieces left.
+    unsafe fn shl<const K: i32>(a: Self::I) -> Self::I;
+    /// Looks each byte (0 to 15) up in a table.
+    unsafe fn lut(table: &[i8; 16], index: Self::I) -> Self::I;
+    unsafe fn add_i(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn sub_i(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn mul_i(a: Self::I, b: Self::I) -> Self::I;
+    unsafe fn to_f(a: Self::I) -> Self::F;
+
+    unsafe fn acc() -> Self::Acc;
+    /// Adds the products of four unsigned bytes `u` with four signed bytes `x` per lane.
+    ///
+    /// Sums of at most 32767 / (255 * max u) calls are exact everywhere; formats state how many they do.
+    unsafe fn dot(acc: Self::Acc, u: Self::I, x: Self::I) -> Self::Acc;
+    /// Brings signed bytes into the form that [`Simd::dot_signed`] reads.
+    unsafe fn signed(w: Self::I) -> Self::I;
+    /// As [`Simd::dot`] for weights that went through [`Simd::signed`].
+    unsafe fn dot_signed(acc: Self::Acc, w: Self::I, x: Self::I) -> Self::Acc;
+    /// The sum as int32.
+    unsafe fn sum(acc: Self::Acc) -> Self::I;
+    /// The sum times a factor per lane, as int32.
+    unsafe fn scaled(acc: Self::Acc, s: Self::Scale) -> Self::I;
+    /// N unsigned bytes as factors.
+    unsafe fn scale_u8(p: *const u8) -> Self::Scale;
+    /// N signed bytes as factors.
+    unsafe fn scale_i8(p: *const u8) -> Self::Scale;
+    /// Per lane the int16 pair of byte `p[lane]` and byte `p[N + lane]`, unsigned.
+    unsafe fn pairs_u8(p: *const u8) -> Self::I;
+    /// The same, signed.
+    unsafe fn pairs_i8(p: *const u8) -> Self::I;
+    /// Dot product of int16 pairs.
+    unsafe fn dot_pairs(a: Self::I, b: Self::I) -> Self::I;
+
+    unsafe fn zero() -> Self::F;
+    unsafe fn splat_f(v: f32) -> Self::F;
+    unsafe fn load_f(p: *const f32) -> Self::F;
+    unsafe fn store_f(p: *mut f32, v: Self::F);
+    unsafe fn load_f16(p: *const u16) -> Self::F;
+    unsafe fn store_f16(p: *mut u16, v: Self::F);
+    unsafe fn load_bf16(p: *const u16) -> Self::F;
+    /// N bytes as powers of two `2^(b - 127)` (e8m0); 0 is read as 2^-127.
+    unsafe fn load_e8m0(p: *const u8) -> Self::F;
+    unsafe fn load_i8(p: *const i8) -> Self::F;
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
+    unsafe fn sub(a: Self::F, b: Self::F) -> Self::F;
+    unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
+    unsafe fn div(a: Self::F, b: Self::F) -> Self::F;
+    unsafe fn max(a: Self::F, b: Self::F) -> Self::F;
+    unsafe fn min(a: Self::F, b: Self::F) -> Self::F;
+    unsafe fn abs(a: Self::F) -> Self::F;
+    /// `a * b + c`.
+    unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// To the nearest integer, ties to even.
+    unsafe fn round(a: Self::F) -> Self::F;
+    /// Rounds to int32 (ties to even), cuts to int8 and writes N bytes.
+    unsafe fn store_i8(p: *mut i8, v: Self::F);
+    /// `2^n` for integral `n` from -126 to 127.
+    unsafe fn exp2_int(n: Self::F) -> Self::F;
+    /// Lanes added in a fixed order.
+    unsafe fn reduce_add(a: Self::F) -> f32;
+    /// Largest lane.
+    unsafe fn reduce_max(a: Self::F) -> f32;
+    /// Hint that a line will be read soon; any address is fine.
+    unsafe fn prefetch(p: *const u8);
+}

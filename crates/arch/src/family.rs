@@ -1,0 +1,77 @@
+//! A model family: its names, how its configuration becomes a spec, and where its tensors stand.
+
+use crate::{
+    error::{ArchError, Result},
+    names::Rule,
+    spec::{ModelSpec, Pairs},
+};
+use lamina_store::{Checkpoint, Kind};
+
+/// One family, written once for Hugging Face folders and GGUF files.
+pub struct Family {
+    /// Name in reports.
+    pub name: &'static str,
+    /// `architectures` entries of `config.json`.
+    pub hf: &'static [&'static str],
+    /// `general.architecture` values of GGUF files.
+    pub gguf: &'static [&'static str],
+    /// Order of rotary pairs in Hugging Face checkpoints and in GGUF files.
+    pub pairs: [Pairs; 2],
+    /// From configuration to spec.
+    pub build: fn(&Checkpoint, &Family) -> Result<ModelSpec>,
+    /// Hugging Face names that differ from Llama's.
+    pub rules: &'static [Rule],
+    /// GGUF tensors that need more than their canonical name.
+    pub gguf_rules: &'static [Rule],
+    /// Parts of tensor names that are not used on purpose (extra heads, vision towers).
+    pub ignored: &'static [&'static str],
+}
+
+impl Family {
+    /// A family with Llama's names and no files; families fill in what they have.
+    pub const LLAMA_LIKE: Family = Family {
+        name: "",
+        hf: &[],
+        gguf: &[],
+        pairs: [Pairs::Half, Pairs::Half],
+        build: |ck, family| crate::llama_like(ck, family),
+        rules: &[],
+        gguf_rules: &[],
+        ignored: &[],
+    };
+
+    /// Order of rotary pairs in `ck`.
+    pub fn pairs_in(&self, ck: &Checkpoint) -> Pairs {
+        match ck.kind {
+            Kind::HuggingFace => self.pairs[0],
+            Kind::Gguf => self.pairs[1],
+        }
+    }
+
+    /// The family of a checkpoint.
+    ///
+    /// # Errors
+    /// When no family has its architecture's name.
+    pub fn of(ck: &Checkpoint) -> Result<&'static Family> {
+        let name = ck.architecture.as_str();
+        let names = |f: &Family| match ck.kind {
+            Kind::HuggingFace => f.hf,
+            Kind::Gguf => f.gguf,
+        };
+        let found = crate::families::ALL.iter().find(|f| names(f).contains(&name));
+        found.copied().ok_or_else(|| ArchError::UnknownArchitecture {
+            name: name.to_owned(),
+            known: crate::families::ALL.iter().flat_map(|f| names(f)).copied().collect::<Vec<_>>().join(" "),
+        })
+    }
+
+    /// The spec of a checkpoint of this family.
+    ///
+    /// # Errors
+    /// A missing or unsupported value of the configuration.
+    pub fn spec(&self, ck: &Checkpoint) -> Result<ModelSpec> {
+        let spec = (self.build)(ck, self)?;
+        crate::validate::validate(&spec)?;
+        Ok(spec)
+    }
+}

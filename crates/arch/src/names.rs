@@ -1,0 +1,131 @@
+//! Where the tensors of a canonical (GGUF) name stand in a Hugging Face checkpoint: rules as data.
+
+use crate::{
+    cut::Cut,
+    spec::{Layer, ModelSpec},
+};
+
+/// One rule: a canonical name and where its rows come from. `{i}` is the layer, `{e}` an expert.
+///
+/// Names without a suffix stand for both `.weight` and `.bias`.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Canonical name.
+    pub canonical: &'static str,
+    /// Name in the checkpoint; with `{e}` one tensor per expert.
+    pub source: &'static str,
+    /// Which rows of the source, when it is fused.
+    pub cut: Option<Cut>,
+    /// What is done to the values.
+    pub edit: Edit,
+}
+
+/// Change of values at load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// As stored.
+    None,
+    /// `1 + w`: norms stored as offsets (Gemma).
+    PlusOne,
+    /// `-exp(w)`: decay rates stored as logarithms.
+    NegExp,
+    /// `[.., cols, rows]` stored where `[.., rows, cols]` is wanted (GPT-2's Conv1D, batched experts).
+    Transpose,
+}
+
+impl Rule {
+    /// The rule that `canonical` is `source`, as stored.
+    pub const fn new(canonical: &'static str, source: &'static str) -> Rule {
+        Rule { canonical, source, cut: None, edit: Edit::None }
+    }
+
+    /// Only these rows.
+    pub const fn cut(self, cut: Cut) -> Rule {
+        Rule { cut: Some(cut), ..self }
+    }
+
+    /// With this change of values.
+    pub const fn edit(self, edit: Edit) -> Rule {
+        Rule { edit, ..self }
+    }
+}
+
+/// Names of Llama-like checkpoints; families override what differs.
+pub const LLAMA: &[Rule] = &[
+    Rule::new("token_embd", "model.embed_tokens"),
+    Rule::new("output_norm", "model.norm"),
+    Rule::new("output", "lm_head"),
+    Rule::new("blk.{i}.attn_norm", "model.layers.{i}.input_layernorm"),
+    Rule::new("blk.{i}.attn_q", "model.layers.{i}.self_attn.q_proj"),
+    Rule::new("blk.{i}.attn_k", "model.layers.{i}.self_attn.k_proj"),
+    Rule::new("blk.{i}.attn_v", "model.layers.{i}.self_attn.v_proj"),
+    Rule::new("blk.{i}.attn_output", "model.layers.{i}.self_attn.o_proj"),
+    Rule::new("blk.{i}.attn_q_norm", "model.layers.{i}.self_attn.q_norm"),
+    Rule::new("blk.{i}.attn_k_norm", "model.layers.{i}.self_attn.k_norm"),
+    Rule::new("blk.{i}.ffn_norm", "model.layers.{i}.post_attention_layernorm"),
+    Rule::new("blk.{i}.ffn_gate", "model.layers.{i}.mlp.gate_proj"),
+    Rule::new("blk.{i}.ffn_up", "model.layers.{i}.mlp.up_proj"),
+    Rule::new("blk.{i}.ffn_down", "model.layers.{i}.mlp.down_proj"),
+    Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.mlp.gate"),
+    Rule::new("blk.{i}.exp_probs_b.bias", "model.layers.{i}.mlp.gate.e_score_correction_bias"),
+    Rule::new("blk.{i}.ffn_gate_exps", "model.layers.{i}.mlp.experts.{e}.gate_proj"),
+    Rule::new("blk.{i}.ffn_up_exps", "model.layers.{i}.mlp.experts.{e}.up_proj"),
+    Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.mlp.experts.{e}.down_proj"),
+    Rule::new("blk.{i}.ffn_gate_shexp", "model.layers.{i}.mlp.shared_expert.gate_proj"),
+    Rule::new("blk.{i}.ffn_up_shexp", "model.layers.{i}.mlp.shared_expert.up_proj"),
+    Rule::new("blk.{i}.ffn_down_shexp", "model.layers.{i}.mlp.shared_expert.down_proj"),
+    Rule::new("blk.{i}.ffn_gate_inp_shexp", "model.layers.{i}.mlp.shared_expert_gate"),
+];
+
+/// Rules that GGUF files need: names are canonical there, but some files fuse what the plan wants apart.
+pub const GGUF: &[Rule] = &[
+    Rule::new("blk.{i}.attn_q", "blk.{i}.attn_qkv").cut(Cut::Q),
+    Rule::new("blk.{i}.attn_k", "blk.{i}.attn_qkv").cut(Cut::K),
+    Rule::new("blk.{i}.attn_v", "blk.{i}.attn_qkv").cut(Cut::V),
+    Rule::new("blk.{i}.ffn_gate_exps", "blk.{i}.ffn_gate_up_exps").cut(Cut::ExpertFirstHalf),
+    Rule::new("blk.{i}.ffn_up_exps", "blk.{i}.ffn_gate_up_exps").cut(Cut::ExpertSecondHalf),
+];
+
+/// A canonical name taken apart: `blk.7.attn_q.weight`.
+pub(crate) struct Canonical<'a> {
+    /// Layer, if the name has one.
+    pub layer: Option<usize>,
+    /// `blk.{i}.attn_q`.
+    pub base: String,
+    /// `.weight`, `.bias` or empty.
+    pub suffix: &'a str,
+}
+
+impl<'a> Canonical<'a> {
+    pub fn parse(name: &'a str) -> Self {
+        let (stem, suffix) = [".weight", ".bias"]
+            .iter()
+            .find_map(|s| name.strip_suffix(s).map(|stem| (stem, &name[stem.len()..])))
+            .unwrap_or((name, ""));
+        let layered = stem.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
+        match layered.and_then(|(i, rest)| Some((i.parse().ok()?, rest))) {
+            Some((i, rest)) => Canonical { layer: Some(i), base: format!("blk.{{i}}.{rest}"), suffix },
+            None => Canonical { layer: None, base: stem.to_owned(), suffix },
+        }
+    }
+
+    /// The layer's spec, if the name has one that exists.
+    pub fn spec<'s>(&self, spec: &'s ModelSpec) -> Option<&'s Layer> {
+        spec.layers.get(self.layer?)
+    }
+
+    /// The source name of `rule` for this tensor, if the rule speaks of it; `{e}` is still open.
+    pub fn source(&self, rule: &Rule) -> Option<String> {
+        let source = if rule.canonical == self.base {
+            format!("{}{}", rule.source, self.suffix)
+        } else if rule.canonical == format!("{}{}", self.base, self.suffix) {
+            rule.source.to_owned()
+        } else {
+            return None;
+        };
+        Some(match self.layer {
+            Some(i) => source.replace("{i}", &i.to_string()),
+            None => source,
+        })
+    }
+}

@@ -1,0 +1,405 @@
+//! What a model is, as data: sum types instead of flags, one entry per layer.
+//!
+//! A spec names no tensors and knows no file format; [`crate::weights`] finds the tensors by the canonical names
+//! that the plan asks for, and the presence of an optional tensor (a bias, a query norm) decides that feature.
+
+/// A whole decoder-only model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSpec {
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Rows of the embedding table, and logits per position.
+    pub vocab: usize,
+    /// Longest sequence the model was made for, in tokens.
+    pub context: usize,
+    /// From token ids to the first residual row.
+    pub embed: Embed,
+    /// Blocks in order.
+    pub layers: Vec<Layer>,
+    /// Norm before the head; `None` where the last block already ends in one.
+    pub final_norm: Option<Norm>,
+    /// From the residual to logits.
+    pub head: Head,
+}
+
+/// Token and position embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Embed {
+    /// Factor on the embedding row (Gemma: sqrt(hidden)).
+    pub scale: f32,
+    /// Learned position rows are added: row `position + offset` of `position_embd.weight` (OPT: offset 2).
+    pub positions: Option<usize>,
+    /// Norm right after the embedding (BLOOM).
+    pub norm: Option<Norm>,
+    /// Width of an embedding row where it differs from `hidden`; projected in and out (OPT 350m).
+    pub width: Option<usize>,
+}
+
+/// From the last residual row to logits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// The head is the embedding table.
+    pub tied: bool,
+    /// Factor on the logits.
+    pub scale: f32,
+    /// `cap * tanh(x / cap)` after the scale.
+    pub softcap: Option<f32>,
+}
+
+/// One block: a sequence mixer, a feed-forward part, and how norms and residuals surround them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layer {
+    /// Attention or a recurrent layer.
+    pub mixer: Mixer,
+    /// Dense, experts, or none.
+    pub ffn: Ffn,
+    /// Where norms and residuals are.
+    pub place: Place,
+    /// The kind of every norm in [`Layer::place`].
+    pub norm: Norm,
+    /// Factor on what a part adds to the residual (Granite).
+    pub residual: f32,
+}
+
+/// Order of norm, part and residual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `x += part(norm(x))` (Llama).
+    Pre,
+    /// `x += norm(part(x))` (OLMo 2).
+    Post,
+    /// `x += norm(part(norm(x)))` (Gemma 2).
+    Sandwich,
+    /// `x = norm(x + part(x))` (OPT 350m).
+    PostResidual,
+    /// `n = norm(x); x = n + part(n)` (BLOOM with `apply_residual_connection_post_layernorm`).
+    FromNorm,
+    /// `x += mixer(norm(x)) + ffn(norm(x))` with one norm (Phi-2) or one each (GPT-NeoX).
+    Parallel {
+        /// Mixer and feed-forward read the same norm.
+        shared_norm: bool,
+    },
+}
+
+/// A normalisation over a row or over each head of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norm {
+    /// Formula.
+    pub kind: NormKind,
+    /// Added to the variance.
+    pub eps: f32,
+}
+
+/// Formula of a [`Norm`]; the weight is a plain factor, offsets such as Gemma's `1 + w` are settled at load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// `x / rms(x) * w` (arXiv 1910.07467).
+    Rms,
+    /// `(x - mean) / std * w + b` (arXiv 1607.06450).
+    Layer,
+}
+
+/// What mixes positions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mixer {
+    /// Attention with grouped queries; multi-head and multi-query are its ends.
+    Gqa(Gqa),
+    /// Multi-head latent attention (DeepSeek V2, arXiv 2405.04434).
+    Mla(Mla),
+    /// Gated delta net (arXiv 2412.06464).
+    GatedDelta(GatedDelta),
+    /// Mamba-2 state space layer (arXiv 2405.21060).
+    Mamba2(Mamba2),
+}
+
+/// Grouped-query attention.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gqa {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Width of one head.
+    pub dim: usize,
+    /// Norm of queries and keys.
+    pub qk_norm: Option<QkNorm>,
+    /// Rotary positions; `None` in layers without (NoPE, ALiBi, learned).
+    pub rope: Option<Rope>,
+    /// Linear position bias with this largest exponent (ALiBi, arXiv 2108.12409).
+    pub alibi: Option<f32>,
+    /// Factor on query times key.
+    pub scale: f32,
+    /// `cap * tanh(score / cap)`.
+    pub softcap: Option<f32>,
+    /// Which earlier positions are seen.
+    pub mask: Mask,
+    /// One learned logit per head joins the softmax and takes no value (gpt-oss).
+    pub sinks: bool,
+    /// The query projection also yields a gate: `out *= sigmoid(gate)` (Qwen3-Next).
+    pub gated: bool,
+    /// Queries, keys and values are cut to `[-c, c]` (MPT, OLMo).
+    pub clip: Option<f32>,
+    /// Queries are scaled by position (Llama 4 layers without rope).
+    pub temperature: Option<Temperature>,
+}
+
+/// `q *= 1 + scale * ln(floor((position + 1) / floor) + 1)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Temperature {
+    /// Factor on the logarithm.
+    pub scale: f32,
+    /// Positions up to this one keep factor 1.
+    pub floor: f32,
+}
+
+/// Norm of queries and keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QkNorm {
+    /// Formula and epsilon.
+    pub norm: Norm,
+    /// What one norm spans.
+    pub over: QkSpan,
+    /// After the rotary embedding instead of before (Llama 4).
+    pub after_rope: bool,
+}
+
+/// What one query/key norm spans, and which weight it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QkSpan {
+    /// Each head, one weight of `dim` for all (Qwen3).
+    Head,
+    /// Each head, with a weight row of its own (StableLM 2 12B).
+    EachHead,
+    /// Each head, no weight (Llama 4).
+    HeadUnweighted,
+    /// All heads at once (OLMo 2).
+    Full,
+}
+
+/// Which positions `j <= i` a query at `i` sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mask {
+    /// All.
+    Causal,
+    /// `i - j < n` (sliding window).
+    Window(usize),
+    /// `i / n == j / n` (chunks, Llama 4).
+    Chunk(usize),
+}
+
+/// Rotary position embedding (arXiv 2104.09864).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// Dimensions of a head that turn; the rest pass.
+    pub dim: usize,
+    /// How the file orders the two halves of a pair; settled at load by reordering rows.
+    pub pairs: Pairs,
+    /// Angle per position of each of the `dim / 2` pairs.
+    pub freqs: Vec<f32>,
+    /// Used instead of `freqs` by sequences longer than the original context (longrope).
+    pub long: Option<LongRope>,
+    /// Factor on cosine and sine (yarn, longrope).
+    pub magnitude: f32,
+}
+
+/// Second set of frequencies for long sequences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LongRope {
+    /// Angles per position.
+    pub freqs: Vec<f32>,
+    /// Prompts longer than this, and positions from this one on, use them.
+    pub original_context: usize,
+}
+
+/// Order of a rotary pair inside a head as stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairs {
+    /// `(i, i + dim/2)` (Hugging Face Llama, GPT-NeoX).
+    Half,
+    /// `(2i, 2i + 1)` (GPT-J, original Llama, most Llama GGUFs).
+    Adjacent,
+}
+
+/// Multi-head latent attention.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mla {
+    /// Query heads.
+    pub heads: usize,
+    /// Width of the compressed query; `None` for a plain projection.
+    pub q_rank: Option<usize>,
+    /// Width of the latent that stands for keys and values.
+    pub kv_rank: usize,
+    /// Head width without positions.
+    pub nope: usize,
+    /// Width of a value head.
+    pub v_dim: usize,
+    /// Rotary part, shared by all heads on the key side.
+    pub rope: Rope,
+    /// Norm of the latents.
+    pub norm: Norm,
+    /// Factor on scores.
+    pub scale: f32,
+}
+
+/// Gated delta net.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatedDelta {
+    /// Query and key heads.
+    pub k_heads: usize,
+    /// Value heads; a multiple of `k_heads`.
+    pub v_heads: usize,
+    /// Width of a key head.
+    pub k_dim: usize,
+    /// Width of a value head.
+    pub v_dim: usize,
+    /// Taps of the causal convolution.
+    pub conv: usize,
+    /// Norm of the output heads.
+    pub norm: Norm,
+}
+
+/// Mamba-2 layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mamba2 {
+    /// Heads.
+    pub heads: usize,
+    /// Width of a head; `heads * dim` is the inner width.
+    pub dim: usize,
+    /// Groups that share B and C.
+    pub groups: usize,
+    /// State numbers per head dimension.
+    pub state: usize,
+    /// Taps of the causal convolution.
+    pub conv: usize,
+    /// Norm before the output projection, over each group.
+    pub norm: Norm,
+    /// Limits of the step size.
+    pub dt_limit: (f32, f32),
+}
+
+/// Feed-forward part.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ffn {
+    /// None (Mamba-2).
+    None,
+    /// Every token through the same weights.
+    Dense(Dense),
+    /// Experts.
+    Moe(Moe),
+}
+
+/// Dense feed-forward.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dense {
+    /// Inner width.
+    pub inner: usize,
+    /// Nonlinearity.
+    pub act: Act,
+    /// `down(act(gate x) * up x)` instead of `down(act(up x))`.
+    pub gated: bool,
+}
+
+/// Nonlinearity of a feed-forward part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Act {
+    /// `x * sigmoid(x)`.
+    Silu,
+    /// Exact, by the error function.
+    Gelu,
+    /// Tanh approximation.
+    GeluTanh,
+    /// `x * sigmoid(1.702 x)`.
+    GeluQuick,
+    /// `max(x, 0)`.
+    Relu,
+    /// `max(x, 0)^2`.
+    ReluSquared,
+    /// gpt-oss: `g * sigmoid(alpha g) * (u + 1)`, gate cut above and up cut on both sides at `limit`.
+    SwigluClamped {
+        /// Slope inside the sigmoid.
+        alpha: f32,
+        /// Cut.
+        limit: f32,
+    },
+}
+
+/// Mixture of experts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moe {
+    /// Experts in the layer.
+    pub experts: usize,
+    /// Experts per token.
+    pub top_k: usize,
+    /// Inner width of one expert.
+    pub inner: usize,
+    /// Nonlinearity, always gated.
+    pub act: Act,
+    /// From router logits to weights.
+    pub score: Score,
+    /// Chosen weights are divided by their sum.
+    pub renorm: bool,
+    /// Factor on the chosen weights.
+    pub scale: f32,
+    /// Experts are chosen inside the best groups only (DeepSeek).
+    pub groups: Option<Groups>,
+    /// The weight scales the expert's input instead of its output (Llama 4).
+    pub weight_input: bool,
+    /// Expert that every token passes.
+    pub shared: Option<Shared>,
+}
+
+/// From router logits to scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Score {
+    /// Softmax over all experts, then the best.
+    Softmax,
+    /// The best, then softmax over them.
+    SoftmaxOfChosen,
+    /// Sigmoid each.
+    Sigmoid,
+}
+
+/// Group-limited routing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// Groups of equal size.
+    pub count: usize,
+    /// Groups that stay.
+    pub keep: usize,
+    /// How a group is scored.
+    pub by: GroupScore,
+}
+
+/// How a group of experts is scored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupScore {
+    /// Its best expert (DeepSeek V2).
+    Best,
+    /// The sum of its two best (DeepSeek V3).
+    BestTwo,
+}
+
+/// Shared expert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Inner width.
+    pub inner: usize,
+    /// Scaled by `sigmoid(gate x)` (Qwen2-MoE).
+    pub gated: bool,
+}
+
+impl ModelSpec {
+    /// Applies a small edit to every layer.
+    pub fn each<E>(mut self, mut edit: impl FnMut(usize, &mut Layer) -> Result<(), E>) -> Result<Self, E> {
+        self.layers.iter_mut().enumerate().try_for_each(|(i, l)| edit(i, l))?;
+        Ok(self)
+    }
+
+    /// Applies a small edit to every grouped-query attention.
+    pub fn gqa<E>(self, mut edit: impl FnMut(usize, &mut Gqa) -> Result<(), E>) -> Result<Self, E> {
+        self.each(|i, l| match &mut l.mixer {
+            Mixer::Gqa(g) => edit(i, g),
+            _ => Ok(()),
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! A weight as the plan wants it: rows that may be cut, stacked and reordered views of the file's tensors.
+
+use crate::error::Result;
+use lamina_base::{Bytes, DType, HostTensor};
+
+/// A matrix whose rows are views into one or several stored tensors. Nothing is copied.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// Name in the checkpoint, for messages.
+    pub name: String,
+    /// Type of every row.
+    pub dtype: DType,
+    /// Numbers per row.
+    pub cols: usize,
+    /// Stacked in order; all of the same type and width.
+    parts: Vec<HostTensor>,
+    /// Stored row of each logical row; none means in order.
+    order: Option<Vec<u32>>,
+}
+
+impl Tensor {
+    /// The rows of `parts`, one after another.
+    ///
+    /// # Panics
+    /// When `parts` is empty or its types or widths differ; the resolver checks that before.
+    pub fn new(parts: Vec<HostTensor>) -> Tensor {
+        let first = parts.first().expect("at least one part");
+        assert!(parts.iter().all(|p| p.dtype == first.dtype && p.cols() == first.cols()), "parts are alike");
+        Tensor { name: first.name.clone(), dtype: first.dtype, cols: first.cols(), order: None, parts }
+    }
+
+    /// The same tensor with logical row `i` taken from row `order[i]`.
+    pub fn reordered(mut self, order: Vec<u32>) -> Tensor {
+        self.order = Some(match self.order {
+            Some(old) => order.iter().map(|&i| old[i as usize]).collect(),
+            None => order,
+        });
+        self
+    }
+
+    /// Number of logical rows.
+    pub fn rows(&self) -> usize {
+        self.order.as_ref().map_or_else(|| self.parts.iter().map(HostTensor::rows).sum(), Vec::len)
+    }
+
+    /// Bytes of one row.
+    pub fn row_bytes(&self) -> usize {
+        self.cols / self.dtype.block_len() * self.dtype.block_bytes()
+    }
+
+    /// Encoded bytes of logical row `i`.
+    ///
+    /// # Panics
+    /// When `i` is not below [`Tensor::rows`].
+    pub fn row(&self, i: usize) -> &[u8] {
+        let mut at = self.order.as_ref().map_or(i, |o| o[i] as usize);
+        let n = self.row_bytes();
+        for part in &self.parts {
+            if at < part.rows() {
+                return &part.bytes[at * n..(at + 1) * n];
+            }
+            at -= part.rows();
+        }
+        panic!("row {i} of {}", self.rows())
+    }
+
+    /// All values as float32.
+    ///
+    /// # Errors
+    /// When the type cannot be decoded.
+    pub fn to_f32(&self) -> Result<Vec<f32>> {
+        let mut out = vec![0.0; self.rows() * self.cols];
+        for (i, row) in out.chunks_exact_mut(self.cols.max(1)).enumerate() {
+            lamina_quant::decode(self.dtype, self.row(i), row)?;
+        }
+        Ok(out)
+    }
+
+    /// The stored pieces, to release their pages once a backend has its own form of the weight.
+    pub fn parts(&self) -> &[HostTensor] {
+        &self.parts
+    }
+
+    /// Total encoded bytes.
+    pub fn bytes(&self) -> usize {
+        self.rows() * self.row_bytes()
+    }
+
+    /// A tensor that owns float32 values.
+    pub fn from_f32(name: &str, rows: usize, cols: usize, values: &[f32]) -> Tensor {
+        Tensor::new(vec![HostTensor::from_f32(name, vec![rows, cols], values)])
+    }
+
+    /// A tensor over encoded bytes; for tests and conversions.
+    ///
+    /// # Errors
+    /// When the bytes are not `rows` rows of `cols` numbers.
+    pub fn from_bytes(name: &str, dtype: DType, rows: usize, cols: usize, bytes: Bytes) -> std::result::Result<Tensor, lamina_base::ShapeError> {
+        Ok(Tensor::new(vec![HostTensor::new(name, dtype, vec![rows, cols], bytes)?]))
+    }
+}

@@ -1,0 +1,230 @@
+//! Finds the tensors of canonical names in a checkpoint, cuts, stacks and edits them.
+
+use crate::{
+    error::{ArchError, Result},
+    family::Family,
+    names::{Canonical, Edit, GGUF, LLAMA, Rule},
+    pairing,
+    spec::{Ffn, ModelSpec},
+};
+pub use crate::tensor::Tensor;
+use lamina_base::HostTensor;
+use lamina_store::{Checkpoint, Kind};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
+/// Stored names end in these where a wrapper model surrounds the language model, or where the wrapper is missing.
+const PREFIXES: &[(&str, &str)] = &[
+    ("", ""),
+    ("model.", "language_model.model."),
+    ("model.", "model.language_model."),
+    ("lm_head", "language_model.lm_head"),
+    ("model.", ""),
+    ("transformer.", ""),
+    ("model.decoder.", "decoder."),
+];
+
+/// Tensors that old checkpoints carry and no model needs.
+const IGNORED: &[&str] = &["rotary_emb.inv_freq", ".attn.bias", "masked_bias", "rope_freqs", "rope_factors", "num_batches_tracked"];
+
+/// A checkpoint seen through a family's names.
+pub struct Weights<'a> {
+    checkpoint: &'a Checkpoint,
+    family: &'a Family,
+    spec: &'a ModelSpec,
+    used: Mutex<BTreeSet<String>>,
+}
+
+/// A rule with the stored tensors that it leads to.
+struct Found {
+    parts: Vec<HostTensor>,
+    rule: Rule,
+}
+
+impl<'a> Weights<'a> {
+    /// The tensors of `checkpoint` under the names of `family`.
+    pub fn new(checkpoint: &'a Checkpoint, family: &'a Family, spec: &'a ModelSpec) -> Self {
+        Weights { checkpoint, family, spec, used: Mutex::default() }
+    }
+
+    /// True when the checkpoint holds the canonical tensor `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name, &mut vec![]).is_some()
+    }
+
+    /// The tensor of canonical `name` as `rows x cols`.
+    ///
+    /// # Errors
+    /// When it is missing, or its shape is another one.
+    pub fn get(&self, name: &str, rows: usize, cols: usize) -> Result<Tensor> {
+        let mut tried = vec![];
+        let missing = |tried: &[String]| ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") };
+        let found = self.find(name, &mut tried).ok_or_else(|| missing(&tried))?;
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.extend(found.parts.iter().map(|p| p.name.clone()));
+        drop(used);
+        let canonical = Canonical::parse(name);
+        let tensor = self.cut(&canonical, found, rows, cols)?;
+        check(&tensor, name, rows, cols)?;
+        Ok(match pairing::order(&canonical, self.spec, rows * cols) {
+            Some(order) if rows == 1 => pairing::reorder_columns(&tensor, &order)?,
+            Some(order) => tensor.reordered(order),
+            None => tensor,
+        })
+    }
+
+    /// Names of stored tensors that nothing asked for; a family that forgets a tensor shows up here.
+    pub fn unused(&self) -> Vec<String> {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let ignored = |n: &str| IGNORED.iter().any(|i| n.contains(i)) || self.family.ignored.iter().any(|i| n.contains(i));
+        let names = self.checkpoint.tensors.names().filter(|n| !used.contains(*n) && !ignored(n));
+        names.map(str::to_owned).collect()
+    }
+
+    fn rules(&self) -> Vec<&'a Rule> {
+        match self.checkpoint.kind {
+            Kind::Gguf => self.family.gguf_rules.iter().chain(GGUF).collect(),
+            Kind::HuggingFace => self.family.rules.iter().chain(LLAMA).collect(),
+        }
+    }
+
+    fn find(&self, name: &str, tried: &mut Vec<String>) -> Option<Found> {
+        let canonical = Canonical::parse(name);
+        let own = Rule::new("", "");
+        if self.checkpoint.kind == Kind::Gguf && !self.fused_in_place(&canonical) {
+            tried.push(name.to_owned());
+            if let Some(t) = self.checkpoint.tensors.get(name) {
+                let edit = self.family.gguf_rules.iter().find(|r| canonical.source(r).as_deref() == Some(name));
+                return Some(Found { parts: vec![t.clone()], rule: edit.copied().unwrap_or(own) });
+            }
+        }
+        self.rules().into_iter().find_map(|rule| {
+            let source = canonical.source(rule)?;
+            let parts = self.stored(&canonical, &source, tried)?;
+            Some(Found { parts, rule: *rule })
+        })
+    }
+
+    /// True when a GGUF tensor of the canonical name itself holds more than the plan wants under that name.
+    fn fused_in_place(&self, canonical: &Canonical<'_>) -> bool {
+        let cut_of_itself = |r: &Rule| r.canonical == canonical.base && r.source == r.canonical && r.cut.is_some();
+        self.family.gguf_rules.iter().any(cut_of_itself)
+    }
+
+    /// The stored tensors of `source`, one per expert when the name has `{e}`.
+    fn stored(&self, canonical: &Canonical<'_>, source: &str, tried: &mut Vec<String>) -> Option<Vec<HostTensor>> {
+        let index = &self.checkpoint.tensors;
+        for (from, to) in PREFIXES {
+            let Some(rest) = source.strip_prefix(from) else { continue };
+            let name = format!("{to}{rest}");
+            if !name.contains("{e}") {
+                tried.push(name.clone());
+                match index.get(&name) {
+                    Some(t) => return Some(vec![t.clone()]),
+                    None => continue,
+                }
+            }
+            let Some(Ffn::Moe(moe)) = canonical.spec(self.spec).map(|l| &l.ffn) else { return None };
+            tried.push(name.replace("{e}", "0"));
+            let all = (0..moe.experts).map(|e| index.get(&name.replace("{e}", &e.to_string())).cloned());
+            if let Some(parts) = all.collect::<Option<Vec<_>>>() {
+                return Some(parts);
+            }
+        }
+        None
+    }
+
+    fn cut(&self, canonical: &Canonical<'_>, found: Found, rows: usize, cols: usize) -> Result<Tensor> {
+        let Found { parts, rule } = found;
+        let parts = match rule.edit {
+            Edit::Transpose => transposed(&parts)?,
+            _ => parts,
+        };
+        alike(&parts)?;
+        let vector = rows == 1 && parts[0].cols() != cols || parts[0].shape.len() == 1;
+        let tensor = Tensor::new(if vector { parts.iter().map(as_column).collect::<Result<_>>()? } else { parts });
+        let tensor = match (rule.cut, canonical.spec(self.spec)) {
+            (Some(cut), Some(layer)) => {
+                let stored = tensor.rows();
+                let order = cut.rows(layer, stored);
+                let order = order.ok_or_else(|| shape(&tensor, format!("rows for {cut:?} of {}", rule.canonical)))?;
+                tensor.reordered(order)
+            }
+            _ => tensor,
+        };
+        let tensor = if vector { as_row(&tensor)? } else { tensor };
+        edited(tensor, rule.edit)
+    }
+}
+
+fn alike(parts: &[HostTensor]) -> Result<()> {
+    let first = &parts[0];
+    match parts.iter().find(|p| p.dtype != first.dtype || p.cols() != first.cols()) {
+        None => Ok(()),
+        Some(p) => Err(ArchError::Shape {
+            name: p.name.clone(),
+            found: format!("{} {:?}", p.dtype, p.shape),
+            want: format!("{} {:?} as `{}`", first.dtype, first.shape, first.name),
+        }),
+    }
+}
+
+fn check(tensor: &Tensor, name: &str, rows: usize, cols: usize) -> Result<()> {
+    if (tensor.rows(), tensor.cols) == (rows, cols) {
+        return Ok(());
+    }
+    Err(shape(tensor, format!("{rows} x {cols} for `{name}`")))
+}
+
+fn shape(tensor: &Tensor, want: String) -> ArchError {
+    ArchError::Shape { name: tensor.name.clone(), found: format!("{} x {}", tensor.rows(), tensor.cols), want }
+}
+
+/// A vector as a float32 column, so that cuts of rows apply to biases and norms as to matrices.
+fn as_column(t: &HostTensor) -> Result<HostTensor> {
+    let values = lamina_quant::to_f32(t)?;
+    Ok(HostTensor::from_f32(t.name.clone(), vec![values.len(), 1], &values))
+}
+
+fn as_row(t: &Tensor) -> Result<Tensor> {
+    let values = t.to_f32()?;
+    Ok(Tensor::from_f32(&t.name, 1, values.len(), &values))
+}
+
+/// Each matrix with its two inner extents exchanged, as float32 unless the type is plain and can be moved as bytes.
+fn transposed(parts: &[HostTensor]) -> Result<Vec<HostTensor>> {
+    parts.iter().map(transpose).collect()
+}
+
+fn transpose(t: &HostTensor) -> Result<HostTensor> {
+    let [.., rows, cols] = t.shape[..] else { return Ok(t.clone()) };
+    let (size, dtype, bytes) = if t.dtype.is_quantized() {
+        let values = lamina_quant::to_f32(t)?;
+        (4, lamina_base::DType::F32, bytemuck::cast_slice(&values).to_vec())
+    } else {
+        (t.dtype.block_bytes(), t.dtype, t.bytes.to_vec())
+    };
+    let mut out = vec![0u8; bytes.len()];
+    for (from, to) in bytes.chunks_exact(rows * cols * size).zip(out.chunks_exact_mut(rows * cols * size)) {
+        for (i, value) in from.chunks_exact(size).enumerate() {
+            let at = (i % cols * rows + i / cols) * size;
+            to[at..at + size].copy_from_slice(value);
+        }
+    }
+    let mut shape = t.shape.clone();
+    let n = shape.len();
+    shape.swap(n - 2, n - 1);
+    Ok(HostTensor { name: t.name.clone(), dtype, shape, bytes: out.into() })
+}
+
+fn edited(tensor: Tensor, edit: Edit) -> Result<Tensor> {
+    let change: fn(f32) -> f32 = match edit {
+        Edit::None | Edit::Transpose => return Ok(tensor),
+        Edit::PlusOne => |w| 1.0 + w,
+        Edit::NegExp => |w| -w.exp(),
+    };
+    let values: Vec<f32> = tensor.to_f32()?.into_iter().map(change).collect();
+    Ok(Tensor::from_f32(&tensor.name, tensor.rows(), tensor.cols, &values))
+}

@@ -1,0 +1,84 @@
+//! Dense feed-forward parts and experts.
+
+use super::{Emitter, Input, Tail};
+use crate::{op::*, plan::WeightKind, slot::Slot};
+use lamina_arch::spec::{Act, Dense, Moe, Shared};
+
+/// Canonical names of the three matrices of a feed-forward part.
+struct Names {
+    gate: String,
+    up: String,
+    down: String,
+}
+
+impl Names {
+    fn new(i: usize, suffix: &str) -> Names {
+        let name = |part: &str| format!("blk.{i}.ffn_{part}{suffix}");
+        Names { gate: name("gate"), up: name("up"), down: name("down") }
+    }
+}
+
+impl Emitter<'_> {
+    pub(super) fn dense(&mut self, i: usize, d: &Dense, input: Input) -> Tail {
+        self.feed(&Names::new(i, ""), d, input)
+    }
+
+    fn feed(&mut self, names: &Names, d: &Dense, input: Input) -> Tail {
+        let hidden = self.spec.hidden;
+        let (a, b) = (self.slot("ffn gate", d.inner), self.slot("ffn up", d.inner));
+        let parts = if d.gated {
+            vec![self.part(names.gate.clone(), hidden, a), self.part(names.up.clone(), hidden, b)]
+        } else {
+            vec![self.part(names.up.clone(), hidden, a)]
+        };
+        let project = self.project(input, parts);
+        self.push(Glu { project, act: d.act });
+        let bias = self.optional(names.down.clone() + ".bias", hidden);
+        Tail::Linear { x: a, weight: self.matrix(names.down.clone(), hidden, d.inner), bias }
+    }
+
+    pub(super) fn moe(&mut self, i: usize, m: &Moe, input: Input) -> Tail {
+        let hidden = self.spec.hidden;
+        let x = self.normed(input);
+        let logits = self.slot("router", m.experts);
+        let part = self.part(format!("blk.{i}.ffn_gate_inp"), hidden, logits);
+        self.push(Linear { x, part });
+        let names = Names::new(i, "_exps");
+        let mut experts = |name: &str, rows, cols| {
+            self.weight(format!("{name}.weight"), WeightKind::Experts { count: m.experts, rows, cols })
+        };
+        let gate = experts(&names.gate, m.inner, hidden);
+        let up = experts(&names.up, m.inner, hidden);
+        let down = experts(&names.down, hidden, m.inner);
+        let biases = self.expert_biases(&names, m);
+        let select_bias = self.optional(format!("blk.{i}.exp_probs_b.bias"), m.experts);
+        let out = self.slot("experts", hidden);
+        self.push(Experts { x, logits, select_bias, gate, up, down, biases, moe: m.clone(), out });
+        if let Some(shared) = m.shared {
+            self.shared_expert(i, shared, m.act, x, out);
+        }
+        Tail::Value(out)
+    }
+
+    fn expert_biases(&mut self, names: &Names, m: &Moe) -> Option<ExpertBiases> {
+        let mut bias = |name: &str, len| self.optional(format!("{name}.bias"), m.experts * len);
+        let (gate, up) = (bias(&names.gate, m.inner), bias(&names.up, m.inner));
+        let down = bias(&names.down, self.spec.hidden);
+        Some(ExpertBiases { gate: gate?, up: up?, down: down? })
+    }
+
+    /// Adds the expert that every row passes to `into`.
+    fn shared_expert(&mut self, i: usize, s: Shared, act: Act, x: Slot, into: Slot) {
+        let dense = Dense { inner: s.inner, act, gated: true };
+        let tail = self.feed(&Names::new(i, "_shexp"), &dense, Input { x, norm: None });
+        if !s.gated {
+            return self.add_tail(tail, 1.0, into);
+        }
+        let gate = self.slot("shared gate", 1);
+        let part = self.part(format!("blk.{i}.ffn_gate_inp_shexp"), self.spec.hidden, gate);
+        self.push(Linear { x, part });
+        let out = self.value(tail);
+        self.push(Gate { x: out, gate });
+        self.push(Add { x: out, scale: 1.0, into });
+    }
+}

@@ -1,0 +1,114 @@
+//! What each layer remembers of a sequence, and how it is paged.
+
+use lamina_base::DType;
+use std::str::FromStr;
+
+/// Positions per page. Prefixes are shared, and memory is given out, in pages.
+///
+/// 32 keeps a page a whole number of 8- and 16-lane tiles and wastes at most 31 positions a sequence.
+pub const PAGE_LEN: usize = 32;
+
+/// Number type of stored keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KvType {
+    /// float32.
+    F32,
+    /// float16.
+    F16,
+    /// bfloat16.
+    BF16,
+    /// 8 bit with a float16 scale per 32.
+    Q8_0,
+    /// 4 bit with a float16 scale per 32.
+    Q4_0,
+    /// 8-bit float, 4 exponent bits.
+    F8,
+}
+
+impl KvType {
+    /// All types with the names that users write.
+    pub const ALL: &'static [(&'static str, KvType)] = &[
+        ("f32", KvType::F32),
+        ("f16", KvType::F16),
+        ("bf16", KvType::BF16),
+        ("q8_0", KvType::Q8_0),
+        ("q4_0", KvType::Q4_0),
+        ("fp8", KvType::F8),
+    ];
+
+    /// The element type that the name stands for.
+    pub fn dtype(self) -> DType {
+        match self {
+            KvType::F32 => DType::F32,
+            KvType::F16 => DType::F16,
+            KvType::BF16 => DType::BF16,
+            KvType::Q8_0 => DType::Q8_0,
+            KvType::Q4_0 => DType::Q4_0,
+            KvType::F8 => DType::F8_E4M3,
+        }
+    }
+}
+
+/// A cache type name that is not in [`KvType::ALL`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown kv_dtype `{0}`; known: f32 f16 bf16 q8_0 q4_0 fp8")]
+pub struct UnknownKvType(String);
+
+impl FromStr for KvType {
+    type Err = UnknownKvType;
+    fn from_str(s: &str) -> Result<Self, UnknownKvType> {
+        let found = KvType::ALL.iter().find(|(name, _)| name.eq_ignore_ascii_case(s));
+        found.map(|&(_, t)| t).ok_or_else(|| UnknownKvType(s.to_owned()))
+    }
+}
+
+/// What one layer remembers of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerState {
+    /// Keys and values of every position, in pages.
+    Paged {
+        /// Key and value heads.
+        kv_heads: usize,
+        /// Width of a head.
+        dim: usize,
+    },
+    /// One latent row per position, in pages (MLA).
+    Latent {
+        /// Width of the latent.
+        rank: usize,
+        /// Width of the rotary key.
+        rope: usize,
+    },
+    /// A fixed number of float32 values per sequence.
+    Recurrent {
+        /// Last inputs of the convolution: `channels * (taps - 1)`.
+        conv: usize,
+        /// State matrix.
+        state: usize,
+    },
+}
+
+/// State of all layers.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct KvLayout {
+    /// One entry per layer that remembers something; operators name layers by index.
+    pub layers: Vec<LayerState>,
+}
+
+impl KvLayout {
+    /// Numbers per position that go into pages, over all layers; for reports.
+    pub fn numbers_per_token(&self) -> usize {
+        let one = |l: &LayerState| match l {
+            LayerState::Paged { kv_heads, dim } => 2 * kv_heads * dim,
+            LayerState::Latent { rank, rope } => rank + rope,
+            LayerState::Recurrent { .. } => 0,
+        };
+        self.layers.iter().map(one).sum()
+    }
+
+    /// Float32 numbers of recurrent state per sequence, over all layers.
+    pub fn state_len(&self) -> usize {
+        let one = |l: &LayerState| if let LayerState::Recurrent { conv, state } = l { conv + state } else { 0 };
+        self.layers.iter().map(one).sum()
+    }
+}

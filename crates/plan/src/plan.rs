@@ -1,0 +1,142 @@
+//! A model as a list of operators over slots: what every backend runs.
+
+use crate::{
+    kv::KvLayout,
+    op::Op,
+    slot::{Arena, Slot, SlotSpec, W},
+};
+use lamina_arch::spec::Rope;
+use std::fmt;
+
+/// A weight that the plan wants: the canonical tensor name and the shape it must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightSpec {
+    /// Canonical (GGUF) tensor name.
+    pub name: String,
+    /// Shape and use.
+    pub kind: WeightKind,
+}
+
+/// Shape and use of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightKind {
+    /// Multiplied with activations: `out[rows] = w[rows, cols] x[cols]`.
+    Matrix {
+        /// Outputs.
+        rows: usize,
+        /// Inputs.
+        cols: usize,
+    },
+    /// Rows are looked up by token or position.
+    Table {
+        /// Number of rows.
+        rows: usize,
+        /// Width.
+        cols: usize,
+    },
+    /// A few numbers, kept as float32.
+    Vector {
+        /// How many.
+        len: usize,
+    },
+    /// Matrices of which some are chosen for each row.
+    Experts {
+        /// How many matrices.
+        count: usize,
+        /// Outputs of each.
+        rows: usize,
+        /// Inputs of each.
+        cols: usize,
+    },
+}
+
+impl WeightKind {
+    /// Rows in all and numbers per row.
+    pub fn shape(self) -> (usize, usize) {
+        match self {
+            WeightKind::Matrix { rows, cols } | WeightKind::Table { rows, cols } => (rows, cols),
+            WeightKind::Vector { len } => (1, len),
+            WeightKind::Experts { count, rows, cols } => (count * rows, cols),
+        }
+    }
+}
+
+/// A point of the plan after which a layer's residual row is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Operators before this index have run.
+    pub ops: usize,
+    /// The residual.
+    pub slot: Slot,
+}
+
+/// Operators, slots and weights of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// In order.
+    pub ops: Vec<Op>,
+    /// Widths of the slots.
+    pub slots: Vec<SlotSpec>,
+    /// What [`W`] indexes.
+    pub weights: Vec<WeightSpec>,
+    /// Distinct rotary tables.
+    pub ropes: Vec<Rope>,
+    /// What the layers remember.
+    pub kv: KvLayout,
+    /// Logits of the selected rows.
+    pub logits: Slot,
+    /// Residual after the embedding, after each layer, and after the final norm.
+    pub marks: Vec<Mark>,
+    /// Width of the residual.
+    pub hidden: usize,
+    /// Width of the logits.
+    pub vocab: usize,
+}
+
+impl Plan {
+    /// Offsets of all slots for at most `rows` rows, of which at most `selected` want logits.
+    pub fn arena(&self, rows: usize, selected: usize) -> Arena {
+        let touched: Vec<_> = self.ops.iter().map(Op::slots).collect();
+        Arena::place(&self.slots, &touched, &[self.logits], rows, selected)
+    }
+
+    /// Width of `slot`.
+    pub fn width(&self, slot: Slot) -> usize {
+        self.slots[slot.0 as usize].width
+    }
+
+    /// The weight behind `w`.
+    pub fn weight(&self, w: W) -> &WeightSpec {
+        &self.weights[w.0 as usize]
+    }
+
+    /// Salt for prefix reuse: prompts with different salts never share pages, because their rotary tables differ.
+    pub fn prefix_salt(&self, prompt_len: usize) -> u64 {
+        let long = |r: &&Rope| r.long.as_ref().is_some_and(|l| prompt_len > l.original_context);
+        u64::from(self.ropes.iter().any(|r| long(&r)))
+    }
+}
+
+impl fmt::Display for Plan {
+    /// One line per operator, with weights by name: the form that snapshots hold.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for op in &self.ops {
+            writeln!(f, "{}", self.line(op))?;
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// `Debug` of an operator with slots as `%3:128` and weights as their names.
+    fn line(&self, op: &Op) -> String {
+        let mut text = format!("{op:?}");
+        for (i, w) in self.weights.iter().enumerate().rev() {
+            text = text.replace(&format!("W({i})"), &w.name);
+        }
+        for (i, s) in self.slots.iter().enumerate().rev() {
+            text = text.replace(&format!("Slot({i})"), &format!("%{i}:{}", s.width));
+        }
+        text
+    }
+}

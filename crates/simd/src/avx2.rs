@@ -1,0 +1,251 @@
+//! Lanes of AVX2 with FMA and F16C: 8 of them.
+
+use crate::Simd;
+use std::arch::x86_64::*;
+
+/// AVX2, FMA and F16C.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2;
+
+// SAFETY of every block in this file: the trait's contract - the CPU has AVX2, FMA and F16C, and pointers are valid.
+#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
+impl Simd for Avx2 {
+    const N: usize = 8;
+    const SIGNED_OFFSET: i32 = 0;
+    type F = __m256;
+    type I = __m256i;
+    type Acc = __m256i; // 16 int16: two sums of products per lane
+    type Scale = __m256i; // the factor twice per lane, as int16
+
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> __m256i {
+        unsafe { _mm256_loadu_si256(p.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut u8, v: __m256i) {
+        unsafe { _mm256_storeu_si256(p.cast(), v) }
+    }
+    #[inline(always)]
+    unsafe fn splat(v: i32) -> __m256i {
+        unsafe { _mm256_set1_epi32(v) }
+    }
+    #[inline(always)]
+    unsafe fn splat4(p: *const i8) -> __m256i {
+        unsafe { _mm256_set1_epi32(p.cast::<i32>().read_unaligned()) }
+    }
+    #[inline(always)]
+    unsafe fn splat_byte(v: u8) -> __m256i {
+        unsafe { _mm256_set1_epi8(v as i8) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_and_si256(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn or(a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_or_si256(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn shr<const K: i32>(a: __m256i) -> __m256i {
+        unsafe { _mm256_srli_epi16::<K>(a) }
+    }
+    #[inline(always)]
+    unsafe fn shl<const K: i32>(a: __m256i) -> __m256i {
+        unsafe { _mm256_slli_epi16::<K>(a) }
+    }
+    #[inline(always)]
+    unsafe fn lut(table: &[i8; 16], index: __m256i) -> __m256i {
+        unsafe {
+            let t = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+            _mm256_shuffle_epi8(t, index)
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_i(a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub_i(a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_sub_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul_i(a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_mullo_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn to_f(a: __m256i) -> __m256 {
+        unsafe { _mm256_cvtepi32_ps(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn acc() -> __m256i {
+        unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    unsafe fn dot(acc: __m256i, u: __m256i, x: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi16(acc, _mm256_maddubs_epi16(u, x)) }
+    }
+    #[inline(always)]
+    unsafe fn signed(w: __m256i) -> __m256i {
+        w
+    }
+    #[inline(always)]
+    unsafe fn dot_signed(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi16(acc, _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))) }
+    }
+    #[inline(always)]
+    unsafe fn sum(acc: __m256i) -> __m256i {
+        unsafe { _mm256_madd_epi16(acc, _mm256_set1_epi16(1)) }
+    }
+    #[inline(always)]
+    unsafe fn scaled(acc: __m256i, s: __m256i) -> __m256i {
+        unsafe { _mm256_madd_epi16(acc, s) }
+    }
+    #[inline(always)]
+    unsafe fn scale_u8(p: *const u8) -> __m256i {
+        unsafe {
+            let b = _mm_loadl_epi64(p.cast());
+            _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(b, b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn scale_i8(p: *const u8) -> __m256i {
+        unsafe {
+            let b = _mm_loadl_epi64(p.cast());
+            _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(b, b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn pairs_u8(p: *const u8) -> __m256i {
+        unsafe {
+            let (a, b) = (_mm_loadl_epi64(p.cast()), _mm_loadl_epi64(p.add(8).cast()));
+            _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn pairs_i8(p: *const u8) -> __m256i {
+        unsafe {
+            let (a, b) = (_mm_loadl_epi64(p.cast()), _mm_loadl_epi64(p.add(8).cast()));
+            _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot_pairs(a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_madd_epi16(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn zero() -> __m256 {
+        unsafe { _mm256_setzero_ps() }
+    }
+    #[inline(always)]
+    unsafe fn splat_f(v: f32) -> __m256 {
+        unsafe { _mm256_set1_ps(v) }
+    }
+    #[inline(always)]
+    unsafe fn load_f(p: *const f32) -> __m256 {
+        unsafe { _mm256_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store_f(p: *mut f32, v: __m256) {
+        unsafe { _mm256_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> __m256 {
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn store_f16(p: *mut u16, v: __m256) {
+        unsafe { _mm_storeu_si128(p.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> __m256 {
+        unsafe {
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()))))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_e8m0(p: *const u8) -> __m256 {
+        unsafe {
+            let e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
+            // 2^-127 is a denormal: its bit is one below the exponent field.
+            let bits = _mm256_max_epi32(_mm256_slli_epi32::<23>(e), _mm256_set1_epi32(1 << 22));
+            _mm256_castsi256_ps(bits)
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> __m256 {
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: __m256, b: __m256) -> __m256 {
+        unsafe { _mm256_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn abs(a: __m256) -> __m256 {
+        unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), a) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn round(a: __m256) -> __m256 {
+        unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+    #[inline(always)]
+    unsafe fn store_i8(p: *mut i8, v: __m256) {
+        unsafe {
+            let i = _mm256_cvtps_epi32(v);
+            let w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256::<1>(i));
+            _mm_storel_epi64(p.cast(), _mm_packs_epi16(w, w));
+        }
+    }
+    #[inline(always)]
+    unsafe fn exp2_int(n: __m256) -> __m256 {
+        unsafe {
+            let e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(e))
+        }
+    }
+    #[inline(always)]
+    unsafe fn reduce_add(a: __m256) -> f32 {
+        unsafe {
+            let s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+            _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn reduce_max(a: __m256) -> f32 {
+        unsafe {
+            let s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+            _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+}

@@ -1,0 +1,232 @@
+//! Lanes of AVX-512 with VNNI: 16 of them, byte products summed straight into int32.
+
+use crate::Simd;
+use std::arch::x86_64::*;
+
+/// AVX-512 F, BW, VL, DQ and VNNI.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512;
+
+// SAFETY of every block in this file: the trait's contract - the CPU has these instructions, and pointers are valid.
+#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
+impl Simd for Avx512 {
+    const N: usize = 16;
+    const SIGNED_OFFSET: i32 = 128;
+    type F = __m512;
+    type I = __m512i;
+    type Acc = __m512i; // 16 int32
+    type Scale = __m512i; // 16 int32
+
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> __m512i {
+        unsafe { _mm512_loadu_si512(p.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut u8, v: __m512i) {
+        unsafe { _mm512_storeu_si512(p.cast(), v) }
+    }
+    #[inline(always)]
+    unsafe fn splat(v: i32) -> __m512i {
+        unsafe { _mm512_set1_epi32(v) }
+    }
+    #[inline(always)]
+    unsafe fn splat4(p: *const i8) -> __m512i {
+        unsafe { _mm512_set1_epi32(p.cast::<i32>().read_unaligned()) }
+    }
+    #[inline(always)]
+    unsafe fn splat_byte(v: u8) -> __m512i {
+        unsafe { _mm512_set1_epi8(v as i8) }
+    }
+    #[inline(always)]
+    unsafe fn and(a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_and_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn or(a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_or_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn shr<const K: i32>(a: __m512i) -> __m512i {
+        unsafe { _mm512_srl_epi16(a, _mm_cvtsi32_si128(K)) }
+    }
+    #[inline(always)]
+    unsafe fn shl<const K: i32>(a: __m512i) -> __m512i {
+        unsafe { _mm512_sll_epi16(a, _mm_cvtsi32_si128(K)) }
+    }
+    #[inline(always)]
+    unsafe fn lut(table: &[i8; 16], index: __m512i) -> __m512i {
+        unsafe { _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), index) }
+    }
+    #[inline(always)]
+    unsafe fn add_i(a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub_i(a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_sub_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul_i(a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_mullo_epi32(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn to_f(a: __m512i) -> __m512 {
+        unsafe { _mm512_cvtepi32_ps(a) }
+    }
+
+    #[inline(always)]
+    unsafe fn acc() -> __m512i {
+        unsafe { _mm512_setzero_si512() }
+    }
+    #[inline(always)]
+    unsafe fn dot(acc: __m512i, u: __m512i, x: __m512i) -> __m512i {
+        unsafe { _mm512_dpbusd_epi32(acc, u, x) }
+    }
+    #[inline(always)]
+    unsafe fn signed(w: __m512i) -> __m512i {
+        unsafe { _mm512_xor_si512(w, _mm512_set1_epi8(-128)) }
+    }
+    #[inline(always)]
+    unsafe fn dot_signed(acc: __m512i, w: __m512i, x: __m512i) -> __m512i {
+        unsafe { _mm512_dpbusd_epi32(acc, w, x) }
+    }
+    #[inline(always)]
+    unsafe fn sum(acc: __m512i) -> __m512i {
+        acc
+    }
+    #[inline(always)]
+    unsafe fn scaled(acc: __m512i, s: __m512i) -> __m512i {
+        unsafe { _mm512_mullo_epi32(acc, s) }
+    }
+    #[inline(always)]
+    unsafe fn scale_u8(p: *const u8) -> __m512i {
+        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn scale_i8(p: *const u8) -> __m512i {
+        unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn pairs_u8(p: *const u8) -> __m512i {
+        unsafe {
+            let (a, b) = (Self::scale_u8(p), Self::scale_u8(p.add(16)));
+            _mm512_or_si512(a, _mm512_slli_epi32::<16>(b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn pairs_i8(p: *const u8) -> __m512i {
+        unsafe {
+            let (a, b) = (Self::scale_i8(p), Self::scale_i8(p.add(16)));
+            _mm512_or_si512(_mm512_and_si512(a, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32::<16>(b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot_pairs(a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_madd_epi16(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn zero() -> __m512 {
+        unsafe { _mm512_setzero_ps() }
+    }
+    #[inline(always)]
+    unsafe fn splat_f(v: f32) -> __m512 {
+        unsafe { _mm512_set1_ps(v) }
+    }
+    #[inline(always)]
+    unsafe fn load_f(p: *const f32) -> __m512 {
+        unsafe { _mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn store_f(p: *mut f32, v: __m512) {
+        unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> __m512 {
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn store_f16(p: *mut u16, v: __m512) {
+        unsafe { _mm256_storeu_si256(p.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> __m512 {
+        unsafe {
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()))))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_e8m0(p: *const u8) -> __m512 {
+        unsafe {
+            let e = _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()));
+            // 2^-127 is a denormal: its bit is one below the exponent field.
+            _mm512_castsi512_ps(_mm512_max_epi32(_mm512_slli_epi32::<23>(e), _mm512_set1_epi32(1 << 22)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> __m512 {
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn abs(a: __m512) -> __m512 {
+        unsafe { _mm512_abs_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn round(a: __m512) -> __m512 {
+        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+    #[inline(always)]
+    unsafe fn store_i8(p: *mut i8, v: __m512) {
+        unsafe { _mm_storeu_si128(p.cast(), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v))) }
+    }
+    #[inline(always)]
+    unsafe fn exp2_int(n: __m512) -> __m512 {
+        unsafe {
+            let e = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(e))
+        }
+    }
+    #[inline(always)]
+    unsafe fn reduce_add(a: __m512) -> f32 {
+        unsafe {
+            let s = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a));
+            crate::avx2::Avx2::reduce_add(s)
+        }
+    }
+    #[inline(always)]
+    unsafe fn reduce_max(a: __m512) -> f32 {
+        unsafe { _mm512_reduce_max_ps(a) }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+    }
+}

@@ -1,0 +1,128 @@
+//! Instruction sets, and which one this process uses.
+
+use std::{fmt, str::FromStr, sync::OnceLock};
+
+/// A set of instructions that kernels are built for, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Isa {
+    /// Portable code.
+    Scalar,
+    /// x86-64 with AVX2, FMA and F16C (2013 on).
+    Avx2,
+    /// x86-64 with AVX-512 F, BW, VL, DQ and VNNI.
+    Avx512,
+    /// aarch64 without dot products.
+    Neon,
+    /// aarch64 with `sdot`.
+    NeonDot,
+}
+
+/// An instruction set that was asked for and is not known, or not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("LAMINA_ISA={asked} cannot be used on this CPU; it has: {have}")]
+pub struct UnknownIsa {
+    asked: String,
+    have: String,
+}
+
+impl Isa {
+    /// All that this build knows, weakest first.
+    pub const ALL: &'static [Isa] = &[
+        Isa::Scalar,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512,
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon,
+        #[cfg(target_arch = "aarch64")]
+        Isa::NeonDot,
+    ];
+
+    /// Name in reports and in `LAMINA_ISA`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+            Isa::Neon => "neon",
+            Isa::NeonDot => "neon-dot",
+        }
+    }
+
+    /// True when this CPU has the instructions.
+    pub fn available(self) -> bool {
+        match self {
+            Isa::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => has_avx2(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => has_avx2() && has_avx512(),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => true,
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
+            #[allow(unreachable_patterns)] // the sets of other architectures
+            _ => false,
+        }
+    }
+
+    /// Those that this CPU can run, weakest first.
+    pub fn usable() -> Vec<Isa> {
+        Isa::ALL.iter().copied().filter(|i| i.available()).collect()
+    }
+
+    /// The best one of this CPU, or the one that the environment variable `LAMINA_ISA` names.
+    ///
+    /// # Errors
+    /// When `LAMINA_ISA` names one that is unknown or missing.
+    pub fn detect() -> Result<Isa, UnknownIsa> {
+        static FOUND: OnceLock<Result<Isa, UnknownIsa>> = OnceLock::new();
+        let find = || match std::env::var("LAMINA_ISA") {
+            Ok(name) if !name.is_empty() => name.parse(),
+            _ => Ok(Isa::usable().pop().unwrap_or(Isa::Scalar)),
+        };
+        FOUND.get_or_init(find).clone()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vnni")
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Isa {
+    type Err = UnknownIsa;
+
+    fn from_str(s: &str) -> Result<Isa, UnknownIsa> {
+        let found = Isa::usable().into_iter().find(|i| i.name().eq_ignore_ascii_case(s));
+        let have = || Isa::usable().iter().map(|i| i.name()).collect::<Vec<_>>().join(" ");
+        found.ok_or_else(|| UnknownIsa { asked: s.to_owned(), have: have() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalar_can_always_be_asked_for_and_nonsense_never() {
+        assert_eq!("scalar".parse(), Ok(Isa::Scalar));
+        assert!("mmx".parse::<Isa>().expect_err("unknown").to_string().contains("scalar"));
+    }
+}

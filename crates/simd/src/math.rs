@@ -1,0 +1,57 @@
+//! Transcendental functions over lanes, with a stated error.
+
+use crate::Simd;
+
+/// `e^x`, relative error below 2e-7 for x from -87 to 88; smaller x give 0, larger ones the largest power.
+///
+/// Cody-Waite reduction by ln 2 and a polynomial of degree 6 (Taylor with a tail fitted on [-ln2/2, ln2/2]).
+///
+/// # Safety
+/// As for [`Simd`].
+#[inline(always)]
+pub unsafe fn exp<S: Simd>(x: S::F) -> S::F {
+    const COEFFS: [f32; 6] = [1.388_888_9e-3, 8.333_334e-3, 4.166_666_8e-2, 0.166_666_67, 0.5, 1.0];
+    // SAFETY: the caller's promise covers every lane operation below.
+    unsafe {
+        let low = S::splat_f(-87.33);
+        let cut = S::min(S::max(x, low), S::splat_f(88.0));
+        let n = S::round(S::mul(cut, S::splat_f(std::f32::consts::LOG2_E)));
+        let r = S::fma(n, S::splat_f(-0.693_359_4), cut);
+        let r = S::fma(n, S::splat_f(2.121_944_4e-4), r);
+        let mut p = S::splat_f(1.984_127e-4);
+        for c in COEFFS {
+            p = S::fma(p, r, S::splat_f(c));
+        }
+        let p = S::fma(p, r, S::splat_f(1.0));
+        // Below the cut the true value is under the smallest normal number: 0 keeps masked scores out of sums exactly.
+        let keep = S::min(S::max(S::mul(S::sub(x, low), S::splat_f(1e30)), S::zero()), S::splat_f(1.0));
+        S::mul(S::mul(p, S::exp2_int(n)), keep)
+    }
+}
+
+/// `1 / (1 + e^-x)`.
+///
+/// # Safety
+/// As for [`Simd`].
+#[inline(always)]
+pub unsafe fn sigmoid<S: Simd>(x: S::F) -> S::F {
+    // SAFETY: the caller's promise covers every lane operation below.
+    unsafe {
+        let one = S::splat_f(1.0);
+        S::div(one, S::add(one, exp::<S>(S::sub(S::zero(), x))))
+    }
+}
+
+/// `tanh x` as `1 - 2 / (e^2x + 1)`.
+///
+/// # Safety
+/// As for [`Simd`].
+#[inline(always)]
+pub unsafe fn tanh<S: Simd>(x: S::F) -> S::F {
+    // SAFETY: the caller's promise covers every lane operation below.
+    unsafe {
+        let one = S::splat_f(1.0);
+        let e = exp::<S>(S::add(x, x));
+        S::sub(one, S::div(S::splat_f(2.0), S::add(e, one)))
+    }
+}

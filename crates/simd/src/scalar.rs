@@ -1,0 +1,244 @@
+//! Portable lanes: arrays of 8, the readable twin of every instruction set.
+
+use crate::Simd;
+use half::{bf16, f16};
+
+/// Portable code.
+#[derive(Clone, Copy, Debug)]
+pub struct Scalar;
+
+const N: usize = 8;
+type F = [f32; N];
+type I = [i32; N];
+
+#[inline(always)]
+fn map(a: F, b: F, f: impl Fn(f32, f32) -> f32) -> F {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+
+#[inline(always)]
+fn map_i(a: I, b: I, f: impl Fn(i32, i32) -> i32) -> I {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+
+/// Both 16-bit halves of each lane through `f`.
+#[inline(always)]
+fn halves(a: I, f: impl Fn(u16) -> u16) -> I {
+    a.map(|v| (f(v as u16) as u32 | (f((v >> 16) as u16) as u32) << 16) as i32)
+}
+
+#[inline(always)]
+fn dot4(u: [i32; 4], x: i32) -> i32 {
+    let x = x.to_le_bytes();
+    (0..4).map(|k| u[k] * x[k] as i8 as i32).sum()
+}
+
+// SAFETY of every block in this file: the trait's contract - pointers are valid for the lanes.
+#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
+impl Simd for Scalar {
+    const N: usize = N;
+    const SIGNED_OFFSET: i32 = 0;
+    type F = F;
+    type I = I;
+    type Acc = I;
+    type Scale = I;
+
+    #[inline(always)]
+    unsafe fn load(p: *const u8) -> I {
+        unsafe { p.cast::<I>().read_unaligned() }.map(i32::from_le)
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut u8, v: I) {
+        unsafe { p.cast::<I>().write_unaligned(v.map(i32::to_le)) }
+    }
+    #[inline(always)]
+    unsafe fn splat(v: i32) -> I {
+        [v; N]
+    }
+    #[inline(always)]
+    unsafe fn splat4(p: *const i8) -> I {
+        [i32::from_le(unsafe { p.cast::<i32>().read_unaligned() }); N]
+    }
+    #[inline(always)]
+    unsafe fn splat_byte(v: u8) -> I {
+        [i32::from_le_bytes([v; 4]); N]
+    }
+    #[inline(always)]
+    unsafe fn and(a: I, b: I) -> I {
+        map_i(a, b, |a, b| a & b)
+    }
+    #[inline(always)]
+    unsafe fn or(a: I, b: I) -> I {
+        map_i(a, b, |a, b| a | b)
+    }
+    #[inline(always)]
+    unsafe fn shr<const K: i32>(a: I) -> I {
+        halves(a, |h| h >> K)
+    }
+    #[inline(always)]
+    unsafe fn shl<const K: i32>(a: I) -> I {
+        halves(a, |h| h << K)
+    }
+    #[inline(always)]
+    unsafe fn lut(table: &[i8; 16], index: I) -> I {
+        index.map(|v| i32::from_le_bytes(v.to_le_bytes().map(|b| table[b as usize & 15] as u8)))
+    }
+    #[inline(always)]
+    unsafe fn add_i(a: I, b: I) -> I {
+        map_i(a, b, i32::wrapping_add)
+    }
+    #[inline(always)]
+    unsafe fn sub_i(a: I, b: I) -> I {
+        map_i(a, b, i32::wrapping_sub)
+    }
+    #[inline(always)]
+    unsafe fn mul_i(a: I, b: I) -> I {
+        map_i(a, b, i32::wrapping_mul)
+    }
+    #[inline(always)]
+    unsafe fn to_f(a: I) -> F {
+        a.map(|v| v as f32)
+    }
+
+    #[inline(always)]
+    unsafe fn acc() -> I {
+        [0; N]
+    }
+    #[inline(always)]
+    unsafe fn dot(acc: I, u: I, x: I) -> I {
+        std::array::from_fn(|i| acc[i] + dot4(u[i].to_le_bytes().map(i32::from), x[i]))
+    }
+    #[inline(always)]
+    unsafe fn signed(w: I) -> I {
+        w
+    }
+    #[inline(always)]
+    unsafe fn dot_signed(acc: I, w: I, x: I) -> I {
+        std::array::from_fn(|i| acc[i] + dot4(w[i].to_le_bytes().map(|b| b as i8 as i32), x[i]))
+    }
+    #[inline(always)]
+    unsafe fn sum(acc: I) -> I {
+        acc
+    }
+    #[inline(always)]
+    unsafe fn scaled(acc: I, s: I) -> I {
+        map_i(acc, s, |a, s| a * s)
+    }
+    #[inline(always)]
+    unsafe fn scale_u8(p: *const u8) -> I {
+        std::array::from_fn(|i| unsafe { *p.add(i) } as i32)
+    }
+    #[inline(always)]
+    unsafe fn scale_i8(p: *const u8) -> I {
+        std::array::from_fn(|i| unsafe { *p.add(i) } as i8 as i32)
+    }
+    #[inline(always)]
+    unsafe fn pairs_u8(p: *const u8) -> I {
+        let (a, b) = unsafe { (Self::scale_u8(p), Self::scale_u8(p.add(N))) };
+        map_i(a, b, |a, b| a | b << 16)
+    }
+    #[inline(always)]
+    unsafe fn pairs_i8(p: *const u8) -> I {
+        let (a, b) = unsafe { (Self::scale_i8(p), Self::scale_i8(p.add(N))) };
+        map_i(a, b, |a, b| (a & 0xffff) | b << 16)
+    }
+    #[inline(always)]
+    unsafe fn dot_pairs(a: I, b: I) -> I {
+        map_i(a, b, |a, b| (a as i16 as i32) * (b as i16 as i32) + (a >> 16) * (b >> 16))
+    }
+
+    #[inline(always)]
+    unsafe fn zero() -> F {
+        [0.0; N]
+    }
+    #[inline(always)]
+    unsafe fn splat_f(v: f32) -> F {
+        [v; N]
+    }
+    #[inline(always)]
+    unsafe fn load_f(p: *const f32) -> F {
+        unsafe { p.cast::<F>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store_f(p: *mut f32, v: F) {
+        unsafe { p.cast::<F>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> F {
+        unsafe { p.cast::<[u16; N]>().read_unaligned() }.map(|h| f16::from_bits(h).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn store_f16(p: *mut u16, v: F) {
+        unsafe { p.cast::<[u16; N]>().write_unaligned(v.map(|v| f16::from_f32(v).to_bits())) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> F {
+        unsafe { p.cast::<[u16; N]>().read_unaligned() }.map(|h| bf16::from_bits(h).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn load_e8m0(p: *const u8) -> F {
+        unsafe { p.cast::<[u8; N]>().read_unaligned() }
+            .map(|e| f32::from_bits(((e as u32) << 23).max(1 << 22)))
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> F {
+        unsafe { p.cast::<[i8; N]>().read_unaligned() }.map(f32::from)
+    }
+    #[inline(always)]
+    unsafe fn add(a: F, b: F) -> F {
+        map(a, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    unsafe fn sub(a: F, b: F) -> F {
+        map(a, b, |a, b| a - b)
+    }
+    #[inline(always)]
+    unsafe fn mul(a: F, b: F) -> F {
+        map(a, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    unsafe fn div(a: F, b: F) -> F {
+        map(a, b, |a, b| a / b)
+    }
+    #[inline(always)]
+    unsafe fn max(a: F, b: F) -> F {
+        map(a, b, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    unsafe fn min(a: F, b: F) -> F {
+        map(a, b, |a, b| if a < b { a } else { b })
+    }
+    #[inline(always)]
+    unsafe fn abs(a: F) -> F {
+        a.map(f32::abs)
+    }
+    /// Not fused: a software fused product would be tens of times slower on CPUs that need this file.
+    #[inline(always)]
+    unsafe fn fma(a: F, b: F, c: F) -> F {
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    unsafe fn round(a: F) -> F {
+        a.map(f32::round_ties_even)
+    }
+    #[inline(always)]
+    unsafe fn store_i8(p: *mut i8, v: F) {
+        let bytes = v.map(|v| v.round_ties_even() as i8);
+        unsafe { p.cast::<[i8; N]>().write_unaligned(bytes) }
+    }
+    #[inline(always)]
+    unsafe fn exp2_int(n: F) -> F {
+        n.map(|n| f32::from_bits(((n as i32 + 127) as u32) << 23))
+    }
+    #[inline(always)]
+    unsafe fn reduce_add(a: F) -> f32 {
+        let s: [f32; 4] = std::array::from_fn(|i| a[i] + a[i + 4]);
+        (s[0] + s[2]) + (s[1] + s[3])
+    }
+    #[inline(always)]
+    unsafe fn reduce_max(a: F) -> f32 {
+        a.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    }
+    #[inline(always)]
+    unsafe fn prefetch(_: *const u8) {}
+}
