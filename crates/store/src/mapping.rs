@@ -1,0 +1,151 @@
+//! Read-only memory maps of model files: the only unsafe code of this crate.
+#![allow(unsafe_code)]
+
+use crate::error::{FormatError, Result};
+use lamina_base::Bytes;
+use std::{
+    fs::File,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A whole file, mapped shared and read-only. Lives as long as one of the [`Bytes`] made from it.
+#[derive(Debug)]
+pub struct Mapping {
+    map: memmap2::Mmap,
+    path: PathBuf,
+}
+
+/// Owner of the bytes of a mapping; a type of its own because `Arc` has an `AsRef` already.
+struct Shared(Arc<Mapping>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.map
+    }
+}
+
+impl Mapping {
+    /// Maps the file at `path`.
+    ///
+    /// # Errors
+    /// When the path is no regular file (a pipe would block, a folder has no bytes), is empty, or cannot be mapped.
+    pub fn open(path: &Path) -> Result<Arc<Mapping>> {
+        let meta = std::fs::metadata(path).map_err(|e| FormatError::io("open", path, e))?;
+        if !meta.is_file() {
+            return Err(FormatError::not_a_model(
+                path,
+                "is no regular file",
+                "give the path of a model file",
+            ));
+        }
+        if meta.len() == 0 {
+            let advice = "the download was probably cut off: fetch the file again";
+            return Err(FormatError::not_a_model(path, "the file is empty", advice));
+        }
+        let file = File::open(path).map_err(|e| FormatError::io("open", path, e))?;
+        // SAFETY: the map is read-only and shared, so nothing in this process writes through it. Another process that
+        // changes the file changes the bytes we see, which for plain bytes is a wrong weight and not a memory error;
+        // one that shortens the file makes later reads fault, the known price of mapping that every engine pays here.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| FormatError::io("map", path, e))?;
+        Ok(Arc::new(Mapping { map, path: path.to_owned() }))
+    }
+
+    /// The file that is mapped.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Length of the file in bytes.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// False always, since an empty file is refused; here because a length asks for it.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// All bytes of the file; they keep the mapping alive.
+    pub fn bytes(self: &Arc<Self>) -> Bytes {
+        Bytes::new(Shared(self.clone()))
+    }
+
+    /// Where `bytes` lie inside this file, or `None` when they are not part of it.
+    pub fn range_of(&self, bytes: &[u8]) -> Option<Range<usize>> {
+        let start = (bytes.as_ptr() as usize).checked_sub(self.map.as_ptr() as usize)?;
+        let end = start.checked_add(bytes.len())?;
+        (end <= self.map.len()).then_some(start..end)
+    }
+
+    /// Tells the system that `range` will not be read again soon, so that its pages stop counting as this process's
+    /// memory. Reading them later is allowed and fetches them again from the file. Only whole pages inside the range
+    /// are given back, so neighbours stay. Does nothing outside unix, or when the system refuses: it is a hint.
+    pub fn release(&self, range: Range<usize>) {
+        // A multiple of every page size in use (4, 16 and 64 KiB): asking the system for its own would save nothing.
+        const PAGE: usize = 1 << 16;
+        let start = range.start.min(self.map.len()).next_multiple_of(PAGE);
+        let end = range.end.min(self.map.len()) / PAGE * PAGE;
+        if start < end {
+            self.dont_need(start, end - start);
+        }
+    }
+
+    #[cfg(unix)]
+    fn dont_need(&self, offset: usize, len: usize) {
+        // SAFETY: on a shared mapping of a file that nobody in this process writes to, dropping pages loses nothing:
+        // the next read faults them in from the file with the same content. `offset..offset + len` is inside the map.
+        let _hint =
+            unsafe { self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, len) };
+    }
+
+    #[cfg(not(unix))]
+    fn dont_need(&self, _offset: usize, _len: usize) {}
+
+    /// Asks the system to read `range` ahead. Does nothing outside unix, or when the system refuses: it is a hint.
+    pub fn prefetch(&self, range: Range<usize>) {
+        let end = range.end.min(self.map.len());
+        #[cfg(unix)]
+        if range.start < end {
+            let _hint = self.map.advise_range(memmap2::Advice::WillNeed, range.start, end - range.start);
+        }
+        #[cfg(not(unix))]
+        let _ = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn released_pages_read_the_same_again() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join("data");
+        let content: Vec<u8> = (0..1_000_000u32).map(|i| (i * 7 + i / 251) as u8).collect();
+        std::fs::write(&path, &content).expect("write");
+        let map = Mapping::open(&path).expect("map");
+        let bytes = map.bytes();
+        let part = bytes.slice(5_000..900_000).expect("inside");
+        assert_eq!(map.range_of(&part), Some(5_000..900_000));
+        assert_eq!(map.range_of(&content), None);
+        assert_eq!(&*part, &content[5_000..900_000]);
+        map.prefetch(5_000..900_000);
+        map.release(5_000..900_000);
+        map.release(0..usize::MAX);
+        map.prefetch(900_000..usize::MAX);
+        assert_eq!(&*bytes, content);
+    }
+
+    #[test]
+    fn folders_and_empty_files_are_refused() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let empty = dir.path().join("empty.gguf");
+        std::fs::write(&empty, b"").expect("write");
+        assert!(
+            Mapping::open(&empty).expect_err("empty").to_string().contains("empty.gguf: the file is empty")
+        );
+        assert!(Mapping::open(dir.path()).expect_err("folder").to_string().contains("no regular file"));
+    }
+}
