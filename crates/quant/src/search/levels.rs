@@ -1,0 +1,140 @@
+//! One scale and a fixed set of levels: x is about scale * level.
+
+use super::{Normal, clamp, extreme, inverse, pick, round, sum};
+use crate::le::F16Le;
+
+/// A set of levels to which scaled values are rounded.
+pub(crate) trait Levels {
+    /// Values that the element of the largest magnitude may be scaled to; the search tries each.
+    const TARGETS: &'static [f32];
+
+    /// The level nearest to `y`.
+    fn nearest(y: f32) -> f32;
+}
+
+/// The integers `LOW..=HIGH`.
+pub(crate) struct Integers<const LOW: i32, const HIGH: i32>;
+
+/// `LOW` plus -0.9 to 0.9 in steps of a tenth.
+const fn around(low: i32) -> [f32; 19] {
+    let mut targets = [low as f32; 19];
+    let mut k = 0;
+    while k < 19 {
+        targets[k] += (k as f32 - 9.0) * 0.1;
+        k += 1;
+    }
+    targets
+}
+
+impl<const LOW: i32, const HIGH: i32> Levels for Integers<LOW, HIGH> {
+    const TARGETS: &'static [f32] = &around(LOW);
+
+    #[inline(always)]
+    fn nearest(y: f32) -> f32 {
+        round(clamp(y, LOW as f32, HIGH as f32))
+    }
+}
+
+/// The scale that leaves the smallest weighted error over the targets of `L`; 0 for a sub-block of zeros.
+///
+/// With the levels v chosen, the error is smallest at scale = sum(wxv) / sum(wvv), and what it takes away from
+/// sum(wxx) is sum(wxv)^2 / sum(wvv).
+pub(crate) fn fit_scale<const N: usize, L: Levels>(x: &[f32; N], w: &[f32; N]) -> f32 {
+    let extreme = extreme(x);
+    let per_extreme = inverse(extreme);
+    let (mut best, mut scale) = (0.0, 0.0);
+    for target in L::TARGETS {
+        let [xv, vv] = products::<N, L>(x, w, target * per_extreme);
+        if xv * xv > best * vv {
+            (best, scale) = (xv * xv / vv, xv / vv);
+        }
+    }
+    scale
+}
+
+#[inline(always)]
+fn products<const N: usize, L: Levels>(x: &[f32; N], w: &[f32; N], inverse: f32) -> [f32; 2] {
+    sum::<N, 2>(|i| {
+        let v = L::nearest(x[i] * inverse);
+        let wv = w[i] * v;
+        [wv * x[i], wv * v]
+    })
+}
+
+/// Weighted squared error of `x` rounded to levels times `scale`.
+fn error<const N: usize, L: Levels>(x: &[f32; N], w: &[f32; N], scale: f32) -> f32 {
+    let inverse = inverse(scale);
+    let [e] = sum::<N, 1>(|i| {
+        let e = x[i] - scale * L::nearest(x[i] * inverse);
+        [w[i] * e * e]
+    });
+    e
+}
+
+/// A block of `S` sub-blocks, each with an integer scale: x is about d * scale * level.
+pub(crate) struct ScaledBlock<const S: usize> {
+    /// Scale of the scales.
+    pub d: F16Le,
+    /// Integer scales.
+    pub scales: [i8; S],
+    /// The level of each element.
+    pub levels: [f32; 256],
+}
+
+impl<const S: usize> ScaledBlock<S> {
+    /// Searches sub-blocks of `N` elements; the largest sub-scale becomes `low`, which is negative, and none is
+    /// beyond `high`. `None` for a block of zeros.
+    pub fn search<const N: usize, L: Levels>(
+        x: &[f32; 256],
+        importance: Option<&[f32; 256]>,
+        low: i32,
+        high: i32,
+    ) -> Option<Self> {
+        const { assert!(S * N == 256) };
+        let block = Normal::new(x, importance)?;
+        let (xs, ws) = (block.x.as_chunks::<N>().0, block.w.as_chunks::<N>().0);
+        let ideal: [f32; S] = std::array::from_fn(|j| fit_scale::<N, L>(&xs[j], &ws[j]));
+        let (d, step) = block.store_step(extreme(&ideal), low as f32);
+        let per_step = inverse(step);
+        let mut found = ScaledBlock { d, scales: [0; S], levels: [0.0; 256] };
+        for j in 0..S {
+            let scale =
+                pick(ideal[j] * per_step, low, high, |s| error::<N, L>(&xs[j], &ws[j], step * s as f32));
+            found.scales[j] = scale as i8;
+        }
+        found.refit::<N, L>(&block, step);
+        Some(found)
+    }
+
+    /// The best `d` for these scales and the levels that they choose, and the levels that it chooses.
+    fn refit<const N: usize, L: Levels>(&mut self, block: &Normal<256>, step: f32) {
+        self.choose::<N, L>(&block.x, step);
+        let before = self.error(block, step, N);
+        let [xv, vv] = sum::<256, 2>(|i| {
+            let v = f32::from(self.scales[i / N]) * self.levels[i];
+            [block.w[i] * block.x[i] * v, block.w[i] * v * v]
+        });
+        let (d, step) = block.store(xv * inverse(vv));
+        let mut other = ScaledBlock { d, ..*self };
+        other.choose::<N, L>(&block.x, step);
+        if other.error(block, step, N) < before {
+            *self = other;
+        }
+    }
+
+    fn choose<const N: usize, L: Levels>(&mut self, x: &[f32; 256], step: f32) {
+        let sub_blocks = self.levels.as_chunks_mut::<N>().0.iter_mut().zip(x.as_chunks::<N>().0);
+        for ((levels, x), scale) in sub_blocks.zip(self.scales) {
+            let inverse = inverse(step * f32::from(scale));
+            levels.iter_mut().zip(x).for_each(|(v, x)| *v = L::nearest(x * inverse));
+        }
+    }
+
+    fn error(&self, block: &Normal<256>, step: f32, n: usize) -> f32 {
+        let [e] = sum::<256, 1>(|i| {
+            let e = block.x[i] - step * f32::from(self.scales[i / n]) * self.levels[i];
+            [block.w[i] * e * e]
+        });
+        e
+    }
+}
