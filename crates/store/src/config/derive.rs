@@ -130,7 +130,7 @@ fn head_sizes(draft: &mut Shared) {
 /// The rotated part of a head as a share. Without the key it is all of it.
 fn rotary_part(draft: &mut Shared) -> Result<()> {
     const SHARE: &str = "rope_parameters.partial_rotary_factor";
-    let rotary = draft.number("rotary_dim")?;
+    let rotary = draft.number("rope_dimension_count")?;
     if rotary.is_none() && !draft.has(ROPE) {
         return Ok(());
     }
@@ -144,13 +144,17 @@ fn rotary_part(draft: &mut Shared) -> Result<()> {
         (Some(0), _) => 0.0,
         (Some(dim), Some(head)) if dim <= head => dim as f64 / head as f64,
         (Some(dim), Some(head)) => {
-            return Err(draft.wrong("rotary_dim", &format!("at most the head size {head}"), dim.to_string()));
+            return Err(draft.wrong(
+                "rope_dimension_count",
+                &format!("at most the head size {head}"),
+                dim.to_string(),
+            ));
         }
         // Heads of unequal size by layer, and no size for all: the family has to work with the count itself.
         (Some(_), None) => return Ok(()),
     };
-    draft.put_from(SHARE, share, "rotary_dim");
-    draft.remove("rotary_dim");
+    draft.put_from(SHARE, share, "rope_dimension_count");
+    draft.remove("rope_dimension_count");
     if share == 1.0 {
         // A family that always rotates whole heads does not ask for the share, and is right.
         draft.read.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).insert(SHARE.to_owned());
@@ -194,7 +198,10 @@ fn small_f32(tensor: &HostTensor) -> Option<Vec<f32>> {
 fn rope_sections(draft: &mut Shared, arch: &str) {
     let own_scaling = OWN_SLIDING_ROPE.contains(&arch) && draft.has("sliding_window");
     let own_base = draft.has("rope_parameters.sliding_attention");
-    let (true, Some(Value::Object(mut full))) = (own_scaling || own_base, draft.remove(ROPE)) else { return };
+    if !own_scaling && !own_base {
+        return;
+    }
+    let Some(Value::Object(mut full)) = draft.remove(ROPE) else { return };
     let given = full.shift_remove("sliding_attention");
     let mut sliding = if own_scaling { unscaled(&full, arch) } else { full.clone() };
     if let Some(Value::Object(given)) = given {

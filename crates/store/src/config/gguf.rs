@@ -88,10 +88,12 @@ fn convert(how: Convert, value: &Value) -> Result<Option<Json>, String> {
         Convert::PerLayer => Ok(Some(collapse(plain()))),
         Convert::NonZero => Ok(Some(collapse(plain())).filter(|v| tree::f64(v) != Some(0.0))),
         Convert::Skip => Ok(None),
-        Convert::Tenth => match value.as_float() {
-            Some(v) => Ok(Some(float(v * 10.0, &(v as f32 * 10.0).to_string()))),
-            None => Err("a number".to_owned()),
-        },
+        Convert::Tenth => {
+            let tenth = value.as_float().ok_or("a number")?;
+            // Through the shortest decimal, so that 0.0707 becomes 0.707.
+            let whole = format!("{}e1", tenth as f32).parse().unwrap_or(tenth * 10.0);
+            Ok(Some(float(whole, &whole.to_string())))
+        }
         Convert::RopeType => {
             let names = || ROPE_TYPES.iter().map(|(gguf, _)| *gguf).collect::<Vec<_>>().join(", ");
             let Value::Str(name) = value else { return Err(format!("one of {}", names())) };

@@ -57,7 +57,7 @@ fn kinds(file: &Path, tree: &Map<String, Value>, old: &Old, value: &Value) -> Re
             _ => None,
         },
         // A period of 0 has no layer of the other kind, as in llama.cpp.
-        _ => tree::usize(value).map(|period| period == 0 || (i + 1) % period != 0),
+        _ => tree::usize(value).map(|period| period == 0 || !(i + 1).is_multiple_of(period)),
     };
     let count = tree.get("num_hidden_layers");
     let layers = count.and_then(tree::usize).filter(|&n| n <= MAX_LAYERS).ok_or_else(|| {

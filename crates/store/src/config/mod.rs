@@ -78,13 +78,13 @@ impl Config {
         /// Text.
         str opt_str &str, "text", Value::as_str;
         /// A list of whole numbers.
-        usizes opt_usizes Vec<usize>, "a list of whole numbers", |v| list(v, tree::usize);
+        usize_list opt_usize_list Vec<usize>, "a list of whole numbers", |v| list(v, tree::usize);
         /// A list of numbers, in single precision.
-        f32s opt_f32s Vec<f32>, "a list of numbers", |v| list(v, tree::f32);
+        f32_list opt_f32_list Vec<f32>, "a list of numbers", |v| list(v, tree::f32);
         /// A list of texts.
-        strs opt_strs Vec<&str>, "a list of texts", |v| list(v, Value::as_str);
+        str_list opt_str_list Vec<&str>, "a list of texts", |v| list(v, Value::as_str);
         /// A list of truth values; numbers 0 and 1 count.
-        bools opt_bools Vec<bool>, "a list of true and false", |v| list(v, truth);
+        bool_list opt_bool_list Vec<bool>, "a list of true and false", |v| list(v, truth);
     }
 
     /// A truth value; a missing one is false.
@@ -92,14 +92,14 @@ impl Config {
     /// # Errors
     /// When the value is neither true nor false.
     pub fn flag(&self, key: &str) -> Result<bool> {
-        Ok(self.opt_flag(key)?.unwrap_or(false))
+        Ok(self.opt_bool(key)?.unwrap_or(false))
     }
 
     /// A truth value that may be missing, where missing is not false.
     ///
     /// # Errors
     /// When the value is neither true nor false.
-    pub fn opt_flag(&self, key: &str) -> Result<Option<bool>> {
+    pub fn opt_bool(&self, key: &str) -> Result<Option<bool>> {
         self.read(key, "true or false", Value::as_bool)
     }
 
@@ -110,7 +110,7 @@ impl Config {
     /// When the key is missing, is neither, or the list has another length.
     pub fn per_layer(&self, key: &str, layers: usize) -> Result<Vec<usize>> {
         if let Some(Value::Array(_)) = self.peek(key) {
-            let mut list = self.usizes(key)?;
+            let mut list = self.usize_list(key)?;
             let extra = self.opt_usize("num_nextn_predict_layers")?.unwrap_or(0);
             if list.len() != layers && Some(list.len()) != layers.checked_add(extra) {
                 let found = format!("a list of {}", list.len());
@@ -127,9 +127,49 @@ impl Config {
         Ok(vec![one; layers])
     }
 
-    /// True when `key` has a value. Counts as a read.
+    /// The number of layer `i`: the key holds one number for all layers, or a list with one for each.
+    ///
+    /// # Errors
+    /// When the value is neither, or the list is too short.
+    pub fn opt_usize_at(&self, key: &str, i: usize) -> Result<Option<usize>> {
+        match self.peek(key) {
+            Some(Value::Array(_)) => self.element(key, i, "a whole number of at least 0", tree::usize),
+            _ => self.opt_usize(key),
+        }
+    }
+
+    /// The text of layer `i`, from a list with one for each.
+    ///
+    /// # Errors
+    /// When the value is no list, the list is too short, or its element is no text.
+    pub fn opt_str_at(&self, key: &str, i: usize) -> Result<Option<&str>> {
+        self.element(key, i, "text", Value::as_str)
+    }
+
+    /// Element `i` of a list that may be missing.
+    fn element<'a, T>(
+        &'a self,
+        key: &str,
+        i: usize,
+        wanted: &str,
+        convert: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(list) = self.read(key, "a list", Value::as_array)? else { return Ok(None) };
+        let Some(value) = list.get(i) else {
+            let found = format!("a list of {}", list.len());
+            return Err(self.wrong(key, &format!("a list of at least {}", i + 1), found));
+        };
+        let wanted = format!("{wanted} at {i}");
+        convert(value).map(Some).ok_or_else(|| self.wrong(key, &wanted, describe(value)))
+    }
+
+    /// True when `key` has a value. Counts as a read of the value, but not of what an object holds.
     pub fn has(&self, key: &str) -> bool {
-        self.value(key).is_some()
+        let Some((path, value)) = self.find(key) else { return false };
+        if !value.is_object() {
+            self.note(path);
+        }
+        true
     }
 
     /// The value of `key` as it is; all below it counts as read.

@@ -138,9 +138,9 @@ pub(super) const TABLE: &[Row] = &[
     // Rotary position.
     row("rope.freq_base", "rope_parameters.rope_theta", Same, ALL),
     row("rope.freq_base_swa", "rope_parameters.sliding_attention.rope_theta", Same, ALL),
-    row("rope.dimension_count", "rotary_dim", Same, ALL),
+    row("rope.dimension_count", "rope_dimension_count", Same, ALL),
     row("rope.dimension_count", "qk_rope_head_dim", Same, MLA),
-    row("rope.dimension_count_swa", "swa_rotary_dim", Same, ALL),
+    row("rope.dimension_count_swa", "swa_rope_dimension_count", Same, ALL),
     row("rope.dimension_sections", "rope_parameters.mrope_section", Same, ALL),
     row("rope.scale_linear", "rope_parameters.factor", NonZero, ALL),
     row("rope.scaling.type", "rope_parameters.rope_type", RopeType, ALL),

@@ -187,6 +187,12 @@ impl From<bool> for Value {
     }
 }
 
+impl From<Vec<bool>> for Value {
+    fn from(v: Vec<bool>) -> Value {
+        Value::Array(Array::Bool(v))
+    }
+}
+
 impl From<&str> for Value {
     fn from(v: &str) -> Value {
         Value::Str(v.to_owned())
