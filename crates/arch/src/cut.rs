@@ -4,7 +4,7 @@ use crate::spec::{Ffn, Gqa, Layer, Mixer, Mla};
 use std::ops::Range;
 
 /// A piece of a fused tensor. Sizes come from the layer's spec.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Cut {
     /// Queries of `[q | k | v]`.
     Q,
@@ -66,7 +66,7 @@ impl Cut {
             Cut::ExpertOdd => Some(strided(stored / 2, 2, 1..2)),
             Cut::ExpertFirstHalf | Cut::ExpertSecondHalf => {
                 let Ffn::Moe(m) = &layer.ffn else { return None };
-                let start = if self == Cut::ExpertFirstHalf { 0 } else { m.inner };
+                let start = if matches!(self, Cut::ExpertFirstHalf) { 0 } else { m.inner };
                 Some(strided(m.experts, 2 * m.inner, start..start + m.inner))
             }
             Cut::Latent => mla(layer).map(|m| vec![0..m.kv_rank]),

@@ -21,7 +21,8 @@ pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let norm = norm(c)?;
     let count = c.usize("num_hidden_layers")?;
     let layers = (0..count).map(|i| {
-        let ffn = Ffn::Dense(Dense { inner: per_layer(c, "intermediate_size", i)?, act: act(c)?, gated: true });
+        let ffn =
+            Ffn::Dense(Dense { inner: per_layer(c, "intermediate_size", i)?, act: act(c)?, gated: true });
         Ok(Layer { mixer: Mixer::Gqa(gqa(ck, family, i)?), ffn, place: Place::Pre, norm, residual: 1.0 })
     });
     Ok(ModelSpec {
@@ -53,11 +54,11 @@ pub fn gqa(ck: &Checkpoint, family: &Family, i: usize) -> Result<Gqa> {
         kv_heads,
         dim,
         qk_norm: None,
-        rope: Some(rope(ck, dim, layer_type.as_deref(), family.pairs_in(ck))?),
+        rope: Some(rope(ck, dim, layer_type, family.pairs_in(ck))?),
         alibi: None,
         scale: (dim as f32).powf(-0.5),
         softcap: None,
-        mask: window(c, i, layer_type.as_deref())?,
+        mask: window(c, i, layer_type)?,
         sinks: false,
         gated: false,
         clip: None,
@@ -107,14 +108,18 @@ pub fn norm(c: &Config) -> Result<Norm> {
 pub fn act(c: &Config) -> Result<Act> {
     let keys = ["hidden_act", "hidden_activation", "activation_function", "activation"];
     let name = keys.iter().find_map(|k| c.opt_str(k).transpose()).transpose()?;
-    match name.as_deref() {
+    match name {
         None | Some("silu" | "swish") => Ok(Act::Silu),
         Some("gelu") => Ok(Act::Gelu),
         Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast" | "gelu_tanh") => Ok(Act::GeluTanh),
         Some("quick_gelu") => Ok(Act::GeluQuick),
         Some("relu") => Ok(Act::Relu),
         Some("relu2") => Ok(Act::ReluSquared),
-        Some(other) => Err(ArchError::value("hidden_act", other, "silu gelu gelu_new gelu_pytorch_tanh quick_gelu relu relu2")),
+        Some(other) => Err(ArchError::value(
+            "hidden_act",
+            other,
+            "silu gelu gelu_new gelu_pytorch_tanh quick_gelu relu relu2",
+        )),
     }
 }
 

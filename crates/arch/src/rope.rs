@@ -19,17 +19,25 @@ pub fn rope(ck: &Checkpoint, head_dim: usize, layer_type: Option<&str>, pairs: P
     let theta = keys.f32("rope_theta")?.unwrap_or(10_000.0);
     let base: Vec<f32> = (0..dim / 2).map(|i| theta.powf(-((2 * i) as f32) / dim as f32)).collect();
     let plain = |freqs| Rope { dim, pairs, freqs, long: None, magnitude: 1.0 };
-    let kind = keys.text("rope_type")?.unwrap_or_else(|| "default".into());
+    let kind = keys.text("rope_type")?.unwrap_or("default");
     let factor = keys.f32("factor")?.unwrap_or(1.0);
-    match kind.as_str() {
+    match kind {
         "default" | "none" | "mrope" => Ok(plain(with_factors(ck, "rope_freqs.weight", base)?)),
         "linear" => Ok(plain(base.iter().map(|f| f / factor).collect())),
         "llama3" => Ok(plain(llama3(&keys, &base)?)),
-        "yarn" => Ok(Rope { freqs: yarn(&keys, &base, theta, dim)?, magnitude: yarn_magnitude(&keys)?, ..plain(vec![]) }),
+        "yarn" => Ok(Rope {
+            freqs: yarn(&keys, &base, theta, dim)?,
+            magnitude: yarn_magnitude(&keys)?,
+            ..plain(vec![])
+        }),
         "longrope" | "su" => longrope(ck, &keys, &base, plain(vec![])),
         // Dynamic NTK stretches with the running length; within the trained context it is the plain table.
         "dynamic" => Ok(plain(base)),
-        other => Err(ArchError::value("rope_parameters.rope_type", other, "default linear llama3 yarn longrope dynamic")),
+        other => Err(ArchError::value(
+            "rope_parameters.rope_type",
+            other,
+            "default linear llama3 yarn longrope dynamic",
+        )),
     }
 }
 
@@ -54,7 +62,7 @@ impl<'a> Keys<'a> {
         Ok(self.config.f32(&format!("{}.{key}", self.prefix))?)
     }
 
-    fn text(&self, key: &str) -> Result<Option<String>> {
+    fn text(&self, key: &str) -> Result<Option<&'a str>> {
         Ok(self.config.opt_str(&format!("{}.{key}", self.prefix))?)
     }
 
@@ -98,7 +106,8 @@ fn divide(name: &str, base: &[f32], factors: &[f32]) -> Result<Vec<f32>> {
 /// Llama 3.1: long waves are stretched by `factor`, short ones kept, those between blended.
 fn llama3(keys: &Keys<'_>, base: &[f32]) -> Result<Vec<f32>> {
     let (factor, context) = (keys.need("factor")?, keys.original_context()?);
-    let (low, high) = (keys.f32("low_freq_factor")?.unwrap_or(1.0), keys.f32("high_freq_factor")?.unwrap_or(4.0));
+    let (low, high) =
+        (keys.f32("low_freq_factor")?.unwrap_or(1.0), keys.f32("high_freq_factor")?.unwrap_or(4.0));
     let stretch = |&f: &f32| {
         let wave = 2.0 * PI / f;
         let blend = ((context / wave - low) / (high - low)).clamp(0.0, 1.0);
@@ -151,7 +160,10 @@ fn longrope(ck: &Checkpoint, keys: &Keys<'_>, base: &[f32], rope: Rope) -> Resul
             (None, None) => Err(ArchError::value(key, "missing", "a list of factors")),
         }
     };
-    let (short, long) = (factors("short_factor", "rope_factors_short.weight")?, factors("long_factor", "rope_factors_long.weight")?);
+    let (short, long) = (
+        factors("short_factor", "rope_factors_short.weight")?,
+        factors("long_factor", "rope_factors_long.weight")?,
+    );
     let original = keys.original_context()?;
     let context = ck.config.usize("max_position_embeddings")? as f32;
     let stretch = keys.f32("factor")?.unwrap_or(context / original);

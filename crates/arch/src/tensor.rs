@@ -95,7 +95,13 @@ impl Tensor {
     ///
     /// # Errors
     /// When the bytes are not `rows` rows of `cols` numbers.
-    pub fn from_bytes(name: &str, dtype: DType, rows: usize, cols: usize, bytes: Bytes) -> std::result::Result<Tensor, lamina_base::ShapeError> {
+    pub fn from_bytes(
+        name: &str,
+        dtype: DType,
+        rows: usize,
+        cols: usize,
+        bytes: Bytes,
+    ) -> std::result::Result<Tensor, lamina_base::ShapeError> {
         Ok(Tensor::new(vec![HostTensor::new(name, dtype, vec![rows, cols], bytes)?]))
     }
 }

@@ -22,9 +22,15 @@ pub fn validate(spec: &ModelSpec) -> Result<()> {
     spec.layers.iter().try_for_each(|layer| {
         match &layer.mixer {
             Mixer::Gqa(g) => attention(g)?,
-            Mixer::Mla(m) => [m.heads, m.kv_rank, m.nope, m.v_dim].into_iter().try_for_each(|n| within("MLA size", n))?,
+            Mixer::Mla(m) => {
+                [m.heads, m.kv_rank, m.nope, m.v_dim].into_iter().try_for_each(|n| within("MLA size", n))?
+            }
             Mixer::GatedDelta(d) if d.v_heads % d.k_heads.max(1) != 0 => {
-                return Err(ArchError::value("linear_num_value_heads", d.v_heads, format!("a multiple of {}", d.k_heads)));
+                return Err(ArchError::value(
+                    "linear_num_value_heads",
+                    d.v_heads,
+                    format!("a multiple of {}", d.k_heads),
+                ));
             }
             Mixer::GatedDelta(_) | Mixer::Mamba2(_) => {}
         }
@@ -44,7 +50,11 @@ fn attention(g: &Gqa) -> Result<()> {
     within("num_attention_heads", g.heads)?;
     within("head_dim", g.dim)?;
     if g.kv_heads == 0 || g.heads % g.kv_heads != 0 {
-        return Err(ArchError::value("num_key_value_heads", g.kv_heads, format!("a divisor of {} heads", g.heads)));
+        return Err(ArchError::value(
+            "num_key_value_heads",
+            g.kv_heads,
+            format!("a divisor of {} heads", g.heads),
+        ));
     }
     Ok(())
 }

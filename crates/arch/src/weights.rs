@@ -1,5 +1,6 @@
 //! Finds the tensors of canonical names in a checkpoint, cuts, stacks and edits them.
 
+pub use crate::tensor::Tensor;
 use crate::{
     error::{ArchError, Result},
     family::Family,
@@ -7,7 +8,6 @@ use crate::{
     pairing,
     spec::{Ffn, ModelSpec},
 };
-pub use crate::tensor::Tensor;
 use lamina_base::HostTensor;
 use lamina_store::{Checkpoint, Kind};
 use std::{
@@ -27,7 +27,14 @@ const PREFIXES: &[(&str, &str)] = &[
 ];
 
 /// Tensors that old checkpoints carry and no model needs.
-const IGNORED: &[&str] = &["rotary_emb.inv_freq", ".attn.bias", "masked_bias", "rope_freqs", "rope_factors", "num_batches_tracked"];
+const IGNORED: &[&str] = &[
+    "rotary_emb.inv_freq",
+    ".attn.bias",
+    "masked_bias",
+    "rope_freqs",
+    "rope_factors",
+    "num_batches_tracked",
+];
 
 /// A checkpoint seen through a family's names.
 pub struct Weights<'a> {
@@ -60,7 +67,8 @@ impl<'a> Weights<'a> {
     /// When it is missing, or its shape is another one.
     pub fn get(&self, name: &str, rows: usize, cols: usize) -> Result<Tensor> {
         let mut tried = vec![];
-        let missing = |tried: &[String]| ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") };
+        let missing =
+            |tried: &[String]| ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") };
         let found = self.find(name, &mut tried).ok_or_else(|| missing(&tried))?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.extend(found.parts.iter().map(|p| p.name.clone()));
@@ -78,9 +86,10 @@ impl<'a> Weights<'a> {
     /// Names of stored tensors that nothing asked for; a family that forgets a tensor shows up here.
     pub fn unused(&self) -> Vec<String> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let ignored = |n: &str| IGNORED.iter().any(|i| n.contains(i)) || self.family.ignored.iter().any(|i| n.contains(i));
-        let names = self.checkpoint.tensors.names().filter(|n| !used.contains(*n) && !ignored(n));
-        names.map(str::to_owned).collect()
+        let ignored = |n: &str| {
+            IGNORED.iter().any(|i| n.contains(i)) || self.family.ignored.iter().any(|i| n.contains(i))
+        };
+        self.checkpoint.tensors.keys().filter(|n| !used.contains(*n) && !ignored(n)).cloned().collect()
     }
 
     fn rules(&self) -> Vec<&'a Rule> {
@@ -96,7 +105,8 @@ impl<'a> Weights<'a> {
         if self.checkpoint.kind == Kind::Gguf && !self.fused_in_place(&canonical) {
             tried.push(name.to_owned());
             if let Some(t) = self.checkpoint.tensors.get(name) {
-                let edit = self.family.gguf_rules.iter().find(|r| canonical.source(r).as_deref() == Some(name));
+                let edit =
+                    self.family.gguf_rules.iter().find(|r| canonical.source(r).as_deref() == Some(name));
                 return Some(Found { parts: vec![t.clone()], rule: edit.copied().unwrap_or(own) });
             }
         }
@@ -109,12 +119,18 @@ impl<'a> Weights<'a> {
 
     /// True when a GGUF tensor of the canonical name itself holds more than the plan wants under that name.
     fn fused_in_place(&self, canonical: &Canonical<'_>) -> bool {
-        let cut_of_itself = |r: &Rule| r.canonical == canonical.base && r.source == r.canonical && r.cut.is_some();
+        let cut_of_itself =
+            |r: &Rule| r.canonical == canonical.base && r.source == r.canonical && r.cut.is_some();
         self.family.gguf_rules.iter().any(cut_of_itself)
     }
 
     /// The stored tensors of `source`, one per expert when the name has `{e}`.
-    fn stored(&self, canonical: &Canonical<'_>, source: &str, tried: &mut Vec<String>) -> Option<Vec<HostTensor>> {
+    fn stored(
+        &self,
+        canonical: &Canonical<'_>,
+        source: &str,
+        tried: &mut Vec<String>,
+    ) -> Option<Vec<HostTensor>> {
         let index = &self.checkpoint.tensors;
         for (from, to) in PREFIXES {
             let Some(rest) = source.strip_prefix(from) else { continue };
@@ -144,12 +160,14 @@ impl<'a> Weights<'a> {
         };
         alike(&parts)?;
         let vector = rows == 1 && parts[0].cols() != cols || parts[0].shape.len() == 1;
-        let tensor = Tensor::new(if vector { parts.iter().map(as_column).collect::<Result<_>>()? } else { parts });
+        let tensor =
+            Tensor::new(if vector { parts.iter().map(as_column).collect::<Result<_>>()? } else { parts });
         let tensor = match (rule.cut, canonical.spec(self.spec)) {
             (Some(cut), Some(layer)) => {
                 let stored = tensor.rows();
                 let order = cut.rows(layer, stored);
-                let order = order.ok_or_else(|| shape(&tensor, format!("rows for {cut:?} of {}", rule.canonical)))?;
+                let order =
+                    order.ok_or_else(|| shape(&tensor, format!("rows for {cut:?} of {}", rule.canonical)))?;
                 tensor.reordered(order)
             }
             _ => tensor,
@@ -179,7 +197,11 @@ fn check(tensor: &Tensor, name: &str, rows: usize, cols: usize) -> Result<()> {
 }
 
 fn shape(tensor: &Tensor, want: String) -> ArchError {
-    ArchError::Shape { name: tensor.name.clone(), found: format!("{} x {}", tensor.rows(), tensor.cols), want }
+    ArchError::Shape {
+        name: tensor.name.clone(),
+        found: format!("{} x {}", tensor.rows(), tensor.cols),
+        want,
+    }
 }
 
 /// A vector as a float32 column, so that cuts of rows apply to biases and norms as to matrices.

@@ -108,7 +108,8 @@ impl KvLayout {
 
     /// Float32 numbers of recurrent state per sequence, over all layers.
     pub fn state_len(&self) -> usize {
-        let one = |l: &LayerState| if let LayerState::Recurrent { conv, state } = l { conv + state } else { 0 };
+        let one =
+            |l: &LayerState| if let LayerState::Recurrent { conv, state } = l { conv + state } else { 0 };
         self.layers.iter().map(one).sum()
     }
 }

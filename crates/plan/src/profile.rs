@@ -27,7 +27,8 @@ impl Profile {
     /// Name, seconds, calls and share of the whole, longest first.
     pub fn rows(&self) -> Vec<(&str, f64, usize, f64)> {
         let all: f64 = self.by_op.values().map(|(d, _)| d.as_secs_f64()).sum();
-        let row = |(n, (d, c)): (_, &(Duration, usize))| (n, d.as_secs_f64(), *c, d.as_secs_f64() / all.max(1e-12));
+        let row =
+            |(n, (d, c)): (_, &(Duration, usize))| (n, d.as_secs_f64(), *c, d.as_secs_f64() / all.max(1e-12));
         let mut rows: Vec<_> = self.by_op.iter().map(|(n, v)| row((*n, v))).collect();
         rows.sort_by(|a, b| b.1.total_cmp(&a.1));
         rows

@@ -56,7 +56,13 @@ impl Arena {
     /// Places `slots` for at most `rows` batch rows and `selected` rows with logits.
     ///
     /// `touched` lists the slots of each operator in order; `kept` slots stay alive to the end.
-    pub fn place(slots: &[SlotSpec], touched: &[Vec<Slot>], kept: &[Slot], rows: usize, selected: usize) -> Arena {
+    pub fn place(
+        slots: &[SlotSpec],
+        touched: &[Vec<Slot>],
+        kept: &[Slot],
+        rows: usize,
+        selected: usize,
+    ) -> Arena {
         // A 64-byte line is 16 numbers: slots begin on one, so that aligned loads work and threads do not share lines.
         let size = |s: &SlotSpec| {
             let n = if s.rows == Rows::All { rows } else { selected };

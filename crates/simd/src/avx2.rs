@@ -102,28 +102,14 @@ impl Simd for Avx2 {
         unsafe { _mm256_madd_epi16(acc, s) }
     }
     #[inline(always)]
-    unsafe fn scale_u8(p: *const u8) -> __m256i {
-        unsafe {
-            let b = _mm_loadl_epi64(p.cast());
-            _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(b, b))
-        }
-    }
-    #[inline(always)]
-    unsafe fn scale_i8(p: *const u8) -> __m256i {
+    unsafe fn scale(p: *const i8) -> __m256i {
         unsafe {
             let b = _mm_loadl_epi64(p.cast());
             _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(b, b))
         }
     }
     #[inline(always)]
-    unsafe fn pairs_u8(p: *const u8) -> __m256i {
-        unsafe {
-            let (a, b) = (_mm_loadl_epi64(p.cast()), _mm_loadl_epi64(p.add(8).cast()));
-            _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b))
-        }
-    }
-    #[inline(always)]
-    unsafe fn pairs_i8(p: *const u8) -> __m256i {
+    unsafe fn pairs(p: *const i8) -> __m256i {
         unsafe {
             let (a, b) = (_mm_loadl_epi64(p.cast()), _mm_loadl_epi64(p.add(8).cast()));
             _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b))
@@ -168,9 +154,11 @@ impl Simd for Avx2 {
     unsafe fn load_e8m0(p: *const u8) -> __m256 {
         unsafe {
             let e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
-            // 2^-127 is a denormal: its bit is one below the exponent field.
-            let bits = _mm256_max_epi32(_mm256_slli_epi32::<23>(e), _mm256_set1_epi32(1 << 22));
-            _mm256_castsi256_ps(bits)
+            let normal = _mm256_slli_epi32::<23>(_mm256_sub_epi32(e, _mm256_set1_epi32(1)));
+            // The two smallest are denormal: a single bit below the exponent field.
+            let denormal = _mm256_sllv_epi32(_mm256_set1_epi32(1 << 21), e);
+            let small = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+            _mm256_castsi256_ps(_mm256_blendv_epi8(normal, denormal, small))
         }
     }
     #[inline(always)]

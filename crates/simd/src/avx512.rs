@@ -99,24 +99,13 @@ impl Simd for Avx512 {
         unsafe { _mm512_mullo_epi32(acc, s) }
     }
     #[inline(always)]
-    unsafe fn scale_u8(p: *const u8) -> __m512i {
-        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast())) }
-    }
-    #[inline(always)]
-    unsafe fn scale_i8(p: *const u8) -> __m512i {
+    unsafe fn scale(p: *const i8) -> __m512i {
         unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast())) }
     }
     #[inline(always)]
-    unsafe fn pairs_u8(p: *const u8) -> __m512i {
+    unsafe fn pairs(p: *const i8) -> __m512i {
         unsafe {
-            let (a, b) = (Self::scale_u8(p), Self::scale_u8(p.add(16)));
-            _mm512_or_si512(a, _mm512_slli_epi32::<16>(b))
-        }
-    }
-    #[inline(always)]
-    unsafe fn pairs_i8(p: *const u8) -> __m512i {
-        unsafe {
-            let (a, b) = (Self::scale_i8(p), Self::scale_i8(p.add(16)));
+            let (a, b) = (Self::scale(p), Self::scale(p.add(16)));
             _mm512_or_si512(_mm512_and_si512(a, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32::<16>(b))
         }
     }
@@ -159,8 +148,10 @@ impl Simd for Avx512 {
     unsafe fn load_e8m0(p: *const u8) -> __m512 {
         unsafe {
             let e = _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()));
-            // 2^-127 is a denormal: its bit is one below the exponent field.
-            _mm512_castsi512_ps(_mm512_max_epi32(_mm512_slli_epi32::<23>(e), _mm512_set1_epi32(1 << 22)))
+            let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(e, _mm512_set1_epi32(1)));
+            // The two smallest are denormal: a single bit below the exponent field.
+            let small = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
+            _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(1 << 21), e))
         }
     }
     #[inline(always)]

@@ -68,14 +68,10 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn sum(acc: Self::Acc) -> Self::I;
     /// The sum times a factor per lane, as int32.
     unsafe fn scaled(acc: Self::Acc, s: Self::Scale) -> Self::I;
-    /// N unsigned bytes as factors.
-    unsafe fn scale_u8(p: *const u8) -> Self::Scale;
     /// N signed bytes as factors.
-    unsafe fn scale_i8(p: *const u8) -> Self::Scale;
-    /// Per lane the int16 pair of byte `p[lane]` and byte `p[N + lane]`, unsigned.
-    unsafe fn pairs_u8(p: *const u8) -> Self::I;
-    /// The same, signed.
-    unsafe fn pairs_i8(p: *const u8) -> Self::I;
+    unsafe fn scale(p: *const i8) -> Self::Scale;
+    /// Per lane the int16 pair of byte `p[lane]` and byte `p[N + lane]`.
+    unsafe fn pairs(p: *const i8) -> Self::I;
     /// Dot product of int16 pairs.
     unsafe fn dot_pairs(a: Self::I, b: Self::I) -> Self::I;
 
@@ -86,7 +82,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn load_f16(p: *const u16) -> Self::F;
     unsafe fn store_f16(p: *mut u16, v: Self::F);
     unsafe fn load_bf16(p: *const u16) -> Self::F;
-    /// N bytes as powers of two `2^(b - 127)` (e8m0); 0 is read as 2^-127.
+    /// N bytes as powers of two `2^(b - 128)`: half the scale that e8m0 means.
     unsafe fn load_e8m0(p: *const u8) -> Self::F;
     unsafe fn load_i8(p: *const i8) -> Self::F;
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;

@@ -125,21 +125,12 @@ impl Simd for Scalar {
         map_i(acc, s, |a, s| a * s)
     }
     #[inline(always)]
-    unsafe fn scale_u8(p: *const u8) -> I {
+    unsafe fn scale(p: *const i8) -> I {
         std::array::from_fn(|i| unsafe { *p.add(i) } as i32)
     }
     #[inline(always)]
-    unsafe fn scale_i8(p: *const u8) -> I {
-        std::array::from_fn(|i| unsafe { *p.add(i) } as i8 as i32)
-    }
-    #[inline(always)]
-    unsafe fn pairs_u8(p: *const u8) -> I {
-        let (a, b) = unsafe { (Self::scale_u8(p), Self::scale_u8(p.add(N))) };
-        map_i(a, b, |a, b| a | b << 16)
-    }
-    #[inline(always)]
-    unsafe fn pairs_i8(p: *const u8) -> I {
-        let (a, b) = unsafe { (Self::scale_i8(p), Self::scale_i8(p.add(N))) };
+    unsafe fn pairs(p: *const i8) -> I {
+        let (a, b) = unsafe { (Self::scale(p), Self::scale(p.add(N))) };
         map_i(a, b, |a, b| (a & 0xffff) | b << 16)
     }
     #[inline(always)]
@@ -178,7 +169,10 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn load_e8m0(p: *const u8) -> F {
         unsafe { p.cast::<[u8; N]>().read_unaligned() }
-            .map(|e| f32::from_bits(((e as u32) << 23).max(1 << 22)))
+            .map(|e| {
+            let e = u32::from(e);
+            f32::from_bits(if e < 2 { (1 << 21) << e } else { (e - 1) << 23 })
+        })
     }
     #[inline(always)]
     unsafe fn load_i8(p: *const i8) -> F {

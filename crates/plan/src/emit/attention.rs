@@ -112,7 +112,11 @@ impl Emitter<'_> {
             out,
         });
         let bias = self.optional(format!("blk.{i}.attn_output.bias"), hidden);
-        Tail::Linear { x: out, weight: self.matrix(format!("blk.{i}.attn_output"), hidden, m.heads * m.v_dim), bias }
+        Tail::Linear {
+            x: out,
+            weight: self.matrix(format!("blk.{i}.attn_output"), hidden, m.heads * m.v_dim),
+            bias,
+        }
     }
 
     fn mla_query(&mut self, i: usize, m: &Mla, x: Slot) -> Slot {

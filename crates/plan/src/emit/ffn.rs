@@ -61,9 +61,10 @@ impl Emitter<'_> {
     }
 
     fn expert_biases(&mut self, names: &Names, m: &Moe) -> Option<ExpertBiases> {
+        let hidden = self.spec.hidden;
         let mut bias = |name: &str, len| self.optional(format!("{name}.bias"), m.experts * len);
         let (gate, up) = (bias(&names.gate, m.inner), bias(&names.up, m.inner));
-        let down = bias(&names.down, self.spec.hidden);
+        let down = bias(&names.down, hidden);
         Some(ExpertBiases { gate: gate?, up: up?, down: down? })
     }
 

@@ -301,7 +301,9 @@ impl<'a> Emitter<'a> {
 
     fn select_tail(&mut self, tail: Tail) -> Tail {
         match tail {
-            Tail::Linear { x, weight, bias } => Tail::Linear { x: self.select(x, "selected mix"), weight, bias },
+            Tail::Linear { x, weight, bias } => {
+                Tail::Linear { x: self.select(x, "selected mix"), weight, bias }
+            }
             Tail::Value(x) => Tail::Value(self.select(x, "selected mix")),
         }
     }

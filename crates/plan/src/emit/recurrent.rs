@@ -23,7 +23,14 @@ impl Emitter<'_> {
         let (k_heads, v_heads, k_dim, v_dim) = (d.k_heads, d.v_heads, d.k_dim, d.v_dim);
         self.push(DeltaRule { qkv, beta, alpha, a, dt_bias, kv, k_heads, v_heads, k_dim, v_dim, out });
         let norm = self.norm(format!("blk.{i}.ssm_norm"), d.norm, v_dim);
-        self.push(GatedNorm { x: out, gate: z, groups: v_heads, weight_per_group: false, norm, gate_first: false });
+        self.push(GatedNorm {
+            x: out,
+            gate: z,
+            groups: v_heads,
+            weight_per_group: false,
+            norm,
+            gate_first: false,
+        });
         self.ssm_out(i, out, inner)
     }
 
@@ -44,7 +51,14 @@ impl Emitter<'_> {
         let dt_bias = self.vector(format!("blk.{i}.ssm_dt.bias"), m.heads);
         self.push(Scan { xbc, dt, a, d, dt_bias, kv, mamba: m.clone(), out });
         let norm = self.norm(format!("blk.{i}.ssm_norm"), m.norm, inner);
-        self.push(GatedNorm { x: out, gate: z, groups: m.groups, weight_per_group: true, norm, gate_first: true });
+        self.push(GatedNorm {
+            x: out,
+            gate: z,
+            groups: m.groups,
+            weight_per_group: true,
+            norm,
+            gate_first: true,
+        });
         self.ssm_out(i, out, inner)
     }
 
