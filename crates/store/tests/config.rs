@@ -297,7 +297,8 @@ fn architectures_with_their_own_meanings_translate() {
         all.as_object_mut().expect("object").extend(more.as_object().expect("object").clone());
         all
     };
-    let cases: Vec<(&str, Vec<(&str, Value)>, Json)> = vec![
+    type Case = (&'static str, Vec<(&'static str, Value)>, Json);
+    let cases: Vec<Case> = vec![
         (
             "deepseek2",
             vec![

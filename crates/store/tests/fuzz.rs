@@ -208,31 +208,21 @@ fn seed(name: &str, bytes: Vec<u8>, reader: Reader, text: bool) -> Seed {
 /// Files made here, which need no test data.
 fn generated() -> Vec<Seed> {
     let mut many = RawGguf::valid();
-    for id in [0u32, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12] {
-        many.entries.push(entry(
-            &format!("k{id}"),
-            id,
-            &vec![1; [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8][id as usize]],
-        ));
-        many.entries.push(entry(
-            &format!("a{id}"),
-            9,
-            &array(id, 1, &[1; 8][..[1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8][id as usize]]),
-        ));
+    for (id, size) in
+        [(0, 1), (1, 1), (2, 2), (3, 2), (4, 4), (5, 4), (6, 4), (7, 1), (10, 8), (11, 8), (12, 8)]
+    {
+        many.entries.push(entry(&format!("k{id}"), id, &vec![1; size]));
+        many.entries.push(entry(&format!("a{id}"), 9, &array(id, 1, &vec![1; size])));
     }
-    many.entries.push(entry(
-        "nested",
-        9,
-        &array(9, 2, &[array(8, 1, &string(b"x")), array(9, 0, &[])].concat()),
-    ));
-    for key in [
-        "llama.embedding_length",
-        "llama.attention.head_count",
-        "llama.rope.dimension_count",
-        "llama.expert_gating_func",
-    ] {
-        many.entries.push(u32_entry(key, 2));
-    }
+    let nested = array(9, 2, &[array(8, 1, &string(b"x")), array(9, 0, &[])].concat());
+    many.entries.push(entry("nested", 9, &nested));
+    let sizes = [
+        ("embedding_length", 8),
+        ("attention.head_count", 2),
+        ("rope.dimension_count", 2),
+        ("expert_gating_func", 2),
+    ];
+    many.entries.extend(sizes.map(|(key, n)| u32_entry(&format!("llama.{key}"), n)));
     let mut tensors = RawGguf::valid();
     tensors.tensors = (0..20).map(|i| RawTensor::new(&format!("blk.{i}.w"), &[4, 1, 2], 0, i * 32)).collect();
     tensors.data = vec![3; 640];
@@ -294,8 +284,7 @@ fn cut_gguf(path: &Path, dir: &Path) -> Vec<u8> {
     std::fs::read(out_path).expect("read")
 }
 
-/// The header of a real file over its data's first bytes: sound up to the last check, where the file ends too soon; the
-/// first tensors are given extents of one so that some inputs get past it.
+/// The names and types of a real file's first tensors, each cut to one element.
 fn cut_safetensors(path: &Path) -> Vec<u8> {
     let whole = Safetensors::open(path).expect("shared file");
     let (mut entries, mut end) = (Vec::new(), 0);

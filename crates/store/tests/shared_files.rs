@@ -98,11 +98,11 @@ fn older(mut json: Map<String, Value>) -> Map<String, Value> {
     let kind = rope.shift_remove("rope_type").expect("always written");
     let scaled = kind != "default";
     let needs_original = kind == "yarn" || kind == "longrope";
-    if let (false, Some(v)) = (needs_original, json.get("original_max_position_embeddings").cloned()) {
-        if scaled {
-            json.shift_remove("original_max_position_embeddings");
-            rope.insert("original_max_position_embeddings".into(), v);
-        }
+    if let (false, true, Some(v)) =
+        (needs_original, scaled, json.get("original_max_position_embeddings").cloned())
+    {
+        json.shift_remove("original_max_position_embeddings");
+        rope.insert("original_max_position_embeddings".into(), v);
     }
     rope.insert("type".into(), if kind == "longrope" { json!("su") } else { kind });
     json.insert("rope_scaling".into(), if scaled { Value::Object(rope) } else { Value::Null });
