@@ -13,7 +13,7 @@ mod ternary;
 
 pub(crate) use affine::{AffineBlock, MinimumAndSteps};
 pub(crate) use codebook::Codebook;
-pub(crate) use levels::{Integers, Levels, ScaledBlock, fit_scale};
+pub(crate) use levels::{Integers, Levels, ScaledBlock, both_ends, fit_scale};
 pub(crate) use magnitudes::{MagnitudeBlock, Magnitudes, Signs};
 pub(crate) use ternary::{SHIFT, Shifts};
 
@@ -69,7 +69,7 @@ impl<const N: usize> Normal<N> {
 /// The floor lets columns of importance zero follow the rest instead of leaving a sub-block without any weight.
 fn weights<const N: usize>(x: &[f32; N], importance: Option<&[f32; N]>) -> [f32; N] {
     let [square] = sum::<N, 1>(|i| [x[i] * x[i]]);
-    let mean = square / N as f32;
+    let mean = 2.0 * square / N as f32;
     let mut w = x.map(|v| (mean + v * v).sqrt());
     if let Some(importance) = importance {
         let top = largest(importance);

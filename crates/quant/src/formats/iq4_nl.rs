@@ -4,7 +4,7 @@ use lamina_base::DType;
 use crate::{
     BlockFormat, F16Le,
     bits::{nibbles, pack_nibbles},
-    search::{Levels, Normal, clamp, fit_scale, inverse},
+    search::{Levels, both_ends, Normal, clamp, fit_scale, inverse},
 };
 
 /// 4 bit with unequal steps, one scale per 32: `x = d * VALUES[q]`.
@@ -78,10 +78,7 @@ static CODES: [u8; 512] = {
 };
 
 impl Levels for Unequal {
-    const TARGETS: &'static [f32] = &[
-        -134.0, -133.0, -132.0, -131.0, -130.0, -129.0, -128.0, -127.0, -126.0, -125.0, -124.0, -123.0, -122.0, -121.0,
-        -120.0,
-    ];
+    const TARGETS: &'static [f32] = &both_ends(-127.0, 113.0, 3.0);
 
     #[inline(always)]
     fn nearest(y: f32) -> f32 {

@@ -30,19 +30,26 @@ pub(crate) fn fit_affine<const N: usize>(x: &[f32; N], w: &[f32; N], top: f32, a
     let low = if matches!(allowed, Minimum::NotPositive) { low.min(0.0) } else { low };
     let [total, wx] = sum::<N, 2>(|i| [w[i], w[i] * x[i]]);
     let mut best = Affine { scale: (high - low).max(0.0) / top, min: -low };
-    let (per_range, mut gain) = (inverse(high - low), f32::MIN);
-    for k in -10..=10 {
-        let per_step = (top + 0.1 * k as f32) * per_range;
+    let per_range = inverse(high - low);
+    let mut gain = f32::MIN;
+    let mut attempt = |best: &mut Affine, per_step: f32| {
         let [q, qq, qx] = sum::<N, 3>(|i| {
-            let q = round(clamp((x[i] - low) * per_step, 0.0, top));
+            let q = code(x[i], per_step, best.min, top);
             let wq = w[i] * q;
             [wq, wq * q, wq * x[i]]
         });
         let fit = solve([total, wx, q, qq, qx], allowed);
         let this = fit.scale * qx - fit.min * wx;
         if this > gain && fit.scale > 0.0 {
-            (best, gain) = (fit, this);
+            (*best, gain) = (fit, this);
         }
+    };
+    for k in -5..=10 {
+        attempt(&mut best, (top + 0.2 * k as f32) * per_range);
+    }
+    for _ in 0..2 {
+        let per_step = inverse(best.scale);
+        attempt(&mut best, per_step);
     }
     best
 }

@@ -15,19 +15,20 @@ pub(crate) trait Levels {
 /// The integers `LOW..=HIGH`.
 pub(crate) struct Integers<const LOW: i32, const HIGH: i32>;
 
-/// `LOW` plus -0.9 to 0.9 in steps of a tenth.
-const fn around(low: i32) -> [f32; 19] {
-    let mut targets = [low as f32; 19];
+/// Targets at both ends, from a little inside to clipping the largest element: with importance, it may be one that
+/// matters little. Trying only the lower end costs 3 % of the error on IQ4_NL, and a tenth of the width 2 % on all.
+pub(crate) const fn both_ends(low: f32, high: f32, step: f32) -> [f32; 24] {
+    let mut targets = [0.0; 24];
     let mut k = 0;
-    while k < 19 {
-        targets[k] += (k as f32 - 9.0) * 0.1;
+    while k < 24 {
+        targets[k] = if k < 14 { low + step * (4.0 - k as f32) } else { high + step * (k as f32 - 17.0) };
         k += 1;
     }
     targets
 }
 
 impl<const LOW: i32, const HIGH: i32> Levels for Integers<LOW, HIGH> {
-    const TARGETS: &'static [f32] = &around(LOW);
+    const TARGETS: &'static [f32] = &both_ends(LOW as f32, HIGH as f32, 0.2);
 
     #[inline(always)]
     fn nearest(y: f32) -> f32 {
@@ -40,14 +41,20 @@ impl<const LOW: i32, const HIGH: i32> Levels for Integers<LOW, HIGH> {
 /// With the levels v chosen, the error is smallest at scale = sum(wxv) / sum(wvv), and what it takes away from
 /// sum(wxx) is sum(wxv)^2 / sum(wvv).
 pub(crate) fn fit_scale<const N: usize, L: Levels>(x: &[f32; N], w: &[f32; N]) -> f32 {
-    let extreme = extreme(x);
-    let per_extreme = inverse(extreme);
+    let per_extreme = inverse(extreme(x));
     let (mut best, mut scale) = (0.0, 0.0);
-    for target in L::TARGETS {
-        let [xv, vv] = products::<N, L>(x, w, target * per_extreme);
+    let mut attempt = |scale: &mut f32, inverse: f32| {
+        let [xv, vv] = products::<N, L>(x, w, inverse);
         if xv * xv > best * vv {
-            (best, scale) = (xv * xv / vv, xv / vv);
+            (best, *scale) = (xv * xv / vv, xv / vv);
         }
+    };
+    for target in L::TARGETS {
+        attempt(&mut scale, target * per_extreme);
+    }
+    for _ in 0..2 {
+        let polished = inverse(scale);
+        attempt(&mut scale, polished);
     }
     scale
 }
