@@ -138,6 +138,30 @@ mod tests {
         assert_eq!(&*bytes, content);
     }
 
+    /// Pages of files that this process holds, in bytes; those of a file system in memory count as shared ones.
+    #[cfg(target_os = "linux")]
+    fn resident_file_pages() -> Option<usize> {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let lines = status.lines().filter(|l| l.starts_with("RssFile:") || l.starts_with("RssShmem:"));
+        lines.map(|l| l.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kb| kb * 1024)).sum()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn released_pages_stop_counting_as_ours() {
+        const SIZE: usize = 64 << 20;
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join("data");
+        std::fs::write(&path, vec![1; SIZE]).expect("write");
+        let map = Mapping::open(&path).expect("map");
+        assert_eq!(map.bytes().iter().map(|&b| usize::from(b)).sum::<usize>(), SIZE);
+        let Some(before) = resident_file_pages() else { return };
+        map.release(0..SIZE);
+        let after = resident_file_pages().expect("read before");
+        // All of it goes; half is asked for because other tests of this process map files too.
+        assert!(before > SIZE && after + SIZE / 2 < before, "{before} -> {after}");
+    }
+
     #[test]
     fn folders_and_empty_files_are_refused() {
         let dir = tempfile::tempdir().expect("temp dir");

@@ -1,7 +1,7 @@
 //! Mutated files: whatever the bytes, a reader returns a value or an error, soon, and without allocating more than the
 //! file's size accounts for.
 //!
-//! `LAMINA_FUZZ_INPUTS` sets the number of inputs (5 000 when unset); `cargo test --release --test fuzz` runs 100 000 in
+//! `LAMINA_FUZZ_INPUTS` sets the number of inputs (20 000 when unset); `cargo test --release --test fuzz` runs 100 000 in
 //! well under a minute. A failure prints the number of its input; the same number gives the same input again.
 
 mod common;
@@ -329,7 +329,7 @@ fn run(input: usize, seeds: &[Seed]) -> bool {
 
 #[test]
 fn no_bytes_make_a_reader_panic_hang_or_swell() {
-    let inputs = std::env::var("LAMINA_FUZZ_INPUTS").ok().and_then(|v| v.parse().ok()).unwrap_or(5_000);
+    let inputs = std::env::var("LAMINA_FUZZ_INPUTS").ok().and_then(|v| v.parse().ok()).unwrap_or(20_000);
     let dir = tempfile::tempdir().expect("temp dir");
     let mut seeds = generated();
     seeds.extend(real(dir.path()));

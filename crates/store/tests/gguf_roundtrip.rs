@@ -163,6 +163,24 @@ fn shards_come_back_as_one_model_from_any_of_them() {
 }
 
 #[test]
+fn metadata_of_another_layout_can_be_copied() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let mut writer = declared(&dir.path().join("from.gguf"));
+    writer.max_shard_bytes(500).alignment(64).expect("power of two");
+    let from = Gguf::open(&write_tensors(writer, 50)[0]).expect("own file");
+    let path = dir.path().join("to.gguf");
+    let mut writer = declared(&path);
+    for (key, value) in from.metadata.iter() {
+        writer.set(key, value.clone());
+    }
+    write_tensors(writer, 50);
+    let to = Gguf::open(&path).expect("own file");
+    check_tensors(&to, 32);
+    assert_eq!(to.metadata.get("general.alignment"), None);
+    assert_eq!((to.metadata.get("split.count"), to.files.len()), (None, 1));
+}
+
+#[test]
 fn broken_shards_are_refused_by_name() {
     let dir = tempfile::tempdir().expect("temp dir");
     let fresh = || {

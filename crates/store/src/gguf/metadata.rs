@@ -33,6 +33,11 @@ impl Metadata {
         self.values.insert(key.into(), value.into())
     }
 
+    /// Takes `key` out, and returns the value that it had.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        self.values.shift_remove(key)
+    }
+
     /// Keys and values, in file order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values.iter().map(|(k, v)| (k.as_str(), v))

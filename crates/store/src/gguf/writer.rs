@@ -59,7 +59,8 @@ impl Writer {
         Writer { path, metadata, tensors, alignment, max_shard: None }
     }
 
-    /// Sets a metadata key. The keys of alignment and splitting are the writer's own: what is set for them is replaced.
+    /// Sets a metadata key. Those of alignment and splitting are the writer's own: what is set for them,
+    /// say with all keys of another file, is left out.
     pub fn set(&mut self, key: impl Into<String>, value: impl Into<Value>) -> &mut Self {
         self.metadata.insert(key, value);
         self
@@ -125,6 +126,14 @@ impl Writer {
     /// When a file cannot be created or written.
     pub fn create(mut self) -> Result<Output> {
         let shards = self.shards();
+        if shards.len() > usize::from(u16::MAX) {
+            let at = At::new(&self.path, Place::Key(split::COUNT));
+            return Err(at.unsupported(format!("{} shards", shards.len()), "allow larger shards"));
+        }
+        // Metadata copied from another file brings that file's own layout along.
+        for key in [ALIGNMENT_KEY, split::NUMBER, split::COUNT, split::TENSORS] {
+            self.metadata.remove(key);
+        }
         if self.alignment != DEFAULT_ALIGNMENT {
             self.metadata.insert(ALIGNMENT_KEY, self.alignment);
         }
