@@ -1,1 +1,28 @@
-//! placeholder
+//! Floor 1: text. Tokenizers of every kind that models ship, decoding as tokens stream in, and chat templates.
+//!
+//! - [`Tokenizer`]: from GGUF metadata, a Hugging Face folder, SentencePiece, tiktoken or GPT-2 files.
+//! - [`StreamDecoder`]: tokens in, whole characters out.
+//! - [`ChatTemplate`]: the model's own Jinja template, rendered byte for byte as `transformers` renders it.
+#![forbid(unsafe_code)]
+
+mod byte_level;
+mod chat;
+mod encode;
+mod error;
+mod pre;
+mod source;
+mod special;
+mod split;
+mod stream;
+mod tokenizer;
+mod vocab;
+
+pub use chat::{ChatTemplate, Clock, Conversation, DefaultTemplate};
+pub use error::TextError;
+pub use pre::pre_tokenizer_names;
+pub use source::gguf::GgufVocab;
+pub use source::tiktoken::TiktokenEncoding;
+pub use special::{Markers, Special, SpecialIds};
+pub use stream::StreamDecoder;
+pub use tokenizer::{ChatTemplateSource, Tokenizer};
+pub use vocab::TokenKind;

@@ -1,0 +1,154 @@
+//! `tojson` as transformers has it: Python's `json.dumps` with `ensure_ascii=False` unless told otherwise.
+
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Error, ErrorKind, Value};
+
+use super::python;
+
+/// The layout of `json.dumps`.
+struct Layout {
+    ensure_ascii: bool,
+    indent: Option<String>,
+    item: String,
+    key: String,
+    sort_keys: bool,
+}
+
+/// `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
+pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let named = |name: &str| kwargs.get::<Option<Value>>(name).map(|v| v.filter(|v| !v.is_none() && !v.is_undefined()));
+    let ensure_ascii = match ensure_ascii {
+        Some(flag) => Some(flag),
+        None => named("ensure_ascii")?,
+    };
+    let indent = named("indent")?.map(|indent| match indent.as_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => usize::try_from(indent).map(|width| " ".repeat(width)),
+    });
+    let indent = indent.transpose()?;
+    let separators = named("separators")?;
+    let item = if indent.is_some() { "," } else { ", " };
+    let mut layout = Layout {
+        ensure_ascii: ensure_ascii.is_some_and(|flag| flag.is_true()),
+        indent,
+        item: item.into(),
+        key: ": ".into(),
+        sort_keys: named("sort_keys")?.is_some_and(|flag| flag.is_true()),
+    };
+    if let Some(separators) = separators {
+        let text = |index: usize| separators.get_item_by_index(index).map(|v| v.to_string());
+        (layout.item, layout.key) = (text(0)?, text(1)?);
+    }
+    kwargs.assert_all_used()?;
+    let mut out = String::new();
+    layout.write(value, 0, &mut out)?;
+    Ok(Value::from(out))
+}
+
+impl Layout {
+    fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+        match value.kind() {
+            ValueKind::None => out.push_str("null"),
+            ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::Number => out.push_str(&number(value)),
+            ValueKind::String => self.string(value.as_str().unwrap_or_default(), out),
+            ValueKind::Seq | ValueKind::Iterable => {
+                let items: Vec<Value> = value.try_iter()?.collect();
+                self.list(out, depth, ('[', ']'), items.iter(), |item, out| self.write(item, depth + 1, out))?;
+            }
+            ValueKind::Map => {
+                let mut keys: Vec<Value> = value.try_iter()?.collect();
+                if self.sort_keys {
+                    keys.sort();
+                }
+                self.list(out, depth, ('{', '}'), keys.iter(), |key, out| {
+                    self.key(key, out)?;
+                    out.push_str(&self.key);
+                    self.write(&value.get_item(key)?, depth + 1, out)
+                })?;
+            }
+            kind => {
+                let problem = format!("a value of type {kind} cannot be written as JSON");
+                return Err(Error::new(ErrorKind::InvalidOperation, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn list<'v>(
+        &self,
+        out: &mut String,
+        depth: usize,
+        (open, close): (char, char),
+        items: impl ExactSizeIterator<Item = &'v Value>,
+        mut write: impl FnMut(&Value, &mut String) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        out.push(open);
+        let empty = items.len() == 0;
+        for (index, item) in items.enumerate() {
+            if index > 0 {
+                out.push_str(&self.item);
+            }
+            self.line(depth + 1, out);
+            write(item, out)?;
+        }
+        if !empty {
+            self.line(depth, out);
+        }
+        out.push(close);
+        Ok(())
+    }
+
+    fn line(&self, depth: usize, out: &mut String) {
+        if let Some(indent) = &self.indent {
+            out.push('\n');
+            out.push_str(&indent.repeat(depth));
+        }
+    }
+
+    /// Keys that are no strings are written as the strings of their JSON.
+    fn key(&self, key: &Value, out: &mut String) -> Result<(), Error> {
+        match key.as_str() {
+            Some(text) => self.string(text, out),
+            None => {
+                out.push('"');
+                self.write(key, 0, out)?;
+                out.push('"');
+            }
+        }
+        Ok(())
+    }
+
+    fn string(&self, text: &str, out: &mut String) {
+        out.push('"');
+        for c in text.chars() {
+            match c {
+                '"' => out.push_str("\\\""),
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                '\u{8}' => out.push_str("\\b"),
+                '\u{c}' => out.push_str("\\f"),
+                c if c < ' ' || (self.ensure_ascii && c > '~') => {
+                    for unit in c.encode_utf16(&mut [0; 2]) {
+                        out.push_str(&format!("\\u{unit:04x}"));
+                    }
+                }
+                c => out.push(c),
+            }
+        }
+        out.push('"');
+    }
+}
+
+fn number(value: &Value) -> String {
+    match f64::try_from(value.clone()) {
+        Ok(float) if !value.is_integer() => match float {
+            f if f.is_nan() => "NaN".into(),
+            f if f.is_infinite() => if f > 0.0 { "Infinity" } else { "-Infinity" }.into(),
+            f => python::float_repr(f),
+        },
+        _ => value.to_string(),
+    }
+}

@@ -1,0 +1,110 @@
+//! SentencePiece's BPE: the whole normalized text is one word, and of all neighbours that together are a piece the
+//! one with the best score joins first. Source: `bpe_model.cc` of SentencePiece.
+
+use ahash::AHashMap;
+
+use super::merge::{Join, MergeRule, Symbol, merge};
+use super::normalize::Normalizer;
+use super::{Encoder, Fallback};
+use crate::error::TextError;
+use crate::vocab::{TokenKind, Vocab};
+
+/// A piece and its rank: pieces of one score have one rank.
+#[derive(Clone, Copy)]
+struct Piece {
+    id: u32,
+    rank: u32,
+}
+
+/// The pieces that text can become.
+pub(crate) struct Pieces {
+    by_text: AHashMap<Box<[u8]>, Piece>,
+    longest: usize,
+}
+
+impl Pieces {
+    /// `scores` by id; what is control, unknown or a byte is no text and is left out.
+    pub fn new(vocab: &Vocab, scores: &[f32]) -> Pieces {
+        let score = |id: u32| scores.get(id as usize).copied().unwrap_or(0.0);
+        let mut order: Vec<f32> = scores.to_vec();
+        order.push(0.0);
+        order.sort_unstable_by(|a, b| b.total_cmp(a));
+        order.dedup();
+        let mut by_text: AHashMap<Box<[u8]>, Piece> = AHashMap::new();
+        for (id, text, kind) in vocab.iter() {
+            if matches!(kind, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused) && !text.is_empty() {
+                let rank = order.partition_point(|other| other.total_cmp(&score(id)).is_gt()) as u32;
+                by_text.entry(text.as_bytes().into()).or_insert(Piece { id, rank });
+            }
+        }
+        let longest = by_text.keys().map(|text| text.len()).max().unwrap_or(0);
+        Pieces { by_text, longest }
+    }
+
+    fn get(&self, text: &[u8]) -> Option<Piece> {
+        if text.len() > self.longest { None } else { self.by_text.get(text).copied() }
+    }
+}
+
+/// A character that is no piece.
+const NO_PIECE: u32 = (1 << 31) - 1;
+/// Marks a user-defined piece: it never joins.
+const FROZEN: u32 = 1 << 31;
+
+impl MergeRule for Pieces {
+    fn join(&self, left: u32, right: u32, text: &[u8]) -> Option<Join> {
+        if (left | right) & FROZEN != 0 {
+            return None;
+        }
+        self.get(text).map(|piece| Join { rank: piece.rank, id: piece.id })
+    }
+}
+
+/// A SentencePiece encoder for BPE models, and for character models (whose pieces never join).
+pub(crate) struct Spm {
+    pub normalizer: Normalizer,
+    pub pieces: Pieces,
+    pub merges: bool,
+    pub fallback: Fallback,
+}
+
+impl Encoder for Spm {
+    fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TextError> {
+        let text = self.normalizer.normalize(text);
+        let mut symbols = self.symbols(&text);
+        if self.merges {
+            merge(&self.pieces, text.as_bytes(), &mut symbols);
+        }
+        for (at, symbol) in symbols.iter().enumerate() {
+            if symbol.id == NO_PIECE {
+                let start = symbol.start as usize;
+                let end = symbols.get(at + 1).map_or(text.len(), |next| next.start as usize);
+                self.fallback.spell(&text[start..end], start, out)?;
+            } else {
+                out.push(symbol.id & !FROZEN);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Spm {
+    /// One symbol per character or user-defined piece.
+    fn symbols(&self, text: &str) -> Vec<Symbol> {
+        let mut symbols = Vec::with_capacity(text.len());
+        let mut start = 0;
+        while let Some(c) = text[start..].chars().next() {
+            let frozen = self.normalizer.protected.as_ref().and_then(|p| p.longest(&text[start..]));
+            let (id, length) = frozen.map_or_else(
+                || {
+                    let bytes = &text.as_bytes()[start..start + c.len_utf8()];
+                    (self.pieces.get(bytes).map_or(NO_PIECE, |piece| piece.id), c.len_utf8())
+                },
+                |(id, length)| (id | FROZEN, length),
+            );
+            symbols.push(Symbol { id, start: start as u32 });
+            start += length;
+        }
+        symbols
+    }
+}

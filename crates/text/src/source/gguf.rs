@@ -1,0 +1,449 @@
+//! Tokenizers from GGUF metadata (`tokenizer.ggml.*`). The defaults of keys that are absent are those of llama.cpp,
+//! since files are written with them in mind.
+
+use ahash::AHashMap;
+
+use crate::byte_level;
+use crate::encode::bpe::{Atoms, Bpe, Pairs, Ranks};
+use crate::encode::charsmap::Charsmap;
+use crate::encode::merge::{Join, MergeRule};
+use crate::encode::normalize::{DummySpace, Normalizer};
+use crate::encode::plamo2::Plamo2;
+use crate::encode::rwkv::{Rwkv, unescape};
+use crate::encode::spm::{Pieces, Spm};
+use crate::encode::unigram::{Lattice, Unigram};
+use crate::encode::wordpiece::WordPiece;
+use crate::encode::{Encoder, Fallback};
+use crate::error::TextError;
+use crate::pre::{self, Alphabet, Pre};
+use crate::special::Strip;
+use crate::split::Splitter;
+use crate::tokenizer::{ChatTemplateSource, Draft, DraftEncoder, Lead, Tokenizer};
+use crate::vocab::{Entry, TokenKind, Vocab, byte_of_text};
+
+/// The tokenizer part of a GGUF file's metadata, as it stands there: one field per key, None where it is absent.
+#[derive(Clone, Debug, Default)]
+pub struct GgufVocab {
+    /// `tokenizer.ggml.model`: gpt2, llama, bert, t5, rwkv, plamo2, gemma4, whitespace, none.
+    pub model: String,
+    /// `tokenizer.ggml.pre`.
+    pub pre: Option<String>,
+    /// `general.name`: some tokenizers have habits that only the name tells.
+    pub name: Option<String>,
+    /// `tokenizer.ggml.tokens`.
+    pub tokens: Vec<String>,
+    /// `tokenizer.ggml.scores`.
+    pub scores: Option<Vec<f32>>,
+    /// `tokenizer.ggml.token_type`.
+    pub token_types: Option<Vec<i32>>,
+    /// `tokenizer.ggml.merges`.
+    pub merges: Option<Vec<String>>,
+    /// `tokenizer.ggml.bos_token_id`.
+    pub bos: Option<u32>,
+    /// `tokenizer.ggml.eos_token_id`.
+    pub eos: Option<u32>,
+    /// `tokenizer.ggml.eot_token_id`.
+    pub eot: Option<u32>,
+    /// `tokenizer.ggml.eom_token_id`.
+    pub eom: Option<u32>,
+    /// `tokenizer.ggml.unknown_token_id`.
+    pub unknown: Option<u32>,
+    /// `tokenizer.ggml.seperator_token_id` (so spelled).
+    pub separator: Option<u32>,
+    /// `tokenizer.ggml.padding_token_id`.
+    pub padding: Option<u32>,
+    /// `tokenizer.ggml.cls_token_id`.
+    pub cls: Option<u32>,
+    /// `tokenizer.ggml.mask_token_id`.
+    pub mask: Option<u32>,
+    /// `tokenizer.ggml.add_bos_token`.
+    pub add_bos: Option<bool>,
+    /// `tokenizer.ggml.add_eos_token`.
+    pub add_eos: Option<bool>,
+    /// `tokenizer.ggml.add_space_prefix`.
+    pub add_space_prefix: Option<bool>,
+    /// `tokenizer.ggml.remove_extra_whitespaces`.
+    pub remove_extra_whitespaces: Option<bool>,
+    /// `tokenizer.ggml.escape_whitespaces`.
+    pub escape_whitespaces: Option<bool>,
+    /// `tokenizer.ggml.treat_whitespace_as_suffix`.
+    pub treat_whitespace_as_suffix: Option<bool>,
+    /// `tokenizer.ggml.normalizer.lowercase`.
+    pub lowercase: Option<bool>,
+    /// `tokenizer.ggml.normalizer.strip_accents`.
+    pub strip_accents: Option<bool>,
+    /// `tokenizer.ggml.precompiled_charsmap`.
+    pub precompiled_charsmap: Option<Vec<u8>>,
+    /// `tokenizer.chat_template` (name `default`) and `tokenizer.chat_template.NAME`.
+    pub chat_templates: Vec<ChatTemplateSource>,
+}
+
+/// The kinds of tokenizer, by `tokenizer.ggml.model`.
+#[derive(Clone, Copy, Debug)]
+enum Model {
+    Bpe(&'static Pre),
+    Spm,
+    WordPiece,
+    Unigram,
+    Rwkv,
+    Plamo2,
+}
+
+impl Tokenizer {
+    /// A tokenizer from GGUF metadata. `model` "none" (or "no_vocab", or empty without tokens) gives one that only
+    /// knows ids: [`Tokenizer::encode`] then says so.
+    pub fn from_gguf(source: GgufVocab) -> Result<Tokenizer, TextError> {
+        let mut warnings = Vec::new();
+        let Some(model) = source.kind(&mut warnings)? else {
+            return Draft::new(Vocab::default(), DraftEncoder::None).finish();
+        };
+        source.check_lengths()?;
+        let vocab = source.vocab(model);
+        let ids = source.ids(model, &mut warnings);
+        let unknown = ids.unknown.filter(|&id| !matches!(model, Model::Bpe(_)) || is_unknown(&vocab, id));
+        let encoder = source.encoder(model, &vocab, unknown)?;
+        let mut draft = Draft::new(vocab, DraftEncoder::Native(encoder));
+        draft.ids = ids;
+        draft.lead = source.lead(model);
+        draft.add_bos = source.adds_bos(model);
+        draft.add_eos = source.adds_eos(model);
+        if matches!(model, Model::WordPiece) {
+            // BERT has no BOS and EOS, but CLS and SEP in their places.
+            draft.ids.eos = draft.ids.eos.or(draft.ids.separator);
+        }
+        draft.added = kinds(&draft.vocab, TokenKind::UserDefined);
+        draft.strips = source.strips(&draft.vocab);
+        draft.warnings = warnings;
+        draft.chat_templates = source.chat_templates;
+        draft.finish()
+    }
+}
+
+fn is_unknown(vocab: &Vocab, id: u32) -> bool {
+    vocab.kind(id) == Some(TokenKind::Unknown)
+}
+
+fn kinds(vocab: &Vocab, wanted: TokenKind) -> Vec<u32> {
+    vocab.iter().filter(|(_, _, kind)| *kind == wanted).map(|(id, _, _)| id).collect()
+}
+
+impl GgufVocab {
+    fn kind(&self, warnings: &mut Vec<String>) -> Result<Option<Model>, TextError> {
+        Ok(Some(match self.model.as_str() {
+            "none" | "no_vocab" => return Ok(None),
+            "" if self.tokens.is_empty() => return Ok(None),
+            "gpt2" | "whitespace" => Model::Bpe(self.pre_tokenizer(warnings)),
+            "gemma4" => Model::Bpe(pre::find("gemma4").unwrap_or(&pre::DEFAULT)),
+            "llama" => Model::Spm,
+            "bert" => Model::WordPiece,
+            "t5" => Model::Unigram,
+            "rwkv" => Model::Rwkv,
+            "plamo2" => Model::Plamo2,
+            other => {
+                let known = "known are gpt2, llama, bert, t5, rwkv, plamo2, gemma4, whitespace and none";
+                return Err(TextError::unsupported(format!("tokenizer.ggml.model = {other:?}"), known));
+            }
+        }))
+    }
+
+    fn pre_tokenizer(&self, warnings: &mut Vec<String>) -> &'static Pre {
+        let name = match self.pre.as_deref() {
+            Some(name) => name,
+            None if self.model == "whitespace" => "whitespace",
+            None => {
+                warnings.push(
+                    "tokenizer.ggml.pre is missing: text is cut in the default way, which may differ from how the \
+                     model was trained; convert the model again with a current converter"
+                        .into(),
+                );
+                "default"
+            }
+        };
+        pre::find(name).unwrap_or_else(|| {
+            warnings.push(format!(
+                "tokenizer.ggml.pre = {name:?} is unknown: text is cut in the default way, which may differ from how \
+                 the model was trained"
+            ));
+            &pre::DEFAULT
+        })
+    }
+
+    fn check_lengths(&self) -> Result<(), TextError> {
+        let wanted = self.tokens.len();
+        let short = |key: &str, length: usize| {
+            let problem = format!("has {length} entries for {wanted} tokens; the file is damaged, get it again");
+            Err(TextError::malformed(format!("tokenizer.ggml.{key}"), problem))
+        };
+        match (&self.scores, &self.token_types) {
+            _ if wanted == 0 => Err(TextError::malformed("tokenizer.ggml.tokens", "is empty")),
+            (Some(scores), _) if scores.len() < wanted => short("scores", scores.len()),
+            (_, Some(types)) if types.len() < wanted => short("token_type", types.len()),
+            _ => Ok(()),
+        }
+    }
+
+    fn vocab(&self, model: Model) -> Vocab {
+        let mut vocab = Vocab::default();
+        for (id, text) in self.tokens.iter().enumerate() {
+            let number = self.token_types.as_ref().map_or(1, |types| types[id]);
+            let kind = TokenKind::from_number(number);
+            vocab.push(Entry { bytes: token_bytes(model, text, kind), text: text.clone(), kind });
+        }
+        vocab
+    }
+
+    fn encoder(&self, model: Model, vocab: &Vocab, unknown: Option<u32>) -> Result<Box<dyn Encoder>, TextError> {
+        let scores = self.scores.as_deref().unwrap_or_default();
+        let byte_tokens = || Fallback { bytes: vocab.byte_tokens(), unknown };
+        Ok(match model {
+            Model::Bpe(pre) => return self.bpe(pre, vocab, byte_tokens()),
+            Model::Spm => {
+                let normalizer = self.normalizer(true, None);
+                let pieces = Pieces::new(vocab, scores);
+                Box::new(Spm { normalizer, pieces, merges: true, fallback: byte_tokens() })
+            }
+            Model::Unigram => {
+                let charsmap = Charsmap::parse(self.precompiled_charsmap.as_deref().unwrap_or_default())?;
+                let normalizer = self.normalizer(false, charsmap);
+                Box::new(Unigram { normalizer, lattice: Lattice::new(vocab, scores)?, fallback: byte_tokens() })
+            }
+            Model::WordPiece => {
+                let lowercase = self.lowercase.unwrap_or(true);
+                let strip = self.strip_accents.unwrap_or(lowercase);
+                Box::new(WordPiece::new(vocab, unknown, lowercase, strip))
+            }
+            Model::Rwkv => {
+                let tokens = (0..vocab.len() as u32).filter_map(|id| Some((id, vocab.bytes(id)?)));
+                Box::new(Rwkv::new(tokens, unknown)?)
+            }
+            Model::Plamo2 => Box::new(Plamo2::new(vocab, scores)?),
+        })
+    }
+
+    fn bpe(&self, pre: &Pre, vocab: &Vocab, fallback: Fallback) -> Result<Box<dyn Encoder>, TextError> {
+        let words = Ranks::new(words(vocab));
+        match &self.merges {
+            Some(merges) => {
+                let mut steps = Steps::new(vocab);
+                let rule = steps.pairs(merges)?;
+                bpe(pre, vocab, words, rule, &steps.extra, fallback)
+            }
+            // Kimi's rank file has no list of merges: its ids are the ranks.
+            None if self.pre.as_deref() == Some("kimi-k2") => {
+                let rule = Ranks::new(crate::source::gguf::words(vocab));
+                bpe(pre, vocab, words, rule, &AHashMap::new(), fallback)
+            }
+            None => {
+                let problem = "is missing: a BPE tokenizer needs it; convert the model again";
+                Err(TextError::malformed("tokenizer.ggml.merges", problem))
+            }
+        }
+    }
+
+    fn normalizer(&self, prefix: bool, charsmap: Option<Charsmap>) -> Normalizer {
+        let dummy = match (self.add_space_prefix.unwrap_or(prefix), self.treat_whitespace_as_suffix.unwrap_or(false)) {
+            (false, _) => DummySpace::None,
+            (true, false) => DummySpace::Before,
+            (true, true) => DummySpace::After,
+        };
+        Normalizer {
+            charsmap,
+            dummy,
+            collapse: self.remove_extra_whitespaces.unwrap_or(false),
+            escape: self.escape_whitespaces.unwrap_or(true),
+            // User-defined tokens are cut out of the text before it is normalized.
+            protected: None,
+        }
+    }
+
+    fn lead(&self, model: Model) -> Lead {
+        match model {
+            Model::WordPiece => Lead::DropOne,
+            Model::Spm if !self.add_space_prefix.unwrap_or(true) => Lead::Keep,
+            Model::Unigram if !self.add_space_prefix.unwrap_or(false) => Lead::Keep,
+            Model::Spm | Model::Unigram if self.remove_extra_whitespaces == Some(true) => Lead::DropAll,
+            Model::Spm | Model::Unigram => Lead::DropOne,
+            _ => Lead::Keep,
+        }
+    }
+
+    fn adds_bos(&self, model: Model) -> bool {
+        // Gemma 4 files say false by mistake; the model needs it.
+        if self.model == "gemma4" || self.pre.as_deref() == Some("gemma4") {
+            return true;
+        }
+        self.add_bos.unwrap_or(match model {
+            Model::Spm | Model::WordPiece => true,
+            Model::Bpe(pre) => pre.add_bos,
+            _ => false,
+        })
+    }
+
+    fn adds_eos(&self, model: Model) -> bool {
+        self.add_eos.unwrap_or(matches!(model, Model::Unigram | Model::WordPiece))
+    }
+
+    /// Special white space around some tokens that GGUF has no key for, by the model's name.
+    fn strips(&self, vocab: &Vocab) -> Vec<(u32, Strip)> {
+        let left = |text: &str| {
+            let strip = Strip { left: true, right: false };
+            vocab.id(text).map(|id| (id, strip)).into_iter().collect()
+        };
+        let name = self.name.as_deref().unwrap_or_default().to_lowercase();
+        match self.pre.as_deref() {
+            Some("jina-v2-de" | "jina-v2-es" | "jina-v2-code") => return left("<mask>"),
+            _ if name.contains("modern-bert") => return left("[MASK]"),
+            _ if !name.contains("phi-3") && !name.contains("phi3") => return Vec::new(),
+            _ => {}
+        }
+        let keeps = ["<unk>", "<s>", "<|endoftext|>"];
+        let special = |kind| !matches!(kind, TokenKind::Normal | TokenKind::Byte | TokenKind::Unused);
+        let strip = Strip { left: false, right: true };
+        let tokens = vocab.iter().filter(|(_, text, kind)| special(*kind) && !keeps.contains(text));
+        tokens.map(|(id, _, _)| (id, strip)).collect()
+    }
+}
+
+fn token_bytes(model: Model, text: &str, kind: TokenKind) -> Vec<u8> {
+    let spaced = || text.replace('\u{2581}', " ").into_bytes();
+    match (kind, model) {
+        (TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined, _) => text.as_bytes().to_vec(),
+        (TokenKind::Byte, _) => byte_of_text(text).map_or_else(|| text.as_bytes().to_vec(), |b| vec![b]),
+        (_, Model::Spm | Model::Unigram | Model::WordPiece) => spaced(),
+        (_, Model::Rwkv) => unescape(text),
+        (_, Model::Plamo2) => text.as_bytes().to_vec(),
+        (_, Model::Bpe(pre)) => match pre.alphabet {
+            Alphabet::ByteLevel => byte_level::decode(text).unwrap_or_else(|| text.as_bytes().to_vec()),
+            Alphabet::Spaced => spaced(),
+            Alphabet::Words => text.as_bytes().to_vec(),
+        },
+    }
+}
+
+/// Tokens by the bytes of the text they stand for.
+fn words(vocab: &Vocab) -> AHashMap<Box<[u8]>, u32> {
+    let normal = vocab.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal);
+    normal.filter_map(|(id, _, _)| Some((vocab.bytes(id)?.into(), id))).collect()
+}
+
+/// Merge steps by text: tokens, and intermediate strings that are none.
+pub(crate) struct Steps<'v> {
+    vocab: &'v Vocab,
+    pub extra: AHashMap<String, u32>,
+}
+
+impl<'v> Steps<'v> {
+    pub fn new(vocab: &'v Vocab) -> Steps<'v> {
+        Steps { vocab, extra: AHashMap::new() }
+    }
+
+    fn id(&mut self, text: &str) -> u32 {
+        match self.vocab.id(text) {
+            Some(id) if self.vocab.kind(id).is_some_and(TokenKind::is_text) => id,
+            _ => {
+                let next = (self.vocab.len() + self.extra.len()) as u32;
+                *self.extra.entry(text.to_owned()).or_insert(next)
+            }
+        }
+    }
+
+    /// Merges as GGUF and `merges.txt` write them: two texts with one space between, best first.
+    pub fn pairs<S: AsRef<str>>(&mut self, merges: &[S]) -> Result<Pairs, TextError> {
+        let mut pairs = AHashMap::with_capacity(merges.len());
+        for (rank, merge) in merges.iter().map(AsRef::as_ref).enumerate() {
+            // The first character is never the separator: a token may be one space.
+            let first = merge.chars().next().map_or(0, char::len_utf8);
+            let Some(space) = merge[first..].find(' ') else {
+                let problem = format!("entry {rank}, {merge:?}, is not two tokens with a space between");
+                return Err(TextError::malformed("merges", problem));
+            };
+            let (left, right) = (&merge[..first + space], &merge[first + space + 1..]);
+            let key = (self.id(left), self.id(right));
+            let id = self.id(&format!("{left}{right}"));
+            pairs.entry(key).or_insert(Join { rank: rank as u32, id });
+        }
+        Ok(Pairs(pairs))
+    }
+}
+
+/// An encoder over the atoms of `vocab`. `extra`: merge steps that are no tokens.
+pub(crate) fn bpe<R: MergeRule + Send + Sync + 'static>(
+    pre: &Pre,
+    vocab: &Vocab,
+    words: Ranks,
+    rule: R,
+    extra: &AHashMap<String, u32>,
+    fallback: Fallback,
+) -> Result<Box<dyn Encoder>, TextError> {
+    let id = |c: char| {
+        let text = c.encode_utf8(&mut [0; 4]).to_owned();
+        let token = vocab.id(&text).filter(|&id| vocab.kind(id).is_some_and(TokenKind::is_text));
+        token.or_else(|| extra.get(&text).copied())
+    };
+    let atoms = match pre.alphabet {
+        Alphabet::ByteLevel => Atoms::Bytes(Box::new(std::array::from_fn(|b| id(byte_level::char_of(b as u8))))),
+        _ => {
+            let texts = vocab.iter().map(|(_, text, _)| text).chain(extra.keys().map(String::as_str));
+            let single = texts.filter_map(|text| single_char(text));
+            Atoms::Chars(single.filter_map(|c| Some((c, id(c)?))).collect())
+        }
+    };
+    Ok(Box::new(Bpe {
+        splitter: Splitter::new(pre.rules)?,
+        alphabet: pre.alphabet,
+        atoms,
+        whole_pieces: pre.whole_pieces,
+        words,
+        rule,
+        tokens: vocab.len() as u32,
+        fallback,
+    }))
+}
+
+fn single_char(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
+}
+
+/// Ids of roles, with the defaults of the format.
+mod ids {
+    use super::{GgufVocab, Model};
+    use crate::special::SpecialIds;
+
+    impl GgufVocab {
+        pub(super) fn ids(&self, model: Model, warnings: &mut Vec<String>) -> SpecialIds {
+            let size = self.tokens.len();
+            let bert = matches!(model, Model::WordPiece);
+            let (bos, eos, unknown, separator, padding, mask) = match model {
+                Model::Spm => (Some(1), Some(2), Some(0), None, None, None),
+                Model::WordPiece => (Some(101), None, Some(100), Some(102), Some(0), Some(103)),
+                Model::Bpe(_) if self.model == "gemma4" => (None, None, None, None, None, None),
+                Model::Bpe(pre) => (Some(11).filter(|_| pre.default_bos), Some(11), None, None, None, None),
+                Model::Unigram => (None, Some(1), Some(2), None, Some(0), None),
+                Model::Rwkv => (None, None, None, None, None, None),
+                Model::Plamo2 => (Some(1), Some(2), Some(0), None, Some(3), None),
+            };
+            let mut pick = |key: &str, id: Option<u32>, default: Option<u32>| match id {
+                Some(id) if (id as usize) < size => Some(id),
+                Some(id) => {
+                    warnings.push(format!(
+                        "tokenizer.ggml.{key}_token_id = {id} is outside the vocabulary of {size} tokens: ignored"
+                    ));
+                    default.filter(|&id| (id as usize) < size)
+                }
+                None => default.filter(|&id| (id as usize) < size),
+            };
+            let cls = pick("cls", self.cls, bos.filter(|_| bert));
+            SpecialIds {
+                bos: pick("bos", self.bos, if matches!(model, Model::WordPiece) { cls } else { bos }),
+                eos: pick("eos", self.eos, eos),
+                eot: pick("eot", self.eot, None),
+                eom: pick("eom", self.eom, None),
+                unknown: pick("unknown", self.unknown, unknown),
+                separator: pick("seperator", self.separator, separator),
+                padding: pick("padding", self.padding, padding),
+                mask: pick("mask", self.mask, mask),
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `tokenizer.json`, the format of Hugging Face, through its own library `tokenizers`.
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tokenizers::{AddedToken, Tokenizer as Library};
+
+use crate::error::TextError;
+use crate::source::pieces::Spelling;
+use crate::special::Strip;
+use crate::tokenizer::{Draft, DraftEncoder, Frame, Tokenizer};
+use crate::vocab::{Entry, TokenKind, Vocab};
+
+/// Ids above this are taken for damage rather than for a vocabulary.
+const LARGEST_ID: u32 = 1 << 24;
+
+impl Tokenizer {
+    /// A tokenizer from the bytes of a `tokenizer.json`. What stands beside it in a model's folder
+    /// (`tokenizer_config.json` and others) often matters too: see [`Tokenizer::from_dir`].
+    pub fn from_hf_json(json: &[u8]) -> Result<Tokenizer, TextError> {
+        draft(json)?.finish()
+    }
+}
+
+/// The library's tokenizer, twice: whether special tokens in a text are parsed is a setting of it, not of a call.
+pub(crate) struct HfEngine {
+    plain: Library,
+    parsing: OnceLock<Library>,
+}
+
+impl HfEngine {
+    /// Appends the ids of `text`, without those that the post-processor adds.
+    pub fn encode(&self, text: &str, parse: bool, out: &mut Vec<u32>) -> Result<(), TextError> {
+        let library = if parse { self.parsing() } else { &self.plain };
+        let encoding = library.encode_fast(text, false).map_err(refused)?;
+        out.extend_from_slice(encoding.get_ids());
+        Ok(())
+    }
+
+    /// Adds a token that the folder's configuration names and the file lacks; it gets the next free id.
+    pub fn add(&mut self, text: &str, special: bool, strip: Strip) -> Result<(), TextError> {
+        let token = AddedToken::from(text, special).normalized(!special).lstrip(strip.left).rstrip(strip.right);
+        self.plain.add_tokens([token]).map_err(refused)?;
+        self.parsing = OnceLock::new();
+        Ok(())
+    }
+
+    fn parsing(&self) -> &Library {
+        self.parsing.get_or_init(|| {
+            let mut library = self.plain.clone();
+            library.set_encode_special_tokens(false);
+            library
+        })
+    }
+
+    /// The ids that the post-processor puts around a text, found by trying.
+    fn frame(&self) -> Result<Frame, TextError> {
+        let mut bare = Vec::new();
+        let mut probe = "";
+        for text in ["a", "0", " ", "\u{4e00}"] {
+            probe = text;
+            self.encode(probe, false, &mut bare)?;
+            if !bare.is_empty() {
+                break;
+            }
+        }
+        let full = self.plain.encode_fast(probe, true).map_err(refused)?;
+        let full = full.get_ids();
+        let Some(at) = (0..=full.len().saturating_sub(bare.len())).find(|&at| full[at..].starts_with(&bare)) else {
+            return Ok(Frame::default());
+        };
+        Ok(Frame { before: full[..at].to_vec(), after: full[at + bare.len()..].to_vec() })
+    }
+}
+
+fn refused(error: tokenizers::Error) -> TextError {
+    TextError::HuggingFace(error.to_string())
+}
+
+pub(crate) fn draft(json: &[u8]) -> Result<Draft, TextError> {
+    let value: Value =
+        serde_json::from_slice(json).map_err(|e| TextError::malformed("tokenizer.json", e.to_string()))?;
+    let mut plain = Library::from_bytes(json).map_err(refused)?;
+    // A file saved after training may still truncate and pad; a model's prompt must come whole.
+    plain.with_truncation(None).map_err(refused)?;
+    plain.with_padding(None);
+    plain.set_encode_special_tokens(true);
+    let mut warnings = Vec::new();
+    let decoder = value.get("decoder").unwrap_or(&Value::Null);
+    let spelling = Spelling::of_decoder(decoder).unwrap_or_else(|| {
+        warnings.push(format!("tokenizer.json: decoder {decoder} is unknown, tokens are decoded as they are written"));
+        Spelling::plain()
+    });
+    let vocab = vocab(&plain, &value, &spelling)?;
+    let engine = HfEngine { plain, parsing: OnceLock::new() };
+    let frame = engine.frame()?;
+    let mut draft = Draft::new(vocab, DraftEncoder::HuggingFace(Box::new(engine), frame.clone()));
+    draft.lead = spelling.lead;
+    draft.warnings = warnings;
+    // Without a configuration beside it, what the post-processor adds tells what the tokens are for.
+    draft.ids.bos = frame.before.first().copied();
+    draft.ids.eos = frame.after.last().copied();
+    draft.ids.unknown = unknown(&value, &draft.vocab);
+    Ok(draft)
+}
+
+fn unknown(json: &Value, vocab: &Vocab) -> Option<u32> {
+    let model = json.get("model")?;
+    let by_text = model.get("unk_token").and_then(Value::as_str).and_then(|text| vocab.id(text));
+    by_text.or_else(|| model.get("unk_id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok()))
+}
+
+fn vocab(library: &Library, json: &Value, spelling: &Spelling) -> Result<Vocab, TextError> {
+    let mut tokens: Vec<(u32, String)> = library.get_vocab(true).into_iter().map(|(t, id)| (id, t)).collect();
+    tokens.sort_unstable();
+    if let Some((id, text)) = tokens.last().filter(|(id, _)| *id >= LARGEST_ID) {
+        return Err(TextError::malformed("tokenizer.json", format!("token {text:?} has id {id}, above {LARGEST_ID}")));
+    }
+    let added = library.get_added_tokens_decoder();
+    let mut vocab = Vocab::default();
+    for (id, text) in tokens {
+        if (id as usize) < vocab.len() {
+            continue;
+        }
+        while vocab.len() < id as usize {
+            vocab.push(Entry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
+        }
+        let entry = match added.get(&id) {
+            Some(token) if token.special => Entry { bytes: text.clone().into_bytes(), text, kind: TokenKind::Control },
+            Some(token) => {
+                // The library decodes a normalized token in its normalized form, which the decoder then undoes.
+                let normalized = library.id_to_token(id).unwrap_or_else(|| token.content.clone());
+                Entry { bytes: spelling.bytes(&normalized), text: token.content.clone(), kind: TokenKind::UserDefined }
+            }
+            None => {
+                let byte = spelling.byte_tokens && crate::vocab::byte_of_text(&text).is_some();
+                let kind = if byte { TokenKind::Byte } else { TokenKind::Normal };
+                Entry { bytes: spelling.bytes(&text), text, kind }
+            }
+        };
+        vocab.push(entry);
+    }
+    if let Some(id) = unknown(json, &vocab).filter(|&id| vocab.kind(id) == Some(TokenKind::Control)) {
+        vocab.set_kind(id, TokenKind::Unknown);
+    }
+    Ok(vocab)
+}

@@ -1,0 +1,10 @@
+//! Where tokenizers come from, one file per format.
+
+pub(crate) mod config;
+pub(crate) mod folder;
+pub(crate) mod gguf;
+pub(crate) mod gpt2;
+pub(crate) mod hf;
+pub(crate) mod pieces;
+pub(crate) mod sentencepiece;
+pub(crate) mod tiktoken;

@@ -1,0 +1,98 @@
+//! How the tokens of a `tokenizer.json` are spelled, read from its `decoder`: what each token adds to a text, alone.
+
+use serde_json::Value;
+
+use crate::byte_level;
+use crate::tokenizer::Lead;
+use crate::vocab::byte_of_text;
+
+/// The spelling of a vocabulary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spelling {
+    alphabet: Alphabet,
+    /// Tokens like `<0x0A>` are bytes.
+    pub byte_tokens: bool,
+    pub lead: Lead,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Alphabet {
+    /// Bytes in the GPT-2 alphabet.
+    ByteLevel,
+    /// This string stands for a space.
+    Space(String),
+    /// Tokens without this prefix begin a word.
+    Continuing(String),
+    /// Tokens with this suffix end a word.
+    EndOfWord(String),
+    /// Texts are as they are.
+    Plain,
+}
+
+impl Spelling {
+    /// From the `decoder` of a `tokenizer.json`; None for one of a kind unknown here.
+    pub fn of_decoder(decoder: &Value) -> Option<Spelling> {
+        let mut spelling = Spelling::plain();
+        if decoder.is_null() {
+            return Some(spelling);
+        }
+        match decoder.get("decoders").and_then(Value::as_array) {
+            Some(steps) => steps.iter().try_for_each(|step| spelling.step(step))?,
+            None => spelling.step(decoder)?,
+        }
+        Some(spelling)
+    }
+
+    /// Texts are as they are.
+    pub fn plain() -> Spelling {
+        Spelling { alphabet: Alphabet::Plain, byte_tokens: false, lead: Lead::Keep }
+    }
+
+    fn step(&mut self, step: &Value) -> Option<()> {
+        let text = |key: &str| step.get(key).and_then(Value::as_str);
+        match text("type")? {
+            "ByteLevel" => self.alphabet = Alphabet::ByteLevel,
+            "ByteFallback" => self.byte_tokens = true,
+            "Fuse" => {}
+            "Metaspace" => {
+                self.alphabet = Alphabet::Space(text("replacement").unwrap_or("\u{2581}").to_owned());
+                let never = text("prepend_scheme") == Some("never")
+                    || step.get("add_prefix_space").and_then(Value::as_bool) == Some(false);
+                self.lead = if never { Lead::Keep } else { Lead::DropOne };
+            }
+            "Replace" => {
+                let from = step.get("pattern")?.get("String")?.as_str()?;
+                (text("content")? == " ").then(|| self.alphabet = Alphabet::Space(from.to_owned()))?;
+            }
+            // The space that the encoder put before the first word.
+            "Strip" => {
+                let first = step.get("start").and_then(Value::as_u64) == Some(1) && text("content") == Some(" ");
+                first.then(|| self.lead = Lead::DropOne)?;
+            }
+            "WordPiece" => {
+                self.alphabet = Alphabet::Continuing(text("prefix").unwrap_or("##").to_owned());
+                self.lead = Lead::DropOne;
+            }
+            "BPEDecoder" => self.alphabet = Alphabet::EndOfWord(text("suffix").unwrap_or("</w>").to_owned()),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// What an ordinary token adds to a text.
+    pub fn bytes(&self, text: &str) -> Vec<u8> {
+        if self.byte_tokens && let Some(byte) = byte_of_text(text) {
+            return vec![byte];
+        }
+        match &self.alphabet {
+            Alphabet::ByteLevel => byte_level::decode(text).unwrap_or_else(|| text.as_bytes().to_vec()),
+            Alphabet::Space(space) => text.replace(space.as_str(), " ").into_bytes(),
+            Alphabet::Continuing(prefix) => match text.strip_prefix(prefix.as_str()) {
+                Some(rest) => rest.as_bytes().to_vec(),
+                None => format!(" {text}").into_bytes(),
+            },
+            Alphabet::EndOfWord(suffix) => text.replace(suffix.as_str(), " ").into_bytes(),
+            Alphabet::Plain => text.as_bytes().to_vec(),
+        }
+    }
+}

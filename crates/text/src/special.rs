@@ -1,0 +1,231 @@
+//! Special tokens: which are added around a text, and which are found inside it.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use crate::error::TextError;
+use crate::vocab::{TokenKind, Vocab};
+
+/// Two separate choices about special tokens when a text is encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Special {
+    /// Add the tokens that the model expects around a text (BOS, EOS, CLS, SEP), as its configuration says.
+    pub add: bool,
+    /// Read special tokens written in the text (`<|im_start|>`) as such. Never do so with text of a stranger:
+    /// otherwise they stay plain text and cannot forge a turn.
+    pub parse: bool,
+}
+
+impl Special {
+    /// Nothing added, nothing parsed: the bare text.
+    pub const NONE: Special = Special { add: false, parse: false };
+    /// BOS and the like added, the text itself plain: a prompt.
+    pub const ADD: Special = Special { add: true, parse: false };
+    /// Special tokens in the text are read, none are added: a rendered chat template.
+    pub const PARSE: Special = Special { add: false, parse: true };
+    /// Both.
+    pub const ADD_AND_PARSE: Special = Special { add: true, parse: true };
+}
+
+/// Whether control tokens appear in decoded text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Markers {
+    /// They add nothing: the text of an answer.
+    #[default]
+    Hide,
+    /// They are written as the vocabulary writes them.
+    Show,
+}
+
+/// The ids of tokens with a role, where the model has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct SpecialIds {
+    /// Beginning of text.
+    pub bos: Option<u32>,
+    /// End of text.
+    pub eos: Option<u32>,
+    /// End of a turn.
+    pub eot: Option<u32>,
+    /// End of a message that expects a tool's answer.
+    pub eom: Option<u32>,
+    pub unknown: Option<u32>,
+    pub separator: Option<u32>,
+    pub padding: Option<u32>,
+    pub mask: Option<u32>,
+}
+
+/// White space beside a special token that belongs to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Strip {
+    pub left: bool,
+    pub right: bool,
+}
+
+/// A token that is looked for in texts.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub id: u32,
+    pub text: String,
+    pub strip: Strip,
+    /// Found even in plain text (a user-defined token), not only when special tokens are parsed.
+    pub always: bool,
+}
+
+/// A stretch of text, or a token found in it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fragment<'t> {
+    Text(&'t str),
+    Token(u32),
+}
+
+/// Finds special tokens: at the leftmost place, the longest.
+#[derive(Debug, Default)]
+pub(crate) struct Finder {
+    always: Option<Automaton>,
+    all: Option<Automaton>,
+}
+
+#[derive(Debug)]
+struct Automaton {
+    matcher: AhoCorasick,
+    targets: Vec<(u32, Strip)>,
+}
+
+impl Finder {
+    pub fn new(targets: &[Target]) -> Result<Finder, TextError> {
+        Ok(Finder {
+            always: Automaton::new(targets.iter().filter(|target| target.always))?,
+            all: Automaton::new(targets.iter())?,
+        })
+    }
+
+    /// Cuts `text` at the special tokens in it; text fragments are never empty.
+    pub fn fragments<'t>(&self, text: &'t str, parse: bool) -> Vec<Fragment<'t>> {
+        let automaton = if parse { &self.all } else { &self.always };
+        match automaton {
+            Some(automaton) => automaton.fragments(text),
+            None if text.is_empty() => Vec::new(),
+            None => vec![Fragment::Text(text)],
+        }
+    }
+}
+
+impl Automaton {
+    fn new<'a>(targets: impl Iterator<Item = &'a Target>) -> Result<Option<Automaton>, TextError> {
+        let targets: Vec<&Target> = targets.filter(|target| !target.text.is_empty()).collect();
+        if targets.is_empty() {
+            return Ok(None);
+        }
+        let matcher = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(targets.iter().map(|target| &target.text))
+            .map_err(|e| TextError::malformed("special tokens", e.to_string()))?;
+        Ok(Some(Automaton { matcher, targets: targets.iter().map(|t| (t.id, t.strip)).collect() }))
+    }
+
+    fn fragments<'t>(&self, text: &'t str) -> Vec<Fragment<'t>> {
+        let mut out = Vec::new();
+        let mut done = 0;
+        for found in self.matcher.find_iter(text) {
+            let (id, strip) = self.targets[found.pattern().as_usize()];
+            // White space taken by the token before is gone; the token itself never is.
+            let before = &text[done.min(found.start())..found.start()];
+            let before = if strip.left { before.trim_end() } else { before };
+            if !before.is_empty() {
+                out.push(Fragment::Text(before));
+            }
+            out.push(Fragment::Token(id));
+            let after = &text[found.end()..];
+            let taken = if strip.right { after.len() - after.trim_start().len() } else { 0 };
+            done = found.end() + taken;
+        }
+        if done < text.len() {
+            out.push(Fragment::Text(&text[done..]));
+        }
+        out
+    }
+}
+
+/// Token texts that end a generation wherever they are structure rather than text.
+const END_TEXTS: &[&str] = &[
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|calls|>",
+    "<|flush|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|tool_response>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "[e~[",
+    "<eos>",
+    "</s>",
+    "<\u{ff5c}end\u{2581}of\u{2581}sentence\u{ff5c}>",
+];
+
+/// All ids that end a generation: those with the role, and those with a well-known text.
+pub(crate) fn end_ids(vocab: &Vocab, ids: &SpecialIds) -> Vec<u32> {
+    let is_marker = |id: u32, text: &str| match vocab.kind(id) {
+        Some(TokenKind::Control) => true,
+        // Converters often list added tokens as user-defined; `</s>` and `<eos>` may be markup of a text there.
+        Some(TokenKind::UserDefined) => !matches!(text, "</s>" | "<eos>"),
+        _ => false,
+    };
+    let by_text = END_TEXTS.iter().filter_map(|text| vocab.id(text).filter(|&id| is_marker(id, text)));
+    let mut ends: Vec<u32> = [ids.eos, ids.eot, ids.eom].into_iter().flatten().chain(by_text).collect();
+    let has = |text: &str| vocab.id(text).is_some_and(|id| ends.contains(&id));
+    // Harmony and Solar close every message with <|end|>, also those before the answer.
+    let messages = (has("<|return|>") && has("<|call|>")) || (has("<|calls|>") && has("<|flush|>"));
+    if messages && let Some(end) = vocab.id("<|end|>").filter(|&end| ids.eos != Some(end)) {
+        ends.retain(|&id| id != end);
+    }
+    ends.sort_unstable();
+    ends.dedup();
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finder() -> Finder {
+        let target = |id, text: &str, always, left, right| Target {
+            id,
+            text: text.into(),
+            always,
+            strip: Strip { left, right },
+        };
+        Finder::new(&[
+            target(1, "<s>", false, false, false),
+            target(2, "<s>x", false, false, false),
+            target(3, "  ", true, false, false),
+            target(4, "<user>", false, false, true),
+            target(5, "<mask>", false, true, false),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn control_tokens_are_text_unless_parsed() {
+        use Fragment::{Text, Token};
+        assert_eq!(finder().fragments("a<s>  b", false), [Text("a<s>"), Token(3), Text("b")]);
+        assert_eq!(finder().fragments("a<s>xb<s>", true), [Text("a"), Token(2), Text("b"), Token(1)]);
+        assert!(finder().fragments("", true).is_empty());
+    }
+
+    #[test]
+    fn white_space_beside_a_stripping_token_goes_with_it() {
+        use Fragment::{Text, Token};
+        assert_eq!(finder().fragments("<user>\n\nhi \n<mask>", true), [Token(4), Text("hi"), Token(5)]);
+        assert_eq!(finder().fragments("<user> <mask>", true), [Token(4), Token(5)]);
+    }
+}

@@ -1,0 +1,318 @@
+//! The tokenizer: text to ids and back, one type for every source (see [`crate::source`]).
+
+use std::sync::Arc;
+
+use crate::encode::Encoder;
+use crate::error::TextError;
+use crate::source::hf::HfEngine;
+use crate::special::{Finder, Fragment, Markers, Special, SpecialIds, Strip, Target, end_ids};
+use crate::vocab::{TokenKind, Vocab};
+
+/// Positions inside a text are counted in 32 bits.
+const LONGEST_TEXT: usize = u32::MAX as usize / 4;
+
+/// A tokenizer. Cheap to clone and shared freely between threads.
+///
+/// Built by [`Tokenizer::from_dir`] for a Hugging Face folder, [`Tokenizer::from_gguf`] for GGUF metadata, and one
+/// constructor for each file format.
+#[derive(Clone)]
+pub struct Tokenizer(Arc<Inner>);
+
+struct Inner {
+    vocab: Vocab,
+    engine: Engine,
+    ids: SpecialIds,
+    frame: Frame,
+    lead: Lead,
+    ends: Vec<u32>,
+    warnings: Vec<String>,
+    chat_templates: Vec<ChatTemplateSource>,
+}
+
+/// What turns text into ids.
+pub(crate) enum Engine {
+    /// Special tokens are cut out here, the rest goes to an encoder.
+    Native { finder: Finder, encoder: Box<dyn Encoder> },
+    /// The `tokenizers` library does both.
+    HuggingFace(Box<HfEngine>),
+    /// A model without a tokenizer.
+    None,
+}
+
+/// The ids around a text.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Frame {
+    pub before: Vec<u32>,
+    pub after: Vec<u32>,
+}
+
+/// What happens to the space before the first word of a decoded text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// It is text.
+    Keep,
+    /// The encoder put it there: the first visible token loses it.
+    DropOne,
+    /// As [`Lead::DropOne`], for each token until something is visible (the encoder also collapses spaces).
+    DropAll,
+}
+
+/// A chat template that came with a tokenizer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatTemplateSource {
+    /// `default`, `tool_use`, `rag` or what the model's maker calls it.
+    pub name: String,
+    /// Jinja source.
+    pub source: String,
+}
+
+/// A tokenizer while a source fills it.
+pub(crate) struct Draft {
+    pub vocab: Vocab,
+    pub encoder: DraftEncoder,
+    pub ids: SpecialIds,
+    pub add_bos: bool,
+    pub add_eos: bool,
+    /// Tokens found even in plain text.
+    pub added: Vec<u32>,
+    pub strips: Vec<(u32, Strip)>,
+    pub lead: Lead,
+    pub warnings: Vec<String>,
+    pub chat_templates: Vec<ChatTemplateSource>,
+}
+
+/// The encoder of a [`Draft`].
+pub(crate) enum DraftEncoder {
+    Native(Box<dyn Encoder>),
+    /// With the frame that its own post-processor adds.
+    HuggingFace(Box<HfEngine>, Frame),
+    None,
+}
+
+impl Draft {
+    pub fn new(vocab: Vocab, encoder: DraftEncoder) -> Draft {
+        Draft {
+            vocab,
+            encoder,
+            ids: SpecialIds::default(),
+            add_bos: false,
+            add_eos: false,
+            added: Vec::new(),
+            strips: Vec::new(),
+            lead: Lead::Keep,
+            warnings: Vec::new(),
+            chat_templates: Vec::new(),
+        }
+    }
+
+    pub fn finish(self) -> Result<Tokenizer, TextError> {
+        let ends = end_ids(&self.vocab, &self.ids);
+        let own = Frame {
+            before: self.ids.bos.filter(|_| self.add_bos).into_iter().collect(),
+            after: self.ids.eos.filter(|_| self.add_eos).into_iter().collect(),
+        };
+        let targets = self.targets();
+        let (engine, frame) = match self.encoder {
+            DraftEncoder::Native(encoder) => (Engine::Native { finder: Finder::new(&targets)?, encoder }, own),
+            DraftEncoder::HuggingFace(engine, frame) if frame.before.is_empty() && frame.after.is_empty() => {
+                (Engine::HuggingFace(engine), own)
+            }
+            DraftEncoder::HuggingFace(engine, frame) => (Engine::HuggingFace(engine), frame),
+            DraftEncoder::None => (Engine::None, own),
+        };
+        Ok(Tokenizer(Arc::new(Inner {
+            vocab: self.vocab,
+            engine,
+            ids: self.ids,
+            frame,
+            lead: self.lead,
+            ends,
+            warnings: self.warnings,
+            chat_templates: self.chat_templates,
+        })))
+    }
+
+    fn targets(&self) -> Vec<Target> {
+        let strip = |id| self.strips.iter().find(|(of, _)| *of == id).map(|(_, s)| *s).unwrap_or_default();
+        let wanted = |id, kind| matches!(kind, TokenKind::Control | TokenKind::Unknown) || self.added.contains(&id);
+        let tokens = self.vocab.iter().filter(|(id, _, kind)| wanted(*id, *kind));
+        tokens
+            .map(|(id, text, _)| Target { id, text: text.into(), strip: strip(id), always: self.added.contains(&id) })
+            .collect()
+    }
+}
+
+impl Tokenizer {
+    /// The ids of `text`. An empty text has none (beside those that [`Special::add`] adds).
+    pub fn encode(&self, text: &str, special: Special) -> Result<Vec<u32>, TextError> {
+        let mut out = Vec::with_capacity(text.len() / 3 + 2);
+        if special.add {
+            out.extend_from_slice(&self.0.frame.before);
+        }
+        self.encode_body(text, special.parse, &mut out)?;
+        if special.add {
+            out.extend_from_slice(&self.0.frame.after);
+        }
+        Ok(out)
+    }
+
+    /// The ids of a rendered chat template: special tokens are read, BOS is added if the model wants one and the
+    /// text does not begin with it already, and nothing is added at the end, where the answer begins.
+    pub fn encode_chat(&self, rendered: &str) -> Result<Vec<u32>, TextError> {
+        let mut out = Vec::with_capacity(rendered.len() / 3 + 2);
+        let written = self.bos().and_then(|bos| self.0.vocab.text(bos)).is_some_and(|bos| rendered.starts_with(bos));
+        if !written {
+            out.extend_from_slice(&self.0.frame.before);
+        }
+        self.encode_body(rendered, true, &mut out)?;
+        Ok(out)
+    }
+
+    fn encode_body(&self, text: &str, parse: bool, out: &mut Vec<u32>) -> Result<(), TextError> {
+        if text.len() > LONGEST_TEXT {
+            return Err(TextError::TooLong { bytes: text.len(), limit: LONGEST_TEXT });
+        }
+        match &self.0.engine {
+            Engine::Native { finder, encoder } => {
+                for fragment in finder.fragments(text, parse) {
+                    match fragment {
+                        Fragment::Text(text) => encoder.encode(text, out)?,
+                        Fragment::Token(id) => out.push(id),
+                    }
+                }
+                Ok(())
+            }
+            Engine::HuggingFace(engine) => engine.encode(text, parse, out),
+            Engine::None => Err(TextError::NoTokenizer),
+        }
+    }
+
+    /// The text of `ids` without control tokens. Bytes that are no UTF-8 become U+FFFD.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, TextError> {
+        self.decode_with(ids, Markers::Hide)
+    }
+
+    /// The text of `ids`, with or without control tokens.
+    pub fn decode_with(&self, ids: &[u32], markers: Markers) -> Result<String, TextError> {
+        let mut bytes = Vec::with_capacity(ids.len() * 4);
+        let mut start = true;
+        for &id in ids {
+            self.append_piece(id, markers, &mut start, &mut bytes)?;
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Appends what `id` adds to a text. `start`: nothing is visible yet; updated.
+    pub(crate) fn append_piece(
+        &self,
+        id: u32,
+        markers: Markers,
+        start: &mut bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), TextError> {
+        let vocab = &self.0.vocab;
+        let (Some(mut bytes), Some(kind)) = (vocab.bytes(id), vocab.kind(id)) else {
+            return Err(match self.0.engine {
+                Engine::None => TextError::NoTokenizer,
+                _ => TextError::UnknownId { id, size: vocab.len() },
+            });
+        };
+        if !kind.is_text() {
+            if markers == Markers::Show {
+                out.extend_from_slice(bytes);
+                // As in SentencePiece, only structure that is shown counts as text before the first word.
+                *start = false;
+            }
+            return Ok(());
+        }
+        if *start && self.0.lead != Lead::Keep && kind != TokenKind::Byte {
+            bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
+        }
+        out.extend_from_slice(bytes);
+        *start &= self.0.lead == Lead::DropAll && bytes.is_empty();
+        Ok(())
+    }
+
+    /// The exact bytes of a token: the byte-level alphabet undone, byte tokens as their byte, U+2581 as a space.
+    /// For control tokens, their text. None outside the vocabulary.
+    pub fn token_bytes(&self, id: u32) -> Option<&[u8]> {
+        self.0.vocab.bytes(id)
+    }
+
+    /// The number of ids, holes included. The model's output layer may be wider.
+    pub fn vocab_size(&self) -> usize {
+        self.0.vocab.len()
+    }
+
+    /// The id that begins a text, if the model has one. Whether it is added: [`Tokenizer::adds_bos`].
+    pub fn bos(&self) -> Option<u32> {
+        self.0.ids.bos
+    }
+
+    /// The id that ends a text, if the model has one.
+    pub fn eos(&self) -> Option<u32> {
+        self.0.ids.eos
+    }
+
+    /// All tokens with a role.
+    pub fn special_ids(&self) -> SpecialIds {
+        self.0.ids
+    }
+
+    /// Whether [`Special::add`] puts BOS before a text.
+    pub fn adds_bos(&self) -> bool {
+        self.bos().is_some_and(|bos| self.0.frame.before.contains(&bos))
+    }
+
+    /// Whether [`Special::add`] puts EOS after a text.
+    pub fn adds_eos(&self) -> bool {
+        self.eos().is_some_and(|eos| self.0.frame.after.contains(&eos))
+    }
+
+    /// The ids that end a generation: end of text, turn and message, from the metadata and by well-known texts.
+    /// Sorted. The ids in a model's `generation_config.json` come on top.
+    pub fn eog_ids(&self) -> &[u32] {
+        &self.0.ends
+    }
+
+    /// What a token is for; None outside the vocabulary.
+    pub fn kind(&self, id: u32) -> Option<TokenKind> {
+        self.0.vocab.kind(id)
+    }
+
+    /// Whether the token is structure rather than text (control or unknown).
+    pub fn is_special(&self, id: u32) -> bool {
+        self.kind(id).is_some_and(|kind| !kind.is_text())
+    }
+
+    /// The id of the token that the vocabulary writes as `text` (byte-level alphabet, U+2581 and all).
+    pub fn token_to_id(&self, text: &str) -> Option<u32> {
+        self.0.vocab.id(text)
+    }
+
+    /// How the vocabulary writes this token.
+    pub fn id_to_token(&self, id: u32) -> Option<&str> {
+        self.0.vocab.text(id)
+    }
+
+    /// Whether texts can be encoded and decoded at all.
+    pub fn is_available(&self) -> bool {
+        !matches!(self.0.engine, Engine::None)
+    }
+
+    /// What the user should know: an unknown pre-tokenizer, special ids outside the vocabulary and the like.
+    pub fn warnings(&self) -> &[String] {
+        &self.0.warnings
+    }
+
+    /// The chat templates that came with the tokenizer, the default first.
+    pub fn chat_templates(&self) -> &[ChatTemplateSource] {
+        &self.0.chat_templates
+    }
+}
+
+impl std::fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokenizer").field("tokens", &self.vocab_size()).field("ids", &self.0.ids).finish()
+    }
+}
