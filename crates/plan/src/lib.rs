@@ -8,6 +8,7 @@ pub mod kv;
 pub mod op;
 mod plan;
 mod profile;
+pub mod reference;
 mod runner;
 mod slot;
 mod walk;

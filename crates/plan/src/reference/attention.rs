@@ -1,0 +1,159 @@
+//! Softmax attention over stored keys and values, and over stored latents.
+
+use super::{
+    Machine,
+    math::{dot, mul, softcap, softmax},
+    memory::LayerMemory,
+    storage::round,
+};
+use crate::{
+    batch::{Batch, BatchSeq},
+    op::{Attention, LatentAttend, Store},
+    slot::Slot,
+};
+use lamina_arch::spec::Mask;
+use std::ops::RangeInclusive;
+
+/// Positions that a query at `position` sees.
+fn visible(mask: Mask, position: usize) -> RangeInclusive<usize> {
+    let first = match mask {
+        Mask::Causal => 0,
+        Mask::Window(n) => (position + 1).saturating_sub(n),
+        Mask::Chunk(n) => position / n * n,
+    };
+    first..=position
+}
+
+/// Slope of the linear position bias of each head (ALiBi, arXiv 2108.12409): powers of `2^(-largest / n)` for the
+/// greatest power of two `n` up to `heads`, then every other power of the series for `2 n`.
+pub fn slopes(heads: usize, largest: f32) -> Vec<f32> {
+    let n = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
+    let slope = |exponent: usize, of: usize| 2f32.powf(-largest * exponent as f32 / of as f32);
+    (0..heads).map(|h| if h < n { slope(h + 1, n) } else { slope(2 * (h - n) + 1, 2 * n) }).collect()
+}
+
+/// `sum of weights[j] * rows[j]`.
+fn mix<'a>(weights: &[f32], rows: impl Iterator<Item = &'a [f32]>, width: usize) -> Vec<f32> {
+    let mut out = vec![0f64; width];
+    for (weight, row) in weights.iter().zip(rows) {
+        out.iter_mut().zip(row).for_each(|(o, v)| *o += f64::from(*weight) * f64::from(*v));
+    }
+    out.into_iter().map(|v| v as f32).collect()
+}
+
+impl Machine {
+    pub(super) fn store_rows(&mut self, b: &Batch, o: &Store) {
+        let (_, dim) = self.kv_heads_and_dim(o.kv);
+        let (keys, values) = (self.stored_form(b, o.k, dim), self.stored_form(b, o.v, dim));
+        self.put_rows(b, o.kv, [&keys, &values]);
+    }
+
+    /// Rows of a slot, each piece of `piece` numbers rounded as the cache does.
+    fn stored_form(&self, b: &Batch, slot: Slot, piece: usize) -> Vec<f32> {
+        self.get(b, slot).chunks_exact(piece).flat_map(|p| round(self.limits.kv_type, p)).collect()
+    }
+
+    fn put_rows(&mut self, b: &Batch, kv: usize, [first, second]: [&[f32]; 2]) {
+        let rows = b.rows().max(1);
+        let LayerMemory { first: one, second: two, .. } = &mut self.memory[kv];
+        for row in 0..b.rows() {
+            let (seq, position) = (b.seq(row), b.positions[row] as usize);
+            one.put(seq, position, &first[row * first.len() / rows..][..first.len() / rows]);
+            two.put(seq, position, &second[row * second.len() / rows..][..second.len() / rows]);
+        }
+    }
+
+    pub(super) fn attend_row(&self, b: &Batch, row: usize, q: &[f32], o: &Attention) -> Vec<f32> {
+        let (kv_heads, dim) = self.kv_heads_and_dim(o.kv);
+        let (seq, position) = (b.seq(row), b.positions[row] as usize);
+        let slopes = o.alibi.map(|largest| slopes(o.heads, largest));
+        let sinks = self.maybe(o.sinks);
+        let head = |(h, q): (usize, &[f32])| {
+            let at = h / (o.heads / kv_heads) * dim;
+            let slope = slopes.as_ref().map_or(0.0, |s| s[h]);
+            self.attend_head(seq, position, q, at, slope, sinks.map(|s| s[h]), o)
+        };
+        q.chunks_exact(dim).enumerate().flat_map(head).collect()
+    }
+
+    /// One query head; its keys and values begin at number `at` of a stored row.
+    #[allow(clippy::too_many_arguments)] // the loop over heads is in the caller, all of these differ by head
+    fn attend_head(
+        &self,
+        seq: &BatchSeq,
+        position: usize,
+        q: &[f32],
+        at: usize,
+        slope: f32,
+        sink: Option<f32>,
+        o: &Attention,
+    ) -> Vec<f32> {
+        let memory = &self.memory[o.kv];
+        let score = |j: usize| {
+            let score = dot(q, &memory.first.at(seq, j)[at..at + q.len()]) as f32 * o.scale;
+            let score = o.softcap.map_or(score, |cap| softcap(score, cap));
+            score - slope * (position - j) as f32
+        };
+        let mut weights: Vec<f32> = visible(o.mask, position).map(score).collect();
+        softmax(&mut weights, sink);
+        let values = visible(o.mask, position).map(|j| &memory.second.at(seq, j)[at..at + q.len()]);
+        mix(&weights, values, q.len())
+    }
+
+    pub(super) fn store_latents(&mut self, b: &Batch, o: &LatentAttend) {
+        let latents = self.stored_form(b, o.latent, self.width(o.latent));
+        let keys = self.stored_form(b, o.k_rope, o.rope);
+        self.put_rows(b, o.kv, [&latents, &keys]);
+    }
+
+    pub(super) fn latent_row(&self, b: &Batch, row: usize, q: &[f32], o: &LatentAttend) -> Vec<f32> {
+        let (seq, position) = (b.seq(row), b.positions[row] as usize);
+        q.chunks_exact(o.nope + o.rope)
+            .enumerate()
+            .flat_map(|(h, q)| self.latent_head(seq, position, h, q, o))
+            .collect()
+    }
+
+    /// One head: its query goes to the latents, the mix of latents goes to its values.
+    fn latent_head(
+        &self,
+        seq: &BatchSeq,
+        position: usize,
+        h: usize,
+        q: &[f32],
+        o: &LatentAttend,
+    ) -> Vec<f32> {
+        let rank = self.width(o.latent);
+        let (w_k, w_v) = (self.weight(o.w_k), self.weight(o.w_v));
+        let absorbed = mul(&w_k[h * rank * o.nope..][..rank * o.nope], &q[..o.nope]);
+        let memory = &self.memory[o.kv];
+        let score = |j: usize| {
+            let rope = dot(&q[o.nope..], memory.second.at(seq, j));
+            (dot(&absorbed, memory.first.at(seq, j)) + rope) as f32 * o.scale
+        };
+        let mut weights: Vec<f32> = (0..=position).map(score).collect();
+        softmax(&mut weights, None);
+        let latent = mix(&weights, (0..=position).map(|j| memory.first.at(seq, j)), rank);
+        mul(&w_v[h * o.v_dim * rank..][..o.v_dim * rank], &latent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_show_what_they_say() {
+        assert_eq!(visible(Mask::Causal, 5), 0..=5);
+        assert_eq!(visible(Mask::Window(3), 5), 3..=5);
+        assert_eq!(visible(Mask::Window(9), 5), 0..=5);
+        assert_eq!(visible(Mask::Chunk(4), 5), 4..=5);
+        assert_eq!(visible(Mask::Chunk(4), 4), 4..=4);
+    }
+
+    #[test]
+    fn slopes_of_odd_head_counts_interleave_the_next_power() {
+        assert_eq!(slopes(4, 8.0), [0.25, 0.0625, 0.015625, 0.00390625]);
+        assert_eq!(slopes(3, 8.0), [0.0625, 0.00390625, 0.25]);
+    }
+}

@@ -1,0 +1,181 @@
+//! The operators: each one fetches its rows and hands them to a plain function.
+
+use super::{
+    Machine,
+    math::{activate, add, dot, sigmoid, silu, softcap},
+};
+use crate::{
+    backend::{Ops, Result},
+    batch::Batch,
+    op::*,
+    slot::Slot,
+};
+
+impl Ops for Machine {
+    fn embed(&mut self, b: &Batch, o: &Embed) -> Result<()> {
+        let (table, width) = (self.weight(o.table), self.width(o.out));
+        let row = |&token: &u32| table[token as usize * width..][..width].iter().map(|v| v * o.scale);
+        let out: Vec<f32> = b.tokens.iter().flat_map(row).collect();
+        self.set(b, o.out, &out);
+        Ok(())
+    }
+
+    fn positions(&mut self, b: &Batch, o: &Positions) -> Result<()> {
+        self.map_rows(b, o.x, o.x, |m, i, x| {
+            let at = (b.positions[i] as usize + o.offset) * x.len();
+            let mut out = x.to_vec();
+            add(&mut out, Some(&m.weight(o.table)[at..at + x.len()]));
+            out
+        });
+        Ok(())
+    }
+
+    fn normalize(&mut self, b: &Batch, o: &Normalize) -> Result<()> {
+        self.map_rows(b, o.x, o.out, |m, _, x| m.norm_pieces(&o.norm, x, 1, false));
+        Ok(())
+    }
+
+    fn head_norm(&mut self, b: &Batch, o: &HeadNorm) -> Result<()> {
+        self.map_rows(b, o.x, o.x, |m, _, x| m.norm_pieces(&o.norm, x, o.heads, o.weight_per_head));
+        Ok(())
+    }
+
+    fn linear(&mut self, b: &Batch, o: &Linear) -> Result<()> {
+        self.map_rows(b, o.x, o.part.out, |m, _, x| {
+            let (weight, bias) = (m.weight(o.part.weight), m.maybe(o.part.bias));
+            let one = |(i, row)| (dot(row, x) + bias.map_or(0.0, |b| f64::from(b[i]))) as f32;
+            weight.chunks_exact(x.len()).enumerate().map(one).collect()
+        });
+        Ok(())
+    }
+
+    fn add(&mut self, b: &Batch, o: &Add) -> Result<()> {
+        self.map_two(b, o.into, o.x, |into, x| into + o.scale * x);
+        Ok(())
+    }
+
+    fn copy(&mut self, b: &Batch, o: &Copy) -> Result<()> {
+        self.map_rows(b, o.x, o.out, |_, _, x| x.to_vec());
+        Ok(())
+    }
+
+    fn activate(&mut self, b: &Batch, o: &Activate) -> Result<()> {
+        let up = o.up.map(|up| self.get(b, up));
+        let gate = self.get(b, o.gate).iter().enumerate();
+        let out: Vec<f32> = gate.map(|(i, &g)| activate(o.act, g, up.map(|u| u[i]))).collect();
+        self.set(b, o.out, &out);
+        Ok(())
+    }
+
+    fn gate(&mut self, b: &Batch, o: &Gate) -> Result<()> {
+        let share = self.width(o.x) / self.width(o.gate);
+        let gate = self.get(b, o.gate);
+        let x = self.get(b, o.x).iter().enumerate();
+        let out: Vec<f32> = x.map(|(i, x)| x * sigmoid(gate[i / share])).collect();
+        self.set(b, o.x, &out);
+        Ok(())
+    }
+
+    fn apply(&mut self, b: &Batch, o: &Apply) -> Result<()> {
+        self.map_rows(b, o.x, o.x, |_, i, x| match o.map {
+            Map::Scale(s) => x.iter().map(|v| v * s).collect(),
+            Map::Softcap(cap) => x.iter().map(|&v| softcap(v, cap)).collect(),
+            Map::Clip(c) => x.iter().map(|v| v.clamp(-c, c)).collect(),
+            Map::Temperature(t) => {
+                let steps = ((b.positions[i] + 1) as f32 / t.floor).floor();
+                x.iter().map(|v| v * (1.0 + t.scale * steps.ln_1p())).collect()
+            }
+        });
+        Ok(())
+    }
+
+    fn rotate(&mut self, b: &Batch, o: &Rotate) -> Result<()> {
+        self.map_rows(b, o.x, o.x, |m, i, x| m.rotate_row(b, i, x, o));
+        Ok(())
+    }
+
+    fn store(&mut self, b: &Batch, o: &Store) -> Result<()> {
+        self.store_rows(b, o);
+        Ok(())
+    }
+
+    fn attention(&mut self, b: &Batch, o: &Attention) -> Result<()> {
+        self.map_rows(b, o.q, o.out, |m, i, q| m.attend_row(b, i, q, o));
+        Ok(())
+    }
+
+    fn latent_attend(&mut self, b: &Batch, o: &LatentAttend) -> Result<()> {
+        self.store_latents(b, o);
+        self.map_rows(b, o.q, o.out, |m, i, q| m.latent_row(b, i, q, o));
+        Ok(())
+    }
+
+    fn experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
+        self.map_rows(b, o.x, o.out, |m, i, x| {
+            let logits = &m.get(b, o.logits)[i * o.moe.experts..][..o.moe.experts];
+            m.experts_row(x, logits, o)
+        });
+        Ok(())
+    }
+
+    fn conv(&mut self, b: &Batch, o: &Conv) -> Result<()> {
+        self.conv_rows(b, o);
+        Ok(())
+    }
+
+    fn delta_rule(&mut self, b: &Batch, o: &DeltaRule) -> Result<()> {
+        self.delta_rows(b, o);
+        Ok(())
+    }
+
+    fn scan(&mut self, b: &Batch, o: &Scan) -> Result<()> {
+        self.scan_rows(b, o);
+        Ok(())
+    }
+
+    fn gated_norm(&mut self, b: &Batch, o: &GatedNorm) -> Result<()> {
+        let norm = |m: &mut Self| {
+            m.map_rows(b, o.x, o.x, |m, _, x| m.norm_pieces(&o.norm, x, o.groups, o.weight_per_group));
+        };
+        if !o.gate_first {
+            norm(self);
+        }
+        self.map_two(b, o.x, o.gate, |x, gate| x * silu(gate));
+        if o.gate_first {
+            norm(self);
+        }
+        Ok(())
+    }
+
+    fn select(&mut self, b: &Batch, o: &Select) -> Result<()> {
+        let (x, width) = (self.get(b, o.x), self.width(o.x));
+        let rows = b.logits.iter().flat_map(|&r| &x[r as usize * width..][..width]);
+        let out: Vec<f32> = rows.copied().collect();
+        self.set(b, o.out, &out);
+        Ok(())
+    }
+
+    fn read(&mut self, b: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()> {
+        out.clear();
+        out.extend_from_slice(self.get(b, slot));
+        Ok(())
+    }
+
+    fn copy_page(&mut self, from: u32, to: u32) -> Result<()> {
+        self.memory.iter_mut().filter(|m| m.paged).for_each(|m| m.copy(Some(from), to));
+        Ok(())
+    }
+
+    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
+        self.memory.iter_mut().filter(|m| !m.paged).for_each(|m| m.copy(from, to));
+        Ok(())
+    }
+}
+
+impl Machine {
+    /// `x = f(x, y)` number by number.
+    fn map_two(&mut self, b: &Batch, x: Slot, y: Slot, f: impl Fn(f32, f32) -> f32) {
+        let out: Vec<f32> = self.get(b, x).iter().zip(self.get(b, y)).map(|(&x, &y)| f(x, y)).collect();
+        self.set(b, x, &out);
+    }
+}

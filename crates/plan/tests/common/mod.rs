@@ -1,0 +1,184 @@
+//! Golden models: a tiny checkpoint with the logits and the greedy text of the model's own code.
+#![allow(dead_code)] // each test uses its part
+
+use lamina_arch::{Family, ModelSpec, Weights};
+use lamina_plan::{
+    Backend, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, SeqPages, Step, Wants, emit, reference::Reference,
+};
+use lamina_store::{Checkpoint, safetensors::Safetensors};
+use std::{
+    error::Error,
+    path::{Path, PathBuf},
+};
+
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Tokens of a prompt that one fixture may have, and that are generated after it.
+const MOST_TOKENS: usize = 1024;
+
+/// What a golden folder says.
+pub struct Golden {
+    pub prompts: Vec<Vec<u32>>,
+    /// `[tokens x vocab]` per prompt.
+    pub logits: Vec<Vec<f32>>,
+    pub greedy: Vec<Vec<u32>>,
+    pub margin: Vec<Vec<f32>>,
+}
+
+impl Golden {
+    pub fn open(folder: &Path) -> Result<Golden> {
+        let file = Safetensors::open(folder.join("golden.safetensors"))?;
+        let rows = |name: &str| -> Result<Vec<Vec<f32>>> {
+            let tensor = file.tensors.get(name).ok_or_else(|| format!("no tensor {name}"))?;
+            let values = lamina_quant::to_f32(tensor)?;
+            Ok(values.chunks_exact(values.len() / tensor.shape[0]).map(<[f32]>::to_vec).collect())
+        };
+        let ids = |rows: Vec<Vec<f32>>| -> Vec<Vec<u32>> {
+            rows.into_iter().map(|r| r.into_iter().map(|v| v as u32).collect()).collect()
+        };
+        Ok(Golden {
+            prompts: ids(rows("input_ids")?),
+            logits: rows("logits")?,
+            greedy: ids(rows("greedy")?),
+            margin: rows("greedy_margin")?,
+        })
+    }
+}
+
+/// A checkpoint with its family, spec and plan.
+pub struct Model {
+    pub checkpoint: Checkpoint,
+    pub family: &'static Family,
+    pub spec: ModelSpec,
+    pub plan: Plan,
+}
+
+impl Model {
+    pub fn open(path: &Path) -> Result<Model> {
+        let checkpoint = Checkpoint::open(path)?;
+        let family = Family::of(&checkpoint)?;
+        let spec = family.spec(&checkpoint)?;
+        let plan = {
+            let weights = Weights::new(&checkpoint, family, &spec);
+            emit(&spec, &|name| weights.has(name))
+        };
+        Ok(Model { checkpoint, family, spec, plan })
+    }
+
+    /// The same model after a cast of its buffers to bfloat16 and back.
+    ///
+    /// The shared fixtures were made from models that had gone through `.to(bfloat16)`. Such a cast takes the rotary
+    /// frequencies and Gemma's embedding scale with it, which no checkpoint that is loaded the usual way has rounded.
+    pub fn with_cast_buffers(mut self) -> Model {
+        let cast = |x: &mut f32| *x = half::bf16::from_f32(*x).to_f32();
+        // The long table is computed anew at run time there, so it kept its precision.
+        self.plan.ropes.iter_mut().flat_map(|r| &mut r.freqs).for_each(cast);
+        for op in &mut self.plan.ops {
+            if let lamina_plan::op::Op::Embed(embed) = op {
+                cast(&mut embed.scale);
+            }
+        }
+        self
+    }
+
+    /// A runner on the reference backend, and the names of stored tensors that nothing used.
+    pub fn runner(&self, kv_type: KvType) -> Result<(Runner<Reference>, Vec<String>)> {
+        let weights = Weights::new(&self.checkpoint, self.family, &self.spec);
+        let upload = |w: &lamina_plan::WeightSpec| -> Result<Vec<f32>> {
+            let (rows, cols) = w.kind.shape();
+            Ok(Reference.upload(w, &weights.get(&w.name, rows, cols)?)?)
+        };
+        let uploaded = self.plan.weights.iter().map(upload).collect::<Result<Vec<_>>>()?;
+        let (rows, pages) = (MOST_TOKENS, 2 * MOST_TOKENS / PAGE_LEN);
+        let limits = Limits { rows, selected: rows, pages, states: 2, kv_type };
+        Ok((Runner::new(Reference, self.plan.clone(), uploaded, limits)?, weights.unused()))
+    }
+}
+
+/// Pages and state of sequence `s`, far from those of the others.
+pub fn pages(s: usize, prompt_len: usize) -> SeqPages {
+    let each = (MOST_TOKENS / PAGE_LEN) as u32;
+    let pages = (0..each).map(|p| s as u32 * each + p).collect();
+    SeqPages { pages, state: s as u32, prompt_len: prompt_len as u32 }
+}
+
+/// Logits of every position of all prompts, run as one batch.
+pub fn prefill(step: &mut dyn Step, prompts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
+    let mut batch = Batch::default();
+    for (s, prompt) in prompts.iter().enumerate() {
+        batch.push(prompt, 0, pages(s, prompt.len()), Wants::All);
+    }
+    let mut out = vec![];
+    step.step(&batch, &mut out)?;
+    let vocab = step.plan().vocab;
+    let mut rest = &out[..];
+    let mut split = |n: usize| {
+        let (mine, others) = rest.split_at(n * vocab);
+        rest = others;
+        mine.to_vec()
+    };
+    Ok(prompts.iter().map(|p| split(p.len())).collect())
+}
+
+/// Continues sequence `s` after its prompt by `tokens`; returns the greedy choice after each of them.
+pub fn follow(step: &mut dyn Step, s: usize, prompt_len: usize, tokens: &[u32]) -> Result<Vec<u32>> {
+    let mut choices = vec![];
+    for (i, &token) in tokens.iter().enumerate() {
+        let (mut batch, mut out) = (Batch::default(), vec![]);
+        batch.push(&[token], prompt_len + i, pages(s, prompt_len), Wants::Last);
+        step.step(&batch, &mut out)?;
+        choices.push(argmax(&out));
+    }
+    Ok(choices)
+}
+
+pub fn argmax(row: &[f32]) -> u32 {
+    (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a))).unwrap_or(0) as u32
+}
+
+/// `|a - b| / |b|`.
+pub fn relative_error(a: &[f32], b: &[f32]) -> f64 {
+    let square = |x: f64| x * x;
+    let difference: f64 = a.iter().zip(b).map(|(x, y)| square(f64::from(x - y))).sum();
+    let size: f64 = b.iter().map(|y| square(f64::from(*y))).sum();
+    if a.len() == b.len() { (difference / size).sqrt() } else { f64::INFINITY }
+}
+
+/// Golden folders: those of the shared folder, then those below the folders in `LAMINA_GOLDEN_EXTRA`.
+pub fn folders() -> Vec<PathBuf> {
+    let shared = std::env::var_os("LAMINA_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+        PathBuf::from,
+    );
+    let golden = shared.join("golden");
+    if !golden.is_dir() {
+        eprintln!("SKIPPED: golden models are not at {}", golden.display());
+    }
+    let extra = std::env::var_os("LAMINA_GOLDEN_EXTRA").unwrap_or_default();
+    let roots = std::iter::once(golden).chain(std::env::split_paths(&extra));
+    let inside = |root: PathBuf| std::fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path());
+    let only = std::env::var("LAMINA_GOLDEN_ONLY").unwrap_or_default();
+    let mut all: Vec<_> = roots
+        .flat_map(inside)
+        .filter(|p| p.join("golden.safetensors").exists())
+        .filter(|p| only.split(',').any(|o| p.file_name().is_some_and(|n| n.to_string_lossy().contains(o))))
+        .collect();
+    all.sort();
+    all
+}
+
+/// Runs `check` on every golden folder and fails with the list of what went wrong.
+pub fn for_each_folder(check: impl Fn(&Path) -> Result<String>) {
+    let mut failed = vec![];
+    for folder in folders() {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match check(&folder) {
+            Ok(note) => eprintln!("{name}: {note}"),
+            Err(e) => {
+                eprintln!("{name}: FAILED: {e}");
+                failed.push(name);
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join(" "));
+}
