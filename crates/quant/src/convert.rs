@@ -42,20 +42,14 @@ pub fn encode(dtype: DType, x: &[f32], importance: Option<&[f32]>, out: &mut [u8
 /// # Errors
 /// When the tensor's bytes do not fit its shape.
 pub fn to_f32(tensor: &HostTensor) -> Result<Vec<f32>, QuantError> {
-    let dtype = tensor.dtype;
+    let (dtype, bytes) = (tensor.dtype, tensor.bytes.len());
+    let elements = tensor.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).unwrap_or(usize::MAX);
     if !tensor.cols().is_multiple_of(dtype.block_len()) {
-        return Err(size_mismatch(dtype, tensor.bytes.len(), tensor.cols()));
+        return Err(size_mismatch(dtype, bytes, tensor.cols()));
     }
-    // The length comes from the bytes, which exist; a shape alone could ask for any amount of memory.
-    let (block_bytes, block_len) = (dtype.block_bytes(), dtype.block_len());
-    let mut out = vec![0.0; tensor.bytes.len() / block_bytes * block_len];
-    if tensor.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) != Some(out.len()) {
-        return Err(size_mismatch(
-            dtype,
-            tensor.bytes.len(),
-            tensor.shape.iter().fold(1, |n, &d| n.saturating_mul(d)),
-        ));
-    }
+    // Before anything is allocated: a shape alone could ask for any amount of memory.
+    check_sizes(dtype, bytes, elements)?;
+    let mut out = vec![0.0; elements];
     decode(dtype, &tensor.bytes, &mut out)?;
     Ok(out)
 }

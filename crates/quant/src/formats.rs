@@ -1,4 +1,5 @@
-//! The list of block formats; one file each.
+//! The list of block formats; one file each. To add one: a file with the block struct and its [`crate::BlockFormat`], and
+//! a line in the list.
 
 use lamina_base::DType;
 

@@ -9,13 +9,13 @@ mod affine;
 mod codebook;
 mod levels;
 mod magnitudes;
-mod ternary;
+mod shifted;
 
 pub(crate) use affine::{AffineBlock, MinimumAndSteps};
 pub(crate) use codebook::Codebook;
 pub(crate) use levels::{Integers, Levels, ScaledBlock, both_ends, fit_scale};
 pub(crate) use magnitudes::{MagnitudeBlock, Magnitudes, Signs};
-pub(crate) use ternary::{SHIFT, Shifts};
+pub(crate) use shifted::{SHIFT, Shifts};
 
 use crate::le::F16Le;
 
@@ -65,7 +65,7 @@ impl<const N: usize> Normal<N> {
     }
 }
 
-/// Large values matter a little more than small ones, as in llama.cpp: importance times sqrt(mean square + x^2).
+/// Large values matter a little more than small ones, as in llama.cpp: importance times sqrt(2 mean square + x^2).
 /// The floor lets columns of importance zero follow the rest instead of leaving a sub-block without any weight.
 fn weights<const N: usize>(x: &[f32; N], importance: Option<&[f32; N]>) -> [f32; N] {
     let [square] = sum::<N, 1>(|i| [x[i] * x[i]]);
@@ -121,16 +121,15 @@ pub(crate) fn clamp(v: f32, low: f32, high: f32) -> f32 {
 /// Sums of `K` terms over `N` elements in eight lanes: a fixed order that compilers can vectorize.
 #[inline(always)]
 pub(crate) fn sum<const N: usize, const K: usize>(mut terms: impl FnMut(usize) -> [f32; K]) -> [f32; K] {
-    let mut lanes = [[0.0; 8]; K];
+    let mut lanes = [[0.0; K]; 8];
     for i in (0..N).step_by(8) {
-        for l in 0..8 {
-            let t = terms(i + l);
-            for k in 0..K {
-                lanes[k][l] += t[k];
-            }
+        for (l, lane) in lanes.iter_mut().enumerate() {
+            lane.iter_mut().zip(terms(i + l)).for_each(|(sum, t)| *sum += t);
         }
     }
-    lanes.map(|[a, b, c, d, e, f, g, h]| ((a + e) + (b + f)) + ((c + g) + (d + h)))
+    let add = |a: [f32; K], b: [f32; K]| std::array::from_fn(|k| a[k] + b[k]);
+    let [a, b, c, d, e, f, g, h] = lanes;
+    add(add(add(a, e), add(b, f)), add(add(c, g), add(d, h)))
 }
 
 /// The integer in `low..=high`, next to `ideal`, that leaves the smallest error.

@@ -18,6 +18,9 @@ pub struct BlockMXFP4 {
     pub qs: [u8; 16],
 }
 
+/// Largest exponent of which every code is finite.
+const TOP: i32 = 252;
+
 impl BlockMXFP4 {
     /// Twice the value of each code.
     pub const VALUES: [i8; 16] = e2m1::VALUES;
@@ -55,12 +58,12 @@ impl BlockFormat for BlockMXFP4 {
         }
         // Rounded to float32 before the floor, as the reference does: right below a power of two that is the next one.
         let log2 = f64::from(largest).log2() as f32;
-        let e = (log2.floor() as i32 + 125).clamp(0, 254) as u8;
+        let e = (log2.floor() as i32 + 125).clamp(0, TOP) as u8;
         let Some(block) = importance.and_then(|_| Normal::new(x, importance)) else {
             return Self::with_exponent(x, e);
         };
         let error = |e: u8| e2m1::error(&block.x, Some(&block.w), Self::half_scale(e) * (1.0 / block.unit));
-        let next = e.saturating_add(1).min(254);
+        let next = (i32::from(e) + 1).min(TOP) as u8;
         Self::with_exponent(x, if error(next) < error(e) { next } else { e })
     }
 }

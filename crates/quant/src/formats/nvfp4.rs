@@ -37,13 +37,14 @@ impl BlockNVFP4 {
         }
     }
 
-    /// The scale with the smallest error: the one that maps the largest magnitude to the largest value, or one of its
-    /// neighbours, of which those below clip it.
+    /// The scale with the smallest error: the one that maps the largest magnitude to the largest value, 6, or one of its
+    /// neighbours. Those below clip it; those above reach the scale under which it was 4 or 3, so that what once was
+    /// NVFP4 comes back as it was.
     fn best_scale(x: &[f32; 16], importance: Option<&[f32; 16]>) -> u8 {
         let wanted = largest(x) / 12.0;
         let plain = (0..TOP).find(|d| Self::half_scale(*d) >= wanted).unwrap_or(TOP);
         let mut best = (plain, f32::INFINITY);
-        for d in plain.saturating_sub(5)..=(plain + 3).min(TOP) {
+        for d in plain.saturating_sub(5)..=(plain + 8).min(TOP) {
             let error = e2m1::error(x, importance, Self::half_scale(d));
             best = if error < best.1 { (d, error) } else { best };
         }

@@ -39,7 +39,7 @@ impl BlockTQ1_0 {
 #[inline(always)]
 fn unpack<const BYTES: usize>(packed: &[u8], codes: &mut [u8]) {
     for (codes, power) in codes.as_chunks_mut::<BYTES>().0.iter_mut().zip(POWERS) {
-        let digits = packed.iter().map(|b| (u16::from(b.wrapping_mul(power)) * 3 >> 8) as u8);
+        let digits = packed.iter().map(|b| ((u16::from(b.wrapping_mul(power)) * 3) >> 8) as u8);
         codes.iter_mut().zip(digits).for_each(|(c, digit)| *c = digit);
     }
 }

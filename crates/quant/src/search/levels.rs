@@ -145,3 +145,39 @@ impl<const S: usize> ScaledBlock<S> {
         e
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slow twin: the smallest error of 20000 scales, evenly spaced.
+    fn least_error<L: Levels>(x: &[f32; 32], w: &[f32; 32], largest: f32) -> f32 {
+        let scales = (1..=10_000).flat_map(|k| [1.0, -1.0].map(|sign| sign * largest * k as f32 * 1e-4));
+        scales.map(|s| error::<32, L>(x, w, s)).fold(f32::MAX, f32::min)
+    }
+
+    #[test]
+    fn the_search_comes_near_the_best_of_all_scales() {
+        let (mut found, mut least) = (0.0, 0.0);
+        for seed in 0..40u32 {
+            let noise = |i: usize, salt: u32| {
+                let r = (seed * 64 + i as u32 + salt)
+                    .wrapping_mul(0x9E37_79B9)
+                    .rotate_left(13)
+                    .wrapping_mul(0x85EB_CA6B);
+                (r >> 8) as f32 / (1 << 23) as f32 - 1.0
+            };
+            let x: [f32; 32] = std::array::from_fn(|i| noise(i, 0).powi(3));
+            let w = std::array::from_fn(|i| 1.0 + noise(i, 9999));
+            found += error::<32, Integers<-8, 7>>(&x, &w, fit_scale::<32, Integers<-8, 7>>(&x, &w));
+            least += least_error::<Integers<-8, 7>>(&x, &w, 0.5);
+        }
+        // Fine differences of scale decide single roundings; the search sees 26 scales of them.
+        assert!(found < 1.1 * least, "{found} found, {least} possible");
+    }
+
+    #[test]
+    fn zeros_have_no_scale() {
+        assert_eq!(fit_scale::<16, Integers<-4, 3>>(&[0.0; 16], &[1.0; 16]), 0.0);
+    }
+}
