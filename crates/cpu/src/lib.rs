@@ -1,1 +1,14 @@
-//! placeholder
+//! Floor 5: the CPU backend - panels of interleaved rows, kernels per instruction set, paged attention, own threads.
+
+mod act;
+mod format;
+mod kernel;
+mod kv;
+mod machine;
+mod memory;
+mod ops;
+mod pool;
+mod weight;
+
+pub use machine::{Cpu, CpuError};
+pub use pool::Pool;

@@ -1,0 +1,171 @@
+//! Activations as kernels read them: float32 rows, or int8 with a scale per 32 or per 256 numbers.
+//!
+//! Blocks of the same place in all rows stand together (`[block][row]`), so that a weight panel streams over rows.
+
+use lamina_simd::{Simd, shells};
+
+/// 256 activations with one scale, for weights whose integer scales cover 16 or 32 numbers.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub struct Act256 {
+    /// `round(x / d)`, from -127 to 127.
+    pub q: [i8; 256],
+    /// Sums of 16 values each.
+    pub sum16: [i16; 16],
+    /// Sums of 32 values each.
+    pub sum32: [i16; 8],
+    /// Scale: largest magnitude / 127.
+    pub d: f32,
+}
+
+/// 32 activations with one scale.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Act32 {
+    /// `round(x / d)`, from -127 to 127.
+    pub q: [i8; 32],
+    /// Scale: largest magnitude / 127.
+    pub d: f32,
+    /// Sum of the values.
+    pub sum: i32,
+}
+
+/// Which form of activations a weight multiplies with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ActKind {
+    /// float32, `[row][column]`.
+    F32,
+    /// [`Act32`].
+    Int32,
+    /// [`Act256`].
+    Int256,
+}
+
+impl ActKind {
+    /// All forms.
+    pub const ALL: [ActKind; 3] = [ActKind::F32, ActKind::Int32, ActKind::Int256];
+
+    /// Numbers per block.
+    pub const fn block(self) -> usize {
+        match self {
+            ActKind::F32 => 1,
+            ActKind::Int32 => 32,
+            ActKind::Int256 => 256,
+        }
+    }
+
+    /// Bytes per block.
+    pub const fn block_bytes(self) -> usize {
+        match self {
+            ActKind::F32 => 4,
+            ActKind::Int32 => size_of::<Act32>(),
+            ActKind::Int256 => size_of::<Act256>(),
+        }
+    }
+
+    /// Bytes of `rows` rows of `width` numbers.
+    pub const fn bytes(self, rows: usize, width: usize) -> usize {
+        rows * width.div_ceil(self.block()) * self.block_bytes()
+    }
+}
+
+/// Scale and values of 32 numbers; returns the sum of the values.
+///
+/// A block of zeros gets scale 0. NaN and infinity stay visible: the scale becomes NaN or infinite.
+#[inline(always)]
+unsafe fn quantize<S: Simd>(x: *const f32, n: usize, q: *mut i8) -> f32 {
+    // SAFETY: the caller passes `n` readable numbers and `n` writable bytes, `n` a multiple of the lanes.
+    unsafe {
+        let mut top = S::zero();
+        let mut i = 0;
+        while i < n {
+            top = S::max(top, S::abs(S::load_f(x.add(i))));
+            i += S::N;
+        }
+        let top = S::reduce_max(top);
+        let inverse = if top > 0.0 { 127.0 / top } else { 0.0 };
+        let factor = S::splat_f(inverse);
+        i = 0;
+        while i < n {
+            S::store_i8(q.add(i), S::mul(S::load_f(x.add(i)), factor));
+            i += S::N;
+        }
+        top / 127.0
+    }
+}
+
+#[inline(always)]
+unsafe fn sum(q: *const i8, n: usize) -> i32 {
+    // SAFETY: the caller passes `n` readable bytes.
+    (0..n).map(|i| i32::from(unsafe { *q.add(i) })).sum()
+}
+
+/// Quantizes one row of `width` numbers into blocks `stride` blocks apart.
+#[inline(always)]
+unsafe fn to_act32<S: Simd>(x: *const f32, width: usize, out: *mut Act32, stride: usize) {
+    // SAFETY: the caller passes `width` readable numbers, a multiple of 32, and room for the blocks.
+    unsafe {
+        for b in 0..width / 32 {
+            let o = out.add(b * stride);
+            (*o).d = quantize::<S>(x.add(b * 32), 32, (&raw mut (*o).q).cast());
+            (*o).sum = sum((&raw const (*o).q).cast(), 32);
+        }
+    }
+}
+
+/// Quantizes one row of `width` numbers into blocks `stride` blocks apart.
+#[inline(always)]
+unsafe fn to_act256<S: Simd>(x: *const f32, width: usize, out: *mut Act256, stride: usize) {
+    // SAFETY: the caller passes `width` readable numbers, a multiple of 256, and room for the blocks.
+    unsafe {
+        for b in 0..width / 256 {
+            let o = out.add(b * stride);
+            let q: *mut i8 = (&raw mut (*o).q).cast();
+            (*o).d = quantize::<S>(x.add(b * 256), 256, q);
+            for i in 0..16 {
+                (*o).sum16[i] = sum(q.add(16 * i), 16) as i16;
+            }
+            for i in 0..8 {
+                (*o).sum32[i] = (*o).sum16[2 * i] + (*o).sum16[2 * i + 1];
+            }
+        }
+    }
+}
+
+shells! {
+    /// Quantizer to [`Act32`].
+    pub fn act32_kernel() = to_act32(x: *const f32, width: usize, out: *mut Act32, stride: usize)
+}
+shells! {
+    /// Quantizer to [`Act256`].
+    pub fn act256_kernel() = to_act256(x: *const f32, width: usize, out: *mut Act256, stride: usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lamina_simd::Isa;
+
+    #[test]
+    fn every_isa_quantizes_to_the_same_bytes() {
+        let x: Vec<f32> = (0..512).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.37).collect();
+        let run = |isa| {
+            let mut out = vec![Act256 { q: [0; 256], sum16: [0; 16], sum32: [0; 8], d: 0.0 }; 2];
+            // SAFETY: two blocks of room for 512 numbers.
+            unsafe { act256_kernel(isa)(x.as_ptr(), 512, out.as_mut_ptr(), 1) };
+            out.into_iter().map(|b| (b.q, b.sum16, b.sum32, b.d.to_bits())).collect::<Vec<_>>()
+        };
+        let want = run(Isa::Scalar);
+        assert!(Isa::usable().into_iter().all(|isa| run(isa) == want));
+        let sum: i32 = want[0].0.iter().map(|&q| i32::from(q)).sum();
+        assert_eq!(want[0].2.iter().map(|&s| i32::from(s)).sum::<i32>(), sum);
+    }
+
+    #[test]
+    fn zeros_have_scale_zero() {
+        let mut out = [Act32 { q: [1; 32], d: 1.0, sum: 1 }];
+        // SAFETY: one block of room for 32 numbers.
+        unsafe { act32_kernel(Isa::Scalar)([0.0; 32].as_ptr(), 32, out.as_mut_ptr(), 1) };
+        assert_eq!((out[0].q, out[0].d, out[0].sum), ([0; 32], 0.0, 0));
+    }
+}

@@ -1,0 +1,147 @@
+//! Which weight types have panels: one line each.
+
+mod k;
+mod legacy;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    act::ActKind,
+    kernel::{
+        block::{self, BlockFormat},
+        float::{self, FloatFormat},
+        product::{Job, Product},
+        super_block::{self, SuperFormat},
+    },
+};
+use lamina_base::DType;
+use lamina_simd::{Isa, Simd, shells};
+
+/// What the backend needs of a weight type on one instruction set.
+#[derive(Clone, Copy)]
+pub struct Kernels {
+    /// Type of the rows that [`Kernels::put`] reads.
+    pub dtype: DType,
+    /// Form of activations.
+    pub act: ActKind,
+    /// Rows per panel.
+    pub lanes: usize,
+    /// Bytes that one block of columns takes in a panel.
+    pub block_bytes: usize,
+    /// Writes a stored row into a lane of a panel.
+    pub put: unsafe fn(&[u8], usize, &mut [u8]),
+    /// Multiplies panels.
+    pub product: Product,
+}
+
+impl Kernels {
+    /// Bytes of a panel of `cols` columns.
+    pub fn panel_bytes(&self, cols: usize) -> usize {
+        cols / self.act.block() * self.block_bytes
+    }
+}
+
+/// Low nibbles of 'q' into the first half of `codes`, high ones into the second.
+#[inline(always)]
+fn nibbles(q: &[u8], codes: &mut [u8]) {
+    let (low, high) = codes.split_at_mut(q.len());
+    for ((l, h), q) in low.iter_mut().zip(high).zip(q) {
+        (*l, *h) = (q & 15, q >> 4);
+    }
+}
+
+#[inline(always)]
+unsafe fn put_super<S: Simd, F: SuperFormat, D: Stored>(row: &[u8], r: usize, panel: &mut [u8]) {
+    super_block::put_row::<F>(row, D::DTYPE.block_bytes(), r, S::N, panel);
+}
+
+#[inline(always)]
+unsafe fn put_block<S: Simd, F: BlockFormat, D: Stored>(row: &[u8], r: usize, panel: &mut [u8]) {
+    block::put_row::<F>(row, D::DTYPE.block_bytes(), r, S::N, panel);
+}
+
+#[inline(always)]
+unsafe fn put_float<S: Simd, F: FloatFormat>(row: &[u8], r: usize, panel: &mut [u8]) {
+    float::put_row::<F>(row, r, S::N, panel);
+}
+
+use block::product as block_product;
+use float::product as float_product;
+use super_block::product as super_product;
+
+shells! {
+    fn super_kernel<F: SuperFormat>() = super_product::<F>(job: &Job)
+}
+shells! {
+    fn block_kernel<F: BlockFormat>() = block_product::<F>(job: &Job)
+}
+shells! {
+    fn float_kernel<F: FloatFormat>() = float_product::<F>(job: &Job)
+}
+shells! {
+    fn super_put<F: SuperFormat, D: Stored>() = put_super::<F, D>(row: &[u8], r: usize, panel: &mut [u8])
+}
+shells! {
+    fn block_put<F: BlockFormat, D: Stored>() = put_block::<F, D>(row: &[u8], r: usize, panel: &mut [u8])
+}
+shells! {
+    fn float_put<F: FloatFormat>() = put_float::<F>(row: &[u8], r: usize, panel: &mut [u8])
+}
+
+/// The stored type of a format.
+trait Stored: 'static {
+    const DTYPE: DType;
+}
+
+/// Rows that a panel interleaves on `isa`.
+pub fn lanes(isa: Isa) -> usize {
+    if isa == Isa::Avx512 { 16 } else { 8 }
+}
+
+macro_rules! formats {
+    (super { $($s:ident $st:ty,)* } block { $($b:ident $bt:ty,)* } float { $($f:ident $ft:ty,)* }) => {
+        /// Types with kernels of their own.
+        pub const NATIVE: &[DType] = &[$(DType::$s,)* $(DType::$b,)* $(DType::$f,)*];
+
+        $(impl Stored for $st { const DTYPE: DType = DType::$s; })*
+        $(impl Stored for $bt { const DTYPE: DType = DType::$b; })*
+
+        /// The kernels of `dtype` on `isa`, if it has any.
+        pub fn kernels(dtype: DType, isa: Isa) -> Option<Kernels> {
+            let n = lanes(isa);
+            let made = |act, block_bytes, put, product| Some(Kernels { dtype, act, lanes: n, block_bytes, put, product });
+            match dtype {
+                $(DType::$s => made(ActKind::Int256, super_block::Layout::bytes::<$st>(n), super_put::<$st, $st>(isa), super_kernel::<$st>(isa)),)*
+                $(DType::$b => made(ActKind::Int32, block::block_bytes::<$bt>(n), block_put::<$bt, $bt>(isa), block_kernel::<$bt>(isa)),)*
+                $(DType::$f => made(ActKind::F32, <$ft as FloatFormat>::BYTES * n, float_put::<$ft>(isa), float_kernel::<$ft>(isa)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+formats! {
+    super {
+        Q2_K k::Q2K,
+        Q3_K k::Q3K,
+        Q4_K k::Q4K,
+        Q5_K k::Q5K,
+        Q6_K k::Q6K,
+        IQ4_XS k::Iq4Xs,
+    }
+    block {
+        Q4_0 legacy::Q40,
+        Q4_1 legacy::Q41,
+        Q5_0 legacy::Q50,
+        Q5_1 legacy::Q51,
+        Q8_0 legacy::Q80,
+        IQ4_NL legacy::Iq4Nl,
+        MXFP4 legacy::Mxfp4,
+    }
+    float {
+        F32 float::F32,
+        F16 float::F16,
+        BF16 float::BF16,
+        F8_E4M3 float::F8,
+    }
+}

@@ -1,0 +1,175 @@
+//! Every weight type on every instruction set: products equal the decoded weights times the quantized activations, and
+//! are the same bits for every number of rows at once.
+
+use super::{NATIVE, kernels};
+use crate::{
+    act::{Act32, Act256, ActKind, act32_kernel, act256_kernel},
+    kernel::product::Job,
+};
+use lamina_base::DType;
+use lamina_simd::Isa;
+
+const PANELS: usize = 3;
+
+/// Aligned as activations are.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[allow(dead_code)] [u8; 64]); // read through pointers
+
+struct Case {
+    dtype: DType,
+    cols: usize,
+    /// Encoded rows.
+    stored: Vec<Vec<u8>>,
+    /// The same, decoded.
+    decoded: Vec<Vec<f32>>,
+    x: Vec<Vec<f32>>,
+}
+
+fn noise(seed: u64) -> impl FnMut() -> f32 {
+    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    move || {
+        s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((s >> 40) as f32 / 8_388_608.0 - 1.0) * if s >> 36 & 15 == 0 { 4.0 } else { 1.0 }
+    }
+}
+
+impl Case {
+    fn new(dtype: DType, rows: usize, cols: usize, xs: usize) -> Case {
+        let mut next = noise(dtype as u64 + 7);
+        let mut row = || -> Vec<f32> { (0..cols).map(|_| next()).collect() };
+        let (mut stored, mut decoded) = (vec![], vec![]);
+        for _ in 0..rows {
+            let mut bytes = vec![0; dtype.bytes_for(cols).expect("whole blocks")];
+            match dtype {
+                DType::F8_E4M3 => bytes.iter_mut().for_each(|b| *b = (row()[0] * 100.0) as i8 as u8 & 0xbf),
+                _ => lamina_quant::encode(dtype, &row(), None, &mut bytes).expect("encodes"),
+            }
+            let mut values = vec![0.0; cols];
+            lamina_quant::decode(dtype, &bytes, &mut values).expect("decodes");
+            stored.push(bytes);
+            decoded.push(values);
+        }
+        Case { dtype, cols, stored, decoded, x: (0..xs).map(|_| row()).collect() }
+    }
+
+    /// Results `[weight row][x row]` of `rows` activations at once.
+    fn run(&self, isa: Isa, rows: usize) -> Vec<Vec<f32>> {
+        let k = kernels(self.dtype, isa).expect("native");
+        let panel_bytes = k.panel_bytes(self.cols);
+        let mut panels = vec![0u8; PANELS * panel_bytes];
+        for (i, row) in self.stored.iter().enumerate() {
+            let panel = &mut panels[i / k.lanes * panel_bytes..][..panel_bytes];
+            // SAFETY: the instruction set is available.
+            unsafe { (k.put)(row, i % k.lanes, panel) };
+        }
+        let mut out = vec![vec![]; self.stored.len()];
+        for x in self.x.chunks(rows) {
+            let acts = self.acts(isa, k.act, x);
+            let mut tile = vec![f32::NAN; PANELS * x.len() * k.lanes];
+            let job = Job {
+                weights: panels.as_ptr(),
+                panel_bytes,
+                panels: PANELS,
+                blocks: self.cols / k.act.block(),
+                acts: acts.as_ptr().cast(),
+                stride: if k.act == ActKind::F32 { self.cols } else { x.len() },
+                rows: x.len(),
+                out: tile.as_mut_ptr(),
+            };
+            // SAFETY: all sizes are those of the buffers.
+            unsafe { (k.product)(&job) };
+            for (i, out) in out.iter_mut().enumerate() {
+                let at = |r: usize| tile[(i / k.lanes * x.len() + r) * k.lanes + i % k.lanes];
+                out.extend((0..x.len()).map(at));
+            }
+        }
+        out
+    }
+
+    fn acts(&self, isa: Isa, kind: ActKind, x: &[Vec<f32>]) -> Vec<Line> {
+        let mut out = vec![Line([0; 64]); kind.bytes(x.len(), self.cols).div_ceil(64)];
+        for (r, row) in x.iter().enumerate() {
+            // SAFETY: the buffer has room for all rows.
+            unsafe {
+                match kind {
+                    ActKind::F32 => {
+                        std::ptr::copy_nonoverlapping(
+                            row.as_ptr(),
+                            out.as_mut_ptr().cast::<f32>().add(r * self.cols),
+                            self.cols,
+                        );
+                    }
+                    ActKind::Int32 => act32_kernel(isa)(
+                        row.as_ptr(),
+                        self.cols,
+                        out.as_mut_ptr().cast::<Act32>().add(r),
+                        x.len(),
+                    ),
+                    ActKind::Int256 => act256_kernel(isa)(
+                        row.as_ptr(),
+                        self.cols,
+                        out.as_mut_ptr().cast::<Act256>().add(r),
+                        x.len(),
+                    ),
+                }
+            }
+        }
+        out
+    }
+
+    /// Activations as the kernels see them.
+    fn rounded(&self, kind: ActKind, x: &[f32]) -> Vec<f64> {
+        let block = kind.block();
+        if block == 1 {
+            return x.iter().map(|&v| f64::from(v)).collect();
+        }
+        let one = |x: &[f32]| -> Vec<f64> {
+            let top = x.iter().fold(0f32, |m, v| m.max(v.abs()));
+            let inverse = if top > 0.0 { 127.0 / top } else { 0.0 };
+            x.iter().map(|v| f64::from((v * inverse).round_ties_even()) * f64::from(top / 127.0)).collect()
+        };
+        x.chunks(block).flat_map(one).collect()
+    }
+
+    fn check(&self, isa: Isa) {
+        let kind = kernels(self.dtype, isa).expect("native").act;
+        let got = self.run(isa, 1);
+        for (w, got) in self.decoded.iter().zip(&got) {
+            for (x, got) in self.x.iter().zip(got) {
+                let x = self.rounded(kind, x);
+                let terms = || w.iter().zip(&x).map(|(w, x)| f64::from(*w) * x);
+                let (want, size): (f64, f64) = (terms().sum(), terms().map(f64::abs).sum());
+                // Sums of float32 over at most `cols` terms: the rounding of each is below 2^-24 of the running sum.
+                assert!(
+                    (want - f64::from(*got)).abs() <= size * 1e-5,
+                    "{} on {isa}: {got} for {want}",
+                    self.dtype
+                );
+            }
+        }
+        for rows in [2, 3, 4, 5, 7, 12, 13, 16, 37] {
+            assert!(self.run(isa, rows) == got, "{} on {isa}: other bits with {rows} rows", self.dtype);
+        }
+    }
+}
+
+#[test]
+fn products_are_right_and_bit_equal_for_any_number_of_rows() {
+    for &dtype in NATIVE {
+        let cols = if dtype.is_quantized() { 768 } else { 331 };
+        for isa in Isa::usable() {
+            let rows = (PANELS - 1) * super::lanes(isa) + 3;
+            Case::new(dtype, rows, cols, 37).check(isa);
+        }
+    }
+}
+
+#[test]
+fn one_block_is_enough() {
+    for &dtype in NATIVE {
+        for isa in Isa::usable() {
+            Case::new(dtype, 2, dtype.block_len(), 5).check(isa);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Kernels over float32 rows: norms, nonlinearities, rotary embedding, and what follows a panel product.
+
+use lamina_arch::spec::{Act, NormKind};
+use lamina_simd::{Simd, exp, shells, sigmoid, tanh};
+
+/// A norm over one piece of a row.
+#[derive(Clone, Copy)]
+pub struct NormArgs {
+    /// Formula.
+    pub kind: NormKind,
+    /// Added to the variance.
+    pub eps: f32,
+    /// Factors, or null.
+    pub weight: *const f32,
+    /// Offsets, or null.
+    pub bias: *const f32,
+}
+
+/// Results of a panel product on their way into a slot.
+pub struct Finish {
+    /// `[panel][row][lane]`.
+    pub from: *const f32,
+    /// Second product of a gated part, or null.
+    pub up: *const f32,
+    /// Panels.
+    pub panels: usize,
+    /// Rows.
+    pub rows: usize,
+    /// First output of the first row.
+    pub to: *mut f32,
+    /// Numbers from one row to the next.
+    pub stride: usize,
+    /// Outputs that exist; the last panel may have more lanes.
+    pub width: usize,
+    /// Bias of the first output, or null.
+    pub bias: *const f32,
+    /// Bias of `up`, or null.
+    pub up_bias: *const f32,
+    /// What to do.
+    pub mode: Mode,
+}
+
+/// What happens with a product.
+#[derive(Clone, Copy)]
+pub enum Mode {
+    /// `to = v`.
+    Store,
+    /// `to += scale * v`.
+    Add(f32),
+    /// `to = act(v) * up`.
+    Glu(Act),
+    /// `to = act(v)`.
+    Activate(Act),
+}
+
+// SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and the pointers of the
+// arguments are valid for the stated sizes.
+#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
+mod lanes {
+    use super::*;
+
+    /// `act(g)`, times `u` where the form is gated.
+    #[inline(always)]
+    pub unsafe fn activate<S: Simd>(act: Act, g: S::F, u: Option<S::F>) -> S::F {
+        unsafe {
+            if let Act::SwigluClamped { alpha, limit } = act {
+                let g = S::min(g, S::splat_f(limit));
+                let gate = S::mul(g, sigmoid::<S>(S::mul(g, S::splat_f(alpha))));
+                let Some(u) = u else { return gate };
+                let u = S::min(S::max(u, S::splat_f(-limit)), S::splat_f(limit));
+                return S::mul(gate, S::add(u, S::splat_f(1.0)));
+            }
+            let v = match act {
+                Act::Silu => S::mul(g, sigmoid::<S>(g)),
+                Act::Gelu => gelu::<S>(g),
+                Act::GeluTanh => gelu_tanh::<S>(g),
+                Act::GeluQuick => S::mul(g, sigmoid::<S>(S::mul(g, S::splat_f(1.702)))),
+                Act::Relu => S::max(g, S::zero()),
+                _ => {
+                    let r = S::max(g, S::zero());
+                    S::mul(r, r)
+                }
+            };
+            match u {
+                Some(u) => S::mul(v, u),
+                None => v,
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gelu_tanh<S: Simd>(x: S::F) -> S::F {
+        unsafe {
+            let cube = S::mul(S::mul(x, x), x);
+            let inner = S::mul(S::splat_f(0.797_884_56), S::fma(S::splat_f(0.044_715), cube, x));
+            let half = S::mul(x, S::splat_f(0.5));
+            S::fma(half, tanh::<S>(inner), half)
+        }
+    }
+
+    /// `x/2 (1 + erf(x / sqrt 2))` with erf by Abramowitz and Stegun 7.1.26, absolute error of erf below 1.5e-7.
+    #[inline(always)]
+    unsafe fn gelu<S: Simd>(x: S::F) -> S::F {
+        unsafe {
+            let z = S::mul(S::abs(x), S::splat_f(std::f32::consts::FRAC_1_SQRT_2));
+            let one = S::splat_f(1.0);
+            let t = S::div(one, S::fma(S::splat_f(0.327_591_1), z, one));
+            let mut p = S::splat_f(1.061_405_4);
+            for c in [-1.453_152_1, 1.421_413_8, -0.284_496_72, 0.254_829_6] {
+                p = S::fma(p, t, S::splat_f(c));
+            }
+            let tail = S::mul(S::mul(p, t), exp::<S>(S::sub(S::zero(), S::mul(z, z))));
+            // erf is odd: x/2 + |x|/2 (1 - tail).
+            let half = S::splat_f(0.5);
+            S::fma(S::mul(half, S::abs(x)), S::sub(one, tail), S::mul(half, x))
+        }
+    }
+
+    /// Loads up to `S::N` numbers, zeros beyond `n`.
+    #[inline(always)]
+    unsafe fn load_some<S: Simd>(p: *const f32, n: usize) -> S::F {
+        unsafe {
+            if n >= S::N {
+                return S::load_f(p);
+            }
+            let mut buffer = [0f32; 16];
+            std::ptr::copy_nonoverlapping(p, buffer.as_mut_ptr(), n);
+            S::load_f(buffer.as_ptr())
+        }
+    }
+
+    /// Stores the first `n` lanes.
+    #[inline(always)]
+    unsafe fn store_some<S: Simd>(p: *mut f32, v: S::F, n: usize) {
+        unsafe {
+            if n >= S::N {
+                return S::store_f(p, v);
+            }
+            let mut buffer = [0f32; 16];
+            S::store_f(buffer.as_mut_ptr(), v);
+            std::ptr::copy_nonoverlapping(buffer.as_ptr(), p, n);
+        }
+    }
+
+    /// Writes the results of a product into their slot.
+    #[inline(always)]
+    pub unsafe fn finish<S: Simd>(f: &Finish) {
+        unsafe {
+            for p in 0..f.panels {
+                let left = f.width - p * S::N;
+                let bias = |b: *const f32| {
+                    if b.is_null() { None } else { Some(load_some::<S>(b.add(p * S::N), left)) }
+                };
+                let (bias, up_bias) = (bias(f.bias), bias(f.up_bias));
+                for r in 0..f.rows {
+                    let at = (p * f.rows + r) * S::N;
+                    let mut v = S::load_f(f.from.add(at));
+                    if let Some(b) = bias {
+                        v = S::add(v, b);
+                    }
+                    let to = f.to.add(r * f.stride + p * S::N);
+                    let v = match f.mode {
+                        Mode::Store => v,
+                        Mode::Add(scale) => S::fma(S::splat_f(scale), v, load_some::<S>(to, left)),
+                        Mode::Activate(act) => activate::<S>(act, v, None),
+                        Mode::Glu(act) => {
+                            let mut u = S::load_f(f.up.add(at));
+                            if let Some(b) = up_bias {
+                                u = S::add(u, b);
+                            }
+                            activate::<S>(act, v, Some(u))
+                        }
+                    };
+                    store_some::<S>(to, v, left);
+                }
+            }
+        }
+    }
+
+    /// Norm of `n` numbers; `x` and `out` may be the same.
+    #[inline(always)]
+    pub unsafe fn norm<S: Simd>(x: *const f32, n: usize, a: &NormArgs, out: *mut f32) {
+        unsafe {
+            let mean = match a.kind {
+                NormKind::Rms => 0.0,
+                NormKind::Layer => sum::<S>(x, n, |v| v) / n as f32,
+            };
+            let m = S::splat_f(mean);
+            let mut squares = S::zero();
+            let mut i = 0;
+            while i + S::N <= n {
+                let v = S::sub(S::load_f(x.add(i)), m);
+                squares = S::fma(v, v, squares);
+                i += S::N;
+            }
+            let mut total = S::reduce_add(squares);
+            while i < n {
+                let v = *x.add(i) - mean;
+                total += v * v;
+                i += 1;
+            }
+            let factor = 1.0 / (total / n as f32 + a.eps).sqrt();
+            let mut i = 0;
+            while i < n {
+                let left = n - i;
+                let mut v = S::mul(S::sub(load_some::<S>(x.add(i), left), m), S::splat_f(factor));
+                if !a.weight.is_null() {
+                    v = S::mul(v, load_some::<S>(a.weight.add(i), left));
+                }
+                if !a.bias.is_null() {
+                    v = S::add(v, load_some::<S>(a.bias.add(i), left));
+                }
+                store_some::<S>(out.add(i), v, left);
+                i += S::N;
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sum<S: Simd>(x: *const f32, n: usize, f: impl Fn(f32) -> f32) -> f32 {
+        unsafe {
+            let mut lanes = S::zero();
+            let mut i = 0;
+            while i + S::N <= n {
+                lanes = S::add(lanes, S::load_f(x.add(i)));
+                i += S::N;
+            }
+            let mut total = S::reduce_add(lanes);
+            while i < n {
+                total += f(*x.add(i));
+                i += 1;
+            }
+            total
+        }
+    }
+
+    /// `out = act(gate)`, times `up` unless it is null, for `n` numbers.
+    #[inline(always)]
+    pub unsafe fn activate_row<S: Simd>(gate: *const f32, up: *const f32, n: usize, act: Act, out: *mut f32) {
+        unsafe {
+            let mut i = 0;
+            while i < n {
+                let left = n - i;
+                let g = load_some::<S>(gate.add(i), left);
+                let u = if up.is_null() { None } else { Some(load_some::<S>(up.add(i), left)) };
+                store_some::<S>(out.add(i), activate::<S>(act, g, u), left);
+                i += S::N;
+            }
+        }
+    }
+
+    /// `x *= sigmoid(gate)`; a step of 0 reuses one gate for the whole row.
+    #[inline(always)]
+    pub unsafe fn gate_row<S: Simd>(x: *mut f32, gate: *const f32, step: usize, n: usize) {
+        unsafe {
+            let mut i = 0;
+            while i < n {
+                let left = n - i;
+                let g = if step == 0 { S::splat_f(*gate) } else { load_some::<S>(gate.add(i), left) };
+                let v = S::mul(load_some::<S>(x.add(i), left), sigmoid::<S>(g));
+                store_some::<S>(x.add(i), v, left);
+                i += S::N;
+            }
+        }
+    }
+
+    /// `x = cap * tanh(x / cap)`.
+    #[inline(always)]
+    pub unsafe fn softcap_row<S: Simd>(x: *mut f32, n: usize, cap: f32) {
+        unsafe {
+            let mut i = 0;
+            while i < n {
+                let left = n - i;
+                let v = S::mul(load_some::<S>(x.add(i), left), S::splat_f(1.0 / cap));
+                store_some::<S>(x.add(i), S::mul(tanh::<S>(v), S::splat_f(cap)), left);
+                i += S::N;
+            }
+        }
+    }
+
+    /// `to += scale * x`.
+    #[inline(always)]
+    pub unsafe fn add_row<S: Simd>(x: *const f32, n: usize, scale: f32, to: *mut f32) {
+        unsafe {
+            let mut i = 0;
+            while i < n {
+                let left = n - i;
+                let v = S::fma(
+                    S::splat_f(scale),
+                    load_some::<S>(x.add(i), left),
+                    load_some::<S>(to.add(i), left),
+                );
+                store_some::<S>(to.add(i), v, left);
+                i += S::N;
+            }
+        }
+    }
+
+    /// Turns pairs `(i, i + half)` of one head by the given cosines and sines.
+    #[inline(always)]
+    pub unsafe fn rotate<S: Simd>(x: *mut f32, half: usize, cos: *const f32, sin: *const f32) {
+        unsafe {
+            let mut i = 0;
+            while i < half {
+                let left = half - i;
+                let (a, b) = (load_some::<S>(x.add(i), left), load_some::<S>(x.add(half + i), left));
+                let (c, s) = (load_some::<S>(cos.add(i), left), load_some::<S>(sin.add(i), left));
+                store_some::<S>(x.add(i), S::sub(S::mul(a, c), S::mul(b, s)), left);
+                store_some::<S>(x.add(half + i), S::fma(a, s, S::mul(b, c)), left);
+                i += S::N;
+            }
+        }
+    }
+
+    /// Norm with a SiLU gate over one piece of a row.
+    #[inline(always)]
+    pub unsafe fn gated_norm<S: Simd>(
+        x: *mut f32,
+        gate: *const f32,
+        n: usize,
+        a: &NormArgs,
+        gate_first: bool,
+    ) {
+        unsafe {
+            if gate_first {
+                silu_product::<S>(x, gate, n);
+                norm::<S>(x, n, a, x);
+            } else {
+                norm::<S>(x, n, a, x);
+                silu_product::<S>(x, gate, n);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn silu_product<S: Simd>(x: *mut f32, gate: *const f32, n: usize) {
+        unsafe { activate_row::<S>(gate, x, n, Act::Silu, x) }
+    }
+}
+
+use lanes::*;
+
+shells! {
+    /// Results of a product into their slot.
+    pub fn finish_kernel() = finish(f: &Finish)
+}
+shells! {
+    /// Norm of one row or piece.
+    pub fn norm_kernel() = norm(x: *const f32, n: usize, a: &NormArgs, out: *mut f32)
+}
+shells! {
+    /// Nonlinearity of one row.
+    pub fn activate_kernel() = activate_row(gate: *const f32, up: *const f32, n: usize, act: Act, out: *mut f32)
+}
+shells! {
+    /// Sigmoid gate of one row.
+    pub fn gate_kernel() = gate_row(x: *mut f32, gate: *const f32, step: usize, n: usize)
+}
+shells! {
+    /// Soft cap of one row.
+    pub fn softcap_kernel() = softcap_row(x: *mut f32, n: usize, cap: f32)
+}
+shells! {
+    /// Scaled sum of one row.
+    pub fn add_kernel() = add_row(x: *const f32, n: usize, scale: f32, to: *mut f32)
+}
+shells! {
+    /// Rotation of one head.
+    pub fn rotate_kernel() = rotate(x: *mut f32, half: usize, cos: *const f32, sin: *const f32)
+}
+shells! {
+    /// Gated norm of one piece.
+    pub fn gated_norm_kernel() = gated_norm(x: *mut f32, gate: *const f32, n: usize, a: &NormArgs, gate_first: bool)
+}

@@ -1,0 +1,340 @@
+//! The cache: pages of keys as weight panels, pages of values as rows, and recurrent states.
+//!
+//! A page of keys has the layout of a weight panel whose rows are positions, so scores are ordinary panel products:
+//! integer ones where the cache is quantized, and with the rows of all query heads of a group at once.
+
+use crate::{
+    act::{Act32, act32_kernel},
+    format::{self, Kernels},
+    kernel::attend::{self, Mix, ValueFormat, mix_kernel},
+    memory::Aligned,
+};
+use half::{bf16, f16, slice::HalfFloatSliceExt};
+use lamina_plan::{KvLayout, KvType, LayerState, Limits, PAGE_LEN, backend::Result};
+use lamina_simd::Isa;
+
+/// How one number type is stored and read.
+#[derive(Clone, Copy)]
+pub struct Codec {
+    /// Kernels of key pages.
+    pub keys: Kernels,
+    /// Weights times values.
+    pub mix: unsafe fn(&Mix),
+    /// Bytes of a value row of a padded width.
+    pub value_bytes: fn(usize) -> usize,
+    kv_type: KvType,
+    quantize: unsafe fn(*const f32, usize, *mut Act32, usize),
+}
+
+impl Codec {
+    /// The codec of `kv_type` on `isa`.
+    pub fn new(kv_type: KvType, isa: Isa) -> Codec {
+        fn values<V: ValueFormat>(isa: Isa) -> (unsafe fn(&Mix), fn(usize) -> usize) {
+            (mix_kernel::<V>(isa), V::row_bytes)
+        }
+        let (mix, value_bytes) = match kv_type {
+            KvType::F32 => values::<attend::F32>(isa),
+            KvType::F16 => values::<attend::F16>(isa),
+            KvType::BF16 => values::<attend::BF16>(isa),
+            KvType::F8 => values::<attend::F8>(isa),
+            KvType::Q8_0 => values::<attend::Q80>(isa),
+            KvType::Q4_0 => values::<attend::Q40>(isa),
+        };
+        let keys = format::kernels(kv_type.dtype(), isa).expect("every cache type has kernels");
+        Codec { keys, mix, value_bytes, kv_type, quantize: act32_kernel(isa) }
+    }
+
+    /// Width of stored keys: whole blocks.
+    pub fn key_dim(&self, dim: usize) -> usize {
+        dim.next_multiple_of(self.keys.act.block())
+    }
+
+    /// Bytes of a page of keys of one head.
+    pub fn key_page(&self, dim: usize) -> usize {
+        PAGE_LEN / self.keys.lanes * self.keys.panel_bytes(self.key_dim(dim))
+    }
+
+    /// Encodes `x`, padded with zeros to whole blocks of 32 where `pad` asks for it, into `out`.
+    fn encode(&self, x: &[f32], width: usize, out: &mut Vec<u8>) {
+        let mut padded = vec![];
+        let x = if width == x.len() {
+            x
+        } else {
+            padded.extend_from_slice(x);
+            padded.resize(width, 0.0);
+            &padded[..]
+        };
+        out.clear();
+        match self.kv_type {
+            KvType::F32 => out.extend_from_slice(bytemuck::cast_slice(x)),
+            KvType::F16 => {
+                out.resize(2 * width, 0);
+                let mut halves = [f16::ZERO; 64];
+                for (x, out) in x.chunks(64).zip(out.chunks_mut(128)) {
+                    halves[..x.len()].convert_from_f32_slice(x);
+                    halves
+                        .iter()
+                        .zip(out.chunks_exact_mut(2))
+                        .for_each(|(h, o)| o.copy_from_slice(&h.to_le_bytes()));
+                }
+            }
+            KvType::BF16 => x.iter().for_each(|&v| out.extend(bf16::from_f32(v).to_le_bytes())),
+            KvType::F8 => out.extend(x.iter().map(|&v| to_e4m3(v))),
+            KvType::Q8_0 => self.encode_q8(x, out),
+            KvType::Q4_0 => {
+                out.resize(width / 32 * 18, 0);
+                // NaN cannot be encoded; zeros stay, and the NaN in the row's own value shows in its logits.
+                let _ = lamina_quant::encode(self.kv_type.dtype(), x, None, out);
+            }
+        }
+    }
+
+    fn encode_q8(&self, x: &[f32], out: &mut Vec<u8>) {
+        for x in x.chunks_exact(32) {
+            let mut block = Act32 { q: [0; 32], d: 0.0, sum: 0 };
+            // SAFETY: 32 numbers make one block, and the kernel was chosen for this CPU.
+            unsafe { (self.quantize)(x.as_ptr(), 32, &mut block, 1) };
+            out.extend(f16::from_f32(block.d).to_le_bytes());
+            out.extend_from_slice(bytemuck::cast_slice(&block.q));
+        }
+    }
+}
+
+/// Nearest 8-bit float (e4m3fn), ties to even, cut at 448.
+fn to_e4m3(v: f32) -> u8 {
+    let sign = if v.is_sign_negative() { 0x80 } else { 0 };
+    let a = v.abs().min(448.0);
+    if a.is_nan() {
+        return sign | 0x7f;
+    }
+    // Steps are 2^-9 below 2^-6, and an eighth of the power of two above.
+    let exponent = ((a.to_bits() >> 23) as i32 - 127).max(-6);
+    let step = f32::from_bits(((exponent - 3 + 127) as u32) << 23);
+    let steps = (a / step).round_ties_even() as u32;
+    // Rounding up to the next power of two carries into the exponent by itself.
+    let bits = (((exponent + 6) as u32) << 3) + steps;
+    sign | bits as u8
+}
+
+/// Where the pages of one attention layer are.
+#[derive(Clone, Copy)]
+pub struct PagedLayer {
+    start: usize,
+    /// Bytes of a page over all heads.
+    page: usize,
+    /// Key and value heads.
+    pub kv_heads: usize,
+    /// Width of a head.
+    pub dim: usize,
+    key_bytes: usize,
+    head_bytes: usize,
+}
+
+impl PagedLayer {
+    /// Width of stored values: whole vectors of every instruction set.
+    pub fn value_dim(&self) -> usize {
+        self.dim.next_multiple_of(32)
+    }
+}
+
+/// Where the states of one recurrent layer are, in float32 numbers.
+#[derive(Clone, Copy)]
+pub struct StateLayer {
+    /// First number inside a state.
+    pub start: usize,
+    /// Numbers of the convolution.
+    pub conv: usize,
+}
+
+/// Place of one layer.
+#[derive(Clone, Copy)]
+pub enum Layer {
+    /// Keys and values, or latents (one head without values).
+    Paged(PagedLayer),
+    /// State.
+    Recurrent(StateLayer),
+}
+
+/// All pages and states.
+pub struct Cache {
+    /// Number type.
+    pub codec: Codec,
+    /// Layers in the order of the layout.
+    pub layers: Vec<Layer>,
+    pages: Aligned,
+    states: Aligned,
+    state_len: usize,
+}
+
+/// Bytes of a page of one layer: all heads, keys then values of each.
+fn layer_page(codec: &Codec, layer: &LayerState) -> usize {
+    match *layer {
+        LayerState::Paged { kv_heads, dim } => {
+            let values = PAGE_LEN * (codec.value_bytes)(dim.next_multiple_of(32));
+            kv_heads * (codec.key_page(dim) + values).next_multiple_of(64)
+        }
+        LayerState::Latent { rank, rope } => codec.key_page(rank + rope).next_multiple_of(64),
+        LayerState::Recurrent { .. } => 0,
+    }
+}
+
+/// Bytes of a page over all layers.
+pub fn page_bytes(codec: &Codec, layout: &KvLayout) -> usize {
+    layout.layers.iter().map(|l| layer_page(codec, l)).sum()
+}
+
+impl Cache {
+    /// Empty pages and states.
+    ///
+    /// # Errors
+    /// When memory does not suffice.
+    pub fn new(layout: &KvLayout, limits: Limits, isa: Isa) -> Result<Cache> {
+        let codec = Codec::new(limits.kv_type, isa);
+        let (mut start, mut state) = (0, 0);
+        let mut layers = vec![];
+        for l in &layout.layers {
+            let page = layer_page(&codec, l);
+            layers.push(match *l {
+                LayerState::Recurrent { conv, state: n } => {
+                    state += conv + n;
+                    Layer::Recurrent(StateLayer { start: state - conv - n, conv })
+                }
+                LayerState::Paged { kv_heads, dim } => {
+                    let head_bytes = page / kv_heads;
+                    Layer::Paged(PagedLayer {
+                        start,
+                        page,
+                        kv_heads,
+                        dim,
+                        key_bytes: codec.key_page(dim),
+                        head_bytes,
+                    })
+                }
+                LayerState::Latent { rank, rope } => {
+                    let dim = rank + rope;
+                    Layer::Paged(PagedLayer {
+                        start,
+                        page,
+                        kv_heads: 1,
+                        dim,
+                        key_bytes: page,
+                        head_bytes: page,
+                    })
+                }
+            });
+            start += page * limits.pages;
+        }
+        let pages = Aligned::zeroed(start, "the KV cache")?;
+        let states = Aligned::zeroed(4 * state * limits.states, "the recurrent states")?;
+        Ok(Cache { codec, layers, pages, states, state_len: state })
+    }
+
+    /// Paged layer `kv`.
+    pub fn paged(&self, kv: usize) -> PagedLayer {
+        match self.layers[kv] {
+            Layer::Paged(p) => p,
+            Layer::Recurrent(_) => unreachable!("the plan names paged layers in attention"),
+        }
+    }
+
+    /// Recurrent layer `kv`.
+    pub fn recurrent(&self, kv: usize) -> StateLayer {
+        match self.layers[kv] {
+            Layer::Recurrent(s) => s,
+            Layer::Paged(_) => unreachable!("the plan names recurrent layers in scans"),
+        }
+    }
+
+    /// Key panels of a head in a page.
+    pub fn keys(&self, l: &PagedLayer, page: usize, head: usize) -> *mut u8 {
+        self.pages.ptr_mut().wrapping_add(l.start + page * l.page + head * l.head_bytes)
+    }
+
+    /// Value rows of a head in a page.
+    pub fn values(&self, l: &PagedLayer, page: usize, head: usize) -> *mut u8 {
+        self.keys(l, page, head).wrapping_add(l.key_bytes)
+    }
+
+    /// First number of a layer's part of a state.
+    pub fn state(&self, l: &StateLayer, state: usize) -> *mut f32 {
+        self.states.ptr_mut().cast::<f32>().wrapping_add(state * self.state_len + l.start)
+    }
+
+    /// Writes the key of one position into its lane.
+    ///
+    /// `place` is the position inside the page; one task at a time writes to a page of a head.
+    pub fn put_key(
+        &self,
+        l: &PagedLayer,
+        page: usize,
+        head: usize,
+        place: usize,
+        key: &[f32],
+        row: &mut Vec<u8>,
+    ) {
+        self.codec.encode(key, self.codec.key_dim(l.dim), row);
+        let n = self.codec.keys.lanes;
+        let panel_bytes = self.codec.keys.panel_bytes(self.codec.key_dim(l.dim));
+        let panel = self.keys(l, page, head).wrapping_add(place / n * panel_bytes);
+        // SAFETY: the panel lies inside the page, which no other task writes.
+        let panel = unsafe { std::slice::from_raw_parts_mut(panel, panel_bytes) };
+        // SAFETY: the kernels were chosen for this CPU.
+        unsafe { (self.codec.keys.put)(row, place % n, panel) };
+    }
+
+    /// Writes the value of one position.
+    pub fn put_value(
+        &self,
+        l: &PagedLayer,
+        page: usize,
+        head: usize,
+        place: usize,
+        value: &[f32],
+        row: &mut Vec<u8>,
+    ) {
+        self.codec.encode(value, l.value_dim(), row);
+        let at = self.values(l, page, head).wrapping_add(place * row.len());
+        // SAFETY: the row lies inside the page, and one task writes a position.
+        unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), at, row.len()) };
+    }
+
+    /// Copies a page of every layer.
+    pub fn copy_page(&self, from: usize, to: usize) {
+        for l in &self.layers {
+            let Layer::Paged(l) = l else { continue };
+            // SAFETY: both pages lie inside the layer, and they differ.
+            unsafe { std::ptr::copy(self.keys(l, from, 0), self.keys(l, to, 0), l.page) };
+        }
+    }
+
+    /// Copies a state, or clears it.
+    pub fn copy_state(&self, from: Option<usize>, to: usize) {
+        let at = |i: usize| self.states.ptr_mut().cast::<f32>().wrapping_add(i * self.state_len);
+        match from {
+            // SAFETY: both states lie inside the memory.
+            Some(from) => unsafe { std::ptr::copy(at(from), at(to), self.state_len) },
+            // SAFETY: the state lies inside the memory, and zero bits are 0.0.
+            None => unsafe { at(to).write_bytes(0, self.state_len) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e4m3_rounds_to_the_nearest_code() {
+        let decode = |b: u8| {
+            let mut out = [0.0];
+            lamina_quant::decode(lamina_base::DType::F8_E4M3, &[b], &mut out).expect("one byte");
+            out[0]
+        };
+        for b in (0..=255u8).filter(|b| b & 0x7f != 0x7f) {
+            assert_eq!(decode(to_e4m3(decode(b))), decode(b));
+        }
+        assert_eq!(decode(to_e4m3(1e9)), 448.0);
+        assert_eq!(decode(to_e4m3(1.06)), 1.0);
+        assert_eq!(decode(to_e4m3(1.07)), 1.125);
+    }
+}

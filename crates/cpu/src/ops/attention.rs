@@ -1,0 +1,454 @@
+//! Softmax attention over the paged cache, chunk by chunk; the full score matrix never exists.
+//!
+//! A unit of work is one key head with some rows: all query heads of its group, for some tokens of one sequence. Inside
+//! a unit every chunk of [`CHUNK`] positions is reduced on its own and merged in order, so that a long context can be
+//! split over threads without changing a bit.
+
+use crate::{
+    act::{Act32, ActKind},
+    kernel::{
+        attend::{CHUNK, Mix, Scores},
+        product::Job,
+    },
+    kv::PagedLayer,
+    machine::{Machine, RowsOf},
+    memory::{Aligned, Shared},
+};
+use lamina_arch::spec::Mask;
+use lamina_plan::{Batch, BatchSeq, PAGE_LEN, op::*};
+
+/// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in the second cache.
+pub(super) const UNIT_ROWS: usize = 32;
+
+/// Query heads of one key head for some tokens of one sequence.
+#[derive(Clone, Copy)]
+pub(super) struct Unit {
+    /// Index of the sequence in the batch.
+    pub seq: usize,
+    /// Key head.
+    pub kv_head: usize,
+    /// First query head, and how many.
+    pub head: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// First batch row.
+    pub row: usize,
+    /// Batch rows.
+    pub tokens: usize,
+}
+
+impl Unit {
+    /// Query rows: token by token, heads inside.
+    pub fn rows(&self) -> usize {
+        self.tokens * self.heads
+    }
+
+    /// Batch row and query head of row `r`.
+    pub fn place(&self, r: usize) -> (usize, usize) {
+        (self.row + r / self.heads, self.head + r % self.heads)
+    }
+}
+
+/// Sizes that all units of an operator share.
+struct Shape<'a> {
+    b: &'a Batch,
+    o: &'a Attention,
+    layer: PagedLayer,
+    q: RowsOf,
+    out: RowsOf,
+    slopes: Vec<f32>,
+    sinks: Option<&'a [f32]>,
+}
+
+/// Running softmax of the rows of a unit.
+pub(super) struct Running {
+    /// Largest scores.
+    pub top: [f32; UNIT_ROWS],
+    /// Sums of weights.
+    pub sum: [f32; UNIT_ROWS],
+    /// Weighted values `[row][value_dim]`.
+    pub values: *mut f32,
+}
+
+/// Memory of one unit at work.
+struct Space {
+    /// `[group][row][lane]` scores of a chunk.
+    scores: *mut f32,
+    /// Queries as activations.
+    queries: *mut u8,
+    /// Values of the running chunk `[row][value_dim]`.
+    part: *mut f32,
+    /// Values of the running softmax.
+    values: *mut f32,
+}
+
+/// Positions `from..to` that a query at `position` sees.
+pub fn visible(mask: Mask, position: usize) -> (usize, usize) {
+    let from = match mask {
+        Mask::Causal => 0,
+        Mask::Window(n) => (position + 1).saturating_sub(n),
+        Mask::Chunk(n) => position / n * n,
+    };
+    (from, position + 1)
+}
+
+/// Slope of each head (arXiv 2108.12409): powers of `2^(-max / n)`, and every other power of half of it for the heads
+/// beyond the largest power of two `n`.
+pub fn alibi_slopes(heads: usize, max: f32) -> Vec<f32> {
+    let n = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
+    let base = |i: usize, n: usize| (-max * i as f32 / n as f32).exp2();
+    (0..heads).map(|h| if h < n { base(h + 1, n) } else { base(2 * (h - n) + 1, 2 * n) }).collect()
+}
+
+impl Machine {
+    pub(crate) fn do_store(&self, b: &Batch, o: &Store) {
+        let (k, v, layer) = (self.slot(b, o.k), self.slot(b, o.v), self.cache.paged(o.kv));
+        let tasks: Vec<(usize, usize, usize)> = b
+            .seqs
+            .iter()
+            .enumerate()
+            .flat_map(|(s, seq)| {
+                pages_written(seq).flat_map(move |p| (0..layer.kv_heads).map(move |h| (s, p, h)))
+            })
+            .collect();
+        let write = |task: usize, _: usize| {
+            let (s, page, head) = tasks[task];
+            self.store_page(&b.seqs[s], page, head, &layer, k, v);
+        };
+        if b.rows() < 4 {
+            (0..tasks.len()).for_each(|t| write(t, 0))
+        } else {
+            self.pool.run(tasks.len(), write)
+        }
+    }
+
+    /// Writes one head's keys and values of the positions of `seq` that fall into logical page `page`.
+    fn store_page(&self, seq: &BatchSeq, page: usize, head: usize, l: &PagedLayer, k: RowsOf, v: RowsOf) {
+        let start = seq.start as usize;
+        let end = start + seq.rows as usize;
+        let physical = seq.pages[page] as usize;
+        let mut row = Vec::with_capacity(4 * l.value_dim());
+        for position in start.max(page * PAGE_LEN)..end.min((page + 1) * PAGE_LEN) {
+            let r = seq.first_row as usize + position - start;
+            let part = head * l.dim..(head + 1) * l.dim;
+            let place = position % PAGE_LEN;
+            self.cache.put_key(l, physical, head, place, &k.row(r)[part.clone()], &mut row);
+            self.cache.put_value(l, physical, head, place, &v.row(r)[part], &mut row);
+        }
+    }
+
+    pub(crate) fn do_attention(&self, b: &Batch, o: &Attention) {
+        let layer = self.cache.paged(o.kv);
+        let shape = Shape {
+            b,
+            o,
+            layer,
+            q: self.slot(b, o.q),
+            out: self.slot(b, o.out),
+            slopes: o.alibi.map_or(vec![], |max| alibi_slopes(o.heads, max)),
+            sinks: o.sinks.map(|w| self.vector(w)),
+        };
+        let units = units(&shape);
+        let longest = b.positions.iter().map(|&p| p as usize / CHUNK + 1).max().unwrap_or(0);
+        if units.len() >= 2 * self.pool.threads() || longest < 4 || self.pool.threads() == 1 {
+            self.pool.run(units.len(), |u, worker| self.whole_unit(&shape, units[u], worker));
+        } else {
+            self.split_units(&shape, &units, longest);
+        }
+    }
+
+    /// All chunks of a unit on one thread.
+    fn whole_unit(&self, s: &Shape<'_>, u: Unit, worker: usize) {
+        let space = self.attention_space(s, worker);
+        self.load_queries(s, u, &space);
+        let rows = u.rows();
+        let mut run = Running::new(space.values, rows, s.layer.value_dim());
+        for chunk in chunks(s, u) {
+            let mut part = Running::new(space.part, rows, s.layer.value_dim());
+            self.chunk(s, u, chunk, &space, &mut part);
+            self.merge(&mut run, &part, rows, s.layer.value_dim());
+        }
+        finish(s, u, &mut run);
+    }
+
+    /// Chunks of few units over all threads, merged in order afterwards.
+    fn split_units(&self, s: &Shape<'_>, units: &[Unit], longest: usize) {
+        let rows = units.iter().map(Unit::rows).max().unwrap_or(0);
+        let dim = s.layer.value_dim();
+        let each = rows * (dim + 2);
+        let mut parts = Vec::<f32>::with_capacity(units.len() * longest * each);
+        let shared = Shared(parts.as_mut_ptr());
+        self.pool.run(units.len() * longest, |task, worker| {
+            let (u, chunk) = (units[task / longest], task % longest);
+            if !chunks(s, u).contains(&chunk) {
+                return;
+            }
+            let space = self.attention_space(s, worker);
+            self.load_queries(s, u, &space);
+            // SAFETY: each task writes its own piece of `parts`.
+            let at = unsafe { shared.at(task * each) };
+            let mut part = Running::new(at, u.rows(), dim);
+            self.chunk(s, u, chunk, &space, &mut part);
+            // SAFETY: tops and sums stand behind the values of the piece.
+            let tail = unsafe { std::slice::from_raw_parts_mut(at.add(rows * dim), 2 * rows) };
+            tail[..rows].copy_from_slice(&part.top[..rows]);
+            tail[rows..].copy_from_slice(&part.sum[..rows]);
+        });
+        self.pool.run(units.len(), |i, worker| {
+            let u = units[i];
+            let space = self.attention_space(s, worker);
+            let mut run = Running::new(space.values, u.rows(), dim);
+            for chunk in chunks(s, u) {
+                // SAFETY: the first region has written this piece.
+                let at = unsafe { shared.at((i * longest + chunk) * each) };
+                // SAFETY: as above.
+                let tail = unsafe { std::slice::from_raw_parts(at.add(rows * dim), 2 * rows) };
+                let mut part = Running { top: [0.0; UNIT_ROWS], sum: [0.0; UNIT_ROWS], values: at };
+                part.top[..rows].copy_from_slice(&tail[..rows]);
+                part.sum[..rows].copy_from_slice(&tail[rows..]);
+                self.merge(&mut run, &part, u.rows(), dim);
+            }
+            finish(s, u, &mut run);
+        });
+    }
+
+    /// Thread `worker`'s memory for a unit; it is part of the scratch that products use between attentions.
+    fn attention_space(&self, s: &Shape<'_>, worker: usize) -> Space {
+        let lines: &Aligned = &self.attention[worker];
+        let base = lines.ptr_mut();
+        let (scores, queries) = (4 * UNIT_ROWS * CHUNK, 4 * UNIT_ROWS * s.layer.value_dim() * 2);
+        let values = 4 * UNIT_ROWS * s.layer.value_dim();
+        debug_assert!(scores + queries + 2 * values <= lines.len());
+        Space {
+            scores: base.cast(),
+            queries: base.wrapping_add(scores),
+            part: base.wrapping_add(scores + queries).cast(),
+            values: base.wrapping_add(scores + queries + values).cast(),
+        }
+    }
+
+    /// Brings the unit's queries, times the scale, into the form that key pages multiply with.
+    fn load_queries(&self, s: &Shape<'_>, u: Unit, space: &Space) {
+        let dim = s.layer.dim;
+        let padded = self.cache.codec.key_dim(dim);
+        let rows = u.rows();
+        let kind = self.cache.codec.keys.act;
+        let mut row = vec![0f32; padded];
+        for r in 0..rows {
+            let (token, head) = u.place(r);
+            let q = &s.q.row(token)[head * dim..(head + 1) * dim];
+            row.iter_mut().zip(q).for_each(|(to, q)| *to = q * s.o.scale);
+            match kind {
+                ActKind::F32 => {
+                    // SAFETY: the space holds `UNIT_ROWS` padded queries.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(
+                            row.as_ptr(),
+                            space.queries.cast::<f32>().add(r * dim),
+                            dim,
+                        )
+                    }
+                }
+                // SAFETY: the space holds the blocks of `UNIT_ROWS` padded queries.
+                _ => unsafe {
+                    (self.k.act32)(row.as_ptr(), padded, space.queries.cast::<Act32>().add(r), rows)
+                },
+            }
+        }
+    }
+
+    /// Reduces one chunk of a unit into `part`.
+    fn chunk(&self, s: &Shape<'_>, u: Unit, chunk: usize, space: &Space, part: &mut Running) {
+        let rows = u.rows();
+        let start = s.b.positions[u.row] as usize;
+        let (first, last) = (visible(s.o.mask, start).0, start + u.tokens);
+        let base = (chunk * CHUNK).max(first / PAGE_LEN * PAGE_LEN);
+        let end = last.min((chunk + 1) * CHUNK);
+        let lanes = self.cache.codec.keys.lanes;
+        for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
+            self.page_scores(s, u, page, space, (page * PAGE_LEN - base) / lanes * rows * lanes);
+        }
+        let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
+        for r in 0..rows {
+            let position = start + r / u.heads;
+            let (from, to) = visible(s.o.mask, position);
+            let scores = Scores {
+                at: space.scores.wrapping_add(r * lanes),
+                stride: rows * lanes,
+                groups,
+                from: from.saturating_sub(base),
+                to: to.min(end).saturating_sub(base),
+                softcap: s.o.softcap.unwrap_or(0.0),
+                slope: s.slopes.get(u.place(r).1).copied().unwrap_or(0.0),
+                query: position as f32 - base as f32,
+            };
+            part.soften(self, r, &scores, lanes);
+        }
+        for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
+            self.mix_page(s, u, page, (base, end), space, part);
+        }
+    }
+
+    fn page_scores(&self, s: &Shape<'_>, u: Unit, page: usize, space: &Space, at: usize) {
+        let keys = &self.cache.codec.keys;
+        let padded = self.cache.codec.key_dim(s.layer.dim);
+        let physical = s.b.seqs[u.seq].pages[page] as usize;
+        let rows = u.rows();
+        let job = Job {
+            weights: self.cache.keys(&s.layer, physical, u.kv_head),
+            panel_bytes: keys.panel_bytes(padded),
+            panels: PAGE_LEN / keys.lanes,
+            blocks: padded / keys.act.block(),
+            acts: space.queries,
+            stride: if keys.act == ActKind::F32 { s.layer.dim } else { rows },
+            rows,
+            out: space.scores.wrapping_add(at),
+        };
+        // SAFETY: the page belongs to the layer, and the space holds the queries and the scores of a chunk.
+        unsafe { (keys.product)(&job) };
+    }
+
+    fn mix_page(
+        &self,
+        s: &Shape<'_>,
+        u: Unit,
+        page: usize,
+        (base, end): (usize, usize),
+        space: &Space,
+        part: &Running,
+    ) {
+        let physical = s.b.seqs[u.seq].pages[page] as usize;
+        let (rows, lanes) = (u.rows(), self.cache.codec.keys.lanes);
+        let first = page * PAGE_LEN;
+        let mix = Mix {
+            weights: space.scores.wrapping_add((first - base) / lanes * rows * lanes),
+            stride: rows * lanes,
+            rows,
+            values: self.cache.values(&s.layer, physical, u.kv_head),
+            value_bytes: (self.cache.codec.value_bytes)(s.layer.value_dim()),
+            from: 0,
+            to: (end - first).min(PAGE_LEN),
+            dim: s.layer.value_dim(),
+            out: part.values,
+        };
+        // SAFETY: the page belongs to the layer, and its positions up to `to` were written.
+        unsafe { (self.cache.codec.mix)(&mix) };
+    }
+
+    /// Merges a chunk into the running softmax; rows that saw nothing of the chunk stay as they are.
+    pub(super) fn merge(&self, run: &mut Running, part: &Running, rows: usize, dim: usize) {
+        for r in 0..rows {
+            if part.sum[r] == 0.0 {
+                continue;
+            }
+            let top = run.top[r].max(part.top[r]);
+            let (old, new) = ((run.top[r] - top).exp(), (part.top[r] - top).exp());
+            run.sum[r] = run.sum[r] * old + part.sum[r] * new;
+            run.top[r] = top;
+            let (a, b) = (run.values.wrapping_add(r * dim), part.values.wrapping_add(r * dim));
+            // SAFETY: both hold `rows` rows of `dim` numbers.
+            unsafe { (self.k.merge)(a, old, b, new, dim) };
+        }
+    }
+}
+
+impl Running {
+    pub fn new(values: *mut f32, rows: usize, dim: usize) -> Running {
+        // SAFETY: the caller's memory holds `rows` rows of `dim` numbers.
+        unsafe { values.write_bytes(0, rows * dim) };
+        Running { top: [f32::NEG_INFINITY; UNIT_ROWS], sum: [0.0; UNIT_ROWS], values }
+    }
+
+    /// Turns a row's scores into weights; a row that sees nothing gets weights of zero.
+    pub fn soften(&mut self, m: &Machine, r: usize, scores: &Scores, lanes: usize) {
+        if scores.from >= scores.to {
+            for g in 0..scores.groups {
+                // SAFETY: the group lies inside the scores of the chunk.
+                unsafe { scores.at.add(g * scores.stride).write_bytes(0, lanes) };
+            }
+            (self.top[r], self.sum[r]) = (f32::NEG_INFINITY, 0.0);
+            return;
+        }
+        let mut top_and_sum = [0.0; 2];
+        // SAFETY: the groups lie inside the scores of the chunk.
+        unsafe { (m.k.soften)(scores, &mut top_and_sum) };
+        [self.top[r], self.sum[r]] = top_and_sum;
+    }
+}
+
+/// Bytes of [`Space`] for the widest attention of a plan.
+pub fn space_bytes(value_dim: usize) -> usize {
+    4 * UNIT_ROWS * CHUNK + 4 * UNIT_ROWS * value_dim * 4
+}
+
+/// Logical pages that the rows of `seq` fall into.
+pub(super) fn pages_written(seq: &BatchSeq) -> std::ops::Range<usize> {
+    let (start, end) = (seq.start as usize, (seq.start + seq.rows) as usize);
+    start / PAGE_LEN..end.div_ceil(PAGE_LEN)
+}
+
+/// Chunks that any row of the unit sees.
+fn chunks(s: &Shape<'_>, u: Unit) -> std::ops::Range<usize> {
+    let start = s.b.positions[u.row] as usize;
+    visible(s.o.mask, start).0 / CHUNK..(start + u.tokens).div_ceil(CHUNK)
+}
+
+fn units(s: &Shape<'_>) -> Vec<Unit> {
+    let group = s.o.heads / s.layer.kv_heads;
+    let heads = group.min(UNIT_ROWS);
+    let tokens = UNIT_ROWS / heads;
+    let mut units = vec![];
+    for (i, seq) in s.b.seqs.iter().enumerate() {
+        for start in (0..seq.rows as usize).step_by(tokens) {
+            let tokens = tokens.min(seq.rows as usize - start);
+            let row = seq.first_row as usize + start;
+            for first in (0..s.o.heads).step_by(group).flat_map(|h| (h..h + group).step_by(heads)) {
+                let heads = heads.min((first / group + 1) * group - first);
+                units.push(Unit { seq: i, kv_head: first / group, head: first, heads, row, tokens });
+            }
+        }
+    }
+    units
+}
+
+/// Divides by the sums and writes the rows of a unit.
+fn finish(s: &Shape<'_>, u: Unit, run: &mut Running) {
+    let (dim, padded) = (s.layer.dim, s.layer.value_dim());
+    for r in 0..u.rows() {
+        let (token, head) = u.place(r);
+        let mut scale = 1.0;
+        if let Some(sinks) = s.sinks {
+            let top = run.top[r].max(sinks[head]);
+            scale = (run.top[r] - top).exp();
+            run.sum[r] = run.sum[r] * scale + (sinks[head] - top).exp();
+        }
+        let factor = scale / run.sum[r];
+        // SAFETY: the unit's rows and heads of the output belong to this task; the values hold this row.
+        let (to, from) = unsafe {
+            let to = std::slice::from_raw_parts_mut(s.out.at(token).add(head * dim), dim);
+            (to, std::slice::from_raw_parts(run.values.add(r * padded), dim))
+        };
+        to.iter_mut().zip(from).for_each(|(t, v)| *t = v * factor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_of_any_number_of_heads() {
+        assert_eq!(alibi_slopes(8, 8.0), [1, 2, 3, 4, 5, 6, 7, 8].map(|i| 0.5f32.powi(i)));
+        let twelve = alibi_slopes(12, 8.0);
+        assert_eq!(twelve[..8], alibi_slopes(8, 8.0));
+        assert!((twelve[8] - 0.5f32.sqrt()).abs() < 1e-6 && (twelve[9] - 0.5f32.powf(1.5)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn masks_see_what_they_say() {
+        assert_eq!(visible(Mask::Causal, 9), (0, 10));
+        assert_eq!(visible(Mask::Window(4), 9), (6, 10));
+        assert_eq!(visible(Mask::Window(4), 2), (0, 3));
+        assert_eq!(visible(Mask::Chunk(8), 9), (8, 10));
+    }
+}

@@ -1,0 +1,289 @@
+//! Mixture of experts: rows are sorted by expert, so that each expert's weights are read once for all of its rows.
+
+use super::linear::{Acts, Product};
+use crate::{
+    act::ActKind,
+    kernel::rows::Mode,
+    machine::{Machine, RowsOf},
+    memory::Aligned,
+    weight::{Matrix, matrix},
+};
+use lamina_arch::spec::{GroupScore, Moe, Score};
+use lamina_plan::{Batch, Plan, W, backend::Result, op::Experts, op::Op};
+use std::sync::Mutex;
+
+/// Rows between the two halves of the experts, and where each assignment's result goes.
+pub struct Space {
+    /// Assignments at most: rows times experts per row.
+    assignments: usize,
+    /// Widest input of an expert's matrices.
+    width: usize,
+    /// Scaled inputs, then inner rows `[assignment][inner]`.
+    inner: Aligned,
+    /// Results `[assignment][hidden]`.
+    results: Aligned,
+    routing: Mutex<Routing>,
+}
+
+/// Which rows go to which expert.
+#[derive(Default)]
+struct Routing {
+    /// Expert and weight of each row, best first: `[row][top_k]`.
+    chosen: Vec<(u32, f32)>,
+    /// Indices into `chosen`, sorted by expert, then by row.
+    order: Vec<u32>,
+    /// Place in `order` of each index into `chosen`.
+    place: Vec<u32>,
+    /// Expert, first place in `order` and number of rows of each expert that has any.
+    runs: Vec<(usize, usize, usize)>,
+}
+
+impl Space {
+    /// Room for steps of `rows` rows.
+    ///
+    /// # Errors
+    /// When memory does not suffice.
+    pub fn new(plan: &Plan, rows: usize) -> Result<Space> {
+        let moes = || plan.ops.iter().filter_map(|op| if let Op::Experts(e) = op { Some(e) } else { None });
+        let assignments = rows * moes().map(|e| e.moe.top_k).max().unwrap_or(0);
+        let inner = moes().map(|e| e.moe.inner).max().unwrap_or(0);
+        let width = inner.max(if assignments > 0 { plan.hidden } else { 0 });
+        Ok(Space {
+            assignments,
+            width,
+            inner: Aligned::zeroed(4 * assignments * width, "expert rows")?,
+            results: Aligned::zeroed(4 * assignments * plan.hidden, "expert rows")?,
+            routing: Mutex::default(),
+        })
+    }
+
+    /// Bytes of activations of all assignments.
+    pub fn act_bytes(&self, kind: ActKind) -> usize {
+        kind.bytes(self.assignments, self.width.next_multiple_of(256))
+    }
+}
+
+impl Machine {
+    pub(crate) fn do_experts(&self, b: &Batch, o: &Experts) -> Result<()> {
+        let (x, logits, out) = (self.slot(b, o.x), self.slot(b, o.logits), self.slot(b, o.out));
+        let [gate, up, down] = [o.gate, o.up, o.down].map(|w| matrix(&self.weights[w.0 as usize]));
+        let (gate, up, down) = (gate?, up?, down?);
+        let mut routing = self.experts.routing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        routing.route(&o.moe, logits, o.select_bias.map(|w| self.vector(w)));
+        let r = &*routing;
+        let rows = r.order.len();
+        let hidden = RowsOf { ptr: self.experts.results.ptr_mut().cast(), rows, width: x.width };
+        let inner = RowsOf { ptr: self.experts.inner.ptr_mut().cast(), rows, width: o.moe.inner };
+
+        let input = self.expert_inputs(o, r, x, gate);
+        self.expert_halves(o, r, (gate, up), input, inner);
+        self.quantize_rows(inner, down.kernels.act);
+        let acts = self.acts_of(down.kernels.act, inner, false);
+        let product = |&(expert, first, n): &(usize, usize, usize)| {
+            let bias = o.biases.map(|b| self.row_of(b.down, expert, down.rows));
+            self.expert_product(down, expert, acts, first, n, hidden, (bias, None), Mode::Store)
+        };
+        self.products(&r.runs.iter().map(product).collect::<Vec<_>>());
+        self.combine(&o.moe, r, hidden, out);
+        Ok(())
+    }
+
+    /// Inputs of all assignments in the order of experts, as activations.
+    fn expert_inputs(&self, o: &Experts, r: &Routing, x: RowsOf, gate: &Matrix) -> Acts {
+        let kind = gate.kernels.act;
+        let rows = r.order.len();
+        // One row that goes to all experts unscaled is prepared once: a stride of zero rows serves them all.
+        let top_k = o.moe.top_k;
+        let to = RowsOf { ptr: self.experts.inner.ptr_mut().cast(), rows, width: x.width };
+        if kind == ActKind::F32 || o.moe.weight_input {
+            self.each_row(rows, x.width, |place, _| {
+                let index = r.order[place] as usize;
+                let factor = if o.moe.weight_input { r.chosen[index].1 } else { 1.0 };
+                // SAFETY: this task alone writes this row.
+                let row = unsafe { std::slice::from_raw_parts_mut(to.at(place), x.width) };
+                row.iter_mut().zip(x.row(index / top_k)).for_each(|(t, v)| *t = v * factor);
+            });
+        }
+        if kind == ActKind::F32 {
+            // The inner rows are written into the same memory later: inputs move to the activation buffer.
+            let bytes = 4 * rows * x.width;
+            // SAFETY: both buffers hold all assignments.
+            unsafe { std::ptr::copy_nonoverlapping(to.ptr.cast::<u8>(), self.acts[0].ptr_mut(), bytes) };
+            return Acts { ptr: self.acts[0].ptr(), stride: x.width };
+        }
+        self.each_row(rows, 2 * x.width, |place, _| {
+            let row = if o.moe.weight_input {
+                to.at(place).cast_const()
+            } else {
+                x.at(r.order[place] as usize / top_k)
+            };
+            self.quantize_row(row, x.width, place, rows, &[kind]);
+        });
+        self.acts_of(kind, to, false)
+    }
+
+    /// `act(gate x) * up x` for all assignments.
+    fn expert_halves(
+        &self,
+        o: &Experts,
+        r: &Routing,
+        (gate, up): (&Matrix, &Matrix),
+        acts: Acts,
+        inner: RowsOf,
+    ) {
+        let bias = |w: Option<W>, expert| w.map(|w| self.row_of(w, expert, gate.rows));
+        let product = |&(expert, first, n): &(usize, usize, usize)| {
+            let biases = (bias(o.biases.map(|b| b.gate), expert), bias(o.biases.map(|b| b.up), expert));
+            let mut p =
+                self.expert_product(gate, expert, acts, first, n, inner, biases, Mode::Glu(o.moe.act));
+            p.up = Some(up);
+            p
+        };
+        self.products(&r.runs.iter().map(product).collect::<Vec<_>>());
+    }
+
+    #[allow(clippy::too_many_arguments)] // one product has this many parts, and a struct for one caller would hide them
+    fn expert_product<'a>(
+        &self,
+        m: &'a Matrix,
+        expert: usize,
+        acts: Acts,
+        first: usize,
+        rows: usize,
+        to: RowsOf,
+        (bias, up_bias): (Option<*const f32>, Option<*const f32>),
+        mode: Mode,
+    ) -> Product<'a> {
+        let skip = if m.kernels.act == ActKind::F32 { first * acts.stride } else { first };
+        Product {
+            matrix: m,
+            index: expert,
+            up: None,
+            acts: Acts {
+                ptr: acts.ptr.wrapping_add(skip * m.kernels.act.block_bytes()),
+                stride: acts.stride,
+            },
+            rows,
+            to: to.at(first),
+            stride: to.width,
+            bias: bias.unwrap_or(std::ptr::null()),
+            up_bias: up_bias.unwrap_or(std::ptr::null()),
+            mode,
+        }
+    }
+
+    fn row_of(&self, w: W, row: usize, width: usize) -> *const f32 {
+        self.vector(w)[row * width..(row + 1) * width].as_ptr()
+    }
+
+    /// Quantizes all rows for the second half; float32 rows are used where they are.
+    fn quantize_rows(&self, x: RowsOf, kind: ActKind) {
+        if kind != ActKind::F32 {
+            self.each_row(x.rows, 2 * x.width, |r, _| {
+                self.quantize_row(x.at(r), x.width, r, x.rows, &[kind])
+            });
+        }
+    }
+
+    /// Sums the results of each row in the order of its choice.
+    fn combine(&self, moe: &Moe, r: &Routing, results: RowsOf, out: RowsOf) {
+        self.each_row(out.rows, out.width * moe.top_k, |row, _| {
+            let to = out.at(row);
+            // SAFETY: this task alone writes this row.
+            unsafe { to.write_bytes(0, out.width) };
+            for i in row * moe.top_k..(row + 1) * moe.top_k {
+                let weight = if moe.weight_input { 1.0 } else { r.chosen[i].1 };
+                // SAFETY: both rows have this width.
+                unsafe { (self.k.add)(results.at(r.place[i] as usize), out.width, weight, to) };
+            }
+        });
+    }
+}
+
+impl Routing {
+    /// Chooses experts for every row and sorts the assignments.
+    fn route(&mut self, moe: &Moe, logits: RowsOf, select_bias: Option<&[f32]>) {
+        self.chosen.clear();
+        (0..logits.rows).for_each(|r| choose(moe, logits.row(r), select_bias, &mut self.chosen));
+        self.order.clear();
+        self.order.extend(0..self.chosen.len() as u32);
+        let chosen = &self.chosen;
+        self.order.sort_by_key(|&i| (chosen[i as usize].0, i));
+        self.place.resize(self.order.len(), 0);
+        self.runs.clear();
+        for (place, &i) in self.order.iter().enumerate() {
+            self.place[i as usize] = place as u32;
+            let expert = self.chosen[i as usize].0 as usize;
+            match self.runs.last_mut() {
+                Some((e, _, n)) if *e == expert => *n += 1,
+                _ => self.runs.push((expert, place, 1)),
+            }
+        }
+    }
+}
+
+/// Appends the experts of one row with their weights, best first; equal scores go to the lower index.
+fn choose(moe: &Moe, logits: &[f32], select_bias: Option<&[f32]>, out: &mut Vec<(u32, f32)>) {
+    let scores = scores(moe.score, logits);
+    let mut ranked: Vec<f32> = scores.clone();
+    if let Some(bias) = select_bias {
+        ranked.iter_mut().zip(bias).for_each(|(s, b)| *s += b);
+    }
+    keep_best_groups(moe, &mut ranked);
+    let first = out.len();
+    out.extend(best(&ranked, moe.top_k).into_iter().map(|e| (e as u32, scores[e])));
+    let chosen = &mut out[first..];
+    if moe.score == Score::SoftmaxOfChosen {
+        let top = chosen.iter().map(|c| c.1).fold(f32::NEG_INFINITY, f32::max);
+        chosen.iter_mut().for_each(|c| c.1 = (c.1 - top).exp());
+    }
+    let sum: f32 = chosen.iter().map(|c| c.1).sum();
+    let normed = moe.score == Score::SoftmaxOfChosen || moe.renorm;
+    // Routers of DeepSeek V3 add this to the sum; it cannot change a sum of softmax weights.
+    let sum = if moe.score == Score::Sigmoid { sum + 1e-20 } else { sum };
+    let factor = moe.scale / if normed { sum } else { 1.0 };
+    chosen.iter_mut().for_each(|c| c.1 *= factor);
+}
+
+fn scores(score: Score, logits: &[f32]) -> Vec<f32> {
+    match score {
+        Score::SoftmaxOfChosen => logits.to_vec(),
+        Score::Sigmoid => logits.iter().map(|l| 1.0 / (1.0 + (-l).exp())).collect(),
+        Score::Softmax => {
+            let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let weights: Vec<f32> = logits.iter().map(|l| (l - top).exp()).collect();
+            let sum: f32 = weights.iter().sum();
+            weights.into_iter().map(|w| w / sum).collect()
+        }
+    }
+}
+
+/// Experts outside the best groups cannot be chosen.
+fn keep_best_groups(moe: &Moe, ranked: &mut [f32]) {
+    let Some(groups) = moe.groups else { return };
+    let size = ranked.len() / groups.count;
+    let score = |g: &[f32]| match groups.by {
+        GroupScore::Best => g.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+        GroupScore::BestTwo => best(g, 2).into_iter().map(|i| g[i]).sum(),
+    };
+    let scores: Vec<f32> = ranked.chunks_exact(size).map(score).collect();
+    let kept = best(&scores, groups.keep);
+    for (g, group) in ranked.chunks_exact_mut(size).enumerate() {
+        if !kept.contains(&g) {
+            group.fill(f32::NEG_INFINITY);
+        }
+    }
+}
+
+/// Indices of the `n` largest values, largest first, lower index first among equals.
+fn best(values: &[f32], n: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    let by_value = |&a: &usize, &b: &usize| values[b].total_cmp(&values[a]).then(a.cmp(&b));
+    let n = n.min(order.len());
+    if n < order.len() {
+        order.select_nth_unstable_by(n, by_value);
+    }
+    order.truncate(n);
+    order.sort_by(by_value);
+    order
+}

@@ -1,0 +1,284 @@
+//! Latent attention (MLA) in absorbed form: queries are taken to the latents, and weighted latents to the values.
+//!
+//! The cache holds one latent and one rotary key per position; keys and values of the heads never exist.
+
+use super::attention::{Running, UNIT_ROWS, Unit, pages_written};
+use crate::{
+    act::{Act32, Act256, ActKind},
+    kernel::{
+        attend::{CHUNK, PanelMix, Scores},
+        product::Job,
+    },
+    kv::PagedLayer,
+    machine::{Machine, RowsOf},
+    weight::{Matrix, matrix},
+};
+use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
+
+/// Pages of a chunk.
+const CHUNK_PAGES: usize = CHUNK / PAGE_LEN;
+
+/// What all units of an operator share.
+struct Shape<'a> {
+    b: &'a Batch,
+    o: &'a LatentAttend,
+    layer: PagedLayer,
+    rank: usize,
+    w_k: &'a Matrix,
+    w_v: &'a Matrix,
+    q: RowsOf,
+    out: RowsOf,
+}
+
+/// Memory of one unit at work, in float32 numbers.
+struct Space {
+    /// `[group][row][lane]` scores of a chunk.
+    scores: *mut f32,
+    /// Absorbed queries `[row][rank + rope]`.
+    queries: *mut f32,
+    /// Latents of the running chunk, and of the running softmax `[row][width]`.
+    part: *mut f32,
+    values: *mut f32,
+    /// Rows that a small product reads, as activations, and its results.
+    acts: *mut u8,
+    tile: *mut f32,
+}
+
+/// Bytes that a thread needs for latents of `width = rank + rope` and heads of `head` numbers.
+pub fn space_bytes(width: usize, head: usize) -> usize {
+    let rows = UNIT_ROWS * width.max(head).next_multiple_of(256);
+    4 * UNIT_ROWS * CHUNK + 4 * rows * 3 + 8 * rows + 4 * (rows + 16 * UNIT_ROWS)
+}
+
+impl Machine {
+    pub(crate) fn do_latent(&self, b: &Batch, o: &LatentAttend) -> Result<()> {
+        let layer = self.cache.paged(o.kv);
+        let s = Shape {
+            b,
+            o,
+            layer,
+            rank: layer.dim - o.rope,
+            w_k: matrix(&self.weights[o.w_k.0 as usize])?,
+            w_v: matrix(&self.weights[o.w_v.0 as usize])?,
+            q: self.slot(b, o.q),
+            out: self.slot(b, o.out),
+        };
+        self.store_latents(b, o, &layer);
+        let units = units(&s);
+        self.pool.run(units.len(), |u, worker| self.latent_unit(&s, units[u], worker));
+        Ok(())
+    }
+
+    fn store_latents(&self, b: &Batch, o: &LatentAttend, l: &PagedLayer) {
+        let (latent, k_rope) = (self.slot(b, o.latent), self.slot(b, o.k_rope));
+        let tasks: Vec<_> = b.seqs.iter().flat_map(|seq| pages_written(seq).map(move |p| (seq, p))).collect();
+        self.pool.run(tasks.len(), |task, _| {
+            let (seq, page) = tasks[task];
+            let (start, end) = (seq.start as usize, (seq.start + seq.rows) as usize);
+            let (mut key, mut row) = (vec![], vec![]);
+            for position in start.max(page * PAGE_LEN)..end.min((page + 1) * PAGE_LEN) {
+                let r = seq.first_row as usize + position - start;
+                key.clear();
+                key.extend_from_slice(latent.row(r));
+                key.extend_from_slice(k_rope.row(r));
+                self.cache.put_key(l, seq.pages[page] as usize, 0, position % PAGE_LEN, &key, &mut row);
+            }
+        });
+    }
+
+    fn latent_space(&self, s: &Shape<'_>, worker: usize) -> Space {
+        let base = self.attention[worker].ptr_mut().cast::<f32>();
+        let head = s.o.nope.max(s.o.v_dim);
+        let rows = UNIT_ROWS * s.layer.dim.max(head).next_multiple_of(256);
+        let at = |n: usize| base.wrapping_add(UNIT_ROWS * CHUNK + n * rows);
+        Space { scores: base, queries: at(0), part: at(1), values: at(2), acts: at(3).cast(), tile: at(5) }
+    }
+
+    fn latent_unit(&self, s: &Shape<'_>, u: Unit, worker: usize) {
+        let space = self.latent_space(s, worker);
+        let width = s.rank.next_multiple_of(32);
+        self.absorb_queries(s, u, &space);
+        let mut run = Running::new(space.values, u.rows(), width);
+        let end = s.b.positions[u.row] as usize + u.tokens;
+        for chunk in 0..end.div_ceil(CHUNK) {
+            let mut part = Running::new(space.part, u.rows(), width);
+            self.latent_chunk(s, u, chunk, &space, &mut part);
+            self.merge(&mut run, &part, u.rows(), width);
+        }
+        self.values_of_latents(s, u, &space, &run);
+    }
+
+    /// `[W_k q_nope | q_rope]`, times the scale, for every row of the unit.
+    fn absorb_queries(&self, s: &Shape<'_>, u: Unit, space: &Space) {
+        let (nope, rope, dim) = (s.o.nope, s.o.rope, s.layer.dim);
+        let query = |r: usize| {
+            let (token, head) = u.place(r);
+            &s.q.row(token)[head * (nope + rope)..(head + 1) * (nope + rope)]
+        };
+        for h in 0..u.heads {
+            let rows: Vec<&[f32]> = (0..u.tokens).map(|t| &query(t * u.heads + h)[..nope]).collect();
+            self.small_product(s.w_k, u.head + h, &rows, space, |t, lane, v| {
+                // SAFETY: the space holds a query of `dim` numbers for each row.
+                unsafe { *space.queries.add((t * u.heads + h) * dim + lane) = v * s.o.scale };
+            });
+        }
+        for r in 0..u.rows() {
+            for (i, v) in query(r)[nope..].iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { *space.queries.add(r * dim + s.rank + i) = v * s.o.scale };
+            }
+        }
+    }
+
+    /// Matrix `index` of `w` times a few rows; `put(row, output, value)` takes the results.
+    fn small_product(
+        &self,
+        w: &Matrix,
+        index: usize,
+        rows: &[&[f32]],
+        space: &Space,
+        put: impl Fn(usize, usize, f32),
+    ) {
+        let (kind, n) = (w.kernels.act, rows.len());
+        for (r, row) in rows.iter().enumerate() {
+            // SAFETY: the space holds `UNIT_ROWS` rows of any kind of activations.
+            unsafe {
+                match kind {
+                    ActKind::F32 => std::ptr::copy_nonoverlapping(
+                        row.as_ptr(),
+                        space.acts.cast::<f32>().add(r * w.cols),
+                        w.cols,
+                    ),
+                    ActKind::Int32 => {
+                        (self.k.act32)(row.as_ptr(), w.cols, space.acts.cast::<Act32>().add(r), n)
+                    }
+                    ActKind::Int256 => {
+                        (self.k.act256)(row.as_ptr(), w.cols, space.acts.cast::<Act256>().add(r), n)
+                    }
+                }
+            }
+        }
+        let job = Job {
+            weights: w.panel(index, 0),
+            panel_bytes: w.panel_bytes,
+            panels: w.panels,
+            blocks: w.cols / kind.block(),
+            acts: space.acts,
+            stride: if kind == ActKind::F32 { w.cols } else { n },
+            rows: n,
+            out: space.tile,
+        };
+        // SAFETY: the matrix has these panels, and the tile holds all of its outputs for `UNIT_ROWS` rows.
+        unsafe { (w.kernels.product)(&job) };
+        let lanes = w.kernels.lanes;
+        for r in 0..n {
+            for i in 0..w.rows {
+                // SAFETY: written by the product above.
+                put(r, i, unsafe { *space.tile.add((i / lanes * n + r) * lanes + i % lanes) });
+            }
+        }
+    }
+
+    fn latent_chunk(&self, s: &Shape<'_>, u: Unit, chunk: usize, space: &Space, part: &mut Running) {
+        let keys = &self.cache.codec.keys;
+        let (rows, lanes, dim) = (u.rows(), keys.lanes, s.layer.dim);
+        let start = s.b.positions[u.row] as usize;
+        let (base, end) = (chunk * CHUNK, (start + u.tokens).min((chunk + 1) * CHUNK));
+        let panel_bytes = keys.panel_bytes(self.cache.codec.key_dim(dim));
+        let per_page = PAGE_LEN / lanes;
+        let mut pages = [std::ptr::null::<u8>(); CHUNK_PAGES];
+        for (i, page) in (base / PAGE_LEN..end.div_ceil(PAGE_LEN)).enumerate() {
+            let physical = s.b.seqs[u.seq].pages[page] as usize;
+            pages[i] = self.cache.keys(&s.layer, physical, 0);
+            let job = Job {
+                weights: pages[i],
+                panel_bytes,
+                panels: per_page,
+                blocks: dim,
+                acts: space.queries.cast::<u8>(),
+                stride: dim,
+                rows,
+                out: space.scores.wrapping_add(i * per_page * rows * lanes),
+            };
+            // SAFETY: the page belongs to the layer; latents are kept as plain floats, so queries are float32 rows.
+            unsafe { (keys.product)(&job) };
+        }
+        let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
+        for r in 0..rows {
+            let to = (start + r / u.heads + 1).min(end).saturating_sub(base);
+            let at = space.scores.wrapping_add(r * lanes);
+            let scores = Scores {
+                at,
+                stride: rows * lanes,
+                groups,
+                from: 0,
+                to,
+                softcap: 0.0,
+                slope: 0.0,
+                query: 0.0,
+            };
+            part.soften(self, r, &scores, lanes);
+        }
+        let mix = PanelMix {
+            weights: space.scores,
+            stride: rows * lanes,
+            rows,
+            pages: pages.as_ptr(),
+            panel_bytes,
+            panels: per_page,
+            groups: (end - base).div_ceil(lanes),
+            dim: s.rank,
+            out: part.values,
+            out_stride: s.rank.next_multiple_of(32),
+        };
+        // SAFETY: all groups lie inside pages of the sequence; lanes beyond the last position have weight zero.
+        unsafe { (self.k.mix_panel)(&mix) };
+    }
+
+    /// `W_v` times the weighted latents of every row.
+    fn values_of_latents(&self, s: &Shape<'_>, u: Unit, space: &Space, run: &Running) {
+        let width = s.rank.next_multiple_of(32);
+        for r in 0..u.rows() {
+            // SAFETY: the running softmax holds this row.
+            let row = unsafe { std::slice::from_raw_parts_mut(run.values.add(r * width), s.rank) };
+            row.iter_mut().for_each(|v| *v /= run.sum[r]);
+        }
+        for h in 0..u.heads {
+            // SAFETY: as above.
+            let row = |t: usize| unsafe {
+                std::slice::from_raw_parts(run.values.add((t * u.heads + h) * width), s.rank)
+            };
+            let rows: Vec<&[f32]> = (0..u.tokens).map(row).collect();
+            self.small_product(s.w_v, u.head + h, &rows, space, |t, i, v| {
+                let at = s.out.at(u.row + t).wrapping_add((u.head + h) * s.o.v_dim + i);
+                // SAFETY: this head of this row belongs to this task.
+                unsafe { *at = v };
+            });
+        }
+    }
+}
+
+/// Long prompts take one head for many tokens, so that each head's matrices are read once for all of them; a single
+/// token takes many heads, which share the latents.
+fn units(s: &Shape<'_>) -> Vec<Unit> {
+    let mut units = vec![];
+    for (i, seq) in s.b.seqs.iter().enumerate() {
+        let tokens = (seq.rows as usize).clamp(1, UNIT_ROWS);
+        let heads = (UNIT_ROWS / tokens).min(s.o.heads);
+        for start in (0..seq.rows as usize).step_by(tokens) {
+            let tokens = tokens.min(seq.rows as usize - start);
+            let row = seq.first_row as usize + start;
+            for head in (0..s.o.heads).step_by(heads) {
+                units.push(Unit {
+                    seq: i,
+                    kv_head: 0,
+                    head,
+                    heads: heads.min(s.o.heads - head),
+                    row,
+                    tokens,
+                });
+            }
+        }
+    }
+    units
+}

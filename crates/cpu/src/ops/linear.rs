@@ -1,0 +1,306 @@
+//! Matrix products: activations are prepared once per operator, then tasks multiply panels and finish their results.
+
+use crate::{
+    act::{Act32, Act256, ActKind},
+    kernel::{
+        product::Job,
+        rows::{Finish, Mode, NormArgs},
+    },
+    machine::{Machine, RowsOf},
+    weight::{Matrix, matrix},
+};
+use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
+
+/// Rows of one task of a large product. Their activations (about 300 bytes per 256 columns) stay in the second cache
+/// while panels stream past.
+const ROW_BLOCK: usize = 128;
+/// Results that a task may hold before it finishes them, in numbers.
+const TILE: usize = 8192;
+/// Weight bytes of one task of a small product: some microseconds of memory traffic.
+const TASK_BYTES: usize = 64 << 10;
+/// Scratch of a thread: two tiles of results, and a float32 row behind them.
+pub const SCRATCH: usize = 2 * 4 * TILE;
+
+/// Widest input of any matrix of the plan.
+pub fn widest_input(plan: &Plan) -> usize {
+    let cols = |kind: WeightKind| match kind {
+        WeightKind::Matrix { cols, .. } | WeightKind::Experts { cols, .. } => cols,
+        _ => 0,
+    };
+    plan.weights.iter().map(|w| cols(w.kind)).max().unwrap_or(0)
+}
+
+/// Activations in the form that a weight wants.
+#[derive(Clone, Copy)]
+pub struct Acts {
+    /// First block of the first row.
+    pub ptr: *const u8,
+    /// Rows, and blocks from one block of a row to its next; for float32 numbers from one row to the next.
+    pub stride: usize,
+}
+
+// SAFETY: activations are only read while a product runs.
+unsafe impl Send for Acts {}
+// SAFETY: as above.
+unsafe impl Sync for Acts {}
+
+/// A product with a place for its results.
+pub struct Product<'a> {
+    /// Weights.
+    pub matrix: &'a Matrix,
+    /// Which of the matrices, for experts.
+    pub index: usize,
+    /// Second matrix of a gated part.
+    pub up: Option<&'a Matrix>,
+    /// Activations of the matrix's kind.
+    pub acts: Acts,
+    /// Rows of activations.
+    pub rows: usize,
+    /// First result; rows are `stride` apart.
+    pub to: *mut f32,
+    /// Numbers from one row of results to the next.
+    pub stride: usize,
+    /// Bias, or null.
+    pub bias: *const f32,
+    /// Bias of `up`, or null.
+    pub up_bias: *const f32,
+    /// What happens with the results.
+    pub mode: Mode,
+}
+
+// SAFETY: tasks write disjoint columns or rows of `to`.
+unsafe impl Sync for Product<'_> {}
+
+/// How a product is cut into tasks.
+#[derive(Clone, Copy)]
+struct Cut {
+    rows: usize,
+    panels: usize,
+    tasks: usize,
+}
+
+impl Product<'_> {
+    fn cut(&self, threads: usize) -> Cut {
+        let m = self.matrix;
+        let rows = self.rows.min(ROW_BLOCK);
+        let room = TILE / (rows.max(1) * m.kernels.lanes);
+        let small = (TASK_BYTES / m.panel_bytes.max(1)).clamp(1, m.panels.div_ceil(2 * threads).max(1));
+        let wanted = if self.rows >= ROW_BLOCK { room } else { small };
+        // Pairs of panels are multiplied at once.
+        let panels = wanted.min(room).max(1);
+        let panels = if panels > 1 { panels / 2 * 2 } else { panels };
+        let row_blocks = self.rows.div_ceil(rows.max(1));
+        Cut { rows, panels, tasks: m.panels.div_ceil(panels) * row_blocks }
+    }
+
+    /// Multiplies and finishes task `task`. Tasks of one row block follow one another, so that its activations stay in
+    /// the cache.
+    fn run(&self, m: &Machine, cut: Cut, task: usize, worker: usize) {
+        let chunks = self.matrix.panels.div_ceil(cut.panels);
+        let (row, panel) = (task / chunks * cut.rows, task % chunks * cut.panels);
+        let rows = cut.rows.min(self.rows - row);
+        let panels = cut.panels.min(self.matrix.panels - panel);
+        let out = m.scratch[worker].ptr_mut().cast::<f32>();
+        self.multiply(self.matrix, panel, panels, row, rows, out);
+        let up = self.up.map(|up| {
+            let second = out.wrapping_add(TILE);
+            self.multiply(up, panel, panels, row, rows, second);
+            second.cast_const()
+        });
+        let first = panel * self.matrix.kernels.lanes;
+        let finish = Finish {
+            from: out,
+            up: up.unwrap_or(std::ptr::null()),
+            panels,
+            rows,
+            to: self.to.wrapping_add(row * self.stride + first),
+            stride: self.stride,
+            width: self.matrix.rows - first,
+            bias: offset(self.bias, first),
+            up_bias: offset(self.up_bias, first),
+            mode: self.mode,
+        };
+        // SAFETY: `from` and `up` hold these panels and rows, and this task alone writes their columns of `to`.
+        unsafe { (m.k.finish)(&finish) };
+    }
+
+    fn multiply(&self, w: &Matrix, panel: usize, panels: usize, row: usize, rows: usize, out: *mut f32) {
+        let act = w.kernels.act;
+        let first = if act == ActKind::F32 { row * self.acts.stride } else { row };
+        let job = Job {
+            weights: w.panel(self.index, panel),
+            panel_bytes: w.panel_bytes,
+            panels,
+            blocks: w.cols / act.block(),
+            acts: self.acts.ptr.wrapping_add(first * act.block_bytes()),
+            stride: self.acts.stride,
+            rows,
+            out,
+        };
+        // SAFETY: panels and rows lie inside weights and activations, and `out` has room for a tile.
+        unsafe { (w.kernels.product)(&job) };
+    }
+}
+
+fn offset(p: *const f32, n: usize) -> *const f32 {
+    if p.is_null() { p } else { p.wrapping_add(n) }
+}
+
+impl Machine {
+    /// Runs products whose results do not touch one another, all in one go.
+    pub(crate) fn products(&self, products: &[Product<'_>]) {
+        let threads = self.pool.threads();
+        let mut cuts = Vec::with_capacity(products.len());
+        let mut end = 0;
+        for p in products {
+            let cut = p.cut(threads);
+            end += cut.tasks;
+            cuts.push((end, cut));
+        }
+        self.pool.run(end, |task, worker| {
+            let at = cuts.partition_point(|&(end, _)| end <= task);
+            let (end, cut) = cuts[at];
+            products[at].run(self, cut, task + cut.tasks - end, worker);
+        });
+    }
+
+    /// Brings rows into every form that `kinds` asks for, normed first where there is a norm.
+    pub(crate) fn prepare(&self, x: RowsOf, norm: Option<NormArgs>, kinds: &[ActKind]) {
+        let norm = norm.map(SharedNorm);
+        self.each_row(x.rows, x.width * 2, |r, worker| {
+            let mut row = x.at(r).cast_const();
+            if let Some(SharedNorm(args)) = &norm {
+                let normed = if kinds.contains(&ActKind::F32) {
+                    self.acts[0].ptr_mut().cast::<f32>().wrapping_add(r * x.width)
+                } else {
+                    self.scratch[worker].ptr_mut().wrapping_add(SCRATCH).cast()
+                };
+                // SAFETY: both rows have room for the width, and this task alone writes to `normed`.
+                unsafe { (self.k.norm)(row, x.width, args, normed) };
+                row = normed;
+            }
+            self.quantize_row(row, x.width, r, x.rows, kinds);
+        });
+    }
+
+    /// Quantizes one row into the activations' place `r` of `rows`; float32 rows are where they are.
+    pub(crate) fn quantize_row(
+        &self,
+        row: *const f32,
+        width: usize,
+        r: usize,
+        rows: usize,
+        kinds: &[ActKind],
+    ) {
+        for kind in kinds {
+            match kind {
+                ActKind::F32 => {}
+                ActKind::Int32 => {
+                    let out = self.acts[1].ptr_mut().cast::<Act32>().wrapping_add(r);
+                    // SAFETY: the buffer holds `rows` rows, and this task alone writes row `r`.
+                    unsafe { (self.k.act32)(row, width, out, rows) };
+                }
+                ActKind::Int256 => {
+                    let out = self.acts[2].ptr_mut().cast::<Act256>().wrapping_add(r);
+                    // SAFETY: as above.
+                    unsafe { (self.k.act256)(row, width, out, rows) };
+                }
+            }
+        }
+    }
+
+    /// Where prepared activations of `kind` are.
+    pub(crate) fn acts_of(&self, kind: ActKind, x: RowsOf, normed: bool) -> Acts {
+        match kind {
+            ActKind::F32 if !normed => Acts { ptr: x.ptr.cast_const().cast(), stride: x.width },
+            ActKind::F32 => Acts { ptr: self.acts[0].ptr(), stride: x.width },
+            ActKind::Int32 => Acts { ptr: self.acts[1].ptr(), stride: x.rows },
+            ActKind::Int256 => Acts { ptr: self.acts[2].ptr(), stride: x.rows },
+        }
+    }
+
+    fn product<'a>(
+        &'a self,
+        b: &Batch,
+        x: RowsOf,
+        normed: bool,
+        part: &Part,
+        mode: Mode,
+        to: Slot,
+    ) -> Result<Product<'a>> {
+        let m = matrix(&self.weights[part.weight.0 as usize])?;
+        let to = self.slot(b, to);
+        Ok(Product {
+            matrix: m,
+            index: 0,
+            up: None,
+            acts: self.acts_of(m.kernels.act, x, normed),
+            rows: x.rows,
+            to: to.ptr,
+            stride: to.width,
+            bias: self.optional(part.bias),
+            up_bias: std::ptr::null(),
+            mode,
+        })
+    }
+
+    fn kinds(&self, parts: &[Part]) -> Result<Vec<ActKind>> {
+        let mut kinds = vec![];
+        for part in parts {
+            let kind = matrix(&self.weights[part.weight.0 as usize])?.kernels.act;
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        Ok(kinds)
+    }
+
+    pub(crate) fn do_project(&self, b: &Batch, x: Slot, norm: Option<NormOp>, parts: &[Part]) -> Result<()> {
+        let x = self.slot(b, x);
+        self.prepare(x, norm.map(|n| self.norm_args(&n)), &self.kinds(parts)?);
+        let product = |p: &Part| self.product(b, x, norm.is_some(), p, Mode::Store, p.out);
+        self.products(&parts.iter().map(product).collect::<Result<Vec<_>>>()?);
+        Ok(())
+    }
+
+    pub(crate) fn do_linear_add(&self, b: &Batch, o: &LinearAdd) -> Result<()> {
+        let x = self.slot(b, o.x);
+        let part = Part { weight: o.weight, bias: o.bias, out: o.into };
+        self.prepare(x, None, &self.kinds(&[part])?);
+        self.products(&[self.product(b, x, false, &part, Mode::Add(o.scale), o.into)?]);
+        Ok(())
+    }
+
+    pub(crate) fn do_glu(&self, b: &Batch, o: &Glu) -> Result<()> {
+        let p = &o.project;
+        let x = self.slot(b, p.x);
+        self.prepare(x, p.norm.map(|n| self.norm_args(&n)), &self.kinds(&p.parts)?);
+        let normed = p.norm.is_some();
+        let gate = &p.parts[0];
+        let Some(up) = p.parts.get(1) else {
+            self.products(&[self.product(b, x, normed, gate, Mode::Activate(o.act), gate.out)?]);
+            return Ok(());
+        };
+        let up_matrix = matrix(&self.weights[up.weight.0 as usize])?;
+        let mut product = self.product(b, x, normed, gate, Mode::Glu(o.act), gate.out)?;
+        if up_matrix.kernels.dtype != product.matrix.kernels.dtype {
+            // Files that mix types inside a part are rare; the plain way is right for them.
+            let parts = [
+                self.product(b, x, normed, gate, Mode::Store, gate.out)?,
+                self.product(b, x, normed, up, Mode::Store, up.out)?,
+            ];
+            self.products(&parts);
+            self.do_activate(b, &Activate { gate: gate.out, up: Some(up.out), act: o.act, out: gate.out });
+            return Ok(());
+        }
+        product.up = Some(up_matrix);
+        product.up_bias = self.optional(up.bias);
+        self.products(&[product]);
+        Ok(())
+    }
+}
+
+struct SharedNorm(NormArgs);
+
+// SAFETY: norm weights are only read.
+unsafe impl Sync for SharedNorm {}

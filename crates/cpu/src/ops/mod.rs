@@ -1,0 +1,9 @@
+//! The operators, by theme.
+
+pub mod attention;
+pub mod experts;
+pub mod latent;
+pub mod linear;
+pub mod recurrent;
+pub mod rope;
+mod rows;

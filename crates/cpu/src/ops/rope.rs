@@ -1,0 +1,73 @@
+//! Rotary embedding: cosines and sines of a step's rows are computed once and used by all layers.
+
+use crate::machine::Machine;
+use lamina_arch::spec::Rope;
+use lamina_plan::{Batch, op::Rotate};
+
+/// Cosines and sines of one rotary table for the rows of the running step.
+struct Table {
+    rope: Rope,
+    /// `[row][half]` cosines, then sines of the same shape.
+    values: Vec<f32>,
+    /// Position and choice of frequencies of each row that the values are for.
+    rows: Vec<(u32, bool)>,
+}
+
+/// All rotary tables of a plan.
+pub struct RopeTables(Vec<Table>);
+
+impl RopeTables {
+    /// Room for `rows` rows.
+    pub fn new(ropes: &[Rope], rows: usize) -> RopeTables {
+        let table = |r: &Rope| Table {
+            rope: r.clone(),
+            values: vec![0.0; rows * 2 * r.freqs.len()],
+            rows: Vec::with_capacity(rows),
+        };
+        RopeTables(ropes.iter().map(table).collect())
+    }
+
+    /// Brings table `index` up to date for the rows of `b`; rows that have not changed cost a comparison.
+    fn fill(&mut self, index: usize, b: &Batch) {
+        let Table { rope, values, rows } = &mut self.0[index];
+        let half = rope.freqs.len();
+        for r in 0..b.rows() {
+            let (position, prompt) = (b.positions[r], b.seq(r).prompt_len as usize);
+            let long = rope
+                .long
+                .as_ref()
+                .filter(|l| prompt > l.original_context || position as usize >= l.original_context);
+            let key = (position, long.is_some());
+            if rows.get(r) == Some(&key) {
+                continue;
+            }
+            if r < rows.len() {
+                rows[r] = key
+            } else {
+                rows.push(key)
+            }
+            let freqs = long.map_or(&rope.freqs, |l| &l.freqs);
+            let (cos, sin) = values[r * 2 * half..(r + 1) * 2 * half].split_at_mut(half);
+            for (i, f) in freqs.iter().enumerate() {
+                let angle = position as f32 * f;
+                (cos[i], sin[i]) = (angle.cos() * rope.magnitude, angle.sin() * rope.magnitude);
+            }
+        }
+    }
+}
+
+impl Machine {
+    pub(crate) fn do_rotate(&mut self, b: &Batch, o: &Rotate) {
+        self.ropes.fill(o.rope, b);
+        let (x, table) = (self.slot(b, o.x), &self.ropes.0[o.rope]);
+        let (half, dim) = (table.rope.freqs.len(), x.width / o.heads);
+        self.each_row(x.rows, x.width, |r, _| {
+            let cos = table.values[r * 2 * half..].as_ptr();
+            for head in 0..o.heads {
+                let at = x.at(r).wrapping_add(head * dim + o.start);
+                // SAFETY: the head lies inside the row of this task, and the table has `half` cosines and sines.
+                unsafe { (self.k.rotate)(at, half, cos, cos.add(half)) };
+            }
+        });
+    }
+}

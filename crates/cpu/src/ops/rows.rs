@@ -1,0 +1,162 @@
+//! Operators over single rows: look-ups, norms, residuals, gates.
+
+use crate::{kernel::rows::NormArgs, machine::Machine, weight::Weight};
+use lamina_arch::weights::Tensor;
+use lamina_plan::{Batch, Rows, Slot, W, backend::Result, op::*};
+
+impl Machine {
+    pub(crate) fn norm_args(&self, n: &NormOp) -> NormArgs {
+        NormArgs { kind: n.kind, eps: n.eps, weight: self.optional(n.weight), bias: self.optional(n.bias) }
+    }
+
+    fn table(&self, w: W) -> &Tensor {
+        match &self.weights[w.0 as usize] {
+            Weight::Table(t) => t,
+            _ => unreachable!("the plan names tables where rows are looked up"),
+        }
+    }
+
+    pub(crate) fn do_embed(&self, b: &Batch, o: &Embed) -> Result<()> {
+        let (out, table) = (self.slot(b, o.out), self.table(o.table));
+        self.each_row(out.rows, out.width, |r, _| {
+            // SAFETY: each task writes its own row.
+            let row = unsafe { std::slice::from_raw_parts_mut(out.at(r), out.width) };
+            // The type was checked at upload and the token by the engine, so decoding cannot fail.
+            let done = lamina_quant::decode(table.dtype, table.row(b.tokens[r] as usize), row);
+            debug_assert!(done.is_ok());
+            if o.scale != 1.0 {
+                row.iter_mut().for_each(|v| *v *= o.scale);
+            }
+        });
+        Ok(())
+    }
+
+    pub(crate) fn do_positions(&self, b: &Batch, o: &Positions) -> Result<()> {
+        let (x, table) = (self.slot(b, o.x), self.table(o.table));
+        let mut row = vec![0.0; x.width];
+        for r in 0..x.rows {
+            lamina_quant::decode(table.dtype, table.row(b.positions[r] as usize + o.offset), &mut row)
+                .map_err(lamina_arch::ArchError::from)?;
+            // SAFETY: the row lies inside the slot, and `row` is as wide.
+            unsafe { (self.k.add)(row.as_ptr(), x.width, 1.0, x.at(r)) };
+        }
+        Ok(())
+    }
+
+    pub(crate) fn do_normalize(&self, b: &Batch, o: &Normalize) {
+        let (x, out, args) = (self.slot(b, o.x), self.slot(b, o.out), self.norm_args(&o.norm));
+        let args = crate::memory::Shared((&raw const args).cast_mut());
+        self.each_row(x.rows, x.width, |r, _| {
+            // SAFETY: rows lie inside their slots, each task writes its own, and `args` outlives the call.
+            unsafe { (self.k.norm)(x.at(r), x.width, &*args.at(0), out.at(r)) };
+        });
+    }
+
+    pub(crate) fn do_head_norm(&self, b: &Batch, o: &HeadNorm) {
+        let (x, args) = (self.slot(b, o.x), self.norm_args(&o.norm));
+        let dim = x.width / o.heads;
+        let args = crate::memory::Shared((&raw const args).cast_mut());
+        self.each_row(x.rows, x.width, |r, _| {
+            for head in 0..o.heads {
+                // SAFETY: `args` outlives the call.
+                let mut args = unsafe { *args.at(0) };
+                if o.weight_per_head {
+                    let step = |p: *const f32| if p.is_null() { p } else { p.wrapping_add(head * dim) };
+                    (args.weight, args.bias) = (step(args.weight), step(args.bias));
+                }
+                let piece = x.at(r).wrapping_add(head * dim);
+                // SAFETY: the piece lies inside the row of this task.
+                unsafe { (self.k.norm)(piece, dim, &args, piece) };
+            }
+        });
+    }
+
+    pub(crate) fn do_add(&self, b: &Batch, o: &Add) {
+        let (x, into) = (self.slot(b, o.x), self.slot(b, o.into));
+        self.each_row(x.rows, x.width, |r, _| {
+            // SAFETY: rows lie inside their slots, and each task writes its own.
+            unsafe { (self.k.add)(x.at(r), x.width, o.scale, into.at(r)) };
+        });
+    }
+
+    pub(crate) fn do_copy(&self, b: &Batch, o: &Copy) {
+        let (x, out) = (self.slot(b, o.x), self.slot(b, o.out));
+        // SAFETY: two slots that live at once do not overlap, and both have these rows.
+        unsafe { std::ptr::copy_nonoverlapping(x.ptr, out.ptr, x.rows * x.width) };
+    }
+
+    pub(crate) fn do_activate(&self, b: &Batch, o: &Activate) {
+        let (gate, out) = (self.slot(b, o.gate), self.slot(b, o.out));
+        let up = o.up.map(|s| self.slot(b, s));
+        self.each_row(gate.rows, gate.width, |r, _| {
+            let up = up.map_or(std::ptr::null(), |u| u.at(r).cast_const());
+            // SAFETY: rows lie inside their slots, and each task writes its own.
+            unsafe { (self.k.activate)(gate.at(r), up, gate.width, o.act, out.at(r)) };
+        });
+    }
+
+    pub(crate) fn do_gate(&self, b: &Batch, o: &Gate) {
+        let (x, gate) = (self.slot(b, o.x), self.slot(b, o.gate));
+        let step = usize::from(gate.width != 1);
+        self.each_row(x.rows, x.width, |r, _| {
+            // SAFETY: rows lie inside their slots, and each task writes its own.
+            unsafe { (self.k.gate)(x.at(r), gate.at(r), step, x.width) };
+        });
+    }
+
+    pub(crate) fn do_apply(&self, b: &Batch, o: &Apply) {
+        let x = self.slot(b, o.x);
+        self.each_row(x.rows, x.width, |r, _| {
+            if let Map::Softcap(cap) = o.map {
+                // SAFETY: the row lies inside the slot, and each task writes its own.
+                return unsafe { (self.k.softcap)(x.at(r), x.width, cap) };
+            }
+            // SAFETY: as above.
+            let row = unsafe { std::slice::from_raw_parts_mut(x.at(r), x.width) };
+            match o.map {
+                Map::Scale(s) => row.iter_mut().for_each(|v| *v *= s),
+                Map::Clip(c) => row.iter_mut().for_each(|v| *v = v.clamp(-c, c)),
+                Map::Temperature(t) => {
+                    let steps = ((self.position(b, o.x, r) as f32 + 1.0) / t.floor).floor();
+                    let factor = 1.0 + t.scale * (steps + 1.0).ln();
+                    row.iter_mut().for_each(|v| *v *= factor);
+                }
+                Map::Softcap(_) => {}
+            }
+        });
+    }
+
+    /// Position of row `r` of `slot`.
+    pub(crate) fn position(&self, b: &Batch, slot: Slot, r: usize) -> usize {
+        let row = if self.slots[slot.0 as usize].rows == Rows::All { r } else { b.logits[r] as usize };
+        b.positions[row] as usize
+    }
+
+    pub(crate) fn do_gated_norm(&self, b: &Batch, o: &GatedNorm) {
+        let (x, gate, args) = (self.slot(b, o.x), self.slot(b, o.gate), self.norm_args(&o.norm));
+        let dim = x.width / o.groups;
+        let args = crate::memory::Shared((&raw const args).cast_mut());
+        self.each_row(x.rows, x.width, |r, _| {
+            for g in 0..o.groups {
+                // SAFETY: `args` outlives the call.
+                let mut args = unsafe { *args.at(0) };
+                if o.weight_per_group {
+                    args.weight = args.weight.wrapping_add(g * dim);
+                }
+                let at = g * dim;
+                // SAFETY: the piece lies inside the rows of this task.
+                unsafe {
+                    (self.k.gated_norm)(x.at(r).add(at), gate.at(r).add(at), dim, &args, o.gate_first);
+                }
+            }
+        });
+    }
+
+    pub(crate) fn do_select(&self, b: &Batch, o: &Select) {
+        let (x, out) = (self.slot(b, o.x), self.slot(b, o.out));
+        for (i, &row) in b.logits.iter().enumerate() {
+            // SAFETY: both rows lie inside their slots, which do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(x.at(row as usize), out.at(i), x.width) };
+        }
+    }
+}

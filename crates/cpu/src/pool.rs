@@ -1,0 +1,266 @@
+//! Threads that share the tasks of one operator.
+//!
+//! Tasks are claimed one by one, and the caller only waits for tasks that were claimed. A worker that the system has
+//! taken off its core therefore costs nothing until it holds a task, while a barrier would wait for its arrival: that
+//! is what makes peers several times slower when another process takes part of a core.
+
+use std::{
+    any::Any,
+    cell::UnsafeCell,
+    hint::spin_loop,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+    },
+    thread::{self, JoinHandle, Thread},
+};
+
+/// How often an idle worker looks for work before it sleeps: about 30 us, a few times the gap between operators.
+const IDLE_SPINS: u32 = 4_000;
+/// How often the caller looks for the end before it gives its core away; the worker may need that very core.
+const JOIN_SPINS: u32 = 2_000;
+
+/// A task function with its argument, both type-erased.
+#[derive(Clone, Copy)]
+struct Job {
+    call: unsafe fn(*const (), usize, usize),
+    data: *const (),
+}
+
+/// Generation, number of tasks and next task in one word, so that a claim from an old generation always fails.
+#[derive(Clone, Copy, PartialEq)]
+struct State(u64);
+
+impl State {
+    const BITS: u32 = 20;
+    const MASK: u64 = (1 << Self::BITS) - 1;
+
+    fn new(generation: u64, tasks: usize) -> State {
+        State(generation << (2 * Self::BITS) | (tasks as u64) << Self::BITS)
+    }
+    fn generation(self) -> u64 {
+        self.0 >> (2 * Self::BITS)
+    }
+    fn tasks(self) -> u64 {
+        self.0 >> Self::BITS & Self::MASK
+    }
+    fn next(self) -> u64 {
+        self.0 & Self::MASK
+    }
+}
+
+struct Shared {
+    state: AtomicU64,
+    done: AtomicUsize,
+    job: UnsafeCell<Job>,
+    sleeping: AtomicU32,
+    stop: AtomicBool,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+// SAFETY: `job` is written only while no task can be claimed, and read only by holders of a claimed task.
+unsafe impl Sync for Shared {}
+// SAFETY: the pointers inside `job` are used only during `Pool::run`, which outlives every claimed task.
+unsafe impl Send for Shared {}
+
+/// A set of threads; the calling thread is one of them.
+pub struct Pool {
+    shared: Arc<Shared>,
+    workers: Vec<(JoinHandle<()>, Thread)>,
+    /// Only one operator runs at a time.
+    running: Mutex<()>,
+}
+
+impl Pool {
+    /// A pool of `threads` threads, the caller included.
+    pub fn new(threads: usize) -> Pool {
+        let job = Job { call: |_, _, _| {}, data: std::ptr::null() };
+        let shared = Arc::new(Shared {
+            state: AtomicU64::new(0),
+            done: AtomicUsize::new(0),
+            job: UnsafeCell::new(job),
+            sleeping: AtomicU32::new(0),
+            stop: AtomicBool::new(false),
+            panic: Mutex::new(None),
+        });
+        let spawn = |i: usize| {
+            let shared = shared.clone();
+            let name = format!("lamina-{i}");
+            let handle = thread::Builder::new().name(name).spawn(move || work(&shared, i)).ok()?;
+            let thread = handle.thread().clone();
+            Some((handle, thread))
+        };
+        // A thread that cannot be started is one thread less: the others claim its tasks.
+        let workers = (1..threads.max(1)).filter_map(spawn).collect();
+        Pool { shared, workers, running: Mutex::new(()) }
+    }
+
+    /// Number of threads, the caller included.
+    pub fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Runs `task(index, worker)` for every index below `tasks`, on all threads; returns when all have ended.
+    ///
+    /// `worker` is below [`Pool::threads`] and no two tasks run at once with the same one.
+    ///
+    /// # Panics
+    /// With the first panic of a task, after all tasks have ended.
+    pub fn run<F: Fn(usize, usize) + Sync>(&self, tasks: usize, task: F) {
+        if self.workers.is_empty() || tasks <= 1 {
+            return (0..tasks).for_each(|i| task(i, 0));
+        }
+        let limit = State::MASK as usize;
+        for start in (0..tasks).step_by(limit) {
+            let shifted = |i: usize, worker: usize| task(start + i, worker);
+            self.run_some((tasks - start).min(limit), &shifted);
+        }
+    }
+
+    fn run_some<F: Fn(usize, usize) + Sync>(&self, tasks: usize, task: &F) {
+        unsafe fn call<F: Fn(usize, usize)>(data: *const (), index: usize, worker: usize) {
+            // SAFETY: `data` is the `task` of the running `run_some`, which waits for every claimed task.
+            unsafe { (*data.cast::<F>())(index, worker) }
+        }
+        let _one = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let s = &*self.shared;
+        s.done.store(0, Relaxed);
+        // SAFETY: the last generation has no unclaimed and no running task, so nobody reads the job.
+        unsafe { *s.job.get() = Job { call: call::<F>, data: (task as *const F).cast() } };
+        let generation = State(s.state.load(Relaxed)).generation() + 1;
+        s.state.store(State::new(generation & 0xff_ffff, tasks).0, SeqCst);
+        if s.sleeping.load(SeqCst) > 0 {
+            self.workers.iter().for_each(|(_, t)| t.unpark());
+        }
+        claim_all(s, 0);
+        wait_until(|| s.done.load(Acquire) == tasks);
+        let panic = s.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        for (handle, thread) in self.workers.drain(..) {
+            thread.unpark();
+            // A worker's panics were already passed on by `run`.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Spins, then gives the core away between looks.
+fn wait_until(end: impl Fn() -> bool) {
+    let mut spins = 0;
+    while !end() {
+        if spins < JOIN_SPINS {
+            spins += 1;
+            spin_loop();
+        } else {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Claims and runs tasks of the current generation until none is left.
+fn claim_all(s: &Shared, worker: usize) {
+    let mut state = State(s.state.load(Acquire));
+    while state.next() < state.tasks() {
+        match s.state.compare_exchange_weak(state.0, state.0 + 1, AcqRel, Acquire) {
+            Err(now) => state = State(now),
+            Ok(_) => {
+                // SAFETY: the task is claimed and not done, so `run_some` neither returns nor replaces the job.
+                let job = unsafe { *s.job.get() };
+                let index = state.next() as usize;
+                // SAFETY: `call` and `data` belong together, see `run_some`.
+                let result =
+                    catch_unwind(AssertUnwindSafe(|| unsafe { (job.call)(job.data, index, worker) }));
+                if let Err(panic) = result {
+                    s.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+                }
+                s.done.fetch_add(1, Release);
+                state = State(s.state.load(Acquire));
+            }
+        }
+    }
+}
+
+fn work(s: &Shared, worker: usize) {
+    let mut seen = State(0);
+    while !s.stop.load(Acquire) {
+        let state = State(s.state.load(Acquire));
+        if state.generation() == seen.generation() || state.next() >= state.tasks() {
+            seen = state;
+            idle(s, seen);
+        } else {
+            seen = state;
+            claim_all(s, worker);
+        }
+    }
+}
+
+/// Waits for a state other than `seen`: spinning first, then asleep.
+fn idle(s: &Shared, seen: State) {
+    let same = || s.state.load(SeqCst) >> (2 * State::BITS) == seen.generation() && !s.stop.load(SeqCst);
+    for _ in 0..IDLE_SPINS {
+        if !same() {
+            return;
+        }
+        spin_loop();
+    }
+    s.sleeping.fetch_add(1, SeqCst);
+    // The caller stores the state before it reads `sleeping`, so one of the two sees the other.
+    while same() {
+        thread::park();
+    }
+    s.sleeping.fetch_sub(1, SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_runs_once_on_any_number_of_threads() {
+        for threads in [1, 2, 3, 7] {
+            let pool = Pool::new(threads);
+            for tasks in [0, 1, 2, 5, 1000] {
+                let hits: Vec<AtomicU32> = (0..tasks).map(|_| AtomicU32::new(0)).collect();
+                pool.run(tasks, |i, worker| {
+                    assert!(worker < threads);
+                    hits[i].fetch_add(1, Relaxed);
+                });
+                assert!(hits.iter().all(|h| h.load(Relaxed) == 1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
+        let pool = Pool::new(3);
+        let result = catch_unwind(AssertUnwindSafe(|| pool.run(10, |i, _| assert_ne!(i, 7, "seven"))));
+        assert!(result.is_err());
+        let sum = AtomicUsize::new(0);
+        pool.run(10, |i, _| {
+            sum.fetch_add(i, Relaxed);
+        });
+        assert_eq!(sum.into_inner(), 45);
+    }
+
+    #[test]
+    fn sleeping_workers_wake_up() {
+        let pool = Pool::new(2);
+        for _ in 0..20 {
+            thread::sleep(std::time::Duration::from_millis(2));
+            let n = AtomicUsize::new(0);
+            pool.run(64, |_, _| {
+                n.fetch_add(1, Relaxed);
+            });
+            assert_eq!(n.into_inner(), 64);
+        }
+    }
+}

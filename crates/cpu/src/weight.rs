@@ -1,0 +1,163 @@
+//! Weights in the form that kernels read: panels for products, stored rows for look-ups, float32 for small vectors.
+
+use crate::{
+    format::{self, Kernels},
+    memory::{Aligned, Shared},
+    pool::Pool,
+};
+use lamina_arch::weights::Tensor;
+use lamina_base::DType;
+use lamina_plan::{BackendError, WeightKind, WeightSpec, backend::Result};
+use lamina_simd::Isa;
+
+/// A weight after upload.
+pub enum Weight {
+    /// One matrix, or the matrices of all experts.
+    Matrix(Matrix),
+    /// Rows for look-ups, as stored.
+    Table(Tensor),
+    /// A few numbers.
+    Vector(Vec<f32>),
+}
+
+impl Weight {
+    /// Takes a tensor over.
+    pub fn upload(spec: &WeightSpec, tensor: &Tensor, isa: Isa, pool: &Pool) -> Result<Weight> {
+        match spec.kind {
+            WeightKind::Table { .. } => Ok(Weight::Table(tensor.clone())),
+            WeightKind::Vector { .. } => Ok(Weight::Vector(tensor.to_f32()?)),
+            WeightKind::Matrix { rows, cols } => {
+                Matrix::pack(tensor, 1, rows, cols, isa, pool).map(Weight::Matrix)
+            }
+            WeightKind::Experts { count, rows, cols } => {
+                Matrix::pack(tensor, count, rows, cols, isa, pool).map(Weight::Matrix)
+            }
+        }
+    }
+}
+
+/// `count` matrices of `rows x cols` in panels of interleaved rows.
+pub struct Matrix {
+    /// Kernels of the stored type.
+    pub kernels: Kernels,
+    /// Rows of each matrix.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Panels of each matrix; the last one may hold fewer rows.
+    pub panels: usize,
+    /// Bytes of a panel.
+    pub panel_bytes: usize,
+    data: Aligned,
+}
+
+impl Matrix {
+    fn pack(
+        tensor: &Tensor,
+        count: usize,
+        rows: usize,
+        cols: usize,
+        isa: Isa,
+        pool: &Pool,
+    ) -> Result<Matrix> {
+        let kernels = kernels_for(tensor.dtype, cols, isa);
+        let panels = rows.div_ceil(kernels.lanes);
+        let panel_bytes = kernels.panel_bytes(cols);
+        let data = Aligned::zeroed(count * panels * panel_bytes, &tensor.name)?;
+        let matrix = Matrix { kernels, rows, cols, panels, panel_bytes, data };
+        matrix.fill(tensor, count, pool)?;
+        Ok(matrix)
+    }
+
+    /// Packs all panels in parallel.
+    fn fill(&self, tensor: &Tensor, count: usize, pool: &Pool) -> Result<()> {
+        let all = count * self.panels;
+        let chunk = all.div_ceil(pool.threads() * 16).max(1);
+        let out = Shared(self.data.ptr_mut());
+        pool.run(all.div_ceil(chunk), |task, _| {
+            let mut converted = Converted::default();
+            for panel in task * chunk..((task + 1) * chunk).min(all) {
+                // SAFETY: panels are disjoint pieces of `data`, and each belongs to one task.
+                let to = unsafe {
+                    std::slice::from_raw_parts_mut(out.at(panel * self.panel_bytes), self.panel_bytes)
+                };
+                self.fill_panel(tensor, panel, to, &mut converted);
+            }
+        });
+        Ok(())
+    }
+
+    fn fill_panel(&self, tensor: &Tensor, panel: usize, out: &mut [u8], converted: &mut Converted) {
+        let n = self.kernels.lanes;
+        let (matrix, first) = (panel / self.panels, panel % self.panels * n);
+        let present = n.min(self.rows - first);
+        for lane in 0..present {
+            let row = tensor.row(matrix * self.rows + first + lane);
+            let row = if tensor.dtype == self.kernels.dtype {
+                row
+            } else {
+                converted.row(row, tensor, self.kernels.dtype)
+            };
+            // SAFETY: the kernels were chosen for this CPU.
+            unsafe { (self.kernels.put)(row, lane, out) };
+        }
+    }
+
+    /// First byte of panel `panel` of matrix `index`.
+    pub fn panel(&self, index: usize, panel: usize) -> *const u8 {
+        debug_assert!((index * self.panels + panel) * self.panel_bytes < self.data.len().max(1));
+        self.data.ptr().wrapping_add((index * self.panels + panel) * self.panel_bytes)
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        self.data.len()
+    }
+}
+
+/// A row in a type that has kernels.
+#[derive(Default)]
+struct Converted {
+    values: Vec<f32>,
+    row: Vec<u8>,
+}
+
+impl Converted {
+    fn row(&mut self, stored: &[u8], tensor: &Tensor, to: DType) -> &[u8] {
+        self.values.resize(tensor.cols, 0.0);
+        self.row.resize(tensor.cols * to.block_bytes(), 0);
+        // Plain types can hold any row, and the lengths are those of the tensor: neither call can fail.
+        let done = lamina_quant::decode(tensor.dtype, stored, &mut self.values)
+            .and_then(|()| lamina_quant::encode(to, &self.values, None, &mut self.row));
+        debug_assert!(done.is_ok());
+        &self.row
+    }
+}
+
+/// Kernels of the stored type, or of the plain type that it is turned into.
+fn kernels_for(dtype: DType, cols: usize, isa: Isa) -> Kernels {
+    let fits = |k: &Kernels| cols.is_multiple_of(k.act.block());
+    let native = format::kernels(dtype, isa).filter(fits);
+    native
+        .unwrap_or_else(|| format::kernels(plain(dtype), isa).expect("plain types have kernels of any width"))
+}
+
+/// The plain type that holds every value of a type without kernels, with float16 rounding at most for block types.
+fn plain(dtype: DType) -> DType {
+    match dtype {
+        DType::F8_E5M2 => DType::F16,
+        t if t.is_quantized() => DType::F16,
+        _ => DType::F32,
+    }
+}
+
+/// The matrix behind a weight.
+///
+/// # Errors
+/// When the plan names another kind there.
+pub fn matrix(w: &Weight) -> Result<&Matrix> {
+    match w {
+        Weight::Matrix(m) => Ok(m),
+        _ => Err(BackendError::Unsupported { backend: "cpu", what: "a product with a look-up table".into() }),
+    }
+}
