@@ -162,6 +162,16 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
+    unsafe fn load_e4m3(p: *const u8) -> __m256 {
+        unsafe {
+            // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
+            let b = _mm_cvtepu8_epi16(_mm_loadl_epi64(p.cast()));
+            let sign = _mm_slli_epi16::<8>(_mm_and_si128(b, _mm_set1_epi16(0x80)));
+            let rest = _mm_slli_epi16::<7>(_mm_and_si128(b, _mm_set1_epi16(0x7f)));
+            _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(sign, rest)), _mm256_set1_ps(256.0))
+        }
+    }
+    #[inline(always)]
     unsafe fn load_i8(p: *const i8) -> __m256 {
         unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()))) }
     }

@@ -155,6 +155,16 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    unsafe fn load_e4m3(p: *const u8) -> __m512 {
+        unsafe {
+            // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
+            let b = _mm256_cvtepu8_epi16(_mm_loadu_si128(p.cast()));
+            let sign = _mm256_slli_epi16::<8>(_mm256_and_si256(b, _mm256_set1_epi16(0x80)));
+            let rest = _mm256_slli_epi16::<7>(_mm256_and_si256(b, _mm256_set1_epi16(0x7f)));
+            _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(sign, rest)), _mm512_set1_ps(256.0))
+        }
+    }
+    #[inline(always)]
     unsafe fn load_i8(p: *const i8) -> __m512 {
         unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
     }

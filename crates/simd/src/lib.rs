@@ -84,6 +84,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn load_bf16(p: *const u16) -> Self::F;
     /// N bytes as powers of two `2^(b - 128)`: half the scale that e8m0 means.
     unsafe fn load_e8m0(p: *const u8) -> Self::F;
+    /// N bytes as 8-bit floats of 4 exponent bits (e4m3fn); NaN codes are read as 480.
+    unsafe fn load_e4m3(p: *const u8) -> Self::F;
     unsafe fn load_i8(p: *const i8) -> Self::F;
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn sub(a: Self::F, b: Self::F) -> Self::F;

@@ -175,6 +175,12 @@ impl Simd for Scalar {
         })
     }
     #[inline(always)]
+    unsafe fn load_e4m3(p: *const u8) -> F {
+        // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
+        let one = |b: u8| f16::from_bits(u16::from(b & 0x80) << 8 | u16::from(b & 0x7f) << 7).to_f32() * 256.0;
+        unsafe { p.cast::<[u8; N]>().read_unaligned() }.map(one)
+    }
+    #[inline(always)]
     unsafe fn load_i8(p: *const i8) -> F {
         unsafe { p.cast::<[i8; N]>().read_unaligned() }.map(f32::from)
     }
