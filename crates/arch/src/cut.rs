@@ -56,12 +56,12 @@ impl Cut {
 
     fn ranges(self, layer: &Layer, stored: usize) -> Option<Vec<Range<usize>>> {
         match self {
-            Cut::Q | Cut::K | Cut::V => gqa(layer).map(|g| vec![concatenated(self, g)]),
+            Cut::Q | Cut::K | Cut::V => gqa(layer).map(|g| one(concatenated(self, g))),
             Cut::GroupedQ | Cut::GroupedK | Cut::GroupedV => gqa(layer).map(|g| grouped(self, g)),
             Cut::GatedQ => gqa(layer).map(|g| strided(g.heads, 2 * g.dim, 0..g.dim)),
             Cut::GatedGate => gqa(layer).map(|g| strided(g.heads, 2 * g.dim, g.dim..2 * g.dim)),
-            Cut::FirstHalf => Some(vec![0..stored / 2]),
-            Cut::SecondHalf => Some(vec![stored / 2..stored]),
+            Cut::FirstHalf => Some(one(0..stored / 2)),
+            Cut::SecondHalf => Some(one(stored / 2..stored)),
             Cut::ExpertEven => Some(strided(stored / 2, 2, 0..1)),
             Cut::ExpertOdd => Some(strided(stored / 2, 2, 1..2)),
             Cut::ExpertFirstHalf | Cut::ExpertSecondHalf => {
@@ -69,13 +69,18 @@ impl Cut {
                 let start = if matches!(self, Cut::ExpertFirstHalf) { 0 } else { m.inner };
                 Some(strided(m.experts, 2 * m.inner, start..start + m.inner))
             }
-            Cut::Latent => mla(layer).map(|m| vec![0..m.kv_rank]),
-            Cut::LatentRope => mla(layer).map(|m| vec![m.kv_rank..m.kv_rank + m.rope.dim]),
+            Cut::Latent => mla(layer).map(|m| one(0..m.kv_rank)),
+            Cut::LatentRope => mla(layer).map(|m| one(m.kv_rank..m.kv_rank + m.rope.dim)),
             Cut::UpK => mla(layer).map(|m| strided(m.heads, m.nope + m.v_dim, 0..m.nope)),
             Cut::UpV => mla(layer).map(|m| strided(m.heads, m.nope + m.v_dim, m.nope..m.nope + m.v_dim)),
             Cut::Rows(f) => f(layer),
         }
     }
+}
+
+/// A single range.
+pub fn one(range: Range<usize>) -> Vec<Range<usize>> {
+    std::iter::once(range).collect()
 }
 
 /// `part` of each of `count` pieces of `stride` rows.

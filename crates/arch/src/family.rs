@@ -5,7 +5,22 @@ use crate::{
     names::Rule,
     spec::{ModelSpec, Pairs},
 };
-use lamina_store::{Checkpoint, Kind};
+use lamina_store::{Checkpoint, Config, Kind};
+
+/// Keys that only say which tensors there are; the tensors themselves say it better.
+const PRESENCE: &[&str] = &[
+    "attention_bias",
+    "attention_out_bias",
+    "bias",
+    "enable_bias",
+    "layer_norm_elementwise_affine",
+    "mlp_bias",
+    "no_bias",
+    "qkv_bias",
+    "use_bias",
+    "use_conv_bias",
+    "use_qkv_bias",
+];
 
 /// One family, written once for Hugging Face folders and GGUF files.
 pub struct Family {
@@ -17,6 +32,10 @@ pub struct Family {
     pub gguf: &'static [&'static str],
     /// Order of rotary pairs in Hugging Face checkpoints and in GGUF files.
     pub pairs: [Pairs; 2],
+    /// Where the configuration names no layer kinds: every n-th layer sees all positions, the others slide.
+    pub full_every: Option<usize>,
+    /// Numbers that the family's configurations leave out when they are these.
+    pub defaults: &'static [(&'static str, f64)],
     /// From configuration to spec.
     pub build: fn(&Checkpoint, &Family) -> Result<ModelSpec>,
     /// Hugging Face names that differ from Llama's.
@@ -34,11 +53,40 @@ impl Family {
         hf: &[],
         gguf: &[],
         pairs: [Pairs::Half, Pairs::Half],
+        full_every: None,
+        defaults: &[],
         build: |ck, family| crate::llama_like(ck, family),
         rules: &[],
         gguf_rules: &[],
         ignored: &[],
     };
+
+    /// The number at `key`, or the family's default for it.
+    ///
+    /// # Errors
+    /// When there is neither, or the value is no whole number.
+    pub fn usize(&self, c: &Config, key: &str) -> Result<usize> {
+        match (c.opt_usize(key)?, self.default(key)) {
+            (Some(n), _) => Ok(n),
+            (None, Some(default)) => Ok(default as usize),
+            (None, None) => Ok(c.usize(key)?),
+        }
+    }
+
+    /// The family's default for `key`.
+    pub fn default(&self, key: &str) -> Option<f64> {
+        self.defaults.iter().find(|(k, _)| *k == key).map(|d| d.1)
+    }
+
+    /// The kind of layer `i`, where layers differ in kind.
+    ///
+    /// # Errors
+    /// When the list of kinds is too short.
+    pub fn layer_type<'c>(&self, c: &'c Config, i: usize) -> Result<Option<&'c str>> {
+        let by_period =
+            |n: usize| if (i + 1).is_multiple_of(n) { "full_attention" } else { "sliding_attention" };
+        Ok(c.opt_str_at("layer_types", i)?.or(self.full_every.map(by_period)))
+    }
 
     /// Order of rotary pairs in `ck`.
     pub fn pairs_in(&self, ck: &Checkpoint) -> Pairs {
@@ -72,6 +120,7 @@ impl Family {
     pub fn spec(&self, ck: &Checkpoint) -> Result<ModelSpec> {
         let spec = (self.build)(ck, self)?;
         crate::validate::validate(&spec)?;
+        ck.config.ignore(PRESENCE);
         Ok(spec)
     }
 }

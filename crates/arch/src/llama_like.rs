@@ -8,32 +8,59 @@ use crate::{
 };
 use lamina_store::{Checkpoint, Config};
 
-/// Keys under which families keep the number of experts.
-const EXPERT_KEYS: &[&str] = &["num_experts", "num_local_experts", "n_routed_experts"];
-
 /// A Llama-shaped spec from the usual configuration names.
 ///
 /// # Errors
 /// A missing or unsupported value.
 pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let c = &ck.config;
-    let hidden = c.usize("hidden_size")?;
+    let hidden = family.usize(c, "hidden_size")?;
     let norm = norm(c)?;
-    let count = c.usize("num_hidden_layers")?;
+    let count = family.usize(c, "num_hidden_layers")?;
     let layers = (0..count).map(|i| {
-        let ffn =
-            Ffn::Dense(Dense { inner: per_layer(c, "intermediate_size", i)?, act: act(c)?, gated: true });
+        let inner = match c.opt_usize_at("intermediate_size", i)? {
+            Some(inner) => inner,
+            None => inner_default(c, family, hidden)?,
+        };
+        let ffn = Ffn::Dense(Dense { inner, act: act(c)?, gated: true });
         Ok(Layer { mixer: Mixer::Gqa(gqa(ck, family, i)?), ffn, place: Place::Pre, norm, residual: 1.0 })
     });
     Ok(ModelSpec {
         hidden,
-        vocab: c.usize("vocab_size")?,
-        context: c.opt_usize("max_position_embeddings")?.unwrap_or(2048),
+        vocab: family.usize(c, "vocab_size")?,
+        context: context(c, family)?,
         embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
         layers: layers.collect::<Result<_>>()?,
         final_norm: Some(norm),
-        head: Head { tied: c.flag("tie_word_embeddings")?, scale: 1.0, softcap: None },
+        head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
     })
+}
+
+/// Inner width where the configuration has none: that of the family, else four times the hidden width (GPT-2, MPT,
+/// BLOOM), which models made of experts only never use.
+fn inner_default(c: &Config, family: &Family, hidden: usize) -> Result<usize> {
+    match family.default("intermediate_size") {
+        Some(_) => family.usize(c, "intermediate_size"),
+        None => Ok(4 * hidden),
+    }
+}
+
+/// Longest sequence; models without learned positions may not say it.
+fn context(c: &Config, family: &Family) -> Result<usize> {
+    let default = family.default("max_position_embeddings").map(|n| n as usize);
+    let said = c.opt_usize("max_position_embeddings")?.or(c.opt_usize("seq_length")?);
+    Ok(said.or(default).unwrap_or(2048))
+}
+
+/// Whether the head is the embedding: said by the configuration, or by the absence of a head.
+///
+/// Older configurations leave the key out where it has the default of their family.
+///
+/// # Errors
+/// When the key is no truth value.
+pub fn tied(ck: &Checkpoint) -> Result<bool> {
+    let head = ck.tensors.keys().any(|name| crate::weights::is_head(name));
+    Ok(ck.config.opt_bool("tie_word_embeddings")?.unwrap_or(false) || !head)
 }
 
 /// Attention of layer `i`: heads, rope and window.
@@ -42,19 +69,24 @@ pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
 /// A missing or unsupported value.
 pub fn gqa(ck: &Checkpoint, family: &Family, i: usize) -> Result<Gqa> {
     let c = &ck.config;
-    let heads = per_layer(c, "num_attention_heads", i)?;
-    let kv_heads = if c.has("num_key_value_heads") { per_layer(c, "num_key_value_heads", i)? } else { heads };
-    let dim = match c.opt_usize("head_dim")? {
-        Some(dim) => dim,
-        None => c.usize("hidden_size")? / heads.max(1),
+    let default = |key| family.default(key).map(|n| n as usize);
+    let heads = match c.opt_usize_at("num_attention_heads", i)? {
+        Some(heads) => heads,
+        None => family.usize(c, "num_attention_heads")?,
     };
-    let layer_type = c.opt_str_at("layer_types", i)?;
+    let kv_heads =
+        c.opt_usize_at("num_key_value_heads", i)?.or(default("num_key_value_heads")).unwrap_or(heads);
+    let dim = match c.opt_usize("head_dim")?.or(default("head_dim")) {
+        Some(dim) => dim,
+        None => family.usize(c, "hidden_size")? / heads.max(1),
+    };
+    let layer_type = family.layer_type(c, i)?;
     Ok(Gqa {
         heads,
         kv_heads,
         dim,
         qk_norm: None,
-        rope: Some(rope(ck, dim, layer_type, family.pairs_in(ck))?),
+        rope: Some(rope(ck, family, dim, layer_type)?),
         alibi: None,
         scale: (dim as f32).powf(-0.5),
         softcap: None,
@@ -66,24 +98,13 @@ pub fn gqa(ck: &Checkpoint, family: &Family, i: usize) -> Result<Gqa> {
     })
 }
 
-/// A number that is one for all layers, or a list with one for each.
-///
-/// # Errors
-/// When it is missing or the list is too short.
-pub fn per_layer(c: &Config, key: &str, i: usize) -> Result<usize> {
-    match c.opt_usize_at(key, i)? {
-        Some(n) => Ok(n),
-        None => Ok(c.usize(key)?),
-    }
-}
-
 /// The mask of layer `i`: by its type where layers have types, else by the window's own keys.
 fn window(c: &Config, i: usize, layer_type: Option<&str>) -> Result<Mask> {
+    let (used, first) = (c.opt_bool("use_sliding_window")?, c.opt_usize("max_window_layers")?.unwrap_or(0));
     let Some(n) = c.opt_usize("sliding_window")?.filter(|&n| n > 0) else { return Ok(Mask::Causal) };
     let slides = match layer_type {
         Some(t) => t == "sliding_attention",
-        None if c.opt_bool("use_sliding_window")? == Some(false) => false,
-        None => i >= c.opt_usize("max_window_layers")?.unwrap_or(0),
+        None => used != Some(false) && i >= first,
     };
     Ok(if slides { Mask::Window(n) } else { Mask::Causal })
 }
@@ -91,14 +112,22 @@ fn window(c: &Config, i: usize, layer_type: Option<&str>) -> Result<Mask> {
 /// The norm of a family whose configuration has an RMS or a layer-norm epsilon.
 ///
 /// # Errors
-/// When there is neither.
+/// When the epsilon is no number.
 pub fn norm(c: &Config) -> Result<Norm> {
-    let layer = ["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"].iter().find(|k| c.has(k));
-    match (c.opt_f32("rms_norm_eps")?, layer) {
+    match (c.opt_f32("rms_norm_eps")?, c.opt_f32("layer_norm_eps")?.or(c.opt_f32("norm_eps")?)) {
         (Some(eps), _) => Ok(Norm { kind: NormKind::Rms, eps }),
-        (None, Some(key)) => Ok(Norm { kind: NormKind::Layer, eps: c.f32(key)? }),
-        (None, None) => Ok(Norm { kind: NormKind::Rms, eps: c.f32("rms_norm_eps")? }),
+        (None, Some(eps)) => Ok(Norm { kind: NormKind::Layer, eps }),
+        // What every family of this shape assumes.
+        (None, None) => Ok(Norm { kind: NormKind::Rms, eps: 1e-6 }),
     }
+}
+
+/// A layer norm, whose epsilon old configurations leave out.
+///
+/// # Errors
+/// When the epsilon is no number.
+pub fn layer_norm(c: &Config) -> Result<Norm> {
+    Ok(Norm { kind: NormKind::Layer, eps: c.opt_f32("layer_norm_eps")?.unwrap_or(1e-5) })
 }
 
 /// The nonlinearity by its Hugging Face name; SiLU where none is given.
@@ -106,9 +135,7 @@ pub fn norm(c: &Config) -> Result<Norm> {
 /// # Errors
 /// When the name is unknown.
 pub fn act(c: &Config) -> Result<Act> {
-    let keys = ["hidden_act", "hidden_activation", "activation_function", "activation"];
-    let name = keys.iter().find_map(|k| c.opt_str(k).transpose()).transpose()?;
-    match name {
+    match c.opt_str("hidden_act")? {
         None | Some("silu" | "swish") => Ok(Act::Silu),
         Some("gelu") => Ok(Act::Gelu),
         Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast" | "gelu_tanh") => Ok(Act::GeluTanh),
@@ -128,11 +155,7 @@ pub fn act(c: &Config) -> Result<Act> {
 /// # Errors
 /// A missing value.
 pub fn moe(c: &Config) -> Result<Option<Moe>> {
-    let Some(key) = EXPERT_KEYS.iter().find(|k| c.has(k)) else { return Ok(None) };
-    let experts = c.usize(key)?;
-    if experts == 0 {
-        return Ok(None);
-    }
+    let Some(experts) = c.opt_usize("num_experts")?.filter(|&n| n > 0) else { return Ok(None) };
     let inner = if c.has("moe_intermediate_size") { "moe_intermediate_size" } else { "intermediate_size" };
     Ok(Some(Moe {
         experts,

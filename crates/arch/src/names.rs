@@ -5,14 +5,15 @@ use crate::{
     spec::{Layer, ModelSpec},
 };
 
-/// One rule: a canonical name and where its rows come from. `{i}` is the layer, `{e}` an expert.
+/// One rule: a canonical name and where its rows come from. `{i}` is the layer; with `{n}` the source is one tensor per
+/// expert or head, counted from 0.
 ///
 /// Names without a suffix stand for both `.weight` and `.bias`.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Canonical name.
     pub canonical: &'static str,
-    /// Name in the checkpoint; with `{e}` one tensor per expert.
+    /// Name in the checkpoint; `{n}` stands for 0, 1, 2 and so on.
     pub source: &'static str,
     /// Which rows of the source, when it is fused.
     pub cut: Option<Cut>,
@@ -31,6 +32,8 @@ pub enum Edit {
     NegExp,
     /// `[.., cols, rows]` stored where `[.., rows, cols]` is wanted (GPT-2's Conv1D, batched experts).
     Transpose,
+    /// The cut rows are matrices one after another, each stored transposed (keys of latent attention).
+    TransposeCut,
 }
 
 impl Rule {
@@ -68,9 +71,14 @@ pub const LLAMA: &[Rule] = &[
     Rule::new("blk.{i}.ffn_down", "model.layers.{i}.mlp.down_proj"),
     Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.mlp.gate"),
     Rule::new("blk.{i}.exp_probs_b.bias", "model.layers.{i}.mlp.gate.e_score_correction_bias"),
-    Rule::new("blk.{i}.ffn_gate_exps", "model.layers.{i}.mlp.experts.{e}.gate_proj"),
-    Rule::new("blk.{i}.ffn_up_exps", "model.layers.{i}.mlp.experts.{e}.up_proj"),
-    Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.mlp.experts.{e}.down_proj"),
+    Rule::new("blk.{i}.ffn_gate_exps", "model.layers.{i}.mlp.experts.{n}.gate_proj"),
+    Rule::new("blk.{i}.ffn_up_exps", "model.layers.{i}.mlp.experts.{n}.up_proj"),
+    Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.mlp.experts.{n}.down_proj"),
+    Rule::new("blk.{i}.ffn_gate_exps.weight", "model.layers.{i}.mlp.experts.gate_up_proj")
+        .cut(Cut::ExpertFirstHalf),
+    Rule::new("blk.{i}.ffn_up_exps.weight", "model.layers.{i}.mlp.experts.gate_up_proj")
+        .cut(Cut::ExpertSecondHalf),
+    Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj"),
     Rule::new("blk.{i}.ffn_gate_shexp", "model.layers.{i}.mlp.shared_expert.gate_proj"),
     Rule::new("blk.{i}.ffn_up_shexp", "model.layers.{i}.mlp.shared_expert.up_proj"),
     Rule::new("blk.{i}.ffn_down_shexp", "model.layers.{i}.mlp.shared_expert.down_proj"),
@@ -82,6 +90,8 @@ pub const GGUF: &[Rule] = &[
     Rule::new("blk.{i}.attn_q", "blk.{i}.attn_qkv").cut(Cut::Q),
     Rule::new("blk.{i}.attn_k", "blk.{i}.attn_qkv").cut(Cut::K),
     Rule::new("blk.{i}.attn_v", "blk.{i}.attn_qkv").cut(Cut::V),
+    Rule::new("blk.{i}.attn_k_b", "blk.{i}.attn_kv_b").cut(Cut::UpK).edit(Edit::TransposeCut),
+    Rule::new("blk.{i}.attn_v_b", "blk.{i}.attn_kv_b").cut(Cut::UpV),
     Rule::new("blk.{i}.ffn_gate_exps", "blk.{i}.ffn_gate_up_exps").cut(Cut::ExpertFirstHalf),
     Rule::new("blk.{i}.ffn_up_exps", "blk.{i}.ffn_gate_up_exps").cut(Cut::ExpertSecondHalf),
 ];
@@ -114,7 +124,7 @@ impl<'a> Canonical<'a> {
         spec.layers.get(self.layer?)
     }
 
-    /// The source name of `rule` for this tensor, if the rule speaks of it; `{e}` is still open.
+    /// The source name of `rule` for this tensor, if the rule speaks of it; `{n}` is still open.
     pub fn source(&self, rule: &Rule) -> Option<String> {
         let source = if rule.canonical == self.base {
             format!("{}{}", rule.source, self.suffix)

@@ -2,6 +2,7 @@
 
 use crate::{
     error::{ArchError, Result},
+    family::Family,
     spec::{LongRope, Pairs, Rope},
 };
 use lamina_store::{Checkpoint, Config};
@@ -13,11 +14,12 @@ use std::f32::consts::PI;
 ///
 /// # Errors
 /// A missing or unknown key of the configuration, or factors of the wrong length.
-pub fn rope(ck: &Checkpoint, head_dim: usize, layer_type: Option<&str>, pairs: Pairs) -> Result<Rope> {
-    let keys = Keys::new(&ck.config, layer_type);
+pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Option<&str>) -> Result<Rope> {
+    let (keys, pairs) = (Keys::new(&ck.config, layer_type), family.pairs_in(ck));
     let dim = rotary_dim(&keys, head_dim)?;
-    let theta = keys.f32("rope_theta")?.unwrap_or(10_000.0);
-    let base: Vec<f32> = (0..dim / 2).map(|i| theta.powf(-((2 * i) as f32) / dim as f32)).collect();
+    let default = family.default("rope_theta").filter(|_| layer_type != Some("sliding_attention"));
+    let theta = keys.f32("rope_theta")?.unwrap_or(default.unwrap_or(10_000.0) as f32);
+    let base = base(dim, theta);
     let plain = |freqs| Rope { dim, pairs, freqs, long: None, magnitude: 1.0 };
     let kind = keys.text("rope_type")?.unwrap_or("default");
     let factor = keys.f32("factor")?.unwrap_or(1.0);
@@ -39,6 +41,17 @@ pub fn rope(ck: &Checkpoint, head_dim: usize, layer_type: Option<&str>, pairs: P
             "default linear llama3 yarn longrope dynamic",
         )),
     }
+}
+
+/// A rotary embedding without any scaling.
+pub fn plain_rope(dim: usize, theta: f32, pairs: Pairs) -> Rope {
+    Rope { dim, pairs, freqs: base(dim, theta), long: None, magnitude: 1.0 }
+}
+
+/// `theta^(-2i / dim)`, rounded once: the models' code raises in single precision, which differs by a last bit.
+fn base(dim: usize, theta: f32) -> Vec<f32> {
+    let power = |i: usize| f64::from(theta).powf(-((2 * i) as f64) / dim as f64) as f32;
+    (0..dim / 2).map(power).collect()
 }
 
 /// Where the keys of a rotary set stand: `rope_parameters`, or inside it under the layer's type.

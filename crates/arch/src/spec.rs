@@ -125,8 +125,8 @@ pub struct Gqa {
     pub qk_norm: Option<QkNorm>,
     /// Rotary positions; `None` in layers without (NoPE, ALiBi, learned).
     pub rope: Option<Rope>,
-    /// Linear position bias with this largest exponent (ALiBi, arXiv 2108.12409).
-    pub alibi: Option<f32>,
+    /// Linear position bias.
+    pub alibi: Option<Alibi>,
     /// Factor on query times key.
     pub scale: f32,
     /// `cap * tanh(score / cap)`.
@@ -141,6 +141,15 @@ pub struct Gqa {
     pub clip: Option<f32>,
     /// Queries are scaled by position (Llama 4 layers without rope).
     pub temperature: Option<Temperature>,
+}
+
+/// Linear position bias (ALiBi, arXiv 2108.12409).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alibi {
+    /// Largest exponent of the slopes.
+    pub largest: f32,
+    /// Factor on the biases (Falcon scales them with the scores).
+    pub factor: f32,
 }
 
 /// `q *= 1 + scale * ln(floor((position + 1) / floor) + 1)`.
@@ -256,6 +265,27 @@ pub struct GatedDelta {
     pub conv: usize,
     /// Norm of the output heads.
     pub norm: Norm,
+    /// Which value heads a key head serves.
+    pub order: HeadOrder,
+}
+
+/// Which of `v` value heads share which of `k` key heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadOrder {
+    /// Value head `h` takes key head `h / (v / k)`.
+    Grouped,
+    /// Value head `h` takes key head `h % k` (Qwen 3.5 in GGUF files, whose output columns cannot be moved).
+    Tiled,
+}
+
+impl HeadOrder {
+    /// Key head of value head `h`, with `k_heads` and `v_heads` in all.
+    pub fn key_head(self, h: usize, k_heads: usize, v_heads: usize) -> usize {
+        match self {
+            HeadOrder::Grouped => h / (v_heads / k_heads),
+            HeadOrder::Tiled => h % k_heads,
+        }
+    }
 }
 
 /// Mamba-2 layer.
@@ -389,17 +419,30 @@ pub struct Shared {
 }
 
 impl ModelSpec {
-    /// Applies a small edit to every layer.
-    pub fn each<E>(mut self, mut edit: impl FnMut(usize, &mut Layer) -> Result<(), E>) -> Result<Self, E> {
+    /// The spec after a small edit of every layer.
+    pub fn each(mut self, mut edit: impl FnMut(usize, &mut Layer)) -> Self {
+        self.layers.iter_mut().enumerate().for_each(|(i, l)| edit(i, l));
+        self
+    }
+
+    /// The spec after a small edit of every layer that may fail.
+    ///
+    /// # Errors
+    /// The first one of `edit`.
+    pub fn try_each<E>(
+        mut self,
+        mut edit: impl FnMut(usize, &mut Layer) -> Result<(), E>,
+    ) -> Result<Self, E> {
         self.layers.iter_mut().enumerate().try_for_each(|(i, l)| edit(i, l))?;
         Ok(self)
     }
 
-    /// Applies a small edit to every grouped-query attention.
-    pub fn gqa<E>(self, mut edit: impl FnMut(usize, &mut Gqa) -> Result<(), E>) -> Result<Self, E> {
-        self.each(|i, l| match &mut l.mixer {
-            Mixer::Gqa(g) => edit(i, g),
-            _ => Ok(()),
+    /// The spec after a small edit of every grouped-query attention.
+    pub fn each_gqa(self, mut edit: impl FnMut(usize, &mut Gqa)) -> Self {
+        self.each(|i, l| {
+            if let Mixer::Gqa(g) = &mut l.mixer {
+                edit(i, g);
+            }
         })
     }
 }

@@ -25,7 +25,7 @@ pub fn validate(spec: &ModelSpec) -> Result<()> {
             Mixer::Mla(m) => {
                 [m.heads, m.kv_rank, m.nope, m.v_dim].into_iter().try_for_each(|n| within("MLA size", n))?
             }
-            Mixer::GatedDelta(d) if d.v_heads % d.k_heads.max(1) != 0 => {
+            Mixer::GatedDelta(d) if !d.v_heads.is_multiple_of(d.k_heads.max(1)) => {
                 return Err(ArchError::value(
                     "linear_num_value_heads",
                     d.v_heads,
@@ -49,7 +49,7 @@ fn within(key: &str, n: usize) -> Result<()> {
 fn attention(g: &Gqa) -> Result<()> {
     within("num_attention_heads", g.heads)?;
     within("head_dim", g.dim)?;
-    if g.kv_heads == 0 || g.heads % g.kv_heads != 0 {
+    if g.kv_heads == 0 || !g.heads.is_multiple_of(g.kv_heads) {
         return Err(ArchError::value(
             "num_key_value_heads",
             g.kv_heads,

@@ -6,7 +6,7 @@ use crate::{
     family::Family,
     names::{Canonical, Edit, GGUF, LLAMA, Rule},
     pairing,
-    spec::{Ffn, ModelSpec},
+    spec::ModelSpec,
 };
 use lamina_base::HostTensor;
 use lamina_store::{Checkpoint, Kind};
@@ -24,6 +24,8 @@ const PREFIXES: &[(&str, &str)] = &[
     ("model.", ""),
     ("transformer.", ""),
     ("model.decoder.", "decoder."),
+    ("backbone.", "model.backbone."),
+    ("gpt_neox.", ""),
 ];
 
 /// Tensors that old checkpoints carry and no model needs.
@@ -84,72 +86,65 @@ impl<'a> Weights<'a> {
     }
 
     /// Names of stored tensors that nothing asked for; a family that forgets a tensor shows up here.
+    ///
+    /// Not counted are a head that the configuration ties to the embedding, layers after the last one (they predict
+    /// further tokens), and what the family ignores on purpose.
     pub fn unused(&self) -> Vec<String> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let ignored = |n: &str| {
-            IGNORED.iter().any(|i| n.contains(i)) || self.family.ignored.iter().any(|i| n.contains(i))
+        let known = |n: &str| {
+            let named = |list: &[&str]| list.iter().any(|i| n.contains(i));
+            named(IGNORED)
+                || named(self.family.ignored)
+                || self.beyond(n)
+                || (self.spec.head.tied && is_head(n))
         };
-        self.checkpoint.tensors.keys().filter(|n| !used.contains(*n) && !ignored(n)).cloned().collect()
+        self.checkpoint.tensors.keys().filter(|n| !used.contains(*n) && !known(n)).cloned().collect()
     }
 
-    fn rules(&self) -> Vec<&'a Rule> {
+    /// True for a tensor of a layer that the model does not have.
+    fn beyond(&self, name: &str) -> bool {
+        let after = ["blk.", "layers."].iter().find_map(|p| Some(&name[name.find(p)? + p.len()..]));
+        let layer = after.and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+        layer.is_some_and(|i| i >= self.spec.layers.len())
+    }
+
+    /// Rules to try in order: the family's own, then - in GGUF files - the canonical name itself, then the common ones.
+    fn rules(&self) -> (&'a [Rule], &'static [Rule]) {
         match self.checkpoint.kind {
-            Kind::Gguf => self.family.gguf_rules.iter().chain(GGUF).collect(),
-            Kind::HuggingFace => self.family.rules.iter().chain(LLAMA).collect(),
+            Kind::Gguf => (self.family.gguf_rules, GGUF),
+            Kind::HuggingFace => (self.family.rules, LLAMA),
         }
     }
 
     fn find(&self, name: &str, tried: &mut Vec<String>) -> Option<Found> {
         let canonical = Canonical::parse(name);
-        let own = Rule::new("", "");
-        if self.checkpoint.kind == Kind::Gguf && !self.fused_in_place(&canonical) {
-            tried.push(name.to_owned());
-            if let Some(t) = self.checkpoint.tensors.get(name) {
-                let edit =
-                    self.family.gguf_rules.iter().find(|r| canonical.source(r).as_deref() == Some(name));
-                return Some(Found { parts: vec![t.clone()], rule: edit.copied().unwrap_or(own) });
-            }
-        }
-        self.rules().into_iter().find_map(|rule| {
-            let source = canonical.source(rule)?;
-            let parts = self.stored(&canonical, &source, tried)?;
-            Some(Found { parts, rule: *rule })
-        })
+        let (own, common) = self.rules();
+        let mut by = |rules: &[Rule]| {
+            rules.iter().find_map(|rule| {
+                let parts = self.stored(&canonical.source(rule)?, tried)?;
+                Some(Found { parts, rule: *rule })
+            })
+        };
+        let itself = || {
+            let stored = self.checkpoint.tensors.get(name).filter(|_| self.checkpoint.kind == Kind::Gguf)?;
+            Some(Found { parts: vec![stored.clone()], rule: Rule::new("", "") })
+        };
+        by(own).or_else(itself).or_else(|| by(common))
     }
 
-    /// True when a GGUF tensor of the canonical name itself holds more than the plan wants under that name.
-    fn fused_in_place(&self, canonical: &Canonical<'_>) -> bool {
-        let cut_of_itself =
-            |r: &Rule| r.canonical == canonical.base && r.source == r.canonical && r.cut.is_some();
-        self.family.gguf_rules.iter().any(cut_of_itself)
-    }
-
-    /// The stored tensors of `source`, one per expert when the name has `{e}`.
-    fn stored(
-        &self,
-        canonical: &Canonical<'_>,
-        source: &str,
-        tried: &mut Vec<String>,
-    ) -> Option<Vec<HostTensor>> {
+    /// The stored tensors of `source`: one, or as many as there are when the name has `{n}`.
+    fn stored(&self, source: &str, tried: &mut Vec<String>) -> Option<Vec<HostTensor>> {
         let index = &self.checkpoint.tensors;
-        for (from, to) in PREFIXES {
-            let Some(rest) = source.strip_prefix(from) else { continue };
-            let name = format!("{to}{rest}");
-            if !name.contains("{e}") {
-                tried.push(name.clone());
-                match index.get(&name) {
-                    Some(t) => return Some(vec![t.clone()]),
-                    None => continue,
-                }
+        PREFIXES.iter().find_map(|(from, to)| {
+            let name = format!("{to}{}", source.strip_prefix(from)?);
+            tried.push(name.replace("{n}", "0"));
+            if !name.contains("{n}") {
+                return index.get(&name).map(|t| vec![t.clone()]);
             }
-            let Some(Ffn::Moe(moe)) = canonical.spec(self.spec).map(|l| &l.ffn) else { return None };
-            tried.push(name.replace("{e}", "0"));
-            let all = (0..moe.experts).map(|e| index.get(&name.replace("{e}", &e.to_string())).cloned());
-            if let Some(parts) = all.collect::<Option<Vec<_>>>() {
-                return Some(parts);
-            }
-        }
-        None
+            let parts: Vec<_> =
+                (0..).map_while(|n| index.get(&name.replace("{n}", &n.to_string())).cloned()).collect();
+            (!parts.is_empty()).then_some(parts)
+        })
     }
 
     fn cut(&self, canonical: &Canonical<'_>, found: Found, rows: usize, cols: usize) -> Result<Tensor> {
@@ -159,22 +154,34 @@ impl<'a> Weights<'a> {
             _ => parts,
         };
         alike(&parts)?;
-        let vector = rows == 1 && parts[0].cols() != cols || parts[0].shape.len() == 1;
+        let vector = rows == 1;
         let tensor =
             Tensor::new(if vector { parts.iter().map(as_column).collect::<Result<_>>()? } else { parts });
         let tensor = match (rule.cut, canonical.spec(self.spec)) {
             (Some(cut), Some(layer)) => {
                 let stored = tensor.rows();
                 let order = cut.rows(layer, stored);
-                let order =
-                    order.ok_or_else(|| shape(&tensor, format!("rows for {cut:?} of {}", rule.canonical)))?;
+                let order = order
+                    .ok_or_else(|| shape_error(&tensor, format!("rows for {cut:?} of {}", rule.canonical)))?;
                 tensor.reordered(order)
             }
             _ => tensor,
         };
         let tensor = if vector { as_row(&tensor)? } else { tensor };
-        edited(tensor, rule.edit)
+        if rule.edit == Edit::TransposeCut {
+            transposed_blocks(&tensor, cols)
+        } else {
+            edited(tensor, rule.edit)
+        }
     }
+}
+
+/// True for the name of an output matrix.
+pub(crate) fn is_head(name: &str) -> bool {
+    ["lm_head.weight", "embed_out.weight", "output.weight"].iter().any(|h| {
+        name.strip_suffix(h)
+            .is_some_and(|before| before.is_empty() || before == "model." || before == "language_model.")
+    })
 }
 
 fn alike(parts: &[HostTensor]) -> Result<()> {
@@ -193,10 +200,10 @@ fn check(tensor: &Tensor, name: &str, rows: usize, cols: usize) -> Result<()> {
     if (tensor.rows(), tensor.cols) == (rows, cols) {
         return Ok(());
     }
-    Err(shape(tensor, format!("{rows} x {cols} for `{name}`")))
+    Err(shape_error(tensor, format!("{rows} x {cols} for `{name}`")))
 }
 
-fn shape(tensor: &Tensor, want: String) -> ArchError {
+fn shape_error(tensor: &Tensor, want: String) -> ArchError {
     ArchError::Shape {
         name: tensor.name.clone(),
         found: format!("{} x {}", tensor.rows(), tensor.cols),
@@ -241,9 +248,23 @@ fn transpose(t: &HostTensor) -> Result<HostTensor> {
     Ok(HostTensor { name: t.name.clone(), dtype, shape, bytes: out.into() })
 }
 
+/// Every `rows` rows of `t` as a matrix of their own, transposed.
+fn transposed_blocks(t: &Tensor, rows: usize) -> Result<Tensor> {
+    let blocks = t.rows() / rows.max(1);
+    let (dtype, bytes) = if t.dtype.is_quantized() {
+        (lamina_base::DType::F32, bytemuck::cast_slice(&t.to_f32()?).to_vec())
+    } else {
+        (t.dtype, (0..t.rows()).flat_map(|i| t.row(i)).copied().collect())
+    };
+    let shape = vec![blocks, rows, t.cols];
+    let stored = HostTensor::new(t.name.clone(), dtype, shape, bytes.into())
+        .map_err(|_| shape_error(t, format!("whole blocks of {rows} rows")))?;
+    Ok(Tensor::new(vec![transpose(&stored)?]))
+}
+
 fn edited(tensor: Tensor, edit: Edit) -> Result<Tensor> {
     let change: fn(f32) -> f32 = match edit {
-        Edit::None | Edit::Transpose => return Ok(tensor),
+        Edit::None | Edit::Transpose | Edit::TransposeCut => return Ok(tensor),
         Edit::PlusOne => |w| 1.0 + w,
         Edit::NegExp => |w| -w.exp(),
     };

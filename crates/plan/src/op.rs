@@ -1,7 +1,7 @@
 //! The operators of a plan: what a backend has to know, and nothing about models or files.
 
 use crate::slot::{Slot, W};
-use lamina_arch::spec::{Act, Mamba2, Mask, Moe, NormKind, Temperature};
+use lamina_arch::spec::{Act, HeadOrder, Mamba2, Mask, Moe, NormKind, Temperature};
 
 /// A norm with its weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,6 +241,8 @@ pub struct Attention {
     pub sinks: Option<W>,
     /// Largest exponent of linear position biases.
     pub alibi: Option<f32>,
+    /// Factor on linear position biases.
+    pub alibi_factor: f32,
     /// Result `[heads * dim]`.
     pub out: Slot,
 }
@@ -371,6 +373,8 @@ pub struct DeltaRule {
     pub k_dim: usize,
     /// Width of a value head.
     pub v_dim: usize,
+    /// Which value heads a key head serves.
+    pub order: HeadOrder,
     /// Result `[v_heads * v_dim]`.
     pub out: Slot,
 }

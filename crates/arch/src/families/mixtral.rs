@@ -14,9 +14,9 @@ pub static FAMILY: Family = Family {
     build: |ck, family| with_experts(&ck.config, llama_like(ck, family)?),
     rules: &[
         Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.block_sparse_moe.gate"),
-        Rule::new("blk.{i}.ffn_gate_exps", "model.layers.{i}.block_sparse_moe.experts.{e}.w1"),
-        Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.block_sparse_moe.experts.{e}.w2"),
-        Rule::new("blk.{i}.ffn_up_exps", "model.layers.{i}.block_sparse_moe.experts.{e}.w3"),
+        Rule::new("blk.{i}.ffn_gate_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w1"),
+        Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w2"),
+        Rule::new("blk.{i}.ffn_up_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w3"),
     ],
     ..Family::LLAMA_LIKE
 };
@@ -24,8 +24,5 @@ pub static FAMILY: Family = Family {
 /// Experts in every layer, if the configuration has any.
 pub fn with_experts(c: &Config, spec: ModelSpec) -> Result<ModelSpec> {
     let Some(moe) = moe(c)? else { return Ok(spec) };
-    spec.each(|_, l| {
-        l.ffn = Ffn::Moe(moe.clone());
-        Ok(())
-    })
+    Ok(spec.each(|_, l| l.ffn = Ffn::Moe(moe.clone())))
 }

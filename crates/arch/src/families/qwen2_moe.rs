@@ -10,17 +10,7 @@ pub static FAMILY: Family = Family {
     name: "qwen2-moe",
     hf: &["Qwen2MoeForCausalLM"],
     gguf: &["qwen2moe"],
-    build: |ck, family| {
-        let c = &ck.config;
-        let spec = sparse(c, llama_like(ck, family)?, false)?;
-        let inner = c.usize("shared_expert_intermediate_size")?;
-        spec.each(|_, l| {
-            if let Ffn::Moe(m) = &mut l.ffn {
-                m.shared = Some(Shared { inner, gated: true });
-            }
-            Ok(())
-        })
-    },
+    build: |ck, family| with_shared(&ck.config, sparse(&ck.config, llama_like(ck, family)?, false)?),
     ..Family::LLAMA_LIKE
 };
 
@@ -30,10 +20,19 @@ pub fn sparse(c: &Config, spec: ModelSpec, renorm: bool) -> Result<ModelSpec> {
     moe.renorm = c.opt_bool("norm_topk_prob")?.unwrap_or(renorm);
     let step = c.opt_usize("decoder_sparse_step")?.unwrap_or(1).max(1);
     let dense = c.opt_usize_list("mlp_only_layers")?.unwrap_or_default();
-    spec.each(|i, l| {
-        if !dense.contains(&i) && (i + 1) % step == 0 {
+    Ok(spec.each(|i, l| {
+        if !dense.contains(&i) && (i + 1).is_multiple_of(step) {
             l.ffn = Ffn::Moe(moe.clone());
         }
-        Ok(())
-    })
+    }))
+}
+
+/// A gated shared expert beside the others.
+pub fn with_shared(c: &Config, spec: ModelSpec) -> Result<ModelSpec> {
+    let inner = c.usize("shared_expert_intermediate_size")?;
+    Ok(spec.each(|_, l| {
+        if let Ffn::Moe(m) = &mut l.ffn {
+            m.shared = Some(Shared { inner, gated: true });
+        }
+    }))
 }

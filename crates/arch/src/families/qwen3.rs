@@ -1,25 +1,23 @@
 //! Qwen 3: a norm on each query and key head instead of biases.
 
 use crate::{
-    Family, Result, llama_like,
-    spec::{ModelSpec, QkNorm, QkSpan},
+    Family, llama_like,
+    spec::{Mixer, ModelSpec, QkNorm, QkSpan},
 };
 
 pub static FAMILY: Family = Family {
     name: "qwen3",
     hf: &["Qwen3ForCausalLM"],
     gguf: &["qwen3"],
-    build: |ck, family| with_head_norm(llama_like(ck, family)?),
+    build: |ck, family| Ok(with_qk_norm(llama_like(ck, family)?, QkSpan::Head)),
     ..Family::LLAMA_LIKE
 };
 
-/// A norm over each query and key head.
-pub fn with_head_norm(spec: ModelSpec) -> Result<ModelSpec> {
+/// A norm of queries and keys, of the kind of the layer's other norms, before the rotary embedding.
+pub fn with_qk_norm(spec: ModelSpec, over: QkSpan) -> ModelSpec {
     spec.each(|_, l| {
-        let norm = l.norm;
-        if let crate::spec::Mixer::Gqa(g) = &mut l.mixer {
-            g.qk_norm = Some(QkNorm { norm, over: QkSpan::Head, after_rope: false });
+        if let Mixer::Gqa(g) = &mut l.mixer {
+            g.qk_norm = Some(QkNorm { norm: l.norm, over, after_rope: false });
         }
-        Ok(())
     })
 }

@@ -1,12 +1,12 @@
 //! Qwen 3 with experts.
 
-use super::{qwen2_moe::sparse, qwen3::with_head_norm};
-use crate::{Family, llama_like};
+use super::{qwen2_moe::sparse, qwen3::with_qk_norm};
+use crate::{Family, llama_like, spec::QkSpan};
 
 pub static FAMILY: Family = Family {
     name: "qwen3-moe",
     hf: &["Qwen3MoeForCausalLM"],
     gguf: &["qwen3moe"],
-    build: |ck, family| sparse(&ck.config, with_head_norm(llama_like(ck, family)?)?, true),
+    build: |ck, family| sparse(&ck.config, with_qk_norm(llama_like(ck, family)?, QkSpan::Head), true),
     ..Family::LLAMA_LIKE
 };

@@ -29,7 +29,8 @@ impl Emitter<'_> {
             softcap: g.softcap,
             mask: g.mask,
             sinks,
-            alibi: g.alibi,
+            alibi: g.alibi.map(|a| a.largest),
+            alibi_factor: g.alibi.map_or(1.0, |a| a.factor),
             out,
         };
         self.push(Attend { before, store: Store { k, v, kv }, attention });

@@ -21,7 +21,8 @@ impl Emitter<'_> {
         let a = self.vector(format!("blk.{i}.ssm_a"), d.v_heads);
         let dt_bias = self.vector(format!("blk.{i}.ssm_dt.bias"), d.v_heads);
         let (k_heads, v_heads, k_dim, v_dim) = (d.k_heads, d.v_heads, d.k_dim, d.v_dim);
-        self.push(DeltaRule { qkv, beta, alpha, a, dt_bias, kv, k_heads, v_heads, k_dim, v_dim, out });
+        let order = d.order;
+        self.push(DeltaRule { qkv, beta, alpha, a, dt_bias, kv, k_heads, v_heads, k_dim, v_dim, order, out });
         let norm = self.norm(format!("blk.{i}.ssm_norm"), d.norm, v_dim);
         self.push(GatedNorm {
             x: out,

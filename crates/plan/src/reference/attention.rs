@@ -70,7 +70,7 @@ impl Machine {
         let sinks = self.maybe(o.sinks);
         let head = |(h, q): (usize, &[f32])| {
             let at = h / (o.heads / kv_heads) * dim;
-            let slope = slopes.as_ref().map_or(0.0, |s| s[h]);
+            let slope = slopes.as_ref().map_or(0.0, |s| s[h] * o.alibi_factor);
             self.attend_head(seq, position, q, at, slope, sinks.map(|s| s[h]), o)
         };
         q.chunks_exact(dim).enumerate().flat_map(head).collect()

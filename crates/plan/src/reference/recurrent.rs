@@ -86,7 +86,7 @@ impl Machine {
     }
 
     fn delta_head(&mut self, b: &Batch, row: usize, h: usize, qkv: &[f32], o: &DeltaRule) -> Vec<f32> {
-        let (keys, k_head) = (o.k_heads * o.k_dim, h / (o.v_heads / o.k_heads));
+        let (keys, k_head) = (o.k_heads * o.k_dim, o.order.key_head(h, o.k_heads, o.v_heads));
         let scale = (o.k_dim as f32).powf(-0.5);
         let q: Vec<f32> = unit(&qkv[k_head * o.k_dim..][..o.k_dim]).iter().map(|q| q * scale).collect();
         let k = unit(&qkv[keys + k_head * o.k_dim..][..o.k_dim]);

@@ -1,0 +1,36 @@
+//! Gemma 1: norms stored as offsets from 1, a scaled embedding, GELU.
+
+use crate::{
+    Family, Result, llama_like,
+    names::{Edit, Rule},
+    spec::{Act, Ffn, ModelSpec},
+};
+use lamina_store::Checkpoint;
+
+pub static FAMILY: Family = Family {
+    name: "gemma",
+    hf: &["GemmaForCausalLM"],
+    gguf: &["gemma"],
+    defaults: &[("head_dim", 256.0)],
+    build: gemma_like,
+    // GGUF files hold the sums already.
+    rules: &[
+        Rule::new("output_norm", "model.norm").edit(Edit::PlusOne),
+        Rule::new("blk.{i}.attn_norm", "model.layers.{i}.input_layernorm").edit(Edit::PlusOne),
+        Rule::new("blk.{i}.ffn_norm", "model.layers.{i}.post_attention_layernorm").edit(Edit::PlusOne),
+    ],
+    ..Family::LLAMA_LIKE
+};
+
+/// What all Gemmas share.
+pub fn gemma_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
+    // The first files said `gelu` and meant the tanh approximation, which is what the models were trained with.
+    ck.config.ignore(&["hidden_act"]);
+    let mut spec = llama_like(ck, family)?;
+    spec.embed.scale = (spec.hidden as f32).sqrt();
+    Ok(spec.each(|_, l| {
+        if let Ffn::Dense(d) = &mut l.ffn {
+            d.act = Act::GeluTanh;
+        }
+    }))
+}

@@ -1,0 +1,42 @@
+//! gpt-oss: sinks in every softmax, experts with biases and a cut SwiGLU, every other layer with a sliding window.
+
+use super::mixtral::with_experts;
+use crate::{
+    Family,
+    cut::Cut,
+    llama_like,
+    names::{Edit, Rule},
+    spec::{Act, Ffn, Score},
+};
+
+pub static FAMILY: Family = Family {
+    name: "gpt-oss",
+    hf: &["GptOssForCausalLM"],
+    gguf: &["gpt-oss"],
+    full_every: Some(2),
+    build: |ck, family| {
+        let alpha = ck.config.opt_f32("swiglu_alpha")?.unwrap_or(1.702);
+        let limit = ck.config.opt_f32("swiglu_limit")?.unwrap_or(7.0);
+        let spec = with_experts(&ck.config, llama_like(ck, family)?.each_gqa(|_, g| g.sinks = true))?;
+        Ok(spec.each(|_, l| {
+            if let Ffn::Moe(m) = &mut l.ffn {
+                m.act = Act::SwigluClamped { alpha, limit };
+                (m.score, m.renorm) = (Score::SoftmaxOfChosen, false);
+            }
+        }))
+    },
+    rules: &[
+        Rule::new("blk.{i}.attn_sinks.weight", "model.layers.{i}.self_attn.sinks"),
+        Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.mlp.router"),
+        Rule::new("blk.{i}.ffn_gate_exps.weight", GATE_UP).cut(Cut::ExpertEven).edit(Edit::Transpose),
+        Rule::new("blk.{i}.ffn_up_exps.weight", GATE_UP).cut(Cut::ExpertOdd).edit(Edit::Transpose),
+        Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj").edit(Edit::Transpose),
+        Rule::new("blk.{i}.ffn_gate_exps.bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias").cut(Cut::ExpertEven),
+        Rule::new("blk.{i}.ffn_up_exps.bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias").cut(Cut::ExpertOdd),
+        Rule::new("blk.{i}.ffn_down_exps.bias", "model.layers.{i}.mlp.experts.down_proj_bias"),
+    ],
+    gguf_rules: &[Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm")],
+    ..Family::LLAMA_LIKE
+};
+
+const GATE_UP: &str = "model.layers.{i}.mlp.experts.gate_up_proj";
