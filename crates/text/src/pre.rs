@@ -72,7 +72,7 @@ const ALL: &[Pre] = &[
     DEFAULT,
     Pre {
         names: &[
-            "gpt-2", "gpt2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "gigachat",
+            "gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "gigachat",
             "a.x-4.0", "mellum", "modern-bert", "roberta-bpe", "jina-es", "jina-de", "jina-v1-en", "jina-v2-es",
             "jina-v2-de", "jina-v2-code",
         ],

@@ -117,32 +117,24 @@ impl<R: MergeRule> Bpe<R> {
         }
     }
 
-    /// A symbol that is no token, atom by atom.
+    /// A symbol that is no token, atom by atom. What has no token at all and no stand-in is left out, as the
+    /// reference tokenizers do: some vocabularies lack a few control characters.
     fn spell(&self, piece: &str, start: usize, end: usize, out: &mut Vec<u32>) -> Result<(), TextError> {
         match &self.atoms {
             Atoms::Bytes(ids) => {
-                for (at, byte) in piece.bytes().enumerate().take(end).skip(start) {
-                    match ids[byte as usize].filter(|&id| id < self.tokens).or(self.fallback.unknown) {
-                        Some(id) => out.push(id),
-                        None => {
-                            return Err(TextError::Unencodable {
-                                what: format!("byte 0x{byte:02x}"),
-                                offset: at,
-                            });
-                        }
-                    }
-                }
-                Ok(())
+                let token = |byte: u8| ids[byte as usize].filter(|&id| id < self.tokens);
+                out.extend(piece.as_bytes()[start..end].iter().filter_map(|&b| token(b).or(self.fallback.unknown)));
             }
             Atoms::Chars(ids) => {
                 for (at, c) in piece[start..end].char_indices() {
                     match ids.get(&c).filter(|&&id| id < self.tokens) {
                         Some(&id) => out.push(id),
+                        None if self.fallback.is_empty() => {}
                         None => self.fallback.spell(c.encode_utf8(&mut [0; 4]), start + at, out)?,
                     }
                 }
-                Ok(())
             }
         }
+        Ok(())
     }
 }

@@ -28,6 +28,10 @@ pub(crate) struct Fallback {
 }
 
 impl Fallback {
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_none() && self.unknown.is_none()
+    }
+
     /// Appends byte tokens, or the unknown token (once for neighbours, as SentencePiece does), or fails.
     pub fn spell(&self, text: &str, offset: usize, out: &mut Vec<u32>) -> Result<(), TextError> {
         match (&self.bytes, self.unknown) {

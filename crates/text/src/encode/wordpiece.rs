@@ -6,58 +6,74 @@ use ahash::AHashMap;
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-use super::{Encoder, Fallback};
+use super::Encoder;
 use crate::error::TextError;
 use crate::vocab::{TokenKind, Vocab};
 
 /// A WordPiece encoder.
 pub(crate) struct WordPiece {
-    tokens: AHashMap<Box<str>, u32>,
+    /// Tokens that begin a word.
+    first: Tokens,
+    /// Tokens inside a word.
+    inner: Tokens,
+    lowercase: bool,
+    strip_accents: bool,
+    unknown: Option<u32>,
+}
+
+#[derive(Default)]
+struct Tokens {
+    ids: AHashMap<Box<str>, u32>,
     longest: usize,
-    pub lowercase: bool,
-    pub strip_accents: bool,
-    pub fallback: Fallback,
+}
+
+impl Tokens {
+    fn insert(&mut self, text: &str, id: u32) {
+        self.longest = self.longest.max(text.len());
+        self.ids.insert(text.into(), id);
+    }
+
+    /// The longest token that `text` starts with: its id and length.
+    fn longest(&self, text: &str) -> Option<(u32, usize)> {
+        let mut end = text.floor_char_boundary(self.longest);
+        while end > 0 {
+            if let Some(&id) = self.ids.get(&text[..end]) {
+                return Some((id, end));
+            }
+            end = text.floor_char_boundary(end - 1);
+        }
+        None
+    }
 }
 
 impl WordPiece {
     /// `unknown` stands for every word that the tokens cannot cover.
     pub fn new(vocab: &Vocab, unknown: Option<u32>, lowercase: bool, strip_accents: bool) -> WordPiece {
-        let texts = vocab.iter().filter(|(_, _, kind)| *kind != TokenKind::Control);
-        let tokens: AHashMap<Box<str>, u32> = texts.map(|(id, text, _)| (text.into(), id)).collect();
-        let longest = tokens.keys().map(|text| text.len()).max().unwrap_or(0);
-        WordPiece { tokens, longest, lowercase, strip_accents, fallback: Fallback { bytes: None, unknown } }
+        let (mut first, mut inner) = (Tokens::default(), Tokens::default());
+        for (id, text, _) in vocab.iter().filter(|(_, _, kind)| *kind != TokenKind::Control) {
+            match text.strip_prefix('\u{2581}') {
+                Some(text) => first.insert(text, id),
+                None => inner.insert(text, id),
+            }
+        }
+        WordPiece { first, inner, lowercase, strip_accents, unknown }
     }
 
-    /// Appends the pieces of one word (U+2581 before it), or the unknown token.
+    /// Appends the pieces of one word, or the unknown token.
     fn word(&self, word: &str, out: &mut Vec<u32>) -> Result<(), TextError> {
         let before = out.len();
         let mut start = 0;
         while start < word.len() {
-            let mut end = word.floor_char_boundary(start + self.longest);
-            let found = loop {
-                if end <= start {
-                    break None;
-                }
-                if let Some(&id) = self.tokens.get(&word[start..end]) {
-                    break Some(id);
-                }
-                end = word.floor_char_boundary(end - 1);
-            };
-            let Some(id) = found else {
+            let tokens = if start == 0 { &self.first } else { &self.inner };
+            let Some((id, length)) = tokens.longest(&word[start..]) else {
                 out.truncate(before);
-                return self.unknown(word, out);
+                let error = || TextError::Unencodable { what: format!("{word:?}"), offset: 0 };
+                out.push(self.unknown.ok_or_else(error)?);
+                return Ok(());
             };
             out.push(id);
-            start = end;
+            start += length;
         }
-        Ok(())
-    }
-
-    fn unknown(&self, word: &str, out: &mut Vec<u32>) -> Result<(), TextError> {
-        let word = word.trim_start_matches('\u{2581}');
-        let unknown = self.fallback.unknown;
-        let error = || TextError::Unencodable { what: format!("{word:?}"), offset: 0 };
-        out.push(unknown.ok_or_else(error)?);
         Ok(())
     }
 
@@ -77,34 +93,25 @@ impl WordPiece {
 
 impl Encoder for WordPiece {
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TextError> {
-        let mut word = String::from('\u{2581}');
-        let empty = word.len();
-        let flush = |word: &mut String, out: &mut Vec<u32>| {
-            if word.len() > empty {
-                self.word(word, out)?;
-                word.truncate(empty);
+        let clean = self.clean(text);
+        for run in clean.split_whitespace() {
+            let mut start = 0;
+            for (at, c) in run.char_indices().filter(|(_, c)| is_alone(*c)) {
+                self.word(&run[start..at], out)?;
+                start = at + c.len_utf8();
+                self.word(&run[at..start], out)?;
             }
-            Ok::<(), TextError>(())
-        };
-        for c in self.clean(text).chars() {
-            if c.is_whitespace() {
-                flush(&mut word, out)?;
-            } else if is_alone(c) {
-                flush(&mut word, out)?;
-                word.push(c);
-                flush(&mut word, out)?;
-            } else {
-                word.push(c);
-            }
+            self.word(&run[start..], out)?;
         }
-        flush(&mut word, out)
+        Ok(())
     }
 }
 
-/// Control and format characters other than white space.
+/// What `clean_text` removes: control, format and private characters, the line ends of other systems among them.
 fn is_dropped(c: char) -> bool {
-    matches!(c, '\0' | char::REPLACEMENT_CHARACTER)
-        || (!c.is_whitespace() && c.general_category_group() == GeneralCategoryGroup::Other)
+    use GeneralCategory::{Control, Format, PrivateUse};
+    let listed = matches!(c.general_category(), Control | Format | PrivateUse);
+    c == char::REPLACEMENT_CHARACTER || (listed && !matches!(c, '\t' | '\n' | '\r'))
 }
 
 /// Punctuation and Chinese characters are words of their own.

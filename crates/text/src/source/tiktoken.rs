@@ -113,7 +113,7 @@ impl TiktokenEncoding {
     }
 
     /// The same without its special tokens.
-    pub(crate) fn without_special(self) -> TiktokenEncoding {
+    pub fn without_special(self) -> TiktokenEncoding {
         TiktokenEncoding { special: Vec::new, bos: None, ..self }
     }
 

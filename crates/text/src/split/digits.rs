@@ -56,12 +56,12 @@ impl Triples {
     }
 }
 
-/// `\w` of UTS #18.
+/// `\w` as Oniguruma has it, whose patterns these are: of numbers, all kinds.
 fn is_word(c: char) -> bool {
     c.is_alphabetic()
         || matches!(c, '\u{200c}' | '\u{200d}')
-        || matches!(c.general_category(), GeneralCategory::DecimalNumber | GeneralCategory::ConnectorPunctuation)
-        || c.general_category_group() == GeneralCategoryGroup::Mark
+        || c.general_category() == GeneralCategory::ConnectorPunctuation
+        || matches!(c.general_category_group(), GeneralCategoryGroup::Mark | GeneralCategoryGroup::Number)
 }
 
 #[cfg(test)]

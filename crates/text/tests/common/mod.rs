@@ -53,6 +53,11 @@ impl Random {
 
     /// Text of many scripts, with spaces, digits, code, contractions, emoji and control characters.
     pub fn text(&mut self) -> String {
+        self.text_with(0x2_0000)
+    }
+
+    /// As [`Random::text`]; with any single code points below `wild` among the parts.
+    pub fn text_with(&mut self, wild: usize) -> String {
         const PARTS: &[&str] = &[
             " ", "  ", "   ", "\n", "\n\n", "\r\n", "\t", " \n ", "\u{a0}", "\u{3000}", "\u{85}", "\u{200b}", "the", "Hello",
             " world", "don't", "I'LL", "we're", "'s", "'S", "'T", "'ve", "'M", "HTTPServer", "camelCase", "a", "Z", "0", "12", "345",
@@ -66,7 +71,7 @@ impl Random {
         let mut text = String::new();
         for _ in 0..count {
             match self.below(8) {
-                0 => text.extend(char::from_u32(self.below(0x2_0000) as u32)),
+                0 => text.extend(char::from_u32(self.below(wild) as u32)),
                 1 => text.push(char::from(32 + self.below(95) as u8)),
                 _ => text.push_str(PARTS[self.below(PARTS.len())]),
             }
