@@ -3,6 +3,7 @@
 
 pub mod backend;
 pub mod batch;
+pub mod conform;
 mod emit;
 pub mod kv;
 pub mod op;

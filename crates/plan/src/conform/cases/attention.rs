@@ -1,0 +1,164 @@
+//! Attention: head widths, grouped queries, masks, and what else changes scores.
+
+use crate::{
+    conform::bench::{Bench, Case},
+    kv::{KvType, LayerState},
+    op::*,
+};
+use lamina_arch::spec::{LongRope, Mask, NormKind, Pairs, Rope, Temperature};
+
+/// Heads, key heads and width of a head.
+#[derive(Clone, Copy)]
+struct Shape {
+    heads: usize,
+    kv_heads: usize,
+    dim: usize,
+}
+
+const SHAPES: &[Shape] = &[
+    Shape { heads: 4, kv_heads: 4, dim: 16 },
+    Shape { heads: 8, kv_heads: 2, dim: 32 },
+    Shape { heads: 8, kv_heads: 1, dim: 64 },
+    Shape { heads: 3, kv_heads: 1, dim: 80 },
+    Shape { heads: 6, kv_heads: 3, dim: 96 },
+    Shape { heads: 2, kv_heads: 2, dim: 128 },
+    Shape { heads: 8, kv_heads: 1, dim: 256 },
+    Shape { heads: 5, kv_heads: 5, dim: 24 },
+];
+
+const COMMON: Shape = Shape { heads: 8, kv_heads: 2, dim: 48 };
+
+/// What changes scores.
+#[derive(Clone, Copy)]
+struct Scores {
+    softcap: Option<f32>,
+    mask: Mask,
+    sinks: bool,
+    alibi: Option<(f32, f32)>,
+}
+
+const PLAIN: Scores = Scores { softcap: None, mask: Mask::Causal, sinks: false, alibi: None };
+
+pub fn cases() -> Vec<Case> {
+    let shapes = SHAPES.iter().map(|s| {
+        let name = format!("attend {}:{} {}", s.heads, s.kv_heads, s.dim);
+        attend(Bench::new(name), *s, PLAIN, |_, _, _| vec![])
+    });
+    let settings = [
+        ("window 16", Scores { mask: Mask::Window(16), ..PLAIN }),
+        ("window 1", Scores { mask: Mask::Window(1), ..PLAIN }),
+        ("window 129", Scores { mask: Mask::Window(129), ..PLAIN }),
+        ("chunk 32", Scores { mask: Mask::Chunk(32), ..PLAIN }),
+        ("chunk 50", Scores { mask: Mask::Chunk(50), ..PLAIN }),
+        ("sinks", Scores { sinks: true, ..PLAIN }),
+        ("sinks and window", Scores { sinks: true, mask: Mask::Window(20), ..PLAIN }),
+        ("softcap", Scores { softcap: Some(2.0), ..PLAIN }),
+        ("alibi", Scores { alibi: Some((8.0, 1.0)), ..PLAIN }),
+        ("alibi with factor", Scores { alibi: Some((6.0, 0.25)), ..PLAIN }),
+    ];
+    let settings =
+        settings.map(|(n, s)| attend(Bench::new(format!("attend {n}")).long(), COMMON, s, |_, _, _| vec![]));
+    let odd = Shape { heads: 6, ..COMMON };
+    let alibi = Scores { alibi: Some((8.0, 1.0)), ..PLAIN };
+    let odd_alibi = attend(Bench::new("attend alibi 6 heads"), odd, alibi, |_, _, _| vec![]);
+    let kv = KvType::ALL.iter().flat_map(|&(n, t)| {
+        [COMMON, Shape { dim: 32, ..COMMON }, Shape { dim: 128, ..COMMON }].map(|s| {
+            let bench = Bench::new(format!("attend {n} {}", s.dim)).long().kv_type(t);
+            attend(bench, s, PLAIN, |_, _, _| vec![])
+        })
+    });
+    shapes.chain(settings).chain([odd_alibi]).chain(kv).chain(before()).chain(rotations()).collect()
+}
+
+/// A plain case on `bench`.
+pub fn plain(bench: Bench) -> Case {
+    attend(bench, COMMON, PLAIN, |_, _, _| vec![])
+}
+
+/// An attention whose steps before come from `before` of queries, keys and values.
+fn attend(
+    mut b: Bench,
+    s: Shape,
+    scores: Scores,
+    before: impl FnOnce(&mut Bench, Shape, [crate::Slot; 3]) -> Vec<Step>,
+) -> Case {
+    let (q, k) = (b.scaled_input(s.heads * s.dim, 1.5), b.scaled_input(s.kv_heads * s.dim, 1.5));
+    let (v, out) = (b.input(s.kv_heads * s.dim), b.slot(s.heads * s.dim));
+    let kv = b.state(LayerState::Paged { kv_heads: s.kv_heads, dim: s.dim });
+    let before = before(&mut b, s, [q, k, v]);
+    let sinks = scores.sinks.then(|| b.vector(s.heads, 0.5, 2.0));
+    let attention = Attention {
+        q,
+        kv,
+        heads: s.heads,
+        scale: (s.dim as f32).powf(-0.5) * 1.3,
+        softcap: scores.softcap,
+        mask: scores.mask,
+        sinks,
+        alibi: scores.alibi.map(|a| a.0),
+        alibi_factor: scores.alibi.map_or(1.0, |a| a.1),
+        out,
+    };
+    b.push(Attend { before, store: Store { k, v, kv }, attention });
+    b.finish(out)
+}
+
+/// A rotary embedding of `dim` dimensions.
+fn rope(dim: usize, long: bool) -> Rope {
+    let freqs =
+        |base: f32| (0..dim / 2).map(|i| base.powf(-((2 * i) as f32) / dim as f32)).collect::<Vec<_>>();
+    let long = long.then(|| LongRope { freqs: freqs(77.0), original_context: 40 });
+    Rope { dim, pairs: Pairs::Half, freqs: freqs(10_000.0), long, magnitude: 1.1 }
+}
+
+/// Norms, clipping and temperature around the rotation, in the orders that families have.
+fn before() -> Vec<Case> {
+    let head = |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
+        let (norm, rope) = (b.norm(NormKind::Rms, s.dim), b.rope(rope(s.dim, false)));
+        let normed = [(q, s.heads), (k, s.kv_heads)]
+            .map(|(x, heads)| Step::HeadNorm(HeadNorm { x, heads, norm, weight_per_head: false }));
+        let turned = [(q, s.heads), (k, s.kv_heads)]
+            .map(|(x, heads)| Step::Rotate(Rotate { x, heads, start: 0, rope }));
+        [normed, turned].concat()
+    };
+    let full = |b: &mut Bench, s: Shape, [q, k, v]: [crate::Slot; 3]| {
+        let (for_q, for_k) =
+            (b.norm(NormKind::Layer, s.heads * s.dim), b.norm(NormKind::Layer, s.kv_heads * s.dim));
+        let mut steps: Vec<Step> = [q, k, v].map(|x| Step::Apply(Apply { x, map: Map::Clip(0.8) })).into();
+        steps
+            .extend([(q, for_q), (k, for_k)].map(|(x, norm)| Step::Normalize(Normalize { x, norm, out: x })));
+        steps
+    };
+    let warm = |_: &mut Bench, _: Shape, [q, _, _]: [crate::Slot; 3]| {
+        let t = Temperature { scale: 0.1, floor: 8.0 };
+        vec![Step::Apply(Apply { x: q, map: Map::Temperature(t) })]
+    };
+    vec![
+        attend(Bench::new("attend head norm and rope"), COMMON, PLAIN, head),
+        attend(Bench::new("attend clip and full norm"), COMMON, PLAIN, full),
+        attend(Bench::new("attend temperature"), COMMON, PLAIN, warm),
+    ]
+}
+
+fn rotations() -> Vec<Case> {
+    let turn = |part: usize, long: bool| {
+        move |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
+            let rope = b.rope(rope(part, long));
+            [(q, s.heads), (k, s.kv_heads)]
+                .map(|(x, heads)| Step::Rotate(Rotate { x, heads, start: 0, rope }))
+                .into()
+        }
+    };
+    let far = Bench::new("attend long rope").long();
+    let mut b = Bench::new("rotate from the middle");
+    let x = b.input(3 * 40);
+    let table = b.rope(rope(16, false));
+    b.push(Rotate { x, heads: 3, start: 24, rope: table });
+    vec![
+        attend(Bench::new("attend rope"), COMMON, PLAIN, turn(COMMON.dim, false)),
+        attend(Bench::new("attend partial rope"), COMMON, PLAIN, turn(12, false)),
+        attend(Bench::new("attend rope of two"), COMMON, PLAIN, turn(2, false)),
+        attend(far, COMMON, PLAIN, turn(COMMON.dim, true)),
+        b.finish(x),
+    ]
+}

@@ -1,0 +1,110 @@
+//! Conformance kit: what every backend has to fulfil, run on any of them against the [`crate::reference`].
+//!
+//! Each case is a tiny plan around one operator. Three things are asked of it:
+//! 1. its rows are those of the reference, within a tolerance that the number types explain;
+//! 2. a fused operator gives what its own default body gives on the same backend;
+//! 3. a row is the same bits whatever else is in the batch, however its sequence was cut into steps, and whatever the
+//!    machine computed before.
+//!
+//! A backend's tests call [`run`] and [`Report::assert`].
+
+mod bench;
+mod cases;
+mod memory;
+mod report;
+mod rows;
+mod steps;
+mod unfused;
+
+pub use report::{Failure, Report, Tolerance};
+
+use crate::{
+    backend::{Backend, BackendError, Limits, Ops, Result},
+    kv::KvType,
+    reference::Reference,
+};
+use bench::Case;
+use rows::{Rows, distance, first_difference};
+use steps::{SCHEDULES, Steps};
+use unfused::Unfused;
+
+/// Runs every case on the backends that `make` gives.
+pub fn run<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance) -> Report {
+    run_matching(make, tolerance, "")
+}
+
+/// Runs the cases whose name contains `part`.
+pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part: &str) -> Report {
+    let mut report = Report::default();
+    for case in cases::all().iter().filter(|c| c.name.contains(part)) {
+        report.add(&case.name, check(&make, case, tolerance));
+    }
+    for kv_type in KvType::ALL.iter().map(|t| t.1) {
+        let name = format!("memory {kv_type:?}");
+        if name.contains(part) {
+            report.add(&name, memory::copies_are_equal(&make, kv_type));
+        }
+    }
+    report
+}
+
+/// What went wrong in one case, if anything.
+fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -> Result<Option<Failure>> {
+    let (_, alone) = &SCHEDULES[0];
+    let want = rows_of(Reference, case, &alone(&case.lengths))?;
+    let got = rows_of(make(), case, &alone(&case.lengths))?;
+    let most = case.grade.tolerance(tolerance);
+    let error = distance(&got, &want);
+    if error.is_nan() || error > most {
+        return Ok(Some(Failure::Wrong { error, most }));
+    }
+    let plain = rows_of(Unfused(make()), case, &alone(&case.lengths))?;
+    let error = distance(&got, &plain);
+    if error.is_nan() || error > most {
+        return Ok(Some(Failure::UnlikeDefault { error, most }));
+    }
+    for (name, schedule) in &SCHEDULES[1..] {
+        let other = rows_of(make(), case, &schedule(&case.lengths))?;
+        if let Some((sequence, position)) = first_difference(&got, &other) {
+            return Ok(Some(Failure::Depends { on: name, sequence, position }));
+        }
+    }
+    let again = again(make(), case)?;
+    Ok(first_difference(&got, &again).map(|(sequence, position)| Failure::Depends {
+        on: "what was computed before",
+        sequence,
+        position,
+    }))
+}
+
+fn limits(case: &Case) -> Limits {
+    let rows = case.lengths.iter().sum();
+    Limits { rows, selected: rows, pages: steps::PAGES, states: steps::STATES, kv_type: case.kv_type }
+}
+
+fn machine<B: Backend>(backend: B, case: &Case) -> Result<B::Machine> {
+    let weights = case.plan.weights.iter().zip(&case.weights);
+    let uploaded = weights.map(|(spec, tensor)| backend.upload(spec, tensor)).collect::<Result<Vec<_>>>()?;
+    backend.machine(&case.plan, uploaded, limits(case))
+}
+
+fn rows_of<B: Backend>(backend: B, case: &Case, steps: &Steps) -> Result<Rows> {
+    rows::run(&mut machine(backend, case)?, case, steps)
+}
+
+/// The rows of a machine that has computed other sequences before, in the same pages and states.
+fn again<B: Backend>(backend: B, case: &Case) -> Result<Rows> {
+    let (_, alone) = &SCHEDULES[0];
+    let mut machine = machine(backend, case)?;
+    let other: Vec<usize> = case.lengths.iter().rev().copied().collect();
+    rows::run(&mut machine, case, &alone(&other))?;
+    for state in 0..steps::STATES as u32 {
+        machine.copy_state(None, state)?;
+    }
+    rows::run(&mut machine, case, &alone(&case.lengths))
+}
+
+/// True for what a backend says openly that it cannot do.
+fn is_refusal(e: &BackendError) -> bool {
+    matches!(e, BackendError::Unsupported { .. })
+}

@@ -1,0 +1,108 @@
+//! Runs a case and keeps every row under its sequence and position.
+
+use super::{
+    bench::{Case, VOCAB},
+    steps::{Steps, pages},
+};
+use crate::{
+    backend::{Ops, Result},
+    batch::{Batch, Wants},
+    slot::Rows as Kind,
+    walk::walk,
+};
+use std::collections::BTreeMap;
+
+/// Rows by sequence and position.
+pub type Rows = BTreeMap<(usize, usize), Vec<f32>>;
+
+/// Token of a position: any mix that looks nothing like a pattern.
+pub fn token(sequence: usize, position: usize) -> u32 {
+    ((sequence * 7919 + position * 104_729 + sequence * position) % VOCAB) as u32
+}
+
+/// True for rows that want logits: most, but neither all nor the last one only.
+fn wants(sequence: usize, position: usize) -> bool {
+    (sequence + position) % 3 != 1
+}
+
+/// Runs `steps` and collects the rows of the case's result.
+pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Rows> {
+    let lengths = totals(steps);
+    let mut done = vec![0; lengths.len()];
+    let mut rows = Rows::new();
+    for step in steps {
+        let (batch, keys) = batch(step, &lengths, &mut done);
+        walk(machine, &case.plan.ops, &batch)?;
+        let mut out = vec![];
+        machine.read(&batch, case.plan.logits, &mut out)?;
+        let width = case.plan.width(case.plan.logits);
+        let selected = case.plan.slots[case.plan.logits.0 as usize].rows == Kind::Selected;
+        let keys = keys.into_iter().filter(|&(s, p)| !selected || wants(s, p));
+        rows.extend(keys.zip(out.chunks_exact(width).map(<[f32]>::to_vec)));
+    }
+    Ok(rows)
+}
+
+fn totals(steps: &Steps) -> Vec<usize> {
+    let count = steps.iter().flatten().map(|&(s, _)| s + 1).max().unwrap_or(0);
+    let mut totals = vec![0; count];
+    steps.iter().flatten().for_each(|&(s, n)| totals[s] += n);
+    totals
+}
+
+/// The batch of one step, with the sequence and position of each row.
+fn batch(step: &[(usize, usize)], lengths: &[usize], done: &mut [usize]) -> (Batch, Vec<(usize, usize)>) {
+    let (mut batch, mut keys) = (Batch::default(), vec![]);
+    for &(s, n) in step {
+        let positions = done[s]..done[s] + n;
+        let tokens: Vec<u32> = positions.clone().map(|p| token(s, p)).collect();
+        batch.push(&tokens, done[s], pages(lengths, s), Wants::Nothing);
+        keys.extend(positions.map(|p| (s, p)));
+        done[s] += n;
+    }
+    let wanted = keys.iter().enumerate().filter(|(_, k)| wants(k.0, k.1));
+    batch.logits = wanted.map(|(row, _)| row as u32).collect();
+    (batch, keys)
+}
+
+/// Relative error of the worst row; infinite when rows are missing.
+pub fn distance(got: &Rows, want: &Rows) -> f64 {
+    if got.len() != want.len() {
+        return f64::INFINITY;
+    }
+    let errors = got.iter().zip(want).map(|((_, a), (_, b))| row_distance(a, b));
+    errors.fold(0.0, |worst, e| if e.is_nan() { f64::NAN } else { worst.max(e) })
+}
+
+fn row_distance(a: &[f32], b: &[f32]) -> f64 {
+    let square = |x: f64| x * x;
+    let difference: f64 = a.iter().zip(b).map(|(&x, &y)| square(f64::from(x) - f64::from(y))).sum();
+    let size: f64 = b.iter().map(|&y| square(f64::from(y))).sum();
+    // Rows that are nearly zero as a whole have no meaningful relative error.
+    let floor = 1e-3 * (b.len() as f64).sqrt();
+    difference.sqrt() / size.sqrt().max(floor)
+}
+
+/// The first row whose bits differ.
+pub fn first_difference(a: &Rows, b: &Rows) -> Option<(usize, usize)> {
+    let same = |x: &[f32], y: &[f32]| x.iter().map(|v| v.to_bits()).eq(y.iter().map(|v| v.to_bits()));
+    a.iter().find(|(key, row)| !b.get(key).is_some_and(|other| same(row, other))).map(|(key, _)| *key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(value: f32) -> Rows {
+        Rows::from([((0, 0), vec![1.0, value])])
+    }
+
+    #[test]
+    fn distances_see_wrong_values_missing_rows_and_nan() {
+        assert_eq!(distance(&rows(1.0), &rows(1.0)), 0.0);
+        assert!(distance(&rows(1.1), &rows(1.0)) > 0.05);
+        assert!(distance(&rows(f32::NAN), &rows(1.0)).is_nan());
+        assert!(distance(&Rows::new(), &rows(1.0)).is_infinite());
+        assert_eq!(first_difference(&rows(0.0), &rows(-0.0)), Some((0, 0)));
+    }
+}

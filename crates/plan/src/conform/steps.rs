@@ -1,0 +1,81 @@
+//! Ways to cut the same sequences into steps, and where their memory is.
+
+use crate::{batch::SeqPages, kv::PAGE_LEN};
+
+/// Steps of a schedule: which sequences take part, with how many rows each.
+pub type Steps = Vec<Vec<(usize, usize)>>;
+
+/// Pages and states of every machine: a few more than any case needs.
+pub const PAGES: usize = 48;
+/// Recurrent states of every machine.
+pub const STATES: usize = 8;
+
+/// All ways, with what differs by them; the first one is what the others are held against.
+#[allow(clippy::type_complexity)] // a table of names and functions
+pub const SCHEDULES: &[(&str, fn(&[usize]) -> Steps)] = &[
+    ("nothing", alone),
+    ("other sequences in the batch", together),
+    ("the size of steps", |lengths| chunked(lengths, &[7, 1, 32, 20])),
+    ("being generated token by token", |lengths| chunked(lengths, &[1])),
+    ("a long chunk before", |lengths| chunked(lengths, &[250, 3, 1])),
+];
+
+/// Every sequence in a step of its own.
+fn alone(lengths: &[usize]) -> Steps {
+    lengths.iter().enumerate().map(|(s, &n)| vec![(s, n)]).collect()
+}
+
+/// All sequences in one step.
+fn together(lengths: &[usize]) -> Steps {
+    vec![lengths.iter().copied().enumerate().collect()]
+}
+
+/// All sequences side by side, in pieces of these sizes in turn.
+fn chunked(lengths: &[usize], sizes: &[usize]) -> Steps {
+    let mut left = lengths.to_vec();
+    let mut steps = vec![];
+    for &size in sizes.iter().cycle() {
+        let step: Vec<_> =
+            left.iter().enumerate().filter(|(_, n)| **n > 0).map(|(s, &n)| (s, n.min(size))).collect();
+        if step.is_empty() {
+            return steps;
+        }
+        step.iter().for_each(|&(s, n)| left[s] -= n);
+        steps.push(step);
+    }
+    steps
+}
+
+/// Scattered pages for sequence `s` of `lengths`; no two sequences share one.
+pub fn pages(lengths: &[usize], s: usize) -> SeqPages {
+    let before: usize = lengths[..s].iter().map(|n| n.div_ceil(PAGE_LEN)).sum();
+    // 29 has no factor in common with the number of pages, so that each logical page has its own place.
+    let place = |logical: usize| ((before + logical) * 29 + 5) % PAGES;
+    let pages = (0..lengths[s].div_ceil(PAGE_LEN)).map(|p| place(p) as u32).collect();
+    SeqPages { pages, state: ((s * 3 + 1) % STATES) as u32, prompt_len: lengths[s] as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schedule_runs_every_row_once() {
+        let lengths = [1, 2, 7, 64, 300];
+        for (name, schedule) in SCHEDULES {
+            let mut rows = [0; 5];
+            schedule(&lengths).into_iter().flatten().for_each(|(s, n)| rows[s] += n);
+            assert_eq!(rows, lengths, "{name}");
+        }
+    }
+
+    #[test]
+    fn sequences_share_no_page() {
+        let lengths = [300, 33, 64];
+        let mut all: Vec<u32> = (0..3).flat_map(|s| pages(&lengths, s).pages).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}
