@@ -7,7 +7,8 @@ use crate::{
 };
 use lamina_store::{Checkpoint, Config, Kind};
 
-/// Keys that only say which tensors there are; the tensors themselves say it better.
+/// Keys that only say which tensors there are; the tensors themselves say it better. Layers that predict further
+/// tokens are not run.
 const PRESENCE: &[&str] = &[
     "attention_bias",
     "attention_out_bias",
@@ -16,6 +17,7 @@ const PRESENCE: &[&str] = &[
     "layer_norm_elementwise_affine",
     "mlp_bias",
     "no_bias",
+    "num_nextn_predict_layers",
     "qkv_bias",
     "use_bias",
     "use_conv_bias",

@@ -18,10 +18,12 @@ pub static FAMILY: Family = Family {
         let (new, multi_query) = (c.flag("new_decoder_architecture")?, c.opt_bool("multi_query")?.unwrap_or(true));
         let gguf = ck.kind == lamina_store::Kind::Gguf;
         let norms = ["transformer.h.0.ln_attn.weight", "h.0.ln_attn.weight", "blk.0.attn_norm_2.weight"];
-        let place = match norms.iter().any(|n| ck.tensors.contains_key(*n)) {
-            true => Place::Parallel { shared_norm: false },
-            false if new || c.opt_bool("parallel_attn")?.unwrap_or(true) => Place::Parallel { shared_norm: true },
-            false => Place::Pre,
+        let (two, parallel) =
+            (norms.iter().any(|n| ck.tensors.contains_key(*n)), c.opt_bool("parallel_attn")?.unwrap_or(true));
+        let place = match (two, new || parallel) {
+            (true, _) => Place::Parallel { shared_norm: false },
+            (false, true) => Place::Parallel { shared_norm: true },
+            (false, false) => Place::Pre,
         };
         let (alibi, norm) = (c.flag("alibi")?, layer_norm(c)?);
         let act = if c.has("hidden_act") { crate::act(c)? } else { Act::Gelu };

@@ -1,7 +1,7 @@
 //! Gemma 1: norms stored as offsets from 1, a scaled embedding, GELU.
 
 use crate::{
-    Family, Result, llama_like,
+    ArchError, Family, Result, llama_like,
     names::{Edit, Rule},
     spec::{Act, Ffn, ModelSpec},
 };
@@ -26,6 +26,9 @@ pub static FAMILY: Family = Family {
 pub fn gemma_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     // The first files said `gelu` and meant the tanh approximation, which is what the models were trained with.
     ck.config.ignore(&["hidden_act"]);
+    if ck.config.flag("use_bidirectional_attention")? {
+        return Err(ArchError::value("use_bidirectional_attention", "true", "false: this is no model that generates"));
+    }
     let mut spec = llama_like(ck, family)?;
     spec.embed.scale = (spec.hidden as f32).sqrt();
     Ok(spec.each(|_, l| {

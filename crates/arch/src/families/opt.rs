@@ -12,13 +12,14 @@ pub static FAMILY: Family = Family {
     build: |ck, family| {
         let c = &ck.config;
         let (norm, before) = (layer_norm(c)?, c.opt_bool("do_layer_norm_before")?.unwrap_or(true));
+        let removed = c.flag("_remove_final_layer_norm")?;
         let mut spec = llama_like(ck, family)?.each_gqa(|_, g| g.rope = None).each(|_, l| {
             (l.norm, l.place) = (norm, if before { Place::Pre } else { Place::PostResidual });
             if let Ffn::Dense(d) = &mut l.ffn {
                 d.gated = false;
             }
         });
-        spec.final_norm = (before && !c.flag("_remove_final_layer_norm")?).then_some(norm);
+        spec.final_norm = (before && !removed).then_some(norm);
         spec.embed.positions = Some(2);
         spec.embed.width = c.opt_usize("word_embed_proj_dim")?.filter(|&w| w != spec.hidden);
         Ok(spec)

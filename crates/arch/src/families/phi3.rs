@@ -1,11 +1,16 @@
 //! Phi 3, 3.5 and 4: Llama with fused projections, some with LongRoPE.
 
-use crate::{Family, cut::Cut, names::Rule};
+use crate::{Family, cut::Cut, llama_like, names::Rule};
 
 pub static FAMILY: Family = Family {
     name: "phi3",
     hf: &["Phi3ForCausalLM"],
     gguf: &["phi3"],
+    build: |ck, family| {
+        // Written even where nothing is stretched.
+        ck.config.ignore(&["original_max_position_embeddings"]);
+        llama_like(ck, family)
+    },
     rules: FUSED,
     gguf_rules: GATE_IN_UP,
     ..Family::LLAMA_LIKE
