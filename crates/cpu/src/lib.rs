@@ -1,6 +1,7 @@
 //! Floor 5: the CPU backend - panels of interleaved rows, kernels per instruction set, paged attention, own threads.
 
 mod act;
+mod bandwidth;
 mod format;
 mod kernel;
 mod kv;
@@ -10,5 +11,6 @@ mod ops;
 mod pool;
 mod weight;
 
+pub use bandwidth::read_bandwidth;
 pub use machine::{Cpu, CpuError};
 pub use pool::Pool;

@@ -1,0 +1,243 @@
+//! Speed of a model on this machine, through the same engine that serves requests.
+
+use crate::{
+    error::{Error, Result},
+    info::ModelInfo,
+    load::{Loaded, open},
+    options::LoadOptions,
+};
+use lamina_base::peak_rss;
+use lamina_cpu::{Cpu, read_bandwidth};
+use lamina_engine::{Engine, Event, Generation, Request, Stage, Timings, sample::SamplingParams};
+use lamina_plan::Profile;
+use serde_json::{Value, json};
+use std::{
+    path::Path,
+    sync::{Arc, mpsc::channel},
+    time::Instant,
+};
+
+/// What to measure. Every combination of the lists is a measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BenchOptions {
+    /// Prompt lengths.
+    pub prompt: Vec<usize>,
+    /// Tokens to decode.
+    pub gen_tokens: Vec<usize>,
+    /// Tokens in the cache before the measurement.
+    pub depth: Vec<usize>,
+    /// Sequences that decode at once.
+    pub batch: Vec<usize>,
+    /// Repeats of each measurement, after one warm-up.
+    pub repeat: usize,
+    /// Time of each operator is taken in one further step of each kind.
+    pub profile: bool,
+}
+
+/// Speeds of one measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Speed {
+    /// Tokens that were measured.
+    pub n: usize,
+    /// Tokens in the cache before.
+    pub depth: usize,
+    /// Sequences at once.
+    pub batch: usize,
+    /// Tokens per second over all sequences, one per repeat.
+    pub tok_s: Vec<f64>,
+}
+
+/// All results.
+pub struct Bench {
+    info: ModelInfo,
+    load_s: f64,
+    /// Seconds from the start of loading to the first token of the warm-up.
+    first_token_s: f64,
+    /// Prefill speeds.
+    pub prefill: Vec<Speed>,
+    /// Decode speeds.
+    pub decode: Vec<Speed>,
+    bandwidth: f64,
+    /// Times of operators of one prefill and one decode.
+    pub profiles: Vec<(&'static str, Profile)>,
+}
+
+/// Runs the benchmark; `note` is told what is measured.
+///
+/// # Errors
+/// When the model cannot be loaded or a measurement does not fit.
+pub fn run(
+    path: Option<&Path>,
+    load: &LoadOptions,
+    options: &BenchOptions,
+    note: &mut dyn FnMut(&str),
+) -> Result<Bench> {
+    let most = |list: &[usize]| list.iter().copied().max().unwrap_or(0);
+    let room = most(&options.depth) + most(&options.prompt).max(most(&options.gen_tokens) + 8) + 64;
+    let load = LoadOptions {
+        context: Some(load.context.unwrap_or(room * most(&options.batch).max(1))),
+        ..load.clone()
+    };
+    let begin = Instant::now();
+    let Loaded { engine, info, .. } = open(path, &load, &|_, _| true)?;
+    let load_s = begin.elapsed().as_secs_f64();
+    let mut lab = Lab { engine, vocab: info.vocab, seed: 1 };
+    lab.answers(&[lab_tokens(info.vocab, 0, 32)], 4)?;
+    let first_token_s = begin.elapsed().as_secs_f64();
+    let (prefill, decode) = lab.measure(options, note)?;
+    let profiles = if options.profile { lab.profiles(options)? } else { vec![] };
+    drop(lab);
+    note("read bandwidth");
+    let cpu = Cpu::new(info.threads)?;
+    let bandwidth = read_bandwidth(cpu.pool(), cpu.isa())?;
+    Ok(Bench { info, load_s, first_token_s, prefill, decode, bandwidth, profiles })
+}
+
+/// An engine and a source of random tokens.
+struct Lab {
+    engine: Engine,
+    vocab: usize,
+    seed: u64,
+}
+
+/// `n` random tokens, never the same for two seeds, so that no prefix is found by accident.
+fn lab_tokens(vocab: usize, seed: u64, n: usize) -> Vec<u32> {
+    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d;
+    let mut next = || {
+        s ^= s << 13;
+        s ^= s >> 7;
+        s ^= s << 17;
+        (s >> 16) as usize
+    };
+    (0..n).map(|_| (next() % vocab) as u32).collect()
+}
+
+impl Lab {
+    fn tokens(&mut self, n: usize) -> Vec<u32> {
+        self.seed += 1;
+        lab_tokens(self.vocab, self.seed, n)
+    }
+
+    fn measure(&mut self, o: &BenchOptions, note: &mut dyn FnMut(&str)) -> Result<(Vec<Speed>, Vec<Speed>)> {
+        let (mut prefill, mut decode) = (vec![], vec![]);
+        for &depth in &o.depth {
+            for &n in o.prompt.iter().filter(|&&n| n > 0) {
+                note(&format!("prefill {n} at depth {depth}"));
+                let tok_s = (0..o.repeat.max(1)).map(|_| self.prefill(n, depth)).collect::<Result<_>>()?;
+                prefill.push(Speed { n, depth, batch: 1, tok_s });
+            }
+            for &n in o.gen_tokens.iter().filter(|&&n| n > 0) {
+                for &batch in &o.batch {
+                    note(&format!("decode {n} at depth {depth}, batch {batch}"));
+                    let tok_s =
+                        (0..o.repeat.max(1)).map(|_| self.decode(n, depth, batch)).collect::<Result<_>>()?;
+                    decode.push(Speed { n, depth, batch, tok_s });
+                }
+            }
+        }
+        Ok((prefill, decode))
+    }
+
+    /// Tokens per second of `n` prompt tokens after `depth` tokens that are in the cache already.
+    fn prefill(&mut self, n: usize, depth: usize) -> Result<f64> {
+        let mut tokens = self.tokens(depth);
+        if depth > 0 {
+            self.answers(&[tokens.clone()], 1)?;
+        }
+        tokens.extend(self.tokens(n));
+        let t = self.answers(&[tokens], 1)?[0];
+        Ok((t.prompt_tokens - t.cached_tokens) as f64 / t.prefill_seconds)
+    }
+
+    /// Tokens per second of `batch` sequences that decode `n` tokens each after `depth` tokens.
+    fn decode(&mut self, n: usize, depth: usize, batch: usize) -> Result<f64> {
+        let prompts: Vec<_> = (0..batch).map(|_| self.tokens(depth + 8)).collect();
+        for prompt in &prompts {
+            self.answers(std::slice::from_ref(prompt), 1)?;
+        }
+        let times = self.answers(&prompts, n + 1)?;
+        // The first token belongs to the prompt.
+        let slowest = times.iter().map(|t| t.decode_seconds).fold(0.0, f64::max);
+        Ok((batch * n) as f64 / slowest)
+    }
+
+    /// Greedy answers of `n` tokens to all prompts at once.
+    fn answers(&mut self, prompts: &[Vec<u32>], n: usize) -> Result<Vec<Timings>> {
+        let mut params = SamplingParams::default();
+        params.set("temperature", 0.0)?;
+        let receivers: Vec<_> = prompts
+            .iter()
+            .map(|prompt| {
+                let (events, receiver) = channel();
+                let generation =
+                    Generation { max_tokens: Some(n), params: params.clone(), ..Generation::default() };
+                let stage = Stage::Generate(Box::new(generation));
+                self.engine.add(Request { prompt: prompt.clone(), stage, cancel: Arc::default(), events });
+                receiver
+            })
+            .collect();
+        while !self.engine.idle() {
+            self.engine.step();
+        }
+        let last = |r: std::sync::mpsc::Receiver<Event>| match r.iter().last() {
+            Some(Event::Finished { timings, .. }) => Ok(timings),
+            Some(Event::Failed(e)) => Err(e.into()),
+            _ => Err(Error::Runtime("a measurement ended without a result".into())),
+        };
+        receivers.into_iter().map(last).collect()
+    }
+
+    /// Times of operators of one prefill and one decode of the first sizes asked for.
+    fn profiles(&mut self, o: &BenchOptions) -> Result<Vec<(&'static str, Profile)>> {
+        let first = |list: &[usize], or: usize| list.first().copied().filter(|&n| n > 0).unwrap_or(or);
+        let (n, depth) = (first(&o.prompt, 512), first(&o.depth, 0));
+        let prompt = self.tokens(depth + n);
+        self.engine.machine().profile(true);
+        self.answers(std::slice::from_ref(&prompt), 1)?;
+        let prefill = self.engine.machine().profile(true).unwrap_or_default();
+        self.answers(&[prompt], 32)?;
+        let decode = self.engine.machine().profile(false).unwrap_or_default();
+        Ok(vec![("prefill", prefill), ("decode", decode)])
+    }
+}
+
+impl Bench {
+    /// The results as one JSON object.
+    pub fn json(&self) -> Value {
+        let speed = |s: &Speed| json!({"n": s.n, "depth": s.depth, "batch": s.batch, "tok_s": s.tok_s});
+        let profile = |(kind, p): &(&str, Profile)| {
+            let rows = p.rows();
+            let row = |(op, seconds, calls, share): &(&str, f64, usize, f64)| json!({"op": op, "seconds": seconds, "calls": calls, "share": share});
+            json!({"kind": kind, "ops": rows.iter().map(row).collect::<Vec<_>>()})
+        };
+        json!({
+            "model": self.info.path,
+            "type": self.info.type_name,
+            "bytes": self.info.bytes,
+            "params": self.info.params,
+            "threads": self.info.threads,
+            "isa": self.info.isa,
+            "device": self.info.device,
+            "kv_dtype": format!("{:?}", self.info.kv_type).to_lowercase(),
+            "load_s": self.load_s,
+            "first_token_s": self.first_token_s,
+            "prefill": self.prefill.iter().map(speed).collect::<Vec<_>>(),
+            "decode": self.decode.iter().map(speed).collect::<Vec<_>>(),
+            "read_bandwidth_gb_s": self.bandwidth / 1e9,
+            "bytes_per_token": self.info.bytes_per_token,
+            "decode_bandwidth_share": self.bandwidth_share(),
+            "peak_rss_bytes": peak_rss(),
+            "profiles": self.profiles.iter().map(profile).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Bytes that the first single-sequence decode read per second, as a share of the measured bandwidth.
+    pub fn bandwidth_share(&self) -> Option<f64> {
+        let s = self.decode.iter().find(|s| s.batch == 1)?;
+        let mut sorted = s.tok_s.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median = sorted.get(sorted.len() / 2)?;
+        let kv = self.info.kv_bytes_per_token * (s.depth + 8 + s.n / 2) as f64;
+        Some((self.info.bytes_per_token as f64 + kv) * median / self.bandwidth)
+    }
+}

@@ -1,0 +1,78 @@
+//! Conversations through the model's own template.
+
+use crate::{
+    error::{Error, Result},
+    generate::{GenerateOptions, Prompt, TokenStream},
+    model::Model,
+};
+use lamina_text::{ChatTemplate, Conversation};
+use serde_json::{Map, Value};
+
+/// What a template may use beside the messages.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChatOptions {
+    /// Tools as JSON schemas.
+    pub tools: Option<Vec<Value>>,
+    /// The text ends where the answer begins; set unless a template is only looked at.
+    pub no_generation_prompt: bool,
+    /// Another template than the model's, as Jinja source.
+    pub template: Option<String>,
+    /// Further variables of the template, such as `enable_thinking`.
+    pub variables: Map<String, Value>,
+}
+
+impl Model {
+    /// The text that `messages` become.
+    ///
+    /// # Errors
+    /// When the model has no tokenizer, or its template refuses the messages.
+    pub fn apply_chat_template(&self, messages: &[Value], options: &ChatOptions) -> Result<String> {
+        self.conversation(messages, options, |template, conversation| Ok(template.render(conversation)?))
+    }
+
+    /// The tokens that `messages` become; the beginning token stands once.
+    ///
+    /// # Errors
+    /// As for [`Model::apply_chat_template`].
+    pub fn chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
+        let tokenizer = self.need_tokenizer()?;
+        self.conversation(messages, options, |template, conversation| {
+            Ok(template.encode(conversation, tokenizer)?)
+        })
+    }
+
+    /// Streams the answer to a conversation.
+    ///
+    /// # Errors
+    /// As for [`Model::apply_chat_template`] and [`Model::stream`].
+    pub fn chat(
+        &self,
+        messages: &[Value],
+        chat: &ChatOptions,
+        options: &GenerateOptions,
+    ) -> Result<TokenStream> {
+        let tokens = self.chat_tokens(messages, chat)?;
+        self.stream(&Prompt::Tokens(tokens), options)
+    }
+
+    fn conversation<T>(
+        &self,
+        messages: &[Value],
+        options: &ChatOptions,
+        f: impl FnOnce(&ChatTemplate, &Conversation<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let tokenizer = self.need_tokenizer()?;
+        if messages.is_empty() {
+            return Err(Error::InvalidRequest("the conversation is empty: give at least one message".into()));
+        }
+        let template = match &options.template {
+            Some(source) => ChatTemplate::new(source)?,
+            None => ChatTemplate::of_tokenizer(tokenizer, options.tools.is_some())?,
+        };
+        let mut conversation = Conversation::new(messages, tokenizer);
+        conversation.tools = options.tools.as_deref();
+        conversation.add_generation_prompt = !options.no_generation_prompt;
+        conversation.variables = (!options.variables.is_empty()).then_some(&options.variables);
+        f(&template, &conversation)
+    }
+}

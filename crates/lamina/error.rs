@@ -1,0 +1,95 @@
+//! One error for users, in the five kinds that they can act on.
+
+use lamina_arch::ArchError;
+use lamina_cpu::CpuError;
+use lamina_engine::EngineError;
+use lamina_plan::BackendError;
+use lamina_store::FormatError;
+use lamina_text::TextError;
+
+/// What went wrong, by what the user can do about it. Each message says what, where, and what to do.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// There is no model at the path, or it cannot be read.
+    #[error("{0}")]
+    Model(String),
+    /// A file is broken.
+    #[error("{0}")]
+    Format(String),
+    /// The model, type or device is not supported.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Memory does not suffice.
+    #[error("{0}")]
+    OutOfMemory(String),
+    /// A request or an option is wrong.
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// Something else failed while running.
+    #[error("{0}")]
+    Runtime(String),
+}
+
+/// Shorthand of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<FormatError> for Error {
+    fn from(e: FormatError) -> Self {
+        let text = e.to_string();
+        match e {
+            FormatError::Io { .. } | FormatError::NotAModel { .. } => Error::Model(text),
+            FormatError::Unsupported { .. } => Error::Unsupported(text),
+            _ => Error::Format(text),
+        }
+    }
+}
+
+impl From<ArchError> for Error {
+    fn from(e: ArchError) -> Self {
+        match e {
+            ArchError::Format(e) => e.into(),
+            ArchError::UnknownArchitecture { .. } | ArchError::Value { .. } => {
+                Error::Unsupported(e.to_string())
+            }
+            e => Error::Format(e.to_string()),
+        }
+    }
+}
+
+impl From<BackendError> for Error {
+    fn from(e: BackendError) -> Self {
+        match e {
+            BackendError::OutOfMemory { .. } => Error::OutOfMemory(e.to_string()),
+            BackendError::Unsupported { .. } => Error::Unsupported(e.to_string()),
+            BackendError::Weight(e) => e.into(),
+        }
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(e: EngineError) -> Self {
+        match e {
+            EngineError::Backend(text) => Error::Runtime(text),
+            EngineError::Closed => Error::Runtime(e.to_string()),
+            e => Error::InvalidRequest(e.to_string()),
+        }
+    }
+}
+
+impl From<lamina_engine::sample::SampleError> for Error {
+    fn from(e: lamina_engine::sample::SampleError) -> Self {
+        Error::InvalidRequest(e.to_string())
+    }
+}
+
+impl From<TextError> for Error {
+    fn from(e: TextError) -> Self {
+        Error::InvalidRequest(e.to_string())
+    }
+}
+
+impl From<CpuError> for Error {
+    fn from(e: CpuError) -> Self {
+        Error::Unsupported(e.to_string())
+    }
+}

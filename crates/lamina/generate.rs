@@ -1,0 +1,195 @@
+//! Requests for text and their answers.
+
+use crate::error::Error;
+use lamina_engine::{Event, FinishReason, Handle, Timings, Token, sample::SamplingParams};
+use std::time::Duration;
+
+/// What to continue.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Prompt {
+    /// Text; the model's beginning token is added, special tokens in it are plain text.
+    Text(String),
+    /// Tokens as they are.
+    Tokens(Vec<u32>),
+}
+
+/// How to continue a prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GenerateOptions {
+    /// Tokens at most; none means up to the end of the context.
+    pub max_tokens: Option<usize>,
+    /// Sampling.
+    pub sampling: SamplingParams,
+    /// Strings that end the answer.
+    pub stop: Vec<String>,
+    /// Answers to the same prompt.
+    pub n: usize,
+    /// The prompt's text is put before the answer's.
+    pub echo: bool,
+    /// Tokens that end answers are chosen like any other.
+    pub ignore_eos: bool,
+}
+
+impl Default for GenerateOptions {
+    fn default() -> Self {
+        GenerateOptions {
+            max_tokens: None,
+            sampling: SamplingParams::default(),
+            stop: vec![],
+            n: 1,
+            echo: false,
+            ignore_eos: false,
+        }
+    }
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completion {
+    /// Its text; empty for a model without a tokenizer.
+    pub text: String,
+    /// Chosen tokens, without the one that ended the answer.
+    pub tokens: Vec<u32>,
+    /// Why it ended.
+    pub finish_reason: FinishReason,
+    /// Natural logarithm of each token's probability, and the most likely tokens beside it; empty if not asked for.
+    pub logprobs: Vec<(f32, Vec<(u32, f32)>)>,
+    /// Counts.
+    pub usage: Usage,
+    /// Where the time went.
+    pub timings: Timings,
+}
+
+/// Tokens of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Of the prompt.
+    pub prompt_tokens: usize,
+    /// Of the prompt, found in the cache.
+    pub cached_tokens: usize,
+    /// Of the answer.
+    pub completion_tokens: usize,
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// Which of the `n` answers.
+    pub index: usize,
+    /// Whole characters, possibly none.
+    pub text: String,
+    /// The token that it came with; none for the last piece.
+    pub token: Option<u32>,
+    /// Logarithm of the token's probability, where asked for.
+    pub logprob: Option<f32>,
+    /// Most likely tokens, where asked for.
+    pub top: Vec<(u32, f32)>,
+    /// Set on the last piece of an answer.
+    pub end: Option<(FinishReason, Timings)>,
+}
+
+/// Pieces of the answers to one prompt, as they come. Dropping it cancels the request.
+pub struct TokenStream {
+    handle: Handle,
+    left: usize,
+}
+
+impl TokenStream {
+    pub(crate) fn new(handle: Handle, answers: usize) -> TokenStream {
+        TokenStream { handle, left: answers }
+    }
+
+    /// Asks for an early end; the last piece then says `Cancelled`.
+    pub fn cancel(&self) {
+        self.handle.cancel();
+    }
+
+    /// The next piece within `time`: `Ok(None)` when none came in time, and `Err(None)` after the last one.
+    ///
+    /// # Errors
+    /// What ended the request, or none when it is over.
+    pub fn next_within(&mut self, time: Duration) -> Result<Option<Piece>, Option<Error>> {
+        use std::sync::mpsc::RecvTimeoutError::*;
+        if self.left == 0 {
+            return Err(None);
+        }
+        match self.handle.next_within(time) {
+            Ok(event) => self.piece(event).map(Some).map_err(Some),
+            Err(Timeout) => Ok(None),
+            Err(Disconnected) => {
+                self.left = 0;
+                Err(Some(lamina_engine::EngineError::Closed.into()))
+            }
+        }
+    }
+
+    fn piece(&mut self, event: Event) -> Result<Piece, Error> {
+        match event {
+            Event::Token(Token { index, id, text, logprob, top }) => {
+                Ok(Piece { index, text, token: Some(id), logprob, top, end: None })
+            }
+            Event::Finished { index, text, reason, timings } => {
+                self.left -= 1;
+                Ok(Piece {
+                    index,
+                    text,
+                    token: None,
+                    logprob: None,
+                    top: vec![],
+                    end: Some((reason, timings)),
+                })
+            }
+            Event::Failed(e) => {
+                self.left = 0;
+                Err(e.into())
+            }
+        }
+    }
+}
+
+impl Iterator for TokenStream {
+    type Item = Result<Piece, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        Some(match self.handle.next() {
+            Some(event) => self.piece(event),
+            None => {
+                self.left = 0;
+                Err(lamina_engine::EngineError::Closed.into())
+            }
+        })
+    }
+}
+
+impl Completion {
+    /// An answer that has not begun.
+    pub fn empty() -> Completion {
+        Completion {
+            text: String::new(),
+            tokens: vec![],
+            finish_reason: FinishReason::Length,
+            logprobs: vec![],
+            usage: Usage::default(),
+            timings: Timings::default(),
+        }
+    }
+
+    /// Appends a piece.
+    pub fn push(&mut self, piece: Piece) {
+        self.text.push_str(&piece.text);
+        self.tokens.extend(piece.token);
+        self.logprobs.extend(piece.logprob.map(|l| (l, piece.top)));
+        if let Some((reason, timings)) = piece.end {
+            self.finish_reason = reason;
+            self.timings = timings;
+            self.usage = Usage {
+                prompt_tokens: timings.prompt_tokens,
+                cached_tokens: timings.cached_tokens,
+                completion_tokens: self.tokens.len(),
+            };
+        }
+    }
+}

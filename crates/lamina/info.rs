@@ -1,0 +1,197 @@
+//! What is known about a model: while it runs, and from its file alone.
+
+use crate::{error::Result, load::checkpoint};
+use lamina_arch::Family;
+use lamina_base::DType;
+use lamina_plan::KvType;
+use lamina_store::{Checkpoint, Kind, gguf};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, path::Path};
+
+/// Sizes and names of a loaded model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelInfo {
+    /// First file.
+    pub path: String,
+    /// Architecture as the checkpoint names it.
+    pub architecture: String,
+    /// Family that it belongs to.
+    pub family: &'static str,
+    /// Type of most weights, such as `Q4_K_M`.
+    pub type_name: String,
+    /// Bytes of all tensors.
+    pub bytes: u64,
+    /// Numbers in all tensors.
+    pub params: u64,
+    /// Blocks.
+    pub layers: usize,
+    /// Width of the residual.
+    pub hidden: usize,
+    /// Logits per position.
+    pub vocab: usize,
+    /// Longest sequence here, in tokens.
+    pub context: usize,
+    /// Longest sequence that the model was made for.
+    pub model_context: usize,
+    /// Number type of the cache.
+    pub kv_type: KvType,
+    /// Bytes of cache per position.
+    pub kv_bytes_per_token: f64,
+    /// Bytes of weights that a decoded token reads.
+    pub bytes_per_token: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Instruction set.
+    pub isa: &'static str,
+    /// Device.
+    pub device: &'static str,
+    /// What a user should know and no error says.
+    pub notes: Vec<String>,
+    /// Configuration under Hugging Face names.
+    pub config: Value,
+}
+
+/// A tensor in a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorInfo {
+    /// Name in the file.
+    pub name: String,
+    /// Type.
+    pub dtype: DType,
+    /// Extents, outermost first.
+    pub shape: Vec<usize>,
+    /// Bytes.
+    pub bytes: usize,
+}
+
+/// What a file holds, without loading its weights.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inspection {
+    /// Architecture as the file names it.
+    pub architecture: String,
+    /// Why it cannot be run, if it cannot.
+    pub problem: Option<String>,
+    /// Type of most weights.
+    pub type_name: String,
+    /// Metadata or configuration.
+    pub metadata: Map<String, Value>,
+    /// Tensors in the order of the file.
+    pub tensors: Vec<TensorInfo>,
+}
+
+/// Reads headers only and says whether the model is supported.
+///
+/// # Errors
+/// When there is no model at `path`, or its files are broken.
+pub fn inspect(path: Option<&Path>) -> Result<Inspection> {
+    let ck = checkpoint(path)?;
+    let spec = Family::of(&ck).and_then(|family| family.spec(&ck));
+    let tensor = |t: &lamina_base::HostTensor| TensorInfo {
+        name: t.name.clone(),
+        dtype: t.dtype,
+        shape: t.shape.clone(),
+        bytes: t.bytes.len(),
+    };
+    let metadata = match ck.kind {
+        Kind::Gguf => ck.metadata.iter().map(|(k, v)| (k.to_owned(), value(v))).collect(),
+        Kind::HuggingFace => ck.config.tree().clone(),
+    };
+    Ok(Inspection {
+        architecture: ck.architecture.clone(),
+        problem: spec.err().map(|e| e.to_string()),
+        type_name: type_name(&ck),
+        metadata,
+        tensors: ck.tensors.values().map(tensor).collect(),
+    })
+}
+
+impl Inspection {
+    /// The report as one JSON object.
+    pub fn json(&self) -> Value {
+        let tensor = |t: &TensorInfo| json!({"name": t.name, "type": t.dtype.name(), "shape": t.shape, "bytes": t.bytes});
+        json!({
+            "architecture": self.architecture,
+            "supported": self.problem.is_none(),
+            "problem": self.problem,
+            "type": self.type_name,
+            "metadata": self.metadata,
+            "tensors": self.tensors.iter().map(tensor).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// A metadata value for a report; long lists are cut.
+fn value(v: &gguf::Value) -> Value {
+    const SHOWN: usize = 16;
+    match v {
+        gguf::Value::Str(s) => json!(s),
+        gguf::Value::Bool(b) => json!(b),
+        gguf::Value::Array(gguf::Array::Str(list)) => {
+            let texts = list.iter().take(SHOWN).map(|t| json!(String::from_utf8_lossy(t)));
+            cut(texts.collect(), list.len())
+        }
+        gguf::Value::Array(list) => cut(list.iter().take(SHOWN).map(|v| value(&v)).collect(), list.len()),
+        number => match number.as_int() {
+            Some(i) => i64::try_from(i).map_or_else(|_| json!(i.to_string()), |i| json!(i)),
+            None => json!(number.as_float()),
+        },
+    }
+}
+
+fn cut(mut shown: Vec<Value>, len: usize) -> Value {
+    if len > shown.len() {
+        shown.push(json!(format!("... {len} in all")));
+    }
+    Value::Array(shown)
+}
+
+/// Names of `general.file_type` (llama.cpp's `llama_ftype`).
+const FILE_TYPES: &[(u64, &str)] = &[
+    (0, "F32"),
+    (1, "F16"),
+    (2, "Q4_0"),
+    (3, "Q4_1"),
+    (7, "Q8_0"),
+    (8, "Q5_0"),
+    (9, "Q5_1"),
+    (10, "Q2_K"),
+    (11, "Q3_K_S"),
+    (12, "Q3_K_M"),
+    (13, "Q3_K_L"),
+    (14, "Q4_K_S"),
+    (15, "Q4_K_M"),
+    (16, "Q5_K_S"),
+    (17, "Q5_K_M"),
+    (18, "Q6_K"),
+    (19, "IQ2_XXS"),
+    (20, "IQ2_XS"),
+    (21, "Q2_K_S"),
+    (22, "IQ3_XS"),
+    (23, "IQ3_XXS"),
+    (24, "IQ1_S"),
+    (25, "IQ4_NL"),
+    (26, "IQ3_S"),
+    (27, "IQ3_M"),
+    (28, "IQ2_S"),
+    (29, "IQ2_M"),
+    (30, "IQ4_XS"),
+    (31, "IQ1_M"),
+    (32, "BF16"),
+    (36, "TQ1_0"),
+    (37, "TQ2_0"),
+    (38, "MXFP4_MOE"),
+];
+
+/// The file's own name for its mix of types, or the type that most bytes have.
+pub fn type_name(ck: &Checkpoint) -> String {
+    let declared = ck.metadata.find::<u64>("general.file_type").ok().flatten();
+    if let Some((_, name)) = declared.and_then(|id| FILE_TYPES.iter().find(|(i, _)| *i == id)) {
+        return (*name).to_owned();
+    }
+    let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
+    ck.tensors.values().for_each(|t| *bytes.entry(t.dtype.name()).or_default() += t.bytes.len());
+    let most = bytes.iter().max_by_key(|(_, n)| **n).map_or("none", |(name, _)| name);
+    // Q4_K with some Q6_K is how Q4_K_M is made.
+    let mixed = most == "Q4_K" && bytes.contains_key("Q6_K");
+    if mixed { "Q4_K_M".to_owned() } else { most.to_owned() }
+}

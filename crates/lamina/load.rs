@@ -1,0 +1,184 @@
+//! From a path to an engine: checkpoint, family, plan, weights, cache.
+
+use crate::{
+    builtin,
+    error::{Error, Result},
+    info::{ModelInfo, type_name},
+    memory::{check_weights, plan_cache},
+    options::LoadOptions,
+    requantize::requantize,
+    threads::default_threads,
+    vocab,
+};
+use lamina_arch::{Family, Weights};
+use lamina_cpu::Cpu;
+use lamina_engine::Engine;
+use lamina_plan::{Backend, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
+use lamina_store::Checkpoint;
+use lamina_text::Tokenizer;
+use std::{path::Path, sync::Arc};
+
+/// Told how many bytes of the weights are loaded, and how many there are; returning false gives up.
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> bool + Sync);
+
+/// A model that is ready to run.
+pub struct Loaded {
+    /// Runs requests.
+    pub engine: Engine,
+    /// Text to tokens and back, where the model has a tokenizer.
+    pub tokenizer: Option<Tokenizer>,
+    /// Tokens that end an answer.
+    pub end_tokens: Arc<[u32]>,
+    /// Sizes and names.
+    pub info: ModelInfo,
+}
+
+/// Logits that one step may hand out, in numbers: 64 MB.
+const LOGITS: usize = 16 << 20;
+
+/// Opens the checkpoint at `path`, or that of the model inside the package.
+///
+/// # Errors
+/// When there is no model, or it is broken.
+pub fn checkpoint(path: Option<&Path>) -> Result<Checkpoint> {
+    let path = path.map_or_else(builtin::path, |p| Ok(p.to_owned()))?;
+    Ok(Checkpoint::open(path)?)
+}
+
+/// Loads the model at `path` and builds its engine.
+///
+/// # Errors
+/// When it cannot be found, read, supported, or held in memory; when `progress` gives up.
+pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
+    let ck = checkpoint(path)?;
+    let family = Family::of(&ck)?;
+    let spec = family.spec(&ck)?;
+    let weights = Weights::new(&ck, family, &spec);
+    let plan = emit(&spec, &|name| weights.has(name));
+    check_weights(ck.total_bytes())?;
+    let threads = options.threads.unwrap_or_else(default_threads);
+    if threads == 0 || threads > 1024 {
+        return Err(Error::InvalidRequest(format!("threads is {threads}, but must be from 1 to 1024")));
+    }
+    let cpu = Cpu::new(threads)?;
+    let tokenizer = vocab::tokenizer(&ck)?;
+    let end_tokens = vocab::end_tokens(&ck, tokenizer.as_ref()).into();
+
+    let page_bytes = cpu.page_bytes(&plan.kv, options.kv_type);
+    let isa = cpu.isa();
+    let uploaded = upload(&cpu, &ck, &weights, &plan, options, threads, progress)?;
+    let cache = plan_cache(&plan, page_bytes, spec.context, options.context)?;
+    let rows = options.batch_rows.clamp(1, 1 << 16);
+    let limits = Limits {
+        rows,
+        selected: (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows),
+        pages: cache.pages,
+        states: cache.states,
+        kv_type: options.kv_type,
+    };
+    let info = ModelInfo {
+        path: ck.folder.join(ck.files.first().map_or(Path::new(""), |f| f.path())).display().to_string(),
+        architecture: ck.architecture.clone(),
+        family: family.name,
+        type_name: type_name(&ck),
+        bytes: ck.total_bytes(),
+        params: ck.tensors.values().map(|t| t.elements() as u64).sum(),
+        layers: spec.layers.len(),
+        hidden: spec.hidden,
+        vocab: spec.vocab,
+        context: cache.context,
+        model_context: spec.context,
+        kv_type: options.kv_type,
+        kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
+        bytes_per_token: bytes_per_token(&plan, &weights),
+        threads,
+        isa: isa.name(),
+        device: "cpu",
+        notes: notes(&ck, &weights, tokenizer.as_ref(), cache.cut_from, cache.context),
+        config: serde_json::Value::Object(ck.config.tree().clone()),
+    };
+    let runner = Runner::<Cpu>::new(cpu, plan, uploaded, limits)?;
+    let engine = Engine::new(Box::new(runner), cache.context, options.reuse_prefixes);
+    Ok(Loaded { engine, tokenizer, end_tokens, info })
+}
+
+/// Hands every weight of the plan to the backend, and the file's pages back to the system.
+fn upload(
+    cpu: &Cpu,
+    ck: &Checkpoint,
+    weights: &Weights<'_>,
+    plan: &Plan,
+    options: &LoadOptions,
+    threads: usize,
+    progress: Progress<'_>,
+) -> Result<Vec<<Cpu as Backend>::Weight>> {
+    let total = ck.total_bytes();
+    let mut done = 0;
+    let mut out = Vec::with_capacity(plan.weights.len());
+    for spec in &plan.weights {
+        let (rows, cols) = spec.kind.shape();
+        let mut tensor = weights.get(&spec.name, rows, cols)?;
+        let parts = tensor.parts().to_vec();
+        done += tensor.bytes() as u64;
+        if let (true, Some(dtype)) = (is_matrix(spec), options.dtype) {
+            tensor = requantize(tensor, dtype, threads)?;
+        }
+        out.push(cpu.upload(spec, &tensor)?);
+        if is_matrix(spec) {
+            parts.iter().for_each(|p| ck.release(p));
+        }
+        if !progress(done.min(total), total) {
+            return Err(Error::Runtime("loading was cancelled".into()));
+        }
+    }
+    Ok(out)
+}
+
+fn is_matrix(spec: &WeightSpec) -> bool {
+    matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Experts { .. })
+}
+
+/// Bytes of weights that one decoded token reads: all matrices, and of experts those that a token chooses.
+fn bytes_per_token(plan: &Plan, weights: &Weights<'_>) -> u64 {
+    let chosen = plan.ops.iter().find_map(|op| match op {
+        lamina_plan::op::Op::Experts(e) => Some((e.moe.top_k, e.moe.experts)),
+        _ => None,
+    });
+    let one = |w: &WeightSpec| {
+        let (rows, cols) = w.kind.shape();
+        let bytes = weights.get(&w.name, rows, cols).map_or(0, |t| t.bytes() as u64);
+        match (w.kind, chosen) {
+            (WeightKind::Matrix { .. }, _) => bytes,
+            (WeightKind::Experts { count, .. }, Some((top_k, experts))) if count == experts => {
+                bytes * top_k as u64 / experts as u64
+            }
+            (WeightKind::Experts { .. }, _) => bytes,
+            _ => 0,
+        }
+    };
+    plan.weights.iter().map(one).sum()
+}
+
+/// What a user should know and no error says.
+fn notes(
+    ck: &Checkpoint,
+    weights: &Weights<'_>,
+    tokenizer: Option<&Tokenizer>,
+    cut_from: Option<usize>,
+    context: usize,
+) -> Vec<String> {
+    let mut notes: Vec<String> = tokenizer.map(|t| t.warnings().to_vec()).unwrap_or_default();
+    if let Some(from) = cut_from {
+        notes.push(format!("the context is cut from {from} to {context} tokens, which is what memory holds"));
+    }
+    let unused = weights.unused();
+    if !unused.is_empty() {
+        let some: Vec<_> = unused.iter().take(3).map(String::as_str).collect();
+        notes.push(format!("{} tensors are not used, such as {}", unused.len(), some.join(", ")));
+    }
+    let unread = ck.config.unread();
+    if !unread.is_empty() {
+        notes.push(format!("settings that nothing reads: {}", unread.join(", ")));
+    }
+    notes
+}

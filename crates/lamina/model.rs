@@ -1,0 +1,266 @@
+//! A loaded model: any number of threads may use it at once, and their requests are batched.
+
+use crate::{
+    error::{Error, Result},
+    generate::{Completion, GenerateOptions, Prompt, TokenStream},
+    info::ModelInfo,
+    load::{Loaded, Progress, open},
+    options::LoadOptions,
+};
+use lamina_engine::{Event, Generation, Pass, Service, Sink, Stage, Stats, sample::Breakers};
+use lamina_plan::Profile;
+use lamina_text::{Special, Tokenizer};
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// A model on a device.
+pub struct Model {
+    service: Service,
+    tokenizer: Option<Tokenizer>,
+    end_tokens: Arc<[u32]>,
+    info: ModelInfo,
+    /// DRY's sequence breakers by their strings: finding their tokens costs a pass over the vocabulary.
+    breakers: Mutex<HashMap<Vec<String>, Arc<Breakers>>>,
+}
+
+impl Model {
+    /// Loads the model at `path`, or the one inside the package.
+    ///
+    /// # Errors
+    /// When it cannot be found, read, supported, or held in memory.
+    pub fn load(path: Option<&Path>, options: LoadOptions) -> Result<Model> {
+        Model::load_with(path, &options, &|_, _| true)
+    }
+
+    /// [`Model::load`] with progress.
+    ///
+    /// # Errors
+    /// As for [`Model::load`]; also when `progress` gives up.
+    pub fn load_with(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Model> {
+        let Loaded { engine, tokenizer, end_tokens, info } = open(path, options, progress)?;
+        let service =
+            Service::start(engine).map_err(|e| Error::Runtime(format!("no thread for the engine: {e}")))?;
+        Ok(Model { service, tokenizer, end_tokens, info, breakers: Mutex::default() })
+    }
+
+    /// Sizes and names.
+    pub fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    /// The tokenizer, where the model has one.
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
+    }
+
+    /// The tokenizer, for requests that need text.
+    ///
+    /// # Errors
+    /// When the model has none.
+    pub fn need_tokenizer(&self) -> Result<&Tokenizer> {
+        let missing =
+            || Error::InvalidRequest("this model has no tokenizer: give token ids instead of text".into());
+        self.tokenizer.as_ref().ok_or_else(missing)
+    }
+
+    /// Tokens that end an answer.
+    pub fn end_tokens(&self) -> &[u32] {
+        &self.end_tokens
+    }
+
+    /// Tokens of a text. `special` reads special tokens in the text as such and adds the beginning token.
+    ///
+    /// # Errors
+    /// When the model has no tokenizer.
+    pub fn tokenize(&self, text: &str, special: Special) -> Result<Vec<u32>> {
+        Ok(self.need_tokenizer()?.encode(text, special)?)
+    }
+
+    /// Text of tokens, without special ones.
+    ///
+    /// # Errors
+    /// When the model has no tokenizer or a token is unknown.
+    pub fn detokenize(&self, tokens: &[u32]) -> Result<String> {
+        Ok(self.need_tokenizer()?.decode(tokens)?)
+    }
+
+    /// Streams the answers to a prompt.
+    ///
+    /// # Errors
+    /// When the prompt cannot be tokenized; later errors come through the stream.
+    pub fn stream(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<TokenStream> {
+        let tokens = self.prompt_tokens(prompt)?;
+        let generation = Generation {
+            max_tokens: options.max_tokens,
+            params: options.sampling.clone(),
+            breakers: self.breakers(options)?,
+            end_tokens: if options.ignore_eos { Arc::default() } else { self.end_tokens.clone() },
+            stop: options.stop.clone(),
+            include_stop: false,
+            n: options.n,
+            tokenizer: self.tokenizer.clone(),
+        };
+        if !options.stop.is_empty() {
+            self.need_tokenizer()?;
+        }
+        let handle = self.service.submit(tokens, Stage::Generate(Box::new(generation)));
+        Ok(TokenStream::new(handle, options.n))
+    }
+
+    /// All answers to a prompt.
+    ///
+    /// # Errors
+    /// What ended the request.
+    pub fn generate(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Vec<Completion>> {
+        let mut answers = vec![Completion::empty(); options.n];
+        for piece in self.stream(prompt, options)? {
+            let piece = piece?;
+            answers[piece.index].push(piece);
+        }
+        if options.echo {
+            let text = self.echo_text(prompt)?;
+            answers.iter_mut().for_each(|a| a.text.insert_str(0, &text));
+        }
+        Ok(answers)
+    }
+
+    /// Text that `echo` puts before an answer.
+    ///
+    /// # Errors
+    /// When tokens cannot become text.
+    pub fn echo_text(&self, prompt: &Prompt) -> Result<String> {
+        match prompt {
+            Prompt::Text(text) => Ok(text.clone()),
+            Prompt::Tokens(tokens) => self.detokenize(tokens),
+        }
+    }
+
+    /// Logits of every position, `[tokens x vocab]`.
+    ///
+    /// # Errors
+    /// When the tokens do not fit, or the model fails.
+    pub fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>> {
+        self.collect(tokens, None)
+    }
+
+    /// Residual rows of every position, `[tokens x hidden]`: after the embedding (0), after layer `n`, or after the
+    /// final norm (-1, or the number of layers). Negative numbers count from the end.
+    ///
+    /// # Errors
+    /// When there is no such layer, or as for [`Model::logits`].
+    pub fn hidden(&self, tokens: &[u32], layer: isize) -> Result<Vec<f32>> {
+        let layers = self.info.layers as isize;
+        // The residual before the final norm is not offered: what follows the last layer is its normed form.
+        let index = if layer < 0 { layer + layers + 1 } else { layer };
+        if !(0..=layers).contains(&index) {
+            let range = format!("from {} to {layers}", -layers - 1);
+            return Err(Error::InvalidRequest(format!("layer is {layer}, but must be {range}")));
+        }
+        let mark = if index == layers { index + 1 } else { index };
+        self.collect(tokens, Some(mark as usize))
+    }
+
+    /// One vector for a text: the mean of the final hidden rows, of length one.
+    ///
+    /// # Errors
+    /// As for [`Model::hidden`].
+    pub fn embed(&self, prompt: &Prompt) -> Result<Vec<f32>> {
+        let tokens = self.prompt_tokens(prompt)?;
+        let rows = self.hidden(&tokens, -1)?;
+        let mut mean = vec![0f32; self.info.hidden];
+        for row in rows.chunks_exact(self.info.hidden) {
+            mean.iter_mut().zip(row).for_each(|(m, v)| *m += v);
+        }
+        let length = mean.iter().map(|v| v * v).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+        mean.iter_mut().for_each(|v| *v /= length);
+        Ok(mean)
+    }
+
+    /// One forward over `tokens`; `sink` takes the rows as they come.
+    ///
+    /// # Errors
+    /// When the tokens do not fit, or the model fails.
+    pub fn pass(&self, tokens: Vec<u32>, hidden: Option<usize>, sink: Sink) -> Result<()> {
+        let handle = self.service.submit(tokens, Stage::Pass(Pass { hidden, sink }));
+        loop {
+            match handle.next() {
+                Some(Event::Finished { .. }) => return Ok(()),
+                Some(Event::Failed(e)) => return Err(e.into()),
+                Some(Event::Token(_)) => {}
+                None => return Err(lamina_engine::EngineError::Closed.into()),
+            }
+        }
+    }
+
+    /// Starts or stops taking the time of operators; returns what was taken so far.
+    pub fn profile(&self, on: bool) -> Option<Profile> {
+        self.service.profile(on)
+    }
+
+    /// How busy the engine is; none when the model was closed.
+    pub fn stats(&self) -> Option<Stats> {
+        self.service.stats()
+    }
+
+    /// Ends the engine and frees its memory; later requests fail.
+    pub fn close(&self) {
+        self.service.close();
+    }
+
+    /// Tokens of a prompt, with the beginning token before a text.
+    ///
+    /// # Errors
+    /// When text is given to a model without a tokenizer.
+    pub fn prompt_tokens(&self, prompt: &Prompt) -> Result<Vec<u32>> {
+        match prompt {
+            Prompt::Tokens(tokens) => Ok(tokens.clone()),
+            Prompt::Text(text) => {
+                let mut tokens = self.tokenize(text, Special::ADD)?;
+                // An empty text still has a beginning.
+                if tokens.is_empty() {
+                    tokens.extend(self.need_tokenizer()?.bos());
+                }
+                Ok(tokens)
+            }
+        }
+    }
+
+    pub(crate) fn prompt_tokens_plain(&self, prompt: &Prompt) -> Result<Vec<u32>> {
+        match prompt {
+            Prompt::Tokens(tokens) => Ok(tokens.clone()),
+            Prompt::Text(text) => self.tokenize(text, Special::ADD),
+        }
+    }
+
+    pub(crate) fn beginning_token(&self) -> Option<u32> {
+        self.tokenizer.as_ref().filter(|t| t.adds_bos()).and_then(Tokenizer::bos)
+    }
+
+    fn collect(&self, tokens: &[u32], hidden: Option<usize>) -> Result<Vec<f32>> {
+        let shared = Arc::new(Mutex::new(vec![]));
+        let rows = shared.clone();
+        let sink =
+            move |_, new: &[f32]| rows.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(new);
+        self.pass(tokens.to_vec(), hidden, Box::new(sink))?;
+        let mut rows = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::take(&mut *rows))
+    }
+
+    fn breakers(&self, options: &GenerateOptions) -> Result<Arc<Breakers>> {
+        let dry = &options.sampling.dry;
+        let (Some(tokenizer), true) = (&self.tokenizer, dry.multiplier != 0.0) else {
+            return Ok(Arc::default());
+        };
+        let mut known = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.entry(dry.breakers.clone()).or_insert_with(|| {
+            let vocab =
+                (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((id, tokenizer.token_bytes(id)?)));
+            let encode = |text: &str| tokenizer.encode(text, Special::NONE).unwrap_or_default();
+            Arc::new(Breakers::find(&dry.breakers, vocab, encode))
+        });
+        Ok(found.clone())
+    }
+}

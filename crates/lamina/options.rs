@@ -1,0 +1,38 @@
+//! How a model is loaded.
+
+use crate::device::Device;
+use lamina_base::DType;
+use lamina_plan::KvType;
+
+/// How a model is loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadOptions {
+    /// Where it runs.
+    pub device: Device,
+    /// Longest sequence in tokens; none means the model's own, cut to what fits into memory.
+    pub context: Option<usize>,
+    /// Number type of cached keys and values.
+    pub kv_type: KvType,
+    /// Type to quantize matrices to while loading; none keeps the file's.
+    pub dtype: Option<DType>,
+    /// Threads; none means all physical cores that the process may use.
+    pub threads: Option<usize>,
+    /// Computed beginnings are kept for later requests.
+    pub reuse_prefixes: bool,
+    /// Rows of one step: longer prompts are computed in pieces of this size.
+    pub batch_rows: usize,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions {
+            device: Device::Auto,
+            context: None,
+            kv_type: KvType::F16,
+            dtype: None,
+            threads: None,
+            reuse_prefixes: true,
+            batch_rows: 512,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Quantizing at load: matrices are encoded to another type before a backend takes them.
+
+use crate::error::{Error, Result};
+use lamina_arch::weights::Tensor;
+use lamina_base::{Bytes, DType};
+use std::thread;
+
+/// `tensor` as `dtype`; unchanged where its rows are no whole blocks of the new type.
+///
+/// # Errors
+/// When a value cannot be held, such as NaN.
+pub fn requantize(tensor: Tensor, dtype: DType, threads: usize) -> Result<Tensor> {
+    let Some(row_bytes) = dtype.bytes_for(tensor.cols).filter(|_| tensor.dtype != dtype) else {
+        return Ok(tensor);
+    };
+    let rows = tensor.rows();
+    let mut out = vec![0u8; rows * row_bytes];
+    let chunk = rows.div_ceil(threads.max(1)).max(1);
+    let failed = thread::scope(|s| {
+        let workers: Vec<_> = out
+            .chunks_mut(chunk * row_bytes)
+            .enumerate()
+            .map(|(i, out)| {
+                s.spawn({
+                    let tensor = &tensor;
+                    move || encode_rows(tensor, dtype, i * chunk, row_bytes, out)
+                })
+            })
+            .collect();
+        workers.into_iter().find_map(|w| w.join().unwrap_or_else(|_| Some("a thread failed".into())))
+    });
+    if let Some(problem) = failed {
+        return Err(Error::Format(format!("tensor `{}` cannot become {dtype}: {problem}", tensor.name)));
+    }
+    Tensor::from_bytes(&tensor.name, dtype, rows, tensor.cols, Bytes::from(out))
+        .map_err(|e| Error::Format(e.to_string()))
+}
+
+fn encode_rows(
+    tensor: &Tensor,
+    dtype: DType,
+    first: usize,
+    row_bytes: usize,
+    out: &mut [u8],
+) -> Option<String> {
+    let mut values = vec![0f32; tensor.cols];
+    out.chunks_exact_mut(row_bytes).enumerate().find_map(|(i, out)| {
+        let done = lamina_quant::decode(tensor.dtype, tensor.row(first + i), &mut values)
+            .and_then(|()| lamina_quant::encode(dtype, &values, None, out));
+        done.err().map(|e| e.to_string())
+    })
+}
