@@ -14,7 +14,10 @@ pub struct Aligned {
 }
 
 /// One cache line, and the widest vector.
-const LINE: usize = 64;
+const LINE: usize = align_of::<Line>();
+
+#[repr(align(64))]
+struct Line;
 
 // SAFETY: the bytes belong to this value alone; shared writes go through raw pointers whose users keep them apart.
 unsafe impl Send for Aligned {}
@@ -38,7 +41,8 @@ impl Aligned {
             return Err(refuse(have));
         }
         if len == 0 {
-            return Ok(Aligned { start: NonNull::dangling(), len });
+            // Aligned like any other, so that empty reads and writes through it are fine.
+            return Ok(Aligned { start: NonNull::<Line>::dangling().cast(), len });
         }
         let layout = Layout::from_size_align(len, LINE).map_err(|_| refuse(0))?;
         // SAFETY: the layout has a size above zero.

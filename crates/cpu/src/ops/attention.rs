@@ -145,7 +145,9 @@ impl Machine {
             layer,
             q: self.slot(b, o.q),
             out: self.slot(b, o.out),
-            slopes: o.alibi.map_or(vec![], |max| alibi_slopes(o.heads, max)),
+            slopes: o.alibi.map_or(vec![], |max| {
+                alibi_slopes(o.heads, max).iter().map(|s| s * o.alibi_factor).collect()
+            }),
             sinks: o.sinks.map(|w| self.vector(w)),
         };
         let units = units(&shape);

@@ -110,7 +110,7 @@ fn delta_head(
     (a, dt_bias): (f32, f32),
     state: &mut [f32],
 ) {
-    let k_head = head / (o.v_heads / o.k_heads);
+    let k_head = o.order.key_head(head, o.k_heads, o.v_heads);
     let keys = o.k_heads * o.k_dim;
     let mut memory = vec![0f32; o.v_dim];
     for t in 0..seq.rows as usize {
