@@ -31,7 +31,9 @@ pub enum TextError {
         hint: String,
     },
     /// The model has no tokenizer, so it can only be used with token ids.
-    #[error("this model has no tokenizer: pass token ids instead of text, or add a tokenizer.json beside the weights")]
+    #[error(
+        "this model has no tokenizer: pass token ids instead of text, or add a tokenizer.json beside the weights"
+    )]
     NoTokenizer,
     /// The vocabulary cannot spell this text.
     #[error(

@@ -113,7 +113,9 @@ impl Draft {
         };
         let targets = self.targets();
         let (engine, frame) = match self.encoder {
-            DraftEncoder::Native(encoder) => (Engine::Native { finder: Finder::new(&targets)?, encoder }, own),
+            DraftEncoder::Native(encoder) => {
+                (Engine::Native { finder: Finder::new(&targets)?, encoder }, own)
+            }
             DraftEncoder::HuggingFace(engine, frame) if frame.before.is_empty() && frame.after.is_empty() => {
                 (Engine::HuggingFace(engine), own)
             }
@@ -134,10 +136,16 @@ impl Draft {
 
     fn targets(&self) -> Vec<Target> {
         let strip = |id| self.strips.iter().find(|(of, _)| *of == id).map(|(_, s)| *s).unwrap_or_default();
-        let wanted = |id, kind| matches!(kind, TokenKind::Control | TokenKind::Unknown) || self.added.contains(&id);
+        let wanted =
+            |id, kind| matches!(kind, TokenKind::Control | TokenKind::Unknown) || self.added.contains(&id);
         let tokens = self.vocab.iter().filter(|(id, _, kind)| wanted(*id, *kind));
         tokens
-            .map(|(id, text, _)| Target { id, text: text.into(), strip: strip(id), always: self.added.contains(&id) })
+            .map(|(id, text, _)| Target {
+                id,
+                text: text.into(),
+                strip: strip(id),
+                always: self.added.contains(&id),
+            })
             .collect()
     }
 }
@@ -160,7 +168,8 @@ impl Tokenizer {
     /// text does not begin with it already, and nothing is added at the end, where the answer begins.
     pub fn encode_chat(&self, rendered: &str) -> Result<Vec<u32>, TextError> {
         let mut out = Vec::with_capacity(rendered.len() / 3 + 2);
-        let written = self.bos().and_then(|bos| self.0.vocab.text(bos)).is_some_and(|bos| rendered.starts_with(bos));
+        let written =
+            self.bos().and_then(|bos| self.0.vocab.text(bos)).is_some_and(|bos| rendered.starts_with(bos));
         if !written {
             out.extend_from_slice(&self.0.frame.before);
         }

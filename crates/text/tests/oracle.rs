@@ -1,4 +1,5 @@
 //! Random texts against the tokenizers' own implementations, through `oracle.py`. Needs LAMINA_PYTHON.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -40,7 +41,13 @@ fn texts(seed: u64, count: usize) -> Vec<String> {
 }
 
 /// The first texts whose ids differ and how many there are; empty when all agree.
-fn differences(name: &str, tokenizer: &Tokenizer, special: Special, texts: &[String], expected: &[Vec<u32>]) -> String {
+fn differences(
+    name: &str,
+    tokenizer: &Tokenizer,
+    special: Special,
+    texts: &[String],
+    expected: &[Vec<u32>],
+) -> String {
     assert_eq!(texts.len(), expected.len());
     let mut wrong = Vec::new();
     for (text, expected) in texts.iter().zip(expected) {
@@ -51,7 +58,9 @@ fn differences(name: &str, tokenizer: &Tokenizer, special: Special, texts: &[Str
     }
     match wrong.len() {
         0 => String::new(),
-        count => format!("{name}: {count} of {} texts differ\n{}\n", texts.len(), wrong[..count.min(3)].join("\n")),
+        count => {
+            format!("{name}: {count} of {} texts differ\n{}\n", texts.len(), wrong[..count.min(3)].join("\n"))
+        }
     }
 }
 
@@ -143,16 +152,28 @@ fn freshly_trained_models_agree_with_sentencepiece() {
         ("unigram", json!({ "model_type": "unigram" })),
         ("unigram-bytes", json!({ "model_type": "unigram", "byte_fallback": true })),
         ("bpe", json!({ "model_type": "bpe" })),
-        ("bpe-bytes", json!({ "model_type": "bpe", "byte_fallback": true, "normalization_rule_name": "identity",
-                              "remove_extra_whitespaces": false })),
+        (
+            "bpe-bytes",
+            json!({ "model_type": "bpe", "byte_fallback": true, "normalization_rule_name": "identity",
+                              "remove_extra_whitespaces": false }),
+        ),
         ("char", json!({ "model_type": "char", "normalization_rule_name": "nfkc_cf" })),
-        ("own", json!({ "model_type": "bpe", "user_defined_symbols": ["<|im_end|>", "HTTP", "  ", "don"],
-                        "control_symbols": ["<s2>"] })),
-        ("own-unigram", json!({ "model_type": "unigram", "user_defined_symbols": ["<|im_end|>", "HTTP", "don"],
-                                "byte_fallback": true, "add_dummy_prefix": false })),
+        (
+            "own",
+            json!({ "model_type": "bpe", "user_defined_symbols": ["<|im_end|>", "HTTP", "  ", "don"],
+                        "control_symbols": ["<s2>"] }),
+        ),
+        (
+            "own-unigram",
+            json!({ "model_type": "unigram", "user_defined_symbols": ["<|im_end|>", "HTTP", "don"],
+                                "byte_fallback": true, "add_dummy_prefix": false }),
+        ),
         ("suffix", json!({ "model_type": "unigram", "treat_whitespace_as_suffix": true })),
         ("no-collapse", json!({ "model_type": "unigram", "remove_extra_whitespaces": false })),
-        ("bare", json!({ "model_type": "bpe", "add_dummy_prefix": false, "remove_extra_whitespaces": false })),
+        (
+            "bare",
+            json!({ "model_type": "bpe", "add_dummy_prefix": false, "remove_extra_whitespaces": false }),
+        ),
     ];
     let texts = texts(4, TEXTS);
     for (name, own) in variants {
@@ -160,7 +181,10 @@ fn freshly_trained_models_agree_with_sentencepiece() {
         let mut options = common.clone();
         options.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
         let input = dir.join("multilingual.txt");
-        ask(&python, &[json!({ "kind": "sentencepiece_train", "path": path, "input": input, "options": options })]);
+        ask(
+            &python,
+            &[json!({ "kind": "sentencepiece_train", "path": path, "input": input, "options": options })],
+        );
         check_sentencepiece(&python, &path, &texts);
     }
 }
@@ -187,12 +211,15 @@ fn tokenizer_pre(vocabulary: &str) -> &str {
 fn vocabularies_agree_with_llama_cpp() {
     let (Some(python), Some(dir)) = (python(), shared("vocab")) else { return };
     let all = tame(5);
-    for name in ["llama-spm", "phi-3", "gpt-2", "llama-bpe", "qwen2", "falcon", "mpt", "starcoder", "deepseek-llm"] {
+    for name in
+        ["llama-spm", "phi-3", "gpt-2", "llama-bpe", "qwen2", "falcon", "mpt", "starcoder", "deepseek-llm"]
+    {
         let path = dir.join(format!("ggml-vocab-{name}.gguf"));
         let tokenizer = from_gguf(gguf::vocab(&path));
-        let texts: Vec<String> = all.iter().filter(|t| !is_approximate_in_llama_cpp(name, t)).cloned().collect();
+        let texts: Vec<String> =
+            all.iter().filter(|t| !is_approximate_in_llama_cpp(name, t)).cloned().collect();
         for special in [Special::NONE, Special::ADD_AND_PARSE] {
-    let job = json!({ "kind": "llama", "path": path, "texts": texts, "add": special.add,
+            let job = json!({ "kind": "llama", "path": path, "texts": texts, "add": special.add,
                               "parse": special.parse, "pre": tokenizer_pre(name) });
             compare(name, &tokenizer, special, &texts, &ids(&ask(&python, &[job])[0]));
         }
@@ -224,7 +251,8 @@ fn families_agree_with_llama_cpp() {
     // These families have vocabularies of plain characters; see `families_of_plain_characters`.
     let plain = ["gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace"];
     for name in pre_tokenizer_names().filter(|name| !plain.contains(name)) {
-        let texts: Vec<String> = all.iter().filter(|t| !is_approximate_in_llama_cpp(name, t)).cloned().collect();
+        let texts: Vec<String> =
+            all.iter().filter(|t| !is_approximate_in_llama_cpp(name, t)).cloned().collect();
         let mut vocab = gguf::vocab(&path);
         vocab.pre = Some(name.into());
         let tokenizer = from_gguf(vocab);
@@ -237,7 +265,9 @@ fn families_agree_with_llama_cpp() {
 
 #[test]
 fn families_agree_with_their_original_patterns() {
-    let (Some(python), Some(dir), Some(files)) = (python(), shared("vocab"), shared("tokenizers")) else { return };
+    let (Some(python), Some(dir), Some(files)) = (python(), shared("vocab"), shared("tokenizers")) else {
+        return;
+    };
     let names: Vec<String> =
         serde_json::from_value(ask(&python, &[json!({ "kind": "original_names" })])[0].clone()).unwrap();
     let texts = tame(7);
@@ -248,7 +278,8 @@ fn families_agree_with_their_original_patterns() {
         let tokenizer = from_gguf(vocab);
         assert!(tokenizer.warnings().is_empty(), "{name}");
         let (vocab, merges) = (files.join("gpt2.vocab.json"), files.join("gpt2.merges.txt"));
-        let job = json!({ "kind": "original", "pre": name, "vocab": vocab, "merges": merges, "texts": texts });
+        let job =
+            json!({ "kind": "original", "pre": name, "vocab": vocab, "merges": merges, "texts": texts });
         let expected = ids(&ask(&python, &[job])[0]);
         wrong += &differences(&name, &tokenizer, Special::NONE, &texts, &expected);
     }
@@ -265,7 +296,11 @@ fn bert_agrees_with_the_tokenizers_library() {
     for (lowercase, strip) in [(true, true), (false, false), (true, false)] {
         let tokenizer = match (lowercase, strip) {
             (true, true) => tokenizer.clone(),
-            _ => from_gguf(GgufVocab { lowercase: Some(lowercase), strip_accents: Some(strip), ..vocab.clone() }),
+            _ => from_gguf(GgufVocab {
+                lowercase: Some(lowercase),
+                strip_accents: Some(strip),
+                ..vocab.clone()
+            }),
         };
         let job = json!({ "kind": "bert", "tokens": vocab.tokens, "texts": texts, "lowercase": lowercase, "strip": strip });
         compare("bert-bge", &tokenizer, Special::ADD, &texts, &ids(&ask(&python, &[job])[0]));
@@ -289,7 +324,9 @@ fn check_patched(python: &Path, base: &Path, vocab: GgufVocab, patch: Value, tex
 /// Phi-3's vocabulary with the merges of its `tokenizer.json` is of Gemma 4's kind: U+2581 for spaces, byte tokens.
 #[test]
 fn families_of_plain_characters() {
-    let (Some(python), Some(dir), Some(files)) = (python(), shared("vocab"), shared("tokenizers")) else { return };
+    let (Some(python), Some(dir), Some(files)) = (python(), shared("vocab"), shared("tokenizers")) else {
+        return;
+    };
     let path = dir.join("ggml-vocab-phi-3.gguf");
     let json: Value = serde_json::from_slice(&read(files.join("phi-3.tokenizer.json"))).unwrap();
     let merges: Vec<String> = serde_json::from_value(json["model"]["merges"].clone()).unwrap();
@@ -306,8 +343,35 @@ fn families_of_plain_characters() {
 
 /// A small vocabulary for models that no shared file is of: byte tokens and some words.
 fn small_vocab(byte: impl Fn(u8) -> String) -> (Vec<String>, Vec<f32>, Vec<i32>) {
-    let words = ["the", "Hello", " world", "worl", " wor", "ld", "\n\n", "12", "345", "123", "34567", "don", "n't", "'s", "\u{4e2d}\u{6587}",
-        "\u{4f60}", "\u{597d}", "HTTP", "Server", "HTTPS", "erver", "  ", "camel", "Case", "elCase", "\u{41f}\u{440}\u{438}", "\u{1f600}"];
+    let words = [
+        "the",
+        "Hello",
+        " world",
+        "worl",
+        " wor",
+        "ld",
+        "\n\n",
+        "12",
+        "345",
+        "123",
+        "34567",
+        "don",
+        "n't",
+        "'s",
+        "\u{4e2d}\u{6587}",
+        "\u{4f60}",
+        "\u{597d}",
+        "HTTP",
+        "Server",
+        "HTTPS",
+        "erver",
+        "  ",
+        "camel",
+        "Case",
+        "elCase",
+        "\u{41f}\u{440}\u{438}",
+        "\u{1f600}",
+    ];
     let mut tokens: Vec<String> = vec!["<unk>".into()];
     tokens.extend((0..=255).map(byte));
     let mut scores = vec![0.0; tokens.len()];
@@ -321,7 +385,13 @@ fn small_vocab(byte: impl Fn(u8) -> String) -> (Vec<String>, Vec<f32>, Vec<i32>)
     (tokens, scores, kinds)
 }
 
-fn small(python: &Path, base: &Path, model: &str, (tokens, scores, kinds): (Vec<String>, Vec<f32>, Vec<i32>), texts: &[String]) {
+fn small(
+    python: &Path,
+    base: &Path,
+    model: &str,
+    (tokens, scores, kinds): (Vec<String>, Vec<f32>, Vec<i32>),
+    texts: &[String],
+) {
     let key = |name: &str| format!("tokenizer.ggml.{name}");
     let mut patch = json!({ key("tokens"): tokens, key("scores"): scores, key("token_type"): kinds });
     for name in ["pre", "merges", "bos_token_id", "eos_token_id", "unknown_token_id", "padding_token_id"] {

@@ -1,5 +1,6 @@
 //! Every vocabulary file of the shared folder against the ids that stand beside it, and against the same tokenizer
 //! from other sources.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -21,7 +22,8 @@ fn cases(path: &std::path::Path) -> Vec<(String, Vec<u32>)> {
     let output = read_text(beside("out"));
     let ids = output.lines().map(|line| line.split_whitespace().map(|id| id.parse().unwrap()).collect());
     // The separator also follows the last text.
-    let texts: Vec<String> = input.strip_suffix(SEPARATOR).unwrap().split(SEPARATOR).map(str::to_owned).collect();
+    let texts: Vec<String> =
+        input.strip_suffix(SEPARATOR).unwrap().split(SEPARATOR).map(str::to_owned).collect();
     let ids: Vec<Vec<u32>> = ids.collect();
     assert_eq!(texts.len(), ids.len(), "{}", path.display());
     texts.into_iter().zip(ids).collect()
@@ -70,7 +72,9 @@ fn tiktoken(name: &str, file: &str) -> Option<Tokenizer> {
 
 #[test]
 fn llama3_is_the_same_from_gguf_and_from_tiktoken() {
-    let (Some(dir), Some(ranks)) = (shared("vocab"), tiktoken("llama3", "llama3.tokenizer.model")) else { return };
+    let (Some(dir), Some(ranks)) = (shared("vocab"), tiktoken("llama3", "llama3.tokenizer.model")) else {
+        return;
+    };
     let gguf = from_gguf(dir.join("ggml-vocab-llama-bpe.gguf"));
     assert_same("llama3", &gguf, &ranks, Special::NONE, 128_000);
     assert_eq!(gguf.bos(), ranks.bos());

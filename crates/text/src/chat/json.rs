@@ -16,7 +16,9 @@ struct Layout {
 
 /// `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
 pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs) -> Result<Value, Error> {
-    let named = |name: &str| kwargs.get::<Option<Value>>(name).map(|v| v.filter(|v| !v.is_none() && !v.is_undefined()));
+    let named = |name: &str| {
+        kwargs.get::<Option<Value>>(name).map(|v| v.filter(|v| !v.is_none() && !v.is_undefined()))
+    };
     let ensure_ascii = match ensure_ascii {
         Some(flag) => Some(flag),
         None => named("ensure_ascii")?,
@@ -47,14 +49,20 @@ pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs)
 
 impl Layout {
     fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+        if let Some(float) = python::float(value) {
+            out.push_str(&float_text(float));
+            return Ok(());
+        }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
-            ValueKind::Number => out.push_str(&number(value)),
+            ValueKind::Number => out.push_str(&value.to_string()),
             ValueKind::String => self.string(value.as_str().unwrap_or_default(), out),
             ValueKind::Seq | ValueKind::Iterable => {
                 let items: Vec<Value> = value.try_iter()?.collect();
-                self.list(out, depth, ('[', ']'), items.iter(), |item, out| self.write(item, depth + 1, out))?;
+                self.list(out, depth, ('[', ']'), items.iter(), |item, out| {
+                    self.write(item, depth + 1, out)
+                })?;
             }
             ValueKind::Map => {
                 let mut keys: Vec<Value> = value.try_iter()?.collect();
@@ -142,13 +150,10 @@ impl Layout {
     }
 }
 
-fn number(value: &Value) -> String {
-    match f64::try_from(value.clone()) {
-        Ok(float) if !value.is_integer() => match float {
-            f if f.is_nan() => "NaN".into(),
-            f if f.is_infinite() => if f > 0.0 { "Infinity" } else { "-Infinity" }.into(),
-            f => python::float_repr(f),
-        },
-        _ => value.to_string(),
+fn float_text(value: f64) -> String {
+    match value {
+        f if f.is_nan() => "NaN".into(),
+        f if f.is_infinite() => if f > 0.0 { "Infinity" } else { "-Infinity" }.into(),
+        f => python::float_repr(f),
     }
 }

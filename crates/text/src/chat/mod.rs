@@ -9,11 +9,11 @@ mod json;
 mod python;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use chrono::{DateTime, Local, NaiveDateTime};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use serde_json::Map;
 
 pub use defaults::DefaultTemplate;
@@ -22,8 +22,8 @@ use crate::error::TextError;
 use crate::tokenizer::Tokenizer;
 
 /// Steps of the template engine that one rendering may take: enough for tens of thousands of messages, and an end
-/// for a template that loops on purpose.
-const FUEL: u64 = 200_000_000;
+/// within seconds for a template that loops on purpose.
+const FUEL: u64 = 50_000_000;
 
 const NAME: &str = "chat";
 
@@ -32,6 +32,7 @@ const NAME: &str = "chat";
 pub struct ChatTemplate {
     environment: Environment<'static>,
     source: String,
+    clock: Clock,
 }
 
 /// What a template is rendered with.
@@ -101,7 +102,8 @@ impl ChatTemplate {
         python::add_to(&mut environment);
         environment.add_filter("tojson", json::tojson);
         environment.add_function("raise_exception", raise_exception);
-        let template = ChatTemplate { environment, source: source.to_owned() }.with_clock(Clock::System);
+        let template = ChatTemplate { environment, source: source.to_owned(), clock: Clock::System }
+            .with_clock(Clock::System);
         template.compile()
     }
 
@@ -127,6 +129,7 @@ impl ChatTemplate {
 
     /// The same template with another clock.
     pub fn with_clock(mut self, clock: Clock) -> ChatTemplate {
+        self.clock = clock;
         self.environment.add_function("strftime_now", move |format: &str| strftime(clock, format));
         self
     }
@@ -137,13 +140,56 @@ impl ChatTemplate {
     }
 
     /// The text of a conversation.
+    ///
+    /// A template that fails (not one that refuses) gets a second try with what some templates take for granted: an
+    /// empty list of tools where there are none, and `functions` and `datetime` of older formats.
     pub fn render(&self, conversation: &Conversation<'_>) -> Result<String, TextError> {
-        let template = self.environment.get_template(NAME).map_err(|e| failure(&e))?;
-        template.render(variables(conversation)).map_err(|e| failure(&e))
+        let variables = variables(conversation);
+        self.run(variables.clone()).or_else(|error| match error {
+            TextError::TemplateFailed(_) => {
+                self.run(self.granted(conversation, variables)).map_err(|second| match second {
+                    TextError::TemplateRefused(_) => second,
+                    _ => error,
+                })
+            }
+            refused => Err(refused),
+        })
+    }
+
+    fn run(&self, variables: Vec<(String, Value)>) -> Result<String, TextError> {
+        // minijinja 3.0 panics on `[][::-1]`, which a template may say of an empty conversation. Rendering changes
+        // nothing that outlives it, so it is safe to go on.
+        let run = || {
+            let template = self.environment.get_template(NAME).map_err(|e| failure(&e))?;
+            template.render(Value::from_pairs(variables)).map_err(|e| failure(&e))
+        };
+        let panicked =
+            |_| Err(TextError::TemplateFailed("the engine gave up; has the conversation messages?".into()));
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
+    }
+
+    /// The variables of the second try; those of the first win.
+    fn granted(&self, conversation: &Conversation<'_>, own: Vec<(String, Value)>) -> Vec<(String, Value)> {
+        let functions = match conversation.tools {
+            Some(tools) => serde_json::to_string_pretty(tools).unwrap_or_default(),
+            None => String::new(),
+        };
+        let datetime = strftime(self.clock, "%b %d %Y %H:%M:%S").unwrap_or_default();
+        let empty = Value::from(Vec::<Value>::new());
+        let granted = [("tools", empty), ("functions", functions.into()), ("datetime", datetime.into())]
+            .map(|(n, v)| (n.into(), v));
+        granted
+            .into_iter()
+            .chain(own.into_iter().filter(|(name, value)| name != "tools" || !value.is_none()))
+            .collect()
     }
 
     /// The ids of a conversation: rendered, special tokens read, BOS never doubled.
-    pub fn encode(&self, conversation: &Conversation<'_>, tokenizer: &Tokenizer) -> Result<Vec<u32>, TextError> {
+    pub fn encode(
+        &self,
+        conversation: &Conversation<'_>,
+        tokenizer: &Tokenizer,
+    ) -> Result<Vec<u32>, TextError> {
         tokenizer.encode_chat(&self.render(conversation)?)
     }
 }
@@ -153,25 +199,20 @@ fn syntax() -> Result<SyntaxConfig, TextError> {
     syntax.map_err(|e| TextError::TemplateSyntax(describe(&e)))
 }
 
-/// A JSON value (or a list of them, or none) as the template sees it.
-fn value(of: impl serde::Serialize) -> Value {
-    Value::from(Serde(of))
-}
-
-fn variables(conversation: &Conversation<'_>) -> Value {
+fn variables(conversation: &Conversation<'_>) -> Vec<(String, Value)> {
+    let list = |list: Option<&[serde_json::Value]>| list.map_or(Value::from(()), python::list);
     let mut variables: Vec<(String, Value)> = vec![
-        ("messages".into(), value(conversation.messages)),
+        ("messages".into(), python::list(conversation.messages)),
         // Absent lists are None, not undefined: templates ask for either.
-        ("tools".into(), value(conversation.tools)),
-        ("documents".into(), value(conversation.documents)),
+        ("tools".into(), list(conversation.tools)),
+        ("documents".into(), list(conversation.documents)),
         ("add_generation_prompt".into(), conversation.add_generation_prompt.into()),
     ];
     let tokens = [("bos_token", conversation.bos_token), ("eos_token", conversation.eos_token)];
     variables.extend(tokens.into_iter().filter_map(|(name, text)| Some((name.into(), text?.into()))));
     let extra = conversation.variables.into_iter().flatten();
-    variables.extend(extra.map(|(name, of)| (name.clone(), value(of))));
-    let own: Value = variables.into_iter().collect();
-    context! { ..own }
+    variables.extend(extra.map(|(name, value)| (name.clone(), python::value(value))));
+    variables
 }
 
 fn raise_exception(message: String) -> Result<Value, Error> {
@@ -204,7 +245,8 @@ fn strftime(clock: Clock, format: &str) -> Result<String, Error> {
         Clock::Fixed(seconds) => DateTime::from_timestamp(seconds, 0).unwrap_or_default().naive_utc(),
     };
     let mut out = String::new();
-    fmt::Write::write_fmt(&mut out, format_args!("{}", now.format(format)))
-        .map_err(|_| Error::new(ErrorKind::InvalidOperation, format!("strftime_now: unknown format {format:?}")))?;
+    fmt::Write::write_fmt(&mut out, format_args!("{}", now.format(format))).map_err(|_| {
+        Error::new(ErrorKind::InvalidOperation, format!("strftime_now: unknown format {format:?}"))
+    })?;
     Ok(out)
 }

@@ -1,6 +1,9 @@
 //! Where Python shows through jinja2: tests that go by Python's types, methods of its strings, how it writes floats.
 
-use minijinja::value::ValueKind;
+use std::fmt;
+use std::sync::Arc;
+
+use minijinja::value::{Object, ObjectRepr, ValueKind};
 use minijinja::{Environment, Error, State, Value};
 use minijinja_contrib::pycompat;
 
@@ -8,6 +11,64 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.set_unknown_method_callback(method);
     environment.add_test("sequence", is_sequence);
     environment.add_test("iterable", is_iterable);
+    environment.add_test("number", is_number);
+    environment.add_test("float", is_float);
+}
+
+/// A JSON value as a template sees it.
+pub(super) fn value(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::from(()),
+        serde_json::Value::Bool(flag) => Value::from(*flag),
+        serde_json::Value::String(text) => Value::from(text.as_str()),
+        serde_json::Value::Array(items) => list(items),
+        serde_json::Value::Object(map) => {
+            Value::from_pairs(map.iter().map(|(key, of)| (key.as_str(), value(of))).collect::<Vec<_>>())
+        }
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(int), ..) => Value::from(int),
+            (_, Some(int), _) => Value::from(int),
+            (.., Some(float)) if float_repr(float).contains('e') => Value::from_object(Exponential(float)),
+            (.., Some(float)) => Value::from(float),
+            _ => Value::from(number.to_string()),
+        },
+    }
+}
+
+/// A list of JSON values.
+pub(super) fn list(items: &[serde_json::Value]) -> Value {
+    items.iter().map(value).collect()
+}
+
+/// A float that Python writes with an exponent and the engine without: in a tool's schema it is only ever written.
+#[derive(Debug)]
+pub(super) struct Exponential(pub f64);
+
+impl Object for Exponential {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&float_repr(self.0))
+    }
+}
+
+/// The value as a float, if it is one.
+pub(super) fn float(value: &Value) -> Option<f64> {
+    match value.downcast_object_ref::<Exponential>() {
+        Some(exponential) => Some(exponential.0),
+        None if value.kind() == ValueKind::Number && !value.is_integer() => f64::try_from(value.clone()).ok(),
+        None => None,
+    }
+}
+
+fn is_number(value: &Value) -> bool {
+    value.kind() == ValueKind::Number || is_float(value)
+}
+
+fn is_float(value: &Value) -> bool {
+    float(value).is_some()
 }
 
 fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {

@@ -123,7 +123,9 @@ impl<R: MergeRule> Bpe<R> {
         match &self.atoms {
             Atoms::Bytes(ids) => {
                 let token = |byte: u8| ids[byte as usize].filter(|&id| id < self.tokens);
-                out.extend(piece.as_bytes()[start..end].iter().filter_map(|&b| token(b).or(self.fallback.unknown)));
+                out.extend(
+                    piece.as_bytes()[start..end].iter().filter_map(|&b| token(b).or(self.fallback.unknown)),
+                );
             }
             Atoms::Chars(ids) => {
                 for (at, c) in piece[start..end].char_indices() {

@@ -21,7 +21,8 @@ impl Charsmap {
         if bytes.is_empty() {
             return Ok(None);
         }
-        let head = bytes.first_chunk::<4>().ok_or_else(|| TextError::malformed(WHAT, "shorter than its header"))?;
+        let head =
+            bytes.first_chunk::<4>().ok_or_else(|| TextError::malformed(WHAT, "shorter than its header"))?;
         let size = u32::from_le_bytes(*head) as usize;
         let body = &bytes[4..];
         if size > body.len() || !size.is_multiple_of(4) {

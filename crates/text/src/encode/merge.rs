@@ -31,7 +31,11 @@ const SHORT: usize = 100;
 
 /// Merges `symbols` of `text` in place.
 pub(crate) fn merge<R: MergeRule>(rule: &R, text: &[u8], symbols: &mut Vec<Symbol>) {
-    if symbols.len() <= SHORT { merge_by_scan(rule, text, symbols) } else { merge_by_heap(rule, text, symbols) }
+    if symbols.len() <= SHORT {
+        merge_by_scan(rule, text, symbols)
+    } else {
+        merge_by_heap(rule, text, symbols)
+    }
 }
 
 fn merge_by_scan<R: MergeRule>(rule: &R, text: &[u8], symbols: &mut Vec<Symbol>) {

@@ -1,6 +1,8 @@
 //! PLaMo-2's tokenizer: a unigram model whose scores are integers, solved from the end of the text, so that of
 //! equal sums the longest first piece wins. Characters that no piece starts with are spelled in byte tokens.
 
+use std::cmp::Reverse;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::Encoder;
@@ -30,7 +32,11 @@ impl Plamo2 {
         let mut pieces = Vec::new();
         for (id, text, kind) in vocab.iter() {
             let score = f64::from(scores.get(id as usize).copied().unwrap_or(0.0)) * 1e4;
-            if kind != TokenKind::Byte && !text.is_empty() && score.is_finite() && score.round() as i64 > WORST {
+            if kind != TokenKind::Byte
+                && !text.is_empty()
+                && score.is_finite()
+                && score.round() as i64 > WORST
+            {
                 texts.push(text);
                 pieces.push((id, score.round() as i64));
             }
@@ -47,9 +53,12 @@ impl Encoder for Plamo2 {
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TextError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // (start, end, pattern), the last start first and of one start the longest first.
-        let mut matches: Vec<(usize, usize, usize)> =
-            self.automaton.find_overlapping_iter(text).map(|m| (m.start(), m.end(), m.pattern().as_usize())).collect();
-        matches.sort_unstable_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)));
+        let mut matches: Vec<(usize, usize, usize)> = self
+            .automaton
+            .find_overlapping_iter(text)
+            .map(|m| (m.start(), m.end(), m.pattern().as_usize()))
+            .collect();
+        matches.sort_unstable_by_key(|&(start, end, _)| Reverse((start, end)));
         let mut matches = matches.into_iter().peekable();
         let mut best = vec![i64::MIN; text.len() + 1];
         best[text.len()] = 0;

@@ -20,6 +20,9 @@ struct Piece {
 pub(crate) struct Pieces {
     by_text: AHashMap<Box<[u8]>, Piece>,
     longest: usize,
+    /// No piece has a space after another character: then no merge crosses the start of a word, and words can be
+    /// merged one by one, which is three times as fast as one heap for the whole text.
+    word_by_word: bool,
 }
 
 impl Pieces {
@@ -31,19 +34,29 @@ impl Pieces {
         order.sort_unstable_by(|a, b| b.total_cmp(a));
         order.dedup();
         let mut by_text: AHashMap<Box<[u8]>, Piece> = AHashMap::new();
+        let mut word_by_word = true;
         for (id, text, kind) in vocab.iter() {
-            if matches!(kind, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused) && !text.is_empty() {
+            if matches!(kind, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused)
+                && !text.is_empty()
+            {
                 let rank = order.partition_point(|other| other.total_cmp(&score(id)).is_gt()) as u32;
+                word_by_word &= word_start(text).is_none();
                 by_text.entry(text.as_bytes().into()).or_insert(Piece { id, rank });
             }
         }
         let longest = by_text.keys().map(|text| text.len()).max().unwrap_or(0);
-        Pieces { by_text, longest }
+        Pieces { by_text, longest, word_by_word }
     }
 
     fn get(&self, text: &[u8]) -> Option<Piece> {
         if text.len() > self.longest { None } else { self.by_text.get(text).copied() }
     }
+}
+
+/// The first place where a space (U+2581) follows another character.
+fn word_start(text: &str) -> Option<usize> {
+    let mut spaces = text.match_indices('\u{2581}').map(|(at, _)| at);
+    spaces.find(|&at| at > 0 && !text[..at].ends_with('\u{2581}'))
 }
 
 /// A character that is no piece.
@@ -71,9 +84,24 @@ pub(crate) struct Spm {
 impl Encoder for Spm {
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TextError> {
         let text = self.normalizer.normalize(text);
-        let mut symbols = self.symbols(&text);
+        let mut rest = text.as_str();
+        let mut symbols = Vec::new();
+        while !rest.is_empty() {
+            let cut = if self.pieces.word_by_word { word_start(rest) } else { None };
+            let (word, after) = rest.split_at(cut.unwrap_or(rest.len()));
+            self.word(word, &mut symbols, out)?;
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+impl Spm {
+    fn word(&self, text: &str, symbols: &mut Vec<Symbol>, out: &mut Vec<u32>) -> Result<(), TextError> {
+        symbols.clear();
+        self.symbols(text, symbols);
         if self.merges {
-            merge(&self.pieces, text.as_bytes(), &mut symbols);
+            merge(&self.pieces, text.as_bytes(), symbols);
         }
         for (at, symbol) in symbols.iter().enumerate() {
             if symbol.id == NO_PIECE {
@@ -86,12 +114,9 @@ impl Encoder for Spm {
         }
         Ok(())
     }
-}
 
-impl Spm {
     /// One symbol per character or user-defined piece.
-    fn symbols(&self, text: &str) -> Vec<Symbol> {
-        let mut symbols = Vec::with_capacity(text.len());
+    fn symbols(&self, text: &str, symbols: &mut Vec<Symbol>) {
         let mut start = 0;
         while let Some(c) = text[start..].chars().next() {
             let frozen = self.normalizer.protected.as_ref().and_then(|p| p.longest(&text[start..]));
@@ -105,6 +130,5 @@ impl Spm {
             symbols.push(Symbol { id, start: start as u32 });
             start += length;
         }
-        symbols
     }
 }

@@ -23,7 +23,8 @@ impl Lattice {
     /// `scores` by id.
     pub fn new(vocab: &Vocab, scores: &[f32]) -> Result<Lattice, TextError> {
         let score = |id: u32| f64::from(scores.get(id as usize).copied().unwrap_or(0.0));
-        let normal = vocab.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal).map(|(id, _, _)| score(id));
+        let normal =
+            vocab.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal).map(|(id, _, _)| score(id));
         let (worst, best) = normal.fold((f64::MAX, f64::MIN), |(lo, hi), s| (lo.min(s), hi.max(s)));
         let mut texts = Vec::new();
         let mut pieces = Vec::new();

@@ -35,14 +35,8 @@ impl Tokens {
 
     /// The longest token that `text` starts with: its id and length.
     fn longest(&self, text: &str) -> Option<(u32, usize)> {
-        let mut end = text.floor_char_boundary(self.longest);
-        while end > 0 {
-            if let Some(&id) = self.ids.get(&text[..end]) {
-                return Some((id, end));
-            }
-            end = text.floor_char_boundary(end - 1);
-        }
-        None
+        let ends = (1..=self.longest.min(text.len())).rev().filter(|&end| text.is_char_boundary(end));
+        ends.filter_map(|end| self.ids.get(&text[..end]).map(|&id| (id, end))).next()
     }
 }
 
@@ -116,7 +110,9 @@ fn is_dropped(c: char) -> bool {
 
 /// Punctuation and Chinese characters are words of their own.
 fn is_alone(c: char) -> bool {
-    c.is_ascii_punctuation() || c.general_category_group() == GeneralCategoryGroup::Punctuation || is_chinese(c)
+    c.is_ascii_punctuation()
+        || c.general_category_group() == GeneralCategoryGroup::Punctuation
+        || is_chinese(c)
 }
 
 /// The blocks of `tokenize_chinese_chars`.

@@ -141,11 +141,19 @@ fn add(draft: &mut Draft, added: Added) -> Result<(), TextError> {
         return add_known(draft, added, kind);
     }
     if added.id - size > LARGEST_GAP {
-        let problem = format!("token {:?} has id {}, far above the vocabulary of {size}", added.text, added.id);
+        let problem =
+            format!("token {:?} has id {}, far above the vocabulary of {size}", added.text, added.id);
         return Err(TextError::malformed("tokenizer_config.json", problem));
     }
     if let DraftEncoder::HuggingFace(engine, _) = &mut draft.encoder {
-        engine.add(&added.text, added.special, added.strip)?;
+        let id = engine.add(&added.text, added.special, added.strip)?;
+        if id != Some(added.id) {
+            draft.warnings.push(format!(
+                "tokenizer_config.json gives token {:?} the id {}, tokenizer.json the id {id:?}: the latter is used",
+                added.text, added.id
+            ));
+            return Ok(());
+        }
     }
     for _ in size..added.id {
         draft.vocab.push(Entry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
@@ -165,7 +173,9 @@ fn add_known(draft: &mut Draft, added: Added, kind: TokenKind) -> Result<(), Tex
     match draft.vocab.kind(added.id) {
         // The encoder itself looks for these.
         Some(TokenKind::UserDefined | TokenKind::Unknown) => return Ok(()),
-        Some(TokenKind::Control | TokenKind::Unused) if !same => draft.vocab.replace(added.id, entry(&added, kind)),
+        Some(TokenKind::Control | TokenKind::Unused) if !same => {
+            draft.vocab.replace(added.id, entry(&added, kind))
+        }
         _ if same => draft.vocab.set_kind(added.id, kind),
         // Ordinary text under another name: the description is of another vocabulary.
         _ => return Ok(()),

@@ -27,11 +27,14 @@ fn draft(dir: &Path) -> Result<Option<Draft>, TextError> {
     }
     for name in ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "tiktoken.model"] {
         if let Some(model) = read_bytes(&dir.join(name))? {
-            let draft = if tiktoken::is_rank_file(&model) { ranks(&model) } else { sentencepiece::draft(&model) };
+            let draft =
+                if tiktoken::is_rank_file(&model) { ranks(&model) } else { sentencepiece::draft(&model) };
             return draft.map(Some);
         }
     }
-    if let (Some(vocab), Some(merges)) = (read_text(&dir.join("vocab.json"))?, read_text(&dir.join("merges.txt"))?) {
+    if let (Some(vocab), Some(merges)) =
+        (read_text(&dir.join("vocab.json"))?, read_text(&dir.join("merges.txt"))?)
+    {
         return gpt2::draft(&vocab, &merges).map(Some);
     }
     match rank_file(dir).map(|path| read_bytes(&path)).transpose()?.flatten() {

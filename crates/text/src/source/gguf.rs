@@ -171,7 +171,8 @@ impl GgufVocab {
     fn check_lengths(&self) -> Result<(), TextError> {
         let wanted = self.tokens.len();
         let short = |key: &str, length: usize| {
-            let problem = format!("has {length} entries for {wanted} tokens; the file is damaged, get it again");
+            let problem =
+                format!("has {length} entries for {wanted} tokens; the file is damaged, get it again");
             Err(TextError::malformed(format!("tokenizer.ggml.{key}"), problem))
         };
         match (&self.scores, &self.token_types) {
@@ -192,7 +193,12 @@ impl GgufVocab {
         vocab
     }
 
-    fn encoder(&self, model: Model, vocab: &Vocab, unknown: Option<u32>) -> Result<Box<dyn Encoder>, TextError> {
+    fn encoder(
+        &self,
+        model: Model,
+        vocab: &Vocab,
+        unknown: Option<u32>,
+    ) -> Result<Box<dyn Encoder>, TextError> {
         let scores = self.scores.as_deref().unwrap_or_default();
         let byte_tokens = || Fallback { bytes: vocab.byte_tokens(), unknown };
         Ok(match model {
@@ -205,7 +211,11 @@ impl GgufVocab {
             Model::Unigram => {
                 let charsmap = Charsmap::parse(self.precompiled_charsmap.as_deref().unwrap_or_default())?;
                 let normalizer = self.normalizer(false, charsmap);
-                Box::new(Unigram { normalizer, lattice: Lattice::new(vocab, scores)?, fallback: byte_tokens() })
+                Box::new(Unigram {
+                    normalizer,
+                    lattice: Lattice::new(vocab, scores)?,
+                    fallback: byte_tokens(),
+                })
             }
             Model::WordPiece => {
                 let lowercase = self.lowercase.unwrap_or(true);
@@ -241,11 +251,13 @@ impl GgufVocab {
     }
 
     fn normalizer(&self, prefix: bool, charsmap: Option<Charsmap>) -> Normalizer {
-        let dummy = match (self.add_space_prefix.unwrap_or(prefix), self.treat_whitespace_as_suffix.unwrap_or(false)) {
-            (false, _) => DummySpace::None,
-            (true, false) => DummySpace::Before,
-            (true, true) => DummySpace::After,
-        };
+        let dummy =
+            match (self.add_space_prefix.unwrap_or(prefix), self.treat_whitespace_as_suffix.unwrap_or(false))
+            {
+                (false, _) => DummySpace::None,
+                (true, false) => DummySpace::Before,
+                (true, true) => DummySpace::After,
+            };
         Normalizer {
             charsmap,
             dummy,
@@ -381,10 +393,12 @@ pub(crate) fn bpe<R: MergeRule + Send + Sync + 'static>(
         token.or_else(|| extra.get(&text).copied())
     };
     let atoms = match pre.alphabet {
-        Alphabet::ByteLevel => Atoms::Bytes(Box::new(std::array::from_fn(|b| id(byte_level::char_of(b as u8))))),
+        Alphabet::ByteLevel => {
+            Atoms::Bytes(Box::new(std::array::from_fn(|b| id(byte_level::char_of(b as u8)))))
+        }
         _ => {
             let texts = vocab.iter().map(|(_, text, _)| text).chain(extra.keys().map(String::as_str));
-            let single = texts.filter_map(|text| single_char(text));
+            let single = texts.filter_map(single_char);
             Atoms::Chars(single.filter_map(|c| Some((c, id(c)?))).collect())
         }
     };

@@ -66,7 +66,9 @@ fn vocab(json: &str) -> Result<Vocab, TextError> {
 
 fn entry(text: String) -> Entry {
     let (bytes, kind) = match text.as_str() {
-        "<|endoftext|>" | "<s>" | "</s>" | "<pad>" | "<mask>" => (text.as_bytes().to_vec(), TokenKind::Control),
+        "<|endoftext|>" | "<s>" | "</s>" | "<pad>" | "<mask>" => {
+            (text.as_bytes().to_vec(), TokenKind::Control)
+        }
         "<unk>" => (text.as_bytes().to_vec(), TokenKind::Unknown),
         _ => (byte_level::decode(&text).unwrap_or_else(|| text.as_bytes().to_vec()), TokenKind::Normal),
     };

@@ -37,12 +37,14 @@ impl HfEngine {
         Ok(())
     }
 
-    /// Adds a token that the folder's configuration names and the file lacks; it gets the next free id.
-    pub fn add(&mut self, text: &str, special: bool, strip: Strip) -> Result<(), TextError> {
-        let token = AddedToken::from(text, special).normalized(!special).lstrip(strip.left).rstrip(strip.right);
+    /// Adds a token that the folder's configuration names and the file lacks. It gets the next free id, which is
+    /// returned: the library takes no wishes.
+    pub fn add(&mut self, text: &str, special: bool, strip: Strip) -> Result<Option<u32>, TextError> {
+        let token =
+            AddedToken::from(text, special).normalized(!special).lstrip(strip.left).rstrip(strip.right);
         self.plain.add_tokens([token]).map_err(refused)?;
         self.parsing = OnceLock::new();
-        Ok(())
+        Ok(self.plain.token_to_id(text))
     }
 
     fn parsing(&self) -> &Library {
@@ -66,7 +68,8 @@ impl HfEngine {
         }
         let full = self.plain.encode_fast(probe, true).map_err(refused)?;
         let full = full.get_ids();
-        let Some(at) = (0..=full.len().saturating_sub(bare.len())).find(|&at| full[at..].starts_with(&bare)) else {
+        let Some(at) = (0..=full.len().saturating_sub(bare.len())).find(|&at| full[at..].starts_with(&bare))
+        else {
             return Ok(Frame::default());
         };
         Ok(Frame { before: full[..at].to_vec(), after: full[at + bare.len()..].to_vec() })
@@ -88,7 +91,9 @@ pub(crate) fn draft(json: &[u8]) -> Result<Draft, TextError> {
     let mut warnings = Vec::new();
     let decoder = value.get("decoder").unwrap_or(&Value::Null);
     let spelling = Spelling::of_decoder(decoder).unwrap_or_else(|| {
-        warnings.push(format!("tokenizer.json: decoder {decoder} is unknown, tokens are decoded as they are written"));
+        warnings.push(format!(
+            "tokenizer.json: decoder {decoder} is unknown, tokens are decoded as they are written"
+        ));
         Spelling::plain()
     });
     let vocab = vocab(&plain, &value, &spelling)?;
@@ -114,7 +119,10 @@ fn vocab(library: &Library, json: &Value, spelling: &Spelling) -> Result<Vocab, 
     let mut tokens: Vec<(u32, String)> = library.get_vocab(true).into_iter().map(|(t, id)| (id, t)).collect();
     tokens.sort_unstable();
     if let Some((id, text)) = tokens.last().filter(|(id, _)| *id >= LARGEST_ID) {
-        return Err(TextError::malformed("tokenizer.json", format!("token {text:?} has id {id}, above {LARGEST_ID}")));
+        return Err(TextError::malformed(
+            "tokenizer.json",
+            format!("token {text:?} has id {id}, above {LARGEST_ID}"),
+        ));
     }
     let added = library.get_added_tokens_decoder();
     let mut vocab = Vocab::default();
@@ -126,11 +134,17 @@ fn vocab(library: &Library, json: &Value, spelling: &Spelling) -> Result<Vocab, 
             vocab.push(Entry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
         }
         let entry = match added.get(&id) {
-            Some(token) if token.special => Entry { bytes: text.clone().into_bytes(), text, kind: TokenKind::Control },
+            Some(token) if token.special => {
+                Entry { bytes: text.clone().into_bytes(), text, kind: TokenKind::Control }
+            }
             Some(token) => {
                 // The library decodes a normalized token in its normalized form, which the decoder then undoes.
                 let normalized = library.id_to_token(id).unwrap_or_else(|| token.content.clone());
-                Entry { bytes: spelling.bytes(&normalized), text: token.content.clone(), kind: TokenKind::UserDefined }
+                Entry {
+                    bytes: spelling.bytes(&normalized),
+                    text: token.content.clone(),
+                    kind: TokenKind::UserDefined,
+                }
             }
             None => {
                 let byte = spelling.byte_tokens && crate::vocab::byte_of_text(&text).is_some();

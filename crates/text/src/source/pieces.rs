@@ -66,7 +66,8 @@ impl Spelling {
             }
             // The space that the encoder put before the first word.
             "Strip" => {
-                let first = step.get("start").and_then(Value::as_u64) == Some(1) && text("content") == Some(" ");
+                let first =
+                    step.get("start").and_then(Value::as_u64) == Some(1) && text("content") == Some(" ");
                 first.then(|| self.lead = Lead::DropOne)?;
             }
             "WordPiece" => {
@@ -81,7 +82,9 @@ impl Spelling {
 
     /// What an ordinary token adds to a text.
     pub fn bytes(&self, text: &str) -> Vec<u8> {
-        if self.byte_tokens && let Some(byte) = byte_of_text(text) {
+        if self.byte_tokens
+            && let Some(byte) = byte_of_text(text)
+        {
             return vec![byte];
         }
         match &self.alphabet {

@@ -45,7 +45,9 @@ pub(crate) fn draft(model: &[u8]) -> Result<Draft, TextError> {
     let normalizer = proto.normalizer(&vocab)?;
     let encoder: Box<dyn Encoder> = match proto.model_type {
         1 => Box::new(Unigram { normalizer, lattice: Lattice::new(&vocab, &scores)?, fallback }),
-        kind @ (2 | 4) => Box::new(Spm { normalizer, pieces: Pieces::new(&vocab, &scores), merges: kind == 2, fallback }),
+        kind @ (2 | 4) => {
+            Box::new(Spm { normalizer, pieces: Pieces::new(&vocab, &scores), merges: kind == 2, fallback })
+        }
         kind => {
             let hint = "BPE, unigram and character models are";
             return Err(TextError::unsupported(format!("a SentencePiece model of type {kind}"), hint));
@@ -195,7 +197,9 @@ impl<'a> Iterator for Fields<'a> {
         if field.is_none() {
             self.0 = &[];
         }
-        Some(field.ok_or_else(|| TextError::malformed(WHAT, "is cut off or no protocol buffer: get it again")))
+        Some(
+            field.ok_or_else(|| TextError::malformed(WHAT, "is cut off or no protocol buffer: get it again")),
+        )
     }
 }
 

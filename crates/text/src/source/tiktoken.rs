@@ -233,7 +233,8 @@ fn all_special(
     let published = (encoding.special)().into_iter().filter(|(text, id)| !taken(text, *id));
     for (text, id) in published.chain(own.iter().cloned()) {
         if id >= LARGEST_ID || ranks.binary_search_by_key(&id, |(_, rank)| *rank).is_ok() {
-            let problem = format!("special token {text:?} has id {id}, which is a rank of the file or too large");
+            let problem =
+                format!("special token {text:?} has id {id}, which is a rank of the file or too large");
             return Err(TextError::malformed(WHAT, problem));
         }
         by_id.insert(id, text);
@@ -244,7 +245,8 @@ fn all_special(
 }
 
 fn vocab(ranks: &[(Vec<u8>, u32)], special: &[(u32, String)]) -> Result<Vocab, TextError> {
-    let size = ranks.iter().map(|(_, id)| *id).chain(special.iter().map(|(id, _)| *id)).max().map_or(0, |id| id + 1);
+    let size =
+        ranks.iter().map(|(_, id)| *id).chain(special.iter().map(|(id, _)| *id)).max().map_or(0, |id| id + 1);
     let mut ranks = ranks.iter().peekable();
     let mut special = special.iter().peekable();
     let mut vocab = Vocab::default();

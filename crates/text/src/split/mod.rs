@@ -145,7 +145,7 @@ impl Matcher {
 mod tests {
     use super::*;
 
-    fn pieces<'t>(rules: &[Rule], text: &'t str) -> Vec<String> {
+    fn pieces(rules: &[Rule], text: &str) -> Vec<String> {
         let mut out = Vec::new();
         let splitter = Splitter::new(rules).unwrap();
         splitter

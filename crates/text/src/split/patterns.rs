@@ -2,14 +2,8 @@
 //! out: where they stand, the class before and what follows are disjoint, so greedy means the same.
 
 /// GPT-2, `bpe_simple_pattern` of its release; also RoBERTa, Falcon, MPT, StarCoder and many others.
-pub(crate) const GPT2: &[&str] = &[
-    r"'s|'t|'re|'ve|'m|'ll|'d",
-    r" ?\p{L}+",
-    r" ?\p{N}+",
-    r" ?[^\s\p{L}\p{N}]+",
-    r"\s+(?!\S)",
-    r"\s+",
-];
+pub(crate) const GPT2: &[&str] =
+    &[r"'s|'t|'re|'ve|'m|'ll|'d", r" ?\p{L}+", r" ?\p{N}+", r" ?[^\s\p{L}\p{N}]+", r"\s+(?!\S)", r"\s+"];
 
 /// tiktoken `cl100k_base`. A run of spaces at the very end is one piece, line ends or not.
 pub(crate) const CL100K: &[&str] = &[
@@ -163,8 +157,7 @@ pub(crate) const YOUTU: &[&str] = &[
 ];
 
 /// The first stage of Youtu: East Asian scripts and their punctuation.
-pub(crate) const YOUTU_EAST_ASIAN: &[&str] =
-    &[concat!(
+pub(crate) const YOUTU_EAST_ASIAN: &[&str] = &[concat!(
     r"[\u{AC00}-\u{D7A3}\u{3131}-\u{318E}]+|[\u{FF01}\u{2026}\u{201C}\u{201D}\u{2018}\u{2019}\u{2014}",
     r"\u{FF1A}\u{FF1B}\u{FF0C}\u{3001}-\u{303F}\u{FE30}-\u{FE4F}]+|[\u{3105}-\u{312F}]+|[",
     r"\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+",
@@ -203,20 +196,17 @@ pub(crate) const SPARK: &[&str] = &[
 ];
 
 /// Han, Hiragana and Katakana, the second stage of DeepSeek V3.
-pub(crate) const HAN_KANA: &[&str] =
-    &[r"[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+"];
+pub(crate) const HAN_KANA: &[&str] = &[r"[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+"];
 
 /// The scripts without spaces between words, the second stage of AFMoE.
-pub(crate) const AFMOE_ASIAN: &[&str] =
-    &[concat!(
+pub(crate) const AFMOE_ASIAN: &[&str] = &[concat!(
     r"[\u{4E00}-\u{9FFF}\u{3400}-\u{4DBF}\u{F900}-\u{FAFF}\u{3040}-\u{309F}\u{30A0}-\u{30FF}",
     r"\u{FF65}-\u{FF9F}\u{2F00}-\u{2FDF}\u{E40}-\u{E7F}\u{E80}-\u{EFF}\u{1780}-\u{17FF}",
     r"\u{1000}-\u{109F}\u{AA60}-\u{AA7F}\u{A9E0}-\u{A9FF}\u{AC00}-\u{D7AF}\u{1100}-\u{11FF}]+",
 )];
 
 /// Letters of cased scripts, with one space before: the second stage of DeepSeek LLM.
-pub(crate) const DEEPSEEK_LETTERS: &[&str] =
-    &[concat!(
+pub(crate) const DEEPSEEK_LETTERS: &[&str] = &[concat!(
     r"\s?[A-Za-z\u{B5}\u{C0}-\u{D6}\u{D8}-\u{F6}\u{F8}-\u{1BA}\u{1BC}-\u{1BF}\u{1C4}-\u{293}",
     r"\u{295}-\u{2AF}\u{370}-\u{373}\u{376}\u{377}\u{37B}-\u{37D}\u{37F}\u{386}\u{388}-\u{38A}\u{38C}",
     r"\u{38E}-\u{3A1}\u{3A3}-\u{3F5}\u{3F7}-\u{481}\u{48A}-\u{52F}\u{531}-\u{556}\u{10A0}-\u{10C5}",
@@ -238,9 +228,7 @@ pub(crate) const DEEPSEEK_PUNCTUATION: &[&str] =
     &[r"\s?[!-/:-~\u{FF01}-\u{FF0F}\u{FF1A}-\u{FF5E}\u{2018}-\u{201F}\u{3000}-\u{3002}]+"];
 
 /// Han and Hangul of DeepSeek LLM and DeepSeek Coder.
-pub(crate) const DEEPSEEK_CJK: &[&str] =
-    &[r"[\u{4E00}-\u{9FA5}\u{800}-\u{4E00}\u{AC00}-\u{D7FF}]+"];
+pub(crate) const DEEPSEEK_CJK: &[&str] = &[r"[\u{4E00}-\u{9FA5}\u{800}-\u{4E00}\u{AC00}-\u{D7FF}]+"];
 
 /// BLOOM and the models that took its tokenizer.
-pub(crate) const BLOOM: &[&str] =
-    &[r" ?[^(\s|.,!?\u{2026}\u{3002}\u{FF0C}\u{3001}\u{964}\u{6D4}\u{60C})]+"];
+pub(crate) const BLOOM: &[&str] = &[r" ?[^(\s|.,!?\u{2026}\u{3002}\u{FF0C}\u{3001}\u{964}\u{6D4}\u{60C})]+"];
