@@ -1,6 +1,6 @@
 //! Which rows of a fused tensor a weight is made of.
 
-use crate::spec::{Ffn, Gqa, Layer, Mixer, Mla};
+use crate::spec::{Ffn, GatedDelta, Gqa, Layer, Mamba2, Mixer, Mla};
 use std::ops::Range;
 
 /// A piece of a fused tensor. Sizes come from the layer's spec.
@@ -42,8 +42,20 @@ pub enum Cut {
     UpK,
     /// Value rows of the same.
     UpV,
-    /// A range of consecutive rows that the family computes.
-    Rows(fn(&Layer) -> Option<Vec<Range<usize>>>),
+    /// Queries, keys and values of `[q k v.. gate..]` repeated for each key head (gated delta net).
+    DeltaQkv,
+    /// Gates of the same.
+    DeltaGate,
+    /// Write strengths of `[beta.. alpha..]` repeated for each key head.
+    DeltaBeta,
+    /// Decay inputs of the same.
+    DeltaAlpha,
+    /// Gates of `[gate | x B C | step]` (Mamba-2).
+    ScanGate,
+    /// Convolved inputs of the same.
+    ScanInput,
+    /// Step sizes of the same.
+    ScanStep,
 }
 
 impl Cut {
@@ -73,18 +85,25 @@ impl Cut {
             Cut::LatentRope => mla(layer).map(|m| one(m.kv_rank..m.kv_rank + m.rope.dim)),
             Cut::UpK => mla(layer).map(|m| strided(m.heads, m.nope + m.v_dim, 0..m.nope)),
             Cut::UpV => mla(layer).map(|m| strided(m.heads, m.nope + m.v_dim, m.nope..m.nope + m.v_dim)),
-            Cut::Rows(f) => f(layer),
+            Cut::DeltaQkv | Cut::DeltaGate | Cut::DeltaBeta | Cut::DeltaAlpha => {
+                let Mixer::GatedDelta(d) = &layer.mixer else { return None };
+                Some(delta(self, d))
+            }
+            Cut::ScanGate | Cut::ScanInput | Cut::ScanStep => {
+                let Mixer::Mamba2(m) = &layer.mixer else { return None };
+                Some(one(scan(self, m)))
+            }
         }
     }
 }
 
 /// A single range.
-pub fn one(range: Range<usize>) -> Vec<Range<usize>> {
+fn one(range: Range<usize>) -> Vec<Range<usize>> {
     std::iter::once(range).collect()
 }
 
 /// `part` of each of `count` pieces of `stride` rows.
-pub fn strided(count: usize, stride: usize, part: Range<usize>) -> Vec<Range<usize>> {
+fn strided(count: usize, stride: usize, part: Range<usize>) -> Vec<Range<usize>> {
     (0..count).map(|c| c * stride + part.start..c * stride + part.end).collect()
 }
 
@@ -94,6 +113,28 @@ fn gqa(layer: &Layer) -> Option<&Gqa> {
 
 fn mla(layer: &Layer) -> Option<&Mla> {
     if let Mixer::Mla(m) = &layer.mixer { Some(m) } else { None }
+}
+
+fn delta(cut: Cut, d: &GatedDelta) -> Vec<Range<usize>> {
+    let share = d.v_heads / d.k_heads;
+    let (k, v) = (d.k_dim, share * d.v_dim);
+    let part = |rows| strided(d.k_heads, 2 * (k + v), rows);
+    match cut {
+        Cut::DeltaQkv => [part(0..k), part(k..2 * k), part(2 * k..2 * k + v)].concat(),
+        Cut::DeltaGate => part(2 * k + v..2 * (k + v)),
+        Cut::DeltaBeta => strided(d.k_heads, 2 * share, 0..share),
+        _ => strided(d.k_heads, 2 * share, share..2 * share),
+    }
+}
+
+fn scan(cut: Cut, m: &Mamba2) -> Range<usize> {
+    let inner = m.heads * m.dim;
+    let step = 2 * inner + 2 * m.groups * m.state;
+    match cut {
+        Cut::ScanGate => 0..inner,
+        Cut::ScanInput => inner..step,
+        _ => step..step + m.heads,
+    }
 }
 
 fn concatenated(cut: Cut, g: &Gqa) -> Range<usize> {

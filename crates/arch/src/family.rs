@@ -19,6 +19,9 @@ const PRESENCE: &[&str] = &[
     "no_bias",
     "num_nextn_predict_layers",
     "qkv_bias",
+    // All three positions of a text token are equal.
+    "rope_parameters.mrope_interleaved",
+    "rope_parameters.mrope_section",
     "use_bias",
     "use_conv_bias",
     "use_qkv_bias",
@@ -40,10 +43,10 @@ pub struct Family {
     pub defaults: &'static [(&'static str, f64)],
     /// From configuration to spec.
     pub build: fn(&Checkpoint, &Family) -> Result<ModelSpec>,
-    /// Hugging Face names that differ from Llama's.
-    pub rules: &'static [Rule],
+    /// Hugging Face names that differ from Llama's, first list first.
+    pub rules: &'static [&'static [Rule]],
     /// GGUF tensors that need more than their canonical name.
-    pub gguf_rules: &'static [Rule],
+    pub gguf_rules: &'static [&'static [Rule]],
     /// Parts of tensor names that are not used on purpose (extra heads, vision towers).
     pub ignored: &'static [&'static str],
 }

@@ -150,6 +150,19 @@ pub fn act(c: &Config) -> Result<Act> {
     }
 }
 
+/// Feed-forward parts without a gate, with a nonlinearity of the family's own where the configuration names none.
+///
+/// # Errors
+/// When the configuration names an unknown nonlinearity.
+pub fn plain_ffn(c: &Config, spec: ModelSpec, default: Act) -> Result<ModelSpec> {
+    let act = if c.has("hidden_act") { act(c)? } else { default };
+    Ok(spec.each(|_, l| {
+        if let Ffn::Dense(d) = &mut l.ffn {
+            (d.gated, d.act) = (false, act);
+        }
+    }))
+}
+
 /// The experts of a configuration that has any, with plain softmax routing.
 ///
 /// # Errors

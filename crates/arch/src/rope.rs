@@ -28,7 +28,7 @@ pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Optio
         "linear" => Ok(plain(base.iter().map(|f| f / factor).collect())),
         "llama3" => Ok(plain(llama3(&keys, &base)?)),
         "yarn" => Ok(Rope {
-            freqs: yarn(&keys, &base, theta, dim)?,
+            freqs: yarn(&keys, family, &base, theta)?,
             magnitude: yarn_magnitude(&keys)?,
             ..plain(vec![])
         }),
@@ -130,10 +130,12 @@ fn llama3(keys: &Keys<'_>, base: &[f32]) -> Result<Vec<f32>> {
 }
 
 /// YaRN (arXiv 2309.00071): interpolation for slow dimensions, extrapolation for fast ones, a ramp between.
-fn yarn(keys: &Keys<'_>, base: &[f32], theta: f32, dim: usize) -> Result<Vec<f32>> {
+fn yarn(keys: &Keys<'_>, family: &Family, base: &[f32], theta: f32) -> Result<Vec<f32>> {
     let (factor, context) = (keys.need("factor")?, keys.original_context()?);
     let (fast, slow) = (keys.f32("beta_fast")?.unwrap_or(32.0), keys.f32("beta_slow")?.unwrap_or(1.0));
-    let whole = keys.config.opt_bool(&format!("{}.truncate", keys.prefix))?.unwrap_or(true);
+    let whole = keys.config.opt_bool(&format!("{}.truncate", keys.prefix))?;
+    let whole = whole.unwrap_or(family.default("truncate") != Some(0.0));
+    let dim = 2 * base.len();
     let turns = |n: f32| dim as f32 * (context / (n * 2.0 * PI)).ln() / (2.0 * theta.ln());
     let (mut low, mut high) = (turns(fast), turns(slow));
     if whole {

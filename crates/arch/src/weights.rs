@@ -109,18 +109,18 @@ impl<'a> Weights<'a> {
     }
 
     /// Rules to try in order: the family's own, then - in GGUF files - the canonical name itself, then the common ones.
-    fn rules(&self) -> (&'a [Rule], &'static [Rule]) {
+    fn rules(&self) -> (&'a [&'a [Rule]], &'static [&'static [Rule]]) {
         match self.checkpoint.kind {
-            Kind::Gguf => (self.family.gguf_rules, GGUF),
-            Kind::HuggingFace => (self.family.rules, LLAMA),
+            Kind::Gguf => (self.family.gguf_rules, &[GGUF]),
+            Kind::HuggingFace => (self.family.rules, &[LLAMA]),
         }
     }
 
     fn find(&self, name: &str, tried: &mut Vec<String>) -> Option<Found> {
         let canonical = Canonical::parse(name);
         let (own, common) = self.rules();
-        let mut by = |rules: &[Rule]| {
-            rules.iter().find_map(|rule| {
+        let mut by = |rules: &[&[Rule]]| {
+            rules.iter().copied().flatten().find_map(|rule| {
                 let parts = self.stored(&canonical.source(rule)?, tried)?;
                 Some(Found { parts, rule: *rule })
             })

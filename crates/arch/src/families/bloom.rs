@@ -1,12 +1,12 @@
 //! BLOOM: linear position biases, a norm on the embedding, biases everywhere.
 
-use super::gpt2::plain_ffn;
 use crate::{
     Family,
     cut::Cut,
     layer_norm, llama_like,
     names::Rule,
-    spec::{Act, Alibi, Ffn, Place},
+    plain_ffn,
+    spec::{Act, Alibi, Place},
 };
 
 pub static FAMILY: Family = Family {
@@ -17,17 +17,15 @@ pub static FAMILY: Family = Family {
         let norm = layer_norm(&ck.config)?;
         let from_norm = ck.config.flag("apply_residual_connection_post_layernorm")?;
         let spec = llama_like(ck, family)?;
-        let spec = spec.each_gqa(|_, g| (g.rope, g.alibi) = (None, Some(Alibi { largest: 8.0, factor: 1.0 })));
-        let mut spec = plain_ffn(spec.each(|_, l| {
-            (l.norm, l.place) = (norm, if from_norm { Place::FromNorm } else { Place::Pre });
-            if let Ffn::Dense(d) = &mut l.ffn {
-                d.act = Act::GeluTanh;
-            }
-        }));
+        let spec =
+            spec.each_gqa(|_, g| (g.rope, g.alibi) = (None, Some(Alibi { largest: 8.0, factor: 1.0 })));
+        let place = if from_norm { Place::FromNorm } else { Place::Pre };
+        let spec = spec.each(|_, l| (l.norm, l.place) = (norm, place));
+        let mut spec = plain_ffn(&ck.config, spec, Act::GeluTanh)?;
         (spec.embed.norm, spec.final_norm) = (Some(norm), Some(norm));
         Ok(spec)
     },
-    rules: &[
+    rules: &[&[
         Rule::new("token_embd", "transformer.word_embeddings"),
         Rule::new("token_embd_norm", "transformer.word_embeddings_layernorm"),
         Rule::new("output_norm", "transformer.ln_f"),
@@ -39,6 +37,6 @@ pub static FAMILY: Family = Family {
         Rule::new("blk.{i}.ffn_norm", "transformer.h.{i}.post_attention_layernorm"),
         Rule::new("blk.{i}.ffn_up", "transformer.h.{i}.mlp.dense_h_to_4h"),
         Rule::new("blk.{i}.ffn_down", "transformer.h.{i}.mlp.dense_4h_to_h"),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };

@@ -18,6 +18,6 @@ pub static FAMILY: Family = Family {
             }
         }))
     },
-    rules: RULES,
+    rules: &[RULES],
     ..Family::LLAMA_LIKE
 };

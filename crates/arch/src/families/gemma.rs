@@ -14,11 +14,11 @@ pub static FAMILY: Family = Family {
     defaults: &[("head_dim", 256.0)],
     build: gemma_like,
     // GGUF files hold the sums already.
-    rules: &[
+    rules: &[&[
         Rule::new("output_norm", "model.norm").edit(Edit::PlusOne),
         Rule::new("blk.{i}.attn_norm", "model.layers.{i}.input_layernorm").edit(Edit::PlusOne),
         Rule::new("blk.{i}.ffn_norm", "model.layers.{i}.post_attention_layernorm").edit(Edit::PlusOne),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };
 
@@ -27,7 +27,11 @@ pub fn gemma_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     // The first files said `gelu` and meant the tanh approximation, which is what the models were trained with.
     ck.config.ignore(&["hidden_act"]);
     if ck.config.flag("use_bidirectional_attention")? {
-        return Err(ArchError::value("use_bidirectional_attention", "true", "false: this is no model that generates"));
+        return Err(ArchError::value(
+            "use_bidirectional_attention",
+            "true",
+            "false: this is no model that generates",
+        ));
     }
     let mut spec = llama_like(ck, family)?;
     spec.embed.scale = (spec.hidden as f32).sqrt();

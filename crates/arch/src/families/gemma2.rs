@@ -16,7 +16,7 @@ pub static FAMILY: Family = Family {
     defaults: &[("head_dim", 256.0)],
     // The 27B model has 46 layers.
     build: |ck, family| gemma_sandwich(ck, family, 46),
-    rules: SANDWICH,
+    rules: &[SANDWICH],
     ..Family::LLAMA_LIKE
 };
 

@@ -25,7 +25,7 @@ pub static FAMILY: Family = Family {
     ],
     // The 27B model has 62 layers.
     build: |ck, family| Ok(with_qk_norm(gemma_sandwich(ck, family, 62)?, QkSpan::Head)),
-    rules: SANDWICH,
+    rules: &[SANDWICH],
     ignored: &["vision_tower.", "multi_modal_projector.", "vision_model."],
     ..Family::LLAMA_LIKE
 };

@@ -8,10 +8,10 @@ pub static FAMILY: Family = Family {
     hf: &["GlmForCausalLM"],
     gguf: &["chatglm"],
     pairs: [Pairs::Adjacent, Pairs::Adjacent],
-    rules: &[
+    rules: &[&[
         Rule::new("blk.{i}.ffn_gate", "model.layers.{i}.mlp.gate_up_proj").cut(Cut::FirstHalf),
         Rule::new("blk.{i}.ffn_up", "model.layers.{i}.mlp.gate_up_proj").cut(Cut::SecondHalf),
-    ],
-    gguf_rules: GATE_IN_UP,
+    ]],
+    gguf_rules: &[GATE_IN_UP],
     ..Family::LLAMA_LIKE
 };

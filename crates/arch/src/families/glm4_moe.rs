@@ -1,12 +1,10 @@
 //! GLM-4.5: DeepSeek's routing over grouped-query attention.
 
-use super::{
-    deepseek_v2::{RULES, late_experts},
-    qwen3::with_qk_norm,
-};
+use super::{deepseek_v2::RULES, qwen3::with_qk_norm};
 use crate::{
     Family, llama_like,
     names::Rule,
+    routing::late_experts,
     spec::{QkSpan, Score},
 };
 
@@ -19,7 +17,7 @@ pub static FAMILY: Family = Family {
         let normed = ck.config.flag("use_qk_norm")? || ck.tensors.contains_key("blk.0.attn_q_norm.weight");
         Ok(if normed { with_qk_norm(spec, QkSpan::Head) } else { spec })
     },
-    rules: RULES,
-    gguf_rules: &[Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm")],
+    rules: &[RULES],
+    gguf_rules: &[&[Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm")]],
     ..Family::LLAMA_LIKE
 };

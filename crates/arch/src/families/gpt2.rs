@@ -5,7 +5,8 @@ use crate::{
     cut::Cut,
     layer_norm, llama_like,
     names::{Edit, Rule},
-    spec::Ffn,
+    plain_ffn,
+    spec::Act,
 };
 
 pub static FAMILY: Family = Family {
@@ -23,9 +24,9 @@ pub static FAMILY: Family = Family {
         });
         (spec.embed.positions, spec.final_norm) = (Some(0), Some(norm));
         c.ignore(&["add_cross_attention", "reorder_and_upcast_attn"]);
-        Ok(plain_ffn(spec.each(|_, l| l.norm = norm)))
+        plain_ffn(c, spec.each(|_, l| l.norm = norm), Act::GeluTanh)
     },
-    rules: &[
+    rules: &[&[
         Rule::new("token_embd", "transformer.wte"),
         Rule::new("position_embd", "transformer.wpe"),
         Rule::new("output_norm", "transformer.ln_f"),
@@ -37,15 +38,6 @@ pub static FAMILY: Family = Family {
         Rule::new("blk.{i}.ffn_norm", "transformer.h.{i}.ln_2"),
         Rule::new("blk.{i}.ffn_up", "transformer.h.{i}.mlp.c_fc").edit(Edit::Transpose),
         Rule::new("blk.{i}.ffn_down", "transformer.h.{i}.mlp.c_proj").edit(Edit::Transpose),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };
-
-/// Feed-forward parts without a gate.
-pub fn plain_ffn(spec: crate::ModelSpec) -> crate::ModelSpec {
-    spec.each(|_, l| {
-        if let Ffn::Dense(d) = &mut l.ffn {
-            d.gated = false;
-        }
-    })
-}

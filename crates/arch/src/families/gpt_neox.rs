@@ -1,7 +1,13 @@
 //! GPT-NeoX and Pythia: attention and feed-forward side by side, a rotary embedding on a quarter of each head.
 
-use super::gpt2::plain_ffn;
-use crate::{Family, cut::Cut, llama_like, names::Rule, spec::Place};
+use crate::{
+    Family,
+    cut::Cut,
+    llama_like,
+    names::Rule,
+    plain_ffn,
+    spec::{Act, Place},
+};
 
 pub static FAMILY: Family = Family {
     name: "gpt-neox",
@@ -12,9 +18,9 @@ pub static FAMILY: Family = Family {
         let place = if parallel { Place::Parallel { shared_norm: false } } else { Place::Pre };
         // The family has no grouped queries; some configurations carry a stray number all the same.
         let spec = llama_like(ck, family)?.each_gqa(|_, g| g.kv_heads = g.heads);
-        Ok(plain_ffn(spec.each(|_, l| l.place = place)))
+        plain_ffn(&ck.config, spec.each(|_, l| l.place = place), Act::Gelu)
     },
-    rules: &[
+    rules: &[&[
         Rule::new("token_embd", "gpt_neox.embed_in"),
         Rule::new("output_norm", "gpt_neox.final_layer_norm"),
         Rule::new("output", "embed_out"),
@@ -26,7 +32,7 @@ pub static FAMILY: Family = Family {
         Rule::new("blk.{i}.ffn_norm", "gpt_neox.layers.{i}.post_attention_layernorm"),
         Rule::new("blk.{i}.ffn_up", "gpt_neox.layers.{i}.mlp.dense_h_to_4h"),
         Rule::new("blk.{i}.ffn_down", "gpt_neox.layers.{i}.mlp.dense_4h_to_h"),
-    ],
+    ]],
     ignored: &["attention.bias", "attention.masked_bias"],
     ..Family::LLAMA_LIKE
 };

@@ -14,6 +14,8 @@ pub static FAMILY: Family = Family {
     hf: &["GptOssForCausalLM"],
     gguf: &["gpt-oss"],
     full_every: Some(2),
+    // GGUF files have no key for it.
+    defaults: &[("truncate", 0.0)],
     build: |ck, family| {
         let alpha = ck.config.opt_f32("swiglu_alpha")?.unwrap_or(1.702);
         let limit = ck.config.opt_f32("swiglu_limit")?.unwrap_or(7.0);
@@ -25,17 +27,20 @@ pub static FAMILY: Family = Family {
             }
         }))
     },
-    rules: &[
+    rules: &[&[
         Rule::new("blk.{i}.attn_sinks.weight", "model.layers.{i}.self_attn.sinks"),
         Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.mlp.router"),
         Rule::new("blk.{i}.ffn_gate_exps.weight", GATE_UP).cut(Cut::ExpertEven).edit(Edit::Transpose),
         Rule::new("blk.{i}.ffn_up_exps.weight", GATE_UP).cut(Cut::ExpertOdd).edit(Edit::Transpose),
-        Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj").edit(Edit::Transpose),
-        Rule::new("blk.{i}.ffn_gate_exps.bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias").cut(Cut::ExpertEven),
-        Rule::new("blk.{i}.ffn_up_exps.bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias").cut(Cut::ExpertOdd),
+        Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj")
+            .edit(Edit::Transpose),
+        Rule::new("blk.{i}.ffn_gate_exps.bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias")
+            .cut(Cut::ExpertEven),
+        Rule::new("blk.{i}.ffn_up_exps.bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias")
+            .cut(Cut::ExpertOdd),
         Rule::new("blk.{i}.ffn_down_exps.bias", "model.layers.{i}.mlp.experts.down_proj_bias"),
-    ],
-    gguf_rules: &[Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm")],
+    ]],
+    gguf_rules: &[&[Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm")]],
     ..Family::LLAMA_LIKE
 };
 

@@ -23,7 +23,7 @@ pub static FAMILY: Family = Family {
             }
         }))
     },
-    rules: &[
+    rules: &[&[
         Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.block_sparse_moe.router.layer"),
         Rule::new("blk.{i}.ffn_gate_exps", GATE_UP).cut(Cut::ExpertFirstHalf),
         Rule::new("blk.{i}.ffn_up_exps", GATE_UP).cut(Cut::ExpertSecondHalf),
@@ -31,7 +31,7 @@ pub static FAMILY: Family = Family {
         Rule::new("blk.{i}.ffn_gate_shexp", "model.layers.{i}.shared_mlp.input_linear").cut(Cut::FirstHalf),
         Rule::new("blk.{i}.ffn_up_shexp", "model.layers.{i}.shared_mlp.input_linear").cut(Cut::SecondHalf),
         Rule::new("blk.{i}.ffn_down_shexp", "model.layers.{i}.shared_mlp.output_linear"),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };
 

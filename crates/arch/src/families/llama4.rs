@@ -16,7 +16,7 @@ pub static FAMILY: Family = Family {
     gguf: &["llama4"],
     pairs: [Pairs::Adjacent, Pairs::Adjacent],
     build,
-    rules: &[
+    rules: &[&[
         Rule::new("blk.{i}.ffn_gate", "model.layers.{i}.feed_forward.gate_proj"),
         Rule::new("blk.{i}.ffn_up", "model.layers.{i}.feed_forward.up_proj"),
         Rule::new("blk.{i}.ffn_down", "model.layers.{i}.feed_forward.down_proj"),
@@ -28,7 +28,7 @@ pub static FAMILY: Family = Family {
         Rule::new("blk.{i}.ffn_gate_shexp", "model.layers.{i}.feed_forward.shared_expert.gate_proj"),
         Rule::new("blk.{i}.ffn_up_shexp", "model.layers.{i}.feed_forward.shared_expert.up_proj"),
         Rule::new("blk.{i}.ffn_down_shexp", "model.layers.{i}.feed_forward.shared_expert.down_proj"),
-    ],
+    ]],
     ignored: &["vision_model.", "multi_modal_projector."],
     ..Family::LLAMA_LIKE
 };
@@ -38,15 +38,18 @@ const GATE_UP: &str = "model.layers.{i}.feed_forward.experts.gate_up_proj";
 fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let c = &ck.config;
     let turns = rotary_layers(c)?;
-    let chunk = c.opt_usize("attention_chunk_size")?.filter(|&n| n > 0);
-    let temperature = temperature(ck)?;
+    let chunk = c.opt_usize("attention_chunk_size")?.unwrap_or(8192);
+    // Files of models without chunks mean that every layer turns, and say so by the kinds of their layers only.
+    let always = ck.kind == Kind::Gguf && family.layer_type(c, 0)? == Some("full_attention");
+    let temperature = temperature(c)?.filter(|_| !always);
     // GGUF files do not say it; of the published models only the one with 128 experts has no norm.
     let normed = c.opt_bool("use_qk_norm")?.unwrap_or(c.opt_usize("num_experts")? != Some(128));
     let spec = llama_like(ck, family)?.try_each(|i, l| {
-        let (norm, rotary, chunked) = (l.norm, turns(i), family.layer_type(c, i)? != Some("full_attention"));
+        let (rotary, chunked) = (always || turns(i), family.layer_type(c, i)? != Some("full_attention"));
+        let norm = l.norm;
         if let Mixer::Gqa(g) = &mut l.mixer {
             g.rope = g.rope.take().filter(|_| rotary);
-            g.mask = chunk.filter(|_| rotary && chunked).map_or(Mask::Causal, Mask::Chunk);
+            g.mask = if rotary && chunked { Mask::Chunk(chunk) } else { Mask::Causal };
             let over = QkSpan::HeadUnweighted;
             g.qk_norm = (normed && rotary).then_some(QkNorm { norm, over, after_rope: true });
             g.temperature = temperature.filter(|_| !rotary);
@@ -57,13 +60,12 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
 }
 
 /// Scaling of queries by position: on unless switched off; older configurations hold a number instead of `true`.
-fn temperature(ck: &Checkpoint) -> Result<Option<Temperature>> {
-    let switch = ck.config.value("attn_temperature_tuning");
+fn temperature(c: &Config) -> Result<Option<Temperature>> {
+    let switch = c.value("attn_temperature_tuning");
     let off = switch.is_some_and(|v| v.as_bool() == Some(false) || v.as_f64() == Some(0.0));
-    let scale = ck.config.opt_f32("attn_scale")?.unwrap_or(0.1);
-    let floor = ck.config.opt_f32("floor_scale")?.unwrap_or(8192.0);
-    let gguf_without_chunks = ck.kind == Kind::Gguf && !ck.config.has("attention_chunk_size");
-    Ok((!off && !gguf_without_chunks).then_some(Temperature { scale, floor }))
+    let scale = c.opt_f32("attn_scale")?.unwrap_or(0.1);
+    let floor = c.opt_f32("floor_scale")?.unwrap_or(8192.0);
+    Ok((!off).then_some(Temperature { scale, floor }))
 }
 
 /// Experts with a shared one in every n-th layer, or in those that are listed.

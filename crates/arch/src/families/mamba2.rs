@@ -2,7 +2,7 @@
 
 use crate::{
     Family, Result,
-    cut::{Cut, one},
+    cut::Cut,
     names::{Edit, Rule},
     spec::*,
     tied,
@@ -14,37 +14,27 @@ pub static FAMILY: Family = Family {
     hf: &["Mamba2ForCausalLM"],
     gguf: &["mamba2"],
     build,
-    rules: &[
+    rules: &[&[
         Rule::new("token_embd", "backbone.embeddings"),
         Rule::new("output_norm", "backbone.norm_f"),
         Rule::new("blk.{i}.attn_norm", "backbone.layers.{i}.norm"),
-        Rule::new("blk.{i}.ssm_in_z", "backbone.layers.{i}.mixer.in_proj").cut(Z),
-        Rule::new("blk.{i}.ssm_in_xbc", "backbone.layers.{i}.mixer.in_proj").cut(XBC),
-        Rule::new("blk.{i}.ssm_in_dt", "backbone.layers.{i}.mixer.in_proj").cut(DT),
+        Rule::new("blk.{i}.ssm_in_z", "backbone.layers.{i}.mixer.in_proj").cut(Cut::ScanGate),
+        Rule::new("blk.{i}.ssm_in_xbc", "backbone.layers.{i}.mixer.in_proj").cut(Cut::ScanInput),
+        Rule::new("blk.{i}.ssm_in_dt", "backbone.layers.{i}.mixer.in_proj").cut(Cut::ScanStep),
         Rule::new("blk.{i}.ssm_conv1d", "backbone.layers.{i}.mixer.conv1d"),
         Rule::new("blk.{i}.ssm_a", "backbone.layers.{i}.mixer.A_log").edit(Edit::NegExp),
         Rule::new("blk.{i}.ssm_d", "backbone.layers.{i}.mixer.D"),
         Rule::new("blk.{i}.ssm_dt.bias", "backbone.layers.{i}.mixer.dt_bias"),
         Rule::new("blk.{i}.ssm_norm", "backbone.layers.{i}.mixer.norm"),
         Rule::new("blk.{i}.ssm_out", "backbone.layers.{i}.mixer.out_proj"),
-    ],
-    gguf_rules: &[
-        Rule::new("blk.{i}.ssm_in_z", "blk.{i}.ssm_in").cut(Z),
-        Rule::new("blk.{i}.ssm_in_xbc", "blk.{i}.ssm_in").cut(XBC),
-        Rule::new("blk.{i}.ssm_in_dt", "blk.{i}.ssm_in").cut(DT),
-    ],
+    ]],
+    gguf_rules: &[&[
+        Rule::new("blk.{i}.ssm_in_z", "blk.{i}.ssm_in").cut(Cut::ScanGate),
+        Rule::new("blk.{i}.ssm_in_xbc", "blk.{i}.ssm_in").cut(Cut::ScanInput),
+        Rule::new("blk.{i}.ssm_in_dt", "blk.{i}.ssm_in").cut(Cut::ScanStep),
+    ]],
     ..Family::LLAMA_LIKE
 };
-
-/// Rows of the fused input `[gate | x B C | step]`.
-const Z: Cut = Cut::Rows(|l| sizes(l).map(|(inner, _, _)| one(0..inner)));
-const XBC: Cut = Cut::Rows(|l| sizes(l).map(|(inner, xbc, _)| one(inner..inner + xbc)));
-const DT: Cut = Cut::Rows(|l| sizes(l).map(|(inner, xbc, heads)| one(inner + xbc..inner + xbc + heads)));
-
-fn sizes(layer: &Layer) -> Option<(usize, usize, usize)> {
-    let Mixer::Mamba2(m) = &layer.mixer else { return None };
-    Some((m.heads * m.dim, m.heads * m.dim + 2 * m.groups * m.state, m.heads))
-}
 
 fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let c = &ck.config;

@@ -12,12 +12,12 @@ pub static FAMILY: Family = Family {
     hf: &["MixtralForCausalLM"],
     pairs: [Pairs::Half, Pairs::Adjacent],
     build: |ck, family| with_experts(&ck.config, llama_like(ck, family)?),
-    rules: &[
+    rules: &[&[
         Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.block_sparse_moe.gate"),
         Rule::new("blk.{i}.ffn_gate_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w1"),
         Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w2"),
         Rule::new("blk.{i}.ffn_up_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w3"),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };
 

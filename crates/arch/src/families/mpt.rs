@@ -1,12 +1,13 @@
 //! MPT: linear position biases or learned positions, optional clipping and norms of queries and keys.
 
-use super::{gpt2::plain_ffn, qwen3::with_qk_norm};
+use super::qwen3::with_qk_norm;
 use crate::{
     ArchError, Family, Result,
     cut::Cut,
     layer_norm, llama_like,
     names::Rule,
-    spec::{Act, Alibi, Ffn, ModelSpec, QkSpan},
+    plain_ffn,
+    spec::{Act, Alibi, ModelSpec, QkSpan},
 };
 use lamina_store::{Checkpoint, Config};
 
@@ -15,7 +16,7 @@ pub static FAMILY: Family = Family {
     hf: &["MptForCausalLM", "MPTForCausalLM"],
     gguf: &["mpt"],
     build,
-    rules: &[
+    rules: &[&[
         Rule::new("token_embd", "transformer.wte"),
         Rule::new("position_embd", "transformer.wpe"),
         Rule::new("output_norm", "transformer.norm_f"),
@@ -29,7 +30,7 @@ pub static FAMILY: Family = Family {
         Rule::new("blk.{i}.ffn_norm", "transformer.blocks.{i}.norm_2"),
         Rule::new("blk.{i}.ffn_up", "transformer.blocks.{i}.ffn.up_proj"),
         Rule::new("blk.{i}.ffn_down", "transformer.blocks.{i}.ffn.down_proj"),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };
 
@@ -46,12 +47,7 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         g.scale = scale.unwrap_or(g.scale);
         g.kv_heads = kv_heads.unwrap_or(g.kv_heads);
     });
-    let mut spec = plain_ffn(spec.each(|_, l| {
-        l.norm = norm;
-        if let Ffn::Dense(d) = &mut l.ffn {
-            d.act = Act::Gelu;
-        }
-    }));
+    let mut spec = plain_ffn(c, spec.each(|_, l| l.norm = norm), Act::Gelu)?;
     spec.final_norm = Some(norm);
     spec.head.scale = logit_scale(c, spec.hidden)?;
     let learned = ["transformer.wpe.weight", "wpe.weight", "position_embd.weight"];
@@ -73,6 +69,8 @@ fn logit_scale(c: &Config, hidden: usize) -> Result<f32> {
         None => Ok(1.0),
         Some((Some(number), _)) => Ok(number as f32),
         Some((_, Some("inv_sqrt_d_model"))) => Ok((hidden as f32).powf(-0.5)),
-        Some((_, other)) => Err(ArchError::value("logit_scale", format!("{other:?}"), "a number or inv_sqrt_d_model")),
+        Some((_, other)) => {
+            Err(ArchError::value("logit_scale", format!("{other:?}"), "a number or inv_sqrt_d_model"))
+        }
     }
 }

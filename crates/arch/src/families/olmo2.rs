@@ -13,7 +13,7 @@ pub static FAMILY: Family = Family {
     hf: &["Olmo2ForCausalLM"],
     gguf: &["olmo2"],
     build: olmo_like,
-    rules: POST_NORMS,
+    rules: &[POST_NORMS],
     ..Family::LLAMA_LIKE
 };
 

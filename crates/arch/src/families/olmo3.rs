@@ -18,6 +18,6 @@ pub static FAMILY: Family = Family {
             }
         }))
     },
-    rules: POST_NORMS,
+    rules: &[POST_NORMS],
     ..Family::LLAMA_LIKE
 };

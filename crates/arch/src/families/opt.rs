@@ -3,7 +3,8 @@
 use crate::{
     Family, layer_norm, llama_like,
     names::Rule,
-    spec::{Ffn, Place},
+    plain_ffn,
+    spec::{Act, Place},
 };
 
 pub static FAMILY: Family = Family {
@@ -13,18 +14,15 @@ pub static FAMILY: Family = Family {
         let c = &ck.config;
         let (norm, before) = (layer_norm(c)?, c.opt_bool("do_layer_norm_before")?.unwrap_or(true));
         let removed = c.flag("_remove_final_layer_norm")?;
-        let mut spec = llama_like(ck, family)?.each_gqa(|_, g| g.rope = None).each(|_, l| {
-            (l.norm, l.place) = (norm, if before { Place::Pre } else { Place::PostResidual });
-            if let Ffn::Dense(d) = &mut l.ffn {
-                d.gated = false;
-            }
-        });
+        let place = if before { Place::Pre } else { Place::PostResidual };
+        let spec = llama_like(ck, family)?.each_gqa(|_, g| g.rope = None);
+        let mut spec = plain_ffn(c, spec.each(|_, l| (l.norm, l.place) = (norm, place)), Act::Relu)?;
         spec.final_norm = (before && !removed).then_some(norm);
         spec.embed.positions = Some(2);
         spec.embed.width = c.opt_usize("word_embed_proj_dim")?.filter(|&w| w != spec.hidden);
         Ok(spec)
     },
-    rules: &[
+    rules: &[&[
         Rule::new("token_embd", "model.decoder.embed_tokens"),
         Rule::new("position_embd", "model.decoder.embed_positions"),
         Rule::new("project_in", "model.decoder.project_in"),
@@ -38,6 +36,6 @@ pub static FAMILY: Family = Family {
         Rule::new("blk.{i}.ffn_norm", "model.decoder.layers.{i}.final_layer_norm"),
         Rule::new("blk.{i}.ffn_up", "model.decoder.layers.{i}.fc1"),
         Rule::new("blk.{i}.ffn_down", "model.decoder.layers.{i}.fc2"),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };

@@ -4,7 +4,8 @@ use super::qwen3::with_qk_norm;
 use crate::{
     Family, llama_like,
     names::Rule,
-    spec::{Ffn, Place, QkSpan},
+    plain_ffn,
+    spec::{Act, Place, QkSpan},
 };
 
 pub static FAMILY: Family = Family {
@@ -12,21 +13,17 @@ pub static FAMILY: Family = Family {
     hf: &["PhiForCausalLM"],
     gguf: &["phi2"],
     build: |ck, family| {
-        let spec = llama_like(ck, family)?.each(|_, l| {
-            l.place = Place::Parallel { shared_norm: true };
-            if let Ffn::Dense(d) = &mut l.ffn {
-                d.gated = false;
-            }
-        });
+        let spec = llama_like(ck, family)?.each(|_, l| l.place = Place::Parallel { shared_norm: true });
+        let spec = plain_ffn(&ck.config, spec, Act::GeluTanh)?;
         Ok(if ck.config.flag("qk_layernorm")? { with_qk_norm(spec, QkSpan::Head) } else { spec })
     },
-    rules: &[
+    rules: &[&[
         Rule::new("output_norm", "model.final_layernorm"),
         Rule::new("blk.{i}.attn_output", "model.layers.{i}.self_attn.dense"),
         Rule::new("blk.{i}.attn_q_norm", "model.layers.{i}.self_attn.q_layernorm"),
         Rule::new("blk.{i}.attn_k_norm", "model.layers.{i}.self_attn.k_layernorm"),
         Rule::new("blk.{i}.ffn_up", "model.layers.{i}.mlp.fc1"),
         Rule::new("blk.{i}.ffn_down", "model.layers.{i}.mlp.fc2"),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };

@@ -8,11 +8,12 @@ pub static FAMILY: Family = Family {
     gguf: &["phi3"],
     build: |ck, family| {
         // Written even where nothing is stretched.
-        ck.config.ignore(&["original_max_position_embeddings"]);
+        let unused = ["original_max_position_embeddings", "rope_parameters.original_max_position_embeddings"];
+        ck.config.ignore(&unused);
         llama_like(ck, family)
     },
-    rules: FUSED,
-    gguf_rules: GATE_IN_UP,
+    rules: &[FUSED],
+    gguf_rules: &[GATE_IN_UP],
     ..Family::LLAMA_LIKE
 };
 

@@ -1,9 +1,9 @@
 //! Qwen 3.5 (text): Qwen3-Next with separate projections, dense.
 
-use super::qwen3_next::hybrid;
 use crate::{
     Family, Result,
     cut::Cut,
+    hybrid::hybrid,
     names::{Edit, Rule},
     spec::{HeadOrder, ModelSpec},
 };
@@ -16,7 +16,7 @@ pub static FAMILY: Family = Family {
     full_every: Some(4),
     build: hybrid_in,
     rules: RULES,
-    gguf_rules: GGUF_RULES,
+    gguf_rules: &[GGUF_LAYERS],
     ignored: &["mtp.", "visual."],
     ..Family::LLAMA_LIKE
 };
@@ -26,7 +26,19 @@ pub fn hybrid_in(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     hybrid(ck, family, if ck.kind == Kind::Gguf { HeadOrder::Tiled } else { HeadOrder::Grouped })
 }
 
-pub const RULES: &[Rule] = &[
+/// Names of separate projections.
+pub const RULES: &[&[Rule]] = &[
+    LAYERS,
+    &[
+        Rule::new("blk.{i}.attn_qkv", "model.layers.{i}.linear_attn.in_proj_qkv"),
+        Rule::new("blk.{i}.attn_gate", "model.layers.{i}.linear_attn.in_proj_z"),
+        Rule::new("blk.{i}.ssm_beta", "model.layers.{i}.linear_attn.in_proj_b"),
+        Rule::new("blk.{i}.ssm_alpha", "model.layers.{i}.linear_attn.in_proj_a"),
+    ],
+];
+
+/// Names of everything else in a Qwen3-Next layer.
+pub const LAYERS: &[Rule] = &[
     Rule::new("output_norm", "model.norm").edit(Edit::PlusOne),
     Rule::new("blk.{i}.attn_norm", "model.layers.{i}.input_layernorm").edit(Edit::PlusOne),
     Rule::new("blk.{i}.ffn_norm", "model.layers.{i}.post_attention_layernorm").edit(Edit::PlusOne),
@@ -34,10 +46,6 @@ pub const RULES: &[Rule] = &[
     Rule::new("blk.{i}.attn_k_norm", "model.layers.{i}.self_attn.k_norm").edit(Edit::PlusOne),
     Rule::new("blk.{i}.attn_q", "model.layers.{i}.self_attn.q_proj").cut(Cut::GatedQ),
     Rule::new("blk.{i}.attn_gate", "model.layers.{i}.self_attn.q_proj").cut(Cut::GatedGate),
-    Rule::new("blk.{i}.attn_qkv", "model.layers.{i}.linear_attn.in_proj_qkv"),
-    Rule::new("blk.{i}.attn_gate", "model.layers.{i}.linear_attn.in_proj_z"),
-    Rule::new("blk.{i}.ssm_beta", "model.layers.{i}.linear_attn.in_proj_b"),
-    Rule::new("blk.{i}.ssm_alpha", "model.layers.{i}.linear_attn.in_proj_a"),
     Rule::new("blk.{i}.ssm_conv1d", "model.layers.{i}.linear_attn.conv1d"),
     Rule::new("blk.{i}.ssm_a", "model.layers.{i}.linear_attn.A_log").edit(Edit::NegExp),
     Rule::new("blk.{i}.ssm_dt.bias", "model.layers.{i}.linear_attn.dt_bias"),
@@ -45,7 +53,8 @@ pub const RULES: &[Rule] = &[
     Rule::new("blk.{i}.ssm_out", "model.layers.{i}.linear_attn.out_proj"),
 ];
 
-pub const GGUF_RULES: &[Rule] = &[
+/// GGUF names of the same.
+pub const GGUF_LAYERS: &[Rule] = &[
     Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm"),
     Rule::new("blk.{i}.attn_q", "blk.{i}.attn_q").cut(Cut::GatedQ),
     Rule::new("blk.{i}.attn_gate", "blk.{i}.attn_q").cut(Cut::GatedGate),

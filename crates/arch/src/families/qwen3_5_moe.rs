@@ -2,7 +2,7 @@
 
 use super::{
     qwen2_moe::{sparse, with_shared},
-    qwen3_5::{GGUF_RULES, RULES, hybrid_in},
+    qwen3_5::{GGUF_LAYERS, RULES, hybrid_in},
 };
 use crate::Family;
 
@@ -13,7 +13,7 @@ pub static FAMILY: Family = Family {
     full_every: Some(4),
     build: |ck, family| with_shared(&ck.config, sparse(&ck.config, hybrid_in(ck, family)?, true)?),
     rules: RULES,
-    gguf_rules: GGUF_RULES,
+    gguf_rules: &[GGUF_LAYERS],
     ignored: &["mtp.", "visual."],
     ..Family::LLAMA_LIKE
 };

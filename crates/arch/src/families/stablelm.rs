@@ -28,9 +28,9 @@ pub static FAMILY: Family = Family {
         spec.final_norm = Some(norm);
         Ok(if normed { with_qk_norm(spec, QkSpan::EachHead) } else { spec })
     },
-    rules: &[
+    rules: &[&[
         Rule::new("blk.{i}.attn_q_norm", "model.layers.{i}.self_attn.q_layernorm.norms.{n}"),
         Rule::new("blk.{i}.attn_k_norm", "model.layers.{i}.self_attn.k_layernorm.norms.{n}"),
-    ],
+    ]],
     ..Family::LLAMA_LIKE
 };

@@ -54,8 +54,10 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn open(path: &Path) -> Result<Model> {
-        let checkpoint = Checkpoint::open(path)?;
+    /// The model of a golden folder: `model.gguf` where there is one, else the folder itself.
+    pub fn open(folder: &Path) -> Result<Model> {
+        let file = folder.join("model.gguf");
+        let checkpoint = Checkpoint::open(if file.exists() { &file } else { folder })?;
         let family = Family::of(&checkpoint)?;
         let spec = family.spec(&checkpoint)?;
         let plan = {
