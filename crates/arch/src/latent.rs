@@ -30,6 +30,6 @@ pub fn latent(ck: &Checkpoint, family: &Family) -> Result<Mla> {
         rope: rope(ck, family, rope_dim, None)?,
         // The models' own code gives the latents this epsilon, whatever the configuration says.
         norm: Norm { kind: NormKind::Rms, eps: 1e-6 },
-        scale: ((nope + rope_dim) as f32).powf(-0.5) * mscale * mscale,
+        scale: (nope.saturating_add(rope_dim) as f32).powf(-0.5) * mscale * mscale,
     })
 }

@@ -5,6 +5,7 @@ use crate::{
     family::Family,
     rope::rope,
     spec::*,
+    validate,
 };
 use lamina_store::{Checkpoint, Config};
 
@@ -17,6 +18,7 @@ pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let hidden = family.usize(c, "hidden_size")?;
     let norm = norm(c)?;
     let count = family.usize(c, "num_hidden_layers")?;
+    validate::layers(count)?;
     let layers = (0..count).map(|i| {
         let inner = match c.opt_usize_at("intermediate_size", i)? {
             Some(inner) => inner,
@@ -41,7 +43,7 @@ pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
 fn inner_default(c: &Config, family: &Family, hidden: usize) -> Result<usize> {
     match family.default("intermediate_size") {
         Some(_) => family.usize(c, "intermediate_size"),
-        None => Ok(4 * hidden),
+        None => Ok(hidden.saturating_mul(4)),
     }
 }
 

@@ -93,6 +93,7 @@ impl<'a> Keys<'a> {
 }
 
 fn rotary_dim(keys: &Keys<'_>, head_dim: usize) -> Result<usize> {
+    crate::validate::width("head_dim", head_dim)?;
     let by_count = keys.config.opt_usize("rope_dimension_count")?;
     let by_factor = keys.f32("partial_rotary_factor")?.map(|f| (head_dim as f32 * f) as usize);
     let dim = by_factor.or(by_count).unwrap_or(head_dim);

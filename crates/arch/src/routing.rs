@@ -20,7 +20,7 @@ pub fn late_experts(c: &Config, spec: ModelSpec, score: Score) -> Result<ModelSp
     moe.renorm = c.opt_bool("norm_topk_prob")?.unwrap_or(moe.score == Score::Sigmoid);
     moe.scale = c.opt_f32("routed_scaling_factor")?.unwrap_or(1.0);
     moe.groups = groups(c, moe.score)?;
-    let shared = c.opt_usize("n_shared_experts")?.unwrap_or(0) * moe.inner;
+    let shared = c.opt_usize("n_shared_experts")?.unwrap_or(0).saturating_mul(moe.inner);
     moe.shared = (shared > 0).then_some(Shared { inner: shared, gated: false });
     Ok(spec.each(|i, l| {
         if i >= dense && i.is_multiple_of(every) {

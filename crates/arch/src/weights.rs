@@ -229,6 +229,9 @@ fn transposed(parts: &[HostTensor]) -> Result<Vec<HostTensor>> {
 
 fn transpose(t: &HostTensor) -> Result<HostTensor> {
     let [.., rows, cols] = t.shape[..] else { return Ok(t.clone()) };
+    if t.elements() == 0 {
+        return Ok(t.clone());
+    }
     let (size, dtype, bytes) = if t.dtype.is_quantized() {
         let values = lamina_quant::to_f32(t)?;
         (4, lamina_base::DType::F32, bytemuck::cast_slice(&values).to_vec())

@@ -9,7 +9,7 @@ use lamina_arch::spec::Rope;
 use std::fmt;
 
 /// A weight that the plan wants: the canonical tensor name and the shape it must have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WeightSpec {
     /// Canonical (GGUF) tensor name.
     pub name: String,
@@ -18,7 +18,7 @@ pub struct WeightSpec {
 }
 
 /// Shape and use of a weight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightKind {
     /// Multiplied with activations: `out[rows] = w[rows, cols] x[cols]`.
     Matrix {
@@ -130,7 +130,9 @@ impl fmt::Display for Plan {
 impl Plan {
     /// `Debug` of an operator with slots as `%3:128` and weights as their names.
     fn line(&self, op: &Op) -> String {
-        let mut text = format!("{op:?}");
+        // The variant has the name of its operator: once is enough.
+        let text = format!("{op:?}");
+        let mut text = text[op.name().len() + 1..text.len() - 1].to_owned();
         for (i, w) in self.weights.iter().enumerate().rev() {
             text = text.replace(&format!("W({i})"), &w.name);
         }

@@ -5,7 +5,7 @@ use crate::{
     cut::Cut,
     names::{Edit, Rule},
     spec::*,
-    tied,
+    tied, validate,
 };
 use lamina_store::Checkpoint;
 
@@ -50,6 +50,8 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         dt_limit: (limit.first().copied().unwrap_or(0.0), limit.get(1).copied().unwrap_or(f32::INFINITY)),
     };
     c.ignore(&["expand", "chunk_size", "time_step_rank", "residual_in_fp32", "rms_norm", "hidden_act"]);
+    let count = c.usize("num_hidden_layers")?;
+    validate::layers(count)?;
     let (mixer, place) = (Mixer::Mamba2(mamba), Place::Pre);
     let layer = Layer { mixer, ffn: Ffn::None, place, norm, residual: 1.0 };
     Ok(ModelSpec {
@@ -57,7 +59,7 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         vocab: family.usize(c, "vocab_size")?,
         context: c.opt_usize("max_position_embeddings")?.unwrap_or(1 << 20),
         embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
-        layers: vec![layer; c.usize("num_hidden_layers")?.min(4097)],
+        layers: vec![layer; count],
         final_norm: Some(norm),
         head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
     })

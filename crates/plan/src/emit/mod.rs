@@ -56,6 +56,7 @@ struct Emitter<'a> {
     slots: Vec<SlotSpec>,
     named: HashMap<(&'static str, usize, bool), Slot>,
     weights: Vec<WeightSpec>,
+    index: HashMap<WeightSpec, W>,
     ropes: Vec<Rope>,
     kv: KvLayout,
     marks: Vec<Mark>,
@@ -72,6 +73,7 @@ impl<'a> Emitter<'a> {
             slots: vec![],
             named: HashMap::new(),
             weights: vec![],
+            index: HashMap::new(),
             ropes: vec![],
             kv: KvLayout::default(),
             marks: vec![],
@@ -102,11 +104,10 @@ impl<'a> Emitter<'a> {
 
     fn weight(&mut self, name: String, kind: WeightKind) -> W {
         let spec = WeightSpec { name, kind };
-        let at = self.weights.iter().position(|w| *w == spec).unwrap_or_else(|| {
-            self.weights.push(spec);
-            self.weights.len() - 1
-        });
-        W(at as u32)
+        *self.index.entry(spec).or_insert_with_key(|spec| {
+            self.weights.push(spec.clone());
+            W((self.weights.len() - 1) as u32)
+        })
     }
 
     fn matrix(&mut self, name: String, rows: usize, cols: usize) -> W {
