@@ -10,7 +10,7 @@ use crate::{
     threads::default_threads,
     vocab,
 };
-use lamina_arch::{Family, Weights};
+use lamina_arch::{Family, Weights, follow_cast};
 use lamina_cpu::Cpu;
 use lamina_engine::Engine;
 use lamina_plan::{Backend, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
@@ -52,7 +52,7 @@ pub fn checkpoint(path: Option<&Path>) -> Result<Checkpoint> {
 pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
     let ck = checkpoint(path)?;
     let family = Family::of(&ck)?;
-    let spec = family.spec(&ck)?;
+    let spec = follow_cast(family.spec(&ck)?, &ck);
     let weights = Weights::new(&ck, family, &spec);
     let plan = emit(&spec, &|name| weights.has(name));
     check_weights(ck.total_bytes())?;

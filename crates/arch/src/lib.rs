@@ -1,6 +1,7 @@
 //! Floor 3: what a model is, as data, and one small file per family.
 #![forbid(unsafe_code)]
 
+mod cast;
 mod cut;
 mod error;
 pub mod families;
@@ -17,6 +18,7 @@ mod tensor;
 mod validate;
 pub mod weights;
 
+pub use cast::follow_cast;
 pub use cut::Cut;
 pub use error::{ArchError, Result};
 pub use family::Family;

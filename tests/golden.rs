@@ -1,0 +1,97 @@
+//! The whole path - folder, family, plan, CPU backend, engine - against the logits of each model's own code.
+
+use lamina::{GenerateOptions, KvType, LoadOptions, Model, Prompt};
+use lamina_quant::to_f32;
+use lamina_store::safetensors::Safetensors;
+use std::path::{Path, PathBuf};
+
+/// Gaps between the two best logits below this are ties, as the fixtures' README says.
+const TIE: f32 = 0.02;
+
+fn shared() -> Option<PathBuf> {
+    let default = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared"));
+    let shared = std::env::var_os("LAMINA_SHARED").map_or(default, PathBuf::from);
+    let found = shared.join("golden").is_dir().then_some(shared);
+    if found.is_none() {
+        eprintln!("SKIPPED: no ../shared/golden");
+    }
+    found
+}
+
+struct Golden {
+    prompts: Vec<Vec<u32>>,
+    logits: Vec<Vec<f32>>,
+    greedy: Vec<Vec<u32>>,
+    margin: Vec<Vec<f32>>,
+}
+
+impl Golden {
+    fn open(folder: &Path) -> Golden {
+        let file = Safetensors::open(folder.join("golden.safetensors")).expect("opens");
+        let rows = |name: &str| -> Vec<Vec<f32>> {
+            let t = &file.tensors[name];
+            to_f32(t).expect("decodes").chunks(t.elements() / t.shape[0]).map(<[f32]>::to_vec).collect()
+        };
+        let ids = |name: &str| rows(name).iter().map(|r| r.iter().map(|&v| v as u32).collect()).collect();
+        Golden {
+            prompts: ids("input_ids"),
+            logits: rows("logits"),
+            greedy: ids("greedy"),
+            margin: rows("greedy_margin"),
+        }
+    }
+}
+
+/// `|a - b| / |b|`.
+fn error(a: &[f32], b: &[f32]) -> f64 {
+    let sum = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
+        a.iter().zip(b).map(|(&a, &b)| f(f64::from(a), f64::from(b))).sum()
+    };
+    (sum(&|a, b| (a - b) * (a - b)) / sum(&|_, b| b * b)).sqrt()
+}
+
+fn check(folder: &Path, kv_type: KvType, tolerance: f64) -> Result<(), String> {
+    let golden = Golden::open(folder);
+    let options = LoadOptions { kv_type, threads: Some(2), ..LoadOptions::default() };
+    let model = Model::load(Some(folder), options).map_err(|e| e.to_string())?;
+    for (i, prompt) in golden.prompts.iter().enumerate() {
+        let logits = model.logits(prompt).map_err(|e| e.to_string())?;
+        let error = error(&logits, &golden.logits[i]);
+        // Written so that NaN fails too.
+        if !(error <= tolerance) {
+            return Err(format!("logits are off by {error:.1e}"));
+        }
+        let mut options =
+            GenerateOptions { max_tokens: Some(16), ignore_eos: true, ..GenerateOptions::default() };
+        options.sampling.set("temperature", 0.0).map_err(|e| e.to_string())?;
+        let answer = model.generate(&Prompt::Tokens(prompt.clone()), &options).map_err(|e| e.to_string())?;
+        let sure = golden.margin[i].iter().take_while(|m| **m >= TIE).count();
+        if answer[0].tokens[..sure] != golden.greedy[i][..sure] {
+            return Err(format!("greedy {:?}, but should be {:?}", answer[0].tokens, golden.greedy[i]));
+        }
+    }
+    Ok(())
+}
+
+fn check_all(kv_type: KvType, tolerance: f64) {
+    let Some(shared) = shared() else { return };
+    let mut folders: Vec<_> =
+        std::fs::read_dir(shared.join("golden")).expect("lists").flatten().map(|e| e.path()).collect();
+    folders.retain(|f| f.join("golden.safetensors").exists());
+    folders.sort();
+    let failed: Vec<_> = folders
+        .iter()
+        .filter_map(|f| check(f, kv_type, tolerance).err().map(|e| format!("{}: {e}", f.display())))
+        .collect();
+    assert!(failed.is_empty(), "{} of {} fail:\n{}", failed.len(), folders.len(), failed.join("\n"));
+}
+
+#[test]
+fn all_families_hold_with_float32_cache() {
+    check_all(KvType::F32, 1e-4);
+}
+
+#[test]
+fn all_families_hold_with_the_default_cache() {
+    check_all(KvType::F16, 3e-3);
+}
