@@ -1,0 +1,325 @@
+//! The step loop on the reference backend and a tiny random model: a sequence's rows are the same bits whatever else
+//! runs, however its prompt is cut, whether its beginning was found in the cache, and after it was put back.
+
+use lamina_arch::{spec::*, weights::Tensor};
+use lamina_engine::{
+    Engine, EngineError, Event, FinishReason, Generation, Pass, Request, Service, Stage, Timings,
+    sample::SamplingParams,
+};
+use lamina_plan::{Backend, KvType, Limits, PAGE_LEN, Plan, Runner, emit, reference::Reference};
+use std::sync::{
+    Arc, Mutex,
+    mpsc::{Receiver, channel},
+};
+
+const VOCAB: usize = 61;
+const CONTEXT: usize = 6 * PAGE_LEN;
+
+fn norm() -> Norm {
+    Norm { kind: NormKind::Rms, eps: 1e-5 }
+}
+
+fn attention() -> Mixer {
+    let freqs = (0..4).map(|i| 10f32.powf(-(i as f32))).collect();
+    let rope = Rope { dim: 8, pairs: Pairs::Half, freqs, long: None, magnitude: 1.0 };
+    Mixer::Gqa(Gqa {
+        heads: 2,
+        kv_heads: 1,
+        dim: 8,
+        qk_norm: None,
+        rope: Some(rope),
+        alibi: None,
+        scale: 0.35,
+        softcap: None,
+        mask: Mask::Causal,
+        sinks: false,
+        gated: false,
+        clip: None,
+        temperature: None,
+    })
+}
+
+fn recurrent() -> Mixer {
+    Mixer::Mamba2(Mamba2 { heads: 2, dim: 8, groups: 1, state: 4, conv: 3, norm: norm(), dt_limit: (0.0, 1e9) })
+}
+
+fn spec(mixers: Vec<Mixer>) -> ModelSpec {
+    let layer = |mixer| Layer {
+        mixer,
+        ffn: Ffn::Dense(Dense { inner: 24, act: Act::Silu, gated: true }),
+        place: Place::Pre,
+        norm: norm(),
+        residual: 1.0,
+    };
+    ModelSpec {
+        hidden: 16,
+        vocab: VOCAB,
+        context: CONTEXT,
+        embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
+        layers: mixers.into_iter().map(layer).collect(),
+        final_norm: Some(norm()),
+        head: Head { tied: false, scale: 1.0, softcap: None },
+    }
+}
+
+/// Weights that depend on their place only.
+fn weight(plan: &Plan, i: usize) -> Tensor {
+    let (rows, cols) = plan.weights[i].kind.shape();
+    let value = |k: usize| {
+        let h = (k as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (i as u64 * 77_777)) >> 40;
+        (h as f32 / 8_388_608.0 - 1.0) * if rows == 1 { 1.0 } else { 3.0 / (cols as f32).sqrt() }
+    };
+    Tensor::from_f32(&plan.weights[i].name, rows, cols, &(0..rows * cols).map(value).collect::<Vec<_>>())
+}
+
+#[derive(Clone, Copy)]
+struct Setup {
+    rows: usize,
+    pages: usize,
+    reuse: bool,
+}
+
+const ROOMY: Setup = Setup { rows: 64, pages: 64, reuse: true };
+
+fn engine(mixers: Vec<Mixer>, s: Setup) -> Engine {
+    let plan = emit(&spec(mixers), &|_| false);
+    let uploaded = |i| Reference.upload(&plan.weights[i], &weight(&plan, i)).expect("uploads");
+    let weights = (0..plan.weights.len()).map(uploaded).collect();
+    let limits = Limits { rows: s.rows, selected: s.rows.min(16), pages: s.pages, states: 8, kv_type: KvType::F32 };
+    let runner = Runner::<Reference>::new(Reference, plan, weights, limits).expect("builds");
+    Engine::new(Box::new(runner), CONTEXT, s.reuse)
+}
+
+/// What came of a request: tokens and the bits of their logprobs of each answer.
+#[derive(Debug, Clone, PartialEq)]
+struct Outcome {
+    answers: Vec<Vec<(u32, u32)>>,
+    reasons: Vec<FinishReason>,
+    cached: usize,
+    error: Option<EngineError>,
+}
+
+fn outcome(events: &Receiver<Event>, n: usize) -> Outcome {
+    let mut o = Outcome { answers: vec![vec![]; n], reasons: vec![FinishReason::Cancelled; n], cached: 0, error: None };
+    for event in events.try_iter() {
+        match event {
+            Event::Token(t) => o.answers[t.index].push((t.id, t.logprob.expect("asked for").to_bits())),
+            Event::Finished { index, reason, timings: Timings { cached_tokens, .. }, .. } => {
+                o.reasons[index] = reason;
+                o.cached = cached_tokens;
+            }
+            Event::Failed(e) => o.error = Some(e),
+        }
+    }
+    o
+}
+
+fn prompt(seed: usize, len: usize) -> Vec<u32> {
+    (0..len).map(|i| ((i * 31 + seed * 17 + i * i) % VOCAB) as u32).collect()
+}
+
+fn generation(seed: i64, tokens: usize, n: usize) -> Generation {
+    let mut params = SamplingParams::default();
+    params.set("seed", seed).expect("known");
+    params.set("logprobs", 0i64).expect("known");
+    Generation { max_tokens: Some(tokens), params, n, ..Generation::default() }
+}
+
+fn add(engine: &mut Engine, prompt: Vec<u32>, g: Generation) -> Receiver<Event> {
+    let (events, receiver) = channel();
+    engine.add(Request { prompt, stage: Stage::Generate(Box::new(g)), cancel: Arc::default(), events });
+    receiver
+}
+
+fn finish(engine: &mut Engine) {
+    for _ in 0..100_000 {
+        if engine.idle() {
+            return;
+        }
+        engine.step();
+    }
+    panic!("the engine never becomes idle: {:?}", engine.load());
+}
+
+fn alone(mixers: &[Mixer], s: Setup, p: Vec<u32>, g: Generation) -> Outcome {
+    let mut e = engine(mixers.to_vec(), s);
+    let n = g.n;
+    let receiver = add(&mut e, p, g);
+    finish(&mut e);
+    outcome(&receiver, n)
+}
+
+fn kinds() -> Vec<Vec<Mixer>> {
+    vec![vec![attention(), attention()], vec![recurrent(), attention()]]
+}
+
+#[test]
+fn pieces_of_a_prompt_change_no_bit() {
+    for mixers in kinds() {
+        let run = |rows| alone(&mixers, Setup { rows, ..ROOMY }, prompt(1, 75), generation(5, 20, 1));
+        let want = run(128);
+        assert_eq!(want.answers[0].len(), 20);
+        for rows in [1, 7, 31, 64] {
+            assert_eq!(run(rows), want, "{rows} rows");
+        }
+    }
+}
+
+#[test]
+fn company_changes_no_bit() {
+    for mixers in kinds() {
+        let wants: Vec<_> =
+            (0..7).map(|i| alone(&mixers, ROOMY, prompt(i, 5 + 13 * i), generation(i as i64, 15, 1))).collect();
+        let mut e = engine(mixers, ROOMY);
+        let receivers: Vec<_> =
+            (0..7).map(|i| add(&mut e, prompt(i, 5 + 13 * i), generation(i as i64, 15, 1))).collect();
+        finish(&mut e);
+        for (receiver, want) in receivers.iter().zip(&wants) {
+            assert_eq!(outcome(receiver, 1).answers, want.answers);
+        }
+    }
+}
+
+#[test]
+fn found_beginnings_change_no_bit() {
+    for mixers in kinds() {
+        let cold = Setup { reuse: false, ..ROOMY };
+        let want = alone(&mixers, cold, prompt(3, 90), generation(1, 12, 1));
+        let mut e = engine(mixers, ROOMY);
+        for round in 0..3 {
+            let receiver = add(&mut e, prompt(3, 90), generation(1, 12, 1));
+            finish(&mut e);
+            let got = outcome(&receiver, 1);
+            assert_eq!(got.answers, want.answers, "round {round}");
+            assert_eq!(got.cached, if round == 0 { 0 } else { 2 * PAGE_LEN }, "round {round}");
+        }
+        // A longer prompt with the same beginning takes it over too.
+        let mut longer = prompt(3, 90);
+        longer.extend(prompt(9, 10));
+        let receiver = add(&mut e, longer, generation(1, 2, 1));
+        finish(&mut e);
+        assert_eq!(outcome(&receiver, 1).cached, 2 * PAGE_LEN);
+    }
+}
+
+#[test]
+fn putting_back_changes_no_bit() {
+    for mixers in kinds() {
+        let wants: Vec<_> =
+            (0..4).map(|i| alone(&mixers, ROOMY, prompt(i, 40), generation(i as i64, 90, 1))).collect();
+        for reuse in [false, true] {
+            // Four sequences that grow to five pages each, and seven pages.
+            let mut e = engine(mixers.clone(), Setup { rows: 64, pages: 7, reuse });
+            let receivers: Vec<_> =
+                (0..4).map(|i| add(&mut e, prompt(i, 40), generation(i as i64, 90, 1))).collect();
+            finish(&mut e);
+            for (receiver, want) in receivers.iter().zip(&wants) {
+                assert_eq!(outcome(receiver, 1).answers, want.answers, "reuse {reuse}");
+            }
+        }
+    }
+}
+
+#[test]
+fn answers_to_one_prompt_share_its_pages_and_nothing_else() {
+    for mixers in kinds() {
+        let together = alone(&mixers, ROOMY, prompt(2, 45), generation(7, 40, 4));
+        let first = alone(&mixers, ROOMY, prompt(2, 45), generation(7, 40, 1));
+        assert_eq!(together.answers[0], first.answers[0]);
+        assert!(together.answers.iter().all(|a| a.len() == 40));
+        assert!((1..4).all(|i| together.answers[i] != together.answers[0]), "answers have streams of their own");
+        // With memory for two of the four at a time.
+        let tight = Setup { rows: 64, pages: 7, reuse: true };
+        assert_eq!(alone(&mixers, tight, prompt(2, 45), generation(7, 40, 4)).answers, together.answers);
+    }
+}
+
+#[test]
+fn passes_hand_out_every_row_in_order() {
+    let mut e = engine(vec![attention()], ROOMY);
+    let rows = Arc::new(Mutex::new(vec![]));
+    for hidden in [None, Some(0), Some(2)] {
+        rows.lock().expect("lock").clear();
+        let (events, receiver) = channel();
+        let sink = rows.clone();
+        let pass = Pass {
+            hidden,
+            sink: Box::new(move |start, r: &[f32]| {
+                let mut all = sink.lock().expect("lock");
+                assert_eq!(all.len(), start * if hidden.is_some() { 16 } else { VOCAB });
+                all.extend_from_slice(r);
+            }),
+        };
+        e.add(Request { prompt: prompt(1, 50), stage: Stage::Pass(pass), cancel: Arc::default(), events });
+        finish(&mut e);
+        assert!(matches!(receiver.try_iter().last(), Some(Event::Finished { .. })));
+        assert_eq!(rows.lock().expect("lock").len(), 50 * if hidden.is_some() { 16 } else { VOCAB });
+    }
+}
+
+#[test]
+fn requests_that_can_never_run_fail_at_once_and_the_others_live_on() {
+    let mut e = engine(vec![attention()], ROOMY);
+    let failures = [
+        (vec![], EngineError::EmptyPrompt),
+        (vec![VOCAB as u32], EngineError::UnknownToken { token: VOCAB as u32, vocab: VOCAB }),
+        (prompt(1, CONTEXT), EngineError::TooLong { tokens: CONTEXT, context: CONTEXT }),
+    ];
+    for (p, want) in failures {
+        let bad = add(&mut e, p, generation(1, 5, 1));
+        let good = add(&mut e, prompt(1, 5), generation(1, 5, 1));
+        finish(&mut e);
+        assert_eq!(outcome(&bad, 1).error, Some(want));
+        assert_eq!(outcome(&good, 1).answers[0].len(), 5);
+    }
+}
+
+#[test]
+fn the_end_of_the_context_ends_an_answer() {
+    let got = alone(&[attention()], ROOMY, prompt(1, CONTEXT - 3), generation(1, 100, 1));
+    assert_eq!((got.answers[0].len(), got.reasons[0]), (3, FinishReason::Length));
+}
+
+#[test]
+fn a_cancelled_request_ends_and_frees_its_memory() {
+    let mut e = engine(vec![attention()], Setup { pages: 6, ..ROOMY });
+    for _ in 0..10 {
+        let (events, receiver) = channel();
+        let cancel = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let stage = Stage::Generate(Box::new(generation(1, 100, 2)));
+        e.add(Request { prompt: prompt(1, 60), stage, cancel: cancel.clone(), events });
+        (0..5).for_each(|_| e.step());
+        cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        finish(&mut e);
+        assert_eq!(outcome(&receiver, 2).reasons, [FinishReason::Cancelled; 2]);
+    }
+    // A caller that goes away without a word is noticed too.
+    drop(add(&mut e, prompt(1, 60), generation(1, 100, 1)));
+    finish(&mut e);
+}
+
+#[test]
+fn threads_share_a_service() {
+    let wants: Vec<_> =
+        (0..8).map(|i| alone(&[attention()], ROOMY, prompt(i, 20 + i), generation(i as i64, 25, 1)).answers).collect();
+    let service = Service::start(engine(vec![attention()], ROOMY)).expect("starts");
+    std::thread::scope(|s| {
+        for (i, want) in wants.iter().enumerate() {
+            let service = &service;
+            s.spawn(move || {
+                let handle = service.submit(prompt(i, 20 + i), Stage::Generate(Box::new(generation(i as i64, 25, 1))));
+                let mut got = vec![];
+                while let Some(event) = handle.next() {
+                    match event {
+                        Event::Token(t) => got.push((t.id, t.logprob.expect("asked for").to_bits())),
+                        _ => break,
+                    }
+                }
+                assert_eq!(vec![got], *want);
+            });
+        }
+    });
+    service.close();
+    let handle = service.submit(prompt(1, 5), Stage::Generate(Box::new(generation(1, 5, 1))));
+    assert_eq!(handle.next(), None, "a closed service answers at once");
+}
