@@ -21,6 +21,7 @@ const NAMES: &[&str] = &[
     "emb_pdrop",
     "embd_pdrop",
     "embedding_dropout",
+    "eod_token_id",
     "eos_token_id",
     "ep_size",
     "finetuning_task",
