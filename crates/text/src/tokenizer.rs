@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use ahash::{AHashMap, AHashSet};
+
 use crate::encode::Encoder;
 use crate::error::TextError;
 use crate::source::hf::HfEngine;
 use crate::special::{Finder, Fragment, Markers, Special, SpecialIds, Strip, Target, end_ids};
 use crate::vocab::{TokenKind, Vocab};
 
-/// Positions inside a text are counted in 32 bits.
-const LONGEST_TEXT: usize = u32::MAX as usize / 4;
+/// Positions inside a text are counted in 32 bits, and normalization may lengthen it up to 18 times.
+const LONGEST_TEXT: usize = u32::MAX as usize / 18;
 
 /// A tokenizer. Cheap to clone and shared freely between threads.
 ///
@@ -135,18 +137,17 @@ impl Draft {
     }
 
     fn targets(&self) -> Vec<Target> {
-        let strip = |id| self.strips.iter().find(|(of, _)| *of == id).map(|(_, s)| *s).unwrap_or_default();
+        let added: AHashSet<u32> = self.added.iter().copied().collect();
+        let strips: AHashMap<u32, Strip> = self.strips.iter().copied().collect();
         let wanted =
-            |id, kind| matches!(kind, TokenKind::Control | TokenKind::Unknown) || self.added.contains(&id);
-        let tokens = self.vocab.iter().filter(|(id, _, kind)| wanted(*id, *kind));
-        tokens
-            .map(|(id, text, _)| Target {
-                id,
-                text: text.into(),
-                strip: strip(id),
-                always: self.added.contains(&id),
-            })
-            .collect()
+            |id, kind| matches!(kind, TokenKind::Control | TokenKind::Unknown) || added.contains(&id);
+        let target = |(id, text, _): (u32, &str, TokenKind)| Target {
+            id,
+            text: text.into(),
+            strip: strips.get(&id).copied().unwrap_or_default(),
+            always: added.contains(&id),
+        };
+        self.vocab.iter().filter(|(id, _, kind)| wanted(*id, *kind)).map(target).collect()
     }
 }
 

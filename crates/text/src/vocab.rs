@@ -2,6 +2,9 @@
 
 use ahash::AHashMap;
 
+/// Ids from here on are taken for damage rather than for a vocabulary: the largest have a quarter of a million tokens.
+pub(crate) const LARGEST_ID: u32 = 1 << 22;
+
 /// What a token is for. The numbers of GGUF and of SentencePiece's `.model` are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {

@@ -2,6 +2,7 @@
 
     template_oracle.py TEMPLATES CASES             writes expected.json (digests) to stdout
     template_oracle.py TEMPLATES CASES --texts     writes the texts themselves
+    template_oracle.py --snippets SNIPPETS         writes snippets.json anew: its sources with what jinja2 makes of them
 
 Set up as transformers.utils.chat_template_utils does: jinja2's immutable sandbox, trim_blocks, lstrip_blocks, loop
 controls, the generation tag, tojson, raise_exception and strftime_now (with a fixed clock). Needs jinja2 3.1.
@@ -75,7 +76,17 @@ def digest(result):
     return result
 
 
+def snippets(path):
+    table = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    case = {"messages": [], "variables": {"x": table["x"]}}
+    table["snippets"] = [[source, render(source, case)] for source, _ in table["snippets"]]
+    json.dump(table, sys.stdout, indent=1, ensure_ascii=False)
+    print()
+
+
 def main():
+    if sys.argv[1] == "--snippets":
+        return snippets(sys.argv[2])
     folder, cases = pathlib.Path(sys.argv[1]), json.loads(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8"))
     keep = (lambda result: result) if "--texts" in sys.argv else digest
     out = {}

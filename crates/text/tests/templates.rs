@@ -213,3 +213,23 @@ fn hostile_templates_end() {
         assert!(matches!(result, Err(TextError::TemplateFailed(_))), "{source}");
     }
 }
+
+/// Small pieces of the language, one by one: slices, methods, filters, tests, loops, macros, white space.
+#[test]
+fn snippets_render_as_in_jinja2() {
+    let table: Value = serde_json::from_str(include_str!("templates/snippets.json")).unwrap();
+    let snippets = table["snippets"].as_array().unwrap();
+    let case = serde_json::json!({ "messages": [], "variables": { "x": table["x"] } });
+    let faults: Vec<String> = snippets
+        .iter()
+        .filter_map(|entry| {
+            let source = entry[0].as_str().unwrap();
+            let result = render(source, &case);
+            let lenient = result.is_ok() && entry[1].get("failed").is_some();
+            let lenient = lenient.then(|| format!("{result:?} where Python fails"));
+            fault(&result, &entry[1]).or(lenient).map(|fault| format!("{source}\n  {fault}"))
+        })
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(snippets.len() > 70);
+}

@@ -25,6 +25,9 @@ use crate::tokenizer::Tokenizer;
 /// within seconds for a template that loops on purpose.
 const FUEL: u64 = 50_000_000;
 
+const OUT_OF_FUEL: &str =
+    "it took more steps than any conversation needs: the template seems to loop without end";
+
 const NAME: &str = "chat";
 
 /// A compiled chat template. Shared freely between threads.
@@ -146,13 +149,14 @@ impl ChatTemplate {
     pub fn render(&self, conversation: &Conversation<'_>) -> Result<String, TextError> {
         let variables = variables(conversation);
         self.run(variables.clone()).or_else(|error| match error {
-            TextError::TemplateFailed(_) => {
+            TextError::TemplateFailed(problem) if problem != OUT_OF_FUEL => {
+                let error = TextError::TemplateFailed(problem);
                 self.run(self.granted(conversation, variables)).map_err(|second| match second {
                     TextError::TemplateRefused(_) => second,
                     _ => error,
                 })
             }
-            refused => Err(refused),
+            last => Err(last),
         })
     }
 
@@ -227,7 +231,10 @@ fn failure(error: &Error) -> TextError {
         }
         source = cause.source();
     }
-    TextError::TemplateFailed(describe(error))
+    match error.kind() {
+        ErrorKind::OutOfFuel => TextError::TemplateFailed(OUT_OF_FUEL.into()),
+        _ => TextError::TemplateFailed(describe(error)),
+    }
 }
 
 /// One line: what, and where in the template.

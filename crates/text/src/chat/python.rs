@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use minijinja::value::{Object, ObjectRepr, ValueKind};
-use minijinja::{Environment, Error, State, Value};
+use minijinja::value::{Object, ObjectRepr, Tuple, ValueKind, from_args};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
 pub(super) fn add_to(environment: &mut Environment<'static>) {
@@ -13,6 +13,9 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_test("iterable", is_iterable);
     environment.add_test("number", is_number);
     environment.add_test("float", is_float);
+    environment.add_filter("int", int);
+    environment.add_filter("float", to_float);
+    environment.add_filter("replace", replace);
 }
 
 /// A JSON value as a template sees it.
@@ -63,8 +66,9 @@ pub(super) fn float(value: &Value) -> Option<f64> {
     }
 }
 
+/// Booleans are numbers in Python.
 fn is_number(value: &Value) -> bool {
-    value.kind() == ValueKind::Number || is_float(value)
+    matches!(value.kind(), ValueKind::Number | ValueKind::Bool) || is_float(value)
 }
 
 fn is_float(value: &Value) -> bool {
@@ -72,7 +76,101 @@ fn is_float(value: &Value) -> bool {
 }
 
 fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
-    pycompat::unknown_method_callback(state, value, name, args)
+    let result = pycompat::unknown_method_callback(state, value, name, args);
+    match (result, value.as_str()) {
+        (Err(error), Some(text)) if error.kind() == ErrorKind::UnknownMethod => {
+            string_method(text, name, args)
+        }
+        (result, _) => result,
+    }
+}
+
+/// Methods of `str` that minijinja-contrib lacks.
+fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
+    let padded = |left: usize, right: usize, fill: char| {
+        let pad = |count: usize| std::iter::repeat_n(fill, count);
+        Value::from(pad(left).chain(text.chars()).chain(pad(right)).collect::<String>())
+    };
+    let missing = |width: usize| width.saturating_sub(text.chars().count());
+    Ok(match name {
+        "removeprefix" => {
+            let (prefix,): (&str,) = from_args(args)?;
+            Value::from(text.strip_prefix(prefix).unwrap_or(text))
+        }
+        "removesuffix" => {
+            let (suffix,): (&str,) = from_args(args)?;
+            Value::from(text.strip_suffix(suffix).unwrap_or(text))
+        }
+        "partition" | "rpartition" => {
+            let (mark,): (&str,) = from_args(args)?;
+            let (found, absent) = match name {
+                "partition" => (text.split_once(mark), [text, "", ""]),
+                _ => (text.rsplit_once(mark), ["", "", text]),
+            };
+            Value::from(Tuple::from(
+                found.map_or(absent, |(before, after)| [before, mark, after]).map(Value::from),
+            ))
+        }
+        "rsplit" => {
+            let (mark, most): (&str, Option<usize>) = from_args(args)?;
+            let most = most.map_or(usize::MAX, |most| most.saturating_add(1));
+            let mut parts: Vec<&str> = text.rsplitn(most, mark).collect();
+            parts.reverse();
+            parts.into_iter().map(Value::from).collect()
+        }
+        "index" => {
+            let (part,): (&str,) = from_args(args)?;
+            let absent = || Error::new(ErrorKind::InvalidOperation, format!("{part:?} is not in the string"));
+            let at = text.find(part).ok_or_else(absent)?;
+            Value::from(text[..at].chars().count())
+        }
+        "ljust" | "rjust" => {
+            let (width, fill): (usize, Option<char>) = from_args(args)?;
+            let (missing, fill) = (missing(check_width(width)?), fill.unwrap_or(' '));
+            if name == "ljust" { padded(0, missing, fill) } else { padded(missing, 0, fill) }
+        }
+        "zfill" => {
+            let (width,): (usize,) = from_args(args)?;
+            padded(missing(check_width(width)?), 0, '0')
+        }
+        _ => return Err(Error::from(ErrorKind::UnknownMethod)),
+    })
+}
+
+/// A template must not fill the memory with one call.
+fn check_width(width: usize) -> Result<usize, Error> {
+    const LARGEST: usize = 1 << 20;
+    let problem =
+        || Error::new(ErrorKind::InvalidOperation, format!("a width of {width} is above {LARGEST}"));
+    if width > LARGEST { Err(problem()) } else { Ok(width) }
+}
+
+/// `int` as jinja2 has it: what is no number becomes the default.
+fn int(value: &Value, default: Option<Value>) -> Value {
+    let text = value.as_str().map(|text| text.trim().replace('_', ""));
+    let number = match text {
+        Some(text) => text.parse::<i64>().ok().or_else(|| text.parse::<f64>().ok().map(|f| f as i64)),
+        None if value.kind() == ValueKind::Bool => Some(i64::from(value.is_true())),
+        None => float(value).map(|f| f as i64).or_else(|| i64::try_from(value.clone()).ok()),
+    };
+    number.map(Value::from).or(default).unwrap_or_else(|| Value::from(0))
+}
+
+/// `float` as jinja2 has it.
+fn to_float(value: &Value, default: Option<Value>) -> Value {
+    let number = match value.as_str() {
+        Some(text) => text.trim().parse::<f64>().ok(),
+        None => float(value).or_else(|| f64::try_from(value.clone()).ok()),
+    };
+    number.map(Value::from).or(default).unwrap_or_else(|| Value::from(0.0))
+}
+
+/// `replace` with its optional limit.
+fn replace(text: String, old: &str, new: &str, most: Option<usize>) -> String {
+    match most {
+        Some(most) => text.replacen(old, new, most),
+        None => text.replace(old, new),
+    }
 }
 
 /// jinja2 asks for a length and items: lists, strings and dicts have both.

@@ -1,12 +1,8 @@
 //! Tokenizers from GGUF metadata (`tokenizer.ggml.*`). The defaults of keys that are absent are those of llama.cpp,
 //! since files are written with them in mind.
 
-use ahash::AHashMap;
-
 use crate::byte_level;
-use crate::encode::bpe::{Atoms, Bpe, Pairs, Ranks};
 use crate::encode::charsmap::Charsmap;
-use crate::encode::merge::{Join, MergeRule};
 use crate::encode::normalize::{DummySpace, Normalizer};
 use crate::encode::plamo2::Plamo2;
 use crate::encode::rwkv::{Rwkv, unescape};
@@ -16,8 +12,8 @@ use crate::encode::wordpiece::WordPiece;
 use crate::encode::{Encoder, Fallback};
 use crate::error::TextError;
 use crate::pre::{self, Alphabet, Pre};
+use crate::source::merges;
 use crate::special::Strip;
-use crate::split::Splitter;
 use crate::tokenizer::{ChatTemplateSource, Draft, DraftEncoder, Lead, Tokenizer};
 use crate::vocab::{Entry, TokenKind, Vocab, byte_of_text};
 
@@ -80,7 +76,7 @@ pub struct GgufVocab {
 
 /// The kinds of tokenizer, by `tokenizer.ggml.model`.
 #[derive(Clone, Copy, Debug)]
-enum Model {
+pub(super) enum Model {
     Bpe(&'static Pre),
     Spm,
     WordPiece,
@@ -231,18 +227,10 @@ impl GgufVocab {
     }
 
     fn bpe(&self, pre: &Pre, vocab: &Vocab, fallback: Fallback) -> Result<Box<dyn Encoder>, TextError> {
-        let words = Ranks::new(words(vocab));
         match &self.merges {
-            Some(merges) => {
-                let mut steps = Steps::new(vocab);
-                let rule = steps.pairs(merges)?;
-                bpe(pre, vocab, words, rule, &steps.extra, fallback)
-            }
+            Some(list) => merges::listed(pre, vocab, list, fallback),
             // Kimi's rank file has no list of merges: its ids are the ranks.
-            None if self.pre.as_deref() == Some("kimi-k2") => {
-                let rule = Ranks::new(crate::source::gguf::words(vocab));
-                bpe(pre, vocab, words, rule, &AHashMap::new(), fallback)
-            }
+            None if self.pre.as_deref() == Some("kimi-k2") => merges::ranked(pre, vocab, fallback),
             None => {
                 let problem = "is missing: a BPE tokenizer needs it; convert the model again";
                 Err(TextError::malformed("tokenizer.ggml.merges", problem))
@@ -329,135 +317,5 @@ fn token_bytes(model: Model, text: &str, kind: TokenKind) -> Vec<u8> {
             Alphabet::Spaced => spaced(),
             Alphabet::Words => text.as_bytes().to_vec(),
         },
-    }
-}
-
-/// Tokens by the bytes of the text they stand for.
-fn words(vocab: &Vocab) -> AHashMap<Box<[u8]>, u32> {
-    let normal = vocab.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal);
-    normal.filter_map(|(id, _, _)| Some((vocab.bytes(id)?.into(), id))).collect()
-}
-
-/// Merge steps by text: tokens, and intermediate strings that are none.
-pub(crate) struct Steps<'v> {
-    vocab: &'v Vocab,
-    pub extra: AHashMap<String, u32>,
-}
-
-impl<'v> Steps<'v> {
-    pub fn new(vocab: &'v Vocab) -> Steps<'v> {
-        Steps { vocab, extra: AHashMap::new() }
-    }
-
-    fn id(&mut self, text: &str) -> u32 {
-        match self.vocab.id(text) {
-            Some(id) if self.vocab.kind(id).is_some_and(TokenKind::is_text) => id,
-            _ => {
-                let next = (self.vocab.len() + self.extra.len()) as u32;
-                *self.extra.entry(text.to_owned()).or_insert(next)
-            }
-        }
-    }
-
-    /// Merges as GGUF and `merges.txt` write them: two texts with one space between, best first.
-    pub fn pairs<S: AsRef<str>>(&mut self, merges: &[S]) -> Result<Pairs, TextError> {
-        let mut pairs = AHashMap::with_capacity(merges.len());
-        for (rank, merge) in merges.iter().map(AsRef::as_ref).enumerate() {
-            // The first character is never the separator: a token may be one space.
-            let first = merge.chars().next().map_or(0, char::len_utf8);
-            let Some(space) = merge[first..].find(' ') else {
-                let problem = format!("entry {rank}, {merge:?}, is not two tokens with a space between");
-                return Err(TextError::malformed("merges", problem));
-            };
-            let (left, right) = (&merge[..first + space], &merge[first + space + 1..]);
-            let key = (self.id(left), self.id(right));
-            let id = self.id(&format!("{left}{right}"));
-            pairs.entry(key).or_insert(Join { rank: rank as u32, id });
-        }
-        Ok(Pairs(pairs))
-    }
-}
-
-/// An encoder over the atoms of `vocab`. `extra`: merge steps that are no tokens.
-pub(crate) fn bpe<R: MergeRule + Send + Sync + 'static>(
-    pre: &Pre,
-    vocab: &Vocab,
-    words: Ranks,
-    rule: R,
-    extra: &AHashMap<String, u32>,
-    fallback: Fallback,
-) -> Result<Box<dyn Encoder>, TextError> {
-    let id = |c: char| {
-        let text = c.encode_utf8(&mut [0; 4]).to_owned();
-        let token = vocab.id(&text).filter(|&id| vocab.kind(id).is_some_and(TokenKind::is_text));
-        token.or_else(|| extra.get(&text).copied())
-    };
-    let atoms = match pre.alphabet {
-        Alphabet::ByteLevel => {
-            Atoms::Bytes(Box::new(std::array::from_fn(|b| id(byte_level::char_of(b as u8)))))
-        }
-        _ => {
-            let texts = vocab.iter().map(|(_, text, _)| text).chain(extra.keys().map(String::as_str));
-            let single = texts.filter_map(single_char);
-            Atoms::Chars(single.filter_map(|c| Some((c, id(c)?))).collect())
-        }
-    };
-    Ok(Box::new(Bpe {
-        splitter: Splitter::new(pre.rules)?,
-        alphabet: pre.alphabet,
-        atoms,
-        whole_pieces: pre.whole_pieces,
-        words,
-        rule,
-        tokens: vocab.len() as u32,
-        fallback,
-    }))
-}
-
-fn single_char(text: &str) -> Option<char> {
-    let mut chars = text.chars();
-    chars.next().filter(|_| chars.next().is_none())
-}
-
-/// Ids of roles, with the defaults of the format.
-mod ids {
-    use super::{GgufVocab, Model};
-    use crate::special::SpecialIds;
-
-    impl GgufVocab {
-        pub(super) fn ids(&self, model: Model, warnings: &mut Vec<String>) -> SpecialIds {
-            let size = self.tokens.len();
-            let bert = matches!(model, Model::WordPiece);
-            let (bos, eos, unknown, separator, padding, mask) = match model {
-                Model::Spm => (Some(1), Some(2), Some(0), None, None, None),
-                Model::WordPiece => (Some(101), None, Some(100), Some(102), Some(0), Some(103)),
-                Model::Bpe(_) if self.model == "gemma4" => (None, None, None, None, None, None),
-                Model::Bpe(pre) => (Some(11).filter(|_| pre.default_bos), Some(11), None, None, None, None),
-                Model::Unigram => (None, Some(1), Some(2), None, Some(0), None),
-                Model::Rwkv => (None, None, None, None, None, None),
-                Model::Plamo2 => (Some(1), Some(2), Some(0), None, Some(3), None),
-            };
-            let mut pick = |key: &str, id: Option<u32>, default: Option<u32>| match id {
-                Some(id) if (id as usize) < size => Some(id),
-                Some(id) => {
-                    warnings.push(format!(
-                        "tokenizer.ggml.{key}_token_id = {id} is outside the vocabulary of {size} tokens: ignored"
-                    ));
-                    default.filter(|&id| (id as usize) < size)
-                }
-                None => default.filter(|&id| (id as usize) < size),
-            };
-            let cls = pick("cls", self.cls, bos.filter(|_| bert));
-            SpecialIds {
-                bos: pick("bos", self.bos, if matches!(model, Model::WordPiece) { cls } else { bos }),
-                eos: pick("eos", self.eos, eos),
-                eot: pick("eot", self.eot, None),
-                eom: pick("eom", self.eom, None),
-                unknown: pick("unknown", self.unknown, unknown),
-                separator: pick("seperator", self.separator, separator),
-                padding: pick("padding", self.padding, padding),
-                mask: pick("mask", self.mask, mask),
-            }
-        }
     }
 }

@@ -4,15 +4,11 @@ use serde_json::Value;
 
 use crate::byte_level;
 use crate::encode::Fallback;
-use crate::encode::bpe::Ranks;
 use crate::error::TextError;
 use crate::pre;
-use crate::source::gguf::{Steps, bpe};
+use crate::source::merges;
 use crate::tokenizer::{Draft, DraftEncoder, Tokenizer};
-use crate::vocab::{Entry, TokenKind, Vocab};
-
-/// Ids above this are taken for damage rather than for a vocabulary.
-const LARGEST_ID: u64 = 1 << 24;
+use crate::vocab::{Entry, LARGEST_ID, TokenKind, Vocab};
 
 impl Tokenizer {
     /// A tokenizer from the text of `vocab.json` and `merges.txt`; text is cut as GPT-2 does.
@@ -25,13 +21,10 @@ pub(crate) fn draft(vocab_json: &str, merges_txt: &str) -> Result<Draft, TextErr
     let vocab = vocab(vocab_json)?;
     let merges: Vec<&str> =
         merges_txt.lines().filter(|line| !line.is_empty() && !line.starts_with("#version")).collect();
-    let mut steps = Steps::new(&vocab);
-    let rule = steps.pairs(&merges)?;
     let pre = pre::find("gpt-2").unwrap_or(&pre::DEFAULT);
     let unknown = vocab.id("<unk>").filter(|&id| vocab.kind(id) == Some(TokenKind::Unknown));
     let fallback = Fallback { bytes: None, unknown };
-    let words = Ranks::new(Default::default());
-    let encoder = bpe(pre, &vocab, words, rule, &steps.extra, fallback)?;
+    let encoder = merges::listed(pre, &vocab, &merges, fallback)?;
     let end = vocab.id("<|endoftext|>");
     let mut draft = Draft::new(vocab, DraftEncoder::Native(encoder));
     draft.ids.bos = end;
@@ -46,7 +39,7 @@ fn vocab(json: &str) -> Result<Vocab, TextError> {
     };
     let mut tokens: Vec<(u64, String)> = Vec::with_capacity(map.len());
     for (text, id) in map {
-        let id = id.as_u64().filter(|&id| id < LARGEST_ID);
+        let id = id.as_u64().filter(|&id| id < u64::from(LARGEST_ID));
         let id = id.ok_or_else(|| problem(format!("token {text:?} has no id between 0 and {LARGEST_ID}")))?;
         tokens.push((id, text));
     }

@@ -9,10 +9,7 @@ use crate::error::TextError;
 use crate::source::pieces::Spelling;
 use crate::special::Strip;
 use crate::tokenizer::{Draft, DraftEncoder, Frame, Tokenizer};
-use crate::vocab::{Entry, TokenKind, Vocab};
-
-/// Ids above this are taken for damage rather than for a vocabulary.
-const LARGEST_ID: u32 = 1 << 24;
+use crate::vocab::{Entry, LARGEST_ID, TokenKind, Vocab};
 
 impl Tokenizer {
     /// A tokenizer from the bytes of a `tokenizer.json`. What stands beside it in a model's folder

@@ -99,3 +99,39 @@ impl Spelling {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn spelled(decoder: Value, tokens: &[&str]) -> (String, Lead) {
+        let spelling = Spelling::of_decoder(&decoder).unwrap();
+        let bytes: Vec<u8> = tokens.iter().flat_map(|token| spelling.bytes(token)).collect();
+        (String::from_utf8(bytes).unwrap(), spelling.lead)
+    }
+
+    #[test]
+    fn each_decoder_has_its_spelling() {
+        let replace = json!({ "type": "Replace", "pattern": { "String": "\u{2581}" }, "content": " " });
+        let strip = json!({ "type": "Strip", "content": " ", "start": 1, "stop": 0 });
+        let llama = json!({ "type": "Sequence", "decoders": [replace, { "type": "ByteFallback" }, { "type": "Fuse" }, strip] });
+        assert_eq!(spelled(llama, &["\u{2581}a", "<0xC3>", "<0xA9>"]), (" a\u{e9}".into(), Lead::DropOne));
+        let bytes = json!({ "type": "ByteLevel" });
+        assert_eq!(
+            spelled(bytes, &["\u{120}a", "\u{c3}", "\u{a9}", "< >"]),
+            (" a\u{e9}< >".into(), Lead::Keep)
+        );
+        let metaspace = json!({ "type": "Metaspace", "replacement": "_", "prepend_scheme": "always" });
+        assert_eq!(spelled(metaspace, &["_a", "b"]), (" ab".into(), Lead::DropOne));
+        let never = json!({ "type": "Metaspace", "replacement": "_", "prepend_scheme": "never" });
+        assert_eq!(spelled(never, &["_a"]).1, Lead::Keep);
+        let pieces = json!({ "type": "WordPiece", "prefix": "##", "cleanup": true });
+        assert_eq!(spelled(pieces, &["un", "##done", "it"]), (" undone it".into(), Lead::DropOne));
+        let suffix = json!({ "type": "BPEDecoder", "suffix": "</w>" });
+        assert_eq!(spelled(suffix, &["un", "done</w>", "it"]), ("undone it".into(), Lead::Keep));
+        assert_eq!(spelled(Value::Null, &["a", "b"]), ("ab".into(), Lead::Keep));
+        assert!(Spelling::of_decoder(&json!({ "type": "CTC" })).is_none());
+    }
+}

@@ -60,7 +60,9 @@ pub(crate) fn draft(model: &[u8]) -> Result<Draft, TextError> {
     draft.ids.eos = eos;
     draft.ids.padding = padding;
     draft.ids.unknown = unknown;
+    // A model without BOS is of the T5 family, which ends its texts instead.
     draft.add_bos = true;
+    draft.add_eos = bos.is_none();
     draft.lead = match (proto.dummy_prefix, proto.collapse) {
         (_, true) => Lead::DropAll,
         (true, false) => Lead::DropOne,

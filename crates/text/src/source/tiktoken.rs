@@ -11,10 +11,8 @@ use crate::error::TextError;
 use crate::pre::{Alphabet, WholePieces};
 use crate::split::{Rule, Splitter, patterns};
 use crate::tokenizer::{Draft, DraftEncoder, Tokenizer};
-use crate::vocab::{Entry, TokenKind, Vocab};
+use crate::vocab::{Entry, LARGEST_ID, TokenKind, Vocab};
 
-/// Ids above this are taken for damage rather than for a vocabulary.
-const LARGEST_ID: u32 = 1 << 24;
 const WHAT: &str = "tiktoken rank file";
 
 /// A published encoding: how text is cut, and which special tokens lie beyond the rank file.

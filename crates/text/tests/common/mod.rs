@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod gguf;
+pub mod oracle;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,41 @@
+//! The ids of roles in GGUF metadata, with the defaults of the format.
+
+use super::gguf::{GgufVocab, Model};
+use crate::special::SpecialIds;
+
+impl GgufVocab {
+    pub(super) fn ids(&self, model: Model, warnings: &mut Vec<String>) -> SpecialIds {
+        let size = self.tokens.len();
+        let bert = matches!(model, Model::WordPiece);
+        let (bos, eos, unknown, separator, padding, mask) = match model {
+            Model::Spm => (Some(1), Some(2), Some(0), None, None, None),
+            Model::WordPiece => (Some(101), None, Some(100), Some(102), Some(0), Some(103)),
+            Model::Bpe(_) if self.model == "gemma4" => (None, None, None, None, None, None),
+            Model::Bpe(pre) => (Some(11).filter(|_| pre.default_bos), Some(11), None, None, None, None),
+            Model::Unigram => (None, Some(1), Some(2), None, Some(0), None),
+            Model::Rwkv => (None, None, None, None, None, None),
+            Model::Plamo2 => (Some(1), Some(2), Some(0), None, Some(3), None),
+        };
+        let mut pick = |key: &str, id: Option<u32>, default: Option<u32>| match id {
+            Some(id) if (id as usize) < size => Some(id),
+            Some(id) => {
+                warnings.push(format!(
+                    "tokenizer.ggml.{key}_token_id = {id} is outside the vocabulary of {size} tokens: ignored"
+                ));
+                default.filter(|&id| (id as usize) < size)
+            }
+            None => default.filter(|&id| (id as usize) < size),
+        };
+        let cls = pick("cls", self.cls, bos.filter(|_| bert));
+        SpecialIds {
+            bos: pick("bos", self.bos, if matches!(model, Model::WordPiece) { cls } else { bos }),
+            eos: pick("eos", self.eos, eos),
+            eot: pick("eot", self.eot, None),
+            eom: pick("eom", self.eom, None),
+            unknown: pick("unknown", self.unknown, unknown),
+            separator: pick("seperator", self.separator, separator),
+            padding: pick("padding", self.padding, padding),
+            mask: pick("mask", self.mask, mask),
+        }
+    }
+}
