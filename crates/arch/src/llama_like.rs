@@ -72,7 +72,7 @@ pub fn tied(ck: &Checkpoint) -> Result<bool> {
 pub fn gqa(ck: &Checkpoint, family: &Family, i: usize) -> Result<Gqa> {
     let c = &ck.config;
     let default = |key| family.default(key).map(|n| n as usize);
-    let heads = match c.opt_usize_at("num_attention_heads", i)? {
+    let heads = match c.opt_usize_at("num_attention_heads", i)?.or(c.opt_usize("num_heads")?) {
         Some(heads) => heads,
         None => family.usize(c, "num_attention_heads")?,
     };
@@ -129,7 +129,10 @@ pub fn norm(c: &Config) -> Result<Norm> {
 /// # Errors
 /// When the epsilon is no number.
 pub fn layer_norm(c: &Config) -> Result<Norm> {
-    Ok(Norm { kind: NormKind::Layer, eps: c.opt_f32("layer_norm_eps")?.unwrap_or(1e-5) })
+    let eps = c.opt_f32("layer_norm_eps")?.or(c.opt_f32("norm_eps")?);
+    // Some converters write the same number under the other norm's name as well.
+    c.ignore(&["rms_norm_eps"]);
+    Ok(Norm { kind: NormKind::Layer, eps: eps.unwrap_or(1e-5) })
 }
 
 /// The nonlinearity by its Hugging Face name; SiLU where none is given.
@@ -170,7 +173,10 @@ pub fn plain_ffn(c: &Config, spec: ModelSpec, default: Act) -> Result<ModelSpec>
 /// # Errors
 /// A missing value.
 pub fn moe(c: &Config) -> Result<Option<Moe>> {
-    let Some(experts) = c.opt_usize("num_experts")?.filter(|&n| n > 0) else { return Ok(None) };
+    let Some(experts) = c.opt_usize("num_experts")?.filter(|&n| n > 0) else {
+        c.ignore(&["num_experts_per_tok"]);
+        return Ok(None);
+    };
     let inner = if c.has("moe_intermediate_size") { "moe_intermediate_size" } else { "intermediate_size" };
     Ok(Some(Moe {
         experts,

@@ -19,6 +19,8 @@ pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Optio
     let dim = rotary_dim(&keys, head_dim)?;
     let default = family.default("rope_theta").filter(|_| layer_type != Some("sliding_attention"));
     let theta = keys.f32("rope_theta")?.unwrap_or(default.unwrap_or(10_000.0) as f32);
+    // A fixed stretch of the base (Hunyuan), under the name of the one that grows with the text.
+    let theta = theta * keys.f32("alpha")?.unwrap_or(1.0).powf(dim as f32 / (dim as f32 - 2.0).max(1.0));
     let base = base(dim, theta);
     let plain = |freqs| Rope { dim, pairs, freqs, long: None, magnitude: 1.0 };
     let kind = keys.text("rope_type")?.unwrap_or("default");
@@ -94,7 +96,10 @@ impl<'a> Keys<'a> {
 
 fn rotary_dim(keys: &Keys<'_>, head_dim: usize) -> Result<usize> {
     crate::validate::width("head_dim", head_dim)?;
-    let by_count = keys.config.opt_usize("rope_dimension_count")?;
+    let by_count = match keys.config.opt_usize("rope_dimension_count")? {
+        None => keys.config.opt_usize("rotary_dim")?,
+        count => count,
+    };
     let by_factor = keys.f32("partial_rotary_factor")?.map(|f| (head_dim as f32 * f) as usize);
     let dim = by_factor.or(by_count).unwrap_or(head_dim);
     if dim == 0 || dim > head_dim || dim % 2 == 1 {

@@ -23,16 +23,19 @@ pub static FAMILY: Family = Family {
             }
         }))
     },
-    rules: &[&[
-        Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.block_sparse_moe.router.layer"),
-        Rule::new("blk.{i}.ffn_gate_exps", GATE_UP).cut(Cut::ExpertFirstHalf),
-        Rule::new("blk.{i}.ffn_up_exps", GATE_UP).cut(Cut::ExpertSecondHalf),
-        Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.block_sparse_moe.output_linear"),
-        Rule::new("blk.{i}.ffn_gate_shexp", "model.layers.{i}.shared_mlp.input_linear").cut(Cut::FirstHalf),
-        Rule::new("blk.{i}.ffn_up_shexp", "model.layers.{i}.shared_mlp.input_linear").cut(Cut::SecondHalf),
-        Rule::new("blk.{i}.ffn_down_shexp", "model.layers.{i}.shared_mlp.output_linear"),
-    ]],
+    rules: &[RULES],
     ..Family::LLAMA_LIKE
 };
 
 const GATE_UP: &str = "model.layers.{i}.block_sparse_moe.input_linear";
+
+/// Names of the experts.
+pub const RULES: &[Rule] = &[
+    Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.block_sparse_moe.router.layer"),
+    Rule::new("blk.{i}.ffn_gate_exps", GATE_UP).cut(Cut::ExpertFirstHalf),
+    Rule::new("blk.{i}.ffn_up_exps", GATE_UP).cut(Cut::ExpertSecondHalf),
+    Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.block_sparse_moe.output_linear"),
+    Rule::new("blk.{i}.ffn_gate_shexp", "model.layers.{i}.shared_mlp.input_linear").cut(Cut::FirstHalf),
+    Rule::new("blk.{i}.ffn_up_shexp", "model.layers.{i}.shared_mlp.input_linear").cut(Cut::SecondHalf),
+    Rule::new("blk.{i}.ffn_down_shexp", "model.layers.{i}.shared_mlp.output_linear"),
+];

@@ -28,13 +28,16 @@ pub static FAMILY: Family = Family {
         Rule::new("blk.{i}.ssm_norm", "backbone.layers.{i}.mixer.norm"),
         Rule::new("blk.{i}.ssm_out", "backbone.layers.{i}.mixer.out_proj"),
     ]],
-    gguf_rules: &[&[
-        Rule::new("blk.{i}.ssm_in_z", "blk.{i}.ssm_in").cut(Cut::ScanGate),
-        Rule::new("blk.{i}.ssm_in_xbc", "blk.{i}.ssm_in").cut(Cut::ScanInput),
-        Rule::new("blk.{i}.ssm_in_dt", "blk.{i}.ssm_in").cut(Cut::ScanStep),
-    ]],
+    gguf_rules: &[GGUF_INPUT],
     ..Family::LLAMA_LIKE
 };
+
+/// GGUF files keep the input projection fused.
+pub const GGUF_INPUT: &[Rule] = &[
+    Rule::new("blk.{i}.ssm_in_z", "blk.{i}.ssm_in").cut(Cut::ScanGate),
+    Rule::new("blk.{i}.ssm_in_xbc", "blk.{i}.ssm_in").cut(Cut::ScanInput),
+    Rule::new("blk.{i}.ssm_in_dt", "blk.{i}.ssm_in").cut(Cut::ScanStep),
+];
 
 fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let c = &ck.config;

@@ -12,12 +12,7 @@ pub static FAMILY: Family = Family {
     hf: &["MixtralForCausalLM"],
     pairs: [Pairs::Half, Pairs::Adjacent],
     build: |ck, family| with_experts(&ck.config, llama_like(ck, family)?),
-    rules: &[&[
-        Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.block_sparse_moe.gate"),
-        Rule::new("blk.{i}.ffn_gate_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w1"),
-        Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w2"),
-        Rule::new("blk.{i}.ffn_up_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w3"),
-    ]],
+    rules: &[RULES],
     ..Family::LLAMA_LIKE
 };
 
@@ -26,3 +21,11 @@ pub fn with_experts(c: &Config, spec: ModelSpec) -> Result<ModelSpec> {
     let Some(moe) = moe(c)? else { return Ok(spec) };
     Ok(spec.each(|_, l| l.ffn = Ffn::Moe(moe.clone())))
 }
+
+/// Names of the experts.
+pub const RULES: &[Rule] = &[
+    Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.block_sparse_moe.gate"),
+    Rule::new("blk.{i}.ffn_gate_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w1"),
+    Rule::new("blk.{i}.ffn_down_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w2"),
+    Rule::new("blk.{i}.ffn_up_exps", "model.layers.{i}.block_sparse_moe.experts.{n}.w3"),
+];

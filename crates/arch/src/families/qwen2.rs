@@ -1,6 +1,11 @@
-//! Qwen 2 and 2.5: Llama with biases on queries, keys and values.
+//! Qwen 2 and 2.5, also as the language model beside images: Llama with biases on queries, keys and values.
 
 use crate::Family;
 
-pub static FAMILY: Family =
-    Family { name: "qwen2", hf: &["Qwen2ForCausalLM"], gguf: &["qwen2"], ..Family::LLAMA_LIKE };
+pub static FAMILY: Family = Family {
+    name: "qwen2",
+    hf: &["Qwen2ForCausalLM", "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"],
+    gguf: &["qwen2", "qwen2vl"],
+    ignored: &["visual."],
+    ..Family::LLAMA_LIKE
+};

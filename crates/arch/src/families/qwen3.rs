@@ -7,8 +7,9 @@ use crate::{
 
 pub static FAMILY: Family = Family {
     name: "qwen3",
-    hf: &["Qwen3ForCausalLM"],
-    gguf: &["qwen3"],
+    hf: &["Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration"],
+    gguf: &["qwen3", "qwen3vl"],
+    ignored: &["visual."],
     build: |ck, family| Ok(with_qk_norm(llama_like(ck, family)?, QkSpan::Head)),
     ..Family::LLAMA_LIKE
 };

@@ -17,8 +17,7 @@ pub static FAMILY: Family = Family {
         // Files of the 12B model have no second norm, whatever their keys say.
         let parallel = c.flag("use_parallel_residual")? && !ck.tensors.contains_key("blk.0.ffn_norm.weight");
         let normed = c.flag("qk_layernorm")? || ck.tensors.contains_key("blk.0.attn_q_norm.weight");
-        let mut norm = layer_norm(c)?;
-        norm.eps = c.opt_f32("norm_eps")?.unwrap_or(norm.eps);
+        let norm = layer_norm(c)?;
         let mut spec = llama_like(ck, family)?.each(|_, l| {
             l.norm = norm;
             if parallel {

@@ -1,0 +1,48 @@
+//! GPT-Neo: GPT-2 with separate projections, unscaled scores, and a sliding window in every other layer.
+
+use crate::{
+    Family, Result, layer_norm, llama_like,
+    names::Rule,
+    plain_ffn,
+    spec::{Act, Mask},
+};
+use lamina_store::Config;
+
+pub static FAMILY: Family = Family {
+    name: "gpt-neo",
+    hf: &["GPTNeoForCausalLM"],
+    build: |ck, family| {
+        let c = &ck.config;
+        let (norm, local) = (layer_norm(c)?, local_layers(c)?);
+        let window = c.opt_usize("window_size")?.unwrap_or(256);
+        let mut spec = llama_like(ck, family)?.each_gqa(|i, g| {
+            (g.rope, g.scale) = (None, 1.0);
+            g.mask = if local(i) { Mask::Window(window) } else { Mask::Causal };
+        });
+        (spec.embed.positions, spec.final_norm) = (Some(0), Some(norm));
+        plain_ffn(c, spec.each(|_, l| l.norm = norm), Act::GeluTanh)
+    },
+    rules: &[&[
+        Rule::new("token_embd", "transformer.wte"),
+        Rule::new("position_embd", "transformer.wpe"),
+        Rule::new("output_norm", "transformer.ln_f"),
+        Rule::new("blk.{i}.attn_norm", "transformer.h.{i}.ln_1"),
+        Rule::new("blk.{i}.attn_q", "transformer.h.{i}.attn.attention.q_proj"),
+        Rule::new("blk.{i}.attn_k", "transformer.h.{i}.attn.attention.k_proj"),
+        Rule::new("blk.{i}.attn_v", "transformer.h.{i}.attn.attention.v_proj"),
+        Rule::new("blk.{i}.attn_output", "transformer.h.{i}.attn.attention.out_proj"),
+        Rule::new("blk.{i}.ffn_norm", "transformer.h.{i}.ln_2"),
+        Rule::new("blk.{i}.ffn_up", "transformer.h.{i}.mlp.c_fc"),
+        Rule::new("blk.{i}.ffn_down", "transformer.h.{i}.mlp.c_proj"),
+    ]],
+    ignored: &["attn.attention.bias"],
+    ..Family::LLAMA_LIKE
+};
+
+/// Which layers slide: those listed as local, else every other one.
+fn local_layers(c: &Config) -> Result<impl Fn(usize) -> bool> {
+    c.ignore(&["attention_types", "embed_dropout", "resid_dropout"]);
+    let kinds: Option<Vec<bool>> =
+        c.opt_str_list("attention_layers")?.map(|l| l.into_iter().map(|kind| kind == "local").collect());
+    Ok(move |i: usize| kinds.as_ref().map_or(i % 2 == 1, |k| k.get(i).copied().unwrap_or(false)))
+}
