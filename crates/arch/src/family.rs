@@ -111,8 +111,14 @@ impl Family {
             Kind::HuggingFace => f.hf,
             Kind::Gguf => f.gguf,
         };
-        let found = crate::families::ALL.iter().find(|f| names(f).contains(&name));
-        found.copied().ok_or_else(|| ArchError::UnknownArchitecture {
+        let exact = crate::families::ALL.iter().find(|f| names(f).contains(&name));
+        let alike = || match ck.kind {
+            Kind::HuggingFace => {
+                crate::families::ALL.iter().find(|f| f.hf.iter().any(|n| stem(n) == stem(name)))
+            }
+            Kind::Gguf => None,
+        };
+        exact.or_else(alike).copied().ok_or_else(|| ArchError::UnknownArchitecture {
             name: name.to_owned(),
             known: crate::families::ALL.iter().flat_map(|f| names(f)).copied().collect::<Vec<_>>().join(" "),
         })
@@ -127,5 +133,40 @@ impl Family {
         crate::validate::validate(&spec)?;
         ck.config.ignore(PRESENCE);
         Ok(spec)
+    }
+}
+
+/// What an architecture's name, the name of its bare model and its `model_type` have in common: `Qwen2MoeForCausalLM`,
+/// `Qwen2MoeModel` and `qwen2_moe`.
+fn stem(name: &str) -> String {
+    const ENDS: &[&str] = &["ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "Model", "_text"];
+    let base = ENDS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    base.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_families_share_a_name() {
+        for names in [|f: &Family| f.hf, |f: &Family| f.gguf] {
+            let all: Vec<&str> = crate::families::ALL.iter().flat_map(|f| names(f)).copied().collect();
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        }
+    }
+
+    #[test]
+    fn a_model_type_has_the_stem_of_its_architecture() {
+        for (model_type, architecture) in [
+            ("llama", "LlamaForCausalLM"),
+            ("qwen2_moe", "Qwen2MoeModel"),
+            ("gpt_neox", "GPTNeoXForCausalLM"),
+            ("gpt2", "GPT2LMHeadModel"),
+            ("gemma3_text", "Gemma3ForConditionalGeneration"),
+        ] {
+            assert_eq!(stem(model_type), stem(architecture));
+        }
     }
 }

@@ -146,18 +146,23 @@ pub fn relative_error(a: &[f32], b: &[f32]) -> f64 {
     if a.len() == b.len() { (difference / size).sqrt() } else { f64::INFINITY }
 }
 
-/// Golden folders: those of the shared folder, then those below the folders in `LAMINA_GOLDEN_EXTRA`.
-pub fn folders() -> Vec<PathBuf> {
-    let shared = std::env::var_os("LAMINA_SHARED").map_or_else(
+/// The path `part` of the shared folder, if it is there; says loudly when it is not.
+pub fn shared(part: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("LAMINA_SHARED").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
         PathBuf::from,
     );
-    let golden = shared.join("golden");
-    if !golden.is_dir() {
-        eprintln!("SKIPPED: golden models are not at {}", golden.display());
+    let path = root.join(part);
+    if !path.exists() {
+        eprintln!("SKIPPED: {} is missing", path.display());
     }
+    path.exists().then_some(path)
+}
+
+/// Golden folders: those of the shared folder, then those below the folders in `LAMINA_GOLDEN_EXTRA`.
+pub fn folders() -> Vec<PathBuf> {
     let extra = std::env::var_os("LAMINA_GOLDEN_EXTRA").unwrap_or_default();
-    let roots = std::iter::once(golden).chain(std::env::split_paths(&extra));
+    let roots = shared("golden").into_iter().chain(std::env::split_paths(&extra));
     let inside = |root: PathBuf| std::fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path());
     let only = std::env::var("LAMINA_GOLDEN_ONLY").unwrap_or_default();
     let mut all: Vec<_> = roots
