@@ -125,7 +125,7 @@ mod lanes {
     /// Adds one block of `P` panels times `C` rows to `sums`.
     #[inline(always)]
     unsafe fn add_block<S: Simd, F: BlockFormat, const P: usize, const C: usize>(
-        w: [&Unpacked<S>; P],
+        w: &[Unpacked<S>],
         x: [*const Act32; C],
         sums: &mut [[S::F; C]; P],
     ) {
@@ -177,13 +177,16 @@ mod lanes {
         unsafe {
             let x = job.acts.cast::<Act32>().add(row);
             let mut sums = [[S::zero(); C]; P];
+            let first = job.weights.add(panel * job.panel_bytes);
             for b in 0..job.blocks {
-                let w = std::array::from_fn::<_, P, _>(|p| {
-                    let at = job.weights.add((panel + p) * job.panel_bytes + b * Layout::bytes::<F>(S::N));
-                    unpack::<S, F, true>(at)
-                });
+                let at = first.add(b * Layout::bytes::<F>(S::N));
+                // No closure may hold lane code: it would be compiled without the features of this shell.
+                let mut w = [unpack::<S, F, true>(at); P];
+                for (p, w) in w.iter_mut().enumerate().skip(1) {
+                    *w = unpack::<S, F, true>(at.add(p * job.panel_bytes));
+                }
                 let x = std::array::from_fn(|c| x.add(b * job.stride + c));
-                add_block::<S, F, P, C>(std::array::from_fn(|p| &w[p]), x, &mut sums);
+                add_block::<S, F, P, C>(&w, x, &mut sums);
             }
             for p in 0..P {
                 for c in 0..C {
@@ -210,7 +213,7 @@ mod lanes {
             }
             for (b, w) in tile.iter().enumerate() {
                 let x = job.acts.cast::<Act32>().add((first + b) * job.stride + row);
-                add_block::<S, F, 1, C>([w], std::array::from_fn(|c| x.add(c)), &mut sums);
+                add_block::<S, F, 1, C>(std::slice::from_ref(w), std::array::from_fn(|c| x.add(c)), &mut sums);
             }
             for c in 0..C {
                 S::store_f(out.add(c * S::N), sums[0][c]);

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Size and safety of the code: lines per crate, long files and functions, unsafe blocks with and without a reason."""
+
+import re
+import statistics
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def sources():
+    out = subprocess.run(["git", "-C", ROOT, "ls-files", "crates", "python"], capture_output=True, text=True, check=True)
+    return [Path(f) for f in out.stdout.split() if f.endswith((".rs", ".py")) and "/tests/" not in f and "/benches/" not in f]
+
+
+def body(path):
+    """A file without its unit tests."""
+    return re.split(r"#\[cfg\(test\)\]\s*mod tests \{", (ROOT / path).read_text())[0].split("\n")
+
+
+def functions(lines):
+    """Names and lengths of functions of formatted Rust code."""
+    for i, line in enumerate(lines):
+        found = re.match(r"( *)(?:pub(?:\([a-z]+\))? )?(?:const )?(?:unsafe )?fn (\w+)", line)
+        if found and not line.endswith(";"):
+            end = next((j for j in range(i, len(lines)) if lines[j] == found[1] + "}"), None)
+            if end is not None:
+                yield found[2], end - i + 1
+
+
+def unsafe_blocks(lines):
+    """Whether each unsafe block or function has a reason in the lines above it, or the file states one for all."""
+    shared = any("SAFETY of" in line for line in lines)
+    for i, line in enumerate(lines):
+        if re.search(r"\bunsafe (\{|fn|impl)", line.split("//")[0]):
+            above = "\n".join(lines[max(0, i - 12) : i + 1])
+            yield shared or "SAFETY" in above or "# Safety" in above
+
+
+def main():
+    files = {path: body(path) for path in sources()}
+    rust = {path: lines for path, lines in files.items() if path.suffix == ".rs"}
+    found = [(n, f"{path}: {name}") for path, lines in rust.items() for name, n in functions(lines)]
+    sizes = sorted(len(lines) for lines in files.values())
+    lengths = sorted(n for n, _ in found)
+    reasons = [ok for lines in rust.values() for ok in unsafe_blocks(lines)]
+    crates = {}
+    for path, lines in files.items():
+        key = "/".join(path.parts[:2])
+        crates[key] = crates.get(key, 0) + len(lines)
+    print(f"files {len(sizes)}, lines {sum(sizes)}, median {statistics.median(sizes)}, longest {sizes[-1]}")
+    print(f"functions {len(lengths)}, median {statistics.median(lengths)}, 90 % below {lengths[len(lengths) * 9 // 10]}, longest {lengths[-1]}")
+    print(f"unsafe {len(reasons)}, without a reason {reasons.count(False)}")
+    print("longest functions: " + "; ".join(f"{n} {name}" for n, name in sorted(found, reverse=True)[:5]))
+    print("lines: " + ", ".join(f"{key} {n}" for key, n in sorted(crates.items())))
+
+
+main()

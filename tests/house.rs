@@ -1,0 +1,148 @@
+//! Rules of the house that a program can check: floors, unsafe code, sizes.
+
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A crate knows only crates on lower floors.
+const FLOORS: &[(&str, u32)] = &[
+    ("lamina-base", 0),
+    ("lamina-simd", 0),
+    ("lamina-quant", 10),
+    ("lamina-text", 10),
+    ("lamina-store", 20),
+    ("lamina-arch", 30),
+    ("lamina-convert", 35),
+    ("lamina-plan", 40),
+    ("lamina-cpu", 50),
+    ("lamina-engine", 60),
+    ("lamina", 70),
+    ("lamina-cli", 80),
+    ("lamina-py", 90),
+];
+
+/// Crates that may hold unsafe code; all others forbid it.
+const UNSAFE: &[&str] = &["lamina-simd", "lamina-cpu", "lamina-store", "lamina-py"];
+
+/// Lines of a source file, tests apart; kernels are the reason for the upper one.
+const MOST_LINES: usize = 800;
+/// Lines of a function.
+const MOST_FUNCTION_LINES: usize = 70;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn packages() -> Vec<Value> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let out = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&out.stdout).expect("cargo prints JSON");
+    metadata["packages"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn crates_know_only_lower_floors() {
+    let floors: HashMap<_, _> = FLOORS.iter().copied().collect();
+    for package in packages() {
+        let name = package["name"].as_str().expect("a name");
+        let floor = *floors.get(name).unwrap_or_else(|| panic!("{name} has no floor"));
+        for dependency in package["dependencies"].as_array().expect("a list") {
+            let other = dependency["name"].as_str().expect("a name");
+            // Tests may look at every floor.
+            let Some(&below) = floors.get(other).filter(|_| dependency["kind"].is_null()) else { continue };
+            assert!(below < floor, "{name} (floor {floor}) must not know {other} (floor {below})");
+        }
+    }
+}
+
+#[test]
+fn only_kernels_mappings_and_bindings_hold_unsafe_code() {
+    for package in packages() {
+        let name = package["name"].as_str().expect("a name");
+        let targets = package["targets"].as_array().expect("a list");
+        let library = targets.iter().find(|t| {
+            t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "lib" || k == "cdylib"))
+        });
+        let Some(library) = library.filter(|_| !UNSAFE.contains(&name)) else { continue };
+        let source = fs::read_to_string(library["src_path"].as_str().expect("a path")).expect("readable");
+        assert!(source.contains("#![forbid(unsafe_code)]"), "{name} does not forbid unsafe code");
+    }
+}
+
+/// Only the root package decides between backends.
+#[test]
+fn features_are_decided_in_one_place() {
+    for file in sources() {
+        let text = fs::read_to_string(&file).expect("readable");
+        let inside = file.strip_prefix(root()).expect("inside");
+        if inside.starts_with("crates/lamina") || inside.starts_with("tests") {
+            continue;
+        }
+        assert!(!text.contains("cfg(feature"), "{} asks for a feature", inside.display());
+    }
+}
+
+#[test]
+fn files_and_functions_keep_their_size() {
+    let mut long = vec![];
+    for file in sources() {
+        let text = fs::read_to_string(&file).expect("readable");
+        let inside = file.strip_prefix(root()).expect("inside").display().to_string();
+        if inside.contains("tests") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(&text);
+        let lines = code.lines().count();
+        if lines > MOST_LINES {
+            long.push(format!("{inside}: {lines} lines"));
+        }
+        long.extend(functions(code).filter(|(_, n)| *n > MOST_FUNCTION_LINES).map(|(f, n)| format!("{inside}: {f}: {n} lines")));
+    }
+    assert!(long.is_empty(), "too long:\n{}", long.join("\n"));
+}
+
+/// Functions of formatted code with their number of lines: from `fn` to the brace that closes at its indentation.
+fn functions(code: &str) -> impl Iterator<Item = (String, usize)> + '_ {
+    let lines: Vec<&str> = code.lines().collect();
+    (0..lines.len()).filter_map(move |i| {
+        let line = lines[i];
+        let body = line.trim_start();
+        let indent = line.len() - body.len();
+        let is_fn = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "unsafe fn ", "pub unsafe fn ", "const fn ", "pub const fn "]
+            .iter()
+            .any(|p| body.starts_with(p));
+        if !is_fn || body.ends_with(';') {
+            return None;
+        }
+        let close = format!("{}}}", " ".repeat(indent));
+        let end = (i..lines.len()).find(|&j| lines[j] == close)?;
+        let name = body.split('(').next().unwrap_or(body).to_owned();
+        Some((name, end - i + 1))
+    })
+}
+
+fn sources() -> Vec<PathBuf> {
+    let mut out = vec![];
+    collect(&root().join("crates"), &mut out);
+    collect(&root().join("tests"), &mut out);
+    out
+}
+
+fn collect(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
