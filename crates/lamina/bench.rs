@@ -9,7 +9,7 @@ use crate::{
 use lamina_base::peak_rss;
 use lamina_cpu::{Cpu, read_bandwidth};
 use lamina_engine::{Engine, Event, Generation, Request, Stage, Timings, sample::SamplingParams};
-use lamina_plan::Profile;
+use lamina_plan::{KvType, Profile};
 use serde_json::{Value, json};
 use std::{
     path::Path,
@@ -49,15 +49,18 @@ pub struct Speed {
 
 /// All results.
 pub struct Bench {
-    info: ModelInfo,
-    load_s: f64,
+    /// The model, as it was loaded.
+    pub info: ModelInfo,
+    /// Seconds that loading took.
+    pub load_s: f64,
     /// Seconds from the start of loading to the first token of the warm-up.
-    first_token_s: f64,
+    pub first_token_s: f64,
     /// Prefill speeds.
     pub prefill: Vec<Speed>,
     /// Decode speeds.
     pub decode: Vec<Speed>,
-    bandwidth: f64,
+    /// Bytes per second that the same threads read from memory.
+    pub bandwidth: f64,
     /// Times of operators of one prefill and one decode.
     pub profiles: Vec<(&'static str, Profile)>,
 }
@@ -218,7 +221,7 @@ impl Bench {
             "threads": self.info.threads,
             "isa": self.info.isa,
             "device": self.info.device,
-            "kv_dtype": format!("{:?}", self.info.kv_type).to_lowercase(),
+            "kv_dtype": self.kv_name(),
             "load_s": self.load_s,
             "first_token_s": self.first_token_s,
             "prefill": self.prefill.iter().map(speed).collect::<Vec<_>>(),
@@ -229,6 +232,11 @@ impl Bench {
             "peak_rss_bytes": peak_rss(),
             "profiles": self.profiles.iter().map(profile).collect::<Vec<_>>(),
         })
+    }
+
+    /// The cache's type as users write it.
+    pub fn kv_name(&self) -> &'static str {
+        KvType::ALL.iter().find(|(_, t)| *t == self.info.kv_type).map_or("", |(name, _)| name)
     }
 
     /// Bytes that the first single-sequence decode read per second, as a share of the measured bandwidth.

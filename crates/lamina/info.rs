@@ -1,9 +1,9 @@
 //! What is known about a model: while it runs, and from its file alone.
 
 use crate::{error::Result, load::checkpoint};
-use lamina_arch::Family;
+use lamina_arch::{Family, Weights};
 use lamina_base::DType;
-use lamina_plan::KvType;
+use lamina_plan::{KvType, emit};
 use lamina_store::{Checkpoint, Kind, gguf};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
@@ -85,7 +85,6 @@ pub struct Inspection {
 /// When there is no model at `path`, or its files are broken.
 pub fn inspect(path: Option<&Path>) -> Result<Inspection> {
     let ck = checkpoint(path)?;
-    let spec = Family::of(&ck).and_then(|family| family.spec(&ck));
     let tensor = |t: &lamina_base::HostTensor| TensorInfo {
         name: t.name.clone(),
         dtype: t.dtype,
@@ -98,11 +97,24 @@ pub fn inspect(path: Option<&Path>) -> Result<Inspection> {
     };
     Ok(Inspection {
         architecture: ck.architecture.clone(),
-        problem: spec.err().map(|e| e.to_string()),
+        problem: problem(&ck).err().map(|e| e.to_string()),
         type_name: type_name(&ck),
         metadata,
         tensors: ck.tensors.values().map(tensor).collect(),
     })
+}
+
+/// What loading would refuse: the family, its settings, or weights that are missing or of another shape.
+fn problem(ck: &Checkpoint) -> Result<()> {
+    let family = Family::of(ck)?;
+    let spec = family.spec(ck)?;
+    let weights = Weights::new(ck, family, &spec);
+    let plan = emit(&spec, &|name| weights.has(name));
+    for weight in &plan.weights {
+        let (rows, cols) = weight.kind.shape();
+        weights.get(&weight.name, rows, cols)?;
+    }
+    Ok(())
 }
 
 impl Inspection {

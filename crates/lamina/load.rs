@@ -61,7 +61,7 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
         return Err(Error::InvalidRequest(format!("threads is {threads}, but must be from 1 to 1024")));
     }
     let cpu = Cpu::new(threads)?;
-    let tokenizer = vocab::tokenizer(&ck)?;
+    let tokenizer = vocab::of_checkpoint(&ck)?;
     let end_tokens = vocab::end_tokens(&ck, tokenizer.as_ref()).into();
 
     let page_bytes = cpu.page_bytes(&plan.kv, options.kv_type);

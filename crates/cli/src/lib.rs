@@ -1,1 +1,33 @@
-//! placeholder
+//! Floor 8: the `lamina` command line. [`run`] is all of it, so that a binary and a script of the Python package are one
+//! line each.
+//!
+//! A command is one file under `commands/` and one line in its list. Answers and reports go to stdout; progress, notes and
+//! errors go to stderr. Exit codes: 0 done, 1 failed with one line on stderr, 2 wrong usage, 130 ended by Ctrl-C.
+#![forbid(unsafe_code)]
+
+mod args;
+mod chat;
+mod commands;
+mod error;
+mod input;
+mod interrupt;
+mod output;
+mod progress;
+mod stats;
+mod table;
+
+use error::Result;
+use std::{ffi::OsString, io::Write};
+
+/// Runs the command line `args`, whose first item is the program's name, and returns the exit code.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
+    interrupt::install();
+    let done = execute(args).and_then(|()| Ok(std::io::stdout().flush()?));
+    done.map_or_else(|e| e.report(), |()| 0)
+}
+
+fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
+    let matches = commands::parser().try_get_matches_from(args)?;
+    let (name, matches) = matches.subcommand().unwrap_or(("", &matches));
+    commands::ALL.iter().find(|c| c.name == name).map_or(Ok(()), |c| (c.execute)(matches))
+}

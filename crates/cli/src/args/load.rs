@@ -1,0 +1,87 @@
+//! How a model is loaded.
+
+use super::positive;
+use crate::{error::Result, output::note, progress};
+use lamina::{DType, Device, KvType, LoadOptions, Model};
+use std::path::Path;
+
+/// How and where a model runs.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Loading")]
+pub struct EngineArgs {
+    /// Threads [default: physical cores]
+    #[arg(short, long, value_name = "N", value_parser = positive())]
+    threads: Option<usize>,
+    /// Number type of cached keys and values: f32 f16 bf16 q8_0 q4_0 fp8
+    #[arg(long, value_name = "TYPE", default_value = "f16", alias = "cache-type")]
+    kv_dtype: KvType,
+    /// Type to quantize matrices to while loading, such as q8_0; auto keeps the file's
+    #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = dtype)]
+    dtype: Requested,
+    /// Where to run: auto or cpu
+    #[arg(long, default_value = "auto")]
+    device: Device,
+}
+
+/// The same with the longest sequence.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Loading")]
+pub struct LoadArgs {
+    /// Longest sequence in tokens [default: the model's own, cut to what fits into memory]
+    #[arg(short, long, value_name = "TOKENS", value_parser = positive(), aliases = ["ctx-size", "max-model-len"])]
+    context: Option<usize>,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+/// A type to quantize to, if any; a name of its own because clap gives `Option` another meaning.
+#[derive(Debug, Clone, Copy)]
+struct Requested(Option<DType>);
+
+fn dtype(name: &str) -> std::result::Result<Requested, String> {
+    if name.eq_ignore_ascii_case("auto") {
+        return Ok(Requested(None));
+    }
+    name.parse().map(|t| Requested(Some(t))).map_err(|e: <DType as std::str::FromStr>::Err| e.to_string())
+}
+
+impl EngineArgs {
+    /// The same for the library, with sequences of at most `context` tokens.
+    pub fn options(&self, context: Option<usize>) -> LoadOptions {
+        LoadOptions {
+            device: self.device,
+            context,
+            kv_type: self.kv_dtype,
+            dtype: self.dtype.0,
+            threads: self.threads,
+            ..LoadOptions::default()
+        }
+    }
+
+    /// Loads the model at `path`, or the one inside the package, with a bar and with its notes.
+    pub fn load(&self, path: Option<&Path>, context: Option<usize>) -> Result<Model> {
+        let bar = progress::bytes("loading");
+        let progress = |done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+            true
+        };
+        let model = Model::load_with(path, &self.options(context), &progress);
+        bar.finish_and_clear();
+        let model = model?;
+        model.info().notes.iter().for_each(|n| note(&format!("note: {n}")));
+        Ok(model)
+    }
+}
+
+impl LoadArgs {
+    /// The same for the library.
+    pub fn options(&self) -> LoadOptions {
+        self.engine.options(self.context)
+    }
+
+    /// Loads the model at `path`, or the one inside the package.
+    pub fn load(&self, path: Option<&Path>) -> Result<Model> {
+        self.engine.load(path, self.context)
+    }
+}

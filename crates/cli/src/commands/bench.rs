@@ -1,0 +1,129 @@
+//! `lamina bench`: speed of a model on this machine.
+
+use super::Execute;
+use crate::{
+    args::{LoadArgs, positive},
+    error::Result,
+    output,
+    progress::spinner,
+    table::{pairs, table},
+};
+use indicatif::DecimalBytes;
+use lamina::{
+    Profile,
+    bench::{self, BenchOptions, Speed},
+};
+use std::path::PathBuf;
+
+/// Measure the speed of a model with random tokens
+///
+/// Every combination of the lists is measured after one warm-up. The read bandwidth of the memory is measured in the
+/// same run with the same threads: what decoding reaches of it says how good the speed is for this machine.
+#[derive(clap::Args)]
+pub struct Bench {
+    /// GGUF file or Hugging Face folder
+    model: Option<PathBuf>,
+    /// Prompt lengths, such as 128,512; 0 measures none
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "512")]
+    prompt: Vec<usize>,
+    /// Tokens to decode; 0 measures none
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64")]
+    r#gen: Vec<usize>,
+    /// Tokens in the cache before
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
+    depth: Vec<usize>,
+    /// Sequences that decode at once
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = positive())]
+    batch: Vec<usize>,
+    /// Repeats of each measurement
+    #[arg(long, value_name = "N", default_value = "3", value_parser = positive())]
+    repeat: usize,
+    /// Take the time of each operator, too
+    #[arg(long)]
+    profile: bool,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+impl Execute for Bench {
+    const NAME: &'static str = "bench";
+
+    fn execute(self) -> Result<()> {
+        let options = BenchOptions {
+            prompt: self.prompt,
+            gen_tokens: self.r#gen,
+            depth: self.depth,
+            batch: self.batch,
+            repeat: self.repeat,
+            profile: self.profile,
+        };
+        let spinner = spinner();
+        spinner.set_message("loading");
+        let mut note = |what: &str| spinner.set_message(what.to_owned());
+        let results = bench::run(self.model.as_deref(), &self.load.options(), &options, &mut note);
+        spinner.finish_and_clear();
+        let results = results?;
+        match self.json {
+            true => output::json(&results.json()),
+            false => output::text(&report(&results)),
+        }
+    }
+}
+
+fn report(b: &bench::Bench) -> String {
+    let speeds =
+        b.prefill.iter().map(|s| speed("prefill", s)).chain(b.decode.iter().map(|s| speed("decode", s)));
+    let heads = ["test", "tokens", "depth", "batch", "tok/s", "lowest", "highest"];
+    let mut text = conditions(b) + "\n" + &table(&heads, &[1, 2, 3, 4, 5, 6], speeds);
+    for (kind, profile) in &b.profiles {
+        text += &format!("\n{}", operators(kind, profile));
+    }
+    text
+}
+
+/// What was measured, and on what.
+fn conditions(b: &bench::Bench) -> String {
+    let info = &b.info;
+    let params = info.params as f64 / 1e6;
+    let share =
+        b.bandwidth_share().map_or(String::new(), |s| format!("; decode uses {:.0} % of it", 100.0 * s));
+    pairs([
+        ("model", info.path.clone()),
+        ("type", format!("{}, {}, {params:.1} M parameters", info.type_name, DecimalBytes(info.bytes))),
+        (
+            "device",
+            format!("{} ({}), {} threads, cache {}", info.device, info.isa, info.threads, b.kv_name()),
+        ),
+        ("loading", format!("{:.2} s; first token after {:.2} s", b.load_s, b.first_token_s)),
+        ("memory", format!("{:.1} GB/s read{share}", b.bandwidth / 1e9)),
+    ])
+}
+
+fn speed(test: &str, s: &Speed) -> Vec<String> {
+    let mut sorted = s.tok_s.clone();
+    sorted.sort_by(f64::total_cmp);
+    let figure = |v: Option<&f64>| v.map_or(String::new(), |v| format!("{v:.2}"));
+    let counts = [s.n, s.depth, s.batch].map(|n| n.to_string());
+    let figures = [sorted.get(sorted.len() / 2), sorted.first(), sorted.last()].map(figure);
+    [test.to_owned()].into_iter().chain(counts).chain(figures).collect()
+}
+
+/// Where the time of one prefill or decode goes.
+fn operators(kind: &str, profile: &Profile) -> String {
+    let row = |(op, seconds, calls, share): (&str, f64, usize, f64)| {
+        vec![
+            op.to_owned(),
+            format!("{:.1} %", 100.0 * share),
+            format!("{:.3}", 1e3 * seconds),
+            calls.to_string(),
+        ]
+    };
+    table(
+        &[&format!("{kind} by operator"), "share", "ms", "calls"],
+        &[1, 2, 3],
+        profile.rows().into_iter().map(row),
+    )
+}

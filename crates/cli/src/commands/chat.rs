@@ -1,0 +1,53 @@
+//! `lamina chat`: a conversation.
+
+use super::Execute;
+use crate::{
+    args::{GenerateArgs, LoadArgs},
+    chat::{Conversation, Session, Template},
+    error::Result,
+};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+/// Talk with a model
+///
+/// A line that ends with a backslash goes on in the next one; so does text between two """. /help lists the commands.
+/// Ctrl-C stops an answer, Ctrl-D quits. Without a terminal each line of stdin is a message, and stdout has the answers.
+#[derive(clap::Args)]
+pub struct Chat {
+    /// GGUF file or Hugging Face folder
+    model: Option<PathBuf>,
+    /// System prompt: who the model is to be
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// Chat template instead of the model's own: a Jinja file, or chatml llama2 zephyr vicuna alpaca plain
+    #[arg(long, value_name = "FILE")]
+    template: Option<String>,
+    /// Further variables of the template as a JSON object, such as '{"enable_thinking": false}'
+    #[arg(long, value_name = "JSON", value_parser = object, default_value = "{}", alias = "chat-template-kwargs")]
+    template_variables: Map<String, Value>,
+    /// Write counts and speeds to stderr after each answer
+    #[arg(long)]
+    stats: bool,
+    #[command(flatten)]
+    generate: GenerateArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+fn object(text: &str) -> std::result::Result<Map<String, Value>, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+impl Execute for Chat {
+    const NAME: &'static str = "chat";
+
+    fn execute(self) -> Result<()> {
+        let given = self.template.as_deref().map(Template::read).transpose()?;
+        let model = self.load.load(self.model.as_deref())?;
+        let template = Template::of(&model, given, self.template_variables)?;
+        let mut session = Session::default();
+        session.set_system(self.system.as_deref().unwrap_or_default());
+        Conversation::new(model, template, session, self.generate.options(), self.stats).run()
+    }
+}

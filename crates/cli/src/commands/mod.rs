@@ -1,0 +1,88 @@
+//! The list of commands.
+
+mod bench;
+mod chat;
+mod detokenize;
+mod doctor;
+mod inspect;
+mod perplexity;
+mod run;
+mod tokenize;
+
+use crate::error::Result;
+use clap::{ArgMatches, Args};
+
+/// A command: its arguments are the fields of the type, its help is the type's documentation.
+trait Execute: Args {
+    /// The word that users type.
+    const NAME: &'static str;
+
+    /// Does it.
+    fn execute(self) -> Result<()>;
+}
+
+/// A command as the list has it.
+pub struct Command {
+    /// The word that users type.
+    pub name: &'static str,
+    define: fn() -> clap::Command,
+    /// Reads its arguments and does it.
+    pub execute: fn(&ArgMatches) -> Result<()>,
+}
+
+/// All commands, in the order of the help.
+pub const ALL: &[Command] = &[
+    command::<run::Run>(),
+    command::<chat::Chat>(),
+    command::<bench::Bench>(),
+    command::<perplexity::Perplexity>(),
+    command::<inspect::Inspect>(),
+    command::<tokenize::Tokenize>(),
+    command::<detokenize::Detokenize>(),
+    command::<doctor::Doctor>(),
+];
+
+const fn command<C: Execute>() -> Command {
+    Command {
+        name: C::NAME,
+        define: || C::augment_args(clap::Command::new(C::NAME)),
+        execute: |matches| C::from_arg_matches(matches)?.execute(),
+    }
+}
+
+const ABOUT: &str = "Large language models on the machine you have";
+const MORE: &str = "\
+MODEL is a GGUF file (or its first shard) or a Hugging Face folder. Without one, the model that LAMINA_MODEL names is \
+used, or else the small one inside the package.
+
+Answers and reports go to stdout; progress and notes go to stderr. With --json a report is one JSON object.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C.";
+
+/// The whole command line.
+pub fn parser() -> clap::Command {
+    clap::Command::new("lamina")
+        .bin_name("lamina")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(MORE)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .max_term_width(110)
+        .subcommands(ALL.iter().map(|c| (c.define)()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_parser_is_sound() {
+        super::parser().debug_assert();
+    }
+
+    #[test]
+    fn every_command_says_what_it_does() {
+        for command in super::parser().get_subcommands() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(about.len() > 20, "{}: {about}", command.get_name());
+        }
+    }
+}

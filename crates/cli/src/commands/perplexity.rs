@@ -1,0 +1,69 @@
+//! `lamina perplexity`: how well a model predicts a text.
+
+use super::Execute;
+use crate::{
+    args::{EngineArgs, positive},
+    error::Result,
+    input, output, progress,
+    table::pairs,
+};
+use lamina::{PerplexityOptions, Prompt};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Measure how well a model predicts a text
+///
+/// The text is cut into windows. Each window starts with the model's beginning token where it has one; each token is
+/// scored once, in the first window that has it.
+#[derive(clap::Args)]
+pub struct Perplexity {
+    /// GGUF file or Hugging Face folder
+    model: Option<PathBuf>,
+    /// The text; `-` reads stdin
+    #[arg(short, long)]
+    file: PathBuf,
+    /// Tokens of a window
+    #[arg(short, long, value_name = "TOKENS", default_value = "512", value_parser = positive())]
+    context: usize,
+    /// Tokens from one window to the next [default: as many as --context]
+    #[arg(long, value_name = "TOKENS", value_parser = positive())]
+    stride: Option<usize>,
+    /// Tokens at the beginning of each window that are not scored; half a window compares with llama.cpp
+    #[arg(long, value_name = "TOKENS", default_value = "0")]
+    skip: usize,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
+}
+
+impl Execute for Perplexity {
+    const NAME: &'static str = "perplexity";
+
+    fn execute(self) -> Result<()> {
+        // First, so that a mistyped name does not wait for a large model.
+        let text = input::file_text(&self.file)?;
+        let model = self.engine.load(self.model.as_deref(), Some(self.context))?;
+        let stride = self.stride.unwrap_or(self.context);
+        let options = PerplexityOptions { context: self.context, stride, skip: self.skip };
+        let bar = progress::steps("windows");
+        let mut progress = |done: usize, all: usize| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+            true
+        };
+        let result = model.perplexity(&Prompt::Text(text), options, &mut progress);
+        bar.finish_and_clear();
+        let p = result?;
+        if self.json {
+            let report = json!({"ppl": p.ppl, "nll": p.nll, "tokens": p.tokens, "stderr": p.stderr});
+            return output::json(&report);
+        }
+        output::text(&pairs([
+            ("perplexity", format!("{:.4} +- {:.4}", p.ppl, p.stderr)),
+            ("nats per token", format!("{:.5}", p.nll)),
+            ("tokens scored", p.tokens.to_string()),
+        ]))
+    }
+}
