@@ -1,7 +1,8 @@
 //! Ctrl-C. It ends the program at once with code 130, unless a conversation catches it.
 
-use crate::output::note;
+use crate::output::{note, watched};
 use std::{
+    io::{self, Write},
     process,
     sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
 };
@@ -53,7 +54,11 @@ pub fn hint() {
 /// Runs on a thread of its own, so it may write and exit.
 fn handle() {
     match MODES[usize::from(MODE.load(SeqCst)) % MODES.len()] {
-        On::Exit => process::exit(CODE),
+        On::Exit => {
+            // The shell's prompt begins on a line of its own. Nobody is left to hear that stderr is closed.
+            let _ = if watched() { writeln!(io::stderr()) } else { Ok(()) };
+            process::exit(CODE)
+        }
         On::Catch => HIT.store(true, SeqCst),
         On::Hint => hint(),
         On::HintOnce => {

@@ -7,14 +7,36 @@ use std::time::Duration;
 const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {eta}";
 const STEPS: &str = "{msg} {wide_bar} {pos}/{len} {eta}";
 
-/// Bytes of a file that is read.
-pub fn bytes(message: &'static str) -> ProgressBar {
-    bar(BYTES, message)
+/// What takes less is not worth a bar.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// A bar that appears when something takes longer, and vanishes when it is dropped.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    /// Bytes of a file that is read.
+    pub fn bytes(message: &'static str) -> Bar {
+        Bar(bar(BYTES, message))
+    }
+
+    /// Steps of equal length.
+    pub fn steps(message: &'static str) -> Bar {
+        Bar(bar(STEPS, message))
+    }
+
+    /// `done` of `all` are done.
+    pub fn at(&self, done: u64, all: u64) {
+        if self.0.elapsed() > SHORT {
+            self.0.set_length(all);
+            self.0.set_position(done);
+        }
+    }
 }
 
-/// Steps of equal length.
-pub fn steps(message: &'static str) -> ProgressBar {
-    bar(STEPS, message)
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// Something without a known end; its message says what.

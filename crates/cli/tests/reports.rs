@@ -1,4 +1,5 @@
 //! Commands that report: the shapes of their JSON, and their tables.
+#![allow(clippy::unwrap_used)] // helpers may fail like tests
 
 mod common;
 

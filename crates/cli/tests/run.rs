@@ -1,12 +1,10 @@
 //! `lamina run` on a trained model.
+#![allow(clippy::unwrap_used)] // helpers may fail like tests
 
 mod common;
 
 use common::*;
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::Stdio,
-};
+use std::io::{BufReader, Read};
 
 const PROMPT: &str = "Once upon a time";
 
@@ -128,13 +126,9 @@ fn ctrl_c_ends_it_at_once() {
 }
 
 #[test]
-fn text_streams_in_whole_characters() {
-    let Some(model) = shared("models/babyllama105") else { return };
-    let mut child = command(&["run", &model, "", "--temp", "1.5", "--seed", "3", "-n", "200"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.map(|l| l.expect("UTF-8")).count() > 0);
-    assert!(child.wait().unwrap().success());
+fn bytes_that_are_no_text_become_replacement_characters() {
+    let Some(model) = stories() else { return };
+    // Token 198 is the byte C3, which begins a character that never ends.
+    let out = lamina(&["run", &model, PROMPT, "-n", "4", "--logit-bias", "198=1000", "--temp", "0"]).ok();
+    assert_eq!(out, "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\n");
 }

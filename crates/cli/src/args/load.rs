@@ -1,7 +1,7 @@
 //! How a model is loaded.
 
 use super::positive;
-use crate::{error::Result, output::note, progress};
+use crate::{error::Result, output::note, progress::Bar};
 use lamina::{DType, Device, KvType, LoadOptions, Model};
 use std::path::Path;
 
@@ -60,15 +60,13 @@ impl EngineArgs {
 
     /// Loads the model at `path`, or the one inside the package, with a bar and with its notes.
     pub fn load(&self, path: Option<&Path>, context: Option<usize>) -> Result<Model> {
-        let bar = progress::bytes("loading");
-        let progress = |done, total| {
-            bar.set_length(total);
-            bar.set_position(done);
+        let bar = Bar::bytes("loading");
+        let progress = |done, all| {
+            bar.at(done, all);
             true
         };
-        let model = Model::load_with(path, &self.options(context), &progress);
-        bar.finish_and_clear();
-        let model = model?;
+        let model = Model::load_with(path, &self.options(context), &progress)?;
+        drop(bar);
         model.info().notes.iter().for_each(|n| note(&format!("note: {n}")));
         Ok(model)
     }

@@ -1,12 +1,8 @@
 //! The chat template of a conversation: the user's, the model's, or a plain one for models that have none.
 
-use crate::{
-    error::{CliError, Result},
-    input::file_text,
-    output::note,
-};
+use crate::{error::Result, input::file_text, output::note};
 use lamina::{ChatOptions, DefaultTemplate, Model};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// A template with what belongs to it.
@@ -34,28 +30,28 @@ impl Template {
     /// The template for `model`; `given` is the source of another one than its own.
     pub fn of(model: &Model, given: Option<String>, variables: Map<String, Value>) -> Result<Template> {
         let tokenizer = model.need_tokenizer()?;
-        let (mut stop, mut note): (&[&str], _) = (&[], None);
-        let fallback = DefaultTemplate::of_tokenizer(tokenizer);
-        if given.is_none() && tokenizer.chat_templates().is_empty() {
-            let name = fallback.name();
-            note =
-                Some(format!("this model has no chat template: `{name}` is used, and answers may be poor"));
+        let missing = given.is_none() && tokenizer.chat_templates().is_empty();
+        let fallback = missing.then(|| DefaultTemplate::of_tokenizer(tokenizer));
+        let about = |format: DefaultTemplate| {
+            format!("this model has no chat template: `{}` is used, and answers may be poor", format.name())
+        };
+        let plain = DefaultTemplate::Plain;
+        let is_plain = fallback == Some(plain) || given.as_deref() == Some(plain.source());
+        let template = Template {
+            options: ChatOptions { template: given, variables, ..ChatOptions::default() },
+            note: fallback.map(about),
+            stop: if is_plain { PLAIN_STOP } else { &[] },
+        };
+        template.probe(model)?;
+        Ok(template)
+    }
+
+    /// A template of the user's that does not compile is refused now and not after the first message.
+    fn probe(&self, model: &Model) -> Result<()> {
+        if self.options.template.is_some() {
+            model.apply_chat_template(&[json!({"role": "user", "content": "?"})], &self.options)?;
         }
-        let plain = DefaultTemplate::Plain.source();
-        let missing = given.is_none() && note.is_some() && fallback == DefaultTemplate::Plain;
-        if missing || given.as_deref() == Some(plain) {
-            stop = PLAIN_STOP;
-        }
-        let options = ChatOptions { template: given, variables, ..ChatOptions::default() };
-        // A template that does not compile is refused now and not after the first message.
-        let probe = [serde_json::json!({"role": "user", "content": "?"})];
-        let compiled = model.apply_chat_template(&probe, &options);
-        if let Err(e) = compiled.as_ref().map(drop).map_err(|e| e.clone()).map_err(CliError::from)
-            && options.template.is_some()
-        {
-            return Err(e);
-        }
-        Ok(Template { options, note, stop })
+        Ok(())
     }
 
     /// Says what the user should know.

@@ -4,7 +4,8 @@ use super::Execute;
 use crate::{
     args::{EngineArgs, positive},
     error::Result,
-    input, output, progress,
+    input, output,
+    progress::Bar,
     table::pairs,
 };
 use lamina::{PerplexityOptions, Prompt};
@@ -47,15 +48,13 @@ impl Execute for Perplexity {
         let model = self.engine.load(self.model.as_deref(), Some(self.context))?;
         let stride = self.stride.unwrap_or(self.context);
         let options = PerplexityOptions { context: self.context, stride, skip: self.skip };
-        let bar = progress::steps("windows");
+        let bar = Bar::steps("windows");
         let mut progress = |done: usize, all: usize| {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
+            bar.at(done as u64, all as u64);
             true
         };
-        let result = model.perplexity(&Prompt::Text(text), options, &mut progress);
-        bar.finish_and_clear();
-        let p = result?;
+        let p = model.perplexity(&Prompt::Text(text), options, &mut progress)?;
+        drop(bar);
         if self.json {
             let report = json!({"ppl": p.ppl, "nll": p.nll, "tokens": p.tokens, "stderr": p.stderr});
             return output::json(&report);

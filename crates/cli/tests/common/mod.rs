@@ -1,5 +1,5 @@
 //! Runs the binary on the models beside the repository.
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code, clippy::unwrap_used)] // each test file uses its part; helpers may fail like tests
 
 use serde_json::Value;
 use std::{
