@@ -77,7 +77,7 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
         kv_type: options.kv_type,
     };
     let info = ModelInfo {
-        path: ck.folder.join(ck.files.first().map_or(Path::new(""), |f| f.path())).display().to_string(),
+        path: ck.files.first().map_or(ck.folder.as_path(), |f| f.path()).display().to_string(),
         architecture: ck.architecture.clone(),
         family: family.name,
         type_name: type_name(&ck),

@@ -38,6 +38,7 @@ fn json_has_everything() {
     let (Some(model), Some((text, ids))) = (stories(), reference()) else { return };
     let args = ["run", &model, PROMPT, "-n", "24", "--temp", "0", "--logprobs", "2", "--json"];
     let v = lamina(&args).json();
+    assert_eq!(v["model"], model);
     let choice = &v["choices"][0];
     assert_eq!(choice["tokens"], serde_json::json!(ids[..24]));
     assert!(text.starts_with(&format!("{PROMPT}{}", choice["text"].as_str().unwrap())));
@@ -53,6 +54,15 @@ fn json_has_everything() {
         assert_eq!(entry["top"].as_array().unwrap().len(), 2);
         assert!(entry["logprob"].as_f64().unwrap() <= 0.0);
     }
+}
+
+#[test]
+fn a_relative_path_is_reported_as_it_was_given() {
+    let Some(folder) = shared("models/stories260k") else { return };
+    let mut command = command(&["run", "./stories260k-f32.gguf", PROMPT, "-n", "1", "--json"]);
+    let out = command.current_dir(folder).output().unwrap();
+    let v: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(v["model"], "./stories260k-f32.gguf");
 }
 
 #[test]
