@@ -85,12 +85,11 @@ impl Request {
         if let Some(&token) = self.prompt.iter().find(|&&t| t as usize >= vocab) {
             return Err(EngineError::UnknownToken { token, vocab });
         }
-        let room = matches!(self.stage, Stage::Generate(_)) as usize;
-        if tokens + room > context {
+        if tokens > context {
             return Err(EngineError::TooLong { tokens, context });
         }
-        if tokens + room > positions {
-            return Err(EngineError::CacheTooSmall { need: tokens + room, have: positions });
+        if tokens > positions {
+            return Err(EngineError::CacheTooSmall { need: tokens, have: positions });
         }
         match &self.stage {
             Stage::Generate(g) => g.check(),

@@ -174,7 +174,7 @@ impl Schedule {
         step: &mut dyn Step,
     ) -> lamina_plan::backend::Result<Option<usize>> {
         let at = self.running[i].computed;
-        if at % PAGE_LEN != 0 && !self.own_page(i, at / PAGE_LEN, step)? {
+        if !at.is_multiple_of(PAGE_LEN) && !self.own_page(i, at / PAGE_LEN, step)? {
             return Ok(None);
         }
         loop {

@@ -65,7 +65,7 @@ impl Answer {
         let context = Context { vocab, index: index as u64, breakers: generation.breakers.clone() };
         let mut sampler = Sampler::new(&generation.params, context)?;
         tokens.iter().for_each(|&t| sampler.accept(t));
-        let decoder = generation.tokenizer.as_ref().map(|t| StreamDecoder::new(t, Markers::Hide));
+        let decoder = generation.tokenizer.as_ref().map(|t| StreamDecoder::after(t, Markers::Hide, tokens));
         let rule = if generation.include_stop { StopText::Include } else { StopText::Exclude };
         let stop =
             if generation.stop.is_empty() { None } else { Some(StopMatcher::new(&generation.stop, rule)?) };
@@ -178,7 +178,8 @@ impl Sequence {
             return Some(FinishReason::Stop);
         }
         let chosen = self.tokens.len() - self.prompt_len;
-        let full = self.tokens.len() >= context || answer.generation.max_tokens.is_some_and(|m| chosen >= m);
+        // The last token of all is never computed, so it may stand one position behind the context.
+        let full = self.tokens.len() > context || answer.generation.max_tokens.is_some_and(|m| chosen >= m);
         full.then_some(FinishReason::Length)
     }
 

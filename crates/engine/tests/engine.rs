@@ -40,7 +40,15 @@ fn attention() -> Mixer {
 }
 
 fn recurrent() -> Mixer {
-    Mixer::Mamba2(Mamba2 { heads: 2, dim: 8, groups: 1, state: 4, conv: 3, norm: norm(), dt_limit: (0.0, 1e9) })
+    Mixer::Mamba2(Mamba2 {
+        heads: 2,
+        dim: 8,
+        groups: 1,
+        state: 4,
+        conv: 3,
+        norm: norm(),
+        dt_limit: (0.0, 1e9),
+    })
 }
 
 fn spec(mixers: Vec<Mixer>) -> ModelSpec {
@@ -85,7 +93,8 @@ fn engine(mixers: Vec<Mixer>, s: Setup) -> Engine {
     let plan = emit(&spec(mixers), &|_| false);
     let uploaded = |i| Reference.upload(&plan.weights[i], &weight(&plan, i)).expect("uploads");
     let weights = (0..plan.weights.len()).map(uploaded).collect();
-    let limits = Limits { rows: s.rows, selected: s.rows.min(16), pages: s.pages, states: 8, kv_type: KvType::F32 };
+    let limits =
+        Limits { rows: s.rows, selected: s.rows.min(16), pages: s.pages, states: 8, kv_type: KvType::F32 };
     let runner = Runner::<Reference>::new(Reference, plan, weights, limits).expect("builds");
     Engine::new(Box::new(runner), CONTEXT, s.reuse)
 }
@@ -100,7 +109,12 @@ struct Outcome {
 }
 
 fn outcome(events: &Receiver<Event>, n: usize) -> Outcome {
-    let mut o = Outcome { answers: vec![vec![]; n], reasons: vec![FinishReason::Cancelled; n], cached: 0, error: None };
+    let mut o = Outcome {
+        answers: vec![vec![]; n],
+        reasons: vec![FinishReason::Cancelled; n],
+        cached: 0,
+        error: None,
+    };
     for event in events.try_iter() {
         match event {
             Event::Token(t) => o.answers[t.index].push((t.id, t.logprob.expect("asked for").to_bits())),
@@ -168,8 +182,9 @@ fn pieces_of_a_prompt_change_no_bit() {
 #[test]
 fn company_changes_no_bit() {
     for mixers in kinds() {
-        let wants: Vec<_> =
-            (0..7).map(|i| alone(&mixers, ROOMY, prompt(i, 5 + 13 * i), generation(i as i64, 15, 1))).collect();
+        let wants: Vec<_> = (0..7)
+            .map(|i| alone(&mixers, ROOMY, prompt(i, 5 + 13 * i), generation(i as i64, 15, 1)))
+            .collect();
         let mut e = engine(mixers, ROOMY);
         let receivers: Vec<_> =
             (0..7).map(|i| add(&mut e, prompt(i, 5 + 13 * i), generation(i as i64, 15, 1))).collect();
@@ -227,7 +242,10 @@ fn answers_to_one_prompt_share_its_pages_and_nothing_else() {
         let first = alone(&mixers, ROOMY, prompt(2, 45), generation(7, 40, 1));
         assert_eq!(together.answers[0], first.answers[0]);
         assert!(together.answers.iter().all(|a| a.len() == 40));
-        assert!((1..4).all(|i| together.answers[i] != together.answers[0]), "answers have streams of their own");
+        assert!(
+            (1..4).all(|i| together.answers[i] != together.answers[0]),
+            "answers have streams of their own"
+        );
         // With memory for two of the four at a time.
         let tight = Setup { rows: 64, pages: 7, reuse: true };
         assert_eq!(alone(&mixers, tight, prompt(2, 45), generation(7, 40, 4)).answers, together.answers);
@@ -263,7 +281,7 @@ fn requests_that_can_never_run_fail_at_once_and_the_others_live_on() {
     let failures = [
         (vec![], EngineError::EmptyPrompt),
         (vec![VOCAB as u32], EngineError::UnknownToken { token: VOCAB as u32, vocab: VOCAB }),
-        (prompt(1, CONTEXT), EngineError::TooLong { tokens: CONTEXT, context: CONTEXT }),
+        (prompt(1, CONTEXT + 1), EngineError::TooLong { tokens: CONTEXT + 1, context: CONTEXT }),
     ];
     for (p, want) in failures {
         let bad = add(&mut e, p, generation(1, 5, 1));
@@ -277,7 +295,9 @@ fn requests_that_can_never_run_fail_at_once_and_the_others_live_on() {
 #[test]
 fn the_end_of_the_context_ends_an_answer() {
     let got = alone(&[attention()], ROOMY, prompt(1, CONTEXT - 3), generation(1, 100, 1));
-    assert_eq!((got.answers[0].len(), got.reasons[0]), (3, FinishReason::Length));
+    assert_eq!((got.answers[0].len(), got.reasons[0]), (4, FinishReason::Length));
+    let full = alone(&[attention()], ROOMY, prompt(1, CONTEXT), generation(1, 100, 1));
+    assert_eq!(full.answers[0].len(), 1, "a full context still has a next token");
 }
 
 #[test]
@@ -300,14 +320,16 @@ fn a_cancelled_request_ends_and_frees_its_memory() {
 
 #[test]
 fn threads_share_a_service() {
-    let wants: Vec<_> =
-        (0..8).map(|i| alone(&[attention()], ROOMY, prompt(i, 20 + i), generation(i as i64, 25, 1)).answers).collect();
+    let wants: Vec<_> = (0..8)
+        .map(|i| alone(&[attention()], ROOMY, prompt(i, 20 + i), generation(i as i64, 25, 1)).answers)
+        .collect();
     let service = Service::start(engine(vec![attention()], ROOMY)).expect("starts");
     std::thread::scope(|s| {
         for (i, want) in wants.iter().enumerate() {
             let service = &service;
             s.spawn(move || {
-                let handle = service.submit(prompt(i, 20 + i), Stage::Generate(Box::new(generation(i as i64, 25, 1))));
+                let handle =
+                    service.submit(prompt(i, 20 + i), Stage::Generate(Box::new(generation(i as i64, 25, 1))));
                 let mut got = vec![];
                 while let Some(event) = handle.next() {
                     match event {

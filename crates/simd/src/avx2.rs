@@ -1,17 +1,28 @@
 //! Lanes of AVX2 with FMA and F16C: 8 of them.
 
 use crate::Simd;
-use std::arch::x86_64::*;
+use std::arch::{asm, x86_64::*};
 
 /// AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2;
+
+/// Inline assembly that asks for a vector register needs the feature on its own function.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn settle(mut acc: __m256i) -> __m256i {
+    // SAFETY: an empty instruction that reads and writes one register.
+    unsafe { asm!("/* {0} */", inout(ymm_reg) acc, options(nomem, nostack, preserves_flags)) };
+    acc
+}
 
 // SAFETY of every block in this file: the trait's contract - the CPU has AVX2, FMA and F16C, and pointers are valid.
 #[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 impl Simd for Avx2 {
     const N: usize = 8;
     const SIGNED_OFFSET: i32 = 0;
+    const WIDE_SUMS: bool = false;
+    const SPLIT_SIGNED: bool = true;
     type F = __m256;
     type I = __m256i;
     type Acc = __m256i; // 16 int16: two sums of products per lane
@@ -44,6 +55,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn or(a: __m256i, b: __m256i) -> __m256i {
         unsafe { _mm256_or_si256(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn xor(a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_xor_si256(a, b) }
     }
     #[inline(always)]
     unsafe fn shr<const K: i32>(a: __m256i) -> __m256i {
@@ -82,6 +97,10 @@ impl Simd for Avx2 {
         unsafe { _mm256_setzero_si256() }
     }
     #[inline(always)]
+    unsafe fn settle(acc: __m256i) -> __m256i {
+        unsafe { settle(acc) }
+    }
+    #[inline(always)]
     unsafe fn dot(acc: __m256i, u: __m256i, x: __m256i) -> __m256i {
         unsafe { _mm256_add_epi16(acc, _mm256_maddubs_epi16(u, x)) }
     }
@@ -107,6 +126,14 @@ impl Simd for Avx2 {
             let b = _mm_loadl_epi64(p.cast());
             _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(b, b))
         }
+    }
+    #[inline(always)]
+    unsafe fn scale_splat(v: i16) -> __m256i {
+        unsafe { _mm256_set1_epi16(v) }
+    }
+    #[inline(always)]
+    unsafe fn scale_16(s: __m256i) -> __m256i {
+        unsafe { _mm256_slli_epi16::<4>(s) }
     }
     #[inline(always)]
     unsafe fn pairs(p: *const i8) -> __m256i {

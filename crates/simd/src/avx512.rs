@@ -1,17 +1,28 @@
 //! Lanes of AVX-512 with VNNI: 16 of them, byte products summed straight into int32.
 
 use crate::Simd;
-use std::arch::x86_64::*;
+use std::arch::{asm, x86_64::*};
 
 /// AVX-512 F, BW, VL, DQ and VNNI.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512;
+
+/// Inline assembly that asks for a vector register needs the feature on its own function.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn settle(mut acc: __m512i) -> __m512i {
+    // SAFETY: an empty instruction that reads and writes one register.
+    unsafe { asm!("/* {0} */", inout(zmm_reg) acc, options(nomem, nostack, preserves_flags)) };
+    acc
+}
 
 // SAFETY of every block in this file: the trait's contract - the CPU has these instructions, and pointers are valid.
 #[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 impl Simd for Avx512 {
     const N: usize = 16;
     const SIGNED_OFFSET: i32 = 128;
+    const WIDE_SUMS: bool = true;
+    const SPLIT_SIGNED: bool = false;
     type F = __m512;
     type I = __m512i;
     type Acc = __m512i; // 16 int32
@@ -44,6 +55,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn or(a: __m512i, b: __m512i) -> __m512i {
         unsafe { _mm512_or_si512(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn xor(a: __m512i, b: __m512i) -> __m512i {
+        unsafe { _mm512_xor_si512(a, b) }
     }
     #[inline(always)]
     unsafe fn shr<const K: i32>(a: __m512i) -> __m512i {
@@ -79,6 +94,10 @@ impl Simd for Avx512 {
         unsafe { _mm512_setzero_si512() }
     }
     #[inline(always)]
+    unsafe fn settle(acc: __m512i) -> __m512i {
+        unsafe { settle(acc) }
+    }
+    #[inline(always)]
     unsafe fn dot(acc: __m512i, u: __m512i, x: __m512i) -> __m512i {
         unsafe { _mm512_dpbusd_epi32(acc, u, x) }
     }
@@ -101,6 +120,14 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn scale(p: *const i8) -> __m512i {
         unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn scale_splat(v: i16) -> __m512i {
+        unsafe { _mm512_set1_epi32(i32::from(v)) }
+    }
+    #[inline(always)]
+    unsafe fn scale_16(s: __m512i) -> __m512i {
+        unsafe { _mm512_slli_epi32::<4>(s) }
     }
     #[inline(always)]
     unsafe fn pairs(p: *const i8) -> __m512i {

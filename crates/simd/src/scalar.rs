@@ -38,6 +38,8 @@ fn dot4(u: [i32; 4], x: i32) -> i32 {
 impl Simd for Scalar {
     const N: usize = N;
     const SIGNED_OFFSET: i32 = 0;
+    const WIDE_SUMS: bool = true;
+    const SPLIT_SIGNED: bool = false;
     type F = F;
     type I = I;
     type Acc = I;
@@ -70,6 +72,10 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn or(a: I, b: I) -> I {
         map_i(a, b, |a, b| a | b)
+    }
+    #[inline(always)]
+    unsafe fn xor(a: I, b: I) -> I {
+        map_i(a, b, |a, b| a ^ b)
     }
     #[inline(always)]
     unsafe fn shr<const K: i32>(a: I) -> I {
@@ -105,6 +111,10 @@ impl Simd for Scalar {
         [0; N]
     }
     #[inline(always)]
+    unsafe fn settle(acc: I) -> I {
+        acc
+    }
+    #[inline(always)]
     unsafe fn dot(acc: I, u: I, x: I) -> I {
         std::array::from_fn(|i| acc[i] + dot4(u[i].to_le_bytes().map(i32::from), x[i]))
     }
@@ -127,6 +137,14 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn scale(p: *const i8) -> I {
         std::array::from_fn(|i| unsafe { *p.add(i) } as i32)
+    }
+    #[inline(always)]
+    unsafe fn scale_splat(v: i16) -> I {
+        [i32::from(v); N]
+    }
+    #[inline(always)]
+    unsafe fn scale_16(s: I) -> I {
+        s.map(|s| s << 4)
     }
     #[inline(always)]
     unsafe fn pairs(p: *const i8) -> I {
@@ -168,8 +186,7 @@ impl Simd for Scalar {
     }
     #[inline(always)]
     unsafe fn load_e8m0(p: *const u8) -> F {
-        unsafe { p.cast::<[u8; N]>().read_unaligned() }
-            .map(|e| {
+        unsafe { p.cast::<[u8; N]>().read_unaligned() }.map(|e| {
             let e = u32::from(e);
             f32::from_bits(if e < 2 { (1 << 21) << e } else { (e - 1) << 23 })
         })
@@ -177,7 +194,8 @@ impl Simd for Scalar {
     #[inline(always)]
     unsafe fn load_e4m3(p: *const u8) -> F {
         // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
-        let one = |b: u8| f16::from_bits(u16::from(b & 0x80) << 8 | u16::from(b & 0x7f) << 7).to_f32() * 256.0;
+        let one =
+            |b: u8| f16::from_bits(u16::from(b & 0x80) << 8 | u16::from(b & 0x7f) << 7).to_f32() * 256.0;
         unsafe { p.cast::<[u8; N]>().read_unaligned() }.map(one)
     }
     #[inline(always)]

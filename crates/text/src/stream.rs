@@ -3,6 +3,7 @@
 use crate::error::TextError;
 use crate::special::Markers;
 use crate::tokenizer::Tokenizer;
+use crate::vocab::TokenKind;
 
 /// Decodes one sequence as its tokens come.
 ///
@@ -22,6 +23,12 @@ impl StreamDecoder {
     /// A decoder at the start of a text.
     pub fn new(tokenizer: &Tokenizer, markers: Markers) -> StreamDecoder {
         StreamDecoder { tokenizer: tokenizer.clone(), markers, start: true, pending: Vec::new() }
+    }
+
+    /// A decoder of what follows `tokens`: where they hold text, a first space belongs to what follows.
+    pub fn after(tokenizer: &Tokenizer, markers: Markers, tokens: &[u32]) -> StreamDecoder {
+        let is_text = |&id: &u32| tokenizer.kind(id).is_some_and(TokenKind::is_text);
+        StreamDecoder { start: !tokens.iter().any(is_text), ..StreamDecoder::new(tokenizer, markers) }
     }
 
     /// The text that became whole with this token; often empty. An unknown id is an error and changes nothing.

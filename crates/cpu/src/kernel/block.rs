@@ -9,6 +9,7 @@ use super::{
 };
 use crate::act::Act32;
 use lamina_simd::Simd;
+use std::mem::MaybeUninit;
 
 /// How the scale of a block is stored in a panel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,12 +71,13 @@ pub const fn block_bytes<F: BlockFormat>(n: usize) -> usize {
 }
 
 /// Blocks that a tile holds: enough to reuse sums in registers, few enough for the first cache.
-const TILE: usize = 4;
+const TILE: usize = 8;
 
-/// A block with one byte per value.
+/// A block with one byte per value, or its two nibbles where signed values are split.
 #[derive(Clone, Copy)]
 struct Unpacked<S: Simd> {
     groups: [S::I; 8],
+    low: [S::I; 8],
     d: S::F,
     m: S::F,
 }
@@ -90,27 +92,56 @@ mod lanes {
         F::SIGNED || F::TABLE.is_some()
     }
 
-    const fn offset<S: Simd, F: BlockFormat>() -> i32 {
-        F::OFFSET + if signed::<F>() { S::SIGNED_OFFSET } else { 0 }
+    /// True when tiles hold signed values as two nibbles.
+    #[inline(always)]
+    const fn split<S: Simd, F: BlockFormat>(tile: bool) -> bool {
+        tile && S::SPLIT_SIGNED && signed::<F>() && F::ADDS < 8
+    }
+
+    /// What every value of a byte product is too large by.
+    #[inline(always)]
+    const fn offset<S: Simd, F: BlockFormat>(tile: bool) -> i32 {
+        let signed = if split::<S, F>(tile) {
+            128
+        } else if signed::<F>() {
+            S::SIGNED_OFFSET
+        } else {
+            0
+        };
+        F::OFFSET + signed
+    }
+
+    /// Byte products between two flushes of their sums.
+    #[inline(always)]
+    const fn step<S: Simd, F: BlockFormat>(tile: bool) -> usize {
+        if S::WIDE_SUMS || split::<S, F>(tile) || F::ADDS > 8 { 8 } else { F::ADDS }
     }
 
     #[inline(always)]
-    unsafe fn unpack<S: Simd, F: BlockFormat, const AHEAD: bool>(p: *const u8) -> Unpacked<S> {
+    unsafe fn prefetch<S: Simd, F: BlockFormat>(p: *const u8) {
+        let mut line = 0;
+        while line < Layout::bytes::<F>(S::N) {
+            unsafe { S::prefetch(p.wrapping_add(PREFETCH + line)) };
+            line += 64;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn unpack<S: Simd, F: BlockFormat>(p: *const u8, tile: bool) -> Unpacked<S> {
         unsafe {
-            if AHEAD {
-                let mut line = 0;
-                while line < Layout::bytes::<F>(S::N) {
-                    S::prefetch(p.wrapping_add(PREFETCH + line));
-                    line += 64;
-                }
-            }
             let mut groups = F::Codes::groups::<S>(p.add(Layout::codes::<F>(S::N)));
-            for v in &mut groups {
+            let mut low = groups;
+            for (g, low) in groups.iter_mut().zip(&mut low) {
                 if let Some(table) = F::TABLE {
-                    *v = S::lut(&table, *v);
+                    *g = S::lut(&table, *g);
                 }
-                if signed::<F>() {
-                    *v = S::signed(*v);
+                if split::<S, F>(tile) {
+                    // In two's complement the top bit flipped is 128 added.
+                    let (u, nibble) = (S::xor(*g, S::splat_byte(128)), S::splat_byte(15));
+                    *low = S::and(u, nibble);
+                    *g = S::and(S::shr::<4>(u), nibble);
+                } else if signed::<F>() {
+                    *g = S::signed(*g);
                 }
             }
             let d = match F::SCALE {
@@ -118,49 +149,75 @@ mod lanes {
                 Scale::HalfE8M0 => S::load_e8m0(p),
             };
             let m = if F::MINS { S::load_f16(p.add(Layout::mins::<F>(S::N)).cast()) } else { d };
-            Unpacked { groups, d, m }
+            Unpacked { groups, low, d, m }
         }
     }
 
-    /// Adds one block of `P` panels times `C` rows to `sums`.
+    #[inline(always)]
+    unsafe fn settle<S: Simd, const P: usize, const C: usize>(sums: &mut [[S::Acc; C]; P]) {
+        for sum in sums.as_flattened_mut() {
+            *sum = unsafe { S::settle(*sum) };
+        }
+    }
+
+    /// Adds one block of `P` panels times `C` rows to `sums`. Activations are spread once for all panels.
     #[inline(always)]
     unsafe fn add_block<S: Simd, F: BlockFormat, const P: usize, const C: usize>(
-        w: &[Unpacked<S>],
+        w: [*const Unpacked<S>; P],
         x: [*const Act32; C],
+        tile: bool,
         sums: &mut [[S::F; C]; P],
     ) {
         unsafe {
-            for p in 0..P {
-                let mut whole = [S::splat(0); C];
-                let mut g = 0;
-                while g < 8 {
-                    let mut part = [S::acc(); C];
-                    let mut i = g;
-                    while i < g + F::ADDS && i < 8 {
-                        for c in 0..C {
-                            let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
-                            part[c] = if signed::<F>() {
-                                S::dot_signed(part[c], w[p].groups[i], v)
-                            } else {
-                                S::dot(part[c], w[p].groups[i], v)
-                            };
-                        }
-                        i += 1;
-                    }
+            let mut whole = [[S::splat(0); C]; P];
+            let step = step::<S, F>(tile);
+            let mut g = 0;
+            while g < 8 {
+                let (mut part, mut fine) = ([[S::acc(); C]; P], [[S::acc(); C]; P]);
+                for i in g..g + step {
                     for c in 0..C {
-                        let sum = S::sum(part[c]);
-                        whole[c] = if F::ADDS >= 8 { sum } else { S::add_i(whole[c], sum) };
+                        let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
+                        for p in 0..P {
+                            let w = &*w[p];
+                            if split::<S, F>(tile) {
+                                part[p][c] = S::dot(part[p][c], w.groups[i], v);
+                                fine[p][c] = S::dot(fine[p][c], w.low[i], v);
+                            } else if signed::<F>() {
+                                part[p][c] = S::dot_signed(part[p][c], w.groups[i], v);
+                            } else {
+                                part[p][c] = S::dot(part[p][c], w.groups[i], v);
+                            }
+                        }
                     }
-                    g += F::ADDS;
+                    settle::<S, P, C>(&mut part);
+                    if split::<S, F>(tile) {
+                        settle::<S, P, C>(&mut fine);
+                    }
                 }
-                for c in 0..C {
-                    let (dx, sum) = ((*x[c]).d, (*x[c]).sum);
-                    if offset::<S, F>() != 0 {
-                        whole[c] = S::sub_i(whole[c], S::splat(sum * offset::<S, F>()));
+                for p in 0..P {
+                    for c in 0..C {
+                        let mut sum = S::sum(part[p][c]);
+                        if split::<S, F>(tile) {
+                            sum = S::add_i(S::scaled(part[p][c], S::scale_splat(16)), S::sum(fine[p][c]));
+                        }
+                        whole[p][c] = if step >= 8 { sum } else { S::add_i(whole[p][c], sum) };
                     }
-                    sums[p][c] = S::fma(S::to_f(whole[c]), S::mul(w[p].d, S::splat_f(dx)), sums[p][c]);
+                }
+                g += step;
+            }
+            let offset = offset::<S, F>(tile);
+            for c in 0..C {
+                let dx = S::splat_f((*x[c]).d);
+                // Spread from memory: a detour through a general register costs more than the product.
+                let sum = S::splat4((&raw const (*x[c]).sum).cast());
+                for p in 0..P {
+                    let mut whole = whole[p][c];
+                    if offset != 0 {
+                        whole = S::sub_i(whole, S::mul_i(sum, S::splat(offset)));
+                    }
+                    sums[p][c] = S::fma(S::to_f(whole), S::mul((*w[p]).d, dx), sums[p][c]);
                     if F::MINS {
-                        sums[p][c] = S::fma(w[p].m, S::splat_f(dx * sum as f32), sums[p][c]);
+                        sums[p][c] = S::fma((*w[p]).m, S::mul(dx, S::to_f(sum)), sums[p][c]);
                     }
                 }
             }
@@ -175,76 +232,92 @@ mod lanes {
         row: usize,
     ) {
         unsafe {
-            let x = job.acts.cast::<Act32>().add(row);
-            let mut sums = [[S::zero(); C]; P];
+            let mut sums = [[[S::zero(); C]; 1]; P];
             let first = job.weights.add(panel * job.panel_bytes);
             for b in 0..job.blocks {
-                let at = first.add(b * Layout::bytes::<F>(S::N));
-                // No closure may hold lane code: it would be compiled without the features of this shell.
-                let mut w = [unpack::<S, F, true>(at); P];
-                for (p, w) in w.iter_mut().enumerate().skip(1) {
-                    *w = unpack::<S, F, true>(at.add(p * job.panel_bytes));
+                let mut x = [job.acts.cast::<Act32>().add(b * job.stride + row); C];
+                for (c, x) in x.iter_mut().enumerate() {
+                    *x = x.add(c);
                 }
-                let x = std::array::from_fn(|c| x.add(b * job.stride + c));
-                add_block::<S, F, P, C>(&w, x, &mut sums);
+                // No closure may hold lane code: it would be compiled without the features of this shell.
+                for (p, sums) in sums.iter_mut().enumerate() {
+                    let at = first.add(p * job.panel_bytes + b * Layout::bytes::<F>(S::N));
+                    prefetch::<S, F>(at);
+                    let w = unpack::<S, F>(at, false);
+                    add_block::<S, F, 1, C>([&w], x, false, sums);
+                }
             }
             for p in 0..P {
                 for c in 0..C {
-                    S::store_f(job.out.add(((panel + p) * job.rows + row + c) * S::N), sums[p][c]);
+                    S::store_f(job.out.add(((panel + p) * job.rows + row + c) * S::N), sums[p][0][c]);
                 }
             }
         }
     }
 
-    /// `C` rows times up to [`TILE`] unpacked blocks: adds to the sums in `job.out`.
+    /// `C` rows times `n` unpacked blocks of `P` panels: adds to the sums in `job.out`.
     #[inline(always)]
-    unsafe fn tiled<S: Simd, F: BlockFormat, const C: usize>(
+    unsafe fn tiled<S: Simd, F: BlockFormat, const P: usize, const C: usize>(
         job: &Job,
-        tile: &[Unpacked<S>],
+        tile: *const Unpacked<S>,
+        n: usize,
         panel: usize,
         row: usize,
         first: usize,
     ) {
         unsafe {
             let out = job.out.add((panel * job.rows + row) * S::N);
-            let mut sums = [[S::zero(); C]];
-            for c in 0..C {
-                sums[0][c] = S::load_f(out.add(c * S::N));
+            let mut sums = [[S::zero(); C]; P];
+            for p in 0..P {
+                for c in 0..C {
+                    sums[p][c] = S::load_f(out.add((p * job.rows + c) * S::N));
+                }
             }
-            for (b, w) in tile.iter().enumerate() {
-                let x = job.acts.cast::<Act32>().add((first + b) * job.stride + row);
-                add_block::<S, F, 1, C>(std::slice::from_ref(w), std::array::from_fn(|c| x.add(c)), &mut sums);
+            for b in 0..n {
+                let mut x = [job.acts.cast::<Act32>().add((first + b) * job.stride + row); C];
+                for (c, x) in x.iter_mut().enumerate() {
+                    *x = x.add(c);
+                }
+                let mut w = [tile.add(b); P];
+                for (p, w) in w.iter_mut().enumerate() {
+                    *w = w.add(p * TILE);
+                }
+                add_block::<S, F, P, C>(w, x, true, &mut sums);
             }
-            for c in 0..C {
-                S::store_f(out.add(c * S::N), sums[0][c]);
+            for p in 0..P {
+                for c in 0..C {
+                    S::store_f(out.add((p * job.rows + c) * S::N), sums[p][c]);
+                }
             }
         }
     }
 
-    /// One panel times all rows, each block unpacked once.
+    /// `P` panels times all rows, `C` at once, each block unpacked once.
     #[inline(always)]
-    unsafe fn tile_rows<S: Simd, F: BlockFormat>(job: &Job, panel: usize) {
+    unsafe fn tile_rows<S: Simd, F: BlockFormat, const P: usize, const C: usize>(job: &Job, panel: usize) {
         unsafe {
-            job.out.add(panel * job.rows * S::N).write_bytes(0, job.rows * S::N);
-            let weights = job.weights.add(panel * job.panel_bytes);
-            let mut tile = [unpack::<S, F, false>(weights); TILE];
+            job.out.add(panel * job.rows * S::N).write_bytes(0, P * job.rows * S::N);
+            let mut tile = MaybeUninit::<[[Unpacked<S>; TILE]; P]>::uninit();
+            let tile = tile.as_mut_ptr().cast::<Unpacked<S>>();
             let mut b = 0;
             while b < job.blocks {
                 let n = TILE.min(job.blocks - b);
-                for (i, t) in tile[..n].iter_mut().enumerate() {
-                    *t = unpack::<S, F, false>(weights.add((b + i) * Layout::bytes::<F>(S::N)));
+                for p in 0..P {
+                    for i in 0..n {
+                        let at = job
+                            .weights
+                            .add((panel + p) * job.panel_bytes + (b + i) * Layout::bytes::<F>(S::N));
+                        tile.add(p * TILE + i).write(unpack::<S, F>(at, true));
+                    }
                 }
                 let mut row = 0;
-                while row + 4 <= job.rows {
-                    tiled::<S, F, 4>(job, &tile[..n], panel, row, b);
-                    row += 4;
+                while row + C <= job.rows {
+                    tiled::<S, F, P, C>(job, tile, n, panel, row, b);
+                    row += C;
                 }
-                if row + 2 <= job.rows {
-                    tiled::<S, F, 2>(job, &tile[..n], panel, row, b);
-                    row += 2;
-                }
-                if row < job.rows {
-                    tiled::<S, F, 1>(job, &tile[..n], panel, row, b);
+                while row < job.rows {
+                    tiled::<S, F, P, 1>(job, tile, n, panel, row, b);
+                    row += 1;
                 }
                 b += n;
             }
@@ -256,9 +329,16 @@ mod lanes {
     pub(crate) unsafe fn product<S: Simd, F: BlockFormat>(job: &Job) {
         unsafe {
             let mut panel = 0;
-            while job.rows >= TILE_ROWS && panel < job.panels {
-                tile_rows::<S, F>(job, panel);
-                panel += 1;
+            if job.rows >= TILE_ROWS {
+                while panel < job.panels {
+                    if S::N == 16 {
+                        tile_rows::<S, F, 1, 8>(job, panel);
+                    } else {
+                        tile_rows::<S, F, 1, 4>(job, panel);
+                    }
+                    panel += 1;
+                }
+                return;
             }
             while job.rows == 1 && panel + 2 <= job.panels {
                 direct::<S, F, 2, 1>(job, panel, 0);

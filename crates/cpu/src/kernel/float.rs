@@ -75,20 +75,44 @@ mod lanes {
         sums: &mut [[S::F; C]; P],
     ) {
         unsafe {
-            for k in 0..n {
-                let mut v = [S::zero(); P];
-                for p in 0..P {
-                    let at = w[p].add(k * S::N * F::BYTES);
-                    if ahead {
-                        S::prefetch(at.wrapping_add(PREFETCH));
+            let mut k = 0;
+            while k + 4 <= n {
+                if ahead {
+                    for w in w {
+                        let line = w.wrapping_add(k * S::N * F::BYTES + PREFETCH);
+                        S::prefetch(line);
+                        if 4 * S::N * F::BYTES > 64 {
+                            S::prefetch(line.wrapping_add(64));
+                        }
                     }
-                    v[p] = F::load::<S>(at);
                 }
-                for c in 0..C {
-                    let xc = S::splat_f(*x[c].add(k));
-                    for p in 0..P {
-                        sums[p][c] = S::fma(v[p], xc, sums[p][c]);
-                    }
+                for i in k..k + 4 {
+                    add_column::<S, F, P, C>(w, x, i, sums);
+                }
+                k += 4;
+            }
+            for i in k..n {
+                add_column::<S, F, P, C>(w, x, i, sums);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_column<S: Simd, F: FloatFormat, const P: usize, const C: usize>(
+        w: [*const u8; P],
+        x: [*const f32; C],
+        k: usize,
+        sums: &mut [[S::F; C]; P],
+    ) {
+        unsafe {
+            let mut v = [S::zero(); P];
+            for p in 0..P {
+                v[p] = F::load::<S>(w[p].add(k * S::N * F::BYTES));
+            }
+            for c in 0..C {
+                let xc = S::splat_f(*x[c].add(k));
+                for p in 0..P {
+                    sums[p][c] = S::fma(v[p], xc, sums[p][c]);
                 }
             }
         }

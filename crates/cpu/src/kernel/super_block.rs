@@ -5,10 +5,11 @@
 
 use super::{
     codes::Codes,
-    product::{Job, PREFETCH},
+    product::{Job, PREFETCH, TILE_ROWS},
 };
 use crate::act::Act256;
 use lamina_simd::Simd;
+use std::{marker::PhantomData, mem::MaybeUninit};
 
 /// A weight type with integer scales per 16 or 32 columns of a super-block.
 pub trait SuperFormat: Send + Sync + 'static {
@@ -22,7 +23,7 @@ pub trait SuperFormat: Send + Sync + 'static {
     const OFFSET: i32 = 0;
     /// Each sub-block has a minimum of its own.
     const MINS: bool = false;
-    /// Values are looked up in this table of signed bytes.
+    /// Values are looked up in this table of signed bytes, and are signed then.
     const TABLE: Option<[i8; 16]> = None;
     /// Exact power of two on the stored scale.
     const FACTOR: f32 = 1.0;
@@ -78,17 +79,8 @@ impl Layout {
     }
 }
 
-/// Where the arithmetic takes its operands from: packed memory, or a tile that was unpacked before.
-trait Source<S: Simd>: Copy {
-    unsafe fn groups(self, sub32: usize) -> [S::I; 8];
-    unsafe fn scale(self, sub: usize) -> S::Scale;
-    unsafe fn pair(self, pair: usize) -> S::I;
-    unsafe fn d(self) -> S::F;
-    unsafe fn dmin(self) -> S::F;
-}
-
 /// A super-block in memory.
-struct Packed<F, const AHEAD: bool>(*const u8, std::marker::PhantomData<F>);
+struct Packed<F, const AHEAD: bool>(*const u8, PhantomData<F>);
 
 impl<F, const AHEAD: bool> Clone for Packed<F, AHEAD> {
     fn clone(&self) -> Self {
@@ -97,10 +89,11 @@ impl<F, const AHEAD: bool> Clone for Packed<F, AHEAD> {
 }
 impl<F, const AHEAD: bool> Copy for Packed<F, AHEAD> {}
 
-/// A super-block with one byte per value.
+/// A super-block with one byte per value, or its two nibbles where signed values are split.
 #[repr(C, align(64))]
 struct Tile<S: Simd> {
     groups: [[S::I; 8]; 8],
+    low: [[S::I; 8]; 8],
     scales: [S::Scale; 16],
     pairs: [S::I; 8],
     d: S::F,
@@ -113,9 +106,9 @@ struct Tile<S: Simd> {
 mod lanes {
     use super::*;
 
-    impl<S: Simd, F: SuperFormat, const AHEAD: bool> Source<S> for Packed<F, AHEAD> {
+    impl<F: SuperFormat, const AHEAD: bool> Packed<F, AHEAD> {
         #[inline(always)]
-        unsafe fn groups(self, sub32: usize) -> [S::I; 8] {
+        unsafe fn groups<S: Simd>(self, sub32: usize) -> [S::I; 8] {
             unsafe {
                 let size = F::Codes::BITS * 4 * S::N;
                 let p = self.0.add(Layout::codes::<F>(S::N) + sub32 * size);
@@ -129,169 +122,262 @@ mod lanes {
                 let mut g = F::Codes::groups::<S>(p);
                 if let Some(table) = F::TABLE {
                     for v in &mut g {
-                        *v = S::signed(S::lut(&table, *v));
+                        *v = S::lut(&table, *v);
                     }
                 }
                 g
             }
         }
         #[inline(always)]
-        unsafe fn scale(self, sub: usize) -> S::Scale {
+        unsafe fn scale<S: Simd>(self, sub: usize) -> S::Scale {
             unsafe { S::scale(self.0.add(Layout::scales::<F>(S::N) + sub * S::N).cast()) }
         }
         #[inline(always)]
-        unsafe fn pair(self, pair: usize) -> S::I {
+        unsafe fn pair<S: Simd>(self, pair: usize) -> S::I {
             let at = if F::MINS { Layout::mins::<F>(S::N) } else { Layout::scales::<F>(S::N) };
             unsafe { S::pairs(self.0.add(at + 2 * pair * S::N).cast()) }
         }
         #[inline(always)]
-        unsafe fn d(self) -> S::F {
+        unsafe fn d<S: Simd>(self) -> S::F {
             unsafe {
                 let d = S::load_f16(self.0.cast());
                 if F::FACTOR == 1.0 { d } else { S::mul(d, S::splat_f(F::FACTOR)) }
             }
         }
         #[inline(always)]
-        unsafe fn dmin(self) -> S::F {
+        unsafe fn dmin<S: Simd>(self) -> S::F {
             unsafe { S::load_f16(self.0.add(2 * S::N).cast()) }
         }
     }
 
-    impl<S: Simd> Source<S> for *const Tile<S> {
-        #[inline(always)]
-        unsafe fn groups(self, sub32: usize) -> [S::I; 8] {
-            unsafe { (*self).groups[sub32] }
-        }
-        #[inline(always)]
-        unsafe fn scale(self, sub: usize) -> S::Scale {
-            unsafe { (*self).scales[sub] }
-        }
-        #[inline(always)]
-        unsafe fn pair(self, pair: usize) -> S::I {
-            unsafe { (*self).pairs[pair] }
-        }
-        #[inline(always)]
-        unsafe fn d(self) -> S::F {
-            unsafe { (*self).d }
-        }
-        #[inline(always)]
-        unsafe fn dmin(self) -> S::F {
-            unsafe { (*self).dmin }
-        }
+    /// True when tiles hold signed values as two nibbles.
+    #[inline(always)]
+    const fn split<S: Simd, F: SuperFormat>() -> bool {
+        S::SPLIT_SIGNED && F::TABLE.is_some()
+    }
+
+    /// Byte products between two flushes of their sums, inside the columns of one scale.
+    #[inline(always)]
+    const fn step<S: Simd, F: SuperFormat>(split: bool) -> usize {
+        let scale = if F::BY_16 { 4 } else { 8 };
+        // Nibbles leave room for eight products.
+        let adds = if split { 8 } else { F::ADDS };
+        if S::WIDE_SUMS || adds > scale { scale } else { adds }
     }
 
     /// Fills a tile from packed memory.
     #[inline(always)]
     unsafe fn unpack_tile<S: Simd, F: SuperFormat>(p: *const u8, tile: *mut Tile<S>) {
         unsafe {
-            let src = Packed::<F, false>(p, std::marker::PhantomData);
+            let src = Packed::<F, false>(p, PhantomData);
             for j in 0..8 {
-                (&raw mut (*tile).groups[j]).write(Source::<S>::groups(src, j));
+                let mut groups = src.groups::<S>(j);
+                if split::<S, F>() {
+                    let nibble = S::splat_byte(15);
+                    for (g, low) in groups.iter_mut().zip(&mut (*tile).low[j]) {
+                        // In two's complement the top bit flipped is 128 added.
+                        let u = S::xor(*g, S::splat_byte(128));
+                        *low = S::and(u, nibble);
+                        *g = S::and(S::shr::<4>(u), nibble);
+                    }
+                } else if F::TABLE.is_some() {
+                    for g in &mut groups {
+                        *g = S::signed(*g);
+                    }
+                }
+                (*tile).groups[j] = groups;
             }
             for j in 0..Layout::subs::<F>() {
-                (&raw mut (*tile).scales[j]).write(Source::<S>::scale(src, j));
+                (*tile).scales[j] = src.scale::<S>(j);
             }
-            if has_pairs::<S, F>() {
+            if has_pairs::<F>(tile_offset::<S, F>()) {
                 for j in 0..Layout::subs::<F>() / 2 {
-                    (&raw mut (*tile).pairs[j]).write(Source::<S>::pair(src, j));
+                    (*tile).pairs[j] = src.pair::<S>(j);
                 }
             }
-            (&raw mut (*tile).d).write(Source::<S>::d(src));
+            (*tile).d = src.d::<S>();
             if F::MINS {
-                (&raw mut (*tile).dmin).write(Source::<S>::dmin(src));
+                (*tile).dmin = src.dmin::<S>();
             }
         }
     }
 
-    /// What every value of the byte product is too large by.
+    /// What every value of a byte product is too large by, straight from packed memory.
     #[inline(always)]
-    const fn offset<S: Simd, F: SuperFormat>() -> i32 {
+    const fn packed_offset<S: Simd, F: SuperFormat>() -> i32 {
         F::OFFSET + if F::TABLE.is_some() { S::SIGNED_OFFSET } else { 0 }
     }
 
+    /// The same in a tile.
     #[inline(always)]
-    const fn has_pairs<S: Simd, F: SuperFormat>() -> bool {
-        F::MINS || offset::<S, F>() != 0
+    const fn tile_offset<S: Simd, F: SuperFormat>() -> i32 {
+        if split::<S, F>() { F::OFFSET + 128 } else { packed_offset::<S, F>() }
     }
 
-    /// Adds one super-block of `P` panels times `C` rows of activations to `sums`.
     #[inline(always)]
-    unsafe fn add_block<S: Simd, F: SuperFormat, W: Source<S>, const P: usize, const C: usize>(
-        w: [W; P],
+    const fn has_pairs<F: SuperFormat>(offset: i32) -> bool {
+        F::MINS || offset != 0
+    }
+
+    /// Four activations of row `x` from column `at` on, in every lane.
+    #[inline(always)]
+    unsafe fn four<S: Simd>(x: *const Act256, at: usize) -> S::I {
+        unsafe { S::splat4((&raw const (*x).q).cast::<i8>().add(at)) }
+    }
+
+    /// Sums of scales (or minimums) times sums of activations; `pairs` are two sub-blocks each.
+    #[inline(always)]
+    unsafe fn add_pair<S: Simd, F: SuperFormat, const C: usize>(
+        pair: S::I,
+        q: usize,
+        x: [*const Act256; C],
+        low: &mut [S::I; C],
+    ) {
+        unsafe {
+            for c in 0..C {
+                let sums = if F::BY_16 {
+                    (&raw const (*x[c]).sum16).cast::<i8>()
+                } else {
+                    (&raw const (*x[c]).sum32).cast::<i8>()
+                };
+                low[c] = S::add_i(low[c], S::dot_pairs(pair, S::splat4(sums.add(4 * q))));
+            }
+        }
+    }
+
+    /// Adds the finished integers of a super-block to the running sums: the same operations for every tile width.
+    #[inline(always)]
+    unsafe fn finish<S: Simd, F: SuperFormat>(
+        (mut whole, low): (S::I, S::I),
+        offset: i32,
+        (d, dmin): (S::F, S::F),
+        dx: S::F,
+        sum: S::F,
+    ) -> S::F {
+        unsafe {
+            if offset != 0 {
+                whole = S::sub_i(whole, S::mul_i(low, S::splat(offset)));
+            }
+            let sum = S::fma(S::to_f(whole), S::mul(d, dx), sum);
+            // dmin is stored negated.
+            if F::MINS { S::fma(S::to_f(low), S::mul(dmin, dx), sum) } else { sum }
+        }
+    }
+
+    /// Adds one packed super-block times `C` rows of activations to `sums`.
+    #[inline(always)]
+    unsafe fn add_packed<S: Simd, F: SuperFormat, const C: usize>(
+        w: Packed<F, true>,
+        x: [*const Act256; C],
+        sums: &mut [S::F; C],
+    ) {
+        unsafe {
+            let (mut acc, mut low) = ([S::splat(0); C], [S::splat(0); C]);
+            for j in 0..8 {
+                let groups = w.groups::<S>(j);
+                let step = step::<S, F>(false);
+                let mut g = 0;
+                while g < 8 {
+                    let mut part = [S::acc(); C];
+                    for i in 0..step {
+                        for c in 0..C {
+                            let v = four::<S>(x[c], 32 * j + 4 * (g + i));
+                            part[c] = if F::TABLE.is_some() {
+                                S::dot_signed(part[c], S::signed(groups[g + i]), v)
+                            } else {
+                                S::dot(part[c], groups[g + i], v)
+                            };
+                        }
+                    }
+                    let scale = w.scale::<S>(if F::BY_16 { 2 * j + g / 4 } else { j });
+                    for c in 0..C {
+                        acc[c] = S::add_i(acc[c], S::scaled(part[c], scale));
+                    }
+                    g += step;
+                }
+            }
+            let offset = packed_offset::<S, F>();
+            if has_pairs::<F>(offset) {
+                for q in 0..Layout::subs::<F>() / 2 {
+                    add_pair::<S, F, C>(w.pair::<S>(q), q, x, &mut low);
+                }
+            }
+            let scales = (w.d::<S>(), if F::MINS { w.dmin::<S>() } else { S::zero() });
+            for c in 0..C {
+                sums[c] = finish::<S, F>((acc[c], low[c]), offset, scales, S::splat_f((*x[c]).d), sums[c]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn settle<S: Simd, const P: usize, const C: usize>(sums: &mut [[S::Acc; C]; P]) {
+        for sum in sums.as_flattened_mut() {
+            *sum = unsafe { S::settle(*sum) };
+        }
+    }
+
+    /// Adds one super-block of `P` tiles times `C` rows to `sums`. Activations are spread once for all tiles.
+    #[inline(always)]
+    unsafe fn add_tiles<S: Simd, F: SuperFormat, const P: usize, const C: usize>(
+        w: *const Tile<S>,
         x: [*const Act256; C],
         sums: &mut [[S::F; C]; P],
     ) {
         unsafe {
-            let mut acc = [[S::splat(0); C]; P];
+            let (mut acc, mut low) = ([[S::splat(0); C]; P], [[S::splat(0); C]; P]);
             for j in 0..8 {
-                for p in 0..P {
-                    add_sub::<S, F, W, C>(w[p], j, x, &mut acc[p]);
-                }
-            }
-            let mut low = [[S::splat(0); C]; P];
-            if has_pairs::<S, F>() {
-                for q in 0..Layout::subs::<F>() / 2 {
-                    for p in 0..P {
-                        let pair = w[p].pair(q);
+                let step = step::<S, F>(split::<S, F>());
+                let mut g = 0;
+                while g < 8 {
+                    let mut part = [[S::acc(); C]; P];
+                    let mut fine = [[S::acc(); C]; P];
+                    for i in g..g + step {
                         for c in 0..C {
-                            let s = if F::BY_16 {
-                                (&raw const (*x[c]).sum16).cast::<i8>()
-                            } else {
-                                (&raw const (*x[c]).sum32).cast::<i8>()
-                            };
-                            low[p][c] = S::add_i(low[p][c], S::dot_pairs(pair, S::splat4(s.add(4 * q))));
+                            let v = four::<S>(x[c], 32 * j + 4 * i);
+                            for p in 0..P {
+                                let t = &*w.add(p);
+                                if split::<S, F>() {
+                                    part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
+                                    fine[p][c] = S::dot(fine[p][c], t.low[j][i], v);
+                                } else if F::TABLE.is_some() {
+                                    part[p][c] = S::dot_signed(part[p][c], t.groups[j][i], v);
+                                } else {
+                                    part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
+                                }
+                            }
+                        }
+                        settle::<S, P, C>(&mut part);
+                        if split::<S, F>() {
+                            settle::<S, P, C>(&mut fine);
                         }
                     }
+                    for p in 0..P {
+                        let scale = (*w.add(p)).scales[if F::BY_16 { 2 * j + g / 4 } else { j }];
+                        for c in 0..C {
+                            if split::<S, F>() {
+                                acc[p][c] = S::add_i(acc[p][c], S::scaled(part[p][c], S::scale_16(scale)));
+                                acc[p][c] = S::add_i(acc[p][c], S::scaled(fine[p][c], scale));
+                            } else {
+                                acc[p][c] = S::add_i(acc[p][c], S::scaled(part[p][c], scale));
+                            }
+                        }
+                    }
+                    g += step;
                 }
             }
+            let offset = tile_offset::<S, F>();
             for p in 0..P {
+                let t = &*w.add(p);
+                if has_pairs::<F>(offset) {
+                    for q in 0..Layout::subs::<F>() / 2 {
+                        add_pair::<S, F, C>(t.pairs[q], q, x, &mut low[p]);
+                    }
+                }
                 for c in 0..C {
                     let dx = S::splat_f((*x[c]).d);
-                    let mut whole = acc[p][c];
-                    if offset::<S, F>() != 0 {
-                        whole = S::sub_i(whole, S::mul_i(low[p][c], S::splat(offset::<S, F>())));
-                    }
-                    sums[p][c] = S::fma(S::to_f(whole), S::mul(w[p].d(), dx), sums[p][c]);
-                    if F::MINS {
-                        // dmin is stored negated.
-                        sums[p][c] = S::fma(S::to_f(low[p][c]), S::mul(w[p].dmin(), dx), sums[p][c]);
-                    }
+                    sums[p][c] =
+                        finish::<S, F>((acc[p][c], low[p][c]), offset, (t.d, t.dmin), dx, sums[p][c]);
                 }
-            }
-        }
-    }
-
-    /// Adds 32 columns to the integer sums of a super-block.
-    #[inline(always)]
-    unsafe fn add_sub<S: Simd, F: SuperFormat, W: Source<S>, const C: usize>(
-        w: W,
-        j: usize,
-        x: [*const Act256; C],
-        acc: &mut [S::I; C],
-    ) {
-        unsafe {
-            let groups = w.groups(j);
-            let step = if F::BY_16 { if F::ADDS < 4 { F::ADDS } else { 4 } } else { F::ADDS };
-            let mut g = 0;
-            while g < 8 {
-                let scale = w.scale(if F::BY_16 { 2 * j + g / 4 } else { j });
-                let mut part = [S::acc(); C];
-                let mut i = g;
-                while i < g + step && i < 8 {
-                    for c in 0..C {
-                        let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(32 * j + 4 * i));
-                        part[c] = if F::TABLE.is_some() {
-                            S::dot_signed(part[c], groups[i], v)
-                        } else {
-                            S::dot(part[c], groups[i], v)
-                        };
-                    }
-                    i += 1;
-                }
-                for c in 0..C {
-                    acc[c] = S::add_i(acc[c], S::scaled(part[c], scale));
-                }
-                g += step;
             }
         }
     }
@@ -304,16 +390,16 @@ mod lanes {
         row: usize,
     ) {
         unsafe {
-            let size = Layout::bytes::<F>(S::N);
-            let x = job.acts.cast::<Act256>().add(row);
             let mut sums = [[S::zero(); C]; P];
             for b in 0..job.blocks {
-                let w = std::array::from_fn::<_, P, _>(|p| {
-                    let at = job.weights.add((panel + p) * job.panel_bytes + b * size);
-                    Packed::<F, true>(at, std::marker::PhantomData)
-                });
-                let x = std::array::from_fn::<_, C, _>(|c| x.add(b * job.stride + c));
-                add_block::<S, F, _, P, C>(w, x, &mut sums);
+                let at = job.weights.add(panel * job.panel_bytes + b * Layout::bytes::<F>(S::N));
+                let mut x = [job.acts.cast::<Act256>().add(b * job.stride + row); C];
+                for (c, x) in x.iter_mut().enumerate() {
+                    *x = x.add(c);
+                }
+                for p in 0..P {
+                    add_packed::<S, F, C>(Packed(at.add(p * job.panel_bytes), PhantomData), x, &mut sums[p]);
+                }
             }
             for p in 0..P {
                 for c in 0..C {
@@ -333,30 +419,30 @@ mod lanes {
         b: usize,
     ) {
         unsafe {
-            let x = job.acts.cast::<Act256>().add(b * job.stride + row);
-            let at = |p: usize, c: usize| job.out.add(((panel + p) * job.rows + row + c) * S::N);
+            let out = job.out.add((panel * job.rows + row) * S::N);
+            let mut x = [job.acts.cast::<Act256>().add(b * job.stride + row); C];
             let mut sums = [[S::zero(); C]; P];
-            for p in 0..P {
-                for c in 0..C {
-                    sums[p][c] = S::load_f(at(p, c));
+            for c in 0..C {
+                x[c] = x[c].add(c);
+                for p in 0..P {
+                    sums[p][c] = S::load_f(out.add((p * job.rows + c) * S::N));
                 }
             }
-            let w = std::array::from_fn::<_, P, _>(|p| tiles.add(p));
-            add_block::<S, F, _, P, C>(w, std::array::from_fn(|c| x.add(c)), &mut sums);
-            for p in 0..P {
-                for c in 0..C {
-                    S::store_f(at(p, c), sums[p][c]);
+            add_tiles::<S, F, P, C>(tiles, x, &mut sums);
+            for c in 0..C {
+                for p in 0..P {
+                    S::store_f(out.add((p * job.rows + c) * S::N), sums[p][c]);
                 }
             }
         }
     }
 
-    /// `P` panels times all rows, each super-block unpacked once.
+    /// `P` panels times all rows, `C` at once, each super-block unpacked once.
     #[inline(always)]
-    unsafe fn tile_rows<S: Simd, F: SuperFormat, const P: usize>(job: &Job, panel: usize) {
+    unsafe fn tile_rows<S: Simd, F: SuperFormat, const P: usize, const C: usize>(job: &Job, panel: usize) {
         unsafe {
             job.out.add(panel * job.rows * S::N).write_bytes(0, P * job.rows * S::N);
-            let mut tiles = std::mem::MaybeUninit::<[Tile<S>; P]>::uninit();
+            let mut tiles = MaybeUninit::<[Tile<S>; P]>::uninit();
             let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
             for b in 0..job.blocks {
                 for p in 0..P {
@@ -364,16 +450,13 @@ mod lanes {
                     unpack_tile::<S, F>(at, tiles.add(p));
                 }
                 let mut row = 0;
-                while row + 4 <= job.rows {
-                    tiled::<S, F, P, 4>(job, tiles, panel, row, b);
-                    row += 4;
+                while row + C <= job.rows {
+                    tiled::<S, F, P, C>(job, tiles, panel, row, b);
+                    row += C;
                 }
-                if row + 2 <= job.rows {
-                    tiled::<S, F, P, 2>(job, tiles, panel, row, b);
-                    row += 2;
-                }
-                if row < job.rows {
+                while row < job.rows {
                     tiled::<S, F, P, 1>(job, tiles, panel, row, b);
+                    row += 1;
                 }
             }
         }
@@ -384,9 +467,18 @@ mod lanes {
     pub(crate) unsafe fn product<S: Simd, F: SuperFormat>(job: &Job) {
         unsafe {
             let mut panel = 0;
-            if job.rows >= super::super::product::TILE_ROWS {
+            if job.rows >= TILE_ROWS {
+                // Two tiles share spread activations where the sums of both fit the registers.
+                while S::N < 16 && F::ADDS >= 8 && panel + 2 <= job.panels {
+                    tile_rows::<S, F, 2, 4>(job, panel);
+                    panel += 2;
+                }
                 while panel < job.panels {
-                    tile_rows::<S, F, 1>(job, panel);
+                    if S::N == 16 {
+                        tile_rows::<S, F, 1, 8>(job, panel);
+                    } else {
+                        tile_rows::<S, F, 1, 4>(job, panel);
+                    }
                     panel += 1;
                 }
                 return;

@@ -18,6 +18,8 @@ const ROW_BLOCK: usize = 128;
 const TILE: usize = 8192;
 /// Weight bytes of one task of a small product: some microseconds of memory traffic.
 const TASK_BYTES: usize = 64 << 10;
+/// Panels that decode kernels multiply at once: their sums hide the latency of one another.
+const AT_ONCE: usize = 4;
 /// Scratch of a thread: two tiles of results, and a float32 row behind them.
 pub const SCRATCH: usize = 2 * 4 * TILE;
 
@@ -84,11 +86,11 @@ impl Product<'_> {
         let m = self.matrix;
         let rows = self.rows.min(ROW_BLOCK);
         let room = TILE / (rows.max(1) * m.kernels.lanes);
-        let small = (TASK_BYTES / m.panel_bytes.max(1)).clamp(1, m.panels.div_ceil(2 * threads).max(1));
+        let small =
+            (TASK_BYTES / m.panel_bytes.max(1)).clamp(AT_ONCE, m.panels.div_ceil(2 * threads).max(AT_ONCE));
         let wanted = if self.rows >= ROW_BLOCK { room } else { small };
-        // Pairs of panels are multiplied at once.
-        let panels = wanted.min(room).max(1);
-        let panels = if panels > 1 { panels / 2 * 2 } else { panels };
+        let panels = wanted.min(room) / AT_ONCE * AT_ONCE;
+        let panels = panels.max(room.clamp(1, AT_ONCE));
         let row_blocks = self.rows.div_ceil(rows.max(1));
         Cut { rows, panels, tasks: m.panels.div_ceil(panels) * row_blocks }
     }

@@ -5,7 +5,7 @@
 
 use lamina_plan::PAGE_LEN;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -97,8 +97,8 @@ impl Pages {
     /// Makes a full page known. If another page has the same content already, that one stays known.
     pub fn publish(&mut self, page: u32, before: u64, tokens: &[u32]) -> u64 {
         let hash = page_hash(before, tokens);
-        if !self.by_hash.contains_key(&hash) {
-            self.by_hash.insert(hash, page);
+        if let Entry::Vacant(known) = self.by_hash.entry(hash) {
+            known.insert(page);
             self.pages[page as usize].content = Some((hash, before, tokens.into()));
         }
         hash
