@@ -88,6 +88,18 @@ impl From<TextError> for Error {
     }
 }
 
+impl From<lamina_plan::UnknownKvType> for Error {
+    fn from(e: lamina_plan::UnknownKvType) -> Self {
+        Error::InvalidRequest(e.to_string())
+    }
+}
+
+impl From<lamina_base::UnknownDType> for Error {
+    fn from(e: lamina_base::UnknownDType) -> Self {
+        Error::InvalidRequest(e.to_string())
+    }
+}
+
 impl From<CpuError> for Error {
     fn from(e: CpuError) -> Self {
         Error::Unsupported(e.to_string())

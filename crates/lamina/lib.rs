@@ -22,6 +22,7 @@ mod model;
 mod options;
 mod perplexity;
 mod requantize;
+mod shield;
 mod threads;
 mod vocab;
 
@@ -35,8 +36,9 @@ pub use lamina_engine::{FinishReason, Timings, sample};
 pub use lamina_plan::{KvType, Profile};
 pub use lamina_text::{DefaultTemplate, Markers, Special, Tokenizer};
 pub use load::{Loaded, Progress, open};
-pub use model::Model;
+pub use model::{Model, Rows};
 pub use options::LoadOptions;
 pub use perplexity::{Perplexity, PerplexityOptions};
+pub use shield::shield;
 pub use threads::default_threads;
 pub use vocab::tokenizer;

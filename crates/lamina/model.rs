@@ -13,8 +13,22 @@ use lamina_text::{Special, Tokenizer};
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, mpsc::RecvTimeoutError},
+    time::Duration,
 };
+
+/// How often a waiting pass asks whether it is still wanted.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Which rows a pass hands out for every position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// Logits, `[tokens x vocab]`.
+    Logits,
+    /// The residual, `[tokens x hidden]`: after the embedding (0), after layer `n`, or after the final norm (-1, or the
+    /// number of layers). Negative numbers count from the end.
+    Hidden(isize),
+}
 
 /// A model on a device.
 pub struct Model {
@@ -107,7 +121,8 @@ impl Model {
             self.need_tokenizer()?;
         }
         let handle = self.service.submit(tokens, Stage::Generate(Box::new(generation)));
-        Ok(TokenStream::new(handle, options.n))
+        // No answers at all is an error that the stream has to bring.
+        Ok(TokenStream::new(handle, options.n.max(1)))
     }
 
     /// All answers to a prompt.
@@ -141,17 +156,39 @@ impl Model {
     /// Logits of every position, `[tokens x vocab]`.
     ///
     /// # Errors
-    /// When the tokens do not fit, or the model fails.
+    /// As for [`Model::rows`].
     pub fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>> {
-        self.collect(tokens, None)
+        self.rows(tokens, Rows::Logits, &mut || true)
     }
 
-    /// Residual rows of every position, `[tokens x hidden]`: after the embedding (0), after layer `n`, or after the
-    /// final norm (-1, or the number of layers). Negative numbers count from the end.
+    /// Residual rows of every position, `[tokens x hidden]`; see [`Rows::Hidden`] for the numbers of layers.
     ///
     /// # Errors
-    /// When there is no such layer, or as for [`Model::logits`].
+    /// As for [`Model::rows`].
     pub fn hidden(&self, tokens: &[u32], layer: isize) -> Result<Vec<f32>> {
+        self.rows(tokens, Rows::Hidden(layer), &mut || true)
+    }
+
+    /// Rows of every position; `keep` is asked while it waits, and gives up by returning false.
+    ///
+    /// # Errors
+    /// When there is no such layer, the tokens do not fit, the model fails, or `keep` gives up.
+    pub fn rows(&self, tokens: &[u32], rows: Rows, keep: &mut dyn FnMut() -> bool) -> Result<Vec<f32>> {
+        let mark = match rows {
+            Rows::Logits => None,
+            Rows::Hidden(layer) => Some(self.mark(layer)?),
+        };
+        let shared = Arc::new(Mutex::new(vec![]));
+        let all = shared.clone();
+        let sink =
+            move |_, new: &[f32]| all.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(new);
+        self.pass(tokens.to_vec(), mark, Box::new(sink), keep)?;
+        let mut rows = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::take(&mut *rows))
+    }
+
+    /// The plan's mark behind a layer.
+    fn mark(&self, layer: isize) -> Result<usize> {
         let layers = self.info.layers as isize;
         // The residual before the final norm is not offered: what follows the last layer is its normed form.
         let index = if layer < 0 { layer + layers + 1 } else { layer };
@@ -159,17 +196,16 @@ impl Model {
             let range = format!("from {} to {layers}", -layers - 1);
             return Err(Error::InvalidRequest(format!("layer is {layer}, but must be {range}")));
         }
-        let mark = if index == layers { index + 1 } else { index };
-        self.collect(tokens, Some(mark as usize))
+        Ok(if index == layers { index + 1 } else { index } as usize)
     }
 
     /// One vector for a text: the mean of the final hidden rows, of length one.
     ///
     /// # Errors
-    /// As for [`Model::hidden`].
-    pub fn embed(&self, prompt: &Prompt) -> Result<Vec<f32>> {
+    /// As for [`Model::rows`].
+    pub fn embed(&self, prompt: &Prompt, keep: &mut dyn FnMut() -> bool) -> Result<Vec<f32>> {
         let tokens = self.prompt_tokens(prompt)?;
-        let rows = self.hidden(&tokens, -1)?;
+        let rows = self.rows(&tokens, Rows::Hidden(-1), keep)?;
         let mut mean = vec![0f32; self.info.hidden];
         for row in rows.chunks_exact(self.info.hidden) {
             mean.iter_mut().zip(row).for_each(|(m, v)| *m += v);
@@ -179,18 +215,30 @@ impl Model {
         Ok(mean)
     }
 
-    /// One forward over `tokens`; `sink` takes the rows as they come.
+    /// One forward over `tokens`; `sink` takes the rows as they come. `keep` is asked while it waits, and gives up by
+    /// returning false.
     ///
     /// # Errors
-    /// When the tokens do not fit, or the model fails.
-    pub fn pass(&self, tokens: Vec<u32>, hidden: Option<usize>, sink: Sink) -> Result<()> {
+    /// When the tokens do not fit, the model fails, or `keep` gives up.
+    pub fn pass(
+        &self,
+        tokens: Vec<u32>,
+        hidden: Option<usize>,
+        sink: Sink,
+        keep: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         let handle = self.service.submit(tokens, Stage::Pass(Pass { hidden, sink }));
         loop {
-            match handle.next() {
-                Some(Event::Finished { .. }) => return Ok(()),
-                Some(Event::Failed(e)) => return Err(e.into()),
-                Some(Event::Token(_)) => {}
-                None => return Err(lamina_engine::EngineError::Closed.into()),
+            match handle.next_within(PATIENCE) {
+                Ok(Event::Finished { .. }) => return Ok(()),
+                Ok(Event::Failed(e)) => return Err(e.into()),
+                Ok(Event::Token(_)) => {}
+                Err(RecvTimeoutError::Timeout) if keep() => {}
+                // Dropping the handle cancels the request.
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(Error::Runtime("the pass was cancelled".into()));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(lamina_engine::EngineError::Closed.into()),
             }
         }
     }
@@ -237,16 +285,6 @@ impl Model {
 
     pub(crate) fn beginning_token(&self) -> Option<u32> {
         self.tokenizer.as_ref().filter(|t| t.adds_bos()).and_then(Tokenizer::bos)
-    }
-
-    fn collect(&self, tokens: &[u32], hidden: Option<usize>) -> Result<Vec<f32>> {
-        let shared = Arc::new(Mutex::new(vec![]));
-        let rows = shared.clone();
-        let sink =
-            move |_, new: &[f32]| rows.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(new);
-        self.pass(tokens.to_vec(), hidden, Box::new(sink))?;
-        let mut rows = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::take(&mut *rows))
     }
 
     fn breakers(&self, options: &GenerateOptions) -> Result<Arc<Breakers>> {

@@ -77,7 +77,11 @@ impl Model {
         progress: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<Perplexity> {
         let PerplexityOptions { context, stride, skip } = options;
-        let context = context.min(self.info().context);
+        // Windows that the model cannot hold shrink, and what divides them shrinks along.
+        let (stride, context) = match self.info().context {
+            held if held < context => (stride.min(held), held),
+            _ => (stride, context),
+        };
         if context < 2 || stride == 0 || stride > context || skip + 1 >= context {
             let sizes = format!("context {context}, stride {stride}, skip {skip}");
             return Err(Error::InvalidRequest(format!(
@@ -97,7 +101,9 @@ impl Model {
         let mut sums = Sums::default();
         let mut scored = 0;
         for (i, &(start, end)) in windows.iter().enumerate() {
-            self.score_window(&tokens[start..end], bos, skip.max(scored.max(start) - start), &mut sums)?;
+            let first = skip.max(scored.max(start) - start);
+            let keep = &mut || progress(i, windows.len());
+            self.score_window(&tokens[start..end], bos, first, &mut sums, keep)?;
             scored = end;
             if !progress(i + 1, windows.len()) {
                 return Err(Error::Runtime("the perplexity was cancelled".into()));
@@ -107,7 +113,14 @@ impl Model {
     }
 
     /// Scores tokens of a window from `first` on; the first token of all has nothing before it and is never scored.
-    fn score_window(&self, window: &[u32], bos: Option<u32>, first: usize, sums: &mut Sums) -> Result<()> {
+    fn score_window(
+        &self,
+        window: &[u32],
+        bos: Option<u32>,
+        first: usize,
+        sums: &mut Sums,
+        keep: &mut dyn FnMut() -> bool,
+    ) -> Result<()> {
         let mut tokens = window.to_vec();
         if let Some(bos) = bos {
             tokens[0] = bos;
@@ -126,6 +139,7 @@ impl Model {
                     }
                 }
             }),
+            keep,
         )?;
         let nlls = shared.lock().unwrap_or_else(PoisonError::into_inner);
         nlls.iter().enumerate().filter(|(i, _)| i + 1 >= first.max(1)).for_each(|(_, &nll)| sums.add(nll));

@@ -17,7 +17,7 @@ mod walk;
 pub use backend::{Backend, BackendError, Limits, Ops};
 pub use batch::{Batch, BatchSeq, SeqPages, Wants};
 pub use emit::emit;
-pub use kv::{KvLayout, KvType, LayerState, PAGE_LEN};
+pub use kv::{KvLayout, KvType, LayerState, PAGE_LEN, UnknownKvType};
 pub use plan::{Mark, Plan, WeightKind, WeightSpec};
 pub use profile::Profile;
 pub use runner::{Runner, Step};

@@ -1,0 +1,47 @@
+//! Panics as errors: a panic must not cross into another language.
+
+use crate::error::{Error, Result};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+/// Runs `f`; a panic inside it becomes [`Error::Runtime`].
+///
+/// # Errors
+/// Those of `f`, or what it panicked with.
+pub fn shield<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Models guard their state with locks that survive a poisoning, so nothing half done is seen afterwards.
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|cause| {
+        Err(Error::Runtime(format!("a fault inside Lamina, please report it: {}", message(&*cause))))
+    })
+}
+
+fn message(cause: &(dyn Any + Send)) -> &str {
+    let text = cause.downcast_ref::<&str>().copied();
+    text.or_else(|| cause.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_with_its_message() {
+        let number = 7;
+        for (f, want) in [
+            (Box::new(|| panic!("plain")) as Box<dyn FnOnce() -> Result<()>>, "plain"),
+            (Box::new(move || panic!("number {number}")), "number 7"),
+            (Box::new(|| std::panic::panic_any(7)), "no message"),
+        ] {
+            let Err(Error::Runtime(text)) = shield(f) else { panic!("no error") };
+            assert!(text.ends_with(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn results_pass_unchanged() {
+        assert_eq!(shield(|| Ok(3)), Ok(3));
+        assert_eq!(shield::<()>(|| Err(Error::Model("gone".into()))), Err(Error::Model("gone".into())));
+    }
+}

@@ -1,0 +1,31 @@
+//! What is known about a model, for `lamina.ModelInfo`.
+
+use lamina::{KvType, Model};
+use pyo3::{prelude::*, types::PyDict};
+
+/// The keywords of `lamina.ModelInfo`.
+pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
+    let (info, dict) = (model.info(), PyDict::new(py));
+    let kv_dtype = KvType::ALL.iter().find(|(_, t)| *t == info.kv_type).map(|(name, _)| *name);
+    dict.set_item("path", &info.path)?;
+    dict.set_item("architecture", &info.architecture)?;
+    dict.set_item("family", info.family)?;
+    dict.set_item("type", &info.type_name)?;
+    dict.set_item("bytes", info.bytes)?;
+    dict.set_item("params", info.params)?;
+    dict.set_item("layers", info.layers)?;
+    dict.set_item("hidden", info.hidden)?;
+    dict.set_item("vocab", info.vocab)?;
+    dict.set_item("context", info.context)?;
+    dict.set_item("model_context", info.model_context)?;
+    dict.set_item("kv_dtype", kv_dtype)?;
+    dict.set_item("kv_bytes_per_token", info.kv_bytes_per_token)?;
+    dict.set_item("bytes_per_token", info.bytes_per_token)?;
+    dict.set_item("threads", info.threads)?;
+    dict.set_item("isa", info.isa)?;
+    dict.set_item("device", info.device)?;
+    dict.set_item("tokenizer", model.tokenizer().is_some())?;
+    dict.set_item("end_tokens", model.end_tokens())?;
+    dict.set_item("notes", &info.notes)?;
+    Ok(dict)
+}

@@ -1,0 +1,214 @@
+//! `_lamina.Model`: a loaded model.
+
+use crate::{
+    error::{Failure, Result, invalid},
+    info::info,
+    options::{generate_options, load_options},
+    prompt::PromptArg,
+    stream::Stream,
+    wait::{detached, interruptible, silent},
+};
+use lamina::{ChatOptions, PerplexityOptions, Prompt, Rows, Special};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
+use pyo3::{prelude::*, types::PyDict};
+use serde_json::{Map, Value};
+use std::{
+    path::PathBuf,
+    process,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// A model on a device, until it is closed.
+#[pyclass(frozen, module = "lamina._lamina")]
+pub struct Model {
+    model: RwLock<Option<Arc<lamina::Model>>>,
+    /// Process that the engine's thread lives in.
+    process: u32,
+}
+
+impl Model {
+    fn get(&self) -> Result<Arc<lamina::Model>> {
+        let runtime = |text: &str| Failure::from(lamina::Error::Runtime(text.into()));
+        if self.process != process::id() {
+            return Err(runtime(
+                "the process was forked after the model was loaded: load it in the child process",
+            ));
+        }
+        let model = self.model.read().unwrap_or_else(PoisonError::into_inner).clone();
+        model.ok_or_else(|| runtime("the model is closed: load it again to use it"))
+    }
+
+    fn take(&self) -> Option<Arc<lamina::Model>> {
+        self.model.write().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn rows<'py>(&self, py: Python<'py>, prompt: &Prompt, rows: Rows) -> Result<Bound<'py, PyArray2<f32>>> {
+        let model = self.get()?;
+        let (numbers, tokens) = interruptible(py, silent, |keep| {
+            let tokens = model.prompt_tokens(prompt)?;
+            Ok((model.rows(&tokens, rows, &mut || keep(0, 0))?, tokens.len()))
+        })?;
+        let width = numbers.len() / tokens.max(1);
+        PyArray1::from_vec(py, numbers).reshape([tokens, width]).map_err(Failure::Python)
+    }
+}
+
+#[pymethods]
+impl Model {
+    #[new]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, progress))]
+    #[allow(clippy::too_many_arguments)]
+    fn load(
+        py: Python<'_>,
+        path: PathBuf,
+        device: &str,
+        context: Option<usize>,
+        kv_dtype: &str,
+        dtype: &str,
+        threads: Option<usize>,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<Self> {
+        let options = load_options(device, context, kv_dtype, dtype, threads)?;
+        let tell = |py: Python<'_>, done, total| match &progress {
+            Some(f) => f.call1(py, (done, total)).map(drop),
+            None => Ok(()),
+        };
+        let model = interruptible(py, tell, |keep| lamina::Model::load_with(Some(&path), &options, keep))?;
+        Ok(Model { model: RwLock::new(Some(Arc::new(model))), process: process::id() })
+    }
+
+    /// Ends the engine and frees its memory.
+    fn close(&self, py: Python<'_>) -> Result<()> {
+        let Some(model) = self.take().filter(|_| self.process == process::id()) else { return Ok(()) };
+        detached(py, move || {
+            model.close();
+            Ok(())
+        })
+    }
+
+    /// Submits a request.
+    fn stream(&self, py: Python<'_>, prompt: PromptArg, options: &Bound<'_, PyDict>) -> Result<Stream> {
+        let (model, options) = (self.get()?, generate_options(options)?);
+        let stream = detached(py, || model.stream(&prompt.0, &options))?;
+        Ok(Stream::new(stream, options.n))
+    }
+
+    /// Submits the next answer of a conversation; messages, tools and variables are JSON.
+    fn chat(
+        &self,
+        py: Python<'_>,
+        messages: &str,
+        template: Option<String>,
+        tools: Option<&str>,
+        variables: &str,
+        options: &Bound<'_, PyDict>,
+    ) -> Result<Stream> {
+        let (model, options) = (self.get()?, generate_options(options)?);
+        let (messages, chat) = chat_options(messages, template, tools, variables, true)?;
+        let stream = detached(py, || model.chat(&messages, &chat, &options))?;
+        Ok(Stream::new(stream, options.n))
+    }
+
+    /// The text that a conversation becomes; messages, tools and variables are JSON.
+    fn apply_chat_template(
+        &self,
+        py: Python<'_>,
+        messages: &str,
+        template: Option<String>,
+        tools: Option<&str>,
+        variables: &str,
+        add_generation_prompt: bool,
+    ) -> Result<String> {
+        let model = self.get()?;
+        let (messages, chat) = chat_options(messages, template, tools, variables, add_generation_prompt)?;
+        detached(py, || model.apply_chat_template(&messages, &chat))
+    }
+
+    /// Tokens of a text.
+    fn tokenize(&self, py: Python<'_>, text: &str, special: bool) -> Result<Vec<u32>> {
+        let (model, special) = (self.get()?, Special { add: special, parse: special });
+        detached(py, || model.tokenize(text, special))
+    }
+
+    /// Text of tokens.
+    fn detokenize(&self, py: Python<'_>, ids: PromptArg) -> Result<String> {
+        let (model, Prompt::Tokens(ids)) = (self.get()?, ids.0) else {
+            return Err(invalid("detokenize takes token ids".into()));
+        };
+        detached(py, || model.detokenize(&ids))
+    }
+
+    /// Logits of every position.
+    fn logits<'py>(&self, py: Python<'py>, prompt: PromptArg) -> Result<Bound<'py, PyArray2<f32>>> {
+        self.rows(py, &prompt.0, Rows::Logits)
+    }
+
+    /// Residual rows of every position.
+    fn hidden<'py>(
+        &self,
+        py: Python<'py>,
+        prompt: PromptArg,
+        layer: isize,
+    ) -> Result<Bound<'py, PyArray2<f32>>> {
+        self.rows(py, &prompt.0, Rows::Hidden(layer))
+    }
+
+    /// One vector for a text.
+    fn embed<'py>(&self, py: Python<'py>, prompt: PromptArg) -> Result<Bound<'py, PyArray1<f32>>> {
+        let model = self.get()?;
+        let vector = interruptible(py, silent, |keep| model.embed(&prompt.0, &mut || keep(0, 0)))?;
+        Ok(PyArray1::from_vec(py, vector))
+    }
+
+    /// Perplexity, mean negative log-likelihood, tokens and standard error.
+    fn perplexity(
+        &self,
+        py: Python<'_>,
+        prompt: PromptArg,
+        context: usize,
+        stride: usize,
+    ) -> Result<(f64, f64, usize, f64)> {
+        let (model, options) = (self.get()?, PerplexityOptions { context, stride, skip: 0 });
+        let p = interruptible(py, silent, |keep| {
+            model.perplexity(&prompt.0, options, &mut |done, all| keep(done as u64, all as u64))
+        })?;
+        Ok((p.ppl, p.nll, p.tokens, p.stderr))
+    }
+
+    /// Configuration under Hugging Face names, as JSON.
+    fn config(&self) -> Result<String> {
+        Ok(self.get()?.info().config.to_string())
+    }
+
+    /// Keywords of `ModelInfo`.
+    fn info<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let model = self.get()?;
+        info(py, &model).map_err(Failure::Python)
+    }
+}
+
+/// A fork has no engine thread: joining it there would never end.
+impl Drop for Model {
+    fn drop(&mut self) {
+        if self.process != process::id() {
+            std::mem::forget(self.take());
+        }
+    }
+}
+
+fn chat_options(
+    messages: &str,
+    template: Option<String>,
+    tools: Option<&str>,
+    variables: &str,
+    add_generation_prompt: bool,
+) -> Result<(Vec<Value>, ChatOptions)> {
+    let list = |name: &str, text: &str| -> Result<Vec<Value>> {
+        serde_json::from_str(text).map_err(|e| invalid(format!("{name} cannot be read: {e}")))
+    };
+    let variables: Map<String, Value> = serde_json::from_str(variables)
+        .map_err(|e| invalid(format!("template variables cannot be read: {e}")))?;
+    let tools = tools.map(|t| list("tools", t)).transpose()?;
+    let no_generation_prompt = !add_generation_prompt;
+    Ok((list("messages", messages)?, ChatOptions { tools, no_generation_prompt, template, variables }))
+}

@@ -1,0 +1,37 @@
+//! Options from Python's keywords.
+
+use crate::{
+    error::{Failure, Result},
+    sampling,
+};
+use lamina::{GenerateOptions, LoadOptions, sample::Param};
+use pyo3::{prelude::*, types::PyDict};
+
+/// Options of a request, by canonical names. Python has checked the types of those that are no sampling parameters.
+pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<GenerateOptions> {
+    let mut options = GenerateOptions::default();
+    for (name, value) in dict.iter() {
+        let name: String = name.extract().map_err(Failure::Python)?;
+        match name.as_str() {
+            "max_tokens" => options.max_tokens = value.extract().map_err(Failure::Python)?,
+            "stop" => options.stop = value.extract().map_err(Failure::Python)?,
+            "n" => options.n = value.extract().map_err(Failure::Python)?,
+            "ignore_eos" => options.ignore_eos = value.extract().map_err(Failure::Python)?,
+            other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
+        }
+    }
+    Ok(options)
+}
+
+/// How to load, from the names that users write.
+pub fn load_options(
+    device: &str,
+    context: Option<usize>,
+    kv_dtype: &str,
+    dtype: &str,
+    threads: Option<usize>,
+) -> Result<LoadOptions> {
+    let dtype = if dtype == "auto" { None } else { Some(dtype.parse().map_err(lamina::Error::from)?) };
+    let (device, kv_type) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
+    Ok(LoadOptions { device, context, kv_type, dtype, threads, ..LoadOptions::default() })
+}

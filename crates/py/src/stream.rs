@@ -1,0 +1,105 @@
+//! `_lamina.Stream`: a request that runs.
+
+use crate::{
+    error::{Failure, Result},
+    wait::{POLL, detached},
+};
+use lamina::{Completion, Piece, TokenStream};
+use pyo3::prelude::*;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+/// Index, text, token, logprob, most likely tokens, why the answer ended.
+type PieceRow = (usize, String, Option<u32>, Option<f32>, Vec<(u32, f32)>, Option<&'static str>);
+/// Logprob of a token, and the most likely tokens.
+type Logprob = (f32, Vec<(u32, f32)>);
+/// Text, tokens, why it ended, logprobs; tokens of the prompt and how many were cached; seconds of prefill and decode.
+type Answer = (String, Vec<u32>, &'static str, Vec<Logprob>, (usize, usize), (f64, f64));
+
+/// Answers to one prompt, as they come. Dropping it cancels the request.
+#[pyclass(frozen, module = "lamina._lamina")]
+pub struct Stream {
+    /// None once closed.
+    stream: Mutex<Option<TokenStream>>,
+    answers: usize,
+}
+
+enum Step {
+    Piece(Piece),
+    Nothing,
+    Over,
+}
+
+impl Stream {
+    pub fn new(stream: TokenStream, answers: usize) -> Stream {
+        Stream { stream: Mutex::new(Some(stream)), answers }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TokenStream>> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits a moment for the next piece.
+    fn step(&self) -> lamina::Result<Step> {
+        match self.lock().as_mut().map(|s| s.next_within(POLL)) {
+            None | Some(Err(None)) => Ok(Step::Over),
+            Some(Ok(None)) => Ok(Step::Nothing),
+            Some(Ok(Some(piece))) => Ok(Step::Piece(piece)),
+            Some(Err(Some(e))) => Err(e),
+        }
+    }
+
+    /// Collects pieces for a moment; true when all have come.
+    fn gather(&self, answers: &mut [Completion]) -> lamina::Result<bool> {
+        let begin = Instant::now();
+        while begin.elapsed() < POLL {
+            match self.step()? {
+                Step::Piece(piece) => answers[piece.index].push(piece),
+                Step::Nothing => return Ok(false),
+                Step::Over => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// The next piece; None after the last one.
+    fn next(&self, py: Python<'_>) -> Result<Option<PieceRow>> {
+        loop {
+            match detached(py, || self.step())? {
+                Step::Piece(piece) => return Ok(Some(piece_row(piece))),
+                Step::Over => return Ok(None),
+                Step::Nothing => py.check_signals().map_err(Failure::Python)?,
+            }
+        }
+    }
+
+    /// Waits for all answers.
+    fn collect(&self, py: Python<'_>) -> Result<Vec<Answer>> {
+        let mut answers = vec![Completion::empty(); self.answers];
+        while !detached(py, || self.gather(&mut answers))? {
+            py.check_signals().map_err(Failure::Python)?;
+        }
+        Ok(answers.into_iter().map(answer).collect())
+    }
+
+    /// Cancels what is not done; there are no further pieces.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.lock().take()));
+    }
+}
+
+fn piece_row(piece: Piece) -> PieceRow {
+    let end = piece.end.map(|(reason, _)| reason.name());
+    (piece.index, piece.text, piece.token, piece.logprob, piece.top, end)
+}
+
+fn answer(a: Completion) -> Answer {
+    let counts = (a.usage.prompt_tokens, a.usage.cached_tokens);
+    let seconds = (a.timings.prefill_seconds, a.timings.decode_seconds);
+    (a.text, a.tokens, a.finish_reason.name(), a.logprobs, counts, seconds)
+}

@@ -1,0 +1,43 @@
+"""Large language models on the machine you have.
+
+>>> import lamina
+>>> llm = lamina.LLM("model.gguf")
+>>> print(llm.generate("Once upon a time", max_tokens=64).text)
+
+`LLM` loads a GGUF file or a Hugging Face folder and answers requests; `SamplingParams` holds the options of a request.
+Every error is a `LaminaError`.
+"""
+
+from ._lamina import __version__
+from .errors import (
+    FormatError,
+    InvalidRequestError,
+    LaminaError,
+    ModelError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
+from .llm import LLM
+from .outputs import Completion, ModelInfo, Perplexity, Piece, Timings, TokenLogprob, Usage
+from .sampling import SamplingParams
+from .stream import Stream
+
+__all__ = [
+    "LLM",
+    "Completion",
+    "FormatError",
+    "InvalidRequestError",
+    "LaminaError",
+    "ModelError",
+    "ModelInfo",
+    "OutOfMemoryError",
+    "Perplexity",
+    "Piece",
+    "SamplingParams",
+    "Stream",
+    "Timings",
+    "TokenLogprob",
+    "UnsupportedError",
+    "Usage",
+    "__version__",
+]

@@ -1,0 +1,372 @@
+"""`LLM`: a loaded model."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Type, Union, overload
+
+import numpy as np
+
+from . import _lamina, builtin, checks
+from .errors import InvalidRequestError, LaminaError, UnsupportedError
+from .outputs import Completion, ModelInfo, Perplexity, completion
+from .progress import Bar, Progress, reporter
+from .sampling import SamplingParams
+from .stream import Stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import Literal, Unpack
+
+    from .sampling import SamplingOptions
+
+    Path = Union[str, os.PathLike[str]]
+    Ids = Union[List[int], Tuple[int, ...], range, NDArray[np.integer[Any]]]
+    Prompt = Union[str, Ids]
+    Prompts = Union[List[str], Tuple[str, ...], Sequence[Ids]]
+    Message = Dict[str, Any]
+
+_log = logging.getLogger("lamina")
+
+
+class LLM:
+    """A model, ready to answer. Any number of threads may use it at once: their requests run as one batch.
+
+    All calls leave other Python threads running, and end with `KeyboardInterrupt` soon after Ctrl-C.
+
+    >>> with lamina.LLM("model.gguf") as llm:
+    ...     print(llm.generate("Once upon a time", max_tokens=64, temperature=0.8).text)
+    """
+
+    def __init__(
+        self,
+        path: Optional[Path] = None,
+        device: str = "auto",
+        context: Optional[int] = None,
+        kv_dtype: str = "f16",
+        dtype: str = "auto",
+        threads: Optional[int] = None,
+        seed: Optional[int] = None,
+        progress: Union[bool, Progress] = True,
+    ) -> None:
+        """Loads a model.
+
+        path: a GGUF file (or its first shard), a Hugging Face folder (config.json, *.safetensors, tokenizer), or None
+            for the small model inside the package.
+        device: "auto" or "cpu".
+        context: the longest sequence in tokens; None: the model's own, cut to what memory holds.
+        kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 fp8.
+        dtype: "auto" keeps the file's types; a name such as "q4_k" quantizes the matrices to it while loading.
+        threads: None: one for each physical core that this process may use.
+        seed: requests without a seed of their own get one derived from this and their number, so that a program's
+            answers can be repeated; None: they differ each time.
+        progress: shows a line on stderr while loading, if that is a terminal; or a function that is told the bytes
+            done and the bytes in all.
+
+        Raises ModelError, FormatError, UnsupportedError, OutOfMemoryError or InvalidRequestError.
+        """
+        file = builtin.path() if path is None else path
+        report = reporter(progress, os.path.basename(os.fspath(file)))
+        try:
+            self._model = _lamina.Model(
+                file,
+                device=device,
+                context=None if context is None else checks.whole("context", context),
+                kv_dtype=kv_dtype,
+                dtype=dtype,
+                threads=None if threads is None else checks.whole("threads", threads),
+                progress=report,
+            )
+        finally:
+            if isinstance(report, Bar):
+                report.close()
+        self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
+        self._requests = itertools.count()
+        self._info = ModelInfo(**self._model.info())
+        for note in self._info.notes:
+            _log.warning("%s: %s", self._info.path, note)
+
+    @overload
+    def generate(
+        self, prompt: Prompt, *, sampling_params: Optional[SamplingParams] = ..., **options: Unpack[SamplingOptions]
+    ) -> Completion: ...
+    @overload
+    def generate(
+        self, prompt: Prompts, *, sampling_params: Optional[SamplingParams] = ..., **options: Unpack[SamplingOptions]
+    ) -> List[Completion]: ...
+    def generate(
+        self,
+        prompt: Union[Prompt, Prompts],
+        *,
+        sampling_params: Optional[SamplingParams] = None,
+        **options: Any,
+    ) -> Union[Completion, List[Completion]]:
+        """Continues a prompt: text or token ids. A list of prompts runs as one batch and returns a list.
+
+        The options are those of `SamplingParams`: max_tokens, temperature, top_p, stop, seed, ...; they win over
+        sampling_params. With n above 1, `completions` of the result has all answers.
+
+        A text starts with the model's beginning token; ids are taken as they are.
+        """
+        params = self._params(sampling_params, options)
+        given, single = checks.prompts("prompt", prompt)
+        requests: List[_lamina.Stream] = []
+        try:
+            for i, one in enumerate(given):
+                with _Numbered("prompt", None if single else i):
+                    requests.append(self._submit(one, params))
+            answers = [
+                self._collect(r, one, params, None if single else i)
+                for i, (r, one) in enumerate(zip(requests, given))
+            ]
+        except BaseException:
+            for request in requests:
+                request.close()
+            raise
+        return answers[0] if single else answers
+
+    def stream(
+        self, prompt: Prompt, *, sampling_params: Optional[SamplingParams] = None, **options: Unpack[SamplingOptions]
+    ) -> Stream:
+        """Continues a prompt piece by piece; closing the iterator cancels the request. Options as for `generate`.
+
+        >>> for piece in llm.stream("Once upon a time"):
+        ...     print(piece.text, end="", flush=True)
+        """
+        params = self._params(sampling_params, options)
+        given, single = checks.prompts("prompt", prompt)
+        if not single:
+            raise InvalidRequestError("stream takes one prompt, but a list of prompts was given: call it for each")
+        return Stream(self._submit(given[0], params), self._echo(given[0], params), params.n, _wants_logprobs(params))
+
+    @overload
+    def chat(
+        self,
+        messages: Sequence[Message],
+        tools: Optional[Sequence[Dict[str, Any]]] = ...,
+        response_format: Optional[Dict[str, Any]] = ...,
+        stream: Literal[False] = ...,
+        *,
+        chat_template: Optional[str] = ...,
+        chat_template_kwargs: Optional[Dict[str, Any]] = ...,
+        sampling_params: Optional[SamplingParams] = ...,
+        **options: Unpack[SamplingOptions],
+    ) -> Completion: ...
+    @overload
+    def chat(
+        self,
+        messages: Sequence[Message],
+        tools: Optional[Sequence[Dict[str, Any]]] = ...,
+        response_format: Optional[Dict[str, Any]] = ...,
+        stream: Literal[True] = ...,
+        *,
+        chat_template: Optional[str] = ...,
+        chat_template_kwargs: Optional[Dict[str, Any]] = ...,
+        sampling_params: Optional[SamplingParams] = ...,
+        **options: Unpack[SamplingOptions],
+    ) -> Stream: ...
+    def chat(
+        self,
+        messages: Sequence[Message],
+        tools: Optional[Sequence[Dict[str, Any]]] = None,
+        response_format: Optional[Dict[str, Any]] = None,
+        stream: bool = False,
+        *,
+        chat_template: Optional[str] = None,
+        chat_template_kwargs: Optional[Dict[str, Any]] = None,
+        sampling_params: Optional[SamplingParams] = None,
+        **options: Any,
+    ) -> Union[Completion, Stream]:
+        """Answers a conversation, written with the model's own template.
+
+        messages: objects with "role" and "content", and whatever else the template knows.
+        tools: JSON schemas of tools; the template shows them to the model.
+        response_format: None or {"type": "text"}; others are not supported yet.
+        stream: returns the pieces of the answer as they come, like `LLM.stream`.
+        chat_template: another template than the model's, as Jinja source.
+        chat_template_kwargs: further variables of the template, such as {"enable_thinking": False}.
+
+        >>> answer = llm.chat([{"role": "user", "content": "Hello!"}], max_tokens=100)
+        >>> answer.text, answer.message
+        """
+        if response_format not in (None, {"type": "text"}):
+            raise UnsupportedError(
+                f"response_format {response_format!r} is not supported: leave it out, or use {{'type': 'text'}}"
+            )
+        params = self._params(sampling_params, options)
+        if params.echo:
+            raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")
+        conversation = _conversation(messages, tools, chat_template, chat_template_kwargs)
+        request = self._model.chat(*conversation, self._request(params))
+        if stream:
+            return Stream(request, "", params.n, _wants_logprobs(params))
+        try:
+            return completion(request.collect(), "", _wants_logprobs(params))
+        except BaseException:
+            request.close()
+            raise
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[Message],
+        tools: Optional[Sequence[Dict[str, Any]]] = None,
+        add_generation_prompt: bool = True,
+        chat_template: Optional[str] = None,
+        **variables: Any,
+    ) -> str:
+        """The text that a conversation becomes; further keywords are variables of the template."""
+        conversation = _conversation(messages, tools, chat_template, variables)
+        ending = checks.flag("add_generation_prompt", add_generation_prompt)
+        return self._model.apply_chat_template(*conversation, ending)
+
+    def tokenize(self, text: str, special: bool = False) -> List[int]:
+        """Token ids of a text. special: reads special tokens such as "</s>" in the text as such, and adds those that
+        the model wants around a text."""
+        return self._model.tokenize(checks.text("text", text), checks.flag("special", special))
+
+    def detokenize(self, ids: Ids) -> str:
+        """The text of token ids, without special tokens."""
+        return self._model.detokenize(checks.token_ids("ids", ids))
+
+    def logits(self, prompt: Prompt) -> NDArray[np.float32]:
+        """Logits of every position of a prompt, [tokens, vocab], from one forward."""
+        return self._model.logits(checks.prompt("prompt", prompt))
+
+    def hidden(self, prompt: Prompt, layer: int = -1) -> NDArray[np.float32]:
+        """Hidden rows of every position, [tokens, hidden]: after the embedding (0), after layer n, or after the final
+        norm (-1 or the number of layers). Negative numbers count from the end."""
+        number = checks.whole("layer", layer, -(2**31))
+        return self._model.hidden(checks.prompt("prompt", prompt), number)
+
+    def embed(self, text: Union[Prompt, Prompts]) -> NDArray[np.float32]:
+        """One vector of length 1, [hidden], for a text or token ids; for a list of them [prompts, hidden].
+
+        It is the mean of the final hidden rows.
+        """
+        given, single = checks.prompts("text", text)
+        if single:
+            return self._model.embed(given[0])
+        vectors = np.empty((len(given), self._info.hidden), np.float32)
+        for i, one in enumerate(given):
+            with _Numbered("text", i):
+                vectors[i] = self._model.embed(one)
+        return vectors
+
+    def perplexity(self, text_or_ids: Prompt, context: int = 512, stride: int = 512) -> Perplexity:
+        """How well the model predicts a text, in windows of `context` tokens that begin `stride` tokens apart.
+
+        No token is scored twice, and the first one of a window that does not overlap is not scored. Each window of a
+        text starts with the model's beginning token, where it has one; ids are taken as they are.
+        """
+        sizes = checks.whole("context", context), checks.whole("stride", stride)
+        return Perplexity(*self._model.perplexity(checks.prompt("text_or_ids", text_or_ids), *sizes))
+
+    @property
+    def config(self) -> Dict[str, Any]:
+        """The model's configuration under Hugging Face names, whatever its format."""
+        config: Dict[str, Any] = json.loads(self._model.config())
+        return config
+
+    @property
+    def info(self) -> ModelInfo:
+        """Sizes and names."""
+        return self._info
+
+    def close(self) -> None:
+        """Ends all requests and frees the memory; later calls raise LaminaError. Closing twice is fine."""
+        self._model.close()
+
+    def __enter__(self) -> "LLM":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        i = self._info
+        return f"LLM({i.path!r}: {i.architecture}, {i.type}, context {i.context}, {i.device})"
+
+    def _params(self, given: Optional[SamplingParams], options: Any) -> SamplingParams:
+        if given is not None and not isinstance(given, SamplingParams):
+            raise InvalidRequestError(f"sampling_params takes lamina.SamplingParams, but {given!r} was given")
+        if given is None:
+            return SamplingParams(**options)
+        return given.replace(**options) if options else given
+
+    def _request(self, params: SamplingParams) -> Dict[str, Any]:
+        """Options for the binding; a seed is derived for those that have none."""
+        request = params._request()
+        if self._seed not in (None, -1) and request["seed"] in (None, -1):
+            # Weyl's sequence: neighbouring bases and numbers stay apart.
+            request["seed"] = (self._seed + 0x9E37_79B9_7F4A_7C15 * next(self._requests)) % 2**63
+        return request
+
+    def _submit(self, prompt: checks.Prompt, params: SamplingParams) -> _lamina.Stream:
+        return self._model.stream(prompt, self._request(params))
+
+    def _collect(
+        self, request: _lamina.Stream, prompt: checks.Prompt, params: SamplingParams, number: Optional[int]
+    ) -> Completion:
+        with _Numbered("prompt", number):
+            return completion(request.collect(), self._echo(prompt, params), _wants_logprobs(params))
+
+    def _echo(self, prompt: checks.Prompt, params: SamplingParams) -> str:
+        if not params.echo:
+            return ""
+        return prompt if isinstance(prompt, str) else self._model.detokenize(prompt)
+
+
+class _Numbered:
+    """Says in errors which entry of a list is meant."""
+
+    def __init__(self, name: str, number: Optional[int]) -> None:
+        self._name = name
+        self._number = number
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if isinstance(error, LaminaError) and self._number is not None:
+            error.args = (f"{self._name}[{self._number}]: {error}",)
+
+
+def _wants_logprobs(params: SamplingParams) -> bool:
+    return params.logprobs is not None and params.logprobs >= 0
+
+
+def _conversation(
+    messages: Sequence[Message],
+    tools: Optional[Sequence[Dict[str, Any]]],
+    template: Optional[str],
+    variables: Optional[Dict[str, Any]],
+) -> Tuple[str, Optional[str], Optional[str], str]:
+    """Messages, template, tools and variables as the binding takes them."""
+    _objects("messages", messages)
+    if tools is not None:
+        _objects("tools", tools)
+    return (
+        checks.as_json("messages", list(messages)),
+        None if template is None else checks.text("chat_template", template),
+        None if tools is None else checks.as_json("tools", list(tools)),
+        checks.as_json("chat_template_kwargs", variables or {}),
+    )
+
+
+def _objects(name: str, value: Any) -> None:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, dict) for v in value):
+        raise InvalidRequestError(f"{name} takes a list of dicts, but {value!r} was given")

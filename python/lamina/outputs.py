@@ -1,0 +1,167 @@
+"""What requests return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of a request."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    """Of the prompt: tokens that an earlier request had computed already."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of the prompt and of the answer."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Where the time of a request went."""
+
+    prefill_seconds: float
+    """From the first step to the first token."""
+    decode_seconds: float
+    """From the first token to the last."""
+    prefill_tokens_per_second: float
+    """Prompt tokens that were not cached, per second; 0 where there was no time to measure."""
+    decode_tokens_per_second: float
+    """Tokens after the first one, per second; 0 where there was no time to measure."""
+
+
+class TokenLogprob(NamedTuple):
+    """How likely a chosen token was, before any sampling."""
+
+    token: int
+    logprob: float
+    """Natural logarithm of its probability."""
+    top: Dict[int, float]
+    """The most likely tokens and their logprobs, most likely first; as many as `logprobs` asked for."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The answer to one prompt. With `n` above 1 this is the first answer, and `completions` has all of them."""
+
+    text: str
+    """Without the stop string; empty for a model without a tokenizer."""
+    tokens: List[int]
+    """Chosen tokens, without one that ended the answer."""
+    finish_reason: str
+    """`"stop"` (an end token or a stop string), `"length"` (max_tokens or the context) or `"cancelled"`."""
+    logprobs: Optional[List[TokenLogprob]]
+    """One for each token; None unless `logprobs` was asked for."""
+    usage: Usage
+    timings: Timings
+    index: int = 0
+    """Which of the `n` answers."""
+    others: Tuple["Completion", ...] = field(default=(), repr=False)
+
+    @property
+    def completions(self) -> List["Completion"]:
+        """All `n` answers to the prompt, this one first."""
+        return [self, *self.others]
+
+    @property
+    def message(self) -> Dict[str, str]:
+        """The answer as a message, to be appended to a conversation."""
+        return {"role": "assistant", "content": self.text}
+
+
+class Piece(NamedTuple):
+    """What one token adds to a streamed answer."""
+
+    text: str
+    """Whole characters only: empty while a character or a possible stop string is incomplete."""
+    token: Optional[int]
+    """None for the last piece of an answer, and for the prompt that `echo` asks for."""
+    index: int
+    """Which of the `n` answers."""
+    logprob: Optional[float]
+    """Natural logarithm of the token's probability, if `logprobs` was asked for."""
+    top_logprobs: Optional[Dict[int, float]]
+    """The most likely tokens and their logprobs, if `logprobs` was asked for."""
+    finish_reason: Optional[str]
+    """Set on the last piece of an answer; see `Completion.finish_reason`."""
+
+
+class Perplexity(NamedTuple):
+    """How well a model predicts a text."""
+
+    ppl: float
+    """exp(nll)."""
+    nll: float
+    """Mean negative log-likelihood, in nats per token."""
+    tokens: int
+    """Tokens that were scored."""
+    stderr: float
+    """Standard error of `ppl`."""
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """Sizes and names of a loaded model."""
+
+    path: str
+    architecture: str
+    """As the file names it."""
+    family: str
+    """As Lamina names it."""
+    type: str
+    """Type of most weights, such as `Q4_K_M`."""
+    bytes: int
+    """Of all tensors in the file."""
+    params: int
+    """Numbers in all tensors."""
+    layers: int
+    hidden: int
+    """Width of a hidden row."""
+    vocab: int
+    """Logits per position."""
+    context: int
+    """Longest sequence here, in tokens."""
+    model_context: int
+    """Longest sequence that the model was made for."""
+    kv_dtype: str
+    kv_bytes_per_token: float
+    bytes_per_token: int
+    """Bytes of weights that one decoded token reads."""
+    threads: int
+    isa: str
+    """Instruction set of the kernels."""
+    device: str
+    tokenizer: bool
+    """False: the model takes and gives token ids only."""
+    end_tokens: List[int]
+    """Tokens that end an answer."""
+    notes: List[str]
+    """What you should know and no error says."""
+
+
+_Logprob = Tuple[float, List[Tuple[int, float]]]
+_Answer = Tuple[str, List[int], str, List[_Logprob], Tuple[int, int], Tuple[float, float]]
+
+
+def completion(answers: List[_Answer], echo: str, logprobs: bool) -> Completion:
+    """All answers to a prompt, from the binding's rows."""
+    others = tuple(_answer(i, a, echo, logprobs, ()) for i, a in enumerate(answers) if i > 0)
+    return _answer(0, answers[0], echo, logprobs, others)
+
+
+def _answer(index: int, row: _Answer, echo: str, logprobs: bool, others: Tuple[Completion, ...]) -> Completion:
+    text, tokens, reason, rows, (prompt, cached), (prefill, decode) = row
+    logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if logprobs else None
+    timings = Timings(prefill, decode, _per_second(prompt - cached, prefill), _per_second(len(tokens) - 1, decode))
+    return Completion(
+        echo + text, tokens, reason, logs, Usage(prompt, len(tokens), cached), timings, index, others
+    )
+
+
+def _per_second(tokens: int, seconds: float) -> float:
+    return tokens / seconds if tokens > 0 and seconds > 0 else 0.0

@@ -1,0 +1,144 @@
+"""Options of a request.
+
+How tokens are chosen is Rust's affair: its list of parameters gives `SamplingParams` their names, defaults and
+meanings, so nothing is written twice. `sampling.pyi` spells the list out for type checkers; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from copy import copy
+from typing import Any, Dict, List, Optional, TypedDict
+
+from . import checks
+from ._lamina import check_options, sampling_params
+
+_PARAMS = sampling_params()
+
+_OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False}
+_OWN_DOCS = {
+    "max_tokens": "Tokens of the answer at most; None: as many as the context holds.",
+    "stop": "Strings that end the answer; they are no part of it.",
+    "n": "Answers to the same prompt, each from a random stream of its own.",
+    "echo": "The prompt is put before the answer's text.",
+    "ignore_eos": "Tokens that end answers are chosen like any other.",
+}
+
+_DEFAULTS: Dict[str, Any] = {**_OWN, **{name: default for name, _, _, default, _, _ in _PARAMS}}
+_ALIASES: Dict[str, str] = {alias: name for name, aliases, _, _, _, _ in _PARAMS for alias in aliases}
+
+_TYPES: Dict[str, Any] = {
+    "float": float,
+    "int": int,
+    "optional int": Optional[int],
+    "strings": List[str],
+    "biases": Dict[int, float],
+}
+_FIELDS: Dict[str, Any] = {"max_tokens": Optional[int], "stop": List[str], "n": int, "echo": bool, "ignore_eos": bool}
+_FIELDS.update({name: _TYPES[kind] for name, _, kind, _, _, _ in _PARAMS})
+
+SamplingOptions = TypedDict(  # type: ignore[misc]
+    "SamplingOptions",
+    {**_FIELDS, **{alias: _FIELDS[name] for alias, name in _ALIASES.items()}},
+    total=False,
+)
+"""The keywords of `generate`, `stream`, `chat` and `SamplingParams`, for annotations."""
+
+
+class SamplingParams:
+    """Options of a request as one value that can be used again. It cannot be changed; `replace` makes another one.
+
+    >>> careful = SamplingParams(temperature=0.2, top_p=0.9, max_tokens=100)
+    >>> llm.generate("Once upon a time", sampling_params=careful)
+    >>> llm.generate("Once upon a time", sampling_params=careful, seed=7)
+
+    None means the default. Values are checked here: a wrong one raises `InvalidRequestError`, a name that does not
+    exist `TypeError`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        values = {**_DEFAULTS, **_clean(options)}
+        # Copies: neither the defaults nor the caller's lists are shared.
+        self.__dict__.update({name: copy(value) for name, value in values.items()})
+        check_options(self._request())
+
+    def replace(self, **options: Any) -> "SamplingParams":
+        """The same options but for these."""
+        return SamplingParams(**{**self.as_dict(), **_canonical(options)})
+
+    def as_dict(self) -> Dict[str, Any]:
+        """All options by name."""
+        return dict(self.__dict__)
+
+    def _request(self) -> Dict[str, Any]:
+        """What the binding has to be told: all but what Python does itself."""
+        return {k: v for k, v in self.__dict__.items() if k != "echo"}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"SamplingParams cannot be changed: use replace({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"SamplingParams cannot be changed: use replace({name}=None) for the default")
+
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if isinstance(other, SamplingParams) else NotImplemented
+
+    # Lists and dicts among the values cannot be hashed.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        changed = (f"{k}={v!r}" for k, v in self.__dict__.items() if v != _DEFAULTS[k])
+        return f"SamplingParams({', '.join(changed)})"
+
+
+def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:
+    """Options under their own names."""
+    found: Dict[str, Any] = {}
+    for given, value in options.items():
+        name = _ALIASES.get(given, given)
+        if name not in _DEFAULTS:
+            near = difflib.get_close_matches(given, [*_DEFAULTS, *_ALIASES], 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"there is no option {given!r}{hint}")
+        if name in found:
+            raise TypeError(f"{name!r} is given twice, once as {given!r}")
+        found[name] = value
+    return found
+
+
+def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
+    """Options under their own names, without those that are None, and checked where Rust does not."""
+    values = {k: v for k, v in _canonical(options).items() if v is not None}
+    for name in values.keys() & {"max_tokens", "n"}:
+        values[name] = checks.whole(name, values[name])
+    for name in values.keys() & {"echo", "ignore_eos"}:
+        values[name] = checks.flag(name, values[name])
+    for name in values.keys() & {"stop", "dry_sequence_breakers"}:
+        values[name] = checks.texts(name, values[name])
+    if isinstance(values.get("logprobs"), bool):
+        # OpenAI's chat API switches the report on and off.
+        values["logprobs"] = 0 if values["logprobs"] else None
+    return values
+
+
+def _describe() -> str:
+    """The documentation of all options."""
+    rows = [f"{name} = {_OWN[name]!r}: {text}" for name, text in _OWN_DOCS.items()]
+    for name, aliases, kind, default, (least, most), text in _PARAMS:
+        also = f" (also {', '.join(aliases)})" if aliases else ""
+        limits = f" From {least:g} to {most:g}." if kind in ("float", "int", "optional int") else ""
+        rows.append(f"{name}{also} = {default!r}: {text}{limits}")
+    return "\n".join(f"    {row}" for row in rows)
+
+
+# Class attributes are the defaults, as in a dataclass.
+for _name, _default in _DEFAULTS.items():
+    setattr(SamplingParams, _name, _default)
+SamplingParams.__doc__ = f"{SamplingParams.__doc__}\n{_describe()}\n"
+SamplingParams.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        for name, default in _DEFAULTS.items()
+    ]
+)
