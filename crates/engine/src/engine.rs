@@ -66,7 +66,7 @@ impl Engine {
         self.drop_cancelled();
         let result = self.schedule.next(&mut *self.step).map_err(EngineError::from).and_then(|shares| {
             self.fill(&shares);
-            self.run()?;
+            self.run(&shares)?;
             self.take_rows(&shares)
         });
         if let Err(e) = result {
@@ -94,8 +94,8 @@ impl Engine {
         }
     }
 
-    fn run(&mut self) -> Result<()> {
-        let hidden = self.schedule.running.iter().find_map(|s| match &s.purpose {
+    fn run(&mut self, shares: &[Share]) -> Result<()> {
+        let hidden = shares.iter().find_map(|share| match &self.schedule.running[share.seq].purpose {
             Purpose::Pass(pass) => pass.hidden,
             Purpose::Answer(_) => None,
         });

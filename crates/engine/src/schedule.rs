@@ -72,6 +72,10 @@ impl Schedule {
         }
         while rows > 0 && selected > 0 && self.running.len() < self.limits.selected && self.admit(step)? {
             let i = self.running.len() - 1;
+            if self.running[i].is_hidden() {
+                // The next step is its own, or this one if nobody else has a share.
+                return if shares.is_empty() { self.alone(step) } else { Ok(shares) };
+            }
             let want = self.want(i, rows, selected);
             match self.give_pages(i, want, step)? {
                 Some(got) if got > 0 => {

@@ -252,26 +252,53 @@ fn answers_to_one_prompt_share_its_pages_and_nothing_else() {
     }
 }
 
+/// Adds a pass; its rows are collected, and must come in order.
+fn pass(engine: &mut Engine, hidden: Option<usize>) -> (Arc<Mutex<Vec<f32>>>, Receiver<Event>) {
+    let rows = Arc::new(Mutex::new(vec![]));
+    let (events, receiver) = channel();
+    let all = rows.clone();
+    let sink = Box::new(move |start, r: &[f32]| {
+        let mut all = all.lock().expect("lock");
+        assert_eq!(all.len(), start * if hidden.is_some() { 16 } else { VOCAB });
+        all.extend_from_slice(r);
+    });
+    let stage = Stage::Pass(Pass { hidden, sink });
+    engine.add(Request { prompt: prompt(1, 50), stage, cancel: Arc::default(), events });
+    (rows, receiver)
+}
+
+const PASSES: [Option<usize>; 3] = [None, Some(0), Some(2)];
+
 #[test]
 fn passes_hand_out_every_row_in_order() {
     let mut e = engine(vec![attention()], ROOMY);
-    let rows = Arc::new(Mutex::new(vec![]));
-    for hidden in [None, Some(0), Some(2)] {
-        rows.lock().expect("lock").clear();
-        let (events, receiver) = channel();
-        let sink = rows.clone();
-        let pass = Pass {
-            hidden,
-            sink: Box::new(move |start, r: &[f32]| {
-                let mut all = sink.lock().expect("lock");
-                assert_eq!(all.len(), start * if hidden.is_some() { 16 } else { VOCAB });
-                all.extend_from_slice(r);
-            }),
-        };
-        e.add(Request { prompt: prompt(1, 50), stage: Stage::Pass(pass), cancel: Arc::default(), events });
+    for hidden in PASSES {
+        let (rows, receiver) = pass(&mut e, hidden);
         finish(&mut e);
         assert!(matches!(receiver.try_iter().last(), Some(Event::Finished { .. })));
         assert_eq!(rows.lock().expect("lock").len(), 50 * if hidden.is_some() { 16 } else { VOCAB });
+    }
+}
+
+#[test]
+fn passes_of_every_kind_at_once_change_no_bit() {
+    for setup in [ROOMY, Setup { rows: 24, ..ROOMY }, Setup { pages: 6, ..ROOMY }] {
+        let mut e = engine(vec![attention()], setup);
+        let want = PASSES.map(|hidden| {
+            let (rows, _receiver) = pass(&mut e, hidden);
+            finish(&mut e);
+            rows
+        });
+        let reference = alone(&[attention()], setup, prompt(3, 20), generation(5, 12, 1));
+        for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0]] {
+            let answer = add(&mut e, prompt(3, 20), generation(5, 12, 1));
+            let got = order.map(|kind| (kind, pass(&mut e, PASSES[kind])));
+            finish(&mut e);
+            for (kind, (rows, _receiver)) in got {
+                assert!(*rows.lock().expect("lock") == *want[kind].lock().expect("lock"), "kind {kind}");
+            }
+            assert_eq!(outcome(&answer, 1).answers, reference.answers);
+        }
     }
 }
 

@@ -25,10 +25,14 @@ impl StreamDecoder {
         StreamDecoder { tokenizer: tokenizer.clone(), markers, start: true, pending: Vec::new() }
     }
 
-    /// A decoder of what follows `tokens`: where they hold text, a first space belongs to what follows.
+    /// A decoder that goes on where `tokens` end: in the middle of a text, perhaps of a character.
     pub fn after(tokenizer: &Tokenizer, markers: Markers, tokens: &[u32]) -> StreamDecoder {
-        let is_text = |&id: &u32| tokenizer.kind(id).is_some_and(TokenKind::is_text);
-        StreamDecoder { start: !tokens.iter().any(is_text), ..StreamDecoder::new(tokenizer, markers) }
+        let mut decoder = StreamDecoder::new(tokenizer, markers);
+        for &token in tokens {
+            // Ids without a text, such as padding of the vocabulary, leave no trace.
+            let _ = decoder.push(token);
+        }
+        decoder
     }
 
     /// The text that became whole with this token; often empty. An unknown id is an error and changes nothing.
