@@ -10,7 +10,7 @@ use crate::{
     threads::default_threads,
     vocab,
 };
-use lamina_arch::{Family, Weights, follow_cast};
+use lamina_arch::{Family, ModelSpec, Weights, follow_cast};
 use lamina_cpu::Cpu;
 use lamina_engine::Engine;
 use lamina_plan::{Backend, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
@@ -55,6 +55,7 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
     let spec = follow_cast(family.spec(&ck)?, &ck);
     let weights = Weights::new(&ck, family, &spec);
     let plan = emit(&spec, &|name| weights.has(name));
+    check_context(&spec, options.context)?;
     check_weights(ck.total_bytes())?;
     let threads = options.threads.unwrap_or_else(default_threads);
     if threads == 0 || threads > 1024 {
@@ -100,6 +101,17 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
     let runner = Runner::<Cpu>::new(cpu, plan, uploaded, limits)?;
     let engine = Engine::new(Box::new(runner), cache.context, options.reuse_prefixes);
     Ok(Loaded { engine, tokenizer, end_tokens, info })
+}
+
+/// Rotary positions go on beyond what a model was made for, a table of learned ones ends.
+fn check_context(spec: &ModelSpec, asked: Option<usize>) -> Result<()> {
+    match asked {
+        Some(n) if spec.embed.positions.is_some() && n > spec.context => Err(Error::InvalidRequest(format!(
+            "context is {n}, but the model has learned positions for {} tokens only",
+            spec.context
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Hands every weight of the plan to the backend, and the file's pages back to the system.

@@ -4,6 +4,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union, final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["Model", "Stream", "__version__", "check_options", "sampling_params"]
+
 __version__: str
 
 _Prompt = Union[str, NDArray[np.uint32]]

@@ -15,20 +15,15 @@ from . import _lamina, builtin, checks
 from .errors import InvalidRequestError, LaminaError, UnsupportedError
 from .outputs import Completion, ModelInfo, Perplexity, completion
 from .progress import Bar, Progress, reporter
-from .sampling import SamplingParams
+from .sampling import SamplingParams, to_request
 from .stream import Stream
+from .types import Ids, Message, Path, Prompt, Prompts, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Literal, Unpack
 
     from .sampling import SamplingOptions
-
-    Path = Union[str, os.PathLike[str]]
-    Ids = Union[List[int], Tuple[int, ...], range, NDArray[np.integer[Any]]]
-    Prompt = Union[str, Ids]
-    Prompts = Union[List[str], Tuple[str, ...], Sequence[Ids]]
-    Message = Dict[str, Any]
 
 _log = logging.getLogger("lamina")
 
@@ -147,7 +142,7 @@ class LLM:
     def chat(
         self,
         messages: Sequence[Message],
-        tools: Optional[Sequence[Dict[str, Any]]] = ...,
+        tools: Optional[Sequence[Tool]] = ...,
         response_format: Optional[Dict[str, Any]] = ...,
         stream: Literal[False] = ...,
         *,
@@ -160,7 +155,7 @@ class LLM:
     def chat(
         self,
         messages: Sequence[Message],
-        tools: Optional[Sequence[Dict[str, Any]]] = ...,
+        tools: Optional[Sequence[Tool]] = ...,
         response_format: Optional[Dict[str, Any]] = ...,
         stream: Literal[True] = ...,
         *,
@@ -172,7 +167,7 @@ class LLM:
     def chat(
         self,
         messages: Sequence[Message],
-        tools: Optional[Sequence[Dict[str, Any]]] = None,
+        tools: Optional[Sequence[Tool]] = None,
         response_format: Optional[Dict[str, Any]] = None,
         stream: bool = False,
         *,
@@ -213,7 +208,7 @@ class LLM:
     def apply_chat_template(
         self,
         messages: Sequence[Message],
-        tools: Optional[Sequence[Dict[str, Any]]] = None,
+        tools: Optional[Sequence[Tool]] = None,
         add_generation_prompt: bool = True,
         chat_template: Optional[str] = None,
         **variables: Any,
@@ -304,11 +299,11 @@ class LLM:
 
     def _request(self, params: SamplingParams) -> Dict[str, Any]:
         """Options for the binding; a seed is derived for those that have none."""
-        request = params._request()
-        if self._seed not in (None, -1) and request["seed"] in (None, -1):
+        options = to_request(params)
+        if self._seed not in (None, -1) and options["seed"] in (None, -1):
             # Weyl's sequence: neighbouring bases and numbers stay apart.
-            request["seed"] = (self._seed + 0x9E37_79B9_7F4A_7C15 * next(self._requests)) % 2**63
-        return request
+            options["seed"] = (self._seed + 0x9E37_79B9_7F4A_7C15 * next(self._requests)) % 2**63
+        return options
 
     def _submit(self, prompt: checks.Prompt, params: SamplingParams) -> _lamina.Stream:
         return self._model.stream(prompt, self._request(params))
@@ -351,7 +346,7 @@ def _wants_logprobs(params: SamplingParams) -> bool:
 
 def _conversation(
     messages: Sequence[Message],
-    tools: Optional[Sequence[Dict[str, Any]]],
+    tools: Optional[Sequence[Tool]],
     template: Optional[str],
     variables: Optional[Dict[str, Any]],
 ) -> Tuple[str, Optional[str], Optional[str], str]:

@@ -74,7 +74,8 @@ class Completion:
         return {"role": "assistant", "content": self.text}
 
 
-class Piece(NamedTuple):
+@dataclass(frozen=True)
+class Piece:
     """What one token adds to a streamed answer."""
 
     text: str

@@ -61,7 +61,7 @@ class SamplingParams:
         values = {**_DEFAULTS, **_clean(options)}
         # Copies: neither the defaults nor the caller's lists are shared.
         self.__dict__.update({name: copy(value) for name, value in values.items()})
-        check_options(self._request())
+        check_options(to_request(self))
 
     def replace(self, **options: Any) -> "SamplingParams":
         """The same options but for these."""
@@ -70,10 +70,6 @@ class SamplingParams:
     def as_dict(self) -> Dict[str, Any]:
         """All options by name."""
         return dict(self.__dict__)
-
-    def _request(self) -> Dict[str, Any]:
-        """What the binding has to be told: all but what Python does itself."""
-        return {k: v for k, v in self.__dict__.items() if k != "echo"}
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"SamplingParams cannot be changed: use replace({name}=...)")
@@ -90,6 +86,11 @@ class SamplingParams:
     def __repr__(self) -> str:
         changed = (f"{k}={v!r}" for k, v in self.__dict__.items() if v != _DEFAULTS[k])
         return f"SamplingParams({', '.join(changed)})"
+
+
+def to_request(params: SamplingParams) -> Dict[str, Any]:
+    """What the binding has to be told: all but what Python does itself."""
+    return {name: value for name, value in params.as_dict().items() if name != "echo"}
 
 
 def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:

@@ -1,4 +1,5 @@
-from typing import Any, Dict, List, Optional, TypedDict, Union
+from inspect import Signature
+from typing import Any, ClassVar, Dict, List, Optional, TypedDict, Union
 
 from typing_extensions import Unpack
 
@@ -8,3 +9,77 @@ class SamplingOptions(TypedDict, total=False):
     n: Optional[int]
     echo: Optional[bool]
     ignore_eos: Optional[bool]
+    logit_bias: Optional[Dict[int, float]]
+    repeat_penalty: Optional[float]
+    repetition_penalty: Optional[float]
+    repeat_last_n: Optional[int]
+    penalty_last_n: Optional[int]
+    presence_penalty: Optional[float]
+    frequency_penalty: Optional[float]
+    dry_multiplier: Optional[float]
+    dry_base: Optional[float]
+    dry_allowed_length: Optional[int]
+    dry_penalty_last_n: Optional[int]
+    dry_sequence_breakers: Union[None, str, List[str]]
+    top_n_sigma: Optional[float]
+    top_k: Optional[int]
+    typical_p: Optional[float]
+    typical: Optional[float]
+    top_p: Optional[float]
+    min_p: Optional[float]
+    xtc_probability: Optional[float]
+    xtc_threshold: Optional[float]
+    temperature: Optional[float]
+    temp: Optional[float]
+    dynatemp_range: Optional[float]
+    dynatemp_exponent: Optional[float]
+    mirostat: Optional[int]
+    mirostat_mode: Optional[int]
+    mirostat_tau: Optional[float]
+    mirostat_eta: Optional[float]
+    seed: Optional[int]
+    min_keep: Optional[int]
+    logprobs: Union[None, int, bool]
+    n_probs: Union[None, int, bool]
+
+class SamplingParams:
+    __signature__: ClassVar[Signature]
+    max_tokens: Optional[int]
+    stop: List[str]
+    n: int
+    echo: bool
+    ignore_eos: bool
+    logit_bias: Dict[int, float]
+    repeat_penalty: float
+    repeat_last_n: int
+    presence_penalty: float
+    frequency_penalty: float
+    dry_multiplier: float
+    dry_base: float
+    dry_allowed_length: int
+    dry_penalty_last_n: int
+    dry_sequence_breakers: List[str]
+    top_n_sigma: float
+    top_k: int
+    typical_p: float
+    top_p: float
+    min_p: float
+    xtc_probability: float
+    xtc_threshold: float
+    temperature: float
+    dynatemp_range: float
+    dynatemp_exponent: float
+    mirostat: int
+    mirostat_tau: float
+    mirostat_eta: float
+    seed: Optional[int]
+    min_keep: int
+    logprobs: Optional[int]
+    def __init__(self, **options: Unpack[SamplingOptions]) -> None: ...
+    def replace(self, **options: Unpack[SamplingOptions]) -> SamplingParams: ...
+    def as_dict(self) -> Dict[str, Any]: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
+    def __delattr__(self, name: str) -> None: ...
+    def __eq__(self, other: object) -> bool: ...
+
+def to_request(params: SamplingParams) -> Dict[str, Any]: ...

@@ -9,6 +9,7 @@ mod options;
 mod prompt;
 mod sampling;
 mod stream;
+mod trim;
 mod wait;
 
 /// The compiled part of the package.

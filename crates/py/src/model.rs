@@ -6,6 +6,7 @@ use crate::{
     options::{generate_options, load_options},
     prompt::PromptArg,
     stream::Stream,
+    trim::trim,
     wait::{detached, interruptible, silent},
 };
 use lamina::{ChatOptions, PerplexityOptions, Prompt, Rows, Special};
@@ -82,6 +83,8 @@ impl Model {
         let Some(model) = self.take().filter(|_| self.process == process::id()) else { return Ok(()) };
         detached(py, move || {
             model.close();
+            drop(model);
+            trim();
             Ok(())
         })
     }
@@ -187,11 +190,16 @@ impl Model {
     }
 }
 
-/// A fork has no engine thread: joining it there would never end.
 impl Drop for Model {
     fn drop(&mut self) {
-        if self.process != process::id() {
-            std::mem::forget(self.take());
+        match self.take() {
+            // A fork has no engine thread: joining it there would never end.
+            Some(model) if self.process != process::id() => std::mem::forget(model),
+            Some(model) => {
+                drop(model);
+                trim();
+            }
+            None => {}
         }
     }
 }

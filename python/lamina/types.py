@@ -1,0 +1,20 @@
+"""What the methods of `LLM` take, for annotations."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Sequence, Tuple, Union
+
+from numpy.typing import NDArray
+
+Path = Union[str, "os.PathLike[str]"]
+Ids = Union[List[int], Tuple[int, ...], range, NDArray[Any]]
+"""Token ids."""
+Prompt = Union[str, Ids]
+"""Text, or token ids."""
+Prompts = Union[List[str], Tuple[str, ...], Sequence[Ids]]
+"""Several prompts."""
+Message = Dict[str, Any]
+"""A turn of a conversation: "role", "content", and what else the template knows."""
+Tool = Dict[str, Any]
+"""JSON schema of a function that the model may call."""

@@ -1,0 +1,48 @@
+"""Models and texts of the tests. They lie outside the repository: in `LAMINA_SHARED`, or beside it in `../shared`."""
+
+import os
+from pathlib import Path
+
+import lamina
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def shared():
+    folder = Path(os.environ.get("LAMINA_SHARED") or ROOT.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip(f"models and texts are not there: {folder} is no folder (set LAMINA_SHARED)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stories_folder(shared):
+    return shared / "models" / "stories260k"
+
+
+@pytest.fixture(scope="session")
+def stories_gguf(stories_folder):
+    return stories_folder / "stories260k-f32.gguf"
+
+
+@pytest.fixture(scope="session")
+def stories(stories_folder):
+    """A trained model of 260,000 parameters with 512 tokens; most tests ask it."""
+    with lamina.LLM(stories_folder, progress=False) as llm:
+        yield llm
+
+
+@pytest.fixture(scope="session")
+def long_stories(stories_folder):
+    """The same with room for requests that take seconds."""
+    with lamina.LLM(stories_folder, context=60_000, progress=False) as llm:
+        yield llm
+
+
+@pytest.fixture(scope="session")
+def wordless(shared):
+    """A model without a tokenizer."""
+    with lamina.LLM(shared / "models" / "gpt-nano-sort", progress=False) as llm:
+        yield llm

@@ -1,0 +1,127 @@
+"""What the page of the public interface promises, and stubs that say what the modules do."""
+
+import ast
+import importlib.util
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import lamina
+import pytest
+from lamina import _lamina, sampling
+
+PACKAGE = Path(lamina.__file__).parent
+
+PARAMETERS = {
+    "__init__": "path device context kv_dtype dtype threads seed progress",
+    "generate": "prompt sampling_params options",
+    "stream": "prompt sampling_params options",
+    "chat": "messages tools response_format stream chat_template chat_template_kwargs sampling_params options",
+    "tokenize": "text special",
+    "detokenize": "ids",
+    "apply_chat_template": "messages tools add_generation_prompt chat_template variables",
+    "logits": "prompt",
+    "hidden": "prompt layer",
+    "embed": "text",
+    "perplexity": "text_or_ids context stride",
+    "close": "",
+}
+
+
+@pytest.mark.parametrize("method", PARAMETERS)
+def test_methods(method):
+    names = list(inspect.signature(getattr(lamina.LLM, method)).parameters)[1:]
+    assert " ".join(names) == PARAMETERS[method]
+
+
+def test_defaults():
+    defaults = {k: p.default for k, p in inspect.signature(lamina.LLM).parameters.items()}
+    assert defaults == {
+        "path": None, "device": "auto", "context": None, "kv_dtype": "f16", "dtype": "auto", "threads": None,
+        "seed": None, "progress": True,
+    }  # fmt: skip
+
+
+def test_everything_public_is_documented():
+    for name in lamina.__all__:
+        thing = getattr(lamina, name)
+        assert name == "__version__" or len(thing.__doc__) > 10, name
+    for name, thing in inspect.getmembers(lamina.LLM):
+        assert name.startswith("_") or len(thing.__doc__) > 10, name
+
+
+def test_version():
+    assert lamina.__version__.count(".") == 2
+    importlib_metadata = pytest.importorskip("importlib.metadata")
+    assert importlib_metadata.version("lamina") == lamina.__version__
+
+
+def test_types_ship():
+    for name in ("py.typed", "_lamina.pyi", "sampling.pyi"):
+        assert (PACKAGE / name).is_file()
+
+
+def stub(name):
+    return ast.parse((PACKAGE / name).read_text())
+
+
+def functions(node):
+    return {f.name: f for f in node.body if isinstance(f, ast.FunctionDef)}
+
+
+def parameters(function):
+    return [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+
+
+def test_the_bindings_stub_is_true():
+    """Names and parameters of every class and function, both ways."""
+    tree = stub("_lamina.pyi")
+    classes = {c.name: c for c in tree.body if isinstance(c, ast.ClassDef)}
+    assert {*classes, *functions(tree), "__version__"} == set(_lamina.__all__)
+    for name, function in functions(tree).items():
+        assert parameters(function) == list(inspect.signature(getattr(_lamina, name)).parameters)
+    for name, node in classes.items():
+        built = getattr(_lamina, name)
+        public = {n for n in vars(built) if not n.startswith("_")}
+        assert public == {n for n in functions(node) if not n.startswith("_")}
+        for method in public:
+            assert parameters(functions(node)[method]) == list(inspect.signature(getattr(built, method)).parameters)
+    new = parameters(functions(classes["Model"])["__new__"])[1:]
+    assert new == list(inspect.signature(_lamina.Model).parameters)
+
+
+def test_the_stub_of_options_is_true():
+    classes = {c.name: c for c in stub("sampling.pyi").body if isinstance(c, ast.ClassDef)}
+
+    def fields(name):
+        found = [f.target.id for f in classes[name].body if isinstance(f, ast.AnnAssign)]
+        return [f for f in found if not f.startswith("_")]
+
+    own = ["max_tokens", "stop", "n", "echo", "ignore_eos"]
+    rows = _lamina.sampling_params()
+    assert fields("SamplingParams") == [*own, *(row[0] for row in rows)]
+    assert fields("SamplingOptions") == [*own, *(name for row in rows for name in (row[0], *row[1]))]
+    assert set(fields("SamplingOptions")) == set(sampling.SamplingOptions.__annotations__)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="mypy no longer reads that Python")
+def test_mypy_agrees(tmp_path):
+    use = tmp_path / "use.py"
+    use.write_text(
+        "import lamina, numpy as np\n"
+        "llm = lamina.LLM('x', seed=1)\n"
+        "a: lamina.Completion = llm.generate('x', max_tokens=3, temperature=0.1, stop=['a'])\n"
+        "b: list[lamina.Completion] = llm.generate(['x', 'y'])\n"
+        "c: lamina.Completion = llm.generate([1, 2], sampling_params=lamina.SamplingParams(top_k=3))\n"
+        "d: list[lamina.Completion] = llm.generate([[1], [2]])\n"
+        "e: str = ''.join(p.text for p in llm.stream(np.array([1]), n=2))\n"
+        "f: lamina.Completion = llm.chat([{'role': 'user', 'content': 'x'}])\n"
+        "g: lamina.Stream = llm.chat([{'role': 'user', 'content': 'x'}], stream=True)\n"
+        "llm.generate('x', temprature=1)  # type: ignore[call-overload]\n"
+        "h: float = lamina.SamplingParams(top_p=0.5).top_p\n"
+    )
+    for command in (["mypy", "--strict", use], ["mypy.stubtest", "lamina"]):
+        run = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, cwd=tmp_path)
+        assert run.returncode == 0, run.stdout + run.stderr
