@@ -4,7 +4,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Model", "Stream", "__version__", "check_options", "sampling_params"]
+__all__ = ["Model", "Stream", "__version__", "check_options", "cli_main", "sampling_params"]
 
 __version__: str
 
@@ -14,6 +14,7 @@ _Answer = Tuple[str, List[int], str, List[_Logprob], Tuple[int, int], Tuple[floa
 _PieceRow = Tuple[int, str, Optional[int], Optional[float], List[Tuple[int, float]], Optional[str]]
 
 def sampling_params() -> List[Tuple[str, List[str], str, Any, Tuple[float, float], str]]: ...
+def cli_main(args: List[str]) -> int: ...
 def check_options(options: Dict[str, Any]) -> None: ...
 @final
 class Stream:

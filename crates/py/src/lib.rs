@@ -2,6 +2,7 @@
 //! and maps the error. Documentation, defaults and ergonomics live in `python/lamina`.
 #![deny(unsafe_code)]
 
+mod cli;
 mod error;
 mod info;
 mod model;
@@ -17,6 +18,7 @@ mod wait;
 mod _lamina {
     #[pymodule_export]
     use crate::{
+        cli::cli_main,
         model::Model,
         sampling::{check_options, sampling_params},
         stream::Stream,

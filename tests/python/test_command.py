@@ -1,0 +1,64 @@
+"""The `lamina` command as the package installs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import lamina
+import pytest
+
+COMMANDS = {
+    "module": [sys.executable, "-m", "lamina"],
+    "script": [sys.executable, "-c", "import sys; from lamina.__main__ import main; sys.exit(main())"],
+}
+
+
+@pytest.fixture(params=COMMANDS)
+def command(request):
+    def run(*args, **options):
+        line = [*COMMANDS[request.param], *map(str, args)]
+        return subprocess.run(line, capture_output=True, text=True, timeout=120, **options)
+
+    return run
+
+
+def test_it_is_installed():
+    assert "lamina" in {e.name for e in entry_points()}
+
+
+def entry_points():
+    from importlib.metadata import distribution
+
+    return distribution("lamina").entry_points
+
+
+def test_run_and_exit_codes(command, stories_folder):
+    text = lamina.LLM(stories_folder, progress=False).generate("Once", max_tokens=10, temperature=0).text
+    done = command("run", stories_folder, "Once", "--max-tokens", 10, "--temperature", 0)
+    assert done.returncode == 0, done.stderr
+    assert text in done.stdout
+    assert command("--version").stdout.split()[-1] == lamina.__version__
+    assert command("nonsense").returncode == 2
+    failed = command("inspect", stories_folder / "nowhere")
+    assert failed.returncode == 1 and "nowhere" in failed.stderr and "Traceback" not in failed.stderr
+
+
+def test_the_model_inside_the_package(command, stories_gguf):
+    done = command("inspect", "--json", env={**os.environ, "LAMINA_MODEL": str(stories_gguf)})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["architecture"] == "llama"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent in another way there")
+def test_ctrl_c_ends_it(stories_folder):
+    line = [*COMMANDS["module"], "bench", str(stories_folder), "--repeat", "100000"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode in (130, -signal.SIGINT), err
+    assert "Traceback" not in err
