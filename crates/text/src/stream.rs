@@ -3,7 +3,6 @@
 use crate::error::TextError;
 use crate::special::Markers;
 use crate::tokenizer::Tokenizer;
-use crate::vocab::TokenKind;
 
 /// Decodes one sequence as its tokens come.
 ///
