@@ -27,7 +27,9 @@ pub struct Act32 {
     /// Scale: largest magnitude / 127.
     pub d: f32,
     /// Sum of the values.
-    pub sum: i32,
+    pub sum: i16,
+    /// Sum of the first 16 values, for types with a scale per 16.
+    pub low: i16,
 }
 
 /// Which form of activations a weight multiplies with.
@@ -108,7 +110,9 @@ unsafe fn to_act32<S: Simd>(x: *const f32, width: usize, out: *mut Act32, stride
         for b in 0..width / 32 {
             let o = out.add(b * stride);
             (*o).d = quantize::<S>(x.add(b * 32), 32, (&raw mut (*o).q).cast());
-            (*o).sum = sum((&raw const (*o).q).cast(), 32);
+            let q: *const i8 = (&raw const (*o).q).cast();
+            (*o).low = sum(q, 16) as i16;
+            (*o).sum = (*o).low + sum(q.add(16), 16) as i16;
         }
     }
 }
@@ -163,9 +167,9 @@ mod tests {
 
     #[test]
     fn zeros_have_scale_zero() {
-        let mut out = [Act32 { q: [1; 32], d: 1.0, sum: 1 }];
+        let mut out = [Act32 { q: [1; 32], d: 1.0, sum: 1, low: 1 }];
         // SAFETY: one block of room for 32 numbers.
         unsafe { act32_kernel(Isa::Scalar)([0.0; 32].as_ptr(), 32, out.as_mut_ptr(), 1) };
-        assert_eq!((out[0].q, out[0].d, out[0].sum), ([0; 32], 0.0, 0));
+        assert_eq!((out[0].q, out[0].d, out[0].sum, out[0].low), ([0; 32], 0.0, 0, 0));
     }
 }

@@ -91,7 +91,7 @@ impl Codec {
 
     fn encode_q8(&self, x: &[f32], out: &mut Vec<u8>) {
         for x in x.chunks_exact(32) {
-            let mut block = Act32 { q: [0; 32], d: 0.0, sum: 0 };
+            let mut block = Act32 { q: [0; 32], d: 0.0, sum: 0, low: 0 };
             // SAFETY: 32 numbers make one block, and the kernel was chosen for this CPU.
             unsafe { (self.quantize)(x.as_ptr(), 32, &mut block, 1) };
             out.extend(f16::from_f32(block.d).to_le_bytes());

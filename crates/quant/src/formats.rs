@@ -8,7 +8,10 @@ use crate::block::{Erased, Format};
 mod e2m1;
 pub mod grids;
 mod k_scales;
+mod points;
 mod ternary;
+
+pub use points::{ShiftedPoint, ShiftedPoints, SignedPoint, SignedPoints};
 
 macro_rules! formats {
     ($($module:ident $block:ident,)*) => {

@@ -40,7 +40,7 @@ impl BlockFormat for Q40 {
     const OFFSET: i32 = 8;
 
     #[inline(always)]
-    fn unpack(b: &[u8], codes: &mut [u8; 32]) -> (u16, u16) {
+    fn unpack(b: &[u8], _: usize, codes: &mut [u8; 32]) -> (u16, u16) {
         nibbles(&b[2..18], codes);
         (le16(b), 0)
     }
@@ -52,7 +52,7 @@ impl BlockFormat for Q41 {
     const MINS: bool = true;
 
     #[inline(always)]
-    fn unpack(b: &[u8], codes: &mut [u8; 32]) -> (u16, u16) {
+    fn unpack(b: &[u8], _: usize, codes: &mut [u8; 32]) -> (u16, u16) {
         nibbles(&b[4..20], codes);
         (le16(b), le16(&b[2..]))
     }
@@ -64,7 +64,7 @@ impl BlockFormat for Q50 {
     const OFFSET: i32 = 16;
 
     #[inline(always)]
-    fn unpack(b: &[u8], codes: &mut [u8; 32]) -> (u16, u16) {
+    fn unpack(b: &[u8], _: usize, codes: &mut [u8; 32]) -> (u16, u16) {
         nibbles(&b[6..22], codes);
         fifth_bits(&b[2..6], codes);
         (le16(b), 0)
@@ -77,7 +77,7 @@ impl BlockFormat for Q51 {
     const MINS: bool = true;
 
     #[inline(always)]
-    fn unpack(b: &[u8], codes: &mut [u8; 32]) -> (u16, u16) {
+    fn unpack(b: &[u8], _: usize, codes: &mut [u8; 32]) -> (u16, u16) {
         nibbles(&b[8..24], codes);
         fifth_bits(&b[4..8], codes);
         (le16(b), le16(&b[2..]))
@@ -90,7 +90,7 @@ impl BlockFormat for Q80 {
     const SIGNED: bool = true;
 
     #[inline(always)]
-    fn unpack(b: &[u8], codes: &mut [u8; 32]) -> (u16, u16) {
+    fn unpack(b: &[u8], _: usize, codes: &mut [u8; 32]) -> (u16, u16) {
         codes.copy_from_slice(&b[2..34]);
         (le16(b), 0)
     }
@@ -102,7 +102,7 @@ impl BlockFormat for Iq4Nl {
     const TABLE: Option<[i8; 16]> = Some(stored::BlockIQ4_NL::VALUES);
 
     #[inline(always)]
-    fn unpack(b: &[u8], codes: &mut [u8; 32]) -> (u16, u16) {
+    fn unpack(b: &[u8], _: usize, codes: &mut [u8; 32]) -> (u16, u16) {
         nibbles(&b[2..18], codes);
         (le16(b), 0)
     }
@@ -116,7 +116,7 @@ impl BlockFormat for Mxfp4 {
     const SCALE: Scale = Scale::HalfE8M0;
 
     #[inline(always)]
-    fn unpack(b: &[u8], codes: &mut [u8; 32]) -> (u16, u16) {
+    fn unpack(b: &[u8], _: usize, codes: &mut [u8; 32]) -> (u16, u16) {
         nibbles(&b[1..17], codes);
         (u16::from(b[0]), 0)
     }

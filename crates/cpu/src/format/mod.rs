@@ -1,9 +1,12 @@
 //! Which weight types have panels: one line each.
 
+mod iq;
 mod k;
 mod legacy;
+mod ternary;
 #[cfg(test)]
 mod tests;
+mod wide;
 
 use crate::{
     act::ActKind,
@@ -128,6 +131,15 @@ formats! {
         Q5_K k::Q5K,
         Q6_K k::Q6K,
         IQ4_XS k::Iq4Xs,
+        IQ1_S iq::Iq1S,
+        IQ1_M iq::Iq1M,
+        IQ2_XXS iq::Iq2Xxs,
+        IQ2_XS iq::Iq2Xs,
+        IQ2_S iq::Iq2S,
+        IQ3_XXS iq::Iq3Xxs,
+        IQ3_S iq::Iq3S,
+        TQ1_0 ternary::Tq1,
+        TQ2_0 ternary::Tq2,
     }
     block {
         Q4_0 legacy::Q40,
@@ -137,6 +149,8 @@ formats! {
         Q8_0 legacy::Q80,
         IQ4_NL legacy::Iq4Nl,
         MXFP4 legacy::Mxfp4,
+        NVFP4 wide::Nvfp4,
+        Q1_0 wide::Q10,
     }
     float {
         F32 float::F32,

@@ -53,6 +53,31 @@ impl Case {
         Case { dtype, cols, stored, decoded, x: (0..xs).map(|_| row()).collect() }
     }
 
+    /// Rows of any bytes, which are codes and scales that no encoder would choose.
+    fn of_any_bytes(dtype: DType, rows: usize, cols: usize, xs: usize) -> Case {
+        let mut next = noise(dtype as u64 + 99);
+        let mut x = || (next() * 1e6) as i32 as u8;
+        let (mut stored, mut decoded) = (vec![], vec![]);
+        for _ in 0..rows {
+            let (mut bytes, mut values) = (vec![], vec![]);
+            while values.len() < cols {
+                let block: Vec<u8> = (0..dtype.block_bytes()).map(|_| x()).collect();
+                let mut out = vec![0.0; dtype.block_len()];
+                lamina_quant::decode(dtype, &block, &mut out).expect("decodes");
+                // No NaN or infinity, and room for sums.
+                if out.iter().all(|v: &f32| v.abs() < 1e30) {
+                    bytes.extend(block);
+                    values.extend(out);
+                }
+            }
+            stored.push(bytes);
+            decoded.push(values);
+        }
+        let mut next = noise(5);
+        let x = (0..xs).map(|_| (0..cols).map(|_| next()).collect()).collect();
+        Case { dtype, cols, stored, decoded, x }
+    }
+
     /// Results `[weight row][x row]` of `rows` activations at once.
     fn run(&self, isa: Isa, rows: usize) -> Vec<Vec<f32>> {
         let k = kernels(self.dtype, isa).expect("native");
@@ -163,6 +188,37 @@ fn products_are_right_and_bit_equal_for_any_number_of_rows() {
             Case::new(dtype, rows, cols, 37).check(isa);
         }
     }
+}
+
+#[test]
+fn any_stored_bytes_multiply_as_they_decode() {
+    for &dtype in NATIVE.iter().filter(|t| t.is_quantized()) {
+        for isa in Isa::usable() {
+            Case::of_any_bytes(dtype, super::lanes(isa) + 3, 768, 13).check(isa);
+        }
+    }
+}
+
+#[test]
+fn panels_take_what_the_documentation_says() {
+    let bits = |dtype: DType| {
+        let k = kernels(dtype, Isa::Scalar).expect("native");
+        (k.block_bytes * 800 / (k.lanes * k.act.block())) as f32 / 100.0
+    };
+    let want = [
+        (DType::IQ1_S, 2.31),
+        (DType::IQ1_M, 3.56),
+        (DType::IQ2_XXS, 3.31),
+        (DType::IQ2_XS, 3.56),
+        (DType::IQ2_S, 3.56),
+        (DType::IQ3_XXS, 4.31),
+        (DType::IQ3_S, 4.31),
+        (DType::TQ1_0, 2.31),
+        (DType::TQ2_0, 2.31),
+        (DType::NVFP4, 4.5),
+        (DType::Q1_0, 1.5),
+    ];
+    assert_eq!(want.map(|(t, _)| (t, bits(t))), want);
 }
 
 #[test]

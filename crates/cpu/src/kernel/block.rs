@@ -1,4 +1,5 @@
-//! Products of panels whose blocks of 32 columns have a float scale (the legacy types, IQ4_NL, MXFP4).
+//! Products of panels whose blocks of 32 columns have one float scale or two (the legacy types, IQ4_NL, MXFP4, NVFP4,
+//! Q1_0).
 //!
 //! Sums inside a block are exact integers, and blocks are added in order by fused multiply-adds per row, so a row's
 //! result is the same bits for every tile width, thread and batch.
@@ -18,23 +19,27 @@ pub enum Scale {
     F16,
     /// A power of two (e8m0), times one half: MXFP4 tables hold doubled values.
     HalfE8M0,
+    /// An 8-bit float (e4m3) per 16 columns, times one half: NVFP4.
+    TwoHalfE4M3,
 }
 
 impl Scale {
     const fn bytes(self) -> usize {
         match self {
-            Scale::F16 => 2,
+            Scale::F16 | Scale::TwoHalfE4M3 => 2,
             Scale::HalfE8M0 => 1,
         }
     }
 }
 
-/// A weight type with one float scale per 32 columns.
+/// A weight type with one float scale per 32 columns, or one per 16.
 pub trait BlockFormat: Send + Sync + 'static {
     /// Packing of the values.
     type Codes: Codes;
     /// Byte products that fit the 16-bit sums of AVX2: 32767 / (254 * largest value).
     const ADDS: usize;
+    /// Every value times this, before the offset is taken off.
+    const STEP: i32 = 1;
     /// Taken off every value.
     const OFFSET: i32 = 0;
     /// A float16 minimum is added to every value times its scale.
@@ -45,9 +50,12 @@ pub trait BlockFormat: Send + Sync + 'static {
     const TABLE: Option<[i8; 16]> = None;
     /// Form of the scale.
     const SCALE: Scale = Scale::F16;
+    /// Blocks of 32 columns in a stored block.
+    const PARTS: usize = 1;
 
-    /// Values of one stored block; returns scale and minimum in their stored forms.
-    fn unpack(block: &[u8], codes: &mut [u8; 32]) -> (u16, u16);
+    /// Values of part `part` of a stored block; returns scale (the second one in the upper byte, if there are two) and
+    /// minimum in their stored forms.
+    fn unpack(block: &[u8], part: usize, codes: &mut [u8; 32]) -> (u16, u16);
 }
 
 /// Layout of one block of a panel of `n` rows: scale, minimum, codes.
@@ -79,6 +87,7 @@ struct Unpacked<S: Simd> {
     groups: [S::I; 8],
     low: [S::I; 8],
     d: S::F,
+    /// Minimum, or scale of the second half.
     m: S::F,
 }
 
@@ -147,8 +156,13 @@ mod lanes {
             let d = match F::SCALE {
                 Scale::F16 => S::load_f16(p.cast()),
                 Scale::HalfE8M0 => S::load_e8m0(p),
+                Scale::TwoHalfE4M3 => S::mul(S::load_e4m3(p), S::splat_f(0.5)),
             };
-            let m = if F::MINS { S::load_f16(p.add(Layout::mins::<F>(S::N)).cast()) } else { d };
+            let m = match F::SCALE {
+                Scale::TwoHalfE4M3 => S::mul(S::load_e4m3(p.add(S::N)), S::splat_f(0.5)),
+                _ if F::MINS => S::load_f16(p.add(Layout::mins::<F>(S::N)).cast()),
+                _ => d,
+            };
             Unpacked { groups, low, d, m }
         }
     }
@@ -169,6 +183,12 @@ mod lanes {
         sums: &mut [[S::F; C]; P],
     ) {
         unsafe {
+            if matches!(F::SCALE, Scale::TwoHalfE4M3) {
+                for p in 0..P {
+                    add_halves::<S, F, C>(&*w[p], x, &mut sums[p]);
+                }
+                return;
+            }
             let mut whole = [[S::splat(0); C]; P];
             let step = step::<S, F>(tile);
             let mut g = 0;
@@ -209,16 +229,54 @@ mod lanes {
             for c in 0..C {
                 let dx = S::splat_f((*x[c]).d);
                 // Spread from memory: a detour through a general register costs more than the product.
-                let sum = S::splat4((&raw const (*x[c]).sum).cast());
+                let sums16 = S::splat4((&raw const (*x[c]).sum).cast());
                 for p in 0..P {
                     let mut whole = whole[p][c];
+                    if F::STEP != 1 {
+                        whole = S::mul_i(whole, S::splat(F::STEP));
+                    }
                     if offset != 0 {
-                        whole = S::sub_i(whole, S::mul_i(sum, S::splat(offset)));
+                        whole = S::sub_i(whole, S::dot_pairs(S::splat(pair(offset, 0)), sums16));
                     }
                     sums[p][c] = S::fma(S::to_f(whole), S::mul((*w[p]).d, dx), sums[p][c]);
                     if F::MINS {
-                        sums[p][c] = S::fma((*w[p]).m, S::mul(dx, S::to_f(sum)), sums[p][c]);
+                        let sum = S::to_f(S::dot_pairs(S::splat(pair(1, 0)), sums16));
+                        sums[p][c] = S::fma((*w[p]).m, S::mul(dx, sum), sums[p][c]);
                     }
+                }
+            }
+        }
+    }
+
+    /// Factors of the sum of a whole block of activations and of its first half, which lie beside each other.
+    const fn pair(whole: i32, low: i32) -> i32 {
+        whole & 0xFFFF | low << 16
+    }
+
+    /// As [`add_block`] for one block with a scale per half.
+    #[inline(always)]
+    unsafe fn add_halves<S: Simd, F: BlockFormat, const C: usize>(
+        w: &Unpacked<S>,
+        x: [*const Act32; C],
+        sums: &mut [S::F; C],
+    ) {
+        const { assert!(!matches!(F::SCALE, Scale::TwoHalfE4M3) || (F::ADDS >= 8 && signed::<F>() && !F::MINS)) };
+        unsafe {
+            let offset = offset::<S, F>(false);
+            for (half, factors) in [pair(0, offset), pair(offset, -offset)].into_iter().enumerate() {
+                let d = if half == 0 { w.d } else { w.m };
+                for c in 0..C {
+                    let mut part = S::acc();
+                    for i in 4 * half..4 * half + 4 {
+                        let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
+                        part = S::dot_signed(part, w.groups[i], v);
+                    }
+                    let mut whole = S::sum(part);
+                    if offset != 0 {
+                        let sums16 = S::splat4((&raw const (*x[c]).sum).cast());
+                        whole = S::sub_i(whole, S::dot_pairs(S::splat(factors), sums16));
+                    }
+                    sums[c] = S::fma(S::to_f(whole), S::mul(d, S::splat_f((*x[c]).d)), sums[c]);
                 }
             }
         }
@@ -368,12 +426,13 @@ pub(crate) use lanes::product;
 /// Writes a stored row as row `r` of a panel of `n` rows.
 pub fn put_row<F: BlockFormat>(row: &[u8], stored_bytes: usize, r: usize, n: usize, panel: &mut [u8]) {
     let mut values = [0u8; 32];
-    let blocks = panel.chunks_exact_mut(Layout::bytes::<F>(n));
-    for (out, block) in blocks.zip(row.chunks_exact(stored_bytes)) {
-        let (d, m) = F::unpack(block, &mut values);
+    let blocks = row.chunks_exact(stored_bytes).flat_map(|b| (0..F::PARTS).map(move |part| (b, part)));
+    for (out, (block, part)) in panel.chunks_exact_mut(Layout::bytes::<F>(n)).zip(blocks) {
+        let (d, m) = F::unpack(block, part, &mut values);
         match F::SCALE {
             Scale::F16 => out[2 * r..2 * r + 2].copy_from_slice(&d.to_le_bytes()),
             Scale::HalfE8M0 => out[r] = d as u8,
+            Scale::TwoHalfE4M3 => [out[r], out[n + r]] = d.to_le_bytes(),
         }
         if F::MINS {
             let at = Layout::mins::<F>(n) + 2 * r;

@@ -19,6 +19,8 @@ pub trait SuperFormat: Send + Sync + 'static {
     const BY_16: bool;
     /// Byte products that fit the 16-bit sums of AVX2: 32767 / (254 * largest value).
     const ADDS: usize;
+    /// Every value times this, before the offset is taken off.
+    const STEP: i32 = 1;
     /// Taken off every value; a type with minimums has none.
     const OFFSET: i32 = 0;
     /// Each sub-block has a minimum of its own.
@@ -159,6 +161,7 @@ mod lanes {
     /// Byte products between two flushes of their sums, inside the columns of one scale.
     #[inline(always)]
     const fn step<S: Simd, F: SuperFormat>(split: bool) -> usize {
+        const { assert!(8 % F::ADDS == 0, "sums must not cross a scale") };
         let scale = if F::BY_16 { 4 } else { 8 };
         // Nibbles leave room for eight products.
         let adds = if split { 8 } else { F::ADDS };
@@ -255,6 +258,9 @@ mod lanes {
         sum: S::F,
     ) -> S::F {
         unsafe {
+            if F::STEP != 1 {
+                whole = S::mul_i(whole, S::splat(F::STEP));
+            }
             if offset != 0 {
                 whole = S::sub_i(whole, S::mul_i(low, S::splat(offset)));
             }

@@ -3,10 +3,13 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, Zeroable};
 use lamina_base::DType;
 
-use super::grids;
+use super::{
+    grids,
+    points::{self, ShiftedPoint, ShiftedPoints},
+};
 use crate::{
     BlockFormat, F16Le, U16Le,
-    search::{Codebook, SHIFT, Shifts},
+    search::{Codebook, Shifts},
 };
 
 /// 1.75 bit; 16 groups of 16, each of two ternary points of eight: `x = d * (2 scale + 1) * (point + shift)`, with a shift of
@@ -23,12 +26,22 @@ pub struct BlockIQ1_M {
     pub scales: [U16Le; 4],
 }
 
-impl BlockIQ1_M {
-    /// Scale of the scales, put together from its four nibbles.
+impl ShiftedPoints for BlockIQ1_M {
+    /// Put together from its four nibbles.
     #[inline]
-    pub fn d(&self) -> F16Le {
+    fn d(&self) -> F16Le {
         let nibbles = self.scales.iter().enumerate();
         F16Le::from_bits(nibbles.fold(0, |bits, (i, word)| bits | word.get() >> 12 << (4 * i)))
+    }
+
+    #[inline(always)]
+    fn point(&self, k: usize) -> ShiftedPoint {
+        let nibble = self.qh[k / 2] >> (4 * (k % 2));
+        ShiftedPoint {
+            scale: (self.scales[k / 8].get() >> (3 * (k / 2 % 4)) & 7) as u8,
+            point: &grids::IQ1[usize::from(self.qs[k]) | usize::from(nibble & 7) << 8],
+            down: nibble & 8 != 0,
+        }
     }
 }
 
@@ -38,15 +51,7 @@ impl BlockFormat for BlockIQ1_M {
 
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d().to_f32();
-        for (k, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let scale = self.scales[k / 8].get() >> (3 * (k / 2 % 4)) & 7;
-            let scale = d * f32::from(2 * scale + 1);
-            let nibble = self.qh[k / 2] >> (4 * (k % 2));
-            let shift = if nibble & 8 == 0 { SHIFT } else { -SHIFT };
-            let point = &grids::IQ1[usize::from(self.qs[k]) | usize::from(nibble & 7) << 8];
-            out.iter_mut().zip(point).for_each(|(o, p)| *o = scale * (f32::from(*p) + shift));
-        }
+        points::decode_shifted(self, out);
     }
 
     fn encode(x: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {

@@ -3,10 +3,13 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, Zeroable};
 use lamina_base::DType;
 
-use super::grids;
+use super::{
+    grids,
+    points::{self, ShiftedPoint, ShiftedPoints},
+};
 use crate::{
     BlockFormat, F16Le, U16Le,
-    search::{Codebook, SHIFT, Shifts},
+    search::{Codebook, Shifts},
 };
 
 /// 1.56 bit; 8 groups of 32, each of four ternary points of eight: `x = d * (2 scale + 1) * (point + shift)`, with a shift of
@@ -23,21 +26,31 @@ pub struct BlockIQ1_S {
     pub qh: [U16Le; 8],
 }
 
+impl ShiftedPoints for BlockIQ1_S {
+    #[inline(always)]
+    fn d(&self) -> F16Le {
+        self.d
+    }
+
+    #[inline(always)]
+    fn point(&self, k: usize) -> ShiftedPoint {
+        let word = self.qh[k / 4].get();
+        let high = word >> (3 * (k % 4)) & 7;
+        ShiftedPoint {
+            scale: (word >> 12 & 7) as u8,
+            point: &grids::IQ1[usize::from(u16::from(self.qs[k]) | high << 8)],
+            down: word & 0x8000 != 0,
+        }
+    }
+}
+
 impl BlockFormat for BlockIQ1_S {
     const DTYPE: DType = DType::IQ1_S;
     type Values = [f32; 256];
 
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        for (k, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let word = self.qh[k / 4].get();
-            let scale = d * f32::from(2 * (word >> 12 & 7) + 1);
-            let shift = if word & 0x8000 == 0 { SHIFT } else { -SHIFT };
-            let high = word >> (3 * (k % 4)) & 7;
-            let point = &grids::IQ1[usize::from(u16::from(self.qs[k]) | high << 8)];
-            out.iter_mut().zip(point).for_each(|(o, p)| *o = scale * (f32::from(*p) + shift));
-        }
+        points::decode_shifted(self, out);
     }
 
     fn encode(x: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {

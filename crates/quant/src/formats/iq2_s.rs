@@ -3,7 +3,10 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, Zeroable};
 use lamina_base::DType;
 
-use super::grids;
+use super::{
+    grids,
+    points::{self, SignedPoint, SignedPoints},
+};
 use crate::{
     BlockFormat, F16Le,
     search::{Codebook, MagnitudeBlock, Magnitudes, Signs},
@@ -25,26 +28,38 @@ pub struct BlockIQ2_S {
     pub scales: [u8; 8],
 }
 
+impl SignedPoints for BlockIQ2_S {
+    const UNIT: f32 = 0.125;
+
+    #[inline(always)]
+    fn d(&self) -> F16Le {
+        self.d
+    }
+
+    #[inline(always)]
+    fn point(&self, k: usize) -> SignedPoint {
+        let high = self.qh[k / 4] >> (2 * (k % 4)) & 3;
+        SignedPoint {
+            scale: self.scales[k / 4] >> (4 * (k / 2 % 2)) & 15,
+            magnitudes: grids::IQ2_S[usize::from(self.qs[k]) | usize::from(high) << 8],
+            signs: self.signs[k],
+        }
+    }
+}
+
 impl BlockFormat for BlockIQ2_S {
     const DTYPE: DType = DType::IQ2_S;
     type Values = [f32; 256];
 
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        for (k, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let scale = self.scales[k / 4] >> (4 * (k / 2 % 2)) & 15;
-            let scale = d * (0.5 + f32::from(scale)) * 0.25;
-            let high = self.qh[k / 4] >> (2 * (k % 4)) & 3;
-            let point = &grids::IQ2_S[usize::from(self.qs[k]) | usize::from(high) << 8];
-            grids::signed(scale, point, self.signs[k], out);
-        }
+        points::decode_signed(self, out);
     }
 
     fn encode(x: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
         static SEARCH: LazyLock<Magnitudes<8>> = LazyLock::new(|| Magnitudes {
             codebook: Codebook::new(&grids::IQ2_S, &grids::IQ2_LEVELS),
-            unit: 0.125,
+            unit: BlockIQ2_S::UNIT,
             signs: Signs::Free,
         });
         let Some(b) = SEARCH.search::<16, 16, 32>(x, importance) else { return Self::zeroed() };

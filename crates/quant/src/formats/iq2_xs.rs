@@ -3,7 +3,10 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, Zeroable};
 use lamina_base::DType;
 
-use super::grids::{self, even_signs};
+use super::{
+    grids::{self, even_signs},
+    points::{self, SignedPoint, SignedPoints},
+};
 use crate::{
     BlockFormat, F16Le, U16Le,
     search::{Codebook, MagnitudeBlock, Magnitudes, Signs},
@@ -21,25 +24,38 @@ pub struct BlockIQ2_XS {
     pub scales: [u8; 8],
 }
 
+impl SignedPoints for BlockIQ2_XS {
+    const UNIT: f32 = 0.125;
+
+    #[inline(always)]
+    fn d(&self) -> F16Le {
+        self.d
+    }
+
+    #[inline(always)]
+    fn point(&self, k: usize) -> SignedPoint {
+        let word = self.qs[k].get();
+        SignedPoint {
+            scale: self.scales[k / 4] >> (4 * (k / 2 % 2)) & 15,
+            magnitudes: grids::IQ2_XS[usize::from(word & 511)],
+            signs: even_signs((word >> 9) as u8),
+        }
+    }
+}
+
 impl BlockFormat for BlockIQ2_XS {
     const DTYPE: DType = DType::IQ2_XS;
     type Values = [f32; 256];
 
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        for (k, (word, out)) in self.qs.iter().zip(out.as_chunks_mut::<8>().0).enumerate() {
-            let scale = self.scales[k / 4] >> (4 * (k / 2 % 2)) & 15;
-            let scale = d * (0.5 + f32::from(scale)) * 0.25;
-            let point = &grids::IQ2_XS[usize::from(word.get() & 511)];
-            grids::signed(scale, point, even_signs((word.get() >> 9) as u8), out);
-        }
+        points::decode_signed(self, out);
     }
 
     fn encode(x: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
         static SEARCH: LazyLock<Magnitudes<8>> = LazyLock::new(|| Magnitudes {
             codebook: Codebook::new(&grids::IQ2_XS, &grids::IQ2_LEVELS),
-            unit: 0.125,
+            unit: BlockIQ2_XS::UNIT,
             signs: Signs::Even,
         });
         let Some(b) = SEARCH.search::<16, 16, 32>(x, importance) else { return Self::zeroed() };

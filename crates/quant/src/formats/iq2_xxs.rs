@@ -3,7 +3,10 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, Zeroable};
 use lamina_base::DType;
 
-use super::grids::{self, even_signs};
+use super::{
+    grids::{self, even_signs},
+    points::{self, SignedPoint, SignedPoints},
+};
 use crate::{
     BlockFormat, F16Le, U32Le,
     search::{Codebook, MagnitudeBlock, Magnitudes, Signs},
@@ -29,27 +32,39 @@ pub struct GroupIQ2_XXS {
     pub signs_and_scale: U32Le,
 }
 
+impl SignedPoints for BlockIQ2_XXS {
+    const UNIT: f32 = 0.125;
+
+    #[inline(always)]
+    fn d(&self) -> F16Le {
+        self.d
+    }
+
+    #[inline(always)]
+    fn point(&self, k: usize) -> SignedPoint {
+        let group = &self.groups[k / 4];
+        let bits = group.signs_and_scale.get();
+        SignedPoint {
+            scale: (bits >> 28) as u8,
+            magnitudes: grids::IQ2_XXS[usize::from(group.points[k % 4])],
+            signs: even_signs((bits >> (7 * (k % 4))) as u8),
+        }
+    }
+}
+
 impl BlockFormat for BlockIQ2_XXS {
     const DTYPE: DType = DType::IQ2_XXS;
     type Values = [f32; 256];
 
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        for (group, out) in self.groups.iter().zip(out.as_chunks_mut::<32>().0) {
-            let bits = group.signs_and_scale.get();
-            let scale = d * (0.5 + (bits >> 28) as f32) * 0.25;
-            for (k, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-                let point = &grids::IQ2_XXS[usize::from(group.points[k])];
-                grids::signed(scale, point, even_signs((bits >> (7 * k)) as u8), out);
-            }
-        }
+        points::decode_signed(self, out);
     }
 
     fn encode(x: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
         static SEARCH: LazyLock<Magnitudes<8>> = LazyLock::new(|| Magnitudes {
             codebook: Codebook::new(&grids::IQ2_XXS, &grids::IQ2_LEVELS),
-            unit: 0.125,
+            unit: BlockIQ2_XXS::UNIT,
             signs: Signs::Even,
         });
         let Some(b) = SEARCH.search::<32, 8, 32>(x, importance) else { return Self::zeroed() };

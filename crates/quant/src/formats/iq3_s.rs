@@ -3,10 +3,13 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, Zeroable};
 use lamina_base::DType;
 
-use super::grids;
+use super::{
+    grids,
+    points::{self, SignedPoint, SignedPoints},
+};
 use crate::{
     BlockFormat, F16Le,
-    bits::{bits, pack_bits},
+    bits::pack_bits,
     search::{Codebook, MagnitudeBlock, Magnitudes, Signs},
 };
 
@@ -26,25 +29,39 @@ pub struct BlockIQ3_S {
     pub scales: [u8; 4],
 }
 
+impl SignedPoints for BlockIQ3_S {
+    const UNIT: f32 = 1.0;
+
+    #[inline(always)]
+    fn d(&self) -> F16Le {
+        self.d
+    }
+
+    #[inline(always)]
+    fn point(&self, k: usize) -> SignedPoint {
+        let high = self.qh[k / 4] >> (2 * (k % 4));
+        let index = |i: usize| usize::from(self.qs[2 * k + i]) | usize::from(high >> i & 1) << 8;
+        SignedPoint {
+            scale: self.scales[k / 8] >> (4 * (k / 4 % 2)) & 15,
+            magnitudes: grids::joined(&grids::IQ3_S, [index(0), index(1)]),
+            signs: self.signs[k],
+        }
+    }
+}
+
 impl BlockFormat for BlockIQ3_S {
     const DTYPE: DType = DType::IQ3_S;
     type Values = [f32; 256];
 
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
-        let (d, high) = (self.d.to_f32(), bits::<64>(&self.qh));
-        for (k, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let scale = self.scales[k / 8] >> (4 * (k / 4 % 2)) & 15;
-            let index = |i: usize| usize::from(self.qs[i]) | usize::from(high[i]) << 8;
-            let point = grids::joined(&grids::IQ3_S, [index(2 * k), index(2 * k + 1)]);
-            grids::signed(d * f32::from(1 + 2 * scale), &point, self.signs[k], out);
-        }
+        points::decode_signed(self, out);
     }
 
     fn encode(x: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
         static SEARCH: LazyLock<Magnitudes<4>> = LazyLock::new(|| Magnitudes {
             codebook: Codebook::new(&grids::IQ3_S, &grids::IQ3_S_LEVELS),
-            unit: 1.0,
+            unit: BlockIQ3_S::UNIT,
             signs: Signs::Free,
         });
         let Some(b) = SEARCH.search::<32, 8, 64>(x, importance) else { return Self::zeroed() };

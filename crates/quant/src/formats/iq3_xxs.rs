@@ -3,7 +3,10 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, Zeroable};
 use lamina_base::DType;
 
-use super::grids::{self, even_signs};
+use super::{
+    grids::{self, even_signs},
+    points::{self, SignedPoint, SignedPoints},
+};
 use crate::{
     BlockFormat, F16Le, U32Le,
     search::{Codebook, MagnitudeBlock, Magnitudes, Signs},
@@ -22,25 +25,39 @@ pub struct BlockIQ3_XXS {
     pub signs_and_scale: [U32Le; 8],
 }
 
+impl SignedPoints for BlockIQ3_XXS {
+    const UNIT: f32 = 0.25;
+
+    #[inline(always)]
+    fn d(&self) -> F16Le {
+        self.d
+    }
+
+    #[inline(always)]
+    fn point(&self, k: usize) -> SignedPoint {
+        let bits = self.signs_and_scale[k / 4].get();
+        let pair = [self.qs[2 * k], self.qs[2 * k + 1]];
+        SignedPoint {
+            scale: (bits >> 28) as u8,
+            magnitudes: grids::joined(&grids::IQ3_XXS, pair.map(usize::from)),
+            signs: even_signs((bits >> (7 * (k % 4))) as u8),
+        }
+    }
+}
+
 impl BlockFormat for BlockIQ3_XXS {
     const DTYPE: DType = DType::IQ3_XXS;
     type Values = [f32; 256];
 
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
-        let d = self.d.to_f32();
-        for (k, (pair, out)) in self.qs.as_chunks::<2>().0.iter().zip(out.as_chunks_mut::<8>().0).enumerate() {
-            let bits = self.signs_and_scale[k / 4].get();
-            let scale = d * (0.5 + (bits >> 28) as f32) * 0.5;
-            let point = grids::joined(&grids::IQ3_XXS, pair.map(usize::from));
-            grids::signed(scale, &point, even_signs((bits >> (7 * (k % 4))) as u8), out);
-        }
+        points::decode_signed(self, out);
     }
 
     fn encode(x: &[f32; 256], importance: Option<&[f32; 256]>) -> Self {
         static SEARCH: LazyLock<Magnitudes<4>> = LazyLock::new(|| Magnitudes {
             codebook: Codebook::new(&grids::IQ3_XXS, &grids::IQ3_XXS_LEVELS),
-            unit: 0.25,
+            unit: BlockIQ3_XXS::UNIT,
             signs: Signs::Even,
         });
         let Some(b) = SEARCH.search::<32, 8, 64>(x, importance) else { return Self::zeroed() };

@@ -18,13 +18,21 @@ pub struct BlockTQ2_0 {
     pub d: F16Le,
 }
 
+impl BlockTQ2_0 {
+    /// Codes 0 to 3.
+    #[inline]
+    pub fn codes(&self) -> [u8; 256] {
+        crumbs(&self.qs)
+    }
+}
+
 impl BlockFormat for BlockTQ2_0 {
     const DTYPE: DType = DType::TQ2_0;
     type Values = [f32; 256];
 
     #[inline]
     fn decode(&self, out: &mut [f32; 256]) {
-        let (d, codes) = (self.d.to_f32(), crumbs(&self.qs));
+        let (d, codes) = (self.d.to_f32(), self.codes());
         out.iter_mut().zip(codes).for_each(|(o, q)| *o = d * f32::from(q as i8 - 1));
     }
 
