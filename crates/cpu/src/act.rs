@@ -73,18 +73,21 @@ impl ActKind {
 
 /// Scale and values of 32 numbers; returns the sum of the values.
 ///
-/// A block of zeros gets scale 0. NaN and infinity stay visible: the scale becomes NaN or infinite.
+/// A block of zeros gets scale 0. NaN and infinity stay visible: the scale becomes NaN.
 #[inline(always)]
 unsafe fn quantize<S: Simd>(x: *const f32, n: usize, q: *mut i8) -> f32 {
     // SAFETY: the caller passes `n` readable numbers and `n` writable bytes, `n` a multiple of the lanes.
     unsafe {
-        let mut top = S::zero();
+        let (mut top, mut poison) = (S::zero(), S::zero());
         let mut i = 0;
         while i < n {
-            top = S::max(top, S::abs(S::load_f(x.add(i))));
+            let v = S::load_f(x.add(i));
+            top = S::max(top, S::abs(v));
+            // A maximum forgets NaN; zero times the number does not.
+            poison = S::fma(v, S::zero(), poison);
             i += S::N;
         }
-        let top = S::reduce_max(top);
+        let top = S::reduce_max(top) + S::reduce_add(poison);
         let inverse = if top > 0.0 { 127.0 / top } else { 0.0 };
         let factor = S::splat_f(inverse);
         i = 0;
@@ -171,5 +174,19 @@ mod tests {
         // SAFETY: one block of room for 32 numbers.
         unsafe { act32_kernel(Isa::Scalar)([0.0; 32].as_ptr(), 32, out.as_mut_ptr(), 1) };
         assert_eq!((out[0].q, out[0].d, out[0].sum, out[0].low), ([0; 32], 0.0, 0, 0));
+    }
+
+    #[test]
+    fn nan_and_infinity_stay_visible_wherever_they_stand() {
+        for isa in Isa::usable() {
+            for (at, v) in (0..32).flat_map(|at| [(at, f32::NAN), (at, f32::INFINITY), (at, f32::NEG_INFINITY)]) {
+                let mut x = [1.0; 32];
+                x[at] = v;
+                let mut out = [Act32 { q: [0; 32], d: 1.0, sum: 0, low: 0 }];
+                // SAFETY: one block of room for 32 numbers.
+                unsafe { act32_kernel(isa)(x.as_ptr(), 32, out.as_mut_ptr(), 1) };
+                assert!(out[0].d.is_nan(), "{isa}: {v} at {at}");
+            }
+        }
     }
 }

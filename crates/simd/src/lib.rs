@@ -10,6 +10,8 @@ pub mod avx2;
 pub mod avx512;
 mod isa;
 mod math;
+#[cfg(target_arch = "aarch64")]
+pub mod neon;
 pub mod scalar;
 mod shells;
 
@@ -67,9 +69,9 @@ pub trait Simd: Copy + Send + Sync + 'static {
     ///
     /// Left to itself LLVM regroups unrolled sums column by column and then loads every weight once per column.
     unsafe fn settle(acc: Self::Acc) -> Self::Acc;
-    /// Adds the products of four unsigned bytes `u` with four signed bytes `x` per lane.
+    /// Adds the products of four unsigned bytes `u` (at most 127) with four signed bytes `x` (at least -127) per lane.
     ///
-    /// Sums of at most 32767 / (255 * max u) calls are exact everywhere; formats state how many they do.
+    /// Sums of at most 32767 / (254 * max u) calls are exact everywhere; formats state how many they do.
     unsafe fn dot(acc: Self::Acc, u: Self::I, x: Self::I) -> Self::Acc;
     /// Brings signed bytes into the form that [`Simd::dot_signed`] reads.
     unsafe fn signed(w: Self::I) -> Self::I;
@@ -106,20 +108,22 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn sub(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn div(a: Self::F, b: Self::F) -> Self::F;
+    /// `a` where it is larger, else `b`: the second operand if one is NaN.
     unsafe fn max(a: Self::F, b: Self::F) -> Self::F;
+    /// `a` where it is smaller, else `b`: the second operand if one is NaN.
     unsafe fn min(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn abs(a: Self::F) -> Self::F;
-    /// `a * b + c`.
+    /// `a * b + c`, rounded once where the CPU can.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// To the nearest integer, ties to even.
     unsafe fn round(a: Self::F) -> Self::F;
-    /// Rounds to int32 (ties to even), cuts to int8 and writes N bytes.
+    /// Rounds to int32 (ties to even), cuts to int8 and writes N bytes; numbers beyond int32 and NaN give any byte.
     unsafe fn store_i8(p: *mut i8, v: Self::F);
     /// `2^n` for integral `n` from -126 to 127.
     unsafe fn exp2_int(n: Self::F) -> Self::F;
     /// Lanes added in a fixed order.
     unsafe fn reduce_add(a: Self::F) -> f32;
-    /// Largest lane.
+    /// Largest lane; NaN may be passed over.
     unsafe fn reduce_max(a: Self::F) -> f32;
     /// Hint that a line will be read soon; any address is fine.
     unsafe fn prefetch(p: *const u8);

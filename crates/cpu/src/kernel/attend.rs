@@ -198,10 +198,12 @@ mod lanes {
                 top = S::max(top, S::load_f(s.at.add(g * s.stride)));
             }
             let top = S::reduce_max(top);
+            // Of positions that are all hidden every weight is 0, and not the NaN of infinity minus infinity.
+            let from = S::splat_f(if top == f32::NEG_INFINITY { 0.0 } else { top });
             let mut sum = S::zero();
             for g in 0..s.groups {
                 let at = s.at.add(g * s.stride);
-                let w = exp::<S>(S::sub(S::load_f(at), S::splat_f(top)));
+                let w = exp::<S>(S::sub(S::load_f(at), from));
                 sum = S::add(sum, w);
                 S::store_f(at, w);
             }

@@ -1,0 +1,459 @@
+//! Lanes of aarch64: 8 of them in two registers of 128 bits, so that weight panels have the rows of AVX2.
+//!
+//! `smmla` is not used: it multiplies two rows by two of eight bytes each, and panels interleave four bytes of a row.
+
+use crate::Simd;
+use std::{
+    arch::{aarch64::*, asm},
+    marker::PhantomData,
+};
+
+/// NEON with products of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes<P>(PhantomData<P>);
+
+/// NEON of every aarch64 CPU.
+pub type Neon = Lanes<Widening>;
+
+/// NEON with `sdot`.
+pub type NeonDot = Lanes<Sdot>;
+
+/// How the products of four signed bytes per lane are summed.
+///
+/// # Safety
+/// As for [`Simd`].
+#[allow(clippy::missing_safety_doc, missing_docs)] // one condition for all, stated above; names are those of `Simd`
+pub trait Products: Copy + Send + Sync + 'static {
+    const WIDE_SUMS: bool;
+    type Acc: Copy;
+    unsafe fn acc() -> Self::Acc;
+    unsafe fn settle(acc: Self::Acc) -> Self::Acc;
+    unsafe fn dot(acc: Self::Acc, w: int32x4x2_t, x: int32x4x2_t) -> Self::Acc;
+    unsafe fn sum(acc: Self::Acc) -> int32x4x2_t;
+}
+
+/// Products widened to int16 and summed there: four per lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Widening;
+
+/// Products summed to int32 by `sdot`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sdot;
+
+/// One instruction on both registers.
+macro_rules! both {
+    ($pair:ident, $f:expr, $($a:ident),+) => { $pair($f($($a.0),+), $f($($a.1),+)) };
+}
+
+// SAFETY of every block in this file: the trait's contract - the CPU has these instructions (NEON is part of aarch64),
+// and pointers are valid. Where NEON is always on, its intrinsics need no block: the allowance is for those.
+#[allow(clippy::undocumented_unsafe_blocks, unused_unsafe)] // one reason for all, stated above
+mod lanes {
+    use super::*;
+
+    impl Products for Widening {
+        const WIDE_SUMS: bool = false;
+        type Acc = [int16x8_t; 4];
+
+        #[inline(always)]
+        unsafe fn settle(mut acc: [int16x8_t; 4]) -> [int16x8_t; 4] {
+            for a in &mut acc {
+                unsafe { asm!("/* {0:v} */", inout(vreg) *a, options(pure, nomem, nostack, preserves_flags)) };
+            }
+            acc
+        }
+
+        #[inline(always)]
+        unsafe fn acc() -> [int16x8_t; 4] {
+            [unsafe { vdupq_n_s16(0) }; 4]
+        }
+        #[inline(always)]
+        unsafe fn dot(a: [int16x8_t; 4], w: int32x4x2_t, x: int32x4x2_t) -> [int16x8_t; 4] {
+            unsafe {
+                let (w0, x0) = (vreinterpretq_s8_s32(w.0), vreinterpretq_s8_s32(x.0));
+                let (w1, x1) = (vreinterpretq_s8_s32(w.1), vreinterpretq_s8_s32(x.1));
+                [
+                    vmlal_s8(a[0], vget_low_s8(w0), vget_low_s8(x0)),
+                    vmlal_high_s8(a[1], w0, x0),
+                    vmlal_s8(a[2], vget_low_s8(w1), vget_low_s8(x1)),
+                    vmlal_high_s8(a[3], w1, x1),
+                ]
+            }
+        }
+        #[inline(always)]
+        unsafe fn sum(a: [int16x8_t; 4]) -> int32x4x2_t {
+            unsafe { int32x4x2_t(vpaddlq_s16(vpaddq_s16(a[0], a[1])), vpaddlq_s16(vpaddq_s16(a[2], a[3]))) }
+        }
+    }
+
+    /// By assembly: the intrinsic is not stable.
+    #[inline(always)]
+    unsafe fn sdot(acc: int32x4_t, w: int32x4_t, x: int32x4_t) -> int32x4_t {
+        let mut acc = acc;
+        unsafe {
+            asm!(
+                "sdot {a:v}.4s, {w:v}.16b, {x:v}.16b",
+                a = inout(vreg) acc, w = in(vreg) w, x = in(vreg) x,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        acc
+    }
+
+    impl Products for Sdot {
+        const WIDE_SUMS: bool = true;
+        type Acc = int32x4x2_t;
+
+        /// `sdot` is assembly, whose order the compiler keeps as it is.
+        #[inline(always)]
+        unsafe fn settle(acc: int32x4x2_t) -> int32x4x2_t {
+            acc
+        }
+
+        #[inline(always)]
+        unsafe fn acc() -> int32x4x2_t {
+            unsafe { int32x4x2_t(vdupq_n_s32(0), vdupq_n_s32(0)) }
+        }
+        #[inline(always)]
+        unsafe fn dot(acc: int32x4x2_t, w: int32x4x2_t, x: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, sdot, acc, w, x) }
+        }
+        #[inline(always)]
+        unsafe fn sum(acc: int32x4x2_t) -> int32x4x2_t {
+            acc
+        }
+    }
+
+    /// Eight float16. By assembly: the intrinsics are newer than the oldest compiler that Lamina builds with.
+    #[inline(always)]
+    unsafe fn from_f16(h: uint16x8_t) -> float32x4x2_t {
+        let (low, high): (float32x4_t, float32x4_t);
+        unsafe {
+            asm!("fcvtl {o:v}.4s, {h:v}.4h", o = lateout(vreg) low, h = in(vreg) h, options(pure, nomem, nostack, preserves_flags));
+            asm!("fcvtl2 {o:v}.4s, {h:v}.8h", o = lateout(vreg) high, h = in(vreg) h, options(pure, nomem, nostack, preserves_flags));
+        }
+        float32x4x2_t(low, high)
+    }
+
+    /// Four float32 rounded to float16.
+    #[inline(always)]
+    unsafe fn to_f16(f: float32x4_t) -> uint16x4_t {
+        let h: uint16x4_t;
+        unsafe {
+            asm!("fcvtn {o:v}.4h, {f:v}.4s", o = lateout(vreg) h, f = in(vreg) f, options(pure, nomem, nostack, preserves_flags));
+        }
+        h
+    }
+
+    /// Eight bytes as int32.
+    #[inline(always)]
+    unsafe fn widen(p: *const i8) -> int32x4x2_t {
+        unsafe {
+            let w = vmovl_s8(vld1_s8(p));
+            int32x4x2_t(vmovl_s16(vget_low_s16(w)), vmovl_high_s16(w))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn half_of_e8m0(e: uint32x4_t) -> float32x4_t {
+        unsafe {
+            let normal = vshlq_n_u32::<23>(vsubq_u32(e, vdupq_n_u32(1)));
+            // The two smallest are denormal: a single bit below the exponent field.
+            let denormal = vshlq_u32(vdupq_n_u32(1 << 21), vreinterpretq_s32_u32(e));
+            vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), denormal, normal))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn power_of_two(n: float32x4_t) -> float32x4_t {
+        unsafe { vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)))) }
+    }
+
+    /// `fmax` would turn one NaN operand into NaN; the trait asks for the second operand.
+    #[inline(always)]
+    unsafe fn larger(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn smaller(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        unsafe { vbslq_f32(vcltq_f32(a, b), a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn pair_products(a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        unsafe {
+            let (a, b) = (vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
+            vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn halves_right<const K: i32>(a: int32x4_t) -> int32x4_t {
+        unsafe { vreinterpretq_s32_u16(vshrq_n_u16::<K>(vreinterpretq_u16_s32(a))) }
+    }
+
+    #[inline(always)]
+    unsafe fn halves_left<const K: i32>(a: int32x4_t) -> int32x4_t {
+        unsafe { vreinterpretq_s32_u16(vshlq_n_u16::<K>(vreinterpretq_u16_s32(a))) }
+    }
+
+    impl<P: Products> Simd for Lanes<P> {
+        const N: usize = 8;
+        const SIGNED_OFFSET: i32 = 0;
+        const WIDE_SUMS: bool = P::WIDE_SUMS;
+        const SPLIT_SIGNED: bool = false;
+        type F = float32x4x2_t;
+        type I = int32x4x2_t;
+        type Acc = P::Acc;
+        type Scale = int32x4x2_t;
+
+        #[inline(always)]
+        unsafe fn load(p: *const u8) -> int32x4x2_t {
+            unsafe {
+                int32x4x2_t(vreinterpretq_s32_u8(vld1q_u8(p)), vreinterpretq_s32_u8(vld1q_u8(p.add(16))))
+            }
+        }
+        #[inline(always)]
+        unsafe fn store(p: *mut u8, v: int32x4x2_t) {
+            unsafe {
+                vst1q_u8(p, vreinterpretq_u8_s32(v.0));
+                vst1q_u8(p.add(16), vreinterpretq_u8_s32(v.1));
+            }
+        }
+        #[inline(always)]
+        unsafe fn splat(v: i32) -> int32x4x2_t {
+            unsafe { int32x4x2_t(vdupq_n_s32(v), vdupq_n_s32(v)) }
+        }
+        #[inline(always)]
+        unsafe fn splat4(p: *const i8) -> int32x4x2_t {
+            unsafe { Self::splat(p.cast::<i32>().read_unaligned()) }
+        }
+        #[inline(always)]
+        unsafe fn splat_byte(v: u8) -> int32x4x2_t {
+            unsafe { Self::splat(i32::from_ne_bytes([v; 4])) }
+        }
+        #[inline(always)]
+        unsafe fn and(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, vandq_s32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn or(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, vorrq_s32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn xor(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, veorq_s32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn shr<const K: i32>(a: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, halves_right::<K>, a) }
+        }
+        #[inline(always)]
+        unsafe fn shl<const K: i32>(a: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, halves_left::<K>, a) }
+        }
+        #[inline(always)]
+        unsafe fn lut(table: &[i8; 16], index: int32x4x2_t) -> int32x4x2_t {
+            unsafe {
+                let t = vld1q_u8(table.as_ptr().cast());
+                let (a, b) = (vreinterpretq_u8_s32(index.0), vreinterpretq_u8_s32(index.1));
+                int32x4x2_t(vreinterpretq_s32_u8(vqtbl1q_u8(t, a)), vreinterpretq_s32_u8(vqtbl1q_u8(t, b)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn add_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, vaddq_s32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn sub_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, vsubq_s32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn mul_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, vmulq_s32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn to_f(a: int32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, vcvtq_f32_s32, a) }
+        }
+
+        #[inline(always)]
+        unsafe fn acc() -> P::Acc {
+            unsafe { P::acc() }
+        }
+        #[inline(always)]
+        unsafe fn settle(acc: P::Acc) -> P::Acc {
+            unsafe { P::settle(acc) }
+        }
+        /// Unsigned bytes are at most 127, which is what makes the signed product right for them.
+        #[inline(always)]
+        unsafe fn dot(acc: P::Acc, u: int32x4x2_t, x: int32x4x2_t) -> P::Acc {
+            unsafe { P::dot(acc, u, x) }
+        }
+        #[inline(always)]
+        unsafe fn signed(w: int32x4x2_t) -> int32x4x2_t {
+            w
+        }
+        #[inline(always)]
+        unsafe fn dot_signed(acc: P::Acc, w: int32x4x2_t, x: int32x4x2_t) -> P::Acc {
+            unsafe { P::dot(acc, w, x) }
+        }
+        #[inline(always)]
+        unsafe fn sum(acc: P::Acc) -> int32x4x2_t {
+            unsafe { P::sum(acc) }
+        }
+        #[inline(always)]
+        unsafe fn scaled(acc: P::Acc, s: int32x4x2_t) -> int32x4x2_t {
+            unsafe { Self::mul_i(P::sum(acc), s) }
+        }
+        #[inline(always)]
+        unsafe fn scale(p: *const i8) -> int32x4x2_t {
+            unsafe { widen(p) }
+        }
+        #[inline(always)]
+        unsafe fn scale_splat(v: i16) -> int32x4x2_t {
+            unsafe { Self::splat(i32::from(v)) }
+        }
+        #[inline(always)]
+        unsafe fn scale_16(s: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, vshlq_n_s32::<4>, s) }
+        }
+        #[inline(always)]
+        unsafe fn pairs(p: *const i8) -> int32x4x2_t {
+            unsafe {
+                let (a, b) = (vld1_s8(p), vld1_s8(p.add(8)));
+                let (low, high) = (vmovl_s8(vzip1_s8(a, b)), vmovl_s8(vzip2_s8(a, b)));
+                int32x4x2_t(vreinterpretq_s32_s16(low), vreinterpretq_s32_s16(high))
+            }
+        }
+        #[inline(always)]
+        unsafe fn dot_pairs(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+            unsafe { both!(int32x4x2_t, pair_products, a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn zero() -> float32x4x2_t {
+            unsafe { Self::splat_f(0.0) }
+        }
+        #[inline(always)]
+        unsafe fn splat_f(v: f32) -> float32x4x2_t {
+            unsafe { float32x4x2_t(vdupq_n_f32(v), vdupq_n_f32(v)) }
+        }
+        #[inline(always)]
+        unsafe fn load_f(p: *const f32) -> float32x4x2_t {
+            unsafe { float32x4x2_t(vld1q_f32(p), vld1q_f32(p.add(4))) }
+        }
+        #[inline(always)]
+        unsafe fn store_f(p: *mut f32, v: float32x4x2_t) {
+            unsafe {
+                vst1q_f32(p, v.0);
+                vst1q_f32(p.add(4), v.1);
+            }
+        }
+        #[inline(always)]
+        unsafe fn load_f16(p: *const u16) -> float32x4x2_t {
+            unsafe { from_f16(vld1q_u16(p)) }
+        }
+        #[inline(always)]
+        unsafe fn store_f16(p: *mut u16, v: float32x4x2_t) {
+            unsafe { vst1q_u16(p, vcombine_u16(to_f16(v.0), to_f16(v.1))) }
+        }
+        #[inline(always)]
+        unsafe fn load_bf16(p: *const u16) -> float32x4x2_t {
+            unsafe {
+                let h = vld1q_u16(p);
+                let (low, high) = (vmovl_u16(vget_low_u16(h)), vmovl_high_u16(h));
+                float32x4x2_t(
+                    vreinterpretq_f32_u32(vshlq_n_u32::<16>(low)),
+                    vreinterpretq_f32_u32(vshlq_n_u32::<16>(high)),
+                )
+            }
+        }
+        #[inline(always)]
+        unsafe fn load_e8m0(p: *const u8) -> float32x4x2_t {
+            unsafe {
+                let e = vmovl_u8(vld1_u8(p));
+                float32x4x2_t(half_of_e8m0(vmovl_u16(vget_low_u16(e))), half_of_e8m0(vmovl_high_u16(e)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn load_e4m3(p: *const u8) -> float32x4x2_t {
+            unsafe {
+                // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
+                let b = vmovl_u8(vld1_u8(p));
+                let sign = vshlq_n_u16::<8>(vandq_u16(b, vdupq_n_u16(0x80)));
+                let rest = vshlq_n_u16::<7>(vandq_u16(b, vdupq_n_u16(0x7f)));
+                Self::mul(from_f16(vorrq_u16(sign, rest)), Self::splat_f(256.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn load_i8(p: *const i8) -> float32x4x2_t {
+            unsafe { Self::to_f(widen(p)) }
+        }
+        #[inline(always)]
+        unsafe fn add(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, vaddq_f32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn sub(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, vsubq_f32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn mul(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, vmulq_f32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn div(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, vdivq_f32, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn max(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, larger, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn min(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, smaller, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn abs(a: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, vabsq_f32, a) }
+        }
+        #[inline(always)]
+        unsafe fn fma(a: float32x4x2_t, b: float32x4x2_t, c: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, vfmaq_f32, c, a, b) }
+        }
+        #[inline(always)]
+        unsafe fn round(a: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, vrndnq_f32, a) }
+        }
+        #[inline(always)]
+        unsafe fn store_i8(p: *mut i8, v: float32x4x2_t) {
+            unsafe {
+                let (low, high) = (vqmovn_s32(vcvtnq_s32_f32(v.0)), vqmovn_s32(vcvtnq_s32_f32(v.1)));
+                vst1_s8(p, vqmovn_s16(vcombine_s16(low, high)));
+            }
+        }
+        #[inline(always)]
+        unsafe fn exp2_int(n: float32x4x2_t) -> float32x4x2_t {
+            unsafe { both!(float32x4x2_t, power_of_two, n) }
+        }
+        #[inline(always)]
+        unsafe fn reduce_add(a: float32x4x2_t) -> f32 {
+            unsafe {
+                let s = vaddq_f32(a.0, a.1);
+                vpadds_f32(vadd_f32(vget_low_f32(s), vget_high_f32(s)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn reduce_max(a: float32x4x2_t) -> f32 {
+            unsafe { vmaxvq_f32(vmaxq_f32(a.0, a.1)) }
+        }
+        #[inline(always)]
+        unsafe fn prefetch(p: *const u8) {
+            unsafe {
+                asm!("prfm pldl1keep, [{p}]", p = in(reg) p, options(readonly, nostack, preserves_flags))
+            }
+        }
+    }
+}
