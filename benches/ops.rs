@@ -7,15 +7,30 @@ use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType};
 use lamina_cpu::{Cpu, read_bandwidth};
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, Limits, Plan, Rows, SeqPages, Slot, SlotSpec, W, Wants, WeightKind, WeightSpec,
+    Backend, Batch, KvLayout, KvType, Limits, Plan, Rows, SeqPages, Slot, SlotSpec, W, Wants, WeightKind,
+    WeightSpec,
     op::{Embed, Linear, Part},
     walk,
 };
 use std::time::Instant;
 
 const TYPES: &[DType] = &[
-    DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::Q2_K, DType::Q3_K, DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1,
-    DType::Q8_0, DType::IQ4_NL, DType::IQ4_XS, DType::MXFP4, DType::F16, DType::BF16, DType::F32,
+    DType::Q4_K,
+    DType::Q5_K,
+    DType::Q6_K,
+    DType::Q2_K,
+    DType::Q3_K,
+    DType::Q4_0,
+    DType::Q4_1,
+    DType::Q5_0,
+    DType::Q5_1,
+    DType::Q8_0,
+    DType::IQ4_NL,
+    DType::IQ4_XS,
+    DType::MXFP4,
+    DType::F16,
+    DType::BF16,
+    DType::F32,
 ];
 
 /// Rows of activations that prefill multiplies at once.
@@ -32,7 +47,8 @@ struct Options {
 fn options() -> Options {
     let args: Vec<String> = std::env::args().collect();
     let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1));
-    let types = value("--types").map_or(TYPES.to_vec(), |t| t.split(',').map(|t| t.parse().expect("a type")).collect());
+    let types = value("--types")
+        .map_or(TYPES.to_vec(), |t| t.split(',').map(|t| t.parse().expect("a type")).collect());
     let threads = value("--threads").map_or_else(lamina::default_threads, |t| t.parse().expect("a number"));
     Options { types, threads, smoke: args.iter().any(|a| a == "--smoke") }
 }
@@ -76,7 +92,8 @@ fn seconds(cpu: &Cpu, dtype: DType, rows: usize, batch: usize, rounds: usize) ->
     let plan = plan(rows);
     let x: Vec<f32> = (0..COLS).map(|i| (i as f32 * 0.37).sin()).collect();
     let uploads = [Tensor::from_f32("x", 1, COLS, &x), matrix(dtype, rows)];
-    let weights = plan.weights.iter().zip(&uploads).map(|(s, t)| cpu.upload(s, t).expect("uploads")).collect();
+    let weights =
+        plan.weights.iter().zip(&uploads).map(|(s, t)| cpu.upload(s, t).expect("uploads")).collect();
     let limits = Limits { rows: batch, selected: batch, pages: 1, states: 0, kv_type: KvType::F16 };
     let mut machine = cpu.clone().machine(&plan, weights, limits).expect("builds");
     let mut b = Batch::default();
@@ -95,7 +112,10 @@ fn main() {
     let cpu = Cpu::new(o.threads).expect("an instruction set");
     let bandwidth = read_bandwidth(cpu.pool(), cpu.isa()).expect("memory");
     println!("{} threads, {}, read bandwidth {:.1} GB/s", o.threads, cpu.isa(), bandwidth / 1e9);
-    println!("{:8} {:>6} {:>13} {:>7} {:>16} {:>16}", "type", "bits", "decode GB/s", "share", "batch 4 GB/s", "prefill GMAC/s");
+    println!(
+        "{:8} {:>6} {:>13} {:>7} {:>16} {:>16}",
+        "type", "bits", "decode GB/s", "share", "batch 4 GB/s", "prefill GMAC/s"
+    );
     for &dtype in &o.types {
         let bytes = if o.smoke { 4 << 20 } else { 256 << 20 };
         let rows = (bytes * 8 / (dtype.bits() as usize * COLS)).next_multiple_of(64);
@@ -107,7 +127,12 @@ fn main() {
         let macs = (tall * COLS * BATCH) as f64 / seconds(&cpu, dtype, tall, BATCH, rounds);
         println!(
             "{:8} {:6.2} {:13.1} {:6.0}% {:16.1} {:16.1}",
-            dtype.name(), dtype.bits(), decode / 1e9, 100.0 * decode / bandwidth, four / 1e9, macs / 1e9
+            dtype.name(),
+            dtype.bits(),
+            decode / 1e9,
+            100.0 * decode / bandwidth,
+            four / 1e9,
+            macs / 1e9
         );
     }
 }

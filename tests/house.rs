@@ -68,9 +68,9 @@ fn only_kernels_mappings_and_bindings_hold_unsafe_code() {
     for package in packages() {
         let name = package["name"].as_str().expect("a name");
         let targets = package["targets"].as_array().expect("a list");
-        let library = targets.iter().find(|t| {
-            t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "lib" || k == "cdylib"))
-        });
+        let library = targets
+            .iter()
+            .find(|t| t["kind"].as_array().is_some_and(|k| k.iter().any(|k| k == "lib" || k == "cdylib")));
         let Some(library) = library.filter(|_| !UNSAFE.contains(&name)) else { continue };
         let source = fs::read_to_string(library["src_path"].as_str().expect("a path")).expect("readable");
         assert!(source.contains("#![forbid(unsafe_code)]"), "{name} does not forbid unsafe code");
@@ -104,7 +104,11 @@ fn files_and_functions_keep_their_size() {
         if lines > MOST_LINES {
             long.push(format!("{inside}: {lines} lines"));
         }
-        long.extend(functions(code).filter(|(_, n)| *n > MOST_FUNCTION_LINES).map(|(f, n)| format!("{inside}: {f}: {n} lines")));
+        long.extend(
+            functions(code)
+                .filter(|(_, n)| *n > MOST_FUNCTION_LINES)
+                .map(|(f, n)| format!("{inside}: {f}: {n} lines")),
+        );
     }
     assert!(long.is_empty(), "too long:\n{}", long.join("\n"));
 }
@@ -116,9 +120,18 @@ fn functions(code: &str) -> impl Iterator<Item = (String, usize)> + '_ {
         let line = lines[i];
         let body = line.trim_start();
         let indent = line.len() - body.len();
-        let is_fn = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "unsafe fn ", "pub unsafe fn ", "const fn ", "pub const fn "]
-            .iter()
-            .any(|p| body.starts_with(p));
+        let is_fn = [
+            "fn ",
+            "pub fn ",
+            "pub(crate) fn ",
+            "pub(super) fn ",
+            "unsafe fn ",
+            "pub unsafe fn ",
+            "const fn ",
+            "pub const fn ",
+        ]
+        .iter()
+        .any(|p| body.starts_with(p));
         if !is_fn || body.ends_with(';') {
             return None;
         }

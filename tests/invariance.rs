@@ -5,8 +5,15 @@ use lamina_base::DType;
 use std::path::PathBuf;
 
 /// Weight types of every kernel class; the model's rows of 256 columns hold all of them.
-const TYPES: &[Option<DType>] =
-    &[None, Some(DType::F16), Some(DType::Q8_0), Some(DType::Q4_0), Some(DType::Q4_K), Some(DType::Q6_K), Some(DType::IQ4_XS)];
+const TYPES: &[Option<DType>] = &[
+    None,
+    Some(DType::F16),
+    Some(DType::Q8_0),
+    Some(DType::Q4_0),
+    Some(DType::Q4_K),
+    Some(DType::Q6_K),
+    Some(DType::IQ4_XS),
+];
 
 fn model_path() -> Option<PathBuf> {
     let shared = std::env::var_os("LAMINA_SHARED")
@@ -35,13 +42,16 @@ fn asked(seed: i64) -> GenerateOptions {
 }
 
 fn prompt(i: usize) -> Prompt {
-    let long = "Once upon a time there was a little girl who liked to play in the park with her dog. ".repeat(1 + i % 3 * 3);
+    let long = "Once upon a time there was a little girl who liked to play in the park with her dog. "
+        .repeat(1 + i % 3 * 3);
     Prompt::Text(format!("{long}One day, number {i}, she"))
 }
 
 /// Tokens, and the bits of all logprobs that came with them.
 fn bits(c: &Completion) -> Vec<(u32, u32, Vec<u32>)> {
-    let one = |(t, (l, top)): (&u32, &(f32, Vec<(u32, f32)>))| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect());
+    let one = |(t, (l, top)): (&u32, &(f32, Vec<(u32, f32)>))| {
+        (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())
+    };
     c.tokens.iter().zip(&c.logprobs).map(one).collect()
 }
 
@@ -88,9 +98,11 @@ fn rows_of_a_pass_are_the_rows_of_a_generation() {
     }
     for kv_type in KvType::ALL.iter().map(|t| t.1) {
         let big = load(LoadOptions { kv_type, ..options(Some(DType::Q4_K)) });
-        let small = load(LoadOptions { kv_type, batch_rows: 5, threads: Some(2), ..options(Some(DType::Q4_K)) });
+        let small =
+            load(LoadOptions { kv_type, batch_rows: 5, threads: Some(2), ..options(Some(DType::Q4_K)) });
         let tokens = big.prompt_tokens(&prompt(2)).expect("tokens");
-        let bits = |m: &Model| m.logits(&tokens).expect("runs").iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let bits =
+            |m: &Model| m.logits(&tokens).expect("runs").iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert!(bits(&big) == bits(&small), "{kv_type:?}");
     }
 }

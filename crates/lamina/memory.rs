@@ -43,11 +43,12 @@ pub fn check_weights(bytes: u64) -> Result<()> {
 /// When a context that the user asked for does not fit, or not even one page does.
 pub fn plan_cache(plan: &Plan, page_bytes: usize, model: usize, asked: Option<usize>) -> Result<CachePlan> {
     let state_bytes = 4 * plan.kv.state_len();
-    let states = if state_bytes == 0 { 0 } else { (STATE_BYTES / state_bytes).clamp(4, 64) };
+    let states = STATE_BYTES.checked_div(state_bytes).map_or(0, |n| n.clamp(4, 64));
     let free = available_memory().map_or(usize::MAX, |m| usize::try_from(m).unwrap_or(usize::MAX));
     // A fifth stays for activations, the tokenizer and the rest of the machine.
     let budget = (free / 5 * 4).saturating_sub(states * state_bytes);
-    let fit = budget / page_bytes.max(1) * PAGE_LEN;
+    // A model without attention has pages of no size.
+    let fit = budget.checked_div(page_bytes).map_or(usize::MAX, |pages| pages.saturating_mul(PAGE_LEN));
     let wanted = asked.unwrap_or(model);
     if wanted == 0 {
         return Err(Error::InvalidRequest("context is 0, but must be at least 1 token".into()));

@@ -179,7 +179,9 @@ mod tests {
     #[test]
     fn nan_and_infinity_stay_visible_wherever_they_stand() {
         for isa in Isa::usable() {
-            for (at, v) in (0..32).flat_map(|at| [(at, f32::NAN), (at, f32::INFINITY), (at, f32::NEG_INFINITY)]) {
+            for (at, v) in
+                (0..32).flat_map(|at| [(at, f32::NAN), (at, f32::INFINITY), (at, f32::NEG_INFINITY)])
+            {
                 let mut x = [1.0; 32];
                 x[at] = v;
                 let mut out = [Act32 { q: [0; 32], d: 1.0, sum: 0, low: 0 }];

@@ -26,10 +26,13 @@ pub struct Codec {
     quantize: unsafe fn(*const f32, usize, *mut Act32, usize),
 }
 
+/// How to mix values of one form, and the bytes of a row of them.
+type Values = (unsafe fn(&Mix), fn(usize) -> usize);
+
 impl Codec {
     /// The codec of `kv_type` on `isa`.
     pub fn new(kv_type: KvType, isa: Isa) -> Codec {
-        fn values<V: ValueFormat>(isa: Isa) -> (unsafe fn(&Mix), fn(usize) -> usize) {
+        fn values<V: ValueFormat>(isa: Isa) -> Values {
             (mix_kernel::<V>(isa), V::row_bytes)
         }
         let (mix, value_bytes) = match kv_type {

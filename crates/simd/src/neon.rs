@@ -58,7 +58,9 @@ mod lanes {
         #[inline(always)]
         unsafe fn settle(mut acc: [int16x8_t; 4]) -> [int16x8_t; 4] {
             for a in &mut acc {
-                unsafe { asm!("/* {0:v} */", inout(vreg) *a, options(pure, nomem, nostack, preserves_flags)) };
+                unsafe {
+                    asm!("/* {0:v} */", inout(vreg) * a, options(pure, nomem, nostack, preserves_flags))
+                };
             }
             acc
         }

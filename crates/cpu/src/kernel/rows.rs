@@ -92,7 +92,7 @@ mod lanes {
     unsafe fn gelu_tanh<S: Simd>(x: S::F) -> S::F {
         unsafe {
             let cube = S::mul(S::mul(x, x), x);
-            let inner = S::mul(S::splat_f(0.797_884_56), S::fma(S::splat_f(0.044_715), cube, x));
+            let inner = S::mul(S::splat_f(0.797_884_6), S::fma(S::splat_f(0.044_715), cube, x));
             let half = S::mul(x, S::splat_f(0.5));
             S::fma(half, tanh::<S>(inner), half)
         }
