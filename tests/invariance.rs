@@ -47,15 +47,17 @@ fn prompt(i: usize) -> Prompt {
     Prompt::Text(format!("{long}One day, number {i}, she"))
 }
 
-/// Tokens, and the bits of all logprobs that came with them.
-fn bits(c: &Completion) -> Vec<(u32, u32, Vec<u32>)> {
+/// A token, the bits of its logprob and those of the logprobs beside it.
+type Bits = (u32, u32, Vec<u32>);
+
+fn bits(c: &Completion) -> Vec<Bits> {
     let one = |(t, (l, top)): (&u32, &(f32, Vec<(u32, f32)>))| {
         (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())
     };
     c.tokens.iter().zip(&c.logprobs).map(one).collect()
 }
 
-fn alone(model: &Model, i: usize) -> Vec<(u32, u32, Vec<u32>)> {
+fn alone(model: &Model, i: usize) -> Vec<Bits> {
     bits(&model.generate(&prompt(i), &asked(i as i64)).expect("runs")[0])
 }
 

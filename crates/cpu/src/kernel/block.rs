@@ -225,7 +225,20 @@ mod lanes {
                 }
                 g += step;
             }
-            let offset = offset::<S, F>(tile);
+            finish::<S, F, P, C>(w, x, whole, offset::<S, F>(tile), sums);
+        }
+    }
+
+    /// Adds the finished integers of a block, times its scales, to the running sums.
+    #[inline(always)]
+    unsafe fn finish<S: Simd, F: BlockFormat, const P: usize, const C: usize>(
+        w: [*const Unpacked<S>; P],
+        x: [*const Act32; C],
+        whole: [[S::I; C]; P],
+        offset: i32,
+        sums: &mut [[S::F; C]; P],
+    ) {
+        unsafe {
             for c in 0..C {
                 let dx = S::splat_f((*x[c]).d);
                 // Spread from memory: a detour through a general register costs more than the product.
