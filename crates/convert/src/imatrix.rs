@@ -108,7 +108,11 @@ impl Imatrix {
         let tensors: Vec<_> = self.sums.iter().filter(|(_, s)| !s.counts.is_empty()).collect();
         for (name, sums) in &tensors {
             let matrices = sums.counts.len();
-            writer.declare(&format!("{name}{SUMS}"), DType::F32, &[matrices, sums.values.len() / matrices])?;
+            writer.declare(
+                &format!("{name}{SUMS}"),
+                DType::F32,
+                &[matrices, sums.values.len() / matrices],
+            )?;
             writer.declare(&format!("{name}{COUNTS}"), DType::F32, &[matrices, 1])?;
         }
         let mut out = writer.create()?;
@@ -141,7 +145,8 @@ impl ImatrixWriter {
         let known = self.sums.get_mut(name);
         let fits = |s: &(Vec<f64>, Vec<f64>)| s.1.len() == matrices && s.0.len() == matrices * cols;
         let Some((values, counts)) = known.filter(|s| fits(s) && expert < matrices && cols > 0) else {
-            let problem = format!("gets {matrices} x {cols} activations for expert {expert}; it had others before");
+            let problem =
+                format!("gets {matrices} x {cols} activations for expert {expert}; it had others before");
             return Err(ConvertError::invalid(format!("importance of `{name}`"), problem));
         };
         let mine = &mut values[expert * cols..(expert + 1) * cols];

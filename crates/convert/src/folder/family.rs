@@ -4,12 +4,8 @@ use crate::error::{ConvertError, Result};
 use lamina_arch::{Family, families};
 
 /// Families whose files go by the name of a relative.
-const RELATIVES: &[(&str, &str)] = &[
-    ("mistral", "llama"),
-    ("mixtral", "llama"),
-    ("olmo3", "olmo2"),
-    ("deepseek-v3", "deepseek2"),
-];
+const RELATIVES: &[(&str, &str)] =
+    &[("mistral", "llama"), ("mixtral", "llama"), ("olmo3", "olmo2"), ("deepseek-v3", "deepseek2")];
 
 /// The architecture's name in the file, and the family that reads it. Models with images become their language model.
 pub fn in_gguf(family: &'static Family) -> Result<(&'static str, &'static Family)> {

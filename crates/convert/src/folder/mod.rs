@@ -7,9 +7,16 @@ mod keys;
 mod rope;
 mod tensors;
 mod verify;
+mod vocab;
 
-use crate::{draft::Draft, error::Result};
-use lamina_arch::{CAST_KEY, Family, ModelSpec, Weights, follow_cast, spec::Pairs};
+use crate::{
+    draft::{Draft, Planned},
+    error::Result,
+};
+use lamina_arch::{
+    CAST_KEY, Family, ModelSpec, Weights, follow_cast,
+    spec::{Ffn, Pairs},
+};
 use lamina_store::{Checkpoint, Metadata};
 use std::sync::Arc;
 
@@ -47,9 +54,11 @@ pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {
     let folder = Arc::new(Folder::new(ck)?);
     let (mut tensors, unused) = tensors::plan(&folder)?;
     let mut metadata = general(&folder);
+    metadata.insert("general.size_label", size_label(&folder, &tensors));
     keys::write(&folder, &mut metadata)?;
     tensors.extend(rope::tensors(&folder)?);
-    let mut notes: Vec<String> = verify::same_model(&folder, &mut metadata, &tensors)?.into_iter().collect();
+    let mut notes = vocab::write(&folder, &mut metadata)?;
+    notes.extend(verify::same_model(&folder, &mut metadata, &tensors)?);
     if !unused.is_empty() {
         notes.push(format!("{} tensors of the folder are left out, such as {}", unused.len(), unused[0]));
     }
@@ -71,9 +80,44 @@ fn general(folder: &Folder) -> Metadata {
     if let Some(name) = path.file_name() {
         metadata.insert("general.name", name.to_string_lossy().into_owned());
     }
-    metadata.insert("tokenizer.ggml.model", "none");
     if follow_cast(folder.spec.clone(), &folder.ck) != folder.spec {
         metadata.insert(CAST_KEY, "bf16");
     }
     metadata
+}
+
+/// How large the model is, as makers name it: `2.8M`, `7B`, of experts `8x7B`.
+fn size_label(folder: &Folder, tensors: &[Planned]) -> String {
+    let count = |experts: bool| {
+        let mine = tensors.iter().filter(|t| t.name.contains("_exps") == experts);
+        mine.map(Planned::elements).sum::<usize>()
+    };
+    let experts = folder.spec.layers.iter().find_map(|l| match &l.ffn {
+        Ffn::Moe(moe) => Some(moe.experts),
+        _ => None,
+    });
+    match experts {
+        Some(n) => format!("{n}x{}", rounded(count(false) + count(true) / n.max(1))),
+        None => rounded(count(false) + count(true)),
+    }
+}
+
+/// Two digits at least: `2.8M`, `28M`, `280M`.
+fn rounded(count: usize) -> String {
+    const UNITS: &[(f64, &str)] = &[(1e12, "T"), (1e9, "B"), (1e6, "M")];
+    let count = count as f64;
+    let (unit, name) = UNITS.iter().find(|(unit, _)| count > *unit).copied().unwrap_or((1e3, "K"));
+    let digits = usize::from((count / unit).round() < 10.0);
+    format!("{:.digits$}{name}", count / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn sizes_are_named_as_makers_name_them() {
+        let named = [2_750_000, 9_600_000, 27_900_000, 1_240_000_000, 500].map(rounded);
+        assert_eq!(named, ["2.8M", "10M", "28M", "1.2B", "0.5K"]);
+    }
 }

@@ -53,9 +53,8 @@ pub fn write(folder: &Folder, metadata: &mut Metadata) -> Result<()> {
 /// Factors that files keep as tensors: those of Llama 3.1 divide the plain frequencies, LongRoPE has two lists.
 pub fn tensors(folder: &Folder) -> Result<Vec<Planned>> {
     let Some(main) = main(folder) else { return Ok(vec![]) };
-    let factors = |name: &str, values: &[f32]| {
-        Planned::stored(HostTensor::from_f32(name, vec![values.len()], values))
-    };
+    let factors =
+        |name: &str, values: &[f32]| Planned::stored(HostTensor::from_f32(name, vec![values.len()], values));
     let plain = plain_rope(main.rope.dim, main.base()?, main.rope.pairs).freqs;
     let divide = |freqs: &[f32]| -> Vec<f32> { plain.iter().zip(freqs).map(|(p, f)| p / f).collect() };
     Ok(match (main.kind()?, &main.rope.long) {
@@ -169,7 +168,9 @@ impl Section<'_> {
     /// DeepSeek's second way to say how large scaled angles count. Readers take both of its numbers for the same; where
     /// they are not, the factor on cosine and sine has a key of its own.
     fn magnitude(&self, out: &mut Vec<(&'static str, Option<Value>)>) -> Result<()> {
-        let (Some(all), Some(one)) = (self.f32("mscale_all_dim")?, self.f32("mscale")?) else { return Ok(()) };
+        let (Some(all), Some(one)) = (self.f32("mscale_all_dim")?, self.f32("mscale")?) else {
+            return Ok(());
+        };
         out.push(("yarn_log_multiplier", Some((0.1 * all).into())));
         if all != one && self.f32("attention_factor")?.is_none() {
             out.push(("yarn_attn_factor", Some(self.rope.magnitude.into())));

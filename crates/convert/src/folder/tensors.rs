@@ -15,7 +15,8 @@ const SUFFIXES: &[&str] = &["", ".weight", ".bias"];
 /// All tensors of the file, and the names of stored tensors that none of them uses.
 pub fn plan(folder: &Arc<Folder>) -> Result<(Vec<Planned>, Vec<String>)> {
     let weights = folder.weights();
-    let mut plan = Plan { folder, weights: &weights, names: BTreeSet::new(), claimed: BTreeSet::new(), out: vec![] };
+    let mut plan =
+        Plan { folder, weights: &weights, names: BTreeSet::new(), claimed: BTreeSet::new(), out: vec![] };
     let bases = canonical_bases(folder);
     for base in bases.iter().filter(|b| !b.contains("{i}")) {
         for suffix in SUFFIXES {
@@ -58,7 +59,8 @@ impl Plan<'_> {
         let named = |base: &str, suffix: &str| format!("{}{suffix}", base.replace("{i}", &i.to_string()));
         for group in fused {
             for suffix in [".weight", ".bias"] {
-                let members: Vec<String> = group.members.iter().map(|(base, _)| named(base, suffix)).collect();
+                let members: Vec<String> =
+                    group.members.iter().map(|(base, _)| named(base, suffix)).collect();
                 let cuts: Vec<Option<Cut>> = group.members.iter().map(|m| m.1).collect();
                 self.joined(i, &named(group.name, suffix), &members, &cuts);
             }

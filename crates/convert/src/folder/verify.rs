@@ -22,7 +22,9 @@ pub fn same_model(folder: &Folder, metadata: &mut Metadata, tensors: &[Planned])
     let config = serde_json::Value::Object(folder.ck.config.tree().clone());
     metadata.insert(Config::EXTRA_KEY, config.to_string());
     match difference(folder, metadata, &tensors) {
-        None => Ok(Some(format!("llama.cpp has no key for a setting of this model and will run another: {what}"))),
+        None => {
+            Ok(Some(format!("llama.cpp has no key for a setting of this model and will run another: {what}")))
+        }
         Some(what) => {
             Err(ConvertError::NotExpressible { architecture: folder.architecture.to_owned(), what })
         }

@@ -37,7 +37,11 @@ impl std::str::FromStr for Types {
         let mix = MIXES.iter().find(|m| m.names().any(|n| n.eq_ignore_ascii_case(name)));
         mix.map(Types::Mix).ok_or_else(|| ConvertError::UnknownType {
             name: name.to_owned(),
-            known: ["keep", "auto"].into_iter().chain(MIXES.iter().map(|m| m.name)).collect::<Vec<_>>().join(" "),
+            known: ["keep", "auto"]
+                .into_iter()
+                .chain(MIXES.iter().map(|m| m.name))
+                .collect::<Vec<_>>()
+                .join(" "),
         })
     }
 }

@@ -235,7 +235,8 @@ impl Counters {
             return (seen, self.values);
         }
         let by_name = || tensor.name.strip_prefix("blk.")?.split('.').next()?.parse().ok();
-        let number = if self.experts > 1 && !TINY.contains(&mix.name) { by_name().unwrap_or(seen) } else { seen };
+        let number =
+            if self.experts > 1 && !TINY.contains(&mix.name) { by_name().unwrap_or(seen) } else { seen };
         (number, self.layers)
     }
 
