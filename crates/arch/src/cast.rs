@@ -16,10 +16,20 @@ use lamina_store::{Checkpoint, Kind};
 /// Positions over which rounded frequencies turn no pair by more than a full turn: `2 pi * 2^9`, as a power of two.
 const SHORT: usize = 2048;
 
-/// The spec with buffers rounded as its maker's were, where `ck` is a short-context folder saved in bfloat16.
+/// Metadata key of a GGUF file that was converted from such a folder; its value is `bf16`.
+pub const CAST_KEY: &str = "lamina.cast_buffers";
+
+/// The spec with buffers rounded as its maker's were, where `ck` is a short-context folder saved in bfloat16, or a GGUF
+/// file converted from one.
 pub fn follow_cast(mut spec: ModelSpec, ck: &Checkpoint) -> ModelSpec {
-    let saved_in_bf16 = ck.config.tree().get("dtype").and_then(|v| v.as_str()) == Some("bfloat16");
-    if ck.kind != Kind::HuggingFace || !saved_in_bf16 || spec.context > SHORT {
+    let cast = match ck.kind {
+        Kind::HuggingFace => {
+            let saved_as = ck.config.tree().get("dtype").and_then(|v| v.as_str());
+            saved_as == Some("bfloat16") && spec.context <= SHORT
+        }
+        Kind::Gguf => matches!(ck.metadata.find::<&str>(CAST_KEY), Ok(Some("bf16"))),
+    };
+    if !cast {
         return spec;
     }
     round(&mut spec.embed.scale);

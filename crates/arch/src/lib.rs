@@ -18,11 +18,11 @@ mod tensor;
 mod validate;
 pub mod weights;
 
-pub use cast::follow_cast;
+pub use cast::{CAST_KEY, follow_cast};
 pub use cut::Cut;
 pub use error::{ArchError, Result};
 pub use family::Family;
 pub use llama_like::{act, gqa, layer_norm, llama_like, moe, norm, plain_ffn, tied};
 pub use rope::{plain_rope, rope, yarn_mscale};
 pub use spec::ModelSpec;
-pub use weights::Weights;
+pub use weights::{Stored, Weights};

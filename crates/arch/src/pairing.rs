@@ -9,8 +9,9 @@ use crate::{
     tensor::Tensor,
 };
 
-/// Order of the rows of a query or key tensor, or of its bias or norm; none when it stays.
-pub(crate) fn order(name: &Canonical<'_>, spec: &ModelSpec, numbers: usize) -> Option<Vec<u32>> {
+/// Order of the rows of a query or key tensor, or of its bias or norm, that brings its pairs to the order `to`; none
+/// when it stays.
+pub(crate) fn order(name: &Canonical<'_>, spec: &ModelSpec, numbers: usize, to: Pairs) -> Option<Vec<u32>> {
     let part = name.base.strip_prefix("blk.{i}.")?;
     let (heads, dim, start, rope) = match &name.spec(spec)?.mixer {
         Mixer::Gqa(g) => {
@@ -32,7 +33,18 @@ pub(crate) fn order(name: &Canonical<'_>, spec: &ModelSpec, numbers: usize) -> O
         _ => return None,
     };
     debug_assert!(numbers >= heads * dim);
-    (rope.pairs == Pairs::Adjacent).then(|| deinterleave(heads, dim, start, rope))
+    (rope.pairs != to).then(|| match to {
+        Pairs::Half => deinterleave(heads, dim, start, rope),
+        Pairs::Adjacent => interleave(heads, dim, start, rope),
+    })
+}
+
+/// The way back of [`deinterleave`].
+fn interleave(heads: usize, dim: usize, start: usize, rope: &Rope) -> Vec<u32> {
+    let there = deinterleave(heads, dim, start, rope);
+    let mut back = vec![0; there.len()];
+    there.iter().zip(0..).for_each(|(&from, to)| back[from as usize] = to);
+    back
 }
 
 fn deinterleave(heads: usize, dim: usize, start: usize, rope: &Rope) -> Vec<u32> {
@@ -61,5 +73,7 @@ mod tests {
         let rope = Rope { dim: 4, pairs: Pairs::Adjacent, freqs: vec![1.0, 0.1], long: None, magnitude: 1.0 };
         assert_eq!(deinterleave(2, 6, 0, &rope), [0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11]);
         assert_eq!(deinterleave(1, 6, 2, &rope), [0, 1, 2, 4, 3, 5]);
+        let wide = Rope { dim: 6, ..rope };
+        assert_eq!(interleave(1, 8, 1, &wide), [0, 1, 4, 2, 5, 3, 6, 7]);
     }
 }

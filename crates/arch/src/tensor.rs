@@ -1,6 +1,6 @@
 //! A weight as the plan wants it: rows that may be cut, stacked and reordered views of the file's tensors.
 
-use crate::error::Result;
+use crate::error::{ArchError, Result};
 use lamina_base::{Bytes, DType, HostTensor};
 
 /// A matrix whose rows are views into one or several stored tensors. Nothing is copied.
@@ -36,6 +36,37 @@ impl Tensor {
             None => order,
         });
         self
+    }
+
+    /// The rows of several tensors, one after another; as float32 where their types differ.
+    ///
+    /// # Errors
+    /// When they have different widths, or a type that has to change cannot be decoded.
+    ///
+    /// # Panics
+    /// When `tensors` is empty.
+    pub fn stacked(tensors: &[Tensor]) -> Result<Tensor> {
+        let first = tensors.first().expect("at least one tensor");
+        if let Some(other) = tensors.iter().find(|t| t.cols != first.cols) {
+            return Err(ArchError::Shape {
+                name: other.name.clone(),
+                found: format!("rows of {}", other.cols),
+                want: format!("rows of {} as `{}`", first.cols, first.name),
+            });
+        }
+        if tensors.iter().any(|t| t.dtype != first.dtype) {
+            let values: Vec<f32> = tensors.iter().map(Tensor::to_f32).collect::<Result<Vec<_>>>()?.concat();
+            return Ok(Tensor::from_f32(&first.name, values.len() / first.cols.max(1), first.cols, &values));
+        }
+        let (mut parts, mut order, mut before) = (vec![], vec![], 0u32);
+        for t in tensors {
+            let stored: usize = t.parts.iter().map(HostTensor::rows).sum();
+            let rows = (0..t.rows() as u32).map(|i| t.order.as_ref().map_or(i, |o| o[i as usize]));
+            order.extend(rows.map(|i| before + i));
+            parts.extend(t.parts.iter().cloned());
+            before += stored as u32;
+        }
+        Ok(Tensor::new(parts).reordered(order))
     }
 
     /// Number of logical rows.

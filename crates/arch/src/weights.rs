@@ -6,9 +6,9 @@ use crate::{
     family::Family,
     names::{Canonical, Edit, GGUF, LLAMA, Rule},
     pairing,
-    spec::ModelSpec,
+    spec::{Mixer, ModelSpec, Pairs},
 };
-use lamina_base::HostTensor;
+use lamina_base::{DType, HostTensor};
 use lamina_store::{Checkpoint, Kind};
 use std::{
     collections::BTreeSet,
@@ -46,10 +46,31 @@ pub struct Weights<'a> {
     used: Mutex<BTreeSet<String>>,
 }
 
+/// What a checkpoint holds for a canonical name.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Type of the stored values, before any edit.
+    pub dtype: DType,
+    /// Rows and columns; a vector is one row.
+    pub shape: [usize; 2],
+    /// All of the stored tensors belongs to this name.
+    pub whole: bool,
+    /// Names in the checkpoint.
+    pub parts: Vec<String>,
+}
+
 /// A rule with the stored tensors that it leads to.
 struct Found {
     parts: Vec<HostTensor>,
     rule: Rule,
+}
+
+impl Found {
+    /// Biases and norms are vectors, whatever shape they are stored in.
+    fn is_vector(&self, canonical: &Canonical<'_>) -> bool {
+        let named = canonical.suffix == ".bias" || canonical.base.ends_with("_norm");
+        named || self.parts.iter().all(|p| p.shape.len() <= 1)
+    }
 }
 
 impl<'a> Weights<'a> {
@@ -72,14 +93,71 @@ impl<'a> Weights<'a> {
         let missing =
             |tried: &[String]| ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") };
         let found = self.find(name, &mut tried).ok_or_else(|| missing(&tried))?;
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.extend(found.parts.iter().map(|p| p.name.clone()));
-        drop(used);
+        self.note(&found);
         let canonical = Canonical::parse(name);
         let tensor = self.cut(&canonical, found, rows, cols)?;
         check(&tensor, name, rows, cols)?;
-        Ok(match pairing::order(&canonical, self.spec, rows * cols) {
-            Some(order) if rows == 1 => pairing::reorder_columns(&tensor, &order)?,
+        self.paired(&canonical, tensor, Pairs::Half)
+    }
+
+    /// The tensor of canonical `name` in the shape that it is stored in, vectors (norms and biases) as one row, with rotary pairs in the
+    /// order `pairs`; none when there is none. For conversions, which know no plan.
+    ///
+    /// # Errors
+    /// When stored pieces do not fit together.
+    pub fn stored_as(&self, name: &str, pairs: Pairs) -> Result<Option<Tensor>> {
+        let Some(found) = self.find(name, &mut vec![]) else { return Ok(None) };
+        self.note(&found);
+        let canonical = Canonical::parse(name);
+        let rows = if found.is_vector(&canonical) { 1 } else { 0 };
+        let tensor = self.cut(&canonical, found, rows, self.key_cols(&canonical))?;
+        self.paired(&canonical, tensor, pairs).map(Some)
+    }
+
+    /// What [`Weights::stored_as`] gives, without touching a value; counts as a use of it.
+    pub fn stored(&self, name: &str) -> Option<Stored> {
+        let found = self.find(name, &mut vec![])?;
+        self.note(&found);
+        let canonical = Canonical::parse(name);
+        let (mut rows, mut cols) = (0, found.parts[0].cols());
+        for part in &found.parts {
+            match (found.rule.edit, &part.shape[..]) {
+                (Edit::Transpose, [.., r, _]) => (rows, cols) = (rows + part.elements() / r.max(&1), *r),
+                _ => rows += part.rows(),
+            }
+        }
+        let vector = found.is_vector(&canonical);
+        if vector {
+            (rows, cols) = (rows * cols, 1);
+        }
+        if let (Some(cut), Some(layer)) = (found.rule.cut, canonical.spec(self.spec)) {
+            rows = cut.rows(layer, rows)?.len();
+        }
+        let shape = match (vector, found.rule.edit, self.key_cols(&canonical)) {
+            (true, ..) => [1, rows],
+            (_, Edit::TransposeCut, n) if n > 0 => [rows / n * cols, n],
+            _ => [rows, cols],
+        };
+        let (dtype, whole) = (found.parts[0].dtype, found.rule.cut.is_none());
+        Some(Stored { dtype, shape, whole, parts: found.parts.into_iter().map(|p| p.name).collect() })
+    }
+
+    /// Width of a row of the transposed key matrices of latent attention.
+    fn key_cols(&self, canonical: &Canonical<'_>) -> usize {
+        match canonical.spec(self.spec).map(|l| &l.mixer) {
+            Some(Mixer::Mla(m)) => m.nope,
+            _ => 0,
+        }
+    }
+
+    fn note(&self, found: &Found) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.extend(found.parts.iter().map(|p| p.name.clone()));
+    }
+
+    fn paired(&self, canonical: &Canonical<'_>, tensor: Tensor, to: Pairs) -> Result<Tensor> {
+        Ok(match pairing::order(canonical, self.spec, tensor.rows() * tensor.cols, to) {
+            Some(order) if tensor.rows() == 1 => pairing::reorder_columns(&tensor, &order)?,
             Some(order) => tensor.reordered(order),
             None => tensor,
         })
@@ -121,7 +199,7 @@ impl<'a> Weights<'a> {
         let (own, common) = self.rules();
         let mut by = |rules: &[&[Rule]]| {
             rules.iter().copied().flatten().find_map(|rule| {
-                let parts = self.stored(&canonical.source(rule)?, tried)?;
+                let parts = self.parts(&canonical.source(rule)?, tried)?;
                 Some(Found { parts, rule: *rule })
             })
         };
@@ -133,7 +211,7 @@ impl<'a> Weights<'a> {
     }
 
     /// The stored tensors of `source`: one, or as many as there are when the name has `{n}`.
-    fn stored(&self, source: &str, tried: &mut Vec<String>) -> Option<Vec<HostTensor>> {
+    fn parts(&self, source: &str, tried: &mut Vec<String>) -> Option<Vec<HostTensor>> {
         let index = &self.checkpoint.tensors;
         PREFIXES.iter().find_map(|(from, to)| {
             let name = format!("{to}{}", source.strip_prefix(from)?);
@@ -255,7 +333,7 @@ fn transpose(t: &HostTensor) -> Result<HostTensor> {
 fn transposed_blocks(t: &Tensor, rows: usize) -> Result<Tensor> {
     let blocks = t.rows() / rows.max(1);
     let (dtype, bytes) = if t.dtype.is_quantized() {
-        (lamina_base::DType::F32, bytemuck::cast_slice(&t.to_f32()?).to_vec())
+        (DType::F32, bytemuck::cast_slice(&t.to_f32()?).to_vec())
     } else {
         (t.dtype, (0..t.rows()).flat_map(|i| t.row(i)).copied().collect())
     };

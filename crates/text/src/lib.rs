@@ -9,6 +9,7 @@ mod byte_level;
 mod chat;
 mod encode;
 mod error;
+mod export;
 mod pre;
 mod source;
 mod special;

@@ -68,7 +68,7 @@ pub(crate) const DEFAULT: Pre = Pre {
     ..BASE
 };
 
-const ALL: &[Pre] = &[
+pub(crate) const ALL: &[Pre] = &[
     DEFAULT,
     Pre {
         names: &[

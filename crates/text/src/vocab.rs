@@ -35,6 +35,18 @@ impl TokenKind {
         }
     }
 
+    /// The number of this kind in both formats.
+    pub fn number(self) -> i32 {
+        match self {
+            TokenKind::Normal => 1,
+            TokenKind::Unknown => 2,
+            TokenKind::Control => 3,
+            TokenKind::UserDefined => 4,
+            TokenKind::Unused => 5,
+            TokenKind::Byte => 6,
+        }
+    }
+
     /// Whether the token carries text of the answer (control and unknown tokens do not).
     pub fn is_text(self) -> bool {
         !matches!(self, TokenKind::Control | TokenKind::Unknown)

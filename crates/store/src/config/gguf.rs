@@ -16,6 +16,10 @@ use std::collections::BTreeSet;
 
 const ARCHITECTURE: &str = "general.architecture";
 
+/// Metadata key for settings that the format has no key for: the text of a JSON object under Hugging Face names. Where a
+/// key of the format says something, it counts.
+pub(crate) const EXTRA: &str = "lamina.config";
+
 /// The architecture's name: what the keys of its settings start with.
 pub(crate) fn architecture(metadata: &Metadata) -> Result<&str> {
     metadata.need(ARCHITECTURE)
@@ -59,11 +63,25 @@ impl Config {
             metadata.iter().map(|(key, _)| key).filter(|k| k.starts_with(&prefix) && !known.contains(*k));
         draft.untranslated = unknown.map(quoted).collect();
         derive::finish(&mut draft, metadata, tensors)?;
+        draft.complete(metadata)?;
         Ok(Config { shared: draft.into(), prefix: String::new() })
     }
 }
 
 impl Shared {
+    /// Adds what stands under [`EXTRA`].
+    fn complete(&mut self, metadata: &Metadata) -> Result<()> {
+        let Some(text) = metadata.find::<&str>(EXTRA)? else { return Ok(()) };
+        match serde_json::from_str(text) {
+            Ok(Json::Object(extra)) => tree::fill(&mut self.tree, extra),
+            Ok(_) | Err(_) => {
+                let (wanted, found) = ("a JSON object".to_owned(), quoted(text));
+                return Err(wrong_key(self, EXTRA, wanted, found));
+            }
+        }
+        Ok(())
+    }
+
     fn translate(&mut self, row: &Row, key: &str, value: &Value) -> Result<()> {
         let Some(value) =
             convert(row.convert, value).map_err(|wanted| wrong_key(self, key, wanted, value.describe()))?

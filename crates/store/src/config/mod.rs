@@ -12,6 +12,12 @@ mod tree;
 
 pub(crate) use gguf::architecture;
 
+impl Config {
+    /// Metadata key of a GGUF file for settings that the format has no key for: the text of a JSON object under Hugging
+    /// Face names.
+    pub const EXTRA_KEY: &str = gguf::EXTRA;
+}
+
 use crate::{
     error::{FormatError, Result, quoted},
     json::describe,

@@ -29,6 +29,19 @@ pub(super) fn set(tree: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
+/// Puts in what the tree lacks, objects key by key.
+pub(super) fn fill(tree: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (key, value) in from {
+        match (tree.get_mut(&key), value) {
+            (None | Some(Value::Null), value) => {
+                tree.insert(key, value);
+            }
+            (Some(Value::Object(inner)), Value::Object(value)) => fill(inner, value),
+            _ => {}
+        }
+    }
+}
+
 /// Takes the value at `path` out of the tree.
 pub(super) fn take(tree: &mut Map<String, Value>, path: &str) -> Option<Value> {
     match path.split_once('.') {

@@ -52,9 +52,15 @@ struct Declared {
 impl Writer {
     /// A file for `path` whose `general.architecture` is `architecture`. Nothing is written yet.
     pub fn new(path: impl Into<PathBuf>, architecture: &str) -> Self {
+        let mut writer = Writer::bare(path);
+        writer.set("general.architecture", architecture);
+        writer
+    }
+
+    /// A file that holds no model, such as an importance matrix.
+    pub fn bare(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        let mut metadata = Metadata::new(&path);
-        metadata.insert("general.architecture", architecture);
+        let metadata = Metadata::new(&path);
         let (tensors, alignment) = (IndexMap::new(), DEFAULT_ALIGNMENT);
         Writer { path, metadata, tensors, alignment, max_shard: None }
     }

@@ -15,31 +15,64 @@ impl Tokenizer {
     pub fn from_dir(dir: impl AsRef<Path>) -> Result<Option<Tokenizer>, TextError> {
         let dir = dir.as_ref();
         let config = Config::read(dir)?;
-        let Some(mut draft) = draft(dir)? else { return Ok(None) };
+        let Some(files) = Files::find(dir)? else { return Ok(None) };
+        let mut draft = draft(&files)?;
         config.apply(&mut draft)?;
         draft.finish().map(Some)
     }
 }
 
-fn draft(dir: &Path) -> Result<Option<Draft>, TextError> {
-    if let Some(json) = read_bytes(&dir.join("tokenizer.json"))? {
-        return hf::draft(&json).map(Some);
-    }
-    for name in ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "tiktoken.model"] {
-        if let Some(model) = read_bytes(&dir.join(name))? {
-            let draft =
-                if tiktoken::is_rank_file(&model) { ranks(&model) } else { sentencepiece::draft(&model) };
-            return draft.map(Some);
+/// The files of a tokenizer, by format.
+pub(crate) enum Files {
+    /// `tokenizer.json`.
+    Json(Vec<u8>),
+    /// A SentencePiece model.
+    SentencePiece(Vec<u8>),
+    /// A tiktoken rank file.
+    Ranks(Vec<u8>),
+    /// `vocab.json` and `merges.txt`.
+    Gpt2(String, String),
+}
+
+/// Names that SentencePiece models go by.
+const MODELS: &[&str] = &["tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "tiktoken.model"];
+
+impl Files {
+    /// The files that count in `dir`; None when it has no tokenizer.
+    pub fn find(dir: &Path) -> Result<Option<Files>, TextError> {
+        if let Some(json) = read_bytes(&dir.join("tokenizer.json"))? {
+            return Ok(Some(Files::Json(json)));
         }
+        if let Some(model) = Self::model(dir)? {
+            return Ok(Some(model));
+        }
+        if let (Some(vocab), Some(merges)) =
+            (read_text(&dir.join("vocab.json"))?, read_text(&dir.join("merges.txt"))?)
+        {
+            return Ok(Some(Files::Gpt2(vocab, merges)));
+        }
+        let ranks = rank_file(dir).map(|path| read_bytes(&path)).transpose()?.flatten();
+        Ok(ranks.map(Files::Ranks))
     }
-    if let (Some(vocab), Some(merges)) =
-        (read_text(&dir.join("vocab.json"))?, read_text(&dir.join("merges.txt"))?)
-    {
-        return gpt2::draft(&vocab, &merges).map(Some);
+
+    /// A SentencePiece model or a rank file under the name of one.
+    pub fn model(dir: &Path) -> Result<Option<Files>, TextError> {
+        for name in MODELS {
+            if let Some(model) = read_bytes(&dir.join(name))? {
+                let ranks = tiktoken::is_rank_file(&model);
+                return Ok(Some(if ranks { Files::Ranks(model) } else { Files::SentencePiece(model) }));
+            }
+        }
+        Ok(None)
     }
-    match rank_file(dir).map(|path| read_bytes(&path)).transpose()?.flatten() {
-        Some(model) => ranks(&model).map(Some),
-        None => Ok(None),
+}
+
+fn draft(files: &Files) -> Result<Draft, TextError> {
+    match files {
+        Files::Json(json) => hf::draft(json),
+        Files::SentencePiece(model) => sentencepiece::draft(model),
+        Files::Ranks(model) => ranks(model),
+        Files::Gpt2(vocab, merges) => gpt2::draft(vocab, merges),
     }
 }
 
@@ -52,18 +85,20 @@ fn rank_file(dir: &Path) -> Option<PathBuf> {
 fn ranks(model: &[u8]) -> Result<Draft, TextError> {
     let ranks = tiktoken::parse(model)?;
     let count = ranks.len();
-    let known = TiktokenEncoding::with_ranks(count);
-    let unknown = known.is_none();
-    let encoding = match known.or_else(|| TiktokenEncoding::named("cl100k_base")) {
-        Some(encoding) if unknown => encoding.without_special(),
-        Some(encoding) => encoding,
-        None => return Err(TextError::unsupported("this tiktoken file", "its encoding is not known")),
-    };
+    let (encoding, known) = encoding(count);
     let mut draft = tiktoken::draft(ranks, &encoding, &[])?;
-    if unknown {
+    if !known {
         draft.warnings.push(format!(
             "the tiktoken file has {count} ranks, which is no published encoding: text is cut as cl100k_base does"
         ));
     }
     Ok(draft)
+}
+
+/// The encoding of a file with so many ranks, and whether it is a published one.
+pub(crate) fn encoding(ranks: usize) -> (TiktokenEncoding, bool) {
+    match TiktokenEncoding::with_ranks(ranks) {
+        Some(encoding) => (encoding, true),
+        None => (TiktokenEncoding::cl100k().without_special(), false),
+    }
 }

@@ -20,19 +20,19 @@ impl Tokenizer {
 }
 
 /// The fields of `ModelProto` that matter, with the defaults of the schema.
-struct Proto {
-    pieces: Vec<(String, f32, i32)>,
+pub(crate) struct Proto {
+    pub pieces: Vec<(String, f32, i32)>,
     /// 1 unigram, 2 BPE, 3 word, 4 character.
-    model_type: u64,
+    pub model_type: u64,
     byte_fallback: bool,
-    space_as_suffix: bool,
+    pub space_as_suffix: bool,
     bos: String,
     eos: String,
     pad: String,
-    charsmap: Vec<u8>,
-    dummy_prefix: bool,
-    collapse: bool,
-    escape: bool,
+    pub charsmap: Vec<u8>,
+    pub dummy_prefix: bool,
+    pub collapse: bool,
+    pub escape: bool,
 }
 
 pub(crate) fn draft(model: &[u8]) -> Result<Draft, TextError> {
@@ -72,7 +72,7 @@ pub(crate) fn draft(model: &[u8]) -> Result<Draft, TextError> {
 }
 
 impl Proto {
-    fn parse(bytes: &[u8]) -> Result<Proto, TextError> {
+    pub fn parse(bytes: &[u8]) -> Result<Proto, TextError> {
         let mut proto = Proto {
             pieces: Vec::new(),
             model_type: 1,

@@ -38,24 +38,26 @@ const BASE: TiktokenEncoding = TiktokenEncoding {
     adds_bos: false,
 };
 
+const CL100K: TiktokenEncoding = TiktokenEncoding {
+    name: "cl100k_base",
+    ranks: 100_256,
+    pattern: patterns::CL100K,
+    special: || {
+        list(&[
+            ("<|endoftext|>", 100_257),
+            ("<|fim_prefix|>", 100_258),
+            ("<|fim_middle|>", 100_259),
+            ("<|fim_suffix|>", 100_260),
+            ("<|endofprompt|>", 100_276),
+        ])
+    },
+    ..BASE
+};
+
 const ENCODINGS: &[TiktokenEncoding] = &[
     BASE,
     TiktokenEncoding { name: "p50k_base", ranks: 50280, ..BASE },
-    TiktokenEncoding {
-        name: "cl100k_base",
-        ranks: 100_256,
-        pattern: patterns::CL100K,
-        special: || {
-            list(&[
-                ("<|endoftext|>", 100_257),
-                ("<|fim_prefix|>", 100_258),
-                ("<|fim_middle|>", 100_259),
-                ("<|fim_suffix|>", 100_260),
-                ("<|endofprompt|>", 100_276),
-            ])
-        },
-        ..BASE
-    },
+    CL100K,
     TiktokenEncoding {
         name: "o200k_base",
         ranks: 199_998,
@@ -108,6 +110,15 @@ impl TiktokenEncoding {
     /// The names.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ENCODINGS.iter().map(|encoding| encoding.name)
+    }
+
+    pub(crate) fn cl100k() -> TiktokenEncoding {
+        CL100K
+    }
+
+    /// How it cuts text.
+    pub(crate) fn rule(&self) -> Rule {
+        Rule::Match(self.pattern)
     }
 
     /// The same without its special tokens.

@@ -1,0 +1,123 @@
+//! A Hugging Face folder as a GGUF file: names, shapes, settings, tokenizer, and the proof that both say the same.
+
+mod family;
+mod fused;
+mod heads;
+mod keys;
+mod rope;
+mod tensors;
+mod verify;
+mod vocab;
+
+use crate::{
+    draft::{Draft, Planned},
+    error::Result,
+};
+use lamina_arch::{
+    CAST_KEY, Family, ModelSpec, Weights, follow_cast,
+    spec::{Ffn, Pairs},
+};
+use lamina_store::{Checkpoint, Metadata};
+use std::sync::Arc;
+
+/// What is known of a folder, shared by all its tensors.
+pub(crate) struct Folder {
+    pub ck: Arc<Checkpoint>,
+    pub family: &'static Family,
+    pub spec: ModelSpec,
+    /// `general.architecture` of the file.
+    pub architecture: &'static str,
+    /// The family that reads the file.
+    pub reader: &'static Family,
+}
+
+impl Folder {
+    fn new(ck: Checkpoint) -> Result<Folder> {
+        let family = Family::of(&ck)?;
+        let spec = family.spec(&ck)?;
+        let (architecture, reader) = family::in_gguf(family)?;
+        Ok(Folder { ck: Arc::new(ck), family, spec, architecture, reader })
+    }
+
+    pub fn weights(&self) -> Weights<'_> {
+        Weights::new(&self.ck, self.family, &self.spec)
+    }
+
+    /// Order of rotary pairs in the file.
+    pub fn pairs(&self) -> Pairs {
+        self.reader.pairs[1]
+    }
+}
+
+/// The folder as a GGUF file that has not been written yet.
+pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {
+    let folder = Arc::new(Folder::new(ck)?);
+    let (mut tensors, unused) = tensors::plan(&folder)?;
+    let mut metadata = general(&folder);
+    metadata.insert("general.size_label", size_label(&folder, &tensors));
+    keys::write(&folder, &mut metadata)?;
+    tensors.extend(rope::tensors(&folder)?);
+    let mut notes = vocab::write(&folder, &mut metadata)?;
+    notes.extend(verify::same_model(&folder, &mut metadata, &tensors)?);
+    if !unused.is_empty() {
+        notes.push(format!("{} tensors of the folder are left out, such as {}", unused.len(), unused[0]));
+    }
+    Ok(Draft {
+        architecture: folder.architecture.to_owned(),
+        metadata,
+        tensors,
+        source: folder.ck.clone(),
+        notes,
+    })
+}
+
+/// Keys that are no settings of the architecture.
+fn general(folder: &Folder) -> Metadata {
+    let mut metadata = Metadata::new(&folder.ck.folder);
+    metadata.insert("general.architecture", folder.architecture);
+    metadata.insert("general.type", "model");
+    let path = folder.ck.folder.canonicalize().unwrap_or_else(|_| folder.ck.folder.clone());
+    if let Some(name) = path.file_name() {
+        metadata.insert("general.name", name.to_string_lossy().into_owned());
+    }
+    if follow_cast(folder.spec.clone(), &folder.ck) != folder.spec {
+        metadata.insert(CAST_KEY, "bf16");
+    }
+    metadata
+}
+
+/// How large the model is, as makers name it: `2.8M`, `7B`, of experts `8x7B`.
+fn size_label(folder: &Folder, tensors: &[Planned]) -> String {
+    let count = |experts: bool| {
+        let mine = tensors.iter().filter(|t| t.name.contains("_exps") == experts);
+        mine.map(Planned::elements).sum::<usize>()
+    };
+    let experts = folder.spec.layers.iter().find_map(|l| match &l.ffn {
+        Ffn::Moe(moe) => Some(moe.experts),
+        _ => None,
+    });
+    match experts {
+        Some(n) => format!("{n}x{}", rounded(count(false) + count(true) / n.max(1))),
+        None => rounded(count(false) + count(true)),
+    }
+}
+
+/// Two digits at least: `2.8M`, `28M`, `280M`.
+fn rounded(count: usize) -> String {
+    const UNITS: &[(f64, &str)] = &[(1e12, "T"), (1e9, "B"), (1e6, "M")];
+    let count = count as f64;
+    let (unit, name) = UNITS.iter().find(|(unit, _)| count > *unit).copied().unwrap_or((1e3, "K"));
+    let digits = usize::from((count / unit).round() < 10.0);
+    format!("{:.digits$}{name}", count / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn sizes_are_named_as_makers_name_them() {
+        let named = [2_750_000, 9_600_000, 27_900_000, 1_240_000_000, 500].map(rounded);
+        assert_eq!(named, ["2.8M", "10M", "28M", "1.2B", "0.5K"]);
+    }
+}

@@ -1,0 +1,27 @@
+//! Floor 3 and a half: the tools that make and check model files.
+//!
+//! A [`Draft`] is a model on its way into a GGUF file: keys, and tensors that are made when their turn comes. Opening a
+//! Hugging Face folder as one *is* the conversion; writing one with other [`Types`] *is* quantizing; merging an adapter
+//! changes one. So every combination works, and no step needs the memory of the whole model.
+//!
+//! ```no_run
+//! use lamina_convert::{Draft, Types, WriteOptions};
+//! let draft = Draft::open("folder")?;
+//! let report = draft.write("model.gguf", &WriteOptions::new("Q4_K_M".parse()?), &|_, _| true)?;
+//! println!("{:.2} bits per weight, {:.2} GB/s", report.bits_per_weight(), report.gb_per_second());
+//! # Ok::<(), lamina_convert::ConvertError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod draft;
+mod error;
+mod folder;
+mod imatrix;
+mod types;
+mod write;
+
+pub use draft::{Draft, Planned};
+pub use error::{ConvertError, Result};
+pub use imatrix::{Imatrix, ImatrixWriter, Sums};
+pub use types::{Choice, MIXES, Mix, Override, Types};
+pub use write::{Progress, Report, WriteOptions};
