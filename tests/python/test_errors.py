@@ -30,7 +30,7 @@ PROMPTS = [
     ("\ud800x", "surrogate"),
     (["fine", "x\udfff"], r"prompt\[1\].*at 1.*surrogate"),
     ([512], "512 is not in the vocabulary of 512"),
-    ([1] * 512, "512 tokens.*context holds 512"),
+    ([1] * 513, "513 tokens.*context holds 512"),
     ("word " * 100_000, "context holds 512"),
     (["fine", [1] * 600], r"prompt\[1\].*600 tokens"),
 ]

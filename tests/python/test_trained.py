@@ -56,9 +56,7 @@ def test_sorting(wordless):
     prompts = [list(digits) for digits in itertools.product(range(3), repeat=6)]
     answers = wordless.generate(prompts, max_tokens=6, temperature=0)
     for prompt, answer in zip(prompts, answers):
-        # The context of 11 is full before the last digit is read again: it is what comes next.
-        last = int(wordless.logits(prompt + answer.tokens)[-1].argmax())
-        assert [*answer.tokens, last] == sorted(prompt)
+        assert answer.tokens == sorted(prompt)
         assert (answer.text, answer.finish_reason) == ("", "length")
 
 
