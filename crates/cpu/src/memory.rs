@@ -1,20 +1,23 @@
-//! Aligned memory that kernels read and write by offset.
+//! Page-aligned memory that kernels read and write by offset.
 
 use lamina_base::{available_memory, human_bytes};
 use lamina_plan::BackendError;
-use std::{
-    alloc::{Layout, alloc_zeroed, dealloc},
-    ptr::NonNull,
-};
+use memmap2::MmapMut;
+use std::ptr::NonNull;
 
-/// Zeroed bytes on a cache line. The system gives pages when they are first touched.
+/// From this size on the system is asked for its large pages.
+///
+/// A decode step reads all weights once: with pages of 4 KiB each 64 lines cost a walk through the page tables.
+#[cfg(target_os = "linux")]
+const LARGE: usize = 4 << 20;
+
+/// Zeroed bytes on a page of their own. The system gives pages when they are first touched.
 pub struct Aligned {
     start: NonNull<u8>,
     len: usize,
+    /// Owns the bytes; none where there are none.
+    _map: Option<MmapMut>,
 }
-
-/// One cache line, and the widest vector.
-const LINE: usize = align_of::<Line>();
 
 #[repr(align(64))]
 struct Line;
@@ -42,12 +45,16 @@ impl Aligned {
         }
         if len == 0 {
             // Aligned like any other, so that empty reads and writes through it are fine.
-            return Ok(Aligned { start: NonNull::<Line>::dangling().cast(), len });
+            return Ok(Aligned { start: NonNull::<Line>::dangling().cast(), len, _map: None });
         }
-        let layout = Layout::from_size_align(len, LINE).map_err(|_| refuse(0))?;
-        // SAFETY: the layout has a size above zero.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| refuse(0))?;
-        Ok(Aligned { start, len })
+        let mut map = MmapMut::map_anon(len).map_err(|_| refuse(0))?;
+        #[cfg(target_os = "linux")]
+        if len >= LARGE {
+            // Only a hint: systems without large pages run as before.
+            let _hint = map.advise(memmap2::Advice::HugePage);
+        }
+        let start = NonNull::new(map.as_mut_ptr()).ok_or_else(|| refuse(0))?;
+        Ok(Aligned { start, len, _map: Some(map) })
     }
 
     /// Length in bytes.
@@ -63,15 +70,6 @@ impl Aligned {
     /// First byte, for writing; users keep parallel writes apart.
     pub fn ptr_mut(&self) -> *mut u8 {
         self.start.as_ptr()
-    }
-}
-
-impl Drop for Aligned {
-    fn drop(&mut self) {
-        if self.len > 0 {
-            // SAFETY: allocated in `zeroed` with this very layout.
-            unsafe { dealloc(self.start.as_ptr(), Layout::from_size_align_unchecked(self.len, LINE)) }
-        }
     }
 }
 

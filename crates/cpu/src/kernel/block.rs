@@ -411,10 +411,6 @@ mod lanes {
                 }
                 return;
             }
-            while job.rows == 1 && panel + 2 <= job.panels {
-                direct::<S, F, 2, 1>(job, panel, 0);
-                panel += 2;
-            }
             while panel < job.panels {
                 let mut row = 0;
                 while row + 4 <= job.rows {

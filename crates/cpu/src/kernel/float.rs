@@ -217,24 +217,36 @@ mod lanes {
                 }
                 return;
             }
-            while job.rows == 1 && panel + 4 <= job.panels {
+            // Panels are the independent sums that hide the latency of one another; as streams they cost bandwidth.
+            while S::N < 16 && job.rows == 1 && panel + 4 <= job.panels {
                 direct::<S, F, 4, 1>(job, panel, 0);
                 panel += 4;
             }
-            while panel < job.panels {
-                let mut row = 0;
-                while row + 4 <= job.rows {
-                    direct::<S, F, 1, 4>(job, panel, row);
-                    row += 4;
-                }
-                if row + 2 <= job.rows {
-                    direct::<S, F, 1, 2>(job, panel, row);
-                    row += 2;
-                }
-                if row < job.rows {
-                    direct::<S, F, 1, 1>(job, panel, row);
-                }
-                panel += 1;
+            while panel + 2 <= job.panels {
+                direct_rows::<S, F, 2>(job, panel);
+                panel += 2;
+            }
+            if panel < job.panels {
+                direct_rows::<S, F, 1>(job, panel);
+            }
+        }
+    }
+
+    /// `P` panels times all rows, straight from memory.
+    #[inline(always)]
+    unsafe fn direct_rows<S: Simd, F: FloatFormat, const P: usize>(job: &Job, panel: usize) {
+        unsafe {
+            let mut row = 0;
+            while row + 4 <= job.rows {
+                direct::<S, F, P, 4>(job, panel, row);
+                row += 4;
+            }
+            if row + 2 <= job.rows {
+                direct::<S, F, P, 2>(job, panel, row);
+                row += 2;
+            }
+            if row < job.rows {
+                direct::<S, F, P, 1>(job, panel, row);
             }
         }
     }

@@ -82,14 +82,14 @@ impl Layout {
 }
 
 /// A super-block in memory.
-struct Packed<F, const AHEAD: bool>(*const u8, PhantomData<F>);
+struct Packed<F>(*const u8, PhantomData<F>);
 
-impl<F, const AHEAD: bool> Clone for Packed<F, AHEAD> {
+impl<F> Clone for Packed<F> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<F, const AHEAD: bool> Copy for Packed<F, AHEAD> {}
+impl<F> Copy for Packed<F> {}
 
 /// A super-block with one byte per value, or its two nibbles where signed values are split.
 #[repr(C, align(64))]
@@ -108,19 +108,23 @@ struct Tile<S: Simd> {
 mod lanes {
     use super::*;
 
-    impl<F: SuperFormat, const AHEAD: bool> Packed<F, AHEAD> {
+    impl<F: SuperFormat> Packed<F> {
+        /// Asks for an eighth of the super-block that is read a little later.
+        #[inline(always)]
+        unsafe fn prefetch<S: Simd>(self, eighth: usize) {
+            let lines = Layout::bytes::<F>(S::N).div_ceil(64);
+            let mut line = eighth * lines / 8;
+            while line < (eighth + 1) * lines / 8 {
+                unsafe { S::prefetch(self.0.wrapping_add(PREFETCH + 64 * line)) };
+                line += 1;
+            }
+        }
+
         #[inline(always)]
         unsafe fn groups<S: Simd>(self, sub32: usize) -> [S::I; 8] {
             unsafe {
                 let size = F::Codes::BITS * 4 * S::N;
                 let p = self.0.add(Layout::codes::<F>(S::N) + sub32 * size);
-                if AHEAD {
-                    let mut line = 0;
-                    while line < size {
-                        S::prefetch(p.wrapping_add(PREFETCH + line));
-                        line += 64;
-                    }
-                }
                 let mut g = F::Codes::groups::<S>(p);
                 if let Some(table) = F::TABLE {
                     for v in &mut g {
@@ -172,7 +176,7 @@ mod lanes {
     #[inline(always)]
     unsafe fn unpack_tile<S: Simd, F: SuperFormat>(p: *const u8, tile: *mut Tile<S>) {
         unsafe {
-            let src = Packed::<F, false>(p, PhantomData);
+            let src = Packed::<F>(p, PhantomData);
             for j in 0..8 {
                 let mut groups = src.groups::<S>(j);
                 if split::<S, F>() {
@@ -273,13 +277,14 @@ mod lanes {
     /// Adds one packed super-block times `C` rows of activations to `sums`.
     #[inline(always)]
     unsafe fn add_packed<S: Simd, F: SuperFormat, const C: usize>(
-        w: Packed<F, true>,
+        w: Packed<F>,
         x: [*const Act256; C],
         sums: &mut [S::F; C],
     ) {
         unsafe {
             let (mut acc, mut low) = ([S::splat(0); C], [S::splat(0); C]);
             for j in 0..8 {
+                w.prefetch::<S>(j);
                 let groups = w.groups::<S>(j);
                 let step = step::<S, F>(false);
                 let mut g = 0;
@@ -488,10 +493,6 @@ mod lanes {
                     panel += 1;
                 }
                 return;
-            }
-            while job.rows == 1 && panel + 2 <= job.panels {
-                direct::<S, F, 2, 1>(job, panel, 0);
-                panel += 2;
             }
             while panel < job.panels {
                 let mut row = 0;
