@@ -62,8 +62,7 @@ fn check(folder: &Path, options: &LoadOptions, tolerance: f64) -> Result<(), Str
     for (i, prompt) in golden.prompts.iter().enumerate() {
         let logits = model.logits(prompt).map_err(|e| e.to_string())?;
         let error = error(&logits, &golden.logits[i]);
-        // Written so that NaN fails too.
-        if !(error <= tolerance) {
+        if error.is_nan() || error > tolerance {
             return Err(format!("logits are off by {error:.1e}"));
         }
         if tolerance > TIE.into() {

@@ -23,6 +23,6 @@ pub fn scaled(c: &Config, spec: ModelSpec) -> Result<ModelSpec> {
     let width = spec.hidden as f32 / number("dim_model_base", 256.0)?;
     let mut spec = spec.each(|_, l| l.residual = residual);
     spec.embed.scale = number("embedding_multiplier", number("scale_emb", 12.0)?)?;
-    spec.head.scale = 1.0 / number("logit_scale", width)?;
+    spec.head.scale = 1.0 / number("logits_scaling", width)?;
     Ok(spec)
 }
