@@ -3,6 +3,7 @@
 
 mod cast;
 mod cut;
+mod edit;
 mod error;
 pub mod families;
 mod family;
