@@ -48,9 +48,9 @@ impl From<ArchError> for Error {
     fn from(e: ArchError) -> Self {
         match e {
             ArchError::Format(e) => e.into(),
-            ArchError::UnknownArchitecture { .. } | ArchError::Value { .. } => {
-                Error::Unsupported(e.to_string())
-            }
+            ArchError::UnknownArchitecture { .. }
+            | ArchError::Value { .. }
+            | ArchError::UnknownPacking { .. } => Error::Unsupported(e.to_string()),
             e => Error::Format(e.to_string()),
         }
     }

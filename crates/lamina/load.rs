@@ -10,7 +10,8 @@ use crate::{
     threads::default_threads,
     vocab,
 };
-use lamina_arch::{Family, ModelSpec, Weights, follow_cast};
+use lamina_arch::{Family, Keep, ModelSpec, Weights, follow_cast};
+use lamina_base::DType;
 use lamina_cpu::Cpu;
 use lamina_engine::Engine;
 use lamina_plan::{Backend, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
@@ -53,7 +54,9 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
     let ck = checkpoint(path)?;
     let family = Family::of(&ck)?;
     let spec = follow_cast(family.spec(&ck)?, &ck);
-    let weights = Weights::new(&ck, family, &spec);
+    // Whoever asks for float32 wants packed weights as their method's formula gives them.
+    let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
+    let weights = Weights::new(&ck, family, &spec).keeping(keep);
     let plan = emit(&spec, &|name| weights.has(name));
     check_context(&spec, options.context)?;
     check_weights(ck.total_bytes())?;
@@ -67,7 +70,7 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
 
     let page_bytes = cpu.page_bytes(&plan.kv, options.kv_type);
     let isa = cpu.isa();
-    let uploaded = upload(&cpu, &ck, &weights, &plan, options, threads, progress)?;
+    let (uploaded, bytes) = upload(&cpu, &ck, &weights, &plan, options, threads, progress)?;
     let cache = plan_cache(&plan, page_bytes, spec.context, options.context)?;
     let rows = options.batch_rows.clamp(1, 1 << 16);
     let limits = Limits {
@@ -91,7 +94,7 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
         model_context: spec.context,
         kv_type: options.kv_type,
         kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
-        bytes_per_token: bytes_per_token(&plan, &weights),
+        bytes_per_token: bytes_per_token(&plan, &bytes),
         threads,
         isa: isa.name(),
         device: "cpu",
@@ -114,7 +117,7 @@ fn check_context(spec: &ModelSpec, asked: Option<usize>) -> Result<()> {
     }
 }
 
-/// Hands every weight of the plan to the backend, and the file's pages back to the system.
+/// Hands every weight of the plan to the backend, and the file's pages back to the system. Tells the bytes of each.
 fn upload(
     cpu: &Cpu,
     ck: &Checkpoint,
@@ -123,10 +126,10 @@ fn upload(
     options: &LoadOptions,
     threads: usize,
     progress: Progress<'_>,
-) -> Result<Vec<<Cpu as Backend>::Weight>> {
+) -> Result<(Vec<<Cpu as Backend>::Weight>, Vec<u64>)> {
     let total = ck.total_bytes();
     let mut done = 0;
-    let mut out = Vec::with_capacity(plan.weights.len());
+    let (mut out, mut bytes) = (Vec::with_capacity(plan.weights.len()), vec![]);
     for spec in &plan.weights {
         let (rows, cols) = spec.kind.shape();
         let mut tensor = weights.get(&spec.name, rows, cols)?;
@@ -136,6 +139,7 @@ fn upload(
             tensor = requantize(tensor, dtype, threads)?;
         }
         out.push(cpu.upload(spec, &tensor)?);
+        bytes.push(tensor.bytes() as u64);
         if is_matrix(spec) {
             parts.iter().for_each(|p| ck.release(p));
         }
@@ -143,7 +147,7 @@ fn upload(
             return Err(Error::Runtime("loading was cancelled".into()));
         }
     }
-    Ok(out)
+    Ok((out, bytes))
 }
 
 fn is_matrix(spec: &WeightSpec) -> bool {
@@ -151,24 +155,20 @@ fn is_matrix(spec: &WeightSpec) -> bool {
 }
 
 /// Bytes of weights that one decoded token reads: all matrices, and of experts those that a token chooses.
-fn bytes_per_token(plan: &Plan, weights: &Weights<'_>) -> u64 {
+fn bytes_per_token(plan: &Plan, bytes: &[u64]) -> u64 {
     let chosen = plan.ops.iter().find_map(|op| match op {
         lamina_plan::op::Op::Experts(e) => Some((e.moe.top_k, e.moe.experts)),
         _ => None,
     });
-    let one = |w: &WeightSpec| {
-        let (rows, cols) = w.kind.shape();
-        let bytes = weights.get(&w.name, rows, cols).map_or(0, |t| t.bytes() as u64);
-        match (w.kind, chosen) {
-            (WeightKind::Matrix { .. }, _) => bytes,
-            (WeightKind::Experts { count, .. }, Some((top_k, experts))) if count == experts => {
-                bytes * top_k as u64 / experts as u64
-            }
-            (WeightKind::Experts { .. }, _) => bytes,
-            _ => 0,
+    let one = |(w, bytes): (&WeightSpec, &u64)| match (w.kind, chosen) {
+        (WeightKind::Matrix { .. }, _) => *bytes,
+        (WeightKind::Experts { count, .. }, Some((top_k, experts))) if count == experts => {
+            bytes * top_k as u64 / experts as u64
         }
+        (WeightKind::Experts { .. }, _) => *bytes,
+        _ => 0,
     };
-    plan.weights.iter().map(one).sum()
+    plan.weights.iter().zip(bytes).map(one).sum()
 }
 
 /// What a user should know and no error says.

@@ -43,6 +43,29 @@ pub enum ArchError {
         /// The shape that was expected.
         want: String,
     },
+    /// A method to pack weights that nobody knows.
+    #[error(
+        "the weights are quantized by `{method}`, which is not supported; supported: {known}; take such a checkpoint, \
+         the unquantized one, or a GGUF file"
+    )]
+    UnknownPacking {
+        /// Its name in the configuration.
+        method: String,
+        /// All known names.
+        known: String,
+    },
+    /// A weight in several tensors that do not fit together.
+    #[error(
+        "quantized weight `{name}` of {file}: {problem}; fetch the checkpoint again, or take the unquantized one"
+    )]
+    Packed {
+        /// The file that holds its codes.
+        file: String,
+        /// Name that the weight has in a plain checkpoint.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The file is broken.
     #[error(transparent)]
     Format(#[from] FormatError),

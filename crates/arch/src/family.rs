@@ -127,13 +127,19 @@ impl Family {
     /// The spec of a checkpoint of this family.
     ///
     /// # Errors
-    /// A missing or unsupported value of the configuration.
+    /// A missing or unsupported value of the configuration; weights that are packed by an unknown method.
     pub fn spec(&self, ck: &Checkpoint) -> Result<ModelSpec> {
         let spec = (self.build)(ck, self)?;
         crate::validate::validate(&spec)?;
+        crate::packed::Packing::of(ck)?;
         ck.config.ignore(PRESENCE);
         Ok(spec)
     }
+}
+
+/// True when the name of a tensor ends in one of `endings`.
+pub fn has_ending(ck: &Checkpoint, endings: &[&str]) -> bool {
+    ck.tensors.keys().any(|name| endings.iter().any(|end| name.ends_with(end)))
 }
 
 /// What an architecture's name, the name of its bare model and its `model_type` have in common: `Qwen2MoeForCausalLM`,

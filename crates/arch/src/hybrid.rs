@@ -1,9 +1,11 @@
 //! Models that mix gated attention and gated delta nets.
 
 use crate::{
+    cut::Cut,
     error::Result,
     family::Family,
     llama_like::{llama_like, norm},
+    names::{Edit, Rule},
     spec::*,
 };
 use lamina_store::Checkpoint;
@@ -31,3 +33,50 @@ pub fn hybrid(ck: &Checkpoint, family: &Family, order: HeadOrder) -> Result<Mode
         Ok(())
     })
 }
+
+/// Names of whole projections of a gated delta net.
+pub const SEPARATE: &[Rule] = &[
+    Rule::new("blk.{i}.attn_qkv", "model.layers.{i}.linear_attn.in_proj_qkv"),
+    Rule::new("blk.{i}.attn_gate", "model.layers.{i}.linear_attn.in_proj_z"),
+    Rule::new("blk.{i}.ssm_beta", "model.layers.{i}.linear_attn.in_proj_b"),
+    Rule::new("blk.{i}.ssm_alpha", "model.layers.{i}.linear_attn.in_proj_a"),
+];
+
+/// Names of fused ones.
+pub const FUSED: &[Rule] = &[
+    Rule::new("blk.{i}.attn_qkv", "model.layers.{i}.linear_attn.in_proj_qkvz").cut(Cut::DeltaQkv),
+    Rule::new("blk.{i}.attn_gate", "model.layers.{i}.linear_attn.in_proj_qkvz").cut(Cut::DeltaGate),
+    Rule::new("blk.{i}.ssm_beta", "model.layers.{i}.linear_attn.in_proj_ba").cut(Cut::DeltaBeta),
+    Rule::new("blk.{i}.ssm_alpha", "model.layers.{i}.linear_attn.in_proj_ba").cut(Cut::DeltaAlpha),
+];
+
+/// GGUF names of fused ones.
+pub const GGUF_FUSED: &[Rule] = &[
+    Rule::new("blk.{i}.attn_qkv", "blk.{i}.ssm_in").cut(Cut::DeltaQkv),
+    Rule::new("blk.{i}.attn_gate", "blk.{i}.ssm_in").cut(Cut::DeltaGate),
+    Rule::new("blk.{i}.ssm_beta", "blk.{i}.ssm_ba").cut(Cut::DeltaBeta),
+    Rule::new("blk.{i}.ssm_alpha", "blk.{i}.ssm_ba").cut(Cut::DeltaAlpha),
+];
+
+/// Names of everything else in such models.
+pub const LAYERS: &[Rule] = &[
+    Rule::new("output_norm", "model.norm").edit(Edit::PlusOne),
+    Rule::new("blk.{i}.attn_norm", "model.layers.{i}.input_layernorm").edit(Edit::PlusOne),
+    Rule::new("blk.{i}.ffn_norm", "model.layers.{i}.post_attention_layernorm").edit(Edit::PlusOne),
+    Rule::new("blk.{i}.attn_q_norm", "model.layers.{i}.self_attn.q_norm").edit(Edit::PlusOne),
+    Rule::new("blk.{i}.attn_k_norm", "model.layers.{i}.self_attn.k_norm").edit(Edit::PlusOne),
+    Rule::new("blk.{i}.attn_q", "model.layers.{i}.self_attn.q_proj").cut(Cut::GatedQ),
+    Rule::new("blk.{i}.attn_gate", "model.layers.{i}.self_attn.q_proj").cut(Cut::GatedGate),
+    Rule::new("blk.{i}.ssm_conv1d", "model.layers.{i}.linear_attn.conv1d"),
+    Rule::new("blk.{i}.ssm_a", "model.layers.{i}.linear_attn.A_log").edit(Edit::NegExp),
+    Rule::new("blk.{i}.ssm_dt.bias", "model.layers.{i}.linear_attn.dt_bias"),
+    Rule::new("blk.{i}.ssm_norm", "model.layers.{i}.linear_attn.norm"),
+    Rule::new("blk.{i}.ssm_out", "model.layers.{i}.linear_attn.out_proj"),
+];
+
+/// GGUF names of the same.
+pub const GGUF_LAYERS: &[Rule] = &[
+    Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm"),
+    Rule::new("blk.{i}.attn_q", "blk.{i}.attn_q").cut(Cut::GatedQ),
+    Rule::new("blk.{i}.attn_gate", "blk.{i}.attn_q").cut(Cut::GatedGate),
+];

@@ -3,13 +3,16 @@
 
 mod cast;
 mod cut;
+mod edit;
 mod error;
 pub mod families;
 mod family;
 mod hybrid;
 mod latent;
 mod llama_like;
+mod mamba;
 pub mod names;
+mod packed;
 mod pairing;
 mod rope;
 mod routing;
@@ -21,8 +24,9 @@ pub mod weights;
 pub use cast::{CAST_KEY, follow_cast};
 pub use cut::Cut;
 pub use error::{ArchError, Result};
-pub use family::Family;
+pub use family::{Family, has_ending};
 pub use llama_like::{act, gqa, layer_norm, llama_like, moe, norm, plain_ffn, tied};
+pub use packed::Keep;
 pub use rope::{plain_rope, rope, yarn_mscale};
 pub use spec::ModelSpec;
 pub use weights::{Stored, Weights};

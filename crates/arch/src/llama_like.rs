@@ -135,6 +135,21 @@ pub fn layer_norm(c: &Config) -> Result<Norm> {
     Ok(Norm { kind: NormKind::Layer, eps: eps.unwrap_or(1e-5) })
 }
 
+/// Factor on the logits: a number, or the words `inv_sqrt_d_model`.
+///
+/// # Errors
+/// When it is something else.
+pub fn logit_scale(c: &Config, hidden: usize) -> Result<f32> {
+    match c.value("logit_scale").map(|v| (v.as_f64(), v.as_str())) {
+        None => Ok(1.0),
+        Some((Some(number), _)) => Ok(number as f32),
+        Some((_, Some("inv_sqrt_d_model"))) => Ok((hidden as f32).powf(-0.5)),
+        Some((_, other)) => {
+            Err(ArchError::value("logit_scale", format!("{other:?}"), "a number or inv_sqrt_d_model"))
+        }
+    }
+}
+
 /// The nonlinearity by its Hugging Face name; SiLU where none is given.
 ///
 /// # Errors
@@ -147,10 +162,12 @@ pub fn act(c: &Config) -> Result<Act> {
         Some("quick_gelu") => Ok(Act::GeluQuick),
         Some("relu") => Ok(Act::Relu),
         Some("relu2") => Ok(Act::ReluSquared),
+        // Where its training begins; layers keep the curves that they end with as tensors.
+        Some("xielu") => Ok(Act::Xielu { alpha_p: 0.8, alpha_n: 0.8, beta: 0.5 }),
         Some(other) => Err(ArchError::value(
             "hidden_act",
             other,
-            "silu gelu gelu_new gelu_pytorch_tanh quick_gelu relu relu2",
+            "silu gelu gelu_new gelu_pytorch_tanh quick_gelu relu relu2 xielu",
         )),
     }
 }
@@ -168,6 +185,11 @@ pub fn plain_ffn(c: &Config, spec: ModelSpec, default: Act) -> Result<ModelSpec>
     }))
 }
 
+/// A number, or the first of one for each layer.
+fn first(c: &Config, key: &str) -> Result<usize> {
+    Ok(c.opt_usize_at(key, 0)?.map_or_else(|| c.usize(key), Ok)?)
+}
+
 /// The experts of a configuration that has any, with plain softmax routing.
 ///
 /// # Errors
@@ -180,8 +202,8 @@ pub fn moe(c: &Config) -> Result<Option<Moe>> {
     let inner = if c.has("moe_intermediate_size") { "moe_intermediate_size" } else { "intermediate_size" };
     Ok(Some(Moe {
         experts,
-        top_k: c.usize("num_experts_per_tok")?,
-        inner: c.usize(inner)?,
+        top_k: first(c, "num_experts_per_tok")?,
+        inner: first(c, inner)?,
         act: act(c)?,
         score: Score::Softmax,
         renorm: true,

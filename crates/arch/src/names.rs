@@ -42,6 +42,29 @@ impl Rule {
         Rule { canonical, source, cut: None, edit: Edit::None }
     }
 
+    /// Queries, keys and values of a fused `source`, one after another.
+    pub const fn qkv(source: &'static str) -> [Rule; 3] {
+        [
+            Rule::new("blk.{i}.attn_q", source).cut(Cut::Q),
+            Rule::new("blk.{i}.attn_k", source).cut(Cut::K),
+            Rule::new("blk.{i}.attn_v", source).cut(Cut::V),
+        ]
+    }
+
+    /// Queries, keys and values of a fused `source` that repeats them for each key head.
+    pub const fn grouped_qkv(source: &'static str) -> [Rule; 3] {
+        [
+            Rule::new("blk.{i}.attn_q", source).cut(Cut::GroupedQ),
+            Rule::new("blk.{i}.attn_k", source).cut(Cut::GroupedK),
+            Rule::new("blk.{i}.attn_v", source).cut(Cut::GroupedV),
+        ]
+    }
+
+    /// `gate` and `up` as the halves of a fused `source`.
+    pub const fn halves(gate: &'static str, up: &'static str, source: &'static str) -> [Rule; 2] {
+        [Rule::new(gate, source).cut(Cut::FirstHalf), Rule::new(up, source).cut(Cut::SecondHalf)]
+    }
+
     /// Only these rows.
     pub const fn cut(self, cut: Cut) -> Rule {
         Rule { cut: Some(cut), ..self }
@@ -52,6 +75,18 @@ impl Rule {
         Rule { edit, ..self }
     }
 }
+
+/// Gate, up and down projection of a feed-forward part: canonical names with an ending, sources with a prefix.
+macro_rules! gated {
+    ($ending:literal, $prefix:literal) => {
+        [
+            $crate::names::Rule::new(concat!("blk.{i}.ffn_gate", $ending), concat!($prefix, ".gate_proj")),
+            $crate::names::Rule::new(concat!("blk.{i}.ffn_up", $ending), concat!($prefix, ".up_proj")),
+            $crate::names::Rule::new(concat!("blk.{i}.ffn_down", $ending), concat!($prefix, ".down_proj")),
+        ]
+    };
+}
+pub(crate) use gated;
 
 /// Names of Llama-like checkpoints; families override what differs.
 pub const LLAMA: &[Rule] = &[

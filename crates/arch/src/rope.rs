@@ -3,7 +3,7 @@
 use crate::{
     error::{ArchError, Result},
     family::Family,
-    spec::{LongRope, Pairs, Rope},
+    spec::{LongRope, Pairs, Rope, Temperature},
 };
 use lamina_store::{Checkpoint, Config};
 use std::f32::consts::PI;
@@ -43,6 +43,28 @@ pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Optio
             "default linear llama3 yarn longrope dynamic",
         )),
     }
+}
+
+/// Which layers have a rotary embedding: those marked 1, else all but every n-th.
+///
+/// # Errors
+/// A value of another type.
+pub fn rotary_layers(c: &Config) -> Result<impl Fn(usize) -> bool> {
+    let marks = c.opt_bool_list("no_rope_layers")?.unwrap_or_default();
+    let every = c.opt_usize("no_rope_layer_interval")?.unwrap_or(4).max(1);
+    Ok(move |i: usize| marks.get(i).copied().unwrap_or(!(i + 1).is_multiple_of(every)))
+}
+
+/// Scaling of queries by position: on unless switched off; older configurations hold a number instead of `true`.
+///
+/// # Errors
+/// A value of another type.
+pub fn temperature(c: &Config) -> Result<Option<Temperature>> {
+    let switch = c.value("attn_temperature_tuning");
+    let off = switch.is_some_and(|v| v.as_bool() == Some(false) || v.as_f64() == Some(0.0));
+    let scale = c.opt_f32("attn_scale")?.unwrap_or(0.1);
+    let floor = c.opt_f32("floor_scale")?.unwrap_or(8192.0);
+    Ok((!off).then_some(Temperature { scale, floor, offset: 1.0 }))
 }
 
 /// A rotary embedding without any scaling.

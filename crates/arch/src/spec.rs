@@ -152,13 +152,15 @@ pub struct Alibi {
     pub factor: f32,
 }
 
-/// `q *= 1 + scale * ln(floor((position + 1) / floor) + 1)`.
+/// `q *= 1 + scale * ln(floor((position + offset) / floor) + 1)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Temperature {
     /// Factor on the logarithm.
     pub scale: f32,
     /// Positions up to this one keep factor 1.
     pub floor: f32,
+    /// Number of the first position: Llama 4 counts from 1, Ministral 3 from 0.
+    pub offset: f32,
 }
 
 /// Norm of queries and keys.
@@ -344,6 +346,15 @@ pub enum Act {
     Relu,
     /// `max(x, 0)^2`.
     ReluSquared,
+    /// `alpha_p max(x, 0)^2 + alpha_n (exp(n) - 1 - n) + beta x` with `n = min(x, 0)` (xIELU, arXiv 2411.13010).
+    Xielu {
+        /// Curve of positive inputs.
+        alpha_p: f32,
+        /// Curve of negative inputs.
+        alpha_n: f32,
+        /// Slope at zero.
+        beta: f32,
+    },
     /// gpt-oss: `g * sigmoid(alpha g) * (u + 1)`, gate cut above and up cut on both sides at `limit`.
     SwigluClamped {
         /// Slope inside the sigmoid.
@@ -435,6 +446,30 @@ impl ModelSpec {
     ) -> Result<Self, E> {
         self.layers.iter_mut().enumerate().try_for_each(|(i, l)| edit(i, l))?;
         Ok(self)
+    }
+
+    /// The spec after a small edit of every layer's experts.
+    pub fn each_moe(self, mut edit: impl FnMut(&mut Moe)) -> Self {
+        self.each(|_, l| {
+            if let Ffn::Moe(m) = &mut l.ffn {
+                edit(m);
+            }
+        })
+    }
+
+    /// The spec with `norm` in all layers and at the end.
+    pub fn with_norm(mut self, norm: Norm) -> Self {
+        self.final_norm = Some(norm);
+        self.each(|_, l| l.norm = norm)
+    }
+
+    /// The spec with a norm of queries and keys, of the kind of the layer's other norms, before the rotary embedding.
+    pub fn with_qk_norm(self, over: QkSpan) -> Self {
+        self.each(|_, l| {
+            if let Mixer::Gqa(g) = &mut l.mixer {
+                g.qk_norm = Some(QkNorm { norm: l.norm, over, after_rope: false });
+            }
+        })
     }
 
     /// The spec after a small edit of every grouped-query attention.

@@ -2,9 +2,11 @@
 
 pub use crate::tensor::Tensor;
 use crate::{
+    edit::{edited, transpose, transpose_all, transposed_blocks},
     error::{ArchError, Result},
     family::Family,
     names::{Canonical, Edit, GGUF, LLAMA, Rule},
+    packed::{Keep, Packing, Parts},
     pairing,
     spec::{Mixer, ModelSpec, Pairs},
 };
@@ -43,13 +45,15 @@ pub struct Weights<'a> {
     checkpoint: &'a Checkpoint,
     family: &'a Family,
     spec: &'a ModelSpec,
+    packing: Option<Packing>,
     used: Mutex<BTreeSet<String>>,
 }
 
 /// What a checkpoint holds for a canonical name.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Type of the stored values, before any edit.
+    /// Type of the stored values, before any edit; of packed weights the one that they are unpacked to, where float16
+    /// stands for bfloat16 too.
     pub dtype: DType,
     /// Rows and columns; a vector is one row.
     pub shape: [usize; 2],
@@ -60,23 +64,79 @@ pub struct Stored {
 }
 
 /// A rule with the stored tensors that it leads to.
-struct Found {
-    parts: Vec<HostTensor>,
+struct Found<'a> {
+    source: Source<'a>,
     rule: Rule,
 }
 
-impl Found {
+impl Found<'_> {
     /// Biases and norms are vectors, whatever shape they are stored in.
     fn is_vector(&self, canonical: &Canonical<'_>) -> bool {
         let named = canonical.suffix == ".bias" || canonical.base.ends_with("_norm");
-        named || self.parts.iter().all(|p| p.shape.len() <= 1)
+        let flat = |parts: &[HostTensor]| parts.iter().all(|p| p.shape.len() <= 1);
+        named || matches!(&self.source, Source::Plain(parts) if flat(parts))
+    }
+
+    /// Type, rows and columns of what is stored, one piece below the other; turned where the rule says so.
+    fn layout(&self) -> Option<(DType, usize, usize)> {
+        let turned = self.rule.edit == Edit::Transpose;
+        let parts = match &self.source {
+            Source::Plain(parts) => parts,
+            Source::Packed(packing, parts) => {
+                let stack = packing.open(parts).ok()?;
+                let (matrices, rows, cols) = stack.shape();
+                let (rows, cols) = if turned { (cols, rows) } else { (rows, cols) };
+                return Some((stack.dtype(), matrices * rows, cols));
+            }
+        };
+        let (mut rows, mut cols) = (0, parts.first()?.cols());
+        for part in parts {
+            match &part.shape[..] {
+                [.., r, _] if turned => (rows, cols) = (rows + part.elements() / r.max(&1), *r),
+                _ => rows += part.rows(),
+            }
+        }
+        Some((parts.first()?.dtype, rows, cols))
+    }
+}
+
+/// Tensors of one name, or of one name for each expert.
+enum Source<'a> {
+    /// As they are.
+    Plain(Vec<HostTensor>),
+    /// Codes with their scales.
+    Packed(&'a Packing, Vec<Parts>),
+}
+
+impl Source<'_> {
+    /// Names in the checkpoint.
+    fn names(&self) -> Vec<String> {
+        match self {
+            Source::Plain(parts) => parts.iter().map(|p| p.name.clone()).collect(),
+            Source::Packed(_, parts) => parts.iter().flat_map(Parts::names).collect(),
+        }
     }
 }
 
 impl<'a> Weights<'a> {
     /// The tensors of `checkpoint` under the names of `family`.
     pub fn new(checkpoint: &'a Checkpoint, family: &'a Family, spec: &'a ModelSpec) -> Self {
-        Weights { checkpoint, family, spec, used: Mutex::default() }
+        // There is no spec for weights that are packed in an unknown way.
+        let packing = Packing::of(checkpoint).ok().flatten();
+        Weights { checkpoint, family, spec, packing, used: Mutex::default() }
+    }
+
+    /// The same, with packed weights unpacked as `keep` says.
+    pub fn keeping(mut self, keep: Keep) -> Self {
+        self.packing.iter_mut().for_each(|p| p.keep = keep);
+        self
+    }
+
+    /// How the weights are quantized in the checkpoint, where a weight is several tensors: `gptq`, `awq`, `fp8`..
+    ///
+    /// [`Weights::get`] gives such weights as one tensor of a type that holds them.
+    pub fn packed(&self) -> Option<&'static str> {
+        Some(self.packing.as_ref()?.name())
     }
 
     /// True when the checkpoint holds the canonical tensor `name`.
@@ -84,10 +144,10 @@ impl<'a> Weights<'a> {
         self.find(name, &mut vec![]).is_some()
     }
 
-    /// The tensor of canonical `name` as `rows x cols`.
+    /// The tensor of canonical `name` as `rows x cols`. Packed weights are unpacked here, on all cores, each time.
     ///
     /// # Errors
-    /// When it is missing, or its shape is another one.
+    /// When it is missing, its shape is another one, or the parts of a packed weight do not fit together.
     pub fn get(&self, name: &str, rows: usize, cols: usize) -> Result<Tensor> {
         let mut tried = vec![];
         let missing =
@@ -100,8 +160,8 @@ impl<'a> Weights<'a> {
         self.paired(&canonical, tensor, Pairs::Half)
     }
 
-    /// The tensor of canonical `name` in the shape that it is stored in, vectors (norms and biases) as one row, with rotary pairs in the
-    /// order `pairs`; none when there is none. For conversions, which know no plan.
+    /// The tensor of canonical `name` in the shape that it is stored in, vectors (norms and biases) as one row, with
+    /// rotary pairs in the order `pairs`; none when there is none. For conversions, which know no plan.
     ///
     /// # Errors
     /// When stored pieces do not fit together.
@@ -119,13 +179,7 @@ impl<'a> Weights<'a> {
         let found = self.find(name, &mut vec![])?;
         self.note(&found);
         let canonical = Canonical::parse(name);
-        let (mut rows, mut cols) = (0, found.parts[0].cols());
-        for part in &found.parts {
-            match (found.rule.edit, &part.shape[..]) {
-                (Edit::Transpose, [.., r, _]) => (rows, cols) = (rows + part.elements() / r.max(&1), *r),
-                _ => rows += part.rows(),
-            }
-        }
+        let (dtype, mut rows, mut cols) = found.layout()?;
         let vector = found.is_vector(&canonical);
         if vector {
             (rows, cols) = (rows * cols, 1);
@@ -138,8 +192,7 @@ impl<'a> Weights<'a> {
             (_, Edit::TransposeCut, n) if n > 0 => [rows / n * cols, n],
             _ => [rows, cols],
         };
-        let (dtype, whole) = (found.parts[0].dtype, found.rule.cut.is_none());
-        Some(Stored { dtype, shape, whole, parts: found.parts.into_iter().map(|p| p.name).collect() })
+        Some(Stored { dtype, shape, whole: found.rule.cut.is_none(), parts: found.source.names() })
     }
 
     /// Width of a row of the transposed key matrices of latent attention.
@@ -150,9 +203,9 @@ impl<'a> Weights<'a> {
         }
     }
 
-    fn note(&self, found: &Found) {
+    fn note(&self, found: &Found<'_>) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.extend(found.parts.iter().map(|p| p.name.clone()));
+        used.extend(found.source.names());
     }
 
     fn paired(&self, canonical: &Canonical<'_>, tensor: Tensor, to: Pairs) -> Result<Tensor> {
@@ -173,6 +226,7 @@ impl<'a> Weights<'a> {
             let named = |list: &[&str]| list.iter().any(|i| n.contains(i));
             named(IGNORED)
                 || named(self.family.ignored)
+                || self.packing.as_ref().is_some_and(|p| p.ignores(n))
                 || self.beyond(n)
                 || (self.spec.head.tied && is_head(n))
         };
@@ -194,57 +248,44 @@ impl<'a> Weights<'a> {
         }
     }
 
-    fn find(&self, name: &str, tried: &mut Vec<String>) -> Option<Found> {
+    fn find(&self, name: &str, tried: &mut Vec<String>) -> Option<Found<'_>> {
         let canonical = Canonical::parse(name);
         let (own, common) = self.rules();
         let mut by = |rules: &[&[Rule]]| {
             rules.iter().copied().flatten().find_map(|rule| {
-                let parts = self.parts(&canonical.source(rule)?, tried)?;
-                Some(Found { parts, rule: *rule })
+                let source = self.source(&canonical.source(rule)?, tried)?;
+                Some(Found { source, rule: *rule })
             })
         };
         let itself = || {
             let stored = self.checkpoint.tensors.get(name).filter(|_| self.checkpoint.kind == Kind::Gguf)?;
-            Some(Found { parts: vec![stored.clone()], rule: Rule::new("", "") })
+            Some(Found { source: Source::Plain(vec![stored.clone()]), rule: Rule::new("", "") })
         };
         by(own).or_else(itself).or_else(|| by(common))
     }
 
     /// The stored tensors of `source`: one, or as many as there are when the name has `{n}`.
-    fn parts(&self, source: &str, tried: &mut Vec<String>) -> Option<Vec<HostTensor>> {
-        let index = &self.checkpoint.tensors;
+    fn source(&self, source: &str, tried: &mut Vec<String>) -> Option<Source<'_>> {
+        let tensors = &self.checkpoint.tensors;
         PREFIXES.iter().find_map(|(from, to)| {
             let name = format!("{to}{}", source.strip_prefix(from)?);
             tried.push(name.replace("{n}", "0"));
-            if !name.contains("{n}") {
-                return index.get(&name).map(|t| vec![t.clone()]);
-            }
-            let parts: Vec<_> =
-                (0..).map_while(|n| index.get(&name.replace("{n}", &n.to_string())).cloned()).collect();
-            (!parts.is_empty()).then_some(parts)
+            let packed = self.packing.as_ref().and_then(|packing| {
+                Some(Source::Packed(packing, all(&name, |name| packing.find(self.checkpoint, name))?))
+            });
+            packed.or_else(|| all(&name, |name| tensors.get(name).cloned()).map(Source::Plain))
         })
     }
 
-    fn cut(&self, canonical: &Canonical<'_>, found: Found, rows: usize, cols: usize) -> Result<Tensor> {
-        let Found { parts, rule } = found;
-        let parts = match rule.edit {
-            Edit::Transpose => transposed(&parts)?,
-            _ => parts,
-        };
+    fn cut(&self, canonical: &Canonical<'_>, found: Found<'_>, rows: usize, cols: usize) -> Result<Tensor> {
+        let Found { source, rule } = found;
+        let (parts, is_cut) = self.parts(canonical, source, &rule)?;
         alike(&parts)?;
         let vector = rows == 1;
         let tensor =
             Tensor::new(if vector { parts.iter().map(as_column).collect::<Result<_>>()? } else { parts });
-        let tensor = match (rule.cut, canonical.spec(self.spec)) {
-            (Some(cut), Some(layer)) => {
-                let stored = tensor.rows();
-                let order = cut.rows(layer, stored);
-                let order = order
-                    .ok_or_else(|| shape_error(&tensor, format!("rows for {cut:?} of {}", rule.canonical)))?;
-                tensor.reordered(order)
-            }
-            _ => tensor,
-        };
+        let order = if is_cut { None } else { self.order(canonical, &rule, &tensor.name, tensor.rows())? };
+        let tensor = order.into_iter().fold(tensor, Tensor::reordered);
         let tensor = if vector { as_row(&tensor)? } else { tensor };
         if rule.edit == Edit::TransposeCut {
             transposed_blocks(&tensor, cols)
@@ -252,11 +293,61 @@ impl<'a> Weights<'a> {
             edited(tensor, rule.edit)
         }
     }
+
+    /// Matrices to stack, and whether the rule's cut is done: of packed weights only the wanted rows are unpacked.
+    fn parts(
+        &self,
+        canonical: &Canonical<'_>,
+        source: Source<'_>,
+        rule: &Rule,
+    ) -> Result<(Vec<HostTensor>, bool)> {
+        let transposed = rule.edit == Edit::Transpose;
+        let (packing, parts) = match source {
+            Source::Plain(plain) if transposed => return Ok((transpose_all(&plain)?, false)),
+            Source::Plain(plain) => return Ok((plain, false)),
+            Source::Packed(packing, parts) => (packing, parts),
+        };
+        let stack = packing.open(&parts)?;
+        let order =
+            if transposed { None } else { self.order(canonical, rule, &parts[0].label.name, stack.rows())? };
+        let tensor = order.as_ref().map_or_else(|| stack.whole(), |order| stack.select(order))?;
+        parts.iter().flat_map(Parts::tensors).for_each(|t| self.checkpoint.release(t));
+        let tensor = if transposed { transpose(&tensor)? } else { tensor };
+        Ok((vec![tensor], order.is_some()))
+    }
+
+    /// Which of `stored` rows the rule asks for, in which order; none without a cut.
+    fn order(
+        &self,
+        canonical: &Canonical<'_>,
+        rule: &Rule,
+        name: &str,
+        stored: usize,
+    ) -> Result<Option<Vec<u32>>> {
+        let (Some(cut), Some(layer)) = (rule.cut, canonical.spec(self.spec)) else { return Ok(None) };
+        let unfit = || ArchError::Shape {
+            name: name.to_owned(),
+            found: format!("{stored} rows"),
+            want: format!("rows for {cut:?} of {}", rule.canonical),
+        };
+        cut.rows(layer, stored).map(Some).ok_or_else(unfit)
+    }
 }
 
-/// True for the name of an output matrix.
+/// What `find` gives for `name`, or for each of 0, 1, 2.. in the place of `{n}` until one is missing.
+fn all<T>(name: &str, find: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+    if !name.contains("{n}") {
+        return find(name).map(|one| vec![one]);
+    }
+    let all: Vec<T> = (0..).map_while(|n| find(&name.replace("{n}", &n.to_string()))).collect();
+    (!all.is_empty()).then_some(all)
+}
+
+/// True for the name of an output matrix, or of its codes where it is packed.
 pub(crate) fn is_head(name: &str) -> bool {
-    ["lm_head.weight", "embed_out.weight", "output.weight"].iter().any(|h| {
+    let names = ["lm_head.weight", "embed_out.weight", "output.weight"];
+    let packed = ["lm_head.qweight", "lm_head.weight_packed", "lm_head.W_q"];
+    names.iter().chain(&packed).any(|h| {
         name.strip_suffix(h)
             .is_some_and(|before| before.is_empty() || before == "model." || before == "language_model.")
     })
@@ -281,7 +372,7 @@ fn check(tensor: &Tensor, name: &str, rows: usize, cols: usize) -> Result<()> {
     Err(shape_error(tensor, format!("{rows} x {cols} for `{name}`")))
 }
 
-fn shape_error(tensor: &Tensor, want: String) -> ArchError {
+pub(crate) fn shape_error(tensor: &Tensor, want: String) -> ArchError {
     ArchError::Shape {
         name: tensor.name.clone(),
         found: format!("{} x {}", tensor.rows(), tensor.cols),
@@ -298,57 +389,4 @@ fn as_column(t: &HostTensor) -> Result<HostTensor> {
 fn as_row(t: &Tensor) -> Result<Tensor> {
     let values = t.to_f32()?;
     Ok(Tensor::from_f32(&t.name, 1, values.len(), &values))
-}
-
-/// Each matrix with its two inner extents exchanged, as float32 unless the type is plain and can be moved as bytes.
-fn transposed(parts: &[HostTensor]) -> Result<Vec<HostTensor>> {
-    parts.iter().map(transpose).collect()
-}
-
-fn transpose(t: &HostTensor) -> Result<HostTensor> {
-    let [.., rows, cols] = t.shape[..] else { return Ok(t.clone()) };
-    if t.elements() == 0 {
-        return Ok(t.clone());
-    }
-    let (size, dtype, bytes) = if t.dtype.is_quantized() {
-        let values = lamina_quant::to_f32(t)?;
-        (4, lamina_base::DType::F32, bytemuck::cast_slice(&values).to_vec())
-    } else {
-        (t.dtype.block_bytes(), t.dtype, t.bytes.to_vec())
-    };
-    let mut out = vec![0u8; bytes.len()];
-    for (from, to) in bytes.chunks_exact(rows * cols * size).zip(out.chunks_exact_mut(rows * cols * size)) {
-        for (i, value) in from.chunks_exact(size).enumerate() {
-            let at = (i % cols * rows + i / cols) * size;
-            to[at..at + size].copy_from_slice(value);
-        }
-    }
-    let mut shape = t.shape.clone();
-    let n = shape.len();
-    shape.swap(n - 2, n - 1);
-    Ok(HostTensor { name: t.name.clone(), dtype, shape, bytes: out.into() })
-}
-
-/// Every `rows` rows of `t` as a matrix of their own, transposed.
-fn transposed_blocks(t: &Tensor, rows: usize) -> Result<Tensor> {
-    let blocks = t.rows() / rows.max(1);
-    let (dtype, bytes) = if t.dtype.is_quantized() {
-        (DType::F32, bytemuck::cast_slice(&t.to_f32()?).to_vec())
-    } else {
-        (t.dtype, (0..t.rows()).flat_map(|i| t.row(i)).copied().collect())
-    };
-    let shape = vec![blocks, rows, t.cols];
-    let stored = HostTensor::new(t.name.clone(), dtype, shape, bytes.into())
-        .map_err(|_| shape_error(t, format!("whole blocks of {rows} rows")))?;
-    Ok(Tensor::new(vec![transpose(&stored)?]))
-}
-
-fn edited(tensor: Tensor, edit: Edit) -> Result<Tensor> {
-    let change: fn(f32) -> f32 = match edit {
-        Edit::None | Edit::Transpose | Edit::TransposeCut => return Ok(tensor),
-        Edit::PlusOne => |w| 1.0 + w,
-        Edit::NegExp => |w| -w.exp(),
-    };
-    let values: Vec<f32> = tensor.to_f32()?.into_iter().map(change).collect();
-    Ok(Tensor::from_f32(&tensor.name, tensor.rows(), tensor.cols, &values))
 }

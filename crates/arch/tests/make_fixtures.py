@@ -39,6 +39,25 @@ def rope(theta=10000.0, **more):
 # options: tokens (length of prompts), old (write keys of transformers 4), raw (names of modules as they are),
 # strip (prefix to leave out of names), wrap (inside a model with images), drop (keys to leave out), keys (keys to add),
 # attention (Falcon's eager code adds linear biases twice, its other paths once)
+
+def internlm2(weights, config):
+    """Llama's weights under InternLM 2's names: queries, key and value of each key head together."""
+    kv, dim = config.num_key_value_heads, config.hidden_size // config.num_attention_heads
+    names = {"model.embed_tokens": "model.tok_embeddings", "lm_head": "output", "input_layernorm": "attention_norm",
+             "post_attention_layernorm": "ffn_norm", "self_attn.o_proj": "attention.wo", "mlp.gate_proj": "feed_forward.w1",
+             "mlp.down_proj": "feed_forward.w2", "mlp.up_proj": "feed_forward.w3"}
+    renamed = {}
+    for name, w in weights.items():
+        if "q_proj" in name:
+            parts = [weights[name.replace("q_proj", p)].reshape(kv, -1, dim, w.shape[1]) for p in ("q_proj", "k_proj", "v_proj")]
+            renamed[name.replace("self_attn.q_proj", "attention.wqkv")] = torch.cat(parts, 1).flatten(0, 2).contiguous()
+        elif "k_proj" not in name and "v_proj" not in name:
+            for old, new in names.items():
+                name = name.replace(old, new)
+            renamed[name] = w
+    return renamed
+
+
 VARIANTS = {
     "llama-bias-tied": ("Llama", dict(LLAMA, attention_bias=True, mlp_bias=True, tie_word_embeddings=True, head_dim=20), {}),
     "llama-old-keys": ("Llama", dict(LLAMA, rope_parameters=dict(rope_type="llama3", rope_theta=500000.0, factor=8.0,
@@ -218,6 +237,25 @@ VARIANTS = {
         wrap=("Qwen3VLForConditionalGeneration", "model.language_model.", "model.visual."))),
     "mistral3": ("Mistral", dict(LLAMA, head_dim=20, sliding_window=None), dict(
         wrap=("Mistral3ForConditionalGeneration", "language_model.model.", "vision_tower."))),
+    "ministral3": ("Ministral3", dict(LLAMA, pad_token_id=0, head_dim=20, rope_parameters=dict(YARN, mscale=1.0,
+        mscale_all_dim=1.0, original_max_position_embeddings=16, llama_4_scaling_beta=0.4)), {}),
+    "minicpm": ("Granite", dict(LLAMA, attention_multiplier=16**-0.5, embedding_multiplier=3.0, logits_scaling=96 / 32,
+        residual_multiplier=1.2 / 3**0.5), dict(keys=dict(architectures=["MiniCPMForCausalLM"], model_type="minicpm",
+        scale_emb=3.0, scale_depth=1.2, dim_model_base=32), drop=["attention_multiplier", "embedding_multiplier",
+        "logits_scaling", "residual_multiplier"])),
+    "minicpm3": ("MiniCPM3", dict(LLAMA, pad_token_id=0, kv_lora_rank=40, q_lora_rank=36, qk_nope_head_dim=12,
+        qk_rope_head_dim=8, v_head_dim=20, num_key_value_heads=6, scale_emb=3.0, scale_depth=1.2, dim_model_base=32), {}),
+    "internlm2": ("Llama", dict(LLAMA), dict(rename=internlm2, keys=dict(architectures=["InternLM2ForCausalLM"],
+        model_type="internlm2"))),
+    "internlm3": ("Llama", dict(LLAMA, attention_bias=True, mlp_bias=True, head_dim=20), dict(old=True, keys=dict(
+        architectures=["InternLM3ForCausalLM"], model_type="internlm3", qkv_bias=True, bias=True),
+        drop=["attention_bias", "mlp_bias"])),
+    "ernie4_5-moe": ("Ernie4_5_Moe", dict(LLAMA, moe_intermediate_size=40, moe_num_experts=6, moe_k=2,
+        moe_num_shared_experts=2, tie_word_embeddings=False), {}),
+    "hunyuan-moe": ("HunYuanMoEV1", dict(LLAMA, pad_token_id=0, head_dim=20, num_experts=5, moe_topk=2), {}),
+    "hunyuan-moe-lists": ("HunYuanMoEV1", dict(LLAMA, pad_token_id=0, head_dim=16, num_experts=4, moe_topk=[3, 3, 3]), dict(
+        keys=dict(moe_intermediate_size=[136] * 3, num_shared_expert=[1] * 3))),
+    "apertus": ("Apertus", dict(LLAMA, pad_token_id=0, rope_parameters=rope()), {}),
     "cohere2-tied": ("Cohere2", dict(LLAMA, logit_scale=0.3, sliding_window=6, num_hidden_layers=5,
         tie_word_embeddings=True), {}),
 }
@@ -296,10 +334,14 @@ def write(model, name, folder, options):
     if options.get("raw"):
         tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
         weights = {k: v.contiguous().clone() for k, v in model.state_dict().items() if k not in tied}
+    if rename := options.get("rename"):
+        weights = rename(weights, model.config)
     if strip := options.get("strip"):
         weights = {k.removeprefix(strip): v for k, v in weights.items()}
     with open(f"{path}/config.json") as f:
         config = json.load(f)
+    # The values of a cast of the whole model, as in the shared fixtures, are not asked for here.
+    config["dtype"] = "float16"
     if options.get("old"):
         config = old_keys(config)
     config.update(options.get("keys", {}))

@@ -1,6 +1,5 @@
 //! Command R: parts side by side, optional norms of each head, scaled logits.
 
-use super::qwen3::with_qk_norm;
 use crate::{
     Family, llama_like,
     spec::{Pairs, Place, QkSpan},
@@ -15,7 +14,7 @@ pub static FAMILY: Family = Family {
         let mut spec = llama_like(ck, family)?.each(|_, l| l.place = Place::Parallel { shared_norm: true });
         spec.head.scale = ck.config.opt_f32("logit_scale")?.unwrap_or(0.0625);
         let normed = ck.config.flag("use_qk_norm")? || ck.tensors.contains_key("blk.0.attn_q_norm.weight");
-        Ok(if normed { with_qk_norm(spec, QkSpan::EachHead) } else { spec })
+        Ok(if normed { spec.with_qk_norm(QkSpan::EachHead) } else { spec })
     },
     ..Family::LLAMA_LIKE
 };

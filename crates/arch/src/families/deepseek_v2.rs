@@ -2,12 +2,10 @@
 
 use crate::{
     Family, Result,
-    cut::Cut,
-    latent::latent,
+    latent::{GGUF_LATENT, LATENT, latent},
     llama_like,
-    names::{Edit, Rule},
-    routing::late_experts,
-    spec::*,
+    routing::{SHARED_EXPERTS, late_experts},
+    spec::{Mixer, ModelSpec, Pairs, Score},
 };
 use lamina_store::Checkpoint;
 
@@ -21,30 +19,10 @@ pub static FAMILY: Family = Family {
         let steered = ck.tensors.keys().any(|n| n.ends_with("exp_probs_b.bias"));
         deepseek(ck, family, if steered { Score::Sigmoid } else { Score::Softmax })
     },
-    rules: &[RULES],
-    gguf_rules: &[&[
-        Rule::new("blk.{i}.attn_kv_a", "blk.{i}.attn_kv_a_mqa").cut(Cut::Latent),
-        Rule::new("blk.{i}.attn_k_rope", "blk.{i}.attn_kv_a_mqa").cut(Cut::LatentRope),
-    ]],
+    rules: &[LATENT, SHARED_EXPERTS],
+    gguf_rules: &[GGUF_LATENT],
     ..Family::LLAMA_LIKE
 };
-
-/// Names of latent attention and of the experts in Hugging Face checkpoints.
-pub const RULES: &[Rule] = &[
-    Rule::new("blk.{i}.attn_q_a", "model.layers.{i}.self_attn.q_a_proj"),
-    Rule::new("blk.{i}.attn_q_a_norm", "model.layers.{i}.self_attn.q_a_layernorm"),
-    Rule::new("blk.{i}.attn_q_b", "model.layers.{i}.self_attn.q_b_proj"),
-    Rule::new("blk.{i}.attn_kv_a", "model.layers.{i}.self_attn.kv_a_proj_with_mqa").cut(Cut::Latent),
-    Rule::new("blk.{i}.attn_k_rope", "model.layers.{i}.self_attn.kv_a_proj_with_mqa").cut(Cut::LatentRope),
-    Rule::new("blk.{i}.attn_kv_a_norm", "model.layers.{i}.self_attn.kv_a_layernorm"),
-    Rule::new("blk.{i}.attn_k_b", "model.layers.{i}.self_attn.kv_b_proj")
-        .cut(Cut::UpK)
-        .edit(Edit::TransposeCut),
-    Rule::new("blk.{i}.attn_v_b", "model.layers.{i}.self_attn.kv_b_proj").cut(Cut::UpV),
-    Rule::new("blk.{i}.ffn_gate_shexp", "model.layers.{i}.mlp.shared_experts.gate_proj"),
-    Rule::new("blk.{i}.ffn_up_shexp", "model.layers.{i}.mlp.shared_experts.up_proj"),
-    Rule::new("blk.{i}.ffn_down_shexp", "model.layers.{i}.mlp.shared_experts.down_proj"),
-];
 
 /// What V2 and V3 share; `score` is used where the configuration names no router function.
 pub fn deepseek(ck: &Checkpoint, family: &Family, score: Score) -> Result<ModelSpec> {

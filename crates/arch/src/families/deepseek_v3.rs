@@ -1,8 +1,10 @@
 //! DeepSeek V3 and R1: V2 with sigmoid routing and a bias that only steers the choice.
 
-use super::deepseek_v2::{RULES, deepseek};
+use super::deepseek_v2::deepseek;
 use crate::{
     Family,
+    latent::LATENT,
+    routing::SHARED_EXPERTS,
     spec::{Mixer, Pairs, Score},
 };
 
@@ -18,6 +20,6 @@ pub static FAMILY: Family = Family {
             }
         }))
     },
-    rules: &[RULES],
+    rules: &[LATENT, SHARED_EXPERTS],
     ..Family::LLAMA_LIKE
 };

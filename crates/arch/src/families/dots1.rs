@@ -1,9 +1,8 @@
 //! dots.llm1: DeepSeek's routing over attention with a norm of each head.
 
-use super::{deepseek_v2::RULES, qwen3::with_qk_norm};
 use crate::{
     Family, llama_like,
-    routing::late_experts,
+    routing::{SHARED_EXPERTS, late_experts},
     spec::{QkSpan, Score},
 };
 
@@ -12,8 +11,8 @@ pub static FAMILY: Family = Family {
     hf: &["Dots1ForCausalLM"],
     gguf: &["dots1"],
     build: |ck, family| {
-        late_experts(&ck.config, with_qk_norm(llama_like(ck, family)?, QkSpan::Head), Score::Sigmoid)
+        late_experts(&ck.config, llama_like(ck, family)?.with_qk_norm(QkSpan::Head), Score::Sigmoid)
     },
-    rules: &[RULES],
+    rules: &[SHARED_EXPERTS],
     ..Family::LLAMA_LIKE
 };

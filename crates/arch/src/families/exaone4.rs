@@ -1,6 +1,6 @@
 //! EXAONE 4: norms behind every part and on each head; where layers slide, the full ones have no positions.
 
-use super::{olmo2::POST_NORMS, qwen3::with_qk_norm};
+use super::olmo2::POST_NORMS;
 use crate::{
     Family, llama_like,
     spec::{Mask, Place, QkSpan},
@@ -15,7 +15,7 @@ pub static FAMILY: Family = Family {
         let slides = ck.config.opt_usize("sliding_window")?.is_some_and(|n| n > 0);
         let spec = llama_like(ck, family)?.each(|_, l| l.place = Place::Post);
         let spec = spec.each_gqa(|_, g| g.rope = g.rope.take().filter(|_| !slides || g.mask != Mask::Causal));
-        Ok(with_qk_norm(spec, QkSpan::Head))
+        Ok(spec.with_qk_norm(QkSpan::Head))
     },
     rules: &[POST_NORMS],
     ..Family::LLAMA_LIKE

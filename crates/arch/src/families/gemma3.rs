@@ -1,9 +1,6 @@
 //! Gemma 3 (text): Gemma 2 with norms of queries and keys, and rotary bases of its own for the sliding layers.
 
-use super::{
-    gemma2::{SANDWICH, gemma_sandwich},
-    qwen3::with_qk_norm,
-};
+use super::gemma2::{SANDWICH, gemma_sandwich};
 use crate::{Family, spec::QkSpan};
 
 pub static FAMILY: Family = Family {
@@ -24,7 +21,7 @@ pub static FAMILY: Family = Family {
         ("vocab_size", 262_208.0),
     ],
     // The 27B model has 62 layers.
-    build: |ck, family| Ok(with_qk_norm(gemma_sandwich(ck, family, 62)?, QkSpan::Head)),
+    build: |ck, family| Ok(gemma_sandwich(ck, family, 62)?.with_qk_norm(QkSpan::Head)),
     rules: &[SANDWICH],
     ignored: &["vision_tower.", "multi_modal_projector.", "vision_model."],
     ..Family::LLAMA_LIKE

@@ -18,13 +18,13 @@ pub static FAMILY: Family = Family {
         let scaled = c.opt_bool("scale_attn_weights")?.unwrap_or(true);
         let by_layer = c.flag("scale_attn_by_inverse_layer_idx")?;
         let norm = layer_norm(c)?;
-        let mut spec = llama_like(ck, family)?.each_gqa(|i, g| {
+        let mut spec = llama_like(ck, family)?.with_norm(norm).each_gqa(|i, g| {
             g.rope = None;
             g.scale = if scaled { g.scale } else { 1.0 } / if by_layer { (i + 1) as f32 } else { 1.0 };
         });
-        (spec.embed.positions, spec.final_norm) = (Some(0), Some(norm));
+        spec.embed.positions = Some(0);
         c.ignore(&["add_cross_attention", "reorder_and_upcast_attn"]);
-        plain_ffn(c, spec.each(|_, l| l.norm = norm), Act::GeluTanh)
+        plain_ffn(c, spec, Act::GeluTanh)
     },
     rules: &[&[
         Rule::new("token_embd", "transformer.wte"),

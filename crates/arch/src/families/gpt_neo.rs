@@ -13,14 +13,13 @@ pub static FAMILY: Family = Family {
     hf: &["GPTNeoForCausalLM"],
     build: |ck, family| {
         let c = &ck.config;
-        let (norm, local) = (layer_norm(c)?, local_layers(c)?);
-        let window = c.opt_usize("window_size")?.unwrap_or(256);
-        let mut spec = llama_like(ck, family)?.each_gqa(|i, g| {
+        let (local, window) = (local_layers(c)?, c.opt_usize("window_size")?.unwrap_or(256));
+        let mut spec = llama_like(ck, family)?.with_norm(layer_norm(c)?).each_gqa(|i, g| {
             (g.rope, g.scale) = (None, 1.0);
             g.mask = if local(i) { Mask::Window(window) } else { Mask::Causal };
         });
-        (spec.embed.positions, spec.final_norm) = (Some(0), Some(norm));
-        plain_ffn(c, spec.each(|_, l| l.norm = norm), Act::GeluTanh)
+        spec.embed.positions = Some(0);
+        plain_ffn(c, spec, Act::GeluTanh)
     },
     rules: &[&[
         Rule::new("token_embd", "transformer.wte"),

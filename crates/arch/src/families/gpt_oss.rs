@@ -1,12 +1,12 @@
 //! gpt-oss: sinks in every softmax, experts with biases and a cut SwiGLU, every other layer with a sliding window.
 
-use super::mixtral::with_experts;
 use crate::{
     Family,
     cut::Cut,
     llama_like,
     names::{Edit, Rule},
-    spec::{Act, Ffn, Score},
+    routing::with_experts,
+    spec::{Act, Score},
 };
 
 pub static FAMILY: Family = Family {
@@ -20,28 +20,30 @@ pub static FAMILY: Family = Family {
         let alpha = ck.config.opt_f32("swiglu_alpha")?.unwrap_or(1.702);
         let limit = ck.config.opt_f32("swiglu_limit")?.unwrap_or(7.0);
         let spec = with_experts(&ck.config, llama_like(ck, family)?.each_gqa(|_, g| g.sinks = true))?;
-        Ok(spec.each(|_, l| {
-            if let Ffn::Moe(m) = &mut l.ffn {
-                m.act = Act::SwigluClamped { alpha, limit };
-                (m.score, m.renorm) = (Score::SoftmaxOfChosen, false);
-            }
+        Ok(spec.each_moe(|m| {
+            m.act = Act::SwigluClamped { alpha, limit };
+            (m.score, m.renorm) = (Score::SoftmaxOfChosen, false);
         }))
     },
     rules: &[&[
         Rule::new("blk.{i}.attn_sinks.weight", "model.layers.{i}.self_attn.sinks"),
         Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.mlp.router"),
+        Rule::new("blk.{i}.ffn_gate_exps.weight", GATE_UP_BLOCKS).cut(Cut::ExpertEven),
+        Rule::new("blk.{i}.ffn_up_exps.weight", GATE_UP_BLOCKS).cut(Cut::ExpertOdd),
+        Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj_blocks"),
         Rule::new("blk.{i}.ffn_gate_exps.weight", GATE_UP).cut(Cut::ExpertEven).edit(Edit::Transpose),
         Rule::new("blk.{i}.ffn_up_exps.weight", GATE_UP).cut(Cut::ExpertOdd).edit(Edit::Transpose),
-        Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj")
-            .edit(Edit::Transpose),
-        Rule::new("blk.{i}.ffn_gate_exps.bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias")
-            .cut(Cut::ExpertEven),
-        Rule::new("blk.{i}.ffn_up_exps.bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias")
-            .cut(Cut::ExpertOdd),
+        Rule::new("blk.{i}.ffn_down_exps.weight", DOWN).edit(Edit::Transpose),
+        Rule::new("blk.{i}.ffn_gate_exps.bias", GATE_UP_BIAS).cut(Cut::ExpertEven),
+        Rule::new("blk.{i}.ffn_up_exps.bias", GATE_UP_BIAS).cut(Cut::ExpertOdd),
         Rule::new("blk.{i}.ffn_down_exps.bias", "model.layers.{i}.mlp.experts.down_proj_bias"),
     ]],
     gguf_rules: &[&[Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm")]],
     ..Family::LLAMA_LIKE
 };
 
+/// MXFP4 keeps outputs as rows; plain experts are stored transposed.
+const GATE_UP_BLOCKS: &str = "model.layers.{i}.mlp.experts.gate_up_proj_blocks";
 const GATE_UP: &str = "model.layers.{i}.mlp.experts.gate_up_proj";
+const GATE_UP_BIAS: &str = "model.layers.{i}.mlp.experts.gate_up_proj_bias";
+const DOWN: &str = "model.layers.{i}.mlp.experts.down_proj";

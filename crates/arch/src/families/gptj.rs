@@ -13,9 +13,8 @@ pub static FAMILY: Family = Family {
     pairs: [Pairs::Adjacent, Pairs::Adjacent],
     build: |ck, family| {
         let norm = layer_norm(&ck.config)?;
-        let mut spec = llama_like(ck, family)?
-            .each(|_, l| (l.norm, l.place) = (norm, Place::Parallel { shared_norm: true }));
-        spec.final_norm = Some(norm);
+        let place = Place::Parallel { shared_norm: true };
+        let spec = llama_like(ck, family)?.with_norm(norm).each(|_, l| l.place = place);
         plain_ffn(&ck.config, spec, Act::GeluTanh)
     },
     rules: &[&[

@@ -1,31 +1,30 @@
 //! Granite 3 with experts, and with a shared expert beside them.
 
-use super::{granite::granite_like, mixtral::with_experts};
+use super::granite::granite_like;
 use crate::{
-    Family,
+    Family, Result,
     cut::Cut,
     names::Rule,
-    spec::{Ffn, Pairs, Score, Shared},
+    routing::{self, with_shared},
+    spec::{ModelSpec, Pairs, Score},
 };
+use lamina_store::Config;
 
 pub static FAMILY: Family = Family {
     name: "granite-moe",
     hf: &["GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"],
     gguf: &["granitemoe"],
     pairs: [Pairs::Half, Pairs::Adjacent],
-    build: |ck, family| {
-        let spec = with_experts(&ck.config, granite_like(ck, family)?)?;
-        let shared = ck.config.opt_usize("shared_expert_intermediate_size")?.filter(|&n| n > 0);
-        Ok(spec.each(|_, l| {
-            if let Ffn::Moe(m) = &mut l.ffn {
-                (m.score, m.renorm) = (Score::SoftmaxOfChosen, false);
-                m.shared = shared.map(|inner| Shared { inner, gated: false });
-            }
-        }))
-    },
+    build: |ck, family| with_experts(&ck.config, granite_like(ck, family)?),
     rules: &[RULES],
     ..Family::LLAMA_LIKE
 };
+
+/// Granite's experts, if the configuration has any.
+pub fn with_experts(c: &Config, spec: ModelSpec) -> Result<ModelSpec> {
+    let spec = with_shared(c, routing::with_experts(c, spec)?)?;
+    Ok(spec.each_moe(|m| (m.score, m.renorm) = (Score::SoftmaxOfChosen, false)))
+}
 
 const GATE_UP: &str = "model.layers.{i}.block_sparse_moe.input_linear";
 

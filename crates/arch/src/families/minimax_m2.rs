@@ -1,13 +1,11 @@
 //! MiniMax M2: sigmoid routing with a bias that steers the choice, one norm over all queries or keys.
 
-use super::{
-    mixtral::{self, with_experts},
-    qwen3::with_qk_norm,
-};
+use super::mixtral;
 use crate::{
     Family, llama_like,
     names::Rule,
-    spec::{Ffn, QkSpan, Score},
+    routing::with_experts,
+    spec::{QkSpan, Score},
 };
 
 pub static FAMILY: Family = Family {
@@ -22,12 +20,8 @@ pub static FAMILY: Family = Family {
             "use_routing_bias",
             "attn_type_list",
         ]);
-        let spec = with_experts(&ck.config, with_qk_norm(llama_like(ck, family)?, QkSpan::Full))?;
-        Ok(spec.each(|_, l| {
-            if let Ffn::Moe(m) = &mut l.ffn {
-                m.score = Score::Sigmoid;
-            }
-        }))
+        let spec = with_experts(&ck.config, llama_like(ck, family)?.with_qk_norm(QkSpan::Full))?;
+        Ok(spec.each_moe(|m| m.score = Score::Sigmoid))
     },
     rules: &[
         &[Rule::new("blk.{i}.exp_probs_b.bias", "model.layers.{i}.block_sparse_moe.e_score_correction_bias")],

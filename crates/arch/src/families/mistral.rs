@@ -1,20 +1,30 @@
-//! Mistral, also as the language model beside images: Llama, the first one with a sliding window.
+//! Mistral and Ministral, also as the language model beside images: Llama, the first one with a sliding window; the
+//! third Ministral scales its queries by position.
 
-use crate::{ArchError, Family, llama_like, spec::Pairs};
+use crate::{
+    Family, llama_like,
+    spec::{Pairs, Temperature},
+};
 
 pub static FAMILY: Family = Family {
     name: "mistral",
-    hf: &["MistralForCausalLM", "MinistralForCausalLM", "Mistral3ForConditionalGeneration"],
+    hf: &[
+        "MistralForCausalLM",
+        "MinistralForCausalLM",
+        "Ministral3ForCausalLM",
+        "Mistral3ForConditionalGeneration",
+    ],
     gguf: &["mistral", "mistral3"],
     pairs: [Pairs::Half, Pairs::Adjacent],
     build: |ck, family| {
-        // Ministral 3 scales its queries by position, from another position on than Llama 4.
-        for key in ["rope_parameters.llama_4_scaling_beta", "attn_scale"] {
-            if let Some(beta) = ck.config.opt_f32(key)?.filter(|&b| b != 0.0) {
-                return Err(ArchError::value(key, beta, "missing: such models are not supported yet"));
-            }
-        }
-        llama_like(ck, family)
+        let c = &ck.config;
+        let beta = c.opt_f32("rope_parameters.llama_4_scaling_beta")?.or(c.opt_f32("attn_scale")?);
+        let floor = c.opt_f32("rope_parameters.original_max_position_embeddings")?;
+        let floor = floor.or(c.opt_f32("floor_scale")?).filter(|&f| f > 0.0);
+        let factors = beta.filter(|&b| b != 0.0).zip(floor);
+        let temperature = factors.map(|(scale, floor)| Temperature { scale, floor, offset: 0.0 });
+        c.ignore(&["rope_parameters.max_position_embeddings"]);
+        Ok(llama_like(ck, family)?.each_gqa(|_, g| g.temperature = temperature))
     },
     ignored: &["vision_tower.", "multi_modal_projector.", "vision_encoder.", "patch_merger."],
     ..Family::LLAMA_LIKE

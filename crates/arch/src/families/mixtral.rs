@@ -1,11 +1,6 @@
 //! Mixtral: Mistral with experts.
 
-use crate::{
-    Family, Result, llama_like, moe,
-    names::Rule,
-    spec::{Ffn, ModelSpec, Pairs},
-};
-use lamina_store::Config;
+use crate::{Family, llama_like, names::Rule, routing::with_experts, spec::Pairs};
 
 pub static FAMILY: Family = Family {
     name: "mixtral",
@@ -15,12 +10,6 @@ pub static FAMILY: Family = Family {
     rules: &[RULES],
     ..Family::LLAMA_LIKE
 };
-
-/// Experts in every layer, if the configuration has any.
-pub fn with_experts(c: &Config, spec: ModelSpec) -> Result<ModelSpec> {
-    let Some(moe) = moe(c)? else { return Ok(spec) };
-    Ok(spec.each(|_, l| l.ffn = Ffn::Moe(moe.clone())))
-}
 
 /// Names of the experts.
 pub const RULES: &[Rule] = &[

@@ -12,9 +12,7 @@ pub static FAMILY: Family = Family {
     hf: &["NemotronForCausalLM"],
     gguf: &["nemotron"],
     build: |ck, family| {
-        let norm = layer_norm(&ck.config)?;
-        let mut spec = llama_like(ck, family)?.each(|_, l| l.norm = norm);
-        spec.final_norm = Some(norm);
+        let spec = llama_like(ck, family)?.with_norm(layer_norm(&ck.config)?);
         plain_ffn(&ck.config, spec, Act::ReluSquared)
     },
     // The biases are stored as they are.

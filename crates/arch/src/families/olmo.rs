@@ -13,9 +13,7 @@ pub static FAMILY: Family = Family {
     build: |ck, family| {
         let clip = ck.config.opt_f32("clip_qkv")?.filter(|&c| c > 0.0);
         let norm = Norm { kind: NormKind::Layer, eps: 1e-5 };
-        let mut spec = llama_like(ck, family)?.each_gqa(|_, g| g.clip = clip).each(|_, l| l.norm = norm);
-        spec.final_norm = Some(norm);
-        Ok(spec)
+        Ok(llama_like(ck, family)?.with_norm(norm).each_gqa(|_, g| g.clip = clip))
     },
     ..Family::LLAMA_LIKE
 };

@@ -1,6 +1,5 @@
 //! OLMo 2: norms behind every part instead of before it, and one norm over all queries or keys.
 
-use super::qwen3::with_qk_norm;
 use crate::{
     Family, Result, llama_like,
     names::Rule,
@@ -25,5 +24,5 @@ pub const POST_NORMS: &[Rule] = &[
 
 /// What OLMo 2 and 3 share.
 pub fn olmo_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
-    Ok(with_qk_norm(llama_like(ck, family)?.each(|_, l| l.place = Place::Post), QkSpan::Full))
+    Ok(llama_like(ck, family)?.each(|_, l| l.place = Place::Post).with_qk_norm(QkSpan::Full))
 }

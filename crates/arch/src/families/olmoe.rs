@@ -1,7 +1,6 @@
 //! OLMoE: experts, and one norm over all queries or keys.
 
-use super::{qwen2_moe::sparse, qwen3::with_qk_norm};
-use crate::{ArchError, Family, llama_like, spec::QkSpan};
+use crate::{ArchError, Family, llama_like, routing::sparse, spec::QkSpan};
 
 pub static FAMILY: Family = Family {
     name: "olmoe",
@@ -12,7 +11,7 @@ pub static FAMILY: Family = Family {
         if let Some(clip) = ck.config.opt_f32("clip_qkv")? {
             return Err(ArchError::value("clip_qkv", clip, "null"));
         }
-        sparse(&ck.config, with_qk_norm(llama_like(ck, family)?, QkSpan::Full), false)
+        sparse(&ck.config, llama_like(ck, family)?.with_qk_norm(QkSpan::Full), false)
     },
     ..Family::LLAMA_LIKE
 };

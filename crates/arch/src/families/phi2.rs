@@ -1,6 +1,5 @@
 //! Phi 1, 1.5 and 2: attention and feed-forward side by side behind one norm, biases everywhere.
 
-use super::qwen3::with_qk_norm;
 use crate::{
     Family, llama_like,
     names::Rule,
@@ -15,7 +14,7 @@ pub static FAMILY: Family = Family {
     build: |ck, family| {
         let spec = llama_like(ck, family)?.each(|_, l| l.place = Place::Parallel { shared_norm: true });
         let spec = plain_ffn(&ck.config, spec, Act::GeluTanh)?;
-        Ok(if ck.config.flag("qk_layernorm")? { with_qk_norm(spec, QkSpan::Head) } else { spec })
+        Ok(if ck.config.flag("qk_layernorm")? { spec.with_qk_norm(QkSpan::Head) } else { spec })
     },
     rules: &[&[
         Rule::new("output_norm", "model.final_layernorm"),

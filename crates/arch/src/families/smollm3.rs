@@ -1,7 +1,6 @@
 //! SmolLM 3: Llama without rotary embedding in every fourth layer.
 
-use crate::{Family, Result, llama_like, spec::Pairs};
-use lamina_store::Config;
+use crate::{Family, llama_like, rope::rotary_layers, spec::Pairs};
 
 pub static FAMILY: Family = Family {
     name: "smollm3",
@@ -15,10 +14,3 @@ pub static FAMILY: Family = Family {
     },
     ..Family::LLAMA_LIKE
 };
-
-/// Which layers have a rotary embedding: those marked 1, else all but every n-th.
-pub fn rotary_layers(c: &Config) -> Result<impl Fn(usize) -> bool> {
-    let marks = c.opt_bool_list("no_rope_layers")?.unwrap_or_default();
-    let every = c.opt_usize("no_rope_layer_interval")?.unwrap_or(4).max(1);
-    Ok(move |i: usize| marks.get(i).copied().unwrap_or(!(i + 1).is_multiple_of(every)))
-}

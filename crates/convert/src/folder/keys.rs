@@ -27,7 +27,7 @@ const DEEPSEEK: &[&str] = &["deepseek2", "dots1", "glm4moe"];
 const RENORMS: &[&str] =
     &["deepseek2", "dots1", "glm4moe", "qwen2moe", "qwen3moe", "qwen3next", "qwen35moe", "olmoe"];
 const NAMES_ROUTER: &[&str] = &["deepseek2", "dots1", "glm4moe", "minimax-m2"];
-const GRANITE: &[&str] = &["granite", "granitemoe", "granitehybrid"];
+const GRANITE: &[&str] = &["granite", "granitemoe", "granitehybrid", "minicpm"];
 const COHERE: &[&str] = &["command-r", "cohere2"];
 /// Files whose readers know the scale of scores without a key.
 const OWN_SCALE: &[&str] = &["gemma2", "gemma3"];

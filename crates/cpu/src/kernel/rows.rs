@@ -76,6 +76,7 @@ mod lanes {
                 Act::GeluTanh => gelu_tanh::<S>(g),
                 Act::GeluQuick => S::mul(g, sigmoid::<S>(S::mul(g, S::splat_f(1.702)))),
                 Act::Relu => S::max(g, S::zero()),
+                Act::Xielu { alpha_p, alpha_n, beta } => xielu::<S>(g, [alpha_p, alpha_n, beta]),
                 _ => {
                     let r = S::max(g, S::zero());
                     S::mul(r, r)
@@ -95,6 +96,17 @@ mod lanes {
             let inner = S::mul(S::splat_f(0.797_884_6), S::fma(S::splat_f(0.044_715), cube, x));
             let half = S::mul(x, S::splat_f(0.5));
             S::fma(half, tanh::<S>(inner), half)
+        }
+    }
+
+    /// The parts of negative and positive numbers are zero for the others.
+    #[inline(always)]
+    unsafe fn xielu<S: Simd>(x: S::F, [alpha_p, alpha_n, beta]: [f32; 3]) -> S::F {
+        unsafe {
+            let (p, n) = (S::max(x, S::zero()), S::min(x, S::zero()));
+            let curve = S::sub(S::sub(exp::<S>(n), S::splat_f(1.0)), n);
+            let negative = S::fma(S::splat_f(alpha_n), curve, S::mul(S::splat_f(beta), x));
+            S::fma(S::splat_f(alpha_p), S::mul(p, p), negative)
         }
     }
 

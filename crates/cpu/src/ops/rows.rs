@@ -117,7 +117,7 @@ impl Machine {
                 Map::Scale(s) => row.iter_mut().for_each(|v| *v *= s),
                 Map::Clip(c) => row.iter_mut().for_each(|v| *v = v.clamp(-c, c)),
                 Map::Temperature(t) => {
-                    let steps = ((self.position(b, o.x, r) as f32 + 1.0) / t.floor).floor();
+                    let steps = ((self.position(b, o.x, r) as f32 + t.offset) / t.floor).floor();
                     let factor = 1.0 + t.scale * (steps + 1.0).ln();
                     row.iter_mut().for_each(|v| *v *= factor);
                 }

@@ -46,6 +46,10 @@ pub fn activate(act: Act, gate: f32, up: Option<f32>) -> f32 {
         Act::GeluQuick => one(gate * sigmoid(1.702 * gate)),
         Act::Relu => one(gate.max(0.0)),
         Act::ReluSquared => one(gate.max(0.0).powi(2)),
+        Act::Xielu { alpha_p, alpha_n, beta } => {
+            let (p, n) = (gate.max(0.0), gate.min(0.0));
+            one(alpha_p * p * p + alpha_n * (n.exp_m1() - n) + beta * gate)
+        }
         Act::SwigluClamped { alpha, limit } => {
             let (g, u) = (gate.min(limit), up.unwrap_or(0.0).clamp(-limit, limit));
             g * sigmoid(alpha * g) * (u + 1.0)

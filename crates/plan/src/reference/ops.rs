@@ -82,7 +82,7 @@ impl Ops for Machine {
             Map::Softcap(cap) => x.iter().map(|&v| softcap(v, cap)).collect(),
             Map::Clip(c) => x.iter().map(|v| v.clamp(-c, c)).collect(),
             Map::Temperature(t) => {
-                let steps = ((b.positions[i] + 1) as f32 / t.floor).floor();
+                let steps = ((b.positions[i] as f32 + t.offset) / t.floor).floor();
                 x.iter().map(|v| v * (1.0 + t.scale * steps.ln_1p())).collect()
             }
         });

@@ -37,7 +37,8 @@ pub(super) const MLA: &[&str] = &["deepseek2", "deepseek2-ocr", "deepseek32", "g
 /// Gated delta net layers, whose sizes travel in the keys of state-space models.
 pub(super) const DELTA_NET: &[&str] = &["qwen3next", "qwen35", "qwen35moe"];
 const MAMBA2: &[&str] = &["mamba2"];
-const GRANITE: &[&str] = &["granite", "granitemoe", "granitehybrid"];
+/// Architectures whose key for the logits holds a divisor.
+const GRANITE: &[&str] = &["granite", "granitemoe", "granitehybrid", "minicpm"];
 const LLAMA4: &[&str] = &["llama4"];
 const GPT_OSS: &[&str] = &["gpt-oss"];
 const MPT: &[&str] = &["mpt"];

@@ -130,7 +130,7 @@ fn before() -> Vec<Case> {
         steps
     };
     let warm = |_: &mut Bench, _: Shape, [q, _, _]: [crate::Slot; 3]| {
-        let t = Temperature { scale: 0.1, floor: 8.0 };
+        let t = Temperature { scale: 0.1, floor: 8.0, offset: 0.0 };
         vec![Step::Apply(Apply { x: q, map: Map::Temperature(t) })]
     };
     vec![

@@ -7,13 +7,14 @@ use crate::{
 use lamina_arch::spec::{Act, NormKind, Temperature};
 use lamina_base::DType;
 
-const ACTS: [Act; 7] = [
+const ACTS: [Act; 8] = [
     Act::Silu,
     Act::Gelu,
     Act::GeluTanh,
     Act::GeluQuick,
     Act::Relu,
     Act::ReluSquared,
+    Act::Xielu { alpha_p: 0.7, alpha_n: 1.2, beta: 0.5 },
     Act::SwigluClamped { alpha: 1.702, limit: 2.5 },
 ];
 
@@ -21,7 +22,7 @@ const MAPS: [Map; 4] = [
     Map::Scale(0.3),
     Map::Softcap(2.0),
     Map::Clip(1.5),
-    Map::Temperature(Temperature { scale: 0.1, floor: 16.0 }),
+    Map::Temperature(Temperature { scale: 0.1, floor: 16.0, offset: 1.0 }),
 ];
 
 pub fn cases() -> Vec<Case> {
