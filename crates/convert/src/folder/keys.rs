@@ -79,6 +79,8 @@ const KEYS: &[(&str, Fact)] = &[
     ("leading_dense_block_count", |f| f.of(DEEPSEEK).then(|| u(f.dense_first())).flatten()),
     ("interleave_moe_layer_step", |f| f.of(&["llama4"]).then(|| u(period(f, |l| matches!(l.ffn, Ffn::Moe(_))).unwrap_or(0))).flatten()),
 
+    ("rope.scaling.finetuned", |f| f.of(&["granitehybrid"]).then(|| f.gqa.is_some_and(|g| g.rope.is_some()).into())),
+
     ("ssm.conv_kernel", |f| u_of(f.mamba.map(|m| m.conv).or(f.delta.map(|d| d.conv)))),
     ("ssm.inner_size", |f| u_of(f.mamba.map(|m| m.heads * m.dim).or(f.delta.map(|d| d.v_heads * d.v_dim)))),
     ("ssm.state_size", |f| u_of(f.mamba.map(|m| m.state).or(f.delta.map(|d| d.k_dim)))),

@@ -15,7 +15,7 @@ use crate::{
 };
 use lamina_arch::{
     CAST_KEY, Family, ModelSpec, Weights, follow_cast,
-    spec::{Ffn, Pairs},
+    spec::{Ffn, Mask, Mixer, Pairs},
 };
 use lamina_store::{Checkpoint, Metadata};
 use std::sync::Arc;
@@ -43,11 +43,33 @@ impl Folder {
         Weights::new(&self.ck, self.family, &self.spec)
     }
 
+    /// Whether the tied head has to be in the file a second time, under its own name.
+    pub fn repeats_head(&self) -> bool {
+        self.spec.head.tied && OWN_HEAD.contains(&self.architecture)
+    }
+
     /// Order of rotary pairs in the file.
     pub fn pairs(&self) -> Pairs {
         self.reader.pairs[1]
     }
 }
+
+/// Architectures whose files llama.cpp does not load without a tensor for the head.
+const OWN_HEAD: &[&str] = &[
+    "dots1",
+    "gpt-oss",
+    "gptneox",
+    "minimax-m2",
+    "nemotron",
+    "olmo2",
+    "olmoe",
+    "phi2",
+    "qwen2moe",
+    "stablelm",
+];
+
+/// Architectures whose sliding windows llama.cpp follows.
+const WINDOWS: &[&str] = &["gemma2", "gemma3", "olmo2", "cohere2", "gpt-oss", "exaone4", "llama4"];
 
 /// The folder as a GGUF file that has not been written yet.
 pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {
@@ -59,6 +81,7 @@ pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {
     tensors.extend(rope::tensors(&folder)?);
     let mut notes = vocab::write(&folder, &mut metadata)?;
     notes.extend(verify::same_model(&folder, &mut metadata, &tensors)?);
+    notes.extend(ignored_window(&folder));
     if !unused.is_empty() {
         notes.push(format!("{} tensors of the folder are left out, such as {}", unused.len(), unused[0]));
     }
@@ -68,6 +91,23 @@ pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {
         tensors,
         source: folder.ck.clone(),
         notes,
+    })
+}
+
+/// Older models of some families were trained with a window that llama.cpp passes over.
+fn ignored_window(folder: &Folder) -> Option<String> {
+    let window = folder.spec.layers.iter().find_map(|l| match &l.mixer {
+        Mixer::Gqa(g) => match g.mask {
+            Mask::Window(n) => Some(n),
+            _ => None,
+        },
+        _ => None,
+    })?;
+    (!WINDOWS.contains(&folder.architecture)).then(|| {
+        format!(
+            "llama.cpp knows no sliding window for {}: beyond {window} tokens it gives other text than Lamina",
+            folder.architecture
+        )
     })
 }
 

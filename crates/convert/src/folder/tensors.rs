@@ -72,6 +72,12 @@ impl Plan<'_> {
 
     /// The canonical tensor `name` under its own name, if the folder has it.
     fn single(&mut self, name: &str) {
+        if name == "output.weight" && self.folder.repeats_head() {
+            let Some(embedding) = self.out.iter().find(|t| t.name == "token_embd.weight").cloned() else {
+                return;
+            };
+            return self.out.push(Planned { name: name.to_owned(), ..embedding });
+        }
         // A stored head beside a tied one is a copy.
         let copy = name == "output.weight" && self.folder.spec.head.tied;
         if !copy && !self.names.contains(name) && belongs(self.folder, name) {
