@@ -1,5 +1,6 @@
 //! A Hugging Face folder as a GGUF file: names, shapes, settings, tokenizer, and the proof that both say the same.
 
+mod changes;
 mod family;
 mod fused;
 mod heads;
@@ -8,6 +9,8 @@ mod rope;
 mod tensors;
 mod verify;
 mod vocab;
+
+pub(crate) use changes::changes;
 
 use crate::{
     draft::{Draft, Planned},
@@ -29,14 +32,19 @@ pub(crate) struct Folder {
     pub architecture: &'static str,
     /// The family that reads the file.
     pub reader: &'static Family,
+    /// Gives the values of these tensors; without it they lie in the checkpoint.
+    pub fill: Option<Fill>,
 }
+
+/// Makes a checkpoint with the values of some tensors.
+pub(crate) type Fill = Arc<dyn Fn(&[String]) -> Checkpoint + Send + Sync>;
 
 impl Folder {
     fn new(ck: Checkpoint) -> Result<Folder> {
         let family = Family::of(&ck)?;
         let spec = family.spec(&ck)?;
         let (architecture, reader) = family::in_gguf(family)?;
-        Ok(Folder { ck: Arc::new(ck), family, spec, architecture, reader })
+        Ok(Folder { ck: Arc::new(ck), family, spec, architecture, reader, fill: None })
     }
 
     pub fn weights(&self) -> Weights<'_> {
