@@ -210,7 +210,7 @@ impl<'a> Facts<'a> {
         let slides: Vec<bool> = self.masks().map(|mask| mask != Mask::Causal).collect();
         let every = if self.of(&["llama4"]) { Some(4) } else { self.folder.reader.full_every };
         let as_known = match every {
-            Some(n) => slides.iter().enumerate().all(|(i, s)| *s == !(i + 1).is_multiple_of(n)),
+            Some(n) => slides.iter().enumerate().all(|(i, s)| *s != (i + 1).is_multiple_of(n)),
             None => slides.iter().all(|s| *s),
         };
         (slides.contains(&true) && !as_known).then(|| slides.into())
