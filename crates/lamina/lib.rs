@@ -11,6 +11,7 @@
 
 pub mod bench;
 mod builtin;
+mod calibrate;
 mod chat;
 mod device;
 mod error;
@@ -26,6 +27,7 @@ mod shield;
 mod threads;
 mod vocab;
 
+pub use calibrate::{Calibration, CalibrationOptions, calibrate};
 pub use chat::ChatOptions;
 pub use device::{Device, devices, doctor};
 pub use error::{Error, Result};

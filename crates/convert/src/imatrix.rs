@@ -19,6 +19,9 @@ use std::{
 const SUMS: &str = ".in_sum2";
 const COUNTS: &str = ".counts";
 
+/// Tensors that some files keep in pieces, all with the same input.
+const PARTS: &[(&str, &str)] = &[(".attn_qkv.", ".attn_q."), (".ssm_in.", ".ssm_in_z.")];
+
 /// Sums for one weight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
@@ -78,7 +81,12 @@ impl Imatrix {
     /// # Errors
     /// When it speaks of a tensor of another shape, or holds a number that is no weight.
     pub fn weights(&self, name: &str, matrices: usize, cols: usize) -> Result<Option<Vec<f32>>> {
-        let Some(sums) = self.sums.get(name) else { return Ok(None) };
+        let part = PARTS
+            .iter()
+            .find(|(whole, _)| name.contains(whole))
+            .map(|(whole, part)| name.replace(whole, part));
+        let found = self.sums.get(name).or_else(|| self.sums.get(&part?));
+        let Some(sums) = found else { return Ok(None) };
         let wrong = |problem: String| {
             ConvertError::invalid(format!("importance matrix {}", self.file.display()), problem)
         };

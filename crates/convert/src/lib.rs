@@ -17,11 +17,15 @@ mod draft;
 mod error;
 mod folder;
 mod imatrix;
+mod kv_heads;
+mod lora;
 mod types;
 mod write;
 
 pub use draft::{Draft, Planned};
 pub use error::{ConvertError, Result};
 pub use imatrix::{Imatrix, ImatrixWriter, Sums};
+pub use kv_heads::{Covariances, Grouping, KvHeads};
+pub use lora::{Adapter, Pair};
 pub use types::{Choice, MIXES, Mix, Override, Types};
 pub use write::{Progress, Report, WriteOptions};

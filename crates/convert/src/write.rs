@@ -36,13 +36,21 @@ pub struct WriteOptions<'a> {
     pub threads: usize,
     /// Split into files of at most about this many bytes.
     pub max_shard_bytes: Option<u64>,
+    /// Split into files of at most so many tensors.
+    pub max_shard_tensors: Option<usize>,
 }
 
 impl WriteOptions<'_> {
     /// One file of these types, with as many threads as the machine has.
     pub fn new(types: Types) -> Self {
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        WriteOptions { choice: Choice::new(types), imatrix: None, threads, max_shard_bytes: None }
+        WriteOptions {
+            choice: Choice::new(types),
+            imatrix: None,
+            threads,
+            max_shard_bytes: None,
+            max_shard_tensors: None,
+        }
     }
 }
 
@@ -147,6 +155,9 @@ impl Draft {
         }
         if let Some(bytes) = options.max_shard_bytes {
             writer.max_shard_bytes(bytes);
+        }
+        if let Some(count) = options.max_shard_tensors {
+            writer.max_shard_tensors(count);
         }
         for (planned, &dtype) in self.tensors.iter().zip(types) {
             writer.declare(&planned.name, dtype, &planned.shape)?;

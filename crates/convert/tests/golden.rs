@@ -33,8 +33,7 @@ fn a_file_gives_the_logits_of_its_folder() {
             return Err(format!("unused tensors: {}", unused.join(" ")).into());
         }
         let error = have.iter().zip(&want).map(|(a, b)| relative_error(a, b)).fold(0.0, f64::max);
-        // Written so that NaN fails too.
-        if !(error <= TOLERANCE) {
+        if error.is_nan() || error > TOLERANCE {
             return Err(format!("relative error {error:e}").into());
         }
         Ok([vec![format!("error {error:.1e}")], report.notes].concat().join("; "))

@@ -79,6 +79,8 @@ const KEYS: &[(&str, Fact)] = &[
     ("leading_dense_block_count", |f| f.of(DEEPSEEK).then(|| u(f.dense_first())).flatten()),
     ("interleave_moe_layer_step", |f| f.of(&["llama4"]).then(|| u(period(f, |l| matches!(l.ffn, Ffn::Moe(_))).unwrap_or(0))).flatten()),
 
+    ("rope.scaling.finetuned", |f| f.of(&["granitehybrid"]).then(|| f.gqa.is_some_and(|g| g.rope.is_some()).into())),
+
     ("ssm.conv_kernel", |f| u_of(f.mamba.map(|m| m.conv).or(f.delta.map(|d| d.conv)))),
     ("ssm.inner_size", |f| u_of(f.mamba.map(|m| m.heads * m.dim).or(f.delta.map(|d| d.v_heads * d.v_dim)))),
     ("ssm.state_size", |f| u_of(f.mamba.map(|m| m.state).or(f.delta.map(|d| d.k_dim)))),
@@ -208,7 +210,7 @@ impl<'a> Facts<'a> {
         let slides: Vec<bool> = self.masks().map(|mask| mask != Mask::Causal).collect();
         let every = if self.of(&["llama4"]) { Some(4) } else { self.folder.reader.full_every };
         let as_known = match every {
-            Some(n) => slides.iter().enumerate().all(|(i, s)| *s == !(i + 1).is_multiple_of(n)),
+            Some(n) => slides.iter().enumerate().all(|(i, s)| *s != (i + 1).is_multiple_of(n)),
             None => slides.iter().all(|s| *s),
         };
         (slides.contains(&true) && !as_known).then(|| slides.into())

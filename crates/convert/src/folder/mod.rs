@@ -1,5 +1,6 @@
 //! A Hugging Face folder as a GGUF file: names, shapes, settings, tokenizer, and the proof that both say the same.
 
+mod changes;
 mod family;
 mod fused;
 mod heads;
@@ -9,13 +10,15 @@ mod tensors;
 mod verify;
 mod vocab;
 
+pub(crate) use changes::changes;
+
 use crate::{
     draft::{Draft, Planned},
     error::Result,
 };
 use lamina_arch::{
     CAST_KEY, Family, ModelSpec, Weights, follow_cast,
-    spec::{Ffn, Pairs},
+    spec::{Ffn, Mask, Mixer, Pairs},
 };
 use lamina_store::{Checkpoint, Metadata};
 use std::sync::Arc;
@@ -29,18 +32,28 @@ pub(crate) struct Folder {
     pub architecture: &'static str,
     /// The family that reads the file.
     pub reader: &'static Family,
+    /// Gives the values of these tensors; without it they lie in the checkpoint.
+    pub fill: Option<Fill>,
 }
+
+/// Makes a checkpoint with the values of some tensors.
+pub(crate) type Fill = Arc<dyn Fn(&[String]) -> Checkpoint + Send + Sync>;
 
 impl Folder {
     fn new(ck: Checkpoint) -> Result<Folder> {
         let family = Family::of(&ck)?;
         let spec = family.spec(&ck)?;
         let (architecture, reader) = family::in_gguf(family)?;
-        Ok(Folder { ck: Arc::new(ck), family, spec, architecture, reader })
+        Ok(Folder { ck: Arc::new(ck), family, spec, architecture, reader, fill: None })
     }
 
     pub fn weights(&self) -> Weights<'_> {
         Weights::new(&self.ck, self.family, &self.spec)
+    }
+
+    /// Whether the tied head has to be in the file a second time, under its own name.
+    pub fn repeats_head(&self) -> bool {
+        self.spec.head.tied && OWN_HEAD.contains(&self.architecture)
     }
 
     /// Order of rotary pairs in the file.
@@ -48,6 +61,23 @@ impl Folder {
         self.reader.pairs[1]
     }
 }
+
+/// Architectures whose files llama.cpp does not load without a tensor for the head.
+const OWN_HEAD: &[&str] = &[
+    "dots1",
+    "gpt-oss",
+    "gptneox",
+    "minimax-m2",
+    "nemotron",
+    "olmo2",
+    "olmoe",
+    "phi2",
+    "qwen2moe",
+    "stablelm",
+];
+
+/// Architectures whose sliding windows llama.cpp follows.
+const WINDOWS: &[&str] = &["gemma2", "gemma3", "olmo2", "cohere2", "gpt-oss", "exaone4", "llama4"];
 
 /// The folder as a GGUF file that has not been written yet.
 pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {
@@ -59,6 +89,7 @@ pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {
     tensors.extend(rope::tensors(&folder)?);
     let mut notes = vocab::write(&folder, &mut metadata)?;
     notes.extend(verify::same_model(&folder, &mut metadata, &tensors)?);
+    notes.extend(ignored_window(&folder));
     if !unused.is_empty() {
         notes.push(format!("{} tensors of the folder are left out, such as {}", unused.len(), unused[0]));
     }
@@ -68,6 +99,23 @@ pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {
         tensors,
         source: folder.ck.clone(),
         notes,
+    })
+}
+
+/// Older models of some families were trained with a window that llama.cpp passes over.
+fn ignored_window(folder: &Folder) -> Option<String> {
+    let window = folder.spec.layers.iter().find_map(|l| match &l.mixer {
+        Mixer::Gqa(g) => match g.mask {
+            Mask::Window(n) => Some(n),
+            _ => None,
+        },
+        _ => None,
+    })?;
+    (!WINDOWS.contains(&folder.architecture)).then(|| {
+        format!(
+            "llama.cpp knows no sliding window for {}: beyond {window} tokens it gives other text than Lamina",
+            folder.architecture
+        )
     })
 }
 

@@ -72,6 +72,12 @@ impl Plan<'_> {
 
     /// The canonical tensor `name` under its own name, if the folder has it.
     fn single(&mut self, name: &str) {
+        if name == "output.weight" && self.folder.repeats_head() {
+            let Some(embedding) = self.out.iter().find(|t| t.name == "token_embd.weight").cloned() else {
+                return;
+            };
+            return self.out.push(Planned { name: name.to_owned(), ..embedding });
+        }
         // A stored head beside a tied one is a copy.
         let copy = name == "output.weight" && self.folder.spec.head.tied;
         if !copy && !self.names.contains(name) && belongs(self.folder, name) {
@@ -132,7 +138,14 @@ fn belongs(folder: &Folder, name: &str) -> bool {
 
 fn fetch(folder: &Folder, member: &str) -> lamina_arch::Result<Tensor> {
     let missing = || lamina_arch::ArchError::MissingTensor { name: member.into(), tried: String::new() };
-    let tensor = folder.weights().stored_as(member, folder.pairs())?.ok_or_else(missing)?;
+    let tensor = match &folder.fill {
+        None => folder.weights().stored_as(member, folder.pairs())?,
+        Some(fill) => {
+            let filled = fill(&folder.weights().stored(member).ok_or_else(missing)?.parts);
+            Weights::new(&filled, folder.family, &folder.spec).stored_as(member, folder.pairs())?
+        }
+    };
+    let tensor = tensor.ok_or_else(missing)?;
     match split(member) {
         Some((layer, part)) => heads::dealt(folder, layer, part, tensor),
         None => Ok(tensor),

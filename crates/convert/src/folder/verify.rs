@@ -34,7 +34,11 @@ pub fn same_model(folder: &Folder, metadata: &mut Metadata, tensors: &[Planned])
 /// How the spec that a reader builds differs from the folder's.
 fn difference(folder: &Folder, metadata: &Metadata, tensors: &Tensors) -> Option<String> {
     match read(folder, metadata, tensors) {
-        Ok(spec) => first_difference(&folder.spec, &spec),
+        Ok(mut spec) => {
+            // Written twice it is no longer tied.
+            spec.head.tied |= folder.repeats_head();
+            first_difference(&folder.spec, &spec)
+        }
         Err(e) => Some(e.to_string()),
     }
 }
@@ -73,10 +77,8 @@ fn first_difference(folder: &ModelSpec, file: &ModelSpec) -> Option<String> {
     let heads = (a != b).then(|| differing_fields(&format!("{a:?}"), &format!("{b:?}")));
     let layers = folder.layers.iter().zip(&file.layers).enumerate();
     let layer = || {
-        layers.filter(|(_, (a, b))| a != b).find_map(|(i, (a, b))| {
-            let fields = differing_fields(&format!("{a:?}"), &format!("{b:?}"));
-            Some(format!("layer {i}: {fields}"))
-        })
+        let (i, (a, b)) = layers.into_iter().find(|(_, (a, b))| a != b)?;
+        Some(format!("layer {i}: {}", differing_fields(&format!("{a:?}"), &format!("{b:?}"))))
     };
     let count = || (folder.layers.len() != file.layers.len()).then(|| "number of layers".to_owned());
     heads.or_else(count).or_else(layer)

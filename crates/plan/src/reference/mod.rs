@@ -13,6 +13,9 @@ mod recurrent;
 mod rotary;
 mod storage;
 
+pub use experts::route;
+pub use math::activate;
+
 use crate::{
     backend::{Backend, BackendError, Limits, Result},
     batch::Batch,

@@ -106,6 +106,10 @@ fn convert(how: Convert, value: &Value) -> Result<Option<Json>, String> {
         Convert::PerLayer => Ok(Some(collapse(plain()))),
         Convert::NonZero => Ok(Some(collapse(plain())).filter(|v| tree::f64(v) != Some(0.0))),
         Convert::Skip => Ok(None),
+        Convert::Rotates => match value {
+            Value::Bool(turns) => Ok(Some(if *turns { "rope" } else { "nope" }.into())),
+            _ => Err("true or false".to_owned()),
+        },
         Convert::Tenth => {
             let tenth = value.as_float().ok_or("a number")?;
             // Through the shortest decimal, so that 0.0707 becomes 0.707.

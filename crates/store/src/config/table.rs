@@ -18,6 +18,8 @@ pub(super) enum Convert {
     Gating,
     /// One tenth of the Hugging Face value, as the deepseek2 converter has always written it.
     Tenth,
+    /// Whether layers of attention rotate at all, as `rope` or `nope`.
+    Rotates,
     /// Known, and without counterpart: read by nobody, reported by nobody.
     Skip,
 }
@@ -39,6 +41,7 @@ pub(super) const DELTA_NET: &[&str] = &["qwen3next", "qwen35", "qwen35moe"];
 const MAMBA2: &[&str] = &["mamba2"];
 /// Architectures whose key for the logits holds a divisor.
 const GRANITE: &[&str] = &["granite", "granitemoe", "granitehybrid", "minicpm"];
+const HYBRID: &[&str] = &["granitehybrid"];
 const LLAMA4: &[&str] = &["llama4"];
 const GPT_OSS: &[&str] = &["gpt-oss"];
 const MPT: &[&str] = &["mpt"];
@@ -60,7 +63,7 @@ const fn row(gguf: &'static str, hf: &'static str, convert: Convert, archs: &'st
     Row { gguf, hf, convert, archs }
 }
 
-use Convert::{Gating, NonZero, PerLayer, RopeType, Same, Skip, Tenth};
+use Convert::{Gating, NonZero, PerLayer, RopeType, Rotates, Same, Skip, Tenth};
 
 #[rustfmt::skip]
 pub(super) const TABLE: &[Row] = &[
@@ -150,6 +153,7 @@ pub(super) const TABLE: &[Row] = &[
     row("rope.scaling.attn_factor", "rope_parameters.attention_factor", NonZero, ALL),
     row("rope.scaling.original_context_length", "rope_parameters.original_max_position_embeddings", Same, ALL),
     row("rope.scaling.finetuned", "", Skip, ALL),
+    row("rope.scaling.finetuned", "position_embedding_type", Rotates, HYBRID),
     row("rope.scaling.yarn_log_multiplier", "rope_parameters.mscale_all_dim", NonZero, ALL),
     row("rope.scaling.yarn_log_multiplier", "rope_parameters.mscale_all_dim", Tenth, MLA),
     row("rope.scaling.yarn_ext_factor", "rope_parameters.extrapolation_factor", Same, ALL),

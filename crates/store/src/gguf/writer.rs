@@ -41,6 +41,7 @@ pub struct Writer {
     tensors: IndexMap<String, Declared>,
     alignment: u32,
     max_shard: Option<u64>,
+    max_tensors: Option<usize>,
 }
 
 struct Declared {
@@ -62,7 +63,7 @@ impl Writer {
         let path = path.into();
         let metadata = Metadata::new(&path);
         let (tensors, alignment) = (IndexMap::new(), DEFAULT_ALIGNMENT);
-        Writer { path, metadata, tensors, alignment, max_shard: None }
+        Writer { path, metadata, tensors, alignment, max_shard: None, max_tensors: None }
     }
 
     /// Sets a metadata key. Those of alignment and splitting are the writer's own: what is set for them,
@@ -89,6 +90,12 @@ impl Writer {
     /// own. Files get shard names only when there is more than one.
     pub fn max_shard_bytes(&mut self, bytes: u64) -> &mut Self {
         self.max_shard = Some(bytes);
+        self
+    }
+
+    /// Splits the tensors into files of at most `count` each, as [`Writer::max_shard_bytes`] does by size.
+    pub fn max_shard_tensors(&mut self, count: usize) -> &mut Self {
+        self.max_tensors = Some(count.max(1));
         self
     }
 
@@ -159,10 +166,11 @@ impl Writer {
     /// Which tensors go into which file.
     fn shards(&self) -> Vec<Range<usize>> {
         let limit = self.max_shard.unwrap_or(u64::MAX);
+        let most = self.max_tensors.unwrap_or(usize::MAX);
         let (mut shards, mut start, mut filled) = (Vec::new(), 0, 0u64);
         for (i, tensor) in self.tensors.values().enumerate() {
             let bytes = tensor.bytes.next_multiple_of(self.alignment.into());
-            if i > start && filled.saturating_add(bytes) > limit {
+            if i > start && (filled.saturating_add(bytes) > limit || i - start >= most) {
                 shards.push(start..i);
                 (start, filled) = (i, 0);
             }
