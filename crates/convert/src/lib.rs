@@ -1,8 +1,8 @@
 //! Floor 3 and a half: the tools that make and check model files.
 //!
 //! A [`Draft`] is a model on its way into a GGUF file: keys, and tensors that are made when their turn comes. Opening a
-//! Hugging Face folder as one *is* the conversion; writing one with other [`Types`] *is* quantizing; merging an adapter
-//! changes one. So every combination works, and no step needs the memory of the whole model.
+//! Hugging Face folder as one *is* the conversion; writing one with other [`Types`] *is* quantizing; [`Draft::merge`] adds
+//! an adapter, [`Draft::with_kv_heads`] pools heads, shards are merged by writing them in one piece. So every combination works, and no step needs the memory of the whole model.
 //!
 //! ```no_run
 //! use lamina_convert::{Draft, Types, WriteOptions};
