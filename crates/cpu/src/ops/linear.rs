@@ -16,8 +16,11 @@ use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
 const ROW_BLOCK: usize = 128;
 /// Results that a task may hold before it finishes them, in numbers.
 const TILE: usize = 8192;
-/// Weight bytes of one task of a small product: some microseconds of memory traffic.
-const TASK_BYTES: usize = 64 << 10;
+/// Weight bytes of one task while much is left of a product of few rows: each task starts a stream that memory has to
+/// recognize first, and 64 KiB lose 8 % of the bandwidth by it.
+const LONG_BYTES: usize = 512 << 10;
+/// Weight bytes of one task near the end of a product of few rows, where threads wait for the last one.
+const SHORT_BYTES: usize = 64 << 10;
 /// Panels that decode kernels multiply at once: their sums hide the latency of one another.
 const AT_ONCE: usize = 4;
 /// Scratch of a thread: two tiles of results, and a float32 row behind them.
@@ -73,11 +76,20 @@ pub struct Product<'a> {
 // SAFETY: tasks write disjoint columns or rows of `to`.
 unsafe impl Sync for Product<'_> {}
 
-/// How a product is cut into tasks.
+/// How a product is cut into tasks: long ones first, short ones at the end.
 #[derive(Clone, Copy)]
 struct Cut {
+    /// Rows of a task.
     rows: usize,
-    panels: usize,
+    /// Panels of a long task.
+    long: usize,
+    /// Long tasks of each block of rows.
+    longs: usize,
+    /// Panels of a short task.
+    short: usize,
+    /// All tasks of each block of rows.
+    each: usize,
+    /// All tasks.
     tasks: usize,
 }
 
@@ -86,22 +98,26 @@ impl Product<'_> {
         let m = self.matrix;
         let rows = self.rows.min(ROW_BLOCK);
         let room = TILE / (rows.max(1) * m.kernels.lanes);
-        let small =
-            (TASK_BYTES / m.panel_bytes.max(1)).clamp(AT_ONCE, m.panels.div_ceil(2 * threads).max(AT_ONCE));
-        let wanted = if self.rows >= ROW_BLOCK { room } else { small };
-        let panels = wanted.min(room) / AT_ONCE * AT_ONCE;
-        let panels = panels.max(room.clamp(1, AT_ONCE));
-        let row_blocks = self.rows.div_ceil(rows.max(1));
-        Cut { rows, panels, tasks: m.panels.div_ceil(panels) * row_blocks }
+        let whole = |panels: usize| (panels.min(room) / AT_ONCE * AT_ONCE).max(room.clamp(1, AT_ONCE));
+        let fair = m.panels.div_ceil(2 * threads);
+        let of_bytes = |bytes: usize| whole((bytes / m.panel_bytes.max(1)).min(fair));
+        let (long, short) = if self.rows >= ROW_BLOCK {
+            (whole(room), whole(room))
+        } else {
+            (of_bytes(LONG_BYTES), of_bytes(SHORT_BYTES))
+        };
+        // A quarter of the work evens out what the long tasks leave uneven.
+        let longs = if long == short { m.panels / long } else { m.panels / 4 * 3 / long };
+        let each = longs + (m.panels - longs * long).div_ceil(short);
+        Cut { rows, long, longs, short, each, tasks: each * self.rows.div_ceil(rows.max(1)) }
     }
 
     /// Multiplies and finishes task `task`. Tasks of one row block follow one another, so that its activations stay in
     /// the cache.
     fn run(&self, m: &Machine, cut: Cut, task: usize, worker: usize) {
-        let chunks = self.matrix.panels.div_ceil(cut.panels);
-        let (row, panel) = (task / chunks * cut.rows, task % chunks * cut.panels);
+        let (row, panel, panels) = cut.place(task);
         let rows = cut.rows.min(self.rows - row);
-        let panels = cut.panels.min(self.matrix.panels - panel);
+        let panels = panels.min(self.matrix.panels - panel);
         let out = m.scratch[worker].ptr_mut().cast::<f32>();
         self.multiply(self.matrix, panel, panels, row, rows, out);
         let up = self.up.map(|up| {
@@ -141,6 +157,17 @@ impl Product<'_> {
         };
         // SAFETY: panels and rows lie inside weights and activations, and `out` has room for a tile.
         unsafe { (w.kernels.product)(&job) };
+    }
+}
+
+impl Cut {
+    /// First row, first panel and panels of a task; the last task of a block of rows may hold fewer panels.
+    fn place(self, task: usize) -> (usize, usize, usize) {
+        let (row, i) = (task / self.each * self.rows, task % self.each);
+        match i.checked_sub(self.longs) {
+            None => (row, i * self.long, self.long),
+            Some(short) => (row, self.longs * self.long + short * self.short, self.short),
+        }
     }
 }
 
