@@ -58,6 +58,18 @@ def ours(model, args, depth, batch):
     }
 
 
+def busy(share):
+    """Another process that takes `share` of one core, in slices of 10 ms."""
+    loop = f"""
+import time
+while True:
+    end = time.perf_counter() + 0.01 * {share}
+    while time.perf_counter() < end: pass
+    time.sleep(0.01 * {1 - share})
+"""
+    return subprocess.Popen([sys.executable, "-c", loop])
+
+
 def summary(values):
     return {"median": round(statistics.median(values), 3), "range": [round(min(values), 3), round(max(values), 3)]}
 
@@ -85,6 +97,15 @@ def measure(model, args, depth, batch):
     return out
 
 
+def cpu():
+    """The CPU's name where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def show(row):
     cells = [f"{row['model']:32} {row['isa']:8} kv {row['kv']:5} depth {row['depth']:5} batch {row['batch']:2}"]
     for kind in ("prefill", "decode"):
@@ -106,8 +127,10 @@ def main():
     parser.add_argument("--batch", type=numbers, default=[1])
     parser.add_argument("--kv", default="f16")
     parser.add_argument("--isa", help="restricts Lamina, such as avx2; llama.cpp keeps what it was built with")
+    parser.add_argument("--busy", type=float, default=0, help="share of one core that another process takes meanwhile, such as 0.5")
     parser.add_argument("--record", type=Path, help="file that the rows are added to, one JSON object per line")
     args = parser.parse_args()
+    other = busy(args.busy) if args.busy else None
     for model in args.models:
         for depth in args.depth:
             for batch in args.batch:
@@ -115,7 +138,9 @@ def main():
                 show(row)
                 if args.record:
                     with args.record.open("a") as file:
-                        print(json.dumps({"machine": platform.machine(), "threads": args.threads, **row}), file=file)
+                        print(json.dumps({"machine": cpu(), "threads": args.threads, "busy": args.busy, **row}), file=file)
+    if other:
+        other.kill()
 
 
 if __name__ == "__main__":

@@ -47,13 +47,15 @@ fn prompt(i: usize) -> Prompt {
     Prompt::Text(format!("{long}One day, number {i}, she"))
 }
 
+/// A token's logprob, and those of tokens beside it.
+type Logprob = (f32, Vec<(u32, f32)>);
+
 /// A token, the bits of its logprob and those of the logprobs beside it.
 type Bits = (u32, u32, Vec<u32>);
 
 fn bits(c: &Completion) -> Vec<Bits> {
-    let one = |(t, (l, top)): (&u32, &(f32, Vec<(u32, f32)>))| {
-        (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())
-    };
+    let one =
+        |(t, (l, top)): (&u32, &Logprob)| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect());
     c.tokens.iter().zip(&c.logprobs).map(one).collect()
 }
 

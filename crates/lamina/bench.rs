@@ -4,10 +4,9 @@ use crate::{
     error::{Error, Result},
     info::ModelInfo,
     load::{Loaded, open},
+    meter::{Meter, median},
     options::LoadOptions,
 };
-use lamina_base::peak_rss;
-use lamina_cpu::{Cpu, read_bandwidth};
 use lamina_engine::{Engine, Event, Generation, Request, Stage, Timings, sample::SamplingParams};
 use lamina_plan::{KvType, Profile};
 use serde_json::{Value, json};
@@ -59,8 +58,13 @@ pub struct Bench {
     pub prefill: Vec<Speed>,
     /// Decode speeds.
     pub decode: Vec<Speed>,
-    /// Bytes per second that the same threads read from memory.
+    /// Bytes per second that the same threads read from memory: the median of readings between measurements.
     pub bandwidth: f64,
+    /// Bytes that the first single-sequence decode read per second, as a share of the bandwidth measured right after
+    /// it: the median of its repeats. Models that fit the caches are above 1.
+    pub bandwidth_share: Option<f64>,
+    /// Largest memory of the process, without what reading the bandwidth took.
+    pub peak_rss: Option<u64>,
     /// Times of operators of one prefill and one decode.
     pub profiles: Vec<(&'static str, Profile)>,
 }
@@ -84,21 +88,27 @@ pub fn run(
     let begin = Instant::now();
     let Loaded { engine, info, .. } = open(path, &load, &|_, _| true)?;
     let load_s = begin.elapsed().as_secs_f64();
-    let mut lab = Lab { engine, vocab: info.vocab, seed: 1 };
+    let meter = Meter::new(info.threads)?;
+    let mut lab = Lab { engine, meter, vocab: info.vocab, seed: 1, against: vec![] };
     lab.answers(&[lab_tokens(info.vocab, 0, 32)], 4)?;
     let first_token_s = begin.elapsed().as_secs_f64();
     let (prefill, decode) = lab.measure(options, note)?;
     let profiles = if options.profile { lab.profiles(options)? } else { vec![] };
-    drop(lab);
-    note("read bandwidth");
-    let cpu = Cpu::new(info.threads)?;
-    let bandwidth = read_bandwidth(cpu.pool(), cpu.isa())?;
-    Ok(Bench { info, load_s, first_token_s, prefill, decode, bandwidth, profiles })
+    if lab.against.is_empty() {
+        note("read bandwidth");
+        lab.meter.read()?;
+    }
+    let (bandwidth, peak_rss) = (lab.meter.bandwidth(), lab.meter.peak_rss());
+    let bandwidth_share = decode.iter().find(|s| s.batch == 1).and_then(|s| share(&info, s, &lab.against));
+    Ok(Bench { info, load_s, first_token_s, prefill, decode, bandwidth, bandwidth_share, peak_rss, profiles })
 }
 
 /// An engine and a source of random tokens.
 struct Lab {
     engine: Engine,
+    meter: Meter,
+    /// Bandwidth after each repeat of the first single-sequence decode.
+    against: Vec<f64>,
     vocab: usize,
     seed: u64,
 }
@@ -135,8 +145,14 @@ impl Lab {
             for &n in o.gen_tokens.iter().filter(|&&n| n > 0) {
                 for &batch in &o.batch {
                     note(&format!("decode {n} at depth {depth}, batch {batch}"));
-                    let tok_s =
-                        (0..o.repeat.max(1)).map(|_| self.decode(n, depth, batch)).collect::<Result<_>>()?;
+                    let first = batch == 1 && decode.iter().all(|s: &Speed| s.batch != 1);
+                    let mut tok_s = vec![];
+                    for _ in 0..o.repeat.max(1) {
+                        tok_s.push(self.decode(n, depth, batch)?);
+                        if first {
+                            self.against.push(self.meter.read()?);
+                        }
+                    }
                     decode.push(Speed { n, depth, batch, tok_s });
                 }
             }
@@ -210,6 +226,17 @@ impl Lab {
     }
 }
 
+/// Share of the bandwidth that a decode used: weights, and the cache at its middle.
+fn share(info: &ModelInfo, speed: &Speed, against: &[f64]) -> Option<f64> {
+    let kv = info.kv_bytes_per_token * (speed.depth + 8 + speed.n / 2) as f64;
+    let shares = speed
+        .tok_s
+        .iter()
+        .zip(against)
+        .map(|(t, bandwidth)| (info.bytes_per_token as f64 + kv) * t / bandwidth);
+    median(&shares.collect::<Vec<_>>())
+}
+
 impl Bench {
     /// The results as one JSON object.
     pub fn json(&self) -> Value {
@@ -234,8 +261,8 @@ impl Bench {
             "decode": self.decode.iter().map(speed).collect::<Vec<_>>(),
             "read_bandwidth_gb_s": self.bandwidth / 1e9,
             "bytes_per_token": self.info.bytes_per_token,
-            "decode_bandwidth_share": self.bandwidth_share(),
-            "peak_rss_bytes": peak_rss(),
+            "decode_bandwidth_share": self.bandwidth_share,
+            "peak_rss_bytes": self.peak_rss,
             "profiles": self.profiles.iter().map(profile).collect::<Vec<_>>(),
         })
     }
@@ -243,15 +270,5 @@ impl Bench {
     /// The cache's type as users write it.
     pub fn kv_name(&self) -> &'static str {
         KvType::ALL.iter().find(|(_, t)| *t == self.info.kv_type).map_or("", |(name, _)| name)
-    }
-
-    /// Bytes that the first single-sequence decode read per second, as a share of the measured bandwidth.
-    pub fn bandwidth_share(&self) -> Option<f64> {
-        let s = self.decode.iter().find(|s| s.batch == 1)?;
-        let mut sorted = s.tok_s.clone();
-        sorted.sort_by(f64::total_cmp);
-        let median = sorted.get(sorted.len() / 2)?;
-        let kv = self.info.kv_bytes_per_token * (s.depth + 8 + s.n / 2) as f64;
-        Some((self.info.bytes_per_token as f64 + kv) * median / self.bandwidth)
     }
 }

@@ -19,6 +19,7 @@ mod generate;
 mod info;
 mod load;
 mod memory;
+mod meter;
 mod model;
 mod options;
 mod perplexity;

@@ -89,7 +89,7 @@ fn conditions(b: &bench::Bench) -> String {
     let info = &b.info;
     let params = info.params as f64 / 1e6;
     let share =
-        b.bandwidth_share().map_or(String::new(), |s| format!("; decode uses {:.0} % of it", 100.0 * s));
+        b.bandwidth_share.map_or(String::new(), |s| format!("; decode uses {:.0} % of it", 100.0 * s));
     pairs([
         ("model", info.path.clone()),
         ("type", format!("{}, {}, {params:.1} M parameters", info.type_name, DecimalBytes(info.bytes))),
