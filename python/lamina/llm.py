@@ -54,7 +54,7 @@ class LLM:
             for the small model inside the package.
         device: "auto" or "cpu".
         context: the longest sequence in tokens; None: the model's own, cut to what memory holds.
-        kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 fp8.
+        kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8.
         dtype: "auto" keeps the file's types; a name such as "q4_k" quantizes the matrices to it while loading.
         threads: None: one for each physical core that this process may use.
         seed: requests without a seed of their own get one derived from this and their number, so that a program's

@@ -42,6 +42,7 @@ impl Codec {
             KvType::F8 => values::<attend::F8>(isa),
             KvType::Q8_0 => values::<attend::Q80>(isa),
             KvType::Q4_0 => values::<attend::Q40>(isa),
+            KvType::Q4_1 => values::<attend::Q41>(isa),
         };
         let keys = format::kernels(kv_type.dtype(), isa).expect("every cache type has kernels");
         Codec { keys, mix, value_bytes, kv_type, quantize: act32_kernel(isa) }
@@ -84,8 +85,8 @@ impl Codec {
             KvType::BF16 => x.iter().for_each(|&v| out.extend(bf16::from_f32(v).to_le_bytes())),
             KvType::F8 => out.extend(x.iter().map(|&v| to_e4m3(v))),
             KvType::Q8_0 => self.encode_q8(x, out),
-            KvType::Q4_0 => {
-                out.resize(width / 32 * 18, 0);
+            KvType::Q4_0 | KvType::Q4_1 => {
+                out.resize((self.value_bytes)(width), 0);
                 // NaN cannot be encoded; zeros stay, and the NaN in the row's own value shows in its logits.
                 let _ = lamina_quant::encode(self.kv_type.dtype(), x, None, out);
             }

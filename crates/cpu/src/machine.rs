@@ -180,7 +180,7 @@ fn attention_bytes(plan: &Plan) -> usize {
 fn cache_type(layout: &KvLayout, kv_type: KvType) -> KvType {
     let latent = layout.layers.iter().any(|l| matches!(l, LayerState::Latent { .. }));
     match kv_type {
-        KvType::Q8_0 | KvType::Q4_0 if latent => KvType::F16,
+        KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1 if latent => KvType::F16,
         t => t,
     }
 }

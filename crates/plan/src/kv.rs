@@ -21,6 +21,8 @@ pub enum KvType {
     Q8_0,
     /// 4 bit with a float16 scale per 32.
     Q4_0,
+    /// 4 bit between the smallest and the largest of each 32: FlexGen's group-wise compression (arXiv 2303.06865).
+    Q4_1,
     /// 8-bit float, 4 exponent bits.
     F8,
 }
@@ -33,6 +35,7 @@ impl KvType {
         ("bf16", KvType::BF16),
         ("q8_0", KvType::Q8_0),
         ("q4_0", KvType::Q4_0),
+        ("q4_1", KvType::Q4_1),
         ("fp8", KvType::F8),
     ];
 
@@ -44,6 +47,7 @@ impl KvType {
             KvType::BF16 => DType::BF16,
             KvType::Q8_0 => DType::Q8_0,
             KvType::Q4_0 => DType::Q4_0,
+            KvType::Q4_1 => DType::Q4_1,
             KvType::F8 => DType::F8_E4M3,
         }
     }
@@ -51,7 +55,7 @@ impl KvType {
 
 /// A cache type name that is not in [`KvType::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown kv_dtype `{0}`; known: f32 f16 bf16 q8_0 q4_0 fp8")]
+#[error("unknown kv_dtype `{0}`; known: f32 f16 bf16 q8_0 q4_0 q4_1 fp8")]
 pub struct UnknownKvType(String);
 
 impl FromStr for KvType {

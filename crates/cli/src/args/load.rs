@@ -12,7 +12,7 @@ pub struct EngineArgs {
     /// Threads [default: physical cores]
     #[arg(short, long, value_name = "N", value_parser = positive())]
     threads: Option<usize>,
-    /// Number type of cached keys and values: f32 f16 bf16 q8_0 q4_0 fp8
+    /// Number type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8
     #[arg(long, value_name = "TYPE", default_value = "f16", alias = "cache-type")]
     kv_dtype: KvType,
     /// Type to quantize matrices to while loading, such as q8_0; auto keeps the file's

@@ -101,6 +101,8 @@ pub struct F8;
 pub struct Q80;
 /// Blocks of Q4_0.
 pub struct Q40;
+/// Blocks of Q4_1.
+pub struct Q41;
 
 // SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and the pointers of the
 // arguments are valid for the stated sizes.
@@ -169,14 +171,38 @@ mod lanes {
         unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
             unsafe {
                 let block = row.add(d / 32 * 18);
-                // Byte `i` of a block holds values `i` and `i + 16`, minus 8.
-                let mut q = [0i8; 16];
-                for (i, q) in q[..S::N].iter_mut().enumerate() {
-                    let at = d % 32 + i;
-                    *q = (*block.add(2 + at % 16) >> (at / 16 * 4) & 15) as i8 - 8;
-                }
-                S::mul(S::load_i8(q.as_ptr()), S::splat_f(half_at(block)))
+                let q = S::sub(nibbles::<S>(block.add(2), d), S::splat_f(8.0));
+                S::mul(q, S::splat_f(half_at(block)))
             }
+        }
+    }
+
+    impl ValueFormat for Q41 {
+        fn row_bytes(dim: usize) -> usize {
+            dim / 32 * 20
+        }
+        #[inline(always)]
+        unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
+            unsafe {
+                let block = row.add(d / 32 * 20);
+                let (scale, min) = (S::splat_f(half_at(block)), S::splat_f(half_at(block.add(2))));
+                S::fma(nibbles::<S>(block.add(4), d), scale, min)
+            }
+        }
+    }
+
+    /// `S::N` nibbles from value `d` on: byte `i` of a block holds values `i` and `i + 16`.
+    #[inline(always)]
+    unsafe fn nibbles<S: Simd>(codes: *const u8, d: usize) -> S::F {
+        unsafe {
+            // Vectors are a half or the whole of 16 values, so none crosses from low to high nibbles.
+            let shift = d % 32 / 16 * 4;
+            let mut q = [0u64; 2];
+            for (i, q) in q[..S::N.div_ceil(8)].iter_mut().enumerate() {
+                let bytes = codes.add(d % 16 + 8 * i).cast::<u64>().read_unaligned();
+                *q = bytes >> shift & 0x0f0f_0f0f_0f0f_0f0f;
+            }
+            S::load_i8(q.as_ptr().cast())
         }
     }
 

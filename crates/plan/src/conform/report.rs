@@ -46,7 +46,7 @@ impl Grade {
             Grade::Kv(KvType::BF16) => t.float + 8e-3,
             Grade::Kv(KvType::Q8_0) => t.float + 1e-2,
             Grade::Kv(KvType::F8) => t.float + 6e-2,
-            Grade::Kv(KvType::Q4_0) => t.float + 1.2e-1,
+            Grade::Kv(KvType::Q4_0 | KvType::Q4_1) => t.float + 1.2e-1,
         }
     }
 }
