@@ -259,6 +259,11 @@ impl Cache {
         self.keys(l, page, head).wrapping_add(l.key_bytes)
     }
 
+    /// Bytes of keys and values of a head in a page, which lie beside each other.
+    pub fn head_bytes(&self, l: &PagedLayer) -> usize {
+        l.head_bytes
+    }
+
     /// First number of a layer's part of a state.
     pub fn state(&self, l: &StateLayer, state: usize) -> *mut f32 {
         self.states.ptr_mut().cast::<f32>().wrapping_add(state * self.state_len + l.start)

@@ -3,7 +3,7 @@
 //! Scores come from the panel products of `kernel`: a page of keys is a weight panel whose rows are positions.
 
 use super::float::{self, FloatFormat};
-use lamina_plan::KvType;
+use lamina_plan::{KvType, PAGE_LEN};
 use lamina_simd::{Isa, Simd, exp, shells, tanh};
 
 /// Positions that are reduced on their own before they are merged into a row's running softmax.
@@ -82,11 +82,15 @@ pub struct PanelMix {
 pub trait ValueFormat: Send + Sync + 'static {
     /// Bytes of a row of `dim` values, `dim` a multiple of 32.
     fn row_bytes(dim: usize) -> usize;
-    /// `S::N` values from column `d` on.
+    /// Bytes of a block of 32 values where blocks have a scale, which is their first number.
+    const BLOCK: Option<usize> = None;
+    /// A minimum follows the scale.
+    const MINS: bool = false;
+    /// `S::N` values from column `d` on, in units of their block's scale.
     ///
     /// # Safety
-    /// As for [`Simd`]; `row` is a row of `dim` values and `d + S::N <= dim`.
-    unsafe fn load<S: Simd>(row: *const u8, dim: usize, d: usize) -> S::F;
+    /// As for [`Simd`]; `row` is a row of values that holds columns `d` to `d + S::N`.
+    unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F;
 }
 
 /// float32.
@@ -115,7 +119,7 @@ mod lanes {
             4 * dim
         }
         #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
+        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
             unsafe { S::load_f(row.cast::<f32>().add(d)) }
         }
     }
@@ -125,7 +129,7 @@ mod lanes {
             2 * dim
         }
         #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
+        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
             unsafe { S::load_f16(row.cast::<u16>().add(d)) }
         }
     }
@@ -135,7 +139,7 @@ mod lanes {
             2 * dim
         }
         #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
+        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
             unsafe { S::load_bf16(row.cast::<u16>().add(d)) }
         }
     }
@@ -145,7 +149,7 @@ mod lanes {
             dim
         }
         #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
+        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
             unsafe { S::load_e4m3(row.add(d)) }
         }
     }
@@ -154,12 +158,10 @@ mod lanes {
         fn row_bytes(dim: usize) -> usize {
             dim / 32 * 34
         }
+        const BLOCK: Option<usize> = Some(34);
         #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
-            unsafe {
-                let block = row.add(d / 32 * 34);
-                S::mul(S::load_i8(block.add(2 + d % 32).cast()), S::splat_f(half_at(block)))
-            }
+        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
+            unsafe { S::load_i8(row.add(d / 32 * 34 + 2 + d % 32).cast()) }
         }
     }
 
@@ -167,13 +169,10 @@ mod lanes {
         fn row_bytes(dim: usize) -> usize {
             dim / 32 * 18
         }
+        const BLOCK: Option<usize> = Some(18);
         #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
-            unsafe {
-                let block = row.add(d / 32 * 18);
-                let q = S::sub(nibbles::<S>(block.add(2), d), S::splat_f(8.0));
-                S::mul(q, S::splat_f(half_at(block)))
-            }
+        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
+            unsafe { S::sub(nibbles::<S>(row.add(d / 32 * 18 + 2), d), S::splat_f(8.0)) }
         }
     }
 
@@ -181,13 +180,11 @@ mod lanes {
         fn row_bytes(dim: usize) -> usize {
             dim / 32 * 20
         }
+        const BLOCK: Option<usize> = Some(20);
+        const MINS: bool = true;
         #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, _: usize, d: usize) -> S::F {
-            unsafe {
-                let block = row.add(d / 32 * 20);
-                let (scale, min) = (S::splat_f(half_at(block)), S::splat_f(half_at(block.add(2))));
-                S::fma(nibbles::<S>(block.add(4), d), scale, min)
-            }
+        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
+            unsafe { nibbles::<S>(row.add(d / 32 * 20 + 4), d) }
         }
     }
 
@@ -204,11 +201,6 @@ mod lanes {
             }
             S::load_i8(q.as_ptr().cast())
         }
-    }
-
-    #[inline(always)]
-    unsafe fn half_at(block: *const u8) -> f32 {
-        unsafe { half::f16::from_bits(block.cast::<u16>().read_unaligned()).to_f32() }
     }
 
     /// Scores to weights in place; returns the largest score and the sum of the weights.
@@ -275,6 +267,11 @@ mod lanes {
     pub unsafe fn mix<S: Simd, V: ValueFormat>(m: &Mix) {
         unsafe {
             let mut row = 0;
+            // As many sums as there are registers for.
+            while S::N == 16 && row + 8 <= m.rows {
+                mix_rows::<S, V, 8>(m, row);
+                row += 8;
+            }
             while row + 4 <= m.rows {
                 mix_rows::<S, V, 4>(m, row);
                 row += 4;
@@ -289,31 +286,116 @@ mod lanes {
         }
     }
 
-    /// `R` rows; two vectors of columns at a time, so that eight sums run at once.
+    /// `R` rows, 32 columns at a time: a block's scales go into the weights, so that values need no product of their own.
     #[inline(always)]
     unsafe fn mix_rows<S: Simd, V: ValueFormat, const R: usize>(m: &Mix, row: usize) {
         unsafe {
+            let mut weights = [[0f32; PAGE_LEN]; R];
+            let mut mins = [0f32; R];
+            if V::BLOCK.is_none() {
+                scale_weights::<S, R>(m, row, &[1.0; PAGE_LEN], &mut weights);
+            }
             let mut d = 0;
             while d < m.dim {
-                let at = |r: usize, i: usize| m.out.add((row + r) * m.dim + d + i * S::N);
-                let mut sums = [[S::zero(); 2]; R];
-                for r in 0..R {
-                    sums[r] = [S::load_f(at(r, 0)), S::load_f(at(r, 1))];
-                }
-                for j in m.from..m.to {
-                    let value = m.values.add(j * m.value_bytes);
-                    let (a, b) = (V::load::<S>(value, m.dim, d), V::load::<S>(value, m.dim, d + S::N));
-                    let w = m.weights.add(j / S::N * m.stride + row * S::N + j % S::N);
-                    for r in 0..R {
-                        let w = S::splat_f(*w.add(r * S::N));
-                        sums[r] = [S::fma(w, a, sums[r][0]), S::fma(w, b, sums[r][1])];
+                if let Some(bytes) = V::BLOCK {
+                    let block = m.values.add(d / 32 * bytes);
+                    scale_weights::<S, R>(m, row, &halves::<S>(m, block), &mut weights);
+                    if V::MINS {
+                        mins = weigh::<S, R>(m, row, &halves::<S>(m, block.add(2)));
                     }
                 }
-                for r in 0..R {
-                    S::store_f(at(r, 0), sums[r][0]);
-                    S::store_f(at(r, 1), sums[r][1]);
+                let mut part = d;
+                while part < d + 32 {
+                    mix_columns_of_values::<S, V, R>(m, row, part, &weights, &mins);
+                    part += 2 * S::N;
                 }
-                d += 2 * S::N;
+                d += 32;
+            }
+        }
+    }
+
+    /// The float16 at `first` of every value row, as float32.
+    #[inline(always)]
+    unsafe fn halves<S: Simd>(m: &Mix, first: *const u8) -> [f32; PAGE_LEN] {
+        unsafe {
+            let (mut stored, mut out) = ([0u16; PAGE_LEN], [0f32; PAGE_LEN]);
+            for j in m.from..m.to {
+                stored[j] = first.add(j * m.value_bytes).cast::<u16>().read_unaligned();
+            }
+            let mut j = 0;
+            while j < PAGE_LEN {
+                S::store_f(out.as_mut_ptr().add(j), S::load_f16(stored.as_ptr().add(j)));
+                j += S::N;
+            }
+            out
+        }
+    }
+
+    /// Weights times scales, position by position.
+    #[inline(always)]
+    unsafe fn scale_weights<S: Simd, const R: usize>(
+        m: &Mix,
+        row: usize,
+        scales: &[f32; PAGE_LEN],
+        out: &mut [[f32; PAGE_LEN]; R],
+    ) {
+        unsafe {
+            for r in 0..R {
+                let mut j = 0;
+                while j < m.to {
+                    let w = S::load_f(m.weights.add(j / S::N * m.stride + (row + r) * S::N));
+                    S::store_f(out[r].as_mut_ptr().add(j), S::mul(w, S::load_f(scales.as_ptr().add(j))));
+                    j += S::N;
+                }
+            }
+        }
+    }
+
+    /// Sums of weights times one number per position, in order of positions.
+    #[inline(always)]
+    unsafe fn weigh<S: Simd, const R: usize>(m: &Mix, row: usize, numbers: &[f32; PAGE_LEN]) -> [f32; R] {
+        let mut sums = [0f32; R];
+        for j in m.from..m.to {
+            for (r, sum) in sums.iter_mut().enumerate() {
+                *sum +=
+                    unsafe { *m.weights.add(j / S::N * m.stride + (row + r) * S::N + j % S::N) } * numbers[j];
+            }
+        }
+        sums
+    }
+
+    /// Two vectors of columns, so that eight sums run at once.
+    #[inline(always)]
+    unsafe fn mix_columns_of_values<S: Simd, V: ValueFormat, const R: usize>(
+        m: &Mix,
+        row: usize,
+        d: usize,
+        weights: &[[f32; PAGE_LEN]; R],
+        mins: &[f32; R],
+    ) {
+        unsafe {
+            let first = m.out.add(row * m.dim + d);
+            let mut sums = [[S::zero(); 2]; R];
+            for r in 0..R {
+                for i in 0..2 {
+                    sums[r][i] = S::load_f(first.add(r * m.dim + i * S::N));
+                    if V::MINS {
+                        sums[r][i] = S::add(sums[r][i], S::splat_f(mins[r]));
+                    }
+                }
+            }
+            for j in m.from..m.to {
+                let value = m.values.add(j * m.value_bytes);
+                let (a, b) = (V::load::<S>(value, d), V::load::<S>(value, d + S::N));
+                for r in 0..R {
+                    let w = S::splat_f(weights[r][j]);
+                    sums[r] = [S::fma(w, a, sums[r][0]), S::fma(w, b, sums[r][1])];
+                }
+            }
+            for r in 0..R {
+                for i in 0..2 {
+                    S::store_f(first.add(r * m.dim + i * S::N), sums[r][i]);
+                }
             }
         }
     }
@@ -355,6 +437,13 @@ mod lanes {
         }
     }
 
+    #[inline(always)]
+    pub unsafe fn ahead<S: Simd>(p: *const u8, n: usize) {
+        for line in (0..n).step_by(64) {
+            unsafe { S::prefetch(p.wrapping_add(line)) };
+        }
+    }
+
     /// `a = a * fa + b * fb` for `n` numbers, a multiple of the lanes.
     #[inline(always)]
     pub unsafe fn merge<S: Simd>(a: *mut f32, fa: f32, b: *const f32, fb: f32, n: usize) {
@@ -369,7 +458,7 @@ mod lanes {
     }
 }
 
-use lanes::{merge, mix, mix_panels, soften};
+use lanes::{ahead, merge, mix, mix_panels, soften};
 
 shells! {
     /// Scores of one row to weights.
@@ -382,6 +471,10 @@ shells! {
 shells! {
     /// Merges the sums of two parts of a softmax.
     pub fn merge_kernel() = merge(a: *mut f32, fa: f32, b: *const f32, fb: f32, n: usize)
+}
+shells! {
+    /// Asks for `n` bytes that are read soon.
+    pub fn ahead_kernel() = ahead(p: *const u8, n: usize)
 }
 shells! {
     fn mix_panels_kernel<F: FloatFormat>() = mix_panels::<F>(m: &PanelMix)

@@ -268,6 +268,9 @@ impl Machine {
         let end = last.min((chunk + 1) * CHUNK);
         let lanes = self.cache.codec.keys.lanes;
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
+            if (page + 1) * PAGE_LEN < last {
+                self.ahead(s, u, page + 1);
+            }
             self.page_scores(s, u, page, space, (page * PAGE_LEN - base) / lanes * rows * lanes);
         }
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
@@ -289,6 +292,14 @@ impl Machine {
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
             self.mix_page(s, u, page, (base, end), space, part);
         }
+    }
+
+    /// Asks for a page's keys and values. Pages of a head lie apart: no prefetcher of the CPU sees them coming.
+    fn ahead(&self, s: &Shape<'_>, u: Unit, page: usize) {
+        let physical = s.b.seqs[u.seq].pages[page] as usize;
+        let first = self.cache.keys(&s.layer, physical, u.kv_head);
+        // SAFETY: a prefetch is a hint for any address.
+        unsafe { (self.k.ahead)(first, self.cache.head_bytes(&s.layer)) };
     }
 
     fn page_scores(&self, s: &Shape<'_>, u: Unit, page: usize, space: &Space, at: usize) {
