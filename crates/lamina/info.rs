@@ -1,9 +1,12 @@
 //! What is known about a model: while it runs, and from its file alone.
 
-use crate::{error::Result, load::checkpoint};
-use lamina_arch::{Family, Weights};
+use crate::{
+    error::Result,
+    load::checkpoint,
+    support::{FileSupport, file_support},
+};
 use lamina_base::DType;
-use lamina_plan::{KvType, emit};
+use lamina_plan::KvType;
 use lamina_store::{Checkpoint, Kind, gguf};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
@@ -69,8 +72,8 @@ pub struct TensorInfo {
 pub struct Inspection {
     /// Architecture as the file names it.
     pub architecture: String,
-    /// Why it cannot be run, if it cannot.
-    pub problem: Option<String>,
+    /// What of it can be run, and what not.
+    pub support: FileSupport,
     /// Type of most weights.
     pub type_name: String,
     /// Metadata or configuration.
@@ -97,24 +100,11 @@ pub fn inspect(path: Option<&Path>) -> Result<Inspection> {
     };
     Ok(Inspection {
         architecture: ck.architecture.clone(),
-        problem: problem(&ck).err().map(|e| e.to_string()),
+        support: file_support(&ck),
         type_name: type_name(&ck),
         metadata,
         tensors: ck.tensors.values().map(tensor).collect(),
     })
-}
-
-/// What loading would refuse: the family, its settings, or weights that are missing or of another shape.
-fn problem(ck: &Checkpoint) -> Result<()> {
-    let family = Family::of(ck)?;
-    let spec = family.spec(ck)?;
-    let weights = Weights::new(ck, family, &spec);
-    let plan = emit(&spec, &|name| weights.has(name));
-    for weight in &plan.weights {
-        let (rows, cols) = weight.kind.shape();
-        weights.get(&weight.name, rows, cols)?;
-    }
-    Ok(())
 }
 
 impl Inspection {
@@ -123,8 +113,8 @@ impl Inspection {
         let tensor = |t: &TensorInfo| json!({"name": t.name, "type": t.dtype.name(), "shape": t.shape, "bytes": t.bytes});
         json!({
             "architecture": self.architecture,
-            "supported": self.problem.is_none(),
-            "problem": self.problem,
+            "supported": self.support.problems.is_empty(),
+            "problem": self.support.problems.first(),
             "type": self.type_name,
             "metadata": self.metadata,
             "tensors": self.tensors.iter().map(tensor).collect::<Vec<_>>(),
@@ -138,6 +128,8 @@ fn value(v: &gguf::Value) -> Value {
     match v {
         gguf::Value::Str(s) => json!(s),
         gguf::Value::Bool(b) => json!(b),
+        // The digits that float32 has; as float64 it would have those of its rounding, too.
+        gguf::Value::F32(f) => json!(f.to_string().parse::<f64>().ok()),
         gguf::Value::Array(gguf::Array::Str(list)) => {
             let texts = list.iter().take(SHOWN).map(|t| json!(String::from_utf8_lossy(t)));
             cut(texts.collect(), list.len())
