@@ -51,10 +51,8 @@ fn prompt(i: usize) -> Prompt {
 type Bits = (u32, u32, Vec<u32>);
 
 fn bits(c: &Completion) -> Vec<Bits> {
-    let one = |(t, (l, top)): (&u32, &(f32, Vec<(u32, f32)>))| {
-        (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())
-    };
-    c.tokens.iter().zip(&c.logprobs).map(one).collect()
+    let all = c.tokens.iter().zip(&c.logprobs);
+    all.map(|(t, (l, top))| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())).collect()
 }
 
 fn alone(model: &Model, i: usize) -> Vec<Bits> {
