@@ -6,6 +6,7 @@ use crate::{
     support::{FileSupport, file_support},
 };
 use lamina_base::DType;
+use lamina_convert::MIXES;
 use lamina_plan::KvType;
 use lamina_store::{Checkpoint, Kind, gguf};
 use serde_json::{Map, Value, json};
@@ -149,48 +150,11 @@ fn cut(mut shown: Vec<Value>, len: usize) -> Value {
     Value::Array(shown)
 }
 
-/// Names of `general.file_type` (llama.cpp's `llama_ftype`).
-const FILE_TYPES: &[(u64, &str)] = &[
-    (0, "F32"),
-    (1, "F16"),
-    (2, "Q4_0"),
-    (3, "Q4_1"),
-    (7, "Q8_0"),
-    (8, "Q5_0"),
-    (9, "Q5_1"),
-    (10, "Q2_K"),
-    (11, "Q3_K_S"),
-    (12, "Q3_K_M"),
-    (13, "Q3_K_L"),
-    (14, "Q4_K_S"),
-    (15, "Q4_K_M"),
-    (16, "Q5_K_S"),
-    (17, "Q5_K_M"),
-    (18, "Q6_K"),
-    (19, "IQ2_XXS"),
-    (20, "IQ2_XS"),
-    (21, "Q2_K_S"),
-    (22, "IQ3_XS"),
-    (23, "IQ3_XXS"),
-    (24, "IQ1_S"),
-    (25, "IQ4_NL"),
-    (26, "IQ3_S"),
-    (27, "IQ3_M"),
-    (28, "IQ2_S"),
-    (29, "IQ2_M"),
-    (30, "IQ4_XS"),
-    (31, "IQ1_M"),
-    (32, "BF16"),
-    (36, "TQ1_0"),
-    (37, "TQ2_0"),
-    (38, "MXFP4_MOE"),
-];
-
 /// The file's own name for its mix of types, or the type that most bytes have.
 pub fn type_name(ck: &Checkpoint) -> String {
-    let declared = ck.metadata.find::<u64>("general.file_type").ok().flatten();
-    if let Some((_, name)) = declared.and_then(|id| FILE_TYPES.iter().find(|(i, _)| *i == id)) {
-        return (*name).to_owned();
+    let declared = ck.metadata.find::<u32>("general.file_type").ok().flatten();
+    if let Some(mix) = declared.and_then(|id| MIXES.iter().find(|m| m.file_type == id)) {
+        return mix.name.to_owned();
     }
     let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
     ck.tensors.values().for_each(|t| *bytes.entry(t.dtype.name()).or_default() += t.bytes.len());

@@ -150,9 +150,7 @@ impl<'a> Weights<'a> {
     /// When it is missing, its shape is another one, or the parts of a packed weight do not fit together.
     pub fn get(&self, name: &str, rows: usize, cols: usize) -> Result<Tensor> {
         let mut tried = vec![];
-        let missing =
-            |tried: &[String]| ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") };
-        let found = self.find(name, &mut tried).ok_or_else(|| missing(&tried))?;
+        let found = self.find(name, &mut tried).ok_or_else(|| missing(name, &tried))?;
         self.note(&found);
         let canonical = Canonical::parse(name);
         let tensor = self.cut(&canonical, found, rows, cols)?;
@@ -166,9 +164,7 @@ impl<'a> Weights<'a> {
     /// As for [`Weights::get`].
     pub fn check(&self, name: &str, rows: usize, cols: usize) -> Result<DType> {
         let mut tried = vec![];
-        let found = self.find(name, &mut tried);
-        let found =
-            found.ok_or_else(|| ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") })?;
+        let found = self.find(name, &mut tried).ok_or_else(|| missing(name, &tried))?;
         self.note(&found);
         let vector = rows == 1;
         match &found.source {
@@ -373,6 +369,10 @@ impl<'a> Weights<'a> {
         };
         cut.rows(layer, stored).map(Some).ok_or_else(unfit)
     }
+}
+
+fn missing(name: &str, tried: &[String]) -> ArchError {
+    ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") }
 }
 
 /// What `find` gives for `name`, or for each of 0, 1, 2.. in the place of `{n}` until one is missing.

@@ -59,7 +59,8 @@ impl Quantize {
         self.replace.check(output)?;
         let imatrix = self.choice.imatrix()?;
         let draft = Draft::open(input)?;
-        if let Some(coarse) = draft.tensors.iter().find(|t| t.dtype.is_quantized()) {
+        let quantizes = matches!(types, Types::Mix(mix) if mix.dtype.is_quantized());
+        if let Some(coarse) = draft.tensors.iter().find(|t| quantizes && t.dtype.is_quantized()) {
             let dtype = coarse.dtype;
             note(&format!(
                 "note: the model is quantized already ({dtype}); a file of 16-bit floats gives better ones"
