@@ -270,6 +270,11 @@ fn adapters_are_merged_at_their_strength() {
     assert!((halves / full - 1.0).abs() < 1e-4, "{halves} {full}");
     let undone = converted("undone.gguf", &["--lora", &once, "--lora", &back]);
     assert!((undone / plain - 1.0).abs() < 1e-4, "{undone} {plain}");
+    // Calibrated is the model that the adapter makes, which has to be written for it.
+    let flags = ["--lora", &lora, "--kv-heads", "2", "--kv-align", "--calibration", &text, "--json"];
+    let v = lamina(&[&["convert", &folder, &place.path("pooled.gguf")][..], &flags].concat()).json();
+    assert_eq!(v["kv_heads"], json!({"count": 2, "chosen": "aligned"}));
+    assert!(!place.names().iter().any(|n| n.starts_with(".lamina")), "{:?}", place.names());
     let message = lamina(&["convert", &tiny(), &place.path("x.gguf"), "--lora", &lora]).error(1);
     assert!(message.contains("adapter"), "{message}");
 }

@@ -19,8 +19,9 @@ use std::{
 /// Told how many bytes of the source are done, and how many there are; returning false gives up.
 pub type Progress<'a> = &'a dyn Fn(u64, u64) -> bool;
 
-/// Values that are encoded before they are written: what bounds the memory.
-const SLAB: usize = 16 << 20;
+/// Values that are encoded before they are written: what bounds the memory, and - with the slowest types at a million
+/// values a second and thread - how long a user waits who gives up.
+const SLAB: usize = 4 << 20;
 
 /// Version of the block formats, as files state it.
 const QUANTIZATION_VERSION: u32 = 2;
