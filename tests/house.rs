@@ -33,6 +33,9 @@ const MOST_LINES: usize = 800;
 /// Lines of a function.
 const MOST_FUNCTION_LINES: usize = 70;
 
+/// Lines of a model family: what is common to several has its place in the building blocks.
+const MOST_FAMILY_LINES: usize = 45;
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -111,6 +114,40 @@ fn files_and_functions_keep_their_size() {
         );
     }
     assert!(long.is_empty(), "too long:\n{}", long.join("\n"));
+}
+
+#[test]
+fn a_family_is_one_small_file_and_a_word_in_the_list() {
+    let folder = root().join("crates/arch/src/families");
+    let list = fs::read_to_string(folder.join("mod.rs")).expect("readable");
+    let mut files = vec![];
+    collect(&folder, &mut files);
+    let stem = |file: &Path| file.file_stem().expect("a name").to_string_lossy().into_owned();
+    for file in files.iter().filter(|f| stem(f) != "mod") {
+        let lines = fs::read_to_string(file).expect("readable").lines().count();
+        let name = stem(file);
+        assert!(lines <= MOST_FAMILY_LINES, "{name} has {lines} lines, {MOST_FAMILY_LINES} are allowed");
+        assert!(list.split_whitespace().any(|word| word == name), "{name} is not in the list");
+    }
+    assert!(files.len() > 50, "families were not found");
+}
+
+/// No other code knows a family by name: a new one needs no change elsewhere.
+#[test]
+fn engine_plan_and_backends_name_no_family() {
+    let named =
+        |line: &str| ["llama", "qwen", "gemma", "mixtral", "deepseek"].iter().any(|f| line.contains(f));
+    for folder in ["crates/plan/src", "crates/cpu/src", "crates/engine/src"] {
+        let mut files = vec![];
+        collect(&root().join(folder), &mut files);
+        for file in files {
+            let text = fs::read_to_string(&file).expect("readable");
+            let code = text.split("#[cfg(test)]").next().unwrap_or(&text);
+            let code = code.lines().filter(|l| !l.trim_start().starts_with("//"));
+            let bad: Vec<_> = code.filter(|l| named(&l.to_lowercase())).collect();
+            assert!(bad.is_empty(), "{} names a family: {bad:?}", file.display());
+        }
+    }
 }
 
 /// Functions of formatted code with their number of lines: from `fn` to the brace that closes at its indentation.

@@ -1,7 +1,7 @@
 //! Quantized Hugging Face folders, whole: a model packed here by a method's published layout gives the same bits as the
 //! plain folder of the values that its formula stands for.
 
-use lamina::{KvType, LoadOptions, Model};
+use lamina::{KvType, LoadOptions, Model, inspect};
 use lamina_base::DType;
 use serde_json::{Map, Value, json};
 use std::{
@@ -204,6 +204,9 @@ fn packed_folders_compute_as_the_values_that_they_stand_for() -> Result<()> {
     for (pack, settings, tolerance) in methods {
         let (packed, plain) = (folder("packed")?, folder("plain")?);
         model(&packed, &plain, pack, &settings)?;
+        let seen = inspect(Some(&packed))?.support;
+        assert!(seen.problems.is_empty() && seen.unused.is_empty(), "{settings}: {seen:?}");
+        assert_eq!(seen.packing, settings["quant_method"].as_str());
         let want = logits(&plain, None)?;
         assert!(
             want.iter().all(|x| x.is_finite()) && want.iter().any(|x| x.abs() > 0.1),

@@ -1,9 +1,13 @@
 //! What is known about a model: while it runs, and from its file alone.
 
-use crate::{error::Result, load::checkpoint};
-use lamina_arch::{Family, Weights};
+use crate::{
+    error::Result,
+    load::checkpoint,
+    support::{FileSupport, file_support},
+};
 use lamina_base::DType;
-use lamina_plan::{KvType, emit};
+use lamina_convert::MIXES;
+use lamina_plan::KvType;
 use lamina_store::{Checkpoint, Kind, gguf};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, path::Path};
@@ -69,8 +73,8 @@ pub struct TensorInfo {
 pub struct Inspection {
     /// Architecture as the file names it.
     pub architecture: String,
-    /// Why it cannot be run, if it cannot.
-    pub problem: Option<String>,
+    /// What of it can be run, and what not.
+    pub support: FileSupport,
     /// Type of most weights.
     pub type_name: String,
     /// Metadata or configuration.
@@ -97,24 +101,11 @@ pub fn inspect(path: Option<&Path>) -> Result<Inspection> {
     };
     Ok(Inspection {
         architecture: ck.architecture.clone(),
-        problem: problem(&ck).err().map(|e| e.to_string()),
+        support: file_support(&ck),
         type_name: type_name(&ck),
         metadata,
         tensors: ck.tensors.values().map(tensor).collect(),
     })
-}
-
-/// What loading would refuse: the family, its settings, or weights that are missing or of another shape.
-fn problem(ck: &Checkpoint) -> Result<()> {
-    let family = Family::of(ck)?;
-    let spec = family.spec(ck)?;
-    let weights = Weights::new(ck, family, &spec);
-    let plan = emit(&spec, &|name| weights.has(name));
-    for weight in &plan.weights {
-        let (rows, cols) = weight.kind.shape();
-        weights.get(&weight.name, rows, cols)?;
-    }
-    Ok(())
 }
 
 impl Inspection {
@@ -123,8 +114,8 @@ impl Inspection {
         let tensor = |t: &TensorInfo| json!({"name": t.name, "type": t.dtype.name(), "shape": t.shape, "bytes": t.bytes});
         json!({
             "architecture": self.architecture,
-            "supported": self.problem.is_none(),
-            "problem": self.problem,
+            "supported": self.support.problems.is_empty(),
+            "problem": self.support.problems.first(),
             "type": self.type_name,
             "metadata": self.metadata,
             "tensors": self.tensors.iter().map(tensor).collect::<Vec<_>>(),
@@ -138,6 +129,8 @@ fn value(v: &gguf::Value) -> Value {
     match v {
         gguf::Value::Str(s) => json!(s),
         gguf::Value::Bool(b) => json!(b),
+        // The digits that float32 has; as float64 it would have those of its rounding, too.
+        gguf::Value::F32(f) => json!(f.to_string().parse::<f64>().ok()),
         gguf::Value::Array(gguf::Array::Str(list)) => {
             let texts = list.iter().take(SHOWN).map(|t| json!(String::from_utf8_lossy(t)));
             cut(texts.collect(), list.len())
@@ -157,48 +150,11 @@ fn cut(mut shown: Vec<Value>, len: usize) -> Value {
     Value::Array(shown)
 }
 
-/// Names of `general.file_type` (llama.cpp's `llama_ftype`).
-const FILE_TYPES: &[(u64, &str)] = &[
-    (0, "F32"),
-    (1, "F16"),
-    (2, "Q4_0"),
-    (3, "Q4_1"),
-    (7, "Q8_0"),
-    (8, "Q5_0"),
-    (9, "Q5_1"),
-    (10, "Q2_K"),
-    (11, "Q3_K_S"),
-    (12, "Q3_K_M"),
-    (13, "Q3_K_L"),
-    (14, "Q4_K_S"),
-    (15, "Q4_K_M"),
-    (16, "Q5_K_S"),
-    (17, "Q5_K_M"),
-    (18, "Q6_K"),
-    (19, "IQ2_XXS"),
-    (20, "IQ2_XS"),
-    (21, "Q2_K_S"),
-    (22, "IQ3_XS"),
-    (23, "IQ3_XXS"),
-    (24, "IQ1_S"),
-    (25, "IQ4_NL"),
-    (26, "IQ3_S"),
-    (27, "IQ3_M"),
-    (28, "IQ2_S"),
-    (29, "IQ2_M"),
-    (30, "IQ4_XS"),
-    (31, "IQ1_M"),
-    (32, "BF16"),
-    (36, "TQ1_0"),
-    (37, "TQ2_0"),
-    (38, "MXFP4_MOE"),
-];
-
 /// The file's own name for its mix of types, or the type that most bytes have.
 pub fn type_name(ck: &Checkpoint) -> String {
-    let declared = ck.metadata.find::<u64>("general.file_type").ok().flatten();
-    if let Some((_, name)) = declared.and_then(|id| FILE_TYPES.iter().find(|(i, _)| *i == id)) {
-        return (*name).to_owned();
+    let declared = ck.metadata.find::<u32>("general.file_type").ok().flatten();
+    if let Some(mix) = declared.and_then(|id| MIXES.iter().find(|m| m.file_type == id)) {
+        return mix.name.to_owned();
     }
     let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
     ck.tensors.values().for_each(|t| *bytes.entry(t.dtype.name()).or_default() += t.bytes.len());

@@ -25,6 +25,7 @@ mod options;
 mod perplexity;
 mod requantize;
 mod shield;
+mod support;
 mod threads;
 mod vocab;
 
@@ -43,5 +44,6 @@ pub use model::{Model, Rows};
 pub use options::LoadOptions;
 pub use perplexity::{Perplexity, PerplexityOptions};
 pub use shield::shield;
+pub use support::{FamilySupport, FileSupport, Support, TypeSupport, TypeUse, support};
 pub use threads::default_threads;
 pub use vocab::tokenizer;

@@ -26,7 +26,7 @@ pub enum ArchError {
         want: String,
     },
     /// A tensor that the model needs is not in the checkpoint.
-    #[error("tensor `{name}` is missing ({tried}); the file is incomplete or of another family")]
+    #[error("tensor `{name}` is missing{}; the file is incomplete or of another family", other_names(.tried))]
     MissingTensor {
         /// Canonical name.
         name: String,
@@ -83,3 +83,8 @@ impl ArchError {
 
 /// Shorthand of this floor.
 pub type Result<T> = std::result::Result<T, ArchError>;
+
+/// The names that were looked for, if there were any beside the tensor's own.
+fn other_names(tried: &str) -> String {
+    if tried.is_empty() { String::new() } else { format!(" ({tried})") }
+}

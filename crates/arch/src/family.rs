@@ -17,6 +17,7 @@ const PRESENCE: &[&str] = &[
     "layer_norm_elementwise_affine",
     "mlp_bias",
     "no_bias",
+    "num_ln_in_parallel_attn",
     "num_nextn_predict_layers",
     "qkv_bias",
     // All three positions of a text token are equal.

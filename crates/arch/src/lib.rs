@@ -26,7 +26,7 @@ pub use cut::Cut;
 pub use error::{ArchError, Result};
 pub use family::{Family, has_ending};
 pub use llama_like::{act, gqa, layer_norm, llama_like, moe, norm, plain_ffn, tied};
-pub use packed::Keep;
+pub use packed::{Keep, packings};
 pub use rope::{plain_rope, rope, yarn_mscale};
 pub use spec::ModelSpec;
 pub use weights::{Stored, Weights};

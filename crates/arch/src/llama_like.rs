@@ -150,6 +150,16 @@ pub fn logit_scale(c: &Config, hidden: usize) -> Result<f32> {
     }
 }
 
+/// Soft limits on scores and logits, where the configuration has them.
+///
+/// # Errors
+/// When one is no number.
+pub fn softcapped(c: &Config, mut spec: ModelSpec) -> Result<ModelSpec> {
+    spec.head.softcap = c.opt_f32("final_logit_softcapping")?;
+    let scores = c.opt_f32("attn_logit_softcapping")?;
+    Ok(spec.each_gqa(|_, g| g.softcap = scores))
+}
+
 /// The nonlinearity by its Hugging Face name; SiLU where none is given.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 use crate::{
     cut::Cut,
     error::Result,
+    llama_like::norm,
     names::{Edit, Rule},
     spec::*,
 };
@@ -38,6 +39,25 @@ pub fn mamba(c: &Config, heads: usize, inner: usize, groups: usize, norm: Norm) 
         conv: first(["conv_kernel", "mamba_d_conv"])?.unwrap_or(4),
         norm,
         dt_limit: (limit.first().copied().unwrap_or(0.0), limit.get(1).copied().unwrap_or(f32::INFINITY)),
+    })
+}
+
+/// State space layers between those of attention: where the configuration says so, or - in GGUF files - where a layer
+/// has no key heads.
+///
+/// # Errors
+/// A missing or unsupported value.
+pub fn beside_attention(c: &Config, spec: ModelSpec) -> Result<ModelSpec> {
+    let expand = c.opt_usize("mamba_expand")?.unwrap_or(2);
+    let heads = c.opt_usize("mamba_n_heads")?.map_or_else(|| c.usize("time_step_rank"), Ok)?;
+    let inner = c.opt_usize("ssm_inner_size")?.unwrap_or(expand.saturating_mul(spec.hidden));
+    let mamba = mamba(c, heads, inner, 1, norm(c)?)?;
+    spec.try_each(|i, l| {
+        let named = matches!(c.opt_str_at("layer_types", i)?, Some("mamba" | "linear_attention"));
+        if named || matches!(&l.mixer, Mixer::Gqa(g) if g.kv_heads == 0) {
+            l.mixer = Mixer::Mamba2(mamba.clone());
+        }
+        Ok(())
     })
 }
 

@@ -88,6 +88,51 @@ macro_rules! gated {
 }
 pub(crate) use gated;
 
+/// Gate and up projection of all experts in one source, in which they take turns row by row: canonical names with a
+/// suffix.
+macro_rules! interleaved {
+    ($suffix:literal, $source:literal, $edit:expr) => {
+        [
+            $crate::names::Rule::new(concat!("blk.{i}.ffn_gate_exps", $suffix), $source)
+                .cut($crate::cut::Cut::ExpertEven)
+                .edit($edit),
+            $crate::names::Rule::new(concat!("blk.{i}.ffn_up_exps", $suffix), $source)
+                .cut($crate::cut::Cut::ExpertOdd)
+                .edit($edit),
+        ]
+    };
+}
+pub(crate) use interleaved;
+
+/// Weights of all experts in one tensor each, gate above up, stored transposed: sources with a prefix.
+macro_rules! transposed_experts {
+    ($prefix:literal) => {
+        [
+            $crate::names::Rule::new("blk.{i}.ffn_gate_exps.weight", concat!($prefix, ".gate_up_proj"))
+                .cut($crate::cut::Cut::ExpertFirstHalf)
+                .edit($crate::names::Edit::Transpose),
+            $crate::names::Rule::new("blk.{i}.ffn_up_exps.weight", concat!($prefix, ".gate_up_proj"))
+                .cut($crate::cut::Cut::ExpertSecondHalf)
+                .edit($crate::names::Edit::Transpose),
+            $crate::names::Rule::new("blk.{i}.ffn_down_exps.weight", concat!($prefix, ".down_proj"))
+                .edit($crate::names::Edit::Transpose),
+        ]
+    };
+}
+pub(crate) use transposed_experts;
+
+/// Names that the followers of GPT-2 have in common.
+pub const GPT: &[Rule] = &[
+    Rule::new("token_embd", "transformer.wte"),
+    Rule::new("position_embd", "transformer.wpe"),
+    Rule::new("output_norm", "transformer.ln_f"),
+    Rule::new("blk.{i}.attn_norm", "transformer.h.{i}.ln_1"),
+    Rule::new("blk.{i}.attn_output", "transformer.h.{i}.attn.c_proj"),
+    Rule::new("blk.{i}.ffn_norm", "transformer.h.{i}.ln_2"),
+    Rule::new("blk.{i}.ffn_up", "transformer.h.{i}.mlp.c_fc"),
+    Rule::new("blk.{i}.ffn_down", "transformer.h.{i}.mlp.c_proj"),
+];
+
 /// Names of Llama-like checkpoints; families override what differs.
 pub const LLAMA: &[Rule] = &[
     Rule::new("token_embd", "model.embed_tokens"),

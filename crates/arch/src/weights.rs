@@ -150,14 +150,41 @@ impl<'a> Weights<'a> {
     /// When it is missing, its shape is another one, or the parts of a packed weight do not fit together.
     pub fn get(&self, name: &str, rows: usize, cols: usize) -> Result<Tensor> {
         let mut tried = vec![];
-        let missing =
-            |tried: &[String]| ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") };
-        let found = self.find(name, &mut tried).ok_or_else(|| missing(&tried))?;
+        let found = self.find(name, &mut tried).ok_or_else(|| missing(name, &tried))?;
         self.note(&found);
         let canonical = Canonical::parse(name);
         let tensor = self.cut(&canonical, found, rows, cols)?;
         check(&tensor, name, rows, cols)?;
         self.paired(&canonical, tensor, Pairs::Half)
+    }
+
+    /// What [`Weights::get`] would say, without touching a weight; gives the type of the stored values.
+    ///
+    /// # Errors
+    /// As for [`Weights::get`].
+    pub fn check(&self, name: &str, rows: usize, cols: usize) -> Result<DType> {
+        let mut tried = vec![];
+        let found = self.find(name, &mut tried).ok_or_else(|| missing(name, &tried))?;
+        self.note(&found);
+        let vector = rows == 1;
+        match &found.source {
+            Source::Packed(packing, parts) => drop(packing.open(parts)?),
+            Source::Plain(parts) if !vector => alike(parts)?,
+            Source::Plain(_) => {}
+        }
+        let title = found.source.names().swap_remove(0);
+        let wrong = |found: String| ArchError::Shape {
+            name: title.clone(),
+            found,
+            want: format!("{rows} x {cols} for `{name}`"),
+        };
+        let (dtype, have) = self
+            .measured(&found, &Canonical::parse(name), vector)
+            .ok_or_else(|| wrong("another number of rows".into()))?;
+        match have == [rows, cols] {
+            true => Ok(dtype),
+            false => Err(wrong(format!("{} x {}", have[0], have[1]))),
+        }
     }
 
     /// The tensor of canonical `name` in the shape that it is stored in, vectors (norms and biases) as one row, with
@@ -179,20 +206,30 @@ impl<'a> Weights<'a> {
         let found = self.find(name, &mut vec![])?;
         self.note(&found);
         let canonical = Canonical::parse(name);
+        let (dtype, shape) = self.measured(&found, &canonical, found.is_vector(&canonical))?;
+        Some(Stored { dtype, shape, whole: found.rule.cut.is_none(), parts: found.source.names() })
+    }
+
+    /// Type and shape of the rows that the rule asks for; none when what is stored has too few.
+    fn measured(
+        &self,
+        found: &Found<'_>,
+        canonical: &Canonical<'_>,
+        vector: bool,
+    ) -> Option<(DType, [usize; 2])> {
         let (dtype, mut rows, mut cols) = found.layout()?;
-        let vector = found.is_vector(&canonical);
         if vector {
             (rows, cols) = (rows * cols, 1);
         }
         if let (Some(cut), Some(layer)) = (found.rule.cut, canonical.spec(self.spec)) {
             rows = cut.rows(layer, rows)?.len();
         }
-        let shape = match (vector, found.rule.edit, self.key_cols(&canonical)) {
+        let shape = match (vector, found.rule.edit, self.key_cols(canonical)) {
             (true, ..) => [1, rows],
             (_, Edit::TransposeCut, n) if n > 0 => [rows / n * cols, n],
             _ => [rows, cols],
         };
-        Some(Stored { dtype, shape, whole: found.rule.cut.is_none(), parts: found.source.names() })
+        Some((dtype, shape))
     }
 
     /// Width of a row of the transposed key matrices of latent attention.
@@ -332,6 +369,10 @@ impl<'a> Weights<'a> {
         };
         cut.rows(layer, stored).map(Some).ok_or_else(unfit)
     }
+}
+
+fn missing(name: &str, tried: &[String]) -> ArchError {
+    ArchError::MissingTensor { name: name.into(), tried: tried.join(", ") }
 }
 
 /// What `find` gives for `name`, or for each of 0, 1, 2.. in the place of `{n}` until one is missing.

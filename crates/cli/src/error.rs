@@ -1,6 +1,9 @@
 //! Why a command ended, and with which exit code.
 
-use crate::output::printable;
+use crate::{
+    interrupt,
+    output::{note, printable},
+};
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -15,6 +18,9 @@ pub enum CliError {
     /// The model or the request.
     #[error(transparent)]
     Model(#[from] lamina::Error),
+    /// A model file cannot be made.
+    #[error(transparent)]
+    Convert(#[from] lamina_convert::ConvertError),
     /// The command line is wrong, or asks for help.
     #[error(transparent)]
     Usage(#[from] clap::Error),
@@ -45,6 +51,12 @@ pub enum CliError {
     /// The terminal cannot be read.
     #[error("cannot read from the terminal: {0}")]
     Terminal(#[from] rustyline::error::ReadlineError),
+    /// A file is there where another one should go.
+    #[error("{} exists already; give another name, or --force to replace it", .0.display())]
+    Exists(PathBuf),
+    /// Ctrl-C ended the work, which left nothing half-written behind.
+    #[error("stopped")]
+    Interrupted,
     /// Something that was told already.
     #[error("failed")]
     Told,
@@ -71,6 +83,10 @@ impl CliError {
             // Who closed the pipe has seen enough: `lamina inspect model.gguf | head` is no failure.
             CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             CliError::Told => FAILED,
+            CliError::Interrupted => {
+                note("stopped");
+                interrupt::CODE
+            }
             e => {
                 e.tell();
                 FAILED

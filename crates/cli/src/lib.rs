@@ -15,6 +15,7 @@ mod output;
 mod progress;
 mod stats;
 mod table;
+mod write;
 
 use error::Result;
 use std::{ffi::OsString, io::Write};

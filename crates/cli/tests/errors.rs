@@ -7,10 +7,12 @@ use common::*;
 use lamina_store::gguf::Writer;
 use std::fs;
 
-const COMMANDS: [&[&str]; 5] = [
+const COMMANDS: [&[&str]; 7] = [
     &["run", "M", "text"],
     &["bench", "M"],
     &["inspect", "M"],
+    &["support", "M"],
+    &["quantize", "M", "/no/such/folder/out.gguf", "Q4_0"],
     &["tokenize", "M", "text"],
     &["perplexity", "M", "-f", "-"],
 ];

@@ -95,6 +95,90 @@ fn inspect_says_why_a_model_cannot_run() {
 }
 
 #[test]
+fn inspect_shows_the_digits_that_are_in_the_file() {
+    let Some(model) = stories() else { return };
+    let v = lamina(&["inspect", &model, "--json"]).json();
+    let eps = v["metadata"]["llama.attention.layer_norm_rms_epsilon"].to_string();
+    assert!(eps.len() < 8, "{eps} has digits of a rounding");
+}
+
+#[test]
+fn support_is_a_table_of_the_programs_own_lists() {
+    let v = lamina(&["support", "--json"]).json();
+    assert_eq!(keys(&v), ["families", "types", "packings", "backends"]);
+    let find = |list: &str, name: &str| -> Value {
+        v[list].as_array().unwrap().iter().find(|e| e["name"] == name).unwrap().clone()
+    };
+    let llama = find("families", "llama");
+    assert_eq!(keys(&llama), ["name", "folders", "gguf", "becomes", "backends"]);
+    assert_eq!((&llama["gguf"], &llama["backends"]), (&json!(["llama"]), &json!({"cpu": true})));
+    assert_eq!(find("families", "mixtral")["becomes"], "llama");
+    let q4 = find("types", "Q4_K");
+    assert_eq!(q4["runs_as"], json!({"cpu": "Q4_K"}));
+    assert_eq!((&q4["bits"], &q4["gguf"], &q4["written"]), (&json!(4.5), &json!(true), &json!(true)));
+    assert!(find("packings", "fp8")["other_names"].is_array());
+    let out = lamina(&["support"]).ok();
+    for word in ["DeepseekV3ForCausalLM", "IQ2_XXS", "native", "gptq", "cpu"] {
+        assert!(out.contains(word), "{word} in {out}");
+    }
+}
+
+#[test]
+fn support_of_a_file_says_what_does_not_run() {
+    let (Some(model), Some(vocab)) = (stories(), shared("vocab/ggml-vocab-llama-spm.gguf")) else { return };
+    let v = lamina(&["support", &model, "--json"]).json();
+    assert_eq!((&v["supported"], &v["family"], &v["problems"]), (&json!(true), &json!("llama"), &json!([])));
+    let used = &v["types"][0];
+    assert_eq!((&used["type"], &used["native"]), (&json!("F32"), &json!(true)));
+    assert!(lamina(&["support", &model]).ok().contains("its own"));
+    let bad = lamina(&["support", &vocab, "--json"]);
+    assert_eq!((bad.code, bad.err.as_str()), (Some(1), ""), "the report says why");
+    let v: Value = serde_json::from_str(&bad.out).unwrap();
+    assert_eq!(v["supported"], false);
+    assert!(v["problems"].as_array().unwrap().len() > 100, "every missing tensor");
+    assert!(lamina(&["support", &vocab]).out.contains("more"));
+    assert!(lamina(&["support", "/no/such/model"]).error(1).contains("/no/such/model"));
+}
+
+/// A copy of a golden folder with another configuration.
+fn changed(folder: &str, key: &str, value: Value) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let bytes = std::fs::read(entry.path()).unwrap();
+        std::fs::write(dir.path().join(entry.file_name()), bytes).unwrap();
+    }
+    let path = dir.path().join("config.json");
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    config[key] = value;
+    std::fs::write(path, config.to_string()).unwrap();
+    dir
+}
+
+#[test]
+fn support_names_settings_packings_and_shapes() {
+    let Some(folder) = shared("golden/llama") else { return };
+    let of = |key: &str, value: Value| {
+        let dir = changed(&folder, key, value);
+        let path = dir.path().to_str().unwrap();
+        let done = lamina(&["support", path, "--json"]);
+        let inspected = lamina(&["inspect", path, "--json"]).json();
+        let v: Value = serde_json::from_str(&done.out).unwrap();
+        assert_eq!(v["supported"], inspected["supported"], "both say the same");
+        assert_eq!(done.code == Some(0), v["supported"] == true);
+        v
+    };
+    let v = of("made_up_setting", json!(1));
+    assert_eq!((&v["supported"], &v["unread_settings"]), (&json!(true), &json!(["`made_up_setting`"])));
+    let v = of("quantization_config", json!({"quant_method": "shrink"}));
+    assert!(v["problems"][0].as_str().unwrap().contains("shrink"), "{v}");
+    let v = of("intermediate_size", json!(7));
+    let problems = v["problems"].as_array().unwrap();
+    assert!(problems.len() > 2 && problems[0].as_str().unwrap().contains("7 x"), "{v}");
+    let v = of("architectures", json!(["PerceptronForCausalLM"]));
+    assert_eq!((&v["family"], &v["supported"]), (&Value::Null, &json!(false)));
+}
+
+#[test]
 fn tokens_go_there_and_back() {
     let Some(model) = stories() else { return };
     let v = lamina(&["tokenize", &model, "Once upon a time", "--json"]).json();
@@ -135,7 +219,8 @@ fn doctor_knows_the_machine() {
 #[test]
 fn help_and_version() {
     let help = lamina(&["help"]).ok();
-    for name in ["run", "chat", "bench", "perplexity", "inspect", "tokenize", "detokenize", "doctor"] {
+    let names = "run chat bench perplexity inspect support quantize imatrix convert split merge tokenize detokenize doctor";
+    for name in names.split(' ') {
         assert!(help.contains(&format!("  {name} ")), "{name} in {help}");
     }
     assert_eq!(lamina(&["--version"]).ok(), concat!("lamina ", env!("CARGO_PKG_VERSION"), "\n"));

@@ -3,6 +3,7 @@
 use crate::{
     error::{ConvertError, Result},
     folder,
+    types::Types,
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, HostTensor};
@@ -128,6 +129,19 @@ impl Draft {
     /// The tensor `name`.
     pub fn tensor(&self, name: &str) -> Option<&Planned> {
         self.tensors.iter().find(|t| t.name == name)
+    }
+
+    /// Types for whoever has no wish: a GGUF file keeps its own, a folder becomes 16-bit floats.
+    pub fn usual_types(&self) -> Types {
+        match self.source.kind {
+            Kind::Gguf => Types::Keep,
+            Kind::HuggingFace => Types::Auto,
+        }
+    }
+
+    /// Numbers in all tensors.
+    pub fn params(&self) -> u64 {
+        self.tensors.iter().map(|t| t.elements() as u64).sum()
     }
 
     /// A whole number of the architecture's own keys, such as `block_count`; of a list the first.

@@ -24,8 +24,9 @@ mod write;
 
 pub use draft::{Draft, Planned};
 pub use error::{ConvertError, Result};
+pub use folder::gguf_name;
 pub use imatrix::{Imatrix, ImatrixWriter, Sums};
 pub use kv_heads::{Covariances, Grouping, KvHeads};
 pub use lora::{Adapter, Pair};
-pub use types::{Choice, MIXES, Mix, Override, Types};
+pub use types::{Choice, MIXES, Mix, Override, Types, weight_type};
 pub use write::{Progress, Report, WriteOptions};

@@ -19,8 +19,9 @@ use std::{
 /// Told how many bytes of the source are done, and how many there are; returning false gives up.
 pub type Progress<'a> = &'a dyn Fn(u64, u64) -> bool;
 
-/// Values that are encoded before they are written: what bounds the memory.
-const SLAB: usize = 16 << 20;
+/// Values that are encoded before they are written: what bounds the memory, and - with the slowest types at a million
+/// values a second and thread - how long a user waits who gives up.
+const SLAB: usize = 4 << 20;
 
 /// Version of the block formats, as files state it.
 const QUANTIZATION_VERSION: u32 = 2;
@@ -67,6 +68,8 @@ pub struct Report {
     pub params: u64,
     /// Seconds it took.
     pub seconds: f64,
+    /// The mix that was asked for; none where tensors kept their types.
+    pub mix: Option<&'static str>,
     /// Tensors and bytes of each type.
     pub types: BTreeMap<&'static str, (usize, u64)>,
     /// What a user should know.
@@ -104,6 +107,7 @@ impl Draft {
         let (mut done, mut bytes_out) = (0, 0);
         let mut counts: BTreeMap<&'static str, (usize, u64)> = BTreeMap::new();
         let mut notes = self.notes.clone();
+        notes.extend(options.choice.odd_widths(self, options.imatrix.is_some())?);
         for (planned, &dtype) in self.tensors.iter().zip(&types) {
             let job = Job::new(planned, dtype, options, &mut notes)?;
             let written = job.run(&mut out, &mut |part| progress(done + part, total))?;
@@ -117,11 +121,23 @@ impl Draft {
             files: out.finish()?,
             bytes_in: total,
             bytes_out,
-            params: self.tensors.iter().map(|t| t.elements() as u64).sum(),
+            params: self.params(),
             seconds: start.elapsed().as_secs_f64(),
+            mix: options.choice.mix(self).map(|mix| mix.name),
             types: counts,
             notes,
         })
+    }
+
+    /// Bytes of all tensors in the types of `choice`, with an importance matrix at hand.
+    ///
+    /// # Errors
+    /// As for [`Choice::plan`].
+    pub fn bytes_as(&self, choice: &Choice) -> Result<u64> {
+        let types = choice.plan(self, true)?;
+        let bytes =
+            |(t, dtype): (&Planned, &DType)| (t.elements() / dtype.block_len() * dtype.block_bytes()) as u64;
+        Ok(self.tensors.iter().zip(&types).map(bytes).sum())
     }
 
     /// A file that is written over while it is mapped would pull the weights from under the reader.

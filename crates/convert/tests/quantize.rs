@@ -159,6 +159,8 @@ fn overrides_choose_single_tensors_and_the_first_match_wins() {
     assert_eq!(dtype("blk.0.ffn_up.weight"), DType::Q4_K);
     assert_eq!(dtype("token_embd.weight"), DType::Q5_1);
     assert_eq!(dtype("blk.0.attn_norm.weight"), DType::F32);
+    let size = draft.bytes_as(&options.choice).unwrap();
+    assert_eq!(size, tensors.values().map(|t| t.bytes.len() as u64).sum::<u64>());
     assert!("ffn=q9".parse::<lamina_convert::Override>().is_err());
     assert!("(=q4_0".parse::<lamina_convert::Override>().is_err());
     // Single types in a file that otherwise stays as it is.
@@ -187,6 +189,8 @@ fn widths_that_fit_no_block_fall_back_as_in_llama_cpp() {
         let tensors = quantized(&draft, &dir.path().join("odd.gguf"), &options(types, None));
         assert_eq!(tensors["blk.0.ffn_up.weight"].dtype, narrow, "{types}");
         assert_eq!(tensors["blk.0.ffn_down.weight"].dtype, DType::F16, "{types}");
+        let notes = Choice::new(types.parse().unwrap()).odd_widths(&draft, false).unwrap().join(" ");
+        assert!(notes.contains("rows of 100") && notes.contains("become F16"), "{types}: {notes}");
         // A tied embedding is the head, which stays finer: Q6_K, that does not fit either.
         assert_eq!(tensors["token_embd.weight"].dtype, DType::Q8_0, "{types}");
     }

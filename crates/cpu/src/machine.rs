@@ -53,9 +53,14 @@ impl Cpu {
         &self.pool
     }
 
-    /// Weight types that are multiplied as they are stored; others are widened to float16 at load.
+    /// Weight types that are multiplied as they are stored.
     pub fn native_types() -> &'static [DType] {
         crate::format::NATIVE
+    }
+
+    /// The type that matrices of `dtype` are multiplied in: their own, or a plain one that they are turned into at load.
+    pub fn runs_as(dtype: DType) -> DType {
+        if crate::format::NATIVE.contains(&dtype) { dtype } else { crate::weight::plain(dtype) }
     }
 }
 

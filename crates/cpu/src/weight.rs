@@ -143,7 +143,7 @@ fn kernels_for(dtype: DType, cols: usize, isa: Isa) -> Kernels {
 }
 
 /// The plain type that holds every value of a type without kernels, with float16 rounding at most for block types.
-fn plain(dtype: DType) -> DType {
+pub fn plain(dtype: DType) -> DType {
     match dtype {
         DType::F8_E5M2 => DType::F16,
         t if t.is_quantized() => DType::F16,

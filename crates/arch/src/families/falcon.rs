@@ -1,11 +1,6 @@
 //! Falcon: one key head for all queries (7B), grouped ones (40B), or linear biases (RW).
 
-use crate::{
-    Family, has_ending, layer_norm, llama_like,
-    names::Rule,
-    plain_ffn,
-    spec::{Act, Alibi, Place},
-};
+use crate::{Family, has_ending, layer_norm, llama_like, names::Rule, plain_ffn, spec::*};
 
 pub static FAMILY: Family = Family {
     name: "falcon",
@@ -13,22 +8,17 @@ pub static FAMILY: Family = Family {
     gguf: &["falcon"],
     build: |ck, family| {
         let c = &ck.config;
-        c.ignore(&["num_ln_in_parallel_attn"]);
         let (new, alibi) = (c.flag("new_decoder_architecture")?, c.flag("alibi")?);
         let two = has_ending(ck, &["h.0.ln_attn.weight", "blk.0.attn_norm_2.weight"]);
-        let place = if two || new || c.opt_bool("parallel_attn")?.unwrap_or(true) {
-            Place::Parallel { shared_norm: !two }
-        } else {
-            Place::Pre
-        };
+        let parallel = two || new || c.opt_bool("parallel_attn")?.unwrap_or(true);
+        let place = if parallel { Place::Parallel { shared_norm: !two } } else { Place::Pre };
         // The first ones have a flag instead of a number; GGUF files have the number.
-        let counted = new || ck.kind == lamina_store::Kind::Gguf;
-        let one = !counted && c.opt_bool("multi_query")?.unwrap_or(true);
+        let flagged = !new && ck.kind == lamina_store::Kind::HuggingFace;
+        let one = flagged && c.opt_bool("multi_query")?.unwrap_or(true);
         let spec = llama_like(ck, family)?.with_norm(layer_norm(c)?).each_gqa(|_, g| {
             g.kv_heads = if one { 1 } else { g.kv_heads };
-            if alibi {
-                (g.rope, g.alibi) = (None, Some(Alibi { largest: 8.0, factor: g.scale }));
-            }
+            g.rope = g.rope.take().filter(|_| !alibi);
+            g.alibi = alibi.then_some(Alibi { largest: 8.0, factor: g.scale });
         });
         plain_ffn(c, spec.each(|_, l| l.place = place), Act::Gelu)
     },

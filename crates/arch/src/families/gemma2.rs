@@ -3,6 +3,7 @@
 use super::gemma::gemma_like;
 use crate::{
     Family, Result,
+    llama_like::softcapped,
     names::{Edit, Rule},
     spec::{ModelSpec, Place},
 };
@@ -34,15 +35,11 @@ pub const SANDWICH: &[Rule] = &[
 /// What Gemma 2 and 3 share. Scores of the largest model, which has `largest` layers, are scaled by the width per
 /// head instead of the head's width; GGUF files do not say so.
 pub fn gemma_sandwich(ck: &Checkpoint, family: &Family, largest: usize) -> Result<ModelSpec> {
-    let mut spec = gemma_like(ck, family)?;
-    spec.head.softcap = ck.config.opt_f32("final_logit_softcapping")?;
-    let (softcap, scalar) =
-        (ck.config.opt_f32("attn_logit_softcapping")?, ck.config.opt_f32("query_pre_attn_scalar")?);
+    let spec = softcapped(&ck.config, gemma_like(ck, family)?)?.each(|_, l| l.place = Place::Sandwich);
+    let scalar = ck.config.opt_f32("query_pre_attn_scalar")?;
     let (hidden, is_largest) = (spec.hidden, spec.layers.len() == largest);
-    let spec = spec.each_gqa(|_, g| {
+    Ok(spec.each_gqa(|_, g| {
         let width = if is_largest { hidden / g.heads } else { g.dim };
         g.scale = scalar.unwrap_or(width as f32).powf(-0.5);
-        g.softcap = softcap;
-    });
-    Ok(spec.each(|_, l| l.place = Place::Sandwich))
+    }))
 }

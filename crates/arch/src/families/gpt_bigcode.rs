@@ -1,6 +1,11 @@
 //! StarCoder 1 and SantaCoder: GPT-2 with one key head for all queries.
 
-use crate::{Family, layer_norm, llama_like, names::Rule, plain_ffn, spec::Act};
+use crate::{
+    Family, layer_norm, llama_like,
+    names::{GPT, Rule},
+    plain_ffn,
+    spec::Act,
+};
 
 pub static FAMILY: Family = Family {
     name: "starcoder",
@@ -18,18 +23,6 @@ pub static FAMILY: Family = Family {
         spec.embed.positions = Some(0);
         plain_ffn(c, spec, Act::GeluTanh)
     },
-    rules: &[
-        &Rule::grouped_qkv("transformer.h.{i}.attn.c_attn"),
-        &[
-            Rule::new("token_embd", "transformer.wte"),
-            Rule::new("position_embd", "transformer.wpe"),
-            Rule::new("output_norm", "transformer.ln_f"),
-            Rule::new("blk.{i}.attn_norm", "transformer.h.{i}.ln_1"),
-            Rule::new("blk.{i}.attn_output", "transformer.h.{i}.attn.c_proj"),
-            Rule::new("blk.{i}.ffn_norm", "transformer.h.{i}.ln_2"),
-            Rule::new("blk.{i}.ffn_up", "transformer.h.{i}.mlp.c_fc"),
-            Rule::new("blk.{i}.ffn_down", "transformer.h.{i}.mlp.c_proj"),
-        ],
-    ],
+    rules: &[&Rule::grouped_qkv("transformer.h.{i}.attn.c_attn"), GPT],
     ..Family::LLAMA_LIKE
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     Family, Result, layer_norm, llama_like,
-    names::Rule,
+    names::{GPT, Rule},
     plain_ffn,
     spec::{Act, Mask},
 };
@@ -21,19 +21,15 @@ pub static FAMILY: Family = Family {
         spec.embed.positions = Some(0);
         plain_ffn(c, spec, Act::GeluTanh)
     },
-    rules: &[&[
-        Rule::new("token_embd", "transformer.wte"),
-        Rule::new("position_embd", "transformer.wpe"),
-        Rule::new("output_norm", "transformer.ln_f"),
-        Rule::new("blk.{i}.attn_norm", "transformer.h.{i}.ln_1"),
-        Rule::new("blk.{i}.attn_q", "transformer.h.{i}.attn.attention.q_proj"),
-        Rule::new("blk.{i}.attn_k", "transformer.h.{i}.attn.attention.k_proj"),
-        Rule::new("blk.{i}.attn_v", "transformer.h.{i}.attn.attention.v_proj"),
-        Rule::new("blk.{i}.attn_output", "transformer.h.{i}.attn.attention.out_proj"),
-        Rule::new("blk.{i}.ffn_norm", "transformer.h.{i}.ln_2"),
-        Rule::new("blk.{i}.ffn_up", "transformer.h.{i}.mlp.c_fc"),
-        Rule::new("blk.{i}.ffn_down", "transformer.h.{i}.mlp.c_proj"),
-    ]],
+    rules: &[
+        GPT,
+        &[
+            Rule::new("blk.{i}.attn_q", "transformer.h.{i}.attn.attention.q_proj"),
+            Rule::new("blk.{i}.attn_k", "transformer.h.{i}.attn.attention.k_proj"),
+            Rule::new("blk.{i}.attn_v", "transformer.h.{i}.attn.attention.v_proj"),
+            Rule::new("blk.{i}.attn_output", "transformer.h.{i}.attn.attention.out_proj"),
+        ],
+    ],
     ignored: &["attn.attention.bias"],
     ..Family::LLAMA_LIKE
 };

@@ -1,10 +1,8 @@
 //! gpt-oss: sinks in every softmax, experts with biases and a cut SwiGLU, every other layer with a sliding window.
 
 use crate::{
-    Family,
-    cut::Cut,
-    llama_like,
-    names::{Edit, Rule},
+    Family, llama_like,
+    names::{Edit, Rule, interleaved},
     routing::with_experts,
     spec::{Act, Score},
 };
@@ -25,25 +23,20 @@ pub static FAMILY: Family = Family {
             (m.score, m.renorm) = (Score::SoftmaxOfChosen, false);
         }))
     },
-    rules: &[&[
-        Rule::new("blk.{i}.attn_sinks.weight", "model.layers.{i}.self_attn.sinks"),
-        Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.mlp.router"),
-        Rule::new("blk.{i}.ffn_gate_exps.weight", GATE_UP_BLOCKS).cut(Cut::ExpertEven),
-        Rule::new("blk.{i}.ffn_up_exps.weight", GATE_UP_BLOCKS).cut(Cut::ExpertOdd),
-        Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj_blocks"),
-        Rule::new("blk.{i}.ffn_gate_exps.weight", GATE_UP).cut(Cut::ExpertEven).edit(Edit::Transpose),
-        Rule::new("blk.{i}.ffn_up_exps.weight", GATE_UP).cut(Cut::ExpertOdd).edit(Edit::Transpose),
-        Rule::new("blk.{i}.ffn_down_exps.weight", DOWN).edit(Edit::Transpose),
-        Rule::new("blk.{i}.ffn_gate_exps.bias", GATE_UP_BIAS).cut(Cut::ExpertEven),
-        Rule::new("blk.{i}.ffn_up_exps.bias", GATE_UP_BIAS).cut(Cut::ExpertOdd),
-        Rule::new("blk.{i}.ffn_down_exps.bias", "model.layers.{i}.mlp.experts.down_proj_bias"),
-    ]],
+    rules: &[
+        &[
+            Rule::new("blk.{i}.attn_sinks.weight", "model.layers.{i}.self_attn.sinks"),
+            Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.mlp.router"),
+            Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj_blocks"),
+            Rule::new("blk.{i}.ffn_down_exps.weight", "model.layers.{i}.mlp.experts.down_proj")
+                .edit(Edit::Transpose),
+            Rule::new("blk.{i}.ffn_down_exps.bias", "model.layers.{i}.mlp.experts.down_proj_bias"),
+        ],
+        // MXFP4 keeps outputs as rows; plain experts are stored transposed.
+        &interleaved!(".weight", "model.layers.{i}.mlp.experts.gate_up_proj_blocks", Edit::None),
+        &interleaved!(".weight", "model.layers.{i}.mlp.experts.gate_up_proj", Edit::Transpose),
+        &interleaved!(".bias", "model.layers.{i}.mlp.experts.gate_up_proj_bias", Edit::None),
+    ],
     gguf_rules: &[&[Rule::new("blk.{i}.ffn_norm", "blk.{i}.post_attention_norm")]],
     ..Family::LLAMA_LIKE
 };
-
-/// MXFP4 keeps outputs as rows; plain experts are stored transposed.
-const GATE_UP_BLOCKS: &str = "model.layers.{i}.mlp.experts.gate_up_proj_blocks";
-const GATE_UP: &str = "model.layers.{i}.mlp.experts.gate_up_proj";
-const GATE_UP_BIAS: &str = "model.layers.{i}.mlp.experts.gate_up_proj_bias";
-const DOWN: &str = "model.layers.{i}.mlp.experts.down_proj";

@@ -2,10 +2,10 @@
 
 use super::{granite::granite_like, granite_moe};
 use crate::{
-    ArchError, Family, Result,
-    mamba::{GGUF_MAMBA, MAMBA, mamba},
+    Family, Result,
+    mamba::{GGUF_MAMBA, MAMBA, beside_attention},
     names::Rule,
-    spec::{Ffn, Mixer, ModelSpec, Pairs},
+    spec::{Ffn, ModelSpec, Pairs},
 };
 use lamina_store::Checkpoint;
 
@@ -30,21 +30,10 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     c.ignore(&["normalization_function"]);
     let dense = c.opt_usize("shared_expert_intermediate_size")?.filter(|&n| n > 0);
     let rotary = c.opt_str("position_embedding_type")? == Some("rope");
-    let expand = c.opt_usize("mamba_expand")?.unwrap_or(2);
-    let heads = c.opt_usize("mamba_n_heads")?.map_or_else(|| c.usize("time_step_rank"), Ok)?;
-    let spec = granite_moe::with_experts(c, granite_like(ck, family)?)?;
-    let inner = c.opt_usize("ssm_inner_size")?.unwrap_or(expand.saturating_mul(spec.hidden));
-    let mamba = mamba(c, heads, inner, 1, crate::norm(c)?)?;
-    spec.try_each(|i, l| {
+    let spec = granite_moe::with_experts(c, granite_like(ck, family)?)?.each(|_, l| {
         if let Ffn::Dense(d) = &mut l.ffn {
             d.inner = dense.unwrap_or(d.inner);
         }
-        // GGUF files give layers without attention no key heads.
-        let scans = matches!(c.opt_str_at("layer_types", i)?, Some("mamba" | "linear_attention"));
-        match &mut l.mixer {
-            Mixer::Gqa(g) if !scans && g.kv_heads > 0 => g.rope = g.rope.take().filter(|_| rotary),
-            mixer => *mixer = Mixer::Mamba2(mamba.clone()),
-        }
-        Ok::<_, ArchError>(())
-    })
+    });
+    beside_attention(c, spec.each_gqa(|_, g| g.rope = g.rope.take().filter(|_| rotary)))
 }

@@ -33,13 +33,12 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let mixer = Mixer::Mamba2(mamba(c, heads, heads.saturating_mul(dim), 8, norm)?);
     c.ignore(&["time_step_rank", "residual_in_fp32", "rms_norm", "hidden_act"]);
     validate::layers(count)?;
-    let layer = Layer { mixer, ffn: Ffn::None, place: Place::Pre, norm, residual: 1.0 };
     Ok(ModelSpec {
         hidden: family.usize(c, "hidden_size")?,
         vocab: family.usize(c, "vocab_size")?,
         context: c.opt_usize("max_position_embeddings")?.unwrap_or(1 << 20),
         embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
-        layers: vec![layer; count],
+        layers: vec![Layer { mixer, ffn: Ffn::None, place: Place::Pre, norm, residual: 1.0 }; count],
         final_norm: Some(norm),
         head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
     })

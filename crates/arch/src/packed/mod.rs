@@ -68,6 +68,11 @@ static METHODS: &[&Method] = &[
     &nvfp4::METHOD,
 ];
 
+/// Names of every way to pack weights, each with the other names that configurations give it.
+pub fn packings() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    METHODS.iter().map(|m| (m.name, m.aliases))
+}
+
 /// Where configurations keep the settings of a method.
 const SECTIONS: &[&str] = &["quantization_config", "compression_config"];
 

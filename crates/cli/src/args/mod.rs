@@ -2,11 +2,15 @@
 
 mod generate;
 mod load;
+mod output;
 mod sampling;
+mod types;
 
 pub use generate::GenerateArgs;
 pub use load::{EngineArgs, LoadArgs};
+pub use output::{OutputArgs, SplitArgs, size};
 pub use sampling::{SamplingArgs, shown};
+pub use types::TypeArgs;
 
 use clap::builder::RangedU64ValueParser;
 

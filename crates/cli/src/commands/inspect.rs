@@ -56,7 +56,11 @@ fn report(found: &Inspection) -> String {
 fn summary(found: &Inspection) -> String {
     let elements: u64 = found.tensors.iter().map(|t| t.shape.iter().product::<usize>() as u64).sum();
     let bytes: u64 = found.tensors.iter().map(|t| t.bytes as u64).sum();
-    let supported = found.problem.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));
+    let supported = match &found.support.problems[..] {
+        [] => "yes".to_owned(),
+        [why] => format!("no: {why}"),
+        [why, more @ ..] => format!("no: {why} (and {} more; see `lamina support`)", more.len()),
+    };
     pairs([
         ("architecture", found.architecture.clone()),
         ("supported", supported),

@@ -2,11 +2,17 @@
 
 mod bench;
 mod chat;
+mod convert;
 mod detokenize;
 mod doctor;
+mod imatrix;
 mod inspect;
+mod merge;
 mod perplexity;
+mod quantize;
 mod run;
+mod split;
+mod support;
 mod tokenize;
 
 use crate::error::Result;
@@ -37,6 +43,12 @@ pub const ALL: &[Command] = &[
     command::<bench::Bench>(),
     command::<perplexity::Perplexity>(),
     command::<inspect::Inspect>(),
+    command::<support::Support>(),
+    command::<quantize::Quantize>(),
+    command::<imatrix::Imatrix>(),
+    command::<convert::Convert>(),
+    command::<split::Split>(),
+    command::<merge::Merge>(),
     command::<tokenize::Tokenize>(),
     command::<detokenize::Detokenize>(),
     command::<doctor::Doctor>(),

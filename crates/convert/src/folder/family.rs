@@ -7,6 +7,11 @@ use lamina_arch::{Family, families};
 const RELATIVES: &[(&str, &str)] =
     &[("mistral", "llama"), ("mixtral", "llama"), ("olmo3", "olmo2"), ("deepseek-v3", "deepseek2")];
 
+/// Architecture of the GGUF files of `family`; none where llama.cpp's format has no such family.
+pub fn gguf_name(family: &'static Family) -> Option<&'static str> {
+    in_gguf(family).ok().map(|(name, _)| name)
+}
+
 /// The architecture's name in the file, and the family that reads it. Models with images become their language model.
 pub fn in_gguf(family: &'static Family) -> Result<(&'static str, &'static Family)> {
     let relative = RELATIVES.iter().find(|(name, _)| *name == family.name).map(|r| r.1);

@@ -12,6 +12,8 @@ mod vocab;
 
 pub(crate) use changes::changes;
 
+pub use family::gguf_name;
+
 use crate::{
     draft::{Draft, Planned},
     error::Result,

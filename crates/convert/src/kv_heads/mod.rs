@@ -63,6 +63,12 @@ impl Draft {
         let spec = family.spec(&self.source)?;
         let reader = families::ALL.iter().find(|f| f.gguf.contains(&self.architecture.as_str()));
         let pairs = reader.map_or(Pairs::Half, |f| f.pairs[1]);
+        if !spec.layers.iter().any(|l| matches!(l.mixer, Mixer::Gqa(_))) {
+            return Err(ConvertError::invalid(
+                "heads of this model",
+                "cannot be pooled: no layer has key heads",
+            ));
+        }
         let mut draft = self.clone();
         for (i, layer) in spec.layers.iter().enumerate() {
             if let Mixer::Gqa(gqa) = &layer.mixer {

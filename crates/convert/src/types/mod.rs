@@ -12,6 +12,7 @@ use crate::{
 use lamina_base::DType;
 use regex::Regex;
 use rules::{Counters, Part};
+use std::collections::BTreeMap;
 
 /// What a file's tensors become.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +47,18 @@ impl std::str::FromStr for Types {
     }
 }
 
+/// The type of a single tensor by its name, in any letter case.
+///
+/// # Errors
+/// When there is no such type, or it can only be read.
+pub fn weight_type(name: &str) -> Result<DType> {
+    let formats = || lamina_quant::FORMATS.iter().map(|f| f.dtype());
+    formats().find(|t| t.name().eq_ignore_ascii_case(name)).ok_or_else(|| ConvertError::UnknownType {
+        name: name.to_owned(),
+        known: formats().map(DType::name).collect::<Vec<_>>().join(" "),
+    })
+}
+
 /// A type for the tensors whose names match.
 #[derive(Clone, Debug)]
 pub struct Override {
@@ -60,10 +73,7 @@ impl std::str::FromStr for Override {
     fn from_str(text: &str) -> Result<Override> {
         let bad = |problem: String| ConvertError::invalid(format!("override `{text}`"), problem);
         let (pattern, dtype) = text.rsplit_once('=').ok_or_else(|| bad("is not PATTERN=TYPE".into()))?;
-        let dtype: DType = dtype.parse().map_err(|e| bad(format!("{e}")))?;
-        if lamina_quant::format(dtype).is_none() {
-            return Err(bad(format!("asks for {dtype}, which can only be read")));
-        }
+        let dtype = weight_type(dtype).map_err(|e| bad(format!("names an {e}")))?;
         let pattern = Regex::new(pattern).map_err(|e| bad(e.to_string()))?;
         Ok(Override { pattern, dtype })
     }
@@ -107,6 +117,34 @@ impl Choice {
     /// # Errors
     /// When a type is so coarse that it needs an importance matrix, and there is none.
     pub fn plan(&self, draft: &Draft, imatrix: bool) -> Result<Vec<DType>> {
+        let wanted = self.wanted(draft, imatrix)?;
+        Ok(wanted.into_iter().zip(&draft.tensors).map(|(dtype, t)| fallback(dtype, t.cols())).collect())
+    }
+
+    /// A sentence for each type that some tensors cannot have because their rows are no whole blocks of it.
+    ///
+    /// # Errors
+    /// As for [`Choice::plan`].
+    pub fn odd_widths(&self, draft: &Draft, imatrix: bool) -> Result<Vec<String>> {
+        let mut odd: BTreeMap<(DType, usize), usize> = BTreeMap::new();
+        for (dtype, tensor) in self.wanted(draft, imatrix)?.into_iter().zip(&draft.tensors) {
+            if fallback(dtype, tensor.cols()) != dtype {
+                *odd.entry((dtype, tensor.cols())).or_default() += 1;
+            }
+        }
+        let sentence = |((dtype, cols), count): ((DType, usize), usize)| {
+            format!(
+                "{count} tensors have rows of {cols} numbers, which are no whole blocks of {} ({dtype}): they \
+                 become {}",
+                dtype.block_len(),
+                fallback(dtype, cols)
+            )
+        };
+        Ok(odd.into_iter().map(sentence).collect())
+    }
+
+    /// [`Choice::plan`] for rows of any length.
+    fn wanted(&self, draft: &Draft, imatrix: bool) -> Result<Vec<DType>> {
         let Some(mix) = self.mix(draft) else {
             return Ok(draft.tensors.iter().map(|t| self.exception(t).unwrap_or(t.dtype)).collect());
         };
@@ -115,8 +153,9 @@ impl Choice {
         for i in counting_order(draft) {
             let tensor = &draft.tensors[i];
             types[i] = self.one(mix, tensor, &mut counters);
-            if !imatrix && needs_imatrix(mix, tensor, types[i]) && tensor.dtype != types[i] {
-                return Err(ConvertError::NeedsImatrix { tensor: tensor.name.clone(), dtype: types[i] });
+            let dtype = fallback(types[i], tensor.cols());
+            if !imatrix && needs_imatrix(mix, tensor, dtype) && tensor.dtype != dtype {
+                return Err(ConvertError::NeedsImatrix { tensor: tensor.name.clone(), dtype });
             }
         }
         Ok(types)
@@ -137,12 +176,11 @@ impl Choice {
         }
         let part = Part::of(&tensor.name);
         let chosen = self.overrides.iter().find(|o| o.pattern.is_match(&tensor.name)).map(|o| o.dtype);
-        let dtype = match chosen {
+        match chosen {
             Some(dtype) => dtype,
             None if self.pure => mix.dtype,
             None => counters.choose(mix, tensor, part),
-        };
-        fallback(dtype, tensor.cols())
+        }
     }
 
     /// A type that was asked for by name.
@@ -152,7 +190,7 @@ impl Choice {
             Part::Embedding => self.embedding,
             _ if self.types == Types::Keep && is_matrix(tensor) => {
                 let chosen = self.overrides.iter().find(|o| o.pattern.is_match(&tensor.name))?;
-                Some(fallback(chosen.dtype, tensor.cols()))
+                Some(chosen.dtype)
             }
             _ => None,
         }

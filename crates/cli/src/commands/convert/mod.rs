@@ -1,0 +1,99 @@
+//! `lamina convert`: a model as a GGUF file, with adapters merged and heads pooled on the way.
+
+mod heads;
+mod trial;
+
+use super::Execute;
+use crate::{
+    args::{OutputArgs, SplitArgs, TypeArgs},
+    error::Result,
+    interrupt::Stoppable,
+    write,
+};
+use heads::{Converted, HeadArgs, Job};
+use lamina_convert::{Adapter, Draft, Types};
+use std::{path::PathBuf, str::FromStr};
+
+/// Write a model as a GGUF file
+///
+/// Adapters (LoRA) are merged into its weights; --kv-heads makes key and value heads fewer by pooling them.
+#[derive(clap::Args)]
+pub struct Convert {
+    /// Hugging Face folder or GGUF file
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// GGUF file to write
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// Type or mix of `lamina quantize --list`, auto for the 16-bit float that loses least, or keep [default: auto for a
+    /// folder, keep for a GGUF file]
+    #[arg(long, value_name = "TYPE")]
+    outtype: Option<Types>,
+    /// Adapter to merge, a folder of PEFT or a GGUF file, and its strength if it is not 1; may be repeated
+    #[arg(long, value_name = "PATH[=SCALE]")]
+    lora: Vec<Lora>,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    replace: OutputArgs,
+    #[command(flatten)]
+    heads: HeadArgs,
+    #[command(flatten)]
+    choice: TypeArgs,
+    #[command(flatten)]
+    split: SplitArgs,
+}
+
+/// An adapter and its strength.
+#[derive(Debug, Clone, PartialEq)]
+struct Lora {
+    path: PathBuf,
+    scale: f32,
+}
+
+impl FromStr for Lora {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<Lora, Self::Err> {
+        let scaled = text.rsplit_once('=').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
+        let (path, scale) = scaled.unwrap_or((text, 1.0));
+        Ok(Lora { path: path.into(), scale })
+    }
+}
+
+impl Execute for Convert {
+    const NAME: &'static str = "convert";
+
+    fn execute(self) -> Result<()> {
+        self.replace.check(&self.output)?;
+        let imatrix = self.choice.imatrix()?;
+        let mut draft = Draft::open(&self.input)?;
+        for lora in &self.lora {
+            draft.merge(&Adapter::open(&lora.path)?, lora.scale)?;
+        }
+        let types = self.outtype.unwrap_or(draft.usual_types());
+        let threads = self.choice.threads();
+        let options = write::options(self.choice.choice(types), imatrix.as_ref(), threads, &self.split);
+        let stop = Stoppable::new();
+        // What the model is before heads are pooled; none where that has to be written first.
+        let source = self.lora.is_empty().then_some(self.input.as_path());
+        let job = Job { draft: &draft, source, output: &self.output, options: &options, stop: &stop };
+        let Converted { report, more } = self.heads.convert(&job, self.json)?;
+        write::tell(&report, self.json, &more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strength_follows_the_last_sign() {
+        let read = |text: &str| text.parse::<Lora>().map(|l| (l.path, l.scale));
+        assert_eq!(read("a/b"), Ok(("a/b".into(), 1.0)));
+        assert_eq!(read("a=b=0.5"), Ok(("a=b".into(), 0.5)));
+        assert_eq!(read("rank=16/adapter"), Ok(("rank=16/adapter".into(), 1.0)));
+        assert_eq!(read("a=-1"), Ok(("a".into(), -1.0)));
+    }
+}

@@ -1,0 +1,89 @@
+//! `lamina imatrix`: which weights of a model matter on a text.
+
+use super::Execute;
+use crate::{
+    args::{OutputArgs, positive},
+    error::Result,
+    input,
+    interrupt::Stoppable,
+    output,
+    progress::Bar,
+    table::pairs,
+};
+use lamina::{CalibrationOptions, Prompt, calibrate};
+use serde_json::json;
+use std::{path::PathBuf, time::Instant};
+
+/// Find out which weights of a model matter, for the quantizer
+///
+/// The model reads the text in windows; for each column of each matrix the mean square of what it is multiplied with is
+/// kept. The file is one that llama.cpp reads, too.
+#[derive(clap::Args)]
+pub struct Imatrix {
+    /// GGUF file or Hugging Face folder, best unquantized
+    model: Option<PathBuf>,
+    /// The text; `-` reads stdin
+    #[arg(short, long)]
+    file: PathBuf,
+    /// GGUF file to write
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Windows at most [default: all of the text]
+    #[arg(long, value_name = "N", value_parser = positive())]
+    chunks: Option<usize>,
+    /// Tokens of a window
+    #[arg(short, long, value_name = "TOKENS", default_value = "512", value_parser = positive(), alias = "ctx-size")]
+    context: usize,
+    /// Also the output matrix, which quantizers keep finer anyway
+    #[arg(long)]
+    process_output: bool,
+    /// Threads [default: physical cores]
+    #[arg(short, long, value_name = "N", value_parser = positive())]
+    threads: Option<usize>,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    replace: OutputArgs,
+}
+
+impl Execute for Imatrix {
+    const NAME: &'static str = "imatrix";
+
+    fn execute(self) -> Result<()> {
+        self.replace.check(&self.output)?;
+        let text = input::file_text(&self.file)?;
+        let options = CalibrationOptions {
+            context: self.context,
+            windows: self.chunks,
+            threads: self.threads,
+            output: self.process_output,
+            covariances: false,
+            dataset: self.file.display().to_string(),
+        };
+        let (start, stop, bar) = (Instant::now(), Stoppable::new(), Bar::steps("windows"));
+        let mut progress = |done: usize, all: usize| {
+            bar.at(done as u64, all as u64);
+            stop.goes_on()
+        };
+        let seen = calibrate(self.model.as_deref(), &Prompt::Text(text), &options, &mut progress);
+        let matrix = stop.end(seen)?.imatrix;
+        drop(bar);
+        matrix.write(&self.output)?;
+        let (seconds, file) = (start.elapsed().as_secs_f64(), self.output.display().to_string());
+        if self.json {
+            return output::json(&json!({
+                "file": file,
+                "entries": matrix.sums.len(),
+                "chunks": matrix.chunks,
+                "chunk_size": matrix.chunk_size,
+                "seconds": seconds,
+            }));
+        }
+        output::text(&pairs([
+            ("file", file),
+            ("matrices", matrix.sums.len().to_string()),
+            ("text", format!("{} windows of {} tokens in {seconds:.2} s", matrix.chunks, matrix.chunk_size)),
+        ]))
+    }
+}

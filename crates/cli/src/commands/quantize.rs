@@ -1,0 +1,116 @@
+//! `lamina quantize`: a model in smaller types.
+
+use super::Execute;
+use crate::{
+    args::{OutputArgs, SplitArgs, TypeArgs},
+    error::Result,
+    interrupt::Stoppable,
+    output::{self, note},
+    table::table,
+    write,
+};
+use indicatif::DecimalBytes;
+use lamina_convert::{Draft, MIXES, Mix, Types};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Write a model in smaller types
+///
+/// Types below about three bits per weight need an importance matrix (`lamina imatrix`), which makes the others better,
+/// too. Rows that are no whole blocks of a type get one of smaller blocks.
+#[derive(clap::Args)]
+pub struct Quantize {
+    /// GGUF file or Hugging Face folder
+    #[arg(value_name = "IN", required_unless_present = "list")]
+    input: Option<PathBuf>,
+    /// GGUF file to write
+    #[arg(value_name = "OUT", required_unless_present = "list")]
+    output: Option<PathBuf>,
+    /// Type or mix, such as Q4_K_M; keep changes overridden tensors only
+    #[arg(value_name = "TYPE", required_unless_present = "list")]
+    types: Option<Types>,
+    /// List the types; with IN, what each would make of that model
+    #[arg(long)]
+    list: bool,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    replace: OutputArgs,
+    #[command(flatten)]
+    choice: TypeArgs,
+    #[command(flatten)]
+    split: SplitArgs,
+}
+
+impl Execute for Quantize {
+    const NAME: &'static str = "quantize";
+
+    fn execute(self) -> Result<()> {
+        match (&self.input, &self.output, self.types) {
+            (Some(input), Some(output), Some(types)) if !self.list => self.quantize(input, output, types),
+            (input, ..) => self.list(input.as_deref()),
+        }
+    }
+}
+
+impl Quantize {
+    fn quantize(&self, input: &Path, output: &Path, types: Types) -> Result<()> {
+        self.replace.check(output)?;
+        let imatrix = self.choice.imatrix()?;
+        let draft = Draft::open(input)?;
+        let quantizes = matches!(types, Types::Mix(mix) if mix.dtype.is_quantized());
+        if let Some(coarse) = draft.tensors.iter().find(|t| quantizes && t.dtype.is_quantized()) {
+            let dtype = coarse.dtype;
+            note(&format!(
+                "note: the model is quantized already ({dtype}); a file of 16-bit floats gives better ones"
+            ));
+        }
+        let options =
+            write::options(self.choice.choice(types), imatrix.as_ref(), self.choice.threads(), &self.split);
+        let report = write::file(&draft, output, &options, &Stoppable::new())?;
+        write::tell(&report, self.json, &[])
+    }
+
+    fn list(&self, input: Option<&Path>) -> Result<()> {
+        let draft = input.map(Draft::open).transpose()?;
+        let one = |mix: &'static Mix| -> Result<(&'static Mix, Option<u64>)> {
+            let bytes =
+                draft.as_ref().map(|d| d.bytes_as(&self.choice.choice(Types::Mix(mix)))).transpose()?;
+            Ok((mix, bytes))
+        };
+        let all = MIXES.iter().map(one).collect::<Result<Vec<_>>>()?;
+        let params = draft.as_ref().map_or(1, Draft::params).max(1);
+        match self.json {
+            true => output::json(&json!({ "types": objects(&all, params) })),
+            false => output::text(&rows(&all, params)),
+        }
+    }
+}
+
+fn bits(bytes: u64, params: u64) -> f64 {
+    8.0 * bytes as f64 / params as f64
+}
+
+fn objects(all: &[(&Mix, Option<u64>)], params: u64) -> Vec<Value> {
+    let one = |(mix, bytes): &(&Mix, Option<u64>)| {
+        let mut object = json!({"name": mix.name, "main": mix.dtype.name(), "main_bits": mix.dtype.bits()});
+        if let Some(bytes) = bytes {
+            object["bytes"] = json!(bytes);
+            object["bits_per_weight"] = json!(bits(*bytes, params));
+        }
+        object
+    };
+    all.iter().map(one).collect()
+}
+
+fn rows(all: &[(&Mix, Option<u64>)], params: u64) -> String {
+    let of_model = all.iter().any(|(_, bytes)| bytes.is_some());
+    let heads = ["type", "most weights", "bits of those", "bits per weight", "size"];
+    let row = |(mix, bytes): &(&Mix, Option<u64>)| {
+        let main = [mix.name.to_owned(), mix.dtype.name().to_owned(), format!("{:.4}", mix.dtype.bits())];
+        let model = bytes.map(|b| [format!("{:.2}", bits(b, params)), DecimalBytes(b).to_string()]);
+        main.into_iter().chain(model.into_iter().flatten()).collect()
+    };
+    table(&heads[..if of_model { 5 } else { 3 }], &[2, 3, 4], all.iter().map(row))
+}

@@ -1,0 +1,216 @@
+//! What Lamina can run: in general, from its own lists, and of one file.
+
+use crate::{device::devices, error::Result, vocab};
+use lamina_arch::{Family, Weights, families, packings};
+use lamina_base::DType;
+use lamina_convert::gguf_name;
+use lamina_cpu::Cpu;
+use lamina_plan::{WeightKind, emit};
+use lamina_store::Checkpoint;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Everything that Lamina knows how to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Support {
+    /// Model families.
+    pub families: Vec<FamilySupport>,
+    /// Types of weights.
+    pub types: Vec<TypeSupport>,
+    /// Ways in which Hugging Face folders pack weights: the usual name, and others for the same.
+    pub packings: Vec<(&'static str, &'static [&'static str])>,
+    /// Where models run. Each runs every family: a plan has no operator that a backend may refuse.
+    pub backends: Vec<&'static str>,
+}
+
+/// A model family.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FamilySupport {
+    /// Name in reports.
+    pub name: &'static str,
+    /// Architectures of Hugging Face folders.
+    pub folders: &'static [&'static str],
+    /// Architectures of GGUF files that are read as this family.
+    pub gguf: &'static [&'static str],
+    /// Architecture of the GGUF file that a folder becomes; some families share that of a relative, some have none.
+    pub becomes: Option<&'static str>,
+}
+
+/// A type of weights.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeSupport {
+    /// The type.
+    pub dtype: DType,
+    /// GGUF files can hold it.
+    pub gguf: bool,
+    /// The quantizer can make it.
+    pub written: bool,
+    /// The type that each backend multiplies it in: the same where it has kernels of its own.
+    pub runs_as: Vec<DType>,
+}
+
+/// What of one file can be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileSupport {
+    /// The family, if it is known.
+    pub family: Option<&'static str>,
+    /// How its weights are packed, where they are.
+    pub packing: Option<&'static str>,
+    /// Why it cannot be run; none for a model that can.
+    pub problems: Vec<String>,
+    /// Types of the matrices that rows are multiplied with.
+    pub types: Vec<TypeUse>,
+    /// Tensors that nothing uses.
+    pub unused: Vec<String>,
+    /// Settings that nothing reads.
+    pub unread: Vec<String>,
+    /// Whether it has a tokenizer; without, it takes token ids only.
+    pub tokenizer: bool,
+}
+
+/// A type that matrices of a file have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeUse {
+    /// The type; of packed weights the one that they are unpacked to.
+    pub dtype: DType,
+    /// Matrices.
+    pub matrices: usize,
+    /// The type that they are multiplied in.
+    pub runs_as: DType,
+}
+
+/// Families, types, packings and backends of this build.
+pub fn support() -> Support {
+    let family = |f: &&'static Family| FamilySupport {
+        name: f.name,
+        folders: f.hf,
+        gguf: f.gguf,
+        becomes: gguf_name(f),
+    };
+    Support {
+        families: families::ALL.iter().map(family).collect(),
+        types: DType::ALL.iter().filter(|t| is_weight(**t)).map(|t| type_support(*t)).collect(),
+        packings: packings().collect(),
+        backends: devices().iter().copied().filter(|d| *d != "auto").collect(),
+    }
+}
+
+/// Types with a format or kernels of their own; all others are numbers for other things.
+fn is_weight(dtype: DType) -> bool {
+    lamina_quant::format(dtype).is_some() || Cpu::native_types().contains(&dtype)
+}
+
+fn type_support(dtype: DType) -> TypeSupport {
+    TypeSupport {
+        dtype,
+        gguf: dtype.gguf_id().is_some(),
+        written: lamina_quant::format(dtype).is_some() && dtype.gguf_id().is_some(),
+        runs_as: vec![Cpu::runs_as(dtype)],
+    }
+}
+
+/// Goes through all that loading would do, without touching a weight.
+pub(crate) fn file_support(ck: &Checkpoint) -> FileSupport {
+    let mut found = FileSupport {
+        family: Family::of(ck).ok().map(|f| f.name),
+        packing: None,
+        problems: vec![],
+        types: vec![],
+        unused: vec![],
+        unread: vec![],
+        tokenizer: false,
+    };
+    match vocab::of_checkpoint(ck) {
+        Ok(tokenizer) => found.tokenizer = tokenizer.is_some(),
+        Err(e) => found.problems.push(e.to_string()),
+    }
+    // Behind its problem, everything else is but a guess.
+    if let Err(e) = found.model(ck) {
+        found.problems.insert(0, e.to_string());
+    }
+    found
+}
+
+impl FileSupport {
+    fn model(&mut self, ck: &Checkpoint) -> Result<()> {
+        let family = Family::of(ck)?;
+        let spec = family.spec(ck)?;
+        let weights = Weights::new(ck, family, &spec);
+        self.packing = weights.packed();
+        let mut types: BTreeMap<DType, usize> = BTreeMap::new();
+        let mut missing = vec![];
+        for weight in &emit(&spec, &|name| weights.has(name)).weights {
+            let (rows, cols) = weight.kind.shape();
+            // Tables and vectors are read in any type.
+            let product = matches!(weight.kind, WeightKind::Matrix { .. } | WeightKind::Experts { .. });
+            match weights.check(&weight.name, rows, cols) {
+                Ok(dtype) if product => *types.entry(dtype).or_default() += 1,
+                Ok(_) => {}
+                Err(e) => missing.push(e.to_string()),
+            }
+        }
+        self.problems.splice(0..0, missing);
+        let used = |(dtype, matrices)| TypeUse { dtype, matrices, runs_as: Cpu::runs_as(dtype) };
+        self.types = types.into_iter().map(used).collect();
+        (self.unused, self.unread) = (weights.unused(), ck.config.unread());
+        Ok(())
+    }
+
+    /// The report as one JSON object.
+    pub fn json(&self) -> Value {
+        let used = |t: &TypeUse| {
+            json!({
+                "type": t.dtype.name(),
+                "matrices": t.matrices,
+                "native": t.dtype == t.runs_as,
+                "runs_as": t.runs_as.name(),
+            })
+        };
+        json!({
+            "supported": self.problems.is_empty(),
+            "family": self.family,
+            "packing": self.packing,
+            "problems": self.problems,
+            "types": self.types.iter().map(used).collect::<Vec<_>>(),
+            "unused_tensors": self.unused,
+            "unread_settings": self.unread,
+            "tokenizer": self.tokenizer,
+        })
+    }
+}
+
+impl Support {
+    /// The table as one JSON object.
+    pub fn json(&self) -> Value {
+        let family = |f: &FamilySupport| {
+            let backends: serde_json::Map<_, _> =
+                self.backends.iter().map(|b| ((*b).to_owned(), json!(true))).collect();
+            json!({
+                "name": f.name,
+                "folders": f.folders,
+                "gguf": f.gguf,
+                "becomes": f.becomes,
+                "backends": backends,
+            })
+        };
+        let dtype = |t: &TypeSupport| {
+            let runs = self.backends.iter().zip(&t.runs_as);
+            let runs: serde_json::Map<_, _> =
+                runs.map(|(b, as_)| ((*b).to_owned(), json!(as_.name()))).collect();
+            json!({
+                "name": t.dtype.name(),
+                "bits": t.dtype.bits(),
+                "gguf": t.gguf,
+                "written": t.written,
+                "runs_as": runs,
+            })
+        };
+        let packing = |(name, others): &(&str, &[&str])| json!({"name": name, "other_names": others});
+        json!({
+            "families": self.families.iter().map(family).collect::<Vec<_>>(),
+            "types": self.types.iter().map(dtype).collect::<Vec<_>>(),
+            "packings": self.packings.iter().map(packing).collect::<Vec<_>>(),
+            "backends": self.backends,
+        })
+    }
+}
