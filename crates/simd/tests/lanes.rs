@@ -38,7 +38,7 @@ const EDGES: [f32; 24] = [
     65520.0,
     127.5,
     -128.5,
-    3.25,
+    3.3,
 ];
 
 /// All triples of edges, then random bit patterns of every kind and random numbers of a usual size.
