@@ -32,6 +32,13 @@ impl FromStr for Lora {
     /// A part is a name or a number only where it looks like one: paths may hold `=` and `@` too.
     fn from_str(text: &str) -> std::result::Result<Lora, Infallible> {
         let exists = |path: &str| Path::new(path).exists();
+        // As `lamina convert` writes it.
+        if let Some((path, Ok(scale))) = text.rsplit_once('=').map(|(path, scale)| (path, scale.parse()))
+            && exists(path)
+            && !exists(text)
+        {
+            return Ok(Lora { name: path.to_owned(), path: path.into(), scale });
+        }
         let (name, rest) = match text.split_once('=') {
             Some((name, rest)) if !name.contains(['/', '\\']) && !exists(text) => (Some(name), rest),
             _ => (None, text),
@@ -80,6 +87,10 @@ mod tests {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("a@2");
         std::fs::write(&path, "").unwrap();
-        assert_eq!(path.to_str().unwrap().parse::<Lora>().unwrap().path, path);
+        let path = path.to_str().unwrap();
+        assert_eq!(path.parse::<Lora>().unwrap().path, Path::new(path));
+        let want = Lora { name: path.into(), path: path.into(), scale: 0.5 };
+        assert_eq!(format!("{path}=0.5").parse::<Lora>().unwrap(), want);
+        assert_eq!(format!("{path}@0.5").parse::<Lora>().unwrap(), want);
     }
 }
