@@ -97,7 +97,8 @@ fn seconds(cpu: &Cpu, dtype: DType, rows: usize, batch: usize, rounds: usize) ->
     let limits = Limits { rows: batch, selected: batch, pages: 1, states: 0, kv_type: KvType::F16 };
     let mut machine = cpu.clone().machine(&plan, weights, limits).expect("builds");
     let mut b = Batch::default();
-    b.push(&vec![0; batch], 0, SeqPages { pages: vec![], state: 0, prompt_len: 0 }, Wants::All);
+    let place = SeqPages { pages: vec![], state: 0, prompt_len: 0, adapters: Default::default() };
+    b.push(&vec![0; batch], 0, place, Wants::All);
     walk(&mut machine, &plan.ops[..1], &b).expect("runs");
     let mut once = || {
         let begin = Instant::now();

@@ -161,7 +161,7 @@ fn folder(name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn write(folder: &Path, tensors: Vec<(String, Stored)>, settings: &Value) -> Result<()> {
+fn safetensors(path: &Path, tensors: Vec<(String, Stored)>) -> Result<()> {
     let (mut header, mut data) = (Map::new(), vec![]);
     for (name, t) in tensors {
         let offsets = [data.len(), data.len() + t.bytes.len()];
@@ -170,7 +170,11 @@ fn write(folder: &Path, tensors: Vec<(String, Stored)>, settings: &Value) -> Res
     }
     let header = serde_json::to_vec(&header)?;
     let file = [&(header.len() as u64).to_le_bytes(), header.as_slice(), &data].concat();
-    fs::write(folder.join("model.safetensors"), file)?;
+    Ok(fs::write(path, file)?)
+}
+
+fn write(folder: &Path, tensors: Vec<(String, Stored)>, settings: &Value) -> Result<()> {
+    safetensors(&folder.join("model.safetensors"), tensors)?;
     let config = json!({
         "architectures": ["LlamaForCausalLM"], "vocab_size": 50, "hidden_size": HIDDEN, "intermediate_size": INNER,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-6,
@@ -181,9 +185,33 @@ fn write(folder: &Path, tensors: Vec<(String, Stored)>, settings: &Value) -> Res
 
 /// Logits of a prompt.
 fn logits(folder: &Path, dtype: Option<DType>) -> Result<Vec<f32>> {
-    let options = LoadOptions { kv_type: KvType::F32, dtype, threads: Some(1), ..LoadOptions::default() };
+    adapted(folder, dtype, None)
+}
+
+/// Logits of a prompt with an adapter.
+fn adapted(folder: &Path, dtype: Option<DType>, adapter: Option<&Path>) -> Result<Vec<f32>> {
+    let loras: Vec<_> = adapter.into_iter().map(|path| ("x".to_owned(), path.to_owned())).collect();
+    let used: Vec<_> = loras.iter().map(|(name, _)| (name.clone(), 1.0)).collect();
+    let options =
+        LoadOptions { kv_type: KvType::F32, dtype, threads: Some(1), loras, ..LoadOptions::default() };
     let prompt: Vec<u32> = (0..20).map(|i| i * 7 % 50).collect();
-    Ok(Model::load(Some(folder), options)?.logits(&prompt)?)
+    Ok(Model::load(Some(folder), options)?.with_lora(&used)?.logits(&prompt)?)
+}
+
+/// An adapter of rank 4 as PEFT saves it, for two of the packed weights: the usual way to tune a quantized model.
+fn adapter() -> Result<PathBuf> {
+    let (folder, mut n, mut tensors) = (folder("adapter")?, Numbers(3), vec![]);
+    for (part, rows, cols) in [("0.self_attn.q_proj", HIDDEN, HIDDEN), ("1.mlp.down_proj", HIDDEN, INNER)] {
+        for (letter, shape) in [("A", [4, cols]), ("B", [rows, 4])] {
+            let values: Vec<f32> = (0..shape[0] * shape[1]).map(|_| n.next() / 4.0).collect();
+            let name = format!("base_model.model.model.layers.{part}.lora_{letter}.weight");
+            tensors.push((name, Stored::floats(&shape, &values)));
+        }
+    }
+    safetensors(&folder.join("adapter_model.safetensors"), tensors)?;
+    let config = json!({"peft_type": "LORA", "r": 4, "lora_alpha": 4});
+    fs::write(folder.join("adapter_config.json"), config.to_string())?;
+    Ok(folder)
 }
 
 /// `|a - b| / |b|`.
@@ -215,6 +243,10 @@ fn packed_folders_compute_as_the_values_that_they_stand_for() -> Result<()> {
         assert_eq!(logits(&packed, Some(DType::F32))?, want, "{settings}");
         let off = error(&logits(&packed, None)?, &want);
         assert!(off < tolerance, "{settings}: off by {off:e}");
+        let (adapter, exact) = (adapter()?, Some(DType::F32));
+        let changed = adapted(&plain, exact, Some(&adapter))?;
+        assert!(error(&changed, &want) > 0.01, "the adapter changes nothing");
+        assert_eq!(adapted(&packed, exact, Some(&adapter))?, changed, "{settings} with an adapter");
     }
     Ok(())
 }

@@ -197,7 +197,13 @@ impl Lab {
                 let generation =
                     Generation { max_tokens: Some(n), params: params.clone(), ..Generation::default() };
                 let stage = Stage::Generate(Box::new(generation));
-                self.engine.add(Request { prompt: prompt.clone(), stage, cancel: Arc::default(), events });
+                self.engine.add(Request {
+                    prompt: prompt.clone(),
+                    adapters: Arc::default(),
+                    stage,
+                    cancel: Arc::default(),
+                    events,
+                });
                 receiver
             })
             .collect();

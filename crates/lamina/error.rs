@@ -1,6 +1,7 @@
 //! One error for users, in the five kinds that they can act on.
 
 use lamina_arch::ArchError;
+use lamina_convert::ConvertError;
 use lamina_cpu::CpuError;
 use lamina_engine::EngineError;
 use lamina_plan::BackendError;
@@ -51,6 +52,16 @@ impl From<ArchError> for Error {
             ArchError::UnknownArchitecture { .. }
             | ArchError::Value { .. }
             | ArchError::UnknownPacking { .. } => Error::Unsupported(e.to_string()),
+            e => Error::Format(e.to_string()),
+        }
+    }
+}
+
+impl From<ConvertError> for Error {
+    fn from(e: ConvertError) -> Self {
+        match e {
+            ConvertError::Format(e) => e.into(),
+            ConvertError::Arch(e) => e.into(),
             e => Error::Format(e.to_string()),
         }
     }

@@ -9,6 +9,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod adapters;
 pub mod bench;
 mod builtin;
 mod calibrate;

@@ -1,6 +1,7 @@
 //! From a path to an engine: checkpoint, family, plan, weights, cache.
 
 use crate::{
+    adapters::Adapters,
     builtin,
     error::{Error, Result},
     info::{ModelInfo, type_name},
@@ -30,6 +31,8 @@ pub struct Loaded {
     pub tokenizer: Option<Tokenizer>,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[u32]>,
+    /// Names of the adapters, in their order.
+    pub loras: Vec<String>,
     /// Sizes and names.
     pub info: ModelInfo,
 }
@@ -63,6 +66,8 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
     let keep = if exact { Keep::Exact } else { Keep::Small };
     let weights = Weights::new(&ck, family, &spec).keeping(keep);
     let plan = emit(&spec, &|name| weights.has(name));
+    let adapters = Adapters::open(&options.loras, &ck, family, &spec, &plan)?;
+    let plan = adapters.adapt(plan);
     check_context(&spec, options.context)?;
     check_weights(ck.total_bytes())?;
     let threads = options.threads.unwrap_or_else(default_threads);
@@ -75,7 +80,7 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
 
     let page_bytes = cpu.page_bytes(&plan.kv, options.kv_type);
     let isa = cpu.isa();
-    let (uploaded, bytes) = upload(&cpu, &ck, &weights, &plan, options, threads, progress)?;
+    let (uploaded, bytes) = upload(&cpu, &ck, &weights, &adapters, &plan, options, threads, progress)?;
     let cache = plan_cache(&plan, page_bytes, spec.context, options.context)?;
     let rows = options.batch_rows.clamp(1, 1 << 16);
     let limits = Limits {
@@ -108,7 +113,7 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
     };
     let runner = Runner::<Cpu>::new(cpu, plan, uploaded, limits)?;
     let engine = Engine::new(Box::new(runner), cache.context, options.reuse_prefixes);
-    Ok(Loaded { engine, tokenizer, end_tokens, info })
+    Ok(Loaded { engine, tokenizer, end_tokens, loras: adapters.into_names(), info })
 }
 
 /// Rotary positions go on beyond what a model was made for, a table of learned ones ends.
@@ -122,11 +127,14 @@ fn check_context(spec: &ModelSpec, asked: Option<usize>) -> Result<()> {
     }
 }
 
-/// Hands every weight of the plan to the backend, and the file's pages back to the system. Tells the bytes of each.
+/// Hands every weight of the plan to the backend, and the file's pages back to the system. Tells the bytes of each;
+/// those of adapters are not counted, since not every token reads them.
+#[allow(clippy::too_many_arguments)]
 fn upload(
     cpu: &Cpu,
     ck: &Checkpoint,
     weights: &Weights<'_>,
+    adapters: &Adapters,
     plan: &Plan,
     options: &LoadOptions,
     threads: usize,
@@ -136,6 +144,11 @@ fn upload(
     let mut done = 0;
     let (mut out, mut bytes) = (Vec::with_capacity(plan.weights.len()), vec![]);
     for spec in &plan.weights {
+        if let Some(tensor) = adapters.tensor(spec) {
+            out.push(cpu.upload(spec, &tensor)?);
+            bytes.push(0);
+            continue;
+        }
         let (rows, cols) = spec.kind.shape();
         let mut tensor = weights.get(&spec.name, rows, cols)?;
         let parts = tensor.parts().to_vec();

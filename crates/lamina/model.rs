@@ -1,6 +1,7 @@
 //! A loaded model: any number of threads may use it at once, and their requests are batched.
 
 use crate::{
+    adapters::strengths,
     error::{Error, Result},
     generate::{Completion, GenerateOptions, Prompt, TokenStream},
     info::ModelInfo,
@@ -30,11 +31,20 @@ pub enum Rows {
     Hidden(isize),
 }
 
-/// A model on a device.
+/// A model on a device. Clones are the same model.
+#[derive(Clone)]
 pub struct Model {
+    shared: Arc<Shared>,
+    /// Strength of each adapter in the requests that are made through this value.
+    strengths: Arc<[f32]>,
+}
+
+/// What all clones of a model share.
+struct Shared {
     service: Service,
     tokenizer: Option<Tokenizer>,
     end_tokens: Arc<[u32]>,
+    loras: Vec<String>,
     info: ModelInfo,
     /// DRY's sequence breakers by their strings: finding their tokens costs a pass over the vocabulary.
     breakers: Mutex<HashMap<Vec<String>, Arc<Breakers>>>,
@@ -54,20 +64,45 @@ impl Model {
     /// # Errors
     /// As for [`Model::load`]; also when `progress` gives up.
     pub fn load_with(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Model> {
-        let Loaded { engine, tokenizer, end_tokens, info } = open(path, options, progress)?;
+        let Loaded { engine, tokenizer, end_tokens, loras, info } = open(path, options, progress)?;
         let service =
             Service::start(engine).map_err(|e| Error::Runtime(format!("no thread for the engine: {e}")))?;
-        Ok(Model { service, tokenizer, end_tokens, info, breakers: Mutex::default() })
+        let shared = Shared { service, tokenizer, end_tokens, loras, info, breakers: Mutex::default() };
+        Ok(Model { shared: Arc::new(shared), strengths: Arc::default() })
+    }
+
+    /// The same model for requests with adapters: those of these names, each as strong as its number says (1 is as
+    /// trained, more than one add up), and no others. Nothing is loaded anew; requests with different adapters are
+    /// batched.
+    ///
+    /// ```no_run
+    /// # let prompt = lamina::Prompt::Text("Once upon a time".into());
+    /// let options = lamina::LoadOptions { loras: vec![("pirate".into(), "pirate-lora".into())], ..Default::default() };
+    /// let model = lamina::Model::load(Some("model.gguf".as_ref()), options)?;
+    /// let out = model.with_lora(&[("pirate", 0.8)])?.generate(&prompt, &lamina::GenerateOptions::default())?;
+    /// # Ok::<(), lamina::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When no adapter of a name was loaded, one is named twice, or a number is not finite.
+    pub fn with_lora<N: AsRef<str>>(&self, lora: &[(N, f32)]) -> Result<Model> {
+        let strengths = strengths(&self.shared.loras, lora)?;
+        Ok(Model { shared: self.shared.clone(), strengths })
+    }
+
+    /// Names of the adapters that were loaded.
+    pub fn loras(&self) -> &[String] {
+        &self.shared.loras
     }
 
     /// Sizes and names.
     pub fn info(&self) -> &ModelInfo {
-        &self.info
+        &self.shared.info
     }
 
     /// The tokenizer, where the model has one.
     pub fn tokenizer(&self) -> Option<&Tokenizer> {
-        self.tokenizer.as_ref()
+        self.shared.tokenizer.as_ref()
     }
 
     /// The tokenizer, for requests that need text.
@@ -77,12 +112,12 @@ impl Model {
     pub fn need_tokenizer(&self) -> Result<&Tokenizer> {
         let missing =
             || Error::InvalidRequest("this model has no tokenizer: give token ids instead of text".into());
-        self.tokenizer.as_ref().ok_or_else(missing)
+        self.shared.tokenizer.as_ref().ok_or_else(missing)
     }
 
     /// Tokens that end an answer.
     pub fn end_tokens(&self) -> &[u32] {
-        &self.end_tokens
+        &self.shared.end_tokens
     }
 
     /// Tokens of a text. `special` reads special tokens in the text as such and adds the beginning token.
@@ -111,16 +146,17 @@ impl Model {
             max_tokens: options.max_tokens,
             params: options.sampling.clone(),
             breakers: self.breakers(options)?,
-            end_tokens: if options.ignore_eos { Arc::default() } else { self.end_tokens.clone() },
+            end_tokens: if options.ignore_eos { Arc::default() } else { self.shared.end_tokens.clone() },
             stop: options.stop.clone(),
             include_stop: false,
             n: options.n,
-            tokenizer: self.tokenizer.clone(),
+            tokenizer: self.shared.tokenizer.clone(),
         };
         if !options.stop.is_empty() {
             self.need_tokenizer()?;
         }
-        let handle = self.service.submit(tokens, Stage::Generate(Box::new(generation)));
+        let handle =
+            self.shared.service.submit(tokens, self.strengths.clone(), Stage::Generate(Box::new(generation)));
         // No answers at all is an error that the stream has to bring.
         Ok(TokenStream::new(handle, options.n.max(1)))
     }
@@ -189,7 +225,7 @@ impl Model {
 
     /// The plan's mark behind a layer.
     fn mark(&self, layer: isize) -> Result<usize> {
-        let layers = self.info.layers as isize;
+        let layers = self.shared.info.layers as isize;
         // The residual before the final norm is not offered: what follows the last layer is its normed form.
         let index = if layer < 0 { layer + layers + 1 } else { layer };
         if !(0..=layers).contains(&index) {
@@ -206,8 +242,8 @@ impl Model {
     pub fn embed(&self, prompt: &Prompt, keep: &mut dyn FnMut() -> bool) -> Result<Vec<f32>> {
         let tokens = self.prompt_tokens(prompt)?;
         let rows = self.rows(&tokens, Rows::Hidden(-1), keep)?;
-        let mut mean = vec![0f32; self.info.hidden];
-        for row in rows.chunks_exact(self.info.hidden) {
+        let mut mean = vec![0f32; self.shared.info.hidden];
+        for row in rows.chunks_exact(self.shared.info.hidden) {
             mean.iter_mut().zip(row).for_each(|(m, v)| *m += v);
         }
         let length = mean.iter().map(|v| v * v).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
@@ -227,7 +263,8 @@ impl Model {
         sink: Sink,
         keep: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let handle = self.service.submit(tokens, Stage::Pass(Pass { hidden, sink }));
+        let handle =
+            self.shared.service.submit(tokens, self.strengths.clone(), Stage::Pass(Pass { hidden, sink }));
         loop {
             match handle.next_within(PATIENCE) {
                 Ok(Event::Finished { .. }) => return Ok(()),
@@ -245,17 +282,17 @@ impl Model {
 
     /// Starts or stops taking the time of operators; returns what was taken so far.
     pub fn profile(&self, on: bool) -> Option<Profile> {
-        self.service.profile(on)
+        self.shared.service.profile(on)
     }
 
     /// How busy the engine is; none when the model was closed.
     pub fn stats(&self) -> Option<Stats> {
-        self.service.stats()
+        self.shared.service.stats()
     }
 
     /// Ends the engine and frees its memory; later requests fail.
     pub fn close(&self) {
-        self.service.close();
+        self.shared.service.close();
     }
 
     /// Tokens of a prompt, with the beginning token before a text.
@@ -284,15 +321,15 @@ impl Model {
     }
 
     pub(crate) fn beginning_token(&self) -> Option<u32> {
-        self.tokenizer.as_ref().filter(|t| t.adds_bos()).and_then(Tokenizer::bos)
+        self.shared.tokenizer.as_ref().filter(|t| t.adds_bos()).and_then(Tokenizer::bos)
     }
 
     fn breakers(&self, options: &GenerateOptions) -> Result<Arc<Breakers>> {
         let dry = &options.sampling.dry;
-        let (Some(tokenizer), true) = (&self.tokenizer, dry.multiplier != 0.0) else {
+        let (Some(tokenizer), true) = (&self.shared.tokenizer, dry.multiplier != 0.0) else {
             return Ok(Arc::default());
         };
-        let mut known = self.breakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.shared.breakers.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.entry(dry.breakers.clone()).or_insert_with(|| {
             let vocab =
                 (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((id, tokenizer.token_bytes(id)?)));

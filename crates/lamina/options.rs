@@ -3,6 +3,7 @@
 use crate::device::Device;
 use lamina_base::DType;
 use lamina_plan::KvType;
+use std::path::PathBuf;
 
 /// How a model is loaded.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,9 @@ pub struct LoadOptions {
     pub threads: Option<usize>,
     /// Computed beginnings are kept for later requests.
     pub reuse_prefixes: bool,
+    /// Low-rank adapters to load beside the model, by the names that requests call them: folders that PEFT saved, or
+    /// GGUF adapters.
+    pub loras: Vec<(String, PathBuf)>,
     /// Rows of one step: longer prompts are computed in pieces of this size.
     pub batch_rows: usize,
 }
@@ -32,6 +36,7 @@ impl Default for LoadOptions {
             dtype: None,
             threads: None,
             reuse_prefixes: true,
+            loras: vec![],
             batch_rows: 512,
         }
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
-from typing import Any, List, Tuple, Union
+from typing import Any, Dict, List, Tuple, Union
 
 import numpy as np
 
@@ -57,6 +57,28 @@ def texts(name: str, value: Any) -> List[str]:
     if not isinstance(value, (list, tuple)):
         raise InvalidRequestError(f"{name} takes text or a list of texts, but {_short(value)} was given")
     return [text(f"{name}[{i}]", v) for i, v in enumerate(value)]
+
+
+def adapters(name: str, value: Any) -> Dict[str, float]:
+    """Strengths of adapters by name, from one name or from such a dict."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {text(name, value): 1.0}
+    if not isinstance(value, dict):
+        raise InvalidRequestError(
+            f"{name} takes the name of an adapter or a dict of names and scales, but {_short(value)} was given"
+        )
+    return {text(f"{name}: name", k): _number(f"{name}[{k!r}]", v) for k, v in value.items()}
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        if not isinstance(value, (bool, np.bool_, str)):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidRequestError(f"{name} takes a number, but {_short(value)} was given")
 
 
 def token_ids(name: str, value: Any) -> "np.ndarray[Any, np.dtype[np.uint32]]":

@@ -17,7 +17,7 @@ from .outputs import Completion, ModelInfo, Perplexity, completion
 from .progress import Bar, Progress, reporter
 from .sampling import SamplingParams, to_request
 from .stream import Stream
-from .types import Ids, Message, Path, Prompt, Prompts, Tool
+from .types import Ids, Lora, Message, Path, Prompt, Prompts, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +47,7 @@ class LLM:
         threads: Optional[int] = None,
         seed: Optional[int] = None,
         progress: Union[bool, Progress] = True,
+        loras: Optional[Dict[str, Path]] = None,
     ) -> None:
         """Loads a model.
 
@@ -61,9 +62,12 @@ class LLM:
             answers can be repeated; None: they differ each time.
         progress: shows a line on stderr while loading, if that is a terminal; or a function that is told the bytes
             done and the bytes in all.
+        loras: low-rank adapters to load beside the model, by the names that requests call them: folders that PEFT
+            saved, or GGUF adapters. A request uses those that its `lora` names, and none without.
 
         Raises ModelError, FormatError, UnsupportedError, OutOfMemoryError or InvalidRequestError.
         """
+        adapters = _paths("loras", loras)
         file = builtin.path() if path is None else path
         report = reporter(progress, os.path.basename(os.fspath(file)))
         try:
@@ -74,12 +78,14 @@ class LLM:
                 kv_dtype=kv_dtype,
                 dtype=dtype,
                 threads=None if threads is None else checks.whole("threads", threads),
+                loras=adapters,
                 progress=report,
             )
         finally:
             if isinstance(report, Bar):
                 report.close()
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
+        self._loras = [name for name, _ in adapters]
         self._requests = itertools.count()
         self._info = ModelInfo(**self._model.info())
         for note in self._info.notes:
@@ -227,38 +233,43 @@ class LLM:
         """The text of token ids, without special tokens."""
         return self._model.detokenize(checks.token_ids("ids", ids))
 
-    def logits(self, prompt: Prompt) -> NDArray[np.float32]:
-        """Logits of every position of a prompt, [tokens, vocab], from one forward."""
-        return self._model.logits(checks.prompt("prompt", prompt))
+    def logits(self, prompt: Prompt, lora: Lora = None) -> NDArray[np.float32]:
+        """Logits of every position of a prompt, [tokens, vocab], from one forward. lora: adapters to use, as for
+        `generate`."""
+        return self._model.logits(checks.prompt("prompt", prompt), checks.adapters("lora", lora))
 
-    def hidden(self, prompt: Prompt, layer: int = -1) -> NDArray[np.float32]:
+    def hidden(self, prompt: Prompt, layer: int = -1, lora: Lora = None) -> NDArray[np.float32]:
         """Hidden rows of every position, [tokens, hidden]: after the embedding (0), after layer n, or after the final
         norm (-1 or the number of layers). Negative numbers count from the end."""
         number = checks.whole("layer", layer, -(2**31))
-        return self._model.hidden(checks.prompt("prompt", prompt), number)
+        return self._model.hidden(checks.prompt("prompt", prompt), number, checks.adapters("lora", lora))
 
-    def embed(self, text: Union[Prompt, Prompts]) -> NDArray[np.float32]:
+    def embed(self, text: Union[Prompt, Prompts], lora: Lora = None) -> NDArray[np.float32]:
         """One vector of length 1, [hidden], for a text or token ids; for a list of them [prompts, hidden].
 
         It is the mean of the final hidden rows.
         """
         given, single = checks.prompts("text", text)
+        adapters = checks.adapters("lora", lora)
         if single:
-            return self._model.embed(given[0])
+            return self._model.embed(given[0], adapters)
         vectors = np.empty((len(given), self._info.hidden), np.float32)
         for i, one in enumerate(given):
             with _Numbered("text", i):
-                vectors[i] = self._model.embed(one)
+                vectors[i] = self._model.embed(one, adapters)
         return vectors
 
-    def perplexity(self, text_or_ids: Prompt, context: int = 512, stride: int = 512) -> Perplexity:
+    def perplexity(
+        self, text_or_ids: Prompt, context: int = 512, stride: int = 512, lora: Lora = None
+    ) -> Perplexity:
         """How well the model predicts a text, in windows of `context` tokens that begin `stride` tokens apart.
 
         No token is scored twice, and the first one of a window that does not overlap is not scored. Each window of a
         text starts with the model's beginning token, where it has one; ids are taken as they are.
         """
         sizes = checks.whole("context", context), checks.whole("stride", stride)
-        return Perplexity(*self._model.perplexity(checks.prompt("text_or_ids", text_or_ids), *sizes))
+        prompt, adapters = checks.prompt("text_or_ids", text_or_ids), checks.adapters("lora", lora)
+        return Perplexity(*self._model.perplexity(prompt, *sizes, adapters))
 
     @property
     def config(self) -> Dict[str, Any]:
@@ -270,6 +281,11 @@ class LLM:
     def info(self) -> ModelInfo:
         """Sizes and names."""
         return self._info
+
+    @property
+    def loras(self) -> List[str]:
+        """Names of the adapters that requests may use."""
+        return list(self._loras)
 
     def close(self) -> None:
         """Ends all requests and frees the memory; later calls raise LaminaError. Closing twice is fine."""
@@ -338,6 +354,22 @@ class _Numbered:
     ) -> None:
         if isinstance(error, LaminaError) and self._number is not None:
             error.args = (f"{self._name}[{self._number}]: {error}",)
+
+
+def _paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:
+    """Names and paths as the binding takes them."""
+    if value is None:
+        return []
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"{name} takes a dict of names and paths, but {value!r} was given")
+    return [(checks.text(f"{name}: name", k), _path(f"{name}[{k!r}]", v)) for k, v in value.items()]
+
+
+def _path(name: str, value: Any) -> str:
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise InvalidRequestError(f"{name} takes a path, but {value!r} was given") from None
 
 
 def _wants_logprobs(params: SamplingParams) -> bool:

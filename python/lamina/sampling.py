@@ -16,13 +16,14 @@ from ._lamina import check_options, sampling_params
 
 _PARAMS = sampling_params()
 
-_OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False}
+_OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {}}
 _OWN_DOCS = {
     "max_tokens": "Tokens of the answer at most; None: as many as the context holds.",
     "stop": "Strings that end the answer; they are no part of it.",
     "n": "Answers to the same prompt, each from a random stream of its own.",
     "echo": "The prompt is put before the answer's text.",
     "ignore_eos": "Tokens that end answers are chosen like any other.",
+    "lora": "Adapters to use, of those that the model was loaded with: a name, or a dict of names and scales.",
 }
 
 _DEFAULTS: Dict[str, Any] = {**_OWN, **{name: default for name, _, _, default, _, _ in _PARAMS}}
@@ -35,7 +36,14 @@ _TYPES: Dict[str, Any] = {
     "strings": List[str],
     "biases": Dict[int, float],
 }
-_FIELDS: Dict[str, Any] = {"max_tokens": Optional[int], "stop": List[str], "n": int, "echo": bool, "ignore_eos": bool}
+_FIELDS: Dict[str, Any] = {
+    "max_tokens": Optional[int],
+    "stop": List[str],
+    "n": int,
+    "echo": bool,
+    "ignore_eos": bool,
+    "lora": Dict[str, float],
+}
 _FIELDS.update({name: _TYPES[kind] for name, _, kind, _, _, _ in _PARAMS})
 
 SamplingOptions = TypedDict(  # type: ignore[misc]
@@ -117,6 +125,8 @@ def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
         values[name] = checks.flag(name, values[name])
     for name in values.keys() & {"stop", "dry_sequence_breakers"}:
         values[name] = checks.texts(name, values[name])
+    if "lora" in values:
+        values["lora"] = checks.adapters("lora", values["lora"])
     if isinstance(values.get("logprobs"), bool):
         # OpenAI's chat API switches the report on and off.
         values["logprobs"] = 0 if values["logprobs"] else None

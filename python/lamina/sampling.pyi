@@ -9,6 +9,7 @@ class SamplingOptions(TypedDict, total=False):
     n: Optional[int]
     echo: Optional[bool]
     ignore_eos: Optional[bool]
+    lora: Union[None, str, Dict[str, float]]
     logit_bias: Optional[Dict[int, float]]
     repeat_penalty: Optional[float]
     repetition_penalty: Optional[float]
@@ -49,6 +50,7 @@ class SamplingParams:
     n: int
     echo: bool
     ignore_eos: bool
+    lora: Dict[str, float]
     logit_bias: Dict[int, float]
     repeat_penalty: float
     repeat_last_n: int

@@ -18,3 +18,5 @@ Message = Dict[str, Any]
 """A turn of a conversation: "role", "content", and what else the template knows."""
 Tool = Dict[str, Any]
 """JSON schema of a function that the model may call."""
+Lora = Union[None, str, Dict[str, float]]
+"""Adapters to use: the name of one, or names and scales."""

@@ -14,17 +14,17 @@ from lamina import _lamina, sampling
 PACKAGE = Path(lamina.__file__).parent
 
 PARAMETERS = {
-    "__init__": "path device context kv_dtype dtype threads seed progress",
+    "__init__": "path device context kv_dtype dtype threads seed progress loras",
     "generate": "prompt sampling_params options",
     "stream": "prompt sampling_params options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs sampling_params options",
     "tokenize": "text special",
     "detokenize": "ids",
     "apply_chat_template": "messages tools add_generation_prompt chat_template variables",
-    "logits": "prompt",
-    "hidden": "prompt layer",
-    "embed": "text",
-    "perplexity": "text_or_ids context stride",
+    "logits": "prompt lora",
+    "hidden": "prompt layer lora",
+    "embed": "text lora",
+    "perplexity": "text_or_ids context stride lora",
     "close": "",
 }
 
@@ -39,7 +39,7 @@ def test_defaults():
     defaults = {k: p.default for k, p in inspect.signature(lamina.LLM).parameters.items()}
     assert defaults == {
         "path": None, "device": "auto", "context": None, "kv_dtype": "f16", "dtype": "auto", "threads": None,
-        "seed": None, "progress": True,
+        "seed": None, "progress": True, "loras": None,
     }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_the_stub_of_options_is_true():
         found = [f.target.id for f in classes[name].body if isinstance(f, ast.AnnAssign)]
         return [f for f in found if not f.startswith("_")]
 
-    own = ["max_tokens", "stop", "n", "echo", "ignore_eos"]
+    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora"]
     rows = _lamina.sampling_params()
     assert fields("SamplingParams") == [*own, *(row[0] for row in rows)]
     assert fields("SamplingOptions") == [*own, *(name for row in rows for name in (row[0], *row[1]))]

@@ -27,6 +27,6 @@ pub use error::{ConvertError, Result};
 pub use folder::gguf_name;
 pub use imatrix::{Imatrix, ImatrixWriter, Sums};
 pub use kv_heads::{Covariances, Grouping, KvHeads};
-pub use lora::{Adapter, Pair};
+pub use lora::{Adapter, Factors, Pair, Target, Use};
 pub use types::{Choice, MIXES, Mix, Override, Types, weight_type};
 pub use write::{Progress, Report, WriteOptions};

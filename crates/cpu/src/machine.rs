@@ -340,6 +340,14 @@ impl Ops for Machine {
         self.do_gated_norm(b, o);
         Ok(())
     }
+    fn adapt(&mut self, b: &Batch, o: &Adapt) -> Result<()> {
+        self.do_adapt(b, o);
+        Ok(())
+    }
+    fn add_adapted(&mut self, b: &Batch, o: &AddAdapted) -> Result<()> {
+        self.do_add_adapted(b, o);
+        Ok(())
+    }
     fn select(&mut self, b: &Batch, o: &Select) -> Result<()> {
         self.do_select(b, o);
         Ok(())

@@ -89,6 +89,7 @@ impl Engine {
                 pages: s.pages.clone(),
                 state: s.state.unwrap_or(0),
                 prompt_len: s.prompt_len as u32,
+                adapters: s.adapters.clone(),
             };
             self.batch.push(tokens, s.computed, place, wants);
         }

@@ -12,6 +12,8 @@ use std::sync::{Arc, atomic::AtomicBool, mpsc::Sender};
 pub struct Request {
     /// Tokens to start from.
     pub prompt: Vec<u32>,
+    /// Strength of each adapter of the plan by its index; empty for the model as it is.
+    pub adapters: Arc<[f32]>,
     /// What to do with them.
     pub stage: Stage,
     /// Set by the caller to give up.
@@ -90,6 +92,14 @@ impl Request {
         }
         if tokens > positions {
             return Err(EngineError::CacheTooSmall { need: tokens, have: positions });
+        }
+        if let Some(strength) = self.adapters.iter().find(|s| !s.is_finite()) {
+            let value = strength.to_string();
+            return Err(EngineError::Parameter {
+                name: "an adapter's scale",
+                value,
+                want: "a finite number",
+            });
         }
         match &self.stage {
             Stage::Generate(g) => g.check(),

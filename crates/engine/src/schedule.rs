@@ -145,7 +145,7 @@ impl Schedule {
     /// Takes over the pages (and the state) that earlier sequences have computed for the same beginning.
     fn reuse_prefix(&mut self, s: &mut Sequence, step: &mut dyn Step) -> lamina_plan::backend::Result<()> {
         if self.reuse && matches!(s.purpose, Purpose::Answer(_)) {
-            let salt = step.plan().prefix_salt(s.prompt_len);
+            let salt = s.salt(step.plan());
             (s.pages, s.hashes) = self.pages.find(salt, &s.tokens, s.tokens.len() - 1);
         }
         let mut snapshot = None;
@@ -251,7 +251,7 @@ impl Schedule {
         if !self.reuse || s.is_hidden() {
             return Ok(());
         }
-        let salt = step.plan().prefix_salt(s.prompt_len);
+        let salt = s.salt(step.plan());
         while (s.hashes.len() + 1) * PAGE_LEN <= s.computed {
             let n = s.hashes.len();
             let before = s.hashes.last().copied().unwrap_or(salt);

@@ -7,8 +7,10 @@ use crate::{
     sample::{Context, Sampled, Sampler},
     stop::{StopMatcher, StopText},
 };
+use lamina_plan::Plan;
 use lamina_text::{Markers, StreamDecoder};
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,6 +25,8 @@ pub(crate) struct Sequence {
     pub tokens: Vec<u32>,
     /// Tokens of the prompt.
     pub prompt_len: usize,
+    /// Strength of each adapter by its index.
+    pub adapters: Arc<[f32]>,
     /// Tokens whose keys and values are in the cache.
     pub computed: usize,
     /// Pages from position 0 on.
@@ -82,6 +86,7 @@ impl Sequence {
         };
         Ok(Sequence {
             prompt_len: request.prompt.len(),
+            adapters: request.adapters,
             tokens: request.prompt,
             computed: 0,
             pages: vec![],
@@ -103,6 +108,7 @@ impl Sequence {
         Some(made.map(|answer| Sequence {
             tokens: self.tokens.clone(),
             prompt_len: self.prompt_len,
+            adapters: self.adapters.clone(),
             computed: self.computed,
             pages: vec![],
             hashes: self.hashes.clone(),
@@ -114,6 +120,16 @@ impl Sequence {
             started: self.started,
             first_token: None,
         }))
+    }
+
+    /// Salt of the sequence's pages: those of one prompt differ where its adapters do.
+    pub fn salt(&self, plan: &Plan) -> u64 {
+        let used = self.adapters.iter().enumerate().filter(|(_, s)| **s != 0.0);
+        used.fold(plan.prefix_salt(self.prompt_len), |salt, (i, s)| {
+            let mut h = DefaultHasher::new();
+            (salt, i, s.to_bits()).hash(&mut h);
+            h.finish()
+        })
     }
 
     /// True for a pass that ends in the middle of the plan; the layers behind it get no keys.

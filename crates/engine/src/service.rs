@@ -61,11 +61,11 @@ impl Service {
         self.context
     }
 
-    /// Sends a request; its events come through the handle.
-    pub fn submit(&self, prompt: Vec<u32>, stage: Stage) -> Handle {
+    /// Sends a request, with the strength of each adapter; its events come through the handle.
+    pub fn submit(&self, prompt: Vec<u32>, adapters: Arc<[f32]>, stage: Stage) -> Handle {
         let (events, receiver) = channel();
         let cancel = Arc::new(AtomicBool::new(false));
-        let request = Request { prompt, stage, cancel: cancel.clone(), events };
+        let request = Request { prompt, adapters, stage, cancel: cancel.clone(), events };
         // Where the thread has ended, the events' sender is dropped with the request and the handle says so.
         let _ = self.send(Message::Request(request));
         Handle { events: receiver, cancel }

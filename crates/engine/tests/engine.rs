@@ -6,7 +6,7 @@ use lamina_engine::{
     Engine, EngineError, Event, FinishReason, Generation, Pass, Request, Service, Stage, Timings,
     sample::SamplingParams,
 };
-use lamina_plan::{Backend, KvType, Limits, PAGE_LEN, Plan, Runner, emit, reference::Reference};
+use lamina_plan::{Backend, KvType, Limits, PAGE_LEN, Plan, Runner, adapt, emit, reference::Reference};
 use std::sync::{
     Arc, Mutex,
     mpsc::{Receiver, channel},
@@ -90,11 +90,26 @@ struct Setup {
 const ROOMY: Setup = Setup { rows: 64, pages: 64, reuse: true };
 
 fn engine(mixers: Vec<Mixer>, s: Setup) -> Engine {
+    engine_of(emit(&spec(mixers), &|_| false), s)
+}
+
+/// Two adapters of ranks 2 and 3 beside every matrix.
+fn adapted_engine(mixers: Vec<Mixer>, s: Setup) -> Engine {
     let plan = emit(&spec(mixers), &|_| false);
+    let ranks = plan.weights.iter().map(|w| (w.name.clone(), vec![2, 3])).collect();
+    engine_of(adapt(plan, &ranks), s)
+}
+
+fn engine_of(plan: Plan, s: Setup) -> Engine {
     let uploaded = |i| Reference.upload(&plan.weights[i], &weight(&plan, i)).expect("uploads");
     let weights = (0..plan.weights.len()).map(uploaded).collect();
-    let limits =
-        Limits { rows: s.rows, selected: s.rows.min(16), pages: s.pages, states: 8, kv_type: KvType::F32 };
+    let limits = Limits {
+        rows: s.rows,
+        selected: s.rows.min(16),
+        pages: s.pages,
+        states: s.pages.min(16),
+        kv_type: KvType::F32,
+    };
     let runner = Runner::<Reference>::new(Reference, plan, weights, limits).expect("builds");
     Engine::new(Box::new(runner), CONTEXT, s.reuse)
 }
@@ -140,8 +155,13 @@ fn generation(seed: i64, tokens: usize, n: usize) -> Generation {
 }
 
 fn add(engine: &mut Engine, prompt: Vec<u32>, g: Generation) -> Receiver<Event> {
+    add_adapted(engine, prompt, g, &[])
+}
+
+fn add_adapted(engine: &mut Engine, prompt: Vec<u32>, g: Generation, strengths: &[f32]) -> Receiver<Event> {
     let (events, receiver) = channel();
-    engine.add(Request { prompt, stage: Stage::Generate(Box::new(g)), cancel: Arc::default(), events });
+    let stage = Stage::Generate(Box::new(g));
+    engine.add(Request { prompt, adapters: strengths.into(), stage, cancel: Arc::default(), events });
     receiver
 }
 
@@ -218,6 +238,40 @@ fn found_beginnings_change_no_bit() {
 }
 
 #[test]
+fn adapters_are_a_requests_own_affair() {
+    const STRENGTHS: [&[f32]; 5] = [&[], &[1.0], &[0.0, 1.0], &[0.5, -2.0], &[0.0, 0.0]];
+    for mixers in kinds() {
+        let request =
+            |e: &mut Engine, i: usize| add_adapted(e, prompt(3, 70), generation(1, 12, 1), STRENGTHS[i]);
+        let alone: Vec<_> = (0..STRENGTHS.len())
+            .map(|i| {
+                let mut e = adapted_engine(mixers.clone(), ROOMY);
+                let receiver = request(&mut e, i);
+                finish(&mut e);
+                outcome(&receiver, 1).answers
+            })
+            .collect();
+        assert_eq!(alone[0], alone[4], "adapters of strength 0 are none");
+        (0..4).for_each(|i| (0..i).for_each(|j| assert_ne!(alone[i], alone[j], "{i} {j}")));
+        let mut e = adapted_engine(mixers, ROOMY);
+        let together: Vec<_> = (0..STRENGTHS.len()).map(|i| request(&mut e, i)).collect();
+        finish(&mut e);
+        let together = together.iter().map(|r| outcome(r, 1).answers);
+        assert_eq!(together.collect::<Vec<_>>(), alone);
+        // All pages of the prompt are known now, under each of the four ways to compute them.
+        for (i, want) in alone.iter().enumerate() {
+            let again = request(&mut e, i);
+            finish(&mut e);
+            let got = outcome(&again, 1);
+            assert_eq!((&got.answers, got.cached), (want, 2 * PAGE_LEN), "{i}");
+        }
+        let other = add_adapted(&mut e, prompt(3, 70), generation(1, 12, 1), &[1.0, 0.25]);
+        finish(&mut e);
+        assert_eq!(outcome(&other, 1).cached, 0, "no page of another adapter is taken over");
+    }
+}
+
+#[test]
 fn putting_back_changes_no_bit() {
     for mixers in kinds() {
         let wants: Vec<_> =
@@ -263,7 +317,13 @@ fn pass(engine: &mut Engine, hidden: Option<usize>) -> (Arc<Mutex<Vec<f32>>>, Re
         all.extend_from_slice(r);
     });
     let stage = Stage::Pass(Pass { hidden, sink });
-    engine.add(Request { prompt: prompt(1, 50), stage, cancel: Arc::default(), events });
+    engine.add(Request {
+        prompt: prompt(1, 50),
+        adapters: Arc::default(),
+        stage,
+        cancel: Arc::default(),
+        events,
+    });
     (rows, receiver)
 }
 
@@ -320,6 +380,13 @@ fn requests_that_can_never_run_fail_at_once_and_the_others_live_on() {
 }
 
 #[test]
+fn strengths_have_to_be_numbers() {
+    let mut e = adapted_engine(vec![attention()], ROOMY);
+    let bad = add_adapted(&mut e, prompt(1, 5), generation(1, 5, 1), &[1.0, f32::NAN]);
+    assert!(matches!(outcome(&bad, 1).error, Some(EngineError::Parameter { .. })));
+}
+
+#[test]
 fn the_end_of_the_context_ends_an_answer() {
     let got = alone(&[attention()], ROOMY, prompt(1, CONTEXT - 3), generation(1, 100, 1));
     assert_eq!((got.answers[0].len(), got.reasons[0]), (4, FinishReason::Length));
@@ -334,7 +401,13 @@ fn a_cancelled_request_ends_and_frees_its_memory() {
         let (events, receiver) = channel();
         let cancel = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let stage = Stage::Generate(Box::new(generation(1, 100, 2)));
-        e.add(Request { prompt: prompt(1, 60), stage, cancel: cancel.clone(), events });
+        e.add(Request {
+            prompt: prompt(1, 60),
+            adapters: Arc::default(),
+            stage,
+            cancel: cancel.clone(),
+            events,
+        });
         (0..5).for_each(|_| e.step());
         cancel.store(true, std::sync::atomic::Ordering::Relaxed);
         finish(&mut e);
@@ -355,8 +428,8 @@ fn threads_share_a_service() {
         for (i, want) in wants.iter().enumerate() {
             let service = &service;
             s.spawn(move || {
-                let handle =
-                    service.submit(prompt(i, 20 + i), Stage::Generate(Box::new(generation(i as i64, 25, 1))));
+                let stage = Stage::Generate(Box::new(generation(i as i64, 25, 1)));
+                let handle = service.submit(prompt(i, 20 + i), Arc::default(), stage);
                 let mut got = vec![];
                 while let Some(event) = handle.next() {
                     match event {
@@ -369,6 +442,7 @@ fn threads_share_a_service() {
         }
     });
     service.close();
-    let handle = service.submit(prompt(1, 5), Stage::Generate(Box::new(generation(1, 5, 1))));
+    let stage = Stage::Generate(Box::new(generation(1, 5, 1)));
+    let handle = service.submit(prompt(1, 5), Arc::default(), stage);
     assert_eq!(handle.next(), None, "a closed service answers at once");
 }

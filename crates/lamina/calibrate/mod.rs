@@ -172,7 +172,8 @@ fn read_window(runner: &mut Runner<Recording<Cpu>>, window: &[u32], bos: Option<
     let (mut batch, mut logits) = (Batch::default(), vec![]);
     for (i, rows) in tokens.chunks(ROWS).enumerate() {
         batch.clear();
-        let seq = SeqPages { pages: pages.clone(), state: 0, prompt_len: tokens.len() as u32 };
+        let (pages, prompt_len) = (pages.clone(), tokens.len() as u32);
+        let seq = SeqPages { pages, state: 0, prompt_len, adapters: Default::default() };
         // The last layer runs only rows that want logits.
         batch.push(rows, i * ROWS, seq, Wants::All);
         runner.step(&batch, &mut logits)?;

@@ -127,7 +127,7 @@ impl<M: Ops> Ops for Recorder<M> {
     hand_on! {
         embed Embed; positions Positions; normalize Normalize; head_norm HeadNorm; add Add; copy Copy;
         activate Activate; gate Gate; apply Apply; rotate Rotate; store Store; attention Attention; conv Conv;
-        delta_rule DeltaRule; scan Scan; gated_norm GatedNorm; select Select; norm_add NormAdd; attend Attend;
+        delta_rule DeltaRule; scan Scan; gated_norm GatedNorm; adapt Adapt; add_adapted AddAdapted; select Select; norm_add NormAdd; attend Attend;
     }
 
     fn linear(&mut self, b: &Batch, o: &Linear) -> Result<()> {

@@ -1,7 +1,7 @@
 //! What a backend implements. Plain operators are required; a fused one has a body that is its meaning.
 
 use crate::{
-    batch::Batch,
+    batch::{Batch, BatchSeq},
     kv::{KvLayout, KvType},
     op::*,
     plan::{Plan, WeightSpec},
@@ -103,6 +103,8 @@ pub trait Ops: Send {
     fn delta_rule(&mut self, b: &Batch, o: &DeltaRule) -> Result<()>;
     fn scan(&mut self, b: &Batch, o: &Scan) -> Result<()>;
     fn gated_norm(&mut self, b: &Batch, o: &GatedNorm) -> Result<()>;
+    fn adapt(&mut self, b: &Batch, o: &Adapt) -> Result<()>;
+    fn add_adapted(&mut self, b: &Batch, o: &AddAdapted) -> Result<()>;
     fn select(&mut self, b: &Batch, o: &Select) -> Result<()>;
 
     fn project(&mut self, b: &Batch, o: &Project) -> Result<()> {
@@ -145,6 +147,17 @@ pub trait Ops: Send {
         }
         self.store(b, &o.store)?;
         self.attention(b, &o.attention)
+    }
+
+    fn low_rank(&mut self, b: &Batch, o: &LowRank) -> Result<()> {
+        if !b.seqs.iter().any(BatchSeq::adapted) {
+            return Ok(());
+        }
+        let linear = |x, weight, out| Linear { x, part: Part { weight, bias: None, out } };
+        self.linear(b, &linear(o.x, o.down, o.low))?;
+        self.adapt(b, &Adapt { x: o.low, pieces: o.pieces.clone() })?;
+        self.linear(b, &linear(o.low, o.up, o.wide))?;
+        self.add_adapted(b, &AddAdapted { x: o.wide, scale: o.scale, into: o.into })
     }
 
     /// Copies the rows of `slot` that the batch has into `out`.

@@ -1,9 +1,10 @@
 //! The rows of one step: flat arrays that serve prefill, chunked prefill, decode and batched decode alike.
 
-use crate::kv::PAGE_LEN;
+use crate::{kv::PAGE_LEN, slot::Rows};
+use std::sync::Arc;
 
 /// A sequence that takes part in a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BatchSeq {
     /// Physical page of each logical page, from position 0; covers every row of the step.
     pub pages: Vec<u32>,
@@ -17,10 +18,12 @@ pub struct BatchSeq {
     pub rows: u32,
     /// Position of the first row.
     pub start: u32,
+    /// Strength of each adapter by its index; those behind the end are not used.
+    pub adapters: Arc<[f32]>,
 }
 
 /// All rows of a step, in the order of their sequences.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Token of each row.
     pub tokens: Vec<u32>,
@@ -56,9 +59,9 @@ impl Batch {
             Wants::Last => self.logits.extend(end.checked_sub(1)),
             Wants::All => self.logits.extend(first..end),
         }
-        let SeqPages { pages, state, prompt_len } = seq;
-        let rows = tokens.len() as u32;
-        self.seqs.push(BatchSeq { pages, state, prompt_len, first_row: first, rows, start: start as u32 });
+        let SeqPages { pages, state, prompt_len, adapters } = seq;
+        let (rows, start) = (tokens.len() as u32, start as u32);
+        self.seqs.push(BatchSeq { pages, state, prompt_len, first_row: first, rows, start, adapters });
     }
 
     /// Number of rows.
@@ -70,10 +73,18 @@ impl Batch {
     pub fn seq(&self, row: usize) -> &BatchSeq {
         &self.seqs[self.seq_of[row] as usize]
     }
+
+    /// Row of the batch that row `i` of a slot belongs to.
+    pub fn row_of(&self, rows: Rows, i: usize) -> usize {
+        match rows {
+            Rows::All => i,
+            Rows::Selected => self.logits[i] as usize,
+        }
+    }
 }
 
 /// Where a sequence's memory is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SeqPages {
     /// Physical pages from position 0 on.
     pub pages: Vec<u32>,
@@ -81,6 +92,8 @@ pub struct SeqPages {
     pub state: u32,
     /// Tokens of the prompt as first given.
     pub prompt_len: u32,
+    /// Strength of each adapter by its index; empty for none.
+    pub adapters: Arc<[f32]>,
 }
 
 /// Which rows of a sequence want logits.
@@ -95,6 +108,16 @@ pub enum Wants {
 }
 
 impl BatchSeq {
+    /// Strength of an adapter; 0 for one that is not used.
+    pub fn strength(&self, adapter: usize) -> f32 {
+        self.adapters.get(adapter).copied().unwrap_or(0.0)
+    }
+
+    /// True when the sequence uses any adapter.
+    pub fn adapted(&self) -> bool {
+        self.adapters.iter().any(|&s| s != 0.0)
+    }
+
     /// Physical page and place inside it of `position`.
     pub fn locate(&self, position: usize) -> (usize, usize) {
         (self.pages[position / PAGE_LEN] as usize, position % PAGE_LEN)

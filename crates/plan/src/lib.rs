@@ -1,6 +1,7 @@
 //! Floor 4: from a [`lamina_arch::ModelSpec`] to operators over slots, and the contract of a backend.
 #![forbid(unsafe_code)]
 
+mod adapt;
 pub mod backend;
 pub mod batch;
 pub mod conform;
@@ -14,6 +15,7 @@ mod runner;
 mod slot;
 mod walk;
 
+pub use adapt::{LORA, adapt};
 pub use backend::{Backend, BackendError, Limits, Ops};
 pub use batch::{Batch, BatchSeq, SeqPages, Wants};
 pub use emit::emit;

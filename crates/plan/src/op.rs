@@ -417,6 +417,61 @@ pub struct GatedNorm {
     pub gate_first: bool,
 }
 
+/// Columns that belong to one adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Index of the adapter.
+    pub adapter: usize,
+    /// First column.
+    pub start: usize,
+    /// Columns: the adapter's rank.
+    pub len: usize,
+}
+
+/// Multiplies each piece of a row by the strength that the row's sequence uses its adapter with, in place; 0 if not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adapt {
+    /// Changed in place.
+    pub x: Slot,
+    /// Columns of the adapters.
+    pub pieces: Vec<Piece>,
+}
+
+/// `into += scale * x` in rows whose sequence uses an adapter; the others keep their bits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AddAdapted {
+    /// Input.
+    pub x: Slot,
+    /// Factor on what is added.
+    pub scale: f32,
+    /// Changed in place.
+    pub into: Slot,
+}
+
+/// What low-rank adapters (LoRA, arXiv 2106.09685) add to a matrix product of `x`; those of all adapters are stacked.
+///
+/// Meaning: nothing when no sequence of the batch uses an adapter; else linear into `low`, [`Adapt`], linear into
+/// `wide`, [`AddAdapted`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct LowRank {
+    /// Input of the product.
+    pub x: Slot,
+    /// `[ranks of all adapters, width of x]`.
+    pub down: W,
+    /// Holds `x down^T`.
+    pub low: Slot,
+    /// Columns of `low` by adapter.
+    pub pieces: Vec<Piece>,
+    /// `[width of into, ranks of all adapters]`.
+    pub up: W,
+    /// Holds `low up^T`.
+    pub wide: Slot,
+    /// Factor on what is added.
+    pub scale: f32,
+    /// Changed in place.
+    pub into: Slot,
+}
+
 /// `out` gets the rows of `x` that want logits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Select {
@@ -485,6 +540,8 @@ ops! {
     Scan,
     /// Gated norm.
     GatedNorm,
+    /// Adapters of a matrix.
+    LowRank,
     /// Rows that want logits.
     Select,
 }
@@ -516,6 +573,7 @@ impl Op {
             Op::DeltaRule(o) => vec![o.qkv, o.beta, o.alpha, o.out],
             Op::Scan(o) => vec![o.xbc, o.dt, o.out],
             Op::GatedNorm(o) => vec![o.x, o.gate],
+            Op::LowRank(o) => vec![o.x, o.low, o.wide, o.into],
             Op::Select(o) => vec![o.x, o.out],
         }
     }

@@ -42,6 +42,7 @@ pub fn run<O: Ops>(m: &mut O, op: &Op, b: &Batch) -> Result<()> {
         Op::DeltaRule(o) => m.delta_rule(b, o),
         Op::Scan(o) => m.scan(b, o),
         Op::GatedNorm(o) => m.gated_norm(b, o),
+        Op::LowRank(o) => m.low_rank(b, o),
         Op::Select(o) => m.select(b, o),
     }
 }

@@ -84,7 +84,7 @@ impl Ops for FaultyMachine {
         embed Embed, positions Positions, normalize Normalize, head_norm HeadNorm, add Add, copy Copy,
         activate Activate, gate Gate, apply Apply, rotate Rotate, store Store, attention Attention,
         latent_attend LatentAttend, experts Experts, conv Conv, delta_rule DeltaRule, scan Scan,
-        gated_norm GatedNorm, select Select,
+        gated_norm GatedNorm, adapt Adapt, add_adapted AddAdapted, select Select,
     }
 
     fn linear(&mut self, b: &Batch, o: &Linear) -> Result<()> {

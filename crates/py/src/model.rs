@@ -3,7 +3,7 @@
 use crate::{
     error::{Failure, Result, invalid},
     info::info,
-    options::{generate_options, load_options},
+    options::{Lora, generate_options, load_options},
     prompt::PromptArg,
     stream::Stream,
     trim::trim,
@@ -16,19 +16,19 @@ use serde_json::{Map, Value};
 use std::{
     path::PathBuf,
     process,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{PoisonError, RwLock},
 };
 
 /// A model on a device, until it is closed.
 #[pyclass(frozen, module = "lamina._lamina")]
 pub struct Model {
-    model: RwLock<Option<Arc<lamina::Model>>>,
+    model: RwLock<Option<lamina::Model>>,
     /// Process that the engine's thread lives in.
     process: u32,
 }
 
 impl Model {
-    fn get(&self) -> Result<Arc<lamina::Model>> {
+    fn get(&self) -> Result<lamina::Model> {
         let runtime = |text: &str| Failure::from(lamina::Error::Runtime(text.into()));
         if self.process != process::id() {
             return Err(runtime(
@@ -39,12 +39,24 @@ impl Model {
         model.ok_or_else(|| runtime("the model is closed: load it again to use it"))
     }
 
-    fn take(&self) -> Option<Arc<lamina::Model>> {
+    /// The model for requests with these adapters.
+    fn with(&self, lora: &Lora) -> Result<lamina::Model> {
+        let lora: Vec<_> = lora.iter().map(|(name, strength)| (name, *strength)).collect();
+        Ok(self.get()?.with_lora(&lora)?)
+    }
+
+    fn take(&self) -> Option<lamina::Model> {
         self.model.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn rows<'py>(&self, py: Python<'py>, prompt: &Prompt, rows: Rows) -> Result<Bound<'py, PyArray2<f32>>> {
-        let model = self.get()?;
+    fn rows<'py>(
+        &self,
+        py: Python<'py>,
+        prompt: &Prompt,
+        rows: Rows,
+        lora: &Lora,
+    ) -> Result<Bound<'py, PyArray2<f32>>> {
+        let model = self.with(lora)?;
         let (numbers, tokens) = interruptible(py, silent, |keep| {
             let tokens = model.prompt_tokens(prompt)?;
             Ok((model.rows(&tokens, rows, &mut || keep(0, 0))?, tokens.len()))
@@ -57,7 +69,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -67,15 +79,16 @@ impl Model {
         kv_dtype: &str,
         dtype: &str,
         threads: Option<usize>,
+        loras: Vec<(String, PathBuf)>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
-        let options = load_options(device, context, kv_dtype, dtype, threads)?;
+        let options = load_options(device, context, kv_dtype, dtype, threads, loras)?;
         let tell = |py: Python<'_>, done, total| match &progress {
             Some(f) => f.call1(py, (done, total)).map(drop),
             None => Ok(()),
         };
         let model = interruptible(py, tell, |keep| lamina::Model::load_with(Some(&path), &options, keep))?;
-        Ok(Model { model: RwLock::new(Some(Arc::new(model))), process: process::id() })
+        Ok(Model { model: RwLock::new(Some(model)), process: process::id() })
     }
 
     /// Ends the engine and frees its memory.
@@ -91,7 +104,8 @@ impl Model {
 
     /// Submits a request.
     fn stream(&self, py: Python<'_>, prompt: PromptArg, options: &Bound<'_, PyDict>) -> Result<Stream> {
-        let (model, options) = (self.get()?, generate_options(options)?);
+        let (options, lora) = generate_options(options)?;
+        let model = self.with(&lora)?;
         let stream = detached(py, || model.stream(&prompt.0, &options))?;
         Ok(Stream::new(stream, options.n))
     }
@@ -106,7 +120,8 @@ impl Model {
         variables: &str,
         options: &Bound<'_, PyDict>,
     ) -> Result<Stream> {
-        let (model, options) = (self.get()?, generate_options(options)?);
+        let (options, lora) = generate_options(options)?;
+        let model = self.with(&lora)?;
         let (messages, chat) = chat_options(messages, template, tools, variables, true)?;
         let stream = detached(py, || model.chat(&messages, &chat, &options))?;
         Ok(Stream::new(stream, options.n))
@@ -142,8 +157,13 @@ impl Model {
     }
 
     /// Logits of every position.
-    fn logits<'py>(&self, py: Python<'py>, prompt: PromptArg) -> Result<Bound<'py, PyArray2<f32>>> {
-        self.rows(py, &prompt.0, Rows::Logits)
+    fn logits<'py>(
+        &self,
+        py: Python<'py>,
+        prompt: PromptArg,
+        lora: Lora,
+    ) -> Result<Bound<'py, PyArray2<f32>>> {
+        self.rows(py, &prompt.0, Rows::Logits, &lora)
     }
 
     /// Residual rows of every position.
@@ -152,13 +172,19 @@ impl Model {
         py: Python<'py>,
         prompt: PromptArg,
         layer: isize,
+        lora: Lora,
     ) -> Result<Bound<'py, PyArray2<f32>>> {
-        self.rows(py, &prompt.0, Rows::Hidden(layer))
+        self.rows(py, &prompt.0, Rows::Hidden(layer), &lora)
     }
 
     /// One vector for a text.
-    fn embed<'py>(&self, py: Python<'py>, prompt: PromptArg) -> Result<Bound<'py, PyArray1<f32>>> {
-        let model = self.get()?;
+    fn embed<'py>(
+        &self,
+        py: Python<'py>,
+        prompt: PromptArg,
+        lora: Lora,
+    ) -> Result<Bound<'py, PyArray1<f32>>> {
+        let model = self.with(&lora)?;
         let vector = interruptible(py, silent, |keep| model.embed(&prompt.0, &mut || keep(0, 0)))?;
         Ok(PyArray1::from_vec(py, vector))
     }
@@ -170,8 +196,9 @@ impl Model {
         prompt: PromptArg,
         context: usize,
         stride: usize,
+        lora: Lora,
     ) -> Result<(f64, f64, usize, f64)> {
-        let (model, options) = (self.get()?, PerplexityOptions { context, stride, skip: 0 });
+        let (model, options) = (self.with(&lora)?, PerplexityOptions { context, stride, skip: 0 });
         let p = interruptible(py, silent, |keep| {
             model.perplexity(&prompt.0, options, &mut |done, all| keep(done as u64, all as u64))
         })?;

@@ -6,10 +6,15 @@ use crate::{
 };
 use lamina::{GenerateOptions, LoadOptions, sample::Param};
 use pyo3::{prelude::*, types::PyDict};
+use std::{collections::BTreeMap, path::PathBuf};
 
-/// Options of a request, by canonical names. Python has checked the types of those that are no sampling parameters.
-pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<GenerateOptions> {
-    let mut options = GenerateOptions::default();
+/// Adapters of a request by name, with their strengths. Python has checked the types.
+pub type Lora = BTreeMap<String, f32>;
+
+/// Options of a request, by canonical names, and its adapters. Python has checked the types of those that are no
+/// sampling parameters.
+pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lora)> {
+    let (mut options, mut lora) = (GenerateOptions::default(), Lora::new());
     for (name, value) in dict.iter() {
         let name: String = name.extract().map_err(Failure::Python)?;
         match name.as_str() {
@@ -17,10 +22,11 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<GenerateOptions> {
             "stop" => options.stop = value.extract().map_err(Failure::Python)?,
             "n" => options.n = value.extract().map_err(Failure::Python)?,
             "ignore_eos" => options.ignore_eos = value.extract().map_err(Failure::Python)?,
+            "lora" => lora = value.extract().map_err(Failure::Python)?,
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
         }
     }
-    Ok(options)
+    Ok((options, lora))
 }
 
 /// How to load, from the names that users write.
@@ -30,8 +36,9 @@ pub fn load_options(
     kv_dtype: &str,
     dtype: &str,
     threads: Option<usize>,
+    loras: Vec<(String, PathBuf)>,
 ) -> Result<LoadOptions> {
     let dtype = if dtype == "auto" { None } else { Some(dtype.parse().map_err(lamina::Error::from)?) };
     let (device, kv_type) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
-    Ok(LoadOptions { device, context, kv_type, dtype, threads, ..LoadOptions::default() })
+    Ok(LoadOptions { device, context, kv_type, dtype, threads, loras, ..LoadOptions::default() })
 }

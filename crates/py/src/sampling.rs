@@ -27,7 +27,7 @@ pub fn sampling_params(py: Python<'_>) -> PyResult<Vec<Row>> {
 /// Raises what is wrong with options of a request, if anything is.
 #[pyfunction]
 pub fn check_options(options: &Bound<'_, PyDict>) -> Result<()> {
-    Ok(generate_options(options)?.sampling.check()?)
+    Ok(generate_options(options)?.0.sampling.check()?)
 }
 
 fn kind(kind: Kind) -> &'static str {

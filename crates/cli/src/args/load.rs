@@ -57,19 +57,6 @@ impl EngineArgs {
             ..LoadOptions::default()
         }
     }
-
-    /// Loads the model at `path`, or the one inside the package, with a bar and with its notes.
-    pub fn load(&self, path: Option<&Path>, context: Option<usize>) -> Result<Model> {
-        let bar = Bar::bytes("loading");
-        let progress = |done, all| {
-            bar.at(done, all);
-            true
-        };
-        let model = Model::load_with(path, &self.options(context), &progress)?;
-        drop(bar);
-        model.info().notes.iter().for_each(|n| note(&format!("note: {n}")));
-        Ok(model)
-    }
 }
 
 impl LoadArgs {
@@ -77,9 +64,17 @@ impl LoadArgs {
     pub fn options(&self) -> LoadOptions {
         self.engine.options(self.context)
     }
+}
 
-    /// Loads the model at `path`, or the one inside the package.
-    pub fn load(&self, path: Option<&Path>) -> Result<Model> {
-        self.engine.load(path, self.context)
-    }
+/// Loads the model at `path`, or the one inside the package, with a bar and with its notes.
+pub fn load(path: Option<&Path>, options: &LoadOptions) -> Result<Model> {
+    let bar = Bar::bytes("loading");
+    let progress = |done, all| {
+        bar.at(done, all);
+        true
+    };
+    let model = Model::load_with(path, options, &progress)?;
+    drop(bar);
+    model.info().notes.iter().for_each(|n| note(&format!("note: {n}")));
+    Ok(model)
 }

@@ -2,12 +2,14 @@
 
 mod generate;
 mod load;
+mod lora;
 mod output;
 mod sampling;
 mod types;
 
 pub use generate::GenerateArgs;
 pub use load::{EngineArgs, LoadArgs};
+pub use lora::LoraArgs;
 pub use output::{OutputArgs, SplitArgs, size};
 pub use sampling::{SamplingArgs, shown};
 pub use types::TypeArgs;

@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{GenerateArgs, LoadArgs},
+    args::{GenerateArgs, LoadArgs, LoraArgs},
     chat::{Conversation, Session, Template},
     error::Result,
 };
@@ -33,6 +33,8 @@ pub struct Chat {
     generate: GenerateArgs,
     #[command(flatten)]
     load: LoadArgs,
+    #[command(flatten)]
+    lora: LoraArgs,
 }
 
 fn object(text: &str) -> std::result::Result<Map<String, Value>, serde_json::Error> {
@@ -44,7 +46,7 @@ impl Execute for Chat {
 
     fn execute(self) -> Result<()> {
         let given = self.template.as_deref().map(Template::read).transpose()?;
-        let model = self.load.load(self.model.as_deref())?;
+        let model = self.lora.load(self.model.as_deref(), self.load.options())?;
         let template = Template::of(&model, given, self.template_variables)?;
         let mut session = Session::default();
         session.set_system(self.system.as_deref().unwrap_or_default());

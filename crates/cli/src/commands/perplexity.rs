@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{EngineArgs, positive},
+    args::{EngineArgs, LoraArgs, positive},
     error::Result,
     input, output,
     progress::Bar,
@@ -37,6 +37,8 @@ pub struct Perplexity {
     json: bool,
     #[command(flatten)]
     engine: EngineArgs,
+    #[command(flatten)]
+    lora: LoraArgs,
 }
 
 impl Execute for Perplexity {
@@ -45,7 +47,7 @@ impl Execute for Perplexity {
     fn execute(self) -> Result<()> {
         // First, so that a mistyped name does not wait for a large model.
         let text = input::file_text(&self.file)?;
-        let model = self.engine.load(self.model.as_deref(), Some(self.context))?;
+        let model = self.lora.load(self.model.as_deref(), self.engine.options(Some(self.context)))?;
         let stride = self.stride.unwrap_or(self.context);
         let options = PerplexityOptions { context: self.context, stride, skip: self.skip };
         let bar = Bar::steps("windows");

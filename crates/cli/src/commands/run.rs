@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{GenerateArgs, LoadArgs, positive},
+    args::{GenerateArgs, LoadArgs, LoraArgs, positive},
     error::Result,
     input,
     output::{self, note, watched},
@@ -43,6 +43,8 @@ pub struct Run {
     generate: GenerateArgs,
     #[command(flatten)]
     load: LoadArgs,
+    #[command(flatten)]
+    lora: LoraArgs,
 }
 
 impl Execute for Run {
@@ -54,7 +56,7 @@ impl Execute for Run {
             true => Prompt::Tokens(input::token_ids(&text)?),
             false => Prompt::Text(text),
         };
-        let model = self.load.load(path.as_deref())?;
+        let model = self.lora.load(path.as_deref(), self.load.options())?;
         let options = GenerateOptions { n: self.n, echo: self.echo, ..self.generate.options() };
         if self.json {
             let answers = model.generate(&prompt, &options)?;

@@ -34,9 +34,9 @@ pub(crate) fn changes(draft: &Draft, adapter: &Adapter) -> Result<Vec<Planned>> 
         shape,
         bytes: Bytes::from(vec![]),
     });
-    let ck = Arc::new(alike(source, header.collect()));
+    let ck = Arc::new(alike(source, Kind::HuggingFace, header.collect()));
     let (kept, from) = (adapter.clone(), source.clone());
-    let fill = move |names: &[String]| alike(&from, kept.stored(names.iter()));
+    let fill = move |names: &[String]| alike(&from, Kind::HuggingFace, kept.stored(names.iter()));
     let folder = Folder { ck, family, spec, architecture, reader, fill: Some(Arc::new(fill)) };
     let (planned, unused) = tensors::plan(&Arc::new(folder))?;
     match unused.first() {
@@ -48,10 +48,10 @@ pub(crate) fn changes(draft: &Draft, adapter: &Adapter) -> Result<Vec<Planned>> 
     }
 }
 
-/// A folder with the settings of `source` and these tensors.
-fn alike(source: &Checkpoint, tensors: Vec<HostTensor>) -> Checkpoint {
+/// A checkpoint with the settings of `source` and these tensors, under the names of `kind`.
+pub(crate) fn alike(source: &Checkpoint, kind: Kind, tensors: Vec<HostTensor>) -> Checkpoint {
     Checkpoint {
-        kind: Kind::HuggingFace,
+        kind,
         architecture: source.architecture.clone(),
         config: source.config.clone(),
         tensors: tensors.into_iter().map(|t| (t.name.clone(), t)).collect::<Tensors>(),
@@ -64,7 +64,7 @@ fn alike(source: &Checkpoint, tensors: Vec<HostTensor>) -> Checkpoint {
 }
 
 /// Adapters were trained on Hugging Face's order of rotary pairs, whatever the order of the file.
-fn with_pairs(spec: ModelSpec, pairs: Pairs) -> ModelSpec {
+pub(crate) fn with_pairs(spec: ModelSpec, pairs: Pairs) -> ModelSpec {
     spec.each(|_, l| match &mut l.mixer {
         Mixer::Gqa(g) => g.rope.iter_mut().for_each(|r| r.pairs = pairs),
         Mixer::Mla(m) => m.rope.pairs = pairs,

@@ -10,7 +10,8 @@ mod tensors;
 mod verify;
 mod vocab;
 
-pub(crate) use changes::changes;
+pub(crate) use changes::{alike, changes, with_pairs};
+pub(crate) use family::in_gguf;
 
 pub use family::gguf_name;
 

@@ -9,7 +9,8 @@ use lamina_quant::to_f32;
 use lamina_store::gguf::Gguf;
 use std::{collections::BTreeMap, path::Path};
 
-pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Pair>> {
+/// The pairs, and the architecture that they are for.
+pub(super) fn read(path: &Path) -> Result<(BTreeMap<String, Pair>, Option<String>)> {
     let file = Gguf::open(path)?;
     let wrong = |problem: String| ConvertError::file(path, problem);
     let kind = (file.metadata.find::<&str>("general.type")?, file.metadata.find::<&str>("adapter.type")?);
@@ -40,7 +41,8 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<String, Pair>> {
         };
         pairs.insert(weight.to_owned(), pair.map_err(|problem| wrong(format!("`{weight}` {problem}")))?);
     }
-    Ok(pairs)
+    let architecture = file.metadata.find::<&str>("general.architecture")?;
+    Ok((pairs, architecture.map(str::to_owned)))
 }
 
 fn pair(a: &HostTensor, b: &HostTensor, alpha: f32) -> std::result::Result<Pair, String> {

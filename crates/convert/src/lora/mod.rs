@@ -3,8 +3,11 @@
 //! Adapters of PEFT (a folder with `adapter_config.json` and safetensors) name the weights of the Hugging Face model,
 //! GGUF adapters those of the GGUF file; either kind fits either kind of model.
 
+mod factors;
 mod gguf;
 mod peft;
+
+pub use factors::{Factors, Target, Use};
 
 use crate::{
     draft::{Draft, Planned},
@@ -90,6 +93,8 @@ pub struct Adapter {
     /// Changes by the name of the weight.
     pub pairs: BTreeMap<String, Pair>,
     names: Names,
+    /// `general.architecture` of a GGUF adapter.
+    architecture: Option<String>,
 }
 
 impl Adapter {
@@ -99,14 +104,17 @@ impl Adapter {
     /// When it is neither, broken, or of a kind that is no plain LoRA.
     pub fn open(path: impl AsRef<Path>) -> Result<Adapter> {
         let path = path.as_ref();
-        let (pairs, names) = match path.is_dir() {
-            true => (peft::read(path)?, Names::HuggingFace),
-            false => (gguf::read(path)?, Names::Gguf),
+        let (pairs, names, architecture) = match path.is_dir() {
+            true => (peft::read(path)?, Names::HuggingFace, None),
+            false => {
+                let (pairs, architecture) = gguf::read(path)?;
+                (pairs, Names::Gguf, architecture)
+            }
         };
         if pairs.is_empty() {
             return Err(ConvertError::file(path, "holds no LoRA matrices"));
         }
-        Ok(Adapter { path: path.to_owned(), pairs, names })
+        Ok(Adapter { path: path.to_owned(), pairs, names, architecture })
     }
 
     /// The changes under the names and in the layout of the GGUF form of `draft`.

@@ -1,5 +1,6 @@
 //! The operators, by theme.
 
+mod adapt;
 pub mod attention;
 pub mod experts;
 pub mod latent;

@@ -2,7 +2,7 @@
 
 use crate::{kernel::rows::NormArgs, machine::Machine, weight::Weight};
 use lamina_arch::weights::Tensor;
-use lamina_plan::{Batch, Rows, Slot, W, backend::Result, op::*};
+use lamina_plan::{Batch, Slot, W, backend::Result, op::*};
 
 impl Machine {
     pub(crate) fn norm_args(&self, n: &NormOp) -> NormArgs {
@@ -128,8 +128,12 @@ impl Machine {
 
     /// Position of row `r` of `slot`.
     pub(crate) fn position(&self, b: &Batch, slot: Slot, r: usize) -> usize {
-        let row = if self.slots[slot.0 as usize].rows == Rows::All { r } else { b.logits[r] as usize };
-        b.positions[row] as usize
+        b.positions[self.batch_row(b, slot, r)] as usize
+    }
+
+    /// Row of the batch that row `r` of `slot` belongs to.
+    pub(crate) fn batch_row(&self, b: &Batch, slot: Slot, r: usize) -> usize {
+        b.row_of(self.slots[slot.0 as usize].rows, r)
     }
 
     pub(crate) fn do_gated_norm(&self, b: &Batch, o: &GatedNorm) {

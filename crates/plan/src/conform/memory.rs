@@ -35,9 +35,11 @@ fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<Failure>> {
     let limits =
         Limits { rows: BEFORE, selected: BEFORE, pages: PAGES, states: STATES, kv_type: case.kv_type };
     let mut machine = backend.machine(&case.plan, uploaded, limits)?;
-    let original = SeqPages { pages: vec![3, 9], state: 2, prompt_len: BEFORE as u32 };
+    let original =
+        SeqPages { pages: vec![3, 9], state: 2, prompt_len: BEFORE as u32, adapters: Default::default() };
     // The first page is shared, as prefixes are; the second one is copied, since both sequences go on in it.
-    let copy = SeqPages { pages: vec![3, 17], state: 5, prompt_len: BEFORE as u32 };
+    let copy =
+        SeqPages { pages: vec![3, 17], state: 5, prompt_len: BEFORE as u32, adapters: Default::default() };
     step(&mut machine, case, &original, 0, BEFORE, 0)?;
     machine.copy_page(9, 17)?;
     machine.copy_state(Some(2), 5)?;
@@ -45,7 +47,8 @@ fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<Failure>> {
     step(&mut machine, case, &original, BEFORE, 5, 1)?;
     let from_copy = step(&mut machine, case, &copy, BEFORE, 5, 2)?;
     machine.copy_state(None, 6)?;
-    let fresh = SeqPages { pages: vec![4, 5], state: 6, prompt_len: BEFORE as u32 };
+    let fresh =
+        SeqPages { pages: vec![4, 5], state: 6, prompt_len: BEFORE as u32, adapters: Default::default() };
     step(&mut machine, case, &fresh, 0, BEFORE, 0)?;
     let straight = step(&mut machine, case, &fresh, BEFORE, 5, 2)?;
     let same = from_copy.iter().map(|v| v.to_bits()).eq(straight.iter().map(|v| v.to_bits()));

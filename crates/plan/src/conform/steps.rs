@@ -1,6 +1,7 @@
 //! Ways to cut the same sequences into steps, and where their memory is.
 
 use crate::{batch::SeqPages, kv::PAGE_LEN};
+use std::sync::Arc;
 
 /// Steps of a schedule: which sequences take part, with how many rows each.
 pub type Steps = Vec<Vec<(usize, usize)>>;
@@ -52,7 +53,14 @@ pub fn pages(lengths: &[usize], s: usize) -> SeqPages {
     // 29 has no factor in common with the number of pages, so that each logical page has its own place.
     let place = |logical: usize| ((before + logical) * 29 + 5) % PAGES;
     let pages = (0..lengths[s].div_ceil(PAGE_LEN)).map(|p| place(p) as u32).collect();
-    SeqPages { pages, state: ((s * 3 + 1) % STATES) as u32, prompt_len: lengths[s] as u32 }
+    let (state, prompt_len) = (((s * 3 + 1) % STATES) as u32, lengths[s] as u32);
+    SeqPages { pages, state, prompt_len, adapters: adapters(s) }
+}
+
+/// Strengths of the adapters of sequence `s`: none, one, the other, both.
+fn adapters(s: usize) -> Arc<[f32]> {
+    const STRENGTHS: [&[f32]; 4] = [&[], &[0.7], &[0.0, -1.3], &[0.5, 2.0]];
+    STRENGTHS[s % STRENGTHS.len()].into()
 }
 
 #[cfg(test)]

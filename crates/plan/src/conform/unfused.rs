@@ -63,6 +63,8 @@ impl<M: Ops> Ops for Unfused<M> {
         delta_rule DeltaRule,
         scan Scan,
         gated_norm GatedNorm,
+        adapt Adapt,
+        add_adapted AddAdapted,
         select Select,
     }
 

@@ -89,6 +89,10 @@ impl Machine {
         self.plan.width(slot)
     }
 
+    fn kind(&self, slot: Slot) -> Rows {
+        self.plan.slots[slot.0 as usize].rows
+    }
+
     /// Rows of `slot` that the batch has.
     fn rows(&self, b: &Batch, slot: Slot) -> usize {
         let (rows, most) = match self.plan.slots[slot.0 as usize].rows {

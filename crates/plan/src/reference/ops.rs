@@ -147,6 +147,32 @@ impl Ops for Machine {
         Ok(())
     }
 
+    fn adapt(&mut self, b: &Batch, o: &Adapt) -> Result<()> {
+        self.map_rows(b, o.x, o.x, |m, i, row| {
+            let seq = b.seq(b.row_of(m.kind(o.x), i));
+            let mut row = row.to_vec();
+            for p in &o.pieces {
+                let strength = seq.strength(p.adapter);
+                // Not multiplied by 0: an adapter that is not used shall not matter even where it overflows.
+                let scaled = |v: &f32| if strength == 0.0 { 0.0 } else { v * strength };
+                row[p.start..p.start + p.len].iter_mut().for_each(|v| *v = scaled(v));
+            }
+            row
+        });
+        Ok(())
+    }
+
+    fn add_adapted(&mut self, b: &Batch, o: &AddAdapted) -> Result<()> {
+        self.map_rows(b, o.into, o.into, |m, i, row| {
+            if !b.seq(b.row_of(m.kind(o.into), i)).adapted() {
+                return row.to_vec();
+            }
+            let x = &m.get(b, o.x)[i * row.len()..];
+            row.iter().zip(x).map(|(v, x)| v + o.scale * x).collect()
+        });
+        Ok(())
+    }
+
     fn select(&mut self, b: &Batch, o: &Select) -> Result<()> {
         let (x, width) = (self.get(b, o.x), self.width(o.x));
         let rows = b.logits.iter().flat_map(|&r| &x[r as usize * width..][..width]);

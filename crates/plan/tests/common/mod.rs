@@ -101,7 +101,7 @@ impl Model {
 pub fn pages(s: usize, prompt_len: usize) -> SeqPages {
     let each = (MOST_TOKENS / PAGE_LEN) as u32;
     let pages = (0..each).map(|p| s as u32 * each + p).collect();
-    SeqPages { pages, state: s as u32, prompt_len: prompt_len as u32 }
+    SeqPages { pages, state: s as u32, prompt_len: prompt_len as u32, adapters: Default::default() }
 }
 
 /// Logits of every position of all prompts, run as one batch.

@@ -40,6 +40,7 @@ pub fn cases() -> Vec<Case> {
     let norms = [None, Some(NormKind::Rms), Some(NormKind::Layer)];
     let projects = norms.into_iter().flat_map(|n| [project(n, 96, DType::F32), project(n, 256, DType::Q4_K)]);
     let adds = [linear_add(80, DType::F32), linear_add(256, DType::Q8_0)];
+    let adapted = [low_rank(Rows::All), low_rank(Rows::Selected)];
     let rest = [positions(), select(DType::F32), select(DType::Q6_K), long()];
     odd.chain(typed)
         .chain(small)
@@ -47,6 +48,7 @@ pub fn cases() -> Vec<Case> {
         .chain(embeds)
         .chain(projects)
         .chain(adds)
+        .chain(adapted)
         .chain(rest)
         .collect()
 }
@@ -107,6 +109,24 @@ fn linear_add(width: usize, dtype: DType) -> Case {
     let weight = b.matrix(48, width, dtype);
     let bias = Some(b.vector(48, 0.0, 1.0));
     b.push(LinearAdd { x, weight, bias, temp, scale: 0.22, into });
+    b.finish(into)
+}
+
+/// Two adapters, and columns between them that belong to neither.
+fn low_rank(rows: Rows) -> Case {
+    let mut b = Bench::new(format!("low rank {rows:?}"));
+    let (mut x, mut into) = (b.input(80), b.input(48));
+    if rows == Rows::Selected {
+        [x, into] = [x, into].map(|all| {
+            let out = b.slot_of(if all == x { 80 } else { 48 }, rows);
+            b.push(Select { x: all, out });
+            out
+        });
+    }
+    let (low, wide) = (b.slot_of(9, rows), b.slot_of(48, rows));
+    let (down, up) = (b.matrix(9, 80, DType::F32), b.matrix(48, 9, DType::F32));
+    let pieces = vec![Piece { adapter: 0, start: 0, len: 3 }, Piece { adapter: 1, start: 4, len: 5 }];
+    b.push(LowRank { x, down, low, pieces, up, wide, scale: 0.6, into });
     b.finish(into)
 }
 

@@ -1,0 +1,117 @@
+//! Low-rank adapters beside a loaded model.
+
+use crate::error::{Error, Result};
+use lamina_arch::{Family, ModelSpec, weights::Tensor};
+use lamina_convert::{Adapter, Factors, Target, Use};
+use lamina_plan::{LORA, Plan, WeightKind, WeightSpec, adapt};
+use lamina_store::Checkpoint;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// The adapters of a model, in the order in which they were named.
+#[derive(Default)]
+pub(crate) struct Adapters {
+    names: Vec<String>,
+    /// What each adapter changes, by the name of the weight.
+    changes: Vec<BTreeMap<String, Factors>>,
+}
+
+impl Adapters {
+    /// Reads the adapters in `given`, which must fit the model in `ck`.
+    ///
+    /// # Errors
+    /// When a name is empty or given twice, or an adapter cannot be read or does not fit.
+    pub fn open(
+        given: &[(String, PathBuf)],
+        ck: &Checkpoint,
+        family: &'static Family,
+        spec: &ModelSpec,
+        plan: &Plan,
+    ) -> Result<Adapters> {
+        let targets: Vec<_> = plan.weights.iter().filter_map(target).collect();
+        let mut all = Adapters::default();
+        for (name, path) in given {
+            if name.is_empty() || all.names.contains(name) {
+                let problem = if name.is_empty() { "has no name" } else { "has the name of another one" };
+                let path = path.display();
+                return Err(Error::InvalidRequest(format!("lora {path} {problem}: name each differently")));
+            }
+            all.changes.push(Adapter::open(path)?.factors(ck, family, spec, &targets)?);
+            all.names.push(name.clone());
+        }
+        Ok(all)
+    }
+
+    /// Names that requests may use.
+    pub fn into_names(self) -> Vec<String> {
+        self.names
+    }
+
+    /// `plan` with the adapters beside its matrices.
+    pub fn adapt(&self, plan: Plan) -> Plan {
+        let changed: BTreeSet<&String> = self.changes.iter().flat_map(BTreeMap::keys).collect();
+        if changed.is_empty() {
+            return plan;
+        }
+        let ranks = |name: &str| self.changes.iter().map(|c| c.get(name).map_or(0, |f| f.rank)).collect();
+        adapt(plan, &changed.into_iter().map(|name| (name.clone(), ranks(name))).collect())
+    }
+
+    /// The stacked factors for a weight that [`Adapters::adapt`] has added to the plan; none for one of the model.
+    pub fn tensor(&self, spec: &WeightSpec) -> Option<Tensor> {
+        let (rows, cols) = spec.kind.shape();
+        let of = |name: &str| self.changes.iter().filter_map(|c| c.get(name)).collect::<Vec<_>>();
+        let values: Vec<f32> = if let Some(name) = spec.name.strip_suffix(LORA[0]) {
+            of(name).iter().flat_map(|f| &f.down).copied().collect()
+        } else {
+            let parts = of(spec.name.strip_suffix(LORA[1])?);
+            (0..rows)
+                .flat_map(|r| parts.iter().flat_map(move |f| &f.up[r * f.rank..(r + 1) * f.rank]))
+                .copied()
+                .collect()
+        };
+        Some(Tensor::from_f32(&spec.name, rows, cols, &values))
+    }
+}
+
+/// A weight as adapters see it; none for vectors, which no low rank changes.
+fn target(spec: &WeightSpec) -> Option<Target<'_>> {
+    let used = match spec.kind {
+        WeightKind::Matrix { .. } => Use::Product,
+        WeightKind::Table { .. } => Use::Table,
+        WeightKind::Experts { .. } => Use::Experts,
+        WeightKind::Vector { .. } => return None,
+    };
+    let (rows, cols) = spec.kind.shape();
+    Some(Target { name: &spec.name, rows, cols, used })
+}
+
+/// The strength of each of the adapters `names` for a request that wants `lora`.
+///
+/// # Errors
+/// When there is no adapter of a name, one is named twice, or a strength is no finite number.
+pub(crate) fn strengths<N: AsRef<str>>(names: &[String], lora: &[(N, f32)]) -> Result<Arc<[f32]>> {
+    let mut out = vec![0.0; names.len()];
+    let mut seen = BTreeSet::new();
+    for (name, strength) in lora {
+        let name = name.as_ref();
+        let wrong = |problem: String| Error::InvalidRequest(format!("lora `{name}` {problem}"));
+        let Some(i) = names.iter().position(|n| n == name) else {
+            return Err(wrong(match names {
+                [] => "is not loaded: name it, with its path, when the model is loaded".into(),
+                names => format!("is not loaded; loaded: {}", names.join(", ")),
+            }));
+        };
+        if !strength.is_finite() {
+            return Err(wrong(format!("has the scale {strength}, but a finite number is wanted")));
+        }
+        if !seen.insert(i) {
+            return Err(wrong("is given twice".into()));
+        }
+        out[i] = *strength;
+    }
+    Ok(out.into())
+}
