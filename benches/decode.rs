@@ -1,0 +1,49 @@
+//! Speed of a model: prefill and decode by depth and batch, with the share of time per operator.
+//!
+//! `cargo bench --bench decode -- [MODEL] [--prompt 512] [--gen 64] [--depth 0,4096] [--batch 1,8] [--kv f16] [--threads 2]
+//! [--repeat 3] [--smoke]`. Without a model the one inside the package runs. It is `lamina bench` without an installation.
+
+use lamina::{
+    LoadOptions,
+    bench::{BenchOptions, run},
+};
+use std::path::PathBuf;
+
+struct Args(Vec<String>);
+
+impl Args {
+    fn value(&self, name: &str) -> Option<&str> {
+        let at = self.0.iter().position(|a| a == name)?;
+        self.0.get(at + 1).map(String::as_str)
+    }
+
+    fn numbers(&self, name: &str, default: &str) -> Vec<usize> {
+        let list = self.value(name).unwrap_or(default);
+        list.split(',').map(|n| n.parse().expect("a list of numbers")).collect()
+    }
+
+    fn model(&self) -> Option<PathBuf> {
+        self.0.first().filter(|a| !a.starts_with("--")).map(PathBuf::from)
+    }
+}
+
+fn main() {
+    let args = Args(std::env::args().skip(1).filter(|a| a != "--bench").collect());
+    let smoke = args.0.iter().any(|a| a == "--smoke");
+    let [prompt, generated, repeat] = if smoke { ["16", "4", "1"] } else { ["512", "64", "3"] };
+    let options = BenchOptions {
+        prompt: args.numbers("--prompt", prompt),
+        gen_tokens: args.numbers("--gen", generated),
+        depth: args.numbers("--depth", "0"),
+        batch: args.numbers("--batch", "1"),
+        repeat: args.numbers("--repeat", repeat)[0],
+        profile: true,
+    };
+    let load = LoadOptions {
+        threads: args.value("--threads").map(|t| t.parse().expect("a number")),
+        kv_type: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
+        ..LoadOptions::default()
+    };
+    let result = run(args.model().as_deref(), &load, &options, &mut |what| eprintln!("{what}"));
+    println!("{:#}", result.expect("the model runs").json());
+}
