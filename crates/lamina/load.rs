@@ -40,9 +40,6 @@ pub struct Loaded {
 /// Logits that one step may hand out, in numbers: 64 MB.
 const LOGITS: usize = 16 << 20;
 
-/// Packed checkpoints up to this size are kept as float32: at most eight times as much, which is read from caches.
-const SMALL: u64 = 16 << 20;
-
 /// Opens the checkpoint at `path`, or that of the model inside the package.
 ///
 /// # Errors
@@ -60,10 +57,8 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
     let ck = checkpoint(path)?;
     let family = Family::of(&ck)?;
     let spec = follow_cast(family.spec(&ck)?, &ck);
-    // Whoever asks for float32 wants packed weights as their method's formula gives them; a small model has nothing to
-    // gain from anything else.
-    let exact = options.dtype == Some(DType::F32) || ck.total_bytes() <= SMALL;
-    let keep = if exact { Keep::Exact } else { Keep::Small };
+    // Whoever asks for float32 wants packed weights as their method's formula gives them.
+    let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
     let weights = Weights::new(&ck, family, &spec).keeping(keep);
     let plan = emit(&spec, &|name| weights.has(name));
     let adapters = Adapters::open(&options.loras, &ck, family, &spec, &plan)?;
@@ -129,7 +124,7 @@ fn check_context(spec: &ModelSpec, asked: Option<usize>) -> Result<()> {
 
 /// Hands every weight of the plan to the backend, and the file's pages back to the system. Tells the bytes of each;
 /// those of adapters are not counted, since not every token reads them.
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments)] // all that loading holds meets here, once
 fn upload(
     cpu: &Cpu,
     ck: &Checkpoint,

@@ -6,12 +6,12 @@ import itertools
 import json
 import logging
 import os
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Type, Union, overload
 
 import numpy as np
 
 from . import _lamina, builtin, checks
+from .closing import Closing
 from .errors import InvalidRequestError, LaminaError, UnsupportedError
 from .outputs import Completion, ModelInfo, Perplexity, completion
 from .progress import Bar, Progress, reporter
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lamina")
 
 
-class LLM:
+class LLM(Closing):
     """A model, ready to answer. Any number of threads may use it at once: their requests run as one batch.
 
     All calls leave other Python threads running, and end with `KeyboardInterrupt` soon after Ctrl-C.
@@ -290,17 +290,6 @@ class LLM:
     def close(self) -> None:
         """Ends all requests and frees the memory; later calls raise LaminaError. Closing twice is fine."""
         self._model.close()
-
-    def __enter__(self) -> "LLM":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         i = self._info

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List, Optional, Type
-from types import TracebackType
+from typing import Iterator, List, Optional
 
 from . import _lamina
+from .closing import Closing
 from .outputs import Piece
 
 
-class Stream(Iterator[Piece]):
+class Stream(Closing, Iterator[Piece]):
     """Pieces of an answer, as they come.
 
     Closing it, leaving its `with` block, or dropping it cancels the request. Several threads may read one stream; each
@@ -42,14 +42,3 @@ class Stream(Iterator[Piece]):
         """Cancels the request; there are no further pieces."""
         self._echoes.clear()
         self._request.close()
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        self.close()

@@ -7,33 +7,29 @@ use crate::kernel::{
 };
 use lamina_quant as stored;
 
-/// TQ1_0.
-pub struct Tq1;
-/// TQ2_0.
-pub struct Tq2;
+macro_rules! ternary {
+    ($($(#[$doc:meta])* $name:ident $stored:ident,)*) => {$(
+        $(#[$doc])*
+        pub struct $name;
 
-impl SuperFormat for Tq1 {
-    type Codes = Bits2;
-    const BY_16: bool = false;
-    const ADDS: usize = 8;
-    const OFFSET: i32 = 1;
+        impl SuperFormat for $name {
+            type Codes = Bits2;
+            const BY_16: bool = false;
+            const ADDS: usize = 8;
+            const OFFSET: i32 = 1;
 
-    #[inline(always)]
-    fn unpack(b: &[u8], out: &mut Unpacked) {
-        let block: &stored::BlockTQ1_0 = bytemuck::from_bytes(b);
-        (out.codes, out.scales, out.d) = (block.codes(), [1; 16], block.d.to_bits());
-    }
+            #[inline(always)]
+            fn unpack(b: &[u8], out: &mut Unpacked) {
+                let block: &stored::$stored = bytemuck::from_bytes(b);
+                (out.codes, out.scales, out.d) = (block.codes(), [1; 16], block.d.to_bits());
+            }
+        }
+    )*};
 }
 
-impl SuperFormat for Tq2 {
-    type Codes = Bits2;
-    const BY_16: bool = false;
-    const ADDS: usize = 8;
-    const OFFSET: i32 = 1;
-
-    #[inline(always)]
-    fn unpack(b: &[u8], out: &mut Unpacked) {
-        let block: &stored::BlockTQ2_0 = bytemuck::from_bytes(b);
-        (out.codes, out.scales, out.d) = (block.codes(), [1; 16], block.d.to_bits());
-    }
+ternary! {
+    /// TQ1_0.
+    Tq1 BlockTQ1_0,
+    /// TQ2_0.
+    Tq2 BlockTQ2_0,
 }

@@ -6,7 +6,7 @@
 
 use super::{
     codes::Codes,
-    product::{Job, PREFETCH, TILE_ROWS},
+    product::{Job, PREFETCH, TILE_ROWS, by_rows},
 };
 use crate::act::Act32;
 use lamina_simd::Simd;
@@ -168,94 +168,84 @@ mod lanes {
     }
 
     #[inline(always)]
-    unsafe fn settle<S: Simd, const P: usize, const C: usize>(sums: &mut [[S::Acc; C]; P]) {
-        for sum in sums.as_flattened_mut() {
+    unsafe fn settle<S: Simd, const C: usize>(sums: &mut [S::Acc; C]) {
+        for sum in sums {
             *sum = unsafe { S::settle(*sum) };
         }
     }
 
-    /// Adds one block of `P` panels times `C` rows to `sums`. Activations are spread once for all panels.
+    /// Adds one block times `C` rows to `sums`.
     #[inline(always)]
-    unsafe fn add_block<S: Simd, F: BlockFormat, const P: usize, const C: usize>(
-        w: [*const Unpacked<S>; P],
+    unsafe fn add_block<S: Simd, F: BlockFormat, const C: usize>(
+        w: &Unpacked<S>,
         x: [*const Act32; C],
         tile: bool,
-        sums: &mut [[S::F; C]; P],
+        sums: &mut [S::F; C],
     ) {
         unsafe {
             if matches!(F::SCALE, Scale::TwoHalfE4M3) {
-                for p in 0..P {
-                    add_halves::<S, F, C>(&*w[p], x, &mut sums[p]);
-                }
-                return;
+                return add_halves::<S, F, C>(w, x, sums);
             }
-            let mut whole = [[S::splat(0); C]; P];
+            let mut whole = [S::splat(0); C];
             let step = step::<S, F>(tile);
             let mut g = 0;
             while g < 8 {
-                let (mut part, mut fine) = ([[S::acc(); C]; P], [[S::acc(); C]; P]);
+                let (mut part, mut fine) = ([S::acc(); C], [S::acc(); C]);
                 for i in g..g + step {
                     for c in 0..C {
                         let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
-                        for p in 0..P {
-                            let w = &*w[p];
-                            if split::<S, F>(tile) {
-                                part[p][c] = S::dot(part[p][c], w.groups[i], v);
-                                fine[p][c] = S::dot(fine[p][c], w.low[i], v);
-                            } else if signed::<F>() {
-                                part[p][c] = S::dot_signed(part[p][c], w.groups[i], v);
-                            } else {
-                                part[p][c] = S::dot(part[p][c], w.groups[i], v);
-                            }
+                        if split::<S, F>(tile) {
+                            part[c] = S::dot(part[c], w.groups[i], v);
+                            fine[c] = S::dot(fine[c], w.low[i], v);
+                        } else if signed::<F>() {
+                            part[c] = S::dot_signed(part[c], w.groups[i], v);
+                        } else {
+                            part[c] = S::dot(part[c], w.groups[i], v);
                         }
                     }
-                    settle::<S, P, C>(&mut part);
+                    settle::<S, C>(&mut part);
                     if split::<S, F>(tile) {
-                        settle::<S, P, C>(&mut fine);
+                        settle::<S, C>(&mut fine);
                     }
                 }
-                for p in 0..P {
-                    for c in 0..C {
-                        let mut sum = S::sum(part[p][c]);
-                        if split::<S, F>(tile) {
-                            sum = S::add_i(S::scaled(part[p][c], S::scale_splat(16)), S::sum(fine[p][c]));
-                        }
-                        whole[p][c] = if step >= 8 { sum } else { S::add_i(whole[p][c], sum) };
+                for c in 0..C {
+                    let mut sum = S::sum(part[c]);
+                    if split::<S, F>(tile) {
+                        sum = S::add_i(S::scaled(part[c], S::scale_splat(16)), S::sum(fine[c]));
                     }
+                    whole[c] = if step >= 8 { sum } else { S::add_i(whole[c], sum) };
                 }
                 g += step;
             }
-            finish::<S, F, P, C>(w, x, whole, offset::<S, F>(tile), sums);
+            finish::<S, F, C>(w, x, whole, offset::<S, F>(tile), sums);
         }
     }
 
     /// Adds the finished integers of a block, times its scales, to the running sums.
     #[inline(always)]
-    unsafe fn finish<S: Simd, F: BlockFormat, const P: usize, const C: usize>(
-        w: [*const Unpacked<S>; P],
+    unsafe fn finish<S: Simd, F: BlockFormat, const C: usize>(
+        w: &Unpacked<S>,
         x: [*const Act32; C],
-        whole: [[S::I; C]; P],
+        whole: [S::I; C],
         offset: i32,
-        sums: &mut [[S::F; C]; P],
+        sums: &mut [S::F; C],
     ) {
         unsafe {
             for c in 0..C {
                 let dx = S::splat_f((*x[c]).d);
                 // Spread from memory: a detour through a general register costs more than the product.
                 let sums16 = S::splat4((&raw const (*x[c]).sum).cast());
-                for p in 0..P {
-                    let mut whole = whole[p][c];
-                    if F::STEP != 1 {
-                        whole = S::mul_i(whole, S::splat(F::STEP));
-                    }
-                    if offset != 0 {
-                        whole = S::sub_i(whole, S::dot_pairs(S::splat(pair(offset, 0)), sums16));
-                    }
-                    sums[p][c] = S::fma(S::to_f(whole), S::mul((*w[p]).d, dx), sums[p][c]);
-                    if F::MINS {
-                        let sum = S::to_f(S::dot_pairs(S::splat(pair(1, 0)), sums16));
-                        sums[p][c] = S::fma((*w[p]).m, S::mul(dx, sum), sums[p][c]);
-                    }
+                let mut whole = whole[c];
+                if F::STEP != 1 {
+                    whole = S::mul_i(whole, S::splat(F::STEP));
+                }
+                if offset != 0 {
+                    whole = S::sub_i(whole, S::dot_pairs(S::splat(pair(offset, 0)), sums16));
+                }
+                sums[c] = S::fma(S::to_f(whole), S::mul(w.d, dx), sums[c]);
+                if F::MINS {
+                    let sum = S::to_f(S::dot_pairs(S::splat(pair(1, 0)), sums16));
+                    sums[c] = S::fma(w.m, S::mul(dx, sum), sums[c]);
                 }
             }
         }
@@ -295,99 +285,80 @@ mod lanes {
         }
     }
 
-    /// `P` panels from `panel` on times `C` rows from `row` on, straight from packed memory.
+    /// The activations of `C` rows from `row` on.
+    // No closure may hold lane code: it would be compiled without the features of its shell.
     #[inline(always)]
-    unsafe fn direct<S: Simd, F: BlockFormat, const P: usize, const C: usize>(
-        job: &Job,
-        panel: usize,
-        row: usize,
-    ) {
+    unsafe fn rows_of<const C: usize>(job: &Job, b: usize, row: usize) -> [*const Act32; C] {
+        let mut x = [job.acts.cast::<Act32>().wrapping_add(b * job.stride + row); C];
+        for (c, x) in x.iter_mut().enumerate() {
+            *x = x.wrapping_add(c);
+        }
+        x
+    }
+
+    /// Panel `panel` times `C` rows from `row` on, straight from packed memory.
+    #[inline(always)]
+    unsafe fn direct<S: Simd, F: BlockFormat, const C: usize>(job: &Job, panel: usize, row: usize) {
         unsafe {
-            let mut sums = [[[S::zero(); C]; 1]; P];
+            let mut sums = [S::zero(); C];
             let first = job.weights.add(panel * job.panel_bytes);
             for b in 0..job.blocks {
-                let mut x = [job.acts.cast::<Act32>().add(b * job.stride + row); C];
-                for (c, x) in x.iter_mut().enumerate() {
-                    *x = x.add(c);
-                }
-                // No closure may hold lane code: it would be compiled without the features of this shell.
-                for (p, sums) in sums.iter_mut().enumerate() {
-                    let at = first.add(p * job.panel_bytes + b * Layout::bytes::<F>(S::N));
-                    prefetch::<S, F>(at);
-                    let w = unpack::<S, F>(at, false);
-                    add_block::<S, F, 1, C>([&w], x, false, sums);
-                }
+                let at = first.add(b * Layout::bytes::<F>(S::N));
+                prefetch::<S, F>(at);
+                add_block::<S, F, C>(&unpack::<S, F>(at, false), rows_of(job, b, row), false, &mut sums);
             }
-            for p in 0..P {
-                for c in 0..C {
-                    S::store_f(job.out.add(((panel + p) * job.rows + row + c) * S::N), sums[p][0][c]);
-                }
+            for c in 0..C {
+                S::store_f(job.out.add((panel * job.rows + row + c) * S::N), sums[c]);
             }
         }
     }
 
-    /// `C` rows times `n` unpacked blocks of `P` panels: adds to the sums in `job.out`.
+    /// `C` rows times the unpacked blocks from block `first` on: adds to the sums in `job.out`.
     #[inline(always)]
-    unsafe fn tiled<S: Simd, F: BlockFormat, const P: usize, const C: usize>(
+    unsafe fn tiled<S: Simd, F: BlockFormat, const C: usize>(
         job: &Job,
-        tile: *const Unpacked<S>,
-        n: usize,
+        tile: &[Unpacked<S>],
         panel: usize,
         row: usize,
         first: usize,
     ) {
         unsafe {
             let out = job.out.add((panel * job.rows + row) * S::N);
-            let mut sums = [[S::zero(); C]; P];
-            for p in 0..P {
-                for c in 0..C {
-                    sums[p][c] = S::load_f(out.add((p * job.rows + c) * S::N));
-                }
+            let mut sums = [S::zero(); C];
+            for c in 0..C {
+                sums[c] = S::load_f(out.add(c * S::N));
             }
-            for b in 0..n {
-                let mut x = [job.acts.cast::<Act32>().add((first + b) * job.stride + row); C];
-                for (c, x) in x.iter_mut().enumerate() {
-                    *x = x.add(c);
-                }
-                let mut w = [tile.add(b); P];
-                for (p, w) in w.iter_mut().enumerate() {
-                    *w = w.add(p * TILE);
-                }
-                add_block::<S, F, P, C>(w, x, true, &mut sums);
+            for (b, w) in tile.iter().enumerate() {
+                add_block::<S, F, C>(w, rows_of(job, first + b, row), true, &mut sums);
             }
-            for p in 0..P {
-                for c in 0..C {
-                    S::store_f(out.add((p * job.rows + c) * S::N), sums[p][c]);
-                }
+            for c in 0..C {
+                S::store_f(out.add(c * S::N), sums[c]);
             }
         }
     }
 
-    /// `P` panels times all rows, `C` at once, each block unpacked once.
+    /// A panel times all rows, `C` at once, each block unpacked once.
     #[inline(always)]
-    unsafe fn tile_rows<S: Simd, F: BlockFormat, const P: usize, const C: usize>(job: &Job, panel: usize) {
+    unsafe fn tile_rows<S: Simd, F: BlockFormat, const C: usize>(job: &Job, panel: usize) {
         unsafe {
-            job.out.add(panel * job.rows * S::N).write_bytes(0, P * job.rows * S::N);
-            let mut tile = MaybeUninit::<[[Unpacked<S>; TILE]; P]>::uninit();
+            job.out.add(panel * job.rows * S::N).write_bytes(0, job.rows * S::N);
+            let mut tile = MaybeUninit::<[Unpacked<S>; TILE]>::uninit();
             let tile = tile.as_mut_ptr().cast::<Unpacked<S>>();
+            let weights = job.weights.add(panel * job.panel_bytes);
             let mut b = 0;
             while b < job.blocks {
                 let n = TILE.min(job.blocks - b);
-                for p in 0..P {
-                    for i in 0..n {
-                        let at = job
-                            .weights
-                            .add((panel + p) * job.panel_bytes + (b + i) * Layout::bytes::<F>(S::N));
-                        tile.add(p * TILE + i).write(unpack::<S, F>(at, true));
-                    }
+                for i in 0..n {
+                    tile.add(i).write(unpack::<S, F>(weights.add((b + i) * Layout::bytes::<F>(S::N)), true));
                 }
+                let blocks = std::slice::from_raw_parts(tile, n);
                 let mut row = 0;
                 while row + C <= job.rows {
-                    tiled::<S, F, P, C>(job, tile, n, panel, row, b);
+                    tiled::<S, F, C>(job, blocks, panel, row, b);
                     row += C;
                 }
                 while row < job.rows {
-                    tiled::<S, F, P, 1>(job, tile, n, panel, row, b);
+                    tiled::<S, F, 1>(job, blocks, panel, row, b);
                     row += 1;
                 }
                 b += n;
@@ -399,32 +370,14 @@ mod lanes {
     #[inline(always)]
     pub(crate) unsafe fn product<S: Simd, F: BlockFormat>(job: &Job) {
         unsafe {
-            let mut panel = 0;
-            if job.rows >= TILE_ROWS {
-                while panel < job.panels {
-                    if S::N == 16 {
-                        tile_rows::<S, F, 1, 8>(job, panel);
-                    } else {
-                        tile_rows::<S, F, 1, 4>(job, panel);
-                    }
-                    panel += 1;
+            for panel in 0..job.panels {
+                if job.rows < TILE_ROWS {
+                    by_rows!(job.rows, row, C => direct::<S, F, C>(job, panel, row));
+                } else if S::N == 16 {
+                    tile_rows::<S, F, 8>(job, panel);
+                } else {
+                    tile_rows::<S, F, 4>(job, panel);
                 }
-                return;
-            }
-            while panel < job.panels {
-                let mut row = 0;
-                while row + 4 <= job.rows {
-                    direct::<S, F, 1, 4>(job, panel, row);
-                    row += 4;
-                }
-                if row + 2 <= job.rows {
-                    direct::<S, F, 1, 2>(job, panel, row);
-                    row += 2;
-                }
-                if row < job.rows {
-                    direct::<S, F, 1, 1>(job, panel, row);
-                }
-                panel += 1;
             }
         }
     }

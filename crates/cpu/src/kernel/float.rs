@@ -1,6 +1,6 @@
 //! Products of panels of floats with float32 activations: one fused multiply-add per column, in order.
 
-use super::product::{Job, PREFETCH, TILE_ROWS};
+use super::product::{Job, PREFETCH, TILE_ROWS, by_rows};
 use lamina_simd::Simd;
 
 /// A plain float type.
@@ -236,18 +236,7 @@ mod lanes {
     #[inline(always)]
     unsafe fn direct_rows<S: Simd, F: FloatFormat, const P: usize>(job: &Job, panel: usize) {
         unsafe {
-            let mut row = 0;
-            while row + 4 <= job.rows {
-                direct::<S, F, P, 4>(job, panel, row);
-                row += 4;
-            }
-            if row + 2 <= job.rows {
-                direct::<S, F, P, 2>(job, panel, row);
-                row += 2;
-            }
-            if row < job.rows {
-                direct::<S, F, P, 1>(job, panel, row);
-            }
+            by_rows!(job.rows, row, C => direct::<S, F, P, C>(job, panel, row));
         }
     }
 }

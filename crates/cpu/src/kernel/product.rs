@@ -7,8 +7,31 @@ pub const TILE_ROWS: usize = 12;
 
 /// How far ahead of the reading a panel is prefetched, in bytes: about the latency of memory at full bandwidth.
 ///
-/// Without it two interleaved streams reach 60 % of the bandwidth on Zen 3, with it 95 %.
+/// From 1024 to 4608 no difference could be measured on Zen 4. What counts is that every line of a block is asked for, and
+/// that a thread reads one panel at a time: two streams halved the bandwidth.
 pub const PREFETCH: usize = 2304;
+
+/// Runs a call for all rows, four, two or one at a time: `$row` is the first and `$count` a constant.
+macro_rules! by_rows {
+    ($rows:expr, $row:ident, $count:ident => $call:expr) => {{
+        let mut $row = 0;
+        while $row + 4 <= $rows {
+            const $count: usize = 4;
+            $call;
+            $row += 4;
+        }
+        if $row + 2 <= $rows {
+            const $count: usize = 2;
+            $call;
+            $row += 2;
+        }
+        if $row < $rows {
+            const $count: usize = 1;
+            $call;
+        }
+    }};
+}
+pub(super) use by_rows;
 
 /// Adjacent panels times rows of activations.
 #[repr(C)]

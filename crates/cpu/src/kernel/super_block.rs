@@ -5,7 +5,7 @@
 
 use super::{
     codes::Codes,
-    product::{Job, PREFETCH, TILE_ROWS},
+    product::{Job, PREFETCH, TILE_ROWS, by_rows},
 };
 use crate::act::Act256;
 use lamina_simd::Simd;
@@ -393,29 +393,21 @@ mod lanes {
         }
     }
 
-    /// `P` panels from `panel` on times `C` rows from `row` on, straight from packed memory.
+    /// Panel `panel` times `C` rows from `row` on, straight from packed memory.
     #[inline(always)]
-    unsafe fn direct<S: Simd, F: SuperFormat, const P: usize, const C: usize>(
-        job: &Job,
-        panel: usize,
-        row: usize,
-    ) {
+    unsafe fn direct<S: Simd, F: SuperFormat, const C: usize>(job: &Job, panel: usize, row: usize) {
         unsafe {
-            let mut sums = [[S::zero(); C]; P];
+            let mut sums = [S::zero(); C];
             for b in 0..job.blocks {
                 let at = job.weights.add(panel * job.panel_bytes + b * Layout::bytes::<F>(S::N));
                 let mut x = [job.acts.cast::<Act256>().add(b * job.stride + row); C];
                 for (c, x) in x.iter_mut().enumerate() {
                     *x = x.add(c);
                 }
-                for p in 0..P {
-                    add_packed::<S, F, C>(Packed(at.add(p * job.panel_bytes), PhantomData), x, &mut sums[p]);
-                }
+                add_packed::<S, F, C>(Packed(at, PhantomData), x, &mut sums);
             }
-            for p in 0..P {
-                for c in 0..C {
-                    S::store_f(job.out.add(((panel + p) * job.rows + row + c) * S::N), sums[p][c]);
-                }
+            for c in 0..C {
+                S::store_f(job.out.add((panel * job.rows + row + c) * S::N), sums[c]);
             }
         }
     }
@@ -477,8 +469,8 @@ mod lanes {
     #[inline(always)]
     pub(crate) unsafe fn product<S: Simd, F: SuperFormat>(job: &Job) {
         unsafe {
-            let mut panel = 0;
             if job.rows >= TILE_ROWS {
+                let mut panel = 0;
                 // Two tiles share spread activations where the sums of both fit the registers.
                 while S::N < 16 && F::ADDS >= 8 && panel + 2 <= job.panels {
                     tile_rows::<S, F, 2, 4>(job, panel);
@@ -494,20 +486,8 @@ mod lanes {
                 }
                 return;
             }
-            while panel < job.panels {
-                let mut row = 0;
-                while row + 4 <= job.rows {
-                    direct::<S, F, 1, 4>(job, panel, row);
-                    row += 4;
-                }
-                if row + 2 <= job.rows {
-                    direct::<S, F, 1, 2>(job, panel, row);
-                    row += 2;
-                }
-                if row < job.rows {
-                    direct::<S, F, 1, 1>(job, panel, row);
-                }
-                panel += 1;
+            for panel in 0..job.panels {
+                by_rows!(job.rows, row, C => direct::<S, F, C>(job, panel, row));
             }
         }
     }
