@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import os
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Type, Union, overload
 
 import numpy as np
