@@ -1,4 +1,4 @@
-//! The cache: pages of keys as weight panels, pages of values as rows, and recurrent states.
+//! The cache: pages of keys as weight panels, pages of values, and recurrent states.
 //!
 //! A page of keys has the layout of a weight panel whose rows are positions, so scores are ordinary panel products:
 //! integer ones where the cache is quantized, and with the rows of all query heads of a group at once.
@@ -6,7 +6,10 @@
 use crate::{
     act::{Act32, act32_kernel},
     format::{self, Kernels},
-    kernel::attend::{self, Mix, ValueFormat, mix_kernel},
+    kernel::{
+        float::{self, FloatFormat},
+        mix::{self, BlockValues, Mix},
+    },
     memory::Aligned,
 };
 use half::{bf16, f16, slice::HalfFloatSliceExt};
@@ -18,34 +21,55 @@ use lamina_simd::Isa;
 pub struct Codec {
     /// Kernels of key pages.
     pub keys: Kernels,
-    /// Weights times values.
-    pub mix: unsafe fn(&Mix),
-    /// Bytes of a value row of a padded width.
-    pub value_bytes: fn(usize) -> usize,
+    /// How values are stored.
+    pub values: Values,
     kv_type: KvType,
     quantize: unsafe fn(*const f32, usize, *mut Act32, usize),
 }
 
-/// How to mix values of one form, and the bytes of a row of them.
-type Values = (unsafe fn(&Mix), fn(usize) -> usize);
+/// How a page of values is written and read.
+#[derive(Clone, Copy)]
+pub struct Values {
+    /// Weights times values of a chunk.
+    pub mix: unsafe fn(&Mix),
+    /// Bytes of a page of values of a width.
+    page_bytes: fn(usize) -> usize,
+    /// Writes an encoded row to a position of a page of values of a width.
+    put: fn(&[u8], usize, usize, &mut [u8]),
+}
+
+impl Values {
+    fn numbers<F: FloatFormat>(isa: Isa) -> Values {
+        Values {
+            mix: mix::numbers_kernel::<F>(isa),
+            page_bytes: |dim| PAGE_LEN * dim * F::BYTES,
+            put: |row, place, _, page| page[place * row.len()..][..row.len()].copy_from_slice(row),
+        }
+    }
+
+    fn blocks<V: BlockValues>(isa: Isa) -> Values {
+        Values {
+            mix: mix::blocks_kernel::<V>(isa),
+            page_bytes: mix::page_bytes::<V>,
+            put: mix::put_blocks::<V>,
+        }
+    }
+}
 
 impl Codec {
     /// The codec of `kv_type` on `isa`.
     pub fn new(kv_type: KvType, isa: Isa) -> Codec {
-        fn values<V: ValueFormat>(isa: Isa) -> Values {
-            (mix_kernel::<V>(isa), V::row_bytes)
-        }
-        let (mix, value_bytes) = match kv_type {
-            KvType::F32 => values::<attend::F32>(isa),
-            KvType::F16 => values::<attend::F16>(isa),
-            KvType::BF16 => values::<attend::BF16>(isa),
-            KvType::F8 => values::<attend::F8>(isa),
-            KvType::Q8_0 => values::<attend::Q80>(isa),
-            KvType::Q4_0 => values::<attend::Q40>(isa),
-            KvType::Q4_1 => values::<attend::Q41>(isa),
+        let values = match kv_type {
+            KvType::F32 => Values::numbers::<float::F32>(isa),
+            KvType::F16 => Values::numbers::<float::F16>(isa),
+            KvType::BF16 => Values::numbers::<float::BF16>(isa),
+            KvType::F8 => Values::numbers::<float::F8>(isa),
+            KvType::Q8_0 => Values::blocks::<mix::Q80>(isa),
+            KvType::Q4_0 => Values::blocks::<mix::Q40>(isa),
+            KvType::Q4_1 => Values::blocks::<mix::Q41>(isa),
         };
         let keys = format::kernels(kv_type.dtype(), isa).expect("every cache type has kernels");
-        Codec { keys, mix, value_bytes, kv_type, quantize: act32_kernel(isa) }
+        Codec { keys, values, kv_type, quantize: act32_kernel(isa) }
     }
 
     /// Width of stored keys: whole blocks.
@@ -86,7 +110,7 @@ impl Codec {
             KvType::F8 => out.extend(x.iter().map(|&v| to_e4m3(v))),
             KvType::Q8_0 => self.encode_q8(x, out),
             KvType::Q4_0 | KvType::Q4_1 => {
-                out.resize((self.value_bytes)(width), 0);
+                out.resize(self.kv_type.dtype().bytes_for(width).expect("whole blocks"), 0);
                 // NaN cannot be encoded; zeros stay, and the NaN in the row's own value shows in its logits.
                 let _ = lamina_quant::encode(self.kv_type.dtype(), x, None, out);
             }
@@ -174,7 +198,7 @@ pub struct Cache {
 fn layer_page(codec: &Codec, layer: &LayerState) -> usize {
     match *layer {
         LayerState::Paged { kv_heads, dim } => {
-            let values = PAGE_LEN * (codec.value_bytes)(dim.next_multiple_of(32));
+            let values = (codec.values.page_bytes)(dim.next_multiple_of(32));
             kv_heads * (codec.key_page(dim) + values).next_multiple_of(64)
         }
         LayerState::Latent { rank, rope } => codec.key_page(rank + rope).next_multiple_of(64),
@@ -259,11 +283,6 @@ impl Cache {
         self.keys(l, page, head).wrapping_add(l.key_bytes)
     }
 
-    /// Bytes of keys and values of a head in a page, which lie beside each other.
-    pub fn head_bytes(&self, l: &PagedLayer) -> usize {
-        l.head_bytes
-    }
-
     /// First number of a layer's part of a state.
     pub fn state(&self, l: &StateLayer, state: usize) -> *mut f32 {
         self.states.ptr_mut().cast::<f32>().wrapping_add(state * self.state_len + l.start)
@@ -291,7 +310,7 @@ impl Cache {
         unsafe { (self.codec.keys.put)(row, place % n, panel) };
     }
 
-    /// Writes the value of one position.
+    /// Writes the value of one position; as with keys, one task at a time writes to a page of a head.
     pub fn put_value(
         &self,
         l: &PagedLayer,
@@ -302,9 +321,10 @@ impl Cache {
         row: &mut Vec<u8>,
     ) {
         self.codec.encode(value, l.value_dim(), row);
-        let at = self.values(l, page, head).wrapping_add(place * row.len());
-        // SAFETY: the row lies inside the page, and one task writes a position.
-        unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), at, row.len()) };
+        let bytes = (self.codec.values.page_bytes)(l.value_dim());
+        // SAFETY: the values lie inside the page, which no other task writes.
+        let page = unsafe { std::slice::from_raw_parts_mut(self.values(l, page, head), bytes) };
+        (self.codec.values.put)(row, place, l.value_dim(), page);
     }
 
     /// Copies a page of every layer.
@@ -329,21 +349,4 @@ impl Cache {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn e4m3_rounds_to_the_nearest_code() {
-        let decode = |b: u8| {
-            let mut out = [0.0];
-            lamina_quant::decode(lamina_base::DType::F8_E4M3, &[b], &mut out).expect("one byte");
-            out[0]
-        };
-        for b in (0..=255u8).filter(|b| b & 0x7f != 0x7f) {
-            assert_eq!(decode(to_e4m3(decode(b))), decode(b));
-        }
-        assert_eq!(decode(to_e4m3(1e9)), 448.0);
-        assert_eq!(decode(to_e4m3(1.06)), 1.0);
-        assert_eq!(decode(to_e4m3(1.07)), 1.125);
-    }
-}
+mod tests;

@@ -78,7 +78,6 @@ pub struct Kernels {
     pub gated_norm: unsafe fn(*mut f32, *const f32, usize, &rows::NormArgs, bool),
     pub soften: unsafe fn(&attend::Scores, &mut [f32; 2]),
     pub merge: unsafe fn(*mut f32, f32, *const f32, f32, usize),
-    pub ahead: unsafe fn(*const u8, usize),
     pub mix_panel: unsafe fn(&attend::PanelMix),
 }
 
@@ -97,7 +96,6 @@ impl Kernels {
             gated_norm: rows::gated_norm_kernel(isa),
             soften: attend::soften_kernel(isa),
             merge: attend::merge_kernel(isa),
-            ahead: attend::ahead_kernel(isa),
             mix_panel: attend::mix_panel(isa, kv_type),
         }
     }

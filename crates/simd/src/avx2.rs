@@ -146,6 +146,14 @@ impl Simd for Avx2 {
     unsafe fn dot_pairs(a: __m256i, b: __m256i) -> __m256i {
         unsafe { _mm256_madd_epi16(a, b) }
     }
+    #[inline(always)]
+    unsafe fn add_pairs(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn widen_pairs(p: *const i8) -> __m256i {
+        unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(p.cast())) }
+    }
 
     #[inline(always)]
     unsafe fn zero() -> __m256 {
@@ -199,10 +207,6 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn load_i8(p: *const i8) -> __m256 {
-        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()))) }
-    }
-    #[inline(always)]
     unsafe fn add(a: __m256, b: __m256) -> __m256 {
         unsafe { _mm256_add_ps(a, b) }
     }
@@ -244,6 +248,14 @@ impl Simd for Avx2 {
             let i = _mm256_cvtps_epi32(v);
             let w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256::<1>(i));
             _mm_storel_epi64(p.cast(), _mm_packs_epi16(w, w));
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_i16(p: *mut i16, v: __m256) {
+        unsafe {
+            let i = _mm256_cvtps_epi32(v);
+            let w = _mm_packs_epi32(_mm256_castsi256_si128(i), _mm256_extracti128_si256::<1>(i));
+            _mm_storeu_si128(p.cast(), w);
         }
     }
     #[inline(always)]

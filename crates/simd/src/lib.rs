@@ -91,6 +91,10 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn pairs(p: *const i8) -> Self::I;
     /// Dot product of int16 pairs.
     unsafe fn dot_pairs(a: Self::I, b: Self::I) -> Self::I;
+    /// `acc` plus the dot product of int16 pairs.
+    unsafe fn add_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
+    /// 2N signed bytes as int16, a pair per lane.
+    unsafe fn widen_pairs(p: *const i8) -> Self::I;
 
     unsafe fn zero() -> Self::F;
     unsafe fn splat_f(v: f32) -> Self::F;
@@ -103,7 +107,6 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn load_e8m0(p: *const u8) -> Self::F;
     /// N bytes as 8-bit floats of 4 exponent bits (e4m3fn); NaN codes are read as 480.
     unsafe fn load_e4m3(p: *const u8) -> Self::F;
-    unsafe fn load_i8(p: *const i8) -> Self::F;
     unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn sub(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
@@ -119,6 +122,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn round(a: Self::F) -> Self::F;
     /// Rounds to int32 (ties to even), cuts to int8 and writes N bytes; numbers beyond int32 and NaN give any byte.
     unsafe fn store_i8(p: *mut i8, v: Self::F);
+    /// As [`Simd::store_i8`] for N int16.
+    unsafe fn store_i16(p: *mut i16, v: Self::F);
     /// `2^n` for integral `n` from -126 to 127.
     unsafe fn exp2_int(n: Self::F) -> Self::F;
     /// Lanes added in a fixed order.

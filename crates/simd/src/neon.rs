@@ -333,6 +333,17 @@ mod lanes {
         unsafe fn dot_pairs(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
             unsafe { both!(int32x4x2_t, pair_products, a, b) }
         }
+        #[inline(always)]
+        unsafe fn add_pairs(acc: int32x4x2_t, a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+            unsafe { Self::add_i(acc, Self::dot_pairs(a, b)) }
+        }
+        #[inline(always)]
+        unsafe fn widen_pairs(p: *const i8) -> int32x4x2_t {
+            unsafe {
+                let wide = |p| vreinterpretq_s32_s16(vmovl_s8(vld1_s8(p)));
+                int32x4x2_t(wide(p), wide(p.add(8)))
+            }
+        }
 
         #[inline(always)]
         unsafe fn zero() -> float32x4x2_t {
@@ -390,10 +401,6 @@ mod lanes {
             }
         }
         #[inline(always)]
-        unsafe fn load_i8(p: *const i8) -> float32x4x2_t {
-            unsafe { Self::to_f(widen(p)) }
-        }
-        #[inline(always)]
         unsafe fn add(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
             unsafe { both!(float32x4x2_t, vaddq_f32, a, b) }
         }
@@ -434,6 +441,13 @@ mod lanes {
             unsafe {
                 let (low, high) = (vqmovn_s32(vcvtnq_s32_f32(v.0)), vqmovn_s32(vcvtnq_s32_f32(v.1)));
                 vst1_s8(p, vqmovn_s16(vcombine_s16(low, high)));
+            }
+        }
+        #[inline(always)]
+        unsafe fn store_i16(p: *mut i16, v: float32x4x2_t) {
+            unsafe {
+                let (low, high) = (vqmovn_s32(vcvtnq_s32_f32(v.0)), vqmovn_s32(vcvtnq_s32_f32(v.1)));
+                vst1q_s16(p, vcombine_s16(low, high));
             }
         }
         #[inline(always)]

@@ -155,6 +155,15 @@ impl Simd for Scalar {
     unsafe fn dot_pairs(a: I, b: I) -> I {
         map_i(a, b, |a, b| (a as i16 as i32) * (b as i16 as i32) + (a >> 16) * (b >> 16))
     }
+    #[inline(always)]
+    unsafe fn add_pairs(acc: I, a: I, b: I) -> I {
+        unsafe { Self::add_i(acc, Self::dot_pairs(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn widen_pairs(p: *const i8) -> I {
+        let bytes = unsafe { p.cast::<[[i8; 2]; N]>().read_unaligned() };
+        bytes.map(|[a, b]| (i32::from(a) & 0xffff) | i32::from(b) << 16)
+    }
 
     #[inline(always)]
     unsafe fn zero() -> F {
@@ -199,10 +208,6 @@ impl Simd for Scalar {
         unsafe { p.cast::<[u8; N]>().read_unaligned() }.map(one)
     }
     #[inline(always)]
-    unsafe fn load_i8(p: *const i8) -> F {
-        unsafe { p.cast::<[i8; N]>().read_unaligned() }.map(f32::from)
-    }
-    #[inline(always)]
     unsafe fn add(a: F, b: F) -> F {
         map(a, b, |a, b| a + b)
     }
@@ -243,6 +248,10 @@ impl Simd for Scalar {
     unsafe fn store_i8(p: *mut i8, v: F) {
         let bytes = v.map(|v| v.round_ties_even() as i8);
         unsafe { p.cast::<[i8; N]>().write_unaligned(bytes) }
+    }
+    #[inline(always)]
+    unsafe fn store_i16(p: *mut i16, v: F) {
+        unsafe { p.cast::<[i16; N]>().write_unaligned(v.map(|v| v.round_ties_even() as i16)) }
     }
     #[inline(always)]
     unsafe fn exp2_int(n: F) -> F {

@@ -102,6 +102,7 @@ arrays! {
     sub_i: load, store, i32, i32, sub_i(a, b);
     mul_i: load, store, i32, i32, mul_i(a, b);
     dot_pairs: load, store, i32, i32, dot_pairs(a, b);
+    add_pairs: load, store, i32, i32, add_pairs(a, b, c);
     shr1: load, store, i32, i32, shr::<1>(a);
     shr4: load, store, i32, i32, shr::<4>(a);
     shr7: load, store, i32, i32, shr::<7>(a);
@@ -132,20 +133,41 @@ conversions! {
     load_bf16, store_f, u16, f32;
     load_e8m0, store_f, u8, f32;
     load_e4m3, store_f, u8, f32;
-    load_i8, store_f, i8, f32;
     load_f, store_f16, f32, u16;
 }
 
-mod store_i8 {
+/// A module per integer type whose `of(isa)` rounds arrays to it.
+macro_rules! roundings {
+    ($($store:ident, $y:ty;)*) => { $(
+        mod $store {
+            use super::*;
+            #[inline(always)]
+            unsafe fn kernel<S: Simd>(x: &[f32], out: &mut [$y]) {
+                for i in (0..out.len()).step_by(S::N) {
+                    // SAFETY: arrays are equally long, a multiple of the lanes.
+                    unsafe { S::$store(out.as_mut_ptr().add(i), S::load_f(x.as_ptr().add(i))) };
+                }
+            }
+            shells! { pub fn of() = kernel(x: &[f32], out: &mut [$y]) }
+        }
+    )* };
+}
+
+roundings! {
+    store_i8, i8;
+    store_i16, i16;
+}
+
+mod widen_pairs {
     use super::*;
     #[inline(always)]
-    unsafe fn kernel<S: Simd>(x: &[f32], out: &mut [i8]) {
+    unsafe fn kernel<S: Simd>(x: &[[i8; 2]], out: &mut [i32]) {
         for i in (0..out.len()).step_by(S::N) {
             // SAFETY: arrays are equally long, a multiple of the lanes.
-            unsafe { S::store_i8(out.as_mut_ptr().add(i), S::load_f(x.as_ptr().add(i))) };
+            unsafe { S::store(out.as_mut_ptr().add(i).cast(), S::widen_pairs(x.as_ptr().add(i).cast())) };
         }
     }
-    shells! { pub fn of() = kernel(x: &[f32], out: &mut [i8]) }
+    shells! { pub fn of() = kernel(x: &[[i8; 2]], out: &mut [i32]) }
 }
 
 /// What a call that writes an array has written; `args` is what the operation reads.
@@ -264,6 +286,9 @@ fn pairs_multiply_and_add() {
         for (i, got) in made!(dot_pairs::of, isa, 0i32, &x, &y).into_iter().enumerate() {
             assert_eq!(got, a[i].0 * b[i].0 + a[i].1 * b[i].1, "{isa}");
         }
+        for (i, got) in made!(add_pairs::of, isa, 0i32, &y, &x, &y).into_iter().enumerate() {
+            assert_eq!(got, y[i].wrapping_add(a[i].0 * b[i].0 + a[i].1 * b[i].1), "{isa}");
+        }
     }
 }
 
@@ -271,7 +296,6 @@ fn pairs_multiply_and_add() {
 fn every_pattern_of_a_small_float_is_read() {
     let all16: Vec<u16> = (0..=u16::MAX).collect();
     let all8: Vec<u8> = (0..=u8::MAX).collect();
-    let signed: Vec<i8> = (i8::MIN..=i8::MAX).collect();
     let e4m3 = |b: u8| {
         let (e, m) = (i32::from(b >> 3 & 15), f32::from(b & 7));
         let size = if e == 0 { m * 2f32.powi(-9) } else { (8.0 + m) * 2f32.powi(e - 10) };
@@ -289,9 +313,6 @@ fn every_pattern_of_a_small_float_is_read() {
         }
         for (&b, got) in all8.iter().zip(made!(load_e4m3::of, isa, 0f32, &all8)) {
             assert!(same(got, e4m3(b)), "{isa} e4m3 {b:#x}: {got}");
-        }
-        for (&b, got) in signed.iter().zip(made!(load_i8::of, isa, 0f32, &signed)) {
-            assert_eq!(got, f32::from(b), "{isa}");
         }
     }
 }
@@ -321,13 +342,26 @@ fn float16_is_rounded_to_the_nearest_even() {
 }
 
 #[test]
-fn bytes_are_rounded_and_cut() {
-    let mut x: Vec<f32> = (-600..=600).map(|i| i as f32 / 2.0).collect();
+fn integers_are_rounded_and_cut() {
+    let mut x: Vec<f32> = (-600..=600).flat_map(|i| [i as f32 / 2.0, i as f32 * 64.0 + 0.5]).collect();
     x.extend([0.49999997, -0.49999997, 126.50001, 1e9, -1e9, 1e-45, -0.0]);
     x.resize(x.len().next_multiple_of(BATCH), 0.0);
     for isa in Isa::usable() {
         for (&x, got) in x.iter().zip(made!(store_i8::of, isa, 0i8, &x)) {
             assert_eq!(f32::from(got), x.round_ties_even().clamp(-128.0, 127.0), "{isa} {x}");
+        }
+        for (&x, got) in x.iter().zip(made!(store_i16::of, isa, 0i16, &x)) {
+            assert_eq!(f32::from(got), x.round_ties_even().clamp(-32768.0, 32767.0), "{isa} {x}");
+        }
+    }
+}
+
+#[test]
+fn pairs_of_bytes_are_widened_with_their_signs() {
+    let all: Vec<[i8; 2]> = (0..=u16::MAX).map(|v| v.to_le_bytes().map(|b| b as i8)).collect();
+    for isa in Isa::usable() {
+        for (&[a, b], got) in all.iter().zip(made!(widen_pairs::of, isa, 0i32, &all)) {
+            assert_eq!([got as i16, (got >> 16) as i16], [a.into(), b.into()], "{isa}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::{NATIVE, kernels};
 use crate::{
     act::{Act32, Act256, ActKind, act32_kernel, act256_kernel},
-    kernel::product::Job,
+    kernel::product::{Job, PREFETCH},
 };
 use lamina_base::DType;
 use lamina_simd::Isa;
@@ -95,6 +95,7 @@ impl Case {
             let job = Job {
                 weights: panels.as_ptr(),
                 panel_bytes,
+                ahead: PREFETCH,
                 panels: PANELS,
                 blocks: self.cols / k.act.block(),
                 acts: acts.as_ptr().cast(),

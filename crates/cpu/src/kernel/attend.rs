@@ -1,9 +1,9 @@
-//! One chunk of softmax attention: from scores to weights, and weights times values.
+//! One chunk of softmax attention: from scores to weights, and weights times what key panels hold.
 //!
 //! Scores come from the panel products of `kernel`: a page of keys is a weight panel whose rows are positions.
 
 use super::float::{self, FloatFormat};
-use lamina_plan::{KvType, PAGE_LEN};
+use lamina_plan::KvType;
 use lamina_simd::{Isa, Simd, exp, shells, tanh};
 
 /// Positions that are reduced on their own before they are merged into a row's running softmax.
@@ -32,28 +32,6 @@ pub struct Scores {
     pub query: f32,
 }
 
-/// Rows of weights times stored values.
-pub struct Mix {
-    /// Weights `[group][row][lane]`.
-    pub weights: *const f32,
-    /// From one group of `S::N` positions to the next, in numbers.
-    pub stride: usize,
-    /// Rows.
-    pub rows: usize,
-    /// First value row of the page.
-    pub values: *const u8,
-    /// Bytes of a value row.
-    pub value_bytes: usize,
-    /// First position of the page that counts.
-    pub from: usize,
-    /// End of the positions that count.
-    pub to: usize,
-    /// Width, a multiple of 32.
-    pub dim: usize,
-    /// Sums `[row][dim]`.
-    pub out: *mut f32,
-}
-
 /// Rows of weights times values that are read out of key panels (latent attention).
 pub struct PanelMix {
     /// Weights `[group][row][lane]`.
@@ -78,130 +56,11 @@ pub struct PanelMix {
     pub out_stride: usize,
 }
 
-/// How values are stored.
-pub trait ValueFormat: Send + Sync + 'static {
-    /// Bytes of a row of `dim` values, `dim` a multiple of 32.
-    fn row_bytes(dim: usize) -> usize;
-    /// Bytes of a block of 32 values where blocks have a scale, which is their first number.
-    const BLOCK: Option<usize> = None;
-    /// A minimum follows the scale.
-    const MINS: bool = false;
-    /// `S::N` values from column `d` on, in units of their block's scale.
-    ///
-    /// # Safety
-    /// As for [`Simd`]; `row` is a row of values that holds columns `d` to `d + S::N`.
-    unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F;
-}
-
-/// float32.
-pub struct F32;
-/// float16.
-pub struct F16;
-/// bfloat16.
-pub struct BF16;
-/// 8-bit float.
-pub struct F8;
-/// Blocks of Q8_0.
-pub struct Q80;
-/// Blocks of Q4_0.
-pub struct Q40;
-/// Blocks of Q4_1.
-pub struct Q41;
-
 // SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and the pointers of the
 // arguments are valid for the stated sizes.
 #[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 mod lanes {
     use super::*;
-
-    impl ValueFormat for F32 {
-        fn row_bytes(dim: usize) -> usize {
-            4 * dim
-        }
-        #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
-            unsafe { S::load_f(row.cast::<f32>().add(d)) }
-        }
-    }
-
-    impl ValueFormat for F16 {
-        fn row_bytes(dim: usize) -> usize {
-            2 * dim
-        }
-        #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
-            unsafe { S::load_f16(row.cast::<u16>().add(d)) }
-        }
-    }
-
-    impl ValueFormat for BF16 {
-        fn row_bytes(dim: usize) -> usize {
-            2 * dim
-        }
-        #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
-            unsafe { S::load_bf16(row.cast::<u16>().add(d)) }
-        }
-    }
-
-    impl ValueFormat for F8 {
-        fn row_bytes(dim: usize) -> usize {
-            dim
-        }
-        #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
-            unsafe { S::load_e4m3(row.add(d)) }
-        }
-    }
-
-    impl ValueFormat for Q80 {
-        fn row_bytes(dim: usize) -> usize {
-            dim / 32 * 34
-        }
-        const BLOCK: Option<usize> = Some(34);
-        #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
-            unsafe { S::load_i8(row.add(d / 32 * 34 + 2 + d % 32).cast()) }
-        }
-    }
-
-    impl ValueFormat for Q40 {
-        fn row_bytes(dim: usize) -> usize {
-            dim / 32 * 18
-        }
-        const BLOCK: Option<usize> = Some(18);
-        #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
-            unsafe { S::sub(nibbles::<S>(row.add(d / 32 * 18 + 2), d), S::splat_f(8.0)) }
-        }
-    }
-
-    impl ValueFormat for Q41 {
-        fn row_bytes(dim: usize) -> usize {
-            dim / 32 * 20
-        }
-        const BLOCK: Option<usize> = Some(20);
-        const MINS: bool = true;
-        #[inline(always)]
-        unsafe fn load<S: Simd>(row: *const u8, d: usize) -> S::F {
-            unsafe { nibbles::<S>(row.add(d / 32 * 20 + 4), d) }
-        }
-    }
-
-    /// `S::N` nibbles from value `d` on: byte `i` of a block holds values `i` and `i + 16`.
-    #[inline(always)]
-    unsafe fn nibbles<S: Simd>(codes: *const u8, d: usize) -> S::F {
-        unsafe {
-            // Vectors are a half or the whole of 16 values, so none crosses from low to high nibbles.
-            let shift = d % 32 / 16 * 4;
-            let mut q = [0u64; 2];
-            for (i, q) in q[..S::N.div_ceil(8)].iter_mut().enumerate() {
-                let bytes = codes.add(d % 16 + 8 * i).cast::<u64>().read_unaligned();
-                *q = bytes >> shift & 0x0f0f_0f0f_0f0f_0f0f;
-            }
-            S::load_i8(q.as_ptr().cast())
-        }
-    }
 
     /// Scores to weights in place; returns the largest score and the sum of the weights.
     #[inline(always)]
@@ -262,144 +121,6 @@ mod lanes {
         }
     }
 
-    /// Adds weights times values of one page to the sums of all rows.
-    #[inline(always)]
-    pub unsafe fn mix<S: Simd, V: ValueFormat>(m: &Mix) {
-        unsafe {
-            let mut row = 0;
-            // As many sums as there are registers for.
-            while S::N == 16 && row + 8 <= m.rows {
-                mix_rows::<S, V, 8>(m, row);
-                row += 8;
-            }
-            while row + 4 <= m.rows {
-                mix_rows::<S, V, 4>(m, row);
-                row += 4;
-            }
-            if row + 2 <= m.rows {
-                mix_rows::<S, V, 2>(m, row);
-                row += 2;
-            }
-            if row < m.rows {
-                mix_rows::<S, V, 1>(m, row);
-            }
-        }
-    }
-
-    /// `R` rows, 32 columns at a time: a block's scales go into the weights, so that values need no product of their own.
-    #[inline(always)]
-    unsafe fn mix_rows<S: Simd, V: ValueFormat, const R: usize>(m: &Mix, row: usize) {
-        unsafe {
-            let mut weights = [[0f32; PAGE_LEN]; R];
-            let mut mins = [0f32; R];
-            if V::BLOCK.is_none() {
-                scale_weights::<S, R>(m, row, &[1.0; PAGE_LEN], &mut weights);
-            }
-            let mut d = 0;
-            while d < m.dim {
-                if let Some(bytes) = V::BLOCK {
-                    let block = m.values.add(d / 32 * bytes);
-                    scale_weights::<S, R>(m, row, &halves::<S>(m, block), &mut weights);
-                    if V::MINS {
-                        mins = weigh::<S, R>(m, row, &halves::<S>(m, block.add(2)));
-                    }
-                }
-                let mut part = d;
-                while part < d + 32 {
-                    mix_columns_of_values::<S, V, R>(m, row, part, &weights, &mins);
-                    part += 2 * S::N;
-                }
-                d += 32;
-            }
-        }
-    }
-
-    /// The float16 at `first` of every value row, as float32.
-    #[inline(always)]
-    unsafe fn halves<S: Simd>(m: &Mix, first: *const u8) -> [f32; PAGE_LEN] {
-        unsafe {
-            let (mut stored, mut out) = ([0u16; PAGE_LEN], [0f32; PAGE_LEN]);
-            for j in m.from..m.to {
-                stored[j] = first.add(j * m.value_bytes).cast::<u16>().read_unaligned();
-            }
-            let mut j = 0;
-            while j < PAGE_LEN {
-                S::store_f(out.as_mut_ptr().add(j), S::load_f16(stored.as_ptr().add(j)));
-                j += S::N;
-            }
-            out
-        }
-    }
-
-    /// Weights times scales, position by position.
-    #[inline(always)]
-    unsafe fn scale_weights<S: Simd, const R: usize>(
-        m: &Mix,
-        row: usize,
-        scales: &[f32; PAGE_LEN],
-        out: &mut [[f32; PAGE_LEN]; R],
-    ) {
-        unsafe {
-            for r in 0..R {
-                let mut j = 0;
-                while j < m.to {
-                    let w = S::load_f(m.weights.add(j / S::N * m.stride + (row + r) * S::N));
-                    S::store_f(out[r].as_mut_ptr().add(j), S::mul(w, S::load_f(scales.as_ptr().add(j))));
-                    j += S::N;
-                }
-            }
-        }
-    }
-
-    /// Sums of weights times one number per position, in order of positions.
-    #[inline(always)]
-    unsafe fn weigh<S: Simd, const R: usize>(m: &Mix, row: usize, numbers: &[f32; PAGE_LEN]) -> [f32; R] {
-        let mut sums = [0f32; R];
-        for j in m.from..m.to {
-            for (r, sum) in sums.iter_mut().enumerate() {
-                *sum +=
-                    unsafe { *m.weights.add(j / S::N * m.stride + (row + r) * S::N + j % S::N) } * numbers[j];
-            }
-        }
-        sums
-    }
-
-    /// Two vectors of columns, so that eight sums run at once.
-    #[inline(always)]
-    unsafe fn mix_columns_of_values<S: Simd, V: ValueFormat, const R: usize>(
-        m: &Mix,
-        row: usize,
-        d: usize,
-        weights: &[[f32; PAGE_LEN]; R],
-        mins: &[f32; R],
-    ) {
-        unsafe {
-            let first = m.out.add(row * m.dim + d);
-            let mut sums = [[S::zero(); 2]; R];
-            for r in 0..R {
-                for i in 0..2 {
-                    sums[r][i] = S::load_f(first.add(r * m.dim + i * S::N));
-                    if V::MINS {
-                        sums[r][i] = S::add(sums[r][i], S::splat_f(mins[r]));
-                    }
-                }
-            }
-            for j in m.from..m.to {
-                let value = m.values.add(j * m.value_bytes);
-                let (a, b) = (V::load::<S>(value, d), V::load::<S>(value, d + S::N));
-                for r in 0..R {
-                    let w = S::splat_f(weights[r][j]);
-                    sums[r] = [S::fma(w, a, sums[r][0]), S::fma(w, b, sums[r][1])];
-                }
-            }
-            for r in 0..R {
-                for i in 0..2 {
-                    S::store_f(first.add(r * m.dim + i * S::N), sums[r][i]);
-                }
-            }
-        }
-    }
-
     /// Adds weights times the columns of key panels to the sums of all rows.
     #[inline(always)]
     pub unsafe fn mix_panels<S: Simd, F: FloatFormat>(m: &PanelMix) {
@@ -437,13 +158,6 @@ mod lanes {
         }
     }
 
-    #[inline(always)]
-    pub unsafe fn ahead<S: Simd>(p: *const u8, n: usize) {
-        for line in (0..n).step_by(64) {
-            unsafe { S::prefetch(p.wrapping_add(line)) };
-        }
-    }
-
     /// `a = a * fa + b * fb` for `n` numbers, a multiple of the lanes.
     #[inline(always)]
     pub unsafe fn merge<S: Simd>(a: *mut f32, fa: f32, b: *const f32, fb: f32, n: usize) {
@@ -458,23 +172,15 @@ mod lanes {
     }
 }
 
-use lanes::{ahead, merge, mix, mix_panels, soften};
+use lanes::{merge, mix_panels, soften};
 
 shells! {
     /// Scores of one row to weights.
     pub fn soften_kernel() = soften(s: &Scores, top_and_sum: &mut [f32; 2])
 }
 shells! {
-    /// Weights times values of one page.
-    pub fn mix_kernel<V: ValueFormat>() = mix::<V>(m: &Mix)
-}
-shells! {
     /// Merges the sums of two parts of a softmax.
     pub fn merge_kernel() = merge(a: *mut f32, fa: f32, b: *const f32, fb: f32, n: usize)
-}
-shells! {
-    /// Asks for `n` bytes that are read soon.
-    pub fn ahead_kernel() = ahead(p: *const u8, n: usize)
 }
 shells! {
     fn mix_panels_kernel<F: FloatFormat>() = mix_panels::<F>(m: &PanelMix)

@@ -6,7 +6,7 @@
 
 use super::{
     codes::Codes,
-    product::{Job, PREFETCH, TILE_ROWS, by_rows},
+    product::{Job, TILE_ROWS, by_rows},
 };
 use crate::act::Act32;
 use lamina_simd::Simd;
@@ -127,10 +127,10 @@ mod lanes {
     }
 
     #[inline(always)]
-    unsafe fn prefetch<S: Simd, F: BlockFormat>(p: *const u8) {
+    unsafe fn prefetch<S: Simd, F: BlockFormat>(p: *const u8, ahead: usize) {
         let mut line = 0;
         while line < Layout::bytes::<F>(S::N) {
-            unsafe { S::prefetch(p.wrapping_add(PREFETCH + line)) };
+            unsafe { S::prefetch(p.wrapping_add(ahead).wrapping_add(line)) };
             line += 64;
         }
     }
@@ -304,7 +304,7 @@ mod lanes {
             let first = job.weights.add(panel * job.panel_bytes);
             for b in 0..job.blocks {
                 let at = first.add(b * Layout::bytes::<F>(S::N));
-                prefetch::<S, F>(at);
+                prefetch::<S, F>(at, job.ahead);
                 add_block::<S, F, C>(&unpack::<S, F>(at, false), rows_of(job, b, row), false, &mut sums);
             }
             for c in 0..C {

@@ -1,6 +1,6 @@
 //! Products of panels of floats with float32 activations: one fused multiply-add per column, in order.
 
-use super::product::{Job, PREFETCH, TILE_ROWS, by_rows};
+use super::product::{Job, TILE_ROWS, by_rows};
 use lamina_simd::Simd;
 
 /// A plain float type.
@@ -71,15 +71,15 @@ mod lanes {
         w: [*const u8; P],
         x: [*const f32; C],
         n: usize,
-        ahead: bool,
+        ahead: Option<usize>,
         sums: &mut [[S::F; C]; P],
     ) {
         unsafe {
             let mut k = 0;
             while k + 4 <= n {
-                if ahead {
+                if let Some(ahead) = ahead {
                     for w in w {
-                        let line = w.wrapping_add(k * S::N * F::BYTES + PREFETCH);
+                        let line = w.wrapping_add(k * S::N * F::BYTES).wrapping_add(ahead);
                         S::prefetch(line);
                         if 4 * S::N * F::BYTES > 64 {
                             S::prefetch(line.wrapping_add(64));
@@ -130,7 +130,7 @@ mod lanes {
             let mut sums = [[S::zero(); C]; P];
             let w = std::array::from_fn(|p| job.weights.add((panel + p) * job.panel_bytes));
             let x = std::array::from_fn(|c| x.add((row + c) * job.stride));
-            add_columns::<S, F, P, C>(w, x, job.blocks, true, &mut sums);
+            add_columns::<S, F, P, C>(w, x, job.blocks, Some(job.ahead), &mut sums);
             for p in 0..P {
                 for c in 0..C {
                     S::store_f(job.out.add(((panel + p) * job.rows + row + c) * S::N), sums[p][c]);
@@ -192,7 +192,7 @@ mod lanes {
             }
             let w = std::array::from_fn(|p| tile.add(p * TILE * S::N).cast());
             let x = std::array::from_fn(|c| job.acts.cast::<f32>().add((row + c) * job.stride + first));
-            add_columns::<S, F32, P, C>(w, x, n, false, &mut sums);
+            add_columns::<S, F32, P, C>(w, x, n, None, &mut sums);
             for p in 0..P {
                 for c in 0..C {
                     S::store_f(at(p, c), sums[p][c]);

@@ -4,6 +4,7 @@ pub mod attend;
 pub mod block;
 pub mod codes;
 pub mod float;
+pub mod mix;
 pub mod product;
 pub mod rows;
 pub mod super_block;

@@ -5,7 +5,7 @@ use super::codes::Codes;
 /// From this many rows on, panels are unpacked into a tile first; below, values stay in registers.
 pub const TILE_ROWS: usize = 12;
 
-/// How far ahead of the reading a panel is prefetched, in bytes: about the latency of memory at full bandwidth.
+/// How far ahead of the reading weights are prefetched, in bytes: about the latency of memory at full bandwidth.
 ///
 /// From 1024 to 4608 no difference could be measured on Zen 4. What counts is that every line of a block is asked for, and
 /// that a thread reads one panel at a time: two streams halved the bandwidth.
@@ -42,6 +42,8 @@ pub struct Job {
     pub panel_bytes: usize,
     /// Panels to multiply.
     pub panels: usize,
+    /// From what is read to what is asked for meanwhile, in bytes.
+    pub ahead: usize,
     /// Blocks of columns per panel.
     pub blocks: usize,
     /// Activation blocks `[block][row]`, from the first row of the job on.

@@ -5,7 +5,7 @@
 
 use super::{
     codes::Codes,
-    product::{Job, PREFETCH, TILE_ROWS, by_rows},
+    product::{Job, TILE_ROWS, by_rows},
 };
 use crate::act::Act256;
 use lamina_simd::Simd;
@@ -111,11 +111,11 @@ mod lanes {
     impl<F: SuperFormat> Packed<F> {
         /// Asks for an eighth of the super-block that is read a little later.
         #[inline(always)]
-        unsafe fn prefetch<S: Simd>(self, eighth: usize) {
+        unsafe fn prefetch<S: Simd>(self, ahead: usize, eighth: usize) {
             let lines = Layout::bytes::<F>(S::N).div_ceil(64);
             let mut line = eighth * lines / 8;
             while line < (eighth + 1) * lines / 8 {
-                unsafe { S::prefetch(self.0.wrapping_add(PREFETCH + 64 * line)) };
+                unsafe { S::prefetch(self.0.wrapping_add(ahead).wrapping_add(64 * line)) };
                 line += 1;
             }
         }
@@ -278,13 +278,14 @@ mod lanes {
     #[inline(always)]
     unsafe fn add_packed<S: Simd, F: SuperFormat, const C: usize>(
         w: Packed<F>,
+        ahead: usize,
         x: [*const Act256; C],
         sums: &mut [S::F; C],
     ) {
         unsafe {
             let (mut acc, mut low) = ([S::splat(0); C], [S::splat(0); C]);
             for j in 0..8 {
-                w.prefetch::<S>(j);
+                w.prefetch::<S>(ahead, j);
                 let groups = w.groups::<S>(j);
                 let step = step::<S, F>(false);
                 let mut g = 0;
@@ -404,7 +405,7 @@ mod lanes {
                 for (c, x) in x.iter_mut().enumerate() {
                     *x = x.add(c);
                 }
-                add_packed::<S, F, C>(Packed(at, PhantomData), x, &mut sums);
+                add_packed::<S, F, C>(Packed(at, PhantomData), job.ahead, x, &mut sums);
             }
             for c in 0..C {
                 S::store_f(job.out.add((panel * job.rows + row + c) * S::N), sums[c]);

@@ -7,7 +7,8 @@
 use crate::{
     act::{Act32, ActKind},
     kernel::{
-        attend::{CHUNK, Mix, Scores},
+        attend::{CHUNK, Scores},
+        mix::{CHUNK_PAGES, Mix},
         product::Job,
     },
     kv::PagedLayer,
@@ -268,10 +269,7 @@ impl Machine {
         let end = last.min((chunk + 1) * CHUNK);
         let lanes = self.cache.codec.keys.lanes;
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
-            if (page + 1) * PAGE_LEN < last {
-                self.ahead(s, u, page + 1);
-            }
-            self.page_scores(s, u, page, space, (page * PAGE_LEN - base) / lanes * rows * lanes);
+            self.page_scores(s, u, page, last, space, (page * PAGE_LEN - base) / lanes * rows * lanes);
         }
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
         for r in 0..rows {
@@ -289,27 +287,20 @@ impl Machine {
             };
             part.soften(self, r, &scores, lanes);
         }
-        for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
-            self.mix_page(s, u, page, (base, end), space, part);
-        }
+        self.mix(s, u, (base, end), last, space, part);
     }
 
-    /// Asks for a page's keys and values. Pages of a head lie apart: no prefetcher of the CPU sees them coming.
-    fn ahead(&self, s: &Shape<'_>, u: Unit, page: usize) {
-        let physical = s.b.seqs[u.seq].pages[page] as usize;
-        let first = self.cache.keys(&s.layer, physical, u.kv_head);
-        // SAFETY: a prefetch is a hint for any address.
-        unsafe { (self.k.ahead)(first, self.cache.head_bytes(&s.layer)) };
-    }
-
-    fn page_scores(&self, s: &Shape<'_>, u: Unit, page: usize, space: &Space, at: usize) {
+    fn page_scores(&self, s: &Shape<'_>, u: Unit, page: usize, last: usize, space: &Space, at: usize) {
         let keys = &self.cache.codec.keys;
         let padded = self.cache.codec.key_dim(s.layer.dim);
-        let physical = s.b.seqs[u.seq].pages[page] as usize;
+        let pages = &s.b.seqs[u.seq].pages;
+        let keys_of = |page: usize| self.cache.keys(&s.layer, pages[page] as usize, u.kv_head);
+        let (weights, next) = (keys_of(page), keys_of((page + CHUNK_PAGES).min((last - 1) / PAGE_LEN)));
         let rows = u.rows();
         let job = Job {
-            weights: self.cache.keys(&s.layer, physical, u.kv_head),
+            weights,
             panel_bytes: keys.panel_bytes(padded),
+            ahead: next.addr().wrapping_sub(weights.addr()),
             panels: PAGE_LEN / keys.lanes,
             blocks: padded / keys.act.block(),
             acts: space.queries,
@@ -321,31 +312,34 @@ impl Machine {
         unsafe { (keys.product)(&job) };
     }
 
-    fn mix_page(
+    /// Weights times the values of positions `base..end`.
+    fn mix(
         &self,
         s: &Shape<'_>,
         u: Unit,
-        page: usize,
         (base, end): (usize, usize),
+        last: usize,
         space: &Space,
         part: &Running,
     ) {
-        let physical = s.b.seqs[u.seq].pages[page] as usize;
-        let (rows, lanes) = (u.rows(), self.cache.codec.keys.lanes);
-        let first = page * PAGE_LEN;
+        let values = |i: usize| {
+            let page = s.b.seqs[u.seq].pages[(base / PAGE_LEN + i).min((last - 1) / PAGE_LEN)];
+            self.cache.values(&s.layer, page as usize, u.kv_head).cast_const()
+        };
+        let pages = std::array::from_fn(values);
+        let next = std::array::from_fn(|i| values(i + CHUNK_PAGES));
         let mix = Mix {
-            weights: space.scores.wrapping_add((first - base) / lanes * rows * lanes),
-            stride: rows * lanes,
-            rows,
-            values: self.cache.values(&s.layer, physical, u.kv_head),
-            value_bytes: (self.cache.codec.value_bytes)(s.layer.value_dim()),
-            from: 0,
-            to: (end - first).min(PAGE_LEN),
+            weights: space.scores,
+            stride: u.rows() * self.cache.codec.keys.lanes,
+            rows: u.rows(),
+            pages,
+            next,
+            positions: end - base,
             dim: s.layer.value_dim(),
             out: part.values,
         };
-        // SAFETY: the page belongs to the layer, and its positions up to `to` were written.
-        unsafe { (self.cache.codec.mix)(&mix) };
+        // SAFETY: the pages belong to the layer, and their positions up to `end` were written.
+        unsafe { (self.cache.codec.values.mix)(&mix) };
     }
 
     /// Merges a chunk into the running softmax; rows that saw nothing of the chunk stay as they are.

@@ -7,7 +7,7 @@ use crate::{
     act::{Act32, Act256, ActKind},
     kernel::{
         attend::{CHUNK, PanelMix, Scores},
-        product::Job,
+        product::{Job, PREFETCH},
     },
     kv::PagedLayer,
     machine::{Machine, RowsOf},
@@ -161,6 +161,7 @@ impl Machine {
         let job = Job {
             weights: w.panel(index, 0),
             panel_bytes: w.panel_bytes,
+            ahead: PREFETCH,
             panels: w.panels,
             blocks: w.cols / kind.block(),
             acts: space.acts,
@@ -193,6 +194,7 @@ impl Machine {
             let job = Job {
                 weights: pages[i],
                 panel_bytes,
+                ahead: PREFETCH,
                 panels: per_page,
                 blocks: dim,
                 acts: space.queries.cast::<u8>(),

@@ -3,7 +3,7 @@
 use crate::{
     act::{Act32, Act256, ActKind},
     kernel::{
-        product::Job,
+        product::{Job, PREFETCH},
         rows::{Finish, Mode, NormArgs},
     },
     machine::{Machine, RowsOf},
@@ -148,6 +148,7 @@ impl Product<'_> {
         let job = Job {
             weights: w.panel(self.index, panel),
             panel_bytes: w.panel_bytes,
+            ahead: PREFETCH,
             panels,
             blocks: w.cols / act.block(),
             acts: self.acts.ptr.wrapping_add(first * act.block_bytes()),

@@ -1,0 +1,384 @@
+//! Weights times values of one chunk of attention.
+//!
+//! Numbers are mixed in float32. Blocks are mixed in integers: two positions at a time, their weights as int16 with
+//! 15 bits below the row's largest, so that a step is far finer than a block's own (8-bit weights would be as coarse
+//! as the blocks and lose what lies beside a dominant position; arXiv 2410.02367 found the same).
+
+use super::{attend::CHUNK, float::FloatFormat, product::by_rows};
+use lamina_plan::PAGE_LEN;
+use lamina_simd::{Simd, shells};
+
+/// Pages of a chunk.
+pub const CHUNK_PAGES: usize = CHUNK / PAGE_LEN;
+/// Values that share a scale.
+const BLOCK: usize = 32;
+/// Positions whose codes stand together.
+const QUAD: usize = 4;
+/// Largest weight as an integer: room for a rounding below int16's, and for 256 positions of int8 in int32.
+const FULL: f32 = 32760.0;
+
+/// Rows of weights times stored values.
+pub struct Mix {
+    /// Weights `[group][row][lane]`, 0 where a row sees nothing; kernels of blocks scale them in place.
+    pub weights: *mut f32,
+    /// From one group of `S::N` positions to the next, in numbers.
+    pub stride: usize,
+    /// Rows.
+    pub rows: usize,
+    /// Values of each page, in order of positions.
+    pub pages: [*const u8; CHUNK_PAGES],
+    /// Values that are mixed next: they are asked for meanwhile, line by line, since a CPU drops what comes in bursts.
+    pub next: [*const u8; CHUNK_PAGES],
+    /// Positions from the start of the first page on.
+    pub positions: usize,
+    /// Width, a multiple of 32.
+    pub dim: usize,
+    /// Sums `[row][dim]`, overwritten.
+    pub out: *mut f32,
+}
+
+impl Mix {
+    /// Number and address of each page with the positions of it that count.
+    fn pages(&self) -> impl Iterator<Item = (usize, *const u8, usize)> {
+        (0..self.positions.div_ceil(PAGE_LEN))
+            .map(|i| (i, self.pages[i], PAGE_LEN.min(self.positions - i * PAGE_LEN)))
+    }
+}
+
+/// What stands beside a block's scale.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Least {
+    /// Nothing: codes are signed.
+    None,
+    /// Nothing, but codes stand for themselves less 8.
+    Eight,
+    /// A minimum that is added.
+    Stored,
+}
+
+/// Values in blocks of 32 with a scale each, rearranged inside a page for integer products of position pairs.
+///
+/// A page is `[quad of positions][..]` codes, then scales `[block][position]` as float16, then minima likewise.
+pub trait BlockValues: Send + Sync + 'static {
+    /// Bits of a code.
+    const BITS: usize;
+    /// What a code of 0 stands for.
+    const LEAST: Least;
+    /// Position pairs 0 and 1 of a quad for `S::N` columns from `d` on, as int16.
+    ///
+    /// # Safety
+    /// As for [`Simd`]; `quad` holds `dim` columns, and `d + S::N <= dim`.
+    unsafe fn load<S: Simd>(quad: *const u8, dim: usize, d: usize) -> [S::I; 2];
+    /// Writes the code of one value (encoded as its GGUF block `block`, value `i`) into place `place` of its quad.
+    fn put(block: &[u8], i: usize, quad: &mut [u8], dim: usize, d: usize, place: usize);
+}
+
+/// Blocks of Q8_0: a quad is two rows of `dim` pairs of bytes.
+pub struct Q80;
+/// Blocks of Q4_0: a quad is `dim` pairs of bytes with the first position pair in the low nibbles.
+pub struct Q40;
+/// Blocks of Q4_1, as of Q4_0.
+pub struct Q41;
+
+/// Bytes of a quad of positions.
+const fn quad_bytes<V: BlockValues>(dim: usize) -> usize {
+    QUAD * dim * V::BITS / 8
+}
+
+/// Numbers of 16 bits beside the codes of a block: scale, and minimum.
+const fn sides<V: BlockValues>() -> usize {
+    if matches!(V::LEAST, Least::Stored) { 2 } else { 1 }
+}
+
+/// Bytes of a page of values.
+pub const fn page_bytes<V: BlockValues>(dim: usize) -> usize {
+    PAGE_LEN / QUAD * quad_bytes::<V>(dim) + sides::<V>() * dim / BLOCK * PAGE_LEN * 2
+}
+
+/// Writes `row`, encoded as GGUF blocks, to position `place` of a page.
+pub fn put_blocks<V: BlockValues>(row: &[u8], place: usize, dim: usize, page: &mut [u8]) {
+    let (codes, numbers) = page.split_at_mut(PAGE_LEN / QUAD * quad_bytes::<V>(dim));
+    let quad = &mut codes[place / QUAD * quad_bytes::<V>(dim)..][..quad_bytes::<V>(dim)];
+    let blocks = dim / BLOCK;
+    for (b, block) in row.chunks_exact(row.len() / blocks).enumerate() {
+        for side in 0..sides::<V>() {
+            let at = 2 * ((side * blocks + b) * PAGE_LEN + place);
+            numbers[at..at + 2].copy_from_slice(&block[2 * side..2 * side + 2]);
+        }
+        let codes = &block[2 * sides::<V>()..];
+        for i in 0..BLOCK {
+            V::put(codes, i, quad, dim, b * BLOCK + i, place % QUAD);
+        }
+    }
+}
+
+impl Q40 {
+    fn put(codes: &[u8], i: usize, quad: &mut [u8], d: usize, place: usize) {
+        let code = codes[i % 16] >> (i / 16 * 4) & 15;
+        let shift = place / 2 * 4;
+        let byte = &mut quad[2 * d + place % 2];
+        *byte = *byte & !(15 << shift) | code << shift;
+    }
+}
+
+// SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and the pointers of the
+// arguments are valid for the stated sizes.
+#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
+mod lanes {
+    use super::*;
+
+    impl BlockValues for Q80 {
+        const BITS: usize = 8;
+        const LEAST: Least = Least::None;
+        #[inline(always)]
+        unsafe fn load<S: Simd>(quad: *const u8, dim: usize, d: usize) -> [S::I; 2] {
+            let first = quad.cast::<i8>().wrapping_add(2 * d);
+            unsafe { [S::widen_pairs(first), S::widen_pairs(first.add(2 * dim))] }
+        }
+        fn put(codes: &[u8], i: usize, quad: &mut [u8], dim: usize, d: usize, place: usize) {
+            quad[place / 2 * 2 * dim + 2 * d + place % 2] = codes[i];
+        }
+    }
+
+    macro_rules! nibbles {
+        ($($name:ident $least:ident)*) => {$(
+            impl BlockValues for $name {
+                const BITS: usize = 4;
+                const LEAST: Least = Least::$least;
+                #[inline(always)]
+                unsafe fn load<S: Simd>(quad: *const u8, _: usize, d: usize) -> [S::I; 2] {
+                    unsafe {
+                        let (v, low) = (S::widen_pairs(quad.cast::<i8>().add(2 * d)), S::splat(0x000f_000f));
+                        [S::and(v, low), S::and(S::shr::<4>(v), low)]
+                    }
+                }
+                fn put(codes: &[u8], i: usize, quad: &mut [u8], _: usize, d: usize, place: usize) {
+                    Q40::put(codes, i, quad, d, place);
+                }
+            }
+        )*};
+    }
+    nibbles! { Q40 Eight Q41 Stored }
+
+    /// As `by_rows!`, eight at a time where there are registers for it.
+    macro_rules! by_more_rows {
+        ($lanes:ty, $rows:expr, $row:ident, $count:ident => $call:expr) => {{
+            let mut $row = 0;
+            while <$lanes>::N == 16 && $row + 8 <= $rows {
+                const $count: usize = 8;
+                $call;
+                $row += 8;
+            }
+            let first = $row;
+            by_rows!($rows - first, rest, $count => {
+                let $row = first + rest;
+                $call
+            });
+        }};
+    }
+
+    #[inline(always)]
+    pub unsafe fn numbers<S: Simd, F: FloatFormat>(m: &Mix) {
+        unsafe {
+            by_more_rows!(S, m.rows, row, R => number_rows::<S, F, R>(m, row));
+        }
+    }
+
+    /// `R` rows, two vectors of columns at a time, page by page so that a page's values stay in the first cache.
+    #[inline(always)]
+    unsafe fn number_rows<S: Simd, F: FloatFormat, const R: usize>(m: &Mix, row: usize) {
+        unsafe {
+            m.out.add(row * m.dim).write_bytes(0, R * m.dim);
+            for (i, page, positions) in m.pages() {
+                let weights = m.weights.add(i * PAGE_LEN / S::N * m.stride + row * S::N);
+                for d in (0..m.dim).step_by(2 * S::N) {
+                    let out = m.out.add(row * m.dim + d);
+                    let mut sums = [[S::zero(); 2]; R];
+                    for r in 0..R {
+                        sums[r] = [S::load_f(out.add(r * m.dim)), S::load_f(out.add(r * m.dim + S::N))];
+                    }
+                    for j in 0..positions {
+                        let at = (j * m.dim + d) * F::BYTES;
+                        let value = page.add(at);
+                        for line in (0..2 * S::N * F::BYTES).step_by(64) {
+                            S::prefetch(m.next[i].wrapping_add(at + line));
+                        }
+                        let (a, b) = (F::load::<S>(value), F::load::<S>(value.add(S::N * F::BYTES)));
+                        let weight = weights.add(j / S::N * m.stride + j % S::N);
+                        for r in 0..R {
+                            let w = S::splat_f(*weight.add(r * S::N));
+                            sums[r] = [S::fma(w, a, sums[r][0]), S::fma(w, b, sums[r][1])];
+                        }
+                    }
+                    for r in 0..R {
+                        S::store_f(out.add(r * m.dim), sums[r][0]);
+                        S::store_f(out.add(r * m.dim + S::N), sums[r][1]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub unsafe fn blocks<S: Simd, V: BlockValues>(m: &Mix) {
+        unsafe {
+            by_more_rows!(S, m.rows, row, R => block_rows::<S, V, R>(m, row));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block_rows<S: Simd, V: BlockValues, const R: usize>(m: &Mix, row: usize) {
+        unsafe {
+            let units = raise::<S, V, R>(m, row);
+            let mut scales = [0f32; CHUNK];
+            let mut weights = [[0i16; CHUNK]; R];
+            for b in 0..m.dim / BLOCK {
+                side::<S, V>(m, 0, b, &mut scales);
+                whole_weights::<S, R>(m, row, &scales, &mut weights);
+                let mut least = [0f32; R];
+                if V::LEAST != Least::None {
+                    if V::LEAST == Least::Stored {
+                        side::<S, V>(m, 1, b, &mut scales);
+                    }
+                    let factor = if V::LEAST == Least::Eight { -8.0 } else { 1.0 };
+                    for r in 0..R {
+                        least[r] = factor * weigh::<S>(m, row + r, &scales);
+                    }
+                }
+                for d in (b * BLOCK..(b + 1) * BLOCK).step_by(2 * S::N) {
+                    let sums = block_columns::<S, V, R>(m, &weights, d);
+                    for r in 0..R {
+                        for i in 0..2 {
+                            let sum = S::add(S::to_f(sums[r][i]), S::splat_f(least[r]));
+                            let out = m.out.add((row + r) * m.dim + d + i * S::N);
+                            S::store_f(out, S::mul(sum, S::splat_f(units[r])));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Brings each row's weights to a size at which weight times scale just fits int16; returns what one then stands for.
+    #[inline(always)]
+    unsafe fn raise<S: Simd, V: BlockValues, const R: usize>(m: &Mix, row: usize) -> [f32; R] {
+        unsafe {
+            let (mut largest, mut scales) = ([0f32; CHUNK], [0f32; CHUNK]);
+            for b in 0..m.dim / BLOCK {
+                side::<S, V>(m, 0, b, &mut scales);
+                for j in (0..m.positions).step_by(S::N) {
+                    let at = largest.as_mut_ptr().add(j);
+                    S::store_f(at, S::max(S::abs(S::load_f(scales.as_ptr().add(j))), S::load_f(at)));
+                }
+            }
+            let mut units = [0f32; R];
+            for r in 0..R {
+                let weights = m.weights.add((row + r) * S::N);
+                let mut top = S::zero();
+                for j in (0..m.positions).step_by(S::N) {
+                    let w = S::load_f(weights.add(j / S::N * m.stride));
+                    top = S::max(S::mul(w, S::load_f(largest.as_ptr().add(j))), top);
+                }
+                let top = S::reduce_max(top);
+                // Below this the factor would leave float32; such sums are 0 beside any other.
+                let factor = if top > 1e-30 { FULL / top } else { 0.0 };
+                for j in (0..m.positions).step_by(S::N) {
+                    let at = weights.add(j / S::N * m.stride);
+                    S::store_f(at, S::mul(S::load_f(at), S::splat_f(factor)));
+                }
+                units[r] = top / FULL;
+            }
+            units
+        }
+    }
+
+    /// Scales (side 0) or minima (1) of block `b` of all positions, 0 where nothing was written.
+    #[inline(always)]
+    unsafe fn side<S: Simd, V: BlockValues>(m: &Mix, side: usize, b: usize, out: &mut [f32; CHUNK]) {
+        unsafe {
+            let first = PAGE_LEN / QUAD * quad_bytes::<V>(m.dim);
+            let first = first + 2 * (side * (m.dim / BLOCK) + b) * PAGE_LEN;
+            for (i, page, positions) in m.pages() {
+                let out = out.as_mut_ptr().add(i * PAGE_LEN);
+                for j in (0..PAGE_LEN).step_by(S::N) {
+                    S::store_f(out.add(j), S::load_f16(page.add(first + 2 * j).cast()));
+                }
+                out.add(positions).write_bytes(0, PAGE_LEN - positions);
+            }
+        }
+    }
+
+    /// Weights times the scales of a block, rounded.
+    #[inline(always)]
+    unsafe fn whole_weights<S: Simd, const R: usize>(
+        m: &Mix,
+        row: usize,
+        scales: &[f32; CHUNK],
+        out: &mut [[i16; CHUNK]; R],
+    ) {
+        unsafe {
+            for j in (0..m.positions).step_by(S::N) {
+                let scale = S::load_f(scales.as_ptr().add(j));
+                for r in 0..R {
+                    let w = S::load_f(m.weights.add(j / S::N * m.stride + (row + r) * S::N));
+                    S::store_i16(out[r].as_mut_ptr().add(j), S::mul(w, scale));
+                }
+            }
+        }
+    }
+
+    /// Sum of a row's weights times one number per position.
+    #[inline(always)]
+    unsafe fn weigh<S: Simd>(m: &Mix, row: usize, numbers: &[f32; CHUNK]) -> f32 {
+        unsafe {
+            let mut sum = S::zero();
+            for j in (0..m.positions).step_by(S::N) {
+                let w = S::load_f(m.weights.add(j / S::N * m.stride + row * S::N));
+                sum = S::fma(w, S::load_f(numbers.as_ptr().add(j)), sum);
+            }
+            S::reduce_add(sum)
+        }
+    }
+
+    /// `R` rows of integer weights times two vectors of columns.
+    #[inline(always)]
+    unsafe fn block_columns<S: Simd, V: BlockValues, const R: usize>(
+        m: &Mix,
+        weights: &[[i16; CHUNK]; R],
+        d: usize,
+    ) -> [[S::I; 2]; R] {
+        unsafe {
+            let mut sums = [[S::splat(0); 2]; R];
+            for (i, page, positions) in m.pages() {
+                for quad in 0..positions.div_ceil(QUAD) {
+                    let at = page.add(quad * quad_bytes::<V>(m.dim));
+                    for line in (0..QUAD * 2 * S::N * V::BITS / 8).step_by(64) {
+                        let at = quad * quad_bytes::<V>(m.dim) + QUAD * d * V::BITS / 8 + line;
+                        S::prefetch(m.next[i].wrapping_add(at));
+                    }
+                    let (a, b) = (V::load::<S>(at, m.dim, d), V::load::<S>(at, m.dim, d + S::N));
+                    for r in 0..R {
+                        let weights = weights[r].as_ptr().add(i * PAGE_LEN + quad * QUAD).cast::<i8>();
+                        for pair in 0..2 {
+                            let w = S::splat4(weights.add(4 * pair));
+                            sums[r][0] = S::add_pairs(sums[r][0], a[pair], w);
+                            sums[r][1] = S::add_pairs(sums[r][1], b[pair], w);
+                        }
+                    }
+                }
+            }
+            sums
+        }
+    }
+}
+
+use lanes::{blocks, numbers};
+
+shells! {
+    /// Weights times values that are numbers.
+    pub fn numbers_kernel<F: FloatFormat>() = numbers::<F>(m: &Mix)
+}
+shells! {
+    /// Weights times values in blocks.
+    pub fn blocks_kernel<V: BlockValues>() = blocks::<V>(m: &Mix)
+}

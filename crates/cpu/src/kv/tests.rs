@@ -1,0 +1,128 @@
+//! Small floats, and values mixed in every type.
+
+use super::*;
+use crate::kernel::mix::CHUNK_PAGES;
+
+#[test]
+fn e4m3_rounds_to_the_nearest_code() {
+    let decode = |b: u8| {
+        let mut out = [0.0];
+        lamina_quant::decode(lamina_base::DType::F8_E4M3, &[b], &mut out).expect("one byte");
+        out[0]
+    };
+    for b in (0..=255u8).filter(|b| b & 0x7f != 0x7f) {
+        assert_eq!(decode(to_e4m3(decode(b))), decode(b));
+    }
+    assert_eq!(decode(to_e4m3(1e9)), 448.0);
+    assert_eq!(decode(to_e4m3(1.06)), 1.0);
+    assert_eq!(decode(to_e4m3(1.07)), 1.125);
+}
+
+/// Numbers of a usual size, some of them zero.
+fn random(n: usize, seed: u64) -> Vec<f32> {
+    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (s >> 40) as f32 / 8_388_608.0 - 1.0
+    };
+    (0..n).map(|_| if next() > 0.9 { 0.0 } else { 3.0 * next() }).collect()
+}
+
+/// Weights of rows over positions, values stored in pages, and both as plain numbers.
+struct Mixing {
+    codec: Codec,
+    dim: usize,
+    positions: usize,
+    pages: Vec<Vec<u8>>,
+    values: Vec<Vec<f32>>,
+    weights: Vec<Vec<f32>>,
+}
+
+impl Mixing {
+    fn new(kv_type: KvType, isa: Isa, dim: usize, positions: usize) -> Mixing {
+        let codec = Codec::new(kv_type, isa);
+        // What nothing was written to may hold anything, NaN among it.
+        let mut pages = vec![vec![0xffu8; (codec.values.page_bytes)(dim)]; CHUNK_PAGES];
+        let (mut row, mut values) = (vec![], vec![]);
+        for j in 0..positions {
+            // Heads with a first position of tiny values and most of the weight are common: attention sinks.
+            let size = if j == 0 { 0.01 } else { 1.0 };
+            let value: Vec<f32> = random(dim, j as u64).iter().map(|v| v * size).collect();
+            codec.encode(&value, dim, &mut row);
+            (codec.values.put)(&row, j % PAGE_LEN, dim, &mut pages[j / PAGE_LEN]);
+            let mut stored = vec![0.0; dim];
+            lamina_quant::decode(kv_type.dtype(), &row, &mut stored).expect("a stored row");
+            values.push(stored);
+        }
+        let weights = (0..9).map(|r| {
+            let row = random(positions, 1000 + r);
+            // The last row sees one position only, and the one before it nothing.
+            let seen = |j: usize| r < 7 || (r == 8 && j == 0);
+            let weight = |j: usize| if j == 0 { 1.0 } else { (row[j] - 3.0).exp() };
+            (0..positions).map(|j| if seen(j) { weight(j) } else { 0.0 }).collect()
+        });
+        Mixing { codec, dim, positions, pages, values, weights: weights.collect() }
+    }
+
+    /// Sums of some rows by the kernel.
+    fn mixed(&self, rows: std::ops::Range<usize>) -> Vec<f32> {
+        let (lanes, n) = (self.codec.keys.lanes, rows.len());
+        let mut weights = vec![0f32; CHUNK_PAGES * PAGE_LEN * n];
+        for (r, row) in self.weights[rows].iter().enumerate() {
+            row.iter().enumerate().for_each(|(j, &w)| weights[(j / lanes * n + r) * lanes + j % lanes] = w);
+        }
+        let mut out = vec![f32::NAN; n * self.dim];
+        let pages = std::array::from_fn(|i| self.pages[i].as_ptr());
+        let mix = Mix {
+            weights: weights.as_mut_ptr(),
+            stride: n * lanes,
+            rows: n,
+            pages,
+            next: pages,
+            positions: self.positions,
+            dim: self.dim,
+            out: out.as_mut_ptr(),
+        };
+        // SAFETY: pages, weights and sums have the sizes that the kernel was told, on a CPU that can run it.
+        unsafe { (self.codec.values.mix)(&mix) };
+        out
+    }
+
+    /// The same, one product after the other.
+    fn slowly(&self, r: usize) -> Vec<f64> {
+        let sum = |d: usize| {
+            self.weights[r].iter().zip(&self.values).map(|(&w, v)| f64::from(w) * f64::from(v[d])).sum()
+        };
+        (0..self.dim).map(sum).collect()
+    }
+
+    /// Half a step of a 15-bit weight (and what float32 rounds) for each position, times the largest code.
+    fn tolerance(&self, r: usize) -> f64 {
+        let size = |(w, v): (&f32, &Vec<f32>)| f64::from(w * v.iter().fold(0f32, |a, b| a.max(b.abs())));
+        let largest = self.weights[r].iter().zip(&self.values).map(size).fold(0.0, f64::max);
+        self.positions as f64 * largest / 32760.0 * 0.6
+    }
+}
+
+#[test]
+fn values_are_mixed_as_one_by_one() {
+    for isa in Isa::usable() {
+        for &(name, kv_type) in KvType::ALL {
+            for (dim, positions) in [(32, 1), (64, 33), (96, 200), (128, 256)] {
+                let m = Mixing::new(kv_type, isa, dim, positions);
+                let all = m.mixed(0..m.weights.len());
+                for (r, row) in all.chunks(dim).enumerate() {
+                    for (d, (&got, want)) in row.iter().zip(m.slowly(r)).enumerate() {
+                        let far = (f64::from(got) - want).abs();
+                        assert!(
+                            far <= m.tolerance(r),
+                            "{isa} {name} {dim} x {positions}: row {r}, {d}: {got}, not {want}"
+                        );
+                    }
+                    let alone = m.mixed(r..r + 1);
+                    assert_eq!(row, alone, "{isa} {name} {dim} x {positions}: row {r} alone");
+                }
+            }
+        }
+    }
+}
