@@ -79,7 +79,7 @@ impl Codec {
 
     /// Bytes of a page of keys of one head.
     pub fn key_page(&self, dim: usize) -> usize {
-        PAGE_LEN / self.keys.lanes * self.keys.panel_bytes(self.key_dim(dim))
+        PAGE_LEN / self.keys.rows * self.keys.panel_bytes(self.key_dim(dim))
     }
 
     /// Encodes `x`, padded with zeros to whole blocks of 32 where `pad` asks for it, into `out`.
@@ -301,7 +301,7 @@ impl Cache {
         row: &mut Vec<u8>,
     ) {
         self.codec.encode(key, self.codec.key_dim(l.dim), row);
-        let n = self.codec.keys.lanes;
+        let n = self.codec.keys.rows;
         let panel_bytes = self.codec.keys.panel_bytes(self.codec.key_dim(l.dim));
         let panel = self.keys(l, page, head).wrapping_add(place / n * panel_bytes);
         // SAFETY: the panel lies inside the page, which no other task writes.

@@ -61,7 +61,7 @@ impl Matrix {
         pool: &Pool,
     ) -> Result<Matrix> {
         let kernels = kernels_for(tensor.dtype, cols, isa);
-        let panels = rows.div_ceil(kernels.lanes);
+        let panels = rows.div_ceil(kernels.rows);
         let panel_bytes = kernels.panel_bytes(cols);
         let data = Aligned::zeroed(count * panels * panel_bytes, &tensor.name)?;
         let matrix = Matrix { kernels, rows, cols, panels, panel_bytes, data };
@@ -88,7 +88,7 @@ impl Matrix {
     }
 
     fn fill_panel(&self, tensor: &Tensor, panel: usize, out: &mut [u8], converted: &mut Converted) {
-        let n = self.kernels.lanes;
+        let n = self.kernels.rows;
         let (matrix, first) = (panel / self.panels, panel % self.panels * n);
         let present = n.min(self.rows - first);
         for lane in 0..present {

@@ -28,6 +28,8 @@ pub struct Kernels {
     /// Form of activations.
     pub act: ActKind,
     /// Rows per panel.
+    pub rows: usize,
+    /// Rows that results are grouped by: `[group][activation row][lane]`.
     pub lanes: usize,
     /// Bytes that one block of columns takes in a panel.
     pub block_bytes: usize,
@@ -63,11 +65,6 @@ unsafe fn put_block<S: Simd, F: BlockFormat, D: Stored>(row: &[u8], r: usize, pa
     block::put_row::<F>(row, D::DTYPE.block_bytes(), r, S::N, panel);
 }
 
-#[inline(always)]
-unsafe fn put_float<S: Simd, F: FloatFormat>(row: &[u8], r: usize, panel: &mut [u8]) {
-    float::put_row::<F>(row, r, S::N, panel);
-}
-
 use block::product as block_product;
 use float::product as float_product;
 use super_block::product as super_product;
@@ -87,16 +84,13 @@ shells! {
 shells! {
     fn block_put<F: BlockFormat, D: Stored>() = put_block::<F, D>(row: &[u8], r: usize, panel: &mut [u8])
 }
-shells! {
-    fn float_put<F: FloatFormat>() = put_float::<F>(row: &[u8], r: usize, panel: &mut [u8])
-}
 
 /// The stored type of a format.
 trait Stored: 'static {
     const DTYPE: DType;
 }
 
-/// Rows that a panel interleaves on `isa`.
+/// Lanes of the vectors of `isa`.
 pub fn lanes(isa: Isa) -> usize {
     if isa == Isa::Avx512 { 16 } else { 8 }
 }
@@ -112,11 +106,11 @@ macro_rules! formats {
         /// The kernels of `dtype` on `isa`, if it has any.
         pub fn kernels(dtype: DType, isa: Isa) -> Option<Kernels> {
             let n = lanes(isa);
-            let made = |act, block_bytes, put, product| Some(Kernels { dtype, act, lanes: n, block_bytes, put, product });
+            let made = |act, rows, block_bytes, put, product| Some(Kernels { dtype, act, rows, lanes: n, block_bytes, put, product });
             match dtype {
-                $(DType::$s => made(ActKind::Int256, super_block::Layout::bytes::<$st>(n), super_put::<$st, $st>(isa), super_kernel::<$st>(isa)),)*
-                $(DType::$b => made(ActKind::Int32, block::block_bytes::<$bt>(n), block_put::<$bt, $bt>(isa), block_kernel::<$bt>(isa)),)*
-                $(DType::$f => made(ActKind::F32, <$ft as FloatFormat>::BYTES * n, float_put::<$ft>(isa), float_kernel::<$ft>(isa)),)*
+                $(DType::$s => made(ActKind::Int256, n, super_block::Layout::bytes::<$st>(n), super_put::<$st, $st>(isa), super_kernel::<$st>(isa)),)*
+                $(DType::$b => made(ActKind::Int32, n, block::block_bytes::<$bt>(n), block_put::<$bt, $bt>(isa), block_kernel::<$bt>(isa)),)*
+                $(DType::$f => made(ActKind::F32, float::ROWS, <$ft as FloatFormat>::BYTES * float::ROWS, float::put_row::<$ft>, float_kernel::<$ft>(isa)),)*
                 _ => None,
             }
         }

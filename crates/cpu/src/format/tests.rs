@@ -84,14 +84,14 @@ impl Case {
         let panel_bytes = k.panel_bytes(self.cols);
         let mut panels = vec![0u8; PANELS * panel_bytes];
         for (i, row) in self.stored.iter().enumerate() {
-            let panel = &mut panels[i / k.lanes * panel_bytes..][..panel_bytes];
+            let panel = &mut panels[i / k.rows * panel_bytes..][..panel_bytes];
             // SAFETY: the instruction set is available.
-            unsafe { (k.put)(row, i % k.lanes, panel) };
+            unsafe { (k.put)(row, i % k.rows, panel) };
         }
         let mut out = vec![vec![]; self.stored.len()];
         for x in self.x.chunks(rows) {
             let acts = self.acts(isa, k.act, x);
-            let mut tile = vec![f32::NAN; PANELS * x.len() * k.lanes];
+            let mut tile = vec![f32::NAN; PANELS * x.len() * k.rows];
             let job = Job {
                 weights: panels.as_ptr(),
                 panel_bytes,
@@ -185,7 +185,7 @@ fn products_are_right_and_bit_equal_for_any_number_of_rows() {
     for &dtype in NATIVE {
         let cols = if dtype.is_quantized() { 768 } else { 331 };
         for isa in Isa::usable() {
-            let rows = (PANELS - 1) * super::lanes(isa) + 3;
+            let rows = (PANELS - 1) * kernels(dtype, isa).expect("native").rows + 3;
             Case::new(dtype, rows, cols, 37).check(isa);
         }
     }
@@ -204,7 +204,7 @@ fn any_stored_bytes_multiply_as_they_decode() {
 fn panels_take_what_the_documentation_says() {
     let bits = |dtype: DType| {
         let k = kernels(dtype, Isa::Scalar).expect("native");
-        (k.block_bytes * 800 / (k.lanes * k.act.block())) as f32 / 100.0
+        (k.block_bytes * 800 / (k.rows * k.act.block())) as f32 / 100.0
     };
     let want = [
         (DType::IQ1_S, 2.31),

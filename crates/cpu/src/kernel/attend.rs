@@ -3,7 +3,7 @@
 //! Scores come from the panel products of `kernel`: a page of keys is a weight panel whose rows are positions.
 
 use super::float::{self, FloatFormat};
-use lamina_plan::KvType;
+use lamina_plan::{KvType, PAGE_LEN};
 use lamina_simd::{Isa, Simd, exp, shells, tanh};
 
 /// Positions that are reduced on their own before they are merged into a row's running softmax.
@@ -40,12 +40,8 @@ pub struct PanelMix {
     pub stride: usize,
     /// Rows.
     pub rows: usize,
-    /// First panel of each page, in order of positions.
+    /// Keys of each page, one panel, in order of positions.
     pub pages: *const *const u8,
-    /// Bytes of a panel.
-    pub panel_bytes: usize,
-    /// Panels of a page.
-    pub panels: usize,
     /// Groups in all; the last page may end early.
     pub groups: usize,
     /// Columns that are mixed.
@@ -55,6 +51,8 @@ pub struct PanelMix {
     /// From one row of sums to the next.
     pub out_stride: usize,
 }
+
+const _: () = assert!(PAGE_LEN == float::ROWS, "a page of keys is a panel");
 
 // SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and the pointers of the
 // arguments are valid for the stated sizes.
@@ -144,8 +142,9 @@ mod lanes {
             for d in 0..m.dim {
                 let mut sums = [S::zero(); R];
                 for g in 0..m.groups {
-                    let panel = (*m.pages.add(g / m.panels)).add(g % m.panels * m.panel_bytes);
-                    let v = F::load::<S>(panel.add(d * S::N * F::BYTES));
+                    let vectors = PAGE_LEN / S::N;
+                    let panel = *m.pages.add(g / vectors);
+                    let v = F::load::<S>(panel.add((d * PAGE_LEN + g % vectors * S::N) * F::BYTES));
                     for r in 0..R {
                         let w = S::load_f(m.weights.add(g * m.stride + (row + r) * S::N));
                         sums[r] = S::fma(w, v, sums[r]);

@@ -24,7 +24,10 @@ pub struct BF16;
 /// 8-bit float (e4m3).
 pub struct F8;
 
-/// Columns that a tile holds: 256 columns of 8 float32 rows are 8 kB, of 16 rows 16 kB.
+/// Rows of a panel, more than a vector has lanes: the sums of its vectors hide the latency of one another, and it is still
+/// a single stream from memory (four panels of 8 rows side by side read float16 at two thirds of the bandwidth).
+pub const ROWS: usize = 32;
+/// Columns that a tile holds: of 16 float32 rows 16 kB, of 32 rows 32 kB.
 const TILE: usize = 256;
 
 // SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and `Job` promises
@@ -65,60 +68,32 @@ mod lanes {
         }
     }
 
-    /// `P` panels times `C` rows over `n` columns: adds to `sums`. `w` steps by `S::N` numbers of `F`.
+    /// `P` vectors of rows times `C` activations over `n` columns: adds to `sums`. `w` steps by `step` bytes.
     #[inline(always)]
     unsafe fn add_columns<S: Simd, F: FloatFormat, const P: usize, const C: usize>(
         w: [*const u8; P],
+        step: usize,
         x: [*const f32; C],
         n: usize,
-        ahead: Option<usize>,
         sums: &mut [[S::F; C]; P],
     ) {
         unsafe {
-            let mut k = 0;
-            while k + 4 <= n {
-                if let Some(ahead) = ahead {
-                    for w in w {
-                        let line = w.wrapping_add(k * S::N * F::BYTES).wrapping_add(ahead);
-                        S::prefetch(line);
-                        if 4 * S::N * F::BYTES > 64 {
-                            S::prefetch(line.wrapping_add(64));
-                        }
+            for k in 0..n {
+                let mut v = [S::zero(); P];
+                for p in 0..P {
+                    v[p] = F::load::<S>(w[p].add(k * step));
+                }
+                for c in 0..C {
+                    let xc = S::splat_f(*x[c].add(k));
+                    for p in 0..P {
+                        sums[p][c] = S::fma(v[p], xc, sums[p][c]);
                     }
                 }
-                for i in k..k + 4 {
-                    add_column::<S, F, P, C>(w, x, i, sums);
-                }
-                k += 4;
-            }
-            for i in k..n {
-                add_column::<S, F, P, C>(w, x, i, sums);
             }
         }
     }
 
-    #[inline(always)]
-    unsafe fn add_column<S: Simd, F: FloatFormat, const P: usize, const C: usize>(
-        w: [*const u8; P],
-        x: [*const f32; C],
-        k: usize,
-        sums: &mut [[S::F; C]; P],
-    ) {
-        unsafe {
-            let mut v = [S::zero(); P];
-            for p in 0..P {
-                v[p] = F::load::<S>(w[p].add(k * S::N * F::BYTES));
-            }
-            for c in 0..C {
-                let xc = S::splat_f(*x[c].add(k));
-                for p in 0..P {
-                    sums[p][c] = S::fma(v[p], xc, sums[p][c]);
-                }
-            }
-        }
-    }
-
-    /// `P` panels from `panel` on times `C` rows from `row` on, straight from memory.
+    /// A panel of `P` vectors times `C` rows from `row` on, straight from memory.
     #[inline(always)]
     unsafe fn direct<S: Simd, F: FloatFormat, const P: usize, const C: usize>(
         job: &Job,
@@ -126,47 +101,61 @@ mod lanes {
         row: usize,
     ) {
         unsafe {
-            let x = job.acts.cast::<f32>();
             let mut sums = [[S::zero(); C]; P];
-            let w = std::array::from_fn(|p| job.weights.add((panel + p) * job.panel_bytes));
-            let x = std::array::from_fn(|c| x.add((row + c) * job.stride));
-            add_columns::<S, F, P, C>(w, x, job.blocks, Some(job.ahead), &mut sums);
+            let (step, panel_at) = (ROWS * F::BYTES, job.weights.add(panel * job.panel_bytes));
+            let mut k = 0;
+            while k < job.blocks {
+                let n = 4.min(job.blocks - k);
+                let at = panel_at.add(k * step);
+                for line in (0..n * step).step_by(64) {
+                    S::prefetch(at.wrapping_add(line).wrapping_add(job.ahead));
+                }
+                let mut w = [at; P];
+                for (p, w) in w.iter_mut().enumerate() {
+                    *w = w.add(p * S::N * F::BYTES);
+                }
+                let mut x = [job.acts.cast::<f32>().add(row * job.stride + k); C];
+                for (c, x) in x.iter_mut().enumerate() {
+                    *x = x.add(c * job.stride);
+                }
+                add_columns::<S, F, P, C>(w, step, x, n, &mut sums);
+                k += n;
+            }
             for p in 0..P {
                 for c in 0..C {
-                    S::store_f(job.out.add(((panel + p) * job.rows + row + c) * S::N), sums[p][c]);
+                    S::store_f(job.out.add(((panel * P + p) * job.rows + row + c) * S::N), sums[p][c]);
                 }
             }
         }
     }
 
-    /// `P` panels times all rows: columns are widened to float32 once per tile.
+    /// Vectors `vector` and `vector + 1` of a panel times all rows: columns are widened to float32 once per tile.
     #[inline(always)]
-    unsafe fn tile_rows<S: Simd, F: FloatFormat, const P: usize>(job: &Job, panel: usize, tile: *mut f32) {
+    unsafe fn tile_rows<S: Simd, F: FloatFormat>(job: &Job, panel: usize, vector: usize, tile: *mut f32) {
         unsafe {
-            job.out.add(panel * job.rows * S::N).write_bytes(0, P * job.rows * S::N);
+            let out = job.out.add((panel * ROWS / S::N + vector) * job.rows * S::N);
+            out.write_bytes(0, 2 * job.rows * S::N);
+            let weights = job.weights.add(panel * job.panel_bytes + vector * S::N * F::BYTES);
             let mut first = 0;
             while first < job.blocks {
                 let n = TILE.min(job.blocks - first);
-                for p in 0..P {
-                    let from = job.weights.add((panel + p) * job.panel_bytes + first * S::N * F::BYTES);
-                    for k in 0..n {
-                        S::store_f(
-                            tile.add((p * TILE + k) * S::N),
-                            F::load::<S>(from.add(k * S::N * F::BYTES)),
-                        );
+                for k in 0..n {
+                    for p in 0..2 {
+                        let from = weights.add(((first + k) * ROWS + p * S::N) * F::BYTES);
+                        S::store_f(tile.add((2 * k + p) * S::N), F::load::<S>(from));
                     }
                 }
                 let mut row = 0;
                 while row + 6 <= job.rows {
-                    tiled::<S, P, 6>(job, panel, tile, row, first, n);
+                    tiled::<S, 6>(job, out, tile, row, first, n);
                     row += 6;
                 }
                 while row + 2 <= job.rows {
-                    tiled::<S, P, 2>(job, panel, tile, row, first, n);
+                    tiled::<S, 2>(job, out, tile, row, first, n);
                     row += 2;
                 }
                 if row < job.rows {
-                    tiled::<S, P, 1>(job, panel, tile, row, first, n);
+                    tiled::<S, 1>(job, out, tile, row, first, n);
                 }
                 first += n;
             }
@@ -174,26 +163,26 @@ mod lanes {
     }
 
     #[inline(always)]
-    unsafe fn tiled<S: Simd, const P: usize, const C: usize>(
+    unsafe fn tiled<S: Simd, const C: usize>(
         job: &Job,
-        panel: usize,
+        out: *mut f32,
         tile: *const f32,
         row: usize,
         first: usize,
         n: usize,
     ) {
         unsafe {
-            let at = |p: usize, c: usize| job.out.add(((panel + p) * job.rows + row + c) * S::N);
-            let mut sums = [[S::zero(); C]; P];
-            for p in 0..P {
+            let at = |p: usize, c: usize| out.add((p * job.rows + row + c) * S::N);
+            let mut sums = [[S::zero(); C]; 2];
+            for p in 0..2 {
                 for c in 0..C {
                     sums[p][c] = S::load_f(at(p, c));
                 }
             }
-            let w = std::array::from_fn(|p| tile.add(p * TILE * S::N).cast());
+            let w = [tile.cast(), tile.add(S::N).cast()];
             let x = std::array::from_fn(|c| job.acts.cast::<f32>().add((row + c) * job.stride + first));
-            add_columns::<S, F32, P, C>(w, x, n, None, &mut sums);
-            for p in 0..P {
+            add_columns::<S, F32, 2, C>(w, 8 * S::N, x, n, &mut sums);
+            for p in 0..2 {
                 for c in 0..C {
                     S::store_f(at(p, c), sums[p][c]);
                 }
@@ -205,47 +194,42 @@ mod lanes {
     #[inline(always)]
     pub(crate) unsafe fn product<S: Simd, F: FloatFormat>(job: &Job) {
         unsafe {
-            let mut panel = 0;
-            if job.rows >= TILE_ROWS {
-                let mut tile = [0f32; 2 * TILE * 16];
-                while panel + 2 <= job.panels {
-                    tile_rows::<S, F, 2>(job, panel, tile.as_mut_ptr());
-                    panel += 2;
+            let mut tile = [0f32; 2 * TILE * 16];
+            for panel in 0..job.panels {
+                if job.rows >= TILE_ROWS {
+                    for vector in (0..ROWS / S::N).step_by(2) {
+                        tile_rows::<S, F>(job, panel, vector, tile.as_mut_ptr());
+                    }
+                } else if S::N == 16 {
+                    by_rows!(job.rows, row, C => direct::<S, F, 2, C>(job, panel, row));
+                } else {
+                    direct_narrow::<S, F>(job, panel);
                 }
-                if panel < job.panels {
-                    tile_rows::<S, F, 1>(job, panel, tile.as_mut_ptr());
-                }
-                return;
-            }
-            // Panels are the independent sums that hide the latency of one another; as streams they cost bandwidth.
-            while S::N < 16 && job.rows == 1 && panel + 4 <= job.panels {
-                direct::<S, F, 4, 1>(job, panel, 0);
-                panel += 4;
-            }
-            while panel + 2 <= job.panels {
-                direct_rows::<S, F, 2>(job, panel);
-                panel += 2;
-            }
-            if panel < job.panels {
-                direct_rows::<S, F, 1>(job, panel);
             }
         }
     }
 
-    /// `P` panels times all rows, straight from memory.
+    /// As many sums as 16 registers hold beside a panel of four vectors.
     #[inline(always)]
-    unsafe fn direct_rows<S: Simd, F: FloatFormat, const P: usize>(job: &Job, panel: usize) {
+    unsafe fn direct_narrow<S: Simd, F: FloatFormat>(job: &Job, panel: usize) {
         unsafe {
-            by_rows!(job.rows, row, C => direct::<S, F, P, C>(job, panel, row));
+            let mut row = 0;
+            while row + 2 <= job.rows {
+                direct::<S, F, 4, 2>(job, panel, row);
+                row += 2;
+            }
+            if row < job.rows {
+                direct::<S, F, 4, 1>(job, panel, row);
+            }
         }
     }
 }
 
 pub(crate) use lanes::product;
 
-/// Writes a stored row as row `r` of a panel of `n` rows.
-pub fn put_row<F: FloatFormat>(row: &[u8], r: usize, n: usize, panel: &mut [u8]) {
-    for (value, out) in row.chunks_exact(F::BYTES).zip(panel.chunks_exact_mut(F::BYTES * n)) {
+/// Writes a stored row as row `r` of a panel.
+pub fn put_row<F: FloatFormat>(row: &[u8], r: usize, panel: &mut [u8]) {
+    for (value, out) in row.chunks_exact(F::BYTES).zip(panel.chunks_exact_mut(F::BYTES * ROWS)) {
         out[r * F::BYTES..(r + 1) * F::BYTES].copy_from_slice(value);
     }
 }

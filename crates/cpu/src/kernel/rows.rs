@@ -18,19 +18,19 @@ pub struct NormArgs {
 
 /// Results of a panel product on their way into a slot.
 pub struct Finish {
-    /// `[panel][row][lane]`.
+    /// `[group][row][lane]`.
     pub from: *const f32,
     /// Second product of a gated part, or null.
     pub up: *const f32,
-    /// Panels.
-    pub panels: usize,
+    /// Groups of `S::N` outputs.
+    pub groups: usize,
     /// Rows.
     pub rows: usize,
     /// First output of the first row.
     pub to: *mut f32,
     /// Numbers from one row to the next.
     pub stride: usize,
-    /// Outputs that exist; the last panel may have more lanes.
+    /// Outputs that exist; the last group may have more lanes.
     pub width: usize,
     /// Bias of the first output, or null.
     pub bias: *const f32,
@@ -158,7 +158,7 @@ mod lanes {
     #[inline(always)]
     pub unsafe fn finish<S: Simd>(f: &Finish) {
         unsafe {
-            for p in 0..f.panels {
+            for p in 0..f.groups {
                 let left = f.width - p * S::N;
                 let bias = |b: *const f32| {
                     if b.is_null() { None } else { Some(load_some::<S>(b.add(p * S::N), left)) }

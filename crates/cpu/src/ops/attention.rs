@@ -301,7 +301,7 @@ impl Machine {
             weights,
             panel_bytes: keys.panel_bytes(padded),
             ahead: next.addr().wrapping_sub(weights.addr()),
-            panels: PAGE_LEN / keys.lanes,
+            panels: PAGE_LEN / keys.rows,
             blocks: padded / keys.act.block(),
             acts: space.queries,
             stride: if keys.act == ActKind::F32 { s.layer.dim } else { rows },

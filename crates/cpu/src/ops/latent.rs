@@ -185,22 +185,20 @@ impl Machine {
         let (rows, lanes, dim) = (u.rows(), keys.lanes, s.layer.dim);
         let start = s.b.positions[u.row] as usize;
         let (base, end) = (chunk * CHUNK, (start + u.tokens).min((chunk + 1) * CHUNK));
-        let panel_bytes = keys.panel_bytes(self.cache.codec.key_dim(dim));
-        let per_page = PAGE_LEN / lanes;
         let mut pages = [std::ptr::null::<u8>(); CHUNK_PAGES];
         for (i, page) in (base / PAGE_LEN..end.div_ceil(PAGE_LEN)).enumerate() {
             let physical = s.b.seqs[u.seq].pages[page] as usize;
             pages[i] = self.cache.keys(&s.layer, physical, 0);
             let job = Job {
                 weights: pages[i],
-                panel_bytes,
+                panel_bytes: keys.panel_bytes(self.cache.codec.key_dim(dim)),
                 ahead: PREFETCH,
-                panels: per_page,
+                panels: 1,
                 blocks: dim,
                 acts: space.queries.cast::<u8>(),
                 stride: dim,
                 rows,
-                out: space.scores.wrapping_add(i * per_page * rows * lanes),
+                out: space.scores.wrapping_add(i * PAGE_LEN * rows),
             };
             // SAFETY: the page belongs to the layer; latents are kept as plain floats, so queries are float32 rows.
             unsafe { (keys.product)(&job) };
@@ -226,8 +224,6 @@ impl Machine {
             stride: rows * lanes,
             rows,
             pages: pages.as_ptr(),
-            panel_bytes,
-            panels: per_page,
             groups: (end - base).div_ceil(lanes),
             dim: s.rank,
             out: part.values,

@@ -21,8 +21,6 @@ const TILE: usize = 8192;
 const LONG_BYTES: usize = 512 << 10;
 /// Weight bytes of one task near the end of a product of few rows, where threads wait for the last one.
 const SHORT_BYTES: usize = 64 << 10;
-/// Panels that decode kernels multiply at once: their sums hide the latency of one another.
-const AT_ONCE: usize = 4;
 /// Scratch of a thread: two tiles of results, and a float32 row behind them.
 pub const SCRATCH: usize = 2 * 4 * TILE;
 
@@ -97,8 +95,8 @@ impl Product<'_> {
     fn cut(&self, threads: usize) -> Cut {
         let m = self.matrix;
         let rows = self.rows.min(ROW_BLOCK);
-        let room = TILE / (rows.max(1) * m.kernels.lanes);
-        let whole = |panels: usize| (panels.min(room) / AT_ONCE * AT_ONCE).max(room.clamp(1, AT_ONCE));
+        let room = TILE / (rows.max(1) * m.kernels.rows);
+        let whole = |panels: usize| panels.min(room).max(1);
         let fair = m.panels.div_ceil(2 * threads);
         let of_bytes = |bytes: usize| whole((bytes / m.panel_bytes.max(1)).min(fair));
         let (long, short) = if self.rows >= ROW_BLOCK {
@@ -125,15 +123,17 @@ impl Product<'_> {
             self.multiply(up, panel, panels, row, rows, second);
             second.cast_const()
         });
-        let first = panel * self.matrix.kernels.lanes;
+        let first = panel * self.matrix.kernels.rows;
+        let width = self.matrix.rows - first;
+        let groups = (panels * self.matrix.kernels.rows).min(width).div_ceil(self.matrix.kernels.lanes);
         let finish = Finish {
             from: out,
             up: up.unwrap_or(std::ptr::null()),
-            panels,
+            groups,
             rows,
             to: self.to.wrapping_add(row * self.stride + first),
             stride: self.stride,
-            width: self.matrix.rows - first,
+            width,
             bias: offset(self.bias, first),
             up_bias: offset(self.up_bias, first),
             mode: self.mode,
