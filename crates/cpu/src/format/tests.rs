@@ -101,6 +101,7 @@ impl Case {
                 acts: acts.as_ptr().cast(),
                 stride: if k.act == ActKind::F32 { self.cols } else { x.len() },
                 rows: x.len(),
+                out_rows: x.len(),
                 out: tile.as_mut_ptr(),
             };
             // SAFETY: all sizes are those of the buffers.

@@ -308,7 +308,7 @@ mod lanes {
                 add_block::<S, F, C>(&unpack::<S, F>(at, false), rows_of(job, b, row), false, &mut sums);
             }
             for c in 0..C {
-                S::store_f(job.out.add((panel * job.rows + row + c) * S::N), sums[c]);
+                S::store_f(job.out.add((panel * job.out_rows + row + c) * S::N), sums[c]);
             }
         }
     }
@@ -323,7 +323,7 @@ mod lanes {
         first: usize,
     ) {
         unsafe {
-            let out = job.out.add((panel * job.rows + row) * S::N);
+            let out = job.out.add((panel * job.out_rows + row) * S::N);
             let mut sums = [S::zero(); C];
             for c in 0..C {
                 sums[c] = S::load_f(out.add(c * S::N));
@@ -341,7 +341,7 @@ mod lanes {
     #[inline(always)]
     unsafe fn tile_rows<S: Simd, F: BlockFormat, const C: usize>(job: &Job, panel: usize) {
         unsafe {
-            job.out.add(panel * job.rows * S::N).write_bytes(0, job.rows * S::N);
+            job.out.add(panel * job.out_rows * S::N).write_bytes(0, job.rows * S::N);
             let mut tile = MaybeUninit::<[Unpacked<S>; TILE]>::uninit();
             let tile = tile.as_mut_ptr().cast::<Unpacked<S>>();
             let weights = job.weights.add(panel * job.panel_bytes);

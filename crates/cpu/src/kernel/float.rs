@@ -123,7 +123,7 @@ mod lanes {
             }
             for p in 0..P {
                 for c in 0..C {
-                    S::store_f(job.out.add(((panel * P + p) * job.rows + row + c) * S::N), sums[p][c]);
+                    S::store_f(job.out.add(((panel * P + p) * job.out_rows + row + c) * S::N), sums[p][c]);
                 }
             }
         }
@@ -133,8 +133,8 @@ mod lanes {
     #[inline(always)]
     unsafe fn tile_rows<S: Simd, F: FloatFormat>(job: &Job, panel: usize, vector: usize, tile: *mut f32) {
         unsafe {
-            let out = job.out.add((panel * ROWS / S::N + vector) * job.rows * S::N);
-            out.write_bytes(0, 2 * job.rows * S::N);
+            let out = job.out.add((panel * ROWS / S::N + vector) * job.out_rows * S::N);
+            out.write_bytes(0, 2 * job.out_rows * S::N);
             let weights = job.weights.add(panel * job.panel_bytes + vector * S::N * F::BYTES);
             let mut first = 0;
             while first < job.blocks {
@@ -172,7 +172,7 @@ mod lanes {
         n: usize,
     ) {
         unsafe {
-            let at = |p: usize, c: usize| out.add((p * job.rows + row + c) * S::N);
+            let at = |p: usize, c: usize| out.add((p * job.out_rows + row + c) * S::N);
             let mut sums = [[S::zero(); C]; 2];
             for p in 0..2 {
                 for c in 0..C {

@@ -52,7 +52,9 @@ pub struct Job {
     pub stride: usize,
     /// Rows to multiply.
     pub rows: usize,
-    /// Results `[panel][row][lane]`.
+    /// Rows from one group of lanes to the next in `out`, at least `rows`.
+    pub out_rows: usize,
+    /// Results `[group of lanes][row][lane]`.
     pub out: *mut f32,
 }
 

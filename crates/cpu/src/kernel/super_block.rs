@@ -408,7 +408,7 @@ mod lanes {
                 add_packed::<S, F, C>(Packed(at, PhantomData), job.ahead, x, &mut sums);
             }
             for c in 0..C {
-                S::store_f(job.out.add((panel * job.rows + row + c) * S::N), sums[c]);
+                S::store_f(job.out.add((panel * job.out_rows + row + c) * S::N), sums[c]);
             }
         }
     }
@@ -423,19 +423,19 @@ mod lanes {
         b: usize,
     ) {
         unsafe {
-            let out = job.out.add((panel * job.rows + row) * S::N);
+            let out = job.out.add((panel * job.out_rows + row) * S::N);
             let mut x = [job.acts.cast::<Act256>().add(b * job.stride + row); C];
             let mut sums = [[S::zero(); C]; P];
             for c in 0..C {
                 x[c] = x[c].add(c);
                 for p in 0..P {
-                    sums[p][c] = S::load_f(out.add((p * job.rows + c) * S::N));
+                    sums[p][c] = S::load_f(out.add((p * job.out_rows + c) * S::N));
                 }
             }
             add_tiles::<S, F, P, C>(tiles, x, &mut sums);
             for c in 0..C {
                 for p in 0..P {
-                    S::store_f(out.add((p * job.rows + c) * S::N), sums[p][c]);
+                    S::store_f(out.add((p * job.out_rows + c) * S::N), sums[p][c]);
                 }
             }
         }
@@ -445,7 +445,7 @@ mod lanes {
     #[inline(always)]
     unsafe fn tile_rows<S: Simd, F: SuperFormat, const P: usize, const C: usize>(job: &Job, panel: usize) {
         unsafe {
-            job.out.add(panel * job.rows * S::N).write_bytes(0, P * job.rows * S::N);
+            job.out.add(panel * job.out_rows * S::N).write_bytes(0, P * job.out_rows * S::N);
             let mut tiles = MaybeUninit::<[Tile<S>; P]>::uninit();
             let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
             for b in 0..job.blocks {

@@ -167,6 +167,7 @@ impl Machine {
             acts: space.acts,
             stride: if kind == ActKind::F32 { w.cols } else { n },
             rows: n,
+            out_rows: n,
             out: space.tile,
         };
         // SAFETY: the matrix has these panels, and the tile holds all of its outputs for `UNIT_ROWS` rows.
@@ -198,6 +199,7 @@ impl Machine {
                 acts: space.queries.cast::<u8>(),
                 stride: dim,
                 rows,
+                out_rows: rows,
                 out: space.scores.wrapping_add(i * PAGE_LEN * rows),
             };
             // SAFETY: the page belongs to the layer; latents are kept as plain floats, so queries are float32 rows.

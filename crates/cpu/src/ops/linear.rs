@@ -154,6 +154,7 @@ impl Product<'_> {
             acts: self.acts.ptr.wrapping_add(first * act.block_bytes()),
             stride: self.acts.stride,
             rows,
+            out_rows: rows,
             out,
         };
         // SAFETY: panels and rows lie inside weights and activations, and `out` has room for a tile.
