@@ -55,6 +55,12 @@ class Engine:
             ll.llama_memory_seq_rm(self.memory, seq, position, -1)
 
 
+def instructions():
+    """What llama.cpp was built for, such as "AVX2 FMA AVX512"."""
+    parts = ll.llama_print_system_info().decode().replace("CPU :", "").split("|")
+    return " ".join(part.split("=")[0].strip() for part in parts if part.strip().endswith("= 1"))
+
+
 def main():
     job = json.loads(sys.argv[1])
     engine = Engine(job)
@@ -77,7 +83,8 @@ def main():
             engine.run([(tokens(1)[0], depth + 8 + i, seq) for seq in range(engine.batch_size)])
         decode = time.perf_counter() - begin
         engine.cut(depth)
-        print(json.dumps({"prefill": len(prompt) / prefill, "decode": n * engine.batch_size / decode}), flush=True)
+        speeds = {"prefill": len(prompt) / prefill, "decode": n * engine.batch_size / decode}
+        print(json.dumps({**speeds, "instructions": instructions()}), flush=True)
 
 
 if __name__ == "__main__":

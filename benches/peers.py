@@ -6,7 +6,9 @@
 
 Each round measures one engine and then the other; ratios are taken round by round, so that what else the machine does
 weighs on both. llama.cpp comes from `pip install llama-cpp-python` (built on this machine, so that it uses all of its
-instructions), with flash attention. `lamina` is the command on the path, or `LAMINA`. Nothing else should run.
+instructions), with flash attention. To compare on fewer, build it with `CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_AVX2=ON
+-DGGML_FMA=ON -DGGML_F16C=ON"` and name them with `--isa`. `lamina` is the command on the path, or `LAMINA`. Nothing else
+should run.
 """
 
 import argparse
@@ -83,6 +85,7 @@ def measure(model, args, depth, batch):
         mine.append(ours(model, args, depth, batch))
     peer.close()
     out = {"model": model.name, "depth": depth, "batch": batch, "kv": args.kv, "isa": mine[0]["isa"]}
+    out["peer_instructions"] = theirs[0]["instructions"]
     for kind in ("prefill", "decode"):
         out[kind] = {
             "lamina": summary([m[kind] for m in mine]),
