@@ -14,6 +14,8 @@ mod math;
 pub mod neon;
 pub mod scalar;
 mod shells;
+#[cfg(target_arch = "x86_64")]
+pub mod vnni;
 
 pub use isa::{Isa, UnknownIsa};
 pub use math::{exp, sigmoid, tanh};
