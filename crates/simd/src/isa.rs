@@ -19,6 +19,8 @@ pub enum Isa {
     Neon,
     /// aarch64 with `sdot`.
     NeonDot,
+    /// aarch64 with `sdot` and `smmla` (Neoverse V1 and N2, Apple M2 and later).
+    NeonI8mm,
 }
 
 /// An instruction set that was asked for and is not known, or not there.
@@ -45,6 +47,8 @@ impl Isa {
         Isa::Neon,
         #[cfg(target_arch = "aarch64")]
         Isa::NeonDot,
+        #[cfg(target_arch = "aarch64")]
+        Isa::NeonI8mm,
     ];
 
     /// Name in reports and in `LAMINA_ISA`.
@@ -57,6 +61,7 @@ impl Isa {
             Isa::Avx512 => "avx512",
             Isa::Neon => "neon",
             Isa::NeonDot => "neon-dot",
+            Isa::NeonI8mm => "neon-i8mm",
         }
     }
 
@@ -75,6 +80,8 @@ impl Isa {
             Isa::Neon => true,
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm => Isa::NeonDot.available() && std::arch::is_aarch64_feature_detected!("i8mm"),
             #[allow(unreachable_patterns)] // the sets of other architectures
             _ => false,
         }

@@ -65,6 +65,13 @@ macro_rules! shells {
                 // SAFETY: chosen below only for CPUs with dot products; the caller keeps the kernel's conditions.
                 unsafe { $kernel::<$crate::neon::NeonDot $(, $($use),*)?>($($arg),*) }
             }
+            #[cfg(target_arch = "aarch64")]
+            #[target_feature(enable = "neon,dotprod,i8mm")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn neon_i8mm $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: chosen below only for CPUs with dot and matrix products; the caller keeps the kernel's conditions.
+                unsafe { $kernel::<$crate::neon::NeonI8mm $(, $($use),*)?>($($arg),*) }
+            }
             match isa {
                 #[cfg(target_arch = "x86_64")]
                 $crate::Isa::Avx2 => avx2 $(::<$($use),*>)?,
@@ -78,6 +85,8 @@ macro_rules! shells {
                 $crate::Isa::Neon => neon $(::<$($use),*>)?,
                 #[cfg(target_arch = "aarch64")]
                 $crate::Isa::NeonDot => neon_dot $(::<$($use),*>)?,
+                #[cfg(target_arch = "aarch64")]
+                $crate::Isa::NeonI8mm => neon_i8mm $(::<$($use),*>)?,
                 _ => scalar $(::<$($use),*>)?,
             }
         }
