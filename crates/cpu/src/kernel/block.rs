@@ -242,11 +242,11 @@ mod lanes {
         unsafe {
             let (mut part, mut whole) = ([[S::acc(); 2]; C], [S::splat(0); C]);
             for (i, w) in w.groups.as_chunks::<2>().0.iter().enumerate() {
-                for c in (0..C).step_by(2) {
+                for half in 0..C.div_ceil(2) {
                     // An odd last row is its own neighbour.
-                    let rows = [x[c], x[(c + 1).min(C - 1)]];
-                    let at = rows.map(|x| (&raw const (*x).q).cast::<i8>().wrapping_add(8 * i));
-                    part[c] = S::dot_square(part[c], *w, at);
+                    let (c, next) = (2 * half, (2 * half + 1).min(C - 1));
+                    let rows = [&raw const (*x[c]).q, &raw const (*x[next]).q];
+                    part[c] = S::dot_square(part[c], *w, rows.map(|q| q.cast::<i8>().wrapping_add(8 * i)));
                 }
             }
             for c in 0..C {

@@ -234,7 +234,13 @@ mod lanes {
     /// Four activations of row `x` from column `at` on, in every lane.
     #[inline(always)]
     unsafe fn four<S: Simd>(x: *const Act256, at: usize) -> S::I {
-        unsafe { S::splat4((&raw const (*x).q).cast::<i8>().add(at)) }
+        unsafe { S::splat4(column(x, at)) }
+    }
+
+    /// The activations of row `x` from column `at` on.
+    #[inline(always)]
+    unsafe fn column(x: *const Act256, at: usize) -> *const i8 {
+        unsafe { (&raw const (*x).q).cast::<i8>().add(at) }
     }
 
     /// Sums of scales (or minimums) times sums of activations; `pairs` are two sub-blocks each.
@@ -378,14 +384,14 @@ mod lanes {
     ) -> [[S::Acc; C]; P] {
         unsafe {
             let (mut part, mut out) = ([[[S::acc(); 2]; C]; P], [[S::acc(); C]; P]);
-            for i in (g..g + step).step_by(2) {
-                for c in (0..C).step_by(2) {
+            for i in g / 2..(g + step) / 2 {
+                for half in 0..C.div_ceil(2) {
                     // An odd last row is its own neighbour.
-                    let rows = [x[c], x[(c + 1).min(C - 1)]];
-                    let at = rows.map(|x| (&raw const (*x).q).cast::<i8>().wrapping_add(32 * j + 4 * i));
+                    let (c, next) = (2 * half, (2 * half + 1).min(C - 1));
+                    let at = [column(x[c], 32 * j + 8 * i), column(x[next], 32 * j + 8 * i)];
                     for p in 0..P {
-                        let groups = &(*w.add(p)).groups[j];
-                        part[p][c] = S::dot_square(part[p][c], [groups[i], groups[i + 1]], at);
+                        let groups = (*w.add(p)).groups[j].as_chunks::<2>().0;
+                        part[p][c] = S::dot_square(part[p][c], groups[i], at);
                     }
                 }
             }
