@@ -1,16 +1,47 @@
-//! Lanes of AVX2 with FMA and F16C: 8 of them.
+//! Lanes of 256 bits: 8 of them, with AVX2, FMA and F16C.
 
 use crate::Simd;
-use std::arch::{asm, x86_64::*};
+use std::{
+    arch::{asm, x86_64::*},
+    marker::PhantomData,
+};
 
-/// AVX2, FMA and F16C.
+/// AVX2, FMA and F16C with products of one kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Avx2;
+pub struct Lanes<P>(PhantomData<P>);
+
+/// AVX2, FMA and F16C without more.
+pub type Avx2 = Lanes<Maddubs>;
+
+/// How the products of four bytes per lane are summed, and what follows from it.
+///
+/// # Safety
+/// As for [`Simd`].
+#[allow(clippy::missing_safety_doc, missing_docs)] // one condition for all, stated above; names are those of `Simd`
+pub trait Products: Copy + Send + Sync + 'static {
+    const SIGNED_OFFSET: i32;
+    const WIDE_SUMS: bool;
+    const SPLIT_SIGNED: bool;
+    unsafe fn settle(acc: __m256i) -> __m256i;
+    unsafe fn dot(acc: __m256i, u: __m256i, x: __m256i) -> __m256i;
+    unsafe fn signed(w: __m256i) -> __m256i;
+    unsafe fn dot_signed(acc: __m256i, w: __m256i, x: __m256i) -> __m256i;
+    unsafe fn sum(acc: __m256i) -> __m256i;
+    unsafe fn scaled(acc: __m256i, s: __m256i) -> __m256i;
+    unsafe fn scale(p: *const i8) -> __m256i;
+    unsafe fn scale_splat(v: i16) -> __m256i;
+    unsafe fn scale_16(s: __m256i) -> __m256i;
+    unsafe fn add_pairs(acc: __m256i, a: __m256i, b: __m256i) -> __m256i;
+}
+
+/// Products summed to int16, two sums per lane; factors are there twice per lane, as int16.
+#[derive(Clone, Copy, Debug)]
+pub struct Maddubs;
 
 /// Inline assembly that asks for a vector register needs the feature on its own function.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn settle(mut acc: __m256i) -> __m256i {
+pub(crate) unsafe fn settle(mut acc: __m256i) -> __m256i {
     // SAFETY: an empty instruction that reads and writes one register.
     unsafe { asm!("/* {0} */", inout(ymm_reg) acc, options(nomem, nostack, preserves_flags)) };
     acc
@@ -18,15 +49,66 @@ unsafe fn settle(mut acc: __m256i) -> __m256i {
 
 // SAFETY of every block in this file: the trait's contract - the CPU has AVX2, FMA and F16C, and pointers are valid.
 #[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
-impl Simd for Avx2 {
-    const N: usize = 8;
+impl Products for Maddubs {
     const SIGNED_OFFSET: i32 = 0;
     const WIDE_SUMS: bool = false;
     const SPLIT_SIGNED: bool = true;
+
+    #[inline(always)]
+    unsafe fn settle(acc: __m256i) -> __m256i {
+        unsafe { settle(acc) }
+    }
+    #[inline(always)]
+    unsafe fn dot(acc: __m256i, u: __m256i, x: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi16(acc, _mm256_maddubs_epi16(u, x)) }
+    }
+    #[inline(always)]
+    unsafe fn signed(w: __m256i) -> __m256i {
+        w
+    }
+    #[inline(always)]
+    unsafe fn dot_signed(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi16(acc, _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))) }
+    }
+    #[inline(always)]
+    unsafe fn sum(acc: __m256i) -> __m256i {
+        unsafe { _mm256_madd_epi16(acc, _mm256_set1_epi16(1)) }
+    }
+    #[inline(always)]
+    unsafe fn scaled(acc: __m256i, s: __m256i) -> __m256i {
+        unsafe { _mm256_madd_epi16(acc, s) }
+    }
+    #[inline(always)]
+    unsafe fn scale(p: *const i8) -> __m256i {
+        unsafe {
+            let b = _mm_loadl_epi64(p.cast());
+            _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(b, b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn scale_splat(v: i16) -> __m256i {
+        unsafe { _mm256_set1_epi16(v) }
+    }
+    #[inline(always)]
+    unsafe fn scale_16(s: __m256i) -> __m256i {
+        unsafe { _mm256_slli_epi16::<4>(s) }
+    }
+    #[inline(always)]
+    unsafe fn add_pairs(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+        unsafe { _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)) }
+    }
+}
+
+#[allow(clippy::undocumented_unsafe_blocks)] // as above
+impl<P: Products> Simd for Lanes<P> {
+    const N: usize = 8;
+    const SIGNED_OFFSET: i32 = P::SIGNED_OFFSET;
+    const WIDE_SUMS: bool = P::WIDE_SUMS;
+    const SPLIT_SIGNED: bool = P::SPLIT_SIGNED;
     type F = __m256;
     type I = __m256i;
-    type Acc = __m256i; // 16 int16: two sums of products per lane
-    type Scale = __m256i; // the factor twice per lane, as int16
+    type Acc = __m256i;
+    type Scale = __m256i;
 
     #[inline(always)]
     unsafe fn load(p: *const u8) -> __m256i {
@@ -98,42 +180,39 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn settle(acc: __m256i) -> __m256i {
-        unsafe { settle(acc) }
+        unsafe { P::settle(acc) }
     }
     #[inline(always)]
     unsafe fn dot(acc: __m256i, u: __m256i, x: __m256i) -> __m256i {
-        unsafe { _mm256_add_epi16(acc, _mm256_maddubs_epi16(u, x)) }
+        unsafe { P::dot(acc, u, x) }
     }
     #[inline(always)]
     unsafe fn signed(w: __m256i) -> __m256i {
-        w
+        unsafe { P::signed(w) }
     }
     #[inline(always)]
     unsafe fn dot_signed(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
-        unsafe { _mm256_add_epi16(acc, _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))) }
+        unsafe { P::dot_signed(acc, w, x) }
     }
     #[inline(always)]
     unsafe fn sum(acc: __m256i) -> __m256i {
-        unsafe { _mm256_madd_epi16(acc, _mm256_set1_epi16(1)) }
+        unsafe { P::sum(acc) }
     }
     #[inline(always)]
     unsafe fn scaled(acc: __m256i, s: __m256i) -> __m256i {
-        unsafe { _mm256_madd_epi16(acc, s) }
+        unsafe { P::scaled(acc, s) }
     }
     #[inline(always)]
     unsafe fn scale(p: *const i8) -> __m256i {
-        unsafe {
-            let b = _mm_loadl_epi64(p.cast());
-            _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(b, b))
-        }
+        unsafe { P::scale(p) }
     }
     #[inline(always)]
     unsafe fn scale_splat(v: i16) -> __m256i {
-        unsafe { _mm256_set1_epi16(v) }
+        unsafe { P::scale_splat(v) }
     }
     #[inline(always)]
     unsafe fn scale_16(s: __m256i) -> __m256i {
-        unsafe { _mm256_slli_epi16::<4>(s) }
+        unsafe { P::scale_16(s) }
     }
     #[inline(always)]
     unsafe fn pairs(p: *const i8) -> __m256i {
@@ -148,7 +227,7 @@ impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn add_pairs(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
-        unsafe { _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)) }
+        unsafe { P::add_pairs(acc, a, b) }
     }
     #[inline(always)]
     unsafe fn widen_pairs(p: *const i8) -> __m256i {

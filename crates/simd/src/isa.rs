@@ -9,12 +9,18 @@ pub enum Isa {
     Scalar,
     /// x86-64 with AVX2, FMA and F16C (2013 on).
     Avx2,
+    /// The same with AVX-VNNI (Alder Lake, Zen 5 and later).
+    AvxVnni,
+    /// AVX-512 on registers of 256 bits, for CPUs that lower their clock for 512: only where it is asked for.
+    Avx512Vl,
     /// x86-64 with AVX-512 F, BW, VL, DQ and VNNI.
     Avx512,
     /// aarch64 without dot products.
     Neon,
     /// aarch64 with `sdot`.
     NeonDot,
+    /// aarch64 with `sdot` and `smmla` (Neoverse V1 and N2, Apple M2 and later).
+    NeonI8mm,
 }
 
 /// An instruction set that was asked for and is not known, or not there.
@@ -32,11 +38,17 @@ impl Isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2,
         #[cfg(target_arch = "x86_64")]
+        Isa::AvxVnni,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512Vl,
+        #[cfg(target_arch = "x86_64")]
         Isa::Avx512,
         #[cfg(target_arch = "aarch64")]
         Isa::Neon,
         #[cfg(target_arch = "aarch64")]
         Isa::NeonDot,
+        #[cfg(target_arch = "aarch64")]
+        Isa::NeonI8mm,
     ];
 
     /// Name in reports and in `LAMINA_ISA`.
@@ -44,9 +56,12 @@ impl Isa {
         match self {
             Isa::Scalar => "scalar",
             Isa::Avx2 => "avx2",
+            Isa::AvxVnni => "avx-vnni",
+            Isa::Avx512Vl => "avx512-256",
             Isa::Avx512 => "avx512",
             Isa::Neon => "neon",
             Isa::NeonDot => "neon-dot",
+            Isa::NeonI8mm => "neon-i8mm",
         }
     }
 
@@ -57,11 +72,16 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => has_avx2(),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => has_avx2() && has_avx512(),
+            Isa::AvxVnni => has_avx2() && is_x86_feature_detected!("avxvnni"),
+            // Asks for the same as the stronger set, so that it is never the best one.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vl | Isa::Avx512 => has_avx2() && has_avx512(),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => true,
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm => Isa::NeonDot.available() && std::arch::is_aarch64_feature_detected!("i8mm"),
             #[allow(unreachable_patterns)] // the sets of other architectures
             _ => false,
         }
@@ -119,6 +139,17 @@ impl FromStr for Isa {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_set_has_its_name_and_only_full_avx512_is_a_best_one() {
+        for (i, isa) in Isa::ALL.iter().enumerate() {
+            assert!(Isa::ALL[..i].iter().all(|weaker| weaker < isa && weaker.name() != isa.name()));
+        }
+        for isa in Isa::usable() {
+            assert_eq!(isa.name().to_uppercase().parse(), Ok(isa));
+        }
+        assert_ne!(Isa::usable().pop(), Some(Isa::Avx512Vl));
+    }
 
     #[test]
     fn scalar_can_always_be_asked_for_and_nonsense_never() {

@@ -14,6 +14,8 @@ mod math;
 pub mod neon;
 pub mod scalar;
 mod shells;
+#[cfg(target_arch = "x86_64")]
+pub mod vnni;
 
 pub use isa::{Isa, UnknownIsa};
 pub use math::{exp, sigmoid, tanh};
@@ -35,6 +37,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     ///
     /// Zen 4 sums 94 instead of 73 products of signed bytes per nanosecond this way.
     const SPLIT_SIGNED: bool;
+    /// Tiles hold weights as [`Simd::square`] makes them, for [`Simd::dot_square`].
+    const SQUARES: bool = false;
     /// N float32.
     type F: Copy;
     /// N int32, or 4N bytes.
@@ -77,6 +81,24 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn signed(w: Self::I) -> Self::I;
     /// As [`Simd::dot`] for weights that went through [`Simd::signed`].
     unsafe fn dot_signed(acc: Self::Acc, w: Self::I, x: Self::I) -> Self::Acc;
+    /// Brings two groups of four bytes per lane into the form that [`Simd::dot_square`] reads.
+    #[inline(always)]
+    unsafe fn square(w: [Self::I; 2]) -> [Self::I; 2] {
+        w
+    }
+    /// As four calls of [`Simd::dot`]: two groups of weights times two rows of activations, eight bytes at each `x`.
+    ///
+    /// Which sum is where is known to [`Simd::columns`] only.
+    #[inline(always)]
+    unsafe fn dot_square(acc: [Self::Acc; 2], w: [Self::I; 2], x: [*const i8; 2]) -> [Self::Acc; 2] {
+        // SAFETY: the trait's contract, which the caller keeps.
+        unsafe { four_dots::<Self>(acc, w, x) }
+    }
+    /// The sums of each of the two rows of activations.
+    #[inline(always)]
+    unsafe fn columns(acc: [Self::Acc; 2]) -> [Self::Acc; 2] {
+        acc
+    }
     /// The sum as int32.
     unsafe fn sum(acc: Self::Acc) -> Self::I;
     /// The sum times a factor per lane, as int32.
@@ -132,4 +154,17 @@ pub trait Simd: Copy + Send + Sync + 'static {
     unsafe fn reduce_max(a: Self::F) -> f32;
     /// Hint that a line will be read soon; any address is fine.
     unsafe fn prefetch(p: *const u8);
+}
+
+/// [`Simd::dot_square`] without an instruction for it.
+#[inline(always)]
+unsafe fn four_dots<S: Simd>(mut acc: [S::Acc; 2], w: [S::I; 2], x: [*const i8; 2]) -> [S::Acc; 2] {
+    for (acc, x) in acc.iter_mut().zip(x) {
+        // SAFETY: the contract of `Simd`, which the caller keeps.
+        unsafe {
+            *acc = S::dot(*acc, w[0], S::splat4(x));
+            *acc = S::dot(*acc, w[1], S::splat4(x.add(4)));
+        }
+    }
+    acc
 }

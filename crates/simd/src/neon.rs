@@ -1,6 +1,7 @@
 //! Lanes of aarch64: 8 of them in two registers of 128 bits, so that weight panels have the rows of AVX2.
 //!
-//! `smmla` is not used: it multiplies two rows by two of eight bytes each, and panels interleave four bytes of a row.
+//! `smmla` multiplies two rows by two of eight bytes each. Panels interleave four bytes of a row, so that only tiles, which
+//! are rearranged once and read often, use it.
 
 use crate::Simd;
 use std::{
@@ -16,7 +17,10 @@ pub struct Lanes<P>(PhantomData<P>);
 pub type Neon = Lanes<Widening>;
 
 /// NEON with `sdot`.
-pub type NeonDot = Lanes<Sdot>;
+pub type NeonDot = Lanes<Sdot<false>>;
+
+/// NEON with `sdot` and `smmla`.
+pub type NeonI8mm = Lanes<Sdot<true>>;
 
 /// How the products of four signed bytes per lane are summed.
 ///
@@ -25,10 +29,20 @@ pub type NeonDot = Lanes<Sdot>;
 #[allow(clippy::missing_safety_doc, missing_docs)] // one condition for all, stated above; names are those of `Simd`
 pub trait Products: Copy + Send + Sync + 'static {
     const WIDE_SUMS: bool;
+    const SQUARES: bool = false;
     type Acc: Copy;
     unsafe fn acc() -> Self::Acc;
     unsafe fn settle(acc: Self::Acc) -> Self::Acc;
     unsafe fn dot(acc: Self::Acc, w: int32x4x2_t, x: int32x4x2_t) -> Self::Acc;
+    #[inline(always)]
+    unsafe fn dot_square(acc: [Self::Acc; 2], w: [int32x4x2_t; 2], x: [*const i8; 2]) -> [Self::Acc; 2] {
+        // SAFETY: the trait's contract, which the caller keeps.
+        unsafe { crate::four_dots::<Lanes<Self>>(acc, w, x) }
+    }
+    #[inline(always)]
+    unsafe fn columns(acc: [Self::Acc; 2]) -> [Self::Acc; 2] {
+        acc
+    }
     unsafe fn sum(acc: Self::Acc) -> int32x4x2_t;
 }
 
@@ -36,9 +50,9 @@ pub trait Products: Copy + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Widening;
 
-/// Products summed to int32 by `sdot`.
+/// Products summed to int32 by `sdot`, and with `SQUARES` those of two rows at once by `smmla`.
 #[derive(Clone, Copy, Debug)]
-pub struct Sdot;
+pub struct Sdot<const SQUARES: bool>;
 
 /// One instruction on both registers.
 macro_rules! both {
@@ -102,8 +116,23 @@ mod lanes {
         acc
     }
 
-    impl Products for Sdot {
+    /// Per lane the product of rows `lane / 2` of `w` and `lane % 2` of `x`, of eight bytes each. By assembly: as [`sdot`].
+    #[inline(always)]
+    unsafe fn smmla(acc: int32x4_t, w: int32x4_t, x: int32x4_t) -> int32x4_t {
+        let mut acc = acc;
+        unsafe {
+            asm!(
+                "smmla {a:v}.4s, {w:v}.16b, {x:v}.16b",
+                a = inout(vreg) acc, w = in(vreg) w, x = in(vreg) x,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        acc
+    }
+
+    impl<const SQUARES: bool> Products for Sdot<SQUARES> {
         const WIDE_SUMS: bool = true;
+        const SQUARES: bool = SQUARES;
         type Acc = int32x4x2_t;
 
         /// `sdot` is assembly, whose order the compiler keeps as it is.
@@ -119,6 +148,36 @@ mod lanes {
         #[inline(always)]
         unsafe fn dot(acc: int32x4x2_t, w: int32x4x2_t, x: int32x4x2_t) -> int32x4x2_t {
             unsafe { both!(int32x4x2_t, sdot, acc, w, x) }
+        }
+        /// Two rows of weights in either register of `w[i]`: those of the same lanes in `acc[i]`.
+        #[inline(always)]
+        unsafe fn dot_square(
+            acc: [int32x4x2_t; 2],
+            w: [int32x4x2_t; 2],
+            x: [*const i8; 2],
+        ) -> [int32x4x2_t; 2] {
+            unsafe {
+                if !SQUARES {
+                    return crate::four_dots::<Lanes<Self>>(acc, w, x);
+                }
+                let both = vreinterpretq_s32_s8(vcombine_s8(vld1_s8(x[0]), vld1_s8(x[1])));
+                let x = int32x4x2_t(both, both);
+                let ([a, b], [v, w]) = (acc, w);
+                [both!(int32x4x2_t, smmla, a, v, x), both!(int32x4x2_t, smmla, b, w, x)]
+            }
+        }
+        #[inline(always)]
+        unsafe fn columns(acc: [int32x4x2_t; 2]) -> [int32x4x2_t; 2] {
+            unsafe {
+                if !SQUARES {
+                    return acc;
+                }
+                let [a, b] = acc;
+                [
+                    int32x4x2_t(vuzp1q_s32(a.0, a.1), vuzp1q_s32(b.0, b.1)),
+                    int32x4x2_t(vuzp2q_s32(a.0, a.1), vuzp2q_s32(b.0, b.1)),
+                ]
+            }
         }
         #[inline(always)]
         unsafe fn sum(acc: int32x4x2_t) -> int32x4x2_t {
@@ -205,6 +264,7 @@ mod lanes {
         const SIGNED_OFFSET: i32 = 0;
         const WIDE_SUMS: bool = P::WIDE_SUMS;
         const SPLIT_SIGNED: bool = false;
+        const SQUARES: bool = P::SQUARES;
         type F = float32x4x2_t;
         type I = int32x4x2_t;
         type Acc = P::Acc;
@@ -300,6 +360,27 @@ mod lanes {
         #[inline(always)]
         unsafe fn dot_signed(acc: P::Acc, w: int32x4x2_t, x: int32x4x2_t) -> P::Acc {
             unsafe { P::dot(acc, w, x) }
+        }
+        /// Eight bytes of a row beside each other, two rows in a register.
+        #[inline(always)]
+        unsafe fn square([v, w]: [int32x4x2_t; 2]) -> [int32x4x2_t; 2] {
+            if !P::SQUARES {
+                return [v, w];
+            }
+            unsafe {
+                [
+                    int32x4x2_t(vzip1q_s32(v.0, w.0), vzip2q_s32(v.0, w.0)),
+                    int32x4x2_t(vzip1q_s32(v.1, w.1), vzip2q_s32(v.1, w.1)),
+                ]
+            }
+        }
+        #[inline(always)]
+        unsafe fn dot_square(acc: [P::Acc; 2], w: [int32x4x2_t; 2], x: [*const i8; 2]) -> [P::Acc; 2] {
+            unsafe { P::dot_square(acc, w, x) }
+        }
+        #[inline(always)]
+        unsafe fn columns(acc: [P::Acc; 2]) -> [P::Acc; 2] {
+            unsafe { P::columns(acc) }
         }
         #[inline(always)]
         unsafe fn sum(acc: P::Acc) -> int32x4x2_t {

@@ -31,6 +31,20 @@ macro_rules! shells {
                 unsafe { $kernel::<$crate::avx2::Avx2 $(, $($use),*)?>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avxvnni")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn avx_vnni $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: chosen below only for CPUs with AVX2, FMA, F16C and AVX-VNNI; the caller keeps the kernel's conditions.
+                unsafe { $kernel::<$crate::vnni::AvxVnni $(, $($use),*)?>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn avx512_vl $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: chosen below only for CPUs with these AVX-512 parts; the caller keeps the kernel's conditions.
+                unsafe { $kernel::<$crate::vnni::Avx512Vl $(, $($use),*)?>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
             #[allow(clippy::too_many_arguments)]
             unsafe fn avx512 $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
@@ -51,15 +65,28 @@ macro_rules! shells {
                 // SAFETY: chosen below only for CPUs with dot products; the caller keeps the kernel's conditions.
                 unsafe { $kernel::<$crate::neon::NeonDot $(, $($use),*)?>($($arg),*) }
             }
+            #[cfg(target_arch = "aarch64")]
+            #[target_feature(enable = "neon,dotprod,i8mm")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn neon_i8mm $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: chosen below only for CPUs with dot and matrix products; the caller keeps the kernel's conditions.
+                unsafe { $kernel::<$crate::neon::NeonI8mm $(, $($use),*)?>($($arg),*) }
+            }
             match isa {
                 #[cfg(target_arch = "x86_64")]
                 $crate::Isa::Avx2 => avx2 $(::<$($use),*>)?,
+                #[cfg(target_arch = "x86_64")]
+                $crate::Isa::AvxVnni => avx_vnni $(::<$($use),*>)?,
+                #[cfg(target_arch = "x86_64")]
+                $crate::Isa::Avx512Vl => avx512_vl $(::<$($use),*>)?,
                 #[cfg(target_arch = "x86_64")]
                 $crate::Isa::Avx512 => avx512 $(::<$($use),*>)?,
                 #[cfg(target_arch = "aarch64")]
                 $crate::Isa::Neon => neon $(::<$($use),*>)?,
                 #[cfg(target_arch = "aarch64")]
                 $crate::Isa::NeonDot => neon_dot $(::<$($use),*>)?,
+                #[cfg(target_arch = "aarch64")]
+                $crate::Isa::NeonI8mm => neon_i8mm $(::<$($use),*>)?,
                 _ => scalar $(::<$($use),*>)?,
             }
         }

@@ -545,6 +545,46 @@ fn check_dots(w: &[i8], x: &[i8], scales: &[i8; 16], calls: usize) {
     }
 }
 
+/// Groups of weights by rows of activations.
+struct Squares<'a> {
+    w: &'a [[u8; 64]; 2],
+    x: [&'a [i8; 8]; 2],
+    out: [[i32; 16]; 2],
+}
+
+#[inline(always)]
+unsafe fn squares<S: Simd>(s: &mut Squares) {
+    // SAFETY: all arrays have room for 16 lanes, and eight bytes are read of a row.
+    unsafe {
+        let w = S::square([S::load(s.w[0].as_ptr()), S::load(s.w[1].as_ptr())]);
+        let acc = S::dot_square([S::acc(); 2], w, s.x.map(|x| x.as_ptr()));
+        for (out, sum) in s.out.iter_mut().zip(S::columns(acc)) {
+            S::store(out.as_mut_ptr().cast(), S::sum(sum));
+        }
+    }
+}
+shells! { fn squares_of() = squares(s: &mut Squares) }
+
+#[test]
+fn squares_are_two_groups_times_two_rows() {
+    let mut next = random(9);
+    for round in 0..2000 {
+        // What two products of every set can hold.
+        let most = if round % 2 == 0 { 63 } else { 1 + round as u8 % 63 };
+        let w: [[u8; 64]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next() as u8 % (most + 1)));
+        let x: [[i8; 8]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| (next() as i8).max(-127)));
+        for isa in Isa::usable() {
+            let mut s = Squares { w: &w, x: [&x[0], &x[1]], out: [[0; 16]; 2] };
+            // SAFETY: the instruction set is usable.
+            unsafe { squares_of(isa)(&mut s) };
+            for (c, l) in (0..2).flat_map(|c| (0..lanes(isa)).map(move |l| (c, l))) {
+                let product = |k: usize| i32::from(w[k / 4][4 * l + k % 4]) * i32::from(x[c][k]);
+                assert_eq!(s.out[c][l], (0..8).map(product).sum(), "{isa}, row {c}, lane {l}");
+            }
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn functions<S: Simd>(x: &[f32], out: &mut [[f32; 3]]) {
     for i in (0..x.len()).step_by(S::N) {

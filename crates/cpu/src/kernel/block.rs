@@ -107,6 +107,12 @@ mod lanes {
         tile && S::SPLIT_SIGNED && signed::<F>() && F::ADDS < 8
     }
 
+    /// True when tiles hold pairs of groups for the products of two rows at once.
+    #[inline(always)]
+    const fn squares<S: Simd, F: BlockFormat>(tile: bool) -> bool {
+        tile && S::SQUARES && !matches!(F::SCALE, Scale::TwoHalfE4M3)
+    }
+
     /// What every value of a byte product is too large by.
     #[inline(always)]
     const fn offset<S: Simd, F: BlockFormat>(tile: bool) -> i32 {
@@ -153,6 +159,11 @@ mod lanes {
                     *g = S::signed(*g);
                 }
             }
+            if squares::<S, F>(tile) {
+                for g in groups.as_chunks_mut::<2>().0 {
+                    *g = S::square(*g);
+                }
+            }
             let d = match F::SCALE {
                 Scale::F16 => S::load_f16(p.cast()),
                 Scale::HalfE8M0 => S::load_e8m0(p),
@@ -186,6 +197,10 @@ mod lanes {
             if matches!(F::SCALE, Scale::TwoHalfE4M3) {
                 return add_halves::<S, F, C>(w, x, sums);
             }
+            if squares::<S, F>(tile) {
+                let whole = square_sums::<S, C>(w, x);
+                return finish::<S, F, C>(w, x, whole, offset::<S, F>(tile), sums);
+            }
             let mut whole = [S::splat(0); C];
             let step = step::<S, F>(tile);
             let mut g = 0;
@@ -218,6 +233,26 @@ mod lanes {
                 g += step;
             }
             finish::<S, F, C>(w, x, whole, offset::<S, F>(tile), sums);
+        }
+    }
+
+    /// Sums of the byte products of a block, by squares of two groups times two rows.
+    #[inline(always)]
+    unsafe fn square_sums<S: Simd, const C: usize>(w: &Unpacked<S>, x: [*const Act32; C]) -> [S::I; C] {
+        unsafe {
+            let (mut part, mut whole) = ([[S::acc(); 2]; C], [S::splat(0); C]);
+            for (i, w) in w.groups.as_chunks::<2>().0.iter().enumerate() {
+                for half in 0..C.div_ceil(2) {
+                    // An odd last row is its own neighbour.
+                    let (c, next) = (2 * half, (2 * half + 1).min(C - 1));
+                    let rows = [&raw const (*x[c]).q, &raw const (*x[next]).q];
+                    part[c] = S::dot_square(part[c], *w, rows.map(|q| q.cast::<i8>().wrapping_add(8 * i)));
+                }
+            }
+            for c in 0..C {
+                whole[c] = S::sum(S::columns(part[c & !1])[c & 1]);
+            }
+            whole
         }
     }
 

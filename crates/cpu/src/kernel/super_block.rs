@@ -192,6 +192,11 @@ mod lanes {
                         *g = S::signed(*g);
                     }
                 }
+                if S::SQUARES {
+                    for g in groups.as_chunks_mut::<2>().0 {
+                        *g = S::square(*g);
+                    }
+                }
                 (*tile).groups[j] = groups;
             }
             for j in 0..Layout::subs::<F>() {
@@ -229,7 +234,13 @@ mod lanes {
     /// Four activations of row `x` from column `at` on, in every lane.
     #[inline(always)]
     unsafe fn four<S: Simd>(x: *const Act256, at: usize) -> S::I {
-        unsafe { S::splat4((&raw const (*x).q).cast::<i8>().add(at)) }
+        unsafe { S::splat4(column(x, at)) }
+    }
+
+    /// The activations of row `x` from column `at` on.
+    #[inline(always)]
+    unsafe fn column(x: *const Act256, at: usize) -> *const i8 {
+        unsafe { (&raw const (*x).q).cast::<i8>().add(at) }
     }
 
     /// Sums of scales (or minimums) times sums of activations; `pairs` are two sub-blocks each.
@@ -328,6 +339,71 @@ mod lanes {
         }
     }
 
+    /// Sums of `step` byte products from group `g` of part `j` on; those of the lower nibbles come second, if values are
+    /// split.
+    #[inline(always)]
+    unsafe fn dot_sums<S: Simd, F: SuperFormat, const P: usize, const C: usize>(
+        w: *const Tile<S>,
+        x: [*const Act256; C],
+        (j, g): (usize, usize),
+        step: usize,
+    ) -> [[[S::Acc; C]; P]; 2] {
+        unsafe {
+            let (mut part, mut fine) = ([[S::acc(); C]; P], [[S::acc(); C]; P]);
+            for i in g..g + step {
+                for c in 0..C {
+                    let v = four::<S>(x[c], 32 * j + 4 * i);
+                    for p in 0..P {
+                        let t = &*w.add(p);
+                        if split::<S, F>() {
+                            part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
+                            fine[p][c] = S::dot(fine[p][c], t.low[j][i], v);
+                        } else if F::TABLE.is_some() {
+                            part[p][c] = S::dot_signed(part[p][c], t.groups[j][i], v);
+                        } else {
+                            part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
+                        }
+                    }
+                }
+                settle::<S, P, C>(&mut part);
+                if split::<S, F>() {
+                    settle::<S, P, C>(&mut fine);
+                }
+            }
+            [part, fine]
+        }
+    }
+
+    /// As [`dot_sums`], by squares of two groups times two rows.
+    #[inline(always)]
+    unsafe fn square_sums<S: Simd, const P: usize, const C: usize>(
+        w: *const Tile<S>,
+        x: [*const Act256; C],
+        (j, g): (usize, usize),
+        step: usize,
+    ) -> [[S::Acc; C]; P] {
+        unsafe {
+            let (mut part, mut out) = ([[[S::acc(); 2]; C]; P], [[S::acc(); C]; P]);
+            for i in g / 2..(g + step) / 2 {
+                for half in 0..C.div_ceil(2) {
+                    // An odd last row is its own neighbour.
+                    let (c, next) = (2 * half, (2 * half + 1).min(C - 1));
+                    let at = [column(x[c], 32 * j + 8 * i), column(x[next], 32 * j + 8 * i)];
+                    for p in 0..P {
+                        let groups = (*w.add(p)).groups[j].as_chunks::<2>().0;
+                        part[p][c] = S::dot_square(part[p][c], groups[i], at);
+                    }
+                }
+            }
+            for p in 0..P {
+                for c in 0..C {
+                    out[p][c] = S::columns(part[p][c & !1])[c & 1];
+                }
+            }
+            out
+        }
+    }
+
     /// Adds one super-block of `P` tiles times `C` rows to `sums`. Activations are spread once for all tiles.
     #[inline(always)]
     unsafe fn add_tiles<S: Simd, F: SuperFormat, const P: usize, const C: usize>(
@@ -341,28 +417,11 @@ mod lanes {
                 let step = step::<S, F>(split::<S, F>());
                 let mut g = 0;
                 while g < 8 {
-                    let mut part = [[S::acc(); C]; P];
-                    let mut fine = [[S::acc(); C]; P];
-                    for i in g..g + step {
-                        for c in 0..C {
-                            let v = four::<S>(x[c], 32 * j + 4 * i);
-                            for p in 0..P {
-                                let t = &*w.add(p);
-                                if split::<S, F>() {
-                                    part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
-                                    fine[p][c] = S::dot(fine[p][c], t.low[j][i], v);
-                                } else if F::TABLE.is_some() {
-                                    part[p][c] = S::dot_signed(part[p][c], t.groups[j][i], v);
-                                } else {
-                                    part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
-                                }
-                            }
-                        }
-                        settle::<S, P, C>(&mut part);
-                        if split::<S, F>() {
-                            settle::<S, P, C>(&mut fine);
-                        }
-                    }
+                    let [part, fine] = if S::SQUARES {
+                        [square_sums::<S, P, C>(w, x, (j, g), step), [[S::acc(); C]; P]]
+                    } else {
+                        dot_sums::<S, F, P, C>(w, x, (j, g), step)
+                    };
                     for p in 0..P {
                         let scale = (*w.add(p)).scales[if F::BY_16 { 2 * j + g / 4 } else { j }];
                         for c in 0..C {
