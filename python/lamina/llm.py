@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import logging
 import os
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Type, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 
@@ -119,7 +119,7 @@ class LLM(Closing):
         requests: List[_lamina.Stream] = []
         try:
             for i, one in enumerate(given):
-                with _Numbered("prompt", None if single else i):
+                with _numbered("prompt", None if single else i):
                     requests.append(self._submit(one, params))
             answers = [
                 self._collect(r, one, params, None if single else i)
@@ -256,7 +256,7 @@ class LLM(Closing):
             return self._model.embed(given[0], adapters)
         vectors = np.empty((len(given), self._info.hidden), np.float32)
         for i, one in enumerate(given):
-            with _Numbered("text", i):
+            with _numbered("text", i):
                 vectors[i] = self._model.embed(one, adapters)
         return vectors
 
@@ -317,7 +317,7 @@ class LLM(Closing):
     def _collect(
         self, request: _lamina.Stream, prompt: checks.Prompt, params: SamplingParams, number: Optional[int]
     ) -> Completion:
-        with _Numbered("prompt", number):
+        with _numbered("prompt", number):
             return completion(request.collect(), self._echo(prompt, params), _wants_logprobs(params))
 
     def _echo(self, prompt: checks.Prompt, params: SamplingParams) -> str:
@@ -326,24 +326,15 @@ class LLM(Closing):
         return prompt if isinstance(prompt, str) else self._model.detokenize(prompt)
 
 
-class _Numbered:
+@contextlib.contextmanager
+def _numbered(name: str, number: Optional[int]) -> Iterator[None]:
     """Says in errors which entry of a list is meant."""
-
-    def __init__(self, name: str, number: Optional[int]) -> None:
-        self._name = name
-        self._number = number
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        if isinstance(error, LaminaError) and self._number is not None:
-            error.args = (f"{self._name}[{self._number}]: {error}",)
+    try:
+        yield
+    except LaminaError as error:
+        if number is not None:
+            error.args = (f"{name}[{number}]: {error}",)
+        raise
 
 
 def _paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Models and texts of the tests. They lie outside the repository: in `LAMINA_SHARED`, or beside it in `../shared`."""
 
 import os
+import signal
 from pathlib import Path
 
 import lamina
@@ -15,6 +16,12 @@ def shared():
     if not folder.is_dir():
         pytest.skip(f"models and texts are not there: {folder} is no folder (set LAMINA_SHARED)")
     return folder
+
+
+@pytest.fixture
+def heed_ctrl_c():
+    """For `preexec_fn`: what a shell starts in the background ignores Ctrl-C, and so would the processes of the tests."""
+    return lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -53,9 +53,11 @@ def test_the_model_inside_the_package(command, stories_gguf):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent in another way there")
-def test_ctrl_c_ends_it(stories_folder):
+def test_ctrl_c_ends_it(stories_folder, heed_ctrl_c):
     line = [*COMMANDS["module"], "bench", str(stories_folder), "--repeat", "100000"]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
+    )
     time.sleep(1.5)
     assert process.poll() is None, process.communicate()
     process.send_signal(signal.SIGINT)

@@ -38,10 +38,14 @@ SCRIPT = """
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent in another way there")
 @pytest.mark.parametrize("call", CALLS)
-def test_ctrl_c(stories_folder, call):
+def test_ctrl_c(stories_folder, heed_ctrl_c, call):
     script = textwrap.dedent(SCRIPT.format(call=CALLS[call]))
     process = subprocess.Popen(
-        [sys.executable, "-c", script, stories_folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, stories_folder],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
     )
     assert process.stdout.readline() == "ready\n", process.stderr.read()
     time.sleep(0.5)

@@ -27,7 +27,7 @@ pub use math::{exp, sigmoid, tanh};
 /// read or write (no alignment is asked for).
 #[allow(clippy::missing_safety_doc, missing_docs)] // one condition for all methods, stated above; names are the operations
 pub trait Simd: Copy + Send + Sync + 'static {
-    /// Lanes; also the rows of a weight panel.
+    /// Lanes; also the rows of a panel of blocks.
     const N: usize;
     /// What [`Simd::dot_signed`] adds to every signed weight; kernels take `OFFSET * sum(x)` off again.
     const SIGNED_OFFSET: i32;

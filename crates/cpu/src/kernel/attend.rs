@@ -2,7 +2,10 @@
 //!
 //! Scores come from the panel products of `kernel`: a page of keys is a weight panel whose rows are positions.
 
-use super::float::{self, FloatFormat};
+use super::{
+    float::{self, FloatFormat},
+    product::by_rows,
+};
 use lamina_plan::{KvType, PAGE_LEN};
 use lamina_simd::{Isa, Simd, exp, shells, tanh};
 
@@ -123,15 +126,7 @@ mod lanes {
     #[inline(always)]
     pub unsafe fn mix_panels<S: Simd, F: FloatFormat>(m: &PanelMix) {
         unsafe {
-            let mut row = 0;
-            while row + 4 <= m.rows {
-                mix_columns::<S, F, 4>(m, row);
-                row += 4;
-            }
-            while row < m.rows {
-                mix_columns::<S, F, 1>(m, row);
-                row += 1;
-            }
+            by_rows!(m.rows, row, R => mix_columns::<S, F, R>(m, row));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::product::{Job, TILE_ROWS, by_rows};
 use lamina_simd::Simd;
+use std::mem::MaybeUninit;
 
 /// A plain float type.
 pub trait FloatFormat: Send + Sync + 'static {
@@ -194,11 +195,12 @@ mod lanes {
     #[inline(always)]
     pub(crate) unsafe fn product<S: Simd, F: FloatFormat>(job: &Job) {
         unsafe {
-            let mut tile = [0f32; 2 * TILE * 16];
             for panel in 0..job.panels {
                 if job.rows >= TILE_ROWS {
+                    // Not zeroed: pages of keys come one by one, and are smaller than the tile.
+                    let mut tile = MaybeUninit::<[f32; 2 * TILE * 16]>::uninit();
                     for vector in (0..ROWS / S::N).step_by(2) {
-                        tile_rows::<S, F>(job, panel, vector, tile.as_mut_ptr());
+                        tile_rows::<S, F>(job, panel, vector, tile.as_mut_ptr().cast());
                     }
                 } else if S::N == 16 {
                     by_rows!(job.rows, row, C => direct::<S, F, 2, C>(job, panel, row));

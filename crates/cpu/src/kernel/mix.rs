@@ -27,7 +27,7 @@ pub struct Mix {
     pub rows: usize,
     /// Values of each page, in order of positions.
     pub pages: [*const u8; CHUNK_PAGES],
-    /// Values that are mixed next: they are asked for meanwhile, line by line, since a CPU drops what comes in bursts.
+    /// Values that are mixed next: they are asked for meanwhile, line by line, since Zen 4 drops what comes in bursts.
     pub next: [*const u8; CHUNK_PAGES],
     /// Positions from the start of the first page on.
     pub positions: usize,
@@ -264,11 +264,14 @@ mod lanes {
     unsafe fn raise<S: Simd, V: BlockValues, const R: usize>(m: &Mix, row: usize) -> [f32; R] {
         unsafe {
             let (mut largest, mut scales) = ([0f32; CHUNK], [0f32; CHUNK]);
+            // 0, or NaN where a scale is no number: neither a maximum nor an integer would show it.
+            let mut spoiled = S::zero();
             for b in 0..m.dim / BLOCK {
                 side::<S, V>(m, 0, b, &mut scales);
                 for j in (0..m.positions).step_by(S::N) {
-                    let at = largest.as_mut_ptr().add(j);
-                    S::store_f(at, S::max(S::abs(S::load_f(scales.as_ptr().add(j))), S::load_f(at)));
+                    let (scale, at) = (S::load_f(scales.as_ptr().add(j)), largest.as_mut_ptr().add(j));
+                    S::store_f(at, S::max(S::abs(scale), S::load_f(at)));
+                    spoiled = S::fma(scale, S::zero(), spoiled);
                 }
             }
             let mut units = [0f32; R];
@@ -286,7 +289,7 @@ mod lanes {
                     let at = weights.add(j / S::N * m.stride);
                     S::store_f(at, S::mul(S::load_f(at), S::splat_f(factor)));
                 }
-                units[r] = top / FULL;
+                units[r] = top / FULL + S::reduce_add(spoiled);
             }
             units
         }

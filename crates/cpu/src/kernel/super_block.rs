@@ -109,14 +109,16 @@ mod lanes {
     use super::*;
 
     impl<F: SuperFormat> Packed<F> {
-        /// Asks for an eighth of the super-block that is read a little later.
+        /// Asks for an eighth of the super-block that is read a little later: every line of it, some of them twice, since
+        /// counting lines exactly was a loop of its own that took a third of the time of a single row.
         #[inline(always)]
         unsafe fn prefetch<S: Simd>(self, ahead: usize, eighth: usize) {
-            let lines = Layout::bytes::<F>(S::N).div_ceil(64);
-            let mut line = eighth * lines / 8;
-            while line < (eighth + 1) * lines / 8 {
-                unsafe { S::prefetch(self.0.wrapping_add(ahead).wrapping_add(64 * line)) };
-                line += 1;
+            let bytes = Layout::bytes::<F>(S::N) / 8;
+            let from = self.0.wrapping_add(ahead).wrapping_add(eighth * bytes);
+            let mut at = 0;
+            while at < bytes {
+                unsafe { S::prefetch(from.wrapping_add(at)) };
+                at += 64;
             }
         }
 

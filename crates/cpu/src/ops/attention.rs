@@ -21,10 +21,6 @@ use lamina_plan::{Batch, BatchSeq, PAGE_LEN, op::*};
 /// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in the second cache.
 pub(super) const UNIT_ROWS: usize = 64;
 
-/// Rows from one group of positions to the next in the scores of a chunk: an odd number, since the groups of a row would
-/// fall into few sets of the first cache.
-const SCORE_ROWS: usize = UNIT_ROWS + 1;
-
 /// Query heads of one key head for some tokens of one sequence.
 #[derive(Clone, Copy)]
 pub(super) struct Unit {
@@ -46,6 +42,12 @@ impl Unit {
     /// Query rows: token by token, heads inside.
     pub fn rows(&self) -> usize {
         self.tokens * self.heads
+    }
+
+    /// Rows from one group of positions to the next in the scores of a chunk: an odd number, since the groups of a row
+    /// would fall into few sets of the first cache.
+    fn score_rows(&self) -> usize {
+        self.rows() | 1
     }
 
     /// Batch row and query head of row `r`.
@@ -223,7 +225,7 @@ impl Machine {
     fn attention_space(&self, s: &Shape<'_>, worker: usize) -> Space {
         let lines: &Aligned = &self.attention[worker];
         let base = lines.ptr_mut();
-        let (scores, queries) = (4 * SCORE_ROWS * CHUNK, 4 * UNIT_ROWS * s.layer.value_dim() * 2);
+        let (scores, queries) = (4 * (UNIT_ROWS + 1) * CHUNK, 4 * UNIT_ROWS * s.layer.value_dim() * 2);
         let values = 4 * UNIT_ROWS * s.layer.value_dim();
         debug_assert!(scores + queries + 2 * values <= lines.len());
         Space {
@@ -273,7 +275,7 @@ impl Machine {
         let end = last.min((chunk + 1) * CHUNK);
         let lanes = self.cache.codec.keys.lanes;
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
-            self.page_scores(s, u, page, last, space, (page * PAGE_LEN - base) * SCORE_ROWS);
+            self.page_scores(s, u, page, last, space, (page * PAGE_LEN - base) * u.score_rows());
         }
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
         for r in 0..rows {
@@ -281,7 +283,7 @@ impl Machine {
             let (from, to) = visible(s.o.mask, position);
             let scores = Scores {
                 at: space.scores.wrapping_add(r * lanes),
-                stride: SCORE_ROWS * lanes,
+                stride: u.score_rows() * lanes,
                 groups,
                 from: from.saturating_sub(base),
                 to: to.min(end).saturating_sub(base),
@@ -310,7 +312,7 @@ impl Machine {
             acts: space.queries,
             stride: if keys.act == ActKind::F32 { s.layer.dim } else { rows },
             rows,
-            out_rows: SCORE_ROWS,
+            out_rows: u.score_rows(),
             out: space.scores.wrapping_add(at),
         };
         // SAFETY: the page belongs to the layer, and the space holds the queries and the scores of a chunk.
@@ -335,7 +337,7 @@ impl Machine {
         let next = std::array::from_fn(|i| values(i + CHUNK_PAGES));
         let mix = Mix {
             weights: space.scores,
-            stride: SCORE_ROWS * self.cache.codec.keys.lanes,
+            stride: u.score_rows() * self.cache.codec.keys.lanes,
             rows: u.rows(),
             pages,
             next,
@@ -390,7 +392,7 @@ impl Running {
 
 /// Bytes of [`Space`] for the widest attention of a plan.
 pub fn space_bytes(value_dim: usize) -> usize {
-    4 * SCORE_ROWS * CHUNK + 4 * UNIT_ROWS * value_dim * 4
+    4 * (UNIT_ROWS + 1) * CHUNK + 4 * UNIT_ROWS * value_dim * 4
 }
 
 /// Logical pages that the rows of `seq` fall into.
