@@ -1,6 +1,7 @@
 //! Threads that share the tasks of one operator.
 //!
-//! Tasks are claimed one by one, and the caller only waits for tasks that were claimed. A worker that the system has
+//! Each thread has a share of neighbouring tasks, which it claims one by one from the front, so that it reads one stream of
+//! memory; then it claims what is left of the others' shares from the back. The caller only waits for tasks that were claimed. A worker that the system has
 //! taken off its core therefore costs nothing until it holds a task, while a barrier would wait for its arrival: that
 //! is what makes peers several times slower when another process takes part of a core.
 
@@ -21,6 +22,9 @@ const IDLE_SPINS: u32 = 4_000;
 /// How often the caller looks for the end before it gives its core away; the worker may need that very core.
 const JOIN_SPINS: u32 = 2_000;
 
+/// Generations count up to here, and then from zero.
+const GENERATIONS: u64 = (1 << (64 - 2 * Range::BITS)) - 1;
+
 /// A task function with its argument, both type-erased.
 #[derive(Clone, Copy)]
 struct Job {
@@ -28,21 +32,18 @@ struct Job {
     data: *const (),
 }
 
-/// Generation, number of tasks and next task in one word, so that a claim from an old generation always fails.
-#[derive(Clone, Copy, PartialEq)]
-struct State(u64);
+/// Generation, end and next task of a range in one word, so that a claim from an old generation always fails.
+#[derive(Clone, Copy)]
+struct Range(u64);
 
-impl State {
+impl Range {
     const BITS: u32 = 20;
     const MASK: u64 = (1 << Self::BITS) - 1;
 
-    fn new(generation: u64, tasks: usize) -> State {
-        State(generation << (2 * Self::BITS) | (tasks as u64) << Self::BITS)
+    fn new(generation: u64, tasks: std::ops::Range<usize>) -> Range {
+        Range(generation << (2 * Self::BITS) | (tasks.end as u64) << Self::BITS | tasks.start as u64)
     }
-    fn generation(self) -> u64 {
-        self.0 >> (2 * Self::BITS)
-    }
-    fn tasks(self) -> u64 {
+    fn end(self) -> u64 {
         self.0 >> Self::BITS & Self::MASK
     }
     fn next(self) -> u64 {
@@ -50,8 +51,35 @@ impl State {
     }
 }
 
+/// The tasks that one thread should run: neighbours, which read memory one after the other.
+///
+/// On a cache line of its own, since its thread alone writes it until the others have run out of tasks.
+#[repr(align(128))]
+struct Share(AtomicU64);
+
+impl Share {
+    /// Takes the first task (for the thread itself) or the last (for the others, who then disturb its order least).
+    fn claim(&self, first: bool) -> Option<usize> {
+        let mut range = Range(self.0.load(Acquire));
+        while range.next() < range.end() {
+            let (index, rest) = if first {
+                (range.next(), range.0 + 1)
+            } else {
+                (range.end() - 1, range.0 - (1 << Range::BITS))
+            };
+            match self.0.compare_exchange_weak(range.0, rest, AcqRel, Acquire) {
+                Err(now) => range = Range(now),
+                Ok(_) => return Some(index as usize),
+            }
+        }
+        None
+    }
+}
+
 struct Shared {
-    state: AtomicU64,
+    shares: Box<[Share]>,
+    /// Of the last operator; written after its shares.
+    generation: AtomicU64,
     done: AtomicUsize,
     job: UnsafeCell<Job>,
     sleeping: AtomicU32,
@@ -77,7 +105,8 @@ impl Pool {
     pub fn new(threads: usize) -> Pool {
         let job = Job { call: |_, _, _| {}, data: std::ptr::null() };
         let shared = Arc::new(Shared {
-            state: AtomicU64::new(0),
+            shares: (0..threads.max(1)).map(|_| Share(AtomicU64::new(0))).collect(),
+            generation: AtomicU64::new(0),
             done: AtomicUsize::new(0),
             job: UnsafeCell::new(job),
             sleeping: AtomicU32::new(0),
@@ -91,8 +120,8 @@ impl Pool {
             let thread = handle.thread().clone();
             Some((handle, thread))
         };
-        // A thread that cannot be started is one thread less: the others claim its tasks.
-        let workers = (1..threads.max(1)).filter_map(spawn).collect();
+        // Threads that cannot be started are missing: the others claim their tasks.
+        let workers = (1..threads.max(1)).map_while(spawn).collect();
         Pool { shared, workers, running: Mutex::new(()) }
     }
 
@@ -111,7 +140,7 @@ impl Pool {
         if self.workers.is_empty() || tasks <= 1 {
             return (0..tasks).for_each(|i| task(i, 0));
         }
-        let limit = State::MASK as usize;
+        let limit = Range::MASK as usize;
         for start in (0..tasks).step_by(limit) {
             let shifted = |i: usize, worker: usize| task(start + i, worker);
             self.run_some((tasks - start).min(limit), &shifted);
@@ -128,8 +157,13 @@ impl Pool {
         s.done.store(0, Relaxed);
         // SAFETY: the last generation has no unclaimed and no running task, so nobody reads the job.
         unsafe { *s.job.get() = Job { call: call::<F>, data: (task as *const F).cast() } };
-        let generation = State(s.state.load(Relaxed)).generation() + 1;
-        s.state.store(State::new(generation & 0xff_ffff, tasks).0, SeqCst);
+        let generation = (s.generation.load(Relaxed) + 1) & GENERATIONS;
+        let threads = s.shares.len();
+        for (i, share) in s.shares.iter().enumerate() {
+            let range = Range::new(generation, tasks * i / threads..tasks * (i + 1) / threads);
+            share.0.store(range.0, Release);
+        }
+        s.generation.store(generation, SeqCst);
         if s.sleeping.load(SeqCst) > 0 {
             self.workers.iter().for_each(|(_, t)| t.unpark());
         }
@@ -166,46 +200,39 @@ fn wait_until(end: impl Fn() -> bool) {
     }
 }
 
-/// Claims and runs tasks of the current generation until none is left.
+/// Claims and runs tasks until none is left: those of the worker, then what others have not begun.
 fn claim_all(s: &Shared, worker: usize) {
-    let mut state = State(s.state.load(Acquire));
-    while state.next() < state.tasks() {
-        match s.state.compare_exchange_weak(state.0, state.0 + 1, AcqRel, Acquire) {
-            Err(now) => state = State(now),
-            Ok(_) => {
-                // SAFETY: the task is claimed and not done, so `run_some` neither returns nor replaces the job.
-                let job = unsafe { *s.job.get() };
-                let index = state.next() as usize;
-                // SAFETY: `call` and `data` belong together, see `run_some`.
-                let result =
-                    catch_unwind(AssertUnwindSafe(|| unsafe { (job.call)(job.data, index, worker) }));
-                if let Err(panic) = result {
-                    s.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
-                }
-                s.done.fetch_add(1, Release);
-                state = State(s.state.load(Acquire));
+    for i in 0..s.shares.len() {
+        let share = &s.shares[(worker + i) % s.shares.len()];
+        while let Some(index) = share.claim(i == 0) {
+            // SAFETY: the task is claimed and not done, so `run_some` neither returns nor replaces the job.
+            let job = unsafe { *s.job.get() };
+            // SAFETY: `call` and `data` belong together, see `run_some`.
+            let result = catch_unwind(AssertUnwindSafe(|| unsafe { (job.call)(job.data, index, worker) }));
+            if let Err(panic) = result {
+                s.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
             }
+            s.done.fetch_add(1, Release);
         }
     }
 }
 
 fn work(s: &Shared, worker: usize) {
-    let mut seen = State(0);
+    let mut seen = 0;
     while !s.stop.load(Acquire) {
-        let state = State(s.state.load(Acquire));
-        if state.generation() == seen.generation() || state.next() >= state.tasks() {
-            seen = state;
-            idle(s, seen);
-        } else {
-            seen = state;
-            claim_all(s, worker);
+        match s.generation.load(Acquire) {
+            generation if generation == seen => idle(s, seen),
+            generation => {
+                seen = generation;
+                claim_all(s, worker);
+            }
         }
     }
 }
 
-/// Waits for a state other than `seen`: spinning first, then asleep.
-fn idle(s: &Shared, seen: State) {
-    let same = || s.state.load(SeqCst) >> (2 * State::BITS) == seen.generation() && !s.stop.load(SeqCst);
+/// Waits for a generation other than `seen`: spinning first, then asleep.
+fn idle(s: &Shared, seen: u64) {
+    let same = || s.generation.load(SeqCst) == seen && !s.stop.load(SeqCst);
     for _ in 0..IDLE_SPINS {
         if !same() {
             return;
@@ -213,7 +240,7 @@ fn idle(s: &Shared, seen: State) {
         spin_loop();
     }
     s.sleeping.fetch_add(1, SeqCst);
-    // The caller stores the state before it reads `sleeping`, so one of the two sees the other.
+    // The caller stores the generation before it reads `sleeping`, so one of the two sees the other.
     while same() {
         thread::park();
     }

@@ -206,21 +206,25 @@ mod lanes {
             let mut g = 0;
             while g < 8 {
                 let (mut part, mut fine) = ([S::acc(); C], [S::acc(); C]);
-                for i in g..g + step {
-                    for c in 0..C {
-                        let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
-                        if split::<S, F>(tile) {
-                            part[c] = S::dot(part[c], w.groups[i], v);
-                            fine[c] = S::dot(fine[c], w.low[i], v);
-                        } else if signed::<F>() {
-                            part[c] = S::dot_signed(part[c], w.groups[i], v);
-                        } else {
-                            part[c] = S::dot(part[c], w.groups[i], v);
+                // In fours, which the compiler writes out.
+                let four = if step > 4 { 4 } else { step };
+                for first in (g..g + step).step_by(four) {
+                    for i in first..first + four {
+                        for c in 0..C {
+                            let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
+                            if split::<S, F>(tile) {
+                                part[c] = S::dot(part[c], w.groups[i], v);
+                                fine[c] = S::dot(fine[c], w.low[i], v);
+                            } else if signed::<F>() {
+                                part[c] = S::dot_signed(part[c], w.groups[i], v);
+                            } else {
+                                part[c] = S::dot(part[c], w.groups[i], v);
+                            }
                         }
-                    }
-                    settle::<S, C>(&mut part);
-                    if split::<S, F>(tile) {
-                        settle::<S, C>(&mut fine);
+                        settle::<S, C>(&mut part);
+                        if split::<S, F>(tile) {
+                            settle::<S, C>(&mut fine);
+                        }
                     }
                 }
                 for c in 0..C {

@@ -16,11 +16,9 @@ use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
 const ROW_BLOCK: usize = 128;
 /// Results that a task may hold before it finishes them, in numbers.
 const TILE: usize = 8192;
-/// Weight bytes of one task while much is left of a product of few rows: each task starts a stream that memory has to
-/// recognize first, and 64 KiB lose 8 % of the bandwidth by it.
-const LONG_BYTES: usize = 512 << 10;
-/// Weight bytes of one task near the end of a product of few rows, where threads wait for the last one.
-const SHORT_BYTES: usize = 64 << 10;
+/// Weight bytes of one task of a product of few rows: at the end threads wait for the last one. A thread's tasks are
+/// neighbours, so their size does not matter to its stream of weights.
+const TASK_BYTES: usize = 64 << 10;
 /// Scratch of a thread: two tiles of results, and a float32 row behind them.
 pub const SCRATCH: usize = 2 * 4 * TILE;
 
@@ -74,21 +72,24 @@ pub struct Product<'a> {
 // SAFETY: tasks write disjoint columns or rows of `to`.
 unsafe impl Sync for Product<'_> {}
 
-/// How a product is cut into tasks: long ones first, short ones at the end.
+/// How a product is cut into tasks.
 #[derive(Clone, Copy)]
 struct Cut {
     /// Rows of a task.
     rows: usize,
-    /// Panels of a long task.
-    long: usize,
-    /// Long tasks of each block of rows.
-    longs: usize,
-    /// Panels of a short task.
-    short: usize,
-    /// All tasks of each block of rows.
+    /// Panels of a task; the last one of a block of rows may hold fewer.
+    panels: usize,
+    /// Tasks of each block of rows.
     each: usize,
     /// All tasks.
     tasks: usize,
+}
+
+impl Cut {
+    /// First row and first panel of a task.
+    fn place(self, task: usize) -> (usize, usize) {
+        (task / self.each * self.rows, task % self.each * self.panels)
+    }
 }
 
 impl Product<'_> {
@@ -96,26 +97,18 @@ impl Product<'_> {
         let m = self.matrix;
         let rows = self.rows.min(ROW_BLOCK);
         let room = TILE / (rows.max(1) * m.kernels.rows);
-        let whole = |panels: usize| panels.min(room).max(1);
-        let fair = m.panels.div_ceil(2 * threads);
-        let of_bytes = |bytes: usize| whole((bytes / m.panel_bytes.max(1)).min(fair));
-        let (long, short) = if self.rows >= ROW_BLOCK {
-            (whole(room), whole(room))
-        } else {
-            (of_bytes(LONG_BYTES), of_bytes(SHORT_BYTES))
-        };
-        // A quarter of the work evens out what the long tasks leave uneven.
-        let longs = if long == short { m.panels / long } else { m.panels / 4 * 3 / long };
-        let each = longs + (m.panels - longs * long).div_ceil(short);
-        Cut { rows, long, longs, short, each, tasks: each * self.rows.div_ceil(rows.max(1)) }
+        let few = (TASK_BYTES / m.panel_bytes.max(1)).min(m.panels.div_ceil(2 * threads));
+        let panels = if self.rows >= ROW_BLOCK { room } else { few.min(room) }.max(1);
+        let each = m.panels.div_ceil(panels);
+        Cut { rows, panels, each, tasks: each * self.rows.div_ceil(rows.max(1)) }
     }
 
     /// Multiplies and finishes task `task`. Tasks of one row block follow one another, so that its activations stay in
     /// the cache.
     fn run(&self, m: &Machine, cut: Cut, task: usize, worker: usize) {
-        let (row, panel, panels) = cut.place(task);
+        let (row, panel) = cut.place(task);
         let rows = cut.rows.min(self.rows - row);
-        let panels = panels.min(self.matrix.panels - panel);
+        let panels = cut.panels.min(self.matrix.panels - panel);
         let out = m.scratch[worker].ptr_mut().cast::<f32>();
         self.multiply(self.matrix, panel, panels, row, rows, out);
         let up = self.up.map(|up| {
@@ -159,17 +152,6 @@ impl Product<'_> {
         };
         // SAFETY: panels and rows lie inside weights and activations, and `out` has room for a tile.
         unsafe { (w.kernels.product)(&job) };
-    }
-}
-
-impl Cut {
-    /// First row, first panel and panels of a task; the last task of a block of rows may hold fewer panels.
-    fn place(self, task: usize) -> (usize, usize, usize) {
-        let (row, i) = (task / self.each * self.rows, task % self.each);
-        match i.checked_sub(self.longs) {
-            None => (row, i * self.long, self.long),
-            Some(short) => (row, self.longs * self.long + short * self.short, self.short),
-        }
     }
 }
 
