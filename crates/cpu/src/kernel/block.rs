@@ -207,9 +207,9 @@ mod lanes {
             while g < 8 {
                 let (mut part, mut fine) = ([S::acc(); C], [S::acc(); C]);
                 // In fours, which the compiler writes out.
-                let four = if step > 4 { 4 } else { step };
-                for first in (g..g + step).step_by(four) {
-                    for i in first..first + four {
+                let run = if step > 4 { 4 } else { step };
+                for first in (g..g + step).step_by(run) {
+                    for i in first..first + run {
                         for c in 0..C {
                             let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
                             if split::<S, F>(tile) {

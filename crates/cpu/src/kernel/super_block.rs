@@ -352,24 +352,28 @@ mod lanes {
     ) -> [[[S::Acc; C]; P]; 2] {
         unsafe {
             let (mut part, mut fine) = ([[S::acc(); C]; P], [[S::acc(); C]; P]);
-            for i in g..g + step {
-                for c in 0..C {
-                    let v = four::<S>(x[c], 32 * j + 4 * i);
-                    for p in 0..P {
-                        let t = &*w.add(p);
-                        if split::<S, F>() {
-                            part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
-                            fine[p][c] = S::dot(fine[p][c], t.low[j][i], v);
-                        } else if F::TABLE.is_some() {
-                            part[p][c] = S::dot_signed(part[p][c], t.groups[j][i], v);
-                        } else {
-                            part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
+            // In fours, which the compiler writes out.
+            let run = if step > 4 { 4 } else { step };
+            for first in (g..g + step).step_by(run) {
+                for i in first..first + run {
+                    for c in 0..C {
+                        let v = four::<S>(x[c], 32 * j + 4 * i);
+                        for p in 0..P {
+                            let t = &*w.add(p);
+                            if split::<S, F>() {
+                                part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
+                                fine[p][c] = S::dot(fine[p][c], t.low[j][i], v);
+                            } else if F::TABLE.is_some() {
+                                part[p][c] = S::dot_signed(part[p][c], t.groups[j][i], v);
+                            } else {
+                                part[p][c] = S::dot(part[p][c], t.groups[j][i], v);
+                            }
                         }
                     }
-                }
-                settle::<S, P, C>(&mut part);
-                if split::<S, F>() {
-                    settle::<S, P, C>(&mut fine);
+                    settle::<S, P, C>(&mut part);
+                    if split::<S, F>() {
+                        settle::<S, P, C>(&mut fine);
+                    }
                 }
             }
             [part, fine]
