@@ -2,7 +2,7 @@
 
 use crate::Simd;
 
-/// `e^x`, relative error below 2e-7 for x from -87.3 to 88; smaller x give 0, larger ones `e^88`, NaN gives NaN.
+/// `e^x`, relative error below 2e-7 for x from -87.3 to 88; below -87.7 it is 0, above 88 `e^88`, and NaN gives NaN.
 ///
 /// Cody-Waite reduction by ln 2 and a polynomial of degree 6 (Taylor with a tail fitted on [-ln2/2, ln2/2]).
 ///
@@ -13,8 +13,9 @@ pub unsafe fn exp<S: Simd>(x: S::F) -> S::F {
     const COEFFS: [f32; 6] = [1.388_888_9e-3, 8.333_334e-3, 4.166_666_8e-2, 0.166_666_67, 0.5, 1.0];
     // SAFETY: the caller's promise covers every lane operation below.
     unsafe {
-        let low = S::splat_f(-87.33);
-        let cut = S::min(S::max(x, low), S::splat_f(88.0));
+        // The least exponent, -127, makes the factor below 0, which keeps masked scores out of sums exactly. Of a NaN,
+        // minimum and maximum keep the second operand.
+        let cut = S::min(S::splat_f(88.0), S::max(S::splat_f(-127.0 * std::f32::consts::LN_2), x));
         let n = S::round(S::mul(cut, S::splat_f(std::f32::consts::LOG2_E)));
         let r = S::fma(n, S::splat_f(-0.693_359_4), cut);
         let r = S::fma(n, S::splat_f(2.121_944_4e-4), r);
@@ -23,10 +24,7 @@ pub unsafe fn exp<S: Simd>(x: S::F) -> S::F {
             p = S::fma(p, r, S::splat_f(c));
         }
         let p = S::fma(p, r, S::splat_f(1.0));
-        // Below the cut the true value is under the smallest normal number: 0 keeps masked scores out of sums exactly.
-        // Of a NaN, minimum and maximum keep the second operand.
-        let keep = S::min(S::splat_f(1.0), S::max(S::zero(), S::mul(S::sub(x, low), S::splat_f(1e30))));
-        S::mul(S::mul(p, S::exp2_int(n)), keep)
+        S::mul(p, S::exp2_int(n))
     }
 }
 
