@@ -1,9 +1,10 @@
 //! Threads that share the tasks of one operator.
 //!
-//! Each thread has a share of neighbouring tasks, which it claims one by one from the front, so that it reads one stream of
-//! memory; then it claims what is left of the others' shares from the back. The caller only waits for tasks that were claimed. A worker that the system has
-//! taken off its core therefore costs nothing until it holds a task, while a barrier would wait for its arrival: that
-//! is what makes peers several times slower when another process takes part of a core.
+//! Each thread has a share of neighbouring tasks, which it claims one by one from the front, so that it reads one stream
+//! of memory; then it claims what is left of the others' shares from the back. The caller only waits for tasks that were
+//! claimed. A worker that the system has taken off its core therefore costs nothing until it holds a task, while a
+//! barrier would wait for its arrival: that is what makes peers several times slower when another process takes part of a
+//! core.
 
 use std::{
     any::Any,
@@ -220,12 +221,12 @@ fn claim_all(s: &Shared, worker: usize) {
 fn work(s: &Shared, worker: usize) {
     let mut seen = 0;
     while !s.stop.load(Acquire) {
-        match s.generation.load(Acquire) {
-            generation if generation == seen => idle(s, seen),
-            generation => {
-                seen = generation;
-                claim_all(s, worker);
-            }
+        let generation = s.generation.load(Acquire);
+        if generation == seen {
+            idle(s, seen);
+        } else {
+            seen = generation;
+            claim_all(s, worker);
         }
     }
 }
@@ -264,6 +265,20 @@ mod tests {
                 assert!(hits.iter().all(|h| h.load(Relaxed) == 1));
             }
         }
+    }
+
+    #[test]
+    fn a_thread_that_is_held_up_keeps_one_task_only() {
+        let pool = Pool::new(3);
+        let done = AtomicUsize::new(0);
+        pool.run(100, |i, _| {
+            // The first of a share waits for all others, those of its own share among them.
+            while i == 0 && done.load(Acquire) < 99 {
+                thread::yield_now();
+            }
+            done.fetch_add(1, Release);
+        });
+        assert_eq!(done.into_inner(), 100);
     }
 
     #[test]

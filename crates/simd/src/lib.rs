@@ -36,7 +36,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Tiles hold signed weights as two unsigned nibbles: two cheap products instead of one with a sign.
     ///
     /// Zen 4 sums 62 instead of 54 products of Q8_0 per nanosecond this way. Values and activations as int16 were tried
-    /// too: 2 % faster for Q8_0, 5 % for IQ4_XS and 15 % for IQ2_S, but slower where rows are few or panels short.
+    /// too: 2 % faster for Q8_0, 5 % for IQ4_XS and 15 % for IQ2_S, but 3 % slower for the scores of attention.
     const SPLIT_SIGNED: bool;
     /// Tiles hold weights as [`Simd::square`] makes them, for [`Simd::dot_square`].
     const SQUARES: bool = false;

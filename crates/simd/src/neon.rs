@@ -102,32 +102,30 @@ mod lanes {
         }
     }
 
-    /// By assembly: the intrinsic is not stable.
-    #[inline(always)]
-    unsafe fn sdot(acc: int32x4_t, w: int32x4_t, x: int32x4_t) -> int32x4_t {
-        let mut acc = acc;
-        unsafe {
-            asm!(
-                "sdot {a:v}.4s, {w:v}.16b, {x:v}.16b",
-                a = inout(vreg) acc, w = in(vreg) w, x = in(vreg) x,
-                options(pure, nomem, nostack, preserves_flags)
-            );
-        }
-        acc
+    /// An instruction that adds products of signed bytes, by assembly: the intrinsic is not stable.
+    macro_rules! byte_products {
+        ($(#[$doc:meta])* $name:ident = $instruction:literal) => {
+            $(#[$doc])*
+            #[inline(always)]
+            unsafe fn $name(mut acc: int32x4_t, w: int32x4_t, x: int32x4_t) -> int32x4_t {
+                unsafe {
+                    asm!(
+                        concat!($instruction, " {a:v}.4s, {w:v}.16b, {x:v}.16b"),
+                        a = inout(vreg) acc, w = in(vreg) w, x = in(vreg) x,
+                        options(pure, nomem, nostack, preserves_flags)
+                    );
+                }
+                acc
+            }
+        };
     }
-
-    /// Per lane the product of rows `lane / 2` of `w` and `lane % 2` of `x`, of eight bytes each. By assembly: as [`sdot`].
-    #[inline(always)]
-    unsafe fn smmla(acc: int32x4_t, w: int32x4_t, x: int32x4_t) -> int32x4_t {
-        let mut acc = acc;
-        unsafe {
-            asm!(
-                "smmla {a:v}.4s, {w:v}.16b, {x:v}.16b",
-                a = inout(vreg) acc, w = in(vreg) w, x = in(vreg) x,
-                options(pure, nomem, nostack, preserves_flags)
-            );
-        }
-        acc
+    byte_products! {
+        /// Per lane four bytes of `w` times four of `x`.
+        sdot = "sdot"
+    }
+    byte_products! {
+        /// Per lane the product of rows `lane / 2` of `w` and `lane % 2` of `x`, of eight bytes each.
+        smmla = "smmla"
     }
 
     impl<const SQUARES: bool> Products for Sdot<SQUARES> {
