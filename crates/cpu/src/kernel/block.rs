@@ -185,6 +185,34 @@ mod lanes {
         }
     }
 
+    /// Adds group `i` of a block times `C` rows; products of the lower nibbles go to the second sums, if values are split.
+    #[inline(always)]
+    unsafe fn dot_group<S: Simd, F: BlockFormat, const C: usize>(
+        w: &Unpacked<S>,
+        i: usize,
+        x: [*const Act32; C],
+        tile: bool,
+        [part, fine]: [&mut [S::Acc; C]; 2],
+    ) {
+        unsafe {
+            for c in 0..C {
+                let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
+                if split::<S, F>(tile) {
+                    part[c] = S::dot(part[c], w.groups[i], v);
+                    fine[c] = S::dot(fine[c], w.low[i], v);
+                } else if signed::<F>() {
+                    part[c] = S::dot_signed(part[c], w.groups[i], v);
+                } else {
+                    part[c] = S::dot(part[c], w.groups[i], v);
+                }
+            }
+            settle::<S, C>(part);
+            if split::<S, F>(tile) {
+                settle::<S, C>(fine);
+            }
+        }
+    }
+
     /// Adds one block times `C` rows to `sums`.
     #[inline(always)]
     unsafe fn add_block<S: Simd, F: BlockFormat, const C: usize>(
@@ -210,21 +238,7 @@ mod lanes {
                 let run = if step > 4 { 4 } else { step };
                 for first in (g..g + step).step_by(run) {
                     for i in first..first + run {
-                        for c in 0..C {
-                            let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
-                            if split::<S, F>(tile) {
-                                part[c] = S::dot(part[c], w.groups[i], v);
-                                fine[c] = S::dot(fine[c], w.low[i], v);
-                            } else if signed::<F>() {
-                                part[c] = S::dot_signed(part[c], w.groups[i], v);
-                            } else {
-                                part[c] = S::dot(part[c], w.groups[i], v);
-                            }
-                        }
-                        settle::<S, C>(&mut part);
-                        if split::<S, F>(tile) {
-                            settle::<S, C>(&mut fine);
-                        }
+                        dot_group::<S, F, C>(w, i, x, tile, [&mut part, &mut fine]);
                     }
                 }
                 for c in 0..C {
