@@ -11,7 +11,7 @@ use crate::{
     threads::default_threads,
     vocab,
 };
-use lamina_arch::{Family, Keep, ModelSpec, Weights, follow_cast};
+use lamina_arch::{Family, Keep, ModelSpec, Weights};
 use lamina_base::DType;
 use lamina_cpu::Cpu;
 use lamina_engine::Engine;
@@ -56,7 +56,7 @@ pub fn checkpoint(path: Option<&Path>) -> Result<Checkpoint> {
 pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
     let ck = checkpoint(path)?;
     let family = Family::of(&ck)?;
-    let spec = follow_cast(family.spec(&ck)?, &ck);
+    let spec = family.spec(&ck)?;
     // Whoever asks for float32 wants packed weights as their method's formula gives them.
     let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
     let weights = Weights::new(&ck, family, &spec).keeping(keep);

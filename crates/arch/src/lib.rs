@@ -1,7 +1,6 @@
 //! Floor 3: what a model is, as data, and one small file per family.
 #![forbid(unsafe_code)]
 
-mod cast;
 mod cut;
 mod edit;
 mod error;
@@ -21,7 +20,6 @@ mod tensor;
 mod validate;
 pub mod weights;
 
-pub use cast::{CAST_KEY, follow_cast};
 pub use cut::Cut;
 pub use error::{ArchError, Result};
 pub use family::{Family, has_ending};

@@ -12,7 +12,7 @@ use crate::{
     threads::default_threads,
     vocab,
 };
-use lamina_arch::{Family, ModelSpec, Weights, follow_cast};
+use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_convert::{Covariances, Imatrix};
 use lamina_cpu::Cpu;
 use lamina_plan::{
@@ -79,7 +79,7 @@ pub fn calibrate(
 ) -> Result<Calibration> {
     let ck = checkpoint(path)?;
     let family = Family::of(&ck)?;
-    let spec = follow_cast(family.spec(&ck)?, &ck);
+    let spec = family.spec(&ck)?;
     let tokenizer = vocab::of_checkpoint(&ck)?;
     let (tokens, bos) = tokens(prompt, tokenizer.as_ref(), spec.vocab)?;
     let context = options.context.min(spec.context).min(tokens.len());

@@ -19,12 +19,7 @@ fn logits_and_greedy_text_are_those_of_the_models_own_code() {
 
 fn check(folder: &Path) -> Result<String> {
     let golden = Golden::open(folder)?;
-    let exact = compare(&Model::open(folder)?, &golden);
-    let (steps, note) = match exact {
-        Err(_) => (compare(&Model::open(folder)?.with_cast_buffers(), &golden)?, "with cast buffers, "),
-        Ok(steps) => (steps, ""),
-    };
-    Ok(format!("{note}{steps}"))
+    compare(&Model::open(folder)?, &golden)
 }
 
 fn compare(model: &Model, golden: &Golden) -> Result<String> {

@@ -20,7 +20,7 @@ use crate::{
     error::Result,
 };
 use lamina_arch::{
-    CAST_KEY, Family, ModelSpec, Weights, follow_cast,
+    Family, ModelSpec, Weights,
     spec::{Ffn, Mask, Mixer, Pairs},
 };
 use lamina_store::{Checkpoint, Metadata};
@@ -130,9 +130,6 @@ fn general(folder: &Folder) -> Metadata {
     let path = folder.ck.folder.canonicalize().unwrap_or_else(|_| folder.ck.folder.clone());
     if let Some(name) = path.file_name() {
         metadata.insert("general.name", name.to_string_lossy().into_owned());
-    }
-    if follow_cast(folder.spec.clone(), &folder.ck) != folder.spec {
-        metadata.insert(CAST_KEY, "bf16");
     }
     metadata
 }

@@ -67,22 +67,6 @@ impl Model {
         Ok(Model { checkpoint, family, spec, plan })
     }
 
-    /// The same model after a cast of its buffers to bfloat16 and back.
-    ///
-    /// The shared fixtures were made from models that had gone through `.to(bfloat16)`. Such a cast takes the rotary
-    /// frequencies and Gemma's embedding scale with it, which no checkpoint that is loaded the usual way has rounded.
-    pub fn with_cast_buffers(mut self) -> Model {
-        let cast = |x: &mut f32| *x = half::bf16::from_f32(*x).to_f32();
-        // The long table is computed anew at run time there, so it kept its precision.
-        self.plan.ropes.iter_mut().flat_map(|r| &mut r.freqs).for_each(cast);
-        for op in &mut self.plan.ops {
-            if let lamina_plan::op::Op::Embed(embed) = op {
-                cast(&mut embed.scale);
-            }
-        }
-        self
-    }
-
     /// A runner on the reference backend, and the names of stored tensors that nothing used.
     pub fn runner(&self, kv_type: KvType) -> Result<(Runner<Reference>, Vec<String>)> {
         let weights = Weights::new(&self.checkpoint, self.family, &self.spec);
