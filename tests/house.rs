@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-arch", 30),
     ("lamina-convert", 35),
     ("lamina-plan", 40),
+    ("lamina-oracle", 45),
     ("lamina-cpu", 50),
     ("lamina-engine", 60),
     ("lamina", 70),
@@ -149,7 +150,7 @@ fn engine_plan_and_backends_name_no_family() {
     let word = |line: &str, f: &str| line.split(|c: char| !c.is_ascii_alphanumeric()).any(|w| w == f);
     let named =
         |line: &str| families.iter().any(|f| if f.len() < 5 { word(line, f) } else { line.contains(f) });
-    for folder in ["crates/plan/src", "crates/cpu/src", "crates/engine/src"] {
+    for folder in ["crates/plan/src", "crates/oracle/src", "crates/cpu/src", "crates/engine/src"] {
         let mut files = vec![];
         collect(&root().join(folder), &mut files);
         for file in files {

@@ -1,7 +1,7 @@
 //! The CPU backend against the reference, on every instruction set of this machine and several numbers of threads.
 
 use lamina_cpu::Cpu;
-use lamina_plan::conform::{self, Tolerance};
+use lamina_oracle::conform::{self, Tolerance};
 use lamina_simd::Isa;
 
 /// Activations of super-block types share one scale per 256 numbers: half a step is 1/254 of the largest of them, about

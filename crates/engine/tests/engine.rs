@@ -6,7 +6,8 @@ use lamina_engine::{
     Engine, EngineError, Event, FinishReason, Generation, Pass, Request, Service, Stage, Timings,
     sample::SamplingParams,
 };
-use lamina_plan::{Backend, KvType, Limits, PAGE_LEN, Plan, Runner, adapt, emit, reference::Reference};
+use lamina_oracle::reference::Reference;
+use lamina_plan::{Backend, KvType, Limits, PAGE_LEN, Plan, Runner, adapt, emit};
 use std::sync::{
     Arc, Mutex,
     mpsc::{Receiver, channel},

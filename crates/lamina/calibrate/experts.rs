@@ -2,10 +2,8 @@
 
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
-use lamina_plan::{
-    op::Experts,
-    reference::{activate, route},
-};
+use lamina_oracle::reference::{activate, route};
+use lamina_plan::op::Experts;
 use std::thread;
 
 /// Input rows and middle rows of one expert.

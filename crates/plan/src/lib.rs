@@ -4,13 +4,11 @@
 mod adapt;
 pub mod backend;
 pub mod batch;
-pub mod conform;
 mod emit;
 pub mod kv;
 pub mod op;
 mod plan;
 mod profile;
-pub mod reference;
 mod runner;
 mod slot;
 mod walk;

@@ -4,9 +4,9 @@ mod common;
 
 use common::{Golden, Model, Result, for_each_folder, pages, relative_error};
 use lamina_arch::weights::{Tensor, Weights};
+use lamina_oracle::reference::Reference;
 use lamina_plan::{
     Backend, Batch, KvType, LORA, Limits, Plan, Runner, Step, Wants, WeightKind, adapt, op::Op,
-    reference::Reference,
 };
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 

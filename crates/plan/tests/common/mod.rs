@@ -2,9 +2,8 @@
 #![allow(dead_code)] // each test uses its part
 
 use lamina_arch::{Family, ModelSpec, Weights};
-use lamina_plan::{
-    Backend, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, SeqPages, Step, Wants, emit, reference::Reference,
-};
+use lamina_oracle::reference::Reference;
+use lamina_plan::{Backend, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, SeqPages, Step, Wants, emit};
 use lamina_store::{Checkpoint, safetensors::Safetensors};
 use std::{
     error::Error,

@@ -1,11 +1,12 @@
 //! The conformance kit on the reference itself, and on backends that are wrong on purpose.
 
 use lamina_arch::weights::Tensor;
-use lamina_plan::{
-    Backend, BackendError, Batch, KvLayout, KvType, Limits, Ops, Plan, Slot, WeightSpec,
+use lamina_oracle::{
     conform::{self, Failure, Tolerance},
-    op::*,
     reference::{Machine, Reference},
+};
+use lamina_plan::{
+    Backend, BackendError, Batch, KvLayout, KvType, Limits, Ops, Plan, Slot, WeightSpec, op::*,
 };
 
 #[test]

@@ -1,0 +1,13 @@
+//! What backends are held against: the reference interpreter of the operators, and the conformance kit.
+//!
+//! A backend has this crate as a dev-dependency and calls [`conform::run`] in its tests. Nothing here is fast, and
+//! nothing that generates text depends on it.
+#![forbid(unsafe_code)]
+
+pub mod conform;
+pub mod reference;
+
+use lamina_plan as plan;
+use lamina_plan as slot;
+use lamina_plan as walk;
+use lamina_plan::{Slot, backend, batch, kv, op};
