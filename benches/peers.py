@@ -8,17 +8,18 @@ Each round measures one engine and then the other; ratios are taken round by rou
 weighs on both. llama.cpp comes from `pip install llama-cpp-python` (built on this machine, so that it uses all of its
 instructions), with flash attention. To compare on fewer, build it with `CMAKE_ARGS="-DGGML_NATIVE=OFF -DGGML_AVX2=ON
 -DGGML_FMA=ON -DGGML_F16C=ON"` and name them with `--isa`. `lamina` is the command on the path, or `LAMINA`. Nothing else
-should run.
+should run. `compare.py` holds two records against each other.
 """
 
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+import record
 
 PEER = Path(__file__).with_name("peer_llama_cpp.py")
 COMMAND = os.environ.get("LAMINA", "lamina")
@@ -100,15 +101,6 @@ def measure(model, args, depth, batch):
     return out
 
 
-def cpu():
-    """The CPU's name where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def show(row):
     cells = [f"{row['model']:32} {row['isa']:8} kv {row['kv']:5} depth {row['depth']:5} batch {row['batch']:2}"]
     for kind in ("prefill", "decode"):
@@ -140,8 +132,7 @@ def main():
                 row = measure(model, args, depth, batch)
                 show(row)
                 if args.record:
-                    with args.record.open("a") as file:
-                        print(json.dumps({"machine": cpu(), "threads": args.threads, "busy": args.busy, **row}), file=file)
+                    record.append(args.record, {"threads": args.threads, "busy": args.busy, **row}, peer=record.peer())
     if other:
         other.kill()
 

@@ -7,13 +7,13 @@ Both score every token but the first of each window, with an f16 cache. llama.cp
 """
 
 import argparse
-import json
 import math
 from pathlib import Path
 
 import lamina
 import llama_cpp
 import numpy as np
+import record
 
 
 def theirs(model, ids, context):
@@ -52,8 +52,7 @@ def main():
         print(f"{model.name:32} lamina {ours:10.5f}  llama.cpp {peer:10.5f}  difference {ours / peer - 1:+.4%}", flush=True)
         if args.record:
             row = {"model": model.name, "text": args.text.name, "tokens": len(ids), "context": args.context, "lamina": ours, "llama.cpp": peer}
-            with args.record.open("a") as file:
-                print(json.dumps(row), file=file)
+            record.append(args.record, row, peer=record.peer())
     print(f"largest difference {worst:.4%}")
 
 
