@@ -7,7 +7,7 @@ use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType};
 use lamina_cpu::{Cpu, read_bandwidth};
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, Limits, Plan, Rows, SeqPages, Slot, SlotSpec, W, Wants, WeightKind,
+    Backend, Batch, KvLayout, Limits, Plan, Rows, Select, SeqPlace, Slot, SlotSpec, W, WeightKind,
     WeightSpec,
     op::{Embed, Linear, Part},
     walk,
@@ -94,11 +94,10 @@ fn seconds(cpu: &Cpu, dtype: DType, rows: usize, batch: usize, rounds: usize) ->
     let uploads = [Tensor::from_f32("x", 1, COLS, &x), matrix(dtype, rows)];
     let weights =
         plan.weights.iter().zip(&uploads).map(|(s, t)| cpu.upload(s, t).expect("uploads")).collect();
-    let limits = Limits { rows: batch, selected: batch, pages: 1, states: 0, kv_type: KvType::F16 };
-    let mut machine = cpu.clone().machine(&plan, weights, limits).expect("builds");
+    let limits = Limits { rows: batch, selected: batch, pages: vec![], states: 0, kv: vec![] };
+    let mut machine = cpu.clone().machine(&plan, weights, &limits).expect("builds");
     let mut b = Batch::default();
-    let place = SeqPages { pages: vec![], state: 0, prompt_len: 0, adapters: Default::default() };
-    b.push(&vec![0; batch], 0, place, Wants::All);
+    b.push(&vec![0; batch], 0, SeqPlace::default(), Select::All);
     walk(&mut machine, &plan.ops[..1], &b).expect("runs");
     let mut once = || {
         let begin = Instant::now();

@@ -15,7 +15,7 @@ use lamina_arch::{Family, Keep, ModelSpec, Weights};
 use lamina_base::DType;
 use lamina_cpu::Cpu;
 use lamina_engine::Engine;
-use lamina_plan::{Backend, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
+use lamina_plan::{Backend, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
 use std::{path::Path, sync::Arc};
@@ -73,7 +73,8 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
     let tokenizer = vocab::of_checkpoint(&ck)?;
     let end_tokens = vocab::end_tokens(&ck, tokenizer.as_ref()).into();
 
-    let page_bytes = cpu.page_bytes(&plan.kv, options.kv_type);
+    let types = KvTypes::from(options.kv_type);
+    let page_bytes = (0..plan.kv.groups.len()).map(|g| cpu.page_bytes(&plan.kv, g, types)).sum();
     let isa = cpu.isa();
     let (uploaded, bytes) = upload(&cpu, &ck, &weights, &adapters, &plan, options, threads, progress)?;
     let cache = plan_cache(&plan, page_bytes, spec.context, options.context)?;
@@ -81,9 +82,9 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
     let limits = Limits {
         rows,
         selected: (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows),
-        pages: cache.pages,
+        pages: vec![cache.pages; plan.kv.groups.len()],
         states: cache.states,
-        kv_type: options.kv_type,
+        kv: vec![types; plan.kv.groups.len()],
     };
     let info = ModelInfo {
         path: ck.files.first().map_or(ck.folder.as_path(), |f| f.path()).display().to_string(),

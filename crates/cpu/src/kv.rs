@@ -7,23 +7,26 @@ use crate::{
     act::{Act32, act32_kernel},
     format::{self, Kernels},
     kernel::{
+        attend::{self, PanelMix},
         float::{self, FloatFormat},
         mix::{self, BlockValues, Mix},
     },
     memory::Aligned,
 };
 use half::{bf16, f16, slice::HalfFloatSliceExt};
-use lamina_plan::{KvLayout, KvType, LayerState, Limits, PAGE_LEN, backend::Result};
+use lamina_plan::{KvLayout, KvType, KvTypes, LayerState, Limits, PAGE_LEN, backend::Result};
 use lamina_simd::Isa;
 
-/// How one number type is stored and read.
+/// How the keys and values of a layer group are stored and read.
 #[derive(Clone, Copy)]
 pub struct Codec {
     /// Kernels of key pages.
     pub keys: Kernels,
     /// How values are stored.
     pub values: Values,
-    kv_type: KvType,
+    /// Weights times latents, which are read out of key pages.
+    pub mix_latents: unsafe fn(&PanelMix),
+    types: KvTypes,
     quantize: unsafe fn(*const f32, usize, *mut Act32, usize),
 }
 
@@ -57,9 +60,9 @@ impl Values {
 }
 
 impl Codec {
-    /// The codec of `kv_type` on `isa`.
-    pub fn new(kv_type: KvType, isa: Isa) -> Codec {
-        let values = match kv_type {
+    /// The codec of these types on `isa`.
+    pub fn new(types: KvTypes, isa: Isa) -> Codec {
+        let values = match types.v {
             KvType::F32 => Values::numbers::<float::F32>(isa),
             KvType::F16 => Values::numbers::<float::F16>(isa),
             KvType::BF16 => Values::numbers::<float::BF16>(isa),
@@ -68,8 +71,9 @@ impl Codec {
             KvType::Q4_0 => Values::blocks::<mix::Q40>(isa),
             KvType::Q4_1 => Values::blocks::<mix::Q41>(isa),
         };
-        let keys = format::kernels(kv_type.dtype(), isa).expect("every cache type has kernels");
-        Codec { keys, values, kv_type, quantize: act32_kernel(isa) }
+        let keys = format::kernels(types.k.dtype(), isa).expect("every cache type has kernels");
+        let mix_latents = attend::mix_panel(isa, types.k);
+        Codec { keys, values, mix_latents, types, quantize: act32_kernel(isa) }
     }
 
     /// Width of stored keys: whole blocks.
@@ -83,7 +87,7 @@ impl Codec {
     }
 
     /// Encodes `x`, padded with zeros to whole blocks of 32 where `pad` asks for it, into `out`.
-    fn encode(&self, x: &[f32], width: usize, out: &mut Vec<u8>) {
+    fn encode(&self, kv_type: KvType, x: &[f32], width: usize, out: &mut Vec<u8>) {
         let mut padded = vec![];
         let x = if width == x.len() {
             x
@@ -93,7 +97,7 @@ impl Codec {
             &padded[..]
         };
         out.clear();
-        match self.kv_type {
+        match kv_type {
             KvType::F32 => out.extend_from_slice(bytemuck::cast_slice(x)),
             KvType::F16 => {
                 out.resize(2 * width, 0);
@@ -110,9 +114,9 @@ impl Codec {
             KvType::F8 => out.extend(x.iter().map(|&v| to_e4m3(v))),
             KvType::Q8_0 => self.encode_q8(x, out),
             KvType::Q4_0 | KvType::Q4_1 => {
-                out.resize(self.kv_type.dtype().bytes_for(width).expect("whole blocks"), 0);
+                out.resize(kv_type.dtype().bytes_for(width).expect("whole blocks"), 0);
                 // NaN cannot be encoded; zeros stay, and the NaN in the row's own value shows in its logits.
-                let _ = lamina_quant::encode(self.kv_type.dtype(), x, None, out);
+                let _ = lamina_quant::encode(kv_type.dtype(), x, None, out);
             }
         }
     }
@@ -145,6 +149,10 @@ fn to_e4m3(v: f32) -> u8 {
 /// Where the pages of one attention layer are.
 #[derive(Clone, Copy)]
 pub struct PagedLayer {
+    /// Layer group.
+    pub group: usize,
+    /// How its keys and values are stored and read.
+    pub codec: Codec,
     start: usize,
     /// Bytes of a page over all heads.
     page: usize,
@@ -183,8 +191,6 @@ pub enum Layer {
 
 /// All pages and states.
 pub struct Cache {
-    /// Number type.
-    pub codec: Codec,
     /// Layers in the order of the layout.
     pub layers: Vec<Layer>,
     pages: Aligned,
@@ -195,18 +201,18 @@ pub struct Cache {
 /// Bytes of a page of one layer: all heads, keys then values of each.
 fn layer_page(codec: &Codec, layer: &LayerState) -> usize {
     match *layer {
-        LayerState::Paged { kv_heads, dim } => {
+        LayerState::Paged { kv_heads, dim, .. } => {
             let values = (codec.values.page_bytes)(dim.next_multiple_of(32));
             kv_heads * (codec.key_page(dim) + values).next_multiple_of(64)
         }
-        LayerState::Latent { rank, rope } => codec.key_page(rank + rope).next_multiple_of(64),
+        LayerState::Latent { rank, rope, .. } => codec.key_page(rank + rope).next_multiple_of(64),
         LayerState::Recurrent { .. } => 0,
     }
 }
 
-/// Bytes of a page over all layers.
-pub fn page_bytes(codec: &Codec, layout: &KvLayout) -> usize {
-    layout.layers.iter().map(|l| layer_page(codec, l)).sum()
+/// Bytes of a page of a layer group, over its layers.
+pub fn page_bytes(codec: &Codec, layout: &KvLayout, group: usize) -> usize {
+    layout.of_group(group).map(|l| layer_page(codec, l)).sum()
 }
 
 impl Cache {
@@ -214,45 +220,38 @@ impl Cache {
     ///
     /// # Errors
     /// When memory does not suffice.
-    pub fn new(layout: &KvLayout, limits: Limits, isa: Isa) -> Result<Cache> {
-        let codec = Codec::new(limits.kv_type, isa);
+    pub fn new(layout: &KvLayout, limits: &Limits, isa: Isa) -> Result<Cache> {
+        let codecs: Vec<Codec> = limits.kv.iter().map(|&types| Codec::new(types, isa)).collect();
         let (mut start, mut state) = (0, 0);
         let mut layers = vec![];
         for l in &layout.layers {
-            let page = layer_page(&codec, l);
-            layers.push(match *l {
+            let (group, kv_heads, dim) = match *l {
                 LayerState::Recurrent { conv, state: n } => {
+                    layers.push(Layer::Recurrent(StateLayer { start: state, conv }));
                     state += conv + n;
-                    Layer::Recurrent(StateLayer { start: state - conv - n, conv })
+                    continue;
                 }
-                LayerState::Paged { kv_heads, dim } => {
-                    let head_bytes = page / kv_heads;
-                    Layer::Paged(PagedLayer {
-                        start,
-                        page,
-                        kv_heads,
-                        dim,
-                        key_bytes: codec.key_page(dim),
-                        head_bytes,
-                    })
-                }
-                LayerState::Latent { rank, rope } => {
-                    let dim = rank + rope;
-                    Layer::Paged(PagedLayer {
-                        start,
-                        page,
-                        kv_heads: 1,
-                        dim,
-                        key_bytes: page,
-                        head_bytes: page,
-                    })
-                }
-            });
-            start += page * limits.pages;
+                LayerState::Paged { group, kv_heads, dim } => (group, kv_heads, dim),
+                LayerState::Latent { group, rank, rope } => (group, 1, rank + rope),
+            };
+            let codec = codecs[group];
+            let page = layer_page(&codec, l);
+            let (key_bytes, head_bytes) = (codec.key_page(dim), page / kv_heads);
+            layers.push(Layer::Paged(PagedLayer {
+                group,
+                codec,
+                start,
+                page,
+                kv_heads,
+                dim,
+                key_bytes,
+                head_bytes,
+            }));
+            start += page * limits.pages[group];
         }
         let pages = Aligned::zeroed(start, "the KV cache")?;
         let states = Aligned::zeroed(4 * state * limits.states, "the recurrent states")?;
-        Ok(Cache { codec, layers, pages, states, state_len: state })
+        Ok(Cache { layers, pages, states, state_len: state })
     }
 
     /// Paged layer `kv`.
@@ -298,14 +297,15 @@ impl Cache {
         key: &[f32],
         row: &mut Vec<u8>,
     ) {
-        self.codec.encode(key, self.codec.key_dim(l.dim), row);
-        let n = self.codec.keys.rows;
-        let panel_bytes = self.codec.keys.panel_bytes(self.codec.key_dim(l.dim));
+        let codec = &l.codec;
+        codec.encode(codec.types.k, key, codec.key_dim(l.dim), row);
+        let n = codec.keys.rows;
+        let panel_bytes = codec.keys.panel_bytes(codec.key_dim(l.dim));
         let panel = self.keys(l, page, head).wrapping_add(place / n * panel_bytes);
         // SAFETY: the panel lies inside the page, which no other task writes.
         let panel = unsafe { std::slice::from_raw_parts_mut(panel, panel_bytes) };
         // SAFETY: the kernels were chosen for this CPU.
-        unsafe { (self.codec.keys.put)(row, place % n, panel) };
+        unsafe { (codec.keys.put)(row, place % n, panel) };
     }
 
     /// Writes the value of one position; as with keys, one task at a time writes to a page of a head.
@@ -318,17 +318,20 @@ impl Cache {
         value: &[f32],
         row: &mut Vec<u8>,
     ) {
-        self.codec.encode(value, l.value_dim(), row);
-        let bytes = (self.codec.values.page_bytes)(l.value_dim());
+        l.codec.encode(l.codec.types.v, value, l.value_dim(), row);
+        let bytes = (l.codec.values.page_bytes)(l.value_dim());
         // SAFETY: the values lie inside the page, which no other task writes.
         let page = unsafe { std::slice::from_raw_parts_mut(self.values(l, page, head), bytes) };
-        (self.codec.values.put)(row, place, l.value_dim(), page);
+        (l.codec.values.put)(row, place, l.value_dim(), page);
     }
 
-    /// Copies a page of every layer.
-    pub fn copy_page(&self, from: usize, to: usize) {
+    /// Copies a page of every layer of a group.
+    pub fn copy_page(&self, group: usize, from: usize, to: usize) {
         for l in &self.layers {
             let Layer::Paged(l) = l else { continue };
+            if l.group != group {
+                continue;
+            }
             // SAFETY: both pages lie inside the layer, and they differ.
             unsafe { std::ptr::copy(self.keys(l, from, 0), self.keys(l, to, 0), l.page) };
         }

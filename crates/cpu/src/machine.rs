@@ -12,8 +12,8 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, LayerState, Limits, Ops, Plan, Rows, Slot, SlotSpec, W, WeightSpec,
-    backend::Result, op::*,
+    Backend, Batch, KvLayout, KvType, KvTypes, LayerState, Limits, Ops, Plan, Rows, Slot, SlotSpec, W,
+    WeightSpec, backend::Result, op::*,
 };
 use lamina_simd::{Isa, UnknownIsa};
 use std::sync::Arc;
@@ -78,11 +78,10 @@ pub struct Kernels {
     pub gated_norm: unsafe fn(*mut f32, *const f32, usize, &rows::NormArgs, bool),
     pub soften: unsafe fn(&attend::Scores, &mut [f32; 2]),
     pub merge: unsafe fn(*mut f32, f32, *const f32, f32, usize),
-    pub mix_panel: unsafe fn(&attend::PanelMix),
 }
 
 impl Kernels {
-    fn new(isa: Isa, kv_type: KvType) -> Kernels {
+    fn new(isa: Isa) -> Kernels {
         Kernels {
             act32: act32_kernel(isa),
             act256: act256_kernel(isa),
@@ -96,7 +95,6 @@ impl Kernels {
             gated_norm: rows::gated_norm_kernel(isa),
             soften: attend::soften_kernel(isa),
             merge: attend::merge_kernel(isa),
-            mix_panel: attend::mix_panel(isa, kv_type),
         }
     }
 }
@@ -133,12 +131,13 @@ impl Backend for Cpu {
         Weight::upload(spec, tensor, self.isa, &self.pool)
     }
 
-    fn page_bytes(&self, layout: &KvLayout, kv_type: KvType) -> usize {
-        page_bytes(&Codec::new(cache_type(layout, kv_type), self.isa), layout)
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        page_bytes(&Codec::new(cache_types(layout, group, types), self.isa), layout, group)
     }
 
-    fn machine(self, plan: &Plan, weights: Vec<Weight>, limits: Limits) -> Result<Machine> {
-        let limits = Limits { kv_type: cache_type(&plan.kv, limits.kv_type), ..limits };
+    fn machine(self, plan: &Plan, weights: Vec<Weight>, limits: &Limits) -> Result<Machine> {
+        let types = limits.kv.iter().enumerate().map(|(group, &types)| cache_types(&plan.kv, group, types));
+        let limits = &Limits { kv: types.collect(), ..limits.clone() };
         let arena = plan.arena(limits.rows, limits.selected);
         let widest = plan.slots.iter().map(|s| s.width).max().unwrap_or(0);
         let space = experts::Space::new(plan, limits.rows)?;
@@ -150,7 +149,7 @@ impl Backend for Cpu {
         let scratch =
             |_| Aligned::zeroed(linear::SCRATCH + 4 * widest.next_multiple_of(256), "scratch memory");
         Ok(Machine {
-            k: Kernels::new(self.isa, limits.kv_type),
+            k: Kernels::new(self.isa),
             slots: plan.slots.clone(),
             cache: Cache::new(&plan.kv, limits, self.isa)?,
             ropes: RopeTables::new(&plan.ropes, limits.rows),
@@ -182,11 +181,11 @@ fn attention_bytes(plan: &Plan) -> usize {
 }
 
 /// Latents serve as keys and as values, which the block types cannot be read as: they are kept as float16 instead.
-fn cache_type(layout: &KvLayout, kv_type: KvType) -> KvType {
-    let latent = layout.layers.iter().any(|l| matches!(l, LayerState::Latent { .. }));
-    match kv_type {
-        KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1 if latent => KvType::F16,
-        t => t,
+fn cache_types(layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
+    let latent = layout.of_group(group).any(|l| matches!(l, LayerState::Latent { .. }));
+    match types.k {
+        KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1 if latent => KvType::F16.into(),
+        _ => types,
     }
 }
 
@@ -223,7 +222,7 @@ impl Machine {
     /// The rows of `slot` that `b` has.
     pub(crate) fn slot(&self, b: &Batch, slot: Slot) -> RowsOf {
         let spec = self.slots[slot.0 as usize];
-        let rows = if spec.rows == Rows::All { b.rows() } else { b.logits.len() };
+        let rows = if spec.rows == Rows::All { b.rows() } else { b.selected.len() };
         RowsOf {
             ptr: self.arena.ptr_mut().cast::<f32>().wrapping_add(self.offsets[slot.0 as usize]),
             rows,
@@ -358,8 +357,8 @@ impl Ops for Machine {
         Ok(())
     }
 
-    fn copy_page(&mut self, from: u32, to: u32) -> Result<()> {
-        self.cache.copy_page(from as usize, to as usize);
+    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
+        self.cache.copy_page(group as usize, from as usize, to as usize);
         Ok(())
     }
 

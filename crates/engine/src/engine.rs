@@ -7,7 +7,7 @@ use crate::{
     schedule::{Schedule, Share},
     sequence::{Purpose, Sequence},
 };
-use lamina_plan::{Batch, PAGE_LEN, SeqPages, Step, Wants};
+use lamina_plan::{Batch, PAGE_LEN, Select, SeqPlace, Step, View};
 
 /// Sequences on a machine. One call of [`Engine::step`] advances all of them.
 pub struct Engine {
@@ -22,9 +22,9 @@ pub struct Engine {
 impl Engine {
     /// An engine with sequences of at most `context` tokens; `reuse` keeps computed beginnings for later requests.
     pub fn new(step: Box<dyn Step>, context: usize, reuse: bool) -> Engine {
-        let limits = step.limits();
+        let limits = step.limits().clone();
         // A sequence alone must always fit, or putting others back would never end.
-        let context = context.min(limits.pages * PAGE_LEN);
+        let context = context.min(limits.pages.iter().min().map_or(usize::MAX, |&pages| pages * PAGE_LEN));
         let schedule = Schedule::new(step.plan(), limits, reuse);
         let vocab = step.plan().vocab;
         Engine { step, schedule, batch: Batch::default(), rows: vec![], context, vocab }
@@ -81,15 +81,16 @@ impl Engine {
             let s = &self.schedule.running[share.seq];
             let tokens = &s.tokens[s.computed..s.computed + share.rows];
             let wants = match s.purpose {
-                Purpose::Pass(_) => Wants::All,
-                Purpose::Answer(_) if share.rows == s.pending() => Wants::Last,
-                Purpose::Answer(_) => Wants::Nothing,
+                Purpose::Pass(_) => Select::All,
+                Purpose::Answer(_) if share.rows == s.pending() => Select::Last,
+                Purpose::Answer(_) => Select::None,
             };
-            let place = SeqPages {
-                pages: s.pages.clone(),
+            let place = SeqPlace {
+                pages: vec![s.pages.clone()],
                 state: s.state.unwrap_or(0),
                 prompt_len: s.prompt_len as u32,
                 adapters: s.adapters.clone(),
+                view: View::InOrder,
             };
             self.batch.push(tokens, s.computed, place, wants);
         }
@@ -109,7 +110,7 @@ impl Engine {
 
     /// Gives every sequence its rows: passes hand them on, answers choose their next token.
     fn take_rows(&mut self, shares: &[Share]) -> Result<()> {
-        let width = if self.batch.logits.is_empty() { 0 } else { self.rows.len() / self.batch.logits.len() };
+        let width = self.rows.len().checked_div(self.batch.selected.len()).unwrap_or(0);
         let mut next = 0;
         let (mut ended, mut forks) = (vec![], vec![]);
         for share in shares {

@@ -41,7 +41,7 @@ impl Schedule {
         Schedule {
             waiting: VecDeque::new(),
             running: vec![],
-            pages: Pages::new(limits.pages),
+            pages: Pages::new(limits.pages.first().copied().unwrap_or(0)),
             states,
             limits,
             reuse,
@@ -207,7 +207,7 @@ impl Schedule {
         while self.pages.shared(self.running[i].pages[page]) {
             let old = self.running[i].pages[page];
             if let Some(new) = self.pages.take() {
-                step.copy_page(old, new)?;
+                step.copy_page(0, old, new)?;
                 self.pages.release(old);
                 self.running[i].pages[page] = new;
                 return Ok(true);

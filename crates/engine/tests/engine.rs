@@ -104,12 +104,13 @@ fn adapted_engine(mixers: Vec<Mixer>, s: Setup) -> Engine {
 fn engine_of(plan: Plan, s: Setup) -> Engine {
     let uploaded = |i| Reference.upload(&plan.weights[i], &weight(&plan, i)).expect("uploads");
     let weights = (0..plan.weights.len()).map(uploaded).collect();
+    let groups = plan.kv.groups.len();
     let limits = Limits {
         rows: s.rows,
         selected: s.rows.min(16),
-        pages: s.pages,
+        pages: vec![s.pages; groups],
         states: s.pages.min(16),
-        kv_type: KvType::F32,
+        kv: vec![KvType::F32.into(); groups],
     };
     let runner = Runner::<Reference>::new(Reference, plan, weights, limits).expect("builds");
     Engine::new(Box::new(runner), CONTEXT, s.reuse)

@@ -16,7 +16,7 @@ use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_convert::{Covariances, Imatrix};
 use lamina_cpu::Cpu;
 use lamina_plan::{
-    Backend, Batch, KvType, LayerState, Limits, PAGE_LEN, Runner, SeqPages, Step, Wants, WeightSpec, emit,
+    Backend, Batch, KvType, LayerState, Limits, PAGE_LEN, Runner, Select, SeqPlace, Step, WeightSpec, emit,
 };
 use lamina_store::{Checkpoint, Kind};
 use lamina_text::{Special, Tokenizer};
@@ -150,12 +150,13 @@ fn runner(
         uploaded.push(backend.upload(w, &weights.get(&w.name, rows, cols)?)?);
     }
     let states = plan.kv.layers.iter().any(|l| matches!(l, LayerState::Recurrent { .. }));
+    let groups = plan.kv.groups.len();
     let limits = Limits {
         rows: ROWS,
         selected: ROWS,
-        pages: context.div_ceil(PAGE_LEN),
+        pages: vec![context.div_ceil(PAGE_LEN); groups],
         states: usize::from(states),
-        kv_type: KvType::F16,
+        kv: vec![KvType::F16.into(); groups],
     };
     Ok(Runner::new(backend, plan, uploaded, limits)?)
 }
@@ -169,13 +170,14 @@ fn read_window(runner: &mut Runner<Recording<Cpu>>, window: &[u32], bos: Option<
         runner.copy_state(None, 0)?;
     }
     let pages: Vec<u32> = (0..tokens.len().div_ceil(PAGE_LEN) as u32).collect();
+    let pages = vec![pages; runner.plan().kv.groups.len()];
     let (mut batch, mut logits) = (Batch::default(), vec![]);
     for (i, rows) in tokens.chunks(ROWS).enumerate() {
         batch.clear();
         let (pages, prompt_len) = (pages.clone(), tokens.len() as u32);
-        let seq = SeqPages { pages, state: 0, prompt_len, adapters: Default::default() };
+        let seq = SeqPlace { pages, prompt_len, ..SeqPlace::default() };
         // The last layer runs only rows that want logits.
-        batch.push(rows, i * ROWS, seq, Wants::All);
+        batch.push(rows, i * ROWS, seq, Select::All);
         runner.step(&batch, &mut logits)?;
     }
     Ok(())

@@ -6,7 +6,8 @@ use super::{
 };
 use lamina_arch::weights::Tensor;
 use lamina_plan::{
-    Backend, BackendError, Batch, KvLayout, KvType, Limits, Ops, Plan, Slot, W, WeightKind, WeightSpec, op::*,
+    Backend, BackendError, Batch, KvLayout, KvTypes, Limits, Ops, Plan, Slot, W, WeightKind, WeightSpec,
+    op::*,
 };
 use std::{
     collections::HashMap,
@@ -55,11 +56,11 @@ impl<B: Backend> Backend for Recording<B> {
         self.inner.upload(spec, tensor)
     }
 
-    fn page_bytes(&self, layout: &KvLayout, kv_type: KvType) -> usize {
-        self.inner.page_bytes(layout, kv_type)
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        self.inner.page_bytes(layout, group, types)
     }
 
-    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: Limits) -> Result<Self::Machine> {
+    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
         let kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         let inner = self.inner.machine(plan, weights, limits)?;
         Ok(Recorder { inner, record: self.record, kept, plan: plan.clone(), x: vec![], logits: vec![] })
@@ -166,8 +167,8 @@ impl<M: Ops> Ops for Recorder<M> {
         self.inner.read(b, slot, out)
     }
 
-    fn copy_page(&mut self, from: u32, to: u32) -> Result<()> {
-        self.inner.copy_page(from, to)
+    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
+        self.inner.copy_page(group, from, to)
     }
 
     fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {

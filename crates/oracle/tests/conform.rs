@@ -6,7 +6,7 @@ use lamina_oracle::{
     reference::{Machine, Reference},
 };
 use lamina_plan::{
-    Backend, BackendError, Batch, KvLayout, KvType, Limits, Ops, Plan, Slot, WeightSpec, op::*,
+    Backend, BackendError, Batch, KvLayout, KvTypes, Limits, Ops, Plan, Slot, WeightSpec, op::*,
 };
 
 #[test]
@@ -63,11 +63,11 @@ impl Backend for Faulty {
         Reference.upload(spec, tensor)
     }
 
-    fn page_bytes(&self, layout: &KvLayout, kv_type: KvType) -> usize {
-        Reference.page_bytes(layout, kv_type)
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        Reference.page_bytes(layout, group, types)
     }
 
-    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: Limits) -> Result<FaultyMachine> {
+    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<FaultyMachine> {
         Ok(FaultyMachine(Reference.machine(plan, weights, limits)?, self.0))
     }
 }
@@ -106,8 +106,8 @@ impl Ops for FaultyMachine {
         self.0.read(b, slot, out)
     }
 
-    fn copy_page(&mut self, from: u32, to: u32) -> Result<()> {
-        if self.1 == Fault::NoCopy { Ok(()) } else { self.0.copy_page(from, to) }
+    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
+        if self.1 == Fault::NoCopy { Ok(()) } else { self.0.copy_page(group, from, to) }
     }
 
     fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {

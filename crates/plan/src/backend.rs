@@ -2,7 +2,7 @@
 
 use crate::{
     batch::{Batch, BatchSeq},
-    kv::{KvLayout, KvType},
+    kv::{KvLayout, KvTypes},
     op::*,
     plan::{Plan, WeightSpec},
     slot::Slot,
@@ -41,18 +41,18 @@ pub enum BackendError {
 pub type Result<T> = std::result::Result<T, BackendError>;
 
 /// Sizes that a machine is built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most rows of one step.
     pub rows: usize,
-    /// Most rows with logits of one step.
+    /// Most rows of one step that pass the final norm.
     pub selected: usize,
-    /// Pages of the cache.
-    pub pages: usize,
+    /// Pages of each layer group.
+    pub pages: Vec<usize>,
     /// Recurrent states, snapshots included; 0 for models without.
     pub states: usize,
-    /// Number type of the cache.
-    pub kv_type: KvType,
+    /// Number types of each layer group.
+    pub kv: Vec<KvTypes>,
 }
 
 /// A kind of device: takes weights, and builds the machine that runs a plan.
@@ -71,14 +71,14 @@ pub trait Backend: Sized {
     /// When the tensor cannot be read, its type has no kernel, or memory does not suffice.
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight>;
 
-    /// Bytes of one page of the cache over all layers.
-    fn page_bytes(&self, layout: &KvLayout, kv_type: KvType) -> usize;
+    /// Bytes of one page of a layer group, over its layers.
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize;
 
     /// Puts plan, weights and memory together.
     ///
     /// # Errors
     /// When the arena or the cache cannot be had.
-    fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: Limits) -> Result<Self::Machine>;
+    fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine>;
 }
 
 /// The operators. Slots, weights and cache belong to the machine; the batch says which rows there are.
@@ -163,8 +163,8 @@ pub trait Ops: Send {
     /// Copies the rows of `slot` that the batch has into `out`.
     fn read(&mut self, b: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()>;
 
-    /// Copies a page of every layer; a shared page is copied before one of its sequences writes to it.
-    fn copy_page(&mut self, from: u32, to: u32) -> Result<()>;
+    /// Copies a page of every layer of a group; a shared page is copied before one of its sequences writes to it.
+    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()>;
 
     /// Copies a recurrent state of every layer, or clears `to` when `from` is none.
     fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()>;

@@ -1,13 +1,43 @@
-//! The rows of one step: flat arrays that serve prefill, chunked prefill, decode and batched decode alike.
+//! The rows of one step: flat arrays that serve prefill, chunked prefill, decode, batched decode and drafts alike.
+//!
+//! What a row *is* (a token, or numbers that the caller gives), where it *stands* (positions, which feed rotary tables),
+//! and where its keys and values *go* (a cell of its sequence) are three things. For plain text they coincide:
+//! [`Batch::push`] fills all of them from a start.
 
 use crate::{kv::PAGE_LEN, slot::Rows};
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
+
+/// In a page table: a page that was given back, since no row can see its cells any more.
+pub const NO_PAGE: u32 = u32::MAX;
+
+/// In a [`View::Mapped`]: a cell that holds nothing.
+pub const EMPTY: u32 = u32::MAX;
+
+/// What a row starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The embedding of a token.
+    Token(u32),
+    /// Row `i` of [`Batch::numbers`], taken as it is: a piece of a picture, or a hidden row of another model.
+    Row(u32),
+}
+
+/// Which token of its sequence each cell holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// Cell `c` holds token `c`; the rows of a step go to cells that follow one another.
+    #[default]
+    InOrder,
+    /// Cell `c` holds token `map[c]` of the sequence, or nothing ([`EMPTY`]); the rows of the step are in it already.
+    Mapped(Arc<[u32]>),
+}
 
 /// A sequence that takes part in a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchSeq {
-    /// Physical page of each logical page, from position 0; covers every row of the step.
-    pub pages: Vec<u32>,
+    /// Its page table in each layer group, as a range of [`Batch::tables`]: physical page of each logical one, from
+    /// cell 0 on. Covers every cell that a row of the step sees or fills.
+    pub tables: Vec<Range<u32>>,
     /// Recurrent state of the sequence, where the model has one.
     pub state: u32,
     /// Tokens of the prompt as first given; long-context rotary tables are chosen by it.
@@ -16,57 +46,136 @@ pub struct BatchSeq {
     pub first_row: u32,
     /// Rows of the step.
     pub rows: u32,
-    /// Position of the first row.
-    pub start: u32,
-    /// Strength of each adapter by its index; those behind the end are not used.
+    /// Scale of each adapter by its index; those behind the end are not used.
     pub adapters: Arc<[f32]>,
+    /// Which token each cell holds.
+    pub view: View,
+}
+
+/// A copy that is made before the first operator of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copy {
+    /// A page of every layer of a group: copy-on-write of a page that sequences share.
+    Page {
+        /// Layer group.
+        group: u32,
+        /// Physical page.
+        from: u32,
+        /// Physical page.
+        to: u32,
+    },
+    /// A recurrent state of every layer; without `from` the state is cleared.
+    State {
+        /// State.
+        from: Option<u32>,
+        /// State.
+        to: u32,
+    },
+}
+
+/// Residual rows that the caller wants to read after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tap {
+    /// Index into [`crate::Plan::marks`].
+    pub mark: usize,
+    /// Rows of the batch.
+    pub rows: Range<u32>,
 }
 
 /// All rows of a step, in the order of their sequences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// Token of each row.
-    pub tokens: Vec<u32>,
-    /// Position of each row in its sequence.
-    pub positions: Vec<u32>,
+    /// What each row starts from.
+    pub inputs: Vec<Input>,
+    /// `[n x width of the embedding]` numbers that [`Input::Row`] names.
+    pub numbers: Vec<f32>,
+    /// Position of each row on up to three axes (in pictures: frame, height, width); for text all three are equal.
+    pub positions: Vec<[u32; 3]>,
+    /// Cell of its sequence that takes the keys and values of each row.
+    pub cells: Vec<u32>,
     /// Index into `seqs` of each row.
     pub seq_of: Vec<u32>,
     /// Sequences.
     pub seqs: Vec<BatchSeq>,
-    /// Rows that want logits, ascending.
+    /// Page tables of all sequences and layer groups, one after the other.
+    pub tables: Vec<u32>,
+    /// Copies to make first, in order.
+    pub copies: Vec<Copy>,
+    /// Rows that pass the final norm, ascending.
+    pub selected: Vec<u32>,
+    /// Indices into `selected` of the rows that want logits, ascending.
     pub logits: Vec<u32>,
+    /// Residual rows that are read after the step.
+    pub taps: Vec<Tap>,
 }
 
 impl Batch {
     /// Forgets all rows and keeps the memory.
     pub fn clear(&mut self) {
-        self.tokens.clear();
+        self.inputs.clear();
+        self.numbers.clear();
         self.positions.clear();
+        self.cells.clear();
         self.seq_of.clear();
         self.seqs.clear();
+        self.tables.clear();
+        self.copies.clear();
+        self.selected.clear();
         self.logits.clear();
+        self.taps.clear();
     }
 
-    /// Appends the rows of one sequence: `tokens` at positions from `start` on.
-    pub fn push(&mut self, tokens: &[u32], start: usize, seq: SeqPages, wants: Wants) {
+    /// Appends rows of plain text of one sequence: `tokens` at positions, and in cells, from `start` on.
+    pub fn push(&mut self, tokens: &[u32], start: usize, place: SeqPlace, wants: impl Into<Wants>) {
+        let at = |i: usize| (start + i) as u32;
+        let rows = tokens.iter().enumerate().map(|(i, &t)| (Input::Token(t), [at(i); 3], at(i)));
+        self.push_rows(rows, place, wants);
+    }
+
+    /// Appends rows of one sequence, each with its input, its position on three axes and its cell.
+    pub fn push_rows(
+        &mut self,
+        rows: impl IntoIterator<Item = (Input, [u32; 3], u32)>,
+        place: SeqPlace,
+        wants: impl Into<Wants>,
+    ) {
         let (first, index) = (self.rows() as u32, self.seqs.len() as u32);
-        self.tokens.extend_from_slice(tokens);
-        self.positions.extend((start..start + tokens.len()).map(|p| p as u32));
-        self.seq_of.extend(std::iter::repeat_n(index, tokens.len()));
-        let end = first + tokens.len() as u32;
-        match wants {
-            Wants::Nothing => {}
-            Wants::Last => self.logits.extend(end.checked_sub(1)),
-            Wants::All => self.logits.extend(first..end),
+        for (input, position, cell) in rows {
+            self.inputs.push(input);
+            self.positions.push(position);
+            self.cells.push(cell);
+            self.seq_of.push(index);
         }
-        let SeqPages { pages, state, prompt_len, adapters } = seq;
-        let (rows, start) = (tokens.len() as u32, start as u32);
-        self.seqs.push(BatchSeq { pages, state, prompt_len, first_row: first, rows, start, adapters });
+        let end = self.rows() as u32;
+        self.select(first..end, wants.into());
+        let tables = place.pages.iter().map(|pages| self.push_table(pages)).collect();
+        let SeqPlace { state, prompt_len, adapters, view, .. } = place;
+        let rows = end - first;
+        self.seqs.push(BatchSeq { tables, state, prompt_len, first_row: first, rows, adapters, view });
+    }
+
+    fn select(&mut self, rows: Range<u32>, wants: Wants) {
+        let len = match wants.rows {
+            Select::None => 0,
+            Select::Last => 1,
+            Select::Tail(n) => n as u32,
+            Select::All => rows.end - rows.start,
+        };
+        for row in rows.end.saturating_sub(len).max(rows.start)..rows.end {
+            self.logits.extend(wants.logits.then_some(self.selected.len() as u32));
+            self.selected.push(row);
+        }
+    }
+
+    fn push_table(&mut self, pages: &[u32]) -> Range<u32> {
+        let start = self.tables.len() as u32;
+        self.tables.extend_from_slice(pages);
+        start..self.tables.len() as u32
     }
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.tokens.len()
+        self.inputs.len()
     }
 
     /// Sequence of `row`.
@@ -74,41 +183,81 @@ impl Batch {
         &self.seqs[self.seq_of[row] as usize]
     }
 
+    /// Page table of `seq` in a layer group.
+    pub fn table(&self, seq: &BatchSeq, group: usize) -> &[u32] {
+        let range = &seq.tables[group];
+        &self.tables[range.start as usize..range.end as usize]
+    }
+
+    /// Physical page of a layer group, and place inside it, of a cell of `seq`.
+    pub fn locate(&self, seq: &BatchSeq, group: usize, cell: usize) -> (usize, usize) {
+        (self.table(seq, group)[cell / PAGE_LEN] as usize, cell % PAGE_LEN)
+    }
+
+    /// Index of `row` in its sequence: what masks count.
+    pub fn index(&self, row: usize) -> usize {
+        let cell = self.cells[row] as usize;
+        match &self.seq(row).view {
+            View::InOrder => cell,
+            View::Mapped(map) => map[cell] as usize,
+        }
+    }
+
     /// Row of the batch that row `i` of a slot belongs to.
     pub fn row_of(&self, rows: Rows, i: usize) -> usize {
         match rows {
             Rows::All => i,
-            Rows::Selected => self.logits[i] as usize,
+            Rows::Selected => self.selected[i] as usize,
         }
     }
 }
 
 /// Where a sequence's memory is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SeqPages {
-    /// Physical pages from position 0 on.
-    pub pages: Vec<u32>,
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeqPlace {
+    /// Physical pages from cell 0 on, for each layer group; [`NO_PAGE`] for those that were given back.
+    pub pages: Vec<Vec<u32>>,
     /// Recurrent state.
     pub state: u32,
     /// Tokens of the prompt as first given.
     pub prompt_len: u32,
-    /// Strength of each adapter by its index; empty for none.
+    /// Scale of each adapter by its index; empty for none.
     pub adapters: Arc<[f32]>,
+    /// Which token each cell holds.
+    pub view: View,
 }
 
-/// Which rows of a sequence want logits.
+/// Some of a sequence's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
+pub enum Select {
     /// None: a chunk of a prompt that goes on.
-    Nothing,
+    None,
     /// The last row.
     Last,
+    /// The last `n` rows: a token and the drafts behind it.
+    Tail(usize),
     /// Every row.
     All,
 }
 
+/// Which rows of a sequence pass the final norm, and whether they want logits too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// Rows that pass the final norm.
+    pub rows: Select,
+    /// They want logits; else their normed rows are all that is wanted.
+    pub logits: bool,
+}
+
+impl From<Select> for Wants {
+    /// Logits of the rows.
+    fn from(rows: Select) -> Wants {
+        Wants { rows, logits: true }
+    }
+}
+
 impl BatchSeq {
-    /// Strength of an adapter; 0 for one that is not used.
+    /// Scale of an adapter; 0 for one that is not used.
     pub fn strength(&self, adapter: usize) -> f32 {
         self.adapters.get(adapter).copied().unwrap_or(0.0)
     }
@@ -118,8 +267,38 @@ impl BatchSeq {
         self.adapters.iter().any(|&s| s != 0.0)
     }
 
-    /// Physical page and place inside it of `position`.
-    pub fn locate(&self, position: usize) -> (usize, usize) {
-        (self.pages[position / PAGE_LEN] as usize, position % PAGE_LEN)
+    /// Rows of the batch.
+    pub fn rows(&self) -> Range<usize> {
+        self.first_row as usize..(self.first_row + self.rows) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_selected_from_the_end_and_tables_stay_apart() {
+        let mut b = Batch::default();
+        let place =
+            |first: u32| SeqPlace { pages: vec![vec![first], vec![first + 1]], ..SeqPlace::default() };
+        b.push(&[7, 8, 9], 4, place(10), Select::Tail(2));
+        b.push(&[1], 0, place(20), Select::None);
+        b.push(&[2, 3], 0, place(30), Wants { rows: Select::All, logits: false });
+        b.push(&[5], 6, place(40), Select::Tail(9));
+        assert_eq!(b.selected, [1, 2, 4, 5, 6]);
+        assert_eq!(b.logits, [0, 1, 4]);
+        assert_eq!(b.cells, [4, 5, 6, 0, 0, 1, 6]);
+        assert_eq!(b.table(&b.seqs[2], 1), [31]);
+        assert_eq!(b.locate(&b.seqs[0], 0, 5), (10, 5));
+    }
+
+    #[test]
+    fn masks_count_what_the_view_says() {
+        let mut b = Batch::default();
+        let view = View::Mapped([3, EMPTY, 4].into());
+        let place = SeqPlace { pages: vec![vec![0]], view, ..SeqPlace::default() };
+        b.push_rows([(Input::Token(1), [9, 8, 7], 2)], place, Select::Last);
+        assert_eq!((b.index(0), b.cells[0], b.positions[0]), (4, 2, [9, 8, 7]));
     }
 }

@@ -66,18 +66,55 @@ impl FromStr for KvType {
     }
 }
 
+/// Number types of a layer group's keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KvTypes {
+    /// Keys; latents too.
+    pub k: KvType,
+    /// Values.
+    pub v: KvType,
+}
+
+impl From<KvType> for KvTypes {
+    fn from(one: KvType) -> KvTypes {
+        KvTypes { k: one, v: one }
+    }
+}
+
+/// How far back the rows of a layer group see, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// To the beginning.
+    All,
+    /// The last `n` tokens, their own included.
+    Window(usize),
+    /// Their own chunk of `n` tokens.
+    Chunk(usize),
+}
+
+/// Layers whose pages are given out and given back together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupSpec {
+    /// How far back its rows see.
+    pub reach: Reach,
+}
+
 /// What one layer remembers of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerState {
-    /// Keys and values of every position, in pages.
+    /// Keys and values of every token, in pages.
     Paged {
+        /// Layer group.
+        group: usize,
         /// Key and value heads.
         kv_heads: usize,
         /// Width of a head.
         dim: usize,
     },
-    /// One latent row per position, in pages (MLA).
+    /// One latent row per token, in pages (MLA).
     Latent {
+        /// Layer group.
+        group: usize,
         /// Width of the latent.
         rank: usize,
         /// Width of the rotary key.
@@ -92,22 +129,48 @@ pub enum LayerState {
     },
 }
 
+impl LayerState {
+    /// Group of a paged layer.
+    pub fn group(&self) -> Option<usize> {
+        match *self {
+            LayerState::Paged { group, .. } | LayerState::Latent { group, .. } => Some(group),
+            LayerState::Recurrent { .. } => None,
+        }
+    }
+}
+
 /// State of all layers.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct KvLayout {
+    /// Groups of paged layers; sequences have a page table in each.
+    pub groups: Vec<GroupSpec>,
     /// One entry per layer that remembers something; operators name layers by index.
     pub layers: Vec<LayerState>,
 }
 
 impl KvLayout {
-    /// Numbers per position that go into pages, over all layers; for reports.
-    pub fn numbers_per_token(&self) -> usize {
+    /// Numbers per token that go into the pages of a group, over its layers.
+    pub fn numbers_per_token(&self, group: usize) -> usize {
         let one = |l: &LayerState| match l {
-            LayerState::Paged { kv_heads, dim } => 2 * kv_heads * dim,
-            LayerState::Latent { rank, rope } => rank + rope,
+            LayerState::Paged { kv_heads, dim, .. } => 2 * kv_heads * dim,
+            LayerState::Latent { rank, rope, .. } => rank + rope,
             LayerState::Recurrent { .. } => 0,
         };
-        self.layers.iter().map(one).sum()
+        self.of_group(group).map(one).sum()
+    }
+
+    /// Layers of a group.
+    pub fn of_group(&self, group: usize) -> impl Iterator<Item = &LayerState> {
+        self.layers.iter().filter(move |l| l.group() == Some(group))
+    }
+
+    /// The group of this reach; a new one where there is none yet.
+    pub fn group(&mut self, reach: Reach) -> usize {
+        let known = self.groups.iter().position(|g| g.reach == reach);
+        known.unwrap_or_else(|| {
+            self.groups.push(GroupSpec { reach });
+            self.groups.len() - 1
+        })
     }
 
     /// Float32 numbers of recurrent state per sequence, over all layers.

@@ -15,9 +15,9 @@ mod walk;
 
 pub use adapt::{LORA, adapt};
 pub use backend::{Backend, BackendError, Limits, Ops};
-pub use batch::{Batch, BatchSeq, SeqPages, Wants};
+pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, View, Wants};
 pub use emit::emit;
-pub use kv::{KvLayout, KvType, LayerState, PAGE_LEN, UnknownKvType};
+pub use kv::{GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, UnknownKvType};
 pub use plan::{Mark, Plan, WeightKind, WeightSpec};
 pub use profile::Profile;
 pub use runner::{Runner, Step};

@@ -2,7 +2,7 @@
 
 use crate::{
     backend::{Backend, Limits, Ops, Result},
-    batch::Batch,
+    batch::{Batch, Copy},
     plan::Plan,
     profile::Profile,
     walk::{run, walk},
@@ -25,11 +25,11 @@ pub trait Step: Send {
     /// When the backend fails.
     fn hidden(&mut self, batch: &Batch, mark: usize, out: &mut Vec<f32>) -> Result<()>;
 
-    /// Copies a page of the cache.
+    /// Copies a page of a layer group.
     ///
     /// # Errors
     /// When the backend fails.
-    fn copy_page(&mut self, from: u32, to: u32) -> Result<()>;
+    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()>;
 
     /// Copies a recurrent state, or clears `to`.
     ///
@@ -44,7 +44,7 @@ pub trait Step: Send {
     fn plan(&self) -> &Plan;
 
     /// What the machine was built for.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> &Limits;
 }
 
 /// A plan, its machine, and optionally a profile.
@@ -61,12 +61,18 @@ impl<B: Backend> Runner<B> {
     /// # Errors
     /// When the backend lacks memory.
     pub fn new(backend: B, plan: Plan, weights: Vec<B::Weight>, limits: Limits) -> Result<Self> {
-        let machine = backend.machine(&plan, weights, limits)?;
+        let machine = backend.machine(&plan, weights, &limits)?;
         Ok(Runner { plan, machine, limits, profile: None })
     }
 
     fn walk(&mut self, batch: &Batch, ops: usize) -> Result<()> {
         let Runner { plan, machine, profile, .. } = self;
+        for &copy in &batch.copies {
+            match copy {
+                Copy::Page { group, from, to } => machine.copy_page(group, from, to)?,
+                Copy::State { from, to } => machine.copy_state(from, to)?,
+            }
+        }
         let ops = &plan.ops[..ops];
         match profile {
             None => machine.record(batch.rows() as u64, &mut |m| walk(m, ops, batch)),
@@ -87,8 +93,8 @@ impl<B: Backend> Step for Runner<B> {
         self.machine.read(batch, mark.slot, out)
     }
 
-    fn copy_page(&mut self, from: u32, to: u32) -> Result<()> {
-        self.machine.copy_page(from, to)
+    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
+        self.machine.copy_page(group, from, to)
     }
 
     fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
@@ -103,7 +109,7 @@ impl<B: Backend> Step for Runner<B> {
         &self.plan
     }
 
-    fn limits(&self) -> Limits {
-        self.limits
+    fn limits(&self) -> &Limits {
+        &self.limits
     }
 }

@@ -6,7 +6,7 @@ use common::{Golden, Model, Result, for_each_folder, pages, relative_error};
 use lamina_arch::weights::{Tensor, Weights};
 use lamina_oracle::reference::Reference;
 use lamina_plan::{
-    Backend, Batch, KvType, LORA, Limits, Plan, Runner, Step, Wants, WeightKind, adapt, op::Op,
+    Backend, Batch, KvType, LORA, Limits, Plan, Runner, Select, Step, WeightKind, adapt, op::Op,
 };
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -102,7 +102,9 @@ fn runner(model: &Model, plan: Plan, merged: bool) -> Result<Runner<Reference>> 
         };
         uploaded.push(Reference.upload(w, &Tensor::from_f32(&w.name, rows, cols, &values))?);
     }
-    let limits = Limits { rows: 1024, selected: 1024, pages: 64, states: 2, kv_type: KvType::F32 };
+    let groups = plan.kv.groups.len();
+    let (pages, kv) = (vec![64; groups], vec![KvType::F32.into(); groups]);
+    let limits = Limits { rows: 1024, selected: 1024, pages, states: 2, kv };
     Ok(Runner::new(Reference, plan, uploaded, limits)?)
 }
 
@@ -117,9 +119,10 @@ fn add(values: &mut [f32], cols: usize, rank: usize, strength: f32, a: &[f32], b
 /// Logits of every position.
 fn run(step: &mut dyn Step, prompt: &[u32], strengths: &[f32]) -> Result<Vec<f32>> {
     let mut batch = Batch::default();
-    let place = lamina_plan::SeqPages { adapters: Arc::from(strengths), ..pages(0, prompt.len()) };
+    let place =
+        lamina_plan::SeqPlace { adapters: Arc::from(strengths), ..pages(step.plan(), 0, prompt.len()) };
     step.copy_state(None, place.state)?;
-    batch.push(prompt, 0, place, Wants::All);
+    batch.push(prompt, 0, place, Select::All);
     let mut out = vec![];
     step.step(&batch, &mut out)?;
     Ok(out)

@@ -40,7 +40,7 @@ struct Mixing {
 
 impl Mixing {
     fn new(kv_type: KvType, isa: Isa, dim: usize, positions: usize) -> Mixing {
-        let codec = Codec::new(kv_type, isa);
+        let codec = Codec::new(kv_type.into(), isa);
         // What nothing was written to may hold anything, NaN among it.
         let mut pages = vec![vec![0xffu8; (codec.values.page_bytes)(dim)]; CHUNK_PAGES];
         let (mut row, mut values) = (vec![], vec![]);
@@ -48,7 +48,7 @@ impl Mixing {
             // Heads with a first position of tiny values and most of the weight are common: attention sinks.
             let size = if j == 0 { 0.01 } else { 1.0 };
             let value: Vec<f32> = random(dim, j as u64).iter().map(|v| v * size).collect();
-            codec.encode(&value, dim, &mut row);
+            codec.encode(kv_type, &value, dim, &mut row);
             (codec.values.put)(&row, j % PAGE_LEN, dim, &mut pages[j / PAGE_LEN]);
             let mut stored = vec![0.0; dim];
             lamina_quant::decode(kv_type.dtype(), &row, &mut stored).expect("a stored row");
@@ -135,7 +135,7 @@ fn a_value_that_is_no_number_stays_visible() {
             let mut m = Mixing::new(kv_type, isa, 64, 40);
             let (mut row, mut value) = (vec![], vec![1.0; 64]);
             value[3] = f32::NAN;
-            m.codec.encode(&value, 64, &mut row);
+            m.codec.encode(kv_type, &value, 64, &mut row);
             (m.codec.values.put)(&row, 7, 64, &mut m.pages[1]);
             assert!(m.mixed(0..1)[3].is_nan(), "{isa} {kv_type:?}");
         }

@@ -115,12 +115,12 @@ impl Machine {
             .iter()
             .enumerate()
             .flat_map(|(s, seq)| {
-                pages_written(seq).flat_map(move |p| (0..layer.kv_heads).map(move |h| (s, p, h)))
+                pages_written(b, seq).flat_map(move |p| (0..layer.kv_heads).map(move |h| (s, p, h)))
             })
             .collect();
         let write = |task: usize, _: usize| {
             let (s, page, head) = tasks[task];
-            self.store_page(&b.seqs[s], page, head, &layer, k, v);
+            self.store_page(b, &b.seqs[s], page, head, &layer, k, v);
         };
         if b.rows() < 4 {
             (0..tasks.len()).for_each(|t| write(t, 0))
@@ -129,16 +129,22 @@ impl Machine {
         }
     }
 
-    /// Writes one head's keys and values of the positions of `seq` that fall into logical page `page`.
-    fn store_page(&self, seq: &BatchSeq, page: usize, head: usize, l: &PagedLayer, k: RowsOf, v: RowsOf) {
-        let start = seq.start as usize;
-        let end = start + seq.rows as usize;
-        let physical = seq.pages[page] as usize;
+    /// Writes one head's keys and values of the rows of `seq` whose cells lie in logical page `page`.
+    #[allow(clippy::too_many_arguments)] // what a task is made of
+    fn store_page(
+        &self,
+        b: &Batch,
+        seq: &BatchSeq,
+        page: usize,
+        head: usize,
+        l: &PagedLayer,
+        k: RowsOf,
+        v: RowsOf,
+    ) {
+        let physical = b.table(seq, l.group)[page] as usize;
         let mut row = Vec::with_capacity(4 * l.value_dim());
-        for position in start.max(page * PAGE_LEN)..end.min((page + 1) * PAGE_LEN) {
-            let r = seq.first_row as usize + position - start;
+        for (r, place) in rows_of_page(b, seq, page) {
             let part = head * l.dim..(head + 1) * l.dim;
-            let place = position % PAGE_LEN;
             self.cache.put_key(l, physical, head, place, &k.row(r)[part.clone()], &mut row);
             self.cache.put_value(l, physical, head, place, &v.row(r)[part], &mut row);
         }
@@ -158,7 +164,7 @@ impl Machine {
             sinks: o.sinks.map(|w| self.vector(w)),
         };
         let units = units(&shape);
-        let longest = b.positions.iter().map(|&p| p as usize / CHUNK + 1).max().unwrap_or(0);
+        let longest = b.cells.iter().map(|&c| c as usize / CHUNK + 1).max().unwrap_or(0);
         if units.len() >= 2 * self.pool.threads() || longest < 4 || self.pool.threads() == 1 {
             self.pool.run(units.len(), |u, worker| self.whole_unit(&shape, units[u], worker));
         } else {
@@ -239,9 +245,9 @@ impl Machine {
     /// Brings the unit's queries, times the scale, into the form that key pages multiply with.
     fn load_queries(&self, s: &Shape<'_>, u: Unit, space: &Space) {
         let dim = s.layer.dim;
-        let padded = self.cache.codec.key_dim(dim);
+        let padded = s.layer.codec.key_dim(dim);
         let rows = u.rows();
-        let kind = self.cache.codec.keys.act;
+        let kind = s.layer.codec.keys.act;
         let mut row = vec![0f32; padded];
         for r in 0..rows {
             let (token, head) = u.place(r);
@@ -269,11 +275,11 @@ impl Machine {
     /// Reduces one chunk of a unit into `part`.
     fn chunk(&self, s: &Shape<'_>, u: Unit, chunk: usize, space: &Space, part: &mut Running) {
         let rows = u.rows();
-        let start = s.b.positions[u.row] as usize;
+        let start = s.b.cells[u.row] as usize;
         let (first, last) = (visible(s.o.mask, start).0, start + u.tokens);
         let base = (chunk * CHUNK).max(first / PAGE_LEN * PAGE_LEN);
         let end = last.min((chunk + 1) * CHUNK);
-        let lanes = self.cache.codec.keys.lanes;
+        let lanes = s.layer.codec.keys.lanes;
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
             self.page_scores(s, u, page, last, space, (page * PAGE_LEN - base) * u.score_rows());
         }
@@ -297,9 +303,9 @@ impl Machine {
     }
 
     fn page_scores(&self, s: &Shape<'_>, u: Unit, page: usize, last: usize, space: &Space, at: usize) {
-        let keys = &self.cache.codec.keys;
-        let padded = self.cache.codec.key_dim(s.layer.dim);
-        let pages = &s.b.seqs[u.seq].pages;
+        let keys = &s.layer.codec.keys;
+        let padded = s.layer.codec.key_dim(s.layer.dim);
+        let pages = s.b.table(&s.b.seqs[u.seq], s.layer.group);
         let keys_of = |page: usize| self.cache.keys(&s.layer, pages[page] as usize, u.kv_head);
         let (weights, next) = (keys_of(page), keys_of((page + CHUNK_PAGES).min((last - 1) / PAGE_LEN)));
         let rows = u.rows();
@@ -329,15 +335,16 @@ impl Machine {
         space: &Space,
         part: &Running,
     ) {
+        let table = s.b.table(&s.b.seqs[u.seq], s.layer.group);
         let values = |i: usize| {
-            let page = s.b.seqs[u.seq].pages[(base / PAGE_LEN + i).min((last - 1) / PAGE_LEN)];
+            let page = table[(base / PAGE_LEN + i).min((last - 1) / PAGE_LEN)];
             self.cache.values(&s.layer, page as usize, u.kv_head).cast_const()
         };
         let pages = std::array::from_fn(values);
         let next = std::array::from_fn(|i| values(i + CHUNK_PAGES));
         let mix = Mix {
             weights: space.scores,
-            stride: u.score_rows() * self.cache.codec.keys.lanes,
+            stride: u.score_rows() * s.layer.codec.keys.lanes,
             rows: u.rows(),
             pages,
             next,
@@ -346,7 +353,7 @@ impl Machine {
             out: part.values,
         };
         // SAFETY: the pages belong to the layer, and their positions up to `end` were written.
-        unsafe { (self.cache.codec.values.mix)(&mix) };
+        unsafe { (s.layer.codec.values.mix)(&mix) };
     }
 
     /// Merges a chunk into the running softmax; rows that saw nothing of the chunk stay as they are.
@@ -395,15 +402,24 @@ pub fn space_bytes(value_dim: usize) -> usize {
     4 * (UNIT_ROWS + 1) * CHUNK + 4 * UNIT_ROWS * value_dim * 4
 }
 
-/// Logical pages that the rows of `seq` fall into.
-pub(super) fn pages_written(seq: &BatchSeq) -> std::ops::Range<usize> {
-    let (start, end) = (seq.start as usize, (seq.start + seq.rows) as usize);
-    start / PAGE_LEN..end.div_ceil(PAGE_LEN)
+/// Logical pages that the cells of the rows of `seq` lie in.
+pub(super) fn pages_written(b: &Batch, seq: &BatchSeq) -> std::ops::Range<usize> {
+    let cells = &b.cells[seq.rows()];
+    match (cells.first(), cells.last()) {
+        (Some(&first), Some(&last)) => first as usize / PAGE_LEN..last as usize / PAGE_LEN + 1,
+        _ => 0..0,
+    }
+}
+
+/// Rows of `seq` whose cells lie in logical page `page`, with their places inside it.
+pub(super) fn rows_of_page(b: &Batch, seq: &BatchSeq, page: usize) -> impl Iterator<Item = (usize, usize)> {
+    let place = move |r: usize| (r, b.cells[r] as usize % PAGE_LEN);
+    seq.rows().filter(move |&r| b.cells[r] as usize / PAGE_LEN == page).map(place)
 }
 
 /// Chunks that any row of the unit sees.
 fn chunks(s: &Shape<'_>, u: Unit) -> std::ops::Range<usize> {
-    let start = s.b.positions[u.row] as usize;
+    let start = s.b.cells[u.row] as usize;
     visible(s.o.mask, start).0 / CHUNK..(start + u.tokens).div_ceil(CHUNK)
 }
 

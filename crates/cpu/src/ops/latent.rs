@@ -2,7 +2,7 @@
 //!
 //! The cache holds one latent and one rotary key per position; keys and values of the heads never exist.
 
-use super::attention::{Running, UNIT_ROWS, Unit, pages_written};
+use super::attention::{Running, UNIT_ROWS, Unit, pages_written, rows_of_page};
 use crate::{
     act::{Act32, Act256, ActKind},
     kernel::{
@@ -71,17 +71,17 @@ impl Machine {
 
     fn store_latents(&self, b: &Batch, o: &LatentAttend, l: &PagedLayer) {
         let (latent, k_rope) = (self.slot(b, o.latent), self.slot(b, o.k_rope));
-        let tasks: Vec<_> = b.seqs.iter().flat_map(|seq| pages_written(seq).map(move |p| (seq, p))).collect();
+        let tasks: Vec<_> =
+            b.seqs.iter().flat_map(|seq| pages_written(b, seq).map(move |p| (seq, p))).collect();
         self.pool.run(tasks.len(), |task, _| {
             let (seq, page) = tasks[task];
-            let (start, end) = (seq.start as usize, (seq.start + seq.rows) as usize);
+            let physical = b.table(seq, l.group)[page] as usize;
             let (mut key, mut row) = (vec![], vec![]);
-            for position in start.max(page * PAGE_LEN)..end.min((page + 1) * PAGE_LEN) {
-                let r = seq.first_row as usize + position - start;
+            for (r, place) in rows_of_page(b, seq, page) {
                 key.clear();
                 key.extend_from_slice(latent.row(r));
                 key.extend_from_slice(k_rope.row(r));
-                self.cache.put_key(l, seq.pages[page] as usize, 0, position % PAGE_LEN, &key, &mut row);
+                self.cache.put_key(l, physical, 0, place, &key, &mut row);
             }
         });
     }
@@ -99,7 +99,7 @@ impl Machine {
         let width = s.rank.next_multiple_of(32);
         self.absorb_queries(s, u, &space);
         let mut run = Running::new(space.values, u.rows(), width);
-        let end = s.b.positions[u.row] as usize + u.tokens;
+        let end = s.b.cells[u.row] as usize + u.tokens;
         for chunk in 0..end.div_ceil(CHUNK) {
             let mut part = Running::new(space.part, u.rows(), width);
             self.latent_chunk(s, u, chunk, &space, &mut part);
@@ -182,17 +182,18 @@ impl Machine {
     }
 
     fn latent_chunk(&self, s: &Shape<'_>, u: Unit, chunk: usize, space: &Space, part: &mut Running) {
-        let keys = &self.cache.codec.keys;
+        let codec = &s.layer.codec;
+        let keys = &codec.keys;
         let (rows, lanes, dim) = (u.rows(), keys.lanes, s.layer.dim);
-        let start = s.b.positions[u.row] as usize;
+        let start = s.b.cells[u.row] as usize;
         let (base, end) = (chunk * CHUNK, (start + u.tokens).min((chunk + 1) * CHUNK));
+        let table = s.b.table(&s.b.seqs[u.seq], s.layer.group);
         let mut pages = [std::ptr::null::<u8>(); CHUNK_PAGES];
         for (i, page) in (base / PAGE_LEN..end.div_ceil(PAGE_LEN)).enumerate() {
-            let physical = s.b.seqs[u.seq].pages[page] as usize;
-            pages[i] = self.cache.keys(&s.layer, physical, 0);
+            pages[i] = self.cache.keys(&s.layer, table[page] as usize, 0);
             let job = Job {
                 weights: pages[i],
-                panel_bytes: keys.panel_bytes(self.cache.codec.key_dim(dim)),
+                panel_bytes: keys.panel_bytes(codec.key_dim(dim)),
                 ahead: PREFETCH,
                 panels: 1,
                 blocks: dim,
@@ -232,7 +233,7 @@ impl Machine {
             out_stride: s.rank.next_multiple_of(32),
         };
         // SAFETY: all groups lie inside pages of the sequence; lanes beyond the last position have weight zero.
-        unsafe { (self.k.mix_panel)(&mix) };
+        unsafe { (codec.mix_latents)(&mix) };
     }
 
     /// `W_v` times the weighted latents of every row.

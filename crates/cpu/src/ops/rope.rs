@@ -32,7 +32,7 @@ impl RopeTables {
         let Table { rope, values, rows } = &mut self.0[index];
         let half = rope.freqs.len();
         for r in 0..b.rows() {
-            let (position, prompt) = (b.positions[r], b.seq(r).prompt_len as usize);
+            let (position, prompt) = (b.positions[r][0], b.seq(r).prompt_len as usize);
             let long = rope
                 .long
                 .as_ref()

@@ -2,7 +2,7 @@
 
 use crate::{kernel::rows::NormArgs, machine::Machine, weight::Weight};
 use lamina_arch::weights::Tensor;
-use lamina_plan::{Batch, Slot, W, backend::Result, op::*};
+use lamina_plan::{Batch, Input, Slot, W, backend::Result, op::*};
 
 impl Machine {
     pub(crate) fn norm_args(&self, n: &NormOp) -> NormArgs {
@@ -21,8 +21,14 @@ impl Machine {
         self.each_row(out.rows, out.width, |r, _| {
             // SAFETY: each task writes its own row.
             let row = unsafe { std::slice::from_raw_parts_mut(out.at(r), out.width) };
+            let token = match b.inputs[r] {
+                Input::Token(token) => token as usize,
+                Input::Row(i) => {
+                    return row.copy_from_slice(&b.numbers[i as usize * out.width..][..out.width]);
+                }
+            };
             // The type was checked at upload and the token by the engine, so decoding cannot fail.
-            let done = lamina_quant::decode(table.dtype, table.row(b.tokens[r] as usize), row);
+            let done = lamina_quant::decode(table.dtype, table.row(token), row);
             debug_assert!(done.is_ok());
             if o.scale != 1.0 {
                 row.iter_mut().for_each(|v| *v *= o.scale);
@@ -35,7 +41,7 @@ impl Machine {
         let (x, table) = (self.slot(b, o.x), self.table(o.table));
         let mut row = vec![0.0; x.width];
         for r in 0..x.rows {
-            lamina_quant::decode(table.dtype, table.row(b.positions[r] as usize + o.offset), &mut row)
+            lamina_quant::decode(table.dtype, table.row(b.positions[r][0] as usize + o.offset), &mut row)
                 .map_err(lamina_arch::ArchError::from)?;
             // SAFETY: the row lies inside the slot, and `row` is as wide.
             unsafe { (self.k.add)(row.as_ptr(), x.width, 1.0, x.at(r)) };
@@ -128,7 +134,7 @@ impl Machine {
 
     /// Position of row `r` of `slot`.
     pub(crate) fn position(&self, b: &Batch, slot: Slot, r: usize) -> usize {
-        b.positions[self.batch_row(b, slot, r)] as usize
+        b.positions[self.batch_row(b, slot, r)][0] as usize
     }
 
     /// Row of the batch that row `r` of `slot` belongs to.
@@ -158,7 +164,7 @@ impl Machine {
 
     pub(crate) fn do_select(&self, b: &Batch, o: &Select) {
         let (x, out) = (self.slot(b, o.x), self.slot(b, o.out));
-        for (i, &row) in b.logits.iter().enumerate() {
+        for (i, &row) in b.selected.iter().enumerate() {
             // SAFETY: both rows lie inside their slots, which do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(x.at(row as usize), out.at(i), x.width) };
         }

@@ -2,7 +2,7 @@
 
 use super::report::Grade;
 use crate::{
-    kv::{KvLayout, KvType, LayerState},
+    kv::{KvLayout, KvType, KvTypes, LayerState, Reach},
     op::{Embed, NormOp, Op},
     plan::{Plan, WeightKind, WeightSpec},
     slot::{Rows, Slot, SlotSpec, W},
@@ -32,8 +32,8 @@ pub struct Case {
     pub weights: Vec<Tensor>,
     /// Lengths of the sequences.
     pub lengths: Vec<usize>,
-    /// Type of the cache.
-    pub kv_type: KvType,
+    /// Types of the cache, for each layer group.
+    pub kv: Vec<KvTypes>,
     /// What is rounded.
     pub grade: Grade,
 }
@@ -174,6 +174,12 @@ impl Bench {
         self.ropes.len() - 1
     }
 
+    /// A paged layer in a group of this reach.
+    pub fn paged(&mut self, reach: Reach, layer: impl FnOnce(usize) -> LayerState) -> usize {
+        let group = self.kv.group(reach);
+        self.state(layer(group))
+    }
+
     pub fn state(&mut self, state: LayerState) -> usize {
         self.kv.layers.push(state);
         self.kv.layers.len() - 1
@@ -194,7 +200,7 @@ impl Bench {
             hidden: vocab,
             vocab,
         };
-        let (name, lengths, kv_type, grade) = (self.name, self.lengths, self.kv_type, self.grade);
-        Case { name, plan, weights: tensors, lengths, kv_type, grade }
+        let kv = vec![self.kv_type.into(); plan.kv.groups.len()];
+        Case { name: self.name, plan, weights: tensors, lengths: self.lengths, kv, grade: self.grade }
     }
 }

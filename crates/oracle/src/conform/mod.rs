@@ -79,13 +79,13 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -
 
 fn limits(case: &Case) -> Limits {
     let rows = case.lengths.iter().sum();
-    Limits { rows, selected: rows, pages: steps::PAGES, states: steps::STATES, kv_type: case.kv_type }
+    Limits { kv: case.kv.clone(), ..steps::limits(&case.plan, rows) }
 }
 
 fn machine<B: Backend>(backend: B, case: &Case) -> Result<B::Machine> {
     let weights = case.plan.weights.iter().zip(&case.weights);
     let uploaded = weights.map(|(spec, tensor)| backend.upload(spec, tensor)).collect::<Result<Vec<_>>>()?;
-    backend.machine(&case.plan, uploaded, limits(case))
+    backend.machine(&case.plan, uploaded, &limits(case))
 }
 
 fn rows_of<B: Backend>(backend: B, case: &Case, steps: &Steps) -> Result<Rows> {

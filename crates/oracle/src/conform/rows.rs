@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     backend::{Ops, Result},
-    batch::{Batch, Wants},
+    batch::{Batch, Select},
     slot::Rows as Kind,
     walk::walk,
 };
@@ -31,7 +31,7 @@ pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Rows> 
     let mut done = vec![0; lengths.len()];
     let mut rows = Rows::new();
     for step in steps {
-        let (batch, keys) = batch(step, &lengths, &mut done);
+        let (batch, keys) = batch(step, &lengths, case.plan.kv.groups.len(), &mut done);
         walk(machine, &case.plan.ops, &batch)?;
         let mut out = vec![];
         machine.read(&batch, case.plan.logits, &mut out)?;
@@ -51,17 +51,23 @@ fn totals(steps: &Steps) -> Vec<usize> {
 }
 
 /// The batch of one step, with the sequence and position of each row.
-fn batch(step: &[(usize, usize)], lengths: &[usize], done: &mut [usize]) -> (Batch, Vec<(usize, usize)>) {
+fn batch(
+    step: &[(usize, usize)],
+    lengths: &[usize],
+    groups: usize,
+    done: &mut [usize],
+) -> (Batch, Vec<(usize, usize)>) {
     let (mut batch, mut keys) = (Batch::default(), vec![]);
     for &(s, n) in step {
         let positions = done[s]..done[s] + n;
         let tokens: Vec<u32> = positions.clone().map(|p| token(s, p)).collect();
-        batch.push(&tokens, done[s], pages(lengths, s), Wants::Nothing);
+        batch.push(&tokens, done[s], pages(lengths, s, groups), Select::None);
         keys.extend(positions.map(|p| (s, p)));
         done[s] += n;
     }
     let wanted = keys.iter().enumerate().filter(|(_, k)| wants(k.0, k.1));
-    batch.logits = wanted.map(|(row, _)| row as u32).collect();
+    batch.selected = wanted.map(|(row, _)| row as u32).collect();
+    batch.logits = (0..batch.selected.len() as u32).collect();
     (batch, keys)
 }
 

@@ -1,6 +1,11 @@
 //! Ways to cut the same sequences into steps, and where their memory is.
 
-use crate::{batch::SeqPages, kv::PAGE_LEN};
+use crate::{
+    backend::Limits,
+    batch::SeqPlace,
+    kv::{KvType, PAGE_LEN},
+    plan::Plan,
+};
 use std::sync::Arc;
 
 /// Steps of a schedule: which sequences take part, with how many rows each.
@@ -10,6 +15,13 @@ pub type Steps = Vec<Vec<(usize, usize)>>;
 pub const PAGES: usize = 48;
 /// Recurrent states of every machine.
 pub const STATES: usize = 8;
+
+/// What every machine is built for, with a float32 cache.
+pub fn limits(plan: &Plan, rows: usize) -> Limits {
+    let groups = plan.kv.groups.len();
+    let kv = vec![KvType::F32.into(); groups];
+    Limits { rows, selected: rows, pages: vec![PAGES; groups], states: STATES, kv }
+}
 
 /// All ways, with what differs by them; the first one is what the others are held against.
 #[allow(clippy::type_complexity)] // a table of names and functions
@@ -47,14 +59,14 @@ fn chunked(lengths: &[usize], sizes: &[usize]) -> Steps {
     steps
 }
 
-/// Scattered pages for sequence `s` of `lengths`; no two sequences share one.
-pub fn pages(lengths: &[usize], s: usize) -> SeqPages {
+/// Scattered pages for sequence `s` of `lengths`, the same in each of `groups`; no two sequences share one.
+pub fn pages(lengths: &[usize], s: usize, groups: usize) -> SeqPlace {
     let before: usize = lengths[..s].iter().map(|n| n.div_ceil(PAGE_LEN)).sum();
     // 29 has no factor in common with the number of pages, so that each logical page has its own place.
     let place = |logical: usize| ((before + logical) * 29 + 5) % PAGES;
-    let pages = (0..lengths[s].div_ceil(PAGE_LEN)).map(|p| place(p) as u32).collect();
+    let pages: Vec<u32> = (0..lengths[s].div_ceil(PAGE_LEN)).map(|p| place(p) as u32).collect();
     let (state, prompt_len) = (((s * 3 + 1) % STATES) as u32, lengths[s] as u32);
-    SeqPages { pages, state, prompt_len, adapters: adapters(s) }
+    SeqPlace { pages: vec![pages; groups], state, prompt_len, adapters: adapters(s), ..SeqPlace::default() }
 }
 
 /// Strengths of the adapters of sequence `s`: none, one, the other, both.
@@ -80,7 +92,7 @@ mod tests {
     #[test]
     fn sequences_share_no_page() {
         let lengths = [300, 33, 64];
-        let mut all: Vec<u32> = (0..3).flat_map(|s| pages(&lengths, s).pages).collect();
+        let mut all: Vec<u32> = (0..3).flat_map(|s| pages(&lengths, s, 1).pages.remove(0)).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

@@ -3,7 +3,7 @@
 use crate::{
     backend::{Backend, Limits, Ops, Result},
     batch::Batch,
-    kv::{KvLayout, KvType},
+    kv::{KvLayout, KvTypes},
     op::*,
     plan::{Plan, WeightSpec},
     slot::Slot,
@@ -25,11 +25,11 @@ impl<B: Backend> Backend for Unfused<B> {
         self.0.upload(spec, tensor)
     }
 
-    fn page_bytes(&self, layout: &KvLayout, kv_type: KvType) -> usize {
-        self.0.page_bytes(layout, kv_type)
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        self.0.page_bytes(layout, group, types)
     }
 
-    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: Limits) -> Result<Self::Machine> {
+    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
         Ok(Unfused(self.0.machine(plan, weights, limits)?))
     }
 }
@@ -72,8 +72,8 @@ impl<M: Ops> Ops for Unfused<M> {
         self.0.read(b, slot, out)
     }
 
-    fn copy_page(&mut self, from: u32, to: u32) -> Result<()> {
-        self.0.copy_page(from, to)
+    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
+        self.0.copy_page(group, from, to)
     }
 
     fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {

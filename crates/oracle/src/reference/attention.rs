@@ -7,21 +7,34 @@ use super::{
     storage::round,
 };
 use crate::{
-    batch::{Batch, BatchSeq},
+    batch::{Batch, View},
+    kv::KvType,
     op::{Attention, LatentAttend, Store},
     slot::Slot,
 };
 use lamina_arch::spec::Mask;
 use std::ops::RangeInclusive;
 
-/// Positions that a query at `position` sees.
-fn visible(mask: Mask, position: usize) -> RangeInclusive<usize> {
+/// Tokens of its sequence that the token at `index` sees.
+fn visible(mask: Mask, index: usize) -> RangeInclusive<usize> {
     let first = match mask {
         Mask::Causal => 0,
-        Mask::Window(n) => (position + 1).saturating_sub(n),
-        Mask::Chunk(n) => position / n * n,
+        Mask::Window(n) => (index + 1).saturating_sub(n),
+        Mask::Chunk(n) => index / n * n,
     };
-    first..=position
+    first..=index
+}
+
+/// Cells that `row` sees, each with the index of the token that it holds, in the order of the cells.
+fn seen(b: &Batch, row: usize, mask: Mask) -> Vec<(usize, usize)> {
+    let tokens = visible(mask, b.index(row));
+    match &b.seq(row).view {
+        View::InOrder => tokens.map(|j| (j, j)).collect(),
+        View::Mapped(map) => {
+            let cells = map.iter().map(|&j| j as usize).enumerate();
+            cells.filter(|(_, j)| tokens.contains(j)).collect()
+        }
+    }
 }
 
 /// Slope of the linear position bias of each head (ALiBi, arXiv 2108.12409): powers of `2^(-largest / n)` for the
@@ -44,34 +57,34 @@ fn mix<'a>(weights: &[f32], rows: impl Iterator<Item = &'a [f32]>, width: usize)
 impl Machine {
     pub(super) fn store_rows(&mut self, b: &Batch, o: &Store) {
         let (_, dim) = self.kv_heads_and_dim(o.kv);
-        let (keys, values) = (self.stored_form(b, o.k, dim), self.stored_form(b, o.v, dim));
+        let types = self.types(o.kv);
+        let (keys, values) = (self.stored_form(b, o.k, dim, types.k), self.stored_form(b, o.v, dim, types.v));
         self.put_rows(b, o.kv, [&keys, &values]);
     }
 
     /// Rows of a slot, each piece of `piece` numbers rounded as the cache does.
-    fn stored_form(&self, b: &Batch, slot: Slot, piece: usize) -> Vec<f32> {
-        self.get(b, slot).chunks_exact(piece).flat_map(|p| round(self.limits.kv_type, p)).collect()
+    fn stored_form(&self, b: &Batch, slot: Slot, piece: usize, kv_type: KvType) -> Vec<f32> {
+        self.get(b, slot).chunks_exact(piece).flat_map(|p| round(kv_type, p)).collect()
     }
 
     fn put_rows(&mut self, b: &Batch, kv: usize, [first, second]: [&[f32]; 2]) {
         let rows = b.rows().max(1);
-        let LayerMemory { first: one, second: two, .. } = &mut self.memory[kv];
+        let LayerMemory { first: one, second: two, group } = &mut self.memory[kv];
         for row in 0..b.rows() {
-            let (seq, position) = (b.seq(row), b.positions[row] as usize);
-            one.put(seq, position, &first[row * first.len() / rows..][..first.len() / rows]);
-            two.put(seq, position, &second[row * second.len() / rows..][..second.len() / rows]);
+            let at = b.locate(b.seq(row), group.unwrap_or(0), b.cells[row] as usize);
+            one.put(at, &first[row * first.len() / rows..][..first.len() / rows]);
+            two.put(at, &second[row * second.len() / rows..][..second.len() / rows]);
         }
     }
 
     pub(super) fn attend_row(&self, b: &Batch, row: usize, q: &[f32], o: &Attention) -> Vec<f32> {
         let (kv_heads, dim) = self.kv_heads_and_dim(o.kv);
-        let (seq, position) = (b.seq(row), b.positions[row] as usize);
         let slopes = o.alibi.map(|largest| slopes(o.heads, largest));
         let sinks = self.maybe(o.sinks);
         let head = |(h, q): (usize, &[f32])| {
             let at = h / (o.heads / kv_heads) * dim;
             let slope = slopes.as_ref().map_or(0.0, |s| s[h] * o.alibi_factor);
-            self.attend_head(seq, position, q, at, slope, sinks.map(|s| s[h]), o)
+            self.attend_head(b, row, q, at, slope, sinks.map(|s| s[h]), o)
         };
         q.chunks_exact(dim).enumerate().flat_map(head).collect()
     }
@@ -80,60 +93,55 @@ impl Machine {
     #[allow(clippy::too_many_arguments)] // the loop over heads is in the caller, all of these differ by head
     fn attend_head(
         &self,
-        seq: &BatchSeq,
-        position: usize,
+        b: &Batch,
+        row: usize,
         q: &[f32],
         at: usize,
         slope: f32,
         sink: Option<f32>,
         o: &Attention,
     ) -> Vec<f32> {
-        let memory = &self.memory[o.kv];
-        let score = |j: usize| {
-            let score = dot(q, &memory.first.at(seq, j)[at..at + q.len()]) as f32 * o.scale;
+        let (memory, seen, index) = (&self.memory[o.kv], seen(b, row, o.mask), b.index(row));
+        let place = |cell| b.locate(b.seq(row), memory.group.unwrap_or(0), cell);
+        let score = |&(cell, j): &(usize, usize)| {
+            let score = dot(q, &memory.first.at(place(cell))[at..at + q.len()]) as f32 * o.scale;
             let score = o.softcap.map_or(score, |cap| softcap(score, cap));
-            score - slope * (position - j) as f32
+            score - slope * (index - j) as f32
         };
-        let mut weights: Vec<f32> = visible(o.mask, position).map(score).collect();
+        let mut weights: Vec<f32> = seen.iter().map(score).collect();
         softmax(&mut weights, sink);
-        let values = visible(o.mask, position).map(|j| &memory.second.at(seq, j)[at..at + q.len()]);
+        let values = seen.iter().map(|&(cell, _)| &memory.second.at(place(cell))[at..at + q.len()]);
         mix(&weights, values, q.len())
     }
 
     pub(super) fn store_latents(&mut self, b: &Batch, o: &LatentAttend) {
-        let latents = self.stored_form(b, o.latent, self.width(o.latent));
-        let keys = self.stored_form(b, o.k_rope, o.rope);
+        let kv_type = self.types(o.kv).k;
+        let latents = self.stored_form(b, o.latent, self.width(o.latent), kv_type);
+        let keys = self.stored_form(b, o.k_rope, o.rope, kv_type);
         self.put_rows(b, o.kv, [&latents, &keys]);
     }
 
     pub(super) fn latent_row(&self, b: &Batch, row: usize, q: &[f32], o: &LatentAttend) -> Vec<f32> {
-        let (seq, position) = (b.seq(row), b.positions[row] as usize);
         q.chunks_exact(o.nope + o.rope)
             .enumerate()
-            .flat_map(|(h, q)| self.latent_head(seq, position, h, q, o))
+            .flat_map(|(h, q)| self.latent_head(b, row, h, q, o))
             .collect()
     }
 
     /// One head: its query goes to the latents, the mix of latents goes to its values.
-    fn latent_head(
-        &self,
-        seq: &BatchSeq,
-        position: usize,
-        h: usize,
-        q: &[f32],
-        o: &LatentAttend,
-    ) -> Vec<f32> {
+    fn latent_head(&self, b: &Batch, row: usize, h: usize, q: &[f32], o: &LatentAttend) -> Vec<f32> {
         let rank = self.width(o.latent);
         let (w_k, w_v) = (self.weight(o.w_k), self.weight(o.w_v));
         let absorbed = mul(&w_k[h * rank * o.nope..][..rank * o.nope], &q[..o.nope]);
-        let memory = &self.memory[o.kv];
-        let score = |j: usize| {
-            let rope = dot(&q[o.nope..], memory.second.at(seq, j));
-            (dot(&absorbed, memory.first.at(seq, j)) + rope) as f32 * o.scale
+        let (memory, seen) = (&self.memory[o.kv], seen(b, row, Mask::Causal));
+        let place = |cell| b.locate(b.seq(row), memory.group.unwrap_or(0), cell);
+        let score = |&(cell, _): &(usize, usize)| {
+            let rope = dot(&q[o.nope..], memory.second.at(place(cell)));
+            (dot(&absorbed, memory.first.at(place(cell))) + rope) as f32 * o.scale
         };
-        let mut weights: Vec<f32> = (0..=position).map(score).collect();
+        let mut weights: Vec<f32> = seen.iter().map(score).collect();
         softmax(&mut weights, None);
-        let latent = mix(&weights, (0..=position).map(|j| memory.first.at(seq, j)), rank);
+        let latent = mix(&weights, seen.iter().map(|&(cell, _)| memory.first.at(place(cell))), rank);
         mul(&w_v[h * o.v_dim * rank..][..o.v_dim * rank], &latent)
     }
 }

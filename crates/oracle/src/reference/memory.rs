@@ -2,7 +2,6 @@
 
 use crate::{
     backend::Limits,
-    batch::BatchSeq,
     kv::{LayerState, PAGE_LEN},
 };
 
@@ -12,8 +11,8 @@ pub struct LayerMemory {
     pub first: Pieces,
     /// Values, or rotary keys, or state matrices.
     pub second: Pieces,
-    /// Pieces are pages; else states.
-    pub paged: bool,
+    /// Group of a layer whose pieces are pages; none where they are states.
+    pub group: Option<usize>,
 }
 
 /// Pieces of equal length.
@@ -32,16 +31,14 @@ impl Pieces {
         &mut self.numbers[i as usize * self.len..][..self.len]
     }
 
-    /// What is stored for `position` of `seq`; pieces are pages.
-    pub fn at(&self, seq: &BatchSeq, position: usize) -> &[f32] {
-        let (page, place) = seq.locate(position);
+    /// What is stored at a place of a page.
+    pub fn at(&self, (page, place): (usize, usize)) -> &[f32] {
         let width = self.len / PAGE_LEN;
         &self.numbers[page * self.len + place * width..][..width]
     }
 
-    /// Writes what is stored for `position` of `seq`.
-    pub fn put(&mut self, seq: &BatchSeq, position: usize, row: &[f32]) {
-        let (page, place) = seq.locate(position);
+    /// Stores a row at a place of a page.
+    pub fn put(&mut self, (page, place): (usize, usize), row: &[f32]) {
         let width = self.len / PAGE_LEN;
         self.numbers[page * self.len + place * width..][..width].copy_from_slice(row);
     }
@@ -59,18 +56,20 @@ impl Pieces {
 }
 
 impl LayerMemory {
-    pub fn new(layer: &LayerState, limits: Limits) -> Self {
+    pub fn new(layer: &LayerState, limits: &Limits) -> Self {
         let (first, second, count) = match *layer {
-            LayerState::Paged { kv_heads, dim } => {
-                (PAGE_LEN * kv_heads * dim, PAGE_LEN * kv_heads * dim, limits.pages)
+            LayerState::Paged { group, kv_heads, dim } => {
+                (PAGE_LEN * kv_heads * dim, PAGE_LEN * kv_heads * dim, limits.pages[group])
             }
-            LayerState::Latent { rank, rope } => (PAGE_LEN * rank, PAGE_LEN * rope, limits.pages),
+            LayerState::Latent { group, rank, rope } => {
+                (PAGE_LEN * rank, PAGE_LEN * rope, limits.pages[group])
+            }
             LayerState::Recurrent { conv, state } => (conv, state, limits.states),
         };
         LayerMemory {
             first: Pieces::new(first, count),
             second: Pieces::new(second, count),
-            paged: !matches!(layer, LayerState::Recurrent { .. }),
+            group: layer.group(),
         }
     }
 

@@ -19,7 +19,7 @@ pub use math::activate;
 use crate::{
     backend::{Backend, BackendError, Limits, Result},
     batch::Batch,
-    kv::{KvLayout, KvType, LayerState, PAGE_LEN},
+    kv::{KvLayout, KvTypes, LayerState, PAGE_LEN},
     plan::{Plan, WeightSpec},
     slot::{Arena, Rows, Slot, W},
 };
@@ -42,11 +42,11 @@ impl Backend for Reference {
         Ok(tensor.to_f32()?)
     }
 
-    fn page_bytes(&self, layout: &KvLayout, _kv_type: KvType) -> usize {
-        layout.numbers_per_token() * PAGE_LEN * size_of::<f32>()
+    fn page_bytes(&self, layout: &KvLayout, group: usize, _types: KvTypes) -> usize {
+        layout.numbers_per_token(group) * PAGE_LEN * size_of::<f32>()
     }
 
-    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: Limits) -> Result<Machine> {
+    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<Machine> {
         for (spec, weight) in plan.weights.iter().zip(&weights) {
             let (rows, cols) = spec.kind.shape();
             if weight.len() != rows * cols {
@@ -61,7 +61,7 @@ impl Backend for Reference {
             memory: plan.kv.layers.iter().map(|l| LayerMemory::new(l, limits)).collect(),
             plan: plan.clone(),
             weights,
-            limits,
+            limits: limits.clone(),
         })
     }
 }
@@ -97,7 +97,7 @@ impl Machine {
     fn rows(&self, b: &Batch, slot: Slot) -> usize {
         let (rows, most) = match self.plan.slots[slot.0 as usize].rows {
             Rows::All => (b.rows(), self.limits.rows),
-            Rows::Selected => (b.logits.len(), self.limits.selected),
+            Rows::Selected => (b.selected.len(), self.limits.selected),
         };
         assert!(rows <= most, "{rows} rows for a machine of {most}");
         rows
@@ -125,9 +125,14 @@ impl Machine {
         self.set(b, out, &values);
     }
 
+    /// Number types of layer `kv`.
+    fn types(&self, kv: usize) -> KvTypes {
+        self.limits.kv[self.memory[kv].group.unwrap_or(0)]
+    }
+
     fn kv_heads_and_dim(&self, kv: usize) -> (usize, usize) {
         match self.plan.kv.layers[kv] {
-            LayerState::Paged { kv_heads, dim } => (kv_heads, dim),
+            LayerState::Paged { kv_heads, dim, .. } => (kv_heads, dim),
             other => unreachable!("the plan gives attention to {other:?}"),
         }
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     backend::{Ops, Result},
-    batch::Batch,
+    batch::{Batch, Input},
     op::*,
     slot::Slot,
 };
@@ -14,15 +14,20 @@ use crate::{
 impl Ops for Machine {
     fn embed(&mut self, b: &Batch, o: &Embed) -> Result<()> {
         let (table, width) = (self.weight(o.table), self.width(o.out));
-        let row = |&token: &u32| table[token as usize * width..][..width].iter().map(|v| v * o.scale);
-        let out: Vec<f32> = b.tokens.iter().flat_map(row).collect();
+        let row = |&input: &Input| -> Vec<f32> {
+            match input {
+                Input::Token(t) => table[t as usize * width..][..width].iter().map(|v| v * o.scale).collect(),
+                Input::Row(i) => b.numbers[i as usize * width..][..width].to_vec(),
+            }
+        };
+        let out: Vec<f32> = b.inputs.iter().flat_map(row).collect();
         self.set(b, o.out, &out);
         Ok(())
     }
 
     fn positions(&mut self, b: &Batch, o: &Positions) -> Result<()> {
         self.map_rows(b, o.x, o.x, |m, i, x| {
-            let at = (b.positions[i] as usize + o.offset) * x.len();
+            let at = (b.positions[i][0] as usize + o.offset) * x.len();
             let mut out = x.to_vec();
             add(&mut out, Some(&m.weight(o.table)[at..at + x.len()]));
             out
@@ -82,7 +87,7 @@ impl Ops for Machine {
             Map::Softcap(cap) => x.iter().map(|&v| softcap(v, cap)).collect(),
             Map::Clip(c) => x.iter().map(|v| v.clamp(-c, c)).collect(),
             Map::Temperature(t) => {
-                let steps = ((b.positions[i] as f32 + t.offset) / t.floor).floor();
+                let steps = ((b.positions[i][0] as f32 + t.offset) / t.floor).floor();
                 x.iter().map(|v| v * (1.0 + t.scale * steps.ln_1p())).collect()
             }
         });
@@ -175,7 +180,7 @@ impl Ops for Machine {
 
     fn select(&mut self, b: &Batch, o: &Select) -> Result<()> {
         let (x, width) = (self.get(b, o.x), self.width(o.x));
-        let rows = b.logits.iter().flat_map(|&r| &x[r as usize * width..][..width]);
+        let rows = b.selected.iter().flat_map(|&r| &x[r as usize * width..][..width]);
         let out: Vec<f32> = rows.copied().collect();
         self.set(b, o.out, &out);
         Ok(())
@@ -187,13 +192,14 @@ impl Ops for Machine {
         Ok(())
     }
 
-    fn copy_page(&mut self, from: u32, to: u32) -> Result<()> {
-        self.memory.iter_mut().filter(|m| m.paged).for_each(|m| m.copy(Some(from), to));
+    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
+        let of_group = self.memory.iter_mut().filter(|m| m.group == Some(group as usize));
+        of_group.for_each(|m| m.copy(Some(from), to));
         Ok(())
     }
 
     fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
-        self.memory.iter_mut().filter(|m| !m.paged).for_each(|m| m.copy(from, to));
+        self.memory.iter_mut().filter(|m| m.group.is_none()).for_each(|m| m.copy(from, to));
         Ok(())
     }
 }

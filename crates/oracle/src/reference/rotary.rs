@@ -30,7 +30,7 @@ fn turn(head: &mut [f32], freqs: &[f32], position: u32, magnitude: f32) {
 impl Machine {
     pub(super) fn rotate_row(&self, b: &Batch, row: usize, x: &[f32], o: &Rotate) -> Vec<f32> {
         let rope = &self.plan.ropes[o.rope];
-        let (position, prompt_len) = (b.positions[row], b.seq(row).prompt_len);
+        let (position, prompt_len) = (b.positions[row][0], b.seq(row).prompt_len);
         let freqs = freqs(rope, position, prompt_len);
         let mut out = x.to_vec();
         for head in out.chunks_exact_mut(x.len() / o.heads) {

@@ -18,7 +18,7 @@ impl Emitter<'_> {
         self.push(project);
 
         let before = self.before(i, g, [q, k, v]);
-        let kv = self.state(LayerState::Paged { kv_heads: g.kv_heads, dim: g.dim });
+        let kv = self.paged(|group| LayerState::Paged { group, kv_heads: g.kv_heads, dim: g.dim });
         let sinks = g.sinks.then(|| self.vector(format!("blk.{i}.attn_sinks.weight"), g.heads));
         let out = self.slot("attended", q_width);
         let attention = Attention {
@@ -93,7 +93,7 @@ impl Emitter<'_> {
         let rope = self.rope(&m.rope);
         self.push(Rotate { x: q, heads: m.heads, start: m.nope, rope });
         self.push(Rotate { x: k_rope, heads: 1, start: 0, rope });
-        let kv = self.state(LayerState::Latent { rank: m.kv_rank, rope: rope_dim });
+        let kv = self.paged(|group| LayerState::Latent { group, rank: m.kv_rank, rope: rope_dim });
         let out = self.slot("attended", m.heads * m.v_dim);
         let heads = |rows, cols| WeightKind::Experts { count: m.heads, rows, cols };
         let w_k = self.weight(format!("blk.{i}.attn_k_b.weight"), heads(m.kv_rank, m.nope));

@@ -5,7 +5,7 @@ mod ffn;
 mod recurrent;
 
 use crate::{
-    kv::{KvLayout, LayerState},
+    kv::{KvLayout, LayerState, Reach},
     op::*,
     plan::{Mark, Plan, WeightKind, WeightSpec},
     slot::{Rows, Slot, SlotSpec, W},
@@ -23,6 +23,10 @@ pub fn emit(spec: &ModelSpec, has: &dyn Fn(&str) -> bool) -> Plan {
         e.mark(x);
     }
     let logits = e.head(spec, x);
+    if e.kv.groups.is_empty() {
+        // Pages count tokens and name prefixes even where no layer keeps keys.
+        e.kv.group(Reach::All);
+    }
     Plan {
         ops: e.ops,
         slots: e.slots,
@@ -143,6 +147,12 @@ impl<'a> Emitter<'a> {
     fn state(&mut self, state: LayerState) -> usize {
         self.kv.layers.push(state);
         self.kv.layers.len() - 1
+    }
+
+    /// A paged layer; all are in one group so far.
+    fn paged(&mut self, layer: impl FnOnce(usize) -> LayerState) -> usize {
+        let group = self.kv.group(Reach::All);
+        self.state(layer(group))
     }
 
     fn rope(&mut self, rope: &Rope) -> usize {

@@ -3,7 +3,7 @@
 
 use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_oracle::reference::Reference;
-use lamina_plan::{Backend, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, SeqPages, Step, Wants, emit};
+use lamina_plan::{Backend, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, Select, SeqPlace, Step, emit};
 use lamina_store::{Checkpoint, safetensors::Safetensors};
 use std::{
     error::Error,
@@ -75,23 +75,25 @@ impl Model {
         };
         let uploaded = self.plan.weights.iter().map(upload).collect::<Result<Vec<_>>>()?;
         let (rows, pages) = (MOST_TOKENS, 2 * MOST_TOKENS / PAGE_LEN);
-        let limits = Limits { rows, selected: rows, pages, states: 2, kv_type };
+        let groups = self.plan.kv.groups.len();
+        let (pages, kv) = (vec![pages; groups], vec![kv_type.into(); groups]);
+        let limits = Limits { rows, selected: rows, pages, states: 2, kv };
         Ok((Runner::new(Reference, self.plan.clone(), uploaded, limits)?, weights.unused()))
     }
 }
 
 /// Pages and state of sequence `s`, far from those of the others.
-pub fn pages(s: usize, prompt_len: usize) -> SeqPages {
+pub fn pages(plan: &Plan, s: usize, prompt_len: usize) -> SeqPlace {
     let each = (MOST_TOKENS / PAGE_LEN) as u32;
-    let pages = (0..each).map(|p| s as u32 * each + p).collect();
-    SeqPages { pages, state: s as u32, prompt_len: prompt_len as u32, adapters: Default::default() }
+    let pages = vec![(0..each).map(|p| s as u32 * each + p).collect(); plan.kv.groups.len()];
+    SeqPlace { pages, state: s as u32, prompt_len: prompt_len as u32, ..SeqPlace::default() }
 }
 
 /// Logits of every position of all prompts, run as one batch.
 pub fn prefill(step: &mut dyn Step, prompts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
     let mut batch = Batch::default();
     for (s, prompt) in prompts.iter().enumerate() {
-        batch.push(prompt, 0, pages(s, prompt.len()), Wants::All);
+        batch.push(prompt, 0, pages(step.plan(), s, prompt.len()), Select::All);
     }
     let mut out = vec![];
     step.step(&batch, &mut out)?;
@@ -110,7 +112,7 @@ pub fn follow(step: &mut dyn Step, s: usize, prompt_len: usize, tokens: &[u32]) 
     let mut choices = vec![];
     for (i, &token) in tokens.iter().enumerate() {
         let (mut batch, mut out) = (Batch::default(), vec![]);
-        batch.push(&[token], prompt_len + i, pages(s, prompt_len), Wants::Last);
+        batch.push(&[token], prompt_len + i, pages(step.plan(), s, prompt_len), Select::Last);
         step.step(&batch, &mut out)?;
         choices.push(argmax(&out));
     }

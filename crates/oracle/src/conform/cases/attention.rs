@@ -2,7 +2,7 @@
 
 use crate::{
     conform::bench::{Bench, Case},
-    kv::{KvType, LayerState},
+    kv::{KvType, LayerState, Reach},
     op::*,
 };
 use lamina_arch::spec::{LongRope, Mask, NormKind, Pairs, Rope, Temperature};
@@ -84,7 +84,7 @@ fn attend(
 ) -> Case {
     let (q, k) = (b.scaled_input(s.heads * s.dim, 1.5), b.scaled_input(s.kv_heads * s.dim, 1.5));
     let (v, out) = (b.input(s.kv_heads * s.dim), b.slot(s.heads * s.dim));
-    let kv = b.state(LayerState::Paged { kv_heads: s.kv_heads, dim: s.dim });
+    let kv = b.paged(Reach::All, |group| LayerState::Paged { group, kv_heads: s.kv_heads, dim: s.dim });
     let before = before(&mut b, s, [q, k, v]);
     let sinks = scores.sinks.then(|| b.vector(s.heads, 0.5, 2.0));
     let attention = Attention {

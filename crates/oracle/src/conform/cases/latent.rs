@@ -2,7 +2,7 @@
 
 use crate::{
     conform::bench::{Bench, Case},
-    kv::{KvType, LayerState},
+    kv::{KvType, LayerState, Reach},
     op::LatentAttend,
 };
 use lamina_base::DType;
@@ -47,7 +47,7 @@ fn latent(mut b: Bench, s: Shape, dtype: DType) -> Case {
     let q = b.scaled_input(s.heads * (s.nope + s.rope), 1.5);
     let (latent, k_rope) = (b.input(s.rank), b.input(s.rope));
     let (w_k, w_v) = (b.experts(s.heads, s.rank, s.nope, dtype), b.experts(s.heads, s.v_dim, s.rank, dtype));
-    let kv = b.state(LayerState::Latent { rank: s.rank, rope: s.rope });
+    let kv = b.paged(Reach::All, |group| LayerState::Latent { group, rank: s.rank, rope: s.rope });
     let out = b.slot(s.heads * s.v_dim);
     let scale = ((s.nope + s.rope) as f32).powf(-0.5);
     let Shape { heads, nope, rope, v_dim, .. } = s;
