@@ -3,10 +3,8 @@
 //! `cargo bench --bench decode -- [MODEL] [--prompt 512] [--gen 64] [--depth 0,4096] [--batch 1,8] [--kv f16] [--threads 2]
 //! [--repeat 3] [--smoke]`. Without a model the one inside the package runs. It is `lamina bench` without an installation.
 
-use lamina::{
-    LoadOptions,
-    bench::{BenchOptions, run},
-};
+use lamina::LoadOptions;
+use lamina_tools::bench::{BenchOptions, run};
 use std::path::PathBuf;
 
 struct Args(Vec<String>);

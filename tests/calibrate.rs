@@ -1,10 +1,11 @@
 //! Importance matrices from a running model: every matrix is seen, the sums are those of its inputs, and they help.
 #![allow(clippy::unwrap_used)]
 
-use lamina::{CalibrationOptions, LoadOptions, Model, PerplexityOptions, Prompt, calibrate};
+use lamina::{LoadOptions, Model, Prompt};
 use lamina_convert::{Draft, Types, WriteOptions};
 use lamina_quant::to_f32;
 use lamina_store::Checkpoint;
+use lamina_tools::{CalibrationOptions, PerplexityOptions, calibrate};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -133,7 +134,7 @@ fn an_importance_matrix_of_the_right_text_lowers_the_perplexity() {
 fn perplexity(file: &Path, text: &str) -> f64 {
     let model = Model::load(Some(file), LoadOptions { threads: Some(2), ..LoadOptions::default() }).unwrap();
     let windows = PerplexityOptions { context: 256, stride: 256, skip: 0 };
-    model.perplexity(&Prompt::Text(text.to_owned()), windows, &mut |_, _| true).unwrap().nll
+    lamina_tools::perplexity(&model, &Prompt::Text(text.to_owned()), windows, &mut |_, _| true).unwrap().nll
 }
 
 #[test]

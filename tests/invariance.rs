@@ -74,9 +74,9 @@ fn company_threads_pieces_and_cache_change_no_bit() {
         let others = [
             ("2 threads", LoadOptions { threads: Some(2), ..options(dtype) }),
             ("3 threads", LoadOptions { threads: Some(3), ..options(dtype) }),
-            ("pieces of 1", LoadOptions { batch_rows: 1, ..options(dtype) }),
-            ("pieces of 7", LoadOptions { batch_rows: 7, ..options(dtype) }),
-            ("pieces of 64", LoadOptions { batch_rows: 64, ..options(dtype) }),
+            ("pieces of 1", LoadOptions { batch_rows: Some(1), ..options(dtype) }),
+            ("pieces of 7", LoadOptions { batch_rows: Some(7), ..options(dtype) }),
+            ("pieces of 64", LoadOptions { batch_rows: Some(64), ..options(dtype) }),
         ];
         for (name, o) in others {
             let model = load(o);
@@ -102,8 +102,12 @@ fn rows_of_a_pass_are_the_rows_of_a_generation() {
     }
     for kv_type in KvType::ALL.iter().map(|t| t.1) {
         let big = load(LoadOptions { kv_type, ..options(Some(DType::Q4_K)) });
-        let small =
-            load(LoadOptions { kv_type, batch_rows: 5, threads: Some(2), ..options(Some(DType::Q4_K)) });
+        let small = load(LoadOptions {
+            kv_type,
+            batch_rows: Some(5),
+            threads: Some(2),
+            ..options(Some(DType::Q4_K))
+        });
         let tokens = big.prompt_tokens(&prompt(2)).expect("tokens");
         let bits =
             |m: &Model| m.logits(&tokens).expect("runs").iter().map(|v| v.to_bits()).collect::<Vec<_>>();

@@ -1,8 +1,9 @@
 //! Quantized Hugging Face folders, whole: a model packed here by a method's published layout gives the same bits as the
 //! plain folder of the values that its formula stands for.
 
-use lamina::{KvType, LoadOptions, Model, inspect};
+use lamina::{KvType, LoadOptions, Model};
 use lamina_base::DType;
+use lamina_tools::inspect;
 use serde_json::{Map, Value, json};
 use std::{
     error::Error,

@@ -1,10 +1,10 @@
 //! What is said of a file from its headers is what loading it finds.
 
-use lamina::{Support, inspect, support};
 use lamina_arch::{Family, Weights, families};
 use lamina_convert::{Draft, Types, WriteOptions};
 use lamina_plan::emit;
 use lamina_store::Checkpoint;
+use lamina_tools::{Support, inspect, support};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -62,7 +62,7 @@ fn headers_tell_what_loading_finds() {
 
 #[test]
 fn the_table_has_every_family_type_and_packing() {
-    let Support { families: known, types, packings, backends } = support();
+    let Support { families: known, types, packings, backends } = support().expect("backends");
     assert_eq!(known.len(), families::ALL.len());
     assert!(known.iter().all(|f| !f.folders.is_empty() || !f.gguf.is_empty()));
     assert!(types.iter().all(|t| t.runs_as.len() == backends.len()));

@@ -1,6 +1,6 @@
 //! The model inside the package: found beside the library, or named by `LAMINA_MODEL`.
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 use std::path::PathBuf;
 
 /// File name of the model inside the package.

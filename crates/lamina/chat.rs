@@ -1,7 +1,7 @@
 //! Conversations through the model's own template.
 
 use crate::{
-    error::{Error, Result},
+    Error, Result,
     generate::{GenerateOptions, Prompt, TokenStream},
     model::Model,
 };

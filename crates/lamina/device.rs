@@ -1,61 +1,49 @@
-//! Devices by name, and what this machine has.
+//! From a device's name to its backend: the one place that knows backends by name.
 
-use crate::{
-    error::{Error, Result},
-    threads::default_threads,
-};
-use lamina_base::{available_memory, human_bytes};
-use lamina_cpu::{Cpu, read_bandwidth};
-use lamina_simd::Isa;
-use serde_json::{Value, json};
-use std::str::FromStr;
+use crate::{Error, Result, threads::default_threads};
+use lamina_cpu::Cpu;
+use lamina_load::Device;
+use lamina_plan::Backend;
 
-/// Where a model runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Device {
-    /// The fastest that there is.
-    Auto,
-    /// The processor.
-    Cpu,
+/// The devices that this build has a backend for, the fastest first.
+pub const DEVICES: &[Device] = &[Device::Cpu];
+
+/// Work that is written once for every backend.
+pub trait OnBackend {
+    /// What it gives.
+    type Out;
+
+    /// Does the work on `backend`.
+    ///
+    /// # Errors
+    /// Those of the work.
+    fn run<B: Backend + 'static>(self, backend: B) -> Result<Self::Out>;
 }
 
-/// Names that [`Device`] reads.
-pub fn devices() -> &'static [&'static str] {
-    &["auto", "cpu"]
+/// Names that `device=` takes in this build.
+pub fn devices() -> Vec<String> {
+    [Device::Auto].iter().chain(DEVICES).map(ToString::to_string).collect()
 }
 
-impl FromStr for Device {
-    type Err = Error;
-
-    fn from_str(s: &str) -> Result<Device> {
-        match s {
-            "auto" => Ok(Device::Auto),
-            "cpu" => Ok(Device::Cpu),
-            _ if s.starts_with("cuda") || s == "metal" => Err(Error::Unsupported(format!(
-                "device `{s}`: this build runs on the CPU only; use device=\"cpu\""
-            ))),
-            _ => Err(Error::InvalidRequest(format!("unknown device `{s}`; known: {}", devices().join(" ")))),
-        }
+/// Does `work` on the backend of `device`, with `threads` threads (of a GPU they run what the host does); none means all
+/// physical cores that the process may use.
+///
+/// # Errors
+/// When this build has no backend for the device, the threads make no sense, or the work fails.
+pub fn on_device<W: OnBackend>(device: Device, threads: Option<usize>, work: W) -> Result<W::Out> {
+    match device {
+        Device::Auto | Device::Cpu => work.run(cpu(threads)?),
+        Device::Cuda(_) | Device::Metal => Err(Error::Unsupported(format!(
+            "device `{device}`: this build has no backend for it; it has: {}",
+            devices().join(" ")
+        ))),
     }
 }
 
-/// What `lamina doctor` reports: instruction sets, threads, memory and its speed.
-///
-/// # Errors
-/// When `LAMINA_ISA` is wrong or memory for the test is missing.
-pub fn doctor() -> Result<Value> {
-    let cpu = Cpu::new(default_threads())?;
-    let bandwidth = read_bandwidth(cpu.pool(), cpu.isa())?;
-    Ok(json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "isa": cpu.isa().name(),
-        "isas": Isa::usable().iter().map(|i| i.name()).collect::<Vec<_>>(),
-        "threads": cpu.pool().threads(),
-        "logical_cpus": std::thread::available_parallelism().map_or(1, usize::from),
-        "memory_available": available_memory(),
-        "memory_available_text": available_memory().map(human_bytes),
-        "read_bandwidth_gb_s": bandwidth / 1e9,
-        "devices": devices(),
-        "native_types": Cpu::native_types().iter().map(|t| t.name()).collect::<Vec<_>>(),
-    }))
+fn cpu(threads: Option<usize>) -> Result<Cpu> {
+    let threads = threads.unwrap_or_else(default_threads);
+    if threads == 0 || threads > 1024 {
+        return Err(Error::InvalidRequest(format!("threads is {threads}, but must be from 1 to 1024")));
+    }
+    Cpu::new(threads).map_err(|e| Error::Unsupported(e.to_string()))
 }

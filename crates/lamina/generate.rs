@@ -1,6 +1,6 @@
 //! Requests for text and their answers.
 
-use crate::error::Error;
+use crate::Error;
 use lamina_engine::{Event, FinishReason, Handle, Timings, Token, sample::SamplingParams};
 use std::time::Duration;
 

@@ -9,42 +9,26 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod adapters;
-pub mod bench;
 mod builtin;
-mod calibrate;
 mod chat;
 mod device;
-mod error;
 mod generate;
-mod info;
-mod load;
-mod memory;
-mod meter;
 mod model;
-mod options;
-mod perplexity;
-mod requantize;
+mod open;
 mod shield;
-mod support;
 mod threads;
-mod vocab;
 
-pub use calibrate::{Calibration, CalibrationOptions, calibrate};
 pub use chat::ChatOptions;
-pub use device::{Device, devices, doctor};
-pub use error::{Error, Result};
+pub use device::{DEVICES, OnBackend, devices, on_device};
 pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
-pub use info::{Inspection, ModelInfo, TensorInfo, inspect};
 pub use lamina_base::DType;
 pub use lamina_engine::{FinishReason, Timings, sample};
+pub use lamina_load::{
+    Device, Error, LoadOptions, Loaded, ModelInfo, Progress, Result, tokenizer as tokenizer_of, type_name,
+};
 pub use lamina_plan::{KvType, Profile};
 pub use lamina_text::{DefaultTemplate, Markers, Special, Tokenizer};
-pub use load::{Loaded, Progress, open};
 pub use model::{Model, Rows};
-pub use options::LoadOptions;
-pub use perplexity::{Perplexity, PerplexityOptions};
+pub use open::{checkpoint, open, tokenizer};
 pub use shield::shield;
-pub use support::{FamilySupport, FileSupport, Support, TypeSupport, TypeUse, support};
 pub use threads::default_threads;
-pub use vocab::tokenizer;

@@ -1,14 +1,12 @@
 //! A loaded model: any number of threads may use it at once, and their requests are batched.
 
 use crate::{
-    adapters::strengths,
-    error::{Error, Result},
+    Error, Result,
     generate::{Completion, GenerateOptions, Prompt, TokenStream},
-    info::ModelInfo,
-    load::{Loaded, Progress, open},
-    options::LoadOptions,
+    open::open,
 };
 use lamina_engine::{Event, Generation, Pass, Service, Sink, Stage, Stats, sample::Breakers};
+use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, strengths};
 use lamina_plan::Profile;
 use lamina_text::{Special, Tokenizer};
 use std::{
@@ -311,17 +309,6 @@ impl Model {
                 Ok(tokens)
             }
         }
-    }
-
-    pub(crate) fn prompt_tokens_plain(&self, prompt: &Prompt) -> Result<Vec<u32>> {
-        match prompt {
-            Prompt::Tokens(tokens) => Ok(tokens.clone()),
-            Prompt::Text(text) => self.tokenize(text, Special::ADD),
-        }
-    }
-
-    pub(crate) fn beginning_token(&self) -> Option<u32> {
-        self.shared.tokenizer.as_ref().filter(|t| t.adds_bos()).and_then(Tokenizer::bos)
     }
 
     fn breakers(&self, options: &GenerateOptions) -> Result<Arc<Breakers>> {

@@ -1,6 +1,6 @@
 //! Panics as errors: a panic must not cross into another language.
 
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},

@@ -1,6 +1,7 @@
 //! What the model expects at each position, and how well it predicts a text: `cargo run --release --example logits -- [MODEL]`
 
-use lamina::{LoadOptions, Model, PerplexityOptions, Prompt, Special};
+use lamina::{LoadOptions, Model, Prompt, Special};
+use lamina_tools::{PerplexityOptions, perplexity};
 use std::{error::Error, path::Path};
 
 const TEXT: &str = "Once upon a time there was a little girl. She liked to play with her";
@@ -21,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("next: {:?}", model.detokenize(&[best(rows[rows.len() - 1]) as u32])?);
     let text = Prompt::Text(TEXT.into());
-    let found = model.perplexity(&text, PerplexityOptions::default(), &mut |_, _| true)?;
+    let found = perplexity(&model, &text, PerplexityOptions::default(), &mut |_, _| true)?;
     println!("perplexity: {:.2}", found.ppl);
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! A smaller file, and what it costs: `cargo run --release --example quantize -- MODEL OUT.gguf [TYPE]`
 
-use lamina::{LoadOptions, Model, PerplexityOptions, Prompt};
+use lamina::{LoadOptions, Model, Prompt};
 use lamina_convert::{Draft, Types, WriteOptions};
+use lamina_tools::PerplexityOptions;
 use std::{
     error::Error,
     path::{Path, PathBuf},
@@ -34,5 +35,5 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn perplexity(path: &Path) -> Result<f64, Box<dyn Error>> {
     let model = Model::load(Some(path), LoadOptions::default())?;
     let text = Prompt::Text(TEXT.into());
-    Ok(model.perplexity(&text, PerplexityOptions::default(), &mut |_, _| true)?.ppl)
+    Ok(lamina_tools::perplexity(&model, &text, PerplexityOptions::default(), &mut |_, _| true)?.ppl)
 }

@@ -9,6 +9,7 @@ mod family;
 mod hybrid;
 mod latent;
 mod llama_like;
+mod lookup;
 mod mamba;
 pub mod names;
 mod packed;

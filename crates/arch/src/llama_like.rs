@@ -9,6 +9,22 @@ use crate::{
 };
 use lamina_store::{Checkpoint, Config};
 
+impl Family {
+    /// A family with Llama's names and no files; families fill in what they have.
+    pub const LLAMA_LIKE: Family = Family {
+        name: "",
+        hf: &[],
+        gguf: &[],
+        pairs: [Pairs::Half, Pairs::Half],
+        full_every: None,
+        defaults: &[],
+        build: llama_like,
+        rules: &[],
+        gguf_rules: &[],
+        ignored: &[],
+    };
+}
+
 /// A Llama-shaped spec from the usual configuration names.
 ///
 /// # Errors

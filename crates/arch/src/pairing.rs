@@ -39,6 +39,17 @@ pub(crate) fn order(name: &Canonical<'_>, spec: &ModelSpec, numbers: usize, to: 
     })
 }
 
+impl ModelSpec {
+    /// The spec with this order of rotary pairs in every layer.
+    pub fn with_pairs(self, pairs: Pairs) -> ModelSpec {
+        self.each(|_, l| match &mut l.mixer {
+            Mixer::Gqa(g) => g.rope.iter_mut().for_each(|r| r.pairs = pairs),
+            Mixer::Mla(m) => m.rope.pairs = pairs,
+            _ => {}
+        })
+    }
+}
+
 /// The way back of [`deinterleave`].
 fn interleave(heads: usize, dim: usize, start: usize, rope: &Rope) -> Vec<u32> {
     let there = deinterleave(heads, dim, start, rope);

@@ -8,5 +8,5 @@ mod tensor;
 
 pub use bytes::Bytes;
 pub use dtype::{DType, UnknownDType};
-pub use memory::{available_memory, human_bytes, peak_rss};
+pub use memory::{available_memory, human_bytes, peak_rss, total_memory};
 pub use tensor::{HostTensor, ShapeError};

@@ -1,37 +1,88 @@
 //! How much memory there is, and how much this process has used: read, never probed.
 
-use std::fs;
-
 /// Peak resident memory of this process in bytes; `None` where the system does not say.
 pub fn peak_rss() -> Option<u64> {
-    proc_kb("/proc/self/status", "VmHWM:")
+    system::peak_rss()
 }
 
-/// Bytes that can be allocated without swapping: what the system says is available, cut to what the cgroup allows.
+/// Bytes that can be allocated without swapping: what the system says is available, on Linux cut to what the cgroup
+/// allows.
 pub fn available_memory() -> Option<u64> {
-    let system = proc_kb("/proc/meminfo", "MemAvailable:");
-    match (system, cgroup_room()) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
+    system::available()
+}
+
+/// Bytes that there are, on Linux cut to the limit of the cgroup.
+pub fn total_memory() -> Option<u64> {
+    system::total()
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::fs;
+
+    pub fn peak_rss() -> Option<u64> {
+        proc_kb("/proc/self/status", "VmHWM:")
+    }
+
+    pub fn available() -> Option<u64> {
+        let room = cgroup().map(|(limit, used)| limit.saturating_sub(used));
+        least(proc_kb("/proc/meminfo", "MemAvailable:"), room)
+    }
+
+    pub fn total() -> Option<u64> {
+        least(proc_kb("/proc/meminfo", "MemTotal:"), cgroup().map(|(limit, _)| limit))
+    }
+
+    fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+        a.into_iter().chain(b).min()
+    }
+
+    fn proc_kb(path: &str, key: &str) -> Option<u64> {
+        let text = fs::read_to_string(path).ok()?;
+        let line = text.lines().find(|l| l.starts_with(key))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb * 1024)
+    }
+
+    /// Limit of the cgroup that this process is in, and what it uses (version 2, then version 1).
+    fn cgroup() -> Option<(u64, u64)> {
+        let read = |p: &str| fs::read_to_string(p).ok()?.trim().parse::<u64>().ok();
+        let v2 = || Some((read("/sys/fs/cgroup/memory.max")?, read("/sys/fs/cgroup/memory.current")?));
+        let v1 = || {
+            let dir = "/sys/fs/cgroup/memory";
+            let limit = read(&format!("{dir}/memory.limit_in_bytes"))?;
+            Some((limit, read(&format!("{dir}/memory.usage_in_bytes"))?))
+        };
+        v2().or_else(v1)
     }
 }
 
-fn proc_kb(path: &str, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
-    let line = text.lines().find(|l| l.starts_with(key))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb * 1024)
-}
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use sysinfo::{MemoryRefreshKind, System};
 
-/// Room under the limit of the cgroup that this process is in (version 2, then version 1).
-fn cgroup_room() -> Option<u64> {
-    let read = |p: &str| fs::read_to_string(p).ok()?.trim().parse::<u64>().ok();
-    let v2 = || Some((read("/sys/fs/cgroup/memory.max")?, read("/sys/fs/cgroup/memory.current")?));
-    let v1 = || {
-        let dir = "/sys/fs/cgroup/memory";
-        Some((read(&format!("{dir}/memory.limit_in_bytes"))?, read(&format!("{dir}/memory.usage_in_bytes"))?))
-    };
-    let (limit, used) = v2().or_else(v1)?;
-    Some(limit.saturating_sub(used))
+    /// Only the present size can be asked for, which is no peak.
+    pub fn peak_rss() -> Option<u64> {
+        None
+    }
+
+    pub fn available() -> Option<u64> {
+        some(read().available_memory())
+    }
+
+    pub fn total() -> Option<u64> {
+        some(read().total_memory())
+    }
+
+    fn read() -> System {
+        let mut system = System::new();
+        system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
+        system
+    }
+
+    /// Systems that `sysinfo` does not know have none.
+    fn some(bytes: u64) -> Option<u64> {
+        (bytes > 0).then_some(bytes)
+    }
 }
 
 /// `n` bytes as a person reads them: `1.4 GB`.
@@ -55,5 +106,11 @@ mod tests {
         assert_eq!(human_bytes(0), "0 B");
         assert_eq!(human_bytes(1_234_567), "1.2 MB");
         assert_eq!(human_bytes(999_900), "1.0 MB");
+    }
+
+    #[test]
+    fn what_is_available_is_part_of_what_there_is() {
+        let (Some(available), Some(total)) = (available_memory(), total_memory()) else { return };
+        assert!(0 < available && available <= total, "{available} of {total}");
     }
 }

@@ -2,6 +2,7 @@
 
 use lamina_arch::ArchError;
 use lamina_base::DType;
+use lamina_lora::LoraError;
 use lamina_quant::QuantError;
 use lamina_store::FormatError;
 use lamina_text::TextError;
@@ -16,6 +17,9 @@ pub enum ConvertError {
     /// The checkpoint is not a model that Lamina knows.
     #[error(transparent)]
     Arch(#[from] ArchError),
+    /// An adapter is broken, or of another model.
+    #[error(transparent)]
+    Lora(#[from] LoraError),
     /// The tokenizer cannot be read.
     #[error("tokenizer: {0}")]
     Text(#[from] TextError),

@@ -18,15 +18,14 @@ mod error;
 mod folder;
 mod imatrix;
 mod kv_heads;
-mod lora;
+mod merge;
 mod types;
 mod write;
 
 pub use draft::{Draft, Planned};
 pub use error::{ConvertError, Result};
-pub use folder::gguf_name;
 pub use imatrix::{Imatrix, ImatrixWriter, Sums};
 pub use kv_heads::{Covariances, Grouping, KvHeads};
-pub use lora::{Adapter, Factors, Pair, Target, Use};
+pub use lamina_lora::Adapter;
 pub use types::{Choice, MIXES, Mix, Override, Types, weight_type};
 pub use write::{Progress, Report, WriteOptions};

@@ -2,6 +2,7 @@
 
 use crate::{
     act::{ActKind, act32_kernel, act256_kernel},
+    bandwidth::read_bandwidth,
     kernel::{attend, rows},
     kv::{Cache, Codec, page_bytes},
     memory::Aligned,
@@ -10,10 +11,10 @@ use crate::{
     weight::Weight,
 };
 use lamina_arch::weights::Tensor;
-use lamina_base::DType;
+use lamina_base::{DType, available_memory, total_memory};
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, KvTypes, LayerState, Limits, Ops, Plan, Rows, Slot, SlotSpec, W,
-    WeightSpec, backend::Result, op::*,
+    About, Backend, Batch, KvLayout, KvType, KvTypes, LayerState, Limits, Memory, Ops, Plan, Rows, Slot,
+    SlotSpec, W, WeightSpec, backend::Result, op::*,
 };
 use lamina_simd::{Isa, UnknownIsa};
 use std::sync::Arc;
@@ -51,16 +52,6 @@ impl Cpu {
     /// The threads.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
-    }
-
-    /// Weight types that are multiplied as they are stored.
-    pub fn native_types() -> &'static [DType] {
-        crate::format::NATIVE
-    }
-
-    /// The type that matrices of `dtype` are multiplied in: their own, or a plain one that they are turned into at load.
-    pub fn runs_as(dtype: DType) -> DType {
-        if crate::format::NATIVE.contains(&dtype) { dtype } else { crate::weight::plain(dtype) }
     }
 }
 
@@ -125,6 +116,27 @@ impl Backend for Cpu {
 
     fn name(&self) -> &'static str {
         "cpu"
+    }
+
+    fn about(&self) -> About {
+        let kernels = self.isa.name().to_owned();
+        About { device: "cpu".to_owned(), kernels, threads: self.pool.threads() }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Some(Memory { free: available_memory()?, total: total_memory()? })
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        if crate::format::NATIVE.contains(&dtype) { dtype } else { crate::weight::plain(dtype) }
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        Weight::bytes(spec, dtype, self.isa)
+    }
+
+    fn read_bandwidth(&self) -> Result<Option<f64>> {
+        read_bandwidth(&self.pool, self.isa).map(Some)
     }
 
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Weight> {

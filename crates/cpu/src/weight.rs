@@ -36,6 +36,24 @@ impl Weight {
     }
 }
 
+impl Weight {
+    /// Bytes that [`Weight::upload`] takes for a tensor of `dtype`. Tables stay where they lie, mostly in a mapped file.
+    pub fn bytes(spec: &WeightSpec, dtype: DType, isa: Isa) -> usize {
+        let panels = |count: usize, rows: usize, cols: usize| {
+            let kernels = kernels_for(dtype, cols, isa);
+            count * rows.div_ceil(kernels.rows) * kernels.panel_bytes(cols)
+        };
+        match spec.kind {
+            WeightKind::Table { rows, cols } => {
+                rows * dtype.bytes_for(cols).unwrap_or(cols * size_of::<f32>())
+            }
+            WeightKind::Vector { len } => len * size_of::<f32>(),
+            WeightKind::Matrix { rows, cols } => panels(1, rows, cols),
+            WeightKind::Experts { count, rows, cols } => panels(count, rows, cols),
+        }
+    }
+}
+
 /// `count` matrices of `rows x cols` in panels of interleaved rows.
 pub struct Matrix {
     /// Kernels of the stored type.

@@ -8,6 +8,7 @@ use crate::{
     slot::Slot,
 };
 use lamina_arch::weights::Tensor;
+use lamina_base::DType;
 
 /// Why a backend could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,26 @@ pub struct Limits {
     pub kv: Vec<KvTypes>,
 }
 
+/// What a backend says of itself, for reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The device that it runs on, such as `cpu` or `cuda:0`.
+    pub device: String,
+    /// What its kernels are made for: an instruction set, or the architecture of a GPU.
+    pub kernels: String,
+    /// Host threads that it keeps.
+    pub threads: usize,
+}
+
+/// Memory of a device, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// What can be had now.
+    pub free: u64,
+    /// What there is.
+    pub total: u64,
+}
+
 /// A kind of device: takes weights, and builds the machine that runs a plan.
 pub trait Backend: Sized {
     /// A weight in the form its kernels want.
@@ -64,6 +85,47 @@ pub trait Backend: Sized {
 
     /// Name in messages and reports, such as `cpu`.
     fn name(&self) -> &'static str;
+
+    /// Device, kernels and threads.
+    fn about(&self) -> About {
+        About { device: self.name().to_owned(), kernels: self.name().to_owned(), threads: 1 }
+    }
+
+    /// Memory of the device; none where it cannot say.
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    /// Rows of a step that it likes best, where the user asks for none.
+    fn rows(&self) -> usize {
+        512
+    }
+
+    /// Why it cannot run `plan`, as a part of a sentence that ends in it (`the operator scan`); none when it can. Asked
+    /// before any weight is read.
+    fn refuses(&self, _plan: &Plan) -> Option<String> {
+        None
+    }
+
+    /// The type that matrices of `dtype` are multiplied in: their own, or a plain one that they are turned into.
+    fn runs_as(&self, dtype: DType) -> DType {
+        dtype
+    }
+
+    /// Bytes of device memory that a weight of `dtype` takes once it is uploaded.
+    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        let (rows, cols) = spec.kind.shape();
+        let dtype = self.runs_as(dtype);
+        rows * dtype.bytes_for(cols).unwrap_or(cols * size_of::<f32>())
+    }
+
+    /// Bytes per second that the device reads from its memory, measured now; none where it cannot be measured.
+    ///
+    /// # Errors
+    /// When there is no memory to read.
+    fn read_bandwidth(&self) -> Result<Option<f64>> {
+        Ok(None)
+    }
 
     /// Takes a weight over; repacks it where the kernels want another order.
     ///

@@ -14,7 +14,7 @@ mod slot;
 mod walk;
 
 pub use adapt::{LORA, adapt};
-pub use backend::{Backend, BackendError, Limits, Ops};
+pub use backend::{About, Backend, BackendError, Limits, Memory, Ops};
 pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, View, Wants};
 pub use emit::emit;
 pub use kv::{GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, UnknownKvType};

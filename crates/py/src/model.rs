@@ -9,7 +9,8 @@ use crate::{
     trim::trim,
     wait::{detached, interruptible, silent},
 };
-use lamina::{ChatOptions, PerplexityOptions, Prompt, Rows, Special};
+use lamina::{ChatOptions, Prompt, Rows, Special};
+use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};
 use serde_json::{Map, Value};
@@ -200,7 +201,7 @@ impl Model {
     ) -> Result<(f64, f64, usize, f64)> {
         let (model, options) = (self.with(&lora)?, PerplexityOptions { context, stride, skip: 0 });
         let p = interruptible(py, silent, |keep| {
-            model.perplexity(&prompt.0, options, &mut |done, all| keep(done as u64, all as u64))
+            perplexity(&model, &prompt.0, options, &mut |done, all| keep(done as u64, all as u64))
         })?;
         Ok((p.ppl, p.nll, p.tokens, p.stderr))
     }

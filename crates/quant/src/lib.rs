@@ -14,6 +14,7 @@ mod convert;
 mod error;
 mod formats;
 mod le;
+mod mixes;
 mod plain;
 mod search;
 
@@ -22,3 +23,4 @@ pub use convert::{decode, encode, to_f32};
 pub use error::QuantError;
 pub use formats::*;
 pub use le::{F16Le, U16Le, U32Le};
+pub use mixes::{MIXES, Mix};

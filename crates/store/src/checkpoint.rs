@@ -72,6 +72,21 @@ impl Checkpoint {
         Self::open_gguf(path)
     }
 
+    /// A checkpoint with the settings of this one and other tensors, which have the names of `kind`.
+    pub fn with_tensors(&self, kind: Kind, tensors: Vec<HostTensor>) -> Checkpoint {
+        Checkpoint {
+            kind,
+            architecture: self.architecture.clone(),
+            config: self.config.clone(),
+            tensors: tensors.into_iter().map(|t| (t.name.clone(), t)).collect::<Tensors>(),
+            metadata: Metadata::default(),
+            folder: self.folder.clone(),
+            files: vec![],
+            generation_config: None,
+            tokenizer_config: None,
+        }
+    }
+
     fn open_gguf(path: &Path) -> Result<Checkpoint> {
         Self::from_gguf(Gguf::open(path)?)
     }

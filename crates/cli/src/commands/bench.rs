@@ -9,10 +9,8 @@ use crate::{
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
-use lamina::{
-    Profile,
-    bench::{self, BenchOptions, Speed},
-};
+use lamina::Profile;
+use lamina_tools::bench::{self, BenchOptions, Speed};
 use std::path::PathBuf;
 
 /// Measure the speed of a model with random tokens

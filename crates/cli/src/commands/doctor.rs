@@ -18,7 +18,7 @@ impl Execute for Doctor {
     fn execute(self) -> Result<()> {
         let spinner = spinner();
         spinner.set_message("measuring the memory's speed");
-        let found = lamina::doctor();
+        let found = lamina_tools::doctor();
         spinner.finish_and_clear();
         let found = found?;
         match self.json {

@@ -10,7 +10,8 @@ use crate::{
     progress::Bar,
     table::pairs,
 };
-use lamina::{CalibrationOptions, Prompt, calibrate};
+use lamina::Prompt;
+use lamina_tools::{CalibrationOptions, calibrate};
 use serde_json::json;
 use std::{path::PathBuf, time::Instant};
 

@@ -7,7 +7,8 @@ use crate::{
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
-use lamina::{DType, Inspection, TensorInfo, inspect};
+use lamina::DType;
+use lamina_tools::{Inspection, TensorInfo, inspect};
 use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf};
 

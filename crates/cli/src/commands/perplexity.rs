@@ -8,7 +8,8 @@ use crate::{
     progress::Bar,
     table::pairs,
 };
-use lamina::{PerplexityOptions, Prompt};
+use lamina::Prompt;
+use lamina_tools::{PerplexityOptions, perplexity};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -55,7 +56,7 @@ impl Execute for Perplexity {
             bar.at(done as u64, all as u64);
             true
         };
-        let p = model.perplexity(&Prompt::Text(text), options, &mut progress)?;
+        let p = perplexity(&model, &Prompt::Text(text), options, &mut progress)?;
         drop(bar);
         if self.json {
             let report = json!({"ppl": p.ppl, "nll": p.nll, "tokens": p.tokens, "stderr": p.stderr});

@@ -6,7 +6,7 @@ use crate::{
     output,
     table::{pairs, table},
 };
-use lamina::{FamilySupport, FileSupport, TypeSupport, TypeUse, inspect, support};
+use lamina_tools::{FamilySupport, FileSupport, TypeSupport, TypeUse, inspect, support};
 use std::path::{Path, PathBuf};
 
 /// Show which models can be run: families, formats and devices, or what of one file
@@ -27,8 +27,8 @@ impl Execute for Support {
     fn execute(self) -> Result<()> {
         match self.model {
             Some(path) => of_file(&path, self.json),
-            None if self.json => output::json(&support().json()),
-            None => output::text(&all(&support())),
+            None if self.json => output::json(&support()?.json()),
+            None => output::text(&all(&support()?)),
         }
     }
 }
@@ -86,7 +86,7 @@ fn report(architecture: &str, found: &FileSupport) -> String {
     if found.types.is_empty() { pairs(lines) } else { format!("{}\n{types}", pairs(lines)) }
 }
 
-fn all(known: &lamina::Support) -> String {
+fn all(known: &lamina_tools::Support) -> String {
     let family = |f: &FamilySupport| {
         let gguf = match (f.gguf, f.becomes) {
             ([], Some(relative)) => format!("as {relative}"),

@@ -1,7 +1,6 @@
 //! A Hugging Face folder as a GGUF file: names, shapes, settings, tokenizer, and the proof that both say the same.
 
 mod changes;
-mod family;
 mod fused;
 mod heads;
 mod keys;
@@ -10,14 +9,11 @@ mod tensors;
 mod verify;
 mod vocab;
 
-pub(crate) use changes::{alike, changes, with_pairs};
-pub(crate) use family::in_gguf;
-
-pub use family::gguf_name;
+pub(crate) use changes::changes;
 
 use crate::{
     draft::{Draft, Planned},
-    error::Result,
+    error::{ConvertError, Result},
 };
 use lamina_arch::{
     Family, ModelSpec, Weights,
@@ -46,7 +42,7 @@ impl Folder {
     fn new(ck: Checkpoint) -> Result<Folder> {
         let family = Family::of(&ck)?;
         let spec = family.spec(&ck)?;
-        let (architecture, reader) = family::in_gguf(family)?;
+        let (architecture, reader) = in_gguf(family)?;
         Ok(Folder { ck: Arc::new(ck), family, spec, architecture, reader, fill: None })
     }
 
@@ -81,6 +77,11 @@ const OWN_HEAD: &[&str] = &[
 
 /// Architectures whose sliding windows llama.cpp follows.
 const WINDOWS: &[&str] = &["gemma2", "gemma3", "olmo2", "cohere2", "gpt-oss", "exaone4", "llama4"];
+
+/// The name of `family` in the file, and the family that reads it.
+fn in_gguf(family: &'static Family) -> Result<(&'static str, &'static Family)> {
+    family.in_gguf().ok_or(ConvertError::NoGgufForm { family: family.name })
+}
 
 /// The folder as a GGUF file that has not been written yet.
 pub(crate) fn draft(ck: Checkpoint) -> Result<Draft> {

@@ -1,9 +1,8 @@
 //! Which type each tensor gets.
 
-mod mixes;
 mod rules;
 
-pub use mixes::{MIXES, Mix};
+pub use lamina_quant::{MIXES, Mix};
 
 use crate::{
     draft::{Draft, Planned},

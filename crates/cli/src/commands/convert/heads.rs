@@ -12,8 +12,9 @@ use crate::{
     write,
 };
 use clap::ValueEnum;
-use lamina::{CalibrationOptions, Perplexity, Prompt, calibrate};
+use lamina::Prompt;
 use lamina_convert::{Choice, Covariances, Draft, Grouping, KvHeads, Report, Types, WriteOptions};
+use lamina_tools::{CalibrationOptions, Perplexity, calibrate};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -11,7 +11,7 @@ use crate::{
     write,
 };
 use heads::{Converted, HeadArgs, Job};
-use lamina_convert::{Adapter, Draft, Types};
+use lamina_convert::{Adapter, ConvertError, Draft, Types};
 use std::{path::PathBuf, str::FromStr};
 
 /// Write a model as a GGUF file
@@ -70,7 +70,8 @@ impl Execute for Convert {
         let imatrix = self.choice.imatrix()?;
         let mut draft = Draft::open(&self.input)?;
         for lora in &self.lora {
-            draft.merge(&Adapter::open(&lora.path)?, lora.scale)?;
+            let adapter = Adapter::open(&lora.path).map_err(ConvertError::from)?;
+            draft.merge(&adapter, lora.scale)?;
         }
         let types = self.outtype.unwrap_or(draft.usual_types());
         let threads = self.choice.threads();

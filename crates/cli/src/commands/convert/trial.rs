@@ -6,8 +6,9 @@ use crate::{
     progress::Bar,
     write,
 };
-use lamina::{LoadOptions, Model, Perplexity, PerplexityOptions, Prompt};
+use lamina::{LoadOptions, Model, Prompt};
 use lamina_convert::{Draft, Report, WriteOptions};
+use lamina_tools::{Perplexity, PerplexityOptions};
 use std::{fs, path::Path};
 use tempfile::TempDir;
 
@@ -73,5 +74,5 @@ pub fn perplexity(
         stop.goes_on()
     };
     let windows = PerplexityOptions { context, stride: context, skip: 0 };
-    stop.end(model.perplexity(&Prompt::Text(text.to_owned()), windows, &mut progress))
+    stop.end(lamina_tools::perplexity(&model, &Prompt::Text(text.to_owned()), windows, &mut progress))
 }

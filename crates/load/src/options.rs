@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// How a model is loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadOptions {
-    /// Where it runs.
+    /// Where it runs, by name.
     pub device: Device,
     /// Longest sequence in tokens; none means the model's own, cut to what fits into memory.
     pub context: Option<usize>,
@@ -16,15 +16,15 @@ pub struct LoadOptions {
     pub kv_type: KvType,
     /// Type to quantize matrices to while loading; none keeps the file's.
     pub dtype: Option<DType>,
-    /// Threads; none means all physical cores that the process may use.
+    /// Threads of a backend on the processor; none means all physical cores that the process may use.
     pub threads: Option<usize>,
     /// Computed beginnings are kept for later requests.
     pub reuse_prefixes: bool,
     /// Low-rank adapters to load beside the model, by the names that requests call them: folders that PEFT saved, or
     /// GGUF adapters.
     pub loras: Vec<(String, PathBuf)>,
-    /// Rows of one step: longer prompts are computed in pieces of this size.
-    pub batch_rows: usize,
+    /// Rows of one step: longer prompts are computed in pieces of this size. None means what the backend likes best.
+    pub batch_rows: Option<usize>,
 }
 
 impl Default for LoadOptions {
@@ -37,7 +37,7 @@ impl Default for LoadOptions {
             threads: None,
             reuse_prefixes: true,
             loras: vec![],
-            batch_rows: 512,
+            batch_rows: None,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! How much of the cache fits: computed from sizes before anything is allocated.
 
 use crate::error::{Error, Result};
-use lamina_base::{available_memory, human_bytes};
-use lamina_plan::{PAGE_LEN, Plan};
+use lamina_base::human_bytes;
+use lamina_plan::{Memory, PAGE_LEN, Plan};
 
 /// Sequences that the cache has room for at full length, where memory allows it; shorter ones share the room.
 const FULL_SEQUENCES: usize = 8;
@@ -25,26 +25,32 @@ pub struct CachePlan {
 /// Refuses weights that cannot fit.
 ///
 /// # Errors
-/// When `bytes` are more than the memory that is available.
-pub fn check_weights(bytes: u64) -> Result<()> {
-    match available_memory() {
-        Some(have) if bytes > have => Err(Error::OutOfMemory(format!(
+/// When `bytes`, in the backend's form, are more than the memory that is free on its device.
+pub fn check_weights(bytes: u64, memory: Option<Memory>) -> Result<()> {
+    match memory {
+        Some(have) if bytes > have.free => Err(Error::OutOfMemory(format!(
             "the weights take {}, but only {} of memory are available: use a smaller or more strongly quantized model",
             human_bytes(bytes),
-            human_bytes(have)
+            human_bytes(have.free)
         ))),
         _ => Ok(()),
     }
 }
 
-/// Divides the memory that is left after the weights.
+/// Divides the memory that is left after the weights: `free` bytes, or any number where the backend cannot say.
 ///
 /// # Errors
 /// When a context that the user asked for does not fit, or not even one page does.
-pub fn plan_cache(plan: &Plan, page_bytes: usize, model: usize, asked: Option<usize>) -> Result<CachePlan> {
+pub fn plan_cache(
+    plan: &Plan,
+    page_bytes: usize,
+    model: usize,
+    asked: Option<usize>,
+    free: Option<u64>,
+) -> Result<CachePlan> {
     let state_bytes = 4 * plan.kv.state_len();
     let states = STATE_BYTES.checked_div(state_bytes).map_or(0, |n| n.clamp(4, 64));
-    let free = available_memory().map_or(usize::MAX, |m| usize::try_from(m).unwrap_or(usize::MAX));
+    let free = free.map_or(usize::MAX, |m| usize::try_from(m).unwrap_or(usize::MAX));
     // A fifth stays for activations, the tokenizer and the rest of the machine.
     let budget = (free / 5 * 4).saturating_sub(states * state_bytes);
     // A model without attention has pages of no size.

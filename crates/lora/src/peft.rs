@@ -2,7 +2,7 @@
 //! behind `base_model.model.`.
 
 use super::{Pair, transposed};
-use crate::error::{ConvertError, Result};
+use crate::error::{LoraError, Result};
 use lamina_base::HostTensor;
 use lamina_quant::to_f32;
 use lamina_store::safetensors::Safetensors;
@@ -22,7 +22,7 @@ pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Pair>> {
     let config = Config::read(&folder.join(CONFIG))?;
     let path = folder.join(WEIGHTS);
     if !path.exists() {
-        return Err(ConvertError::file(
+        return Err(LoraError::file(
             &path,
             "is missing; adapters saved as .bin have to be saved as safetensors",
         ));
@@ -30,7 +30,7 @@ pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Pair>> {
     let file = Safetensors::open(&path)?;
     let mut pairs = BTreeMap::new();
     for (name, a) in &file.tensors {
-        let wrong = |problem: &str| ConvertError::file(&path, format!("`{name}` {problem}"));
+        let wrong = |problem: &str| LoraError::file(&path, format!("`{name}` {problem}"));
         let Some(key) = Key::parse(name) else { return Err(wrong(no_matrix(name))) };
         if !key.first {
             if !file.tensors.contains_key(&key.other) {
@@ -90,10 +90,10 @@ struct Config {
 impl Config {
     fn read(path: &Path) -> Result<Config> {
         let text = std::fs::read_to_string(path).map_err(|e| {
-            ConvertError::file(path, format!("cannot be read ({e}); an adapter's folder has one"))
+            LoraError::file(path, format!("cannot be read ({e}); an adapter's folder has one"))
         })?;
-        let value: Value = serde_json::from_str(&text).map_err(|e| ConvertError::file(path, e))?;
-        let wrong = |problem: &str| ConvertError::file(path, problem);
+        let value: Value = serde_json::from_str(&text).map_err(|e| LoraError::file(path, e))?;
+        let wrong = |problem: &str| LoraError::file(path, problem);
         match value["peft_type"].as_str() {
             Some("LORA") | None => {}
             Some(other) => return Err(wrong(&format!("is of {other}; only LORA can be merged"))),

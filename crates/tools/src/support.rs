@@ -1,11 +1,8 @@
 //! What Lamina can run: in general, from its own lists, and of one file.
 
-use crate::{device::devices, error::Result, vocab};
+use lamina::{DEVICES, DType, Device, OnBackend, Result, on_device};
 use lamina_arch::{Family, Weights, families, packings};
-use lamina_base::DType;
-use lamina_convert::gguf_name;
-use lamina_cpu::Cpu;
-use lamina_plan::{WeightKind, emit};
+use lamina_plan::{Backend, Plan, WeightKind, emit};
 use lamina_store::Checkpoint;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,7 +16,7 @@ pub struct Support {
     pub types: Vec<TypeSupport>,
     /// Ways in which Hugging Face folders pack weights: the usual name, and others for the same.
     pub packings: Vec<(&'static str, &'static [&'static str])>,
-    /// Where models run. Each runs every family: a plan has no operator that a backend may refuse.
+    /// Where models run.
     pub backends: Vec<&'static str>,
 }
 
@@ -79,38 +76,68 @@ pub struct TypeUse {
     pub runs_as: DType,
 }
 
+/// What a backend answers, on its own or of one model.
+struct Answers {
+    name: &'static str,
+    /// The type that matrices of each type are multiplied in.
+    runs_as: BTreeMap<DType, DType>,
+    /// Why it does not run the plan, if it was asked about one.
+    refusal: Option<String>,
+}
+
+/// Asks a backend about its types, and about a plan.
+struct Ask<'a>(Option<&'a Plan>);
+
+impl OnBackend for Ask<'_> {
+    type Out = Answers;
+
+    fn run<B: Backend + 'static>(self, backend: B) -> Result<Answers> {
+        Ok(Answers {
+            name: backend.name(),
+            runs_as: DType::ALL.iter().map(|&d| (d, backend.runs_as(d))).collect(),
+            refusal: self.0.and_then(|plan| backend.refuses(plan)),
+        })
+    }
+}
+
 /// Families, types, packings and backends of this build.
-pub fn support() -> Support {
+///
+/// # Errors
+/// When a backend cannot be used at all, such as with a `LAMINA_ISA` that is not there.
+pub fn support() -> Result<Support> {
     let family = |f: &&'static Family| FamilySupport {
         name: f.name,
         folders: f.hf,
         gguf: f.gguf,
-        becomes: gguf_name(f),
+        becomes: f.in_gguf().map(|(name, _)| name),
     };
-    Support {
+    let answers: Vec<Answers> =
+        DEVICES.iter().map(|d| on_device(*d, Some(1), Ask(None))).collect::<Result<_>>()?;
+    let weights = DType::ALL.iter().filter(|t| is_weight(**t, &answers));
+    Ok(Support {
         families: families::ALL.iter().map(family).collect(),
-        types: DType::ALL.iter().filter(|t| is_weight(**t)).map(|t| type_support(*t)).collect(),
+        types: weights.map(|t| type_support(*t, &answers)).collect(),
         packings: packings().collect(),
-        backends: devices().iter().copied().filter(|d| *d != "auto").collect(),
-    }
+        backends: answers.iter().map(|a| a.name).collect(),
+    })
 }
 
 /// Types with a format or kernels of their own; all others are numbers for other things.
-fn is_weight(dtype: DType) -> bool {
-    lamina_quant::format(dtype).is_some() || Cpu::native_types().contains(&dtype)
+fn is_weight(dtype: DType, answers: &[Answers]) -> bool {
+    lamina_quant::format(dtype).is_some() || answers.iter().any(|a| a.runs_as[&dtype] == dtype)
 }
 
-fn type_support(dtype: DType) -> TypeSupport {
+fn type_support(dtype: DType, answers: &[Answers]) -> TypeSupport {
     TypeSupport {
         dtype,
         gguf: dtype.gguf_id().is_some(),
         written: lamina_quant::format(dtype).is_some() && dtype.gguf_id().is_some(),
-        runs_as: vec![Cpu::runs_as(dtype)],
+        runs_as: answers.iter().map(|a| a.runs_as[&dtype]).collect(),
     }
 }
 
 /// Goes through all that loading would do, without touching a weight.
-pub(crate) fn file_support(ck: &Checkpoint) -> FileSupport {
+pub fn file_support(ck: &Checkpoint) -> FileSupport {
     let mut found = FileSupport {
         family: Family::of(ck).ok().map(|f| f.name),
         packing: None,
@@ -120,7 +147,7 @@ pub(crate) fn file_support(ck: &Checkpoint) -> FileSupport {
         unread: vec![],
         tokenizer: false,
     };
-    match vocab::of_checkpoint(ck) {
+    match lamina::tokenizer_of(ck) {
         Ok(tokenizer) => found.tokenizer = tokenizer.is_some(),
         Err(e) => found.problems.push(e.to_string()),
     }
@@ -139,7 +166,8 @@ impl FileSupport {
         self.packing = weights.packed();
         let mut types: BTreeMap<DType, usize> = BTreeMap::new();
         let mut missing = vec![];
-        for weight in &emit(&spec, &|name| weights.has(name)).weights {
+        let plan = emit(&spec, &|name| weights.has(name));
+        for weight in &plan.weights {
             let (rows, cols) = weight.kind.shape();
             // Tables and vectors are read in any type.
             let product = matches!(weight.kind, WeightKind::Matrix { .. } | WeightKind::Experts { .. });
@@ -149,8 +177,10 @@ impl FileSupport {
                 Err(e) => missing.push(e.to_string()),
             }
         }
+        let answers = on_device(Device::Auto, Some(1), Ask(Some(&plan)))?;
+        missing.extend(answers.refusal.map(|what| format!("{} cannot run {what}", answers.name)));
         self.problems.splice(0..0, missing);
-        let used = |(dtype, matrices)| TypeUse { dtype, matrices, runs_as: Cpu::runs_as(dtype) };
+        let used = |(dtype, matrices)| TypeUse { dtype, matrices, runs_as: answers.runs_as[&dtype] };
         self.types = types.into_iter().map(used).collect();
         (self.unused, self.unread) = (weights.unused(), ck.config.unread());
         Ok(())

@@ -1,27 +1,42 @@
-//! The machine's read bandwidth, taken between measurements, and the model's own peak of memory.
+//! The device's read bandwidth, taken between measurements, and the model's own peak of memory.
 
-use crate::error::Result;
+use lamina::{Device, Error, OnBackend, Result, on_device};
 use lamina_base::peak_rss;
-use lamina_cpu::{Cpu, read_bandwidth};
+use lamina_plan::Backend;
+
+/// Gives what measures the bandwidth of a backend.
+pub struct Bandwidth;
+
+/// Bytes per second now.
+type Read = Box<dyn Fn() -> Result<f64>>;
+
+impl OnBackend for Bandwidth {
+    type Out = Read;
+
+    fn run<B: Backend + 'static>(self, backend: B) -> Result<Read> {
+        let missing = format!("the read bandwidth of {} cannot be measured", backend.name());
+        Ok(Box::new(move || backend.read_bandwidth()?.ok_or_else(|| Error::Unsupported(missing.clone()))))
+    }
+}
 
 /// Reads memory as fast as the threads can.
 ///
 /// Neighbours on a shared machine change what is left of its bandwidth from second to second: a speed is held against
 /// the reading that follows it.
 pub struct Meter {
-    cpu: Cpu,
+    once: Read,
     /// Peak before the first reading, whose memory is not the model's, and just after it.
     peaks: Option<[Option<u64>; 2]>,
     readings: Vec<f64>,
 }
 
 impl Meter {
-    /// A meter with threads of its own.
+    /// A meter of `device` with threads of its own.
     ///
     /// # Errors
-    /// When the CPU cannot be used.
-    pub fn new(threads: usize) -> Result<Meter> {
-        Ok(Meter { cpu: Cpu::new(threads)?, peaks: None, readings: vec![] })
+    /// When the device cannot be used.
+    pub fn new(device: Device, threads: usize) -> Result<Meter> {
+        Ok(Meter { once: on_device(device, Some(threads), Bandwidth)?, peaks: None, readings: vec![] })
     }
 
     /// Bytes per second now.
@@ -30,7 +45,7 @@ impl Meter {
     /// When there is no memory to read.
     pub fn read(&mut self) -> Result<f64> {
         let before = peak_rss();
-        let bandwidth = read_bandwidth(self.cpu.pool(), self.cpu.isa())?;
+        let bandwidth = (self.once)()?;
         self.readings.push(bandwidth);
         self.peaks.get_or_insert_with(|| [before, peak_rss()]);
         Ok(bandwidth)

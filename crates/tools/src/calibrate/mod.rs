@@ -5,21 +5,15 @@ mod experts;
 mod record;
 mod recorder;
 
-use crate::{
-    error::{Error, Result},
-    generate::Prompt,
-    load::checkpoint,
-    threads::default_threads,
-    vocab,
+use lamina::{
+    Device, Error, OnBackend, Prompt, Result, Special, Tokenizer, checkpoint, on_device, tokenizer_of,
 };
 use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_convert::{Covariances, Imatrix};
-use lamina_cpu::Cpu;
 use lamina_plan::{
     Backend, Batch, KvType, LayerState, Limits, PAGE_LEN, Runner, Select, SeqPlace, Step, WeightSpec, emit,
 };
 use lamina_store::{Checkpoint, Kind};
-use lamina_text::{Special, Tokenizer};
 use record::{Names, Record};
 use recorder::Recording;
 use std::path::Path;
@@ -80,7 +74,7 @@ pub fn calibrate(
     let ck = checkpoint(path)?;
     let family = Family::of(&ck)?;
     let spec = family.spec(&ck)?;
-    let tokenizer = vocab::of_checkpoint(&ck)?;
+    let tokenizer = tokenizer_of(&ck)?;
     let (tokens, bos) = tokens(prompt, tokenizer.as_ref(), spec.vocab)?;
     let context = options.context.min(spec.context).min(tokens.len());
     if context < 2 {
@@ -89,18 +83,41 @@ pub fn calibrate(
         ));
     }
     let record = Record::new(names(&ck, family, &spec), options);
-    let mut runner = runner(&ck, family, &spec, options, context, &record)?;
     let most = options.windows.unwrap_or(usize::MAX);
     // The rest that fills no window is left out, as in llama.cpp: short windows would count like long ones.
     let windows: Vec<&[u32]> = tokens.chunks_exact(context).take(most).collect();
-    for (i, window) in windows.iter().enumerate() {
-        read_window(&mut runner, window, bos)?;
-        if !progress(i + 1, windows.len()) {
-            return Err(Error::Runtime("the calibration was cancelled".into()));
-        }
-    }
-    drop(runner);
+    let read =
+        Read { ck: &ck, family, spec: &spec, record: &record, windows: &windows, bos, context, progress };
+    on_device(Device::Auto, options.threads, read)?;
     record.finish(options.dataset.clone(), windows.len(), context)
+}
+
+/// Reads the windows on a backend.
+struct Read<'a> {
+    ck: &'a Checkpoint,
+    family: &'static Family,
+    spec: &'a ModelSpec,
+    record: &'a Record,
+    windows: &'a [&'a [u32]],
+    bos: Option<u32>,
+    context: usize,
+    progress: &'a mut dyn FnMut(usize, usize) -> bool,
+}
+
+impl OnBackend for Read<'_> {
+    type Out = ();
+
+    fn run<B: Backend + 'static>(self, backend: B) -> Result<()> {
+        let Read { ck, family, spec, record, windows, bos, context, progress } = self;
+        let mut runner = runner(ck, family, spec, context, Recording::new(backend, record.clone()))?;
+        for (i, window) in windows.iter().enumerate() {
+            read_window(&mut runner, window, bos)?;
+            if !progress(i + 1, windows.len()) {
+                return Err(Error::Runtime("the calibration was cancelled".into()));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Tokens of the text, and the one that begins each window.
@@ -133,17 +150,15 @@ fn names(ck: &Checkpoint, family: &'static Family, spec: &ModelSpec) -> Names {
     plan.weights.iter().map(in_file).collect()
 }
 
-fn runner(
+fn runner<B: Backend>(
     ck: &Checkpoint,
     family: &'static Family,
     spec: &ModelSpec,
-    options: &CalibrationOptions,
     context: usize,
-    record: &Record,
-) -> Result<Runner<Recording<Cpu>>> {
+    backend: Recording<B>,
+) -> Result<Runner<Recording<B>>> {
     let weights = Weights::new(ck, family, spec);
     let plan = emit(spec, &|name| weights.has(name));
-    let backend = Recording::new(Cpu::new(options.threads.unwrap_or_else(default_threads))?, record.clone());
     let mut uploaded = Vec::with_capacity(plan.weights.len());
     for w in &plan.weights {
         let (rows, cols) = w.kind.shape();
@@ -161,7 +176,11 @@ fn runner(
     Ok(Runner::new(backend, plan, uploaded, limits)?)
 }
 
-fn read_window(runner: &mut Runner<Recording<Cpu>>, window: &[u32], bos: Option<u32>) -> Result<()> {
+fn read_window<B: Backend>(
+    runner: &mut Runner<Recording<B>>,
+    window: &[u32],
+    bos: Option<u32>,
+) -> Result<()> {
     let mut tokens = window.to_vec();
     if let Some(bos) = bos {
         tokens[0] = bos;

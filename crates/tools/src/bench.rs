@@ -1,12 +1,7 @@
 //! Speed of a model on this machine, through the same engine that serves requests.
 
-use crate::{
-    error::{Error, Result},
-    info::ModelInfo,
-    load::{Loaded, open},
-    meter::{Meter, median},
-    options::LoadOptions,
-};
+use crate::meter::{Meter, median};
+use lamina::{Error, LoadOptions, Loaded, ModelInfo, Result, open};
 use lamina_engine::{Engine, Event, Generation, Request, Stage, Timings, sample::SamplingParams};
 use lamina_plan::{KvType, Profile};
 use serde_json::{Value, json};
@@ -88,7 +83,7 @@ pub fn run(
     let begin = Instant::now();
     let Loaded { engine, info, .. } = open(path, &load, &|_, _| true)?;
     let load_s = begin.elapsed().as_secs_f64();
-    let meter = Meter::new(info.threads)?;
+    let meter = Meter::new(load.device, info.threads)?;
     let mut lab = Lab { engine, meter, vocab: info.vocab, seed: 1, against: vec![] };
     lab.answers(&[lab_tokens(info.vocab, 0, 32)], 4)?;
     let first_token_s = begin.elapsed().as_secs_f64();

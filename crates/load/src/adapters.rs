@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use lamina_arch::{Family, ModelSpec, weights::Tensor};
-use lamina_convert::{Adapter, Factors, Target, Use};
+use lamina_lora::{Adapter, Factors, Target, Use};
 use lamina_plan::{LORA, Plan, WeightKind, WeightSpec, adapt};
 use lamina_store::Checkpoint;
 use std::{
@@ -60,6 +60,12 @@ impl Adapters {
         adapt(plan, &changed.into_iter().map(|name| (name.clone(), ranks(name))).collect())
     }
 
+    /// Whether [`Adapters::adapt`] has added the weight to the plan.
+    pub fn has(&self, spec: &WeightSpec) -> bool {
+        let of = LORA.iter().find_map(|end| spec.name.strip_suffix(end));
+        of.is_some_and(|name| self.changes.iter().any(|c| c.contains_key(name)))
+    }
+
     /// The stacked factors for a weight that [`Adapters::adapt`] has added to the plan; none for one of the model.
     pub fn tensor(&self, spec: &WeightSpec) -> Option<Tensor> {
         let (rows, cols) = spec.kind.shape();
@@ -93,7 +99,7 @@ fn target(spec: &WeightSpec) -> Option<Target<'_>> {
 ///
 /// # Errors
 /// When there is no adapter of a name, one is named twice, or a strength is no finite number.
-pub(crate) fn strengths<N: AsRef<str>>(names: &[String], lora: &[(N, f32)]) -> Result<Arc<[f32]>> {
+pub fn strengths<N: AsRef<str>>(names: &[String], lora: &[(N, f32)]) -> Result<Arc<[f32]>> {
     let mut out = vec![0.0; names.len()];
     let mut seen = BTreeSet::new();
     for (name, strength) in lora {

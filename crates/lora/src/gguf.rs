@@ -3,7 +3,7 @@
 //! looked up there.
 
 use super::{Pair, transposed};
-use crate::error::{ConvertError, Result};
+use crate::error::{LoraError, Result};
 use lamina_base::HostTensor;
 use lamina_quant::to_f32;
 use lamina_store::gguf::Gguf;
@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, path::Path};
 /// The pairs, and the architecture that they are for.
 pub(super) fn read(path: &Path) -> Result<(BTreeMap<String, Pair>, Option<String>)> {
     let file = Gguf::open(path)?;
-    let wrong = |problem: String| ConvertError::file(path, problem);
+    let wrong = |problem: String| LoraError::file(path, problem);
     let kind = (file.metadata.find::<&str>("general.type")?, file.metadata.find::<&str>("adapter.type")?);
     if kind != (Some("adapter"), Some("lora")) {
         return Err(wrong("is no LoRA adapter: give a GGUF adapter, or a folder that PEFT saved".into()));

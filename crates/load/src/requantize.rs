@@ -5,6 +5,11 @@ use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType};
 use std::thread;
 
+/// The type that rows of `cols` numbers have after [`requantize`] from `from` to `to`.
+pub fn becomes(from: DType, to: DType, cols: usize) -> DType {
+    if to.bytes_for(cols).is_some() { to } else { from }
+}
+
 /// `tensor` as `dtype`; unchanged where its rows are no whole blocks of the new type.
 ///
 /// # Errors

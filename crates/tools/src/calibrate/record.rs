@@ -1,7 +1,7 @@
 //! The sums while a model runs.
 
 use super::{Calibration, CalibrationOptions};
-use crate::error::{Error, Result};
+use lamina::{Error, Result};
 use lamina_convert::{Covariances, ImatrixWriter};
 use std::{
     collections::HashMap,

@@ -1,24 +1,21 @@
-//! From a path to an engine: checkpoint, family, plan, weights, cache.
+//! From a checkpoint to an engine: family, plan, what is refused, cache, weights.
 
 use crate::{
     adapters::Adapters,
-    builtin,
     error::{Error, Result},
-    info::{ModelInfo, type_name},
+    info::ModelInfo,
     memory::{check_weights, plan_cache},
     options::LoadOptions,
-    requantize::requantize,
-    threads::default_threads,
+    requantize::{becomes, requantize},
     vocab,
 };
 use lamina_arch::{Family, Keep, ModelSpec, Weights};
 use lamina_base::DType;
-use lamina_cpu::Cpu;
 use lamina_engine::Engine;
-use lamina_plan::{Backend, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
+use lamina_plan::{Backend, BackendError, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 /// Told how many bytes of the weights are loaded, and how many there are; returning false gives up.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> bool + Sync);
@@ -40,45 +37,39 @@ pub struct Loaded {
 /// Logits that one step may hand out, in numbers: 64 MB.
 const LOGITS: usize = 16 << 20;
 
-/// Opens the checkpoint at `path`, or that of the model inside the package.
+/// Builds the engine of the model in `ck` on `backend`. Whatever can be refused is refused before a weight is read.
 ///
 /// # Errors
-/// When there is no model, or it is broken.
-pub fn checkpoint(path: Option<&Path>) -> Result<Checkpoint> {
-    let path = path.map_or_else(builtin::path, |p| Ok(p.to_owned()))?;
-    Ok(Checkpoint::open(path)?)
-}
-
-/// Loads the model at `path` and builds its engine.
-///
-/// # Errors
-/// When it cannot be found, read, supported, or held in memory; when `progress` gives up.
-pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
-    let ck = checkpoint(path)?;
-    let family = Family::of(&ck)?;
-    let spec = family.spec(&ck)?;
+/// When the model is broken, not supported by the backend, or cannot be held in its memory; when `progress` gives up.
+pub fn open_on<B: Backend + 'static>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    backend: B,
+    progress: Progress<'_>,
+) -> Result<Loaded> {
+    let family = Family::of(ck)?;
+    let spec = family.spec(ck)?;
     // Whoever asks for float32 wants packed weights as their method's formula gives them.
     let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
-    let weights = Weights::new(&ck, family, &spec).keeping(keep);
+    let weights = Weights::new(ck, family, &spec).keeping(keep);
     let plan = emit(&spec, &|name| weights.has(name));
-    let adapters = Adapters::open(&options.loras, &ck, family, &spec, &plan)?;
+    let adapters = Adapters::open(&options.loras, ck, family, &spec, &plan)?;
     let plan = adapters.adapt(plan);
-    check_context(&spec, options.context)?;
-    check_weights(ck.total_bytes())?;
-    let threads = options.threads.unwrap_or_else(default_threads);
-    if threads == 0 || threads > 1024 {
-        return Err(Error::InvalidRequest(format!("threads is {threads}, but must be from 1 to 1024")));
-    }
-    let cpu = Cpu::new(threads)?;
-    let tokenizer = vocab::of_checkpoint(&ck)?;
-    let end_tokens = vocab::end_tokens(&ck, tokenizer.as_ref()).into();
+    let tokenizer = vocab::tokenizer(ck)?;
 
+    check_context(&spec, options.context)?;
+    check_plan(&backend, &plan)?;
+    let memory = backend.memory();
+    let taken = weight_bytes(&backend, &plan, &weights, &adapters, options)?;
+    check_weights(taken, memory)?;
     let types = KvTypes::from(options.kv_type);
-    let page_bytes = (0..plan.kv.groups.len()).map(|g| cpu.page_bytes(&plan.kv, g, types)).sum();
-    let isa = cpu.isa();
-    let (uploaded, bytes) = upload(&cpu, &ck, &weights, &adapters, &plan, options, threads, progress)?;
-    let cache = plan_cache(&plan, page_bytes, spec.context, options.context)?;
-    let rows = options.batch_rows.clamp(1, 1 << 16);
+    let page_bytes = (0..plan.kv.groups.len()).map(|g| backend.page_bytes(&plan.kv, g, types)).sum();
+    let free = memory.map(|m| m.free.saturating_sub(taken));
+    let cache = plan_cache(&plan, page_bytes, spec.context, options.context, free)?;
+
+    let from = Source { ck, weights: &weights, adapters: &adapters, dtype: options.dtype };
+    let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
+    let rows = options.batch_rows.unwrap_or_else(|| backend.rows()).clamp(1, 1 << 16);
     let limits = Limits {
         rows,
         selected: (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows),
@@ -86,28 +77,20 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
         states: cache.states,
         kv: vec![types; plan.kv.groups.len()],
     };
+    let about = backend.about();
     let info = ModelInfo {
-        path: ck.files.first().map_or(ck.folder.as_path(), |f| f.path()).display().to_string(),
-        architecture: ck.architecture.clone(),
-        family: family.name,
-        type_name: type_name(&ck),
-        bytes: ck.total_bytes(),
-        params: ck.tensors.values().map(|t| t.elements() as u64).sum(),
-        layers: spec.layers.len(),
-        hidden: spec.hidden,
-        vocab: spec.vocab,
         context: cache.context,
-        model_context: spec.context,
         kv_type: options.kv_type,
         kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
         bytes_per_token: bytes_per_token(&plan, &bytes),
-        threads,
-        isa: isa.name(),
-        device: "cpu",
-        notes: notes(&ck, &weights, tokenizer.as_ref(), cache.cut_from, cache.context),
-        config: serde_json::Value::Object(ck.config.tree().clone()),
+        threads: about.threads,
+        isa: about.kernels,
+        device: about.device,
+        notes: notes(ck, &weights, tokenizer.as_ref(), cache.cut_from, cache.context),
+        ..ModelInfo::of(ck, family, &spec)
     };
-    let runner = Runner::<Cpu>::new(cpu, plan, uploaded, limits)?;
+    let end_tokens = vocab::end_tokens(ck, tokenizer.as_ref()).into();
+    let runner = Runner::<B>::new(backend, plan, uploaded, limits)?;
     let engine = Engine::new(Box::new(runner), cache.context, options.reuse_prefixes);
     Ok(Loaded { engine, tokenizer, end_tokens, loras: adapters.into_names(), info })
 }
@@ -123,39 +106,75 @@ fn check_context(spec: &ModelSpec, asked: Option<usize>) -> Result<()> {
     }
 }
 
-/// Hands every weight of the plan to the backend, and the file's pages back to the system. Tells the bytes of each;
-/// those of adapters are not counted, since not every token reads them.
-#[allow(clippy::too_many_arguments)] // all that loading holds meets here, once
-fn upload(
-    cpu: &Cpu,
-    ck: &Checkpoint,
+/// Refuses a plan that the backend does not run.
+fn check_plan<B: Backend>(backend: &B, plan: &Plan) -> Result<()> {
+    match backend.refuses(plan) {
+        Some(what) => Err(BackendError::Unsupported { backend: backend.name(), what }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Bytes that the weights take on the backend, found from headers alone. Every weight that the plan wants is there, in
+/// its shape, once this returns.
+fn weight_bytes<B: Backend>(
+    backend: &B,
+    plan: &Plan,
     weights: &Weights<'_>,
     adapters: &Adapters,
-    plan: &Plan,
     options: &LoadOptions,
-    threads: usize,
+) -> Result<u64> {
+    let one = |spec: &WeightSpec| -> Result<u64> {
+        let (rows, cols) = spec.kind.shape();
+        let dtype = match adapters.has(spec) {
+            true => DType::F32,
+            false => weights.check(&spec.name, rows, cols)?,
+        };
+        let dtype = options
+            .dtype
+            .filter(|_| is_matrix(spec) && !adapters.has(spec))
+            .map_or(dtype, |to| becomes(dtype, to, cols));
+        Ok(backend.weight_bytes(spec, dtype) as u64)
+    };
+    plan.weights.iter().map(one).sum()
+}
+
+/// Where weights come from.
+struct Source<'a> {
+    ck: &'a Checkpoint,
+    weights: &'a Weights<'a>,
+    adapters: &'a Adapters,
+    /// Type to quantize matrices to, if any.
+    dtype: Option<DType>,
+}
+
+/// Hands every weight of the plan to the backend, and the file's pages back to the system. Tells the bytes of each;
+/// those of adapters are not counted, since not every token reads them.
+fn upload<B: Backend>(
+    backend: &B,
+    from: &Source<'_>,
+    plan: &Plan,
     progress: Progress<'_>,
-) -> Result<(Vec<<Cpu as Backend>::Weight>, Vec<u64>)> {
-    let total = ck.total_bytes();
+) -> Result<(Vec<B::Weight>, Vec<u64>)> {
+    let (total, threads) = (from.ck.total_bytes(), backend.about().threads);
     let mut done = 0;
     let (mut out, mut bytes) = (Vec::with_capacity(plan.weights.len()), vec![]);
     for spec in &plan.weights {
-        if let Some(tensor) = adapters.tensor(spec) {
-            out.push(cpu.upload(spec, &tensor)?);
+        if let Some(tensor) = from.adapters.tensor(spec) {
+            out.push(backend.upload(spec, &tensor)?);
             bytes.push(0);
             continue;
         }
         let (rows, cols) = spec.kind.shape();
-        let mut tensor = weights.get(&spec.name, rows, cols)?;
+        let mut tensor = from.weights.get(&spec.name, rows, cols)?;
         let parts = tensor.parts().to_vec();
         done += tensor.bytes() as u64;
-        if let (true, Some(dtype)) = (is_matrix(spec), options.dtype) {
+        if let (true, Some(dtype)) = (is_matrix(spec), from.dtype) {
             tensor = requantize(tensor, dtype, threads)?;
         }
-        out.push(cpu.upload(spec, &tensor)?);
+        out.push(backend.upload(spec, &tensor)?);
         bytes.push(tensor.bytes() as u64);
         if is_matrix(spec) {
-            parts.iter().for_each(|p| ck.release(p));
+            parts.iter().for_each(|p| from.ck.release(p));
         }
         if !progress(done.min(total), total) {
             return Err(Error::Runtime("loading was cancelled".into()));

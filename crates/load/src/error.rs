@@ -1,9 +1,8 @@
 //! One error for users, in the five kinds that they can act on.
 
 use lamina_arch::ArchError;
-use lamina_convert::ConvertError;
-use lamina_cpu::CpuError;
 use lamina_engine::EngineError;
+use lamina_lora::LoraError;
 use lamina_plan::BackendError;
 use lamina_store::FormatError;
 use lamina_text::TextError;
@@ -57,11 +56,11 @@ impl From<ArchError> for Error {
     }
 }
 
-impl From<ConvertError> for Error {
-    fn from(e: ConvertError) -> Self {
+impl From<LoraError> for Error {
+    fn from(e: LoraError) -> Self {
         match e {
-            ConvertError::Format(e) => e.into(),
-            ConvertError::Arch(e) => e.into(),
+            LoraError::Format(e) => e.into(),
+            LoraError::Arch(e) => e.into(),
             e => Error::Format(e.to_string()),
         }
     }
@@ -108,11 +107,5 @@ impl From<lamina_plan::UnknownKvType> for Error {
 impl From<lamina_base::UnknownDType> for Error {
     fn from(e: lamina_base::UnknownDType) -> Self {
         Error::InvalidRequest(e.to_string())
-    }
-}
-
-impl From<CpuError> for Error {
-    fn from(e: CpuError) -> Self {
-        Error::Unsupported(e.to_string())
     }
 }

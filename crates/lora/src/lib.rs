@@ -1,25 +1,22 @@
-//! Low-rank adapters (LoRA, arXiv 2106.09685): `w + scale * b a` in place of `w`.
+//! Floor 3 and a quarter: low-rank adapters (LoRA, arXiv 2106.09685), `w + scale * b a` in place of `w`.
 //!
 //! Adapters of PEFT (a folder with `adapter_config.json` and safetensors) name the weights of the Hugging Face model,
-//! GGUF adapters those of the GGUF file; either kind fits either kind of model.
+//! GGUF adapters those of the GGUF file; either kind fits either kind of model. The crate stands below the converter,
+//! which merges adapters, and below the loader, which puts them beside a running model ([`Adapter::factors`]).
+#![forbid(unsafe_code)]
 
+mod error;
 mod factors;
 mod gguf;
 mod peft;
 
+pub use error::{LoraError, Result};
 pub use factors::{Factors, Target, Use};
 
-use crate::{
-    draft::{Draft, Planned},
-    error::{ConvertError, Result},
-    folder,
-};
-use lamina_arch::weights::Tensor;
 use lamina_base::HostTensor;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// The change of one weight: `scale * up down`.
@@ -80,8 +77,10 @@ fn transposed(values: &[f32], cols: usize) -> Vec<f32> {
 
 /// Whose names the weights have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
+pub enum Names {
+    /// A Hugging Face model's.
     HuggingFace,
+    /// A GGUF file's.
     Gguf,
 }
 
@@ -92,7 +91,8 @@ pub struct Adapter {
     pub path: PathBuf,
     /// Changes by the name of the weight.
     pub pairs: BTreeMap<String, Pair>,
-    names: Names,
+    /// Whose names these are.
+    pub names: Names,
     /// `general.architecture` of a GGUF adapter.
     architecture: Option<String>,
 }
@@ -112,71 +112,18 @@ impl Adapter {
             }
         };
         if pairs.is_empty() {
-            return Err(ConvertError::file(path, "holds no LoRA matrices"));
+            return Err(LoraError::file(path, "holds no LoRA matrices"));
         }
         Ok(Adapter { path: path.to_owned(), pairs, names, architecture })
     }
 
-    /// The changes under the names and in the layout of the GGUF form of `draft`.
-    fn changes(&self, draft: &Draft) -> Result<Vec<Planned>> {
-        if self.names == Names::HuggingFace {
-            return folder::changes(draft, self);
-        }
-        let one = |(name, pair): (&String, &Pair)| {
-            let pair = pair.clone();
-            let (rows, cols, title) = (pair.rows(), pair.cols(), name.clone());
-            let make = move || Ok(Tensor::from_f32(&title, rows, cols, &pair.delta()));
-            Planned::new(name, lamina_base::DType::F32, vec![rows, cols], make)
-        };
-        Ok(self.pairs.iter().map(one).collect())
-    }
-
     /// The changes of the weights `names` of a Hugging Face checkpoint.
-    pub(crate) fn stored<'a>(&self, names: impl Iterator<Item = &'a String>) -> Vec<HostTensor> {
+    pub fn stored<'a>(&self, names: impl Iterator<Item = &'a String>) -> Vec<HostTensor> {
         names.filter_map(|name| Some(self.pairs.get(name)?.stored(name))).collect()
     }
 
     /// Names and shapes of all changed weights of a Hugging Face checkpoint, without values.
-    pub(crate) fn header(&self) -> impl Iterator<Item = (&String, Vec<usize>)> {
+    pub fn header(&self) -> impl Iterator<Item = (&String, Vec<usize>)> {
         self.pairs.iter().map(|(name, pair)| (name, pair.stored_shape()))
     }
-}
-
-impl Draft {
-    /// Merges `adapter` at strength `scale` (1 is as trained) into the weights. Several may be merged one after another.
-    ///
-    /// # Errors
-    /// When it changes a weight that the model does not have, or one of another shape.
-    pub fn merge(&mut self, adapter: &Adapter, scale: f32) -> Result<()> {
-        for change in adapter.changes(self)? {
-            let wrong =
-                |problem: String| ConvertError::file(&adapter.path, format!("`{}` {problem}", change.name));
-            let place = self.tensors.iter_mut().find(|t| t.name == change.name);
-            let Some(place) = place else {
-                return Err(wrong("is no weight of this model: the adapter is of another one".into()));
-            };
-            if (place.rows(), place.cols()) != (change.rows(), change.cols()) {
-                return Err(wrong(format!(
-                    "is {} x {} in the adapter, {} x {} in the model",
-                    change.rows(),
-                    change.cols(),
-                    place.rows(),
-                    place.cols()
-                )));
-            }
-            *place = sum(place.clone(), change, scale);
-        }
-        Ok(())
-    }
-}
-
-fn sum(base: Planned, change: Planned, scale: f32) -> Planned {
-    let (name, dtype, shape) = (base.name.clone(), base.dtype, base.shape.clone());
-    let (base, change) = (Arc::new(base), Arc::new(change));
-    Planned::new(name, dtype, shape, move || {
-        let (values, delta) = (base.values()?, change.values()?.to_f32()?);
-        let mut sum = values.to_f32()?;
-        sum.iter_mut().zip(&delta).for_each(|(s, d)| *s += scale * d);
-        Ok(Tensor::from_f32(&base.name, base.rows(), base.cols(), &sum))
-    })
 }

@@ -1,59 +1,10 @@
-//! What is known about a model: while it runs, and from its file alone.
+//! What a model file holds, without loading its weights.
 
-use crate::{
-    error::Result,
-    load::checkpoint,
-    support::{FileSupport, file_support},
-};
-use lamina_base::DType;
-use lamina_convert::MIXES;
-use lamina_plan::KvType;
-use lamina_store::{Checkpoint, Kind, gguf};
+use crate::support::{FileSupport, file_support};
+use lamina::{DType, Result, checkpoint, type_name};
+use lamina_store::{Kind, gguf};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, path::Path};
-
-/// Sizes and names of a loaded model.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelInfo {
-    /// First file.
-    pub path: String,
-    /// Architecture as the checkpoint names it.
-    pub architecture: String,
-    /// Family that it belongs to.
-    pub family: &'static str,
-    /// Type of most weights, such as `Q4_K_M`.
-    pub type_name: String,
-    /// Bytes of all tensors.
-    pub bytes: u64,
-    /// Numbers in all tensors.
-    pub params: u64,
-    /// Blocks.
-    pub layers: usize,
-    /// Width of the residual.
-    pub hidden: usize,
-    /// Logits per position.
-    pub vocab: usize,
-    /// Longest sequence here, in tokens.
-    pub context: usize,
-    /// Longest sequence that the model was made for.
-    pub model_context: usize,
-    /// Number type of the cache.
-    pub kv_type: KvType,
-    /// Bytes of cache per position.
-    pub kv_bytes_per_token: f64,
-    /// Bytes of weights that a decoded token reads.
-    pub bytes_per_token: u64,
-    /// Threads.
-    pub threads: usize,
-    /// Instruction set.
-    pub isa: &'static str,
-    /// Device.
-    pub device: &'static str,
-    /// What a user should know and no error says.
-    pub notes: Vec<String>,
-    /// Configuration under Hugging Face names.
-    pub config: Value,
-}
+use std::path::Path;
 
 /// A tensor in a report.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,18 +99,4 @@ fn cut(mut shown: Vec<Value>, len: usize) -> Value {
         shown.push(json!(format!("... {len} in all")));
     }
     Value::Array(shown)
-}
-
-/// The file's own name for its mix of types, or the type that most bytes have.
-pub fn type_name(ck: &Checkpoint) -> String {
-    let declared = ck.metadata.find::<u32>("general.file_type").ok().flatten();
-    if let Some(mix) = declared.and_then(|id| MIXES.iter().find(|m| m.file_type == id)) {
-        return mix.name.to_owned();
-    }
-    let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
-    ck.tensors.values().for_each(|t| *bytes.entry(t.dtype.name()).or_default() += t.bytes.len());
-    let most = bytes.iter().max_by_key(|(_, n)| **n).map_or("none", |(name, _)| name);
-    // Q4_K with some Q6_K is how Q4_K_M is made.
-    let mixed = most == "Q4_K" && bytes.contains_key("Q6_K");
-    if mixed { "Q4_K_M".to_owned() } else { most.to_owned() }
 }

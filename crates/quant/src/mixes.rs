@@ -2,7 +2,7 @@
 
 use lamina_base::DType;
 
-/// A recipe for the types of a whole file: one type for most matrices, and exceptions (`rules.rs`).
+/// A recipe for the types of a whole file: one type for most matrices, and exceptions that the quantizer knows.
 #[derive(Debug, PartialEq)]
 pub struct Mix {
     /// The name that users write.
@@ -17,11 +17,12 @@ pub struct Mix {
 
 impl Mix {
     /// The mix of one plain float.
-    pub(crate) fn plain(dtype: DType) -> Option<&'static Mix> {
+    pub fn plain(dtype: DType) -> Option<&'static Mix> {
         MIXES.iter().find(|m| m.dtype == dtype && !dtype.is_quantized())
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+    /// The name and its other form.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.name, self.alias].into_iter().filter(|n| !n.is_empty())
     }
 }

@@ -4,10 +4,7 @@
 //! and rules of its family in the place of the weight, and the first one stays as it is.
 
 use super::{Adapter, Names, Pair, transposed};
-use crate::{
-    error::{ConvertError, Result},
-    folder::{alike, in_gguf, with_pairs},
-};
+use crate::error::{LoraError, Result};
 use lamina_arch::{
     Family, ModelSpec, Weights,
     spec::{Layer, Mixer},
@@ -79,7 +76,7 @@ impl Adapter {
     ) -> Result<BTreeMap<String, Factors>> {
         let (kind, family, spec) = self.reader(source, family, spec)?;
         let stand_in =
-            alike(source, kind, self.pairs.iter().map(|(name, pair)| second(name, pair)).collect());
+            source.with_tensors(kind, self.pairs.iter().map(|(name, pair)| second(name, pair)).collect());
         let weights = Weights::new(&stand_in, family, &spec);
         let (mut found, mut seen) = (BTreeMap::new(), BTreeSet::new());
         for target in targets {
@@ -131,7 +128,7 @@ impl Adapter {
             );
         }
         let pairs = reader.pairs[usize::from(kind == Kind::Gguf)];
-        Ok((kind, reader, with_pairs(spec.clone(), pairs)))
+        Ok((kind, reader, spec.clone().with_pairs(pairs)))
     }
 
     fn of(&self, name: &str, target: &Target<'_>, weights: &Weights<'_>) -> Result<Factors> {
@@ -148,8 +145,8 @@ impl Adapter {
         Ok(Factors { rank: pair.rank, down: pair.down.clone(), up: up.to_f32()? })
     }
 
-    fn wrong(&self, problem: String) -> ConvertError {
-        ConvertError::file(&self.path, problem)
+    fn wrong(&self, problem: String) -> LoraError {
+        LoraError::file(&self.path, problem)
     }
 }
 
@@ -160,4 +157,8 @@ fn second(name: &str, pair: &Pair) -> HostTensor {
         false => HostTensor::from_f32(name, vec![pair.rows(), pair.rank], &up),
         true => HostTensor::from_f32(name, vec![pair.rank, pair.rows()], &transposed(&up, pair.rank)),
     }
+}
+
+fn in_gguf(family: &'static Family) -> Result<(&'static str, &'static Family)> {
+    family.in_gguf().ok_or(LoraError::NoGgufForm { family: family.name })
 }

@@ -1,31 +1,17 @@
 //! The tokenizer of a checkpoint, wherever its format keeps it.
 
-use crate::{
-    error::{Error, Result},
-    load::checkpoint,
-};
+use crate::error::{Error, Result};
 use lamina_store::{
     Checkpoint, Kind, Metadata,
     gguf::{Array, Strings, Value},
 };
 use lamina_text::{ChatTemplateSource, GgufVocab, TextError, Tokenizer};
-use std::path::Path;
-
-/// The tokenizer of the model at `path`, or of the one inside the package, without loading the model.
-///
-/// # Errors
-/// When there is no model, its tokenizer is broken, or it has none.
-pub fn tokenizer(path: Option<&Path>) -> Result<Tokenizer> {
-    let ck = checkpoint(path)?;
-    let missing = || Error::InvalidRequest("this model has no tokenizer: it takes token ids only".into());
-    of_checkpoint(&ck)?.ok_or_else(missing)
-}
 
 /// The tokenizer of `ck`; none when it has none at all.
 ///
 /// # Errors
 /// When there is one that cannot be read.
-pub fn of_checkpoint(ck: &Checkpoint) -> Result<Option<Tokenizer>> {
+pub fn tokenizer(ck: &Checkpoint) -> Result<Option<Tokenizer>> {
     let broken = |e: TextError| Error::Format(format!("tokenizer: {e}"));
     match ck.kind {
         Kind::HuggingFace => Tokenizer::from_dir(&ck.folder).map_err(broken),

@@ -1,0 +1,92 @@
+//! What is known about a model while it runs.
+
+use lamina_arch::{Family, ModelSpec};
+use lamina_plan::KvType;
+use lamina_quant::MIXES;
+use lamina_store::Checkpoint;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Sizes and names of a loaded model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelInfo {
+    /// First file.
+    pub path: String,
+    /// Architecture as the checkpoint names it.
+    pub architecture: String,
+    /// Family that it belongs to.
+    pub family: &'static str,
+    /// Type of most weights, such as `Q4_K_M`.
+    pub type_name: String,
+    /// Bytes of all tensors.
+    pub bytes: u64,
+    /// Numbers in all tensors.
+    pub params: u64,
+    /// Blocks.
+    pub layers: usize,
+    /// Width of the residual.
+    pub hidden: usize,
+    /// Logits per position.
+    pub vocab: usize,
+    /// Longest sequence here, in tokens.
+    pub context: usize,
+    /// Longest sequence that the model was made for.
+    pub model_context: usize,
+    /// Number type of the cache.
+    pub kv_type: KvType,
+    /// Bytes of cache per position.
+    pub kv_bytes_per_token: f64,
+    /// Bytes of weights that a decoded token reads.
+    pub bytes_per_token: u64,
+    /// Host threads of the backend.
+    pub threads: usize,
+    /// What the backend's kernels are made for, such as an instruction set.
+    pub isa: String,
+    /// The device, as its backend calls it.
+    pub device: String,
+    /// What a user should know and no error says.
+    pub notes: Vec<String>,
+    /// Configuration under Hugging Face names.
+    pub config: Value,
+}
+
+impl ModelInfo {
+    /// What the files say; what depends on the device is empty.
+    pub(crate) fn of(ck: &Checkpoint, family: &Family, spec: &ModelSpec) -> ModelInfo {
+        ModelInfo {
+            path: ck.files.first().map_or(ck.folder.as_path(), |f| f.path()).display().to_string(),
+            architecture: ck.architecture.clone(),
+            family: family.name,
+            type_name: type_name(ck),
+            bytes: ck.total_bytes(),
+            params: ck.tensors.values().map(|t| t.elements() as u64).sum(),
+            layers: spec.layers.len(),
+            hidden: spec.hidden,
+            vocab: spec.vocab,
+            context: 0,
+            model_context: spec.context,
+            kv_type: KvType::F16,
+            kv_bytes_per_token: 0.0,
+            bytes_per_token: 0,
+            threads: 0,
+            isa: String::new(),
+            device: String::new(),
+            notes: vec![],
+            config: Value::Object(ck.config.tree().clone()),
+        }
+    }
+}
+
+/// The file's own name for its mix of types, or the type that most bytes have.
+pub fn type_name(ck: &Checkpoint) -> String {
+    let declared = ck.metadata.find::<u32>("general.file_type").ok().flatten();
+    if let Some(mix) = declared.and_then(|id| MIXES.iter().find(|m| m.file_type == id)) {
+        return mix.name.to_owned();
+    }
+    let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
+    ck.tensors.values().for_each(|t| *bytes.entry(t.dtype.name()).or_default() += t.bytes.len());
+    let most = bytes.iter().max_by_key(|(_, n)| **n).map_or("none", |(name, _)| name);
+    // Q4_K with some Q6_K is how Q4_K_M is made.
+    let mixed = most == "Q4_K" && bytes.contains_key("Q6_K");
+    if mixed { "Q4_K_M".to_owned() } else { most.to_owned() }
+}

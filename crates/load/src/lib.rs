@@ -1,0 +1,23 @@
+//! Floor 6 and a half: from an opened checkpoint to an engine on any backend.
+//!
+//! [`open_on`] does it all: the plan, adapters beside it, what is refused, the sizes of the cache, the weights. It knows
+//! no backend by name; whoever calls it brings one.
+#![forbid(unsafe_code)]
+
+mod adapters;
+mod device;
+mod error;
+mod info;
+mod memory;
+mod open;
+mod options;
+mod requantize;
+mod vocab;
+
+pub use adapters::strengths;
+pub use device::Device;
+pub use error::{Error, Result};
+pub use info::{ModelInfo, type_name};
+pub use open::{Loaded, Progress, open_on};
+pub use options::LoadOptions;
+pub use vocab::tokenizer;

@@ -1,0 +1,20 @@
+//! Floor 7 and a half: what is measured of models, and said of them, without being part of running one.
+//!
+//! [`bench`] measures speed, [`perplexity()`] how well a text is predicted, [`calibrate()`] which weights matter;
+//! [`inspect()`] and [`support()`] read headers only, [`doctor`] looks at the machine. The command line and the Python
+//! package call them.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+mod calibrate;
+mod doctor;
+mod inspect;
+mod meter;
+mod perplexity;
+mod support;
+
+pub use calibrate::{Calibration, CalibrationOptions, calibrate};
+pub use doctor::doctor;
+pub use inspect::{Inspection, TensorInfo, inspect};
+pub use perplexity::{Perplexity, PerplexityOptions, perplexity};
+pub use support::{FamilySupport, FileSupport, Support, TypeSupport, TypeUse, support};
