@@ -12,6 +12,7 @@ use std::{
 const FLOORS: &[(&str, u32)] = &[
     ("lamina-base", 0),
     ("lamina-simd", 0),
+    ("lamina-pool", 0),
     ("lamina-quant", 10),
     ("lamina-text", 10),
     ("lamina-store", 20),
@@ -30,7 +31,7 @@ const FLOORS: &[(&str, u32)] = &[
 ];
 
 /// Crates that may hold unsafe code; all others forbid it.
-const UNSAFE: &[&str] = &["lamina-simd", "lamina-cpu", "lamina-store", "lamina-py"];
+const UNSAFE: &[&str] = &["lamina-simd", "lamina-pool", "lamina-cpu", "lamina-store", "lamina-py"];
 
 /// Lines of a source file, tests apart; kernels are the reason for the upper one.
 const MOST_LINES: usize = 800;

@@ -1,7 +1,8 @@
 //! How fast this machine reads memory: the limit that decoding is held against.
 
-use crate::{memory::Aligned, pool::Pool};
+use crate::memory::Aligned;
 use lamina_plan::backend::Result;
+use lamina_pool::Pool;
 use lamina_simd::{Isa, Simd, shells};
 use std::time::Instant;
 

@@ -8,9 +8,8 @@ mod kv;
 mod machine;
 mod memory;
 mod ops;
-mod pool;
 mod weight;
 
 pub use bandwidth::read_bandwidth;
+pub use lamina_pool::Pool;
 pub use machine::{Cpu, CpuError};
-pub use pool::Pool;

@@ -7,7 +7,6 @@ use crate::{
     kv::{Cache, Codec, page_bytes},
     memory::Aligned,
     ops::{attention, experts, latent, linear, rope::RopeTables},
-    pool::Pool,
     weight::Weight,
 };
 use lamina_arch::weights::Tensor;
@@ -16,6 +15,7 @@ use lamina_plan::{
     About, Backend, Batch, KvLayout, KvType, KvTypes, LayerState, Limits, Memory, Ops, Plan, Rows, Slot,
     SlotSpec, W, WeightSpec, backend::Result, op::*,
 };
+use lamina_pool::Pool;
 use lamina_simd::{Isa, UnknownIsa};
 use std::sync::Arc;
 
@@ -59,14 +59,14 @@ impl Cpu {
 pub struct Kernels {
     pub act32: unsafe fn(*const f32, usize, *mut crate::act::Act32, usize),
     pub act256: unsafe fn(*const f32, usize, *mut crate::act::Act256, usize),
-    pub finish: unsafe fn(&rows::Finish),
-    pub norm: unsafe fn(*const f32, usize, &rows::NormArgs, *mut f32),
+    pub epilogue: unsafe fn(&rows::EpilogueArgs<'_>),
+    pub norm: unsafe fn(*const f32, usize, &rows::NormArgs<'_>, *mut f32),
     pub activate: unsafe fn(*const f32, *const f32, usize, lamina_arch::spec::Act, *mut f32),
     pub gate: unsafe fn(*mut f32, *const f32, usize, usize),
     pub softcap: unsafe fn(*mut f32, usize, f32),
     pub add: unsafe fn(*const f32, usize, f32, *mut f32),
     pub rotate: unsafe fn(*mut f32, usize, *const f32, *const f32),
-    pub gated_norm: unsafe fn(*mut f32, *const f32, usize, &rows::NormArgs, bool),
+    pub gated_norm: unsafe fn(*mut f32, *const f32, usize, &rows::NormArgs<'_>, bool),
     pub soften: unsafe fn(&attend::Scores, &mut [f32; 2]),
     pub merge: unsafe fn(*mut f32, f32, *const f32, f32, usize),
 }
@@ -76,7 +76,7 @@ impl Kernels {
         Kernels {
             act32: act32_kernel(isa),
             act256: act256_kernel(isa),
-            finish: rows::finish_kernel(isa),
+            epilogue: rows::epilogue_kernel(isa),
             norm: rows::norm_kernel(isa),
             activate: rows::activate_kernel(isa),
             gate: rows::gate_kernel(isa),
@@ -164,7 +164,7 @@ impl Backend for Cpu {
             k: Kernels::new(self.isa),
             slots: plan.slots.clone(),
             cache: Cache::new(&plan.kv, limits, self.isa)?,
-            ropes: RopeTables::new(&plan.ropes, limits.rows),
+            ropes: RopeTables::new(&plan.ropes, limits.rows)?,
             acts: [act(ActKind::F32)?, act(ActKind::Int32)?, act(ActKind::Int256)?],
             scratch: (0..self.pool.threads()).map(scratch).collect::<Result<_>>()?,
             attention: (0..self.pool.threads())
@@ -250,8 +250,8 @@ impl Machine {
         }
     }
 
-    pub(crate) fn optional(&self, w: Option<W>) -> *const f32 {
-        w.map_or(std::ptr::null(), |w| self.vector(w).as_ptr())
+    pub(crate) fn optional(&self, w: Option<W>) -> Option<&[f32]> {
+        w.map(|w| self.vector(w))
     }
 
     /// Runs `f` for every row, on all threads where the work is worth it.

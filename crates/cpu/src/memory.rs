@@ -22,10 +22,29 @@ pub struct Aligned {
 #[repr(align(64))]
 struct Line;
 
-// SAFETY: the bytes belong to this value alone; shared writes go through raw pointers whose users keep them apart.
+// SAFETY: the bytes belong to this value alone, and no thread has a claim on them that it could lose by a move.
 unsafe impl Send for Aligned {}
-// SAFETY: as above.
+// SAFETY: by reference only addresses can be had; whoever reads or writes through one is unsafe code that says why no other
+// thread writes there meanwhile.
 unsafe impl Sync for Aligned {}
+
+/// The product of sizes that a file or a request named.
+///
+/// # Errors
+/// When it is more than an address can say, and so more than there is memory.
+pub fn product(sizes: &[usize], what: &str) -> Result<usize, BackendError> {
+    let all = sizes.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
+    all.ok_or_else(|| out_of_memory(what, u64::MAX, available_memory().unwrap_or(0)))
+}
+
+fn out_of_memory(what: &str, need: u64, have: u64) -> BackendError {
+    BackendError::OutOfMemory {
+        what: what.to_owned(),
+        need: human_bytes(need),
+        have: human_bytes(have),
+        advice: "use a smaller context, a smaller KV type or a smaller model",
+    }
+}
 
 impl Aligned {
     /// `len` zero bytes for `what`.
@@ -33,12 +52,7 @@ impl Aligned {
     /// # Errors
     /// When more is asked for than the machine, or the limit of its cgroup, has left.
     pub fn zeroed(len: usize, what: &str) -> Result<Aligned, BackendError> {
-        let refuse = |have: u64| BackendError::OutOfMemory {
-            what: what.to_owned(),
-            need: human_bytes(len as u64),
-            have: human_bytes(have),
-            advice: "use a smaller context, a smaller KV type or a smaller model",
-        };
+        let refuse = |have: u64| out_of_memory(what, len as u64, have);
         // Asking is not enough: systems that overcommit hand out what they do not have and kill the process later.
         if let Some(have) = available_memory().filter(|&have| len as u64 > have) {
             return Err(refuse(have));
@@ -77,18 +91,19 @@ impl Aligned {
 #[derive(Clone, Copy)]
 pub struct Shared<T>(pub *mut T);
 
-// SAFETY: users of `Shared` keep the parts that tasks write apart.
-unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Shared<T> {}
+// SAFETY: the pointer may be followed by `at` alone, whose callers promise that no other thread uses the place meanwhile.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: a shared reference gives a copy of the pointer and nothing else, so that the sentence above holds for it too.
+unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
     /// The pointer `n` elements further.
     ///
     /// # Safety
-    /// As for [`pointer::add`].
+    /// The memory behind the pointer holds at least `n` elements, and no other thread uses what is written through the
+    /// result.
     pub unsafe fn at(self, n: usize) -> *mut T {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `n` elements lie behind the pointer, so the result stays inside the memory.
         unsafe { self.0.add(n) }
     }
 }

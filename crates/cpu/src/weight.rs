@@ -2,13 +2,14 @@
 
 use crate::{
     format::{self, Kernels},
-    memory::{Aligned, Shared},
-    pool::Pool,
+    memory::{Aligned, Shared, product},
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{BackendError, WeightKind, WeightSpec, backend::Result};
+use lamina_pool::Pool;
 use lamina_simd::Isa;
+use std::sync::OnceLock;
 
 /// A weight after upload.
 pub enum Weight {
@@ -81,7 +82,7 @@ impl Matrix {
         let kernels = kernels_for(tensor.dtype, cols, isa);
         let panels = rows.div_ceil(kernels.rows);
         let panel_bytes = kernels.panel_bytes(cols);
-        let data = Aligned::zeroed(count * panels * panel_bytes, &tensor.name)?;
+        let data = Aligned::zeroed(product(&[count, panels, panel_bytes], &tensor.name)?, &tensor.name)?;
         let matrix = Matrix { kernels, rows, cols, panels, panel_bytes, data };
         matrix.fill(tensor, count, pool)?;
         Ok(matrix)
@@ -92,20 +93,32 @@ impl Matrix {
         let all = count * self.panels;
         let chunk = all.div_ceil(pool.threads() * 16).max(1);
         let out = Shared(self.data.ptr_mut());
+        let failed = OnceLock::new();
         pool.run(all.div_ceil(chunk), |task, _| {
             let mut converted = Converted::default();
             for panel in task * chunk..((task + 1) * chunk).min(all) {
-                // SAFETY: panels are disjoint pieces of `data`, and each belongs to one task.
+                // SAFETY: `data` holds `count * panels` panels one after the other, `panel` is below that number, and each
+                // belongs to one task.
                 let to = unsafe {
                     std::slice::from_raw_parts_mut(out.at(panel * self.panel_bytes), self.panel_bytes)
                 };
-                self.fill_panel(tensor, panel, to, &mut converted);
+                if let Err(e) = self.fill_panel(tensor, panel, to, &mut converted) {
+                    // The first error is the one that is told.
+                    let _ = failed.set(e);
+                    return;
+                }
             }
         });
-        Ok(())
+        failed.into_inner().map_or(Ok(()), Err)
     }
 
-    fn fill_panel(&self, tensor: &Tensor, panel: usize, out: &mut [u8], converted: &mut Converted) {
+    fn fill_panel(
+        &self,
+        tensor: &Tensor,
+        panel: usize,
+        out: &mut [u8],
+        converted: &mut Converted,
+    ) -> Result<()> {
         let n = self.kernels.rows;
         let (matrix, first) = (panel / self.panels, panel % self.panels * n);
         let present = n.min(self.rows - first);
@@ -114,11 +127,12 @@ impl Matrix {
             let row = if tensor.dtype == self.kernels.dtype {
                 row
             } else {
-                converted.row(row, tensor, self.kernels.dtype)
+                converted.row(row, tensor, self.kernels.dtype)?
             };
-            // SAFETY: the kernels were chosen for this CPU.
+            // SAFETY: `kernels_for` chose the kernels for an instruction set that this CPU has.
             unsafe { (self.kernels.put)(row, lane, out) };
         }
+        Ok(())
     }
 
     /// First byte of panel `panel` of matrix `index`.
@@ -141,14 +155,15 @@ struct Converted {
 }
 
 impl Converted {
-    fn row(&mut self, stored: &[u8], tensor: &Tensor, to: DType) -> &[u8] {
+    /// # Errors
+    /// When the types or the lengths do not fit each other, which says that the tensor's header is wrong.
+    fn row(&mut self, stored: &[u8], tensor: &Tensor, to: DType) -> Result<&[u8]> {
         self.values.resize(tensor.cols, 0.0);
         self.row.resize(tensor.cols * to.block_bytes(), 0);
-        // Plain types can hold any row, and the lengths are those of the tensor: neither call can fail.
-        let done = lamina_quant::decode(tensor.dtype, stored, &mut self.values)
-            .and_then(|()| lamina_quant::encode(to, &self.values, None, &mut self.row));
-        debug_assert!(done.is_ok());
-        &self.row
+        lamina_quant::decode(tensor.dtype, stored, &mut self.values)
+            .and_then(|()| lamina_quant::encode(to, &self.values, None, &mut self.row))
+            .map_err(lamina_arch::ArchError::from)?;
+        Ok(&self.row)
     }
 }
 

@@ -5,19 +5,26 @@ use lamina_simd::{Simd, exp, shells, sigmoid, tanh};
 
 /// A norm over one piece of a row.
 #[derive(Clone, Copy)]
-pub struct NormArgs {
+pub struct NormArgs<'a> {
     /// Formula.
     pub kind: NormKind,
     /// Added to the variance.
     pub eps: f32,
-    /// Factors, or null.
-    pub weight: *const f32,
-    /// Offsets, or null.
-    pub bias: *const f32,
+    /// Factors, at least as many as the piece is long.
+    pub weight: Option<&'a [f32]>,
+    /// Offsets, likewise.
+    pub bias: Option<&'a [f32]>,
+}
+
+impl NormArgs<'_> {
+    /// The norm of the piece that begins `start` numbers further on.
+    pub fn from(self, start: usize) -> Self {
+        NormArgs { weight: self.weight.map(|w| &w[start..]), bias: self.bias.map(|b| &b[start..]), ..self }
+    }
 }
 
 /// Results of a panel product on their way into a slot.
-pub struct Finish {
+pub struct EpilogueArgs<'a> {
     /// `[group][row][lane]`.
     pub from: *const f32,
     /// Second product of a gated part, or null.
@@ -32,17 +39,17 @@ pub struct Finish {
     pub stride: usize,
     /// Outputs that exist; the last group may have more lanes.
     pub width: usize,
-    /// Bias of the first output, or null.
-    pub bias: *const f32,
-    /// Bias of `up`, or null.
-    pub up_bias: *const f32,
+    /// Bias of each output from the first on.
+    pub bias: Option<&'a [f32]>,
+    /// Bias of `up`.
+    pub up_bias: Option<&'a [f32]>,
     /// What to do.
-    pub mode: Mode,
+    pub epilogue: Epilogue,
 }
 
 /// What happens with a product.
 #[derive(Clone, Copy)]
-pub enum Mode {
+pub enum Epilogue {
     /// `to = v`.
     Store,
     /// `to += scale * v`.
@@ -154,16 +161,24 @@ mod lanes {
         }
     }
 
+    #[inline(always)]
+    unsafe fn bias_at<S: Simd>(bias: Option<&[f32]>, first: usize, n: usize) -> Option<S::F> {
+        unsafe {
+            match bias {
+                Some(b) => Some(load_some::<S>(b.as_ptr().add(first), n)),
+                None => None,
+            }
+        }
+    }
+
     /// Writes the results of a product into their slot.
     #[inline(always)]
-    pub unsafe fn finish<S: Simd>(f: &Finish) {
+    pub unsafe fn epilogue<S: Simd>(f: &EpilogueArgs<'_>) {
         unsafe {
             for p in 0..f.groups {
                 let left = f.width - p * S::N;
-                let bias = |b: *const f32| {
-                    if b.is_null() { None } else { Some(load_some::<S>(b.add(p * S::N), left)) }
-                };
-                let (bias, up_bias) = (bias(f.bias), bias(f.up_bias));
+                let (bias, up_bias) =
+                    (bias_at::<S>(f.bias, p * S::N, left), bias_at::<S>(f.up_bias, p * S::N, left));
                 for r in 0..f.rows {
                     let at = (p * f.rows + r) * S::N;
                     let mut v = S::load_f(f.from.add(at));
@@ -171,11 +186,11 @@ mod lanes {
                         v = S::add(v, b);
                     }
                     let to = f.to.add(r * f.stride + p * S::N);
-                    let v = match f.mode {
-                        Mode::Store => v,
-                        Mode::Add(scale) => S::fma(S::splat_f(scale), v, load_some::<S>(to, left)),
-                        Mode::Activate(act) => activate::<S>(act, v, None),
-                        Mode::Glu(act) => {
+                    let v = match f.epilogue {
+                        Epilogue::Store => v,
+                        Epilogue::Add(scale) => S::fma(S::splat_f(scale), v, load_some::<S>(to, left)),
+                        Epilogue::Activate(act) => activate::<S>(act, v, None),
+                        Epilogue::Glu(act) => {
                             let mut u = S::load_f(f.up.add(at));
                             if let Some(b) = up_bias {
                                 u = S::add(u, b);
@@ -191,7 +206,7 @@ mod lanes {
 
     /// Norm of `n` numbers; `x` and `out` may be the same.
     #[inline(always)]
-    pub unsafe fn norm<S: Simd>(x: *const f32, n: usize, a: &NormArgs, out: *mut f32) {
+    pub unsafe fn norm<S: Simd>(x: *const f32, n: usize, a: &NormArgs<'_>, out: *mut f32) {
         unsafe {
             let mean = match a.kind {
                 NormKind::Rms => 0.0,
@@ -216,11 +231,11 @@ mod lanes {
             while i < n {
                 let left = n - i;
                 let mut v = S::mul(S::sub(load_some::<S>(x.add(i), left), m), S::splat_f(factor));
-                if !a.weight.is_null() {
-                    v = S::mul(v, load_some::<S>(a.weight.add(i), left));
+                if let Some(w) = a.weight {
+                    v = S::mul(v, load_some::<S>(w.as_ptr().add(i), left));
                 }
-                if !a.bias.is_null() {
-                    v = S::add(v, load_some::<S>(a.bias.add(i), left));
+                if let Some(b) = a.bias {
+                    v = S::add(v, load_some::<S>(b.as_ptr().add(i), left));
                 }
                 store_some::<S>(out.add(i), v, left);
                 i += S::N;
@@ -330,7 +345,7 @@ mod lanes {
         x: *mut f32,
         gate: *const f32,
         n: usize,
-        a: &NormArgs,
+        a: &NormArgs<'_>,
         gate_first: bool,
     ) {
         unsafe {
@@ -354,11 +369,11 @@ use lanes::*;
 
 shells! {
     /// Results of a product into their slot.
-    pub fn finish_kernel() = finish(f: &Finish)
+    pub fn epilogue_kernel() = epilogue(f: &EpilogueArgs<'_>)
 }
 shells! {
     /// Norm of one row or piece.
-    pub fn norm_kernel() = norm(x: *const f32, n: usize, a: &NormArgs, out: *mut f32)
+    pub fn norm_kernel() = norm(x: *const f32, n: usize, a: &NormArgs<'_>, out: *mut f32)
 }
 shells! {
     /// Nonlinearity of one row.
@@ -382,5 +397,5 @@ shells! {
 }
 shells! {
     /// Gated norm of one piece.
-    pub fn gated_norm_kernel() = gated_norm(x: *mut f32, gate: *const f32, n: usize, a: &NormArgs, gate_first: bool)
+    pub fn gated_norm_kernel() = gated_norm(x: *mut f32, gate: *const f32, n: usize, a: &NormArgs<'_>, gate_first: bool)
 }

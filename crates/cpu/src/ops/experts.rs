@@ -3,7 +3,7 @@
 use super::linear::{Acts, Product};
 use crate::{
     act::ActKind,
-    kernel::rows::Mode,
+    kernel::rows::Epilogue,
     machine::{Machine, RowsOf},
     memory::Aligned,
     weight::{Matrix, matrix},
@@ -81,7 +81,7 @@ impl Machine {
         let acts = self.acts_of(down.kernels.act, inner, false);
         let product = |&(expert, first, n): &(usize, usize, usize)| {
             let bias = o.biases.map(|b| self.row_of(b.down, expert, down.rows));
-            self.expert_product(down, expert, acts, first, n, hidden, (bias, None), Mode::Store)
+            self.expert_product(down, expert, acts, first, n, hidden, (bias, None), Epilogue::Store)
         };
         self.products(&r.runs.iter().map(product).collect::<Vec<_>>());
         self.combine(&o.moe, r, hidden, out);
@@ -135,7 +135,7 @@ impl Machine {
         let product = |&(expert, first, n): &(usize, usize, usize)| {
             let biases = (bias(o.biases.map(|b| b.gate), expert), bias(o.biases.map(|b| b.up), expert));
             let mut p =
-                self.expert_product(gate, expert, acts, first, n, inner, biases, Mode::Glu(o.moe.act));
+                self.expert_product(gate, expert, acts, first, n, inner, biases, Epilogue::Glu(o.moe.act));
             p.up = Some(up);
             p
         };
@@ -151,8 +151,8 @@ impl Machine {
         first: usize,
         rows: usize,
         to: RowsOf,
-        (bias, up_bias): (Option<*const f32>, Option<*const f32>),
-        mode: Mode,
+        (bias, up_bias): (Option<&'a [f32]>, Option<&'a [f32]>),
+        epilogue: Epilogue,
     ) -> Product<'a> {
         let skip = if m.kernels.act == ActKind::F32 { first * acts.stride } else { first };
         Product {
@@ -166,14 +166,14 @@ impl Machine {
             rows,
             to: to.at(first),
             stride: to.width,
-            bias: bias.unwrap_or(std::ptr::null()),
-            up_bias: up_bias.unwrap_or(std::ptr::null()),
-            mode,
+            bias,
+            up_bias,
+            epilogue,
         }
     }
 
-    fn row_of(&self, w: W, row: usize, width: usize) -> *const f32 {
-        self.vector(w)[row * width..(row + 1) * width].as_ptr()
+    fn row_of(&self, w: W, row: usize, width: usize) -> &[f32] {
+        &self.vector(w)[row * width..(row + 1) * width]
     }
 
     /// Quantizes all rows for the second half; float32 rows are used where they are.

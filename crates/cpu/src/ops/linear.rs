@@ -4,7 +4,7 @@ use crate::{
     act::{Act32, Act256, ActKind},
     kernel::{
         product::{Job, PREFETCH},
-        rows::{Finish, Mode, NormArgs},
+        rows::{Epilogue, EpilogueArgs, NormArgs},
     },
     machine::{Machine, RowsOf},
     weight::{Matrix, matrix},
@@ -62,12 +62,12 @@ pub struct Product<'a> {
     pub to: *mut f32,
     /// Numbers from one row of results to the next.
     pub stride: usize,
-    /// Bias, or null.
-    pub bias: *const f32,
-    /// Bias of `up`, or null.
-    pub up_bias: *const f32,
+    /// Bias of each result.
+    pub bias: Option<&'a [f32]>,
+    /// Bias of `up`.
+    pub up_bias: Option<&'a [f32]>,
     /// What happens with the results.
-    pub mode: Mode,
+    pub epilogue: Epilogue,
 }
 
 // SAFETY: tasks write disjoint columns or rows of `to`.
@@ -120,7 +120,7 @@ impl Product<'_> {
         let first = panel * self.matrix.kernels.rows;
         let width = self.matrix.rows - first;
         let groups = (panels * self.matrix.kernels.rows).min(width).div_ceil(self.matrix.kernels.lanes);
-        let finish = Finish {
+        let args = EpilogueArgs {
             from: out,
             up: up.unwrap_or(std::ptr::null()),
             groups,
@@ -128,12 +128,12 @@ impl Product<'_> {
             to: self.to.wrapping_add(row * self.stride + first),
             stride: self.stride,
             width,
-            bias: offset(self.bias, first),
-            up_bias: offset(self.up_bias, first),
-            mode: self.mode,
+            bias: self.bias.map(|b| &b[first..]),
+            up_bias: self.up_bias.map(|b| &b[first..]),
+            epilogue: self.epilogue,
         };
         // SAFETY: `from` and `up` hold these panels and rows, and this task alone writes their columns of `to`.
-        unsafe { (m.k.finish)(&finish) };
+        unsafe { (m.k.epilogue)(&args) };
     }
 
     fn multiply(&self, w: &Matrix, panel: usize, panels: usize, row: usize, rows: usize, out: *mut f32) {
@@ -156,10 +156,6 @@ impl Product<'_> {
     }
 }
 
-fn offset(p: *const f32, n: usize) -> *const f32 {
-    if p.is_null() { p } else { p.wrapping_add(n) }
-}
-
 impl Machine {
     /// Runs products whose results do not touch one another, all in one go.
     pub(crate) fn products(&self, products: &[Product<'_>]) {
@@ -179,11 +175,10 @@ impl Machine {
     }
 
     /// Brings rows into every form that `kinds` asks for, normed first where there is a norm.
-    pub(crate) fn prepare(&self, x: RowsOf, norm: Option<NormArgs>, kinds: &[ActKind]) {
-        let norm = norm.map(SharedNorm);
+    pub(crate) fn prepare(&self, x: RowsOf, norm: Option<NormArgs<'_>>, kinds: &[ActKind]) {
         self.each_row(x.rows, x.width * 2, |r, worker| {
             let mut row = x.at(r).cast_const();
-            if let Some(SharedNorm(args)) = &norm {
+            if let Some(args) = &norm {
                 let normed = if kinds.contains(&ActKind::F32) {
                     self.acts[0].ptr_mut().cast::<f32>().wrapping_add(r * x.width)
                 } else {
@@ -239,7 +234,7 @@ impl Machine {
         x: RowsOf,
         normed: bool,
         part: &Part,
-        mode: Mode,
+        epilogue: Epilogue,
         to: Slot,
     ) -> Result<Product<'a>> {
         let m = matrix(&self.weights[part.weight.0 as usize])?;
@@ -253,8 +248,8 @@ impl Machine {
             to: to.ptr,
             stride: to.width,
             bias: self.optional(part.bias),
-            up_bias: std::ptr::null(),
-            mode,
+            up_bias: None,
+            epilogue,
         })
     }
 
@@ -272,7 +267,7 @@ impl Machine {
     pub(crate) fn do_project(&self, b: &Batch, x: Slot, norm: Option<NormOp>, parts: &[Part]) -> Result<()> {
         let x = self.slot(b, x);
         self.prepare(x, norm.map(|n| self.norm_args(&n)), &self.kinds(parts)?);
-        let product = |p: &Part| self.product(b, x, norm.is_some(), p, Mode::Store, p.out);
+        let product = |p: &Part| self.product(b, x, norm.is_some(), p, Epilogue::Store, p.out);
         self.products(&parts.iter().map(product).collect::<Result<Vec<_>>>()?);
         Ok(())
     }
@@ -281,7 +276,7 @@ impl Machine {
         let x = self.slot(b, o.x);
         let part = Part { weight: o.weight, bias: o.bias, out: o.into };
         self.prepare(x, None, &self.kinds(&[part])?);
-        self.products(&[self.product(b, x, false, &part, Mode::Add(o.scale), o.into)?]);
+        self.products(&[self.product(b, x, false, &part, Epilogue::Add(o.scale), o.into)?]);
         Ok(())
     }
 
@@ -292,16 +287,16 @@ impl Machine {
         let normed = p.norm.is_some();
         let gate = &p.parts[0];
         let Some(up) = p.parts.get(1) else {
-            self.products(&[self.product(b, x, normed, gate, Mode::Activate(o.act), gate.out)?]);
+            self.products(&[self.product(b, x, normed, gate, Epilogue::Activate(o.act), gate.out)?]);
             return Ok(());
         };
         let up_matrix = matrix(&self.weights[up.weight.0 as usize])?;
-        let mut product = self.product(b, x, normed, gate, Mode::Glu(o.act), gate.out)?;
+        let mut product = self.product(b, x, normed, gate, Epilogue::Glu(o.act), gate.out)?;
         if up_matrix.kernels.dtype != product.matrix.kernels.dtype {
             // Files that mix types inside a part are rare; the plain way is right for them.
             let parts = [
-                self.product(b, x, normed, gate, Mode::Store, gate.out)?,
-                self.product(b, x, normed, up, Mode::Store, up.out)?,
+                self.product(b, x, normed, gate, Epilogue::Store, gate.out)?,
+                self.product(b, x, normed, up, Epilogue::Store, up.out)?,
             ];
             self.products(&parts);
             self.do_activate(b, &Activate { gate: gate.out, up: Some(up.out), act: o.act, out: gate.out });
@@ -313,8 +308,3 @@ impl Machine {
         Ok(())
     }
 }
-
-struct SharedNorm(NormArgs);
-
-// SAFETY: norm weights are only read.
-unsafe impl Sync for SharedNorm {}

@@ -7,6 +7,42 @@ use lamina_plan::{Batch, BatchSeq, op::*};
 /// Channels of one task of a convolution.
 const CHANNELS: usize = 256;
 
+/// The last inputs of a convolution for some channels of one sequence: rows of a state `[taps - 1][width]`, oldest first.
+struct LastInputs {
+    first: *mut f32,
+    rows: usize,
+    width: usize,
+    channels: usize,
+}
+
+impl LastInputs {
+    /// # Safety
+    /// `first` is the first of `channels` numbers in each of `rows` rows `width` numbers apart, which nobody else touches
+    /// while this value lives.
+    unsafe fn new(first: *mut f32, rows: usize, width: usize, channels: usize) -> LastInputs {
+        LastInputs { first, rows, width, channels }
+    }
+
+    /// The inputs `rows - row` tokens ago.
+    fn row(&mut self, row: usize) -> &mut [f32] {
+        assert!(row < self.rows);
+        // SAFETY: `row` was just checked, and `new` was promised this memory for as long as this value lives.
+        unsafe { std::slice::from_raw_parts_mut(self.first.add(row * self.width), self.channels) }
+    }
+
+    /// Forgets the oldest inputs and takes `latest` in.
+    fn push(&mut self, latest: &[f32]) {
+        for row in 1..self.rows {
+            let from: *const [f32] = self.row(row);
+            // SAFETY: rows are disjoint, so the one that is read is not the one that is written.
+            self.row(row - 1).copy_from_slice(unsafe { &*from });
+        }
+        if let Some(newest) = self.rows.checked_sub(1) {
+            self.row(newest).copy_from_slice(latest);
+        }
+    }
+}
+
 impl Machine {
     pub(crate) fn do_conv(&self, b: &Batch, o: &Conv) {
         let x = self.slot(b, o.x);
@@ -18,39 +54,46 @@ impl Machine {
             let seq = &b.seqs[task / per_seq];
             let from = task % per_seq * CHANNELS;
             let channels = from..(from + CHANNELS).min(x.width);
-            let state = self.cache.state(&layer, seq.state as usize);
-            // SAFETY: the state of a sequence belongs to its tasks, and each touches its own channels of it.
-            let state = unsafe { std::slice::from_raw_parts_mut(state, layer.conv) };
-            self.conv_channels(seq, x, weight, bias, state, channels);
+            debug_assert_eq!(layer.conv, (weight.len() / x.width - 1) * x.width);
+            let first = self.cache.state(&layer, seq.state as usize).wrapping_add(from);
+            let taps = layer.conv / x.width;
+            // SAFETY: a state has `layer.conv` numbers, rows of `x.width` channels; each task has a sequence and channels of
+            // its own.
+            let inputs = unsafe { LastInputs::new(first, taps, x.width, channels.len()) };
+            self.conv_channels(seq, x, weight, bias, inputs, channels);
         });
     }
 
-    /// All tokens of a sequence for some channels. `state` is `[taps - 1][channels]`, oldest first.
+    /// All tokens of a sequence for some channels.
     fn conv_channels(
         &self,
         seq: &BatchSeq,
         x: RowsOf,
         weight: &[f32],
         bias: Option<&[f32]>,
-        state: &mut [f32],
+        mut inputs: LastInputs,
         channels: std::ops::Range<usize>,
     ) {
-        let taps = weight.len() / x.width;
+        let last = inputs.rows;
+        let weight = |c: usize, tap: usize| weight[(channels.start + c) * (last + 1) + tap];
         for t in 0..seq.rows as usize {
             let at = x.at(seq.first_row as usize + t).wrapping_add(channels.start);
-            // SAFETY: these channels of the row belong to this task.
+            // SAFETY: these channels lie inside the row, and no other task has them.
             let row = unsafe { std::slice::from_raw_parts_mut(at, channels.len()) };
-            for (c, v) in channels.clone().zip(row.iter_mut()) {
-                let w = &weight[c * taps..(c + 1) * taps];
-                let mut sum = bias.map_or(0.0, |b| b[c]);
-                for k in 0..taps - 1 {
-                    sum += w[k] * state[k * x.width + c];
-                    let next = if k + 2 < taps { state[(k + 1) * x.width + c] } else { *v };
-                    state[k * x.width + c] = next;
-                }
-                *v = sum + w[taps - 1] * *v;
+            let mut sums = [0f32; CHANNELS];
+            if let Some(bias) = bias {
+                sums[..channels.len()].copy_from_slice(&bias[channels.clone()]);
             }
-            // SAFETY: as above; in place is allowed.
+            for tap in 0..last {
+                for (c, (sum, v)) in sums.iter_mut().zip(inputs.row(tap)).enumerate() {
+                    *sum += weight(c, tap) * *v;
+                }
+            }
+            inputs.push(row);
+            for (c, (sum, v)) in sums.iter().zip(row.iter_mut()).enumerate() {
+                *v = sum + weight(c, last) * *v;
+            }
+            // SAFETY: `row` has as many numbers, and the kernel may write where it reads.
             unsafe { (self.k.activate)(at, std::ptr::null(), channels.len(), Act::Silu, at) };
         }
     }

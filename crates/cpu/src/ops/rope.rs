@@ -1,8 +1,8 @@
 //! Rotary embedding: cosines and sines of a step's rows are computed once and used by all layers.
 
-use crate::machine::Machine;
+use crate::{machine::Machine, memory::product};
 use lamina_arch::spec::Rope;
-use lamina_plan::{Batch, op::Rotate};
+use lamina_plan::{Batch, backend::Result, op::Rotate};
 
 /// Cosines and sines of one rotary table for the rows of the running step.
 struct Table {
@@ -18,13 +18,15 @@ pub struct RopeTables(Vec<Table>);
 
 impl RopeTables {
     /// Room for `rows` rows.
-    pub fn new(ropes: &[Rope], rows: usize) -> RopeTables {
-        let table = |r: &Rope| Table {
-            rope: r.clone(),
-            values: vec![0.0; rows * 2 * r.freqs.len()],
-            rows: Vec::with_capacity(rows),
+    ///
+    /// # Errors
+    /// When memory cannot hold as many rows.
+    pub fn new(ropes: &[Rope], rows: usize) -> Result<RopeTables> {
+        let table = |r: &Rope| {
+            let numbers = product(&[rows, 2, r.freqs.len()], "rotary tables")?;
+            Ok(Table { rope: r.clone(), values: vec![0.0; numbers], rows: Vec::with_capacity(rows) })
         };
-        RopeTables(ropes.iter().map(table).collect())
+        ropes.iter().map(table).collect::<Result<_>>().map(RopeTables)
     }
 
     /// Brings table `index` up to date for the rows of `b`; rows that have not changed cost a comparison.

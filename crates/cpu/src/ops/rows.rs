@@ -3,9 +3,10 @@
 use crate::{kernel::rows::NormArgs, machine::Machine, weight::Weight};
 use lamina_arch::weights::Tensor;
 use lamina_plan::{Batch, Input, Slot, W, backend::Result, op::*};
+use std::sync::OnceLock;
 
 impl Machine {
-    pub(crate) fn norm_args(&self, n: &NormOp) -> NormArgs {
+    pub(crate) fn norm_args(&self, n: &NormOp) -> NormArgs<'_> {
         NormArgs { kind: n.kind, eps: n.eps, weight: self.optional(n.weight), bias: self.optional(n.bias) }
     }
 
@@ -18,8 +19,9 @@ impl Machine {
 
     pub(crate) fn do_embed(&self, b: &Batch, o: &Embed) -> Result<()> {
         let (out, table) = (self.slot(b, o.out), self.table(o.table));
+        let failed = OnceLock::new();
         self.each_row(out.rows, out.width, |r, _| {
-            // SAFETY: each task writes its own row.
+            // SAFETY: the row lies inside the slot, and each task writes its own.
             let row = unsafe { std::slice::from_raw_parts_mut(out.at(r), out.width) };
             let token = match b.inputs[r] {
                 Input::Token(token) => token as usize,
@@ -27,14 +29,15 @@ impl Machine {
                     return row.copy_from_slice(&b.numbers[i as usize * out.width..][..out.width]);
                 }
             };
-            // The type was checked at upload and the token by the engine, so decoding cannot fail.
-            let done = lamina_quant::decode(table.dtype, table.row(token), row);
-            debug_assert!(done.is_ok());
+            if let Err(e) = lamina_quant::decode(table.dtype, table.row(token), row) {
+                // The first error is the one that is told.
+                let _ = failed.set(e);
+            }
             if o.scale != 1.0 {
                 row.iter_mut().for_each(|v| *v *= o.scale);
             }
         });
-        Ok(())
+        failed.into_inner().map_or(Ok(()), |e| Err(lamina_arch::ArchError::from(e).into()))
     }
 
     pub(crate) fn do_positions(&self, b: &Batch, o: &Positions) -> Result<()> {
@@ -51,25 +54,18 @@ impl Machine {
 
     pub(crate) fn do_normalize(&self, b: &Batch, o: &Normalize) {
         let (x, out, args) = (self.slot(b, o.x), self.slot(b, o.out), self.norm_args(&o.norm));
-        let args = crate::memory::Shared((&raw const args).cast_mut());
         self.each_row(x.rows, x.width, |r, _| {
-            // SAFETY: rows lie inside their slots, each task writes its own, and `args` outlives the call.
-            unsafe { (self.k.norm)(x.at(r), x.width, &*args.at(0), out.at(r)) };
+            // SAFETY: rows lie inside their slots, and each task writes its own.
+            unsafe { (self.k.norm)(x.at(r), x.width, &args, out.at(r)) };
         });
     }
 
     pub(crate) fn do_head_norm(&self, b: &Batch, o: &HeadNorm) {
         let (x, args) = (self.slot(b, o.x), self.norm_args(&o.norm));
         let dim = x.width / o.heads;
-        let args = crate::memory::Shared((&raw const args).cast_mut());
         self.each_row(x.rows, x.width, |r, _| {
             for head in 0..o.heads {
-                // SAFETY: `args` outlives the call.
-                let mut args = unsafe { *args.at(0) };
-                if o.weight_per_head {
-                    let step = |p: *const f32| if p.is_null() { p } else { p.wrapping_add(head * dim) };
-                    (args.weight, args.bias) = (step(args.weight), step(args.bias));
-                }
+                let args = if o.weight_per_head { args.from(head * dim) } else { args };
                 let piece = x.at(r).wrapping_add(head * dim);
                 // SAFETY: the piece lies inside the row of this task.
                 unsafe { (self.k.norm)(piece, dim, &args, piece) };
@@ -145,14 +141,9 @@ impl Machine {
     pub(crate) fn do_gated_norm(&self, b: &Batch, o: &GatedNorm) {
         let (x, gate, args) = (self.slot(b, o.x), self.slot(b, o.gate), self.norm_args(&o.norm));
         let dim = x.width / o.groups;
-        let args = crate::memory::Shared((&raw const args).cast_mut());
         self.each_row(x.rows, x.width, |r, _| {
             for g in 0..o.groups {
-                // SAFETY: `args` outlives the call.
-                let mut args = unsafe { *args.at(0) };
-                if o.weight_per_group {
-                    args.weight = args.weight.wrapping_add(g * dim);
-                }
+                let args = if o.weight_per_group { args.from(g * dim) } else { args };
                 let at = g * dim;
                 // SAFETY: the piece lies inside the rows of this task.
                 unsafe {

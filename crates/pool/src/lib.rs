@@ -1,4 +1,4 @@
-//! Threads that share the tasks of one operator.
+//! Floor 0: threads that share the tasks of one operator.
 //!
 //! Each thread has a share of neighbouring tasks, which it claims one by one from the front, so that it reads one stream
 //! of memory; then it claims what is left of the others' shares from the back. The caller only waits for tasks that were
@@ -6,29 +6,36 @@
 //! barrier would wait for its arrival: that is what makes peers several times slower when another process takes part of a
 //! core.
 
+mod sync;
+
 use std::{
     any::Any,
-    cell::UnsafeCell,
-    hint::spin_loop,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
-    },
+    sync::PoisonError,
+};
+use sync::{
+    Arc, Mutex, UnsafeCell,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+    spin_loop,
     thread::{self, JoinHandle, Thread},
 };
 
+/// True where every look at an atomic is another order to try (loom), or takes microseconds (miri).
+const MODEL: bool = cfg!(any(loom, miri));
 /// How often an idle worker looks for work before it sleeps: about 30 us, a few times the gap between operators.
-const IDLE_SPINS: u32 = 4_000;
+const IDLE_SPINS: u32 = if MODEL { 1 } else { 4_000 };
 /// How often the caller looks for the end before it gives its core away; the worker may need that very core.
-const JOIN_SPINS: u32 = 2_000;
+const JOIN_SPINS: u32 = if MODEL { 0 } else { 2_000 };
 
 /// Generations count up to here, and then from zero.
 const GENERATIONS: u64 = (1 << (64 - 2 * Range::BITS)) - 1;
 
-/// A task function with its argument, both type-erased.
+/// How the tasks of an operator ended: well, or with the first panic of one.
+type Ended = Result<(), Box<dyn Any + Send>>;
+
+/// The task function of the running operator with its argument, both type-erased.
 #[derive(Clone, Copy)]
-struct Job {
+struct Closure {
     call: unsafe fn(*const (), usize, usize),
     data: *const (),
 }
@@ -77,25 +84,27 @@ impl Share {
     }
 }
 
-struct Shared {
+struct State {
     shares: Box<[Share]>,
     /// Of the last operator; written after its shares.
     generation: AtomicU64,
     done: AtomicUsize,
-    job: UnsafeCell<Job>,
+    closure: UnsafeCell<Closure>,
     sleeping: AtomicU32,
     stop: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: `job` is written only while no task can be claimed, and read only by holders of a claimed task.
-unsafe impl Sync for Shared {}
-// SAFETY: the pointers inside `job` are used only during `Pool::run`, which outlives every claimed task.
-unsafe impl Send for Shared {}
+// SAFETY: `closure` alone is not `Sync` by itself: it is written only while no task can be claimed (`Pool::run_some`), and
+// read only by threads that hold a claimed task (`claim_all`).
+unsafe impl Sync for State {}
+// SAFETY: the pointer inside `closure` is to a `Sync` task function, and is followed only while `Pool::run_some`, which
+// borrows that function, waits for the task that follows it.
+unsafe impl Send for State {}
 
 /// A set of threads; the calling thread is one of them.
 pub struct Pool {
-    shared: Arc<Shared>,
+    state: Arc<State>,
     workers: Vec<(JoinHandle<()>, Thread)>,
     /// Only one operator runs at a time.
     running: Mutex<()>,
@@ -104,26 +113,26 @@ pub struct Pool {
 impl Pool {
     /// A pool of `threads` threads, the caller included.
     pub fn new(threads: usize) -> Pool {
-        let job = Job { call: |_, _, _| {}, data: std::ptr::null() };
-        let shared = Arc::new(Shared {
+        let closure = Closure { call: |_, _, _| {}, data: std::ptr::null() };
+        let state = Arc::new(State {
             shares: (0..threads.max(1)).map(|_| Share(AtomicU64::new(0))).collect(),
             generation: AtomicU64::new(0),
             done: AtomicUsize::new(0),
-            job: UnsafeCell::new(job),
+            closure: UnsafeCell::new(closure),
             sleeping: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
         let spawn = |i: usize| {
-            let shared = shared.clone();
+            let state = state.clone();
             let name = format!("lamina-{i}");
-            let handle = thread::Builder::new().name(name).spawn(move || work(&shared, i)).ok()?;
+            let handle = thread::Builder::new().name(name).spawn(move || work(&state, i)).ok()?;
             let thread = handle.thread().clone();
             Some((handle, thread))
         };
         // Threads that cannot be started are missing: the others claim their tasks.
         let workers = (1..threads.max(1)).map_while(spawn).collect();
-        Pool { shared, workers, running: Mutex::new(()) }
+        Pool { state, workers, running: Mutex::new(()) }
     }
 
     /// Number of threads, the caller included.
@@ -133,31 +142,39 @@ impl Pool {
 
     /// Runs `task(index, worker)` for every index below `tasks`, on all threads; returns when all have ended.
     ///
-    /// `worker` is below [`Pool::threads`] and no two tasks run at once with the same one.
+    /// `worker` is below [`Pool::threads`] and no two tasks run at once with the same one, whoever calls: calls of several
+    /// threads run one after the other. A task must not call `run` of its own pool, which would wait for itself.
     ///
     /// # Panics
     /// With the first panic of a task, after all tasks have ended.
     pub fn run<F: Fn(usize, usize) + Sync>(&self, tasks: usize, task: F) {
-        if self.workers.is_empty() || tasks <= 1 {
-            return (0..tasks).for_each(|i| task(i, 0));
-        }
-        let limit = Range::MASK as usize;
-        for start in (0..tasks).step_by(limit) {
-            let shifted = |i: usize, worker: usize| task(start + i, worker);
-            self.run_some((tasks - start).min(limit), &shifted);
-        }
+        // The lock is free again before a panic goes on: it is never poisoned.
+        let result = {
+            let _one = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            self.run_alone(tasks, &task)
+        };
+        result.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
-    fn run_some<F: Fn(usize, usize) + Sync>(&self, tasks: usize, task: &F) {
-        unsafe fn call<F: Fn(usize, usize)>(data: *const (), index: usize, worker: usize) {
-            // SAFETY: `data` is the `task` of the running `run_some`, which waits for every claimed task.
-            unsafe { (*data.cast::<F>())(index, worker) }
+    fn run_alone<F: Fn(usize, usize) + Sync>(&self, tasks: usize, task: &F) -> Ended {
+        if self.workers.is_empty() || tasks <= 1 {
+            return catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(|i| task(i, 0))));
         }
-        let _one = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let s = &*self.shared;
+        let limit = Range::MASK as usize;
+        (0..tasks).step_by(limit).try_for_each(|start| {
+            let shifted = |i: usize, worker: usize| task(start + i, worker);
+            self.run_some((tasks - start).min(limit), &shifted)
+        })
+    }
+
+    /// One generation: at most [`Range::MASK`] tasks. The caller holds `running`.
+    fn run_some<F: Fn(usize, usize) + Sync>(&self, tasks: usize, task: &F) -> Ended {
+        let s = &*self.state;
         s.done.store(0, Relaxed);
-        // SAFETY: the last generation has no unclaimed and no running task, so nobody reads the job.
-        unsafe { *s.job.get() = Job { call: call::<F>, data: (task as *const F).cast() } };
+        let closure = Closure { call: call::<F>, data: (task as *const F).cast() };
+        // SAFETY: `running` is held, and the last generation has neither an unclaimed nor a running task: nobody reads
+        // the cell until this generation's shares are stored below.
+        s.closure.with_mut(|at| unsafe { *at = closure });
         let generation = (s.generation.load(Relaxed) + 1) & GENERATIONS;
         let threads = s.shares.len();
         for (i, share) in s.shares.iter().enumerate() {
@@ -170,22 +187,28 @@ impl Pool {
         }
         claim_all(s, 0);
         wait_until(|| s.done.load(Acquire) == tasks);
-        let panic = s.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
+        s.panic.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.stop.store(true, SeqCst);
+        self.state.stop.store(true, SeqCst);
         for (handle, thread) in self.workers.drain(..) {
             thread.unpark();
             // A worker's panics were already passed on by `run`.
             let _ = handle.join();
         }
     }
+}
+
+/// Calls the task function behind `data`.
+///
+/// # Safety
+/// `data` is a live `F`.
+unsafe fn call<F: Fn(usize, usize)>(data: *const (), index: usize, worker: usize) {
+    // SAFETY: the caller promises a live `F` at this address.
+    unsafe { (*data.cast::<F>())(index, worker) }
 }
 
 /// Spins, then gives the core away between looks.
@@ -202,14 +225,14 @@ fn wait_until(end: impl Fn() -> bool) {
 }
 
 /// Claims and runs tasks until none is left: those of the worker, then what others have not begun.
-fn claim_all(s: &Shared, worker: usize) {
+fn claim_all(s: &State, worker: usize) {
     for i in 0..s.shares.len() {
         let share = &s.shares[(worker + i) % s.shares.len()];
         while let Some(index) = share.claim(i == 0) {
-            // SAFETY: the task is claimed and not done, so `run_some` neither returns nor replaces the job.
-            let job = unsafe { *s.job.get() };
-            // SAFETY: `call` and `data` belong together, see `run_some`.
-            let result = catch_unwind(AssertUnwindSafe(|| unsafe { (job.call)(job.data, index, worker) }));
+            // SAFETY: this task is claimed and not done, so `run_some` does not write the cell meanwhile.
+            let Closure { call, data } = s.closure.with(|at| unsafe { *at });
+            // SAFETY: `run_some` stored `call::<F>` with the address of its `F`, and waits for this task before it returns.
+            let result = catch_unwind(AssertUnwindSafe(|| unsafe { call(data, index, worker) }));
             if let Err(panic) = result {
                 s.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
             }
@@ -218,7 +241,7 @@ fn claim_all(s: &Shared, worker: usize) {
     }
 }
 
-fn work(s: &Shared, worker: usize) {
+fn work(s: &State, worker: usize) {
     let mut seen = 0;
     while !s.stop.load(Acquire) {
         let generation = s.generation.load(Acquire);
@@ -232,7 +255,7 @@ fn work(s: &Shared, worker: usize) {
 }
 
 /// Waits for a generation other than `seen`: spinning first, then asleep.
-fn idle(s: &Shared, seen: u64) {
+fn idle(s: &State, seen: u64) {
     let same = || s.generation.load(SeqCst) == seen && !s.stop.load(SeqCst);
     for _ in 0..IDLE_SPINS {
         if !same() {
@@ -246,63 +269,4 @@ fn idle(s: &Shared, seen: u64) {
         thread::park();
     }
     s.sleeping.fetch_sub(1, SeqCst);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_task_runs_once_on_any_number_of_threads() {
-        for threads in [1, 2, 3, 7] {
-            let pool = Pool::new(threads);
-            for tasks in [0, 1, 2, 5, 1000] {
-                let hits: Vec<AtomicU32> = (0..tasks).map(|_| AtomicU32::new(0)).collect();
-                pool.run(tasks, |i, worker| {
-                    assert!(worker < threads);
-                    hits[i].fetch_add(1, Relaxed);
-                });
-                assert!(hits.iter().all(|h| h.load(Relaxed) == 1));
-            }
-        }
-    }
-
-    #[test]
-    fn a_thread_that_is_held_up_keeps_one_task_only() {
-        let pool = Pool::new(3);
-        let done = AtomicUsize::new(0);
-        pool.run(100, |i, _| {
-            // The first of a share waits for all others, those of its own share among them.
-            while i == 0 && done.load(Acquire) < 99 {
-                thread::yield_now();
-            }
-            done.fetch_add(1, Release);
-        });
-        assert_eq!(done.into_inner(), 100);
-    }
-
-    #[test]
-    fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
-        let pool = Pool::new(3);
-        let result = catch_unwind(AssertUnwindSafe(|| pool.run(10, |i, _| assert_ne!(i, 7, "seven"))));
-        assert!(result.is_err());
-        let sum = AtomicUsize::new(0);
-        pool.run(10, |i, _| {
-            sum.fetch_add(i, Relaxed);
-        });
-        assert_eq!(sum.into_inner(), 45);
-    }
-
-    #[test]
-    fn sleeping_workers_wake_up() {
-        let pool = Pool::new(2);
-        for _ in 0..20 {
-            thread::sleep(std::time::Duration::from_millis(2));
-            let n = AtomicUsize::new(0);
-            pool.run(64, |_, _| {
-                n.fetch_add(1, Relaxed);
-            });
-            assert_eq!(n.into_inner(), 64);
-        }
-    }
 }
