@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr, sync::OnceLock};
 pub enum Isa {
     /// Portable code.
     Scalar,
-    /// x86-64 with AVX2, FMA and F16C (2013 on).
+    /// x86-64 with AVX2, FMA, F16C and BMI (2013 on).
     Avx2,
     /// The same with AVX-VNNI (Alder Lake, Zen 5 and later).
     AvxVnni,
@@ -108,7 +108,11 @@ impl Isa {
 
 #[cfg(target_arch = "x86_64")]
 fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -7,11 +7,11 @@ use crate::Simd;
 /// Cody-Waite reduction by ln 2 and a polynomial of degree 6 (Taylor with a tail fitted on [-ln2/2, ln2/2]).
 ///
 /// # Safety
-/// As for [`Simd`].
+/// The CPU has the instructions of `S`.
 #[inline(always)]
 pub unsafe fn exp<S: Simd>(x: S::F) -> S::F {
     const COEFFS: [f32; 6] = [1.388_888_9e-3, 8.333_334e-3, 4.166_666_8e-2, 0.166_666_67, 0.5, 1.0];
-    // SAFETY: the caller's promise covers every lane operation below.
+    // SAFETY: lane operations on registers alone, whose instructions the caller promises.
     unsafe {
         // The least exponent, -127, makes the factor below 0, which keeps masked scores out of sums exactly. Of a NaN,
         // minimum and maximum keep the second operand.
@@ -31,10 +31,10 @@ pub unsafe fn exp<S: Simd>(x: S::F) -> S::F {
 /// `1 / (1 + e^-x)`, relative error below 4e-7 for x above -87; never below `e^-88`.
 ///
 /// # Safety
-/// As for [`Simd`].
+/// The CPU has the instructions of `S`.
 #[inline(always)]
 pub unsafe fn sigmoid<S: Simd>(x: S::F) -> S::F {
-    // SAFETY: the caller's promise covers every lane operation below.
+    // SAFETY: lane operations on registers alone, whose instructions the caller promises.
     unsafe {
         let one = S::splat_f(1.0);
         S::div(one, S::add(one, exp::<S>(S::sub(S::zero(), x))))
@@ -44,10 +44,10 @@ pub unsafe fn sigmoid<S: Simd>(x: S::F) -> S::F {
 /// `tanh x` as `1 - 2 / (e^2x + 1)`: absolute error below 2.5e-7.
 ///
 /// # Safety
-/// As for [`Simd`].
+/// The CPU has the instructions of `S`.
 #[inline(always)]
 pub unsafe fn tanh<S: Simd>(x: S::F) -> S::F {
-    // SAFETY: the caller's promise covers every lane operation below.
+    // SAFETY: lane operations on registers alone, whose instructions the caller promises.
     unsafe {
         let one = S::splat_f(1.0);
         let e = exp::<S>(S::add(x, x));

@@ -23,27 +23,31 @@ pub type NeonDot = Lanes<Sdot<false>>;
 pub type NeonI8mm = Lanes<Sdot<true>>;
 
 /// How the products of four signed bytes per lane are summed.
-///
-/// # Safety
-/// As for [`Simd`].
-#[allow(clippy::missing_safety_doc, missing_docs)] // one condition for all, stated above; names are those of `Simd`
+#[allow(missing_docs)] // names are those of `Simd`
 pub trait Products: Copy + Send + Sync + 'static {
     const WIDE_SUMS: bool;
     const SQUARES: bool = false;
     type Acc: Copy;
-    unsafe fn acc() -> Self::Acc;
-    unsafe fn settle(acc: Self::Acc) -> Self::Acc;
-    unsafe fn dot(acc: Self::Acc, w: int32x4x2_t, x: int32x4x2_t) -> Self::Acc;
-    #[inline(always)]
-    unsafe fn dot_square(acc: [Self::Acc; 2], w: [int32x4x2_t; 2], x: [*const i8; 2]) -> [Self::Acc; 2] {
-        // SAFETY: the trait's contract, which the caller keeps.
-        unsafe { crate::four_dots::<Lanes<Self>>(acc, w, x) }
+    declare! { registers:
+        fn acc() -> Self::Acc;
+        fn settle(acc: Self::Acc) -> Self::Acc;
+        fn dot(acc: Self::Acc, w: int32x4x2_t, x: int32x4x2_t) -> Self::Acc;
     }
-    #[inline(always)]
-    unsafe fn columns(acc: [Self::Acc; 2]) -> [Self::Acc; 2] {
-        acc
+
+    methods! { registers:
+        fn columns(acc: [Self::Acc; 2]) -> [Self::Acc; 2] {
+            acc
+        }
     }
-    unsafe fn sum(acc: Self::Acc) -> int32x4x2_t;
+
+    methods! { memory:
+        fn dot_square(acc: [Self::Acc; 2], w: [int32x4x2_t; 2], x: [*const i8; 2]) -> [Self::Acc; 2] {
+            crate::four_dots::<Lanes<Self>>(acc, w, x)
+        }
+    }
+    declare! { registers:
+        fn sum(acc: Self::Acc) -> int32x4x2_t;
+    }
 }
 
 /// Products widened to int16 and summed there: four per lane.
@@ -59,9 +63,6 @@ macro_rules! both {
     ($pair:ident, $f:expr, $($a:ident),+) => { $pair($f($($a.0),+), $f($($a.1),+)) };
 }
 
-// SAFETY of every block in this file: the trait's contract - the CPU has these instructions (NEON is part of aarch64),
-// and pointers are valid. Where NEON is always on, its intrinsics need no block: the allowance is for those.
-#[allow(clippy::undocumented_unsafe_blocks, unused_unsafe)] // one reason for all, stated above
 mod lanes {
     use super::*;
 
@@ -69,23 +70,17 @@ mod lanes {
         const WIDE_SUMS: bool = false;
         type Acc = [int16x8_t; 4];
 
-        #[inline(always)]
-        unsafe fn settle(mut acc: [int16x8_t; 4]) -> [int16x8_t; 4] {
-            for a in &mut acc {
-                unsafe {
-                    asm!("/* {0:v} */", inout(vreg) * a, options(pure, nomem, nostack, preserves_flags))
-                };
+        methods! { registers:
+            fn settle(mut acc: [int16x8_t; 4]) -> [int16x8_t; 4] {
+                for a in &mut acc {
+                    asm!("/* {0:v} */", inout(vreg) * a, options(pure, nomem, nostack, preserves_flags));
+                }
+                acc
             }
-            acc
-        }
-
-        #[inline(always)]
-        unsafe fn acc() -> [int16x8_t; 4] {
-            [unsafe { vdupq_n_s16(0) }; 4]
-        }
-        #[inline(always)]
-        unsafe fn dot(a: [int16x8_t; 4], w: int32x4x2_t, x: int32x4x2_t) -> [int16x8_t; 4] {
-            unsafe {
+            fn acc() -> [int16x8_t; 4] {
+                [vdupq_n_s16(0); 4]
+            }
+            fn dot(a: [int16x8_t; 4], w: int32x4x2_t, x: int32x4x2_t) -> [int16x8_t; 4] {
                 let (w0, x0) = (vreinterpretq_s8_s32(w.0), vreinterpretq_s8_s32(x.0));
                 let (w1, x1) = (vreinterpretq_s8_s32(w.1), vreinterpretq_s8_s32(x.1));
                 [
@@ -95,10 +90,9 @@ mod lanes {
                     vmlal_high_s8(a[3], w1, x1),
                 ]
             }
-        }
-        #[inline(always)]
-        unsafe fn sum(a: [int16x8_t; 4]) -> int32x4x2_t {
-            unsafe { int32x4x2_t(vpaddlq_s16(vpaddq_s16(a[0], a[1])), vpaddlq_s16(vpaddq_s16(a[2], a[3]))) }
+            fn sum(a: [int16x8_t; 4]) -> int32x4x2_t {
+                int32x4x2_t(vpaddlq_s16(vpaddq_s16(a[0], a[1])), vpaddlq_s16(vpaddq_s16(a[2], a[3])))
+            }
         }
     }
 
@@ -106,8 +100,12 @@ mod lanes {
     macro_rules! byte_products {
         ($(#[$doc:meta])* $name:ident = $instruction:literal) => {
             $(#[$doc])*
+            ///
+            /// # Safety
+            /// The CPU has this instruction.
             #[inline(always)]
             unsafe fn $name(mut acc: int32x4_t, w: int32x4_t, x: int32x4_t) -> int32x4_t {
+                // SAFETY: one instruction on registers, which the caller promises that the CPU has.
                 unsafe {
                     asm!(
                         concat!($instruction, " {a:v}.4s, {w:v}.16b, {x:v}.16b"),
@@ -133,40 +131,18 @@ mod lanes {
         const SQUARES: bool = SQUARES;
         type Acc = int32x4x2_t;
 
-        /// `sdot` is assembly, whose order the compiler keeps as it is.
-        #[inline(always)]
-        unsafe fn settle(acc: int32x4x2_t) -> int32x4x2_t {
-            acc
-        }
-
-        #[inline(always)]
-        unsafe fn acc() -> int32x4x2_t {
-            unsafe { int32x4x2_t(vdupq_n_s32(0), vdupq_n_s32(0)) }
-        }
-        #[inline(always)]
-        unsafe fn dot(acc: int32x4x2_t, w: int32x4x2_t, x: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, sdot, acc, w, x) }
-        }
-        /// Two rows of weights in either register of `w[i]`: those of the same lanes in `acc[i]`.
-        #[inline(always)]
-        unsafe fn dot_square(
-            acc: [int32x4x2_t; 2],
-            w: [int32x4x2_t; 2],
-            x: [*const i8; 2],
-        ) -> [int32x4x2_t; 2] {
-            unsafe {
-                if !SQUARES {
-                    return crate::four_dots::<Lanes<Self>>(acc, w, x);
-                }
-                let both = vreinterpretq_s32_s8(vcombine_s8(vld1_s8(x[0]), vld1_s8(x[1])));
-                let x = int32x4x2_t(both, both);
-                let ([a, b], [v, w]) = (acc, w);
-                [both!(int32x4x2_t, smmla, a, v, x), both!(int32x4x2_t, smmla, b, w, x)]
+        methods! { registers:
+            /// `sdot` is assembly, whose order the compiler keeps as it is.
+            fn settle(acc: int32x4x2_t) -> int32x4x2_t {
+                acc
             }
-        }
-        #[inline(always)]
-        unsafe fn columns(acc: [int32x4x2_t; 2]) -> [int32x4x2_t; 2] {
-            unsafe {
+            fn acc() -> int32x4x2_t {
+                int32x4x2_t(vdupq_n_s32(0), vdupq_n_s32(0))
+            }
+            fn dot(acc: int32x4x2_t, w: int32x4x2_t, x: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, sdot, acc, w, x)
+            }
+            fn columns(acc: [int32x4x2_t; 2]) -> [int32x4x2_t; 2] {
                 if !SQUARES {
                     return acc;
                 }
@@ -176,85 +152,77 @@ mod lanes {
                     int32x4x2_t(vuzp2q_s32(a.0, a.1), vuzp2q_s32(b.0, b.1)),
                 ]
             }
+            fn sum(acc: int32x4x2_t) -> int32x4x2_t {
+                acc
+            }
         }
-        #[inline(always)]
-        unsafe fn sum(acc: int32x4x2_t) -> int32x4x2_t {
-            acc
+
+        methods! { memory:
+            /// Two rows of weights in either register of `w[i]`: those of the same lanes in `acc[i]`.
+            fn dot_square(
+                acc: [int32x4x2_t; 2],
+                w: [int32x4x2_t; 2],
+                x: [*const i8; 2],
+            ) -> [int32x4x2_t; 2] {
+                if !SQUARES {
+                    return crate::four_dots::<Lanes<Self>>(acc, w, x);
+                }
+                let both = vreinterpretq_s32_s8(vcombine_s8(vld1_s8(x[0]), vld1_s8(x[1])));
+                let x = int32x4x2_t(both, both);
+                let ([a, b], [v, w]) = (acc, w);
+                [both!(int32x4x2_t, smmla, a, v, x), both!(int32x4x2_t, smmla, b, w, x)]
+            }
         }
     }
 
-    /// Eight float16. By assembly: the intrinsics are newer than the oldest compiler that Lamina builds with.
-    #[inline(always)]
-    unsafe fn from_f16(h: uint16x8_t) -> float32x4x2_t {
-        let (low, high): (float32x4_t, float32x4_t);
-        unsafe {
-            asm!("fcvtl {o:v}.4s, {h:v}.4h", o = lateout(vreg) low, h = in(vreg) h, options(pure, nomem, nostack, preserves_flags));
+    methods! { registers:
+        /// Eight float16. By assembly: the intrinsics are newer than the oldest compiler that Lamina builds with.
+        fn from_f16(h: uint16x8_t) -> float32x4x2_t {
+            let (low, high): (float32x4_t, float32x4_t);
+                    asm!("fcvtl {o:v}.4s, {h:v}.4h", o = lateout(vreg) low, h = in(vreg) h, options(pure, nomem, nostack, preserves_flags));
             asm!("fcvtl2 {o:v}.4s, {h:v}.8h", o = lateout(vreg) high, h = in(vreg) h, options(pure, nomem, nostack, preserves_flags));
+            float32x4x2_t(low, high)
         }
-        float32x4x2_t(low, high)
-    }
-
-    /// Four float32 rounded to float16.
-    #[inline(always)]
-    unsafe fn to_f16(f: float32x4_t) -> uint16x4_t {
-        let h: uint16x4_t;
-        unsafe {
-            asm!("fcvtn {o:v}.4h, {f:v}.4s", o = lateout(vreg) h, f = in(vreg) f, options(pure, nomem, nostack, preserves_flags));
+        /// Four float32 rounded to float16.
+        fn to_f16(f: float32x4_t) -> uint16x4_t {
+            let h: uint16x4_t;
+                    asm!("fcvtn {o:v}.4h, {f:v}.4s", o = lateout(vreg) h, f = in(vreg) f, options(pure, nomem, nostack, preserves_flags));
+            h
         }
-        h
-    }
-
-    /// Eight bytes as int32.
-    #[inline(always)]
-    unsafe fn widen(p: *const i8) -> int32x4x2_t {
-        unsafe {
-            let w = vmovl_s8(vld1_s8(p));
-            int32x4x2_t(vmovl_s16(vget_low_s16(w)), vmovl_high_s16(w))
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn half_of_e8m0(e: uint32x4_t) -> float32x4_t {
-        unsafe {
+        fn half_of_e8m0(e: uint32x4_t) -> float32x4_t {
             let normal = vshlq_n_u32::<23>(vsubq_u32(e, vdupq_n_u32(1)));
             // The two smallest are denormal: a single bit below the exponent field.
             let denormal = vshlq_u32(vdupq_n_u32(1 << 21), vreinterpretq_s32_u32(e));
             vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), denormal, normal))
         }
-    }
-
-    #[inline(always)]
-    unsafe fn power_of_two(n: float32x4_t) -> float32x4_t {
-        unsafe { vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)))) }
-    }
-
-    /// `fmax` would turn one NaN operand into NaN; the trait asks for the second operand.
-    #[inline(always)]
-    unsafe fn larger(a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) }
-    }
-
-    #[inline(always)]
-    unsafe fn smaller(a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        unsafe { vbslq_f32(vcltq_f32(a, b), a, b) }
-    }
-
-    #[inline(always)]
-    unsafe fn pair_products(a: int32x4_t, b: int32x4_t) -> int32x4_t {
-        unsafe {
+        fn power_of_two(n: float32x4_t) -> float32x4_t {
+            vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127))))
+        }
+        /// `fmax` would turn one NaN operand into NaN; the trait asks for the second operand.
+        fn larger(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+            vbslq_f32(vcgtq_f32(a, b), a, b)
+        }
+        fn smaller(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+            vbslq_f32(vcltq_f32(a, b), a, b)
+        }
+        fn pair_products(a: int32x4_t, b: int32x4_t) -> int32x4_t {
             let (a, b) = (vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
             vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b))
         }
+        fn halves_right<const K: i32>(a: int32x4_t) -> int32x4_t {
+            vreinterpretq_s32_u16(vshrq_n_u16::<K>(vreinterpretq_u16_s32(a)))
+        }
+        fn halves_left<const K: i32>(a: int32x4_t) -> int32x4_t {
+            vreinterpretq_s32_u16(vshlq_n_u16::<K>(vreinterpretq_u16_s32(a)))
+        }
     }
 
-    #[inline(always)]
-    unsafe fn halves_right<const K: i32>(a: int32x4_t) -> int32x4_t {
-        unsafe { vreinterpretq_s32_u16(vshrq_n_u16::<K>(vreinterpretq_u16_s32(a))) }
-    }
-
-    #[inline(always)]
-    unsafe fn halves_left<const K: i32>(a: int32x4_t) -> int32x4_t {
-        unsafe { vreinterpretq_s32_u16(vshlq_n_u16::<K>(vreinterpretq_u16_s32(a))) }
+    methods! { memory:
+        /// Eight bytes as int32.
+        fn widen(p: *const i8) -> int32x4x2_t {
+            let w = vmovl_s8(vld1_s8(p));
+            int32x4x2_t(vmovl_s16(vget_low_s16(w)), vmovl_high_s16(w))
+        }
     }
 
     impl<P: Products> Simd for Lanes<P> {
@@ -268,192 +236,180 @@ mod lanes {
         type Acc = P::Acc;
         type Scale = int32x4x2_t;
 
-        #[inline(always)]
-        unsafe fn load(p: *const u8) -> int32x4x2_t {
-            unsafe {
-                int32x4x2_t(vreinterpretq_s32_u8(vld1q_u8(p)), vreinterpretq_s32_u8(vld1q_u8(p.add(16))))
+        methods! { registers:
+            fn splat(v: i32) -> int32x4x2_t {
+                int32x4x2_t(vdupq_n_s32(v), vdupq_n_s32(v))
             }
-        }
-        #[inline(always)]
-        unsafe fn store(p: *mut u8, v: int32x4x2_t) {
-            unsafe {
-                vst1q_u8(p, vreinterpretq_u8_s32(v.0));
-                vst1q_u8(p.add(16), vreinterpretq_u8_s32(v.1));
+            fn splat_byte(v: u8) -> int32x4x2_t {
+                Self::splat(i32::from_ne_bytes([v; 4]))
             }
-        }
-        #[inline(always)]
-        unsafe fn splat(v: i32) -> int32x4x2_t {
-            unsafe { int32x4x2_t(vdupq_n_s32(v), vdupq_n_s32(v)) }
-        }
-        #[inline(always)]
-        unsafe fn splat4(p: *const i8) -> int32x4x2_t {
-            unsafe { Self::splat(p.cast::<i32>().read_unaligned()) }
-        }
-        #[inline(always)]
-        unsafe fn splat_byte(v: u8) -> int32x4x2_t {
-            unsafe { Self::splat(i32::from_ne_bytes([v; 4])) }
-        }
-        #[inline(always)]
-        unsafe fn and(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, vandq_s32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn or(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, vorrq_s32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn xor(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, veorq_s32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn shr<const K: i32>(a: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, halves_right::<K>, a) }
-        }
-        #[inline(always)]
-        unsafe fn shl<const K: i32>(a: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, halves_left::<K>, a) }
-        }
-        #[inline(always)]
-        unsafe fn lut(table: &[i8; 16], index: int32x4x2_t) -> int32x4x2_t {
-            unsafe {
+            fn and(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, vandq_s32, a, b)
+            }
+            fn or(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, vorrq_s32, a, b)
+            }
+            fn xor(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, veorq_s32, a, b)
+            }
+            fn shr<const K: i32>(a: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, halves_right::<K>, a)
+            }
+            fn shl<const K: i32>(a: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, halves_left::<K>, a)
+            }
+            fn lut(table: &[i8; 16], index: int32x4x2_t) -> int32x4x2_t {
                 let t = vld1q_u8(table.as_ptr().cast());
                 let (a, b) = (vreinterpretq_u8_s32(index.0), vreinterpretq_u8_s32(index.1));
                 int32x4x2_t(vreinterpretq_s32_u8(vqtbl1q_u8(t, a)), vreinterpretq_s32_u8(vqtbl1q_u8(t, b)))
             }
-        }
-        #[inline(always)]
-        unsafe fn add_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, vaddq_s32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn sub_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, vsubq_s32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn mul_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, vmulq_s32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn to_f(a: int32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, vcvtq_f32_s32, a) }
-        }
-
-        #[inline(always)]
-        unsafe fn acc() -> P::Acc {
-            unsafe { P::acc() }
-        }
-        #[inline(always)]
-        unsafe fn settle(acc: P::Acc) -> P::Acc {
-            unsafe { P::settle(acc) }
-        }
-        /// Unsigned bytes are at most 127, which is what makes the signed product right for them.
-        #[inline(always)]
-        unsafe fn dot(acc: P::Acc, u: int32x4x2_t, x: int32x4x2_t) -> P::Acc {
-            unsafe { P::dot(acc, u, x) }
-        }
-        #[inline(always)]
-        unsafe fn signed(w: int32x4x2_t) -> int32x4x2_t {
-            w
-        }
-        #[inline(always)]
-        unsafe fn dot_signed(acc: P::Acc, w: int32x4x2_t, x: int32x4x2_t) -> P::Acc {
-            unsafe { P::dot(acc, w, x) }
-        }
-        /// Eight bytes of a row beside each other, two rows in a register.
-        #[inline(always)]
-        unsafe fn square([v, w]: [int32x4x2_t; 2]) -> [int32x4x2_t; 2] {
-            if !P::SQUARES {
-                return [v, w];
+            fn add_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, vaddq_s32, a, b)
             }
-            unsafe {
-                [
+            fn sub_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, vsubq_s32, a, b)
+            }
+            fn mul_i(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, vmulq_s32, a, b)
+            }
+            fn to_f(a: int32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, vcvtq_f32_s32, a)
+            }
+            fn acc() -> P::Acc {
+                P::acc()
+            }
+            fn settle(acc: P::Acc) -> P::Acc {
+                P::settle(acc)
+            }
+            /// Unsigned bytes are at most 127, which is what makes the signed product right for them.
+            fn dot(acc: P::Acc, u: int32x4x2_t, x: int32x4x2_t) -> P::Acc {
+                P::dot(acc, u, x)
+            }
+            fn signed(w: int32x4x2_t) -> int32x4x2_t {
+                w
+            }
+            fn dot_signed(acc: P::Acc, w: int32x4x2_t, x: int32x4x2_t) -> P::Acc {
+                P::dot(acc, w, x)
+            }
+            /// Eight bytes of a row beside each other, two rows in a register.
+            fn square([v, w]: [int32x4x2_t; 2]) -> [int32x4x2_t; 2] {
+                if !P::SQUARES {
+                    return [v, w];
+                }
+                            [
                     int32x4x2_t(vzip1q_s32(v.0, w.0), vzip2q_s32(v.0, w.0)),
                     int32x4x2_t(vzip1q_s32(v.1, w.1), vzip2q_s32(v.1, w.1)),
                 ]
             }
+            fn columns(acc: [P::Acc; 2]) -> [P::Acc; 2] {
+                P::columns(acc)
+            }
+            fn sum(acc: P::Acc) -> int32x4x2_t {
+                P::sum(acc)
+            }
+            fn scaled(acc: P::Acc, s: int32x4x2_t) -> int32x4x2_t {
+                Self::mul_i(P::sum(acc), s)
+            }
+            fn scale_splat(v: i16) -> int32x4x2_t {
+                Self::splat(i32::from(v))
+            }
+            fn scale_16(s: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, vshlq_n_s32::<4>, s)
+            }
+            fn dot_pairs(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+                both!(int32x4x2_t, pair_products, a, b)
+            }
+            fn add_pairs(acc: int32x4x2_t, a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
+                Self::add_i(acc, Self::dot_pairs(a, b))
+            }
+            fn zero() -> float32x4x2_t {
+                Self::splat_f(0.0)
+            }
+            fn splat_f(v: f32) -> float32x4x2_t {
+                float32x4x2_t(vdupq_n_f32(v), vdupq_n_f32(v))
+            }
+            fn add(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, vaddq_f32, a, b)
+            }
+            fn sub(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, vsubq_f32, a, b)
+            }
+            fn mul(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, vmulq_f32, a, b)
+            }
+            fn div(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, vdivq_f32, a, b)
+            }
+            fn max(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, larger, a, b)
+            }
+            fn min(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, smaller, a, b)
+            }
+            fn abs(a: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, vabsq_f32, a)
+            }
+            fn fma(a: float32x4x2_t, b: float32x4x2_t, c: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, vfmaq_f32, c, a, b)
+            }
+            fn round(a: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, vrndnq_f32, a)
+            }
+            fn exp2_int(n: float32x4x2_t) -> float32x4x2_t {
+                both!(float32x4x2_t, power_of_two, n)
+            }
+            fn reduce_add(a: float32x4x2_t) -> f32 {
+                let s = vaddq_f32(a.0, a.1);
+                vpadds_f32(vadd_f32(vget_low_f32(s), vget_high_f32(s)))
+            }
+            fn reduce_max(a: float32x4x2_t) -> f32 {
+                vmaxvq_f32(vmaxq_f32(a.0, a.1))
+            }
+            fn prefetch(p: *const u8) {
+                asm!("prfm pldl1keep, [{p}]", p = in(reg) p, options(readonly, nostack, preserves_flags))
+            }
         }
-        #[inline(always)]
-        unsafe fn dot_square(acc: [P::Acc; 2], w: [int32x4x2_t; 2], x: [*const i8; 2]) -> [P::Acc; 2] {
-            unsafe { P::dot_square(acc, w, x) }
-        }
-        #[inline(always)]
-        unsafe fn columns(acc: [P::Acc; 2]) -> [P::Acc; 2] {
-            unsafe { P::columns(acc) }
-        }
-        #[inline(always)]
-        unsafe fn sum(acc: P::Acc) -> int32x4x2_t {
-            unsafe { P::sum(acc) }
-        }
-        #[inline(always)]
-        unsafe fn scaled(acc: P::Acc, s: int32x4x2_t) -> int32x4x2_t {
-            unsafe { Self::mul_i(P::sum(acc), s) }
-        }
-        #[inline(always)]
-        unsafe fn scale(p: *const i8) -> int32x4x2_t {
-            unsafe { widen(p) }
-        }
-        #[inline(always)]
-        unsafe fn scale_splat(v: i16) -> int32x4x2_t {
-            unsafe { Self::splat(i32::from(v)) }
-        }
-        #[inline(always)]
-        unsafe fn scale_16(s: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, vshlq_n_s32::<4>, s) }
-        }
-        #[inline(always)]
-        unsafe fn pairs(p: *const i8) -> int32x4x2_t {
-            unsafe {
+
+        methods! { memory:
+            fn load(p: *const u8) -> int32x4x2_t {
+                int32x4x2_t(vreinterpretq_s32_u8(vld1q_u8(p)), vreinterpretq_s32_u8(vld1q_u8(p.add(16))))
+            }
+            fn store(p: *mut u8, v: int32x4x2_t) {
+                vst1q_u8(p, vreinterpretq_u8_s32(v.0));
+                vst1q_u8(p.add(16), vreinterpretq_u8_s32(v.1));
+            }
+            fn splat4(p: *const i8) -> int32x4x2_t {
+                Self::splat(p.cast::<i32>().read_unaligned())
+            }
+            fn dot_square(acc: [P::Acc; 2], w: [int32x4x2_t; 2], x: [*const i8; 2]) -> [P::Acc; 2] {
+                P::dot_square(acc, w, x)
+            }
+            fn scale(p: *const i8) -> int32x4x2_t {
+                widen(p)
+            }
+            fn pairs(p: *const i8) -> int32x4x2_t {
                 let (a, b) = (vld1_s8(p), vld1_s8(p.add(8)));
                 let (low, high) = (vmovl_s8(vzip1_s8(a, b)), vmovl_s8(vzip2_s8(a, b)));
                 int32x4x2_t(vreinterpretq_s32_s16(low), vreinterpretq_s32_s16(high))
             }
-        }
-        #[inline(always)]
-        unsafe fn dot_pairs(a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
-            unsafe { both!(int32x4x2_t, pair_products, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn add_pairs(acc: int32x4x2_t, a: int32x4x2_t, b: int32x4x2_t) -> int32x4x2_t {
-            unsafe { Self::add_i(acc, Self::dot_pairs(a, b)) }
-        }
-        #[inline(always)]
-        unsafe fn widen_pairs(p: *const i8) -> int32x4x2_t {
-            unsafe {
+            fn widen_pairs(p: *const i8) -> int32x4x2_t {
                 let wide = |p| vreinterpretq_s32_s16(vmovl_s8(vld1_s8(p)));
                 int32x4x2_t(wide(p), wide(p.add(8)))
             }
-        }
-
-        #[inline(always)]
-        unsafe fn zero() -> float32x4x2_t {
-            unsafe { Self::splat_f(0.0) }
-        }
-        #[inline(always)]
-        unsafe fn splat_f(v: f32) -> float32x4x2_t {
-            unsafe { float32x4x2_t(vdupq_n_f32(v), vdupq_n_f32(v)) }
-        }
-        #[inline(always)]
-        unsafe fn load_f(p: *const f32) -> float32x4x2_t {
-            unsafe { float32x4x2_t(vld1q_f32(p), vld1q_f32(p.add(4))) }
-        }
-        #[inline(always)]
-        unsafe fn store_f(p: *mut f32, v: float32x4x2_t) {
-            unsafe {
+            fn load_f(p: *const f32) -> float32x4x2_t {
+                float32x4x2_t(vld1q_f32(p), vld1q_f32(p.add(4)))
+            }
+            fn store_f(p: *mut f32, v: float32x4x2_t) {
                 vst1q_f32(p, v.0);
                 vst1q_f32(p.add(4), v.1);
             }
-        }
-        #[inline(always)]
-        unsafe fn load_f16(p: *const u16) -> float32x4x2_t {
-            unsafe { from_f16(vld1q_u16(p)) }
-        }
-        #[inline(always)]
-        unsafe fn store_f16(p: *mut u16, v: float32x4x2_t) {
-            unsafe { vst1q_u16(p, vcombine_u16(to_f16(v.0), to_f16(v.1))) }
-        }
-        #[inline(always)]
-        unsafe fn load_bf16(p: *const u16) -> float32x4x2_t {
-            unsafe {
+            fn load_f16(p: *const u16) -> float32x4x2_t {
+                from_f16(vld1q_u16(p))
+            }
+            fn store_f16(p: *mut u16, v: float32x4x2_t) {
+                vst1q_u16(p, vcombine_u16(to_f16(v.0), to_f16(v.1)))
+            }
+            fn load_bf16(p: *const u16) -> float32x4x2_t {
                 let h = vld1q_u16(p);
                 let (low, high) = (vmovl_u16(vget_low_u16(h)), vmovl_high_u16(h));
                 float32x4x2_t(
@@ -461,93 +417,24 @@ mod lanes {
                     vreinterpretq_f32_u32(vshlq_n_u32::<16>(high)),
                 )
             }
-        }
-        #[inline(always)]
-        unsafe fn load_e8m0(p: *const u8) -> float32x4x2_t {
-            unsafe {
+            fn load_e8m0(p: *const u8) -> float32x4x2_t {
                 let e = vmovl_u8(vld1_u8(p));
                 float32x4x2_t(half_of_e8m0(vmovl_u16(vget_low_u16(e))), half_of_e8m0(vmovl_high_u16(e)))
             }
-        }
-        #[inline(always)]
-        unsafe fn load_e4m3(p: *const u8) -> float32x4x2_t {
-            unsafe {
+            fn load_e4m3(p: *const u8) -> float32x4x2_t {
                 // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
                 let b = vmovl_u8(vld1_u8(p));
                 let sign = vshlq_n_u16::<8>(vandq_u16(b, vdupq_n_u16(0x80)));
                 let rest = vshlq_n_u16::<7>(vandq_u16(b, vdupq_n_u16(0x7f)));
                 Self::mul(from_f16(vorrq_u16(sign, rest)), Self::splat_f(256.0))
             }
-        }
-        #[inline(always)]
-        unsafe fn add(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, vaddq_f32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn sub(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, vsubq_f32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn mul(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, vmulq_f32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn div(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, vdivq_f32, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn max(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, larger, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn min(a: float32x4x2_t, b: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, smaller, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn abs(a: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, vabsq_f32, a) }
-        }
-        #[inline(always)]
-        unsafe fn fma(a: float32x4x2_t, b: float32x4x2_t, c: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, vfmaq_f32, c, a, b) }
-        }
-        #[inline(always)]
-        unsafe fn round(a: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, vrndnq_f32, a) }
-        }
-        #[inline(always)]
-        unsafe fn store_i8(p: *mut i8, v: float32x4x2_t) {
-            unsafe {
+            fn store_i8(p: *mut i8, v: float32x4x2_t) {
                 let (low, high) = (vqmovn_s32(vcvtnq_s32_f32(v.0)), vqmovn_s32(vcvtnq_s32_f32(v.1)));
                 vst1_s8(p, vqmovn_s16(vcombine_s16(low, high)));
             }
-        }
-        #[inline(always)]
-        unsafe fn store_i16(p: *mut i16, v: float32x4x2_t) {
-            unsafe {
+            fn store_i16(p: *mut i16, v: float32x4x2_t) {
                 let (low, high) = (vqmovn_s32(vcvtnq_s32_f32(v.0)), vqmovn_s32(vcvtnq_s32_f32(v.1)));
                 vst1q_s16(p, vcombine_s16(low, high));
-            }
-        }
-        #[inline(always)]
-        unsafe fn exp2_int(n: float32x4x2_t) -> float32x4x2_t {
-            unsafe { both!(float32x4x2_t, power_of_two, n) }
-        }
-        #[inline(always)]
-        unsafe fn reduce_add(a: float32x4x2_t) -> f32 {
-            unsafe {
-                let s = vaddq_f32(a.0, a.1);
-                vpadds_f32(vadd_f32(vget_low_f32(s), vget_high_f32(s)))
-            }
-        }
-        #[inline(always)]
-        unsafe fn reduce_max(a: float32x4x2_t) -> f32 {
-            unsafe { vmaxvq_f32(vmaxq_f32(a.0, a.1)) }
-        }
-        #[inline(always)]
-        unsafe fn prefetch(p: *const u8) {
-            unsafe {
-                asm!("prfm pldl1keep, [{p}]", p = in(reg) p, options(readonly, nostack, preserves_flags))
             }
         }
     }

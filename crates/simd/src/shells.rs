@@ -18,18 +18,24 @@ macro_rules! shells {
     ) => {
         $(#[$doc])*
         $vis fn $name $(<$($g: $bound),*>)? (isa: $crate::Isa) -> unsafe fn($($ty),*) $(-> $ret)? {
+            /// # Safety
+            /// As for the kernel.
             #[allow(clippy::too_many_arguments)]
             unsafe fn scalar $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
                 // SAFETY: the caller keeps the kernel's own conditions; portable code needs no instructions.
                 unsafe { $kernel::<$crate::scalar::Scalar $(, $($use),*)?>($($arg),*) }
             }
+            /// # Safety
+            /// As for the kernel; the CPU has AVX2, FMA, F16C, BMI1 and BMI2.
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
             #[allow(clippy::too_many_arguments)]
             unsafe fn avx2 $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: chosen below only for CPUs with AVX2, FMA and F16C; the caller keeps the kernel's conditions.
+                // SAFETY: chosen below only for CPUs with AVX2, FMA, F16C and BMI; the caller keeps the kernel's conditions.
                 unsafe { $kernel::<$crate::avx2::Avx2 $(, $($use),*)?>($($arg),*) }
             }
+            /// # Safety
+            /// As for the kernel; the CPU has what `avx2` asks for, and AVX-VNNI.
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avxvnni")]
             #[allow(clippy::too_many_arguments)]
@@ -37,6 +43,8 @@ macro_rules! shells {
                 // SAFETY: chosen below only for CPUs with AVX2, FMA, F16C and AVX-VNNI; the caller keeps the kernel's conditions.
                 unsafe { $kernel::<$crate::vnni::AvxVnni $(, $($use),*)?>($($arg),*) }
             }
+            /// # Safety
+            /// As for the kernel; the CPU has AVX-512 F, BW, VL, DQ and VNNI, and what `avx2` asks for.
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
             #[allow(clippy::too_many_arguments)]
@@ -44,6 +52,8 @@ macro_rules! shells {
                 // SAFETY: chosen below only for CPUs with these AVX-512 parts; the caller keeps the kernel's conditions.
                 unsafe { $kernel::<$crate::vnni::Avx512Vl $(, $($use),*)?>($($arg),*) }
             }
+            /// # Safety
+            /// As for the kernel; the CPU has AVX-512 F, BW, VL, DQ and VNNI, and what `avx2` asks for.
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
             #[allow(clippy::too_many_arguments)]
@@ -51,6 +61,8 @@ macro_rules! shells {
                 // SAFETY: chosen below only for CPUs with these AVX-512 parts; the caller keeps the kernel's conditions.
                 unsafe { $kernel::<$crate::avx512::Avx512 $(, $($use),*)?>($($arg),*) }
             }
+            /// # Safety
+            /// As for the kernel.
             #[cfg(target_arch = "aarch64")]
             #[target_feature(enable = "neon")]
             #[allow(clippy::too_many_arguments)]
@@ -58,6 +70,8 @@ macro_rules! shells {
                 // SAFETY: every aarch64 CPU has NEON; the caller keeps the kernel's conditions.
                 unsafe { $kernel::<$crate::neon::Neon $(, $($use),*)?>($($arg),*) }
             }
+            /// # Safety
+            /// As for the kernel; the CPU has `sdot`.
             #[cfg(target_arch = "aarch64")]
             #[target_feature(enable = "neon,dotprod")]
             #[allow(clippy::too_many_arguments)]
@@ -65,6 +79,8 @@ macro_rules! shells {
                 // SAFETY: chosen below only for CPUs with dot products; the caller keeps the kernel's conditions.
                 unsafe { $kernel::<$crate::neon::NeonDot $(, $($use),*)?>($($arg),*) }
             }
+            /// # Safety
+            /// As for the kernel; the CPU has `sdot` and `smmla`.
             #[cfg(target_arch = "aarch64")]
             #[target_feature(enable = "neon,dotprod,i8mm")]
             #[allow(clippy::too_many_arguments)]
