@@ -1,7 +1,9 @@
 //! Requests for text and their answers.
 
 use crate::Error;
-use lamina_engine::{Event, FinishReason, Handle, Timings, Token, sample::SamplingParams};
+use lamina_engine::{
+    Event, FinishReason, Handle, LengthBy, Scored, Terms, Timings, Token, sample::SamplingParams,
+};
 use std::time::Duration;
 
 /// What to continue.
@@ -16,7 +18,7 @@ pub enum Prompt {
 /// How to continue a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerateOptions {
-    /// Tokens at most; none means up to the end of the context.
+    /// Tokens at most; none means up to the end of the context, 0 that only the prompt is computed.
     pub max_tokens: Option<usize>,
     /// Sampling.
     pub sampling: SamplingParams,
@@ -24,10 +26,12 @@ pub struct GenerateOptions {
     pub stop: Vec<String>,
     /// Answers to the same prompt.
     pub n: usize,
-    /// The prompt's text is put before the answer's.
+    /// The prompt's text is put before the answer's. With logprobs, those of the prompt's tokens come too.
     pub echo: bool,
     /// Tokens that end answers are chosen like any other.
     pub ignore_eos: bool,
+    /// Priority, deadline, and what else a server sets.
+    pub terms: Terms,
 }
 
 impl Default for GenerateOptions {
@@ -39,6 +43,7 @@ impl Default for GenerateOptions {
             n: 1,
             echo: false,
             ignore_eos: false,
+            terms: Terms::default(),
         }
     }
 }
@@ -54,6 +59,8 @@ pub struct Completion {
     pub finish_reason: FinishReason,
     /// Natural logarithm of each token's probability, and the most likely tokens beside it; empty if not asked for.
     pub logprobs: Vec<(f32, Vec<(u32, f32)>)>,
+    /// The prompt's tokens from the second one on, in the first answer; empty unless asked for by `echo` too.
+    pub prompt_logprobs: Vec<Scored>,
     /// Counts.
     pub usage: Usage,
     /// Where the time went.
@@ -84,6 +91,8 @@ pub struct Piece {
     pub logprob: Option<f32>,
     /// Most likely tokens, where asked for.
     pub top: Vec<(u32, f32)>,
+    /// How likely prompt tokens were, where asked for; such a piece has nothing else.
+    pub prompt: Vec<Scored>,
     /// Set on the last piece of an answer.
     pub end: Option<(FinishReason, Timings)>,
 }
@@ -125,19 +134,13 @@ impl TokenStream {
 
     fn piece(&mut self, event: Event) -> Result<Piece, Error> {
         match event {
+            Event::Prompt { tokens, .. } => Ok(Piece { prompt: tokens, ..Piece::empty() }),
             Event::Token(Token { index, id, text, logprob, top }) => {
-                Ok(Piece { index, text, token: Some(id), logprob, top, end: None })
+                Ok(Piece { index, text, token: Some(id), logprob, top, prompt: vec![], end: None })
             }
             Event::Finished { index, text, reason, timings } => {
                 self.left -= 1;
-                Ok(Piece {
-                    index,
-                    text,
-                    token: None,
-                    logprob: None,
-                    top: vec![],
-                    end: Some((reason, timings)),
-                })
+                Ok(Piece { index, text, end: Some((reason, timings)), ..Piece::empty() })
             }
             Event::Failed(e) => {
                 self.left = 0;
@@ -164,14 +167,29 @@ impl Iterator for TokenStream {
     }
 }
 
+impl Piece {
+    fn empty() -> Piece {
+        Piece {
+            index: 0,
+            text: String::new(),
+            token: None,
+            logprob: None,
+            top: vec![],
+            prompt: vec![],
+            end: None,
+        }
+    }
+}
+
 impl Completion {
     /// An answer that has not begun.
     pub fn empty() -> Completion {
         Completion {
             text: String::new(),
             tokens: vec![],
-            finish_reason: FinishReason::Length,
+            finish_reason: FinishReason::Length { by: LengthBy::MaxTokens },
             logprobs: vec![],
+            prompt_logprobs: vec![],
             usage: Usage::default(),
             timings: Timings::default(),
         }
@@ -181,6 +199,7 @@ impl Completion {
     pub fn push(&mut self, piece: Piece) {
         self.text.push_str(&piece.text);
         self.tokens.extend(piece.token);
+        self.prompt_logprobs.extend(piece.prompt);
         self.logprobs.extend(piece.logprob.map(|l| (l, piece.top)));
         if let Some((reason, timings)) = piece.end {
             self.finish_reason = reason;

@@ -22,7 +22,10 @@ pub use chat::ChatOptions;
 pub use device::{DEVICES, OnBackend, devices, on_device};
 pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;
-pub use lamina_engine::{FinishReason, Timings, sample};
+pub use lamina_engine::{
+    Counters, FinishReason, LastStep, LengthBy, Scored, SequenceState, Snapshot, StopBy, Terms, Timings,
+    sample,
+};
 pub use lamina_load::{
     Device, Error, LoadOptions, Loaded, ModelInfo, Progress, Result, tokenizer as tokenizer_of, type_name,
 };

@@ -5,7 +5,7 @@ use crate::{
     generate::{Completion, GenerateOptions, Prompt, TokenStream},
     open::open,
 };
-use lamina_engine::{Event, Generation, Pass, Service, Sink, Stage, Stats, sample::Breakers};
+use lamina_engine::{Event, Generation, Pass, RowSink, Service, Snapshot, Task, Terms, sample::Breakers};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, strengths};
 use lamina_plan::Profile;
 use lamina_text::{Special, Tokenizer};
@@ -33,8 +33,8 @@ pub enum Rows {
 #[derive(Clone)]
 pub struct Model {
     shared: Arc<Shared>,
-    /// Strength of each adapter in the requests that are made through this value.
-    strengths: Arc<[f32]>,
+    /// Scale of each adapter in the requests that are made through this value.
+    scales: Arc<[f32]>,
 }
 
 /// What all clones of a model share.
@@ -66,7 +66,7 @@ impl Model {
         let service =
             Service::start(engine).map_err(|e| Error::Runtime(format!("no thread for the engine: {e}")))?;
         let shared = Shared { service, tokenizer, end_tokens, loras, info, breakers: Mutex::default() };
-        Ok(Model { shared: Arc::new(shared), strengths: Arc::default() })
+        Ok(Model { shared: Arc::new(shared), scales: Arc::default() })
     }
 
     /// The same model for requests with adapters: those of these names, each as strong as its number says (1 is as
@@ -84,8 +84,8 @@ impl Model {
     /// # Errors
     /// When no adapter of a name was loaded, one is named twice, or a number is not finite.
     pub fn with_lora<N: AsRef<str>>(&self, lora: &[(N, f32)]) -> Result<Model> {
-        let strengths = strengths(&self.shared.loras, lora)?;
-        Ok(Model { shared: self.shared.clone(), strengths })
+        let scales = strengths(&self.shared.loras, lora)?;
+        Ok(Model { shared: self.shared.clone(), scales })
     }
 
     /// Names of the adapters that were loaded.
@@ -143,6 +143,7 @@ impl Model {
         let generation = Generation {
             max_tokens: options.max_tokens,
             params: options.sampling.clone(),
+            prompt_logprobs: options.sampling.logprobs.count.filter(|_| options.echo).map(|n| n as usize),
             breakers: self.breakers(options)?,
             end_tokens: if options.ignore_eos { Arc::default() } else { self.shared.end_tokens.clone() },
             stop: options.stop.clone(),
@@ -153,8 +154,8 @@ impl Model {
         if !options.stop.is_empty() {
             self.need_tokenizer()?;
         }
-        let handle =
-            self.shared.service.submit(tokens, self.strengths.clone(), Stage::Generate(Box::new(generation)));
+        let task = Task::Generate(Box::new(generation));
+        let handle = self.shared.service.submit(tokens, self.scales.clone(), task, options.terms.clone())?;
         // No answers at all is an error that the stream has to bring.
         Ok(TokenStream::new(handle, options.n.max(1)))
     }
@@ -258,16 +259,16 @@ impl Model {
         &self,
         tokens: Vec<u32>,
         hidden: Option<usize>,
-        sink: Sink,
+        sink: RowSink,
         keep: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let handle =
-            self.shared.service.submit(tokens, self.strengths.clone(), Stage::Pass(Pass { hidden, sink }));
+        let task = Task::Pass(Pass { hidden, sink });
+        let handle = self.shared.service.submit(tokens, self.scales.clone(), task, Terms::default())?;
         loop {
             match handle.next_within(PATIENCE) {
                 Ok(Event::Finished { .. }) => return Ok(()),
                 Ok(Event::Failed(e)) => return Err(e.into()),
-                Ok(Event::Token(_)) => {}
+                Ok(Event::Token(_) | Event::Prompt { .. }) => {}
                 Err(RecvTimeoutError::Timeout) if keep() => {}
                 // Dropping the handle cancels the request.
                 Err(RecvTimeoutError::Timeout) => {
@@ -283,9 +284,9 @@ impl Model {
         self.shared.service.profile(on)
     }
 
-    /// How busy the engine is; none when the model was closed.
-    pub fn stats(&self) -> Option<Stats> {
-        self.shared.service.stats()
+    /// What the engine does: sequences, pages, counters. Never waits for a step.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.service.snapshot()
     }
 
     /// Ends the engine and frees its memory; later requests fail.

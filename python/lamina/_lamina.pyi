@@ -10,7 +10,10 @@ __version__: str
 
 _Prompt = Union[str, NDArray[np.uint32]]
 _Logprob = Tuple[float, List[Tuple[int, float]]]
-_Answer = Tuple[str, List[int], str, List[_Logprob], Tuple[int, int], Tuple[float, float]]
+_End = Tuple[str, Union[int, Tuple[int], str, None]]
+_Scored = Tuple[int, float, List[Tuple[int, float]]]
+_Times = Tuple[float, float, float, int]
+_Answer = Tuple[str, List[int], _End, List[_Logprob], List[_Scored], Tuple[int, int], _Times]
 _PieceRow = Tuple[int, str, Optional[int], Optional[float], List[Tuple[int, float]], Optional[str]]
 
 def sampling_params() -> List[Tuple[str, List[str], str, Any, Tuple[float, float], str]]: ...

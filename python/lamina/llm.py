@@ -14,7 +14,7 @@ import numpy as np
 from . import _lamina, builtin, checks
 from .closing import Closing
 from .errors import InvalidRequestError, LaminaError, UnsupportedError
-from .outputs import Completion, ModelInfo, Perplexity, completion
+from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
 from .progress import Bar, Progress, reporter
 from .sampling import SamplingParams, to_request
 from .stream import Stream
@@ -207,7 +207,7 @@ class LLM(Closing):
         if stream:
             return Stream(request, "", params.n, _wants_logprobs(params))
         try:
-            return completion(request.collect(), "", _wants_logprobs(params))
+            return completion(request.collect(), Asked("", params.stop, _wants_logprobs(params), False))
         except BaseException:
             request.close()
             raise
@@ -318,7 +318,9 @@ class LLM(Closing):
         self, request: _lamina.Stream, prompt: checks.Prompt, params: SamplingParams, number: Optional[int]
     ) -> Completion:
         with _numbered("prompt", number):
-            return completion(request.collect(), self._echo(prompt, params), _wants_logprobs(params))
+            logprobs = _wants_logprobs(params)
+            asked = Asked(self._echo(prompt, params), params.stop, logprobs, logprobs and params.echo)
+            return completion(request.collect(), asked)
 
     def _echo(self, prompt: checks.Prompt, params: SamplingParams) -> str:
         if not params.echo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple, Union
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Timings:
     """Prompt tokens that were not cached, per second; 0 where there was no time to measure."""
     decode_tokens_per_second: float
     """Tokens after the first one, per second; 0 where there was no time to measure."""
+    queue_seconds: float = 0.0
+    """From the request to its first step."""
+    preemptions: int = 0
+    """How often the request lost its memory to others and was computed again."""
 
 
 class TokenLogprob(NamedTuple):
@@ -55,8 +59,13 @@ class Completion:
     """Chosen tokens, without one that ended the answer."""
     finish_reason: str
     """`"stop"` (an end token or a stop string), `"length"` (max_tokens or the context) or `"cancelled"`."""
+    stop_reason: Union[int, str, None]
+    """What ended the answer: the end token, the stop string, or the limit: `"max_tokens"`, `"context"`, `"deadline"`."""
     logprobs: Optional[List[TokenLogprob]]
     """One for each token; None unless `logprobs` was asked for."""
+    prompt_logprobs: Optional[List[Optional[TokenLogprob]]]
+    """One for each token of the prompt, None for the first; only the first answer has them, and only if `logprobs` and
+    `echo` were both asked for."""
     usage: Usage
     timings: Timings
     index: int = 0
@@ -146,22 +155,45 @@ class ModelInfo:
 
 
 _Logprob = Tuple[float, List[Tuple[int, float]]]
-_Answer = Tuple[str, List[int], str, List[_Logprob], Tuple[int, int], Tuple[float, float]]
+_End = Tuple[str, Union[int, Tuple[int], str, None]]
+_Times = Tuple[float, float, float, int]
+_Scored = Tuple[int, float, List[Tuple[int, float]]]
+_Answer = Tuple[str, List[int], _End, List[_Logprob], List[_Scored], Tuple[int, int], _Times]
 
 
-def completion(answers: List[_Answer], echo: str, logprobs: bool) -> Completion:
+class Asked(NamedTuple):
+    """What of a request its answers do not say."""
+
+    echo: str
+    """The prompt's text, where it was asked for."""
+    stop: List[str]
+    logprobs: bool
+    prompt_logprobs: bool
+
+
+def completion(answers: List[_Answer], asked: Asked) -> Completion:
     """All answers to a prompt, from the binding's rows."""
-    others = tuple(_answer(i, a, echo, logprobs, ()) for i, a in enumerate(answers) if i > 0)
-    return _answer(0, answers[0], echo, logprobs, others)
+    others = tuple(_answer(i, a, asked, ()) for i, a in enumerate(answers) if i > 0)
+    return _answer(0, answers[0], asked, others)
 
 
-def _answer(index: int, row: _Answer, echo: str, logprobs: bool, others: Tuple[Completion, ...]) -> Completion:
-    text, tokens, reason, rows, (prompt, cached), (prefill, decode) = row
-    logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if logprobs else None
-    timings = Timings(prefill, decode, _per_second(prompt - cached, prefill), _per_second(len(tokens) - 1, decode))
-    return Completion(
-        echo + text, tokens, reason, logs, Usage(prompt, len(tokens), cached), timings, index, others
+def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...]) -> Completion:
+    text, tokens, (reason, by), rows, prompt_rows, (prompt, cached), (queue, prefill, decode, preemptions) = row
+    logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if asked.logprobs else None
+    scores: Optional[List[Optional[TokenLogprob]]] = None
+    if asked.prompt_logprobs and index == 0:
+        scores = [None, *(TokenLogprob(t, log, dict(top)) for t, log, top in prompt_rows)]
+    timings = Timings(
+        prefill,
+        decode,
+        _per_second(prompt - cached, prefill),
+        _per_second(len(tokens) - 1, decode),
+        queue,
+        preemptions,
     )
+    stop = asked.stop[by[0]] if isinstance(by, tuple) else by
+    usage = Usage(prompt, len(tokens), cached)
+    return Completion(asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, index, others)
 
 
 def _per_second(tokens: int, seconds: float) -> float:

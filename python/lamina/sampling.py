@@ -18,10 +18,10 @@ _PARAMS = sampling_params()
 
 _OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {}}
 _OWN_DOCS = {
-    "max_tokens": "Tokens of the answer at most; None: as many as the context holds.",
+    "max_tokens": "Tokens of the answer at most; None: as many as the context holds; 0: only the prompt is computed.",
     "stop": "Strings that end the answer; they are no part of it.",
     "n": "Answers to the same prompt, each from a random stream of its own.",
-    "echo": "The prompt is put before the answer's text.",
+    "echo": "The prompt is put before the answer's text; with logprobs, those of the prompt's tokens come too.",
     "ignore_eos": "Tokens that end answers are chosen like any other.",
     "lora": "Adapters to use, of those that the model was loaded with: a name, or a dict of names and scales.",
 }
@@ -97,8 +97,8 @@ class SamplingParams:
 
 
 def to_request(params: SamplingParams) -> Dict[str, Any]:
-    """What the binding has to be told: all but what Python does itself."""
-    return {name: value for name, value in params.as_dict().items() if name != "echo"}
+    """What the binding has to be told."""
+    return params.as_dict()
 
 
 def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:
@@ -119,8 +119,9 @@ def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:
 def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
     """Options under their own names, without those that are None, and checked where Rust does not."""
     values = {k: v for k, v in _canonical(options).items() if v is not None}
-    for name in values.keys() & {"max_tokens", "n"}:
-        values[name] = checks.whole(name, values[name])
+    for name, least in (("max_tokens", 0), ("n", 1)):
+        if name in values:
+            values[name] = checks.whole(name, values[name], least)
     for name in values.keys() & {"echo", "ignore_eos"}:
         values[name] = checks.flag(name, values[name])
     for name in values.keys() & {"stop", "dry_sequence_breakers"}:

@@ -50,6 +50,31 @@ def test_max_tokens(stories):
         assert out.finish_reason == "length"
 
 
+def test_what_ended_an_answer(stories):
+    assert greedy(stories, ONCE, 5).stop_reason == "max_tokens"
+    assert stories.generate([1] * 500, temperature=0, ignore_eos=True).stop_reason == "context"
+    assert greedy(stories, ONCE, 60, stop=["zebra", "She"]).stop_reason == "She"
+    end = stories.info.end_tokens[0]
+    assert stories.generate("Once", logit_bias={end: 100.0}).stop_reason == end
+
+
+def test_scoring_a_prompt(stories):
+    ids = stories.generate(ONCE, temperature=0, max_tokens=40).tokens
+    prompt = [1, 100, 7, *ids]
+    for n in (0, 3):
+        out = stories.generate(prompt, max_tokens=n, echo=True, logprobs=2)
+        assert len(out.tokens) == n and out.text.startswith(stories.detokenize(prompt))
+        assert out.prompt_logprobs[0] is None and len(out.prompt_logprobs) == len(prompt)
+        logits = stories.logits(prompt).astype(np.float64)
+        peak = logits.max(axis=1, keepdims=True)
+        logs = logits - peak - np.log(np.exp(logits - peak).sum(axis=1, keepdims=True))
+        for i, (token, logprob, top) in enumerate(out.prompt_logprobs[1:], 1):
+            assert token == prompt[i] and logprob == pytest.approx(logs[i - 1, token], abs=1e-5)
+            assert list(top) == list(np.argsort(-logits[i - 1], kind="stable")[:2])
+    assert stories.generate(ONCE, max_tokens=0).finish_reason == "length"
+    assert stories.generate(ONCE, max_tokens=1, logprobs=1).prompt_logprobs is None
+
+
 def test_context_ends_an_answer(stories):
     out = stories.generate([1] * 500, temperature=0, ignore_eos=True)
     assert out.usage.total_tokens == stories.info.context + 1, "the last token is never read again"

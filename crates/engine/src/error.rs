@@ -48,21 +48,55 @@ pub enum EngineError {
         /// What would work.
         want: &'static str,
     },
-    /// Sampling failed.
+    /// As many requests wait as may.
+    #[error("{limit} requests wait already, and no more may: try again later, or raise the queue's limit")]
+    QueueFull {
+        /// Requests that may wait.
+        limit: usize,
+    },
+    /// Sampling parameters are wrong, or leave nothing to choose from.
     #[error(transparent)]
-    Sample(#[from] SampleError),
+    Sample(SampleError),
     /// A stop string is wrong.
     #[error(transparent)]
     Stop(#[from] StopError),
     /// Text could not be made of tokens.
     #[error("{0}")]
     Text(String),
-    /// The backend failed.
+    /// Memory ran out in a step.
     #[error("{0}")]
-    Backend(String),
-    /// The engine's thread has ended.
+    OutOfMemory(String),
+    /// The backend or the model's arithmetic failed in a step.
+    #[error("{0}")]
+    Runtime(String),
+    /// The device is gone: the service has ended, and the model has to be loaded again.
+    #[error("{0}: load the model again")]
+    DeviceLost(String),
+    /// The engine's thread panicked: the service has ended, and the model has to be loaded again.
+    #[error("the engine panicked: {0}; this is a defect of Lamina, please report it. Load the model again")]
+    Panic(String),
+    /// The engine was closed.
     #[error("the model was closed")]
     Closed,
+}
+
+impl EngineError {
+    /// True when no later request can be served either.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, EngineError::DeviceLost(_) | EngineError::Panic(_) | EngineError::Closed)
+    }
+}
+
+impl From<SampleError> for EngineError {
+    /// What is wrong with the logits is a fault of the model or the machine, not of the request.
+    fn from(e: SampleError) -> Self {
+        match e {
+            SampleError::NotANumber { .. } | SampleError::WrongLength { .. } => {
+                EngineError::Runtime(e.to_string())
+            }
+            e => EngineError::Sample(e),
+        }
+    }
 }
 
 impl From<TextError> for EngineError {
@@ -73,7 +107,10 @@ impl From<TextError> for EngineError {
 
 impl From<BackendError> for EngineError {
     fn from(e: BackendError) -> Self {
-        EngineError::Backend(e.to_string())
+        match e {
+            BackendError::OutOfMemory { .. } => EngineError::OutOfMemory(e.to_string()),
+            e => EngineError::Runtime(e.to_string()),
+        }
     }
 }
 

@@ -1,21 +1,37 @@
 //! Floor 6: the step loop and what it is made of. It names no backend, no file format and no model family.
 //!
 //! [`Engine`] runs steps; [`Service`] is an engine on a thread of its own, which any number of threads send requests to.
+//! A step goes through `schedule` (who gets rows, pure) with `policy` (how many) and `memory` (pages and states), the
+//! machine, `answer` (token, text, stop), and `sink` (events).
 #![forbid(unsafe_code)]
 
+mod answer;
+mod cost;
 mod engine;
 mod error;
+mod handle;
 pub mod kv;
+mod mailbox;
+mod memory;
 mod output;
+mod policy;
+mod queue;
 mod request;
 pub mod sample;
 mod schedule;
 mod sequence;
 mod service;
+mod sink;
+mod snapshot;
 pub mod stop;
+mod tenants;
 
 pub use engine::Engine;
 pub use error::EngineError;
-pub use output::{Event, FinishReason, Timings, Token};
-pub use request::{Generation, Pass, Request, Sink, Stage};
-pub use service::{Handle, Service, Stats};
+pub use handle::Handle;
+pub use output::{Event, FinishReason, LengthBy, Scored, StopBy, Times, Timings, Token};
+pub use policy::Policy;
+pub use request::{Generation, Pass, Request, RowSink, Task, Terms};
+pub use service::{Service, Waker};
+pub use sink::{Gone, Sink};
+pub use snapshot::{Board, Counters, LastStep, SequenceState, Snapshot};

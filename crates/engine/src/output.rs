@@ -1,31 +1,50 @@
 //! What a request sends back while it runs.
 
 use crate::error::EngineError;
+use std::time::Instant;
 
 /// One token of an answer, or the end of one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
+    /// Logprobs of prompt tokens, where they were asked for; sent once for all answers, in order.
+    Prompt {
+        /// Place in the prompt of the first token that is reported; the first token of all has no logprob.
+        start: usize,
+        /// How likely the tokens from there on were.
+        tokens: Vec<Scored>,
+    },
     /// A token was chosen.
     Token(Token),
-    /// An answer has ended.
+    /// An answer or a pass has ended.
     Finished {
-        /// Which of the `n` samples.
+        /// Which of the `n` answers.
         index: usize,
         /// Text that was held back, without the stop string.
         text: String,
-        /// Why.
+        /// Why it ended.
         reason: FinishReason,
-        /// How long it took.
+        /// Where its time went.
         timings: Timings,
     },
     /// The request failed; nothing follows.
     Failed(EngineError),
 }
 
+/// How likely a given token was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// Its id.
+    pub id: u32,
+    /// Natural logarithm of its probability.
+    pub logprob: f32,
+    /// The most likely tokens of its place and their logprobs, most likely first.
+    pub top: Vec<(u32, f32)>,
+}
+
 /// A chosen token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Token {
-    /// Which of the `n` samples.
+    /// Which of the `n` answers.
     pub index: usize,
     /// Its id.
     pub id: u32,
@@ -41,20 +60,57 @@ pub struct Token {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishReason {
     /// A token or string that ends answers.
-    Stop,
-    /// `max_tokens`, or the end of the context.
-    Length,
+    Stop {
+        /// Which one.
+        by: StopBy,
+    },
+    /// A limit was reached.
+    Length {
+        /// Which one.
+        by: LengthBy,
+    },
     /// The caller gave up.
     Cancelled,
 }
 
+/// What stopped an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopBy {
+    /// This end token was chosen; it is not part of the answer.
+    End(u32),
+    /// The text reached the stop string with this place in the request's list.
+    Text(usize),
+}
+
+/// The limit that ended an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LengthBy {
+    /// As many tokens as were asked for; also the end of a pass over given tokens.
+    MaxTokens,
+    /// The context is full.
+    Context,
+    /// The request's time was over.
+    Deadline,
+}
+
 impl FinishReason {
-    /// Name in outputs.
+    /// Name in outputs: `stop`, `length` or `cancelled`.
     pub fn name(self) -> &'static str {
         match self {
-            FinishReason::Stop => "stop",
-            FinishReason::Length => "length",
+            FinishReason::Stop { .. } => "stop",
+            FinishReason::Length { .. } => "length",
             FinishReason::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl LengthBy {
+    /// Name in outputs: `max_tokens`, `context` or `deadline`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LengthBy::MaxTokens => "max_tokens",
+            LengthBy::Context => "context",
+            LengthBy::Deadline => "deadline",
         }
     }
 }
@@ -68,8 +124,27 @@ pub struct Timings {
     pub cached_tokens: usize,
     /// Chosen tokens.
     pub tokens: usize,
+    /// Seconds from the arrival to the first step.
+    pub queue_seconds: f64,
     /// Seconds from the first step to the first token.
     pub prefill_seconds: f64,
     /// Seconds from the first token to the last.
     pub decode_seconds: f64,
+    /// How often the sequence lost its memory to others and was computed again.
+    pub preemptions: u32,
+    /// When things happened.
+    pub times: Times,
+}
+
+/// Moments of a request; none for what never happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// The engine took it in.
+    pub arrival: Option<Instant>,
+    /// Its first rows were computed.
+    pub first_step: Option<Instant>,
+    /// Its first token was chosen.
+    pub first_token: Option<Instant>,
+    /// Its last token was chosen; an end token counts.
+    pub last_token: Option<Instant>,
 }

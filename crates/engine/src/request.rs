@@ -1,29 +1,65 @@
-//! What callers ask for: an answer to a prompt, or a pass over given tokens.
+//! What callers ask for: an answer to a prompt, or a pass over given tokens; and on what terms.
 
 use crate::{
     error::{EngineError, Result},
-    output::Event,
     sample::{Breakers, SamplingParams},
+    sink::Sink,
 };
 use lamina_text::Tokenizer;
-use std::sync::{Arc, atomic::AtomicBool, mpsc::Sender};
+use std::{
+    ops::RangeInclusive,
+    sync::{Arc, atomic::AtomicBool},
+    time::Instant,
+};
 
 /// A request with its tokens.
 pub struct Request {
     /// Tokens to start from.
     pub prompt: Vec<u32>,
-    /// Strength of each adapter of the plan by its index; empty for the model as it is.
-    pub adapters: Arc<[f32]>,
-    /// What to do with them.
-    pub stage: Stage,
+    /// Scale of each LoRA adapter of the plan by its index; empty for the model as it is.
+    pub lora: Arc<[f32]>,
+    /// What to do with the tokens.
+    pub task: Task,
+    /// When, and beside whom.
+    pub terms: Terms,
     /// Set by the caller to give up.
     pub cancel: Arc<AtomicBool>,
     /// Takes the events.
-    pub events: Sender<Event>,
+    pub events: Box<dyn Sink>,
+}
+
+/// On what terms a request runs. Nothing here changes an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// From -100 to 100, lower is sooner; ten seconds of waiting count as one step.
+    pub priority: i32,
+    /// Whom machine time is counted for: of equal priority, the tenant with the least goes first.
+    pub tenant: Arc<str>,
+    /// How much of the time the tenant may have beside others, above 0: one with 2 gets twice as much as one with 1.
+    pub share: f64,
+    /// When the answer ends at the latest, also while it waits.
+    pub deadline: Option<Instant>,
+    /// Computed beginnings are shared only among requests with equal salt.
+    pub cache_salt: Option<Arc<str>>,
+    /// Events that may wait for the reader of a [`Handle`](crate::Handle) before its request is paused.
+    pub backlog: usize,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms {
+            priority: 0,
+            tenant: Arc::from(""),
+            share: 1.0,
+            deadline: None,
+            cache_salt: None,
+            backlog: usize::MAX,
+        }
+    }
 }
 
 /// What to do with a prompt.
-pub enum Stage {
+pub enum Task {
     /// Continue it.
     Generate(Box<Generation>),
     /// Hand out rows of its own positions.
@@ -33,10 +69,13 @@ pub enum Stage {
 /// How to continue a prompt.
 #[derive(Clone)]
 pub struct Generation {
-    /// Tokens at most; none means up to the end of the context.
+    /// Tokens at most; none means up to the end of the context, 0 that only the prompt is computed.
     pub max_tokens: Option<usize>,
     /// Sampling.
     pub params: SamplingParams,
+    /// Logprobs of the prompt's tokens, with so many of the most likely tokens for each. Such a request computes its
+    /// whole prompt.
+    pub prompt_logprobs: Option<usize>,
     /// Token sequences that break DRY's repetitions.
     pub breakers: Arc<Breakers>,
     /// Tokens that end an answer.
@@ -56,6 +95,7 @@ impl Default for Generation {
         Generation {
             max_tokens: None,
             params: SamplingParams::default(),
+            prompt_logprobs: None,
             breakers: Arc::default(),
             end_tokens: Arc::default(),
             stop: vec![],
@@ -67,17 +107,26 @@ impl Default for Generation {
 }
 
 /// Takes the rows of a pass as they are computed: first position, and `[rows x width]` numbers.
-pub type Sink = Box<dyn FnMut(usize, &[f32]) + Send>;
+pub type RowSink = Box<dyn FnMut(usize, &[f32]) + Send>;
 
 /// One forward over given tokens.
 pub struct Pass {
     /// Which rows: logits, or the residual after mark `n` (0 is the embedding, the last one the final norm).
     pub hidden: Option<usize>,
     /// Takes them.
-    pub sink: Sink,
+    pub sink: RowSink,
 }
 
+/// Priorities that a request may have.
+const PRIORITIES: RangeInclusive<i32> = -100..=100;
+
 impl Request {
+    /// A request on usual terms, to the model as it is.
+    pub fn new(prompt: Vec<u32>, task: Task, events: Box<dyn Sink>) -> Request {
+        let (lora, terms, cancel) = (Arc::default(), Terms::default(), Arc::default());
+        Request { prompt, lora, task, terms, cancel, events }
+    }
+
     /// Refuses what can never run.
     pub(crate) fn check(&self, vocab: usize, context: usize, positions: usize) -> Result<()> {
         let tokens = self.prompt.len();
@@ -93,34 +142,42 @@ impl Request {
         if tokens > positions {
             return Err(EngineError::CacheTooSmall { need: tokens, have: positions });
         }
-        if let Some(strength) = self.adapters.iter().find(|s| !s.is_finite()) {
-            let value = strength.to_string();
-            return Err(EngineError::Parameter {
-                name: "an adapter's scale",
-                value,
-                want: "a finite number",
-            });
+        if let Some(scale) = self.lora.iter().find(|s| !s.is_finite()) {
+            return Err(wrong("an adapter's scale", scale, "a finite number"));
         }
-        match &self.stage {
-            Stage::Generate(g) => g.check(),
-            Stage::Pass(_) => Ok(()),
+        self.terms.check()?;
+        match &self.task {
+            Task::Generate(g) => g.check(),
+            Task::Pass(_) => Ok(()),
         }
+    }
+}
+
+impl Terms {
+    fn check(&self) -> Result<()> {
+        if !PRIORITIES.contains(&self.priority) {
+            return Err(wrong("priority", self.priority, "from -100 to 100"));
+        }
+        if !(self.share > 0.0 && self.share.is_finite()) {
+            return Err(wrong("share", self.share, "above 0"));
+        }
+        if self.backlog == 0 {
+            return Err(wrong("backlog", self.backlog, "at least 1"));
+        }
+        Ok(())
     }
 }
 
 impl Generation {
     fn check(&self) -> Result<()> {
         if self.n == 0 || self.n > 256 {
-            return Err(EngineError::Parameter {
-                name: "n",
-                value: self.n.to_string(),
-                want: "from 1 to 256",
-            });
-        }
-        if self.max_tokens == Some(0) {
-            return Err(EngineError::Parameter { name: "max_tokens", value: "0".into(), want: "at least 1" });
+            return Err(wrong("n", self.n, "from 1 to 256"));
         }
         self.params.check()?;
         Ok(())
     }
+}
+
+fn wrong(name: &'static str, value: impl ToString, want: &'static str) -> EngineError {
+    EngineError::Parameter { name, value: value.to_string(), want }
 }

@@ -1,297 +1,282 @@
-//! Who gets how many rows of the next step, and the pages for them.
-//!
-//! Running sequences come first, in the order of their arrival: one row each while they decode, the rest of the rows to
-//! prompts. When pages run out, the sequence that arrived last gives all of its pages back and is computed again later.
+//! The next step as a value: who gets how many rows, in which memory, and what is copied first. Decided without a
+//! machine.
 
 use crate::{
-    kv::{Pages, States},
-    sequence::{Purpose, Sequence},
+    cost::Cost,
+    memory::Memory,
+    policy::{self, Policy, Room},
+    sequence::Sequence,
+    tenants::Tenants,
 };
-use lamina_plan::{Limits, PAGE_LEN, Plan, Step};
-use std::collections::VecDeque;
+use lamina_plan::{Limits, Plan, batch::Copy};
+use std::{fmt, time::Instant};
 
 /// Rows of one sequence in the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Index into the running sequences.
     pub seq: usize,
-    /// Rows from `computed` on.
+    /// Its number.
+    pub id: u64,
+    /// Tokens that were computed before.
+    pub start: usize,
+    /// Rows from there on.
     pub rows: usize,
+    /// Tokens that remain after them.
+    pub left: usize,
+    /// These are its first rows of all.
+    pub begins: bool,
+}
+
+/// What the next step does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StepPlan {
+    /// Copies that come before the rows, in order.
+    pub copies: Vec<Copy>,
+    /// Rows of each sequence that has any.
+    pub shares: Vec<Share>,
+    /// Sequences that lost their memory for it.
+    pub preempted: Vec<u64>,
+}
+
+impl StepPlan {
+    /// Rows of answers that decode, and of prompts and passes.
+    pub fn rows(&self) -> (usize, usize) {
+        let decoding = self.shares.iter().filter(|s| s.decodes()).count();
+        (decoding, self.shares.iter().map(|s| s.rows).sum::<usize>() - decoding)
+    }
+}
+
+impl Share {
+    /// True for the one row of an answer that goes on.
+    pub fn decodes(&self) -> bool {
+        self.rows == 1 && self.left == 0
+    }
+}
+
+impl fmt::Display for StepPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.preempted.iter().try_for_each(|id| writeln!(f, "preempt {id}"))?;
+        self.copies.iter().try_for_each(|copy| match copy {
+            Copy::Page { group, from, to } => writeln!(f, "copy page {from} to {to} of group {group}"),
+            Copy::State { from: Some(from), to } => writeln!(f, "copy state {from} to {to}"),
+            Copy::State { from: None, to } => writeln!(f, "clear state {to}"),
+        })?;
+        self.shares.iter().try_for_each(|s| {
+            let end = s.start + s.rows;
+            writeln!(f, "sequence {}: positions {}..{end}, {} left", s.id, s.start, s.left)
+        })
+    }
 }
 
 /// Waiting and running sequences and their memory.
 pub(crate) struct Schedule {
-    /// In the order of arrival.
-    pub waiting: VecDeque<Sequence>,
-    /// In the order of arrival.
+    /// In no order.
+    pub waiting: Vec<Sequence>,
+    /// In the order of admission.
     pub running: Vec<Sequence>,
-    /// Cache pages.
-    pub pages: Pages,
-    /// Recurrent states; none for models without.
-    pub states: Option<States>,
-    limits: Limits,
-    /// Prefixes are looked up and published.
-    reuse: bool,
+    /// Who holds which memory.
+    pub memory: Memory,
+    /// Machine time by tenant.
+    pub tenants: Tenants,
+    /// Rows of a step.
+    room: Room,
+    policy: Policy,
+    /// Number of the next sequence.
+    arrivals: u64,
+    /// Who decodes first where not all can.
+    first: u64,
 }
 
 impl Schedule {
     /// An empty schedule for a machine.
-    pub fn new(plan: &Plan, limits: Limits, reuse: bool) -> Schedule {
-        let states = (plan.kv.state_len() > 0).then(|| States::new(limits.states));
+    pub fn new(plan: &Plan, limits: &Limits, reuse: bool, policy: Policy) -> Schedule {
         Schedule {
-            waiting: VecDeque::new(),
+            waiting: vec![],
             running: vec![],
-            pages: Pages::new(limits.pages.first().copied().unwrap_or(0)),
-            states,
-            limits,
-            reuse,
+            memory: Memory::new(plan, limits, reuse),
+            tenants: Tenants::default(),
+            room: Room { rows: limits.rows, selected: limits.selected },
+            policy,
+            arrivals: 0,
+            first: 0,
         }
     }
 
-    /// Divides the rows of the next step. Copies shared pages that are about to be written.
-    pub fn next(&mut self, step: &mut dyn Step) -> lamina_plan::backend::Result<Vec<Share>> {
-        let mut shares = self.alone(step)?;
-        if !shares.is_empty() {
-            return Ok(shares);
-        }
-        let (mut rows, mut selected) = (self.limits.rows, self.limits.selected);
-        let mut i = 0;
-        while i < self.running.len() && rows > 0 && selected > 0 {
-            let want = self.want(i, rows, selected);
-            match self.give_pages(i, want, step)? {
-                Some(got) if got > 0 => {
-                    rows -= got;
-                    selected -= self.selected_rows(i, got);
-                    shares.push(Share { seq: i, rows: got });
-                    i += 1;
-                }
-                Some(_) => i += 1,
-                // The sequence itself was put back: the next one has taken its place.
-                None => {}
-            }
-        }
-        while rows > 0 && selected > 0 && self.running.len() < self.limits.selected && self.admit(step)? {
-            let i = self.running.len() - 1;
-            if self.running[i].is_hidden() {
-                // The next step is its own, or this one if nobody else has a share.
-                return if shares.is_empty() { self.alone(step) } else { Ok(shares) };
-            }
-            let want = self.want(i, rows, selected);
-            match self.give_pages(i, want, step)? {
-                Some(got) if got > 0 => {
-                    rows -= got;
-                    selected -= self.selected_rows(i, got);
-                    shares.push(Share { seq: i, rows: got });
-                }
-                _ => break,
-            }
-        }
-        Ok(shares)
+    /// Takes a sequence in.
+    pub fn add(&mut self, mut s: Sequence) {
+        self.enter(&mut s);
+        self.waiting.push(s);
     }
 
-    /// A pass for hidden rows runs alone: its step ends in the middle of the plan.
-    fn alone(&mut self, step: &mut dyn Step) -> lamina_plan::backend::Result<Vec<Share>> {
-        let Some(i) = self.running.iter().position(Sequence::is_hidden) else { return Ok(vec![]) };
-        let want = self.want(i, self.limits.rows, self.limits.selected);
-        Ok(match self.give_pages(i, want, step)? {
-            Some(rows) if rows > 0 => vec![Share { seq: i, rows }],
-            _ => vec![],
-        })
+    fn enter(&mut self, s: &mut Sequence) {
+        s.id = self.arrivals;
+        self.arrivals += 1;
+        self.tenants.enter(&s.terms.tenant);
     }
 
-    /// Rows that sequence `i` could use.
-    fn want(&self, i: usize, rows: usize, selected: usize) -> usize {
-        let s = &self.running[i];
-        let limit = if matches!(s.purpose, Purpose::Pass(_)) { rows.min(selected) } else { rows };
-        let n = s.pending().min(limit);
-        if self.states.is_none() || !self.reuse {
-            return n;
+    /// Takes the sequences out for which `what` is true, with no memory left to them.
+    pub fn remove(&mut self, mut what: impl FnMut(&Sequence) -> bool) -> Vec<Sequence> {
+        let mut out: Vec<_> = self.waiting.extract_if(.., |s| what(s)).collect();
+        for mut s in self.running.extract_if(.., |s| what(s)) {
+            self.memory.free(&mut s);
+            out.push(s);
         }
-        // Prompts of recurrent models stop at their last page boundary, so that a snapshot can be taken there.
-        let boundary = (s.prompt_len - 1) / PAGE_LEN * PAGE_LEN;
-        if s.computed < boundary { n.min(boundary - s.computed) } else { n }
+        out.iter().for_each(|s| self.tenants.leave(&s.terms.tenant));
+        out
     }
 
-    fn selected_rows(&self, i: usize, rows: usize) -> usize {
-        match self.running[i].purpose {
-            Purpose::Pass(_) => rows,
-            Purpose::Answer(_) => usize::from(rows == self.running[i].pending()),
+    /// The next step.
+    pub fn next(&mut self, now: Instant, cost: &Cost) -> StepPlan {
+        let mut preempted = vec![];
+        self.waiting.iter_mut().chain(&mut self.running).for_each(Sequence::look_at_reader);
+        self.admit(now, &mut preempted);
+        let mut order = self.divide(now, cost);
+        // Who goes first takes memory first, and only from those behind, which have none of this step's rows yet.
+        order.sort_by_key(|&(rank, _)| rank);
+        let given: Vec<_> = order
+            .into_iter()
+            .filter_map(|(rank, rows)| Some((rank.id, self.give_pages(rank.id, rows, now, &mut preempted)?)))
+            .collect();
+        let shares = given.into_iter().filter_map(|(id, rows)| self.share_of(id, rows)).collect();
+        let mut plan = StepPlan { shares, copies: vec![], preempted };
+        if !plan.shares.is_empty() {
+            plan.copies = self.memory.take_copies();
         }
+        for share in &plan.shares {
+            self.running[share.seq].start(now);
+        }
+        plan
     }
 
-    /// Moves the first waiting sequence to the running ones; false when there is none or no memory for it.
-    fn admit(&mut self, step: &mut dyn Step) -> lamina_plan::backend::Result<bool> {
-        let Some(s) = self.waiting.front() else { return Ok(false) };
-        // A page of slack per running sequence keeps a newcomer from pushing the others out at once.
-        let need = s.tokens.len().div_ceil(PAGE_LEN).min(self.limits.rows.div_ceil(PAGE_LEN)) + 1;
-        if !self.running.is_empty() && self.pages.free() < need + self.running.len() {
-            return Ok(false);
-        }
-        let state = match &mut self.states {
-            Some(states) => match states.take() {
-                Some(state) => Some(state),
-                None => return Ok(false),
-            },
-            None => None,
-        };
-        let Some(mut s) = self.waiting.pop_front() else { return Ok(false) };
-        s.state = state;
-        s.start();
-        self.reuse_prefix(&mut s, step)?;
-        self.running.push(s);
-        Ok(true)
+    fn share_of(&self, id: u64, rows: usize) -> Option<Share> {
+        let seq = self.running.iter().position(|s| s.id == id)?;
+        let s = &self.running[seq];
+        Some(Share { seq, id, start: s.computed, rows, left: s.pending() - rows, begins: s.begins() })
     }
 
-    /// Takes over the pages (and the state) that earlier sequences have computed for the same beginning.
-    fn reuse_prefix(&mut self, s: &mut Sequence, step: &mut dyn Step) -> lamina_plan::backend::Result<()> {
-        if self.reuse && matches!(s.purpose, Purpose::Answer(_)) {
-            let salt = s.salt(step.plan());
-            (s.pages, s.hashes) = self.pages.find(salt, &s.tokens, s.tokens.len() - 1);
-        }
-        let mut snapshot = None;
-        if let Some(states) = &mut self.states {
-            // Pages are of use only up to a boundary whose state is known.
-            while let Some(&hash) = s.hashes.last() {
-                snapshot = states.find(hash);
-                if snapshot.is_some() {
-                    break;
-                }
-                s.hashes.pop();
-                s.pages.pop().into_iter().for_each(|p| self.pages.release(p));
-            }
-        }
-        if let Some(state) = s.state {
-            step.copy_state(snapshot, state)?;
-        }
-        s.computed = s.pages.len() * PAGE_LEN;
-        s.cached = s.computed.min(s.prompt_len);
-        Ok(())
-    }
-
-    /// Gives sequence `i` pages for up to `rows` more rows; returns the rows that fit.
-    ///
-    /// When there is none left, the last sequence is put back; none is returned when that was `i` itself.
-    fn give_pages(
-        &mut self,
-        i: usize,
-        rows: usize,
-        step: &mut dyn Step,
-    ) -> lamina_plan::backend::Result<Option<usize>> {
-        let at = self.running[i].computed;
-        if !at.is_multiple_of(PAGE_LEN) && !self.own_page(i, at / PAGE_LEN, step)? {
-            return Ok(None);
-        }
+    /// Rows of each running sequence that gets any. Those that begin take over what the cache has of them.
+    fn divide(&mut self, now: Instant, cost: &Cost) -> Vec<(policy::Rank, usize)> {
         loop {
-            let s = &mut self.running[i];
-            let end = (s.computed + rows).div_ceil(PAGE_LEN);
-            while s.pages.len() < end {
-                match self.pages.take() {
-                    Some(page) => s.pages.push(page),
-                    None => break,
+            // A pass for hidden rows runs alone: its step ends in the middle of the plan.
+            let alone = self.running.iter().find(|s| s.is_hidden() && !s.paused).map(|s| s.id);
+            let most =
+                |s: &Sequence| if alone.is_none_or(|id| id == s.id) { self.memory.most_rows(s) } else { 0 };
+            let all: Vec<_> = self.running.iter().map(|s| s.candidate(most(s), now)).collect();
+            let division = policy::divide(&all, self.room, self.first, cost, self.policy.prefill_share);
+            let mut begins = false;
+            for (s, _) in self.running.iter_mut().zip(&division.rows).filter(|(s, r)| **r > 0 && !s.begun) {
+                self.memory.adopt(s);
+                (s.begun, begins) = (true, true);
+            }
+            if !begins {
+                self.first = division.next;
+                let rows = all.iter().map(|c| c.rank).zip(division.rows);
+                return rows.filter(|&(_, rows)| rows > 0).collect();
+            }
+        }
+    }
+
+    /// Moves waiting sequences to the running ones, first come first, while there is memory for them.
+    fn admit(&mut self, now: Instant, preempted: &mut Vec<u64>) {
+        let most = self.policy.max_running.min(self.room.selected).max(1);
+        while self.running.len() < most {
+            let Some(i) = self.first_in_queue(now) else { return };
+            if !self.fits(&self.waiting[i]) {
+                // Sequences whose readers are behind must not keep others out while nothing else runs.
+                if !self.running.iter().all(|s| s.paused) || !self.preempt_last(now, preempted) {
+                    return;
                 }
-            }
-            let fit = (s.pages.len() * PAGE_LEN).saturating_sub(s.computed).min(rows);
-            if fit > 0 {
-                return Ok(Some(fit));
-            }
-            let last = self.running.len() - 1;
-            self.put_back(last);
-            if last == i {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Makes sure that page `page` of sequence `i` is written by nobody else; false when `i` had to be put back.
-    fn own_page(&mut self, i: usize, page: usize, step: &mut dyn Step) -> lamina_plan::backend::Result<bool> {
-        while self.pages.shared(self.running[i].pages[page]) {
-            let old = self.running[i].pages[page];
-            if let Some(new) = self.pages.take() {
-                step.copy_page(0, old, new)?;
-                self.pages.release(old);
-                self.running[i].pages[page] = new;
-                return Ok(true);
-            }
-            let last = self.running.len() - 1;
-            self.put_back(last);
-            if last == i {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Takes a running sequence's memory away; it waits to be computed again, before all others.
-    fn put_back(&mut self, i: usize) {
-        let mut s = self.running.remove(i);
-        self.free(&mut s);
-        self.waiting.push_front(s);
-    }
-
-    /// Gives the memory of a sequence back. Its full pages can still be found by their tokens.
-    pub fn free(&mut self, s: &mut Sequence) {
-        // The end of a sequence is the least likely to be wanted again: it is put aside first.
-        s.pages.drain(..).rev().for_each(|p| self.pages.release(p));
-        s.hashes.clear();
-        s.computed = 0;
-        if let (Some(states), Some(state)) = (&mut self.states, s.state.take()) {
-            states.release(state);
-        }
-    }
-
-    /// Notes that `rows` rows of sequence `i` were computed, and publishes the pages that became full.
-    pub fn computed(
-        &mut self,
-        i: usize,
-        rows: usize,
-        step: &mut dyn Step,
-    ) -> lamina_plan::backend::Result<()> {
-        let s = &mut self.running[i];
-        s.computed += rows;
-        if !self.reuse || s.is_hidden() {
-            return Ok(());
-        }
-        let salt = s.salt(step.plan());
-        while (s.hashes.len() + 1) * PAGE_LEN <= s.computed {
-            let n = s.hashes.len();
-            let before = s.hashes.last().copied().unwrap_or(salt);
-            let tokens = &s.tokens[n * PAGE_LEN..(n + 1) * PAGE_LEN];
-            s.hashes.push(self.pages.publish(s.pages[n], before, tokens));
-        }
-        if let (Some(states), Some(state), Some(&hash)) = (&mut self.states, s.state, s.hashes.last())
-            && s.computed == s.hashes.len() * PAGE_LEN
-            && let Some(to) = states.snapshot(hash)
-        {
-            step.copy_state(Some(state), to)?;
-        }
-        Ok(())
-    }
-
-    /// Adds answers that share all pages of sequence `i`, each with a state of its own.
-    ///
-    /// Answers that get no state wait and are computed from their tokens.
-    pub fn share(
-        &mut self,
-        i: usize,
-        mut forks: Vec<Sequence>,
-        step: &mut dyn Step,
-    ) -> lamina_plan::backend::Result<()> {
-        for mut fork in forks.drain(..) {
-            let state = self.states.as_mut().map(States::take);
-            if let Some(None) = state {
-                fork.hashes.clear();
-                fork.computed = 0;
-                self.waiting.push_back(fork);
                 continue;
             }
-            fork.state = state.flatten();
-            if let (Some(to), from) = (fork.state, self.running[i].state) {
-                step.copy_state(from, to)?;
+            if !self.memory.take_state(&mut self.waiting[i]) {
+                return;
             }
-            fork.pages = self.running[i].pages.clone();
-            fork.pages.iter().for_each(|&p| self.pages.hold(p));
-            self.running.push(fork);
+            let mut s = self.waiting.swap_remove(i);
+            s.admitted(now);
+            self.running.push(s);
         }
-        Ok(())
+    }
+
+    /// Order of waiting: level, those that ran before, least served tenant, arrival.
+    fn first_in_queue(&self, now: Instant) -> Option<usize> {
+        let key = |s: &Sequence| {
+            let service = self.tenants.service(&s.terms.tenant);
+            (s.rank(now).level, !s.was_preempted(), service, s.id)
+        };
+        let able = self.waiting.iter().enumerate().filter(|(_, s)| !s.paused);
+        able.min_by(|(_, a), (_, b)| key(a).partial_cmp(&key(b)).expect("service is a number"))
+            .map(|(i, _)| i)
+    }
+
+    /// True when there are pages for the first rows of `s` beside those that the running ones take next, so that a
+    /// newcomer does not push others out at once. One sequence alone always fits.
+    fn fits(&self, s: &Sequence) -> bool {
+        let taken: usize = self.running.iter().map(|s| self.memory.next_pages(s)).sum();
+        self.running.is_empty() || self.memory.free_pages() >= self.memory.next_pages(s) + taken
+    }
+
+    /// Gives a sequence pages for up to `rows` rows; returns how many fit.
+    ///
+    /// When there is no page, the last in rank is preempted; none is returned when that was the sequence itself.
+    fn give_pages(&mut self, id: u64, rows: usize, now: Instant, preempted: &mut Vec<u64>) -> Option<usize> {
+        loop {
+            let s = self.running.iter_mut().find(|s| s.id == id)?;
+            let fit = self.memory.grow(s, rows);
+            if fit > 0 {
+                return Some(fit);
+            }
+            self.preempt_last(now, preempted);
+        }
+    }
+
+    /// Preempts the last in rank; false when nothing runs.
+    fn preempt_last(&mut self, now: Instant, preempted: &mut Vec<u64>) -> bool {
+        let ranks = self.running.iter().enumerate().map(|(i, s)| (s.rank(now), i));
+        let Some((rank, i)) = ranks.max() else { return false };
+        preempted.push(rank.id);
+        self.preempt(i, now);
+        true
+    }
+
+    /// Takes a running sequence's memory away; it waits to be computed again.
+    fn preempt(&mut self, i: usize, now: Instant) {
+        let mut s = self.running.remove(i);
+        self.memory.free(&mut s);
+        s.preempted(now);
+        self.waiting.push(s);
+    }
+
+    /// Counts machine time for the tenant of running sequence `i`.
+    pub fn charge(&mut self, i: usize, seconds: f64) {
+        let terms = &self.running[i].terms;
+        self.tenants.charge(&terms.tenant, seconds, terms.share);
+    }
+
+    /// Notes that `kept` rows of running sequence `i` were computed for tokens that stay, and publishes the pages that
+    /// became full.
+    pub fn computed(&mut self, i: usize, kept: usize) {
+        let s = &mut self.running[i];
+        s.computed += kept;
+        self.memory.publish(s);
+    }
+
+    /// Adds answers that share all pages of running sequence `i`, each with a state of its own.
+    ///
+    /// Answers that get no state wait and are computed from their tokens.
+    pub fn share(&mut self, i: usize, forks: Vec<Sequence>, now: Instant) {
+        for mut fork in forks {
+            self.enter(&mut fork);
+            if self.memory.share(&self.running[i].held, &mut fork) {
+                self.running.push(fork);
+            } else {
+                fork.computed = 0;
+                fork.waits(now);
+                self.waiting.push(fork);
+            }
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,48 +1,60 @@
 //! A sequence of tokens with its place in the cache, and what it is for.
 
 use crate::{
+    EngineError,
+    answer::{Answer, Chosen, score},
     error::Result,
-    output::{Event, FinishReason, Timings, Token},
-    request::{Generation, Pass, Request, Stage},
-    sample::{Context, Sampled, Sampler},
-    stop::{StopMatcher, StopText},
+    memory::Held,
+    output::{Event, FinishReason, LengthBy, Times, Timings},
+    policy::{self, Candidate, Rank, Selects},
+    queue::QueuePlace,
+    request::{Pass, Request, Task, Terms},
+    sink::SharedSink,
 };
 use lamina_plan::Plan;
-use lamina_text::{Markers, StreamDecoder};
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::Sender,
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// A sequence that waits or runs.
 pub(crate) struct Sequence {
+    /// Number in the order of arrival.
+    pub id: u64,
     /// Prompt and chosen tokens.
     pub tokens: Vec<u32>,
     /// Tokens of the prompt.
     pub prompt_len: usize,
-    /// Strength of each adapter by its index.
-    pub adapters: Arc<[f32]>,
+    /// Scale of each adapter by its index.
+    pub lora: Arc<[f32]>,
+    /// Salt of the hashes of its pages.
+    pub salt: u64,
     /// Tokens whose keys and values are in the cache.
     pub computed: usize,
-    /// Pages from position 0 on.
-    pub pages: Vec<u32>,
-    /// Hashes of the full pages that are published.
-    pub hashes: Vec<u64>,
-    /// Recurrent state, while running.
-    pub state: Option<u32>,
+    /// Its memory, while it runs.
+    pub held: Held,
+    /// It has had rows since it was last admitted, or at least looked for its beginning in the cache.
+    pub begun: bool,
     /// What the rows are for.
     pub purpose: Purpose,
     /// Prompt tokens that were found in the cache.
     pub cached: usize,
+    /// On what terms it runs.
+    pub terms: Terms,
+    /// Its reader is behind.
+    pub paused: bool,
     cancel: Arc<AtomicBool>,
-    events: Sender<Event>,
-    started: Option<Instant>,
-    first_token: Option<Instant>,
+    events: SharedSink,
+    /// Counts as waiting until its first admission.
+    pub queued: Option<QueuePlace>,
+    /// Since when it waits, while it does, and how long it had waited before.
+    waits: (Option<Instant>, Duration),
+    times: Times,
+    preemptions: u32,
 }
 
 /// What the rows of a sequence are for.
@@ -50,91 +62,100 @@ pub(crate) enum Purpose {
     /// An answer.
     Answer(Box<Answer>),
     /// Rows of the given tokens.
-    Pass(Pass),
-}
-
-/// The growing answer of a sequence.
-pub(crate) struct Answer {
-    /// What was asked for; the answers to come are split off when the prompt is computed.
-    pub generation: Generation,
-    /// Which of the `n` answers.
-    pub index: usize,
-    sampler: Sampler,
-    decoder: Option<StreamDecoder>,
-    stop: Option<StopMatcher>,
-}
-
-impl Answer {
-    fn new(generation: Generation, index: usize, tokens: &[u32], vocab: usize) -> Result<Answer> {
-        let context = Context { vocab, index: index as u64, breakers: generation.breakers.clone() };
-        let mut sampler = Sampler::new(&generation.params, context)?;
-        tokens.iter().for_each(|&t| sampler.accept(t));
-        let decoder = generation.tokenizer.as_ref().map(|t| StreamDecoder::after(t, Markers::Hide, tokens));
-        let rule = if generation.include_stop { StopText::Include } else { StopText::Exclude };
-        let stop =
-            if generation.stop.is_empty() { None } else { Some(StopMatcher::new(&generation.stop, rule)?) };
-        Ok(Answer { generation, index, sampler, decoder, stop })
-    }
+    Pass {
+        /// Which rows, and who takes them.
+        pass: Pass,
+        /// Rows that were handed out.
+        handed: usize,
+    },
 }
 
 impl Sequence {
-    /// The sequence of a request that was checked.
-    pub fn new(request: Request, vocab: usize) -> Result<Sequence> {
-        let purpose = match request.stage {
-            Stage::Generate(g) => Purpose::Answer(Box::new(Answer::new(*g, 0, &request.prompt, vocab)?)),
-            Stage::Pass(pass) => Purpose::Pass(pass),
+    /// The sequence of a request that was checked; none where it cannot be, and the caller was told.
+    pub fn new(request: Request, plan: &Plan, now: Instant) -> Option<Sequence> {
+        let prompt_len = request.prompt.len();
+        let events = SharedSink::new(request.events);
+        let purpose = match request.task {
+            Task::Pass(pass) => Purpose::Pass { pass, handed: 0 },
+            Task::Generate(g) => match Answer::new(*g, 0, &request.prompt, plan.vocab) {
+                Ok(answer) => Purpose::Answer(Box::new(answer)),
+                Err(e) => {
+                    // A caller that has gone away does not need to know.
+                    let _ = events.send(Event::Failed(e));
+                    return None;
+                }
+            },
         };
-        Ok(Sequence {
-            prompt_len: request.prompt.len(),
-            adapters: request.adapters,
+        Some(Sequence {
+            id: 0,
+            prompt_len,
+            salt: salt(plan, prompt_len, &request.lora, request.terms.cache_salt.as_deref()),
+            lora: request.lora,
             tokens: request.prompt,
             computed: 0,
-            pages: vec![],
-            hashes: vec![],
-            state: None,
+            held: Held::default(),
+            begun: false,
             purpose,
             cached: 0,
+            terms: request.terms,
+            paused: false,
             cancel: request.cancel,
-            events: request.events,
-            started: None,
-            first_token: None,
+            events,
+            queued: None,
+            waits: (Some(now), Duration::ZERO),
+            times: Times { arrival: Some(now), ..Times::default() },
+            preemptions: 0,
         })
     }
 
-    /// Answer `index` to the same prompt, which this sequence has computed. It holds no pages and no state yet.
-    pub fn fork(&self, index: usize, vocab: usize) -> Option<Result<Sequence>> {
-        let Purpose::Answer(answer) = &self.purpose else { return None };
-        let made = Answer::new(answer.generation.clone(), index, &self.tokens, vocab);
-        Some(made.map(|answer| Sequence {
+    /// Answer `index` to the same prompt, which this sequence has computed. It holds no memory yet.
+    ///
+    /// # Errors
+    /// When its sampler cannot be built.
+    pub fn fork(&self, index: usize, vocab: usize) -> Result<Sequence> {
+        let Purpose::Answer(answer) = &self.purpose else { unreachable!("only answers are split") };
+        let mut answer = Answer::new(answer.generation.clone(), index, &self.tokens, vocab)?;
+        answer.scored = self.prompt_len;
+        Ok(Sequence {
+            id: 0,
             tokens: self.tokens.clone(),
             prompt_len: self.prompt_len,
-            adapters: self.adapters.clone(),
+            lora: self.lora.clone(),
+            salt: self.salt,
             computed: self.computed,
-            pages: vec![],
-            hashes: self.hashes.clone(),
-            state: None,
+            held: Held::default(),
+            begun: true,
             purpose: Purpose::Answer(Box::new(answer)),
             cached: self.cached,
+            terms: self.terms.clone(),
+            paused: self.paused,
             cancel: self.cancel.clone(),
             events: self.events.clone(),
-            started: self.started,
-            first_token: None,
-        }))
-    }
-
-    /// Salt of the sequence's pages: those of one prompt differ where its adapters do.
-    pub fn salt(&self, plan: &Plan) -> u64 {
-        let used = self.adapters.iter().enumerate().filter(|(_, s)| **s != 0.0);
-        used.fold(plan.prefix_salt(self.prompt_len), |salt, (i, s)| {
-            let mut h = DefaultHasher::new();
-            (salt, i, s.to_bits()).hash(&mut h);
-            h.finish()
+            queued: None,
+            waits: (None, self.waits.1),
+            times: Times { first_token: None, last_token: None, ..self.times },
+            preemptions: 0,
         })
     }
 
-    /// True for a pass that ends in the middle of the plan; the layers behind it get no keys.
+    /// True where pages that others have computed spare work: a pass and a scored prompt need all of their rows.
+    pub fn reads_cache(&self) -> bool {
+        matches!(&self.purpose, Purpose::Answer(a) if !self.scores(a))
+    }
+
+    /// False for a pass that ends in the middle of the plan; the layers behind it get no keys.
+    pub fn fills_cache(&self) -> bool {
+        !self.is_hidden()
+    }
+
+    /// True for a pass that ends in the middle of the plan.
     pub fn is_hidden(&self) -> bool {
-        matches!(&self.purpose, Purpose::Pass(Pass { hidden: Some(_), .. }))
+        matches!(&self.purpose, Purpose::Pass { pass: Pass { hidden: Some(_), .. }, .. })
+    }
+
+    /// True when rows of the prompt are still wanted for their logprobs.
+    fn scores(&self, answer: &Answer) -> bool {
+        answer.generation.prompt_logprobs.is_some() && answer.scored < self.prompt_len
     }
 
     /// Tokens that still have to be computed.
@@ -142,82 +163,150 @@ impl Sequence {
         self.tokens.len() - self.computed
     }
 
+    /// Which of its rows want logits.
+    pub fn selects(&self) -> Selects {
+        match &self.purpose {
+            Purpose::Answer(a) if !self.scores(a) => Selects::Last,
+            _ => Selects::All,
+        }
+    }
+
+    /// Rows that want logits among its next `rows` rows.
+    pub fn selected(&self, rows: usize) -> usize {
+        match self.selects() {
+            Selects::All => rows,
+            Selects::Last => usize::from(rows == self.pending()),
+        }
+    }
+
+    /// True when the prompt's tokens are all that was asked for.
+    pub fn is_over(&self) -> bool {
+        matches!(&self.purpose, Purpose::Answer(a) if a.generation.max_tokens == Some(0))
+    }
+
+    /// What the policy has to know of it; `most` rows are of use in one step.
+    pub fn candidate(&self, most: usize, now: Instant) -> Candidate {
+        Candidate {
+            rank: self.rank(now),
+            pending: self.pending(),
+            most,
+            selects: self.selects(),
+            depth: self.computed + 1,
+        }
+    }
+
+    /// Its place among others.
+    pub fn rank(&self, now: Instant) -> Rank {
+        let waiting = self.waits.0.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+        let level = policy::level(self.terms.priority, self.waits.1 + waiting);
+        Rank { level, paused: self.paused, id: self.id }
+    }
+
+    /// True when it ran before and has lost its memory.
+    pub fn was_preempted(&self) -> bool {
+        self.preemptions > 0
+    }
+
     /// True when the caller has given up.
     pub fn cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Notes the first step.
-    pub fn start(&mut self) {
-        self.started.get_or_insert_with(Instant::now);
+    /// True when its time is over.
+    pub fn is_late(&self, now: Instant) -> bool {
+        self.terms.deadline.is_some_and(|end| now >= end)
     }
 
-    /// Chooses the next token from its row of logits.
-    pub fn sample(&mut self, logits: &mut [f32]) -> Result<Sampled> {
-        let Purpose::Answer(answer) = &mut self.purpose else { unreachable!("only answers are sampled") };
-        let sampled = answer.sampler.sample(logits, None)?;
-        answer.sampler.accept(sampled.id);
-        Ok(sampled)
+    /// Asks its reader whether it keeps up.
+    pub fn look_at_reader(&mut self) {
+        self.paused = !self.events.room();
+    }
+
+    /// Notes that it no longer waits.
+    pub fn admitted(&mut self, now: Instant) {
+        if let Some(since) = self.waits.0.take() {
+            self.waits.1 += now.saturating_duration_since(since);
+        }
+        self.queued = None;
+        self.begun = false;
+    }
+
+    /// True before its first step.
+    pub fn begins(&self) -> bool {
+        self.times.first_step.is_none()
+    }
+
+    /// Notes the first step.
+    pub fn start(&mut self, now: Instant) {
+        self.times.first_step.get_or_insert(now);
+    }
+
+    /// Notes that its memory was taken away and that it waits again.
+    pub fn preempted(&mut self, now: Instant) {
+        self.preemptions += 1;
+        self.waits.0 = Some(now);
+    }
+
+    /// Notes that it waits for memory of its own, which others of its request have got.
+    pub fn waits(&mut self, now: Instant) {
+        self.waits.0 = Some(now);
     }
 
     /// Appends a chosen token and tells the caller. Returns why the answer ends, if it does.
-    ///
-    /// # Errors
-    /// When the tokenizer does not know the token.
-    pub fn commit(&mut self, sampled: Sampled, context: usize) -> Result<Option<FinishReason>> {
-        self.first_token.get_or_insert_with(Instant::now);
-        let Purpose::Answer(answer) = &mut self.purpose else { return Ok(None) };
-        if answer.generation.end_tokens.contains(&sampled.id) {
-            return Ok(Some(FinishReason::Stop));
+    pub fn commit(&mut self, chosen: Chosen, context: usize) -> Option<FinishReason> {
+        let now = Instant::now();
+        self.times.first_token.get_or_insert(now);
+        self.times.last_token = Some(now);
+        if let Some(token) = chosen.token {
+            self.tokens.push(token.id);
+            self.send(Event::Token(token));
         }
-        self.tokens.push(sampled.id);
-        let piece = answer.decoder.as_mut().map(|d| d.push(sampled.id)).transpose()?.unwrap_or_default();
-        let mut text = String::new();
-        let hit = match &mut answer.stop {
-            Some(stop) => stop.push(&piece, &mut text).is_some(),
-            None => {
-                text = piece;
-                false
-            }
-        };
-        let Sampled { id, logprob, top } = sampled;
-        self.send(Event::Token(Token { index: self.index(), id, text, logprob, top }));
-        Ok(self.end_of_answer(hit, context))
+        chosen.stop.or_else(|| self.full(context))
     }
 
-    fn end_of_answer(&mut self, stopped: bool, context: usize) -> Option<FinishReason> {
-        let Purpose::Answer(answer) = &mut self.purpose else { return None };
-        if stopped {
-            // What the decoder still holds comes after the stop string.
-            answer.decoder = None;
-            answer.stop = None;
-            return Some(FinishReason::Stop);
+    /// The limit that the answer has reached.
+    fn full(&self, context: usize) -> Option<FinishReason> {
+        let Purpose::Answer(answer) = &self.purpose else { return None };
+        let most = answer.generation.max_tokens;
+        if most.is_some_and(|most| self.answered() >= most) {
+            return Some(FinishReason::Length { by: LengthBy::MaxTokens });
         }
-        let chosen = self.tokens.len() - self.prompt_len;
         // The last token of all is never computed, so it may stand one position behind the context.
-        let full = self.tokens.len() > context || answer.generation.max_tokens.is_some_and(|m| chosen >= m);
-        full.then_some(FinishReason::Length)
+        (self.tokens.len() > context).then_some(FinishReason::Length { by: LengthBy::Context })
+    }
+
+    /// Sends the logprobs of prompt tokens that rows from position `start` on bring, where they are wanted.
+    ///
+    /// # Errors
+    /// When a logit is not a number.
+    pub fn score(&mut self, start: usize, rows: &[f32], width: usize) -> Result<()> {
+        let Purpose::Answer(answer) = &mut self.purpose else { return Ok(()) };
+        let Some(top) = answer.generation.prompt_logprobs.filter(|_| answer.scored < self.prompt_len) else {
+            return Ok(());
+        };
+        // The row of a token says what comes after it; nothing comes before the first one.
+        let first = answer.scored.max(start + 1);
+        let end = (start + 1 + rows.len() / width).min(self.prompt_len);
+        if first <= end {
+            let tokens = score(&rows[(first - start - 1) * width..], width, &self.tokens[first..end], top)?;
+            answer.scored = end;
+            if !tokens.is_empty() {
+                self.send(Event::Prompt { start: first, tokens });
+            }
+        }
+        Ok(())
     }
 
     /// Tells the caller that the answer has ended, with all text that was held back.
     pub fn finish(&mut self, reason: FinishReason) {
-        let mut text = String::new();
-        if let Purpose::Answer(answer) = &mut self.purpose {
-            let rest = answer.decoder.as_mut().map(StreamDecoder::finish).unwrap_or_default();
-            match &mut answer.stop {
-                Some(stop) => {
-                    stop.push(&rest, &mut text);
-                    stop.finish(&mut text);
-                }
-                None => text = rest,
-            }
-        }
+        let text =
+            if let Purpose::Answer(answer) = &mut self.purpose { answer.rest() } else { String::new() };
         let event = Event::Finished { index: self.index(), text, reason, timings: self.timings() };
         self.send(event);
     }
 
     /// Tells the caller that the request failed.
-    pub fn fail(&self, error: crate::EngineError) {
+    pub fn fail(&self, error: EngineError) {
         self.send(Event::Failed(error));
     }
 
@@ -226,15 +315,27 @@ impl Sequence {
         if let Purpose::Answer(answer) = &self.purpose { answer.index } else { 0 }
     }
 
+    /// Tokens that were chosen.
+    pub fn answered(&self) -> usize {
+        self.tokens.len() - self.prompt_len
+    }
+
     fn timings(&self) -> Timings {
-        let first = self.first_token.unwrap_or_else(Instant::now);
-        let prefill = self.started.map_or(0.0, |s| (first - s).as_secs_f64());
+        let Times { arrival, first_step, first_token, last_token } = self.times;
+        let between = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
+            (Some(a), Some(b)) => b.saturating_duration_since(a).as_secs_f64(),
+            _ => 0.0,
+        };
+        let now = Some(Instant::now());
         Timings {
             prompt_tokens: self.prompt_len,
             cached_tokens: self.cached,
-            tokens: self.tokens.len() - self.prompt_len,
-            prefill_seconds: prefill,
-            decode_seconds: first.elapsed().as_secs_f64(),
+            tokens: self.answered(),
+            queue_seconds: between(arrival, first_step.or(now)),
+            prefill_seconds: between(first_step, first_token.or(now)),
+            decode_seconds: between(first_token, last_token),
+            preemptions: self.preemptions,
+            times: self.times,
         }
     }
 
@@ -244,4 +345,18 @@ impl Sequence {
             self.cancel.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// Salt of a sequence's pages: those of one prompt differ where its adapters, its long-context tables or its
+/// requests' salts do.
+fn salt(plan: &Plan, prompt_len: usize, lora: &[f32], own: Option<&str>) -> u64 {
+    let used = lora.iter().enumerate().filter(|(_, s)| **s != 0.0);
+    let hash = |what: &dyn Fn(&mut DefaultHasher)| {
+        let mut h = DefaultHasher::new();
+        what(&mut h);
+        h.finish()
+    };
+    let adapted =
+        used.fold(plan.prefix_salt(prompt_len), |salt, (i, s)| hash(&|h| (salt, i, s.to_bits()).hash(h)));
+    own.map_or(adapted, |own| hash(&|h| (adapted, own).hash(h)))
 }

@@ -2,15 +2,19 @@
 
 use crate::{
     engine::Engine,
-    error::EngineError,
-    output::Event,
-    request::{Request, Stage},
+    error::{EngineError, Result},
+    handle::Handle,
+    mailbox::mailbox,
+    queue::{Queue, QueuePlace},
+    request::{Request, Task, Terms},
+    snapshot::{Board, Snapshot},
 };
 use lamina_plan::Profile;
 use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, OnceLock, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::JoinHandle,
@@ -19,27 +23,45 @@ use std::{
 
 /// What the engine's thread is told.
 enum Message {
-    Request(Request),
+    Request(Box<Request>, QueuePlace),
     /// Starts or stops a profile and answers with what was taken so far.
     Profile(bool, Sender<Option<Profile>>),
-    Stats(Sender<Stats>),
+    /// A paused request may go on, or has ended.
+    Wake,
     Close,
 }
 
-/// How busy an engine is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stats {
-    /// Sequences that run.
-    pub running: usize,
-    /// Sequences that wait for memory.
-    pub waiting: usize,
+/// Why the service has ended, once it has.
+pub(crate) type Fault = Arc<OnceLock<EngineError>>;
+
+/// How often an engine whose sequences are all paused looks for deadlines and cancelled requests of sinks that do not
+/// wake it.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Wakes an engine that has nothing to do but paused requests. Clones wake the same engine.
+#[derive(Clone)]
+pub struct Waker(Arc<Mutex<Sender<Message>>>);
+
+impl Waker {
+    /// Looks at the paused requests again.
+    pub fn wake(&self) {
+        // An engine that has ended needs no waking.
+        let _ = self.send(Message::Wake);
+    }
+
+    fn send(&self, message: Message) -> std::result::Result<(), ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(message).map_err(|_| ())
+    }
 }
 
 /// A running engine.
 pub struct Service {
-    sender: Mutex<Sender<Message>>,
+    messages: Waker,
     thread: Mutex<Option<JoinHandle<()>>>,
     context: usize,
+    queue: Queue,
+    board: Board,
+    fault: Fault,
 }
 
 impl Service {
@@ -49,11 +71,16 @@ impl Service {
     /// When the system gives no thread.
     pub fn start(engine: Engine) -> std::io::Result<Service> {
         let (sender, receiver) = channel();
-        let context = engine.context();
+        let (context, queue, board) =
+            (engine.context(), Queue::new(engine.policy().max_queue), engine.board());
+        let fault = Fault::default();
+        let cause = fault.clone();
+        engine.publish();
         let thread = std::thread::Builder::new()
             .name("lamina-engine".into())
-            .spawn(move || serve(engine, &receiver))?;
-        Ok(Service { sender: Mutex::new(sender), thread: Mutex::new(Some(thread)), context })
+            .spawn(move || run(engine, receiver, &cause))?;
+        let messages = Waker(Arc::new(Mutex::new(sender)));
+        Ok(Service { messages, thread: Mutex::new(Some(thread)), context, queue, board, fault })
     }
 
     /// Longest sequence in tokens.
@@ -61,43 +88,59 @@ impl Service {
         self.context
     }
 
-    /// Sends a request, with the strength of each adapter; its events come through the handle.
-    pub fn submit(&self, prompt: Vec<u32>, adapters: Arc<[f32]>, stage: Stage) -> Handle {
-        let (events, receiver) = channel();
-        let cancel = Arc::new(AtomicBool::new(false));
-        let request = Request { prompt, adapters, stage, cancel: cancel.clone(), events };
-        // Where the thread has ended, the events' sender is dropped with the request and the handle says so.
-        let _ = self.send(Message::Request(request));
-        Handle { events: receiver, cancel }
+    /// Sends a request, with the scale of each adapter; its events come through the handle.
+    ///
+    /// # Errors
+    /// When as many requests wait as may, or the service has ended: the cause.
+    pub fn submit(&self, prompt: Vec<u32>, lora: Arc<[f32]>, task: Task, terms: Terms) -> Result<Handle> {
+        let waker = self.waker();
+        let (events, inbox) = mailbox(terms.backlog, Box::new(move || waker.wake()));
+        let request = Request { lora, terms, ..Request::new(prompt, task, Box::new(events)) };
+        let handle = Handle::new(&request, inbox, self.waker(), self.fault.clone());
+        self.send(request).map(|()| handle)
+    }
+
+    /// Sends a request whose events go where it says. A sink that has room again calls [`Service::waker`].
+    ///
+    /// # Errors
+    /// When as many requests wait as may, or the service has ended: the cause.
+    pub fn send(&self, request: Request) -> Result<()> {
+        let place = self.queue.enter()?;
+        self.messages.send(Message::Request(Box::new(request), place)).map_err(|()| self.cause())
+    }
+
+    /// Wakes the engine for sinks that have room again.
+    pub fn waker(&self) -> Waker {
+        self.messages.clone()
     }
 
     /// Starts (`true`) or stops taking the time of operators; returns what was taken so far.
     pub fn profile(&self, on: bool) -> Option<Profile> {
-        self.ask(|answer| Message::Profile(on, answer)).flatten()
+        let (answer, receiver) = channel();
+        self.messages.send(Message::Profile(on, answer)).ok()?;
+        receiver.recv().ok()?
     }
 
-    /// How busy the engine is; none when it was closed.
-    pub fn stats(&self) -> Option<Stats> {
-        self.ask(Message::Stats)
+    /// The engine's state after its last step, or after requests came in. Never waits for a step.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.board.read()
+    }
+
+    /// Why the service can serve no more; none while it can.
+    pub fn fault(&self) -> Option<EngineError> {
+        self.fault.get().cloned()
     }
 
     /// Ends the thread. Running requests end with [`EngineError::Closed`].
     pub fn close(&self) {
-        let _ = self.send(Message::Close);
+        let _ = self.messages.send(Message::Close);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A panic of the thread was printed there; callers see closed handles.
+        // Panics are caught inside the thread.
         let _ = thread.map(JoinHandle::join);
     }
 
-    fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
-        let (answer, receiver) = channel();
-        self.send(message(answer)).ok()?;
-        receiver.recv().ok()
-    }
-
-    fn send(&self, message: Message) -> Result<(), EngineError> {
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        sender.send(message).map_err(|_| EngineError::Closed)
+    fn cause(&self) -> EngineError {
+        self.fault().unwrap_or(EngineError::Closed)
     }
 }
 
@@ -107,57 +150,62 @@ impl Drop for Service {
     }
 }
 
-fn serve(mut engine: Engine, messages: &Receiver<Message>) {
+/// The engine's thread: serves until it is closed, the device is lost, or something panics. Everybody who waits is told.
+fn run(mut engine: Engine, messages: Receiver<Message>, fault: &Fault) {
+    let served = catch_unwind(AssertUnwindSafe(|| serve(&mut engine, &messages)));
+    let cause = served.unwrap_or_else(|payload| EngineError::Panic(panic_text(&*payload)));
+    // Set before anybody can notice the end.
+    let cause = fault.get_or_init(|| cause);
+    // What a panic has left half done may panic again; dropping the sinks tells the rest of the callers.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        engine.fail_all(cause);
+        engine.publish();
+    }));
+    drop(messages);
+}
+
+/// Serves until nobody can be served any more; returns why.
+fn serve(engine: &mut Engine, messages: &Receiver<Message>) -> EngineError {
+    let mut stalled = false;
     loop {
         // Without work the thread sleeps until a message comes.
-        let mut next = if engine.idle() { messages.recv().ok() } else { messages.try_recv().ok() };
+        let mut next = match (engine.idle(), stalled) {
+            (true, _) => Some(messages.recv().unwrap_or(Message::Close)),
+            (false, true) => match messages.recv_timeout(PATIENCE) {
+                Err(RecvTimeoutError::Disconnected) => Some(Message::Close),
+                other => other.ok(),
+            },
+            (false, false) => messages.try_recv().ok(),
+        };
+        let mut news = false;
         while let Some(message) = next {
             match message {
-                Message::Request(r) => engine.add(r),
+                Message::Request(request, place) => {
+                    engine.enqueue(*request, Some(place));
+                    news = true;
+                }
                 // Who asked may have gone away meanwhile.
                 Message::Profile(on, answer) => _ = answer.send(engine.machine().profile(on)),
-                Message::Stats(answer) => {
-                    let (running, waiting) = engine.load();
-                    _ = answer.send(Stats { running, waiting });
-                }
-                Message::Close => return,
+                Message::Wake => {}
+                Message::Close => return EngineError::Closed,
             }
             next = messages.try_recv().ok();
         }
+        if news {
+            engine.publish();
+        }
         if !engine.idle() {
-            engine.step();
+            stalled = !engine.step();
+            engine.publish();
+        }
+        if let Some(lost) = engine.lost() {
+            return lost.clone();
         }
     }
 }
 
-/// The caller's end of a request. Dropping it cancels the request.
-pub struct Handle {
-    events: Receiver<Event>,
-    cancel: Arc<AtomicBool>,
-}
-
-impl Handle {
-    /// The next event; none when the request is over.
-    pub fn next(&self) -> Option<Event> {
-        self.events.recv().ok()
-    }
-
-    /// The next event within `time`.
-    ///
-    /// # Errors
-    /// `Timeout` when none came, `Disconnected` when the request is over.
-    pub fn next_within(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
-        self.events.recv_timeout(time)
-    }
-
-    /// Asks for an early end; the last event says `Cancelled`.
-    pub fn cancel(&self) {
-        self.cancel.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.cancel();
-    }
+/// What a panic said.
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied().map(str::to_owned);
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
 }

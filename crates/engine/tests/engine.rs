@@ -1,10 +1,10 @@
 //! The step loop on the reference backend and a tiny random model: a sequence's rows are the same bits whatever else
-//! runs, however its prompt is cut, whether its beginning was found in the cache, and after it was put back.
+//! runs, however its prompt is cut, whether its beginning was found in the cache, and after it was preempted.
 
 use lamina_arch::{spec::*, weights::Tensor};
 use lamina_engine::{
-    Engine, EngineError, Event, FinishReason, Generation, Pass, Request, Service, Stage, Timings,
-    sample::SamplingParams,
+    Engine, EngineError, Event, FinishReason, Generation, LengthBy, Pass, Request, Service, Task, Terms,
+    Timings, sample::SamplingParams,
 };
 use lamina_oracle::reference::Reference;
 use lamina_plan::{Backend, KvType, Limits, PAGE_LEN, Plan, Runner, adapt, emit};
@@ -140,6 +140,7 @@ fn outcome(events: &Receiver<Event>, n: usize) -> Outcome {
                 o.cached = cached_tokens;
             }
             Event::Failed(e) => o.error = Some(e),
+            Event::Prompt { .. } => panic!("not asked for"),
         }
     }
     o
@@ -160,10 +161,10 @@ fn add(engine: &mut Engine, prompt: Vec<u32>, g: Generation) -> Receiver<Event> 
     add_adapted(engine, prompt, g, &[])
 }
 
-fn add_adapted(engine: &mut Engine, prompt: Vec<u32>, g: Generation, strengths: &[f32]) -> Receiver<Event> {
+fn add_adapted(engine: &mut Engine, prompt: Vec<u32>, g: Generation, scales: &[f32]) -> Receiver<Event> {
     let (events, receiver) = channel();
-    let stage = Stage::Generate(Box::new(g));
-    engine.add(Request { prompt, adapters: strengths.into(), stage, cancel: Arc::default(), events });
+    let request = Request::new(prompt, Task::Generate(Box::new(g)), Box::new(events));
+    engine.add(Request { lora: scales.into(), ..request });
     receiver
 }
 
@@ -241,11 +242,11 @@ fn found_beginnings_change_no_bit() {
 
 #[test]
 fn adapters_are_a_requests_own_affair() {
-    const STRENGTHS: [&[f32]; 5] = [&[], &[1.0], &[0.0, 1.0], &[0.5, -2.0], &[0.0, 0.0]];
+    const SCALES: [&[f32]; 5] = [&[], &[1.0], &[0.0, 1.0], &[0.5, -2.0], &[0.0, 0.0]];
     for mixers in kinds() {
         let request =
-            |e: &mut Engine, i: usize| add_adapted(e, prompt(3, 70), generation(1, 12, 1), STRENGTHS[i]);
-        let alone: Vec<_> = (0..STRENGTHS.len())
+            |e: &mut Engine, i: usize| add_adapted(e, prompt(3, 70), generation(1, 12, 1), SCALES[i]);
+        let alone: Vec<_> = (0..SCALES.len())
             .map(|i| {
                 let mut e = adapted_engine(mixers.clone(), ROOMY);
                 let receiver = request(&mut e, i);
@@ -253,10 +254,10 @@ fn adapters_are_a_requests_own_affair() {
                 outcome(&receiver, 1).answers
             })
             .collect();
-        assert_eq!(alone[0], alone[4], "adapters of strength 0 are none");
+        assert_eq!(alone[0], alone[4], "adapters of scale 0 are none");
         (0..4).for_each(|i| (0..i).for_each(|j| assert_ne!(alone[i], alone[j], "{i} {j}")));
         let mut e = adapted_engine(mixers, ROOMY);
-        let together: Vec<_> = (0..STRENGTHS.len()).map(|i| request(&mut e, i)).collect();
+        let together: Vec<_> = (0..SCALES.len()).map(|i| request(&mut e, i)).collect();
         finish(&mut e);
         let together = together.iter().map(|r| outcome(r, 1).answers);
         assert_eq!(together.collect::<Vec<_>>(), alone);
@@ -274,7 +275,7 @@ fn adapters_are_a_requests_own_affair() {
 }
 
 #[test]
-fn putting_back_changes_no_bit() {
+fn preempting_changes_no_bit() {
     for mixers in kinds() {
         let wants: Vec<_> =
             (0..4).map(|i| alone(&mixers, ROOMY, prompt(i, 40), generation(i as i64, 90, 1))).collect();
@@ -318,14 +319,7 @@ fn pass(engine: &mut Engine, hidden: Option<usize>) -> (Arc<Mutex<Vec<f32>>>, Re
         assert_eq!(all.len(), start * if hidden.is_some() { 16 } else { VOCAB });
         all.extend_from_slice(r);
     });
-    let stage = Stage::Pass(Pass { hidden, sink });
-    engine.add(Request {
-        prompt: prompt(1, 50),
-        adapters: Arc::default(),
-        stage,
-        cancel: Arc::default(),
-        events,
-    });
+    engine.add(Request::new(prompt(1, 50), Task::Pass(Pass { hidden, sink }), Box::new(events)));
     (rows, receiver)
 }
 
@@ -382,7 +376,7 @@ fn requests_that_can_never_run_fail_at_once_and_the_others_live_on() {
 }
 
 #[test]
-fn strengths_have_to_be_numbers() {
+fn scales_have_to_be_numbers() {
     let mut e = adapted_engine(vec![attention()], ROOMY);
     let bad = add_adapted(&mut e, prompt(1, 5), generation(1, 5, 1), &[1.0, f32::NAN]);
     assert!(matches!(outcome(&bad, 1).error, Some(EngineError::Parameter { .. })));
@@ -391,7 +385,7 @@ fn strengths_have_to_be_numbers() {
 #[test]
 fn the_end_of_the_context_ends_an_answer() {
     let got = alone(&[attention()], ROOMY, prompt(1, CONTEXT - 3), generation(1, 100, 1));
-    assert_eq!((got.answers[0].len(), got.reasons[0]), (4, FinishReason::Length));
+    assert_eq!((got.answers[0].len(), got.reasons[0]), (4, FinishReason::Length { by: LengthBy::Context }));
     let full = alone(&[attention()], ROOMY, prompt(1, CONTEXT), generation(1, 100, 1));
     assert_eq!(full.answers[0].len(), 1, "a full context still has a next token");
 }
@@ -401,16 +395,11 @@ fn a_cancelled_request_ends_and_frees_its_memory() {
     let mut e = engine(vec![attention()], Setup { pages: 6, ..ROOMY });
     for _ in 0..10 {
         let (events, receiver) = channel();
-        let cancel = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let stage = Stage::Generate(Box::new(generation(1, 100, 2)));
-        e.add(Request {
-            prompt: prompt(1, 60),
-            adapters: Arc::default(),
-            stage,
-            cancel: cancel.clone(),
-            events,
-        });
-        (0..5).for_each(|_| e.step());
+        let task = Task::Generate(Box::new(generation(1, 100, 2)));
+        let request = Request::new(prompt(1, 60), task, Box::new(events));
+        let cancel = request.cancel.clone();
+        e.add(request);
+        (0..5).for_each(|_| _ = e.step());
         cancel.store(true, std::sync::atomic::Ordering::Relaxed);
         finish(&mut e);
         assert_eq!(outcome(&receiver, 2).reasons, [FinishReason::Cancelled; 2]);
@@ -430,8 +419,9 @@ fn threads_share_a_service() {
         for (i, want) in wants.iter().enumerate() {
             let service = &service;
             s.spawn(move || {
-                let stage = Stage::Generate(Box::new(generation(i as i64, 25, 1)));
-                let handle = service.submit(prompt(i, 20 + i), Arc::default(), stage);
+                let task = Task::Generate(Box::new(generation(i as i64, 25, 1)));
+                let handle = service.submit(prompt(i, 20 + i), Arc::default(), task, Terms::default());
+                let handle = handle.expect("runs");
                 let mut got = vec![];
                 while let Some(event) = handle.next() {
                     match event {
@@ -444,7 +434,7 @@ fn threads_share_a_service() {
         }
     });
     service.close();
-    let stage = Stage::Generate(Box::new(generation(1, 5, 1)));
-    let handle = service.submit(prompt(1, 5), Arc::default(), stage);
-    assert_eq!(handle.next(), None, "a closed service answers at once");
+    let task = Task::Generate(Box::new(generation(1, 5, 1)));
+    let refused = service.submit(prompt(1, 5), Arc::default(), task, Terms::default());
+    assert!(matches!(refused, Err(EngineError::Closed)), "a closed service answers at once");
 }

@@ -79,8 +79,9 @@ impl From<BackendError> for Error {
 impl From<EngineError> for Error {
     fn from(e: EngineError) -> Self {
         match e {
-            EngineError::Backend(text) => Error::Runtime(text),
-            EngineError::Closed => Error::Runtime(e.to_string()),
+            EngineError::OutOfMemory(text) => Error::OutOfMemory(text),
+            EngineError::Runtime(_) | EngineError::QueueFull { .. } => Error::Runtime(e.to_string()),
+            e if e.is_fatal() => Error::Runtime(e.to_string()),
             e => Error::InvalidRequest(e.to_string()),
         }
     }

@@ -8,7 +8,7 @@ use lamina::{GenerateOptions, LoadOptions, sample::Param};
 use pyo3::{prelude::*, types::PyDict};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// Adapters of a request by name, with their strengths. Python has checked the types.
+/// Adapters of a request by name, with their scales. Python has checked the types.
 pub type Lora = BTreeMap<String, f32>;
 
 /// Options of a request, by canonical names, and its adapters. Python has checked the types of those that are no
@@ -21,6 +21,7 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
             "max_tokens" => options.max_tokens = value.extract().map_err(Failure::Python)?,
             "stop" => options.stop = value.extract().map_err(Failure::Python)?,
             "n" => options.n = value.extract().map_err(Failure::Python)?,
+            "echo" => options.echo = value.extract().map_err(Failure::Python)?,
             "ignore_eos" => options.ignore_eos = value.extract().map_err(Failure::Python)?,
             "lora" => lora = value.extract().map_err(Failure::Python)?,
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,

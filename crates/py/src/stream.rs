@@ -4,8 +4,8 @@ use crate::{
     error::{Failure, Result},
     wait::{POLL, detached},
 };
-use lamina::{Completion, Piece, TokenStream};
-use pyo3::prelude::*;
+use lamina::{Completion, FinishReason, Piece, StopBy, Timings, TokenStream};
+use pyo3::{IntoPyObject, prelude::*};
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
@@ -15,8 +15,20 @@ use std::{
 type PieceRow = (usize, String, Option<u32>, Option<f32>, Vec<(u32, f32)>, Option<&'static str>);
 /// Logprob of a token, and the most likely tokens.
 type Logprob = (f32, Vec<(u32, f32)>);
-/// Text, tokens, why it ended, logprobs; tokens of the prompt and how many were cached; seconds of prefill and decode.
-type Answer = (String, Vec<u32>, &'static str, Vec<Logprob>, (usize, usize), (f64, f64));
+/// What ended an answer: the end token, the place of the stop string in the request's list, or the limit's name.
+#[derive(IntoPyObject)]
+enum Detail {
+    Token(u32),
+    Text((usize,)),
+    Limit(&'static str),
+}
+/// Token of the prompt, its logprob, and the most likely tokens.
+type Scored = (u32, f32, Vec<(u32, f32)>);
+/// Name of the reason, and what it was.
+type End = (&'static str, Option<Detail>);
+/// Text, tokens, why it ended, logprobs of the answer and of the prompt; tokens of the prompt and how many were cached;
+/// seconds in the queue, of prefill and of decode, and preemptions.
+type Answer = (String, Vec<u32>, End, Vec<Logprob>, Vec<Scored>, (usize, usize), (f64, f64, f64, u32));
 
 /// Answers to one prompt, as they come. Dropping it cancels the request.
 #[pyclass(frozen, module = "lamina._lamina")]
@@ -71,6 +83,8 @@ impl Stream {
     fn next(&self, py: Python<'_>) -> Result<Option<PieceRow>> {
         loop {
             match detached(py, || self.step())? {
+                // Logprobs of the prompt are part of whole answers only.
+                Step::Piece(piece) if !piece.prompt.is_empty() => {}
                 Step::Piece(piece) => return Ok(Some(piece_row(piece))),
                 Step::Over => return Ok(None),
                 Step::Nothing => py.check_signals().map_err(Failure::Python)?,
@@ -100,6 +114,18 @@ fn piece_row(piece: Piece) -> PieceRow {
 
 fn answer(a: Completion) -> Answer {
     let counts = (a.usage.prompt_tokens, a.usage.cached_tokens);
-    let seconds = (a.timings.prefill_seconds, a.timings.decode_seconds);
-    (a.text, a.tokens, a.finish_reason.name(), a.logprobs, counts, seconds)
+    let Timings { queue_seconds, prefill_seconds, decode_seconds, preemptions, .. } = a.timings;
+    let times = (queue_seconds, prefill_seconds, decode_seconds, preemptions);
+    let end = (a.finish_reason.name(), detail(a.finish_reason));
+    let prompt = a.prompt_logprobs.into_iter().map(|s| (s.id, s.logprob, s.top)).collect();
+    (a.text, a.tokens, end, a.logprobs, prompt, counts, times)
+}
+
+fn detail(reason: FinishReason) -> Option<Detail> {
+    match reason {
+        FinishReason::Stop { by: StopBy::End(token) } => Some(Detail::Token(token)),
+        FinishReason::Stop { by: StopBy::Text(index) } => Some(Detail::Text((index,))),
+        FinishReason::Length { by } => Some(Detail::Limit(by.name())),
+        FinishReason::Cancelled => None,
+    }
 }

@@ -2,14 +2,10 @@
 
 use crate::meter::{Meter, median};
 use lamina::{Error, LoadOptions, Loaded, ModelInfo, Result, open};
-use lamina_engine::{Engine, Event, Generation, Request, Stage, Timings, sample::SamplingParams};
+use lamina_engine::{Engine, Event, Generation, Request, Task, Timings, sample::SamplingParams};
 use lamina_plan::{KvType, Profile};
 use serde_json::{Value, json};
-use std::{
-    path::Path,
-    sync::{Arc, mpsc::channel},
-    time::Instant,
-};
+use std::{path::Path, sync::mpsc::channel, time::Instant};
 
 /// What to measure. Every combination of the lists is a measurement.
 #[derive(Debug, Clone, PartialEq)]
@@ -191,14 +187,8 @@ impl Lab {
                 let (events, receiver) = channel();
                 let generation =
                     Generation { max_tokens: Some(n), params: params.clone(), ..Generation::default() };
-                let stage = Stage::Generate(Box::new(generation));
-                self.engine.add(Request {
-                    prompt: prompt.clone(),
-                    adapters: Arc::default(),
-                    stage,
-                    cancel: Arc::default(),
-                    events,
-                });
+                let task = Task::Generate(Box::new(generation));
+                self.engine.add(Request::new(prompt.clone(), task, Box::new(events)));
                 receiver
             })
             .collect();

@@ -7,7 +7,7 @@ use crate::{
     output::{self, note},
     stats::line,
 };
-use lamina::{Completion, FinishReason, GenerateOptions, Prompt};
+use lamina::{Completion, FinishReason, GenerateOptions, LengthBy, Prompt};
 use std::time::Duration;
 
 /// How long a Ctrl-C may wait.
@@ -104,12 +104,11 @@ impl Conversation {
     /// Adds the answer to the conversation and says why it ended, where that is not plain.
     fn keep(&mut self, answer: &Completion) {
         match answer.finish_reason {
-            FinishReason::Stop => {}
+            FinishReason::Stop { .. } => {}
             FinishReason::Cancelled => note("stopped"),
-            FinishReason::Length if Some(answer.tokens.len()) == self.options.max_tokens => {
-                note("ended at max_tokens");
-            }
-            FinishReason::Length => note("ended at the end of the context"),
+            FinishReason::Length { by: LengthBy::MaxTokens } => note("ended at max_tokens"),
+            FinishReason::Length { by: LengthBy::Context } => note("ended at the end of the context"),
+            FinishReason::Length { by: LengthBy::Deadline } => note("ended at its deadline"),
         }
         if answer.finish_reason == FinishReason::Cancelled && answer.text.trim().is_empty() {
             // Two messages of the user in a row are what many templates refuse.

@@ -1,0 +1,249 @@
+//! Who goes first, and how many rows each running sequence gets of a step. Pure: numbers in, numbers out.
+//!
+//! Every answer that decodes gets one row, in turn where they are more than fit. Prompts get the rest while nothing
+//! decodes, else as many rows as keep the step's time within what the policy allows; half of them go to the prompt
+//! with the least left, so that short ones start soon, and half to the oldest, so that long ones go on.
+
+use crate::cost::{Cost, LEAST_PROMPT_ROWS, Size};
+use std::time::Duration;
+
+/// What an engine allows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policy {
+    /// Sequences that run at once; never more than rows with logits of a step.
+    pub max_running: usize,
+    /// Requests that may wait for their first step.
+    pub max_queue: usize,
+    /// Part of a step's time that prompts may take while answers decode, from 0 to below 1. With one half, the next
+    /// token of an answer comes within the time of two steps without prompts.
+    pub prefill_share: f64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy { max_running: usize::MAX, max_queue: usize::MAX, prefill_share: 0.5 }
+    }
+}
+
+/// Waiting time that counts as one step of priority, so that nobody waits forever.
+const AGING: Duration = Duration::from_secs(10);
+
+/// Level of a sequence: its priority, less what it has earned by waiting.
+pub(crate) fn level(priority: i32, waited: Duration) -> i64 {
+    i64::from(priority) - (waited.as_secs() / AGING.as_secs()) as i64
+}
+
+/// Order of running sequences: the smallest is served first with memory, the greatest is preempted first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    /// See [`level`].
+    pub level: i64,
+    /// Its reader is behind.
+    pub paused: bool,
+    /// Number of the sequence, in the order of arrival.
+    pub id: u64,
+}
+
+/// A running sequence, as the policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Candidate {
+    pub rank: Rank,
+    /// Tokens that have to be computed.
+    pub pending: usize,
+    /// Rows that it can use in one step.
+    pub most: usize,
+    /// Which of its rows want logits.
+    pub selects: Selects,
+    /// Tokens that its next row sees.
+    pub depth: usize,
+}
+
+/// Rows with logits of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Selects {
+    /// Only the last one of all.
+    Last,
+    /// Every one.
+    All,
+}
+
+impl Candidate {
+    fn decodes(&self) -> bool {
+        self.pending == 1 && self.selects == Selects::Last
+    }
+
+    /// Rows with logits among its next `rows` rows.
+    pub fn selected(&self, rows: usize) -> usize {
+        match self.selects {
+            Selects::All => rows,
+            Selects::Last => usize::from(rows > 0 && rows == self.pending),
+        }
+    }
+}
+
+/// Rows of a step, or what is left of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub rows: usize,
+    /// Rows with logits.
+    pub selected: usize,
+}
+
+/// Rows of each candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Division {
+    pub rows: Vec<usize>,
+    /// Number of the sequence that decodes first in the next step.
+    pub next: u64,
+}
+
+/// Divides the rows of a step; the answer of sequence `first`, or of the next one behind it, decodes first.
+pub(crate) fn divide(
+    candidates: &[Candidate],
+    room: Room,
+    first: u64,
+    cost: &Cost,
+    prefill_share: f64,
+) -> Division {
+    let mut divider = Divider { candidates, rows: vec![0; candidates.len()], left: room };
+    let able = |i: &usize| !candidates[*i].rank.paused && candidates[*i].most > 0;
+    let (mut decoding, prompts): (Vec<usize>, Vec<usize>) =
+        (0..candidates.len()).filter(able).partition(|&i| candidates[i].decodes());
+    let turn = |i: &usize| (candidates[*i].rank.id < first, candidates[*i].rank.id);
+    decoding.sort_by_key(turn);
+    // Many answers must not keep the first row from prompts.
+    let kept = if prompts.is_empty() { 0 } else { LEAST_PROMPT_ROWS.min(room.rows / 2) };
+    let fit = (room.rows - kept).min(room.selected - usize::from(kept > 0 && room.selected > 1));
+    let served = fit.min(decoding.len());
+    decoding[..served].iter().for_each(|&i| _ = divider.give(i, 1));
+    let next = decoding.get(served).map_or(0, |&i| candidates[i].rank.id);
+    let depth = decoding[..served].iter().map(|&i| candidates[i].depth).sum::<usize>() / served.max(1);
+    let budget = match served {
+        0 => divider.left.rows,
+        rows => cost.prompt_rows(Size { rows, depth }, prefill_share, divider.left.rows),
+    };
+    divider.prompts(prompts, budget);
+    Division { rows: divider.rows, next }
+}
+
+struct Divider<'a> {
+    candidates: &'a [Candidate],
+    rows: Vec<usize>,
+    left: Room,
+}
+
+impl Divider<'_> {
+    /// Divides `budget` rows among prompts, those of the lowest level first.
+    fn prompts(&mut self, mut prompts: Vec<usize>, mut budget: usize) {
+        prompts.sort_by_key(|&i| (self.candidates[i].rank.level, self.candidates[i].rank.id));
+        let candidates = self.candidates;
+        for level in prompts.chunk_by(|&a, &b| candidates[a].rank.level == candidates[b].rank.level) {
+            let Some(&shortest) = level.iter().min_by_key(|&&i| candidates[i].pending) else { continue };
+            budget -= self.give(shortest, budget.div_ceil(2));
+            for &i in level {
+                budget -= self.give(i, budget);
+            }
+        }
+    }
+
+    /// Gives candidate `i` up to `rows` more rows; returns how many.
+    fn give(&mut self, i: usize, rows: usize) -> usize {
+        let (c, has) = (&self.candidates[i], self.rows[i]);
+        let mut got = rows.min(c.most - has).min(self.left.rows);
+        let selected = |got: usize| c.selected(has + got) - c.selected(has).min(c.selected(has + got));
+        if selected(got) > self.left.selected {
+            got = match c.selects {
+                Selects::All => self.left.selected,
+                Selects::Last => got - 1,
+            };
+        }
+        self.left.selected -= selected(got);
+        self.left.rows -= got;
+        self.rows[i] += got;
+        got
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decoding(id: u64) -> Candidate {
+        let rank = Rank { level: 0, paused: false, id };
+        Candidate { rank, pending: 1, most: 1, selects: Selects::Last, depth: 100 }
+    }
+
+    fn prompt(id: u64, pending: usize) -> Candidate {
+        Candidate { pending, most: pending, depth: 0, ..decoding(id) }
+    }
+
+    fn rows(candidates: &[Candidate], rows: usize, selected: usize) -> Vec<usize> {
+        divide(candidates, Room { rows, selected }, 0, &Cost::default(), 0.5).rows
+    }
+
+    #[test]
+    fn prompts_take_all_rows_while_nothing_decodes() {
+        assert_eq!(rows(&[prompt(0, 900), prompt(1, 700)], 512, 64), [256, 256]);
+        assert_eq!(rows(&[prompt(0, 900), prompt(1, 40)], 512, 64), [472, 40]);
+        assert_eq!(rows(&[prompt(0, 900), prompt(1, 900)], 512, 64), [512, 0], "the oldest of equal ones");
+        assert_eq!(rows(&[prompt(0, 90), prompt(1, 50), prompt(2, 70)], 512, 64), [90, 50, 70]);
+    }
+
+    #[test]
+    fn answers_hold_prompts_to_a_few_rows() {
+        assert_eq!(rows(&[decoding(0), prompt(1, 900)], 512, 64), [1, 7]);
+        assert_eq!(rows(&[decoding(0), prompt(1, 900), prompt(2, 300)], 512, 64), [1, 3, 4]);
+    }
+
+    #[test]
+    fn lower_levels_come_first() {
+        let urgent = Candidate { rank: Rank { level: -3, paused: false, id: 9 }, ..prompt(9, 600) };
+        assert_eq!(rows(&[prompt(0, 900), urgent], 512, 64), [0, 512]);
+    }
+
+    #[test]
+    fn answers_take_turns() {
+        let candidates: Vec<_> = (0..7).map(decoding).collect();
+        let (mut first, mut got) = (0, vec![0; 7]);
+        for _ in 0..7 {
+            let d = divide(&candidates, Room { rows: 64, selected: 3 }, first, &Cost::default(), 0.5);
+            first = d.next;
+            got.iter_mut().zip(&d.rows).for_each(|(all, &rows)| *all += rows);
+        }
+        assert_eq!(got, [3; 7]);
+    }
+
+    #[test]
+    fn paused_ones_get_nothing() {
+        let paused = |c: Candidate| Candidate { rank: Rank { paused: true, ..c.rank }, ..c };
+        assert_eq!(rows(&[paused(decoding(0)), paused(prompt(1, 9)), prompt(2, 30)], 64, 9), [0, 0, 30]);
+    }
+
+    fn any_candidate(id: u64) -> impl Strategy<Value = Candidate> {
+        (1usize..300, 1usize..300, any::<bool>(), any::<bool>(), -2i64..2).prop_map(
+            move |(pending, most, all, paused, level)| Candidate {
+                rank: Rank { level, paused, id },
+                pending,
+                most: most.min(pending),
+                selects: if all { Selects::All } else { Selects::Last },
+                depth: 10,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_there_are_and_never_nothing(
+            candidates in (1usize..20).prop_flat_map(|n| (0..n as u64).map(any_candidate).collect::<Vec<_>>()),
+            rows in 1usize..200, selected in 1usize..40, first in 0u64..20,
+        ) {
+            let d = divide(&candidates, Room { rows, selected }, first, &Cost::default(), 0.5);
+            let all: usize = d.rows.iter().sum();
+            let with_logits: usize = candidates.iter().zip(&d.rows).map(|(c, &r)| c.selected(r)).sum();
+            prop_assert!(all <= rows && with_logits <= selected, "{all} rows, {with_logits} with logits");
+            prop_assert!(candidates.iter().zip(&d.rows).all(|(c, &r)| r <= c.most && (r == 0 || !c.rank.paused)));
+            prop_assert!(all > 0 || candidates.iter().all(|c| c.rank.paused));
+        }
+    }
+}

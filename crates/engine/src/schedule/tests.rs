@@ -1,0 +1,388 @@
+//! The schedule without a machine: random arrivals, lengths, limits and readers. What a machine would have written is
+//! kept beside it, so that a page in wrong hands shows.
+
+use super::*;
+use crate::{
+    cost::Size,
+    output::Event,
+    request::{Generation, Pass, Request, Task, Terms},
+    sequence::Purpose,
+    sink::{Gone, Sink},
+};
+use lamina_arch::spec::{Embed, Head, ModelSpec};
+use lamina_plan::{KvLayout, LayerState, PAGE_LEN, emit};
+use proptest::prelude::*;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// A reader that is behind while the flag is set.
+struct Slow(Arc<AtomicBool>);
+
+impl Sink for Slow {
+    fn room(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+
+    fn send(&mut self, _event: Event) -> Result<(), Gone> {
+        Ok(())
+    }
+}
+
+/// A plan that computes nothing.
+fn empty_plan() -> Plan {
+    let spec = ModelSpec {
+        hidden: 8,
+        vocab: 100,
+        context: 1000,
+        embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
+        layers: vec![],
+        final_norm: None,
+        head: Head { tied: false, scale: 1.0, softcap: None },
+    };
+    emit(&spec, &|_| false)
+}
+
+fn plan(recurrent: bool) -> Plan {
+    let mut kv = KvLayout::default();
+    let group = kv.group(lamina_plan::Reach::All);
+    kv.layers.push(LayerState::Paged { group, kv_heads: 1, dim: 8 });
+    if recurrent {
+        kv.layers.push(LayerState::Recurrent { conv: 1, state: 1 });
+    }
+    Plan { vocab: 100, kv, ..empty_plan() }
+}
+
+fn limits(rows: usize, selected: usize, pages: usize) -> Limits {
+    Limits { rows, selected, pages: vec![pages], states: 6, kv: vec![lamina_plan::KvType::F32.into()] }
+}
+
+/// A schedule and the memory of a machine that does what it says.
+struct World {
+    schedule: Schedule,
+    plan: Plan,
+    now: Instant,
+    limits: Limits,
+    /// Token of each cell of each page, as a machine would have computed keys from it.
+    pages: Vec<[u32; PAGE_LEN]>,
+    /// Tokens that each state has seen.
+    states: Vec<Vec<u32>>,
+    /// Tokens each sequence still wants.
+    wants: HashMap<u64, usize>,
+    log: String,
+}
+
+impl World {
+    fn new(recurrent: bool, limits: Limits, reuse: bool) -> World {
+        let plan = plan(recurrent);
+        World {
+            schedule: Schedule::new(&plan, &limits, reuse, Policy::default()),
+            plan,
+            now: Instant::now(),
+            pages: vec![[u32::MAX; PAGE_LEN]; limits.pages[0]],
+            states: vec![vec![]; limits.states],
+            limits,
+            wants: HashMap::new(),
+            log: String::new(),
+        }
+    }
+
+    fn add(&mut self, prompt: Vec<u32>, task: Task, terms: Terms, slow: &Arc<AtomicBool>) -> u64 {
+        let request = Request { terms, ..Request::new(prompt, task, Box::new(Slow(slow.clone()))) };
+        let s = Sequence::new(request, &self.plan, self.now).expect("is sound");
+        self.schedule.add(s);
+        self.schedule.waiting.last().expect("added").id
+    }
+
+    fn answer(&mut self, prompt: Vec<u32>, tokens: usize) -> u64 {
+        let id = self.add(prompt, generate(1), Terms::default(), &Arc::default());
+        self.wants.insert(id, tokens);
+        id
+    }
+
+    /// One step; true when it had rows.
+    fn step(&mut self) -> bool {
+        self.now += Duration::from_millis(30);
+        let step = self.schedule.next(self.now, &Cost::default());
+        self.log = step.to_string();
+        self.check_limits(&step);
+        self.copy(&step);
+        for share in &step.shares {
+            self.write(share);
+        }
+        for share in &step.shares {
+            self.schedule.running[share.seq]
+                .score(share.start, &vec![0.0; share.rows * 100], 100)
+                .expect("sound");
+            self.schedule.computed(share.seq, share.rows);
+        }
+        self.choose(&step);
+        !step.shares.is_empty()
+    }
+
+    fn check_limits(&self, step: &StepPlan) {
+        let rows: usize = step.shares.iter().map(|s| s.rows).sum();
+        assert!(rows <= self.limits.rows, "{rows} rows\n{step}");
+        let selected: usize = step.shares.iter().map(|s| self.schedule.running[s.seq].selected(s.rows)).sum();
+        assert!(selected <= self.limits.selected, "{selected} rows with logits\n{step}");
+        for share in &step.shares {
+            let s = &self.schedule.running[share.seq];
+            assert!(!s.paused && s.id == share.id && s.computed == share.start, "{step}");
+            assert!(s.held.pages.len() * PAGE_LEN >= share.start + share.rows, "{step}");
+        }
+    }
+
+    fn copy(&mut self, step: &StepPlan) {
+        for copy in &step.copies {
+            match *copy {
+                Copy::Page { from, to, .. } => self.pages[to as usize] = self.pages[from as usize],
+                Copy::State { from: Some(from), to } => {
+                    self.states[to as usize] = self.states[from as usize].clone();
+                }
+                Copy::State { from: None, to } => self.states[to as usize].clear(),
+            }
+        }
+    }
+
+    /// Writes a sequence's rows, after everything that it sees was found in its place.
+    fn write(&mut self, share: &Share) {
+        let s = &self.schedule.running[share.seq];
+        let log = &self.log;
+        for (i, &token) in s.tokens[..share.start].iter().enumerate() {
+            let page = s.held.pages[i / PAGE_LEN] as usize;
+            assert_eq!(self.pages[page][i % PAGE_LEN], token, "cell {i} of sequence {}\n{log}", s.id);
+        }
+        for i in share.start..share.start + share.rows {
+            let page = s.held.pages[i / PAGE_LEN];
+            let holders = self.schedule.running.iter().filter(|s| s.held.pages.contains(&page)).count();
+            assert_eq!(holders, 1, "page {page} is written while others hold it\n{log}");
+            self.pages[page as usize][i % PAGE_LEN] = s.tokens[i];
+        }
+        if let Some(state) = s.held.state {
+            let state = &mut self.states[state as usize];
+            assert_eq!(*state, s.tokens[..share.start], "state of sequence {}\n{log}", s.id);
+            state.extend_from_slice(&s.tokens[share.start..share.start + share.rows]);
+        }
+    }
+
+    /// Every sequence whose rows are complete gets a token, or ends.
+    fn choose(&mut self, step: &StepPlan) {
+        let mut ended = vec![];
+        for share in step.shares.iter().filter(|s| s.left == 0) {
+            let s = &mut self.schedule.running[share.seq];
+            let left = self.wants.entry(share.id).or_insert(0);
+            if *left == 0 {
+                ended.push(share.id);
+                continue;
+            }
+            *left -= 1;
+            let n = match &mut s.purpose {
+                Purpose::Answer(a) => std::mem::replace(&mut a.generation.n, 1),
+                Purpose::Pass { .. } => 1,
+            };
+            let left = *left;
+            let forks: Vec<_> = (1..n).map(|i| s.fork(i, 100).expect("splits")).collect();
+            s.tokens.push((s.tokens.len() % 90) as u32);
+            let first = self.schedule.arrivals;
+            let forks = forks.into_iter().enumerate().map(|(i, mut f)| {
+                f.tokens.push((f.tokens.len() + i + 1) as u32 % 90);
+                f
+            });
+            self.schedule.share(share.seq, forks.collect(), self.now);
+            (first..self.schedule.arrivals).for_each(|id| _ = self.wants.insert(id, left));
+        }
+        self.schedule.remove(|s| ended.contains(&s.id));
+    }
+
+    fn finish(&mut self) {
+        for _ in 0..200_000 {
+            if self.schedule.waiting.is_empty() && self.schedule.running.is_empty() {
+                let memory = &self.schedule.memory;
+                assert_eq!(memory.free_pages(), memory.pages(), "all pages are free in the end");
+                return;
+            }
+            self.step();
+        }
+        panic!("it never ends:\n{}", self.log);
+    }
+}
+
+fn generate(n: usize) -> Task {
+    Task::Generate(Box::new(Generation { n, ..Generation::default() }))
+}
+
+fn tokens(seed: u32, len: usize) -> Vec<u32> {
+    (0..len as u32).map(|i| (i * 7 + seed) % 90).collect()
+}
+
+#[test]
+fn a_plan_is_printed() {
+    let mut world = World::new(false, limits(64, 8, 8), true);
+    let a = world.add(tokens(1, 40), generate(2), Terms::default(), &Arc::default());
+    world.wants.insert(a, 5);
+    world.step();
+    assert_eq!(world.log, "sequence 0: positions 0..40, 0 left\n");
+    world.answer(tokens(2, 90), 5);
+    world.step();
+    // The answers share the prompt's last page: the first that writes to it takes a copy.
+    let want = "copy page 1 to 2 of group 0\n\
+                sequence 0: positions 40..41, 0 left\n\
+                sequence 1: positions 40..41, 0 left\n\
+                sequence 2: positions 0..8, 82 left\n";
+    assert_eq!(world.log, want);
+}
+
+#[test]
+fn the_last_in_rank_is_preempted_and_comes_back() {
+    let mut world = World::new(false, limits(64, 8, 5), false);
+    let urgent = Terms { priority: -1, ..Terms::default() };
+    world.answer(tokens(1, 60), 60);
+    world.step();
+    let b = world.add(tokens(2, 30), generate(1), urgent, &Arc::default());
+    world.wants.insert(b, 60);
+    let preempted = (0..200).find_map(|_| {
+        world.step();
+        world.log.lines().find(|l| l.starts_with("preempt")).map(str::to_owned)
+    });
+    assert_eq!(preempted.as_deref(), Some("preempt 0"), "the elder one has the lower priority");
+    world.finish();
+}
+
+#[test]
+fn paused_sequences_give_way() {
+    let mut world = World::new(false, limits(64, 8, 4), false);
+    let slow = Arc::new(AtomicBool::new(false));
+    let a = world.add(tokens(1, 60), generate(1), Terms::default(), &slow);
+    world.wants.insert(a, 40);
+    world.step();
+    slow.store(true, Ordering::Relaxed);
+    assert!(!world.step(), "nobody else has anything to do");
+    assert_eq!(world.schedule.memory.free_pages(), 2, "it keeps its pages");
+    // Needs all pages.
+    world.answer(tokens(2, 100), 20);
+    (0..40).for_each(|_| _ = world.step());
+    assert!(world.schedule.running.is_empty() && world.schedule.waiting[0].id == a);
+    slow.store(false, Ordering::Relaxed);
+    world.finish();
+}
+
+#[test]
+fn an_answers_next_token_comes_within_two_decode_steps() {
+    // A row costs a fifth of the first one.
+    let truth = |rows: usize| Duration::from_micros(1000 + 200 * (rows as u64 - 1));
+    let mut cost = Cost::default();
+    let mut world = World::new(false, limits(512, 16, 64), false);
+    world.answer(tokens(1, 10), 400);
+    for _ in 0..2 {
+        world.step();
+    }
+    world.answer(tokens(2, 1500), 2);
+    let mut times = vec![];
+    while world.schedule.running.len() + world.schedule.waiting.len() > 1 {
+        let step = world.schedule.next(world.now, &cost);
+        assert!(step.shares.iter().any(Share::decodes), "the answer is in every step");
+        let rows: usize = step.shares.iter().map(|s| s.rows).sum();
+        cost.note(Size { rows, depth: 100 }, truth(rows));
+        times.push(truth(rows));
+        step.shares.iter().for_each(|s| world.schedule.computed(s.seq, s.rows));
+        world.choose(&step);
+    }
+    // The first step with both is a guess, and every few hundred one measures the answer alone.
+    assert!(times[2..].iter().all(|t| *t <= 2 * truth(1)), "{times:?}");
+    assert!(times.len() < 1500, "and prompts go on: {} steps", times.len());
+}
+
+#[test]
+fn tenants_share_the_machine() {
+    let mut world = World::new(false, limits(8, 1, 64), false);
+    let term = |name: &str| Terms { tenant: name.into(), ..Terms::default() };
+    for i in 0..6 {
+        let id = world.add(tokens(i, 20), generate(1), term("many"), &Arc::default());
+        world.wants.insert(id, 3);
+    }
+    world.step();
+    let late = world.add(tokens(9, 20), generate(1), term("few"), &Arc::default());
+    world.wants.insert(late, 3);
+    world.schedule.charge(0, 1.0);
+    let mut order = vec![];
+    while order.len() < 7 {
+        let before: Vec<_> = world.schedule.running.iter().map(|s| s.id).collect();
+        world.step();
+        let now: Vec<_> = world.schedule.running.iter().map(|s| s.id).collect();
+        order.extend(before.into_iter().filter(|id| !now.contains(id)));
+    }
+    assert_eq!(order[..2], [0, late], "one of the other tenant comes before the rest");
+}
+
+#[test]
+fn waiting_counts_as_priority() {
+    let mut world = World::new(false, limits(8, 1, 64), false);
+    world.answer(tokens(1, 5), 2);
+    world.step();
+    let low =
+        world.add(tokens(2, 5), generate(1), Terms { priority: 2, ..Terms::default() }, &Arc::default());
+    world.now += Duration::from_secs(31);
+    let high = world.answer(tokens(3, 5), 0);
+    let first = world.schedule.first_in_queue(world.now).map(|i| world.schedule.waiting[i].id);
+    assert_eq!(first, Some(low), "after half a minute it comes before {high}");
+}
+
+#[derive(Clone, Debug)]
+struct Arrival {
+    at: usize,
+    prompt: usize,
+    seed: u32,
+    tokens: usize,
+    n: usize,
+    priority: i32,
+    pass: bool,
+    scores: bool,
+    slow: bool,
+}
+
+fn arrival() -> impl Strategy<Value = Arrival> {
+    let sizes = (0usize..60, 1usize..150, 0u32..3, 0usize..60, 1usize..4);
+    (sizes, -2i32..3, 0u8..8, any::<bool>(), 0u8..4).prop_map(|(sizes, priority, pass, scores, slow)| {
+        let (at, prompt, seed, tokens, n) = sizes;
+        let tokens = tokens.min(190 - prompt);
+        Arrival { at, prompt, seed, tokens, n, priority, pass: pass == 0, scores, slow: slow == 0 }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Limits hold, no page is written that others hold, what a row sees is what was written for it, and all end.
+    #[test]
+    fn whatever_comes_is_served(
+        arrivals in prop::collection::vec(arrival(), 1..14),
+        rows in 1usize..80, selected in 1usize..9, pages in 6usize..24,
+        reuse in any::<bool>(), recurrent in any::<bool>(),
+    ) {
+        let mut world = World::new(recurrent, limits(rows, selected, pages), reuse);
+        let slow = Arc::new(AtomicBool::new(false));
+        for step in 0..80 {
+            for a in arrivals.iter().filter(|a| a.at == step) {
+                let task = if a.pass {
+                    Task::Pass(Pass { hidden: None, sink: Box::new(|_, _| {}) })
+                } else {
+                    let prompt_logprobs = a.scores.then_some(0);
+                    Task::Generate(Box::new(Generation { n: a.n, prompt_logprobs, ..Generation::default() }))
+                };
+                let terms = Terms { priority: a.priority, ..Terms::default() };
+                let reader = if a.slow { slow.clone() } else { Arc::default() };
+                let id = world.add(tokens(a.seed, a.prompt), task, terms, &reader);
+                world.wants.insert(id, if a.pass { 0 } else { a.tokens });
+            }
+            slow.store(step % 7 < 3, Ordering::Relaxed);
+            world.step();
+        }
+        slow.store(false, Ordering::Relaxed);
+        world.finish();
+    }
+}

@@ -1,0 +1,137 @@
+//! A machine without a model: the most likely token after `t` is `t + 1`.
+
+use lamina_arch::spec::{Embed, Head, ModelSpec};
+use lamina_plan::{
+    BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Profile, Reach, Step, emit,
+};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Tokens that it knows.
+pub const VOCAB: usize = 97;
+
+/// What goes wrong at a token.
+#[derive(Clone, Copy)]
+pub enum Fault {
+    /// Its row of logits is NaN.
+    NotANumber,
+    /// The step fails.
+    Step(fn() -> BackendError),
+    /// The step panics.
+    Panic,
+}
+
+/// Holds steps back until it is opened.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<(Mutex<State>, Condvar)>);
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    /// A step waits.
+    waits: bool,
+}
+
+impl Gate {
+    pub fn closed() -> Gate {
+        let gate = Gate::default();
+        gate.0.0.lock().expect("lock").closed = true;
+        gate
+    }
+
+    pub fn open(&self) {
+        self.0.0.lock().expect("lock").closed = false;
+        self.0.1.notify_all();
+    }
+
+    /// Waits until a step waits.
+    pub fn wait_for_step(&self) {
+        let state = self.0.0.lock().expect("lock");
+        drop(self.0.1.wait_while(state, |s| !s.waits).expect("lock"));
+    }
+
+    fn pass(&self) {
+        let mut state = self.0.0.lock().expect("lock");
+        state.waits = true;
+        self.0.1.notify_all();
+        drop(self.0.1.wait_while(state, |s| s.closed).expect("lock"));
+    }
+}
+
+pub struct Scripted {
+    pub plan: Plan,
+    pub limits: Limits,
+    /// At which token what goes wrong.
+    pub fault: Option<(u32, Fault)>,
+    pub gate: Gate,
+}
+
+impl Scripted {
+    pub fn new() -> Scripted {
+        let spec = ModelSpec {
+            hidden: 8,
+            vocab: VOCAB,
+            context: 256,
+            embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
+            layers: vec![],
+            final_norm: None,
+            head: Head { tied: false, scale: 1.0, softcap: None },
+        };
+        let mut kv = KvLayout::default();
+        let group = kv.group(Reach::All);
+        kv.layers.push(LayerState::Paged { group, kv_heads: 1, dim: 8 });
+        let plan = Plan { kv, ..emit(&spec, &|_| false) };
+        let limits =
+            Limits { rows: 64, selected: 32, pages: vec![32], states: 0, kv: vec![KvType::F32.into()] };
+        Scripted { plan, limits, fault: None, gate: Gate::default() }
+    }
+
+    fn row(&self, token: u32) -> Result<Vec<f32>, BackendError> {
+        let mut row = vec![0.0; VOCAB];
+        row[(token as usize + 1) % VOCAB] = 9.0;
+        match self.fault {
+            Some((at, fault)) if at == token => match fault {
+                Fault::NotANumber => row[3] = f32::NAN,
+                Fault::Step(error) => return Err(error()),
+                Fault::Panic => panic!("token {token} does it"),
+            },
+            _ => {}
+        }
+        Ok(row)
+    }
+}
+
+impl Step for Scripted {
+    fn step(&mut self, batch: &Batch, out: &mut Vec<f32>) -> Result<(), BackendError> {
+        self.gate.pass();
+        out.clear();
+        for &row in &batch.selected {
+            let Input::Token(token) = batch.inputs[row as usize] else { panic!("only tokens are asked for") };
+            out.extend(self.row(token)?);
+        }
+        Ok(())
+    }
+
+    fn hidden(&mut self, _: &Batch, _: usize, _: &mut Vec<f32>) -> Result<(), BackendError> {
+        unreachable!("not asked for")
+    }
+
+    fn copy_page(&mut self, _: u32, _: u32, _: u32) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn copy_state(&mut self, _: Option<u32>, _: u32) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn profile(&mut self, _: bool) -> Option<Profile> {
+        None
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
