@@ -1,6 +1,6 @@
 //! Changes of values at load: matrices turned, norms and decay rates that are stored as something else.
 
-use crate::{error::Result, names::Edit, tensor::Tensor, weights::shape_error};
+use crate::{error::Result, names::Edit, tensor::Tensor};
 use lamina_base::{DType, HostTensor};
 
 /// Each matrix with its two inner extents exchanged, as float32 unless the type is plain and can be moved as bytes.
@@ -42,7 +42,7 @@ pub(crate) fn transposed_blocks(t: &Tensor, rows: usize) -> Result<Tensor> {
     };
     let shape = vec![blocks, rows, t.cols];
     let stored = HostTensor::new(t.name.clone(), dtype, shape, bytes.into())
-        .map_err(|_| shape_error(t, format!("whole blocks of {rows} rows")))?;
+        .map_err(|_| t.shape_error(format!("whole blocks of {rows} rows")))?;
     Ok(Tensor::new(vec![transpose(&stored)?]))
 }
 

@@ -107,6 +107,12 @@ impl Tensor {
         Ok(out)
     }
 
+    /// The error that this tensor has another shape than `want`.
+    pub(crate) fn shape_error(&self, want: String) -> ArchError {
+        let found = format!("{} x {}", self.rows(), self.cols);
+        ArchError::Shape { name: self.name.clone(), found, want }
+    }
+
     /// The stored pieces, to release their pages once a backend has its own form of the weight.
     pub fn parts(&self) -> &[HostTensor] {
         &self.parts

@@ -1,5 +1,7 @@
 //! Finds the tensors of canonical names in a checkpoint, cuts, stacks and edits them.
 
+mod found;
+
 pub use crate::tensor::Tensor;
 use crate::{
     edit::{edited, transpose, transpose_all, transposed_blocks},
@@ -10,6 +12,7 @@ use crate::{
     pairing,
     spec::{Mixer, ModelSpec, Pairs},
 };
+use found::{Found, Source};
 use lamina_base::{DType, HostTensor};
 use lamina_store::{Checkpoint, Kind};
 use std::{
@@ -61,61 +64,6 @@ pub struct Stored {
     pub whole: bool,
     /// Names in the checkpoint.
     pub parts: Vec<String>,
-}
-
-/// A rule with the stored tensors that it leads to.
-struct Found<'a> {
-    source: Source<'a>,
-    rule: Rule,
-}
-
-impl Found<'_> {
-    /// Biases and norms are vectors, whatever shape they are stored in.
-    fn is_vector(&self, canonical: &Canonical<'_>) -> bool {
-        let named = canonical.suffix == ".bias" || canonical.base.ends_with("_norm");
-        let flat = |parts: &[HostTensor]| parts.iter().all(|p| p.shape.len() <= 1);
-        named || matches!(&self.source, Source::Plain(parts) if flat(parts))
-    }
-
-    /// Type, rows and columns of what is stored, one piece below the other; turned where the rule says so.
-    fn layout(&self) -> Option<(DType, usize, usize)> {
-        let turned = self.rule.edit == Edit::Transpose;
-        let parts = match &self.source {
-            Source::Plain(parts) => parts,
-            Source::Packed(packing, parts) => {
-                let stack = packing.open(parts).ok()?;
-                let (matrices, rows, cols) = stack.shape();
-                let (rows, cols) = if turned { (cols, rows) } else { (rows, cols) };
-                return Some((stack.dtype(), matrices * rows, cols));
-            }
-        };
-        let (mut rows, mut cols) = (0, parts.first()?.cols());
-        for part in parts {
-            match &part.shape[..] {
-                [.., r, _] if turned => (rows, cols) = (rows + part.elements() / r.max(&1), *r),
-                _ => rows += part.rows(),
-            }
-        }
-        Some((parts.first()?.dtype, rows, cols))
-    }
-}
-
-/// Tensors of one name, or of one name for each expert.
-enum Source<'a> {
-    /// As they are.
-    Plain(Vec<HostTensor>),
-    /// Codes with their scales.
-    Packed(&'a Packing, Vec<Parts>),
-}
-
-impl Source<'_> {
-    /// Names in the checkpoint.
-    fn names(&self) -> Vec<String> {
-        match self {
-            Source::Plain(parts) => parts.iter().map(|p| p.name.clone()).collect(),
-            Source::Packed(_, parts) => parts.iter().flat_map(Parts::names).collect(),
-        }
-    }
 }
 
 impl<'a> Weights<'a> {
@@ -410,15 +358,7 @@ fn check(tensor: &Tensor, name: &str, rows: usize, cols: usize) -> Result<()> {
     if (tensor.rows(), tensor.cols) == (rows, cols) {
         return Ok(());
     }
-    Err(shape_error(tensor, format!("{rows} x {cols} for `{name}`")))
-}
-
-pub(crate) fn shape_error(tensor: &Tensor, want: String) -> ArchError {
-    ArchError::Shape {
-        name: tensor.name.clone(),
-        found: format!("{} x {}", tensor.rows(), tensor.cols),
-        want,
-    }
+    Err(tensor.shape_error(format!("{rows} x {cols} for `{name}`")))
 }
 
 /// A vector as a float32 column, so that cuts of rows apply to biases and norms as to matrices.

@@ -1,16 +1,6 @@
-//! Why a command ended, and with which exit code.
+//! Why a command ended.
 
-use crate::{
-    interrupt,
-    output::{note, printable},
-};
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
-
-/// Exit code after a failure.
-const FAILED: i32 = 1;
+use std::{io, path::PathBuf};
 
 /// Why a command ended before it was done.
 #[derive(Debug, thiserror::Error)]
@@ -64,39 +54,3 @@ pub enum CliError {
 
 /// Shorthand of this crate.
 pub type Result<T> = std::result::Result<T, CliError>;
-
-impl CliError {
-    /// A command line that clap cannot know to be wrong.
-    pub fn usage(problem: &str) -> CliError {
-        let kind = clap::error::ErrorKind::MissingRequiredArgument;
-        CliError::Usage(clap::Error::raw(kind, format!("{problem}; see --help\n")))
-    }
-
-    /// Tells the user in one line and returns the exit code.
-    pub fn report(&self) -> i32 {
-        match self {
-            CliError::Usage(e) => {
-                // Help into a closed pipe has nobody to tell.
-                let _ = e.print();
-                e.exit_code()
-            }
-            // Who closed the pipe has seen enough: `lamina inspect model.gguf | head` is no failure.
-            CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
-            CliError::Told => FAILED,
-            CliError::Interrupted => {
-                note("stopped");
-                interrupt::CODE
-            }
-            e => {
-                e.tell();
-                FAILED
-            }
-        }
-    }
-
-    /// One line on stderr.
-    pub fn tell(&self) {
-        // Without stderr there is no place left to complain.
-        let _ = writeln!(io::stderr(), "error: {}", printable(&self.to_string()));
-    }
-}

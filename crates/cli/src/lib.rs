@@ -9,6 +9,7 @@ mod args;
 mod chat;
 mod commands;
 mod error;
+mod exit;
 mod input;
 mod interrupt;
 mod output;

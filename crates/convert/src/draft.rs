@@ -1,14 +1,10 @@
 //! A model on its way into a file: metadata, and tensors that are made when their turn comes.
 
-use crate::{
-    error::{ConvertError, Result},
-    folder,
-    types::Types,
-};
+use crate::error::{ConvertError, Result};
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, HostTensor};
-use lamina_store::{Checkpoint, Kind, Metadata};
-use std::{path::Path, sync::Arc};
+use lamina_store::{Checkpoint, Metadata};
+use std::sync::Arc;
 
 /// Makes the values of a tensor.
 pub type Make = Arc<dyn Fn() -> Result<Tensor> + Send + Sync>;
@@ -104,39 +100,9 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// The model at `path`: a GGUF file as it is, or a Hugging Face folder under GGUF names.
-    ///
-    /// # Errors
-    /// When there is no model, or it has no form in GGUF.
-    pub fn open(path: impl AsRef<Path>) -> Result<Draft> {
-        let checkpoint = Checkpoint::open(path)?;
-        match checkpoint.kind {
-            Kind::Gguf => Ok(Self::of_gguf(checkpoint)),
-            Kind::HuggingFace => folder::draft(checkpoint),
-        }
-    }
-
-    fn of_gguf(checkpoint: Checkpoint) -> Draft {
-        Draft {
-            architecture: checkpoint.architecture.clone(),
-            metadata: checkpoint.metadata.clone(),
-            tensors: checkpoint.tensors.values().cloned().map(Planned::stored).collect(),
-            source: Arc::new(checkpoint),
-            notes: vec![],
-        }
-    }
-
     /// The tensor `name`.
     pub fn tensor(&self, name: &str) -> Option<&Planned> {
         self.tensors.iter().find(|t| t.name == name)
-    }
-
-    /// Types for whoever has no wish: a GGUF file keeps its own, a folder becomes 16-bit floats.
-    pub fn usual_types(&self) -> Types {
-        match self.source.kind {
-            Kind::Gguf => Types::Keep,
-            Kind::HuggingFace => Types::Auto,
-        }
     }
 
     /// Numbers in all tensors.

@@ -19,6 +19,7 @@ mod folder;
 mod imatrix;
 mod kv_heads;
 mod merge;
+mod open;
 mod types;
 mod write;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ahash::{AHashMap, AHashSet};
 
 use crate::encode::Encoder;
+use crate::encode::hf::HfEngine;
 use crate::error::TextError;
-use crate::source::hf::HfEngine;
 use crate::special::{Finder, Fragment, Markers, Special, SpecialIds, Strip, Target, end_ids};
 use crate::vocab::{TokenKind, Vocab};
 

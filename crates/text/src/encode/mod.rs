@@ -3,6 +3,7 @@
 
 pub(crate) mod bpe;
 pub(crate) mod charsmap;
+pub(crate) mod hf;
 pub(crate) mod merge;
 pub(crate) mod normalize;
 pub(crate) mod plamo2;

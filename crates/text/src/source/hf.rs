@@ -1,13 +1,11 @@
 //! `tokenizer.json`, the format of Hugging Face, through its own library `tokenizers`.
 
-use std::sync::OnceLock;
-
 use serde_json::Value;
-use tokenizers::{AddedToken, Tokenizer as Library};
+use tokenizers::Tokenizer as Library;
 
+use crate::encode::hf::HfEngine;
 use crate::error::TextError;
 use crate::source::pieces::Spelling;
-use crate::special::Strip;
 use crate::tokenizer::{Draft, DraftEncoder, Frame, Tokenizer};
 use crate::vocab::{Entry, LARGEST_ID, TokenKind, Vocab};
 
@@ -19,72 +17,29 @@ impl Tokenizer {
     }
 }
 
-/// The library's tokenizer, twice: whether special tokens in a text are parsed is a setting of it, not of a call.
-pub(crate) struct HfEngine {
-    plain: Library,
-    parsing: OnceLock<Library>,
-}
-
-impl HfEngine {
-    /// Appends the ids of `text`, without those that the post-processor adds.
-    pub fn encode(&self, text: &str, parse: bool, out: &mut Vec<u32>) -> Result<(), TextError> {
-        let library = if parse { self.parsing() } else { &self.plain };
-        let encoding = library.encode_fast(text, false).map_err(refused)?;
-        out.extend_from_slice(encoding.get_ids());
-        Ok(())
-    }
-
-    /// Adds a token that the folder's configuration names and the file lacks. It gets the next free id, which is
-    /// returned: the library takes no wishes.
-    pub fn add(&mut self, text: &str, special: bool, strip: Strip) -> Result<Option<u32>, TextError> {
-        let token =
-            AddedToken::from(text, special).normalized(!special).lstrip(strip.left).rstrip(strip.right);
-        self.plain.add_tokens([token]).map_err(refused)?;
-        self.parsing = OnceLock::new();
-        Ok(self.plain.token_to_id(text))
-    }
-
-    fn parsing(&self) -> &Library {
-        self.parsing.get_or_init(|| {
-            let mut library = self.plain.clone();
-            library.set_encode_special_tokens(false);
-            library
-        })
-    }
-
-    /// The ids that the post-processor puts around a text, found by trying.
-    fn frame(&self) -> Result<Frame, TextError> {
-        let mut bare = Vec::new();
-        let mut probe = "";
-        for text in ["a", "0", " ", "\u{4e00}"] {
-            probe = text;
-            self.encode(probe, false, &mut bare)?;
-            if !bare.is_empty() {
-                break;
-            }
+/// The ids that the post-processor puts around a text, found by trying.
+fn frame(engine: &HfEngine) -> Result<Frame, TextError> {
+    let mut bare = Vec::new();
+    let mut probe = "";
+    for text in ["a", "0", " ", "\u{4e00}"] {
+        probe = text;
+        engine.encode(probe, false, &mut bare)?;
+        if !bare.is_empty() {
+            break;
         }
-        let full = self.plain.encode_fast(probe, true).map_err(refused)?;
-        let full = full.get_ids();
-        let Some(at) = (0..=full.len().saturating_sub(bare.len())).find(|&at| full[at..].starts_with(&bare))
-        else {
-            return Ok(Frame::default());
-        };
-        Ok(Frame { before: full[..at].to_vec(), after: full[at + bare.len()..].to_vec() })
     }
-}
-
-fn refused(error: tokenizers::Error) -> TextError {
-    TextError::HuggingFace(error.to_string())
+    let full = engine.framed(probe)?;
+    let Some(at) = (0..=full.len().saturating_sub(bare.len())).find(|&at| full[at..].starts_with(&bare))
+    else {
+        return Ok(Frame::default());
+    };
+    Ok(Frame { before: full[..at].to_vec(), after: full[at + bare.len()..].to_vec() })
 }
 
 pub(crate) fn draft(json: &[u8]) -> Result<Draft, TextError> {
     let value: Value =
         serde_json::from_slice(json).map_err(|e| TextError::malformed("tokenizer.json", e.to_string()))?;
-    let mut plain = Library::from_bytes(json).map_err(refused)?;
-    // A file saved after training may still truncate and pad; a model's prompt must come whole.
-    plain.with_truncation(None).map_err(refused)?;
-    plain.with_padding(None);
-    plain.set_encode_special_tokens(true);
+    let engine = HfEngine::from_json(json)?;
     let mut warnings = Vec::new();
     let decoder = value.get("decoder").unwrap_or(&Value::Null);
     let spelling = Spelling::of_decoder(decoder).unwrap_or_else(|| {
@@ -93,9 +48,8 @@ pub(crate) fn draft(json: &[u8]) -> Result<Draft, TextError> {
         ));
         Spelling::plain()
     });
-    let vocab = vocab(&plain, &value, &spelling)?;
-    let engine = HfEngine { plain, parsing: OnceLock::new() };
-    let frame = engine.frame()?;
+    let vocab = vocab(engine.library(), &value, &spelling)?;
+    let frame = frame(&engine)?;
     let mut draft = Draft::new(vocab, DraftEncoder::HuggingFace(Box::new(engine), frame.clone()));
     draft.lead = spelling.lead;
     draft.warnings = warnings;
