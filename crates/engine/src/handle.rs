@@ -3,9 +3,9 @@
 use crate::{
     error::EngineError,
     mailbox::Inbox,
+    message::{Fault, Waker},
     output::Event,
     request::{Request, Task},
-    service::{Fault, Waker},
 };
 use std::{
     sync::{

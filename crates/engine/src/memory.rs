@@ -3,21 +3,11 @@
 //! Nothing is copied here. Copies go out as a list, which the machine works off in order before the next step's rows.
 
 use crate::{
+    held::Held,
     kv::{Pages, States},
     sequence::Sequence,
 };
 use lamina_plan::{Limits, PAGE_LEN, Plan, SeqPlace, View, batch::Copy};
-
-/// Memory that a sequence holds while it runs.
-#[derive(Debug, Default)]
-pub(crate) struct Held {
-    /// Pages from position 0 on.
-    pub pages: Vec<u32>,
-    /// Hashes of the full pages that are published.
-    pub hashes: Vec<u64>,
-    /// Recurrent state.
-    pub state: Option<u32>,
-}
 
 /// Pages and states of a machine.
 pub(crate) struct Memory {

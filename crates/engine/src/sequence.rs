@@ -4,7 +4,7 @@ use crate::{
     EngineError,
     answer::{Answer, Chosen, score},
     error::Result,
-    memory::Held,
+    held::Held,
     output::{Event, FinishReason, LengthBy, Times, Timings},
     policy::{self, Candidate, Rank, Selects},
     queue::QueuePlace,

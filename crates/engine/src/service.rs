@@ -5,7 +5,8 @@ use crate::{
     error::{EngineError, Result},
     handle::Handle,
     mailbox::mailbox,
-    queue::{Queue, QueuePlace},
+    message::{Fault, Message, Waker},
+    queue::Queue,
     request::{Request, Task, Terms},
     snapshot::{Board, Snapshot},
 };
@@ -14,45 +15,16 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, channel},
     },
     thread::JoinHandle,
     time::Duration,
 };
 
-/// What the engine's thread is told.
-enum Message {
-    Request(Box<Request>, QueuePlace),
-    /// Starts or stops a profile and answers with what was taken so far.
-    Profile(bool, Sender<Option<Profile>>),
-    /// A paused request may go on, or has ended.
-    Wake,
-    Close,
-}
-
-/// Why the service has ended, once it has.
-pub(crate) type Fault = Arc<OnceLock<EngineError>>;
-
 /// How often an engine whose sequences are all paused looks for deadlines and cancelled requests of sinks that do not
 /// wake it.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Wakes an engine that has nothing to do but paused requests. Clones wake the same engine.
-#[derive(Clone)]
-pub struct Waker(Arc<Mutex<Sender<Message>>>);
-
-impl Waker {
-    /// Looks at the paused requests again.
-    pub fn wake(&self) {
-        // An engine that has ended needs no waking.
-        let _ = self.send(Message::Wake);
-    }
-
-    fn send(&self, message: Message) -> std::result::Result<(), ()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(message).map_err(|_| ())
-    }
-}
 
 /// A running engine.
 pub struct Service {
@@ -79,7 +51,7 @@ impl Service {
         let thread = std::thread::Builder::new()
             .name("lamina-engine".into())
             .spawn(move || run(engine, receiver, &cause))?;
-        let messages = Waker(Arc::new(Mutex::new(sender)));
+        let messages = Waker::new(sender);
         Ok(Service { messages, thread: Mutex::new(Some(thread)), context, queue, board, fault })
     }
 

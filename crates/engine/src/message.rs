@@ -1,0 +1,38 @@
+//! What the engine's thread is told, and what it leaves behind when it ends.
+
+use crate::{error::EngineError, queue::QueuePlace, request::Request};
+use lamina_plan::Profile;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc::Sender};
+
+/// What the engine's thread is told.
+pub(crate) enum Message {
+    Request(Box<Request>, QueuePlace),
+    /// Starts or stops a profile and answers with what was taken so far.
+    Profile(bool, Sender<Option<Profile>>),
+    /// A paused request may go on, or has ended.
+    Wake,
+    Close,
+}
+
+/// Why the service has ended, once it has.
+pub(crate) type Fault = Arc<OnceLock<EngineError>>;
+
+/// Wakes an engine that has nothing to do but paused requests. Clones wake the same engine.
+#[derive(Clone)]
+pub struct Waker(Arc<Mutex<Sender<Message>>>);
+
+impl Waker {
+    pub(crate) fn new(messages: Sender<Message>) -> Waker {
+        Waker(Arc::new(Mutex::new(messages)))
+    }
+
+    /// Looks at the paused requests again.
+    pub fn wake(&self) {
+        // An engine that has ended needs no waking.
+        let _ = self.send(Message::Wake);
+    }
+
+    pub(crate) fn send(&self, message: Message) -> std::result::Result<(), ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(message).map_err(|_| ())
+    }
+}
