@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-base", 0),
     ("lamina-simd", 0),
     ("lamina-pool", 0),
+    ("lamina-fixtures", 0),
     ("lamina-quant", 10),
     ("lamina-text", 10),
     ("lamina-store", 20),
