@@ -1,23 +1,14 @@
 //! Importance matrices from a running model: every matrix is seen, the sums are those of its inputs, and they help.
 #![allow(clippy::unwrap_used)]
 
-use lamina::{LoadOptions, Model, Prompt};
+use lamina::{GenerateOptions, LoadOptions, Model, Prompt};
 use lamina_convert::{Draft, Types, WriteOptions};
+use lamina_fixtures::{Models, packaged};
 use lamina_quant::to_f32;
 use lamina_store::Checkpoint;
 use lamina_tools::{CalibrationOptions, PerplexityOptions, calibrate};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::TempDir;
-
-fn shared(part: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("LAMINA_SHARED")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")), PathBuf::from);
-    let path = root.join(part);
-    if !path.exists() {
-        eprintln!("SKIPPED: {} is missing", path.display());
-    }
-    path.exists().then_some(path)
-}
 
 fn options(context: usize) -> CalibrationOptions {
     CalibrationOptions { context, threads: Some(2), dataset: "made".into(), ..CalibrationOptions::default() }
@@ -29,7 +20,8 @@ fn tokens(count: usize) -> Prompt {
 
 #[test]
 fn sums_are_those_of_the_inputs() {
-    let Some(path) = shared("models/lamina-tiny") else { return };
+    let models = Models::new();
+    let path = models.folder("llama");
     let Prompt::Tokens(ids) = tokens(300) else { return };
     let options = CalibrationOptions { covariances: true, ..options(150) };
     let seen = calibrate(Some(&path), &Prompt::Tokens(ids.clone()), &options, &mut |_, _| true).unwrap();
@@ -38,10 +30,10 @@ fn sums_are_those_of_the_inputs() {
     let values = |name: &str| to_f32(&ck.tensors[name]).unwrap();
     let (table, norm) =
         (values("model.embed_tokens.weight"), values("model.layers.0.input_layernorm.weight"));
-    let mut want = vec![0f64; 256];
+    let mut want = vec![0f64; 128];
     for &id in &ids {
-        let row = &table[id as usize * 256..][..256];
-        let size = (row.iter().map(|v| v * v).sum::<f32>() / 256.0 + 1e-5).sqrt();
+        let row = &table[id as usize * 128..][..128];
+        let size = (row.iter().map(|v| v * v).sum::<f32>() / 128.0 + 1e-6).sqrt();
         want.iter_mut()
             .zip(row.iter().zip(&norm))
             .for_each(|(w, (v, n))| *w += f64::from(v / size * n).powi(2));
@@ -54,13 +46,14 @@ fn sums_are_those_of_the_inputs() {
         }
     }
     let moments = &seen.covariances["blk.0.attn_k.weight"];
-    let diagonal: Vec<f32> = (0..256).map(|i| moments[i * 257]).collect();
+    let diagonal: Vec<f32> = (0..128).map(|i| moments[i * 129]).collect();
     assert!(diagonal.iter().zip(&want).all(|(a, b)| (f64::from(*a) - b).abs() < 1e-4 * b.max(1e-3)));
     assert_eq!((seen.imatrix.chunks, seen.imatrix.chunk_size), (2, 150));
 }
 
 #[test]
 fn every_matrix_of_every_kind_of_layer_is_seen() {
+    let models = Models::new();
     for name in [
         "llama",
         "gpt2",
@@ -72,7 +65,7 @@ fn every_matrix_of_every_kind_of_layer_is_seen() {
         "mamba2",
         "llama4-text",
     ] {
-        let Some(path) = shared(&format!("golden/{name}")) else { return };
+        let path = models.folder(name);
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("model.gguf");
         let draft = Draft::open(&path).unwrap();
@@ -113,11 +106,8 @@ fn every_matrix_of_every_kind_of_layer_is_seen() {
 
 #[test]
 fn an_importance_matrix_of_the_right_text_lowers_the_perplexity() {
-    let (Some(path), Some(text)) = (shared("models/lamina-tiny"), shared("text/tinystories.txt")) else {
-        return;
-    };
-    let text = std::fs::read_to_string(text).unwrap();
-    let (learn, test) = (text[..60_000].to_owned(), text[1_000_000..1_040_000].to_owned());
+    let path = packaged();
+    let (learn, test) = (stories(&path, 1..41), stories(&path, 41..61));
     let seen = calibrate(Some(&path), &Prompt::Text(learn), &options(256), &mut |_, _| true).unwrap();
     let dir = TempDir::new().unwrap();
     let draft = Draft::open(&path).unwrap();
@@ -131,6 +121,19 @@ fn an_importance_matrix_of_the_right_text_lowers_the_perplexity() {
     assert!(with < without - 0.02, "{with} with, {without} without");
 }
 
+/// Stories that the model itself tells, one for each seed: text of the kind that it knows.
+fn stories(path: &Path, seeds: std::ops::Range<i64>) -> String {
+    let model = Model::load(Some(path), LoadOptions { threads: Some(2), ..LoadOptions::default() }).unwrap();
+    let tell = |seed: i64| {
+        let mut request =
+            GenerateOptions { max_tokens: Some(250), ignore_eos: true, ..GenerateOptions::default() };
+        request.sampling.set("seed", seed).unwrap();
+        model.stream(&Prompt::Text("Once upon a time".into()), &request).unwrap()
+    };
+    let told: Vec<_> = seeds.map(tell).collect();
+    told.into_iter().flatten().map(|piece| piece.unwrap().text).collect()
+}
+
 fn perplexity(file: &Path, text: &str) -> f64 {
     let model = Model::load(Some(file), LoadOptions { threads: Some(2), ..LoadOptions::default() }).unwrap();
     let windows = PerplexityOptions { context: 256, stride: 256, skip: 0 };
@@ -139,7 +142,8 @@ fn perplexity(file: &Path, text: &str) -> f64 {
 
 #[test]
 fn texts_that_are_too_short_and_giving_up_are_errors() {
-    let Some(path) = shared("golden/llama") else { return };
+    let models = Models::new();
+    let path = models.folder("llama");
     let run = |prompt: Prompt, keep: bool| {
         calibrate(Some(&path), &prompt, &options(16), &mut |_, _| keep).unwrap_err()
     };

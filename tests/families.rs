@@ -5,12 +5,8 @@
 
 use lamina::{Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt, TokenStream};
 use lamina_convert::{Draft, WriteOptions};
-use lamina_fixtures::{Models, names, tokens};
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use lamina_fixtures::{Models, logits, logits_file, names, tokens};
+use std::{collections::BTreeMap, fs, path::Path};
 
 /// As `tests/golden.rs` allows for other engines' sums.
 const TOLERANCE: f64 = 1e-4;
@@ -32,19 +28,15 @@ fn error(a: &[f32], b: &[f32]) -> f64 {
     if a.len() == b.len() { (off / b.iter().map(|y| square(*y)).sum::<f64>()).sqrt() } else { f64::INFINITY }
 }
 
-fn snapshot_file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crates/fixtures/logits.json")
-}
-
 fn last_logits(model: &Model) -> Vec<f32> {
-    let logits = model.logits(&tokens(40)).expect("runs");
-    logits[logits.len() - model.info().vocab..].iter().step_by(20).copied().collect()
+    let all = model.logits(&tokens(40)).expect("runs");
+    all[all.len() - model.info().vocab..].iter().step_by(20).copied().collect()
 }
 
 fn write_snapshot(found: &Snapshot) {
     let line = |(name, row): (&String, &Vec<f32>)| format!("  {name:?}: {row:?}");
     let lines: Vec<_> = found.iter().map(line).collect();
-    fs::write(snapshot_file(), format!("{{\n{}\n}}\n", lines.join(",\n"))).expect("written");
+    fs::write(logits_file(), format!("{{\n{}\n}}\n", lines.join(",\n"))).expect("written");
 }
 
 #[test]
@@ -70,9 +62,8 @@ fn logits_are_what_they_were_from_folders_and_from_gguf_files() {
     if std::env::var("LAMINA_SNAPSHOTS").is_ok_and(|v| v == "write") {
         return write_snapshot(&found);
     }
-    let text = fs::read_to_string(snapshot_file()).expect("the snapshot");
-    let want: Snapshot = serde_json::from_str(&text).expect("JSON");
-    assert!(want.keys().eq(found.keys()), "other families than in {}", snapshot_file().display());
+    let want = logits();
+    assert!(want.keys().eq(found.keys()), "other families than in {}", logits_file().display());
     let off = |(name, row): (&String, &Vec<f32>)| Some((name.clone(), error(row, &want[name])));
     let changed: Vec<_> =
         found.iter().filter_map(off).filter(|(_, e)| e.is_nan() || *e > TOLERANCE).collect();

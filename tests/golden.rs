@@ -1,24 +1,16 @@
-//! The whole path - folder, family, plan, CPU backend, engine - against the logits of each model's own code.
+//! The whole path - folder, family, plan, CPU backend, engine - against the logits of each model's own code, where they
+//! are at hand. `families.rs` does the same on checkpoints that it makes, against logits of an earlier build.
 
 use lamina::{GenerateOptions, KvType, LoadOptions, Model, Prompt};
 use lamina_arch::{Family, Weights};
 use lamina_base::DType;
+use lamina_fixtures::shared;
 use lamina_quant::to_f32;
 use lamina_store::{Checkpoint, safetensors::Safetensors};
 use std::path::{Path, PathBuf};
 
 /// Gaps between the two best logits below this are ties, as the fixtures' README says.
 const TIE: f32 = 0.02;
-
-fn shared() -> Option<PathBuf> {
-    let default = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared"));
-    let shared = std::env::var_os("LAMINA_SHARED").map_or(default, PathBuf::from);
-    let found = shared.join("golden").is_dir().then_some(shared);
-    if found.is_none() {
-        eprintln!("SKIPPED: no ../shared/golden");
-    }
-    found
-}
 
 struct Golden {
     prompts: Vec<Vec<u32>>,
@@ -102,15 +94,15 @@ fn hold(folders: &[PathBuf], options: &LoadOptions, tolerance: f64) {
 
 #[test]
 fn all_families_hold_with_float32_cache() {
-    if let Some(shared) = shared() {
-        check_all(&fixtures(&shared.join("golden")), KvType::F32, 1e-4);
+    if let Some(golden) = shared("golden") {
+        check_all(&fixtures(&golden), KvType::F32, 1e-4);
     }
 }
 
 #[test]
 fn all_families_hold_with_the_default_cache() {
-    if let Some(shared) = shared() {
-        check_all(&fixtures(&shared.join("golden")), KvType::F16, 3e-3);
+    if let Some(golden) = shared("golden") {
+        check_all(&fixtures(&golden), KvType::F16, 3e-3);
     }
 }
 

@@ -1,10 +1,10 @@
-//! The law of the house on a real model: a request's bits depend on nothing but the request.
+//! The law of the house on the trained model inside the package: a request's bits depend on nothing but the request.
 
 use lamina::{Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt, TokenStream};
 use lamina_base::DType;
-use std::path::PathBuf;
+use lamina_fixtures::packaged;
 
-/// Weight types of every kernel class; the model's rows of 256 columns hold all of them.
+/// Weight types of every kernel class; the model's rows of 256 columns hold all of them. None: as the file has them, in Q8_0.
 const TYPES: &[Option<DType>] = &[
     None,
     Some(DType::F16),
@@ -15,23 +15,12 @@ const TYPES: &[Option<DType>] = &[
     Some(DType::IQ4_XS),
 ];
 
-fn model_path() -> Option<PathBuf> {
-    let shared = std::env::var_os("LAMINA_SHARED")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")), PathBuf::from);
-    let path = shared.join("models/lamina-tiny");
-    if !path.is_dir() {
-        eprintln!("SKIPPED: no {}", path.display());
-        return None;
-    }
-    Some(path)
-}
-
 fn options(dtype: Option<DType>) -> LoadOptions {
     LoadOptions { dtype, threads: Some(1), context: Some(512), ..LoadOptions::default() }
 }
 
 fn load(options: LoadOptions) -> Model {
-    Model::load(model_path().as_deref(), options).expect("loads")
+    Model::load(Some(&packaged()), options).expect("loads")
 }
 
 fn asked(seed: i64) -> GenerateOptions {
@@ -65,9 +54,6 @@ fn alone(model: &Model, i: usize) -> Vec<Bits> {
 
 #[test]
 fn company_threads_pieces_and_cache_change_no_bit() {
-    if model_path().is_none() {
-        return;
-    }
     for &dtype in TYPES {
         let plain = load(LoadOptions { reuse_prefixes: false, ..options(dtype) });
         let want: Vec<_> = (0..8).map(|i| alone(&plain, i)).collect();
@@ -97,9 +83,6 @@ fn company_threads_pieces_and_cache_change_no_bit() {
 
 #[test]
 fn rows_of_a_pass_are_the_rows_of_a_generation() {
-    if model_path().is_none() {
-        return;
-    }
     for kv_type in KvType::ALL.iter().map(|t| t.1) {
         let big = load(LoadOptions { kv_type, ..options(Some(DType::Q4_K)) });
         let small = load(LoadOptions {

@@ -3,6 +3,7 @@
 
 use lamina::{Completion, DType, Error, GenerateOptions, KvType, LoadOptions, Model, Prompt, TokenStream};
 use lamina_convert::{Adapter, Draft, Types, WriteOptions};
+use lamina_fixtures::{Models, packaged};
 use lamina_store::{Checkpoint, gguf::Writer};
 use serde_json::{Map, Value, json};
 use std::{
@@ -47,16 +48,6 @@ const LEFT_OUT: &[&str] = &[
     "conv",
     "norm",
 ];
-
-fn shared(part: &str) -> Option<PathBuf> {
-    let shared = std::env::var_os("LAMINA_SHARED")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")), PathBuf::from);
-    let path = shared.join(part);
-    if !path.exists() {
-        eprintln!("SKIPPED: no {}", path.display());
-    }
-    path.exists().then_some(path)
-}
 
 /// Reproducible numbers between `-size` and `size`.
 fn numbers(seed: &str, count: usize, size: f32) -> Vec<f32> {
@@ -176,8 +167,9 @@ const TOKENS: [u32; 9] = [1, 17, 250, 3, 90, 90, 44, 211, 5];
 
 #[test]
 fn adapters_of_both_forms_are_the_merged_model_in_both_forms() {
+    let models = Models::new();
     for family in FAMILIES {
-        let Some(folder) = shared(&format!("golden/{family}")) else { return };
+        let folder = models.folder(family);
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("base.gguf");
         write(&Draft::open(&folder).unwrap(), &file);
@@ -208,7 +200,8 @@ fn adapters_of_both_forms_are_the_merged_model_in_both_forms() {
 
 #[test]
 fn an_adapter_that_is_not_used_changes_nothing() {
-    let Some(folder) = shared("golden/gemma2") else { return };
+    let models = Models::new();
+    let folder = models.folder("gemma2");
     let dir = TempDir::new().unwrap();
     let path = peft(dir.path(), "x", &changes(&folder, 3, false), false);
     let adapted = load(&folder, &[("x", &path)]);
@@ -221,14 +214,14 @@ fn an_adapter_that_is_not_used_changes_nothing() {
 }
 
 /// A trained model with two adapters, its weights in a block type.
-fn stories() -> Option<(TempDir, Model)> {
-    let folder = shared("models/lamina-tiny")?;
+fn stories() -> (TempDir, Model) {
+    let file = packaged();
     let dir = TempDir::new().unwrap();
-    let changes = changes(&folder, 3, false);
-    let (a, b) = (peft(dir.path(), "a", &changes, false), peft(dir.path(), "b", &changes[3..20], false));
+    let changes = changes(&file, 3, false);
+    let (a, b) = (gguf(dir.path(), "a", &changes, "llama"), gguf(dir.path(), "b", &changes[3..20], "llama"));
     let load = LoadOptions { dtype: Some(DType::Q4_K), ..options(&[("a", &a), ("b", &b)]) };
-    let model = Model::load(Some(&folder), load).unwrap();
-    Some((dir, model))
+    let model = Model::load(Some(&file), load).unwrap();
+    (dir, model)
 }
 
 fn asked(seed: i64) -> GenerateOptions {
@@ -251,7 +244,7 @@ const LORAS: [&[(&str, f32)]; 5] =
 
 #[test]
 fn requests_with_other_adapters_change_no_bit_and_share_no_beginning() {
-    let Some((_dir, model)) = stories() else { return };
+    let (_dir, model) = stories();
     let with = |i: usize| model.with_lora(LORAS[i]).unwrap();
     let alone: Vec<_> = (0..LORAS.len())
         .map(|i| {
@@ -273,7 +266,7 @@ fn requests_with_other_adapters_change_no_bit_and_share_no_beginning() {
 
 #[test]
 fn requests_for_adapters_that_are_not_there_are_refused() {
-    let Some((_dir, model)) = stories() else { return };
+    let (_dir, model) = stories();
     let refused = |lora: &[(&str, f32)]| match model.with_lora(lora) {
         Err(Error::InvalidRequest(text)) => text,
         _ => panic!("{lora:?} is taken"),
@@ -281,17 +274,14 @@ fn requests_for_adapters_that_are_not_there_are_refused() {
     assert!(refused(&[("c", 1.0)]).contains("`c` is not loaded; loaded: a, b"));
     assert!(refused(&[("a", 1.0), ("a", 1.0)]).contains("twice"));
     assert!(refused(&[("a", f32::NAN)]).contains("finite"));
-    let plain = load(&shared("models/lamina-tiny").unwrap(), &[]);
+    let plain = load(&packaged(), &[]);
     assert!(plain.with_lora(&[("a", 1.0)]).err().unwrap().to_string().contains("is not loaded"));
 }
 
 #[test]
 fn adapters_that_do_not_fit_are_refused_by_name() {
-    let (Some(llama), Some(mixtral), Some(tiny)) =
-        (shared("golden/llama"), shared("golden/mixtral"), shared("models/lamina-tiny"))
-    else {
-        return;
-    };
+    let models = Models::new();
+    let (llama, mixtral, tiny) = (models.folder("llama"), models.folder("mixtral"), packaged());
     let dir = TempDir::new().unwrap();
     let refused = |model: &Path, path: &Path| {
         let text = Model::load(Some(model), options(&[("x", path)])).err().expect("refused").to_string();

@@ -2,27 +2,11 @@
 
 use lamina_arch::{Family, Weights, families};
 use lamina_convert::{Draft, Types, WriteOptions};
+use lamina_fixtures::Models;
 use lamina_plan::emit;
 use lamina_store::Checkpoint;
 use lamina_tools::{Support, inspect, support};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-/// Folders of the shared data; none, said loudly, where it is absent.
-fn golden() -> Vec<PathBuf> {
-    let root = std::env::var_os("LAMINA_SHARED").map(PathBuf::from);
-    let root =
-        root.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared").into()).join("golden");
-    let Ok(entries) = fs::read_dir(&root) else {
-        eprintln!("SKIPPED: {} is missing", root.display());
-        return vec![];
-    };
-    let mut folders: Vec<_> = entries.flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
-    folders.sort();
-    folders
-}
+use std::path::Path;
 
 /// Looking at a weight and reading it find the same, in its own shape and in others.
 fn agree(path: &Path) {
@@ -47,7 +31,8 @@ fn agree(path: &Path) {
 #[test]
 fn headers_tell_what_loading_finds() {
     let dir = tempfile::tempdir().expect("a folder");
-    for folder in golden() {
+    let models = Models::new();
+    for folder in models.all() {
         agree(&folder);
         let found = inspect(Some(&folder)).expect("headers").support;
         assert!(found.problems.is_empty() && found.unused.is_empty(), "{}: {found:?}", folder.display());

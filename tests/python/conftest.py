@@ -1,10 +1,14 @@
 """Models and texts of the tests. They lie outside the repository: in `LAMINA_SHARED`, or beside it in `../shared`."""
 
+import json
 import os
+import re
 import signal
+import struct
 from pathlib import Path
 
 import lamina
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +26,25 @@ def shared():
 def heed_ctrl_c():
     """For `preexec_fn`: what a shell starts in the background ignores Ctrl-C, and so would the processes of the tests."""
     return lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session")
+def made_folder(tmp_path_factory):
+    """A Hugging Face folder of a tiny Llama with random weights and no tokenizer, as `crates/fixtures` describes it."""
+    family = json.loads((ROOT / "crates" / "fixtures" / "families" / "llama.json").read_text())
+    header, data, random = {}, b"", np.random.default_rng(1)
+    for pattern, shape, mean, deviation in family["tensors"]:
+        range_ = re.search(r"\{(\d+)-(\d+)\}", pattern)
+        numbers = range(int(range_[1]), int(range_[2]) + 1) if range_ else [0]
+        for name in (re.sub(r"\{.*?\}", str(n), pattern) for n in numbers):
+            values = random.normal(mean, deviation, shape).astype("<f4").tobytes()
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+    text = json.dumps(header).encode()
+    folder = tmp_path_factory.mktemp("llama")
+    (folder / "config.json").write_text(json.dumps(family["config"]))
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return folder
 
 
 @pytest.fixture(scope="session")

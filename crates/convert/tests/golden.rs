@@ -3,7 +3,7 @@
 #[path = "../../plan/tests/common/mod.rs"]
 mod common;
 
-use common::{Golden, Model, Result, for_each_folder, prefill, relative_error};
+use common::{Model, Result, folders, for_each, prefill, prompts, relative_error};
 use lamina_convert::{ConvertError, Draft, Types, WriteOptions};
 use lamina_plan::KvType;
 use std::path::Path;
@@ -15,7 +15,7 @@ const TOLERANCE: f64 = 1e-5;
 
 #[test]
 fn a_file_gives_the_logits_of_its_folder() {
-    for_each_folder(|folder| {
+    for_each(folders(), |folder| {
         let file = TempDir::new()?;
         let draft = match Draft::open(folder) {
             Ok(draft) => draft,
@@ -26,7 +26,7 @@ fn a_file_gives_the_logits_of_its_folder() {
         };
         let f32 = WriteOptions::new("f32".parse::<Types>()?);
         let report = draft.write(file.path().join("model.gguf"), &f32, &|_, _| true)?;
-        let prompts = Golden::open(folder)?.prompts;
+        let prompts = prompts(folder)?;
         let (want, _) = logits(folder, &prompts)?;
         let (have, unused) = logits(file.path(), &prompts)?;
         if !unused.is_empty() {

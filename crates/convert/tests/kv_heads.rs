@@ -145,13 +145,8 @@ fn alignment_brings_heads_closer_to_their_mean() {
 
 #[test]
 fn models_without_key_heads_are_refused() {
-    let root = std::env::var_os("LAMINA_SHARED").map(std::path::PathBuf::from);
-    let root = root.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").into());
-    for folder in ["golden/deepseek-v2", "golden/mamba2"].map(|f| root.join(f)) {
-        if !folder.exists() {
-            eprintln!("SKIPPED: {} is missing", folder.display());
-            continue;
-        }
+    let models = lamina_fixtures::Models::new();
+    for folder in ["deepseek-v2", "mamba2"].map(|name| models.folder(name)) {
         let e = Draft::open(folder).unwrap().with_kv_heads(&KvHeads::new(1)).unwrap_err().to_string();
         assert!(e.contains("no layer has key heads"), "{e}");
     }

@@ -4,7 +4,7 @@
 #[path = "../../plan/tests/common/mod.rs"]
 mod common;
 
-use common::{Golden, Result, for_each_folder, relative_error};
+use common::{Golden, Result, for_each, golden_folders, relative_error};
 use lamina_convert::{ConvertError, Draft, Types, WriteOptions};
 use serde_json::{Value, json};
 use std::{
@@ -55,7 +55,7 @@ fn llama_cpp_gives_the_logits_of_the_folder() -> Result<()> {
         return Ok(());
     };
     let peer = RefCell::new(Peer::start(&python)?);
-    for_each_folder(|folder| {
+    for_each(golden_folders(), |folder| {
         let dir = TempDir::new()?;
         let draft = match Draft::open(folder) {
             Ok(draft) => draft,

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Golden, Model, Result, for_each_folder, pages, relative_error};
+use common::{Model, Result, folders, for_each, pages, prompts, relative_error};
 use lamina_arch::weights::{Tensor, Weights};
 use lamina_oracle::reference::Reference;
 use lamina_plan::{
@@ -22,7 +22,7 @@ const STRENGTHS: [f32; 2] = [0.8, -0.5];
 
 #[test]
 fn adapters_at_run_time_are_the_merged_model() {
-    for_each_folder(check);
+    for_each(folders(), check);
 }
 
 fn check(folder: &Path) -> Result<String> {
@@ -36,7 +36,7 @@ fn check(folder: &Path) -> Result<String> {
     if changed != want {
         return Err(format!("{changed} products are changed, but {want} matrices have adapters").into());
     }
-    let prompt = &Golden::open(folder)?.prompts[0];
+    let prompt = &prompts(folder)?[0];
     let mut adapted = runner(&model, plan, false)?;
     let mut merged = runner(&model, model.plan.clone(), true)?;
     let base = run(&mut adapted, prompt, &[])?;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Golden, Model, Result, argmax, follow, for_each_folder, prefill, relative_error};
+use common::{Golden, Model, Result, argmax, follow, for_each, golden_folders, prefill, relative_error};
 use lamina_plan::{KvType, Step};
 use std::path::Path;
 
@@ -14,7 +14,25 @@ const TIE: f32 = 0.02;
 
 #[test]
 fn logits_and_greedy_text_are_those_of_the_models_own_code() {
-    for_each_folder(check);
+    for_each(golden_folders(), check);
+}
+
+/// Checkpoints that are made here, so that a fresh clone compares the reference with the CPU's kernels, too.
+#[test]
+fn made_families_give_the_logits_of_earlier_builds() {
+    let (models, want) = (lamina_fixtures::Models::new(), lamina_fixtures::logits());
+    for_each(models.all(), |folder| {
+        let (mut runner, _) = Model::open(folder)?.runner(KvType::F32)?;
+        let logits = prefill(&mut runner, &[lamina_fixtures::tokens(40)])?.swap_remove(0);
+        let last = &logits[logits.len() - runner.plan().vocab..];
+        let found: Vec<f32> = last.iter().step_by(20).copied().collect();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let error = relative_error(&found, want.get(&*name).map_or(&[], Vec::as_slice));
+        if error.is_nan() || error > TOLERANCE {
+            return Err(format!("relative error {error:e}").into());
+        }
+        Ok(format!("error {error:.1e}"))
+    });
 }
 
 fn check(folder: &Path) -> Result<String> {

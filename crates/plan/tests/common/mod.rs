@@ -1,6 +1,8 @@
 //! Golden models: a tiny checkpoint with the logits and the greedy text of the model's own code.
 #![allow(dead_code)] // each test uses its part
 
+pub use lamina_fixtures::shared;
+
 use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_oracle::reference::Reference;
 use lamina_plan::{Backend, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, Select, SeqPlace, Step, emit};
@@ -131,39 +133,42 @@ pub fn relative_error(a: &[f32], b: &[f32]) -> f64 {
     if a.len() == b.len() { (difference / size).sqrt() } else { f64::INFINITY }
 }
 
-/// The path `part` of the shared folder, if it is there; says loudly when it is not.
-pub fn shared(part: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("LAMINA_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
-    let path = root.join(part);
-    if !path.exists() {
-        eprintln!("SKIPPED: {} is missing", path.display());
-    }
-    path.exists().then_some(path)
-}
-
-/// Golden folders: those of the shared folder, then those below the folders in `LAMINA_GOLDEN_EXTRA`.
-pub fn folders() -> Vec<PathBuf> {
+/// Folders with the figures of the model's own code: those of the shared folder, then those below the folders in
+/// `LAMINA_GOLDEN_EXTRA`.
+pub fn golden_folders() -> Vec<PathBuf> {
     let extra = std::env::var_os("LAMINA_GOLDEN_EXTRA").unwrap_or_default();
     let roots = shared("golden").into_iter().chain(std::env::split_paths(&extra));
     let inside = |root: PathBuf| std::fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path());
-    let only = std::env::var("LAMINA_GOLDEN_ONLY").unwrap_or_default();
-    let mut all: Vec<_> = roots
-        .flat_map(inside)
-        .filter(|p| p.join("golden.safetensors").exists())
-        .filter(|p| only.split(',').any(|o| p.file_name().is_some_and(|n| n.to_string_lossy().contains(o))))
-        .collect();
+    let mut all: Vec<_> = roots.flat_map(inside).filter(|p| p.join("golden.safetensors").exists()).collect();
     all.sort();
     all
 }
 
-/// Runs `check` on every golden folder and fails with the list of what went wrong.
-pub fn for_each_folder(check: impl Fn(&Path) -> Result<String>) {
+/// Folders of every family: the golden ones, or checkpoints made here where there are none.
+pub fn folders() -> Vec<PathBuf> {
+    let golden = golden_folders();
+    if !golden.is_empty() {
+        return golden;
+    }
+    lamina_fixtures::write_all(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("families"))
+}
+
+/// Prompts of a folder that [`folders`] has.
+pub fn prompts(folder: &Path) -> Result<Vec<Vec<u32>>> {
+    match folder.join("golden.safetensors").exists() {
+        true => Ok(Golden::open(folder)?.prompts),
+        false => Ok(vec![lamina_fixtures::tokens(40), lamina_fixtures::tokens(45).split_off(5)]),
+    }
+}
+
+/// Runs `check` on every folder that `LAMINA_GOLDEN_ONLY` does not leave out, and fails with the list of what went
+/// wrong.
+pub fn for_each(folders: Vec<PathBuf>, check: impl Fn(&Path) -> Result<String>) {
+    let only = std::env::var("LAMINA_GOLDEN_ONLY").unwrap_or_default();
+    let chosen = |f: &PathBuf| only.split(',').any(|o| stem(f).contains(o));
     let mut failed = vec![];
-    for folder in folders() {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for folder in folders.into_iter().filter(chosen) {
+        let name = stem(&folder);
         match check(&folder) {
             Ok(note) => eprintln!("{name}: {note}"),
             Err(e) => {
@@ -173,4 +178,8 @@ pub fn for_each_folder(check: impl Fn(&Path) -> Result<String>) {
         }
     }
     assert!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join(" "));
+}
+
+fn stem(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

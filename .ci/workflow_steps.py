@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""What no schema sees in workflow files: steps whose shell does not parse, files that are not there, and actions
+without a version."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def problems(step):
+    """What is wrong with one step."""
+    uses, script = step.get("uses"), re.sub(r"\$\{\{.*?\}\}", "VALUE", step.get("run", ""))
+    if uses and not re.search(r"@[\w.-]+$", uses):
+        yield f"{uses} has no version"
+    parsed = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    if parsed.returncode != 0:
+        yield f"{script!r}: {parsed.stderr.strip()}"
+    paths = re.findall(r"(?:^|\s)((?:\.ci|tests|examples|benches|crates)/[\w./-]+)", script)
+    paths += [f"tests/{name}.rs" for name in re.findall(r"--test (\w+)", script) if "-p lamina " in script]
+    yield from (f"{path} is not there" for path in paths if not (ROOT / path).exists())
+
+
+def main():
+    found = []
+    for file in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        jobs = yaml.safe_load(file.read_text())["jobs"]
+        steps = [(name, step) for name, job in jobs.items() for step in job["steps"]]
+        found += [f"{file.name}: {name}: {problem}" for name, step in steps for problem in problems(step)]
+        print(f"{file.name}: {len(jobs)} jobs, {len(steps)} steps")
+    sys.exit("\n".join(found) or 0)
+
+
+main()

@@ -1,0 +1,78 @@
+"""Documentation: links lead somewhere, and what can be run does run.
+
+Blocks of `python` run as they are, and lines of `sh` blocks that call `lamina`, in a folder with a model (`model.gguf`), a
+text (`text.txt`) and a Hugging Face folder (`folder`).
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
+MODEL = ROOT / "python" / "lamina" / "models" / "lamina-tiny.gguf"
+
+
+def without_code(text):
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+
+
+def anchors(page):
+    """Names of the headings, as they stand behind `#` in links."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {link} leads nowhere"
+        assert not anchor or anchor in anchors(target), f"{page.name}: {link}: no such heading"
+
+
+def blocks(language):
+    for page in PAGES:
+        found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.M | re.S)
+        yield from (pytest.param(text, id=f"{page.stem}-{i}") for i, text in enumerate(found))
+
+
+def commands():
+    for block in blocks("sh"):
+        for line in block.values[0].splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["lamina"]:
+                yield pytest.param(words[1:], id=" ".join(words[:2]))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, made_folder):
+    folder = tmp_path_factory.mktemp("place")
+    shutil.copytree(made_folder, folder / "folder")
+    shutil.copy(MODEL, folder / "model.gguf")
+    (folder / "text.txt").write_text("Once upon a time there was a little girl. She liked to play. " * 100)
+    return folder
+
+
+def run(arguments, place):
+    out = subprocess.run([sys.executable, *arguments], cwd=place, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    assert out.returncode == 0, out.stderr
+    return out.stdout
+
+
+@pytest.mark.parametrize("text", list(blocks("python")))
+def test_python_blocks_run(text, place):
+    assert run(["-c", text], place).strip(), "prints nothing"
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_commands_run(words, place):
+    run(["-m", "lamina", *words], place)
