@@ -16,8 +16,10 @@ fn bench_measures_every_combination() {
     let flags = "--prompt 16,0,32 --gen 4,8 --depth 0,24 --batch 1,2 --threads 2 --repeat 2 --kv-dtype q8_0 --profile";
     let args: Vec<_> = ["bench", &model, "--json"].into_iter().chain(flags.split(' ')).collect();
     let v = lamina(&args).json();
-    for key in ["model", "type", "bytes", "params", "threads", "isa", "device", "load_s", "prefill", "decode"]
-    {
+    for key in [
+        "date", "version", "commit", "cpu", "model", "type", "bytes", "params", "threads", "isa", "device",
+        "load_s", "prefill", "decode",
+    ] {
         assert!(v.get(key).is_some(), "{key} in {:?}", keys(&v));
     }
     assert_eq!((&v["type"], &v["threads"], &v["device"]), (&json!("F32"), &json!(2), &json!("cpu")));

@@ -1,6 +1,9 @@
 //! Speed of a model on this machine, through the same engine that serves requests.
 
-use crate::meter::{Meter, median};
+use crate::{
+    meter::{Meter, median},
+    origin::origin,
+};
 use lamina::{Error, LoadOptions, Loaded, ModelInfo, Result, open};
 use lamina_engine::{Engine, Event, Generation, Request, Task, Timings, sample::SamplingParams};
 use lamina_plan::{KvType, Profile};
@@ -229,7 +232,7 @@ fn share(info: &ModelInfo, speed: &Speed, against: &[f64]) -> Option<f64> {
 }
 
 impl Bench {
-    /// The results as one JSON object.
+    /// The results as one JSON object, with where they come from: date, version, commit and CPU.
     pub fn json(&self) -> Value {
         let speed = |s: &Speed| json!({"n": s.n, "depth": s.depth, "batch": s.batch, "tok_s": s.tok_s});
         let profile = |(kind, p): &(&str, Profile)| {
@@ -237,7 +240,7 @@ impl Bench {
             let row = |(op, seconds, calls, share): &(&str, f64, usize, f64)| json!({"op": op, "seconds": seconds, "calls": calls, "share": share});
             json!({"kind": kind, "ops": rows.iter().map(row).collect::<Vec<_>>()})
         };
-        json!({
+        let measured = json!({
             "model": self.info.path,
             "type": self.info.type_name,
             "bytes": self.info.bytes,
@@ -255,7 +258,10 @@ impl Bench {
             "decode_bandwidth_share": self.bandwidth_share,
             "peak_rss_bytes": self.peak_rss,
             "profiles": self.profiles.iter().map(profile).collect::<Vec<_>>(),
-        })
+        });
+        let mut fields = origin();
+        fields.extend(measured.as_object().cloned().unwrap_or_default());
+        Value::Object(fields)
     }
 
     /// The cache's type as users write it.

@@ -10,6 +10,7 @@ mod calibrate;
 mod doctor;
 mod inspect;
 mod meter;
+mod origin;
 mod perplexity;
 mod support;
 
