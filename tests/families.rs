@@ -80,7 +80,10 @@ fn chunks_and_threads_change_no_bit() {
         let folder = models.folder(&name);
         let want = bits(&load(&folder, options()));
         for (threads, batch_rows) in [(2, 512), (3, 33), (1, 1), (2, 7)] {
-            let got = bits(&load(&folder, LoadOptions { threads: Some(threads), batch_rows, ..options() }));
+            let got = bits(&load(
+                &folder,
+                LoadOptions { threads: Some(threads), batch_rows: Some(batch_rows), ..options() },
+            ));
             assert!(got == want, "{name}: {threads} threads, chunks of {batch_rows} rows");
         }
     }
@@ -151,7 +154,7 @@ fn hold(name: &str, folder: &Path, kv_type: KvType) {
     let plain = load(folder, LoadOptions { reuse_prefixes: false, kv_type, ..options() });
     let want: Vec<_> = (0..4).map(|i| alone(&plain, i)).collect();
     assert!(together(&plain, 4) == want, "{name}: in company");
-    let reusing = load(folder, LoadOptions { batch_rows: 19, threads: Some(2), kv_type, ..options() });
+    let reusing = load(folder, LoadOptions { batch_rows: Some(19), threads: Some(2), kv_type, ..options() });
     for round in 0..2 {
         assert!(together(&reusing, 4) == want, "{name}: with a cache, round {round}");
     }

@@ -1,4 +1,4 @@
-"""Models and texts of the tests. They lie outside the repository: in `LAMINA_SHARED`, or beside it in `../shared`."""
+"""Models and texts of the tests: in `LAMINA_SHARED` or `../shared`, and where those are missing the model inside the package."""
 
 import json
 import os
@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("LAMINA_SHARED") or ROOT.parent / "shared")
+PACKAGED = ROOT / "python" / "lamina" / "models" / "lamina-tiny.gguf"
 
 
 @pytest.fixture(scope="session")
 def shared():
-    folder = Path(os.environ.get("LAMINA_SHARED") or ROOT.parent / "shared")
-    if not folder.is_dir():
-        pytest.skip(f"models and texts are not there: {folder} is no folder (set LAMINA_SHARED)")
-    return folder
+    if not SHARED.is_dir():
+        pytest.skip(f"models and texts are not there: {SHARED} is no folder (set LAMINA_SHARED)")
+    return SHARED
 
 
 @pytest.fixture
@@ -53,26 +54,30 @@ def stories_folder(shared):
 
 
 @pytest.fixture(scope="session")
-def stories_gguf(stories_folder):
-    return stories_folder / "stories260k-f32.gguf"
+def stories_gguf():
+    """A trained model as GGUF: of 260,000 parameters with 512 tokens, or the one inside the package."""
+    file = SHARED / "models" / "stories260k" / "stories260k-f32.gguf"
+    return file if file.is_file() else PACKAGED
 
 
 @pytest.fixture(scope="session")
-def stories(stories_folder):
-    """A trained model of 260,000 parameters with 512 tokens; most tests ask it."""
-    with lamina.LLM(stories_folder, progress=False) as llm:
+def stories(stories_gguf):
+    """A trained model with a context of 512 tokens; most tests ask it."""
+    path = stories_gguf if stories_gguf == PACKAGED else stories_gguf.parent
+    with lamina.LLM(path, context=512, progress=False) as llm:
         yield llm
 
 
 @pytest.fixture(scope="session")
-def long_stories(stories_folder):
+def long_stories(stories_gguf):
     """The same with room for requests that take seconds."""
-    with lamina.LLM(stories_folder, context=60_000, progress=False) as llm:
+    with lamina.LLM(stories_gguf, context=60_000, progress=False) as llm:
         yield llm
 
 
 @pytest.fixture(scope="session")
-def wordless(shared):
-    """A model without a tokenizer."""
-    with lamina.LLM(shared / "models" / "gpt-nano-sort", progress=False) as llm:
+def wordless(made_folder):
+    """A model without a tokenizer: one that sorts digits, or one with random weights."""
+    trained = SHARED / "models" / "gpt-nano-sort"
+    with lamina.LLM(trained if trained.is_dir() else made_folder, progress=False) as llm:
         yield llm

@@ -38,10 +38,10 @@ SCRIPT = """
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent in another way there")
 @pytest.mark.parametrize("call", CALLS)
-def test_ctrl_c(stories_folder, heed_ctrl_c, call):
+def test_ctrl_c(stories_gguf, heed_ctrl_c, call):
     script = textwrap.dedent(SCRIPT.format(call=CALLS[call]))
     process = subprocess.Popen(
-        [sys.executable, "-c", script, stories_folder],
+        [sys.executable, "-c", script, stories_gguf],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

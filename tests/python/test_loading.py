@@ -18,38 +18,38 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_on_a_terminal(stories_folder, monkeypatch):
+def test_a_bar_on_a_terminal(stories_gguf, monkeypatch):
     monkeypatch.setattr(progress.Bar, "_EVERY", 0)
     monkeypatch.setattr(sys, "stderr", Terminal())
-    lamina.LLM(stories_folder).close()
+    lamina.LLM(stories_gguf).close()
     drawn = sys.stderr.getvalue()
-    assert "stories260k [####" in drawn and "100%" in drawn
+    assert f"{stories_gguf.name} [####" in drawn and "100%" in drawn
     assert drawn.endswith("\r") and drawn.rsplit("\r", 2)[1].strip() == "", "the line is taken away"
 
 
-def test_no_bar_elsewhere(stories_folder, monkeypatch):
+def test_no_bar_elsewhere(stories_gguf, monkeypatch):
     monkeypatch.setattr(progress.Bar, "_EVERY", 0)
     for stream, on in ((io.StringIO(), True), (Terminal(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
-        lamina.LLM(stories_folder, progress=on).close()
+        lamina.LLM(stories_gguf, progress=on).close()
         assert stream.getvalue() == ""
     monkeypatch.setattr(sys, "stderr", None)
-    lamina.LLM(stories_folder).close()
+    lamina.LLM(stories_gguf).close()
 
 
-def test_own_progress(stories_folder):
+def test_own_progress(stories_gguf):
     seen = []
-    lamina.LLM(stories_folder, progress=lambda done, total: seen.append((done, total))).close()
+    lamina.LLM(stories_gguf, progress=lambda done, total: seen.append((done, total))).close()
     done, totals = zip(*seen)
     assert list(done) == sorted(done) and done[-1] == totals[-1] and len(set(totals)) == 1
 
 
-def test_progress_can_give_up(stories_folder):
+def test_progress_can_give_up(stories_gguf):
     def tell(done, total):
         raise KeyError("enough")
 
     with pytest.raises(KeyError, match="enough"):
-        lamina.LLM(stories_folder, progress=tell)
+        lamina.LLM(stories_gguf, progress=tell)
 
 
 def test_paths(stories_gguf):
@@ -58,7 +58,7 @@ def test_paths(stories_gguf):
             assert llm.info.architecture == "llama"
 
 
-def test_info(stories, stories_gguf):
+def test_info(stories, stories_gguf, stories_folder):
     info = stories.info
     assert (info.family, info.layers, info.hidden, info.vocab, info.context) == ("llama", 5, 64, 512, 512)
     assert info.params == 260_032 and info.bytes == 4 * info.params
@@ -70,10 +70,10 @@ def test_info(stories, stories_gguf):
     assert "LlamaForCausalLM" in repr(stories)
 
 
-def test_threads_do_not_matter(stories_folder, stories):
+def test_threads_do_not_matter(stories_gguf, stories):
     want = stories.generate("Once", max_tokens=30, temperature=0, logprobs=3).logprobs
     for threads in (1, 3):
-        with lamina.LLM(stories_folder, threads=threads, progress=False) as llm:
+        with lamina.LLM(stories_gguf, threads=threads, progress=False) as llm:
             assert llm.info.threads == threads
             assert llm.generate("Once", max_tokens=30, temperature=0, logprobs=3).logprobs == want
 

@@ -36,14 +36,18 @@ def test_texts_of_the_world(model, shared):
 
 
 def test_special(stories):
-    assert stories.tokenize("hi", special=True) == [1, *stories.tokenize("hi")]
-    assert 2 in stories.tokenize("hi</s>", special=True)
-    assert 2 not in stories.tokenize("hi</s>")
-    assert stories.detokenize([1, *stories.tokenize("hi"), 2]) == "hi"
+    """One trained model begins texts with <s> (1) and ends them with </s>, the other does both with <|endoftext|> (0)."""
+    begin, (end,) = stories.tokenize("", special=True), stories.info.end_tokens
+    word = {2: "</s>", 0: "<|endoftext|>"}[end]
+    assert begin == [{2: 1, 0: 0}[end]]
+    assert stories.tokenize("hi", special=True) == [*begin, *stories.tokenize("hi")]
+    assert end in stories.tokenize(f"hi{word}", special=True)[1:]
+    assert end not in stories.tokenize(f"hi{word}")
+    assert stories.detokenize([*begin, *stories.tokenize("hi"), end]) == "hi"
 
 
 def test_a_prompt_begins_like_special_text(stories):
     by_text = stories.generate("hi", max_tokens=9, temperature=0)
-    by_ids = stories.generate([1, *stories.tokenize("hi")], max_tokens=9, temperature=0)
+    by_ids = stories.generate(stories.tokenize("hi", special=True), max_tokens=9, temperature=0)
     assert by_text.tokens == by_ids.tokens
     assert by_text.usage.prompt_tokens == 1 + len(stories.tokenize("hi"))

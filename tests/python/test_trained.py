@@ -51,7 +51,7 @@ def test_loss_on_stories(shared, name, cut, loss):
     assert total / tokens == pytest.approx(loss, rel=1e-3)
 
 
-def test_sorting(wordless):
+def test_sorting(wordless, shared):
     """gpt-nano-sort sorts six digits; all 729 inputs as one batch."""
     prompts = [list(digits) for digits in itertools.product(range(3), repeat=6)]
     answers = wordless.generate(prompts, max_tokens=6, temperature=0)

@@ -5,30 +5,25 @@ use serde_json::Value;
 use std::{
     ffi::OsStr,
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
 
 /// A file or folder of the shared data; none, said loudly, where it is absent.
 pub fn shared(path: &str) -> Option<String> {
-    let root = std::env::var_os("LAMINA_SHARED").map(PathBuf::from);
-    let root = root.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared").into());
-    let full = root.join(path);
-    if !full.exists() {
-        eprintln!("SKIPPED: {} is missing", full.display());
-        return None;
-    }
-    Some(full.display().to_string())
+    lamina_fixtures::shared(path).map(|path| path.display().to_string())
 }
 
-/// A trained model of 260 thousand parameters as GGUF.
+/// A trained model as GGUF: of 260 thousand parameters, or the one inside the package.
 pub fn stories() -> Option<String> {
-    shared("models/stories260k/stories260k-f32.gguf")
+    let packaged = || lamina_fixtures::packaged().display().to_string();
+    Some(shared("models/stories260k/stories260k-f32.gguf").unwrap_or_else(packaged))
 }
 
-/// The continuation of `Once upon a time` that two other engines agree on.
+/// Its continuation of `Once upon a time`: one that two other engines agree on, or what an earlier build wrote.
 pub fn reference() -> Option<(String, Vec<u64>)> {
-    let file = shared("models/stories260k/reference.json")?;
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packaged.json");
+    let file = shared("models/stories260k/reference.json").map_or(recorded, PathBuf::from);
     let value: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let ids = value["greedy_ids"].as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect();
     Some((value["text"].as_str().unwrap().to_owned(), ids))
