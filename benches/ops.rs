@@ -7,8 +7,8 @@ use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType};
 use lamina_cpu::{Cpu, read_bandwidth};
 use lamina_plan::{
-    Backend, Batch, KvLayout, Limits, Plan, Rows, Select, SeqPlace, Slot, SlotSpec, W, WeightKind,
-    WeightSpec,
+    Backend, Batch, KvLayout, Limits, Plan, Queue, RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId,
+    WeightKind, WeightSpec,
     op::{Embed, Linear, Part},
     walk,
 };
@@ -73,13 +73,17 @@ fn plan(rows: usize) -> Plan {
         WeightSpec { name: "x".into(), kind: WeightKind::Table { rows: 1, cols: COLS } },
         WeightSpec { name: "w".into(), kind: WeightKind::Matrix { rows, cols: COLS } },
     ];
-    let part = Part { weight: W(1), bias: None, out: Slot(1) };
+    let part = Part { weight: WeightId(1), bias: None, out: Slot(1) };
     Plan {
-        ops: vec![Embed { table: W(0), scale: 1.0, out: Slot(0) }.into(), Linear { x: Slot(0), part }.into()],
-        slots: [COLS, rows].map(|width| SlotSpec { width, rows: Rows::All }).to_vec(),
+        ops: vec![
+            Embed { table: WeightId(0), scale: 1.0, out: Slot(0) }.into(),
+            Linear { x: Slot(0), part }.into(),
+        ],
+        slots: [COLS, rows].map(|width| SlotSpec { name: "value", width, rows: RowKind::All }).to_vec(),
         weights,
         ropes: vec![],
         kv: KvLayout::default(),
+        normed: Slot(1),
         logits: Slot(1),
         marks: vec![],
         hidden: COLS,
@@ -94,10 +98,11 @@ fn seconds(cpu: &Cpu, dtype: DType, rows: usize, batch: usize, rounds: usize) ->
     let uploads = [Tensor::from_f32("x", 1, COLS, &x), matrix(dtype, rows)];
     let weights =
         plan.weights.iter().zip(&uploads).map(|(s, t)| cpu.upload(s, t).expect("uploads")).collect();
-    let limits = Limits { rows: batch, selected: batch, pages: vec![], states: 0, kv: vec![] };
+    let limits = Limits { rows: batch, selected: batch, logits: batch, pages: vec![], states: 0, kv: vec![] };
     let mut machine = cpu.clone().machine(&plan, weights, &limits).expect("builds");
     let mut b = Batch::default();
     b.push(&vec![0; batch], 0, SeqPlace::default(), Select::All);
+    machine.begin(&b).expect("runs");
     walk(&mut machine, &plan.ops[..1], &b).expect("runs");
     let mut once = || {
         let begin = Instant::now();

@@ -327,14 +327,60 @@ impl Cache {
 
     /// Copies a page of every layer of a group.
     pub fn copy_page(&self, group: usize, from: usize, to: usize) {
-        for l in &self.layers {
-            let Layer::Paged(l) = l else { continue };
-            if l.group != group {
-                continue;
-            }
-            // SAFETY: both pages lie inside the layer, and they differ.
-            unsafe { std::ptr::copy(self.keys(l, from, 0), self.keys(l, to, 0), l.page) };
+        for ((from, bytes), (to, _)) in self.pieces(group, from).zip(self.pieces(group, to)) {
+            // SAFETY: both pages lie inside the layer.
+            unsafe { std::ptr::copy(from, to, bytes) };
         }
+    }
+
+    /// A page of each layer of a group, in their order: where it starts, and how many bytes it has.
+    fn pieces(&self, group: usize, page: usize) -> impl Iterator<Item = (*mut u8, usize)> {
+        self.layers.iter().filter_map(move |l| match l {
+            Layer::Paged(l) if l.group == group => Some((self.keys(l, page, 0), l.page)),
+            _ => None,
+        })
+    }
+
+    /// A page of every layer of a group.
+    pub fn export_page(&self, group: usize, page: usize) -> Vec<u8> {
+        let mut out = vec![];
+        for (at, bytes) in self.pieces(group, page) {
+            // SAFETY: the page lies inside the layer, and nothing writes it while no operator runs.
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(at, bytes) });
+        }
+        out
+    }
+
+    /// Puts a page back; false when `bytes` are not as many as a page has.
+    pub fn import_page(&mut self, group: usize, page: usize, mut bytes: &[u8]) -> bool {
+        if self.pieces(group, page).map(|(_, n)| n).sum::<usize>() != bytes.len() {
+            return false;
+        }
+        for (at, n) in self.pieces(group, page) {
+            let (piece, rest) = bytes.split_at(n);
+            // SAFETY: the page lies inside the layer, and `piece` has as many bytes.
+            unsafe { at.copy_from_nonoverlapping(piece.as_ptr(), n) };
+            bytes = rest;
+        }
+        true
+    }
+
+    /// Numbers of a state, as bytes.
+    pub fn export_state(&self, state: usize) -> Vec<u8> {
+        let bytes = 4 * self.state_len;
+        // SAFETY: the state lies inside the memory, and nothing writes it while no operator runs.
+        unsafe { std::slice::from_raw_parts(self.states.ptr().wrapping_add(state * bytes), bytes) }.to_vec()
+    }
+
+    /// Puts a state back; false when `bytes` are not as many as a state has.
+    pub fn import_state(&mut self, state: usize, bytes: &[u8]) -> bool {
+        let fits = bytes.len() == 4 * self.state_len;
+        if fits {
+            let at = self.states.ptr_mut().wrapping_add(state * bytes.len());
+            // SAFETY: the state lies inside the memory.
+            unsafe { at.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        }
+        fits
     }
 
     /// Copies a state, or clears it.

@@ -8,6 +8,7 @@ mod kv;
 mod machine;
 mod memory;
 mod ops;
+mod queue;
 mod weight;
 
 pub use bandwidth::read_bandwidth;

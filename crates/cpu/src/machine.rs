@@ -12,12 +12,12 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, available_memory, total_memory};
 use lamina_plan::{
-    About, Backend, Batch, KvLayout, KvType, KvTypes, LayerState, Limits, Memory, Ops, Plan, Rows, Slot,
-    SlotSpec, W, WeightSpec, backend::Result, op::*,
+    About, Backend, Batch, Capabilities, Grade, KvLayout, KvType, KvTypes, LayerState, Limits, Memory, Ops,
+    Plan, Slot, SlotSpec, WeightId, WeightSpec, backend::Result, op::*,
 };
 use lamina_pool::Pool;
 use lamina_simd::{Isa, UnknownIsa};
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 /// Why the CPU backend cannot start.
 pub type CpuError = UnknownIsa;
@@ -61,7 +61,7 @@ pub struct Kernels {
     pub act256: unsafe fn(*const f32, usize, *mut crate::act::Act256, usize),
     pub epilogue: unsafe fn(&rows::EpilogueArgs<'_>),
     pub norm: unsafe fn(*const f32, usize, &rows::NormArgs<'_>, *mut f32),
-    pub activate: unsafe fn(*const f32, *const f32, usize, lamina_arch::spec::Act, *mut f32),
+    pub activate: unsafe fn(*const f32, *const f32, usize, lamina_plan::op::Act, *mut f32),
     pub gate: unsafe fn(*mut f32, *const f32, usize, usize),
     pub softcap: unsafe fn(*mut f32, usize, f32),
     pub add: unsafe fn(*const f32, usize, f32, *mut f32),
@@ -106,6 +106,7 @@ pub struct Machine {
     pub(crate) attention: Vec<Aligned>,
     /// Routing and intermediate rows of experts.
     pub(crate) experts: experts::Space,
+    limits: Limits,
     arena: Aligned,
     offsets: Vec<usize>,
 }
@@ -116,6 +117,13 @@ impl Backend for Cpu {
 
     fn name(&self) -> &'static str {
         "cpu"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        // The others run as what they stand for: nothing would be faster in one.
+        let missing = ["NormAdd", "Attend", "LowRank"];
+        let ops = Op::NAMES.iter().copied().filter(|name| !missing.contains(name)).collect();
+        Capabilities { types: crate::format::NATIVE.to_vec(), ops, bits: Grade::AllBatches }
     }
 
     fn about(&self) -> About {
@@ -150,7 +158,7 @@ impl Backend for Cpu {
     fn machine(self, plan: &Plan, weights: Vec<Weight>, limits: &Limits) -> Result<Machine> {
         let types = limits.kv.iter().enumerate().map(|(group, &types)| cache_types(&plan.kv, group, types));
         let limits = &Limits { kv: types.collect(), ..limits.clone() };
-        let arena = plan.arena(limits.rows, limits.selected);
+        let arena = plan.arena(limits);
         let widest = plan.slots.iter().map(|s| s.width).max().unwrap_or(0);
         let space = experts::Space::new(plan, limits.rows)?;
         let act = |kind: ActKind| {
@@ -171,6 +179,7 @@ impl Backend for Cpu {
                 .map(|_| Aligned::zeroed(attention_bytes(plan), "scratch memory"))
                 .collect::<Result<_>>()?,
             experts: space,
+            limits: limits.clone(),
             arena: Aligned::zeroed(4 * arena.len, "activations")?,
             offsets: arena.offsets,
             pool: self.pool,
@@ -234,7 +243,7 @@ impl Machine {
     /// The rows of `slot` that `b` has.
     pub(crate) fn slot(&self, b: &Batch, slot: Slot) -> RowsOf {
         let spec = self.slots[slot.0 as usize];
-        let rows = if spec.rows == Rows::All { b.rows() } else { b.selected.len() };
+        let rows = b.count(spec.rows);
         RowsOf {
             ptr: self.arena.ptr_mut().cast::<f32>().wrapping_add(self.offsets[slot.0 as usize]),
             rows,
@@ -242,15 +251,23 @@ impl Machine {
         }
     }
 
-    /// Batch row of each row of `slot`.
-    pub(crate) fn vector(&self, w: W) -> &[f32] {
+    /// Some rows of a slot, whatever the batch.
+    pub(crate) fn some_rows(&self, slot: Slot, rows: &Range<usize>) -> RowsOf {
+        let spec = self.slots[slot.0 as usize];
+        assert!(rows.end <= self.limits.of(spec.rows), "rows {rows:?} of a slot with fewer");
+        let start = self.offsets[slot.0 as usize] + rows.start * spec.width;
+        let ptr = self.arena.ptr_mut().cast::<f32>().wrapping_add(start);
+        RowsOf { ptr, rows: rows.len(), width: spec.width }
+    }
+
+    pub(crate) fn vector(&self, w: WeightId) -> &[f32] {
         match &self.weights[w.0 as usize] {
             Weight::Vector(v) => v,
             _ => unreachable!("the plan names vectors where vectors are wanted"),
         }
     }
 
-    pub(crate) fn optional(&self, w: Option<W>) -> Option<&[f32]> {
+    pub(crate) fn optional(&self, w: Option<WeightId>) -> Option<&[f32]> {
         w.map(|w| self.vector(w))
     }
 
@@ -360,26 +377,5 @@ impl Ops for Machine {
     fn select(&mut self, b: &Batch, o: &Select) -> Result<()> {
         self.do_select(b, o);
         Ok(())
-    }
-
-    fn read(&mut self, b: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()> {
-        let from = self.slot(b, slot);
-        out.clear();
-        (0..from.rows).for_each(|r| out.extend_from_slice(from.row(r)));
-        Ok(())
-    }
-
-    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
-        self.cache.copy_page(group as usize, from as usize, to as usize);
-        Ok(())
-    }
-
-    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
-        self.cache.copy_state(from.map(|f| f as usize), to as usize);
-        Ok(())
-    }
-
-    fn record(&mut self, _key: u64, body: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        body(self)
     }
 }

@@ -30,7 +30,7 @@ impl Weight {
             WeightKind::Matrix { rows, cols } => {
                 Matrix::pack(tensor, 1, rows, cols, isa, pool).map(Weight::Matrix)
             }
-            WeightKind::Experts { count, rows, cols } => {
+            WeightKind::Stack { count, rows, cols } => {
                 Matrix::pack(tensor, count, rows, cols, isa, pool).map(Weight::Matrix)
             }
         }
@@ -50,7 +50,7 @@ impl Weight {
             }
             WeightKind::Vector { len } => len * size_of::<f32>(),
             WeightKind::Matrix { rows, cols } => panels(1, rows, cols),
-            WeightKind::Experts { count, rows, cols } => panels(count, rows, cols),
+            WeightKind::Stack { count, rows, cols } => panels(count, rows, cols),
         }
     }
 }

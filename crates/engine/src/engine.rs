@@ -11,7 +11,7 @@ use crate::{
     sequence::{Purpose, Sequence},
     snapshot::{Board, Counters, LastStep, Snapshot},
 };
-use lamina_plan::{Batch, PAGE_LEN, Select, Step};
+use lamina_plan::{Batch, PAGE_LEN, Select, Step, Tap};
 use std::time::{Duration, Instant};
 
 /// Sequences on a machine. One call of [`Engine::step`] advances all of them.
@@ -174,10 +174,20 @@ impl Engine {
             Purpose::Pass { pass, .. } => pass.hidden,
             Purpose::Answer(_) => None,
         });
-        match hidden {
-            Some(mark) => Ok(self.step.hidden(&self.batch, mark, &mut self.rows)?),
-            None => Ok(self.step.step(&self.batch, &mut self.rows)?),
+        // Passes for hidden rows run alone so far: all rows of the batch are theirs.
+        if let Some(mark) = hidden {
+            self.batch.logits.clear();
+            self.batch.taps.push(Tap { mark, rows: 0..self.batch.rows() as u32 });
         }
+        let rows = self.step.run(&self.batch)?;
+        self.rows.clear();
+        let mut row = vec![];
+        for i in 0..self.batch.logits.len() {
+            rows.logits(i, &mut row)?;
+            self.rows.extend_from_slice(&row);
+        }
+        (0..self.batch.taps.len()).for_each(|i| self.rows.extend_from_slice(rows.tap(i)));
+        Ok(())
     }
 
     /// Gives every sequence its rows: passes hand them on, answers choose their next token.

@@ -108,6 +108,7 @@ fn engine_of(plan: Plan, s: Setup) -> Engine {
     let limits = Limits {
         rows: s.rows,
         selected: s.rows.min(16),
+        logits: s.rows.min(16),
         pages: vec![s.pages; groups],
         states: s.pages.min(16),
         kv: vec![KvType::F32.into(); groups],

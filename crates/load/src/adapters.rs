@@ -88,7 +88,7 @@ fn target(spec: &WeightSpec) -> Option<Target<'_>> {
     let used = match spec.kind {
         WeightKind::Matrix { .. } => Use::Product,
         WeightKind::Table { .. } => Use::Table,
-        WeightKind::Experts { .. } => Use::Experts,
+        WeightKind::Stack { .. } => Use::Experts,
         WeightKind::Vector { .. } => return None,
     };
     let (rows, cols) = spec.kind.shape();

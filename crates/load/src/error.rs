@@ -71,6 +71,7 @@ impl From<BackendError> for Error {
         match e {
             BackendError::OutOfMemory { .. } => Error::OutOfMemory(e.to_string()),
             BackendError::Unsupported { .. } => Error::Unsupported(e.to_string()),
+            BackendError::Device { .. } => Error::Runtime(e.to_string()),
             BackendError::Weight(e) => e.into(),
         }
     }

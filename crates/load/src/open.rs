@@ -70,9 +70,11 @@ pub fn open_on<B: Backend + 'static>(
     let from = Source { ck, weights: &weights, adapters: &adapters, dtype: options.dtype };
     let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
     let rows = options.batch_rows.unwrap_or_else(|| backend.rows()).clamp(1, 1 << 16);
+    let logits = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
     let limits = Limits {
         rows,
-        selected: (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows),
+        selected: logits,
+        logits,
         pages: vec![cache.pages; plan.kv.groups.len()],
         states: cache.states,
         kv: vec![types; plan.kv.groups.len()],
@@ -184,21 +186,21 @@ fn upload<B: Backend>(
 }
 
 fn is_matrix(spec: &WeightSpec) -> bool {
-    matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Experts { .. })
+    matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. })
 }
 
 /// Bytes of weights that one decoded token reads: all matrices, and of experts those that a token chooses.
 fn bytes_per_token(plan: &Plan, bytes: &[u64]) -> u64 {
     let chosen = plan.ops.iter().find_map(|op| match op {
-        lamina_plan::op::Op::Experts(e) => Some((e.moe.top_k, e.moe.experts)),
+        lamina_plan::op::Op::Experts(e) => Some((e.routing.top_k, e.routing.experts)),
         _ => None,
     });
     let one = |(w, bytes): (&WeightSpec, &u64)| match (w.kind, chosen) {
         (WeightKind::Matrix { .. }, _) => *bytes,
-        (WeightKind::Experts { count, .. }, Some((top_k, experts))) if count == experts => {
+        (WeightKind::Stack { count, .. }, Some((top_k, experts))) if count == experts => {
             bytes * top_k as u64 / experts as u64
         }
-        (WeightKind::Experts { .. }, _) => *bytes,
+        (WeightKind::Stack { .. }, _) => *bytes,
         _ => 0,
     };
     plan.weights.iter().zip(bytes).map(one).sum()

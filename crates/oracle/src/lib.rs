@@ -10,4 +10,4 @@ pub mod reference;
 use lamina_plan as plan;
 use lamina_plan as slot;
 use lamina_plan as walk;
-use lamina_plan::{Slot, backend, batch, kv, op};
+use lamina_plan::{BackendError, Ops, Queue, Slot, Wrapper, backend, batch, front, kv, op};

@@ -6,7 +6,8 @@ use lamina_oracle::{
     reference::{Machine, Reference},
 };
 use lamina_plan::{
-    Backend, BackendError, Batch, KvLayout, KvTypes, Limits, Ops, Plan, Slot, WeightSpec, op::*,
+    Backend, BackendError, Batch, Capabilities, KvLayout, KvTypes, Limits, Ops, Plan, Queue, WeightSpec,
+    Wrapper, op::*,
 };
 
 #[test]
@@ -59,6 +60,10 @@ impl Backend for Faulty {
         "faulty"
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Reference.capabilities()
+    }
+
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Vec<f32>> {
         Reference.upload(spec, tensor)
     }
@@ -72,45 +77,33 @@ impl Backend for Faulty {
     }
 }
 
-macro_rules! forward {
-    ($($name:ident $op:ty,)*) => {
-        $(fn $name(&mut self, b: &Batch, o: &$op) -> Result<()> {
-            self.0.$name(b, o)
-        })*
-    };
-}
+impl Wrapper for FaultyMachine {
+    type Inner = Machine;
+    const FUSED: bool = true;
 
-impl Ops for FaultyMachine {
-    forward! {
-        embed Embed, positions Positions, normalize Normalize, head_norm HeadNorm, add Add, copy Copy,
-        activate Activate, gate Gate, apply Apply, rotate Rotate, store Store, attention Attention,
-        latent_attend LatentAttend, experts Experts, conv Conv, delta_rule DeltaRule, scan Scan,
-        gated_norm GatedNorm, adapt Adapt, add_adapted AddAdapted, select Select,
+    fn inner(&self) -> &Machine {
+        &self.0
     }
 
-    fn linear(&mut self, b: &Batch, o: &Linear) -> Result<()> {
-        self.0.linear(b, o)?;
-        if self.1 == Fault::BatchSize && b.seqs.len() > 1 {
-            // Far below any tolerance, yet not the same bits.
-            self.0.apply(b, &Apply { x: o.part.out, map: Map::Scale(1.0 + f32::EPSILON) })?;
+    fn inner_mut(&mut self) -> &mut Machine {
+        &mut self.0
+    }
+
+    fn begin_inner(&mut self, b: &Batch) -> Result<()> {
+        if self.1 == Fault::NoCopy { Ok(()) } else { self.0.begin(b) }
+    }
+
+    fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
+        match op {
+            OpRef::LinearAdd(o) if self.1 == Fault::NoScale => {
+                self.0.linear_add(b, &LinearAdd { scale: 1.0, ..*o })
+            }
+            OpRef::Linear(o) if self.1 == Fault::BatchSize && b.seqs.len() > 1 => {
+                self.0.linear(b, o)?;
+                // Far below any tolerance, yet not the same bits.
+                self.0.apply(b, &Apply { x: o.part.out, map: Map::Scale(1.0 + f32::EPSILON) })
+            }
+            op => op.run(&mut self.0, b),
         }
-        Ok(())
-    }
-
-    fn linear_add(&mut self, b: &Batch, o: &LinearAdd) -> Result<()> {
-        let scale = if self.1 == Fault::NoScale { 1.0 } else { o.scale };
-        self.0.linear_add(b, &LinearAdd { scale, ..*o })
-    }
-
-    fn read(&mut self, b: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()> {
-        self.0.read(b, slot, out)
-    }
-
-    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
-        if self.1 == Fault::NoCopy { Ok(()) } else { self.0.copy_page(group, from, to) }
-    }
-
-    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
-        self.0.copy_state(from, to)
     }
 }

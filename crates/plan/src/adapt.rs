@@ -3,9 +3,12 @@
 use crate::{
     op::*,
     plan::{Mark, Plan, WeightKind, WeightSpec},
-    slot::{Slot, SlotSpec, W},
+    slot::{Slot, SlotSpec, WeightId},
 };
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// Ends of the names of the matrices that [`adapt`] adds to a weight.
 pub const LORA: [&str; 2] = [".lora_a", ".lora_b"];
@@ -17,16 +20,11 @@ pub const LORA: [&str; 2] = [".lora_a", ".lora_b"];
 /// Fused operators around a changed matrix give way to their meaning.
 pub fn adapt(plan: Plan, ranks: &BTreeMap<String, Vec<usize>>) -> Plan {
     let Plan { ops, slots, weights, marks, .. } = &plan;
-    let mut a = Adapter {
-        slots: slots.clone(),
-        weights: weights.clone(),
-        stacks: HashMap::new(),
-        named: HashMap::new(),
-        ops: vec![],
-    };
+    let mut a =
+        Adapter { slots: slots.clone(), weights: weights.clone(), stacks: HashMap::new(), ops: vec![] };
     for (i, weight) in weights.iter().enumerate() {
         if let (WeightKind::Matrix { rows, cols }, Some(ranks)) = (weight.kind, ranks.get(&weight.name)) {
-            a.stack(W(i as u32), &weight.name, rows, cols, ranks);
+            a.stack(WeightId(i as u32), &weight.name, rows, cols, ranks);
         }
     }
     let mut starts = vec![];
@@ -42,23 +40,21 @@ pub fn adapt(plan: Plan, ranks: &BTreeMap<String, Vec<usize>>) -> Plan {
 /// The stacked matrices of all adapters for one weight.
 #[derive(Clone)]
 struct Stack {
-    down: W,
-    up: W,
+    down: WeightId,
+    up: WeightId,
     rank: usize,
-    pieces: Vec<Piece>,
+    pieces: Arc<[Piece]>,
 }
 
 struct Adapter {
     slots: Vec<SlotSpec>,
     weights: Vec<WeightSpec>,
-    stacks: HashMap<W, Stack>,
-    /// Slots of this file by use and shape; all weights share them.
-    named: HashMap<(&'static str, usize, bool), Slot>,
+    stacks: HashMap<WeightId, Stack>,
     ops: Vec<Op>,
 }
 
 impl Adapter {
-    fn stack(&mut self, w: W, name: &str, rows: usize, cols: usize, ranks: &[usize]) {
+    fn stack(&mut self, w: WeightId, name: &str, rows: usize, cols: usize, ranks: &[usize]) {
         let mut pieces = vec![];
         let mut rank = 0;
         for (adapter, &len) in ranks.iter().enumerate().filter(|(_, len)| **len > 0) {
@@ -73,18 +69,16 @@ impl Adapter {
             let (rows, cols) = shapes[i];
             let name = format!("{name}{}", LORA[i]);
             self.weights.push(WeightSpec { name, kind: WeightKind::Matrix { rows, cols } });
-            W((self.weights.len() - 1) as u32)
+            WeightId((self.weights.len() - 1) as u32)
         });
-        self.stacks.insert(w, Stack { down, up, rank, pieces });
+        self.stacks.insert(w, Stack { down, up, rank, pieces: pieces.into() });
     }
 
     /// A slot for `width` numbers beside each row of `like`.
     fn slot(&mut self, name: &'static str, width: usize, like: Slot) -> Slot {
         let rows = self.slots[like.0 as usize].rows;
-        *self.named.entry((name, width, rows == crate::Rows::All)).or_insert_with(|| {
-            self.slots.push(SlotSpec { width, rows });
-            Slot((self.slots.len() - 1) as u16)
-        })
+        self.slots.push(SlotSpec { name, width, rows });
+        Slot((self.slots.len() - 1) as u16)
     }
 
     fn op(&mut self, op: &Op) {
@@ -122,7 +116,7 @@ impl Adapter {
         o.parts.iter().for_each(|p| self.low_rank(x, p.weight, 1.0, p.out));
     }
 
-    fn low_rank(&mut self, x: Slot, weight: W, scale: f32, into: Slot) {
+    fn low_rank(&mut self, x: Slot, weight: WeightId, scale: f32, into: Slot) {
         let Some(Stack { down, up, rank, pieces }) = self.stacks.get(&weight).cloned() else { return };
         let low = self.slot("low", rank, into);
         let wide = self.slot("wide", self.slots[into.0 as usize].width, into);

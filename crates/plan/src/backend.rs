@@ -1,59 +1,36 @@
-//! What a backend implements. Plain operators are required; a fused one has a body that is its meaning.
+//! What a backend is: it takes weights, and builds the machine that runs a plan.
 
+pub use crate::{
+    error::{BackendError, Result},
+    limits::Limits,
+};
 use crate::{
-    batch::{Batch, BatchSeq},
     kv::{KvLayout, KvTypes},
-    op::*,
+    op::Ops,
     plan::{Plan, WeightSpec},
-    slot::Slot,
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 
-/// Why a backend could not do its work.
-#[derive(Debug, thiserror::Error)]
-pub enum BackendError {
-    /// Memory ran out, or would.
-    #[error("{what} needs {need}, but {have} can be had: {advice}")]
-    OutOfMemory {
-        /// What asked for it.
-        what: String,
-        /// How much.
-        need: String,
-        /// How much there is.
-        have: String,
-        /// What the user can change.
-        advice: &'static str,
-    },
-    /// The backend cannot run this operator or type.
-    #[error("{backend} cannot run {what}")]
-    Unsupported {
-        /// Name of the backend.
-        backend: &'static str,
-        /// Operator, type or size.
-        what: String,
-    },
-    /// Reading a weight failed.
-    #[error(transparent)]
-    Weight(#[from] lamina_arch::ArchError),
+/// How far a row's bits hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grade {
+    /// Whatever else is in the batch, and however a sequence was cut into steps.
+    AllBatches,
+    /// In steps of the same shape only.
+    PerShape,
 }
 
-/// Shorthand of this floor.
-pub type Result<T> = std::result::Result<T, BackendError>;
-
-/// Sizes that a machine is built for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Most rows of one step.
-    pub rows: usize,
-    /// Most rows of one step that pass the final norm.
-    pub selected: usize,
-    /// Pages of each layer group.
-    pub pages: Vec<usize>,
-    /// Recurrent states, snapshots included; 0 for models without.
-    pub states: usize,
-    /// Number types of each layer group.
-    pub kv: Vec<KvTypes>,
+/// What a backend has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Capabilities {
+    /// Weight types that are multiplied as they are stored; the others run as [`Backend::runs_as`] says.
+    pub types: Vec<DType>,
+    /// Names of the operators that have an implementation of their own; fused ones that are missing run as what they
+    /// stand for.
+    pub ops: Vec<&'static str>,
+    /// How far a row's bits hold.
+    pub bits: Grade,
 }
 
 /// What a backend says of itself, for reports.
@@ -85,6 +62,9 @@ pub trait Backend: Sized {
 
     /// Name in messages and reports, such as `cpu`.
     fn name(&self) -> &'static str;
+
+    /// What it has.
+    fn capabilities(&self) -> Capabilities;
 
     /// Device, kernels and threads.
     fn about(&self) -> About {
@@ -141,101 +121,4 @@ pub trait Backend: Sized {
     /// # Errors
     /// When the arena or the cache cannot be had.
     fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine>;
-}
-
-/// The operators. Slots, weights and cache belong to the machine; the batch says which rows there are.
-#[allow(missing_docs)] // each method runs the operator of its name, which is documented in `op`
-pub trait Ops: Send {
-    fn embed(&mut self, b: &Batch, o: &Embed) -> Result<()>;
-    fn positions(&mut self, b: &Batch, o: &Positions) -> Result<()>;
-    fn normalize(&mut self, b: &Batch, o: &Normalize) -> Result<()>;
-    fn head_norm(&mut self, b: &Batch, o: &HeadNorm) -> Result<()>;
-    fn linear(&mut self, b: &Batch, o: &Linear) -> Result<()>;
-    fn add(&mut self, b: &Batch, o: &Add) -> Result<()>;
-    fn copy(&mut self, b: &Batch, o: &Copy) -> Result<()>;
-    fn activate(&mut self, b: &Batch, o: &Activate) -> Result<()>;
-    fn gate(&mut self, b: &Batch, o: &Gate) -> Result<()>;
-    fn apply(&mut self, b: &Batch, o: &Apply) -> Result<()>;
-    fn rotate(&mut self, b: &Batch, o: &Rotate) -> Result<()>;
-    fn store(&mut self, b: &Batch, o: &Store) -> Result<()>;
-    fn attention(&mut self, b: &Batch, o: &Attention) -> Result<()>;
-    fn latent_attend(&mut self, b: &Batch, o: &LatentAttend) -> Result<()>;
-    fn experts(&mut self, b: &Batch, o: &Experts) -> Result<()>;
-    fn conv(&mut self, b: &Batch, o: &Conv) -> Result<()>;
-    fn delta_rule(&mut self, b: &Batch, o: &DeltaRule) -> Result<()>;
-    fn scan(&mut self, b: &Batch, o: &Scan) -> Result<()>;
-    fn gated_norm(&mut self, b: &Batch, o: &GatedNorm) -> Result<()>;
-    fn adapt(&mut self, b: &Batch, o: &Adapt) -> Result<()>;
-    fn add_adapted(&mut self, b: &Batch, o: &AddAdapted) -> Result<()>;
-    fn select(&mut self, b: &Batch, o: &Select) -> Result<()>;
-
-    fn project(&mut self, b: &Batch, o: &Project) -> Result<()> {
-        let x = match o.norm {
-            Some(norm) => {
-                self.normalize(b, &Normalize { x: o.x, norm, out: o.temp })?;
-                o.temp
-            }
-            None => o.x,
-        };
-        o.parts.iter().try_for_each(|&part| self.linear(b, &Linear { x, part }))
-    }
-
-    fn linear_add(&mut self, b: &Batch, o: &LinearAdd) -> Result<()> {
-        let part = Part { weight: o.weight, bias: o.bias, out: o.temp };
-        self.linear(b, &Linear { x: o.x, part })?;
-        self.add(b, &Add { x: o.temp, scale: o.scale, into: o.into })
-    }
-
-    fn norm_add(&mut self, b: &Batch, o: &NormAdd) -> Result<()> {
-        self.normalize(b, &Normalize { x: o.x, norm: o.norm, out: o.x })?;
-        self.add(b, &Add { x: o.x, scale: o.scale, into: o.into })
-    }
-
-    fn glu(&mut self, b: &Batch, o: &Glu) -> Result<()> {
-        self.project(b, &o.project)?;
-        let gate = o.project.parts[0].out;
-        let up = o.project.parts.get(1).map(|p| p.out);
-        self.activate(b, &Activate { gate, up, act: o.act, out: gate })
-    }
-
-    fn attend(&mut self, b: &Batch, o: &Attend) -> Result<()> {
-        for step in &o.before {
-            match step {
-                Step::HeadNorm(s) => self.head_norm(b, s)?,
-                Step::Normalize(s) => self.normalize(b, s)?,
-                Step::Rotate(s) => self.rotate(b, s)?,
-                Step::Apply(s) => self.apply(b, s)?,
-            }
-        }
-        self.store(b, &o.store)?;
-        self.attention(b, &o.attention)
-    }
-
-    fn low_rank(&mut self, b: &Batch, o: &LowRank) -> Result<()> {
-        if !b.seqs.iter().any(BatchSeq::adapted) {
-            return Ok(());
-        }
-        let linear = |x, weight, out| Linear { x, part: Part { weight, bias: None, out } };
-        self.linear(b, &linear(o.x, o.down, o.low))?;
-        self.adapt(b, &Adapt { x: o.low, pieces: o.pieces.clone() })?;
-        self.linear(b, &linear(o.low, o.up, o.wide))?;
-        self.add_adapted(b, &AddAdapted { x: o.wide, scale: o.scale, into: o.into })
-    }
-
-    /// Copies the rows of `slot` that the batch has into `out`.
-    fn read(&mut self, b: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()>;
-
-    /// Copies a page of every layer of a group; a shared page is copied before one of its sequences writes to it.
-    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()>;
-
-    /// Copies a recurrent state of every layer, or clears `to` when `from` is none.
-    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()>;
-
-    /// Called around a step's operators with a key that is equal for steps of equal shape; a backend may record them.
-    fn record(&mut self, _key: u64, body: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()>
-    where
-        Self: Sized,
-    {
-        body(self)
-    }
 }

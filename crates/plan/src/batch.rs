@@ -4,7 +4,7 @@
 //! and where its keys and values *go* (a cell of its sequence) are three things. For plain text they coincide:
 //! [`Batch::push`] fills all of them from a start.
 
-use crate::{kv::PAGE_LEN, slot::Rows};
+use crate::{kv::PAGE_LEN, slot::RowKind};
 use std::{ops::Range, sync::Arc};
 
 /// In a page table: a page that was given back, since no row can see its cells any more.
@@ -204,10 +204,29 @@ impl Batch {
     }
 
     /// Row of the batch that row `i` of a slot belongs to.
-    pub fn row_of(&self, rows: Rows, i: usize) -> usize {
-        match rows {
-            Rows::All => i,
-            Rows::Selected => self.selected[i] as usize,
+    pub fn row_of(&self, kind: RowKind, i: usize) -> usize {
+        match kind {
+            RowKind::All => i,
+            RowKind::Selected => self.selected[i] as usize,
+            RowKind::Logits => self.selected[self.logits[i] as usize] as usize,
+        }
+    }
+
+    /// Rows of a slot of kind `from` that go into one of kind `to`: what the operator `Select` copies.
+    pub fn picked(&self, from: RowKind, to: RowKind) -> &[u32] {
+        match (from, to) {
+            (RowKind::All, RowKind::Selected) => &self.selected,
+            (RowKind::Selected, RowKind::Logits) => &self.logits,
+            (from, to) => unreachable!("a plan that selects {to:?} rows from {from:?} ones"),
+        }
+    }
+
+    /// Rows of a slot of this kind.
+    pub fn count(&self, kind: RowKind) -> usize {
+        match kind {
+            RowKind::All => self.rows(),
+            RowKind::Selected => self.selected.len(),
+            RowKind::Logits => self.logits.len(),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::{
     kv::KvLayout,
-    op::Op,
-    slot::{Arena, Slot, SlotSpec, W},
+    limits::Limits,
+    op::{Op, Operands, RopeTable},
+    slot::{Arena, RowKind, Slot, SlotSpec, WeightId},
 };
-use lamina_arch::spec::Rope;
 use std::fmt;
 
 /// A weight that the plan wants: the canonical tensor name and the shape it must have.
@@ -39,8 +39,8 @@ pub enum WeightKind {
         /// How many.
         len: usize,
     },
-    /// Matrices of which some are chosen for each row.
-    Experts {
+    /// Matrices of equal shape, one after the other: of experts, or of heads.
+    Stack {
         /// How many matrices.
         count: usize,
         /// Outputs of each.
@@ -56,7 +56,7 @@ impl WeightKind {
         match self {
             WeightKind::Matrix { rows, cols } | WeightKind::Table { rows, cols } => (rows, cols),
             WeightKind::Vector { len } => (1, len),
-            WeightKind::Experts { count, rows, cols } => (count * rows, cols),
+            WeightKind::Stack { count, rows, cols } => (count * rows, cols),
         }
     }
 }
@@ -77,13 +77,15 @@ pub struct Plan {
     pub ops: Vec<Op>,
     /// Widths of the slots.
     pub slots: Vec<SlotSpec>,
-    /// What [`W`] indexes.
+    /// What [`WeightId`] indexes.
     pub weights: Vec<WeightSpec>,
     /// Distinct rotary tables.
-    pub ropes: Vec<Rope>,
+    pub ropes: Vec<RopeTable>,
     /// What the layers remember.
     pub kv: KvLayout,
-    /// Logits of the selected rows.
+    /// Rows after the final norm: those that are selected.
+    pub normed: Slot,
+    /// Logits of the rows that want them.
     pub logits: Slot,
     /// Residual after the embedding, after each layer, and after the final norm.
     pub marks: Vec<Mark>,
@@ -94,10 +96,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Offsets of all slots for at most `rows` rows, of which at most `selected` want logits.
-    pub fn arena(&self, rows: usize, selected: usize) -> Arena {
-        let touched: Vec<_> = self.ops.iter().map(Op::slots).collect();
-        Arena::place(&self.slots, &touched, &[self.logits], rows, selected)
+    /// Offsets of all slots for the rows of `limits`.
+    ///
+    /// Rows that are read after the step stay to its end, and those at a mark until it.
+    pub fn arena(&self, limits: &Limits) -> Arena {
+        let touched: Vec<_> = self.ops.iter().map(touched).collect();
+        let at_marks = self.marks.iter().map(|m| (m.slot, m.ops.saturating_sub(1)));
+        let at_end = [(self.normed, usize::MAX), (self.logits, usize::MAX)];
+        let kept: Vec<_> = at_marks.chain(at_end).collect();
+        Arena::place(&self.slots, &touched, &kept, |kind| limits.of(kind))
+    }
+
+    /// Which rows `slot` holds.
+    pub fn kind(&self, slot: Slot) -> RowKind {
+        self.slots[slot.0 as usize].rows
     }
 
     /// Width of `slot`.
@@ -106,13 +118,13 @@ impl Plan {
     }
 
     /// The weight behind `w`.
-    pub fn weight(&self, w: W) -> &WeightSpec {
+    pub fn weight(&self, w: WeightId) -> &WeightSpec {
         &self.weights[w.0 as usize]
     }
 
     /// Salt for prefix reuse: prompts with different salts never share pages, because their rotary tables differ.
     pub fn prefix_salt(&self, prompt_len: usize) -> u64 {
-        let long = |r: &&Rope| r.long.as_ref().is_some_and(|l| prompt_len > l.original_context);
+        let long = |r: &&RopeTable| r.long.as_ref().is_some_and(|l| prompt_len > l.original_context);
         u64::from(self.ropes.iter().any(|r| long(&r)))
     }
 }
@@ -128,17 +140,22 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// `Debug` of an operator with slots as `%3:128` and weights as their names.
+    /// `Debug` of an operator with slots as `%q:128` and weights as their names.
     fn line(&self, op: &Op) -> String {
         // The variant has the name of its operator: once is enough.
         let text = format!("{op:?}");
         let mut text = text[op.name().len() + 1..text.len() - 1].to_owned();
         for (i, w) in self.weights.iter().enumerate().rev() {
-            text = text.replace(&format!("W({i})"), &w.name);
+            text = text.replace(&format!("WeightId({i})"), &w.name);
         }
         for (i, s) in self.slots.iter().enumerate().rev() {
-            text = text.replace(&format!("Slot({i})"), &format!("%{i}:{}", s.width));
+            text = text.replace(&format!("Slot({i})"), &format!("%{}:{}", s.name, s.width));
         }
         text
     }
+}
+
+/// Slots that an operator reads or writes.
+fn touched(op: &Op) -> Vec<Slot> {
+    [op.reads(), op.writes()].concat()
 }

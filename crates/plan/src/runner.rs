@@ -1,51 +1,18 @@
-//! A plan on a machine, behind an interface without type parameters: what the engine sees.
+//! A plan on a machine.
 
 use crate::{
-    backend::{Backend, Limits, Ops, Result},
-    batch::{Batch, Copy},
-    plan::Plan,
+    backend::Backend,
+    batch::{Batch, Tap},
+    error::{BackendError, Result},
+    limits::Limits,
+    op::{Op, Ops, Queue, run},
+    plan::{Mark, Plan},
     profile::Profile,
-    walk::{run, walk},
+    slot::{RowKind, Slot},
+    step::{Rows, Step, Ticket},
+    walk::walk,
 };
-
-/// Runs steps. The engine knows no more of a model than this.
-pub trait Step: Send {
-    /// Runs the rows of `batch`; logits of the rows that want them are in `out`, `[selected x vocab]`.
-    ///
-    /// # Errors
-    /// When the backend fails.
-    fn step(&mut self, batch: &Batch, out: &mut Vec<f32>) -> Result<()>;
-
-    /// Like [`Step::step`], with the residual rows after `mark` in `out` and no logits.
-    ///
-    /// Marks count from 0 (embedding); the last one is the final norm. Its rows, and those of the last layer, are
-    /// the rows that want logits.
-    ///
-    /// # Errors
-    /// When the backend fails.
-    fn hidden(&mut self, batch: &Batch, mark: usize, out: &mut Vec<f32>) -> Result<()>;
-
-    /// Copies a page of a layer group.
-    ///
-    /// # Errors
-    /// When the backend fails.
-    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()>;
-
-    /// Copies a recurrent state, or clears `to`.
-    ///
-    /// # Errors
-    /// When the backend fails.
-    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()>;
-
-    /// Starts or stops taking the time of each operator; returns what was taken so far.
-    fn profile(&mut self, on: bool) -> Option<Profile>;
-
-    /// The plan that is run.
-    fn plan(&self) -> &Plan;
-
-    /// What the machine was built for.
-    fn limits(&self) -> &Limits;
-}
+use std::ops::Range;
 
 /// A plan, its machine, and optionally a profile.
 pub struct Runner<B: Backend> {
@@ -53,6 +20,10 @@ pub struct Runner<B: Backend> {
     machine: B::Machine,
     limits: Limits,
     profile: Option<Profile>,
+    /// Steps that were submitted.
+    steps: u64,
+    /// Rows of the last step's taps.
+    taps: Vec<Vec<f32>>,
 }
 
 impl<B: Backend> Runner<B> {
@@ -62,43 +33,98 @@ impl<B: Backend> Runner<B> {
     /// When the backend lacks memory.
     pub fn new(backend: B, plan: Plan, weights: Vec<B::Weight>, limits: Limits) -> Result<Self> {
         let machine = backend.machine(&plan, weights, &limits)?;
-        Ok(Runner { plan, machine, limits, profile: None })
+        Ok(Runner { plan, machine, limits, profile: None, steps: 0, taps: vec![] })
     }
 
-    fn walk(&mut self, batch: &Batch, ops: usize) -> Result<()> {
-        let Runner { plan, machine, profile, .. } = self;
-        for &copy in &batch.copies {
-            match copy {
-                Copy::Page { group, from, to } => machine.copy_page(group, from, to)?,
-                Copy::State { from, to } => machine.copy_state(from, to)?,
+    /// Walks the plan in segments that end where rows are tapped: nothing is added to the plan for them.
+    fn walk(&mut self, batch: &Batch) -> Result<()> {
+        let mut ends: Vec<usize> = batch.taps.iter().map(|t| self.plan.marks[t.mark].ops).collect();
+        ends.push(self.plan.ops.len());
+        ends.sort_unstable();
+        ends.dedup();
+        let mut start = 0;
+        for end in ends {
+            self.segment(batch, start..end)?;
+            for (i, tap) in batch.taps.iter().enumerate() {
+                let Mark { ops, slot } = self.plan.marks[tap.mark];
+                if ops == end {
+                    let rows = tapped(batch, tap, self.plan.kind(slot))?;
+                    self.machine.read(slot, rows, &mut self.taps[i])?;
+                }
             }
+            start = end;
         }
-        let ops = &plan.ops[..ops];
-        match profile {
-            None => machine.record(batch.rows() as u64, &mut |m| walk(m, ops, batch)),
-            Some(p) => ops.iter().try_for_each(|op| p.time(op, || run(machine, op, batch))),
+        Ok(())
+    }
+
+    fn segment(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
+        let (ops, machine) = (&self.plan.ops[ops], &mut self.machine);
+        match &mut self.profile {
+            None => walk(machine, ops, batch),
+            Some(profile) => ops.iter().try_for_each(|op| profile.time(op, || finished(machine, op, batch))),
         }
     }
 }
 
+/// Runs an operator to its end: a device's launches return before.
+fn finished<M: Ops>(machine: &mut M, op: &Op, batch: &Batch) -> Result<()> {
+    run(machine, op, batch)?;
+    machine.wait()
+}
+
+/// Rows of the mark's slot that hold a tap's rows of the batch.
+fn tapped(batch: &Batch, tap: &Tap, kind: RowKind) -> Result<Range<usize>> {
+    let (first, last) = (tap.rows.start as usize, tap.rows.end as usize);
+    let missing = || BackendError::Unsupported {
+        backend: "runner",
+        what: format!(
+            "a tap of rows {first}..{last} after mark {}, which does not have all of them",
+            tap.mark
+        ),
+    };
+    let count = batch.count(kind);
+    // Rows that follow one another in the batch do so among the selected ones, or some of them are not selected.
+    let start = (0..count).position(|i| batch.row_of(kind, i) >= first).unwrap_or(count);
+    let rows = start..start + (last - first);
+    let whole = rows.end <= count && (rows.is_empty() || batch.row_of(kind, rows.end - 1) == last - 1);
+    if whole { Ok(rows) } else { Err(missing()) }
+}
+
 impl<B: Backend> Step for Runner<B> {
-    fn step(&mut self, batch: &Batch, out: &mut Vec<f32>) -> Result<()> {
-        self.walk(batch, self.plan.ops.len())?;
-        self.machine.read(batch, self.plan.logits, out)
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket> {
+        self.steps += 1;
+        self.taps.resize_with(batch.taps.len(), Vec::new);
+        self.machine.begin(batch)?;
+        if batch.rows() > 0 {
+            self.walk(batch)?;
+        }
+        Ok(Ticket(self.steps))
     }
 
-    fn hidden(&mut self, batch: &Batch, mark: usize, out: &mut Vec<f32>) -> Result<()> {
-        let mark = self.plan.marks[mark];
-        self.walk(batch, mark.ops)?;
-        self.machine.read(batch, mark.slot, out)
+    fn wait(&mut self, ticket: Ticket) -> Result<&dyn Rows> {
+        debug_assert_eq!(ticket, Ticket(self.steps), "results of a step before the last one");
+        self.machine.wait()?;
+        Ok(self)
     }
 
-    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
-        self.machine.copy_page(group, from, to)
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+        self.machine.export_page(group, page)
     }
 
-    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
-        self.machine.copy_state(from, to)
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        self.machine.import_page(group, page, bytes)
+    }
+
+    fn export_state(&self, state: u32) -> Result<Vec<u8>> {
+        self.machine.export_state(state)
+    }
+
+    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
+        self.machine.import_state(state, bytes)
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.machine.spread(tasks, task);
     }
 
     fn profile(&mut self, on: bool) -> Option<Profile> {
@@ -111,5 +137,33 @@ impl<B: Backend> Step for Runner<B> {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+}
+
+impl<B: Backend> Runner<B> {
+    fn row(&self, slot: Slot, i: usize, out: &mut Vec<f32>) -> Result<()> {
+        self.machine.read(slot, i..i + 1, out)
+    }
+}
+
+impl<B: Backend> Rows for Runner<B> {
+    fn logits(&self, i: usize, out: &mut Vec<f32>) -> Result<()> {
+        self.row(self.plan.logits, i, out)
+    }
+
+    fn top_k(&self, i: usize, k: usize) -> Result<Vec<(u32, f32)>> {
+        self.machine.front(self.plan.logits, i, k)
+    }
+
+    fn normed(&self, i: usize, out: &mut Vec<f32>) -> Result<()> {
+        self.row(self.plan.normed, i, out)
+    }
+
+    fn tap(&self, i: usize) -> &[f32] {
+        &self.taps[i]
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.machine.spread(tasks, task);
     }
 }

@@ -8,24 +8,28 @@ pub struct Slot(pub u16);
 
 /// A weight of the plan: an index into [`crate::Plan::weights`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct W(pub u32);
+pub struct WeightId(pub u32);
 
 /// Which rows of the batch a slot holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rows {
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RowKind {
     /// One per row of the batch.
     All,
-    /// One per row that wants logits.
+    /// One per row that passes the final norm.
     Selected,
+    /// One per row that wants logits.
+    Logits,
 }
 
-/// Width and row kind of a slot.
+/// Name, width and row kind of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotSpec {
+    /// What it holds, for readers of plans; values of different layers share names, never slots.
+    pub name: &'static str,
     /// Numbers per row.
     pub width: usize,
     /// Which rows it holds.
-    pub rows: Rows,
+    pub rows: RowKind,
 }
 
 impl fmt::Display for Slot {
@@ -53,21 +57,18 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Places `slots` for at most `rows` batch rows and `selected` rows with logits.
+    /// Places `slots` for at most `rows` rows of each kind.
     ///
-    /// `touched` lists the slots of each operator in order; `kept` slots stay alive to the end.
+    /// `touched` lists the slots of each operator in order. A slot is alive from its first operator to its last one;
+    /// `kept` names operators until which, this one included, a slot has to stay too.
     pub fn place(
         slots: &[SlotSpec],
         touched: &[Vec<Slot>],
-        kept: &[Slot],
-        rows: usize,
-        selected: usize,
+        kept: &[(Slot, usize)],
+        rows: impl Fn(RowKind) -> usize,
     ) -> Arena {
         // A 64-byte line is 16 numbers: slots begin on one, so that aligned loads work and threads do not share lines.
-        let size = |s: &SlotSpec| {
-            let n = if s.rows == Rows::All { rows } else { selected };
-            (s.width * n).next_multiple_of(16)
-        };
+        let size = |s: &SlotSpec| (s.width * rows(s.rows)).next_multiple_of(16);
         let lives = lives(slots.len(), touched, kept);
         let mut order: Vec<usize> = (0..slots.len()).filter(|&i| lives[i].is_some()).collect();
         order.sort_by_key(|&i| (lives[i].map(|l| l.first), i));
@@ -83,14 +84,14 @@ impl Arena {
     }
 }
 
-fn lives(slots: usize, touched: &[Vec<Slot>], kept: &[Slot]) -> Vec<Option<Life>> {
+fn lives(slots: usize, touched: &[Vec<Slot>], kept: &[(Slot, usize)]) -> Vec<Option<Life>> {
     let mut lives: Vec<Option<Life>> = vec![None; slots];
     for (i, slot) in touched.iter().enumerate().flat_map(|(i, t)| t.iter().map(move |s| (i, s))) {
         lives[slot.0 as usize].get_or_insert(Life { first: i, last: i }).last = i;
     }
-    for slot in kept {
+    for &(slot, until) in kept {
         if let Some(life) = &mut lives[slot.0 as usize] {
-            life.last = usize::MAX;
+            life.last = life.last.max(until);
         }
     }
     lives
@@ -114,10 +115,11 @@ mod tests {
 
     #[test]
     fn live_slots_never_overlap_and_dead_ones_are_reused() {
-        let spec = |width| SlotSpec { width, rows: Rows::All };
+        let spec = |width| SlotSpec { name: "value", width, rows: RowKind::All };
         let s = |n| Slot(n);
         let touched = [vec![s(0)], vec![s(0), s(1)], vec![s(1), s(2)], vec![s(2), s(3)]];
-        let arena = Arena::place(&[spec(32), spec(32), spec(32), spec(16)], &touched, &[s(3)], 2, 1);
+        let arena =
+            Arena::place(&[spec(32), spec(32), spec(32), spec(16)], &touched, &[(s(3), usize::MAX)], |_| 2);
         assert_eq!(arena.offsets, [0, 64, 0, 64]);
         assert_eq!(arena.len, 128);
     }

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Model, Result, folders, for_each, pages, prompts, relative_error};
+use common::{Model, Result, folders, for_each, logits, pages, prompts, relative_error};
 use lamina_arch::weights::{Tensor, Weights};
 use lamina_oracle::reference::Reference;
 use lamina_plan::{
-    Backend, Batch, KvType, LORA, Limits, Plan, Runner, Select, Step, WeightKind, adapt, op::Op,
+    Backend, Batch, KvType, LORA, Limits, Plan, Runner, Select, Step, WeightKind, adapt, batch::Copy, op::Op,
 };
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -104,7 +104,7 @@ fn runner(model: &Model, plan: Plan, merged: bool) -> Result<Runner<Reference>> 
     }
     let groups = plan.kv.groups.len();
     let (pages, kv) = (vec![64; groups], vec![KvType::F32.into(); groups]);
-    let limits = Limits { rows: 1024, selected: 1024, pages, states: 2, kv };
+    let limits = Limits { rows: 1024, selected: 1024, logits: 1024, pages, states: 2, kv };
     Ok(Runner::new(Reference, plan, uploaded, limits)?)
 }
 
@@ -121,9 +121,7 @@ fn run(step: &mut dyn Step, prompt: &[u32], strengths: &[f32]) -> Result<Vec<f32
     let mut batch = Batch::default();
     let place =
         lamina_plan::SeqPlace { adapters: Arc::from(strengths), ..pages(step.plan(), 0, prompt.len()) };
-    step.copy_state(None, place.state)?;
+    batch.copies.push(Copy::State { from: None, to: place.state });
     batch.push(prompt, 0, place, Select::All);
-    let mut out = vec![];
-    step.step(&batch, &mut out)?;
-    Ok(out)
+    logits(step, &batch)
 }

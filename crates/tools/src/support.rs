@@ -170,7 +170,7 @@ impl FileSupport {
         for weight in &plan.weights {
             let (rows, cols) = weight.kind.shape();
             // Tables and vectors are read in any type.
-            let product = matches!(weight.kind, WeightKind::Matrix { .. } | WeightKind::Experts { .. });
+            let product = matches!(weight.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. });
             match weights.check(&weight.name, rows, cols) {
                 Ok(dtype) if product => *types.entry(dtype).or_default() += 1,
                 Ok(_) => {}

@@ -1,6 +1,6 @@
 //! Kernels over float32 rows: norms, nonlinearities, rotary embedding, and what follows a panel product.
 
-use lamina_arch::spec::{Act, NormKind};
+use lamina_plan::op::{Act, NormKind};
 use lamina_simd::{Simd, exp, shells, sigmoid, tanh};
 
 /// A norm over one piece of a row.

@@ -10,7 +10,7 @@ impl Machine {
             let seq = b.seq(self.batch_row(b, o.x, r));
             // SAFETY: the row lies inside the slot, and each task writes its own.
             let row = unsafe { std::slice::from_raw_parts_mut(x.at(r), x.width) };
-            for piece in &o.pieces {
+            for piece in o.pieces.iter() {
                 let columns = &mut row[piece.start..piece.start + piece.len];
                 match seq.strength(piece.adapter) {
                     // Not multiplied: an adapter that is not used shall not matter even where it overflows.

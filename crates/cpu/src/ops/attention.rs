@@ -15,7 +15,6 @@ use crate::{
     machine::{Machine, RowsOf},
     memory::{Aligned, Shared},
 };
-use lamina_arch::spec::Mask;
 use lamina_plan::{Batch, BatchSeq, PAGE_LEN, op::*};
 
 /// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in the second cache.

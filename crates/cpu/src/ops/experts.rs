@@ -8,8 +8,11 @@ use crate::{
     memory::Aligned,
     weight::{Matrix, matrix},
 };
-use lamina_arch::spec::{GroupScore, Moe, Score};
-use lamina_plan::{Batch, Plan, W, backend::Result, op::Experts, op::Op};
+use lamina_plan::{
+    Batch, Plan, WeightId,
+    backend::Result,
+    op::{Experts, GroupScore, Op, Routing as Rule, Score},
+};
 use std::sync::Mutex;
 
 /// Rows between the two halves of the experts, and where each assignment's result goes.
@@ -45,8 +48,8 @@ impl Space {
     /// When memory does not suffice.
     pub fn new(plan: &Plan, rows: usize) -> Result<Space> {
         let moes = || plan.ops.iter().filter_map(|op| if let Op::Experts(e) = op { Some(e) } else { None });
-        let assignments = rows * moes().map(|e| e.moe.top_k).max().unwrap_or(0);
-        let inner = moes().map(|e| e.moe.inner).max().unwrap_or(0);
+        let assignments = rows * moes().map(|e| e.routing.top_k).max().unwrap_or(0);
+        let inner = moes().map(|e| e.inner).max().unwrap_or(0);
         let width = inner.max(if assignments > 0 { plan.hidden } else { 0 });
         Ok(Space {
             assignments,
@@ -69,11 +72,11 @@ impl Machine {
         let [gate, up, down] = [o.gate, o.up, o.down].map(|w| matrix(&self.weights[w.0 as usize]));
         let (gate, up, down) = (gate?, up?, down?);
         let mut routing = self.experts.routing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        routing.route(&o.moe, logits, o.select_bias.map(|w| self.vector(w)));
+        routing.route(&o.routing, logits, o.select_bias.map(|w| self.vector(w)));
         let r = &*routing;
         let rows = r.order.len();
         let hidden = RowsOf { ptr: self.experts.results.ptr_mut().cast(), rows, width: x.width };
-        let inner = RowsOf { ptr: self.experts.inner.ptr_mut().cast(), rows, width: o.moe.inner };
+        let inner = RowsOf { ptr: self.experts.inner.ptr_mut().cast(), rows, width: o.inner };
 
         let input = self.expert_inputs(o, r, x, gate);
         self.expert_halves(o, r, (gate, up), input, inner);
@@ -84,7 +87,7 @@ impl Machine {
             self.expert_product(down, expert, acts, first, n, hidden, (bias, None), Epilogue::Store)
         };
         self.products(&r.runs.iter().map(product).collect::<Vec<_>>());
-        self.combine(&o.moe, r, hidden, out);
+        self.combine(&o.routing, r, hidden, out);
         Ok(())
     }
 
@@ -93,12 +96,12 @@ impl Machine {
         let kind = gate.kernels.act;
         let rows = r.order.len();
         // One row that goes to all experts unscaled is prepared once: a stride of zero rows serves them all.
-        let top_k = o.moe.top_k;
+        let top_k = o.routing.top_k;
         let to = RowsOf { ptr: self.experts.inner.ptr_mut().cast(), rows, width: x.width };
-        if kind == ActKind::F32 || o.moe.weight_input {
+        if kind == ActKind::F32 || o.routing.weight_input {
             self.each_row(rows, x.width, |place, _| {
                 let index = r.order[place] as usize;
-                let factor = if o.moe.weight_input { r.chosen[index].1 } else { 1.0 };
+                let factor = if o.routing.weight_input { r.chosen[index].1 } else { 1.0 };
                 // SAFETY: this task alone writes this row.
                 let row = unsafe { std::slice::from_raw_parts_mut(to.at(place), x.width) };
                 row.iter_mut().zip(x.row(index / top_k)).for_each(|(t, v)| *t = v * factor);
@@ -112,7 +115,7 @@ impl Machine {
             return Acts { ptr: self.acts[0].ptr(), stride: x.width };
         }
         self.each_row(rows, 2 * x.width, |place, _| {
-            let row = if o.moe.weight_input {
+            let row = if o.routing.weight_input {
                 to.at(place).cast_const()
             } else {
                 x.at(r.order[place] as usize / top_k)
@@ -131,11 +134,11 @@ impl Machine {
         acts: Acts,
         inner: RowsOf,
     ) {
-        let bias = |w: Option<W>, expert| w.map(|w| self.row_of(w, expert, gate.rows));
+        let bias = |w: Option<WeightId>, expert| w.map(|w| self.row_of(w, expert, gate.rows));
         let product = |&(expert, first, n): &(usize, usize, usize)| {
             let biases = (bias(o.biases.map(|b| b.gate), expert), bias(o.biases.map(|b| b.up), expert));
-            let mut p =
-                self.expert_product(gate, expert, acts, first, n, inner, biases, Epilogue::Glu(o.moe.act));
+            let epilogue = Epilogue::Glu(o.act);
+            let mut p = self.expert_product(gate, expert, acts, first, n, inner, biases, epilogue);
             p.up = Some(up);
             p
         };
@@ -172,7 +175,7 @@ impl Machine {
         }
     }
 
-    fn row_of(&self, w: W, row: usize, width: usize) -> &[f32] {
+    fn row_of(&self, w: WeightId, row: usize, width: usize) -> &[f32] {
         &self.vector(w)[row * width..(row + 1) * width]
     }
 
@@ -186,13 +189,13 @@ impl Machine {
     }
 
     /// Sums the results of each row in the order of its choice.
-    fn combine(&self, moe: &Moe, r: &Routing, results: RowsOf, out: RowsOf) {
-        self.each_row(out.rows, out.width * moe.top_k, |row, _| {
+    fn combine(&self, rule: &Rule, r: &Routing, results: RowsOf, out: RowsOf) {
+        self.each_row(out.rows, out.width * rule.top_k, |row, _| {
             let to = out.at(row);
             // SAFETY: this task alone writes this row.
             unsafe { to.write_bytes(0, out.width) };
-            for i in row * moe.top_k..(row + 1) * moe.top_k {
-                let weight = if moe.weight_input { 1.0 } else { r.chosen[i].1 };
+            for i in row * rule.top_k..(row + 1) * rule.top_k {
+                let weight = if rule.weight_input { 1.0 } else { r.chosen[i].1 };
                 // SAFETY: both rows have this width.
                 unsafe { (self.k.add)(results.at(r.place[i] as usize), out.width, weight, to) };
             }
@@ -202,9 +205,9 @@ impl Machine {
 
 impl Routing {
     /// Chooses experts for every row and sorts the assignments.
-    fn route(&mut self, moe: &Moe, logits: RowsOf, select_bias: Option<&[f32]>) {
+    fn route(&mut self, rule: &Rule, logits: RowsOf, select_bias: Option<&[f32]>) {
         self.chosen.clear();
-        (0..logits.rows).for_each(|r| choose(moe, logits.row(r), select_bias, &mut self.chosen));
+        (0..logits.rows).for_each(|r| choose(rule, logits.row(r), select_bias, &mut self.chosen));
         self.order.clear();
         self.order.extend(0..self.chosen.len() as u32);
         let chosen = &self.chosen;
@@ -223,25 +226,25 @@ impl Routing {
 }
 
 /// Appends the experts of one row with their weights, best first; equal scores go to the lower index.
-fn choose(moe: &Moe, logits: &[f32], select_bias: Option<&[f32]>, out: &mut Vec<(u32, f32)>) {
-    let scores = scores(moe.score, logits);
+fn choose(rule: &Rule, logits: &[f32], select_bias: Option<&[f32]>, out: &mut Vec<(u32, f32)>) {
+    let scores = scores(rule.score, logits);
     let mut ranked: Vec<f32> = scores.clone();
     if let Some(bias) = select_bias {
         ranked.iter_mut().zip(bias).for_each(|(s, b)| *s += b);
     }
-    keep_best_groups(moe, &mut ranked);
+    keep_best_groups(rule, &mut ranked);
     let first = out.len();
-    out.extend(best(&ranked, moe.top_k).into_iter().map(|e| (e as u32, scores[e])));
+    out.extend(best(&ranked, rule.top_k).into_iter().map(|e| (e as u32, scores[e])));
     let chosen = &mut out[first..];
-    if moe.score == Score::SoftmaxOfChosen {
+    if rule.score == Score::SoftmaxOfChosen {
         let top = chosen.iter().map(|c| c.1).fold(f32::NEG_INFINITY, f32::max);
         chosen.iter_mut().for_each(|c| c.1 = (c.1 - top).exp());
     }
     let sum: f32 = chosen.iter().map(|c| c.1).sum();
-    let normed = moe.score == Score::SoftmaxOfChosen || moe.renorm;
+    let normed = rule.score == Score::SoftmaxOfChosen || rule.renorm;
     // Routers of DeepSeek V3 add this to the sum; it cannot change a sum of softmax weights.
-    let sum = if moe.score == Score::Sigmoid { sum + 1e-20 } else { sum };
-    let factor = moe.scale / if normed { sum } else { 1.0 };
+    let sum = if rule.score == Score::Sigmoid { sum + 1e-20 } else { sum };
+    let factor = rule.scale / if normed { sum } else { 1.0 };
     chosen.iter_mut().for_each(|c| c.1 *= factor);
 }
 
@@ -259,8 +262,8 @@ fn scores(score: Score, logits: &[f32]) -> Vec<f32> {
 }
 
 /// Experts outside the best groups cannot be chosen.
-fn keep_best_groups(moe: &Moe, ranked: &mut [f32]) {
-    let Some(groups) = moe.groups else { return };
+fn keep_best_groups(rule: &Rule, ranked: &mut [f32]) {
+    let Some(groups) = rule.groups else { return };
     let size = ranked.len() / groups.count;
     let score = |g: &[f32]| match groups.by {
         GroupScore::Best => g.iter().copied().fold(f32::NEG_INFINITY, f32::max),

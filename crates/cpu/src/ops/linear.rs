@@ -26,7 +26,7 @@ pub const SCRATCH: usize = 2 * 4 * TILE;
 /// Widest input of any matrix of the plan.
 pub fn widest_input(plan: &Plan) -> usize {
     let cols = |kind: WeightKind| match kind {
-        WeightKind::Matrix { cols, .. } | WeightKind::Experts { cols, .. } => cols,
+        WeightKind::Matrix { cols, .. } | WeightKind::Stack { cols, .. } => cols,
         _ => 0,
     };
     plan.weights.iter().map(|w| cols(w.kind)).max().unwrap_or(0)

@@ -1,7 +1,6 @@
 //! Recurrent layers: short convolution, gated delta rule, Mamba-2 scan. Tokens run in order, heads and channels at once.
 
 use crate::machine::{Machine, RowsOf};
-use lamina_arch::spec::Act;
 use lamina_plan::{Batch, BatchSeq, op::*};
 
 /// Channels of one task of a convolution.
@@ -116,10 +115,10 @@ impl Machine {
         let layer = self.cache.recurrent(o.kv);
         let slots = [o.xbc, o.dt, o.out].map(|s| self.slot(b, s));
         let per_head = [o.a, o.d, o.dt_bias].map(|w| self.vector(w));
-        let heads = o.mamba.heads;
+        let heads = o.heads;
         self.pool.run(b.seqs.len() * heads, |task, _| {
             let (seq, head) = (&b.seqs[task / heads], task % heads);
-            let size = o.mamba.dim * o.mamba.state;
+            let size = o.dim * o.state;
             let state = self.cache.state(&layer, seq.state as usize).wrapping_add(layer.conv + head * size);
             // SAFETY: the head's state belongs to this task.
             let state = unsafe { std::slice::from_raw_parts_mut(state, size) };
@@ -193,19 +192,18 @@ fn scan_head(
     [a, d, dt_bias]: [f32; 3],
     state: &mut [f32],
 ) {
-    let m = &o.mamba;
-    let (inner, group) = (m.heads * m.dim, head / (m.heads / m.groups));
+    let (inner, group) = (o.heads * o.dim, head / (o.heads / o.groups));
     for t in 0..seq.rows as usize {
         let r = seq.first_row as usize + t;
         let row = xbc.row(r);
-        let x = &row[head * m.dim..][..m.dim];
-        let b = &row[inner + group * m.state..][..m.state];
-        let c = &row[inner + (m.groups + group) * m.state..][..m.state];
-        let step = softplus(dt.row(r)[head] + dt_bias).clamp(m.dt_limit.0, m.dt_limit.1);
+        let x = &row[head * o.dim..][..o.dim];
+        let b = &row[inner + group * o.state..][..o.state];
+        let c = &row[inner + (o.groups + group) * o.state..][..o.state];
+        let step = softplus(dt.row(r)[head] + dt_bias).clamp(o.dt_limit.0, o.dt_limit.1);
         let decay = (step * a).exp();
         // SAFETY: this head of the row belongs to this task.
-        let to = unsafe { std::slice::from_raw_parts_mut(out.at(r).add(head * m.dim), m.dim) };
-        for ((s, x), to) in state.chunks_exact_mut(m.state).zip(x).zip(to) {
+        let to = unsafe { std::slice::from_raw_parts_mut(out.at(r).add(head * o.dim), o.dim) };
+        for ((s, x), to) in state.chunks_exact_mut(o.state).zip(x).zip(to) {
             let input = step * x;
             let mut sum = 0.0;
             for ((s, b), c) in s.iter_mut().zip(b).zip(c) {

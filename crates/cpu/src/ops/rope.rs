@@ -1,12 +1,15 @@
 //! Rotary embedding: cosines and sines of a step's rows are computed once and used by all layers.
 
 use crate::{machine::Machine, memory::product};
-use lamina_arch::spec::Rope;
-use lamina_plan::{Batch, backend::Result, op::Rotate};
+use lamina_plan::{
+    Batch,
+    backend::Result,
+    op::{RopeTable, Rotate},
+};
 
 /// Cosines and sines of one rotary table for the rows of the running step.
 struct Table {
-    rope: Rope,
+    rope: RopeTable,
     /// `[row][half]` cosines, then sines of the same shape.
     values: Vec<f32>,
     /// Position and choice of frequencies of each row that the values are for.
@@ -21,8 +24,8 @@ impl RopeTables {
     ///
     /// # Errors
     /// When memory cannot hold as many rows.
-    pub fn new(ropes: &[Rope], rows: usize) -> Result<RopeTables> {
-        let table = |r: &Rope| {
+    pub fn new(ropes: &[RopeTable], rows: usize) -> Result<RopeTables> {
+        let table = |r: &RopeTable| {
             let numbers = product(&[rows, 2, r.freqs.len()], "rotary tables")?;
             Ok(Table { rope: r.clone(), values: vec![0.0; numbers], rows: Vec::with_capacity(rows) })
         };

@@ -2,7 +2,7 @@
 
 use crate::{kernel::rows::NormArgs, machine::Machine, weight::Weight};
 use lamina_arch::weights::Tensor;
-use lamina_plan::{Batch, Input, Slot, W, backend::Result, op::*};
+use lamina_plan::{Batch, Input, Slot, WeightId, backend::Result, op::*};
 use std::sync::OnceLock;
 
 impl Machine {
@@ -10,7 +10,7 @@ impl Machine {
         NormArgs { kind: n.kind, eps: n.eps, weight: self.optional(n.weight), bias: self.optional(n.bias) }
     }
 
-    fn table(&self, w: W) -> &Tensor {
+    fn table(&self, w: WeightId) -> &Tensor {
         match &self.weights[w.0 as usize] {
             Weight::Table(t) => t,
             _ => unreachable!("the plan names tables where rows are looked up"),
@@ -155,7 +155,8 @@ impl Machine {
 
     pub(crate) fn do_select(&self, b: &Batch, o: &Select) {
         let (x, out) = (self.slot(b, o.x), self.slot(b, o.out));
-        for (i, &row) in b.selected.iter().enumerate() {
+        let kind = |slot: Slot| self.slots[slot.0 as usize].rows;
+        for (i, &row) in b.picked(kind(o.x), kind(o.out)).iter().enumerate() {
             // SAFETY: both rows lie inside their slots, which do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(x.at(row as usize), out.at(i), x.width) };
         }

@@ -59,7 +59,14 @@ fn plan(recurrent: bool) -> Plan {
 }
 
 fn limits(rows: usize, selected: usize, pages: usize) -> Limits {
-    Limits { rows, selected, pages: vec![pages], states: 6, kv: vec![lamina_plan::KvType::F32.into()] }
+    Limits {
+        rows,
+        selected,
+        logits: selected,
+        pages: vec![pages],
+        states: 6,
+        kv: vec![lamina_plan::KvType::F32.into()],
+    }
 }
 
 /// A schedule and the memory of a machine that does what it says.

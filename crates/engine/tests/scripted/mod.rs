@@ -2,7 +2,8 @@
 
 use lamina_arch::spec::{Embed, Head, ModelSpec};
 use lamina_plan::{
-    BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Profile, Reach, Step, emit,
+    BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Profile, Reach, Rows, Step,
+    Ticket, emit, front,
 };
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -63,6 +64,8 @@ pub struct Scripted {
     /// At which token what goes wrong.
     pub fault: Option<(u32, Fault)>,
     pub gate: Gate,
+    /// Logits of the last step.
+    pub rows: Vec<Vec<f32>>,
 }
 
 impl Scripted {
@@ -80,9 +83,15 @@ impl Scripted {
         let group = kv.group(Reach::All);
         kv.layers.push(LayerState::Paged { group, kv_heads: 1, dim: 8 });
         let plan = Plan { kv, ..emit(&spec, &|_| false) };
-        let limits =
-            Limits { rows: 64, selected: 32, pages: vec![32], states: 0, kv: vec![KvType::F32.into()] };
-        Scripted { plan, limits, fault: None, gate: Gate::default() }
+        let limits = Limits {
+            rows: 64,
+            selected: 32,
+            logits: 32,
+            pages: vec![32],
+            states: 0,
+            kv: vec![KvType::F32.into()],
+        };
+        Scripted { plan, limits, fault: None, gate: Gate::default(), rows: vec![] }
     }
 
     fn row(&self, token: u32) -> Result<Vec<f32>, BackendError> {
@@ -101,26 +110,39 @@ impl Scripted {
 }
 
 impl Step for Scripted {
-    fn step(&mut self, batch: &Batch, out: &mut Vec<f32>) -> Result<(), BackendError> {
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, BackendError> {
         self.gate.pass();
-        out.clear();
-        for &row in &batch.selected {
-            let Input::Token(token) = batch.inputs[row as usize] else { panic!("only tokens are asked for") };
-            out.extend(self.row(token)?);
+        self.rows.clear();
+        for &i in &batch.logits {
+            let input = batch.inputs[batch.selected[i as usize] as usize];
+            let Input::Token(token) = input else { panic!("only tokens are asked for") };
+            self.rows.push(self.row(token)?);
         }
-        Ok(())
+        Ok(Ticket::default())
     }
 
-    fn hidden(&mut self, _: &Batch, _: usize, _: &mut Vec<f32>) -> Result<(), BackendError> {
+    fn wait(&mut self, _: Ticket) -> Result<&dyn Rows, BackendError> {
+        Ok(self)
+    }
+
+    fn export_page(&self, _: usize, _: u32) -> Result<Vec<u8>, BackendError> {
         unreachable!("not asked for")
     }
 
-    fn copy_page(&mut self, _: u32, _: u32, _: u32) -> Result<(), BackendError> {
-        Ok(())
+    fn import_page(&mut self, _: usize, _: u32, _: &[u8]) -> Result<(), BackendError> {
+        unreachable!("not asked for")
     }
 
-    fn copy_state(&mut self, _: Option<u32>, _: u32) -> Result<(), BackendError> {
-        Ok(())
+    fn export_state(&self, _: u32) -> Result<Vec<u8>, BackendError> {
+        unreachable!("not asked for")
+    }
+
+    fn import_state(&mut self, _: u32, _: &[u8]) -> Result<(), BackendError> {
+        unreachable!("not asked for")
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        (0..tasks).for_each(task);
     }
 
     fn profile(&mut self, _: bool) -> Option<Profile> {
@@ -133,5 +155,28 @@ impl Step for Scripted {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+}
+
+impl Rows for Scripted {
+    fn logits(&self, i: usize, out: &mut Vec<f32>) -> Result<(), BackendError> {
+        out.clone_from(&self.rows[i]);
+        Ok(())
+    }
+
+    fn top_k(&self, i: usize, k: usize) -> Result<Vec<(u32, f32)>, BackendError> {
+        Ok(front(&self.rows[i], k))
+    }
+
+    fn normed(&self, _: usize, _: &mut Vec<f32>) -> Result<(), BackendError> {
+        unreachable!("not asked for")
+    }
+
+    fn tap(&self, _: usize) -> &[f32] {
+        unreachable!("not asked for")
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        (0..tasks).for_each(task);
     }
 }

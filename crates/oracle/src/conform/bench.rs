@@ -3,14 +3,11 @@
 use super::report::Grade;
 use crate::{
     kv::{KvLayout, KvType, KvTypes, LayerState, Reach},
-    op::{Embed, NormOp, Op},
+    op::{Embed, NormKind, NormOp, Op, RopeTable},
     plan::{Plan, WeightKind, WeightSpec},
-    slot::{Rows, Slot, SlotSpec, W},
+    slot::{RowKind, Slot, SlotSpec, WeightId},
 };
-use lamina_arch::{
-    spec::{NormKind, Rope},
-    weights::Tensor,
-};
+use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 
 /// Rows of the tables that inputs come from.
@@ -45,7 +42,7 @@ pub struct Bench {
     ops: Vec<Op>,
     slots: Vec<SlotSpec>,
     weights: Vec<(WeightSpec, Tensor)>,
-    ropes: Vec<Rope>,
+    ropes: Vec<RopeTable>,
     kv: KvLayout,
     lengths: Vec<usize>,
     kv_type: KvType,
@@ -94,19 +91,19 @@ impl Bench {
         (0..n).map(|_| one()).collect()
     }
 
-    fn add(&mut self, kind: WeightKind, tensor: Tensor) -> W {
+    fn add(&mut self, kind: WeightKind, tensor: Tensor) -> WeightId {
         let name = format!("weight.{}", self.weights.len());
         self.weights.push((WeightSpec { name, kind }, tensor));
-        W((self.weights.len() - 1) as u32)
+        WeightId((self.weights.len() - 1) as u32)
     }
 
     /// A slot with a row per row of the batch.
     pub fn slot(&mut self, width: usize) -> Slot {
-        self.slot_of(width, Rows::All)
+        self.slot_of(width, RowKind::All)
     }
 
-    pub fn slot_of(&mut self, width: usize, rows: Rows) -> Slot {
-        self.slots.push(SlotSpec { width, rows });
+    pub fn slot_of(&mut self, width: usize, rows: RowKind) -> Slot {
+        self.slots.push(SlotSpec { name: "value", width, rows });
         Slot((self.slots.len() - 1) as u16)
     }
 
@@ -129,25 +126,25 @@ impl Bench {
     }
 
     /// Numbers around `center`, at most `spread` away.
-    pub fn vector(&mut self, len: usize, center: f32, spread: f32) -> W {
+    pub fn vector(&mut self, len: usize, center: f32, spread: f32) -> WeightId {
         let numbers: Vec<f32> = self.numbers(len).iter().map(|v| center + spread * v).collect();
         self.add(WeightKind::Vector { len }, Tensor::from_f32("vector", 1, len, &numbers))
     }
 
     /// A matrix that keeps the size of a row about the same.
-    pub fn matrix(&mut self, rows: usize, cols: usize, dtype: DType) -> W {
+    pub fn matrix(&mut self, rows: usize, cols: usize, dtype: DType) -> WeightId {
         let tensor = self.encoded(rows, cols, dtype);
         self.add(WeightKind::Matrix { rows, cols }, tensor)
     }
 
-    pub fn table(&mut self, rows: usize, cols: usize, dtype: DType) -> W {
+    pub fn table(&mut self, rows: usize, cols: usize, dtype: DType) -> WeightId {
         let tensor = self.encoded(rows, cols, dtype);
         self.add(WeightKind::Table { rows, cols }, tensor)
     }
 
-    pub fn experts(&mut self, count: usize, rows: usize, cols: usize, dtype: DType) -> W {
+    pub fn experts(&mut self, count: usize, rows: usize, cols: usize, dtype: DType) -> WeightId {
         let tensor = self.encoded(count * rows, cols, dtype);
-        self.add(WeightKind::Experts { count, rows, cols }, tensor)
+        self.add(WeightKind::Stack { count, rows, cols }, tensor)
     }
 
     fn encoded(&mut self, rows: usize, cols: usize, dtype: DType) -> Tensor {
@@ -169,7 +166,7 @@ impl Bench {
         NormOp { kind, eps: 1e-5, weight, bias }
     }
 
-    pub fn rope(&mut self, rope: Rope) -> usize {
+    pub fn rope(&mut self, rope: RopeTable) -> usize {
         self.ropes.push(rope);
         self.ropes.len() - 1
     }
@@ -195,6 +192,7 @@ impl Bench {
             weights: specs,
             ropes: self.ropes,
             kv: self.kv,
+            normed: out,
             logits: out,
             marks: vec![],
             hidden: vocab,

@@ -1,4 +1,5 @@
-//! Copies of pages and states: a sequence that goes on from a copy is the same as one that goes on from the original.
+//! Copies of pages and states, and their way out of the machine and back: a sequence that goes on from a copy, or from
+//! imported bytes, is the same as one that goes on from the original.
 
 use super::{
     Failure,
@@ -8,8 +9,9 @@ use super::{
     steps,
 };
 use crate::{
-    backend::{Backend, Limits, Ops, Result},
-    batch::{Batch, Select, SeqPlace},
+    Ops,
+    backend::{Backend, Limits, Result},
+    batch::{Batch, Copy, Select, SeqPlace},
     kv::{KvType, PAGE_LEN},
     walk::walk,
 };
@@ -30,10 +32,13 @@ pub fn copies_are_equal<B: Backend>(make: &impl Fn() -> B, kv_type: KvType) -> R
 }
 
 fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<Failure>> {
+    if backend.refuses(&case.plan).is_some() {
+        return Ok(None);
+    }
     let weights = case.plan.weights.iter().zip(&case.weights);
     let uploaded = weights.map(|(spec, tensor)| backend.upload(spec, tensor)).collect::<Result<Vec<_>>>()?;
     let limits = Limits { kv: case.kv.clone(), ..steps::limits(&case.plan, BEFORE) };
-    let mut machine = backend.machine(&case.plan, uploaded, &limits)?;
+    let m = &mut backend.machine(&case.plan, uploaded, &limits)?;
     let groups = case.plan.kv.groups.len();
     let place = |pages: [u32; 2], state| {
         let pages = vec![pages.into(); groups];
@@ -42,34 +47,73 @@ fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<Failure>> {
     let original = place([3, 9], 2);
     // The first page is shared, as prefixes are; the second one is copied, since both sequences go on in it.
     let copy = place([3, 17], 5);
-    step(&mut machine, case, &original, 0, BEFORE, 0)?;
-    (0..groups as u32).try_for_each(|group| machine.copy_page(group, 9, 17))?;
-    machine.copy_state(Some(2), 5)?;
+    begin(m, case, &original, &[])?;
+    let pages = (0..groups as u32).map(|group| Copy::Page { group, from: 9, to: 17 });
+    let copies: Vec<_> = pages.chain([Copy::State { from: Some(2), to: 5 }]).collect();
     // The original goes on elsewhere first, which must not reach the copy.
-    step(&mut machine, case, &original, BEFORE, 5, 1)?;
-    let from_copy = step(&mut machine, case, &copy, BEFORE, 5, 2)?;
-    machine.copy_state(None, 6)?;
-    let fresh = place([4, 5], 6);
-    step(&mut machine, case, &fresh, 0, BEFORE, 0)?;
-    let straight = step(&mut machine, case, &fresh, BEFORE, 5, 2)?;
-    let same = from_copy.iter().map(|v| v.to_bits()).eq(straight.iter().map(|v| v.to_bits()));
-    let on = "whether its memory was copied";
-    Ok((!same).then_some(Failure::Depends { on, sequence: 0, position: BEFORE }))
+    go_on(m, case, &original, 1, &copies)?;
+    let from_copy = go_on(m, case, &copy, 2, &[])?;
+    let (fresh, imported) = (place([4, 5], 6), place([4, 21], 7));
+    begin(m, case, &fresh, &[Copy::State { from: None, to: 6 }])?;
+    let bytes = export(m, groups, 5, 6)?;
+    let straight = go_on(m, case, &fresh, 2, &[])?;
+    import(m, &bytes, 21, 7)?;
+    let from_bytes = go_on(m, case, &imported, 2, &[])?;
+    let same = |other: &[f32]| other.iter().map(|v| v.to_bits()).eq(straight.iter().map(|v| v.to_bits()));
+    let depends = |on| Some(Failure::Depends { on, sequence: 0, position: BEFORE });
+    Ok(match (same(&from_copy), same(&from_bytes)) {
+        (false, _) => depends("whether its memory was copied"),
+        (_, false) => depends("whether its memory was exported and imported"),
+        _ => None,
+    })
 }
 
-/// Runs `rows` positions of a sequence, with tokens of `text`.
+/// A page of every group, then a state.
+fn export<M: Ops>(machine: &M, groups: usize, page: u32, state: u32) -> Result<Vec<Vec<u8>>> {
+    let pages = (0..groups).map(|group| machine.export_page(group, page));
+    pages.chain([machine.export_state(state)]).collect()
+}
+
+fn import<M: Ops>(machine: &mut M, bytes: &[Vec<u8>], page: u32, state: u32) -> Result<()> {
+    let Some((last, pages)) = bytes.split_last() else { return Ok(()) };
+    for (group, bytes) in pages.iter().enumerate() {
+        machine.import_page(group, page, bytes)?;
+    }
+    machine.import_state(state, last)
+}
+
+/// The first positions of a sequence, all with the same text.
+fn begin<M: Ops>(machine: &mut M, case: &Case, seq: &SeqPlace, copies: &[Copy]) -> Result<()> {
+    let tokens: Vec<u32> = (0..BEFORE).map(|p| token(0, p)).collect();
+    step(machine, case, seq, 0, &tokens, copies).map(drop)
+}
+
+/// Some positions more, with tokens of `text`.
+fn go_on<M: Ops>(
+    machine: &mut M,
+    case: &Case,
+    seq: &SeqPlace,
+    text: usize,
+    copies: &[Copy],
+) -> Result<Vec<f32>> {
+    let tokens: Vec<u32> = (BEFORE..BEFORE + 5).map(|p| token(text, p)).collect();
+    step(machine, case, seq, BEFORE, &tokens, copies)
+}
+
 fn step<M: Ops>(
     machine: &mut M,
     case: &Case,
     seq: &SeqPlace,
     start: usize,
-    rows: usize,
-    text: usize,
+    tokens: &[u32],
+    copies: &[Copy],
 ) -> Result<Vec<f32>> {
-    let tokens: Vec<u32> = (start..start + rows).map(|p| token(text, p)).collect();
     let (mut batch, mut out) = (Batch::default(), vec![]);
-    batch.push(&tokens, start, seq.clone(), Select::All);
+    batch.copies.extend_from_slice(copies);
+    batch.push(tokens, start, seq.clone(), Select::All);
+    machine.begin(&batch)?;
     walk(machine, &case.plan.ops, &batch)?;
-    machine.read(&batch, case.plan.logits, &mut out)?;
+    machine.wait()?;
+    machine.read(case.plan.logits, 0..tokens.len(), &mut out)?;
     Ok(out)
 }

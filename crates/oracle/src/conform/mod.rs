@@ -11,6 +11,7 @@
 mod bench;
 mod cases;
 mod memory;
+mod queue;
 mod report;
 mod rows;
 mod steps;
@@ -19,12 +20,14 @@ mod unfused;
 pub use report::{Failure, Report, Tolerance};
 
 use crate::{
-    backend::{Backend, BackendError, Limits, Ops, Result},
+    Queue,
+    backend::{Backend, BackendError, Limits, Result},
+    batch::{Batch, Copy},
     kv::KvType,
     reference::Reference,
 };
 use bench::Case;
-use rows::{Rows, distance, first_difference};
+use rows::{Found, distance, first_difference};
 use steps::{SCHEDULES, Steps};
 use unfused::Unfused;
 
@@ -45,11 +48,18 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
             report.add(&name, memory::copies_are_equal(&make, kv_type));
         }
     }
+    if "queue".contains(part) {
+        report.add("queue", queue::rows_come_and_go(&make));
+    }
     report
 }
 
 /// What went wrong in one case, if anything.
 fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -> Result<Option<Failure>> {
+    let backend = make();
+    if let Some(what) = backend.refuses(&case.plan) {
+        return Err(BackendError::Unsupported { backend: backend.name(), what });
+    }
     let (_, alone) = &SCHEDULES[0];
     let want = rows_of(Reference, case, &alone(&case.lengths))?;
     let got = rows_of(make(), case, &alone(&case.lengths))?;
@@ -88,19 +98,19 @@ fn machine<B: Backend>(backend: B, case: &Case) -> Result<B::Machine> {
     backend.machine(&case.plan, uploaded, &limits(case))
 }
 
-fn rows_of<B: Backend>(backend: B, case: &Case, steps: &Steps) -> Result<Rows> {
+fn rows_of<B: Backend>(backend: B, case: &Case, steps: &Steps) -> Result<Found> {
     rows::run(&mut machine(backend, case)?, case, steps)
 }
 
 /// The rows of a machine that has computed other sequences before, in the same pages and states.
-fn again<B: Backend>(backend: B, case: &Case) -> Result<Rows> {
+fn again<B: Backend>(backend: B, case: &Case) -> Result<Found> {
     let (_, alone) = &SCHEDULES[0];
     let mut machine = machine(backend, case)?;
     let other: Vec<usize> = case.lengths.iter().rev().copied().collect();
     rows::run(&mut machine, case, &alone(&other))?;
-    for state in 0..steps::STATES as u32 {
-        machine.copy_state(None, state)?;
-    }
+    let mut cleared = Batch::default();
+    cleared.copies.extend((0..steps::STATES as u32).map(|to| Copy::State { from: None, to }));
+    machine.begin(&cleared)?;
     rows::run(&mut machine, case, &alone(&case.lengths))
 }
 

@@ -77,6 +77,8 @@ pub enum Failure {
         /// Its position.
         position: usize,
     },
+    /// What surrounds operators does not do what it says.
+    Queue(&'static str),
     /// The backend failed.
     Error(String),
 }
@@ -131,6 +133,7 @@ impl fmt::Display for Failure {
             Failure::Depends { on, sequence, position } => {
                 write!(f, "bits depend on {on} (sequence {sequence}, position {position})")
             }
+            Failure::Queue(what) => f.write_str(what),
             Failure::Error(message) => f.write_str(message),
         }
     }

@@ -5,40 +5,52 @@ use super::{
     steps::{Steps, pages},
 };
 use crate::{
-    backend::{Ops, Result},
+    Ops,
+    backend::Result,
     batch::{Batch, Select},
-    slot::Rows as Kind,
+    slot::RowKind,
     walk::walk,
 };
 use std::collections::BTreeMap;
 
 /// Rows by sequence and position.
-pub type Rows = BTreeMap<(usize, usize), Vec<f32>>;
+pub type Found = BTreeMap<(usize, usize), Vec<f32>>;
 
 /// Token of a position: any mix that looks nothing like a pattern.
 pub fn token(sequence: usize, position: usize) -> u32 {
     ((sequence * 7919 + position * 104_729 + sequence * position) % VOCAB) as u32
 }
 
-/// True for rows that want logits: most, but neither all nor the last one only.
-fn wants(sequence: usize, position: usize) -> bool {
+/// True for rows that are selected: most, but neither all nor the last one only.
+fn selected(sequence: usize, position: usize) -> bool {
     (sequence + position) % 3 != 1
 }
 
+/// True for rows that want logits, of those that are selected.
+fn wants(sequence: usize, position: usize) -> bool {
+    selected(sequence, position) && (sequence + 2 * position) % 5 != 3
+}
+
 /// Runs `steps` and collects the rows of the case's result.
-pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Rows> {
+pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Found> {
     let lengths = totals(steps);
     let mut done = vec![0; lengths.len()];
-    let mut rows = Rows::new();
+    let mut rows = Found::new();
+    let result = case.plan.logits;
     for step in steps {
         let (batch, keys) = batch(step, &lengths, case.plan.kv.groups.len(), &mut done);
-        walk(machine, &case.plan.ops, &batch)?;
         let mut out = vec![];
-        machine.read(&batch, case.plan.logits, &mut out)?;
-        let width = case.plan.width(case.plan.logits);
-        let selected = case.plan.slots[case.plan.logits.0 as usize].rows == Kind::Selected;
-        let keys = keys.into_iter().filter(|&(s, p)| !selected || wants(s, p));
-        rows.extend(keys.zip(out.chunks_exact(width).map(<[f32]>::to_vec)));
+        machine.begin(&batch)?;
+        walk(machine, &case.plan.ops, &batch)?;
+        machine.wait()?;
+        let kind = case.plan.kind(result);
+        machine.read(result, 0..batch.count(kind), &mut out)?;
+        let keys = keys.into_iter().filter(|&(s, p)| match kind {
+            RowKind::All => true,
+            RowKind::Selected => selected(s, p),
+            RowKind::Logits => wants(s, p),
+        });
+        rows.extend(keys.zip(out.chunks_exact(case.plan.width(result)).map(<[f32]>::to_vec)));
     }
     Ok(rows)
 }
@@ -65,14 +77,15 @@ fn batch(
         keys.extend(positions.map(|p| (s, p)));
         done[s] += n;
     }
-    let wanted = keys.iter().enumerate().filter(|(_, k)| wants(k.0, k.1));
-    batch.selected = wanted.map(|(row, _)| row as u32).collect();
-    batch.logits = (0..batch.selected.len() as u32).collect();
+    for (row, &(s, p)) in keys.iter().enumerate().filter(|(_, k)| selected(k.0, k.1)) {
+        batch.logits.extend(wants(s, p).then_some(batch.selected.len() as u32));
+        batch.selected.push(row as u32);
+    }
     (batch, keys)
 }
 
 /// Relative error of the worst row; infinite when rows are missing.
-pub fn distance(got: &Rows, want: &Rows) -> f64 {
+pub fn distance(got: &Found, want: &Found) -> f64 {
     if got.len() != want.len() {
         return f64::INFINITY;
     }
@@ -84,13 +97,13 @@ fn row_distance(a: &[f32], b: &[f32]) -> f64 {
     let square = |x: f64| x * x;
     let difference: f64 = a.iter().zip(b).map(|(&x, &y)| square(f64::from(x) - f64::from(y))).sum();
     let size: f64 = b.iter().map(|&y| square(f64::from(y))).sum();
-    // Rows that are nearly zero as a whole have no meaningful relative error.
+    // Found that are nearly zero as a whole have no meaningful relative error.
     let floor = 1e-3 * (b.len() as f64).sqrt();
     difference.sqrt() / size.sqrt().max(floor)
 }
 
 /// The first row whose bits differ.
-pub fn first_difference(a: &Rows, b: &Rows) -> Option<(usize, usize)> {
+pub fn first_difference(a: &Found, b: &Found) -> Option<(usize, usize)> {
     let same = |x: &[f32], y: &[f32]| x.iter().map(|v| v.to_bits()).eq(y.iter().map(|v| v.to_bits()));
     a.iter().find(|(key, row)| !b.get(key).is_some_and(|other| same(row, other))).map(|(key, _)| *key)
 }
@@ -99,8 +112,8 @@ pub fn first_difference(a: &Rows, b: &Rows) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn rows(value: f32) -> Rows {
-        Rows::from([((0, 0), vec![1.0, value])])
+    fn rows(value: f32) -> Found {
+        Found::from([((0, 0), vec![1.0, value])])
     }
 
     #[test]
@@ -108,7 +121,7 @@ mod tests {
         assert_eq!(distance(&rows(1.0), &rows(1.0)), 0.0);
         assert!(distance(&rows(1.1), &rows(1.0)) > 0.05);
         assert!(distance(&rows(f32::NAN), &rows(1.0)).is_nan());
-        assert!(distance(&Rows::new(), &rows(1.0)).is_infinite());
+        assert!(distance(&Found::new(), &rows(1.0)).is_infinite());
         assert_eq!(first_difference(&rows(0.0), &rows(-0.0)), Some((0, 0)));
     }
 }

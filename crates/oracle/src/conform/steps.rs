@@ -20,7 +20,7 @@ pub const STATES: usize = 8;
 pub fn limits(plan: &Plan, rows: usize) -> Limits {
     let groups = plan.kv.groups.len();
     let kv = vec![KvType::F32.into(); groups];
-    Limits { rows, selected: rows, pages: vec![PAGES; groups], states: STATES, kv }
+    Limits { rows, selected: rows, logits: rows, pages: vec![PAGES; groups], states: STATES, kv }
 }
 
 /// All ways, with what differs by them; the first one is what the others are held against.

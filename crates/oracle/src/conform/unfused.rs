@@ -1,14 +1,13 @@
 //! A backend without its fused operators: they fall back to the default bodies, which are their meaning.
 
 use crate::{
-    backend::{Backend, Limits, Ops, Result},
-    batch::Batch,
+    Ops, Wrapper,
+    backend::{Backend, Capabilities, Limits, Memory, Result},
     kv::{KvLayout, KvTypes},
-    op::*,
     plan::{Plan, WeightSpec},
-    slot::Slot,
 };
 use lamina_arch::weights::Tensor;
+use lamina_base::DType;
 
 /// `B`, or its machine, with plain operators only.
 pub struct Unfused<T>(pub T);
@@ -19,6 +18,22 @@ impl<B: Backend> Backend for Unfused<B> {
 
     fn name(&self) -> &'static str {
         self.0.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.0.memory()
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        self.0.runs_as(dtype)
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        self.0.weight_bytes(spec, dtype)
     }
 
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
@@ -34,49 +49,15 @@ impl<B: Backend> Backend for Unfused<B> {
     }
 }
 
-macro_rules! forward {
-    ($($name:ident $op:ty,)*) => {
-        $(fn $name(&mut self, b: &Batch, o: &$op) -> Result<()> {
-            self.0.$name(b, o)
-        })*
-    };
-}
+impl<M: Ops> Wrapper for Unfused<M> {
+    type Inner = M;
+    const FUSED: bool = false;
 
-impl<M: Ops> Ops for Unfused<M> {
-    forward! {
-        embed Embed,
-        positions Positions,
-        normalize Normalize,
-        head_norm HeadNorm,
-        linear Linear,
-        add Add,
-        copy Copy,
-        activate Activate,
-        gate Gate,
-        apply Apply,
-        rotate Rotate,
-        store Store,
-        attention Attention,
-        latent_attend LatentAttend,
-        experts Experts,
-        conv Conv,
-        delta_rule DeltaRule,
-        scan Scan,
-        gated_norm GatedNorm,
-        adapt Adapt,
-        add_adapted AddAdapted,
-        select Select,
+    fn inner(&self) -> &M {
+        &self.0
     }
 
-    fn read(&mut self, b: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()> {
-        self.0.read(b, slot, out)
-    }
-
-    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
-        self.0.copy_page(group, from, to)
-    }
-
-    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
-        self.0.copy_state(from, to)
+    fn inner_mut(&mut self) -> &mut M {
+        &mut self.0
     }
 }

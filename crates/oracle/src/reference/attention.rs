@@ -9,10 +9,9 @@ use super::{
 use crate::{
     batch::{Batch, View},
     kv::KvType,
-    op::{Attention, LatentAttend, Store},
+    op::{Attention, LatentAttend, Mask, Store},
     slot::Slot,
 };
-use lamina_arch::spec::Mask;
 use std::ops::RangeInclusive;
 
 /// Tokens of its sequence that the token at `index` sees.

@@ -4,30 +4,29 @@ use super::{
     Machine,
     math::{activate, add, mul, sigmoid, softmax, top},
 };
-use crate::op::Experts;
-use lamina_arch::spec::{GroupScore, Groups, Moe, Score};
+use crate::op::{Experts, GroupScore, Groups, Routing, Score};
 
 /// Keeps the division by the sum of chosen weights finite when all of them are 0.
 const TINY: f32 = 1e-20;
 
 /// Chosen experts with their weights, best first.
-pub fn route(moe: &Moe, logits: &[f32], select_bias: Option<&[f32]>) -> Vec<(usize, f32)> {
-    let scores = scores(moe.score, logits);
+pub fn route(routing: &Routing, logits: &[f32], select_bias: Option<&[f32]>) -> Vec<(usize, f32)> {
+    let scores = scores(routing.score, logits);
     let mut choice = scores.clone();
     add(&mut choice, select_bias);
-    if let Some(groups) = moe.groups {
+    if let Some(groups) = routing.groups {
         choice = inside_groups(groups, &choice);
     }
-    let chosen = top(&choice, moe.top_k);
+    let chosen = top(&choice, routing.top_k);
     let mut weights: Vec<f32> = chosen.iter().map(|&e| scores[e]).collect();
-    if moe.score == Score::SoftmaxOfChosen {
+    if routing.score == Score::SoftmaxOfChosen {
         softmax(&mut weights, None);
     }
-    if moe.renorm {
+    if routing.renorm {
         let sum = weights.iter().sum::<f32>() + TINY;
         weights.iter_mut().for_each(|w| *w /= sum);
     }
-    chosen.into_iter().zip(weights.into_iter().map(|w| w * moe.scale)).collect()
+    chosen.into_iter().zip(weights.into_iter().map(|w| w * routing.scale)).collect()
 }
 
 fn scores(score: Score, logits: &[f32]) -> Vec<f32> {
@@ -58,8 +57,8 @@ fn inside_groups(groups: Groups, choice: &[f32]) -> Vec<f32> {
 impl Machine {
     pub(super) fn experts_row(&self, x: &[f32], logits: &[f32], o: &Experts) -> Vec<f32> {
         let mut out = vec![0.0; x.len()];
-        for (expert, weight) in route(&o.moe, logits, self.maybe(o.select_bias)) {
-            let (before, after) = if o.moe.weight_input { (weight, 1.0) } else { (1.0, weight) };
+        for (expert, weight) in route(&o.routing, logits, self.maybe(o.select_bias)) {
+            let (before, after) = if o.routing.weight_input { (weight, 1.0) } else { (1.0, weight) };
             let input: Vec<f32> = x.iter().map(|v| v * before).collect();
             let value = self.expert(expert, &input, o);
             out.iter_mut().zip(value).for_each(|(o, v)| *o += after * v);
@@ -68,14 +67,14 @@ impl Machine {
     }
 
     fn expert(&self, e: usize, x: &[f32], o: &Experts) -> Vec<f32> {
-        let (inner, hidden) = (o.moe.inner, x.len());
+        let (inner, hidden) = (o.inner, x.len());
         let matrix = |w| &self.weight(w)[e * inner * hidden..][..inner * hidden];
         let bias = |w, n: usize| &self.weight(w)[e * n..][..n];
         let mut gate = mul(matrix(o.gate), x);
         let mut up = mul(matrix(o.up), x);
         add(&mut gate, o.biases.map(|b| bias(b.gate, inner)));
         add(&mut up, o.biases.map(|b| bias(b.up, inner)));
-        let middle: Vec<f32> = gate.iter().zip(&up).map(|(&g, &u)| activate(o.moe.act, g, Some(u))).collect();
+        let middle: Vec<f32> = gate.iter().zip(&up).map(|(&g, &u)| activate(o.act, g, Some(u))).collect();
         let mut out = mul(matrix(o.down), &middle);
         add(&mut out, o.biases.map(|b| bias(b.down, hidden)));
         out
@@ -85,21 +84,18 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lamina_arch::spec::Act;
 
-    fn moe(score: Score, renorm: bool, groups: Option<Groups>) -> Moe {
-        let (experts, top_k, inner) = (4, 2, 1);
-        let (weight_input, shared, scale) = (false, None, 1.0);
-        Moe { experts, top_k, inner, act: Act::Silu, score, renorm, scale, groups, weight_input, shared }
+    fn routing(score: Score, renorm: bool, groups: Option<Groups>) -> Routing {
+        Routing { experts: 4, top_k: 2, score, renorm, scale: 1.0, groups, weight_input: false }
     }
 
-    fn chosen(moe: &Moe, bias: Option<&[f32]>) -> Vec<usize> {
-        route(moe, &[4.0, 1.0, 2.0, 3.0], bias).into_iter().map(|(e, _)| e).collect()
+    fn chosen(routing: &Routing, bias: Option<&[f32]>) -> Vec<usize> {
+        route(routing, &[4.0, 1.0, 2.0, 3.0], bias).into_iter().map(|(e, _)| e).collect()
     }
 
     #[test]
     fn a_bias_changes_the_choice_and_not_the_weight() {
-        let m = moe(Score::Sigmoid, false, None);
+        let m = routing(Score::Sigmoid, false, None);
         let routed = route(&m, &[4.0, 1.0, 2.0, 3.0], Some(&[0.0, 9.0, 0.0, 0.0]));
         assert_eq!(routed, [(1, sigmoid(1.0)), (0, sigmoid(4.0))]);
     }
@@ -107,16 +103,16 @@ mod tests {
     #[test]
     fn groups_are_scored_by_their_best_or_by_two() {
         let groups = |by| Some(Groups { count: 2, keep: 1, by });
-        assert_eq!(chosen(&moe(Score::Softmax, true, groups(GroupScore::Best)), None), [0, 1]);
+        assert_eq!(chosen(&routing(Score::Softmax, true, groups(GroupScore::Best)), None), [0, 1]);
         // Logits 1 and 2, then 2 and 3, by a bias on the first group's best.
         let bias = [-9.0, 0.0, 0.0, 0.0];
-        assert_eq!(chosen(&moe(Score::Sigmoid, true, groups(GroupScore::BestTwo)), Some(&bias)), [3, 2]);
+        assert_eq!(chosen(&routing(Score::Sigmoid, true, groups(GroupScore::BestTwo)), Some(&bias)), [3, 2]);
     }
 
     #[test]
     fn softmax_of_chosen_equals_renormed_softmax() {
-        let a = route(&moe(Score::SoftmaxOfChosen, false, None), &[4.0, 1.0, 2.0, 3.0], None);
-        let b = route(&moe(Score::Softmax, true, None), &[4.0, 1.0, 2.0, 3.0], None);
+        let a = route(&routing(Score::SoftmaxOfChosen, false, None), &[4.0, 1.0, 2.0, 3.0], None);
+        let b = route(&routing(Score::Softmax, true, None), &[4.0, 1.0, 2.0, 3.0], None);
         assert!(a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6));
     }
 }

@@ -1,6 +1,6 @@
 //! Functions of one number or one vector.
 
-use lamina_arch::spec::Act;
+use crate::op::Act;
 
 /// Inner product.
 pub fn dot(a: &[f32], b: &[f32]) -> f64 {
@@ -18,6 +18,7 @@ pub fn add(x: &mut [f32], y: Option<&[f32]>) {
     x.iter_mut().zip(y.unwrap_or(&[])).for_each(|(a, b)| *a += b);
 }
 
+/// `1 / (1 + e^-x)`.
 pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }

@@ -27,6 +27,11 @@ impl Pieces {
     }
 
     /// Piece `i`.
+    pub fn of(&self, i: u32) -> &[f32] {
+        &self.numbers[i as usize * self.len..][..self.len]
+    }
+
+    /// Piece `i`, for writing.
     pub fn piece(&mut self, i: u32) -> &mut [f32] {
         &mut self.numbers[i as usize * self.len..][..self.len]
     }

@@ -9,21 +9,28 @@ mod math;
 mod memory;
 mod norm;
 mod ops;
+mod queue;
 mod recurrent;
 mod rotary;
 mod storage;
 
+// Plain functions, for those who look at rows beside a backend.
+pub use attention::slopes;
 pub use experts::route;
-pub use math::activate;
+pub use math::{activate, dot, sigmoid, softcap, softmax};
+pub use norm::norm;
+pub use rotary::{freqs, turn};
 
 use crate::{
-    backend::{Backend, BackendError, Limits, Result},
+    backend::{Backend, BackendError, Capabilities, Grade, Limits, Memory, Result},
     batch::Batch,
     kv::{KvLayout, KvTypes, LayerState, PAGE_LEN},
+    op::Op,
     plan::{Plan, WeightSpec},
-    slot::{Arena, Rows, Slot, W},
+    slot::{Arena, RowKind, Slot, WeightId},
 };
 use lamina_arch::weights::Tensor;
+use lamina_base::DType;
 use memory::LayerMemory;
 
 /// The reference backend.
@@ -36,6 +43,24 @@ impl Backend for Reference {
 
     fn name(&self) -> &'static str {
         "reference"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        // Rows are computed from the stored type, as float32.
+        Capabilities { types: DType::ALL.to_vec(), ops: Op::NAMES.to_vec(), bits: Grade::AllBatches }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        None
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        dtype
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec, _dtype: DType) -> usize {
+        let (rows, cols) = spec.kind.shape();
+        rows * cols * size_of::<f32>()
     }
 
     fn upload(&self, _spec: &WeightSpec, tensor: &Tensor) -> Result<Vec<f32>> {
@@ -54,7 +79,7 @@ impl Backend for Reference {
                 return Err(BackendError::Unsupported { backend: "reference", what });
             }
         }
-        let arena = plan.arena(limits.rows, limits.selected);
+        let arena = plan.arena(limits);
         Ok(Machine {
             numbers: vec![0.0; arena.len],
             arena,
@@ -77,11 +102,11 @@ pub struct Machine {
 }
 
 impl Machine {
-    fn weight(&self, w: W) -> &[f32] {
+    fn weight(&self, w: WeightId) -> &[f32] {
         &self.weights[w.0 as usize]
     }
 
-    fn maybe(&self, w: Option<W>) -> Option<&[f32]> {
+    fn maybe(&self, w: Option<WeightId>) -> Option<&[f32]> {
         w.map(|w| self.weight(w))
     }
 
@@ -89,16 +114,14 @@ impl Machine {
         self.plan.width(slot)
     }
 
-    fn kind(&self, slot: Slot) -> Rows {
-        self.plan.slots[slot.0 as usize].rows
+    fn kind(&self, slot: Slot) -> RowKind {
+        self.plan.kind(slot)
     }
 
     /// Rows of `slot` that the batch has.
     fn rows(&self, b: &Batch, slot: Slot) -> usize {
-        let (rows, most) = match self.plan.slots[slot.0 as usize].rows {
-            Rows::All => (b.rows(), self.limits.rows),
-            Rows::Selected => (b.selected.len(), self.limits.selected),
-        };
+        let kind = self.kind(slot);
+        let (rows, most) = (b.count(kind), self.limits.of(kind));
         assert!(rows <= most, "{rows} rows for a machine of {most}");
         rows
     }

@@ -5,7 +5,8 @@ use super::{
     math::{activate, add, dot, sigmoid, silu, softcap},
 };
 use crate::{
-    backend::{Ops, Result},
+    Ops,
+    backend::Result,
     batch::{Batch, Input},
     op::*,
     slot::Slot,
@@ -117,7 +118,7 @@ impl Ops for Machine {
 
     fn experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
         self.map_rows(b, o.x, o.out, |m, i, x| {
-            let logits = &m.get(b, o.logits)[i * o.moe.experts..][..o.moe.experts];
+            let logits = &m.get(b, o.logits)[i * o.routing.experts..][..o.routing.experts];
             m.experts_row(x, logits, o)
         });
         Ok(())
@@ -156,7 +157,7 @@ impl Ops for Machine {
         self.map_rows(b, o.x, o.x, |m, i, row| {
             let seq = b.seq(b.row_of(m.kind(o.x), i));
             let mut row = row.to_vec();
-            for p in &o.pieces {
+            for p in o.pieces.iter() {
                 let strength = seq.strength(p.adapter);
                 // Not multiplied by 0: an adapter that is not used shall not matter even where it overflows.
                 let scaled = |v: &f32| if strength == 0.0 { 0.0 } else { v * strength };
@@ -180,26 +181,10 @@ impl Ops for Machine {
 
     fn select(&mut self, b: &Batch, o: &Select) -> Result<()> {
         let (x, width) = (self.get(b, o.x), self.width(o.x));
-        let rows = b.selected.iter().flat_map(|&r| &x[r as usize * width..][..width]);
+        let picked = b.picked(self.kind(o.x), self.kind(o.out));
+        let rows = picked.iter().flat_map(|&r| &x[r as usize * width..][..width]);
         let out: Vec<f32> = rows.copied().collect();
         self.set(b, o.out, &out);
-        Ok(())
-    }
-
-    fn read(&mut self, b: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()> {
-        out.clear();
-        out.extend_from_slice(self.get(b, slot));
-        Ok(())
-    }
-
-    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
-        let of_group = self.memory.iter_mut().filter(|m| m.group == Some(group as usize));
-        of_group.for_each(|m| m.copy(Some(from), to));
-        Ok(())
-    }
-
-    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
-        self.memory.iter_mut().filter(|m| m.group.is_none()).for_each(|m| m.copy(from, to));
         Ok(())
     }
 }

@@ -103,22 +103,21 @@ impl Machine {
     pub(super) fn scan_rows(&mut self, b: &Batch, o: &Scan) {
         let mut out = vec![];
         for (row, xbc) in self.get(b, o.xbc).to_vec().chunks_exact(self.width(o.xbc)).enumerate() {
-            out.extend((0..o.mamba.heads).flat_map(|h| self.scan_head(b, row, h, xbc, o)));
+            out.extend((0..o.heads).flat_map(|h| self.scan_head(b, row, h, xbc, o)));
         }
         self.set(b, o.out, &out);
     }
 
     fn scan_head(&mut self, b: &Batch, row: usize, h: usize, xbc: &[f32], o: &Scan) -> Vec<f32> {
-        let m = &o.mamba;
-        let (inner, group) = (m.heads * m.dim, h / (m.heads / m.groups));
-        let x = &xbc[h * m.dim..][..m.dim];
-        let into = &xbc[inner + group * m.state..][..m.state];
-        let from = &xbc[inner + (m.groups + group) * m.state..][..m.state];
-        let raw = self.get(b, o.dt)[row * m.heads + h] + self.weight(o.dt_bias)[h];
-        let dt = softplus(raw).clamp(m.dt_limit.0, m.dt_limit.1);
+        let (inner, group) = (o.heads * o.dim, h / (o.heads / o.groups));
+        let x = &xbc[h * o.dim..][..o.dim];
+        let into = &xbc[inner + group * o.state..][..o.state];
+        let from = &xbc[inner + (o.groups + group) * o.state..][..o.state];
+        let raw = self.get(b, o.dt)[row * o.heads + h] + self.weight(o.dt_bias)[h];
+        let dt = softplus(raw).clamp(o.dt_limit.0, o.dt_limit.1);
         let (decay, skip) = ((self.weight(o.a)[h] * dt).exp(), self.weight(o.d)[h]);
         let state = self.memory[o.kv].second.piece(b.seq(row).state);
-        let size = m.dim * m.state;
+        let size = o.dim * o.state;
         scan_step(&mut state[h * size..(h + 1) * size], x, into, from, dt, decay, skip)
     }
 }

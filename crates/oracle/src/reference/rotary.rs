@@ -1,14 +1,16 @@
 //! Rotary position embedding.
 
 use super::Machine;
-use crate::{batch::Batch, op::Rotate};
-use lamina_arch::spec::Rope;
+use crate::{
+    batch::Batch,
+    op::{RopeTable, Rotate},
+};
 
 /// The angles per position that hold at `position` of a sequence whose prompt has `prompt_len` tokens.
 ///
 /// Sequences beyond the original context use the long table from their first token on, so a sequence that was begun
 /// short changes over at the border only.
-fn freqs(rope: &Rope, position: u32, prompt_len: u32) -> &[f32] {
+pub fn freqs(rope: &RopeTable, position: u32, prompt_len: u32) -> &[f32] {
     match &rope.long {
         Some(long) if prompt_len.max(position + 1) as usize > long.original_context => &long.freqs,
         _ => &rope.freqs,
@@ -16,7 +18,7 @@ fn freqs(rope: &Rope, position: u32, prompt_len: u32) -> &[f32] {
 }
 
 /// Turns pairs `(i, i + dim/2)` of `head`.
-fn turn(head: &mut [f32], freqs: &[f32], position: u32, magnitude: f32) {
+pub fn turn(head: &mut [f32], freqs: &[f32], position: u32, magnitude: f32) {
     let half = freqs.len();
     for (i, freq) in freqs.iter().enumerate() {
         // The angle is a float32 product as in the models' own code; far positions would differ otherwise.

@@ -27,7 +27,7 @@ impl Emitter<'_> {
             heads: g.heads,
             scale: g.scale,
             softcap: g.softcap,
-            mask: g.mask,
+            mask: g.mask.into(),
             sinks,
             alibi: g.alibi.map(|a| a.largest),
             alibi_factor: g.alibi.map_or(1.0, |a| a.factor),
@@ -42,10 +42,10 @@ impl Emitter<'_> {
     }
 
     /// Steps on queries, keys and values, in the order of the families that have them.
-    fn before(&mut self, i: usize, g: &Gqa, [q, k, v]: [Slot; 3]) -> Vec<Step> {
+    fn before(&mut self, i: usize, g: &Gqa, [q, k, v]: [Slot; 3]) -> Vec<Prepare> {
         let mut steps = vec![];
         if let Some(c) = g.clip {
-            steps.extend([q, k, v].map(|x| Step::Apply(Apply { x, map: Map::Clip(c) })));
+            steps.extend([q, k, v].map(|x| Prepare::Apply(Apply { x, map: Map::Clip(c) })));
         }
         let norms = g.qk_norm.map(|n| {
             [(q, "attn_q_norm", g.heads), (k, "attn_k_norm", g.kv_heads)]
@@ -55,26 +55,28 @@ impl Emitter<'_> {
         steps.extend(norms.into_iter().flatten().filter(|_| !after));
         if let Some(rope) = &g.rope {
             let rope = self.rope(rope);
-            let turn = |x, heads| Step::Rotate(Rotate { x, heads, start: 0, rope });
+            let turn = |x, heads| Prepare::Rotate(Rotate { x, heads, start: 0, rope });
             steps.extend([turn(q, g.heads), turn(k, g.kv_heads)]);
         }
         steps.extend(norms.into_iter().flatten().filter(|_| after));
-        steps.extend(g.temperature.map(|t| Step::Apply(Apply { x: q, map: Map::Temperature(t) })));
+        steps.extend(g.temperature.map(|t| Prepare::Apply(Apply { x: q, map: Map::Temperature(t.into()) })));
         steps
     }
 
-    fn qk_norm(&mut self, name: String, n: QkNorm, g: &Gqa, x: Slot, heads: usize) -> Step {
-        let (kind, eps) = (n.norm.kind, n.norm.eps);
+    fn qk_norm(&mut self, name: String, n: QkNorm, g: &Gqa, x: Slot, heads: usize) -> Prepare {
+        let (kind, eps) = (n.norm.kind.into(), n.norm.eps);
         let mut norm = |len| self.norm(name.clone(), n.norm, len);
         match n.over {
-            QkSpan::Full => Step::Normalize(Normalize { x, norm: norm(heads * g.dim), out: x }),
-            QkSpan::Head => Step::HeadNorm(HeadNorm { x, heads, norm: norm(g.dim), weight_per_head: false }),
+            QkSpan::Full => Prepare::Normalize(Normalize { x, norm: norm(heads * g.dim), out: x }),
+            QkSpan::Head => {
+                Prepare::HeadNorm(HeadNorm { x, heads, norm: norm(g.dim), weight_per_head: false })
+            }
             QkSpan::EachHead => {
-                Step::HeadNorm(HeadNorm { x, heads, norm: norm(heads * g.dim), weight_per_head: true })
+                Prepare::HeadNorm(HeadNorm { x, heads, norm: norm(heads * g.dim), weight_per_head: true })
             }
             QkSpan::HeadUnweighted => {
                 let norm = NormOp { kind, eps, weight: None, bias: None };
-                Step::HeadNorm(HeadNorm { x, heads, norm, weight_per_head: false })
+                Prepare::HeadNorm(HeadNorm { x, heads, norm, weight_per_head: false })
             }
         }
     }
@@ -95,7 +97,7 @@ impl Emitter<'_> {
         self.push(Rotate { x: k_rope, heads: 1, start: 0, rope });
         let kv = self.paged(|group| LayerState::Latent { group, rank: m.kv_rank, rope: rope_dim });
         let out = self.slot("attended", m.heads * m.v_dim);
-        let heads = |rows, cols| WeightKind::Experts { count: m.heads, rows, cols };
+        let heads = |rows, cols| WeightKind::Stack { count: m.heads, rows, cols };
         let w_k = self.weight(format!("blk.{i}.attn_k_b.weight"), heads(m.kv_rank, m.nope));
         let w_v = self.weight(format!("blk.{i}.attn_v_b.weight"), heads(m.v_dim, m.kv_rank));
         self.push(LatentAttend {

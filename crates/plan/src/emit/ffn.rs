@@ -25,14 +25,15 @@ impl Emitter<'_> {
 
     fn feed(&mut self, names: &Names, d: &Dense, input: Input) -> Tail {
         let hidden = self.spec.hidden;
-        let (a, b) = (self.slot("ffn gate", d.inner), self.slot("ffn up", d.inner));
+        let a = self.slot(if d.gated { "ffn gate" } else { "ffn up" }, d.inner);
         let parts = if d.gated {
+            let b = self.slot("ffn up", d.inner);
             vec![self.part(names.gate.clone(), hidden, a), self.part(names.up.clone(), hidden, b)]
         } else {
             vec![self.part(names.up.clone(), hidden, a)]
         };
         let project = self.project(input, parts);
-        self.push(Glu { project, act: d.act });
+        self.push(Glu { project, act: d.act.into() });
         let bias = self.optional(names.down.clone() + ".bias", hidden);
         Tail::Linear { x: a, weight: self.matrix(names.down.clone(), hidden, d.inner), bias }
     }
@@ -45,7 +46,7 @@ impl Emitter<'_> {
         self.push(Linear { x, part });
         let names = Names::new(i, "_exps");
         let mut experts = |name: &str, rows, cols| {
-            self.weight(format!("{name}.weight"), WeightKind::Experts { count: m.experts, rows, cols })
+            self.weight(format!("{name}.weight"), WeightKind::Stack { count: m.experts, rows, cols })
         };
         let gate = experts(&names.gate, m.inner, hidden);
         let up = experts(&names.up, m.inner, hidden);
@@ -53,7 +54,8 @@ impl Emitter<'_> {
         let biases = self.expert_biases(&names, m);
         let select_bias = self.optional(format!("blk.{i}.exp_probs_b.bias"), m.experts);
         let out = self.slot("experts", hidden);
-        self.push(Experts { x, logits, select_bias, gate, up, down, biases, moe: m.clone(), out });
+        let (inner, act, routing) = (m.inner, m.act.into(), m.into());
+        self.push(Experts { x, logits, select_bias, gate, up, down, biases, inner, act, routing, out });
         if let Some(shared) = m.shared {
             self.shared_expert(i, shared, m.act, x, out);
         }

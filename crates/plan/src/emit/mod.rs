@@ -1,6 +1,7 @@
 //! From a model's spec to its plan. The presence of optional tensors (biases) is asked of the checkpoint.
 
 mod attention;
+mod convert;
 mod ffn;
 mod recurrent;
 
@@ -8,9 +9,9 @@ use crate::{
     kv::{KvLayout, LayerState, Reach},
     op::*,
     plan::{Mark, Plan, WeightKind, WeightSpec},
-    slot::{Rows, Slot, SlotSpec, W},
+    slot::{RowKind, Slot, SlotSpec, WeightId},
 };
-use lamina_arch::spec::{Embed as EmbedSpec, Ffn, Layer, Mixer, ModelSpec, Norm, NormKind, Place, Rope};
+use lamina_arch::spec::{Embed as EmbedSpec, Ffn, Layer, Mixer, ModelSpec, Norm, Place, Rope};
 use std::collections::HashMap;
 
 /// Emits the operators of `spec`; `has` tells whether the checkpoint holds a canonical tensor name.
@@ -22,7 +23,7 @@ pub fn emit(spec: &ModelSpec, has: &dyn Fn(&str) -> bool) -> Plan {
         x = e.layer(i, layer, x, i == last);
         e.mark(x);
     }
-    let logits = e.head(spec, x);
+    let (normed, logits) = e.head(spec, x);
     if e.kv.groups.is_empty() {
         // Pages count tokens and name prefixes even where no layer keeps keys.
         e.kv.group(Reach::All);
@@ -33,6 +34,7 @@ pub fn emit(spec: &ModelSpec, has: &dyn Fn(&str) -> bool) -> Plan {
         weights: e.weights,
         ropes: e.ropes,
         kv: e.kv,
+        normed,
         logits,
         marks: e.marks,
         hidden: spec.hidden,
@@ -49,7 +51,7 @@ struct Input {
 
 /// What a part ends in: a last matrix product that may be fused with the residual, or a finished value.
 enum Tail {
-    Linear { x: Slot, weight: W, bias: Option<W> },
+    Linear { x: Slot, weight: WeightId, bias: Option<WeightId> },
     Value(Slot),
 }
 
@@ -58,14 +60,13 @@ struct Emitter<'a> {
     has: &'a dyn Fn(&str) -> bool,
     ops: Vec<Op>,
     slots: Vec<SlotSpec>,
-    named: HashMap<(&'static str, usize, bool), Slot>,
     weights: Vec<WeightSpec>,
-    index: HashMap<WeightSpec, W>,
-    ropes: Vec<Rope>,
+    index: HashMap<WeightSpec, WeightId>,
+    ropes: Vec<RopeTable>,
     kv: KvLayout,
     marks: Vec<Mark>,
-    /// Which rows new slots hold; turns to selected inside the last layer.
-    rows: Rows,
+    /// Which rows new slots hold: selected ones from inside the last layer on, those with logits in the head.
+    rows: RowKind,
 }
 
 impl<'a> Emitter<'a> {
@@ -75,23 +76,19 @@ impl<'a> Emitter<'a> {
             has,
             ops: vec![],
             slots: vec![],
-            named: HashMap::new(),
             weights: vec![],
             index: HashMap::new(),
             ropes: vec![],
             kv: KvLayout::default(),
             marks: vec![],
-            rows: Rows::All,
+            rows: RowKind::All,
         }
     }
 
-    /// The slot of this name and width; layers share their slots.
+    /// A slot for a new value; the arena gives it the memory of values that are dead.
     fn slot(&mut self, name: &'static str, width: usize) -> Slot {
-        let spec = SlotSpec { width, rows: self.rows };
-        *self.named.entry((name, width, self.rows == Rows::All)).or_insert_with(|| {
-            self.slots.push(spec);
-            Slot((self.slots.len() - 1) as u16)
-        })
+        self.slots.push(SlotSpec { name, width, rows: self.rows });
+        Slot((self.slots.len() - 1) as u16)
     }
 
     fn width(&self, slot: Slot) -> usize {
@@ -106,24 +103,24 @@ impl<'a> Emitter<'a> {
         self.marks.push(Mark { ops: self.ops.len(), slot });
     }
 
-    fn weight(&mut self, name: String, kind: WeightKind) -> W {
+    fn weight(&mut self, name: String, kind: WeightKind) -> WeightId {
         let spec = WeightSpec { name, kind };
         *self.index.entry(spec).or_insert_with_key(|spec| {
             self.weights.push(spec.clone());
-            W((self.weights.len() - 1) as u32)
+            WeightId((self.weights.len() - 1) as u32)
         })
     }
 
-    fn matrix(&mut self, name: String, rows: usize, cols: usize) -> W {
+    fn matrix(&mut self, name: String, rows: usize, cols: usize) -> WeightId {
         self.weight(name + ".weight", WeightKind::Matrix { rows, cols })
     }
 
-    fn vector(&mut self, name: String, len: usize) -> W {
+    fn vector(&mut self, name: String, len: usize) -> WeightId {
         self.weight(name, WeightKind::Vector { len })
     }
 
     /// The vector `name` if the checkpoint has it.
-    fn optional(&mut self, name: String, len: usize) -> Option<W> {
+    fn optional(&mut self, name: String, len: usize) -> Option<WeightId> {
         (self.has)(&name).then(|| self.vector(name, len))
     }
 
@@ -136,12 +133,12 @@ impl<'a> Emitter<'a> {
 
     /// A norm over `len` numbers with the tensors `name.weight` and, if there, `name.bias`.
     fn norm(&mut self, name: String, norm: Norm, len: usize) -> NormOp {
-        let weight = match norm.kind {
+        let weight = match norm.kind.into() {
             NormKind::Rms => Some(self.vector(name.clone() + ".weight", len)),
             // OLMo 1 has layer norms without any weight.
             NormKind::Layer => self.optional(name.clone() + ".weight", len),
         };
-        NormOp { kind: norm.kind, eps: norm.eps, weight, bias: self.optional(name + ".bias", len) }
+        NormOp { kind: norm.kind.into(), eps: norm.eps, weight, bias: self.optional(name + ".bias", len) }
     }
 
     fn state(&mut self, state: LayerState) -> usize {
@@ -156,8 +153,9 @@ impl<'a> Emitter<'a> {
     }
 
     fn rope(&mut self, rope: &Rope) -> usize {
-        self.ropes.iter().position(|r| r == rope).unwrap_or_else(|| {
-            self.ropes.push(rope.clone());
+        let table = RopeTable::from(rope);
+        self.ropes.iter().position(|r| *r == table).unwrap_or_else(|| {
+            self.ropes.push(table);
             self.ropes.len() - 1
         })
     }
@@ -186,13 +184,16 @@ impl<'a> Emitter<'a> {
         x
     }
 
-    fn head(&mut self, spec: &ModelSpec, x: Slot) -> Slot {
-        let mut x = if self.rows == Rows::All { self.select(x, "selected") } else { x };
+    /// Emits the final norm and the head; returns the slots of normed rows and of logits.
+    fn head(&mut self, spec: &ModelSpec, x: Slot) -> (Slot, Slot) {
+        let mut x = if self.rows == RowKind::All { self.select(x, RowKind::Selected, "selected") } else { x };
         if let Some(norm) = spec.final_norm {
             let norm = self.norm("output_norm".into(), norm, spec.hidden);
             self.push(Normalize { x, norm, out: x });
         }
         self.mark(x);
+        let normed = x;
+        x = self.select(x, RowKind::Logits, "wanted");
         let width = spec.embed.width.unwrap_or(spec.hidden);
         if width != spec.hidden {
             let out = self.slot("embedding", width);
@@ -211,12 +212,12 @@ impl<'a> Emitter<'a> {
         if let Some(cap) = spec.head.softcap {
             self.push(Apply { x: logits, map: Map::Softcap(cap) });
         }
-        logits
+        (normed, logits)
     }
 
-    /// From here on only rows that want logits are computed.
-    fn select(&mut self, x: Slot, name: &'static str) -> Slot {
-        self.rows = Rows::Selected;
+    /// From here on only rows of this kind are computed.
+    fn select(&mut self, x: Slot, kind: RowKind, name: &'static str) -> Slot {
+        self.rows = kind;
         let width = self.width(x);
         let out = self.slot(name, width);
         self.push(Select { x, out });
@@ -229,7 +230,7 @@ impl<'a> Emitter<'a> {
         let mut mixed = self.mixer(i, &l.mixer, mixer_in);
         if last {
             mixed = self.select_tail(mixed);
-            x = self.select(x, "selected");
+            x = self.select(x, RowKind::Selected, "selected");
         }
         if let Place::Parallel { shared_norm } = l.place {
             let name = if shared_norm { "attn_norm" } else { "ffn_norm" };
@@ -313,9 +314,9 @@ impl<'a> Emitter<'a> {
     fn select_tail(&mut self, tail: Tail) -> Tail {
         match tail {
             Tail::Linear { x, weight, bias } => {
-                Tail::Linear { x: self.select(x, "selected mix"), weight, bias }
+                Tail::Linear { x: self.select(x, RowKind::Selected, "selected mix"), weight, bias }
             }
-            Tail::Value(x) => Tail::Value(self.select(x, "selected mix")),
+            Tail::Value(x) => Tail::Value(self.select(x, RowKind::Selected, "selected mix")),
         }
     }
 

@@ -21,7 +21,7 @@ impl Emitter<'_> {
         let a = self.vector(format!("blk.{i}.ssm_a"), d.v_heads);
         let dt_bias = self.vector(format!("blk.{i}.ssm_dt.bias"), d.v_heads);
         let (k_heads, v_heads, k_dim, v_dim) = (d.k_heads, d.v_heads, d.k_dim, d.v_dim);
-        let order = d.order;
+        let order = d.order.into();
         self.push(DeltaRule { qkv, beta, alpha, a, dt_bias, kv, k_heads, v_heads, k_dim, v_dim, order, out });
         let norm = self.norm(format!("blk.{i}.ssm_norm"), d.norm, v_dim);
         self.push(GatedNorm {
@@ -50,7 +50,8 @@ impl Emitter<'_> {
         let a = self.vector(format!("blk.{i}.ssm_a"), m.heads);
         let d = self.vector(format!("blk.{i}.ssm_d"), m.heads);
         let dt_bias = self.vector(format!("blk.{i}.ssm_dt.bias"), m.heads);
-        self.push(Scan { xbc, dt, a, d, dt_bias, kv, mamba: m.clone(), out });
+        let Mamba2 { heads, dim, groups, state, dt_limit, .. } = *m;
+        self.push(Scan { xbc, dt, a, d, dt_bias, kv, heads, dim, groups, state, dt_limit, out });
         let norm = self.norm(format!("blk.{i}.ssm_norm"), m.norm, inner);
         self.push(GatedNorm {
             x: out,

@@ -58,7 +58,12 @@ impl Model {
     /// The model of a golden folder: `model.gguf` where there is one, else the folder itself.
     pub fn open(folder: &Path) -> Result<Model> {
         let file = folder.join("model.gguf");
-        let checkpoint = Checkpoint::open(if file.exists() { &file } else { folder })?;
+        Model::open_file(if file.exists() { &file } else { folder })
+    }
+
+    /// The model at a path.
+    pub fn open_file(path: &Path) -> Result<Model> {
+        let checkpoint = Checkpoint::open(path)?;
         let family = Family::of(&checkpoint)?;
         let spec = family.spec(&checkpoint)?;
         let plan = {
@@ -79,7 +84,7 @@ impl Model {
         let (rows, pages) = (MOST_TOKENS, 2 * MOST_TOKENS / PAGE_LEN);
         let groups = self.plan.kv.groups.len();
         let (pages, kv) = (vec![pages; groups], vec![kv_type.into(); groups]);
-        let limits = Limits { rows, selected: rows, pages, states: 2, kv };
+        let limits = Limits { rows, selected: rows, logits: rows, pages, states: 2, kv };
         Ok((Runner::new(Reference, self.plan.clone(), uploaded, limits)?, weights.unused()))
     }
 }
@@ -91,14 +96,24 @@ pub fn pages(plan: &Plan, s: usize, prompt_len: usize) -> SeqPlace {
     SeqPlace { pages, state: s as u32, prompt_len: prompt_len as u32, ..SeqPlace::default() }
 }
 
+/// Logits of all rows that want them.
+pub fn logits(step: &mut dyn Step, batch: &Batch) -> Result<Vec<f32>> {
+    let (mut all, mut row) = (vec![], vec![]);
+    let rows = step.run(batch)?;
+    for i in 0..batch.logits.len() {
+        rows.logits(i, &mut row)?;
+        all.extend_from_slice(&row);
+    }
+    Ok(all)
+}
+
 /// Logits of every position of all prompts, run as one batch.
 pub fn prefill(step: &mut dyn Step, prompts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
     let mut batch = Batch::default();
     for (s, prompt) in prompts.iter().enumerate() {
         batch.push(prompt, 0, pages(step.plan(), s, prompt.len()), Select::All);
     }
-    let mut out = vec![];
-    step.step(&batch, &mut out)?;
+    let out = logits(step, &batch)?;
     let vocab = step.plan().vocab;
     let mut rest = &out[..];
     let mut split = |n: usize| {
@@ -113,10 +128,9 @@ pub fn prefill(step: &mut dyn Step, prompts: &[Vec<u32>]) -> Result<Vec<Vec<f32>
 pub fn follow(step: &mut dyn Step, s: usize, prompt_len: usize, tokens: &[u32]) -> Result<Vec<u32>> {
     let mut choices = vec![];
     for (i, &token) in tokens.iter().enumerate() {
-        let (mut batch, mut out) = (Batch::default(), vec![]);
+        let mut batch = Batch::default();
         batch.push(&[token], prompt_len + i, pages(step.plan(), s, prompt_len), Select::Last);
-        step.step(&batch, &mut out)?;
-        choices.push(argmax(&out));
+        choices.push(step.run(&batch)?.argmax(0)?.0);
     }
     Ok(choices)
 }

@@ -25,10 +25,10 @@ pub(super) struct Halves<'a> {
 /// Everything that the experts of `o` see for the rows `x` with their router's `logits`.
 pub(super) fn seen(o: &Experts, halves: &Halves<'_>, x: &[f32], logits: &[f32], hidden: usize) -> Vec<Seen> {
     let mut all: Vec<Seen> =
-        (0..o.moe.experts).map(|expert| Seen { expert, input: vec![], middle: vec![] }).collect();
-    for (x, logits) in x.chunks_exact(hidden).zip(logits.chunks_exact(o.moe.experts)) {
-        for (expert, weight) in route(&o.moe, logits, halves.select_bias) {
-            let factor = if o.moe.weight_input { weight } else { 1.0 };
+        (0..o.routing.experts).map(|expert| Seen { expert, input: vec![], middle: vec![] }).collect();
+    for (x, logits) in x.chunks_exact(hidden).zip(logits.chunks_exact(o.routing.experts)) {
+        for (expert, weight) in route(&o.routing, logits, halves.select_bias) {
+            let factor = if o.routing.weight_input { weight } else { 1.0 };
             all[expert].input.extend(x.iter().map(|v| v * factor));
         }
     }
@@ -44,7 +44,7 @@ pub(super) fn seen(o: &Experts, halves: &Halves<'_>, x: &[f32], logits: &[f32], 
 }
 
 fn middle(o: &Experts, halves: &Halves<'_>, seen: &Seen, hidden: usize) -> Vec<f32> {
-    let inner = o.moe.inner;
+    let inner = o.inner;
     let rows = seen.input.len() / hidden;
     let half = |w: &Tensor, bias: Option<&[f32]>| {
         let (mut out, mut row) = (vec![0f32; rows * inner], vec![0f32; hidden]);
@@ -62,7 +62,7 @@ fn middle(o: &Experts, halves: &Halves<'_>, seen: &Seen, hidden: usize) -> Vec<f
         out
     };
     let (gate, up) = (half(halves.gate, halves.gate_bias), half(halves.up, halves.up_bias));
-    gate.iter().zip(&up).map(|(&g, &u)| activate(o.moe.act, g, Some(u))).collect()
+    gate.iter().zip(&up).map(|(&g, &u)| activate(o.act, g, Some(u))).collect()
 }
 
 fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Option<()> {

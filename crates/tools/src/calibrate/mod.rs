@@ -11,7 +11,8 @@ use lamina::{
 use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_convert::{Covariances, Imatrix};
 use lamina_plan::{
-    Backend, Batch, KvType, LayerState, Limits, PAGE_LEN, Runner, Select, SeqPlace, Step, WeightSpec, emit,
+    Backend, Batch, KvType, LayerState, Limits, PAGE_LEN, Runner, Select, SeqPlace, Step, WeightSpec,
+    batch::Copy, emit,
 };
 use lamina_store::{Checkpoint, Kind};
 use record::{Names, Record};
@@ -169,6 +170,7 @@ fn runner<B: Backend>(
     let limits = Limits {
         rows: ROWS,
         selected: ROWS,
+        logits: ROWS,
         pages: vec![context.div_ceil(PAGE_LEN); groups],
         states: usize::from(states),
         kv: vec![KvType::F16.into(); groups],
@@ -185,19 +187,19 @@ fn read_window<B: Backend>(
     if let Some(bos) = bos {
         tokens[0] = bos;
     }
-    if runner.limits().states > 0 {
-        runner.copy_state(None, 0)?;
-    }
     let pages: Vec<u32> = (0..tokens.len().div_ceil(PAGE_LEN) as u32).collect();
     let pages = vec![pages; runner.plan().kv.groups.len()];
-    let (mut batch, mut logits) = (Batch::default(), vec![]);
+    let mut batch = Batch::default();
     for (i, rows) in tokens.chunks(ROWS).enumerate() {
         batch.clear();
+        if i == 0 && runner.limits().states > 0 {
+            batch.copies.push(Copy::State { from: None, to: 0 });
+        }
         let (pages, prompt_len) = (pages.clone(), tokens.len() as u32);
         let seq = SeqPlace { pages, prompt_len, ..SeqPlace::default() };
         // The last layer runs only rows that want logits.
         batch.push(rows, i * ROWS, seq, Select::All);
-        runner.step(&batch, &mut logits)?;
+        runner.run(&batch)?;
     }
     Ok(())
 }

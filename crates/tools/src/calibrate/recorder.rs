@@ -6,11 +6,12 @@ use super::{
 };
 use lamina_arch::weights::Tensor;
 use lamina_plan::{
-    Backend, BackendError, Batch, KvLayout, KvTypes, Limits, Ops, Plan, Slot, W, WeightKind, WeightSpec,
-    op::*,
+    Backend, BackendError, Batch, Capabilities, KvLayout, KvTypes, Limits, Ops, Plan, Slot, WeightId,
+    WeightKind, WeightSpec, Wrapper, op::*,
 };
 use std::{
     collections::HashMap,
+    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
@@ -44,9 +45,13 @@ impl<B: Backend> Backend for Recording<B> {
         self.inner.name()
     }
 
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
         let keep = match spec.kind {
-            WeightKind::Experts { .. } => Some(Kept::Matrices(tensor.clone())),
+            WeightKind::Stack { .. } => Some(Kept::Matrices(tensor.clone())),
             WeightKind::Vector { .. } if spec.name.contains("exp") => Some(Kept::Numbers(tensor.to_f32()?)),
             _ => None,
         };
@@ -78,25 +83,25 @@ pub(super) struct Recorder<M> {
 }
 
 impl<M> Recorder<M> {
-    fn numbers(&self, w: Option<W>) -> Option<&[f32]> {
+    fn numbers(&self, w: Option<WeightId>) -> Option<&[f32]> {
         match self.kept.get(&self.plan.weight(w?).name)? {
             Kept::Numbers(numbers) => Some(numbers),
             Kept::Matrices(_) => None,
         }
     }
 
-    fn matrices(&self, w: W) -> Option<&Tensor> {
+    fn matrices(&self, w: WeightId) -> Option<&Tensor> {
         match self.kept.get(&self.plan.weight(w).name)? {
             Kept::Matrices(tensor) => Some(tensor),
             Kept::Numbers(_) => None,
         }
     }
 
-    fn note(&self, w: W, of: (usize, usize), cols: usize, x: &[f32]) {
+    fn note(&self, w: WeightId, of: (usize, usize), cols: usize, x: &[f32]) {
         self.record.add(&self.plan.weight(w).name, of, cols, x);
     }
 
-    fn note_experts(&self, o: &Experts) -> Option<()> {
+    fn note_halves(&self, o: &Experts) -> Option<()> {
         let hidden = self.plan.width(o.x);
         let halves = Halves {
             gate: self.matrices(o.gate)?,
@@ -106,72 +111,79 @@ impl<M> Recorder<M> {
             select_bias: self.numbers(o.select_bias),
         };
         for s in seen(o, &halves, &self.x, &self.logits, hidden) {
-            let of = (o.moe.experts, s.expert);
+            let of = (o.routing.experts, s.expert);
             self.note(o.gate, of, hidden, &s.input);
             self.note(o.up, of, hidden, &s.input);
-            self.note(o.down, of, o.moe.inner, &s.middle);
+            self.note(o.down, of, o.inner, &s.middle);
         }
         Some(())
     }
 }
 
-macro_rules! hand_on {
-    ($($name:ident $op:ident;)*) => {
-        $(fn $name(&mut self, b: &Batch, o: &$op) -> Result<()> {
-            self.inner.$name(b, o)
-        })*
-    };
-}
-
-/// Fused products keep their plain meaning, so that each comes by as a linear one.
-impl<M: Ops> Ops for Recorder<M> {
-    hand_on! {
-        embed Embed; positions Positions; normalize Normalize; head_norm HeadNorm; add Add; copy Copy;
-        activate Activate; gate Gate; apply Apply; rotate Rotate; store Store; attention Attention; conv Conv;
-        delta_rule DeltaRule; scan Scan; gated_norm GatedNorm; adapt Adapt; add_adapted AddAdapted; select Select; norm_add NormAdd; attend Attend;
+impl<M: Ops> Recorder<M> {
+    /// Rows of a slot that the batch has.
+    fn rows(&self, b: &Batch, slot: Slot) -> Range<usize> {
+        0..b.count(self.plan.kind(slot))
     }
 
-    fn linear(&mut self, b: &Batch, o: &Linear) -> Result<()> {
+    fn note_linear(&mut self, b: &Batch, o: &Linear) -> Result<()> {
         let mut x = std::mem::take(&mut self.x);
-        self.inner.read(b, o.x, &mut x)?;
+        self.inner.read(o.x, self.rows(b, o.x), &mut x)?;
         self.note(o.part.weight, (1, 0), self.plan.width(o.x), &x);
         self.x = x;
-        self.inner.linear(b, o)
+        Ok(())
     }
 
     /// Keys are made from queries here, each head by a matrix of its own. What the value matrices see is not visible
     /// outside the operator: they are quantized without.
-    fn latent_attend(&mut self, b: &Batch, o: &LatentAttend) -> Result<()> {
+    fn note_queries(&mut self, b: &Batch, o: &LatentAttend) -> Result<()> {
         let mut x = std::mem::take(&mut self.x);
-        self.inner.read(b, o.q, &mut x)?;
+        self.inner.read(o.q, self.rows(b, o.q), &mut x)?;
         for row in x.chunks_exact(o.heads * (o.nope + o.rope)) {
             for (head, q) in row.chunks_exact(o.nope + o.rope).enumerate() {
                 self.note(o.w_k, (o.heads, head), o.nope, &q[..o.nope]);
             }
         }
         self.x = x;
-        self.inner.latent_attend(b, o)
+        Ok(())
     }
 
-    fn experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
+    fn note_experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
         let (mut x, mut logits) = (std::mem::take(&mut self.x), std::mem::take(&mut self.logits));
-        self.inner.read(b, o.x, &mut x)?;
-        self.inner.read(b, o.logits, &mut logits)?;
+        self.inner.read(o.x, self.rows(b, o.x), &mut x)?;
+        self.inner.read(o.logits, self.rows(b, o.logits), &mut logits)?;
         (self.x, self.logits) = (x, logits);
-        let noted = self.note_experts(o);
+        let noted = self.note_halves(o);
         debug_assert!(noted.is_some(), "weights of experts were not kept");
-        self.inner.experts(b, o)
+        Ok(())
+    }
+}
+
+/// Fused products fall into their meaning, so that each comes by as a linear one.
+impl<M: Ops> Wrapper for Recorder<M> {
+    type Inner = M;
+    const FUSED: bool = false;
+
+    fn inner(&self) -> &M {
+        &self.inner
     }
 
-    fn read(&mut self, b: &Batch, slot: Slot, out: &mut Vec<f32>) -> Result<()> {
-        self.inner.read(b, slot, out)
+    fn inner_mut(&mut self) -> &mut M {
+        &mut self.inner
     }
 
-    fn copy_page(&mut self, group: u32, from: u32, to: u32) -> Result<()> {
-        self.inner.copy_page(group, from, to)
+    fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
+        match op {
+            OpRef::Linear(o) => self.note_linear(b, o)?,
+            OpRef::LatentAttend(o) => self.note_queries(b, o)?,
+            OpRef::Experts(o) => self.note_experts(b, o)?,
+            _ => {}
+        }
+        op.run(&mut self.inner, b)
     }
 
-    fn copy_state(&mut self, from: Option<u32>, to: u32) -> Result<()> {
-        self.inner.copy_state(from, to)
+    /// Rows are read between operators, so every step has to run them one by one.
+    fn replay_inner(&mut self, _: &Batch, _: &[Op]) -> Result<bool> {
+        Ok(false)
     }
 }

@@ -5,7 +5,6 @@ use crate::{
     kv::{KvType, LayerState, Reach},
     op::*,
 };
-use lamina_arch::spec::{LongRope, Mask, NormKind, Pairs, Rope, Temperature};
 
 /// Heads, key heads and width of a head.
 #[derive(Clone, Copy)]
@@ -80,7 +79,7 @@ fn attend(
     mut b: Bench,
     s: Shape,
     scores: Scores,
-    before: impl FnOnce(&mut Bench, Shape, [crate::Slot; 3]) -> Vec<Step>,
+    before: impl FnOnce(&mut Bench, Shape, [crate::Slot; 3]) -> Vec<Prepare>,
 ) -> Case {
     let (q, k) = (b.scaled_input(s.heads * s.dim, 1.5), b.scaled_input(s.kv_heads * s.dim, 1.5));
     let (v, out) = (b.input(s.kv_heads * s.dim), b.slot(s.heads * s.dim));
@@ -104,11 +103,11 @@ fn attend(
 }
 
 /// A rotary embedding of `dim` dimensions.
-fn rope(dim: usize, long: bool) -> Rope {
+fn rope(dim: usize, long: bool) -> RopeTable {
     let freqs =
         |base: f32| (0..dim / 2).map(|i| base.powf(-((2 * i) as f32) / dim as f32)).collect::<Vec<_>>();
-    let long = long.then(|| LongRope { freqs: freqs(77.0), original_context: 40 });
-    Rope { dim, pairs: Pairs::Half, freqs: freqs(10_000.0), long, magnitude: 1.1 }
+    let long = long.then(|| LongTable { freqs: freqs(77.0), original_context: 40 });
+    RopeTable { dim, freqs: freqs(10_000.0), long, magnitude: 1.1 }
 }
 
 /// Norms, clipping and temperature around the rotation, in the orders that families have.
@@ -116,22 +115,24 @@ fn before() -> Vec<Case> {
     let head = |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
         let (norm, rope) = (b.norm(NormKind::Rms, s.dim), b.rope(rope(s.dim, false)));
         let normed = [(q, s.heads), (k, s.kv_heads)]
-            .map(|(x, heads)| Step::HeadNorm(HeadNorm { x, heads, norm, weight_per_head: false }));
+            .map(|(x, heads)| Prepare::HeadNorm(HeadNorm { x, heads, norm, weight_per_head: false }));
         let turned = [(q, s.heads), (k, s.kv_heads)]
-            .map(|(x, heads)| Step::Rotate(Rotate { x, heads, start: 0, rope }));
+            .map(|(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope }));
         [normed, turned].concat()
     };
     let full = |b: &mut Bench, s: Shape, [q, k, v]: [crate::Slot; 3]| {
         let (for_q, for_k) =
             (b.norm(NormKind::Layer, s.heads * s.dim), b.norm(NormKind::Layer, s.kv_heads * s.dim));
-        let mut steps: Vec<Step> = [q, k, v].map(|x| Step::Apply(Apply { x, map: Map::Clip(0.8) })).into();
-        steps
-            .extend([(q, for_q), (k, for_k)].map(|(x, norm)| Step::Normalize(Normalize { x, norm, out: x })));
+        let mut steps: Vec<Prepare> =
+            [q, k, v].map(|x| Prepare::Apply(Apply { x, map: Map::Clip(0.8) })).into();
+        steps.extend(
+            [(q, for_q), (k, for_k)].map(|(x, norm)| Prepare::Normalize(Normalize { x, norm, out: x })),
+        );
         steps
     };
     let warm = |_: &mut Bench, _: Shape, [q, _, _]: [crate::Slot; 3]| {
         let t = Temperature { scale: 0.1, floor: 8.0, offset: 0.0 };
-        vec![Step::Apply(Apply { x: q, map: Map::Temperature(t) })]
+        vec![Prepare::Apply(Apply { x: q, map: Map::Temperature(t) })]
     };
     vec![
         attend(Bench::new("attend head norm and rope"), COMMON, PLAIN, head),
@@ -145,7 +146,7 @@ fn rotations() -> Vec<Case> {
         move |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
             let rope = b.rope(rope(part, long));
             [(q, s.heads), (k, s.kv_heads)]
-                .map(|(x, heads)| Step::Rotate(Rotate { x, heads, start: 0, rope }))
+                .map(|(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope }))
                 .into()
         }
     };

@@ -4,62 +4,62 @@ use crate::{
     conform::bench::{Bench, Case},
     op::*,
 };
-use lamina_arch::spec::{Act, GroupScore, Groups, Moe, Score};
 use lamina_base::DType;
 
-const PLAIN: Moe = Moe {
+const PLAIN: Routing = Routing {
     experts: 8,
     top_k: 2,
-    inner: 48,
-    act: Act::Silu,
     score: Score::Softmax,
     renorm: true,
     scale: 1.0,
     groups: None,
     weight_input: false,
-    shared: None,
 };
 
 /// Settings beside the routing rule.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Extra {
     select_bias: bool,
     biases: bool,
+    inner: usize,
+    act: Act,
 }
 
+const EXTRA: Extra = Extra { select_bias: false, biases: false, inner: 48, act: Act::Silu };
+
 pub fn cases() -> Vec<Case> {
-    let (plain, biased) = (Extra::default(), Extra { select_bias: true, biases: false });
+    let (plain, biased) = (EXTRA, Extra { select_bias: true, ..EXTRA });
     let groups = |by| Some(Groups { count: 4, keep: 2, by });
     let oss = Act::SwigluClamped { alpha: 1.702, limit: 7.0 };
-    let chosen = Moe { score: Score::SoftmaxOfChosen, renorm: false, ..PLAIN };
-    let sigmoid = Moe { score: Score::Sigmoid, scale: 2.5, ..PLAIN };
+    let chosen = Routing { score: Score::SoftmaxOfChosen, renorm: false, ..PLAIN };
+    let sigmoid = Routing { score: Score::Sigmoid, scale: 2.5, ..PLAIN };
     let all = [
         ("softmax", PLAIN, plain),
-        ("softmax without renorm", Moe { renorm: false, scale: 1.3, ..PLAIN }, plain),
-        ("best of groups", Moe { groups: groups(GroupScore::Best), renorm: false, ..PLAIN }, plain),
-        ("softmax of chosen", chosen.clone(), plain),
-        ("biases", Moe { act: oss, top_k: 4, ..chosen }, Extra { biases: true, ..plain }),
-        ("sigmoid", sigmoid.clone(), biased),
+        ("softmax without renorm", Routing { renorm: false, scale: 1.3, ..PLAIN }, plain),
+        ("best of groups", Routing { groups: groups(GroupScore::Best), renorm: false, ..PLAIN }, plain),
+        ("softmax of chosen", chosen, plain),
+        ("biases", Routing { top_k: 4, ..chosen }, Extra { biases: true, act: oss, ..plain }),
+        ("sigmoid", sigmoid, biased),
+        ("best two of groups", Routing { groups: groups(GroupScore::BestTwo), top_k: 3, ..sigmoid }, biased),
         (
-            "best two of groups",
-            Moe { groups: groups(GroupScore::BestTwo), top_k: 3, ..sigmoid.clone() },
-            biased,
+            "weighted input",
+            Routing { weight_input: true, top_k: 1, renorm: false, scale: 1.0, ..sigmoid },
+            plain,
         ),
-        ("weighted input", Moe { weight_input: true, top_k: 1, renorm: false, scale: 1.0, ..sigmoid }, plain),
-        ("all experts", Moe { top_k: 8, act: Act::GeluTanh, ..PLAIN }, plain),
-        ("one expert", Moe { experts: 1, top_k: 1, ..PLAIN }, plain),
-        ("odd sizes", Moe { experts: 5, top_k: 3, inner: 33, ..PLAIN }, plain),
+        ("all experts", Routing { top_k: 8, ..PLAIN }, Extra { act: Act::GeluTanh, ..plain }),
+        ("one expert", Routing { experts: 1, top_k: 1, ..PLAIN }, plain),
+        ("odd sizes", Routing { experts: 5, top_k: 3, ..PLAIN }, Extra { inner: 33, ..plain }),
     ];
     let typed = [DType::F16, DType::Q8_0, DType::MXFP4, DType::Q4_K]
-        .map(|t| experts("types", &Moe { inner: 256, ..PLAIN }, plain, 256, t));
-    let rules = all.iter().map(|(name, moe, extra)| experts(name, moe, *extra, 80, DType::F32));
+        .map(|t| experts("types", PLAIN, Extra { inner: 256, ..plain }, 256, t));
+    let rules = all.into_iter().map(|(name, routing, extra)| experts(name, routing, extra, 80, DType::F32));
     rules.chain(typed).chain([ties()]).collect()
 }
 
-fn experts(name: &str, moe: &Moe, extra: Extra, hidden: usize, dtype: DType) -> Case {
+fn experts(name: &str, routing: Routing, extra: Extra, hidden: usize, dtype: DType) -> Case {
     let mut b = Bench::new(format!("experts {name} {dtype}"));
-    let (x, logits, out) = (b.input(hidden), b.scaled_input(moe.experts, 2.0), b.slot(hidden));
-    let (n, inner) = (moe.experts, moe.inner);
+    let (x, logits, out) = (b.input(hidden), b.scaled_input(routing.experts, 2.0), b.slot(hidden));
+    let (n, inner, act) = (routing.experts, extra.inner, extra.act);
     let (gate, up) = (b.experts(n, inner, hidden, dtype), b.experts(n, inner, hidden, dtype));
     let down = b.experts(n, hidden, inner, dtype);
     let select_bias = extra.select_bias.then(|| b.vector(n, 0.0, 0.5));
@@ -68,7 +68,7 @@ fn experts(name: &str, moe: &Moe, extra: Extra, hidden: usize, dtype: DType) -> 
         up: b.vector(n * inner, 0.0, 0.5),
         down: b.vector(n * hidden, 0.0, 0.5),
     });
-    b.push(Experts { x, logits, select_bias, gate, up, down, biases, moe: moe.clone(), out });
+    b.push(Experts { x, logits, select_bias, gate, up, down, biases, inner, act, routing, out });
     b.finish(out)
 }
 
@@ -78,6 +78,7 @@ fn ties() -> Case {
     let (x, logits, out) = (b.input(40), b.scaled_input(8, 0.0), b.slot(40));
     let (gate, up) = (b.experts(8, 48, 40, DType::F32), b.experts(8, 48, 40, DType::F32));
     let down = b.experts(8, 40, 48, DType::F32);
-    b.push(Experts { x, logits, select_bias: None, gate, up, down, biases: None, moe: PLAIN, out });
+    let (inner, act, routing) = (48, Act::Silu, PLAIN);
+    b.push(Experts { x, logits, select_bias: None, gate, up, down, biases: None, inner, act, routing, out });
     b.finish(out)
 }

@@ -4,7 +4,6 @@ use crate::{
     conform::bench::{Bench, Case},
     op::*,
 };
-use lamina_arch::spec::{Act, NormKind, Temperature};
 use lamina_base::DType;
 
 const ACTS: [Act; 8] = [

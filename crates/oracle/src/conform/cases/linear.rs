@@ -3,9 +3,8 @@
 use crate::{
     conform::bench::{Bench, Case},
     op::*,
-    slot::Rows,
+    slot::RowKind,
 };
-use lamina_arch::spec::NormKind;
 use lamina_base::DType;
 
 /// Types of weights with the block lengths that their widths must keep.
@@ -40,7 +39,7 @@ pub fn cases() -> Vec<Case> {
     let norms = [None, Some(NormKind::Rms), Some(NormKind::Layer)];
     let projects = norms.into_iter().flat_map(|n| [project(n, 96, DType::F32), project(n, 256, DType::Q4_K)]);
     let adds = [linear_add(80, DType::F32), linear_add(256, DType::Q8_0)];
-    let adapted = [low_rank(Rows::All), low_rank(Rows::Selected)];
+    let adapted = [low_rank(RowKind::All), low_rank(RowKind::Selected)];
     let rest = [positions(), select(DType::F32), select(DType::Q6_K), long()];
     odd.chain(typed)
         .chain(small)
@@ -113,10 +112,10 @@ fn linear_add(width: usize, dtype: DType) -> Case {
 }
 
 /// Two adapters, and columns between them that belong to neither.
-fn low_rank(rows: Rows) -> Case {
+fn low_rank(rows: RowKind) -> Case {
     let mut b = Bench::new(format!("low rank {rows:?}"));
     let (mut x, mut into) = (b.input(80), b.input(48));
-    if rows == Rows::Selected {
+    if rows == RowKind::Selected {
         [x, into] = [x, into].map(|all| {
             let out = b.slot_of(if all == x { 80 } else { 48 }, rows);
             b.push(Select { x: all, out });
@@ -125,7 +124,7 @@ fn low_rank(rows: Rows) -> Case {
     }
     let (low, wide) = (b.slot_of(9, rows), b.slot_of(48, rows));
     let (down, up) = (b.matrix(9, 80, DType::F32), b.matrix(48, 9, DType::F32));
-    let pieces = vec![Piece { adapter: 0, start: 0, len: 3 }, Piece { adapter: 1, start: 4, len: 5 }];
+    let pieces = [Piece { adapter: 0, start: 0, len: 3 }, Piece { adapter: 1, start: 4, len: 5 }].into();
     b.push(LowRank { x, down, low, pieces, up, wide, scale: 0.6, into });
     b.finish(into)
 }
@@ -133,8 +132,8 @@ fn low_rank(rows: Rows) -> Case {
 /// The end of a model: chosen rows, norm, matrix.
 fn select(dtype: DType) -> Case {
     let mut b = Bench::new(format!("select {dtype}"));
-    let (x, chosen) = (b.input(256), b.slot_of(256, Rows::Selected));
-    let out = b.slot_of(77, Rows::Selected);
+    let (x, chosen) = (b.input(256), b.slot_of(256, RowKind::Selected));
+    let out = b.slot_of(77, RowKind::Selected);
     b.push(Select { x, out: chosen });
     let norm = b.norm(NormKind::Rms, 256);
     b.push(Normalize { x: chosen, norm, out: chosen });

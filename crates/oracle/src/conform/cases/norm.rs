@@ -4,7 +4,6 @@ use crate::{
     conform::bench::{Bench, Case},
     op::*,
 };
-use lamina_arch::spec::NormKind;
 
 const KINDS: [NormKind; 2] = [NormKind::Rms, NormKind::Layer];
 

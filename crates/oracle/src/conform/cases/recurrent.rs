@@ -3,9 +3,8 @@
 use crate::{
     conform::bench::{Bench, Case},
     kv::LayerState,
-    op::{Conv, DeltaRule, Scan},
+    op::{Conv, DeltaRule, HeadOrder, Scan},
 };
-use lamina_arch::spec::{HeadOrder, Mamba2, Norm, NormKind};
 
 /// Key heads, value heads and their widths.
 type Heads = (usize, usize, usize, usize);
@@ -64,9 +63,7 @@ fn scan(mut b: Bench, (heads, dim, groups, state): Heads, dt_limit: (f32, f32)) 
     let weight = b.vector(channels * taps, 0.0, 1.0);
     let kv = b.state(LayerState::Recurrent { conv: channels * (taps - 1), state: inner * state });
     b.push(Conv { x: xbc, weight, bias: None, kv });
-    let norm = Norm { kind: NormKind::Rms, eps: 1e-5 };
-    let mamba = Mamba2 { heads, dim, groups, state, conv: taps, norm, dt_limit };
     let out = b.slot(inner);
-    b.push(Scan { xbc, dt, a, d, dt_bias, kv, mamba, out });
+    b.push(Scan { xbc, dt, a, d, dt_bias, kv, heads, dim, groups, state, dt_limit, out });
     b.finish(out)
 }

@@ -1,0 +1,167 @@
+//! Softmax attention over stored keys and values, and over stored latents.
+
+use super::{
+    Apply, Fused, HeadNorm, Normalize,
+    Operand::{self, *},
+    Operands, Ops, Rotate, operands,
+};
+use crate::{
+    batch::Batch,
+    error::Result,
+    slot::{Slot, WeightId},
+};
+
+/// Which tokens `j <= i` of its sequence the token `i` sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mask {
+    /// All.
+    Causal,
+    /// `i - j < n` (sliding window).
+    Window(usize),
+    /// `i / n == j / n` (chunks).
+    Chunk(usize),
+}
+
+/// Writes the keys and values of the batch rows into their pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Store {
+    /// Keys `[kv_heads * dim]`.
+    pub k: Slot,
+    /// Values `[kv_heads * dim]`.
+    pub v: Slot,
+    /// Layer of the cache.
+    pub kv: usize,
+}
+
+impl Operands for Store {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Read(self.k), Read(self.v)]
+    }
+}
+
+/// Softmax attention of stored keys and values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attention {
+    /// Queries `[heads * dim]`.
+    pub q: Slot,
+    /// Layer of the cache.
+    pub kv: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Factor on scores.
+    pub scale: f32,
+    /// `cap * tanh(score / cap)`.
+    pub softcap: Option<f32>,
+    /// Visible tokens.
+    pub mask: Mask,
+    /// One extra logit per head.
+    pub sinks: Option<WeightId>,
+    /// Largest exponent of linear position biases.
+    pub alibi: Option<f32>,
+    /// Factor on linear position biases.
+    pub alibi_factor: f32,
+    /// Result `[heads * dim]`.
+    pub out: Slot,
+}
+
+impl Operands for Attention {
+    fn operands(&self) -> Vec<Operand> {
+        operands(&[Read(self.q), Write(self.out)], [self.sinks])
+    }
+}
+
+/// All of an attention between its projections.
+///
+/// Meaning: what prepares queries, keys and values, store, attention. The preparation stays a list, since families
+/// order norm, rotation, clipping and temperature differently.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attend {
+    /// In-place operators on queries, keys or values.
+    pub before: Vec<Prepare>,
+    /// Cache write.
+    pub store: Store,
+    /// Attention over the cache.
+    pub attention: Attention,
+}
+
+/// In-place operator on queries, keys or values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Prepare {
+    /// Norm per head.
+    HeadNorm(HeadNorm),
+    /// Norm of the whole row.
+    Normalize(Normalize),
+    /// Rotary embedding.
+    Rotate(Rotate),
+    /// Function of one number.
+    Apply(Apply),
+}
+
+impl Operands for Prepare {
+    fn operands(&self) -> Vec<Operand> {
+        match self {
+            Prepare::HeadNorm(o) => o.operands(),
+            Prepare::Normalize(o) => o.operands(),
+            Prepare::Rotate(o) => o.operands(),
+            Prepare::Apply(o) => o.operands(),
+        }
+    }
+}
+
+impl Operands for Attend {
+    fn operands(&self) -> Vec<Operand> {
+        let before = self.before.iter().flat_map(Prepare::operands);
+        before.chain(self.store.operands()).chain(self.attention.operands()).collect()
+    }
+}
+
+impl Fused for Attend {
+    fn meaning<M: Ops + ?Sized>(&self, m: &mut M, b: &Batch) -> Result<()> {
+        for prepare in &self.before {
+            match prepare {
+                Prepare::HeadNorm(o) => m.head_norm(b, o)?,
+                Prepare::Normalize(o) => m.normalize(b, o)?,
+                Prepare::Rotate(o) => m.rotate(b, o)?,
+                Prepare::Apply(o) => m.apply(b, o)?,
+            }
+        }
+        m.store(b, &self.store)?;
+        m.attention(b, &self.attention)
+    }
+}
+
+/// Latent attention (MLA) in absorbed form: scores and values come from the stored latents, never from expanded keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatentAttend {
+    /// Queries `[heads * (nope + rope)]`, rotary part already turned.
+    pub q: Slot,
+    /// Latents `[kv_rank]`, already normed.
+    pub latent: Slot,
+    /// Rotary keys `[rope]`, already turned.
+    pub k_rope: Slot,
+    /// `[heads][kv_rank, nope]`: key part of the up-projection, transposed, so that it takes queries to the latents.
+    pub w_k: WeightId,
+    /// `[heads][v_dim, kv_rank]`: value part of the up-projection.
+    pub w_v: WeightId,
+    /// Layer of the cache.
+    pub kv: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Head width without positions.
+    pub nope: usize,
+    /// Rotary width.
+    pub rope: usize,
+    /// Width of a value head.
+    pub v_dim: usize,
+    /// Factor on scores.
+    pub scale: f32,
+    /// Result `[heads * v_dim]`.
+    pub out: Slot,
+}
+
+impl Operands for LatentAttend {
+    fn operands(&self) -> Vec<Operand> {
+        let slots = [Read(self.q), Read(self.latent), Read(self.k_rope), Write(self.out)];
+        operands(&slots, [Some(self.w_k), Some(self.w_v)])
+    }
+}

@@ -1,0 +1,106 @@
+//! Mixture of experts.
+
+use super::{
+    Act,
+    Operand::{self, *},
+    Operands, operands,
+};
+use crate::slot::{Slot, WeightId};
+
+/// From router logits to chosen experts and their weights.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Routing {
+    /// Experts in the layer.
+    pub experts: usize,
+    /// Experts per token.
+    pub top_k: usize,
+    /// From router logits to scores.
+    pub score: Score,
+    /// Chosen weights are divided by their sum.
+    pub renorm: bool,
+    /// Factor on the chosen weights.
+    pub scale: f32,
+    /// Experts are chosen inside the best groups only.
+    pub groups: Option<Groups>,
+    /// The weight scales the expert's input instead of its output.
+    pub weight_input: bool,
+}
+
+/// From router logits to scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Score {
+    /// Softmax over all experts, then the best.
+    Softmax,
+    /// The best, then softmax over them.
+    SoftmaxOfChosen,
+    /// Sigmoid each.
+    Sigmoid,
+}
+
+/// Group-limited routing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// Groups of equal size.
+    pub count: usize,
+    /// Groups that stay.
+    pub keep: usize,
+    /// How a group is scored.
+    pub by: GroupScore,
+}
+
+/// How a group of experts is scored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupScore {
+    /// Its best expert.
+    Best,
+    /// The sum of its two best.
+    BestTwo,
+}
+
+/// Mixture of experts over one normed input and the router's logits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Experts {
+    /// Normed input `[hidden]`.
+    pub x: Slot,
+    /// Router logits `[experts]`.
+    pub logits: Slot,
+    /// Added to the scores for the choice only.
+    pub select_bias: Option<WeightId>,
+    /// `[experts][inner, hidden]`.
+    pub gate: WeightId,
+    /// `[experts][inner, hidden]`.
+    pub up: WeightId,
+    /// `[experts][hidden, inner]`.
+    pub down: WeightId,
+    /// `[experts, inner]` and `[experts, hidden]`.
+    pub biases: Option<ExpertBiases>,
+    /// Inner width of one expert.
+    pub inner: usize,
+    /// Nonlinearity, always gated.
+    pub act: Act,
+    /// Who is chosen.
+    pub routing: Routing,
+    /// Result `[hidden]`.
+    pub out: Slot,
+}
+
+/// Biases of every expert.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExpertBiases {
+    /// `[experts, inner]`.
+    pub gate: WeightId,
+    /// `[experts, inner]`.
+    pub up: WeightId,
+    /// `[experts, hidden]`.
+    pub down: WeightId,
+}
+
+impl Operands for Experts {
+    fn operands(&self) -> Vec<Operand> {
+        let matrices = [self.gate, self.up, self.down].map(Some);
+        let biases = self.biases.map(|b| [b.gate, b.up, b.down]);
+        let vectors = biases.into_iter().flatten().map(Some).chain([self.select_bias]);
+        let slots = [Read(self.x), Read(self.logits), Write(self.out)];
+        operands(&slots, matrices.into_iter().chain(vectors))
+    }
+}

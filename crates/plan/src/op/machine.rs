@@ -1,0 +1,245 @@
+//! What a machine does: the operators of the list, and what a step needs around them.
+
+use super::*;
+use crate::{batch::Batch, error::Result, slot::Slot};
+use std::ops::Range;
+
+/// What a step needs around its operators. Slots, weights and cache belong to the machine: nothing here assumes that
+/// the host can see its memory.
+pub trait Queue: Send + Sync {
+    /// Begins a step, once before its first operator: makes [`Batch::copies`] in their order, and takes what the
+    /// operators need of the batch.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn begin(&mut self, b: &Batch) -> Result<()>;
+
+    /// Runs a recording of `ops` over a batch of this shape, if there is one. After `false` the caller runs the
+    /// operators itself, and a backend may record them until [`Queue::recorded`].
+    ///
+    /// What makes two steps alike is the machine's own affair: rows of each kind, which operators, whether a sequence
+    /// is adapted.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn replay(&mut self, _b: &Batch, _ops: &[Op]) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Ends what [`Queue::replay`] began; `whole` is false when an operator failed.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn recorded(&mut self, _whole: bool) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns when everything that was asked for is done; operators of a device may return before.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn wait(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Copies `rows` of a slot into `out`, which holds nothing else afterwards. Waits for what writes them.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()>;
+
+    /// Writes `rows` of a slot: a tier or a test brings rows that another machine has computed.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()>;
+
+    /// The `n` largest numbers of a row of a slot with their columns: larger ones first, of equal ones the lower
+    /// column. NaN counts as the largest.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
+        let mut numbers = vec![];
+        self.read(slot, row..row + 1, &mut numbers)?;
+        Ok(front(&numbers, n))
+    }
+
+    /// A page of every layer of a group as bytes.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>>;
+
+    /// Puts back what [`Queue::export_page`] gave, into any page of the group.
+    ///
+    /// # Errors
+    /// When the bytes are not those of a page, or the device fails.
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()>;
+
+    /// A recurrent state of every layer as bytes.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn export_state(&self, state: u32) -> Result<Vec<u8>>;
+
+    /// Puts back what [`Queue::export_state`] gave, into any state.
+    ///
+    /// # Errors
+    /// When the bytes are not those of a state, or the device fails.
+    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()>;
+
+    /// Runs `task` for 0 up to `tasks` on the backend's host threads.
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        (0..tasks).for_each(task);
+    }
+}
+
+/// The `n` largest numbers of a row with their columns, as [`Queue::front`] orders them.
+pub fn front(row: &[f32], n: usize) -> Vec<(u32, f32)> {
+    // Positive NaN is the largest number in the total order.
+    let before = |a: f32, b: f32| {
+        let key = |v: f32| if v.is_nan() { f32::NAN } else { v };
+        key(a).total_cmp(&key(b)).is_gt()
+    };
+    let mut best: Vec<(u32, f32)> = Vec::with_capacity(n.min(row.len()) + 1);
+    for (column, &v) in row.iter().enumerate() {
+        // Almost all numbers stop here.
+        if best.len() == n && best.last().is_none_or(|last| !before(v, last.1)) {
+            continue;
+        }
+        let at = best.partition_point(|other| !before(v, other.1));
+        best.insert(at, (column as u32, v));
+        best.truncate(n);
+    }
+    best
+}
+
+macro_rules! ops {
+    (
+        plain { $($(#[$plain_doc:meta])* $plain:ident $Plain:ident,)* }
+        fused { $($(#[$fused_doc:meta])* $fused:ident $Fused:ident,)* }
+    ) => {
+        /// The operators; the batch says which rows there are. A fused one has a default body that is its meaning.
+        ///
+        /// Each fails when the machine cannot run it with these sizes and types, or the device fails.
+        #[allow(clippy::missing_errors_doc)] // stated above for all
+        pub trait Ops: Queue {
+            $($(#[$plain_doc])* fn $plain(&mut self, b: &Batch, o: &$Plain) -> Result<()>;)*
+            $($(#[$fused_doc])* fn $fused(&mut self, b: &Batch, o: &$Fused) -> Result<()> { o.meaning(self, b) })*
+        }
+
+        impl<W: Wrapper> Ops for W {
+            $(fn $plain(&mut self, b: &Batch, o: &$Plain) -> Result<()> { self.operator(b, OpRef::$Plain(o)) })*
+            $(fn $fused(&mut self, b: &Batch, o: &$Fused) -> Result<()> {
+                if W::FUSED { self.operator(b, OpRef::$Fused(o)) } else { o.meaning(self, b) }
+            })*
+        }
+    };
+}
+
+crate::for_each_op!(ops);
+
+/// A machine around another one. Everything is handed on; a wrapper says what it does differently.
+pub trait Wrapper: Send + Sync {
+    /// The machine inside.
+    type Inner: Ops;
+
+    /// Fused operators are handed on as such; else they fall into their meaning, and come by as plain ones.
+    const FUSED: bool;
+
+    /// The machine inside.
+    fn inner(&self) -> &Self::Inner;
+
+    /// The machine inside.
+    fn inner_mut(&mut self) -> &mut Self::Inner;
+
+    /// Called for every operator.
+    ///
+    /// # Errors
+    /// What the operator returns.
+    fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
+        op.run(self.inner_mut(), b)
+    }
+
+    /// As [`Queue::begin`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn begin_inner(&mut self, b: &Batch) -> Result<()> {
+        self.inner_mut().begin(b)
+    }
+
+    /// As [`Queue::replay`]. A wrapper that has to see every operator, or reads between them, returns false here.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn replay_inner(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
+        self.inner_mut().replay(b, ops)
+    }
+}
+
+impl<W: Wrapper> Queue for W {
+    fn begin(&mut self, b: &Batch) -> Result<()> {
+        self.begin_inner(b)
+    }
+
+    fn replay(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
+        self.replay_inner(b, ops)
+    }
+
+    fn recorded(&mut self, whole: bool) -> Result<()> {
+        self.inner_mut().recorded(whole)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.inner_mut().wait()
+    }
+
+    fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
+        self.inner().read(slot, rows, out)
+    }
+
+    fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()> {
+        self.inner_mut().write(slot, rows, numbers)
+    }
+
+    fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
+        self.inner().front(slot, row, n)
+    }
+
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+        self.inner().export_page(group, page)
+    }
+
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        self.inner_mut().import_page(group, page, bytes)
+    }
+
+    fn export_state(&self, state: u32) -> Result<Vec<u8>> {
+        self.inner().export_state(state)
+    }
+
+    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
+        self.inner_mut().import_state(state, bytes)
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.inner().spread(tasks, task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::front;
+
+    #[test]
+    fn the_front_of_a_row_has_ties_in_order_and_nan_first() {
+        let row = [1.0, 3.0, -2.0, 3.0, 0.5];
+        assert_eq!(front(&row, 3), [(1, 3.0), (3, 3.0), (0, 1.0)]);
+        assert_eq!(front(&row, 9).len(), 5);
+        assert!(front(&row, 0).is_empty());
+        let with_nan = front(&[1.0, -f32::NAN, f32::INFINITY], 1);
+        assert!(with_nan[0].0 == 1 && with_nan[0].1.is_nan());
+    }
+}

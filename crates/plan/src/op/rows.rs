@@ -1,0 +1,195 @@
+//! Operators over single rows: look-ups, residuals, nonlinearities, selection.
+
+use super::{
+    Operand::{self, *},
+    Operands,
+};
+use crate::slot::{Slot, WeightId};
+
+/// `out = scale * table[token]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Embed {
+    /// `[vocab, width]`.
+    pub table: WeightId,
+    /// Factor.
+    pub scale: f32,
+    /// Result.
+    pub out: Slot,
+}
+
+impl Operands for Embed {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Weight(self.table), Write(self.out)]
+    }
+}
+
+/// `x += table[position + offset]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Positions {
+    /// `[positions, width]`.
+    pub table: WeightId,
+    /// Added to the position.
+    pub offset: usize,
+    /// Changed in place.
+    pub x: Slot,
+}
+
+impl Operands for Positions {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Weight(self.table), Change(self.x)]
+    }
+}
+
+/// `into += scale * x`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Add {
+    /// Input.
+    pub x: Slot,
+    /// Factor.
+    pub scale: f32,
+    /// Changed in place.
+    pub into: Slot,
+}
+
+impl Operands for Add {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Read(self.x), Change(self.into)]
+    }
+}
+
+/// `out = x`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Copy {
+    /// Input.
+    pub x: Slot,
+    /// Result, of the same width and rows.
+    pub out: Slot,
+}
+
+impl Operands for Copy {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Read(self.x), Write(self.out)]
+    }
+}
+
+/// `out` gets some of the rows of `x`: of all rows those that are selected, of selected ones those that want logits.
+/// The kinds of the two slots' rows say which.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Select {
+    /// Input.
+    pub x: Slot,
+    /// Result, of the same width.
+    pub out: Slot,
+}
+
+impl Operands for Select {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Read(self.x), Write(self.out)]
+    }
+}
+
+/// Nonlinearity of a feed-forward part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Act {
+    /// `x * sigmoid(x)`.
+    Silu,
+    /// Exact, by the error function.
+    Gelu,
+    /// Tanh approximation.
+    GeluTanh,
+    /// `x * sigmoid(1.702 x)`.
+    GeluQuick,
+    /// `max(x, 0)`.
+    Relu,
+    /// `max(x, 0)^2`.
+    ReluSquared,
+    /// `alpha_p max(x, 0)^2 + alpha_n (exp(n) - 1 - n) + beta x` with `n = min(x, 0)` (xIELU, arXiv 2411.13010).
+    Xielu {
+        /// Curve of positive inputs.
+        alpha_p: f32,
+        /// Curve of negative inputs.
+        alpha_n: f32,
+        /// Slope at zero.
+        beta: f32,
+    },
+    /// `g * sigmoid(alpha g) * (u + 1)`, gate cut above and up cut on both sides at `limit`.
+    SwigluClamped {
+        /// Slope inside the sigmoid.
+        alpha: f32,
+        /// Cut.
+        limit: f32,
+    },
+}
+
+/// `out = act(gate) * up`, or `act(gate)` without `up`; `out` may be `gate`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Activate {
+    /// Argument of the nonlinearity.
+    pub gate: Slot,
+    /// Factor.
+    pub up: Option<Slot>,
+    /// Nonlinearity.
+    pub act: Act,
+    /// Result.
+    pub out: Slot,
+}
+
+impl Operands for Activate {
+    fn operands(&self) -> Vec<Operand> {
+        [Read(self.gate), Write(self.out)].into_iter().chain(self.up.map(Read)).collect()
+    }
+}
+
+/// `x *= sigmoid(gate)`; a gate of width 1 scales the row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gate {
+    /// Changed in place.
+    pub x: Slot,
+    /// Argument of the sigmoid.
+    pub gate: Slot,
+}
+
+impl Operands for Gate {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Read(self.gate), Change(self.x)]
+    }
+}
+
+/// `q *= 1 + scale * ln(floor((position + offset) / floor) + 1)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Temperature {
+    /// Factor on the logarithm.
+    pub scale: f32,
+    /// Positions up to this one keep factor 1.
+    pub floor: f32,
+    /// Number of the first position.
+    pub offset: f32,
+}
+
+/// Simple in-place functions of one number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Map {
+    /// `x * s`.
+    Scale(f32),
+    /// `c * tanh(x / c)`.
+    Softcap(f32),
+    /// Cut to `[-c, c]`.
+    Clip(f32),
+    /// Scaled by the row's position.
+    Temperature(Temperature),
+}
+
+/// A [`Map`] over a slot.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Apply {
+    /// Changed in place.
+    pub x: Slot,
+    /// Function.
+    pub map: Map,
+}
+
+impl Operands for Apply {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Change(self.x)]
+    }
+}
