@@ -58,6 +58,7 @@ pub fn open_on<B: Backend + 'static>(
     let tokenizer = vocab::tokenizer(ck)?;
 
     check_context(&spec, options.context)?;
+    check_dtype(options.dtype)?;
     check_plan(&backend, &plan)?;
     let memory = backend.memory();
     let taken = weight_bytes(&backend, &plan, &weights, &adapters, options)?;
@@ -105,6 +106,20 @@ fn check_context(spec: &ModelSpec, asked: Option<usize>) -> Result<()> {
             spec.context
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Refuses to quantize to a type that can only be read.
+fn check_dtype(dtype: Option<DType>) -> Result<()> {
+    match dtype.filter(|d| lamina_quant::format(*d).is_none()) {
+        None => Ok(()),
+        Some(dtype) => {
+            let known: Vec<_> = lamina_quant::FORMATS.iter().map(|f| f.dtype().name()).collect();
+            Err(Error::InvalidRequest(format!(
+                "dtype is {dtype}, which can only be read; known: {}",
+                known.join(" ")
+            )))
+        }
     }
 }
 

@@ -18,10 +18,7 @@ mod wait;
 mod _lamina {
     #[pymodule_export]
     use crate::{
-        cli::cli_main,
-        model::Model,
-        sampling::{check_options, sampling_params},
-        stream::Stream,
+        cli::cli_main, model::Model, options::check_options, sampling::sampling_params, stream::Stream,
     };
 
     #[pymodule_export]

@@ -30,6 +30,12 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
     Ok((options, lora))
 }
 
+/// Raises what is wrong with options of a request, if anything is.
+#[pyfunction]
+pub fn check_options(options: &Bound<'_, PyDict>) -> Result<()> {
+    Ok(generate_options(options)?.0.sampling.check()?)
+}
+
 /// How to load, from the names that users write.
 pub fn load_options(
     device: &str,

@@ -1,9 +1,6 @@
 //! The list of sampling parameters for Python, and values from Python for them.
 
-use crate::{
-    error::{Failure, Result},
-    options::generate_options,
-};
+use crate::error::{Failure, Result};
 use lamina::sample::{Kind, Param, SampleError, Value, params};
 use pyo3::{
     prelude::*,
@@ -22,12 +19,6 @@ pub fn sampling_params(py: Python<'_>) -> PyResult<Vec<Row>> {
         Ok((p.name, p.aliases.to_vec(), kind(p.kind), object(py, (p.default)())?, range, p.doc))
     };
     params().map(row).collect()
-}
-
-/// Raises what is wrong with options of a request, if anything is.
-#[pyfunction]
-pub fn check_options(options: &Bound<'_, PyDict>) -> Result<()> {
-    Ok(generate_options(options)?.0.sampling.check()?)
 }
 
 fn kind(kind: Kind) -> &'static str {
