@@ -6,7 +6,8 @@ use lamina_base::DType;
 use lamina_load::{Error, LoadOptions, Loaded, open_on};
 use lamina_oracle::reference::{Machine, Reference};
 use lamina_plan::{
-    About, Backend, BackendError, KvLayout, KvTypes, Limits, Memory, Plan, WeightSpec, backend::Result,
+    About, Backend, BackendError, Capabilities, KvLayout, KvTypes, Limits, Memory, Plan, WeightSpec,
+    backend::Result,
 };
 use lamina_store::{Checkpoint, gguf::Writer};
 use std::{
@@ -34,6 +35,10 @@ impl Backend for Toy {
 
     fn name(&self) -> &'static str {
         "toy"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Reference.capabilities()
     }
 
     fn about(&self) -> About {
