@@ -18,6 +18,6 @@ pub use adapters::strengths;
 pub use device::Device;
 pub use error::{Error, Result};
 pub use info::{ModelInfo, type_name};
-pub use open::{Loaded, Progress, open_on};
+pub use open::{Loaded, Progress, open_on, refusal};
 pub use options::LoadOptions;
 pub use vocab::tokenizer;

@@ -12,7 +12,9 @@ use crate::{
 use lamina_arch::{Family, Keep, ModelSpec, Weights};
 use lamina_base::DType;
 use lamina_engine::Engine;
-use lamina_plan::{Backend, BackendError, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit};
+use lamina_plan::{
+    Backend, BackendError, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit, op::Op,
+};
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
 use std::sync::Arc;
@@ -123,9 +125,18 @@ fn check_dtype(dtype: Option<DType>) -> Result<()> {
     }
 }
 
+/// What of `plan` the backend does not run; none when it runs all of it. Fused operators that it lacks run as what they
+/// stand for.
+pub fn refusal<B: Backend>(backend: &B, plan: &Plan) -> Option<String> {
+    let has = backend.capabilities().ops;
+    let missing = |name: &&str| Op::PLAIN.contains(name) && !has.contains(name);
+    let operator = plan.ops.iter().map(Op::name).find(missing).map(|name| format!("the operator {name}"));
+    operator.or_else(|| backend.refuses(plan))
+}
+
 /// Refuses a plan that the backend does not run.
 fn check_plan<B: Backend>(backend: &B, plan: &Plan) -> Result<()> {
-    match backend.refuses(plan) {
+    match refusal(backend, plan) {
         Some(what) => Err(BackendError::Unsupported { backend: backend.name(), what }.into()),
         None => Ok(()),
     }
@@ -207,7 +218,7 @@ fn is_matrix(spec: &WeightSpec) -> bool {
 /// Bytes of weights that one decoded token reads: all matrices, and of experts those that a token chooses.
 fn bytes_per_token(plan: &Plan, bytes: &[u64]) -> u64 {
     let chosen = plan.ops.iter().find_map(|op| match op {
-        lamina_plan::op::Op::Experts(e) => Some((e.routing.top_k, e.routing.experts)),
+        Op::Experts(e) => Some((e.routing.top_k, e.routing.experts)),
         _ => None,
     });
     let one = |(w, bytes): (&WeightSpec, &u64)| match (w.kind, chosen) {

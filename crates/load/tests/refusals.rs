@@ -26,6 +26,8 @@ const ROOM: u64 = 100 << 20;
 struct Toy {
     free: Option<u64>,
     refusal: Option<&'static str>,
+    /// An operator that it lacks.
+    lacks: Option<&'static str>,
     uploads: Arc<AtomicUsize>,
 }
 
@@ -38,7 +40,9 @@ impl Backend for Toy {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Reference.capabilities()
+        let all = Reference.capabilities();
+        let ops = all.ops.into_iter().filter(|name| Some(*name) != self.lacks).collect();
+        Capabilities { ops, ..all }
     }
 
     fn about(&self) -> About {
@@ -95,6 +99,11 @@ fn plans_that_a_backend_does_not_run_are_refused() {
     let toy = Toy { refusal: Some("the operator scan"), ..Toy::default() };
     let refused = load(&packaged(), &toy, &context(64)).err();
     assert_eq!(refused, Some(Error::Unsupported("toy cannot run the operator scan".into())));
+    let toy = Toy { lacks: Some("Embed"), ..Toy::default() };
+    let refused = load(&packaged(), &toy, &context(64)).err();
+    assert_eq!(refused, Some(Error::Unsupported("toy cannot run the operator Embed".into())));
+    // Without a fused operator it runs what that one stands for.
+    assert!(load(&packaged(), &Toy { lacks: Some("Glu"), ..Toy::default() }, &context(64)).is_ok());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use lamina::{DEVICES, DType, Device, OnBackend, Result, on_device};
 use lamina_arch::{Family, Weights, families, packings};
+use lamina_load::refusal;
 use lamina_plan::{Backend, Plan, WeightKind, emit};
 use lamina_store::Checkpoint;
 use serde_json::{Value, json};
@@ -95,7 +96,7 @@ impl OnBackend for Ask<'_> {
         Ok(Answers {
             name: backend.name(),
             runs_as: DType::ALL.iter().map(|&d| (d, backend.runs_as(d))).collect(),
-            refusal: self.0.and_then(|plan| backend.refuses(plan)),
+            refusal: self.0.and_then(|plan| refusal(&backend, plan)),
         })
     }
 }
