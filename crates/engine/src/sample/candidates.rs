@@ -56,6 +56,17 @@ impl<'a> Candidates<'a> {
         Self { row, peak, items, state: State::Row, min_keep: min_keep.max(1) }
     }
 
+    /// The front of a row's ranking, in order of rank, where no stage looks behind it. At least one logit is finite.
+    pub fn of_front(front: &[(u32, f32)], items: &'a mut Vec<Candidate>, min_keep: usize) -> Self {
+        items.clear();
+        let finite = front.iter().filter(|(_, logit)| logit.is_finite());
+        items.extend(finite.map(|&(id, logit)| Candidate { id, logit, p: 0.0 }));
+        let peak = items
+            .first()
+            .map_or(Peak { id: 0, logit: f32::NEG_INFINITY }, |c| Peak { id: c.id, logit: c.logit });
+        Self { row: &[], peak, items, state: State::Sorted, min_keep: min_keep.max(1) }
+    }
+
     /// The candidate that ranks first.
     pub fn best(&self) -> u32 {
         match self.state {

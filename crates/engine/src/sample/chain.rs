@@ -17,11 +17,30 @@ pub(super) trait Edit: Send {
 /// Cuts or scales candidates.
 pub(super) trait Shape: Send {
     fn apply(&mut self, candidates: &mut Candidates, stream: &mut Stream);
+
+    /// How much of the ranking it looks at, and leaves.
+    fn looks(&self) -> Looks {
+        Looks::Everything
+    }
 }
 
 /// Chooses the token.
 pub(super) trait Pick: Send {
     fn pick(&mut self, candidates: &mut Candidates, stream: &mut Stream) -> u32;
+
+    /// How much of the ranking it looks at.
+    fn looks(&self) -> Looks {
+        Looks::Everything
+    }
+}
+
+/// How much of the ranking of candidates a stage looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looks {
+    /// All that the stages before it have left.
+    Everything,
+    /// So many from the front; what is behind them changes nothing.
+    Front(usize),
 }
 
 /// What a sampler does with the parameters of a request.

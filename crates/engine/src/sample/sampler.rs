@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use super::candidates::{Candidate, Candidates};
-use super::chain::{Edit, Pick, Shape, Stage};
+use super::chain::{Edit, Looks, Pick, Shape, Stage};
 use super::draw::Random;
 use super::peak::Peak;
 use super::stream::{Stream, fresh_seed};
 use super::{Breakers, SampleError, SamplingParams, logprobs, mask};
+
+/// Longest front of a ranking that is asked of a backend instead of the whole row.
+const LONGEST_FRONT: usize = 128;
 
 /// What a sampler must know beside its parameters.
 #[derive(Debug, Clone)]
@@ -117,11 +120,44 @@ impl Sampler {
             self.raw.extend_from_slice(logits);
         }
         let peak = self.edit(logits, mask)?;
-        let mut candidates = Candidates::new(logits, peak, &mut self.items, self.min_keep);
-        for shape in &mut self.shapes {
-            shape.apply(&mut candidates, &mut self.stream);
+        let candidates = Candidates::new(logits, peak, &mut self.items, self.min_keep);
+        let id = choose(candidates, &mut self.shapes, &mut *self.pick, &mut self.stream);
+        self.report(id)
+    }
+
+    /// How many from the front of a row's ranking are all that the choice depends on; none where the whole row counts,
+    /// or a longer front than is worth asking a backend for.
+    pub fn front(&self) -> Option<usize> {
+        if !self.edits.is_empty() || self.logprobs.is_some() {
+            return None;
         }
-        let id = self.pick.pick(&mut candidates, &mut self.stream);
+        let first = self.shapes.first().map_or_else(|| self.pick.looks(), |shape| shape.looks());
+        match first {
+            Looks::Front(n) => Some(n.max(self.min_keep)).filter(|&n| n <= LONGEST_FRONT),
+            Looks::Everything => None,
+        }
+    }
+
+    /// [`Sampler::sample`] from the first [`Sampler::front`] tokens of a row and their logits: larger ones first, of
+    /// equal ones the lower token, NaN before all. The token is the one that the whole row would give.
+    pub fn sample_front(&mut self, front: &[(u32, f32)]) -> Result<Sampled, SampleError> {
+        let settled: Vec<_>;
+        let front = match front.first() {
+            Some(&(token, logit)) if logit.is_nan() => {
+                return Err(SampleError::NotANumber { token: token as usize });
+            }
+            None | Some((_, f32::NEG_INFINITY)) => {
+                return Err(SampleError::NothingLeft { vocab: self.vocab });
+            }
+            // Tokens with a logit of +inf are certain, as in a whole row.
+            Some((_, f32::INFINITY)) => {
+                settled = front.iter().filter(|c| c.1 == f32::INFINITY).map(|c| (c.0, 0.0)).collect();
+                &settled[..]
+            }
+            Some(_) => front,
+        };
+        let candidates = Candidates::of_front(front, &mut self.items, self.min_keep);
+        let id = choose(candidates, &mut self.shapes, &mut *self.pick, &mut self.stream);
         self.report(id)
     }
 
@@ -149,6 +185,17 @@ impl Sampler {
         let (logprob, top) = logprobs(&self.raw, id, count)?;
         Ok(Sampled { id, logprob: Some(logprob), top })
     }
+}
+
+/// Cuts, scales, and picks.
+fn choose(
+    mut candidates: Candidates,
+    shapes: &mut [Box<dyn Shape>],
+    pick: &mut dyn Pick,
+    stream: &mut Stream,
+) -> u32 {
+    shapes.iter_mut().for_each(|shape| shape.apply(&mut candidates, stream));
+    pick.pick(&mut candidates, stream)
 }
 
 /// Tokens with a logit of +inf are certain: they share the probability, and all others have none.
@@ -238,7 +285,55 @@ mod tests {
         assert_eq!(interleaved, alone);
     }
 
+    /// The first `n` of a row, as a backend gives them.
+    fn front(row: &[f32], n: usize) -> Vec<(u32, f32)> {
+        let mut all: Vec<_> = row.iter().enumerate().map(|(id, &x)| (id as u32, x)).collect();
+        // Stable: of equal ones the lower token stays first.
+        all.sort_by(|a, b| {
+            b.1.is_nan().cmp(&a.1.is_nan()).then(b.1.partial_cmp(&a.1).unwrap_or(std::cmp::Ordering::Equal))
+        });
+        all.truncate(n);
+        all
+    }
+
+    #[test]
+    fn a_front_is_asked_for_where_nothing_behind_it_counts() {
+        let of = |values: &[(&str, f64)]| sampler(values, 300).front();
+        assert_eq!(of(&[("temperature", 0.0)]), Some(1));
+        assert_eq!(of(&[("temperature", 0.0), ("top_k", 9.0), ("xtc_probability", 1.0)]), Some(1));
+        assert_eq!(of(&[]), Some(40));
+        assert_eq!(of(&[("top_k", 20.0), ("min_keep", 30.0)]), Some(30));
+        for whole in ["logprobs", "top_n_sigma", "repeat_penalty", "mirostat", "dry_multiplier"] {
+            assert_eq!(of(&[(whole, 2.0)]), None, "{whole}");
+        }
+        assert_eq!((of(&[("top_k", 0.0)]), of(&[("top_k", 129.0)])), (None, None));
+    }
+
     proptest! {
+        #[test]
+        fn a_front_gives_what_the_row_gives(
+            mut row in row(1..300), seed in 0i64..1000, k in 1i32..60, min_keep in 0i32..50, temperature in 0u8..4,
+            cuts in prop::collection::vec((0usize..4, 0.05f64..1.0), 0..3), wild in prop::collection::vec((any::<prop::sample::Index>(), 0usize..4), 0..3),
+        ) {
+            for (at, what) in wild {
+                let at = at.index(row.len());
+                row[at] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0][what];
+            }
+            let mut p = params_of(&[("temperature", f64::from(temperature) / 2.0), ("min_keep", min_keep.into())]);
+            p.set("top_k", i64::from(k)).unwrap();
+            for (cut, value) in cuts {
+                p.set(["top_p", "min_p", "typical_p", "xtc_probability"][cut], value).unwrap();
+            }
+            p.draw.seed = Some(seed);
+            let make = || Sampler::new(&p, Context::new(row.len())).unwrap();
+            let (mut whole, mut from_front) = (make(), make());
+            for _ in 0..3 {
+                let want = whole.sample(&mut row.clone(), None);
+                let n = from_front.front().expect("starts with top-k, or is greedy");
+                prop_assert_eq!(from_front.sample_front(&front(&row, n)), want);
+            }
+        }
+
         /// Whatever the row and the parameters: a token that is not masked, or the error that says why not.
         #[test]
         fn any_row_with_any_parameters(

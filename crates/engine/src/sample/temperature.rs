@@ -1,7 +1,7 @@
 //! Temperature, fixed or by entropy; and greedy choice, which is temperature 0.
 
 use super::candidates::Candidates;
-use super::chain::{Build, Pick, Shape, Stage};
+use super::chain::{Build, Looks, Pick, Shape, Stage};
 use super::params::group;
 use super::stream::Stream;
 use super::typical::entropy;
@@ -58,6 +58,10 @@ struct Greedy;
 impl Pick for Greedy {
     fn pick(&mut self, candidates: &mut Candidates, _stream: &mut Stream) -> u32 {
         candidates.best()
+    }
+
+    fn looks(&self) -> Looks {
+        Looks::Front(1)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Top-k (Fan et al. 2018).
 
 use super::candidates::Candidates;
-use super::chain::{Build, Shape, Stage};
+use super::chain::{Build, Looks, Shape, Stage};
 use super::params::group;
 use super::stream::Stream;
 use super::{Context, SampleError};
@@ -23,6 +23,10 @@ impl Build for TopK {
 impl Shape for TopK {
     fn apply(&mut self, candidates: &mut Candidates, _stream: &mut Stream) {
         candidates.keep_top(self.k as usize);
+    }
+
+    fn looks(&self) -> Looks {
+        Looks::Front(self.k as usize)
     }
 }
 
