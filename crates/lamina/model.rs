@@ -5,7 +5,9 @@ use crate::{
     generate::{Completion, GenerateOptions, Prompt, TokenStream},
     open::open,
 };
-use lamina_engine::{Event, Generation, Pass, RowSink, Service, Snapshot, Task, Terms, sample::Breakers};
+use lamina_engine::{
+    Event, Generation, Pass, Pooling, RowSink, Service, Snapshot, Task, Terms, pooled, sample::Breakers,
+};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, strengths};
 use lamina_plan::Profile;
 use lamina_text::{Special, Tokenizer};
@@ -240,14 +242,9 @@ impl Model {
     /// As for [`Model::rows`].
     pub fn embed(&self, prompt: &Prompt, keep: &mut dyn FnMut() -> bool) -> Result<Vec<f32>> {
         let tokens = self.prompt_tokens(prompt)?;
-        let rows = self.rows(&tokens, Rows::Hidden(-1), keep)?;
-        let mut mean = vec![0f32; self.shared.info.hidden];
-        for row in rows.chunks_exact(self.shared.info.hidden) {
-            mean.iter_mut().zip(row).for_each(|(m, v)| *m += v);
-        }
-        let length = mean.iter().map(|v| v * v).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
-        mean.iter_mut().for_each(|v| *v /= length);
-        Ok(mean)
+        let (sink, pool) = pooled(Pooling::Mean, self.shared.info.hidden);
+        self.pass(tokens, Some(self.mark(-1)?), sink, keep)?;
+        Ok(pool.unit())
     }
 
     /// One forward over `tokens`; `sink` takes the rows as they come. `keep` is asked while it waits, and gives up by

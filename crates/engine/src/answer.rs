@@ -4,7 +4,7 @@ use crate::{
     error::Result,
     output::{FinishReason, Scored, StopBy, Token},
     request::Generation,
-    sample::{Context, Sampler, logprobs},
+    sample::{Context, Sampled, Sampler, logprobs},
     stop::{StopMatcher, StopText},
 };
 use lamina_text::{Markers, StreamDecoder};
@@ -15,6 +15,8 @@ pub(crate) struct Answer {
     pub generation: Generation,
     /// Which of the `n` answers.
     pub index: usize,
+    /// Logits in a row.
+    pub vocab: usize,
     /// Prompt tokens whose logprobs were sent, where they were asked for.
     pub scored: usize,
     sampler: Sampler,
@@ -40,7 +42,17 @@ impl Answer {
         let rule = if generation.include_stop { StopText::Include } else { StopText::Exclude };
         let stop =
             if generation.stop.is_empty() { None } else { Some(StopMatcher::new(&generation.stop, rule)?) };
-        Ok(Answer { generation, index, scored: 0, sampler, decoder, stop })
+        Ok(Answer { generation, index, vocab, scored: 0, sampler, decoder, stop })
+    }
+
+    /// True when the prompt is all that was asked for.
+    pub fn is_over(&self) -> bool {
+        self.generation.max_tokens == Some(0)
+    }
+
+    /// How many from the front of a row's ranking [`Answer::choose_front`] wants; none where the whole row counts.
+    pub fn front(&self) -> Option<usize> {
+        self.sampler.front()
     }
 
     /// Chooses the next token from its row of logits, which is worked on in place.
@@ -49,6 +61,19 @@ impl Answer {
     /// When the row leaves no choice, or the tokenizer does not know the token.
     pub fn choose(&mut self, logits: &mut [f32]) -> Result<Chosen> {
         let sampled = self.sampler.sample(logits, None)?;
+        self.accept(sampled)
+    }
+
+    /// Chooses the next token from the front of its row.
+    ///
+    /// # Errors
+    /// As for [`Answer::choose`].
+    pub fn choose_front(&mut self, front: &[(u32, f32)]) -> Result<Chosen> {
+        let sampled = self.sampler.sample_front(front)?;
+        self.accept(sampled)
+    }
+
+    fn accept(&mut self, sampled: Sampled) -> Result<Chosen> {
         self.sampler.accept(sampled.id);
         let id = sampled.id;
         if self.generation.end_tokens.contains(&id) {
@@ -83,14 +108,11 @@ impl Answer {
     }
 }
 
-/// How likely prompt tokens were: row `i` of `rows` is what the model expected in the place of `tokens[i]`.
+/// How likely token `id` was by its row of logits, with the `top` most likely ones.
 ///
 /// # Errors
 /// When a logit is not a number.
-pub(crate) fn score(rows: &[f32], vocab: usize, tokens: &[u32], top: usize) -> Result<Vec<Scored>> {
-    let scored = rows.chunks_exact(vocab).zip(tokens).map(|(row, &id)| {
-        let (logprob, top) = logprobs(row, id, top)?;
-        Ok(Scored { id, logprob, top })
-    });
-    scored.collect()
+pub(crate) fn score(row: &[f32], id: u32, top: usize) -> Result<Scored> {
+    let (logprob, top) = logprobs(row, id, top)?;
+    Ok(Scored { id, logprob, top })
 }

@@ -7,11 +7,12 @@ use crate::{
     policy::{Policy, Selects},
     queue::QueuePlace,
     request::Request,
+    results::{self, Next, Outcome, Spot},
     schedule::{Schedule, Share, StepPlan},
-    sequence::{Purpose, Sequence},
+    sequence::Sequence,
     snapshot::{Board, Counters, LastStep, Snapshot},
 };
-use lamina_plan::{Batch, PAGE_LEN, Select, Step, Tap};
+use lamina_plan::{Batch, PAGE_LEN, Select, Step, Tap, Wants};
 use std::time::{Duration, Instant};
 
 /// Sequences on a machine. One call of [`Engine::step`] advances all of them.
@@ -21,7 +22,6 @@ pub struct Engine {
     policy: Policy,
     cost: Cost,
     batch: Batch,
-    rows: Vec<f32>,
     context: usize,
     vocab: usize,
     counters: Counters,
@@ -49,7 +49,6 @@ impl Engine {
             policy,
             cost: Cost::default(),
             batch: Batch::default(),
-            rows: vec![],
             context,
             vocab,
             counters: Counters::default(),
@@ -144,94 +143,85 @@ impl Engine {
     /// Runs the plan of a step; returns the time that the machine took.
     fn run(&mut self, plan: &StepPlan) -> Result<Duration> {
         let begin = Instant::now();
-        self.fill(plan);
-        self.forward(&plan.shares)?;
+        let spots = self.fill(plan);
+        let ticket = self.step.submit(&self.batch)?;
+        let rows = self.step.wait(ticket)?;
         let time = begin.elapsed();
+        let outcomes = results::take(rows, &mut self.schedule.running, &plan.shares, &spots);
         self.charge(plan, time);
-        self.take_rows(&plan.shares);
-        Ok(time)
-    }
-
-    /// Flat arrays of the rows that were given out.
-    fn fill(&mut self, plan: &StepPlan) {
-        self.batch.clear();
-        self.batch.copies.extend_from_slice(&plan.copies);
-        for share in &plan.shares {
-            let s = &self.schedule.running[share.seq];
-            let tokens = &s.tokens[share.start..share.start + share.rows];
-            let wants = match s.selects() {
-                Selects::All => Select::All,
-                Selects::Last if share.left == 0 => Select::Last,
-                Selects::Last => Select::None,
-            };
-            let place = self.schedule.memory.place(s);
-            self.batch.push(tokens, share.start, place, wants);
-        }
-    }
-
-    fn forward(&mut self, shares: &[Share]) -> Result<()> {
-        let hidden = shares.iter().find_map(|share| match &self.schedule.running[share.seq].purpose {
-            Purpose::Pass { pass, .. } => pass.hidden,
-            Purpose::Answer(_) => None,
-        });
-        // Passes for hidden rows run alone so far: all rows of the batch are theirs.
-        if let Some(mark) = hidden {
-            self.batch.logits.clear();
-            self.batch.taps.push(Tap { mark, rows: 0..self.batch.rows() as u32 });
-        }
-        let rows = self.step.run(&self.batch)?;
-        self.rows.clear();
-        let mut row = vec![];
-        for i in 0..self.batch.logits.len() {
-            rows.logits(i, &mut row)?;
-            self.rows.extend_from_slice(&row);
-        }
-        (0..self.batch.taps.len()).for_each(|i| self.rows.extend_from_slice(rows.tap(i)));
-        Ok(())
-    }
-
-    /// Gives every sequence its rows: passes hand them on, answers choose their next token.
-    fn take_rows(&mut self, shares: &[Share]) {
-        let width = self.rows.len().checked_div(self.batch.selected.len()).unwrap_or(0);
-        let mut rows = std::mem::take(&mut self.rows);
-        let mut rest = &mut rows[..];
         let mut ended = vec![];
-        for share in shares {
-            let count = self.schedule.running[share.seq].selected(share.rows);
-            let own = rest.split_off_mut(..count * width).unwrap_or_default();
-            self.schedule.computed(share.seq, share.rows);
-            ended.extend(self.take(share, own, width).map(|end| (share.id, end)));
+        for (share, outcome) in plan.shares.iter().zip(outcomes) {
+            ended.extend(self.settle(share, outcome).map(|end| (share.id, end)));
         }
-        self.rows = rows;
         for (id, end) in ended {
             self.end(|s| s.id == id, end);
         }
+        Ok(time)
     }
 
-    /// Gives a sequence its rows, `[count x width]`; the result says whether and how it ends.
-    fn take(&mut self, share: &Share, rows: &mut [f32], width: usize) -> Option<Result<FinishReason>> {
+    /// Flat arrays of the rows that were given out; the result says where each share's rows will be.
+    fn fill(&mut self, plan: &StepPlan) -> Vec<Spot> {
+        self.batch.clear();
+        self.batch.copies.extend_from_slice(&plan.copies);
+        plan.shares.iter().map(|share| self.fill_share(share)).collect()
+    }
+
+    fn fill_share(&mut self, share: &Share) -> Spot {
+        let (s, batch) = (&self.schedule.running[share.seq], &mut self.batch);
+        let rows = match s.selects() {
+            Selects::All => Select::All,
+            Selects::Last if share.left == 0 => Select::Last,
+            Selects::Last | Selects::None => Select::None,
+        };
+        let (first, logits) = (batch.rows() as u32, batch.logits.len());
+        let mark = s.mark();
+        let tokens = &s.tokens[share.start..share.start + share.rows];
+        batch.push(
+            tokens,
+            share.start,
+            self.schedule.memory.place(s),
+            Wants { rows, logits: mark.is_none() },
+        );
+        let tap = mark.map(|mark| {
+            batch.taps.push(Tap { mark, rows: first..first + share.rows as u32 });
+            batch.taps.len() - 1
+        });
+        Spot { logits, count: batch.logits.len() - logits, tap }
+    }
+
+    /// Tells a sequence what came of its rows; the result says whether and how it ends. Pages are published here, where
+    /// it is known which tokens are kept.
+    fn settle(&mut self, share: &Share, outcome: Outcome) -> Option<Result<FinishReason>> {
         let s = &mut self.schedule.running[share.seq];
-        let over = Ok(FinishReason::Length { by: LengthBy::MaxTokens });
-        if let Purpose::Pass { pass, handed } = &mut s.purpose {
-            // Rows that are computed again after a preemption were handed out before.
-            let known = handed.saturating_sub(share.start).min(share.rows);
-            if known < share.rows {
-                (pass.sink)(share.start + known, &rows[known * width..]);
-                *handed = share.start + share.rows;
-            }
-            return (share.left == 0).then_some(over);
+        if outcome.next.as_ref().is_some_and(Result::is_err) {
+            // What failed is not published.
+            return self.commit_next(share.seq, outcome.next?);
         }
-        if let Err(e) = s.score(share.start, rows, width) {
-            return Some(Err(e));
-        }
-        if share.left > 0 {
-            return None;
-        }
-        let last = rows.len() - width;
-        let forks = split(s, &rows[last..], self.context, &mut self.counters);
-        let end = choose(s, &mut rows[last..], self.context, &mut self.counters);
+        s.scored(share.start + share.rows, outcome.scored);
+        self.schedule.computed(share.seq, share.rows);
+        let forks = self.begin(share.seq, outcome.forks);
+        let end = outcome.next.and_then(|next| self.commit_next(share.seq, next));
         self.schedule.share(share.seq, forks, Instant::now());
         end
+    }
+
+    fn commit_next(&mut self, seq: usize, next: Result<Next>) -> Option<Result<FinishReason>> {
+        commit(&mut self.schedule.running[seq], next, self.context, &mut self.counters)
+    }
+
+    /// The answers that go on of those that were split off; the others are told that they ended with their first token.
+    fn begin(&mut self, of: usize, forks: Vec<Result<(Sequence, Result<Next>)>>) -> Vec<Sequence> {
+        let mut going_on = vec![];
+        for fork in forks {
+            match fork {
+                Ok((mut fork, next)) => match commit(&mut fork, next, self.context, &mut self.counters) {
+                    None => going_on.push(fork),
+                    Some(end) => tell(&mut fork, end, &mut self.counters),
+                },
+                Err(e) => self.schedule.running[of].fail(e),
+            }
+        }
+        going_on
     }
 
     /// Ends the sequences for which `what` is true.
@@ -295,43 +285,19 @@ fn tell(s: &mut Sequence, end: Result<FinishReason>, counters: &mut Counters) {
     }
 }
 
-/// Chooses the next token of an answer; the result says whether and how it ends.
-fn choose(
+/// Appends what comes next to a sequence; the result says whether and how it ends.
+fn commit(
     s: &mut Sequence,
-    row: &mut [f32],
+    next: Result<Next>,
     context: usize,
     counters: &mut Counters,
 ) -> Option<Result<FinishReason>> {
-    if s.is_over() {
-        return Some(Ok(FinishReason::Length { by: LengthBy::MaxTokens }));
-    }
-    let Purpose::Answer(answer) = &mut s.purpose else { return None };
-    match answer.choose(row) {
-        Ok(chosen) => {
+    match next {
+        Ok(Next::Chosen(chosen)) => {
             counters.tokens += 1;
             s.commit(chosen, context).map(Ok)
         }
+        Ok(Next::Nothing) => Some(Ok(FinishReason::Length { by: LengthBy::MaxTokens })),
         Err(e) => Some(Err(e)),
     }
-}
-
-/// When a prompt is computed, the other answers to it are split off, each with its own choice from the same row.
-///
-/// Answers that end with their first token are told so here and never run.
-fn split(s: &mut Sequence, row: &[f32], context: usize, counters: &mut Counters) -> Vec<Sequence> {
-    let Purpose::Answer(answer) = &mut s.purpose else { return vec![] };
-    let n = std::mem::replace(&mut answer.generation.n, 1);
-    let mut running = vec![];
-    for index in 1..n {
-        let fork = s.fork(index, row.len()).and_then(|mut fork| {
-            let end = choose(&mut fork, &mut row.to_vec(), context, counters);
-            Ok((fork, end))
-        });
-        match fork {
-            Ok((fork, None)) => running.push(fork),
-            Ok((mut fork, Some(end))) => tell(&mut fork, end, counters),
-            Err(e) => s.fail(e),
-        }
-    }
-    running
 }

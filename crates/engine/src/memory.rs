@@ -137,7 +137,7 @@ impl Memory {
     ///
     /// All tokens up to `s.computed` must be kept ones, and their rows computed.
     pub fn publish(&mut self, s: &mut Sequence) {
-        if !self.reuse || !s.fills_cache() {
+        if !self.reuse {
             return;
         }
         while (s.held.hashes.len() + 1) * PAGE_LEN <= s.computed {

@@ -61,6 +61,8 @@ pub(crate) struct Candidate {
 /// Rows with logits of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Selects {
+    /// None.
+    None,
     /// Only the last one of all.
     Last,
     /// Every one.
@@ -75,6 +77,7 @@ impl Candidate {
     /// Rows with logits among its next `rows` rows.
     pub fn selected(&self, rows: usize) -> usize {
         match self.selects {
+            Selects::None => 0,
             Selects::All => rows,
             Selects::Last => usize::from(rows > 0 && rows == self.pending),
         }
@@ -154,7 +157,7 @@ impl Divider<'_> {
         if selected(got) > self.left.selected {
             got = match c.selects {
                 Selects::All => self.left.selected,
-                Selects::Last => got - 1,
+                Selects::Last | Selects::None => got - 1,
             };
         }
         self.left.selected -= selected(got);
@@ -221,12 +224,12 @@ mod tests {
     }
 
     fn any_candidate(id: u64) -> impl Strategy<Value = Candidate> {
-        (1usize..300, 1usize..300, any::<bool>(), any::<bool>(), -2i64..2).prop_map(
-            move |(pending, most, all, paused, level)| Candidate {
+        (1usize..300, 1usize..300, 0usize..3, any::<bool>(), -2i64..2).prop_map(
+            move |(pending, most, selects, paused, level)| Candidate {
                 rank: Rank { level, paused, id },
                 pending,
                 most: most.min(pending),
-                selects: if all { Selects::All } else { Selects::Last },
+                selects: [Selects::None, Selects::Last, Selects::All][selects],
                 depth: 10,
             },
         )

@@ -96,7 +96,7 @@ impl Schedule {
             running: vec![],
             memory: Memory::new(plan, limits, reuse),
             tenants: Tenants::default(),
-            room: Room { rows: limits.rows, selected: limits.selected },
+            room: Room { rows: limits.rows, selected: limits.selected.min(limits.logits) },
             policy,
             arrivals: 0,
             first: 0,
@@ -158,11 +158,8 @@ impl Schedule {
     /// Rows of each running sequence that gets any. Those that begin take over what the cache has of them.
     fn divide(&mut self, now: Instant, cost: &Cost) -> Vec<(policy::Rank, usize)> {
         loop {
-            // A pass for hidden rows runs alone: its step ends in the middle of the plan.
-            let alone = self.running.iter().find(|s| s.is_hidden() && !s.paused).map(|s| s.id);
-            let most =
-                |s: &Sequence| if alone.is_none_or(|id| id == s.id) { self.memory.most_rows(s) } else { 0 };
-            let all: Vec<_> = self.running.iter().map(|s| s.candidate(most(s), now)).collect();
+            let all: Vec<_> =
+                self.running.iter().map(|s| s.candidate(self.memory.most_rows(s), now)).collect();
             let division = policy::divide(&all, self.room, self.first, cost, self.policy.prefill_share);
             let mut begins = false;
             for (s, _) in self.running.iter_mut().zip(&division.rows).filter(|(s, r)| **r > 0 && !s.begun) {
@@ -267,6 +264,7 @@ impl Schedule {
     pub fn share(&mut self, i: usize, forks: Vec<Sequence>, now: Instant) {
         for mut fork in forks {
             self.enter(&mut fork);
+            fork.computed = self.running[i].computed;
             if self.memory.share(&self.running[i].held, &mut fork) {
                 self.running.push(fork);
             } else {

@@ -2,18 +2,19 @@
 
 use crate::{
     EngineError,
-    answer::{Answer, Chosen, score},
+    answer::{Answer, Chosen},
     error::Result,
     held::Held,
-    output::{Event, FinishReason, LengthBy, Times, Timings},
+    output::{Event, FinishReason, LengthBy, Scored, Times, Timings},
     policy::{self, Candidate, Rank, Selects},
     queue::QueuePlace,
     request::{Pass, Request, Task, Terms},
     sink::SharedSink,
 };
-use lamina_plan::Plan;
+use lamina_plan::{Plan, RowKind};
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -67,6 +68,8 @@ pub(crate) enum Purpose {
         pass: Pass,
         /// Rows that were handed out.
         handed: usize,
+        /// Which of its rows have to be selected for them to be there.
+        selects: Selects,
     },
 }
 
@@ -76,7 +79,7 @@ impl Sequence {
         let prompt_len = request.prompt.len();
         let events = SharedSink::new(request.events);
         let purpose = match request.task {
-            Task::Pass(pass) => Purpose::Pass { pass, handed: 0 },
+            Task::Pass(pass) => Purpose::Pass { selects: pass_selects(&pass, plan), pass, handed: 0 },
             Task::Generate(g) => match Answer::new(*g, 0, &request.prompt, plan.vocab) {
                 Ok(answer) => Purpose::Answer(Box::new(answer)),
                 Err(e) => {
@@ -112,9 +115,9 @@ impl Sequence {
     ///
     /// # Errors
     /// When its sampler cannot be built.
-    pub fn fork(&self, index: usize, vocab: usize) -> Result<Sequence> {
+    pub fn fork(&self, index: usize) -> Result<Sequence> {
         let Purpose::Answer(answer) = &self.purpose else { unreachable!("only answers are split") };
-        let mut answer = Answer::new(answer.generation.clone(), index, &self.tokens, vocab)?;
+        let mut answer = Answer::new(answer.generation.clone(), index, &self.tokens, answer.vocab)?;
         answer.scored = self.prompt_len;
         Ok(Sequence {
             id: 0,
@@ -143,19 +146,14 @@ impl Sequence {
         matches!(&self.purpose, Purpose::Answer(a) if !self.scores(a))
     }
 
-    /// False for a pass that ends in the middle of the plan; the layers behind it get no keys.
-    pub fn fills_cache(&self) -> bool {
-        !self.is_hidden()
-    }
-
-    /// True for a pass that ends in the middle of the plan.
-    pub fn is_hidden(&self) -> bool {
-        matches!(&self.purpose, Purpose::Pass { pass: Pass { hidden: Some(_), .. }, .. })
-    }
-
     /// True when rows of the prompt are still wanted for their logprobs.
     fn scores(&self, answer: &Answer) -> bool {
         answer.generation.prompt_logprobs.is_some() && answer.scored < self.prompt_len
+    }
+
+    /// The mark whose rows a pass hands out; none where it wants logits.
+    pub fn mark(&self) -> Option<usize> {
+        if let Purpose::Pass { pass, .. } = &self.purpose { pass.hidden } else { None }
     }
 
     /// Tokens that still have to be computed.
@@ -166,22 +164,10 @@ impl Sequence {
     /// Which of its rows want logits.
     pub fn selects(&self) -> Selects {
         match &self.purpose {
-            Purpose::Answer(a) if !self.scores(a) => Selects::Last,
-            _ => Selects::All,
+            Purpose::Answer(a) if self.scores(a) => Selects::All,
+            Purpose::Answer(_) => Selects::Last,
+            Purpose::Pass { selects, .. } => *selects,
         }
-    }
-
-    /// Rows that want logits among its next `rows` rows.
-    pub fn selected(&self, rows: usize) -> usize {
-        match self.selects() {
-            Selects::All => rows,
-            Selects::Last => usize::from(rows == self.pending()),
-        }
-    }
-
-    /// True when the prompt's tokens are all that was asked for.
-    pub fn is_over(&self) -> bool {
-        matches!(&self.purpose, Purpose::Answer(a) if a.generation.max_tokens == Some(0))
     }
 
     /// What the policy has to know of it; `most` rows are of use in one step.
@@ -275,26 +261,25 @@ impl Sequence {
         (self.tokens.len() > context).then_some(FinishReason::Length { by: LengthBy::Context })
     }
 
-    /// Sends the logprobs of prompt tokens that rows from position `start` on bring, where they are wanted.
-    ///
-    /// # Errors
-    /// When a logit is not a number.
-    pub fn score(&mut self, start: usize, rows: &[f32], width: usize) -> Result<()> {
-        let Purpose::Answer(answer) = &mut self.purpose else { return Ok(()) };
-        let Some(top) = answer.generation.prompt_logprobs.filter(|_| answer.scored < self.prompt_len) else {
-            return Ok(());
-        };
-        // The row of a token says what comes after it; nothing comes before the first one.
+    /// Places of the prompt's tokens that `rows` rows from `start` on score, and how many of the most likely tokens are wanted
+    /// beside each; none where that was not asked for, or is done.
+    pub fn to_score(&self, start: usize, rows: usize) -> Option<(Range<usize>, usize)> {
+        let Purpose::Answer(answer) = &self.purpose else { return None };
+        let top = answer.generation.prompt_logprobs.filter(|_| self.scores(answer))?;
+        // Nothing comes before the first token; those that are computed again were scored before.
         let first = answer.scored.max(start + 1);
-        let end = (start + 1 + rows.len() / width).min(self.prompt_len);
-        if first <= end {
-            let tokens = score(&rows[(first - start - 1) * width..], width, &self.tokens[first..end], top)?;
-            answer.scored = end;
-            if !tokens.is_empty() {
-                self.send(Event::Prompt { start: first, tokens });
-            }
+        let end = (start + 1 + rows).min(self.prompt_len);
+        Some((first..end.max(first), top))
+    }
+
+    /// Sends what rows up to position `end` said of the prompt's tokens.
+    pub fn scored(&mut self, end: usize, tokens: Vec<Scored>) {
+        let Purpose::Answer(answer) = &mut self.purpose else { return };
+        answer.scored = answer.scored.max((end + 1).min(self.prompt_len));
+        if !tokens.is_empty() {
+            let start = answer.scored - tokens.len();
+            self.send(Event::Prompt { start, tokens });
         }
-        Ok(())
     }
 
     /// Tells the caller that the answer has ended, with all text that was held back.
@@ -344,6 +329,14 @@ impl Sequence {
         if self.events.send(event).is_err() {
             self.cancel.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+/// Rows of a pass that have to be selected: behind the last layer, and for logits, there are no others.
+fn pass_selects(pass: &Pass, plan: &Plan) -> Selects {
+    match pass.hidden.and_then(|mark| plan.marks.get(mark)) {
+        Some(mark) if plan.kind(mark.slot) == RowKind::All => Selects::None,
+        _ => Selects::All,
     }
 }
 

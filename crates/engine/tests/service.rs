@@ -1,8 +1,8 @@
 //! The service on a scripted machine: sinks, limits, deadlines, failures. The machine's token after `t` is `t + 1`.
 
 use lamina_engine::{
-    Engine, EngineError, Event, FinishReason, Generation, Gone, Handle, LengthBy, Pass, Policy, Request,
-    Service, Sink, StopBy, Task, Terms, sample::SamplingParams,
+    Engine, EngineError, Event, FinishReason, Generation, Gone, Handle, LengthBy, Pass, Policy, Pooling,
+    Request, Service, Sink, Snapshot, StopBy, Task, Terms, pooled, sample::SamplingParams,
 };
 use lamina_plan::BackendError;
 use std::{
@@ -16,7 +16,7 @@ use std::{
 };
 
 mod scripted;
-use scripted::{Fault, Gate, Scripted, VOCAB};
+use scripted::{Fault, Gate, HIDDEN, Scripted, VOCAB};
 
 /// Long enough for any answer of these tests; reached only where something hangs.
 const LONG: Duration = Duration::from_secs(20);
@@ -54,6 +54,19 @@ fn answer(handle: &Handle) -> (Vec<u32>, Result<FinishReason, EngineError>) {
             Event::Failed(e) => return (tokens, Err(e)),
         }
     }
+}
+
+/// The first snapshot that is as it has to become.
+fn settled(service: &Service, is: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    let begin = Instant::now();
+    while begin.elapsed() < LONG {
+        let state = service.snapshot();
+        if is(&state) {
+            return state;
+        }
+        std::thread::yield_now();
+    }
+    panic!("stays as {:?}", service.snapshot());
 }
 
 fn counted(first: u32, n: u32) -> Vec<u32> {
@@ -112,8 +125,9 @@ fn a_reader_that_is_behind_pauses_its_request_alone() {
     let quick = submit(&service, 7, 200, Terms::default());
     assert_eq!(answer(&quick).0, counted(7, 200));
     // The slow one has got no further than its backlog and the events of one step.
-    let state = service.snapshot();
-    assert!(state.running.len() == 1 && state.running[0].paused, "{state:?}");
+    // Events come before the snapshot of their step.
+    let state = settled(&service, |s| s.running.len() == 1);
+    assert!(state.running[0].paused, "{state:?}");
     assert!(state.running[0].tokens <= 4, "{state:?}");
     assert_eq!(answer(&slow).0, counted(0, 200), "reading wakes it");
 }
@@ -225,7 +239,7 @@ fn a_failed_step_ends_those_in_it_and_is_forgotten() {
     let handle =
         service.submit((0..40).collect(), Arc::default(), task(3), Terms::default()).expect("goes on");
     assert_eq!(answer(&handle).0, counted(39, 3));
-    assert_eq!(service.snapshot().counters.failed, 2);
+    settled(&service, |s| s.counters.failed == 2);
 }
 
 #[test]
@@ -249,15 +263,10 @@ fn a_panic_is_answered_with_its_cause() {
 
 #[test]
 fn closing_tells_who_waits() {
-    let gate = Gate::closed();
-    let service = service(Scripted { gate: gate.clone(), ..Scripted::new() });
-    let handle = submit(&service, 1, 100, Terms::default());
-    gate.wait_for_step();
-    std::thread::scope(|s| {
-        s.spawn(|| service.close());
-        std::thread::sleep(Duration::from_millis(5));
-        gate.open();
-    });
+    let service = service(Scripted::new());
+    // Its reader is behind, so that it cannot end before.
+    let handle = submit(&service, 1, 100, Terms { backlog: 2, ..Terms::default() });
+    service.close();
     assert_eq!(answer(&handle).1, Err(EngineError::Closed));
 }
 
@@ -272,12 +281,7 @@ fn a_snapshot_is_read_while_a_step_runs() {
     gate.open();
     assert_eq!(answer(&handle).0.len(), 3);
     drop(handle);
-    let state = loop {
-        let state = service.snapshot();
-        if state.running.is_empty() {
-            break state;
-        }
-    };
+    let state = settled(&service, |s| s.running.is_empty());
     assert_eq!((state.counters.tokens, state.counters.finished, state.counters.decode_rows), (3, 1, 3));
     assert_eq!(state.free_pages, state.pages);
     assert!(state.last_step.is_some_and(|s| s.decode_rows == 1 && s.prompt_rows == 0));
@@ -377,4 +381,23 @@ fn rows_of_a_pass_come_once_and_in_order() {
     let handle = service.submit((0..90).collect(), Arc::default(), pass, Terms::default()).expect("is taken");
     assert!(answer(&handle).1.is_ok());
     assert_eq!(rows.lock().expect("lock").len(), 90 * VOCAB);
+}
+
+#[test]
+fn pooled_rows_ride_with_answers() {
+    let service = service(Scripted::new());
+    let answers: Vec<_> = (0..5).map(|i| submit(&service, i, 60, Terms::default())).collect();
+    let pools = [Pooling::Mean, Pooling::Last, Pooling::First].map(|pooling| {
+        let (sink, pool) = pooled(pooling, HIDDEN);
+        let pass = Task::Pass(Pass { hidden: Some(0), sink });
+        let tokens = (0..81).collect();
+        (service.submit(tokens, Arc::default(), pass, Terms::default()).expect("is taken"), pool)
+    });
+    for (i, handle) in answers.iter().enumerate() {
+        assert_eq!(answer(handle).0, counted(i as u32, 60));
+    }
+    for ((handle, pool), want) in pools.iter().zip([40.0, 80.0, 0.0]) {
+        assert!(answer(handle).1.is_ok());
+        assert_eq!(pool.row(), [want; HIDDEN]);
+    }
 }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::{
     cost::Size,
-    output::Event,
+    output::{Event, Scored},
     request::{Generation, Pass, Request, Task, Terms},
     sequence::Purpose,
     sink::{Gone, Sink},
@@ -123,9 +123,10 @@ impl World {
             self.write(share);
         }
         for share in &step.shares {
-            self.schedule.running[share.seq]
-                .score(share.start, &vec![0.0; share.rows * 100], 100)
-                .expect("sound");
+            let s = &mut self.schedule.running[share.seq];
+            let scored = s.to_score(share.start, share.rows).map_or(0, |(tokens, _)| tokens.len());
+            let none = Scored { id: 0, logprob: 0.0, top: vec![] };
+            s.scored(share.start + share.rows, vec![none; scored]);
             self.schedule.computed(share.seq, share.rows);
         }
         self.choose(&step);
@@ -135,7 +136,11 @@ impl World {
     fn check_limits(&self, step: &StepPlan) {
         let rows: usize = step.shares.iter().map(|s| s.rows).sum();
         assert!(rows <= self.limits.rows, "{rows} rows\n{step}");
-        let selected: usize = step.shares.iter().map(|s| self.schedule.running[s.seq].selected(s.rows)).sum();
+        let selected: usize = step
+            .shares
+            .iter()
+            .map(|s| self.schedule.running[s.seq].candidate(s.rows, self.now).selected(s.rows))
+            .sum();
         assert!(selected <= self.limits.selected, "{selected} rows with logits\n{step}");
         for share in &step.shares {
             let s = &self.schedule.running[share.seq];
@@ -193,7 +198,7 @@ impl World {
                 Purpose::Pass { .. } => 1,
             };
             let left = *left;
-            let forks: Vec<_> = (1..n).map(|i| s.fork(i, 100).expect("splits")).collect();
+            let forks: Vec<_> = (1..n).map(|i| s.fork(i).expect("splits")).collect();
             s.tokens.push((s.tokens.len() % 90) as u32);
             let first = self.schedule.arrivals;
             let forks = forks.into_iter().enumerate().map(|(i, mut f)| {

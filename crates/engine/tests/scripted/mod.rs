@@ -2,13 +2,15 @@
 
 use lamina_arch::spec::{Embed, Head, ModelSpec};
 use lamina_plan::{
-    BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Profile, Reach, Rows, Step,
+    BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Profile, Reach, Rows, Step, Tap,
     Ticket, emit, front,
 };
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Tokens that it knows.
 pub const VOCAB: usize = 97;
+/// Numbers of a hidden row.
+pub const HIDDEN: usize = 8;
 
 /// What goes wrong at a token.
 #[derive(Clone, Copy)]
@@ -64,14 +66,15 @@ pub struct Scripted {
     /// At which token what goes wrong.
     pub fault: Option<(u32, Fault)>,
     pub gate: Gate,
-    /// Logits of the last step.
+    /// Logits of the last step, and its taps.
     pub rows: Vec<Vec<f32>>,
+    pub taps: Vec<Vec<f32>>,
 }
 
 impl Scripted {
     pub fn new() -> Scripted {
         let spec = ModelSpec {
-            hidden: 8,
+            hidden: HIDDEN,
             vocab: VOCAB,
             context: 256,
             embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
@@ -91,7 +94,7 @@ impl Scripted {
             states: 0,
             kv: vec![KvType::F32.into()],
         };
-        Scripted { plan, limits, fault: None, gate: Gate::default(), rows: vec![] }
+        Scripted { plan, limits, fault: None, gate: Gate::default(), rows: vec![], taps: vec![] }
     }
 
     fn row(&self, token: u32) -> Result<Vec<f32>, BackendError> {
@@ -109,9 +112,18 @@ impl Scripted {
     }
 }
 
+fn number(input: &Input) -> f32 {
+    let Input::Token(token) = input else { panic!("only tokens are asked for") };
+    *token as f32
+}
+
 impl Step for Scripted {
     fn submit(&mut self, batch: &Batch) -> Result<Ticket, BackendError> {
         self.gate.pass();
+        // Hidden rows are their tokens.
+        let tokens = |t: &Tap| batch.inputs[t.rows.start as usize..t.rows.end as usize].iter().map(number);
+        self.taps =
+            batch.taps.iter().map(|t| tokens(t).flat_map(|token| [token; HIDDEN]).collect()).collect();
         self.rows.clear();
         for &i in &batch.logits {
             let input = batch.inputs[batch.selected[i as usize] as usize];
@@ -172,8 +184,8 @@ impl Rows for Scripted {
         unreachable!("not asked for")
     }
 
-    fn tap(&self, _: usize) -> &[f32] {
-        unreachable!("not asked for")
+    fn tap(&self, i: usize) -> &[f32] {
+        &self.taps[i]
     }
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {

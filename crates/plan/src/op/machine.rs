@@ -97,23 +97,30 @@ pub trait Queue: Send + Sync {
 
 /// The `n` largest numbers of a row with their columns, as [`Queue::front`] orders them.
 pub fn front(row: &[f32], n: usize) -> Vec<(u32, f32)> {
-    // Positive NaN is the largest number in the total order.
-    let before = |a: f32, b: f32| {
-        let key = |v: f32| if v.is_nan() { f32::NAN } else { v };
-        key(a).total_cmp(&key(b)).is_gt()
-    };
+    // Positive NaN is the largest number in the total order; -0.0 + 0.0 is 0.0, and so they are equal.
+    let key = |v: f32| if v.is_nan() { f32::NAN } else { v + 0.0 };
+    let before = |a: f32, b: f32| key(a).total_cmp(&key(b)).is_gt();
     let mut best: Vec<(u32, f32)> = Vec::with_capacity(n.min(row.len()) + 1);
-    for (column, &v) in row.iter().enumerate() {
-        // Almost all numbers stop here.
-        if best.len() == n && best.last().is_none_or(|last| !before(v, last.1)) {
+    for (i, block) in row.chunks(FRONT_BLOCK).enumerate() {
+        // Almost all blocks stop here, at several numbers an instruction.
+        let higher = |bar: f32| block.iter().fold(false, |any, v| any | (*v > bar) | v.is_nan());
+        if best.len() == n && best.last().is_none_or(|last| !higher(last.1)) {
             continue;
         }
-        let at = best.partition_point(|other| !before(v, other.1));
-        best.insert(at, (column as u32, v));
-        best.truncate(n);
+        for (j, &v) in block.iter().enumerate() {
+            if best.len() == n && best.last().is_none_or(|last| !before(v, last.1)) {
+                continue;
+            }
+            let at = best.partition_point(|other| !before(v, other.1));
+            best.insert(at, ((i * FRONT_BLOCK + j) as u32, v));
+            best.truncate(n);
+        }
     }
     best
 }
+
+/// Numbers that [`front`] looks at together.
+const FRONT_BLOCK: usize = 128;
 
 macro_rules! ops {
     (

@@ -1,0 +1,182 @@
+//! What becomes of a step's rows: tokens, logprobs of prompts, rows of passes.
+//!
+//! Each sequence is a task of its own on the backend's threads: it reads its rows, samples, makes text and looks for stop
+//! strings. Nothing leaves a task but its outcome; events are sent afterwards, in the order of the shares, so that
+//! all is as if the sequences had come one after the other.
+
+use crate::{
+    answer::{Answer, Chosen, score},
+    error::Result,
+    output::Scored,
+    schedule::Share,
+    sequence::{Purpose, Sequence},
+};
+use lamina_plan::Rows;
+use std::{
+    cell::RefCell,
+    sync::{Mutex, PoisonError},
+};
+
+/// Logits rows that a pass is given at once: as many as fit a cache, and not a whole prompt's.
+const ROWS_AT_ONCE: usize = 16;
+
+thread_local! {
+    /// A row of logits, kept from one task to the next: a fresh one of 128k numbers costs as much as sampling from it.
+    static ROW: RefCell<Vec<f32>> = const { RefCell::new(vec![]) };
+}
+
+/// Where a share's rows are among the results of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// Index of its first row of logits.
+    pub logits: usize,
+    /// Rows of logits.
+    pub count: usize,
+    /// Its tap, for a pass over hidden rows.
+    pub tap: Option<usize>,
+}
+
+/// What a sequence got out of a step.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// How likely tokens of the prompt were.
+    pub scored: Vec<Scored>,
+    /// What comes next, where all its rows are computed.
+    pub next: Option<Result<Next>>,
+    /// The other answers to the same prompt, which begin with it, each with its first token.
+    pub forks: Vec<Result<(Sequence, Result<Next>)>>,
+}
+
+/// What comes next in a sequence.
+pub(crate) enum Next {
+    /// A token, or the end that it means.
+    Chosen(Chosen),
+    /// Nothing was asked for behind the given tokens.
+    Nothing,
+}
+
+/// Gives each sequence its rows. One outcome per share, in their order.
+pub(crate) fn take(
+    rows: &dyn Rows,
+    running: &mut [Sequence],
+    shares: &[Share],
+    spots: &[Spot],
+) -> Vec<Outcome> {
+    let mut sequences: Vec<_> = running.iter_mut().map(Some).collect();
+    let tasks: Vec<_> = shares
+        .iter()
+        .zip(spots)
+        .map(|(share, spot)| {
+            let s = sequences[share.seq].take().expect("a sequence has one share");
+            Mutex::new((Task { s, share, spot }, Outcome::default()))
+        })
+        .collect();
+    let run = |i: usize| {
+        let (task, outcome) = &mut *tasks[i].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(e) = task.run(rows, outcome) {
+            outcome.next = Some(Err(e));
+        }
+    };
+    if tasks.len() == 1 {
+        run(0)
+    } else {
+        rows.spread(tasks.len(), &run)
+    }
+    tasks.into_iter().map(|task| task.into_inner().unwrap_or_else(PoisonError::into_inner).1).collect()
+}
+
+struct Task<'a> {
+    s: &'a mut Sequence,
+    share: &'a Share,
+    spot: &'a Spot,
+}
+
+impl Task<'_> {
+    fn run(&mut self, rows: &dyn Rows, outcome: &mut Outcome) -> Result<()> {
+        if let Purpose::Pass { .. } = self.s.purpose {
+            self.pass(rows)?;
+            outcome.next = (self.share.left == 0).then_some(Ok(Next::Nothing));
+            return Ok(());
+        }
+        outcome.scored = self.score(rows)?;
+        if self.share.left == 0 {
+            let row = self.spot.logits + self.spot.count.saturating_sub(1);
+            outcome.forks = self.fork(rows, row);
+            let Purpose::Answer(answer) = &mut self.s.purpose else { return Ok(()) };
+            outcome.next = Some(next(answer, rows, row));
+        }
+        Ok(())
+    }
+
+    /// Hands on the rows of a pass; those that are computed again after a preemption were handed on before.
+    fn pass(&mut self, rows: &dyn Rows) -> Result<()> {
+        let Purpose::Pass { pass, handed, .. } = &mut self.s.purpose else { return Ok(()) };
+        let known = handed.saturating_sub(self.share.start).min(self.share.rows);
+        *handed = (*handed).max(self.share.start + self.share.rows);
+        if known == self.share.rows {
+            return Ok(());
+        }
+        if let Some(tap) = self.spot.tap {
+            let tapped = rows.tap(tap);
+            let width = tapped.len() / self.share.rows;
+            (pass.sink)(self.share.start + known, &tapped[known * width..]);
+            return Ok(());
+        }
+        let (mut row, mut some) = (vec![], vec![]);
+        for first in (known..self.share.rows).step_by(ROWS_AT_ONCE) {
+            some.clear();
+            for i in first..(first + ROWS_AT_ONCE).min(self.share.rows) {
+                rows.logits(self.spot.logits + i, &mut row)?;
+                some.extend_from_slice(&row);
+            }
+            (pass.sink)(self.share.start + first, &some);
+        }
+        Ok(())
+    }
+
+    /// How likely tokens of the prompt were, where that is wanted. The row of a token says what comes after it.
+    fn score(&mut self, rows: &dyn Rows) -> Result<Vec<Scored>> {
+        let Some((tokens, top)) = self.s.to_score(self.share.start, self.share.rows) else {
+            return Ok(vec![]);
+        };
+        let mut scored = Vec::with_capacity(tokens.len());
+        for place in tokens {
+            let row = self.spot.logits + place - 1 - self.share.start;
+            scored.push(with_row(rows, row, |logits| score(logits, self.s.tokens[place], top))?);
+        }
+        Ok(scored)
+    }
+
+    /// When a prompt is computed, the other answers to it are split off, each with its own choice from the same row.
+    fn fork(&mut self, rows: &dyn Rows, row: usize) -> Vec<Result<(Sequence, Result<Next>)>> {
+        let Purpose::Answer(answer) = &mut self.s.purpose else { return vec![] };
+        let n = std::mem::replace(&mut answer.generation.n, 1);
+        let one = |index| {
+            let mut fork = self.s.fork(index)?;
+            let Purpose::Answer(answer) = &mut fork.purpose else { unreachable!("a fork is an answer") };
+            let next = next(answer, rows, row);
+            Ok((fork, next))
+        };
+        (1..n).map(one).collect()
+    }
+}
+
+/// What comes next in an answer, by row `row` of the logits.
+fn next(answer: &mut Answer, rows: &dyn Rows, row: usize) -> Result<Next> {
+    if answer.is_over() {
+        return Ok(Next::Nothing);
+    }
+    let chosen = match answer.front() {
+        Some(n) => answer.choose_front(&rows.top_k(row, n)?),
+        None => with_row(rows, row, |logits| answer.choose(logits)),
+    };
+    chosen.map(Next::Chosen)
+}
+
+/// Calls `what` with a copy of a row of logits.
+fn with_row<T>(rows: &dyn Rows, row: usize, what: impl FnOnce(&mut [f32]) -> Result<T>) -> Result<T> {
+    ROW.with_borrow_mut(|logits| {
+        rows.logits(row, logits)?;
+        what(logits)
+    })
+}
