@@ -1,6 +1,7 @@
-//! Rules of the house that a program can check: floors, circles, unsafe code, sizes.
+//! Rules of the house that a program can check: floors, circles, words, unsafe code, sizes.
 
 mod circles;
+mod words;
 
 use serde_json::Value;
 use std::{

@@ -28,4 +28,4 @@ pub use llama_like::{act, gqa, layer_norm, llama_like, moe, norm, plain_ffn, tie
 pub use packed::{Keep, packings};
 pub use rope::{plain_rope, rope, yarn_mscale};
 pub use spec::ModelSpec;
-pub use weights::{Stored, Weights};
+pub use weights::{StoredWeight, Weights};

@@ -54,7 +54,7 @@ pub struct Weights<'a> {
 
 /// What a checkpoint holds for a canonical name.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredWeight {
     /// Type of the stored values, before any edit; of packed weights the one that they are unpacked to, where float16
     /// stands for bfloat16 too.
     pub dtype: DType,
@@ -150,12 +150,12 @@ impl<'a> Weights<'a> {
     }
 
     /// What [`Weights::stored_as`] gives, without touching a value; counts as a use of it.
-    pub fn stored(&self, name: &str) -> Option<Stored> {
+    pub fn stored(&self, name: &str) -> Option<StoredWeight> {
         let found = self.find(name, &mut vec![])?;
         self.note(&found);
         let canonical = Canonical::parse(name);
         let (dtype, shape) = self.measured(&found, &canonical, found.is_vector(&canonical))?;
-        Some(Stored { dtype, shape, whole: found.rule.cut.is_none(), parts: found.source.names() })
+        Some(StoredWeight { dtype, shape, whole: found.rule.cut.is_none(), parts: found.source.names() })
     }
 
     /// Type and shape of the rows that the rule asks for; none when what is stored has too few.

@@ -9,7 +9,7 @@ use crate::{
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
-use lamina_convert::{Choice, Draft, Imatrix, Report, WriteOptions};
+use lamina_convert::{Choice, Draft, Imatrix, WriteOptions, WriteReport};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub fn options<'a>(
 }
 
 /// Writes `draft` to `path`; Ctrl-C gives up.
-pub fn file(draft: &Draft, path: &Path, options: &WriteOptions<'_>, stop: &Stoppable) -> Result<Report> {
+pub fn file(draft: &Draft, path: &Path, options: &WriteOptions<'_>, stop: &Stoppable) -> Result<WriteReport> {
     let bar = Bar::bytes("writing");
     let progress = |done, all| {
         bar.at(done, all);
@@ -40,7 +40,7 @@ pub fn file(draft: &Draft, path: &Path, options: &WriteOptions<'_>, stop: &Stopp
 }
 
 /// Tells what was written: notes on stderr, figures on stdout, `more` in the JSON object.
-pub fn tell(report: &Report, as_json: bool, more: &[(&str, Value)]) -> Result<()> {
+pub fn tell(report: &WriteReport, as_json: bool, more: &[(&str, Value)]) -> Result<()> {
     report.notes.iter().for_each(|n| note(&format!("note: {n}")));
     if !as_json {
         return output::text(&figures(report));
@@ -50,7 +50,7 @@ pub fn tell(report: &Report, as_json: bool, more: &[(&str, Value)]) -> Result<()
     output::json(&object)
 }
 
-fn object(report: &Report) -> Value {
+fn object(report: &WriteReport) -> Value {
     let types = report
         .types
         .iter()
@@ -69,7 +69,7 @@ fn object(report: &Report) -> Value {
     })
 }
 
-fn figures(report: &Report) -> String {
+fn figures(report: &WriteReport) -> String {
     let files = match &report.files[..] {
         [one] => one.display().to_string(),
         [first, .., _] => format!("{} and {} more", first.display(), report.files.len() - 1),

@@ -69,7 +69,7 @@ impl Imatrix {
         let mut matrix = if bytes.starts_with(&gguf::MAGIC) {
             from_gguf(&Gguf::from_bytes(path, &Bytes::from(bytes))?)?
         } else {
-            Old { rest: &bytes, path }.read()?
+            DatReader { rest: &bytes, path }.read()?
         };
         matrix.file = path.to_owned();
         Ok(matrix)
@@ -205,12 +205,12 @@ fn from_gguf(file: &Gguf) -> Result<Imatrix> {
 
 /// The older `.dat` form: number of entries; for each the length of its name, the name, calls, number of values, values.
 /// Behind them the number of chunks and the name of the text.
-struct Old<'a> {
+struct DatReader<'a> {
     rest: &'a [u8],
     path: &'a Path,
 }
 
-impl<'a> Old<'a> {
+impl<'a> DatReader<'a> {
     fn read(mut self) -> Result<Imatrix> {
         let entries = self.int()?;
         if !(1..1 << 20).contains(&entries) {

@@ -29,4 +29,4 @@ pub use imatrix::{Imatrix, ImatrixWriter, Sums};
 pub use kv_heads::{Covariances, Grouping, KvHeads};
 pub use lamina_lora::Adapter;
 pub use types::{Choice, MIXES, Mix, Override, Types, weight_type};
-pub use write::{Progress, Report, WriteOptions};
+pub use write::{Progress, WriteOptions, WriteReport};

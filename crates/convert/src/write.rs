@@ -57,7 +57,7 @@ impl WriteOptions<'_> {
 
 /// What was written.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct WriteReport {
     /// The files, in order.
     pub files: Vec<PathBuf>,
     /// Bytes of the tensors before.
@@ -76,7 +76,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-impl Report {
+impl WriteReport {
     /// Bits of a value, on average.
     pub fn bits_per_weight(&self) -> f64 {
         self.bytes_out as f64 * 8.0 / self.params.max(1) as f64
@@ -98,7 +98,7 @@ impl Draft {
         path: impl AsRef<Path>,
         options: &WriteOptions<'_>,
         progress: Progress<'_>,
-    ) -> Result<Report> {
+    ) -> Result<WriteReport> {
         let (path, start) = (path.as_ref(), Instant::now());
         self.refuse_own_source(path)?;
         let types = options.choice.plan(self, options.imatrix.is_some())?;
@@ -109,7 +109,7 @@ impl Draft {
         let mut notes = self.notes.clone();
         notes.extend(options.choice.odd_widths(self, options.imatrix.is_some())?);
         for (planned, &dtype) in self.tensors.iter().zip(&types) {
-            let job = Job::new(planned, dtype, options, &mut notes)?;
+            let job = TensorJob::new(planned, dtype, options, &mut notes)?;
             let written = job.run(&mut out, &mut |part| progress(done + part, total))?;
             done += planned.bytes();
             bytes_out += written;
@@ -117,7 +117,7 @@ impl Draft {
             *count = (count.0 + 1, count.1 + written);
             job.values.parts().iter().for_each(|p| self.source.release(p));
         }
-        Ok(Report {
+        Ok(WriteReport {
             files: out.finish()?,
             bytes_in: total,
             bytes_out,
@@ -183,7 +183,7 @@ impl Draft {
 }
 
 /// One tensor on its way.
-struct Job<'a> {
+struct TensorJob<'a> {
     planned: &'a Planned,
     values: Tensor,
     dtype: DType,
@@ -192,13 +192,13 @@ struct Job<'a> {
     threads: usize,
 }
 
-impl<'a> Job<'a> {
+impl<'a> TensorJob<'a> {
     fn new(
         planned: &'a Planned,
         dtype: DType,
         options: &WriteOptions<'_>,
         notes: &mut Vec<String>,
-    ) -> Result<Job<'a>> {
+    ) -> Result<TensorJob<'a>> {
         let matrices = if planned.shape.len() > 2 { planned.shape[0] } else { 1 };
         let importance = match options.imatrix.filter(|_| dtype.is_quantized()) {
             Some(imatrix) => {
@@ -210,7 +210,13 @@ impl<'a> Job<'a> {
             }
             None => None,
         };
-        Ok(Job { planned, values: planned.values()?, dtype, importance, threads: options.threads.max(1) })
+        Ok(TensorJob {
+            planned,
+            values: planned.values()?,
+            dtype,
+            importance,
+            threads: options.threads.max(1),
+        })
     }
 
     /// Writes all rows; returns their bytes.

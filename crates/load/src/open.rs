@@ -70,7 +70,7 @@ pub fn open_on<B: Backend + 'static>(
     let free = memory.map(|m| m.free.saturating_sub(taken));
     let cache = plan_cache(&plan, page_bytes, spec.context, options.context, free)?;
 
-    let from = Source { ck, weights: &weights, adapters: &adapters, dtype: options.dtype };
+    let from = OpenedModel { ck, weights: &weights, adapters: &adapters, dtype: options.dtype };
     let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
     let rows = options.batch_rows.unwrap_or_else(|| backend.rows()).clamp(1, 1 << 16);
     let logits = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
@@ -167,7 +167,7 @@ fn weight_bytes<B: Backend>(
 }
 
 /// Where weights come from.
-struct Source<'a> {
+struct OpenedModel<'a> {
     ck: &'a Checkpoint,
     weights: &'a Weights<'a>,
     adapters: &'a Adapters,
@@ -179,7 +179,7 @@ struct Source<'a> {
 /// those of adapters are not counted, since not every token reads them.
 fn upload<B: Backend>(
     backend: &B,
-    from: &Source<'_>,
+    from: &OpenedModel<'_>,
     plan: &Plan,
     progress: Progress<'_>,
 ) -> Result<(Vec<B::Weight>, Vec<u64>)> {

@@ -19,7 +19,7 @@ const MARKS: &[(&str, &str, bool)] =
     &[(".lora_A", ".lora_B", false), (".lora_embedding_A", ".lora_embedding_B", true)];
 
 pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Pair>> {
-    let config = Config::read(&folder.join(CONFIG))?;
+    let config = PeftConfig::read(&folder.join(CONFIG))?;
     let path = folder.join(WEIGHTS);
     if !path.exists() {
         return Err(LoraError::file(
@@ -78,7 +78,7 @@ impl<'a> Key<'a> {
 }
 
 /// What of the configuration matters.
-struct Config {
+struct PeftConfig {
     alpha: f32,
     /// Divide by the root of the rank.
     stabilized: bool,
@@ -87,8 +87,8 @@ struct Config {
     alphas: Vec<(Regex, f32)>,
 }
 
-impl Config {
-    fn read(path: &Path) -> Result<Config> {
+impl PeftConfig {
+    fn read(path: &Path) -> Result<PeftConfig> {
         let text = std::fs::read_to_string(path).map_err(|e| {
             LoraError::file(path, format!("cannot be read ({e}); an adapter's folder has one"))
         })?;
@@ -112,7 +112,7 @@ impl Config {
             let alpha = alpha.as_f64().ok_or_else(|| wrong("has an alpha_pattern that is no number"))?;
             Ok((regex, alpha as f32))
         });
-        Ok(Config {
+        Ok(PeftConfig {
             alpha: alpha as f32,
             stabilized: flag("use_rslora"),
             inputs_first: flag("fan_in_fan_out"),

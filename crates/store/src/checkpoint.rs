@@ -3,8 +3,8 @@
 use crate::{
     Config, FormatError, Mapping, Metadata, Tensors,
     config::architecture,
-    error::{At, Place, Result, quoted},
-    folder::{self, Weights},
+    error::{At, FilePart, Result, quoted},
+    folder::{self, WeightFiles},
     gguf::{self, Gguf},
     json,
     safetensors::{self, Safetensors},
@@ -61,9 +61,9 @@ impl Checkpoint {
         let meta = std::fs::metadata(path).map_err(|e| not_there(path, e))?;
         if meta.is_dir() {
             return match folder::weights(path)? {
-                Weights::Gguf(file) => Self::open_gguf(&file),
-                Weights::Index(index) => Self::open_folder(path, safetensors::open_sharded(index)?),
-                Weights::Safetensors(files) => Self::open_folder(path, open_all(&files)?),
+                WeightFiles::Gguf(file) => Self::open_gguf(&file),
+                WeightFiles::Index(index) => Self::open_folder(path, safetensors::open_sharded(index)?),
+                WeightFiles::Safetensors(files) => Self::open_folder(path, open_all(&files)?),
             };
         }
         if meta.is_file() {
@@ -222,7 +222,7 @@ fn hf_architecture(path: &Path, config: &Map<String, Value>) -> Result<String> {
         Some(Value::String(name)) => Ok(name.clone()),
         Some(other) => {
             let problem = format!("should be text, but is {}", json::describe(other));
-            Err(At::new(path, Place::Key("architectures")).corrupt("value", problem))
+            Err(At::new(path, FilePart::Key("architectures")).corrupt("value", problem))
         }
         None => Err(FormatError::Missing {
             file: path.to_owned(),

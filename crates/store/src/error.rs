@@ -81,7 +81,7 @@ pub(crate) type Result<T, E = FormatError> = std::result::Result<T, E>;
 
 /// A part of a file, for messages.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum FilePart<'a> {
     Header,
     Key(&'a str),
     KeyNumber(u64),
@@ -91,16 +91,16 @@ pub(crate) enum Place<'a> {
     Json,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for FilePart<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Header => f.write_str("header"),
-            Place::Key(name) => write!(f, "key {}", quoted(name)),
-            Place::KeyNumber(n) => write!(f, "metadata entry {n}"),
-            Place::Tensor(name) => write!(f, "tensor {}", quoted(name)),
-            Place::TensorNumber(n) => write!(f, "tensor entry {n}"),
-            Place::Index => f.write_str("index"),
-            Place::Json => f.write_str("JSON"),
+            FilePart::Header => f.write_str("header"),
+            FilePart::Key(name) => write!(f, "key {}", quoted(name)),
+            FilePart::KeyNumber(n) => write!(f, "metadata entry {n}"),
+            FilePart::Tensor(name) => write!(f, "tensor {}", quoted(name)),
+            FilePart::TensorNumber(n) => write!(f, "tensor entry {n}"),
+            FilePart::Index => f.write_str("index"),
+            FilePart::Json => f.write_str("JSON"),
         }
     }
 }
@@ -109,11 +109,11 @@ impl fmt::Display for Place<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
     pub file: &'a Path,
-    pub place: Place<'a>,
+    pub place: FilePart<'a>,
 }
 
 impl<'a> At<'a> {
-    pub fn new(file: &'a Path, place: Place<'a>) -> Self {
+    pub fn new(file: &'a Path, place: FilePart<'a>) -> Self {
         At { file, place }
     }
 

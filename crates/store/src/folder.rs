@@ -7,7 +7,7 @@ use crate::{
 use std::path::{Path, PathBuf};
 
 /// The weights of a folder.
-pub(crate) enum Weights {
+pub(crate) enum WeightFiles {
     /// One GGUF file, or the first shard of a split one.
     Gguf(PathBuf),
     /// A safetensors index.
@@ -30,26 +30,26 @@ pub(crate) fn pickle(path: &Path) -> Option<FormatError> {
 
 /// Finds the weights of `folder`. A `config.json` makes it a Hugging Face folder whose safetensors come first; a GGUF
 /// counts where there are none.
-pub(crate) fn weights(folder: &Path) -> Result<Weights> {
+pub(crate) fn weights(folder: &Path) -> Result<WeightFiles> {
     let names = list(folder)?;
     let named = |name: &str| names.iter().find(|p| p.file_name().is_some_and(|n| n == name)).cloned();
     let ending = |e: &str| -> Vec<PathBuf> {
         names.iter().filter(|p| p.extension().is_some_and(|x| x == e)).cloned().collect()
     };
     if let Some(index) = named("model.safetensors.index.json") {
-        return Ok(Weights::Index(index));
+        return Ok(WeightFiles::Index(index));
     }
     if let Some(model) = named("model.safetensors") {
-        return Ok(Weights::Safetensors(vec![model]));
+        return Ok(WeightFiles::Safetensors(vec![model]));
     }
     // Some repositories carry the same weights a second time in their maker's own layout.
     let mut safetensors = ending("safetensors");
     safetensors.retain(|p| !starts_with(p, "consolidated") && !starts_with(p, "adapter_model"));
     if !safetensors.is_empty() && named("config.json").is_some() {
-        return Ok(Weights::Safetensors(safetensors));
+        return Ok(WeightFiles::Safetensors(safetensors));
     }
     if let Some(gguf) = one_gguf(folder, ending("gguf"))? {
-        return Ok(Weights::Gguf(gguf));
+        return Ok(WeightFiles::Gguf(gguf));
     }
     Err(nothing(folder, &names, safetensors.is_empty()))
 }

@@ -1,6 +1,6 @@
 //! JSON as it lies beside models: strict where two readings would differ, lenient where Python wrote what JSON forbids.
 
-use crate::error::{At, FormatError, Place, Result, quoted};
+use crate::error::{At, FilePart, FormatError, Result, quoted};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::{fmt, path::Path};
@@ -20,7 +20,7 @@ pub(crate) fn read_object(path: &Path) -> Result<Map<String, Value>> {
         ));
     }
     let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
-    let at = At::new(path, Place::Json);
+    let at = At::new(path, FilePart::Json);
     let text = std::str::from_utf8(&bytes)
         .map_err(|e| at.corrupt("text", format!("is not UTF-8 at byte {}", e.valid_up_to())))?;
     if text.trim().is_empty() {

@@ -18,9 +18,9 @@ pub struct Mapping {
 }
 
 /// Owner of the bytes of a mapping; a type of its own because `Arc` has an `AsRef` already.
-struct Shared(Arc<Mapping>);
+struct MappedBytes(Arc<Mapping>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for MappedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0.map
     }
@@ -69,7 +69,7 @@ impl Mapping {
 
     /// All bytes of the file; they keep the mapping alive.
     pub fn bytes(self: &Arc<Self>) -> Bytes {
-        Bytes::new(Shared(self.clone()))
+        Bytes::new(MappedBytes(self.clone()))
     }
 
     /// Where `bytes` lie inside this file, or `None` when they are not part of it.

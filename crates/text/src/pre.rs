@@ -4,7 +4,7 @@
 //! Facts: the `tokenizer.json` of each family where it is published (their regexes are used in their original
 //! form), and the list of names that llama.cpp writes and reads.
 
-use crate::split::{Rule, Triples, patterns as p};
+use crate::split::{SplitRule, Triples, patterns as p};
 
 /// How the texts of a BPE vocabulary are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Alphabet {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pre {
     pub names: &'static [&'static str],
-    pub rules: &'static [Rule],
+    pub rules: &'static [SplitRule],
     pub alphabet: Alphabet,
     /// A piece that is a token is that token, whatever its merges say.
     pub whole_pieces: WholePieces,
@@ -50,20 +50,20 @@ const BASE: Pre = Pre {
 };
 const WHOLE: Pre = Pre { whole_pieces: WholePieces::Always, ..BASE };
 
-const LINES: Rule = Rule::Match(&[r"[^\n]+|\n+"]);
-const DIGIT: Rule = Rule::Match(&[r"\p{N}"]);
-const DIGITS_3: Rule = Rule::Match(&[r"\p{N}{1,3}"]);
-const LINE_END: Rule = Rule::Match(&[r"[\r\n]"]);
-const DIGIT_THEN_GPT2: &[Rule] = &[DIGIT, Rule::Match(p::GPT2)];
+const LINES: SplitRule = SplitRule::Match(&[r"[^\n]+|\n+"]);
+const DIGIT: SplitRule = SplitRule::Match(&[r"\p{N}"]);
+const DIGITS_3: SplitRule = SplitRule::Match(&[r"\p{N}{1,3}"]);
+const LINE_END: SplitRule = SplitRule::Match(&[r"[\r\n]"]);
+const DIGIT_THEN_GPT2: &[SplitRule] = &[DIGIT, SplitRule::Match(p::GPT2)];
 
 /// The family used where the file names none or an unknown one.
 pub(crate) const DEFAULT: Pre = Pre {
     names: &["default"],
     rules: &[
-        Rule::Match(&[r"[\p{P}$+<=>\^~|]+"]),
-        Rule::Match(p::GPT2),
-        Rule::Match(&[r"\p{N}+"]),
-        Rule::Match(&["[0-9][0-9][0-9]"]),
+        SplitRule::Match(&[r"[\p{P}$+<=>\^~|]+"]),
+        SplitRule::Match(p::GPT2),
+        SplitRule::Match(&[r"\p{N}+"]),
+        SplitRule::Match(&["[0-9][0-9][0-9]"]),
     ],
     ..BASE
 };
@@ -92,7 +92,7 @@ pub(crate) const ALL: &[Pre] = &[
             "jina-v2-de",
             "jina-v2-code",
         ],
-        rules: &[Rule::Match(p::GPT2)],
+        rules: &[SplitRule::Match(p::GPT2)],
         ..BASE
     },
     Pre {
@@ -107,15 +107,15 @@ pub(crate) const ALL: &[Pre] = &[
             "lfm2",
             "jina-v5-nano",
         ],
-        rules: &[Rule::Match(p::LLAMA3)],
+        rules: &[SplitRule::Match(p::LLAMA3)],
         add_bos: true,
         ..WHOLE
     },
-    Pre { names: &["dbrx", "smaug-bpe"], rules: &[Rule::Match(p::LLAMA3)], ..BASE },
-    Pre { names: &["chatglm-bpe"], rules: &[Rule::Match(p::LLAMA3)], default_bos: false, ..BASE },
-    Pre { names: &["glm4", "glm5"], rules: &[Rule::Match(p::LLAMA3)], default_bos: false, ..WHOLE },
-    Pre { names: &["jais-2"], rules: &[Rule::Match(p::JAIS2)], ..BASE },
-    Pre { names: &["minicpm5"], rules: &[DIGITS_3, Rule::Match(p::MINICPM5)], ..WHOLE },
+    Pre { names: &["dbrx", "smaug-bpe"], rules: &[SplitRule::Match(p::LLAMA3)], ..BASE },
+    Pre { names: &["chatglm-bpe"], rules: &[SplitRule::Match(p::LLAMA3)], default_bos: false, ..BASE },
+    Pre { names: &["glm4", "glm5"], rules: &[SplitRule::Match(p::LLAMA3)], default_bos: false, ..WHOLE },
+    Pre { names: &["jais-2"], rules: &[SplitRule::Match(p::JAIS2)], ..BASE },
+    Pre { names: &["minicpm5"], rules: &[DIGITS_3, SplitRule::Match(p::MINICPM5)], ..WHOLE },
     Pre {
         names: &[
             "qwen2",
@@ -128,12 +128,12 @@ pub(crate) const ALL: &[Pre] = &[
             "solar-open",
             "grok-2",
         ],
-        rules: &[Rule::Match(p::QWEN2)],
+        rules: &[SplitRule::Match(p::QWEN2)],
         ..BASE
     },
-    Pre { names: &["qwen35"], rules: &[Rule::Match(p::QWEN35)], ..BASE },
-    Pre { names: &["ufakzeka"], rules: &[Rule::Match(p::UFAKZEKA)], ..BASE },
-    Pre { names: &["laguna"], rules: &[LINES, Rule::Match(p::QWEN2)], ..BASE },
+    Pre { names: &["qwen35"], rules: &[SplitRule::Match(p::QWEN35)], ..BASE },
+    Pre { names: &["ufakzeka"], rules: &[SplitRule::Match(p::UFAKZEKA)], ..BASE },
+    Pre { names: &["laguna"], rules: &[LINES, SplitRule::Match(p::QWEN2)], ..BASE },
     Pre {
         names: &[
             "starcoder",
@@ -151,9 +151,9 @@ pub(crate) const ALL: &[Pre] = &[
     Pre {
         names: &["falcon"],
         rules: &[
-            Rule::Match(&[r"[\p{P}$+<=>\^~|`]+"]),
-            Rule::Match(p::GPT2),
-            Rule::Match(&["[0-9][0-9][0-9]"]),
+            SplitRule::Match(&[r"[\p{P}$+<=>\^~|`]+"]),
+            SplitRule::Match(p::GPT2),
+            SplitRule::Match(&["[0-9][0-9][0-9]"]),
         ],
         ..BASE
     },
@@ -161,11 +161,11 @@ pub(crate) const ALL: &[Pre] = &[
         names: &["deepseek-llm"],
         rules: &[
             LINE_END,
-            Rule::Match(p::DEEPSEEK_LETTERS),
-            Rule::Match(p::DEEPSEEK_PUNCTUATION),
-            Rule::Match(&[r"\s+$"]),
-            Rule::Match(p::DEEPSEEK_CJK),
-            Rule::Match(&[r"\p{N}+"]),
+            SplitRule::Match(p::DEEPSEEK_LETTERS),
+            SplitRule::Match(p::DEEPSEEK_PUNCTUATION),
+            SplitRule::Match(&[r"\s+$"]),
+            SplitRule::Match(p::DEEPSEEK_CJK),
+            SplitRule::Match(&[r"\p{N}+"]),
         ],
         ..BASE
     },
@@ -173,65 +173,77 @@ pub(crate) const ALL: &[Pre] = &[
         names: &["deepseek-coder"],
         rules: &[
             LINE_END,
-            Rule::Match(&[r"\s?\p{L}+"]),
-            Rule::Match(&[r"\s?\p{P}+"]),
-            Rule::Match(p::DEEPSEEK_CJK),
+            SplitRule::Match(&[r"\s?\p{L}+"]),
+            SplitRule::Match(&[r"\s?\p{P}+"]),
+            SplitRule::Match(p::DEEPSEEK_CJK),
             DIGIT,
         ],
         ..BASE
     },
     Pre {
         names: &["deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"],
-        rules: &[DIGITS_3, Rule::Match(p::HAN_KANA), Rule::Match(p::DEEPSEEK3)],
+        rules: &[DIGITS_3, SplitRule::Match(p::HAN_KANA), SplitRule::Match(p::DEEPSEEK3)],
         ..BASE
     },
     Pre {
         names: &["spark2_5"],
-        rules: &[DIGITS_3, Rule::Match(p::HAN_KANA), Rule::Match(p::SPARK), DIGIT],
+        rules: &[DIGITS_3, SplitRule::Match(p::HAN_KANA), SplitRule::Match(p::SPARK), DIGIT],
         ..BASE
     },
     Pre {
         names: &["afmoe"],
-        rules: &[Rule::Triples(Triples::Number), Rule::Match(p::AFMOE_ASIAN), Rule::Match(p::DEEPSEEK3)],
+        rules: &[
+            SplitRule::Triples(Triples::Number),
+            SplitRule::Match(p::AFMOE_ASIAN),
+            SplitRule::Match(p::DEEPSEEK3),
+        ],
         ..BASE
     },
-    Pre { names: &["youtu"], rules: &[Rule::Match(p::YOUTU_EAST_ASIAN), Rule::Match(p::YOUTU)], ..WHOLE },
-    Pre { names: &["poro-chat", "bloom", "gpt3-finnish"], rules: &[Rule::Match(p::BLOOM)], ..BASE },
-    Pre { names: &["viking"], rules: &[Rule::Match(p::BLOOM), DIGIT], ..BASE },
-    Pre { names: &["tekken"], rules: &[Rule::Match(p::TEKKEN)], add_bos: true, ..WHOLE },
+    Pre {
+        names: &["youtu"],
+        rules: &[SplitRule::Match(p::YOUTU_EAST_ASIAN), SplitRule::Match(p::YOUTU)],
+        ..WHOLE
+    },
+    Pre { names: &["poro-chat", "bloom", "gpt3-finnish"], rules: &[SplitRule::Match(p::BLOOM)], ..BASE },
+    Pre { names: &["viking"], rules: &[SplitRule::Match(p::BLOOM), DIGIT], ..BASE },
+    Pre { names: &["tekken"], rules: &[SplitRule::Match(p::TEKKEN)], add_bos: true, ..WHOLE },
     Pre {
         names: &["chameleon"],
         rules: &[
-            Rule::Match(&["<sentinel:[0-9]+>"]),
-            Rule::Match(&["IMGIMG[A-I]{1,4}Z"]),
-            Rule::Match(&[r"[\t\n]|    |  "]),
+            SplitRule::Match(&["<sentinel:[0-9]+>"]),
+            SplitRule::Match(&["IMGIMG[A-I]{1,4}Z"]),
+            SplitRule::Match(&[r"[\t\n]|    |  "]),
             DIGIT,
-            Rule::Match(&[r"[\p{P}!-/:-@\[-`{-~]"]),
-            Rule::Match(p::GPT2),
+            SplitRule::Match(&[r"[\p{P}!-/:-@\[-`{-~]"]),
+            SplitRule::Match(p::GPT2),
         ],
         add_bos: true,
         ..BASE
     },
     Pre {
         names: &["gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"],
-        rules: &[Rule::Match(p::O200K)],
+        rules: &[SplitRule::Match(p::O200K)],
         ..BASE
     },
-    Pre { names: &["granite-embed-multi-97m"], rules: &[Rule::Match(p::O200K)], ..WHOLE },
+    Pre { names: &["granite-embed-multi-97m"], rules: &[SplitRule::Match(p::O200K)], ..WHOLE },
     Pre {
         names: &["tiny_aya", "cohere2moe"],
-        rules: &[Rule::Triples(Triples::DecimalWord), Rule::Match(p::O200K)],
+        rules: &[SplitRule::Triples(Triples::DecimalWord), SplitRule::Match(p::O200K)],
         ..BASE
     },
-    Pre { names: &["kimi-k2"], rules: &[Rule::Match(p::KIMI_K2)], ..BASE },
+    Pre { names: &["kimi-k2"], rules: &[SplitRule::Match(p::KIMI_K2)], ..BASE },
     Pre {
         names: &["superbpe"],
-        rules: &[Rule::Match(&[r"\p{N}+"]), Rule::Triples(Triples::Decimal)],
+        rules: &[SplitRule::Match(&[r"\p{N}+"]), SplitRule::Triples(Triples::Decimal)],
         ..BASE
     },
-    Pre { names: &["bailingmoe", "bailingmoe2", "llada-moe"], rules: &[Rule::Match(p::BAILING)], ..BASE },
-    Pre { names: &["seed-coder"], rules: &[Rule::Match(p::SEED_CODER)], ..BASE },
-    Pre { names: &["exaone-moe"], rules: &[Rule::Match(p::EXAONE_MOE)], ..BASE },
+    Pre {
+        names: &["bailingmoe", "bailingmoe2", "llada-moe"],
+        rules: &[SplitRule::Match(p::BAILING)],
+        ..BASE
+    },
+    Pre { names: &["seed-coder"], rules: &[SplitRule::Match(p::SEED_CODER)], ..BASE },
+    Pre { names: &["exaone-moe"], rules: &[SplitRule::Match(p::EXAONE_MOE)], ..BASE },
     Pre {
         names: &["gemma4", "granite-embed-multi-311m"],
         rules: &[LINES],
@@ -241,7 +253,7 @@ pub(crate) const ALL: &[Pre] = &[
         ..BASE
     },
     Pre { names: &["sarvam-moe"], rules: &[LINES], alphabet: Alphabet::Spaced, ..BASE },
-    Pre { names: &["whitespace"], rules: &[Rule::Match(&[r"\S+"])], alphabet: Alphabet::Words, ..BASE },
+    Pre { names: &["whitespace"], rules: &[SplitRule::Match(&[r"\S+"])], alphabet: Alphabet::Words, ..BASE },
 ];
 
 /// The family with this name.

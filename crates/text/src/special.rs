@@ -63,7 +63,7 @@ pub(crate) struct Strip {
 
 /// A token that is looked for in texts.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct SpecialTarget {
     pub id: u32,
     pub text: String,
     pub strip: Strip,
@@ -92,7 +92,7 @@ struct Automaton {
 }
 
 impl Finder {
-    pub fn new(targets: &[Target]) -> Result<Finder, TextError> {
+    pub fn new(targets: &[SpecialTarget]) -> Result<Finder, TextError> {
         Ok(Finder {
             always: Automaton::new(targets.iter().filter(|target| target.always))?,
             all: Automaton::new(targets.iter())?,
@@ -111,8 +111,8 @@ impl Finder {
 }
 
 impl Automaton {
-    fn new<'a>(targets: impl Iterator<Item = &'a Target>) -> Result<Option<Automaton>, TextError> {
-        let targets: Vec<&Target> = targets.filter(|target| !target.text.is_empty()).collect();
+    fn new<'a>(targets: impl Iterator<Item = &'a SpecialTarget>) -> Result<Option<Automaton>, TextError> {
+        let targets: Vec<&SpecialTarget> = targets.filter(|target| !target.text.is_empty()).collect();
         if targets.is_empty() {
             return Ok(None);
         }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn finder() -> Finder {
-        let target = |id, text: &str, always, left, right| Target {
+        let target = |id, text: &str, always, left, right| SpecialTarget {
             id,
             text: text.into(),
             always,

@@ -7,7 +7,7 @@ use ahash::{AHashMap, AHashSet};
 use crate::encode::Encoder;
 use crate::encode::hf::HfEngine;
 use crate::error::TextError;
-use crate::special::{Finder, Fragment, Markers, Special, SpecialIds, Strip, Target, end_ids};
+use crate::special::{Finder, Fragment, Markers, Special, SpecialIds, SpecialTarget, Strip, end_ids};
 use crate::vocab::{TokenKind, Vocab};
 
 /// Positions inside a text are counted in 32 bits, and normalization may lengthen it up to 18 times.
@@ -22,7 +22,7 @@ pub struct Tokenizer(Arc<Inner>);
 
 struct Inner {
     vocab: Vocab,
-    engine: Engine,
+    engine: TokenizerEngine,
     ids: SpecialIds,
     frame: Frame,
     lead: Lead,
@@ -32,7 +32,7 @@ struct Inner {
 }
 
 /// What turns text into ids.
-pub(crate) enum Engine {
+pub(crate) enum TokenizerEngine {
     /// Special tokens are cut out here, the rest goes to an encoder.
     Native { finder: Finder, encoder: Box<dyn Encoder> },
     /// The `tokenizers` library does both.
@@ -69,7 +69,7 @@ pub struct ChatTemplateSource {
 }
 
 /// A tokenizer while a source fills it.
-pub(crate) struct Draft {
+pub(crate) struct TokenizerDraft {
     pub vocab: Vocab,
     pub encoder: DraftEncoder,
     pub ids: SpecialIds,
@@ -83,7 +83,7 @@ pub(crate) struct Draft {
     pub chat_templates: Vec<ChatTemplateSource>,
 }
 
-/// The encoder of a [`Draft`].
+/// The encoder of a [`TokenizerDraft`].
 pub(crate) enum DraftEncoder {
     Native(Box<dyn Encoder>),
     /// With the frame that its own post-processor adds.
@@ -91,9 +91,9 @@ pub(crate) enum DraftEncoder {
     None,
 }
 
-impl Draft {
-    pub fn new(vocab: Vocab, encoder: DraftEncoder) -> Draft {
-        Draft {
+impl TokenizerDraft {
+    pub fn new(vocab: Vocab, encoder: DraftEncoder) -> TokenizerDraft {
+        TokenizerDraft {
             vocab,
             encoder,
             ids: SpecialIds::default(),
@@ -116,13 +116,13 @@ impl Draft {
         let targets = self.targets();
         let (engine, frame) = match self.encoder {
             DraftEncoder::Native(encoder) => {
-                (Engine::Native { finder: Finder::new(&targets)?, encoder }, own)
+                (TokenizerEngine::Native { finder: Finder::new(&targets)?, encoder }, own)
             }
             DraftEncoder::HuggingFace(engine, frame) if frame.before.is_empty() && frame.after.is_empty() => {
-                (Engine::HuggingFace(engine), own)
+                (TokenizerEngine::HuggingFace(engine), own)
             }
-            DraftEncoder::HuggingFace(engine, frame) => (Engine::HuggingFace(engine), frame),
-            DraftEncoder::None => (Engine::None, own),
+            DraftEncoder::HuggingFace(engine, frame) => (TokenizerEngine::HuggingFace(engine), frame),
+            DraftEncoder::None => (TokenizerEngine::None, own),
         };
         Ok(Tokenizer(Arc::new(Inner {
             vocab: self.vocab,
@@ -136,12 +136,12 @@ impl Draft {
         })))
     }
 
-    fn targets(&self) -> Vec<Target> {
+    fn targets(&self) -> Vec<SpecialTarget> {
         let added: AHashSet<u32> = self.added.iter().copied().collect();
         let strips: AHashMap<u32, Strip> = self.strips.iter().copied().collect();
         let wanted =
             |id, kind| matches!(kind, TokenKind::Control | TokenKind::Unknown) || added.contains(&id);
-        let target = |(id, text, _): (u32, &str, TokenKind)| Target {
+        let target = |(id, text, _): (u32, &str, TokenKind)| SpecialTarget {
             id,
             text: text.into(),
             strip: strips.get(&id).copied().unwrap_or_default(),
@@ -183,7 +183,7 @@ impl Tokenizer {
             return Err(TextError::TooLong { bytes: text.len(), limit: LONGEST_TEXT });
         }
         match &self.0.engine {
-            Engine::Native { finder, encoder } => {
+            TokenizerEngine::Native { finder, encoder } => {
                 for fragment in finder.fragments(text, parse) {
                     match fragment {
                         Fragment::Text(text) => encoder.encode(text, out)?,
@@ -192,8 +192,8 @@ impl Tokenizer {
                 }
                 Ok(())
             }
-            Engine::HuggingFace(engine) => engine.encode(text, parse, out),
-            Engine::None => Err(TextError::NoTokenizer),
+            TokenizerEngine::HuggingFace(engine) => engine.encode(text, parse, out),
+            TokenizerEngine::None => Err(TextError::NoTokenizer),
         }
     }
 
@@ -223,7 +223,7 @@ impl Tokenizer {
         let vocab = &self.0.vocab;
         let (Some(mut bytes), Some(kind)) = (vocab.bytes(id), vocab.kind(id)) else {
             return Err(match self.0.engine {
-                Engine::None => TextError::NoTokenizer,
+                TokenizerEngine::None => TextError::NoTokenizer,
                 _ => TextError::UnknownId { id, size: vocab.len() },
             });
         };
@@ -307,7 +307,7 @@ impl Tokenizer {
 
     /// Whether texts can be encoded and decoded at all.
     pub fn is_available(&self) -> bool {
-        !matches!(self.0.engine, Engine::None)
+        !matches!(self.0.engine, TokenizerEngine::None)
     }
 
     /// What the user should know: an unknown pre-tokenizer, special ids outside the vocabulary and the like.

@@ -54,7 +54,7 @@ impl TokenKind {
 }
 
 /// One token while a vocabulary is being filled.
-pub(crate) struct Entry {
+pub(crate) struct TokenEntry {
     /// As the file writes it.
     pub text: String,
     /// What it adds to the output, exactly.
@@ -66,14 +66,14 @@ pub(crate) struct Entry {
 #[derive(Default)]
 pub(crate) struct Vocab {
     texts: Vec<Box<str>>,
-    bytes: Strings,
+    bytes: ByteStrings,
     kinds: Vec<TokenKind>,
     ids: AHashMap<Box<str>, u32>,
 }
 
 impl Vocab {
     /// Appends the next id. Where two ids have one text, the first keeps it (an empty text is never found).
-    pub fn push(&mut self, entry: Entry) {
+    pub fn push(&mut self, entry: TokenEntry) {
         let id = self.texts.len() as u32;
         let text = entry.text.into_boxed_str();
         if !text.is_empty() {
@@ -105,7 +105,7 @@ impl Vocab {
     }
 
     /// Rewrites an id, for a configuration that names what a file reserved.
-    pub fn replace(&mut self, id: u32, entry: Entry) {
+    pub fn replace(&mut self, id: u32, entry: TokenEntry) {
         let Some(slot) = self.texts.get_mut(id as usize) else { return };
         let text = entry.text.into_boxed_str();
         let old = std::mem::replace(slot, text.clone());
@@ -146,12 +146,12 @@ pub(crate) fn byte_of_text(text: &str) -> Option<u8> {
 
 /// Many short byte strings in one allocation: a vocabulary has hundreds of thousands.
 #[derive(Default)]
-struct Strings {
+struct ByteStrings {
     data: Vec<u8>,
     spans: Vec<(usize, usize)>,
 }
 
-impl Strings {
+impl ByteStrings {
     fn push(&mut self, bytes: &[u8]) {
         self.spans.push((self.data.len(), bytes.len()));
         self.data.extend_from_slice(bytes);
@@ -186,12 +186,13 @@ mod tests {
     fn the_first_of_two_equal_texts_is_found() {
         let mut vocab = Vocab::default();
         for bytes in [b"x", b"y"] {
-            vocab.push(Entry { text: "same".into(), bytes: bytes.to_vec(), kind: TokenKind::Normal });
+            vocab.push(TokenEntry { text: "same".into(), bytes: bytes.to_vec(), kind: TokenKind::Normal });
         }
         assert_eq!(vocab.id("same"), Some(0));
         assert_eq!(vocab.bytes(1), Some(&b"y"[..]));
         assert_eq!(vocab.bytes(2), None);
-        vocab.replace(0, Entry { text: "other".into(), bytes: b"zz".to_vec(), kind: TokenKind::Control });
+        vocab
+            .replace(0, TokenEntry { text: "other".into(), bytes: b"zz".to_vec(), kind: TokenKind::Control });
         assert_eq!((vocab.id("same"), vocab.id("other"), vocab.bytes(0)), (None, Some(0), Some(&b"zz"[..])));
     }
 }

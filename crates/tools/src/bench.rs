@@ -41,7 +41,7 @@ pub struct Speed {
 }
 
 /// All results.
-pub struct Bench {
+pub struct BenchReport {
     /// The model, as it was loaded.
     pub info: ModelInfo,
     /// Seconds that loading took.
@@ -72,7 +72,7 @@ pub fn run(
     load: &LoadOptions,
     options: &BenchOptions,
     note: &mut dyn FnMut(&str),
-) -> Result<Bench> {
+) -> Result<BenchReport> {
     let most = |list: &[usize]| list.iter().copied().max().unwrap_or(0);
     let room = most(&options.depth) + most(&options.prompt).max(most(&options.gen_tokens) + 8) + 64;
     let load = LoadOptions {
@@ -94,7 +94,17 @@ pub fn run(
     }
     let (bandwidth, peak_rss) = (lab.meter.bandwidth(), lab.meter.peak_rss());
     let bandwidth_share = decode.iter().find(|s| s.batch == 1).and_then(|s| share(&info, s, &lab.against));
-    Ok(Bench { info, load_s, first_token_s, prefill, decode, bandwidth, bandwidth_share, peak_rss, profiles })
+    Ok(BenchReport {
+        info,
+        load_s,
+        first_token_s,
+        prefill,
+        decode,
+        bandwidth,
+        bandwidth_share,
+        peak_rss,
+        profiles,
+    })
 }
 
 /// An engine and a source of random tokens.
@@ -231,7 +241,7 @@ fn share(info: &ModelInfo, speed: &Speed, against: &[f64]) -> Option<f64> {
     median(&shares.collect::<Vec<_>>())
 }
 
-impl Bench {
+impl BenchReport {
     /// The results as one JSON object, with where they come from: date, version, commit and CPU.
     pub fn json(&self) -> Value {
         let speed = |s: &Speed| json!({"n": s.n, "depth": s.depth, "batch": s.batch, "tok_s": s.tok_s});

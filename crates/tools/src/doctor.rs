@@ -7,7 +7,7 @@ use lamina_simd::Isa;
 use serde_json::{Value, json};
 
 /// What the backend says and does.
-struct Found {
+struct BackendFacts {
     about: About,
     /// Bytes per second.
     bandwidth: Option<f64>,
@@ -18,11 +18,11 @@ struct Found {
 struct Look;
 
 impl OnBackend for Look {
-    type Out = Found;
+    type Out = BackendFacts;
 
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<Found> {
+    fn run<B: Backend + 'static>(self, backend: B) -> Result<BackendFacts> {
         let native = DType::ALL.iter().filter(|d| backend.runs_as(**d) == **d);
-        Ok(Found {
+        Ok(BackendFacts {
             about: backend.about(),
             bandwidth: backend.read_bandwidth()?,
             native: native.map(|d| d.name()).collect(),
@@ -35,7 +35,7 @@ impl OnBackend for Look {
 /// # Errors
 /// When `LAMINA_ISA` is wrong or memory for the test is missing.
 pub fn doctor() -> Result<Value> {
-    let Found { about, bandwidth, native } = on_device(Device::Auto, None, Look)?;
+    let BackendFacts { about, bandwidth, native } = on_device(Device::Auto, None, Look)?;
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "isa": about.kernels,

@@ -36,13 +36,13 @@ pub struct Perplexity {
 
 /// Running sums of negative log-likelihoods.
 #[derive(Default)]
-struct Sums {
+struct LossSums {
     sum: f64,
     squares: f64,
     tokens: usize,
 }
 
-impl Sums {
+impl LossSums {
     fn add(&mut self, nll: f64) {
         self.sum += nll;
         self.squares += nll * nll;
@@ -93,7 +93,7 @@ pub fn perplexity(
     }
     let bos = if matches!(prompt, Prompt::Text(_)) { beginning(model) } else { None };
     let windows = windows(tokens.len(), context, stride);
-    let mut sums = Sums::default();
+    let mut sums = LossSums::default();
     let mut scored = 0;
     for (i, &(start, end)) in windows.iter().enumerate() {
         let first = skip.max(scored.max(start) - start);
@@ -113,7 +113,7 @@ fn score_window(
     window: &[u32],
     bos: Option<u32>,
     first: usize,
-    sums: &mut Sums,
+    sums: &mut LossSums,
     keep: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     let mut tokens = window.to_vec();

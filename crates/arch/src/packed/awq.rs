@@ -6,9 +6,9 @@
 use super::{
     Method, Settings,
     bits::{RowBits, Words, field},
-    coded::{Coded, Codes, Meaning},
+    coded::{CodeLayout, Coded, Meaning},
     gptq::turned,
-    groups::Groups,
+    groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
 use crate::error::Result;
@@ -58,7 +58,7 @@ fn gemm(parts: &Parts) -> Result<Coded> {
     let pairs = (0..rows).flat_map(|row| (0..groups).map(move |g| (row, g)));
     let zeros = pairs.map(|(row, g)| nibble(&zeros, g, row) as f32).collect();
     let table = (turned(&parts.floats(scales)?, rows), zeros);
-    let groups = Groups::of_rows(cols / groups, groups);
+    let groups = ScaleGroups::of_rows(cols / groups, groups);
     Coded::new(parts, [rows, cols], Interleaved(words), Meaning::unsigned(4, 0), groups, table)
 }
 
@@ -71,7 +71,7 @@ fn nibble(words: &Words, line: usize, row: usize) -> u32 {
 /// Eight outputs of one input in a word.
 struct Interleaved(Words);
 
-impl Codes for Interleaved {
+impl CodeLayout for Interleaved {
     fn holds(&self, rows: usize, cols: usize) -> bool {
         rows == self.0.cols * 8 && cols == self.0.rows
     }
@@ -101,5 +101,12 @@ fn gemv(parts: &Parts, settings: &Settings) -> Result<Coded> {
     let zeros = pairs.map(|(row, g)| field(g, 4, |w| zeros.at(row, w)) as f32).collect();
     let codes = RowBits { bytes: words.bytes, bits: 4, row_bytes: words.cols.saturating_mul(4) };
     let table = (parts.floats(scales)?, zeros);
-    Coded::new(parts, [rows, cols], codes, Meaning::unsigned(4, 0), Groups::of_rows(group, across), table)
+    Coded::new(
+        parts,
+        [rows, cols],
+        codes,
+        Meaning::unsigned(4, 0),
+        ScaleGroups::of_rows(group, across),
+        table,
+    )
 }

@@ -1,6 +1,6 @@
 //! Where codes of 1 to 8 bits stand in bytes and words.
 
-use super::coded::Codes;
+use super::coded::CodeLayout;
 use lamina_base::Bytes;
 
 /// A matrix of 32-bit words, row by row.
@@ -34,7 +34,7 @@ pub(crate) struct RowBits {
     pub row_bytes: usize,
 }
 
-impl Codes for RowBits {
+impl CodeLayout for RowBits {
     fn holds(&self, rows: usize, cols: usize) -> bool {
         let inside = cols.checked_mul(self.bits).is_some_and(|bits| bits.div_ceil(8) <= self.row_bytes);
         inside && rows.checked_mul(self.row_bytes) == Some(self.bytes.len())

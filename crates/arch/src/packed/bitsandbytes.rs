@@ -4,8 +4,8 @@
 use super::{
     Method, Settings,
     bits::RowBits,
-    coded::{Coded, Codes, Meaning},
-    groups::Groups,
+    coded::{CodeLayout, Coded, Meaning},
+    groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
 use crate::error::Result;
@@ -49,7 +49,7 @@ fn eight_bits(parts: &Parts, _: &Settings) -> Result<Coded> {
     let largest = parts.get(SCB)?;
     let scales = parts.floats(largest)?.into_iter().map(|most| most / 127.0).collect();
     let codes = RowBits { bytes: parts.codes.bytes.clone(), bits: 8, row_bytes: cols };
-    let groups = Groups::of_rows(cols.max(1), 1);
+    let groups = ScaleGroups::of_rows(cols.max(1), 1);
     Coded::new(parts, [rows, cols], codes, Meaning::bytes(DType::I8)?, groups, (scales, vec![]))
 }
 
@@ -58,7 +58,7 @@ fn four_bits(parts: &Parts, _: &Settings) -> Result<Coded> {
         Some(state) => state,
         None => parts.get(STATES[1])?,
     };
-    let state = State::read(parts, state)?;
+    let state = QuantState::read(parts, state)?;
     let table = <[f32; 16]>::try_from(parts.floats(parts.get(".quant_map")?)?)
         .ok()
         .filter(|table| table.iter().all(|v| v.is_finite()))
@@ -69,11 +69,18 @@ fn four_bits(parts: &Parts, _: &Settings) -> Result<Coded> {
         None => parts.floats(absmax)?,
     };
     let codes = HighFirst(parts.codes.bytes.clone());
-    Coded::new(parts, state.shape, codes, Meaning::table(table), Groups::Runs(state.run), (scales, vec![]))
+    Coded::new(
+        parts,
+        state.shape,
+        codes,
+        Meaning::table(table),
+        ScaleGroups::Runs(state.run),
+        (scales, vec![]),
+    )
 }
 
 /// Scales that are codes themselves: `table[code] * nested scale + offset`.
-fn unnested(parts: &Parts, absmax: &HostTensor, nested: &HostTensor, state: &State) -> Result<Vec<f32>> {
+fn unnested(parts: &Parts, absmax: &HostTensor, nested: &HostTensor, state: &QuantState) -> Result<Vec<f32>> {
     let table = parts.floats(parts.get(".nested_quant_map")?)?;
     let outer = parts.floats(nested)?;
     let codes = absmax.bytes.iter().filter(|_| absmax.dtype == DType::U8).enumerate();
@@ -86,15 +93,15 @@ fn unnested(parts: &Parts, absmax: &HostTensor, nested: &HostTensor, state: &Sta
 }
 
 /// The JSON text that bitsandbytes keeps in a tensor of bytes.
-struct State {
+struct QuantState {
     shape: [usize; 2],
     run: usize,
     nested_run: usize,
     offset: f32,
 }
 
-impl State {
-    fn read(parts: &Parts, t: &HostTensor) -> Result<State> {
+impl QuantState {
+    fn read(parts: &Parts, t: &HostTensor) -> Result<QuantState> {
         let broken = |what: &str| parts.wrong(format!("`{}` {what}", t.name));
         let json: Value =
             serde_json::from_slice(&t.bytes).map_err(|e| broken(&format!("is no JSON: {e}")))?;
@@ -106,7 +113,7 @@ impl State {
             _ => return Err(broken("has no shape of at least two extents")),
         };
         let rows = outer.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
-        Ok(State {
+        Ok(QuantState {
             shape: [rows.ok_or_else(|| broken("has an impossible shape"))?, cols],
             run: number("blocksize").ok_or_else(|| broken("has no blocksize"))?,
             nested_run: number("nested_blocksize").unwrap_or(256),
@@ -118,7 +125,7 @@ impl State {
 /// Two codes in a byte, the first one in the high nibble, counted through all rows.
 struct HighFirst(Bytes);
 
-impl Codes for HighFirst {
+impl CodeLayout for HighFirst {
     fn holds(&self, rows: usize, cols: usize) -> bool {
         rows.checked_mul(cols).is_some_and(|n| n.div_ceil(2) == self.0.len())
     }

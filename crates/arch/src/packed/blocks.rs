@@ -1,6 +1,6 @@
 //! Block types that hold a packed weight without rounding its values.
 
-use super::coded::{Coded, Kind};
+use super::coded::{CodeKind, Coded};
 use half::f16;
 use lamina_base::DType;
 
@@ -24,11 +24,14 @@ fn steps(dtype: DType) -> Option<(f32, f32)> {
 pub(crate) fn fits(w: &Coded, dtype: DType) -> bool {
     match dtype {
         DType::F8_E4M3 => {
-            w.meaning.kind == Kind::E4M3 && w.zeros.is_empty() && w.scales.iter().all(|s| *s == 1.0)
+            w.meaning.kind == CodeKind::E4M3 && w.zeros.is_empty() && w.scales.iter().all(|s| *s == 1.0)
         }
         DType::MXFP4 => {
             let powers = || w.scales.iter().all(|s| exponent(*s).is_some());
-            w.meaning.kind == Kind::E2M1 && w.zeros.is_empty() && w.groups.whole_blocks(w.cols) && powers()
+            w.meaning.kind == CodeKind::E2M1
+                && w.zeros.is_empty()
+                && w.groups.whole_blocks(w.cols)
+                && powers()
         }
         _ => steps(dtype).is_some_and(|range| {
             let inside = |(low, high): (f32, f32)| low >= range.0 && high <= range.1;

@@ -1,15 +1,15 @@
 //! What every packed weight is once its names and layouts are gone: codes, their meaning, scales and zero points.
 
 use super::{
-    groups::Groups,
+    groups::ScaleGroups,
     parts::{Label, Parts},
 };
 use crate::error::Result;
 use lamina_base::DType;
 
 /// Small codes in some layout.
-pub(crate) trait Codes: Send + Sync {
-    /// True when a matrix of `rows x cols` lies inside; [`Codes::read`] is only called for such.
+pub(crate) trait CodeLayout: Send + Sync {
+    /// True when a matrix of `rows x cols` lies inside; [`CodeLayout::read`] is only called for such.
     fn holds(&self, rows: usize, cols: usize) -> bool;
 
     /// The codes of `rows`, one row of `cols` after another. Rows come in tiles, because layouts that run down the
@@ -19,7 +19,7 @@ pub(crate) trait Codes: Send + Sync {
 
 /// Which numbers codes stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CodeKind {
     /// Whole numbers.
     Whole,
     /// 8-bit floats.
@@ -37,14 +37,14 @@ pub(crate) struct Meaning {
     /// Codes that occur.
     pub count: usize,
     /// Which numbers they are.
-    pub kind: Kind,
+    pub kind: CodeKind,
 }
 
 impl Meaning {
     /// `code - offset`, for codes of `bits` bits.
     pub fn unsigned(bits: usize, offset: i32) -> Meaning {
         let values = std::array::from_fn(|code| (code as i32 - offset) as f32);
-        Meaning { values: Box::new(values), count: 1 << bits, kind: Kind::Whole }
+        Meaning { values: Box::new(values), count: 1 << bits, kind: CodeKind::Whole }
     }
 
     /// Bytes of a plain type.
@@ -55,9 +55,9 @@ impl Meaning {
         let mut values = Box::new([0.0; 256]);
         lamina_quant::decode(dtype, &std::array::from_fn::<u8, 256, _>(|i| i as u8), &mut values[..])?;
         let kind = match dtype {
-            DType::F8_E4M3 => Kind::E4M3,
-            DType::I8 | DType::U8 => Kind::Whole,
-            _ => Kind::Other,
+            DType::F8_E4M3 => CodeKind::E4M3,
+            DType::I8 | DType::U8 => CodeKind::Whole,
+            _ => CodeKind::Other,
         };
         Ok(Meaning { values, count: 256, kind })
     }
@@ -65,19 +65,19 @@ impl Meaning {
     /// 4-bit floats (OCP e2m1): a sign above two bits of exponent and one of mantissa.
     pub fn e2m1() -> Meaning {
         let half = lamina_quant::BlockMXFP4::VALUES.map(|v| f32::from(v) / 2.0);
-        Meaning { kind: Kind::E2M1, ..Meaning::table(half) }
+        Meaning { kind: CodeKind::E2M1, ..Meaning::table(half) }
     }
 
     /// A table of sixteen values.
     pub fn table(values: [f32; 16]) -> Meaning {
         let values = std::array::from_fn(|code| values[code & 15]);
-        Meaning { values: Box::new(values), count: 16, kind: Kind::Other }
+        Meaning { values: Box::new(values), count: 16, kind: CodeKind::Other }
     }
 
     /// Smallest and largest value, where values are whole numbers.
     pub fn range(&self) -> Option<(f32, f32)> {
         let of = |f: fn(f32, f32) -> f32| self.values[..self.count].iter().copied().reduce(f);
-        (self.kind == Kind::Whole).then_some(())?;
+        (self.kind == CodeKind::Whole).then_some(())?;
         Some((of(f32::min)?, of(f32::max)?))
     }
 }
@@ -95,12 +95,12 @@ pub(crate) struct Coded {
     /// What codes stand for.
     pub meaning: Meaning,
     /// Which scale belongs to which number.
-    pub groups: Groups,
+    pub groups: ScaleGroups,
     /// Scales.
     pub scales: Vec<f32>,
     /// Zero points, as many as scales; empty where all are zero.
     pub zeros: Vec<f32>,
-    codes: Box<dyn Codes>,
+    codes: Box<dyn CodeLayout>,
 }
 
 impl Coded {
@@ -111,9 +111,9 @@ impl Coded {
     pub fn new(
         parts: &Parts,
         [rows, cols]: [usize; 2],
-        codes: impl Codes + 'static,
+        codes: impl CodeLayout + 'static,
         meaning: Meaning,
-        groups: Groups,
+        groups: ScaleGroups,
         (scales, zeros): (Vec<f32>, Vec<f32>),
     ) -> Result<Coded> {
         if rows == 0 || cols == 0 || u32::try_from(rows).is_err() || !codes.holds(rows, cols) {

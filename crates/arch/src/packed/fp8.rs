@@ -7,7 +7,7 @@ use super::{
     Method, Settings,
     bits::RowBits,
     coded::{Coded, Meaning},
-    groups::Groups,
+    groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
 use crate::error::Result;
@@ -66,7 +66,7 @@ impl Stacked {
     ///
     /// # Errors
     /// When it fits in no way.
-    pub fn groups(&self, parts: &Parts, scale: &HostTensor, block: &[usize]) -> Result<Groups> {
+    pub fn groups(&self, parts: &Parts, scale: &HostTensor, block: &[usize]) -> Result<ScaleGroups> {
         let Stacked { matrices, rows, cols } = *self;
         let [down, across] = self.grid(scale).ok_or_else(|| self.unfit(parts, scale))?;
         let size = |extent: usize, scales: usize, block: Option<&usize>| {
@@ -78,7 +78,7 @@ impl Stacked {
         // One scale for everything.
         let matrix = if scale.elements() == 1 { matrices * rows } else { rows };
         let rows = if down == 1 { matrix } else { high };
-        Ok(Groups::Blocks { matrix, rows, cols: wide, down, across })
+        Ok(ScaleGroups::Blocks { matrix, rows, cols: wide, down, across })
     }
 
     /// Scales down and across one matrix.

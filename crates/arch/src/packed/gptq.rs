@@ -7,8 +7,8 @@
 use super::{
     Method, Settings,
     bits::{Words, field},
-    coded::{Coded, Codes, Meaning},
-    groups::Groups,
+    coded::{CodeLayout, Coded, Meaning},
+    groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
 use crate::error::Result;
@@ -60,14 +60,14 @@ fn open(parts: &Parts, settings: &Settings) -> Result<Coded> {
 }
 
 /// The groups of columns; those that follow one another in equal lengths are said by their length.
-pub(super) fn groups_of(of_col: Vec<usize>, groups: usize) -> Groups {
+pub(super) fn groups_of(of_col: Vec<usize>, groups: usize) -> ScaleGroups {
     let width = of_col.len().div_ceil(groups.max(1)).max(1);
     if of_col.iter().enumerate().all(|(col, g)| *g == col / width) {
-        return Groups::of_rows(width, groups);
+        return ScaleGroups::of_rows(width, groups);
     }
     // A group beyond all others stays beyond them when it is cut to 32 bits.
     let of_col = of_col.into_iter().map(|g| u32::try_from(g).unwrap_or(u32::MAX)).collect();
-    Groups::Listed { of_col, groups }
+    ScaleGroups::Listed { of_col, groups }
 }
 
 /// Bits per code, from the width of the packed zero points: some files have layers of other widths than they say.
@@ -117,7 +117,7 @@ struct Columns {
     bits: usize,
 }
 
-impl Codes for Columns {
+impl CodeLayout for Columns {
     fn holds(&self, rows: usize, cols: usize) -> bool {
         let whole = cols.checked_mul(self.bits).is_some_and(|n| n.div_ceil(32) == self.words.rows);
         rows == self.words.cols && whole

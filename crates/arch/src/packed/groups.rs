@@ -2,7 +2,7 @@
 
 /// A numbering of scales.
 #[derive(Debug)]
-pub(crate) enum Groups {
+pub(crate) enum ScaleGroups {
     /// Each of several stacked matrices of `matrix` rows has its own grid of `down x across` scales; one scale spans
     /// `rows x cols` numbers, those at the edges fewer.
     Blocks { matrix: usize, rows: usize, cols: usize, down: usize, across: usize },
@@ -14,35 +14,35 @@ pub(crate) enum Groups {
     Cyclic(usize),
 }
 
-impl Groups {
+impl ScaleGroups {
     /// One scale for every `cols` columns of every row.
-    pub fn of_rows(cols: usize, across: usize) -> Groups {
-        Groups::Blocks { matrix: 1, rows: 1, cols, down: 1, across }
+    pub fn of_rows(cols: usize, across: usize) -> ScaleGroups {
+        ScaleGroups::Blocks { matrix: 1, rows: 1, cols, down: 1, across }
     }
 
     /// Scales that a matrix of `rows x cols` needs; none when there are impossibly many.
     pub fn count(&self, rows: usize, cols: usize) -> Option<usize> {
         match self {
-            Groups::Blocks { matrix, down, across, .. } => {
+            ScaleGroups::Blocks { matrix, down, across, .. } => {
                 rows.div_ceil(*matrix).checked_mul(*down)?.checked_mul(*across)
             }
-            Groups::Listed { groups, .. } => rows.checked_mul(*groups),
-            Groups::Runs(n) => Some(rows.checked_mul(cols)?.div_ceil(*n)),
-            Groups::Cyclic(n) => Some(*n),
+            ScaleGroups::Listed { groups, .. } => rows.checked_mul(*groups),
+            ScaleGroups::Runs(n) => Some(rows.checked_mul(cols)?.div_ceil(*n)),
+            ScaleGroups::Cyclic(n) => Some(*n),
         }
     }
 
-    /// True when all sizes fit a matrix of `rows x cols`, so that [`Groups::at`] stays below [`Groups::count`].
+    /// True when all sizes fit a matrix of `rows x cols`, so that [`ScaleGroups::at`] stays below [`ScaleGroups::count`].
     pub fn fit(&self, rows: usize, cols: usize) -> bool {
         match self {
-            Groups::Blocks { matrix, rows: r, cols: c, down, across } => {
+            ScaleGroups::Blocks { matrix, rows: r, cols: c, down, across } => {
                 let some = *matrix > 0 && *r > 0 && *c > 0 && rows.is_multiple_of(*matrix);
                 some && matrix.div_ceil(*r) <= *down && cols.div_ceil(*c) <= *across
             }
-            Groups::Listed { of_col, groups } => {
+            ScaleGroups::Listed { of_col, groups } => {
                 of_col.len() == cols && of_col.iter().all(|g| (*g as usize) < *groups)
             }
-            Groups::Runs(n) | Groups::Cyclic(n) => *n > 0,
+            ScaleGroups::Runs(n) | ScaleGroups::Cyclic(n) => *n > 0,
         }
     }
 
@@ -50,20 +50,20 @@ impl Groups {
     #[inline]
     pub fn at(&self, row: usize, col: usize, cols: usize) -> (usize, usize) {
         match self {
-            Groups::Blocks { matrix, rows, cols: width, down, across } => {
+            ScaleGroups::Blocks { matrix, rows, cols: width, down, across } => {
                 let block = row / matrix * down + row % matrix / rows;
                 (block * across + col / width, (col / width + 1).saturating_mul(*width).min(cols))
             }
-            Groups::Listed { of_col, groups } => {
+            ScaleGroups::Listed { of_col, groups } => {
                 let mine = of_col[col];
                 let end = of_col[col..].iter().position(|g| *g != mine).map_or(cols, |n| col + n);
                 (row * groups + mine as usize, end)
             }
-            Groups::Runs(n) => {
+            ScaleGroups::Runs(n) => {
                 let at = row * cols + col;
                 (at / n, (col + n - at % n).min(cols))
             }
-            Groups::Cyclic(n) => ((row * cols + col) % n, col + 1),
+            ScaleGroups::Cyclic(n) => ((row * cols + col) % n, col + 1),
         }
     }
 
@@ -71,12 +71,12 @@ impl Groups {
     pub fn whole_blocks(&self, cols: usize) -> bool {
         cols.is_multiple_of(32)
             && match self {
-                Groups::Blocks { cols: width, .. } => width.is_multiple_of(32) || *width >= cols,
-                Groups::Listed { of_col, .. } => {
+                ScaleGroups::Blocks { cols: width, .. } => width.is_multiple_of(32) || *width >= cols,
+                ScaleGroups::Listed { of_col, .. } => {
                     of_col.chunks(32).all(|block| block.iter().all(|g| *g == block[0]))
                 }
-                Groups::Runs(n) => n.is_multiple_of(32),
-                Groups::Cyclic(_) => false,
+                ScaleGroups::Runs(n) => n.is_multiple_of(32),
+                ScaleGroups::Cyclic(_) => false,
             }
     }
 }
@@ -88,11 +88,17 @@ mod tests {
     #[test]
     fn runs_end_where_the_next_scale_begins() {
         let blocks =
-            |cols| Groups::Blocks { matrix: 6, rows: 4, cols, down: 2, across: 11usize.div_ceil(cols) };
-        let listed = Groups::Listed { of_col: vec![0, 0, 2, 2, 2, 1, 1, 0, 0, 0, 0], groups: 3 };
-        for groups in
-            [blocks(1), blocks(4), blocks(11), blocks(64), listed, Groups::Runs(4), Groups::Cyclic(22)]
-        {
+            |cols| ScaleGroups::Blocks { matrix: 6, rows: 4, cols, down: 2, across: 11usize.div_ceil(cols) };
+        let listed = ScaleGroups::Listed { of_col: vec![0, 0, 2, 2, 2, 1, 1, 0, 0, 0, 0], groups: 3 };
+        for groups in [
+            blocks(1),
+            blocks(4),
+            blocks(11),
+            blocks(64),
+            listed,
+            ScaleGroups::Runs(4),
+            ScaleGroups::Cyclic(22),
+        ] {
             assert!(groups.fit(12, 11), "{groups:?}");
             let count = groups.count(12, 11).expect("few");
             for row in 0..12 {
@@ -110,20 +116,24 @@ mod tests {
 
     #[test]
     fn sizes_that_reach_beyond_their_scales_do_not_fit() {
-        let blocks = |rows, cols| Groups::Blocks { matrix: 8, rows, cols, down: 2, across: 3 };
+        let blocks = |rows, cols| ScaleGroups::Blocks { matrix: 8, rows, cols, down: 2, across: 3 };
         assert!(blocks(4, 4).fit(8, 12) && !blocks(3, 4).fit(8, 12) && !blocks(4, 3).fit(8, 12));
         assert!(!blocks(0, 4).fit(8, 12) && !blocks(4, 0).fit(8, 12) && !blocks(4, 4).fit(9, 12));
-        assert!(!Groups::Listed { of_col: vec![0, 3], groups: 3 }.fit(1, 2));
-        assert!(!Groups::Runs(0).fit(1, 1));
-        assert_eq!(Groups::of_rows(1, usize::MAX).count(2, 1), None);
+        assert!(!ScaleGroups::Listed { of_col: vec![0, 3], groups: 3 }.fit(1, 2));
+        assert!(!ScaleGroups::Runs(0).fit(1, 1));
+        assert_eq!(ScaleGroups::of_rows(1, usize::MAX).count(2, 1), None);
     }
 
     #[test]
     fn blocks_of_32_are_seen() {
-        assert!(Groups::of_rows(64, 2).whole_blocks(128) && Groups::of_rows(96, 1).whole_blocks(96));
-        assert!(!Groups::of_rows(48, 2).whole_blocks(96) && !Groups::of_rows(40, 1).whole_blocks(40));
-        let listed = |n| Groups::Listed { of_col: (0..64).map(|c| (c / n) as u32).collect(), groups: 4 };
+        assert!(
+            ScaleGroups::of_rows(64, 2).whole_blocks(128) && ScaleGroups::of_rows(96, 1).whole_blocks(96)
+        );
+        assert!(
+            !ScaleGroups::of_rows(48, 2).whole_blocks(96) && !ScaleGroups::of_rows(40, 1).whole_blocks(40)
+        );
+        let listed = |n| ScaleGroups::Listed { of_col: (0..64).map(|c| (c / n) as u32).collect(), groups: 4 };
         assert!(listed(32).whole_blocks(64) && !listed(16).whole_blocks(64));
-        assert!(Groups::Runs(64).whole_blocks(96) && !Groups::Runs(48).whole_blocks(96));
+        assert!(ScaleGroups::Runs(64).whole_blocks(96) && !ScaleGroups::Runs(48).whole_blocks(96));
     }
 }

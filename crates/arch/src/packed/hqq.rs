@@ -3,8 +3,8 @@
 
 use super::{
     Method, Settings,
-    coded::{Coded, Codes, Meaning},
-    groups::Groups,
+    coded::{CodeLayout, Coded, Meaning},
+    groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
 use crate::error::Result;
@@ -51,7 +51,7 @@ fn open(parts: &Parts, _: &Settings) -> Result<Coded> {
         .map_err(|_| parts.wrong(format!("its shape is {shape:?}, but must have two extents")))?;
     let scales = parts.floats(parts.get(".scale")?)?;
     let zeros = parts.floats(parts.get(".zero")?)?;
-    let packing = Packing::of(parts)?;
+    let packing = WordPacking::of(parts)?;
     let numbers = size[0].checked_mul(size[1]).filter(|n| *n > 0 && !scales.is_empty());
     let group = numbers.filter(|n| n.is_multiple_of(scales.len())).map(|n| n / scales.len());
     let Some(group) = group else {
@@ -59,8 +59,8 @@ fn open(parts: &Parts, _: &Settings) -> Result<Coded> {
     };
     // The layout is a matrix of groups: each a row for axis 1, each a column for axis 0.
     let (width, groups) = match parts.sizes(parts.get(".axis")?)?[..] {
-        [1] => (group, Groups::Runs(group)),
-        [0] => (scales.len(), Groups::Cyclic(scales.len())),
+        [1] => (group, ScaleGroups::Runs(group)),
+        [0] => (scales.len(), ScaleGroups::Cyclic(scales.len())),
         ref other => return Err(parts.wrong(format!("its axis is {other:?}, but must be 0 or 1"))),
     };
     let bytes = parts.codes.bytes.clone();
@@ -71,15 +71,15 @@ fn open(parts: &Parts, _: &Settings) -> Result<Coded> {
 }
 
 /// How many codes of how many bits a stored number of `word` bytes holds.
-struct Packing {
+struct WordPacking {
     bits: usize,
     layers: usize,
     word: usize,
 }
 
-impl Packing {
+impl WordPacking {
     /// The packing that the file names, else the one of its bits.
-    fn of(parts: &Parts) -> Result<Packing> {
+    fn of(parts: &Parts) -> Result<WordPacking> {
         let name = match parts.opt(".packing") {
             Some(name) => String::from_utf8_lossy(&name.bytes).into_owned(),
             None => match parts.floats(parts.get(".nbits")?)?[..] {
@@ -90,11 +90,11 @@ impl Packing {
             },
         };
         match name.as_str() {
-            "8bit_u8" => Ok(Packing { bits: 8, layers: 1, word: 1 }),
-            "4bit_u8" => Ok(Packing { bits: 4, layers: 2, word: 1 }),
-            "3bit_32" => Ok(Packing { bits: 3, layers: 10, word: 4 }),
-            "2bit_u8" => Ok(Packing { bits: 2, layers: 4, word: 1 }),
-            "1bit_u8" => Ok(Packing { bits: 1, layers: 8, word: 1 }),
+            "8bit_u8" => Ok(WordPacking { bits: 8, layers: 1, word: 1 }),
+            "4bit_u8" => Ok(WordPacking { bits: 4, layers: 2, word: 1 }),
+            "3bit_32" => Ok(WordPacking { bits: 3, layers: 10, word: 4 }),
+            "2bit_u8" => Ok(WordPacking { bits: 2, layers: 4, word: 1 }),
+            "1bit_u8" => Ok(WordPacking { bits: 1, layers: 8, word: 1 }),
             other => {
                 Err(parts.wrong(format!("its packing is `{}`, which is not known", other.escape_default())))
             }
@@ -105,12 +105,12 @@ impl Packing {
 /// `steps` lines of `width` numbers; the highest bits hold the first `steps` lines of the layout, and so on down.
 struct Layers {
     bytes: Bytes,
-    packing: Packing,
+    packing: WordPacking,
     width: usize,
     steps: usize,
 }
 
-impl Codes for Layers {
+impl CodeLayout for Layers {
     fn holds(&self, rows: usize, cols: usize) -> bool {
         let lines = rows.checked_mul(cols).map(|n| n.div_ceil(self.width));
         let bytes = |steps: usize| steps.checked_mul(self.width)?.checked_mul(self.packing.word);
@@ -120,7 +120,7 @@ impl Codes for Layers {
     }
 
     fn read(&self, rows: &[u32], cols: usize, out: &mut [u8]) {
-        let Packing { bits, layers, word } = self.packing;
+        let WordPacking { bits, layers, word } = self.packing;
         for (row, out) in rows.iter().zip(out.chunks_exact_mut(cols)) {
             for (col, code) in out.iter_mut().enumerate() {
                 let at = *row as usize * cols + col;

@@ -26,7 +26,7 @@ pub enum Keep {
 }
 
 /// Packed weights, one below the other.
-pub(crate) struct Stack {
+pub(crate) struct PackedStack {
     parts: Vec<Coded>,
     keep: Keep,
     cols: usize,
@@ -50,12 +50,12 @@ impl Loss {
 trait Encode: Fn(&Coded, u32, &[u8], &mut [f32], &mut [u8]) -> Loss + Sync {}
 impl<F: Fn(&Coded, u32, &[u8], &mut [f32], &mut [u8]) -> Loss + Sync> Encode for F {}
 
-impl Stack {
+impl PackedStack {
     /// Stacks `parts`, to be unpacked as `keep` says.
     ///
     /// # Errors
     /// When they have different widths, or more than 2^32 rows.
-    pub fn new(parts: Vec<Coded>, keep: Keep) -> Result<Stack> {
+    pub fn new(parts: Vec<Coded>, keep: Keep) -> Result<PackedStack> {
         let cols = parts.first().map_or(0, |p| p.cols);
         if let Some(other) = parts.iter().find(|p| p.cols != cols) {
             let first = &parts[0].label.name;
@@ -67,7 +67,7 @@ impl Stack {
         if let (Some(first), Err(_)) = (parts.first(), u32::try_from(rows)) {
             return Err(first.label.wrong(format!("it has {rows} rows, which is more than can be counted")));
         }
-        Ok(Stack { parts, keep, cols, rows })
+        Ok(PackedStack { parts, keep, cols, rows })
     }
 
     /// Rows of all parts.
@@ -83,7 +83,7 @@ impl Stack {
         }
     }
 
-    /// The type that [`Stack::select`] gives; float16 may turn out to be bfloat16.
+    /// The type that [`PackedStack::select`] gives; float16 may turn out to be bfloat16.
     pub fn dtype(&self) -> DType {
         match self.keep {
             Keep::Exact => DType::F32,
@@ -94,7 +94,7 @@ impl Stack {
         }
     }
 
-    /// All rows, in the shape that they were stored in; for the type see [`Stack::select`].
+    /// All rows, in the shape that they were stored in; for the type see [`PackedStack::select`].
     ///
     /// # Errors
     /// When a thread fails.

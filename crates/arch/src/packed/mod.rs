@@ -37,7 +37,7 @@ mod nvfp4;
 mod parts;
 
 pub use keep::Keep;
-pub(crate) use keep::Stack;
+pub(crate) use keep::PackedStack;
 
 use crate::error::{ArchError, Result};
 use lamina_base::DType;
@@ -170,8 +170,8 @@ impl Packing {
     ///
     /// # Errors
     /// When a part is missing or does not fit the others.
-    pub fn open(&self, parts: &[Parts]) -> Result<Stack> {
-        Stack::new(parts.iter().map(|p| p.open(&self.settings)).collect::<Result<_>>()?, self.keep)
+    pub fn open(&self, parts: &[Parts]) -> Result<PackedStack> {
+        PackedStack::new(parts.iter().map(|p| p.open(&self.settings)).collect::<Result<_>>()?, self.keep)
     }
 
     /// True for a tensor that the method leaves beside the weights and that is not needed.

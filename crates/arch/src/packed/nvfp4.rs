@@ -6,7 +6,7 @@ use super::{
     bits::RowBits,
     coded::{Coded, Meaning},
     fp8,
-    groups::Groups,
+    groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
 use crate::error::Result;
@@ -41,6 +41,6 @@ pub(super) fn open(
     };
     let values = parts.floats(scales)?.into_iter().map(|scale| combined(scale, whole)).collect();
     let codes = RowBits { bytes: parts.codes.bytes.clone(), bits: 4, row_bytes: bytes };
-    let groups = Groups::of_rows(16, bytes / 8);
+    let groups = ScaleGroups::of_rows(16, bytes / 8);
     Coded::new(parts, [rows, 2 * bytes], codes, Meaning::e2m1(), groups, (values, vec![]))
 }

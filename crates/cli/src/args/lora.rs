@@ -15,29 +15,29 @@ use std::{
 pub struct LoraArgs {
     /// Low-rank adapter to use, a folder of PEFT or a GGUF adapter, at this strength [default: 1]; may be repeated
     #[arg(long, value_name = "[NAME=]PATH[@SCALE]")]
-    lora: Vec<Lora>,
+    lora: Vec<LoraChoice>,
 }
 
 /// An adapter as the command line names it.
 #[derive(Debug, Clone, PartialEq)]
-struct Lora {
+struct LoraChoice {
     name: String,
     path: PathBuf,
     scale: f32,
 }
 
-impl FromStr for Lora {
+impl FromStr for LoraChoice {
     type Err = Infallible;
 
     /// A part is a name or a number only where it looks like one: paths may hold `=` and `@` too.
-    fn from_str(text: &str) -> std::result::Result<Lora, Infallible> {
+    fn from_str(text: &str) -> std::result::Result<LoraChoice, Infallible> {
         let exists = |path: &str| Path::new(path).exists();
         // As `lamina convert` writes it.
         if let Some((path, Ok(scale))) = text.rsplit_once('=').map(|(path, scale)| (path, scale.parse()))
             && exists(path)
             && !exists(text)
         {
-            return Ok(Lora { name: path.to_owned(), path: path.into(), scale });
+            return Ok(LoraChoice { name: path.to_owned(), path: path.into(), scale });
         }
         let (name, rest) = match text.split_once('=') {
             Some((name, rest)) if !name.contains(['/', '\\']) && !exists(text) => (Some(name), rest),
@@ -50,7 +50,7 @@ impl FromStr for Lora {
             },
             _ => (rest, 1.0),
         };
-        Ok(Lora { name: name.unwrap_or(path).to_owned(), path: path.into(), scale })
+        Ok(LoraChoice { name: name.unwrap_or(path).to_owned(), path: path.into(), scale })
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
             ("dir/k=v/a@b", "dir/k=v/a@b", "dir/k=v/a@b", 1.0),
             ("x=me@home/a@1e-1", "x", "me@home/a", 0.1),
         ] {
-            let want = Lora { name: name.into(), path: path.into(), scale };
-            assert_eq!(text.parse::<Lora>().unwrap(), want, "{text}");
+            let want = LoraChoice { name: name.into(), path: path.into(), scale };
+            assert_eq!(text.parse::<LoraChoice>().unwrap(), want, "{text}");
         }
     }
 
@@ -88,9 +88,9 @@ mod tests {
         let path = dir.path().join("a@2");
         std::fs::write(&path, "").unwrap();
         let path = path.to_str().unwrap();
-        assert_eq!(path.parse::<Lora>().unwrap().path, Path::new(path));
-        let want = Lora { name: path.into(), path: path.into(), scale: 0.5 };
-        assert_eq!(format!("{path}=0.5").parse::<Lora>().unwrap(), want);
-        assert_eq!(format!("{path}@0.5").parse::<Lora>().unwrap(), want);
+        assert_eq!(path.parse::<LoraChoice>().unwrap().path, Path::new(path));
+        let want = LoraChoice { name: path.into(), path: path.into(), scale: 0.5 };
+        assert_eq!(format!("{path}=0.5").parse::<LoraChoice>().unwrap(), want);
+        assert_eq!(format!("{path}@0.5").parse::<LoraChoice>().unwrap(), want);
     }
 }

@@ -1,6 +1,6 @@
 //! One answer: the conversation is made to fit, and the text is written as it comes.
 
-use super::{Conversation, Flow};
+use super::{ChatLoop, Flow};
 use crate::{
     error::Result,
     interrupt::{self, On},
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long a Ctrl-C may wait.
 const GLANCE: Duration = Duration::from_millis(50);
 
-impl Conversation {
+impl ChatLoop {
     /// Answers the last message. A message that cannot be answered is taken back, so that the next one does not fail
     /// for the same reason.
     pub(super) fn answer(&mut self) -> Result<Flow> {

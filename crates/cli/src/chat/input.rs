@@ -25,7 +25,7 @@ const HISTORY: usize = 1000;
 const FENCE: &str = "\"\"\"";
 
 /// Where messages come from.
-pub enum Input {
+pub enum LineSource {
     /// A person.
     Terminal(Box<Terminal>),
     /// A script.
@@ -38,14 +38,14 @@ pub struct Terminal {
     history: Option<PathBuf>,
 }
 
-impl Input {
+impl LineSource {
     /// A line editor where stdin and stdout are terminals.
     ///
     /// # Errors
     /// When the terminal cannot be used.
-    pub fn open() -> Result<Input> {
+    pub fn open() -> Result<LineSource> {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-            return Ok(Input::Pipe);
+            return Ok(LineSource::Pipe);
         }
         let config = Config::builder().max_history_size(HISTORY)?.auto_add_history(true).build();
         let mut editor = Editor::with_config(config)?;
@@ -53,12 +53,12 @@ impl Input {
         let history = history_file();
         // Missing the first time; a conversation without its history is still one.
         let _ = history.as_ref().map(|file| editor.load_history(file));
-        Ok(Input::Terminal(Box::new(Terminal { editor, history })))
+        Ok(LineSource::Terminal(Box::new(Terminal { editor, history })))
     }
 
     /// True for a person.
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Input::Terminal(_))
+        matches!(self, LineSource::Terminal(_))
     }
 
     /// The next message; none at the end.
@@ -67,8 +67,8 @@ impl Input {
     /// When stdin cannot be read or is no text.
     pub fn read(&mut self) -> Result<Option<String>> {
         let text = match self {
-            Input::Terminal(terminal) => terminal.read()?,
-            Input::Pipe => {
+            LineSource::Terminal(terminal) => terminal.read()?,
+            LineSource::Pipe => {
                 interrupt::set(On::HintOnce);
                 read_lines(&mut io::stdin().lock()).map_err(CliError::Input)?
             }
@@ -78,7 +78,7 @@ impl Input {
 
     /// Keeps the history.
     pub fn close(&mut self) {
-        let Input::Terminal(terminal) = self else { return };
+        let LineSource::Terminal(terminal) = self else { return };
         let Some(file) = &terminal.history else { return };
         // A full disk or a read-only home takes nothing but the history.
         let _ = file.parent().map(fs::create_dir_all);

@@ -14,11 +14,11 @@ use crate::{
     interrupt,
     output::note,
 };
-use input::Input;
+use input::LineSource;
 use lamina::{GenerateOptions, Model};
 
 /// A running conversation.
-pub struct Conversation {
+pub struct ChatLoop {
     model: Model,
     template: Template,
     session: Session,
@@ -35,7 +35,7 @@ enum Flow {
     Quit,
 }
 
-impl Conversation {
+impl ChatLoop {
     /// A conversation that has not begun.
     pub fn new(
         model: Model,
@@ -43,8 +43,8 @@ impl Conversation {
         session: Session,
         options: GenerateOptions,
         stats: bool,
-    ) -> Conversation {
-        Conversation { model, template, session, options, stats, failed: false }
+    ) -> ChatLoop {
+        ChatLoop { model, template, session, options, stats, failed: false }
     }
 
     /// Reads and answers until the user quits.
@@ -53,7 +53,7 @@ impl Conversation {
     /// When stdin or stdout fail; when stdin is no terminal, also at the end if anything was refused, so that scripts
     /// learn of it.
     pub fn run(mut self) -> Result<()> {
-        let mut input = Input::open()?;
+        let mut input = LineSource::open()?;
         self.greet(&input);
         while let Some(message) = input.read()? {
             match self.take(&message) {
@@ -71,7 +71,7 @@ impl Conversation {
         if self.failed && !input.is_terminal() { Err(CliError::Told) } else { Ok(()) }
     }
 
-    fn greet(&self, input: &Input) {
+    fn greet(&self, input: &LineSource) {
         let info = self.model.info();
         if input.is_terminal() {
             let size = info.params as f64 / 1e6;

@@ -1,6 +1,6 @@
 //! Commands inside a conversation. The list drives reading, help and completion.
 
-use super::{Conversation, Flow, Session};
+use super::{ChatLoop, Flow, Session};
 use crate::{
     args::shown,
     error::{CliError, Result},
@@ -18,7 +18,7 @@ pub struct Slash {
     arguments: &'static str,
     doc: &'static str,
     /// Does it; the text is what follows the name.
-    pub run: fn(&mut Conversation, &str) -> Result<Flow>,
+    pub run: fn(&mut ChatLoop, &str) -> Result<Flow>,
 }
 
 /// All commands, in the order of the help.
@@ -86,19 +86,19 @@ fn refused(problem: String) -> CliError {
     CliError::Model(lamina::Error::InvalidRequest(problem))
 }
 
-fn help(_: &mut Conversation, _: &str) -> Result<Flow> {
+fn help(_: &mut ChatLoop, _: &str) -> Result<Flow> {
     output::text(&pairs(ALL.iter().map(|c| (format!("/{} {}", c.name, c.arguments), c.doc.to_owned()))))?;
     output::text("A line that ends with \\ goes on in the next one; so does text between two \"\"\".\n")?;
     Ok(Flow::Next)
 }
 
-fn reset(chat: &mut Conversation, _: &str) -> Result<Flow> {
+fn reset(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     chat.session.reset();
     note("the conversation starts over");
     Ok(Flow::Next)
 }
 
-fn system(chat: &mut Conversation, text: &str) -> Result<Flow> {
+fn system(chat: &mut ChatLoop, text: &str) -> Result<Flow> {
     match text {
         "" => output::text(&format!("{}\n", chat.session.system().unwrap_or("there is no system prompt")))?,
         "\"\"" => chat.session.set_system(""),
@@ -110,7 +110,7 @@ fn system(chat: &mut Conversation, text: &str) -> Result<Flow> {
 /// Not a sampling parameter, but set in the same way.
 const MAX_TOKENS: &str = "max_tokens";
 
-fn set(chat: &mut Conversation, text: &str) -> Result<Flow> {
+fn set(chat: &mut ChatLoop, text: &str) -> Result<Flow> {
     let (name, value) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let (name, value) = (name.replace('-', "_"), value.trim());
     if name.is_empty() || value.is_empty() {
@@ -122,7 +122,7 @@ fn set(chat: &mut Conversation, text: &str) -> Result<Flow> {
         chat.options.max_tokens = max_tokens(value)?;
         return Ok(Flow::Next);
     }
-    let set = |chat: &mut Conversation| -> std::result::Result<(), SampleError> {
+    let set = |chat: &mut ChatLoop| -> std::result::Result<(), SampleError> {
         let value = Param::find(&name)?.parse(value)?;
         chat.options.sampling.set(&name, value)
     };
@@ -138,7 +138,7 @@ fn max_tokens(value: &str) -> Result<Option<usize>> {
     }
 }
 
-fn list_params(chat: &mut Conversation, _: &str) -> Result<Flow> {
+fn list_params(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     let most = chat.options.max_tokens.map_or_else(|| "none".to_owned(), |n| n.to_string());
     let first =
         vec![MAX_TOKENS.to_owned(), most, "none".to_owned(), "Tokens of an answer at most.".to_owned()];
@@ -151,7 +151,7 @@ fn list_params(chat: &mut Conversation, _: &str) -> Result<Flow> {
     Ok(Flow::Next)
 }
 
-fn save(chat: &mut Conversation, file: &str) -> Result<Flow> {
+fn save(chat: &mut ChatLoop, file: &str) -> Result<Flow> {
     let path = named(file, "save")?;
     let text = format!("{:#}\n", chat.session.to_json());
     fs::write(path, text).map_err(|source| CliError::File {
@@ -163,7 +163,7 @@ fn save(chat: &mut Conversation, file: &str) -> Result<Flow> {
     Ok(Flow::Next)
 }
 
-fn load(chat: &mut Conversation, file: &str) -> Result<Flow> {
+fn load(chat: &mut ChatLoop, file: &str) -> Result<Flow> {
     let path = named(file, "load")?;
     let wrong = |problem: String| CliError::Content { path: path.to_owned(), problem };
     let value = serde_json::from_str(&file_text(path)?).map_err(|e| wrong(format!("is no JSON: {e}")))?;
@@ -179,7 +179,7 @@ fn named<'a>(file: &'a str, command: &str) -> Result<&'a Path> {
     Ok(Path::new(file))
 }
 
-fn retry(chat: &mut Conversation, _: &str) -> Result<Flow> {
+fn retry(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     if !chat.session.unanswer() {
         return Err(refused("there is no message to answer again".into()));
     }
@@ -189,7 +189,7 @@ fn retry(chat: &mut Conversation, _: &str) -> Result<Flow> {
     chat.answer()
 }
 
-fn undo(chat: &mut Conversation, _: &str) -> Result<Flow> {
+fn undo(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     if !chat.session.undo() {
         return Err(refused("there is no message to take back".into()));
     }
@@ -197,7 +197,7 @@ fn undo(chat: &mut Conversation, _: &str) -> Result<Flow> {
     Ok(Flow::Next)
 }
 
-fn tokens(chat: &mut Conversation, _: &str) -> Result<Flow> {
+fn tokens(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     let used = chat.count()?;
     output::text(&format!("{used} of {} tokens\n", chat.model.info().context))?;
     Ok(Flow::Next)

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// Every combination of the lists is measured after one warm-up. The read bandwidth of the memory is measured in the
 /// same run with the same threads: what decoding reaches of it says how good the speed is for this machine.
 #[derive(clap::Args)]
-pub struct Bench {
+pub struct BenchArgs {
     /// GGUF file or Hugging Face folder
     model: Option<PathBuf>,
     /// Prompt lengths, such as 128,512; 0 measures none
@@ -46,7 +46,7 @@ pub struct Bench {
     load: LoadArgs,
 }
 
-impl Execute for Bench {
+impl Execute for BenchArgs {
     const NAME: &'static str = "bench";
 
     fn execute(self) -> Result<()> {
@@ -71,7 +71,7 @@ impl Execute for Bench {
     }
 }
 
-fn report(b: &bench::Bench) -> String {
+fn report(b: &bench::BenchReport) -> String {
     let speeds =
         b.prefill.iter().map(|s| speed("prefill", s)).chain(b.decode.iter().map(|s| speed("decode", s)));
     let heads = ["test", "tokens", "depth", "batch", "tok/s", "lowest", "highest"];
@@ -83,7 +83,7 @@ fn report(b: &bench::Bench) -> String {
 }
 
 /// What was measured, and on what.
-fn conditions(b: &bench::Bench) -> String {
+fn conditions(b: &bench::BenchReport) -> String {
     let info = &b.info;
     let params = info.params as f64 / 1e6;
     let share =

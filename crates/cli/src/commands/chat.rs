@@ -3,7 +3,7 @@
 use super::Execute;
 use crate::{
     args::{GenerateArgs, LoadArgs, LoraArgs},
-    chat::{Conversation, Session, Template},
+    chat::{ChatLoop, Session, Template},
     error::Result,
 };
 use serde_json::{Map, Value};
@@ -50,6 +50,6 @@ impl Execute for Chat {
         let template = Template::of(&model, given, self.template_variables)?;
         let mut session = Session::default();
         session.set_system(self.system.as_deref().unwrap_or_default());
-        Conversation::new(model, template, session, self.generate.options(), self.stats).run()
+        ChatLoop::new(model, template, session, self.generate.options(), self.stats).run()
     }
 }

@@ -20,7 +20,7 @@ use std::{path::PathBuf, time::Instant};
 /// The model reads the text in windows; for each column of each matrix the mean square of what it is multiplied with is
 /// kept. The file is one that llama.cpp reads, too.
 #[derive(clap::Args)]
-pub struct Imatrix {
+pub struct ImatrixArgs {
     /// GGUF file or Hugging Face folder, best unquantized
     model: Option<PathBuf>,
     /// The text; `-` reads stdin
@@ -48,7 +48,7 @@ pub struct Imatrix {
     replace: OutputArgs,
 }
 
-impl Execute for Imatrix {
+impl Execute for ImatrixArgs {
     const NAME: &'static str = "imatrix";
 
     fn execute(self) -> Result<()> {

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// The text is cut into windows. Each window starts with the model's beginning token where it has one; each token is
 /// scored once, in the first window that has it.
 #[derive(clap::Args)]
-pub struct Perplexity {
+pub struct PerplexityArgs {
     /// GGUF file or Hugging Face folder
     model: Option<PathBuf>,
     /// The text; `-` reads stdin
@@ -42,7 +42,7 @@ pub struct Perplexity {
     lora: LoraArgs,
 }
 
-impl Execute for Perplexity {
+impl Execute for PerplexityArgs {
     const NAME: &'static str = "perplexity";
 
     fn execute(self) -> Result<()> {

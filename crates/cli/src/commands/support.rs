@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 ///
 /// With MODEL the exit code is 1 when it cannot be run. Only headers are read.
 #[derive(clap::Args)]
-pub struct Support {
+pub struct SupportArgs {
     /// GGUF file or Hugging Face folder; without one, all that this program knows
     model: Option<PathBuf>,
     /// Write one JSON object
@@ -21,7 +21,7 @@ pub struct Support {
     json: bool,
 }
 
-impl Execute for Support {
+impl Execute for SupportArgs {
     const NAME: &'static str = "support";
 
     fn execute(self) -> Result<()> {

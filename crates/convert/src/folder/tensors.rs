@@ -15,8 +15,13 @@ const SUFFIXES: &[&str] = &["", ".weight", ".bias"];
 /// All tensors of the file, and the names of stored tensors that none of them uses.
 pub fn plan(folder: &Arc<Folder>) -> Result<(Vec<Planned>, Vec<String>)> {
     let weights = folder.weights();
-    let mut plan =
-        Plan { folder, weights: &weights, names: BTreeSet::new(), claimed: BTreeSet::new(), out: vec![] };
+    let mut plan = TensorList {
+        folder,
+        weights: &weights,
+        names: BTreeSet::new(),
+        claimed: BTreeSet::new(),
+        out: vec![],
+    };
     let bases = canonical_bases(folder);
     for base in bases.iter().filter(|b| !b.contains("{i}")) {
         for suffix in SUFFIXES {
@@ -43,7 +48,7 @@ fn canonical_bases(folder: &Folder) -> Vec<&'static str> {
 }
 
 /// The list while it grows.
-struct Plan<'a> {
+struct TensorList<'a> {
     folder: &'a Arc<Folder>,
     weights: &'a Weights<'a>,
     /// Canonical names that are in the file.
@@ -54,7 +59,7 @@ struct Plan<'a> {
     out: Vec<Planned>,
 }
 
-impl Plan<'_> {
+impl TensorList<'_> {
     fn layer(&mut self, i: usize, bases: &[&'static str], fused: &[fused::Fused]) {
         let named = |base: &str, suffix: &str| format!("{}{suffix}", base.replace("{i}", &i.to_string()));
         for group in fused {

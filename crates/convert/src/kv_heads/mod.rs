@@ -72,7 +72,7 @@ impl Draft {
         let mut draft = self.clone();
         for (i, layer) in spec.layers.iter().enumerate() {
             if let Mixer::Gqa(gqa) = &layer.mixer {
-                Layer { draft: self, i, gqa, pairs }.convert(options, &mut draft)?;
+                HeadsOfLayer { draft: self, i, gqa, pairs }.convert(options, &mut draft)?;
             }
         }
         if options.pool {
@@ -94,14 +94,14 @@ fn set_count(draft: &mut Draft, spec: &ModelSpec, count: usize) {
 }
 
 /// One layer of attention.
-struct Layer<'a> {
+struct HeadsOfLayer<'a> {
     draft: &'a Draft,
     i: usize,
     gqa: &'a Gqa,
     pairs: Pairs,
 }
 
-impl Layer<'_> {
+impl HeadsOfLayer<'_> {
     fn convert(&self, options: &KvHeads<'_>, out: &mut Draft) -> Result<()> {
         self.check(options)?;
         let (heads, dim) = (self.gqa.kv_heads, self.gqa.dim);

@@ -10,7 +10,7 @@ use crate::{
 };
 use lamina_base::DType;
 use regex::Regex;
-use rules::{Counters, Part};
+use rules::{MatrixPart, PartCounters};
 use std::collections::BTreeMap;
 
 /// What a file's tensors become.
@@ -147,7 +147,7 @@ impl Choice {
         let Some(mix) = self.mix(draft) else {
             return Ok(draft.tensors.iter().map(|t| self.exception(t).unwrap_or(t.dtype)).collect());
         };
-        let mut counters = Counters::new(draft, imatrix);
+        let mut counters = PartCounters::new(draft, imatrix);
         let mut types = vec![DType::F32; draft.tensors.len()];
         for i in counting_order(draft) {
             let tensor = &draft.tensors[i];
@@ -160,7 +160,7 @@ impl Choice {
         Ok(types)
     }
 
-    fn one(&self, mix: &'static Mix, tensor: &Planned, counters: &mut Counters) -> DType {
+    fn one(&self, mix: &'static Mix, tensor: &Planned, counters: &mut PartCounters) -> DType {
         if !is_float(tensor.dtype) {
             return tensor.dtype;
         }
@@ -173,7 +173,7 @@ impl Choice {
         if !mix.dtype.is_quantized() {
             return mix.dtype;
         }
-        let part = Part::of(&tensor.name);
+        let part = MatrixPart::of(&tensor.name);
         let chosen = self.overrides.iter().find(|o| o.pattern.is_match(&tensor.name)).map(|o| o.dtype);
         match chosen {
             Some(dtype) => dtype,
@@ -184,9 +184,9 @@ impl Choice {
 
     /// A type that was asked for by name.
     fn exception(&self, tensor: &Planned) -> Option<DType> {
-        match Part::of(&tensor.name) {
-            Part::Output => self.output,
-            Part::Embedding => self.embedding,
+        match MatrixPart::of(&tensor.name) {
+            MatrixPart::Output => self.output,
+            MatrixPart::Embedding => self.embedding,
             _ if self.types == Types::Keep && is_matrix(tensor) => {
                 let chosen = self.overrides.iter().find(|o| o.pattern.is_match(&tensor.name))?;
                 Some(chosen.dtype)
@@ -262,7 +262,7 @@ fn fallback(dtype: DType, cols: usize) -> DType {
 /// About two bits a weight and less is noise unless the search knows which weights matter.
 fn needs_imatrix(mix: &Mix, tensor: &Planned, dtype: DType) -> bool {
     use DType::*;
-    if matches!(Part::of(&tensor.name), Part::Output | Part::Embedding) {
+    if matches!(MatrixPart::of(&tensor.name), MatrixPart::Output | MatrixPart::Embedding) {
         return false;
     }
     match dtype {

@@ -9,7 +9,7 @@ use lamina_base::DType::{self, *};
 
 /// What a matrix is for, in the coarse terms of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum MatrixPart {
     Output,
     Embedding,
     /// Values, also where they share a matrix with others.
@@ -23,23 +23,23 @@ pub(super) enum Part {
     Other,
 }
 
-impl Part {
-    pub fn of(name: &str) -> Part {
-        const NAMED: &[(&str, Part)] = &[
-            ("attn_qkv.weight", Part::Values),
-            ("attn_kv_b.weight", Part::Values),
-            ("attn_v.weight", Part::Values),
-            ("attn_k.weight", Part::Keys),
-            ("attn_q.weight", Part::Queries),
-            ("attn_output.weight", Part::AttnOutput),
-            ("ffn_up", Part::Up),
-            ("ffn_gate", Part::Gate),
-            ("ffn_down", Part::Down),
+impl MatrixPart {
+    pub fn of(name: &str) -> MatrixPart {
+        const NAMED: &[(&str, MatrixPart)] = &[
+            ("attn_qkv.weight", MatrixPart::Values),
+            ("attn_kv_b.weight", MatrixPart::Values),
+            ("attn_v.weight", MatrixPart::Values),
+            ("attn_k.weight", MatrixPart::Keys),
+            ("attn_q.weight", MatrixPart::Queries),
+            ("attn_output.weight", MatrixPart::AttnOutput),
+            ("ffn_up", MatrixPart::Up),
+            ("ffn_gate", MatrixPart::Gate),
+            ("ffn_down", MatrixPart::Down),
         ];
         match name {
-            "output.weight" => Part::Output,
-            "token_embd.weight" | "per_layer_token_embd.weight" => Part::Embedding,
-            _ => NAMED.iter().find(|(part, _)| name.contains(part)).map_or(Part::Other, |n| n.1),
+            "output.weight" => MatrixPart::Output,
+            "token_embd.weight" | "per_layer_token_embd.weight" => MatrixPart::Embedding,
+            _ => NAMED.iter().find(|(part, _)| name.contains(part)).map_or(MatrixPart::Other, |n| n.1),
         }
     }
 }
@@ -68,15 +68,20 @@ enum When {
 }
 use When::*;
 
-struct Line {
+struct RuleLine {
     mixes: &'static [&'static str],
-    part: Part,
+    part: MatrixPart,
     when: &'static [When],
     dtype: DType,
 }
 
-const fn line(mixes: &'static [&'static str], part: Part, when: &'static [When], dtype: DType) -> Line {
-    Line { mixes, part, when, dtype }
+const fn line(
+    mixes: &'static [&'static str],
+    part: MatrixPart,
+    when: &'static [When],
+    dtype: DType,
+) -> RuleLine {
+    RuleLine { mixes, part, when, dtype }
 }
 
 /// The mixes of two bits and less, which have rules of their own.
@@ -90,74 +95,74 @@ const OUTPUT_OF_EIGHT: &[&str] = &[
 ];
 
 #[rustfmt::skip]
-const LINES: &[Line] = &[
-    line(&["IQ2_XXS", "IQ2_XS", "IQ1_S", "IQ1_M"], Part::Embedding, &[], Q2_K),
-    line(&["IQ2_S", "IQ2_M", "IQ3_XXS"], Part::Embedding, &[], IQ3_S),
-    line(&["TQ1_0", "TQ2_0"], Part::Embedding, &[], Q4_K),
+const LINES: &[RuleLine] = &[
+    line(&["IQ2_XXS", "IQ2_XS", "IQ1_S", "IQ1_M"], MatrixPart::Embedding, &[], Q2_K),
+    line(&["IQ2_S", "IQ2_M", "IQ3_XXS"], MatrixPart::Embedding, &[], IQ3_S),
+    line(&["TQ1_0", "TQ2_0"], MatrixPart::Embedding, &[], Q4_K),
 
-    line(TINY, Part::Values, &[Shared], Q4_K),
-    line(TINY, Part::Values, &[FourUp], Q4_K),
-    line(TINY_IQ2, Part::Values, &[], IQ3_S),
-    line(TINY, Part::Values, &[], Q2_K),
-    line(TINY, Part::Keys, &[Eight], Q4_K),
-    line(TINY_IQ2, Part::Down, &[FirstPart(8)], IQ3_S),
-    line(TINY, Part::Down, &[FirstPart(8)], Q2_K),
-    line(TINY, Part::AttnOutput, &[Eight], Q5_K),
-    line(TINY_IQ1, Part::AttnOutput, &[], IQ2_XXS),
-    line(TINY_IQ2, Part::AttnOutput, &[], IQ3_S),
+    line(TINY, MatrixPart::Values, &[Shared], Q4_K),
+    line(TINY, MatrixPart::Values, &[FourUp], Q4_K),
+    line(TINY_IQ2, MatrixPart::Values, &[], IQ3_S),
+    line(TINY, MatrixPart::Values, &[], Q2_K),
+    line(TINY, MatrixPart::Keys, &[Eight], Q4_K),
+    line(TINY_IQ2, MatrixPart::Down, &[FirstPart(8)], IQ3_S),
+    line(TINY, MatrixPart::Down, &[FirstPart(8)], Q2_K),
+    line(TINY, MatrixPart::AttnOutput, &[Eight], Q5_K),
+    line(TINY_IQ1, MatrixPart::AttnOutput, &[], IQ2_XXS),
+    line(TINY_IQ2, MatrixPart::AttnOutput, &[], IQ3_S),
 
-    line(&["Q2_K"], Part::Values, &[Shared], Q4_K),
-    line(&["Q2_K"], Part::Values, &[], Q3_K),
-    line(&["Q2_K_S"], Part::Values, &[Shared], Q4_K),
-    line(&["IQ3_XXS"], Part::Values, &[Shared], Q4_K),
-    line(&["IQ3_XXS"], Part::Values, &[NoImatrix], IQ3_S),
-    line(&["IQ3_XS", "IQ3_S"], Part::Values, &[Shared], Q4_K),
-    line(&["IQ3_M"], Part::Values, &[], Q4_K),
-    line(&["Q3_K_M"], Part::Values, &[First(2)], Q5_K),
-    line(&["Q3_K_M"], Part::Values, &[], Q4_K),
-    line(&["Q3_K_L"], Part::Values, &[], Q5_K),
-    line(IQ4, Part::Values, &[Shared], Q5_K),
-    line(&["Q4_K_M", "Q5_K_M"], Part::Values, &[MoreBits], Q6_K),
-    line(&["Q4_K_S"], Part::Values, &[First(4)], Q5_K),
+    line(&["Q2_K"], MatrixPart::Values, &[Shared], Q4_K),
+    line(&["Q2_K"], MatrixPart::Values, &[], Q3_K),
+    line(&["Q2_K_S"], MatrixPart::Values, &[Shared], Q4_K),
+    line(&["IQ3_XXS"], MatrixPart::Values, &[Shared], Q4_K),
+    line(&["IQ3_XXS"], MatrixPart::Values, &[NoImatrix], IQ3_S),
+    line(&["IQ3_XS", "IQ3_S"], MatrixPart::Values, &[Shared], Q4_K),
+    line(&["IQ3_M"], MatrixPart::Values, &[], Q4_K),
+    line(&["Q3_K_M"], MatrixPart::Values, &[First(2)], Q5_K),
+    line(&["Q3_K_M"], MatrixPart::Values, &[], Q4_K),
+    line(&["Q3_K_L"], MatrixPart::Values, &[], Q5_K),
+    line(IQ4, MatrixPart::Values, &[Shared], Q5_K),
+    line(&["Q4_K_M", "Q5_K_M"], MatrixPart::Values, &[MoreBits], Q6_K),
+    line(&["Q4_K_S"], MatrixPart::Values, &[First(4)], Q5_K),
 
-    line(&["IQ3_XS"], Part::Keys, &[], IQ3_XXS),
-    line(&["IQ3_XXS"], Part::Keys, &[], IQ2_S),
-    line(&["IQ3_XS"], Part::Queries, &[], IQ3_XXS),
-    line(&["IQ3_XXS"], Part::Queries, &[], IQ2_S),
+    line(&["IQ3_XS"], MatrixPart::Keys, &[], IQ3_XXS),
+    line(&["IQ3_XXS"], MatrixPart::Keys, &[], IQ2_S),
+    line(&["IQ3_XS"], MatrixPart::Queries, &[], IQ3_XXS),
+    line(&["IQ3_XXS"], MatrixPart::Queries, &[], IQ2_S),
 
-    line(&["Q2_K"], Part::Down, &[], Q3_K),
-    line(&["Q2_K_S"], Part::Down, &[FirstPart(8)], Q4_K),
-    line(&["IQ3_XXS"], Part::Down, &[NoImatrix, FirstPart(8)], Q4_K),
-    line(&["IQ3_XXS"], Part::Down, &[NoImatrix], Q3_K),
-    line(&["Q3_K_M"], Part::Down, &[FirstPart(16)], Q5_K),
-    line(&["Q3_K_M"], Part::Down, &[NotFalcon], Q4_K),
-    line(&["Q3_K_M"], Part::Down, &[MoreBits], Q4_K),
-    line(&["IQ3_M"], Part::Down, &[FirstPart(8)], Q4_K),
-    line(&["IQ3_M"], Part::Down, &[Eight, MoreBits], Q4_K),
-    line(&["Q3_K_L"], Part::Down, &[Falcon], Q4_K),
-    line(&["Q3_K_L"], Part::Down, &[], Q5_K),
-    line(&["Q4_K_M"], Part::Down, &[Falcon, FirstPart(16)], Q6_K),
-    line(&["Q4_K_M"], Part::Down, &[Falcon, MoreBits], Q5_K),
-    line(&["Q4_K_M"], Part::Down, &[NotFalcon, MoreBits], Q6_K),
-    line(IQ4, Part::Down, &[NoImatrix, FirstPart(8)], Q5_K),
-    line(&["Q5_K_M"], Part::Down, &[MoreBits], Q6_K),
-    line(&["Q4_K_S"], Part::Down, &[NotFalcon, FirstPart(8)], Q5_K),
-    line(&["Q4_0"], Part::Down, &[Imatrix, FirstPart(8)], Q4_1),
-    line(&["Q5_0"], Part::Down, &[Imatrix, FirstPart(8)], Q5_1),
+    line(&["Q2_K"], MatrixPart::Down, &[], Q3_K),
+    line(&["Q2_K_S"], MatrixPart::Down, &[FirstPart(8)], Q4_K),
+    line(&["IQ3_XXS"], MatrixPart::Down, &[NoImatrix, FirstPart(8)], Q4_K),
+    line(&["IQ3_XXS"], MatrixPart::Down, &[NoImatrix], Q3_K),
+    line(&["Q3_K_M"], MatrixPart::Down, &[FirstPart(16)], Q5_K),
+    line(&["Q3_K_M"], MatrixPart::Down, &[NotFalcon], Q4_K),
+    line(&["Q3_K_M"], MatrixPart::Down, &[MoreBits], Q4_K),
+    line(&["IQ3_M"], MatrixPart::Down, &[FirstPart(8)], Q4_K),
+    line(&["IQ3_M"], MatrixPart::Down, &[Eight, MoreBits], Q4_K),
+    line(&["Q3_K_L"], MatrixPart::Down, &[Falcon], Q4_K),
+    line(&["Q3_K_L"], MatrixPart::Down, &[], Q5_K),
+    line(&["Q4_K_M"], MatrixPart::Down, &[Falcon, FirstPart(16)], Q6_K),
+    line(&["Q4_K_M"], MatrixPart::Down, &[Falcon, MoreBits], Q5_K),
+    line(&["Q4_K_M"], MatrixPart::Down, &[NotFalcon, MoreBits], Q6_K),
+    line(IQ4, MatrixPart::Down, &[NoImatrix, FirstPart(8)], Q5_K),
+    line(&["Q5_K_M"], MatrixPart::Down, &[MoreBits], Q6_K),
+    line(&["Q4_K_S"], MatrixPart::Down, &[NotFalcon, FirstPart(8)], Q5_K),
+    line(&["Q4_0"], MatrixPart::Down, &[Imatrix, FirstPart(8)], Q4_1),
+    line(&["Q5_0"], MatrixPart::Down, &[Imatrix, FirstPart(8)], Q5_1),
 
-    line(OUTPUT_OF_EIGHT, Part::AttnOutput, &[NotFalcon, Eight], Q5_K),
-    line(&["Q2_K"], Part::AttnOutput, &[NotFalcon], Q3_K),
-    line(&["IQ3_XXS"], Part::AttnOutput, &[NotFalcon], IQ3_S),
-    line(&["Q3_K_M", "IQ3_M"], Part::AttnOutput, &[NotFalcon], Q4_K),
-    line(&["Q3_K_L"], Part::AttnOutput, &[NotFalcon], Q5_K),
-    line(&["Q3_K_L"], Part::AttnOutput, &[Falcon], Q4_K),
+    line(OUTPUT_OF_EIGHT, MatrixPart::AttnOutput, &[NotFalcon, Eight], Q5_K),
+    line(&["Q2_K"], MatrixPart::AttnOutput, &[NotFalcon], Q3_K),
+    line(&["IQ3_XXS"], MatrixPart::AttnOutput, &[NotFalcon], IQ3_S),
+    line(&["Q3_K_M", "IQ3_M"], MatrixPart::AttnOutput, &[NotFalcon], Q4_K),
+    line(&["Q3_K_L"], MatrixPart::AttnOutput, &[NotFalcon], Q5_K),
+    line(&["Q3_K_L"], MatrixPart::AttnOutput, &[Falcon], Q4_K),
 
-    line(&["IQ3_XS"], Part::Gate, &[Middle], IQ3_XXS),
-    line(&["IQ3_XS"], Part::Up, &[Middle], IQ3_XXS),
+    line(&["IQ3_XS"], MatrixPart::Gate, &[Middle], IQ3_XXS),
+    line(&["IQ3_XS"], MatrixPart::Up, &[Middle], IQ3_XXS),
 ];
 
 /// What the rules know of the model, and how many tensors of each part have been seen.
-pub(super) struct Counters {
+pub(super) struct PartCounters {
     layers: usize,
     experts: usize,
     shared: bool,
@@ -167,20 +172,20 @@ pub(super) struct Counters {
     seventy: bool,
     imatrix: bool,
     values: usize,
-    seen: Vec<(Part, usize)>,
+    seen: Vec<(MatrixPart, usize)>,
 }
 
-impl Counters {
-    pub fn new(draft: &Draft, imatrix: bool) -> Counters {
+impl PartCounters {
+    pub fn new(draft: &Draft, imatrix: bool) -> PartCounters {
         let layers = draft.count("block_count").unwrap_or(0);
         let (heads, kv) = (draft.count("attention.head_count"), draft.count("attention.head_count_kv"));
         let (heads, kv) = (heads.unwrap_or(0), kv.or(heads).unwrap_or(0));
-        let named = |part| draft.tensors.iter().filter(|t| Part::of(&t.name) == part).count();
-        Counters {
+        let named = |part| draft.tensors.iter().filter(|t| MatrixPart::of(&t.name) == part).count();
+        PartCounters {
             layers,
             experts: draft.count("expert_count").unwrap_or(0),
             shared: kv > 0 && heads / kv >= 4,
-            tied: named(Part::Output) == 0,
+            tied: named(MatrixPart::Output) == 0,
             falcon: draft.architecture == "falcon",
             seventy: match draft.architecture.as_str() {
                 "llama" => layers == 80 && heads != kv,
@@ -188,14 +193,14 @@ impl Counters {
                 _ => false,
             },
             imatrix,
-            values: named(Part::Values),
+            values: named(MatrixPart::Values),
             seen: vec![],
         }
     }
 
     /// The type of the next tensor.
-    pub fn choose(&mut self, mix: &Mix, tensor: &Planned, part: Part) -> DType {
-        if part == Part::Output || (part == Part::Embedding && self.tied) {
+    pub fn choose(&mut self, mix: &Mix, tensor: &Planned, part: MatrixPart) -> DType {
+        if part == MatrixPart::Output || (part == MatrixPart::Embedding && self.tied) {
             return self.output(mix, tensor);
         }
         if mix.name == "MXFP4_MOE" {
@@ -210,8 +215,8 @@ impl Counters {
             return dtype;
         }
         match (part, dtype) {
-            (Part::Values | Part::Keys, _) if self.experts == 8 => Q8_0,
-            (Part::Values, Q3_K | Q4_K) if self.seventy => Q5_K,
+            (MatrixPart::Values | MatrixPart::Keys, _) if self.experts == 8 => Q8_0,
+            (MatrixPart::Values, Q3_K | Q4_K) if self.seventy => Q5_K,
             _ => dtype,
         }
     }
@@ -229,9 +234,9 @@ impl Counters {
 
     /// Number of the tensor among those of its part, and how many there are. Layers are counted by name in models of
     /// experts, whose tensors are several to a layer.
-    fn place(&self, mix: &Mix, tensor: &Planned, part: Part) -> (usize, usize) {
+    fn place(&self, mix: &Mix, tensor: &Planned, part: MatrixPart) -> (usize, usize) {
         let seen = self.seen.iter().find(|s| s.0 == part).map_or(0, |s| s.1);
-        if part == Part::Values {
+        if part == MatrixPart::Values {
             return (seen, self.values);
         }
         let by_name = || tensor.name.strip_prefix("blk.")?.split('.').next()?.parse().ok();
@@ -240,7 +245,7 @@ impl Counters {
         (number, self.layers)
     }
 
-    fn count(&mut self, part: Part) {
+    fn count(&mut self, part: MatrixPart) {
         match self.seen.iter_mut().find(|s| s.0 == part) {
             Some(seen) => seen.1 += 1,
             None => self.seen.push((part, 1)),

@@ -1,7 +1,7 @@
 //! Settings of a GGUF file that no single key holds: what follows from several of them, or from which tensors there are.
 
 use super::{
-    Shared, layers,
+    ConfigTree, layers,
     table::{DELTA_NET, MLA, OWN_SLIDING_ROPE},
     tree,
 };
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 const TOKENS: &str = "tokenizer.ggml.tokens";
 const ROPE: &str = "rope_parameters";
 
-pub(super) fn finish(draft: &mut Shared, metadata: &Metadata, tensors: &Tensors) -> Result<()> {
+pub(super) fn finish(draft: &mut ConfigTree, metadata: &Metadata, tensors: &Tensors) -> Result<()> {
     let arch = draft.gguf_arch.clone().unwrap_or_default();
     prediction_layers(draft)?;
     vocabulary(draft, metadata, tensors);
@@ -29,7 +29,7 @@ pub(super) fn finish(draft: &mut Shared, metadata: &Metadata, tensors: &Tensors)
     layer_kinds(draft)
 }
 
-impl Shared {
+impl ConfigTree {
     /// The number at `path`, or an error that names its GGUF key.
     fn number(&self, path: &str) -> Result<Option<usize>> {
         let Some(value) = tree::get(&self.tree, path) else { return Ok(None) };
@@ -68,7 +68,7 @@ impl Shared {
 }
 
 /// The count of blocks includes those that only predict further tokens; `num_hidden_layers` does not.
-fn prediction_layers(draft: &mut Shared) -> Result<()> {
+fn prediction_layers(draft: &mut ConfigTree) -> Result<()> {
     let extra = draft.number("num_nextn_predict_layers")?.unwrap_or(0);
     let (true, Some(blocks)) = (extra > 0, draft.number("num_hidden_layers")?) else { return Ok(()) };
     if extra >= blocks {
@@ -80,7 +80,7 @@ fn prediction_layers(draft: &mut Shared) -> Result<()> {
 }
 
 /// Rows of the embedding, and whether the head shares it.
-fn vocabulary(draft: &mut Shared, metadata: &Metadata, tensors: &Tensors) {
+fn vocabulary(draft: &mut ConfigTree, metadata: &Metadata, tensors: &Tensors) {
     if !draft.has("vocab_size") {
         let rows = tensors.get("token_embd.weight").and_then(|t| t.shape.first().copied());
         let tokens = || match metadata.get(TOKENS) {
@@ -99,7 +99,7 @@ fn vocabulary(draft: &mut Shared, metadata: &Metadata, tensors: &Tensors) {
 /// Splits the query head into its two parts. Files convert this attention to one shared key head, which is a matter of
 /// how the weights lie and not of the model. `mscale` is not written because in every released model it equals
 /// `mscale_all_dim`.
-fn latent_attention(draft: &mut Shared) -> Result<()> {
+fn latent_attention(draft: &mut ConfigTree) -> Result<()> {
     if let (Some(head), Some(rope)) = (draft.number("qk_head_dim")?, draft.number("qk_rope_head_dim")?) {
         let Some(nope) = head.checked_sub(rope) else {
             let wanted = format!("at most the head size {head}");
@@ -117,7 +117,7 @@ fn latent_attention(draft: &mut Shared) -> Result<()> {
 }
 
 /// Sizes of value heads are written even where they equal those of the keys.
-fn head_sizes(draft: &mut Shared) {
+fn head_sizes(draft: &mut ConfigTree) {
     for (value, key) in
         [("v_head_dim", "head_dim"), ("swa_v_head_dim", "swa_head_dim"), ("swa_head_dim", "head_dim")]
     {
@@ -128,7 +128,7 @@ fn head_sizes(draft: &mut Shared) {
 }
 
 /// The rotated part of a head as a share. Without the key it is all of it.
-fn rotary_part(draft: &mut Shared) -> Result<()> {
+fn rotary_part(draft: &mut ConfigTree) -> Result<()> {
     const SHARE: &str = "rope_parameters.partial_rotary_factor";
     let rotary = draft.number("rope_dimension_count")?;
     if rotary.is_none() && !draft.has(ROPE) {
@@ -164,7 +164,7 @@ fn rotary_part(draft: &mut Shared) -> Result<()> {
 
 /// The scaling type where the file leaves it open: a factor alone is linear scaling, and factors for long contexts are
 /// tensors that exist for longrope only.
-fn rope_type(draft: &mut Shared, tensors: &Tensors) {
+fn rope_type(draft: &mut ConfigTree, tensors: &Tensors) {
     const TYPE: &str = "rope_parameters.rope_type";
     let lists = [("rope_factors_long.weight", "long_factor"), ("rope_factors_short.weight", "short_factor")];
     let mut longrope = false;
@@ -195,7 +195,7 @@ fn small_f32(tensor: &HostTensor) -> Option<Vec<f32>> {
 }
 
 /// One set of rope settings for each kind of layer where the kinds differ.
-fn rope_sections(draft: &mut Shared, arch: &str) {
+fn rope_sections(draft: &mut ConfigTree, arch: &str) {
     let own_scaling = OWN_SLIDING_ROPE.contains(&arch) && draft.has("sliding_window");
     let own_base = draft.has("rope_parameters.sliding_attention");
     if !own_scaling && !own_base {
@@ -231,7 +231,7 @@ fn unscaled(full: &Map<String, Value>, arch: &str) -> Map<String, Value> {
 }
 
 /// Sizes of state-space and delta-net layers that files give as a product.
-fn state_space(draft: &mut Shared, arch: &str) -> Result<()> {
+fn state_space(draft: &mut ConfigTree, arch: &str) -> Result<()> {
     if DELTA_NET.contains(&arch) {
         if let Some((inner, heads)) = draft.ratio("ssm_inner_size", "linear_num_value_heads")? {
             draft.put_from("linear_value_head_dim", inner / heads, "ssm_inner_size");
@@ -253,14 +253,14 @@ fn state_space(draft: &mut Shared, arch: &str) -> Result<()> {
 }
 
 /// A largest bias of 0 is how files say that positions are not biased.
-fn alibi(draft: &mut Shared) {
+fn alibi(draft: &mut ConfigTree) {
     if let Some(most) = tree::get(&draft.tree, "attn_config.alibi_bias_max").and_then(tree::f64) {
         draft.put_from("attn_config.alibi", most > 0.0, "attn_config.alibi_bias_max");
     }
 }
 
 /// `layer_types`, cut to the layers that are no prediction layers.
-fn layer_kinds(draft: &mut Shared) -> Result<()> {
+fn layer_kinds(draft: &mut ConfigTree) -> Result<()> {
     layers::normalise(&draft.file, &mut draft.tree)?;
     let Some(layers) = draft.number("num_hidden_layers")? else { return Ok(()) };
     // Llama 4 without chunks is written as chunks of 0.

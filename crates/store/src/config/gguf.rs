@@ -1,8 +1,8 @@
 //! GGUF metadata translated to a config: the table line by line, then what follows from several keys together.
 
 use super::{
-    Config, Shared, derive,
-    table::{self, Convert, GATING, ROPE_TYPES, Row},
+    Config, ConfigTree, derive,
+    table::{self, Conversion, GATING, ROPE_TYPES, Row},
     tree,
 };
 use crate::{
@@ -42,7 +42,7 @@ impl Config {
     /// As for [`Config::from_gguf`].
     pub fn from_metadata(metadata: &Metadata, tensors: &Tensors) -> Result<Config> {
         let arch = architecture(metadata)?;
-        let mut draft = Shared {
+        let mut draft = ConfigTree {
             file: metadata.file().to_owned(),
             tree: Default::default(),
             origins: Default::default(),
@@ -68,7 +68,7 @@ impl Config {
     }
 }
 
-impl Shared {
+impl ConfigTree {
     /// Adds what stands under [`EXTRA`].
     fn complete(&mut self, metadata: &Metadata) -> Result<()> {
         let Some(text) = metadata.find::<&str>(EXTRA)? else { return Ok(()) };
@@ -94,29 +94,29 @@ impl Shared {
     }
 }
 
-fn wrong_key(draft: &Shared, key: &str, wanted: String, found: String) -> FormatError {
+fn wrong_key(draft: &ConfigTree, key: &str, wanted: String, found: String) -> FormatError {
     FormatError::WrongType { file: draft.file.clone(), key: quoted(key), wanted, found }
 }
 
 /// The value as the config has it, `None` to leave the key out, or what it should have been.
-fn convert(how: Convert, value: &Value) -> Result<Option<Json>, String> {
+fn convert(how: Conversion, value: &Value) -> Result<Option<Json>, String> {
     let plain = || json_of(value);
     match how {
-        Convert::Same => Ok(Some(plain())),
-        Convert::PerLayer => Ok(Some(collapse(plain()))),
-        Convert::NonZero => Ok(Some(collapse(plain())).filter(|v| tree::f64(v) != Some(0.0))),
-        Convert::Skip => Ok(None),
-        Convert::Rotates => match value {
+        Conversion::Same => Ok(Some(plain())),
+        Conversion::PerLayer => Ok(Some(collapse(plain()))),
+        Conversion::NonZero => Ok(Some(collapse(plain())).filter(|v| tree::f64(v) != Some(0.0))),
+        Conversion::Skip => Ok(None),
+        Conversion::Rotates => match value {
             Value::Bool(turns) => Ok(Some(if *turns { "rope" } else { "nope" }.into())),
             _ => Err("true or false".to_owned()),
         },
-        Convert::Tenth => {
+        Conversion::Tenth => {
             let tenth = value.as_float().ok_or("a number")?;
             // Through the shortest decimal, so that 0.0707 becomes 0.707.
             let whole = format!("{}e1", tenth as f32).parse().unwrap_or(tenth * 10.0);
             Ok(Some(float(whole, &whole.to_string())))
         }
-        Convert::RopeType => {
+        Conversion::RopeType => {
             let names = || ROPE_TYPES.iter().map(|(gguf, _)| *gguf).collect::<Vec<_>>().join(", ");
             let Value::Str(name) = value else { return Err(format!("one of {}", names())) };
             match ROPE_TYPES.iter().find(|(gguf, _)| gguf == name) {
@@ -124,7 +124,7 @@ fn convert(how: Convert, value: &Value) -> Result<Option<Json>, String> {
                 None => Err(format!("one of {}", names())),
             }
         }
-        Convert::Gating => {
+        Conversion::Gating => {
             if value.as_int() == Some(0) {
                 return Ok(None);
             }

@@ -1,6 +1,6 @@
 //! A `config.json` brought to one form: nested text models at the top, today's spelling of rope and layer kinds.
 
-use super::{Config, Shared, layers, rope};
+use super::{Config, ConfigTree, layers, rope};
 use crate::error::Result;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Config {
         rope::normalise(file, &mut tree)?;
         layers::normalise(file, &mut tree)?;
         let config = Config {
-            shared: Shared {
+            shared: ConfigTree {
                 file: file.to_owned(),
                 tree,
                 origins: Default::default(),

@@ -10,7 +10,7 @@ use std::path::Path;
 pub(super) const MAX_LAYERS: usize = 4096;
 
 /// An older key, whether it holds the period of the odd layers or a truth value for each layer, and the kinds.
-struct Old {
+struct OldLayerKey {
     key: &'static str,
     /// Kind of the layers that are not every n-th, or that are marked true.
     common: &'static str,
@@ -18,11 +18,11 @@ struct Old {
     other: &'static str,
 }
 
-const OLD: &[Old] = &[
-    Old { key: "sliding_window_pattern", common: "sliding_attention", other: "full_attention" },
-    Old { key: "_sliding_window_pattern", common: "sliding_attention", other: "full_attention" },
-    Old { key: "recurrent_layers", common: "linear_attention", other: "full_attention" },
-    Old { key: "full_attention_interval", common: "linear_attention", other: "full_attention" },
+const OLD: &[OldLayerKey] = &[
+    OldLayerKey { key: "sliding_window_pattern", common: "sliding_attention", other: "full_attention" },
+    OldLayerKey { key: "_sliding_window_pattern", common: "sliding_attention", other: "full_attention" },
+    OldLayerKey { key: "recurrent_layers", common: "linear_attention", other: "full_attention" },
+    OldLayerKey { key: "full_attention_interval", common: "linear_attention", other: "full_attention" },
 ];
 
 /// Replaces the older keys by `layer_types`, one name for each layer. A list that is there already stays.
@@ -37,7 +37,12 @@ pub(super) fn normalise(file: &Path, tree: &mut Map<String, Value>) -> Result<()
     Ok(())
 }
 
-fn kinds(file: &Path, tree: &Map<String, Value>, old: &Old, value: &Value) -> Result<Vec<&'static str>> {
+fn kinds(
+    file: &Path,
+    tree: &Map<String, Value>,
+    old: &OldLayerKey,
+    value: &Value,
+) -> Result<Vec<&'static str>> {
     let wrong = |key: &str, wanted: String, found: String| FormatError::WrongType {
         file: file.to_owned(),
         key: quoted(key),

@@ -34,13 +34,13 @@ use std::{
 /// and sections share these notes.
 #[derive(Clone, Debug)]
 pub struct Config {
-    shared: Arc<Shared>,
+    shared: Arc<ConfigTree>,
     /// Path of this section with a dot behind it; empty for the whole.
     prefix: String,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ConfigTree {
     file: PathBuf,
     tree: Map<String, Value>,
     /// Where values of a GGUF file came from: path to metadata key.
@@ -269,7 +269,7 @@ impl Config {
     }
 }
 
-impl Shared {
+impl ConfigTree {
     /// The GGUF key that `path` would come from, if this is a GGUF file's config.
     fn gguf_key(&self, path: &str) -> Option<String> {
         let arch = self.gguf_arch.as_deref()?;

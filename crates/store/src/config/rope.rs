@@ -23,7 +23,7 @@ const OWN_SLIDING: &[&str] = &["gemma3", "gemma3_text", "gemma3n", "gemma3n_text
 /// `rope_parameters.full_attention` and `.sliding_attention`. What is in the new form already stays as it is.
 /// `original_max_position_embeddings` of the top level is copied to where yarn and longrope need it.
 pub(super) fn normalise(file: &Path, tree: &mut Map<String, Value>) -> Result<()> {
-    let old = Old::take(tree);
+    let old = OldRope::take(tree);
     let mut rope = object(file, tree, "rope_scaling")?;
     rope.extend(object(file, tree, "rope_parameters")?);
     if rope.is_empty() && old.is_empty() {
@@ -58,19 +58,19 @@ pub(super) fn normalise(file: &Path, tree: &mut Map<String, Value>) -> Result<()
 }
 
 /// Settings that used to stand at the top level.
-struct Old {
+struct OldRope {
     theta: Option<Value>,
     local_theta: Option<Value>,
     partial: Option<Value>,
 }
 
-impl Old {
-    fn take(tree: &mut Map<String, Value>) -> Old {
+impl OldRope {
+    fn take(tree: &mut Map<String, Value>) -> OldRope {
         let mut first = |names: &[&str]| {
             let values: Vec<Value> = names.iter().filter_map(|n| tree::take(tree, n)).collect();
             values.into_iter().find(|v| !v.is_null())
         };
-        Old {
+        OldRope {
             theta: first(&["rope_theta", "rotary_emb_base"]),
             local_theta: first(&["rope_local_base_freq"]),
             partial: first(&["partial_rotary_factor", "rotary_pct", "rope_pct"]),

@@ -5,7 +5,7 @@
 
 /// How a value changes on its way.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Convert {
+pub(super) enum Conversion {
     /// Not at all.
     Same,
     /// A list of equal values becomes the value: per-layer lists are written for some models that need none.
@@ -30,7 +30,7 @@ pub(super) enum Convert {
 pub(super) struct Row {
     pub gguf: &'static str,
     pub hf: &'static str,
-    pub convert: Convert,
+    pub convert: Conversion,
     pub archs: &'static [&'static str],
 }
 
@@ -59,11 +59,16 @@ pub(super) const ROPE_TYPES: &[(&str, &str)] =
 pub(super) const GATING: &[(u64, &str)] =
     &[(1, "softmax"), (2, "sigmoid"), (3, "softmax_weight"), (4, "sqrtsoftplus")];
 
-const fn row(gguf: &'static str, hf: &'static str, convert: Convert, archs: &'static [&'static str]) -> Row {
+const fn row(
+    gguf: &'static str,
+    hf: &'static str,
+    convert: Conversion,
+    archs: &'static [&'static str],
+) -> Row {
     Row { gguf, hf, convert, archs }
 }
 
-use Convert::{Gating, NonZero, PerLayer, RopeType, Rotates, Same, Skip, Tenth};
+use Conversion::{Gating, NonZero, PerLayer, RopeType, Rotates, Same, Skip, Tenth};
 
 #[rustfmt::skip]
 pub(super) const TABLE: &[Row] = &[

@@ -3,7 +3,7 @@
 use super::{DEFAULT_ALIGNMENT, Gguf, MAGIC, MAX_DIMS, Metadata, cursor::Cursor, value::Value};
 use crate::{
     Tensors,
-    error::{At, FormatError, Place, Result},
+    error::{At, FilePart, FormatError, Result},
     extents,
 };
 use lamina_base::{Bytes, DType, HostTensor};
@@ -16,7 +16,7 @@ const SMALLEST_TENSOR: usize = 8 + 4 + 4 + 8;
 
 pub(super) fn parse(file: &Path, bytes: &Bytes) -> Result<Gguf> {
     let mut cursor = Cursor::new(bytes);
-    let at = At::new(file, Place::Header);
+    let at = At::new(file, FilePart::Header);
     let version = version(&mut cursor, at)?;
     let tensor_count = cursor.u64(at, "tensor count")?;
     let key_count = cursor.count(SMALLEST_ENTRY, at, "metadata count")?;
@@ -25,7 +25,7 @@ pub(super) fn parse(file: &Path, bytes: &Bytes) -> Result<Gguf> {
     cursor.fits(tensor_count, SMALLEST_TENSOR, at, "tensor count")?;
     let mut entries = Vec::new();
     for number in 0..tensor_count {
-        entries.push(tensor_entry(&mut cursor, At::new(file, Place::TensorNumber(number)), alignment)?);
+        entries.push(tensor_entry(&mut cursor, At::new(file, FilePart::TensorNumber(number)), alignment)?);
     }
     let tensors = place(file, bytes, cursor.pos(), alignment, entries)?;
     Ok(Gguf { version, metadata, tensors, files: Vec::new() })
@@ -66,8 +66,8 @@ fn wrong_magic(magic: [u8; 4], at: At) -> FormatError {
 fn metadata(cursor: &mut Cursor, file: &Path, count: u64) -> Result<Metadata> {
     let mut metadata = Metadata::new(file);
     for number in 0..count {
-        let key = cursor.text(At::new(file, Place::KeyNumber(number)), "name")?;
-        let at = At::new(file, Place::Key(key));
+        let key = cursor.text(At::new(file, FilePart::KeyNumber(number)), "name")?;
+        let at = At::new(file, FilePart::Key(key));
         if metadata.get(key).is_some() {
             return Err(at.corrupt("name", "stands twice in the file"));
         }
@@ -80,7 +80,7 @@ fn metadata(cursor: &mut Cursor, file: &Path, count: u64) -> Result<Metadata> {
 
 fn alignment(metadata: &Metadata) -> Result<usize> {
     const KEY: &str = "general.alignment";
-    let at = At::new(metadata.file(), Place::Key(KEY));
+    let at = At::new(metadata.file(), FilePart::Key(KEY));
     let n = match metadata.get(KEY) {
         None => DEFAULT_ALIGNMENT,
         Some(Value::U32(n)) => *n,
@@ -95,7 +95,7 @@ fn alignment(metadata: &Metadata) -> Result<usize> {
 }
 
 /// A line of the tensor table. `offset` counts from the start of the data section.
-struct Entry<'a> {
+struct TableEntry<'a> {
     name: &'a str,
     shape: Vec<usize>,
     dtype: DType,
@@ -103,9 +103,9 @@ struct Entry<'a> {
     offset: usize,
 }
 
-fn tensor_entry<'a>(cursor: &mut Cursor<'a>, at: At, alignment: usize) -> Result<Entry<'a>> {
+fn tensor_entry<'a>(cursor: &mut Cursor<'a>, at: At, alignment: usize) -> Result<TableEntry<'a>> {
     let name = cursor.text(at, "name")?;
-    let at = At::new(at.file, Place::Tensor(name));
+    let at = At::new(at.file, FilePart::Tensor(name));
     let n_dims = cursor.u32(at, "number of dimensions")?;
     if n_dims as usize > MAX_DIMS {
         return Err(at.corrupt("number of dimensions", format!("is {n_dims}; GGUF allows {MAX_DIMS}")));
@@ -123,7 +123,7 @@ fn tensor_entry<'a>(cursor: &mut Cursor<'a>, at: At, alignment: usize) -> Result
     }
     let offset =
         usize::try_from(offset).map_err(|_| at.corrupt("offset", format!("{offset} leaves the file")))?;
-    Ok(Entry { name, shape, dtype, bytes, offset })
+    Ok(TableEntry { name, shape, dtype, bytes, offset })
 }
 
 /// The shape, outermost first, and the bytes that it takes.
@@ -150,9 +150,9 @@ fn place(
     bytes: &Bytes,
     table_end: usize,
     alignment: usize,
-    entries: Vec<Entry>,
+    entries: Vec<TableEntry>,
 ) -> Result<Tensors> {
-    let header = At::new(file, Place::Header);
+    let header = At::new(file, FilePart::Header);
     let data = table_end
         .checked_next_multiple_of(alignment)
         .ok_or_else(|| header.corrupt("alignment", "puts the data section beyond all memory"))?;
@@ -161,7 +161,7 @@ fn place(
         let start = data.checked_add(e.offset);
         let range = start.and_then(|s| Some(s..s.checked_add(e.bytes)?)).filter(|r| r.end <= bytes.len());
         ranges.push(range.ok_or_else(|| {
-            let (at, n) = (At::new(file, Place::Tensor(e.name)), e.bytes);
+            let (at, n) = (At::new(file, FilePart::Tensor(e.name)), e.bytes);
             let there = bytes.len().saturating_sub(data);
             let problem =
                 format!("{} with {n} bytes leaves the data section of {there} bytes (cut off?)", e.offset);
@@ -169,15 +169,15 @@ fn place(
         })?);
     }
     if let Some((a, b)) = extents::overlap(&ranges) {
-        let at = At::new(file, Place::Tensor(entries[b].name));
+        let at = At::new(file, FilePart::Tensor(entries[b].name));
         return Err(at.corrupt(
             "offset",
-            format!("{} is inside {}", entries[b].offset, Place::Tensor(entries[a].name)),
+            format!("{} is inside {}", entries[b].offset, FilePart::Tensor(entries[a].name)),
         ));
     }
     let mut tensors = Tensors::with_capacity(entries.len());
     for (e, range) in entries.into_iter().zip(ranges) {
-        let at = At::new(file, Place::Tensor(e.name));
+        let at = At::new(file, FilePart::Tensor(e.name));
         let part = bytes.slice(range).ok_or_else(|| at.corrupt("offset", "leaves the file"))?;
         let tensor = HostTensor::new(e.name, e.dtype, e.shape, part)
             .map_err(|err| at.corrupt("dimensions", err.to_string()))?;

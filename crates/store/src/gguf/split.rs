@@ -4,7 +4,7 @@
 use super::{Gguf, parse};
 use crate::{
     Mapping,
-    error::{At, FormatError, Place, Result},
+    error::{At, FilePart, FormatError, Result},
 };
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,7 @@ pub(super) fn open(path: &Path) -> Result<Gguf> {
     if count <= 1 {
         return Ok(opened);
     }
-    let at = At::new(path, Place::Key(COUNT));
+    let at = At::new(path, FilePart::Key(COUNT));
     let name = ShardName::parse(path).ok_or_else(|| {
         let advice = "give the shards back their names: NAME-00001-of-0000N.gguf";
         at.unsupported(format!("the file is one of {count} shards, but its name does not say which"), advice)
@@ -111,7 +111,7 @@ fn check(shard: &Gguf, path: &Path, number: usize, count: usize) -> Result<()> {
         let says: usize = shard.metadata.need(key)?;
         if says != name_says {
             let problem = format!("is {says}, but by its name and place this shard's is {name_says}");
-            return Err(At::new(path, Place::Key(key)).corrupt("value", problem));
+            return Err(At::new(path, FilePart::Key(key)).corrupt("value", problem));
         }
     }
     Ok(())
@@ -120,7 +120,7 @@ fn check(shard: &Gguf, path: &Path, number: usize, count: usize) -> Result<()> {
 fn join(whole: &mut Gguf, shard: Gguf, path: &Path) -> Result<()> {
     for (name, tensor) in shard.tensors {
         if whole.tensors.contains_key(&name) {
-            let at = At::new(path, Place::Tensor(&name));
+            let at = At::new(path, FilePart::Tensor(&name));
             return Err(at.corrupt("name", "stands in an earlier shard too"));
         }
         whole.tensors.insert(name, tensor);
@@ -133,7 +133,7 @@ fn check_total(whole: &Gguf) -> Result<()> {
     let (says, have) = (whole.metadata.find::<usize>(TENSORS)?, whole.tensors.len());
     match says {
         Some(n) if n != have => {
-            let at = At::new(whole.metadata.file(), Place::Key(TENSORS));
+            let at = At::new(whole.metadata.file(), FilePart::Key(TENSORS));
             Err(at.corrupt("value", format!("is {n}, but the shards hold {have} tensors")))
         }
         _ => Ok(()),

@@ -7,7 +7,7 @@ use super::{
     value::write_str,
 };
 use crate::{
-    error::{At, FormatError, Place, Result},
+    error::{At, FilePart, FormatError, Result},
     extents,
 };
 use indexmap::IndexMap;
@@ -79,7 +79,7 @@ impl Writer {
     /// When `bytes` is not a power of two.
     pub fn alignment(&mut self, bytes: u32) -> Result<&mut Self> {
         if !bytes.is_power_of_two() {
-            let at = At::new(&self.path, Place::Key(ALIGNMENT_KEY));
+            let at = At::new(&self.path, FilePart::Key(ALIGNMENT_KEY));
             return Err(at.corrupt("value", format!("{bytes} is not a power of two")));
         }
         self.alignment = bytes;
@@ -104,7 +104,7 @@ impl Writer {
     /// # Errors
     /// When GGUF has no such type, the name is taken, empty or too long, or shape and type do not fit together.
     pub fn declare(&mut self, name: &str, dtype: DType, shape: &[usize]) -> Result<()> {
-        let at = At::new(&self.path, Place::Tensor(name));
+        let at = At::new(&self.path, FilePart::Tensor(name));
         if dtype.gguf_id().is_none() {
             let advice = "convert the tensor to a type that GGUF has first";
             return Err(at.unsupported(format!("GGUF has no type {dtype}"), advice));
@@ -140,7 +140,7 @@ impl Writer {
     pub fn create(mut self) -> Result<Output> {
         let shards = self.shards();
         if shards.len() > usize::from(u16::MAX) {
-            let at = At::new(&self.path, Place::Key(split::COUNT));
+            let at = At::new(&self.path, FilePart::Key(split::COUNT));
             return Err(at.unsupported(format!("{} shards", shards.len()), "allow larger shards"));
         }
         // Metadata copied from another file brings that file's own layout along.
@@ -239,12 +239,12 @@ impl Output {
     /// # Errors
     /// When another tensor's turn it is, the tensor would get too long, or the disk refuses.
     pub fn write(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let at = At::new(&self.writer.path, Place::Tensor(name));
+        let at = At::new(&self.writer.path, FilePart::Tensor(name));
         let Some((due, tensor)) = self.writer.tensors.get_index(self.next) else {
             return Err(at.corrupt("data", "comes after the last declared tensor"));
         };
         if due != name {
-            return Err(at.corrupt("data", format!("comes where {} is due", Place::Tensor(due))));
+            return Err(at.corrupt("data", format!("comes where {} is due", FilePart::Tensor(due))));
         }
         let written = self.written + bytes.len() as u64;
         if written > tensor.bytes {
@@ -268,7 +268,7 @@ impl Output {
     /// When bytes of a declared tensor are missing, or the disk refuses.
     pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         if let Some((name, tensor)) = self.writer.tensors.get_index(self.next) {
-            let at = At::new(&self.writer.path, Place::Tensor(name));
+            let at = At::new(&self.writer.path, FilePart::Tensor(name));
             return Err(at.corrupt("data", format!("has {} of its {} bytes", self.written, tensor.bytes)));
         }
         self.files.drain(..).map(Partial::finish).collect()

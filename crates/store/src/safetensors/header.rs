@@ -2,7 +2,7 @@
 
 use crate::{
     Tensors,
-    error::{At, Place, Result, quoted},
+    error::{At, FilePart, Result, quoted},
     extents,
     json::{self, describe},
 };
@@ -40,7 +40,7 @@ const DTYPES: &[DType] = &[
 
 pub(super) fn parse(file: &Path, bytes: &Bytes) -> Result<(Tensors, BTreeMap<String, String>)> {
     let data = PREFIX + header_len(file, bytes)?;
-    let at = At::new(file, Place::Header);
+    let at = At::new(file, FilePart::Header);
     let text = std::str::from_utf8(&bytes[PREFIX..data])
         .map_err(|e| at.corrupt("text", format!("is not UTF-8 at byte {}", e.valid_up_to())))?;
     let mut entries = match json::strict(text)
@@ -52,14 +52,14 @@ pub(super) fn parse(file: &Path, bytes: &Bytes) -> Result<(Tensors, BTreeMap<Str
         }
     };
     let metadata = metadata(entries.shift_remove(METADATA), at)?;
-    let entries: Vec<Entry> = entries
+    let entries: Vec<HeaderEntry> = entries
         .iter()
-        .map(|(name, v)| entry(At::new(file, Place::Tensor(name)), name, v))
+        .map(|(name, v)| entry(At::new(file, FilePart::Tensor(name)), name, v))
         .collect::<Result<_>>()?;
     check_layout(file, &entries, bytes.len() - data)?;
     let mut tensors = Tensors::with_capacity(entries.len());
     for e in entries {
-        let at = At::new(file, Place::Tensor(e.name));
+        let at = At::new(file, FilePart::Tensor(e.name));
         let part = bytes
             .slice(data + e.range.start..data + e.range.end)
             .ok_or_else(|| at.corrupt("data_offsets", "leave the file"))?;
@@ -71,7 +71,7 @@ pub(super) fn parse(file: &Path, bytes: &Bytes) -> Result<(Tensors, BTreeMap<Str
 }
 
 fn header_len(file: &Path, bytes: &Bytes) -> Result<usize> {
-    let at = At::new(file, Place::Header);
+    let at = At::new(file, FilePart::Header);
     let Some(prefix) = bytes.get(..PREFIX).and_then(|p| p.try_into().ok()) else {
         return Err(at.corrupt("length", format!("needs {PREFIX} bytes, but the file has {}", bytes.len())));
     };
@@ -107,14 +107,14 @@ fn metadata(value: Option<Value>, at: At) -> Result<BTreeMap<String, String>> {
 }
 
 /// A tensor of the header. `range` counts from the first byte behind the header.
-struct Entry<'a> {
+struct HeaderEntry<'a> {
     name: &'a str,
     dtype: DType,
     shape: Vec<usize>,
     range: Range<usize>,
 }
 
-fn entry<'a>(at: At, name: &'a str, value: &Value) -> Result<Entry<'a>> {
+fn entry<'a>(at: At, name: &'a str, value: &Value) -> Result<HeaderEntry<'a>> {
     let Value::Object(fields) = value else {
         return Err(at.corrupt("entry", format!("should be an object, but is {}", describe(value))));
     };
@@ -131,7 +131,7 @@ fn entry<'a>(at: At, name: &'a str, value: &Value) -> Result<Entry<'a>> {
         let problem = format!("[{start}, {end}] do not span the {bytes} bytes of {dtype} {shape:?}");
         return Err(at.corrupt("data_offsets", problem));
     }
-    Ok(Entry { name, dtype, shape, range: start..end })
+    Ok(HeaderEntry { name, dtype, shape, range: start..end })
 }
 
 fn dtype(at: At, fields: &Map<String, Value>) -> Result<DType> {
@@ -163,12 +163,12 @@ fn numbers(at: At, fields: &Map<String, Value>, field: &'static str) -> Result<V
 }
 
 /// The format's rule: the tensors cover the bytes behind the header without overlap, hole or rest.
-fn check_layout(file: &Path, entries: &[Entry], data_len: usize) -> Result<()> {
-    let mut order: Vec<&Entry> = entries.iter().collect();
+fn check_layout(file: &Path, entries: &[HeaderEntry], data_len: usize) -> Result<()> {
+    let mut order: Vec<&HeaderEntry> = entries.iter().collect();
     order.sort_by_key(|e| (e.range.start, e.range.end));
     let mut end = 0;
     for e in order {
-        let (at, start) = (At::new(file, Place::Tensor(e.name)), e.range.start);
+        let (at, start) = (At::new(file, FilePart::Tensor(e.name)), e.range.start);
         if e.range.end > data_len {
             let problem =
                 format!("end at {}, but the file has {data_len} bytes of data (cut off?)", e.range.end);
@@ -189,7 +189,7 @@ fn check_layout(file: &Path, entries: &[Entry], data_len: usize) -> Result<()> {
     }
     if end < data_len {
         let problem = format!("{} bytes after the last tensor", data_len - end);
-        return Err(At::new(file, Place::Header).corrupt("layout", format!("leaves {problem}")));
+        return Err(At::new(file, FilePart::Header).corrupt("layout", format!("leaves {problem}")));
     }
     Ok(())
 }

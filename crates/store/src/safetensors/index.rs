@@ -2,7 +2,7 @@
 
 use super::Safetensors;
 use crate::{
-    error::{At, FormatError, Place, Result, quoted},
+    error::{At, FilePart, FormatError, Result, quoted},
     json::{self, describe},
 };
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use std::path::{Component, Path};
 /// where the index says it is, or when two files hold the same name.
 pub fn open_sharded(path: impl AsRef<Path>) -> Result<Safetensors> {
     let path = path.as_ref();
-    let at = At::new(path, Place::Index);
+    let at = At::new(path, FilePart::Index);
     let index = json::read_object(path)?;
     let map = match index.get("weight_map") {
         Some(Value::Object(map)) if !map.is_empty() => map,
@@ -46,7 +46,7 @@ pub fn open_sharded(path: impl AsRef<Path>) -> Result<Safetensors> {
 fn files<'a>(path: &Path, map: &'a Map<String, Value>) -> Result<Vec<&'a str>> {
     let mut files = indexmap::IndexSet::new();
     for (tensor, file) in map {
-        let at = At::new(path, Place::Tensor(tensor));
+        let at = At::new(path, FilePart::Tensor(tensor));
         let Value::String(file) = file else {
             return Err(at.corrupt("file", format!("should be text, but is {}", describe(file))));
         };
@@ -75,7 +75,9 @@ fn check_members(shard: &Safetensors, path: &Path, file: &str, map: &Map<String,
 pub(crate) fn join(whole: &mut Safetensors, shard: Safetensors, path: &Path) -> Result<()> {
     for (name, tensor) in shard.tensors {
         if whole.tensors.contains_key(&name) {
-            return Err(At::new(path, Place::Tensor(&name)).corrupt("name", "stands in an earlier file too"));
+            return Err(
+                At::new(path, FilePart::Tensor(&name)).corrupt("name", "stands in an earlier file too")
+            );
         }
         whole.tensors.insert(name, tensor);
     }

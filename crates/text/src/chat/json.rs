@@ -6,7 +6,7 @@ use minijinja::{Error, ErrorKind, Value};
 use super::python;
 
 /// The layout of `json.dumps`.
-struct Layout {
+struct JsonLayout {
     ensure_ascii: bool,
     indent: Option<String>,
     item: String,
@@ -30,7 +30,7 @@ pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs)
     let indent = indent.transpose()?;
     let separators = named("separators")?;
     let item = if indent.is_some() { "," } else { ", " };
-    let mut layout = Layout {
+    let mut layout = JsonLayout {
         ensure_ascii: ensure_ascii.is_some_and(|flag| flag.is_true()),
         indent,
         item: item.into(),
@@ -47,7 +47,7 @@ pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs)
     Ok(Value::from(out))
 }
 
-impl Layout {
+impl JsonLayout {
     fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
         if let Some(float) = python::float(value) {
             out.push_str(&float_text(float));

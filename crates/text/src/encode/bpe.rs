@@ -10,9 +10,9 @@ use crate::split::Splitter;
 
 /// Merges listed as pairs, each with its place in the list (GPT-2's `merges.txt`, GGUF, `tokenizer.json`).
 #[derive(Default)]
-pub(crate) struct Pairs(pub AHashMap<(u32, u32), Join>);
+pub(crate) struct PairMerges(pub AHashMap<(u32, u32), Join>);
 
-impl MergeRule for Pairs {
+impl MergeRule for PairMerges {
     fn join(&self, left: u32, right: u32, _text: &[u8]) -> Option<Join> {
         self.0.get(&(left, right)).copied()
     }

@@ -16,14 +16,14 @@ pub(crate) enum DummySpace {
 
 /// Finds the longest user-defined piece at a place in a text.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct ProtectedPieces {
     automaton: AhoCorasick,
     ids: Vec<u32>,
 }
 
-impl Pieces {
+impl ProtectedPieces {
     /// None when there are none.
-    pub fn new(pieces: &[(u32, &str)]) -> Result<Option<Pieces>, TextError> {
+    pub fn new(pieces: &[(u32, &str)]) -> Result<Option<ProtectedPieces>, TextError> {
         if pieces.is_empty() {
             return Ok(None);
         }
@@ -32,7 +32,7 @@ impl Pieces {
             .start_kind(StartKind::Anchored)
             .build(pieces.iter().map(|(_, text)| text))
             .map_err(|e| TextError::malformed("user-defined pieces", e.to_string()))?;
-        Ok(Some(Pieces { automaton, ids: pieces.iter().map(|(id, _)| *id).collect() }))
+        Ok(Some(ProtectedPieces { automaton, ids: pieces.iter().map(|(id, _)| *id).collect() }))
     }
 
     /// The id and length of the longest piece that `text` starts with.
@@ -52,7 +52,7 @@ pub(crate) struct Normalizer {
     /// Spaces are written as U+2581.
     pub escape: bool,
     /// Pieces that are left as they are.
-    pub protected: Option<Pieces>,
+    pub protected: Option<ProtectedPieces>,
 }
 
 impl Normalizer {

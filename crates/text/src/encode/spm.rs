@@ -11,14 +11,14 @@ use crate::vocab::{TokenKind, Vocab};
 
 /// A piece and its rank: pieces of one score have one rank.
 #[derive(Clone, Copy)]
-struct Piece {
+struct RankedPiece {
     id: u32,
     rank: u32,
 }
 
 /// The pieces that text can become.
 pub(crate) struct Pieces {
-    by_text: AHashMap<Box<[u8]>, Piece>,
+    by_text: AHashMap<Box<[u8]>, RankedPiece>,
     longest: usize,
     /// No piece has a space after another character: then no merge crosses the start of a word, and words can be
     /// merged one by one, which is three times as fast as one heap for the whole text.
@@ -33,7 +33,7 @@ impl Pieces {
         order.push(0.0);
         order.sort_unstable_by(|a, b| b.total_cmp(a));
         order.dedup();
-        let mut by_text: AHashMap<Box<[u8]>, Piece> = AHashMap::new();
+        let mut by_text: AHashMap<Box<[u8]>, RankedPiece> = AHashMap::new();
         let mut word_by_word = true;
         for (id, text, kind) in vocab.iter() {
             if matches!(kind, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused)
@@ -41,14 +41,14 @@ impl Pieces {
             {
                 let rank = order.partition_point(|other| other.total_cmp(&score(id)).is_gt()) as u32;
                 word_by_word &= word_start(text).is_none();
-                by_text.entry(text.as_bytes().into()).or_insert(Piece { id, rank });
+                by_text.entry(text.as_bytes().into()).or_insert(RankedPiece { id, rank });
             }
         }
         let longest = by_text.keys().map(|text| text.len()).max().unwrap_or(0);
         Pieces { by_text, longest, word_by_word }
     }
 
-    fn get(&self, text: &[u8]) -> Option<Piece> {
+    fn get(&self, text: &[u8]) -> Option<RankedPiece> {
         if text.len() > self.longest { None } else { self.by_text.get(text).copied() }
     }
 }

@@ -4,7 +4,7 @@ use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer
 
 use crate::error::TextError;
 use crate::pre::{self, Pre, WholePieces};
-use crate::split::{Rule, Splitter};
+use crate::split::{SplitRule, Splitter};
 
 /// Texts that the families cut differently: digits, contractions, runs of spaces and line ends, scripts with and without
 /// cases and spaces, marks, punctuation, code. All in normal form C, which tokenizers may or may not ask for.
@@ -36,7 +36,7 @@ pub(super) fn of_library(library: &Library, whole_pieces: bool) -> Result<Option
 }
 
 /// The first family that cuts as `rule` does.
-pub(super) fn of_rule(rule: Rule) -> Result<Option<&'static Pre>, TextError> {
+pub(super) fn of_rule(rule: SplitRule) -> Result<Option<&'static Pre>, TextError> {
     Ok(same_cuts(&ends(&[rule])?)?.first().copied())
 }
 
@@ -51,7 +51,7 @@ fn same_cuts(wanted: &[Vec<usize>]) -> Result<Vec<&'static Pre>, TextError> {
 }
 
 /// Ends of the pieces of each text.
-fn ends(rules: &[Rule]) -> Result<Vec<Vec<usize>>, TextError> {
+fn ends(rules: &[SplitRule]) -> Result<Vec<Vec<usize>>, TextError> {
     let splitter = Splitter::new(rules)?;
     let one = |text: &&str| {
         let (mut ends, mut at) = (vec![], 0);
@@ -85,7 +85,7 @@ mod tests {
             (p::UFAKZEKA, "ufakzeka"),
             (p::EXAONE_MOE, "exaone-moe"),
         ] {
-            let found = of_rule(Rule::Match(pattern)).unwrap();
+            let found = of_rule(SplitRule::Match(pattern)).unwrap();
             assert!(found.is_some_and(|f| f.names.contains(&name)), "{name}: {:?}", found.map(|f| f.names));
         }
     }

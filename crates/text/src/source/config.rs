@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 
 use crate::error::TextError;
 use crate::special::Strip;
-use crate::tokenizer::{ChatTemplateSource, Draft, DraftEncoder};
-use crate::vocab::{Entry, TokenKind};
+use crate::tokenizer::{ChatTemplateSource, DraftEncoder, TokenizerDraft};
+use crate::vocab::{TokenEntry, TokenKind};
 
 /// Added tokens further above the vocabulary than this are taken for damage.
 const LARGEST_GAP: u32 = 1 << 20;
 
 /// The settings of a folder, merged.
 #[derive(Debug, Default)]
-pub(crate) struct Config {
+pub(crate) struct TokenizerConfig {
     /// `tokenizer_config.json`, or empty.
     values: Map<String, Value>,
     /// `special_tokens_map.json`, or empty: used for what the former does not say.
@@ -33,10 +33,10 @@ struct Added {
     strip: Strip,
 }
 
-impl Config {
-    pub fn read(dir: &Path) -> Result<Config, TextError> {
+impl TokenizerConfig {
+    pub fn read(dir: &Path) -> Result<TokenizerConfig, TextError> {
         let object = |name: &str| read_object(&dir.join(name));
-        let mut config = Config {
+        let mut config = TokenizerConfig {
             values: object("tokenizer_config.json")?,
             specials: object("special_tokens_map.json")?,
             added: object("added_tokens.json")?,
@@ -47,7 +47,7 @@ impl Config {
     }
 
     /// Completes a tokenizer with these settings.
-    pub fn apply(self, draft: &mut Draft) -> Result<(), TextError> {
+    pub fn apply(self, draft: &mut TokenizerDraft) -> Result<(), TextError> {
         for added in self.added_tokens()? {
             add(draft, added)?;
         }
@@ -134,7 +134,7 @@ impl Config {
     }
 }
 
-fn add(draft: &mut Draft, added: Added) -> Result<(), TextError> {
+fn add(draft: &mut TokenizerDraft, added: Added) -> Result<(), TextError> {
     let kind = if added.special { TokenKind::Control } else { TokenKind::UserDefined };
     let size = draft.vocab.len() as u32;
     if added.id < size {
@@ -156,7 +156,7 @@ fn add(draft: &mut Draft, added: Added) -> Result<(), TextError> {
         }
     }
     for _ in size..added.id {
-        draft.vocab.push(Entry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
+        draft.vocab.push(TokenEntry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
     }
     draft.vocab.push(entry(&added, kind));
     look_for(draft, &added);
@@ -164,7 +164,7 @@ fn add(draft: &mut Draft, added: Added) -> Result<(), TextError> {
 }
 
 /// A token that the vocabulary has: its kind is corrected, and a reserved one gets its name.
-fn add_known(draft: &mut Draft, added: Added, kind: TokenKind) -> Result<(), TextError> {
+fn add_known(draft: &mut TokenizerDraft, added: Added, kind: TokenKind) -> Result<(), TextError> {
     // The library knows its own added tokens better than a file beside it.
     if matches!(draft.encoder, DraftEncoder::HuggingFace(..)) {
         return Ok(());
@@ -184,11 +184,11 @@ fn add_known(draft: &mut Draft, added: Added, kind: TokenKind) -> Result<(), Tex
     Ok(())
 }
 
-fn entry(added: &Added, kind: TokenKind) -> Entry {
-    Entry { bytes: added.text.clone().into_bytes(), text: added.text.clone(), kind }
+fn entry(added: &Added, kind: TokenKind) -> TokenEntry {
+    TokenEntry { bytes: added.text.clone().into_bytes(), text: added.text.clone(), kind }
 }
 
-fn look_for(draft: &mut Draft, added: &Added) {
+fn look_for(draft: &mut TokenizerDraft, added: &Added) {
     if !added.special {
         draft.added.push(added.id);
     }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::TextError;
-use crate::source::config::{Config, read_bytes, read_text};
+use crate::source::config::{TokenizerConfig, read_bytes, read_text};
 use crate::source::tiktoken::{self, TiktokenEncoding};
 use crate::source::{gpt2, hf, sentencepiece};
-use crate::tokenizer::{Draft, Tokenizer};
+use crate::tokenizer::{Tokenizer, TokenizerDraft};
 
 impl Tokenizer {
     /// The tokenizer in a folder: `tokenizer.json`, else `tokenizer.model` (SentencePiece or tiktoken, by its
@@ -14,7 +14,7 @@ impl Tokenizer {
     /// `tokenizer_config.json` and its neighbours say. None when the folder has none of them.
     pub fn from_dir(dir: impl AsRef<Path>) -> Result<Option<Tokenizer>, TextError> {
         let dir = dir.as_ref();
-        let config = Config::read(dir)?;
+        let config = TokenizerConfig::read(dir)?;
         let Some(files) = Files::find(dir)? else { return Ok(None) };
         let mut draft = draft(&files)?;
         config.apply(&mut draft)?;
@@ -67,7 +67,7 @@ impl Files {
     }
 }
 
-fn draft(files: &Files) -> Result<Draft, TextError> {
+fn draft(files: &Files) -> Result<TokenizerDraft, TextError> {
     match files {
         Files::Json(json) => hf::draft(json),
         Files::SentencePiece(model) => sentencepiece::draft(model),
@@ -82,7 +82,7 @@ fn rank_file(dir: &Path) -> Option<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|e| e == "tiktoken")).min()
 }
 
-fn ranks(model: &[u8]) -> Result<Draft, TextError> {
+fn ranks(model: &[u8]) -> Result<TokenizerDraft, TextError> {
     let ranks = tiktoken::parse(model)?;
     let count = ranks.len();
     let (encoding, known) = encoding(count);

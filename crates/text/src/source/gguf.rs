@@ -14,8 +14,8 @@ use crate::error::TextError;
 use crate::pre::{self, Alphabet, Pre};
 use crate::source::merges;
 use crate::special::Strip;
-use crate::tokenizer::{ChatTemplateSource, Draft, DraftEncoder, Lead, Tokenizer};
-use crate::vocab::{Entry, TokenKind, Vocab, byte_of_text};
+use crate::tokenizer::{ChatTemplateSource, DraftEncoder, Lead, Tokenizer, TokenizerDraft};
+use crate::vocab::{TokenEntry, TokenKind, Vocab, byte_of_text};
 
 /// The tokenizer part of a GGUF file's metadata, as it stands there: one field per key, None where it is absent.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +76,7 @@ pub struct GgufVocab {
 
 /// The kinds of tokenizer, by `tokenizer.ggml.model`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Model {
+pub(super) enum TokenizerKind {
     Bpe(&'static Pre),
     Spm,
     WordPiece,
@@ -91,19 +91,20 @@ impl Tokenizer {
     pub fn from_gguf(source: GgufVocab) -> Result<Tokenizer, TextError> {
         let mut warnings = Vec::new();
         let Some(model) = source.kind(&mut warnings)? else {
-            return Draft::new(Vocab::default(), DraftEncoder::None).finish();
+            return TokenizerDraft::new(Vocab::default(), DraftEncoder::None).finish();
         };
         source.check_lengths()?;
         let vocab = source.vocab(model);
         let ids = source.ids(model, &mut warnings);
-        let unknown = ids.unknown.filter(|&id| !matches!(model, Model::Bpe(_)) || is_unknown(&vocab, id));
+        let unknown =
+            ids.unknown.filter(|&id| !matches!(model, TokenizerKind::Bpe(_)) || is_unknown(&vocab, id));
         let encoder = source.encoder(model, &vocab, unknown)?;
-        let mut draft = Draft::new(vocab, DraftEncoder::Native(encoder));
+        let mut draft = TokenizerDraft::new(vocab, DraftEncoder::Native(encoder));
         draft.ids = ids;
         draft.lead = source.lead(model);
         draft.add_bos = source.adds_bos(model);
         draft.add_eos = source.adds_eos(model);
-        if matches!(model, Model::WordPiece) {
+        if matches!(model, TokenizerKind::WordPiece) {
             // BERT has no BOS and EOS, but CLS and SEP in their places.
             draft.ids.eos = draft.ids.eos.or(draft.ids.separator);
         }
@@ -124,17 +125,17 @@ fn kinds(vocab: &Vocab, wanted: TokenKind) -> Vec<u32> {
 }
 
 impl GgufVocab {
-    fn kind(&self, warnings: &mut Vec<String>) -> Result<Option<Model>, TextError> {
+    fn kind(&self, warnings: &mut Vec<String>) -> Result<Option<TokenizerKind>, TextError> {
         Ok(Some(match self.model.as_str() {
             "none" | "no_vocab" => return Ok(None),
             "" if self.tokens.is_empty() => return Ok(None),
-            "gpt2" | "whitespace" => Model::Bpe(self.pre_tokenizer(warnings)),
-            "gemma4" => Model::Bpe(pre::find("gemma4").unwrap_or(&pre::DEFAULT)),
-            "llama" => Model::Spm,
-            "bert" => Model::WordPiece,
-            "t5" => Model::Unigram,
-            "rwkv" => Model::Rwkv,
-            "plamo2" => Model::Plamo2,
+            "gpt2" | "whitespace" => TokenizerKind::Bpe(self.pre_tokenizer(warnings)),
+            "gemma4" => TokenizerKind::Bpe(pre::find("gemma4").unwrap_or(&pre::DEFAULT)),
+            "llama" => TokenizerKind::Spm,
+            "bert" => TokenizerKind::WordPiece,
+            "t5" => TokenizerKind::Unigram,
+            "rwkv" => TokenizerKind::Rwkv,
+            "plamo2" => TokenizerKind::Plamo2,
             other => {
                 let known = "known are gpt2, llama, bert, t5, rwkv, plamo2, gemma4, whitespace and none";
                 return Err(TextError::unsupported(format!("tokenizer.ggml.model = {other:?}"), known));
@@ -179,32 +180,32 @@ impl GgufVocab {
         }
     }
 
-    fn vocab(&self, model: Model) -> Vocab {
+    fn vocab(&self, model: TokenizerKind) -> Vocab {
         let mut vocab = Vocab::default();
         for (id, text) in self.tokens.iter().enumerate() {
             let number = self.token_types.as_ref().map_or(1, |types| types[id]);
             let kind = TokenKind::from_number(number);
-            vocab.push(Entry { bytes: token_bytes(model, text, kind), text: text.clone(), kind });
+            vocab.push(TokenEntry { bytes: token_bytes(model, text, kind), text: text.clone(), kind });
         }
         vocab
     }
 
     fn encoder(
         &self,
-        model: Model,
+        model: TokenizerKind,
         vocab: &Vocab,
         unknown: Option<u32>,
     ) -> Result<Box<dyn Encoder>, TextError> {
         let scores = self.scores.as_deref().unwrap_or_default();
         let byte_tokens = || Fallback { bytes: vocab.byte_tokens(), unknown };
         Ok(match model {
-            Model::Bpe(pre) => return self.bpe(pre, vocab, byte_tokens()),
-            Model::Spm => {
+            TokenizerKind::Bpe(pre) => return self.bpe(pre, vocab, byte_tokens()),
+            TokenizerKind::Spm => {
                 let normalizer = self.normalizer(true, None);
                 let pieces = Pieces::new(vocab, scores);
                 Box::new(Spm { normalizer, pieces, merges: true, fallback: byte_tokens() })
             }
-            Model::Unigram => {
+            TokenizerKind::Unigram => {
                 let charsmap = Charsmap::parse(self.precompiled_charsmap.as_deref().unwrap_or_default())?;
                 let normalizer = self.normalizer(false, charsmap);
                 Box::new(Unigram {
@@ -213,16 +214,16 @@ impl GgufVocab {
                     fallback: byte_tokens(),
                 })
             }
-            Model::WordPiece => {
+            TokenizerKind::WordPiece => {
                 let lowercase = self.lowercase.unwrap_or(true);
                 let strip = self.strip_accents.unwrap_or(lowercase);
                 Box::new(WordPiece::new(vocab, unknown, lowercase, strip))
             }
-            Model::Rwkv => {
+            TokenizerKind::Rwkv => {
                 let tokens = (0..vocab.len() as u32).filter_map(|id| Some((id, vocab.bytes(id)?)));
                 Box::new(Rwkv::new(tokens, unknown)?)
             }
-            Model::Plamo2 => Box::new(Plamo2::new(vocab, scores)?),
+            TokenizerKind::Plamo2 => Box::new(Plamo2::new(vocab, scores)?),
         })
     }
 
@@ -256,31 +257,33 @@ impl GgufVocab {
         }
     }
 
-    fn lead(&self, model: Model) -> Lead {
+    fn lead(&self, model: TokenizerKind) -> Lead {
         match model {
-            Model::WordPiece => Lead::DropOne,
-            Model::Spm if !self.add_space_prefix.unwrap_or(true) => Lead::Keep,
-            Model::Unigram if !self.add_space_prefix.unwrap_or(false) => Lead::Keep,
-            Model::Spm | Model::Unigram if self.remove_extra_whitespaces == Some(true) => Lead::DropAll,
-            Model::Spm | Model::Unigram => Lead::DropOne,
+            TokenizerKind::WordPiece => Lead::DropOne,
+            TokenizerKind::Spm if !self.add_space_prefix.unwrap_or(true) => Lead::Keep,
+            TokenizerKind::Unigram if !self.add_space_prefix.unwrap_or(false) => Lead::Keep,
+            TokenizerKind::Spm | TokenizerKind::Unigram if self.remove_extra_whitespaces == Some(true) => {
+                Lead::DropAll
+            }
+            TokenizerKind::Spm | TokenizerKind::Unigram => Lead::DropOne,
             _ => Lead::Keep,
         }
     }
 
-    fn adds_bos(&self, model: Model) -> bool {
+    fn adds_bos(&self, model: TokenizerKind) -> bool {
         // Gemma 4 files say false by mistake; the model needs it.
         if self.model == "gemma4" || self.pre.as_deref() == Some("gemma4") {
             return true;
         }
         self.add_bos.unwrap_or(match model {
-            Model::Spm | Model::WordPiece => true,
-            Model::Bpe(pre) => pre.add_bos,
+            TokenizerKind::Spm | TokenizerKind::WordPiece => true,
+            TokenizerKind::Bpe(pre) => pre.add_bos,
             _ => false,
         })
     }
 
-    fn adds_eos(&self, model: Model) -> bool {
-        self.add_eos.unwrap_or(matches!(model, Model::Unigram | Model::WordPiece))
+    fn adds_eos(&self, model: TokenizerKind) -> bool {
+        self.add_eos.unwrap_or(matches!(model, TokenizerKind::Unigram | TokenizerKind::WordPiece))
     }
 
     /// Special white space around some tokens that GGUF has no key for, by the model's name.
@@ -304,15 +307,15 @@ impl GgufVocab {
     }
 }
 
-fn token_bytes(model: Model, text: &str, kind: TokenKind) -> Vec<u8> {
+fn token_bytes(model: TokenizerKind, text: &str, kind: TokenKind) -> Vec<u8> {
     let spaced = || text.replace('\u{2581}', " ").into_bytes();
     match (kind, model) {
         (TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined, _) => text.as_bytes().to_vec(),
         (TokenKind::Byte, _) => byte_of_text(text).map_or_else(|| text.as_bytes().to_vec(), |b| vec![b]),
-        (_, Model::Spm | Model::Unigram | Model::WordPiece) => spaced(),
-        (_, Model::Rwkv) => unescape(text),
-        (_, Model::Plamo2) => text.as_bytes().to_vec(),
-        (_, Model::Bpe(pre)) => match pre.alphabet {
+        (_, TokenizerKind::Spm | TokenizerKind::Unigram | TokenizerKind::WordPiece) => spaced(),
+        (_, TokenizerKind::Rwkv) => unescape(text),
+        (_, TokenizerKind::Plamo2) => text.as_bytes().to_vec(),
+        (_, TokenizerKind::Bpe(pre)) => match pre.alphabet {
             Alphabet::ByteLevel => byte_level::decode(text).unwrap_or_else(|| text.as_bytes().to_vec()),
             Alphabet::Spaced => spaced(),
             Alphabet::Words => text.as_bytes().to_vec(),

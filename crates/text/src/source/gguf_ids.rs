@@ -1,20 +1,22 @@
 //! The ids of roles in GGUF metadata, with the defaults of the format.
 
-use super::gguf::{GgufVocab, Model};
+use super::gguf::{GgufVocab, TokenizerKind};
 use crate::special::SpecialIds;
 
 impl GgufVocab {
-    pub(super) fn ids(&self, model: Model, warnings: &mut Vec<String>) -> SpecialIds {
+    pub(super) fn ids(&self, model: TokenizerKind, warnings: &mut Vec<String>) -> SpecialIds {
         let size = self.tokens.len();
-        let bert = matches!(model, Model::WordPiece);
+        let bert = matches!(model, TokenizerKind::WordPiece);
         let (bos, eos, unknown, separator, padding, mask) = match model {
-            Model::Spm => (Some(1), Some(2), Some(0), None, None, None),
-            Model::WordPiece => (Some(101), None, Some(100), Some(102), Some(0), Some(103)),
-            Model::Bpe(_) if self.model == "gemma4" => (None, None, None, None, None, None),
-            Model::Bpe(pre) => (Some(11).filter(|_| pre.default_bos), Some(11), None, None, None, None),
-            Model::Unigram => (None, Some(1), Some(2), None, Some(0), None),
-            Model::Rwkv => (None, None, None, None, None, None),
-            Model::Plamo2 => (Some(1), Some(2), Some(0), None, Some(3), None),
+            TokenizerKind::Spm => (Some(1), Some(2), Some(0), None, None, None),
+            TokenizerKind::WordPiece => (Some(101), None, Some(100), Some(102), Some(0), Some(103)),
+            TokenizerKind::Bpe(_) if self.model == "gemma4" => (None, None, None, None, None, None),
+            TokenizerKind::Bpe(pre) => {
+                (Some(11).filter(|_| pre.default_bos), Some(11), None, None, None, None)
+            }
+            TokenizerKind::Unigram => (None, Some(1), Some(2), None, Some(0), None),
+            TokenizerKind::Rwkv => (None, None, None, None, None, None),
+            TokenizerKind::Plamo2 => (Some(1), Some(2), Some(0), None, Some(3), None),
         };
         let mut pick = |key: &str, id: Option<u32>, default: Option<u32>| match id {
             Some(id) if (id as usize) < size => Some(id),
@@ -28,7 +30,7 @@ impl GgufVocab {
         };
         let cls = pick("cls", self.cls, bos.filter(|_| bert));
         SpecialIds {
-            bos: pick("bos", self.bos, if matches!(model, Model::WordPiece) { cls } else { bos }),
+            bos: pick("bos", self.bos, if matches!(model, TokenizerKind::WordPiece) { cls } else { bos }),
             eos: pick("eos", self.eos, eos),
             eot: pick("eot", self.eot, None),
             eom: pick("eom", self.eom, None),

@@ -7,8 +7,8 @@ use crate::encode::Fallback;
 use crate::error::TextError;
 use crate::pre;
 use crate::source::merges;
-use crate::tokenizer::{Draft, DraftEncoder, Tokenizer};
-use crate::vocab::{Entry, LARGEST_ID, TokenKind, Vocab};
+use crate::tokenizer::{DraftEncoder, Tokenizer, TokenizerDraft};
+use crate::vocab::{LARGEST_ID, TokenEntry, TokenKind, Vocab};
 
 impl Tokenizer {
     /// A tokenizer from the text of `vocab.json` and `merges.txt`; text is cut as GPT-2 does.
@@ -17,7 +17,7 @@ impl Tokenizer {
     }
 }
 
-pub(crate) fn draft(vocab_json: &str, merges_txt: &str) -> Result<Draft, TextError> {
+pub(crate) fn draft(vocab_json: &str, merges_txt: &str) -> Result<TokenizerDraft, TextError> {
     let vocab = vocab(vocab_json)?;
     let merges: Vec<&str> =
         merges_txt.lines().filter(|line| !line.is_empty() && !line.starts_with("#version")).collect();
@@ -26,7 +26,7 @@ pub(crate) fn draft(vocab_json: &str, merges_txt: &str) -> Result<Draft, TextErr
     let fallback = Fallback { bytes: None, unknown };
     let encoder = merges::listed(pre, &vocab, &merges, fallback)?;
     let end = vocab.id("<|endoftext|>");
-    let mut draft = Draft::new(vocab, DraftEncoder::Native(encoder));
+    let mut draft = TokenizerDraft::new(vocab, DraftEncoder::Native(encoder));
     draft.ids.bos = end;
     draft.ids.eos = end;
     Ok(draft)
@@ -50,14 +50,14 @@ fn vocab(json: &str) -> Result<Vocab, TextError> {
             return Err(problem(format!("two tokens have id {id}")));
         }
         while (vocab.len() as u64) < id {
-            vocab.push(Entry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
+            vocab.push(TokenEntry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
         }
         vocab.push(entry(text));
     }
     Ok(vocab)
 }
 
-fn entry(text: String) -> Entry {
+fn entry(text: String) -> TokenEntry {
     let (bytes, kind) = match text.as_str() {
         "<|endoftext|>" | "<s>" | "</s>" | "<pad>" | "<mask>" => {
             (text.as_bytes().to_vec(), TokenKind::Control)
@@ -65,5 +65,5 @@ fn entry(text: String) -> Entry {
         "<unk>" => (text.as_bytes().to_vec(), TokenKind::Unknown),
         _ => (byte_level::decode(&text).unwrap_or_else(|| text.as_bytes().to_vec()), TokenKind::Normal),
     };
-    Entry { text, bytes, kind }
+    TokenEntry { text, bytes, kind }
 }

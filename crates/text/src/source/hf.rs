@@ -6,8 +6,8 @@ use tokenizers::Tokenizer as Library;
 use crate::encode::hf::HfEngine;
 use crate::error::TextError;
 use crate::source::pieces::Spelling;
-use crate::tokenizer::{Draft, DraftEncoder, Frame, Tokenizer};
-use crate::vocab::{Entry, LARGEST_ID, TokenKind, Vocab};
+use crate::tokenizer::{DraftEncoder, Frame, Tokenizer, TokenizerDraft};
+use crate::vocab::{LARGEST_ID, TokenEntry, TokenKind, Vocab};
 
 impl Tokenizer {
     /// A tokenizer from the bytes of a `tokenizer.json`. What stands beside it in a model's folder
@@ -36,7 +36,7 @@ fn frame(engine: &HfEngine) -> Result<Frame, TextError> {
     Ok(Frame { before: full[..at].to_vec(), after: full[at + bare.len()..].to_vec() })
 }
 
-pub(crate) fn draft(json: &[u8]) -> Result<Draft, TextError> {
+pub(crate) fn draft(json: &[u8]) -> Result<TokenizerDraft, TextError> {
     let value: Value =
         serde_json::from_slice(json).map_err(|e| TextError::malformed("tokenizer.json", e.to_string()))?;
     let engine = HfEngine::from_json(json)?;
@@ -50,7 +50,7 @@ pub(crate) fn draft(json: &[u8]) -> Result<Draft, TextError> {
     });
     let vocab = vocab(engine.library(), &value, &spelling)?;
     let frame = frame(&engine)?;
-    let mut draft = Draft::new(vocab, DraftEncoder::HuggingFace(Box::new(engine), frame.clone()));
+    let mut draft = TokenizerDraft::new(vocab, DraftEncoder::HuggingFace(Box::new(engine), frame.clone()));
     draft.lead = spelling.lead;
     draft.warnings = warnings;
     // Without a configuration beside it, what the post-processor adds tells what the tokens are for.
@@ -82,16 +82,16 @@ fn vocab(library: &Library, json: &Value, spelling: &Spelling) -> Result<Vocab, 
             continue;
         }
         while vocab.len() < id as usize {
-            vocab.push(Entry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
+            vocab.push(TokenEntry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
         }
         let entry = match added.get(&id) {
             Some(token) if token.special => {
-                Entry { bytes: text.clone().into_bytes(), text, kind: TokenKind::Control }
+                TokenEntry { bytes: text.clone().into_bytes(), text, kind: TokenKind::Control }
             }
             Some(token) => {
                 // The library decodes a normalized token in its normalized form, which the decoder then undoes.
                 let normalized = library.id_to_token(id).unwrap_or_else(|| token.content.clone());
-                Entry {
+                TokenEntry {
                     bytes: spelling.bytes(&normalized),
                     text: token.content.clone(),
                     kind: TokenKind::UserDefined,
@@ -100,7 +100,7 @@ fn vocab(library: &Library, json: &Value, spelling: &Spelling) -> Result<Vocab, 
             None => {
                 let byte = spelling.byte_tokens && crate::vocab::byte_of_text(&text).is_some();
                 let kind = if byte { TokenKind::Byte } else { TokenKind::Normal };
-                Entry { bytes: spelling.bytes(&text), text, kind }
+                TokenEntry { bytes: spelling.bytes(&text), text, kind }
             }
         };
         vocab.push(entry);

@@ -3,7 +3,7 @@
 use ahash::AHashMap;
 
 use crate::byte_level;
-use crate::encode::bpe::{Atoms, Bpe, Pairs, Ranks};
+use crate::encode::bpe::{Atoms, Bpe, PairMerges, Ranks};
 use crate::encode::merge::{Join, MergeRule};
 use crate::encode::{Encoder, Fallback};
 use crate::error::TextError;
@@ -55,7 +55,7 @@ impl<'v> Steps<'v> {
         }
     }
 
-    fn pairs<S: AsRef<str>>(&mut self, merges: &[S]) -> Result<Pairs, TextError> {
+    fn pairs<S: AsRef<str>>(&mut self, merges: &[S]) -> Result<PairMerges, TextError> {
         let mut pairs = AHashMap::with_capacity(merges.len());
         for (rank, merge) in merges.iter().map(AsRef::as_ref).enumerate() {
             // The first character is never the separator: a token may be one space.
@@ -69,7 +69,7 @@ impl<'v> Steps<'v> {
             let id = self.id(&format!("{left}{right}"));
             pairs.entry(key).or_insert(Join { rank: rank as u32, id });
         }
-        Ok(Pairs(pairs))
+        Ok(PairMerges(pairs))
     }
 }
 

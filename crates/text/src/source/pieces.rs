@@ -9,14 +9,14 @@ use crate::vocab::byte_of_text;
 /// The spelling of a vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spelling {
-    alphabet: Alphabet,
+    alphabet: PieceAlphabet,
     /// Tokens like `<0x0A>` are bytes.
     pub byte_tokens: bool,
     pub lead: Lead,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Alphabet {
+enum PieceAlphabet {
     /// Bytes in the GPT-2 alphabet.
     ByteLevel,
     /// This string stands for a space.
@@ -45,24 +45,24 @@ impl Spelling {
 
     /// Texts are as they are.
     pub fn plain() -> Spelling {
-        Spelling { alphabet: Alphabet::Plain, byte_tokens: false, lead: Lead::Keep }
+        Spelling { alphabet: PieceAlphabet::Plain, byte_tokens: false, lead: Lead::Keep }
     }
 
     fn step(&mut self, step: &Value) -> Option<()> {
         let text = |key: &str| step.get(key).and_then(Value::as_str);
         match text("type")? {
-            "ByteLevel" => self.alphabet = Alphabet::ByteLevel,
+            "ByteLevel" => self.alphabet = PieceAlphabet::ByteLevel,
             "ByteFallback" => self.byte_tokens = true,
             "Fuse" => {}
             "Metaspace" => {
-                self.alphabet = Alphabet::Space(text("replacement").unwrap_or("\u{2581}").to_owned());
+                self.alphabet = PieceAlphabet::Space(text("replacement").unwrap_or("\u{2581}").to_owned());
                 let never = text("prepend_scheme") == Some("never")
                     || step.get("add_prefix_space").and_then(Value::as_bool) == Some(false);
                 self.lead = if never { Lead::Keep } else { Lead::DropOne };
             }
             "Replace" => {
                 let from = step.get("pattern")?.get("String")?.as_str()?;
-                (text("content")? == " ").then(|| self.alphabet = Alphabet::Space(from.to_owned()))?;
+                (text("content")? == " ").then(|| self.alphabet = PieceAlphabet::Space(from.to_owned()))?;
             }
             // The space that the encoder put before the first word.
             "Strip" => {
@@ -71,10 +71,12 @@ impl Spelling {
                 first.then(|| self.lead = Lead::DropOne)?;
             }
             "WordPiece" => {
-                self.alphabet = Alphabet::Continuing(text("prefix").unwrap_or("##").to_owned());
+                self.alphabet = PieceAlphabet::Continuing(text("prefix").unwrap_or("##").to_owned());
                 self.lead = Lead::DropOne;
             }
-            "BPEDecoder" => self.alphabet = Alphabet::EndOfWord(text("suffix").unwrap_or("</w>").to_owned()),
+            "BPEDecoder" => {
+                self.alphabet = PieceAlphabet::EndOfWord(text("suffix").unwrap_or("</w>").to_owned())
+            }
             _ => return None,
         }
         Some(())
@@ -88,14 +90,14 @@ impl Spelling {
             return vec![byte];
         }
         match &self.alphabet {
-            Alphabet::ByteLevel => byte_level::decode(text).unwrap_or_else(|| text.as_bytes().to_vec()),
-            Alphabet::Space(space) => text.replace(space.as_str(), " ").into_bytes(),
-            Alphabet::Continuing(prefix) => match text.strip_prefix(prefix.as_str()) {
+            PieceAlphabet::ByteLevel => byte_level::decode(text).unwrap_or_else(|| text.as_bytes().to_vec()),
+            PieceAlphabet::Space(space) => text.replace(space.as_str(), " ").into_bytes(),
+            PieceAlphabet::Continuing(prefix) => match text.strip_prefix(prefix.as_str()) {
                 Some(rest) => rest.as_bytes().to_vec(),
                 None => format!(" {text}").into_bytes(),
             },
-            Alphabet::EndOfWord(suffix) => text.replace(suffix.as_str(), " ").into_bytes(),
-            Alphabet::Plain => text.as_bytes().to_vec(),
+            PieceAlphabet::EndOfWord(suffix) => text.replace(suffix.as_str(), " ").into_bytes(),
+            PieceAlphabet::Plain => text.as_bytes().to_vec(),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! SentencePiece `.model` files: a protocol buffer (`sentencepiece_model.proto`) of which a few fields matter.
 
 use crate::encode::charsmap::Charsmap;
-use crate::encode::normalize::{DummySpace, Normalizer, Pieces as Protected};
+use crate::encode::normalize::{DummySpace, Normalizer, ProtectedPieces};
 use crate::encode::spm::{Pieces, Spm};
 use crate::encode::unigram::{Lattice, Unigram};
 use crate::encode::{Encoder, Fallback};
 use crate::error::TextError;
-use crate::tokenizer::{Draft, DraftEncoder, Lead, Tokenizer};
-use crate::vocab::{Entry, TokenKind, Vocab, byte_of_text};
+use crate::tokenizer::{DraftEncoder, Lead, Tokenizer, TokenizerDraft};
+use crate::vocab::{TokenEntry, TokenKind, Vocab, byte_of_text};
 
 const WHAT: &str = "SentencePiece model";
 
@@ -35,7 +35,7 @@ pub(crate) struct Proto {
     pub escape: bool,
 }
 
-pub(crate) fn draft(model: &[u8]) -> Result<Draft, TextError> {
+pub(crate) fn draft(model: &[u8]) -> Result<TokenizerDraft, TextError> {
     let proto = Proto::parse(model)?;
     let vocab = proto.vocab();
     let scores: Vec<f32> = proto.pieces.iter().map(|(_, score, _)| *score).collect();
@@ -55,7 +55,7 @@ pub(crate) fn draft(model: &[u8]) -> Result<Draft, TextError> {
     };
     let control = |text: &str| vocab.id(text).filter(|&id| vocab.kind(id) == Some(TokenKind::Control));
     let (bos, eos, padding) = (control(&proto.bos), control(&proto.eos), control(&proto.pad));
-    let mut draft = Draft::new(vocab, DraftEncoder::Native(encoder));
+    let mut draft = TokenizerDraft::new(vocab, DraftEncoder::Native(encoder));
     draft.ids.bos = bos;
     draft.ids.eos = eos;
     draft.ids.padding = padding;
@@ -137,7 +137,7 @@ impl Proto {
                 TokenKind::Byte => byte_of_text(text).map_or_else(|| text.clone().into_bytes(), |b| vec![b]),
                 _ => text.replace('\u{2581}', " ").into_bytes(),
             };
-            vocab.push(Entry { text: text.clone(), bytes, kind });
+            vocab.push(TokenEntry { text: text.clone(), bytes, kind });
         }
         vocab
     }
@@ -154,7 +154,7 @@ impl Proto {
             },
             collapse: self.collapse,
             escape: self.escape,
-            protected: Protected::new(&own)?,
+            protected: ProtectedPieces::new(&own)?,
         })
     }
 }

@@ -9,9 +9,9 @@ use crate::encode::Fallback;
 use crate::encode::bpe::{Atoms, Bpe, Ranks};
 use crate::error::TextError;
 use crate::pre::{Alphabet, WholePieces};
-use crate::split::{Rule, Splitter, patterns};
-use crate::tokenizer::{Draft, DraftEncoder, Tokenizer};
-use crate::vocab::{Entry, LARGEST_ID, TokenKind, Vocab};
+use crate::split::{SplitRule, Splitter, patterns};
+use crate::tokenizer::{DraftEncoder, Tokenizer, TokenizerDraft};
+use crate::vocab::{LARGEST_ID, TokenEntry, TokenKind, Vocab};
 
 const WHAT: &str = "tiktoken rank file";
 
@@ -117,8 +117,8 @@ impl TiktokenEncoding {
     }
 
     /// How it cuts text.
-    pub(crate) fn rule(&self) -> Rule {
-        Rule::Match(self.pattern)
+    pub(crate) fn rule(&self) -> SplitRule {
+        SplitRule::Match(self.pattern)
     }
 
     /// The same without its special tokens.
@@ -203,7 +203,7 @@ pub(crate) fn draft(
     ranks: Vec<(Vec<u8>, u32)>,
     encoding: &TiktokenEncoding,
     special: &[(String, u32)],
-) -> Result<Draft, TextError> {
+) -> Result<TokenizerDraft, TextError> {
     let vocab = vocab(&ranks, &all_special(encoding, special, &ranks)?)?;
     let tokens: AHashMap<Box<[u8]>, u32> = ranks.into_iter().map(|(token, id)| (token.into(), id)).collect();
     let mut atoms = [None; 256];
@@ -214,7 +214,7 @@ pub(crate) fn draft(
     }
     // The words of ignore-merges and the ranks are one table; Bpe wants two, and a second copy costs less than sharing.
     let encoder = Bpe {
-        splitter: Splitter::new(&[Rule::Match(encoding.pattern)])?,
+        splitter: Splitter::new(&[SplitRule::Match(encoding.pattern)])?,
         alphabet: Alphabet::ByteLevel,
         atoms: Atoms::Bytes(Box::new(atoms)),
         whole_pieces: WholePieces::Always,
@@ -223,7 +223,7 @@ pub(crate) fn draft(
         tokens: vocab.len() as u32,
         fallback: Fallback { bytes: None, unknown: None },
     };
-    let mut draft = Draft::new(vocab, DraftEncoder::Native(Box::new(encoder)));
+    let mut draft = TokenizerDraft::new(vocab, DraftEncoder::Native(Box::new(encoder)));
     draft.ids.bos = encoding.bos.and_then(|text| draft.vocab.id(text));
     draft.ids.eos = draft.vocab.id(encoding.eos);
     draft.ids.eot = ["<|eot_id|>", "<|eot|>"].iter().find_map(|text| draft.vocab.id(text));
@@ -262,12 +262,12 @@ fn vocab(ranks: &[(Vec<u8>, u32)], special: &[(u32, String)]) -> Result<Vocab, T
     for id in 0..size {
         if let Some((bytes, _)) = ranks.next_if(|(_, rank)| *rank == id) {
             let text = byte_level::encode(bytes);
-            vocab.push(Entry { text, bytes: bytes.clone(), kind: TokenKind::Normal });
+            vocab.push(TokenEntry { text, bytes: bytes.clone(), kind: TokenKind::Normal });
         } else if let Some((_, text)) = special.next_if(|(special, _)| *special == id) {
             let bytes = text.as_bytes().to_vec();
-            vocab.push(Entry { text: text.clone(), bytes, kind: TokenKind::Control });
+            vocab.push(TokenEntry { text: text.clone(), bytes, kind: TokenKind::Control });
         } else {
-            vocab.push(Entry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
+            vocab.push(TokenEntry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
         }
         if let Some((_, rank)) = ranks.peek().filter(|(_, rank)| *rank <= id) {
             return Err(TextError::malformed(WHAT, format!("two tokens have rank {rank}")));

@@ -14,7 +14,7 @@ use crate::error::TextError;
 
 /// One stage, as data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Rule {
+pub(crate) enum SplitRule {
     /// Alternatives in order of preference; each match becomes a piece, and so does the text between matches.
     Match(&'static [&'static str]),
     /// Runs of digits, cut into groups of three counted from the right.
@@ -24,20 +24,20 @@ pub(crate) enum Rule {
 /// Cuts texts into pieces; the pieces joined are the text.
 #[derive(Debug)]
 pub(crate) struct Splitter {
-    stages: Vec<Stage>,
+    stages: Vec<SplitStage>,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum SplitStage {
     Match(Matcher),
     Triples(Triples),
 }
 
 impl Splitter {
-    pub fn new(rules: &[Rule]) -> Result<Splitter, TextError> {
+    pub fn new(rules: &[SplitRule]) -> Result<Splitter, TextError> {
         let stages = rules.iter().map(|rule| match rule {
-            Rule::Match(alternatives) => Ok(Stage::Match(Matcher::new(alternatives)?)),
-            Rule::Triples(triples) => Ok(Stage::Triples(*triples)),
+            SplitRule::Match(alternatives) => Ok(SplitStage::Match(Matcher::new(alternatives)?)),
+            SplitRule::Triples(triples) => Ok(SplitStage::Triples(*triples)),
         });
         Ok(Splitter { stages: stages.collect::<Result<_, TextError>>()? })
     }
@@ -53,7 +53,7 @@ impl Splitter {
 }
 
 fn run(
-    stages: &[Stage],
+    stages: &[SplitStage],
     text: &str,
     each: &mut dyn FnMut(&str) -> Result<(), TextError>,
 ) -> Result<(), TextError> {
@@ -68,14 +68,14 @@ fn run(
         run(rest, piece, each)
     };
     match stage {
-        Stage::Match(matcher) => {
+        SplitStage::Match(matcher) => {
             let mut end = 0;
             while end < text.len() {
                 end = matcher.piece_end(text, end);
                 piece(end)?;
             }
         }
-        Stage::Triples(triples) => {
+        SplitStage::Triples(triples) => {
             triples.cuts(text).into_iter().try_for_each(&mut piece)?;
             piece(text.len())?;
         }
@@ -145,7 +145,7 @@ impl Matcher {
 mod tests {
     use super::*;
 
-    fn pieces(rules: &[Rule], text: &str) -> Vec<String> {
+    fn pieces(rules: &[SplitRule], text: &str) -> Vec<String> {
         let mut out = Vec::new();
         let splitter = Splitter::new(rules).unwrap();
         splitter
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_last_space_of_a_run_goes_to_the_word() {
-        let rules = [Rule::Match(patterns::GPT2)];
+        let rules = [SplitRule::Match(patterns::GPT2)];
         assert_eq!(pieces(&rules, "a   b"), ["a", "  ", " b"]);
         assert_eq!(pieces(&rules, "a   "), ["a", "   "]);
         assert_eq!(pieces(&rules, "\tb"), ["\t", "b"]);
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_fixed_number_of_spaces_may_look_ahead_too() {
-        let rules = [Rule::Match(&[r"\S+", r"\s{4}(?!\S)", r"\s{1,2}(?!\S)", r"\s"])];
+        let rules = [SplitRule::Match(&[r"\S+", r"\s{4}(?!\S)", r"\s{1,2}(?!\S)", r"\s"])];
         assert_eq!(pieces(&rules, "a       b"), ["a", "    ", "  ", " ", "b"]);
         assert_eq!(pieces(&rules, "a    "), ["a", "    "]);
         assert_eq!(pieces(&rules, "a  b"), ["a", " ", " ", "b"]);
@@ -178,13 +178,13 @@ mod tests {
 
     #[test]
     fn stages_cut_the_pieces_of_the_stage_before() {
-        let rules = [Rule::Match(&[r"\p{N}"]), Rule::Match(patterns::GPT2)];
+        let rules = [SplitRule::Match(&[r"\p{N}"]), SplitRule::Match(patterns::GPT2)];
         assert_eq!(pieces(&rules, "ab 12 c"), ["ab", " ", "1", "2", " c"]);
     }
 
     #[test]
     fn ten_million_spaces_are_one_piece() {
         let text = " ".repeat(10_000_000);
-        assert_eq!(pieces(&[Rule::Match(patterns::LLAMA3)], &text).len(), 1);
+        assert_eq!(pieces(&[SplitRule::Match(patterns::LLAMA3)], &text).len(), 1);
     }
 }

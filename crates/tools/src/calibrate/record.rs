@@ -13,17 +13,17 @@ pub(super) type Names = HashMap<String, String>;
 
 /// Shared by the backend, its machine and the one who asked.
 #[derive(Clone)]
-pub(super) struct Record(Arc<Shared>);
+pub(super) struct Record(Arc<CalibrationRecord>);
 
-struct Shared {
+struct CalibrationRecord {
     names: Names,
     output: bool,
     covariances: bool,
-    sums: Mutex<Sums>,
+    sums: Mutex<InputSums>,
 }
 
 #[derive(Default)]
-struct Sums {
+struct InputSums {
     imatrix: ImatrixWriter,
     covariances: HashMap<String, Vec<f64>>,
 }
@@ -31,10 +31,10 @@ struct Sums {
 impl Record {
     pub fn new(names: Names, options: &CalibrationOptions) -> Record {
         let CalibrationOptions { output, covariances, .. } = *options;
-        Record(Arc::new(Shared { names, output, covariances, sums: Mutex::default() }))
+        Record(Arc::new(CalibrationRecord { names, output, covariances, sums: Mutex::default() }))
     }
 
-    fn sums(&self) -> MutexGuard<'_, Sums> {
+    fn sums(&self) -> MutexGuard<'_, InputSums> {
         self.0.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

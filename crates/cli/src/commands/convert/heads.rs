@@ -13,7 +13,7 @@ use crate::{
 };
 use clap::ValueEnum;
 use lamina::Prompt;
-use lamina_convert::{Choice, Covariances, Draft, Grouping, KvHeads, Report, Types, WriteOptions};
+use lamina_convert::{Choice, Covariances, Draft, Grouping, KvHeads, Types, WriteOptions, WriteReport};
 use lamina_tools::{CalibrationOptions, Perplexity, calibrate};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ const WAYS: [Way; 4] = [
 ];
 
 /// A model to convert.
-pub struct Job<'a> {
+pub struct HeadsJob<'a> {
     /// As it is before heads are pooled.
     pub draft: &'a Draft,
     /// Where it can be run from, if its files hold all of it.
@@ -79,19 +79,19 @@ pub struct Job<'a> {
 }
 
 /// What was written, and what else there is to tell.
-pub struct Converted {
+pub struct ConvertedHeads {
     /// Figures of the file.
-    pub report: Report,
+    pub report: WriteReport,
     /// Further entries of the JSON object.
     pub more: Vec<(&'static str, Value)>,
 }
 
 impl HeadArgs {
     /// Writes the model, with fewer heads where that was asked for.
-    pub fn convert(&self, job: &Job<'_>, json: bool) -> Result<Converted> {
+    pub fn convert(&self, job: &HeadsJob<'_>, json: bool) -> Result<ConvertedHeads> {
         let Some(count) = self.kv_heads else {
             let report = write::file(job.draft, job.output, job.options, job.stop)?;
-            return Ok(Converted { report, more: vec![] });
+            return Ok(ConvertedHeads { report, more: vec![] });
         };
         // First, so that a mistyped name does not wait for a large model.
         let text = self.trial.as_deref().map(input::file_text).transpose()?;
@@ -109,13 +109,13 @@ impl HeadArgs {
             let draft = job.draft.with_kv_heads(&pool(way))?;
             let report = write::file(&draft, job.output, job.options, job.stop)?;
             let more = json!({"count": count, "chosen": way.name});
-            return Ok(Converted { report, more: vec![("kv_heads", more)] });
+            return Ok(ConvertedHeads { report, more: vec![("kv_heads", more)] });
         };
         let tried = self.compare(job, &text, asked, &|way| Ok(job.draft.with_kv_heads(&pool(way))?))?;
         if !json {
             output::text(&tried.table())?;
         }
-        Ok(Converted { more: vec![("kv_heads", tried.json(count))], report: tried.report })
+        Ok(ConvertedHeads { more: vec![("kv_heads", tried.json(count))], report: tried.report })
     }
 
     /// The way that the user wants, if any is named.
@@ -129,7 +129,7 @@ impl HeadArgs {
     }
 
     /// What the attention of each layer sees on a text.
-    fn covariances(&self, job: &Job<'_>, file: &Path) -> Result<Covariances> {
+    fn covariances(&self, job: &HeadsJob<'_>, file: &Path) -> Result<Covariances> {
         let text = Prompt::Text(input::file_text(file)?);
         let merged = match job.source {
             Some(_) => None,
@@ -162,7 +162,7 @@ impl HeadArgs {
     /// Writes the model in each way beside the output, measures it, and leaves the one that is asked for, or the best.
     fn compare(
         &self,
-        job: &Job<'_>,
+        job: &HeadsJob<'_>,
         text: &str,
         asked: Option<Way>,
         pooled: &dyn Fn(Way) -> Result<Draft>,
@@ -192,7 +192,7 @@ impl HeadArgs {
 struct Tried {
     measured: Vec<(&'static str, Perplexity)>,
     chosen: &'static str,
-    report: Report,
+    report: WriteReport,
 }
 
 impl Tried {

@@ -10,7 +10,7 @@ use crate::{
     interrupt::Stoppable,
     write,
 };
-use heads::{Converted, HeadArgs, Job};
+use heads::{ConvertedHeads, HeadArgs, HeadsJob};
 use lamina_convert::{Adapter, ConvertError, Draft, Types};
 use std::{path::PathBuf, str::FromStr};
 
@@ -79,8 +79,8 @@ impl Execute for Convert {
         let stop = Stoppable::new();
         // What the model is before heads are pooled; none where that has to be written first.
         let source = self.lora.is_empty().then_some(self.input.as_path());
-        let job = Job { draft: &draft, source, output: &self.output, options: &options, stop: &stop };
-        let Converted { report, more } = self.heads.convert(&job, self.json)?;
+        let job = HeadsJob { draft: &draft, source, output: &self.output, options: &options, stop: &stop };
+        let ConvertedHeads { report, more } = self.heads.convert(&job, self.json)?;
         write::tell(&report, self.json, &more)
     }
 }

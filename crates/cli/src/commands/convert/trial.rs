@@ -7,7 +7,7 @@ use crate::{
     write,
 };
 use lamina::{LoadOptions, Model, Prompt};
-use lamina_convert::{Draft, Report, WriteOptions};
+use lamina_convert::{Draft, WriteOptions, WriteReport};
 use lamina_tools::{Perplexity, PerplexityOptions};
 use std::{fs, path::Path};
 use tempfile::TempDir;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// The files of a model that nobody may need.
 pub struct Trial {
     folder: TempDir,
-    report: Report,
+    report: WriteReport,
 }
 
 impl Trial {
@@ -40,7 +40,7 @@ impl Trial {
     }
 
     /// Moves the files to where they belong.
-    pub fn keep(mut self, output: &Path) -> Result<Report> {
+    pub fn keep(mut self, output: &Path) -> Result<WriteReport> {
         for file in &mut self.report.files {
             let Some(name) = file.file_name() else { continue };
             let to = folder_of(output).join(name);
