@@ -1,7 +1,9 @@
 //! Floor 5: the CPU backend - panels of interleaved rows, kernels per instruction set, paged attention, own threads.
 
 mod act;
+mod backend;
 mod bandwidth;
+mod expert_rows;
 mod format;
 mod kernel;
 mod kv;
@@ -9,8 +11,9 @@ mod machine;
 mod memory;
 mod ops;
 mod queue;
+mod ropes;
 mod weight;
 
+pub use backend::{Cpu, CpuError};
 pub use bandwidth::read_bandwidth;
 pub use lamina_pool::Pool;
-pub use machine::{Cpu, CpuError};

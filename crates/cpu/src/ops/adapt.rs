@@ -1,10 +1,10 @@
 //! Rows that adapters change.
 
-use crate::machine::Machine;
-use lamina_plan::{Batch, op::*};
+use crate::machine::{Machine, Run};
+use lamina_plan::{Batch, backend::Result, op::*};
 
-impl Machine {
-    pub(crate) fn do_adapt(&self, b: &Batch, o: &Adapt) {
+impl Run<Adapt> for Machine {
+    fn run(&mut self, b: &Batch, o: &Adapt) -> Result<()> {
         let x = self.slot(b, o.x);
         self.each_row(x.rows, x.width, |r, _| {
             let seq = b.seq(self.batch_row(b, o.x, r));
@@ -19,15 +19,19 @@ impl Machine {
                 }
             }
         });
+        Ok(())
     }
+}
 
-    pub(crate) fn do_add_adapted(&self, b: &Batch, o: &AddAdapted) {
+impl Run<AddAdapted> for Machine {
+    fn run(&mut self, b: &Batch, o: &AddAdapted) -> Result<()> {
         let (x, into) = (self.slot(b, o.x), self.slot(b, o.into));
         self.each_row(x.rows, x.width, |r, _| {
             if b.seq(self.batch_row(b, o.into, r)).adapted() {
                 // SAFETY: rows lie inside their slots, and each task writes its own.
-                unsafe { (self.k.add)(x.at(r), x.width, o.scale, into.at(r)) };
+                unsafe { (self.kernels.add)(x.at(r), x.width, o.scale, into.at(r)) };
             }
         });
+        Ok(())
     }
 }

@@ -12,10 +12,10 @@ use crate::{
         product::Job,
     },
     kv::PagedLayer,
-    machine::{Machine, RowsOf},
+    machine::{Machine, RowsOf, Run},
     memory::{Aligned, Shared},
 };
-use lamina_plan::{Batch, BatchSeq, PAGE_LEN, op::*};
+use lamina_plan::{Batch, BatchSeq, PAGE_LEN, backend::Result, op::*};
 
 /// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in the second cache.
 pub(super) const UNIT_ROWS: usize = 64;
@@ -106,8 +106,8 @@ pub fn alibi_slopes(heads: usize, max: f32) -> Vec<f32> {
     (0..heads).map(|h| if h < n { base(h + 1, n) } else { base(2 * (h - n) + 1, 2 * n) }).collect()
 }
 
-impl Machine {
-    pub(crate) fn do_store(&self, b: &Batch, o: &Store) {
+impl Run<Store> for Machine {
+    fn run(&mut self, b: &Batch, o: &Store) -> Result<()> {
         let (k, v, layer) = (self.slot(b, o.k), self.slot(b, o.v), self.cache.paged(o.kv));
         let tasks: Vec<(usize, usize, usize)> = b
             .seqs
@@ -126,8 +126,11 @@ impl Machine {
         } else {
             self.pool.run(tasks.len(), write)
         }
+        Ok(())
     }
+}
 
+impl Machine {
     /// Writes one head's keys and values of the rows of `seq` whose cells lie in logical page `page`.
     #[allow(clippy::too_many_arguments)] // what a task is made of
     fn store_page(
@@ -148,8 +151,10 @@ impl Machine {
             self.cache.put_value(l, physical, head, place, &v.row(r)[part], &mut row);
         }
     }
+}
 
-    pub(crate) fn do_attention(&self, b: &Batch, o: &Attention) {
+impl Run<Attention> for Machine {
+    fn run(&mut self, b: &Batch, o: &Attention) -> Result<()> {
         let layer = self.cache.paged(o.kv);
         let shape = Shape {
             b,
@@ -169,8 +174,11 @@ impl Machine {
         } else {
             self.split_units(&shape, &units, longest);
         }
+        Ok(())
     }
+}
 
+impl Machine {
     /// All chunks of a unit on one thread.
     fn whole_unit(&self, s: &Shape<'_>, u: Unit, worker: usize) {
         let space = self.attention_space(s, worker);
@@ -265,7 +273,7 @@ impl Machine {
                 }
                 // SAFETY: the space holds the blocks of `UNIT_ROWS` padded queries.
                 _ => unsafe {
-                    (self.k.act32)(row.as_ptr(), padded, space.queries.cast::<Act32>().add(r), rows)
+                    (self.kernels.act32)(row.as_ptr(), padded, space.queries.cast::<Act32>().add(r), rows)
                 },
             }
         }
@@ -367,7 +375,7 @@ impl Machine {
             run.top[r] = top;
             let (a, b) = (run.values.wrapping_add(r * dim), part.values.wrapping_add(r * dim));
             // SAFETY: both hold `rows` rows of `dim` numbers.
-            unsafe { (self.k.merge)(a, old, b, new, dim) };
+            unsafe { (self.kernels.merge)(a, old, b, new, dim) };
         }
     }
 }
@@ -391,7 +399,7 @@ impl Running {
         }
         let mut top_and_sum = [0.0; 2];
         // SAFETY: the groups lie inside the scores of the chunk.
-        unsafe { (m.k.soften)(scores, &mut top_and_sum) };
+        unsafe { (m.kernels.soften)(scores, &mut top_and_sum) };
         [self.top[r], self.sum[r]] = top_and_sum;
     }
 }

@@ -3,71 +3,19 @@
 use super::linear::{Acts, Product};
 use crate::{
     act::ActKind,
+    expert_rows::Routing,
     kernel::rows::Epilogue,
-    machine::{Machine, RowsOf},
-    memory::Aligned,
+    machine::{Machine, RowsOf, Run},
     weight::{Matrix, matrix},
 };
 use lamina_plan::{
-    Batch, Plan, WeightId,
+    Batch, WeightId,
     backend::Result,
-    op::{Experts, GroupScore, Op, Routing as Rule, Score},
+    op::{Experts, GroupScore, Routing as Rule, Score},
 };
-use std::sync::Mutex;
 
-/// Rows between the two halves of the experts, and where each assignment's result goes.
-pub struct Space {
-    /// Assignments at most: rows times experts per row.
-    assignments: usize,
-    /// Widest input of an expert's matrices.
-    width: usize,
-    /// Scaled inputs, then inner rows `[assignment][inner]`.
-    inner: Aligned,
-    /// Results `[assignment][hidden]`.
-    results: Aligned,
-    routing: Mutex<Routing>,
-}
-
-/// Which rows go to which expert.
-#[derive(Default)]
-struct Routing {
-    /// Expert and weight of each row, best first: `[row][top_k]`.
-    chosen: Vec<(u32, f32)>,
-    /// Indices into `chosen`, sorted by expert, then by row.
-    order: Vec<u32>,
-    /// Place in `order` of each index into `chosen`.
-    place: Vec<u32>,
-    /// Expert, first place in `order` and number of rows of each expert that has any.
-    runs: Vec<(usize, usize, usize)>,
-}
-
-impl Space {
-    /// Room for steps of `rows` rows.
-    ///
-    /// # Errors
-    /// When memory does not suffice.
-    pub fn new(plan: &Plan, rows: usize) -> Result<Space> {
-        let moes = || plan.ops.iter().filter_map(|op| if let Op::Experts(e) = op { Some(e) } else { None });
-        let assignments = rows * moes().map(|e| e.routing.top_k).max().unwrap_or(0);
-        let inner = moes().map(|e| e.inner).max().unwrap_or(0);
-        let width = inner.max(if assignments > 0 { plan.hidden } else { 0 });
-        Ok(Space {
-            assignments,
-            width,
-            inner: Aligned::zeroed(4 * assignments * width, "expert rows")?,
-            results: Aligned::zeroed(4 * assignments * plan.hidden, "expert rows")?,
-            routing: Mutex::default(),
-        })
-    }
-
-    /// Bytes of activations of all assignments.
-    pub fn act_bytes(&self, kind: ActKind) -> usize {
-        kind.bytes(self.assignments, self.width.next_multiple_of(256))
-    }
-}
-
-impl Machine {
-    pub(crate) fn do_experts(&self, b: &Batch, o: &Experts) -> Result<()> {
+impl Run<Experts> for Machine {
+    fn run(&mut self, b: &Batch, o: &Experts) -> Result<()> {
         let (x, logits, out) = (self.slot(b, o.x), self.slot(b, o.logits), self.slot(b, o.out));
         let [gate, up, down] = [o.gate, o.up, o.down].map(|w| matrix(&self.weights[w.0 as usize]));
         let (gate, up, down) = (gate?, up?, down?);
@@ -90,7 +38,9 @@ impl Machine {
         self.combine(&o.routing, r, hidden, out);
         Ok(())
     }
+}
 
+impl Machine {
     /// Inputs of all assignments in the order of experts, as activations.
     fn expert_inputs(&self, o: &Experts, r: &Routing, x: RowsOf, gate: &Matrix) -> Acts {
         let kind = gate.kernels.act;
@@ -197,7 +147,7 @@ impl Machine {
             for i in row * rule.top_k..(row + 1) * rule.top_k {
                 let weight = if rule.weight_input { 1.0 } else { r.chosen[i].1 };
                 // SAFETY: both rows have this width.
-                unsafe { (self.k.add)(results.at(r.place[i] as usize), out.width, weight, to) };
+                unsafe { (self.kernels.add)(results.at(r.place[i] as usize), out.width, weight, to) };
             }
         });
     }

@@ -10,7 +10,7 @@ use crate::{
         product::{Job, PREFETCH},
     },
     kv::PagedLayer,
-    machine::{Machine, RowsOf},
+    machine::{Machine, RowsOf, Run},
     weight::{Matrix, matrix},
 };
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
@@ -50,8 +50,8 @@ pub fn space_bytes(width: usize, head: usize) -> usize {
     4 * UNIT_ROWS * CHUNK + 4 * rows * 3 + 8 * rows + 4 * (rows + 16 * UNIT_ROWS)
 }
 
-impl Machine {
-    pub(crate) fn do_latent(&self, b: &Batch, o: &LatentAttend) -> Result<()> {
+impl Run<LatentAttend> for Machine {
+    fn run(&mut self, b: &Batch, o: &LatentAttend) -> Result<()> {
         let layer = self.cache.paged(o.kv);
         let s = Shape {
             b,
@@ -68,7 +68,9 @@ impl Machine {
         self.pool.run(units.len(), |u, worker| self.latent_unit(&s, units[u], worker));
         Ok(())
     }
+}
 
+impl Machine {
     fn store_latents(&self, b: &Batch, o: &LatentAttend, l: &PagedLayer) {
         let (latent, k_rope) = (self.slot(b, o.latent), self.slot(b, o.k_rope));
         let tasks: Vec<_> =
@@ -150,10 +152,10 @@ impl Machine {
                         w.cols,
                     ),
                     ActKind::Int32 => {
-                        (self.k.act32)(row.as_ptr(), w.cols, space.acts.cast::<Act32>().add(r), n)
+                        (self.kernels.act32)(row.as_ptr(), w.cols, space.acts.cast::<Act32>().add(r), n)
                     }
                     ActKind::Int256 => {
-                        (self.k.act256)(row.as_ptr(), w.cols, space.acts.cast::<Act256>().add(r), n)
+                        (self.kernels.act256)(row.as_ptr(), w.cols, space.acts.cast::<Act256>().add(r), n)
                     }
                 }
             }

@@ -6,7 +6,7 @@ use crate::{
         product::{Job, PREFETCH},
         rows::{Epilogue, EpilogueArgs, NormArgs},
     },
-    machine::{Machine, RowsOf},
+    machine::{Machine, RowsOf, Run},
     weight::{Matrix, matrix},
 };
 use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
@@ -133,7 +133,7 @@ impl Product<'_> {
             epilogue: self.epilogue,
         };
         // SAFETY: `from` and `up` hold these panels and rows, and this task alone writes their columns of `to`.
-        unsafe { (m.k.epilogue)(&args) };
+        unsafe { (m.kernels.epilogue)(&args) };
     }
 
     fn multiply(&self, w: &Matrix, panel: usize, panels: usize, row: usize, rows: usize, out: *mut f32) {
@@ -185,7 +185,7 @@ impl Machine {
                     self.scratch[worker].ptr_mut().wrapping_add(SCRATCH).cast()
                 };
                 // SAFETY: both rows have room for the width, and this task alone writes to `normed`.
-                unsafe { (self.k.norm)(row, x.width, args, normed) };
+                unsafe { (self.kernels.norm)(row, x.width, args, normed) };
                 row = normed;
             }
             self.quantize_row(row, x.width, r, x.rows, kinds);
@@ -207,12 +207,12 @@ impl Machine {
                 ActKind::Int32 => {
                     let out = self.acts[1].ptr_mut().cast::<Act32>().wrapping_add(r);
                     // SAFETY: the buffer holds `rows` rows, and this task alone writes row `r`.
-                    unsafe { (self.k.act32)(row, width, out, rows) };
+                    unsafe { (self.kernels.act32)(row, width, out, rows) };
                 }
                 ActKind::Int256 => {
                     let out = self.acts[2].ptr_mut().cast::<Act256>().wrapping_add(r);
                     // SAFETY: as above.
-                    unsafe { (self.k.act256)(row, width, out, rows) };
+                    unsafe { (self.kernels.act256)(row, width, out, rows) };
                 }
             }
         }
@@ -264,23 +264,39 @@ impl Machine {
         Ok(kinds)
     }
 
-    pub(crate) fn do_project(&self, b: &Batch, x: Slot, norm: Option<NormOp>, parts: &[Part]) -> Result<()> {
+    fn parts(&self, b: &Batch, x: Slot, norm: Option<NormOp>, parts: &[Part]) -> Result<()> {
         let x = self.slot(b, x);
         self.prepare(x, norm.map(|n| self.norm_args(&n)), &self.kinds(parts)?);
         let product = |p: &Part| self.product(b, x, norm.is_some(), p, Epilogue::Store, p.out);
         self.products(&parts.iter().map(product).collect::<Result<Vec<_>>>()?);
         Ok(())
     }
+}
 
-    pub(crate) fn do_linear_add(&self, b: &Batch, o: &LinearAdd) -> Result<()> {
+impl Run<Linear> for Machine {
+    fn run(&mut self, b: &Batch, o: &Linear) -> Result<()> {
+        self.parts(b, o.x, None, std::slice::from_ref(&o.part))
+    }
+}
+
+impl Run<Project> for Machine {
+    fn run(&mut self, b: &Batch, o: &Project) -> Result<()> {
+        self.parts(b, o.x, o.norm, &o.parts)
+    }
+}
+
+impl Run<LinearAdd> for Machine {
+    fn run(&mut self, b: &Batch, o: &LinearAdd) -> Result<()> {
         let x = self.slot(b, o.x);
         let part = Part { weight: o.weight, bias: o.bias, out: o.into };
         self.prepare(x, None, &self.kinds(&[part])?);
         self.products(&[self.product(b, x, false, &part, Epilogue::Add(o.scale), o.into)?]);
         Ok(())
     }
+}
 
-    pub(crate) fn do_glu(&self, b: &Batch, o: &Glu) -> Result<()> {
+impl Run<Glu> for Machine {
+    fn run(&mut self, b: &Batch, o: &Glu) -> Result<()> {
         let p = &o.project;
         let x = self.slot(b, p.x);
         self.prepare(x, p.norm.map(|n| self.norm_args(&n)), &self.kinds(&p.parts)?);
@@ -299,8 +315,8 @@ impl Machine {
                 self.product(b, x, normed, up, Epilogue::Store, up.out)?,
             ];
             self.products(&parts);
-            self.do_activate(b, &Activate { gate: gate.out, up: Some(up.out), act: o.act, out: gate.out });
-            return Ok(());
+            let (gate, up) = (gate.out, Some(up.out));
+            return self.run(b, &Activate { gate, up, act: o.act, out: gate });
         }
         product.up = Some(up_matrix);
         product.up_bias = self.optional(up.bias);

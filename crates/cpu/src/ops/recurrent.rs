@@ -1,7 +1,7 @@
 //! Recurrent layers: short convolution, gated delta rule, Mamba-2 scan. Tokens run in order, heads and channels at once.
 
-use crate::machine::{Machine, RowsOf};
-use lamina_plan::{Batch, BatchSeq, op::*};
+use crate::machine::{Machine, RowsOf, Run};
+use lamina_plan::{Batch, BatchSeq, backend::Result, op::*};
 
 /// Channels of one task of a convolution.
 const CHANNELS: usize = 256;
@@ -42,8 +42,8 @@ impl LastInputs {
     }
 }
 
-impl Machine {
-    pub(crate) fn do_conv(&self, b: &Batch, o: &Conv) {
+impl Run<Conv> for Machine {
+    fn run(&mut self, b: &Batch, o: &Conv) -> Result<()> {
         let x = self.slot(b, o.x);
         let weight = self.vector(o.weight);
         let bias = o.bias.map(|w| self.vector(w));
@@ -61,8 +61,11 @@ impl Machine {
             let inputs = unsafe { LastInputs::new(first, taps, x.width, channels.len()) };
             self.conv_channels(seq, x, weight, bias, inputs, channels);
         });
+        Ok(())
     }
+}
 
+impl Machine {
     /// All tokens of a sequence for some channels.
     fn conv_channels(
         &self,
@@ -93,11 +96,13 @@ impl Machine {
                 *v = sum + weight(c, last) * *v;
             }
             // SAFETY: `row` has as many numbers, and the kernel may write where it reads.
-            unsafe { (self.k.activate)(at, std::ptr::null(), channels.len(), Act::Silu, at) };
+            unsafe { (self.kernels.activate)(at, std::ptr::null(), channels.len(), Act::Silu, at) };
         }
     }
+}
 
-    pub(crate) fn do_delta_rule(&self, b: &Batch, o: &DeltaRule) {
+impl Run<DeltaRule> for Machine {
+    fn run(&mut self, b: &Batch, o: &DeltaRule) -> Result<()> {
         let layer = self.cache.recurrent(o.kv);
         let slots = [o.qkv, o.beta, o.alpha, o.out].map(|s| self.slot(b, s));
         let (a, dt_bias) = (self.vector(o.a), self.vector(o.dt_bias));
@@ -109,9 +114,12 @@ impl Machine {
             let state = unsafe { std::slice::from_raw_parts_mut(state, size) };
             delta_head(o, seq, head, slots, (a[head], dt_bias[head]), state);
         });
+        Ok(())
     }
+}
 
-    pub(crate) fn do_scan(&self, b: &Batch, o: &Scan) {
+impl Run<Scan> for Machine {
+    fn run(&mut self, b: &Batch, o: &Scan) -> Result<()> {
         let layer = self.cache.recurrent(o.kv);
         let slots = [o.xbc, o.dt, o.out].map(|s| self.slot(b, s));
         let per_head = [o.a, o.d, o.dt_bias].map(|w| self.vector(w));
@@ -124,6 +132,7 @@ impl Machine {
             let state = unsafe { std::slice::from_raw_parts_mut(state, size) };
             scan_head(o, seq, head, slots, per_head.map(|v| v[head]), state);
         });
+        Ok(())
     }
 }
 

@@ -1,6 +1,10 @@
 //! Operators over single rows: look-ups, norms, residuals, gates.
 
-use crate::{kernel::rows::NormArgs, machine::Machine, weight::Weight};
+use crate::{
+    kernel::rows::NormArgs,
+    machine::{Machine, Run},
+    weight::Weight,
+};
 use lamina_arch::weights::Tensor;
 use lamina_plan::{Batch, Input, Slot, WeightId, backend::Result, op::*};
 use std::sync::OnceLock;
@@ -16,8 +20,10 @@ impl Machine {
             _ => unreachable!("the plan names tables where rows are looked up"),
         }
     }
+}
 
-    pub(crate) fn do_embed(&self, b: &Batch, o: &Embed) -> Result<()> {
+impl Run<Embed> for Machine {
+    fn run(&mut self, b: &Batch, o: &Embed) -> Result<()> {
         let (out, table) = (self.slot(b, o.out), self.table(o.table));
         let failed = OnceLock::new();
         self.each_row(out.rows, out.width, |r, _| {
@@ -39,28 +45,35 @@ impl Machine {
         });
         failed.into_inner().map_or(Ok(()), |e| Err(lamina_arch::ArchError::from(e).into()))
     }
+}
 
-    pub(crate) fn do_positions(&self, b: &Batch, o: &Positions) -> Result<()> {
+impl Run<Positions> for Machine {
+    fn run(&mut self, b: &Batch, o: &Positions) -> Result<()> {
         let (x, table) = (self.slot(b, o.x), self.table(o.table));
         let mut row = vec![0.0; x.width];
         for r in 0..x.rows {
             lamina_quant::decode(table.dtype, table.row(b.positions[r][0] as usize + o.offset), &mut row)
                 .map_err(lamina_arch::ArchError::from)?;
             // SAFETY: the row lies inside the slot, and `row` is as wide.
-            unsafe { (self.k.add)(row.as_ptr(), x.width, 1.0, x.at(r)) };
+            unsafe { (self.kernels.add)(row.as_ptr(), x.width, 1.0, x.at(r)) };
         }
         Ok(())
     }
+}
 
-    pub(crate) fn do_normalize(&self, b: &Batch, o: &Normalize) {
+impl Run<Normalize> for Machine {
+    fn run(&mut self, b: &Batch, o: &Normalize) -> Result<()> {
         let (x, out, args) = (self.slot(b, o.x), self.slot(b, o.out), self.norm_args(&o.norm));
         self.each_row(x.rows, x.width, |r, _| {
             // SAFETY: rows lie inside their slots, and each task writes its own.
-            unsafe { (self.k.norm)(x.at(r), x.width, &args, out.at(r)) };
+            unsafe { (self.kernels.norm)(x.at(r), x.width, &args, out.at(r)) };
         });
+        Ok(())
     }
+}
 
-    pub(crate) fn do_head_norm(&self, b: &Batch, o: &HeadNorm) {
+impl Run<HeadNorm> for Machine {
+    fn run(&mut self, b: &Batch, o: &HeadNorm) -> Result<()> {
         let (x, args) = (self.slot(b, o.x), self.norm_args(&o.norm));
         let dim = x.width / o.heads;
         self.each_row(x.rows, x.width, |r, _| {
@@ -68,50 +81,65 @@ impl Machine {
                 let args = if o.weight_per_head { args.from(head * dim) } else { args };
                 let piece = x.at(r).wrapping_add(head * dim);
                 // SAFETY: the piece lies inside the row of this task.
-                unsafe { (self.k.norm)(piece, dim, &args, piece) };
+                unsafe { (self.kernels.norm)(piece, dim, &args, piece) };
             }
         });
+        Ok(())
     }
+}
 
-    pub(crate) fn do_add(&self, b: &Batch, o: &Add) {
+impl Run<Add> for Machine {
+    fn run(&mut self, b: &Batch, o: &Add) -> Result<()> {
         let (x, into) = (self.slot(b, o.x), self.slot(b, o.into));
         self.each_row(x.rows, x.width, |r, _| {
             // SAFETY: rows lie inside their slots, and each task writes its own.
-            unsafe { (self.k.add)(x.at(r), x.width, o.scale, into.at(r)) };
+            unsafe { (self.kernels.add)(x.at(r), x.width, o.scale, into.at(r)) };
         });
+        Ok(())
     }
+}
 
-    pub(crate) fn do_copy(&self, b: &Batch, o: &Copy) {
+impl Run<Copy> for Machine {
+    fn run(&mut self, b: &Batch, o: &Copy) -> Result<()> {
         let (x, out) = (self.slot(b, o.x), self.slot(b, o.out));
         // SAFETY: two slots that live at once do not overlap, and both have these rows.
         unsafe { std::ptr::copy_nonoverlapping(x.ptr, out.ptr, x.rows * x.width) };
+        Ok(())
     }
+}
 
-    pub(crate) fn do_activate(&self, b: &Batch, o: &Activate) {
+impl Run<Activate> for Machine {
+    fn run(&mut self, b: &Batch, o: &Activate) -> Result<()> {
         let (gate, out) = (self.slot(b, o.gate), self.slot(b, o.out));
         let up = o.up.map(|s| self.slot(b, s));
         self.each_row(gate.rows, gate.width, |r, _| {
             let up = up.map_or(std::ptr::null(), |u| u.at(r).cast_const());
             // SAFETY: rows lie inside their slots, and each task writes its own.
-            unsafe { (self.k.activate)(gate.at(r), up, gate.width, o.act, out.at(r)) };
+            unsafe { (self.kernels.activate)(gate.at(r), up, gate.width, o.act, out.at(r)) };
         });
+        Ok(())
     }
+}
 
-    pub(crate) fn do_gate(&self, b: &Batch, o: &Gate) {
+impl Run<Gate> for Machine {
+    fn run(&mut self, b: &Batch, o: &Gate) -> Result<()> {
         let (x, gate) = (self.slot(b, o.x), self.slot(b, o.gate));
         let step = usize::from(gate.width != 1);
         self.each_row(x.rows, x.width, |r, _| {
             // SAFETY: rows lie inside their slots, and each task writes its own.
-            unsafe { (self.k.gate)(x.at(r), gate.at(r), step, x.width) };
+            unsafe { (self.kernels.gate)(x.at(r), gate.at(r), step, x.width) };
         });
+        Ok(())
     }
+}
 
-    pub(crate) fn do_apply(&self, b: &Batch, o: &Apply) {
+impl Run<Apply> for Machine {
+    fn run(&mut self, b: &Batch, o: &Apply) -> Result<()> {
         let x = self.slot(b, o.x);
         self.each_row(x.rows, x.width, |r, _| {
             if let Map::Softcap(cap) = o.map {
                 // SAFETY: the row lies inside the slot, and each task writes its own.
-                return unsafe { (self.k.softcap)(x.at(r), x.width, cap) };
+                return unsafe { (self.kernels.softcap)(x.at(r), x.width, cap) };
             }
             // SAFETY: as above.
             let row = unsafe { std::slice::from_raw_parts_mut(x.at(r), x.width) };
@@ -126,8 +154,11 @@ impl Machine {
                 Map::Softcap(_) => {}
             }
         });
+        Ok(())
     }
+}
 
+impl Machine {
     /// Position of row `r` of `slot`.
     pub(crate) fn position(&self, b: &Batch, slot: Slot, r: usize) -> usize {
         b.positions[self.batch_row(b, slot, r)][0] as usize
@@ -137,8 +168,10 @@ impl Machine {
     pub(crate) fn batch_row(&self, b: &Batch, slot: Slot, r: usize) -> usize {
         b.row_of(self.slots[slot.0 as usize].rows, r)
     }
+}
 
-    pub(crate) fn do_gated_norm(&self, b: &Batch, o: &GatedNorm) {
+impl Run<GatedNorm> for Machine {
+    fn run(&mut self, b: &Batch, o: &GatedNorm) -> Result<()> {
         let (x, gate, args) = (self.slot(b, o.x), self.slot(b, o.gate), self.norm_args(&o.norm));
         let dim = x.width / o.groups;
         self.each_row(x.rows, x.width, |r, _| {
@@ -147,18 +180,22 @@ impl Machine {
                 let at = g * dim;
                 // SAFETY: the piece lies inside the rows of this task.
                 unsafe {
-                    (self.k.gated_norm)(x.at(r).add(at), gate.at(r).add(at), dim, &args, o.gate_first);
+                    (self.kernels.gated_norm)(x.at(r).add(at), gate.at(r).add(at), dim, &args, o.gate_first);
                 }
             }
         });
+        Ok(())
     }
+}
 
-    pub(crate) fn do_select(&self, b: &Batch, o: &Select) {
+impl Run<Select> for Machine {
+    fn run(&mut self, b: &Batch, o: &Select) -> Result<()> {
         let (x, out) = (self.slot(b, o.x), self.slot(b, o.out));
         let kind = |slot: Slot| self.slots[slot.0 as usize].rows;
         for (i, &row) in b.picked(kind(o.x), kind(o.out)).iter().enumerate() {
             // SAFETY: both rows lie inside their slots, which do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(x.at(row as usize), out.at(i), x.width) };
         }
+        Ok(())
     }
 }

@@ -1,0 +1,57 @@
+//! Memory of a mixture of experts: which rows go to which expert, and the rows between its matrices.
+
+use crate::{act::ActKind, memory::Aligned};
+use lamina_plan::{Plan, backend::Result, op::Op};
+use std::sync::Mutex;
+
+/// Rows between the two halves of the experts, and where each assignment's result goes.
+pub struct ExpertRows {
+    /// Assignments at most: rows times experts per row.
+    pub assignments: usize,
+    /// Widest input of an expert's matrices.
+    pub width: usize,
+    /// Scaled inputs, then inner rows `[assignment][inner]`.
+    pub inner: Aligned,
+    /// Results `[assignment][hidden]`.
+    pub results: Aligned,
+    /// Filled anew by each operator.
+    pub routing: Mutex<Routing>,
+}
+
+/// Which rows go to which expert.
+#[derive(Default)]
+pub struct Routing {
+    /// Expert and weight of each row, best first: `[row][top_k]`.
+    pub chosen: Vec<(u32, f32)>,
+    /// Indices into `chosen`, sorted by expert, then by row.
+    pub order: Vec<u32>,
+    /// Place in `order` of each index into `chosen`.
+    pub place: Vec<u32>,
+    /// Expert, first place in `order` and number of rows of each expert that has any.
+    pub runs: Vec<(usize, usize, usize)>,
+}
+
+impl ExpertRows {
+    /// Room for steps of `rows` rows.
+    ///
+    /// # Errors
+    /// When memory does not suffice.
+    pub fn new(plan: &Plan, rows: usize) -> Result<ExpertRows> {
+        let moes = || plan.ops.iter().filter_map(|op| if let Op::Experts(e) = op { Some(e) } else { None });
+        let assignments = rows * moes().map(|e| e.routing.top_k).max().unwrap_or(0);
+        let inner = moes().map(|e| e.inner).max().unwrap_or(0);
+        let width = inner.max(if assignments > 0 { plan.hidden } else { 0 });
+        Ok(ExpertRows {
+            assignments,
+            width,
+            inner: Aligned::zeroed(4 * assignments * width, "expert rows")?,
+            results: Aligned::zeroed(4 * assignments * plan.hidden, "expert rows")?,
+            routing: Mutex::default(),
+        })
+    }
+
+    /// Bytes of activations of all assignments.
+    pub fn act_bytes(&self, kind: ActKind) -> usize {
+        kind.bytes(self.assignments, self.width.next_multiple_of(256))
+    }
+}
