@@ -38,7 +38,7 @@ pub struct Command {
 
 /// All commands, in the order of the help.
 pub const ALL: &[Command] = &[
-    command::<run::Run>(),
+    command::<run::RunModel>(),
     command::<chat::Chat>(),
     command::<bench::BenchArgs>(),
     command::<perplexity::PerplexityArgs>(),

@@ -19,7 +19,7 @@ use std::ffi::OsString;
 /// template, use `lamina chat`.
 #[derive(clap::Args)]
 #[command(override_usage = "lamina run [OPTIONS] [MODEL] PROMPT")]
-pub struct Run {
+pub struct RunModel {
     /// GGUF file or Hugging Face folder
     model: Option<OsString>,
     /// What to continue; `-` or nothing reads it from stdin
@@ -47,7 +47,7 @@ pub struct Run {
     lora: LoraArgs,
 }
 
-impl Execute for Run {
+impl Execute for RunModel {
     const NAME: &'static str = "run";
 
     fn execute(self) -> Result<()> {
