@@ -23,9 +23,6 @@ const PRESENCE: &[&str] = &[
     "num_ln_in_parallel_attn",
     "num_nextn_predict_layers",
     "qkv_bias",
-    // All three positions of a text token are equal.
-    "rope_parameters.mrope_interleaved",
-    "rope_parameters.mrope_section",
     "use_bias",
     "use_conv_bias",
     "use_qkv_bias",

@@ -81,7 +81,14 @@ mod tests {
 
     #[test]
     fn adjacent_pairs_become_halves_and_the_rest_stays() {
-        let rope = Rope { dim: 4, pairs: Pairs::Adjacent, freqs: vec![1.0, 0.1], long: None, magnitude: 1.0 };
+        let rope = Rope {
+            dim: 4,
+            pairs: Pairs::Adjacent,
+            freqs: vec![1.0, 0.1],
+            long: None,
+            magnitude: 1.0,
+            axes: vec![],
+        };
         assert_eq!(deinterleave(2, 6, 0, &rope), [0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11]);
         assert_eq!(deinterleave(1, 6, 2, &rope), [0, 1, 2, 4, 3, 5]);
         let wide = Rope { dim: 6, ..rope };

@@ -22,7 +22,8 @@ pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Optio
     // A fixed stretch of the base (Hunyuan), under the name of the one that grows with the text.
     let theta = theta * keys.f32("alpha")?.unwrap_or(1.0).powf(dim as f32 / (dim as f32 - 2.0).max(1.0));
     let base = base(dim, theta);
-    let plain = |freqs| Rope { dim, pairs, freqs, long: None, magnitude: 1.0 };
+    let axes = axes(&keys, family, dim / 2)?;
+    let plain = |freqs| Rope { dim, pairs, freqs, long: None, magnitude: 1.0, axes: axes.clone() };
     let kind = keys.text("rope_type")?.unwrap_or("default");
     let factor = keys.f32("factor")?.unwrap_or(1.0);
     match kind {
@@ -69,7 +70,7 @@ pub fn temperature(c: &Config) -> Result<Option<Temperature>> {
 
 /// A rotary embedding without any scaling.
 pub fn plain_rope(dim: usize, theta: f32, pairs: Pairs) -> Rope {
-    Rope { dim, pairs, freqs: base(dim, theta), long: None, magnitude: 1.0 }
+    Rope { dim, pairs, freqs: base(dim, theta), long: None, magnitude: 1.0, axes: vec![] }
 }
 
 /// `theta^(-2i / dim)`, rounded once: the models' code raises in single precision, which differs by a last bit.
@@ -128,6 +129,21 @@ fn rotary_dim(keys: &Keys<'_>, head_dim: usize) -> Result<usize> {
         return Err(ArchError::value("rope dimension", dim, "an even number up to the head's width"));
     }
     Ok(dim)
+}
+
+/// Axis of each of `pairs` pairs, where `mrope_section` shares them out: one section after the other, or in turn
+/// (Qwen 3.5) as long as the sections of height and width reach.
+fn axes(keys: &Keys<'_>, family: &Family, pairs: usize) -> Result<Vec<u8>> {
+    let Some(sections) = keys.config.opt_usize_list(&format!("{}.mrope_section", keys.prefix))? else {
+        return Ok(vec![]);
+    };
+    let said = keys.config.opt_bool(&format!("{}.mrope_interleaved", keys.prefix))?;
+    let section = |axis: usize| sections.get(axis).map_or(0, |&n| n.min(pairs));
+    Ok(if said.unwrap_or(family.name.starts_with("qwen3_5")) {
+        (0..pairs).map(|i| if i / 3 < section(i % 3) { (i % 3) as u8 } else { 0 }).collect()
+    } else {
+        (0..3u8).flat_map(|axis| std::iter::repeat_n(axis, section(axis.into()))).take(pairs).collect()
+    })
 }
 
 /// Divides by the factors that a GGUF keeps as a tensor, if it has them.

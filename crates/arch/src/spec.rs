@@ -216,6 +216,9 @@ pub struct Rope {
     pub long: Option<LongRope>,
     /// Factor on cosine and sine (yarn, longrope).
     pub magnitude: f32,
+    /// Axis of the position, 0 to 2, that turns each pair (mrope, arXiv 2409.12191); pairs behind the end turn by the
+    /// first. A text's positions are the same on all axes.
+    pub axes: Vec<u8>,
 }
 
 /// Second set of frequencies for long sequences.

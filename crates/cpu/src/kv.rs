@@ -36,9 +36,9 @@ pub struct Values {
     /// Weights times values of a chunk.
     pub mix: unsafe fn(&Mix),
     /// Bytes of a page of values of a width.
-    page_bytes: fn(usize) -> usize,
+    pub page_bytes: fn(usize) -> usize,
     /// Writes an encoded row to a position of a page of values of a width.
-    put: fn(&[u8], usize, usize, &mut [u8]),
+    pub put: fn(&[u8], usize, usize, &mut [u8]),
 }
 
 impl Values {
@@ -86,7 +86,11 @@ impl Codec {
         PAGE_LEN / self.keys.rows * self.keys.panel_bytes(self.key_dim(dim))
     }
 
-    /// Encodes `x`, padded with zeros to whole blocks of 32 where `pad` asks for it, into `out`.
+    /// Encodes `x`, padded with zeros up to `width`, into `out`.
+    ///
+    /// What is too large for float16 and 8-bit floats becomes the largest number of the type, and so do infinities: a
+    /// later row's value must not be an infinity that a hidden weight of 0 turns into NaN. NaN stays NaN in all types but
+    /// 8-bit floats, whose kernels have no code for it.
     fn encode(&self, kv_type: KvType, x: &[f32], width: usize, out: &mut Vec<u8>) {
         let mut padded = vec![];
         let x = if width == x.len() {
@@ -103,7 +107,10 @@ impl Codec {
                 out.resize(2 * width, 0);
                 let mut halves = [f16::ZERO; 64];
                 for (x, out) in x.chunks(64).zip(out.chunks_mut(128)) {
-                    halves[..x.len()].convert_from_f32_slice(x);
+                    let mut finite = [0f32; 64];
+                    let most = f16::MAX.to_f32();
+                    finite.iter_mut().zip(x).for_each(|(to, v)| *to = v.clamp(-most, most));
+                    halves[..x.len()].convert_from_f32_slice(&finite[..x.len()]);
                     halves
                         .iter()
                         .zip(out.chunks_exact_mut(2))
@@ -115,10 +122,28 @@ impl Codec {
             KvType::Q8_0 => self.encode_q8(x, out),
             KvType::Q4_0 | KvType::Q4_1 => {
                 out.resize(kv_type.dtype().bytes_for(width).expect("whole blocks"), 0);
-                // NaN cannot be encoded; zeros stay, and the NaN in the row's own value shows in its logits.
-                let _ = lamina_quant::encode(kv_type.dtype(), x, None, out);
+                if lamina_quant::encode(kv_type.dtype(), x, None, out).is_err() {
+                    // Blocks have no code for what is not finite: their scales say it.
+                    let nan = f16::NAN.to_le_bytes();
+                    let blocks = out.chunks_exact_mut(kv_type.dtype().block_bytes());
+                    blocks.for_each(|block| block[..2].copy_from_slice(&nan));
+                }
             }
         }
+    }
+
+    /// A value as [`Values::put`] takes it.
+    pub fn encoded_value(&self, value: &[f32]) -> Vec<u8> {
+        let mut row = vec![];
+        self.encode(self.types.v, value, value.len(), &mut row);
+        row
+    }
+
+    /// A key as the key kernels' `put` takes it, padded to whole blocks.
+    pub fn encoded_key(&self, key: &[f32]) -> Vec<u8> {
+        let mut row = vec![];
+        self.encode(self.types.k, key, self.key_dim(key.len()), &mut row);
+        row
     }
 
     fn encode_q8(&self, x: &[f32], out: &mut Vec<u8>) {
@@ -126,7 +151,9 @@ impl Codec {
             let mut block = Act32 { q: [0; 32], d: 0.0, sum: 0, low: 0 };
             // SAFETY: 32 numbers make one block, and the kernel was chosen for this CPU.
             unsafe { (self.quantize)(x.as_ptr(), 32, &mut block, 1) };
-            out.extend(f16::from_f32(block.d).to_le_bytes());
+            let most = f16::MAX.to_f32();
+            let d = if block.d.is_finite() { block.d.min(most) } else { f32::NAN };
+            out.extend(f16::from_f32(d).to_le_bytes());
             out.extend_from_slice(bytemuck::cast_slice(&block.q));
         }
     }

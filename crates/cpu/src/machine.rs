@@ -31,7 +31,7 @@ pub struct Kernels {
     pub add: unsafe fn(*const f32, usize, f32, *mut f32),
     pub rotate: unsafe fn(*mut f32, usize, *const f32, *const f32),
     pub gated_norm: unsafe fn(*mut f32, *const f32, usize, &rows::NormArgs<'_>, bool),
-    pub soften: unsafe fn(&attend::Scores, &mut [f32; 2]),
+    pub soften: unsafe fn(&attend::Scores<'_>, &mut [f32; 2]),
     pub merge: unsafe fn(*mut f32, f32, *const f32, f32, usize),
 }
 

@@ -10,7 +10,7 @@ pub struct Table {
     /// `[row][half]` cosines, then sines of the same shape.
     pub values: Vec<f32>,
     /// Position and choice of frequencies of each row that the values are for.
-    rows: Vec<(u32, bool)>,
+    rows: Vec<([u32; 3], bool)>,
 }
 
 /// All rotary tables of a plan.
@@ -34,11 +34,11 @@ impl RopeTables {
         let Table { rope, values, rows } = &mut self.0[index];
         let half = rope.freqs.len();
         for r in 0..b.rows() {
-            let (position, prompt) = (b.positions[r][0], b.seq(r).prompt_len as usize);
+            let (position, prompt) = (b.positions[r], b.seq(r).prompt_len as usize);
             let long = rope
                 .long
                 .as_ref()
-                .filter(|l| prompt > l.original_context || position as usize >= l.original_context);
+                .filter(|l| prompt > l.original_context || position[0] as usize >= l.original_context);
             let key = (position, long.is_some());
             if rows.get(r) == Some(&key) {
                 continue;
@@ -51,7 +51,7 @@ impl RopeTables {
             let freqs = long.map_or(&rope.freqs, |l| &l.freqs);
             let (cos, sin) = values[r * 2 * half..(r + 1) * 2 * half].split_at_mut(half);
             for (i, f) in freqs.iter().enumerate() {
-                let angle = position as f32 * f;
+                let angle = position[rope.axis(i)] as f32 * f;
                 (cos[i], sin[i]) = (angle.cos() * rope.magnitude, angle.sin() * rope.magnitude);
             }
         }

@@ -22,7 +22,7 @@ fn norm() -> Norm {
 
 fn attention() -> Mixer {
     let freqs = (0..4).map(|i| 10f32.powf(-(i as f32))).collect();
-    let rope = Rope { dim: 8, pairs: Pairs::Half, freqs, long: None, magnitude: 1.0 };
+    let rope = Rope { dim: 8, pairs: Pairs::Half, freqs, long: None, magnitude: 1.0, axes: vec![] };
     Mixer::Gqa(Gqa {
         heads: 2,
         kv_heads: 1,

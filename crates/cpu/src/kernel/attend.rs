@@ -16,22 +16,25 @@ use lamina_simd::{Isa, Simd, exp, shells, tanh};
 pub const CHUNK: usize = 256;
 
 /// Scores of one row inside a chunk, spread over `[group][row][lane]`.
-pub struct Scores {
+pub struct Scores<'a> {
     /// First lane of the row.
     pub at: *mut f32,
     /// From one group of `S::N` positions to the next, in numbers.
     pub stride: usize,
     /// Groups that were computed.
     pub groups: usize,
-    /// First visible position, relative to the first group.
+    /// First visible position, relative to the first group; with a map, the first visible token.
     pub from: usize,
-    /// End of the visible positions, relative to the first group.
+    /// End of the visible positions, relative to the first group; with a map, of the visible tokens.
     pub to: usize,
+    /// Token of each position from the first group on; none where they are in order. Positions behind the end of the map
+    /// are hidden.
+    pub map: Option<&'a [u32]>,
     /// `cap * tanh(score / cap)`, or 0.
     pub softcap: f32,
     /// Position bias: `slope * (j - query)`, or 0.
     pub slope: f32,
-    /// The query's position, relative to the first group.
+    /// The query's position, relative to the first group; with a map, its token.
     pub query: f32,
 }
 
@@ -65,7 +68,7 @@ mod lanes {
 
     /// Scores to weights in place; returns the largest score and the sum of the weights.
     #[inline(always)]
-    pub unsafe fn soften<S: Simd>(s: &Scores, top_and_sum: &mut [f32; 2]) {
+    pub unsafe fn soften<S: Simd>(s: &Scores<'_>, top_and_sum: &mut [f32; 2]) {
         unsafe {
             for g in 0..s.groups {
                 bias_and_cap::<S>(s, g);
@@ -90,7 +93,7 @@ mod lanes {
     }
 
     #[inline(always)]
-    unsafe fn bias_and_cap<S: Simd>(s: &Scores, g: usize) {
+    unsafe fn bias_and_cap<S: Simd>(s: &Scores<'_>, g: usize) {
         unsafe {
             if s.softcap == 0.0 && s.slope == 0.0 {
                 return;
@@ -103,7 +106,9 @@ mod lanes {
             if s.slope != 0.0 {
                 let mut distance = [0f32; 16];
                 for (i, d) in distance[..S::N].iter_mut().enumerate() {
-                    *d = (g * S::N + i) as f32 - s.query;
+                    let j = g * S::N + i;
+                    let token = s.map.map_or(j, |map| map.get(j).map_or(0, |&t| t as usize));
+                    *d = token as f32 - s.query;
                 }
                 v = S::fma(S::splat_f(s.slope), S::load_f(distance.as_ptr()), v);
             }
@@ -113,9 +118,17 @@ mod lanes {
 
     /// Positions outside the visible range get minus infinity, whatever was computed there.
     #[inline(always)]
-    unsafe fn hide<S: Simd>(s: &Scores) {
+    unsafe fn hide<S: Simd>(s: &Scores<'_>) {
         unsafe {
             let all = s.groups * S::N;
+            if let Some(map) = s.map {
+                for j in 0..all {
+                    if !map.get(j).is_some_and(|&t| (s.from..s.to).contains(&(t as usize))) {
+                        *s.at.add(j / S::N * s.stride + j % S::N) = f32::NEG_INFINITY;
+                    }
+                }
+                return;
+            }
             for j in (0..s.from.min(all)).chain(s.to.min(all)..all) {
                 *s.at.add(j / S::N * s.stride + j % S::N) = f32::NEG_INFINITY;
             }
@@ -170,7 +183,7 @@ use lanes::{merge, mix_panels, soften};
 
 shells! {
     /// Scores of one row to weights.
-    pub fn soften_kernel() = soften(s: &Scores, top_and_sum: &mut [f32; 2])
+    pub fn soften_kernel() = soften(s: &Scores<'_>, top_and_sum: &mut [f32; 2])
 }
 shells! {
     /// Merges the sums of two parts of a softmax.

@@ -130,8 +130,8 @@ fn values_are_mixed_as_one_by_one() {
 #[test]
 fn a_value_that_is_no_number_stays_visible() {
     for isa in Isa::usable() {
-        // The other types have no code for it.
-        for kv_type in [KvType::F32, KvType::F16, KvType::BF16, KvType::Q8_0] {
+        // 8-bit floats have no code for it.
+        for kv_type in KvType::ALL.iter().map(|t| t.1).filter(|t| *t != KvType::F8) {
             let mut m = Mixing::new(kv_type, isa, 64, 40);
             let (mut row, mut value) = (vec![], vec![1.0; 64]);
             value[3] = f32::NAN;
@@ -139,5 +139,24 @@ fn a_value_that_is_no_number_stays_visible() {
             (m.codec.values.put)(&row, 7, 64, &mut m.pages[1]);
             assert!(m.mixed(0..1)[3].is_nan(), "{isa} {kv_type:?}");
         }
+    }
+}
+
+#[test]
+fn values_beyond_the_type_become_its_largest() {
+    for isa in Isa::usable() {
+        for (kv_type, most) in [(KvType::F16, 65504.0), (KvType::F8, 448.0)] {
+            let codec = Codec::new(kv_type.into(), isa);
+            let x = [1e6, -1e30, f32::INFINITY, f32::NEG_INFINITY, 65519.0, 1.0];
+            let (mut row, mut out) = (vec![], [0.0; 6]);
+            codec.encode(kv_type, &x, 6, &mut row);
+            lamina_quant::decode(kv_type.dtype(), &row, &mut out).expect("whole numbers");
+            assert_eq!(out, [most, -most, most, -most, most, 1.0], "{kv_type:?}");
+        }
+        let codec = Codec::new(KvType::Q8_0.into(), isa);
+        let (mut row, mut out) = (vec![], [0.0; 32]);
+        codec.encode(KvType::Q8_0, &[1e30; 32], 32, &mut row);
+        lamina_quant::decode(KvType::Q8_0.dtype(), &row, &mut out).expect("a block");
+        assert!(out.iter().all(|v| v.is_finite() && *v > 1e6), "{out:?}");
     }
 }

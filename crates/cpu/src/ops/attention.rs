@@ -4,6 +4,7 @@
 //! a unit every chunk of [`CHUNK`] positions is reduced on its own and merged in order, so that a long context can be
 //! split over threads without changing a bit.
 
+use super::sight::{Cleared, Sight, pages_written, rows_of_page};
 use crate::{
     act::{Act32, ActKind},
     kernel::{
@@ -16,6 +17,7 @@ use crate::{
     memory::{Aligned, Shared},
 };
 use lamina_plan::{Batch, BatchSeq, PAGE_LEN, backend::Result, op::*};
+use std::ops::Range;
 
 /// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in the second cache.
 pub(super) const UNIT_ROWS: usize = 64;
@@ -66,6 +68,17 @@ struct Shape<'a> {
     sinks: Option<&'a [f32]>,
 }
 
+impl<'a> Shape<'a> {
+    fn sight(&self, u: Unit) -> Sight<'a> {
+        Sight::new(self.b, &self.b.seqs[u.seq], self.layer.group, self.o.mask)
+    }
+
+    /// Cells among which are all that the rows of the unit see.
+    fn cells(&self, u: Unit) -> Range<usize> {
+        self.sight(u).cells(self.b.index(u.row), self.b.index(u.row + u.tokens - 1))
+    }
+}
+
 /// Running softmax of the rows of a unit.
 pub(super) struct Running {
     /// Largest scores.
@@ -86,16 +99,6 @@ struct Space {
     part: *mut f32,
     /// Values of the running softmax.
     values: *mut f32,
-}
-
-/// Positions `from..to` that a query at `position` sees.
-pub fn visible(mask: Mask, position: usize) -> (usize, usize) {
-    let from = match mask {
-        Mask::Causal => 0,
-        Mask::Window(n) => (position + 1).saturating_sub(n),
-        Mask::Chunk(n) => position / n * n,
-    };
-    (from, position + 1)
 }
 
 /// Slope of each head (arXiv 2108.12409): powers of `2^(-max / n)`, and every other power of half of it for the heads
@@ -168,9 +171,9 @@ impl Run<Attention> for Machine {
             sinks: o.sinks.map(|w| self.vector(w)),
         };
         let units = units(&shape);
-        let longest = b.cells.iter().map(|&c| c as usize / CHUNK + 1).max().unwrap_or(0);
+        let longest = units.iter().map(|&u| chunks(&shape, u).end).max().unwrap_or(0);
         if units.len() >= 2 * self.pool.threads() || longest < 4 || self.pool.threads() == 1 {
-            self.pool.run(units.len(), |u, worker| self.whole_unit(&shape, units[u], worker));
+            self.pool.run(units.len(), |u, worker| self.whole_unit(&shape, units[u], worker, false));
         } else {
             self.split_units(&shape, &units, longest);
         }
@@ -180,17 +183,23 @@ impl Run<Attention> for Machine {
 
 impl Machine {
     /// All chunks of a unit on one thread.
-    fn whole_unit(&self, s: &Shape<'_>, u: Unit, worker: usize) {
+    ///
+    /// Hidden cells have weight 0, which is nothing as long as what stands there is finite. Where the result is not, the
+    /// unit is computed once more with hidden cells cleared: the same sums in the same order, so finite rows of it keep
+    /// their bits, and only rows that see a NaN stay NaN.
+    fn whole_unit(&self, s: &Shape<'_>, u: Unit, worker: usize, cleared: bool) {
         let space = self.attention_space(s, worker);
         self.load_queries(s, u, &space);
         let rows = u.rows();
         let mut run = Running::new(space.values, rows, s.layer.value_dim());
         for chunk in chunks(s, u) {
             let mut part = Running::new(space.part, rows, s.layer.value_dim());
-            self.chunk(s, u, chunk, &space, &mut part);
+            self.chunk(s, u, chunk, &space, &mut part, cleared);
             self.merge(&mut run, &part, rows, s.layer.value_dim());
         }
-        finish(s, u, &mut run);
+        if !finish(s, u, &mut run) && !cleared {
+            self.whole_unit(s, u, worker, true);
+        }
     }
 
     /// Chunks of few units over all threads, merged in order afterwards.
@@ -210,7 +219,7 @@ impl Machine {
             // SAFETY: each task writes its own piece of `parts`.
             let at = unsafe { shared.at(task * each) };
             let mut part = Running::new(at, u.rows(), dim);
-            self.chunk(s, u, chunk, &space, &mut part);
+            self.chunk(s, u, chunk, &space, &mut part, false);
             // SAFETY: tops and sums stand behind the values of the piece.
             let tail = unsafe { std::slice::from_raw_parts_mut(at.add(rows * dim), 2 * rows) };
             tail[..rows].copy_from_slice(&part.top[..rows]);
@@ -230,7 +239,9 @@ impl Machine {
                 part.sum[..rows].copy_from_slice(&tail[rows..]);
                 self.merge(&mut run, &part, u.rows(), dim);
             }
-            finish(s, u, &mut run);
+            if !finish(s, u, &mut run) {
+                self.whole_unit(s, u, worker, true);
+            }
         });
     }
 
@@ -280,40 +291,48 @@ impl Machine {
     }
 
     /// Reduces one chunk of a unit into `part`.
-    fn chunk(&self, s: &Shape<'_>, u: Unit, chunk: usize, space: &Space, part: &mut Running) {
+    #[allow(clippy::too_many_arguments)] // a unit at work
+    fn chunk(&self, s: &Shape<'_>, u: Unit, chunk: usize, space: &Space, part: &mut Running, cleared: bool) {
         let rows = u.rows();
-        let start = s.b.cells[u.row] as usize;
-        let (first, last) = (visible(s.o.mask, start).0, start + u.tokens);
-        let base = (chunk * CHUNK).max(first / PAGE_LEN * PAGE_LEN);
-        let end = last.min((chunk + 1) * CHUNK);
+        let (sight, cells) = (s.sight(u), s.cells(u));
+        let base = (chunk * CHUNK).max(cells.start / PAGE_LEN * PAGE_LEN);
+        let end = cells.end.min((chunk + 1) * CHUNK);
         let lanes = s.layer.codec.keys.lanes;
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
-            self.page_scores(s, u, page, last, space, (page * PAGE_LEN - base) * u.score_rows());
+            self.page_scores(s, u, page, cells.end, space, (page * PAGE_LEN - base) * u.score_rows());
         }
+        // Of cells in any order the kernel is told tokens, of those in order places.
+        let (map, origin) = (sight.map.map(|m| &m[base..end]), if sight.map.is_some() { 0 } else { base });
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
         for r in 0..rows {
-            let position = start + r / u.heads;
-            let (from, to) = visible(s.o.mask, position);
+            let index = s.b.index(u.row + r / u.heads);
+            let (from, to) = sight.visible(index);
+            let to = if sight.map.is_some() { to } else { to.min(end) };
             let scores = Scores {
                 at: space.scores.wrapping_add(r * lanes),
                 stride: u.score_rows() * lanes,
                 groups,
-                from: from.saturating_sub(base),
-                to: to.min(end).saturating_sub(base),
+                from: from.saturating_sub(origin),
+                to: to.saturating_sub(origin),
+                map,
                 softcap: s.o.softcap.unwrap_or(0.0),
                 slope: s.slopes.get(u.place(r).1).copied().unwrap_or(0.0),
-                query: position as f32 - base as f32,
+                query: index as f32 - origin as f32,
             };
             part.soften(self, r, &scores, lanes);
         }
-        self.mix(s, u, (base, end), last, space, part);
+        if cleared {
+            self.mix_cleared(s, u, (base, end), space, part);
+        } else {
+            self.mix(s, u, (base, end), cells.end, space, part);
+        }
     }
 
     fn page_scores(&self, s: &Shape<'_>, u: Unit, page: usize, last: usize, space: &Space, at: usize) {
         let keys = &s.layer.codec.keys;
         let padded = s.layer.codec.key_dim(s.layer.dim);
-        let pages = s.b.table(&s.b.seqs[u.seq], s.layer.group);
-        let keys_of = |page: usize| self.cache.keys(&s.layer, pages[page] as usize, u.kv_head);
+        let sight = s.sight(u);
+        let keys_of = |page: usize| self.cache.keys(&s.layer, sight.page(page), u.kv_head);
         let (weights, next) = (keys_of(page), keys_of((page + CHUNK_PAGES).min((last - 1) / PAGE_LEN)));
         let rows = u.rows();
         let job = Job {
@@ -342,10 +361,10 @@ impl Machine {
         space: &Space,
         part: &Running,
     ) {
-        let table = s.b.table(&s.b.seqs[u.seq], s.layer.group);
+        let sight = s.sight(u);
         let values = |i: usize| {
-            let page = table[(base / PAGE_LEN + i).min((last - 1) / PAGE_LEN)];
-            self.cache.values(&s.layer, page as usize, u.kv_head).cast_const()
+            let page = sight.page((base / PAGE_LEN + i).min((last - 1) / PAGE_LEN));
+            self.cache.values(&s.layer, page, u.kv_head).cast_const()
         };
         let pages = std::array::from_fn(values);
         let next = std::array::from_fn(|i| values(i + CHUNK_PAGES));
@@ -361,6 +380,46 @@ impl Machine {
         };
         // SAFETY: the pages belong to the layer, and their positions up to `end` were written.
         unsafe { (s.layer.codec.values.mix)(&mix) };
+    }
+
+    /// As [`Machine::mix`], token by token, with pages in which cells that the token does not see are cleared.
+    fn mix_cleared(
+        &self,
+        s: &Shape<'_>,
+        u: Unit,
+        (base, end): (usize, usize),
+        space: &Space,
+        part: &Running,
+    ) {
+        let (codec, dim, sight) = (&s.layer.codec, s.layer.value_dim(), s.sight(u));
+        let bytes = (codec.values.page_bytes)(dim);
+        let zero = codec.encoded_value(&vec![0.0; dim]);
+        let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
+        for t in 0..u.tokens {
+            for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
+                let page = &mut pages.page(i)[..bytes];
+                let from = self.cache.values(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head);
+                // SAFETY: values of a page take this many bytes, and nothing writes them in this operator.
+                page.copy_from_slice(unsafe { std::slice::from_raw_parts(from, bytes) });
+                let index = s.b.index(u.row + t);
+                for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
+                    (codec.values.put)(&zero, place, dim, page);
+                }
+            }
+            let list = std::array::from_fn(|i| pages.at(i));
+            let mix = Mix {
+                weights: space.scores.wrapping_add(t * u.heads * codec.keys.lanes),
+                stride: u.score_rows() * codec.keys.lanes,
+                rows: u.heads,
+                pages: list,
+                next: list,
+                positions: end - base,
+                dim,
+                out: part.values.wrapping_add(t * u.heads * dim),
+            };
+            // SAFETY: the copies hold all positions, and the rows of this token lie inside weights and sums.
+            unsafe { (codec.values.mix)(&mix) };
+        }
     }
 
     /// Merges a chunk into the running softmax; rows that saw nothing of the chunk stay as they are.
@@ -388,7 +447,7 @@ impl Running {
     }
 
     /// Turns a row's scores into weights; a row that sees nothing gets weights of zero.
-    pub fn soften(&mut self, m: &Machine, r: usize, scores: &Scores, lanes: usize) {
+    pub fn soften(&mut self, m: &Machine, r: usize, scores: &Scores<'_>, lanes: usize) {
         if scores.from >= scores.to {
             for g in 0..scores.groups {
                 // SAFETY: the group lies inside the scores of the chunk.
@@ -409,25 +468,10 @@ pub fn space_bytes(value_dim: usize) -> usize {
     4 * (UNIT_ROWS + 1) * CHUNK + 4 * UNIT_ROWS * value_dim * 4
 }
 
-/// Logical pages that the cells of the rows of `seq` lie in.
-pub(super) fn pages_written(b: &Batch, seq: &BatchSeq) -> std::ops::Range<usize> {
-    let cells = &b.cells[seq.rows()];
-    match (cells.first(), cells.last()) {
-        (Some(&first), Some(&last)) => first as usize / PAGE_LEN..last as usize / PAGE_LEN + 1,
-        _ => 0..0,
-    }
-}
-
-/// Rows of `seq` whose cells lie in logical page `page`, with their places inside it.
-pub(super) fn rows_of_page(b: &Batch, seq: &BatchSeq, page: usize) -> impl Iterator<Item = (usize, usize)> {
-    let place = move |r: usize| (r, b.cells[r] as usize % PAGE_LEN);
-    seq.rows().filter(move |&r| b.cells[r] as usize / PAGE_LEN == page).map(place)
-}
-
 /// Chunks that any row of the unit sees.
 fn chunks(s: &Shape<'_>, u: Unit) -> std::ops::Range<usize> {
-    let start = s.b.cells[u.row] as usize;
-    visible(s.o.mask, start).0 / CHUNK..(start + u.tokens).div_ceil(CHUNK)
+    let cells = s.cells(u);
+    cells.start / CHUNK..cells.end.div_ceil(CHUNK)
 }
 
 fn units(s: &Shape<'_>) -> Vec<Unit> {
@@ -448,8 +492,9 @@ fn units(s: &Shape<'_>) -> Vec<Unit> {
     units
 }
 
-/// Divides by the sums and writes the rows of a unit.
-fn finish(s: &Shape<'_>, u: Unit, run: &mut Running) {
+/// Divides by the sums and writes the rows of a unit; tells whether all numbers are finite.
+fn finish(s: &Shape<'_>, u: Unit, run: &mut Running) -> bool {
+    let mut finite = true;
     let (dim, padded) = (s.layer.dim, s.layer.value_dim());
     for r in 0..u.rows() {
         let (token, head) = u.place(r);
@@ -466,7 +511,9 @@ fn finish(s: &Shape<'_>, u: Unit, run: &mut Running) {
             (to, std::slice::from_raw_parts(run.values.add(r * padded), dim))
         };
         to.iter_mut().zip(from).for_each(|(t, v)| *t = v * factor);
+        finite &= to.iter().fold(true, |all, v| all & v.is_finite());
     }
+    finite
 }
 
 #[cfg(test)]
@@ -479,13 +526,5 @@ mod tests {
         let twelve = alibi_slopes(12, 8.0);
         assert_eq!(twelve[..8], alibi_slopes(8, 8.0));
         assert!((twelve[8] - 0.5f32.sqrt()).abs() < 1e-6 && (twelve[9] - 0.5f32.powf(1.5)).abs() < 1e-6);
-    }
-
-    #[test]
-    fn masks_see_what_they_say() {
-        assert_eq!(visible(Mask::Causal, 9), (0, 10));
-        assert_eq!(visible(Mask::Window(4), 9), (6, 10));
-        assert_eq!(visible(Mask::Window(4), 2), (0, 3));
-        assert_eq!(visible(Mask::Chunk(8), 9), (8, 10));
     }
 }

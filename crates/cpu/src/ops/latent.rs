@@ -2,7 +2,10 @@
 //!
 //! The cache holds one latent and one rotary key per position; keys and values of the heads never exist.
 
-use super::attention::{Running, UNIT_ROWS, Unit, pages_written, rows_of_page};
+use super::{
+    attention::{Running, UNIT_ROWS, Unit},
+    sight::{Cleared, Sight, pages_written, rows_of_page},
+};
 use crate::{
     act::{Act32, Act256, ActKind},
     kernel::{
@@ -13,7 +16,9 @@ use crate::{
     machine::{Machine, RowsOf, Run},
     weight::{Matrix, matrix},
 };
+use lamina_arch::spec::Mask;
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
+use std::ops::Range;
 
 /// Pages of a chunk.
 const CHUNK_PAGES: usize = CHUNK / PAGE_LEN;
@@ -28,6 +33,17 @@ struct Shape<'a> {
     w_v: &'a Matrix,
     q: RowsOf,
     out: RowsOf,
+}
+
+impl<'a> Shape<'a> {
+    fn sight(&self, u: Unit) -> Sight<'a> {
+        Sight::new(self.b, &self.b.seqs[u.seq], self.layer.group, Mask::Causal)
+    }
+
+    /// Cells among which are all that the rows of the unit see.
+    fn cells(&self, u: Unit) -> Range<usize> {
+        self.sight(u).cells(self.b.index(u.row), self.b.index(u.row + u.tokens - 1))
+    }
 }
 
 /// Memory of one unit at work, in float32 numbers.
@@ -65,7 +81,7 @@ impl Run<LatentAttend> for Machine {
         };
         self.store_latents(b, o, &layer);
         let units = units(&s);
-        self.pool.run(units.len(), |u, worker| self.latent_unit(&s, units[u], worker));
+        self.pool.run(units.len(), |u, worker| self.latent_unit(&s, units[u], worker, false));
         Ok(())
     }
 }
@@ -96,16 +112,19 @@ impl Machine {
         Space { scores: base, queries: at(0), part: at(1), values: at(2), acts: at(3).cast(), tile: at(5) }
     }
 
-    fn latent_unit(&self, s: &Shape<'_>, u: Unit, worker: usize) {
+    /// All chunks of a unit; `cleared` as in the attention over keys and values.
+    fn latent_unit(&self, s: &Shape<'_>, u: Unit, worker: usize, cleared: bool) {
         let space = self.latent_space(s, worker);
         let width = s.rank.next_multiple_of(32);
         self.absorb_queries(s, u, &space);
         let mut run = Running::new(space.values, u.rows(), width);
-        let end = s.b.cells[u.row] as usize + u.tokens;
-        for chunk in 0..end.div_ceil(CHUNK) {
+        for chunk in 0..s.cells(u).end.div_ceil(CHUNK) {
             let mut part = Running::new(space.part, u.rows(), width);
-            self.latent_chunk(s, u, chunk, &space, &mut part);
+            self.latent_chunk(s, u, chunk, &space, &mut part, cleared);
             self.merge(&mut run, &part, u.rows(), width);
+        }
+        if !divide(s, u, &run) && !cleared {
+            return self.latent_unit(s, u, worker, true);
         }
         self.values_of_latents(s, u, &space, &run);
     }
@@ -183,16 +202,24 @@ impl Machine {
         }
     }
 
-    fn latent_chunk(&self, s: &Shape<'_>, u: Unit, chunk: usize, space: &Space, part: &mut Running) {
+    #[allow(clippy::too_many_arguments)] // a unit at work
+    fn latent_chunk(
+        &self,
+        s: &Shape<'_>,
+        u: Unit,
+        chunk: usize,
+        space: &Space,
+        part: &mut Running,
+        cleared: bool,
+    ) {
         let codec = &s.layer.codec;
         let keys = &codec.keys;
         let (rows, lanes, dim) = (u.rows(), keys.lanes, s.layer.dim);
-        let start = s.b.cells[u.row] as usize;
-        let (base, end) = (chunk * CHUNK, (start + u.tokens).min((chunk + 1) * CHUNK));
-        let table = s.b.table(&s.b.seqs[u.seq], s.layer.group);
+        let sight = s.sight(u);
+        let (base, end) = (chunk * CHUNK, s.cells(u).end.min((chunk + 1) * CHUNK));
         let mut pages = [std::ptr::null::<u8>(); CHUNK_PAGES];
         for (i, page) in (base / PAGE_LEN..end.div_ceil(PAGE_LEN)).enumerate() {
-            pages[i] = self.cache.keys(&s.layer, table[page] as usize, 0);
+            pages[i] = self.cache.keys(&s.layer, sight.page(page), 0);
             let job = Job {
                 weights: pages[i],
                 panel_bytes: keys.panel_bytes(codec.key_dim(dim)),
@@ -210,7 +237,8 @@ impl Machine {
         }
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
         for r in 0..rows {
-            let to = (start + r / u.heads + 1).min(end).saturating_sub(base);
+            let to = s.b.index(u.row + r / u.heads) + 1;
+            let to = if sight.map.is_some() { to } else { to.min(end).saturating_sub(base) };
             let at = space.scores.wrapping_add(r * lanes);
             let scores = Scores {
                 at,
@@ -218,11 +246,15 @@ impl Machine {
                 groups,
                 from: 0,
                 to,
+                map: sight.map.map(|m| &m[base..end]),
                 softcap: 0.0,
                 slope: 0.0,
                 query: 0.0,
             };
             part.soften(self, r, &scores, lanes);
+        }
+        if cleared {
+            return self.mix_cleared_latents(s, u, (base, end), space, part);
         }
         let mix = PanelMix {
             weights: space.scores,
@@ -234,20 +266,59 @@ impl Machine {
             out: part.values,
             out_stride: s.rank.next_multiple_of(32),
         };
-        // SAFETY: all groups lie inside pages of the sequence; lanes beyond the last position have weight zero.
+        // SAFETY: all groups lie inside pages of the sequence; hidden lanes have weight zero.
         unsafe { (codec.mix_latents)(&mix) };
+    }
+
+    /// The mix of latents of a chunk, token by token, with pages in which cells that the token does not see are cleared.
+    fn mix_cleared_latents(
+        &self,
+        s: &Shape<'_>,
+        u: Unit,
+        (base, end): (usize, usize),
+        space: &Space,
+        part: &Running,
+    ) {
+        let (codec, keys, sight) = (&s.layer.codec, &s.layer.codec.keys, s.sight(u));
+        let panel_bytes = keys.panel_bytes(codec.key_dim(s.layer.dim));
+        let bytes = PAGE_LEN / keys.rows * panel_bytes;
+        let zero = codec.encoded_key(&vec![0.0; s.layer.dim]);
+        let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
+        let (lanes, out_stride) = (keys.lanes, s.rank.next_multiple_of(32));
+        for t in 0..u.tokens {
+            for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
+                let page = &mut pages.page(i)[..bytes];
+                let from = self.cache.keys(&s.layer, sight.page(cell / PAGE_LEN), 0);
+                // SAFETY: a page of latents takes this many bytes, and nothing writes it in this part of the operator.
+                page.copy_from_slice(unsafe { std::slice::from_raw_parts(from, bytes) });
+                let index = s.b.index(u.row + t);
+                for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
+                    let panel = &mut page[place / keys.rows * panel_bytes..][..panel_bytes];
+                    // SAFETY: the kernels were chosen for this CPU.
+                    unsafe { (keys.put)(&zero, place % keys.rows, panel) };
+                }
+            }
+            let list: [_; CHUNK_PAGES] = std::array::from_fn(|i| pages.at(i));
+            let mix = PanelMix {
+                weights: space.scores.wrapping_add(t * u.heads * lanes),
+                stride: u.rows() * lanes,
+                rows: u.heads,
+                pages: list.as_ptr(),
+                groups: (end - base).div_ceil(lanes),
+                dim: s.rank,
+                out: part.values.wrapping_add(t * u.heads * out_stride),
+                out_stride,
+            };
+            // SAFETY: the copies hold all groups, and the rows of this token lie inside weights and sums.
+            unsafe { (codec.mix_latents)(&mix) };
+        }
     }
 
     /// `W_v` times the weighted latents of every row.
     fn values_of_latents(&self, s: &Shape<'_>, u: Unit, space: &Space, run: &Running) {
         let width = s.rank.next_multiple_of(32);
-        for r in 0..u.rows() {
-            // SAFETY: the running softmax holds this row.
-            let row = unsafe { std::slice::from_raw_parts_mut(run.values.add(r * width), s.rank) };
-            row.iter_mut().for_each(|v| *v /= run.sum[r]);
-        }
         for h in 0..u.heads {
-            // SAFETY: as above.
+            // SAFETY: the running softmax holds these rows.
             let row = |t: usize| unsafe {
                 std::slice::from_raw_parts(run.values.add((t * u.heads + h) * width), s.rank)
             };
@@ -259,6 +330,19 @@ impl Machine {
             });
         }
     }
+}
+
+/// Divides the weighted latents of every row by the sum of its weights; tells whether all numbers are finite.
+fn divide(s: &Shape<'_>, u: Unit, run: &Running) -> bool {
+    let width = s.rank.next_multiple_of(32);
+    let mut finite = true;
+    for r in 0..u.rows() {
+        // SAFETY: the running softmax holds this row.
+        let row = unsafe { std::slice::from_raw_parts_mut(run.values.add(r * width), s.rank) };
+        row.iter_mut().for_each(|v| *v /= run.sum[r]);
+        finite &= row.iter().fold(true, |all, v| all & v.is_finite());
+    }
+    finite
 }
 
 /// Long prompts take one head for many tokens, so that each head's matrices are read once for all of them; a single

@@ -8,3 +8,4 @@ pub mod linear;
 pub mod recurrent;
 pub mod rope;
 mod rows;
+mod sight;

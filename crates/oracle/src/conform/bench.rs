@@ -68,8 +68,13 @@ impl Bench {
     }
 
     /// With longer sequences.
-    pub fn long(mut self) -> Self {
-        self.lengths = LONG.to_vec();
+    pub fn long(self) -> Self {
+        self.lengths(LONG)
+    }
+
+    /// With sequences of these lengths.
+    pub fn lengths(mut self, lengths: &[usize]) -> Self {
+        self.lengths = lengths.to_vec();
         self
     }
 

@@ -1,21 +1,25 @@
 //! Conformance kit: what every backend has to fulfil, run on any of them against the [`crate::reference`].
 //!
-//! Each case is a tiny plan around one operator. Three things are asked of it:
+//! Each case is a tiny plan around one operator. Four things are asked of it:
 //! 1. its rows are those of the reference, within a tolerance that the number types explain;
 //! 2. a fused operator gives what its own default body gives on the same backend;
 //! 3. a row is the same bits whatever else is in the batch, however its sequence was cut into steps, and whatever the
-//!    machine computed before.
+//!    machine computed before;
+//! 4. cells may lie in any order, positions may differ by axis, and numbers that are not finite reach no row that does
+//!    not see them.
 //!
 //! A backend's tests call [`run`] and [`Report::assert`].
 
 mod bench;
 mod cases;
+mod finite;
 mod memory;
 mod queue;
 mod report;
 mod rows;
 mod steps;
 mod unfused;
+mod views;
 
 pub use report::{Failure, Report, Tolerance};
 
@@ -27,7 +31,7 @@ use crate::{
     reference::Reference,
 };
 use bench::Case;
-use rows::{Found, distance, first_difference};
+use rows::{Found, Layout, distance, first_difference};
 use steps::{SCHEDULES, Steps};
 use unfused::Unfused;
 
@@ -47,6 +51,13 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
         if name.contains(part) {
             report.add(&name, memory::copies_are_equal(&make, kv_type));
         }
+        let name = format!("wild rows {kv_type:?}");
+        if name.contains(part) {
+            report.add(&name, finite::wild_rows_stay_alone(&make, kv_type));
+        }
+    }
+    if "inputs".contains(part) {
+        report.add("inputs", views::numbers_are_taken_as_they_are(&make));
     }
     if "queue".contains(part) {
         report.add("queue", queue::rows_come_and_go(&make));
@@ -80,11 +91,10 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -
         }
     }
     let again = again(make(), case)?;
-    Ok(first_difference(&got, &again).map(|(sequence, position)| Failure::Depends {
-        on: "what was computed before",
-        sequence,
-        position,
-    }))
+    if let Some((sequence, position)) = first_difference(&got, &again) {
+        return Ok(Some(Failure::Depends { on: "what was computed before", sequence, position }));
+    }
+    views::check(make, case, &got, tolerance)
 }
 
 fn limits(case: &Case) -> Limits {
@@ -99,7 +109,7 @@ fn machine<B: Backend>(backend: B, case: &Case) -> Result<B::Machine> {
 }
 
 fn rows_of<B: Backend>(backend: B, case: &Case, steps: &Steps) -> Result<Found> {
-    rows::run(&mut machine(backend, case)?, case, steps)
+    rows::run(&mut machine(backend, case)?, case, steps, Layout::InOrder)
 }
 
 /// The rows of a machine that has computed other sequences before, in the same pages and states.
@@ -107,11 +117,11 @@ fn again<B: Backend>(backend: B, case: &Case) -> Result<Found> {
     let (_, alone) = &SCHEDULES[0];
     let mut machine = machine(backend, case)?;
     let other: Vec<usize> = case.lengths.iter().rev().copied().collect();
-    rows::run(&mut machine, case, &alone(&other))?;
+    rows::run(&mut machine, case, &alone(&other), Layout::InOrder)?;
     let mut cleared = Batch::default();
     cleared.copies.extend((0..steps::STATES as u32).map(|to| Copy::State { from: None, to }));
     machine.begin(&cleared)?;
-    rows::run(&mut machine, case, &alone(&case.lengths))
+    rows::run(&mut machine, case, &alone(&case.lengths), Layout::InOrder)
 }
 
 /// True for what a backend says openly that it cannot do.

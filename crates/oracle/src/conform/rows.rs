@@ -7,7 +7,7 @@ use super::{
 use crate::{
     Ops,
     backend::Result,
-    batch::{Batch, Select},
+    batch::{Batch, EMPTY, Input, Select, SeqPlace, View},
     slot::RowKind,
     walk::walk,
 };
@@ -31,14 +31,60 @@ fn wants(sequence: usize, position: usize) -> bool {
     selected(sequence, position) && (sequence + 2 * position) % 5 != 3
 }
 
+/// Where the tokens of a sequence go, and what positions they have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// Cell `c` holds token `c`, and no map says so.
+    InOrder,
+    /// The same, by a map.
+    Mapped,
+    /// Tokens lie scattered among empty cells, and their positions differ by axis.
+    Picture,
+}
+
+impl Layout {
+    /// Cells of a sequence of `len` tokens.
+    fn cells(self, len: usize) -> usize {
+        match self {
+            Layout::InOrder | Layout::Mapped => len,
+            Layout::Picture => (2 * len).next_power_of_two(),
+        }
+    }
+
+    /// Cell of token `i` of `len`.
+    fn cell(self, len: usize, i: usize) -> usize {
+        match self {
+            Layout::InOrder | Layout::Mapped => i,
+            // An odd step reaches every cell of a power of two once.
+            Layout::Picture => (i * 45 + 3) % self.cells(len),
+        }
+    }
+
+    /// Position of token `i`.
+    fn position(self, i: usize) -> [u32; 3] {
+        let i = i as u32;
+        if self == Layout::Picture { [i / 3, 2 * i + 1, i % 7] } else { [i; 3] }
+    }
+
+    /// What each cell holds once `done` tokens are there.
+    fn view(self, len: usize, done: usize) -> View {
+        if self == Layout::InOrder {
+            return View::InOrder;
+        }
+        let mut map = vec![EMPTY; self.cells(len)];
+        (0..done).for_each(|i| map[self.cell(len, i)] = i as u32);
+        View::Mapped(map.into())
+    }
+}
+
 /// Runs `steps` and collects the rows of the case's result.
-pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Found> {
+pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps, layout: Layout) -> Result<Found> {
     let lengths = totals(steps);
     let mut done = vec![0; lengths.len()];
     let mut rows = Found::new();
     let result = case.plan.logits;
     for step in steps {
-        let (batch, keys) = batch(step, &lengths, case.plan.kv.groups.len(), &mut done);
+        let (batch, keys) = batch(step, &lengths, case.plan.kv.groups.len(), &mut done, layout);
         let mut out = vec![];
         machine.begin(&batch)?;
         walk(machine, &case.plan.ops, &batch)?;
@@ -68,12 +114,17 @@ fn batch(
     lengths: &[usize],
     groups: usize,
     done: &mut [usize],
+    layout: Layout,
 ) -> (Batch, Vec<(usize, usize)>) {
     let (mut batch, mut keys) = (Batch::default(), vec![]);
     for &(s, n) in step {
         let positions = done[s]..done[s] + n;
-        let tokens: Vec<u32> = positions.clone().map(|p| token(s, p)).collect();
-        batch.push(&tokens, done[s], pages(lengths, s, groups), Select::None);
+        let len = lengths[s];
+        let cells: Vec<usize> = lengths.iter().map(|&n| layout.cells(n)).collect();
+        let (view, prompt_len) = (layout.view(len, positions.end), len as u32);
+        let place = SeqPlace { view, prompt_len, ..pages(&cells, s, groups) };
+        let row = |i| (Input::Token(token(s, i)), layout.position(i), layout.cell(len, i) as u32);
+        batch.push_rows(positions.clone().map(row), place, Select::None);
         keys.extend(positions.map(|p| (s, p)));
         done[s] += n;
     }

@@ -6,7 +6,7 @@ use crate::{
     op::{RopeTable, Rotate},
 };
 
-/// The angles per position that hold at `position` of a sequence whose prompt has `prompt_len` tokens.
+/// The angles per position that hold at `position` (of the first axis) of a sequence whose prompt has `prompt_len` tokens.
 ///
 /// Sequences beyond the original context use the long table from their first token on, so a sequence that was begun
 /// short changes over at the border only.
@@ -17,13 +17,13 @@ pub fn freqs(rope: &RopeTable, position: u32, prompt_len: u32) -> &[f32] {
     }
 }
 
-/// Turns pairs `(i, i + dim/2)` of `head`.
-pub fn turn(head: &mut [f32], freqs: &[f32], position: u32, magnitude: f32) {
+/// Turns pairs `(i, i + dim/2)` of `head`, each by the position on its axis.
+pub fn turn(head: &mut [f32], freqs: &[f32], position: [u32; 3], rope: &RopeTable) {
     let half = freqs.len();
     for (i, freq) in freqs.iter().enumerate() {
         // The angle is a float32 product as in the models' own code; far positions would differ otherwise.
-        let (sin, cos) = (position as f32 * freq).sin_cos();
-        let (sin, cos) = (sin * magnitude, cos * magnitude);
+        let (sin, cos) = (position[rope.axis(i)] as f32 * freq).sin_cos();
+        let (sin, cos) = (sin * rope.magnitude, cos * rope.magnitude);
         let (a, b) = (head[i], head[i + half]);
         (head[i], head[i + half]) = (a * cos - b * sin, b * cos + a * sin);
     }
@@ -32,11 +32,10 @@ pub fn turn(head: &mut [f32], freqs: &[f32], position: u32, magnitude: f32) {
 impl Machine {
     pub(super) fn rotate_row(&self, b: &Batch, row: usize, x: &[f32], o: &Rotate) -> Vec<f32> {
         let rope = &self.plan.ropes[o.rope];
-        let (position, prompt_len) = (b.positions[row][0], b.seq(row).prompt_len);
-        let freqs = freqs(rope, position, prompt_len);
+        let freqs = freqs(rope, b.positions[row][0], b.seq(row).prompt_len);
         let mut out = x.to_vec();
         for head in out.chunks_exact_mut(x.len() / o.heads) {
-            turn(&mut head[o.start..o.start + rope.dim], freqs, position, rope.magnitude);
+            turn(&mut head[o.start..o.start + rope.dim], freqs, b.positions[row], rope);
         }
         out
     }

@@ -7,14 +7,21 @@ use lamina_quant::{decode, encode};
 /// Numbers per block of the quantized cache types.
 const BLOCK: usize = 32;
 
+/// Largest float16 value.
+const F16_MAX: f32 = 65504.0;
+
 /// Largest e4m3 value.
 const F8_MAX: f32 = 448.0;
 
-/// The row of one head after a trip through the cache. A last partial block is filled up with zeros.
+/// The row of one head after a trip through the cache. A last partial block is filled up with zeros; what is too large
+/// for float16 and e4m3 becomes their largest number.
 pub fn round(kv_type: KvType, head: &[f32]) -> Vec<f32> {
     match kv_type {
         KvType::F32 => head.to_vec(),
         KvType::F8 => head.iter().map(|&x| e4m3(x)).collect(),
+        KvType::F16 => {
+            through(DType::F16, &head.iter().map(|x| x.clamp(-F16_MAX, F16_MAX)).collect::<Vec<_>>())
+        }
         _ => {
             let mut filled = head.to_vec();
             filled.resize(head.len().next_multiple_of(BLOCK), 0.0);

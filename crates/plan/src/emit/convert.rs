@@ -62,6 +62,7 @@ impl From<&spec::Rope> for op::RopeTable {
             long: long
                 .map(|l| op::LongTable { freqs: l.freqs.clone(), original_context: l.original_context }),
             magnitude: rope.magnitude,
+            axes: rope.axes.clone(),
         }
     }
 }

@@ -17,6 +17,16 @@ pub struct RopeTable {
     pub long: Option<LongTable>,
     /// Factor on cosine and sine (yarn, longrope).
     pub magnitude: f32,
+    /// Axis of the position, 0 to 2, that turns each pair (mrope, arXiv 2409.12191); pairs behind the end turn by the
+    /// first. A text's positions are the same on all axes.
+    pub axes: Vec<u8>,
+}
+
+impl RopeTable {
+    /// Axis of the position that turns pair `i`.
+    pub fn axis(&self, i: usize) -> usize {
+        self.axes.get(i).map_or(0, |&axis| axis.into())
+    }
 }
 
 /// Second set of frequencies for long sequences.

@@ -341,7 +341,7 @@ impl Device {
         let (rope, position) = (&self.plan.ropes[o.rope], self.table.positions[row][0]);
         let freqs = freqs(rope, position, self.table.seq(row).prompt_len);
         for head in x.chunks_exact_mut(self.plan.width(o.x) / o.heads) {
-            turn(&mut head[o.start..o.start + rope.dim], freqs, position, rope.magnitude);
+            turn(&mut head[o.start..o.start + rope.dim], freqs, position, rope);
         }
         x
     }

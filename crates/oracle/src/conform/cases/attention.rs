@@ -74,6 +74,11 @@ pub fn plain(bench: Bench) -> Case {
     attend(bench, COMMON, PLAIN, |_, _, _| vec![])
 }
 
+/// A case with a window on `bench`.
+pub fn windowed(bench: Bench) -> Case {
+    attend(bench, COMMON, Scores { mask: Mask::Window(16), ..PLAIN }, |_, _, _| vec![])
+}
+
 /// An attention whose steps before come from `before` of queries, keys and values.
 fn attend(
     mut b: Bench,
@@ -107,7 +112,7 @@ fn rope(dim: usize, long: bool) -> RopeTable {
     let freqs =
         |base: f32| (0..dim / 2).map(|i| base.powf(-((2 * i) as f32) / dim as f32)).collect::<Vec<_>>();
     let long = long.then(|| LongTable { freqs: freqs(77.0), original_context: 40 });
-    RopeTable { dim, freqs: freqs(10_000.0), long, magnitude: 1.1 }
+    RopeTable { dim, freqs: freqs(10_000.0), long, magnitude: 1.1, axes: vec![] }
 }
 
 /// Norms, clipping and temperature around the rotation, in the orders that families have.
@@ -150,6 +155,12 @@ fn rotations() -> Vec<Case> {
                 .into()
         }
     };
+    let axes = |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
+        let axes = (0..s.dim / 2).map(|i| [0, 1, 2, 1][i % 4]).collect();
+        let rope = b.rope(RopeTable { axes, ..rope(s.dim, false) });
+        let turn = |x, heads| Step::Rotate(Rotate { x, heads, start: 0, rope });
+        vec![turn(q, s.heads), turn(k, s.kv_heads)]
+    };
     let far = Bench::new("attend long rope").long();
     let mut b = Bench::new("rotate from the middle");
     let x = b.input(3 * 40);
@@ -160,6 +171,7 @@ fn rotations() -> Vec<Case> {
         attend(Bench::new("attend partial rope"), COMMON, PLAIN, turn(12, false)),
         attend(Bench::new("attend rope of two"), COMMON, PLAIN, turn(2, false)),
         attend(far, COMMON, PLAIN, turn(COMMON.dim, true)),
+        attend(Bench::new("attend rope of three axes"), COMMON, PLAIN, axes),
         b.finish(x),
     ]
 }

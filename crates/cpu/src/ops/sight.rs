@@ -1,0 +1,156 @@
+//! Which cells of its sequence a row sees, and the pages that hold them.
+
+use lamina_arch::spec::Mask;
+use lamina_plan::{Batch, BatchSeq, NO_PAGE, PAGE_LEN, View};
+use std::ops::Range;
+
+/// Tokens `from..to` of its sequence that the token at `index` sees.
+pub fn visible(mask: Mask, index: usize) -> (usize, usize) {
+    let from = match mask {
+        Mask::Causal => 0,
+        Mask::Window(n) => (index + 1).saturating_sub(n),
+        Mask::Chunk(n) => index / n * n,
+    };
+    (from, index + 1)
+}
+
+/// What the rows of one sequence see in one layer.
+#[derive(Clone, Copy)]
+pub(super) struct Sight<'a> {
+    /// Token of each cell; none where cell `c` holds token `c`.
+    pub map: Option<&'a [u32]>,
+    mask: Mask,
+    table: &'a [u32],
+    /// Stands for pages that were given back: what is read there is hidden.
+    any: u32,
+}
+
+impl<'a> Sight<'a> {
+    pub fn new(b: &'a Batch, seq: &'a BatchSeq, group: usize, mask: Mask) -> Sight<'a> {
+        let table = b.table(seq, group);
+        let map = match &seq.view {
+            View::InOrder => None,
+            View::Mapped(map) => Some(&map[..]),
+        };
+        let any = table.iter().rev().find(|&&p| p != NO_PAGE).copied().unwrap_or(0);
+        Sight { map, mask, table, any }
+    }
+
+    /// Tokens that the token at `index` sees.
+    pub fn visible(&self, index: usize) -> (usize, usize) {
+        visible(self.mask, index)
+    }
+
+    /// Cells among which are all that the tokens `first..=last` see.
+    pub fn cells(&self, first: usize, last: usize) -> Range<usize> {
+        match self.map {
+            None => self.visible(first).0..last + 1,
+            Some(map) => 0..map.len(),
+        }
+    }
+
+    /// True when the token at `index` sees `cell`.
+    pub fn sees(&self, index: usize, cell: usize) -> bool {
+        let (from, to) = self.visible(index);
+        let token = match self.map {
+            None => Some(cell),
+            Some(map) => map.get(cell).map(|&t| t as usize),
+        };
+        token.is_some_and(|t| (from..to).contains(&t))
+    }
+
+    /// Physical page of a logical one.
+    pub fn page(&self, logical: usize) -> usize {
+        let page = self.table.get(logical).filter(|&&p| p != NO_PAGE);
+        *page.unwrap_or(&self.any) as usize
+    }
+}
+
+/// Logical pages from the first to the last that the rows of `seq` go to.
+pub(super) fn pages_written(b: &Batch, seq: &BatchSeq) -> Range<usize> {
+    let cells = &b.cells[seq.rows()];
+    let (first, last) = match seq.view {
+        View::InOrder => (cells.first(), cells.last()),
+        View::Mapped(_) => (cells.iter().min(), cells.iter().max()),
+    };
+    match (first, last) {
+        (Some(&first), Some(&last)) => first as usize / PAGE_LEN..last as usize / PAGE_LEN + 1,
+        _ => 0..0,
+    }
+}
+
+/// Rows of `seq` whose cells lie in logical page `page`, with their places inside it.
+pub(super) fn rows_of_page(b: &Batch, seq: &BatchSeq, page: usize) -> impl Iterator<Item = (usize, usize)> {
+    let mut rows = seq.rows();
+    if seq.view == View::InOrder {
+        let (row, cell) = (rows.start, b.cells[rows.start] as usize);
+        let end = rows.end.min(row + ((page + 1) * PAGE_LEN).saturating_sub(cell));
+        rows = row + (page * PAGE_LEN).saturating_sub(cell)..end;
+    }
+    let place = move |r: usize| (r, b.cells[r] as usize % PAGE_LEN);
+    rows.filter(move |&r| b.cells[r] as usize / PAGE_LEN == page).map(place)
+}
+
+/// Copies of the pages of a chunk with what a row does not see cleared, for the rare case that numbers which are not
+/// finite stand there: a weight of 0 times NaN or infinity would be NaN.
+pub(super) struct Cleared {
+    memory: Vec<u128>,
+    /// Numbers of `memory` per page.
+    stride: usize,
+}
+
+impl Cleared {
+    /// Room for `pages` pages of `bytes` bytes.
+    pub fn new(pages: usize, bytes: usize) -> Cleared {
+        let stride = bytes.div_ceil(size_of::<u128>());
+        Cleared { memory: vec![0; pages * stride], stride }
+    }
+
+    /// Page `i`.
+    pub fn page(&mut self, i: usize) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.memory[i * self.stride..(i + 1) * self.stride])
+    }
+
+    /// Page `i`, or the last one.
+    pub fn at(&self, i: usize) -> *const u8 {
+        let last = self.memory.len() / self.stride.max(1) - 1;
+        self.memory[i.min(last) * self.stride..].as_ptr().cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lamina_plan::{EMPTY, Input, Select, SeqPlace};
+
+    #[test]
+    fn masks_see_what_they_say() {
+        assert_eq!(visible(Mask::Causal, 9), (0, 10));
+        assert_eq!(visible(Mask::Window(4), 9), (6, 10));
+        assert_eq!(visible(Mask::Window(4), 2), (0, 3));
+        assert_eq!(visible(Mask::Chunk(8), 9), (8, 10));
+    }
+
+    #[test]
+    fn cells_in_any_order_are_seen_by_their_tokens() {
+        let mut b = Batch::default();
+        let view = View::Mapped([5, EMPTY, 3, 4].into());
+        let place = SeqPlace { pages: vec![vec![NO_PAGE, 7]], view, ..SeqPlace::default() };
+        b.push_rows([(Input::Token(1), [5; 3], 0), (Input::Token(1), [4; 3], 3)], place, Select::All);
+        let sight = Sight::new(&b, &b.seqs[0], 0, Mask::Window(2));
+        let seen = |index| (0..5).filter(|&c| sight.sees(index, c)).collect::<Vec<_>>();
+        assert_eq!((seen(5), seen(4), sight.page(0), sight.page(1)), (vec![0, 3], vec![2, 3], 7, 7));
+        assert_eq!(rows_of_page(&b, &b.seqs[0], 0).collect::<Vec<_>>(), [(0, 0), (1, 3)]);
+    }
+
+    #[test]
+    fn rows_fall_into_their_pages() {
+        let mut b = Batch::default();
+        let place = SeqPlace { pages: vec![vec![1, 2, 3]], ..SeqPlace::default() };
+        b.push(&[0; 40], PAGE_LEN - 3, place, Select::None);
+        assert_eq!(pages_written(&b, &b.seqs[0]), 0..3);
+        let rows = |page| rows_of_page(&b, &b.seqs[0], page).map(|r| r.0).collect::<Vec<_>>();
+        assert_eq!((rows(0), rows(2)), (vec![0, 1, 2], (35..40).collect()));
+        assert_eq!(rows(1), (3..35).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,71 @@
+//! Cells in any order, positions on three axes, and inputs that are numbers.
+
+use super::{
+    Failure, Tolerance,
+    bench::{Bench, Case, VOCAB},
+    machine,
+    rows::{self, Found, Layout, distance, first_difference},
+    steps::SCHEDULES,
+};
+use crate::{
+    Ops,
+    backend::{Backend, Result},
+    batch::{Batch, Input, Select, SeqPlace},
+    kv::LayerState,
+    reference::Reference,
+    walk::walk,
+};
+
+/// Where tokens go must not matter: in order by a map to the bit, scattered within the tolerance, and scattered tokens
+/// to the bit however their sequence is cut. Positions that differ by axis turn each pair by its own.
+pub fn check<B: Backend>(
+    make: &impl Fn() -> B,
+    case: &Case,
+    in_order: &Found,
+    tolerance: Tolerance,
+) -> Result<Option<Failure>> {
+    if !case.plan.kv.layers.iter().any(|l| !matches!(l, LayerState::Recurrent { .. })) {
+        return Ok(None);
+    }
+    let run = |layout, schedule: usize| {
+        let steps = SCHEDULES[schedule].1(&case.lengths);
+        rows::run(&mut machine(make(), case)?, case, &steps, layout)
+    };
+    let mapped = run(Layout::Mapped, 0)?;
+    let depends = |(sequence, position), on| Some(Failure::Depends { on, sequence, position });
+    if let Some(at) = first_difference(in_order, &mapped) {
+        return Ok(depends(at, "whether a map says that cells are in order"));
+    }
+    let steps = SCHEDULES[0].1(&case.lengths);
+    let want = rows::run(&mut machine(Reference, case)?, case, &steps, Layout::Picture)?;
+    let got = run(Layout::Picture, 0)?;
+    let (error, most) = (distance(&got, &want), case.grade.tolerance(tolerance));
+    if error.is_nan() || error > most {
+        return Ok(Some(Failure::Wrong { error, most }));
+    }
+    let cut = first_difference(&got, &run(Layout::Picture, 2)?);
+    Ok(cut.and_then(|at| depends(at, "the size of steps, with scattered cells")))
+}
+
+/// Rows that are given as numbers stand for themselves: those of the table give what its tokens give.
+pub fn numbers_are_taken_as_they_are<B: Backend>(make: &impl Fn() -> B) -> Result<Option<Failure>> {
+    let mut b = Bench::new("inputs");
+    let x = b.scaled_input(48, 1.0);
+    let case = b.finish(x);
+    let table = case.weights[0].to_f32()?;
+    let mut machine = machine(make(), &case)?;
+    let mut run = |numbers: bool| -> Result<Vec<u32>> {
+        let (mut batch, mut out) = (Batch::default(), vec![]);
+        let input = |i: u32| if numbers && i % 2 == 0 { Input::Row(i) } else { Input::Token(i) };
+        batch.numbers = table.clone();
+        batch.push_rows((0..20).map(|i| (input(i), [i; 3], i)), SeqPlace::default(), Select::All);
+        machine.begin(&batch)?;
+        walk(&mut machine, &case.plan.ops, &batch)?;
+        machine.wait()?;
+        machine.read(case.plan.logits, 0..batch.rows(), &mut out)?;
+        Ok(out.iter().map(|v| v.to_bits()).collect())
+    };
+    debug_assert_eq!(table.len(), VOCAB * 48);
+    let on = "whether its embedding is given as numbers";
+    Ok((run(false)? != run(true)?).then_some(Failure::Depends { on, sequence: 0, position: 0 }))
+}
