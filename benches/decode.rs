@@ -39,7 +39,7 @@ fn main() {
     };
     let load = LoadOptions {
         threads: args.value("--threads").map(|t| t.parse().expect("a number")),
-        kv_type: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
+        kv_dtype: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
         ..LoadOptions::default()
     };
     let result = run(args.model().as_deref(), &load, &options, &mut |what| eprintln!("{what}"));

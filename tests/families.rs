@@ -15,7 +15,12 @@ const TOLERANCE: f64 = 1e-4;
 type Snapshot = BTreeMap<String, Vec<f32>>;
 
 fn options() -> LoadOptions {
-    LoadOptions { kv_type: KvType::F32, threads: Some(1), context: Some(256), ..LoadOptions::default() }
+    LoadOptions {
+        kv_dtype: KvType::F32.into(),
+        threads: Some(1),
+        context: Some(256),
+        ..LoadOptions::default()
+    }
 }
 
 fn load(path: &Path, options: LoadOptions) -> Model {
@@ -47,7 +52,7 @@ fn logits_are_what_they_were_from_folders_and_from_gguf_files() {
         let folder = models.folder(&name);
         let row = last_logits(&load(&folder, options()));
         assert!(row.iter().all(|v| v.is_finite()) && row.iter().any(|v| v.abs() > 0.01), "{name}: {row:?}");
-        let half = LoadOptions { kv_type: KvType::F16, ..options() };
+        let half = LoadOptions { kv_dtype: KvType::F16.into(), ..options() };
         let off = error(&last_logits(&load(&folder, half)), &row);
         assert!(off < 3e-3, "{name} with the default cache: {off}");
         // Families that llama.cpp does not know have no file of its format.
@@ -151,10 +156,13 @@ fn caches_of_every_type_hold_the_law() {
 
 /// Requests alone, in company, with what they share found in the cache, and in small chunks: the same bits.
 fn hold(name: &str, folder: &Path, kv_type: KvType) {
-    let plain = load(folder, LoadOptions { reuse_prefixes: false, kv_type, ..options() });
+    let plain = load(folder, LoadOptions { reuse_prefixes: false, kv_dtype: kv_type.into(), ..options() });
     let want: Vec<_> = (0..4).map(|i| alone(&plain, i)).collect();
     assert!(together(&plain, 4) == want, "{name}: in company");
-    let reusing = load(folder, LoadOptions { batch_rows: Some(19), threads: Some(2), kv_type, ..options() });
+    let reusing = load(
+        folder,
+        LoadOptions { batch_rows: Some(19), threads: Some(2), kv_dtype: kv_type.into(), ..options() },
+    );
     for round in 0..2 {
         assert!(together(&reusing, 4) == want, "{name}: with a cache, round {round}");
     }

@@ -45,7 +45,7 @@ fn error(a: &[f32], b: &[f32]) -> f64 {
 }
 
 fn options(kv_type: KvType) -> LoadOptions {
-    LoadOptions { kv_type, threads: Some(2), ..LoadOptions::default() }
+    LoadOptions { kv_dtype: kv_type.into(), threads: Some(2), ..LoadOptions::default() }
 }
 
 fn check(folder: &Path, options: &LoadOptions, tolerance: f64) -> Result<(), String> {

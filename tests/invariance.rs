@@ -84,9 +84,9 @@ fn company_threads_pieces_and_cache_change_no_bit() {
 #[test]
 fn rows_of_a_pass_are_the_rows_of_a_generation() {
     for kv_type in KvType::ALL.iter().map(|t| t.1) {
-        let big = load(LoadOptions { kv_type, ..options(Some(DType::Q4_K)) });
+        let big = load(LoadOptions { kv_dtype: kv_type.into(), ..options(Some(DType::Q4_K)) });
         let small = load(LoadOptions {
-            kv_type,
+            kv_dtype: kv_type.into(),
             batch_rows: Some(5),
             threads: Some(2),
             ..options(Some(DType::Q4_K))

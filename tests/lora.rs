@@ -145,7 +145,7 @@ fn options(loras: &[(&str, &Path)]) -> LoadOptions {
     let loras = loras.iter().map(|(name, path)| ((*name).to_owned(), path.to_path_buf())).collect();
     LoadOptions {
         loras,
-        kv_type: KvType::F32,
+        kv_dtype: KvType::F32.into(),
         threads: Some(2),
         context: Some(256),
         ..LoadOptions::default()

@@ -193,8 +193,13 @@ fn logits(folder: &Path, dtype: Option<DType>) -> Result<Vec<f32>> {
 fn adapted(folder: &Path, dtype: Option<DType>, adapter: Option<&Path>) -> Result<Vec<f32>> {
     let loras: Vec<_> = adapter.into_iter().map(|path| ("x".to_owned(), path.to_owned())).collect();
     let used: Vec<_> = loras.iter().map(|(name, _)| (name.clone(), 1.0)).collect();
-    let options =
-        LoadOptions { kv_type: KvType::F32, dtype, threads: Some(1), loras, ..LoadOptions::default() };
+    let options = LoadOptions {
+        kv_dtype: KvType::F32.into(),
+        dtype,
+        threads: Some(1),
+        loras,
+        ..LoadOptions::default()
+    };
     let prompt: Vec<u32> = (0..20).map(|i| i * 7 % 50).collect();
     Ok(Model::load(Some(folder), options)?.with_lora(&used)?.logits(&prompt)?)
 }

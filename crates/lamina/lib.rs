@@ -29,7 +29,7 @@ pub use lamina_engine::{
 pub use lamina_load::{
     Device, Error, LoadOptions, Loaded, ModelInfo, Progress, Result, tokenizer as tokenizer_of, type_name,
 };
-pub use lamina_plan::{KvType, Profile};
+pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{DefaultTemplate, Markers, Special, Tokenizer};
 pub use model::{Model, Rows};
 pub use open::{checkpoint, open, tokenizer};

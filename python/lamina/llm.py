@@ -56,7 +56,8 @@ class LLM(Closing):
             for the small model inside the package.
         device: "auto" or "cpu".
         context: the longest sequence in tokens; None: the model's own, cut to what memory holds.
-        kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8.
+        kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8; or apart, as in
+            ``k=q8_0,v=q4_0``, and by how far layers see, as in ``window=f16,full.k=q8_0`` (full, window, chunk).
         dtype: "auto" keeps the file's types; a name such as "q4_k" quantizes the matrices to it while loading.
         threads: None: one for each physical core that this process may use.
         seed: requests without a seed of their own get one derived from this and their number, so that a program's

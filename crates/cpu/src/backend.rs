@@ -95,6 +95,10 @@ impl Backend for Cpu {
         Weight::upload(spec, tensor, self.isa, &self.pool)
     }
 
+    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
+        cache_types(layout, group, types)
+    }
+
     fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
         page_bytes(&Codec::new(cache_types(layout, group, types), self.isa), layout, group)
     }

@@ -12,7 +12,7 @@ use crate::{
     sequence::Sequence,
     snapshot::{Board, Counters, LastStep, Snapshot},
 };
-use lamina_plan::{Batch, PAGE_LEN, Select, Step, Tap, Wants};
+use lamina_plan::{Batch, Select, Step, Tap, Wants};
 use std::time::{Duration, Instant};
 
 /// Sequences on a machine. One call of [`Engine::step`] advances all of them.
@@ -38,10 +38,9 @@ impl Engine {
 
     /// [`Engine::new`] with a policy of one's own.
     pub fn with_policy(step: Box<dyn Step>, context: usize, reuse: bool, policy: Policy) -> Engine {
-        let limits = step.limits().clone();
+        let schedule = Schedule::new(step.plan(), step.limits(), reuse, policy);
         // A sequence alone must always fit, or preempting would never end.
-        let context = context.min(limits.pages.iter().min().map_or(usize::MAX, |&pages| pages * PAGE_LEN));
-        let schedule = Schedule::new(step.plan(), &limits, reuse, policy);
+        let context = context.min(schedule.memory.longest());
         let vocab = step.plan().vocab;
         Engine {
             step,
@@ -75,7 +74,7 @@ impl Engine {
 
     /// [`Engine::add`] for a request that has a place in the queue.
     pub(crate) fn enqueue(&mut self, mut request: Request, place: Option<QueuePlace>) {
-        let positions = self.schedule.memory.pages() * PAGE_LEN;
+        let positions = self.schedule.memory.longest();
         match request.check(self.vocab, self.context, positions) {
             Ok(()) => {
                 if let Some(mut s) = Sequence::new(request, self.step.plan(), Instant::now()) {

@@ -1,12 +1,15 @@
 //! What of the memory belongs to one sequence.
 
+use crate::kv::content::Content;
+use std::sync::Arc;
+
 /// Memory that a sequence holds while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Pages from position 0 on.
-    pub pages: Vec<u32>,
-    /// Hashes of the full pages that are published.
-    pub hashes: Vec<u64>,
+    /// Pages from cell 0 on in each layer group; [`lamina_plan::NO_PAGE`] for those that no later row sees.
+    pub tables: Vec<Vec<u32>>,
+    /// What its full pages hold, as far as that is published.
+    pub contents: Vec<Arc<Content>>,
     /// Recurrent state.
     pub state: Option<u32>,
 }

@@ -4,14 +4,30 @@
 
 use crate::{
     held::Held,
-    kv::{Pages, States},
+    kv::{
+        Pages, States,
+        content::{Content, Contents, Hash, Name, Past, sha256},
+    },
     sequence::Sequence,
 };
-use lamina_plan::{Limits, PAGE_LEN, Plan, SeqPlace, View, batch::Copy};
+use lamina_plan::{GroupSpec, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace, View, batch::Copy};
+use std::sync::Arc;
+
+/// Name of all that a sequence's numbers depend on and that is the same for all sequences, but for the weights' bytes.
+fn fingerprint(plan: &Plan, limits: &Limits) -> Name {
+    sha256(format!("{plan:?} {:?} {PAGE_LEN}", limits.kv).as_bytes(), &[])
+}
+
+/// Pages of a layer group.
+struct Group {
+    reach: Reach,
+    pages: Pages,
+}
 
 /// Pages and states of a machine.
 pub(crate) struct Memory {
-    pages: Pages,
+    groups: Vec<Group>,
+    contents: Contents,
     /// None for models without recurrent layers.
     states: Option<States>,
     /// Most rows of a step.
@@ -25,19 +41,42 @@ pub(crate) struct Memory {
 impl Memory {
     /// The empty memory of a machine; `reuse` keeps computed beginnings for later sequences.
     pub fn new(plan: &Plan, limits: &Limits, reuse: bool) -> Memory {
-        let states = (plan.kv.state_len() > 0).then(|| States::new(limits.states));
-        let pages = Pages::new(limits.pages.first().copied().unwrap_or(0));
-        Memory { pages, states, rows: limits.rows, state_count: limits.states, reuse, copies: vec![] }
+        Memory::with_hash(plan, limits, reuse, sha256)
     }
 
-    /// Pages in all.
+    /// [`Memory::new`] with another hash of contents; what is found does not depend on it.
+    pub fn with_hash(plan: &Plan, limits: &Limits, reuse: bool, hash: Hash) -> Memory {
+        let states = (plan.kv.state_len() > 0).then(|| States::new(limits.states));
+        let group = |(g, &pages): (&GroupSpec, &usize)| Group { reach: g.reach, pages: Pages::new(pages) };
+        Memory {
+            groups: plan.kv.groups.iter().zip(&limits.pages).map(group).collect(),
+            contents: Contents::new(hash, fingerprint(plan, limits)),
+            states,
+            rows: limits.rows,
+            state_count: limits.states,
+            reuse,
+            copies: vec![],
+        }
+    }
+
+    /// Pages in all, over the layer groups.
     pub fn pages(&self) -> usize {
-        self.pages.len()
+        self.groups.iter().map(|g| g.pages.len()).sum()
     }
 
     /// Pages that nobody holds.
     pub fn free_pages(&self) -> usize {
-        self.pages.free()
+        self.groups.iter().map(|g| g.pages.free()).sum()
+    }
+
+    /// Tokens of the longest sequence that fits when it is alone.
+    pub fn longest(&self) -> usize {
+        let one = |g: &Group| {
+            // A window that fits once with a page to write to holds any sequence.
+            let windowed = g.reach != Reach::All && g.pages.len() >= g.reach.pages(usize::MAX, 1);
+            if windowed { usize::MAX } else { g.pages.len() * PAGE_LEN }
+        };
+        self.groups.iter().map(one).min().unwrap_or(usize::MAX)
     }
 
     /// The copies that are due, in order.
@@ -52,27 +91,57 @@ impl Memory {
     }
 
     /// Takes over the pages (and the state) that earlier sequences have computed for the same beginning.
+    ///
+    /// The beginning is the longest one for which every layer group still has what the rows behind it see.
     pub fn adopt(&mut self, s: &mut Sequence) {
-        if self.reuse && s.reads_cache() {
-            (s.held.pages, s.held.hashes) = self.pages.find(s.salt, &s.tokens, s.tokens.len() - 1);
-        }
+        s.held.tables = vec![vec![]; self.groups.len()];
+        let mut contents = match self.reuse && s.reads_cache() {
+            true => self.known(s),
+            false => vec![],
+        };
         let mut snapshot = None;
-        if let Some(states) = &mut self.states {
-            // Pages are of use only up to a boundary whose state is known.
-            while let Some(&hash) = s.held.hashes.last() {
-                snapshot = states.find(hash);
-                if snapshot.is_some() {
-                    break;
-                }
-                s.held.hashes.pop();
-                s.held.pages.pop().into_iter().for_each(|p| self.pages.release(p));
+        while let Some(last) = contents.last() {
+            let state = self.states.as_mut().map(|states| states.find(last));
+            if state != Some(None) && self.has_all(&contents) {
+                snapshot = state.flatten();
+                break;
             }
+            contents.pop();
         }
         if let Some(to) = s.held.state {
             self.copies.push(Copy::State { from: snapshot, to });
         }
-        s.computed = s.held.pages.len() * PAGE_LEN;
+        s.computed = contents.len() * PAGE_LEN;
         s.cached = s.computed.min(s.prompt_len);
+        for (group, table) in self.groups.iter_mut().zip(&mut s.held.tables) {
+            let first = group.reach.first(s.computed) / PAGE_LEN;
+            for (i, content) in contents.iter().enumerate() {
+                let page = if i < first { None } else { group.pages.find(content) };
+                page.into_iter().for_each(|p| group.pages.hold(p));
+                table.push(page.unwrap_or(NO_PAGE));
+            }
+        }
+        s.held.contents = contents;
+    }
+
+    /// Contents of the full pages of `s` as far as they are known; never of its last token, whose row is needed.
+    fn known(&self, s: &Sequence) -> Vec<Arc<Content>> {
+        let mut past = Past::Root(s.root.clone());
+        let mut found = vec![];
+        for tokens in s.tokens[..s.tokens.len() - 1].chunks_exact(PAGE_LEN) {
+            let Some(content) = self.contents.find(&past, tokens) else { break };
+            past = Past::Page(content.clone());
+            found.push(content);
+        }
+        found
+    }
+
+    /// True when every group has the pages that the first row behind `contents` sees.
+    fn has_all(&self, contents: &[Arc<Content>]) -> bool {
+        self.groups.iter().all(|g| {
+            let first = g.reach.first(contents.len() * PAGE_LEN) / PAGE_LEN;
+            contents[first.min(contents.len())..].iter().all(|c| g.pages.find(c).is_some())
+        })
     }
 
     /// Rows that `s` can use in one step.
@@ -86,46 +155,55 @@ impl Memory {
         if s.computed < boundary { n.min(boundary - s.computed) } else { n }
     }
 
-    /// Pages that `s` takes in its next step at most, and one to spare.
-    pub fn next_pages(&self, s: &Sequence) -> usize {
+    /// True when there are pages for the first rows of `newcomer` beside those that `running` ones take next, so that
+    /// it does not push others out at once.
+    pub fn fits(&self, newcomer: &Sequence, running: &[Sequence]) -> bool {
+        self.groups.iter().enumerate().all(|(g, group)| {
+            let all = running.iter().chain([newcomer]);
+            all.map(|s| self.next_pages(g, s)).sum::<usize>() <= group.pages.free()
+        })
+    }
+
+    /// Pages of a group that `s` takes in its next step at most, and one to spare.
+    fn next_pages(&self, group: usize, s: &Sequence) -> usize {
         let end = s.computed + s.pending().min(self.rows);
-        end.div_ceil(PAGE_LEN).saturating_sub(s.held.pages.len()) + 1
+        let have = s.held.tables.get(group).map_or(0, Vec::len);
+        end.div_ceil(PAGE_LEN).saturating_sub(have) + 1
     }
 
     /// Makes room for up to `rows` more rows of `s`, in pages that nobody else holds; returns the rows that fit.
     pub fn grow(&mut self, s: &mut Sequence, rows: usize) -> usize {
         let (first, end) = (s.computed / PAGE_LEN, (s.computed + rows).div_ceil(PAGE_LEN));
+        s.held.tables.resize(self.groups.len(), vec![]);
         for page in first..end {
-            let there = match s.held.pages.get(page) {
-                Some(_) => self.copy_on_write(s, page),
-                None => self.pages.take().map(|new| s.held.pages.push(new)).is_some(),
-            };
-            if !there {
+            if !(0..self.groups.len()).all(|group| self.own(s, group, page)) {
                 return (page * PAGE_LEN).saturating_sub(s.computed);
             }
         }
         rows
     }
 
-    /// Replaces a page of `s` that others hold too; false when there is none to take for it.
-    fn copy_on_write(&mut self, s: &mut Sequence, page: usize) -> bool {
-        let from = s.held.pages[page];
-        if !self.pages.shared(from) {
+    /// Gives `s` logical page `page` of a group, which nobody else holds; false when there is none to take.
+    fn own(&mut self, s: &mut Sequence, group: usize, page: usize) -> bool {
+        let (pages, table) = (&mut self.groups[group].pages, &mut s.held.tables[group]);
+        let Some(&from) = table.get(page) else { return pages.take().map(|new| table.push(new)).is_some() };
+        // Copy-on-write.
+        if !pages.shared(from) {
             return true;
         }
-        let Some(to) = self.pages.take() else { return false };
+        let Some(to) = pages.take() else { return false };
         if page * PAGE_LEN < s.computed {
-            self.copies.push(Copy::Page { group: 0, from, to });
+            self.copies.push(Copy::Page { group: group as u32, from, to });
         }
-        self.pages.release(from);
-        s.held.pages[page] = to;
+        pages.release(from);
+        table[page] = to;
         true
     }
 
     /// Where the machine finds what `s` holds.
     pub fn place(&self, s: &Sequence) -> SeqPlace {
         SeqPlace {
-            pages: vec![s.held.pages.clone()],
+            pages: s.held.tables.clone(),
             state: s.held.state.unwrap_or(0),
             prompt_len: s.prompt_len as u32,
             adapters: s.lora.clone(),
@@ -133,23 +211,39 @@ impl Memory {
         }
     }
 
+    /// Notes that all rows of `s` up to `s.computed` were computed, for tokens that are kept: publishes what has become
+    /// full, and gives back pages that no later row sees.
+    pub fn computed(&mut self, s: &mut Sequence) {
+        self.publish(s);
+        for (group, table) in self.groups.iter_mut().zip(&mut s.held.tables) {
+            let first = (group.reach.first(s.computed) / PAGE_LEN).min(table.len());
+            // Those before the first that is gone went earlier.
+            for page in table[..first].iter_mut().rev().take_while(|p| **p != NO_PAGE) {
+                group.pages.release(std::mem::replace(page, NO_PAGE));
+            }
+        }
+    }
+
     /// Publishes the pages of `s` that have become full, and takes a snapshot of its state at a boundary.
-    ///
-    /// All tokens up to `s.computed` must be kept ones, and their rows computed.
-    pub fn publish(&mut self, s: &mut Sequence) {
+    fn publish(&mut self, s: &mut Sequence) {
         if !self.reuse {
             return;
         }
-        while (s.held.hashes.len() + 1) * PAGE_LEN <= s.computed {
-            let n = s.held.hashes.len();
-            let before = s.held.hashes.last().copied().unwrap_or(s.salt);
-            let tokens = &s.tokens[n * PAGE_LEN..(n + 1) * PAGE_LEN];
-            s.held.hashes.push(self.pages.publish(s.held.pages[n], before, tokens));
+        while (s.held.contents.len() + 1) * PAGE_LEN <= s.computed {
+            let n = s.held.contents.len();
+            let past =
+                s.held.contents.last().map_or_else(|| Past::Root(s.root.clone()), |c| Past::Page(c.clone()));
+            let content = self.contents.intern(&past, &s.tokens[n * PAGE_LEN..(n + 1) * PAGE_LEN]);
+            for (group, table) in self.groups.iter_mut().zip(&s.held.tables).filter(|(_, t)| t[n] != NO_PAGE)
+            {
+                group.pages.publish(table[n], &content);
+            }
+            s.held.contents.push(content);
         }
-        if let (Some(states), Some(state), Some(&hash)) =
-            (&mut self.states, s.held.state, s.held.hashes.last())
-            && s.computed == s.held.hashes.len() * PAGE_LEN
-            && let Some(to) = states.snapshot(hash)
+        if let (Some(states), Some(state), Some(last)) =
+            (&mut self.states, s.held.state, s.held.contents.last())
+            && s.computed == s.held.contents.len() * PAGE_LEN
+            && let Some(to) = states.snapshot(last)
         {
             self.copies.push(Copy::State { from: Some(state), to });
         }
@@ -163,9 +257,11 @@ impl Memory {
         if let Some(to) = fork.held.state {
             self.copies.push(Copy::State { from: of.state, to });
         }
-        fork.held.pages = of.pages.clone();
-        fork.held.hashes = of.hashes.clone();
-        fork.held.pages.iter().for_each(|&p| self.pages.hold(p));
+        fork.held.tables = of.tables.clone();
+        fork.held.contents = of.contents.clone();
+        for (group, table) in self.groups.iter_mut().zip(&of.tables) {
+            table.iter().filter(|&&p| p != NO_PAGE).for_each(|&p| group.pages.hold(p));
+        }
         true
     }
 
@@ -173,7 +269,9 @@ impl Memory {
     pub fn free(&mut self, s: &mut Sequence) {
         let held = std::mem::take(&mut s.held);
         // The end of a sequence is the least likely to be wanted again: it is evicted first.
-        held.pages.iter().rev().for_each(|&p| self.pages.release(p));
+        for (group, table) in self.groups.iter_mut().zip(&held.tables) {
+            table.iter().rev().filter(|&&p| p != NO_PAGE).for_each(|&p| group.pages.release(p));
+        }
         s.computed = 0;
         if let (Some(states), Some(state)) = (&mut self.states, held.state) {
             states.release(state);

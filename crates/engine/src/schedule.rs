@@ -209,8 +209,7 @@ impl Schedule {
     /// True when there are pages for the first rows of `s` beside those that the running ones take next, so that a
     /// newcomer does not push others out at once. One sequence alone always fits.
     fn fits(&self, s: &Sequence) -> bool {
-        let taken: usize = self.running.iter().map(|s| self.memory.next_pages(s)).sum();
-        self.running.is_empty() || self.memory.free_pages() >= self.memory.next_pages(s) + taken
+        self.running.is_empty() || self.memory.fits(s, &self.running)
     }
 
     /// Gives a sequence pages for up to `rows` rows; returns how many fit.
@@ -255,7 +254,7 @@ impl Schedule {
     pub fn computed(&mut self, i: usize, kept: usize) {
         let s = &mut self.running[i];
         s.computed += kept;
-        self.memory.publish(s);
+        self.memory.computed(s);
     }
 
     /// Adds answers that share all pages of running sequence `i`, each with a state of its own.

@@ -13,7 +13,6 @@ use crate::{
 };
 use lamina_plan::{Plan, RowKind};
 use std::{
-    hash::{DefaultHasher, Hash, Hasher},
     ops::Range,
     sync::{
         Arc,
@@ -32,8 +31,8 @@ pub(crate) struct Sequence {
     pub prompt_len: usize,
     /// Scale of each adapter by its index.
     pub lora: Arc<[f32]>,
-    /// Salt of the hashes of its pages.
-    pub salt: u64,
+    /// What stands before its first page: sequences with different roots never share pages.
+    pub root: Arc<[u8]>,
     /// Tokens whose keys and values are in the cache.
     pub computed: usize,
     /// Its memory, while it runs.
@@ -92,7 +91,7 @@ impl Sequence {
         Some(Sequence {
             id: 0,
             prompt_len,
-            salt: salt(plan, prompt_len, &request.lora, request.terms.cache_salt.as_deref()),
+            root: root(plan, prompt_len, &request.lora, request.terms.cache_salt.as_deref()),
             lora: request.lora,
             tokens: request.prompt,
             computed: 0,
@@ -124,7 +123,7 @@ impl Sequence {
             tokens: self.tokens.clone(),
             prompt_len: self.prompt_len,
             lora: self.lora.clone(),
-            salt: self.salt,
+            root: self.root.clone(),
             computed: self.computed,
             held: Held::default(),
             begun: true,
@@ -340,16 +339,17 @@ fn pass_selects(pass: &Pass, plan: &Plan) -> Selects {
     }
 }
 
-/// Salt of a sequence's pages: those of one prompt differ where its adapters, its long-context tables or its
-/// requests' salts do.
-fn salt(plan: &Plan, prompt_len: usize, lora: &[f32], own: Option<&str>) -> u64 {
-    let used = lora.iter().enumerate().filter(|(_, s)| **s != 0.0);
-    let hash = |what: &dyn Fn(&mut DefaultHasher)| {
-        let mut h = DefaultHasher::new();
-        what(&mut h);
-        h.finish()
-    };
-    let adapted =
-        used.fold(plan.prefix_salt(prompt_len), |salt, (i, s)| hash(&|h| (salt, i, s.to_bits()).hash(h)));
-    own.map_or(adapted, |own| hash(&|h| (adapted, own).hash(h)))
+/// What a sequence's numbers depend on beside the model and its tokens: long-context tables, adapters with their scales,
+/// and the request's own salt.
+fn root(plan: &Plan, prompt_len: usize, lora: &[f32], own: Option<&str>) -> Arc<[u8]> {
+    let mut root = plan.prefix_salt(prompt_len).to_le_bytes().to_vec();
+    for (i, scale) in lora.iter().enumerate().filter(|(_, s)| **s != 0.0) {
+        root.push(1);
+        root.extend((i as u64).to_le_bytes());
+        root.extend(scale.to_bits().to_le_bytes());
+    }
+    // Behind this nothing else follows.
+    root.push(if own.is_some() { 2 } else { 0 });
+    root.extend_from_slice(own.unwrap_or("").as_bytes());
+    root.into()
 }

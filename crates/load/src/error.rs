@@ -100,8 +100,8 @@ impl From<TextError> for Error {
     }
 }
 
-impl From<lamina_plan::UnknownKvType> for Error {
-    fn from(e: lamina_plan::UnknownKvType) -> Self {
+impl From<lamina_plan::UnknownKvDtype> for Error {
+    fn from(e: lamina_plan::UnknownKvDtype) -> Self {
         Error::InvalidRequest(e.to_string())
     }
 }

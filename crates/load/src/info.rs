@@ -1,7 +1,7 @@
 //! What is known about a model while it runs.
 
 use lamina_arch::{Family, ModelSpec};
-use lamina_plan::KvType;
+use lamina_plan::KvDtype;
 use lamina_quant::MIXES;
 use lamina_store::Checkpoint;
 use serde_json::Value;
@@ -32,10 +32,12 @@ pub struct ModelInfo {
     pub context: usize,
     /// Longest sequence that the model was made for.
     pub model_context: usize,
-    /// Number type of the cache.
-    pub kv_type: KvType,
-    /// Bytes of cache per position.
+    /// Number types of the cache, as they are stored.
+    pub kv_dtype: KvDtype,
+    /// Bytes of cache per token, as long as no window is full.
     pub kv_bytes_per_token: f64,
+    /// Bytes of cache that one sequence of the whole context takes.
+    pub kv_bytes_per_sequence: u64,
     /// Bytes of weights that a decoded token reads.
     pub bytes_per_token: u64,
     /// Host threads of the backend.
@@ -65,8 +67,9 @@ impl ModelInfo {
             vocab: spec.vocab,
             context: 0,
             model_context: spec.context,
-            kv_type: KvType::F16,
+            kv_dtype: KvDtype::default(),
             kv_bytes_per_token: 0.0,
+            kv_bytes_per_sequence: 0,
             bytes_per_token: 0,
             threads: 0,
             isa: String::new(),

@@ -4,7 +4,7 @@ use crate::{
     adapters::Adapters,
     error::{Error, Result},
     info::ModelInfo,
-    memory::{check_weights, plan_cache},
+    memory::{GroupBytes, check_weights, plan_cache},
     options::LoadOptions,
     requantize::{becomes, requantize},
     vocab,
@@ -13,7 +13,8 @@ use lamina_arch::{Family, Keep, ModelSpec, Weights};
 use lamina_base::DType;
 use lamina_engine::Engine;
 use lamina_plan::{
-    Backend, BackendError, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit, op::Op,
+    Backend, BackendError, GroupSpec, KvDtype, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit,
+    op::Op,
 };
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
@@ -65,28 +66,26 @@ pub fn open_on<B: Backend + 'static>(
     let memory = backend.memory();
     let taken = weight_bytes(&backend, &plan, &weights, &adapters, options)?;
     check_weights(taken, memory)?;
-    let types = KvTypes::from(options.kv_type);
-    let page_bytes = (0..plan.kv.groups.len()).map(|g| backend.page_bytes(&plan.kv, g, types)).sum();
+    let rows = options.batch_rows.unwrap_or_else(|| backend.rows()).clamp(1, 1 << 16);
+    let kv = stored_types(&backend, &plan, options.kv_dtype);
+    let bytes = |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]));
+    let groups = GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows };
+    let page_bytes: usize = groups.groups.iter().map(|g| g.1).sum();
     let free = memory.map(|m| m.free.saturating_sub(taken));
-    let cache = plan_cache(&plan, page_bytes, spec.context, options.context, free)?;
+    let cache = plan_cache(&plan, &groups, spec.context, options.context, free)?;
 
     let from = OpenedModel { ck, weights: &weights, adapters: &adapters, dtype: options.dtype };
     let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
-    let rows = options.batch_rows.unwrap_or_else(|| backend.rows()).clamp(1, 1 << 16);
     let logits = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
-    let limits = Limits {
-        rows,
-        selected: logits,
-        logits,
-        pages: vec![cache.pages; plan.kv.groups.len()],
-        states: cache.states,
-        kv: vec![types; plan.kv.groups.len()],
-    };
+    let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
+    let kv_dtype = KvDtype::of_groups(stored).unwrap_or(options.kv_dtype);
+    let limits = Limits { rows, selected: logits, logits, pages: cache.pages, states: cache.states, kv };
     let about = backend.about();
     let info = ModelInfo {
         context: cache.context,
-        kv_type: options.kv_type,
+        kv_dtype,
         kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
+        kv_bytes_per_sequence: cache.sequence_bytes as u64,
         bytes_per_token: bytes_per_token(&plan, &bytes),
         threads: about.threads,
         isa: about.kernels,
@@ -98,6 +97,12 @@ pub fn open_on<B: Backend + 'static>(
     let runner = Runner::<B>::new(backend, plan, uploaded, limits)?;
     let engine = Engine::new(Box::new(runner), cache.context, options.reuse_prefixes);
     Ok(Loaded { engine, tokenizer, end_tokens, loras: adapters.into_names(), info })
+}
+
+/// What each layer group is stored in: what was asked for, where the backend has it.
+fn stored_types<B: Backend>(backend: &B, plan: &Plan, asked: KvDtype) -> Vec<KvTypes> {
+    let one = |(i, g): (usize, &GroupSpec)| backend.stores_as(&plan.kv, i, asked.of(g.reach));
+    plan.kv.groups.iter().enumerate().map(one).collect()
 }
 
 /// Rotary positions go on beyond what a model was made for, a table of learned ones ends.

@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use lamina_base::DType;
-use lamina_plan::KvType;
+use lamina_plan::KvDtype;
 use std::path::PathBuf;
 
 /// How a model is loaded.
@@ -12,8 +12,8 @@ pub struct LoadOptions {
     pub device: Device,
     /// Longest sequence in tokens; none means the model's own, cut to what fits into memory.
     pub context: Option<usize>,
-    /// Number type of cached keys and values.
-    pub kv_type: KvType,
+    /// Number types of cached keys and values.
+    pub kv_dtype: KvDtype,
     /// Type to quantize matrices to while loading; none keeps the file's.
     pub dtype: Option<DType>,
     /// Threads of a backend on the processor; none means all physical cores that the process may use.
@@ -32,7 +32,7 @@ impl Default for LoadOptions {
         LoadOptions {
             device: Device::Auto,
             context: None,
-            kv_type: KvType::F16,
+            kv_dtype: KvDtype::default(),
             dtype: None,
             threads: None,
             reuse_prefixes: true,

@@ -113,6 +113,11 @@ pub trait Backend: Sized {
     /// When the tensor cannot be read, its type has no kernel, or memory does not suffice.
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight>;
 
+    /// What the pages of a layer group are stored in, where `types` were asked for.
+    fn stores_as(&self, _layout: &KvLayout, _group: usize, types: KvTypes) -> KvTypes {
+        types
+    }
+
     /// Bytes of one page of a layer group, over its layers.
     fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize;
 

@@ -1,7 +1,7 @@
 //! What each layer remembers of a sequence, and how it is paged.
 
 use lamina_base::DType;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 /// Positions per page. Prefixes are shared, and memory is given out, in pages.
 ///
@@ -53,6 +53,12 @@ impl KvType {
     }
 }
 
+impl fmt::Display for KvType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(KvType::ALL.iter().find(|(_, t)| t == self).map_or("", |(name, _)| name))
+    }
+}
+
 /// A cache type name that is not in [`KvType::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown kv_dtype `{0}`; known: f32 f16 bf16 q8_0 q4_0 q4_1 fp8")]
@@ -90,6 +96,29 @@ pub enum Reach {
     Window(usize),
     /// Their own chunk of `n` tokens.
     Chunk(usize),
+}
+
+impl Reach {
+    /// First token that the token at `index` sees.
+    pub fn first(self, index: usize) -> usize {
+        match self {
+            Reach::All => 0,
+            Reach::Window(n) => (index + 1).saturating_sub(n),
+            Reach::Chunk(n) => index / n.max(1) * n,
+        }
+    }
+
+    /// Pages that one sequence of `context` tokens holds at most, with steps of at most `rows` rows.
+    pub fn pages(self, context: usize, rows: usize) -> usize {
+        let all = context.div_ceil(PAGE_LEN);
+        match self {
+            Reach::All => all,
+            // What the first row of a step sees, and its rows; both ends may lie inside a page.
+            Reach::Window(n) | Reach::Chunk(n) => {
+                all.min(n.saturating_add(rows).div_ceil(PAGE_LEN).saturating_add(1))
+            }
+        }
+    }
 }
 
 /// Layers whose pages are given out and given back together.

@@ -7,6 +7,7 @@ pub mod batch;
 mod emit;
 mod error;
 pub mod kv;
+mod kv_dtype;
 mod limits;
 pub mod op;
 mod plan;
@@ -22,6 +23,7 @@ pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, V
 pub use emit::emit;
 pub use error::BackendError;
 pub use kv::{GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, UnknownKvType};
+pub use kv_dtype::{KvDtype, UnknownKvDtype};
 pub use limits::Limits;
 pub use op::{Ops, Queue, Wrapper, front};
 pub use plan::{Mark, Plan, WeightKind, WeightSpec};

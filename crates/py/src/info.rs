@@ -1,12 +1,12 @@
 //! What is known about a model, for `lamina.ModelInfo`.
 
-use lamina::{KvType, Model};
+use lamina::Model;
 use pyo3::{prelude::*, types::PyDict};
 
 /// The keywords of `lamina.ModelInfo`.
 pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>> {
     let (info, dict) = (model.info(), PyDict::new(py));
-    let kv_dtype = KvType::ALL.iter().find(|(_, t)| *t == info.kv_type).map(|(name, _)| *name);
+    let kv_dtype = info.kv_dtype.to_string();
     dict.set_item("path", &info.path)?;
     dict.set_item("architecture", &info.architecture)?;
     dict.set_item("family", info.family)?;

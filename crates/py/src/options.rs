@@ -46,6 +46,6 @@ pub fn load_options(
     loras: Vec<(String, PathBuf)>,
 ) -> Result<LoadOptions> {
     let dtype = if dtype == "auto" { None } else { Some(dtype.parse().map_err(lamina::Error::from)?) };
-    let (device, kv_type) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
-    Ok(LoadOptions { device, context, kv_type, dtype, threads, loras, ..LoadOptions::default() })
+    let (device, kv_dtype) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
+    Ok(LoadOptions { device, context, kv_dtype, dtype, threads, loras, ..LoadOptions::default() })
 }

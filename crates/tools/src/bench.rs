@@ -6,7 +6,7 @@ use crate::{
 };
 use lamina::{Error, LoadOptions, Loaded, ModelInfo, Result, open};
 use lamina_engine::{Engine, Event, Generation, Request, Task, Timings, sample::SamplingParams};
-use lamina_plan::{KvType, Profile};
+use lamina_plan::Profile;
 use serde_json::{Value, json};
 use std::{path::Path, sync::mpsc::channel, time::Instant};
 
@@ -275,7 +275,7 @@ impl BenchReport {
     }
 
     /// The cache's type as users write it.
-    pub fn kv_name(&self) -> &'static str {
-        KvType::ALL.iter().find(|(_, t)| *t == self.info.kv_type).map_or("", |(name, _)| name)
+    pub fn kv_name(&self) -> String {
+        self.info.kv_dtype.to_string()
     }
 }

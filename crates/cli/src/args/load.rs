@@ -2,7 +2,7 @@
 
 use super::positive;
 use crate::{error::Result, output::note, progress::Bar};
-use lamina::{DType, Device, KvType, LoadOptions, Model};
+use lamina::{DType, Device, KvDtype, LoadOptions, Model};
 use std::path::Path;
 
 /// How and where a model runs.
@@ -12,9 +12,10 @@ pub struct EngineArgs {
     /// Threads [default: physical cores]
     #[arg(short, long, value_name = "N", value_parser = positive())]
     threads: Option<usize>,
-    /// Number type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8
+    /// Number type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8, or apart: k=q8_0,v=q4_0, and for layers
+    /// that see all, a window or a chunk: window=f16,full.k=q8_0
     #[arg(long, value_name = "TYPE", default_value = "f16", alias = "cache-type")]
-    kv_dtype: KvType,
+    kv_dtype: KvDtype,
     /// Type to quantize matrices to while loading, such as q8_0; auto keeps the file's
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = dtype)]
     dtype: Requested,
@@ -51,7 +52,7 @@ impl EngineArgs {
         LoadOptions {
             device: self.device,
             context,
-            kv_type: self.kv_dtype,
+            kv_dtype: self.kv_dtype,
             dtype: self.dtype.0,
             threads: self.threads,
             ..LoadOptions::default()

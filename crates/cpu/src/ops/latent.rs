@@ -16,7 +16,6 @@ use crate::{
     machine::{Machine, RowsOf, Run},
     weight::{Matrix, matrix},
 };
-use lamina_arch::spec::Mask;
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
 use std::ops::Range;
 
@@ -235,24 +234,7 @@ impl Machine {
             // SAFETY: the page belongs to the layer; latents are kept as plain floats, so queries are float32 rows.
             unsafe { (keys.product)(&job) };
         }
-        let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
-        for r in 0..rows {
-            let to = s.b.index(u.row + r / u.heads) + 1;
-            let to = if sight.map.is_some() { to } else { to.min(end).saturating_sub(base) };
-            let at = space.scores.wrapping_add(r * lanes);
-            let scores = Scores {
-                at,
-                stride: rows * lanes,
-                groups,
-                from: 0,
-                to,
-                map: sight.map.map(|m| &m[base..end]),
-                softcap: 0.0,
-                slope: 0.0,
-                query: 0.0,
-            };
-            part.soften(self, r, &scores, lanes);
-        }
+        self.latent_weights(s, u, (base, end), space, part);
         if cleared {
             return self.mix_cleared_latents(s, u, (base, end), space, part);
         }
@@ -268,6 +250,33 @@ impl Machine {
         };
         // SAFETY: all groups lie inside pages of the sequence; hidden lanes have weight zero.
         unsafe { (codec.mix_latents)(&mix) };
+    }
+
+    /// Scores of a chunk to weights, row by row.
+    fn latent_weights(
+        &self,
+        s: &Shape<'_>,
+        u: Unit,
+        (base, end): (usize, usize),
+        space: &Space,
+        part: &mut Running,
+    ) {
+        let (rows, lanes, sight) = (u.rows(), s.layer.codec.keys.lanes, s.sight(u));
+        for r in 0..rows {
+            let to = s.b.index(u.row + r / u.heads) + 1;
+            let scores = Scores {
+                at: space.scores.wrapping_add(r * lanes),
+                stride: rows * lanes,
+                groups: (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes,
+                from: 0,
+                to: if sight.map.is_some() { to } else { to.min(end).saturating_sub(base) },
+                map: sight.map.map(|m| &m[base..end]),
+                softcap: 0.0,
+                slope: 0.0,
+                query: 0.0,
+            };
+            part.soften(self, r, &scores, lanes);
+        }
     }
 
     /// The mix of latents of a chunk, token by token, with pages in which cells that the token does not see are cleared.

@@ -1,6 +1,6 @@
 //! Which cells of its sequence a row sees, and the pages that hold them.
 
-use lamina_arch::spec::Mask;
+use lamina_plan::op::Mask;
 use lamina_plan::{Batch, BatchSeq, NO_PAGE, PAGE_LEN, View};
 use std::ops::Range;
 

@@ -1,5 +1,6 @@
-//! Pages of the cache and recurrent states: who holds which, and which can be found again by their tokens.
+//! Pages of the cache and recurrent states: who holds which, and which can be found again by what they hold.
 
+pub mod content;
 mod pages;
 mod states;
 

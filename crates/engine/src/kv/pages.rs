@@ -1,34 +1,27 @@
-//! Reference-counted pages with prefix reuse by hash.
+//! Reference-counted pages of one layer group, found again by what they hold.
 //!
-//! A full page is known by the hash of all tokens up to its end, so sequences with the same beginning share its page.
 //! A page that nobody holds keeps its content until its memory is wanted; the one unused for longest goes first.
 
-use lamina_plan::PAGE_LEN;
+use super::content::Content;
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
-    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
 };
-
-/// Hash of a full page: that of the page before it, and its own tokens.
-pub fn page_hash(before: u64, tokens: &[u32]) -> u64 {
-    let mut h = DefaultHasher::new();
-    (before, tokens).hash(&mut h);
-    h.finish()
-}
 
 #[derive(Clone, Default)]
 struct Page {
     holders: u32,
-    /// Hash and tokens of a full page; tokens are compared, so that a collision never gives a wrong answer.
-    content: Option<(u64, u64, Box<[u32]>)>,
+    /// What a full page holds, once that is known to others.
+    content: Option<Arc<Content>>,
     /// Key in `unused`, while nobody holds it.
     unused_at: u64,
 }
 
-/// All pages of the cache.
+/// All pages of a layer group.
 pub struct Pages {
     pages: Vec<Page>,
-    by_hash: HashMap<u64, u32>,
+    /// Page of a content, by the content's id.
+    by_content: HashMap<u64, u32>,
     /// Pages without holder, oldest first.
     unused: BTreeMap<u64, u32>,
     clock: u64,
@@ -39,7 +32,7 @@ impl Pages {
     pub fn new(count: usize) -> Pages {
         let mut pages = Pages {
             pages: vec![Page::default(); count],
-            by_hash: HashMap::new(),
+            by_content: HashMap::new(),
             unused: BTreeMap::new(),
             clock: 0,
         };
@@ -95,34 +88,16 @@ impl Pages {
     }
 
     /// Makes a full page known. If another page has the same content already, that one stays known.
-    pub fn publish(&mut self, page: u32, before: u64, tokens: &[u32]) -> u64 {
-        let hash = page_hash(before, tokens);
-        if let Entry::Vacant(known) = self.by_hash.entry(hash) {
+    pub fn publish(&mut self, page: u32, content: &Arc<Content>) {
+        if let Entry::Vacant(known) = self.by_content.entry(content.id) {
             known.insert(page);
-            self.pages[page as usize].content = Some((hash, before, tokens.into()));
+            self.pages[page as usize].content = Some(content.clone());
         }
-        hash
     }
 
-    /// The known pages of the longest beginning of `tokens`, each with one more holder, and their last hash.
-    ///
-    /// At most `limit` tokens are found: the last token of a prompt always has to be computed, since its row is needed.
-    pub fn find(&mut self, salt: u64, tokens: &[u32], limit: usize) -> (Vec<u32>, Vec<u64>) {
-        let (mut found, mut hashes) = (vec![], vec![]);
-        let mut before = salt;
-        for chunk in tokens[..limit.min(tokens.len())].chunks_exact(PAGE_LEN) {
-            let hash = page_hash(before, chunk);
-            let Some(&page) = self.by_hash.get(&hash) else { break };
-            let same = matches!(&self.pages[page as usize].content, Some((_, b, t)) if *b == before && **t == *chunk);
-            if !same {
-                break;
-            }
-            self.hold(page);
-            found.push(page);
-            hashes.push(hash);
-            before = hash;
-        }
-        (found, hashes)
+    /// The page that holds `content`.
+    pub fn find(&self, content: &Content) -> Option<u32> {
+        self.by_content.get(&content.id).copied()
     }
 
     fn put_aside(&mut self, page: u32) {
@@ -132,8 +107,8 @@ impl Pages {
     }
 
     fn forget(&mut self, page: u32) {
-        if let Some((hash, ..)) = self.pages[page as usize].content.take() {
-            self.by_hash.remove(&hash);
+        if let Some(content) = self.pages[page as usize].content.take() {
+            self.by_content.remove(&content.id);
         }
     }
 }
@@ -141,37 +116,21 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tokens(n: usize) -> Vec<u32> {
-        (0..n as u32).collect()
-    }
+    use crate::kv::content::{Contents, Past, sha256};
 
     #[test]
-    fn a_beginning_is_found_until_its_memory_is_taken() {
+    fn a_content_is_found_until_its_memory_is_taken() {
+        let mut contents = Contents::new(sha256, [0; 16]);
         let mut pages = Pages::new(3);
-        let all = tokens(2 * PAGE_LEN + 5);
+        let content = contents.intern(&Past::Root([].into()), &[1, 2, 3]);
         let (a, b) = (pages.take().expect("free"), pages.take().expect("free"));
-        let first = pages.publish(a, 7, &all[..PAGE_LEN]);
-        pages.publish(b, first, &all[PAGE_LEN..2 * PAGE_LEN]);
+        pages.publish(a, &content);
+        pages.publish(b, &content);
         pages.release(b);
         pages.release(a);
-        assert_eq!(pages.find(7, &all, all.len() - 1).0, [a, b]);
-        assert_eq!(pages.find(8, &all, all.len() - 1).0, [0u32; 0], "another salt finds nothing");
-        pages.release(a);
-        pages.release(b);
+        assert_eq!(pages.find(&content), Some(a), "the first one stays known");
         let taken: Vec<_> = std::iter::from_fn(|| pages.take()).collect();
-        assert_eq!(taken.len(), 3);
-        assert!(pages.find(7, &all, all.len() - 1).0.is_empty());
-    }
-
-    #[test]
-    fn the_last_token_is_never_found() {
-        let mut pages = Pages::new(2);
-        let all = tokens(PAGE_LEN);
-        let page = pages.take().expect("free");
-        pages.publish(page, 0, &all);
-        assert!(pages.find(0, &all, all.len() - 1).0.is_empty());
-        assert_eq!(pages.find(0, &tokens(PAGE_LEN + 1), PAGE_LEN).0, [page]);
+        assert_eq!((taken.len(), pages.find(&content)), (3, None));
     }
 
     #[test]

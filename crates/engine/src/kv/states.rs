@@ -1,13 +1,27 @@
 //! Recurrent states: one per running sequence, and snapshots at page boundaries for prefix reuse.
 
-use std::collections::{BTreeMap, HashMap};
+use super::content::Content;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// A state that keeps what a sequence had computed at the end of a content.
+#[derive(Debug)]
+struct Snapshot {
+    state: u32,
+    used: u64,
+    /// Keeps the content's id its own.
+    _content: Arc<Content>,
+}
 
 /// Numbers of states: some held by sequences, some keeping a snapshot, some free.
+#[derive(Debug)]
 pub struct States {
     free: Vec<u32>,
-    /// Page hash to state and last use.
-    snapshots: HashMap<u64, (u32, u64)>,
-    /// Last use to page hash, oldest first.
+    /// By the content's id.
+    snapshots: HashMap<u64, Snapshot>,
+    /// Last use to content, oldest first.
     by_use: BTreeMap<u64, u64>,
     clock: u64,
 }
@@ -26,8 +40,8 @@ impl States {
     /// A state for a sequence; the oldest snapshot gives way when none is free.
     pub fn take(&mut self) -> Option<u32> {
         self.free.pop().or_else(|| {
-            let (_, hash) = self.by_use.pop_first()?;
-            self.snapshots.remove(&hash).map(|(state, _)| state)
+            let (_, content) = self.by_use.pop_first()?;
+            self.snapshots.remove(&content).map(|s| s.state)
         })
     }
 
@@ -36,27 +50,28 @@ impl States {
         self.free.push(state);
     }
 
-    /// The snapshot of a page's end, if there is one.
-    pub fn find(&mut self, hash: u64) -> Option<u32> {
+    /// The snapshot of a content's end, if there is one.
+    pub fn find(&mut self, content: &Content) -> Option<u32> {
         self.clock += 1;
-        let (state, used) = self.snapshots.get_mut(&hash)?;
-        self.by_use.remove(used);
-        *used = self.clock;
-        self.by_use.insert(self.clock, hash);
-        Some(*state)
+        let snapshot = self.snapshots.get_mut(&content.id)?;
+        self.by_use.remove(&snapshot.used);
+        snapshot.used = self.clock;
+        self.by_use.insert(self.clock, content.id);
+        Some(snapshot.state)
     }
 
-    /// A state to copy a snapshot of `hash` into; none when there is one already, or when no state can be spared.
+    /// A state to copy a snapshot of `content`'s end into; none when there is one already, or when no state can be spared.
     ///
     /// The last free state is left to sequences.
-    pub fn snapshot(&mut self, hash: u64) -> Option<u32> {
-        if self.snapshots.contains_key(&hash) || (self.free.len() < 2 && self.snapshots.is_empty()) {
+    pub fn snapshot(&mut self, content: &Arc<Content>) -> Option<u32> {
+        if self.snapshots.contains_key(&content.id) || (self.free.len() < 2 && self.snapshots.is_empty()) {
             return None;
         }
         let state = if self.free.len() >= 2 { self.free.pop()? } else { self.take()? };
         self.clock += 1;
-        self.snapshots.insert(hash, (state, self.clock));
-        self.by_use.insert(self.clock, hash);
+        let snapshot = Snapshot { state, used: self.clock, _content: content.clone() };
+        self.snapshots.insert(content.id, snapshot);
+        self.by_use.insert(self.clock, content.id);
         Some(state)
     }
 }
@@ -64,19 +79,22 @@ impl States {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kv::content::{Contents, Past, sha256};
 
     #[test]
     fn snapshots_give_way_to_sequences_oldest_first() {
+        let mut contents = Contents::new(sha256, [0; 16]);
+        let [one, two] = [1, 2].map(|t| contents.intern(&Past::Root([].into()), &[t]));
         let mut states = States::new(3);
         let running = states.take().expect("free");
-        let old = states.snapshot(1).expect("one to spare");
-        assert_eq!(states.snapshot(1), None, "known already");
+        let old = states.snapshot(&one).expect("one to spare");
+        assert_eq!(states.snapshot(&one), None, "known already");
         let second = states.take().expect("free");
-        assert_eq!(states.find(1), Some(old));
+        assert_eq!(states.find(&one), Some(old));
         assert_eq!(states.take(), Some(old));
-        assert_eq!(states.find(1), None);
+        assert_eq!(states.find(&one), None);
         states.release(running);
         states.release(second);
-        assert!(states.snapshot(2).is_some());
+        assert!(states.snapshot(&two).is_some());
     }
 }

@@ -4,13 +4,14 @@
 use super::*;
 use crate::{
     cost::Size,
+    kv::content::{Hash, sha256},
     output::{Event, Scored},
     request::{Generation, Pass, Request, Task, Terms},
     sequence::Purpose,
     sink::{Gone, Sink},
 };
 use lamina_arch::spec::{Embed, Head, ModelSpec};
-use lamina_plan::{KvLayout, LayerState, PAGE_LEN, emit};
+use lamina_plan::{KvLayout, LayerState, NO_PAGE, PAGE_LEN, Reach, emit};
 use proptest::prelude::*;
 use std::{
     collections::HashMap,
@@ -48,10 +49,12 @@ fn empty_plan() -> Plan {
     emit(&spec, &|_| false)
 }
 
-fn plan(recurrent: bool) -> Plan {
+fn plan(recurrent: bool, groups: &[Reach]) -> Plan {
     let mut kv = KvLayout::default();
-    let group = kv.group(lamina_plan::Reach::All);
-    kv.layers.push(LayerState::Paged { group, kv_heads: 1, dim: 8 });
+    for &reach in groups {
+        let group = kv.group(reach);
+        kv.layers.push(LayerState::Paged { group, kv_heads: 1, dim: 8 });
+    }
     if recurrent {
         kv.layers.push(LayerState::Recurrent { conv: 1, state: 1 });
     }
@@ -75,8 +78,8 @@ struct World {
     plan: Plan,
     now: Instant,
     limits: Limits,
-    /// Token of each cell of each page, as a machine would have computed keys from it.
-    pages: Vec<[u32; PAGE_LEN]>,
+    /// Token of each cell of each page of each layer group, as a machine would have computed keys from it.
+    pages: Vec<Vec<[u32; PAGE_LEN]>>,
     /// Tokens that each state has seen.
     states: Vec<Vec<u32>>,
     /// Tokens each sequence still wants.
@@ -86,12 +89,21 @@ struct World {
 
 impl World {
     fn new(recurrent: bool, limits: Limits, reuse: bool) -> World {
-        let plan = plan(recurrent);
+        World::with_groups(&[Reach::All], sha256, recurrent, limits, reuse)
+    }
+
+    /// With the same number of pages in each of `groups`, and names of pages from `hash`.
+    fn with_groups(groups: &[Reach], hash: Hash, recurrent: bool, limits: Limits, reuse: bool) -> World {
+        let plan = plan(recurrent, groups);
+        let n = plan.kv.groups.len();
+        let limits = Limits { pages: vec![limits.pages[0]; n], kv: vec![limits.kv[0]; n], ..limits };
+        let mut schedule = Schedule::new(&plan, &limits, reuse, Policy::default());
+        schedule.memory = Memory::with_hash(&plan, &limits, reuse, hash);
         World {
-            schedule: Schedule::new(&plan, &limits, reuse, Policy::default()),
+            schedule,
             plan,
             now: Instant::now(),
-            pages: vec![[u32::MAX; PAGE_LEN]; limits.pages[0]],
+            pages: limits.pages.iter().map(|&n| vec![[u32::MAX; PAGE_LEN]; n]).collect(),
             states: vec![vec![]; limits.states],
             limits,
             wants: HashMap::new(),
@@ -145,14 +157,17 @@ impl World {
         for share in &step.shares {
             let s = &self.schedule.running[share.seq];
             assert!(!s.paused && s.id == share.id && s.computed == share.start, "{step}");
-            assert!(s.held.pages.len() * PAGE_LEN >= share.start + share.rows, "{step}");
+            assert!(s.held.tables.iter().all(|t| t.len() * PAGE_LEN >= share.start + share.rows), "{step}");
         }
     }
 
     fn copy(&mut self, step: &StepPlan) {
         for copy in &step.copies {
             match *copy {
-                Copy::Page { from, to, .. } => self.pages[to as usize] = self.pages[from as usize],
+                Copy::Page { group, from, to } => {
+                    let pages = &mut self.pages[group as usize];
+                    pages[to as usize] = pages[from as usize];
+                }
                 Copy::State { from: Some(from), to } => {
                     self.states[to as usize] = self.states[from as usize].clone();
                 }
@@ -165,15 +180,23 @@ impl World {
     fn write(&mut self, share: &Share) {
         let s = &self.schedule.running[share.seq];
         let log = &self.log;
-        for (i, &token) in s.tokens[..share.start].iter().enumerate() {
-            let page = s.held.pages[i / PAGE_LEN] as usize;
-            assert_eq!(self.pages[page][i % PAGE_LEN], token, "cell {i} of sequence {}\n{log}", s.id);
-        }
-        for i in share.start..share.start + share.rows {
-            let page = s.held.pages[i / PAGE_LEN];
-            let holders = self.schedule.running.iter().filter(|s| s.held.pages.contains(&page)).count();
-            assert_eq!(holders, 1, "page {page} is written while others hold it\n{log}");
-            self.pages[page as usize][i % PAGE_LEN] = s.tokens[i];
+        for (g, group) in self.plan.kv.groups.iter().enumerate() {
+            let table = &s.held.tables[g];
+            for i in group.reach.first(share.start)..share.start {
+                let cell = self.pages[g][table[i / PAGE_LEN] as usize][i % PAGE_LEN];
+                assert_eq!(cell, s.tokens[i], "cell {i} of group {g} of sequence {}\n{log}", s.id);
+            }
+            for i in share.start..share.start + share.rows {
+                let page = table[i / PAGE_LEN];
+                let holders = self
+                    .schedule
+                    .running
+                    .iter()
+                    .filter(|s| s.held.tables.get(g).is_some_and(|t| t.contains(&page)))
+                    .count();
+                assert_eq!(holders, 1, "page {page} is written while others hold it\n{log}");
+                self.pages[g][page as usize][i % PAGE_LEN] = s.tokens[i];
+            }
         }
         if let Some(state) = s.held.state {
             let state = &mut self.states[state as usize];
@@ -310,6 +333,27 @@ fn an_answers_next_token_comes_within_two_decode_steps() {
 }
 
 #[test]
+fn windows_hold_their_window_and_beginnings_are_found_while_it_is_there() {
+    let groups = [Reach::All, Reach::Window(40)];
+    let mut world = World::with_groups(&groups, sha256, false, limits(64, 8, 16), true);
+    let id = world.answer(tokens(1, 200), 60);
+    let mut most = 0;
+    while !world.schedule.waiting.is_empty() || !world.schedule.running.is_empty() {
+        let held = |s: &Sequence| s.held.tables[1].iter().filter(|&&p| p != NO_PAGE).count();
+        most = most.max(world.schedule.running.iter().map(held).max().unwrap_or(0));
+        world.step();
+    }
+    // Two pages of a window of 40 tokens, two of a step of 64 rows, and both may begin inside a page.
+    assert!(most <= Reach::Window(40).pages(1000, 64), "sequence {id} held {most} pages of the window");
+    // All but the last page of the prompt is found again, with the pages of the last window only.
+    world.answer(tokens(1, 200), 0);
+    world.step();
+    let s = &world.schedule.running.first().map(|s| (s.cached, s.held.tables[1][..4].to_vec()));
+    assert_eq!(world.log.lines().last(), Some("sequence 1: positions 192..200, 0 left"), "{s:?}");
+    world.finish();
+}
+
+#[test]
 fn tenants_share_the_machine() {
     let mut world = World::new(false, limits(8, 1, 64), false);
     let term = |name: &str| Terms { tenant: name.into(), ..Terms::default() };
@@ -374,9 +418,18 @@ proptest! {
     fn whatever_comes_is_served(
         arrivals in prop::collection::vec(arrival(), 1..14),
         rows in 1usize..80, selected in 1usize..9, pages in 6usize..24,
-        reuse in any::<bool>(), recurrent in any::<bool>(),
+        reuse in any::<bool>(), recurrent in any::<bool>(), weak in any::<bool>(), groups in 0usize..5,
     ) {
-        let mut world = World::new(recurrent, limits(rows, selected, pages), reuse);
+        let groups: &[Reach] = [
+            &[Reach::All][..],
+            &[Reach::All, Reach::Window(40)],
+            &[Reach::Window(1)],
+            &[Reach::Window(70), Reach::Chunk(64)],
+            &[Reach::Chunk(50), Reach::All, Reach::Window(33)],
+        ][groups];
+        // Of 16 names nearly all collide, and nothing may come of it.
+        let hash = if weak { |before: &[u8], tokens: &[u32]| [sha256(before, tokens)[0] % 16; 16] } else { sha256 };
+        let mut world = World::with_groups(groups, hash, recurrent, limits(rows, selected, pages), reuse);
         let slow = Arc::new(AtomicBool::new(false));
         for step in 0..80 {
             for a in arrivals.iter().filter(|a| a.at == step) {

@@ -41,6 +41,9 @@ fn check<B: Backend>(
     mut case: Case,
     wild: f32,
 ) -> Result<Option<Failure>> {
+    if make().refuses(&case.plan).is_some() {
+        return Ok(None);
+    }
     poison(&mut case, wild)?;
     let want =
         rows::run(&mut machine(make(), healthy)?, healthy, &SCHEDULES[0].1(&case.lengths), Layout::InOrder)?;

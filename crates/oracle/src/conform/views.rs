@@ -8,7 +8,7 @@ use super::{
     steps::SCHEDULES,
 };
 use crate::{
-    Ops,
+    Queue,
     backend::{Backend, Result},
     batch::{Batch, Input, Select, SeqPlace},
     kv::LayerState,

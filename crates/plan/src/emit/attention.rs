@@ -2,7 +2,7 @@
 
 use super::{Emitter, Input, Tail};
 use crate::{kv::LayerState, op::*, plan::WeightKind, slot::Slot};
-use lamina_arch::spec::{Gqa, Mla, QkNorm, QkSpan};
+use lamina_arch::spec::{Gqa, Mask, Mla, QkNorm, QkSpan};
 
 impl Emitter<'_> {
     pub(super) fn gqa(&mut self, i: usize, g: &Gqa, input: Input) -> Tail {
@@ -18,7 +18,7 @@ impl Emitter<'_> {
         self.push(project);
 
         let before = self.before(i, g, [q, k, v]);
-        let kv = self.paged(|group| LayerState::Paged { group, kv_heads: g.kv_heads, dim: g.dim });
+        let kv = self.paged(g.mask, |group| LayerState::Paged { group, kv_heads: g.kv_heads, dim: g.dim });
         let sinks = g.sinks.then(|| self.vector(format!("blk.{i}.attn_sinks.weight"), g.heads));
         let out = self.slot("attended", q_width);
         let attention = Attention {
@@ -95,7 +95,8 @@ impl Emitter<'_> {
         let rope = self.rope(&m.rope);
         self.push(Rotate { x: q, heads: m.heads, start: m.nope, rope });
         self.push(Rotate { x: k_rope, heads: 1, start: 0, rope });
-        let kv = self.paged(|group| LayerState::Latent { group, rank: m.kv_rank, rope: rope_dim });
+        let kv =
+            self.paged(Mask::Causal, |group| LayerState::Latent { group, rank: m.kv_rank, rope: rope_dim });
         let out = self.slot("attended", m.heads * m.v_dim);
         let heads = |rows, cols| WeightKind::Stack { count: m.heads, rows, cols };
         let w_k = self.weight(format!("blk.{i}.attn_k_b.weight"), heads(m.kv_rank, m.nope));

@@ -11,7 +11,7 @@ use crate::{
     plan::{Mark, Plan, WeightKind, WeightSpec},
     slot::{RowKind, Slot, SlotSpec, WeightId},
 };
-use lamina_arch::spec::{Embed as EmbedSpec, Ffn, Layer, Mixer, ModelSpec, Norm, Place, Rope};
+use lamina_arch::spec::{Embed as EmbedSpec, Ffn, Layer, Mask, Mixer, ModelSpec, Norm, Place, Rope};
 use std::collections::HashMap;
 
 /// Emits the operators of `spec`; `has` tells whether the checkpoint holds a canonical tensor name.
@@ -146,9 +146,13 @@ impl<'a> Emitter<'a> {
         self.kv.layers.len() - 1
     }
 
-    /// A paged layer; all are in one group so far.
-    fn paged(&mut self, layer: impl FnOnce(usize) -> LayerState) -> usize {
-        let group = self.kv.group(Reach::All);
+    /// A paged layer, in the group of those that see as far.
+    fn paged(&mut self, mask: Mask, layer: impl FnOnce(usize) -> LayerState) -> usize {
+        let group = self.kv.group(match mask {
+            Mask::Causal => Reach::All,
+            Mask::Window(n) => Reach::Window(n),
+            Mask::Chunk(n) => Reach::Chunk(n),
+        });
         self.state(layer(group))
     }
 

@@ -338,8 +338,8 @@ impl Device {
     }
 
     fn rotate(&self, o: &Rotate, row: usize, mut x: Vec<f32>) -> Vec<f32> {
-        let (rope, position) = (&self.plan.ropes[o.rope], self.table.positions[row][0]);
-        let freqs = freqs(rope, position, self.table.seq(row).prompt_len);
+        let (rope, position) = (&self.plan.ropes[o.rope], self.table.positions[row]);
+        let freqs = freqs(rope, position[0], self.table.seq(row).prompt_len);
         for head in x.chunks_exact_mut(self.plan.width(o.x) / o.heads) {
             turn(&mut head[o.start..o.start + rope.dim], freqs, position, rope);
         }

@@ -88,7 +88,12 @@ fn attend(
 ) -> Case {
     let (q, k) = (b.scaled_input(s.heads * s.dim, 1.5), b.scaled_input(s.kv_heads * s.dim, 1.5));
     let (v, out) = (b.input(s.kv_heads * s.dim), b.slot(s.heads * s.dim));
-    let kv = b.paged(Reach::All, |group| LayerState::Paged { group, kv_heads: s.kv_heads, dim: s.dim });
+    let reach = match scores.mask {
+        Mask::Causal => Reach::All,
+        Mask::Window(n) => Reach::Window(n),
+        Mask::Chunk(n) => Reach::Chunk(n),
+    };
+    let kv = b.paged(reach, |group| LayerState::Paged { group, kv_heads: s.kv_heads, dim: s.dim });
     let before = before(&mut b, s, [q, k, v]);
     let sinks = scores.sinks.then(|| b.vector(s.heads, 0.5, 2.0));
     let attention = Attention {
@@ -158,7 +163,7 @@ fn rotations() -> Vec<Case> {
     let axes = |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
         let axes = (0..s.dim / 2).map(|i| [0, 1, 2, 1][i % 4]).collect();
         let rope = b.rope(RopeTable { axes, ..rope(s.dim, false) });
-        let turn = |x, heads| Step::Rotate(Rotate { x, heads, start: 0, rope });
+        let turn = |x, heads| Prepare::Rotate(Rotate { x, heads, start: 0, rope });
         vec![turn(q, s.heads), turn(k, s.kv_heads)]
     };
     let far = Bench::new("attend long rope").long();
