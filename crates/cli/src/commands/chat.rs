@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// A line that ends with a backslash goes on in the next one; so does text between two """. /help lists the commands.
 /// Ctrl-C stops an answer, Ctrl-D quits. Without a terminal each line of stdin is a message, and stdout has the answers.
 #[derive(clap::Args)]
-pub struct Chat {
+pub struct ChatArgs {
     /// GGUF file or Hugging Face folder
     model: Option<PathBuf>,
     /// System prompt: who the model is to be
@@ -41,7 +41,7 @@ fn object(text: &str) -> std::result::Result<Map<String, Value>, serde_json::Err
     serde_json::from_str(text)
 }
 
-impl Execute for Chat {
+impl Execute for ChatArgs {
     const NAME: &'static str = "chat";
 
     fn execute(self) -> Result<()> {

@@ -12,7 +12,7 @@ use std::path::Path;
 /// Show the text of token ids
 #[derive(clap::Args)]
 #[command(override_usage = "lamina detokenize [OPTIONS] [MODEL] IDS...")]
-pub struct Detokenize {
+pub struct DetokenizeArgs {
     /// GGUF file or Hugging Face folder
     model: Option<String>,
     /// Ids with spaces or commas between them; `-` reads them from stdin
@@ -25,7 +25,7 @@ pub struct Detokenize {
     json: bool,
 }
 
-impl Execute for Detokenize {
+impl Execute for DetokenizeArgs {
     const NAME: &'static str = "detokenize";
 
     fn execute(self) -> Result<()> {

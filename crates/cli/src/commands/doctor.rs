@@ -6,13 +6,13 @@ use serde_json::Value;
 
 /// Show what this machine offers: CPU features, threads, memory and its speed, devices
 #[derive(clap::Args)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// Write one JSON object
     #[arg(long)]
     json: bool,
 }
 
-impl Execute for Doctor {
+impl Execute for DoctorArgs {
     const NAME: &'static str = "doctor";
 
     fn execute(self) -> Result<()> {

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 ///
 /// Only headers are read, so this is quick for any size.
 #[derive(clap::Args)]
-pub struct Inspect {
+pub struct InspectArgs {
     /// GGUF file or Hugging Face folder
     model: Option<PathBuf>,
     /// Write one JSON object
@@ -24,7 +24,7 @@ pub struct Inspect {
     json: bool,
 }
 
-impl Execute for Inspect {
+impl Execute for InspectArgs {
     const NAME: &'static str = "inspect";
 
     fn execute(self) -> Result<()> {

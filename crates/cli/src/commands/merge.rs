@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Put the shards of a GGUF model into one file
 #[derive(clap::Args)]
-pub struct Merge {
+pub struct MergeArgs {
     /// A shard, such as model-00001-of-00003.gguf
     #[arg(value_name = "FIRST-SHARD")]
     input: PathBuf,
@@ -27,7 +27,7 @@ pub struct Merge {
     replace: OutputArgs,
 }
 
-impl Execute for Merge {
+impl Execute for MergeArgs {
     const NAME: &'static str = "merge";
 
     fn execute(self) -> Result<()> {

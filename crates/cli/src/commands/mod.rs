@@ -38,20 +38,20 @@ pub struct Command {
 
 /// All commands, in the order of the help.
 pub const ALL: &[Command] = &[
-    command::<run::RunModel>(),
-    command::<chat::Chat>(),
+    command::<run::RunArgs>(),
+    command::<chat::ChatArgs>(),
     command::<bench::BenchArgs>(),
     command::<perplexity::PerplexityArgs>(),
-    command::<inspect::Inspect>(),
+    command::<inspect::InspectArgs>(),
     command::<support::SupportArgs>(),
-    command::<quantize::Quantize>(),
+    command::<quantize::QuantizeArgs>(),
     command::<imatrix::ImatrixArgs>(),
-    command::<convert::Convert>(),
-    command::<split::Split>(),
-    command::<merge::Merge>(),
-    command::<tokenize::Tokenize>(),
-    command::<detokenize::Detokenize>(),
-    command::<doctor::Doctor>(),
+    command::<convert::ConvertArgs>(),
+    command::<split::SplitFileArgs>(),
+    command::<merge::MergeArgs>(),
+    command::<tokenize::TokenizeArgs>(),
+    command::<detokenize::DetokenizeArgs>(),
+    command::<doctor::DoctorArgs>(),
 ];
 
 const fn command<C: Execute>() -> Command {

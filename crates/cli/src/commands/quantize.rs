@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Types below about three bits per weight need an importance matrix (`lamina imatrix`), which makes the others better,
 /// too. Rows that are no whole blocks of a type get one of smaller blocks.
 #[derive(clap::Args)]
-pub struct Quantize {
+pub struct QuantizeArgs {
     /// GGUF file or Hugging Face folder
     #[arg(value_name = "IN", required_unless_present = "list")]
     input: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Quantize {
     split: SplitArgs,
 }
 
-impl Execute for Quantize {
+impl Execute for QuantizeArgs {
     const NAME: &'static str = "quantize";
 
     fn execute(self) -> Result<()> {
@@ -54,7 +54,7 @@ impl Execute for Quantize {
     }
 }
 
-impl Quantize {
+impl QuantizeArgs {
     fn quantize(&self, input: &Path, output: &Path, types: Types) -> Result<()> {
         self.replace.check(output)?;
         let imatrix = self.choice.imatrix()?;

@@ -19,7 +19,7 @@ use std::ffi::OsString;
 /// template, use `lamina chat`.
 #[derive(clap::Args)]
 #[command(override_usage = "lamina run [OPTIONS] [MODEL] PROMPT")]
-pub struct RunModel {
+pub struct RunArgs {
     /// GGUF file or Hugging Face folder
     model: Option<OsString>,
     /// What to continue; `-` or nothing reads it from stdin
@@ -47,7 +47,7 @@ pub struct RunModel {
     lora: LoraArgs,
 }
 
-impl Execute for RunModel {
+impl Execute for RunArgs {
     const NAME: &'static str = "run";
 
     fn execute(self) -> Result<()> {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// They are named OUT_PREFIX-00001-of-0000N.gguf; to load the model, name the first.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("most").required(true).multiple(true)))]
-pub struct Split {
+pub struct SplitFileArgs {
     /// GGUF file
     #[arg(value_name = "IN")]
     input: PathBuf,
@@ -32,7 +32,7 @@ pub struct Split {
     replace: OutputArgs,
 }
 
-impl Execute for Split {
+impl Execute for SplitFileArgs {
     const NAME: &'static str = "split";
 
     fn execute(self) -> Result<()> {

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 /// Only the tokenizer is loaded, so a file with a vocabulary alone will do.
 #[derive(clap::Args)]
 #[command(override_usage = "lamina tokenize [OPTIONS] [MODEL] TEXT")]
-pub struct Tokenize {
+pub struct TokenizeArgs {
     /// GGUF file or Hugging Face folder
     model: Option<OsString>,
     /// The text; `-` or nothing reads it from stdin
@@ -27,7 +27,7 @@ pub struct Tokenize {
     json: bool,
 }
 
-impl Execute for Tokenize {
+impl Execute for TokenizeArgs {
     const NAME: &'static str = "tokenize";
 
     fn execute(self) -> Result<()> {

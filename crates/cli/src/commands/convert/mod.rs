@@ -18,7 +18,7 @@ use std::{path::PathBuf, str::FromStr};
 ///
 /// Adapters (LoRA) are merged into its weights; --kv-heads makes key and value heads fewer by pooling them.
 #[derive(clap::Args)]
-pub struct Convert {
+pub struct ConvertArgs {
     /// Hugging Face folder or GGUF file
     #[arg(value_name = "IN")]
     input: PathBuf,
@@ -62,7 +62,7 @@ impl FromStr for Lora {
     }
 }
 
-impl Execute for Convert {
+impl Execute for ConvertArgs {
     const NAME: &'static str = "convert";
 
     fn execute(self) -> Result<()> {
