@@ -6,8 +6,3 @@
 
 pub mod conform;
 pub mod reference;
-
-use lamina_plan as plan;
-use lamina_plan as slot;
-use lamina_plan as walk;
-use lamina_plan::{BackendError, Ops, Queue, Slot, Wrapper, backend, batch, front, kv, op};

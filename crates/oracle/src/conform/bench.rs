@@ -1,14 +1,13 @@
 //! Builds the tiny plan of a case: inputs from a table of random rows, the operator, and its result.
 
 use super::report::Grade;
-use crate::{
-    kv::{KvLayout, KvType, KvTypes, LayerState, Reach},
-    op::{Embed, NormKind, NormOp, Op, RopeTable},
-    plan::{Plan, WeightKind, WeightSpec},
-    slot::{RowKind, Slot, SlotSpec, WeightId},
-};
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
+use lamina_plan::{
+    Plan, RowKind, Slot, SlotSpec, WeightId, WeightKind, WeightSpec,
+    kv::{KvLayout, KvType, KvTypes, LayerState, Reach},
+    op::{Embed, NormKind, NormOp, Op, RopeTable},
+};
 
 /// Rows of the tables that inputs come from.
 pub const VOCAB: usize = 101;

@@ -7,12 +7,12 @@ use super::{
     rows::{self, Found, Layout, token},
     steps::SCHEDULES,
 };
-use crate::{
+use lamina_arch::weights::Tensor;
+use lamina_plan::{
     backend::{Backend, Result},
     kv::{KvType, PAGE_LEN},
     op::Op,
 };
-use lamina_arch::weights::Tensor;
 
 /// What stands in all rows of one token: no number, infinities, and numbers beyond float16 and bfloat16.
 const WILD: [f32; 4] = [f32::NAN, f32::NEG_INFINITY, 1e6, f32::MAX];

@@ -8,12 +8,12 @@ use super::{
     rows::token,
     steps,
 };
-use crate::{
+use lamina_plan::{
     Ops,
     backend::{Backend, Limits, Result},
     batch::{Batch, Copy, Select, SeqPlace},
     kv::{KvType, PAGE_LEN},
-    walk::walk,
+    walk,
 };
 
 /// Positions before the copy: a page and a bit.

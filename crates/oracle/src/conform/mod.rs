@@ -23,14 +23,14 @@ mod views;
 
 pub use report::{Failure, Report, Tolerance};
 
-use crate::{
+use crate::reference::Reference;
+use bench::Case;
+use lamina_plan::{
     Queue,
     backend::{Backend, BackendError, Limits, Result},
     batch::{Batch, Copy},
     kv::KvType,
-    reference::Reference,
 };
-use bench::Case;
 use rows::{Found, Layout, distance, first_difference};
 use steps::{SCHEDULES, Steps};
 use unfused::Unfused;

@@ -6,12 +6,11 @@ use super::{
     bench::Bench,
     steps::{self, pages},
 };
-use crate::{
+use lamina_plan::{
     Queue,
     backend::{Backend, Result},
     batch::{Batch, Select},
-    front,
-    walk::walk,
+    front, walk,
 };
 use std::ops::Range;
 

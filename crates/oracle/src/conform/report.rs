@@ -1,8 +1,8 @@
 //! What the kit found, and how far rows may be from the reference.
 
 use super::is_refusal;
-use crate::{backend::Result, kv::KvType};
 use lamina_base::DType;
+use lamina_plan::{backend::Result, kv::KvType};
 use std::fmt;
 
 /// Largest relative error of a row, by what the backend may round.

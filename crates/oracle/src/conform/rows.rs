@@ -4,12 +4,11 @@ use super::{
     bench::{Case, VOCAB},
     steps::{Steps, pages},
 };
-use crate::{
-    Ops,
+use lamina_plan::{
+    Ops, RowKind,
     backend::Result,
     batch::{Batch, EMPTY, Input, Select, SeqPlace, View},
-    slot::RowKind,
-    walk::walk,
+    walk,
 };
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Ways to cut the same sequences into steps, and where their memory is.
 
-use crate::{
+use lamina_plan::{
+    Plan,
     backend::Limits,
     batch::SeqPlace,
     kv::{KvType, PAGE_LEN},
-    plan::Plan,
 };
 use std::sync::Arc;
 

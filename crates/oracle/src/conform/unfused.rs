@@ -1,13 +1,12 @@
 //! A backend without its fused operators: they fall back to the default bodies, which are their meaning.
 
-use crate::{
-    Ops, Wrapper,
-    backend::{Backend, Capabilities, Limits, Memory, Result},
-    kv::{KvLayout, KvTypes},
-    plan::{Plan, WeightSpec},
-};
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
+use lamina_plan::{
+    Ops, Plan, WeightSpec, Wrapper,
+    backend::{Backend, Capabilities, Limits, Memory, Result},
+    kv::{KvLayout, KvTypes},
+};
 
 /// `B`, or its machine, with plain operators only.
 pub struct Unfused<T>(pub T);

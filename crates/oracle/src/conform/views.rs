@@ -7,13 +7,13 @@ use super::{
     rows::{self, Found, Layout, distance, first_difference},
     steps::SCHEDULES,
 };
-use crate::{
+use crate::reference::Reference;
+use lamina_plan::{
     Queue,
     backend::{Backend, Result},
     batch::{Batch, Input, Select, SeqPlace},
     kv::LayerState,
-    reference::Reference,
-    walk::walk,
+    walk,
 };
 
 /// Where tokens go must not matter: in order by a map to the bit, scattered within the tolerance, and scattered tokens

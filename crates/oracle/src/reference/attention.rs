@@ -6,11 +6,11 @@ use super::{
     memory::LayerMemory,
     storage::round,
 };
-use crate::{
+use lamina_plan::{
+    Slot,
     batch::{Batch, View},
     kv::KvType,
     op::{Attention, LatentAttend, Mask, Store},
-    slot::Slot,
 };
 use std::ops::RangeInclusive;
 

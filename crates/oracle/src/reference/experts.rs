@@ -4,7 +4,7 @@ use super::{
     Machine,
     math::{activate, add, mul, sigmoid, softmax, top},
 };
-use crate::op::{Experts, GroupScore, Groups, Routing, Score};
+use lamina_plan::op::{Experts, GroupScore, Groups, Routing, Score};
 
 /// Keeps the division by the sum of chosen weights finite when all of them are 0.
 const TINY: f32 = 1e-20;

@@ -1,6 +1,6 @@
 //! Functions of one number or one vector.
 
-use crate::op::Act;
+use lamina_plan::op::Act;
 
 /// Inner product.
 pub fn dot(a: &[f32], b: &[f32]) -> f64 {

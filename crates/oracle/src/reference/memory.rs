@@ -1,6 +1,6 @@
 //! What layers remember: pages of keys, values and latents, and recurrent states.
 
-use crate::{
+use lamina_plan::{
     backend::Limits,
     kv::{LayerState, PAGE_LEN},
 };

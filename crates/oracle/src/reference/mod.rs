@@ -21,16 +21,15 @@ pub use math::{activate, dot, sigmoid, softcap, softmax};
 pub use norm::norm;
 pub use rotary::{freqs, turn};
 
-use crate::{
+use lamina_arch::weights::Tensor;
+use lamina_base::DType;
+use lamina_plan::{
+    Arena, Plan, RowKind, Slot, WeightId, WeightSpec,
     backend::{Backend, BackendError, Capabilities, Grade, Limits, Memory, Result},
     batch::Batch,
     kv::{KvLayout, KvTypes, LayerState, PAGE_LEN},
     op::Op,
-    plan::{Plan, WeightSpec},
-    slot::{Arena, RowKind, Slot, WeightId},
 };
-use lamina_arch::weights::Tensor;
-use lamina_base::DType;
 use memory::LayerMemory;
 
 /// The reference backend.

@@ -1,7 +1,7 @@
 //! Norms over a row or over pieces of it.
 
 use super::Machine;
-use crate::op::{NormKind, NormOp};
+use lamina_plan::op::{NormKind, NormOp};
 
 /// `x` normed; `weight` and `bias` are as long as `x`.
 pub fn norm(op: &NormOp, x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>) -> Vec<f32> {

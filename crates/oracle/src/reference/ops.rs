@@ -4,12 +4,11 @@ use super::{
     Machine,
     math::{activate, add, dot, sigmoid, silu, softcap},
 };
-use crate::{
-    Ops,
+use lamina_plan::{
+    Ops, Slot,
     backend::Result,
     batch::{Batch, Input},
     op::*,
-    slot::Slot,
 };
 
 impl Ops for Machine {

@@ -1,11 +1,10 @@
 //! What a step needs around its operators.
 
 use super::Machine;
-use crate::{
-    BackendError, Queue,
+use lamina_plan::{
+    BackendError, Queue, Slot,
     backend::Result,
     batch::{Batch, Copy},
-    slot::Slot,
 };
 use std::ops::Range;
 

@@ -4,7 +4,7 @@ use super::{
     Machine,
     math::{dot, sigmoid, silu, softplus},
 };
-use crate::{
+use lamina_plan::{
     batch::{Batch, BatchSeq},
     op::{Conv, DeltaRule, Scan},
 };

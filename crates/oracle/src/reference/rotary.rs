@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 
 use super::Machine;
-use crate::{
+use lamina_plan::{
     batch::Batch,
     op::{RopeTable, Rotate},
 };

@@ -1,7 +1,7 @@
 //! Numbers as the cache keeps them: rounded through its type and back.
 
-use crate::kv::KvType;
 use lamina_base::DType;
+use lamina_plan::kv::KvType;
 use lamina_quant::{decode, encode};
 
 /// Numbers per block of the quantized cache types.

@@ -1,7 +1,7 @@
 //! Attention: head widths, grouped queries, masks, and what else changes scores.
 
-use crate::{
-    conform::bench::{Bench, Case},
+use crate::conform::bench::{Bench, Case};
+use lamina_plan::{
     kv::{KvType, LayerState, Reach},
     op::*,
 };
@@ -84,7 +84,7 @@ fn attend(
     mut b: Bench,
     s: Shape,
     scores: Scores,
-    before: impl FnOnce(&mut Bench, Shape, [crate::Slot; 3]) -> Vec<Prepare>,
+    before: impl FnOnce(&mut Bench, Shape, [lamina_plan::Slot; 3]) -> Vec<Prepare>,
 ) -> Case {
     let (q, k) = (b.scaled_input(s.heads * s.dim, 1.5), b.scaled_input(s.kv_heads * s.dim, 1.5));
     let (v, out) = (b.input(s.kv_heads * s.dim), b.slot(s.heads * s.dim));
@@ -122,7 +122,7 @@ fn rope(dim: usize, long: bool) -> RopeTable {
 
 /// Norms, clipping and temperature around the rotation, in the orders that families have.
 fn before() -> Vec<Case> {
-    let head = |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
+    let head = |b: &mut Bench, s: Shape, [q, k, _]: [lamina_plan::Slot; 3]| {
         let (norm, rope) = (b.norm(NormKind::Rms, s.dim), b.rope(rope(s.dim, false)));
         let normed = [(q, s.heads), (k, s.kv_heads)]
             .map(|(x, heads)| Prepare::HeadNorm(HeadNorm { x, heads, norm, weight_per_head: false }));
@@ -130,7 +130,7 @@ fn before() -> Vec<Case> {
             .map(|(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope }));
         [normed, turned].concat()
     };
-    let full = |b: &mut Bench, s: Shape, [q, k, v]: [crate::Slot; 3]| {
+    let full = |b: &mut Bench, s: Shape, [q, k, v]: [lamina_plan::Slot; 3]| {
         let (for_q, for_k) =
             (b.norm(NormKind::Layer, s.heads * s.dim), b.norm(NormKind::Layer, s.kv_heads * s.dim));
         let mut steps: Vec<Prepare> =
@@ -140,7 +140,7 @@ fn before() -> Vec<Case> {
         );
         steps
     };
-    let warm = |_: &mut Bench, _: Shape, [q, _, _]: [crate::Slot; 3]| {
+    let warm = |_: &mut Bench, _: Shape, [q, _, _]: [lamina_plan::Slot; 3]| {
         let t = Temperature { scale: 0.1, floor: 8.0, offset: 0.0 };
         vec![Prepare::Apply(Apply { x: q, map: Map::Temperature(t) })]
     };
@@ -153,14 +153,14 @@ fn before() -> Vec<Case> {
 
 fn rotations() -> Vec<Case> {
     let turn = |part: usize, long: bool| {
-        move |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
+        move |b: &mut Bench, s: Shape, [q, k, _]: [lamina_plan::Slot; 3]| {
             let rope = b.rope(rope(part, long));
             [(q, s.heads), (k, s.kv_heads)]
                 .map(|(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope }))
                 .into()
         }
     };
-    let axes = |b: &mut Bench, s: Shape, [q, k, _]: [crate::Slot; 3]| {
+    let axes = |b: &mut Bench, s: Shape, [q, k, _]: [lamina_plan::Slot; 3]| {
         let axes = (0..s.dim / 2).map(|i| [0, 1, 2, 1][i % 4]).collect();
         let rope = b.rope(RopeTable { axes, ..rope(s.dim, false) });
         let turn = |x, heads| Prepare::Rotate(Rotate { x, heads, start: 0, rope });

@@ -1,10 +1,8 @@
 //! Mixture of experts: every routing rule.
 
-use crate::{
-    conform::bench::{Bench, Case},
-    op::*,
-};
+use crate::conform::bench::{Bench, Case};
 use lamina_base::DType;
+use lamina_plan::op::*;
 
 const PLAIN: Routing = Routing {
     experts: 8,

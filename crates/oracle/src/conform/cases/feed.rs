@@ -1,10 +1,8 @@
 //! Nonlinearities, gates, and functions of one number.
 
-use crate::{
-    conform::bench::{Bench, Case},
-    op::*,
-};
+use crate::conform::bench::{Bench, Case};
 use lamina_base::DType;
+use lamina_plan::op::*;
 
 const ACTS: [Act; 8] = [
     Act::Silu,

@@ -1,11 +1,11 @@
 //! Latent attention.
 
-use crate::{
-    conform::bench::{Bench, Case},
+use crate::conform::bench::{Bench, Case};
+use lamina_base::DType;
+use lamina_plan::{
     kv::{KvType, LayerState, Reach},
     op::LatentAttend,
 };
-use lamina_base::DType;
 
 /// Heads, widths without and with positions, of the latent, and of a value head.
 #[derive(Clone, Copy)]

@@ -1,11 +1,8 @@
 //! Tables, matrix products, and the choice of rows.
 
-use crate::{
-    conform::bench::{Bench, Case},
-    op::*,
-    slot::RowKind,
-};
+use crate::conform::bench::{Bench, Case};
 use lamina_base::DType;
+use lamina_plan::{RowKind, op::*};
 
 /// Types of weights with the block lengths that their widths must keep.
 const TYPES: &[DType] = &[

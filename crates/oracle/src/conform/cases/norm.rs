@@ -1,9 +1,7 @@
 //! Norms of rows and of heads.
 
-use crate::{
-    conform::bench::{Bench, Case},
-    op::*,
-};
+use crate::conform::bench::{Bench, Case};
+use lamina_plan::op::*;
 
 const KINDS: [NormKind; 2] = [NormKind::Rms, NormKind::Layer];
 

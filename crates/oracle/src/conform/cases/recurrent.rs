@@ -1,7 +1,7 @@
 //! Convolution, gated delta rule and state space scan.
 
-use crate::{
-    conform::bench::{Bench, Case},
+use crate::conform::bench::{Bench, Case};
+use lamina_plan::{
     kv::LayerState,
     op::{Conv, DeltaRule, HeadOrder, Scan},
 };
