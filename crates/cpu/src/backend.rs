@@ -5,7 +5,7 @@ use crate::{
     bandwidth::read_bandwidth,
     expert_rows::ExpertRows,
     kv::{Cache, Codec, page_bytes},
-    machine::{Kernels, Machine, Run},
+    machine::{Kernels, Machine, Operate},
     memory::Aligned,
     ops::{attention, latent, linear},
     ropes::RopeTables,

@@ -15,7 +15,7 @@ use lamina_simd::Isa;
 use std::{ops::Range, sync::Arc};
 
 /// An operator of the machine. The modules of `ops` have one implementation each.
-pub(crate) trait Run<O> {
+pub(crate) trait Operate<O> {
     fn run(&mut self, b: &Batch, o: &O) -> Result<()>;
 }
 

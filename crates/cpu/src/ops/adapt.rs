@@ -1,9 +1,9 @@
 //! Rows that adapters change.
 
-use crate::machine::{Machine, Run};
+use crate::machine::{Machine, Operate};
 use lamina_plan::{Batch, backend::Result, op::*};
 
-impl Run<Adapt> for Machine {
+impl Operate<Adapt> for Machine {
     fn run(&mut self, b: &Batch, o: &Adapt) -> Result<()> {
         let x = self.slot(b, o.x);
         self.each_row(x.rows, x.width, |r, _| {
@@ -23,7 +23,7 @@ impl Run<Adapt> for Machine {
     }
 }
 
-impl Run<AddAdapted> for Machine {
+impl Operate<AddAdapted> for Machine {
     fn run(&mut self, b: &Batch, o: &AddAdapted) -> Result<()> {
         let (x, into) = (self.slot(b, o.x), self.slot(b, o.into));
         self.each_row(x.rows, x.width, |r, _| {

@@ -13,7 +13,7 @@ use crate::{
         product::Job,
     },
     kv::PagedLayer,
-    machine::{Machine, RowsOf, Run},
+    machine::{Machine, Operate, RowsOf},
     memory::{Aligned, Shared},
 };
 use lamina_plan::{Batch, BatchSeq, PAGE_LEN, backend::Result, op::*};
@@ -109,7 +109,7 @@ pub fn alibi_slopes(heads: usize, max: f32) -> Vec<f32> {
     (0..heads).map(|h| if h < n { base(h + 1, n) } else { base(2 * (h - n) + 1, 2 * n) }).collect()
 }
 
-impl Run<Store> for Machine {
+impl Operate<Store> for Machine {
     fn run(&mut self, b: &Batch, o: &Store) -> Result<()> {
         let (k, v, layer) = (self.slot(b, o.k), self.slot(b, o.v), self.cache.paged(o.kv));
         let tasks: Vec<(usize, usize, usize)> = b
@@ -156,7 +156,7 @@ impl Machine {
     }
 }
 
-impl Run<Attention> for Machine {
+impl Operate<Attention> for Machine {
     fn run(&mut self, b: &Batch, o: &Attention) -> Result<()> {
         let layer = self.cache.paged(o.kv);
         let shape = Shape {

@@ -5,7 +5,7 @@ use crate::{
     act::ActKind,
     expert_rows::Routing,
     kernel::rows::Epilogue,
-    machine::{Machine, RowsOf, Run},
+    machine::{Machine, Operate, RowsOf},
     weight::{Matrix, matrix},
 };
 use lamina_plan::{
@@ -14,7 +14,7 @@ use lamina_plan::{
     op::{Experts, GroupScore, Routing as Rule, Score},
 };
 
-impl Run<Experts> for Machine {
+impl Operate<Experts> for Machine {
     fn run(&mut self, b: &Batch, o: &Experts) -> Result<()> {
         let (x, logits, out) = (self.slot(b, o.x), self.slot(b, o.logits), self.slot(b, o.out));
         let [gate, up, down] = [o.gate, o.up, o.down].map(|w| matrix(&self.weights[w.0 as usize]));

@@ -13,7 +13,7 @@ use crate::{
         product::{Job, PREFETCH},
     },
     kv::PagedLayer,
-    machine::{Machine, RowsOf, Run},
+    machine::{Machine, Operate, RowsOf},
     weight::{Matrix, matrix},
 };
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
@@ -65,7 +65,7 @@ pub fn space_bytes(width: usize, head: usize) -> usize {
     4 * UNIT_ROWS * CHUNK + 4 * rows * 3 + 8 * rows + 4 * (rows + 16 * UNIT_ROWS)
 }
 
-impl Run<LatentAttend> for Machine {
+impl Operate<LatentAttend> for Machine {
     fn run(&mut self, b: &Batch, o: &LatentAttend) -> Result<()> {
         let layer = self.cache.paged(o.kv);
         let s = Shape {

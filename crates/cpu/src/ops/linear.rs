@@ -6,7 +6,7 @@ use crate::{
         product::{Job, PREFETCH},
         rows::{Epilogue, EpilogueArgs, NormArgs},
     },
-    machine::{Machine, RowsOf, Run},
+    machine::{Machine, Operate, RowsOf},
     weight::{Matrix, matrix},
 };
 use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
@@ -273,19 +273,19 @@ impl Machine {
     }
 }
 
-impl Run<Linear> for Machine {
+impl Operate<Linear> for Machine {
     fn run(&mut self, b: &Batch, o: &Linear) -> Result<()> {
         self.parts(b, o.x, None, std::slice::from_ref(&o.part))
     }
 }
 
-impl Run<Project> for Machine {
+impl Operate<Project> for Machine {
     fn run(&mut self, b: &Batch, o: &Project) -> Result<()> {
         self.parts(b, o.x, o.norm, &o.parts)
     }
 }
 
-impl Run<LinearAdd> for Machine {
+impl Operate<LinearAdd> for Machine {
     fn run(&mut self, b: &Batch, o: &LinearAdd) -> Result<()> {
         let x = self.slot(b, o.x);
         let part = Part { weight: o.weight, bias: o.bias, out: o.into };
@@ -295,7 +295,7 @@ impl Run<LinearAdd> for Machine {
     }
 }
 
-impl Run<Glu> for Machine {
+impl Operate<Glu> for Machine {
     fn run(&mut self, b: &Batch, o: &Glu) -> Result<()> {
         let p = &o.project;
         let x = self.slot(b, p.x);

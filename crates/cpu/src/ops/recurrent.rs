@@ -1,6 +1,6 @@
 //! Recurrent layers: short convolution, gated delta rule, Mamba-2 scan. Tokens run in order, heads and channels at once.
 
-use crate::machine::{Machine, RowsOf, Run};
+use crate::machine::{Machine, Operate, RowsOf};
 use lamina_plan::{Batch, BatchSeq, backend::Result, op::*};
 
 /// Channels of one task of a convolution.
@@ -42,7 +42,7 @@ impl LastInputs {
     }
 }
 
-impl Run<Conv> for Machine {
+impl Operate<Conv> for Machine {
     fn run(&mut self, b: &Batch, o: &Conv) -> Result<()> {
         let x = self.slot(b, o.x);
         let weight = self.vector(o.weight);
@@ -101,7 +101,7 @@ impl Machine {
     }
 }
 
-impl Run<DeltaRule> for Machine {
+impl Operate<DeltaRule> for Machine {
     fn run(&mut self, b: &Batch, o: &DeltaRule) -> Result<()> {
         let layer = self.cache.recurrent(o.kv);
         let slots = [o.qkv, o.beta, o.alpha, o.out].map(|s| self.slot(b, s));
@@ -118,7 +118,7 @@ impl Run<DeltaRule> for Machine {
     }
 }
 
-impl Run<Scan> for Machine {
+impl Operate<Scan> for Machine {
     fn run(&mut self, b: &Batch, o: &Scan) -> Result<()> {
         let layer = self.cache.recurrent(o.kv);
         let slots = [o.xbc, o.dt, o.out].map(|s| self.slot(b, s));

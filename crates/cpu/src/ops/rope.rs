@@ -1,9 +1,9 @@
 //! Rotary embedding.
 
-use crate::machine::{Machine, Run};
+use crate::machine::{Machine, Operate};
 use lamina_plan::{Batch, backend::Result, op::Rotate};
 
-impl Run<Rotate> for Machine {
+impl Operate<Rotate> for Machine {
     fn run(&mut self, b: &Batch, o: &Rotate) -> Result<()> {
         self.ropes.fill(o.rope, b);
         let (x, table) = (self.slot(b, o.x), &self.ropes.0[o.rope]);

@@ -2,7 +2,7 @@
 
 use crate::{
     kernel::rows::NormArgs,
-    machine::{Machine, Run},
+    machine::{Machine, Operate},
     weight::Weight,
 };
 use lamina_arch::weights::Tensor;
@@ -22,7 +22,7 @@ impl Machine {
     }
 }
 
-impl Run<Embed> for Machine {
+impl Operate<Embed> for Machine {
     fn run(&mut self, b: &Batch, o: &Embed) -> Result<()> {
         let (out, table) = (self.slot(b, o.out), self.table(o.table));
         let failed = OnceLock::new();
@@ -47,7 +47,7 @@ impl Run<Embed> for Machine {
     }
 }
 
-impl Run<Positions> for Machine {
+impl Operate<Positions> for Machine {
     fn run(&mut self, b: &Batch, o: &Positions) -> Result<()> {
         let (x, table) = (self.slot(b, o.x), self.table(o.table));
         let mut row = vec![0.0; x.width];
@@ -61,7 +61,7 @@ impl Run<Positions> for Machine {
     }
 }
 
-impl Run<Normalize> for Machine {
+impl Operate<Normalize> for Machine {
     fn run(&mut self, b: &Batch, o: &Normalize) -> Result<()> {
         let (x, out, args) = (self.slot(b, o.x), self.slot(b, o.out), self.norm_args(&o.norm));
         self.each_row(x.rows, x.width, |r, _| {
@@ -72,7 +72,7 @@ impl Run<Normalize> for Machine {
     }
 }
 
-impl Run<HeadNorm> for Machine {
+impl Operate<HeadNorm> for Machine {
     fn run(&mut self, b: &Batch, o: &HeadNorm) -> Result<()> {
         let (x, args) = (self.slot(b, o.x), self.norm_args(&o.norm));
         let dim = x.width / o.heads;
@@ -88,7 +88,7 @@ impl Run<HeadNorm> for Machine {
     }
 }
 
-impl Run<Add> for Machine {
+impl Operate<Add> for Machine {
     fn run(&mut self, b: &Batch, o: &Add) -> Result<()> {
         let (x, into) = (self.slot(b, o.x), self.slot(b, o.into));
         self.each_row(x.rows, x.width, |r, _| {
@@ -99,7 +99,7 @@ impl Run<Add> for Machine {
     }
 }
 
-impl Run<Copy> for Machine {
+impl Operate<Copy> for Machine {
     fn run(&mut self, b: &Batch, o: &Copy) -> Result<()> {
         let (x, out) = (self.slot(b, o.x), self.slot(b, o.out));
         // SAFETY: two slots that live at once do not overlap, and both have these rows.
@@ -108,7 +108,7 @@ impl Run<Copy> for Machine {
     }
 }
 
-impl Run<Activate> for Machine {
+impl Operate<Activate> for Machine {
     fn run(&mut self, b: &Batch, o: &Activate) -> Result<()> {
         let (gate, out) = (self.slot(b, o.gate), self.slot(b, o.out));
         let up = o.up.map(|s| self.slot(b, s));
@@ -121,7 +121,7 @@ impl Run<Activate> for Machine {
     }
 }
 
-impl Run<Gate> for Machine {
+impl Operate<Gate> for Machine {
     fn run(&mut self, b: &Batch, o: &Gate) -> Result<()> {
         let (x, gate) = (self.slot(b, o.x), self.slot(b, o.gate));
         let step = usize::from(gate.width != 1);
@@ -133,7 +133,7 @@ impl Run<Gate> for Machine {
     }
 }
 
-impl Run<Apply> for Machine {
+impl Operate<Apply> for Machine {
     fn run(&mut self, b: &Batch, o: &Apply) -> Result<()> {
         let x = self.slot(b, o.x);
         self.each_row(x.rows, x.width, |r, _| {
@@ -170,7 +170,7 @@ impl Machine {
     }
 }
 
-impl Run<GatedNorm> for Machine {
+impl Operate<GatedNorm> for Machine {
     fn run(&mut self, b: &Batch, o: &GatedNorm) -> Result<()> {
         let (x, gate, args) = (self.slot(b, o.x), self.slot(b, o.gate), self.norm_args(&o.norm));
         let dim = x.width / o.groups;
@@ -188,7 +188,7 @@ impl Run<GatedNorm> for Machine {
     }
 }
 
-impl Run<Select> for Machine {
+impl Operate<Select> for Machine {
     fn run(&mut self, b: &Batch, o: &Select) -> Result<()> {
         let (x, out) = (self.slot(b, o.x), self.slot(b, o.out));
         let kind = |slot: Slot| self.slots[slot.0 as usize].rows;
