@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::{
     ffi::OsStr,
     io::Write,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Output, Stdio},
 };
 
@@ -14,19 +14,30 @@ pub fn shared(path: &str) -> Option<String> {
     lamina_fixtures::shared(path).map(|path| path.display().to_string())
 }
 
-/// A trained model as GGUF: of 260 thousand parameters, or the one inside the package.
+/// A trained model of 260 thousand parameters as GGUF.
 pub fn stories() -> Option<String> {
-    let packaged = || lamina_fixtures::packaged().display().to_string();
-    Some(shared("models/stories260k/stories260k-f32.gguf").unwrap_or_else(packaged))
+    shared("models/stories260k/stories260k-f32.gguf")
 }
 
-/// Its continuation of `Once upon a time`: one that two other engines agree on, or what an earlier build wrote.
+/// The continuation of `Once upon a time` that two other engines agree on.
 pub fn reference() -> Option<(String, Vec<u64>)> {
-    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packaged.json");
-    let file = shared("models/stories260k/reference.json").map_or(recorded, PathBuf::from);
+    Some(story(Path::new(&shared("models/stories260k/reference.json")?)))
+}
+
+/// The model inside the package.
+pub fn packaged() -> String {
+    lamina_fixtures::packaged().display().to_string()
+}
+
+/// Its continuation of `Once upon a time`, as an earlier build wrote it.
+pub fn packaged_story() -> (String, Vec<u64>) {
+    story(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packaged.json"))
+}
+
+fn story(file: &Path) -> (String, Vec<u64>) {
     let value: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let ids = value["greedy_ids"].as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect();
-    Some((value["text"].as_str().unwrap().to_owned(), ids))
+    (value["text"].as_str().unwrap().to_owned(), ids)
 }
 
 /// The command with nothing on stdin.

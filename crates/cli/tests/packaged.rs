@@ -1,0 +1,41 @@
+//! The command on the model inside the package: what a fresh clone can test.
+#![allow(clippy::unwrap_used)] // helpers may fail like tests
+
+mod common;
+
+use common::*;
+
+const PROMPT: &str = "Once upon a time";
+
+#[test]
+fn greedy_text_and_tokens_are_what_they_were() {
+    let (text, ids) = packaged_story();
+    let count = ids.len().to_string();
+    let args = ["run", &packaged(), PROMPT, "-n", &count, "--temp", "0"];
+    assert_eq!(lamina(&args).ok(), text.strip_prefix(PROMPT).unwrap().to_owned() + "\n");
+    let v = lamina(&[&args[..], &["--json"]].concat()).json();
+    assert_eq!(v["choices"][0]["tokens"], serde_json::json!(ids));
+    assert_eq!(v["usage"]["prompt_tokens"], 5);
+}
+
+#[test]
+fn reports_are_one_object_each() {
+    let model = packaged();
+    let v = lamina(&["inspect", &model, "--json"]).json();
+    assert_eq!((&v["architecture"], &v["supported"]), (&"llama".into(), &true.into()));
+    let bench = ["bench", &model, "--prompt", "16", "--gen", "4", "--repeat", "1", "--json"];
+    let v = lamina(&bench).json();
+    assert!(v["decode"][0]["tok_s"][0].as_f64().unwrap() > 0.0 && v["cpu"].as_str().is_some(), "{v}");
+    let text = format!("{PROMPT} there was a little girl. She liked to play.");
+    let v = lamina_with(&["perplexity", &model, "-f", "-", "--json"], text).json();
+    assert!((1.0..20.0).contains(&v["ppl"].as_f64().unwrap()), "{v}");
+}
+
+#[test]
+fn a_smaller_file_still_tells_a_story() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = dir.path().join("small.gguf").display().to_string();
+    lamina(&["quantize", &packaged(), &small, "Q4_K_M"]).ok();
+    let told = lamina(&["run", &small, PROMPT, "-n", "12", "--temp", "0"]).ok();
+    assert!(told.contains("there was a little"), "{told}");
+}
