@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Size and safety of the code: lines per crate, long files and functions, unsafe blocks with and without a reason."""
+"""Size and safety of the code: lines per crate, long files and functions, unsafe blocks with and without a note of its own."""
 
 import re
 import statistics
@@ -29,13 +29,15 @@ def functions(lines):
                 yield found[2], end - i + 1
 
 
-def unsafe_blocks(lines):
-    """Whether each unsafe block or function has a reason in the lines above it, or the file states one for all."""
-    shared = any("SAFETY of" in line for line in lines)
+def unsafe_sites(lines):
+    """Whether each unsafe block, function or implementation has a note of its own in the comments directly above it."""
     for i, line in enumerate(lines):
-        if re.search(r"\bunsafe (\{|fn|impl)", line.split("//")[0]):
-            above = "\n".join(lines[max(0, i - 12) : i + 1])
-            yield shared or "SAFETY" in above or "# Safety" in above
+        if re.search(r"\bunsafe (\{|impl|trait|(extern \S+ )?fn \$?\w)", line.split("//")[0]):
+            j = i - 1
+            while j >= 0 and re.match(r"\s*(//|#\[)", lines[j]):
+                j -= 1
+            note = "\n".join(lines[j + 1 : i])
+            yield "SAFETY:" in note or "# Safety" in note
 
 
 def main():
@@ -44,14 +46,14 @@ def main():
     found = [(n, f"{path}: {name}") for path, lines in rust.items() for name, n in functions(lines)]
     sizes = sorted(len(lines) for lines in files.values())
     lengths = sorted(n for n, _ in found)
-    reasons = [ok for lines in rust.values() for ok in unsafe_blocks(lines)]
+    reasons = [ok for lines in rust.values() for ok in unsafe_sites(lines)]
     crates = {}
     for path, lines in files.items():
         key = "/".join(path.parts[:2])
         crates[key] = crates.get(key, 0) + len(lines)
     print(f"files {len(sizes)}, lines {sum(sizes)}, median {statistics.median(sizes)}, longest {sizes[-1]}")
     print(f"functions {len(lengths)}, median {statistics.median(lengths)}, 90 % below {lengths[len(lengths) * 9 // 10]}, longest {lengths[-1]}")
-    print(f"unsafe {len(reasons)}, without a reason {reasons.count(False)}")
+    print(f"unsafe {len(reasons)}, without a note of its own {reasons.count(False)}")
     print("longest functions: " + "; ".join(f"{n} {name}" for n, name in sorted(found, reverse=True)[:5]))
     print("lines: " + ", ".join(f"{key} {n}" for key, n in sorted(crates.items())))
 

@@ -95,6 +95,39 @@ fn only_kernels_mappings_and_bindings_hold_unsafe_code() {
     }
 }
 
+/// Every unsafe block, function and implementation says in a note of its own why it is sound.
+#[test]
+fn every_unsafe_site_has_a_note_of_its_own() {
+    let mut bare = vec![];
+    for file in sources() {
+        let text = fs::read_to_string(&file).expect("readable");
+        let lines: Vec<&str> = text.lines().collect();
+        let sites = (0..lines.len()).filter(|&i| is_unsafe_site(lines[i]) && !has_note(&lines[..i]));
+        let inside = file.strip_prefix(root()).expect("inside").display().to_string();
+        bare.extend(sites.map(|i| format!("{inside}:{}: {}", i + 1, lines[i].trim())));
+    }
+    assert!(bare.is_empty(), "{} sites without `SAFETY:` or `# Safety`:\n{}", bare.len(), bare.join("\n"));
+}
+
+/// A block, an implementation or a function with a name: `unsafe fn(..)` is a type.
+fn is_unsafe_site(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or(line);
+    code.match_indices("unsafe ").any(|(at, word)| {
+        let before = &code[..at];
+        let in_text = before.matches('"').count() % 2 == 1;
+        let word_begins = !in_text && !before.ends_with(|c: char| c.is_alphanumeric() || "_`".contains(c));
+        let next = &code[at + word.len()..];
+        word_begins && ["{", "impl ", "impl<", "trait ", "fn ", "extern "].iter().any(|p| next.starts_with(p))
+    })
+}
+
+/// True when the comments and attributes directly above a line argue for it.
+fn has_note(above: &[&str]) -> bool {
+    let belongs = |line: &&&str| line.trim_start().starts_with("//") || line.trim_start().starts_with("#[");
+    let note = above.iter().rev().take_while(belongs);
+    note.into_iter().any(|line| line.contains("SAFETY:") || line.contains("# Safety"))
+}
+
 /// Only the root package decides between backends.
 #[test]
 fn features_are_decided_in_one_place() {

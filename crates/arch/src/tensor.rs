@@ -2,6 +2,19 @@
 
 use crate::error::{ArchError, Result};
 use lamina_base::{Bytes, DType, HostTensor};
+use std::{fmt, ops::Range, sync::Arc};
+
+/// Told of bytes that a backend has its own form of, so that their pages can be given back to the system.
+#[derive(Clone)]
+struct OnRepacked(Arc<Release>);
+
+type Release = dyn Fn(&[u8]) + Send + Sync;
+
+impl fmt::Debug for OnRepacked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnRepacked")
+    }
+}
 
 /// A matrix whose rows are views into one or several stored tensors. Nothing is copied.
 #[derive(Clone, Debug)]
@@ -16,6 +29,7 @@ pub struct Tensor {
     parts: Vec<HostTensor>,
     /// Stored row of each logical row; none means in order.
     order: Option<Vec<u32>>,
+    on_repacked: Option<OnRepacked>,
 }
 
 impl Tensor {
@@ -26,7 +40,14 @@ impl Tensor {
     pub fn new(parts: Vec<HostTensor>) -> Tensor {
         let first = parts.first().expect("at least one part");
         assert!(parts.iter().all(|p| p.dtype == first.dtype && p.cols() == first.cols()), "parts are alike");
-        Tensor { name: first.name.clone(), dtype: first.dtype, cols: first.cols(), order: None, parts }
+        Tensor {
+            name: first.name.clone(),
+            dtype: first.dtype,
+            cols: first.cols(),
+            order: None,
+            parts,
+            on_repacked: None,
+        }
     }
 
     /// The same tensor with logical row `i` taken from row `order[i]`.
@@ -95,6 +116,25 @@ impl Tensor {
         panic!("row {i} of {}", self.rows())
     }
 
+    /// The same tensor, whose repacked bytes are told to `release`.
+    pub fn releasing(mut self, release: impl Fn(&[u8]) + Send + Sync + 'static) -> Tensor {
+        self.on_repacked = Some(OnRepacked(Arc::new(release)));
+        self
+    }
+
+    /// Says that a backend has its own form of logical rows `rows`. Rows in another order than stored stay as they are.
+    pub fn repacked(&self, rows: Range<usize>) {
+        let (Some(OnRepacked(release)), None) = (&self.on_repacked, &self.order) else { return };
+        let (n, mut first) = (self.row_bytes(), 0);
+        for part in &self.parts {
+            let (from, to) = (rows.start.max(first), rows.end.min(first + part.rows()));
+            if from < to {
+                release(&part.bytes[(from - first) * n..(to - first) * n]);
+            }
+            first += part.rows();
+        }
+    }
+
     /// All values as float32.
     ///
     /// # Errors
@@ -140,5 +180,25 @@ impl Tensor {
         bytes: Bytes,
     ) -> std::result::Result<Tensor, lamina_base::ShapeError> {
         Ok(Tensor::new(vec![HostTensor::new(name, dtype, vec![rows, cols], bytes)?]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn repacked_rows_are_told_part_by_part() {
+        let part = |rows: usize| HostTensor::from_f32("w", vec![rows, 2], &vec![0.0; 2 * rows]);
+        let told: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let list = told.clone();
+        let tensor =
+            Tensor::new(vec![part(3), part(4)]).releasing(move |b| list.lock().expect("whole").push(b.len()));
+        tensor.repacked(1..5);
+        tensor.repacked(5..5);
+        assert_eq!(*told.lock().expect("whole"), [16, 16]);
+        tensor.reordered(vec![6, 0]).repacked(0..2);
+        assert_eq!(told.lock().expect("whole").len(), 2);
     }
 }

@@ -74,6 +74,10 @@ impl ActKind {
 /// Scale and values of 32 numbers; returns the sum of the values.
 ///
 /// A block of zeros gets scale 0. NaN and infinity stay visible: the scale becomes NaN.
+///
+/// # Safety
+/// The CPU has the instructions of `S`, `n` numbers are readable at `x` and `n` bytes writable at `q`; `n` is a
+/// multiple of the lanes.
 #[inline(always)]
 unsafe fn quantize<S: Simd>(x: *const f32, n: usize, q: *mut i8) -> f32 {
     // SAFETY: the caller passes `n` readable numbers and `n` writable bytes, `n` a multiple of the lanes.
@@ -99,13 +103,20 @@ unsafe fn quantize<S: Simd>(x: *const f32, n: usize, q: *mut i8) -> f32 {
     }
 }
 
+/// # Safety
+/// `n` bytes are readable at `q`.
 #[inline(always)]
 unsafe fn sum(q: *const i8, n: usize) -> i32 {
     // SAFETY: the caller passes `n` readable bytes.
+    // SAFETY: `i` is below `n`, and the caller promises `n` readable bytes.
     (0..n).map(|i| i32::from(unsafe { *q.add(i) })).sum()
 }
 
 /// Quantizes one row of `width` numbers into blocks `stride` blocks apart.
+///
+/// # Safety
+/// The CPU has the instructions of `S`; `width`, a multiple of 32, numbers are readable at `x`, and the blocks `0,
+/// stride, ..` of `out` that they fill are writable.
 #[inline(always)]
 unsafe fn to_act32<S: Simd>(x: *const f32, width: usize, out: *mut Act32, stride: usize) {
     // SAFETY: the caller passes `width` readable numbers, a multiple of 32, and room for the blocks.
@@ -121,6 +132,10 @@ unsafe fn to_act32<S: Simd>(x: *const f32, width: usize, out: *mut Act32, stride
 }
 
 /// Quantizes one row of `width` numbers into blocks `stride` blocks apart.
+///
+/// # Safety
+/// The CPU has the instructions of `S`; `width`, a multiple of 256, numbers are readable at `x`, and the blocks `0,
+/// stride, ..` of `out` that they fill are writable.
 #[inline(always)]
 unsafe fn to_act256<S: Simd>(x: *const f32, width: usize, out: *mut Act256, stride: usize) {
     // SAFETY: the caller passes `width` readable numbers, a multiple of 256, and room for the blocks.

@@ -5,10 +5,11 @@ use crate::{
     bandwidth::read_bandwidth,
     expert_rows::ExpertRows,
     kv::{Cache, Codec, page_bytes},
-    machine::{Kernels, Machine, Operate},
+    machine::{Machine, Operate},
     memory::Aligned,
     ops::{attention, latent, linear},
     ropes::RopeTables,
+    row_kernels::RowKernels,
     weight::Weight,
 };
 use lamina_arch::weights::Tensor;
@@ -117,7 +118,7 @@ impl Backend for Cpu {
         let scratch =
             |_| Aligned::zeroed(linear::SCRATCH + 4 * widest.next_multiple_of(256), "scratch memory");
         Ok(Machine {
-            kernels: Kernels::new(self.isa),
+            kernels: RowKernels::new(self.isa),
             slots: plan.slots.clone(),
             cache: Cache::new(&plan.kv, limits, self.isa)?,
             ropes: RopeTables::new(&plan.ropes, limits.rows)?,
@@ -139,11 +140,11 @@ impl Backend for Cpu {
 /// Memory that attention needs per thread.
 fn attention_bytes(plan: &Plan) -> usize {
     let paged = |l: &LayerState| match *l {
-        LayerState::Paged { dim, .. } => attention::space_bytes(dim.next_multiple_of(32)),
+        LayerState::Paged { dim, .. } => attention::scratch_bytes(dim.next_multiple_of(32)),
         _ => 0,
     };
     let latents = |op: &Op| match op {
-        Op::LatentAttend(o) => latent::space_bytes(plan.width(o.latent) + o.rope, o.nope.max(o.v_dim)),
+        Op::LatentAttend(o) => latent::scratch_bytes(plan.width(o.latent) + o.rope, o.nope.max(o.v_dim)),
         _ => 0,
     };
     plan.kv.layers.iter().map(paged).chain(plan.ops.iter().map(latents)).max().unwrap_or(0)

@@ -12,6 +12,7 @@ mod memory;
 mod ops;
 mod queue;
 mod ropes;
+mod row_kernels;
 mod weight;
 
 pub use backend::{Cpu, CpuError};

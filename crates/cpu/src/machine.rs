@@ -1,17 +1,11 @@
 //! The machine: one arena for all slots, the cache, scratch per thread, and kernels chosen for this CPU.
 
 use crate::{
-    act::{act32_kernel, act256_kernel},
-    expert_rows::ExpertRows,
-    kernel::{attend, rows},
-    kv::Cache,
-    memory::Aligned,
-    ropes::RopeTables,
+    expert_rows::ExpertRows, kv::Cache, memory::Aligned, ropes::RopeTables, row_kernels::RowKernels,
     weight::Weight,
 };
 use lamina_plan::{Batch, Limits, Slot, SlotSpec, WeightId, backend::Result};
 use lamina_pool::Pool;
-use lamina_simd::Isa;
 use std::{ops::Range, sync::Arc};
 
 /// An operator of the machine. The modules of `ops` have one implementation each.
@@ -19,44 +13,9 @@ pub(crate) trait Operate<O> {
     fn run(&mut self, b: &Batch, o: &O) -> Result<()>;
 }
 
-/// Kernels over rows, chosen once.
-pub struct Kernels {
-    pub act32: unsafe fn(*const f32, usize, *mut crate::act::Act32, usize),
-    pub act256: unsafe fn(*const f32, usize, *mut crate::act::Act256, usize),
-    pub epilogue: unsafe fn(&rows::EpilogueArgs<'_>),
-    pub norm: unsafe fn(*const f32, usize, &rows::NormArgs<'_>, *mut f32),
-    pub activate: unsafe fn(*const f32, *const f32, usize, lamina_plan::op::Act, *mut f32),
-    pub gate: unsafe fn(*mut f32, *const f32, usize, usize),
-    pub softcap: unsafe fn(*mut f32, usize, f32),
-    pub add: unsafe fn(*const f32, usize, f32, *mut f32),
-    pub rotate: unsafe fn(*mut f32, usize, *const f32, *const f32),
-    pub gated_norm: unsafe fn(*mut f32, *const f32, usize, &rows::NormArgs<'_>, bool),
-    pub soften: unsafe fn(&attend::Scores<'_>, &mut [f32; 2]),
-    pub merge: unsafe fn(*mut f32, f32, *const f32, f32, usize),
-}
-
-impl Kernels {
-    pub fn new(isa: Isa) -> Kernels {
-        Kernels {
-            act32: act32_kernel(isa),
-            act256: act256_kernel(isa),
-            epilogue: rows::epilogue_kernel(isa),
-            norm: rows::norm_kernel(isa),
-            activate: rows::activate_kernel(isa),
-            gate: rows::gate_kernel(isa),
-            softcap: rows::softcap_kernel(isa),
-            add: rows::add_kernel(isa),
-            rotate: rows::rotate_kernel(isa),
-            gated_norm: rows::gated_norm_kernel(isa),
-            soften: attend::soften_kernel(isa),
-            merge: attend::merge_kernel(isa),
-        }
-    }
-}
-
 /// A plan's machine on the CPU.
 pub struct Machine {
-    pub(crate) kernels: Kernels,
+    pub(crate) kernels: RowKernels,
     pub(crate) pool: Arc<Pool>,
     pub(crate) weights: Vec<Weight>,
     pub(crate) slots: Vec<SlotSpec>,
@@ -85,17 +44,19 @@ pub(crate) struct RowsOf {
     pub width: usize,
 }
 
-// SAFETY: tasks that share a slot write rows or columns of their own.
+// SAFETY: an address and two sizes; who reads or writes through it says why no other thread writes there.
 unsafe impl Send for RowsOf {}
-// SAFETY: as above.
+// SAFETY: by reference too only the address can be had, and nothing behind it without a promise.
 unsafe impl Sync for RowsOf {}
 
 impl RowsOf {
     /// Row `r`, for reading.
-    pub fn row(&self, r: usize) -> &[f32] {
-        debug_assert!(r < self.rows);
-        // SAFETY: the slot holds `rows` rows, and nothing writes this row meanwhile: operators write other slots or,
-        // in place, only rows of the running task.
+    ///
+    /// # Safety
+    /// Nobody writes this row while the slice is used: operators write other slots or, in place, rows of their own tasks.
+    pub unsafe fn row(&self, r: usize) -> &[f32] {
+        assert!(r < self.rows);
+        // SAFETY: the slot holds `rows` rows, and the caller promises that nobody writes this one.
         unsafe { std::slice::from_raw_parts(self.ptr.add(r * self.width), self.width) }
     }
 

@@ -81,6 +81,26 @@ impl Aligned {
         self.start.as_ptr()
     }
 
+    /// All bytes.
+    ///
+    /// # Safety
+    /// Nobody writes to them while the slice is used.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: the memory is this value's, was zeroed or written since, and the caller promises that nobody writes now.
+        unsafe { std::slice::from_raw_parts(self.ptr(), self.len) }
+    }
+
+    /// All numbers.
+    ///
+    /// # Safety
+    /// Nobody else uses the memory while the slice is used.
+    #[allow(clippy::mut_from_ref)] // the promise above
+    pub unsafe fn numbers_mut(&self) -> &mut [f32] {
+        // SAFETY: the memory begins on a page or line, every bit pattern is a number, and the caller promises that nobody else
+        // uses it.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr_mut().cast(), self.len / 4) }
+    }
+
     /// First byte, for writing; users keep parallel writes apart.
     pub fn ptr_mut(&self) -> *mut u8 {
         self.start.as_ptr()
@@ -89,14 +109,14 @@ impl Aligned {
 
 /// A raw pointer that tasks may share, because each writes a part of its own.
 #[derive(Clone, Copy)]
-pub struct Shared<T>(pub *mut T);
+pub struct SharedPtr<T>(pub *mut T);
 
 // SAFETY: the pointer may be followed by `at` alone, whose callers promise that no other thread uses the place meanwhile.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for SharedPtr<T> {}
 // SAFETY: a shared reference gives a copy of the pointer and nothing else, so that the sentence above holds for it too.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for SharedPtr<T> {}
 
-impl<T> Shared<T> {
+impl<T> SharedPtr<T> {
     /// The pointer `n` elements further.
     ///
     /// # Safety

@@ -2,7 +2,7 @@
 
 use crate::{
     format::{self, Kernels},
-    memory::{Aligned, Shared, product},
+    memory::{Aligned, SharedPtr, product},
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
@@ -92,7 +92,7 @@ impl Matrix {
     fn fill(&self, tensor: &Tensor, count: usize, pool: &Pool) -> Result<()> {
         let all = count * self.panels;
         let chunk = all.div_ceil(pool.threads() * 16).max(1);
-        let out = Shared(self.data.ptr_mut());
+        let out = SharedPtr(self.data.ptr_mut());
         let failed = OnceLock::new();
         pool.run(all.div_ceil(chunk), |task, _| {
             let mut converted = Converted::default();
@@ -108,8 +108,15 @@ impl Matrix {
                     return;
                 }
             }
+            let (first, end) = (task * chunk, ((task + 1) * chunk).min(all));
+            tensor.repacked(self.first_row(first)..self.first_row(end));
         });
         failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// First of the stacked matrices' rows that panel `panel` holds.
+    fn first_row(&self, panel: usize) -> usize {
+        panel / self.panels * self.rows + panel % self.panels * self.kernels.rows
     }
 
     fn fill_panel(
@@ -129,16 +136,16 @@ impl Matrix {
             } else {
                 converted.row(row, tensor, self.kernels.dtype)?
             };
-            // SAFETY: `kernels_for` chose the kernels for an instruction set that this CPU has.
-            unsafe { (self.kernels.put)(row, lane, out) };
+            self.kernels.put(row, lane, out);
         }
         Ok(())
     }
 
-    /// First byte of panel `panel` of matrix `index`.
-    pub fn panel(&self, index: usize, panel: usize) -> *const u8 {
-        debug_assert!((index * self.panels + panel) * self.panel_bytes < self.data.len().max(1));
-        self.data.ptr().wrapping_add((index * self.panels + panel) * self.panel_bytes)
+    /// `n` panels of matrix `index` from panel `first` on.
+    pub fn panels_of(&self, index: usize, first: usize, n: usize) -> &[u8] {
+        let at = (index * self.panels + first) * self.panel_bytes;
+        // SAFETY: `pack` has filled the panels before anybody had the matrix, and nobody writes them again.
+        unsafe { &self.data.bytes()[at..at + n * self.panel_bytes] }
     }
 
     /// Bytes in memory.

@@ -204,6 +204,8 @@ fn upload<B: Backend>(
         if let (true, Some(dtype)) = (is_matrix(spec), from.dtype) {
             tensor = requantize(tensor, dtype, threads)?;
         }
+        // Large tensors are given back while they are repacked: a peak holds no tensor twice.
+        let tensor = if is_matrix(spec) { tensor.releasing(from.ck.releaser()) } else { tensor };
         out.push(backend.upload(spec, &tensor)?);
         bytes.push(tensor.bytes() as u64);
         if is_matrix(spec) {

@@ -84,7 +84,8 @@ impl Share {
     }
 }
 
-struct State {
+/// What the threads of a pool share.
+struct Crew {
     shares: Box<[Share]>,
     /// Of the last operator; written after its shares.
     generation: AtomicU64,
@@ -97,14 +98,14 @@ struct State {
 
 // SAFETY: `closure` alone is not `Sync` by itself: it is written only while no task can be claimed (`Pool::run_some`), and
 // read only by threads that hold a claimed task (`claim_all`).
-unsafe impl Sync for State {}
+unsafe impl Sync for Crew {}
 // SAFETY: the pointer inside `closure` is to a `Sync` task function, and is followed only while `Pool::run_some`, which
 // borrows that function, waits for the task that follows it.
-unsafe impl Send for State {}
+unsafe impl Send for Crew {}
 
 /// A set of threads; the calling thread is one of them.
 pub struct Pool {
-    state: Arc<State>,
+    state: Arc<Crew>,
     workers: Vec<(JoinHandle<()>, Thread)>,
     /// Only one operator runs at a time.
     running: Mutex<()>,
@@ -114,7 +115,7 @@ impl Pool {
     /// A pool of `threads` threads, the caller included.
     pub fn new(threads: usize) -> Pool {
         let closure = Closure { call: |_, _, _| {}, data: std::ptr::null() };
-        let state = Arc::new(State {
+        let state = Arc::new(Crew {
             shares: (0..threads.max(1)).map(|_| Share(AtomicU64::new(0))).collect(),
             generation: AtomicU64::new(0),
             done: AtomicUsize::new(0),
@@ -225,7 +226,7 @@ fn wait_until(end: impl Fn() -> bool) {
 }
 
 /// Claims and runs tasks until none is left: those of the worker, then what others have not begun.
-fn claim_all(s: &State, worker: usize) {
+fn claim_all(s: &Crew, worker: usize) {
     for i in 0..s.shares.len() {
         let share = &s.shares[(worker + i) % s.shares.len()];
         while let Some(index) = share.claim(i == 0) {
@@ -241,7 +242,7 @@ fn claim_all(s: &State, worker: usize) {
     }
 }
 
-fn work(s: &State, worker: usize) {
+fn work(s: &Crew, worker: usize) {
     let mut seen = 0;
     while !s.stop.load(Acquire) {
         let generation = s.generation.load(Acquire);
@@ -255,7 +256,7 @@ fn work(s: &State, worker: usize) {
 }
 
 /// Waits for a generation other than `seen`: spinning first, then asleep.
-fn idle(s: &State, seen: u64) {
+fn idle(s: &Crew, seen: u64) {
     let same = || s.generation.load(SeqCst) == seen && !s.stop.load(SeqCst);
     for _ in 0..IDLE_SPINS {
         if !same() {

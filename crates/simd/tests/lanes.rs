@@ -3,6 +3,14 @@
 use half::{bf16, f16};
 use lamina_simd::{Isa, Simd, shells};
 
+/// How often random numbers are tried; miri takes a thousand times as long.
+const fn tries(n: usize) -> usize {
+    if cfg!(miri) { n.div_ceil(500) } else { n }
+}
+
+/// From one 16-bit pattern to the next that is tried.
+const STEP: usize = if cfg!(miri) { 251 } else { 1 };
+
 /// A multiple of the lanes of every instruction set.
 const BATCH: usize = 16;
 
@@ -44,12 +52,12 @@ const EDGES: [f32; 24] = [
 /// All triples of edges, then random bit patterns of every kind and random numbers of a usual size.
 fn triples() -> [Vec<f32>; 3] {
     let (mut next, mut out) = (random(1), [vec![], vec![], vec![]]);
-    for i in 0..EDGES.len().pow(3) {
+    for i in 0..if cfg!(miri) { EDGES.len() } else { EDGES.len().pow(3) } {
         for (k, out) in out.iter_mut().enumerate() {
             out.push(EDGES[i / EDGES.len().pow(k as u32) % EDGES.len()]);
         }
     }
-    for i in 0..40_000 {
+    for i in 0..tries(40_000) {
         for out in &mut out {
             let bits = next();
             out.push(if i % 2 == 0 {
@@ -72,6 +80,8 @@ macro_rules! arrays {
     ($($module:ident: $load:ident, $store:ident, $x:ty, $y:ty, $op:ident $(::<$k:literal>)? ($($a:ident),*);)*) => { $(
         mod $module {
             use super::*;
+            /// # Safety
+            /// The CPU has the instructions of `S`; arrays are equally long, a multiple of the lanes.
             #[inline(always)]
             unsafe fn kernel<S: Simd>($($a: &[$x],)* out: &mut [$y]) {
                 for i in (0..out.len()).step_by(S::N) {
@@ -116,6 +126,8 @@ macro_rules! conversions {
     ($($load:ident, $store:ident, $x:ty, $y:ty;)*) => { $(
         mod $load {
             use super::*;
+            /// # Safety
+            /// The CPU has the instructions of `S`; arrays are equally long, a multiple of the lanes.
             #[inline(always)]
             unsafe fn kernel<S: Simd>(x: &[$x], out: &mut [$y]) {
                 for i in (0..out.len()).step_by(S::N) {
@@ -141,6 +153,8 @@ macro_rules! roundings {
     ($($store:ident, $y:ty;)*) => { $(
         mod $store {
             use super::*;
+            /// # Safety
+            /// The CPU has the instructions of `S`; arrays are equally long, a multiple of the lanes.
             #[inline(always)]
             unsafe fn kernel<S: Simd>(x: &[f32], out: &mut [$y]) {
                 for i in (0..out.len()).step_by(S::N) {
@@ -160,6 +174,8 @@ roundings! {
 
 mod widen_pairs {
     use super::*;
+    /// # Safety
+    /// The CPU has the instructions of `S`; arrays are equally long, a multiple of the lanes.
     #[inline(always)]
     unsafe fn kernel<S: Simd>(x: &[[i8; 2]], out: &mut [i32]) {
         for i in (0..out.len()).step_by(S::N) {
@@ -294,7 +310,7 @@ fn pairs_multiply_and_add() {
 
 #[test]
 fn every_pattern_of_a_small_float_is_read() {
-    let all16: Vec<u16> = (0..=u16::MAX).collect();
+    let all16: Vec<u16> = (0..=u16::MAX).step_by(STEP).collect();
     let all8: Vec<u8> = (0..=u8::MAX).collect();
     let e4m3 = |b: u8| {
         let (e, m) = (i32::from(b >> 3 & 15), f32::from(b & 7));
@@ -358,7 +374,7 @@ fn integers_are_rounded_and_cut() {
 
 #[test]
 fn pairs_of_bytes_are_widened_with_their_signs() {
-    let all: Vec<[i8; 2]> = (0..=u16::MAX).map(|v| v.to_le_bytes().map(|b| b as i8)).collect();
+    let all: Vec<[i8; 2]> = (0..=u16::MAX).step_by(STEP).map(|v| v.to_le_bytes().map(|b| b as i8)).collect();
     for isa in Isa::usable() {
         for (&[a, b], got) in all.iter().zip(made!(widen_pairs::of, isa, 0i32, &all)) {
             assert_eq!([got as i16, (got >> 16) as i16], [a.into(), b.into()], "{isa}");
@@ -386,6 +402,8 @@ struct Once<'a> {
     reduced: [f32; 2],
 }
 
+/// # Safety
+/// The CPU has the instructions of `S`.
 #[inline(always)]
 unsafe fn once<S: Simd>(o: &mut Once) {
     // SAFETY: all arrays have room for 16 lanes.
@@ -419,7 +437,7 @@ fn lanes(isa: Isa) -> usize {
 #[test]
 fn splats_look_ups_and_reductions() {
     let mut next = random(6);
-    for _ in 0..500 {
+    for _ in 0..tries(500) {
         let bytes: [u8; 64] = std::array::from_fn(|_| next() as u8);
         let table: [i8; 16] = std::array::from_fn(|_| next() as i8);
         let floats: [f32; 16] = std::array::from_fn(|_| next() as i32 as f32 / 1e8);
@@ -471,6 +489,8 @@ struct Dots<'a> {
     out: [[i32; 16]; 4],
 }
 
+/// # Safety
+/// The CPU has the instructions of `S`.
 #[inline(always)]
 unsafe fn dots<S: Simd>(d: &mut Dots) {
     // SAFETY: `calls` vectors of 16 lanes are there.
@@ -505,7 +525,7 @@ fn byte_products_are_exact_up_to_their_number() {
     // Largest magnitudes and how many products fit: see the trait.
     for (most, calls) in [(127u8, 1usize), (63, 2), (43, 3), (31, 4), (15, 8), (3, 43)] {
         assert!(calls * 254 * usize::from(most) <= 32767);
-        for round in 0..200 {
+        for round in 0..tries(200) {
             let extreme = round % 2 == 0;
             let mut weight = || {
                 let r = next();
@@ -513,7 +533,7 @@ fn byte_products_are_exact_up_to_their_number() {
                 if r & 1 << 20 == 0 { size as i8 } else { -(size as i8) }
             };
             let w: Vec<i8> = (0..64 * calls).map(|_| weight()).collect();
-            let mut next = random(round * 64 + calls as u64);
+            let mut next = random((round * 64 + calls) as u64);
             let mut one =
                 || if extreme { [127, -127][next() as usize >> 9 & 1] } else { (next() % 255) as i32 as i8 };
             let x: Vec<i8> = (0..64 * calls).map(|_| one().max(-127)).collect();
@@ -552,6 +572,8 @@ struct Squares<'a> {
     out: [[i32; 16]; 2],
 }
 
+/// # Safety
+/// The CPU has the instructions of `S`.
 #[inline(always)]
 unsafe fn squares<S: Simd>(s: &mut Squares) {
     // SAFETY: all arrays have room for 16 lanes, and eight bytes are read of a row.
@@ -568,7 +590,7 @@ shells! { fn squares_of() = squares(s: &mut Squares) }
 #[test]
 fn squares_are_two_groups_times_two_rows() {
     let mut next = random(9);
-    for round in 0..2000 {
+    for round in 0..tries(2000) {
         // What two products of every set can hold.
         let most = if round % 2 == 0 { 63 } else { 1 + round as u8 % 63 };
         let w: [[u8; 64]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next() as u8 % (most + 1)));
@@ -585,6 +607,8 @@ fn squares_are_two_groups_times_two_rows() {
     }
 }
 
+/// # Safety
+/// The CPU has the instructions of `S`, and `x` and `out` are equally long, a multiple of the lanes.
 #[inline(always)]
 unsafe fn functions<S: Simd>(x: &[f32], out: &mut [[f32; 3]]) {
     for i in (0..x.len()).step_by(S::N) {

@@ -162,6 +162,16 @@ impl Checkpoint {
         self.on_mapping(tensor, Mapping::release);
     }
 
+    /// What gives back pages of this checkpoint's files, piece by piece as [`Checkpoint::release`] does for a tensor.
+    pub fn releaser(&self) -> impl Fn(&[u8]) + Send + Sync + Clone + 'static {
+        let files = self.files.clone();
+        move |bytes| {
+            if let Some((file, range)) = files.iter().find_map(|f| Some((f, f.range_of(bytes)?))) {
+                file.release(range);
+            }
+        }
+    }
+
     /// Asks the system to read the bytes of `tensor` ahead. A hint, like [`Checkpoint::release`].
     pub fn prefetch(&self, tensor: &HostTensor) {
         self.on_mapping(tensor, Mapping::prefetch);

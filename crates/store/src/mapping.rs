@@ -3,6 +3,8 @@
 
 use crate::error::{FormatError, Result};
 use lamina_base::Bytes;
+#[cfg(unix)]
+use memmap2::UncheckedAdvice;
 use std::{
     fs::File,
     ops::Range,
@@ -45,9 +47,10 @@ impl Mapping {
             return Err(FormatError::not_a_model(path, "the file is empty", advice));
         }
         let file = File::open(path).map_err(|e| FormatError::io("open", path, e))?;
-        // SAFETY: the map is read-only and shared, so nothing in this process writes through it. Another process that
-        // changes the file changes the bytes we see, which for plain bytes is a wrong weight and not a memory error;
-        // one that shortens the file makes later reads fault, the known price of mapping that every engine pays here.
+        // SAFETY: the map is read-only, so nothing in this process writes through it. That no other process writes to the
+        // file or shortens it while it is mapped cannot be checked: it is asked of the user, as every engine that maps its
+        // files asks it. A write would be a race by the rules of the language, in practice a wrong weight; a read behind
+        // a new end faults.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| FormatError::io("map", path, e))?;
         Ok(Arc::new(Mapping { map, path: path.to_owned() }))
     }
@@ -96,8 +99,7 @@ impl Mapping {
     fn dont_need(&self, offset: usize, len: usize) {
         // SAFETY: on a shared mapping of a file that nobody in this process writes to, dropping pages loses nothing:
         // the next read faults them in from the file with the same content. `offset..offset + len` is inside the map.
-        let _hint =
-            unsafe { self.map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, len) };
+        let _hint = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset, len) };
     }
 
     #[cfg(not(unix))]

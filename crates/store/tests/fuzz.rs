@@ -39,15 +39,17 @@ fn count(bytes: isize) {
 
 // SAFETY: every call goes to the system's allocator unchanged; counting touches only plain thread-local numbers.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: what `System` promises of `alloc` holds, since its pointer is handed on.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller promises a layout of a size other than 0.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: what `System` promises of `dealloc` holds, since only its own pointers come back.
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller promises a pointer that `alloc`, and so `System`, gave for this layout.
         unsafe { System.dealloc(ptr, layout) }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::nibbles;
 use crate::kernel::{
-    block::{BlockFormat, Scale},
+    block::{BlockFormat, ScaleForm},
     codes::{Bits4, Bits5, Bits8},
 };
 use lamina_quant as stored;
@@ -113,7 +113,7 @@ impl BlockFormat for Mxfp4 {
     /// The largest value is 12: ten products fit, and a block has eight.
     const ADDS: usize = 8;
     const TABLE: Option<[i8; 16]> = Some(stored::BlockMXFP4::VALUES);
-    const SCALE: Scale = Scale::HalfE8M0;
+    const SCALE: ScaleForm = ScaleForm::HalfE8M0;
 
     #[inline(always)]
     fn unpack(b: &[u8], _: usize, codes: &mut [u8; 32]) -> (u16, u16) {

@@ -13,7 +13,7 @@ use crate::{
     kernel::{
         block::{self, BlockFormat},
         float::{self, FloatFormat},
-        product::{Job, Product},
+        product::{Job, PanelOperands, PanelSizes, ProductKernel},
         super_block::{self, SuperFormat},
     },
 };
@@ -33,10 +33,8 @@ pub struct Kernels {
     pub lanes: usize,
     /// Bytes that one block of columns takes in a panel.
     pub block_bytes: usize,
-    /// Writes a stored row into a lane of a panel.
-    pub put: unsafe fn(&[u8], usize, &mut [u8]),
-    /// Multiplies panels.
-    pub product: Product,
+    put: unsafe fn(&[u8], usize, &mut [u8]),
+    product: ProductKernel,
 }
 
 impl Kernels {
@@ -44,9 +42,26 @@ impl Kernels {
     pub fn panel_bytes(&self, cols: usize) -> usize {
         cols / self.act.block() * self.block_bytes
     }
+
+    /// Multiplies panels of `cols` columns with rows of activations.
+    ///
+    /// # Panics
+    /// When activations or results are fewer than the panels and rows take.
+    pub fn multiply(&self, cols: usize, operands: PanelOperands<'_>) {
+        let (bytes, blocks) = (self.panel_bytes(cols), cols / self.act.block());
+        let job = Job::new(operands, PanelSizes { bytes, blocks, rows: self.rows, act: self.act });
+        // SAFETY: `kernels` has seen that this CPU has the instructions, and panels have the bytes of this type.
+        unsafe { (self.product)(&job) };
+    }
+
+    /// Writes a stored row into lane `lane` of a panel.
+    pub fn put(&self, row: &[u8], lane: usize, panel: &mut [u8]) {
+        // SAFETY: `kernels` has seen that this CPU has the instructions; the rest is slices.
+        unsafe { (self.put)(row, lane, panel) };
+    }
 }
 
-/// Low nibbles of 'q' into the first half of `codes`, high ones into the second.
+/// Low nibbles of `q` into the first half of `codes`, high ones into the second.
 #[inline(always)]
 fn nibbles(q: &[u8], codes: &mut [u8]) {
     let (low, high) = codes.split_at_mut(q.len());
@@ -55,11 +70,19 @@ fn nibbles(q: &[u8], codes: &mut [u8]) {
     }
 }
 
+/// Writes a stored row as row `r` of a panel.
+///
+/// # Safety
+/// None is needed: it is unsafe only as the shells are that call it with instructions enabled.
 #[inline(always)]
 unsafe fn put_super<S: Simd, F: SuperFormat, D: Stored>(row: &[u8], r: usize, panel: &mut [u8]) {
     super_block::put_row::<F>(row, D::DTYPE.block_bytes(), r, S::N, panel);
 }
 
+/// Writes a stored row as row `r` of a panel.
+///
+/// # Safety
+/// None is needed: it is unsafe only as the shells are that call it with instructions enabled.
 #[inline(always)]
 unsafe fn put_block<S: Simd, F: BlockFormat, D: Stored>(row: &[u8], r: usize, panel: &mut [u8]) {
     block::put_row::<F>(row, D::DTYPE.block_bytes(), r, S::N, panel);
@@ -70,13 +93,13 @@ use float::product as float_product;
 use super_block::product as super_product;
 
 shells! {
-    fn super_kernel<F: SuperFormat>() = super_product::<F>(job: &Job)
+    fn super_kernel<F: SuperFormat>() = super_product::<F>(job: &Job<'_>)
 }
 shells! {
-    fn block_kernel<F: BlockFormat>() = block_product::<F>(job: &Job)
+    fn block_kernel<F: BlockFormat>() = block_product::<F>(job: &Job<'_>)
 }
 shells! {
-    fn float_kernel<F: FloatFormat>() = float_product::<F>(job: &Job)
+    fn float_kernel<F: FloatFormat>() = float_product::<F>(job: &Job<'_>)
 }
 shells! {
     fn super_put<F: SuperFormat, D: Stored>() = put_super::<F, D>(row: &[u8], r: usize, panel: &mut [u8])
@@ -105,10 +128,11 @@ macro_rules! formats {
 
         /// The kernels of `dtype` on `isa`, if it has any.
         pub fn kernels(dtype: DType, isa: Isa) -> Option<Kernels> {
+            assert!(isa.available(), "{isa} is not available");
             let n = lanes(isa);
             let made = |act, rows, block_bytes, put, product| Some(Kernels { dtype, act, rows, lanes: n, block_bytes, put, product });
             match dtype {
-                $(DType::$s => made(ActKind::Int256, n, super_block::Layout::bytes::<$st>(n), super_put::<$st, $st>(isa), super_kernel::<$st>(isa)),)*
+                $(DType::$s => made(ActKind::Int256, n, super_block::SuperLayout::bytes::<$st>(n), super_put::<$st, $st>(isa), super_kernel::<$st>(isa)),)*
                 $(DType::$b => made(ActKind::Int32, n, block::block_bytes::<$bt>(n), block_put::<$bt, $bt>(isa), block_kernel::<$bt>(isa)),)*
                 $(DType::$f => made(ActKind::F32, float::ROWS, <$ft as FloatFormat>::BYTES * float::ROWS, float::put_row::<$ft>, float_kernel::<$ft>(isa)),)*
                 _ => None,

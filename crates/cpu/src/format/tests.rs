@@ -4,7 +4,7 @@
 use super::{NATIVE, kernels};
 use crate::{
     act::{Act32, Act256, ActKind, act32_kernel, act256_kernel},
-    kernel::product::{Job, PREFETCH},
+    kernel::product::{PREFETCH, PanelOperands},
 };
 use lamina_base::DType;
 use lamina_simd::Isa;
@@ -85,27 +85,24 @@ impl Case {
         let mut panels = vec![0u8; PANELS * panel_bytes];
         for (i, row) in self.stored.iter().enumerate() {
             let panel = &mut panels[i / k.rows * panel_bytes..][..panel_bytes];
-            // SAFETY: the instruction set is available.
-            unsafe { (k.put)(row, i % k.rows, panel) };
+            k.put(row, i % k.rows, panel);
         }
         let mut out = vec![vec![]; self.stored.len()];
         for x in self.x.chunks(rows) {
             let acts = self.acts(isa, k.act, x);
             let mut tile = vec![f32::NAN; PANELS * x.len() * k.rows];
-            let job = Job {
-                weights: panels.as_ptr(),
-                panel_bytes,
-                ahead: PREFETCH,
-                panels: PANELS,
-                blocks: self.cols / k.act.block(),
-                acts: acts.as_ptr().cast(),
+            // SAFETY: plain bytes in lines of 64.
+            let bytes = unsafe { std::slice::from_raw_parts(acts.as_ptr().cast(), size_of_val(&acts[..])) };
+            let operands = PanelOperands {
+                weights: &panels,
+                acts: bytes,
                 stride: if k.act == ActKind::F32 { self.cols } else { x.len() },
                 rows: x.len(),
+                out: &mut tile,
                 out_rows: x.len(),
-                out: tile.as_mut_ptr(),
+                ahead: PREFETCH,
             };
-            // SAFETY: all sizes are those of the buffers.
-            unsafe { (k.product)(&job) };
+            k.multiply(self.cols, operands);
             for (i, out) in out.iter_mut().enumerate() {
                 let at = |r: usize| tile[(i / k.lanes * x.len() + r) * k.lanes + i % k.lanes];
                 out.extend((0..x.len()).map(at));

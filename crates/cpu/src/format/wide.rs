@@ -3,7 +3,7 @@
 
 use super::nibbles;
 use crate::kernel::{
-    block::{BlockFormat, Scale},
+    block::{BlockFormat, ScaleForm},
     codes::{Bits1, Bits4},
 };
 use lamina_quant as stored;
@@ -28,7 +28,7 @@ impl BlockFormat for Nvfp4 {
     /// The largest value is 12: ten products fit, and a half block has four.
     const ADDS: usize = 8;
     const TABLE: Option<[i8; 16]> = Some(stored::BlockNVFP4::VALUES);
-    const SCALE: Scale = Scale::TwoHalfE4M3;
+    const SCALE: ScaleForm = ScaleForm::TwoHalfE4M3;
     const PARTS: usize = 2;
 
     #[inline(always)]

@@ -8,6 +8,7 @@ use super::{
 };
 use lamina_plan::{KvType, PAGE_LEN};
 use lamina_simd::{Isa, Simd, exp, shells, tanh};
+use std::marker::PhantomData;
 
 /// Positions that are reduced on their own before they are merged into a row's running softmax.
 ///
@@ -15,21 +16,40 @@ use lamina_simd::{Isa, Simd, exp, shells, tanh};
 /// the same however its prompt was cut.
 pub const CHUNK: usize = 256;
 
-/// Scores of one row inside a chunk, spread over `[group][row][lane]`.
-pub struct Scores<'a> {
-    /// First lane of the row.
-    pub at: *mut f32,
-    /// From one group of `S::N` positions to the next, in numbers.
+/// Numbers of some rows for the positions of a chunk: `[group][row][lane]`.
+pub struct LaneGroups<'a> {
+    /// From the first lane of the first row on.
+    pub numbers: &'a mut [f32],
+    /// From one group of positions to the next, in numbers.
     pub stride: usize,
-    /// Groups that were computed.
-    pub groups: usize,
-    /// First visible position, relative to the first group; with a map, the first visible token.
+    /// Rows.
+    pub rows: usize,
+    /// Positions of a group.
+    pub lanes: usize,
+}
+
+impl LaneGroups<'_> {
+    /// True when there are `groups` groups of all rows.
+    pub fn has(&self, groups: usize) -> bool {
+        groups == 0 || (groups - 1) * self.stride + self.rows * self.lanes <= self.numbers.len()
+    }
+}
+
+/// Positions that a row sees, relative to the first group; with a map its tokens.
+#[derive(Clone, Copy)]
+pub struct Visible<'a> {
+    /// First one.
     pub from: usize,
-    /// End of the visible positions, relative to the first group; with a map, of the visible tokens.
+    /// End.
     pub to: usize,
     /// Token of each position from the first group on; none where they are in order. Positions behind the end of the map
     /// are hidden.
     pub map: Option<&'a [u32]>,
+}
+
+/// What is done to scores before their softmax.
+#[derive(Clone, Copy)]
+pub struct ScoreBias {
     /// `cap * tanh(score / cap)`, or 0.
     pub softcap: f32,
     /// Position bias: `slope * (j - query)`, or 0.
@@ -38,37 +58,101 @@ pub struct Scores<'a> {
     pub query: f32,
 }
 
-/// Rows of weights times values that are read out of key panels (latent attention).
-pub struct PanelMix {
-    /// Weights `[group][row][lane]`.
-    pub weights: *const f32,
+impl ScoreBias {
+    /// Scores stay as they are.
+    pub const NONE: ScoreBias = ScoreBias { softcap: 0.0, slope: 0.0, query: 0.0 };
+}
+
+/// Scores of one row inside a chunk, spread over `[group][row][lane]`.
+pub struct Scores<'a> {
+    /// First lane of the row.
+    at: *mut f32,
     /// From one group of `S::N` positions to the next, in numbers.
-    pub stride: usize,
-    /// Rows.
-    pub rows: usize,
+    stride: usize,
+    /// Groups that were computed.
+    groups: usize,
+    seen: Visible<'a>,
+    bias: ScoreBias,
+    memory: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> Scores<'a> {
+    /// The scores of the one row of `row`.
+    pub fn new(row: LaneGroups<'a>, groups: usize, seen: Visible<'a>, bias: ScoreBias) -> Scores<'a> {
+        debug_assert!(row.rows == 1 && row.has(groups), "too few scores");
+        let LaneGroups { numbers, stride, .. } = row;
+        Scores { at: numbers.as_mut_ptr(), stride, groups, seen, bias, memory: PhantomData }
+    }
+}
+
+/// Rows of weights times values that are read out of key panels (latent attention).
+pub struct PanelMix<'a> {
+    /// Weights `[group][row][lane]`.
+    weights: *const f32,
+    /// From one group of `S::N` positions to the next, in numbers.
+    stride: usize,
+    rows: usize,
     /// Keys of each page, one panel, in order of positions.
-    pub pages: *const *const u8,
+    pages: &'a [&'a [u8]],
     /// Groups in all; the last page may end early.
-    pub groups: usize,
+    groups: usize,
     /// Columns that are mixed.
-    pub dim: usize,
+    dim: usize,
     /// Sums `[row][stride of out]`.
-    pub out: *mut f32,
+    out: *mut f32,
     /// From one row of sums to the next.
-    pub out_stride: usize,
+    out_stride: usize,
+    memory: PhantomData<(&'a [f32], &'a mut [f32])>,
+}
+
+impl<'a> PanelMix<'a> {
+    /// Weights of `groups` groups times `dim` columns of `pages`, added to rows of `out` that are `out_stride` apart.
+    ///
+    /// # Panics
+    /// When there are fewer weights, pages, columns (of at most `bytes` bytes a number) or sums.
+    pub fn new(
+        weights: LaneGroups<'a>,
+        pages: &'a [&'a [u8]],
+        bytes: usize,
+        groups: usize,
+        dim: usize,
+        (out, out_stride): (&'a mut [f32], usize),
+    ) -> PanelMix<'a> {
+        let rows = weights.rows;
+        let used = (groups * weights.lanes).div_ceil(PAGE_LEN);
+        assert!(weights.has(groups), "too few weights");
+        assert!(
+            used <= pages.len() && pages[..used].iter().all(|p| p.len() >= dim * PAGE_LEN * bytes),
+            "too few pages"
+        );
+        assert!(rows == 0 || (rows - 1) * out_stride + dim <= out.len(), "too few sums");
+        let (stride, weights) = (weights.stride, weights.numbers.as_ptr());
+        PanelMix {
+            weights,
+            stride,
+            rows,
+            pages,
+            groups,
+            dim,
+            out: out.as_mut_ptr(),
+            out_stride,
+            memory: PhantomData,
+        }
+    }
 }
 
 const _: () = assert!(PAGE_LEN == float::ROWS, "a page of keys is a panel");
 
-// SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and the pointers of the
-// arguments are valid for the stated sizes.
-#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 mod lanes {
     use super::*;
 
     /// Scores to weights in place; returns the largest score and the sum of the weights.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
-    pub unsafe fn soften<S: Simd>(s: &Scores<'_>, top_and_sum: &mut [f32; 2]) {
+    pub unsafe fn softmax_weights<S: Simd>(s: &Scores<'_>, top_and_sum: &mut [f32; 2]) {
+        // SAFETY: groups are counted up to those of `s`, whose memory `Scores::new` took.
         unsafe {
             for g in 0..s.groups {
                 bias_and_cap::<S>(s, g);
@@ -92,66 +176,86 @@ mod lanes {
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S` and `g < s.groups`.
     #[inline(always)]
     unsafe fn bias_and_cap<S: Simd>(s: &Scores<'_>, g: usize) {
+        // SAFETY: the group is one of `s`, whose memory `Scores::new` took, and 16 distances are a vector of any
+        // lanes.
         unsafe {
-            if s.softcap == 0.0 && s.slope == 0.0 {
+            if s.bias.softcap == 0.0 && s.bias.slope == 0.0 {
                 return;
             }
             let at = s.at.add(g * s.stride);
             let mut v = S::load_f(at);
-            if s.softcap != 0.0 {
-                v = S::mul(tanh::<S>(S::mul(v, S::splat_f(1.0 / s.softcap))), S::splat_f(s.softcap));
+            if s.bias.softcap != 0.0 {
+                v = S::mul(
+                    tanh::<S>(S::mul(v, S::splat_f(1.0 / s.bias.softcap))),
+                    S::splat_f(s.bias.softcap),
+                );
             }
-            if s.slope != 0.0 {
+            if s.bias.slope != 0.0 {
                 let mut distance = [0f32; 16];
                 for (i, d) in distance[..S::N].iter_mut().enumerate() {
                     let j = g * S::N + i;
-                    let token = s.map.map_or(j, |map| map.get(j).map_or(0, |&t| t as usize));
-                    *d = token as f32 - s.query;
+                    let token = s.seen.map.map_or(j, |map| map.get(j).map_or(0, |&t| t as usize));
+                    *d = token as f32 - s.bias.query;
                 }
-                v = S::fma(S::splat_f(s.slope), S::load_f(distance.as_ptr()), v);
+                v = S::fma(S::splat_f(s.bias.slope), S::load_f(distance.as_ptr()), v);
             }
             S::store_f(at, v);
         }
     }
 
     /// Positions outside the visible range get minus infinity, whatever was computed there.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
     unsafe fn hide<S: Simd>(s: &Scores<'_>) {
+        // SAFETY: `j` stays below the positions of the groups of `s`, whose memory `Scores::new` took.
         unsafe {
             let all = s.groups * S::N;
-            if let Some(map) = s.map {
+            if let Some(map) = s.seen.map {
                 for j in 0..all {
-                    if !map.get(j).is_some_and(|&t| (s.from..s.to).contains(&(t as usize))) {
+                    if !map.get(j).is_some_and(|&t| (s.seen.from..s.seen.to).contains(&(t as usize))) {
                         *s.at.add(j / S::N * s.stride + j % S::N) = f32::NEG_INFINITY;
                     }
                 }
                 return;
             }
-            for j in (0..s.from.min(all)).chain(s.to.min(all)..all) {
+            for j in (0..s.seen.from.min(all)).chain(s.seen.to.min(all)..all) {
                 *s.at.add(j / S::N * s.stride + j % S::N) = f32::NEG_INFINITY;
             }
         }
     }
 
     /// Adds weights times the columns of key panels to the sums of all rows.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
-    pub unsafe fn mix_panels<S: Simd, F: FloatFormat>(m: &PanelMix) {
+    pub unsafe fn mix_panels<S: Simd, F: FloatFormat>(m: &PanelMix<'_>) {
+        // SAFETY: rows are counted up to those of `m`.
         unsafe {
             by_rows!(m.rows, row, R => mix_columns::<S, F, R>(m, row));
         }
     }
 
     /// `R` rows: lanes are positions, so each column ends in one sum over lanes.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S` and `row + R <= m.rows`.
     #[inline(always)]
-    unsafe fn mix_columns<S: Simd, F: FloatFormat, const R: usize>(m: &PanelMix, row: usize) {
+    unsafe fn mix_columns<S: Simd, F: FloatFormat, const R: usize>(m: &PanelMix<'_>, row: usize) {
+        // SAFETY: `PanelMix::new` has seen that weights and pages hold all groups and columns, and the sums all rows;
+        // the caller keeps rows among them.
         unsafe {
             for d in 0..m.dim {
                 let mut sums = [S::zero(); R];
                 for g in 0..m.groups {
                     let vectors = PAGE_LEN / S::N;
-                    let panel = *m.pages.add(g / vectors);
+                    let panel = m.pages.get_unchecked(g / vectors).as_ptr();
                     let v = F::load::<S>(panel.add((d * PAGE_LEN + g % vectors * S::N) * F::BYTES));
                     for r in 0..R {
                         let w = S::load_f(m.weights.add(g * m.stride + (row + r) * S::N));
@@ -166,8 +270,13 @@ mod lanes {
     }
 
     /// `a = a * fa + b * fb` for `n` numbers, a multiple of the lanes.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `n`, a multiple of the lanes, numbers are readable and writable at `a`
+    /// and readable at `b`.
     #[inline(always)]
     pub unsafe fn merge<S: Simd>(a: *mut f32, fa: f32, b: *const f32, fb: f32, n: usize) {
+        // SAFETY: `i` steps by vectors through `n` numbers, a multiple of the lanes.
         unsafe {
             let mut i = 0;
             while i < n {
@@ -179,22 +288,22 @@ mod lanes {
     }
 }
 
-use lanes::{merge, mix_panels, soften};
+use lanes::{merge, mix_panels, softmax_weights};
 
 shells! {
     /// Scores of one row to weights.
-    pub fn soften_kernel() = soften(s: &Scores<'_>, top_and_sum: &mut [f32; 2])
+    pub fn softmax_weights_kernel() = softmax_weights(s: &Scores<'_>, top_and_sum: &mut [f32; 2])
 }
 shells! {
     /// Merges the sums of two parts of a softmax.
     pub fn merge_kernel() = merge(a: *mut f32, fa: f32, b: *const f32, fb: f32, n: usize)
 }
 shells! {
-    fn mix_panels_kernel<F: FloatFormat>() = mix_panels::<F>(m: &PanelMix)
+    fn mix_panels_kernel<F: FloatFormat>() = mix_panels::<F>(m: &PanelMix<'_>)
 }
 
 /// Weights times the columns of key panels; block types are never used for latents.
-pub fn mix_panel(isa: Isa, kv_type: KvType) -> unsafe fn(&PanelMix) {
+pub fn mix_panel(isa: Isa, kv_type: KvType) -> unsafe fn(&PanelMix<'_>) {
     match kv_type {
         KvType::F32 => mix_panels_kernel::<float::F32>(isa),
         KvType::BF16 => mix_panels_kernel::<float::BF16>(isa),

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 
 /// How the scale of a block is stored in a panel.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub enum ScaleForm {
     /// float16.
     F16,
     /// A power of two (e8m0), times one half: MXFP4 tables hold doubled values.
@@ -23,11 +23,11 @@ pub enum Scale {
     TwoHalfE4M3,
 }
 
-impl Scale {
+impl ScaleForm {
     const fn bytes(self) -> usize {
         match self {
-            Scale::F16 | Scale::TwoHalfE4M3 => 2,
-            Scale::HalfE8M0 => 1,
+            ScaleForm::F16 | ScaleForm::TwoHalfE4M3 => 2,
+            ScaleForm::HalfE8M0 => 1,
         }
     }
 }
@@ -49,7 +49,7 @@ pub trait BlockFormat: Send + Sync + 'static {
     /// Values are looked up in this table of signed bytes.
     const TABLE: Option<[i8; 16]> = None;
     /// Form of the scale.
-    const SCALE: Scale = Scale::F16;
+    const SCALE: ScaleForm = ScaleForm::F16;
     /// Blocks of 32 columns in a stored block.
     const PARTS: usize = 1;
 
@@ -58,10 +58,10 @@ pub trait BlockFormat: Send + Sync + 'static {
     fn unpack(block: &[u8], part: usize, codes: &mut [u8; 32]) -> (u16, u16);
 }
 
-/// Layout of one block of a panel of `n` rows: scale, minimum, codes.
-struct Layout;
+/// BlockLayout of one block of a panel of `n` rows: scale, minimum, codes.
+struct BlockLayout;
 
-impl Layout {
+impl BlockLayout {
     const fn mins<F: BlockFormat>(n: usize) -> usize {
         F::SCALE.bytes() * n
     }
@@ -75,7 +75,7 @@ impl Layout {
 
 /// Bytes of one block of a panel of `n` rows.
 pub const fn block_bytes<F: BlockFormat>(n: usize) -> usize {
-    Layout::bytes::<F>(n)
+    BlockLayout::bytes::<F>(n)
 }
 
 /// Blocks that a tile holds: enough to reuse sums in registers, few enough for the first cache.
@@ -83,7 +83,7 @@ const TILE: usize = 8;
 
 /// A block with one byte per value, or its two nibbles where signed values are split.
 #[derive(Clone, Copy)]
-struct Unpacked<S: Simd> {
+struct BlockTile<S: Simd> {
     groups: [S::I; 8],
     low: [S::I; 8],
     d: S::F,
@@ -91,9 +91,6 @@ struct Unpacked<S: Simd> {
     m: S::F,
 }
 
-// SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and `Job` promises
-// readable panels and activations and a writable output of the stated sizes.
-#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 mod lanes {
     use super::*;
 
@@ -110,7 +107,7 @@ mod lanes {
     /// True when tiles hold pairs of groups for the products of two rows at once.
     #[inline(always)]
     const fn squares<S: Simd, F: BlockFormat>(tile: bool) -> bool {
-        tile && S::SQUARES && !matches!(F::SCALE, Scale::TwoHalfE4M3)
+        tile && S::SQUARES && !matches!(F::SCALE, ScaleForm::TwoHalfE4M3)
     }
 
     /// What every value of a byte product is too large by.
@@ -132,19 +129,25 @@ mod lanes {
         if S::WIDE_SUMS || split::<S, F>(tile) || F::ADDS > 8 { 8 } else { F::ADDS }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`; `p` may be any address.
     #[inline(always)]
     unsafe fn prefetch<S: Simd, F: BlockFormat>(p: *const u8, ahead: usize) {
         let mut line = 0;
-        while line < Layout::bytes::<F>(S::N) {
+        while line < BlockLayout::bytes::<F>(S::N) {
+            // SAFETY: a prefetch is a hint, which faults at no address.
             unsafe { S::prefetch(p.wrapping_add(ahead).wrapping_add(line)) };
             line += 64;
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`, and a packed block of `BlockLayout::bytes` is readable at `p`.
     #[inline(always)]
-    unsafe fn unpack<S: Simd, F: BlockFormat>(p: *const u8, tile: bool) -> Unpacked<S> {
+    unsafe fn unpack<S: Simd, F: BlockFormat>(p: *const u8, tile: bool) -> BlockTile<S> {
+        // SAFETY: scales, minimums and codes lie at their places of `BlockLayout` inside the block.
         unsafe {
-            let mut groups = F::Codes::groups::<S>(p.add(Layout::codes::<F>(S::N)));
+            let mut groups = F::Codes::groups::<S>(p.add(BlockLayout::codes::<F>(S::N)));
             let mut low = groups;
             for (g, low) in groups.iter_mut().zip(&mut low) {
                 if let Some(table) = F::TABLE {
@@ -165,35 +168,42 @@ mod lanes {
                 }
             }
             let d = match F::SCALE {
-                Scale::F16 => S::load_f16(p.cast()),
-                Scale::HalfE8M0 => S::load_e8m0(p),
-                Scale::TwoHalfE4M3 => S::mul(S::load_e4m3(p), S::splat_f(0.5)),
+                ScaleForm::F16 => S::load_f16(p.cast()),
+                ScaleForm::HalfE8M0 => S::load_e8m0(p),
+                ScaleForm::TwoHalfE4M3 => S::mul(S::load_e4m3(p), S::splat_f(0.5)),
             };
             let m = match F::SCALE {
-                Scale::TwoHalfE4M3 => S::mul(S::load_e4m3(p.add(S::N)), S::splat_f(0.5)),
-                _ if F::MINS => S::load_f16(p.add(Layout::mins::<F>(S::N)).cast()),
+                ScaleForm::TwoHalfE4M3 => S::mul(S::load_e4m3(p.add(S::N)), S::splat_f(0.5)),
+                _ if F::MINS => S::load_f16(p.add(BlockLayout::mins::<F>(S::N)).cast()),
                 _ => d,
             };
-            Unpacked { groups, low, d, m }
+            BlockTile { groups, low, d, m }
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
     unsafe fn settle<S: Simd, const C: usize>(sums: &mut [S::Acc; C]) {
         for sum in sums {
+            // SAFETY: an operation on registers alone, whose instructions the caller promises.
             *sum = unsafe { S::settle(*sum) };
         }
     }
 
     /// Adds group `i` of a block times `C` rows; products of the lower nibbles go to the second sums, if values are split.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; each of `x` points to a readable block, and `i` is below 8.
     #[inline(always)]
     unsafe fn dot_group<S: Simd, F: BlockFormat, const C: usize>(
-        w: &Unpacked<S>,
+        w: &BlockTile<S>,
         i: usize,
         x: [*const Act32; C],
         tile: bool,
         [part, fine]: [&mut [S::Acc; C]; 2],
     ) {
+        // SAFETY: the four activations `4 * i ..` are among the 32 of a block, as `i` is below 8.
         unsafe {
             for c in 0..C {
                 let v = S::splat4((&raw const (*x[c]).q).cast::<i8>().add(4 * i));
@@ -214,15 +224,19 @@ mod lanes {
     }
 
     /// Adds one block times `C` rows to `sums`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; each of `x` points to a readable block.
     #[inline(always)]
     unsafe fn add_block<S: Simd, F: BlockFormat, const C: usize>(
-        w: &Unpacked<S>,
+        w: &BlockTile<S>,
         x: [*const Act32; C],
         tile: bool,
         sums: &mut [S::F; C],
     ) {
+        // SAFETY: `g` and `i` stay below the eight groups of a block, and the caller promises the blocks of `x`.
         unsafe {
-            if matches!(F::SCALE, Scale::TwoHalfE4M3) {
+            if matches!(F::SCALE, ScaleForm::TwoHalfE4M3) {
                 return add_halves::<S, F, C>(w, x, sums);
             }
             if squares::<S, F>(tile) {
@@ -255,8 +269,12 @@ mod lanes {
     }
 
     /// Sums of the byte products of a block, by squares of two groups times two rows.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; each of `x` points to a readable block.
     #[inline(always)]
-    unsafe fn square_sums<S: Simd, const C: usize>(w: &Unpacked<S>, x: [*const Act32; C]) -> [S::I; C] {
+    unsafe fn square_sums<S: Simd, const C: usize>(w: &BlockTile<S>, x: [*const Act32; C]) -> [S::I; C] {
+        // SAFETY: eight activations from `8 * i` on are among the 32 of a block, as there are four pairs of groups.
         unsafe {
             let (mut part, mut whole) = ([[S::acc(); 2]; C], [S::splat(0); C]);
             for (i, w) in w.groups.as_chunks::<2>().0.iter().enumerate() {
@@ -275,14 +293,19 @@ mod lanes {
     }
 
     /// Adds the finished integers of a block, times its scales, to the running sums.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; each of `x` points to a readable block.
     #[inline(always)]
     unsafe fn finish<S: Simd, F: BlockFormat, const C: usize>(
-        w: &Unpacked<S>,
+        w: &BlockTile<S>,
         x: [*const Act32; C],
         whole: [S::I; C],
         offset: i32,
         sums: &mut [S::F; C],
     ) {
+        // SAFETY: the scale, and the four bytes of `sum` and `low`, which stand together, are fields of the caller's
+        // readable blocks.
         unsafe {
             for c in 0..C {
                 let dx = S::splat_f((*x[c]).d);
@@ -310,13 +333,21 @@ mod lanes {
     }
 
     /// As [`add_block`] for one block with a scale per half.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; each of `x` points to a readable block.
     #[inline(always)]
     unsafe fn add_halves<S: Simd, F: BlockFormat, const C: usize>(
-        w: &Unpacked<S>,
+        w: &BlockTile<S>,
         x: [*const Act32; C],
         sums: &mut [S::F; C],
     ) {
-        const { assert!(!matches!(F::SCALE, Scale::TwoHalfE4M3) || (F::ADDS >= 8 && signed::<F>() && !F::MINS)) };
+        const {
+            assert!(
+                !matches!(F::SCALE, ScaleForm::TwoHalfE4M3) || (F::ADDS >= 8 && signed::<F>() && !F::MINS)
+            )
+        };
+        // SAFETY: `i` stays below the eight groups of a block; `sum` and `low` stand together in it.
         unsafe {
             let offset = offset::<S, F>(false);
             for (half, factors) in [pair(0, offset), pair(offset, -offset)].into_iter().enumerate() {
@@ -339,9 +370,13 @@ mod lanes {
     }
 
     /// The activations of `C` rows from `row` on.
+    ///
+    /// # Safety
+    /// Nothing: the addresses are only computed. They are those of readable blocks where `b < job.blocks` and `row +
+    /// C <= job.rows`.
     // No closure may hold lane code: it would be compiled without the features of its shell.
     #[inline(always)]
-    unsafe fn rows_of<const C: usize>(job: &Job, b: usize, row: usize) -> [*const Act32; C] {
+    unsafe fn rows_of<const C: usize>(job: &Job<'_>, b: usize, row: usize) -> [*const Act32; C] {
         let mut x = [job.acts.cast::<Act32>().wrapping_add(b * job.stride + row); C];
         for (c, x) in x.iter_mut().enumerate() {
             *x = x.wrapping_add(c);
@@ -350,13 +385,18 @@ mod lanes {
     }
 
     /// Panel `panel` times `C` rows from `row` on, straight from packed memory.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `panel < job.panels` and `row + C <= job.rows`.
     #[inline(always)]
-    unsafe fn direct<S: Simd, F: BlockFormat, const C: usize>(job: &Job, panel: usize, row: usize) {
+    unsafe fn direct<S: Simd, F: BlockFormat, const C: usize>(job: &Job<'_>, panel: usize, row: usize) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; block `b` of the
+        // panel and its rows from `row` on are among them, and so are the `C` vectors of results.
         unsafe {
             let mut sums = [S::zero(); C];
             let first = job.weights.add(panel * job.panel_bytes);
             for b in 0..job.blocks {
-                let at = first.add(b * Layout::bytes::<F>(S::N));
+                let at = first.add(b * BlockLayout::bytes::<F>(S::N));
                 prefetch::<S, F>(at, job.ahead);
                 add_block::<S, F, C>(&unpack::<S, F>(at, false), rows_of(job, b, row), false, &mut sums);
             }
@@ -367,14 +407,20 @@ mod lanes {
     }
 
     /// `C` rows times the unpacked blocks from block `first` on: adds to the sums in `job.out`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `panel < job.panels`, `row + C <= job.rows` and `first + tile.len() <=
+    /// job.blocks`.
     #[inline(always)]
     unsafe fn tiled<S: Simd, F: BlockFormat, const C: usize>(
-        job: &Job,
-        tile: &[Unpacked<S>],
+        job: &Job<'_>,
+        tile: &[BlockTile<S>],
         panel: usize,
         row: usize,
         first: usize,
     ) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; the caller keeps
+        // panel, rows and blocks among them.
         unsafe {
             let out = job.out.add((panel * job.out_rows + row) * S::N);
             let mut sums = [S::zero(); C];
@@ -391,18 +437,25 @@ mod lanes {
     }
 
     /// A panel times all rows, `C` at once, each block unpacked once.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S` and `panel < job.panels`.
     #[inline(always)]
-    unsafe fn tile_rows<S: Simd, F: BlockFormat, const C: usize>(job: &Job, panel: usize) {
+    unsafe fn tile_rows<S: Simd, F: BlockFormat, const C: usize>(job: &Job<'_>, panel: usize) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; `b + i` stays
+        // below `job.blocks`, `i` below the `TILE` places of the tile, and only the `n` places that were
+        // written are read.
         unsafe {
             job.out.add(panel * job.out_rows * S::N).write_bytes(0, job.rows * S::N);
-            let mut tile = MaybeUninit::<[Unpacked<S>; TILE]>::uninit();
-            let tile = tile.as_mut_ptr().cast::<Unpacked<S>>();
+            let mut tile = MaybeUninit::<[BlockTile<S>; TILE]>::uninit();
+            let tile = tile.as_mut_ptr().cast::<BlockTile<S>>();
             let weights = job.weights.add(panel * job.panel_bytes);
             let mut b = 0;
             while b < job.blocks {
                 let n = TILE.min(job.blocks - b);
                 for i in 0..n {
-                    tile.add(i).write(unpack::<S, F>(weights.add((b + i) * Layout::bytes::<F>(S::N)), true));
+                    tile.add(i)
+                        .write(unpack::<S, F>(weights.add((b + i) * BlockLayout::bytes::<F>(S::N)), true));
                 }
                 let blocks = std::slice::from_raw_parts(tile, n);
                 let mut row = 0;
@@ -420,8 +473,12 @@ mod lanes {
     }
 
     /// All panels of the job times all its rows.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
-    pub(crate) unsafe fn product<S: Simd, F: BlockFormat>(job: &Job) {
+    pub(crate) unsafe fn product<S: Simd, F: BlockFormat>(job: &Job<'_>) {
+        // SAFETY: panels and rows are counted up to those of the job.
         unsafe {
             for panel in 0..job.panels {
                 if job.rows < TILE_ROWS {
@@ -442,17 +499,17 @@ pub(crate) use lanes::product;
 pub fn put_row<F: BlockFormat>(row: &[u8], stored_bytes: usize, r: usize, n: usize, panel: &mut [u8]) {
     let mut values = [0u8; 32];
     let blocks = row.chunks_exact(stored_bytes).flat_map(|b| (0..F::PARTS).map(move |part| (b, part)));
-    for (out, (block, part)) in panel.chunks_exact_mut(Layout::bytes::<F>(n)).zip(blocks) {
+    for (out, (block, part)) in panel.chunks_exact_mut(BlockLayout::bytes::<F>(n)).zip(blocks) {
         let (d, m) = F::unpack(block, part, &mut values);
         match F::SCALE {
-            Scale::F16 => out[2 * r..2 * r + 2].copy_from_slice(&d.to_le_bytes()),
-            Scale::HalfE8M0 => out[r] = d as u8,
-            Scale::TwoHalfE4M3 => [out[r], out[n + r]] = d.to_le_bytes(),
+            ScaleForm::F16 => out[2 * r..2 * r + 2].copy_from_slice(&d.to_le_bytes()),
+            ScaleForm::HalfE8M0 => out[r] = d as u8,
+            ScaleForm::TwoHalfE4M3 => [out[r], out[n + r]] = d.to_le_bytes(),
         }
         if F::MINS {
-            let at = Layout::mins::<F>(n) + 2 * r;
+            let at = BlockLayout::mins::<F>(n) + 2 * r;
             out[at..at + 2].copy_from_slice(&m.to_le_bytes());
         }
-        super::product::put_codes::<F::Codes>(&values, r, n, &mut out[Layout::codes::<F>(n)..]);
+        super::product::put_codes::<F::Codes>(&values, r, n, &mut out[BlockLayout::codes::<F>(n)..]);
     }
 }

@@ -14,7 +14,7 @@ pub trait Codes: Send + Sync + 'static {
     /// The eight groups of the sub-block at `p`, one value per byte.
     ///
     /// # Safety
-    /// As for [`Simd`]; `BITS` vectors are readable at `p`.
+    /// The CPU has the instructions of `S`, and `BITS` vectors are readable at `p`, at any alignment.
     unsafe fn groups<S: Simd>(p: *const u8) -> [S::I; 8];
 
     /// Packs the values of one row into word `row` of each vector; `codes[g]` is group `g`, four bytes.
@@ -40,17 +40,19 @@ const fn bytes(v: u8) -> u32 {
     u32::from_le_bytes([v; 4])
 }
 
-// SAFETY of the blocks in this file: the trait's contract - lanes are available and `BITS` vectors are readable.
-#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 mod lanes {
     use super::*;
 
     impl Codes for Bits8 {
         const BITS: usize = 8;
+        /// # Safety
+        /// The CPU has the instructions of `S`, and eight vectors are readable at `p`.
         #[inline(always)]
         unsafe fn groups<S: Simd>(p: *const u8) -> [S::I; 8] {
+            // SAFETY: an operation on registers alone, whose instructions the caller promises.
             let mut out = [unsafe { S::splat(0) }; 8];
             for (g, o) in out.iter_mut().enumerate() {
+                // SAFETY: `g` stays below the eight vectors that the caller promises.
                 *o = unsafe { S::load(p.add(g * 4 * S::N)) };
             }
             out
@@ -62,8 +64,11 @@ mod lanes {
 
     impl Codes for Bits4 {
         const BITS: usize = 4;
+        /// # Safety
+        /// The CPU has the instructions of `S`, and four vectors are readable at `p`.
         #[inline(always)]
         unsafe fn groups<S: Simd>(p: *const u8) -> [S::I; 8] {
+            // SAFETY: `v` stays below the four vectors that the caller promises.
             unsafe {
                 let mask = S::splat_byte(15);
                 let mut out = [mask; 8];
@@ -82,8 +87,11 @@ mod lanes {
 
     impl Codes for Bits2 {
         const BITS: usize = 2;
+        /// # Safety
+        /// The CPU has the instructions of `S`, and two vectors are readable at `p`.
         #[inline(always)]
         unsafe fn groups<S: Simd>(p: *const u8) -> [S::I; 8] {
+            // SAFETY: `v` stays below the two vectors that the caller promises.
             unsafe {
                 let mask = S::splat_byte(3);
                 let mut out = [mask; 8];
@@ -107,8 +115,11 @@ mod lanes {
 
     impl Codes for Bits1 {
         const BITS: usize = 1;
+        /// # Safety
+        /// The CPU has the instructions of `S`, and one vector is readable at `p`.
         #[inline(always)]
         unsafe fn groups<S: Simd>(p: *const u8) -> [S::I; 8] {
+            // SAFETY: the one vector that the caller promises is read.
             unsafe {
                 let (q, mask) = (S::load(p), S::splat_byte(1));
                 let one = |v| S::and(v, mask);
@@ -131,8 +142,11 @@ mod lanes {
 
     impl Codes for Bits5 {
         const BITS: usize = 5;
+        /// # Safety
+        /// The CPU has the instructions of `S`, and five vectors are readable at `p`.
         #[inline(always)]
         unsafe fn groups<S: Simd>(p: *const u8) -> [S::I; 8] {
+            // SAFETY: four vectors of nibbles are read first, then the fifth of high bits.
             unsafe {
                 let mut out = Bits4::groups::<S>(p);
                 let (q, bit) = (S::load(p.add(16 * S::N)), S::splat_byte(16));
@@ -155,8 +169,11 @@ mod lanes {
 
     impl Codes for Bits6 {
         const BITS: usize = 6;
+        /// # Safety
+        /// The CPU has the instructions of `S`, and six vectors are readable at `p`.
         #[inline(always)]
         unsafe fn groups<S: Simd>(p: *const u8) -> [S::I; 8] {
+            // SAFETY: four vectors of nibbles are read first, then the fifth and the sixth of high bits.
             unsafe {
                 let mut out = Bits4::groups::<S>(p);
                 let bits = S::splat_byte(0x30);
@@ -178,8 +195,11 @@ mod lanes {
 
     impl Codes for Bits3 {
         const BITS: usize = 3;
+        /// # Safety
+        /// The CPU has the instructions of `S`, and three vectors are readable at `p`.
         #[inline(always)]
         unsafe fn groups<S: Simd>(p: *const u8) -> [S::I; 8] {
+            // SAFETY: two vectors of pairs of bits are read first, then the third of high bits.
             unsafe {
                 let mut out = Bits2::groups::<S>(p);
                 let (q, bit) = (S::load(p.add(8 * S::N)), S::splat_byte(4));

@@ -12,7 +12,7 @@ pub trait FloatFormat: Send + Sync + 'static {
     /// `S::N` numbers as float32.
     ///
     /// # Safety
-    /// As for [`Simd`].
+    /// The CPU has the instructions of `S`, and `S::N` numbers are readable at `p`, at any alignment.
     unsafe fn load<S: Simd>(p: *const u8) -> S::F;
 }
 
@@ -31,45 +31,32 @@ pub const ROWS: usize = 32;
 /// Columns that a tile holds: of 16 float32 rows 16 kB, of 32 rows 32 kB.
 const TILE: usize = 256;
 
-// SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and `Job` promises
-// readable panels and activations and a writable output of the stated sizes.
-#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 mod lanes {
     use super::*;
 
-    impl FloatFormat for F32 {
-        const BYTES: usize = 4;
-        #[inline(always)]
-        unsafe fn load<S: Simd>(p: *const u8) -> S::F {
-            unsafe { S::load_f(p.cast()) }
-        }
-    }
+    /// Types with the lane operation that reads them.
+    macro_rules! formats {
+        ($($name:ident $bytes:literal $load:ident)*) => {$(
+            impl FloatFormat for $name {
+                const BYTES: usize = $bytes;
 
-    impl FloatFormat for F16 {
-        const BYTES: usize = 2;
-        #[inline(always)]
-        unsafe fn load<S: Simd>(p: *const u8) -> S::F {
-            unsafe { S::load_f16(p.cast()) }
-        }
+                /// # Safety
+                /// The CPU has the instructions of `S`, and `S::N` numbers of this type are readable at `p`.
+                #[inline(always)]
+                unsafe fn load<S: Simd>(p: *const u8) -> S::F {
+                    // SAFETY: the operation reads `S::N` numbers of `BYTES` bytes at any address, which the caller promises.
+                    unsafe { S::$load(p.cast()) }
+                }
+            }
+        )*};
     }
-
-    impl FloatFormat for BF16 {
-        const BYTES: usize = 2;
-        #[inline(always)]
-        unsafe fn load<S: Simd>(p: *const u8) -> S::F {
-            unsafe { S::load_bf16(p.cast()) }
-        }
-    }
-
-    impl FloatFormat for F8 {
-        const BYTES: usize = 1;
-        #[inline(always)]
-        unsafe fn load<S: Simd>(p: *const u8) -> S::F {
-            unsafe { S::load_e4m3(p) }
-        }
-    }
+    formats! { F32 4 load_f F16 2 load_f16 BF16 2 load_bf16 F8 1 load_e4m3 }
 
     /// `P` vectors of rows times `C` activations over `n` columns: adds to `sums`. `w` steps by `step` bytes.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `n` vectors `step` bytes apart are readable at each of `w`, and `n`
+    /// numbers at each of `x`.
     #[inline(always)]
     unsafe fn add_columns<S: Simd, F: FloatFormat, const P: usize, const C: usize>(
         w: [*const u8; P],
@@ -78,6 +65,7 @@ mod lanes {
         n: usize,
         sums: &mut [[S::F; C]; P],
     ) {
+        // SAFETY: `k` stays below the `n` columns that the caller promises.
         unsafe {
             for k in 0..n {
                 let mut v = [S::zero(); P];
@@ -95,12 +83,18 @@ mod lanes {
     }
 
     /// A panel of `P` vectors times `C` rows from `row` on, straight from memory.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `panel < job.panels`, `row + C <= job.rows` and `P * S::N == ROWS`.
     #[inline(always)]
     unsafe fn direct<S: Simd, F: FloatFormat, const P: usize, const C: usize>(
-        job: &Job,
+        job: &Job<'_>,
         panel: usize,
         row: usize,
     ) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; `n` columns from
+        // `k` on are among those of the panel and of the rows, and the `P * C` vectors of results among the
+        // results.
         unsafe {
             let mut sums = [[S::zero(); C]; P];
             let (step, panel_at) = (ROWS * F::BYTES, job.weights.add(panel * job.panel_bytes));
@@ -131,8 +125,14 @@ mod lanes {
     }
 
     /// Vectors `vector` and `vector + 1` of a panel times all rows: columns are widened to float32 once per tile.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `panel < job.panels`, vectors `vector` and `vector + 1` are of the panel,
+    /// and `tile` has room for `2 * TILE` vectors.
     #[inline(always)]
-    unsafe fn tile_rows<S: Simd, F: FloatFormat>(job: &Job, panel: usize, vector: usize, tile: *mut f32) {
+    unsafe fn tile_rows<S: Simd, F: FloatFormat>(job: &Job<'_>, panel: usize, vector: usize, tile: *mut f32) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; columns are
+        // counted up to those of the job, and the tile is written before it is read.
         unsafe {
             let out = job.out.add((panel * ROWS / S::N + vector) * job.out_rows * S::N);
             out.write_bytes(0, 2 * job.out_rows * S::N);
@@ -163,15 +163,20 @@ mod lanes {
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`; two vectors for each of `n` columns are at `tile`, results of two vectors
+    /// at `out`, `row + C <= job.rows` and `first + n <= job.blocks`.
     #[inline(always)]
     unsafe fn tiled<S: Simd, const C: usize>(
-        job: &Job,
+        job: &Job<'_>,
         out: *mut f32,
         tile: *const f32,
         row: usize,
         first: usize,
         n: usize,
     ) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; the caller keeps
+        // rows and columns among them, and the tile holds `n` columns.
         unsafe {
             let at = |p: usize, c: usize| out.add((p * job.out_rows + row + c) * S::N);
             let mut sums = [[S::zero(); C]; 2];
@@ -192,8 +197,13 @@ mod lanes {
     }
 
     /// All panels of the job times all its rows.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
-    pub(crate) unsafe fn product<S: Simd, F: FloatFormat>(job: &Job) {
+    pub(crate) unsafe fn product<S: Simd, F: FloatFormat>(job: &Job<'_>) {
+        // SAFETY: panels and rows are counted up to those of the job, and the tile has room for two vectors of 16
+        // lanes for each of its columns.
         unsafe {
             for panel in 0..job.panels {
                 if job.rows >= TILE_ROWS {
@@ -212,8 +222,12 @@ mod lanes {
     }
 
     /// As many sums as 16 registers hold beside a panel of four vectors.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, which has 8 lanes, and `panel < job.panels`.
     #[inline(always)]
-    unsafe fn direct_narrow<S: Simd, F: FloatFormat>(job: &Job, panel: usize) {
+    unsafe fn direct_narrow<S: Simd, F: FloatFormat>(job: &Job<'_>, panel: usize) {
+        // SAFETY: rows are counted up to those of the job, and four vectors of 8 lanes are a panel.
         unsafe {
             let mut row = 0;
             while row + 2 <= job.rows {

@@ -4,9 +4,14 @@
 //! 15 bits below the row's largest, so that a step is far finer than a block's own (8-bit weights would be as coarse
 //! as the blocks and lose what lies beside a dominant position; arXiv 2410.02367 found the same).
 
-use super::{attend::CHUNK, float::FloatFormat, product::by_rows};
+use super::{
+    attend::{CHUNK, LaneGroups},
+    float::FloatFormat,
+    product::by_rows,
+};
 use lamina_plan::PAGE_LEN;
 use lamina_simd::{Simd, shells};
+use std::marker::PhantomData;
 
 /// Pages of a chunk.
 pub const CHUNK_PAGES: usize = CHUNK / PAGE_LEN;
@@ -18,26 +23,68 @@ const QUAD: usize = 4;
 const FULL: f32 = 32760.0;
 
 /// Rows of weights times stored values.
-pub struct Mix {
+pub struct Mix<'a> {
     /// Weights `[group][row][lane]`, 0 where a row sees nothing; kernels of blocks scale them in place.
-    pub weights: *mut f32,
+    weights: *mut f32,
     /// From one group of `S::N` positions to the next, in numbers.
-    pub stride: usize,
-    /// Rows.
-    pub rows: usize,
+    stride: usize,
+    rows: usize,
     /// Values of each page, in order of positions.
-    pub pages: [*const u8; CHUNK_PAGES],
-    /// Values that are mixed next: they are asked for meanwhile, line by line, since Zen 4 drops what comes in bursts.
+    pages: [*const u8; CHUNK_PAGES],
+    /// Values that are mixed next: they are prefetched meanwhile, line by line, since Zen 4 drops what comes in bursts.
+    next: [*const u8; CHUNK_PAGES],
+    /// Positions from the start of the first page on.
+    positions: usize,
+    /// Width, a multiple of 32.
+    dim: usize,
+    /// Sums `[row][dim]`, overwritten.
+    out: *mut f32,
+    /// Bytes that the shortest page has.
+    page_len: usize,
+    memory: PhantomData<(&'a mut [f32], &'a [u8])>,
+}
+
+/// Pages of values that are mixed, and those that are mixed next.
+pub struct ValuePages<'a> {
+    /// Values of each page, in order of positions; pages behind the last position are not read.
+    pub pages: [&'a [u8]; CHUNK_PAGES],
+    /// What is prefetched meanwhile; need not be valid.
     pub next: [*const u8; CHUNK_PAGES],
     /// Positions from the start of the first page on.
     pub positions: usize,
-    /// Width, a multiple of 32.
-    pub dim: usize,
-    /// Sums `[row][dim]`, overwritten.
-    pub out: *mut f32,
 }
 
-impl Mix {
+impl<'a> Mix<'a> {
+    /// Weights of all rows times values of `dim` columns, into rows of `out` that follow one another.
+    ///
+    /// # Panics
+    /// When there are fewer weights or sums than rows and positions, or the width is no multiple of 32.
+    pub fn new(weights: LaneGroups<'a>, values: ValuePages<'a>, dim: usize, out: &'a mut [f32]) -> Mix<'a> {
+        let ValuePages { pages, next, positions } = values;
+        let LaneGroups { stride, rows, .. } = weights;
+        assert!(positions <= CHUNK && weights.has(positions.div_ceil(weights.lanes)), "too few weights");
+        assert!(dim.is_multiple_of(BLOCK) && rows * dim <= out.len(), "too few sums");
+        let used = positions.div_ceil(PAGE_LEN);
+        let page_len = pages[..used].iter().map(|p| p.len()).min().unwrap_or(usize::MAX);
+        Mix {
+            weights: weights.numbers.as_mut_ptr(),
+            stride,
+            rows,
+            pages: pages.map(<[u8]>::as_ptr),
+            next,
+            positions,
+            dim,
+            out: out.as_mut_ptr(),
+            page_len,
+            memory: PhantomData,
+        }
+    }
+
+    /// Bytes of the shortest page, and the width that they are for.
+    pub fn page(&self) -> (usize, usize) {
+        (self.page_len, self.dim)
+    }
+
     /// Number and address of each page with the positions of it that count.
     fn pages(&self) -> impl Iterator<Item = (usize, *const u8, usize)> {
         (0..self.positions.div_ceil(PAGE_LEN))
@@ -45,14 +92,14 @@ impl Mix {
     }
 }
 
-/// What stands beside a block's scale.
+/// The block's minimum: what a code of 0 stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Least {
-    /// Nothing: codes are signed.
+    /// Zero: codes are signed.
     None,
-    /// Nothing, but codes stand for themselves less 8.
+    /// -8 times the scale.
     Eight,
-    /// A minimum that is added.
+    /// A number stored beside the scale.
     Stored,
 }
 
@@ -62,23 +109,23 @@ pub enum Least {
 pub trait BlockValues: Send + Sync + 'static {
     /// Bits of a code.
     const BITS: usize;
-    /// What a code of 0 stands for.
+    /// Minimum of a block.
     const LEAST: Least;
     /// Position pairs 0 and 1 of a quad for `S::N` columns from `d` on, as int16.
     ///
     /// # Safety
-    /// As for [`Simd`]; `quad` holds `dim` columns, and `d + S::N <= dim`.
+    /// The CPU has the instructions of `S`, a quad of `dim` columns is readable at `quad`, and `d + S::N <= dim`.
     unsafe fn load<S: Simd>(quad: *const u8, dim: usize, d: usize) -> [S::I; 2];
     /// Writes the code of one value (encoded as its GGUF block `block`, value `i`) into place `place` of its quad.
     fn put(block: &[u8], i: usize, quad: &mut [u8], dim: usize, d: usize, place: usize);
 }
 
 /// Blocks of Q8_0: a quad is two rows of `dim` pairs of bytes.
-pub struct Q80;
+pub struct Q8Values;
 /// Blocks of Q4_0: a quad is `dim` pairs of bytes with the first position pair in the low nibbles.
-pub struct Q40;
+pub struct Q4Values;
 /// Blocks of Q4_1, as of Q4_0.
-pub struct Q41;
+pub struct Q41Values;
 
 /// Bytes of a quad of positions.
 const fn quad_bytes<V: BlockValues>(dim: usize) -> usize {
@@ -112,7 +159,7 @@ pub fn put_blocks<V: BlockValues>(row: &[u8], place: usize, dim: usize, page: &m
     }
 }
 
-impl Q40 {
+impl Q4Values {
     fn put(codes: &[u8], i: usize, quad: &mut [u8], d: usize, place: usize) {
         let code = codes[i % 16] >> (i / 16 * 4) & 15;
         let shift = place / 2 * 4;
@@ -121,18 +168,19 @@ impl Q40 {
     }
 }
 
-// SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and the pointers of the
-// arguments are valid for the stated sizes.
-#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 mod lanes {
     use super::*;
 
-    impl BlockValues for Q80 {
+    impl BlockValues for Q8Values {
         const BITS: usize = 8;
         const LEAST: Least = Least::None;
+        /// # Safety
+        /// The CPU has the instructions of `S`; two rows of `dim` pairs of bytes are readable at `quad`, and `d +
+        /// S::N <= dim`.
         #[inline(always)]
         unsafe fn load<S: Simd>(quad: *const u8, dim: usize, d: usize) -> [S::I; 2] {
             let first = quad.cast::<i8>().wrapping_add(2 * d);
+            // SAFETY: pairs `d ..` of either row are inside it, as the caller keeps `d + S::N` at most `dim`.
             unsafe { [S::widen_pairs(first), S::widen_pairs(first.add(2 * dim))] }
         }
         fn put(codes: &[u8], i: usize, quad: &mut [u8], dim: usize, d: usize, place: usize) {
@@ -145,20 +193,25 @@ mod lanes {
             impl BlockValues for $name {
                 const BITS: usize = 4;
                 const LEAST: Least = Least::$least;
+                /// # Safety
+                /// The CPU has the instructions of `S`; `dim` pairs of bytes are readable at `quad`, and `d + S::N <=
+                /// dim`.
                 #[inline(always)]
                 unsafe fn load<S: Simd>(quad: *const u8, _: usize, d: usize) -> [S::I; 2] {
+                    // SAFETY: pairs `d ..` are among the `dim` of the quad, as the caller keeps `d + S::N` at most
+                    // that.
                     unsafe {
                         let (v, low) = (S::widen_pairs(quad.cast::<i8>().add(2 * d)), S::splat(0x000f_000f));
                         [S::and(v, low), S::and(S::shr::<4>(v), low)]
                     }
                 }
                 fn put(codes: &[u8], i: usize, quad: &mut [u8], _: usize, d: usize, place: usize) {
-                    Q40::put(codes, i, quad, d, place);
+                    Q4Values::put(codes, i, quad, d, place);
                 }
             }
         )*};
     }
-    nibbles! { Q40 Eight Q41 Stored }
+    nibbles! { Q4Values Eight Q41Values Stored }
 
     /// As `by_rows!`, eight at a time where there are registers for it.
     macro_rules! by_more_rows {
@@ -177,16 +230,24 @@ mod lanes {
         }};
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`, and `m` describes memory that is there.
     #[inline(always)]
-    pub unsafe fn numbers<S: Simd, F: FloatFormat>(m: &Mix) {
+    pub unsafe fn numbers<S: Simd, F: FloatFormat>(m: &Mix<'_>) {
+        // SAFETY: rows are counted up to those of `m`.
         unsafe {
             by_more_rows!(S, m.rows, row, R => number_rows::<S, F, R>(m, row));
         }
     }
 
     /// `R` rows, two vectors of columns at a time, page by page so that a page's values stay in the first cache.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
     #[inline(always)]
-    unsafe fn number_rows<S: Simd, F: FloatFormat, const R: usize>(m: &Mix, row: usize) {
+    unsafe fn number_rows<S: Simd, F: FloatFormat, const R: usize>(m: &Mix<'_>, row: usize) {
+        // SAFETY: pages and positions are those of `m`, `d` steps through a width that is a multiple of two vectors,
+        // and rows stay below those of `m`; what is prefetched need not be valid.
         unsafe {
             m.out.add(row * m.dim).write_bytes(0, R * m.dim);
             for (i, page, positions) in m.pages() {
@@ -219,15 +280,22 @@ mod lanes {
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`, and `m` describes memory that is there.
     #[inline(always)]
-    pub unsafe fn blocks<S: Simd, V: BlockValues>(m: &Mix) {
+    pub unsafe fn blocks<S: Simd, V: BlockValues>(m: &Mix<'_>) {
+        // SAFETY: rows are counted up to those of `m`.
         unsafe {
             by_more_rows!(S, m.rows, row, R => block_rows::<S, V, R>(m, row));
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
     #[inline(always)]
-    unsafe fn block_rows<S: Simd, V: BlockValues, const R: usize>(m: &Mix, row: usize) {
+    unsafe fn block_rows<S: Simd, V: BlockValues, const R: usize>(m: &Mix<'_>, row: usize) {
+        // SAFETY: blocks are counted up to those of the width, `d` steps through one by vectors, and rows stay below
+        // those of `m`.
         unsafe {
             let units = raise::<S, V, R>(m, row);
             let mut scales = [0f32; CHUNK];
@@ -260,8 +328,13 @@ mod lanes {
     }
 
     /// Brings each row's weights to a size at which weight times scale just fits int16; returns what one then stands for.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
     #[inline(always)]
-    unsafe fn raise<S: Simd, V: BlockValues, const R: usize>(m: &Mix, row: usize) -> [f32; R] {
+    unsafe fn raise<S: Simd, V: BlockValues, const R: usize>(m: &Mix<'_>, row: usize) -> [f32; R] {
+        // SAFETY: `j` stays below the positions, at most `CHUNK`, and whole vectors of the arrays lie below that
+        // multiple of the lanes.
         unsafe {
             let (mut largest, mut scales) = ([0f32; CHUNK], [0f32; CHUNK]);
             // 0, or NaN where a scale is no number: neither a maximum nor an integer would show it.
@@ -296,8 +369,14 @@ mod lanes {
     }
 
     /// Scales (side 0) or minima (1) of block `b` of all positions, 0 where nothing was written.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `m` describes memory that is there, `side` is below `sides` of the type
+    /// and `b` a block of the width.
     #[inline(always)]
-    unsafe fn side<S: Simd, V: BlockValues>(m: &Mix, side: usize, b: usize, out: &mut [f32; CHUNK]) {
+    unsafe fn side<S: Simd, V: BlockValues>(m: &Mix<'_>, side: usize, b: usize, out: &mut [f32; CHUNK]) {
+        // SAFETY: a page holds `PAGE_LEN` numbers of each side and block behind its codes, and `out` those of `CHUNK`
+        // positions, of which page `i` has its own.
         unsafe {
             let first = PAGE_LEN / QUAD * quad_bytes::<V>(m.dim);
             let first = first + 2 * (side * (m.dim / BLOCK) + b) * PAGE_LEN;
@@ -312,13 +391,18 @@ mod lanes {
     }
 
     /// Weights times the scales of a block, rounded.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
     #[inline(always)]
     unsafe fn whole_weights<S: Simd, const R: usize>(
-        m: &Mix,
+        m: &Mix<'_>,
         row: usize,
         scales: &[f32; CHUNK],
         out: &mut [[i16; CHUNK]; R],
     ) {
+        // SAFETY: `j` stays below the positions, at most `CHUNK`, so that vectors lie inside both arrays and inside
+        // the weights of `m`.
         unsafe {
             for j in (0..m.positions).step_by(S::N) {
                 let scale = S::load_f(scales.as_ptr().add(j));
@@ -331,8 +415,13 @@ mod lanes {
     }
 
     /// Sum of a row's weights times one number per position.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row < m.rows`.
     #[inline(always)]
-    unsafe fn weigh<S: Simd>(m: &Mix, row: usize, numbers: &[f32; CHUNK]) -> f32 {
+    unsafe fn weigh<S: Simd>(m: &Mix<'_>, row: usize, numbers: &[f32; CHUNK]) -> f32 {
+        // SAFETY: `j` stays below the positions, at most `CHUNK`, so that vectors lie inside the array and inside the
+        // weights of `m`.
         unsafe {
             let mut sum = S::zero();
             for j in (0..m.positions).step_by(S::N) {
@@ -344,12 +433,17 @@ mod lanes {
     }
 
     /// `R` rows of integer weights times two vectors of columns.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `m` describes memory that is there, and `d + 2 * S::N <= m.dim`.
     #[inline(always)]
     unsafe fn block_columns<S: Simd, V: BlockValues, const R: usize>(
-        m: &Mix,
+        m: &Mix<'_>,
         weights: &[[i16; CHUNK]; R],
         d: usize,
     ) -> [[S::I; 2]; R] {
+        // SAFETY: quads are counted up to those of each page, the caller keeps both vectors of columns inside the
+        // width, and a page's weights are those of its positions; what is prefetched need not be valid.
         unsafe {
             let mut sums = [[S::splat(0); 2]; R];
             for (i, page, positions) in m.pages() {
@@ -379,9 +473,9 @@ use lanes::{blocks, numbers};
 
 shells! {
     /// Weights times values that are numbers.
-    pub fn numbers_kernel<F: FloatFormat>() = numbers::<F>(m: &Mix)
+    pub fn numbers_kernel<F: FloatFormat>() = numbers::<F>(m: &Mix<'_>)
 }
 shells! {
     /// Weights times values in blocks.
-    pub fn blocks_kernel<V: BlockValues>() = blocks::<V>(m: &Mix)
+    pub fn blocks_kernel<V: BlockValues>() = blocks::<V>(m: &Mix<'_>)
 }

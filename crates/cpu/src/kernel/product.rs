@@ -1,11 +1,13 @@
 //! The shape of a panel product, shared by all weight types.
 
 use super::codes::Codes;
+use crate::act::ActKind;
+use std::marker::PhantomData;
 
 /// From this many rows on, panels are unpacked into a tile first; below, values stay in registers.
 pub const TILE_ROWS: usize = 12;
 
-/// How far ahead of the reading weights are prefetched, in bytes: about the latency of memory at full bandwidth.
+/// Prefetch distance of weights in bytes: about the latency of memory at full bandwidth.
 ///
 /// From 1024 to 4608 no difference could be measured on Zen 4. What counts is that every line of a block is asked for, and
 /// that a thread reads one panel at a time: two streams halved the bandwidth.
@@ -33,36 +35,96 @@ macro_rules! by_rows {
 }
 pub(super) use by_rows;
 
-/// Adjacent panels times rows of activations.
-#[repr(C)]
-pub struct Job {
+/// Adjacent panels times rows of activations. [`Job::new`] is the one place where its memory enters.
+pub struct Job<'a> {
     /// First panel.
-    pub weights: *const u8,
+    pub(super) weights: *const u8,
     /// From one panel to the next.
-    pub panel_bytes: usize,
+    pub(super) panel_bytes: usize,
     /// Panels to multiply.
-    pub panels: usize,
-    /// From what is read to what is asked for meanwhile, in bytes.
-    pub ahead: usize,
+    pub(super) panels: usize,
+    /// Prefetch distance in bytes.
+    pub(super) ahead: usize,
     /// Blocks of columns per panel.
-    pub blocks: usize,
-    /// Activation blocks `[block][row]`, from the first row of the job on.
-    pub acts: *const u8,
-    /// From one block of a row to its next, in blocks.
+    pub(super) blocks: usize,
+    /// Activation blocks `[block][row]`, from the first row of the job on; of float32 `[row][column]`.
+    pub(super) acts: *const u8,
+    /// From one block of a row to its next, in blocks; of float32 from one row to the next, in numbers.
+    pub(super) stride: usize,
+    /// Rows to multiply.
+    pub(super) rows: usize,
+    /// Rows from one group of lanes to the next in `out`, at least `rows`.
+    pub(super) out_rows: usize,
+    /// Results `[group of lanes][row][lane]`.
+    pub(super) out: *mut f32,
+    memory: PhantomData<(&'a [u8], &'a mut [f32])>,
+}
+
+/// What a product multiplies, and where its results go.
+pub struct PanelOperands<'a> {
+    /// Whole panels.
+    pub weights: &'a [u8],
+    /// Activations from the first row on.
+    pub acts: &'a [u8],
+    /// From one block of a row to its next, in blocks; of float32 from one row to the next, in numbers.
     pub stride: usize,
     /// Rows to multiply.
     pub rows: usize,
+    /// Results `[group of lanes][row][lane]`.
+    pub out: &'a mut [f32],
     /// Rows from one group of lanes to the next in `out`, at least `rows`.
     pub out_rows: usize,
-    /// Results `[group of lanes][row][lane]`.
-    pub out: *mut f32,
+    /// Prefetch distance in bytes; what lies there need not be valid.
+    pub ahead: usize,
+}
+
+/// Sizes of the panels of a matrix.
+#[derive(Clone, Copy)]
+pub struct PanelSizes {
+    /// Bytes of a panel.
+    pub bytes: usize,
+    /// Blocks of columns of a panel.
+    pub blocks: usize,
+    /// Rows of a panel.
+    pub rows: usize,
+    /// Form of activations.
+    pub act: ActKind,
+}
+
+impl<'a> Job<'a> {
+    /// # Panics
+    /// When activations or results are fewer than the panels and rows take.
+    pub fn new(o: PanelOperands<'a>, panel: PanelSizes) -> Job<'a> {
+        let panels = o.weights.len() / panel.bytes.max(1);
+        let blocks = match panel.act {
+            _ if o.rows == 0 || panel.blocks == 0 => 0,
+            ActKind::F32 => (o.rows - 1) * o.stride + panel.blocks,
+            ActKind::Int32 | ActKind::Int256 => (panel.blocks - 1) * o.stride + o.rows,
+        };
+        assert!(blocks * panel.act.block_bytes() <= o.acts.len(), "too few activations");
+        assert!(o.rows <= o.out_rows && panels * panel.rows * o.out_rows <= o.out.len(), "too few results");
+        Job {
+            weights: o.weights.as_ptr(),
+            panel_bytes: panel.bytes,
+            panels,
+            ahead: o.ahead,
+            blocks: panel.blocks,
+            acts: o.acts.as_ptr(),
+            stride: o.stride,
+            rows: o.rows,
+            out_rows: o.out_rows,
+            out: o.out.as_mut_ptr(),
+            memory: PhantomData,
+        }
+    }
 }
 
 /// Multiplies a job.
 ///
 /// # Safety
-/// The pointers of the job are valid for its sizes, and its weights were packed for the same type and lanes.
-pub type Product = unsafe fn(&Job);
+/// The CPU has the instructions that the kernel was built for, and the sizes of the job's panels are those of its type and
+/// lanes.
+pub type ProductKernel = unsafe fn(&Job<'_>);
 
 /// Writes 32 values of row `r` into a sub-block of a panel of `n` rows.
 #[inline(always)]

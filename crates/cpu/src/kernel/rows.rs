@@ -26,25 +26,66 @@ impl NormArgs<'_> {
 /// Results of a panel product on their way into a slot.
 pub struct EpilogueArgs<'a> {
     /// `[group][row][lane]`.
-    pub from: *const f32,
-    /// Second product of a gated part, or null.
-    pub up: *const f32,
+    from: &'a [f32],
+    /// Second product of a gated part, of the same shape.
+    up: Option<&'a [f32]>,
     /// Groups of `S::N` outputs.
-    pub groups: usize,
-    /// Rows.
-    pub rows: usize,
+    groups: usize,
+    rows: usize,
+    /// First output of the first row.
+    to: *mut f32,
+    /// Numbers from one row to the next.
+    stride: usize,
+    /// Outputs that exist; the last group may have more lanes.
+    width: usize,
+    /// Bias of each output from the first on.
+    bias: Option<&'a [f32]>,
+    /// Bias of `up`.
+    up_bias: Option<&'a [f32]>,
+    epilogue: Epilogue,
+}
+
+/// Where an epilogue writes: `width` outputs for each of `rows` rows that begin `stride` numbers apart.
+#[derive(Clone, Copy)]
+pub struct Outputs {
     /// First output of the first row.
     pub to: *mut f32,
+    /// Rows.
+    pub rows: usize,
     /// Numbers from one row to the next.
     pub stride: usize,
-    /// Outputs that exist; the last group may have more lanes.
+    /// Outputs of a row.
     pub width: usize,
-    /// Bias of each output from the first on.
-    pub bias: Option<&'a [f32]>,
-    /// Bias of `up`.
-    pub up_bias: Option<&'a [f32]>,
-    /// What to do.
-    pub epilogue: Epilogue,
+}
+
+impl<'a> EpilogueArgs<'a> {
+    /// `products` are those of one matrix, or of both of a gated part, `[group][row][lane]` with `lanes` each, and `biases`
+    /// likewise.
+    ///
+    /// # Safety
+    /// The numbers that `outputs` describes are there, and nobody else uses them while the epilogue runs.
+    ///
+    /// # Panics
+    /// When there are fewer products or biases than outputs, or one product for an epilogue of two.
+    pub unsafe fn new(
+        products: (&'a [f32], Option<&'a [f32]>),
+        lanes: usize,
+        outputs: Outputs,
+        biases: (Option<&'a [f32]>, Option<&'a [f32]>),
+        epilogue: Epilogue,
+    ) -> EpilogueArgs<'a> {
+        let Outputs { to, rows, stride, width } = outputs;
+        let groups = width.div_ceil(lanes);
+        let all = groups * rows * lanes;
+        assert!(products.0.len() >= all && products.1.is_none_or(|up| up.len() >= all), "too few products");
+        assert!([biases.0, biases.1].iter().flatten().all(|b| b.len() >= width), "too few biases");
+        assert!(
+            !matches!(epilogue, Epilogue::Glu(_)) || products.1.is_some(),
+            "a gate without its other half"
+        );
+        let ((from, up), (bias, up_bias)) = (products, biases);
+        EpilogueArgs { from, up, groups, rows, to, stride, width, bias, up_bias, epilogue }
+    }
 }
 
 /// What happens with a product.
@@ -60,15 +101,16 @@ pub enum Epilogue {
     Activate(Act),
 }
 
-// SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and the pointers of the
-// arguments are valid for the stated sizes.
-#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 mod lanes {
     use super::*;
 
     /// `act(g)`, times `u` where the form is gated.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
     pub unsafe fn activate<S: Simd>(act: Act, g: S::F, u: Option<S::F>) -> S::F {
+        // SAFETY: lane operations on registers alone, whose instructions the caller promises.
         unsafe {
             if let Act::SwigluClamped { alpha, limit } = act {
                 let g = S::min(g, S::splat_f(limit));
@@ -96,8 +138,11 @@ mod lanes {
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
     unsafe fn gelu_tanh<S: Simd>(x: S::F) -> S::F {
+        // SAFETY: lane operations on registers alone, whose instructions the caller promises.
         unsafe {
             let cube = S::mul(S::mul(x, x), x);
             let inner = S::mul(S::splat_f(0.797_884_6), S::fma(S::splat_f(0.044_715), cube, x));
@@ -107,8 +152,12 @@ mod lanes {
     }
 
     /// The parts of negative and positive numbers are zero for the others.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
     unsafe fn xielu<S: Simd>(x: S::F, [alpha_p, alpha_n, beta]: [f32; 3]) -> S::F {
+        // SAFETY: lane operations on registers alone, whose instructions the caller promises.
         unsafe {
             let (p, n) = (S::max(x, S::zero()), S::min(x, S::zero()));
             let curve = S::sub(S::sub(exp::<S>(n), S::splat_f(1.0)), n);
@@ -118,8 +167,12 @@ mod lanes {
     }
 
     /// `x/2 (1 + erf(x / sqrt 2))` with erf by Abramowitz and Stegun 7.1.26, absolute error of erf below 1.5e-7.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
     unsafe fn gelu<S: Simd>(x: S::F) -> S::F {
+        // SAFETY: lane operations on registers alone, whose instructions the caller promises.
         unsafe {
             let z = S::mul(S::abs(x), S::splat_f(std::f32::consts::FRAC_1_SQRT_2));
             let one = S::splat_f(1.0);
@@ -136,8 +189,13 @@ mod lanes {
     }
 
     /// Loads up to `S::N` numbers, zeros beyond `n`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, and `n` numbers (or `S::N`, if they are fewer) are readable at `p`.
     #[inline(always)]
     unsafe fn load_some<S: Simd>(p: *const f32, n: usize) -> S::F {
+        // SAFETY: `S::N` numbers are read where there are as many; else `n`, fewer than the buffer holds, are copied
+        // into it first.
         unsafe {
             if n >= S::N {
                 return S::load_f(p);
@@ -149,8 +207,13 @@ mod lanes {
     }
 
     /// Stores the first `n` lanes.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, and `n` numbers (or `S::N`, if they are fewer) are writable at `p`.
     #[inline(always)]
     unsafe fn store_some<S: Simd>(p: *mut f32, v: S::F, n: usize) {
+        // SAFETY: `S::N` numbers are written where there is room; else the first `n` of a buffer that holds every
+        // vector.
         unsafe {
             if n >= S::N {
                 return S::store_f(p, v);
@@ -161,8 +224,12 @@ mod lanes {
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`, and `bias` has `n` numbers (or `S::N`, if they are fewer) from `first`
+    /// on.
     #[inline(always)]
     unsafe fn bias_at<S: Simd>(bias: Option<&[f32]>, first: usize, n: usize) -> Option<S::F> {
+        // SAFETY: the caller promises that the numbers from `first` on are there.
         unsafe {
             match bias {
                 Some(b) => Some(load_some::<S>(b.as_ptr().add(first), n)),
@@ -172,16 +239,22 @@ mod lanes {
     }
 
     /// Writes the results of a product into their slot.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `f` describes memory that is there, as [`EpilogueArgs::new`] asks.
     #[inline(always)]
     pub unsafe fn epilogue<S: Simd>(f: &EpilogueArgs<'_>) {
+        // SAFETY: group `p`, row `r` lies inside `from` and `up`, since `groups` and `rows` are theirs; of the last
+        // group only the `left` outputs that exist are read from `to` and the biases, and written.
         unsafe {
+            let up = f.up.unwrap_or(f.from).as_ptr();
             for p in 0..f.groups {
                 let left = f.width - p * S::N;
                 let (bias, up_bias) =
                     (bias_at::<S>(f.bias, p * S::N, left), bias_at::<S>(f.up_bias, p * S::N, left));
                 for r in 0..f.rows {
                     let at = (p * f.rows + r) * S::N;
-                    let mut v = S::load_f(f.from.add(at));
+                    let mut v = S::load_f(f.from.as_ptr().add(at));
                     if let Some(b) = bias {
                         v = S::add(v, b);
                     }
@@ -191,7 +264,7 @@ mod lanes {
                         Epilogue::Add(scale) => S::fma(S::splat_f(scale), v, load_some::<S>(to, left)),
                         Epilogue::Activate(act) => activate::<S>(act, v, None),
                         Epilogue::Glu(act) => {
-                            let mut u = S::load_f(f.up.add(at));
+                            let mut u = S::load_f(up.add(at));
                             if let Some(b) = up_bias {
                                 u = S::add(u, b);
                             }
@@ -205,8 +278,14 @@ mod lanes {
     }
 
     /// Norm of `n` numbers; `x` and `out` may be the same.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `n` numbers are readable at `x` and writable at `out`, and `a` has `n`
+    /// factors and offsets if any.
     #[inline(always)]
     pub unsafe fn norm<S: Simd>(x: *const f32, n: usize, a: &NormArgs<'_>, out: *mut f32) {
+        // SAFETY: `i` stays below `n`, whole vectors are read where `S::N` numbers are left, and `load_some` and
+        // `store_some` take what is left.
         unsafe {
             let mean = match a.kind {
                 NormKind::Rms => 0.0,
@@ -243,8 +322,11 @@ mod lanes {
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`, and `n` numbers are readable at `x`.
     #[inline(always)]
     unsafe fn sum<S: Simd>(x: *const f32, n: usize, f: impl Fn(f32) -> f32) -> f32 {
+        // SAFETY: whole vectors are read while `S::N` numbers are left, then single ones below `n`.
         unsafe {
             let mut lanes = S::zero();
             let mut i = 0;
@@ -262,8 +344,14 @@ mod lanes {
     }
 
     /// `out = act(gate)`, times `up` unless it is null, for `n` numbers.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `n` numbers are readable at `gate`, and at `up` unless it is null, and
+    /// writable at `out`.
     #[inline(always)]
     pub unsafe fn activate_row<S: Simd>(gate: *const f32, up: *const f32, n: usize, act: Act, out: *mut f32) {
+        // SAFETY: `i` stays below `n`, and `load_some` and `store_some` touch no more than the `left` numbers that
+        // remain.
         unsafe {
             let mut i = 0;
             while i < n {
@@ -277,8 +365,14 @@ mod lanes {
     }
 
     /// `x *= sigmoid(gate)`; a step of 0 reuses one gate for the whole row.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `n` numbers are readable and writable at `x`, and `n` (one, for a step of
+    /// 0) readable at `gate`.
     #[inline(always)]
     pub unsafe fn gate_row<S: Simd>(x: *mut f32, gate: *const f32, step: usize, n: usize) {
+        // SAFETY: `i` stays below `n`, and `load_some` and `store_some` touch no more than the `left` numbers that
+        // remain; of a step of 0 only the first gate is read.
         unsafe {
             let mut i = 0;
             while i < n {
@@ -292,8 +386,12 @@ mod lanes {
     }
 
     /// `x = cap * tanh(x / cap)`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, and `n` numbers are readable and writable at `x`.
     #[inline(always)]
     pub unsafe fn softcap_row<S: Simd>(x: *mut f32, n: usize, cap: f32) {
+        // SAFETY: `i` stays below `n`, and no more than the `left` numbers that remain are touched.
         unsafe {
             let mut i = 0;
             while i < n {
@@ -306,8 +404,12 @@ mod lanes {
     }
 
     /// `to += scale * x`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `n` numbers are readable at `x`, and readable and writable at `to`.
     #[inline(always)]
     pub unsafe fn add_row<S: Simd>(x: *const f32, n: usize, scale: f32, to: *mut f32) {
+        // SAFETY: `i` stays below `n`, and no more than the `left` numbers that remain are touched.
         unsafe {
             let mut i = 0;
             while i < n {
@@ -324,8 +426,14 @@ mod lanes {
     }
 
     /// Turns pairs `(i, i + half)` of one head by the given cosines and sines.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `2 * half` numbers are readable and writable at `x`, and `half` readable
+    /// at `cos` and `sin`.
     #[inline(always)]
     pub unsafe fn rotate<S: Simd>(x: *mut f32, half: usize, cos: *const f32, sin: *const f32) {
+        // SAFETY: `i` stays below `half`, so that `x` is touched below `half` and from there below `2 * half`, and
+        // the tables below `half`.
         unsafe {
             let mut i = 0;
             while i < half {
@@ -340,6 +448,10 @@ mod lanes {
     }
 
     /// Norm with a SiLU gate over one piece of a row.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `n` numbers are readable and writable at `x` and readable at `gate`, and
+    /// `a` has `n` factors and offsets if any.
     #[inline(always)]
     pub unsafe fn gated_norm<S: Simd>(
         x: *mut f32,
@@ -348,6 +460,8 @@ mod lanes {
         a: &NormArgs<'_>,
         gate_first: bool,
     ) {
+        // SAFETY: both steps need what this function asks for: `n` numbers at `x`, read and written in place, and at
+        // `gate`.
         unsafe {
             if gate_first {
                 silu_product::<S>(x, gate, n);
@@ -359,8 +473,11 @@ mod lanes {
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`; `n` numbers are readable and writable at `x` and readable at `gate`.
     #[inline(always)]
     unsafe fn silu_product<S: Simd>(x: *mut f32, gate: *const f32, n: usize) {
+        // SAFETY: `i` stays below `n`, and no more than the `left` numbers that remain are touched.
         unsafe { activate_row::<S>(gate, x, n, Act::Silu, x) }
     }
 }

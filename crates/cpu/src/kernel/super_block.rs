@@ -55,10 +55,10 @@ impl Default for Unpacked {
     }
 }
 
-/// Layout of one super-block of a panel of `n` rows: `d`, `dmin`, scales, minimums, codes.
-pub struct Layout;
+/// SuperLayout of one super-block of a panel of `n` rows: `d`, `dmin`, scales, minimums, codes.
+pub struct SuperLayout;
 
-impl Layout {
+impl SuperLayout {
     /// Sub-blocks with a scale.
     pub const fn subs<F: SuperFormat>() -> usize {
         if F::BY_16 { 16 } else { 8 }
@@ -102,31 +102,35 @@ struct Tile<S: Simd> {
     dmin: S::F,
 }
 
-// SAFETY of the blocks below: callers are kernels inside a shell of the right instruction set, and `Job` promises
-// readable panels and activations and a writable output of the stated sizes.
-#[allow(clippy::undocumented_unsafe_blocks)] // one reason for all, stated above
 mod lanes {
     use super::*;
 
     impl<F: SuperFormat> Packed<F> {
         /// Asks for an eighth of the super-block that is read a little later: every line of it, some of them twice, since
         /// counting lines exactly was a loop of its own that took a third of the time of a single row.
+        ///
+        /// # Safety
+        /// The CPU has the instructions of `S`; the addresses need not be valid.
         #[inline(always)]
         unsafe fn prefetch<S: Simd>(self, ahead: usize, eighth: usize) {
-            let bytes = Layout::bytes::<F>(S::N) / 8;
+            let bytes = SuperLayout::bytes::<F>(S::N) / 8;
             let from = self.0.wrapping_add(ahead).wrapping_add(eighth * bytes);
             let mut at = 0;
             while at < bytes {
+                // SAFETY: a prefetch is a hint, which faults at no address.
                 unsafe { S::prefetch(from.wrapping_add(at)) };
                 at += 64;
             }
         }
 
+        /// # Safety
+        /// The CPU has the instructions of `S`, `self` points to a readable super-block, and `sub32` is below 8.
         #[inline(always)]
         unsafe fn groups<S: Simd>(self, sub32: usize) -> [S::I; 8] {
+            // SAFETY: eight sub-blocks of `size` bytes follow `SuperLayout::codes` inside the super-block.
             unsafe {
                 let size = F::Codes::BITS * 4 * S::N;
-                let p = self.0.add(Layout::codes::<F>(S::N) + sub32 * size);
+                let p = self.0.add(SuperLayout::codes::<F>(S::N) + sub32 * size);
                 let mut g = F::Codes::groups::<S>(p);
                 if let Some(table) = F::TABLE {
                     for v in &mut g {
@@ -136,24 +140,38 @@ mod lanes {
                 g
             }
         }
+        /// # Safety
+        /// The CPU has the instructions of `S`, `self` points to a readable super-block, and `sub` is below
+        /// `SuperLayout::subs`.
         #[inline(always)]
         unsafe fn scale<S: Simd>(self, sub: usize) -> S::Scale {
-            unsafe { S::scale(self.0.add(Layout::scales::<F>(S::N) + sub * S::N).cast()) }
+            // SAFETY: `S::N` scales of each sub-block follow `SuperLayout::scales` inside the super-block.
+            unsafe { S::scale(self.0.add(SuperLayout::scales::<F>(S::N) + sub * S::N).cast()) }
         }
+        /// # Safety
+        /// The CPU has the instructions of `S`, `self` points to a readable super-block, and `pair` is below half of
+        /// `SuperLayout::subs`.
         #[inline(always)]
         unsafe fn pair<S: Simd>(self, pair: usize) -> S::I {
-            let at = if F::MINS { Layout::mins::<F>(S::N) } else { Layout::scales::<F>(S::N) };
+            let at = if F::MINS { SuperLayout::mins::<F>(S::N) } else { SuperLayout::scales::<F>(S::N) };
+            // SAFETY: the minimums (or scales) of two sub-blocks stand beside each other inside the super-block.
             unsafe { S::pairs(self.0.add(at + 2 * pair * S::N).cast()) }
         }
+        /// # Safety
+        /// The CPU has the instructions of `S`, and `self` points to a readable super-block.
         #[inline(always)]
         unsafe fn d<S: Simd>(self) -> S::F {
+            // SAFETY: a super-block begins with a float16 of each row.
             unsafe {
                 let d = S::load_f16(self.0.cast());
                 if F::FACTOR == 1.0 { d } else { S::mul(d, S::splat_f(F::FACTOR)) }
             }
         }
+        /// # Safety
+        /// The CPU has the instructions of `S`, and `self` points to a readable super-block of a type with minimums.
         #[inline(always)]
         unsafe fn dmin<S: Simd>(self) -> S::F {
+            // SAFETY: the second float16 of each row follows the first in types with minimums.
             unsafe { S::load_f16(self.0.add(2 * S::N).cast()) }
         }
     }
@@ -175,8 +193,14 @@ mod lanes {
     }
 
     /// Fills a tile from packed memory.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, a packed super-block is readable at `p`, and `tile` is writable.
     #[inline(always)]
     unsafe fn unpack_tile<S: Simd, F: SuperFormat>(p: *const u8, tile: *mut Tile<S>) {
+        // SAFETY: sub-blocks, scales and pairs are counted up to those of the layout; fields of the tile are written,
+        // and none is read before: `low` is written through a reference to plain vectors, of which every bit
+        // pattern is one.
         unsafe {
             let src = Packed::<F>(p, PhantomData);
             for j in 0..8 {
@@ -201,11 +225,11 @@ mod lanes {
                 }
                 (*tile).groups[j] = groups;
             }
-            for j in 0..Layout::subs::<F>() {
+            for j in 0..SuperLayout::subs::<F>() {
                 (*tile).scales[j] = src.scale::<S>(j);
             }
             if has_pairs::<F>(tile_offset::<S, F>()) {
-                for j in 0..Layout::subs::<F>() / 2 {
+                for j in 0..SuperLayout::subs::<F>() / 2 {
                     (*tile).pairs[j] = src.pair::<S>(j);
                 }
             }
@@ -234,18 +258,30 @@ mod lanes {
     }
 
     /// Four activations of row `x` from column `at` on, in every lane.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `x` points to a readable block, and `at + 4 <= 256`.
     #[inline(always)]
     unsafe fn four<S: Simd>(x: *const Act256, at: usize) -> S::I {
+        // SAFETY: the caller promises these four activations.
         unsafe { S::splat4(column(x, at)) }
     }
 
     /// The activations of row `x` from column `at` on.
+    ///
+    /// # Safety
+    /// `x` points to a block, and `at` is at most 256.
     #[inline(always)]
     unsafe fn column(x: *const Act256, at: usize) -> *const i8 {
+        // SAFETY: the result stays inside the 256 activations of the block, or one behind.
         unsafe { (&raw const (*x).q).cast::<i8>().add(at) }
     }
 
     /// Sums of scales (or minimums) times sums of activations; `pairs` are two sub-blocks each.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; each of `x` points to a readable block, and `q` is below half of
+    /// `SuperLayout::subs`.
     #[inline(always)]
     unsafe fn add_pair<S: Simd, F: SuperFormat, const C: usize>(
         pair: S::I,
@@ -253,6 +289,7 @@ mod lanes {
         x: [*const Act256; C],
         low: &mut [S::I; C],
     ) {
+        // SAFETY: two sums of 16 bits from `4 * q` bytes on are among the 16 (or 8) of the block.
         unsafe {
             for c in 0..C {
                 let sums = if F::BY_16 {
@@ -266,6 +303,9 @@ mod lanes {
     }
 
     /// Adds the finished integers of a super-block to the running sums: the same operations for every tile width.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
     unsafe fn finish<S: Simd, F: SuperFormat>(
         (mut whole, low): (S::I, S::I),
@@ -274,6 +314,7 @@ mod lanes {
         dx: S::F,
         sum: S::F,
     ) -> S::F {
+        // SAFETY: lane operations on registers alone, whose instructions the caller promises.
         unsafe {
             if F::STEP != 1 {
                 whole = S::mul_i(whole, S::splat(F::STEP));
@@ -288,6 +329,10 @@ mod lanes {
     }
 
     /// Adds one packed super-block times `C` rows of activations to `sums`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `w` points to a readable super-block, and each of `x` to a readable
+    /// block.
     #[inline(always)]
     unsafe fn add_packed<S: Simd, F: SuperFormat, const C: usize>(
         w: Packed<F>,
@@ -295,6 +340,7 @@ mod lanes {
         x: [*const Act256; C],
         sums: &mut [S::F; C],
     ) {
+        // SAFETY: `j` and `g + i` stay below eight, sub-blocks and pairs below those of the layout.
         unsafe {
             let (mut acc, mut low) = ([S::splat(0); C], [S::splat(0); C]);
             for j in 0..8 {
@@ -323,7 +369,7 @@ mod lanes {
             }
             let offset = packed_offset::<S, F>();
             if has_pairs::<F>(offset) {
-                for q in 0..Layout::subs::<F>() / 2 {
+                for q in 0..SuperLayout::subs::<F>() / 2 {
                     add_pair::<S, F, C>(w.pair::<S>(q), q, x, &mut low);
                 }
             }
@@ -334,15 +380,22 @@ mod lanes {
         }
     }
 
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
     unsafe fn settle<S: Simd, const P: usize, const C: usize>(sums: &mut [[S::Acc; C]; P]) {
         for sum in sums.as_flattened_mut() {
+            // SAFETY: an operation on registers alone, whose instructions the caller promises.
             *sum = unsafe { S::settle(*sum) };
         }
     }
 
     /// Sums of `step` byte products from group `g` of part `j` on; those of the lower nibbles come second, if values are
     /// split.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `P` tiles that were unpacked are at `w`, each of `x` points to a readable
+    /// block, `j < 8` and `g + step <= 8`.
     #[inline(always)]
     unsafe fn dot_sums<S: Simd, F: SuperFormat, const P: usize, const C: usize>(
         w: *const Tile<S>,
@@ -350,6 +403,8 @@ mod lanes {
         (j, g): (usize, usize),
         step: usize,
     ) -> [[[S::Acc; C]; P]; 2] {
+        // SAFETY: tile `p` is one of the caller's `P`, and the four activations of part `j`, group `i` are among the
+        // 256 of a block.
         unsafe {
             let (mut part, mut fine) = ([[S::acc(); C]; P], [[S::acc(); C]; P]);
             // In fours, which the compiler writes out.
@@ -381,6 +436,10 @@ mod lanes {
     }
 
     /// As [`dot_sums`], by squares of two groups times two rows.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `P` tiles that were unpacked are at `w`, each of `x` points to a readable
+    /// block, `j < 8` and `g + step <= 8`.
     #[inline(always)]
     unsafe fn square_sums<S: Simd, const P: usize, const C: usize>(
         w: *const Tile<S>,
@@ -388,6 +447,8 @@ mod lanes {
         (j, g): (usize, usize),
         step: usize,
     ) -> [[S::Acc; C]; P] {
+        // SAFETY: tile `p` is one of the caller's `P`, and eight activations of part `j`, pair `i` are among the 256
+        // of a block.
         unsafe {
             let (mut part, mut out) = ([[[S::acc(); 2]; C]; P], [[S::acc(); C]; P]);
             for i in g / 2..(g + step) / 2 {
@@ -411,12 +472,18 @@ mod lanes {
     }
 
     /// Adds one super-block of `P` tiles times `C` rows to `sums`. Activations are spread once for all tiles.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `P` tiles that were unpacked are at `w`, and each of `x` points to a
+    /// readable block.
     #[inline(always)]
     unsafe fn add_tiles<S: Simd, F: SuperFormat, const P: usize, const C: usize>(
         w: *const Tile<S>,
         x: [*const Act256; C],
         sums: &mut [[S::F; C]; P],
     ) {
+        // SAFETY: `j` and `g` stay below eight, tile `p` is one of the caller's `P`, and pairs are counted up to
+        // those of the layout.
         unsafe {
             let (mut acc, mut low) = ([[S::splat(0); C]; P], [[S::splat(0); C]; P]);
             for j in 0..8 {
@@ -446,7 +513,7 @@ mod lanes {
             for p in 0..P {
                 let t = &*w.add(p);
                 if has_pairs::<F>(offset) {
-                    for q in 0..Layout::subs::<F>() / 2 {
+                    for q in 0..SuperLayout::subs::<F>() / 2 {
                         add_pair::<S, F, C>(t.pairs[q], q, x, &mut low[p]);
                     }
                 }
@@ -460,12 +527,17 @@ mod lanes {
     }
 
     /// Panel `panel` times `C` rows from `row` on, straight from packed memory.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `panel < job.panels` and `row + C <= job.rows`.
     #[inline(always)]
-    unsafe fn direct<S: Simd, F: SuperFormat, const C: usize>(job: &Job, panel: usize, row: usize) {
+    unsafe fn direct<S: Simd, F: SuperFormat, const C: usize>(job: &Job<'_>, panel: usize, row: usize) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; super-block `b`
+        // of the panel and its rows from `row` on are among them, and so are the `C` vectors of results.
         unsafe {
             let mut sums = [S::zero(); C];
             for b in 0..job.blocks {
-                let at = job.weights.add(panel * job.panel_bytes + b * Layout::bytes::<F>(S::N));
+                let at = job.weights.add(panel * job.panel_bytes + b * SuperLayout::bytes::<F>(S::N));
                 let mut x = [job.acts.cast::<Act256>().add(b * job.stride + row); C];
                 for (c, x) in x.iter_mut().enumerate() {
                     *x = x.add(c);
@@ -479,14 +551,20 @@ mod lanes {
     }
 
     /// `P` tiles times `C` rows: adds one super-block to the sums in `job.out`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`; `P` tiles that were unpacked are at `tiles`, `panel + P <= job.panels`,
+    /// `row + C <= job.rows` and `b < job.blocks`.
     #[inline(always)]
     unsafe fn tiled<S: Simd, F: SuperFormat, const P: usize, const C: usize>(
-        job: &Job,
+        job: &Job<'_>,
         tiles: *const Tile<S>,
         panel: usize,
         row: usize,
         b: usize,
     ) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; the caller keeps
+        // panels, rows and block among them.
         unsafe {
             let out = job.out.add((panel * job.out_rows + row) * S::N);
             let mut x = [job.acts.cast::<Act256>().add(b * job.stride + row); C];
@@ -507,15 +585,24 @@ mod lanes {
     }
 
     /// `P` panels times all rows, `C` at once, each super-block unpacked once.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S` and `panel + P <= job.panels`.
     #[inline(always)]
-    unsafe fn tile_rows<S: Simd, F: SuperFormat, const P: usize, const C: usize>(job: &Job, panel: usize) {
+    unsafe fn tile_rows<S: Simd, F: SuperFormat, const P: usize, const C: usize>(
+        job: &Job<'_>,
+        panel: usize,
+    ) {
+        // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; panel, block and
+        // rows are counted up to those of the job, and each of the `P` tiles is unpacked before it is read.
         unsafe {
             job.out.add(panel * job.out_rows * S::N).write_bytes(0, P * job.out_rows * S::N);
             let mut tiles = MaybeUninit::<[Tile<S>; P]>::uninit();
             let tiles = tiles.as_mut_ptr().cast::<Tile<S>>();
             for b in 0..job.blocks {
                 for p in 0..P {
-                    let at = job.weights.add((panel + p) * job.panel_bytes + b * Layout::bytes::<F>(S::N));
+                    let at =
+                        job.weights.add((panel + p) * job.panel_bytes + b * SuperLayout::bytes::<F>(S::N));
                     unpack_tile::<S, F>(at, tiles.add(p));
                 }
                 let mut row = 0;
@@ -532,8 +619,12 @@ mod lanes {
     }
 
     /// All panels of the job times all its rows.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
     #[inline(always)]
-    pub(crate) unsafe fn product<S: Simd, F: SuperFormat>(job: &Job) {
+    pub(crate) unsafe fn product<S: Simd, F: SuperFormat>(job: &Job<'_>) {
+        // SAFETY: panels and rows are counted up to those of the job, two panels only where two are left.
         unsafe {
             if job.rows >= TILE_ROWS {
                 let mut panel = 0;
@@ -564,7 +655,7 @@ pub(crate) use lanes::product;
 /// Writes a stored row as row `r` of a panel of `n` rows.
 pub fn put_row<F: SuperFormat>(row: &[u8], stored_bytes: usize, r: usize, n: usize, panel: &mut [u8]) {
     let mut one = Unpacked::default();
-    let blocks = panel.chunks_exact_mut(Layout::bytes::<F>(n));
+    let blocks = panel.chunks_exact_mut(SuperLayout::bytes::<F>(n));
     for (out, block) in blocks.zip(row.chunks_exact(stored_bytes)) {
         F::unpack(block, &mut one);
         put::<F>(&one, r, n, out);
@@ -575,8 +666,8 @@ pub fn put_row<F: SuperFormat>(row: &[u8], stored_bytes: usize, r: usize, n: usi
 #[inline(always)]
 fn put<F: SuperFormat>(one: &Unpacked, r: usize, n: usize, out: &mut [u8]) {
     out[2 * r..2 * r + 2].copy_from_slice(&one.d.to_le_bytes());
-    let (scales, mins) = (Layout::scales::<F>(n), Layout::mins::<F>(n));
-    for j in 0..Layout::subs::<F>() {
+    let (scales, mins) = (SuperLayout::scales::<F>(n), SuperLayout::mins::<F>(n));
+    for j in 0..SuperLayout::subs::<F>() {
         out[scales + j * n + r] = one.scales[j] as u8;
         if F::MINS {
             out[mins + j * n + r] = one.mins[j] as u8;
@@ -586,7 +677,7 @@ fn put<F: SuperFormat>(one: &Unpacked, r: usize, n: usize, out: &mut [u8]) {
         let negated = one.dmin ^ 0x8000;
         out[2 * (n + r)..2 * (n + r) + 2].copy_from_slice(&negated.to_le_bytes());
     }
-    let codes = &mut out[Layout::codes::<F>(n)..];
+    let codes = &mut out[SuperLayout::codes::<F>(n)..];
     let size = F::Codes::BITS * 4 * n;
     for (values, sub) in one.codes.chunks_exact(32).zip(codes.chunks_exact_mut(size)) {
         super::product::put_codes::<F::Codes>(values, r, n, sub);

@@ -6,15 +6,15 @@
 
 use super::sight::{Cleared, Sight, pages_written, rows_of_page};
 use crate::{
-    act::{Act32, ActKind},
+    act::ActKind,
     kernel::{
-        attend::{CHUNK, Scores},
-        mix::{CHUNK_PAGES, Mix},
-        product::Job,
+        attend::{CHUNK, LaneGroups, ScoreBias, Scores, Visible},
+        mix::{CHUNK_PAGES, Mix, ValuePages},
+        product::PanelOperands,
     },
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
-    memory::{Aligned, Shared},
+    memory::SharedPtr,
 };
 use lamina_plan::{Batch, BatchSeq, PAGE_LEN, backend::Result, op::*};
 use std::ops::Range;
@@ -58,7 +58,7 @@ impl Unit {
 }
 
 /// Sizes that all units of an operator share.
-struct Shape<'a> {
+struct AttentionArgs<'a> {
     b: &'a Batch,
     o: &'a Attention,
     layer: PagedLayer,
@@ -68,7 +68,7 @@ struct Shape<'a> {
     sinks: Option<&'a [f32]>,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> AttentionArgs<'a> {
     fn sight(&self, u: Unit) -> Sight<'a> {
         Sight::new(self.b, &self.b.seqs[u.seq], self.layer.group, self.o.mask)
     }
@@ -80,25 +80,25 @@ impl<'a> Shape<'a> {
 }
 
 /// Running softmax of the rows of a unit.
-pub(super) struct Running {
+pub(super) struct Running<'a> {
     /// Largest scores.
     pub top: [f32; UNIT_ROWS],
     /// Sums of weights.
     pub sum: [f32; UNIT_ROWS],
     /// Weighted values `[row][value_dim]`.
-    pub values: *mut f32,
+    pub values: &'a mut [f32],
 }
 
 /// Memory of one unit at work.
-struct Space {
+struct AttentionScratch<'a> {
     /// `[group][row][lane]` scores of a chunk.
-    scores: *mut f32,
+    scores: &'a mut [f32],
     /// Queries as activations.
-    queries: *mut u8,
+    queries: &'a mut [u8],
     /// Values of the running chunk `[row][value_dim]`.
-    part: *mut f32,
+    part: &'a mut [f32],
     /// Values of the running softmax.
-    values: *mut f32,
+    values: &'a mut [f32],
 }
 
 /// Slope of each head (arXiv 2108.12409): powers of `2^(-max / n)`, and every other power of half of it for the heads
@@ -150,8 +150,13 @@ impl Machine {
         let mut row = Vec::with_capacity(4 * l.value_dim());
         for (r, place) in rows_of_page(b, seq, page) {
             let part = head * l.dim..(head + 1) * l.dim;
-            self.cache.put_key(l, physical, head, place, &k.row(r)[part.clone()], &mut row);
-            self.cache.put_value(l, physical, head, place, &v.row(r)[part], &mut row);
+            // SAFETY: storing writes no slot.
+            let (key, value) = unsafe { (&k.row(r)[part.clone()], &v.row(r)[part]) };
+            // SAFETY: this task alone has this head of this page, since sequences write to pages of their own.
+            unsafe {
+                self.cache.put_key(l, physical, head, place, key, &mut row);
+                self.cache.put_value(l, physical, head, place, value, &mut row);
+            }
         }
     }
 }
@@ -159,7 +164,7 @@ impl Machine {
 impl Operate<Attention> for Machine {
     fn run(&mut self, b: &Batch, o: &Attention) -> Result<()> {
         let layer = self.cache.paged(o.kv);
-        let shape = Shape {
+        let shape = AttentionArgs {
             b,
             o,
             layer,
@@ -187,14 +192,15 @@ impl Machine {
     /// Hidden cells have weight 0, which is nothing as long as what stands there is finite. Where the result is not, the
     /// unit is computed once more with hidden cells cleared: the same sums in the same order, so finite rows of it keep
     /// their bits, and only rows that see a NaN stay NaN.
-    fn whole_unit(&self, s: &Shape<'_>, u: Unit, worker: usize, cleared: bool) {
-        let space = self.attention_space(s, worker);
-        self.load_queries(s, u, &space);
+    fn whole_unit(&self, s: &AttentionArgs<'_>, u: Unit, worker: usize, cleared: bool) {
+        // SAFETY: this worker runs this task alone, and what a unit before it left is not used any more.
+        let AttentionScratch { scores, queries, part, values } = unsafe { self.attention_scratch(s, worker) };
+        self.load_queries(s, u, queries);
         let rows = u.rows();
-        let mut run = Running::new(space.values, rows, s.layer.value_dim());
+        let mut run = Running::new(values, rows, s.layer.value_dim());
         for chunk in chunks(s, u) {
-            let mut part = Running::new(space.part, rows, s.layer.value_dim());
-            self.chunk(s, u, chunk, &space, &mut part, cleared);
+            let mut part = Running::new(part, rows, s.layer.value_dim());
+            self.chunk(s, u, chunk, (scores, queries), &mut part, cleared);
             self.merge(&mut run, &part, rows, s.layer.value_dim());
         }
         if !finish(s, u, &mut run) && !cleared {
@@ -203,38 +209,40 @@ impl Machine {
     }
 
     /// Chunks of few units over all threads, merged in order afterwards.
-    fn split_units(&self, s: &Shape<'_>, units: &[Unit], longest: usize) {
+    fn split_units(&self, s: &AttentionArgs<'_>, units: &[Unit], longest: usize) {
         let rows = units.iter().map(Unit::rows).max().unwrap_or(0);
         let dim = s.layer.value_dim();
         let each = rows * (dim + 2);
-        let mut parts = Vec::<f32>::with_capacity(units.len() * longest * each);
-        let shared = Shared(parts.as_mut_ptr());
+        // Zeroed pages come from the system when they are first written: pieces that no task has cost nothing.
+        let mut parts = vec![0f32; units.len() * longest * each];
+        let shared = SharedPtr(parts.as_mut_ptr());
         self.pool.run(units.len() * longest, |task, worker| {
             let (u, chunk) = (units[task / longest], task % longest);
             if !chunks(s, u).contains(&chunk) {
                 return;
             }
-            let space = self.attention_space(s, worker);
-            self.load_queries(s, u, &space);
-            // SAFETY: each task writes its own piece of `parts`.
-            let at = unsafe { shared.at(task * each) };
-            let mut part = Running::new(at, u.rows(), dim);
-            self.chunk(s, u, chunk, &space, &mut part, false);
-            // SAFETY: tops and sums stand behind the values of the piece.
-            let tail = unsafe { std::slice::from_raw_parts_mut(at.add(rows * dim), 2 * rows) };
+            // SAFETY: this worker runs this task alone.
+            let AttentionScratch { scores, queries, .. } = unsafe { self.attention_scratch(s, worker) };
+            self.load_queries(s, u, queries);
+            // SAFETY: `parts` has a piece of `each` numbers for every task, and each writes its own.
+            let piece = unsafe { std::slice::from_raw_parts_mut(shared.at(task * each), each) };
+            let (values, tail) = piece.split_at_mut(rows * dim);
+            let mut part = Running::new(values, u.rows(), dim);
+            self.chunk(s, u, chunk, (scores, queries), &mut part, false);
             tail[..rows].copy_from_slice(&part.top[..rows]);
             tail[rows..].copy_from_slice(&part.sum[..rows]);
         });
         self.pool.run(units.len(), |i, worker| {
             let u = units[i];
-            let space = self.attention_space(s, worker);
+            // SAFETY: this worker runs this task alone.
+            let space = unsafe { self.attention_scratch(s, worker) };
             let mut run = Running::new(space.values, u.rows(), dim);
             for chunk in chunks(s, u) {
-                // SAFETY: the first region has written this piece.
-                let at = unsafe { shared.at((i * longest + chunk) * each) };
-                // SAFETY: as above.
-                let tail = unsafe { std::slice::from_raw_parts(at.add(rows * dim), 2 * rows) };
-                let mut part = Running { top: [0.0; UNIT_ROWS], sum: [0.0; UNIT_ROWS], values: at };
+                let task = i * longest + chunk;
+                // SAFETY: the task of this number has ended, and its piece is of this unit alone.
+                let piece = unsafe { std::slice::from_raw_parts_mut(shared.at(task * each), each) };
+                let (values, tail) = piece.split_at_mut(rows * dim);
+                let mut part = Running { top: [0.0; UNIT_ROWS], sum: [0.0; UNIT_ROWS], values };
                 part.top[..rows].copy_from_slice(&tail[..rows]);
                 part.sum[..rows].copy_from_slice(&tail[rows..]);
                 self.merge(&mut run, &part, u.rows(), dim);
@@ -245,23 +253,28 @@ impl Machine {
         });
     }
 
-    /// Thread `worker`'s memory for a unit; it is part of the scratch that products use between attentions.
-    fn attention_space(&self, s: &Shape<'_>, worker: usize) -> Space {
-        let lines: &Aligned = &self.attention[worker];
-        let base = lines.ptr_mut();
-        let (scores, queries) = (4 * (UNIT_ROWS + 1) * CHUNK, 4 * UNIT_ROWS * s.layer.value_dim() * 2);
-        let values = 4 * UNIT_ROWS * s.layer.value_dim();
-        debug_assert!(scores + queries + 2 * values <= lines.len());
-        Space {
-            scores: base.cast(),
-            queries: base.wrapping_add(scores),
-            part: base.wrapping_add(scores + queries).cast(),
-            values: base.wrapping_add(scores + queries + values).cast(),
+    /// Thread `worker`'s memory for a unit.
+    ///
+    /// # Safety
+    /// Nothing else of this worker is in it while the slices are used.
+    #[allow(clippy::mut_from_ref)] // the promise above
+    unsafe fn attention_scratch(&self, s: &AttentionArgs<'_>, worker: usize) -> AttentionScratch<'_> {
+        // SAFETY: the memory is this worker's alone, and the caller promises that it is free.
+        let all = unsafe { self.attention[worker].numbers_mut() };
+        let values = UNIT_ROWS * s.layer.value_dim();
+        let (scores, all) = all.split_at_mut((UNIT_ROWS + 1) * CHUNK);
+        let (queries, all) = all.split_at_mut(2 * values);
+        let (part, all) = all.split_at_mut(values);
+        AttentionScratch {
+            scores,
+            queries: bytemuck::cast_slice_mut(queries),
+            part,
+            values: &mut all[..values],
         }
     }
 
     /// Brings the unit's queries, times the scale, into the form that key pages multiply with.
-    fn load_queries(&self, s: &Shape<'_>, u: Unit, space: &Space) {
+    fn load_queries(&self, s: &AttentionArgs<'_>, u: Unit, queries: &mut [u8]) {
         let dim = s.layer.dim;
         let padded = s.layer.codec.key_dim(dim);
         let rows = u.rows();
@@ -269,37 +282,38 @@ impl Machine {
         let mut row = vec![0f32; padded];
         for r in 0..rows {
             let (token, head) = u.place(r);
-            let q = &s.q.row(token)[head * dim..(head + 1) * dim];
+            // SAFETY: attention writes another slot than its queries.
+            let q = unsafe { &s.q.row(token)[head * dim..(head + 1) * dim] };
             row.iter_mut().zip(q).for_each(|(to, q)| *to = q * s.o.scale);
-            match kind {
-                ActKind::F32 => {
-                    // SAFETY: the space holds `UNIT_ROWS` padded queries.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(
-                            row.as_ptr(),
-                            space.queries.cast::<f32>().add(r * dim),
-                            dim,
-                        )
-                    }
-                }
-                // SAFETY: the space holds the blocks of `UNIT_ROWS` padded queries.
-                _ => unsafe {
-                    (self.kernels.act32)(row.as_ptr(), padded, space.queries.cast::<Act32>().add(r), rows)
-                },
-            }
+            self.kernels.quantize(
+                kind,
+                if kind == ActKind::F32 { &row[..dim] } else { &row },
+                r,
+                rows,
+                queries,
+            );
         }
     }
 
     /// Reduces one chunk of a unit into `part`.
     #[allow(clippy::too_many_arguments)] // a unit at work
-    fn chunk(&self, s: &Shape<'_>, u: Unit, chunk: usize, space: &Space, part: &mut Running, cleared: bool) {
+    fn chunk(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        chunk: usize,
+        (scores, queries): (&mut [f32], &[u8]),
+        part: &mut Running<'_>,
+        cleared: bool,
+    ) {
         let rows = u.rows();
         let (sight, cells) = (s.sight(u), s.cells(u));
         let base = (chunk * CHUNK).max(cells.start / PAGE_LEN * PAGE_LEN);
         let end = cells.end.min((chunk + 1) * CHUNK);
         let lanes = s.layer.codec.keys.lanes;
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
-            self.page_scores(s, u, page, cells.end, space, (page * PAGE_LEN - base) * u.score_rows());
+            let out = &mut scores[(page * PAGE_LEN - base) * u.score_rows()..];
+            self.page_scores(s, u, page, cells.end, queries, out);
         }
         // Of cells in any order the kernel is told tokens, of those in order places.
         let (map, origin) = (sight.map.map(|m| &m[base..end]), if sight.map.is_some() { 0 } else { base });
@@ -308,88 +322,86 @@ impl Machine {
             let index = s.b.index(u.row + r / u.heads);
             let (from, to) = sight.visible(index);
             let to = if sight.map.is_some() { to } else { to.min(end) };
-            let scores = Scores {
-                at: space.scores.wrapping_add(r * lanes),
+            let row = LaneGroups {
+                numbers: &mut scores[r * lanes..],
                 stride: u.score_rows() * lanes,
-                groups,
-                from: from.saturating_sub(origin),
-                to: to.saturating_sub(origin),
-                map,
+                rows: 1,
+                lanes,
+            };
+            let seen = Visible { from: from.saturating_sub(origin), to: to.saturating_sub(origin), map };
+            let bias = ScoreBias {
                 softcap: s.o.softcap.unwrap_or(0.0),
                 slope: s.slopes.get(u.place(r).1).copied().unwrap_or(0.0),
                 query: index as f32 - origin as f32,
             };
-            part.soften(self, r, &scores, lanes);
+            part.softmax_weights(self, r, row, groups, seen, bias);
         }
         if cleared {
-            self.mix_cleared(s, u, (base, end), space, part);
+            self.mix_cleared(s, u, (base, end), scores, part);
         } else {
-            self.mix(s, u, (base, end), cells.end, space, part);
+            self.mix(s, u, (base, end), cells.end, scores, part);
         }
     }
 
-    fn page_scores(&self, s: &Shape<'_>, u: Unit, page: usize, last: usize, space: &Space, at: usize) {
+    fn page_scores(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        page: usize,
+        last: usize,
+        queries: &[u8],
+        out: &mut [f32],
+    ) {
         let keys = &s.layer.codec.keys;
         let padded = s.layer.codec.key_dim(s.layer.dim);
         let sight = s.sight(u);
-        let keys_of = |page: usize| self.cache.keys(&s.layer, sight.page(page), u.kv_head);
+        // SAFETY: attention writes nothing to the cache.
+        let keys_of = |page: usize| unsafe { self.cache.key_panels(&s.layer, sight.page(page), u.kv_head) };
         let (weights, next) = (keys_of(page), keys_of((page + CHUNK_PAGES).min((last - 1) / PAGE_LEN)));
         let rows = u.rows();
-        let job = Job {
+        let operands = PanelOperands {
             weights,
-            panel_bytes: keys.panel_bytes(padded),
-            ahead: next.addr().wrapping_sub(weights.addr()),
-            panels: PAGE_LEN / keys.rows,
-            blocks: padded / keys.act.block(),
-            acts: space.queries,
+            acts: queries,
             stride: if keys.act == ActKind::F32 { s.layer.dim } else { rows },
             rows,
+            out,
             out_rows: u.score_rows(),
-            out: space.scores.wrapping_add(at),
+            ahead: next.as_ptr().addr().wrapping_sub(weights.as_ptr().addr()),
         };
-        // SAFETY: the page belongs to the layer, and the space holds the queries and the scores of a chunk.
-        unsafe { (keys.product)(&job) };
+        keys.multiply(padded, operands);
     }
 
     /// Weights times the values of positions `base..end`.
     fn mix(
         &self,
-        s: &Shape<'_>,
+        s: &AttentionArgs<'_>,
         u: Unit,
         (base, end): (usize, usize),
         last: usize,
-        space: &Space,
-        part: &Running,
+        scores: &mut [f32],
+        part: &mut Running<'_>,
     ) {
         let sight = s.sight(u);
         let values = |i: usize| {
             let page = sight.page((base / PAGE_LEN + i).min((last - 1) / PAGE_LEN));
-            self.cache.values(&s.layer, page, u.kv_head).cast_const()
+            // SAFETY: attention writes nothing to the cache.
+            unsafe { self.cache.value_rows(&s.layer, page, u.kv_head) }
         };
-        let pages = std::array::from_fn(values);
-        let next = std::array::from_fn(|i| values(i + CHUNK_PAGES));
-        let mix = Mix {
-            weights: space.scores,
-            stride: u.score_rows() * s.layer.codec.keys.lanes,
-            rows: u.rows(),
-            pages,
-            next,
-            positions: end - base,
-            dim: s.layer.value_dim(),
-            out: part.values,
-        };
-        // SAFETY: the pages belong to the layer, and their positions up to `end` were written.
-        unsafe { (s.layer.codec.values.mix)(&mix) };
+        let next = std::array::from_fn(|i| values(i + CHUNK_PAGES).as_ptr());
+        let pages = ValuePages { pages: std::array::from_fn(values), next, positions: end - base };
+        let (lanes, dim) = (s.layer.codec.keys.lanes, s.layer.value_dim());
+        let weights = LaneGroups { numbers: scores, stride: u.score_rows() * lanes, rows: u.rows(), lanes };
+        s.layer.codec.values.mix(&Mix::new(weights, pages, dim, part.values));
     }
 
     /// As [`Machine::mix`], token by token, with pages in which cells that the token does not see are cleared.
     fn mix_cleared(
         &self,
-        s: &Shape<'_>,
+        s: &AttentionArgs<'_>,
         u: Unit,
         (base, end): (usize, usize),
-        space: &Space,
-        part: &Running,
+        scores: &mut [f32],
+        part: &mut Running<'_>,
     ) {
         let (codec, dim, sight) = (&s.layer.codec, s.layer.value_dim(), s.sight(u));
         let bytes = (codec.values.page_bytes)(dim);
@@ -398,32 +410,25 @@ impl Machine {
         for t in 0..u.tokens {
             for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
                 let page = &mut pages.page(i)[..bytes];
-                let from = self.cache.values(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head);
-                // SAFETY: values of a page take this many bytes, and nothing writes them in this operator.
-                page.copy_from_slice(unsafe { std::slice::from_raw_parts(from, bytes) });
+                // SAFETY: attention writes nothing to the cache.
+                let from = unsafe { self.cache.value_rows(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head) };
+                page.copy_from_slice(from);
                 let index = s.b.index(u.row + t);
                 for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
                     (codec.values.put)(&zero, place, dim, page);
                 }
             }
             let list = std::array::from_fn(|i| pages.at(i));
-            let mix = Mix {
-                weights: space.scores.wrapping_add(t * u.heads * codec.keys.lanes),
-                stride: u.score_rows() * codec.keys.lanes,
-                rows: u.heads,
-                pages: list,
-                next: list,
-                positions: end - base,
-                dim,
-                out: part.values.wrapping_add(t * u.heads * dim),
-            };
-            // SAFETY: the copies hold all positions, and the rows of this token lie inside weights and sums.
-            unsafe { (codec.values.mix)(&mix) };
+            let values = ValuePages { pages: list, next: list.map(<[u8]>::as_ptr), positions: end - base };
+            let (lanes, first) = (codec.keys.lanes, t * u.heads);
+            let numbers = &mut scores[first * lanes..];
+            let weights = LaneGroups { numbers, stride: u.score_rows() * lanes, rows: u.heads, lanes };
+            codec.values.mix(&Mix::new(weights, values, dim, &mut part.values[first * dim..]));
         }
     }
 
     /// Merges a chunk into the running softmax; rows that saw nothing of the chunk stay as they are.
-    pub(super) fn merge(&self, run: &mut Running, part: &Running, rows: usize, dim: usize) {
+    pub(super) fn merge(&self, run: &mut Running<'_>, part: &Running<'_>, rows: usize, dim: usize) {
         for r in 0..rows {
             if part.sum[r] == 0.0 {
                 continue;
@@ -432,49 +437,56 @@ impl Machine {
             let (old, new) = ((run.top[r] - top).exp(), (part.top[r] - top).exp());
             run.sum[r] = run.sum[r] * old + part.sum[r] * new;
             run.top[r] = top;
-            let (a, b) = (run.values.wrapping_add(r * dim), part.values.wrapping_add(r * dim));
-            // SAFETY: both hold `rows` rows of `dim` numbers.
-            unsafe { (self.kernels.merge)(a, old, b, new, dim) };
+            let (a, b) = (&mut run.values[r * dim..][..dim], &part.values[r * dim..][..dim]);
+            // SAFETY: both have `dim` numbers, a multiple of 32, and the kernel was chosen for this CPU.
+            unsafe { (self.kernels.merge)(a.as_mut_ptr(), old, b.as_ptr(), new, dim) };
         }
     }
 }
 
-impl Running {
-    pub fn new(values: *mut f32, rows: usize, dim: usize) -> Running {
-        // SAFETY: the caller's memory holds `rows` rows of `dim` numbers.
-        unsafe { values.write_bytes(0, rows * dim) };
+impl<'a> Running<'a> {
+    /// A softmax of nothing, for `rows` rows of `dim` numbers in `values`.
+    pub fn new(values: &'a mut [f32], rows: usize, dim: usize) -> Running<'a> {
+        values[..rows * dim].fill(0.0);
         Running { top: [f32::NEG_INFINITY; UNIT_ROWS], sum: [0.0; UNIT_ROWS], values }
     }
 
-    /// Turns a row's scores into weights; a row that sees nothing gets weights of zero.
-    pub fn soften(&mut self, m: &Machine, r: usize, scores: &Scores<'_>, lanes: usize) {
-        if scores.from >= scores.to {
-            for g in 0..scores.groups {
-                // SAFETY: the group lies inside the scores of the chunk.
-                unsafe { scores.at.add(g * scores.stride).write_bytes(0, lanes) };
+    /// Turns the scores of row `r` into weights; a row that sees nothing gets weights of zero.
+    pub fn softmax_weights(
+        &mut self,
+        m: &Machine,
+        r: usize,
+        row: LaneGroups<'_>,
+        groups: usize,
+        seen: Visible<'_>,
+        bias: ScoreBias,
+    ) {
+        if seen.from >= seen.to {
+            for g in 0..groups {
+                row.numbers[g * row.stride..][..row.lanes].fill(0.0);
             }
             (self.top[r], self.sum[r]) = (f32::NEG_INFINITY, 0.0);
             return;
         }
         let mut top_and_sum = [0.0; 2];
-        // SAFETY: the groups lie inside the scores of the chunk.
-        unsafe { (m.kernels.soften)(scores, &mut top_and_sum) };
+        // SAFETY: the kernel was chosen for this CPU, and `Scores::new` takes the memory of these groups.
+        unsafe { (m.kernels.softmax_weights)(&Scores::new(row, groups, seen, bias), &mut top_and_sum) };
         [self.top[r], self.sum[r]] = top_and_sum;
     }
 }
 
-/// Bytes of [`Space`] for the widest attention of a plan.
-pub fn space_bytes(value_dim: usize) -> usize {
+/// Bytes of [`AttentionScratch`] for the widest attention of a plan.
+pub fn scratch_bytes(value_dim: usize) -> usize {
     4 * (UNIT_ROWS + 1) * CHUNK + 4 * UNIT_ROWS * value_dim * 4
 }
 
 /// Chunks that any row of the unit sees.
-fn chunks(s: &Shape<'_>, u: Unit) -> std::ops::Range<usize> {
+fn chunks(s: &AttentionArgs<'_>, u: Unit) -> std::ops::Range<usize> {
     let cells = s.cells(u);
     cells.start / CHUNK..cells.end.div_ceil(CHUNK)
 }
 
-fn units(s: &Shape<'_>) -> Vec<Unit> {
+fn units(s: &AttentionArgs<'_>) -> Vec<Unit> {
     let group = s.o.heads / s.layer.kv_heads;
     let heads = group.min(UNIT_ROWS);
     let tokens = UNIT_ROWS / heads;
@@ -493,7 +505,7 @@ fn units(s: &Shape<'_>) -> Vec<Unit> {
 }
 
 /// Divides by the sums and writes the rows of a unit; tells whether all numbers are finite.
-fn finish(s: &Shape<'_>, u: Unit, run: &mut Running) -> bool {
+fn finish(s: &AttentionArgs<'_>, u: Unit, run: &mut Running<'_>) -> bool {
     let mut finite = true;
     let (dim, padded) = (s.layer.dim, s.layer.value_dim());
     for r in 0..u.rows() {
@@ -505,11 +517,9 @@ fn finish(s: &Shape<'_>, u: Unit, run: &mut Running) -> bool {
             run.sum[r] = run.sum[r] * scale + (sinks[head] - top).exp();
         }
         let factor = scale / run.sum[r];
-        // SAFETY: the unit's rows and heads of the output belong to this task; the values hold this row.
-        let (to, from) = unsafe {
-            let to = std::slice::from_raw_parts_mut(s.out.at(token).add(head * dim), dim);
-            (to, std::slice::from_raw_parts(run.values.add(r * padded), dim))
-        };
+        // SAFETY: these heads of the unit's rows of the output belong to this task alone.
+        let to = unsafe { std::slice::from_raw_parts_mut(s.out.at(token).add(head * dim), dim) };
+        let from = &run.values[r * padded..][..dim];
         to.iter_mut().zip(from).for_each(|(t, v)| *t = v * factor);
         finite &= to.iter().fold(true, |all, v| all & v.is_finite());
     }

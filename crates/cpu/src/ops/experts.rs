@@ -29,7 +29,8 @@ impl Operate<Experts> for Machine {
         let input = self.expert_inputs(o, r, x, gate);
         self.expert_halves(o, r, (gate, up), input, inner);
         self.quantize_rows(inner, down.kernels.act);
-        let acts = self.acts_of(down.kernels.act, inner, false);
+        // SAFETY: the inner rows are complete, and nothing is prepared before their products have ended.
+        let acts = unsafe { self.acts_of(down.kernels.act, inner, false) };
         let product = |&(expert, first, n): &(usize, usize, usize)| {
             let bias = o.biases.map(|b| self.row_of(b.down, expert, down.rows));
             self.expert_product(down, expert, acts, first, n, hidden, (bias, None), Epilogue::Store)
@@ -42,7 +43,7 @@ impl Operate<Experts> for Machine {
 
 impl Machine {
     /// Inputs of all assignments in the order of experts, as activations.
-    fn expert_inputs(&self, o: &Experts, r: &Routing, x: RowsOf, gate: &Matrix) -> Acts {
+    fn expert_inputs(&self, o: &Experts, r: &Routing, x: RowsOf, gate: &Matrix) -> Acts<'_> {
         let kind = gate.kernels.act;
         let rows = r.order.len();
         // One row that goes to all experts unscaled is prepared once: a stride of zero rows serves them all.
@@ -54,7 +55,9 @@ impl Machine {
                 let factor = if o.routing.weight_input { r.chosen[index].1 } else { 1.0 };
                 // SAFETY: this task alone writes this row.
                 let row = unsafe { std::slice::from_raw_parts_mut(to.at(place), x.width) };
-                row.iter_mut().zip(x.row(index / top_k)).for_each(|(t, v)| *t = v * factor);
+                // SAFETY: the inputs go to memory of the experts, and no slot is written meanwhile.
+                let from = unsafe { x.row(index / top_k) };
+                row.iter_mut().zip(from).for_each(|(t, v)| *t = v * factor);
             });
         }
         if kind == ActKind::F32 {
@@ -62,7 +65,8 @@ impl Machine {
             let bytes = 4 * rows * x.width;
             // SAFETY: both buffers hold all assignments.
             unsafe { std::ptr::copy_nonoverlapping(to.ptr.cast::<u8>(), self.acts[0].ptr_mut(), bytes) };
-            return Acts { ptr: self.acts[0].ptr(), stride: x.width };
+            // SAFETY: nothing is prepared before the products of these inputs have ended.
+            return Acts { bytes: unsafe { self.acts[0].bytes() }, stride: x.width };
         }
         self.each_row(rows, 2 * x.width, |place, _| {
             let row = if o.routing.weight_input {
@@ -72,7 +76,8 @@ impl Machine {
             };
             self.quantize_row(row, x.width, place, rows, &[kind]);
         });
-        self.acts_of(kind, to, false)
+        // SAFETY: nothing is prepared before the products of these inputs have ended.
+        unsafe { self.acts_of(kind, to, false) }
     }
 
     /// `act(gate x) * up x` for all assignments.
@@ -81,7 +86,7 @@ impl Machine {
         o: &Experts,
         r: &Routing,
         (gate, up): (&Matrix, &Matrix),
-        acts: Acts,
+        acts: Acts<'_>,
         inner: RowsOf,
     ) {
         let bias = |w: Option<WeightId>, expert| w.map(|w| self.row_of(w, expert, gate.rows));
@@ -100,22 +105,18 @@ impl Machine {
         &self,
         m: &'a Matrix,
         expert: usize,
-        acts: Acts,
+        acts: Acts<'a>,
         first: usize,
         rows: usize,
         to: RowsOf,
         (bias, up_bias): (Option<&'a [f32]>, Option<&'a [f32]>),
         epilogue: Epilogue,
     ) -> Product<'a> {
-        let skip = if m.kernels.act == ActKind::F32 { first * acts.stride } else { first };
         Product {
             matrix: m,
             index: expert,
             up: None,
-            acts: Acts {
-                ptr: acts.ptr.wrapping_add(skip * m.kernels.act.block_bytes()),
-                stride: acts.stride,
-            },
+            acts: acts.from(first, m.kernels.act),
             rows,
             to: to.at(first),
             stride: to.width,
@@ -157,7 +158,10 @@ impl Routing {
     /// Chooses experts for every row and sorts the assignments.
     fn route(&mut self, rule: &Rule, logits: RowsOf, select_bias: Option<&[f32]>) {
         self.chosen.clear();
-        (0..logits.rows).for_each(|r| choose(rule, logits.row(r), select_bias, &mut self.chosen));
+        for r in 0..logits.rows {
+            // SAFETY: routing writes no slot.
+            choose(rule, unsafe { logits.row(r) }, select_bias, &mut self.chosen);
+        }
         self.order.clear();
         self.order.extend(0..self.chosen.len() as u32);
         let chosen = &self.chosen;

@@ -3,8 +3,8 @@
 use crate::{
     act::{Act32, Act256, ActKind},
     kernel::{
-        product::{Job, PREFETCH},
-        rows::{Epilogue, EpilogueArgs, NormArgs},
+        product::{PREFETCH, PanelOperands},
+        rows::{Epilogue, EpilogueArgs, NormArgs, Outputs},
     },
     machine::{Machine, Operate, RowsOf},
     weight::{Matrix, matrix},
@@ -34,17 +34,20 @@ pub fn widest_input(plan: &Plan) -> usize {
 
 /// Activations in the form that a weight wants.
 #[derive(Clone, Copy)]
-pub struct Acts {
-    /// First block of the first row.
-    pub ptr: *const u8,
+pub struct Acts<'a> {
+    /// Blocks from the first row on.
+    pub bytes: &'a [u8],
     /// Rows, and blocks from one block of a row to its next; for float32 numbers from one row to the next.
     pub stride: usize,
 }
 
-// SAFETY: activations are only read while a product runs.
-unsafe impl Send for Acts {}
-// SAFETY: as above.
-unsafe impl Sync for Acts {}
+impl<'a> Acts<'a> {
+    /// The activations from row `row` on.
+    pub fn from(self, row: usize, kind: ActKind) -> Acts<'a> {
+        let blocks = if kind == ActKind::F32 { row * self.stride } else { row };
+        Acts { bytes: &self.bytes[blocks * kind.block_bytes()..], stride: self.stride }
+    }
+}
 
 /// A product with a place for its results.
 pub struct Product<'a> {
@@ -55,7 +58,7 @@ pub struct Product<'a> {
     /// Second matrix of a gated part.
     pub up: Option<&'a Matrix>,
     /// Activations of the matrix's kind.
-    pub acts: Acts,
+    pub acts: Acts<'a>,
     /// Rows of activations.
     pub rows: usize,
     /// First result; rows are `stride` apart.
@@ -70,7 +73,7 @@ pub struct Product<'a> {
     pub epilogue: Epilogue,
 }
 
-// SAFETY: tasks write disjoint columns or rows of `to`.
+// SAFETY: all but `to` is shared slices and numbers; through `to` tasks write disjoint rows or columns.
 unsafe impl Sync for Product<'_> {}
 
 /// How a product is cut into tasks.
@@ -110,49 +113,44 @@ impl Product<'_> {
         let (row, panel) = cut.place(task);
         let rows = cut.rows.min(self.rows - row);
         let panels = cut.panels.min(self.matrix.panels - panel);
-        let out = m.scratch[worker].ptr_mut().cast::<f32>();
-        self.multiply(self.matrix, panel, panels, row, rows, out);
-        let up = self.up.map(|up| {
-            let second = out.wrapping_add(TILE);
-            self.multiply(up, panel, panels, row, rows, second);
-            second.cast_const()
-        });
-        let first = panel * self.matrix.kernels.rows;
-        let width = self.matrix.rows - first;
-        let groups = (panels * self.matrix.kernels.rows).min(width).div_ceil(self.matrix.kernels.lanes);
-        let args = EpilogueArgs {
-            from: out,
-            up: up.unwrap_or(std::ptr::null()),
-            groups,
-            rows,
-            to: self.to.wrapping_add(row * self.stride + first),
-            stride: self.stride,
-            width,
-            bias: self.bias.map(|b| &b[first..]),
-            up_bias: self.up_bias.map(|b| &b[first..]),
-            epilogue: self.epilogue,
+        let tile = m.scratch[worker].ptr_mut().cast::<f32>();
+        // SAFETY: `SCRATCH` is two tiles, and they belong to this worker, which runs one task at a time.
+        let tiles = unsafe {
+            [std::slice::from_raw_parts_mut(tile, TILE), std::slice::from_raw_parts_mut(tile.add(TILE), TILE)]
         };
-        // SAFETY: `from` and `up` hold these panels and rows, and this task alone writes their columns of `to`.
+        let [out, second] = tiles;
+        self.multiply(self.matrix, panel, panels, row, rows, out);
+        if let Some(up) = self.up {
+            self.multiply(up, panel, panels, row, rows, second);
+        }
+        let kernels = &self.matrix.kernels;
+        let first = panel * kernels.rows;
+        let outputs = Outputs {
+            to: self.to.wrapping_add(row * self.stride + first),
+            rows,
+            stride: self.stride,
+            width: (panels * kernels.rows).min(self.matrix.rows - first),
+        };
+        let biases = (self.bias.map(|b| &b[first..]), self.up_bias.map(|b| &b[first..]));
+        let products = (&*out, self.up.map(|_| &*second));
+        // SAFETY: `to` holds `self.rows` rows of the matrix's outputs, of which this task alone writes these.
+        let args = unsafe { EpilogueArgs::new(products, kernels.lanes, outputs, biases, self.epilogue) };
+        // SAFETY: the machine's kernels were chosen for this CPU.
         unsafe { (m.kernels.epilogue)(&args) };
     }
 
-    fn multiply(&self, w: &Matrix, panel: usize, panels: usize, row: usize, rows: usize, out: *mut f32) {
-        let act = w.kernels.act;
-        let first = if act == ActKind::F32 { row * self.acts.stride } else { row };
-        let job = Job {
-            weights: w.panel(self.index, panel),
-            panel_bytes: w.panel_bytes,
-            ahead: PREFETCH,
-            panels,
-            blocks: w.cols / act.block(),
-            acts: self.acts.ptr.wrapping_add(first * act.block_bytes()),
-            stride: self.acts.stride,
+    fn multiply(&self, w: &Matrix, panel: usize, panels: usize, row: usize, rows: usize, out: &mut [f32]) {
+        let acts = self.acts.from(row, w.kernels.act);
+        let operands = PanelOperands {
+            weights: w.panels_of(self.index, panel, panels),
+            acts: acts.bytes,
+            stride: acts.stride,
             rows,
-            out_rows: rows,
             out,
+            out_rows: rows,
+            ahead: PREFETCH,
         };
-        // SAFETY: panels and rows lie inside weights and activations, and `out` has room for a tile.
-        unsafe { (w.kernels.product)(&job) };
+        w.kernels.multiply(w.cols, operands);
     }
 }
 
@@ -211,21 +209,30 @@ impl Machine {
                 }
                 ActKind::Int256 => {
                     let out = self.acts[2].ptr_mut().cast::<Act256>().wrapping_add(r);
-                    // SAFETY: as above.
+                    // SAFETY: this buffer too holds `rows` rows, of which this task alone writes row `r`.
                     unsafe { (self.kernels.act256)(row, width, out, rows) };
                 }
             }
         }
     }
 
-    /// Where prepared activations of `kind` are.
-    pub(crate) fn acts_of(&self, kind: ActKind, x: RowsOf, normed: bool) -> Acts {
-        match kind {
-            ActKind::F32 if !normed => Acts { ptr: x.ptr.cast_const().cast(), stride: x.width },
-            ActKind::F32 => Acts { ptr: self.acts[0].ptr(), stride: x.width },
-            ActKind::Int32 => Acts { ptr: self.acts[1].ptr(), stride: x.rows },
-            ActKind::Int256 => Acts { ptr: self.acts[2].ptr(), stride: x.rows },
-        }
+    /// Prepared activations of `kind`.
+    ///
+    /// # Safety
+    /// Nobody writes the rows of `x`, or prepares others, while they are used.
+    pub(crate) unsafe fn acts_of(&self, kind: ActKind, x: RowsOf, normed: bool) -> Acts<'_> {
+        let (place, stride) = match kind {
+            ActKind::F32 if !normed => {
+                // SAFETY: a slot's rows follow one another, and the caller promises that nobody writes them.
+                let rows = unsafe { std::slice::from_raw_parts(x.ptr.cast(), 4 * x.rows * x.width) };
+                return Acts { bytes: rows, stride: x.width };
+            }
+            ActKind::F32 => (0, x.width),
+            ActKind::Int32 => (1, x.rows),
+            ActKind::Int256 => (2, x.rows),
+        };
+        // SAFETY: the caller promises that nobody prepares other activations.
+        Acts { bytes: unsafe { self.acts[place].bytes() }, stride }
     }
 
     fn product<'a>(
@@ -243,7 +250,8 @@ impl Machine {
             matrix: m,
             index: 0,
             up: None,
-            acts: self.acts_of(m.kernels.act, x, normed),
+            // SAFETY: products write other slots than they read, and the next operator prepares activations after them.
+            acts: unsafe { self.acts_of(m.kernels.act, x, normed) },
             rows: x.rows,
             to: to.ptr,
             stride: to.width,

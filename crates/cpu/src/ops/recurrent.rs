@@ -166,12 +166,13 @@ fn delta_head(
     let mut memory = vec![0f32; o.v_dim];
     for t in 0..seq.rows as usize {
         let r = seq.first_row as usize + t;
-        let row = qkv.row(r);
+        // SAFETY: the rule writes another slot than these three.
+        let (row, alpha, beta) = unsafe { (qkv.row(r), alpha.row(r), beta.row(r)) };
         let q = unit(&row[k_head * o.k_dim..][..o.k_dim], (o.k_dim as f32).powf(-0.5));
         let k = unit(&row[keys + k_head * o.k_dim..][..o.k_dim], 1.0);
         let v = &row[2 * keys + head * o.v_dim..][..o.v_dim];
-        let decay = (a * softplus(alpha.row(r)[head] + dt_bias)).exp();
-        let strength = sigmoid(beta.row(r)[head]);
+        let decay = (a * softplus(alpha[head] + dt_bias)).exp();
+        let strength = sigmoid(beta[head]);
         memory.fill(0.0);
         for (s, k) in state.chunks_exact_mut(o.v_dim).zip(&k) {
             for (m, s) in memory.iter_mut().zip(s) {
@@ -204,11 +205,12 @@ fn scan_head(
     let (inner, group) = (o.heads * o.dim, head / (o.heads / o.groups));
     for t in 0..seq.rows as usize {
         let r = seq.first_row as usize + t;
-        let row = xbc.row(r);
+        // SAFETY: the scan writes another slot than these two.
+        let (row, dt) = unsafe { (xbc.row(r), dt.row(r)) };
         let x = &row[head * o.dim..][..o.dim];
         let b = &row[inner + group * o.state..][..o.state];
         let c = &row[inner + (o.groups + group) * o.state..][..o.state];
-        let step = softplus(dt.row(r)[head] + dt_bias).clamp(o.dt_limit.0, o.dt_limit.1);
+        let step = softplus(dt[head] + dt_bias).clamp(o.dt_limit.0, o.dt_limit.1);
         let decay = (step * a).exp();
         // SAFETY: this head of the row belongs to this task.
         let to = unsafe { std::slice::from_raw_parts_mut(out.at(r).add(head * o.dim), o.dim) };

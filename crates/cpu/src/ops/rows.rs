@@ -141,7 +141,7 @@ impl Operate<Apply> for Machine {
                 // SAFETY: the row lies inside the slot, and each task writes its own.
                 return unsafe { (self.kernels.softcap)(x.at(r), x.width, cap) };
             }
-            // SAFETY: as above.
+            // SAFETY: the row lies inside the slot, each task writes its own, and the kernel above is not called with it.
             let row = unsafe { std::slice::from_raw_parts_mut(x.at(r), x.width) };
             match o.map {
                 Map::Scale(s) => row.iter_mut().for_each(|v| *v *= s),

@@ -112,9 +112,9 @@ impl Cleared {
     }
 
     /// Page `i`, or the last one.
-    pub fn at(&self, i: usize) -> *const u8 {
+    pub fn at(&self, i: usize) -> &[u8] {
         let last = self.memory.len() / self.stride.max(1) - 1;
-        self.memory[i.min(last) * self.stride..].as_ptr().cast()
+        bytemuck::cast_slice(&self.memory[i.min(last) * self.stride..][..self.stride])
     }
 }
 

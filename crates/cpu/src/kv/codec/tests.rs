@@ -1,7 +1,10 @@
 //! Small floats, and values mixed in every type.
 
 use super::*;
-use crate::kernel::mix::CHUNK_PAGES;
+use crate::kernel::{
+    attend::LaneGroups,
+    mix::{CHUNK_PAGES, ValuePages},
+};
 
 #[test]
 fn e4m3_rounds_to_the_nearest_code() {
@@ -72,19 +75,10 @@ impl Mixing {
             row.iter().enumerate().for_each(|(j, &w)| weights[(j / lanes * n + r) * lanes + j % lanes] = w);
         }
         let mut out = vec![f32::NAN; n * self.dim];
-        let pages = std::array::from_fn(|i| self.pages[i].as_ptr());
-        let mix = Mix {
-            weights: weights.as_mut_ptr(),
-            stride: n * lanes,
-            rows: n,
-            pages,
-            next: pages,
-            positions: self.positions,
-            dim: self.dim,
-            out: out.as_mut_ptr(),
-        };
-        // SAFETY: pages, weights and sums have the sizes that the kernel was told, on a CPU that can run it.
-        unsafe { (self.codec.values.mix)(&mix) };
+        let pages = std::array::from_fn(|i| &self.pages[i][..]);
+        let values = ValuePages { pages, next: pages.map(<[u8]>::as_ptr), positions: self.positions };
+        let weights = LaneGroups { numbers: &mut weights, stride: n * lanes, rows: n, lanes };
+        self.codec.values.mix(&Mix::new(weights, values, self.dim, &mut out));
         out
     }
 
