@@ -4,23 +4,21 @@
 //! a unit every chunk of [`CHUNK`] positions is reduced on its own and merged in order, so that a long context can be
 //! split over threads without changing a bit.
 
-use super::sight::{Cleared, Sight, pages_written, rows_of_page};
+mod chunk;
+
+use super::{
+    sight::Sight,
+    softmax::{Running, UNIT_ROWS},
+};
 use crate::{
     act::ActKind,
-    kernel::{
-        attend::{CHUNK, LaneGroups, ScoreBias, Scores, Visible},
-        mix::{CHUNK_PAGES, Mix, ValuePages},
-        product::PanelOperands,
-    },
+    kernel::attend::CHUNK,
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
     memory::SharedPtr,
 };
-use lamina_plan::{Batch, BatchSeq, PAGE_LEN, backend::Result, op::*};
+use lamina_plan::{Batch, backend::Result, op::*};
 use std::ops::Range;
-
-/// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in the second cache.
-pub(super) const UNIT_ROWS: usize = 64;
 
 /// Query heads of one key head for some tokens of one sequence.
 #[derive(Clone, Copy)]
@@ -79,16 +77,6 @@ impl<'a> AttentionArgs<'a> {
     }
 }
 
-/// Running softmax of the rows of a unit.
-pub(super) struct Running<'a> {
-    /// Largest scores.
-    pub top: [f32; UNIT_ROWS],
-    /// Sums of weights.
-    pub sum: [f32; UNIT_ROWS],
-    /// Weighted values `[row][value_dim]`.
-    pub values: &'a mut [f32],
-}
-
 /// Memory of one unit at work.
 struct AttentionScratch<'a> {
     /// `[group][row][lane]` scores of a chunk.
@@ -107,58 +95,6 @@ pub fn alibi_slopes(heads: usize, max: f32) -> Vec<f32> {
     let n = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
     let base = |i: usize, n: usize| (-max * i as f32 / n as f32).exp2();
     (0..heads).map(|h| if h < n { base(h + 1, n) } else { base(2 * (h - n) + 1, 2 * n) }).collect()
-}
-
-impl Operate<Store> for Machine {
-    fn run(&mut self, b: &Batch, o: &Store) -> Result<()> {
-        let (k, v, layer) = (self.slot(b, o.k), self.slot(b, o.v), self.cache.paged(o.kv));
-        let tasks: Vec<(usize, usize, usize)> = b
-            .seqs
-            .iter()
-            .enumerate()
-            .flat_map(|(s, seq)| {
-                pages_written(b, seq).flat_map(move |p| (0..layer.kv_heads).map(move |h| (s, p, h)))
-            })
-            .collect();
-        let write = |task: usize, _: usize| {
-            let (s, page, head) = tasks[task];
-            self.store_page(b, &b.seqs[s], page, head, &layer, k, v);
-        };
-        if b.rows() < 4 {
-            (0..tasks.len()).for_each(|t| write(t, 0))
-        } else {
-            self.pool.run(tasks.len(), write)
-        }
-        Ok(())
-    }
-}
-
-impl Machine {
-    /// Writes one head's keys and values of the rows of `seq` whose cells lie in logical page `page`.
-    #[allow(clippy::too_many_arguments)] // what a task is made of
-    fn store_page(
-        &self,
-        b: &Batch,
-        seq: &BatchSeq,
-        page: usize,
-        head: usize,
-        l: &PagedLayer,
-        k: RowsOf,
-        v: RowsOf,
-    ) {
-        let physical = b.table(seq, l.group)[page] as usize;
-        let mut row = Vec::with_capacity(4 * l.value_dim());
-        for (r, place) in rows_of_page(b, seq, page) {
-            let part = head * l.dim..(head + 1) * l.dim;
-            // SAFETY: storing writes no slot.
-            let (key, value) = unsafe { (&k.row(r)[part.clone()], &v.row(r)[part]) };
-            // SAFETY: this task alone has this head of this page, since sequences write to pages of their own.
-            unsafe {
-                self.cache.put_key(l, physical, head, place, key, &mut row);
-                self.cache.put_value(l, physical, head, place, value, &mut row);
-            }
-        }
-    }
 }
 
 impl Operate<Attention> for Machine {
@@ -293,185 +229,6 @@ impl Machine {
                 queries,
             );
         }
-    }
-
-    /// Reduces one chunk of a unit into `part`.
-    #[allow(clippy::too_many_arguments)] // a unit at work
-    fn chunk(
-        &self,
-        s: &AttentionArgs<'_>,
-        u: Unit,
-        chunk: usize,
-        (scores, queries): (&mut [f32], &[u8]),
-        part: &mut Running<'_>,
-        cleared: bool,
-    ) {
-        let rows = u.rows();
-        let (sight, cells) = (s.sight(u), s.cells(u));
-        let base = (chunk * CHUNK).max(cells.start / PAGE_LEN * PAGE_LEN);
-        let end = cells.end.min((chunk + 1) * CHUNK);
-        let lanes = s.layer.codec.keys.lanes;
-        for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
-            let out = &mut scores[(page * PAGE_LEN - base) * u.score_rows()..];
-            self.page_scores(s, u, page, cells.end, queries, out);
-        }
-        // Of cells in any order the kernel is told tokens, of those in order places.
-        let (map, origin) = (sight.map.map(|m| &m[base..end]), if sight.map.is_some() { 0 } else { base });
-        let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
-        for r in 0..rows {
-            let index = s.b.index(u.row + r / u.heads);
-            let (from, to) = sight.visible(index);
-            let to = if sight.map.is_some() { to } else { to.min(end) };
-            let row = LaneGroups {
-                numbers: &mut scores[r * lanes..],
-                stride: u.score_rows() * lanes,
-                rows: 1,
-                lanes,
-            };
-            let seen = Visible { from: from.saturating_sub(origin), to: to.saturating_sub(origin), map };
-            let bias = ScoreBias {
-                softcap: s.o.softcap.unwrap_or(0.0),
-                slope: s.slopes.get(u.place(r).1).copied().unwrap_or(0.0),
-                query: index as f32 - origin as f32,
-            };
-            part.softmax_weights(self, r, row, groups, seen, bias);
-        }
-        if cleared {
-            self.mix_cleared(s, u, (base, end), scores, part);
-        } else {
-            self.mix(s, u, (base, end), cells.end, scores, part);
-        }
-    }
-
-    fn page_scores(
-        &self,
-        s: &AttentionArgs<'_>,
-        u: Unit,
-        page: usize,
-        last: usize,
-        queries: &[u8],
-        out: &mut [f32],
-    ) {
-        let keys = &s.layer.codec.keys;
-        let padded = s.layer.codec.key_dim(s.layer.dim);
-        let sight = s.sight(u);
-        // SAFETY: attention writes nothing to the cache.
-        let keys_of = |page: usize| unsafe { self.cache.key_panels(&s.layer, sight.page(page), u.kv_head) };
-        let (weights, next) = (keys_of(page), keys_of((page + CHUNK_PAGES).min((last - 1) / PAGE_LEN)));
-        let rows = u.rows();
-        let operands = PanelOperands {
-            weights,
-            acts: queries,
-            stride: if keys.act == ActKind::F32 { s.layer.dim } else { rows },
-            rows,
-            out,
-            out_rows: u.score_rows(),
-            ahead: next.as_ptr().addr().wrapping_sub(weights.as_ptr().addr()),
-        };
-        keys.multiply(padded, operands);
-    }
-
-    /// Weights times the values of positions `base..end`.
-    fn mix(
-        &self,
-        s: &AttentionArgs<'_>,
-        u: Unit,
-        (base, end): (usize, usize),
-        last: usize,
-        scores: &mut [f32],
-        part: &mut Running<'_>,
-    ) {
-        let sight = s.sight(u);
-        let values = |i: usize| {
-            let page = sight.page((base / PAGE_LEN + i).min((last - 1) / PAGE_LEN));
-            // SAFETY: attention writes nothing to the cache.
-            unsafe { self.cache.value_rows(&s.layer, page, u.kv_head) }
-        };
-        let next = std::array::from_fn(|i| values(i + CHUNK_PAGES).as_ptr());
-        let pages = ValuePages { pages: std::array::from_fn(values), next, positions: end - base };
-        let (lanes, dim) = (s.layer.codec.keys.lanes, s.layer.value_dim());
-        let weights = LaneGroups { numbers: scores, stride: u.score_rows() * lanes, rows: u.rows(), lanes };
-        s.layer.codec.values.mix(&Mix::new(weights, pages, dim, part.values));
-    }
-
-    /// As [`Machine::mix`], token by token, with pages in which cells that the token does not see are cleared.
-    fn mix_cleared(
-        &self,
-        s: &AttentionArgs<'_>,
-        u: Unit,
-        (base, end): (usize, usize),
-        scores: &mut [f32],
-        part: &mut Running<'_>,
-    ) {
-        let (codec, dim, sight) = (&s.layer.codec, s.layer.value_dim(), s.sight(u));
-        let bytes = (codec.values.page_bytes)(dim);
-        let zero = codec.encoded_value(&vec![0.0; dim]);
-        let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
-        for t in 0..u.tokens {
-            for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
-                let page = &mut pages.page(i)[..bytes];
-                // SAFETY: attention writes nothing to the cache.
-                let from = unsafe { self.cache.value_rows(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head) };
-                page.copy_from_slice(from);
-                let index = s.b.index(u.row + t);
-                for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
-                    (codec.values.put)(&zero, place, dim, page);
-                }
-            }
-            let list = std::array::from_fn(|i| pages.at(i));
-            let values = ValuePages { pages: list, next: list.map(<[u8]>::as_ptr), positions: end - base };
-            let (lanes, first) = (codec.keys.lanes, t * u.heads);
-            let numbers = &mut scores[first * lanes..];
-            let weights = LaneGroups { numbers, stride: u.score_rows() * lanes, rows: u.heads, lanes };
-            codec.values.mix(&Mix::new(weights, values, dim, &mut part.values[first * dim..]));
-        }
-    }
-
-    /// Merges a chunk into the running softmax; rows that saw nothing of the chunk stay as they are.
-    pub(super) fn merge(&self, run: &mut Running<'_>, part: &Running<'_>, rows: usize, dim: usize) {
-        for r in 0..rows {
-            if part.sum[r] == 0.0 {
-                continue;
-            }
-            let top = run.top[r].max(part.top[r]);
-            let (old, new) = ((run.top[r] - top).exp(), (part.top[r] - top).exp());
-            run.sum[r] = run.sum[r] * old + part.sum[r] * new;
-            run.top[r] = top;
-            let (a, b) = (&mut run.values[r * dim..][..dim], &part.values[r * dim..][..dim]);
-            // SAFETY: both have `dim` numbers, a multiple of 32, and the kernel was chosen for this CPU.
-            unsafe { (self.kernels.merge)(a.as_mut_ptr(), old, b.as_ptr(), new, dim) };
-        }
-    }
-}
-
-impl<'a> Running<'a> {
-    /// A softmax of nothing, for `rows` rows of `dim` numbers in `values`.
-    pub fn new(values: &'a mut [f32], rows: usize, dim: usize) -> Running<'a> {
-        values[..rows * dim].fill(0.0);
-        Running { top: [f32::NEG_INFINITY; UNIT_ROWS], sum: [0.0; UNIT_ROWS], values }
-    }
-
-    /// Turns the scores of row `r` into weights; a row that sees nothing gets weights of zero.
-    pub fn softmax_weights(
-        &mut self,
-        m: &Machine,
-        r: usize,
-        row: LaneGroups<'_>,
-        groups: usize,
-        seen: Visible<'_>,
-        bias: ScoreBias,
-    ) {
-        if seen.from >= seen.to {
-            for g in 0..groups {
-                row.numbers[g * row.stride..][..row.lanes].fill(0.0);
-            }
-            (self.top[r], self.sum[r]) = (f32::NEG_INFINITY, 0.0);
-            return;
-        }
-        let mut top_and_sum = [0.0; 2];
-        // SAFETY: the kernel was chosen for this CPU, and `Scores::new` takes the memory of these groups.
-        unsafe { (m.kernels.softmax_weights)(&Scores::new(row, groups, seen, bias), &mut top_and_sum) };
-        [self.top[r], self.sum[r]] = top_and_sum;
     }
 }
 

@@ -3,8 +3,9 @@
 //! The cache holds one latent and one rotary key per position; keys and values of the heads never exist.
 
 use super::{
-    attention::{Running, UNIT_ROWS, Unit},
+    attention::Unit,
     sight::{Cleared, Sight, pages_written, rows_of_page},
+    softmax::{Running, UNIT_ROWS},
 };
 use crate::{
     act::ActKind,

@@ -9,3 +9,5 @@ pub mod recurrent;
 pub mod rope;
 mod rows;
 mod sight;
+mod softmax;
+mod store;

@@ -1,0 +1,150 @@
+//! One chunk of a unit: scores of its pages, weights, and their sum of values.
+
+use super::{
+    super::{sight::Cleared, softmax::Running},
+    AttentionArgs, Unit,
+};
+use crate::{
+    act::ActKind,
+    kernel::{
+        attend::{CHUNK, LaneGroups, ScoreBias, Visible},
+        mix::{CHUNK_PAGES, Mix, ValuePages},
+        product::PanelOperands,
+    },
+    machine::Machine,
+};
+use lamina_plan::PAGE_LEN;
+
+impl Machine {
+    /// Reduces one chunk of a unit into `part`.
+    #[allow(clippy::too_many_arguments)] // a unit at work
+    pub(super) fn chunk(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        chunk: usize,
+        (scores, queries): (&mut [f32], &[u8]),
+        part: &mut Running<'_>,
+        cleared: bool,
+    ) {
+        let rows = u.rows();
+        let (sight, cells) = (s.sight(u), s.cells(u));
+        let base = (chunk * CHUNK).max(cells.start / PAGE_LEN * PAGE_LEN);
+        let end = cells.end.min((chunk + 1) * CHUNK);
+        let lanes = s.layer.codec.keys.lanes;
+        for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
+            let out = &mut scores[(page * PAGE_LEN - base) * u.score_rows()..];
+            self.page_scores(s, u, page, cells.end, queries, out);
+        }
+        // Of cells in any order the kernel is told tokens, of those in order places.
+        let (map, origin) = (sight.map.map(|m| &m[base..end]), if sight.map.is_some() { 0 } else { base });
+        let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
+        for r in 0..rows {
+            let index = s.b.index(u.row + r / u.heads);
+            let (from, to) = sight.visible(index);
+            let to = if sight.map.is_some() { to } else { to.min(end) };
+            let row = LaneGroups {
+                numbers: &mut scores[r * lanes..],
+                stride: u.score_rows() * lanes,
+                rows: 1,
+                lanes,
+            };
+            let seen = Visible { from: from.saturating_sub(origin), to: to.saturating_sub(origin), map };
+            let bias = ScoreBias {
+                softcap: s.o.softcap.unwrap_or(0.0),
+                slope: s.slopes.get(u.place(r).1).copied().unwrap_or(0.0),
+                query: index as f32 - origin as f32,
+            };
+            part.softmax_weights(self, r, row, groups, seen, bias);
+        }
+        if cleared {
+            self.mix_cleared(s, u, (base, end), scores, part);
+        } else {
+            self.mix(s, u, (base, end), cells.end, scores, part);
+        }
+    }
+
+    fn page_scores(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        page: usize,
+        last: usize,
+        queries: &[u8],
+        out: &mut [f32],
+    ) {
+        let keys = &s.layer.codec.keys;
+        let padded = s.layer.codec.key_dim(s.layer.dim);
+        let sight = s.sight(u);
+        // SAFETY: attention writes nothing to the cache.
+        let keys_of = |page: usize| unsafe { self.cache.key_panels(&s.layer, sight.page(page), u.kv_head) };
+        let (weights, next) = (keys_of(page), keys_of((page + CHUNK_PAGES).min((last - 1) / PAGE_LEN)));
+        let rows = u.rows();
+        let operands = PanelOperands {
+            weights,
+            acts: queries,
+            stride: if keys.act == ActKind::F32 { s.layer.dim } else { rows },
+            rows,
+            out,
+            out_rows: u.score_rows(),
+            ahead: next.as_ptr().addr().wrapping_sub(weights.as_ptr().addr()),
+        };
+        keys.multiply(padded, operands);
+    }
+
+    /// Weights times the values of positions `base..end`.
+    fn mix(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        (base, end): (usize, usize),
+        last: usize,
+        scores: &mut [f32],
+        part: &mut Running<'_>,
+    ) {
+        let sight = s.sight(u);
+        let values = |i: usize| {
+            let page = sight.page((base / PAGE_LEN + i).min((last - 1) / PAGE_LEN));
+            // SAFETY: attention writes nothing to the cache.
+            unsafe { self.cache.value_rows(&s.layer, page, u.kv_head) }
+        };
+        let next = std::array::from_fn(|i| values(i + CHUNK_PAGES).as_ptr());
+        let pages = ValuePages { pages: std::array::from_fn(values), next, positions: end - base };
+        let (lanes, dim) = (s.layer.codec.keys.lanes, s.layer.value_dim());
+        let weights = LaneGroups { numbers: scores, stride: u.score_rows() * lanes, rows: u.rows(), lanes };
+        s.layer.codec.values.mix(&Mix::new(weights, pages, dim, part.values));
+    }
+
+    /// As [`Machine::mix`], token by token, with pages in which cells that the token does not see are cleared.
+    fn mix_cleared(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        (base, end): (usize, usize),
+        scores: &mut [f32],
+        part: &mut Running<'_>,
+    ) {
+        let (codec, dim, sight) = (&s.layer.codec, s.layer.value_dim(), s.sight(u));
+        let bytes = (codec.values.page_bytes)(dim);
+        let zero = codec.encoded_value(&vec![0.0; dim]);
+        let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
+        for t in 0..u.tokens {
+            for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
+                let page = &mut pages.page(i)[..bytes];
+                // SAFETY: attention writes nothing to the cache.
+                let from = unsafe { self.cache.value_rows(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head) };
+                page.copy_from_slice(from);
+                let index = s.b.index(u.row + t);
+                for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
+                    (codec.values.put)(&zero, place, dim, page);
+                }
+            }
+            let list = std::array::from_fn(|i| pages.at(i));
+            let values = ValuePages { pages: list, next: list.map(<[u8]>::as_ptr), positions: end - base };
+            let (lanes, first) = (codec.keys.lanes, t * u.heads);
+            let numbers = &mut scores[first * lanes..];
+            let weights = LaneGroups { numbers, stride: u.score_rows() * lanes, rows: u.heads, lanes };
+            codec.values.mix(&Mix::new(weights, values, dim, &mut part.values[first * dim..]));
+        }
+    }
+}

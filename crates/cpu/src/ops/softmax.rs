@@ -1,0 +1,68 @@
+//! The running softmax: chunks of scores reduced on their own, and merged in order.
+
+use crate::{
+    kernel::attend::{LaneGroups, ScoreBias, Scores, Visible},
+    machine::Machine,
+};
+
+/// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in the second cache.
+pub(super) const UNIT_ROWS: usize = 64;
+
+/// Running softmax of the rows of a unit.
+pub(super) struct Running<'a> {
+    /// Largest scores.
+    pub top: [f32; UNIT_ROWS],
+    /// Sums of weights.
+    pub sum: [f32; UNIT_ROWS],
+    /// Weighted values `[row][value_dim]`.
+    pub values: &'a mut [f32],
+}
+
+impl<'a> Running<'a> {
+    /// A softmax of nothing, for `rows` rows of `dim` numbers in `values`.
+    pub fn new(values: &'a mut [f32], rows: usize, dim: usize) -> Running<'a> {
+        values[..rows * dim].fill(0.0);
+        Running { top: [f32::NEG_INFINITY; UNIT_ROWS], sum: [0.0; UNIT_ROWS], values }
+    }
+
+    /// Turns the scores of row `r` into weights; a row that sees nothing gets weights of zero.
+    pub fn softmax_weights(
+        &mut self,
+        m: &Machine,
+        r: usize,
+        row: LaneGroups<'_>,
+        groups: usize,
+        seen: Visible<'_>,
+        bias: ScoreBias,
+    ) {
+        if seen.from >= seen.to {
+            for g in 0..groups {
+                row.numbers[g * row.stride..][..row.lanes].fill(0.0);
+            }
+            (self.top[r], self.sum[r]) = (f32::NEG_INFINITY, 0.0);
+            return;
+        }
+        let mut top_and_sum = [0.0; 2];
+        // SAFETY: the kernel was chosen for this CPU, and `Scores::new` takes the memory of these groups.
+        unsafe { (m.kernels.softmax_weights)(&Scores::new(row, groups, seen, bias), &mut top_and_sum) };
+        [self.top[r], self.sum[r]] = top_and_sum;
+    }
+}
+
+impl Machine {
+    /// Merges a chunk into the running softmax; rows that saw nothing of the chunk stay as they are.
+    pub(super) fn merge(&self, run: &mut Running<'_>, part: &Running<'_>, rows: usize, dim: usize) {
+        for r in 0..rows {
+            if part.sum[r] == 0.0 {
+                continue;
+            }
+            let top = run.top[r].max(part.top[r]);
+            let (old, new) = ((run.top[r] - top).exp(), (part.top[r] - top).exp());
+            run.sum[r] = run.sum[r] * old + part.sum[r] * new;
+            run.top[r] = top;
+            let (a, b) = (&mut run.values[r * dim..][..dim], &part.values[r * dim..][..dim]);
+            // SAFETY: both have `dim` numbers, a multiple of 32, and the kernel was chosen for this CPU.
+            unsafe { (self.kernels.merge)(a.as_mut_ptr(), old, b.as_ptr(), new, dim) };
+        }
+    }
+}
