@@ -56,7 +56,7 @@ pub fn numbers_are_taken_as_they_are<B: Backend>(make: &impl Fn() -> B) -> Resul
     let mut machine = machine(make(), &case)?;
     let mut run = |numbers: bool| -> Result<Vec<u32>> {
         let (mut batch, mut out) = (Batch::default(), vec![]);
-        let input = |i: u32| if numbers && i % 2 == 0 { Input::Row(i) } else { Input::Token(i) };
+        let input = |i: u32| if numbers && i.is_multiple_of(2) { Input::Row(i) } else { Input::Token(i) };
         batch.numbers = table.clone();
         batch.push_rows((0..20).map(|i| (input(i), [i; 3], i)), SeqPlace::default(), Select::All);
         machine.begin(&batch)?;
