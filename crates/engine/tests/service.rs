@@ -250,12 +250,10 @@ fn a_panic_is_answered_with_its_cause() {
         let (_, end) = answer(handle);
         assert_eq!(end, Err(EngineError::Panic("token 20 does it".into())));
     }
-    let refused = loop {
-        // The thread may still be ending.
-        match service.submit(vec![1], Arc::default(), task(1), Terms::default()) {
-            Ok(handle) => break answer(&handle).1.expect_err("has ended"),
-            Err(e) => break e,
-        }
+    // The thread may still be ending: then the request is taken and answered with the cause.
+    let refused = match service.submit(vec![1], Arc::default(), task(1), Terms::default()) {
+        Ok(handle) => answer(&handle).1.expect_err("has ended"),
+        Err(e) => e,
     };
     assert_eq!(refused, EngineError::Panic("token 20 does it".into()));
     assert!(refused.to_string().contains("token 20 does it"));

@@ -39,7 +39,8 @@ pub struct Stream {
 }
 
 enum Step {
-    Piece(Piece),
+    /// Boxed: a piece is many times as large as the others.
+    Piece(Box<Piece>),
     Nothing,
     Over,
 }
@@ -58,7 +59,7 @@ impl Stream {
         match self.lock().as_mut().map(|s| s.next_within(POLL)) {
             None | Some(Err(None)) => Ok(Step::Over),
             Some(Ok(None)) => Ok(Step::Nothing),
-            Some(Ok(Some(piece))) => Ok(Step::Piece(piece)),
+            Some(Ok(Some(piece))) => Ok(Step::Piece(Box::new(piece))),
             Some(Err(Some(e))) => Err(e),
         }
     }
@@ -68,7 +69,7 @@ impl Stream {
         let begin = Instant::now();
         while begin.elapsed() < POLL {
             match self.step()? {
-                Step::Piece(piece) => answers[piece.index].push(piece),
+                Step::Piece(piece) => answers[piece.index].push(*piece),
                 Step::Nothing => return Ok(false),
                 Step::Over => return Ok(true),
             }
@@ -85,7 +86,7 @@ impl Stream {
             match detached(py, || self.step())? {
                 // Logprobs of the prompt are part of whole answers only.
                 Step::Piece(piece) if !piece.prompt.is_empty() => {}
-                Step::Piece(piece) => return Ok(Some(piece_row(piece))),
+                Step::Piece(piece) => return Ok(Some(piece_row(*piece))),
                 Step::Over => return Ok(None),
                 Step::Nothing => py.check_signals().map_err(Failure::Python)?,
             }

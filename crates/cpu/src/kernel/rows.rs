@@ -230,12 +230,7 @@ mod lanes {
     #[inline(always)]
     unsafe fn bias_at<S: Simd>(bias: Option<&[f32]>, first: usize, n: usize) -> Option<S::F> {
         // SAFETY: the caller promises that the numbers from `first` on are there.
-        unsafe {
-            match bias {
-                Some(b) => Some(load_some::<S>(b.as_ptr().add(first), n)),
-                None => None,
-            }
-        }
+        unsafe { bias.map(|b| load_some::<S>(b.as_ptr().add(first), n)) }
     }
 
     /// Writes the results of a product into their slot.
