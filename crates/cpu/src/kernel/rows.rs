@@ -228,6 +228,7 @@ mod lanes {
     /// The CPU has the instructions of `S`, and `bias` has `n` numbers (or `S::N`, if they are fewer) from `first`
     /// on.
     #[inline(always)]
+    #[allow(clippy::manual_map)] // a closure would be compiled without the features of its shell
     unsafe fn bias_at<S: Simd>(bias: Option<&[f32]>, first: usize, n: usize) -> Option<S::F> {
         // SAFETY: the caller promises that the numbers from `first` on are there.
         unsafe { bias.map(|b| load_some::<S>(b.as_ptr().add(first), n)) }
