@@ -15,6 +15,9 @@ pub struct ChatOptions {
     pub tools: Option<Vec<Value>>,
     /// The text ends where the answer begins; set unless a template is only looked at.
     pub no_generation_prompt: bool,
+    /// Special tokens that messages, tools and variables spell are read as tokens, as other engines do. Unless set they
+    /// stay text: a message cannot end its turn. Never set it for text of a stranger.
+    pub no_split_special_tokens: bool,
     /// Another template than the model's, as Jinja source.
     pub template: Option<String>,
     /// Further variables of the template, such as `enable_thinking`.
@@ -37,7 +40,10 @@ impl Model {
     pub fn chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
         let tokenizer = self.need_tokenizer()?;
         self.conversation(messages, options, |template, conversation| {
-            Ok(template.encode(conversation, tokenizer)?)
+            Ok(match options.no_split_special_tokens {
+                true => template.encode_all_special(conversation, tokenizer)?,
+                false => template.encode(conversation, tokenizer)?,
+            })
         })
     }
 

@@ -8,6 +8,10 @@
 Every error is a `LaminaError`.
 """
 
+from . import interrupt  # isort: skip  (before anything that takes time to import)
+
+interrupt.exit_early()
+
 from ._lamina import __version__
 from .errors import (
     FormatError,

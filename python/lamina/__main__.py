@@ -6,14 +6,13 @@ import os
 import signal
 import sys
 
-from . import _lamina, builtin
+from . import _lamina, builtin, interrupt
 from .errors import ModelError
 
 
 def main() -> int:
     """Runs the command line and returns its exit code."""
-    # Python's own handler waits for bytecode to run, which there is none of; the command brings one where it needs it.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, interrupt.leave)
     try:
         os.environ["LAMINA_MODEL"] = str(builtin.path())
     except ModelError:

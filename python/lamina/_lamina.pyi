@@ -47,6 +47,7 @@ class Model:
         template: Optional[str],
         tools: Optional[str],
         variables: str,
+        split_special_tokens: bool,
         options: Dict[str, Any],
     ) -> Stream: ...
     def apply_chat_template(

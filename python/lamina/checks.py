@@ -122,7 +122,8 @@ def prompts(name: str, value: Any) -> Tuple[List[Prompt], bool]:
 def as_json(name: str, value: Any) -> str:
     """JSON for the binding."""
     try:
-        return json.dumps(value, allow_nan=False)
+        written = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        return text(name, written)
     except (TypeError, ValueError, RecursionError) as e:
         raise InvalidRequestError(f"{name} cannot be written as JSON: {e}") from None
 

@@ -75,10 +75,10 @@ class LLM(Closing):
         try:
             self._model = _lamina.Model(
                 file,
-                device=device,
+                device=checks.text("device", device),
                 context=None if context is None else checks.whole("context", context),
-                kv_dtype=kv_dtype,
-                dtype=dtype,
+                kv_dtype=checks.text("kv_dtype", kv_dtype),
+                dtype=checks.text("dtype", dtype),
                 threads=None if threads is None else checks.whole("threads", threads),
                 loras=adapters,
                 progress=report,
@@ -156,6 +156,7 @@ class LLM(Closing):
         *,
         chat_template: Optional[str] = ...,
         chat_template_kwargs: Optional[Dict[str, Any]] = ...,
+        split_special_tokens: bool = ...,
         sampling_params: Optional[SamplingParams] = ...,
         **options: Unpack[SamplingOptions],
     ) -> Completion: ...
@@ -169,6 +170,7 @@ class LLM(Closing):
         *,
         chat_template: Optional[str] = ...,
         chat_template_kwargs: Optional[Dict[str, Any]] = ...,
+        split_special_tokens: bool = ...,
         sampling_params: Optional[SamplingParams] = ...,
         **options: Unpack[SamplingOptions],
     ) -> Stream: ...
@@ -181,6 +183,7 @@ class LLM(Closing):
         *,
         chat_template: Optional[str] = None,
         chat_template_kwargs: Optional[Dict[str, Any]] = None,
+        split_special_tokens: bool = True,
         sampling_params: Optional[SamplingParams] = None,
         **options: Any,
     ) -> Union[Completion, Stream]:
@@ -192,6 +195,8 @@ class LLM(Closing):
         stream: returns the pieces of the answer as they come, like `LLM.stream`.
         chat_template: another template than the model's, as Jinja source.
         chat_template_kwargs: further variables of the template, such as {"enable_thinking": False}.
+        split_special_tokens: special tokens that the messages spell, such as "</s>", stay text. False reads them as
+            tokens, as other engines do: never with text of strangers, who could end their turn and open another.
 
         >>> answer = llm.chat([{"role": "user", "content": "Hello!"}], max_tokens=100)
         >>> answer.text, answer.message
@@ -204,7 +209,9 @@ class LLM(Closing):
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")
         conversation = _conversation(messages, tools, chat_template, chat_template_kwargs)
-        request = self._model.chat(*conversation, self._request(params))
+        request = self._model.chat(
+            *conversation, checks.flag("split_special_tokens", split_special_tokens), self._request(params)
+        )
         if stream:
             return Stream(request, "", params.n, _wants_logprobs(params))
         try:

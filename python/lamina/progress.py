@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any, Callable, Optional, TextIO, Union
 
+from .errors import InvalidRequestError
+
 Progress = Callable[[int, int], Any]
 """Told bytes done and bytes in all."""
 
@@ -49,5 +51,7 @@ def reporter(progress: Union[bool, Progress], name: str) -> Optional[Progress]:
     """Who is told: the caller's own function, a bar on a terminal, or nobody."""
     if callable(progress):
         return progress
+    if not isinstance(progress, bool):
+        raise InvalidRequestError(f"progress takes True, False or a function, but {progress!r} was given")
     terminal = sys.stderr is not None and sys.stderr.isatty()
     return Bar(name, sys.stderr) if progress and terminal else None

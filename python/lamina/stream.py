@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List, Optional
+from typing import Iterator, Optional
 
 from . import _lamina
 from .closing import Closing
@@ -19,14 +19,14 @@ class Stream(Closing, Iterator[Piece]):
     def __init__(self, request: _lamina.Stream, echo: str, n: int, logprobs: bool) -> None:
         self._request = request
         self._logprobs = logprobs
-        self._echoes: List[Piece] = [Piece(echo, None, i, None, None, None) for i in range(n)] if echo else []
+        self._echoes = iter([Piece(echo, None, i, None, None, None) for i in range(n)] if echo else [])
 
     def __iter__(self) -> "Stream":
         return self
 
     def __next__(self) -> Piece:
-        if self._echoes:
-            return self._echoes.pop(0)
+        for echo in self._echoes:
+            return echo
         try:
             row = self._request.next()
         except BaseException:
@@ -40,5 +40,5 @@ class Stream(Closing, Iterator[Piece]):
 
     def close(self) -> None:
         """Cancels the request; there are no further pieces."""
-        self._echoes.clear()
+        self._echoes = iter(())
         self._request.close()

@@ -64,3 +64,22 @@ def test_ctrl_c_ends_it(stories_folder, heed_ctrl_c):
     out, err = process.communicate(timeout=30)
     assert process.returncode in (130, -signal.SIGINT), err
     assert "Traceback" not in err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent in another way there")
+def test_ctrl_c_while_it_starts_ends_it_with_130(heed_ctrl_c):
+    """From the package's first lines on; before them it is Python's own start."""
+    line = [sys.executable, "-X", "importtime", "-m", "lamina", "bench", "--repeat", "100000"]
+    process = subprocess.Popen(
+        line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=heed_ctrl_c
+    )
+    begun = False
+    for text in process.stderr:
+        # Python names a module once it is imported, so the line after this one is of what follows.
+        if begun:
+            break
+        begun = "lamina.interrupt" in text
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130, rest[-500:]
+    assert "Traceback" not in rest

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -147,3 +148,43 @@ def test_closing_frees_the_memory(tmp_path):
         # Weights are held once; of what was freed the allocator keeps a little.
         assert 0.9 * size < loaded < 1.6 * size, line
         assert after < 0.25 * size, line
+
+
+def changed(shared, tmp_path, name, **settings):
+    """A copy of a golden model with other settings."""
+    folder = tmp_path / name
+    shutil.copytree(shared / "golden" / name, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config.update(settings)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_a_configuration_cannot_ask_for_tables_without_measure(shared, tmp_path):
+    folder = changed(shared, tmp_path, "llama", num_hidden_layers=4096, head_dim=2**24)
+    with pytest.raises(lamina.LaminaError, match="head_dim"):
+        lamina.LLM(folder, progress=False)
+
+
+def test_a_context_beyond_the_models_own_gives_a_note(stories_folder):
+    with lamina.LLM(stories_folder, context=60_000, progress=False) as llm:
+        assert any("beyond" in note for note in llm.info.notes)
+    with lamina.LLM(stories_folder, progress=False) as llm:
+        assert not any("beyond" in note for note in llm.info.notes)
+
+
+def test_dynamic_rotary_tables_end_at_the_models_own_context(shared, tmp_path):
+    scaling = {"rope_type": "dynamic", "factor": 2.0}
+    folder = changed(shared, tmp_path, "llama", rope_scaling=scaling, rope_parameters={**scaling, "rope_theta": 10000.0})
+    with lamina.LLM(folder, progress=False) as llm:
+        own = llm.info.context
+    with pytest.raises(lamina.UnsupportedError, match="dynamic"):
+        lamina.LLM(folder, context=own + 1, progress=False)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"device": 5}, {"kv_dtype": None}, {"dtype": 1}, {"progress": 5}, {"dtype": "no type"}]
+)
+def test_wrong_options_are_invalid_requests_or_name_the_type(stories_folder, wrong):
+    with pytest.raises((lamina.InvalidRequestError, lamina.UnsupportedError, lamina.FormatError)):
+        lamina.LLM(stories_folder, **{"progress": False, **wrong})

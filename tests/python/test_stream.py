@@ -103,3 +103,16 @@ def test_errors_of_a_request_come_from_the_call(stories):
         stories.stream([ONCE, ONCE])
     with pytest.raises(lamina.InvalidRequestError, match="1000 tokens"):
         list(stories.stream([1] * 1000))
+
+
+def test_a_stream_keeps_its_model_alive(stories_folder):
+    pieces = list(lamina.LLM(stories_folder, progress=False).stream(ONCE, max_tokens=20, ignore_eos=True))
+    assert sum(p.token is not None for p in pieces) == 20
+    assert pieces[-1].finish_reason == "length"
+
+
+@pytest.mark.parametrize("n", [0, 257, 10**6, 10**8, 2**31 - 1])
+def test_the_number_of_answers_is_checked_before_anything_is_made(stories, n):
+    for call in (stories.generate, stories.stream, lambda p, **o: stories.chat([{"role": "user", "content": p}], **o)):
+        with pytest.raises(lamina.InvalidRequestError, match="n is|n"):
+            call(ONCE, n=n, echo=False)

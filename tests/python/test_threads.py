@@ -5,9 +5,12 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
+import lamina
 import numpy as np
+import pytest
 
 REQUESTS = [
     ("Once upon a time", {"temperature": 0}),
@@ -111,3 +114,69 @@ def test_a_fork_says_that_it_has_no_model(stories_folder):
     """)
     if hasattr(os, "fork"):
         subprocess.run([sys.executable, "-W", "ignore", "-c", script, stories_folder], check=True, timeout=60)
+
+
+FORKED = {
+    "stream": "next(stream)",
+    "list": "list(stream)",
+    "chat": "llm.chat([{'role': 'user', 'content': 'x'}])",
+    "tokenize": "llm.tokenize('x')",
+    "logits": "llm.logits('x')",
+    "config": "llm.config",
+    "apply": "llm.apply_chat_template([{'role': 'user', 'content': 'x'}])",
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_every_use_in_a_fork_is_an_error_and_waits_for_nothing(stories_folder):
+    """Closing there is no error; whatever else is asked, no BaseException comes, and no thread is waited for."""
+    script = textwrap.dedent("""
+        import os, sys, threading, lamina
+        llm = lamina.LLM(sys.argv[1], progress=False)
+        stream = llm.stream("Once upon a time", max_tokens=400, ignore_eos=True)
+        next(stream)
+        reader = threading.Thread(target=lambda: [None for _ in stream])
+        reader.start()
+        for call in sys.argv[2:]:
+            child = os.fork()
+            if child == 0:
+                try:
+                    eval(call)
+                except lamina.LaminaError as e:
+                    assert "fork" in str(e), e
+                    stream.close()
+                    llm.close()
+                    del stream
+                    del llm
+                    os._exit(7)
+                except BaseException as e:
+                    print(type(e), e, file=sys.stderr)
+                os._exit(1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, call
+        reader.join()
+        llm.generate("x", max_tokens=1)
+    """)
+    line = [sys.executable, "-W", "ignore", "-c", script, stories_folder, *FORKED.values()]
+    subprocess.run(line, check=True, timeout=120)
+
+
+def test_dropping_a_busy_model_leaves_other_threads_alone(stories_folder):
+    """The engine finishes its step before it ends; the interpreter's lock is free meanwhile."""
+    llm = lamina.LLM(stories_folder, context=60_000, progress=False)
+    stream = llm.stream([1] * 50_000, max_tokens=1)
+    longest, end = [0.0], threading.Event()
+
+    def tick():
+        last = time.monotonic()
+        while not end.is_set():
+            time.sleep(0.002)
+            now = time.monotonic()
+            longest[0], last = max(longest[0], now - last), now
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    time.sleep(0.2)
+    del llm, stream
+    end.set()
+    ticker.join()
+    assert longest[0] < 0.15

@@ -26,6 +26,6 @@ pub use error::{ArchError, Result};
 pub use family::{Family, has_ending};
 pub use llama_like::{act, gqa, layer_norm, llama_like, moe, norm, plain_ffn, tied};
 pub use packed::{Keep, packings};
-pub use rope::{plain_rope, rope, yarn_mscale};
+pub use rope::{grows_with_the_text, plain_rope, rope, yarn_mscale};
 pub use spec::ModelSpec;
 pub use weights::{StoredWeight, Weights};

@@ -36,7 +36,8 @@ pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Optio
             ..plain(vec![])
         }),
         "longrope" | "su" => longrope(ck, &keys, &base, plain(vec![])),
-        // Dynamic NTK stretches with the running length; within the trained context it is the plain table.
+        // Dynamic NTK stretches with the running length; within the trained context it is the plain table, and beyond
+        // it a model is refused ([`grows_with_the_text`]).
         "dynamic" => Ok(plain(base)),
         other => Err(ArchError::value(
             "rope_parameters.rope_type",
@@ -44,6 +45,18 @@ pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Optio
             "default linear llama3 yarn longrope dynamic",
         )),
     }
+}
+
+/// Whether the rotary frequencies depend on how long the text is at each moment (dynamic NTK). Within the context that
+/// the model was made for they do not.
+pub fn grows_with_the_text(config: &Config) -> bool {
+    // With an alpha the stretch is fixed (Hunyuan).
+    let dynamic = |value: &serde_json::Value| {
+        value.get("rope_type").is_some_and(|kind| kind == "dynamic") && value.get("alpha").is_none()
+    };
+    config
+        .value("rope_parameters")
+        .is_some_and(|all| dynamic(all) || all.as_object().is_some_and(|map| map.values().any(dynamic)))
 }
 
 /// Which layers have a rotary embedding: those marked 1, else all but every n-th.
@@ -118,7 +131,8 @@ impl<'a> Keys<'a> {
 }
 
 fn rotary_dim(keys: &Keys<'_>, head_dim: usize) -> Result<usize> {
-    crate::validate::width("head_dim", head_dim)?;
+    let layers = keys.config.opt_usize("num_hidden_layers")?.unwrap_or(1);
+    crate::validate::rotary(head_dim, layers)?;
     let by_count = match keys.config.opt_usize("rope_dimension_count")? {
         None => keys.config.opt_usize("rotary_dim")?,
         count => count,

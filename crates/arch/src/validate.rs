@@ -14,6 +14,10 @@ const MOST: usize = 1 << 16;
 /// The same for layers.
 pub(crate) const MOST_LAYERS: usize = 4096;
 
+/// Rotary frequencies of all layers together: each layer keeps its own, and they are computed before any tensor is
+/// looked at.
+const MOST_ROTARY: usize = 1 << 22;
+
 /// Checks that the numbers of a spec fit together.
 ///
 /// # Errors
@@ -51,6 +55,14 @@ pub(crate) fn layers(n: usize) -> Result<()> {
 /// When it is 0 or too large.
 pub(crate) fn width(key: &str, n: usize) -> Result<()> {
     between(key, n, WIDEST)
+}
+
+/// Checks the width of a head that is rotated, in so many layers.
+///
+/// # Errors
+/// When all their frequencies would take more memory than any real model's.
+pub(crate) fn rotary(head_dim: usize, layers: usize) -> Result<()> {
+    between("head_dim", head_dim, MOST_ROTARY / layers.clamp(1, MOST_LAYERS))
 }
 
 fn count(key: &str, n: usize) -> Result<()> {

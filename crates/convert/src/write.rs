@@ -223,7 +223,11 @@ impl<'a> TensorJob<'a> {
     fn run(&self, out: &mut Output, progress: &mut dyn FnMut(u64) -> bool) -> Result<u64> {
         let (rows, cols) = (self.planned.rows(), self.planned.cols());
         let row_bytes = cols / self.dtype.block_len() * self.dtype.block_bytes();
-        let slab = (SLAB / cols.max(1)).clamp(1, rows.max(1));
+        if rows == 0 || row_bytes == 0 {
+            out.write(&self.planned.name, &[])?;
+            return Ok(0);
+        }
+        let slab = (SLAB / cols.max(1)).clamp(1, rows);
         let mut buffer = vec![0u8; slab * row_bytes];
         let mut row = 0;
         while row < rows {
@@ -236,15 +240,12 @@ impl<'a> TensorJob<'a> {
                 return Err(ConvertError::Stopped);
             }
         }
-        if rows == 0 {
-            out.write(&self.planned.name, &[])?;
-        }
         Ok((rows * row_bytes) as u64)
     }
 
     /// Encodes rows from `first` on, each thread a stretch of them.
     fn slab(&self, first: usize, row_bytes: usize, out: &mut [u8]) -> Result<()> {
-        let rows = out.len() / row_bytes.max(1);
+        let rows = out.len() / row_bytes;
         let each = rows.div_ceil(self.threads).max(1);
         if self.threads == 1 || rows == 1 {
             return self.rows(first, row_bytes, out);

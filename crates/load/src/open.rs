@@ -4,19 +4,19 @@ use crate::{
     adapters::Adapters,
     error::{Error, Result},
     info::ModelInfo,
-    memory::{GroupBytes, check_weights, plan_cache},
+    memory::{CachePlan, GroupBytes, check_weights, plan_cache},
     options::LoadOptions,
     requantize::{becomes, requantize},
     vocab,
 };
-use lamina_arch::{Family, Keep, ModelSpec, Weights};
+use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
 use lamina_base::DType;
 use lamina_engine::Engine;
 use lamina_plan::{
     Backend, BackendError, GroupSpec, KvDtype, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit,
     op::Op,
 };
-use lamina_store::Checkpoint;
+use lamina_store::{Checkpoint, Config};
 use lamina_text::Tokenizer;
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub fn open_on<B: Backend + 'static>(
     let plan = adapters.adapt(plan);
     let tokenizer = vocab::tokenizer(ck)?;
 
-    check_context(&spec, options.context)?;
+    check_context(&spec, &ck.config, options.context)?;
     check_dtype(options.dtype)?;
     check_plan(&backend, &plan)?;
     let memory = backend.memory();
@@ -79,7 +79,8 @@ pub fn open_on<B: Backend + 'static>(
     let logits = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
     let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
     let kv_dtype = KvDtype::of_groups(stored).unwrap_or(options.kv_dtype);
-    let limits = Limits { rows, selected: logits, logits, pages: cache.pages, states: cache.states, kv };
+    let limits =
+        Limits { rows, selected: logits, logits, pages: cache.pages.clone(), states: cache.states, kv };
     let about = backend.about();
     let info = ModelInfo {
         context: cache.context,
@@ -90,7 +91,7 @@ pub fn open_on<B: Backend + 'static>(
         threads: about.threads,
         isa: about.kernels,
         device: about.device,
-        notes: notes(ck, &weights, tokenizer.as_ref(), cache.cut_from, cache.context),
+        notes: notes(ck, &weights, tokenizer.as_ref(), &cache, spec.context),
         ..ModelInfo::of(ck, family, &spec)
     };
     let end_tokens = vocab::end_tokens(ck, tokenizer.as_ref()).into();
@@ -106,9 +107,16 @@ fn stored_types<B: Backend>(backend: &B, plan: &Plan, asked: KvDtype) -> Vec<KvT
 }
 
 /// Rotary positions go on beyond what a model was made for, a table of learned ones ends.
-fn check_context(spec: &ModelSpec, asked: Option<usize>) -> Result<()> {
-    match asked {
-        Some(n) if spec.embed.positions.is_some() && n > spec.context => Err(Error::InvalidRequest(format!(
+fn check_context(spec: &ModelSpec, config: &Config, asked: Option<usize>) -> Result<()> {
+    match asked.filter(|&n| n > spec.context) {
+        // The base of dynamic NTK scaling follows the length of the text as it grows. Keys that are cached were
+        // turned by another table, so logits would depend on how a prompt was cut and what the cache held.
+        Some(n) if grows_with_the_text(config) => Err(Error::Unsupported(format!(
+            "context is {n}, but rope_type \"dynamic\" beyond the model's own {} tokens is not supported: its \
+             tables change with every token; ask for at most {} tokens, or set rope_type to \"yarn\" or \"linear\"",
+            spec.context, spec.context
+        ))),
+        Some(n) if spec.embed.positions.is_some() => Err(Error::InvalidRequest(format!(
             "context is {n}, but the model has learned positions for {} tokens only",
             spec.context
         ))),
@@ -244,11 +252,17 @@ fn notes(
     ck: &Checkpoint,
     weights: &Weights<'_>,
     tokenizer: Option<&Tokenizer>,
-    cut_from: Option<usize>,
-    context: usize,
+    cache: &CachePlan,
+    own: usize,
 ) -> Vec<String> {
+    let context = cache.context;
     let mut notes: Vec<String> = tokenizer.map(|t| t.warnings().to_vec()).unwrap_or_default();
-    if let Some(from) = cut_from {
+    if context > own {
+        notes.push(format!(
+            "the context of {context} tokens is beyond the {own} that the model was made for: answers there may be poor"
+        ));
+    }
+    if let Some(from) = cache.cut_from {
         notes.push(format!("the context is cut from {from} to {context} tokens, which is what memory holds"));
     }
     let unused = weights.unused();

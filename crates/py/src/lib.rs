@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod cli;
+mod discard;
 mod error;
 mod info;
 mod model;

@@ -1,6 +1,7 @@
 //! `_lamina.Model`: a loaded model.
 
 use crate::{
+    discard::discard,
     error::{Failure, Result, invalid},
     info::info,
     options::{Lora, generate_options, load_options},
@@ -94,7 +95,11 @@ impl Model {
 
     /// Ends the engine and frees its memory.
     fn close(&self, py: Python<'_>) -> Result<()> {
-        let Some(model) = self.take().filter(|_| self.process == process::id()) else { return Ok(()) };
+        // A fork has no engine thread to end, and the lock may be held by a thread that it has not.
+        if self.process != process::id() {
+            return Ok(());
+        }
+        let Some(model) = self.take() else { return Ok(()) };
         detached(py, move || {
             model.close();
             drop(model);
@@ -108,10 +113,11 @@ impl Model {
         let (options, lora) = generate_options(options)?;
         let model = self.with(&lora)?;
         let stream = detached(py, || model.stream(&prompt.0, &options))?;
-        Ok(Stream::new(stream, options.n))
+        Ok(Stream::new(stream, options.n, model))
     }
 
     /// Submits the next answer of a conversation; messages, tools and variables are JSON.
+    #[allow(clippy::too_many_arguments)]
     fn chat(
         &self,
         py: Python<'_>,
@@ -119,13 +125,15 @@ impl Model {
         template: Option<String>,
         tools: Option<&str>,
         variables: &str,
+        split_special_tokens: bool,
         options: &Bound<'_, PyDict>,
     ) -> Result<Stream> {
         let (options, lora) = generate_options(options)?;
         let model = self.with(&lora)?;
-        let (messages, chat) = chat_options(messages, template, tools, variables, true)?;
+        let (messages, mut chat) = chat_options(messages, template, tools, variables, true)?;
+        chat.no_split_special_tokens = !split_special_tokens;
         let stream = detached(py, || model.chat(&messages, &chat, &options))?;
-        Ok(Stream::new(stream, options.n))
+        Ok(Stream::new(stream, options.n, model))
     }
 
     /// The text that a conversation becomes; messages, tools and variables are JSON.
@@ -220,14 +228,9 @@ impl Model {
 
 impl Drop for Model {
     fn drop(&mut self) {
-        match self.take() {
-            // A fork has no engine thread: joining it there would never end.
-            Some(model) if self.process != process::id() => std::mem::forget(model),
-            Some(model) => {
-                drop(model);
-                trim();
-            }
-            None => {}
+        let model = self.model.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(model) = model {
+            discard(self.process, model);
         }
     }
 }
@@ -246,5 +249,6 @@ fn chat_options(
         .map_err(|e| invalid(format!("template variables cannot be read: {e}")))?;
     let tools = tools.map(|t| list("tools", t)).transpose()?;
     let no_generation_prompt = !add_generation_prompt;
-    Ok((list("messages", messages)?, ChatOptions { tools, no_generation_prompt, template, variables }))
+    let chat = ChatOptions { tools, no_generation_prompt, template, variables, ..ChatOptions::default() };
+    Ok((list("messages", messages)?, chat))
 }

@@ -1,7 +1,7 @@
 //! Options from Python's keywords.
 
 use crate::{
-    error::{Failure, Result},
+    error::{Failure, Result, invalid},
     sampling,
 };
 use lamina::{GenerateOptions, LoadOptions, sample::Param};
@@ -20,7 +20,7 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
         match name.as_str() {
             "max_tokens" => options.max_tokens = value.extract().map_err(Failure::Python)?,
             "stop" => options.stop = value.extract().map_err(Failure::Python)?,
-            "n" => options.n = value.extract().map_err(Failure::Python)?,
+            "n" => options.n = answers(value.extract().map_err(Failure::Python)?)?,
             "echo" => options.echo = value.extract().map_err(Failure::Python)?,
             "ignore_eos" => options.ignore_eos = value.extract().map_err(Failure::Python)?,
             "lora" => lora = value.extract().map_err(Failure::Python)?,
@@ -34,6 +34,17 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
 #[pyfunction]
 pub fn check_options(options: &Bound<'_, PyDict>) -> Result<()> {
     Ok(generate_options(options)?.0.sampling.check()?)
+}
+
+/// Answers to one prompt at most, as the engine has it.
+const MOST_ANSWERS: usize = 256;
+
+/// A number of answers, checked before a list of so many is made.
+fn answers(n: usize) -> Result<usize> {
+    match (1..=MOST_ANSWERS).contains(&n) {
+        true => Ok(n),
+        false => Err(invalid(format!("n is {n}, but must be from 1 to {MOST_ANSWERS}"))),
+    }
 }
 
 /// How to load, from the names that users write.

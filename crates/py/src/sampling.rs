@@ -63,6 +63,8 @@ fn biases(given: &Bound<'_, PyAny>) -> Option<BTreeMap<u32, f32>> {
     let pair = |(key, bias): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
         let id = match key.cast::<PyString>() {
             Ok(text) => text.to_cow().ok()?.parse().ok()?,
+            // True is an int in Python, but no token.
+            Err(_) if key.is_instance_of::<PyBool>() => return None,
             Err(_) => key.extract().ok()?,
         };
         Some((id, bias.extract().ok()?))

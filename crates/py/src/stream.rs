@@ -1,12 +1,14 @@
 //! `_lamina.Stream`: a request that runs.
 
 use crate::{
+    discard::discard,
     error::{Failure, Result},
     wait::{POLL, detached},
 };
-use lamina::{Completion, FinishReason, Piece, StopBy, Timings, TokenStream};
+use lamina::{Completion, FinishReason, Model, Piece, StopBy, Timings, TokenStream};
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
+    process,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -34,8 +36,16 @@ type Answer = (String, Vec<u32>, End, Vec<Logprob>, Vec<Scored>, (usize, usize),
 #[pyclass(frozen, module = "lamina._lamina")]
 pub struct Stream {
     /// None once closed.
-    stream: Mutex<Option<TokenStream>>,
+    stream: Mutex<Option<OpenRequest>>,
     answers: usize,
+    /// Process that the engine's thread lives in.
+    process: u32,
+}
+
+/// A request with its model, which lives as long as the request does.
+struct OpenRequest {
+    stream: TokenStream,
+    _model: Model,
 }
 
 enum Step {
@@ -46,17 +56,28 @@ enum Step {
 }
 
 impl Stream {
-    pub fn new(stream: TokenStream, answers: usize) -> Stream {
-        Stream { stream: Mutex::new(Some(stream)), answers }
+    pub fn new(stream: TokenStream, answers: usize, model: Model) -> Stream {
+        let running = OpenRequest { stream, _model: model };
+        Stream { stream: Mutex::new(Some(running)), answers, process: process::id() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<TokenStream>> {
+    /// Refuses to wait for an engine that a forked process has not.
+    fn check_process(&self) -> Result<()> {
+        if self.process == process::id() {
+            return Ok(());
+        }
+        let problem =
+            "the process was forked after this request was made: load the model in the child process";
+        Err(Failure::from(lamina::Error::Runtime(problem.into())))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<OpenRequest>> {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits a moment for the next piece.
     fn step(&self) -> lamina::Result<Step> {
-        match self.lock().as_mut().map(|s| s.next_within(POLL)) {
+        match self.lock().as_mut().map(|running| running.stream.next_within(POLL)) {
             None | Some(Err(None)) => Ok(Step::Over),
             Some(Ok(None)) => Ok(Step::Nothing),
             Some(Ok(Some(piece))) => Ok(Step::Piece(Box::new(piece))),
@@ -82,6 +103,7 @@ impl Stream {
 impl Stream {
     /// The next piece; None after the last one.
     fn next(&self, py: Python<'_>) -> Result<Option<PieceRow>> {
+        self.check_process()?;
         loop {
             match detached(py, || self.step())? {
                 // Logprobs of the prompt are part of whole answers only.
@@ -95,6 +117,7 @@ impl Stream {
 
     /// Waits for all answers.
     fn collect(&self, py: Python<'_>) -> Result<Vec<Answer>> {
+        self.check_process()?;
         let mut answers = vec![Completion::empty(); self.answers];
         while !detached(py, || self.gather(&mut answers))? {
             py.check_signals().map_err(Failure::Python)?;
@@ -104,7 +127,18 @@ impl Stream {
 
     /// Cancels what is not done; there are no further pieces.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.lock().take()));
+        if self.check_process().is_ok() {
+            py.detach(|| drop(self.lock().take()));
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let running = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            discard(self.process, running);
+        }
     }
 }
 

@@ -70,6 +70,9 @@ pub enum TextError {
     /// A chat template that failed while rendering.
     #[error("chat template failed: {0}")]
     TemplateFailed(String),
+    /// A chat template that met a limit of time, memory or depth.
+    #[error("chat template stopped: {0}")]
+    TemplateLimit(String),
     /// A chat template that refused the conversation itself (its `raise_exception`).
     #[error("the chat template refuses this conversation: {0}")]
     TemplateRefused(String),

@@ -1,6 +1,6 @@
 //! Special tokens: which are added around a text, and which are found inside it.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use crate::error::TextError;
 use crate::vocab::{TokenKind, Vocab};
@@ -88,7 +88,8 @@ pub(crate) struct Finder {
 #[derive(Debug)]
 struct Automaton {
     matcher: AhoCorasick,
-    targets: Vec<(u32, Strip)>,
+    /// Id, white space that goes with it, and whether it is found in plain text too.
+    targets: Vec<(u32, Strip, bool)>,
 }
 
 impl Finder {
@@ -110,24 +111,47 @@ impl Finder {
     }
 }
 
+impl Finder {
+    /// `text` with `mark` inside every special token that plain text does not have, so that none is found in it any
+    /// more; None if it has none. The mark follows the first character: what overlaps a token is broken as well.
+    pub fn broken(&self, text: &str, mark: char) -> Option<String> {
+        let automaton = self.all.as_ref()?;
+        let (mut out, mut done, mut at) = (String::new(), 0, 0);
+        while let Some(found) = automaton.matcher.find(Input::new(text).range(at..)) {
+            let (_, _, always) = automaton.targets[found.pattern().as_usize()];
+            at = found.start() + text[found.start()..].chars().next().map_or(1, char::len_utf8);
+            if !always {
+                out.push_str(&text[done..at]);
+                out.push(mark);
+                done = at;
+            }
+        }
+        (done > 0).then(|| out + &text[done..])
+    }
+}
+
 impl Automaton {
     fn new<'a>(targets: impl Iterator<Item = &'a SpecialTarget>) -> Result<Option<Automaton>, TextError> {
         let targets: Vec<&SpecialTarget> = targets.filter(|target| !target.text.is_empty()).collect();
         if targets.is_empty() {
             return Ok(None);
         }
+        // The table of a long token that overlaps itself takes time by the square of its length; a list of links
+        // does not, and is nearly as fast to search.
+        let long = targets.iter().any(|target| target.text.len() > 256);
         let matcher = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
+            .kind(long.then_some(AhoCorasickKind::NoncontiguousNFA))
             .build(targets.iter().map(|target| &target.text))
             .map_err(|e| TextError::malformed("special tokens", e.to_string()))?;
-        Ok(Some(Automaton { matcher, targets: targets.iter().map(|t| (t.id, t.strip)).collect() }))
+        Ok(Some(Automaton { matcher, targets: targets.iter().map(|t| (t.id, t.strip, t.always)).collect() }))
     }
 
     fn fragments<'t>(&self, text: &'t str) -> Vec<Fragment<'t>> {
         let mut out = Vec::new();
         let mut done = 0;
         for found in self.matcher.find_iter(text) {
-            let (id, strip) = self.targets[found.pattern().as_usize()];
+            let (id, strip, _) = self.targets[found.pattern().as_usize()];
             // White space taken by the token before is gone; the token itself never is.
             let before = &text[done.min(found.start())..found.start()];
             let before = if strip.left { before.trim_end() } else { before };
@@ -220,6 +244,14 @@ mod tests {
         assert_eq!(finder().fragments("a<s>  b", false), [Text("a<s>"), Token(3), Text("b")]);
         assert_eq!(finder().fragments("a<s>xb<s>", true), [Text("a"), Token(2), Text("b"), Token(1)]);
         assert!(finder().fragments("", true).is_empty());
+    }
+
+    #[test]
+    fn broken_tokens_are_found_no_more() {
+        let broken = |text: &str| finder().broken(text, '|');
+        assert_eq!(broken("a<s>b<s>x").as_deref(), Some("a<|s>b<|s>x"));
+        assert_eq!(broken("a  b"), None);
+        assert!(finder().fragments(&broken("<s><s>x<mask>").unwrap(), true).len() == 1);
     }
 
     #[test]

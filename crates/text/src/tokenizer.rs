@@ -35,8 +35,8 @@ struct Inner {
 pub(crate) enum TokenizerEngine {
     /// Special tokens are cut out here, the rest goes to an encoder.
     Native { finder: Finder, encoder: Box<dyn Encoder> },
-    /// The `tokenizers` library does both.
-    HuggingFace(Box<HfEngine>),
+    /// The `tokenizers` library does both; the finder is for texts whose special tokens are partly plain.
+    HuggingFace(Box<HfEngine>, Finder),
     /// A model without a tokenizer.
     None,
 }
@@ -118,10 +118,10 @@ impl TokenizerDraft {
             DraftEncoder::Native(encoder) => {
                 (TokenizerEngine::Native { finder: Finder::new(&targets)?, encoder }, own)
             }
-            DraftEncoder::HuggingFace(engine, frame) if frame.before.is_empty() && frame.after.is_empty() => {
-                (TokenizerEngine::HuggingFace(engine), own)
+            DraftEncoder::HuggingFace(engine, frame) => {
+                let bare = frame.before.is_empty() && frame.after.is_empty();
+                (TokenizerEngine::HuggingFace(engine, Finder::new(&targets)?), if bare { own } else { frame })
             }
-            DraftEncoder::HuggingFace(engine, frame) => (TokenizerEngine::HuggingFace(engine), frame),
             DraftEncoder::None => (TokenizerEngine::None, own),
         };
         Ok(Tokenizer(Arc::new(Inner {
@@ -168,14 +168,75 @@ impl Tokenizer {
     /// The ids of a rendered chat template: special tokens are read, BOS is added if the model wants one and the
     /// text does not begin with it already, and nothing is added at the end, where the answer begins.
     pub fn encode_chat(&self, rendered: &str) -> Result<Vec<u32>, TextError> {
+        self.encode_rendered(rendered, None)
+    }
+
+    /// As [`Tokenizer::encode_chat`]; `mark` is a character that breaks special tokens which are to stay text, and is
+    /// no part of the text.
+    pub(crate) fn encode_rendered(&self, rendered: &str, mark: Option<char>) -> Result<Vec<u32>, TextError> {
         let mut out = Vec::with_capacity(rendered.len() / 3 + 2);
         let written =
             self.bos().and_then(|bos| self.0.vocab.text(bos)).is_some_and(|bos| rendered.starts_with(bos));
         if !written {
             out.extend_from_slice(&self.0.frame.before);
         }
-        self.encode_body(rendered, true, &mut out)?;
+        match mark {
+            None => self.encode_body(rendered, true, &mut out)?,
+            Some(mark) => self.encode_marked(rendered, mark, &mut out)?,
+        }
         Ok(out)
+    }
+
+    fn encode_marked(&self, rendered: &str, mark: char, out: &mut Vec<u32>) -> Result<(), TextError> {
+        let (TokenizerEngine::Native { finder, .. } | TokenizerEngine::HuggingFace(_, finder)) =
+            &self.0.engine
+        else {
+            return Err(TextError::NoTokenizer);
+        };
+        for (index, fragment) in finder.fragments(rendered, true).into_iter().enumerate() {
+            let text = match fragment {
+                Fragment::Token(id) => {
+                    out.push(id);
+                    continue;
+                }
+                Fragment::Text(text) => text.replace(mark, ""),
+            };
+            match &self.0.engine {
+                TokenizerEngine::Native { encoder, .. } => {
+                    self.encode_plain(&text, finder, encoder.as_ref(), out)?
+                }
+                TokenizerEngine::HuggingFace(engine, _) => engine.encode_part(&text, index == 0, out)?,
+                TokenizerEngine::None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Text in which only user-defined tokens are looked for.
+    fn encode_plain(
+        &self,
+        text: &str,
+        finder: &Finder,
+        encoder: &dyn Encoder,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TextError> {
+        for fragment in finder.fragments(text, false) {
+            match fragment {
+                Fragment::Text(text) => encoder.encode(text, out)?,
+                Fragment::Token(id) => out.push(id),
+            }
+        }
+        Ok(())
+    }
+
+    /// `text` with `mark` in each special token that it spells, if it spells any.
+    pub(crate) fn break_special(&self, text: &str, mark: char) -> Option<String> {
+        match &self.0.engine {
+            TokenizerEngine::Native { finder, .. } | TokenizerEngine::HuggingFace(_, finder) => {
+                finder.broken(text, mark)
+            }
+            TokenizerEngine::None => None,
+        }
     }
 
     fn encode_body(&self, text: &str, parse: bool, out: &mut Vec<u32>) -> Result<(), TextError> {
@@ -192,7 +253,7 @@ impl Tokenizer {
                 }
                 Ok(())
             }
-            TokenizerEngine::HuggingFace(engine) => engine.encode(text, parse, out),
+            TokenizerEngine::HuggingFace(engine, _) => engine.encode(text, parse, out),
             TokenizerEngine::None => Err(TextError::NoTokenizer),
         }
     }

@@ -6,6 +6,7 @@
 mod cursor;
 mod metadata;
 mod parse;
+mod partial;
 mod split;
 pub(crate) use split::ShardName;
 mod value;

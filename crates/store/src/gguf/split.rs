@@ -6,7 +6,10 @@ use crate::{
     Mapping,
     error::{At, FilePart, FormatError, Result},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 /// Number of this shard, from 0.
 pub(super) const NUMBER: &str = "split.no";
@@ -19,7 +22,7 @@ pub(super) const TENSORS: &str = "split.tensors.count";
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ShardName {
     folder: PathBuf,
-    prefix: String,
+    prefix: OsString,
     /// From 0.
     pub number: usize,
     pub count: usize,
@@ -38,7 +41,7 @@ impl ShardName {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         (1..=count).contains(&number).then(|| ShardName {
             folder,
-            prefix: prefix.to_owned(),
+            prefix: prefix.into(),
             number: number - 1,
             count,
         })
@@ -46,12 +49,14 @@ impl ShardName {
 
     /// The path of shard `number`, from 0, of `count`.
     pub fn path(&self, number: usize) -> PathBuf {
-        self.folder.join(format!("{}-{:05}-of-{:05}.gguf", self.prefix, number + 1, self.count))
+        let mut name = self.prefix.clone();
+        name.push(format!("-{:05}-of-{:05}.gguf", number + 1, self.count));
+        self.folder.join(name)
     }
 
     /// Names for the shards of `path`, whose own name is that of the unsplit file.
     pub fn for_whole(path: &Path, count: usize) -> ShardName {
-        let prefix = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let prefix = path.file_stem().unwrap_or_default().to_owned();
         ShardName { folder: path.parent().unwrap_or(Path::new("")).to_owned(), prefix, number: 0, count }
     }
 }

@@ -3,18 +3,17 @@
 
 use super::{
     DEFAULT_ALIGNMENT, MAGIC, MAX_DIMS, MAX_NAME, Metadata, Value,
+    partial::{self, Partial},
     split::{self, ShardName},
     value::write_str,
 };
 use crate::{
-    error::{At, FilePart, FormatError, Result},
+    error::{At, FilePart, Result},
     extents,
 };
 use indexmap::IndexMap;
 use lamina_base::DType;
 use std::{
-    fs::File,
-    io::{BufWriter, Write},
     ops::Range,
     path::{Path, PathBuf},
 };
@@ -132,11 +131,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Creates the file or files with everything but the tensors' bytes. They carry a `.partial` ending until
-    /// [`Output::finish`], so that a half-written model never looks like a whole one.
+    /// Creates the file or files with everything but the tensors' bytes. They carry a random name that ends in
+    /// `.partial` until [`Output::finish`], so that a half-written model never looks like a whole one.
     ///
     /// # Errors
-    /// When a file cannot be created or written.
+    /// When a file cannot be created or written, or another process is writing a file of the same name.
     pub fn create(mut self) -> Result<Output> {
         let shards = self.shards();
         if shards.len() > usize::from(u16::MAX) {
@@ -262,7 +261,7 @@ impl Output {
         Ok(())
     }
 
-    /// Gives the complete files their names and returns them, in shard order.
+    /// Gives the complete files their names, once all of them are on the disk, and returns them in shard order.
     ///
     /// # Errors
     /// When bytes of a declared tensor are missing, or the disk refuses.
@@ -271,51 +270,7 @@ impl Output {
             let at = At::new(&self.writer.path, FilePart::Tensor(name));
             return Err(at.corrupt("data", format!("has {} of its {} bytes", self.written, tensor.bytes)));
         }
-        self.files.drain(..).map(Partial::finish).collect()
-    }
-}
-
-/// A file under a temporary name beside its final one.
-struct Partial {
-    path: PathBuf,
-    temporary: PathBuf,
-    file: Option<BufWriter<File>>,
-}
-
-impl Partial {
-    fn create(path: PathBuf) -> Result<Partial> {
-        const BUFFER: usize = 1 << 20;
-        let mut temporary = path.clone().into_os_string();
-        temporary.push(".partial");
-        let temporary = PathBuf::from(temporary);
-        let file = File::create(&temporary).map_err(|e| FormatError::io("create", &temporary, e))?;
-        Ok(Partial { path, temporary, file: Some(BufWriter::with_capacity(BUFFER, file)) })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        match &mut self.file {
-            Some(file) => file.write_all(bytes).map_err(|e| FormatError::io("write", &self.temporary, e)),
-            None => Ok(()),
-        }
-    }
-
-    fn finish(mut self) -> Result<PathBuf> {
-        let failed = |e| FormatError::io("write", &self.temporary, e);
-        if let Some(mut file) = self.file.take() {
-            file.flush().map_err(failed)?;
-        }
-        std::fs::rename(&self.temporary, &self.path)
-            .map_err(|e| FormatError::io("rename", &self.temporary, e))?;
-        Ok(std::mem::take(&mut self.path))
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // Nothing to do about a file that cannot be removed; its ending tells what it is.
-            let _ = std::fs::remove_file(&self.temporary);
-        }
+        partial::publish(std::mem::take(&mut self.files))
     }
 }
 

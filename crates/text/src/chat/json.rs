@@ -3,7 +3,10 @@
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
-use super::python;
+use super::{meter, python, size};
+
+/// Spaces of an indentation.
+const WIDEST: usize = 64;
 
 /// The layout of `json.dumps`.
 struct JsonLayout {
@@ -23,11 +26,7 @@ pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs)
         Some(flag) => Some(flag),
         None => named("ensure_ascii")?,
     };
-    let indent = named("indent")?.map(|indent| match indent.as_str() {
-        Some(text) => Ok(text.to_owned()),
-        None => usize::try_from(indent).map(|width| " ".repeat(width)),
-    });
-    let indent = indent.transpose()?;
+    let indent = named("indent")?.map(indentation).transpose()?;
     let separators = named("separators")?;
     let item = if indent.is_some() { "," } else { ", " };
     let mut layout = JsonLayout {
@@ -42,9 +41,24 @@ pub(super) fn tojson(value: &Value, ensure_ascii: Option<Value>, kwargs: Kwargs)
         (layout.item, layout.key) = (text(0)?, text(1)?);
     }
     kwargs.assert_all_used()?;
-    let mut out = String::new();
+    let size = size::measure(value)?;
+    meter::affordable(size.printed())?;
+    let mut out = String::with_capacity(size.bytes.min(1 << 20));
     layout.write(value, 0, &mut out)?;
+    meter::memory(out.len())?;
     Ok(Value::from(out))
+}
+
+/// A level of indentation: a text, or a number of spaces.
+fn indentation(indent: Value) -> Result<String, Error> {
+    let width = match indent.as_str() {
+        Some(text) => text.len(),
+        None => usize::try_from(indent.clone())?,
+    };
+    if width > WIDEST {
+        return Err(meter::exceeded(format!("JSON is indented by at most {WIDEST}, not {width}")));
+    }
+    Ok(indent.as_str().map_or_else(|| " ".repeat(width), str::to_owned))
 }
 
 impl JsonLayout {
@@ -98,6 +112,7 @@ impl JsonLayout {
                 out.push_str(&self.item);
             }
             self.line(depth + 1, out);
+            meter::affordable(out.len() + self.item.len() + self.key.len())?;
             write(item, out)?;
         }
         if !empty {

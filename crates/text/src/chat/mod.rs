@@ -2,18 +2,31 @@
 //!
 //! `transformers` runs jinja2 (immutable sandbox, `trim_blocks`, `lstrip_blocks`, loop controls) with a few helpers
 //! of its own. minijinja is the same language; the helpers and the places where Python shows through are here.
+//!
+//! A template is a program that came with a model, so it runs within limits ([`meter`]): on a stack of its own
+//! ([`stack`]), its source bounded before it is parsed ([`program`]), its operators ([`operators`]), filters and
+//! methods ([`builtins`]) bounded by arithmetic before they allocate.
 
+mod builtins;
 mod defaults;
 mod generation;
 mod json;
+mod meter;
+mod namespace;
+mod operators;
+mod own_text;
+mod program;
 mod python;
+mod size;
+mod stack;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use chrono::{DateTime, Local, NaiveDateTime};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use minijinja::{
+    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value, machinery,
+};
 use serde_json::Map;
 
 pub use defaults::DefaultTemplate;
@@ -21,20 +34,18 @@ pub use defaults::DefaultTemplate;
 use crate::error::TextError;
 use crate::tokenizer::Tokenizer;
 
-/// Steps of the template engine that one rendering may take: enough for tens of thousands of messages, and an end
-/// within seconds for a template that loops on purpose.
-const FUEL: u64 = 50_000_000;
-
-const OUT_OF_FUEL: &str =
-    "it took more steps than any conversation needs: the template seems to loop without end";
+const OUT_OF_FUEL: &str = "it took more steps than any conversation needs: it seems to loop without end";
 
 const NAME: &str = "chat";
 
-/// A compiled chat template. Shared freely between threads.
+/// A chat template whose source compiles. Shared freely between threads.
 #[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
+    syntax: SyntaxConfig,
     source: String,
+    /// The source as the engine takes it.
+    rewritten: String,
     clock: Clock,
 }
 
@@ -97,25 +108,22 @@ impl ChatTemplate {
     /// Compiles a template.
     pub fn new(source: &str) -> Result<ChatTemplate, TextError> {
         let mut environment = Environment::new();
-        environment.set_syntax(syntax()?);
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        environment.set_fuel(Some(FUEL));
-        minijinja_contrib::add_to_environment(&mut environment);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_fuel(Some(meter::INSTRUCTIONS));
+        environment.set_formatter(emit);
+        builtins::add_to(&mut environment);
+        operators::add_to(&mut environment);
         python::add_to(&mut environment);
         environment.add_filter("tojson", json::tojson);
         environment.add_function("raise_exception", raise_exception);
-        let template = ChatTemplate { environment, source: source.to_owned(), clock: Clock::System }
-            .with_clock(Clock::System);
-        template.compile()
-    }
-
-    fn compile(mut self) -> Result<ChatTemplate, TextError> {
-        let source = generation::rewrite(&self.source);
-        self.environment
-            .add_template_owned(NAME, source)
-            .map_err(|e| TextError::TemplateSyntax(describe(&e)))?;
-        Ok(self)
+        let (source, rewritten) = (source.to_owned(), generation::rewrite(source));
+        let template =
+            ChatTemplate { environment, syntax: syntax()?, source, rewritten, clock: Clock::System }
+                .with_clock(Clock::System);
+        stack::run(|| program::compile(NAME, &template.rewritten, &template.syntax).map(|_| ()))?
+            .map_err(|e| unreadable(&e))?;
+        Ok(template)
     }
 
     /// The template for a model: its own (`tool_use` when tools are given and there is one), else a default that
@@ -144,32 +152,38 @@ impl ChatTemplate {
 
     /// The text of a conversation.
     ///
-    /// A template that fails (not one that refuses) gets a second try with what some templates take for granted: an
+    /// A template that fails (not one that refuses or meets a limit) gets a second try with what some templates take for granted: an
     /// empty list of tools where there are none, and `functions` and `datetime` of older formats.
     pub fn render(&self, conversation: &Conversation<'_>) -> Result<String, TextError> {
-        let variables = variables(conversation);
-        self.run(variables.clone()).or_else(|error| match error {
-            TextError::TemplateFailed(problem) if problem != OUT_OF_FUEL => {
-                let error = TextError::TemplateFailed(problem);
-                self.run(self.granted(conversation, variables)).map_err(|second| match second {
-                    TextError::TemplateRefused(_) => second,
-                    _ => error,
-                })
-            }
-            last => Err(last),
-        })
+        stack::run(|| {
+            let variables = variables(conversation);
+            let bytes = variables.iter().map(|(_, value)| size::length(value)).sum();
+            self.run(variables.clone(), bytes).or_else(|error| match error {
+                TextError::TemplateFailed(_) => {
+                    let granted = self.granted(conversation, variables);
+                    self.run(granted, bytes).map_err(|second| match second {
+                        TextError::TemplateRefused(_) => second,
+                        _ => error,
+                    })
+                }
+                last => Err(last),
+            })
+        })?
     }
 
-    fn run(&self, variables: Vec<(String, Value)>) -> Result<String, TextError> {
-        // minijinja 3.0 panics on `[][::-1]`, which a template may say of an empty conversation. Rendering changes
-        // nothing that outlives it, so it is safe to go on.
-        let run = || {
-            let template = self.environment.get_template(NAME).map_err(|e| failure(&e))?;
-            template.render(Value::from_pairs(variables)).map_err(|e| failure(&e))
-        };
-        let panicked =
-            |_| Err(TextError::TemplateFailed("the engine gave up; has the conversation messages?".into()));
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
+    fn run(&self, variables: Vec<(String, Value)>, bytes: usize) -> Result<String, TextError> {
+        let environment: &Environment<'_> = &self.environment;
+        let program = program::compile(NAME, &self.rewritten, &self.syntax).map_err(|e| unreadable(&e))?;
+        meter::metered(bytes, || {
+            let mut text = String::new();
+            let mut output = machinery::make_string_output(&mut text);
+            let root = Value::from_pairs(variables);
+            let escape = AutoEscape::None;
+            machinery::eval(environment, &program.main, root, &program.blocks, &mut output, escape)
+                .map(|_| ())
+                .map_err(|e| failure(&e))?;
+            Ok(text)
+        })
     }
 
     /// The variables of the second try; those of the first win.
@@ -188,8 +202,27 @@ impl ChatTemplate {
             .collect()
     }
 
-    /// The ids of a conversation: rendered, special tokens read, BOS never doubled.
+    /// The ids of a conversation: rendered, the template's special tokens read, BOS never doubled. Special tokens that
+    /// the conversation itself spells stay text: a message cannot end its turn or open another.
     pub fn encode(
+        &self,
+        conversation: &Conversation<'_>,
+        tokenizer: &Tokenizer,
+    ) -> Result<Vec<u32>, TextError> {
+        match own_text::Marked::new(conversation, &self.source, tokenizer)? {
+            None => tokenizer.encode_chat(&self.render(conversation)?),
+            Some(marked) => {
+                let rendered = self.render(&marked.conversation(conversation))?;
+                // JSON in ASCII writes the mark as an escape.
+                let escaped = format!("\\u{:04x}", u32::from(marked.mark));
+                tokenizer.encode_rendered(&rendered.replace(&escaped, ""), Some(marked.mark))
+            }
+        }
+    }
+
+    /// As [`ChatTemplate::encode`], but special tokens are read wherever they stand, as other engines do: never with
+    /// text of a stranger.
+    pub fn encode_all_special(
         &self,
         conversation: &Conversation<'_>,
         tokenizer: &Tokenizer,
@@ -223,16 +256,45 @@ fn raise_exception(message: String) -> Result<Value, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Refusal(message)))
 }
 
-fn failure(error: &Error) -> TextError {
+/// Writes a value, after its cost was taken.
+fn emit(output: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    let bytes = match value.as_str() {
+        Some(text) => text.len(),
+        None => size::measure(value)?.printed(),
+    };
+    let growth = if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 };
+    meter::memory(bytes.saturating_mul(growth))?;
+    minijinja::escape_formatter(output, state, value)
+}
+
+/// The first cause of this type.
+fn cause<T: std::error::Error + 'static>(error: &Error) -> Option<&T> {
     let mut source: Option<&dyn std::error::Error> = Some(error);
     while let Some(cause) = source {
-        if let Some(refusal) = cause.downcast_ref::<Refusal>() {
-            return TextError::TemplateRefused(refusal.0.clone());
+        if let Some(found) = cause.downcast_ref::<T>() {
+            return Some(found);
         }
         source = cause.source();
     }
+    None
+}
+
+fn unreadable(error: &Error) -> TextError {
+    match cause::<meter::Exceeded>(error) {
+        Some(exceeded) => TextError::TemplateLimit(exceeded.0.clone()),
+        None => TextError::TemplateSyntax(describe(error)),
+    }
+}
+
+fn failure(error: &Error) -> TextError {
+    if let Some(refusal) = cause::<Refusal>(error) {
+        return TextError::TemplateRefused(refusal.0.clone());
+    }
+    if let Some(exceeded) = cause::<meter::Exceeded>(error) {
+        return TextError::TemplateLimit(exceeded.0.clone());
+    }
     match error.kind() {
-        ErrorKind::OutOfFuel => TextError::TemplateFailed(OUT_OF_FUEL.into()),
+        ErrorKind::OutOfFuel => TextError::TemplateLimit(OUT_OF_FUEL.into()),
         _ => TextError::TemplateFailed(describe(error)),
     }
 }

@@ -7,15 +7,14 @@ use minijinja::value::{Object, ObjectRepr, Tuple, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
+use super::builtins;
+
 pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.set_unknown_method_callback(method);
     environment.add_test("sequence", is_sequence);
     environment.add_test("iterable", is_iterable);
     environment.add_test("number", is_number);
     environment.add_test("float", is_float);
-    environment.add_filter("int", int);
-    environment.add_filter("float", to_float);
-    environment.add_filter("replace", replace);
 }
 
 /// A JSON value as a template sees it.
@@ -76,13 +75,25 @@ fn is_float(value: &Value) -> bool {
 }
 
 fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    let mut all = [std::slice::from_ref(value), args].concat();
+    // `mark.join(list)` is the filter of the list; to count in a list is to compare with all of it.
+    let cost = match (name, value.as_object()) {
+        ("join", None) => {
+            all.swap(0, 1.min(args.len()));
+            "join"
+        }
+        ("count", Some(_)) => "matches",
+        _ => name,
+    };
+    builtins::before(cost, &all)?;
     let result = pycompat::unknown_method_callback(state, value, name, args);
-    match (result, value.as_str()) {
+    let made = match (result, value.as_str()) {
         (Err(error), Some(text)) if error.kind() == ErrorKind::UnknownMethod => {
             string_method(text, name, args)
         }
         (result, _) => result,
-    }
+    };
+    builtins::after(name, made?)
 }
 
 /// Methods of `str` that minijinja-contrib lacks.
@@ -126,27 +137,19 @@ fn string_method(text: &str, name: &str, args: &[Value]) -> Result<Value, Error>
         }
         "ljust" | "rjust" => {
             let (width, fill): (usize, Option<char>) = from_args(args)?;
-            let (missing, fill) = (missing(check_width(width)?), fill.unwrap_or(' '));
+            let (missing, fill) = (missing(width), fill.unwrap_or(' '));
             if name == "ljust" { padded(0, missing, fill) } else { padded(missing, 0, fill) }
         }
         "zfill" => {
             let (width,): (usize,) = from_args(args)?;
-            padded(missing(check_width(width)?), 0, '0')
+            padded(missing(width), 0, '0')
         }
         _ => return Err(Error::from(ErrorKind::UnknownMethod)),
     })
 }
 
-/// A template must not fill the memory with one call.
-fn check_width(width: usize) -> Result<usize, Error> {
-    const LARGEST: usize = 1 << 20;
-    let problem =
-        || Error::new(ErrorKind::InvalidOperation, format!("a width of {width} is above {LARGEST}"));
-    if width > LARGEST { Err(problem()) } else { Ok(width) }
-}
-
 /// `int` as jinja2 has it: what is no number becomes the default.
-fn int(value: &Value, default: Option<Value>) -> Value {
+pub(super) fn int(value: &Value, default: Option<Value>) -> Value {
     let text = value.as_str().map(|text| text.trim().replace('_', ""));
     let number = match text {
         Some(text) => text.parse::<i64>().ok().or_else(|| text.parse::<f64>().ok().map(|f| f as i64)),
@@ -157,7 +160,7 @@ fn int(value: &Value, default: Option<Value>) -> Value {
 }
 
 /// `float` as jinja2 has it.
-fn to_float(value: &Value, default: Option<Value>) -> Value {
+pub(super) fn to_float(value: &Value, default: Option<Value>) -> Value {
     let number = match value.as_str() {
         Some(text) => text.trim().parse::<f64>().ok(),
         None => float(value).or_else(|| f64::try_from(value.clone()).ok()),
@@ -166,7 +169,7 @@ fn to_float(value: &Value, default: Option<Value>) -> Value {
 }
 
 /// `replace` with its optional limit.
-fn replace(text: String, old: &str, new: &str, most: Option<usize>) -> String {
+pub(super) fn replace(text: String, old: &str, new: &str, most: Option<usize>) -> String {
     match most {
         Some(most) => text.replacen(old, new, most),
         None => text.replace(old, new),

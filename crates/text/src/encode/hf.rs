@@ -1,24 +1,35 @@
 //! Encoding by the library `tokenizers`.
 
 use crate::{error::TextError, special::Strip};
-use std::sync::OnceLock;
-use tokenizers::{AddedToken, Tokenizer as Library};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::OnceLock,
+};
+use tokenizers::{
+    AddedToken, Tokenizer as Library,
+    pre_tokenizers::{
+        PreTokenizerWrapper,
+        metaspace::{Metaspace, PrependScheme},
+    },
+};
 
 /// The library's tokenizer, twice: whether special tokens in a text are parsed is a setting of it, not of a call.
 pub(crate) struct HfEngine {
     plain: Library,
     parsing: OnceLock<Library>,
+    /// Without the space that only the beginning of a text gets.
+    inner: OnceLock<Library>,
 }
 
 impl HfEngine {
     /// The tokenizer of a `tokenizer.json`.
     pub fn from_json(json: &[u8]) -> Result<HfEngine, TextError> {
-        let mut plain = Library::from_bytes(json).map_err(refused)?;
+        let mut plain = caught("building it", || Library::from_bytes(json))?;
         // A file saved after training may still truncate and pad; a model's prompt must come whole.
-        plain.with_truncation(None).map_err(refused)?;
+        caught("truncation", || plain.with_truncation(None).map(|_| ()))?;
         plain.with_padding(None);
         plain.set_encode_special_tokens(true);
-        Ok(HfEngine { plain, parsing: OnceLock::new() })
+        Ok(HfEngine { plain, parsing: OnceLock::new(), inner: OnceLock::new() })
     }
 
     /// The library's own tokenizer.
@@ -28,13 +39,13 @@ impl HfEngine {
 
     /// Ids of `text` with those that the post-processor adds.
     pub fn framed(&self, text: &str) -> Result<Vec<u32>, TextError> {
-        Ok(self.plain.encode_fast(text, true).map_err(refused)?.get_ids().to_vec())
+        Ok(caught("the post_processor", || self.plain.encode_fast(text, true))?.get_ids().to_vec())
     }
 
     /// Appends the ids of `text`, without those that the post-processor adds.
     pub fn encode(&self, text: &str, parse: bool, out: &mut Vec<u32>) -> Result<(), TextError> {
         let library = if parse { self.parsing() } else { &self.plain };
-        let encoding = library.encode_fast(text, false).map_err(refused)?;
+        let encoding = caught("tokenizing", || library.encode_fast(text, false))?;
         out.extend_from_slice(encoding.get_ids());
         Ok(())
     }
@@ -44,9 +55,17 @@ impl HfEngine {
     pub fn add(&mut self, text: &str, special: bool, strip: Strip) -> Result<Option<u32>, TextError> {
         let token =
             AddedToken::from(text, special).normalized(!special).lstrip(strip.left).rstrip(strip.right);
-        self.plain.add_tokens([token]).map_err(refused)?;
-        self.parsing = OnceLock::new();
+        caught("adding a token", || self.plain.add_tokens([token]))?;
+        (self.parsing, self.inner) = (OnceLock::new(), OnceLock::new());
         Ok(self.plain.token_to_id(text))
+    }
+
+    /// Appends the ids of a stretch between special tokens, in which none are read.
+    pub fn encode_part(&self, text: &str, first: bool, out: &mut Vec<u32>) -> Result<(), TextError> {
+        let library = if first { &self.plain } else { self.inner.get_or_init(|| without_first(&self.plain)) };
+        let encoding = caught("tokenizing", || library.encode_fast(text, false))?;
+        out.extend_from_slice(encoding.get_ids());
+        Ok(())
     }
 
     fn parsing(&self) -> &Library {
@@ -58,6 +77,43 @@ impl HfEngine {
     }
 }
 
-fn refused(error: tokenizers::Error) -> TextError {
-    TextError::HuggingFace(error.to_string())
+/// Calls the library; where it panics, the data is to blame and `what` names the call.
+fn caught<T>(what: &str, call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, TextError> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(error)) => Err(TextError::HuggingFace(error.to_string())),
+        Err(panic) => {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why");
+            Err(TextError::HuggingFace(format!("{what} failed inside the tokenizers library: {said}")))
+        }
+    }
+}
+
+/// A Metaspace that puts a space before the first word of a text puts none here.
+fn without_first(library: &Library) -> Library {
+    let mut library = library.clone();
+    let pieces = match library.get_pre_tokenizer().cloned() {
+        Some(PreTokenizerWrapper::Metaspace(mut metaspace)) => {
+            quiet(&mut metaspace);
+            PreTokenizerWrapper::Metaspace(metaspace)
+        }
+        Some(PreTokenizerWrapper::Sequence(mut sequence)) => {
+            for piece in sequence.as_mut() {
+                if let PreTokenizerWrapper::Metaspace(metaspace) = piece {
+                    quiet(metaspace);
+                }
+            }
+            PreTokenizerWrapper::Sequence(sequence)
+        }
+        _ => return library,
+    };
+    library.with_pre_tokenizer(Some(pieces));
+    library
+}
+
+fn quiet(metaspace: &mut Metaspace) {
+    if metaspace.prepend_scheme == PrependScheme::First {
+        metaspace.prepend_scheme = PrependScheme::Never;
+    }
 }

@@ -1,6 +1,7 @@
 //! What stands beside a tokenizer in a Hugging Face folder: `tokenizer_config.json`, `special_tokens_map.json`,
 //! `added_tokens.json` and the files with chat templates.
 
+use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -11,7 +12,10 @@ use crate::tokenizer::{ChatTemplateSource, DraftEncoder, TokenizerDraft};
 use crate::vocab::{TokenEntry, TokenKind};
 
 /// Added tokens further above the vocabulary than this are taken for damage.
-const LARGEST_GAP: u32 = 1 << 20;
+pub(crate) const LARGEST_GAP: u32 = 1 << 20;
+
+/// Bytes of a file beside a model: the largest tokenizer.json have 35 million.
+const LARGEST_FILE: u64 = 1 << 30;
 
 /// The settings of a folder, merged.
 #[derive(Debug, Default)]
@@ -236,13 +240,25 @@ fn additional(dir: &Path) -> Result<Vec<ChatTemplateSource>, TextError> {
     Ok(found)
 }
 
-/// The bytes of a file; None when there is none.
+/// The bytes of a file; None when there is none. A pipe would make us wait and a device never ends, so only a regular
+/// file is opened, and no more is read than it has.
 pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, TextError> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(TextError::Read { path: path.to_owned(), source }),
+    let wrong = |problem: String| Err(TextError::malformed(path.display().to_string(), problem));
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(TextError::Read { path: path.to_owned(), source }),
+    };
+    if !meta.is_file() {
+        return wrong("is no regular file".into());
     }
+    if meta.len() > LARGEST_FILE {
+        return wrong(format!("has {} bytes; at most {LARGEST_FILE} are read", meta.len()));
+    }
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(meta.len()).read_to_end(&mut bytes));
+    read.map_err(|source| TextError::Read { path: path.to_owned(), source })?;
+    Ok(Some(bytes))
 }
 
 /// The text of a file; None when there is none.

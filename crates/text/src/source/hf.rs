@@ -1,11 +1,14 @@
 //! `tokenizer.json`, the format of Hugging Face, through its own library `tokenizers`.
 
 use serde_json::Value;
-use tokenizers::Tokenizer as Library;
+use tokenizers::{AddedToken, Tokenizer as Library};
 
 use crate::encode::hf::HfEngine;
 use crate::error::TextError;
+use crate::source::bounds;
+use crate::source::config::LARGEST_GAP;
 use crate::source::pieces::Spelling;
+use crate::special::Strip;
 use crate::tokenizer::{DraftEncoder, Frame, Tokenizer, TokenizerDraft};
 use crate::vocab::{LARGEST_ID, TokenEntry, TokenKind, Vocab};
 
@@ -39,6 +42,7 @@ fn frame(engine: &HfEngine) -> Result<Frame, TextError> {
 pub(crate) fn draft(json: &[u8]) -> Result<TokenizerDraft, TextError> {
     let value: Value =
         serde_json::from_slice(json).map_err(|e| TextError::malformed("tokenizer.json", e.to_string()))?;
+    bounds::check(&value)?;
     let engine = HfEngine::from_json(json)?;
     let mut warnings = Vec::new();
     let decoder = value.get("decoder").unwrap_or(&Value::Null);
@@ -49,8 +53,12 @@ pub(crate) fn draft(json: &[u8]) -> Result<TokenizerDraft, TextError> {
         Spelling::plain()
     });
     let vocab = vocab(engine.library(), &value, &spelling)?;
+    let added = engine.library().get_added_tokens_decoder();
+    let strip = |token: &AddedToken| Strip { left: token.lstrip, right: token.rstrip };
+    let strips = added.iter().map(|(&id, token)| (id, strip(token))).collect();
     let frame = frame(&engine)?;
     let mut draft = TokenizerDraft::new(vocab, DraftEncoder::HuggingFace(Box::new(engine), frame.clone()));
+    draft.strips = strips;
     draft.lead = spelling.lead;
     draft.warnings = warnings;
     // Without a configuration beside it, what the post-processor adds tells what the tokens are for.
@@ -69,11 +77,11 @@ fn unknown(json: &Value, vocab: &Vocab) -> Option<u32> {
 fn vocab(library: &Library, json: &Value, spelling: &Spelling) -> Result<Vocab, TextError> {
     let mut tokens: Vec<(u32, String)> = library.get_vocab(true).into_iter().map(|(t, id)| (id, t)).collect();
     tokens.sort_unstable();
-    if let Some((id, text)) = tokens.last().filter(|(id, _)| *id >= LARGEST_ID) {
-        return Err(TextError::malformed(
-            "tokenizer.json",
-            format!("token {text:?} has id {id}, above {LARGEST_ID}"),
-        ));
+    // Ids between tokens take memory too.
+    let largest = LARGEST_ID.min(tokens.len() as u32 + LARGEST_GAP);
+    if let Some((id, text)) = tokens.last().filter(|(id, _)| *id >= largest) {
+        let problem = format!("token {text:?} has id {id}, above {largest}");
+        return Err(TextError::malformed("tokenizer.json", problem));
     }
     let added = library.get_added_tokens_decoder();
     let mut vocab = Vocab::default();

@@ -1,5 +1,6 @@
 //! Where tokenizers come from, one file per format.
 
+mod bounds;
 pub(crate) mod config;
 pub(crate) mod folder;
 pub(crate) mod gguf;

@@ -1,0 +1,28 @@
+//! A stack of its own for compiling and rendering: no depth of a template within the limits overflows it, whatever
+//! thread asked.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::Builder;
+
+use crate::error::TextError;
+
+/// Bytes of address space; what is not touched takes no memory. Room for the drop of the longest chain of lists that
+/// [`super::meter`] allows.
+pub(super) const SIZE: usize = 128 << 20;
+
+/// Runs on a thread with a large stack and waits for it.
+pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, TextError> {
+    // The engine panics where it did not think of a case. Rendering changes nothing that outlives it, so it is safe
+    // to go on.
+    let caught = || catch_unwind(AssertUnwindSafe(work));
+    std::thread::scope(|scope| {
+        let thread = Builder::new().name("lamina-chat".into()).stack_size(SIZE);
+        let thread = thread.spawn_scoped(scope, caught).map_err(|e| {
+            TextError::TemplateFailed(format!("no thread for it could be started ({e}): free some memory"))
+        })?;
+        match thread.join() {
+            Ok(Ok(result)) => Ok(result),
+            _ => Err(TextError::TemplateFailed("the engine gave up on it".into())),
+        }
+    })
+}

@@ -1,0 +1,136 @@
+//! Checks of a `tokenizer.json` before the library builds it. The library takes every piece at its word: it allocates
+//! what a header claims, panics on an empty pattern, and runs forty doublings of the text one after the other.
+
+use base64::Engine;
+use serde_json::Value;
+
+use crate::encode::charsmap::Charsmap;
+use crate::error::TextError;
+
+/// Pieces of one stage (normalizers, pre-tokenizers and so on), those within sequences included.
+const MOST_PIECES: usize = 64;
+/// How many bytes the replacements of all normalizers may make of one byte of a text. Real files stay below 16.
+const MOST_GROWTH: usize = 64;
+/// Bytes of one added token. To build the search for a token that overlaps itself takes the library quadratic time.
+const LONGEST_ADDED: usize = 1024;
+/// Added tokens of more than a hundredth of that.
+const MOST_LONG_ADDED: usize = 4096;
+
+const WHAT: &str = "tokenizer.json";
+
+/// Refuses what the library would not survive.
+pub(crate) fn check(json: &Value) -> Result<(), TextError> {
+    let mut growth = 1usize;
+    for (stage, inner) in [
+        ("normalizer", "normalizers"),
+        ("pre_tokenizer", "pretokenizers"),
+        ("post_processor", "processors"),
+        ("decoder", "decoders"),
+    ] {
+        let mut pieces = Vec::new();
+        collect(json.get(stage).unwrap_or(&Value::Null), inner, &mut pieces);
+        if pieces.len() > MOST_PIECES {
+            let problem = format!("has {} pieces; at most {MOST_PIECES} are built", pieces.len());
+            return Err(TextError::malformed(format!("{WHAT}: {stage}"), problem));
+        }
+        for (number, piece) in pieces.into_iter().enumerate() {
+            let kind = piece.get("type").and_then(Value::as_str).unwrap_or("untyped");
+            let place = format!("{WHAT}: {stage} {number} ({kind})");
+            let wrong = |problem: String| TextError::malformed(place.as_str(), problem);
+            let times = check_piece(kind, piece).map_err(wrong)?;
+            growth = if stage == "normalizer" { growth.saturating_mul(times) } else { growth };
+        }
+    }
+    if growth > MOST_GROWTH {
+        let problem =
+            format!("its replacements make {growth} bytes of one; at most {MOST_GROWTH} are allowed");
+        return Err(TextError::malformed(format!("{WHAT}: normalizer"), problem));
+    }
+    check_added(json)
+}
+
+/// The pieces of a stage, in order. JSON nests no deeper than its reader allows.
+fn collect<'j>(piece: &'j Value, inner: &str, out: &mut Vec<&'j Value>) {
+    if piece.is_null() {
+        return;
+    }
+    out.push(piece);
+    for part in piece.get(inner).and_then(Value::as_array).into_iter().flatten() {
+        collect(part, inner, out);
+    }
+}
+
+/// Checks one piece, and tells how many bytes it makes of one at most, the tables of Unicode aside.
+fn check_piece(kind: &str, piece: &Value) -> Result<usize, String> {
+    match kind {
+        "Replace" => {
+            let shortest = pattern(piece)?;
+            let content = piece.get("content").and_then(Value::as_str).map_or(0, str::len);
+            // A regular expression may match nothing between any two bytes.
+            Ok(if shortest == 0 { content + 1 } else { content.div_ceil(shortest).max(1) })
+        }
+        "Split" => pattern(piece).map(|_| 1),
+        "Precompiled" => charsmap(piece).map(|()| 1),
+        "ByteLevel" => Ok(2),
+        "FixedLength" => match piece.get("length").and_then(Value::as_u64) {
+            Some(0) => Err("cuts into pieces of length 0".into()),
+            _ => Ok(1),
+        },
+        "TemplateProcessing" => template(piece).map(|()| 1),
+        _ => Ok(1),
+    }
+}
+
+/// The shortest match of a pattern in bytes; 0 for a regular expression, of which nothing is known.
+fn pattern(piece: &Value) -> Result<usize, String> {
+    let pattern = piece.get("pattern").unwrap_or(&Value::Null);
+    match (pattern.get("String").and_then(Value::as_str), pattern.get("Regex").and_then(Value::as_str)) {
+        (Some(""), _) | (_, Some("")) => Err("looks for an empty pattern".into()),
+        (Some(text), _) => Ok(text.len()),
+        _ => Ok(0),
+    }
+}
+
+/// The library reads the size of the map and allocates it before it looks at what follows.
+fn charsmap(piece: &Value) -> Result<(), String> {
+    let Some(text) = piece.get("precompiled_charsmap").and_then(Value::as_str) else { return Ok(()) };
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text);
+    let bytes = bytes.map_err(|e| format!("precompiled_charsmap is no base64: {e}"))?;
+    match Charsmap::parse(&bytes) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err("precompiled_charsmap is empty".into()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Every token that a template names has to be described.
+fn template(piece: &Value) -> Result<(), String> {
+    let described = piece.get("special_tokens").and_then(Value::as_object);
+    let stages = ["single", "pair"].into_iter().filter_map(|key| piece.get(key)?.as_array()).flatten();
+    let mut count = 0;
+    for part in stages {
+        count += 1;
+        let Some(token) = part.get("SpecialToken") else { continue };
+        let id = token.get("id").and_then(Value::as_str).unwrap_or_default();
+        if !described.is_some_and(|tokens| tokens.contains_key(id)) {
+            return Err(format!("names token {id:?}, which special_tokens does not describe"));
+        }
+    }
+    if count > 4 * MOST_PIECES { Err(format!("has {count} parts")) } else { Ok(()) }
+}
+
+fn check_added(json: &Value) -> Result<(), TextError> {
+    let added = json.get("added_tokens").and_then(Value::as_array).into_iter().flatten();
+    let lengths = added.filter_map(|token| Some(token.get("content")?.as_str()?.len()));
+    let (mut longest, mut long) = (0, 0);
+    for length in lengths {
+        longest = longest.max(length);
+        long += usize::from(length > LONGEST_ADDED / 100 * 10);
+    }
+    if longest > LONGEST_ADDED || long > MOST_LONG_ADDED {
+        let problem =
+            format!("one has {longest} bytes, {long} are long; at most {LONGEST_ADDED} bytes are allowed");
+        return Err(TextError::malformed(format!("{WHAT}: added_tokens"), problem));
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Tokenizer files that ask for more than their bytes are worth: each ends soon with an error or a tokenizer that works.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::Random;
+use lamina_text::{Special, TextError, Tokenizer};
+use serde_json::{Value, json};
+
+/// A good file with one stage in place of its own.
+fn file(stage: &str, piece: Value) -> Value {
+    let mut json = json!({
+        "version": "1.0", "truncation": null, "padding": null,
+        "added_tokens": [{"id": 4, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+                          "normalized": false, "special": true}],
+        "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                  "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+                  "vocab": {"a": 0, "b": 1, "ab": 2, " ": 3}, "merges": [["a", "b"]]},
+    });
+    json[stage] = piece;
+    json
+}
+
+/// Builds and uses it, within two seconds (a busy machine given).
+fn used(json: &Value) -> Result<usize, TextError> {
+    let start = Instant::now();
+    let result = Tokenizer::from_hf_json(json.to_string().as_bytes()).and_then(|tokenizer| {
+        let mut tokens = 0;
+        for text in ["", "a", "ab ba <s>", &"ab ".repeat(2000), "\u{fdfa}\u{1e9b}\u{323} \u{0}", "aaaaaaaa"] {
+            for special in [Special::NONE, Special::ADD_AND_PARSE] {
+                let ids = tokenizer.encode(text, special)?;
+                tokenizer.decode(&ids)?;
+                tokens += ids.len();
+            }
+        }
+        Ok(tokens)
+    });
+    let shown: String = json.to_string().chars().take(200).collect();
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?} {shown}", start.elapsed());
+    result
+}
+
+fn refused(stage: &str, piece: Value, word: &str) {
+    match used(&file(stage, piece.clone())) {
+        Err(error) => assert!(error.to_string().contains(word), "{error}"),
+        Ok(_) => panic!("{piece} was accepted"),
+    }
+}
+
+#[test]
+fn pieces_that_the_library_does_not_survive_are_refused() {
+    assert!(used(&file("normalizer", Value::Null)).unwrap() > 0);
+    let replace = |from: Value, to: &str| json!({"type": "Replace", "pattern": from, "content": to});
+    let text = |from: &str| json!({"String": from});
+    refused("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": "/////w=="}), "trie");
+    refused("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": ""}), "empty");
+    refused("normalizer", replace(text(""), "x"), "empty pattern");
+    refused("normalizer", replace(json!({"Regex": ""}), "x"), "empty pattern");
+    refused("normalizer", replace(text("a"), &"a".repeat(1000)), "bytes of one");
+    let forty: Vec<Value> = (0..40).map(|_| replace(text("a"), "aa")).collect();
+    refused("normalizer", json!({"type": "Sequence", "normalizers": forty}), "bytes of one");
+    let many: Vec<Value> = (0..5000).map(|_| json!({"type": "Lowercase"})).collect();
+    refused("normalizer", json!({"type": "Sequence", "normalizers": many}), "pieces");
+    let split = json!({"type": "Split", "pattern": {"String": ""}, "behavior": "Isolated", "invert": false});
+    refused("pre_tokenizer", split, "empty pattern");
+    let template = json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<x>", "type_id": 0}}],
+        "pair": [], "special_tokens": {}});
+    refused("post_processor", template, "<x>");
+    // As real files have them.
+    assert!(used(&file("normalizer", replace(text(" "), "\u{2581}"))).is_ok());
+    assert!(used(&file("normalizer", json!({"type": "Prepend", "prepend": "\u{2581}"}))).is_ok());
+}
+
+#[test]
+fn panics_of_the_library_name_the_place() {
+    let mut json = file("normalizer", Value::Null);
+    json["model"]["continuing_subword_prefix"] = json!("abcdefgh");
+    match used(&json) {
+        Err(TextError::HuggingFace(problem)) => assert!(!problem.is_empty()),
+        Err(other) => panic!("{other}"),
+        Ok(_) => {}
+    }
+    json["model"]["continuing_subword_prefix"] = json!("\u{2581}\u{2581}");
+    used(&json).ok();
+}
+
+#[test]
+fn a_far_id_does_not_fill_the_memory() {
+    let mut json = file("normalizer", Value::Null);
+    json["model"]["vocab"]["far"] = json!(4_000_000);
+    assert!(used(&json).unwrap_err().to_string().contains("far"));
+}
+
+#[test]
+fn an_added_token_that_overlaps_itself_loads_at_once() {
+    let mut json = file("normalizer", Value::Null);
+    json["added_tokens"][0]["content"] = json!("ab".repeat(50_000));
+    assert!(used(&json).is_err());
+    json["added_tokens"][0]["content"] = json!("ab".repeat(500));
+    assert!(used(&json).is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_not_read() {
+    for name in ["tokenizer.json", "tokenizer.model", "tokenizer_config.json"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let error = Tokenizer::from_dir(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(Tokenizer::from_dir(folder.path()).unwrap_err().to_string().contains("no regular file"));
+    }
+}
+
+/// Pieces of every kind with likely and unlikely settings, alone and in sequences.
+fn piece(random: &mut Random, kinds: &[&str], inner: &str, depth: usize) -> Value {
+    let texts = [
+        "",
+        "a",
+        "ab",
+        " ",
+        "\u{2581}",
+        "##",
+        "</w>",
+        "\u{1f600}",
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    ];
+    let kind = kinds[random.below(kinds.len())];
+    let mut text = || json!(texts[random.below(texts.len())]);
+    let (from, content, prefix, suffix) = (text(), text(), text(), text());
+    let regexes = ["", "a", "a*", "(a|b)+", "\\s+", "(?=a)", "[^ ]", "(", "(a+)+$", "\\p{L}+"];
+    let pattern = if random.below(2) == 0 {
+        json!({"String": from})
+    } else {
+        json!({"Regex": regexes[random.below(regexes.len())]})
+    };
+    let behaviors = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"];
+    let number = [0u64, 1, 2, 7, u64::from(u32::MAX)][random.below(5)];
+    let flag = random.below(2) == 0;
+    let mut piece = json!({
+        "type": kind, "pattern": pattern, "content": content, "prepend": prefix, "prefix": prefix, "suffix": suffix,
+        "behavior": behaviors[random.below(5)], "invert": flag, "add_prefix_space": flag, "trim_offsets": flag,
+        "use_regex": !flag, "replacement": "\u{2581}", "prepend_scheme": (["always", "first", "never"][random.below(3)]),
+        "split": flag, "delimiter": "a", "individual_digits": flag, "length": number, "start": number, "stop": 1,
+        "cleanup": flag, "lowercase": flag, "strip_accents": null, "clean_text": flag, "handle_chinese_chars": flag,
+        "strip_left": flag, "strip_right": true, "pad_token": "a", "word_delimiter_token": "b",
+        "precompiled_charsmap": (["", "/////w==", "AAAAAA==", "BAAAAAAAAAB4AA=="][random.below(4)]),
+        "sep": ["<s>", 4], "cls": ["<s>", number % 9],
+        "single": [{"SpecialToken": {"id": from, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
+        "special_tokens": {"a": {"id": "a", "ids": [number % 9], "tokens": ["a"]}, "": {"id": "", "ids": [], "tokens": []}},
+    });
+    if kind == "Sequence" {
+        let parts = random.below(4);
+        piece[inner] = (0..parts)
+            .map(|_| if depth == 0 { Value::Null } else { self::piece(random, kinds, inner, depth - 1) })
+            .collect();
+    }
+    piece
+}
+
+/// Structure-aware: each case ends with an error or a tokenizer that works. `LAMINA_FUZZ` multiplies the cases.
+#[test]
+fn any_pieces_end_in_an_error_or_a_tokenizer() {
+    let stages: [(&str, &str, &[&str]); 4] = [
+        (
+            "normalizer",
+            "normalizers",
+            &[
+                "Sequence",
+                "BertNormalizer",
+                "Strip",
+                "StripAccents",
+                "NFC",
+                "NFD",
+                "NFKC",
+                "NFKD",
+                "Lowercase",
+                "Nmt",
+                "Precompiled",
+                "Replace",
+                "Prepend",
+                "ByteLevel",
+                "Unknown",
+            ],
+        ),
+        (
+            "pre_tokenizer",
+            "pretokenizers",
+            &[
+                "Sequence",
+                "BertPreTokenizer",
+                "ByteLevel",
+                "Delimiter",
+                "CharDelimiterSplit",
+                "Metaspace",
+                "Whitespace",
+                "WhitespaceSplit",
+                "Split",
+                "Punctuation",
+                "Digits",
+                "UnicodeScripts",
+                "FixedLength",
+            ],
+        ),
+        (
+            "post_processor",
+            "processors",
+            &["Sequence", "RobertaProcessing", "BertProcessing", "ByteLevel", "TemplateProcessing"],
+        ),
+        (
+            "decoder",
+            "decoders",
+            &[
+                "Sequence",
+                "BPEDecoder",
+                "ByteLevel",
+                "WordPiece",
+                "Metaspace",
+                "CTC",
+                "Replace",
+                "Fuse",
+                "Strip",
+                "ByteFallback",
+            ],
+        ),
+    ];
+    let times: usize = std::env::var("LAMINA_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let mut random = Random(7);
+    let mut built = 0;
+    for _ in 0..500 * times {
+        let mut json = file("decoder", Value::Null);
+        for (stage, inner, kinds) in stages {
+            if random.below(3) == 0 {
+                json[stage] = piece(&mut random, kinds, inner, 2);
+            }
+        }
+        built += usize::from(used(&json).is_ok());
+    }
+    assert!(built > 20, "{built}");
+}
