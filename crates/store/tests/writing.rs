@@ -62,7 +62,7 @@ fn of_two_writers_of_one_name_the_second_is_refused() {
         "{message}"
     );
     let other = begin(&dir.path().join("other.gguf")).unwrap();
-    assert_eq!(complete(first), [path.clone()]);
+    assert_eq!(complete(first), std::slice::from_ref(&path));
     drop(other);
     assert_eq!(names(dir.path()), ["o.gguf"]);
     complete(begin(&path).unwrap());

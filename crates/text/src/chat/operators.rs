@@ -95,17 +95,17 @@ fn comparable(a: &Value, b: &Value) -> Result<(), Error> {
 }
 
 /// Two numbers, as integers if both are.
-enum Operands {
+enum NumberPair {
     Integers(i128, i128),
     Floats(f64, f64),
 }
 
-fn numbers(a: &Value, b: &Value) -> Option<Operands> {
+fn numbers(a: &Value, b: &Value) -> Option<NumberPair> {
     let is_float = |value: &Value| value.kind() == ValueKind::Number && !value.is_integer();
     if is_float(a) || is_float(b) {
-        return Some(Operands::Floats(f64::try_from(a.clone()).ok()?, f64::try_from(b.clone()).ok()?));
+        return Some(NumberPair::Floats(f64::try_from(a.clone()).ok()?, f64::try_from(b.clone()).ok()?));
     }
-    Some(Operands::Integers(i128::try_from(a.clone()).ok()?, i128::try_from(b.clone()).ok()?))
+    Some(NumberPair::Integers(i128::try_from(a.clone()).ok()?, i128::try_from(b.clone()).ok()?))
 }
 
 /// Integers that fit have 64 bits, as the engine's own have.
@@ -154,8 +154,8 @@ fn add(a: &Value, b: &Value) -> Result<Value, Error> {
         return if a.is_tuple() { tuple(all) } else { size::list(all) };
     }
     match numbers(a, b) {
-        Some(Operands::Integers(x, y)) => x.checked_add(y).map(integer).ok_or_else(|| too_large("+", a, b)),
-        Some(Operands::Floats(x, y)) => Ok(Value::from(x + y)),
+        Some(NumberPair::Integers(x, y)) => x.checked_add(y).map(integer).ok_or_else(|| too_large("+", a, b)),
+        Some(NumberPair::Floats(x, y)) => Ok(Value::from(x + y)),
         None => Err(impossible("+", a, b)),
     }
 }
@@ -168,8 +168,8 @@ fn multiply(a: &Value, b: &Value) -> Result<Value, Error> {
         _ => {}
     }
     match numbers(a, b) {
-        Some(Operands::Integers(x, y)) => x.checked_mul(y).map(integer).ok_or_else(|| too_large("*", a, b)),
-        Some(Operands::Floats(x, y)) => Ok(Value::from(x * y)),
+        Some(NumberPair::Integers(x, y)) => x.checked_mul(y).map(integer).ok_or_else(|| too_large("*", a, b)),
+        Some(NumberPair::Floats(x, y)) => Ok(Value::from(x * y)),
         None => Err(impossible("*", a, b)),
     }
 }
