@@ -36,7 +36,6 @@ PROMPTS = [
 ]
 
 OPTIONS = [
-    ({"max_tokens": 0}, "max_tokens is 0"),
     ({"max_tokens": -5}, "max_tokens is -5"),
     ({"max_tokens": 1.5}, "max_tokens takes a whole number"),
     ({"max_tokens": True}, "max_tokens takes a whole number"),

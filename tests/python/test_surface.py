@@ -17,7 +17,8 @@ PARAMETERS = {
     "__init__": "path device context kv_dtype dtype threads seed progress loras",
     "generate": "prompt sampling_params options",
     "stream": "prompt sampling_params options",
-    "chat": "messages tools response_format stream chat_template chat_template_kwargs sampling_params options",
+    "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
+    " sampling_params options",
     "tokenize": "text special",
     "detokenize": "ids",
     "apply_chat_template": "messages tools add_generation_prompt chat_template variables",
