@@ -32,6 +32,24 @@ pub enum CliError {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// A server that the user named does not answer, or not as it should.
+    #[error("{url}: {problem}")]
+    Server {
+        /// Where it is.
+        url: String,
+        /// What went wrong, and what to do.
+        problem: String,
+    },
+    /// A server refused a request.
+    #[error("the server refused ({status}): {message}")]
+    Refused {
+        /// Status of HTTP.
+        status: u16,
+        /// Its word for the kind of error, where it has one.
+        code: Option<String>,
+        /// Its words.
+        message: String,
+    },
     /// Standard input is no text.
     #[error("standard input: {0}")]
     Input(io::Error),

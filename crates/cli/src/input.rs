@@ -23,6 +23,19 @@ pub fn model_and_text(
     }
 }
 
+/// The same where the model is a server's, so that its name is no path and a lone argument is the text.
+pub fn name_and_text(
+    first: Option<OsString>,
+    second: Option<OsString>,
+    what: &str,
+) -> Result<(Option<String>, String)> {
+    match (first, second) {
+        (None, _) => Ok((None, piped(what)?)),
+        (Some(text), None) => Ok((None, text_of(&text, what)?)),
+        (Some(name), Some(text)) => Ok((Some(text_of(&name, "MODEL")?), text_of(&text, what)?)),
+    }
+}
+
 /// A lone argument is the text, unless it can only be meant as a model: a folder with a model in it, or one word that
 /// ends in `.gguf` (missing or not, so that a mistyped path is not taken for a text).
 fn is_model(path: &Path) -> bool {

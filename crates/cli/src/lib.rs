@@ -14,6 +14,7 @@ mod input;
 mod interrupt;
 mod output;
 mod progress;
+mod remote;
 mod stats;
 mod table;
 mod write;

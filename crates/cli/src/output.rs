@@ -16,6 +16,36 @@ pub fn text(text: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
+/// Writes `text` to stdout in a fainter colour, for people only: it is no part of the answer.
+pub fn aside(text: &str) -> Result<()> {
+    match io::stdout().is_terminal() {
+        true => self::text(&paint(Style::new().dimmed(), text, &io::stdout())),
+        false => Ok(()),
+    }
+}
+
+/// Text on stdout whose last line is ended at last. It remembers whether it is.
+#[derive(Debug, Default)]
+pub struct LineEnd {
+    open: bool,
+}
+
+impl LineEnd {
+    /// Writes `text` as it is.
+    pub fn write(&mut self, text: &str) -> Result<()> {
+        if let Some(last) = text.chars().last() {
+            self.open = last != '\n';
+            self::text(text)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the last line.
+    pub fn finish(self) -> Result<()> {
+        text(if self.open { "\n" } else { "" })
+    }
+}
+
 /// Writes one JSON object as one line.
 pub fn json(value: &Value) -> Result<()> {
     text(&format!("{value}\n"))

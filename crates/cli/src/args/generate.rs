@@ -1,7 +1,12 @@
 //! How a prompt is continued.
 
 use super::{SamplingArgs, positive};
-use lamina::GenerateOptions;
+use lamina::{
+    GenerateOptions,
+    sample::{Param, SampleError, Value},
+};
+use serde_json::{Map, json};
+use std::collections::BTreeMap;
 
 /// Arguments of commands that generate text.
 #[derive(Debug, clap::Args)]
@@ -21,14 +26,93 @@ pub struct GenerateArgs {
 }
 
 impl GenerateArgs {
-    /// The same for the library: one answer, without the prompt.
-    pub fn options(self) -> GenerateOptions {
-        GenerateOptions {
+    /// One answer, without the prompt.
+    pub fn wanted(self) -> Wanted {
+        let options = GenerateOptions {
             max_tokens: self.max_tokens,
-            sampling: self.sampling.0,
+            sampling: self.sampling.params,
             stop: self.stop,
             ignore_eos: self.ignore_eos,
             ..GenerateOptions::default()
-        }
+        };
+        Wanted { options, given: self.sampling.given }
+    }
+}
+
+/// What is asked of a model: options for the library, fields for a server.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// All of it.
+    pub options: GenerateOptions,
+    /// Sampling parameters that the user set.
+    given: BTreeMap<&'static str, Value>,
+}
+
+impl Wanted {
+    /// Sets a sampling parameter by name or alias.
+    ///
+    /// # Errors
+    /// When there is no such parameter, or the value is not one of it.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), SampleError> {
+        let param = Param::find(name)?;
+        let value = param.parse(text)?;
+        self.options.sampling.set(param.name, value.clone())?;
+        self.given.insert(param.name, value);
+        Ok(())
+    }
+
+    /// Fields of a request to a server: only what was asked for, the rest is as the server has it.
+    pub fn fields(&self) -> Map<String, serde_json::Value> {
+        let GenerateOptions { max_tokens, stop, ignore_eos, n, echo, .. } = &self.options;
+        let mut fields: Map<_, _> =
+            self.given.iter().map(|(name, v)| ((*name).to_owned(), json(v))).collect();
+        let own = [
+            ("max_tokens", max_tokens.map(|n| json!(n))),
+            ("stop", (!stop.is_empty()).then(|| json!(stop))),
+            ("ignore_eos", ignore_eos.then(|| json!(true))),
+            ("n", (*n > 1).then(|| json!(n))),
+            ("echo", echo.then(|| json!(true))),
+        ];
+        fields.extend(own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        fields
+    }
+}
+
+fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::None => json!(null),
+        Value::Int(v) => json!(v),
+        Value::Float(v) => json!(v),
+        Value::Strings(list) => json!(list),
+        Value::Biases(biases) => biases.iter().map(|(id, bias)| (id.to_string(), json!(bias))).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted() -> Wanted {
+        Wanted { options: GenerateOptions::default(), given: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_server_is_sent_only_what_was_asked_for() {
+        assert!(wanted().fields().is_empty());
+        let mut w = wanted();
+        w.options.max_tokens = Some(5);
+        w.options.stop = vec!["\n".into()];
+        w.set("temp", "0.8").unwrap();
+        w.set("logit_bias", "7=-2").unwrap();
+        let expected =
+            json!({"logit_bias": {"7": -2.0}, "temperature": 0.8, "max_tokens": 5, "stop": ["\n"]});
+        assert_eq!(serde_json::Value::from(w.fields()), expected, "also a value that is our default");
+    }
+
+    #[test]
+    fn wrong_values_change_nothing() {
+        let mut w = wanted();
+        assert!(w.set("top_p", "7").is_err() && w.set("no_such", "1").is_err());
+        assert!(w.fields().is_empty());
     }
 }

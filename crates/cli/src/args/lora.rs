@@ -55,6 +55,11 @@ impl FromStr for LoraChoice {
 }
 
 impl LoraArgs {
+    /// True when an adapter is named.
+    pub fn any(&self) -> bool {
+        !self.lora.is_empty()
+    }
+
     /// Loads the model at `path`, or the one inside the package, with its adapters in use.
     pub fn load(&self, path: Option<&Path>, options: LoadOptions) -> Result<Model> {
         let loras = self.lora.iter().map(|l| (l.name.clone(), l.path.clone())).collect();

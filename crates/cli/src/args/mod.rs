@@ -5,13 +5,15 @@ mod load;
 mod lora;
 mod output;
 mod sampling;
+mod server;
 mod types;
 
-pub use generate::GenerateArgs;
+pub use generate::{GenerateArgs, Wanted};
 pub use load::{EngineArgs, LoadArgs};
 pub use lora::LoraArgs;
 pub use output::{OutputArgs, SplitArgs, size};
 pub use sampling::{SamplingArgs, shown};
+pub use server::ServerArgs;
 pub use types::TypeArgs;
 
 use clap::builder::RangedU64ValueParser;

@@ -2,10 +2,16 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
 use lamina::sample::{Kind, Param, SampleError, SamplingParams, Value, params};
+use std::collections::BTreeMap;
 
 /// Sampling parameters from the command line.
 #[derive(Debug, Clone, Default)]
-pub struct SamplingArgs(pub SamplingParams);
+pub struct SamplingArgs {
+    /// All of them.
+    pub params: SamplingParams,
+    /// Those that were given, by name: a server has defaults of its own for the others.
+    pub given: BTreeMap<&'static str, Value>,
+}
 
 impl Args for SamplingArgs {
     fn augment_args(command: Command) -> Command {
@@ -29,7 +35,8 @@ impl FromArgMatches for SamplingArgs {
             let given = matches.get_many::<Value>(param.name).into_iter().flatten().cloned();
             if let Some(value) = given.reduce(joined) {
                 let refused = |e: SampleError| clap::Error::raw(ErrorKind::ValueValidation, format!("{e}\n"));
-                self.0.set(param.name, value).map_err(refused)?;
+                self.params.set(param.name, value.clone()).map_err(refused)?;
+                self.given.insert(param.name, value);
             }
         }
         Ok(())
@@ -104,7 +111,7 @@ mod tests {
 
     fn parse(args: &[&str]) -> Result<SamplingParams, clap::Error> {
         let command = SamplingArgs::augment_args(Command::new("test").no_binary_name(true));
-        SamplingArgs::from_arg_matches(&command.try_get_matches_from(args)?).map(|s| s.0)
+        SamplingArgs::from_arg_matches(&command.try_get_matches_from(args)?).map(|s| s.params)
     }
 
     #[test]

@@ -2,27 +2,30 @@
 
 mod answer;
 mod input;
+mod local;
+mod partner;
 mod session;
 mod slash;
 mod template;
 
+pub use local::Local;
+pub use partner::{Partner, Reply, ReplyEnd};
 pub use session::Session;
 pub use template::Template;
 
 use crate::{
+    args::Wanted,
     error::{CliError, Result},
     interrupt,
     output::note,
 };
 use input::LineSource;
-use lamina::{GenerateOptions, Model};
 
 /// A running conversation.
 pub struct ChatLoop {
-    model: Model,
-    template: Template,
+    partner: Box<dyn Partner>,
     session: Session,
-    options: GenerateOptions,
+    wanted: Wanted,
     stats: bool,
     /// Something went wrong in a conversation that nobody watches.
     failed: bool,
@@ -37,14 +40,8 @@ enum Flow {
 
 impl ChatLoop {
     /// A conversation that has not begun.
-    pub fn new(
-        model: Model,
-        template: Template,
-        session: Session,
-        options: GenerateOptions,
-        stats: bool,
-    ) -> ChatLoop {
-        ChatLoop { model, template, session, options, stats, failed: false }
+    pub fn new(partner: Box<dyn Partner>, session: Session, wanted: Wanted, stats: bool) -> ChatLoop {
+        ChatLoop { partner, session, wanted, stats, failed: false }
     }
 
     /// Reads and answers until the user quits.
@@ -72,14 +69,11 @@ impl ChatLoop {
     }
 
     fn greet(&self, input: &LineSource) {
-        let info = self.model.info();
         if input.is_terminal() {
-            let size = info.params as f64 / 1e6;
-            let model = format!("{} ({}, {size:.1} M parameters)", info.path, info.type_name);
-            note(&format!("{model}, context {} tokens", info.context));
+            self.partner.about().iter().for_each(|line| note(line));
             note("/help lists the commands; Ctrl-C stops an answer; Ctrl-D quits");
         }
-        self.template.note();
+        self.partner.warning().into_iter().for_each(note);
     }
 
     /// One message or command.

@@ -8,7 +8,7 @@ use crate::{
     output::{self, note},
     table::{pairs, table},
 };
-use lamina::sample::{Param, SampleError, Value, params};
+use lamina::sample::{Param, Value, params};
 use std::{fs, path::Path};
 
 /// A command.
@@ -119,14 +119,10 @@ fn set(chat: &mut ChatLoop, text: &str) -> Result<Flow> {
         ));
     }
     if name == MAX_TOKENS {
-        chat.options.max_tokens = max_tokens(value)?;
+        chat.wanted.options.max_tokens = max_tokens(value)?;
         return Ok(Flow::Next);
     }
-    let set = |chat: &mut ChatLoop| -> std::result::Result<(), SampleError> {
-        let value = Param::find(&name)?.parse(value)?;
-        chat.options.sampling.set(&name, value)
-    };
-    set(chat).map_err(lamina::Error::from)?;
+    chat.wanted.set(&name, value).map_err(lamina::Error::from)?;
     Ok(Flow::Next)
 }
 
@@ -139,11 +135,12 @@ fn max_tokens(value: &str) -> Result<Option<usize>> {
 }
 
 fn list_params(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
-    let most = chat.options.max_tokens.map_or_else(|| "none".to_owned(), |n| n.to_string());
+    let options = &chat.wanted.options;
+    let most = options.max_tokens.map_or_else(|| "none".to_owned(), |n| n.to_string());
     let first =
         vec![MAX_TOKENS.to_owned(), most, "none".to_owned(), "Tokens of an answer at most.".to_owned()];
     let row = |p: &Param| {
-        let value = chat.options.sampling.get(p.name).unwrap_or(Value::None);
+        let value = options.sampling.get(p.name).unwrap_or(Value::None);
         vec![p.name.to_owned(), shown(&value), shown(&(p.default)()), p.doc.to_owned()]
     };
     let rows = std::iter::once(first).chain(params().map(row));
@@ -183,7 +180,7 @@ fn retry(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     if !chat.session.unanswer() {
         return Err(refused("there is no message to answer again".into()));
     }
-    if chat.options.sampling.draw.seed.is_some() {
+    if chat.wanted.options.sampling.draw.seed.is_some() {
         note("the seed is fixed, so the answer will be the same: /set seed none frees it");
     }
     chat.answer()
@@ -198,8 +195,9 @@ fn undo(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
 }
 
 fn tokens(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
-    let used = chat.count()?;
-    output::text(&format!("{used} of {} tokens\n", chat.model.info().context))?;
+    let (used, context) = chat.partner.count(&chat.session)?;
+    let of = context.map_or_else(String::new, |n| format!(" of {n}"));
+    output::text(&format!("{used}{of} tokens\n"))?;
     Ok(Flow::Next)
 }
 

@@ -1,6 +1,6 @@
 //! The chat template of a conversation: the user's, the model's, or a plain one for models that have none.
 
-use crate::{error::Result, input::file_text, output::note};
+use crate::{error::Result, input::file_text};
 use lamina::{ChatOptions, DefaultTemplate, Model};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -10,7 +10,7 @@ pub struct Template {
     /// For the library.
     pub options: ChatOptions,
     /// What the user should know of it.
-    note: Option<String>,
+    pub note: Option<String>,
     /// Texts that end an answer, where the format has no token for it.
     pub stop: &'static [&'static str],
 }
@@ -52,10 +52,5 @@ impl Template {
             model.apply_chat_template(&[json!({"role": "user", "content": "?"})], &self.options)?;
         }
         Ok(())
-    }
-
-    /// Says what the user should know.
-    pub fn note(&self) {
-        self.note.iter().for_each(|n| note(n));
     }
 }

@@ -1,11 +1,12 @@
 //! `lamina bench`: speed of a model on this machine.
 
-use super::Execute;
+use super::{Execute, bench_server::TrafficArgs};
 use crate::{
-    args::{LoadArgs, positive},
+    args::{LoadArgs, ServerArgs, positive},
     error::Result,
     output,
     progress::spinner,
+    remote::RemoteServer,
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
@@ -13,10 +14,13 @@ use lamina::Profile;
 use lamina_tools::bench::{self, BenchOptions, Speed};
 use std::path::PathBuf;
 
-/// Measure the speed of a model with random tokens
+/// Measure the speed of a model, or of a server, with random tokens
 ///
 /// Every combination of the lists is measured after one warm-up. The read bandwidth of the memory is measured in the
 /// same run with the same threads: what decoding reaches of it says how good the speed is for this machine.
+///
+/// With --server requests are sent to a server, with lengths by chance from the lists of --prompt and --gen, and the
+/// times of their tokens are taken: to the first one, between them, and in all.
 #[derive(clap::Args)]
 pub struct BenchArgs {
     /// GGUF file or Hugging Face folder
@@ -28,20 +32,25 @@ pub struct BenchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64")]
     r#gen: Vec<usize>,
     /// Tokens in the cache before
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", conflicts_with = "server")]
     depth: Vec<usize>,
     /// Sequences that decode at once
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = positive())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = positive(),
+        conflicts_with = "server")]
     batch: Vec<usize>,
     /// Repeats of each measurement
-    #[arg(long, value_name = "N", default_value = "3", value_parser = positive())]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = positive(), conflicts_with = "server")]
     repeat: usize,
     /// Take the time of each operator, too
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     profile: bool,
     /// Write one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    traffic: TrafficArgs,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -50,6 +59,10 @@ impl Execute for BenchArgs {
     const NAME: &'static str = "bench";
 
     fn execute(self) -> Result<()> {
+        if let Some(server) = RemoteServer::named(&self.server)? {
+            let model = self.model.map(|m| m.display().to_string());
+            return self.traffic.measure(&server, model, &self.prompt, &self.r#gen, self.json);
+        }
         let options = BenchOptions {
             prompt: self.prompt,
             gen_tokens: self.r#gen,

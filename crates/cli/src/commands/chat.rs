@@ -2,9 +2,10 @@
 
 use super::Execute;
 use crate::{
-    args::{GenerateArgs, LoadArgs, LoraArgs},
-    chat::{ChatLoop, Session, Template},
-    error::Result,
+    args::{GenerateArgs, LoadArgs, LoraArgs, ServerArgs},
+    chat::{ChatLoop, Local, Partner, Session, Template},
+    error::{CliError, Result},
+    remote::{self, RemoteServer, ServerPartner},
 };
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub struct ChatArgs {
     #[arg(long)]
     stats: bool,
     #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
     generate: GenerateArgs,
     #[command(flatten)]
     load: LoadArgs,
@@ -45,11 +48,33 @@ impl Execute for ChatArgs {
     const NAME: &'static str = "chat";
 
     fn execute(self) -> Result<()> {
-        let given = self.template.as_deref().map(Template::read).transpose()?;
-        let model = self.lora.load(self.model.as_deref(), self.load.options())?;
-        let template = Template::of(&model, given, self.template_variables)?;
+        let partner: Box<dyn Partner> = match RemoteServer::named(&self.server)? {
+            Some(server) => Box::new(self.on(server)?),
+            None => Box::new(self.local()?),
+        };
         let mut session = Session::default();
         session.set_system(self.system.as_deref().unwrap_or_default());
-        ChatLoop::new(model, template, session, self.generate.options(), self.stats).run()
+        ChatLoop::new(partner, session, self.generate.wanted(), self.stats).run()
+    }
+}
+
+impl ChatArgs {
+    fn local(&self) -> Result<Local> {
+        let given = self.template.as_deref().map(Template::read).transpose()?;
+        let model = self.lora.load(self.model.as_deref(), self.load.options())?;
+        let template = Template::of(&model, given, self.template_variables.clone())?;
+        Ok(Local { model, template })
+    }
+
+    fn on(&self, server: RemoteServer) -> Result<ServerPartner> {
+        if self.template.is_some() || self.lora.any() {
+            return Err(CliError::usage("--template and --lora need a model on this machine"));
+        }
+        let name = |path: &PathBuf| {
+            let name = path.to_str().map(str::to_owned);
+            name.ok_or_else(|| CliError::usage("MODEL is not valid UTF-8"))
+        };
+        let model = self.model.as_ref().map(name).transpose()?;
+        ServerPartner::new(remote::runtime()?, server, model, self.template_variables.clone())
     }
 }

@@ -1,6 +1,7 @@
 //! The list of commands.
 
 mod bench;
+mod bench_server;
 mod chat;
 mod convert;
 mod detokenize;

@@ -2,10 +2,11 @@
 
 use super::Execute;
 use crate::{
-    args::{GenerateArgs, LoadArgs, LoraArgs, positive},
-    error::Result,
+    args::{GenerateArgs, LoadArgs, LoraArgs, ServerArgs, positive},
+    error::{CliError, Result},
     input,
-    output::{self, note, watched},
+    output::{self, LineEnd, note, watched},
+    remote::{self, RemoteServer},
     stats::{decode_speed, line, prefill_speed},
     table::table,
 };
@@ -40,6 +41,8 @@ pub struct RunArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
     generate: GenerateArgs,
     #[command(flatten)]
     load: LoadArgs,
@@ -51,13 +54,16 @@ impl Execute for RunArgs {
     const NAME: &'static str = "run";
 
     fn execute(self) -> Result<()> {
+        if let Some(server) = RemoteServer::named(&self.server)? {
+            return self.on(&server);
+        }
         let (path, text) = input::model_and_text(self.model, self.prompt, "PROMPT")?;
         let prompt = match self.ids {
             true => Prompt::Tokens(input::token_ids(&text)?),
             false => Prompt::Text(text),
         };
         let model = self.lora.load(path.as_deref(), self.load.options())?;
-        let options = GenerateOptions { n: self.n, echo: self.echo, ..self.generate.options() };
+        let options = GenerateOptions { n: self.n, echo: self.echo, ..self.generate.wanted().options };
         if self.json {
             let answers = model.generate(&prompt, &options)?;
             return output::json(&report(&model, &prompt, &answers));
@@ -72,6 +78,33 @@ impl Execute for RunArgs {
             answers.last().into_iter().for_each(|a| note(&line(a)));
         }
         Ok(())
+    }
+}
+
+impl RunArgs {
+    /// The same with a server's model.
+    fn on(self, server: &RemoteServer) -> Result<()> {
+        if self.ids || self.lora.any() {
+            return Err(CliError::usage("--ids and --lora need a model on this machine"));
+        }
+        let (model, prompt) = input::name_and_text(self.model, self.prompt, "PROMPT")?;
+        let mut wanted = self.generate.wanted();
+        (wanted.options.n, wanted.options.echo) = (self.n, self.echo);
+        let fields = wanted.fields();
+        remote::runtime()?.block_on(async {
+            let model = server.model(model).await?;
+            if self.json {
+                return output::json(&remote::complete_whole(server, model, &prompt, fields).await?);
+            }
+            if self.n > 1 {
+                return remote::write_texts(&remote::complete_whole(server, model, &prompt, fields).await?);
+            }
+            let line = remote::complete(server, model, &prompt, fields).await?;
+            if self.stats || watched() {
+                note(&line);
+            }
+            Ok(())
+        })
     }
 }
 
@@ -128,26 +161,6 @@ impl Show {
 
 fn ids(tokens: &[u32]) -> String {
     tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
-}
-
-/// Remembers whether the last line is ended.
-#[derive(Default)]
-struct LineEnd {
-    open: bool,
-}
-
-impl LineEnd {
-    fn write(&mut self, text: &str) -> Result<()> {
-        if let Some(last) = text.chars().last() {
-            self.open = last != '\n';
-            output::text(text)?;
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<()> {
-        output::text(if self.open { "\n" } else { "" })
-    }
 }
 
 /// The tokens of an answer with their logarithms of probability, on stderr, where they were asked for.

@@ -1,0 +1,122 @@
+//! A model of this process as the one that answers.
+
+use super::{
+    Session, Template,
+    partner::{Partner, Reply, ReplyEnd},
+};
+use crate::{
+    args::Wanted,
+    error::Result,
+    interrupt::{self, On},
+    output::{self, note},
+    stats::line,
+};
+use lamina::{ChatOptions, Completion, FinishReason, GenerateOptions, LengthBy, Model, Prompt};
+use std::time::Duration;
+
+/// How long a Ctrl-C may wait.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// A model with its template.
+pub struct Local {
+    /// Answers.
+    pub model: Model,
+    /// Makes prompts of conversations.
+    pub template: Template,
+}
+
+impl Partner for Local {
+    fn about(&self) -> Vec<String> {
+        let info = self.model.info();
+        let size = info.params as f64 / 1e6;
+        let model = format!("{} ({}, {size:.1} M parameters)", info.path, info.type_name);
+        vec![format!("{model}, context {} tokens", info.context)]
+    }
+
+    fn warning(&self) -> Option<&str> {
+        self.template.note.as_deref()
+    }
+
+    fn answer(&mut self, session: &mut Session, wanted: &Wanted) -> Result<Reply> {
+        let prompt = Prompt::Tokens(self.fit(session, &wanted.options)?);
+        let stop = self.template.stop.iter().map(|s| (*s).to_owned());
+        let stop = wanted.options.stop.iter().cloned().chain(stop).collect();
+        let options = GenerateOptions { stop, ..wanted.options.clone() };
+        interrupt::set(On::Catch);
+        let answer = self.stream(&prompt, &options);
+        interrupt::set(On::Hint);
+        let answer = answer?;
+        Ok(Reply { ending: ending(answer.finish_reason), stats: line(&answer), text: answer.text })
+    }
+
+    fn count(&self, session: &Session) -> Result<(usize, Option<usize>)> {
+        let window = session.window();
+        let context = Some(self.model.info().context);
+        if window.is_empty() {
+            return Ok((0, context));
+        }
+        let options = ChatOptions { no_generation_prompt: true, ..self.template.options.clone() };
+        Ok((self.model.chat_tokens(&window, &options)?.len(), context))
+    }
+}
+
+impl Local {
+    /// Tokens of the conversation; the oldest turns are dropped until half of the context is free, so that this does
+    /// not happen, and the computed beginning is not lost, with every message.
+    fn fit(&self, session: &mut Session, options: &GenerateOptions) -> Result<Vec<u32>> {
+        let context = self.model.info().context;
+        let room = options.max_tokens.unwrap_or(usize::MAX).min(context / 4).max(1);
+        let mut tokens = self.tokens(session)?;
+        if tokens.len() + room <= context {
+            return Ok(tokens);
+        }
+        let mut turns = 0;
+        while tokens.len() > context / 2 && session.drop_oldest() {
+            turns += 1;
+            tokens = self.tokens(session)?;
+        }
+        if turns > 0 {
+            note(&format!("the context of {context} tokens is full: the oldest {turns} turns are dropped"));
+        }
+        Ok(tokens)
+    }
+
+    fn tokens(&self, session: &Session) -> Result<Vec<u32>> {
+        Ok(self.model.chat_tokens(&session.window(), &self.template.options)?)
+    }
+
+    fn stream(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Completion> {
+        let mut stream = self.model.stream(prompt, options)?;
+        let mut answer = Completion::empty();
+        let mut begun = false;
+        loop {
+            if interrupt::hit() {
+                stream.cancel();
+            }
+            match stream.next_within(GLANCE) {
+                Ok(None) => {}
+                Ok(Some(piece)) => {
+                    // White space before the first word is the template's affair, not the reader's.
+                    let text = if begun { piece.text.as_str() } else { piece.text.trim_start() };
+                    begun |= !text.is_empty();
+                    output::text(text)?;
+                    answer.push(piece);
+                }
+                Err(Some(e)) => return Err(e.into()),
+                Err(None) => break,
+            }
+        }
+        output::text("\n")?;
+        Ok(answer)
+    }
+}
+
+fn ending(reason: FinishReason) -> ReplyEnd {
+    match reason {
+        FinishReason::Stop { .. } => ReplyEnd::Complete,
+        FinishReason::Cancelled => ReplyEnd::Stopped,
+        FinishReason::Length { by: LengthBy::MaxTokens } => ReplyEnd::Limit("ended at max_tokens"),
+        FinishReason::Length { by: LengthBy::Context } => ReplyEnd::Limit("ended at the end of the context"),
+        FinishReason::Length { by: LengthBy::Deadline } => ReplyEnd::Limit("ended at its deadline"),
+    }
+}

@@ -1,0 +1,49 @@
+//! Who answers in a conversation: a model of this process, or a server.
+
+use super::Session;
+use crate::{args::Wanted, error::Result};
+
+/// One that answers.
+pub trait Partner {
+    /// Lines about it, for the beginning.
+    fn about(&self) -> Vec<String>;
+
+    /// What the user must know of it, also in a script.
+    fn warning(&self) -> Option<&str> {
+        None
+    }
+
+    /// Answers the last message and writes the text as it comes. Turns that no longer fit are dropped.
+    ///
+    /// # Errors
+    /// When there is no answer, or stdout takes no more.
+    fn answer(&mut self, session: &mut Session, wanted: &Wanted) -> Result<Reply>;
+
+    /// Tokens of the conversation so far and of the context, where that is known.
+    ///
+    /// # Errors
+    /// When they cannot be counted.
+    fn count(&self, session: &Session) -> Result<(usize, Option<usize>)>;
+}
+
+/// An answer that was written.
+#[derive(Debug)]
+pub struct Reply {
+    /// Its text.
+    pub text: String,
+    /// Why it ended.
+    pub ending: ReplyEnd,
+    /// Counts and speeds in a line.
+    pub stats: String,
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyEnd {
+    /// It was complete.
+    Complete,
+    /// The user stopped it.
+    Stopped,
+    /// A limit, in words.
+    Limit(&'static str),
+}

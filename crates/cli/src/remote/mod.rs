@@ -1,0 +1,24 @@
+//! Clients of servers that speak OpenAI's API.
+
+mod events;
+mod figures;
+mod load;
+mod partner;
+mod run;
+mod server;
+
+pub use load::{Arrivals, Goal, Lengths, LoadPlan, measure};
+pub use partner::ServerPartner;
+pub use run::{complete, complete_whole, write_texts};
+pub use server::RemoteServer;
+
+use crate::error::Result;
+use tokio::runtime::{Builder, Runtime};
+
+/// What clients run on: this thread.
+///
+/// # Errors
+/// When the system gives no means to wait for sockets.
+pub fn runtime() -> Result<Runtime> {
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
