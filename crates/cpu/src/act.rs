@@ -71,6 +71,28 @@ impl ActKind {
     }
 }
 
+/// A set of forms of activations.
+#[derive(Clone, Copy, Default)]
+pub struct ActKinds([bool; ActKind::ALL.len()]);
+
+impl ActKinds {
+    /// With `kind`.
+    pub fn with(mut self, kind: ActKind) -> ActKinds {
+        self.0[kind as usize] = true;
+        self
+    }
+
+    /// True when `kind` is one of them.
+    pub fn has(self, kind: ActKind) -> bool {
+        self.0[kind as usize]
+    }
+
+    /// Each of them once.
+    pub fn iter(self) -> impl Iterator<Item = ActKind> {
+        ActKind::ALL.into_iter().filter(move |&kind| self.has(kind))
+    }
+}
+
 /// Scale and values of 32 numbers; returns the sum of the values.
 ///
 /// A block of zeros gets scale 0. NaN and infinity stay visible: the scale becomes NaN.

@@ -4,12 +4,13 @@ use crate::{
     act::ActKind,
     bandwidth::read_bandwidth,
     expert_rows::ExpertRows,
-    kv::{Cache, Codec, page_bytes},
+    kv::{Cache, CacheRow, Codec, page_bytes},
     machine::{Machine, Operate},
     memory::Aligned,
     ops::{attention, latent, linear},
     ropes::RopeTables,
     row_kernels::RowKernels,
+    tasks::TaskLists,
     weight::Weight,
 };
 use lamina_arch::weights::Tensor;
@@ -109,6 +110,7 @@ impl Backend for Cpu {
         let limits = &Limits { kv: types.collect(), ..limits.clone() };
         let arena = plan.arena(limits);
         let widest = plan.slots.iter().map(|s| s.width).max().unwrap_or(0);
+        let cache = Cache::new(&plan.kv, limits, self.isa)?;
         let space = ExpertRows::new(plan, limits.rows)?;
         let act = |kind: ActKind| {
             let plain =
@@ -120,13 +122,16 @@ impl Backend for Cpu {
         Ok(Machine {
             kernels: RowKernels::new(self.isa),
             slots: plan.slots.clone(),
-            cache: Cache::new(&plan.kv, limits, self.isa)?,
             ropes: RopeTables::new(&plan.ropes, limits.rows)?,
             acts: [act(ActKind::F32)?, act(ActKind::Int32)?, act(ActKind::Int256)?],
             scratch: (0..self.pool.threads()).map(scratch).collect::<Result<_>>()?,
             attention: (0..self.pool.threads())
                 .map(|_| Aligned::zeroed(attention_bytes(plan), "scratch memory"))
                 .collect::<Result<_>>()?,
+            // All of them, since a thread may get its first row in any step.
+            stored: (0..self.pool.threads()).map(|_| CacheRow::new(cache.widest_row()).into()).collect(),
+            cache,
+            lists: TaskLists { cuts: Vec::with_capacity(space.most_runs).into(), ..TaskLists::default() },
             experts: space,
             limits: limits.clone(),
             arena: Aligned::zeroed(4 * arena.len, "activations")?,
@@ -144,17 +149,22 @@ fn attention_bytes(plan: &Plan) -> usize {
         _ => 0,
     };
     let latents = |op: &Op| match op {
-        Op::LatentAttend(o) => latent::scratch_bytes(plan.width(o.latent) + o.rope, o.nope.max(o.v_dim)),
+        Op::LatentAttend(o) => {
+            // Both in whole blocks, as some types keep them.
+            let width = plan.width(o.latent).next_multiple_of(32) + o.rope.next_multiple_of(32);
+            latent::scratch_bytes(width, o.nope.max(o.v_dim))
+        }
         _ => 0,
     };
     plan.kv.layers.iter().map(paged).chain(plan.ops.iter().map(latents)).max().unwrap_or(0)
 }
 
-/// Latents serve as keys and as values, which the block types cannot be read as: they are kept as float16 instead.
+/// Latents serve as keys and as values. There are no kernels for 4 bits that do both, so 8 bits are kept instead.
 fn cache_types(layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
     let latent = layout.of_group(group).any(|l| matches!(l, LayerState::Latent { .. }));
     match types.k {
-        KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1 if latent => KvType::F16.into(),
+        KvType::Q4_0 | KvType::Q4_1 if latent => KvType::Q8_0.into(),
+        k if latent => k.into(),
         _ => types,
     }
 }

@@ -1,13 +1,15 @@
-//! Memory of a mixture of experts: which rows go to which expert, and the rows between its matrices.
+//! Scratch memory of a mixture of experts: the routing of rows to experts, and the rows between their matrices.
 
 use crate::{act::ActKind, memory::Aligned};
 use lamina_plan::{Plan, backend::Result, op::Op};
 use std::sync::Mutex;
 
-/// Rows between the two halves of the experts, and where each assignment's result goes.
+/// Intermediate rows and results of all assignments of rows to experts.
 pub struct ExpertRows {
     /// Assignments at most: rows times experts per row.
     pub assignments: usize,
+    /// Experts at most that have any rows in a step: how many differs from step to step.
+    pub most_runs: usize,
     /// Widest input of an expert's matrices.
     pub width: usize,
     /// Scaled inputs, then inner rows `[assignment][inner]`.
@@ -29,6 +31,21 @@ pub struct Routing {
     pub place: Vec<u32>,
     /// Expert, first place in `order` and number of rows of each expert that has any.
     pub runs: Vec<(usize, usize, usize)>,
+    /// Scratch memory of the top-k choice.
+    pub ranking: Ranking,
+}
+
+/// Scratch memory of the top-k choice of one row.
+#[derive(Default)]
+pub struct Ranking {
+    /// Score of each expert.
+    pub scores: Vec<f32>,
+    /// What the choice goes by: scores with the bias, and minus infinity outside the best groups.
+    pub ranked: Vec<f32>,
+    /// Score of each group of experts.
+    pub groups: Vec<f32>,
+    /// Indices, best first.
+    pub order: Vec<usize>,
 }
 
 impl ExpertRows {
@@ -41,12 +58,14 @@ impl ExpertRows {
         let assignments = rows * moes().map(|e| e.routing.top_k).max().unwrap_or(0);
         let inner = moes().map(|e| e.inner).max().unwrap_or(0);
         let width = inner.max(if assignments > 0 { plan.hidden } else { 0 });
+        let most_runs = moes().map(|e| e.routing.experts).max().unwrap_or(0).min(assignments);
         Ok(ExpertRows {
             assignments,
             width,
             inner: Aligned::zeroed(4 * assignments * width, "expert rows")?,
             results: Aligned::zeroed(4 * assignments * plan.hidden, "expert rows")?,
-            routing: Mutex::default(),
+            most_runs,
+            routing: Mutex::new(Routing { runs: Vec::with_capacity(most_runs), ..Routing::default() }),
         })
     }
 

@@ -6,9 +6,12 @@
 mod codec;
 
 use crate::memory::{Aligned, product};
-pub use codec::Codec;
+pub use codec::{CacheRow, Codec};
 use lamina_plan::{KvLayout, LayerState, Limits, PAGE_LEN, backend::Result};
 use lamina_simd::Isa;
+
+/// Stored values are filled up to a multiple of this: whole blocks, and whole vectors of every instruction set.
+const VALUE_BLOCK: usize = 32;
 
 /// Where the pages of one attention layer are.
 #[derive(Clone, Copy)]
@@ -22,7 +25,7 @@ pub struct PagedLayer {
     page: usize,
     /// Key and value heads.
     pub kv_heads: usize,
-    /// Width of a head.
+    /// Width of a head; of latents with their rotary keys, as they are stored.
     pub dim: usize,
     key_bytes: usize,
     head_bytes: usize,
@@ -31,9 +34,9 @@ pub struct PagedLayer {
 }
 
 impl PagedLayer {
-    /// Width of stored values: whole vectors of every instruction set.
+    /// Width of stored values.
     pub fn value_dim(&self) -> usize {
-        self.dim.next_multiple_of(32)
+        self.dim.next_multiple_of(VALUE_BLOCK)
     }
 }
 
@@ -68,10 +71,12 @@ pub struct Cache {
 fn layer_page(codec: &Codec, layer: &LayerState) -> usize {
     match *layer {
         LayerState::Paged { kv_heads, dim, .. } => {
-            let values = (codec.values.page_bytes)(dim.next_multiple_of(32));
+            let values = (codec.values.page_bytes)(dim.next_multiple_of(VALUE_BLOCK));
             kv_heads * (codec.key_page(dim) + values).next_multiple_of(64)
         }
-        LayerState::Latent { rank, rope, .. } => codec.key_page(rank + rope).next_multiple_of(64),
+        LayerState::Latent { rank, rope, .. } => {
+            codec.key_page(codec.latent_dim(rank, rope)).next_multiple_of(64)
+        }
         LayerState::Recurrent { .. } => 0,
     }
 }
@@ -98,7 +103,7 @@ impl Cache {
                     continue;
                 }
                 LayerState::Paged { group, kv_heads, dim } => (group, kv_heads, dim),
-                LayerState::Latent { group, rank, rope } => (group, 1, rank + rope),
+                LayerState::Latent { group, rank, rope } => (group, 1, codecs[group].latent_dim(rank, rope)),
             };
             let codec = codecs[group];
             let page = layer_page(&codec, l);
@@ -124,6 +129,12 @@ impl Cache {
             "the recurrent states",
         )?;
         Ok(Cache { layers, pages, states, state_len: state })
+    }
+
+    /// Numbers of the widest row that is stored, filled up to whole blocks.
+    pub fn widest_row(&self) -> usize {
+        let width = |l: &Layer| if let Layer::Paged(l) = l { l.value_dim() } else { 0 };
+        self.layers.iter().map(width).max().unwrap_or(0)
     }
 
     /// Paged layer `kv`.
@@ -180,7 +191,7 @@ impl Cache {
         self.states.ptr_mut().cast::<f32>().wrapping_add(state * self.state_len + l.start)
     }
 
-    /// Writes the key of one position into its lane.
+    /// Writes the key of one position, of one or more pieces, into its lane.
     ///
     /// `place` is the position inside the page.
     ///
@@ -192,11 +203,11 @@ impl Cache {
         page: usize,
         head: usize,
         place: usize,
-        key: &[f32],
-        row: &mut Vec<u8>,
+        key: &[&[f32]],
+        row: &mut CacheRow,
     ) {
         let codec = &l.codec;
-        codec.encode(codec.types.k, key, codec.key_dim(l.dim), row);
+        let row = codec.encode(codec.types.k, key, codec.keys.act.block(), row);
         let n = codec.keys.rows;
         let panel_bytes = codec.keys.panel_bytes(codec.key_dim(l.dim));
         let panel = self.keys(l, page, head).wrapping_add(place / n * panel_bytes);
@@ -218,9 +229,9 @@ impl Cache {
         head: usize,
         place: usize,
         value: &[f32],
-        row: &mut Vec<u8>,
+        row: &mut CacheRow,
     ) {
-        l.codec.encode(l.codec.types.v, value, l.value_dim(), row);
+        let row = l.codec.encode(l.codec.types.v, &[value], VALUE_BLOCK, row);
         let bytes = (l.codec.values.page_bytes)(l.value_dim());
         // SAFETY: `values` has seen that the page is one of the layer's, the values of a head take these bytes of it, and the
         // caller promises that nobody else uses them.

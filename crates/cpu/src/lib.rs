@@ -13,6 +13,7 @@ mod ops;
 mod queue;
 mod ropes;
 mod row_kernels;
+mod tasks;
 mod weight;
 
 pub use backend::{Cpu, CpuError};

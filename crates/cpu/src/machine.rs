@@ -1,12 +1,20 @@
 //! The machine: one arena for all slots, the cache, scratch per thread, and kernels chosen for this CPU.
 
 use crate::{
-    expert_rows::ExpertRows, kv::Cache, memory::Aligned, ropes::RopeTables, row_kernels::RowKernels,
-    weight::Weight,
+    expert_rows::ExpertRows,
+    kv::{Cache, CacheRow},
+    memory::Aligned,
+    ropes::RopeTables,
+    row_kernels::RowKernels,
+    tasks::TaskLists,
+    weight::{Matrix, Weight},
 };
 use lamina_plan::{Batch, Limits, Slot, SlotSpec, WeightId, backend::Result};
 use lamina_pool::Pool;
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex},
+};
 
 /// An operator of the machine. The modules of `ops` have one implementation each.
 pub(crate) trait Operate<O> {
@@ -23,10 +31,14 @@ pub struct Machine {
     pub(crate) ropes: RopeTables,
     /// Activations of the running product, one buffer per `ActKind`.
     pub(crate) acts: [Aligned; 3],
-    /// A float32 row or product tile per thread and more, see `ops::linear::SCRATCH`.
+    /// Product tiles and a float32 row per thread, see `ops::linear::SCRATCH`.
     pub(crate) scratch: Vec<Aligned>,
     /// Scores and running sums of attention, per thread.
     pub(crate) attention: Vec<Aligned>,
+    /// Keys and values on their way into the cache, per thread: no two tasks of one thread run at once.
+    pub(crate) stored: Vec<Mutex<CacheRow>>,
+    /// Tasks of the running operator.
+    pub(crate) lists: TaskLists,
     /// Routing and intermediate rows of experts.
     pub(crate) experts: ExpertRows,
     pub(crate) limits: Limits,
@@ -86,6 +98,13 @@ impl Machine {
         let start = self.offsets[slot.0 as usize] + rows.start * spec.width;
         let ptr = self.arena.ptr_mut().cast::<f32>().wrapping_add(start);
         RowsOf { ptr, rows: rows.len(), width: spec.width }
+    }
+
+    pub(crate) fn matrix(&self, w: WeightId) -> &Matrix {
+        match &self.weights[w.0 as usize] {
+            Weight::Matrix(m) => m,
+            _ => unreachable!("the plan names matrices where products are wanted"),
+        }
     }
 
     pub(crate) fn vector(&self, w: WeightId) -> &[f32] {

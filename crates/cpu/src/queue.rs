@@ -1,4 +1,4 @@
-//! What a step needs around its operators.
+//! Copies, reads, writes, imports and exports around the operators of a step.
 
 use crate::machine::Machine;
 use lamina_plan::{BackendError, Batch, Queue, Slot, backend::Result, batch::Copy, front};

@@ -6,7 +6,7 @@ use crate::{
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
-use lamina_plan::{BackendError, WeightKind, WeightSpec, backend::Result};
+use lamina_plan::{WeightKind, WeightSpec, backend::Result};
 use lamina_pool::Pool;
 use lamina_simd::Isa;
 use std::sync::OnceLock;
@@ -191,13 +191,45 @@ pub fn plain(dtype: DType) -> DType {
     }
 }
 
-/// The matrix behind a weight.
-///
-/// # Errors
-/// When the plan names another kind there.
-pub fn matrix(w: &Weight) -> Result<&Matrix> {
-    match w {
-        Weight::Matrix(m) => Ok(m),
-        _ => Err(BackendError::Unsupported { backend: "cpu", what: "a product with a look-up table".into() }),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that a weight really holds.
+    fn held(weight: &Weight) -> usize {
+        match weight {
+            Weight::Matrix(m) => m.bytes(),
+            Weight::Table(t) => t.bytes(),
+            Weight::Vector(v) => size_of_val(&v[..]),
+        }
+    }
+
+    #[test]
+    fn the_plan_counts_what_upload_takes() {
+        let pool = Pool::new(1);
+        // Rows that fill no panel; columns of blocks, of neither blocks nor super-blocks, and of both.
+        let all = if cfg!(miri) { &[96usize][..] } else { &[96, 33, 512] };
+        for (cols, isa) in all.iter().flat_map(|&c| Isa::usable().into_iter().map(move |i| (c, i))) {
+            for &dtype in DType::ALL.iter().filter(|t| cols.is_multiple_of(t.block_len())) {
+                for kind in [
+                    WeightKind::Matrix { rows: 41, cols },
+                    WeightKind::Stack { count: 3, rows: 41, cols },
+                    WeightKind::Table { rows: 41, cols },
+                    WeightKind::Vector { len: cols },
+                ] {
+                    let (rows, cols) = kind.shape();
+                    let bytes = vec![0u8; dtype.bytes_for(rows * cols).expect("whole blocks")];
+                    let tensor = Tensor::from_bytes("weight", dtype, rows, cols, bytes.into());
+                    let spec = WeightSpec { name: "weight".to_owned(), kind };
+                    // Integers are no weights.
+                    let Ok(weight) = Weight::upload(&spec, &tensor.expect("as many bytes"), isa, &pool)
+                    else {
+                        assert!(!crate::format::NATIVE.contains(&dtype), "{dtype} {kind:?}");
+                        continue;
+                    };
+                    assert_eq!(Weight::bytes(&spec, dtype, isa), held(&weight), "{isa} {dtype} {kind:?}");
+                }
+            }
+        }
     }
 }

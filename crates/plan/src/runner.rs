@@ -1,4 +1,4 @@
-//! A plan on a machine.
+//! Executes a plan on a machine, step by step.
 
 use crate::{
     backend::Backend,
@@ -22,8 +22,10 @@ pub struct Runner<B: Backend> {
     profile: Option<Profile>,
     /// Steps that were submitted.
     steps: u64,
-    /// Rows of the last step's taps.
+    /// Rows of the last step's taps, and memory of those that earlier steps had.
     taps: Vec<Vec<f32>>,
+    /// Operators behind which a segment of the running step ends.
+    ends: Vec<usize>,
 }
 
 impl<B: Backend> Runner<B> {
@@ -33,17 +35,18 @@ impl<B: Backend> Runner<B> {
     /// When the backend lacks memory.
     pub fn new(backend: B, plan: Plan, weights: Vec<B::Weight>, limits: Limits) -> Result<Self> {
         let machine = backend.machine(&plan, weights, &limits)?;
-        Ok(Runner { plan, machine, limits, profile: None, steps: 0, taps: vec![] })
+        Ok(Runner { plan, machine, limits, profile: None, steps: 0, taps: vec![], ends: vec![] })
     }
 
     /// Walks the plan in segments that end where rows are tapped: nothing is added to the plan for them.
     fn walk(&mut self, batch: &Batch) -> Result<()> {
-        let mut ends: Vec<usize> = batch.taps.iter().map(|t| self.plan.marks[t.mark].ops).collect();
-        ends.push(self.plan.ops.len());
-        ends.sort_unstable();
-        ends.dedup();
+        self.ends.clear();
+        self.ends.extend(batch.taps.iter().map(|t| self.plan.marks[t.mark].ops).chain([self.plan.ops.len()]));
+        self.ends.sort_unstable();
+        self.ends.dedup();
         let mut start = 0;
-        for end in ends {
+        for i in 0..self.ends.len() {
+            let end = self.ends[i];
             self.segment(batch, start..end)?;
             for (i, tap) in batch.taps.iter().enumerate() {
                 let Mark { ops, slot } = self.plan.marks[tap.mark];
@@ -93,7 +96,7 @@ fn tapped(batch: &Batch, tap: &Tap, kind: RowKind) -> Result<Range<usize>> {
 impl<B: Backend> Step for Runner<B> {
     fn submit(&mut self, batch: &Batch) -> Result<Ticket> {
         self.steps += 1;
-        self.taps.resize_with(batch.taps.len(), Vec::new);
+        self.taps.resize_with(self.taps.len().max(batch.taps.len()), Vec::new);
         self.machine.begin(batch)?;
         if batch.rows() > 0 {
             self.walk(batch)?;

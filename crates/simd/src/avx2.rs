@@ -13,6 +13,22 @@ pub struct Lanes<P>(PhantomData<P>);
 /// AVX2, FMA and F16C without more.
 pub type Avx2 = Lanes<Maddubs>;
 
+methods! { memory:
+    /// Signs, and all other bits, of eight e4m3 at their places in float16, whose bias is 8 larger.
+    fn e4m3_parts(p: *const u8) -> (__m128i, __m128i) {
+        let b = _mm_cvtepu8_epi16(_mm_loadl_epi64(p.cast()));
+        let sign = _mm_slli_epi16::<8>(_mm_and_si128(b, _mm_set1_epi16(0x80)));
+        (sign, _mm_slli_epi16::<7>(_mm_and_si128(b, _mm_set1_epi16(0x7f))))
+    }
+}
+
+methods! { registers:
+    /// The numbers of [`e4m3_parts`].
+    fn e4m3_number(sign: __m128i, rest: __m128i) -> __m256 {
+        _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(sign, rest)), _mm256_set1_ps(256.0))
+    }
+}
+
 /// How the products of four bytes per lane are summed, and what follows from it.
 #[allow(missing_docs)] // names are those of `Simd`
 pub trait Products: Copy + Send + Sync + 'static {
@@ -269,11 +285,15 @@ impl<P: Products> Simd for Lanes<P> {
             _mm256_castsi256_ps(_mm256_blendv_epi8(normal, denormal, small))
         }
         fn load_e4m3(p: *const u8) -> __m256 {
-            // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
-            let b = _mm_cvtepu8_epi16(_mm_loadl_epi64(p.cast()));
-            let sign = _mm_slli_epi16::<8>(_mm_and_si128(b, _mm_set1_epi16(0x80)));
-            let rest = _mm_slli_epi16::<7>(_mm_and_si128(b, _mm_set1_epi16(0x7f)));
-            _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(sign, rest)), _mm256_set1_ps(256.0))
+            let (sign, rest) = e4m3_parts(p);
+            // All lower bits of the NaN code, at their new place; its upper exponent bit makes a NaN of float16.
+            let nan = _mm_cmpeq_epi16(rest, _mm_set1_epi16(0x7f << 7));
+            let rest = _mm_or_si128(rest, _mm_and_si128(nan, _mm_set1_epi16(0x4000)));
+            e4m3_number(sign, rest)
+        }
+        fn load_e4m3_scale(p: *const u8) -> __m256 {
+            let (sign, rest) = e4m3_parts(p);
+            e4m3_number(sign, rest)
         }
         fn store_i8(p: *mut i8, v: __m256) {
             let i = _mm256_cvtps_epi32(v);

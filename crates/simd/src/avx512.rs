@@ -28,6 +28,22 @@ fn add_pairs(mut acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
     acc
 }
 
+methods! { memory:
+    /// Signs, and all other bits, of 16 e4m3 at their places in float16, whose bias is 8 larger.
+    fn e4m3_parts(p: *const u8) -> (__m256i, __m256i) {
+        let b = _mm256_cvtepu8_epi16(_mm_loadu_si128(p.cast()));
+        let sign = _mm256_slli_epi16::<8>(_mm256_and_si256(b, _mm256_set1_epi16(0x80)));
+        (sign, _mm256_slli_epi16::<7>(_mm256_and_si256(b, _mm256_set1_epi16(0x7f))))
+    }
+}
+
+methods! { registers:
+    /// The numbers of [`e4m3_parts`].
+    fn e4m3_number(sign: __m256i, rest: __m256i) -> __m512 {
+        _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(sign, rest)), _mm512_set1_ps(256.0))
+    }
+}
+
 impl Simd for Avx512 {
     const N: usize = 16;
     const SIGNED_OFFSET: i32 = 128;
@@ -200,11 +216,14 @@ impl Simd for Avx512 {
             _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(1 << 21), e))
         }
         fn load_e4m3(p: *const u8) -> __m512 {
-            // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
-            let b = _mm256_cvtepu8_epi16(_mm_loadu_si128(p.cast()));
-            let sign = _mm256_slli_epi16::<8>(_mm256_and_si256(b, _mm256_set1_epi16(0x80)));
-            let rest = _mm256_slli_epi16::<7>(_mm256_and_si256(b, _mm256_set1_epi16(0x7f)));
-            _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(sign, rest)), _mm512_set1_ps(256.0))
+            let (sign, rest) = e4m3_parts(p);
+            // All lower bits of the NaN code, at their new place.
+            let nan = _mm256_cmpeq_epi16_mask(rest, _mm256_set1_epi16(0x7f << 7));
+            e4m3_number(sign, _mm256_mask_mov_epi16(rest, nan, _mm256_set1_epi16(0x7e00)))
+        }
+        fn load_e4m3_scale(p: *const u8) -> __m512 {
+            let (sign, rest) = e4m3_parts(p);
+            e4m3_number(sign, rest)
         }
         fn store_i8(p: *mut i8, v: __m512) {
             _mm_storeu_si128(p.cast(), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)))

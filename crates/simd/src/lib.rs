@@ -26,7 +26,7 @@ pub use math::{exp, sigmoid, tanh};
 /// Vectors of [`Simd::N`] lanes of 32 bits, and the byte products of quantized kernels.
 ///
 /// Bytes behind the pointers of methods: `4 N` of `load`, `store`, `load_f` and `store_f`; `2 N` of `load_f16`, `store_f16`,
-/// `load_bf16`, `store_i16`, `pairs` and `widen_pairs`; `N` of `scale`, `load_e8m0`, `load_e4m3` and `store_i8`; 4 of
+/// `load_bf16`, `store_i16`, `pairs` and `widen_pairs`; `N` of `scale`, `load_e8m0`, `load_e4m3`, `load_e4m3_scale` and `store_i8`; 4 of
 /// `splat4`, and 8 of each pointer of `dot_square`.
 #[allow(missing_docs)] // names are the operations
 pub trait Simd: Copy + Send + Sync + 'static {
@@ -161,8 +161,10 @@ pub trait Simd: Copy + Send + Sync + 'static {
         fn load_bf16(p: *const u16) -> Self::F;
         /// N bytes as powers of two `2^(b - 128)`: half the scale that e8m0 means.
         fn load_e8m0(p: *const u8) -> Self::F;
-        /// N bytes as 8-bit floats of 4 exponent bits (e4m3fn); NaN codes are read as 480.
+        /// N bytes as 8-bit floats of 4 exponent bits (e4m3fn).
         fn load_e4m3(p: *const u8) -> Self::F;
+        /// As [`Simd::load_e4m3`], but NaN codes are read as 480, which scales of NVFP4 may be.
+        fn load_e4m3_scale(p: *const u8) -> Self::F;
         /// Rounds to int32 (ties to even), cuts to int8 and writes N bytes; numbers beyond int32 and NaN give any byte.
         fn store_i8(p: *mut i8, v: Self::F);
         /// As [`Simd::store_i8`] for N int16.

@@ -1,4 +1,4 @@
-//! The unsafe methods of lane traits: some hundred functions of one expression each, which are sound for one of two reasons.
+//! Macros for the unsafe methods of lane traits: some hundred functions of one expression, sound for one of two reasons.
 //! `declare!` writes the condition into the documentation of each, `methods!` gives each the block that it justifies.
 
 /// Methods of a trait on registers (`registers:`), or that read or write through a pointer (`memory:`).

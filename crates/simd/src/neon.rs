@@ -218,6 +218,11 @@ mod lanes {
     }
 
     methods! { memory:
+        /// Signs, and all other bits, of eight e4m3 at their places in float16, whose bias is 8 larger.
+        fn e4m3_parts(p: *const u8) -> (uint16x8_t, uint16x8_t) {
+            let b = vmovl_u8(vld1_u8(p));
+            (vshlq_n_u16::<8>(vandq_u16(b, vdupq_n_u16(0x80))), vshlq_n_u16::<7>(vandq_u16(b, vdupq_n_u16(0x7f))))
+        }
         /// Eight bytes as int32.
         fn widen(p: *const i8) -> int32x4x2_t {
             let w = vmovl_s8(vld1_s8(p));
@@ -422,10 +427,14 @@ mod lanes {
                 float32x4x2_t(half_of_e8m0(vmovl_u16(vget_low_u16(e))), half_of_e8m0(vmovl_high_u16(e)))
             }
             fn load_e4m3(p: *const u8) -> float32x4x2_t {
-                // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
-                let b = vmovl_u8(vld1_u8(p));
-                let sign = vshlq_n_u16::<8>(vandq_u16(b, vdupq_n_u16(0x80)));
-                let rest = vshlq_n_u16::<7>(vandq_u16(b, vdupq_n_u16(0x7f)));
+                let (sign, rest) = e4m3_parts(p);
+                // All lower bits of the NaN code, at their new place; its upper exponent bit makes a NaN of float16.
+                let nan = vceqq_u16(rest, vdupq_n_u16(0x7f << 7));
+                let rest = vorrq_u16(rest, vandq_u16(nan, vdupq_n_u16(0x4000)));
+                Self::mul(from_f16(vorrq_u16(sign, rest)), Self::splat_f(256.0))
+            }
+            fn load_e4m3_scale(p: *const u8) -> float32x4x2_t {
+                let (sign, rest) = e4m3_parts(p);
                 Self::mul(from_f16(vorrq_u16(sign, rest)), Self::splat_f(256.0))
             }
             fn store_i8(p: *mut i8, v: float32x4x2_t) {

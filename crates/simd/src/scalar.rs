@@ -205,6 +205,11 @@ impl Simd for Scalar {
             })
         }
         fn load_e4m3(p: *const u8) -> F {
+            let bytes = p.cast::<[u8; N]>().read_unaligned();
+            let read = Self::load_e4m3_scale(p);
+            std::array::from_fn(|i| if bytes[i] & 0x7f == 0x7f { f32::NAN } else { read[i] })
+        }
+        fn load_e4m3_scale(p: *const u8) -> F {
             // The bits of e4m3 are those of a float16 with four exponent bits less, whose bias is 8 smaller.
             let one =
                 |b: u8| f16::from_bits(u16::from(b & 0x80) << 8 | u16::from(b & 0x7f) << 7).to_f32() * 256.0;

@@ -19,6 +19,7 @@ use crate::{
 };
 use lamina_base::DType;
 use lamina_simd::{Isa, Simd, shells};
+pub use legacy::Q80;
 
 /// What the backend needs of a weight type on one instruction set.
 #[derive(Clone, Copy)]
@@ -43,13 +44,18 @@ impl Kernels {
         cols / self.act.block() * self.block_bytes
     }
 
+    /// Sizes of a panel of `cols` columns.
+    pub fn panel(&self, cols: usize) -> PanelSizes {
+        let (bytes, blocks) = (self.panel_bytes(cols), cols / self.act.block());
+        PanelSizes { bytes, blocks, rows: self.rows, act: self.act }
+    }
+
     /// Multiplies panels of `cols` columns with rows of activations.
     ///
     /// # Panics
     /// When activations or results are fewer than the panels and rows take.
     pub fn multiply(&self, cols: usize, operands: PanelOperands<'_>) {
-        let (bytes, blocks) = (self.panel_bytes(cols), cols / self.act.block());
-        let job = Job::new(operands, PanelSizes { bytes, blocks, rows: self.rows, act: self.act });
+        let job = Job::new(operands, self.panel(cols));
         // SAFETY: `kernels` has seen that this CPU has the instructions, and panels have the bytes of this type.
         unsafe { (self.product)(&job) };
     }

@@ -3,14 +3,16 @@
 //! Scores come from the panel products of `kernel`: a page of keys is a weight panel whose rows are positions.
 
 use super::{
+    block::{BlockFormat, ScaleForm, block_bytes, codes_offset},
+    codes::Bits8,
     float::{self, FloatFormat},
-    product::by_rows,
+    product::{PanelSizes, by_rows},
 };
-use lamina_plan::{KvType, PAGE_LEN};
-use lamina_simd::{Isa, Simd, exp, shells, tanh};
+use lamina_plan::PAGE_LEN;
+use lamina_simd::{Simd, exp, shells, tanh};
 use std::marker::PhantomData;
 
-/// Positions that are reduced on their own before they are merged into a row's running softmax.
+/// Positions that are reduced on their own before they are merged into a row's online softmax.
 ///
 /// Boundaries are at fixed positions, never at the edge of a batch or a thread's share: that is what keeps a row's bits
 /// the same however its prompt was cut.
@@ -92,8 +94,10 @@ pub struct PanelMix<'a> {
     /// From one group of `S::N` positions to the next, in numbers.
     stride: usize,
     rows: usize,
-    /// Keys of each page, one panel, in order of positions.
+    /// Keys of each page, in order of positions.
     pages: &'a [&'a [u8]],
+    /// Bytes of a panel; a page is one of numbers, and several of blocks.
+    panel_bytes: usize,
     /// Groups in all; the last page may end early.
     groups: usize,
     /// Columns that are mixed.
@@ -106,25 +110,28 @@ pub struct PanelMix<'a> {
 }
 
 impl<'a> PanelMix<'a> {
-    /// Weights of `groups` groups times `dim` columns of `pages`, added to rows of `out` that are `out_stride` apart.
+    /// Weights of `groups` groups times the first `dim` columns of `pages`, added to rows of `out` that are `out_stride`
+    /// apart.
     ///
     /// # Panics
-    /// When there are fewer weights, pages, columns (of at most `bytes` bytes a number) or sums.
+    /// When there are fewer weights, pages, columns or sums.
     pub fn new(
         weights: LaneGroups<'a>,
         pages: &'a [&'a [u8]],
-        bytes: usize,
+        panel: PanelSizes,
         groups: usize,
         dim: usize,
         (out, out_stride): (&'a mut [f32], usize),
     ) -> PanelMix<'a> {
         let rows = weights.rows;
         let used = (groups * weights.lanes).div_ceil(PAGE_LEN);
-        assert!(weights.has(groups), "too few weights");
         assert!(
-            used <= pages.len() && pages[..used].iter().all(|p| p.len() >= dim * PAGE_LEN * bytes),
-            "too few pages"
+            weights.has(groups) && groups * weights.lanes <= CHUNK,
+            "too few weights, or too many positions"
         );
+        let page_bytes = PAGE_LEN / panel.rows * panel.bytes;
+        assert!(used <= pages.len() && pages[..used].iter().all(|p| p.len() >= page_bytes), "too few pages");
+        assert!(dim <= panel.blocks * panel.act.block(), "too few columns");
         assert!(rows == 0 || (rows - 1) * out_stride + dim <= out.len(), "too few sums");
         let (stride, weights) = (weights.stride, weights.numbers.as_ptr());
         PanelMix {
@@ -132,6 +139,7 @@ impl<'a> PanelMix<'a> {
             stride,
             rows,
             pages,
+            panel_bytes: panel.bytes,
             groups,
             dim,
             out: out.as_mut_ptr(),
@@ -269,6 +277,92 @@ mod lanes {
         }
     }
 
+    /// As [`mix_panels`] for panels of blocks of 32 columns.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
+    #[inline(always)]
+    pub unsafe fn mix_block_panels<S: Simd, F: BlockFormat<Codes = Bits8>>(m: &PanelMix<'_>) {
+        const { assert!(F::SIGNED && !F::MINS && matches!(F::SCALE, ScaleForm::F16), "signed bytes with a scale") };
+        // SAFETY: rows are counted up to those of `m`, and blocks up to the last one that has a column of it.
+        unsafe {
+            for block in 0..m.dim.div_ceil(32) {
+                by_rows!(m.rows, row, R => mix_block::<S, F, R>(m, row, block));
+            }
+        }
+    }
+
+    /// Block `block` of the positions of group `g`.
+    ///
+    /// # Safety
+    /// `g < m.groups`, and `block` is one of the panels.
+    #[inline(always)]
+    unsafe fn block_of<S: Simd, F: BlockFormat>(m: &PanelMix<'_>, g: usize, block: usize) -> *const u8 {
+        let panels = PAGE_LEN / S::N;
+        // SAFETY: `PanelMix::new` has seen that there are pages for all groups, with all their panels; the caller keeps
+        // the block inside one.
+        unsafe {
+            let page = m.pages.get_unchecked(g / panels).as_ptr();
+            page.add(g % panels * m.panel_bytes + block * block_bytes::<F>(S::N))
+        }
+    }
+
+    /// `R` rows times one block: weights take the scales in, codes are widened to float32 column by column.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`, `row + R <= m.rows`, and a column of `block` is below `m.dim`.
+    #[inline(always)]
+    unsafe fn mix_block<S: Simd, F: BlockFormat<Codes = Bits8>, const R: usize>(
+        m: &PanelMix<'_>,
+        row: usize,
+        block: usize,
+    ) {
+        // SAFETY: groups and rows are counted up to those of `m`, of at most `CHUNK` positions; words are the eight of
+        // a block, and only sums of columns below `m.dim` are written.
+        unsafe {
+            let mut weights = [[0f32; CHUNK]; R];
+            for g in 0..m.groups {
+                let d = S::load_f16(block_of::<S, F>(m, g, block).cast());
+                for r in 0..R {
+                    let w = S::load_f(m.weights.add(g * m.stride + (row + r) * S::N));
+                    S::store_f(weights[r].as_mut_ptr().add(g * S::N), S::mul(w, d));
+                }
+            }
+            for first in (block * 32..m.dim.min((block + 1) * 32)).step_by(4) {
+                let at = codes_offset::<F>(S::N) + first % 32 * S::N;
+                let mut sums = [[S::zero(); R]; 4];
+                for g in 0..m.groups {
+                    let codes = S::signed(S::load(block_of::<S, F>(m, g, block).add(at)));
+                    for (k, sums) in sums.iter_mut().enumerate() {
+                        let v = S::to_f(byte::<S>(codes, k));
+                        for r in 0..R {
+                            let w = S::load_f(weights[r].as_ptr().add(g * S::N));
+                            sums[r] = S::fma(w, v, sums[r]);
+                        }
+                    }
+                }
+                for (d, sums) in (first..m.dim.min(first + 4)).zip(sums) {
+                    for r in 0..R {
+                        *m.out.add((row + r) * m.out_stride + d) += S::reduce_add(sums[r]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The signed byte `k` of each lane, of bytes that went through [`Simd::signed`]: a product with 1 in its place.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `S`.
+    #[inline(always)]
+    unsafe fn byte<S: Simd>(codes: S::I, k: usize) -> S::I {
+        // SAFETY: operations on registers alone, whose instructions the caller promises.
+        unsafe {
+            let sum = S::sum(S::dot_signed(S::acc(), codes, S::splat(1 << (8 * k))));
+            S::sub_i(sum, S::splat(S::SIGNED_OFFSET))
+        }
+    }
+
     /// `a = a * fa + b * fb` for `n` numbers, a multiple of the lanes.
     ///
     /// # Safety
@@ -288,7 +382,7 @@ mod lanes {
     }
 }
 
-use lanes::{merge, mix_panels, softmax_weights};
+use lanes::{merge, mix_block_panels, mix_panels, softmax_weights};
 
 shells! {
     /// Scores of one row to weights.
@@ -299,15 +393,10 @@ shells! {
     pub fn merge_kernel() = merge(a: *mut f32, fa: f32, b: *const f32, fb: f32, n: usize)
 }
 shells! {
-    fn mix_panels_kernel<F: FloatFormat>() = mix_panels::<F>(m: &PanelMix<'_>)
+    /// Weights times the columns of key panels of numbers.
+    pub fn mix_panels_kernel<F: FloatFormat>() = mix_panels::<F>(m: &PanelMix<'_>)
 }
-
-/// Weights times the columns of key panels; block types are never used for latents.
-pub fn mix_panel(isa: Isa, kv_type: KvType) -> unsafe fn(&PanelMix<'_>) {
-    match kv_type {
-        KvType::F32 => mix_panels_kernel::<float::F32>(isa),
-        KvType::BF16 => mix_panels_kernel::<float::BF16>(isa),
-        KvType::F8 => mix_panels_kernel::<float::F8>(isa),
-        _ => mix_panels_kernel::<float::F16>(isa),
-    }
+shells! {
+    /// Weights times the columns of key panels of blocks.
+    pub fn mix_blocks_kernel<F: BlockFormat<Codes = Bits8>>() = mix_block_panels::<F>(m: &PanelMix<'_>)
 }

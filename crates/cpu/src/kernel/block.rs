@@ -38,9 +38,9 @@ pub trait BlockFormat: Send + Sync + 'static {
     type Codes: Codes;
     /// Byte products that fit the 16-bit sums of AVX2: 32767 / (254 * largest value).
     const ADDS: usize;
-    /// Every value times this, before the offset is taken off.
+    /// Factor on every value, before the offset is subtracted.
     const STEP: i32 = 1;
-    /// Taken off every value.
+    /// Subtracted from every value.
     const OFFSET: i32 = 0;
     /// A float16 minimum is added to every value times its scale.
     const MINS: bool = false;
@@ -58,7 +58,7 @@ pub trait BlockFormat: Send + Sync + 'static {
     fn unpack(block: &[u8], part: usize, codes: &mut [u8; 32]) -> (u16, u16);
 }
 
-/// BlockLayout of one block of a panel of `n` rows: scale, minimum, codes.
+/// Byte offsets inside one block of a panel of `n` rows: scale, minimum, codes.
 struct BlockLayout;
 
 impl BlockLayout {
@@ -78,7 +78,12 @@ pub const fn block_bytes<F: BlockFormat>(n: usize) -> usize {
     BlockLayout::bytes::<F>(n)
 }
 
-/// Blocks that a tile holds: enough to reuse sums in registers, few enough for the first cache.
+/// Where the codes of a block of a panel of `n` rows begin, in bytes; its scales are first.
+pub const fn codes_offset<F: BlockFormat>(n: usize) -> usize {
+    BlockLayout::codes::<F>(n)
+}
+
+/// Blocks that a tile holds: enough to reuse sums in registers, few enough for L1.
 const TILE: usize = 8;
 
 /// A block with one byte per value, or its two nibbles where signed values are split.
@@ -110,7 +115,7 @@ mod lanes {
         tile && S::SQUARES && !matches!(F::SCALE, ScaleForm::TwoHalfE4M3)
     }
 
-    /// What every value of a byte product is too large by.
+    /// Offset of every value in a byte product: the format's own, and what makes signed values unsigned.
     #[inline(always)]
     const fn offset<S: Simd, F: BlockFormat>(tile: bool) -> i32 {
         let signed = if split::<S, F>(tile) {
@@ -170,10 +175,10 @@ mod lanes {
             let d = match F::SCALE {
                 ScaleForm::F16 => S::load_f16(p.cast()),
                 ScaleForm::HalfE8M0 => S::load_e8m0(p),
-                ScaleForm::TwoHalfE4M3 => S::mul(S::load_e4m3(p), S::splat_f(0.5)),
+                ScaleForm::TwoHalfE4M3 => S::mul(S::load_e4m3_scale(p), S::splat_f(0.5)),
             };
             let m = match F::SCALE {
-                ScaleForm::TwoHalfE4M3 => S::mul(S::load_e4m3(p.add(S::N)), S::splat_f(0.5)),
+                ScaleForm::TwoHalfE4M3 => S::mul(S::load_e4m3_scale(p.add(S::N)), S::splat_f(0.5)),
                 _ if F::MINS => S::load_f16(p.add(BlockLayout::mins::<F>(S::N)).cast()),
                 _ => d,
             };

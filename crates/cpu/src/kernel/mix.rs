@@ -1,4 +1,4 @@
-//! Weights times values of one chunk of attention.
+//! The weighted sum of values of one chunk of attention: softmax weights times stored values.
 //!
 //! Numbers are mixed in float32. Blocks are mixed in integers: two positions at a time, their weights as int16 with
 //! 15 bits below the row's largest, so that a step is far finer than a block's own (8-bit weights would be as coarse
@@ -19,7 +19,7 @@ pub const CHUNK_PAGES: usize = CHUNK / PAGE_LEN;
 const BLOCK: usize = 32;
 /// Positions whose codes stand together.
 const QUAD: usize = 4;
-/// Largest weight as an integer: room for a rounding below int16's, and for 256 positions of int8 in int32.
+/// Largest softmax weight as int16: one rounding step below int16's limit, and 256 products with int8 fit int32.
 const FULL: f32 = 32760.0;
 
 /// Rows of weights times stored values.
@@ -240,7 +240,7 @@ mod lanes {
         }
     }
 
-    /// `R` rows, two vectors of columns at a time, page by page so that a page's values stay in the first cache.
+    /// `R` rows, two vectors of columns at a time, page by page so that a page's values stay in L1.
     ///
     /// # Safety
     /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
@@ -327,7 +327,8 @@ mod lanes {
         }
     }
 
-    /// Brings each row's weights to a size at which weight times scale just fits int16; returns what one then stands for.
+    /// Rescales each row's softmax weights in place so that weight times block scale fills int16; returns each row's
+    /// dequantization factor.
     ///
     /// # Safety
     /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.

@@ -1,4 +1,4 @@
-//! The shape of a panel product, shared by all weight types.
+//! Operands and sizes of a product of weight panels with activations, shared by all weight types.
 
 use super::codes::Codes;
 use crate::act::ActKind;

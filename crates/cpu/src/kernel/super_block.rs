@@ -19,9 +19,9 @@ pub trait SuperFormat: Send + Sync + 'static {
     const BY_16: bool;
     /// Byte products that fit the 16-bit sums of AVX2: 32767 / (254 * largest value).
     const ADDS: usize;
-    /// Every value times this, before the offset is taken off.
+    /// Factor on every value, before the offset is subtracted.
     const STEP: i32 = 1;
-    /// Taken off every value; a type with minimums has none.
+    /// Subtracted from every value; a type with minimums has none.
     const OFFSET: i32 = 0;
     /// Each sub-block has a minimum of its own.
     const MINS: bool = false;
@@ -55,7 +55,7 @@ impl Default for Unpacked {
     }
 }
 
-/// SuperLayout of one super-block of a panel of `n` rows: `d`, `dmin`, scales, minimums, codes.
+/// Byte offsets inside one super-block of a panel of `n` rows: `d`, `dmin`, scales, minimums, codes.
 pub struct SuperLayout;
 
 impl SuperLayout {
@@ -240,7 +240,8 @@ mod lanes {
         }
     }
 
-    /// What every value of a byte product is too large by, straight from packed memory.
+    /// Offset of every value in a byte product straight from packed memory: the format's own, and what makes signed values
+    /// unsigned.
     #[inline(always)]
     const fn packed_offset<S: Simd, F: SuperFormat>() -> i32 {
         F::OFFSET + if F::TABLE.is_some() { S::SIGNED_OFFSET } else { 0 }

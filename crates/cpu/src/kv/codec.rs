@@ -13,6 +13,21 @@ use half::{bf16, f16, slice::HalfFloatSliceExt};
 use lamina_plan::{KvType, KvTypes, PAGE_LEN};
 use lamina_simd::Isa;
 
+/// A key or value on its way into the cache. A thread keeps one: its memory is used again for every row.
+pub struct CacheRow {
+    /// Pieces one after the other, filled up to whole blocks.
+    numbers: Vec<f32>,
+    /// As its type stores it.
+    bytes: Vec<u8>,
+}
+
+impl CacheRow {
+    /// Room for rows of `width` numbers, of any type.
+    pub fn new(width: usize) -> CacheRow {
+        CacheRow { numbers: Vec::with_capacity(width), bytes: Vec::with_capacity(width * size_of::<f32>()) }
+    }
+}
+
 /// How the keys and values of a layer group are stored and read.
 #[derive(Clone, Copy)]
 pub struct Codec {
@@ -20,8 +35,8 @@ pub struct Codec {
     pub keys: Kernels,
     /// How values are stored.
     pub values: Values,
-    /// Weights times latents, which are read out of key pages.
-    mix_latents: unsafe fn(&PanelMix<'_>),
+    /// Weights times latents, which are read out of key pages; none for types that latents are never kept in.
+    mix_latents: Option<unsafe fn(&PanelMix<'_>)>,
     pub(super) types: KvTypes,
     quantize: unsafe fn(*const f32, usize, *mut Act32, usize),
 }
@@ -80,15 +95,24 @@ impl Codec {
             KvType::Q4_1 => Values::blocks::<mix::Q41Values>(isa),
         };
         let keys = format::kernels(types.k.dtype(), isa).expect("every cache type has kernels");
-        let mix_latents = attend::mix_panel(isa, types.k);
-        Codec { keys, values, mix_latents, types, quantize: act32_kernel(isa) }
+        let quantize = act32_kernel(isa);
+        let mix_latents: Option<unsafe fn(&PanelMix<'_>)> = match types.k {
+            KvType::F32 => Some(attend::mix_panels_kernel::<float::F32>(isa)),
+            KvType::F16 => Some(attend::mix_panels_kernel::<float::F16>(isa)),
+            KvType::BF16 => Some(attend::mix_panels_kernel::<float::BF16>(isa)),
+            KvType::F8 => Some(attend::mix_panels_kernel::<float::F8>(isa)),
+            KvType::Q8_0 => Some(attend::mix_blocks_kernel::<format::Q80>(isa)),
+            KvType::Q4_0 | KvType::Q4_1 => None,
+        };
+        Codec { keys, values, mix_latents, types, quantize }
     }
 
-    /// Weights times latents of a chunk, which are kept as plain numbers.
+    /// Weights times latents of a chunk.
     pub fn mix_latents(&self, m: &PanelMix<'_>) {
+        let mix = self.mix_latents.expect("latents are kept in a type that has a kernel for them");
         // SAFETY: `format::kernels` has seen in `new` that the instruction set is there, and `PanelMix::new` that the pages
         // hold the columns.
-        unsafe { (self.mix_latents)(m) };
+        unsafe { mix(m) };
     }
 
     /// Width of stored keys: whole blocks.
@@ -96,9 +120,10 @@ impl Codec {
         dim.next_multiple_of(self.keys.act.block())
     }
 
-    /// Bytes of one number of a key that is kept as a plain number.
-    pub fn key_bytes(&self) -> usize {
-        self.keys.block_bytes / self.keys.rows
+    /// Width of a stored latent with its rotary key. Each takes whole blocks, so that no scale serves both: rotary keys
+    /// are not normed, and often several times larger.
+    pub fn latent_dim(&self, rank: usize, rope: usize) -> usize {
+        self.key_dim(rank) + self.key_dim(rope)
     }
 
     /// Bytes of a page of keys of one head.
@@ -106,25 +131,35 @@ impl Codec {
         PAGE_LEN / self.keys.rows * self.keys.panel_bytes(self.key_dim(dim))
     }
 
-    /// Encodes `x`, padded with zeros up to `width`, into `out`.
+    /// The `pieces` of a row in the form of a type, one after the other, each filled up with zeros to a multiple of `block`
+    /// numbers.
     ///
     /// What is too large for float16 and 8-bit floats becomes the largest number of the type, and so do infinities: a
-    /// later row's value must not be an infinity that a hidden weight of 0 turns into NaN. NaN stays NaN in all types but
-    /// 8-bit floats, whose kernels have no code for it.
-    pub(super) fn encode(&self, kv_type: KvType, x: &[f32], width: usize, out: &mut Vec<u8>) {
-        let mut padded = vec![];
-        let x = if width == x.len() {
-            x
-        } else {
-            padded.extend_from_slice(x);
-            padded.resize(width, 0.0);
-            &padded[..]
+    /// later row's value must not be an infinity that a hidden weight of 0 turns into NaN. NaN stays NaN in all types.
+    pub(super) fn encode<'a>(
+        &self,
+        kv_type: KvType,
+        pieces: &[&[f32]],
+        block: usize,
+        row: &'a mut CacheRow,
+    ) -> &'a [u8] {
+        let CacheRow { numbers, bytes: out } = row;
+        let x = match pieces {
+            [whole] if whole.len().is_multiple_of(block) => *whole,
+            _ => {
+                numbers.clear();
+                for piece in pieces {
+                    numbers.extend_from_slice(piece);
+                    numbers.resize(numbers.len().next_multiple_of(block), 0.0);
+                }
+                &numbers[..]
+            }
         };
         out.clear();
         match kv_type {
             KvType::F32 => out.extend_from_slice(bytemuck::cast_slice(x)),
             KvType::F16 => {
-                out.resize(2 * width, 0);
+                out.resize(2 * x.len(), 0);
                 let mut halves = [f16::ZERO; 64];
                 for (x, out) in x.chunks(64).zip(out.chunks_mut(128)) {
                     let mut finite = [0f32; 64];
@@ -141,7 +176,7 @@ impl Codec {
             KvType::F8 => out.extend(x.iter().map(|&v| to_e4m3(v))),
             KvType::Q8_0 => self.encode_q8(x, out),
             KvType::Q4_0 | KvType::Q4_1 => {
-                out.resize(kv_type.dtype().bytes_for(width).expect("whole blocks"), 0);
+                out.resize(kv_type.dtype().bytes_for(x.len()).expect("whole blocks"), 0);
                 if lamina_quant::encode(kv_type.dtype(), x, None, out).is_err() {
                     // Blocks have no code for what is not finite: their scales say it.
                     let nan = f16::NAN.to_le_bytes();
@@ -150,20 +185,17 @@ impl Codec {
                 }
             }
         }
+        out
     }
 
     /// A value as [`Values::put`] takes it.
     pub fn encoded_value(&self, value: &[f32]) -> Vec<u8> {
-        let mut row = vec![];
-        self.encode(self.types.v, value, value.len(), &mut row);
-        row
+        self.encode(self.types.v, &[value], 1, &mut CacheRow::new(value.len())).to_vec()
     }
 
     /// A key as the key kernels' `put` takes it, padded to whole blocks.
     pub fn encoded_key(&self, key: &[f32]) -> Vec<u8> {
-        let mut row = vec![];
-        self.encode(self.types.k, key, self.key_dim(key.len()), &mut row);
-        row
+        self.encode(self.types.k, &[key], self.keys.act.block(), &mut CacheRow::new(key.len())).to_vec()
     }
 
     fn encode_q8(&self, x: &[f32], out: &mut Vec<u8>) {
@@ -179,10 +211,12 @@ impl Codec {
     }
 }
 
-/// Nearest 8-bit float (e4m3fn), ties to even, cut at 448.
+/// Nearest 8-bit float (e4m3fn), ties to even, cut at 448; NaN stays NaN.
 fn to_e4m3(v: f32) -> u8 {
+    if v.is_nan() {
+        return 0x7f;
+    }
     let sign = if v.is_sign_negative() { 0x80 } else { 0 };
-    // NaN becomes the largest number too: kernels read its code as one.
     let a = v.abs().min(448.0);
     // Steps are 2^-9 below 2^-6, and an eighth of the power of two above.
     let exponent = ((a.to_bits() >> 23) as i32 - 127).max(-6);

@@ -1,4 +1,5 @@
-//! Softmax attention over the paged cache, chunk by chunk; the full score matrix never exists.
+//! Softmax attention over the paged cache with an online softmax over chunks of the context (as flash attention does); the
+//! full score matrix never exists.
 //!
 //! A unit of work is one key head with some rows: all query heads of its group, for some tokens of one sequence. Inside
 //! a unit every chunk of [`CHUNK`] positions is reduced on its own and merged in order, so that a long context can be
@@ -11,58 +12,23 @@ use super::{
     softmax::{Running, UNIT_ROWS},
 };
 use crate::{
-    act::ActKind,
     kernel::attend::CHUNK,
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
     memory::SharedPtr,
+    tasks::Unit,
 };
 use lamina_plan::{Batch, backend::Result, op::*};
 use std::ops::Range;
 
-/// Query heads of one key head for some tokens of one sequence.
-#[derive(Clone, Copy)]
-pub(super) struct Unit {
-    /// Index of the sequence in the batch.
-    pub seq: usize,
-    /// Key head.
-    pub kv_head: usize,
-    /// First query head, and how many.
-    pub head: usize,
-    /// Query heads.
-    pub heads: usize,
-    /// First batch row.
-    pub row: usize,
-    /// Batch rows.
-    pub tokens: usize,
-}
-
-impl Unit {
-    /// Query rows: token by token, heads inside.
-    pub fn rows(&self) -> usize {
-        self.tokens * self.heads
-    }
-
-    /// Rows from one group of positions to the next in the scores of a chunk: an odd number, since the groups of a row
-    /// would fall into few sets of the first cache.
-    fn score_rows(&self) -> usize {
-        self.rows() | 1
-    }
-
-    /// Batch row and query head of row `r`.
-    pub fn place(&self, r: usize) -> (usize, usize) {
-        (self.row + r / self.heads, self.head + r % self.heads)
-    }
-}
-
-/// Sizes that all units of an operator share.
+/// Operands that all units of an attention share.
 struct AttentionArgs<'a> {
     b: &'a Batch,
     o: &'a Attention,
     layer: PagedLayer,
     q: RowsOf,
     out: RowsOf,
-    slopes: Vec<f32>,
+    slopes: &'a [f32],
     sinks: Option<&'a [f32]>,
 }
 
@@ -71,13 +37,13 @@ impl<'a> AttentionArgs<'a> {
         Sight::new(self.b, &self.b.seqs[u.seq], self.layer.group, self.o.mask)
     }
 
-    /// Cells among which are all that the rows of the unit see.
+    /// A range of cells that holds everything the unit's rows attend to.
     fn cells(&self, u: Unit) -> Range<usize> {
         self.sight(u).cells(self.b.index(u.row), self.b.index(u.row + u.tokens - 1))
     }
 }
 
-/// Memory of one unit at work.
+/// Scratch memory of one unit.
 struct AttentionScratch<'a> {
     /// `[group][row][lane]` scores of a chunk.
     scores: &'a mut [f32],
@@ -87,36 +53,42 @@ struct AttentionScratch<'a> {
     part: &'a mut [f32],
     /// Values of the running softmax.
     values: &'a mut [f32],
+    /// One query times the scale.
+    query: &'a mut [f32],
 }
 
 /// Slope of each head (arXiv 2108.12409): powers of `2^(-max / n)`, and every other power of half of it for the heads
 /// beyond the largest power of two `n`.
-pub fn alibi_slopes(heads: usize, max: f32) -> Vec<f32> {
+fn alibi_slopes(heads: usize, max: f32) -> impl Iterator<Item = f32> {
     let n = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
-    let base = |i: usize, n: usize| (-max * i as f32 / n as f32).exp2();
-    (0..heads).map(|h| if h < n { base(h + 1, n) } else { base(2 * (h - n) + 1, 2 * n) }).collect()
+    let base = move |i: usize, n: usize| (-max * i as f32 / n as f32).exp2();
+    (0..heads).map(move |h| if h < n { base(h + 1, n) } else { base(2 * (h - n) + 1, 2 * n) })
 }
 
 impl Operate<Attention> for Machine {
     fn run(&mut self, b: &Batch, o: &Attention) -> Result<()> {
         let layer = self.cache.paged(o.kv);
+        let mut slopes = self.lists.slopes.cleared();
+        if let Some(max) = o.alibi {
+            slopes.extend(alibi_slopes(o.heads, max).map(|s| s * o.alibi_factor));
+        }
         let shape = AttentionArgs {
             b,
             o,
             layer,
             q: self.slot(b, o.q),
             out: self.slot(b, o.out),
-            slopes: o.alibi.map_or(vec![], |max| {
-                alibi_slopes(o.heads, max).iter().map(|s| s * o.alibi_factor).collect()
-            }),
+            slopes: &slopes,
             sinks: o.sinks.map(|w| self.vector(w)),
         };
-        let units = units(&shape);
+        let mut units = self.lists.units.cleared();
+        push_units(&shape, &mut units);
+        let units = &units[..];
         let longest = units.iter().map(|&u| chunks(&shape, u).end).max().unwrap_or(0);
         if units.len() >= 2 * self.pool.threads() || longest < 4 || self.pool.threads() == 1 {
             self.pool.run(units.len(), |u, worker| self.whole_unit(&shape, units[u], worker, false));
         } else {
-            self.split_units(&shape, &units, longest);
+            self.split_units(&shape, units, longest);
         }
         Ok(())
     }
@@ -125,13 +97,14 @@ impl Operate<Attention> for Machine {
 impl Machine {
     /// All chunks of a unit on one thread.
     ///
-    /// Hidden cells have weight 0, which is nothing as long as what stands there is finite. Where the result is not, the
-    /// unit is computed once more with hidden cells cleared: the same sums in the same order, so finite rows of it keep
+    /// Masked cells have a softmax weight of 0, which adds nothing while they hold finite numbers. Where the result is not
+    /// finite, the unit is computed once more with masked cells zeroed: the same sums in the same order, so finite rows of it keep
     /// their bits, and only rows that see a NaN stay NaN.
     fn whole_unit(&self, s: &AttentionArgs<'_>, u: Unit, worker: usize, cleared: bool) {
         // SAFETY: this worker runs this task alone, and what a unit before it left is not used any more.
-        let AttentionScratch { scores, queries, part, values } = unsafe { self.attention_scratch(s, worker) };
-        self.load_queries(s, u, queries);
+        let scratch = unsafe { self.attention_scratch(s, worker) };
+        let AttentionScratch { scores, queries, part, values, query } = scratch;
+        self.load_queries(s, u, query, queries);
         let rows = u.rows();
         let mut run = Running::new(values, rows, s.layer.value_dim());
         for chunk in chunks(s, u) {
@@ -149,18 +122,18 @@ impl Machine {
         let rows = units.iter().map(Unit::rows).max().unwrap_or(0);
         let dim = s.layer.value_dim();
         let each = rows * (dim + 2);
-        // Zeroed pages come from the system when they are first written: pieces that no task has cost nothing.
-        let mut parts = vec![0f32; units.len() * longest * each];
-        let shared = SharedPtr(parts.as_mut_ptr());
+        let mut partials = self.lists.partials.room(units.len() * longest * each);
+        let shared = SharedPtr(partials.as_mut_ptr());
         self.pool.run(units.len() * longest, |task, worker| {
             let (u, chunk) = (units[task / longest], task % longest);
             if !chunks(s, u).contains(&chunk) {
                 return;
             }
             // SAFETY: this worker runs this task alone.
-            let AttentionScratch { scores, queries, .. } = unsafe { self.attention_scratch(s, worker) };
-            self.load_queries(s, u, queries);
-            // SAFETY: `parts` has a piece of `each` numbers for every task, and each writes its own.
+            let scratch = unsafe { self.attention_scratch(s, worker) };
+            let AttentionScratch { scores, queries, query, .. } = scratch;
+            self.load_queries(s, u, query, queries);
+            // SAFETY: `partials` has a piece of `each` numbers for every task, and each writes its own.
             let piece = unsafe { std::slice::from_raw_parts_mut(shared.at(task * each), each) };
             let (values, tail) = piece.split_at_mut(rows * dim);
             let mut part = Running::new(values, u.rows(), dim);
@@ -201,40 +174,30 @@ impl Machine {
         let (scores, all) = all.split_at_mut((UNIT_ROWS + 1) * CHUNK);
         let (queries, all) = all.split_at_mut(2 * values);
         let (part, all) = all.split_at_mut(values);
-        AttentionScratch {
-            scores,
-            queries: bytemuck::cast_slice_mut(queries),
-            part,
-            values: &mut all[..values],
-        }
+        let (values, query) = all.split_at_mut(values);
+        AttentionScratch { scores, queries: bytemuck::cast_slice_mut(queries), part, values, query }
     }
 
-    /// Brings the unit's queries, times the scale, into the form that key pages multiply with.
-    fn load_queries(&self, s: &AttentionArgs<'_>, u: Unit, queries: &mut [u8]) {
+    /// Brings the unit's queries, times the scale, into the form that key pages multiply with; `row` takes one of them.
+    fn load_queries(&self, s: &AttentionArgs<'_>, u: Unit, row: &mut [f32], queries: &mut [u8]) {
         let dim = s.layer.dim;
-        let padded = s.layer.codec.key_dim(dim);
         let rows = u.rows();
         let kind = s.layer.codec.keys.act;
-        let mut row = vec![0f32; padded];
+        let row = &mut row[..s.layer.codec.key_dim(dim)];
+        row[dim..].fill(0.0);
         for r in 0..rows {
             let (token, head) = u.place(r);
             // SAFETY: attention writes another slot than its queries.
             let q = unsafe { &s.q.row(token)[head * dim..(head + 1) * dim] };
             row.iter_mut().zip(q).for_each(|(to, q)| *to = q * s.o.scale);
-            self.kernels.quantize(
-                kind,
-                if kind == ActKind::F32 { &row[..dim] } else { &row },
-                r,
-                rows,
-                queries,
-            );
+            self.kernels.quantize(kind, row, r, rows, queries);
         }
     }
 }
 
 /// Bytes of [`AttentionScratch`] for the widest attention of a plan.
 pub fn scratch_bytes(value_dim: usize) -> usize {
-    4 * (UNIT_ROWS + 1) * CHUNK + 4 * UNIT_ROWS * value_dim * 4
+    4 * (UNIT_ROWS + 1) * CHUNK + 4 * UNIT_ROWS * value_dim * 4 + 4 * value_dim
 }
 
 /// Chunks that any row of the unit sees.
@@ -243,11 +206,10 @@ fn chunks(s: &AttentionArgs<'_>, u: Unit) -> std::ops::Range<usize> {
     cells.start / CHUNK..cells.end.div_ceil(CHUNK)
 }
 
-fn units(s: &AttentionArgs<'_>) -> Vec<Unit> {
+fn push_units(s: &AttentionArgs<'_>, units: &mut Vec<Unit>) {
     let group = s.o.heads / s.layer.kv_heads;
     let heads = group.min(UNIT_ROWS);
     let tokens = UNIT_ROWS / heads;
-    let mut units = vec![];
     for (i, seq) in s.b.seqs.iter().enumerate() {
         for start in (0..seq.rows as usize).step_by(tokens) {
             let tokens = tokens.min(seq.rows as usize - start);
@@ -258,7 +220,6 @@ fn units(s: &AttentionArgs<'_>) -> Vec<Unit> {
             }
         }
     }
-    units
 }
 
 /// Divides by the sums and writes the rows of a unit; tells whether all numbers are finite.
@@ -289,9 +250,10 @@ mod tests {
 
     #[test]
     fn slopes_of_any_number_of_heads() {
-        assert_eq!(alibi_slopes(8, 8.0), [1, 2, 3, 4, 5, 6, 7, 8].map(|i| 0.5f32.powi(i)));
-        let twelve = alibi_slopes(12, 8.0);
-        assert_eq!(twelve[..8], alibi_slopes(8, 8.0));
+        let slopes = |heads| alibi_slopes(heads, 8.0).collect::<Vec<_>>();
+        assert_eq!(slopes(8), [1, 2, 3, 4, 5, 6, 7, 8].map(|i| 0.5f32.powi(i)));
+        let twelve = slopes(12);
+        assert_eq!(twelve[..8], slopes(8));
         assert!((twelve[8] - 0.5f32.sqrt()).abs() < 1e-6 && (twelve[9] - 0.5f32.powf(1.5)).abs() < 1e-6);
     }
 }

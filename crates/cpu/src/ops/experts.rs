@@ -2,11 +2,11 @@
 
 use super::linear::{Acts, Product};
 use crate::{
-    act::ActKind,
-    expert_rows::Routing,
+    act::{ActKind, ActKinds},
+    expert_rows::{Ranking, Routing},
     kernel::rows::Epilogue,
     machine::{Machine, Operate, RowsOf},
-    weight::{Matrix, matrix},
+    weight::Matrix,
 };
 use lamina_plan::{
     Batch, WeightId,
@@ -17,8 +17,7 @@ use lamina_plan::{
 impl Operate<Experts> for Machine {
     fn run(&mut self, b: &Batch, o: &Experts) -> Result<()> {
         let (x, logits, out) = (self.slot(b, o.x), self.slot(b, o.logits), self.slot(b, o.out));
-        let [gate, up, down] = [o.gate, o.up, o.down].map(|w| matrix(&self.weights[w.0 as usize]));
-        let (gate, up, down) = (gate?, up?, down?);
+        let [gate, up, down] = [o.gate, o.up, o.down].map(|w| self.matrix(w));
         let mut routing = self.experts.routing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         routing.route(&o.routing, logits, o.select_bias.map(|w| self.vector(w)));
         let r = &*routing;
@@ -31,11 +30,11 @@ impl Operate<Experts> for Machine {
         self.quantize_rows(inner, down.kernels.act);
         // SAFETY: the inner rows are complete, and nothing is prepared before their products have ended.
         let acts = unsafe { self.acts_of(down.kernels.act, inner, false) };
-        let product = |&(expert, first, n): &(usize, usize, usize)| {
+        self.products(r.runs.len(), |i| {
+            let (expert, first, n) = r.runs[i];
             let bias = o.biases.map(|b| self.row_of(b.down, expert, down.rows));
             self.expert_product(down, expert, acts, first, n, hidden, (bias, None), Epilogue::Store)
-        };
-        self.products(&r.runs.iter().map(product).collect::<Vec<_>>());
+        });
         self.combine(&o.routing, r, hidden, out);
         Ok(())
     }
@@ -74,7 +73,7 @@ impl Machine {
             } else {
                 x.at(r.order[place] as usize / top_k)
             };
-            self.quantize_row(row, x.width, place, rows, &[kind]);
+            self.quantize_row(row, x.width, place, rows, ActKinds::default().with(kind));
         });
         // SAFETY: nothing is prepared before the products of these inputs have ended.
         unsafe { self.acts_of(kind, to, false) }
@@ -90,14 +89,14 @@ impl Machine {
         inner: RowsOf,
     ) {
         let bias = |w: Option<WeightId>, expert| w.map(|w| self.row_of(w, expert, gate.rows));
-        let product = |&(expert, first, n): &(usize, usize, usize)| {
+        self.products(r.runs.len(), |i| {
+            let (expert, first, n) = r.runs[i];
             let biases = (bias(o.biases.map(|b| b.gate), expert), bias(o.biases.map(|b| b.up), expert));
             let epilogue = Epilogue::Glu(o.act);
             let mut p = self.expert_product(gate, expert, acts, first, n, inner, biases, epilogue);
             p.up = Some(up);
             p
-        };
-        self.products(&r.runs.iter().map(product).collect::<Vec<_>>());
+        });
     }
 
     #[allow(clippy::too_many_arguments)] // one product has this many parts, and a struct for one caller would hide them
@@ -134,7 +133,7 @@ impl Machine {
     fn quantize_rows(&self, x: RowsOf, kind: ActKind) {
         if kind != ActKind::F32 {
             self.each_row(x.rows, 2 * x.width, |r, _| {
-                self.quantize_row(x.at(r), x.width, r, x.rows, &[kind])
+                self.quantize_row(x.at(r), x.width, r, x.rows, ActKinds::default().with(kind))
             });
         }
     }
@@ -160,12 +159,12 @@ impl Routing {
         self.chosen.clear();
         for r in 0..logits.rows {
             // SAFETY: routing writes no slot.
-            choose(rule, unsafe { logits.row(r) }, select_bias, &mut self.chosen);
+            choose(rule, unsafe { logits.row(r) }, select_bias, &mut self.ranking, &mut self.chosen);
         }
         self.order.clear();
         self.order.extend(0..self.chosen.len() as u32);
         let chosen = &self.chosen;
-        self.order.sort_by_key(|&i| (chosen[i as usize].0, i));
+        self.order.sort_unstable_by_key(|&i| (chosen[i as usize].0, i));
         self.place.resize(self.order.len(), 0);
         self.runs.clear();
         for (place, &i) in self.order.iter().enumerate() {
@@ -180,15 +179,22 @@ impl Routing {
 }
 
 /// Appends the experts of one row with their weights, best first; equal scores go to the lower index.
-fn choose(rule: &Rule, logits: &[f32], select_bias: Option<&[f32]>, out: &mut Vec<(u32, f32)>) {
-    let scores = scores(rule.score, logits);
-    let mut ranked: Vec<f32> = scores.clone();
+fn choose(
+    rule: &Rule,
+    logits: &[f32],
+    select_bias: Option<&[f32]>,
+    space: &mut Ranking,
+    out: &mut Vec<(u32, f32)>,
+) {
+    let Ranking { scores, ranked, groups, order } = space;
+    score(rule.score, logits, scores);
+    ranked.clone_from(scores);
     if let Some(bias) = select_bias {
         ranked.iter_mut().zip(bias).for_each(|(s, b)| *s += b);
     }
-    keep_best_groups(rule, &mut ranked);
+    keep_best_groups(rule, ranked, groups, order);
     let first = out.len();
-    out.extend(best(&ranked, rule.top_k).into_iter().map(|e| (e as u32, scores[e])));
+    out.extend(best(ranked, rule.top_k, order).iter().map(|&e| (e as u32, scores[e])));
     let chosen = &mut out[first..];
     if rule.score == Score::SoftmaxOfChosen {
         let top = chosen.iter().map(|c| c.1).fold(f32::NEG_INFINITY, f32::max);
@@ -202,29 +208,34 @@ fn choose(rule: &Rule, logits: &[f32], select_bias: Option<&[f32]>, out: &mut Ve
     chosen.iter_mut().for_each(|c| c.1 *= factor);
 }
 
-fn scores(score: Score, logits: &[f32]) -> Vec<f32> {
+/// Scores of all experts from their logits.
+fn score(score: Score, logits: &[f32], out: &mut Vec<f32>) {
+    out.clear();
+    out.extend_from_slice(logits);
     match score {
-        Score::SoftmaxOfChosen => logits.to_vec(),
-        Score::Sigmoid => logits.iter().map(|l| 1.0 / (1.0 + (-l).exp())).collect(),
+        Score::SoftmaxOfChosen => {}
+        Score::Sigmoid => out.iter_mut().for_each(|l| *l = 1.0 / (1.0 + (-*l).exp())),
         Score::Softmax => {
             let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let weights: Vec<f32> = logits.iter().map(|l| (l - top).exp()).collect();
-            let sum: f32 = weights.iter().sum();
-            weights.into_iter().map(|w| w / sum).collect()
+            out.iter_mut().for_each(|l| *l = (*l - top).exp());
+            let sum: f32 = out.iter().sum();
+            out.iter_mut().for_each(|w| *w /= sum);
         }
     }
 }
 
 /// Experts outside the best groups cannot be chosen.
-fn keep_best_groups(rule: &Rule, ranked: &mut [f32]) {
+fn keep_best_groups(rule: &Rule, ranked: &mut [f32], scores: &mut Vec<f32>, order: &mut Vec<usize>) {
     let Some(groups) = rule.groups else { return };
     let size = ranked.len() / groups.count;
-    let score = |g: &[f32]| match groups.by {
-        GroupScore::Best => g.iter().copied().fold(f32::NEG_INFINITY, f32::max),
-        GroupScore::BestTwo => best(g, 2).into_iter().map(|i| g[i]).sum(),
-    };
-    let scores: Vec<f32> = ranked.chunks_exact(size).map(score).collect();
-    let kept = best(&scores, groups.keep);
+    scores.clear();
+    for group in ranked.chunks_exact(size) {
+        scores.push(match groups.by {
+            GroupScore::Best => group.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+            GroupScore::BestTwo => best(group, 2, order).iter().map(|&i| group[i]).sum(),
+        });
+    }
+    let kept = best(scores, groups.keep, order);
     for (g, group) in ranked.chunks_exact_mut(size).enumerate() {
         if !kept.contains(&g) {
             group.fill(f32::NEG_INFINITY);
@@ -233,14 +244,16 @@ fn keep_best_groups(rule: &Rule, ranked: &mut [f32]) {
 }
 
 /// Indices of the `n` largest values, largest first, lower index first among equals.
-fn best(values: &[f32], n: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
+fn best<'a>(values: &[f32], n: usize, order: &'a mut Vec<usize>) -> &'a [usize] {
+    order.clear();
+    order.extend(0..values.len());
     let by_value = |&a: &usize, &b: &usize| values[b].total_cmp(&values[a]).then(a.cmp(&b));
     let n = n.min(order.len());
     if n < order.len() {
         order.select_nth_unstable_by(n, by_value);
     }
     order.truncate(n);
-    order.sort_by(by_value);
+    // No two indices are equal, so this is the order of a stable sort, which would allocate.
+    order.sort_unstable_by(by_value);
     order
 }

@@ -1,10 +1,11 @@
-//! Latent attention (MLA) in absorbed form: queries are taken to the latents, and weighted latents to the values.
+//! Latent attention (MLA) in absorbed form: queries are projected into the latent space, and softmax-weighted latents out
+//! of it to the values.
 //!
 //! The cache holds one latent and one rotary key per position; keys and values of the heads never exist.
 
 use super::{
-    attention::Unit,
-    sight::{Cleared, Sight, pages_written, rows_of_page},
+    linear::Acts,
+    sight::{Cleared, Sight, rows_of_page},
     softmax::{Running, UNIT_ROWS},
 };
 use crate::{
@@ -15,7 +16,8 @@ use crate::{
     },
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
-    weight::{Matrix, matrix},
+    tasks::Unit,
+    weight::Matrix,
 };
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
 use std::ops::Range;
@@ -23,11 +25,12 @@ use std::ops::Range;
 /// Pages of a chunk.
 const CHUNK_PAGES: usize = CHUNK / PAGE_LEN;
 
-/// What all units of an operator share.
+/// Operands that all units of a latent attention share.
 struct LatentArgs<'a> {
     b: &'a Batch,
     o: &'a LatentAttend,
     layer: PagedLayer,
+    /// Width of the latents.
     rank: usize,
     w_k: &'a Matrix,
     w_v: &'a Matrix,
@@ -40,17 +43,17 @@ impl<'a> LatentArgs<'a> {
         Sight::new(self.b, &self.b.seqs[u.seq], self.layer.group, Mask::Causal)
     }
 
-    /// Cells among which are all that the rows of the unit see.
+    /// A range of cells that holds everything the unit's rows attend to.
     fn cells(&self, u: Unit) -> Range<usize> {
         self.sight(u).cells(self.b.index(u.row), self.b.index(u.row + u.tokens - 1))
     }
 }
 
-/// Memory of one unit at work.
+/// Scratch memory of one unit.
 struct LatentScratch<'a> {
     /// `[group][row][lane]` scores of a chunk.
     scores: &'a mut [f32],
-    /// Absorbed queries `[row][rank + rope]`.
+    /// Absorbed queries `[row][width of a stored latent with its rotary key]`.
     queries: &'a mut [f32],
     /// Latents of the running chunk `[row][width]`.
     part: &'a mut [f32],
@@ -59,7 +62,7 @@ struct LatentScratch<'a> {
     product: SmallProduct<'a>,
 }
 
-/// Memory of a product of a few rows.
+/// Scratch memory of a product of a few rows.
 struct SmallProduct<'a> {
     /// The rows as activations.
     acts: &'a mut [u8],
@@ -67,7 +70,7 @@ struct SmallProduct<'a> {
     tile: &'a mut [f32],
 }
 
-/// Bytes that a thread needs for latents of `width = rank + rope` and heads of `head` numbers.
+/// Bytes that a thread needs for latents that take `width` numbers with their rotary keys, and heads of `head` numbers.
 pub fn scratch_bytes(width: usize, head: usize) -> usize {
     let rows = UNIT_ROWS * width.max(head).next_multiple_of(256);
     4 * UNIT_ROWS * CHUNK + 4 * rows * 3 + 8 * rows + 4 * (rows + 16 * UNIT_ROWS)
@@ -80,14 +83,16 @@ impl Operate<LatentAttend> for Machine {
             b,
             o,
             layer,
-            rank: layer.dim - o.rope,
-            w_k: matrix(&self.weights[o.w_k.0 as usize])?,
-            w_v: matrix(&self.weights[o.w_v.0 as usize])?,
+            rank: self.slot(b, o.latent).width,
+            w_k: self.matrix(o.w_k),
+            w_v: self.matrix(o.w_v),
             q: self.slot(b, o.q),
             out: self.slot(b, o.out),
         };
         self.store_latents(b, o, &layer);
-        let units = units(&s);
+        let mut units = self.lists.units.cleared();
+        push_units(&s, &mut units);
+        let units = &units[..];
         self.pool.run(units.len(), |u, worker| self.latent_unit(&s, units[u], worker, false));
         Ok(())
     }
@@ -96,17 +101,15 @@ impl Operate<LatentAttend> for Machine {
 impl Machine {
     fn store_latents(&self, b: &Batch, o: &LatentAttend, l: &PagedLayer) {
         let (latent, k_rope) = (self.slot(b, o.latent), self.slot(b, o.k_rope));
-        let tasks: Vec<_> =
-            b.seqs.iter().flat_map(|seq| pages_written(b, seq).map(move |p| (seq, p))).collect();
-        self.pool.run(tasks.len(), |task, _| {
-            let (seq, page) = tasks[task];
+        let pages = self.pages_of_step(b);
+        let pages = &pages[..];
+        self.pool.run(pages.len(), |task, worker| {
+            let (seq, page) = (&b.seqs[pages[task].0], pages[task].1);
             let physical = b.table(seq, l.group)[page] as usize;
-            let (mut key, mut row) = (vec![], vec![]);
+            let mut row = self.stored_row(worker);
             for (r, place) in rows_of_page(b, seq, page) {
-                key.clear();
                 // SAFETY: storing writes no slot.
-                let parts = unsafe { [latent.row(r), k_rope.row(r)] };
-                parts.into_iter().for_each(|part| key.extend_from_slice(part));
+                let key = unsafe { [latent.row(r), k_rope.row(r)] };
                 // SAFETY: this task alone has this page, since sequences write to pages of their own.
                 unsafe { self.cache.put_key(l, physical, 0, place, &key, &mut row) };
             }
@@ -142,10 +145,11 @@ impl Machine {
         let LatentScratch { scores, queries, part, values, mut product } = scratch;
         let width = s.rank.next_multiple_of(32);
         self.absorb_queries(s, u, queries, &mut product);
+        let acts = self.latent_queries(s, u, queries, product.acts);
         let mut run = Running::new(values, u.rows(), width);
         for chunk in 0..s.cells(u).end.div_ceil(CHUNK) {
             let mut part = Running::new(part, u.rows(), width);
-            self.latent_chunk(s, u, chunk, (scores, queries), &mut part, cleared);
+            self.latent_chunk(s, u, chunk, (scores, acts), &mut part, cleared);
             self.merge(&mut run, &part, u.rows(), width);
         }
         if !divide(s, u, &mut run) && !cleared {
@@ -154,39 +158,57 @@ impl Machine {
         self.values_of_latents(s, u, &mut product, &run);
     }
 
-    /// `[W_k q_nope | q_rope]`, times the scale, for every row of the unit.
+    /// `[W_k q_nope | q_rope]`, times the scale, for every row of the unit; both filled up with zeros as latents are.
     fn absorb_queries(&self, s: &LatentArgs<'_>, u: Unit, queries: &mut [f32], small: &mut SmallProduct<'_>) {
         let (nope, rope, dim) = (s.o.nope, s.o.rope, s.layer.dim);
+        let turned = s.layer.codec.key_dim(s.rank);
         let query = |r: usize| {
             let (token, head) = u.place(r);
             // SAFETY: attention writes another slot than its queries.
             unsafe { &s.q.row(token)[head * (nope + rope)..(head + 1) * (nope + rope)] }
         };
         for h in 0..u.heads {
-            let rows: Vec<&[f32]> = (0..u.tokens).map(|t| &query(t * u.heads + h)[..nope]).collect();
-            self.small_product(s.w_k, u.head + h, &rows, small, |t, lane, v| {
+            let row = |t: usize| &query(t * u.heads + h)[..nope];
+            self.small_product((s.w_k, u.head + h), u.tokens, row, small, |t, lane, v| {
                 queries[(t * u.heads + h) * dim + lane] = v * s.o.scale;
             });
         }
-        for r in 0..u.rows() {
-            for (i, v) in query(r)[nope..].iter().enumerate() {
-                queries[r * dim + s.rank + i] = v * s.o.scale;
-            }
+        for (r, row) in queries[..u.rows() * dim].chunks_exact_mut(dim).enumerate() {
+            row[s.rank..].fill(0.0);
+            row[turned..].iter_mut().zip(&query(r)[nope..]).for_each(|(to, v)| *to = v * s.o.scale);
         }
     }
 
-    /// Matrix `index` of `w` times a few rows; `put(row, output, value)` takes the results.
-    fn small_product(
+    /// The absorbed queries in the form that latents multiply with: as they are, or as integers in `space`.
+    fn latent_queries<'a>(
         &self,
-        w: &Matrix,
-        index: usize,
-        rows: &[&[f32]],
+        s: &LatentArgs<'_>,
+        u: Unit,
+        queries: &'a [f32],
+        space: &'a mut [u8],
+    ) -> Acts<'a> {
+        let (kind, dim, rows) = (s.layer.codec.keys.act, s.layer.dim, u.rows());
+        if kind == ActKind::F32 {
+            return Acts { bytes: bytemuck::cast_slice(queries), stride: dim };
+        }
+        for r in 0..rows {
+            self.kernels.quantize(kind, &queries[r * dim..][..dim], r, rows, space);
+        }
+        Acts { bytes: space, stride: rows }
+    }
+
+    /// One of the matrices of `w` times `n` rows; `put(row, output, value)` takes the results.
+    fn small_product<'a>(
+        &self,
+        (w, index): (&Matrix, usize),
+        n: usize,
+        row: impl Fn(usize) -> &'a [f32],
         small: &mut SmallProduct<'_>,
         mut put: impl FnMut(usize, usize, f32),
     ) {
-        let (kind, n) = (w.kernels.act, rows.len());
-        for (r, row) in rows.iter().enumerate() {
-            self.kernels.quantize(kind, row, r, n, small.acts);
+        let kind = w.kernels.act;
+        for r in 0..n {
+            self.kernels.quantize(kind, row(r), r, n, small.acts);
         }
         let operands = PanelOperands {
             weights: w.panels_of(index, 0, w.panels),
@@ -212,7 +234,7 @@ impl Machine {
         s: &LatentArgs<'_>,
         u: Unit,
         chunk: usize,
-        (scores, queries): (&mut [f32], &[f32]),
+        (scores, queries): (&mut [f32], Acts<'_>),
         part: &mut Running<'_>,
         cleared: bool,
     ) {
@@ -225,11 +247,10 @@ impl Machine {
         for (i, page) in (base / PAGE_LEN..end.div_ceil(PAGE_LEN)).enumerate() {
             // SAFETY: latents were stored before the units began, which write nothing to the cache.
             pages[i] = unsafe { self.cache.key_panels(&s.layer, sight.page(page), 0) };
-            // Latents are kept as plain floats, so queries are float32 rows.
             let operands = PanelOperands {
                 weights: pages[i],
-                acts: bytemuck::cast_slice(queries),
-                stride: dim,
+                acts: queries.bytes,
+                stride: queries.stride,
                 rows,
                 out: &mut scores[i * PAGE_LEN * rows..],
                 out_rows: rows,
@@ -244,10 +265,10 @@ impl Machine {
         let (groups, out_stride) = ((end - base).div_ceil(lanes), s.rank.next_multiple_of(32));
         let weights = LaneGroups { numbers: scores, stride: rows * lanes, rows, lanes };
         let out = (&mut *part.values, out_stride);
-        codec.mix_latents(&PanelMix::new(weights, &pages, codec.key_bytes(), groups, s.rank, out));
+        codec.mix_latents(&PanelMix::new(weights, &pages, keys.panel(dim), groups, s.rank, out));
     }
 
-    /// Scores of a chunk to weights, row by row.
+    /// Softmax weights of a chunk from its scores, row by row.
     fn latent_weights(
         &self,
         s: &LatentArgs<'_>,
@@ -267,7 +288,7 @@ impl Machine {
         }
     }
 
-    /// The mix of latents of a chunk, token by token, with pages in which cells that the token does not see are cleared.
+    /// The weighted sum of a chunk's latents, token by token, over pages in which masked cells are zeroed.
     fn mix_cleared_latents(
         &self,
         s: &LatentArgs<'_>,
@@ -277,7 +298,7 @@ impl Machine {
         part: &mut Running<'_>,
     ) {
         let (codec, keys, sight) = (&s.layer.codec, &s.layer.codec.keys, s.sight(u));
-        let panel_bytes = keys.panel_bytes(codec.key_dim(s.layer.dim));
+        let panel_bytes = keys.panel_bytes(s.layer.dim);
         let bytes = PAGE_LEN / keys.rows * panel_bytes;
         let zero = codec.encoded_key(&vec![0.0; s.layer.dim]);
         let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
@@ -299,7 +320,7 @@ impl Machine {
             let numbers = &mut scores[first * lanes..];
             let weights = LaneGroups { numbers, stride: u.rows() * lanes, rows: u.heads, lanes };
             let out = (&mut part.values[first * out_stride..], out_stride);
-            codec.mix_latents(&PanelMix::new(weights, &list, codec.key_bytes(), groups, s.rank, out));
+            codec.mix_latents(&PanelMix::new(weights, &list, keys.panel(s.layer.dim), groups, s.rank, out));
         }
     }
 
@@ -314,8 +335,7 @@ impl Machine {
         let width = s.rank.next_multiple_of(32);
         for h in 0..u.heads {
             let row = |t: usize| &run.values[(t * u.heads + h) * width..][..s.rank];
-            let rows: Vec<&[f32]> = (0..u.tokens).map(row).collect();
-            self.small_product(s.w_v, u.head + h, &rows, small, |t, i, v| {
+            self.small_product((s.w_v, u.head + h), u.tokens, row, small, |t, i, v| {
                 let at = s.out.at(u.row + t).wrapping_add((u.head + h) * s.o.v_dim + i);
                 // SAFETY: this head of this row belongs to this task.
                 unsafe { *at = v };
@@ -338,8 +358,7 @@ fn divide(s: &LatentArgs<'_>, u: Unit, run: &mut Running<'_>) -> bool {
 
 /// Long prompts take one head for many tokens, so that each head's matrices are read once for all of them; a single
 /// token takes many heads, which share the latents.
-fn units(s: &LatentArgs<'_>) -> Vec<Unit> {
-    let mut units = vec![];
+fn push_units(s: &LatentArgs<'_>, units: &mut Vec<Unit>) {
     for (i, seq) in s.b.seqs.iter().enumerate() {
         let tokens = (seq.rows as usize).clamp(1, UNIT_ROWS);
         let heads = (UNIT_ROWS / tokens).min(s.o.heads);
@@ -358,5 +377,4 @@ fn units(s: &LatentArgs<'_>) -> Vec<Unit> {
             }
         }
     }
-    units
 }

@@ -1,20 +1,22 @@
-//! Matrix products: activations are prepared once per operator, then tasks multiply panels and finish their results.
+//! Matrix products (GEMV and GEMM): activations are quantized once per operator, then tasks multiply weight panels and run
+//! the epilogue on their results.
 
 use crate::{
-    act::{Act32, Act256, ActKind},
+    act::{Act32, Act256, ActKind, ActKinds},
     kernel::{
         product::{PREFETCH, PanelOperands},
         rows::{Epilogue, EpilogueArgs, NormArgs, Outputs},
     },
     machine::{Machine, Operate, RowsOf},
-    weight::{Matrix, matrix},
+    tasks::Cut,
+    weight::Matrix,
 };
 use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
 
-/// Rows of one task of a large product. Their activations (about 300 bytes per 256 columns) stay in the second cache
-/// while panels stream past.
+/// Rows of one task of a large product. Their activations (about 300 bytes per 256 columns) stay in L2 while
+/// panels stream past.
 const ROW_BLOCK: usize = 128;
-/// Results that a task may hold before it finishes them, in numbers.
+/// Results that a task may hold before their epilogue, in numbers.
 const TILE: usize = 8192;
 /// Weight bytes of one task of a product of few rows: at the end threads wait for the last one, but each begins a stream
 /// that memory has to recognize first. Of 64, 128, 256 and 512 KiB the third was best: 7 to 25 % over the first where a
@@ -69,31 +71,8 @@ pub struct Product<'a> {
     pub bias: Option<&'a [f32]>,
     /// Bias of `up`.
     pub up_bias: Option<&'a [f32]>,
-    /// What happens with the results.
+    /// Epilogue on the results.
     pub epilogue: Epilogue,
-}
-
-// SAFETY: all but `to` is shared slices and numbers; through `to` tasks write disjoint rows or columns.
-unsafe impl Sync for Product<'_> {}
-
-/// How a product is cut into tasks.
-#[derive(Clone, Copy)]
-struct Cut {
-    /// Rows of a task.
-    rows: usize,
-    /// Panels of a task; the last one of a block of rows may hold fewer.
-    panels: usize,
-    /// Tasks of each block of rows.
-    each: usize,
-    /// All tasks.
-    tasks: usize,
-}
-
-impl Cut {
-    /// First row and first panel of a task.
-    fn place(self, task: usize) -> (usize, usize) {
-        (task / self.each * self.rows, task % self.each * self.panels)
-    }
 }
 
 impl Product<'_> {
@@ -107,7 +86,7 @@ impl Product<'_> {
         Cut { rows, panels, each, tasks: each * self.rows.div_ceil(rows.max(1)) }
     }
 
-    /// Multiplies and finishes task `task`. Tasks of one row block follow one another, so that its activations stay in
+    /// Multiplies task `task` and runs its epilogue. Tasks of one row block follow one another, so that its activations stay in
     /// the cache.
     fn run(&self, m: &Machine, cut: Cut, task: usize, worker: usize) {
         let (row, panel) = cut.place(task);
@@ -155,29 +134,41 @@ impl Product<'_> {
 }
 
 impl Machine {
-    /// Runs products whose results do not touch one another, all in one go.
-    pub(crate) fn products(&self, products: &[Product<'_>]) {
+    /// Runs `count` products whose results do not touch one another, all in one go. Each task asks `product` for its own.
+    pub(crate) fn products<'a>(&self, count: usize, product: impl Fn(usize) -> Product<'a> + Sync) {
         let threads = self.pool.threads();
-        let mut cuts = Vec::with_capacity(products.len());
+        let mut cuts = self.lists.cuts.cleared();
         let mut end = 0;
-        for p in products {
-            let cut = p.cut(threads);
+        for i in 0..count {
+            let cut = product(i).cut(threads);
             end += cut.tasks;
             cuts.push((end, cut));
         }
+        let cuts = &cuts[..];
         self.pool.run(end, |task, worker| {
             let at = cuts.partition_point(|&(end, _)| end <= task);
             let (end, cut) = cuts[at];
-            products[at].run(self, cut, task + cut.tasks - end, worker);
+            product(at).run(self, cut, task + cut.tasks - end, worker);
         });
     }
 
+    /// The row behind the tiles of thread `worker`, as wide as the widest slot.
+    ///
+    /// # Safety
+    /// Nothing else of this worker is in its scratch memory while the slice is used.
+    #[allow(clippy::mut_from_ref)] // the promise above
+    pub(super) unsafe fn wide_row(&self, worker: usize) -> &mut [f32] {
+        // SAFETY: the memory is this worker's alone, and the caller promises that it is free.
+        let all = unsafe { self.scratch[worker].numbers_mut() };
+        &mut all[SCRATCH / 4..]
+    }
+
     /// Brings rows into every form that `kinds` asks for, normed first where there is a norm.
-    pub(crate) fn prepare(&self, x: RowsOf, norm: Option<NormArgs<'_>>, kinds: &[ActKind]) {
+    pub(crate) fn prepare(&self, x: RowsOf, norm: Option<NormArgs<'_>>, kinds: ActKinds) {
         self.each_row(x.rows, x.width * 2, |r, worker| {
             let mut row = x.at(r).cast_const();
             if let Some(args) = &norm {
-                let normed = if kinds.contains(&ActKind::F32) {
+                let normed = if kinds.has(ActKind::F32) {
                     self.acts[0].ptr_mut().cast::<f32>().wrapping_add(r * x.width)
                 } else {
                     self.scratch[worker].ptr_mut().wrapping_add(SCRATCH).cast()
@@ -191,15 +182,8 @@ impl Machine {
     }
 
     /// Quantizes one row into the activations' place `r` of `rows`; float32 rows are where they are.
-    pub(crate) fn quantize_row(
-        &self,
-        row: *const f32,
-        width: usize,
-        r: usize,
-        rows: usize,
-        kinds: &[ActKind],
-    ) {
-        for kind in kinds {
+    pub(crate) fn quantize_row(&self, row: *const f32, width: usize, r: usize, rows: usize, kinds: ActKinds) {
+        for kind in kinds.iter() {
             match kind {
                 ActKind::F32 => {}
                 ActKind::Int32 => {
@@ -243,10 +227,10 @@ impl Machine {
         part: &Part,
         epilogue: Epilogue,
         to: Slot,
-    ) -> Result<Product<'a>> {
-        let m = matrix(&self.weights[part.weight.0 as usize])?;
+    ) -> Product<'a> {
+        let m = self.matrix(part.weight);
         let to = self.slot(b, to);
-        Ok(Product {
+        Product {
             matrix: m,
             index: 0,
             up: None,
@@ -258,38 +242,34 @@ impl Machine {
             bias: self.optional(part.bias),
             up_bias: None,
             epilogue,
-        })
-    }
-
-    fn kinds(&self, parts: &[Part]) -> Result<Vec<ActKind>> {
-        let mut kinds = vec![];
-        for part in parts {
-            let kind = matrix(&self.weights[part.weight.0 as usize])?.kernels.act;
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
-            }
         }
-        Ok(kinds)
     }
 
-    fn parts(&self, b: &Batch, x: Slot, norm: Option<NormOp>, parts: &[Part]) -> Result<()> {
+    /// Forms of activations that the matrices of `parts` multiply with.
+    fn kinds(&self, parts: &[Part]) -> ActKinds {
+        let kind = |p: &Part| self.matrix(p.weight).kernels.act;
+        parts.iter().map(kind).fold(ActKinds::default(), ActKinds::with)
+    }
+
+    fn parts(&self, b: &Batch, x: Slot, norm: Option<NormOp>, parts: &[Part]) {
         let x = self.slot(b, x);
-        self.prepare(x, norm.map(|n| self.norm_args(&n)), &self.kinds(parts)?);
+        self.prepare(x, norm.map(|n| self.norm_args(&n)), self.kinds(parts));
         let product = |p: &Part| self.product(b, x, norm.is_some(), p, Epilogue::Store, p.out);
-        self.products(&parts.iter().map(product).collect::<Result<Vec<_>>>()?);
-        Ok(())
+        self.products(parts.len(), |i| product(&parts[i]));
     }
 }
 
 impl Operate<Linear> for Machine {
     fn run(&mut self, b: &Batch, o: &Linear) -> Result<()> {
-        self.parts(b, o.x, None, std::slice::from_ref(&o.part))
+        self.parts(b, o.x, None, std::slice::from_ref(&o.part));
+        Ok(())
     }
 }
 
 impl Operate<Project> for Machine {
     fn run(&mut self, b: &Batch, o: &Project) -> Result<()> {
-        self.parts(b, o.x, o.norm, &o.parts)
+        self.parts(b, o.x, o.norm, &o.parts);
+        Ok(())
     }
 }
 
@@ -297,8 +277,8 @@ impl Operate<LinearAdd> for Machine {
     fn run(&mut self, b: &Batch, o: &LinearAdd) -> Result<()> {
         let x = self.slot(b, o.x);
         let part = Part { weight: o.weight, bias: o.bias, out: o.into };
-        self.prepare(x, None, &self.kinds(&[part])?);
-        self.products(&[self.product(b, x, false, &part, Epilogue::Add(o.scale), o.into)?]);
+        self.prepare(x, None, self.kinds(&[part]));
+        self.products(1, |_| self.product(b, x, false, &part, Epilogue::Add(o.scale), o.into));
         Ok(())
     }
 }
@@ -307,28 +287,26 @@ impl Operate<Glu> for Machine {
     fn run(&mut self, b: &Batch, o: &Glu) -> Result<()> {
         let p = &o.project;
         let x = self.slot(b, p.x);
-        self.prepare(x, p.norm.map(|n| self.norm_args(&n)), &self.kinds(&p.parts)?);
+        self.prepare(x, p.norm.map(|n| self.norm_args(&n)), self.kinds(&p.parts));
         let normed = p.norm.is_some();
         let gate = &p.parts[0];
         let Some(up) = p.parts.get(1) else {
-            self.products(&[self.product(b, x, normed, gate, Epilogue::Activate(o.act), gate.out)?]);
+            self.products(1, |_| self.product(b, x, normed, gate, Epilogue::Activate(o.act), gate.out));
             return Ok(());
         };
-        let up_matrix = matrix(&self.weights[up.weight.0 as usize])?;
-        let mut product = self.product(b, x, normed, gate, Epilogue::Glu(o.act), gate.out)?;
-        if up_matrix.kernels.dtype != product.matrix.kernels.dtype {
+        let second = self.matrix(up.weight);
+        if second.kernels.dtype != self.matrix(gate.weight).kernels.dtype {
             // Files that mix types inside a part are rare; the plain way is right for them.
-            let parts = [
-                self.product(b, x, normed, gate, Epilogue::Store, gate.out)?,
-                self.product(b, x, normed, up, Epilogue::Store, up.out)?,
-            ];
-            self.products(&parts);
+            let store = |part: &Part| self.product(b, x, normed, part, Epilogue::Store, part.out);
+            self.products(2, |i| store([gate, up][i]));
             let (gate, up) = (gate.out, Some(up.out));
             return self.run(b, &Activate { gate, up, act: o.act, out: gate });
         }
-        product.up = Some(up_matrix);
-        product.up_bias = self.optional(up.bias);
-        self.products(&[product]);
+        self.products(1, |_| Product {
+            up: Some(second),
+            up_bias: self.optional(up.bias),
+            ..self.product(b, x, normed, gate, Epilogue::Glu(o.act), gate.out)
+        });
         Ok(())
     }
 }

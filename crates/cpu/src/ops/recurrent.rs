@@ -106,13 +106,16 @@ impl Operate<DeltaRule> for Machine {
         let layer = self.cache.recurrent(o.kv);
         let slots = [o.qkv, o.beta, o.alpha, o.out].map(|s| self.slot(b, s));
         let (a, dt_bias) = (self.vector(o.a), self.vector(o.dt_bias));
-        self.pool.run(b.seqs.len() * o.v_heads, |task, _| {
+        self.pool.run(b.seqs.len() * o.v_heads, |task, worker| {
             let (seq, head) = (&b.seqs[task / o.v_heads], task % o.v_heads);
             let size = o.k_dim * o.v_dim;
             let state = self.cache.state(&layer, seq.state as usize).wrapping_add(layer.conv + head * size);
             // SAFETY: the head's state belongs to this task.
             let state = unsafe { std::slice::from_raw_parts_mut(state, size) };
-            delta_head(o, seq, head, slots, (a[head], dt_bias[head]), state);
+            // SAFETY: this worker runs this task alone, and the row is as wide as `qkv`, which holds more than a head's
+            // query, key and value.
+            let row = unsafe { self.wide_row(worker) };
+            delta_head(o, seq, head, slots, (a[head], dt_bias[head]), state, row);
         });
         Ok(())
     }
@@ -146,13 +149,14 @@ fn sigmoid(x: f32) -> f32 {
 }
 
 /// `x / |x|` times `scale`.
-fn unit(x: &[f32], scale: f32) -> Vec<f32> {
+fn unit(x: &[f32], scale: f32, out: &mut [f32]) {
     let norm: f32 = x.iter().map(|v| v * v).sum();
     let factor = scale / (norm + 1e-6).sqrt();
-    x.iter().map(|v| v * factor).collect()
+    out.iter_mut().zip(x).for_each(|(to, v)| *to = v * factor);
 }
 
-/// One value head of the gated delta rule (arXiv 2412.06464, equation 10); `state` is `[k_dim][v_dim]`.
+/// One value head of the gated delta rule (arXiv 2412.06464, equation 10); `state` is `[k_dim][v_dim]`, and `scratch`
+/// has room for a query, a key and a value.
 fn delta_head(
     o: &DeltaRule,
     seq: &BatchSeq,
@@ -160,21 +164,24 @@ fn delta_head(
     [qkv, beta, alpha, out]: [RowsOf; 4],
     (a, dt_bias): (f32, f32),
     state: &mut [f32],
+    scratch: &mut [f32],
 ) {
     let k_head = o.order.key_head(head, o.k_heads, o.v_heads);
     let keys = o.k_heads * o.k_dim;
-    let mut memory = vec![0f32; o.v_dim];
+    let (q, rest) = scratch.split_at_mut(o.k_dim);
+    let (k, rest) = rest.split_at_mut(o.k_dim);
+    let memory = &mut rest[..o.v_dim];
     for t in 0..seq.rows as usize {
         let r = seq.first_row as usize + t;
         // SAFETY: the rule writes another slot than these three.
         let (row, alpha, beta) = unsafe { (qkv.row(r), alpha.row(r), beta.row(r)) };
-        let q = unit(&row[k_head * o.k_dim..][..o.k_dim], (o.k_dim as f32).powf(-0.5));
-        let k = unit(&row[keys + k_head * o.k_dim..][..o.k_dim], 1.0);
+        unit(&row[k_head * o.k_dim..][..o.k_dim], (o.k_dim as f32).powf(-0.5), q);
+        unit(&row[keys + k_head * o.k_dim..][..o.k_dim], 1.0, k);
         let v = &row[2 * keys + head * o.v_dim..][..o.v_dim];
         let decay = (a * softplus(alpha[head] + dt_bias)).exp();
         let strength = sigmoid(beta[head]);
         memory.fill(0.0);
-        for (s, k) in state.chunks_exact_mut(o.v_dim).zip(&k) {
+        for (s, k) in state.chunks_exact_mut(o.v_dim).zip(&*k) {
             for (m, s) in memory.iter_mut().zip(s) {
                 *s *= decay;
                 *m += *s * k;
@@ -184,8 +191,8 @@ fn delta_head(
         // SAFETY: this head of the row belongs to this task.
         let to = unsafe { std::slice::from_raw_parts_mut(out.at(r).add(head * o.v_dim), o.v_dim) };
         to.fill(0.0);
-        for ((s, k), q) in state.chunks_exact_mut(o.v_dim).zip(&k).zip(&q) {
-            for ((s, m), to) in s.iter_mut().zip(&memory).zip(to.iter_mut()) {
+        for ((s, k), q) in state.chunks_exact_mut(o.v_dim).zip(&*k).zip(&*q) {
+            for ((s, m), to) in s.iter_mut().zip(&*memory).zip(to.iter_mut()) {
                 *s += k * m;
                 *to += *s * q;
             }

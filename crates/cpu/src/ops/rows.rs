@@ -50,9 +50,11 @@ impl Operate<Embed> for Machine {
 impl Operate<Positions> for Machine {
     fn run(&mut self, b: &Batch, o: &Positions) -> Result<()> {
         let (x, table) = (self.slot(b, o.x), self.table(o.table));
-        let mut row = vec![0.0; x.width];
+        // SAFETY: no task of the pool runs, and the row is as wide as the widest slot.
+        let row = unsafe { self.wide_row(0) };
+        let row = &mut row[..x.width];
         for r in 0..x.rows {
-            lamina_quant::decode(table.dtype, table.row(b.positions[r][0] as usize + o.offset), &mut row)
+            lamina_quant::decode(table.dtype, table.row(b.positions[r][0] as usize + o.offset), row)
                 .map_err(lamina_arch::ArchError::from)?;
             // SAFETY: the row lies inside the slot, and `row` is as wide.
             unsafe { (self.kernels.add)(row.as_ptr(), x.width, 1.0, x.at(r)) };

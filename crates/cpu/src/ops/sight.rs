@@ -1,4 +1,4 @@
-//! Which cells of its sequence a row sees, and the pages that hold them.
+//! Attention masks over cells: which cells of its sequence a row attends to, and the pages that hold them.
 
 use lamina_plan::op::Mask;
 use lamina_plan::{Batch, BatchSeq, NO_PAGE, PAGE_LEN, View};
@@ -14,14 +14,14 @@ pub fn visible(mask: Mask, index: usize) -> (usize, usize) {
     (from, index + 1)
 }
 
-/// What the rows of one sequence see in one layer.
+/// The mask, the cell map and the block table of one sequence in one layer.
 #[derive(Clone, Copy)]
 pub(super) struct Sight<'a> {
     /// Token of each cell; none where cell `c` holds token `c`.
     pub map: Option<&'a [u32]>,
     mask: Mask,
     table: &'a [u32],
-    /// Stands for pages that were given back: what is read there is hidden.
+    /// A valid page, read in place of evicted ones; the mask hides what is read there.
     any: u32,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Sight<'a> {
         visible(self.mask, index)
     }
 
-    /// Cells among which are all that the tokens `first..=last` see.
+    /// A range of cells that holds everything the tokens `first..=last` attend to.
     pub fn cells(&self, first: usize, last: usize) -> Range<usize> {
         match self.map {
             None => self.visible(first).0..last + 1,
@@ -91,8 +91,8 @@ pub(super) fn rows_of_page(b: &Batch, seq: &BatchSeq, page: usize) -> impl Itera
     rows.filter(move |&r| b.cells[r] as usize / PAGE_LEN == page).map(place)
 }
 
-/// Copies of the pages of a chunk with what a row does not see cleared, for the rare case that numbers which are not
-/// finite stand there: a weight of 0 times NaN or infinity would be NaN.
+/// Copies of the pages of a chunk in which masked cells are zeroed, for the rare case that they hold NaN or infinity: a
+/// softmax weight of 0 times these would be NaN. This path alone allocates in a step.
 pub(super) struct Cleared {
     memory: Vec<u128>,
     /// Numbers of `memory` per page.

@@ -1,14 +1,14 @@
-//! The running softmax: chunks of scores reduced on their own, and merged in order.
+//! The online softmax: chunks of scores are reduced on their own, and merged in order with rescaling.
 
 use crate::{
     kernel::attend::{LaneGroups, ScoreBias, Scores, Visible},
     machine::Machine,
 };
 
-/// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in the second cache.
+/// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in L2.
 pub(super) const UNIT_ROWS: usize = 64;
 
-/// Running softmax of the rows of a unit.
+/// Online softmax of the rows of a unit: maximum, sum of weights and weighted values so far.
 pub(super) struct Running<'a> {
     /// Largest scores.
     pub top: [f32; UNIT_ROWS],
@@ -19,7 +19,7 @@ pub(super) struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// A softmax of nothing, for `rows` rows of `dim` numbers in `values`.
+    /// An empty softmax (sums of 0, maxima of minus infinity) for `rows` rows of `dim` numbers in `values`.
     pub fn new(values: &'a mut [f32], rows: usize, dim: usize) -> Running<'a> {
         values[..rows * dim].fill(0.0);
         Running { top: [f32::NEG_INFINITY; UNIT_ROWS], sum: [0.0; UNIT_ROWS], values }

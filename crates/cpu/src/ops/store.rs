@@ -2,36 +2,46 @@
 
 use super::sight::{pages_written, rows_of_page};
 use crate::{
-    kv::PagedLayer,
+    kv::{CacheRow, PagedLayer},
     machine::{Machine, Operate, RowsOf},
 };
 use lamina_plan::{Batch, BatchSeq, backend::Result, op::Store};
+use std::sync::{MutexGuard, PoisonError};
 
 impl Operate<Store> for Machine {
     fn run(&mut self, b: &Batch, o: &Store) -> Result<()> {
         let (k, v, layer) = (self.slot(b, o.k), self.slot(b, o.v), self.cache.paged(o.kv));
-        let tasks: Vec<(usize, usize, usize)> = b
-            .seqs
-            .iter()
-            .enumerate()
-            .flat_map(|(s, seq)| {
-                pages_written(b, seq).flat_map(move |p| (0..layer.kv_heads).map(move |h| (s, p, h)))
-            })
-            .collect();
-        let write = |task: usize, _: usize| {
-            let (s, page, head) = tasks[task];
-            self.store_page(b, &b.seqs[s], page, head, &layer, k, v);
+        let pages = self.pages_of_step(b);
+        let write = |task: usize, worker: usize| {
+            let (s, page) = pages[task / layer.kv_heads];
+            let mut row = self.stored_row(worker);
+            self.store_page(b, &b.seqs[s], page, task % layer.kv_heads, &layer, (k, v), &mut row);
         };
+        let tasks = pages.len() * layer.kv_heads;
         if b.rows() < 4 {
-            (0..tasks.len()).for_each(|t| write(t, 0))
+            (0..tasks).for_each(|t| write(t, 0))
         } else {
-            self.pool.run(tasks.len(), write)
+            self.pool.run(tasks, write)
         }
         Ok(())
     }
 }
 
 impl Machine {
+    /// Sequences with the logical pages that their rows are stored in.
+    pub(super) fn pages_of_step(&self, b: &Batch) -> MutexGuard<'_, Vec<(usize, usize)>> {
+        let mut pages = self.lists.pages.cleared();
+        pages.extend(
+            b.seqs.iter().enumerate().flat_map(|(s, seq)| pages_written(b, seq).map(move |p| (s, p))),
+        );
+        pages
+    }
+
+    /// Memory of thread `worker` for a row on its way into the cache.
+    pub(super) fn stored_row(&self, worker: usize) -> MutexGuard<'_, CacheRow> {
+        self.stored[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes one head's keys and values of the rows of `seq` whose cells lie in logical page `page`.
     #[allow(clippy::too_many_arguments)] // what a task is made of
     fn store_page(
@@ -41,19 +51,18 @@ impl Machine {
         page: usize,
         head: usize,
         l: &PagedLayer,
-        k: RowsOf,
-        v: RowsOf,
+        (k, v): (RowsOf, RowsOf),
+        row: &mut CacheRow,
     ) {
         let physical = b.table(seq, l.group)[page] as usize;
-        let mut row = Vec::with_capacity(4 * l.value_dim());
         for (r, place) in rows_of_page(b, seq, page) {
             let part = head * l.dim..(head + 1) * l.dim;
             // SAFETY: storing writes no slot.
             let (key, value) = unsafe { (&k.row(r)[part.clone()], &v.row(r)[part]) };
             // SAFETY: this task alone has this head of this page, since sequences write to pages of their own.
             unsafe {
-                self.cache.put_key(l, physical, head, place, key, &mut row);
-                self.cache.put_value(l, physical, head, place, value, &mut row);
+                self.cache.put_key(l, physical, head, place, &[key], row);
+                self.cache.put_value(l, physical, head, place, value, row);
             }
         }
     }

@@ -42,8 +42,11 @@ fn through(dtype: DType, x: &[f32]) -> Vec<f32> {
     }
 }
 
-/// The nearest e4m3 number, cut to the largest; halfway the one with the even mantissa.
+/// The nearest e4m3 number, cut to the largest; halfway the one with the even mantissa. NaN stays NaN.
 fn e4m3(x: f32) -> f32 {
+    if x.is_nan() {
+        return x;
+    }
     let magnitude = x.abs().min(F8_MAX);
     let step = if magnitude < 2f32.powi(-6) {
         2f32.powi(-9)

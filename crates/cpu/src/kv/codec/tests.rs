@@ -6,6 +6,9 @@ use crate::kernel::{
     mix::{CHUNK_PAGES, ValuePages},
 };
 
+/// Types that latents are kept in.
+const LATENT_TYPES: [KvType; 5] = [KvType::F32, KvType::F16, KvType::BF16, KvType::F8, KvType::Q8_0];
+
 #[test]
 fn e4m3_rounds_to_the_nearest_code() {
     let decode = |b: u8| {
@@ -46,15 +49,15 @@ impl Mixing {
         let codec = Codec::new(kv_type.into(), isa);
         // What nothing was written to may hold anything, NaN among it.
         let mut pages = vec![vec![0xffu8; (codec.values.page_bytes)(dim)]; CHUNK_PAGES];
-        let (mut row, mut values) = (vec![], vec![]);
+        let (mut row, mut values) = (CacheRow::new(0), vec![]);
         for j in 0..positions {
             // Heads with a first position of tiny values and most of the weight are common: attention sinks.
             let size = if j == 0 { 0.01 } else { 1.0 };
             let value: Vec<f32> = random(dim, j as u64).iter().map(|v| v * size).collect();
-            codec.encode(kv_type, &value, dim, &mut row);
-            (codec.values.put)(&row, j % PAGE_LEN, dim, &mut pages[j / PAGE_LEN]);
+            let row = codec.encode(kv_type, &[&value], 1, &mut row);
+            (codec.values.put)(row, j % PAGE_LEN, dim, &mut pages[j / PAGE_LEN]);
             let mut stored = vec![0.0; dim];
-            lamina_quant::decode(kv_type.dtype(), &row, &mut stored).expect("a stored row");
+            lamina_quant::decode(kv_type.dtype(), row, &mut stored).expect("a stored row");
             values.push(stored);
         }
         let weights = (0..9).map(|r| {
@@ -122,15 +125,60 @@ fn values_are_mixed_as_one_by_one() {
 }
 
 #[test]
+fn latents_are_mixed_as_one_by_one() {
+    let sizes: &[_] =
+        if cfg!(miri) { &[(40, 8, 33)] } else { &[(64, 16, 70), (17, 2, 5), (40, 8, 256), (96, 64, 33)] };
+    for (isa, kv_type, (rank, rope, positions)) in Isa::usable()
+        .into_iter()
+        .flat_map(|isa| LATENT_TYPES.map(move |t| (isa, t)))
+        .flat_map(|(isa, t)| sizes.iter().map(move |s| (isa, t, *s)))
+    {
+        let codec = Codec::new(kv_type.into(), isa);
+        let (keys, width) = (codec.keys, codec.latent_dim(rank, rope));
+        let mut pages = vec![vec![0u8; codec.key_page(width)]; CHUNK_PAGES];
+        let (mut row, mut latents) = (CacheRow::new(0), vec![]);
+        for j in 0..positions {
+            // Rotary keys are far larger here: they must not cost the latents any precision.
+            let (latent, turned) = (random(rank, j as u64), vec![1000.0; rope]);
+            let bytes = codec.encode(kv_type, &[&latent, &turned], keys.act.block(), &mut row);
+            let panel = &mut pages[j / PAGE_LEN][j % PAGE_LEN / keys.rows * keys.panel_bytes(width)..];
+            keys.put(bytes, j % keys.rows, &mut panel[..keys.panel_bytes(width)]);
+            let mut stored = vec![0.0; width];
+            lamina_quant::decode(kv_type.dtype(), bytes, &mut stored).expect("a stored row");
+            assert!(stored.iter().zip(&latent).all(|(a, b)| (a - b).abs() < 0.13), "{kv_type:?}");
+            latents.push(stored);
+        }
+        for rows in [1, 3, 4, 7] {
+            let (weights, groups) = (random(rows * positions, 7), positions.div_ceil(keys.lanes));
+            let mut spread = vec![0f32; groups * rows * keys.lanes];
+            for (i, w) in weights.iter().enumerate() {
+                let (r, j) = (i / positions, i % positions);
+                spread[(j / keys.lanes * rows + r) * keys.lanes + j % keys.lanes] = w.abs();
+            }
+            let mut out = vec![0f32; rows * rank.next_multiple_of(32)];
+            let pages: Vec<&[u8]> = pages.iter().map(Vec::as_slice).collect();
+            let weighted =
+                LaneGroups { numbers: &mut spread, stride: rows * keys.lanes, rows, lanes: keys.lanes };
+            let sums = (&mut out[..], rank.next_multiple_of(32));
+            codec.mix_latents(&PanelMix::new(weighted, &pages, keys.panel(width), groups, rank, sums));
+            for (r, d) in (0..rows).flat_map(|r| (0..rank).map(move |d| (r, d))) {
+                let products = (0..positions)
+                    .map(|j| f64::from(weights[r * positions + j].abs()) * f64::from(latents[j][d]));
+                let (want, got) = (products.sum::<f64>(), f64::from(out[r * rank.next_multiple_of(32) + d]));
+                assert!((got - want).abs() < 1e-3, "{isa} {kv_type:?} {rank} {rows}: {got}, not {want}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_value_that_is_no_number_stays_visible() {
     for isa in Isa::usable() {
-        // 8-bit floats have no code for it.
-        for kv_type in KvType::ALL.iter().map(|t| t.1).filter(|t| *t != KvType::F8) {
+        for kv_type in KvType::ALL.iter().map(|t| t.1) {
             let mut m = Mixing::new(kv_type, isa, 64, 40);
-            let (mut row, mut value) = (vec![], vec![1.0; 64]);
+            let mut value = vec![1.0; 64];
             value[3] = f32::NAN;
-            m.codec.encode(kv_type, &value, 64, &mut row);
-            (m.codec.values.put)(&row, 7, 64, &mut m.pages[1]);
+            (m.codec.values.put)(&m.codec.encoded_value(&value), 7, 64, &mut m.pages[1]);
             assert!(m.mixed(0..1)[3].is_nan(), "{isa} {kv_type:?}");
         }
     }
@@ -142,15 +190,14 @@ fn values_beyond_the_type_become_its_largest() {
         for (kv_type, most) in [(KvType::F16, 65504.0), (KvType::F8, 448.0)] {
             let codec = Codec::new(kv_type.into(), isa);
             let x = [1e6, -1e30, f32::INFINITY, f32::NEG_INFINITY, 65519.0, 1.0];
-            let (mut row, mut out) = (vec![], [0.0; 6]);
-            codec.encode(kv_type, &x, 6, &mut row);
-            lamina_quant::decode(kv_type.dtype(), &row, &mut out).expect("whole numbers");
+            let mut out = [0.0; 6];
+            lamina_quant::decode(kv_type.dtype(), &codec.encoded_value(&x), &mut out).expect("whole numbers");
             assert_eq!(out, [most, -most, most, -most, most, 1.0], "{kv_type:?}");
         }
         let codec = Codec::new(KvType::Q8_0.into(), isa);
-        let (mut row, mut out) = (vec![], [0.0; 32]);
-        codec.encode(KvType::Q8_0, &[1e30; 32], 32, &mut row);
-        lamina_quant::decode(KvType::Q8_0.dtype(), &row, &mut out).expect("a block");
+        let mut out = [0.0; 32];
+        lamina_quant::decode(KvType::Q8_0.dtype(), &codec.encoded_value(&[1e30; 32]), &mut out)
+            .expect("a block");
         assert!(out.iter().all(|v| v.is_finite() && *v > 1e6), "{out:?}");
     }
 }

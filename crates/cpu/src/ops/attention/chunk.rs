@@ -2,7 +2,7 @@
 
 use super::{
     super::{sight::Cleared, softmax::Running},
-    AttentionArgs, Unit,
+    AttentionArgs,
 };
 use crate::{
     act::ActKind,
@@ -12,6 +12,7 @@ use crate::{
         product::PanelOperands,
     },
     machine::Machine,
+    tasks::Unit,
 };
 use lamina_plan::PAGE_LEN;
 

@@ -1,0 +1,112 @@
+//! Lists of tasks, which every operator fills anew. Their memory is kept, so that a warm step allocates nothing.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A list whose memory outlives its use.
+pub struct ReusedList<T>(Mutex<Vec<T>>);
+
+impl<T> Default for ReusedList<T> {
+    fn default() -> Self {
+        ReusedList(Mutex::default())
+    }
+}
+
+impl<T> ReusedList<T> {
+    /// The list, empty. One operator runs at a time, so nobody waits for it.
+    pub fn cleared(&self) -> MutexGuard<'_, Vec<T>> {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.clear();
+        list
+    }
+}
+
+impl ReusedList<f32> {
+    /// At least `len` numbers, whatever they are.
+    ///
+    /// Grows by powers of two into fresh zeroed memory, whose pages the system gives when they are first written: room
+    /// that no task uses costs nothing.
+    pub fn room(&self, len: usize) -> MutexGuard<'_, Vec<f32>> {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.len() < len {
+            *list = vec![];
+            *list = vec![0.0; len.next_power_of_two()];
+        }
+        list
+    }
+}
+
+impl<T> From<Vec<T>> for ReusedList<T> {
+    fn from(list: Vec<T>) -> Self {
+        ReusedList(Mutex::new(list))
+    }
+}
+
+/// Tasks and partial results of the running operator.
+#[derive(Default)]
+pub struct TaskLists {
+    /// Units of attention.
+    pub units: ReusedList<Unit>,
+    /// Index of a sequence in the batch, and a logical page that its rows are stored in.
+    pub pages: ReusedList<(usize, usize)>,
+    /// How each product is cut, behind the end of its tasks among those of all products.
+    pub cuts: ReusedList<(usize, Cut)>,
+    /// Chunks of attention before they are merged.
+    pub partials: ReusedList<f32>,
+    /// Slope of the linear position bias of each head.
+    pub slopes: ReusedList<f32>,
+}
+
+/// Query heads of one key head for some tokens of one sequence.
+#[derive(Clone, Copy)]
+pub struct Unit {
+    /// Index of the sequence in the batch.
+    pub seq: usize,
+    /// Key head.
+    pub kv_head: usize,
+    /// First query head, and how many.
+    pub head: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// First batch row.
+    pub row: usize,
+    /// Batch rows.
+    pub tokens: usize,
+}
+
+impl Unit {
+    /// Query rows: token by token, heads inside.
+    pub fn rows(&self) -> usize {
+        self.tokens * self.heads
+    }
+
+    /// Rows from one group of positions to the next in the scores of a chunk: an odd number, since the groups of a row
+    /// would else fall into few sets of L1.
+    pub fn score_rows(&self) -> usize {
+        self.rows() | 1
+    }
+
+    /// Batch row and query head of row `r`.
+    pub fn place(&self, r: usize) -> (usize, usize) {
+        (self.row + r / self.heads, self.head + r % self.heads)
+    }
+}
+
+/// How a product is cut into tasks.
+#[derive(Clone, Copy)]
+pub struct Cut {
+    /// Rows of a task.
+    pub rows: usize,
+    /// Panels of a task; the last one of a block of rows may hold fewer.
+    pub panels: usize,
+    /// Tasks of each block of rows.
+    pub each: usize,
+    /// All tasks.
+    pub tasks: usize,
+}
+
+impl Cut {
+    /// First row and first panel of a task.
+    pub fn place(self, task: usize) -> (usize, usize) {
+        (task / self.each * self.rows, task % self.each * self.panels)
+    }
+}
