@@ -6,8 +6,8 @@ use lamina_oracle::{
     reference::{Machine, Reference},
 };
 use lamina_plan::{
-    Backend, BackendError, Batch, Capabilities, KvLayout, KvTypes, Limits, Ops, Plan, Queue, WeightSpec,
-    Wrapper, op::*,
+    Backend, BackendError, Batch, Capabilities, Grade, KvLayout, KvTypes, Limits, Ops, Plan, Queue,
+    WeightSpec, Wrapper, op::*,
 };
 
 #[test]
@@ -37,18 +37,41 @@ fn pages_that_are_not_copied_are_found() {
     assert_eq!(report.failures.len(), 1, "{report}");
 }
 
+#[test]
+fn branches_without_copies_are_found() {
+    let report = conform::run_matching(|| Faulty(Fault::NoCopy), Tolerance::default(), "branches Q8_0");
+    assert_eq!(report.failures.len(), 1, "{report}");
+}
+
+#[test]
+fn a_recording_by_the_number_of_rows_is_found() {
+    let report = conform::run_matching(|| Faulty(Fault::RecordsByRows), Tolerance::default(), "replays");
+    assert_eq!(report.failures.len(), 1, "{report}");
+}
+
+#[test]
+fn bits_that_hold_for_one_shape_of_steps_are_enough_for_a_backend_that_says_so() {
+    let report =
+        conform::run_matching(|| Faulty(Fault::BitsOfShapes), Tolerance::default(), "linear 17x33 F32");
+    assert!(report.cases == 1 && report.failures.is_empty(), "{report}");
+}
+
 /// What a faulty backend does wrong.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     NoScale,
     BatchSize,
     NoCopy,
+    /// Replays what a step of as many rows did.
+    RecordsByRows,
+    /// As `BatchSize`, and says that its bits hold for one shape of steps.
+    BitsOfShapes,
 }
 
 /// The reference with one fault.
 struct Faulty(Fault);
 
-struct FaultyMachine(Machine, Fault);
+struct FaultyMachine(Machine, Fault, Vec<(usize, Vec<Op>)>);
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -61,7 +84,8 @@ impl Backend for Faulty {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Reference.capabilities()
+        let bits = if self.0 == Fault::BitsOfShapes { Grade::PerShape } else { Grade::AllBatches };
+        Capabilities { bits, ..Reference.capabilities() }
     }
 
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Vec<f32>> {
@@ -73,7 +97,7 @@ impl Backend for Faulty {
     }
 
     fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<FaultyMachine> {
-        Ok(FaultyMachine(Reference.machine(plan, weights, limits)?, self.0))
+        Ok(FaultyMachine(Reference.machine(plan, weights, limits)?, self.0, vec![]))
     }
 }
 
@@ -93,12 +117,26 @@ impl Wrapper for FaultyMachine {
         if self.1 == Fault::NoCopy { Ok(()) } else { self.0.begin(b) }
     }
 
+    fn replay_inner(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
+        if self.1 != Fault::RecordsByRows {
+            return Ok(false);
+        }
+        let Some((_, known)) = self.2.iter().find(|(rows, _)| *rows == b.rows()) else {
+            self.2.push((b.rows(), ops.to_vec()));
+            return Ok(false);
+        };
+        known.iter().try_for_each(|op| run(&mut self.0, op, b))?;
+        Ok(true)
+    }
+
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
         match op {
             OpRef::LinearAdd(o) if self.1 == Fault::NoScale => {
                 self.0.linear_add(b, &LinearAdd { scale: 1.0, ..*o })
             }
-            OpRef::Linear(o) if self.1 == Fault::BatchSize && b.seqs.len() > 1 => {
+            OpRef::Linear(o)
+                if matches!(self.1, Fault::BatchSize | Fault::BitsOfShapes) && b.seqs.len() > 1 =>
+            {
                 self.0.linear(b, o)?;
                 // Far below any tolerance, yet not the same bits.
                 self.0.apply(b, &Apply { x: o.part.out, map: Map::Scale(1.0 + f32::EPSILON) })

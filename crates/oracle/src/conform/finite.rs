@@ -4,8 +4,9 @@ use super::{
     Failure,
     bench::{Bench, Case, VOCAB},
     cases, machine,
+    report::Bits,
     rows::{self, Found, Layout, token},
-    steps::SCHEDULES,
+    steps::{SCHEDULES, Steps},
 };
 use lamina_arch::weights::Tensor;
 use lamina_plan::{
@@ -45,16 +46,15 @@ fn check<B: Backend>(
         return Ok(None);
     }
     poison(&mut case, wild)?;
-    let want =
-        rows::run(&mut machine(make(), healthy)?, healthy, &SCHEDULES[0].1(&case.lengths), Layout::InOrder)?;
+    let run = |steps: &Steps, layout| rows::run(&mut machine(make(), healthy)?, healthy, steps, layout);
+    let any_shape = make().capabilities().bits == Bits::AllBatches;
+    let alone = SCHEDULES[0].1(&case.lengths);
     for layout in [Layout::InOrder, Layout::Picture] {
-        let want = match layout {
-            Layout::InOrder => want.clone(),
-            other => {
-                rows::run(&mut machine(make(), healthy)?, healthy, &SCHEDULES[0].1(&case.lengths), other)?
-            }
-        };
+        let mut want = run(&alone, layout)?;
         for (_, schedule) in &SCHEDULES[..3] {
+            if !any_shape {
+                want = run(&schedule(&case.lengths), layout)?;
+            }
             let got = rows::run(&mut machine(make(), &case)?, &case, &schedule(&case.lengths), layout)?;
             if let Some(failure) = reached(&got, &want, wild) {
                 return Ok(Some(failure));
@@ -62,9 +62,11 @@ fn check<B: Backend>(
         }
     }
     // Pages that hold a wild row's keys and values are given to a shorter sequence.
+    let shorter = SCHEDULES[0].1(&[AT, PAGE_LEN + 1, 7]);
+    let want = run(if any_shape { &alone } else { &shorter }, Layout::InOrder)?;
     let mut machine = machine(make(), &case)?;
-    rows::run(&mut machine, &case, &SCHEDULES[0].1(&case.lengths), Layout::InOrder)?;
-    let got = rows::run(&mut machine, &case, &SCHEDULES[0].1(&[AT, PAGE_LEN + 1, 7]), Layout::InOrder)?;
+    rows::run(&mut machine, &case, &alone, Layout::InOrder)?;
+    let got = rows::run(&mut machine, &case, &shorter, Layout::InOrder)?;
     Ok(reached(&got, &want, wild))
 }
 
@@ -82,7 +84,8 @@ fn poison(case: &mut Case, wild: f32) -> Result<()> {
     Ok(())
 }
 
-/// A row that sees no wild one and yet is not what it should be; or a row of NaN that does not show it.
+/// A row that sees no wild one and yet is not what it should be; or a row of NaN, or one that sees it in the cache, that
+/// does not show it.
 fn reached(got: &Found, want: &Found, wild: f32) -> Option<Failure> {
     let bad = token(0, AT);
     let first = |s: usize| (0..).find(|&p| token(s, p) == bad).unwrap_or(usize::MAX);
@@ -91,7 +94,8 @@ fn reached(got: &Found, want: &Found, wild: f32) -> Option<Failure> {
         if position < first(sequence) {
             !want.get(&(sequence, position)).is_some_and(|w| row.iter().zip(w).all(same))
         } else {
-            wild.is_nan() && position == first(sequence) && !row.iter().any(|v| v.is_nan())
+            let sees = position - first(sequence) <= 1;
+            wild.is_nan() && sees && !row.iter().any(|v| v.is_nan())
         }
     };
     let on = "numbers that are not finite, in rows that it does not see";

@@ -3,18 +3,23 @@
 //! Each case is a tiny plan around one operator. Four things are asked of it:
 //! 1. its rows are those of the reference, within a tolerance that the number types explain;
 //! 2. a fused operator gives what its own default body gives on the same backend;
-//! 3. a row is the same bits whatever else is in the batch, however its sequence was cut into steps, and whatever the
-//!    machine computed before;
+//! 3. a row is the same bits whatever else is in the batch, however its sequence was cut into steps, whether its tokens
+//!    are a branch of a tree, and whatever the machine computed or recorded before;
 //! 4. cells may lie in any order, positions may differ by axis, and numbers that are not finite reach no row that does
 //!    not see them.
+//!
+//! Of a backend whose bits hold for steps of one shape only ([`lamina_plan::Grade::PerShape`]), the third is asked of
+//! steps of equal shape; rows of steps of other shapes are held against the reference.
 //!
 //! A backend's tests call [`run`] and [`Report::assert`].
 
 mod bench;
+mod branches;
 mod cases;
 mod finite;
 mod memory;
 mod queue;
+mod replays;
 mod report;
 mod rows;
 mod steps;
@@ -31,6 +36,7 @@ use lamina_plan::{
     batch::{Batch, Copy},
     kv::KvType,
 };
+use report::Bits;
 use rows::{Found, Layout, distance, first_difference};
 use steps::{SCHEDULES, Steps};
 use unfused::Unfused;
@@ -51,6 +57,10 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
         if name.contains(part) {
             report.add(&name, memory::copies_are_equal(&make, kv_type));
         }
+        let name = format!("branches {kv_type:?}");
+        if name.contains(part) {
+            report.add(&name, branches::branches_are_linear_runs(&make, kv_type));
+        }
         let name = format!("wild rows {kv_type:?}");
         if name.contains(part) {
             report.add(&name, finite::wild_rows_stay_alone(&make, kv_type));
@@ -61,6 +71,9 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
     }
     if "queue".contains(part) {
         report.add("queue", queue::rows_come_and_go(&make));
+    }
+    if "replays".contains(part) {
+        report.add("replays", replays::unlike_steps_are_not_mistaken(&make));
     }
     report
 }
@@ -75,9 +88,8 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -
     let want = rows_of(Reference, case, &alone(&case.lengths))?;
     let got = rows_of(make(), case, &alone(&case.lengths))?;
     let most = case.grade.tolerance(tolerance);
-    let error = distance(&got, &want);
-    if error.is_nan() || error > most {
-        return Ok(Some(Failure::Wrong { error, most }));
+    if let Some(failure) = far(&got, &want, most) {
+        return Ok(Some(failure));
     }
     let plain = rows_of(Unfused(make()), case, &alone(&case.lengths))?;
     let error = distance(&got, &plain);
@@ -86,15 +98,36 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -
     }
     for (name, schedule) in &SCHEDULES[1..] {
         let other = rows_of(make(), case, &schedule(&case.lengths))?;
-        if let Some((sequence, position)) = first_difference(&got, &other) {
-            return Ok(Some(Failure::Depends { on: name, sequence, position }));
+        let failure = match backend.capabilities().bits {
+            Bits::AllBatches => differs(&got, &other, name),
+            Bits::PerShape => {
+                far(&other, &want, most).or(differs(&other, &again(make(), case, schedule)?, BEFORE))
+            }
+        };
+        if failure.is_some() {
+            return Ok(failure);
         }
     }
-    let again = again(make(), case)?;
-    if let Some((sequence, position)) = first_difference(&got, &again) {
-        return Ok(Some(Failure::Depends { on: "what was computed before", sequence, position }));
+    let again = again(make(), case, alone)?;
+    match differs(&got, &again, BEFORE) {
+        None => views::check(make, case, &got, tolerance),
+        failure => Ok(failure),
     }
-    views::check(make, case, &got, tolerance)
+}
+
+/// What a row must not depend on, even inside one shape of steps.
+const BEFORE: &str = "what was computed before";
+
+/// The first row whose bits differ, as a failure.
+fn differs(got: &Found, other: &Found, on: &'static str) -> Option<Failure> {
+    let (sequence, position) = first_difference(got, other)?;
+    Some(Failure::Depends { on, sequence, position })
+}
+
+/// Rows that are farther than `most` from the reference's, as a failure.
+fn far(got: &Found, want: &Found, most: f64) -> Option<Failure> {
+    let error = distance(got, want);
+    (error.is_nan() || error > most).then_some(Failure::Wrong { error, most })
 }
 
 fn limits(case: &Case) -> Limits {
@@ -113,7 +146,7 @@ fn rows_of<B: Backend>(backend: B, case: &Case, steps: &Steps) -> Result<Found> 
 }
 
 /// The rows of a machine that has computed other sequences before, in the same pages and states.
-fn again<B: Backend>(backend: B, case: &Case) -> Result<Found> {
+fn again<B: Backend>(backend: B, case: &Case, schedule: impl Fn(&[usize]) -> Steps) -> Result<Found> {
     let (_, alone) = &SCHEDULES[0];
     let mut machine = machine(backend, case)?;
     let other: Vec<usize> = case.lengths.iter().rev().copied().collect();
@@ -121,7 +154,7 @@ fn again<B: Backend>(backend: B, case: &Case) -> Result<Found> {
     let mut cleared = Batch::default();
     cleared.copies.extend((0..steps::STATES as u32).map(|to| Copy::State { from: None, to }));
     machine.begin(&cleared)?;
-    rows::run(&mut machine, case, &alone(&case.lengths), Layout::InOrder)
+    rows::run(&mut machine, case, &schedule(&case.lengths), Layout::InOrder)
 }
 
 /// True for what a backend says openly that it cannot do.

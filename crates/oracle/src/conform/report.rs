@@ -2,6 +2,7 @@
 
 use super::is_refusal;
 use lamina_base::DType;
+pub use lamina_plan::Grade as Bits;
 use lamina_plan::{backend::Result, kv::KvType};
 use std::fmt;
 

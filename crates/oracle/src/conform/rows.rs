@@ -100,6 +100,16 @@ pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps, layout: Layout) 
     Ok(rows)
 }
 
+/// Bits of all rows of the case's result after one step.
+pub fn bits_of<M: Ops>(machine: &mut M, case: &Case, batch: &Batch) -> Result<Vec<u32>> {
+    let (mut out, result) = (vec![], case.plan.logits);
+    machine.begin(batch)?;
+    walk(machine, &case.plan.ops, batch)?;
+    machine.wait()?;
+    machine.read(result, 0..batch.count(case.plan.kind(result)), &mut out)?;
+    Ok(out.iter().map(|v| v.to_bits()).collect())
+}
+
 fn totals(steps: &Steps) -> Vec<usize> {
     let count = steps.iter().flatten().map(|&(s, _)| s + 1).max().unwrap_or(0);
     let mut totals = vec![0; count];

@@ -3,8 +3,9 @@
 use super::{
     Failure, Tolerance,
     bench::{Bench, Case, VOCAB},
-    machine,
-    rows::{self, Found, Layout, distance, first_difference},
+    differs, far, machine,
+    report::Bits,
+    rows::{self, Found, Layout},
     steps::SCHEDULES,
 };
 use crate::reference::Reference;
@@ -32,19 +33,21 @@ pub fn check<B: Backend>(
         rows::run(&mut machine(make(), case)?, case, &steps, layout)
     };
     let mapped = run(Layout::Mapped, 0)?;
-    let depends = |(sequence, position), on| Some(Failure::Depends { on, sequence, position });
-    if let Some(at) = first_difference(in_order, &mapped) {
-        return Ok(depends(at, "whether a map says that cells are in order"));
+    if let Some(failure) = differs(in_order, &mapped, "whether a map says that cells are in order") {
+        return Ok(Some(failure));
     }
     let steps = SCHEDULES[0].1(&case.lengths);
     let want = rows::run(&mut machine(Reference, case)?, case, &steps, Layout::Picture)?;
     let got = run(Layout::Picture, 0)?;
-    let (error, most) = (distance(&got, &want), case.grade.tolerance(tolerance));
-    if error.is_nan() || error > most {
-        return Ok(Some(Failure::Wrong { error, most }));
+    let most = case.grade.tolerance(tolerance);
+    if let Some(failure) = far(&got, &want, most) {
+        return Ok(Some(failure));
     }
-    let cut = first_difference(&got, &run(Layout::Picture, 2)?);
-    Ok(cut.and_then(|at| depends(at, "the size of steps, with scattered cells")))
+    let cut = run(Layout::Picture, 2)?;
+    Ok(match make().capabilities().bits {
+        Bits::AllBatches => differs(&got, &cut, "the size of steps, with scattered cells"),
+        Bits::PerShape => far(&cut, &want, most),
+    })
 }
 
 /// Rows that are given as numbers stand for themselves: those of the table give what its tokens give.

@@ -2,7 +2,7 @@
 
 use crate::conform::bench::{Bench, Case};
 use lamina_base::DType;
-use lamina_plan::{RowKind, op::*};
+use lamina_plan::{Mark, RowKind, op::*};
 
 /// Types of weights with the block lengths that their widths must keep.
 const TYPES: &[DType] = &[
@@ -37,7 +37,7 @@ pub fn cases() -> Vec<Case> {
     let projects = norms.into_iter().flat_map(|n| [project(n, 96, DType::F32), project(n, 256, DType::Q4_K)]);
     let adds = [linear_add(80, DType::F32), linear_add(256, DType::Q8_0)];
     let adapted = [low_rank(RowKind::All), low_rank(RowKind::Selected)];
-    let rest = [positions(), select(DType::F32), select(DType::Q6_K), long()];
+    let rest = [positions(), select(DType::F32), select(DType::Q6_K), tail(), long()];
     odd.chain(typed)
         .chain(small)
         .chain(halves)
@@ -138,4 +138,30 @@ fn select(dtype: DType) -> Case {
     b.push(Linear { x: chosen, part: Part { weight, bias: None, out } });
     b.push(Apply { x: out, map: Map::Softcap(3.0) });
     b.finish(out)
+}
+
+/// The end of a model with adapters, a mark before them, and fewer rows twice: those that pass the norm, and of these
+/// the ones that want logits.
+pub fn tail() -> Case {
+    let mut b = Bench::new("select and select again");
+    let (x, y) = (b.input(80), b.slot(48));
+    let weight = b.matrix(48, 80, DType::F32);
+    b.push(Linear { x, part: Part { weight, bias: None, out: y } });
+    let (low, wide) = (b.slot(9), b.slot(48));
+    let (down, up) = (b.matrix(9, 80, DType::F32), b.matrix(48, 9, DType::F32));
+    let pieces = [Piece { adapter: 0, start: 0, len: 3 }, Piece { adapter: 1, start: 4, len: 5 }].into();
+    b.push(LowRank { x, down, low, pieces, up, wide, scale: 0.6, into: y });
+    let (selected, chosen) = (b.slot_of(48, RowKind::Selected), b.slot_of(48, RowKind::Logits));
+    b.push(Select { x: y, out: selected });
+    let norm = b.norm(NormKind::Rms, 48);
+    b.push(Normalize { x: selected, norm, out: selected });
+    b.push(Select { x: selected, out: chosen });
+    let out = b.slot_of(77, RowKind::Logits);
+    let weight = b.matrix(77, 48, DType::F32);
+    b.push(Linear { x: chosen, part: Part { weight, bias: None, out } });
+    let mut case = b.finish(out);
+    case.plan.normed = selected;
+    // Behind the embedding and the first product.
+    case.plan.marks = vec![Mark { ops: 2, slot: y }];
+    case
 }

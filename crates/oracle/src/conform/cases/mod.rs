@@ -9,6 +9,7 @@ mod norm;
 pub mod recurrent;
 
 use super::bench::Case;
+pub use linear::tail;
 
 /// Every case.
 pub fn all() -> Vec<Case> {
