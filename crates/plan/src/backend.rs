@@ -12,7 +12,7 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 
-/// How far a row's bits hold.
+/// The grade of bit-equality: between which steps a row's bits are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
     /// Whatever else is in the batch, and however a sequence was cut into steps.
@@ -21,7 +21,7 @@ pub enum Grade {
     PerShape,
 }
 
-/// What a backend has.
+/// Types, operators and grade of bit-equality of a backend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capabilities {
     /// Weight types that are multiplied as they are stored; the others run as [`Backend::runs_as`] says.
@@ -29,7 +29,7 @@ pub struct Capabilities {
     /// Names of the operators that have an implementation of their own; fused ones that are missing run as what they
     /// stand for.
     pub ops: Vec<&'static str>,
-    /// How far a row's bits hold.
+    /// Grade of bit-equality.
     pub bits: Grade,
 }
 
@@ -55,7 +55,7 @@ pub struct Memory {
 
 /// A kind of device: takes weights, and builds the machine that runs a plan.
 pub trait Backend: Sized {
-    /// A weight in the form its kernels want.
+    /// A weight on the device, repacked for its kernels.
     type Weight: Send + Sync;
     /// Runs the operators of one plan.
     type Machine: Ops;
@@ -63,7 +63,7 @@ pub trait Backend: Sized {
     /// Name in messages and reports, such as `cpu`.
     fn name(&self) -> &'static str;
 
-    /// What it has.
+    /// Its types, operators and grade of bit-equality.
     fn capabilities(&self) -> Capabilities;
 
     /// Device, kernels and threads.

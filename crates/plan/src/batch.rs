@@ -13,7 +13,7 @@ pub const NO_PAGE: u32 = u32::MAX;
 /// In a [`View::Mapped`]: a cell that holds nothing.
 pub const EMPTY: u32 = u32::MAX;
 
-/// What a row starts from.
+/// Input of a row: a token's embedding, or numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The embedding of a token.
@@ -85,7 +85,7 @@ pub struct Tap {
 /// All rows of a step, in the order of their sequences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// What each row starts from.
+    /// Input of each row.
     pub inputs: Vec<Input>,
     /// `[n x width of the embedding]` numbers that [`Input::Row`] names.
     pub numbers: Vec<f32>,
@@ -194,7 +194,7 @@ impl Batch {
         (self.table(seq, group)[cell / PAGE_LEN] as usize, cell % PAGE_LEN)
     }
 
-    /// Index of `row` in its sequence: what masks count.
+    /// Index of `row` in its sequence, which masks and ALiBi count.
     pub fn index(&self, row: usize) -> usize {
         let cell = self.cells[row] as usize;
         match &self.seq(row).view {
@@ -231,7 +231,7 @@ impl Batch {
     }
 }
 
-/// Where a sequence's memory is.
+/// The block tables and the state of a sequence, and how they are read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeqPlace {
     /// Physical pages from cell 0 on, for each layer group; [`NO_PAGE`] for those that were given back.

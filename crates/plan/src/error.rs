@@ -6,11 +6,11 @@ pub enum BackendError {
     /// Memory ran out, or would.
     #[error("{what} needs {need}, but {have} can be had: {advice}")]
     OutOfMemory {
-        /// What asked for it.
+        /// What was to be allocated.
         what: String,
-        /// How much.
+        /// Bytes, in words.
         need: String,
-        /// How much there is.
+        /// Bytes that can be had, in words.
         have: String,
         /// What the user can change.
         advice: &'static str,

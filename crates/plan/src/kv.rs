@@ -1,4 +1,4 @@
-//! What each layer remembers of a sequence, and how it is paged.
+//! The KV cache layout: what each layer stores of a sequence, and how it is paged.
 
 use lamina_base::DType;
 use std::{fmt, str::FromStr};
@@ -121,14 +121,14 @@ impl Reach {
     }
 }
 
-/// Layers whose pages are given out and given back together.
+/// A layer group: layers whose pages are allocated and freed together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupSpec {
     /// How far back its rows see.
     pub reach: Reach,
 }
 
-/// What one layer remembers of a sequence.
+/// What one layer stores of a sequence: keys and values, latents, or a recurrent state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerState {
     /// Keys and values of every token, in pages.
@@ -168,12 +168,12 @@ impl LayerState {
     }
 }
 
-/// State of all layers.
+/// Cache and state of all layers.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct KvLayout {
     /// Groups of paged layers; sequences have a page table in each.
     pub groups: Vec<GroupSpec>,
-    /// One entry per layer that remembers something; operators name layers by index.
+    /// One entry per layer that stores something; operators name layers by index.
     pub layers: Vec<LayerState>,
 }
 

@@ -1,8 +1,8 @@
-//! What a machine is built for.
+//! Capacities of a machine: rows of a step, pages, states.
 
 use crate::{kv::KvTypes, slot::RowKind};
 
-/// Sizes that a machine is built for.
+/// Capacities that a machine is built for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most rows of one step.

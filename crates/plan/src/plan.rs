@@ -61,7 +61,7 @@ impl WeightKind {
     }
 }
 
-/// A point of the plan after which a layer's residual row is complete.
+/// A tap point: the operator after which a layer's residual is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Operators before this index have run.
@@ -81,7 +81,7 @@ pub struct Plan {
     pub weights: Vec<WeightSpec>,
     /// Distinct rotary tables.
     pub ropes: Vec<RopeTable>,
-    /// What the layers remember.
+    /// Cache and state layout of the layers.
     pub kv: KvLayout,
     /// Rows after the final norm: those that are selected.
     pub normed: Slot,

@@ -1,4 +1,4 @@
-//! Names of values and weights inside a plan, and where values live.
+//! Slots and weight ids of a plan, and the arena: offsets by lifetime.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl fmt::Display for Slot {
     }
 }
 
-/// First write and last read of a slot, as indices of operators.
+/// Lifetime of a slot: first write and last read, as indices of operators.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     first: usize,

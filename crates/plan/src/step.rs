@@ -1,13 +1,13 @@
-//! What the engine sees of a model: steps without a type parameter.
+//! The engine's view of a model: forward passes over batches, without a type parameter.
 
 use crate::{batch::Batch, error::Result, limits::Limits, plan::Plan, profile::Profile};
 
-/// A step under way. Each is waited for once, before the next one is submitted.
+/// A submitted step. Each is waited for once, before the next one is submitted.
 #[must_use = "a step's results are there after `Step::wait`"]
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ticket(pub(crate) u64);
 
-/// Runs steps. The engine knows no more of a model than this.
+/// Runs forward passes over batches. The engine knows no more of a model than this.
 pub trait Step: Send {
     /// Begins the step of `batch`: copies first, then the operators. A batch without rows makes its copies only.
     ///
