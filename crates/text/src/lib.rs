@@ -2,6 +2,7 @@
 //!
 //! - [`Tokenizer`]: from GGUF metadata, a Hugging Face folder, SentencePiece, tiktoken or GPT-2 files.
 //! - [`StreamDecoder`]: tokens in, whole characters out.
+//! - [`Parser`]: an answer taken apart while it streams: reasoning, text, tool calls.
 //! - [`ChatTemplate`]: the model's own Jinja template, rendered byte for byte as `transformers` renders it.
 #![forbid(unsafe_code)]
 
@@ -18,7 +19,10 @@ mod stream;
 mod tokenizer;
 mod vocab;
 
-pub use chat::{ChatTemplate, Clock, Conversation, DefaultTemplate};
+pub use chat::{
+    ChatFormat, ChatMessage, ChatTemplate, Clock, Conversation, DefaultTemplate, Delta, Parser,
+    ParserOptions, ReasoningMarks, ToolCall, reasoning_variables,
+};
 pub use error::TextError;
 pub use pre::pre_tokenizer_names;
 pub use source::gguf::GgufVocab;

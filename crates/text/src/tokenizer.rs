@@ -231,10 +231,13 @@ impl Tokenizer {
 
     /// `text` with `mark` in each special token that it spells, if it spells any.
     pub(crate) fn break_special(&self, text: &str, mark: char) -> Option<String> {
+        self.finder()?.broken(text, mark)
+    }
+
+    /// What finds special tokens in a text.
+    pub(crate) fn finder(&self) -> Option<&Finder> {
         match &self.0.engine {
-            TokenizerEngine::Native { finder, .. } | TokenizerEngine::HuggingFace(_, finder) => {
-                finder.broken(text, mark)
-            }
+            TokenizerEngine::Native { finder, .. } | TokenizerEngine::HuggingFace(_, finder) => Some(finder),
             TokenizerEngine::None => None,
         }
     }

@@ -9,14 +9,17 @@
 
 mod builtins;
 mod defaults;
+mod formats;
 mod generation;
 mod json;
 mod meter;
 mod namespace;
 mod operators;
 mod own_text;
+mod parse;
 mod program;
 mod python;
+mod reasoning;
 mod size;
 mod stack;
 
@@ -30,6 +33,9 @@ use minijinja::{
 use serde_json::Map;
 
 pub use defaults::DefaultTemplate;
+pub use formats::ChatFormat;
+pub use parse::{ChatMessage, Delta, Parser, ParserOptions, ToolCall};
+pub use reasoning::{ReasoningMarks, reasoning_variables};
 
 use crate::error::TextError;
 use crate::tokenizer::Tokenizer;

@@ -1,0 +1,37 @@
+//! Tags between the marks of command-r7b.
+
+use crate::chat::reasoning;
+
+use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+
+pub(super) static COHERE_XML: ChatFormat = ChatFormat {
+    name: "cohere-xml",
+    models: "Command A+ with tags",
+    markers: &[&["<|START_ACTION|>", "<parameter="]],
+    reasoning: reasoning::COHERE_TEXT,
+    calls: CallSyntax::Sections(&[CallSection {
+        open: &["<|START_ACTION|>"],
+        items: Items::Several("\n"),
+        call: &[
+            CallPart::Space("\n"),
+            CallPart::Text("<function="),
+            CallPart::Name,
+            CallPart::Text(">"),
+            CallPart::Space("\n"),
+            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
+                open: "<parameter=",
+                typed: None,
+                key_end: &[">"],
+                gap: "",
+                close: "</parameter>",
+                lines: false,
+                after: "\n",
+                cdata: false,
+            })),
+            CallPart::Text("</function>"),
+            CallPart::Space("\n"),
+        ],
+        close: "<|END_ACTION|>",
+    }]),
+    ..PLAIN
+};

@@ -1,0 +1,39 @@
+//! As qwen3-coder, values on the line of their tags.
+
+use crate::chat::reasoning;
+
+use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+
+pub(super) static SEED_OSS: ChatFormat = ChatFormat {
+    name: "seed-oss",
+    models: "Seed-OSS",
+    markers: &[&["<seed:tool_call>"]],
+    reasoning: reasoning::SEED,
+    calls: CallSyntax::Sections(&[CallSection {
+        open: &[],
+        items: Items::Several("\n"),
+        call: &[
+            CallPart::Text("<seed:tool_call>"),
+            CallPart::Space("\n"),
+            CallPart::Text("<function="),
+            CallPart::Name,
+            CallPart::Text(">"),
+            CallPart::Space("\n"),
+            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
+                open: "<parameter=",
+                typed: None,
+                key_end: &[">"],
+                gap: "",
+                close: "</parameter>",
+                lines: false,
+                after: "\n",
+                cdata: false,
+            })),
+            CallPart::Text("</function>"),
+            CallPart::Space("\n"),
+            CallPart::Text("</seed:tool_call>"),
+        ],
+        close: "",
+    }]),
+    ..PLAIN
+};
