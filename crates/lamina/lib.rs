@@ -26,6 +26,7 @@ pub use lamina_engine::{
     Counters, FinishReason, LastStep, LengthBy, Scored, SequenceState, Snapshot, StopBy, Terms, Timings,
     sample,
 };
+pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
     Device, Error, LoadOptions, Loaded, ModelInfo, Progress, Result, tokenizer as tokenizer_of, type_name,
 };

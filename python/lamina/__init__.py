@@ -21,6 +21,7 @@ from .errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
+from .grammar import Grammar
 from .llm import LLM
 from .outputs import Completion, ModelInfo, Perplexity, Piece, Timings, TokenLogprob, Usage
 from .sampling import SamplingParams
@@ -30,6 +31,7 @@ __all__ = [
     "LLM",
     "Completion",
     "FormatError",
+    "Grammar",
     "InvalidRequestError",
     "LaminaError",
     "ModelError",

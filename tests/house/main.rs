@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-fixtures", 0),
     ("lamina-quant", 10),
     ("lamina-text", 10),
+    ("lamina-grammar", 15),
     ("lamina-store", 20),
     ("lamina-arch", 30),
     ("lamina-lora", 33),

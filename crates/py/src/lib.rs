@@ -5,6 +5,7 @@
 mod cli;
 mod discard;
 mod error;
+mod grammar;
 mod info;
 mod model;
 mod options;
@@ -19,7 +20,8 @@ mod wait;
 mod _lamina {
     #[pymodule_export]
     use crate::{
-        cli::cli_main, model::Model, options::check_options, sampling::sampling_params, stream::Stream,
+        cli::cli_main, grammar::PyGrammar, model::Model, options::check_options, sampling::sampling_params,
+        stream::Stream,
     };
 
     #[pymodule_export]

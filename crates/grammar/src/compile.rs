@@ -1,0 +1,65 @@
+//! From a program to a parser of the library.
+
+use llguidance::{Matcher as Library, api::TopLevelGrammar};
+
+use crate::cache::Compiled;
+use crate::error::{GrammarError, Result};
+use crate::explain::explain;
+use crate::limits;
+use crate::program::{LarkPiece, Program};
+use crate::vocab::{NAMED_TOKEN, Vocabulary};
+
+/// `program` over the tokens of `vocabulary`.
+pub(crate) fn compile(program: &Program, vocabulary: &Vocabulary) -> Result<Compiled> {
+    let bound = bound(program, vocabulary)?;
+    let build = || vocabulary.factory().create_parser(bound).map_err(|e| explain(program, &format!("{e:#}")));
+    let parser = deep(build)?;
+    let mut library = Library::new(Ok(parser));
+    match library.get_error() {
+        Some(message) => Err(explain(program, &message)),
+        None => {
+            // What the first mask finds out is the grammar's fault, not the first answer's.
+            let _ = library.is_accepting();
+            Ok(Compiled::new(library))
+        }
+    }
+}
+
+/// In the form of the library, tokens by their ids in `vocabulary`.
+fn bound(program: &Program, vocabulary: &Vocabulary) -> Result<TopLevelGrammar> {
+    let pieces = match program {
+        Program::Schema(value) => return Ok(TopLevelGrammar::from_json_schema(value.clone())),
+        Program::Lark(pieces) => pieces,
+    };
+    let mut out = String::new();
+    for piece in pieces {
+        match piece {
+            LarkPiece::Text(text) => out.push_str(text),
+            // Without a model's tokens, one that is no text stands for all that are named.
+            LarkPiece::Named { .. } | LarkPiece::Numbered(_) if !vocabulary.has_tokenizer() => {
+                out.push_str(&format!("<[{NAMED_TOKEN}]>"));
+            }
+            LarkPiece::Named { name, negated } => {
+                let not = if *negated { "^" } else { "" };
+                out.push_str(&format!("<[{not}{}]>", vocabulary.named(name)?));
+            }
+            LarkPiece::Numbered(ids) => {
+                let not = if ids.starts_with('^') { "^" } else { "" };
+                let plain = ids.trim_start_matches('^');
+                let ids = if plain == "*" { plain.to_owned() } else { vocabulary.numbered(plain)? };
+                out.push_str(&format!("<[{not}{ids}]>"));
+            }
+        }
+    }
+    Ok(TopLevelGrammar::from_lark(out))
+}
+
+/// Runs on a thread with a deep stack: sources may be nested deeply, and so is the recursion over them.
+pub(crate) fn deep<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(limits::STACK).spawn_scoped(scope, work);
+        let thread =
+            thread.map_err(|e| GrammarError::broken("grammar", format!("no thread to compile it: {e}")))?;
+        thread.join().unwrap_or_else(|_| Err(GrammarError::broken("grammar", "the compiler panicked")))
+    })
+}

@@ -1,0 +1,199 @@
+//! A grammar: checked, without a vocabulary in it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cache::Compiled;
+use crate::compile::{compile, deep};
+use crate::error::{GrammarError, Result};
+use crate::matcher::GrammarMatcher;
+use crate::program::{Program, SchemaOptions};
+use crate::vocab::Vocabulary;
+use crate::{choice, gbnf, lark, limits, regex, schema, tags};
+
+/// What a text must look like. Cheap to clone, shared freely between threads; every constructor checks it whole.
+#[derive(Clone)]
+pub struct Grammar(Arc<Checked>);
+
+struct Checked {
+    kind: &'static str,
+    source: String,
+    program: Arc<Program>,
+    warnings: Vec<String>,
+    /// Compiled over bytes; an error where no text satisfies the grammar.
+    judge: Result<Arc<Compiled>>,
+}
+
+impl Grammar {
+    /// Any JSON value whose outermost is an object: JSON mode.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn json() -> Result<Grammar> {
+        let schema = serde_json::json!({ "type": "object" });
+        let (value, warnings) = schema::normalize(&schema, SchemaOptions::default())?;
+        Self::checked("json", String::new(), Program::Schema(value), warnings)
+    }
+
+    /// JSON that satisfies `schema`.
+    ///
+    /// # Errors
+    /// When it is no schema, or when a keyword cannot be enforced: named with its JSON pointer.
+    pub fn json_schema(schema: &Value, options: SchemaOptions) -> Result<Grammar> {
+        let source = schema.to_string();
+        fits("JSON schema", source.len())?;
+        let (value, warnings) = deep(|| schema::normalize(schema, options))?;
+        Self::checked("json_schema", source, Program::Schema(value), warnings)
+    }
+
+    /// Texts that match all of `pattern`, in Rust's syntax.
+    ///
+    /// # Errors
+    /// When it is wrong, or needs lookaround, back references or anchors inside.
+    pub fn regex(pattern: &str) -> Result<Grammar> {
+        fits("regex", pattern.len())?;
+        let plain =
+            regex::plain(pattern, regex::Scope::Whole).map_err(|why| GrammarError::broken("regex", why))?;
+        let program = plain.map(|p| Program::text(lark::of_regex(&p)));
+        Self::maybe("regex", pattern.to_owned(), program)
+    }
+
+    /// One of `choices`, whole.
+    ///
+    /// # Errors
+    /// When there are none, or too many.
+    pub fn choice<S: AsRef<str>>(choices: &[S]) -> Result<Grammar> {
+        let choices: Vec<&str> = choices.iter().map(AsRef::as_ref).collect();
+        let source = serde_json::to_string(&choices).unwrap_or_default();
+        Self::checked("choice", source, Program::text(choice::lark(&choices)?), Vec::new())
+    }
+
+    /// llama.cpp's grammars.
+    ///
+    /// # Errors
+    /// When it does not parse: with line and column.
+    pub fn gbnf(text: &str) -> Result<Grammar> {
+        fits("GBNF", text.len())?;
+        Self::checked("gbnf", text.to_owned(), Program::Lark(deep(|| gbnf::lark(text))?), Vec::new())
+    }
+
+    /// Lark in the library's dialect. Schemas in `%json` are checked as those of [`Grammar::json_schema`] are.
+    ///
+    /// # Errors
+    /// When it does not parse, or asks for what would need tokens taken back.
+    pub fn lark(text: &str) -> Result<Grammar> {
+        fits("Lark", text.len())?;
+        Self::checked("lark", text.to_owned(), Program::Lark(deep(|| lark::checked(text))?), Vec::new())
+    }
+
+    /// A structural tag, as vLLM and xgrammar write them, old form or new.
+    ///
+    /// # Errors
+    /// When a part is unknown, or a schema in it is refused.
+    pub fn structural_tag(tag: &Value) -> Result<Grammar> {
+        let source = tag.to_string();
+        fits("structural tag", source.len())?;
+        Self::checked("structural_tag", source, Program::Lark(deep(|| tags::lark(tag))?), Vec::new())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_program(program: Program) -> Result<Grammar> {
+        Self::checked("lark", String::new(), program, Vec::new())
+    }
+
+    fn maybe(kind: &'static str, source: String, program: Option<Program>) -> Result<Grammar> {
+        match program {
+            Some(program) => Self::checked(kind, source, program, Vec::new()),
+            None => {
+                let judge = Err(GrammarError::Unsatisfiable("the expression matches nothing".into()));
+                let program = Arc::new(Program::text(String::new()));
+                Ok(Grammar(Arc::new(Checked { kind, source, program, warnings: Vec::new(), judge })))
+            }
+        }
+    }
+
+    fn checked(
+        kind: &'static str,
+        source: String,
+        program: Program,
+        warnings: Vec<String>,
+    ) -> Result<Grammar> {
+        let judge = match compile(&program, &Vocabulary::bytes()?) {
+            Ok(compiled) => Ok(Arc::new(compiled)),
+            Err(e @ GrammarError::Unsatisfiable(_)) => Err(e),
+            Err(e) => return Err(e),
+        };
+        Ok(Grammar(Arc::new(Checked { kind, source, program: Arc::new(program), warnings, judge })))
+    }
+
+    /// Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have.
+    pub fn matches(&self, text: impl AsRef<[u8]>) -> bool {
+        self.read(text.as_ref()).is_some_and(|mut matcher| matcher.is_accepting())
+    }
+
+    /// Whether some text that begins with `prefix` may satisfy the grammar.
+    pub fn allows(&self, prefix: impl AsRef<[u8]>) -> bool {
+        self.read(prefix.as_ref()).is_some()
+    }
+
+    /// The state after `text`; None where it cannot be a beginning.
+    fn read(&self, text: &[u8]) -> Option<GrammarMatcher> {
+        let mut matcher = GrammarMatcher::new(self.0.judge.as_ref().ok()?, &Vocabulary::bytes().ok()?);
+        // The byte 0xFF marks what is no text.
+        let legal = |&byte: &u8| byte != 0xFF && matcher.accept(u32::from(byte)).is_ok();
+        text.iter().all(legal).then_some(matcher)
+    }
+
+    /// The grammar beside an answer of tokens of `vocabulary`; compiled once, then taken from the vocabulary's cache.
+    ///
+    /// # Errors
+    /// When no text satisfies the grammar, when it names tokens that the vocabulary lacks, or a limit is reached.
+    pub fn matcher(&self, vocabulary: &Vocabulary) -> Result<GrammarMatcher> {
+        self.0.judge.as_ref().map_err(Clone::clone)?;
+        let cache = || vocabulary.cache().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(compiled) = cache().get(&self.0.program) {
+            return Ok(GrammarMatcher::new(&compiled, vocabulary));
+        }
+        let compiled = Arc::new(compile(&self.0.program, vocabulary)?);
+        cache().insert(self.0.program.clone(), compiled.clone());
+        Ok(GrammarMatcher::new(&compiled, vocabulary))
+    }
+
+    /// What was left out (`lenient`), and formats that are not known.
+    pub fn warnings(&self) -> &[String] {
+        &self.0.warnings
+    }
+
+    /// What kind of source it was made from: `json`, `json_schema`, `regex`, `choice`, `gbnf`, `lark` or
+    /// `structural_tag`.
+    pub fn kind(&self) -> &'static str {
+        self.0.kind
+    }
+
+    /// The text it was made from.
+    pub fn source(&self) -> &str {
+        &self.0.source
+    }
+
+    /// Whether any text at all satisfies it, as far as the compiler sees.
+    pub fn is_satisfiable(&self) -> bool {
+        self.0.judge.is_ok()
+    }
+}
+
+impl std::fmt::Debug for Grammar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Grammar").field("kind", &self.0.kind).field("source", &self.0.source).finish()
+    }
+}
+
+fn fits(what: &str, bytes: usize) -> Result<()> {
+    let limit = limits::SOURCE_BYTES;
+    let too_large = || GrammarError::TooLarge {
+        what: format!("a {what} of {bytes} bytes"),
+        limit,
+        hint: "make it smaller".into(),
+    };
+    (bytes <= limit).then_some(()).ok_or_else(too_large)
+}

@@ -1,0 +1,51 @@
+//! Sources in the form of the library.
+
+use serde_json::Value;
+
+/// A source in the form of the library.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Program {
+    /// A JSON schema of which every keyword is enforced.
+    Schema(Value),
+    /// Lark in pieces: tokens get their ids when the vocabulary is known.
+    Lark(Vec<LarkPiece>),
+}
+
+/// A part of a Lark grammar.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum LarkPiece {
+    Text(String),
+    /// A token named by its text; negated: any other token.
+    Named {
+        name: String,
+        negated: bool,
+    },
+    /// Tokens by number, as the source writes them in `<[..]>`.
+    Numbered(String),
+}
+
+impl Program {
+    /// Lark without tokens.
+    pub fn text(text: String) -> Program {
+        Program::Lark(vec![LarkPiece::Text(text)])
+    }
+
+    /// Size of the source, roughly.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Program::Schema(value) => value.to_string().len(),
+            Program::Lark(pieces) => {
+                pieces.iter().map(|p| if let LarkPiece::Text(t) = p { t.len() } else { 16 }).sum()
+            }
+        }
+    }
+}
+
+/// How a schema is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SchemaOptions {
+    /// Leave out what cannot be enforced, and say so in [`Grammar::warnings`], instead of refusing it.
+    pub lenient: bool,
+    /// No white space between tokens, instead of up to 128 characters of it.
+    pub compact: bool,
+}

@@ -1,0 +1,130 @@
+//! JSON schemas, made into what the library enforces whole.
+//!
+//! The library ignores what it does not know and enforces some keywords in part. So every schema is rewritten here
+//! first, subschema by subschema: references are resolved, older drafts are spelled as 2020-12, keywords that have an
+//! exact form in others get it, and what is left over is refused with its place. What comes out holds only keywords
+//! that are enforced exactly.
+
+mod arrays;
+mod ecma;
+mod formats;
+mod members;
+mod negate;
+mod numbers;
+mod object;
+mod one_of;
+mod references;
+mod refs;
+mod strings;
+mod values;
+mod walk;
+
+use serde_json::{Map, Value, json};
+
+use crate::error::Result;
+use crate::program::SchemaOptions;
+
+/// White space between tokens of JSON: bounded, so that no model writes spaces for ever.
+const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,128}";
+/// Escapes in strings. Without `\u`: a key could be spelled in two ways, and then `additionalProperties` would let in
+/// under its second spelling what `properties` forbids.
+const ESCAPES: &str = "nrbtf\\\"";
+
+/// `schema` with exactly enforced keywords only, and what was left out or is not known.
+pub(crate) fn normalize(schema: &Value, options: SchemaOptions) -> Result<(Value, Vec<String>)> {
+    let mut walk = walk::Walk::new(schema, options.lenient)?;
+    let mut root = match walk.document()? {
+        Value::Object(map) => map,
+        Value::Bool(true) => Map::new(),
+        // The library takes options in objects only.
+        _ => object_of([("enum", json!([]))]),
+    };
+    let mut library = json!({ "json_allowed_escapes": ESCAPES, "whitespace_pattern": WHITE_SPACE });
+    if options.compact {
+        library = json!({ "json_allowed_escapes": ESCAPES, "whitespace_flexible": false });
+    }
+    root.insert("x-guidance".into(), library);
+    Ok((Value::Object(root), walk.into_warnings()))
+}
+
+/// An object of a few entries.
+fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Map<String, Value> {
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// `path` and one more step of a JSON pointer.
+fn step(path: &str, key: impl std::fmt::Display) -> String {
+    format!("{path}/{}", key.to_string().replace('~', "~0").replace('/', "~1"))
+}
+
+/// Keywords that say nothing about what is valid.
+const ANNOTATIONS: &[&str] = &[
+    "$anchor",
+    "$comment",
+    "$defs",
+    "$dynamicAnchor",
+    "$id",
+    "$recursiveAnchor",
+    "$schema",
+    "$vocabulary",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+    "default",
+    "definitions",
+    "deprecated",
+    "description",
+    "example",
+    "examples",
+    "id",
+    "readOnly",
+    "title",
+    "writeOnly",
+];
+
+/// Keywords that [`walk`] reads.
+const ASSERTIONS: &[&str] = &[
+    "$dynamicRef",
+    "$recursiveRef",
+    "$ref",
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "contains",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "else",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "if",
+    "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "required",
+    "then",
+    "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+];
