@@ -152,8 +152,7 @@ impl Parser<'_> {
 
     fn sequence(&mut self, nested: bool) -> Result<Node> {
         let mut parts: Vec<Node> = Vec::new();
-        loop {
-            let Some(first) = self.rest.chars().next() else { break };
+        while let Some(first) = self.rest.chars().next() {
             match first {
                 '*' | '+' | '?' | '{' => {
                     let inner = parts.pop();
