@@ -1,7 +1,7 @@
 //! Grammars over real vocabularies: what is sampled under a mask satisfies the grammar, wherever the tokens are cut.
 
 use lamina::{
-    Grammar, Tokenizer,
+    Grammar, GrammarError, Tokenizer,
     grammar::{GrammarMatcher, SchemaOptions, Vocabulary},
 };
 use serde_json::{Value, json};
@@ -46,13 +46,17 @@ fn allowed(mask: &[u32]) -> Vec<u32> {
     mask.iter().enumerate().flat_map(bits).collect()
 }
 
-/// Samples at random until an end token, or until the tokens are used up. Bytes, and whether it ended.
+/// Samples at random until an end token, until the tokens are used up, or, with a vocabulary that lacks characters, until
+/// one of those has to come. Bytes, and whether it ended.
 fn sample(matcher: &mut GrammarMatcher, tokenizer: &Tokenizer, random: &mut Random) -> (Vec<u8>, bool) {
     let vocabulary = matcher.vocabulary().clone();
     let mut mask = vec![0; vocabulary.mask_words()];
     let mut bytes = Vec::new();
     for _ in 0..150 {
-        matcher.mask(&mut mask).expect("a mask");
+        match matcher.mask(&mut mask) {
+            Err(GrammarError::Unwritable { .. }) if !vocabulary.writes_all() => return (bytes, false),
+            made => made.expect("a mask"),
+        }
         let tokens = allowed(&mask);
         let ends: Vec<u32> = tokens.iter().copied().filter(|t| vocabulary.end_tokens().contains(t)).collect();
         // Ends are one token among thousands: chosen more often, or nothing would end.

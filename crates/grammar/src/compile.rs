@@ -1,4 +1,4 @@
-//! From a program to a parser of the library.
+//! From a lowered source to a parser of the library.
 
 use llguidance::{Matcher as Library, api::TopLevelGrammar};
 
@@ -6,17 +6,17 @@ use crate::cache::Compiled;
 use crate::error::{GrammarError, Result};
 use crate::explain::explain;
 use crate::limits;
-use crate::program::{LarkPiece, Program};
+use crate::lowered::{LarkPiece, Lowered};
 use crate::vocab::{NAMED_TOKEN, Vocabulary};
 
-/// `program` over the tokens of `vocabulary`.
-pub(crate) fn compile(program: &Program, vocabulary: &Vocabulary) -> Result<Compiled> {
-    let bound = bound(program, vocabulary)?;
-    let build = || vocabulary.factory().create_parser(bound).map_err(|e| explain(program, &format!("{e:#}")));
+/// `lowered` over the tokens of `vocabulary`.
+pub(crate) fn compile(lowered: &Lowered, vocabulary: &Vocabulary) -> Result<Compiled> {
+    let bound = bound(lowered, vocabulary)?;
+    let build = || vocabulary.factory().create_parser(bound).map_err(|e| explain(lowered, &format!("{e:#}")));
     let parser = deep(build)?;
     let mut library = Library::new(Ok(parser));
     match library.get_error() {
-        Some(message) => Err(explain(program, &message)),
+        Some(message) => Err(explain(lowered, &message)),
         None => {
             // What the first mask finds out is the grammar's fault, not the first answer's.
             let _ = library.is_accepting();
@@ -26,10 +26,10 @@ pub(crate) fn compile(program: &Program, vocabulary: &Vocabulary) -> Result<Comp
 }
 
 /// In the form of the library, tokens by their ids in `vocabulary`.
-fn bound(program: &Program, vocabulary: &Vocabulary) -> Result<TopLevelGrammar> {
-    let pieces = match program {
-        Program::Schema(value) => return Ok(TopLevelGrammar::from_json_schema(value.clone())),
-        Program::Lark(pieces) => pieces,
+fn bound(lowered: &Lowered, vocabulary: &Vocabulary) -> Result<TopLevelGrammar> {
+    let pieces = match lowered {
+        Lowered::Schema(value) => return Ok(TopLevelGrammar::from_json_schema(value.clone())),
+        Lowered::Lark(pieces) => pieces,
     };
     let mut out = String::new();
     for piece in pieces {

@@ -66,6 +66,14 @@ pub enum GrammarError {
         /// The last characters of the text before it.
         after: String,
     },
+    /// Only characters may come that the vocabulary has no tokens for; the request must end.
+    #[error(
+        "after {after:?} the grammar asks for a character that the model's vocabulary cannot write: it has no tokens for it"
+    )]
+    Unwritable {
+        /// The last characters of the text.
+        after: String,
+    },
     /// The library failed; the request must end, for its text can no longer be constrained.
     #[error("the grammar failed after {after:?}: {why}")]
     Failed {
@@ -84,6 +92,23 @@ fn place(path: &str) -> &str {
 }
 
 impl GrammarError {
+    /// Of a model that takes token ids only.
+    pub fn no_tokenizer() -> Self {
+        GrammarError::Tokenizer(
+            "this model has no tokenizer: grammars need one, since they constrain text".into(),
+        )
+    }
+
+    /// True for what is right but cannot be enforced.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, GrammarError::Refused { .. })
+    }
+
+    /// True for what went wrong while an answer grew.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, GrammarError::Failed { .. } | GrammarError::Unwritable { .. })
+    }
+
     pub(crate) fn refused(
         keyword: impl Into<String>,
         path: impl Into<String>,

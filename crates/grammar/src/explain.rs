@@ -2,7 +2,7 @@
 
 use crate::error::GrammarError;
 use crate::limits;
-use crate::program::Program;
+use crate::lowered::Lowered;
 
 /// What the library says where it cannot enforce something that the walk over the schema let through, with the keyword
 /// and what to do.
@@ -42,13 +42,13 @@ const LIMITS: &[&str] = &[
     "u16::max",
 ];
 
-/// `message` of the library about `program`.
-pub(crate) fn explain(program: &Program, message: &str) -> GrammarError {
+/// `message` of the library about `lowered`.
+pub(crate) fn explain(lowered: &Lowered, message: &str) -> GrammarError {
     if message.contains("Unsatisfiable schema") || message.contains("unsatisfiable") {
         let why = message.rsplit("Unsatisfiable schema: ").next().unwrap_or(message);
         return GrammarError::Unsatisfiable(first_line(why));
     }
-    if let Program::Schema(schema) = program {
+    if let Lowered::Schema(schema) = lowered {
         let found = REFUSALS.iter().find(|(said, _, _)| message.contains(said));
         if let Some((_, keyword, why)) = found {
             let place = only_place(schema, keyword);
@@ -62,9 +62,9 @@ pub(crate) fn explain(program: &Program, message: &str) -> GrammarError {
             hint: "make it smaller, or its repetitions shorter".into(),
         };
     }
-    match program {
-        Program::Schema(_) => GrammarError::broken("JSON schema", first_line(message)),
-        Program::Lark(_) => placed(message),
+    match lowered {
+        Lowered::Schema(_) => GrammarError::broken("JSON schema", first_line(message)),
+        Lowered::Lark(_) => placed(message),
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::cache::Compiled;
 use crate::compile::{compile, deep};
 use crate::error::{GrammarError, Result};
+use crate::lowered::{Lowered, SchemaOptions};
 use crate::matcher::GrammarMatcher;
-use crate::program::{Program, SchemaOptions};
 use crate::vocab::Vocabulary;
 use crate::{choice, gbnf, lark, limits, regex, schema, tags};
 
@@ -19,7 +19,7 @@ pub struct Grammar(Arc<Checked>);
 struct Checked {
     kind: &'static str,
     source: String,
-    program: Arc<Program>,
+    lowered: Arc<Lowered>,
     warnings: Vec<String>,
     /// Compiled over bytes; an error where no text satisfies the grammar.
     judge: Result<Arc<Compiled>>,
@@ -33,7 +33,7 @@ impl Grammar {
     pub fn json() -> Result<Grammar> {
         let schema = serde_json::json!({ "type": "object" });
         let (value, warnings) = schema::normalize(&schema, SchemaOptions::default())?;
-        Self::checked("json", String::new(), Program::Schema(value), warnings)
+        Self::checked("json", String::new(), Lowered::Schema(value), warnings)
     }
 
     /// JSON that satisfies `schema`.
@@ -44,7 +44,30 @@ impl Grammar {
         let source = schema.to_string();
         fits("JSON schema", source.len())?;
         let (value, warnings) = deep(|| schema::normalize(schema, options))?;
-        Self::checked("json_schema", source, Program::Schema(value), warnings)
+        Self::checked("json_schema", source, Lowered::Schema(value), warnings)
+    }
+
+    /// [`Grammar::json_schema`] of a schema as JSON text.
+    ///
+    /// # Errors
+    /// As there; also when the text is no JSON.
+    pub fn json_schema_text(text: &str, options: SchemaOptions) -> Result<Grammar> {
+        fits("JSON schema", text.len())?;
+        let schema = serde_json::from_str(text).map_err(|e| GrammarError::Syntax {
+            what: "JSON schema",
+            line: e.line(),
+            column: e.column(),
+            why: format!("not JSON: {e}"),
+        })?;
+        Self::json_schema(&schema, options)
+    }
+
+    /// A grammar as text: [`Grammar::gbnf`] where it has `::=`, else [`Grammar::lark`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse(text: &str) -> Result<Grammar> {
+        if text.contains("::=") { Self::gbnf(text) } else { Self::lark(text) }
     }
 
     /// Texts that match all of `pattern`, in Rust's syntax.
@@ -55,8 +78,11 @@ impl Grammar {
         fits("regex", pattern.len())?;
         let plain =
             regex::plain(pattern, regex::Scope::Whole).map_err(|why| GrammarError::broken("regex", why))?;
-        let program = plain.map(|p| Program::text(lark::of_regex(&p)));
-        Self::maybe("regex", pattern.to_owned(), program)
+        let Some(plain) = plain else {
+            let nothing = GrammarError::Unsatisfiable("the expression matches nothing".into());
+            return Ok(Self::of_nothing("regex", pattern.to_owned(), nothing));
+        };
+        Self::checked("regex", pattern.to_owned(), Lowered::text(lark::of_regex(&plain)), Vec::new())
     }
 
     /// One of `choices`, whole.
@@ -66,7 +92,7 @@ impl Grammar {
     pub fn choice<S: AsRef<str>>(choices: &[S]) -> Result<Grammar> {
         let choices: Vec<&str> = choices.iter().map(AsRef::as_ref).collect();
         let source = serde_json::to_string(&choices).unwrap_or_default();
-        Self::checked("choice", source, Program::text(choice::lark(&choices)?), Vec::new())
+        Self::checked("choice", source, Lowered::text(choice::lark(&choices)?), Vec::new())
     }
 
     /// llama.cpp's grammars.
@@ -75,7 +101,11 @@ impl Grammar {
     /// When it does not parse: with line and column.
     pub fn gbnf(text: &str) -> Result<Grammar> {
         fits("GBNF", text.len())?;
-        Self::checked("gbnf", text.to_owned(), Program::Lark(deep(|| gbnf::lark(text))?), Vec::new())
+        match deep(|| gbnf::lark(text)) {
+            Ok(pieces) => Self::checked("gbnf", text.to_owned(), Lowered::Lark(pieces), Vec::new()),
+            Err(e @ GrammarError::Unsatisfiable(_)) => Ok(Self::of_nothing("gbnf", text.to_owned(), e)),
+            Err(e) => Err(e),
+        }
     }
 
     /// Lark in the library's dialect. Schemas in `%json` are checked as those of [`Grammar::json_schema`] are.
@@ -84,7 +114,7 @@ impl Grammar {
     /// When it does not parse, or asks for what would need tokens taken back.
     pub fn lark(text: &str) -> Result<Grammar> {
         fits("Lark", text.len())?;
-        Self::checked("lark", text.to_owned(), Program::Lark(deep(|| lark::checked(text))?), Vec::new())
+        Self::checked("lark", text.to_owned(), Lowered::Lark(deep(|| lark::checked(text))?), Vec::new())
     }
 
     /// A structural tag, as vLLM and xgrammar write them, old form or new.
@@ -94,37 +124,32 @@ impl Grammar {
     pub fn structural_tag(tag: &Value) -> Result<Grammar> {
         let source = tag.to_string();
         fits("structural tag", source.len())?;
-        Self::checked("structural_tag", source, Program::Lark(deep(|| tags::lark(tag))?), Vec::new())
+        Self::checked("structural_tag", source, Lowered::Lark(deep(|| tags::lark(tag))?), Vec::new())
     }
 
     #[cfg(test)]
-    pub(crate) fn of_program(program: Program) -> Result<Grammar> {
-        Self::checked("lark", String::new(), program, Vec::new())
+    pub(crate) fn of_lowered(lowered: Lowered) -> Result<Grammar> {
+        Self::checked("lark", String::new(), lowered, Vec::new())
     }
 
-    fn maybe(kind: &'static str, source: String, program: Option<Program>) -> Result<Grammar> {
-        match program {
-            Some(program) => Self::checked(kind, source, program, Vec::new()),
-            None => {
-                let judge = Err(GrammarError::Unsatisfiable("the expression matches nothing".into()));
-                let program = Arc::new(Program::text(String::new()));
-                Ok(Grammar(Arc::new(Checked { kind, source, program, warnings: Vec::new(), judge })))
-            }
-        }
+    /// A grammar that no text satisfies, and why.
+    fn of_nothing(kind: &'static str, source: String, why: GrammarError) -> Grammar {
+        let lowered = Arc::new(Lowered::text(String::new()));
+        Grammar(Arc::new(Checked { kind, source, lowered, warnings: Vec::new(), judge: Err(why) }))
     }
 
     fn checked(
         kind: &'static str,
         source: String,
-        program: Program,
+        lowered: Lowered,
         warnings: Vec<String>,
     ) -> Result<Grammar> {
-        let judge = match compile(&program, &Vocabulary::bytes()?) {
+        let judge = match compile(&lowered, &Vocabulary::bytes()?) {
             Ok(compiled) => Ok(Arc::new(compiled)),
             Err(e @ GrammarError::Unsatisfiable(_)) => Err(e),
             Err(e) => return Err(e),
         };
-        Ok(Grammar(Arc::new(Checked { kind, source, program: Arc::new(program), warnings, judge })))
+        Ok(Grammar(Arc::new(Checked { kind, source, lowered: Arc::new(lowered), warnings, judge })))
     }
 
     /// Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have.
@@ -152,11 +177,11 @@ impl Grammar {
     pub fn matcher(&self, vocabulary: &Vocabulary) -> Result<GrammarMatcher> {
         self.0.judge.as_ref().map_err(Clone::clone)?;
         let cache = || vocabulary.cache().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(compiled) = cache().get(&self.0.program) {
+        if let Some(compiled) = cache().get(&self.0.lowered) {
             return Ok(GrammarMatcher::new(&compiled, vocabulary));
         }
-        let compiled = Arc::new(compile(&self.0.program, vocabulary)?);
-        cache().insert(self.0.program.clone(), compiled.clone());
+        let compiled = Arc::new(compile(&self.0.lowered, vocabulary)?);
+        cache().insert(self.0.lowered.clone(), compiled.clone());
         Ok(GrammarMatcher::new(&compiled, vocabulary))
     }
 
@@ -179,6 +204,13 @@ impl Grammar {
     /// Whether any text at all satisfies it, as far as the compiler sees.
     pub fn is_satisfiable(&self) -> bool {
         self.0.judge.is_ok()
+    }
+}
+
+impl PartialEq for Grammar {
+    fn eq(&self, other: &Grammar) -> bool {
+        let key = |g: &Grammar| (g.0.kind, g.0.lowered.clone());
+        self.0.source == other.0.source && key(self) == key(other)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{GrammarError, Result};
-use crate::program::{LarkPiece, SchemaOptions};
+use crate::lowered::{LarkPiece, SchemaOptions};
 use crate::{limits, schema};
 
 /// Attributes of rules that take tokens back or change how they are sampled.

@@ -18,8 +18,8 @@ mod gbnf;
 mod grammar;
 mod lark;
 mod limits;
+mod lowered;
 mod matcher;
-mod program;
 mod regex;
 mod schema;
 mod tags;
@@ -27,6 +27,6 @@ mod vocab;
 
 pub use error::{GrammarError, Result};
 pub use grammar::Grammar;
+pub use lowered::SchemaOptions;
 pub use matcher::{GrammarMatcher, Stop};
-pub use program::SchemaOptions;
 pub use vocab::Vocabulary;

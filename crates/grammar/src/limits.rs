@@ -21,6 +21,9 @@ pub(crate) const SCHEMA_DEPTH: usize = 512;
 pub(crate) const REFERENCE_DEPTH: usize = 4_000;
 /// Subschemas of a schema after references are resolved. FHIR, the largest in use, has 12,000.
 pub(crate) const SUBSCHEMAS: usize = 40_000;
+/// Members of an object that may be left out, and branches of `anyOf` and `oneOf`: a lexer that may meet `n` of them at
+/// one place takes time in `n * n`, which is what is counted. Alone at one place, 2,000 take half a second.
+pub(crate) const ALTERNATIVES: usize = 2_000 * 2_000;
 /// Values of one `enum`.
 pub(crate) const ENUM_VALUES: usize = 10_000;
 /// Largest count in a repetition (`{m,n}`, `maxLength`, `maxItems`).

@@ -56,7 +56,7 @@ impl GrammarMatcher {
             self.vocabulary.end_tokens().iter().for_each(|&id| mask[id as usize / 32] |= 1 << (id % 32));
             return Ok(());
         }
-        let allowed = self.library.compute_mask().map_err(|e| self.failure(&e.to_string()))?;
+        let allowed = self.library.compute_mask().map_err(|e| self.dead_end(&e.to_string()))?;
         mask[..words].copy_from_slice(&allowed.as_slice()[..words]);
         Ok(())
     }
@@ -176,11 +176,21 @@ impl GrammarMatcher {
         self.vocabulary.end_tokens().contains(&token)
     }
 
-    fn tail(&self) -> String {
+    /// The last characters of the text so far, as messages show them.
+    pub fn tail(&self) -> String {
         let from = self.tokens.len().saturating_sub(SHOWN);
         let text = self.vocabulary.text(&self.tokens[from..]);
         let skipped = text.chars().count().saturating_sub(SHOWN);
         text.chars().skip(skipped).collect()
+    }
+
+    /// The library looks at what the grammar allows byte by byte, not whether tokens can go on from there: a vocabulary
+    /// that lacks bytes may come to a place where nothing but those is legal.
+    fn dead_end(&self, message: &str) -> GrammarError {
+        if message.contains(&StopReason::NoExtensionBias.to_string()) && !self.vocabulary.writes_all() {
+            return GrammarError::Unwritable { after: self.tail() };
+        }
+        self.failure(message)
     }
 
     fn failure(&self, message: &str) -> GrammarError {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::error::{GrammarError, Result};
-use crate::program::{LarkPiece, SchemaOptions};
+use crate::lowered::{LarkPiece, SchemaOptions};
 use crate::{gbnf, lark, limits, regex, schema};
 
 const WHAT: &str = "structural tag";

@@ -26,6 +26,8 @@ pub struct Vocabulary(Arc<Prepared>);
 struct Prepared {
     factory: ParserFactory,
     tokenizer: Option<Tokenizer>,
+    /// Each byte that UTF-8 has is a token.
+    writes_all: bool,
     cache: Mutex<CompiledCache>,
 }
 
@@ -36,8 +38,7 @@ impl Vocabulary {
     /// When the tokenizer has no texts, or an end token lies outside of it.
     pub fn new(tokenizer: &Tokenizer, end_tokens: &[u32]) -> Result<Vocabulary> {
         if !tokenizer.is_available() {
-            let why = "this model has no tokenizer: grammars need one, since they constrain text";
-            return Err(GrammarError::Tokenizer(why.into()));
+            return Err(GrammarError::no_tokenizer());
         }
         let size = tokenizer.vocab_size() as u32;
         if let Some(id) = end_tokens.iter().find(|&&id| id >= size) {
@@ -66,12 +67,13 @@ impl Vocabulary {
         if !end_tokens.is_empty() {
             trie = trie.with_eos_tokens(end_tokens);
         }
-        let env: TokEnv = Arc::new(Environment::new(trie, tokenizer.clone()));
+        let writes_all = writes_all(&trie);
+        let env: TokEnv = Arc::new(Environment::new(trie, tokenizer.clone(), writes_all));
         let failed = |e| GrammarError::Tokenizer(format!("the vocabulary cannot be used with grammars: {e}"));
         let mut factory = ParserFactory::new_simple(&env).map_err(failed)?;
         factory.quiet();
         *factory.limits_mut() = limits::parser();
-        Ok(Vocabulary(Arc::new(Prepared { factory, tokenizer, cache: Mutex::default() })))
+        Ok(Vocabulary(Arc::new(Prepared { factory, tokenizer, writes_all, cache: Mutex::default() })))
     }
 
     /// Number of tokens. The model's output layer may be wider: what lies beyond is never allowed.
@@ -88,6 +90,12 @@ impl Vocabulary {
     pub fn end_tokens(&self) -> &[u32] {
         let ends = self.trie().eos_tokens();
         if ends == [INVALID_TOKEN] { &[] } else { ends }
+    }
+
+    /// Whether every text can be written: each byte of UTF-8 is a token. If not, an answer may come to a place where
+    /// only characters are legal that the vocabulary lacks: [`GrammarError::Unwritable`].
+    pub fn writes_all(&self) -> bool {
+        self.0.writes_all
     }
 
     /// Whether forced text is spelled in the tokenizer's own way, so that its tokens need no sampling.
@@ -195,6 +203,12 @@ fn is_marker(bytes: &[u8]) -> bool {
         && !bytes.iter().any(u8::is_ascii_whitespace)
 }
 
+/// Whether each byte that UTF-8 has is a token.
+fn writes_all(trie: &TokTrie) -> bool {
+    let in_utf8 = |byte: &u8| *byte != 0xC0 && *byte != 0xC1;
+    (0..=0xF4u8).filter(in_utf8).all(|byte| trie.token_id_at_bytes(&[byte]).is_some())
+}
+
 /// What the library asks a tokenizer.
 struct Environment {
     trie: TokTrie,
@@ -204,12 +218,9 @@ struct Environment {
 }
 
 impl Environment {
-    fn new(trie: TokTrie, tokenizer: Option<Tokenizer>) -> Environment {
+    fn new(trie: TokTrie, tokenizer: Option<Tokenizer>, writes_all: bool) -> Environment {
         // Forced text may end inside a character, and has any characters: each byte must be a token.
-        let spells_all = (0..=0xF4u8)
-            .filter(|&byte| byte != 0xC0 && byte != 0xC1)
-            .all(|byte| trie.token_id_at_bytes(&[byte]).is_some());
-        let sentinel = tokenizer.as_ref().filter(|_| spells_all).and_then(|t| find_sentinel(t, &trie));
+        let sentinel = tokenizer.as_ref().filter(|_| writes_all).and_then(|t| find_sentinel(t, &trie));
         Environment { trie, tokenizer, sentinel }
     }
 

@@ -7,7 +7,7 @@ use super::fuse::{RulePart, fuse};
 use super::{Node, RuleSet};
 use crate::error::Result;
 use crate::lark::terminal;
-use crate::program::LarkPiece;
+use crate::lowered::LarkPiece;
 
 /// Of which a terminal never is empty.
 const NOT_EMPTY: &str = "/(?s:.)+/";

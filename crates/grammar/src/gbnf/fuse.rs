@@ -15,7 +15,7 @@ use super::follow::{Follow, Set};
 use super::{Node, RuleSet, emit, is_regular};
 use crate::error::{GrammarError, Result};
 use crate::limits;
-use crate::program::LarkPiece;
+use crate::lowered::LarkPiece;
 
 /// Terminals up to which pairs are looked at; larger grammars are taken character by character.
 const MOST_TERMINALS: usize = 400;

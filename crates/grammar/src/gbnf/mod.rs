@@ -10,9 +10,10 @@ mod emit;
 mod follow;
 mod fuse;
 mod parse;
+mod prune;
 
 use crate::error::Result;
-use crate::program::LarkPiece;
+use crate::lowered::LarkPiece;
 
 /// The grammar `text` as Lark.
 pub(crate) fn lark(text: &str) -> Result<Vec<LarkPiece>> {

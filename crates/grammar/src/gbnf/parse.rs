@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::{Node, RuleSet};
+use super::{Node, RuleSet, prune::productive};
 use crate::error::{GrammarError, Result};
 use crate::limits;
-use crate::program::LarkPiece;
+use crate::lowered::LarkPiece;
 
 /// Reads a grammar. Its first rule that counts is `root`.
 pub(super) fn parse(text: &str) -> Result<RuleSet> {
-    let mut parser = Parser { rest: text, text, names: HashMap::new(), order: Vec::new(), depth: 0 };
+    let mut parser = GbnfParser { rest: text, text, names: HashMap::new(), order: Vec::new(), depth: 0 };
     let mut bodies: Vec<Option<Node>> = Vec::new();
     parser.space(true);
     while !parser.rest.is_empty() {
@@ -29,7 +29,9 @@ pub(super) fn parse(text: &str) -> Result<RuleSet> {
     if let Some(missing) = bodies.iter().position(Option::is_none) {
         return Err(undefined(&parser.order[missing], &defined, text));
     }
-    Ok(RuleSet::new(bodies.into_iter().flatten().collect(), root))
+    let nothing = || GrammarError::Unsatisfiable("every way through its rules goes on for ever".into());
+    let bodies = productive(bodies.into_iter().flatten().collect(), root).ok_or_else(nothing)?;
+    Ok(RuleSet::new(bodies, root))
 }
 
 /// Names the place of a rule that is used and not defined, and the most similar one that is.
@@ -63,7 +65,7 @@ fn place(text: &str, at: usize, why: String) -> GrammarError {
     GrammarError::Syntax { what: "GBNF", line, column, why }
 }
 
-struct Parser<'t> {
+struct GbnfParser<'t> {
     text: &'t str,
     rest: &'t str,
     names: HashMap<String, usize>,
@@ -71,7 +73,7 @@ struct Parser<'t> {
     depth: usize,
 }
 
-impl Parser<'_> {
+impl GbnfParser<'_> {
     fn error(&self, why: impl Into<String>) -> GrammarError {
         place(self.text, self.text.len() - self.rest.len(), why.into())
     }

@@ -22,7 +22,7 @@ mod walk;
 use serde_json::{Map, Value, json};
 
 use crate::error::Result;
-use crate::program::SchemaOptions;
+use crate::lowered::SchemaOptions;
 
 /// White space between tokens of JSON: bounded, so that no model writes spaces for ever.
 const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,128}";

@@ -24,6 +24,8 @@ pub(super) struct Walk<'a> {
     pub(super) pending: VecDeque<String>,
     divisors: numbers::Divisors,
     subschemas: usize,
+    /// See [`limits::ALTERNATIVES`].
+    alternatives: usize,
     pub(super) warnings: Vec<String>,
 }
 
@@ -51,6 +53,7 @@ impl<'a> Walk<'a> {
             pending: VecDeque::new(),
             divisors: numbers::Divisors::default(),
             subschemas: 0,
+            alternatives: 0,
             warnings: Vec::new(),
         })
     }
@@ -202,6 +205,18 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Counts alternatives at one place.
+    pub(super) fn alternatives(&mut self, count: usize) -> Result<()> {
+        self.alternatives = self.alternatives.saturating_add(count.saturating_mul(count));
+        if self.alternatives > limits::ALTERNATIVES {
+            let what =
+                format!("a schema of {count} optional members or branches at one place, squares added up,");
+            let hint = "make members required, or split the schema";
+            return Err(too_large(&what, limits::ALTERNATIVES, hint));
+        }
+        Ok(())
+    }
+
     pub(super) fn list(&mut self, value: &Value, at: &str, depth: usize) -> Result<Vec<Value>> {
         let list = value.as_array().ok_or_else(|| GrammarError::schema(at, "must be a list of schemas"))?;
         list.iter().enumerate().map(|(i, schema)| self.schema(schema, &step(at, i), depth)).collect()
@@ -216,6 +231,9 @@ impl<'a> Walk<'a> {
     ) -> Result<()> {
         for keyword in ["allOf", "anyOf"] {
             if let Some(value) = map.get(keyword) {
+                if keyword == "anyOf" {
+                    self.alternatives(value.as_array().map_or(0, Vec::len))?;
+                }
                 let schemas = self.list(value, &step(path, keyword), depth)?;
                 out.combined.insert(keyword.into(), Value::Array(schemas));
             }
@@ -224,6 +242,7 @@ impl<'a> Walk<'a> {
         let at = step(path, "oneOf");
         let branches =
             value.as_array().ok_or_else(|| GrammarError::schema(&at, "must be a list of schemas"))?;
+        self.alternatives(branches.len())?;
         let any_of = one_of::as_any_of(branches, &|reference| self.raw(reference, path));
         let schemas = match &any_of {
             Some(branches) => self.list(&json!(branches), &at, depth)?,

@@ -1,10 +1,10 @@
-//! Sources in the form of the library.
+//! Sources lowered to the form of the library.
 
 use serde_json::Value;
 
 /// A source in the form of the library.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Program {
+pub(crate) enum Lowered {
     /// A JSON schema of which every keyword is enforced.
     Schema(Value),
     /// Lark in pieces: tokens get their ids when the vocabulary is known.
@@ -24,17 +24,17 @@ pub(crate) enum LarkPiece {
     Numbered(String),
 }
 
-impl Program {
+impl Lowered {
     /// Lark without tokens.
-    pub fn text(text: String) -> Program {
-        Program::Lark(vec![LarkPiece::Text(text)])
+    pub fn text(text: String) -> Lowered {
+        Lowered::Lark(vec![LarkPiece::Text(text)])
     }
 
     /// Size of the source, roughly.
     pub fn bytes(&self) -> usize {
         match self {
-            Program::Schema(value) => value.to_string().len(),
-            Program::Lark(pieces) => {
+            Lowered::Schema(value) => value.to_string().len(),
+            Lowered::Lark(pieces) => {
                 pieces.iter().map(|p| if let LarkPiece::Text(t) = p { t.len() } else { 16 }).sum()
             }
         }
