@@ -2,8 +2,9 @@
 
 use crate::Error;
 use lamina_engine::{
-    Event, FinishReason, Handle, LengthBy, Scored, Terms, Timings, Token, sample::SamplingParams,
+    Boundary, Event, FinishReason, Handle, LengthBy, Scored, Terms, Timings, Token, sample::SamplingParams,
 };
+use lamina_grammar::Grammar;
 use std::time::Duration;
 
 /// What to continue.
@@ -30,6 +31,10 @@ pub struct GenerateOptions {
     pub echo: bool,
     /// Tokens that end answers are chosen like any other.
     pub ignore_eos: bool,
+    /// What each answer must look like.
+    pub grammar: Option<Grammar>,
+    /// Where reasoning before the answer ends, and how long it may be. A grammar is of what follows.
+    pub reasoning: Option<Boundary>,
     /// Priority, deadline, and what else a server sets.
     pub terms: Terms,
 }
@@ -43,6 +48,8 @@ impl Default for GenerateOptions {
             n: 1,
             echo: false,
             ignore_eos: false,
+            grammar: None,
+            reasoning: None,
             terms: Terms::default(),
         }
     }
@@ -57,6 +64,8 @@ pub struct Completion {
     pub tokens: Vec<u32>,
     /// Why it ended.
     pub finish_reason: FinishReason,
+    /// Whether it satisfies the request's grammar; if not, it is a beginning of a text that does. None without one.
+    pub complete: Option<bool>,
     /// Natural logarithm of each token's probability, and the most likely tokens beside it; empty if not asked for.
     pub logprobs: Vec<(f32, Vec<(u32, f32)>)>,
     /// The prompt's tokens from the second one on, in the first answer; empty unless asked for by `echo` too.
@@ -87,6 +96,8 @@ pub struct Piece {
     pub text: String,
     /// The token that it came with; none for the last piece.
     pub token: Option<u32>,
+    /// The grammar left no other token: it was taken without sampling.
+    pub forced: bool,
     /// Logarithm of the token's probability, where asked for.
     pub logprob: Option<f32>,
     /// Most likely tokens, where asked for.
@@ -95,6 +106,8 @@ pub struct Piece {
     pub prompt: Vec<Scored>,
     /// Set on the last piece of an answer.
     pub end: Option<(FinishReason, Timings)>,
+    /// As [`Completion::complete`], on the last piece.
+    pub complete: Option<bool>,
 }
 
 /// Pieces of the answers to one prompt, as they come. Dropping it cancels the request.
@@ -135,12 +148,12 @@ impl TokenStream {
     fn piece(&mut self, event: Event) -> Result<Piece, Error> {
         match event {
             Event::Prompt { tokens, .. } => Ok(Piece { prompt: tokens, ..Piece::empty() }),
-            Event::Token(Token { index, id, text, logprob, top }) => {
-                Ok(Piece { index, text, token: Some(id), logprob, top, prompt: vec![], end: None })
+            Event::Token(Token { index, id, text, forced, logprob, top }) => {
+                Ok(Piece { index, text, token: Some(id), forced, logprob, top, ..Piece::empty() })
             }
-            Event::Finished { index, text, reason, timings } => {
+            Event::Finished { index, text, reason, complete, timings } => {
                 self.left -= 1;
-                Ok(Piece { index, text, end: Some((reason, timings)), ..Piece::empty() })
+                Ok(Piece { index, text, end: Some((reason, timings)), complete, ..Piece::empty() })
             }
             Event::Failed(e) => {
                 self.left = 0;
@@ -173,10 +186,12 @@ impl Piece {
             index: 0,
             text: String::new(),
             token: None,
+            forced: false,
             logprob: None,
             top: vec![],
             prompt: vec![],
             end: None,
+            complete: None,
         }
     }
 }
@@ -188,6 +203,7 @@ impl Completion {
             text: String::new(),
             tokens: vec![],
             finish_reason: FinishReason::Length { by: LengthBy::MaxTokens },
+            complete: None,
             logprobs: vec![],
             prompt_logprobs: vec![],
             usage: Usage::default(),
@@ -203,6 +219,7 @@ impl Completion {
         self.logprobs.extend(piece.logprob.map(|l| (l, piece.top)));
         if let Some((reason, timings)) = piece.end {
             self.finish_reason = reason;
+            self.complete = piece.complete;
             self.timings = timings;
             self.usage = Usage {
                 prompt_tokens: timings.prompt_tokens,

@@ -11,6 +11,7 @@
 
 mod builtin;
 mod chat;
+mod constrain;
 mod device;
 mod generate;
 mod model;
@@ -23,8 +24,8 @@ pub use device::{DEVICES, OnBackend, devices, on_device};
 pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;
 pub use lamina_engine::{
-    Counters, FinishReason, LastStep, LengthBy, Scored, SequenceState, Snapshot, StopBy, Terms, Timings,
-    sample,
+    Boundary, Counters, EngineError, FinishReason, LastStep, LengthBy, Scored, SequenceState, Snapshot,
+    StopBy, Terms, Timings, sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{

@@ -8,13 +8,14 @@ use crate::{
 use lamina_engine::{
     Event, Generation, Pass, Pooling, RowSink, Service, Snapshot, Task, Terms, pooled, sample::Breakers,
 };
+use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, strengths};
 use lamina_plan::Profile;
 use lamina_text::{Special, Tokenizer};
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, mpsc::RecvTimeoutError},
+    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc::RecvTimeoutError},
     time::Duration,
 };
 
@@ -48,6 +49,8 @@ struct Shared {
     info: ModelInfo,
     /// DRY's sequence breakers by their strings: finding their tokens costs a pass over the vocabulary.
     breakers: Mutex<HashMap<Vec<String>, Arc<Breakers>>>,
+    /// The tokenizer's vocabulary for grammars: making it ready costs a pass over all tokens.
+    vocabulary: OnceLock<std::result::Result<Vocabulary, GrammarError>>,
 }
 
 impl Model {
@@ -67,7 +70,8 @@ impl Model {
         let Loaded { engine, tokenizer, end_tokens, loras, info } = open(path, options, progress)?;
         let service =
             Service::start(engine).map_err(|e| Error::Runtime(format!("no thread for the engine: {e}")))?;
-        let shared = Shared { service, tokenizer, end_tokens, loras, info, breakers: Mutex::default() };
+        let (breakers, vocabulary) = (Mutex::default(), OnceLock::new());
+        let shared = Shared { service, tokenizer, end_tokens, loras, info, breakers, vocabulary };
         Ok(Model { shared: Arc::new(shared), scales: Arc::default() })
     }
 
@@ -115,6 +119,11 @@ impl Model {
         self.shared.tokenizer.as_ref().ok_or_else(missing)
     }
 
+    /// Where the vocabulary for grammars is kept.
+    pub(crate) fn once_vocabulary(&self) -> &OnceLock<std::result::Result<Vocabulary, GrammarError>> {
+        &self.shared.vocabulary
+    }
+
     /// Tokens that end an answer.
     pub fn end_tokens(&self) -> &[u32] {
         &self.shared.end_tokens
@@ -147,6 +156,7 @@ impl Model {
             params: options.sampling.clone(),
             prompt_logprobs: options.sampling.logprobs.count.filter(|_| options.echo).map(|n| n as usize),
             breakers: self.breakers(options)?,
+            constraint: self.constraint(options)?,
             end_tokens: if options.ignore_eos { Arc::default() } else { self.shared.end_tokens.clone() },
             stop: options.stop.clone(),
             include_stop: false,

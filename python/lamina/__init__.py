@@ -23,6 +23,7 @@ from .errors import (
 )
 from .grammar import Grammar
 from .llm import LLM
+from .matcher import Matcher
 from .outputs import Completion, ModelInfo, Perplexity, Piece, Timings, TokenLogprob, Usage
 from .sampling import SamplingParams
 from .stream import Stream
@@ -34,6 +35,7 @@ __all__ = [
     "Grammar",
     "InvalidRequestError",
     "LaminaError",
+    "Matcher",
     "ModelError",
     "ModelInfo",
     "OutOfMemoryError",

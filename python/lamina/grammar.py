@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, List, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple, Union
 
+from . import checks
 from ._lamina import Grammar as _Grammar
+from .matcher import Matcher
 from .errors import InvalidRequestError
 from .schema import schema_of
+
+if TYPE_CHECKING:
+    from .llm import LLM
 
 _WHITESPACE = ("any", "compact")
 
@@ -22,9 +27,10 @@ class Grammar:
     What cannot be enforced raises `UnsupportedError` with its keyword and place; nothing is ignored. No model is needed.
     """
 
-    __slots__ = ("_grammar", "_options", "kind", "source")
+    __slots__ = ("_options", "compiled", "kind", "source")
 
-    _grammar: _Grammar
+    compiled: _Grammar
+    """The binding's value."""
     _options: Dict[str, Any]
     kind: str
     """`json`, `json_schema`, `regex`, `choice`, `gbnf`, `lark` or `structural_tag`."""
@@ -40,11 +46,11 @@ class Grammar:
         self = object.__new__(cls)
         self.kind, self.source, self._options = kind, source, options
         if kind == "json":
-            self._grammar = _Grammar.json()
+            self.compiled = _Grammar.json()
         elif kind == "choice":
-            self._grammar = _Grammar.choice(json.loads(source))
+            self.compiled = _Grammar.choice(json.loads(source))
         else:
-            self._grammar = getattr(_Grammar, kind)(source, **options)
+            self.compiled = getattr(_Grammar, kind)(source, **options)
         return self
 
     @classmethod
@@ -61,7 +67,7 @@ class Grammar:
         """
         if whitespace not in _WHITESPACE:
             raise InvalidRequestError(f"whitespace must be one of {', '.join(_WHITESPACE)}, not {whitespace!r}")
-        source = schema if isinstance(schema, str) else json.dumps(schema_of(schema), ensure_ascii=False)
+        source = schema if isinstance(schema, str) else checks.as_json("schema", schema_of(schema))
         return cls._make("json_schema", source, lenient=bool(lenient), compact=whitespace == "compact")
 
     @classmethod
@@ -84,25 +90,29 @@ class Grammar:
         """One of these strings, whole."""
         if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
             raise InvalidRequestError("choices must be a sequence of strings")
-        return cls._make("choice", json.dumps(list(choices), ensure_ascii=False))
+        return cls._make("choice", checks.as_json("choices", list(choices)))
 
     @classmethod
     def from_structural_tag(cls, tag: Union[str, Dict[str, Any]]) -> Grammar:
         """Free text with parts of a given form, as vLLM and xgrammar write it: the old form or the new."""
-        return cls._make("structural_tag", tag if isinstance(tag, str) else json.dumps(tag, ensure_ascii=False))
+        return cls._make("structural_tag", tag if isinstance(tag, str) else checks.as_json("structural tag", tag))
 
     def matches(self, text: Union[str, bytes]) -> bool:
         """Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have."""
-        return self._grammar.matches(_bytes(text))
+        return self.compiled.matches(_bytes(text))
 
     def allows(self, prefix: Union[str, bytes]) -> bool:
         """Whether some text that begins with `prefix` may satisfy the grammar."""
-        return self._grammar.allows(_bytes(prefix))
+        return self.compiled.allows(_bytes(prefix))
 
     @property
     def warnings(self) -> List[str]:
         """What was left out because of `lenient`, and formats and keywords that are not known."""
-        return self._grammar.warnings()
+        return self.compiled.warnings()
+
+    def matcher(self, llm: LLM) -> Matcher:
+        """This grammar beside one answer of `llm`, for those who sample themselves."""
+        return Matcher(llm, self)
 
     def __repr__(self) -> str:
         source = self.source if len(self.source) <= 60 else self.source[:57] + "..."
@@ -116,6 +126,13 @@ class Grammar:
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+    def __copy__(self) -> Grammar:
+        # It never changes.
+        return self
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> Grammar:
+        return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _remake, (self.kind, self.source, self._options)

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _lamina, builtin, checks
 from .closing import Closing
-from .errors import InvalidRequestError, LaminaError, UnsupportedError
+from .errors import InvalidRequestError, LaminaError
 from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
 from .progress import Bar, Progress, reporter
 from .sampling import SamplingParams, to_request
@@ -191,7 +191,8 @@ class LLM(Closing):
 
         messages: objects with "role" and "content", and whatever else the template knows.
         tools: JSON schemas of tools; the template shows them to the model.
-        response_format: None or {"type": "text"}; others are not supported yet.
+        response_format: what the answer must look like: {"type": "json_object"}, {"type": "json_schema", "json_schema":
+            {"name": ..., "schema": ...}}, {"type": "structural_tag", ...}, or {"type": "text"}, which is anything.
         stream: returns the pieces of the answer as they come, like `LLM.stream`.
         chat_template: another template than the model's, as Jinja source.
         chat_template_kwargs: further variables of the template, such as {"enable_thinking": False}.
@@ -201,10 +202,8 @@ class LLM(Closing):
         >>> answer = llm.chat([{"role": "user", "content": "Hello!"}], max_tokens=100)
         >>> answer.text, answer.message
         """
-        if response_format not in (None, {"type": "text"}):
-            raise UnsupportedError(
-                f"response_format {response_format!r} is not supported: leave it out, or use {{'type': 'text'}}"
-            )
+        if response_format is not None:
+            options["response_format"] = response_format
         params = self._params(sampling_params, options)
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")

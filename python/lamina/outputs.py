@@ -58,9 +58,10 @@ class Completion:
     tokens: List[int]
     """Chosen tokens, without one that ended the answer."""
     finish_reason: str
-    """`"stop"` (an end token or a stop string), `"length"` (max_tokens or the context) or `"cancelled"`."""
+    """`"stop"` (an end token, a stop string, or the end of the grammar), `"length"` (max_tokens or the context) or `"cancelled"`."""
     stop_reason: Union[int, str, None]
-    """What ended the answer: the end token, the stop string, or the limit: `"max_tokens"`, `"context"`, `"deadline"`."""
+    """What ended the answer: the end token, the stop string, `"grammar"` where nothing may follow, or the limit:
+    `"max_tokens"`, `"context"`, `"deadline"`."""
     logprobs: Optional[List[TokenLogprob]]
     """One for each token; None unless `logprobs` was asked for."""
     prompt_logprobs: Optional[List[Optional[TokenLogprob]]]
@@ -68,6 +69,9 @@ class Completion:
     `echo` were both asked for."""
     usage: Usage
     timings: Timings
+    complete: Optional[bool] = None
+    """Whether the text satisfies the request's grammar; False: it was cut, and is a beginning of a text that does. None
+    without a grammar."""
     index: int = 0
     """Which of the `n` answers."""
     others: Tuple["Completion", ...] = field(default=(), repr=False)
@@ -99,6 +103,10 @@ class Piece:
     """The most likely tokens and their logprobs, if `logprobs` was asked for."""
     finish_reason: Optional[str]
     """Set on the last piece of an answer; see `Completion.finish_reason`."""
+    forced: bool = False
+    """The grammar left no other token: it was taken without sampling."""
+    complete: Optional[bool] = None
+    """Set on the last piece of an answer; see `Completion.complete`."""
 
 
 class Perplexity(NamedTuple):
@@ -158,7 +166,7 @@ _Logprob = Tuple[float, List[Tuple[int, float]]]
 _End = Tuple[str, Union[int, Tuple[int], str, None]]
 _Times = Tuple[float, float, float, int]
 _Scored = Tuple[int, float, List[Tuple[int, float]]]
-_Answer = Tuple[str, List[int], _End, List[_Logprob], List[_Scored], Tuple[int, int], _Times]
+_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int], _Times]
 
 
 class Asked(NamedTuple):
@@ -178,7 +186,8 @@ def completion(answers: List[_Answer], asked: Asked) -> Completion:
 
 
 def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...]) -> Completion:
-    text, tokens, (reason, by), rows, prompt_rows, (prompt, cached), (queue, prefill, decode, preemptions) = row
+    text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached), times = row
+    queue, prefill, decode, preemptions = times
     logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if asked.logprobs else None
     scores: Optional[List[Optional[TokenLogprob]]] = None
     if asked.prompt_logprobs and index == 0:
@@ -193,7 +202,7 @@ def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ..
     )
     stop = asked.stop[by[0]] if isinstance(by, tuple) else by
     usage = Usage(prompt, len(tokens), cached)
-    return Completion(asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, index, others)
+    return Completion(asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, others)
 
 
 def _per_second(tokens: int, seconds: float) -> float:

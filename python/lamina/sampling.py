@@ -13,10 +13,13 @@ from typing import Any, Dict, List, Optional, TypedDict
 
 from . import checks
 from ._lamina import check_options, sampling_params
+from .constraint import ANNOTATIONS, take_grammar
+from .grammar import Grammar
 
 _PARAMS = sampling_params()
 
-_OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {}}
+_OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {},
+                        "grammar": None}  # fmt: skip
 _OWN_DOCS = {
     "max_tokens": "Tokens of the answer at most; None: as many as the context holds; 0: only the prompt is computed.",
     "stop": "Strings that end the answer; they are no part of it.",
@@ -24,6 +27,8 @@ _OWN_DOCS = {
     "echo": "The prompt is put before the answer's text; with logprobs, those of the prompt's tokens come too.",
     "ignore_eos": "Tokens that end answers are chosen like any other.",
     "lora": "Adapters to use, of those that the model was loaded with: a name, or a dict of names and scales.",
+    "grammar": "What the answer must look like: a `Grammar`, or GBNF or Lark as text. Or one of json_schema, regex, "
+    "choice, response_format (also guided_json, guided_regex, guided_choice, guided_grammar, structured_outputs).",
 }
 
 _DEFAULTS: Dict[str, Any] = {**_OWN, **{name: default for name, _, _, default, _, _ in _PARAMS}}
@@ -43,12 +48,13 @@ _FIELDS: Dict[str, Any] = {
     "echo": bool,
     "ignore_eos": bool,
     "lora": Dict[str, float],
+    "grammar": Optional[Grammar],
 }
 _FIELDS.update({name: _TYPES[kind] for name, _, kind, _, _, _ in _PARAMS})
 
 SamplingOptions = TypedDict(  # type: ignore[misc]
     "SamplingOptions",
-    {**_FIELDS, **{alias: _FIELDS[name] for alias, name in _ALIASES.items()}},
+    {**_FIELDS, **{alias: _FIELDS[name] for alias, name in _ALIASES.items()}, **ANNOTATIONS},
     total=False,
 )
 """The keywords of `generate`, `stream`, `chat` and `SamplingParams`, for annotations."""
@@ -98,16 +104,19 @@ class SamplingParams:
 
 def to_request(params: SamplingParams) -> Dict[str, Any]:
     """What the binding has to be told."""
-    return params.as_dict()
+    options = params.as_dict()
+    grammar = options["grammar"]
+    options["grammar"] = None if grammar is None else grammar.compiled
+    return options
 
 
 def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:
     """Options under their own names."""
     found: Dict[str, Any] = {}
-    for given, value in options.items():
+    for given, value in take_grammar(options).items():
         name = _ALIASES.get(given, given)
         if name not in _DEFAULTS:
-            near = difflib.get_close_matches(given, [*_DEFAULTS, *_ALIASES], 1)
+            near = difflib.get_close_matches(given, [*_DEFAULTS, *_ALIASES, *ANNOTATIONS], 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise TypeError(f"there is no option {given!r}{hint}")
         if name in found:

@@ -1,7 +1,9 @@
 from inspect import Signature
-from typing import Any, ClassVar, Dict, List, Optional, TypedDict, Union
+from typing import Any, ClassVar, Dict, List, Optional, Tuple, TypedDict, Union
 
 from typing_extensions import Unpack
+
+from .grammar import Grammar
 
 class SamplingOptions(TypedDict, total=False):
     max_tokens: Optional[int]
@@ -10,6 +12,16 @@ class SamplingOptions(TypedDict, total=False):
     echo: Optional[bool]
     ignore_eos: Optional[bool]
     lora: Union[None, str, Dict[str, float]]
+    grammar: Union[None, str, Grammar]
+    json_schema: Any
+    regex: Optional[str]
+    choice: Union[None, List[str], Tuple[str, ...]]
+    response_format: Any
+    guided_json: Any
+    guided_regex: Optional[str]
+    guided_choice: Union[None, List[str], Tuple[str, ...]]
+    guided_grammar: Union[None, str, Grammar]
+    structured_outputs: Any
     logit_bias: Optional[Dict[int, float]]
     repeat_penalty: Optional[float]
     repetition_penalty: Optional[float]
@@ -51,6 +63,7 @@ class SamplingParams:
     echo: bool
     ignore_eos: bool
     lora: Dict[str, float]
+    grammar: Optional[Grammar]
     logit_bias: Dict[int, float]
     repeat_penalty: float
     repeat_last_n: int

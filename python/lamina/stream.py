@@ -34,9 +34,9 @@ class Stream(Closing, Iterator[Piece]):
             raise
         if row is None:
             raise StopIteration
-        index, text, token, logprob, top, finish_reason = row
+        index, text, token, forced, logprob, top, finish_reason, complete = row
         tops = dict(top) if self._logprobs and token is not None else None
-        return Piece(text, token, index, logprob, tops, finish_reason)
+        return Piece(text, token, index, logprob, tops, finish_reason, forced, complete)
 
     def close(self) -> None:
         """Cancels the request; there are no further pieces."""

@@ -35,8 +35,8 @@ def test_template_variables_and_tools(stories):
 
 def test_response_format(stories):
     assert stories.chat(HELLO, response_format={"type": "text"}, max_tokens=1).tokens
-    with pytest.raises(lamina.UnsupportedError, match="json_object"):
-        stories.chat(HELLO, response_format={"type": "json_object"})
+    with pytest.raises(lamina.InvalidRequestError, match="yaml"):
+        stories.chat(HELLO, response_format={"type": "yaml"})
 
 
 @pytest.mark.parametrize(

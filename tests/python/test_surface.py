@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lamina
 import pytest
-from lamina import _lamina, sampling
+from lamina import _lamina, constraint, sampling
 
 PACKAGE = Path(lamina.__file__).parent
 
@@ -99,10 +99,11 @@ def test_the_stub_of_options_is_true():
         found = [f.target.id for f in classes[name].body if isinstance(f, ast.AnnAssign)]
         return [f for f in found if not f.startswith("_")]
 
-    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora"]
+    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora", "grammar"]
+    grammars = [name for name in constraint.SOURCES if name != "grammar"]
     rows = _lamina.sampling_params()
     assert fields("SamplingParams") == [*own, *(row[0] for row in rows)]
-    assert fields("SamplingOptions") == [*own, *(name for row in rows for name in (row[0], *row[1]))]
+    assert fields("SamplingOptions") == [*own, *grammars, *(name for row in rows for name in (row[0], *row[1]))]
     assert set(fields("SamplingOptions")) == set(sampling.SamplingOptions.__annotations__)
 
 

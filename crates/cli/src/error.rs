@@ -8,6 +8,9 @@ pub enum CliError {
     /// The model or the request.
     #[error(transparent)]
     Model(#[from] lamina::Error),
+    /// A grammar that cannot be used.
+    #[error(transparent)]
+    Grammar(#[from] lamina::GrammarError),
     /// A model file cannot be made.
     #[error(transparent)]
     Convert(#[from] lamina_convert::ConvertError),

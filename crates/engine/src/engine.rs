@@ -146,7 +146,7 @@ impl Engine {
         let ticket = self.step.submit(&self.batch)?;
         let rows = self.step.wait(ticket)?;
         let time = begin.elapsed();
-        let outcomes = results::take(rows, &mut self.schedule.running, &plan.shares, &spots);
+        let outcomes = results::take(rows, &mut self.schedule.running, &plan.shares, &spots, self.context);
         self.charge(plan, time);
         let mut ended = vec![];
         for (share, outcome) in plan.shares.iter().zip(outcomes) {
@@ -293,7 +293,7 @@ fn commit(
 ) -> Option<Result<FinishReason>> {
     match next {
         Ok(Next::Chosen(chosen)) => {
-            counters.tokens += 1;
+            counters.tokens += chosen.tokens.len().max(1) as u64;
             s.commit(chosen, context).map(Ok)
         }
         Ok(Next::Nothing) => Some(Ok(FinishReason::Length { by: LengthBy::MaxTokens })),

@@ -1,6 +1,7 @@
 //! Why a request cannot be served.
 
 use crate::{sample::SampleError, stop::StopError};
+use lamina_grammar::GrammarError;
 use lamina_plan::BackendError;
 use lamina_text::TextError;
 
@@ -57,6 +58,17 @@ pub enum EngineError {
     /// Sampling parameters are wrong, or leave nothing to choose from.
     #[error(transparent)]
     Sample(SampleError),
+    /// The grammar allows no token that the row of logits leaves.
+    #[error(
+        "no token may follow {after:?}: the grammar allows none that the model and the sampling parameters leave"
+    )]
+    NoLegalToken {
+        /// The last characters of the answer.
+        after: String,
+    },
+    /// A grammar failed, or reached a limit.
+    #[error(transparent)]
+    Grammar(#[from] GrammarError),
     /// A stop string is wrong.
     #[error(transparent)]
     Stop(#[from] StopError),

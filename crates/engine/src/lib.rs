@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod constrain;
 mod cost;
 mod engine;
 mod error;
@@ -21,6 +22,7 @@ mod pool;
 mod queue;
 mod request;
 mod results;
+mod row;
 pub mod sample;
 mod schedule;
 mod sequence;
@@ -30,6 +32,7 @@ mod snapshot;
 pub mod stop;
 mod tenants;
 
+pub use constrain::{Boundary, Constraint, ReasoningState};
 pub use engine::Engine;
 pub use error::EngineError;
 pub use handle::Handle;

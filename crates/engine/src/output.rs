@@ -23,6 +23,9 @@ pub enum Event {
         text: String,
         /// Why it ended.
         reason: FinishReason,
+        /// Whether its text satisfies the request's grammar; if not, it is a beginning of one that does. None without a
+        /// grammar.
+        complete: Option<bool>,
         /// Where its time went.
         timings: Timings,
     },
@@ -50,6 +53,8 @@ pub struct Token {
     pub id: u32,
     /// Text that became whole with it; empty without a tokenizer.
     pub text: String,
+    /// The grammar left no other: it was taken without sampling.
+    pub forced: bool,
     /// Natural logarithm of the model's probability, where it was asked for.
     pub logprob: Option<f32>,
     /// Most likely tokens and their logprobs, where they were asked for.
@@ -80,6 +85,8 @@ pub enum StopBy {
     End(u32),
     /// The text reached the stop string with this place in the request's list.
     Text(usize),
+    /// The grammar is complete: nothing may follow.
+    Grammar,
 }
 
 /// The limit that ended an answer.

@@ -1,6 +1,7 @@
 //! What callers ask for: an answer to a prompt, or a pass over given tokens; and on what terms.
 
 use crate::{
+    constrain::Constraint,
     error::{EngineError, Result},
     sample::{Breakers, SamplingParams},
     sink::Sink,
@@ -78,6 +79,8 @@ pub struct Generation {
     pub prompt_logprobs: Option<usize>,
     /// Token sequences that break DRY's repetitions.
     pub breakers: Arc<Breakers>,
+    /// What each answer must satisfy.
+    pub constraint: Option<Constraint>,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[u32]>,
     /// Strings that end an answer.
@@ -97,6 +100,7 @@ impl Default for Generation {
             params: SamplingParams::default(),
             prompt_logprobs: None,
             breakers: Arc::default(),
+            constraint: None,
             end_tokens: Arc::default(),
             stop: vec![],
             include_stop: false,

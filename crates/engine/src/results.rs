@@ -8,22 +8,15 @@ use crate::{
     answer::{Answer, Chosen, score},
     error::Result,
     output::Scored,
+    row::LogitsRow,
     schedule::Share,
     sequence::{Purpose, Sequence},
 };
 use lamina_plan::Rows;
-use std::{
-    cell::RefCell,
-    sync::{Mutex, PoisonError},
-};
+use std::sync::{Mutex, PoisonError};
 
 /// Logits rows that a pass is given at once: as many as fit a cache, and not a whole prompt's.
 const ROWS_AT_ONCE: usize = 16;
-
-thread_local! {
-    /// A row of logits, kept from one task to the next: a fresh one of 128k numbers costs as much as sampling from it.
-    static ROW: RefCell<Vec<f32>> = const { RefCell::new(vec![]) };
-}
 
 /// Where a share's rows are among the results of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,12 +48,13 @@ pub(crate) enum Next {
     Nothing,
 }
 
-/// Gives each sequence its rows. One outcome per share, in their order.
+/// Gives each sequence its rows; none grows beyond `context` tokens. One outcome per share, in their order.
 pub(crate) fn take(
     rows: &dyn Rows,
     running: &mut [Sequence],
     shares: &[Share],
     spots: &[Spot],
+    context: usize,
 ) -> Vec<Outcome> {
     let mut sequences: Vec<_> = running.iter_mut().map(Some).collect();
     let tasks: Vec<_> = shares
@@ -68,7 +62,7 @@ pub(crate) fn take(
         .zip(spots)
         .map(|(share, spot)| {
             let s = sequences[share.seq].take().expect("a sequence has one share");
-            Mutex::new((Task { s, share, spot }, Outcome::default()))
+            Mutex::new((Task { s, share, spot, context }, Outcome::default()))
         })
         .collect();
     let run = |i: usize| {
@@ -89,6 +83,7 @@ struct Task<'a> {
     s: &'a mut Sequence,
     share: &'a Share,
     spot: &'a Spot,
+    context: usize,
 }
 
 impl Task<'_> {
@@ -101,9 +96,11 @@ impl Task<'_> {
         outcome.scored = self.score(rows)?;
         if self.share.left == 0 {
             let row = self.spot.logits + self.spot.count.saturating_sub(1);
-            outcome.forks = self.fork(rows, row);
+            let row = LogitsRow::of(rows, row);
+            outcome.forks = self.fork(row);
+            let room = self.s.room(self.context);
             let Purpose::Answer(answer) = &mut self.s.purpose else { return Ok(()) };
-            outcome.next = Some(next(answer, rows, row));
+            outcome.next = Some(next(answer, row, room));
         }
         Ok(())
     }
@@ -142,41 +139,30 @@ impl Task<'_> {
         let mut scored = Vec::with_capacity(tokens.len());
         for place in tokens {
             let row = self.spot.logits + place - 1 - self.share.start;
-            scored.push(with_row(rows, row, |logits| score(logits, self.s.tokens[place], top))?);
+            scored.push(LogitsRow::of(rows, row).whole(|logits| score(logits, self.s.tokens[place], top))?);
         }
         Ok(scored)
     }
 
     /// When a prompt is computed, the other answers to it are split off, each with its own choice from the same row.
-    fn fork(&mut self, rows: &dyn Rows, row: usize) -> Vec<Result<(Sequence, Result<Next>)>> {
+    fn fork(&mut self, row: LogitsRow<'_>) -> Vec<Result<(Sequence, Result<Next>)>> {
         let Purpose::Answer(answer) = &mut self.s.purpose else { return vec![] };
         let n = std::mem::replace(&mut answer.generation.n, 1);
         let one = |index| {
             let mut fork = self.s.fork(index)?;
+            let room = fork.room(self.context);
             let Purpose::Answer(answer) = &mut fork.purpose else { unreachable!("a fork is an answer") };
-            let next = next(answer, rows, row);
+            let next = next(answer, row, room);
             Ok((fork, next))
         };
         (1..n).map(one).collect()
     }
 }
 
-/// What comes next in an answer, by row `row` of the logits.
-fn next(answer: &mut Answer, rows: &dyn Rows, row: usize) -> Result<Next> {
+/// What comes next in an answer, by a row of logits; `room` tokens are left to it.
+fn next(answer: &mut Answer, row: LogitsRow<'_>, room: usize) -> Result<Next> {
     if answer.is_over() {
         return Ok(Next::Nothing);
     }
-    let chosen = match answer.front() {
-        Some(n) => answer.choose_front(&rows.top_k(row, n)?),
-        None => with_row(rows, row, |logits| answer.choose(logits)),
-    };
-    chosen.map(Next::Chosen)
-}
-
-/// Calls `what` with a copy of a row of logits.
-fn with_row<T>(rows: &dyn Rows, row: usize, what: impl FnOnce(&mut [f32]) -> Result<T>) -> Result<T> {
-    ROW.with_borrow_mut(|logits| {
-        rows.logits(row, logits)?;
-        what(logits)
-    })
+    answer.choose(row, room).map(Next::Chosen)
 }

@@ -237,16 +237,24 @@ impl Sequence {
         self.waits.0 = Some(now);
     }
 
-    /// Appends a chosen token and tells the caller. Returns why the answer ends, if it does.
+    /// Appends chosen tokens and tells the caller. Returns why the answer ends, if it does.
     pub fn commit(&mut self, chosen: Chosen, context: usize) -> Option<FinishReason> {
         let now = Instant::now();
         self.times.first_token.get_or_insert(now);
         self.times.last_token = Some(now);
-        if let Some(token) = chosen.token {
+        for token in chosen.tokens {
             self.tokens.push(token.id);
             self.send(Event::Token(token));
         }
         chosen.stop.or_else(|| self.full(context))
+    }
+
+    /// Tokens that the answer may still have.
+    pub fn room(&self, context: usize) -> usize {
+        let Purpose::Answer(answer) = &self.purpose else { return 0 };
+        let most = answer.generation.max_tokens.map_or(usize::MAX, |most| most - self.answered().min(most));
+        // The last token of all is never computed, so it may stand one position behind the context.
+        most.min((context + 1).saturating_sub(self.tokens.len()))
     }
 
     /// The limit that the answer has reached.
@@ -283,9 +291,11 @@ impl Sequence {
 
     /// Tells the caller that the answer has ended, with all text that was held back.
     pub fn finish(&mut self, reason: FinishReason) {
-        let text =
-            if let Purpose::Answer(answer) = &mut self.purpose { answer.rest() } else { String::new() };
-        let event = Event::Finished { index: self.index(), text, reason, timings: self.timings() };
+        let (text, complete) = match &mut self.purpose {
+            Purpose::Answer(answer) => (answer.rest(), answer.is_complete(reason)),
+            Purpose::Pass { .. } => (String::new(), None),
+        };
+        let event = Event::Finished { index: self.index(), text, reason, complete, timings: self.timings() };
         self.send(event);
     }
 

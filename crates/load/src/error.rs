@@ -81,7 +81,11 @@ impl From<EngineError> for Error {
     fn from(e: EngineError) -> Self {
         match e {
             EngineError::OutOfMemory(text) => Error::OutOfMemory(text),
-            EngineError::Runtime(_) | EngineError::QueueFull { .. } => Error::Runtime(e.to_string()),
+            EngineError::Grammar(g) if g.is_unsupported() => Error::Unsupported(g.to_string()),
+            EngineError::Grammar(g) if g.is_failure() => Error::Runtime(g.to_string()),
+            EngineError::Runtime(_) | EngineError::QueueFull { .. } | EngineError::NoLegalToken { .. } => {
+                Error::Runtime(e.to_string())
+            }
             e if e.is_fatal() => Error::Runtime(e.to_string()),
             e => Error::InvalidRequest(e.to_string()),
         }

@@ -1,22 +1,27 @@
-//! `_lamina.Grammar`: a grammar without a model.
+//! `_lamina.Grammar`: a grammar without a model; `_lamina.Matcher`: beside an answer.
 
 use crate::error::{Failure, Result};
-use lamina::{GrammarError, grammar::SchemaOptions};
+use lamina::{
+    GrammarError,
+    grammar::{GrammarMatcher, SchemaOptions},
+};
+use numpy::PyArray1;
 use pyo3::prelude::*;
 use serde_json::Value;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a text must look like.
 #[pyclass(frozen, name = "Grammar", module = "lamina._lamina")]
 pub struct PyGrammar(lamina::Grammar);
 
-/// What the user can do about an error decides its class.
+impl PyGrammar {
+    pub fn inner(&self) -> &lamina::Grammar {
+        &self.0
+    }
+}
+
 fn failure(error: GrammarError) -> Failure {
-    let text = error.to_string();
-    Failure::Lamina(match error {
-        GrammarError::Refused { .. } => lamina::Error::Unsupported(text),
-        GrammarError::Failed { .. } => lamina::Error::Runtime(text),
-        _ => lamina::Error::InvalidRequest(text),
-    })
+    lamina::EngineError::from(error).into()
 }
 
 /// Compiling takes milliseconds, sometimes a second: other threads of Python may run.
@@ -81,5 +86,63 @@ impl PyGrammar {
 
     fn warnings(&self) -> Vec<String> {
         self.0.warnings().to_vec()
+    }
+}
+
+/// A grammar beside one answer; threads that share it take turns.
+#[pyclass(frozen, name = "Matcher", module = "lamina._lamina")]
+pub struct PyMatcher(Mutex<GrammarMatcher>);
+
+impl PyMatcher {
+    pub fn new(matcher: GrammarMatcher) -> PyMatcher {
+        PyMatcher(Mutex::new(matcher))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, GrammarMatcher> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyMatcher {
+    fn mask<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray1<u32>>> {
+        let words = py.detach(|| {
+            let mut matcher = self.lock();
+            let mut words = vec![0; matcher.vocabulary().mask_words()];
+            matcher.mask(&mut words).map(|()| words)
+        });
+        Ok(PyArray1::from_vec(py, words.map_err(failure)?))
+    }
+
+    fn allows(&self, py: Python<'_>, token: u32) -> bool {
+        py.detach(|| self.lock().allows(token))
+    }
+
+    fn accept(&self, py: Python<'_>, token: u32) -> Result<()> {
+        py.detach(|| self.lock().accept(token)).map_err(failure)
+    }
+
+    fn forced(&self, py: Python<'_>) -> Vec<u32> {
+        py.detach(|| self.lock().forced())
+    }
+
+    fn legal(&self, py: Python<'_>, tokens: Vec<u32>) -> usize {
+        py.detach(|| self.lock().legal(&tokens))
+    }
+
+    fn rollback(&self, py: Python<'_>, count: usize) -> Result<()> {
+        py.detach(|| self.lock().rollback(count)).map_err(failure)
+    }
+
+    fn finished(&self) -> bool {
+        self.lock().stopped().is_some()
+    }
+
+    fn accepting(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.lock().is_accepting())
+    }
+
+    fn fork(&self, py: Python<'_>) -> PyMatcher {
+        PyMatcher::new(py.detach(|| self.lock().fork()))
     }
 }

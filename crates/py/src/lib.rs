@@ -20,7 +20,11 @@ mod wait;
 mod _lamina {
     #[pymodule_export]
     use crate::{
-        cli::cli_main, grammar::PyGrammar, model::Model, options::check_options, sampling::sampling_params,
+        cli::cli_main,
+        grammar::{PyGrammar, PyMatcher},
+        model::Model,
+        options::check_options,
+        sampling::sampling_params,
         stream::Stream,
     };
 

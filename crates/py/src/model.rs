@@ -3,6 +3,7 @@
 use crate::{
     discard::discard,
     error::{Failure, Result, invalid},
+    grammar::{PyGrammar, PyMatcher},
     info::info,
     options::{Lora, generate_options, load_options},
     prompt::PromptArg,
@@ -106,6 +107,12 @@ impl Model {
             trim();
             Ok(())
         })
+    }
+
+    /// A grammar beside an answer. The vocabulary is made ready at the first use.
+    fn matcher(&self, py: Python<'_>, grammar: PyRef<'_, PyGrammar>) -> Result<PyMatcher> {
+        let (model, grammar) = (self.get()?, grammar.inner().clone());
+        Ok(PyMatcher::new(detached(py, move || model.matcher(&grammar))?))
     }
 
     /// Submits a request.

@@ -2,6 +2,7 @@
 
 use crate::{
     error::{Failure, Result, invalid},
+    grammar::PyGrammar,
     sampling,
 };
 use lamina::{GenerateOptions, LoadOptions, sample::Param};
@@ -23,11 +24,17 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
             "n" => options.n = answers(value.extract().map_err(Failure::Python)?)?,
             "echo" => options.echo = value.extract().map_err(Failure::Python)?,
             "ignore_eos" => options.ignore_eos = value.extract().map_err(Failure::Python)?,
+            "grammar" => options.grammar = grammar(&value)?,
             "lora" => lora = value.extract().map_err(Failure::Python)?,
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
         }
     }
     Ok((options, lora))
+}
+
+fn grammar(value: &Bound<'_, PyAny>) -> Result<Option<lamina::Grammar>> {
+    let given: Option<PyRef<'_, PyGrammar>> = value.extract().map_err(|e| Failure::Python(PyErr::from(e)))?;
+    Ok(given.map(|grammar| grammar.inner().clone()))
 }
 
 /// Raises what is wrong with options of a request, if anything is.

@@ -13,8 +13,9 @@ use std::{
     time::Instant,
 };
 
-/// Index, text, token, logprob, most likely tokens, why the answer ended.
-type PieceRow = (usize, String, Option<u32>, Option<f32>, Vec<(u32, f32)>, Option<&'static str>);
+/// Index, text, token and whether it was forced, logprob, most likely tokens, why the answer ended, whether it is complete.
+type PieceRow =
+    (usize, String, Option<u32>, bool, Option<f32>, Vec<(u32, f32)>, Option<&'static str>, Option<bool>);
 /// Logprob of a token, and the most likely tokens.
 type Logprob = (f32, Vec<(u32, f32)>);
 /// What ended an answer: the end token, the place of the stop string in the request's list, or the limit's name.
@@ -28,9 +29,10 @@ enum Detail {
 type Scored = (u32, f32, Vec<(u32, f32)>);
 /// Name of the reason, and what it was.
 type End = (&'static str, Option<Detail>);
-/// Text, tokens, why it ended, logprobs of the answer and of the prompt; tokens of the prompt and how many were cached;
-/// seconds in the queue, of prefill and of decode, and preemptions.
-type Answer = (String, Vec<u32>, End, Vec<Logprob>, Vec<Scored>, (usize, usize), (f64, f64, f64, u32));
+/// Text, tokens, why it ended, whether it is complete, logprobs of the answer and of the prompt; tokens of the prompt and
+/// how many were cached; seconds in the queue, of prefill and of decode, and preemptions.
+type Answer =
+    (String, Vec<u32>, End, Option<bool>, Vec<Logprob>, Vec<Scored>, (usize, usize), (f64, f64, f64, u32));
 
 /// Answers to one prompt, as they come. Dropping it cancels the request.
 #[pyclass(frozen, module = "lamina._lamina")]
@@ -144,7 +146,7 @@ impl Drop for Stream {
 
 fn piece_row(piece: Piece) -> PieceRow {
     let end = piece.end.map(|(reason, _)| reason.name());
-    (piece.index, piece.text, piece.token, piece.logprob, piece.top, end)
+    (piece.index, piece.text, piece.token, piece.forced, piece.logprob, piece.top, end, piece.complete)
 }
 
 fn answer(a: Completion) -> Answer {
@@ -153,13 +155,14 @@ fn answer(a: Completion) -> Answer {
     let times = (queue_seconds, prefill_seconds, decode_seconds, preemptions);
     let end = (a.finish_reason.name(), detail(a.finish_reason));
     let prompt = a.prompt_logprobs.into_iter().map(|s| (s.id, s.logprob, s.top)).collect();
-    (a.text, a.tokens, end, a.logprobs, prompt, counts, times)
+    (a.text, a.tokens, end, a.complete, a.logprobs, prompt, counts, times)
 }
 
 fn detail(reason: FinishReason) -> Option<Detail> {
     match reason {
         FinishReason::Stop { by: StopBy::End(token) } => Some(Detail::Token(token)),
         FinishReason::Stop { by: StopBy::Text(index) } => Some(Detail::Text((index,))),
+        FinishReason::Stop { by: StopBy::Grammar } => Some(Detail::Limit("grammar")),
         FinishReason::Length { by } => Some(Detail::Limit(by.name())),
         FinishReason::Cancelled => None,
     }

@@ -1,6 +1,6 @@
 //! How a prompt is continued.
 
-use super::{SamplingArgs, positive};
+use super::{GrammarArgs, SamplingArgs, positive};
 use lamina::{
     GenerateOptions,
     sample::{Param, SampleError, Value},
@@ -22,6 +22,8 @@ pub struct GenerateArgs {
     #[arg(long)]
     ignore_eos: bool,
     #[command(flatten)]
+    grammar: GrammarArgs,
+    #[command(flatten)]
     sampling: SamplingArgs,
 }
 
@@ -33,6 +35,7 @@ impl GenerateArgs {
             sampling: self.sampling.params,
             stop: self.stop,
             ignore_eos: self.ignore_eos,
+            grammar: self.grammar.0,
             ..GenerateOptions::default()
         };
         Wanted { options, given: self.sampling.given }
@@ -63,7 +66,7 @@ impl Wanted {
 
     /// Fields of a request to a server: only what was asked for, the rest is as the server has it.
     pub fn fields(&self) -> Map<String, serde_json::Value> {
-        let GenerateOptions { max_tokens, stop, ignore_eos, n, echo, .. } = &self.options;
+        let GenerateOptions { max_tokens, stop, ignore_eos, n, echo, grammar, .. } = &self.options;
         let mut fields: Map<_, _> =
             self.given.iter().map(|(name, v)| ((*name).to_owned(), json(v))).collect();
         let own = [
@@ -74,8 +77,25 @@ impl Wanted {
             ("echo", echo.then(|| json!(true))),
         ];
         fields.extend(own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        fields.extend(grammar.as_ref().map(|g| field_of(g.kind(), g.source())));
         fields
     }
+}
+
+/// The form of an answer in the words of OpenAI's API, or, for what that lacks, of vLLM's.
+fn field_of(kind: &str, source: &str) -> (String, serde_json::Value) {
+    let parsed = || serde_json::from_str(source).unwrap_or(serde_json::Value::Null);
+    let (name, value) = match kind {
+        "json_schema" => {
+            let named = json!({ "name": "answer", "schema": parsed(), "strict": true });
+            ("response_format", json!({ "type": "json_schema", "json_schema": named }))
+        }
+        "json" => ("response_format", json!({ "type": "json_object" })),
+        "choice" | "structural_tag" => ("structured_outputs", json!({ kind: parsed() })),
+        "regex" => ("structured_outputs", json!({ "regex": source })),
+        _ => ("structured_outputs", json!({ "grammar": source })),
+    };
+    (name.to_owned(), value)
 }
 
 fn json(value: &Value) -> serde_json::Value {
@@ -91,6 +111,7 @@ fn json(value: &Value) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lamina::{Grammar, grammar::SchemaOptions};
 
     fn wanted() -> Wanted {
         Wanted { options: GenerateOptions::default(), given: BTreeMap::new() }
@@ -107,6 +128,19 @@ mod tests {
         let expected =
             json!({"logit_bias": {"7": -2.0}, "temperature": 0.8, "max_tokens": 5, "stop": ["\n"]});
         assert_eq!(serde_json::Value::from(w.fields()), expected, "also a value that is our default");
+    }
+
+    #[test]
+    fn a_server_is_told_the_form_of_the_answer() {
+        let mut w = wanted();
+        w.options.grammar = Some(Grammar::choice(&["a", "b"]).unwrap());
+        assert_eq!(
+            serde_json::Value::from(w.fields()),
+            json!({"structured_outputs": {"choice": ["a", "b"]}})
+        );
+        let schema = json!({"type": "integer"});
+        w.options.grammar = Some(Grammar::json_schema(&schema, SchemaOptions::default()).unwrap());
+        assert_eq!(w.fields()["response_format"]["json_schema"]["schema"], schema);
     }
 
     #[test]

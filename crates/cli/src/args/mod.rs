@@ -1,6 +1,7 @@
 //! Arguments that several commands share.
 
 mod generate;
+mod grammar;
 mod load;
 mod lora;
 mod output;
@@ -9,6 +10,7 @@ mod server;
 mod types;
 
 pub use generate::{GenerateArgs, Wanted};
+pub use grammar::{GrammarArgs, grammar_file};
 pub use load::{EngineArgs, LoadArgs};
 pub use lora::LoraArgs;
 pub use output::{OutputArgs, SplitArgs, size};

@@ -6,6 +6,7 @@ mod chat;
 mod convert;
 mod detokenize;
 mod doctor;
+mod grammar;
 mod imatrix;
 mod inspect;
 mod merge;
@@ -52,6 +53,7 @@ pub const ALL: &[Command] = &[
     command::<merge::MergeArgs>(),
     command::<tokenize::TokenizeArgs>(),
     command::<detokenize::DetokenizeArgs>(),
+    command::<grammar::GrammarFileArgs>(),
     command::<doctor::DoctorArgs>(),
 ];
 

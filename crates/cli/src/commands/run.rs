@@ -221,6 +221,7 @@ fn choice(index: usize, answer: &Completion, tokenizer: Option<&Tokenizer>) -> V
         "text": answer.text,
         "tokens": answer.tokens,
         "finish_reason": answer.finish_reason.name(),
+        "complete": answer.complete,
         "logprobs": if answer.logprobs.is_empty() { Value::Null } else { logprobs.collect() },
     })
 }

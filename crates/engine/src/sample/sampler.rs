@@ -161,6 +161,20 @@ impl Sampler {
         self.report(id)
     }
 
+    /// Whether each token is reported with its logprob.
+    pub fn reports(&self) -> bool {
+        self.logprobs.is_some()
+    }
+
+    /// A token that was chosen without sampling, as the model's row of logits reports it. No random number is drawn.
+    pub fn given(&self, logits: &[f32], id: u32) -> Result<Sampled, SampleError> {
+        let Some(count) = self.logprobs else {
+            return Ok(Sampled { id, logprob: None, top: Vec::new() });
+        };
+        let (logprob, top) = logprobs(logits, id, count)?;
+        Ok(Sampled { id, logprob: Some(logprob), top })
+    }
+
     /// Mask and edits, and the highest logit that they leave, which is finite.
     fn edit(&mut self, logits: &mut [f32], mask: Option<&[u32]>) -> Result<Peak, SampleError> {
         let mut peak = Peak::of(logits)?;
@@ -179,11 +193,7 @@ impl Sampler {
     }
 
     fn report(&self, id: u32) -> Result<Sampled, SampleError> {
-        let Some(count) = self.logprobs else {
-            return Ok(Sampled { id, logprob: None, top: Vec::new() });
-        };
-        let (logprob, top) = logprobs(&self.raw, id, count)?;
-        Ok(Sampled { id, logprob: Some(logprob), top })
+        self.given(&self.raw, id)
     }
 }
 
