@@ -11,6 +11,9 @@ use std::{collections::BTreeMap, fs, path::Path};
 /// As `tests/golden.rs` allows for other engines' sums.
 const TOLERANCE: f64 = 1e-4;
 
+/// Largest relative error of logits behind a q8_0 cache: steps of 1/127 of the largest of 32 numbers, layer after layer.
+const EIGHT_BITS: f64 = 2e-2;
+
 /// Logits by family: every twentieth of the last of 40 positions.
 type Snapshot = BTreeMap<String, Vec<f32>>;
 
@@ -147,10 +150,24 @@ fn company_cache_and_forks_change_no_bit() {
 #[test]
 fn caches_of_every_type_hold_the_law() {
     let models = Models::new();
-    for name in ["llama", "gpt-oss", "gemma2", "qwen3-next"] {
+    for name in ["llama", "gpt-oss", "gemma2", "qwen3-next", "deepseek-v2"] {
         for (kv, kv_type) in KvType::ALL {
             hold(&format!("{name} with a cache of {kv}"), &models.folder(name), *kv_type);
         }
+    }
+}
+
+/// Latents in blocks are as good as keys and values in blocks, and what is stored is what was asked for.
+#[test]
+fn caches_of_8_bits_stay_close() {
+    let models = Models::new();
+    for name in ["llama", "qwen3-moe", "deepseek-v2", "deepseek-v3"] {
+        let folder = models.folder(name);
+        let exact = last_logits(&load(&folder, options()));
+        let model = load(&folder, LoadOptions { kv_dtype: KvType::Q8_0.into(), ..options() });
+        assert_eq!(model.info().kv_dtype.to_string(), "q8_0", "{name}");
+        let off = error(&last_logits(&model), &exact);
+        assert!(off < EIGHT_BITS, "{name}: {off}");
     }
 }
 
