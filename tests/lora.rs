@@ -180,17 +180,17 @@ fn adapters_of_both_forms_are_the_merged_model_in_both_forms() {
         for model in [&folder, &file] {
             let adapted = load(model, &[("first", &first), ("second", &second)]);
             let base = adapted.logits(&TOKENS).unwrap();
-            for strengths in [[1.0, 0.0], [0.0, 1.0], [0.7, -1.5]] {
+            for scales in [[1.0, 0.0], [0.0, 1.0], [0.7, -1.5]] {
                 let mut draft = Draft::open(model).unwrap();
-                draft.merge(&Adapter::open(&first).unwrap(), strengths[0]).unwrap();
-                draft.merge(&Adapter::open(&second).unwrap(), strengths[1]).unwrap();
+                draft.merge(&Adapter::open(&first).unwrap(), scales[0]).unwrap();
+                draft.merge(&Adapter::open(&second).unwrap(), scales[1]).unwrap();
                 let merged = dir.path().join("merged.gguf");
                 write(&draft, &merged);
                 let want = load(&merged, &[]).logits(&TOKENS).unwrap();
-                let lora = [("first", strengths[0]), ("second", strengths[1])];
+                let lora = [("first", scales[0]), ("second", scales[1])];
                 let got = adapted.with_lora(&lora).unwrap().logits(&TOKENS).unwrap();
                 let (error, effect) = (relative_error(&got, &want), relative_error(&base, &want));
-                eprintln!("{family} {strengths:?}: error {error:.1e}, effect {effect:.2}");
+                eprintln!("{family} {scales:?}: error {error:.1e}, effect {effect:.2}");
                 assert!(error < TOLERANCE, "{family}, {}: {error}", model.display());
                 assert!(effect > 100.0 * TOLERANCE, "{family}: the adapter changes nothing: {effect}");
             }

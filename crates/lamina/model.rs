@@ -5,15 +5,16 @@ use crate::{
     generate::{Completion, GenerateOptions, Prompt, TokenStream},
     open::open,
 };
+use lamina_base::human_bytes;
 use lamina_engine::{
     Event, Generation, Pass, Pooling, RowSink, Service, Snapshot, Task, Terms, pooled, sample::Breakers,
 };
 use lamina_grammar::{GrammarError, Vocabulary};
-use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, strengths};
-use lamina_plan::Profile;
+use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
+use lamina_plan::{Profile, Select};
 use lamina_text::{Special, Tokenizer};
 use std::{
-    collections::HashMap,
+    collections::VecDeque,
     path::Path,
     sync::{Arc, Mutex, OnceLock, PoisonError, mpsc::RecvTimeoutError},
     time::Duration,
@@ -48,7 +49,7 @@ struct Shared {
     loras: Vec<String>,
     info: ModelInfo,
     /// DRY's sequence breakers by their strings: finding their tokens costs a pass over the vocabulary.
-    breakers: Mutex<HashMap<Vec<String>, Arc<Breakers>>>,
+    breakers: Mutex<RecentBreakers>,
     /// The tokenizer's vocabulary for grammars: making it ready costs a pass over all tokens.
     vocabulary: OnceLock<std::result::Result<Vocabulary, GrammarError>>,
 }
@@ -75,7 +76,7 @@ impl Model {
         Ok(Model { shared: Arc::new(shared), scales: Arc::default() })
     }
 
-    /// The same model for requests with adapters: those of these names, each as strong as its number says (1 is as
+    /// The same model for requests with adapters: those of these names, each at its scale (1 is as
     /// trained, more than one add up), and no others. Nothing is loaded anew; requests with different adapters are
     /// batched.
     ///
@@ -90,7 +91,7 @@ impl Model {
     /// # Errors
     /// When no adapter of a name was loaded, one is named twice, or a number is not finite.
     pub fn with_lora<N: AsRef<str>>(&self, lora: &[(N, f32)]) -> Result<Model> {
-        let scales = strengths(&self.shared.loras, lora)?;
+        let scales = lora_scales(&self.shared.loras, lora)?;
         Ok(Model { shared: self.shared.clone(), scales })
     }
 
@@ -177,9 +178,11 @@ impl Model {
     /// # Errors
     /// What ended the request.
     pub fn generate(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Vec<Completion>> {
-        let mut answers = vec![Completion::empty(); options.n];
+        let mut answers = vec![];
         for piece in self.stream(prompt, options)? {
             let piece = piece?;
+            // The number that was asked for is sound once something comes of it.
+            answers.resize_with(answers.len().max(options.n), Completion::empty);
             answers[piece.index].push(piece);
         }
         if options.echo {
@@ -225,7 +228,8 @@ impl Model {
             Rows::Logits => None,
             Rows::Hidden(layer) => Some(self.mark(layer)?),
         };
-        let shared = Arc::new(Mutex::new(vec![]));
+        let width = if mark.is_some() { self.shared.info.hidden } else { self.shared.info.vocab };
+        let shared = Arc::new(Mutex::new(room_for_rows(tokens.len(), width)?));
         let all = shared.clone();
         let sink =
             move |_, new: &[f32]| all.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(new);
@@ -257,7 +261,7 @@ impl Model {
         Ok(pool.unit())
     }
 
-    /// One forward over `tokens`; `sink` takes the rows as they come. `keep` is asked while it waits, and gives up by
+    /// One forward over `tokens`; `sink` takes the row of each as they come. `keep` is asked while it waits, and gives up by
     /// returning false.
     ///
     /// # Errors
@@ -269,7 +273,7 @@ impl Model {
         sink: RowSink,
         keep: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
-        let task = Task::Pass(Pass { hidden, sink });
+        let task = Task::Pass(Pass { hidden, rows: Select::All, sink });
         let handle = self.shared.service.submit(tokens, self.scales.clone(), task, Terms::default())?;
         loop {
             match handle.next_within(PATIENCE) {
@@ -324,13 +328,50 @@ impl Model {
         let (Some(tokenizer), true) = (&self.shared.tokenizer, dry.multiplier != 0.0) else {
             return Ok(Arc::default());
         };
-        let mut known = self.shared.breakers.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = known.entry(dry.breakers.clone()).or_insert_with(|| {
-            let vocab =
-                (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((id, tokenizer.token_bytes(id)?)));
-            let encode = |text: &str| tokenizer.encode(text, Special::NONE).unwrap_or_default();
-            Arc::new(Breakers::find(&dry.breakers, vocab, encode))
-        });
-        Ok(found.clone())
+        let shared = &self.shared.breakers;
+        if let Some(known) = shared.lock().unwrap_or_else(PoisonError::into_inner).get(&dry.breakers) {
+            return Ok(known);
+        }
+        // Beside the lock: other requests go on meanwhile.
+        let vocab =
+            (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((id, tokenizer.token_bytes(id)?)));
+        let encode = |text: &str| tokenizer.encode(text, Special::NONE).unwrap_or_default();
+        let found = Arc::new(Breakers::find(&dry.breakers, vocab, encode)?);
+        shared.lock().unwrap_or_else(PoisonError::into_inner).put(dry.breakers.clone(), found.clone());
+        Ok(found)
+    }
+}
+
+/// Memory for `rows` rows of `width` numbers: of long prompts more than there is.
+fn room_for_rows(rows: usize, width: usize) -> Result<Vec<f32>> {
+    let (mut room, numbers) = (vec![], rows.saturating_mul(width));
+    room.try_reserve_exact(numbers).map_err(|_| {
+        let bytes = human_bytes(4 * numbers as u64);
+        Error::OutOfMemory(format!(
+            "{rows} rows of {width} numbers take {bytes}, which cannot be had: ask for fewer"
+        ))
+    })?;
+    Ok(room)
+}
+
+/// The breakers of the last few requests by their strings, the newest first.
+#[derive(Default)]
+struct RecentBreakers(VecDeque<(Vec<String>, Arc<Breakers>)>);
+
+impl RecentBreakers {
+    /// As many as a few front ends with settings of their own use.
+    const MOST: usize = 8;
+
+    fn get(&mut self, strings: &[String]) -> Option<Arc<Breakers>> {
+        let at = self.0.iter().position(|(known, _)| known == strings)?;
+        let entry = self.0.remove(at)?;
+        let found = entry.1.clone();
+        self.0.push_front(entry);
+        Some(found)
+    }
+
+    fn put(&mut self, strings: Vec<String>, found: Arc<Breakers>) {
+        self.0.truncate(Self::MOST - 1);
+        self.0.push_front((strings, found));
     }
 }

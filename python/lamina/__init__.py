@@ -14,6 +14,7 @@ interrupt.exit_early()
 
 from ._lamina import __version__
 from .errors import (
+    DeviceLostError,
     FormatError,
     InvalidRequestError,
     LaminaError,
@@ -31,6 +32,7 @@ from .stream import Stream
 __all__ = [
     "LLM",
     "Completion",
+    "DeviceLostError",
     "FormatError",
     "Grammar",
     "InvalidRequestError",

@@ -59,8 +59,8 @@ def texts(name: str, value: Any) -> List[str]:
     return [text(f"{name}[{i}]", v) for i, v in enumerate(value)]
 
 
-def adapters(name: str, value: Any) -> Dict[str, float]:
-    """Strengths of adapters by name, from one name or from such a dict."""
+def lora(name: str, value: Any) -> Dict[str, float]:
+    """Scales of LoRA adapters by name, from one name or from such a dict."""
     if value is None:
         return {}
     if isinstance(value, str):

@@ -25,5 +25,9 @@ class OutOfMemoryError(LaminaError, MemoryError):
     """Memory does not suffice; the message says for what, and what would fit."""
 
 
+class DeviceLostError(LaminaError):
+    """The device is gone, by a reset or a fault of its driver: load the model again."""
+
+
 class InvalidRequestError(LaminaError, ValueError):
     """An option or a prompt is wrong."""

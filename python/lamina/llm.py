@@ -69,7 +69,7 @@ class LLM(Closing):
 
         Raises ModelError, FormatError, UnsupportedError, OutOfMemoryError or InvalidRequestError.
         """
-        adapters = _paths("loras", loras)
+        paths = _paths("loras", loras)
         file = builtin.path() if path is None else path
         report = reporter(progress, os.path.basename(os.fspath(file)))
         try:
@@ -80,14 +80,14 @@ class LLM(Closing):
                 kv_dtype=checks.text("kv_dtype", kv_dtype),
                 dtype=checks.text("dtype", dtype),
                 threads=None if threads is None else checks.whole("threads", threads),
-                loras=adapters,
+                loras=paths,
                 progress=report,
             )
         finally:
             if isinstance(report, Bar):
                 report.close()
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
-        self._loras = [name for name, _ in adapters]
+        self._loras = [name for name, _ in paths]
         self._requests = itertools.count()
         self._info = ModelInfo(**self._model.info())
         for note in self._info.notes:
@@ -244,13 +244,13 @@ class LLM(Closing):
     def logits(self, prompt: Prompt, lora: Lora = None) -> NDArray[np.float32]:
         """Logits of every position of a prompt, [tokens, vocab], from one forward. lora: adapters to use, as for
         `generate`."""
-        return self._model.logits(checks.prompt("prompt", prompt), checks.adapters("lora", lora))
+        return self._model.logits(checks.prompt("prompt", prompt), checks.lora("lora", lora))
 
     def hidden(self, prompt: Prompt, layer: int = -1, lora: Lora = None) -> NDArray[np.float32]:
         """Hidden rows of every position, [tokens, hidden]: after the embedding (0), after layer n, or after the final
         norm (-1 or the number of layers). Negative numbers count from the end."""
         number = checks.whole("layer", layer, -(2**31))
-        return self._model.hidden(checks.prompt("prompt", prompt), number, checks.adapters("lora", lora))
+        return self._model.hidden(checks.prompt("prompt", prompt), number, checks.lora("lora", lora))
 
     def embed(self, text: Union[Prompt, Prompts], lora: Lora = None) -> NDArray[np.float32]:
         """One vector of length 1, [hidden], for a text or token ids; for a list of them [prompts, hidden].
@@ -258,13 +258,13 @@ class LLM(Closing):
         It is the mean of the final hidden rows.
         """
         given, single = checks.prompts("text", text)
-        adapters = checks.adapters("lora", lora)
+        scales = checks.lora("lora", lora)
         if single:
-            return self._model.embed(given[0], adapters)
+            return self._model.embed(given[0], scales)
         vectors = np.empty((len(given), self._info.hidden), np.float32)
         for i, one in enumerate(given):
             with _numbered("text", i):
-                vectors[i] = self._model.embed(one, adapters)
+                vectors[i] = self._model.embed(one, scales)
         return vectors
 
     def perplexity(
@@ -276,8 +276,8 @@ class LLM(Closing):
         text starts with the model's beginning token, where it has one; ids are taken as they are.
         """
         sizes = checks.whole("context", context), checks.whole("stride", stride)
-        prompt, adapters = checks.prompt("text_or_ids", text_or_ids), checks.adapters("lora", lora)
-        return Perplexity(*self._model.perplexity(prompt, *sizes, adapters))
+        prompt, scales = checks.prompt("text_or_ids", text_or_ids), checks.lora("lora", lora)
+        return Perplexity(*self._model.perplexity(prompt, *sizes, scales))
 
     @property
     def config(self) -> Dict[str, Any]:

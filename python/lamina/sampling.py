@@ -136,7 +136,7 @@ def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
     for name in values.keys() & {"stop", "dry_sequence_breakers"}:
         values[name] = checks.texts(name, values[name])
     if "lora" in values:
-        values["lora"] = checks.adapters("lora", values["lora"])
+        values["lora"] = checks.lora("lora", values["lora"])
     if isinstance(values.get("logprobs"), bool):
         # OpenAI's chat API switches the report on and off.
         values["logprobs"] = 0 if values["logprobs"] else None

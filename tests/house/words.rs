@@ -9,7 +9,6 @@ use std::{
 /// Names that more than one file still declares. Take a name out once it is unique; add none.
 const SHARED_NAMES: &[&str] = &[
     "Act",
-    "Adapter",
     "BlockFormat",
     "Candidate",
     "Cell",

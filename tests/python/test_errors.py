@@ -189,6 +189,7 @@ def test_classes():
         ("FormatError", lamina.LaminaError),
         ("UnsupportedError", lamina.LaminaError),
         ("OutOfMemoryError", MemoryError),
+        ("DeviceLostError", lamina.LaminaError),
         ("InvalidRequestError", ValueError),
     ]:
         error = getattr(lamina, name)

@@ -38,7 +38,9 @@ pub(crate) fn transposed_blocks(t: &Tensor, rows: usize) -> Result<Tensor> {
     let (dtype, bytes) = if t.dtype.is_quantized() {
         (DType::F32, bytemuck::cast_slice(&t.to_f32()?).to_vec())
     } else {
-        (t.dtype, (0..t.rows()).flat_map(|i| t.row(i)).copied().collect())
+        let mut bytes = vec![0; t.bytes()];
+        t.read(0..t.rows(), &mut bytes)?;
+        (t.dtype, bytes)
     };
     let shape = vec![blocks, rows, t.cols];
     let stored = HostTensor::new(t.name.clone(), dtype, shape, bytes.into())

@@ -2,17 +2,18 @@
 
 use crate::error::{ArchError, Result};
 use lamina_base::{Bytes, DType, HostTensor};
+use lamina_store::FormatError;
 use std::{fmt, ops::Range, sync::Arc};
 
-/// Told of bytes that a backend has its own form of, so that their pages can be given back to the system.
+/// Copies stored bytes to memory; see [`lamina_store::Checkpoint::reader`].
+pub type ReadStored = dyn Fn(&[u8], &mut [u8]) -> std::result::Result<(), FormatError> + Send + Sync;
+
 #[derive(Clone)]
-struct OnRepacked(Arc<Release>);
+struct Reader(Arc<ReadStored>);
 
-type Release = dyn Fn(&[u8]) + Send + Sync;
-
-impl fmt::Debug for OnRepacked {
+impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnRepacked")
+        f.write_str("Reader")
     }
 }
 
@@ -29,7 +30,8 @@ pub struct Tensor {
     parts: Vec<HostTensor>,
     /// Stored row of each logical row; none means in order.
     order: Option<Vec<u32>>,
-    on_repacked: Option<OnRepacked>,
+    /// Reads the parts, where they lie in a file.
+    reader: Option<Reader>,
 }
 
 impl Tensor {
@@ -46,7 +48,7 @@ impl Tensor {
             cols: first.cols(),
             order: None,
             parts,
-            on_repacked: None,
+            reader: None,
         }
     }
 
@@ -87,7 +89,7 @@ impl Tensor {
             parts.extend(t.parts.iter().cloned());
             before += stored as u32;
         }
-        Ok(Tensor::new(parts).reordered(order))
+        Ok(Tensor { reader: first.reader.clone(), ..Tensor::new(parts) }.reordered(order))
     }
 
     /// Number of logical rows.
@@ -116,23 +118,49 @@ impl Tensor {
         panic!("row {i} of {}", self.rows())
     }
 
-    /// The same tensor, whose repacked bytes are told to `release`.
-    pub fn releasing(mut self, release: impl Fn(&[u8]) + Send + Sync + 'static) -> Tensor {
-        self.on_repacked = Some(OnRepacked(Arc::new(release)));
+    /// The same tensor, whose stored bytes are read by `reader`.
+    pub fn reading(mut self, reader: Arc<ReadStored>) -> Tensor {
+        self.reader = Some(Reader(reader));
         self
     }
 
-    /// Says that a backend has its own form of logical rows `rows`. Rows in another order than stored stay as they are.
-    pub fn repacked(&self, rows: Range<usize>) {
-        let (Some(OnRepacked(release)), None) = (&self.on_repacked, &self.order) else { return };
-        let (n, mut first) = (self.row_bytes(), 0);
-        for part in &self.parts {
-            let (from, to) = (rows.start.max(first), rows.end.min(first + part.rows()));
-            if from < to {
-                release(&part.bytes[(from - first) * n..(to - first) * n]);
+    /// Copies the encoded bytes of logical rows `rows` to `out`, which has room for exactly these.
+    ///
+    /// # Errors
+    /// When the file that they lie in cannot be read, or was changed since it was opened.
+    ///
+    /// # Panics
+    /// When there are no such rows.
+    pub fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        let n = self.row_bytes();
+        assert_eq!(out.len(), rows.len() * n, "room for the rows");
+        let (mut row, mut done) = (rows.start, 0);
+        while row < rows.end {
+            let (part, at, run) = self.run(row, rows.end - row);
+            let (from, to) = (&part.bytes[at * n..(at + run) * n], &mut out[done * n..(done + run) * n]);
+            match &self.reader {
+                Some(Reader(read)) => read(from, to)?,
+                None => to.copy_from_slice(from),
             }
-            first += part.rows();
+            (row, done) = (row + run, done + run);
         }
+        Ok(())
+    }
+
+    /// Where logical row `row` is stored: the part, the row of the part, and how many of the next `most` logical rows
+    /// follow it there.
+    fn run(&self, row: usize, most: usize) -> (&HostTensor, usize, usize) {
+        let stored = |i: usize| self.order.as_ref().map_or(i, |o| o[i] as usize);
+        let mut at = stored(row);
+        for part in &self.parts {
+            if at < part.rows() {
+                let most = most.min(part.rows() - at);
+                let run = (1..most).take_while(|&i| stored(row + i) == stored(row) + i).count() + 1;
+                return (part, at, run);
+            }
+            at -= part.rows();
+        }
+        panic!("row {row} of {}", self.rows())
     }
 
     /// All values as float32.
@@ -141,8 +169,10 @@ impl Tensor {
     /// When the type cannot be decoded.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         let mut out = vec![0.0; self.rows() * self.cols];
+        let mut stored = vec![0; self.row_bytes()];
         for (i, row) in out.chunks_exact_mut(self.cols.max(1)).enumerate() {
-            lamina_quant::decode(self.dtype, self.row(i), row)?;
+            self.read(i..i + 1, &mut stored)?;
+            lamina_quant::decode(self.dtype, &stored, row)?;
         }
         Ok(out)
     }
@@ -153,7 +183,7 @@ impl Tensor {
         ArchError::Shape { name: self.name.clone(), found, want }
     }
 
-    /// The stored pieces, to release their pages once a backend has its own form of the weight.
+    /// The stored pieces, to release their pages once they are not needed any more.
     pub fn parts(&self) -> &[HostTensor] {
         &self.parts
     }
@@ -189,16 +219,30 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn repacked_rows_are_told_part_by_part() {
-        let part = |rows: usize| HostTensor::from_f32("w", vec![rows, 2], &vec![0.0; 2 * rows]);
-        let told: Arc<Mutex<Vec<usize>>> = Arc::default();
-        let list = told.clone();
-        let tensor =
-            Tensor::new(vec![part(3), part(4)]).releasing(move |b| list.lock().expect("whole").push(b.len()));
-        tensor.repacked(1..5);
-        tensor.repacked(5..5);
-        assert_eq!(*told.lock().expect("whole"), [16, 16]);
-        tensor.reordered(vec![6, 0]).repacked(0..2);
-        assert_eq!(told.lock().expect("whole").len(), 2);
+    fn rows_are_read_in_runs_of_what_is_stored() {
+        let part = |first: usize, rows: usize| {
+            let values: Vec<f32> = (2 * first..2 * (first + rows)).map(|v| v as f32).collect();
+            HostTensor::from_f32("w", vec![rows, 2], &values)
+        };
+        let runs: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let list = runs.clone();
+        let read = move |from: &[u8], to: &mut [u8]| {
+            list.lock().expect("whole").push(from.len() / 8);
+            to.copy_from_slice(from);
+            Ok(())
+        };
+        let tensor = Tensor::new(vec![part(0, 3), part(3, 4)]).reading(Arc::new(read));
+        let check = |tensor: &Tensor, rows: Range<usize>, want: &[usize]| {
+            let mut out = vec![0; rows.len() * 8];
+            tensor.read(rows.clone(), &mut out).expect("reads");
+            let expected: Vec<u8> = rows.flat_map(|i| tensor.row(i).to_vec()).collect();
+            assert_eq!(out, expected);
+            assert_eq!(std::mem::take(&mut *runs.lock().expect("whole")), want);
+        };
+        check(&tensor, 1..5, &[2, 2]);
+        check(&tensor, 5..5, &[]);
+        check(&tensor.clone().reordered(vec![6, 0, 1, 2, 3]), 0..5, &[1, 3, 1]);
+        let gone: Arc<ReadStored> = Arc::new(|_, _| Err(FormatError::Changed { file: "gone".into() }));
+        assert!(tensor.reading(gone).to_f32().is_err());
     }
 }

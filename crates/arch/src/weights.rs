@@ -2,13 +2,13 @@
 
 mod found;
 
-pub use crate::tensor::Tensor;
+pub use crate::tensor::{ReadStored, Tensor};
 use crate::{
     edit::{edited, transpose, transpose_all, transposed_blocks},
     error::{ArchError, Result},
     family::Family,
     names::{Canonical, Edit, GGUF, LLAMA, Rule},
-    packed::{Keep, Packing, Parts},
+    packed::{Keep, Packing},
     pairing,
     spec::{Mixer, ModelSpec, Pairs},
 };
@@ -17,7 +17,7 @@ use lamina_base::{DType, HostTensor};
 use lamina_store::{Checkpoint, Kind};
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Stored names end in these where a wrapper model surrounds the language model, or where the wrapper is missing.
@@ -49,6 +49,7 @@ pub struct Weights<'a> {
     family: &'a Family,
     spec: &'a ModelSpec,
     packing: Option<Packing>,
+    reader: Arc<ReadStored>,
     used: Mutex<BTreeSet<String>>,
 }
 
@@ -71,7 +72,8 @@ impl<'a> Weights<'a> {
     pub fn new(checkpoint: &'a Checkpoint, family: &'a Family, spec: &'a ModelSpec) -> Self {
         // There is no spec for weights that are packed in an unknown way.
         let packing = Packing::of(checkpoint).ok().flatten();
-        Weights { checkpoint, family, spec, packing, used: Mutex::default() }
+        let reader = Arc::new(checkpoint.reader());
+        Weights { checkpoint, family, spec, packing, reader, used: Mutex::default() }
     }
 
     /// The same, with packed weights unpacked as `keep` says.
@@ -267,8 +269,10 @@ impl<'a> Weights<'a> {
         let (parts, is_cut) = self.parts(canonical, source, &rule)?;
         alike(&parts)?;
         let vector = rows == 1;
+        let column = |part: &HostTensor| as_column(&self.checkpoint.fetch(part)?);
         let tensor =
-            Tensor::new(if vector { parts.iter().map(as_column).collect::<Result<_>>()? } else { parts });
+            Tensor::new(if vector { parts.iter().map(column).collect::<Result<_>>()? } else { parts });
+        let tensor = tensor.reading(self.reader.clone());
         let order = if is_cut { None } else { self.order(canonical, &rule, &tensor.name, tensor.rows())? };
         let tensor = order.into_iter().fold(tensor, Tensor::reordered);
         let tensor = if vector { as_row(&tensor)? } else { tensor };
@@ -288,15 +292,19 @@ impl<'a> Weights<'a> {
     ) -> Result<(Vec<HostTensor>, bool)> {
         let transposed = rule.edit == Edit::Transpose;
         let (packing, parts) = match source {
-            Source::Plain(plain) if transposed => return Ok((transpose_all(&plain)?, false)),
+            Source::Plain(plain) if transposed => {
+                let whole =
+                    plain.iter().map(|t| Ok(self.checkpoint.fetch(t)?)).collect::<Result<Vec<_>>>()?;
+                return Ok((transpose_all(&whole)?, false));
+            }
             Source::Plain(plain) => return Ok((plain, false)),
             Source::Packed(packing, parts) => (packing, parts),
         };
+        let parts = parts.into_iter().map(|p| p.fetched(self.checkpoint)).collect::<Result<Vec<_>>>()?;
         let stack = packing.open(&parts)?;
         let order =
             if transposed { None } else { self.order(canonical, rule, &parts[0].label.name, stack.rows())? };
         let tensor = order.as_ref().map_or_else(|| stack.whole(), |order| stack.select(order))?;
-        parts.iter().flat_map(Parts::tensors).for_each(|t| self.checkpoint.release(t));
         let tensor = if transposed { transpose(&tensor)? } else { tensor };
         Ok((vec![tensor], order.is_some()))
     }

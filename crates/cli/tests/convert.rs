@@ -251,7 +251,7 @@ fn adapter(dir: &Path, rows: usize, cols: usize) -> PathBuf {
 }
 
 #[test]
-fn adapters_are_merged_at_their_strength() {
+fn adapters_are_merged_at_their_scale() {
     let (Some(folder), place) = (shared("models/stories260k"), Place::new()) else { return };
     let Some(text) = place.text(3_000) else { return };
     let lora = adapter(place.0.path(), 64, 64).display().to_string();

@@ -95,7 +95,7 @@ fn wrong_usage_is_two() {
         (&["run", &model, "text", "--no-such-flag"], "--no-such-flag"),
         (&["run", &model, "text", "--top-p", "1.5"], "from 0 to 1"),
         (&["run", &model, "text", "--top-k", "many"], "--top-k"),
-        (&["run", &model, "text", "--max-tokens", "0"], "--max-tokens"),
+        (&["run", &model, "text", "--max-tokens", "few"], "--max-tokens"),
         (&["run", &model, "text", "--kv-dtype", "f7"], "f16"),
         (&["run", &model, "text", "--dtype", "q99"], "Q4_K"),
         (&["run", &model, "text", "--device", "toaster"], "toaster"),

@@ -39,3 +39,32 @@ fn a_smaller_file_still_tells_a_story() {
     let told = lamina(&["run", &small, PROMPT, "-n", "12", "--temp", "0"]).ok();
     assert!(told.contains("there was a little"), "{told}");
 }
+
+#[test]
+fn json_says_what_ended_an_answer() {
+    let first = |args: &[&str]| {
+        let v = lamina(&[&["run", &packaged(), PROMPT, "--temp", "0", "--json"], args].concat()).json();
+        v["choices"][0].clone()
+    };
+    let by_limit = first(&["-n", "3"]);
+    assert_eq!(
+        (&by_limit["finish_reason"], &by_limit["stop_reason"]),
+        (&"length".into(), &"max_tokens".into())
+    );
+    let by_text = first(&["--stop", "zebra", "--stop", "little"]);
+    assert_eq!((&by_text["finish_reason"], &by_text["stop_reason"]), (&"stop".into(), &"little".into()));
+}
+
+#[test]
+fn no_tokens_at_all_score_the_prompt() {
+    let args = ["run", &packaged(), PROMPT, "-n", "0", "--echo", "--logprobs", "1", "--json"];
+    let v = lamina(&args).json();
+    let choice = &v["choices"][0];
+    assert_eq!((&choice["text"], &v["usage"]["completion_tokens"]), (&PROMPT.into(), &0.into()));
+    let scored = choice["prompt_logprobs"].as_array().unwrap();
+    assert_eq!(scored.len(), 4, "all but the first of five");
+    assert!(
+        scored.iter().all(|s| s["logprob"].as_f64().unwrap() <= 0.0 && s["top"][0]["id"].is_u64()),
+        "{v}"
+    );
+}

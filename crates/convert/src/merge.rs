@@ -11,7 +11,7 @@ use lamina_lora::{Adapter, Names, Pair};
 use std::sync::Arc;
 
 impl Draft {
-    /// Merges `adapter` at strength `scale` (1 is as trained) into the weights. Several may be merged one after another.
+    /// Merges `adapter` at `scale` (1 is as trained) into the weights. Several may be merged one after another.
     ///
     /// # Errors
     /// When it changes a weight that the model does not have, or one of another shape.

@@ -108,15 +108,8 @@ impl Matrix {
                     return;
                 }
             }
-            let (first, end) = (task * chunk, ((task + 1) * chunk).min(all));
-            tensor.repacked(self.first_row(first)..self.first_row(end));
         });
         failed.into_inner().map_or(Ok(()), Err)
-    }
-
-    /// First of the stacked matrices' rows that panel `panel` holds.
-    fn first_row(&self, panel: usize) -> usize {
-        panel / self.panels * self.rows + panel % self.panels * self.kernels.rows
     }
 
     fn fill_panel(
@@ -128,9 +121,11 @@ impl Matrix {
     ) -> Result<()> {
         let n = self.kernels.rows;
         let (matrix, first) = (panel / self.panels, panel % self.panels * n);
-        let present = n.min(self.rows - first);
-        for lane in 0..present {
-            let row = tensor.row(matrix * self.rows + first + lane);
+        let (start, present) = (matrix * self.rows + first, n.min(self.rows - first));
+        let mut stored = std::mem::take(&mut converted.stored);
+        stored.resize(present * tensor.row_bytes(), 0);
+        tensor.read(start..start + present, &mut stored)?;
+        for (lane, row) in stored.chunks_exact(tensor.row_bytes().max(1)).enumerate() {
             let row = if tensor.dtype == self.kernels.dtype {
                 row
             } else {
@@ -138,6 +133,7 @@ impl Matrix {
             };
             self.kernels.put(row, lane, out);
         }
+        converted.stored = stored;
         Ok(())
     }
 
@@ -157,6 +153,8 @@ impl Matrix {
 /// A row in a type that has kernels.
 #[derive(Default)]
 struct Converted {
+    /// The stored rows of a panel.
+    stored: Vec<u8>,
     values: Vec<f32>,
     row: Vec<u8>,
 }

@@ -1,57 +1,85 @@
-//! The growing answer of a sequence: from a row of logits to a token, its text, and whether it is the last one.
+//! The growing answer of a sequence: from a row of logits to a token, and whether it is the last one.
 
 use crate::{
     constrain::{Constraint, Legal},
     error::{EngineError, Result},
+    outbox::SharedText,
     output::{FinishReason, Scored, StopBy, Token},
     request::Generation,
     row::LogitsRow,
     sample::{Context, SampleError, Sampled, Sampler, logprobs},
-    stop::{StopMatcher, StopText},
+    stop::{StopSet, StopText},
+    text::AnswerText,
 };
-use lamina_text::{Markers, StreamDecoder};
+use std::sync::Arc;
 
 /// The growing answer of a sequence.
 pub(crate) struct Answer {
-    /// What was asked for; the answers to come are split off when the prompt is computed.
-    pub generation: Generation,
+    /// What was asked for; the answers to a prompt share it.
+    pub generation: Arc<Generation>,
+    /// Answers to come that are split off when the prompt is computed, and this one.
+    pub n: usize,
     /// Which of the `n` answers.
     pub index: usize,
-    /// Logits in a row.
-    pub vocab: usize,
     /// Prompt tokens whose logprobs were sent, where they were asked for.
     pub scored: usize,
     sampler: Sampler,
     constraint: Option<Constraint>,
     /// A bit for each token that may come next, where not all may.
     mask: Vec<u32>,
-    decoder: Option<StreamDecoder>,
-    stop: Option<StopMatcher>,
+    text: SharedText,
+    /// Its text decides when it ends.
+    stops_by_text: bool,
 }
 
-/// What came of a row of logits.
+/// Sampled tokens, or the end of the answer.
 pub(crate) struct Chosen {
-    /// The token and its text, or several where a grammar forces them; none for an end token.
+    /// The token, or several where a grammar forces them; none for an end token.
     pub tokens: Vec<Token>,
+    /// Makes their texts, where that is still to be done.
+    pub text: Option<SharedText>,
     /// Why the answer stops with the last one.
     pub stop: Option<FinishReason>,
 }
 
 impl Answer {
-    /// Answer `index` to the prompt `tokens`.
-    pub fn new(mut generation: Generation, index: usize, tokens: &[u32], vocab: usize) -> Result<Answer> {
-        let context = Context { vocab, index: index as u64, breakers: generation.breakers.clone() };
+    /// The first answer to the prompt `tokens`.
+    ///
+    /// # Errors
+    /// When a parameter or a stop string is wrong.
+    pub fn new(mut generation: Generation, tokens: &[u32], vocab: usize) -> Result<Answer> {
+        let stop = Arc::new(StopSet::new(&std::mem::take(&mut generation.stop))?);
+        let context = Context { vocab, index: 0, breakers: generation.breakers.clone() };
         let mut sampler = Sampler::new(&generation.params, context)?;
         tokens.iter().for_each(|&t| sampler.accept(t));
-        let decoder = generation.tokenizer.as_ref().map(|t| StreamDecoder::after(t, Markers::Hide, tokens));
         let rule = if generation.include_stop { StopText::Include } else { StopText::Exclude };
-        let stop =
-            if generation.stop.is_empty() { None } else { Some(StopMatcher::new(&generation.stop, rule)?) };
-        // Answers that are still to be split off need it as it is.
-        let constraint =
-            if generation.n > 1 { generation.constraint.clone() } else { generation.constraint.take() };
-        let mask = vec![];
-        Ok(Answer { generation, index, vocab, scored: 0, sampler, constraint, mask, decoder, stop })
+        let text = AnswerText::new(generation.tokenizer.as_ref(), tokens, &stop, rule);
+        Ok(Answer {
+            n: generation.n,
+            constraint: generation.constraint.take(),
+            generation: Arc::new(generation),
+            index: 0,
+            scored: 0,
+            sampler,
+            mask: vec![],
+            text: SharedText::new(text),
+            stops_by_text: !stop.is_empty(),
+        })
+    }
+
+    /// Answer `index` to the same prompt, of which this one has no token yet.
+    pub fn fork(&self, index: usize) -> Answer {
+        Answer {
+            generation: self.generation.clone(),
+            n: 1,
+            index,
+            scored: self.scored,
+            sampler: self.sampler.fork(index as u64),
+            constraint: self.constraint.clone(),
+            mask: vec![],
+            text: SharedText::new(self.text.lock().clone()),
+            stops_by_text: self.stops_by_text,
+        }
     }
 
     /// True when the prompt is all that was asked for.
@@ -110,7 +138,8 @@ impl Answer {
 
     /// Takes tokens in turn, up to the one that ends the answer.
     fn take(&mut self, sampled: Vec<Sampled>, forced: bool) -> Result<Chosen> {
-        let mut chosen = Chosen { tokens: Vec::with_capacity(sampled.len()), stop: None };
+        let text = (!self.stops_by_text).then(|| self.text.clone());
+        let mut chosen = Chosen { tokens: Vec::with_capacity(sampled.len()), text, stop: None };
         for sampled in sampled {
             let (token, stop) = self.accept(sampled, forced)?;
             chosen.tokens.extend(token);
@@ -123,7 +152,7 @@ impl Answer {
     }
 
     fn accept(&mut self, sampled: Sampled, forced: bool) -> Result<(Option<Token>, Option<FinishReason>)> {
-        let id = sampled.id;
+        let Sampled { id, logprob, top } = sampled;
         self.sampler.accept(id);
         if let Some(constraint) = &mut self.constraint {
             constraint.accept(id)?;
@@ -131,20 +160,11 @@ impl Answer {
         if self.generation.end_tokens.contains(&id) {
             return Ok((None, Some(FinishReason::Stop { by: StopBy::End(id) })));
         }
-        let piece = self.decoder.as_mut().map(|d| d.push(id)).transpose()?.unwrap_or_default();
-        let (text, hit) = match &mut self.stop {
-            Some(stop) => {
-                let mut text = String::new();
-                let hit = stop.push(&piece, &mut text);
-                (text, hit)
-            }
-            None => (piece, None),
+        let (text, hit) = match self.stops_by_text {
+            true => self.text.lock().push(id)?,
+            false => (String::new(), None),
         };
-        if hit.is_some() {
-            // What the decoder still holds comes after the stop string.
-            (self.decoder, self.stop) = (None, None);
-        }
-        let token = Token { index: self.index, id, text, forced, logprob: sampled.logprob, top: sampled.top };
+        let token = Token { index: self.index, id, text, forced, logprob, top };
         let stop = match hit {
             Some(n) => Some(StopBy::Text(n)),
             None => self.constraint.as_ref().filter(|c| c.is_over()).map(|_| StopBy::Grammar),
@@ -159,14 +179,14 @@ impl Answer {
         Some(complete && !matches!(end, FinishReason::Stop { by: StopBy::Text(_) }))
     }
 
-    /// Text that was held back, when the answer has ended.
-    pub fn rest(&mut self) -> String {
-        let rest = self.decoder.as_mut().map(StreamDecoder::finish).unwrap_or_default();
-        let Some(stop) = &mut self.stop else { return rest };
-        let mut text = String::new();
-        stop.push(&rest, &mut text);
-        stop.finish(&mut text);
-        text
+    /// Its text, for the event that ends it.
+    pub fn text(&self) -> SharedText {
+        self.text.clone()
+    }
+
+    /// Why its tokens cannot become text; none while they can.
+    pub fn failure(&self) -> Option<EngineError> {
+        self.text.lock().failure().cloned()
     }
 }
 

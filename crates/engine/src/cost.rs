@@ -1,4 +1,4 @@
-//! What a step costs: running means of measured times by rows and depth, and what follows for the rows of prompts.
+//! Cost model of a step: running means of measured times by rows and depth, and how many prompt rows they allow.
 
 use std::time::Duration;
 

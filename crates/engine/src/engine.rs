@@ -3,8 +3,12 @@
 use crate::{
     cost::{Cost, Size},
     error::{EngineError, Result},
-    output::{Event, FinishReason, LengthBy},
-    policy::{Policy, Selects},
+    intake::Intake,
+    kv::content::Identity,
+    numbers,
+    outbox::PendingEvents,
+    output::{FinishReason, LengthBy},
+    policy::Policy,
     queue::QueuePlace,
     request::Request,
     results::{self, Next, Outcome, Spot},
@@ -23,7 +27,8 @@ pub struct Engine {
     cost: Cost,
     batch: Batch,
     context: usize,
-    vocab: usize,
+    intake: Intake,
+    outbox: PendingEvents,
     counters: Counters,
     last_step: Option<LastStep>,
     board: Board,
@@ -41,7 +46,7 @@ impl Engine {
         let schedule = Schedule::new(step.plan(), step.limits(), reuse, policy);
         // A sequence alone must always fit, or preempting would never end.
         let context = context.min(schedule.memory.longest());
-        let vocab = step.plan().vocab;
+        let intake = intake(&*step, &schedule, context, Identity::default());
         Engine {
             step,
             schedule,
@@ -49,7 +54,8 @@ impl Engine {
             cost: Cost::default(),
             batch: Batch::default(),
             context,
-            vocab,
+            intake,
+            outbox: PendingEvents::default(),
             counters: Counters::default(),
             last_step: None,
             board: Board::default(),
@@ -57,34 +63,39 @@ impl Engine {
         }
     }
 
+    /// This engine with names of pages that hold across processes. Called before any request.
+    pub fn identified(mut self, identity: Identity) -> Engine {
+        self.schedule.memory.identify(&identity.weights);
+        self.intake = intake(&*self.step, &self.schedule, self.context, identity);
+        self
+    }
+
     /// Longest sequence in tokens.
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// What it allows.
+    /// Its limits and shares.
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
     /// Takes a request in; a request that can never run fails at once.
     pub fn add(&mut self, request: Request) {
-        self.enqueue(request, None);
+        if let Some(s) = self.intake.prepare(request) {
+            self.schedule.add(s);
+        }
     }
 
-    /// [`Engine::add`] for a request that has a place in the queue.
-    pub(crate) fn enqueue(&mut self, mut request: Request, place: Option<QueuePlace>) {
-        let positions = self.schedule.memory.longest();
-        match request.check(self.vocab, self.context, positions) {
-            Ok(()) => {
-                if let Some(mut s) = Sequence::new(request, self.step.plan(), Instant::now()) {
-                    s.queued = place;
-                    self.schedule.add(s);
-                }
-            }
-            // A caller that has gone away does not need to know.
-            Err(e) => _ = request.events.send(Event::Failed(e)),
-        }
+    /// [`Engine::add`] for a request that was prepared and has a place in the queue.
+    pub(crate) fn enqueue(&mut self, mut s: Sequence, place: QueuePlace) {
+        s.queued = Some(place);
+        self.schedule.add(s);
+    }
+
+    /// What prepares requests, on any thread.
+    pub(crate) fn intake(&self) -> Intake {
+        self.intake.clone()
     }
 
     /// True when nothing waits and nothing runs.
@@ -102,7 +113,7 @@ impl Engine {
         &mut *self.step
     }
 
-    /// What was done so far.
+    /// Sums since it was built.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -125,25 +136,42 @@ impl Engine {
     /// One forward over rows of as many sequences as fit. Failures reach the requests that they concern. False when no
     /// row was computed: all sequences wait, for their readers or for memory that those hold.
     pub fn step(&mut self) -> bool {
+        self.step_beside(&mut |_| {})
+    }
+
+    /// [`Engine::step`]; `beside` is called while the machine computes, to take in what has come meanwhile.
+    pub(crate) fn step_beside(&mut self, beside: &mut dyn FnMut(&mut Engine)) -> bool {
         let begin = Instant::now();
         self.end_early(begin);
         let plan = self.schedule.next(begin, &self.cost);
         self.counters.preemptions += plan.preempted.len() as u64;
         if plan.shares.is_empty() {
+            self.flush();
             return false;
         }
-        match self.run(&plan) {
+        match self.run(&plan, beside) {
             Ok(machine) => self.count(&plan, begin.elapsed(), machine),
             Err(e) => self.fail_running(&e),
+        }
+        if self.idle() {
+            // No step follows beside which they could go out.
+            self.flush();
         }
         true
     }
 
     /// Runs the plan of a step; returns the time that the machine took.
-    fn run(&mut self, plan: &StepPlan) -> Result<Duration> {
-        let begin = Instant::now();
+    fn run(&mut self, plan: &StepPlan, beside: &mut dyn FnMut(&mut Engine)) -> Result<Duration> {
         let spots = self.fill(plan);
+        let eager = self.step.eager();
+        if eager {
+            self.go_on(beside);
+        }
+        let begin = Instant::now();
         let ticket = self.step.submit(&self.batch)?;
+        if !eager {
+            self.go_on(beside);
+        }
         let rows = self.step.wait(ticket)?;
         let time = begin.elapsed();
         let outcomes = results::take(rows, &mut self.schedule.running, &plan.shares, &spots, self.context);
@@ -158,6 +186,18 @@ impl Engine {
         Ok(time)
     }
 
+    /// What goes on while the machine computes a step, or just before where that keeps the caller's thread.
+    fn go_on(&mut self, beside: &mut dyn FnMut(&mut Engine)) {
+        self.flush();
+        beside(self);
+    }
+
+    /// Makes the texts of the last step's tokens and sends all events that wait.
+    fn flush(&mut self) {
+        let step = &self.step;
+        self.outbox.flush(|n, task| step.spread(n, task));
+    }
+
     /// Flat arrays of the rows that were given out; the result says where each share's rows will be.
     fn fill(&mut self, plan: &StepPlan) -> Vec<Spot> {
         self.batch.clear();
@@ -167,25 +207,26 @@ impl Engine {
 
     fn fill_share(&mut self, share: &Share) -> Spot {
         let (s, batch) = (&self.schedule.running[share.seq], &mut self.batch);
-        let rows = match s.selects() {
-            Selects::All => Select::All,
-            Selects::Last if share.left == 0 => Select::Last,
-            Selects::Last | Selects::None => Select::None,
-        };
-        let (first, logits) = (batch.rows() as u32, batch.logits.len());
+        let wanted = s.wanted(share.rows, share.left);
         let mark = s.mark();
-        let tokens = &s.tokens[share.start..share.start + share.rows];
-        batch.push(
-            tokens,
-            share.start,
-            self.schedule.memory.place(s),
-            Wants { rows, logits: mark.is_none() },
-        );
-        let tap = mark.map(|mark| {
-            batch.taps.push(Tap { mark, rows: first..first + share.rows as u32 });
+        // Rows of a mark that all rows have are tapped without being selected.
+        let rows = Select::Tail(if s.is_free() { 0 } else { wanted });
+        let logits = batch.logits.len();
+        let (place, wants) = (self.schedule.memory.place(s), Wants { rows, logits: mark.is_none() });
+        let mut numbers = std::mem::take(&mut batch.numbers);
+        let places = share.start..share.start + share.rows;
+        let inputs = places.map(|at| {
+            let input = numbers::input(s.tokens[at], at, &s.rows, &mut numbers);
+            (input, [at as u32; 3], at as u32)
+        });
+        batch.push_rows(inputs, place, wants);
+        batch.numbers = numbers;
+        let end = batch.rows() as u32;
+        let tap = mark.filter(|_| wanted > 0).map(|mark| {
+            batch.taps.push(Tap { mark, rows: end - wanted as u32..end });
             batch.taps.len() - 1
         });
-        Spot { logits, count: batch.logits.len() - logits, tap }
+        Spot { logits, count: wanted, tap }
     }
 
     /// Tells a sequence what came of its rows; the result says whether and how it ends. Pages are published here, where
@@ -196,28 +237,26 @@ impl Engine {
             // What failed is not published.
             return self.commit_next(share.seq, outcome.next?);
         }
-        s.scored(share.start + share.rows, outcome.scored);
+        s.scored(share.start + share.rows, outcome.scored, &mut self.outbox);
         self.schedule.computed(share.seq, share.rows);
-        let forks = self.begin(share.seq, outcome.forks);
+        let forks = self.begin(outcome.forks);
         let end = outcome.next.and_then(|next| self.commit_next(share.seq, next));
         self.schedule.share(share.seq, forks, Instant::now());
         end
     }
 
     fn commit_next(&mut self, seq: usize, next: Result<Next>) -> Option<Result<FinishReason>> {
-        commit(&mut self.schedule.running[seq], next, self.context, &mut self.counters)
+        let s = &mut self.schedule.running[seq];
+        commit(s, next, self.context, &mut self.counters, &mut self.outbox)
     }
 
     /// The answers that go on of those that were split off; the others are told that they ended with their first token.
-    fn begin(&mut self, of: usize, forks: Vec<Result<(Sequence, Result<Next>)>>) -> Vec<Sequence> {
+    fn begin(&mut self, forks: Vec<(Sequence, Result<Next>)>) -> Vec<Sequence> {
         let mut going_on = vec![];
-        for fork in forks {
-            match fork {
-                Ok((mut fork, next)) => match commit(&mut fork, next, self.context, &mut self.counters) {
-                    None => going_on.push(fork),
-                    Some(end) => tell(&mut fork, end, &mut self.counters),
-                },
-                Err(e) => self.schedule.running[of].fail(e),
+        for (mut fork, next) in forks {
+            match commit(&mut fork, next, self.context, &mut self.counters, &mut self.outbox) {
+                None => going_on.push(fork),
+                Some(end) => tell(&mut fork, end, &mut self.counters, &mut self.outbox),
             }
         }
         going_on
@@ -226,7 +265,7 @@ impl Engine {
     /// Ends the sequences for which `what` is true.
     fn end(&mut self, what: impl FnMut(&Sequence) -> bool, end: Result<FinishReason>) {
         for mut s in self.schedule.remove(what) {
-            tell(&mut s, end.clone(), &mut self.counters);
+            tell(&mut s, end.clone(), &mut self.counters, &mut self.outbox);
         }
     }
 
@@ -234,6 +273,10 @@ impl Engine {
     fn end_early(&mut self, now: Instant) {
         self.end(Sequence::cancelled, Ok(FinishReason::Cancelled));
         self.end(|s| s.is_late(now), Ok(FinishReason::Length { by: LengthBy::Deadline }));
+        for mut s in self.schedule.remove(|s| s.failure().is_some()) {
+            let end = s.failure().map_or(Ok(FinishReason::Cancelled), Err);
+            tell(&mut s, end, &mut self.counters, &mut self.outbox);
+        }
     }
 
     /// A failed step says nothing about which sequence was to blame: all running ones end with its error.
@@ -250,6 +293,8 @@ impl Engine {
     pub fn fail_all(&mut self, error: &EngineError) {
         self.lost = Some(error.clone());
         self.end(|_| true, Err(error.clone()));
+        // The machine may be gone: nothing is asked of its threads.
+        self.outbox.flush(|n, task| (0..n).for_each(task));
     }
 
     /// Learns from the time of a step, and divides it among those who had rows.
@@ -275,12 +320,18 @@ impl Engine {
     }
 }
 
+/// What prepares requests for an engine.
+fn intake(step: &dyn Step, schedule: &Schedule, context: usize, identity: Identity) -> Intake {
+    let memory = &schedule.memory;
+    Intake::new(step.plan(), identity, context, memory.longest(), memory.namer())
+}
+
 /// Tells a sequence how it ended.
-fn tell(s: &mut Sequence, end: Result<FinishReason>, counters: &mut Counters) {
+fn tell(s: &mut Sequence, end: Result<FinishReason>, counters: &mut Counters, out: &mut PendingEvents) {
     counters.end(&end);
     match end {
-        Ok(reason) => s.finish(reason),
-        Err(e) => s.fail(e),
+        Ok(reason) => s.finish(reason, out),
+        Err(e) => s.fail(e, out),
     }
 }
 
@@ -290,11 +341,12 @@ fn commit(
     next: Result<Next>,
     context: usize,
     counters: &mut Counters,
+    out: &mut PendingEvents,
 ) -> Option<Result<FinishReason>> {
     match next {
         Ok(Next::Chosen(chosen)) => {
             counters.tokens += chosen.tokens.len().max(1) as u64;
-            s.commit(chosen, context).map(Ok)
+            s.commit(chosen, context, out).map(Ok)
         }
         Ok(Next::Nothing) => Some(Ok(FinishReason::Length { by: LengthBy::MaxTokens })),
         Err(e) => Some(Err(e)),

@@ -82,7 +82,7 @@ pub enum EngineError {
     #[error("{0}")]
     Runtime(String),
     /// The device is gone: the service has ended, and the model has to be loaded again.
-    #[error("{0}: load the model again")]
+    #[error("{0}")]
     DeviceLost(String),
     /// The engine's thread panicked: the service has ended, and the model has to be loaded again.
     #[error("the engine panicked: {0}; this is a defect of Lamina, please report it. Load the model again")]
@@ -121,6 +121,7 @@ impl From<BackendError> for EngineError {
     fn from(e: BackendError) -> Self {
         match e {
             BackendError::OutOfMemory { .. } => EngineError::OutOfMemory(e.to_string()),
+            BackendError::Device { lost: true, .. } => EngineError::DeviceLost(e.to_string()),
             e => EngineError::Runtime(e.to_string()),
         }
     }

@@ -1,4 +1,4 @@
-//! What of the memory belongs to one sequence.
+//! Block tables and recurrent state of one sequence.
 
 use crate::kv::content::Content;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(crate) struct Held {
     /// Pages from cell 0 on in each layer group; [`lamina_plan::NO_PAGE`] for those that no later row sees.
     pub tables: Vec<Vec<u32>>,
-    /// What its full pages hold, as far as that is published.
+    /// Contents of its full pages that are published.
     pub contents: Vec<Arc<Content>>,
     /// Recurrent state.
     pub state: Option<u32>,

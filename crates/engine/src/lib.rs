@@ -2,7 +2,7 @@
 //!
 //! [`Engine`] runs steps; [`Service`] is an engine on a thread of its own, which any number of threads send requests to.
 //! A step goes through `schedule` (who gets rows, pure) with `policy` (how many) and `memory` (pages and states), the
-//! machine, `answer` (token, text, stop), and `sink` (events).
+//! machine, `answer` (token, stop), `outbox` (text) and `sink` (events). Requests come in through `intake`.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -12,10 +12,13 @@ mod engine;
 mod error;
 mod handle;
 mod held;
+mod intake;
 pub mod kv;
 mod mailbox;
 mod memory;
 mod message;
+mod numbers;
+mod outbox;
 mod output;
 mod policy;
 mod pool;
@@ -31,12 +34,15 @@ mod sink;
 mod snapshot;
 pub mod stop;
 mod tenants;
+mod text;
 
 pub use constrain::{Boundary, Constraint, ReasoningState};
 pub use engine::Engine;
 pub use error::EngineError;
 pub use handle::Handle;
+pub use kv::content::{Identity, Name};
 pub use message::Waker;
+pub use numbers::NumberRows;
 pub use output::{Event, FinishReason, LengthBy, Scored, StopBy, Times, Timings, Token};
 pub use policy::Policy;
 pub use pool::{Pooled, Pooling, pooled};

@@ -1,4 +1,4 @@
-//! The memory of sequences: who holds which pages and states, what is shared, and what must be copied.
+//! Block tables of sequences: pages and states that they hold, share, copy on write, publish and give back.
 //!
 //! Nothing is copied here. Copies go out as a list, which the machine works off in order before the next step's rows.
 
@@ -6,16 +6,16 @@ use crate::{
     held::Held,
     kv::{
         Pages, States,
-        content::{Content, Contents, Hash, Name, Past, sha256},
+        content::{Cells, Content, Contents, Hash, Name, Namer, Past, sha256},
     },
     sequence::Sequence,
 };
 use lamina_plan::{GroupSpec, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace, View, batch::Copy};
 use std::sync::Arc;
 
-/// Name of all that a sequence's numbers depend on and that is the same for all sequences, but for the weights' bytes.
+/// Name of all that the numbers of every sequence depend on, but for the weights.
 fn fingerprint(plan: &Plan, limits: &Limits) -> Name {
-    sha256(format!("{plan:?} {:?} {PAGE_LEN}", limits.kv).as_bytes(), &[])
+    sha256(format!("{plan:?} {:?} {PAGE_LEN}", limits.kv).as_bytes(), &Cells::from(&[][..]))
 }
 
 /// Pages of a layer group.
@@ -50,13 +50,23 @@ impl Memory {
         let group = |(g, &pages): (&GroupSpec, &usize)| Group { reach: g.reach, pages: Pages::new(pages) };
         Memory {
             groups: plan.kv.groups.iter().zip(&limits.pages).map(group).collect(),
-            contents: Contents::new(hash, fingerprint(plan, limits)),
+            contents: Contents::new(Namer::new(hash, fingerprint(plan, limits))),
             states,
             rows: limits.rows,
             state_count: limits.states,
             reuse,
             copies: vec![],
         }
+    }
+
+    /// Puts the name of the weights before the names of all pages to come.
+    pub fn identify(&mut self, weights: &Name) {
+        self.contents.identify(weights);
+    }
+
+    /// What names the pages; none where computed beginnings are not kept.
+    pub fn namer(&self) -> Option<Namer> {
+        self.reuse.then(|| self.contents.namer())
     }
 
     /// Pages in all, over the layer groups.
@@ -128,12 +138,19 @@ impl Memory {
     fn known(&self, s: &Sequence) -> Vec<Arc<Content>> {
         let mut past = Past::Root(s.root.clone());
         let mut found = vec![];
-        for tokens in s.tokens[..s.tokens.len() - 1].chunks_exact(PAGE_LEN) {
-            let Some(content) = self.contents.find(&past, tokens) else { break };
+        for page in 0..(s.tokens.len() - 1) / PAGE_LEN {
+            let cells = s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN);
+            let name = self.name(s, page, &past, &cells);
+            let Some(content) = self.contents.find(&name, &past, &cells) else { break };
             past = Past::Page(content.clone());
             found.push(content);
         }
         found
+    }
+
+    /// The name of a page of `s`: made beforehand, but for pages of its answer.
+    fn name(&self, s: &Sequence, page: usize, past: &Past, cells: &Cells<'_>) -> Name {
+        s.names.get(page).copied().unwrap_or_else(|| self.contents.namer().name(past, cells))
     }
 
     /// True when every group has the pages that the first row behind `contents` sees.
@@ -200,13 +217,13 @@ impl Memory {
         true
     }
 
-    /// Where the machine finds what `s` holds.
+    /// Block tables and state of `s`, for a batch.
     pub fn place(&self, s: &Sequence) -> SeqPlace {
         SeqPlace {
             pages: s.held.tables.clone(),
             state: s.held.state.unwrap_or(0),
             prompt_len: s.prompt_len as u32,
-            adapters: s.lora.clone(),
+            lora: s.lora.clone(),
             view: View::InOrder,
         }
     }
@@ -233,7 +250,9 @@ impl Memory {
             let n = s.held.contents.len();
             let past =
                 s.held.contents.last().map_or_else(|| Past::Root(s.root.clone()), |c| Past::Page(c.clone()));
-            let content = self.contents.intern(&past, &s.tokens[n * PAGE_LEN..(n + 1) * PAGE_LEN]);
+            let cells = s.cells(n * PAGE_LEN..(n + 1) * PAGE_LEN);
+            let name = self.name(s, n, &past, &cells);
+            let content = self.contents.intern(name, &past, &cells);
             for (group, table) in self.groups.iter_mut().zip(&s.held.tables).filter(|(_, t)| t[n] != NO_PAGE)
             {
                 group.pages.publish(table[n], &content);

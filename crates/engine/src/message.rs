@@ -1,12 +1,13 @@
-//! What the engine's thread is told, and what it leaves behind when it ends.
+//! Messages to the engine's thread, and the error that it ends with.
 
-use crate::{error::EngineError, queue::QueuePlace, request::Request};
+use crate::{error::EngineError, queue::QueuePlace, sequence::Sequence};
 use lamina_plan::Profile;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc::Sender};
 
-/// What the engine's thread is told.
+/// A message to the engine's thread.
 pub(crate) enum Message {
-    Request(Box<Request>, QueuePlace),
+    /// A request that was prepared, and its place in the queue.
+    Sequence(Box<Sequence>, QueuePlace),
     /// Starts or stops a profile and answers with what was taken so far.
     Profile(bool, Sender<Option<Profile>>),
     /// A paused request may go on, or has ended.

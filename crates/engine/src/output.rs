@@ -1,4 +1,4 @@
-//! What a request sends back while it runs.
+//! Events of a request: scored prompt tokens, chosen tokens, ends, failures.
 
 use crate::error::EngineError;
 use std::time::Instant;

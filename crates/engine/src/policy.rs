@@ -52,35 +52,25 @@ pub(crate) struct Candidate {
     pub pending: usize,
     /// Rows that it can use in one step.
     pub most: usize,
-    /// Which of its rows want logits.
-    pub selects: Selects,
+    /// Of its pending rows, how many of the last are selected: they pass the final norm.
+    pub tail: usize,
     /// Tokens that its next row sees.
     pub depth: usize,
 }
 
-/// Rows with logits of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Selects {
-    /// None.
-    None,
-    /// Only the last one of all.
-    Last,
-    /// Every one.
-    All,
-}
-
 impl Candidate {
     fn decodes(&self) -> bool {
-        self.pending == 1 && self.selects == Selects::Last
+        self.pending == 1 && self.tail == 1
     }
 
-    /// Rows with logits among its next `rows` rows.
+    /// Rows before the selected ones.
+    fn free(&self) -> usize {
+        self.pending.saturating_sub(self.tail)
+    }
+
+    /// Selected rows among its next `rows` rows.
     pub fn selected(&self, rows: usize) -> usize {
-        match self.selects {
-            Selects::None => 0,
-            Selects::All => rows,
-            Selects::Last => usize::from(rows > 0 && rows == self.pending),
-        }
+        rows.saturating_sub(self.free())
     }
 }
 
@@ -88,7 +78,7 @@ impl Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     pub rows: usize,
-    /// Rows with logits.
+    /// Selected rows.
     pub selected: usize,
 }
 
@@ -152,15 +142,9 @@ impl Divider<'_> {
     /// Gives candidate `i` up to `rows` more rows; returns how many.
     fn give(&mut self, i: usize, rows: usize) -> usize {
         let (c, has) = (&self.candidates[i], self.rows[i]);
-        let mut got = rows.min(c.most - has).min(self.left.rows);
-        let selected = |got: usize| c.selected(has + got) - c.selected(has).min(c.selected(has + got));
-        if selected(got) > self.left.selected {
-            got = match c.selects {
-                Selects::All => self.left.selected,
-                Selects::Last | Selects::None => got - 1,
-            };
-        }
-        self.left.selected -= selected(got);
+        let unselected = c.free().saturating_sub(has);
+        let got = rows.min(c.most - has).min(self.left.rows).min(unselected + self.left.selected);
+        self.left.selected -= c.selected(has + got) - c.selected(has);
         self.left.rows -= got;
         self.rows[i] += got;
         got
@@ -174,7 +158,7 @@ mod tests {
 
     fn decoding(id: u64) -> Candidate {
         let rank = Rank { level: 0, paused: false, id };
-        Candidate { rank, pending: 1, most: 1, selects: Selects::Last, depth: 100 }
+        Candidate { rank, pending: 1, most: 1, tail: 1, depth: 100 }
     }
 
     fn prompt(id: u64, pending: usize) -> Candidate {
@@ -218,18 +202,28 @@ mod tests {
     }
 
     #[test]
+    fn rows_before_the_tail_take_no_room_of_selected_ones() {
+        let tail = |pending: usize, tail: usize| Candidate { tail, ..prompt(0, pending) };
+        assert_eq!(rows(&[tail(100, 30)], 512, 8), [78], "70 that are free and 8 that are selected");
+        assert_eq!(rows(&[tail(30, 30)], 512, 8), [8]);
+        assert_eq!(rows(&[tail(30, usize::MAX)], 512, 8), [8]);
+        assert_eq!(rows(&[tail(30, 0)], 512, 8), [30]);
+        assert_eq!(rows(&[tail(30, 1), Candidate { tail: 9, ..prompt(1, 20) }], 512, 4), [29, 15]);
+    }
+
+    #[test]
     fn paused_ones_get_nothing() {
         let paused = |c: Candidate| Candidate { rank: Rank { paused: true, ..c.rank }, ..c };
         assert_eq!(rows(&[paused(decoding(0)), paused(prompt(1, 9)), prompt(2, 30)], 64, 9), [0, 0, 30]);
     }
 
     fn any_candidate(id: u64) -> impl Strategy<Value = Candidate> {
-        (1usize..300, 1usize..300, 0usize..3, any::<bool>(), -2i64..2).prop_map(
-            move |(pending, most, selects, paused, level)| Candidate {
+        (1usize..300, 1usize..300, 0usize..5, any::<bool>(), -2i64..2).prop_map(
+            move |(pending, most, tail, paused, level)| Candidate {
                 rank: Rank { level, paused, id },
                 pending,
                 most: most.min(pending),
-                selects: [Selects::None, Selects::Last, Selects::All][selects],
+                tail: [0, 1, 2, 40, usize::MAX][tail],
                 depth: 10,
             },
         )

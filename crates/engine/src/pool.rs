@@ -1,6 +1,7 @@
 //! One vector for a text: the rows of a pass, pooled as they come.
 
 use crate::request::RowSink;
+use lamina_plan::Select;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How the rows of a pass become one.
@@ -14,7 +15,17 @@ pub enum Pooling {
     First,
 }
 
-/// A sink for a pass with rows of `width` numbers, and where their pool is found when the pass has finished.
+impl Pooling {
+    /// The rows that it looks at.
+    pub fn rows(self) -> Select {
+        match self {
+            Pooling::Last => Select::Last,
+            Pooling::Mean | Pooling::First => Select::All,
+        }
+    }
+}
+
+/// A sink for a pass over the rows of [`Pooling::rows`] with rows of `width` numbers, and where their pool is found when the pass has finished.
 pub fn pooled(pooling: Pooling, width: usize) -> (RowSink, Pooled) {
     let pool = Arc::new(Mutex::new(Pool { sum: vec![0.0; width], rows: 0 }));
     let taken = Pooled(pool.clone());

@@ -3,9 +3,11 @@
 use crate::{
     constrain::Constraint,
     error::{EngineError, Result},
+    numbers::NumberRows,
     sample::{Breakers, SamplingParams},
     sink::Sink,
 };
+use lamina_plan::{Plan, Select, op::Op};
 use lamina_text::Tokenizer;
 use std::{
     ops::RangeInclusive,
@@ -17,6 +19,8 @@ use std::{
 pub struct Request {
     /// Tokens to start from.
     pub prompt: Vec<u32>,
+    /// Rows of numbers in the place of some of the tokens, in order.
+    pub rows: Vec<NumberRows>,
     /// Scale of each LoRA adapter of the plan by its index; empty for the model as it is.
     pub lora: Arc<[f32]>,
     /// What to do with the tokens.
@@ -110,15 +114,29 @@ impl Default for Generation {
     }
 }
 
-/// Takes the rows of a pass as they are computed: first position, and `[rows x width]` numbers.
+/// Takes the rows of a pass as they are computed: position of the first one, and `[rows x width]` numbers.
 pub type RowSink = Box<dyn FnMut(usize, &[f32]) + Send>;
 
 /// One forward over given tokens.
 pub struct Pass {
-    /// Which rows: logits, or the residual after mark `n` (0 is the embedding, the last one the final norm).
+    /// Of what: logits, or the residual after mark `n` (0 is the embedding, the last one the final norm).
     pub hidden: Option<usize>,
+    /// Of which tokens. Those that are not asked for cost neither the final norm nor the head.
+    pub rows: Select,
     /// Takes them.
     pub sink: RowSink,
+}
+
+impl Pass {
+    /// How many of the last rows are wanted.
+    pub(crate) fn tail(&self) -> usize {
+        match self.rows {
+            Select::None => 0,
+            Select::Last => 1,
+            Select::Tail(n) => n,
+            Select::All => usize::MAX,
+        }
+    }
 }
 
 /// Priorities that a request may have.
@@ -128,12 +146,12 @@ impl Request {
     /// A request on usual terms, to the model as it is.
     pub fn new(prompt: Vec<u32>, task: Task, events: Box<dyn Sink>) -> Request {
         let (lora, terms, cancel) = (Arc::default(), Terms::default(), Arc::default());
-        Request { prompt, lora, task, terms, cancel, events }
+        Request { prompt, rows: vec![], lora, task, terms, cancel, events }
     }
 
     /// Refuses what can never run.
-    pub(crate) fn check(&self, vocab: usize, context: usize, positions: usize) -> Result<()> {
-        let tokens = self.prompt.len();
+    pub(crate) fn check(&self, plan: &Plan, context: usize, positions: usize) -> Result<()> {
+        let (tokens, vocab) = (self.prompt.len(), plan.vocab);
         if tokens == 0 {
             return Err(EngineError::EmptyPrompt);
         }
@@ -147,14 +165,34 @@ impl Request {
             return Err(EngineError::CacheTooSmall { need: tokens, have: positions });
         }
         if let Some(scale) = self.lora.iter().find(|s| !s.is_finite()) {
-            return Err(wrong("an adapter's scale", scale, "a finite number"));
+            return Err(wrong("the scale of a lora", scale, "a finite number"));
         }
+        self.check_rows(embedding_width(plan))?;
         self.terms.check()?;
         match &self.task {
             Task::Generate(g) => g.check(),
             Task::Pass(_) => Ok(()),
         }
     }
+}
+
+impl Request {
+    fn check_rows(&self, width: usize) -> Result<()> {
+        let mut from = 0;
+        for rows in &self.rows {
+            if let Some(want) = rows.problem(from, self.prompt.len(), width) {
+                return Err(wrong("numbers", format!("{:?}", rows.places()), want));
+            }
+            from = rows.places().end;
+        }
+        Ok(())
+    }
+}
+
+/// Numbers of a row that stands in the place of a token.
+fn embedding_width(plan: &Plan) -> usize {
+    let embeds = plan.ops.iter().find_map(|op| if let Op::Embed(e) = op { Some(e.out) } else { None });
+    embeds.map_or(0, |slot| plan.slots[slot.0 as usize].width)
 }
 
 impl Terms {

@@ -1,8 +1,8 @@
-//! What becomes of a step's rows: tokens, logprobs of prompts, rows of passes.
+//! Results of a step: sampled tokens, logprobs of prompts, rows of passes.
 //!
-//! Each sequence is a task of its own on the backend's threads: it reads its rows, samples, makes text and looks for stop
-//! strings. Nothing leaves a task but its outcome; events are sent afterwards, in the order of the shares, so that
-//! all is as if the sequences had come one after the other.
+//! Each sequence is a task of its own on the backend's threads: it reads its rows, samples, and looks for stop strings.
+//! Nothing leaves a task but its outcome; events are made afterwards, in the order of the shares, so that all is as if
+//! the sequences had come one after the other.
 
 use crate::{
     answer::{Answer, Chosen, score},
@@ -23,24 +23,24 @@ const ROWS_AT_ONCE: usize = 16;
 pub(crate) struct Spot {
     /// Index of its first row of logits.
     pub logits: usize,
-    /// Rows of logits.
+    /// Rows that are wanted of it: its last ones.
     pub count: usize,
     /// Its tap, for a pass over hidden rows.
     pub tap: Option<usize>,
 }
 
-/// What a sequence got out of a step.
+/// Results of a sequence in a step.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// How likely tokens of the prompt were.
     pub scored: Vec<Scored>,
-    /// What comes next, where all its rows are computed.
+    /// The sampled token or the end, where all its rows are computed.
     pub next: Option<Result<Next>>,
     /// The other answers to the same prompt, which begin with it, each with its first token.
-    pub forks: Vec<Result<(Sequence, Result<Next>)>>,
+    pub forks: Vec<(Sequence, Result<Next>)>,
 }
 
-/// What comes next in a sequence.
+/// The sampled token of a sequence, or its end.
 pub(crate) enum Next {
     /// A token, or the end that it means.
     Chosen(Chosen),
@@ -108,25 +108,23 @@ impl Task<'_> {
     /// Hands on the rows of a pass; those that are computed again after a preemption were handed on before.
     fn pass(&mut self, rows: &dyn Rows) -> Result<()> {
         let Purpose::Pass { pass, handed, .. } = &mut self.s.purpose else { return Ok(()) };
-        let known = handed.saturating_sub(self.share.start).min(self.share.rows);
-        *handed = (*handed).max(self.share.start + self.share.rows);
-        if known == self.share.rows {
+        let (end, count) = (self.share.start + self.share.rows, self.spot.count);
+        *handed = (*handed).max(end);
+        if count == 0 {
             return Ok(());
         }
         if let Some(tap) = self.spot.tap {
-            let tapped = rows.tap(tap);
-            let width = tapped.len() / self.share.rows;
-            (pass.sink)(self.share.start + known, &tapped[known * width..]);
+            (pass.sink)(end - count, rows.tap(tap));
             return Ok(());
         }
         let (mut row, mut some) = (vec![], vec![]);
-        for first in (known..self.share.rows).step_by(ROWS_AT_ONCE) {
+        for first in (0..count).step_by(ROWS_AT_ONCE) {
             some.clear();
-            for i in first..(first + ROWS_AT_ONCE).min(self.share.rows) {
+            for i in first..(first + ROWS_AT_ONCE).min(count) {
                 rows.logits(self.spot.logits + i, &mut row)?;
                 some.extend_from_slice(&row);
             }
-            (pass.sink)(self.share.start + first, &some);
+            (pass.sink)(end - count + first, &some);
         }
         Ok(())
     }
@@ -137,29 +135,31 @@ impl Task<'_> {
             return Ok(vec![]);
         };
         let mut scored = Vec::with_capacity(tokens.len());
+        // The first of the rows that are wanted.
+        let first = self.share.start + self.share.rows - self.spot.count;
         for place in tokens {
-            let row = self.spot.logits + place - 1 - self.share.start;
+            let row = self.spot.logits + place - 1 - first;
             scored.push(LogitsRow::of(rows, row).whole(|logits| score(logits, self.s.tokens[place], top))?);
         }
         Ok(scored)
     }
 
     /// When a prompt is computed, the other answers to it are split off, each with its own choice from the same row.
-    fn fork(&mut self, row: LogitsRow<'_>) -> Vec<Result<(Sequence, Result<Next>)>> {
+    fn fork(&mut self, row: LogitsRow<'_>) -> Vec<(Sequence, Result<Next>)> {
         let Purpose::Answer(answer) = &mut self.s.purpose else { return vec![] };
-        let n = std::mem::replace(&mut answer.generation.n, 1);
+        let n = std::mem::replace(&mut answer.n, 1);
         let one = |index| {
-            let mut fork = self.s.fork(index)?;
+            let mut fork = self.s.fork(index);
             let room = fork.room(self.context);
             let Purpose::Answer(answer) = &mut fork.purpose else { unreachable!("a fork is an answer") };
             let next = next(answer, row, room);
-            Ok((fork, next))
+            (fork, next)
         };
         (1..n).map(one).collect()
     }
 }
 
-/// What comes next in an answer, by a row of logits; `room` tokens are left to it.
+/// Samples the next token of an answer from a row of logits; `room` tokens are left to it.
 fn next(answer: &mut Answer, row: LogitsRow<'_>, room: usize) -> Result<Next> {
     if answer.is_over() {
         return Ok(Next::Nothing);

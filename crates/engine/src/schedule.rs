@@ -28,7 +28,7 @@ pub(crate) struct Share {
     pub begins: bool,
 }
 
-/// What the next step does.
+/// Plan of the next step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StepPlan {
     /// Copies that come before the rows, in order.
@@ -75,7 +75,7 @@ pub(crate) struct Schedule {
     pub waiting: Vec<Sequence>,
     /// In the order of admission.
     pub running: Vec<Sequence>,
-    /// Who holds which memory.
+    /// Pages and states by sequence.
     pub memory: Memory,
     /// Machine time by tenant.
     pub tenants: Tenants,
@@ -84,7 +84,7 @@ pub(crate) struct Schedule {
     policy: Policy,
     /// Number of the next sequence.
     arrivals: u64,
-    /// Who decodes first where not all can.
+    /// Sequence that decodes first where not all fit: decode rows rotate.
     first: u64,
 }
 

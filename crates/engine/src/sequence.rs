@@ -1,12 +1,14 @@
-//! A sequence of tokens with its place in the cache, and what it is for.
+//! A sequence: tokens, block tables, and the purpose of its rows.
 
 use crate::{
     EngineError,
     answer::{Answer, Chosen},
-    error::Result,
     held::Held,
+    kv::content::{Cells, Name},
+    numbers::{self, NumberRows},
+    outbox::{EventOutlet, Parcel, PendingEvents, SharedText},
     output::{Event, FinishReason, LengthBy, Scored, Times, Timings},
-    policy::{self, Candidate, Rank, Selects},
+    policy::{self, Candidate, Rank},
     queue::QueuePlace,
     request::{Pass, Request, Task, Terms},
     sink::SharedSink,
@@ -14,10 +16,7 @@ use crate::{
 use lamina_plan::{Plan, RowKind};
 use std::{
     ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -31,15 +30,19 @@ pub(crate) struct Sequence {
     pub prompt_len: usize,
     /// Scale of each adapter by its index.
     pub lora: Arc<[f32]>,
+    /// Rows of numbers in the place of some of the prompt's tokens.
+    pub rows: Arc<[NumberRows]>,
     /// What stands before its first page: sequences with different roots never share pages.
     pub root: Arc<[u8]>,
+    /// Names of the prompt's full pages, as far as they were made beforehand.
+    pub names: Arc<[Name]>,
     /// Tokens whose keys and values are in the cache.
     pub computed: usize,
     /// Its memory, while it runs.
     pub held: Held,
     /// It has had rows since it was last admitted, or at least looked for its beginning in the cache.
     pub begun: bool,
-    /// What the rows are for.
+    /// Purpose of its rows.
     pub purpose: Purpose,
     /// Prompt tokens that were found in the cache.
     pub cached: usize,
@@ -47,8 +50,7 @@ pub(crate) struct Sequence {
     pub terms: Terms,
     /// Its reader is behind.
     pub paused: bool,
-    cancel: Arc<AtomicBool>,
-    events: SharedSink,
+    outlet: EventOutlet,
     /// Counts as waiting until its first admission.
     pub queued: Option<QueuePlace>,
     /// Since when it waits, while it does, and how long it had waited before.
@@ -57,7 +59,7 @@ pub(crate) struct Sequence {
     preemptions: u32,
 }
 
-/// What the rows of a sequence are for.
+/// Purpose of a sequence's rows: an answer, or a pass.
 pub(crate) enum Purpose {
     /// An answer.
     Answer(Box<Answer>),
@@ -67,23 +69,26 @@ pub(crate) enum Purpose {
         pass: Pass,
         /// Rows that were handed out.
         handed: usize,
-        /// Which of its rows have to be selected for them to be there.
-        selects: Selects,
+        /// The rows are there without being selected.
+        free: bool,
     },
 }
 
 impl Sequence {
-    /// The sequence of a request that was checked; none where it cannot be, and the caller was told.
-    pub fn new(request: Request, plan: &Plan, now: Instant) -> Option<Sequence> {
+    /// The sequence of a request that was checked; `loras` are the names of the adapters.
+    ///
+    /// # Errors
+    /// When a parameter or a stop string is wrong; the caller is told.
+    pub fn new(request: Request, plan: &Plan, loras: &[Name], now: Instant) -> Option<Sequence> {
         let prompt_len = request.prompt.len();
-        let events = SharedSink::new(request.events);
+        let root = root(plan, &request, loras);
+        let outlet = EventOutlet::new(SharedSink::new(request.events), request.cancel);
         let purpose = match request.task {
-            Task::Pass(pass) => Purpose::Pass { selects: pass_selects(&pass, plan), pass, handed: 0 },
-            Task::Generate(g) => match Answer::new(*g, 0, &request.prompt, plan.vocab) {
+            Task::Pass(pass) => Purpose::Pass { free: is_free(&pass, plan), pass, handed: 0 },
+            Task::Generate(g) => match Answer::new(*g, &request.prompt, plan.vocab) {
                 Ok(answer) => Purpose::Answer(Box::new(answer)),
                 Err(e) => {
-                    // A caller that has gone away does not need to know.
-                    let _ = events.send(Event::Failed(e));
+                    outlet.send(Event::Failed(e));
                     return None;
                 }
             },
@@ -91,7 +96,9 @@ impl Sequence {
         Some(Sequence {
             id: 0,
             prompt_len,
-            root: root(plan, prompt_len, &request.lora, request.terms.cache_salt.as_deref()),
+            root,
+            names: Arc::default(),
+            rows: request.rows.into(),
             lora: request.lora,
             tokens: request.prompt,
             computed: 0,
@@ -101,8 +108,7 @@ impl Sequence {
             cached: 0,
             terms: request.terms,
             paused: false,
-            cancel: request.cancel,
-            events,
+            outlet,
             queued: None,
             waits: (Some(now), Duration::ZERO),
             times: Times { arrival: Some(now), ..Times::default() },
@@ -111,19 +117,18 @@ impl Sequence {
     }
 
     /// Answer `index` to the same prompt, which this sequence has computed. It holds no memory yet.
-    ///
-    /// # Errors
-    /// When its sampler cannot be built.
-    pub fn fork(&self, index: usize) -> Result<Sequence> {
+    pub fn fork(&self, index: usize) -> Sequence {
         let Purpose::Answer(answer) = &self.purpose else { unreachable!("only answers are split") };
-        let mut answer = Answer::new(answer.generation.clone(), index, &self.tokens, answer.vocab)?;
+        let mut answer = answer.fork(index);
         answer.scored = self.prompt_len;
-        Ok(Sequence {
+        Sequence {
             id: 0,
             tokens: self.tokens.clone(),
             prompt_len: self.prompt_len,
             lora: self.lora.clone(),
+            rows: self.rows.clone(),
             root: self.root.clone(),
+            names: self.names.clone(),
             computed: self.computed,
             held: Held::default(),
             begun: true,
@@ -131,13 +136,18 @@ impl Sequence {
             cached: self.cached,
             terms: self.terms.clone(),
             paused: self.paused,
-            cancel: self.cancel.clone(),
-            events: self.events.clone(),
+            outlet: self.outlet.clone(),
             queued: None,
             waits: (None, self.waits.1),
             times: Times { first_token: None, last_token: None, ..self.times },
             preemptions: 0,
-        })
+        }
+    }
+
+    /// What some of its cells hold.
+    pub fn cells(&self, places: Range<usize>) -> Cells<'_> {
+        let start = places.start;
+        numbers::cells(&self.tokens[places], start, &self.rows)
     }
 
     /// True where pages that others have computed spare work: a pass and a scored prompt need all of their rows.
@@ -160,13 +170,25 @@ impl Sequence {
         self.tokens.len() - self.computed
     }
 
-    /// Which of its rows want logits.
-    pub fn selects(&self) -> Selects {
+    /// Of its pending rows, how many of the last are wanted: for logits, or to be handed out.
+    fn tail(&self) -> usize {
         match &self.purpose {
-            Purpose::Answer(a) if self.scores(a) => Selects::All,
-            Purpose::Answer(_) => Selects::Last,
-            Purpose::Pass { selects, .. } => *selects,
+            // The row before a token scores it; the first token of all has none.
+            Purpose::Answer(a) if self.scores(a) => self.tokens.len() - (a.scored.max(1) - 1),
+            Purpose::Answer(_) => 1,
+            // What is computed again after a preemption was handed out before.
+            Purpose::Pass { pass, handed, .. } => pass.tail().min(self.tokens.len() - handed),
         }
+    }
+
+    /// How many of the last of its next `rows` rows are wanted, where `left` are pending behind them.
+    pub fn wanted(&self, rows: usize, left: usize) -> usize {
+        self.tail().saturating_sub(left).min(rows)
+    }
+
+    /// True for a pass over rows that are there without being selected.
+    pub fn is_free(&self) -> bool {
+        matches!(self.purpose, Purpose::Pass { free: true, .. })
     }
 
     /// What the policy has to know of it; `most` rows are of use in one step.
@@ -175,7 +197,7 @@ impl Sequence {
             rank: self.rank(now),
             pending: self.pending(),
             most,
-            selects: self.selects(),
+            tail: if self.is_free() { 0 } else { self.tail() },
             depth: self.computed + 1,
         }
     }
@@ -194,7 +216,7 @@ impl Sequence {
 
     /// True when the caller has given up.
     pub fn cancelled(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
+        self.outlet.cancelled()
     }
 
     /// True when its time is over.
@@ -204,7 +226,7 @@ impl Sequence {
 
     /// Asks its reader whether it keeps up.
     pub fn look_at_reader(&mut self) {
-        self.paused = !self.events.room();
+        self.paused = !self.outlet.room();
     }
 
     /// Notes that it no longer waits.
@@ -237,14 +259,19 @@ impl Sequence {
         self.waits.0 = Some(now);
     }
 
-    /// Appends chosen tokens and tells the caller. Returns why the answer ends, if it does.
-    pub fn commit(&mut self, chosen: Chosen, context: usize) -> Option<FinishReason> {
+    /// Appends chosen tokens. Returns why the answer ends, if it does.
+    pub fn commit(
+        &mut self,
+        chosen: Chosen,
+        context: usize,
+        out: &mut PendingEvents,
+    ) -> Option<FinishReason> {
         let now = Instant::now();
         self.times.first_token.get_or_insert(now);
         self.times.last_token = Some(now);
         for token in chosen.tokens {
             self.tokens.push(token.id);
-            self.send(Event::Token(token));
+            self.put(Event::Token(token), chosen.text.clone(), out);
         }
         chosen.stop.or_else(|| self.full(context))
     }
@@ -279,29 +306,34 @@ impl Sequence {
         Some((first..end.max(first), top))
     }
 
-    /// Sends what rows up to position `end` said of the prompt's tokens.
-    pub fn scored(&mut self, end: usize, tokens: Vec<Scored>) {
+    /// Tells what rows up to position `end` said of the prompt's tokens.
+    pub fn scored(&mut self, end: usize, tokens: Vec<Scored>, out: &mut PendingEvents) {
         let Purpose::Answer(answer) = &mut self.purpose else { return };
         answer.scored = answer.scored.max((end + 1).min(self.prompt_len));
         if !tokens.is_empty() {
             let start = answer.scored - tokens.len();
-            self.send(Event::Prompt { start, tokens });
+            self.put(Event::Prompt { start, tokens }, None, out);
         }
     }
 
     /// Tells the caller that the answer has ended, with all text that was held back.
-    pub fn finish(&mut self, reason: FinishReason) {
+    pub fn finish(&mut self, reason: FinishReason, out: &mut PendingEvents) {
         let (text, complete) = match &mut self.purpose {
-            Purpose::Answer(answer) => (answer.rest(), answer.is_complete(reason)),
-            Purpose::Pass { .. } => (String::new(), None),
+            Purpose::Answer(answer) => (Some(answer.text()), answer.is_complete(reason)),
+            Purpose::Pass { .. } => (None, None),
         };
-        let event = Event::Finished { index: self.index(), text, reason, complete, timings: self.timings() };
-        self.send(event);
+        let (index, timings) = (self.index(), self.timings());
+        self.put(Event::Finished { index, text: String::new(), reason, complete, timings }, text, out);
     }
 
     /// Tells the caller that the request failed.
-    pub fn fail(&self, error: EngineError) {
-        self.send(Event::Failed(error));
+    pub fn fail(&self, error: EngineError, out: &mut PendingEvents) {
+        self.put(Event::Failed(error), None, out);
+    }
+
+    /// Why its tokens cannot become text; none while they can.
+    pub fn failure(&self) -> Option<EngineError> {
+        if let Purpose::Answer(answer) = &self.purpose { answer.failure() } else { None }
     }
 
     /// Which of the `n` answers; 0 for a pass.
@@ -333,33 +365,30 @@ impl Sequence {
         }
     }
 
-    /// A caller that has gone away needs no events; its cancel flag ends the sequence.
-    fn send(&self, event: Event) {
-        if self.events.send(event).is_err() {
-            self.cancel.store(true, Ordering::Relaxed);
-        }
+    fn put(&self, event: Event, text: Option<SharedText>, out: &mut PendingEvents) {
+        out.push(Parcel { outlet: self.outlet.clone(), event, text });
     }
 }
 
-/// Rows of a pass that have to be selected: behind the last layer, and for logits, there are no others.
-fn pass_selects(pass: &Pass, plan: &Plan) -> Selects {
-    match pass.hidden.and_then(|mark| plan.marks.get(mark)) {
-        Some(mark) if plan.kind(mark.slot) == RowKind::All => Selects::None,
-        _ => Selects::All,
-    }
+/// True where a pass wants rows that no selection takes away: behind the last layer, and for logits, there are others.
+fn is_free(pass: &Pass, plan: &Plan) -> bool {
+    let mark = pass.hidden.and_then(|mark| plan.marks.get(mark));
+    mark.is_some_and(|mark| plan.kind(mark.slot) == RowKind::All)
 }
 
-/// What a sequence's numbers depend on beside the model and its tokens: long-context tables, adapters with their scales,
+/// What a sequence's numbers depend on beside the model and its cells: long-context tables, adapters with their scales,
 /// and the request's own salt.
-fn root(plan: &Plan, prompt_len: usize, lora: &[f32], own: Option<&str>) -> Arc<[u8]> {
-    let mut root = plan.prefix_salt(prompt_len).to_le_bytes().to_vec();
-    for (i, scale) in lora.iter().enumerate().filter(|(_, s)| **s != 0.0) {
+fn root(plan: &Plan, request: &Request, loras: &[Name]) -> Arc<[u8]> {
+    let mut root = plan.prefix_salt(request.prompt.len()).to_le_bytes().to_vec();
+    for (i, scale) in request.lora.iter().enumerate().filter(|(_, s)| **s != 0.0) {
         root.push(1);
         root.extend((i as u64).to_le_bytes());
+        root.extend(loras.get(i).copied().unwrap_or_default());
         root.extend(scale.to_bits().to_le_bytes());
     }
     // Behind this nothing else follows.
-    root.push(if own.is_some() { 2 } else { 0 });
-    root.extend_from_slice(own.unwrap_or("").as_bytes());
+    let salt = request.terms.cache_salt.as_deref();
+    root.push(if salt.is_some() { 2 } else { 0 });
+    root.extend_from_slice(salt.unwrap_or("").as_bytes());
     root.into()
 }

@@ -4,6 +4,7 @@ use crate::{
     engine::Engine,
     error::{EngineError, Result},
     handle::Handle,
+    intake::Intake,
     mailbox::mailbox,
     message::{Fault, Message, Waker},
     queue::Queue,
@@ -16,7 +17,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, channel},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     thread::JoinHandle,
     time::Duration,
@@ -34,6 +35,7 @@ pub struct Service {
     queue: Queue,
     board: Board,
     fault: Fault,
+    intake: Intake,
 }
 
 impl Service {
@@ -46,13 +48,13 @@ impl Service {
         let (context, queue, board) =
             (engine.context(), Queue::new(engine.policy().max_queue), engine.board());
         let fault = Fault::default();
-        let cause = fault.clone();
+        let (cause, intake) = (fault.clone(), engine.intake());
         engine.publish();
         let thread = std::thread::Builder::new()
             .name("lamina-engine".into())
             .spawn(move || run(engine, receiver, &cause))?;
         let messages = Waker::new(sender);
-        Ok(Service { messages, thread: Mutex::new(Some(thread)), context, queue, board, fault })
+        Ok(Service { messages, thread: Mutex::new(Some(thread)), context, queue, board, fault, intake })
     }
 
     /// Longest sequence in tokens.
@@ -72,13 +74,18 @@ impl Service {
         self.send(request).map(|()| handle)
     }
 
-    /// Sends a request whose events go where it says. A sink that has room again calls [`Service::waker`].
+    /// Sends a request whose events go where it says. A sink that has room again calls [`Service::waker`]. The request is
+    /// prepared here, on the caller's thread: what can never run fails before this returns.
     ///
     /// # Errors
     /// When as many requests wait as may, or the service has ended: the cause.
     pub fn send(&self, request: Request) -> Result<()> {
         let place = self.queue.enter()?;
-        self.messages.send(Message::Request(Box::new(request), place)).map_err(|()| self.cause())
+        match self.intake.prepare(request) {
+            // Its caller was told.
+            None => Ok(()),
+            Some(s) => self.messages.send(Message::Sequence(Box::new(s), place)).map_err(|()| self.cause()),
+        }
     }
 
     /// Wakes the engine for sinks that have room again.
@@ -139,39 +146,62 @@ fn run(mut engine: Engine, messages: Receiver<Message>, fault: &Fault) {
 /// Serves until nobody can be served any more; returns why.
 fn serve(engine: &mut Engine, messages: &Receiver<Message>) -> EngineError {
     let mut stalled = false;
+    let mut inbox = Messages::default();
     loop {
         // Without work the thread sleeps until a message comes.
-        let mut next = match (engine.idle(), stalled) {
+        let next = match (engine.idle(), stalled) {
             (true, _) => Some(messages.recv().unwrap_or(Message::Close)),
             (false, true) => match messages.recv_timeout(PATIENCE) {
                 Err(RecvTimeoutError::Disconnected) => Some(Message::Close),
                 other => other.ok(),
             },
-            (false, false) => messages.try_recv().ok(),
+            (false, false) => None,
         };
+        inbox.take(engine, next, messages);
+        // The machine is at rest.
+        for (on, answer) in inbox.profiles.drain(..) {
+            // Who asked may have gone away meanwhile.
+            let _ = answer.send(engine.machine().profile(on));
+        }
+        if inbox.closed {
+            return EngineError::Closed;
+        }
+        if !engine.idle() {
+            stalled = !engine.step_beside(&mut |engine| inbox.take(engine, None, messages));
+            engine.publish();
+        }
+        if let Some(lost) = engine.lost() {
+            return lost.clone();
+        }
+    }
+}
+
+/// Messages that wait for the machine.
+#[derive(Default)]
+struct Messages {
+    profiles: Vec<(bool, Sender<Option<Profile>>)>,
+    closed: bool,
+}
+
+impl Messages {
+    /// Takes `first` and all messages that have come, and hands new sequences to the engine.
+    fn take(&mut self, engine: &mut Engine, first: Option<Message>, messages: &Receiver<Message>) {
         let mut news = false;
+        let mut next = first.or_else(|| messages.try_recv().ok());
         while let Some(message) = next {
             match message {
-                Message::Request(request, place) => {
-                    engine.enqueue(*request, Some(place));
+                Message::Sequence(s, place) => {
+                    engine.enqueue(*s, place);
                     news = true;
                 }
-                // Who asked may have gone away meanwhile.
-                Message::Profile(on, answer) => _ = answer.send(engine.machine().profile(on)),
+                Message::Profile(on, answer) => self.profiles.push((on, answer)),
                 Message::Wake => {}
-                Message::Close => return EngineError::Closed,
+                Message::Close => self.closed = true,
             }
             next = messages.try_recv().ok();
         }
         if news {
             engine.publish();
-        }
-        if !engine.idle() {
-            stalled = !engine.step();
-            engine.publish();
-        }
-        if let Some(lost) = engine.lost() {
-            return lost.clone();
         }
     }
 }

@@ -84,7 +84,7 @@ pub struct LastStep {
     pub prompt_rows: usize,
 }
 
-/// Where the newest snapshot hangs. Clones show the same one.
+/// The newest snapshot, for readers. Clones show the same one.
 #[derive(Clone, Default)]
 pub struct Board(Arc<Mutex<Arc<Snapshot>>>);
 

@@ -3,11 +3,11 @@
 
 use lamina_arch::{spec::*, weights::Tensor};
 use lamina_engine::{
-    Engine, EngineError, Event, FinishReason, Generation, LengthBy, Pass, Request, Service, Task, Terms,
-    Timings, sample::SamplingParams,
+    Engine, EngineError, Event, FinishReason, Generation, LengthBy, NumberRows, Pass, Request, Service, Task,
+    Terms, Timings, sample::SamplingParams,
 };
 use lamina_oracle::reference::Reference;
-use lamina_plan::{Backend, KvType, Limits, PAGE_LEN, Plan, Runner, adapt, emit};
+use lamina_plan::{Backend, KvType, Limits, PAGE_LEN, Plan, Runner, Select, WeightKind, adapt, emit};
 use std::sync::{
     Arc, Mutex,
     mpsc::{Receiver, channel},
@@ -241,6 +241,62 @@ fn found_beginnings_change_no_bit() {
     }
 }
 
+/// Rows `tokens` of the embedding.
+fn embeddings(plan: &Plan, start: usize, tokens: &[u32]) -> NumberRows {
+    let table = plan.weights.iter().position(|w| matches!(w.kind, WeightKind::Table { .. })).expect("embeds");
+    let values = weight(plan, table).to_f32().expect("is float32");
+    let rows = tokens.iter().flat_map(|&t| values[t as usize * 16..][..16].iter().copied());
+    NumberRows::new(start, 16, rows.collect())
+}
+
+#[test]
+fn rows_of_numbers_stand_in_the_place_of_tokens() {
+    for mixers in kinds() {
+        let tokens = prompt(3, 90);
+        let want = alone(&mixers, ROOMY, tokens.clone(), generation(1, 12, 1));
+        // Rows 20 to 50 and 60 to 61 are given as numbers; what stands there as tokens does not matter.
+        let ask = |e: &mut Engine, shift: u32, filler: u32| {
+            let mut placeholders = tokens.clone();
+            placeholders[20..50].fill(filler);
+            let given: Vec<_> = tokens[20..50].iter().map(|t| (t + shift) % VOCAB as u32).collect();
+            let rows = vec![
+                embeddings(e.machine().plan(), 20, &given),
+                embeddings(e.machine().plan(), 60, &tokens[60..61]),
+            ];
+            let (events, receiver) = channel();
+            let task = Task::Generate(Box::new(generation(1, 12, 1)));
+            e.add(Request { rows, ..Request::new(placeholders, task, Box::new(events)) });
+            finish(e);
+            outcome(&receiver, 1)
+        };
+        for rows in [7, 64] {
+            let mut e = engine(mixers.clone(), Setup { rows, ..ROOMY });
+            assert_eq!(ask(&mut e, 0, 5).answers, want.answers);
+            let again = ask(&mut e, 0, 5);
+            assert_eq!((&again.answers, again.cached), (&want.answers, 2 * PAGE_LEN));
+            let other = ask(&mut e, 1, 5);
+            assert_ne!(other.answers, want.answers);
+            assert_eq!(other.cached, 0, "other numbers in the place of the same tokens are another past");
+        }
+    }
+}
+
+#[test]
+fn rows_of_numbers_that_do_not_fit_are_refused() {
+    let mut e = engine(vec![attention()], ROOMY);
+    let wrong = [
+        NumberRows::new(0, 8, vec![0.0; 16].into()),
+        NumberRows::new(4, 16, vec![0.0; 32].into()),
+        NumberRows::new(0, 16, vec![f32::NAN; 16].into()),
+    ];
+    for rows in wrong {
+        let (events, receiver) = channel();
+        let task = Task::Generate(Box::new(generation(1, 5, 1)));
+        e.add(Request { rows: vec![rows], ..Request::new(prompt(1, 5), task, Box::new(events)) });
+        assert!(matches!(outcome(&receiver, 1).error, Some(EngineError::Parameter { name: "numbers", .. })));
+    }
+}
+
 #[test]
 fn adapters_are_a_requests_own_affair() {
     const SCALES: [&[f32]; 5] = [&[], &[1.0], &[0.0, 1.0], &[0.5, -2.0], &[0.0, 0.0]];
@@ -310,18 +366,29 @@ fn answers_to_one_prompt_share_its_pages_and_nothing_else() {
     }
 }
 
-/// Adds a pass; its rows are collected, and must come in order.
+/// Adds a pass over 50 tokens; its rows are collected, and must come in order.
 fn pass(engine: &mut Engine, hidden: Option<usize>) -> (Arc<Mutex<Vec<f32>>>, Receiver<Event>) {
-    let rows = Arc::new(Mutex::new(vec![]));
+    pass_over(engine, hidden, Select::All, 0)
+}
+
+/// A pass over some rows, of which position `first` is the first.
+fn pass_over(
+    engine: &mut Engine,
+    hidden: Option<usize>,
+    rows: Select,
+    first: usize,
+) -> (Arc<Mutex<Vec<f32>>>, Receiver<Event>) {
+    let taken = Arc::new(Mutex::new(vec![]));
     let (events, receiver) = channel();
-    let all = rows.clone();
+    let all = taken.clone();
     let sink = Box::new(move |start, r: &[f32]| {
         let mut all = all.lock().expect("lock");
-        assert_eq!(all.len(), start * if hidden.is_some() { 16 } else { VOCAB });
+        assert_eq!(all.len(), (start - first) * if hidden.is_some() { 16 } else { VOCAB });
         all.extend_from_slice(r);
     });
-    engine.add(Request::new(prompt(1, 50), Task::Pass(Pass { hidden, sink }), Box::new(events)));
-    (rows, receiver)
+    let task = Task::Pass(Pass { hidden, rows, sink });
+    engine.add(Request::new(prompt(1, 50), task, Box::new(events)));
+    (taken, receiver)
 }
 
 const PASSES: [Option<usize>; 3] = [None, Some(0), Some(2)];
@@ -334,6 +401,26 @@ fn passes_hand_out_every_row_in_order() {
         finish(&mut e);
         assert!(matches!(receiver.try_iter().last(), Some(Event::Finished { .. })));
         assert_eq!(rows.lock().expect("lock").len(), 50 * if hidden.is_some() { 16 } else { VOCAB });
+    }
+}
+
+#[test]
+fn a_pass_over_the_last_rows_gives_their_bits_and_nothing_else() {
+    for rows in [64, 24, 7] {
+        let mut e = engine(vec![attention()], Setup { rows, ..ROOMY });
+        for hidden in PASSES {
+            let (all, _receiver) = pass(&mut e, hidden);
+            finish(&mut e);
+            let all = all.lock().expect("lock");
+            let width = if hidden.is_some() { 16 } else { VOCAB };
+            let counts = [(Select::Last, 1), (Select::Tail(9), 9), (Select::Tail(99), 50), (Select::None, 0)];
+            for (select, n) in counts {
+                let (some, receiver) = pass_over(&mut e, hidden, select, 50 - n);
+                finish(&mut e);
+                assert!(matches!(receiver.try_iter().last(), Some(Event::Finished { .. })), "{select:?}");
+                assert!(*some.lock().expect("lock") == all[(50 - n) * width..], "{hidden:?} {select:?}");
+            }
+        }
     }
 }
 

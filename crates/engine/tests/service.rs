@@ -4,7 +4,7 @@ use lamina_engine::{
     Engine, EngineError, Event, FinishReason, Generation, Gone, Handle, LengthBy, Pass, Policy, Pooling,
     Request, Service, Sink, Snapshot, StopBy, Task, Terms, pooled, sample::SamplingParams,
 };
-use lamina_plan::BackendError;
+use lamina_plan::{BackendError, Select};
 use std::{
     sync::{
         Arc, Mutex,
@@ -260,6 +260,32 @@ fn a_panic_is_answered_with_its_cause() {
 }
 
 #[test]
+fn a_lost_device_ends_the_service_and_says_so() {
+    let lost = || BackendError::Device { backend: "toy", what: "the bus is gone".into(), lost: true };
+    let service = service(Scripted { fault: Some((50, Fault::Step(lost))), ..Scripted::new() });
+    let (a, b) = (submit(&service, 45, 30, Terms::default()), submit(&service, 47, 30, Terms::default()));
+    let text = lost().to_string();
+    assert!(text.contains("the bus is gone") && text.contains("load the model again"), "{text}");
+    for handle in [&a, &b] {
+        assert_eq!(answer(handle).1, Err(EngineError::DeviceLost(text.clone())));
+    }
+    let refused = match service.submit(vec![1], Arc::default(), task(1), Terms::default()) {
+        Ok(handle) => answer(&handle).1.expect_err("has ended"),
+        Err(e) => e,
+    };
+    assert_eq!(refused, EngineError::DeviceLost(text));
+}
+
+#[test]
+fn a_device_that_failed_once_goes_on() {
+    let failed = || BackendError::Device { backend: "toy", what: "one launch".into(), lost: false };
+    let service = service(Scripted { fault: Some((50, Fault::Step(failed))), ..Scripted::new() });
+    let end = answer(&submit(&service, 45, 30, Terms::default())).1;
+    assert!(matches!(end, Err(EngineError::Runtime(_))), "{end:?}");
+    assert_eq!(answer(&submit(&service, 5, 3, Terms::default())).0, counted(5, 3));
+}
+
+#[test]
 fn closing_tells_who_waits() {
     let service = service(Scripted::new());
     // Its reader is behind, so that it cannot end before.
@@ -375,7 +401,7 @@ fn rows_of_a_pass_come_once_and_in_order() {
         all.extend_from_slice(new);
         seen.store(true, Ordering::Relaxed);
     });
-    let pass = Task::Pass(Pass { hidden: None, sink });
+    let pass = Task::Pass(Pass { hidden: None, rows: Select::All, sink });
     let handle = service.submit((0..90).collect(), Arc::default(), pass, Terms::default()).expect("is taken");
     assert!(answer(&handle).1.is_ok());
     assert_eq!(rows.lock().expect("lock").len(), 90 * VOCAB);
@@ -387,7 +413,7 @@ fn pooled_rows_ride_with_answers() {
     let answers: Vec<_> = (0..5).map(|i| submit(&service, i, 60, Terms::default())).collect();
     let pools = [Pooling::Mean, Pooling::Last, Pooling::First].map(|pooling| {
         let (sink, pool) = pooled(pooling, HIDDEN);
-        let pass = Task::Pass(Pass { hidden: Some(0), sink });
+        let pass = Task::Pass(Pass { hidden: Some(0), rows: Select::All, sink });
         let tokens = (0..81).collect();
         (service.submit(tokens, Arc::default(), pass, Terms::default()).expect("is taken"), pool)
     });

@@ -1,4 +1,4 @@
-//! One error for users, in the five kinds that they can act on.
+//! One error for users, by kinds that they can act on.
 
 use lamina_arch::ArchError;
 use lamina_engine::EngineError;
@@ -22,6 +22,9 @@ pub enum Error {
     /// Memory does not suffice.
     #[error("{0}")]
     OutOfMemory(String),
+    /// The device is gone: the model has to be loaded again.
+    #[error("{0}")]
+    DeviceLost(String),
     /// A request or an option is wrong.
     #[error("{0}")]
     InvalidRequest(String),
@@ -37,7 +40,10 @@ impl From<FormatError> for Error {
     fn from(e: FormatError) -> Self {
         let text = e.to_string();
         match e {
-            FormatError::Io { .. } | FormatError::NotAModel { .. } => Error::Model(text),
+            FormatError::Io { .. } | FormatError::NotAModel { .. } | FormatError::Changed { .. } => {
+                Error::Model(text)
+            }
+            FormatError::OutOfMemory { .. } => Error::OutOfMemory(text),
             FormatError::Unsupported { .. } => Error::Unsupported(text),
             _ => Error::Format(text),
         }
@@ -71,6 +77,7 @@ impl From<BackendError> for Error {
         match e {
             BackendError::OutOfMemory { .. } => Error::OutOfMemory(e.to_string()),
             BackendError::Unsupported { .. } => Error::Unsupported(e.to_string()),
+            BackendError::Device { lost: true, .. } => Error::DeviceLost(e.to_string()),
             BackendError::Device { .. } => Error::Runtime(e.to_string()),
             BackendError::Weight(e) => e.into(),
         }
@@ -81,6 +88,7 @@ impl From<EngineError> for Error {
     fn from(e: EngineError) -> Self {
         match e {
             EngineError::OutOfMemory(text) => Error::OutOfMemory(text),
+            EngineError::DeviceLost(_) => Error::DeviceLost(e.to_string()),
             EngineError::Grammar(g) if g.is_unsupported() => Error::Unsupported(g.to_string()),
             EngineError::Grammar(g) if g.is_failure() => Error::Runtime(g.to_string()),
             EngineError::Runtime(_) | EngineError::QueueFull { .. } | EngineError::NoLegalToken { .. } => {

@@ -4,20 +4,21 @@
 //! no backend by name; whoever calls it brings one.
 #![forbid(unsafe_code)]
 
-mod adapters;
 mod device;
 mod error;
+mod identity;
 mod info;
+mod lora;
 mod memory;
 mod open;
 mod options;
 mod requantize;
 mod vocab;
 
-pub use adapters::strengths;
 pub use device::Device;
 pub use error::{Error, Result};
 pub use info::{ModelInfo, type_name};
+pub use lora::lora_scales;
 pub use open::{Loaded, Progress, open_on, refusal};
 pub use options::LoadOptions;
 pub use vocab::tokenizer;

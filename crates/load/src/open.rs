@@ -1,9 +1,10 @@
 //! From a checkpoint to an engine: family, plan, what is refused, cache, weights.
 
 use crate::{
-    adapters::Adapters,
     error::{Error, Result},
+    identity::identity,
     info::ModelInfo,
+    lora::Loras,
     memory::{CachePlan, GroupBytes, check_weights, plan_cache},
     options::LoadOptions,
     requantize::{becomes, requantize},
@@ -56,15 +57,15 @@ pub fn open_on<B: Backend + 'static>(
     let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
     let weights = Weights::new(ck, family, &spec).keeping(keep);
     let plan = emit(&spec, &|name| weights.has(name));
-    let adapters = Adapters::open(&options.loras, ck, family, &spec, &plan)?;
-    let plan = adapters.adapt(plan);
+    let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
+    let plan = loras.adapt(plan);
     let tokenizer = vocab::tokenizer(ck)?;
 
     check_context(&spec, &ck.config, options.context)?;
     check_dtype(options.dtype)?;
     check_plan(&backend, &plan)?;
     let memory = backend.memory();
-    let taken = weight_bytes(&backend, &plan, &weights, &adapters, options)?;
+    let taken = weight_bytes(&backend, &plan, &weights, &loras, options)?;
     check_weights(taken, memory)?;
     let rows = options.batch_rows.unwrap_or_else(|| backend.rows()).clamp(1, 1 << 16);
     let kv = stored_types(&backend, &plan, options.kv_dtype);
@@ -74,7 +75,7 @@ pub fn open_on<B: Backend + 'static>(
     let free = memory.map(|m| m.free.saturating_sub(taken));
     let cache = plan_cache(&plan, &groups, spec.context, options.context, free)?;
 
-    let from = OpenedModel { ck, weights: &weights, adapters: &adapters, dtype: options.dtype };
+    let from = OpenedModel { ck, weights: &weights, loras: &loras, dtype: options.dtype };
     let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
     let logits = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
     let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
@@ -82,6 +83,7 @@ pub fn open_on<B: Backend + 'static>(
     let limits =
         Limits { rows, selected: logits, logits, pages: cache.pages.clone(), states: cache.states, kv };
     let about = backend.about();
+    let identity = identity(ck, options, &about, &loras);
     let info = ModelInfo {
         context: cache.context,
         kv_dtype,
@@ -96,8 +98,8 @@ pub fn open_on<B: Backend + 'static>(
     };
     let end_tokens = vocab::end_tokens(ck, tokenizer.as_ref()).into();
     let runner = Runner::<B>::new(backend, plan, uploaded, limits)?;
-    let engine = Engine::new(Box::new(runner), cache.context, options.reuse_prefixes);
-    Ok(Loaded { engine, tokenizer, end_tokens, loras: adapters.into_names(), info })
+    let engine = Engine::new(Box::new(runner), cache.context, options.reuse_prefixes).identified(identity);
+    Ok(Loaded { engine, tokenizer, end_tokens, loras: loras.into_names(), info })
 }
 
 /// What each layer group is stored in: what was asked for, where the backend has it.
@@ -161,18 +163,18 @@ fn weight_bytes<B: Backend>(
     backend: &B,
     plan: &Plan,
     weights: &Weights<'_>,
-    adapters: &Adapters,
+    loras: &Loras,
     options: &LoadOptions,
 ) -> Result<u64> {
     let one = |spec: &WeightSpec| -> Result<u64> {
         let (rows, cols) = spec.kind.shape();
-        let dtype = match adapters.has(spec) {
+        let dtype = match loras.has(spec) {
             true => DType::F32,
             false => weights.check(&spec.name, rows, cols)?,
         };
         let dtype = options
             .dtype
-            .filter(|_| is_matrix(spec) && !adapters.has(spec))
+            .filter(|_| is_matrix(spec) && !loras.has(spec))
             .map_or(dtype, |to| becomes(dtype, to, cols));
         Ok(backend.weight_bytes(spec, dtype) as u64)
     };
@@ -183,13 +185,13 @@ fn weight_bytes<B: Backend>(
 struct OpenedModel<'a> {
     ck: &'a Checkpoint,
     weights: &'a Weights<'a>,
-    adapters: &'a Adapters,
+    loras: &'a Loras,
     /// Type to quantize matrices to, if any.
     dtype: Option<DType>,
 }
 
-/// Hands every weight of the plan to the backend, and the file's pages back to the system. Tells the bytes of each;
-/// those of adapters are not counted, since not every token reads them.
+/// Hands every weight of the plan to the backend. Tells the bytes of each; those of adapters are not counted, since not
+/// every token reads them.
 fn upload<B: Backend>(
     backend: &B,
     from: &OpenedModel<'_>,
@@ -200,25 +202,19 @@ fn upload<B: Backend>(
     let mut done = 0;
     let (mut out, mut bytes) = (Vec::with_capacity(plan.weights.len()), vec![]);
     for spec in &plan.weights {
-        if let Some(tensor) = from.adapters.tensor(spec) {
+        if let Some(tensor) = from.loras.tensor(spec) {
             out.push(backend.upload(spec, &tensor)?);
             bytes.push(0);
             continue;
         }
         let (rows, cols) = spec.kind.shape();
         let mut tensor = from.weights.get(&spec.name, rows, cols)?;
-        let parts = tensor.parts().to_vec();
         done += tensor.bytes() as u64;
         if let (true, Some(dtype)) = (is_matrix(spec), from.dtype) {
             tensor = requantize(tensor, dtype, threads)?;
         }
-        // Large tensors are given back while they are repacked: a peak holds no tensor twice.
-        let tensor = if is_matrix(spec) { tensor.releasing(from.ck.releaser()) } else { tensor };
         out.push(backend.upload(spec, &tensor)?);
         bytes.push(tensor.bytes() as u64);
-        if is_matrix(spec) {
-            parts.iter().for_each(|p| from.ck.release(p));
-        }
         if !progress(done.min(total), total) {
             return Err(Error::Runtime("loading was cancelled".into()));
         }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use lamina_arch::weights::Tensor;
-use lamina_base::{Bytes, DType};
+use lamina_base::{Bytes, DType, human_bytes};
 use std::thread;
 
 /// The type that rows of `cols` numbers have after [`requantize`] from `from` to `to`.
@@ -19,7 +19,12 @@ pub fn requantize(tensor: Tensor, dtype: DType, threads: usize) -> Result<Tensor
         return Ok(tensor);
     };
     let rows = tensor.rows();
-    let mut out = vec![0u8; rows * row_bytes];
+    let mut out = vec![];
+    out.try_reserve_exact(rows * row_bytes).map_err(|_| {
+        let bytes = human_bytes((rows * row_bytes) as u64);
+        Error::OutOfMemory(format!("tensor `{}` takes {bytes} as {dtype}, which cannot be had", tensor.name))
+    })?;
+    out.resize(rows * row_bytes, 0u8);
     let chunk = rows.div_ceil(threads.max(1)).max(1);
     let failed = thread::scope(|s| {
         let workers: Vec<_> = out
@@ -48,9 +53,12 @@ fn encode_rows(
     row_bytes: usize,
     out: &mut [u8],
 ) -> Option<String> {
-    let mut values = vec![0f32; tensor.cols];
+    let (mut values, mut stored) = (vec![0f32; tensor.cols], vec![0; tensor.row_bytes()]);
     out.chunks_exact_mut(row_bytes).enumerate().find_map(|(i, out)| {
-        let done = lamina_quant::decode(tensor.dtype, tensor.row(first + i), &mut values)
+        if let Err(e) = tensor.read(first + i..first + i + 1, &mut stored) {
+            return Some(e.to_string());
+        }
+        let done = lamina_quant::decode(tensor.dtype, &stored, &mut values)
             .and_then(|()| lamina_quant::encode(dtype, &values, None, out));
         done.err().map(|e| e.to_string())
     })

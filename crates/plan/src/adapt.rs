@@ -13,7 +13,7 @@ use std::{
 /// Ends of the names of the matrices that [`adapt`] adds to a weight.
 pub const LORA: [&str; 2] = [".lora_a", ".lora_b"];
 
-/// The plan in which the products of some matrices are changed by adapters, as strong as each sequence wants.
+/// The plan in which LoRA adapters change the products of some matrices, at the scale that each sequence asks for.
 ///
 /// `ranks` has the rank of every adapter for each matrix by its name, 0 for those that do not change it. Two matrices
 /// are added to each: `NAME.lora_a` `[ranks x inputs]` and `NAME.lora_b` `[outputs x ranks]`, with the adapters in order.
@@ -21,7 +21,7 @@ pub const LORA: [&str; 2] = [".lora_a", ".lora_b"];
 pub fn adapt(plan: Plan, ranks: &BTreeMap<String, Vec<usize>>) -> Plan {
     let Plan { ops, slots, weights, marks, .. } = &plan;
     let mut a =
-        Adapter { slots: slots.clone(), weights: weights.clone(), stacks: HashMap::new(), ops: vec![] };
+        LoraPlanner { slots: slots.clone(), weights: weights.clone(), stacks: HashMap::new(), ops: vec![] };
     for (i, weight) in weights.iter().enumerate() {
         if let (WeightKind::Matrix { rows, cols }, Some(ranks)) = (weight.kind, ranks.get(&weight.name)) {
             a.stack(WeightId(i as u32), &weight.name, rows, cols, ranks);
@@ -46,19 +46,20 @@ struct Stack {
     pieces: Arc<[Piece]>,
 }
 
-struct Adapter {
+/// The plan that [`adapt`] builds.
+struct LoraPlanner {
     slots: Vec<SlotSpec>,
     weights: Vec<WeightSpec>,
     stacks: HashMap<WeightId, Stack>,
     ops: Vec<Op>,
 }
 
-impl Adapter {
+impl LoraPlanner {
     fn stack(&mut self, w: WeightId, name: &str, rows: usize, cols: usize, ranks: &[usize]) {
         let mut pieces = vec![];
         let mut rank = 0;
-        for (adapter, &len) in ranks.iter().enumerate().filter(|(_, len)| **len > 0) {
-            pieces.push(Piece { adapter, start: rank, len });
+        for (lora, &len) in ranks.iter().enumerate().filter(|(_, len)| **len > 0) {
+            pieces.push(Piece { lora, start: rank, len });
             rank += len;
         }
         if rank == 0 {

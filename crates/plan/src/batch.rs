@@ -46,8 +46,8 @@ pub struct BatchSeq {
     pub first_row: u32,
     /// Rows of the step.
     pub rows: u32,
-    /// Scale of each adapter by its index; those behind the end are not used.
-    pub adapters: Arc<[f32]>,
+    /// Scale of each LoRA adapter by its index; those behind the end are not used.
+    pub lora: Arc<[f32]>,
     /// Which token each cell holds.
     pub view: View,
 }
@@ -149,9 +149,9 @@ impl Batch {
         let end = self.rows() as u32;
         self.select(first..end, wants.into());
         let tables = place.pages.iter().map(|pages| self.push_table(pages)).collect();
-        let SeqPlace { state, prompt_len, adapters, view, .. } = place;
+        let SeqPlace { state, prompt_len, lora, view, .. } = place;
         let rows = end - first;
-        self.seqs.push(BatchSeq { tables, state, prompt_len, first_row: first, rows, adapters, view });
+        self.seqs.push(BatchSeq { tables, state, prompt_len, first_row: first, rows, lora, view });
     }
 
     fn select(&mut self, rows: Range<u32>, wants: Wants) {
@@ -240,8 +240,8 @@ pub struct SeqPlace {
     pub state: u32,
     /// Tokens of the prompt as first given.
     pub prompt_len: u32,
-    /// Scale of each adapter by its index; empty for none.
-    pub adapters: Arc<[f32]>,
+    /// Scale of each LoRA adapter by its index; empty for none.
+    pub lora: Arc<[f32]>,
     /// Which token each cell holds.
     pub view: View,
 }
@@ -277,13 +277,13 @@ impl From<Select> for Wants {
 
 impl BatchSeq {
     /// Scale of an adapter; 0 for one that is not used.
-    pub fn strength(&self, adapter: usize) -> f32 {
-        self.adapters.get(adapter).copied().unwrap_or(0.0)
+    pub fn scale(&self, lora: usize) -> f32 {
+        self.lora.get(lora).copied().unwrap_or(0.0)
     }
 
     /// True when the sequence uses any adapter.
     pub fn adapted(&self) -> bool {
-        self.adapters.iter().any(|&s| s != 0.0)
+        self.lora.iter().any(|&s| s != 0.0)
     }
 
     /// Rows of the batch.

@@ -130,6 +130,10 @@ impl<B: Backend> Step for Runner<B> {
         self.machine.spread(tasks, task);
     }
 
+    fn eager(&self) -> bool {
+        self.machine.eager()
+    }
+
     fn profile(&mut self, on: bool) -> Option<Profile> {
         std::mem::replace(&mut self.profile, on.then(Profile::default))
     }

@@ -59,6 +59,9 @@ pub trait Step: Send {
     /// Runs `task` for 0 up to `tasks` on the backend's host threads: sampling, detokenizing, masks.
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
 
+    /// True where [`Step::submit`] returns when the step is computed: what shall go on beside it has to come before.
+    fn eager(&self) -> bool;
+
     /// Starts or stops taking the time of each operator; returns what was taken so far.
     fn profile(&mut self, on: bool) -> Option<Profile>;
 

@@ -18,7 +18,7 @@ fn ranks(i: usize) -> Vec<usize> {
     [[2, 0], [0, 3], [2, 3], [0, 0]][i % 4].into()
 }
 
-const STRENGTHS: [f32; 2] = [0.8, -0.5];
+const SCALES: [f32; 2] = [0.8, -0.5];
 
 #[test]
 fn adapters_at_run_time_are_the_merged_model() {
@@ -40,14 +40,14 @@ fn check(folder: &Path) -> Result<String> {
     let mut adapted = runner(&model, plan, false)?;
     let mut merged = runner(&model, model.plan.clone(), true)?;
     let base = run(&mut adapted, prompt, &[])?;
-    let got = run(&mut adapted, prompt, &STRENGTHS)?;
+    let got = run(&mut adapted, prompt, &SCALES)?;
     let error = relative_error(&got, &run(&mut merged, prompt, &[])?);
     let effect = relative_error(&got, &base);
     if error.is_nan() || error > TOLERANCE || effect < 0.01 {
         return Err(format!("error {error:e}, effect {effect:e}").into());
     }
     if base != run(&mut adapted, prompt, &[0.0, 0.0])? {
-        return Err("strength 0 is not none".into());
+        return Err("scale 0 is not none".into());
     }
     Ok(format!("{changed} matrices, effect {effect:.2}, error {error:.1e}"))
 }
@@ -95,7 +95,7 @@ fn runner(model: &Model, plan: Plan, merged: bool) -> Result<Runner<Reference>> 
             let mut values = weights.get(&w.name, rows, cols)?.to_f32()?;
             if merged && is_matrix(w.kind) {
                 of(&w.name).iter().for_each(|(adapter, rank, [a, b])| {
-                    add(&mut values, cols, *rank, STRENGTHS[*adapter], a, b);
+                    add(&mut values, cols, *rank, SCALES[*adapter], a, b);
                 });
             }
             values
@@ -108,19 +108,18 @@ fn runner(model: &Model, plan: Plan, merged: bool) -> Result<Runner<Reference>> 
     Ok(Runner::new(Reference, plan, uploaded, limits)?)
 }
 
-fn add(values: &mut [f32], cols: usize, rank: usize, strength: f32, a: &[f32], b: &[f32]) {
+fn add(values: &mut [f32], cols: usize, rank: usize, scale: f32, a: &[f32], b: &[f32]) {
     for (row, b) in values.chunks_exact_mut(cols).zip(b.chunks_exact(rank)) {
         for (factor, a) in b.iter().zip(a.chunks_exact(cols)) {
-            row.iter_mut().zip(a).for_each(|(v, a)| *v += strength * factor * a);
+            row.iter_mut().zip(a).for_each(|(v, a)| *v += scale * factor * a);
         }
     }
 }
 
 /// Logits of every position.
-fn run(step: &mut dyn Step, prompt: &[u32], strengths: &[f32]) -> Result<Vec<f32>> {
+fn run(step: &mut dyn Step, prompt: &[u32], scales: &[f32]) -> Result<Vec<f32>> {
     let mut batch = Batch::default();
-    let place =
-        lamina_plan::SeqPlace { adapters: Arc::from(strengths), ..pages(step.plan(), 0, prompt.len()) };
+    let place = lamina_plan::SeqPlace { lora: Arc::from(scales), ..pages(step.plan(), 0, prompt.len()) };
     batch.copies.push(Copy::State { from: None, to: place.state });
     batch.push(prompt, 0, place, Select::All);
     logits(step, &batch)

@@ -32,6 +32,7 @@ fn exception(py: Python<'_>, error: &lamina::Error) -> PyResult<PyErr> {
         Format(_) => "FormatError",
         Unsupported(_) => "UnsupportedError",
         OutOfMemory(_) => "OutOfMemoryError",
+        DeviceLost(_) => "DeviceLostError",
         InvalidRequest(_) => "InvalidRequestError",
         Runtime(_) => "LaminaError",
     };

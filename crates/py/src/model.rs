@@ -44,7 +44,7 @@ impl Model {
 
     /// The model for requests with these adapters.
     fn with(&self, lora: &Lora) -> Result<lamina::Model> {
-        let lora: Vec<_> = lora.iter().map(|(name, strength)| (name, *strength)).collect();
+        let lora: Vec<_> = lora.iter().map(|(name, scale)| (name, *scale)).collect();
         Ok(self.get()?.with_lora(&lora)?)
     }
 

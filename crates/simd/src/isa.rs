@@ -1,6 +1,6 @@
 //! Instruction sets, and which one this process uses.
 
-use std::{fmt, str::FromStr, sync::OnceLock};
+use std::{ffi::OsStr, fmt, str::FromStr};
 
 /// A set of instructions that kernels are built for, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,17 +92,21 @@ impl Isa {
         Isa::ALL.iter().copied().filter(|i| i.available()).collect()
     }
 
-    /// The best one of this CPU, or the one that the environment variable `LAMINA_ISA` names.
+    /// The best one of this CPU, or the one that the environment variable `LAMINA_ISA` names now: whatever is built from
+    /// here on uses it, what was built before keeps its own.
     ///
     /// # Errors
     /// When `LAMINA_ISA` names one that is unknown or missing.
     pub fn detect() -> Result<Isa, UnknownIsa> {
-        static FOUND: OnceLock<Result<Isa, UnknownIsa>> = OnceLock::new();
-        let find = || match std::env::var("LAMINA_ISA") {
-            Ok(name) if !name.is_empty() => name.parse(),
-            _ => Ok(Isa::usable().pop().unwrap_or(Isa::Scalar)),
-        };
-        FOUND.get_or_init(find).clone()
+        Isa::named(std::env::var_os("LAMINA_ISA").as_deref())
+    }
+
+    /// The one of this name, or the best one where there is none.
+    fn named(name: Option<&OsStr>) -> Result<Isa, UnknownIsa> {
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => name.to_string_lossy().parse(),
+            None => Ok(Isa::usable().pop().unwrap_or(Isa::Scalar)),
+        }
     }
 }
 
@@ -143,6 +147,17 @@ impl FromStr for Isa {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_name_counts_when_it_is_asked_for() {
+        let best = Isa::usable().pop();
+        let named = |name: &str| Isa::named(Some(OsStr::new(name)));
+        assert_eq!(named("SCALAR").ok(), Some(Isa::Scalar));
+        assert_eq!(named("").ok(), best);
+        assert_eq!(Isa::named(None).ok(), best);
+        let message = named("abacus").err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(message.contains("abacus") && message.contains("scalar"), "{message}");
+    }
 
     #[test]
     fn every_set_has_its_name_and_only_full_avx512_is_a_best_one() {

@@ -162,14 +162,35 @@ impl Checkpoint {
         self.on_mapping(tensor, Mapping::release);
     }
 
-    /// What gives back pages of this checkpoint's files, piece by piece as [`Checkpoint::release`] does for a tensor.
-    pub fn releaser(&self) -> impl Fn(&[u8]) + Send + Sync + Clone + 'static {
+    /// What copies stored bytes out of this checkpoint: from their file, where a map would fault or give other numbers
+    /// once the file has changed. Bytes that lie in none of its files are copied as they are.
+    ///
+    /// # Errors
+    /// Of what it gives: when a file was changed since it was opened, or cannot be read.
+    pub fn reader(&self) -> impl Fn(&[u8], &mut [u8]) -> Result<()> + Send + Sync + Clone + 'static {
         let files = self.files.clone();
-        move |bytes| {
-            if let Some((file, range)) = files.iter().find_map(|f| Some((f, f.range_of(bytes)?))) {
-                file.release(range);
+        move |bytes, out| match files.iter().find_map(|f| Some((f, f.range_of(bytes)?))) {
+            Some((file, range)) => file.read_at(range.start, out),
+            None => {
+                out.copy_from_slice(bytes);
+                Ok(())
             }
         }
+    }
+
+    /// `tensor` in memory of its own, read as by [`Checkpoint::reader`].
+    ///
+    /// # Errors
+    /// As for the reader; also when there is no memory.
+    pub fn fetch(&self, tensor: &HostTensor) -> Result<HostTensor> {
+        let mut bytes = vec![];
+        bytes.try_reserve_exact(tensor.bytes.len()).map_err(|_| FormatError::OutOfMemory {
+            what: format!("tensor {}", quoted(&tensor.name)),
+            bytes: tensor.bytes.len(),
+        })?;
+        bytes.resize(tensor.bytes.len(), 0);
+        self.reader()(&tensor.bytes, &mut bytes)?;
+        Ok(HostTensor { bytes: bytes.into(), ..tensor.clone() })
     }
 
     /// Asks the system to read the bytes of `tensor` ahead. A hint, like [`Checkpoint::release`].

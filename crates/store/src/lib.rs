@@ -27,8 +27,10 @@
 //! - A file is data from a stranger. Any bytes at all end in a value or in one [`FormatError`] that names the file, the
 //!   tensor or key, and the field; never in a panic, and never in an allocation or a loop as large as a number that a
 //!   file merely claims. `tests/hostile_*.rs` break one field at a time, `tests/fuzz.rs` mutates whole files.
-//! - Tensor bytes are never copied: a [`HostTensor`](lamina_base::HostTensor) is a range of a shared mapping, and the
-//!   file stays mapped as long as one of its tensors lives. Nothing promises that these bytes are aligned for their
+//! - Opening copies no tensor bytes: a [`HostTensor`](lamina_base::HostTensor) is a range of a shared mapping, and the
+//!   file stays mapped as long as one of its tensors lives. Who loads a model reads them through
+//!   [`Checkpoint::reader`], from the file and not from the map: a file that is shortened or written to meanwhile is an
+//!   error, where a map would fault or give other numbers. Nothing promises that these bytes are aligned for their
 //!   element type: safetensors does not ask for it.
 //! - Shapes are outermost first. GGUF stores them innermost first; the reader and the writer turn them round.
 //!
@@ -49,12 +51,14 @@ pub mod gguf;
 mod json;
 mod mapping;
 pub mod safetensors;
+mod stamp;
 
 pub use checkpoint::{Checkpoint, Kind};
 pub use config::Config;
 pub use error::FormatError;
 pub use gguf::{Metadata, Value};
 pub use mapping::Mapping;
+pub use stamp::Stamp;
 
 /// The tensors of a checkpoint by name, in the order of its files.
 pub type Tensors = indexmap::IndexMap<String, lamina_base::HostTensor>;

@@ -1,7 +1,10 @@
 //! Read-only memory maps of model files: the only unsafe code of this crate.
 #![allow(unsafe_code)]
 
-use crate::error::{FormatError, Result};
+use crate::{
+    error::{FormatError, Result},
+    stamp::{self, Stamp},
+};
 use lamina_base::Bytes;
 #[cfg(unix)]
 use memmap2::UncheckedAdvice;
@@ -16,6 +19,9 @@ use std::{
 #[derive(Debug)]
 pub struct Mapping {
     map: memmap2::Mmap,
+    file: File,
+    /// Of the file when it was mapped.
+    stamp: Stamp,
     path: PathBuf,
 }
 
@@ -48,11 +54,11 @@ impl Mapping {
         }
         let file = File::open(path).map_err(|e| FormatError::io("open", path, e))?;
         // SAFETY: the map is read-only, so nothing in this process writes through it. That no other process writes to the
-        // file or shortens it while it is mapped cannot be checked: it is asked of the user, as every engine that maps its
-        // files asks it. A write would be a race by the rules of the language, in practice a wrong weight; a read behind
-        // a new end faults.
+        // file or shortens it while the map is read cannot be checked: a write would be a race by the rules of the
+        // language, a read behind a new end faults. So a model is loaded by `read_at`, and only headers are read here.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| FormatError::io("map", path, e))?;
-        Ok(Arc::new(Mapping { map, path: path.to_owned() }))
+        let stamp = Stamp::of(&file).map_err(|e| FormatError::io("open", path, e))?;
+        Ok(Arc::new(Mapping { map, file, stamp, path: path.to_owned() }))
     }
 
     /// The file that is mapped.
@@ -73,6 +79,25 @@ impl Mapping {
     /// All bytes of the file; they keep the mapping alive.
     pub fn bytes(self: &Arc<Self>) -> Bytes {
         Bytes::new(MappedBytes(self.clone()))
+    }
+
+    /// What tells this state of the file from others.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+
+    /// Fills `out` with the bytes from `offset` on, read from the file and not from the map.
+    ///
+    /// # Errors
+    /// When the file was written to or shortened since it was mapped, or cannot be read.
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<()> {
+        let read = stamp::read_at(&self.file, offset as u64, out);
+        // After the read: what was written before it has left its time.
+        let now = Stamp::of(&self.file).map_err(|e| FormatError::io("read", &self.path, e))?;
+        if now != self.stamp {
+            return Err(FormatError::Changed { file: self.path.clone() });
+        }
+        read.map_err(|e| FormatError::io("read", &self.path, e))
     }
 
     /// Where `bytes` lie inside this file, or `None` when they are not part of it.
@@ -162,6 +187,41 @@ mod tests {
         let after = resident_file_pages().expect("read before");
         // All of it goes; half is asked for because other tests of this process map files too.
         assert!(before > SIZE && after + SIZE / 2 < before, "{before} -> {after}");
+    }
+
+    #[test]
+    fn a_file_that_changes_is_an_error_where_it_is_read() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let path = dir.path().join("data");
+        let open = || {
+            std::fs::write(&path, vec![7; 10_000]).expect("write");
+            // Times of files are as fine as the system's ticks.
+            let past = std::time::SystemTime::now() - std::time::Duration::from_secs(9);
+            File::options().write(true).open(&path).expect("opens").set_modified(past).expect("sets");
+            Mapping::open(&path).expect("map")
+        };
+        let mut out = [0; 100];
+        let map = open();
+        map.read_at(9_900, &mut out).expect("reads");
+        assert_eq!(out, [7; 100]);
+        assert!(map.read_at(9_901, &mut out).is_err(), "behind the end");
+        // Another file of the same name changes nothing.
+        let other = dir.path().join("other");
+        std::fs::write(&other, [1; 50]).expect("write");
+        std::fs::rename(&other, &path).expect("rename");
+        map.read_at(0, &mut out).expect("reads the old one");
+        let changes: [fn(&File); 2] = [
+            |file| file.set_len(64).expect("shortens"),
+            |mut file| std::io::Write::write_all(&mut file, &[9; 300]).expect("writes"),
+        ];
+        for change in changes {
+            let map = open();
+            change(&File::options().write(true).open(&path).expect("opens"));
+            for offset in [0, 5_000] {
+                let error = map.read_at(offset, &mut out).expect_err("has changed");
+                assert!(matches!(error, FormatError::Changed { .. }), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -85,6 +85,15 @@ impl Parts {
         (self.form.open)(self, settings)
     }
 
+    /// The same with all parts in memory.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or memory does not suffice.
+    pub fn fetched(self, ck: &Checkpoint) -> Result<Parts> {
+        let beside = self.beside.iter().map(|t| Ok(ck.fetch(t)?)).collect::<Result<_>>()?;
+        Ok(Parts { codes: ck.fetch(&self.codes)?, beside, ..self })
+    }
+
     /// Names of all parts.
     pub fn names(&self) -> impl Iterator<Item = String> {
         [&self.codes].into_iter().chain(&self.beside).map(|t| t.name.clone())

@@ -1,6 +1,6 @@
 //! How a prompt is continued.
 
-use super::{GrammarArgs, SamplingArgs, positive};
+use super::{GrammarArgs, SamplingArgs};
 use lamina::{
     GenerateOptions,
     sample::{Param, SampleError, Value},
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Generation")]
 pub struct GenerateArgs {
-    /// Tokens at most [default: up to the end of the context]
-    #[arg(short = 'n', long, value_name = "N", value_parser = positive(), aliases = ["n-predict", "max_tokens", "max-new-tokens"])]
+    /// Tokens at most; 0 computes the prompt only [default: up to the end of the context]
+    #[arg(short = 'n', long, value_name = "N", aliases = ["n-predict", "max_tokens", "max-new-tokens"])]
     max_tokens: Option<usize>,
     /// Text that ends the answer, exactly as given; may be repeated
     #[arg(long, value_name = "TEXT")]

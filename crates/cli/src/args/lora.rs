@@ -13,7 +13,7 @@ use std::{
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Loading")]
 pub struct LoraArgs {
-    /// Low-rank adapter to use, a folder of PEFT or a GGUF adapter, at this strength [default: 1]; may be repeated
+    /// Low-rank adapter to use, a folder of PEFT or a GGUF adapter, at this scale [default: 1]; may be repeated
     #[arg(long, value_name = "[NAME=]PATH[@SCALE]")]
     lora: Vec<LoraChoice>,
 }

@@ -128,9 +128,9 @@ fn set(chat: &mut ChatLoop, text: &str) -> Result<Flow> {
 
 fn max_tokens(value: &str) -> Result<Option<usize>> {
     match value.parse() {
-        Ok(n) if n > 0 => Ok(Some(n)),
+        Ok(n) => Ok(Some(n)),
         _ if value == "none" => Ok(None),
-        _ => Err(refused(format!("max_tokens is {value}, but must be a whole number from 1, or none"))),
+        _ => Err(refused(format!("max_tokens is {value}, but must be a whole number, or none"))),
     }
 }
 
@@ -226,6 +226,7 @@ mod tests {
     fn limits_of_tokens_are_checked() {
         assert_eq!(max_tokens("5").unwrap(), Some(5));
         assert_eq!(max_tokens("none").unwrap(), None);
-        assert!(max_tokens("0").is_err() && max_tokens("many").is_err());
+        assert_eq!(max_tokens("0").unwrap(), Some(0));
+        assert!(max_tokens("-1").is_err() && max_tokens("many").is_err());
     }
 }

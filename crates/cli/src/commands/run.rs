@@ -10,7 +10,7 @@ use crate::{
     stats::{decode_speed, line, prefill_speed},
     table::table,
 };
-use lamina::{Completion, GenerateOptions, Model, Prompt, Tokenizer};
+use lamina::{Completion, FinishReason, GenerateOptions, Model, Prompt, StopBy, Tokenizer};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -66,7 +66,7 @@ impl Execute for RunArgs {
         let options = GenerateOptions { n: self.n, echo: self.echo, ..self.generate.wanted().options };
         if self.json {
             let answers = model.generate(&prompt, &options)?;
-            return output::json(&report(&model, &prompt, &answers));
+            return output::json(&report(&model, &prompt, &options, &answers));
         }
         let show = Show { ids: self.ids };
         let answers = match self.n {
@@ -184,9 +184,10 @@ fn piece(tokenizer: Option<&Tokenizer>, id: u32) -> String {
 }
 
 /// All that is known, in the words of completion APIs.
-fn report(model: &Model, prompt: &Prompt, answers: &[Completion]) -> Value {
+fn report(model: &Model, prompt: &Prompt, options: &GenerateOptions, answers: &[Completion]) -> Value {
     let first = answers.first().cloned().unwrap_or_else(Completion::empty);
     let (usage, t) = (first.usage, first.timings);
+    let choice = |(i, a): (usize, &Completion)| choice(i, a, &options.stop, model.tokenizer());
     let slowest = answers.iter().map(|a| a.timings.decode_seconds).fold(0.0, f64::max);
     json!({
         "model": model.info().path,
@@ -194,7 +195,7 @@ fn report(model: &Model, prompt: &Prompt, answers: &[Completion]) -> Value {
             Prompt::Text(text) => json!(text),
             Prompt::Tokens(tokens) => json!(tokens),
         },
-        "choices": answers.iter().enumerate().map(|(i, a)| choice(i, a, model.tokenizer())).collect::<Vec<_>>(),
+        "choices": answers.iter().enumerate().map(choice).collect::<Vec<_>>(),
         "usage": {
             "prompt_tokens": usage.prompt_tokens,
             "cached_tokens": usage.cached_tokens,
@@ -209,19 +210,35 @@ fn report(model: &Model, prompt: &Prompt, answers: &[Completion]) -> Value {
     })
 }
 
-fn choice(index: usize, answer: &Completion, tokenizer: Option<&Tokenizer>) -> Value {
+fn choice(index: usize, answer: &Completion, stops: &[String], tokenizer: Option<&Tokenizer>) -> Value {
     let token = |id: u32, logprob: f32| json!({"id": id, "text": piece(tokenizer, id), "logprob": logprob});
-    let logprobs = answer.tokens.iter().zip(&answer.logprobs).map(|(&id, (logprob, top))| {
-        let mut entry = token(id, *logprob);
+    let entry = |id: u32, logprob: f32, top: &[(u32, f32)]| {
+        let mut entry = token(id, logprob);
         entry["top"] = top.iter().map(|&(id, l)| token(id, l)).collect();
         entry
-    });
+    };
+    let list = |entries: Vec<Value>| if entries.is_empty() { Value::Null } else { entries.into() };
+    let logprobs = answer.tokens.iter().zip(&answer.logprobs).map(|(&id, (l, top))| entry(id, *l, top));
+    let prompt = answer.prompt_logprobs.iter().map(|s| entry(s.id, s.logprob, &s.top));
     json!({
         "index": index,
         "text": answer.text,
         "tokens": answer.tokens,
         "finish_reason": answer.finish_reason.name(),
         "complete": answer.complete,
-        "logprobs": if answer.logprobs.is_empty() { Value::Null } else { logprobs.collect() },
+        "stop_reason": stop_reason(answer.finish_reason, stops),
+        "logprobs": list(logprobs.collect()),
+        "prompt_logprobs": list(prompt.collect()),
     })
+}
+
+/// What ended an answer, as in Python: the end token, the stop string, or the name of the limit.
+fn stop_reason(reason: FinishReason, stops: &[String]) -> Value {
+    match reason {
+        FinishReason::Stop { by: StopBy::End(token) } => json!(token),
+        FinishReason::Stop { by: StopBy::Text(index) } => json!(stops.get(index)),
+        FinishReason::Stop { by: StopBy::Grammar } => json!("grammar"),
+        FinishReason::Length { by } => json!(by.name()),
+        FinishReason::Cancelled => Value::Null,
+    }
 }

@@ -12,10 +12,10 @@ impl Operate<Adapt> for Machine {
             let row = unsafe { std::slice::from_raw_parts_mut(x.at(r), x.width) };
             for piece in o.pieces.iter() {
                 let columns = &mut row[piece.start..piece.start + piece.len];
-                match seq.strength(piece.adapter) {
+                match seq.scale(piece.lora) {
                     // Not multiplied: an adapter that is not used shall not matter even where it overflows.
                     0.0 => columns.fill(0.0),
-                    strength => columns.iter_mut().for_each(|v| *v *= strength),
+                    scale => columns.iter_mut().for_each(|v| *v *= scale),
                 }
             }
         });

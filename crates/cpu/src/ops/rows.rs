@@ -5,9 +5,9 @@ use crate::{
     machine::{Machine, Operate},
     weight::Weight,
 };
-use lamina_arch::weights::Tensor;
+use lamina_arch::{ArchError, weights::Tensor};
 use lamina_plan::{Batch, Input, Slot, WeightId, backend::Result, op::*};
-use std::sync::OnceLock;
+use std::{cell::RefCell, sync::OnceLock};
 
 impl Machine {
     pub(crate) fn norm_args(&self, n: &NormOp) -> NormArgs<'_> {
@@ -35,7 +35,7 @@ impl Operate<Embed> for Machine {
                     return row.copy_from_slice(&b.numbers[i as usize * out.width..][..out.width]);
                 }
             };
-            if let Err(e) = lamina_quant::decode(table.dtype, table.row(token), row) {
+            if let Err(e) = look_up(table, token, row) {
                 // The first error is the one that is told.
                 let _ = failed.set(e);
             }
@@ -43,8 +43,25 @@ impl Operate<Embed> for Machine {
                 row.iter_mut().for_each(|v| *v *= o.scale);
             }
         });
-        failed.into_inner().map_or(Ok(()), |e| Err(lamina_arch::ArchError::from(e).into()))
+        failed.into_inner().map_or(Ok(()), |e: ArchError| Err(e.into()))
     }
+}
+
+thread_local! {
+    /// A stored row of a table, kept from one look-up to the next.
+    static STORED: RefCell<Vec<u8>> = const { RefCell::new(vec![]) };
+}
+
+/// Decodes row `index` of a table, which stays in its file: most of a vocabulary is never asked for.
+///
+/// # Errors
+/// When the file was changed or cannot be read.
+fn look_up(table: &Tensor, index: usize, out: &mut [f32]) -> std::result::Result<(), ArchError> {
+    STORED.with_borrow_mut(|stored| {
+        stored.resize(table.row_bytes(), 0);
+        table.read(index..index + 1, stored)?;
+        Ok(lamina_quant::decode(table.dtype, stored, out)?)
+    })
 }
 
 impl Operate<Positions> for Machine {
@@ -54,8 +71,7 @@ impl Operate<Positions> for Machine {
         let row = unsafe { self.wide_row(0) };
         let row = &mut row[..x.width];
         for r in 0..x.rows {
-            lamina_quant::decode(table.dtype, table.row(b.positions[r][0] as usize + o.offset), row)
-                .map_err(lamina_arch::ArchError::from)?;
+            look_up(table, b.positions[r][0] as usize + o.offset, row)?;
             // SAFETY: the row lies inside the slot, and `row` is as wide.
             unsafe { (self.kernels.add)(row.as_ptr(), x.width, 1.0, x.at(r)) };
         }

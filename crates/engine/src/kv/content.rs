@@ -1,9 +1,11 @@
-//! What cached pages hold: tokens behind a past, as values that are equal only where all of it is.
+//! Contents of the prefix cache: the tokens of a page, rows of numbers in the place of some, and the pages before it, as
+//! values that are equal only where all of it is.
 //!
-//! A page's name is 128 bits of SHA-256 over the name of its past and its tokens: stable over processes and machines, so
-//! that pages can be kept on disk. Names find contents, they do not prove them: each content is held once ([`Contents`]),
-//! its past is a pointer to the content before, and tokens are compared. Whatever the hash does, a sequence finds only
-//! pages that were computed behind the same tokens, model, number types, adapters and salt.
+//! A page's name is 128 bits of SHA-256 over the name of its past and its cells. Names begin with that of the weights, the
+//! plan, the number types and the adapters ([`Identity`]), so that they hold across processes and pages can be kept on
+//! disk. Names find contents, they do not prove them: each content is held once ([`Contents`]), its past is a pointer to
+//! the content before, and cells are compared. Whatever the hash does, a sequence finds only pages that were computed
+//! behind the same tokens and rows, model, number types, adapters and salt.
 
 use sha2::{Digest, Sha256};
 use std::{
@@ -14,19 +16,125 @@ use std::{
 /// 128 bits that name a content.
 pub type Name = [u8; 16];
 
-/// From a past's name (or the root) and a page's tokens to a name.
-pub type Hash = fn(&[u8], &[u32]) -> Name;
+/// From a past's name (or the root) and a page's cells to a name.
+pub type Hash = fn(&[u8], &Cells<'_>) -> Name;
+
+/// Names of what an engine's numbers depend on beside its plan; they hold across processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Of the weights, and of what computes with them.
+    pub weights: Name,
+    /// Of each adapter by its index.
+    pub loras: Vec<Name>,
+}
+
+/// Digest of rows of numbers: SHA-256 over their width and their bits, long enough to stand for the rows themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowsId([u8; 32]);
+
+impl RowsId {
+    /// The digest of `numbers` in rows of `width`.
+    pub fn of(width: usize, numbers: &[f32]) -> RowsId {
+        let mut h = Sha256::new();
+        h.update((width as u64).to_le_bytes());
+        // In pieces: a call of the hash for each number costs more than hashing it.
+        let mut bytes = [0; 4096];
+        for piece in numbers.chunks(bytes.len() / 4) {
+            let filled = &mut bytes[..4 * piece.len()];
+            filled.chunks_exact_mut(4).zip(piece).for_each(|(b, v)| b.copy_from_slice(&v.to_le_bytes()));
+            h.update(filled);
+        }
+        RowsId(h.finalize().into())
+    }
+}
+
+/// Cells that hold rows of numbers in the place of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowSpan {
+    /// First cell in its page.
+    pub cell: u32,
+    /// Which of the rows stands there.
+    pub from: u32,
+    /// Cells.
+    pub len: u32,
+    /// The rows.
+    pub id: RowsId,
+}
+
+/// What the cells of a page hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cells<'a> {
+    /// Token of each cell; where rows stand, any.
+    pub tokens: &'a [u32],
+    /// Rows of numbers, in order.
+    pub rows: Vec<RowSpan>,
+}
+
+impl<'a> From<&'a [u32]> for Cells<'a> {
+    fn from(tokens: &'a [u32]) -> Self {
+        Cells { tokens, rows: vec![] }
+    }
+}
 
 /// The first 128 bits of SHA-256.
-pub fn sha256(before: &[u8], tokens: &[u32]) -> Name {
+pub fn sha256(before: &[u8], cells: &Cells<'_>) -> Name {
     let mut h = Sha256::new();
-    // Lengths first: no root can read like another one with tokens behind it.
+    // Lengths first: nothing can read like a shorter part with the next one behind it.
     h.update((before.len() as u64).to_le_bytes());
     h.update(before);
-    tokens.iter().for_each(|t| h.update(t.to_le_bytes()));
+    h.update((cells.tokens.len() as u64).to_le_bytes());
+    cells.tokens.iter().for_each(|t| h.update(t.to_le_bytes()));
+    for RowSpan { cell, from, len, id } in &cells.rows {
+        [cell, from, len].into_iter().for_each(|n| h.update(n.to_le_bytes()));
+        h.update(id.0);
+    }
     let mut name = Name::default();
     name.copy_from_slice(&h.finalize()[..16]);
     name
+}
+
+/// Gives names: those of one model, by one hash.
+#[derive(Clone, Copy, Debug)]
+pub struct Namer {
+    hash: Hash,
+    /// Name of what all roots stand on: the weights, the plan and the number types.
+    model: Name,
+}
+
+impl Namer {
+    /// Names that begin with `model`.
+    pub fn new(hash: Hash, model: Name) -> Namer {
+        Namer { hash, model }
+    }
+
+    /// The same names with `weights` before them.
+    pub fn identified(self, weights: &Name) -> Namer {
+        let model = (self.hash)(&[&self.model[..], weights].concat(), &Cells::from(&[][..]));
+        Namer { model, ..self }
+    }
+
+    /// The name of `cells` behind `past`.
+    pub fn name(&self, past: &Past, cells: &Cells<'_>) -> Name {
+        match past {
+            Past::Root(root) => self.first(root, cells),
+            Past::Page(content) => (self.hash)(&content.name, cells),
+        }
+    }
+
+    /// The names of pages that stand one behind the other, the first one behind `root`.
+    pub fn chain<'a>(&self, root: &[u8], pages: impl Iterator<Item = Cells<'a>>) -> Vec<Name> {
+        let mut names: Vec<Name> = vec![];
+        for cells in pages {
+            let name =
+                names.last().map_or_else(|| self.first(root, &cells), |past| (self.hash)(past, &cells));
+            names.push(name);
+        }
+        names
+    }
+
+    fn first(&self, root: &[u8], cells: &Cells<'_>) -> Name {
+        (self.hash)(&[&self.model[..], root].concat(), cells)
+    }
 }
 
 /// What stands before a page.
@@ -49,7 +157,7 @@ impl Past {
     }
 }
 
-/// The tokens of a full page and their past.
+/// The cells of a full page and their past.
 #[derive(Debug)]
 pub struct Content {
     /// Its stable name.
@@ -58,6 +166,13 @@ pub struct Content {
     pub id: u64,
     past: Past,
     tokens: Box<[u32]>,
+    rows: Box<[RowSpan]>,
+}
+
+impl Content {
+    fn is(&self, past: &Past, cells: &Cells<'_>) -> bool {
+        *self.tokens == *cells.tokens && *self.rows == *cells.rows && self.past.is(past)
+    }
 }
 
 impl Drop for Content {
@@ -75,9 +190,7 @@ impl Drop for Content {
 /// All contents that a page, a sequence or a snapshot holds.
 #[derive(Debug)]
 pub struct Contents {
-    hash: Hash,
-    /// Name of what all roots stand on: the plan and the number types.
-    model: Name,
+    namer: Namer,
     by_name: HashMap<Name, Vec<Weak<Content>>>,
     ids: u64,
     /// Names after which those of dropped contents are looked for.
@@ -85,36 +198,44 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// None yet, with names from `hash` that are those of `model` alone.
-    pub fn new(hash: Hash, model: Name) -> Contents {
-        Contents { hash, model, by_name: HashMap::new(), ids: 0, sweep_at: 1024 }
+    /// None yet.
+    pub fn new(namer: Namer) -> Contents {
+        Contents { namer, by_name: HashMap::new(), ids: 0, sweep_at: 1024 }
     }
 
-    /// The content of `tokens` behind `past`, if anything holds it.
-    pub fn find(&self, past: &Past, tokens: &[u32]) -> Option<Arc<Content>> {
-        let same = |c: &Arc<Content>| *c.tokens == *tokens && c.past.is(past);
-        let all = self.by_name.get(&self.name(past, tokens))?;
-        all.iter().filter_map(Weak::upgrade).find(same)
+    /// What gives the names.
+    pub fn namer(&self) -> Namer {
+        self.namer
     }
 
-    /// The content of `tokens` behind `past`.
-    pub fn intern(&mut self, past: &Past, tokens: &[u32]) -> Arc<Content> {
-        if let Some(known) = self.find(past, tokens) {
+    /// Puts `weights` before all names.
+    pub fn identify(&mut self, weights: &Name) {
+        debug_assert!(self.by_name.is_empty(), "contents have names already");
+        self.namer = self.namer.identified(weights);
+    }
+
+    /// The content of `cells` behind `past`, called `name`, if anything holds it.
+    pub fn find(&self, name: &Name, past: &Past, cells: &Cells<'_>) -> Option<Arc<Content>> {
+        let all = self.by_name.get(name)?;
+        all.iter().filter_map(Weak::upgrade).find(|c| c.is(past, cells))
+    }
+
+    /// The content of `cells` behind `past`, called `name`.
+    pub fn intern(&mut self, name: Name, past: &Past, cells: &Cells<'_>) -> Arc<Content> {
+        if let Some(known) = self.find(&name, past, cells) {
             return known;
         }
         self.sweep();
         self.ids += 1;
-        let name = self.name(past, tokens);
-        let content = Arc::new(Content { name, id: self.ids, past: past.clone(), tokens: tokens.into() });
+        let content = Arc::new(Content {
+            name,
+            id: self.ids,
+            past: past.clone(),
+            tokens: cells.tokens.into(),
+            rows: cells.rows.as_slice().into(),
+        });
         self.by_name.entry(name).or_default().push(Arc::downgrade(&content));
         content
-    }
-
-    fn name(&self, past: &Past, tokens: &[u32]) -> Name {
-        match past {
-            Past::Root(root) => (self.hash)(&[&self.model[..], root].concat(), tokens),
-            Past::Page(content) => (self.hash)(&content.name, tokens),
-        }
     }
 
     fn sweep(&mut self) {
@@ -137,38 +258,85 @@ mod tests {
         Past::Root(text.as_bytes().into())
     }
 
+    fn text(tokens: &[u32]) -> Cells<'_> {
+        Cells::from(tokens)
+    }
+
     #[test]
     fn names_are_stable() {
-        let name = sha256(b"model", &[1, 2, 3]);
-        let hex: String = name.iter().map(|b| format!("{b:02x}")).collect();
-        assert_eq!(hex, "aa6b62e3031e743b538d3bda0856aef2");
+        let hex = |name: Name| name.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        assert_eq!(hex(sha256(b"model", &text(&[1, 2, 3]))), "7bdae2ec81f5bf8ababdd1ff62a07cfb");
+        let rows = vec![RowSpan { cell: 1, from: 0, len: 2, id: RowsId::of(1, &[0.5, -1.0]) }];
+        assert_eq!(
+            hex(sha256(b"model", &Cells { rows, ..text(&[1, 2, 3]) })),
+            "137b31cd29951663df0886386f37dd9b"
+        );
+    }
+
+    /// The content of cells behind a past, by the name that it has.
+    fn intern(contents: &mut Contents, past: &Past, cells: Cells<'_>) -> Arc<Content> {
+        contents.intern(contents.namer().name(past, &cells), past, &cells)
+    }
+
+    fn find(contents: &Contents, past: &Past, cells: Cells<'_>) -> Option<Arc<Content>> {
+        contents.find(&contents.namer().name(past, &cells), past, &cells)
+    }
+
+    #[test]
+    fn chains_have_the_names_of_their_pages() {
+        let mut contents = Contents::new(Namer::new(sha256, [3; 16]));
+        let pages = [[1, 2], [3, 4], [1, 2]];
+        let (mut past, mut names) = (root("a"), vec![]);
+        for page in &pages {
+            let content = intern(&mut contents, &past, text(page));
+            names.push(content.name);
+            past = Past::Page(content);
+        }
+        assert_eq!(contents.namer().chain(b"a", pages.iter().map(|p| text(p))), names);
+    }
+
+    #[test]
+    fn names_tell_weights_apart_and_hold_across_engines() {
+        let name = |weights: u8| {
+            let mut contents = Contents::new(Namer::new(sha256, [7; 16]));
+            contents.identify(&[weights; 16]);
+            intern(&mut contents, &root("a"), text(&[1, 2])).name
+        };
+        assert_eq!(name(1), name(1));
+        assert_ne!(name(1), name(2));
     }
 
     #[test]
     fn equal_names_make_no_equal_contents() {
-        let mut contents = Contents::new(|_, _| Name::default(), Name::default());
-        let a = contents.intern(&root("a"), &[1, 2]);
-        let b = contents.intern(&root("b"), &[1, 2]);
-        let c = contents.intern(&Past::Page(a.clone()), &[1, 2]);
-        let d = contents.intern(&Past::Page(b.clone()), &[1, 2]);
-        let ids = [&a, &b, &c, &d].map(|x| x.id);
-        assert_eq!(ids, [1, 2, 3, 4]);
-        assert_eq!(contents.intern(&Past::Page(b), &[1, 2]).id, d.id);
-        assert!(contents.find(&root("c"), &[1, 2]).is_none());
-        drop((a, c));
-        assert!(contents.find(&root("a"), &[1, 2]).is_none());
+        let mut contents = Contents::new(Namer::new(|_, _| Name::default(), Name::default()));
+        let a = intern(&mut contents, &root("a"), text(&[1, 2]));
+        let b = intern(&mut contents, &root("b"), text(&[1, 2]));
+        let c = intern(&mut contents, &Past::Page(a.clone()), text(&[1, 2]));
+        let d = intern(&mut contents, &Past::Page(b.clone()), text(&[1, 2]));
+        let span = |from, numbers| RowSpan { cell: 0, from, len: 1, id: RowsId::of(1, numbers) };
+        let rows = |from, numbers| Cells { rows: vec![span(from, numbers)], ..text(&[1, 2]) };
+        let e = intern(&mut contents, &root("a"), rows(0, &[1.0, 2.0]));
+        let f = intern(&mut contents, &root("a"), rows(1, &[1.0, 2.0]));
+        let g = intern(&mut contents, &root("a"), rows(0, &[1.0, 3.0]));
+        let ids = [&a, &b, &c, &d, &e, &f, &g].map(|x| x.id);
+        assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(intern(&mut contents, &Past::Page(b), text(&[1, 2])).id, d.id);
+        assert_eq!(intern(&mut contents, &root("a"), rows(1, &[1.0, 2.0])).id, f.id);
+        assert!(find(&contents, &root("c"), text(&[1, 2])).is_none());
+        drop((a, c, e, f, g));
+        assert!(find(&contents, &root("a"), text(&[1, 2])).is_none());
     }
 
     #[test]
     fn a_long_past_is_dropped_without_deep_calls() {
-        let mut contents = Contents::new(sha256, Name::default());
+        let mut contents = Contents::new(Namer::new(sha256, Name::default()));
         let mut past = root("");
         for i in 0..200_000 {
-            past = Past::Page(contents.intern(&past, &[i]));
+            past = Past::Page(intern(&mut contents, &past, text(&[i])));
         }
         drop(past);
         contents.sweep_at = 0;
-        contents.intern(&root("x"), &[1]);
+        intern(&mut contents, &root("x"), text(&[1]));
         assert_eq!(contents.by_name.len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Pages of the cache and recurrent states: who holds which, and which can be found again by what they hold.
+//! Pages of the cache and recurrent states: reference counts, prefix reuse by content, eviction.
 
 pub mod content;
 mod pages;

@@ -11,7 +11,7 @@ use std::{
 #[derive(Clone, Default)]
 struct Page {
     holders: u32,
-    /// What a full page holds, once that is known to others.
+    /// Content of a full page, once it is published.
     content: Option<Arc<Content>>,
     /// Key in `unused`, while nobody holds it.
     unused_at: u64,
@@ -19,10 +19,12 @@ struct Page {
 
 /// All pages of a layer group.
 pub struct Pages {
+    count: usize,
+    /// Those that were taken at least once: what is never used costs nothing here.
     pages: Vec<Page>,
     /// Page of a content, by the content's id.
     by_content: HashMap<u64, u32>,
-    /// Pages without holder, oldest first.
+    /// Pages of these without a holder, oldest first.
     unused: BTreeMap<u64, u32>,
     clock: u64,
 }
@@ -30,33 +32,31 @@ pub struct Pages {
 impl Pages {
     /// `count` empty pages.
     pub fn new(count: usize) -> Pages {
-        let mut pages = Pages {
-            pages: vec![Page::default(); count],
-            by_content: HashMap::new(),
-            unused: BTreeMap::new(),
-            clock: 0,
-        };
-        (0..count as u32).for_each(|p| pages.put_aside(p));
-        pages
+        let (pages, by_content, unused) = Default::default();
+        Pages { count, pages, by_content, unused, clock: 0 }
     }
 
     /// Pages in all.
     pub fn len(&self) -> usize {
-        self.pages.len()
+        self.count
     }
 
     /// True when there are no pages at all.
     pub fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.count == 0
     }
 
     /// Pages that can be taken.
     pub fn free(&self) -> usize {
-        self.unused.len()
+        self.unused.len() + self.count - self.pages.len()
     }
 
     /// A page for writing, or none when all are held.
     pub fn take(&mut self) -> Option<u32> {
+        if self.pages.len() < self.count {
+            self.pages.push(Page { holders: 1, ..Page::default() });
+            return Some(self.pages.len() as u32 - 1);
+        }
         let (_, page) = self.unused.pop_first()?;
         self.forget(page);
         self.pages[page as usize].holders = 1;
@@ -116,13 +116,13 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kv::content::{Contents, Past, sha256};
+    use crate::kv::content::{Contents, Namer, Past, sha256};
 
     #[test]
     fn a_content_is_found_until_its_memory_is_taken() {
-        let mut contents = Contents::new(sha256, [0; 16]);
+        let mut contents = Contents::new(Namer::new(sha256, [0; 16]));
         let mut pages = Pages::new(3);
-        let content = contents.intern(&Past::Root([].into()), &[1, 2, 3]);
+        let content = contents.intern([1; 16], &Past::Root([].into()), &[1, 2, 3][..].into());
         let (a, b) = (pages.take().expect("free"), pages.take().expect("free"));
         pages.publish(a, &content);
         pages.publish(b, &content);

@@ -79,12 +79,13 @@ impl States {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kv::content::{Contents, Past, sha256};
+    use crate::kv::content::{Contents, Namer, Past, sha256};
 
     #[test]
     fn snapshots_give_way_to_sequences_oldest_first() {
-        let mut contents = Contents::new(sha256, [0; 16]);
-        let [one, two] = [1, 2].map(|t| contents.intern(&Past::Root([].into()), &[t]));
+        let mut contents = Contents::new(Namer::new(sha256, [0; 16]));
+        let [one, two] =
+            [1, 2].map(|t| contents.intern([t as u8; 16], &Past::Root([].into()), &[t][..].into()));
         let mut states = States::new(3);
         let running = states.take().expect("free");
         let old = states.snapshot(&one).expect("one to spare");

@@ -6,7 +6,7 @@ use super::stream::Stream;
 use super::{Context, SampleError};
 
 /// Changes single logits, knowing what was said before.
-pub(super) trait Edit: Send {
+pub(super) trait Edit: Send + ForkEdit {
     /// `logits`: the whole row; `history`: every token accepted so far, the prompt's too.
     fn edit(&mut self, logits: &mut [f32], history: &[u32]);
 
@@ -15,7 +15,7 @@ pub(super) trait Edit: Send {
 }
 
 /// Cuts or scales candidates.
-pub(super) trait Shape: Send {
+pub(super) trait Shape: Send + ForkShape {
     fn apply(&mut self, candidates: &mut Candidates, stream: &mut Stream);
 
     /// How much of the ranking it looks at, and leaves.
@@ -25,7 +25,7 @@ pub(super) trait Shape: Send {
 }
 
 /// Chooses the token.
-pub(super) trait Pick: Send {
+pub(super) trait Pick: Send + ForkPick {
     fn pick(&mut self, candidates: &mut Candidates, stream: &mut Stream) -> u32;
 
     /// How much of the ranking it looks at.
@@ -33,6 +33,22 @@ pub(super) trait Pick: Send {
         Looks::Everything
     }
 }
+
+/// Another answer to the same prompt goes on with a stage from the state that it is in.
+macro_rules! forks {
+    ($($fork:ident: $stage:ident),*) => {$(
+        pub(super) trait $fork {
+            fn fork(&self) -> Box<dyn $stage>;
+        }
+
+        impl<T: $stage + Clone + 'static> $fork for T {
+            fn fork(&self) -> Box<dyn $stage> {
+                Box::new(self.clone())
+            }
+        }
+    )*};
+}
+forks! { ForkEdit: Edit, ForkShape: Shape, ForkPick: Pick }
 
 /// How much of the ranking of candidates a stage looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +59,7 @@ pub(super) enum Looks {
     Front(usize),
 }
 
-/// What a sampler does with the parameters of a request.
+/// Stage of a chain that a sampler becomes by its parameters.
 pub(super) enum Stage {
     /// Its parameters are neutral, or it has no part in the chain.
     Off,

@@ -24,6 +24,7 @@ impl Build for Draw {
 }
 
 /// By the probabilities of the candidates.
+#[derive(Clone)]
 pub(super) struct Random;
 
 impl Pick for Random {

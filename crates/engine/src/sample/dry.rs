@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::chain::{Build, Edit, Stage, edited};
 use super::params::group;
-use super::{Context, SampleError};
+use super::{Breakers, Context, SampleError};
 
 group! { "dry"
     /// Penalizes a token that would continue a passage repeated word for word, by `multiplier * base ^ (length -
@@ -38,79 +38,13 @@ impl Build for Dry {
     }
 }
 
-/// The tokens and token sequences that write the breaker strings of a request in one vocabulary. Costs a pass over the
-/// vocabulary to find, so share it between requests with the same strings.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Breakers {
-    /// Sequences by their last token.
-    by_last: HashMap<u32, Vec<Vec<u32>>>,
-}
-
-/// A breaker's tail behind its first token is looked at no further than this, so that a search stays linear.
-const MAX_TAIL: usize = 20;
-
-impl Breakers {
-    /// Takes sequences as they are; empty ones mean nothing and are left out.
-    pub fn from_sequences(sequences: impl IntoIterator<Item = Vec<u32>>) -> Self {
-        let mut by_last: HashMap<u32, Vec<Vec<u32>>> = HashMap::new();
-        for sequence in sequences {
-            let Some(&last) = sequence.last() else { continue };
-            let known = by_last.entry(last).or_default();
-            if !known.contains(&sequence) {
-                known.push(sequence);
-            }
-        }
-        Self { by_last }
-    }
-
-    /// Finds every way that tokens write the strings: a token that contains the string, or a token that ends with its
-    /// beginning, followed by the tokens of the rest (KoboldCpp's rule, which llama.cpp shares). `vocab`: id and bytes
-    /// of each token; `tokenize`: text to ids, without special tokens.
-    pub fn find<'v>(
-        strings: &[String],
-        vocab: impl IntoIterator<Item = (u32, &'v [u8])>,
-        tokenize: impl Fn(&str) -> Vec<u32>,
-    ) -> Self {
-        let tail = |rest: &str| tokenize(rest).into_iter().take(MAX_TAIL).collect::<Vec<_>>();
-        let splits = |s: &str| -> Vec<(Vec<u8>, Vec<u32>)> {
-            let places = s.char_indices().skip(1).map(|(i, _)| i);
-            places.map(|i| (s.as_bytes()[..i].to_vec(), tail(&s[i..]))).collect()
-        };
-        let strings: Vec<_> =
-            strings.iter().filter(|s| !s.is_empty()).map(|s| (s.as_bytes(), splits(s))).collect();
-        let mut sequences = Vec::new();
-        for (id, piece) in vocab {
-            for (string, splits) in &strings {
-                if piece.windows(string.len()).any(|w| w == *string) {
-                    sequences.push(vec![id]);
-                    continue;
-                }
-                let begun = splits.iter().filter(|(head, rest)| piece.ends_with(head) && !rest.is_empty());
-                sequences.extend(begun.map(|(_, rest)| [&[id], &rest[..]].concat()));
-            }
-        }
-        Self::from_sequences(sequences)
-    }
-
-    fn is_breaker(&self, token: u32) -> bool {
-        self.by_last.get(&token).is_some_and(|all| all.iter().any(|s| s.len() == 1))
-    }
-
-    /// Tokens behind the last breaker of `text`; all of them if it has none.
-    fn tokens_since(&self, text: &[u32]) -> usize {
-        let ends = |end: usize| {
-            let all = self.by_last.get(&text[end - 1]);
-            all.is_some_and(|all| all.iter().any(|s| text[..end].ends_with(s)))
-        };
-        let end = (1..=text.len()).rev().find(|&end| ends(end));
-        text.len() - end.unwrap_or(0)
-    }
-}
-
 /// The rule at work, with its buffers.
+#[derive(Clone)]
 struct Repeats {
     rule: Dry,
     breakers: Arc<Breakers>,
+    /// Ends of breakers in the history, with the tokens of the shortest one that ends there.
+    breaks: Vec<(usize, usize)>,
     reversed: Vec<u32>,
     matches: Vec<usize>,
     longest: HashMap<u32, usize>,
@@ -121,7 +55,8 @@ const MAX_PENALTY: f32 = 1e30;
 
 impl Repeats {
     fn new(rule: Dry, breakers: Arc<Breakers>) -> Self {
-        Self { rule, breakers, reversed: Vec::new(), matches: Vec::new(), longest: HashMap::new() }
+        let (breaks, reversed, matches, longest) = Default::default();
+        Self { rule, breakers, breaks, reversed, matches, longest }
     }
 
     fn penalty(&self, length: usize) -> f32 {
@@ -131,6 +66,14 @@ impl Repeats {
 
     fn allowed(&self) -> usize {
         self.rule.allowed_length.max(0) as usize
+    }
+
+    /// Of the last `n` of `len` tokens, those behind the last breaker that lies among them; all if there is none.
+    fn since_break(&self, len: usize, n: usize) -> usize {
+        let start = len - n;
+        let mut among = self.breaks.iter().rev().take_while(|(end, _)| *end > start);
+        let last = among.find(|(end, tokens)| end - tokens >= start);
+        len - last.map_or(start, |(end, _)| *end)
     }
 
     /// Fills `longest`: for each token, how long a repetition at the end of `text` it would prolong.
@@ -157,15 +100,19 @@ impl Edit for Repeats {
         if n <= self.allowed() {
             return;
         }
-        let limit = self.breakers.tokens_since(text);
+        let limit = self.since_break(history.len(), n);
         if limit < self.allowed() {
             return;
         }
         self.find(text, limit);
-        for (&id, &length) in self.longest.iter().filter(|&(&id, _)| !self.breakers.is_breaker(id)) {
+        for (&id, &length) in self.longest.iter().filter(|&(&id, _)| !self.breakers.has(id)) {
             let Some(logit) = logits.get_mut(id as usize) else { continue };
             *logit = edited(*logit, |x| x - self.penalty(length));
         }
+    }
+
+    fn accept(&mut self, history: &[u32]) {
+        self.breaks.extend(self.breakers.end(history).map(|tokens| (history.len(), tokens)));
     }
 }
 
@@ -199,7 +146,9 @@ mod tests {
     fn penalties(rule: &Dry, breakers: &[&[u32]], history: &[u32], vocab: usize) -> Vec<f32> {
         let breakers = Breakers::from_sequences(breakers.iter().map(|b| b.to_vec()));
         let mut logits = vec![0.0; vocab];
-        Repeats::new(rule.clone(), Arc::new(breakers)).edit(&mut logits, history);
+        let mut repeats = Repeats::new(rule.clone(), Arc::new(breakers));
+        (1..=history.len()).for_each(|n| repeats.accept(&history[..n]));
+        repeats.edit(&mut logits, history);
         logits.into_iter().map(|x| -x).collect()
     }
 
@@ -288,18 +237,6 @@ mod tests {
         let history = vec![0; 5000];
         let got = penalties(&dry(100.0, 100.0, 0, -1), &[], &history, 1);
         assert_eq!(got, [MAX_PENALTY]);
-    }
-
-    #[test]
-    fn breakers_are_found_inside_and_across_tokens() {
-        let vocab: [(u32, &[u8]); 6] =
-            [(0, b"a"), (1, b"x\n"), (2, b"\n\n"), (3, b"\n"), (4, "é".as_bytes()), (5, b"")];
-        let found = Breakers::find(&["\n\n".into(), String::new()], vocab, |s| vec![3; s.len()]);
-        assert_eq!(found, Breakers::from_sequences([vec![1, 3], vec![2], vec![3, 3]]));
-        assert!(found.is_breaker(2) && !found.is_breaker(3));
-        assert_eq!(found.tokens_since(&[0, 2, 0, 1, 3, 0, 0]), 2);
-        assert_eq!(found.tokens_since(&[0, 0]), 2);
-        assert_eq!(found.tokens_since(&[]), 0);
     }
 
     #[test]

@@ -59,6 +59,16 @@ pub enum SampleError {
         /// Tokens of the model.
         vocab: usize,
     },
+    /// Texts that are longer than any use of them.
+    #[error("sampling parameter {name} has {what}, but may have at most {most}")]
+    TooMuch {
+        /// The parameter.
+        name: &'static str,
+        /// How many of what it has.
+        what: String,
+        /// How many it may have.
+        most: usize,
+    },
     /// A row of logits of another length than the vocabulary.
     #[error("got a row of {given} logits for a vocabulary of {vocab} tokens")]
     WrongLength {

@@ -1,6 +1,6 @@
 //! A number added to the logits of chosen tokens.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::chain::{Build, Edit, Stage, edited};
 use super::params::group;
@@ -21,14 +21,18 @@ impl Build for LogitBias {
             Some((&token, _)) if token as usize >= context.vocab => {
                 Err(SampleError::UnknownToken { token, vocab: context.vocab })
             }
-            Some(_) => Ok(Stage::Edit(Box::new(self.clone()))),
+            Some(_) => Ok(Stage::Edit(Box::new(Biases(Arc::new(self.biases.clone()))))),
         }
     }
 }
 
-impl Edit for LogitBias {
+/// The biases of a request, which its answers share.
+#[derive(Clone)]
+struct Biases(Arc<BTreeMap<u32, f32>>);
+
+impl Edit for Biases {
     fn edit(&mut self, logits: &mut [f32], _history: &[u32]) {
-        for (&id, &bias) in &self.biases {
+        for (&id, &bias) in &*self.0 {
             let logit = &mut logits[id as usize];
             *logit = if bias == f32::NEG_INFINITY { bias } else { edited(*logit, |x| x + bias) };
         }
@@ -41,15 +45,8 @@ mod tests {
 
     #[test]
     fn adds_bans_and_leaves_masked_tokens_masked() {
-        let mut bias = LogitBias {
-            biases: BTreeMap::from([
-                (0, 2.5),
-                (1, f32::NEG_INFINITY),
-                (2, 10.0),
-                (3, -1.0),
-                (4, f32::NEG_INFINITY),
-            ]),
-        };
+        let biases = [(0, 2.5), (1, f32::NEG_INFINITY), (2, 10.0), (3, -1.0), (4, f32::NEG_INFINITY)];
+        let mut bias = Biases(Arc::new(BTreeMap::from(biases)));
         let mut logits = [1.0, 1.0, f32::NEG_INFINITY, f32::INFINITY, f32::INFINITY, 7.0];
         bias.edit(&mut logits, &[]);
         assert_eq!(

@@ -56,6 +56,7 @@ mod tests {
         }
     }
 
+    #[derive(Clone)]
     struct Listed(MinP);
     impl Shape for Listed {
         fn apply(&mut self, candidates: &mut Candidates, stream: &mut Stream) {

@@ -30,6 +30,7 @@ impl Build for Mirostat {
     }
 }
 
+#[derive(Clone)]
 struct Steered {
     tau: f32,
     eta: f32,

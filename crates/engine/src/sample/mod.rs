@@ -8,6 +8,7 @@
 //! that cut candidates (top-n-sigma, top-k, typical, top-p, min-p, XTC), temperature, and the draw. Greedy and mirostat
 //! choose in their own way and so take the place of the cutting samplers.
 
+mod breakers;
 mod candidates;
 mod chain;
 mod draw;
@@ -33,8 +34,9 @@ mod typical;
 mod value;
 mod xtc;
 
+pub use breakers::Breakers;
 pub use draw::Draw;
-pub use dry::{Breakers, Dry};
+pub use dry::Dry;
 pub use error::SampleError;
 pub use logit_bias::LogitBias;
 pub use logprobs::{Logprobs, logprobs};

@@ -33,6 +33,7 @@ impl Build for Penalties {
 
 /// The rule and how often each token occurs in its window. Each token's edit is independent of the others', so the
 /// map's order does not matter.
+#[derive(Clone)]
 struct Counting {
     rule: Penalties,
     counts: HashMap<u32, u32>,

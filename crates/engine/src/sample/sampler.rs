@@ -59,6 +59,7 @@ pub struct Sampler {
     edits: Vec<Box<dyn Edit>>,
     shapes: Vec<Box<dyn Shape>>,
     pick: Box<dyn Pick>,
+    seed: u64,
     stream: Stream,
     min_keep: usize,
     logprobs: Option<usize>,
@@ -90,6 +91,7 @@ impl Sampler {
             edits,
             shapes,
             pick: pick.unwrap_or_else(|| Box::new(Random)),
+            seed,
             stream: Stream::new(seed, context.index),
             min_keep: params.draw.min_keep as usize,
             logprobs: params.logprobs.count.map(|n| n as usize),
@@ -97,6 +99,20 @@ impl Sampler {
             items: Vec::new(),
             raw: Vec::new(),
         })
+    }
+
+    /// The sampler of answer `index` to the same prompt: what was said is the same, the random stream is its own.
+    pub fn fork(&self, index: u64) -> Self {
+        Self {
+            edits: self.edits.iter().map(|edit| (**edit).fork()).collect(),
+            shapes: self.shapes.iter().map(|shape| (**shape).fork()).collect(),
+            pick: (*self.pick).fork(),
+            stream: Stream::new(self.seed, index),
+            history: self.history.clone(),
+            items: Vec::new(),
+            raw: Vec::new(),
+            ..*self
+        }
     }
 
     /// Adds a token to what was said: each token of the prompt, then each chosen one. Ids beyond the vocabulary
@@ -278,6 +294,23 @@ mod tests {
         };
         assert_ne!(run(0), run(1));
         assert_eq!(run(1), run(1));
+    }
+
+    #[test]
+    fn a_fork_goes_on_as_a_sampler_of_its_own() {
+        for more in [("mirostat", 0.0), ("mirostat", 1.0), ("mirostat", 2.0), ("frequency_penalty", 0.5)] {
+            let params = params_of(&[EVERYTHING, &[more]].concat());
+            let make = |index| {
+                let mut s = Sampler::new(&params, Context { index, ..Context::new(300) }).unwrap();
+                (0..50).for_each(|i| s.accept(i % 7));
+                s
+            };
+            let first = make(0);
+            for index in [1, 5] {
+                let (mut fork, mut own) = (first.fork(index), make(index));
+                assert_eq!(text(&mut fork, 300, 40), text(&mut own, 300, 40), "{more:?}");
+            }
+        }
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl Shape for Temperature {
 }
 
 /// The highest logit; of equal ones the lowest id.
+#[derive(Clone)]
 struct Greedy;
 
 impl Pick for Greedy {

@@ -23,6 +23,7 @@ impl Build for Typical {
     }
 }
 
+#[derive(Clone)]
 struct Scoring {
     p: f32,
     /// How far each candidate's surprise is from the entropy, and its place in the list.

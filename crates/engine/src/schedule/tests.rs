@@ -4,14 +4,15 @@
 use super::*;
 use crate::{
     cost::Size,
-    kv::content::{Hash, sha256},
+    kv::content::{Cells, Hash, Name, sha256},
+    outbox::PendingEvents,
     output::{Event, Scored},
     request::{Generation, Pass, Request, Task, Terms},
     sequence::Purpose,
     sink::{Gone, Sink},
 };
 use lamina_arch::spec::{Embed, Head, ModelSpec};
-use lamina_plan::{KvLayout, LayerState, NO_PAGE, PAGE_LEN, Reach, emit};
+use lamina_plan::{KvLayout, LayerState, NO_PAGE, PAGE_LEN, Reach, Select, emit};
 use proptest::prelude::*;
 use std::{
     collections::HashMap,
@@ -113,7 +114,7 @@ impl World {
 
     fn add(&mut self, prompt: Vec<u32>, task: Task, terms: Terms, slow: &Arc<AtomicBool>) -> u64 {
         let request = Request { terms, ..Request::new(prompt, task, Box::new(Slow(slow.clone()))) };
-        let s = Sequence::new(request, &self.plan, self.now).expect("is sound");
+        let s = Sequence::new(request, &self.plan, &[], self.now).expect("is sound");
         self.schedule.add(s);
         self.schedule.waiting.last().expect("added").id
     }
@@ -138,7 +139,7 @@ impl World {
             let s = &mut self.schedule.running[share.seq];
             let scored = s.to_score(share.start, share.rows).map_or(0, |(tokens, _)| tokens.len());
             let none = Scored { id: 0, logprob: 0.0, top: vec![] };
-            s.scored(share.start + share.rows, vec![none; scored]);
+            s.scored(share.start + share.rows, vec![none; scored], &mut PendingEvents::default());
             self.schedule.computed(share.seq, share.rows);
         }
         self.choose(&step);
@@ -217,11 +218,11 @@ impl World {
             }
             *left -= 1;
             let n = match &mut s.purpose {
-                Purpose::Answer(a) => std::mem::replace(&mut a.generation.n, 1),
+                Purpose::Answer(a) => std::mem::replace(&mut a.n, 1),
                 Purpose::Pass { .. } => 1,
             };
             let left = *left;
-            let forks: Vec<_> = (1..n).map(|i| s.fork(i).expect("splits")).collect();
+            let forks: Vec<_> = (1..n).map(|i| s.fork(i)).collect();
             s.tokens.push((s.tokens.len() % 90) as u32);
             let first = self.schedule.arrivals;
             let forks = forks.into_iter().enumerate().map(|(i, mut f)| {
@@ -428,13 +429,13 @@ proptest! {
             &[Reach::Chunk(50), Reach::All, Reach::Window(33)],
         ][groups];
         // Of 16 names nearly all collide, and nothing may come of it.
-        let hash = if weak { |before: &[u8], tokens: &[u32]| [sha256(before, tokens)[0] % 16; 16] } else { sha256 };
+        let hash: Hash = if weak { |before: &[u8], cells: &Cells<'_>| [sha256(before, cells)[0] % 16; 16] } else { sha256 };
         let mut world = World::with_groups(groups, hash, recurrent, limits(rows, selected, pages), reuse);
         let slow = Arc::new(AtomicBool::new(false));
         for step in 0..80 {
             for a in arrivals.iter().filter(|a| a.at == step) {
                 let task = if a.pass {
-                    Task::Pass(Pass { hidden: None, sink: Box::new(|_, _| {}) })
+                    Task::Pass(Pass { hidden: None, rows: Select::All, sink: Box::new(|_, _| {}) })
                 } else {
                     let prompt_logprobs = a.scores.then_some(0);
                     Task::Generate(Box::new(Generation { n: a.n, prompt_logprobs, ..Generation::default() }))
@@ -450,4 +451,26 @@ proptest! {
         slow.store(false, Ordering::Relaxed);
         world.finish();
     }
+}
+
+#[test]
+fn roots_tell_adapters_apart_by_their_names_and_hold_across_engines() {
+    let root = |loras: &[Name], scales: &[f32], salt: Option<&str>| {
+        let sink = Box::new(Slow(Arc::default()));
+        let task = Task::Generate(Box::default());
+        let terms = Terms { cache_salt: salt.map(Arc::from), ..Terms::default() };
+        let request = Request { lora: scales.into(), terms, ..Request::new(vec![1], task, sink) };
+        Sequence::new(request, &plan(false, &[Reach::All]), loras, Instant::now()).expect("is sound").root
+    };
+    let (one, two): (&[Name], &[Name]) = (&[[1; 16]], &[[2; 16]]);
+    assert_eq!(root(one, &[0.5], None), root(one, &[0.5], None));
+    let all = [
+        root(one, &[], None),
+        root(one, &[0.5], None),
+        root(two, &[0.5], None),
+        root(one, &[0.25], None),
+        root(one, &[0.5], Some("")),
+    ];
+    (0..all.len()).for_each(|i| (0..i).for_each(|j| assert_ne!(all[i], all[j], "{i} {j}")));
+    assert_eq!(root(one, &[0.0], None), root(two, &[], None), "an adapter of scale 0 is none");
 }

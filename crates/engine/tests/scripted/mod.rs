@@ -119,7 +119,6 @@ fn number(input: &Input) -> f32 {
 
 impl Step for Scripted {
     fn submit(&mut self, batch: &Batch) -> Result<Ticket, BackendError> {
-        self.gate.pass();
         // Hidden rows are their tokens.
         let tokens = |t: &Tap| batch.inputs[t.rows.start as usize..t.rows.end as usize].iter().map(number);
         self.taps =
@@ -134,6 +133,7 @@ impl Step for Scripted {
     }
 
     fn wait(&mut self, _: Ticket) -> Result<&dyn Rows, BackendError> {
+        self.gate.pass();
         Ok(self)
     }
 
@@ -155,6 +155,10 @@ impl Step for Scripted {
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         (0..tasks).for_each(task);
+    }
+
+    fn eager(&self) -> bool {
+        false
     }
 
     fn profile(&mut self, _: bool) -> Option<Profile> {

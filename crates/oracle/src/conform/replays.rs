@@ -14,20 +14,20 @@ use lamina_plan::{
 #[derive(Clone, Copy)]
 struct Variant {
     /// Scales of the adapters of the first sequence.
-    adapters: &'static [f32],
+    lora: &'static [f32],
     /// Rows are read at the mark, so that the operators are run in two segments.
     tapped: bool,
     wants: Wants,
 }
 
 const LOGITS: Wants = Wants { rows: Select::All, logits: true };
-const PLAIN: Variant = Variant { adapters: &[], tapped: false, wants: LOGITS };
+const PLAIN: Variant = Variant { lora: &[], tapped: false, wants: LOGITS };
 
 const VARIANTS: [Variant; 6] = [
     PLAIN,
-    Variant { adapters: &[0.7, -1.2], ..PLAIN },
+    Variant { lora: &[0.7, -1.2], ..PLAIN },
     Variant { tapped: true, ..PLAIN },
-    Variant { adapters: &[0.0, 2.0], tapped: true, ..PLAIN },
+    Variant { lora: &[0.0, 2.0], tapped: true, ..PLAIN },
     Variant { wants: Wants { rows: Select::All, logits: false }, ..PLAIN },
     Variant { wants: Wants { rows: Select::Last, logits: true }, ..PLAIN },
 ];
@@ -54,9 +54,9 @@ pub fn unlike_steps_are_not_mistaken<B: Backend>(make: &impl Fn() -> B) -> Resul
 /// Bits of the rows at the mark, of the selected rows, and of the logits.
 fn step<M: Ops>(machine: &mut M, case: &Case, v: Variant, round: usize) -> Result<Vec<Vec<u32>>> {
     let mut batch = Batch::default();
-    for (s, adapters) in [v.adapters, &[]].into_iter().enumerate() {
+    for (s, lora) in [v.lora, &[]].into_iter().enumerate() {
         let tokens = [2 * s, 2 * s + 1].map(|i| token(i, round));
-        let place = SeqPlace { state: s as u32, adapters: adapters.into(), ..SeqPlace::default() };
+        let place = SeqPlace { state: s as u32, lora: lora.into(), ..SeqPlace::default() };
         batch.push(&tokens, 0, place, v.wants);
     }
     let (plan, mut all) = (&case.plan, vec![]);

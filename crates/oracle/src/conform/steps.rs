@@ -66,13 +66,13 @@ pub fn pages(lengths: &[usize], s: usize, groups: usize) -> SeqPlace {
     let place = |logical: usize| ((before + logical) * 29 + 5) % PAGES;
     let pages: Vec<u32> = (0..lengths[s].div_ceil(PAGE_LEN)).map(|p| place(p) as u32).collect();
     let (state, prompt_len) = (((s * 3 + 1) % STATES) as u32, lengths[s] as u32);
-    SeqPlace { pages: vec![pages; groups], state, prompt_len, adapters: adapters(s), ..SeqPlace::default() }
+    SeqPlace { pages: vec![pages; groups], state, prompt_len, lora: scales(s), ..SeqPlace::default() }
 }
 
-/// Strengths of the adapters of sequence `s`: none, one, the other, both.
-fn adapters(s: usize) -> Arc<[f32]> {
-    const STRENGTHS: [&[f32]; 4] = [&[], &[0.7], &[0.0, -1.3], &[0.5, 2.0]];
-    STRENGTHS[s % STRENGTHS.len()].into()
+/// Scales of the adapters of sequence `s`: none, one, the other, both.
+fn scales(s: usize) -> Arc<[f32]> {
+    const SCALES: [&[f32]; 4] = [&[], &[0.7], &[0.0, -1.3], &[0.5, 2.0]];
+    SCALES[s % SCALES.len()].into()
 }
 
 #[cfg(test)]

@@ -157,9 +157,9 @@ impl Ops for Machine {
             let seq = b.seq(b.row_of(m.kind(o.x), i));
             let mut row = row.to_vec();
             for p in o.pieces.iter() {
-                let strength = seq.strength(p.adapter);
+                let scale = seq.scale(p.lora);
                 // Not multiplied by 0: an adapter that is not used shall not matter even where it overflows.
-                let scaled = |v: &f32| if strength == 0.0 { 0.0 } else { v * strength };
+                let scaled = |v: &f32| if scale == 0.0 { 0.0 } else { v * scale };
                 row[p.start..p.start + p.len].iter_mut().for_each(|v| *v = scaled(v));
             }
             row

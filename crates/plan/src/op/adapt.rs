@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Index of the adapter.
-    pub adapter: usize,
+    pub lora: usize,
     /// First column.
     pub start: usize,
     /// Columns: the adapter's rank.

@@ -14,6 +14,11 @@ pub trait Queue: Send + Sync {
     /// When the device fails.
     fn begin(&mut self, b: &Batch) -> Result<()>;
 
+    /// True where operators are computed before their calls return, as on a CPU; a device queues them.
+    fn eager(&self) -> bool {
+        true
+    }
+
     /// Runs a recording of `ops` over a batch of this shape, if there is one. After `false` the caller runs the
     /// operators itself, and a backend may record them until [`Queue::recorded`].
     ///
@@ -233,6 +238,10 @@ impl<W: Wrapper> Queue for W {
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         self.inner().spread(tasks, task);
+    }
+
+    fn eager(&self) -> bool {
+        self.inner().eager()
     }
 }
 

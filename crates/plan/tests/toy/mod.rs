@@ -279,7 +279,7 @@ impl Device {
             Op::Adapt(o) => self.each(o.x, o.x, |d, r, mut x| {
                 let seq = d.table.seq(d.batch_row(o.x, r));
                 for p in o.pieces.iter() {
-                    let scale = seq.strength(p.adapter);
+                    let scale = seq.scale(p.lora);
                     let scaled = |v: &mut f32| *v = if scale == 0.0 { 0.0 } else { *v * scale };
                     x[p.start..p.start + p.len].iter_mut().for_each(scaled);
                 }

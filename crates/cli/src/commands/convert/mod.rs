@@ -29,7 +29,7 @@ pub struct ConvertArgs {
     /// folder, keep for a GGUF file]
     #[arg(long, value_name = "TYPE")]
     outtype: Option<Types>,
-    /// Adapter to merge, a folder of PEFT or a GGUF file, and its strength if it is not 1; may be repeated
+    /// Adapter to merge, a folder of PEFT or a GGUF file, and its scale if it is not 1; may be repeated
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Vec<Lora>,
     /// Write one JSON object
@@ -45,7 +45,7 @@ pub struct ConvertArgs {
     split: SplitArgs,
 }
 
-/// An adapter and its strength.
+/// An adapter and its scale.
 #[derive(Debug, Clone, PartialEq)]
 struct Lora {
     path: PathBuf,
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strength_follows_the_last_sign() {
+    fn a_scale_follows_the_last_sign() {
         let read = |text: &str| text.parse::<Lora>().map(|l| (l.path, l.scale));
         assert_eq!(read("a/b"), Ok(("a/b".into(), 1.0)));
         assert_eq!(read("a=b=0.5"), Ok(("a=b".into(), 0.5)));

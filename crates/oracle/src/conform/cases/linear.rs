@@ -121,7 +121,7 @@ fn low_rank(rows: RowKind) -> Case {
     }
     let (low, wide) = (b.slot_of(9, rows), b.slot_of(48, rows));
     let (down, up) = (b.matrix(9, 80, DType::F32), b.matrix(48, 9, DType::F32));
-    let pieces = [Piece { adapter: 0, start: 0, len: 3 }, Piece { adapter: 1, start: 4, len: 5 }].into();
+    let pieces = [Piece { lora: 0, start: 0, len: 3 }, Piece { lora: 1, start: 4, len: 5 }].into();
     b.push(LowRank { x, down, low, pieces, up, wide, scale: 0.6, into });
     b.finish(into)
 }
@@ -149,7 +149,7 @@ pub fn tail() -> Case {
     b.push(Linear { x, part: Part { weight, bias: None, out: y } });
     let (low, wide) = (b.slot(9), b.slot(48));
     let (down, up) = (b.matrix(9, 80, DType::F32), b.matrix(48, 9, DType::F32));
-    let pieces = [Piece { adapter: 0, start: 0, len: 3 }, Piece { adapter: 1, start: 4, len: 5 }].into();
+    let pieces = [Piece { lora: 0, start: 0, len: 3 }, Piece { lora: 1, start: 4, len: 5 }].into();
     b.push(LowRank { x, down, low, pieces, up, wide, scale: 0.6, into: y });
     let (selected, chosen) = (b.slot_of(48, RowKind::Selected), b.slot_of(48, RowKind::Logits));
     b.push(Select { x: y, out: selected });

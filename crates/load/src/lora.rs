@@ -13,13 +13,13 @@ use std::{
 
 /// The adapters of a model, in the order in which they were named.
 #[derive(Default)]
-pub(crate) struct Adapters {
+pub(crate) struct Loras {
     names: Vec<String>,
     /// What each adapter changes, by the name of the weight.
     changes: Vec<BTreeMap<String, Factors>>,
 }
 
-impl Adapters {
+impl Loras {
     /// Reads the adapters in `given`, which must fit the model in `ck`.
     ///
     /// # Errors
@@ -30,9 +30,9 @@ impl Adapters {
         family: &'static Family,
         spec: &ModelSpec,
         plan: &Plan,
-    ) -> Result<Adapters> {
+    ) -> Result<Loras> {
         let targets: Vec<_> = plan.weights.iter().filter_map(target).collect();
-        let mut all = Adapters::default();
+        let mut all = Loras::default();
         for (name, path) in given {
             if name.is_empty() || all.names.contains(name) {
                 let problem = if name.is_empty() { "has no name" } else { "has the name of another one" };
@@ -43,6 +43,11 @@ impl Adapters {
             all.names.push(name.clone());
         }
         Ok(all)
+    }
+
+    /// What each adapter changes, by the name of the weight.
+    pub fn changes(&self) -> impl Iterator<Item = &BTreeMap<String, Factors>> {
+        self.changes.iter()
     }
 
     /// Names that requests may use.
@@ -60,13 +65,13 @@ impl Adapters {
         adapt(plan, &changed.into_iter().map(|name| (name.clone(), ranks(name))).collect())
     }
 
-    /// Whether [`Adapters::adapt`] has added the weight to the plan.
+    /// Whether [`Loras::adapt`] has added the weight to the plan.
     pub fn has(&self, spec: &WeightSpec) -> bool {
         let of = LORA.iter().find_map(|end| spec.name.strip_suffix(end));
         of.is_some_and(|name| self.changes.iter().any(|c| c.contains_key(name)))
     }
 
-    /// The stacked factors for a weight that [`Adapters::adapt`] has added to the plan; none for one of the model.
+    /// The stacked factors for a weight that [`Loras::adapt`] has added to the plan; none for one of the model.
     pub fn tensor(&self, spec: &WeightSpec) -> Option<Tensor> {
         let (rows, cols) = spec.kind.shape();
         let of = |name: &str| self.changes.iter().filter_map(|c| c.get(name)).collect::<Vec<_>>();
@@ -95,14 +100,14 @@ fn target(spec: &WeightSpec) -> Option<Target<'_>> {
     Some(Target { name: &spec.name, rows, cols, used })
 }
 
-/// The strength of each of the adapters `names` for a request that wants `lora`.
+/// The scale of each of the adapters `names` in a request that wants `lora`.
 ///
 /// # Errors
-/// When there is no adapter of a name, one is named twice, or a strength is no finite number.
-pub fn strengths<N: AsRef<str>>(names: &[String], lora: &[(N, f32)]) -> Result<Arc<[f32]>> {
+/// When there is no adapter of a name, one is named twice, or a scale is no finite number.
+pub fn lora_scales<N: AsRef<str>>(names: &[String], lora: &[(N, f32)]) -> Result<Arc<[f32]>> {
     let mut out = vec![0.0; names.len()];
     let mut seen = BTreeSet::new();
-    for (name, strength) in lora {
+    for (name, scale) in lora {
         let name = name.as_ref();
         let wrong = |problem: String| Error::InvalidRequest(format!("lora `{name}` {problem}"));
         let Some(i) = names.iter().position(|n| n == name) else {
@@ -111,13 +116,13 @@ pub fn strengths<N: AsRef<str>>(names: &[String], lora: &[(N, f32)]) -> Result<A
                 names => format!("is not loaded; loaded: {}", names.join(", ")),
             }));
         };
-        if !strength.is_finite() {
-            return Err(wrong(format!("has the scale {strength}, but a finite number is wanted")));
+        if !scale.is_finite() {
+            return Err(wrong(format!("has the scale {scale}, but a finite number is wanted")));
         }
         if !seen.insert(i) {
             return Err(wrong("is given twice".into()));
         }
-        out[i] = *strength;
+        out[i] = *scale;
     }
     Ok(out.into())
 }

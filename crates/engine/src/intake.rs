@@ -1,0 +1,62 @@
+//! Requests are checked and prepared on their callers' threads: stop strings, samplers, names of a prompt's pages. The
+//! engine's thread only takes them in.
+
+use crate::{
+    error::EngineError,
+    kv::content::{Identity, Namer},
+    outbox::EventOutlet,
+    output::Event,
+    request::Request,
+    sequence::Sequence,
+    sink::SharedSink,
+};
+use lamina_plan::{PAGE_LEN, Plan};
+use std::{sync::Arc, time::Instant};
+
+/// What requests are checked against and prepared with. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Intake(Arc<IntakeFacts>);
+
+struct IntakeFacts {
+    plan: Plan,
+    identity: Identity,
+    /// Longest sequence in tokens, as it was asked for and as the cache holds it.
+    context: usize,
+    positions: usize,
+    /// Names pages; none where computed beginnings are not kept.
+    namer: Option<Namer>,
+}
+
+impl Intake {
+    pub fn new(
+        plan: &Plan,
+        identity: Identity,
+        context: usize,
+        positions: usize,
+        namer: Option<Namer>,
+    ) -> Intake {
+        Intake(Arc::new(IntakeFacts { plan: plan.clone(), identity, context, positions, namer }))
+    }
+
+    /// The sequence of a request; none where it can never run, and its caller was told.
+    pub fn prepare(&self, request: Request) -> Option<Sequence> {
+        let IntakeFacts { plan, identity, context, positions, namer } = &*self.0;
+        let arrival = Instant::now();
+        if let Err(e) = request.check(plan, *context, *positions) {
+            return refuse(request, e);
+        }
+        let mut s = Sequence::new(request, plan, &identity.loras, arrival)?;
+        if let Some(namer) = namer {
+            // The row of the last token is always computed.
+            let pages = (s.tokens.len() - 1) / PAGE_LEN;
+            let cells = (0..pages).map(|page| s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN));
+            s.names = namer.chain(&s.root, cells).into();
+        }
+        Some(s)
+    }
+}
+
+fn refuse(request: Request, error: EngineError) -> Option<Sequence> {
+    EventOutlet::new(SharedSink::new(request.events), request.cancel).send(Event::Failed(error));
+    None
+}
