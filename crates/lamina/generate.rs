@@ -25,6 +25,10 @@ pub struct GenerateOptions {
     pub sampling: SamplingParams,
     /// Strings that end the answer.
     pub stop: Vec<String>,
+    /// The string that ended the answer stays in its text.
+    pub include_stop: bool,
+    /// Tokens that end the answer beside the model's own.
+    pub stop_tokens: Vec<u32>,
     /// Answers to the same prompt.
     pub n: usize,
     /// The prompt's text is put before the answer's. With logprobs, those of the prompt's tokens come too.
@@ -45,6 +49,8 @@ impl Default for GenerateOptions {
             max_tokens: None,
             sampling: SamplingParams::default(),
             stop: vec![],
+            include_stop: false,
+            stop_tokens: vec![],
             n: 1,
             echo: false,
             ignore_eos: false,

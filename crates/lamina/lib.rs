@@ -24,15 +24,17 @@ pub use device::{DEVICES, OnBackend, devices, on_device};
 pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;
 pub use lamina_engine::{
-    Boundary, Counters, EngineError, FinishReason, LastStep, LengthBy, Scored, SequenceState, Snapshot,
-    StopBy, Terms, Timings, sample,
+    Boundary, Counters, EngineError, Event, FinishReason, Handle, LastStep, LengthBy, Policy, Pooled,
+    Pooling, Scored, SequenceState, Snapshot, StopBy, Terms, Timings, Token, sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
     Device, Error, LoadOptions, Loaded, ModelInfo, Progress, Result, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
-pub use lamina_text::{DefaultTemplate, Markers, Special, Tokenizer};
+pub use lamina_text::{
+    ChatFormat, DefaultTemplate, Delta, Markers, Parser, ParserOptions, ReasoningMarks, Special, Tokenizer,
+};
 pub use model::{Model, Rows};
 pub use open::{checkpoint, open, tokenizer};
 pub use shield::shield;

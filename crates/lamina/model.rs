@@ -7,7 +7,8 @@ use crate::{
 };
 use lamina_base::human_bytes;
 use lamina_engine::{
-    Event, Generation, Pass, Pooling, RowSink, Service, Snapshot, Task, Terms, pooled, sample::Breakers,
+    EngineError, Event, Generation, Handle, Pass, Pooled, Pooling, RowSink, Service, Snapshot, Task, Terms,
+    pooled, sample::Breakers,
 };
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
@@ -152,25 +153,82 @@ impl Model {
     /// When the prompt cannot be tokenized; later errors come through the stream.
     pub fn stream(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<TokenStream> {
         let tokens = self.prompt_tokens(prompt)?;
-        let generation = Generation {
+        if !options.stop.is_empty() {
+            self.need_tokenizer()?;
+        }
+        let generation = self.generation(options)?;
+        let handle = self.send(tokens, generation, options)?;
+        // No answers at all is an error that the stream has to bring.
+        Ok(TokenStream::new(handle, options.n.max(1)))
+    }
+
+    /// Sends a prompt to the engine. Its events can be waited for or polled; dropping the handle cancels the request.
+    ///
+    /// # Errors
+    /// When the options cannot be followed, as many requests wait as may, or the engine has ended.
+    pub fn submit(
+        &self,
+        tokens: Vec<u32>,
+        options: &GenerateOptions,
+    ) -> std::result::Result<Handle, EngineError> {
+        let generation = self.generation(options).map_err(|e| EngineError::Text(e.to_string()))?;
+        self.send(tokens, generation, options)
+    }
+
+    fn send(
+        &self,
+        tokens: Vec<u32>,
+        generation: Generation,
+        options: &GenerateOptions,
+    ) -> std::result::Result<Handle, EngineError> {
+        let task = Task::Generate(Box::new(generation));
+        self.shared.service.submit(tokens, self.scales.clone(), task, options.terms.clone())
+    }
+
+    /// The options as the engine reads them.
+    fn generation(&self, options: &GenerateOptions) -> Result<Generation> {
+        Ok(Generation {
             max_tokens: options.max_tokens,
             params: options.sampling.clone(),
             prompt_logprobs: options.sampling.logprobs.count.filter(|_| options.echo).map(|n| n as usize),
             breakers: self.breakers(options)?,
             constraint: self.constraint(options)?,
-            end_tokens: if options.ignore_eos { Arc::default() } else { self.shared.end_tokens.clone() },
+            end_tokens: self.ends(options),
             stop: options.stop.clone(),
-            include_stop: false,
+            include_stop: options.include_stop,
             n: options.n,
             tokenizer: self.shared.tokenizer.clone(),
-        };
-        if !options.stop.is_empty() {
-            self.need_tokenizer()?;
+        })
+    }
+
+    /// Sends tokens whose final hidden rows become one vector, which the pool has when the handle says `Finished`.
+    ///
+    /// # Errors
+    /// As for [`Model::submit`]; also when the model has no such rows.
+    pub fn submit_pooled(
+        &self,
+        tokens: Vec<u32>,
+        pooling: Pooling,
+        terms: Terms,
+    ) -> Result<(Handle, Pooled)> {
+        let (sink, pool) = pooled(pooling, self.shared.info.hidden);
+        let pass = Pass { hidden: Some(self.mark(-1)?), rows: pooling.rows(), sink };
+        let task = Task::Pass(pass);
+        Ok((self.shared.service.submit(tokens, self.scales.clone(), task, terms)?, pool))
+    }
+
+    /// Why the engine can serve no more; none while it can.
+    pub fn fault(&self) -> Option<EngineError> {
+        self.shared.service.fault()
+    }
+
+    /// Tokens that end an answer.
+    fn ends(&self, options: &GenerateOptions) -> Arc<[u32]> {
+        match (options.ignore_eos, options.stop_tokens.as_slice()) {
+            (false, []) => self.shared.end_tokens.clone(),
+            (true, more) => more.into(),
+            (false, more) => [&*self.shared.end_tokens, more].concat().into(),
         }
-        let task = Task::Generate(Box::new(generation));
-        let handle = self.shared.service.submit(tokens, self.scales.clone(), task, options.terms.clone())?;
-        // No answers at all is an error that the stream has to bring.
-        Ok(TokenStream::new(handle, options.n.max(1)))
     }
 
     /// All answers to a prompt.

@@ -4,7 +4,8 @@
 >>> llm = lamina.LLM("model.gguf")
 >>> print(llm.generate("Once upon a time", max_tokens=64).text)
 
-`LLM` loads a GGUF file or a Hugging Face folder and answers requests; `SamplingParams` holds the options of a request.
+`LLM` loads a GGUF file or a Hugging Face folder and answers requests; `SamplingParams` holds the options of a request;
+`Server` answers over HTTP, for clients of OpenAI, Anthropic, llama-server and Ollama.
 Every error is a `LaminaError`.
 """
 
@@ -27,6 +28,7 @@ from .llm import LLM
 from .matcher import Matcher
 from .outputs import Completion, ModelInfo, Perplexity, Piece, Timings, TokenLogprob, Usage
 from .sampling import SamplingParams
+from .server import Server
 from .stream import Stream
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "Perplexity",
     "Piece",
     "SamplingParams",
+    "Server",
     "Stream",
     "Timings",
     "TokenLogprob",

@@ -4,7 +4,17 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Grammar", "Matcher", "Model", "Stream", "__version__", "check_options", "cli_main", "sampling_params"]
+__all__ = [
+    "Grammar",
+    "Matcher",
+    "Model",
+    "Server",
+    "Stream",
+    "__version__",
+    "check_options",
+    "cli_main",
+    "sampling_params",
+]
 
 __version__: str
 
@@ -103,3 +113,18 @@ class Model:
     ) -> Tuple[float, float, int, float]: ...
     def config(self) -> str: ...
     def info(self) -> Dict[str, Any]: ...
+
+@final
+class Server:
+    def __new__(
+        cls,
+        models: List[Tuple[Optional[str], Union[str, PathLike[str], None], Optional[Model]]],
+        config: Union[str, PathLike[str], None],
+        options: List[Tuple[str, str]],
+        sampling: Dict[str, Any],
+    ) -> Server: ...
+    def url(self) -> str: ...
+    def port(self) -> int: ...
+    def wait(self) -> None: ...
+    def drain(self) -> None: ...
+    def close(self) -> None: ...

@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
@@ -17,6 +18,7 @@ from .errors import InvalidRequestError, LaminaError
 from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
 from .progress import Bar, Progress, reporter
 from .sampling import SamplingParams, to_request
+from .server import Server
 from .stream import Stream
 from .types import Ids, Lora, Message, Path, Prompt, Prompts, Tool
 
@@ -294,6 +296,13 @@ class LLM(Closing):
     def loras(self) -> List[str]:
         """Names of the adapters that requests may use."""
         return list(self._loras)
+
+    def serve(self, **options: Any) -> None:
+        """Answers over HTTP until Ctrl-C, which lets running requests end. Options as for `Server`: port, host, ..."""
+        with Server(self, **options) as server:
+            print(f"listening on {server.url}", file=sys.stderr)
+            with contextlib.suppress(KeyboardInterrupt):
+                server.wait()
 
     def close(self) -> None:
         """Ends all requests and frees the memory; later calls raise LaminaError. Closing twice is fine."""

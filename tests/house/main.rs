@@ -31,6 +31,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-load", 65),
     ("lamina", 70),
     ("lamina-tools", 75),
+    ("lamina-serve", 75),
     ("lamina-cli", 80),
     ("lamina-py", 90),
 ];

@@ -14,6 +14,9 @@ pub enum CliError {
     /// A model file cannot be made.
     #[error(transparent)]
     Convert(#[from] lamina_convert::ConvertError),
+    /// A server cannot start.
+    #[error("{0}")]
+    Start(String),
     /// The command line is wrong, or asks for help.
     #[error(transparent)]
     Usage(#[from] clap::Error),

@@ -13,6 +13,7 @@ mod memory;
 mod open;
 mod options;
 mod requantize;
+mod turn;
 mod vocab;
 
 pub use device::Device;

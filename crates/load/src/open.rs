@@ -8,6 +8,7 @@ use crate::{
     memory::{CachePlan, GroupBytes, check_weights, plan_cache},
     options::LoadOptions,
     requantize::{becomes, requantize},
+    turn::InTurn,
     vocab,
 };
 use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
@@ -73,6 +74,8 @@ pub fn open_on<B: Backend + 'static>(
     let groups = GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows };
     let page_bytes: usize = groups.groups.iter().map(|g| g.1).sum();
     let free = memory.map(|m| m.free.saturating_sub(taken));
+    // A fifth of what is free stays out of the cache, so this leaves as much as was asked for.
+    let free = free.into_iter().chain(options.kv_memory.map(|bytes| bytes / 4 * 5)).min();
     let cache = plan_cache(&plan, &groups, spec.context, options.context, free)?;
 
     let from = OpenedModel { ck, weights: &weights, loras: &loras, dtype: options.dtype };
@@ -98,7 +101,13 @@ pub fn open_on<B: Backend + 'static>(
     };
     let end_tokens = vocab::end_tokens(ck, tokenizer.as_ref()).into();
     let runner = Runner::<B>::new(backend, plan, uploaded, limits)?;
-    let engine = Engine::new(Box::new(runner), cache.context, options.reuse_prefixes).identified(identity);
+    let engine = Engine::with_policy(
+        Box::new(InTurn::new(Box::new(runner))),
+        cache.context,
+        options.reuse_prefixes,
+        options.policy,
+    )
+    .identified(identity);
     Ok(Loaded { engine, tokenizer, end_tokens, loras: loras.into_names(), info })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use lamina_base::DType;
+use lamina_engine::Policy;
 use lamina_plan::KvDtype;
 use std::path::PathBuf;
 
@@ -25,6 +26,10 @@ pub struct LoadOptions {
     pub loras: Vec<(String, PathBuf)>,
     /// Rows of one step: longer prompts are computed in pieces of this size. None means what the backend likes best.
     pub batch_rows: Option<usize>,
+    /// Bytes of cached keys and values at most; none means by what is free.
+    pub kv_memory: Option<u64>,
+    /// How many requests run and wait, and how prompts and answers share a step.
+    pub policy: Policy,
 }
 
 impl Default for LoadOptions {
@@ -38,6 +43,8 @@ impl Default for LoadOptions {
             reuse_prefixes: true,
             loras: vec![],
             batch_rows: None,
+            kv_memory: None,
+            policy: Policy::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod model;
 mod options;
 mod prompt;
 mod sampling;
+mod serve;
 mod stream;
 mod trim;
 mod wait;
@@ -25,6 +26,7 @@ mod _lamina {
         model::Model,
         options::check_options,
         sampling::sampling_params,
+        serve::HttpServer,
         stream::Stream,
     };
 

@@ -31,7 +31,7 @@ pub struct Model {
 }
 
 impl Model {
-    fn get(&self) -> Result<lamina::Model> {
+    pub fn get(&self) -> Result<lamina::Model> {
         let runtime = |text: &str| Failure::from(lamina::Error::Runtime(text.into()));
         if self.process != process::id() {
             return Err(runtime(

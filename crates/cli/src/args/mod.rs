@@ -6,6 +6,7 @@ mod load;
 mod lora;
 mod output;
 mod sampling;
+mod serve;
 mod server;
 mod types;
 
@@ -15,6 +16,7 @@ pub use load::{EngineArgs, LoadArgs};
 pub use lora::LoraArgs;
 pub use output::{OutputArgs, SplitArgs, size};
 pub use sampling::{SamplingArgs, shown};
+pub use serve::ServeFlags;
 pub use server::ServerArgs;
 pub use types::TypeArgs;
 

@@ -13,6 +13,7 @@ mod merge;
 mod perplexity;
 mod quantize;
 mod run;
+mod serve;
 mod split;
 mod support;
 mod tokenize;
@@ -42,6 +43,7 @@ pub struct Command {
 pub const ALL: &[Command] = &[
     command::<run::RunArgs>(),
     command::<chat::ChatArgs>(),
+    command::<serve::ServeArgs>(),
     command::<bench::BenchArgs>(),
     command::<perplexity::PerplexityArgs>(),
     command::<inspect::InspectArgs>(),

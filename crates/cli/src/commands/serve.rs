@@ -1,0 +1,96 @@
+//! `lamina serve`: answers over HTTP.
+
+use super::Execute;
+use crate::{
+    args::{SamplingArgs, ServeFlags},
+    error::{CliError, Result},
+    input,
+    interrupt::{self, On},
+    output::note,
+};
+use lamina_serve::{ModelOrigin, NamedPath, ServeOptions, Server, StartError};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// Answer over HTTP, for clients of OpenAI, Anthropic, llama-server and Ollama
+///
+/// Programs written for any of them work with the base URL that the start says. SIGTERM and Ctrl-C end in good order:
+/// what runs goes on for --drain-timeout. SIGHUP reads keys and certificates again.
+#[derive(clap::Args)]
+#[command(override_usage = "lamina serve [OPTIONS] [[NAME=]MODEL]...")]
+pub struct ServeArgs {
+    /// GGUF file or Hugging Face folder, and what requests call it
+    #[arg(value_name = "[NAME=]MODEL", value_parser = named)]
+    models: Vec<NamedPath>,
+    /// File of options and models, in TOML; what the command line says wins
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    options: ServeFlags,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// A model with its name; any text is one.
+fn named(text: &str) -> std::result::Result<NamedPath, String> {
+    text.parse().map_err(|()| "a path is missing".to_owned())
+}
+
+/// How often Ctrl-C is looked for.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+impl Execute for ServeArgs {
+    const NAME: &'static str = "serve";
+
+    fn execute(self) -> Result<()> {
+        let mut options = ServeOptions { sampling: self.sampling.params, ..ServeOptions::default() };
+        if let Some(path) = &self.config {
+            let folder = path.parent().unwrap_or(Path::new("."));
+            let wrong = |problem| CliError::Content { path: path.clone(), problem };
+            options.read(&input::file_text(path)?, folder).map_err(wrong)?;
+        }
+        options.models.extend(self.models.into_iter().map(ModelOrigin::from));
+        self.options.set(&mut options).map_err(|e| CliError::Start(e.to_string()))?;
+        // From now on Ctrl-C ends in good order, also while the model loads.
+        interrupt::set(On::Catch);
+        let server = Server::start(options)?;
+        server.end_on_signals()?;
+        note(&format!("listening on {}", server.url()));
+        server.notes().iter().for_each(|n| note(n));
+        let mut interrupted = false;
+        let ready = server.ready(|| !drains(&server, &mut interrupted));
+        if let Err(why) = ready {
+            server.abort();
+            return Err(CliError::Model(lamina::Error::Runtime(why)));
+        }
+        if !interrupted {
+            server.models().iter().for_each(|name| note(&format!("ready: {name}")));
+        }
+        while !server.wait_within(PATIENCE) {
+            drains(&server, &mut interrupted);
+        }
+        interrupt::set(On::Exit);
+        Ok(())
+    }
+}
+
+/// Looks for Ctrl-C: the first drains the server, the second ends the program.
+fn drains(server: &Server, interrupted: &mut bool) -> bool {
+    if interrupt::hit() && !std::mem::replace(interrupted, true) {
+        note("ending; press Ctrl-C again to end at once");
+        server.drain();
+        interrupt::set(On::Exit);
+    }
+    *interrupted
+}
+
+impl From<StartError> for CliError {
+    fn from(e: StartError) -> Self {
+        match e {
+            StartError::Model(e) => CliError::Model(e),
+            e => CliError::Start(e.to_string()),
+        }
+    }
+}

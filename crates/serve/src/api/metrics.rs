@@ -1,0 +1,28 @@
+//! GET /metrics.
+
+use crate::{
+    app::App,
+    call::{HttpCall, get},
+    dialect::Dialect,
+    error::{ApiError, Cause},
+};
+use axum::{Router, body::Body, response::Response};
+use http::{HeaderValue, header};
+use std::sync::atomic::Ordering;
+
+/// The routes of this file.
+pub fn routes() -> Router<App> {
+    Router::new().route("/metrics", get(Dialect::Native, metrics))
+}
+
+async fn metrics(call: HttpCall) -> Result<Response, ApiError> {
+    let app = &call.app;
+    if app.options.no_metrics {
+        return Err(ApiError::new(Cause::NoPath, "the server was started with --no-metrics"));
+    }
+    let text = app.metrics.text(app.models.slots(), app.connections.load(Ordering::Relaxed));
+    let mut response = Response::new(Body::from(text));
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    Ok(response)
+}

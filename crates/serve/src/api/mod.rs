@@ -1,0 +1,45 @@
+//! The dialects: each turns bodies into jobs, and writes answers in its words. None knows another.
+
+#[cfg(test)]
+mod fields;
+mod health;
+mod metrics;
+mod native;
+mod openai;
+#[cfg(test)]
+mod recorded;
+mod shared;
+
+use crate::{
+    app::App,
+    call::{CallContext, refusal},
+    dialect::Dialect,
+    error::{ApiError, Cause},
+};
+use axum::{Router, extract::Request, response::Response};
+
+/// Every route.
+pub fn routes() -> Router<App> {
+    Router::new()
+        .merge(health::routes())
+        .merge(metrics::routes())
+        .merge(openai::routes())
+        .merge(native::routes())
+        .fallback(no_path)
+        .method_not_allowed_fallback(wrong_method)
+}
+
+async fn no_path(request: Request) -> Response {
+    let text = "there is nothing at this path";
+    tell(&request, ApiError::new(Cause::NoPath, text))
+}
+
+async fn wrong_method(request: Request) -> Response {
+    let text = format!("this path takes other methods than {}", request.method());
+    tell(&request, ApiError::new(Cause::WrongMethod, text))
+}
+
+fn tell(request: &Request, error: ApiError) -> Response {
+    let id = request.extensions().get::<CallContext>().map(|c| c.id.clone()).unwrap_or_default();
+    refusal(&error, Dialect::of_path(request.uri().path()), &id)
+}

@@ -1,0 +1,47 @@
+//! Loading and unloading models by name.
+
+use crate::{
+    body::{FieldTable, taken},
+    call::{HttpCall, json_response},
+    error::ApiError,
+};
+use axum::response::Response;
+use serde_json::json;
+
+/// Fields of POST /models/load and /models/unload.
+pub const MODEL: FieldTable = FieldTable {
+    name: "POST /models/load",
+    sampling: false,
+    fields: &[
+        taken("model", "name of the model"),
+        taken("force", "unload: requests that run are not waited for"),
+    ],
+};
+
+/// POST /models/load.
+pub async fn load(call: HttpCall) -> Result<Response, ApiError> {
+    let mut body = call.body(&MODEL).await?;
+    call.model(&mut body).await?;
+    Ok(json_response(&json!({ "success": true })))
+}
+
+/// POST /models/unload.
+pub async fn unload(call: HttpCall) -> Result<Response, ApiError> {
+    let mut body = call.body(&MODEL).await?;
+    let slot = call.app.models.slot(body.take::<String>("model")?.as_deref())?;
+    if slot.is_given() {
+        return Err(ApiError::unsupported("this model belongs to the program that started the server"));
+    }
+    if body.take("force")?.unwrap_or(false)
+        && let Some(live) = slot.live()
+    {
+        // Its requests end with an error.
+        crate::call::pooled(move || {
+            live.model.close();
+            Ok(())
+        })
+        .await?;
+    }
+    call.app.models.unload(&slot).await;
+    Ok(json_response(&json!({ "success": true })))
+}

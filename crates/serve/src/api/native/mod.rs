@@ -1,0 +1,65 @@
+//! What llama-server, vLLM and TEI have beside OpenAI's API.
+
+mod completion;
+mod completion_render;
+mod embedding;
+mod infill;
+mod load;
+mod lora;
+mod rerank;
+mod settings;
+mod state;
+mod steer;
+mod text;
+
+use crate::{
+    app::App,
+    body::FieldTable,
+    call::{HttpCall, get, post},
+    dialect::Dialect::Native,
+    error::ApiError,
+};
+use axum::{Router, response::Response, routing::MethodRouter};
+
+/// Field tables of this dialect.
+pub const TABLES: &[&FieldTable] = &[
+    &completion::COMPLETION,
+    &infill::INFILL,
+    &text::TOKENIZE,
+    &text::DETOKENIZE,
+    &text::TEMPLATE,
+    &embedding::EMBEDDING,
+    &rerank::RERANK,
+    &load::MODEL,
+];
+
+/// The routes of this dialect.
+pub fn routes() -> Router<App> {
+    let lora = get(Native, lora::list).merge(post(Native, lora::set));
+    let props = get(Native, state::props).merge(post(Native, not_here));
+    [
+        ("/completion", post(Native, completion::completion)),
+        ("/completions", post(Native, completion::completion)),
+        ("/infill", post(Native, infill::infill)),
+        ("/tokenize", post(Native, text::tokenize)),
+        ("/detokenize", post(Native, text::detokenize)),
+        ("/apply-template", post(Native, text::apply_template)),
+        ("/embedding", post(Native, embedding::embedding)),
+        ("/embeddings", post(Native, embedding::embedding)),
+        ("/props", props),
+        ("/slots", get(Native, state::slots)),
+        ("/slots/{id}", post(Native, not_here)),
+        ("/lora-adapters", lora),
+        ("/models/load", post(Native, load::load)),
+        ("/models/unload", post(Native, load::unload)),
+        ("/rerank", post(Native, rerank::rerank)),
+        ("/v1/rerank", post(Native, rerank::rerank)),
+        ("/v1/reranking", post(Native, rerank::rerank)),
+    ]
+    .into_iter()
+    .fold(Router::new(), |router, (path, method): (&str, MethodRouter<App>)| router.route(path, method))
+}
+
+async fn not_here(_: HttpCall) -> Result<Response, ApiError> {
+    Err(ApiError::unsupported("this server has no such action: slots and settings are made by requests"))
+}

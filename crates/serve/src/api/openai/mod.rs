@@ -1,0 +1,46 @@
+//! OpenAI's API.
+
+mod chat;
+mod chat_render;
+mod chat_words;
+mod completion_render;
+mod completions;
+mod embeddings;
+mod list;
+mod response_input;
+mod response_items;
+mod response_render;
+mod responses;
+mod tools;
+mod words;
+
+use crate::{
+    app::App,
+    body::FieldTable,
+    call::{delete, get, post},
+    dialect::Dialect,
+};
+use axum::Router;
+
+/// Field tables of this dialect.
+pub const TABLES: &[&FieldTable] =
+    &[&chat::CHAT, &chat::STREAM, &completions::COMPLETION, &embeddings::EMBEDDINGS, &responses::RESPONSES];
+
+/// The routes of this dialect.
+pub fn routes() -> Router<App> {
+    let mut router = Router::new();
+    for path in ["/v1/chat/completions", "/chat/completions"] {
+        router = router.route(path, post(Dialect::OpenAi, chat::chat));
+    }
+    router = router.route("/v1/completions", post(Dialect::OpenAi, completions::completions));
+    router = router.route("/v1/embeddings", post(Dialect::OpenAi, embeddings::embeddings));
+    for path in ["/v1/models", "/models"] {
+        router = router.route(path, get(Dialect::OpenAi, list::models));
+    }
+    let kept = get(Dialect::OpenAi, responses::retrieve).merge(delete(Dialect::OpenAi, responses::remove));
+    router
+        .route("/v1/models/{id}", get(Dialect::OpenAi, list::model))
+        .route("/v1/responses", post(Dialect::OpenAi, responses::create))
+        .route("/v1/responses/input_tokens", post(Dialect::OpenAi, responses::input_tokens))
+        .route("/v1/responses/{id}", kept)
+}

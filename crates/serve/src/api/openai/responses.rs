@@ -1,0 +1,194 @@
+//! POST /v1/responses, and what was kept of it.
+
+use super::{
+    chat::{service_tier, set_limits},
+    response_input::{ResponseInput, read},
+    response_items::Echoing,
+    response_render::ResponseRenderer,
+    tools,
+    words::HARMLESS,
+};
+use crate::{
+    body::{Body, FieldTable, harmless, refused, taken},
+    call::{ChatTurn, HttpCall, json_response},
+    error::{ApiError, Cause},
+    run::AnswerJob,
+};
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+
+/// Fields of the body.
+pub const RESPONSES: FieldTable = FieldTable {
+    name: "POST /v1/responses",
+    sampling: true,
+    fields: &[
+        taken("input", "a text, or items of a conversation"),
+        taken("model", "name of the model or of an adapter"),
+        taken("instructions", "a system message for this answer"),
+        taken("max_output_tokens", "tokens at most"),
+        taken("stream", "the answer comes as it grows"),
+        taken("tools", "functions that the model may call"),
+        taken("tool_choice", "whether it calls them"),
+        taken("parallel_tool_calls", "whether it calls several at once"),
+        taken("text", "what form the answer has"),
+        taken("reasoning", "effort: a variable of the template"),
+        taken("previous_response_id", "the conversation goes on from this answer"),
+        taken("store", "false: the answer is not kept"),
+        taken(
+            "top_logprobs",
+            "from 0 to 20: so many of the most likely tokens, where include asks for logprobs",
+        ),
+        taken("include", "message.output_text.logprobs"),
+        taken("metadata", "is kept with the answer"),
+        taken("truncation", "disabled"),
+        taken("service_tier", "auto, default, or flex: later than others"),
+        taken("chat_template_kwargs", "variables of the template"),
+        taken("background", "false"),
+        harmless("stream_options", "lengths of events are those of tokens"),
+        HARMLESS[0],
+        HARMLESS[2],
+        HARMLESS[3],
+        HARMLESS[4],
+        HARMLESS[5],
+        harmless("verbosity", "the model has no such setting"),
+        refused("conversation", "conversations are not kept: use previous_response_id"),
+        refused("prompt", "there are no stored prompts: use instructions and input"),
+        refused("max_tool_calls", "there are no tools of the server's own"),
+        refused("context_management", "a conversation is never cut"),
+        refused("logprobs", "use include and top_logprobs"),
+        refused("stop", "this endpoint has none: use /v1/chat/completions"),
+        refused("n", "this endpoint gives one answer: use /v1/chat/completions"),
+        refused("grammar", "constrained answers are not built yet"),
+        refused("json_schema", "constrained answers are not built yet"),
+    ],
+};
+
+/// Where logprobs are asked for.
+const LOGPROBS: &str = "message.output_text.logprobs";
+/// What may be included and is there anyway, or never.
+const HARMLESS_INCLUDES: &[&str] = &["reasoning.encrypted_content", "message.input_image.image_url"];
+
+/// POST /v1/responses.
+pub async fn create(call: HttpCall) -> Result<Response, ApiError> {
+    let mut body = call.body(&RESPONSES).await?;
+    let lease = call.model(&mut body).await?;
+    let stream = body.take("stream")?.unwrap_or(false);
+    let mut echoed = Echoing::new(&body);
+    not_built(&mut body)?;
+    let logprobs = logprobs(&mut body)?;
+    let store = body.take("store")?.unwrap_or(true);
+    echoed.metadata = body.take("metadata")?.unwrap_or_default();
+    let tools = tools::read(&mut body, true)?;
+    let conversation = conversation(&call, &mut body)?;
+    let variables = variables(&mut body)?;
+    let max_tokens: Option<usize> = body.take("max_output_tokens")?;
+    let flex = service_tier(&mut body)?;
+    let mut wishes = call.options(&mut body, &lease)?;
+    set_limits(&mut wishes, max_tokens, flex);
+    wishes.generate.sampling.logprobs.count = logprobs;
+    call.ignore(&body);
+    echoed.settle(&wishes, lease.name());
+    let turn =
+        ChatTurn { messages: conversation.prompt(), tools, variables, path: "input", ..ChatTurn::default() };
+    let prompt = call.chat(&lease, turn).await?;
+    let tokenizer = lease.live.model.tokenizer().cloned();
+    let kept = store.then(|| (call.app.clone(), call.caller.tenant.clone(), conversation.messages));
+    let renderer = ResponseRenderer::new(echoed, tokenizer, logprobs.is_some(), kept);
+    let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
+    call.answer(job, stream, renderer).await
+}
+
+/// POST /v1/responses/input_tokens.
+pub async fn input_tokens(call: HttpCall) -> Result<Response, ApiError> {
+    let mut body = call.body(&RESPONSES).await?;
+    let lease = call.model(&mut body).await?;
+    not_built(&mut body)?;
+    let tools = tools::read(&mut body, true)?;
+    let conversation = conversation(&call, &mut body)?;
+    let variables = variables(&mut body)?;
+    let turn =
+        ChatTurn { messages: conversation.prompt(), tools, variables, path: "input", ..ChatTurn::default() };
+    let tokens = call.chat(&lease, turn).await?.tokens.len();
+    Ok(json_response(&json!({ "object": "response.input_tokens", "input_tokens": tokens })))
+}
+
+/// GET /v1/responses/{id}.
+pub async fn retrieve(call: HttpCall) -> Result<Response, ApiError> {
+    let found = call.app.kept.find(call.path("id"), &call.caller.tenant);
+    found.map(|kept| json_response(&kept.body)).ok_or_else(missing)
+}
+
+/// DELETE /v1/responses/{id}.
+pub async fn remove(call: HttpCall) -> Result<Response, ApiError> {
+    let id = call.path("id");
+    match call.app.kept.forget(id, &call.caller.tenant) {
+        true => Ok(json_response(&json!({ "id": id, "object": "response", "deleted": true }))),
+        false => Err(missing()),
+    }
+}
+
+fn missing() -> ApiError {
+    ApiError::new(Cause::NoPath, "there is no answer of this id: answers are kept for an hour")
+}
+
+/// The conversation so far and what is said now.
+fn conversation(call: &HttpCall, body: &mut Body) -> Result<ResponseInput, ApiError> {
+    let previous: Option<String> = body.take("previous_response_id")?;
+    let before = match &previous {
+        None => vec![],
+        Some(id) => {
+            let kept = call.app.kept.find(id, &call.caller.tenant);
+            kept.ok_or_else(|| missing().of("previous_response_id"))?.messages.clone()
+        }
+    };
+    let instructions = match body.value("instructions") {
+        None => None,
+        Some(Value::String(text)) => Some(text),
+        Some(_) => return Err(ApiError::at("instructions", "instructions must be a text")),
+    };
+    let input = body.value("input").ok_or_else(|| ApiError::at("input", "input is missing"))?;
+    let mut messages = before;
+    messages.extend(read(input)?);
+    Ok(ResponseInput { instructions, messages })
+}
+
+/// Refuses what needs constrained answers or is not built.
+fn not_built(body: &mut Body) -> Result<(), ApiError> {
+    if body.take::<bool>("background")? == Some(true) {
+        return Err(ApiError::at("background", "background true is not supported: use stream"));
+    }
+    if body.take::<String>("truncation")?.is_some_and(|t| t != "disabled") {
+        return Err(ApiError::at("truncation", "truncation must be disabled: a conversation is never cut"));
+    }
+    let text = body.value("text").unwrap_or_default();
+    if text.get("format").is_some_and(|f| !f.is_null() && f["type"] != "text") {
+        return Err(ApiError::at(
+            "text.format",
+            "text.format must be {\"type\": \"text\"}: constrained answers are not built yet",
+        ));
+    }
+    Ok(())
+}
+
+fn logprobs(body: &mut Body) -> Result<Option<u32>, ApiError> {
+    let include: Vec<String> = body.take("include")?.unwrap_or_default();
+    let known = |name: &String| name == LOGPROBS || HARMLESS_INCLUDES.contains(&name.as_str());
+    if let Some(i) = include.iter().position(|name| !known(name)) {
+        let path = format!("include[{i}]");
+        return Err(ApiError::at(&path, format!("{path} is not supported; known: {LOGPROBS}")));
+    }
+    let top: Option<u32> = body.take("top_logprobs")?;
+    if top.is_some_and(|n| n > 20) {
+        return Err(ApiError::at("top_logprobs", "top_logprobs must be from 0 to 20"));
+    }
+    Ok(include.iter().any(|name| name == LOGPROBS).then(|| top.unwrap_or(0)))
+}
+
+fn variables(body: &mut Body) -> Result<Map<String, Value>, ApiError> {
+    let mut variables: Map<String, Value> = body.take("chat_template_kwargs")?.unwrap_or_default();
+    let reasoning = body.value("reasoning").unwrap_or_default();
+    if let Some(effort) = reasoning.get("effort").filter(|e| e.is_string()) {
+        variables.entry("reasoning_effort").or_insert(effort.clone());
+    }
+    Ok(variables)
+}

@@ -1,0 +1,30 @@
+//! What several dialects say alike.
+
+use lamina::{Timings, Tokenizer};
+use serde_json::{Value, json};
+
+/// llama-server's times of an answer.
+pub fn timings(t: &Timings) -> Value {
+    let computed = t.prompt_tokens - t.cached_tokens.min(t.prompt_tokens);
+    let rate = |n: usize, seconds: f64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+    json!({
+        "cache_n": t.cached_tokens,
+        "prompt_n": computed,
+        "prompt_ms": t.prefill_seconds * 1e3,
+        "prompt_per_second": rate(computed, t.prefill_seconds),
+        "predicted_n": t.tokens,
+        "predicted_ms": t.decode_seconds * 1e3,
+        "predicted_per_second": rate(t.tokens.saturating_sub(1), t.decode_seconds),
+    })
+}
+
+/// Text of a token by itself; bytes that are no UTF-8 become U+FFFD.
+pub fn piece(tokenizer: Option<&Tokenizer>, id: u32) -> (String, Vec<u8>) {
+    let bytes = tokenizer.and_then(|t| t.token_bytes(id)).unwrap_or_default();
+    (String::from_utf8_lossy(bytes).into_owned(), bytes.to_vec())
+}
+
+/// A logarithm of a probability as JSON has it: there is no minus infinity.
+pub fn logprob(value: f32) -> f64 {
+    f64::from(value.max(-9999.0))
+}

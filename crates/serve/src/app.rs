@@ -1,0 +1,71 @@
+//! What all requests of a server share.
+
+use crate::{
+    end_rate::EndRate, kept::KeptAnswers, metrics::Metrics, models::Registry, options::ServeOptions,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+use tokio_util::sync::CancellationToken;
+
+/// What all requests of a server share. Clones are the same.
+#[derive(Clone)]
+pub struct App(Arc<AppState>);
+
+/// See [`App`].
+pub struct AppState {
+    /// What the server was told at its start.
+    pub options: ServeOptions,
+    /// Its models.
+    pub models: Registry,
+    /// Its numbers.
+    pub metrics: Metrics,
+    /// How fast requests end.
+    pub end_rate: EndRate,
+    /// Answers that can be asked for again.
+    pub kept: KeptAnswers,
+    draining: AtomicBool,
+    /// Ends what still runs when the time to drain is over.
+    pub end: CancellationToken,
+    /// Requests that have not ended.
+    pub requests: AtomicUsize,
+    /// Connections that are open.
+    pub connections: AtomicUsize,
+}
+
+impl App {
+    /// A server that has not begun.
+    pub fn new(options: ServeOptions, models: Registry) -> App {
+        let metrics = Metrics::new(&options.metrics_prefix);
+        App(Arc::new(AppState {
+            metrics,
+            kept: KeptAnswers::default(),
+            end_rate: EndRate::default(),
+            options,
+            models,
+            draining: AtomicBool::new(false),
+            end: CancellationToken::new(),
+            requests: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+        }))
+    }
+
+    /// New requests are refused from now on.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// True when the server is about to end.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = AppState;
+
+    fn deref(&self) -> &AppState {
+        &self.0
+    }
+}

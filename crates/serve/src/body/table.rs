@@ -1,0 +1,111 @@
+//! Field tables: which names a body may have, and what happens to each. The one list that reading, refusing, the
+//! documentation and the tests are derived from.
+
+use lamina::sample::params;
+
+/// Fields of a body.
+#[derive(Debug)]
+pub struct FieldTable {
+    /// Method and path, or the path of the object inside a body.
+    pub name: &'static str,
+    /// Every sampling parameter and the common fields are admitted too.
+    pub sampling: bool,
+    /// Fields of its own; they win over those that are common.
+    pub fields: &'static [FieldSpec],
+}
+
+/// A field.
+#[derive(Debug, Clone, Copy)]
+pub struct FieldSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What happens to it.
+    pub usage: FieldUsage,
+    /// What it means, why it makes no difference, or why it is refused.
+    pub doc: &'static str,
+}
+
+/// What happens to a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldUsage {
+    /// It is read.
+    Taken,
+    /// The answer is the same with and without it: it is named in `x-lamina-ignored`.
+    Harmless,
+    /// It is refused: the answer would not be what was asked for.
+    Refused,
+}
+
+/// A field that is read.
+pub const fn taken(name: &'static str, doc: &'static str) -> FieldSpec {
+    FieldSpec { name, usage: FieldUsage::Taken, doc }
+}
+
+/// A field that makes no difference.
+pub const fn harmless(name: &'static str, doc: &'static str) -> FieldSpec {
+    FieldSpec { name, usage: FieldUsage::Harmless, doc }
+}
+
+/// A field that is refused.
+pub const fn refused(name: &'static str, doc: &'static str) -> FieldSpec {
+    FieldSpec { name, usage: FieldUsage::Refused, doc }
+}
+
+/// Fields that every table with `sampling` has beside the sampling parameters.
+pub const COMMON: &[FieldSpec] = &[
+    taken("stop", "text, or up to 16 texts, that end an answer"),
+    taken("n", "answers to the same prompt"),
+    taken("lora", "scales of adapters: {name: scale} or [{id, scale}]"),
+    taken("ignore_eos", "tokens that end answers are chosen like any other"),
+    taken("stop_token_ids", "further tokens that end an answer"),
+    taken("min_tokens", "tokens before an answer may end"),
+    taken("include_stop_str_in_output", "the stop text stays in the answer"),
+    taken("skip_special_tokens", "true: special tokens add nothing to the text"),
+    taken("return_token_ids", "token_ids in each choice"),
+    taken("priority", "from -100 to 100, lower is sooner"),
+    taken("timeout", "seconds after which the request ends"),
+    taken("cache_prompt", "false: the prompt is computed anew"),
+    taken("cache_salt", "computed beginnings are shared only among requests with equal salt"),
+    taken("keep_alive", "how long the model stays in memory after the request"),
+    harmless("id_slot", "sequences have no slots of their own"),
+    harmless("n_keep", "a prompt is never cut"),
+    harmless("n_discard", "a prompt is never cut"),
+    harmless("n_cache_reuse", "beginnings are found by their content"),
+    harmless("sse_ping_interval", "set by the server"),
+    harmless("num_ctx", "the context is set when the model is loaded"),
+    harmless("num_batch", "set when the model is loaded"),
+    harmless("num_gpu", "set when the model is loaded"),
+    harmless("main_gpu", "set when the model is loaded"),
+    harmless("num_thread", "set when the model is loaded"),
+    harmless("num_keep", "a prompt is never cut"),
+    harmless("numa", "set by the system"),
+    harmless("use_mmap", "files are always mapped"),
+    harmless("use_mlock", "set by the system"),
+    harmless("low_vram", "set when the model is loaded"),
+    harmless("penalize_newline", "newlines are tokens like others"),
+    harmless("shift", "a prompt is never cut"),
+    harmless("draft_num_predict", "drafts do not change answers"),
+];
+
+impl FieldTable {
+    /// What happens to the field of that name; none where the table does not know it.
+    pub fn find(&self, name: &str) -> Option<FieldSpec> {
+        let own = self.fields.iter().chain(COMMON.iter().filter(|_| self.sampling));
+        let sampled = || params().find(|p| self.sampling && (p.name == name || p.aliases.contains(&name)));
+        let found = own.copied().find(|f| f.name == name);
+        found.or_else(|| sampled().map(|p| taken(p.name, p.doc)))
+    }
+
+    /// Every name that it knows.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let sampling = self.sampling;
+        let sampled = params().flat_map(|p| std::iter::once(p.name).chain(p.aliases.iter().copied()));
+        let common = COMMON.iter().map(|f| f.name).chain(sampled).filter(move |_| sampling);
+        self.fields.iter().map(|f| f.name).chain(common)
+    }
+
+    /// The known name that is most like `name`.
+    pub fn nearest(&self, name: &str) -> &'static str {
+        self.names().min_by_key(|known| strsim::damerau_levenshtein(known, name)).unwrap_or("")
+    }
+}

@@ -1,0 +1,234 @@
+//! A conversation as a prompt.
+
+use super::pooled;
+use crate::{
+    body::kind,
+    error::ApiError,
+    models::{Lease, LiveModel},
+    run::{ChatSplit, Split},
+};
+use lamina::{ChatFormat, Markers, ReasoningMarks, Special};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// What a conversation consists of, in OpenAI's shape.
+#[derive(Debug, Clone, Default)]
+pub struct ChatTurn {
+    /// The messages.
+    pub messages: Vec<Value>,
+    /// Tools that the model may call.
+    pub tools: Option<Vec<Value>>,
+    /// Variables of the template.
+    pub variables: Map<String, Value>,
+    /// The prompt does not end where an answer begins.
+    pub no_generation_prompt: bool,
+    /// Path of the messages in the body, for errors.
+    pub path: &'static str,
+}
+
+/// A prompt, and how the text of its answer is split.
+#[derive(Clone, Default)]
+pub struct PromptTokens {
+    /// The prompt.
+    pub tokens: Vec<u32>,
+    /// How the answer is split.
+    pub split: Split,
+}
+
+/// Roles that messages may have.
+const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool"];
+
+/// The prompt of a conversation, made on the pool.
+pub(super) async fn prompt(lease: &Lease, turn: ChatTurn) -> Result<PromptTokens, ApiError> {
+    let live = lease.live.clone();
+    pooled(move || build(&live, turn)).await
+}
+
+/// The text of a conversation.
+pub(super) fn rendered(live: &LiveModel, mut turn: ChatTurn) -> Result<String, ApiError> {
+    takes_tools(live, &turn)?;
+    messages(live, &mut turn)?;
+    let begun = begun_answer(&mut turn).unwrap_or_default();
+    let mut options = live.chat_options(turn.tools, turn.variables);
+    options.no_generation_prompt = turn.no_generation_prompt;
+    let text = live.model.apply_chat_template(&turn.messages, &options);
+    text.map(|text| text + &begun).map_err(|e| ApiError::from(e).of(turn.path))
+}
+
+fn build(live: &LiveModel, mut turn: ChatTurn) -> Result<PromptTokens, ApiError> {
+    takes_tools(live, &turn)?;
+    messages(live, &mut turn)?;
+    let begun = begun_answer(&mut turn);
+    let tools = turn.tools.clone().unwrap_or_default();
+    let mut options = live.chat_options(turn.tools, turn.variables);
+    options.no_generation_prompt = turn.no_generation_prompt;
+    let refused = |e| ApiError::from(e).of(turn.path);
+    let mut tokens = live.model.chat_tokens(&turn.messages, &options).map_err(refused)?;
+    if let Some(text) = begun {
+        tokens.extend(live.model.tokenize(&text, Special::NONE)?);
+    }
+    let split = split(live, &tokens, tools, &turn.messages);
+    Ok(PromptTokens { tokens, split })
+}
+
+/// Tokens at the end of a prompt in which a mark that opens reasoning is looked for.
+const LAST: usize = 16;
+
+/// How the answers to a prompt are split: by the marks that the model's template has.
+fn split(live: &LiveModel, prompt: &[u32], tools: Vec<Value>, messages: &[Value]) -> Split {
+    let source = live.template();
+    let format = ChatFormat::of_template(&source);
+    let reasoning = ReasoningMarks::of_template(&source).filter(|_| live.splits_reasoning());
+    if tools.is_empty() && reasoning.is_none() {
+        return Split::Plain;
+    }
+    let tokenizer = live.model.tokenizer().cloned();
+    let last = &prompt[prompt.len().saturating_sub(LAST)..];
+    let end = tokenizer.as_ref().and_then(|t| t.decode_with(last, Markers::Show).ok()).unwrap_or_default();
+    let inside = reasoning.is_some_and(|marks| marks.begins_inside(&end));
+    let calls = messages.iter().filter_map(|m| m["tool_calls"].as_array()).map(Vec::len);
+    let earlier_calls = calls.sum();
+    Split::Chat(Arc::new(ChatSplit { format, reasoning, inside, tools, earlier_calls, tokenizer }))
+}
+
+/// Refuses tools where the template would leave them out without a word.
+fn takes_tools(live: &LiveModel, turn: &ChatTurn) -> Result<(), ApiError> {
+    let given = turn.tools.as_ref().is_some_and(|t| !t.is_empty());
+    match given && !live.template().contains("tools") {
+        true => Err(ApiError::at("tools", "the template of this model takes no tools")),
+        false => Ok(()),
+    }
+}
+
+/// An answer that has begun: a last message of the assistant is continued. Its text stands where the answer would
+/// begin, so what templates put after messages stays away.
+fn begun_answer(turn: &mut ChatTurn) -> Option<String> {
+    let last = turn.messages.last()?;
+    let text = last["content"].as_str().filter(|t| !t.is_empty() && last["role"] == "assistant")?.to_owned();
+    if last.get("tool_calls").is_some() || turn.no_generation_prompt || turn.messages.len() < 2 {
+        return None;
+    }
+    turn.messages.pop();
+    Some(text)
+}
+
+/// Checks the messages, and brings them into the form that templates read.
+fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<(), ApiError> {
+    let path = turn.path;
+    if turn.messages.is_empty() {
+        return Err(ApiError::at(path, format!("{path} is empty: give at least one message")));
+    }
+    let knows_developers = live.template().contains("developer");
+    for (i, message) in turn.messages.iter_mut().enumerate() {
+        let path = format!("{path}[{i}]");
+        let Value::Object(map) = message else {
+            return Err(ApiError::at(&path, format!("{path} is {}, but must be an object", kind(message))));
+        };
+        check(map, &path)?;
+        if map["role"] == "developer" && !knows_developers {
+            map.insert("role".into(), json!("system"));
+        }
+    }
+    Ok(())
+}
+
+fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {
+    let role = message.get("role").and_then(Value::as_str);
+    let known = role.filter(|r| ROLES.contains(r)).ok_or_else(|| {
+        ApiError::at(format!("{path}.role"), format!("{path}.role must be one of {}", ROLES.join(" ")))
+    })?;
+    let may_be_empty = known == "assistant";
+    let content = match message.remove("content") {
+        None | Some(Value::Null) if may_be_empty => Value::Null,
+        None | Some(Value::Null) => {
+            return Err(ApiError::at(format!("{path}.content"), format!("{path}.content is missing")));
+        }
+        Some(content) => json!(text_of(content, &format!("{path}.content"))?),
+    };
+    // Templates ask whether there is text by its truth, and add it to other texts.
+    message.insert("content".into(), if content.is_null() { json!("") } else { content });
+    message.retain(|_, value| !value.is_null());
+    match message.get_mut("tool_calls") {
+        Some(calls) => arguments(calls, &format!("{path}.tool_calls")),
+        None => Ok(()),
+    }
+}
+
+/// A text, or the texts of a list of parts.
+fn text_of(content: Value, path: &str) -> Result<String, ApiError> {
+    let parts = match content {
+        Value::String(text) => return Ok(text),
+        Value::Array(parts) => parts,
+        other => {
+            let text = format!("{path} is {}, but must be a text or a list of parts", kind(&other));
+            return Err(ApiError::at(path, text));
+        }
+    };
+    let texts = parts.into_iter().enumerate().map(|(i, part)| match (part["type"].as_str(), &part["text"]) {
+        (Some("text" | "input_text" | "output_text"), Value::String(text)) => Ok(text.clone()),
+        (Some("refusal"), _) => Ok(part["refusal"].as_str().unwrap_or("").to_owned()),
+        (Some(_), _) => {
+            let text = format!("{path}[{i}] is no text, which is all that this model takes");
+            Err(ApiError::at(format!("{path}[{i}]"), text))
+        }
+        _ => Err(ApiError::at(format!("{path}[{i}].type"), format!("{path}[{i}].type must be text"))),
+    });
+    Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+/// Arguments of past calls: clients send JSON text, templates read objects.
+fn arguments(calls: &mut Value, path: &str) -> Result<(), ApiError> {
+    let wrong = |what: &Value| ApiError::at(path, format!("{path} is {}, but must be a list", kind(what)));
+    let Value::Array(list) = calls else { return Err(wrong(calls)) };
+    for (i, call) in list.iter_mut().enumerate() {
+        let Some(function) = call.get_mut("function").and_then(Value::as_object_mut) else {
+            let at = format!("{path}[{i}].function");
+            return Err(ApiError::at(&at, format!("{at} is missing")));
+        };
+        if !function.get("name").is_some_and(Value::is_string) {
+            let at = format!("{path}[{i}].function.name");
+            return Err(ApiError::at(&at, format!("{at} is missing")));
+        }
+        let parsed = match function.get("arguments") {
+            Some(Value::String(text)) => serde_json::from_str::<Map<String, Value>>(text).ok(),
+            _ => None,
+        };
+        if let Some(parsed) = parsed {
+            function.insert("arguments".into(), Value::Object(parsed));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(message: Value) -> Result<Value, ApiError> {
+        let Value::Object(mut map) = message else { panic!("an object") };
+        check(&mut map, "messages[0]").map(|()| Value::Object(map))
+    }
+
+    #[test]
+    fn parts_are_joined_and_arguments_read() {
+        let parts = json!({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]});
+        assert_eq!(checked(parts).unwrap()["content"], "a\nb");
+        let call = json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]});
+        let call = checked(call).unwrap();
+        assert_eq!(call["tool_calls"][0]["function"]["arguments"], json!({"x": 1}));
+        assert_eq!(call["content"], "");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_place() {
+        let param = |message: Value| checked(message).unwrap_err().param.unwrap();
+        assert_eq!(param(json!({"content": "x"})), "messages[0].role");
+        assert_eq!(param(json!({"role": "user"})), "messages[0].content");
+        assert_eq!(param(json!({"role": "user", "content": 1})), "messages[0].content");
+        let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {}}]});
+        assert_eq!(param(image), "messages[0].content[0]");
+        let calls = json!({"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]});
+        assert_eq!(param(calls), "messages[0].tool_calls[0].function");
+    }
+}

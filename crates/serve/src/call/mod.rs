@@ -1,0 +1,261 @@
+//! One HTTP request, with what every dialect needs to answer it.
+
+mod chat;
+mod common;
+mod method;
+mod prompts;
+mod read;
+
+pub use chat::{ChatTurn, PromptTokens};
+pub use method::{delete, get, post, refusal};
+
+use crate::{
+    app::App,
+    body::{Body, FieldTable},
+    dialect::Dialect,
+    error::{ApiError, Cause},
+    log::RequestLog,
+    models::Lease,
+    run::{AnswerJob, Render, RenderedStream, Run, Wishes, whole},
+};
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, header, request::Parts};
+use lamina::{Special, sample::SamplingParams};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Caller {
+    /// Whom machine time is counted for: the key's name, else the peer's address.
+    pub tenant: Arc<str>,
+    /// Name of the key, where there is one.
+    pub key: Option<Arc<str>>,
+    /// How much of the machine's time it may have beside others.
+    pub share: f64,
+    /// The smallest priority that it may ask for, and has if it asks for none.
+    pub priority: i32,
+}
+
+/// What is known of a request before it is routed; it travels as an extension.
+#[derive(Clone)]
+pub struct CallContext {
+    /// Who asks.
+    pub caller: Caller,
+    /// Its id.
+    pub id: Arc<str>,
+    /// What is remembered of it.
+    pub log: RequestLog,
+}
+
+/// One HTTP request.
+pub struct HttpCall {
+    /// What all requests share.
+    pub app: App,
+    /// Whose words it is in.
+    pub dialect: Dialect,
+    /// Who asks.
+    pub caller: Caller,
+    /// Its id.
+    pub id: Arc<str>,
+    /// What is remembered of it.
+    pub log: RequestLog,
+    parts: Parts,
+    parameters: HashMap<String, String>,
+    body: Mutex<Option<axum::body::Body>>,
+}
+
+impl HttpCall {
+    /// A part of the path by its name in the route.
+    pub fn path(&self, name: &str) -> &str {
+        self.parameters.get(name).map_or("", String::as_str)
+    }
+
+    /// The first value of that name in the query.
+    pub fn query(&self, name: &str) -> Option<&str> {
+        let pairs = self.parts.uri.query().unwrap_or("").split('&');
+        pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// Headers of the request.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// The body, which can be read once.
+    fn take_body(&self) -> Option<axum::body::Body> {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Reads the body against a field table.
+    ///
+    /// # Errors
+    /// When it is too large, no JSON, of another type, or has fields that are unknown or refused.
+    pub async fn body(&self, table: &'static FieldTable) -> Result<Body, ApiError> {
+        let bytes = self.bytes().await?;
+        let body = Body::parse(&bytes, table, self.app.options.lenient)?;
+        self.ignore(&body);
+        Ok(body)
+    }
+
+    /// Reads an object inside a body against a table of its own.
+    ///
+    /// # Errors
+    /// As for [`HttpCall::body`].
+    pub fn nested(
+        &self,
+        body: &mut Body,
+        name: &str,
+        table: &'static FieldTable,
+    ) -> Result<Option<Body>, ApiError> {
+        let nested = body.nested(name, table, self.app.options.lenient)?;
+        self.ignore(body);
+        Ok(nested)
+    }
+
+    /// Names what a body has that makes no difference, in the log and in the response.
+    pub fn ignore(&self, body: &Body) {
+        let mut entry = self.log.entry();
+        for name in body.ignored() {
+            if !entry.ignored.contains(name) {
+                entry.ignored.push(name.clone());
+            }
+        }
+    }
+
+    /// The model of that name, loaded if need be; it stays in memory while the lease lives.
+    ///
+    /// # Errors
+    /// When there is no such model, or it cannot be loaded.
+    pub async fn lease(&self, name: Option<&str>) -> Result<Lease, ApiError> {
+        let lease = self.app.models.lease(name).await?;
+        self.log.entry().model = Some(lease.name().to_owned());
+        Ok(lease)
+    }
+
+    /// The model that the body's field `model` names.
+    ///
+    /// # Errors
+    /// As for [`HttpCall::lease`].
+    pub async fn model(&self, body: &mut Body) -> Result<Lease, ApiError> {
+        let name: Option<String> = body.take("model")?;
+        self.lease(name.as_deref()).await
+    }
+
+    /// Reads the common fields: those of sampling, limits and adapters. A dialect takes the fields that mean something
+    /// else in its words before.
+    ///
+    /// # Errors
+    /// When one has a wrong type or value.
+    pub fn options(&self, body: &mut Body, lease: &Lease) -> Result<Wishes, ApiError> {
+        self.options_from(body, lease, self.app.options.sampling.clone())
+    }
+
+    /// As [`HttpCall::options`], with other sampling where the request does not say.
+    ///
+    /// # Errors
+    /// As for [`HttpCall::options`].
+    pub fn options_from(
+        &self,
+        body: &mut Body,
+        lease: &Lease,
+        sampling: SamplingParams,
+    ) -> Result<Wishes, ApiError> {
+        common::wishes(self, body, lease, sampling)
+    }
+
+    /// The prompt of a conversation.
+    ///
+    /// # Errors
+    /// When the template refuses it, or a message is not what it should be.
+    pub async fn chat(&self, lease: &Lease, turn: ChatTurn) -> Result<PromptTokens, ApiError> {
+        chat::prompt(lease, turn).await
+    }
+
+    /// The text of a conversation.
+    ///
+    /// # Errors
+    /// As for [`HttpCall::chat`].
+    pub async fn rendered(&self, lease: &Lease, turn: ChatTurn) -> Result<String, ApiError> {
+        let live = lease.live.clone();
+        pooled(move || chat::rendered(&live, turn)).await
+    }
+
+    /// Tokens of a text.
+    ///
+    /// # Errors
+    /// When the model has no tokenizer.
+    pub async fn text(&self, lease: &Lease, text: String, special: Special) -> Result<Vec<u32>, ApiError> {
+        let model = lease.live.model.clone();
+        pooled(move || Ok(model.tokenize(&text, special)?)).await
+    }
+
+    /// Queues a job. Everything that can be refused is refused here.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it; a full queue; a model that has stopped.
+    pub fn start(&self, job: AnswerJob) -> Result<Run, ApiError> {
+        let run = Run::start(job, self.app.end.clone()).map_err(|e| self.with_retry(e))?;
+        let mut entry = self.log.entry();
+        entry.queued = true;
+        entry.usage.prompt = run.started().prompt_tokens.iter().sum();
+        drop(entry);
+        Ok(run)
+    }
+
+    /// Answers a job: as a stream, or whole.
+    ///
+    /// # Errors
+    /// As for [`HttpCall::start`]; without a stream also what ended the request.
+    pub async fn answer(
+        &self,
+        job: AnswerJob,
+        stream: bool,
+        mut renderer: impl Render,
+    ) -> Result<Response, ApiError> {
+        let run = self.start(job)?;
+        if !stream {
+            let answer = whole(run, self.log.clone()).await?;
+            return Ok(json_response(&renderer.whole(&answer)));
+        }
+        self.log.entry().stream = true;
+        let kind = renderer.content_type();
+        let ping = self.app.options.sse_ping.0;
+        let body = RenderedStream::new(run, Box::new(renderer), Box::new(self.log.clone()), ping);
+        let mut response = Response::new(axum::body::Body::new(body));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        Ok(response)
+    }
+
+    /// When the queue is full: how long until there may be room, by how fast it moves.
+    fn with_retry(&self, mut error: ApiError) -> ApiError {
+        if error.cause == Cause::QueueFull && error.retry.is_none() {
+            error.retry = Some(self.app.end_rate.next());
+        }
+        error
+    }
+}
+
+/// A response of JSON.
+pub fn json_response(value: &Value) -> Response {
+    let mut response = Response::new(axum::body::Body::from(value.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Runs work of milliseconds, such as templates and tokenizing, on the pool beside the thread of HTTP.
+///
+/// # Errors
+/// Those of the work; a panic in it is a fault.
+pub async fn pooled<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.unwrap_or_else(|_| Err(ApiError::fault("a fault inside Lamina, please report it")))
+}

@@ -1,0 +1,65 @@
+//! The bytes of a body, under the limits.
+
+use super::HttpCall;
+use crate::{
+    dialect::Dialect,
+    error::{ApiError, Cause},
+};
+use http::header;
+use http_body_util::BodyExt;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a body may stand still.
+const STILL: Duration = Duration::from_secs(60);
+
+impl HttpCall {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// When it is too large, of another type, or does not come.
+    pub async fn bytes(&self) -> Result<Vec<u8>, ApiError> {
+        self.check_type()?;
+        let most = self.app.options.max_body.0;
+        let large = || {
+            ApiError::new(Cause::TooLarge, format!("the body has more than {most} bytes, which is the limit"))
+        };
+        let told =
+            self.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+        if told.is_some_and(|n| n > most) {
+            return Err(large());
+        }
+        let Some(mut body) = self.take_body() else { return Ok(vec![]) };
+        let mut bytes = Vec::with_capacity(told.unwrap_or(0).min(1 << 20) as usize);
+        loop {
+            let frame = timeout(STILL, body.frame()).await;
+            let frame = frame.map_err(|_| ApiError::new(Cause::Timeout, "the body stands still"))?;
+            match frame {
+                None => return Ok(bytes),
+                Some(Err(_)) => return Err(ApiError::invalid("the body ended before it was whole")),
+                Some(Ok(frame)) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    if (bytes.len() + data.len()) as u64 > most {
+                        return Err(large());
+                    }
+                    bytes.extend_from_slice(&data);
+                }
+            }
+        }
+    }
+
+    /// Clients of OpenAI and Anthropic say that they send JSON; a page that cannot is no client of theirs. The
+    /// documented calls of the other dialects send a form's type.
+    fn check_type(&self) -> Result<(), ApiError> {
+        let kind = self.headers().get(header::CONTENT_TYPE).map(|v| v.to_str().unwrap_or(""));
+        let json = kind.is_none_or(|k| {
+            k.split(';').next().is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
+        });
+        match self.dialect {
+            Dialect::OpenAi | Dialect::Anthropic if !json => {
+                Err(ApiError::new(Cause::MediaType, "content-type must be application/json"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Keys.
+
+use crate::{call::Caller, options::ServeOptions};
+use http::{HeaderMap, header};
+use sha2::{Digest, Sha256};
+use std::{fs, io, path::Path, sync::Arc};
+use subtle::{Choice as Equal, ConditionallySelectable, ConstantTimeEq};
+
+/// The keys that a server knows. Without any, all may ask.
+#[derive(Debug, Clone, Default)]
+pub struct KeyRing {
+    keys: Vec<KnownKey>,
+}
+
+/// A key: its hash, and what its holder may.
+#[derive(Debug, Clone)]
+struct KnownKey {
+    hash: [u8; 32],
+    name: Arc<str>,
+    share: f64,
+    priority: i32,
+}
+
+impl KeyRing {
+    /// The keys of the options, of the environment and of the key file.
+    ///
+    /// # Errors
+    /// When the file cannot be read or has a line that makes no sense; the key itself is never told.
+    pub fn read(options: &ServeOptions) -> io::Result<KeyRing> {
+        let env = std::env::var("LAMINA_API_KEY").ok().filter(|k| !k.is_empty());
+        let given = options.api_key.iter().cloned().chain(env);
+        let mut keys: Vec<KnownKey> = given.enumerate().map(|(i, key)| KnownKey::new(&key, i + 1)).collect();
+        if let Some(path) = &options.api_key_file {
+            keys.extend(file(path)?);
+        }
+        Ok(KeyRing { keys })
+    }
+
+    /// True when nobody needs a key.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The holder of a key. All keys are compared, each in constant time, as hashes: time tells neither how much of a
+    /// key is right nor which one it is.
+    pub fn holder(&self, key: &str) -> Option<Caller> {
+        let hash: [u8; 32] = Sha256::digest(key.as_bytes()).into();
+        let mut found = u64::MAX;
+        for (i, known) in self.keys.iter().enumerate() {
+            let same: Equal = known.hash.ct_eq(&hash);
+            found.conditional_assign(&(i as u64), same);
+        }
+        let known = self.keys.get(usize::try_from(found).ok()?)?;
+        Some(Caller {
+            tenant: known.name.clone(),
+            key: Some(known.name.clone()),
+            share: known.share,
+            priority: known.priority,
+        })
+    }
+}
+
+impl KnownKey {
+    fn new(key: &str, number: usize) -> KnownKey {
+        let hash = Sha256::digest(key.as_bytes()).into();
+        KnownKey { hash, name: format!("key-{number}").into(), share: 1.0, priority: 0 }
+    }
+
+    /// `KEY [name] [share=N] [priority=N]`.
+    fn parse(line: &str, number: usize) -> Result<KnownKey, String> {
+        let mut words = line.split_whitespace();
+        let mut key = KnownKey::new(words.next().unwrap_or_default(), number);
+        for word in words {
+            match word.split_once('=') {
+                Some(("share", n)) => {
+                    let share = n.parse().ok().filter(|s: &f64| *s > 0.0 && s.is_finite());
+                    key.share = share.ok_or("share must be a number above 0")?;
+                }
+                Some(("priority", n)) => {
+                    let priority = n.parse().ok().filter(|p| (-100..=100).contains(p));
+                    key.priority = priority.ok_or("priority must be from -100 to 100")?;
+                }
+                Some(_) => return Err("only share= and priority= are known".into()),
+                None => key.name = word.into(),
+            }
+        }
+        Ok(key)
+    }
+}
+
+fn file(path: &Path) -> io::Result<Vec<KnownKey>> {
+    let text = fs::read_to_string(path).map_err(|e| {
+        io::Error::new(e.kind(), format!("the key file {} cannot be read: {e}", path.display()))
+    })?;
+    let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+    let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    keys.map(|(number, line)| {
+        KnownKey::parse(line, number).map_err(|what| {
+            let text = format!("the key file {}, line {number}: {what}", path.display());
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })
+    })
+    .collect()
+}
+
+/// The key that a request brings.
+pub fn key_of(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+    let bearer = text(header::AUTHORIZATION.as_str()).and_then(|v| {
+        let (scheme, key) = v.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+    });
+    bearer.or_else(|| text("x-api-key")).or_else(|| text("api-key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_names_shares_and_priorities() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("keys");
+        fs::write(&path, "# people\nsecret-a alice share=2 priority=-5\n\nsecret-b\n").unwrap();
+        let options = ServeOptions {
+            api_key: vec!["c".into()],
+            api_key_file: Some(path.clone()),
+            ..Default::default()
+        };
+        let ring = KeyRing::read(&options).unwrap();
+        let alice = ring.holder("secret-a").unwrap();
+        assert_eq!((&*alice.tenant, alice.share, alice.priority), ("alice", 2.0, -5));
+        assert_eq!(&*ring.holder("secret-b").unwrap().tenant, "key-4");
+        assert_eq!(&*ring.holder("c").unwrap().tenant, "key-1");
+        assert!(ring.holder("secret").is_none() && ring.holder("").is_none());
+        fs::write(&path, "secret-a share=0\n").unwrap();
+        let message = KeyRing::read(&options).unwrap_err().to_string();
+        assert!(message.contains("line 1") && !message.contains("secret"), "{message}");
+    }
+
+    #[test]
+    fn keys_come_in_three_headers() {
+        let key = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            key_of(&headers).map(str::to_owned)
+        };
+        assert_eq!(key("authorization", "Bearer k").as_deref(), Some("k"));
+        assert_eq!(key("authorization", "bearer k").as_deref(), Some("k"));
+        assert_eq!(key("authorization", "Basic k"), None);
+        assert_eq!(key("x-api-key", "k").as_deref(), Some("k"));
+        assert_eq!(key("api-key", "k").as_deref(), Some("k"));
+    }
+}

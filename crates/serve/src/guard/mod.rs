@@ -1,0 +1,11 @@
+//! What stands before every request: its id, who sends it, whether that may ask.
+
+mod auth;
+mod origin;
+mod peer;
+mod request_id;
+
+pub use auth::{KeyRing, key_of};
+pub use origin::{Access, cors_headers, preflight};
+pub use peer::client_address;
+pub use request_id::request_id;

@@ -1,0 +1,121 @@
+//! Answers that can be asked for again, or gone on from: kept in memory for a while.
+
+use serde_json::Value;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Answers at most, their bytes, and how long they are kept.
+const MOST: usize = 1000;
+const MOST_BYTES: usize = 64 << 20;
+const LIFE: Duration = Duration::from_secs(3600);
+
+/// A kept answer.
+#[derive(Debug, Clone)]
+pub struct KeptAnswer {
+    /// Its body.
+    pub body: Value,
+    /// The conversation up to it, in OpenAI's shape.
+    pub messages: Vec<Value>,
+}
+
+/// The kept answers of a server: each is found by its id, and only by who asked for it.
+#[derive(Default)]
+pub struct KeptAnswers(Mutex<Shelf>);
+
+#[derive(Default)]
+struct Shelf {
+    answers: HashMap<String, KeptEntry>,
+    /// Ids, the oldest first.
+    order: VecDeque<String>,
+    bytes: usize,
+}
+
+struct KeptEntry {
+    answer: Arc<KeptAnswer>,
+    tenant: Arc<str>,
+    bytes: usize,
+    since: Instant,
+}
+
+impl KeptAnswers {
+    /// Keeps an answer.
+    pub fn keep(&self, id: &str, tenant: &Arc<str>, answer: KeptAnswer) {
+        let bytes = answer.body.to_string().len()
+            + answer.messages.iter().map(|m| m.to_string().len()).sum::<usize>();
+        let mut shelf = self.shelf();
+        shelf.bytes += bytes;
+        shelf.order.push_back(id.to_owned());
+        let kept =
+            KeptEntry { answer: Arc::new(answer), tenant: tenant.clone(), bytes, since: Instant::now() };
+        shelf.answers.insert(id.to_owned(), kept);
+        shelf.clear_out(MOST, MOST_BYTES, LIFE);
+    }
+
+    /// The answer of that id.
+    pub fn find(&self, id: &str, tenant: &str) -> Option<Arc<KeptAnswer>> {
+        let mut shelf = self.shelf();
+        shelf.clear_out(MOST, MOST_BYTES, LIFE);
+        shelf.answers.get(id).filter(|k| &*k.tenant == tenant).map(|k| k.answer.clone())
+    }
+
+    /// Forgets an answer; false where there is none.
+    pub fn forget(&self, id: &str, tenant: &str) -> bool {
+        let mut shelf = self.shelf();
+        let found = shelf.answers.get(id).is_some_and(|k| &*k.tenant == tenant);
+        if found {
+            shelf.take(id);
+            shelf.order.retain(|other| other != id);
+        }
+        found
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    /// Forgets the oldest until the rest is within limits.
+    fn clear_out(&mut self, most: usize, most_bytes: usize, life: Duration) {
+        while let Some(oldest) = self.order.front() {
+            let old = self.answers.get(oldest).is_none_or(|k| k.since.elapsed() > life);
+            if !old && self.answers.len() <= most && self.bytes <= most_bytes {
+                return;
+            }
+            let id = oldest.clone();
+            self.take(&id);
+            self.order.pop_front();
+        }
+    }
+
+    fn take(&mut self, id: &str) {
+        if let Some(kept) = self.answers.remove(id) {
+            self.bytes -= kept.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn answers_are_their_askers_own_and_the_oldest_go() {
+        let kept = KeptAnswers::default();
+        let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
+        for i in 0..3 {
+            kept.keep(&format!("r{i}"), &a, KeptAnswer { body: json!({ "i": i }), messages: vec![] });
+        }
+        assert_eq!(kept.find("r1", &a).unwrap().body["i"], 1);
+        assert!(kept.find("r1", &b).is_none() && !kept.forget("r1", &b));
+        assert!(kept.forget("r1", &a) && kept.find("r1", &a).is_none());
+        kept.shelf().clear_out(1, usize::MAX, LIFE);
+        assert!(kept.find("r0", &a).is_none() && kept.find("r2", &a).is_some());
+        kept.shelf().clear_out(9, 0, LIFE);
+        assert!(kept.shelf().answers.is_empty() && kept.shelf().bytes == 0 && kept.shelf().order.is_empty());
+    }
+}

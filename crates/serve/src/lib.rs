@@ -1,0 +1,38 @@
+//! Floor 7 and a half: one HTTP server for the clients that people have, those of OpenAI, Anthropic, llama-server and
+//! Ollama. It stands on the public Rust API of the engine.
+//!
+//! A request goes through `server` (connection, TLS, origin, key), a dialect under `api`, which turns its body into one
+//! [`run::AnswerJob`], and the one runner, whose pieces the dialect's renderer writes.
+//!
+//! ```no_run
+//! let options = lamina_serve::ServeOptions { port: 0, ..Default::default() };
+//! let server = lamina_serve::Server::start(options)?;
+//! println!("{}", server.url());
+//! server.wait();
+//! # Ok::<(), lamina_serve::StartError>(())
+//! ```
+#![forbid(unsafe_code)]
+// What the dialects to come need is here already.
+#![allow(dead_code)]
+
+mod api;
+mod app;
+mod body;
+mod call;
+mod dialect;
+mod end_rate;
+mod error;
+mod guard;
+mod kept;
+mod log;
+mod metrics;
+mod models;
+mod options;
+mod run;
+mod server;
+
+pub use options::{
+    Arity, ByteSize, KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, OptionError,
+    OptionSpec, Reasoning, ScaledPath, ServeOptions, Span,
+};
+pub use server::{Server, StartError};

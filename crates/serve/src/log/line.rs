@@ -1,0 +1,75 @@
+//! A line of the access log.
+
+use super::LogEntry;
+use crate::options::LogFormat;
+use serde_json::{Map, Value, json};
+use std::time::SystemTime;
+
+impl LogEntry {
+    /// The line, without its end. Control characters are escaped.
+    pub fn line(&self, format: LogFormat) -> String {
+        let fields = self.fields();
+        match format {
+            LogFormat::Json => Value::Object(fields).to_string(),
+            LogFormat::Text => {
+                let word = |(name, value): (&String, &Value)| match value {
+                    Value::String(text) if plain(text) => format!("{name}={text}"),
+                    other => format!("{name}={other}"),
+                };
+                fields.iter().map(word).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    fn fields(&self) -> Map<String, Value> {
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ms = |d: std::time::Duration| json!((d.as_secs_f64() * 1e4).round() / 10.0);
+        let mut fields = Map::new();
+        let mut put = |name: &str, value: Value| _ = fields.insert(name.to_owned(), value);
+        put("time", json!((time.as_secs_f64() * 1e3).round() / 1e3));
+        put("id", json!(*self.id));
+        put("peer", json!(self.peer));
+        self.key.iter().for_each(|key| put("key", json!(**key)));
+        put("method", json!(self.method));
+        put("path", json!(self.path));
+        put("status", json!(self.status));
+        self.model.iter().for_each(|model| put("model", json!(model)));
+        if self.queued {
+            put("stream", json!(self.stream));
+            put("prompt_tokens", json!(self.usage.prompt));
+            put("cached_tokens", json!(self.usage.cached));
+            put("completion_tokens", json!(self.usage.completion));
+            put("queue_ms", ms(self.queue));
+            self.first_token.iter().for_each(|t| put("first_token_ms", ms(*t)));
+        }
+        put("total_ms", ms(self.arrival.elapsed()));
+        self.finish.iter().for_each(|finish| put("finish", json!(finish)));
+        if !self.ignored.is_empty() {
+            put("ignored", json!(self.ignored.join(",")));
+        }
+        self.prompt.iter().for_each(|prompt| put("prompt", json!(prompt)));
+        fields
+    }
+}
+
+/// Text that needs no quotes.
+fn plain(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::RequestLog;
+
+    #[test]
+    fn a_line_stays_a_line() {
+        let log = RequestLog::new("r1".into(), "127.0.0.1".into(), "POST", "/v1/x\ny \u{1b}[2J");
+        log.entry().status = 200;
+        let line = log.entry().line(LogFormat::Text);
+        assert!(!line.contains(char::is_control), "{line:?}");
+        assert!(line.contains("id=r1 peer=127.0.0.1 method=POST path=\"/v1/x\\ny"), "{line}");
+        let json: Value = serde_json::from_str(&log.entry().line(LogFormat::Json)).unwrap();
+        assert_eq!(json["status"], 200);
+    }
+}

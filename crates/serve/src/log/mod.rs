@@ -1,0 +1,148 @@
+//! What is remembered of a request until it ends: one line of the access log, and the numbers of the metrics.
+
+mod line;
+
+use crate::{
+    dialect::Dialect,
+    error::{ApiError, Cause},
+    run::{ChoiceEnd, Ended, Observer, TokenUsage},
+};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// What is remembered of a request. Clones are the same.
+#[derive(Clone)]
+pub struct RequestLog(Arc<Mutex<LogEntry>>);
+
+/// What is known of a request.
+#[derive(Debug, Clone)]
+pub struct LogEntry {
+    /// Its id.
+    pub id: Arc<str>,
+    /// When its head was read.
+    pub arrival: Instant,
+    /// Who sent it.
+    pub peer: String,
+    /// Name of its key.
+    pub key: Option<Arc<str>>,
+    /// Method and path, without the query.
+    pub method: String,
+    /// See `method`.
+    pub path: String,
+    /// Whose words it is in.
+    pub dialect: Dialect,
+    /// Status of the response; 0 before there is one.
+    pub status: u16,
+    /// Name of the model.
+    pub model: Option<String>,
+    /// The answer is a stream.
+    pub stream: bool,
+    /// It was queued: the numbers below mean something.
+    pub queued: bool,
+    /// Its tokens.
+    pub usage: TokenUsage,
+    /// Time until its first step, of its first answer.
+    pub queue: Duration,
+    /// Time of its prompt.
+    pub prefill: Duration,
+    /// Time of its answer.
+    pub decode: Duration,
+    /// Time until its first token.
+    pub first_token: Option<Duration>,
+    /// Times between tokens.
+    pub gaps: Vec<Duration>,
+    last_token: Option<Instant>,
+    /// Why its first answer ended.
+    pub finish: Option<&'static str>,
+    /// Fields that made no difference.
+    pub ignored: Vec<String>,
+    /// Its prompt, where prompts are logged.
+    pub prompt: Option<String>,
+}
+
+impl RequestLog {
+    /// A request that has just come in.
+    pub fn new(id: Arc<str>, peer: String, method: &str, path: &str) -> RequestLog {
+        let entry = LogEntry {
+            id,
+            arrival: Instant::now(),
+            peer,
+            key: None,
+            method: method.to_owned(),
+            path: path.to_owned(),
+            dialect: Dialect::of_path(path),
+            status: 0,
+            model: None,
+            stream: false,
+            queued: false,
+            usage: TokenUsage::default(),
+            queue: Duration::ZERO,
+            prefill: Duration::ZERO,
+            decode: Duration::ZERO,
+            first_token: None,
+            gaps: vec![],
+            last_token: None,
+            finish: None,
+            ignored: vec![],
+            prompt: None,
+        };
+        RequestLog(Arc::new(Mutex::new(entry)))
+    }
+
+    /// What is known of it so far.
+    pub fn entry(&self) -> MutexGuard<'_, LogEntry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LogEntry {
+    /// A refusal's word for the log.
+    fn failed(&mut self, error: &ApiError) {
+        self.finish = Some(match error.cause {
+            Cause::Timeout => "timeout",
+            Cause::Unavailable => "drain",
+            _ => "error",
+        });
+    }
+}
+
+impl Observer for RequestLog {
+    fn first_token(&mut self) {
+        let mut entry = self.entry();
+        entry.first_token = Some(entry.arrival.elapsed());
+        entry.last_token = Some(Instant::now());
+    }
+
+    fn next_token(&mut self) {
+        let mut entry = self.entry();
+        let gap = entry.last_token.replace(Instant::now()).map(|t| t.elapsed());
+        entry.gaps.extend(gap);
+    }
+
+    fn ended(&mut self, end: &ChoiceEnd) {
+        let mut entry = self.entry();
+        if entry.finish.is_none() {
+            let t = &end.timings;
+            entry.queue = Duration::from_secs_f64(t.queue_seconds);
+            entry.prefill = Duration::from_secs_f64(t.prefill_seconds);
+            entry.decode = Duration::from_secs_f64(t.decode_seconds);
+            entry.finish = Some(match end.why {
+                Ended::Token(_) | Ended::Text(_) => "stop",
+                Ended::ToolCalls => "tool_calls",
+                Ended::MaxTokens | Ended::Context => "length",
+                Ended::Deadline => "timeout",
+                Ended::Cancelled => "disconnect",
+            });
+        }
+    }
+
+    fn done(&mut self, usage: &TokenUsage) {
+        self.entry().usage = *usage;
+    }
+
+    fn failed(&mut self, error: &ApiError) {
+        self.entry().failed(error);
+    }
+}

@@ -1,0 +1,38 @@
+//! Counters of engines, which begin anew when a model is loaded again, as counters that never go down.
+
+use lamina::Counters;
+use std::collections::HashMap;
+
+/// What was read of each engine last.
+#[derive(Default)]
+pub(super) struct SeenCounters(HashMap<String, Counters>);
+
+impl SeenCounters {
+    /// What has been added since the last time.
+    pub fn since(&mut self, model: &str, now: Counters) -> Counters {
+        let last = self.0.insert(model.to_owned(), now).unwrap_or_default();
+        // Fewer steps than before: another engine.
+        let last = if now.steps < last.steps { Counters::default() } else { last };
+        Counters {
+            steps: now.steps - last.steps,
+            preemptions: now.preemptions.saturating_sub(last.preemptions),
+            prompt_tokens: now.prompt_tokens.saturating_sub(last.prompt_tokens),
+            cached_tokens: now.cached_tokens.saturating_sub(last.cached_tokens),
+            step_seconds: (now.step_seconds - last.step_seconds).max(0.0),
+            ..Counters::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_is_loaded_again_goes_on_counting() {
+        let mut seen = SeenCounters::default();
+        let at = |steps| Counters { steps, ..Counters::default() };
+        let added = [5, 9, 2].map(|steps| seen.since("m", at(steps)).steps);
+        assert_eq!(added, [5, 4, 2]);
+    }
+}

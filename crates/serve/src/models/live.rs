@@ -1,0 +1,134 @@
+//! A model in memory, with what requests need beside its weights.
+
+use crate::options::{ModelSettings, Reasoning};
+use lamina::{ChatOptions, Device, LoadOptions, Model, ModelInfo, Policy};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+/// A model in memory.
+pub struct LiveModel {
+    /// Answers.
+    pub model: Model,
+    /// Version of the engine and identity of the model: what answers are repeatable under.
+    pub fingerprint: String,
+    /// Template instead of the model's own, and its variables.
+    template: Option<String>,
+    variables: Map<String, Value>,
+    reasoning: Reasoning,
+    /// Scale of each adapter in requests that name none.
+    scales: Mutex<Vec<(String, f32)>>,
+}
+
+impl LiveModel {
+    /// A model with its settings.
+    ///
+    /// # Errors
+    /// When the template cannot be read or its variables are no JSON object.
+    pub fn new(model: Model, settings: &ModelSettings) -> lamina::Result<LiveModel> {
+        let wrong = |what: String| lamina::Error::InvalidRequest(what);
+        let template = match &settings.chat_template {
+            Some(path) => Some(
+                std::fs::read_to_string(path)
+                    .map_err(|e| wrong(format!("the chat template {path} cannot be read: {e}")))?,
+            ),
+            None => None,
+        };
+        let variables = match &settings.chat_template_kwargs {
+            Some(text) => serde_json::from_str(text)
+                .map_err(|e| wrong(format!("chat_template_kwargs is no JSON object: {e}")))?,
+            None => Map::new(),
+        };
+        let scales = settings.lora.iter().map(|l| (l.name.clone(), l.scale)).collect();
+        let fingerprint = fingerprint(model.info());
+        let (reasoning, scales) = (settings.reasoning, Mutex::new(scales));
+        Ok(LiveModel { model, fingerprint, template, variables, reasoning, scales })
+    }
+
+    /// How a conversation becomes a prompt: the model's way, with the request's tools and variables.
+    pub fn chat_options(&self, tools: Option<Vec<Value>>, more: Map<String, Value>) -> ChatOptions {
+        let mut variables = self.variables.clone();
+        variables.extend(more);
+        ChatOptions { tools, template: self.template.clone(), variables, ..ChatOptions::default() }
+    }
+
+    /// Every adapter with its scale in requests that name none.
+    pub fn scales(&self) -> Vec<(String, f32)> {
+        self.scales.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the scales of adapters in requests that name none; an adapter that is not listed is off.
+    pub fn set_scales(&self, new: &[(String, f32)]) {
+        for (name, scale) in &mut *self.scales.lock().unwrap_or_else(PoisonError::into_inner) {
+            *scale = new.iter().find(|(n, _)| n == name).map_or(0.0, |(_, s)| *s);
+        }
+    }
+
+    /// True when there is work and no step has ended for `limit`.
+    pub fn stalled(&self, limit: Duration) -> bool {
+        let snapshot = self.model.snapshot();
+        let busy = snapshot.running.iter().any(|s| !s.paused);
+        busy && snapshot.last_step.is_some_and(|step| step.ended.elapsed() > limit)
+    }
+
+    /// Whether reasoning is told apart from answers.
+    pub fn splits_reasoning(&self) -> bool {
+        self.reasoning == Reasoning::Auto
+    }
+
+    /// Source of the template that conversations are rendered with.
+    pub fn template(&self) -> String {
+        let own = || self.model.tokenizer()?.chat_templates().first().map(|t| t.source.clone());
+        self.template.clone().or_else(own).unwrap_or_default()
+    }
+}
+
+/// What stands for a model and the engine's version. Weights of gigabytes are not read for it: sizes, types and the
+/// configuration tell models apart, and files that differ in nothing else are versions of one.
+fn fingerprint(info: &ModelInfo) -> String {
+    let mut hash = Sha256::new();
+    for part in [&info.architecture, &info.type_name, &info.config.to_string()] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.update(info.bytes.to_le_bytes());
+    let digest = hash.finalize();
+    let hex: String = digest.iter().take(5).map(|b| format!("{b:02x}")).collect();
+    format!("lamina-{}-{hex}", env!("CARGO_PKG_VERSION"))
+}
+
+/// What holds for every model that a server loads.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadTerms {
+    /// How much each engine takes on.
+    pub policy: Policy,
+    /// Bytes of cache at most.
+    pub kv_memory: Option<u64>,
+}
+
+/// The engine's options for a model.
+///
+/// # Errors
+/// When a name of a device or a type is wrong.
+pub fn load_options(settings: &ModelSettings, terms: LoadTerms) -> lamina::Result<LoadOptions> {
+    let device: Device = settings.device.parse()?;
+    let dtype = match settings.dtype.as_str() {
+        "auto" => None,
+        name => Some(name.parse().map_err(lamina::Error::from)?),
+    };
+    Ok(LoadOptions {
+        device,
+        context: settings.context,
+        kv_dtype: settings.kv_dtype.parse().map_err(lamina::Error::from)?,
+        dtype,
+        threads: settings.threads,
+        loras: settings.lora.iter().map(|l| (l.name.clone(), l.path.clone())).collect(),
+        batch_rows: settings.batch_rows,
+        policy: terms.policy,
+        kv_memory: terms.kv_memory,
+        ..LoadOptions::default()
+    })
+}

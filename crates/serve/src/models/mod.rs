@@ -1,0 +1,16 @@
+//! The models of a server: which there are, which are in memory, who uses them.
+
+mod directory;
+mod lease;
+mod live;
+mod load;
+mod registry;
+mod slot;
+mod time;
+
+pub use lease::Lease;
+pub use live::LiveModel;
+pub use registry::Registry;
+pub use slot::{ModelSlot, Phase};
+
+pub use time::{now, rfc3339};

@@ -1,0 +1,290 @@
+//! Which models there are, and how names find them.
+
+use super::{
+    directory::{self, stem},
+    lease::Lease,
+    live::{LiveModel, LoadTerms},
+    load,
+    slot::{LoadFailure, ModelSlot, Phase, SlotOrigin, SlotState},
+};
+use crate::{
+    error::{ApiError, Cause},
+    options::{KeepAlive, ModelOrigin, ServeOptions},
+};
+use lamina::Policy;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// The models of a server. Clones are the same.
+#[derive(Clone)]
+pub struct Registry(Arc<ModelSet>);
+
+struct ModelSet {
+    slots: Vec<Arc<ModelSlot>>,
+    /// So many of them, the first ones, are loaded at the start.
+    named: usize,
+    terms: LoadTerms,
+    /// ModelSet in memory at once.
+    most: usize,
+    /// Who wants a model loaded waits here, in order of arrival.
+    door: tokio::sync::Mutex<()>,
+    /// A lone model of the command line answers to any name.
+    any_name: bool,
+}
+
+/// How long a model that could not be loaded is not tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// How often room is looked for while all models are used.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What a name stands for.
+struct FoundModel {
+    slot: Arc<ModelSlot>,
+    adapter: Option<String>,
+}
+
+impl Registry {
+    /// The models that `options` name. Nothing is loaded yet.
+    ///
+    /// # Errors
+    /// When there is no model at a path, or two models have one name.
+    pub fn new(options: &ServeOptions) -> lamina::Result<Registry> {
+        let lone = [ModelOrigin::Path { name: None, path: None, settings: None }];
+        let none = options.models.is_empty() && options.models_dir.is_none();
+        let origins = if none { &lone[..] } else { &options.models };
+        let mut slots = origins.iter().map(|o| slot(o, options)).collect::<lamina::Result<Vec<_>>>()?;
+        let named = slots.len();
+        if let Some(dir) = &options.models_dir {
+            slots.extend(directory::slots(dir, options)?);
+        }
+        unique(&slots)?;
+        let policy = Policy {
+            max_running: options.max_running,
+            max_queue: options.max_queue,
+            prefill_share: options.prefill_share.clamp(0.0, 0.99),
+        };
+        let terms = LoadTerms { policy, kv_memory: options.kv_memory.map(|b| b.0) };
+        let most = options.max_models.unwrap_or(named + usize::from(options.models_dir.is_some())).max(1);
+        let any_name = slots.len() == 1 && options.models_dir.is_none();
+        Ok(Registry(Arc::new(ModelSet {
+            slots,
+            named,
+            terms,
+            most,
+            door: tokio::sync::Mutex::default(),
+            any_name,
+        })))
+    }
+
+    /// All models.
+    pub fn slots(&self) -> &[Arc<ModelSlot>] {
+        &self.0.slots
+    }
+
+    /// Begins to load the models that are loaded at the start.
+    pub fn begin(&self) {
+        load::begin(self.first(), self.0.terms);
+    }
+
+    /// The models that are loaded at the start.
+    pub fn first(&self) -> &[Arc<ModelSlot>] {
+        &self.0.slots[..self.0.named.min(self.0.most)]
+    }
+
+    /// The model of that name, loaded if need be; none: the only one. It waits for those that asked before.
+    ///
+    /// # Errors
+    /// When there is no such model, or it cannot be loaded.
+    pub async fn lease(&self, name: Option<&str>) -> Result<Lease, ApiError> {
+        let FoundModel { slot, adapter } = self.find(name)?;
+        let mut states = slot.watch();
+        loop {
+            states.borrow_and_update();
+            if let Some((live, held)) = slot.enter() {
+                if live.model.fault().is_none() {
+                    return Ok(Lease::new(slot, live, held, adapter));
+                }
+                drop(held);
+                self.revive(&slot, &live)?;
+            }
+            match slot.phase() {
+                Phase::Failed(failure) if failure.since.elapsed() < AGAIN => {
+                    return Err(unloadable(&failure));
+                }
+                Phase::Unloaded | Phase::Failed(_) => self.load(&slot).await?,
+                Phase::Loaded(_) => {}
+                // The sender lives in the slot, which this holds.
+                Phase::Loading { .. } | Phase::Unloading(_) => _ = states.changed().await,
+            }
+        }
+    }
+
+    /// Loads a model, making room for it.
+    async fn load(&self, slot: &Arc<ModelSlot>) -> Result<(), ApiError> {
+        let _first = self.0.door.lock().await;
+        loop {
+            // Somebody who waited before may have loaded it.
+            if matches!(slot.phase(), Phase::Loaded(_) | Phase::Loading { .. }) {
+                return Ok(());
+            }
+            self.room(slot).await;
+            load::begin(std::slice::from_ref(slot), self.0.terms);
+            let mut states = slot.watch();
+            while matches!(slot.phase(), Phase::Loading { .. }) {
+                _ = states.changed().await;
+            }
+            match slot.phase() {
+                // Without the others it may fit.
+                Phase::Failed(failure) if failure.memory && self.evict().await => {}
+                Phase::Failed(failure) => return Err(unloadable(&failure)),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits until one more model may be in memory.
+    async fn room(&self, slot: &Arc<ModelSlot>) {
+        let there = |s: &&Arc<ModelSlot>| !Arc::ptr_eq(s, slot) && s.live().is_some();
+        while self.0.slots.iter().filter(there).count() >= self.0.most {
+            if !self.evict().await {
+                tokio::time::sleep(TICK).await;
+            }
+        }
+    }
+
+    /// Unloads the model that nobody uses and that was used least recently; false when all are used.
+    async fn evict(&self) -> bool {
+        let mut idle: Vec<_> = self.0.slots.iter().filter(|s| s.uses() == 0 && s.live().is_some()).collect();
+        idle.sort_by_key(|s| s.last_use());
+        for slot in idle {
+            if load::unload(slot) {
+                let mut states = slot.watch();
+                while matches!(slot.phase(), Phase::Unloading(_)) {
+                    _ = states.changed().await;
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Unloads a model when its requests have ended, and waits for that.
+    pub async fn unload(&self, slot: &Arc<ModelSlot>) {
+        let mut states = slot.watch();
+        while slot.live().is_some() && !slot.is_given() {
+            load::unload(slot);
+            states.borrow_and_update();
+            if slot.live().is_some() {
+                _ = states.changed().await;
+            }
+        }
+    }
+
+    /// Unloads models that nobody has used for as long as they are kept, again and again.
+    pub async fn forget_idle(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = Instant::now();
+            for slot in self.slots().iter().filter(|s| s.expires().is_some_and(|at| at <= now)) {
+                load::unload(slot);
+            }
+        }
+    }
+
+    /// A model whose engine has ended: it is loaded again, unless that happens too often.
+    fn revive(&self, slot: &Arc<ModelSlot>, dead: &Arc<LiveModel>) -> Result<(), ApiError> {
+        let same = |s: &SlotState| matches!(&s.phase, Phase::Loaded(live) if Arc::ptr_eq(live, dead));
+        let fault = || dead.model.fault().map_or_else(String::new, |f| f.to_string());
+        if slot.is_given() {
+            return Err(ApiError::fault(format!("the model has stopped: {}", fault())));
+        }
+        if slot.advance(Phase::Unloaded, same) && !slot.revive() {
+            let failure = LoadFailure::new(format!("its engine has failed too often: {}", fault()), false);
+            slot.advance(Phase::Failed(failure), |_| true);
+        }
+        Ok(())
+    }
+
+    /// The slot of that name; none: the only one.
+    ///
+    /// # Errors
+    /// When there is no such model.
+    pub fn slot(&self, name: Option<&str>) -> Result<Arc<ModelSlot>, ApiError> {
+        self.find(name).map(|found| found.slot)
+    }
+
+    fn find(&self, name: Option<&str>) -> Result<FoundModel, ApiError> {
+        let slots = &self.0.slots;
+        let Some(name) = name else {
+            return match slots.as_slice() {
+                [only] => Ok(FoundModel { slot: only.clone(), adapter: None }),
+                _ => Err(ApiError::at("model", format!("model is missing; known: {}", self.names()))),
+            };
+        };
+        if name.is_empty() {
+            return Err(ApiError::at("model", "model is empty, but must be the name of a model"));
+        }
+        if let Some(slot) = slots.iter().find(|s| s.answers_to(name)) {
+            return Ok(FoundModel { slot: slot.clone(), adapter: None });
+        }
+        if let Some(slot) = slots.iter().find(|s| s.adapters().any(|a| a == name)) {
+            return Ok(FoundModel { slot: slot.clone(), adapter: Some(name.to_owned()) });
+        }
+        match slots.first().filter(|_| self.0.any_name) {
+            Some(slot) => Ok(FoundModel { slot: slot.clone(), adapter: None }),
+            None => Err(self.missing(name)),
+        }
+    }
+
+    fn missing(&self, name: &str) -> ApiError {
+        let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+        let text = format!("there is no model `{shown}` here; known: {}", self.names());
+        ApiError::new(Cause::NoModel, text).of("model")
+    }
+
+    /// Names of all models and adapters.
+    fn names(&self) -> String {
+        let names = self.0.slots.iter().flat_map(|s| std::iter::once(s.name.as_str()).chain(s.adapters()));
+        names.collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn unloadable(failure: &LoadFailure) -> ApiError {
+    ApiError::unavailable(format!("the model cannot be loaded: {}", failure.why), AGAIN)
+}
+
+/// The slot of a model that was named at the start; its files are looked at, so that a wrong path is told at once.
+fn slot(origin: &ModelOrigin, options: &ServeOptions) -> lamina::Result<Arc<ModelSlot>> {
+    let slot = match origin {
+        ModelOrigin::Loaded { name, model } => ModelSlot::new(
+            name.clone(),
+            SlotOrigin::Given(model.clone()),
+            options.model.clone(),
+            KeepAlive::Forever,
+        ),
+        ModelOrigin::Path { name, path, settings } => {
+            lamina::checkpoint(path.as_deref())?;
+            let settings = settings.as_deref().unwrap_or(&options.model).clone();
+            let name = name.clone().unwrap_or_else(|| stem(path.as_deref()));
+            let alive = settings.keep_alive.unwrap_or(KeepAlive::Forever);
+            ModelSlot::new(name, SlotOrigin::Path(path.clone()), settings, alive)
+        }
+    };
+    Ok(Arc::new(slot))
+}
+
+fn unique(slots: &[Arc<ModelSlot>]) -> lamina::Result<()> {
+    let names = slots
+        .iter()
+        .flat_map(|s| std::iter::once(&s.name).chain(&s.aliases).map(String::as_str).chain(s.adapters()));
+    let mut seen = std::collections::HashSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            let text = format!("two models are called `{name}`: give one another name, as NAME=MODEL");
+            return Err(lamina::Error::InvalidRequest(text));
+        }
+    }
+    Ok(())
+}

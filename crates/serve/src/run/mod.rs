@@ -1,0 +1,22 @@
+//! The one way from a request to its answer: a job goes in, pieces come out, and a dialect's renderer writes them.
+
+mod collect;
+mod delta;
+mod embed;
+mod frames;
+pub mod ids;
+mod job;
+mod render;
+mod respond;
+mod split;
+mod stream;
+
+pub use collect::{ToolUse, WholeAnswer, WholeChoice};
+pub use delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
+pub use embed::vectors;
+pub use frames::Frames;
+pub use job::{AnswerJob, Wishes};
+pub use render::{Render, Started};
+pub use respond::{Observer, RenderedStream, whole};
+pub use split::{ChatSplit, Split};
+pub use stream::Run;

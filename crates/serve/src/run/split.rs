@@ -1,0 +1,138 @@
+//! An answer's text split into reasoning, text and tool calls while it streams.
+
+use super::delta::DeltaPart;
+use lamina::{ChatFormat, Delta, Parser, ParserOptions, ReasoningMarks, Tokenizer};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// How the text of answers is split.
+#[derive(Clone, Default)]
+pub enum Split {
+    /// It is text as it is.
+    #[default]
+    Plain,
+    /// By the marks of the model's format.
+    Chat(Arc<ChatSplit>),
+}
+
+/// How the answers to a conversation are split.
+pub struct ChatSplit {
+    /// How the model writes calls.
+    pub format: &'static ChatFormat,
+    /// Marks around reasoning; none: it is text.
+    pub reasoning: Option<ReasoningMarks>,
+    /// The prompt ends inside the reasoning.
+    pub inside: bool,
+    /// Tools of the request; without any, calls are text.
+    pub tools: Vec<Value>,
+    /// Calls in the conversation so far.
+    pub earlier_calls: usize,
+    /// Spells special tokens, which may be marks.
+    pub tokenizer: Option<Tokenizer>,
+}
+
+/// Splits the text of one answer.
+pub(super) struct AnswerSplitter {
+    chat: Option<(Parser, Option<Tokenizer>)>,
+    calls: usize,
+}
+
+impl AnswerSplitter {
+    pub fn new(split: &Split) -> AnswerSplitter {
+        let chat = match split {
+            Split::Plain => None,
+            Split::Chat(chat) => {
+                let options = ParserOptions {
+                    tools: &chat.tools,
+                    reasoning: chat.reasoning,
+                    inside: chat.inside,
+                    no_calls: chat.tools.is_empty(),
+                    earlier_calls: chat.earlier_calls,
+                    seed: None,
+                };
+                Some((Parser::new(chat.format, &options), chat.tokenizer.clone()))
+            }
+        };
+        AnswerSplitter { chat, calls: 0 }
+    }
+
+    /// The parts that became certain with `text`, which came with `token`.
+    pub fn push(&mut self, text: String, token: Option<u32>) -> Vec<DeltaPart> {
+        let Some((parser, tokenizer)) = &mut self.chat else { return vec![DeltaPart::Text(text)] };
+        // Special tokens have no text of their own, but may be marks.
+        let special = token.filter(|_| text.is_empty()).zip(tokenizer.as_ref());
+        let mark = special.filter(|(id, t)| t.is_special(*id)).and_then(|(id, t)| t.id_to_token(id));
+        let deltas = match mark {
+            Some(mark) => parser.push_special(mark),
+            None => parser.push(&text),
+        };
+        self.parts(deltas)
+    }
+
+    /// The parts that were held back.
+    pub fn finish(&mut self) -> Vec<DeltaPart> {
+        let deltas = self.chat.as_mut().map(|(parser, _)| parser.finish()).unwrap_or_default();
+        self.parts(deltas)
+    }
+
+    /// Tool calls so far.
+    pub fn calls(&self) -> usize {
+        self.calls
+    }
+
+    fn parts(&mut self, deltas: Vec<Delta>) -> Vec<DeltaPart> {
+        let part = |delta| match delta {
+            Delta::Content(text) => Some(DeltaPart::Text(text)),
+            Delta::Reasoning(text) => Some(DeltaPart::Reasoning(text)),
+            Delta::ToolStart { index, id, name } => {
+                self.calls += 1;
+                Some(DeltaPart::ToolStart { call: index, id, name })
+            }
+            Delta::ToolArguments { index, text } => {
+                Some(DeltaPart::ToolArguments { call: index, json: text })
+            }
+            Delta::ToolEnd { .. } => None,
+        };
+        deltas.into_iter().filter_map(part).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_split_off_only_where_there_are_tools() {
+        let format = ChatFormat::named("hermes").expect("a format");
+        let split = |tools: Vec<Value>| {
+            let chat = ChatSplit {
+                format,
+                reasoning: Some(format.reasoning),
+                inside: true,
+                tools,
+                earlier_calls: 0,
+                tokenizer: None,
+            };
+            let mut splitter = AnswerSplitter::new(&Split::Chat(Arc::new(chat)));
+            let mut parts = vec![];
+            for piece in
+                ["Hm</thi", "nk>Yes <tool_call>\n{\"name\": \"now\", ", "\"arguments\": {}}\n</tool_call>"]
+            {
+                parts.extend(splitter.push(piece.into(), None));
+            }
+            parts.extend(splitter.finish());
+            (parts, splitter.calls())
+        };
+        let tool = serde_json::json!({ "type": "function", "function": { "name": "now" } });
+        let (parts, calls) = split(vec![tool]);
+        assert_eq!(calls, 1);
+        assert!(parts.contains(&DeltaPart::Reasoning("Hm".into())), "{parts:?}");
+        assert!(parts.iter().any(|p| matches!(p, DeltaPart::ToolStart { name, .. } if name == "now")));
+        let (parts, calls) = split(vec![]);
+        let text: String = parts
+            .iter()
+            .filter_map(|p| if let DeltaPart::Text(t) = p { Some(t.as_str()) } else { None })
+            .collect();
+        assert!(calls == 0 && text.contains("<tool_call>"), "{parts:?}");
+    }
+}

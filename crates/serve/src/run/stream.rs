@@ -1,0 +1,237 @@
+//! A running request: events of the engine in, pieces of answers out.
+
+use super::{
+    delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage},
+    job::{AnswerJob, Wishes},
+    render::Started,
+    split::AnswerSplitter,
+};
+use crate::{
+    error::{ApiError, Cause},
+    models::Lease,
+};
+use lamina::{Event, FinishReason, Handle, LengthBy, StopBy, Timings, Token};
+use std::{
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// Events that may wait for a reader before its sequences are paused.
+const BACKLOG: usize = 64;
+
+/// A running request. Dropping it cancels what has not ended.
+pub struct Run {
+    /// One for each prompt; none when its answers have ended.
+    handles: Vec<Option<Handle>>,
+    choices: Vec<OpenChoice>,
+    ready: VecDeque<AnswerDelta>,
+    usage: TokenUsage,
+    wishes: Wishes,
+    started: Started,
+    /// What ended it early.
+    failure: Option<ApiError>,
+    over: bool,
+    /// The server ends.
+    end: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// The model must not go before the request.
+    lease: Lease,
+}
+
+struct OpenChoice {
+    splitter: AnswerSplitter,
+    /// Tokens whose text is held back.
+    held: Vec<ChosenToken>,
+    reasoning: usize,
+}
+
+impl Run {
+    /// Queues a request; `end` cancels it.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it; a full queue; a model that has stopped.
+    pub fn start(job: AnswerJob, end: CancellationToken) -> Result<Run, ApiError> {
+        job.check()?;
+        let model = job.lease.model(job.wishes.lora.as_deref())?;
+        let mut options = job.wishes.generate.clone();
+        options.terms.backlog = BACKLOG * options.n;
+        let prompt_tokens: Vec<usize> = job.prompts.iter().map(Vec::len).collect();
+        let choices = job.choices();
+        // A request of several prompts is queued as a whole or not at all: dropping the handles cancels.
+        let handles = job
+            .prompts
+            .into_iter()
+            .map(|prompt| Ok(Some(model.submit(prompt, &options)?)))
+            .collect::<Result<Vec<_>, lamina::EngineError>>()?;
+        let open = || OpenChoice { splitter: AnswerSplitter::new(&job.split), held: vec![], reasoning: 0 };
+        Ok(Run {
+            handles,
+            choices: (0..choices).map(|_| open()).collect(),
+            ready: VecDeque::new(),
+            usage: TokenUsage { prompt: prompt_tokens.iter().sum(), ..TokenUsage::default() },
+            started: Started { prompt_tokens, choices, model: job.lease.name().to_owned() },
+            wishes: job.wishes,
+            failure: None,
+            over: false,
+            end: Box::pin(end.cancelled_owned()),
+            lease: job.lease,
+        })
+    }
+
+    /// What is known of it from the start.
+    pub fn started(&self) -> &Started {
+        &self.started
+    }
+
+    /// Tokens so far; all of them when it has ended.
+    pub fn usage(&self) -> TokenUsage {
+        self.usage
+    }
+
+    /// The next piece; none when all answers have ended.
+    pub async fn next(&mut self) -> Option<Result<AnswerDelta, ApiError>> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// As [`Run::next`], polled.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<AnswerDelta, ApiError>>> {
+        loop {
+            if let Some(delta) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(delta)));
+            }
+            if self.over || self.handles.iter().all(Option::is_none) {
+                return Poll::Ready(None);
+            }
+            if self.end.as_mut().poll(context).is_ready() {
+                let text = "the server is about to end";
+                self.failure = Some(ApiError::unavailable(text, Duration::from_secs(5)));
+            } else if !self.poll_handles(context) {
+                return Poll::Pending;
+            }
+            if let Err(error) = self.check() {
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+
+    /// Takes an event of each prompt that has one; true when there was any, or an end.
+    fn poll_handles(&mut self, context: &mut Context<'_>) -> bool {
+        let mut any = false;
+        for prompt in 0..self.handles.len() {
+            let Some(handle) = &self.handles[prompt] else { continue };
+            match handle.poll_next(context) {
+                Poll::Pending => {}
+                Poll::Ready(None) => {
+                    self.handles[prompt] = None;
+                    any = true;
+                }
+                Poll::Ready(Some(event)) => {
+                    any = true;
+                    self.take(prompt, event);
+                }
+            }
+        }
+        any
+    }
+
+    /// The failure that an event brought, told once.
+    fn check(&mut self) -> Result<(), ApiError> {
+        let Some(error) = self.failure.take() else { return Ok(()) };
+        self.over = true;
+        self.ready.clear();
+        self.handles.iter_mut().for_each(|h| *h = None);
+        Err(error)
+    }
+
+    fn take(&mut self, prompt: usize, event: Event) {
+        let first = prompt * self.wishes.generate.n;
+        match event {
+            Event::Prompt { start, tokens } => {
+                let part = DeltaPart::Prompt { start, scored: tokens };
+                self.ready.push_back(AnswerDelta { choice: first, part, tokens: vec![] });
+            }
+            Event::Token(token) => self.token(first + token.index, token),
+            Event::Finished { index, text, reason, timings, .. } => {
+                self.finish(first + index, text, reason, timings);
+            }
+            Event::Failed(e) => self.failure = Some(e.into()),
+        }
+    }
+
+    fn token(&mut self, choice: usize, token: Token) {
+        let Token { id, text, logprob, top, .. } = token;
+        self.choices[choice].held.push(ChosenToken { id, logprob, top });
+        self.text(choice, text, Some(id));
+    }
+
+    /// Text of an answer, in parts; the tokens that are held go with the first.
+    fn text(&mut self, choice: usize, text: String, token: Option<u32>) {
+        let parts = self.choices[choice].splitter.push(text, token);
+        self.parts(choice, parts);
+    }
+
+    fn parts(&mut self, choice: usize, parts: Vec<DeltaPart>) {
+        for part in parts {
+            let open = &mut self.choices[choice];
+            let tokens = std::mem::take(&mut open.held);
+            if matches!(part, DeltaPart::Reasoning(_)) {
+                open.reasoning += tokens.len();
+            }
+            self.ready.push_back(AnswerDelta { choice, part, tokens });
+        }
+    }
+
+    fn finish(&mut self, choice: usize, rest: String, reason: FinishReason, timings: Timings) {
+        if !rest.is_empty() {
+            self.text(choice, rest, None);
+        }
+        let mut last = self.choices[choice].splitter.finish();
+        if last.is_empty() && !self.choices[choice].held.is_empty() {
+            last.push(DeltaPart::Text(String::new()));
+        }
+        self.parts(choice, last);
+        let why = match self.ended(choice, reason) {
+            Ok(why) => why,
+            Err(error) => return self.failure = Some(error),
+        };
+        let ended_by_token = matches!(reason, FinishReason::Stop { by: StopBy::End(_) });
+        let usage = TokenUsage {
+            prompt: timings.prompt_tokens,
+            cached: timings.cached_tokens,
+            completion: timings.tokens + usize::from(ended_by_token),
+            reasoning: self.choices[choice].reasoning,
+        };
+        self.usage.completion += usage.completion;
+        self.usage.reasoning += usage.reasoning;
+        if choice.is_multiple_of(self.wishes.generate.n) {
+            self.usage.cached += usage.cached;
+        }
+        let part = DeltaPart::End(ChoiceEnd { why, usage, timings });
+        self.ready.push_back(AnswerDelta { choice, part, tokens: vec![] });
+    }
+
+    fn ended(&self, choice: usize, reason: FinishReason) -> Result<Ended, ApiError> {
+        let called = self.choices[choice].splitter.calls() > 0;
+        Ok(match reason {
+            FinishReason::Stop { by: StopBy::Text(i) } => {
+                Ended::Text(self.wishes.generate.stop.get(i).cloned().unwrap_or_default())
+            }
+            FinishReason::Stop { by: StopBy::End(_) } if called => Ended::ToolCalls,
+            FinishReason::Stop { by: StopBy::End(id) } => Ended::Token(id),
+            // Nothing may follow: as if the token had come that ends answers.
+            FinishReason::Stop { by: StopBy::Grammar } => {
+                Ended::Token(self.lease.live.model.end_tokens().first().copied().unwrap_or(0))
+            }
+            FinishReason::Length { by: LengthBy::MaxTokens } => Ended::MaxTokens,
+            FinishReason::Length { by: LengthBy::Context } => Ended::Context,
+            FinishReason::Length { by: LengthBy::Deadline } if self.wishes.cut_at_deadline => Ended::Deadline,
+            FinishReason::Length { by: LengthBy::Deadline } => {
+                return Err(ApiError::new(Cause::Timeout, "the time of this request is over"));
+            }
+            FinishReason::Cancelled => Ended::Cancelled,
+        })
+    }
+}

@@ -1,0 +1,224 @@
+//! Mutated bodies: whatever is sent, the answer is an answer or a refusal, never a fault, and nothing grows.
+//! `LAMINA_FUZZ_INPUTS` sets how many.
+
+use lamina::{LoadOptions, Model};
+use lamina_serve::{ModelOrigin, ServeOptions, Server};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+/// Numbers without a library: tests repeat.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % n.max(1)
+    }
+}
+
+/// Bodies that are right, of every endpoint that reads one.
+fn seeds() -> Vec<(&'static str, Value)> {
+    let messages = json!([{ "role": "system", "content": "Be brief." },
+        { "role": "user", "content": [{ "type": "text", "text": "Hi" }] }]);
+    vec![
+        (
+            "/v1/chat/completions",
+            json!({ "model": "m", "messages": messages, "max_tokens": 2, "temperature": 0.5,
+            "stop": ["x"], "logprobs": true, "top_logprobs": 1, "n": 1, "seed": 3, "logit_bias": { "5": 1 },
+            "stream": false, "stream_options": null, "response_format": { "type": "text" }, "lora": {} }),
+        ),
+        (
+            "/v1/completions",
+            json!({ "prompt": ["a", [1, 2]], "max_tokens": 1, "echo": true, "logprobs": 1,
+            "best_of": 1, "suffix": "", "timeout": 5 }),
+        ),
+        (
+            "/v1/responses",
+            json!({ "input": [{ "role": "user", "content": "Hi" }], "max_output_tokens": 1,
+            "instructions": "x", "include": [], "store": false, "text": { "format": { "type": "text" } } }),
+        ),
+        ("/v1/embeddings", json!({ "input": ["a", "b"], "encoding_format": "base64", "dimensions": 4 })),
+        (
+            "/completion",
+            json!({ "prompt": [1, "a", 2], "n_predict": 1, "samplers": ["top_k"], "logit_bias": [[1, false]],
+            "response_fields": ["content"], "t_max_predict_ms": 50, "n_probs": 1, "stream": true }),
+        ),
+        ("/infill", json!({ "input_prefix": "a", "input_suffix": "b", "input_extra": [], "n_predict": 1 })),
+        ("/tokenize", json!({ "content": "a b", "with_pieces": true, "add_special": true })),
+        ("/detokenize", json!({ "tokens": [1, 2, 3] })),
+        ("/apply-template", json!({ "messages": [{ "role": "user", "content": "Hi" }] })),
+        ("/rerank", json!({ "query": "a", "documents": ["b"], "top_n": 1 })),
+        ("/lora-adapters", json!([])),
+        (
+            "/v1/messages",
+            json!({ "model": "m", "max_tokens": 2, "messages": [{ "role": "user", "content": "Hi" }],
+            "system": [{ "type": "text", "text": "x" }], "stop_sequences": ["y"], "thinking": { "type": "disabled" } }),
+        ),
+        (
+            "/v1/messages/count_tokens",
+            json!({ "model": "m", "messages": [{ "role": "user", "content": "Hi" }] }),
+        ),
+        (
+            "/api/chat",
+            json!({ "model": "m", "messages": [{ "role": "user", "content": "Hi" }], "stream": false,
+            "options": { "num_predict": 2, "temperature": 0.1 }, "keep_alive": "5m" }),
+        ),
+        (
+            "/api/generate",
+            json!({ "model": "m", "prompt": "a", "options": { "num_predict": 1 }, "raw": true }),
+        ),
+        ("/api/embed", json!({ "model": "m", "input": ["a"] })),
+        ("/api/show", json!({ "model": "m" })),
+    ]
+}
+
+fn strange(chance: &mut Chance) -> Value {
+    let values = [
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(0),
+        json!(1e308),
+        json!(u64::MAX),
+        json!(i64::MIN),
+        json!(0.1),
+        json!(""),
+        json!("\u{0}\u{1b}[2J"),
+        json!("<|im_end|>"),
+        json!("é€😀"),
+        json!([]),
+        json!({}),
+        json!([[[]]]),
+        json!({ "type": "x" }),
+        json!([null, 1, "a"]),
+        json!("a".repeat(3000)),
+        json!({ "a": { "b": [1] } }),
+    ];
+    values[chance.below(values.len())].clone()
+}
+
+/// Changes one place of a value.
+fn mutate(value: &mut Value, chance: &mut Chance) {
+    match value {
+        Value::Object(map) if !map.is_empty() && chance.below(4) > 0 => {
+            let key = map.keys().nth(chance.below(map.len())).cloned().unwrap_or_default();
+            match chance.below(8) {
+                0 => _ = map.remove(&key),
+                1 => _ = map.insert(format!("{key}x"), json!(1)),
+                _ => mutate(map.get_mut(&key).expect("a field"), chance),
+            }
+        }
+        Value::Array(list) if !list.is_empty() && chance.below(4) > 0 => {
+            let at = chance.below(list.len());
+            match chance.below(6) {
+                0 => _ = list.remove(at),
+                1 => list.push(strange(chance)),
+                _ => mutate(&mut list[at], chance),
+            }
+        }
+        other => *other = strange(chance),
+    }
+}
+
+/// Bytes of a body, now and then broken.
+fn bytes(value: &Value, chance: &mut Chance) -> Vec<u8> {
+    let mut bytes = value.to_string().into_bytes();
+    match chance.below(10) {
+        0 => bytes.truncate(chance.below(bytes.len())),
+        1 => {
+            let at = chance.below(bytes.len());
+            bytes[at] = chance.below(256) as u8;
+        }
+        _ => {}
+    }
+    bytes
+}
+
+/// A connection that is used again and again.
+struct Line {
+    port: u16,
+    reader: BufReader<TcpStream>,
+}
+
+impl Line {
+    fn new(port: u16) -> Line {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("a server");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
+        stream.set_nodelay(true).expect("a socket");
+        Line { port, reader: BufReader::new(stream) }
+    }
+
+    fn ask(&mut self, path: &str, body: &[u8]) -> u16 {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            self.port,
+            body.len()
+        );
+        self.reader.get_mut().write_all(&[head.as_bytes(), body].concat()).expect("a reader");
+        self.answer()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).expect("a line");
+        line
+    }
+
+    fn answer(&mut self) -> u16 {
+        let status = self.line();
+        let status =
+            status.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or_else(|| panic!("{status:?}"));
+        let (mut length, mut chunked) = (0, false);
+        loop {
+            let line = self.line().to_ascii_lowercase();
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            match name {
+                "content-length" => length = value.parse().expect("a length"),
+                "transfer-encoding" => chunked = true,
+                _ => {}
+            }
+        }
+        while chunked {
+            let size = self.line();
+            let size = usize::from_str_radix(size.trim_end(), 16).expect("a size");
+            self.skip(size + 2);
+            chunked = size > 0;
+        }
+        self.skip(length);
+        status
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        let mut rest = vec![0; bytes];
+        self.reader.read_exact(&mut rest).expect("a body");
+    }
+}
+
+#[test]
+fn mutated_bodies_are_answered_or_refused() {
+    let inputs: usize = std::env::var("LAMINA_FUZZ_INPUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(1500);
+    let model =
+        Model::load(None, LoadOptions { context: Some(256), ..LoadOptions::default() }).expect("the model");
+    let models = vec![ModelOrigin::Loaded { name: "m".into(), model: model.clone() }];
+    // A mutation may ask for an endless answer.
+    let limit = Some("300ms".parse().expect("a time"));
+    let options =
+        ServeOptions { port: 0, quiet: true, models, request_timeout: limit, ..ServeOptions::default() };
+    let server = Server::start(options).expect("a free port");
+    let (mut chance, seeds) = (Chance(7), seeds());
+    let mut line = Line::new(server.port());
+    for i in 0..inputs {
+        let (path, mut body) = seeds[i % seeds.len()].clone();
+        (0..1 + chance.below(3)).for_each(|_| mutate(&mut body, &mut chance));
+        let bytes = bytes(&body, &mut chance);
+        let status = line.ask(path, &bytes);
+        assert!(status != 500, "{path}: {}", String::from_utf8_lossy(&bytes));
+    }
+    drop(server);
+    let snapshot = model.snapshot();
+    assert!(snapshot.running.is_empty() && snapshot.waiting.is_empty(), "{snapshot:?}");
+}

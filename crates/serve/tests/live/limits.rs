@@ -1,0 +1,76 @@
+//! Readers that leave, and queues that are full.
+
+use crate::{
+    client::{get, open, post},
+    options, start,
+};
+use lamina::{LoadOptions, Model, Policy};
+use lamina_serve::{ModelOrigin, ServeOptions};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A model of the test's own: its engine has no other requests.
+fn alone(policy: Policy) -> (Model, ServeOptions) {
+    let model = Model::load(None, LoadOptions { policy, ..LoadOptions::default() }).expect("the model");
+    let models = vec![ModelOrigin::Loaded { name: "tiny".into(), model: model.clone() }];
+    (model, ServeOptions { models, ..options() })
+}
+
+fn wait_for(what: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !what() {
+        assert!(Instant::now() < end, "it did not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn who_leaves_costs_nobody_anything() {
+    let (model, options) = alone(Policy::default());
+    let server = start(options);
+    let body = json!({ "prompt": "Once", "max_tokens": 100_000, "stream": true, "ignore_eos": true });
+    for _ in 0..3 {
+        let mut leaving =
+            open(server.port(), "POST", "/v1/completions", &[JSON], body.to_string().as_bytes());
+        leaving.begin();
+        drop(leaving);
+    }
+    let whole = json!({ "prompt": "Once", "max_tokens": 100_000, "ignore_eos": true });
+    drop(open(server.port(), "POST", "/v1/completions", &[JSON], whole.to_string().as_bytes()));
+    wait_for(|| model.snapshot().running.is_empty() && model.snapshot().waiting.is_empty());
+    assert_eq!(model.snapshot().free_pages, model.snapshot().pages);
+    assert_eq!(post(server.port(), "/v1/completions", &json!({ "prompt": "Once" })).status, 200);
+    let metrics = get(server.port(), "/metrics").text();
+    assert!(metrics.contains("lamina:requests_cancelled_total{why=\"disconnect\"}"), "{metrics}");
+}
+
+#[test]
+fn a_full_queue_says_when_to_come_back() {
+    let (model, options) = alone(Policy { max_running: 1, max_queue: 1, ..Policy::default() });
+    let server = start(options);
+    let body =
+        json!({ "prompt": "Once", "max_tokens": 100_000, "stream": true, "ignore_eos": true }).to_string();
+    let mut running = open(server.port(), "POST", "/v1/completions", &[JSON], body.as_bytes());
+    running.begin();
+    let waiting = open(server.port(), "POST", "/v1/completions", &[JSON], body.as_bytes());
+    wait_for(|| model.snapshot().waiting.len() == 1);
+    let refused = open(server.port(), "POST", "/v1/completions", &[JSON], body.as_bytes()).read();
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (429, &json!("queue_full")));
+    assert!(refused.header("retry-after").is_some() && refused.header("retry-after-ms").is_some());
+    drop((running, waiting));
+    wait_for(|| model.snapshot().running.is_empty());
+}
+
+#[test]
+fn time_that_is_over_is_an_error() {
+    let (_, options) = alone(Policy::default());
+    let server = start(options);
+    let body = json!({ "prompt": "Once", "max_tokens": 100_000, "ignore_eos": true, "timeout": 0.2 });
+    let answer = post(server.port(), "/v1/completions", &body);
+    assert_eq!((answer.status, &answer.json()["error"]["type"]), (504, &json!("timeout_error")));
+    let cut = json!({ "prompt": "Once", "n_predict": -1, "ignore_eos": true, "t_max_predict_ms": 100 });
+    let cut = post(server.port(), "/completion", &cut);
+    assert_eq!((cut.status, &cut.json()["stop_type"]), (200, &json!("limit")));
+}

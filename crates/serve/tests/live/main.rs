@@ -1,0 +1,34 @@
+//! A server with the small model of the package, over real sockets.
+
+mod client;
+mod limits;
+mod native;
+mod openai;
+mod safety;
+
+use lamina::Model;
+use lamina_serve::{ModelOrigin, ServeOptions, Server};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+/// The model, loaded once: servers of all tests share its engine.
+static MODEL: LazyLock<Model> = LazyLock::new(|| {
+    Model::load(None, lamina::LoadOptions::default()).expect("the model inside the package")
+});
+
+/// Options of a test's server: any free port, no log.
+fn options() -> ServeOptions {
+    let models = vec![ModelOrigin::Loaded { name: "tiny".into(), model: MODEL.clone() }];
+    ServeOptions { port: 0, quiet: true, models, ..ServeOptions::default() }
+}
+
+fn start(options: ServeOptions) -> Arc<Server> {
+    let server = Server::start(options).expect("a free port");
+    server.ready(|| true).expect("a model");
+    Arc::new(server)
+}
+
+/// A server that tests share.
+fn shared() -> u16 {
+    static SERVER: OnceLock<Arc<Server>> = OnceLock::new();
+    SERVER.get_or_init(|| start(options())).port()
+}

@@ -1,0 +1,91 @@
+//! llama-server's own endpoints.
+
+use crate::{
+    MODEL,
+    client::{get, open, post},
+    shared,
+};
+use lamina::{GenerateOptions, Prompt, sample::SamplingParams};
+use serde_json::json;
+
+#[test]
+fn completion_tells_what_it_did() {
+    let mut sampling = SamplingParams::default();
+    sampling.set("seed", 5).expect("a parameter");
+    let options = GenerateOptions { max_tokens: Some(10), sampling, ..GenerateOptions::default() };
+    let want = MODEL.generate(&Prompt::Text("Once upon".into()), &options).expect("an answer");
+    let body =
+        json!({ "prompt": "Once upon", "n_predict": 10, "seed": 5, "return_tokens": true, "n_probs": 2 });
+    let answer = post(shared(), "/completion", &body).json();
+    assert_eq!((&answer["content"], &answer["tokens"]), (&json!(want[0].text), &json!(want[0].tokens)));
+    assert_eq!((&answer["stop_type"], &answer["generation_settings"]["seed"]), (&json!("limit"), &json!(5)));
+    assert_eq!(answer["completion_probabilities"].as_array().map(Vec::len), Some(10));
+    let stream = json!({ "prompt": "Once upon", "n_predict": 10, "seed": 5, "stream": true });
+    let chunks = post(shared(), "/completion", &stream).chunks();
+    let text: String = chunks.iter().filter_map(|c| c["content"].as_str()).collect();
+    assert_eq!((text, &chunks[chunks.len() - 1]["stop"]), (want[0].text.clone(), &json!(true)));
+    let fields = json!({ "prompt": "a", "n_predict": 1, "response_fields": ["content", "generation_settings/n_predict"] });
+    let fields = post(shared(), "/completion", &fields).json();
+    assert_eq!(fields.as_object().map(serde_json::Map::len), Some(2));
+    assert_eq!(fields["n_predict"], 1);
+}
+
+#[test]
+fn an_unknown_seed_is_told_and_repeats_the_answer() {
+    let ask = |seed: &serde_json::Value| {
+        post(shared(), "/completion", &json!({ "prompt": "Once", "n_predict": 16, "seed": seed })).json()
+    };
+    let first = ask(&json!(null));
+    assert_eq!(ask(&first["generation_settings"]["seed"])["content"], first["content"]);
+}
+
+#[test]
+fn bans_and_switched_off_samplers() {
+    let ask = |more: serde_json::Value| {
+        let mut body =
+            json!({ "prompt": "Once upon a", "n_predict": 1, "temperature": 0, "return_tokens": true });
+        body.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        post(shared(), "/completion", &body)
+    };
+    let first = ask(json!({})).json()["tokens"][0].as_u64().expect("a token");
+    let banned = ask(json!({ "logit_bias": [[first, false]] })).json();
+    assert_ne!(banned["tokens"][0], json!(first));
+    let off = ask(json!({ "samplers": ["top_k"] })).json();
+    assert_eq!(off["generation_settings"]["top_p"], 1.0);
+    assert_eq!(ask(json!({ "samplers": ["nonsense"] })).json()["error"]["param"], "samplers[0]");
+    assert_eq!(ask(json!({ "grammar": "root ::= \"a\"" })).status, 400);
+}
+
+#[test]
+fn texts_become_tokens_and_texts_again() {
+    let tokens =
+        post(shared(), "/tokenize", &json!({ "content": "Once upon a time", "with_pieces": true })).json();
+    assert_eq!(tokens["count"].as_u64(), tokens["tokens"].as_array().map(|t| t.len() as u64));
+    let ids = post(shared(), "/tokenize", &json!({ "content": "Once upon a time" })).json()["tokens"].clone();
+    // Ollama's and llama-server's documented calls send a form's type.
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let back =
+        open(shared(), "POST", "/detokenize", &form, json!({ "tokens": ids }).to_string().as_bytes()).read();
+    assert_eq!(back.json()["content"], "Once upon a time");
+    let messages = json!({ "messages": [{ "role": "user", "content": "Hi" }] });
+    assert!(
+        post(shared(), "/apply-template", &messages).json()["prompt"]
+            .as_str()
+            .is_some_and(|p| p.contains("Hi"))
+    );
+}
+
+#[test]
+fn state_is_told_without_a_step() {
+    let props = get(shared(), "/props").json();
+    assert!(props["total_slots"] == 64 && props["parameters"].as_array().is_some_and(|p| p.len() > 20));
+    assert_eq!(get(shared(), "/slots").json().as_array().map(Vec::len), Some(64));
+    assert_eq!(get(shared(), "/health").json(), json!({ "status": "ok" }));
+    assert_eq!(get(shared(), "/lora-adapters").json(), json!([]));
+    assert_eq!(post(shared(), "/rerank", &json!({ "query": "a", "documents": ["b"] })).status, 501);
+    assert_eq!(post(shared(), "/props", &json!({})).status, 501);
+    let metrics = get(shared(), "/metrics").text();
+    assert!(metrics.contains("lamina:num_requests_running{model_name=\"tiny\"}"), "{metrics}");
+    let vector = post(shared(), "/embedding", &json!({ "content": "a story" })).json();
+    assert_eq!(vector[0]["embedding"][0].as_array().map(Vec::len), Some(MODEL.info().hidden));
+}
