@@ -3,7 +3,7 @@
 use super::draft::CallDraft;
 use super::glyph::{Fate, Glyph, is_name};
 use super::json::JsonScan;
-use super::literal::{Dialect, LiteralScan};
+use super::literal::{LiteralScan, LiteralStyle};
 use super::nested::NestedScan;
 use super::object::{CallKeys, ObjectScan};
 use super::outlet::Outlet;
@@ -72,7 +72,7 @@ impl ItemRun {
             Some(CallPart::Arguments(style)) => match style {
                 ArgumentStyle::Json => PartRun::Json(JsonScan::new()),
                 ArgumentStyle::Keywords => PartRun::Literal(LiteralScan::keywords()),
-                ArgumentStyle::Bare => PartRun::Literal(LiteralScan::container(Dialect::Gemma)),
+                ArgumentStyle::Bare => PartRun::Literal(LiteralScan::container(LiteralStyle::Gemma)),
                 ArgumentStyle::Tags(style) => PartRun::Tags(TagScan::new(style)),
                 ArgumentStyle::Nested(mark) => PartRun::Nested(NestedScan::new(mark)),
             },

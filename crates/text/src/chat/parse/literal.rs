@@ -10,7 +10,7 @@ const DEPTH: usize = 128;
 
 /// Which language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum LiteralStyle {
     /// Strings between quotes, keys in quotes.
     Python,
     /// Strings between marks, keys bare.
@@ -23,7 +23,7 @@ const MARK: &str = "<|\"|>";
 /// Reads one container and writes it as JSON.
 #[derive(Debug)]
 pub(super) struct LiteralScan {
-    dialect: Dialect,
+    dialect: LiteralStyle,
     stack: Vec<OpenBracket>,
     at: LiteralAt,
     word: String,
@@ -67,11 +67,16 @@ impl LiteralScan {
     /// Keyword arguments after the opening bracket.
     pub fn keywords() -> LiteralScan {
         let frame = OpenBracket { close: ')', separator: Some('='), filled: false };
-        LiteralScan { dialect: Dialect::Python, stack: vec![frame], at: LiteralAt::Key, word: String::new() }
+        LiteralScan {
+            dialect: LiteralStyle::Python,
+            stack: vec![frame],
+            at: LiteralAt::Key,
+            word: String::new(),
+        }
     }
 
     /// A container with its brackets.
-    pub fn container(dialect: Dialect) -> LiteralScan {
+    pub fn container(dialect: LiteralStyle) -> LiteralScan {
         LiteralScan { dialect, stack: Vec::new(), at: LiteralAt::Begin, word: String::new() }
     }
 
@@ -158,10 +163,10 @@ impl LiteralScan {
         if self.closes(c) {
             return self.close(out);
         }
-        let bare = self.dialect == Dialect::Gemma || self.separator() == Some('=');
+        let bare = self.dialect == LiteralStyle::Gemma || self.separator() == Some('=');
         match (self.dialect, c) {
-            (Dialect::Gemma, '<') => self.go(LiteralAt::Mark(1, true)),
-            (Dialect::Python, '"' | '\'') if !bare => {
+            (LiteralStyle::Gemma, '<') => self.go(LiteralAt::Mark(1, true)),
+            (LiteralStyle::Python, '"' | '\'') if !bare => {
                 self.item(out);
                 out.push('"');
                 self.go(LiteralAt::Text(TextEnd::Quote { quote: c, escape: None }, true))
@@ -176,7 +181,8 @@ impl LiteralScan {
 
     fn bare_key(&mut self, c: char, out: &mut String) -> Fate {
         if self.separator() != Some(c) {
-            let whole = self.dialect == Dialect::Python && !(c.is_alphanumeric() || c == '_' || c == ' ');
+            let whole =
+                self.dialect == LiteralStyle::Python && !(c.is_alphanumeric() || c == '_' || c == ' ');
             if whole || "{}[],\"<\n".contains(c) || self.word.len() > 256 {
                 return Fate::Fail;
             }
@@ -198,12 +204,12 @@ impl LiteralScan {
             self.item(out);
         }
         match (self.dialect, c) {
-            (_, '{' | '[') | (Dialect::Python, '(') => self.open(c),
-            (Dialect::Python, '"' | '\'') => {
+            (_, '{' | '[') | (LiteralStyle::Python, '(') => self.open(c),
+            (LiteralStyle::Python, '"' | '\'') => {
                 out.push('"');
                 self.go(LiteralAt::Text(TextEnd::Quote { quote: c, escape: None }, false))
             }
-            (Dialect::Gemma, '<') => self.go(LiteralAt::Mark(1, false)),
+            (LiteralStyle::Gemma, '<') => self.go(LiteralAt::Mark(1, false)),
             _ if is_word(c) => {
                 self.word.push(c);
                 self.go(LiteralAt::Word)
@@ -313,7 +319,7 @@ pub(super) fn python(text: &str) -> Option<String> {
     if matches!(text, "True" | "False" | "None") {
         return Some(word(text));
     }
-    let (mut scan, mut out) = (LiteralScan::container(Dialect::Python), String::new());
+    let (mut scan, mut out) = (LiteralScan::container(LiteralStyle::Python), String::new());
     let mut chars = text.chars();
     for c in chars.by_ref() {
         match scan.push(c, &mut out) {
@@ -356,7 +362,7 @@ mod tests {
         assert_eq!(keywords("a=1, b='x')"), (r#"{"a": 1, "b": "x"}"#.into(), true));
         assert_eq!(keywords(")"), ("{}".into(), true));
         assert_eq!(keywords("a=[])"), (r#"{"a": []}"#.into(), true));
-        let gemma = |text| read(LiteralScan::container(Dialect::Gemma), text);
+        let gemma = |text| read(LiteralScan::container(LiteralStyle::Gemma), text);
         let expected = r#"{"k": "a\"<b", "n": 1, "o": {"x": []}, "e": "", "l": ["q"]}"#;
         assert_eq!(
             gemma("{k:<|\"|>a\"<b<|\"|>,n:1,o:{x:[]},e:<|\"|><|\"|>,l:[<|\"|>q<|\"|>]}"),
