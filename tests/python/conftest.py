@@ -10,6 +10,7 @@ from pathlib import Path
 import lamina
 import numpy as np
 import pytest
+from serving import Live
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LAMINA_SHARED") or ROOT.parent / "shared")
@@ -21,6 +22,13 @@ def shared():
     if not SHARED.is_dir():
         pytest.skip(f"models and texts are not there: {SHARED} is no folder (set LAMINA_SHARED)")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def server():
+    """A server of the model inside the package, which the tests of all clients share."""
+    with Live() as live:
+        yield live
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ mod log;
 mod metrics;
 mod models;
 mod options;
+mod page;
 mod run;
 mod server;
 

@@ -1,13 +1,13 @@
 //! The field tables as documentation, and each entry held to what it says.
 
-use super::{native, openai};
+use super::{anthropic, native, ollama, openai};
 use crate::body::{Body, COMMON, FieldSpec, FieldTable, FieldUsage};
 use lamina::sample::params;
 use serde_json::json;
 use std::{fmt::Write, fs, path::Path};
 
 fn tables() -> impl Iterator<Item = &'static FieldTable> {
-    [openai::TABLES, native::TABLES].into_iter().flatten().copied()
+    [openai::TABLES, native::TABLES, anthropic::TABLES, ollama::TABLES].into_iter().flatten().copied()
 }
 
 #[test]

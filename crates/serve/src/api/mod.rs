@@ -1,13 +1,16 @@
 //! The dialects: each turns bodies into jobs, and writes answers in its words. None knows another.
 
+mod anthropic;
 #[cfg(test)]
 mod fields;
 mod health;
 mod metrics;
 mod native;
+mod ollama;
 mod openai;
 #[cfg(test)]
 mod recorded;
+mod root;
 mod shared;
 
 use crate::{
@@ -25,6 +28,9 @@ pub fn routes() -> Router<App> {
         .merge(metrics::routes())
         .merge(openai::routes())
         .merge(native::routes())
+        .merge(anthropic::routes())
+        .merge(ollama::routes())
+        .merge(root::routes())
         .fallback(no_path)
         .method_not_allowed_fallback(wrong_method)
 }

@@ -48,6 +48,16 @@ pub async fn vectors(lease: &Lease, prompts: Vec<Vec<u32>>, terms: &Terms) -> Re
     Ok(done)
 }
 
+/// The first `dimensions` numbers of a vector, of length one.
+pub fn shortened(mut vector: Vec<f32>, dimensions: usize) -> Vec<f32> {
+    if dimensions < vector.len() {
+        vector.truncate(dimensions);
+        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+        vector.iter_mut().for_each(|x| *x /= length);
+    }
+    vector
+}
+
 async fn finished(handle: &Handle) -> Result<(), ApiError> {
     loop {
         match poll_fn(|context| handle.poll_next(context)).await {

@@ -13,7 +13,7 @@ mod stream;
 
 pub use collect::{ToolUse, WholeAnswer, WholeChoice};
 pub use delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
-pub use embed::vectors;
+pub use embed::{shortened, vectors};
 pub use frames::Frames;
 pub use job::{AnswerJob, Wishes};
 pub use render::{Render, Started};

@@ -51,7 +51,7 @@ pub async fn embeddings(call: HttpCall) -> Result<Response, ApiError> {
     let terms = Terms { tenant: call.caller.tenant.clone(), share: call.caller.share, ..Terms::default() };
     let pools = run::vectors(&lease, prompts, &terms).await?;
     let entry = |(index, pool): (usize, &Pooled)| {
-        let vector = encoded(&cut(pool.unit(), dimensions), &encoding);
+        let vector = encoded(&run::shortened(pool.unit(), dimensions), &encoding);
         json!({ "object": "embedding", "index": index, "embedding": vector })
     };
     Ok(json_response(&json!({
@@ -60,16 +60,6 @@ pub async fn embeddings(call: HttpCall) -> Result<Response, ApiError> {
         "model": lease.name(),
         "usage": { "prompt_tokens": tokens, "total_tokens": tokens },
     })))
-}
-
-/// The first numbers of a vector, of length one.
-fn cut(mut vector: Vec<f32>, dimensions: usize) -> Vec<f32> {
-    if dimensions < vector.len() {
-        vector.truncate(dimensions);
-        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
-        vector.iter_mut().for_each(|x| *x /= length);
-    }
-    vector
 }
 
 fn encoded(vector: &[f32], encoding: &VectorEncoding) -> Value {
@@ -88,8 +78,8 @@ mod tests {
 
     #[test]
     fn vectors_are_cut_to_length_one_and_encoded() {
-        assert_eq!(cut(vec![3.0, 4.0, 12.0], 2), [0.6, 0.8]);
-        assert_eq!(cut(vec![0.0, 1.0], 2), [0.0, 1.0]);
+        assert_eq!(run::shortened(vec![3.0, 4.0, 12.0], 2), [0.6, 0.8]);
+        assert_eq!(run::shortened(vec![0.0, 1.0], 2), [0.0, 1.0]);
         assert_eq!(encoded(&[1.0, -2.0], &VectorEncoding::Base64), "AACAPwAAAMA=");
     }
 }

@@ -1,0 +1,69 @@
+//! POST /api/generate.
+
+use super::{
+    answer_render::{AnswerForm, AnswerRenderer},
+    fields::GENERATE,
+    request::{keep_alive, refuse_images, thinking, unloads, wishes},
+    words::ReplyHead,
+};
+use crate::{
+    body::Body,
+    call::{ChatTurn, HttpCall, PromptTokens, json_response},
+    error::ApiError,
+    models::Lease,
+    run::{AnswerJob, Split},
+};
+use axum::response::Response;
+use lamina::Special;
+use serde_json::{Value, json};
+
+/// The handler.
+pub async fn generate(call: HttpCall) -> Result<Response, ApiError> {
+    let mut body = call.body(&GENERATE).await?;
+    let lease = call.model(&mut body).await?;
+    let prompt: String = body.take("prompt")?.unwrap_or_default();
+    let head = ReplyHead::new(lease.name());
+    if prompt.is_empty() {
+        let reason = if unloads(keep_alive(&mut body, &lease)?) { "unload" } else { "load" };
+        let mut object = head.loaded(reason);
+        object.insert("response".to_owned(), json!(""));
+        return Ok(json_response(&Value::Object(object)));
+    }
+    refuse_images(body.value("images"), "images")?;
+    if body.take::<String>("suffix")?.is_some_and(|suffix| !suffix.is_empty()) {
+        return Err(
+            ApiError::unsupported("suffix: use /infill with a model that was trained for it").of("suffix")
+        );
+    }
+    let stream = body.take("stream")?.unwrap_or(true);
+    let wishes = wishes(&call, &mut body, &lease)?;
+    let tokenizer = wishes.generate.sampling.logprobs.count.and(lease.live.model.tokenizer().cloned());
+    let prompt = tokens(&call, &lease, &mut body, prompt).await?;
+    call.ignore(&body);
+    let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
+    call.answer(job, stream, AnswerRenderer::new(AnswerForm::Generate, head, tokenizer)).await
+}
+
+/// The prompt as one turn of the template, or as it is where that is asked for or there is no template.
+async fn tokens(
+    call: &HttpCall,
+    lease: &Lease,
+    body: &mut Body,
+    prompt: String,
+) -> Result<PromptTokens, ApiError> {
+    let raw = body.take("raw")?.unwrap_or(false);
+    let variables = thinking(body)?;
+    let system: Option<String> = body.take::<String>("system")?.filter(|s| !s.is_empty());
+    if raw && system.is_some() {
+        return Err(ApiError::at("system", "system has no place in a raw prompt: write it there"));
+    }
+    if raw || lease.live.template().is_empty() {
+        let text = system.map_or_else(|| prompt.clone(), |s| format!("{s}\n\n{prompt}"));
+        let special = Special { add: true, parse: raw };
+        let tokens = call.text(lease, text, special).await?;
+        return Ok(PromptTokens { tokens, split: Split::Plain });
+    }
+    let system = system.map(|text| json!({"role": "system", "content": text}));
+    let messages = system.into_iter().chain([json!({"role": "user", "content": prompt})]).collect();
+    call.chat(lease, ChatTurn { messages, variables, path: "prompt", ..ChatTurn::default() }).await
+}

@@ -1,0 +1,64 @@
+//! `GET /`: the web page for browsers, a line for all others, who ask whether the server lives.
+
+use crate::{
+    app::App,
+    call::{HttpCall, get},
+    dialect::Dialect,
+    error::{ApiError, Cause},
+    page,
+};
+use axum::{Router, body::Body, response::Response};
+use http::{HeaderMap, HeaderValue, header};
+
+/// The routes of this file.
+pub fn routes() -> Router<App> {
+    Router::new().route("/", get(Dialect::Native, root))
+}
+
+async fn root(call: HttpCall) -> Result<Response, ApiError> {
+    match (wants_page(call.headers()), call.app.options.no_page) {
+        (true, true) => Err(ApiError::new(Cause::NoPath, "this server has no web page")),
+        (true, false) => Ok(web_page()),
+        (false, _) => Ok(response("text/plain; charset=utf-8", "Lamina is running\n")),
+    }
+}
+
+/// True for what browsers send when somebody opens an address.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accept.flat_map(|value| value.split(',')).any(|kind| kind.trim().starts_with("text/html"))
+}
+
+fn web_page() -> Response {
+    let page = page::embedded();
+    let mut response = response("text/html; charset=utf-8", page.html.as_str());
+    let headers = response.headers_mut();
+    if let Ok(policy) = HeaderValue::from_str(&page.policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // The next version of the program has another page.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+fn response(kind: &'static str, text: &'static str) -> Response {
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_told_from_clients() {
+        let wants = |accept: &'static str| {
+            wants_page(&HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]))
+        };
+        assert!(wants("text/html,application/xhtml+xml,*/*;q=0.8") && wants("a/b, text/html;q=0.1"));
+        assert!(!wants("*/*") && !wants("application/json") && !wants_page(&HeaderMap::new()));
+    }
+}
