@@ -16,6 +16,7 @@ mod device;
 mod generate;
 mod model;
 mod open;
+mod passes;
 mod shield;
 mod threads;
 
@@ -35,7 +36,8 @@ pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{
     ChatFormat, DefaultTemplate, Delta, Markers, Parser, ParserOptions, ReasoningMarks, Special, Tokenizer,
 };
-pub use model::{Model, Rows};
+pub use model::Model;
 pub use open::{checkpoint, open, tokenizer};
+pub use passes::Rows;
 pub use shield::shield;
 pub use threads::default_threads;

@@ -5,50 +5,32 @@ use crate::{
     generate::{Completion, GenerateOptions, Prompt, TokenStream},
     open::open,
 };
-use lamina_base::human_bytes;
-use lamina_engine::{
-    EngineError, Event, Generation, Handle, Pass, Pooled, Pooling, RowSink, Service, Snapshot, Task, Terms,
-    pooled, sample::Breakers,
-};
+use lamina_engine::{EngineError, Generation, Handle, Service, Snapshot, Task, sample::Breakers};
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
-use lamina_plan::{Profile, Select};
+use lamina_plan::Profile;
 use lamina_text::{Special, Tokenizer};
 use std::{
     collections::VecDeque,
     path::Path,
-    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc::RecvTimeoutError},
-    time::Duration,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
-
-/// How often a waiting pass asks whether it is still wanted.
-const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Which rows a pass hands out for every position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rows {
-    /// Logits, `[tokens x vocab]`.
-    Logits,
-    /// The residual, `[tokens x hidden]`: after the embedding (0), after layer `n`, or after the final norm (-1, or the
-    /// number of layers). Negative numbers count from the end.
-    Hidden(isize),
-}
 
 /// A model on a device. Clones are the same model.
 #[derive(Clone)]
 pub struct Model {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Scale of each adapter in the requests that are made through this value.
-    scales: Arc<[f32]>,
+    pub(crate) scales: Arc<[f32]>,
 }
 
 /// What all clones of a model share.
-struct Shared {
-    service: Service,
+pub(crate) struct Shared {
+    pub(crate) service: Service,
     tokenizer: Option<Tokenizer>,
     end_tokens: Arc<[u32]>,
     loras: Vec<String>,
-    info: ModelInfo,
+    pub(crate) info: ModelInfo,
     /// DRY's sequence breakers by their strings: finding their tokens costs a pass over the vocabulary.
     breakers: Mutex<RecentBreakers>,
     /// The tokenizer's vocabulary for grammars: making it ready costs a pass over all tokens.
@@ -201,22 +183,6 @@ impl Model {
         })
     }
 
-    /// Sends tokens whose final hidden rows become one vector, which the pool has when the handle says `Finished`.
-    ///
-    /// # Errors
-    /// As for [`Model::submit`]; also when the model has no such rows.
-    pub fn submit_pooled(
-        &self,
-        tokens: Vec<u32>,
-        pooling: Pooling,
-        terms: Terms,
-    ) -> Result<(Handle, Pooled)> {
-        let (sink, pool) = pooled(pooling, self.shared.info.hidden);
-        let pass = Pass { hidden: Some(self.mark(-1)?), rows: pooling.rows(), sink };
-        let task = Task::Pass(pass);
-        Ok((self.shared.service.submit(tokens, self.scales.clone(), task, terms)?, pool))
-    }
-
     /// Why the engine can serve no more; none while it can.
     pub fn fault(&self) -> Option<EngineError> {
         self.shared.service.fault()
@@ -258,93 +224,6 @@ impl Model {
         match prompt {
             Prompt::Text(text) => Ok(text.clone()),
             Prompt::Tokens(tokens) => self.detokenize(tokens),
-        }
-    }
-
-    /// Logits of every position, `[tokens x vocab]`.
-    ///
-    /// # Errors
-    /// As for [`Model::rows`].
-    pub fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>> {
-        self.rows(tokens, Rows::Logits, &mut || true)
-    }
-
-    /// Residual rows of every position, `[tokens x hidden]`; see [`Rows::Hidden`] for the numbers of layers.
-    ///
-    /// # Errors
-    /// As for [`Model::rows`].
-    pub fn hidden(&self, tokens: &[u32], layer: isize) -> Result<Vec<f32>> {
-        self.rows(tokens, Rows::Hidden(layer), &mut || true)
-    }
-
-    /// Rows of every position; `keep` is asked while it waits, and gives up by returning false.
-    ///
-    /// # Errors
-    /// When there is no such layer, the tokens do not fit, the model fails, or `keep` gives up.
-    pub fn rows(&self, tokens: &[u32], rows: Rows, keep: &mut dyn FnMut() -> bool) -> Result<Vec<f32>> {
-        let mark = match rows {
-            Rows::Logits => None,
-            Rows::Hidden(layer) => Some(self.mark(layer)?),
-        };
-        let width = if mark.is_some() { self.shared.info.hidden } else { self.shared.info.vocab };
-        let shared = Arc::new(Mutex::new(room_for_rows(tokens.len(), width)?));
-        let all = shared.clone();
-        let sink =
-            move |_, new: &[f32]| all.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(new);
-        self.pass(tokens.to_vec(), mark, Box::new(sink), keep)?;
-        let mut rows = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::take(&mut *rows))
-    }
-
-    /// The plan's mark behind a layer.
-    fn mark(&self, layer: isize) -> Result<usize> {
-        let layers = self.shared.info.layers as isize;
-        // The residual before the final norm is not offered: what follows the last layer is its normed form.
-        let index = if layer < 0 { layer + layers + 1 } else { layer };
-        if !(0..=layers).contains(&index) {
-            let range = format!("from {} to {layers}", -layers - 1);
-            return Err(Error::InvalidRequest(format!("layer is {layer}, but must be {range}")));
-        }
-        Ok(if index == layers { index + 1 } else { index } as usize)
-    }
-
-    /// One vector for a text: the mean of the final hidden rows, of length one.
-    ///
-    /// # Errors
-    /// As for [`Model::rows`].
-    pub fn embed(&self, prompt: &Prompt, keep: &mut dyn FnMut() -> bool) -> Result<Vec<f32>> {
-        let tokens = self.prompt_tokens(prompt)?;
-        let (sink, pool) = pooled(Pooling::Mean, self.shared.info.hidden);
-        self.pass(tokens, Some(self.mark(-1)?), sink, keep)?;
-        Ok(pool.unit())
-    }
-
-    /// One forward over `tokens`; `sink` takes the row of each as they come. `keep` is asked while it waits, and gives up by
-    /// returning false.
-    ///
-    /// # Errors
-    /// When the tokens do not fit, the model fails, or `keep` gives up.
-    pub fn pass(
-        &self,
-        tokens: Vec<u32>,
-        hidden: Option<usize>,
-        sink: RowSink,
-        keep: &mut dyn FnMut() -> bool,
-    ) -> Result<()> {
-        let task = Task::Pass(Pass { hidden, rows: Select::All, sink });
-        let handle = self.shared.service.submit(tokens, self.scales.clone(), task, Terms::default())?;
-        loop {
-            match handle.next_within(PATIENCE) {
-                Ok(Event::Finished { .. }) => return Ok(()),
-                Ok(Event::Failed(e)) => return Err(e.into()),
-                Ok(Event::Token(_) | Event::Prompt { .. }) => {}
-                Err(RecvTimeoutError::Timeout) if keep() => {}
-                // Dropping the handle cancels the request.
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(Error::Runtime("the pass was cancelled".into()));
-                }
-                Err(RecvTimeoutError::Disconnected) => return Err(lamina_engine::EngineError::Closed.into()),
-            }
         }
     }
 
@@ -398,18 +277,6 @@ impl Model {
         shared.lock().unwrap_or_else(PoisonError::into_inner).put(dry.breakers.clone(), found.clone());
         Ok(found)
     }
-}
-
-/// Memory for `rows` rows of `width` numbers: of long prompts more than there is.
-fn room_for_rows(rows: usize, width: usize) -> Result<Vec<f32>> {
-    let (mut room, numbers) = (vec![], rows.saturating_mul(width));
-    room.try_reserve_exact(numbers).map_err(|_| {
-        let bytes = human_bytes(4 * numbers as u64);
-        Error::OutOfMemory(format!(
-            "{rows} rows of {width} numbers take {bytes}, which cannot be had: ask for fewer"
-        ))
-    })?;
-    Ok(room)
 }
 
 /// The breakers of the last few requests by their strings, the newest first.

@@ -257,7 +257,8 @@ class LLM(Closing):
     def embed(self, text: Union[Prompt, Prompts], lora: Lora = None) -> NDArray[np.float32]:
         """One vector of length 1, [hidden], for a text or token ids; for a list of them [prompts, hidden].
 
-        It is the mean of the final hidden rows.
+        Its final hidden rows are pooled as the model's makers do (GGUF's pooling_type, the files of
+        sentence-transformers); where they say nothing it is their mean.
         """
         given, single = checks.prompts("text", text)
         scales = checks.lora("lora", lora)
@@ -268,6 +269,14 @@ class LLM(Closing):
             with _numbered("text", i):
                 vectors[i] = self._model.embed(one, scales)
         return vectors
+
+    def rerank(self, query: str, documents: Sequence[str], lora: Lora = None) -> NDArray[np.float32]:
+        """How well each document answers the query, [documents], by a reranker: its classifier's score, greater is better.
+
+        The sigmoid of a score is what rerankers are trained on as a probability.
+        """
+        texts = checks.texts("documents", documents)
+        return self._model.rerank(checks.text("query", query), texts, checks.lora("lora", lora))
 
     def perplexity(
         self, text_or_ids: Prompt, context: int = 512, stride: int = 512, lora: Lora = None

@@ -1,6 +1,7 @@
 //! Floor 3: what a model is, as data, and one small file per family.
 #![forbid(unsafe_code)]
 
+mod bert_like;
 mod cut;
 mod edit;
 mod error;

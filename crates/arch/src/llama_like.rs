@@ -47,10 +47,11 @@ pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         hidden,
         vocab: family.usize(c, "vocab_size")?,
         context: context(c, family)?,
-        embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
+        embed: Embed { scale: 1.0, positions: None, segments: 0, norm: None, width: None },
         layers: layers.collect::<Result<_>>()?,
         final_norm: Some(norm),
         head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
+        output: Output::Tokens,
     })
 }
 
@@ -182,7 +183,7 @@ pub fn softcapped(c: &Config, mut spec: ModelSpec) -> Result<ModelSpec> {
 /// When the name is unknown.
 pub fn act(c: &Config) -> Result<Act> {
     match c.opt_str("hidden_act")? {
-        None | Some("silu" | "swish") => Ok(Act::Silu),
+        None | Some("silu" | "swish" | "swiglu") => Ok(Act::Silu),
         Some("gelu") => Ok(Act::Gelu),
         Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast" | "gelu_tanh") => Ok(Act::GeluTanh),
         Some("quick_gelu") => Ok(Act::GeluQuick),

@@ -172,6 +172,7 @@ pub const GGUF: &[Rule] = &[
     Rule::new("blk.{i}.attn_v", "blk.{i}.attn_qkv").cut(Cut::V),
     Rule::new("blk.{i}.attn_k_b", "blk.{i}.attn_kv_b").cut(Cut::UpK).edit(Edit::TransposeCut),
     Rule::new("blk.{i}.attn_v_b", "blk.{i}.attn_kv_b").cut(Cut::UpV),
+    Rule::new("cls.output", "cls"),
     Rule::new("blk.{i}.ffn_gate_exps", "blk.{i}.ffn_gate_up_exps").cut(Cut::ExpertFirstHalf),
     Rule::new("blk.{i}.ffn_up_exps", "blk.{i}.ffn_gate_up_exps").cut(Cut::ExpertSecondHalf),
 ];

@@ -8,7 +8,7 @@ mod ffn;
 
 pub use ffn::*;
 
-/// A whole decoder-only model.
+/// A whole model: a decoder, or an encoder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
     /// Width of the residual stream.
@@ -23,8 +23,26 @@ pub struct ModelSpec {
     pub layers: Vec<Layer>,
     /// Norm before the head; `None` where the last block already ends in one.
     pub final_norm: Option<Norm>,
-    /// From the residual to logits.
+    /// From the residual to logits, where [`ModelSpec::output`] is tokens.
     pub head: Head,
+    /// What becomes of the last rows.
+    pub output: Output,
+}
+
+/// What becomes of the rows behind the last layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Logits of the next token.
+    Tokens,
+    /// Nothing: the rows are the result (encoders for embeddings).
+    Rows,
+    /// A classifier scores the first row (rerankers): `out(tanh(dense(x)))`.
+    Classes {
+        /// Scores.
+        labels: usize,
+        /// The classifier has a dense layer and tanh before its scores.
+        dense: bool,
+    },
 }
 
 /// Token and position embedding.
@@ -34,6 +52,8 @@ pub struct Embed {
     pub scale: f32,
     /// Learned position rows are added: row `position + offset` of `position_embd.weight` (OPT: offset 2).
     pub positions: Option<usize>,
+    /// Rows of `token_types.weight`, of which the one of a token's segment is added (BERT); 0 for none.
+    pub segments: usize,
     /// Norm right after the embedding (BLOOM).
     pub norm: Option<Norm>,
     /// Width of an embedding row where it differs from `hidden`; projected in and out (OPT 350m).
@@ -192,15 +212,17 @@ pub enum QkSpan {
     Full,
 }
 
-/// Which positions `j <= i` a query at `i` sees.
+/// Which positions `j` a query at `i` sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
-    /// All.
+    /// `j <= i`.
     Causal,
-    /// `i - j < n` (sliding window).
+    /// `0 <= i - j < n` (sliding window).
     Window(usize),
-    /// `i / n == j / n` (chunks, Llama 4).
+    /// `j <= i` and `i / n == j / n` (chunks, Llama 4).
     Chunk(usize),
+    /// All, also later ones (encoders).
+    Full,
 }
 
 /// Rotary position embedding (arXiv 2104.09864).

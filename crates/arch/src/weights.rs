@@ -31,6 +31,8 @@ const PREFIXES: &[(&str, &str)] = &[
     ("model.decoder.", "decoder."),
     ("backbone.", "model.backbone."),
     ("gpt_neox.", ""),
+    ("bert.", ""),
+    ("bert.", "roberta."),
 ];
 
 /// Tensors that old checkpoints carry and no model needs.

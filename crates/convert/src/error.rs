@@ -37,6 +37,12 @@ pub enum ConvertError {
         /// The family's name.
         family: &'static str,
     },
+    /// The folder holds an encoder.
+    #[error("{family}: folders of encoders cannot be written as GGUF; run the folder as it is")]
+    Encoder {
+        /// The family's name.
+        family: &'static str,
+    },
     /// GGUF has no key for something that this model does.
     #[error(
         "{architecture}: a GGUF file cannot say this of the model: {what}; run the folder as it is, or ask \

@@ -43,9 +43,13 @@ impl Engine {
 
     /// [`Engine::new`] with a policy of one's own.
     pub fn with_policy(step: Box<dyn Step>, context: usize, reuse: bool, policy: Policy) -> Engine {
-        let schedule = Schedule::new(step.plan(), step.limits(), reuse, policy);
+        let (plan, limits) = (step.plan(), step.limits());
+        // Where rows see later ones, a text is one step, and its beginning is nobody else's.
+        let whole = plan.looks_ahead();
+        let schedule = Schedule::new(plan, limits, reuse && !whole, policy);
+        let longest = if whole { limits.rows.min(limits.selected) } else { usize::MAX };
         // A sequence alone must always fit, or preempting would never end.
-        let context = context.min(schedule.memory.longest());
+        let context = context.min(schedule.memory.longest()).min(longest);
         let intake = intake(&*step, &schedule, context, Identity::default());
         Engine {
             step,
@@ -221,6 +225,9 @@ impl Engine {
         });
         batch.push_rows(inputs, place, wants);
         batch.numbers = numbers;
+        if let Some(second) = s.second() {
+            batch.split_last(second.saturating_sub(share.start));
+        }
         let end = batch.rows() as u32;
         let tap = mark.filter(|_| wanted > 0).map(|mark| {
             batch.taps.push(Tap { mark, rows: end - wanted as u32..end });

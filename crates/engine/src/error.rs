@@ -29,6 +29,9 @@ pub enum EngineError {
         /// Number of tokens.
         vocab: usize,
     },
+    /// An encoder was asked for a next token.
+    #[error("this model reads texts and writes none: it embeds them, or scores them as a reranker does")]
+    NoNextToken,
     /// The whole cache is smaller than this one request.
     #[error(
         "the request needs {need} positions of the cache, which has {have}: load the model with a larger context"

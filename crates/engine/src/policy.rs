@@ -52,6 +52,8 @@ pub(crate) struct Candidate {
     pub pending: usize,
     /// Rows that it can use in one step.
     pub most: usize,
+    /// Fewer rows are of no use: 1, or all that are pending where rows see later ones.
+    pub least: usize,
     /// Of its pending rows, how many of the last are selected: they pass the final norm.
     pub tail: usize,
     /// Tokens that its next row sees.
@@ -132,7 +134,10 @@ impl Divider<'_> {
         let candidates = self.candidates;
         for level in prompts.chunk_by(|&a, &b| candidates[a].rank.level == candidates[b].rank.level) {
             let Some(&shortest) = level.iter().min_by_key(|&&i| candidates[i].pending) else { continue };
-            budget -= self.give(shortest, budget.div_ceil(2));
+            // Whole texts go by age alone: short ones before them could keep a long one out for ever.
+            if candidates[shortest].least == 1 {
+                budget -= self.give(shortest, budget.div_ceil(2));
+            }
             for &i in level {
                 budget -= self.give(i, budget);
             }
@@ -144,6 +149,7 @@ impl Divider<'_> {
         let (c, has) = (&self.candidates[i], self.rows[i]);
         let unselected = c.free().saturating_sub(has);
         let got = rows.min(c.most - has).min(self.left.rows).min(unselected + self.left.selected);
+        let got = if has + got < c.least { 0 } else { got };
         self.left.selected -= c.selected(has + got) - c.selected(has);
         self.left.rows -= got;
         self.rows[i] += got;
@@ -158,7 +164,7 @@ mod tests {
 
     fn decoding(id: u64) -> Candidate {
         let rank = Rank { level: 0, paused: false, id };
-        Candidate { rank, pending: 1, most: 1, tail: 1, depth: 100 }
+        Candidate { rank, pending: 1, most: 1, least: 1, tail: 1, depth: 100 }
     }
 
     fn prompt(id: u64, pending: usize) -> Candidate {
@@ -212,6 +218,13 @@ mod tests {
     }
 
     #[test]
+    fn whole_texts_get_all_of_their_rows_or_none_and_the_oldest_first() {
+        let whole = |id, n| Candidate { least: n, tail: usize::MAX, ..prompt(id, n) };
+        assert_eq!(rows(&[whole(0, 500), whole(1, 20), whole(2, 12)], 512, 512), [500, 0, 12]);
+        assert_eq!(rows(&[whole(3, 20), whole(4, 500), whole(5, 400)], 512, 512), [20, 0, 400]);
+    }
+
+    #[test]
     fn paused_ones_get_nothing() {
         let paused = |c: Candidate| Candidate { rank: Rank { paused: true, ..c.rank }, ..c };
         assert_eq!(rows(&[paused(decoding(0)), paused(prompt(1, 9)), prompt(2, 30)], 64, 9), [0, 0, 30]);
@@ -223,6 +236,7 @@ mod tests {
                 rank: Rank { level, paused, id },
                 pending,
                 most: most.min(pending),
+                least: 1,
                 tail: [0, 1, 2, 40, usize::MAX][tail],
                 depth: 10,
             },

@@ -123,6 +123,8 @@ pub struct Pass {
     pub hidden: Option<usize>,
     /// Of which tokens. Those that are not asked for cost neither the final norm nor the head.
     pub rows: Select,
+    /// Where the second of two texts begins, for models that read pairs.
+    pub second: Option<usize>,
     /// Takes them.
     pub sink: RowSink,
 }
@@ -151,7 +153,7 @@ impl Request {
 
     /// Refuses what can never run.
     pub(crate) fn check(&self, plan: &Plan, context: usize, positions: usize) -> Result<()> {
-        let (tokens, vocab) = (self.prompt.len(), plan.vocab);
+        let (tokens, vocab) = (self.prompt.len(), plan.tokens);
         if tokens == 0 {
             return Err(EngineError::EmptyPrompt);
         }
@@ -170,7 +172,9 @@ impl Request {
         self.check_rows(embedding_width(plan))?;
         self.terms.check()?;
         match &self.task {
+            Task::Generate(_) if !plan.generates() => Err(EngineError::NoNextToken),
             Task::Generate(g) => g.check(),
+            Task::Pass(pass) if pass.hidden.is_none() && plan.vocab == 0 => Err(EngineError::NoNextToken),
             Task::Pass(_) => Ok(()),
         }
     }

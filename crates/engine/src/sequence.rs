@@ -42,6 +42,8 @@ pub(crate) struct Sequence {
     pub held: Held,
     /// It has had rows since it was last admitted, or at least looked for its beginning in the cache.
     pub begun: bool,
+    /// Its rows see later ones: they are computed in one step.
+    pub whole: bool,
     /// Purpose of its rows.
     pub purpose: Purpose,
     /// Prompt tokens that were found in the cache.
@@ -104,6 +106,7 @@ impl Sequence {
             computed: 0,
             held: Held::default(),
             begun: false,
+            whole: plan.looks_ahead(),
             purpose,
             cached: 0,
             terms: request.terms,
@@ -132,6 +135,7 @@ impl Sequence {
             computed: self.computed,
             held: Held::default(),
             begun: true,
+            whole: self.whole,
             purpose: Purpose::Answer(Box::new(answer)),
             cached: self.cached,
             terms: self.terms.clone(),
@@ -163,6 +167,11 @@ impl Sequence {
     /// The mark whose rows a pass hands out; none where it wants logits.
     pub fn mark(&self) -> Option<usize> {
         if let Purpose::Pass { pass, .. } = &self.purpose { pass.hidden } else { None }
+    }
+
+    /// Where the second text of a pair begins.
+    pub fn second(&self) -> Option<usize> {
+        if let Purpose::Pass { pass, .. } = &self.purpose { pass.second } else { None }
     }
 
     /// Tokens that still have to be computed.
@@ -197,6 +206,7 @@ impl Sequence {
             rank: self.rank(now),
             pending: self.pending(),
             most,
+            least: if self.whole { self.pending() } else { 1 },
             tail: if self.is_free() { 0 } else { self.tail() },
             depth: self.computed + 1,
         }

@@ -64,10 +64,11 @@ fn spec(mixers: Vec<Mixer>) -> ModelSpec {
         hidden: 16,
         vocab: VOCAB,
         context: CONTEXT,
-        embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
+        embed: Embed { scale: 1.0, positions: None, segments: 0, norm: None, width: None },
         layers: mixers.into_iter().map(layer).collect(),
         final_norm: Some(norm()),
         head: Head { tied: false, scale: 1.0, softcap: None },
+        output: Output::Tokens,
     }
 }
 
@@ -386,7 +387,7 @@ fn pass_over(
         assert_eq!(all.len(), (start - first) * if hidden.is_some() { 16 } else { VOCAB });
         all.extend_from_slice(r);
     });
-    let task = Task::Pass(Pass { hidden, rows, sink });
+    let task = Task::Pass(Pass { hidden, rows, second: None, sink });
     engine.add(Request::new(prompt(1, 50), task, Box::new(events)));
     (taken, receiver)
 }

@@ -401,7 +401,7 @@ fn rows_of_a_pass_come_once_and_in_order() {
         all.extend_from_slice(new);
         seen.store(true, Ordering::Relaxed);
     });
-    let pass = Task::Pass(Pass { hidden: None, rows: Select::All, sink });
+    let pass = Task::Pass(Pass { hidden: None, rows: Select::All, second: None, sink });
     let handle = service.submit((0..90).collect(), Arc::default(), pass, Terms::default()).expect("is taken");
     assert!(answer(&handle).1.is_ok());
     assert_eq!(rows.lock().expect("lock").len(), 90 * VOCAB);
@@ -413,7 +413,7 @@ fn pooled_rows_ride_with_answers() {
     let answers: Vec<_> = (0..5).map(|i| submit(&service, i, 60, Terms::default())).collect();
     let pools = [Pooling::Mean, Pooling::Last, Pooling::First].map(|pooling| {
         let (sink, pool) = pooled(pooling, HIDDEN);
-        let pass = Task::Pass(Pass { hidden: Some(0), rows: Select::All, sink });
+        let pass = Task::Pass(Pass { hidden: Some(0), rows: Select::All, second: None, sink });
         let tokens = (0..81).collect();
         (service.submit(tokens, Arc::default(), pass, Terms::default()).expect("is taken"), pool)
     });

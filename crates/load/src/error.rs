@@ -87,6 +87,7 @@ impl From<BackendError> for Error {
 impl From<EngineError> for Error {
     fn from(e: EngineError) -> Self {
         match e {
+            EngineError::NoNextToken => Error::Unsupported(e.to_string()),
             EngineError::OutOfMemory(text) => Error::OutOfMemory(text),
             EngineError::DeviceLost(_) => Error::DeviceLost(e.to_string()),
             EngineError::Grammar(g) if g.is_unsupported() => Error::Unsupported(g.to_string()),

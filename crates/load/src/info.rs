@@ -1,6 +1,8 @@
 //! What is known about a model while it runs.
 
-use lamina_arch::{Family, ModelSpec};
+use crate::error::Result;
+use lamina_arch::{Family, ModelSpec, spec::Output};
+use lamina_engine::Pooling;
 use lamina_plan::KvDtype;
 use lamina_quant::MIXES;
 use lamina_store::Checkpoint;
@@ -46,6 +48,12 @@ pub struct ModelInfo {
     pub isa: String,
     /// The device, as its backend calls it.
     pub device: String,
+    /// What becomes of its last rows.
+    pub output: Output,
+    /// Segments that it tells apart where it reads two texts at once; 0 for none.
+    pub segments: usize,
+    /// How its makers make one vector of its rows; an error where that is not built.
+    pub pooling: Result<Pooling>,
     /// What a user should know and no error says.
     pub notes: Vec<String>,
     /// Configuration under Hugging Face names.
@@ -74,6 +82,9 @@ impl ModelInfo {
             threads: 0,
             isa: String::new(),
             device: String::new(),
+            output: spec.output,
+            segments: spec.embed.segments,
+            pooling: Ok(Pooling::Mean),
             notes: vec![],
             config: Value::Object(ck.config.tree().clone()),
         }

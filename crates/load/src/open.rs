@@ -7,6 +7,7 @@ use crate::{
     lora::Loras,
     memory::{CachePlan, GroupBytes, check_weights, plan_cache},
     options::LoadOptions,
+    pooling::pooling,
     requantize::{becomes, requantize},
     turn::InTurn,
     vocab,
@@ -68,7 +69,7 @@ pub fn open_on<B: Backend + 'static>(
     let memory = backend.memory();
     let taken = weight_bytes(&backend, &plan, &weights, &loras, options)?;
     check_weights(taken, memory)?;
-    let rows = options.batch_rows.unwrap_or_else(|| backend.rows()).clamp(1, 1 << 16);
+    let rows = step_rows(&backend, &plan, options, spec.context);
     let kv = stored_types(&backend, &plan, options.kv_dtype);
     let bytes = |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]));
     let groups = GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows };
@@ -80,7 +81,7 @@ pub fn open_on<B: Backend + 'static>(
 
     let from = OpenedModel { ck, weights: &weights, loras: &loras, dtype: options.dtype };
     let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
-    let logits = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
+    let logits = if plan.looks_ahead() { rows } else { (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows) };
     let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
     let kv_dtype = KvDtype::of_groups(stored).unwrap_or(options.kv_dtype);
     let limits =
@@ -97,6 +98,7 @@ pub fn open_on<B: Backend + 'static>(
         isa: about.kernels,
         device: about.device,
         notes: notes(ck, &weights, tokenizer.as_ref(), &cache, spec.context),
+        pooling: pooling(ck),
         ..ModelInfo::of(ck, family, &spec)
     };
     let end_tokens = vocab::end_tokens(ck, tokenizer.as_ref()).into();
@@ -109,6 +111,16 @@ pub fn open_on<B: Backend + 'static>(
     )
     .identified(identity);
     Ok(Loaded { engine, tokenizer, end_tokens, loras: loras.into_names(), info })
+}
+
+/// Longest text of an encoder where nobody asks for more, in tokens: its rows all stand in one step.
+const WHOLE_TEXT: usize = 8192;
+
+/// Rows of a step: what was asked for, what the backend likes, or a whole text where rows see later ones.
+fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: usize) -> usize {
+    let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
+    let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
+    options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)
 }
 
 /// What each layer group is stored in: what was asked for, where the backend has it.

@@ -91,6 +91,8 @@ pub struct Batch {
     pub numbers: Vec<f32>,
     /// Position of each row on up to three axes (in pictures: frame, height, width); for text all three are equal.
     pub positions: Vec<[u32; 3]>,
+    /// Segment of each row: 0, or 1 for the second of two texts (BERT's token types).
+    pub segments: Vec<u32>,
     /// Cell of its sequence that takes the keys and values of each row.
     pub cells: Vec<u32>,
     /// Index into `seqs` of each row.
@@ -115,6 +117,7 @@ impl Batch {
         self.inputs.clear();
         self.numbers.clear();
         self.positions.clear();
+        self.segments.clear();
         self.cells.clear();
         self.seq_of.clear();
         self.seqs.clear();
@@ -144,6 +147,7 @@ impl Batch {
             self.inputs.push(input);
             self.positions.push(position);
             self.cells.push(cell);
+            self.segments.push(0);
             self.seq_of.push(index);
         }
         let end = self.rows() as u32;
@@ -152,6 +156,20 @@ impl Batch {
         let SeqPlace { state, prompt_len, lora, view, .. } = place;
         let rows = end - first;
         self.seqs.push(BatchSeq { tables, state, prompt_len, first_row: first, rows, lora, view });
+    }
+
+    /// Puts the rows of the last sequence from its row `from` on into segment 1.
+    pub fn split_last(&mut self, from: usize) {
+        let rows = self.seqs.last().map_or(0..0, BatchSeq::rows);
+        self.segments[rows].iter_mut().skip(from).for_each(|segment| *segment = 1);
+    }
+
+    /// Tokens of `seq` as far as the step goes: one more than the last index of its rows.
+    pub fn len_of(&self, seq: &BatchSeq) -> usize {
+        match seq.view {
+            View::InOrder => seq.rows().last().map_or(0, |row| self.cells[row] as usize + 1),
+            View::Mapped(_) => seq.rows().map(|row| self.index(row) + 1).max().unwrap_or(0),
+        }
     }
 
     fn select(&mut self, rows: Range<u32>, wants: Wants) {

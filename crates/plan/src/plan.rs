@@ -3,7 +3,7 @@
 use crate::{
     kv::KvLayout,
     limits::Limits,
-    op::{Op, Operands, RopeTable},
+    op::{Mask, Op, Operands, RopeTable},
     slot::{Arena, RowKind, Slot, SlotSpec, WeightId},
 };
 use std::fmt;
@@ -91,7 +91,9 @@ pub struct Plan {
     pub marks: Vec<Mark>,
     /// Width of the residual.
     pub hidden: usize,
-    /// Width of the logits.
+    /// Rows of the embedding: token ids are below.
+    pub tokens: usize,
+    /// Width of the logits: as many as tokens, scores of classes, or 0 where the normed rows are the result.
     pub vocab: usize,
 }
 
@@ -110,6 +112,20 @@ impl Plan {
     /// Which rows `slot` holds.
     pub fn kind(&self, slot: Slot) -> RowKind {
         self.slots[slot.0 as usize].rows
+    }
+
+    /// True when rows see later ones: all rows of a sequence stand in one step.
+    pub fn looks_ahead(&self) -> bool {
+        self.ops.iter().any(|op| match op {
+            Op::Attention(o) => o.mask == Mask::Full,
+            Op::Attend(o) => o.attention.mask == Mask::Full,
+            _ => false,
+        })
+    }
+
+    /// True when its logits are of a next token.
+    pub fn generates(&self) -> bool {
+        self.vocab == self.tokens && !self.looks_ahead()
     }
 
     /// Width of `slot`.

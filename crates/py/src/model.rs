@@ -205,6 +205,19 @@ impl Model {
         Ok(PyArray1::from_vec(py, vector))
     }
 
+    /// Score of each document by a reranker.
+    fn rerank<'py>(
+        &self,
+        py: Python<'py>,
+        query: &str,
+        documents: Vec<String>,
+        lora: Lora,
+    ) -> Result<Bound<'py, PyArray1<f32>>> {
+        let model = self.with(&lora)?;
+        let scores = interruptible(py, silent, |keep| model.rerank(query, &documents, &mut || keep(0, 0)))?;
+        Ok(PyArray1::from_vec(py, scores))
+    }
+
     /// Perplexity, mean negative log-likelihood, tokens and standard error.
     fn perplexity(
         &self,

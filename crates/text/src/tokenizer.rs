@@ -45,6 +45,8 @@ pub(crate) enum TokenizerEngine {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frame {
     pub before: Vec<u32>,
+    /// Between two texts that are read together.
+    pub between: Vec<u32>,
     pub after: Vec<u32>,
 }
 
@@ -75,6 +77,8 @@ pub(crate) struct TokenizerDraft {
     pub ids: SpecialIds,
     pub add_bos: bool,
     pub add_eos: bool,
+    /// Ids between two texts that are read together.
+    pub between: Vec<u32>,
     /// Tokens found even in plain text.
     pub added: Vec<u32>,
     pub strips: Vec<(u32, Strip)>,
@@ -99,6 +103,7 @@ impl TokenizerDraft {
             ids: SpecialIds::default(),
             add_bos: false,
             add_eos: false,
+            between: Vec::new(),
             added: Vec::new(),
             strips: Vec::new(),
             lead: Lead::Keep,
@@ -111,6 +116,7 @@ impl TokenizerDraft {
         let ends = end_ids(&self.vocab, &self.ids);
         let own = Frame {
             before: self.ids.bos.filter(|_| self.add_bos).into_iter().collect(),
+            between: self.between.clone(),
             after: self.ids.eos.filter(|_| self.add_eos).into_iter().collect(),
         };
         let targets = self.targets();
@@ -163,6 +169,22 @@ impl Tokenizer {
             out.extend_from_slice(&self.0.frame.after);
         }
         Ok(out)
+    }
+
+    /// The ids of two texts that are read together (a query and a document), with all that the model wants around and
+    /// between them, and how many of them come before the second text.
+    ///
+    /// # Errors
+    /// When a text is too long, or there is no tokenizer.
+    pub fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError> {
+        let frame = &self.0.frame;
+        let mut out = frame.before.clone();
+        self.encode_body(first, false, &mut out)?;
+        out.extend_from_slice(&frame.between);
+        let split = out.len();
+        self.encode_body(second, false, &mut out)?;
+        out.extend_from_slice(&frame.after);
+        Ok((out, split))
     }
 
     /// The ids of a rendered chat template: special tokens are read, BOS is added if the model wants one and the

@@ -37,9 +37,10 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         hidden: family.usize(c, "hidden_size")?,
         vocab: family.usize(c, "vocab_size")?,
         context: c.opt_usize("max_position_embeddings")?.unwrap_or(1 << 20),
-        embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
+        embed: Embed { scale: 1.0, positions: None, segments: 0, norm: None, width: None },
         layers: vec![Layer { mixer, ffn: Ffn::None, place: Place::Pre, norm, residual: 1.0 }; count],
         final_norm: Some(norm),
         head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
+        output: Output::Tokens,
     })
 }

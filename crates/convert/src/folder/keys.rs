@@ -198,7 +198,7 @@ impl<'a> Facts<'a> {
 
     fn window(&self) -> Option<Value> {
         let found = self.masks().find_map(|mask| match mask {
-            Mask::Causal => None,
+            Mask::Causal | Mask::Full => None,
             Mask::Window(n) | Mask::Chunk(n) => u(n),
         });
         // Llama 4 without chunks says so.

@@ -17,7 +17,7 @@ use crate::{
 };
 use lamina_arch::{
     Family, ModelSpec, Weights,
-    spec::{Ffn, Mask, Mixer, Pairs},
+    spec::{Ffn, Mask, Mixer, Output, Pairs},
 };
 use lamina_store::{Checkpoint, Metadata};
 use std::sync::Arc;
@@ -42,6 +42,9 @@ impl Folder {
     fn new(ck: Checkpoint) -> Result<Folder> {
         let family = Family::of(&ck)?;
         let spec = family.spec(&ck)?;
+        if spec.output != Output::Tokens {
+            return Err(ConvertError::Encoder { family: family.name });
+        }
         let (architecture, reader) = in_gguf(family)?;
         Ok(Folder { ck: Arc::new(ck), family, spec, architecture, reader, fill: None })
     }

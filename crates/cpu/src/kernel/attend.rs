@@ -54,7 +54,7 @@ pub struct Visible<'a> {
 pub struct ScoreBias {
     /// `cap * tanh(score / cap)`, or 0.
     pub softcap: f32,
-    /// Position bias: `slope * (j - query)`, or 0.
+    /// Position bias: `-slope * |j - query|`, or 0.
     pub slope: f32,
     /// The query's position, relative to the first group; with a map, its token.
     pub query: f32,
@@ -207,7 +207,7 @@ mod lanes {
                 for (i, d) in distance[..S::N].iter_mut().enumerate() {
                     let j = g * S::N + i;
                     let token = s.seen.map.map_or(j, |map| map.get(j).map_or(0, |&t| t as usize));
-                    *d = token as f32 - s.bias.query;
+                    *d = -(token as f32 - s.bias.query).abs();
                 }
                 v = S::fma(S::splat_f(s.bias.slope), S::load_f(distance.as_ptr()), v);
             }

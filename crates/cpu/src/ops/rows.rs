@@ -71,7 +71,7 @@ impl Operate<Positions> for Machine {
         let row = unsafe { self.wide_row(0) };
         let row = &mut row[..x.width];
         for r in 0..x.rows {
-            look_up(table, b.positions[r][0] as usize + o.offset, row)?;
+            look_up(table, o.by.of(b, r), row)?;
             // SAFETY: the row lies inside the slot, and `row` is as wide.
             unsafe { (self.kernels.add)(row.as_ptr(), x.width, 1.0, x.at(r)) };
         }

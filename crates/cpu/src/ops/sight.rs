@@ -4,22 +4,14 @@ use lamina_plan::op::Mask;
 use lamina_plan::{Batch, BatchSeq, NO_PAGE, PAGE_LEN, View};
 use std::ops::Range;
 
-/// Tokens `from..to` of its sequence that the token at `index` sees.
-pub fn visible(mask: Mask, index: usize) -> (usize, usize) {
-    let from = match mask {
-        Mask::Causal => 0,
-        Mask::Window(n) => (index + 1).saturating_sub(n),
-        Mask::Chunk(n) => index / n * n,
-    };
-    (from, index + 1)
-}
-
 /// The mask, the cell map and the block table of one sequence in one layer.
 #[derive(Clone, Copy)]
 pub(super) struct Sight<'a> {
     /// Token of each cell; none where cell `c` holds token `c`.
     pub map: Option<&'a [u32]>,
     mask: Mask,
+    /// Tokens of the sequence.
+    len: usize,
     table: &'a [u32],
     /// A valid page, read in place of evicted ones; the mask hides what is read there.
     any: u32,
@@ -33,18 +25,21 @@ impl<'a> Sight<'a> {
             View::Mapped(map) => Some(&map[..]),
         };
         let any = table.iter().rev().find(|&&p| p != NO_PAGE).copied().unwrap_or(0);
-        Sight { map, mask, table, any }
+        // Only masks that look ahead have to know.
+        let len = if mask == Mask::Full { b.len_of(seq) } else { 0 };
+        Sight { map, mask, len, table, any }
     }
 
     /// Tokens that the token at `index` sees.
     pub fn visible(&self, index: usize) -> (usize, usize) {
-        visible(self.mask, index)
+        let seen = self.mask.visible(index, self.len);
+        (seen.start, seen.end)
     }
 
     /// A range of cells that holds everything the tokens `first..=last` attend to.
     pub fn cells(&self, first: usize, last: usize) -> Range<usize> {
         match self.map {
-            None => self.visible(first).0..last + 1,
+            None => self.visible(first).0..self.visible(last).1,
             Some(map) => 0..map.len(),
         }
     }
@@ -122,14 +117,6 @@ impl Cleared {
 mod tests {
     use super::*;
     use lamina_plan::{EMPTY, Input, Select, SeqPlace};
-
-    #[test]
-    fn masks_see_what_they_say() {
-        assert_eq!(visible(Mask::Causal, 9), (0, 10));
-        assert_eq!(visible(Mask::Window(4), 9), (6, 10));
-        assert_eq!(visible(Mask::Window(4), 2), (0, 3));
-        assert_eq!(visible(Mask::Chunk(8), 9), (8, 10));
-    }
 
     #[test]
     fn cells_in_any_order_are_seen_by_their_tokens() {

@@ -11,7 +11,7 @@ use crate::{
     sequence::Purpose,
     sink::{Gone, Sink},
 };
-use lamina_arch::spec::{Embed, Head, ModelSpec};
+use lamina_arch::spec::{Embed, Head, ModelSpec, Output};
 use lamina_plan::{KvLayout, LayerState, NO_PAGE, PAGE_LEN, Reach, Select, emit};
 use proptest::prelude::*;
 use std::{
@@ -42,10 +42,11 @@ fn empty_plan() -> Plan {
         hidden: 8,
         vocab: 100,
         context: 1000,
-        embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
+        embed: Embed { scale: 1.0, positions: None, segments: 0, norm: None, width: None },
         layers: vec![],
         final_norm: None,
         head: Head { tied: false, scale: 1.0, softcap: None },
+        output: Output::Tokens,
     };
     emit(&spec, &|_| false)
 }
@@ -59,7 +60,7 @@ fn plan(recurrent: bool, groups: &[Reach]) -> Plan {
     if recurrent {
         kv.layers.push(LayerState::Recurrent { conv: 1, state: 1 });
     }
-    Plan { vocab: 100, kv, ..empty_plan() }
+    Plan { vocab: 100, tokens: 100, kv, ..empty_plan() }
 }
 
 fn limits(rows: usize, selected: usize, pages: usize) -> Limits {
@@ -435,7 +436,7 @@ proptest! {
         for step in 0..80 {
             for a in arrivals.iter().filter(|a| a.at == step) {
                 let task = if a.pass {
-                    Task::Pass(Pass { hidden: None, rows: Select::All, sink: Box::new(|_, _| {}) })
+                    Task::Pass(Pass { hidden: None, rows: Select::All, second: None, sink: Box::new(|_, _| {}) })
                 } else {
                     let prompt_logprobs = a.scores.then_some(0);
                     Task::Generate(Box::new(Generation { n: a.n, prompt_logprobs, ..Generation::default() }))

@@ -1,6 +1,6 @@
 //! A machine without a model: the most likely token after `t` is `t + 1`.
 
-use lamina_arch::spec::{Embed, Head, ModelSpec};
+use lamina_arch::spec::{Embed, Head, ModelSpec, Output};
 use lamina_plan::{
     BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Profile, Reach, Rows, Step, Tap,
     Ticket, emit, front,
@@ -77,10 +77,11 @@ impl Scripted {
             hidden: HIDDEN,
             vocab: VOCAB,
             context: 256,
-            embed: Embed { scale: 1.0, positions: None, norm: None, width: None },
+            embed: Embed { scale: 1.0, positions: None, segments: 0, norm: None, width: None },
             layers: vec![],
             final_norm: None,
             head: Head { tied: false, scale: 1.0, softcap: None },
+            output: Output::Tokens,
         };
         let mut kv = KvLayout::default();
         let group = kv.group(Reach::All);

@@ -200,6 +200,7 @@ impl Bench {
             logits: out,
             marks: vec![],
             hidden: vocab,
+            tokens: VOCAB,
             vocab,
         };
         let kv = vec![self.kv_type.into(); plan.kv.groups.len()];

@@ -69,6 +69,9 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
     if "inputs".contains(part) {
         report.add("inputs", views::numbers_are_taken_as_they_are(&make));
     }
+    if "segments".contains(part) {
+        report.add("segments", views::segments_are_looked_up(&make));
+    }
     if "queue".contains(part) {
         report.add("queue", queue::rows_come_and_go(&make));
     }
@@ -96,7 +99,7 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -
     if error.is_nan() || error > most {
         return Ok(Some(Failure::UnlikeDefault { error, most }));
     }
-    for (name, schedule) in &SCHEDULES[1..] {
+    for (name, schedule) in &steps::schedules(&case.plan)[1..] {
         let other = rows_of(make(), case, &schedule(&case.lengths))?;
         let failure = match backend.capabilities().bits {
             Bits::AllBatches => differs(&got, &other, name),

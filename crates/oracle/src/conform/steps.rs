@@ -33,6 +33,12 @@ pub const SCHEDULES: &[(&str, fn(&[usize]) -> Steps)] = &[
     ("a long chunk before", |lengths| chunked(lengths, &[250, 3, 1])),
 ];
 
+/// The ways in which the sequences of `plan` may be cut: where rows see later ones, not at all.
+#[allow(clippy::type_complexity)] // as above
+pub fn schedules(plan: &Plan) -> &'static [(&'static str, fn(&[usize]) -> Steps)] {
+    if plan.looks_ahead() { &SCHEDULES[..2] } else { SCHEDULES }
+}
+
 /// Every sequence in a step of its own.
 fn alone(lengths: &[usize]) -> Steps {
     lengths.iter().enumerate().map(|(s, &n)| vec![(s, n)]).collect()

@@ -6,14 +6,16 @@ use super::{
     differs, far, machine,
     report::Bits,
     rows::{self, Found, Layout},
-    steps::SCHEDULES,
+    steps::{SCHEDULES, schedules},
 };
 use crate::reference::Reference;
+use lamina_base::DType;
 use lamina_plan::{
     Queue,
     backend::{Backend, Result},
     batch::{Batch, Input, Select, SeqPlace},
     kv::LayerState,
+    op::{PlaceIndex, Positions},
     walk,
 };
 
@@ -43,11 +45,35 @@ pub fn check<B: Backend>(
     if let Some(failure) = far(&got, &want, most) {
         return Ok(Some(failure));
     }
-    let cut = run(Layout::Picture, 2)?;
+    let other = schedules(&case.plan).len().min(3) - 1;
+    let cut = run(Layout::Picture, other)?;
     Ok(match make().capabilities().bits {
         Bits::AllBatches => differs(&got, &cut, "the size of steps, with scattered cells"),
         Bits::PerShape => far(&cut, &want, most),
     })
+}
+
+/// A row takes the table row of its segment, whatever its position.
+pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Option<Failure>> {
+    let mut b = Bench::new("segments");
+    let (x, table) = (b.input(48), b.table(2, 48, DType::F32));
+    b.push(Positions { table, by: PlaceIndex::Segment, x });
+    let case = b.finish(x);
+    let (embed, table) = (case.weights[0].to_f32()?, case.weights[1].to_f32()?);
+    let (mut machine, mut batch, mut out) = (machine(make(), &case)?, Batch::default(), vec![]);
+    batch.push(&[3; 5], 0, SeqPlace::default(), Select::All);
+    batch.push(&[3; 6], 0, SeqPlace::default(), Select::All);
+    batch.split_last(4);
+    machine.begin(&batch)?;
+    walk(&mut machine, &case.plan.ops, &batch)?;
+    machine.wait()?;
+    machine.read(case.plan.logits, 0..batch.rows(), &mut out)?;
+    let wrong = (0..11).find(|&r| {
+        let of = &table[usize::from(r >= 9) * 48..][..48];
+        let want = embed[3 * 48..4 * 48].iter().zip(of).map(|(e, s)| e + s);
+        out[r * 48..(r + 1) * 48].iter().zip(want).any(|(got, want)| (got - want).abs() > 1e-6)
+    });
+    Ok(wrong.map(|position| Failure::Depends { on: "more than its segment", sequence: 0, position }))
 }
 
 /// Rows that are given as numbers stand for themselves: those of the table give what its tokens give.

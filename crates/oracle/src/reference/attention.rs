@@ -14,19 +14,21 @@ use lamina_plan::{
 };
 use std::ops::RangeInclusive;
 
-/// Tokens of its sequence that the token at `index` sees.
-fn visible(mask: Mask, index: usize) -> RangeInclusive<usize> {
+/// Tokens of its sequence of `len` tokens that the token at `index` sees.
+fn visible(mask: Mask, index: usize, len: usize) -> RangeInclusive<usize> {
     let first = match mask {
         Mask::Causal => 0,
         Mask::Window(n) => (index + 1).saturating_sub(n),
         Mask::Chunk(n) => index / n * n,
+        Mask::Full => return 0..=len - 1,
     };
     first..=index
 }
 
 /// Cells that `row` sees, each with the index of the token that it holds, in the order of the cells.
 fn seen(b: &Batch, row: usize, mask: Mask) -> Vec<(usize, usize)> {
-    let tokens = visible(mask, b.index(row));
+    let len = b.seq(row).rows().map(|r| b.index(r) + 1).max().unwrap_or(1);
+    let tokens = visible(mask, b.index(row), len);
     match &b.seq(row).view {
         View::InOrder => tokens.map(|j| (j, j)).collect(),
         View::Mapped(map) => {
@@ -105,7 +107,7 @@ impl Machine {
         let score = |&(cell, j): &(usize, usize)| {
             let score = dot(q, &memory.first.at(place(cell))[at..at + q.len()]) as f32 * o.scale;
             let score = o.softcap.map_or(score, |cap| softcap(score, cap));
-            score - slope * (index - j) as f32
+            score - slope * index.abs_diff(j) as f32
         };
         let mut weights: Vec<f32> = seen.iter().map(score).collect();
         softmax(&mut weights, sink);
@@ -151,11 +153,12 @@ mod tests {
 
     #[test]
     fn masks_show_what_they_say() {
-        assert_eq!(visible(Mask::Causal, 5), 0..=5);
-        assert_eq!(visible(Mask::Window(3), 5), 3..=5);
-        assert_eq!(visible(Mask::Window(9), 5), 0..=5);
-        assert_eq!(visible(Mask::Chunk(4), 5), 4..=5);
-        assert_eq!(visible(Mask::Chunk(4), 4), 4..=4);
+        assert_eq!(visible(Mask::Causal, 5, 9), 0..=5);
+        assert_eq!(visible(Mask::Window(3), 5, 9), 3..=5);
+        assert_eq!(visible(Mask::Window(9), 5, 9), 0..=5);
+        assert_eq!(visible(Mask::Chunk(4), 5, 9), 4..=5);
+        assert_eq!(visible(Mask::Chunk(4), 4, 9), 4..=4);
+        assert_eq!(visible(Mask::Full, 4, 9), 0..=8);
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Ops for Machine {
 
     fn positions(&mut self, b: &Batch, o: &Positions) -> Result<()> {
         self.map_rows(b, o.x, o.x, |m, i, x| {
-            let at = (b.positions[i][0] as usize + o.offset) * x.len();
+            let at = o.by.of(b, i) * x.len();
             let mut out = x.to_vec();
             add(&mut out, Some(&m.weight(o.table)[at..at + x.len()]));
             out

@@ -18,6 +18,7 @@ impl From<spec::Mask> for op::Mask {
             spec::Mask::Causal => op::Mask::Causal,
             spec::Mask::Window(n) => op::Mask::Window(n),
             spec::Mask::Chunk(n) => op::Mask::Chunk(n),
+            spec::Mask::Full => op::Mask::Full,
         }
     }
 }

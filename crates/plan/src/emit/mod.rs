@@ -11,7 +11,7 @@ use crate::{
     plan::{Mark, Plan, WeightKind, WeightSpec},
     slot::{RowKind, Slot, SlotSpec, WeightId},
 };
-use lamina_arch::spec::{Embed as EmbedSpec, Ffn, Layer, Mask, Mixer, ModelSpec, Norm, Place, Rope};
+use lamina_arch::spec::{Embed as EmbedSpec, Ffn, Layer, Mask, Mixer, ModelSpec, Norm, Output, Place, Rope};
 use std::collections::HashMap;
 
 /// Emits the operators of `spec`; `has` tells whether the checkpoint holds a canonical tensor name.
@@ -38,7 +38,12 @@ pub fn emit(spec: &ModelSpec, has: &dyn Fn(&str) -> bool) -> Plan {
         logits,
         marks: e.marks,
         hidden: spec.hidden,
-        vocab: spec.vocab,
+        tokens: spec.vocab,
+        vocab: match spec.output {
+            Output::Tokens => spec.vocab,
+            Output::Rows => 0,
+            Output::Classes { labels, .. } => labels,
+        },
     }
 }
 
@@ -149,7 +154,7 @@ impl<'a> Emitter<'a> {
     /// A paged layer, in the group of those that see as far.
     fn paged(&mut self, mask: Mask, layer: impl FnOnce(usize) -> LayerState) -> usize {
         let group = self.kv.group(match mask {
-            Mask::Causal => Reach::All,
+            Mask::Causal | Mask::Full => Reach::All,
             Mask::Window(n) => Reach::Window(n),
             Mask::Chunk(n) => Reach::Chunk(n),
         });
@@ -178,7 +183,12 @@ impl<'a> Emitter<'a> {
         if let Some(offset) = embed.positions {
             let rows = self.spec.context + offset;
             let table = self.weight("position_embd.weight".into(), WeightKind::Table { rows, cols: hidden });
-            self.push(Positions { table, offset, x });
+            self.push(Positions { table, by: PlaceIndex::Position { offset }, x });
+        }
+        if embed.segments > 0 {
+            let kind = WeightKind::Table { rows: embed.segments, cols: hidden };
+            let table = self.weight("token_types.weight".into(), kind);
+            self.push(Positions { table, by: PlaceIndex::Segment, x });
         }
         if let Some(norm) = embed.norm {
             let norm = self.norm("token_embd_norm".into(), norm, hidden);
@@ -198,6 +208,33 @@ impl<'a> Emitter<'a> {
         self.mark(x);
         let normed = x;
         x = self.select(x, RowKind::Logits, "wanted");
+        let logits = match spec.output {
+            Output::Tokens => self.token_logits(spec, x),
+            Output::Rows => self.slot("logits", 0),
+            Output::Classes { labels, dense } => self.classify(x, labels, dense),
+        };
+        (normed, logits)
+    }
+
+    /// Scores of `labels` classes.
+    fn classify(&mut self, mut x: Slot, labels: usize, dense: bool) -> Slot {
+        let hidden = self.spec.hidden;
+        if dense {
+            let out = self.slot("pooled", hidden);
+            let part = self.part("cls".into(), hidden, out);
+            self.push(Linear { x, part });
+            // A soft limit of 1 is the hyperbolic tangent.
+            self.push(Apply { x: out, map: Map::Softcap(1.0) });
+            x = out;
+        }
+        let logits = self.slot("logits", labels);
+        let part = self.part("cls.output".into(), hidden, logits);
+        self.push(Linear { x, part });
+        logits
+    }
+
+    /// Logits of the next token.
+    fn token_logits(&mut self, spec: &ModelSpec, mut x: Slot) -> Slot {
         let width = spec.embed.width.unwrap_or(spec.hidden);
         if width != spec.hidden {
             let out = self.slot("embedding", width);
@@ -216,7 +253,7 @@ impl<'a> Emitter<'a> {
         if let Some(cap) = spec.head.softcap {
             self.push(Apply { x: logits, map: Map::Softcap(cap) });
         }
-        (normed, logits)
+        logits
     }
 
     /// From here on only rows of this kind are computed.

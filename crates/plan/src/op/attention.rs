@@ -10,16 +10,31 @@ use crate::{
     error::Result,
     slot::{Slot, WeightId},
 };
+use std::ops::Range;
 
-/// Which tokens `j <= i` of its sequence the token `i` sees.
+/// Which tokens `j` of its sequence the token `i` sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
-    /// All.
+    /// `j <= i`.
     Causal,
-    /// `i - j < n` (sliding window).
+    /// `0 <= i - j < n` (sliding window).
     Window(usize),
-    /// `i / n == j / n` (chunks).
+    /// `j <= i` and `i / n == j / n` (chunks).
     Chunk(usize),
+    /// All, also later ones. All rows of such a sequence stand in one step.
+    Full,
+}
+
+impl Mask {
+    /// Tokens that token `index` sees in a sequence of `len` tokens.
+    pub fn visible(self, index: usize, len: usize) -> Range<usize> {
+        match self {
+            Mask::Causal => 0..index + 1,
+            Mask::Window(n) => (index + 1).saturating_sub(n)..index + 1,
+            Mask::Chunk(n) => index / n * n..index + 1,
+            Mask::Full => 0..len,
+        }
+    }
 }
 
 /// Writes the keys and values of the batch rows into their pages.
@@ -163,5 +178,19 @@ impl Operands for LatentAttend {
     fn operands(&self) -> Vec<Operand> {
         let slots = [Read(self.q), Read(self.latent), Read(self.k_rope), Write(self.out)];
         operands(&slots, [Some(self.w_k), Some(self.w_v)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_see_what_they_say() {
+        assert_eq!(Mask::Causal.visible(9, 20), 0..10);
+        assert_eq!(Mask::Window(4).visible(9, 20), 6..10);
+        assert_eq!(Mask::Window(4).visible(2, 20), 0..3);
+        assert_eq!(Mask::Chunk(8).visible(9, 20), 8..10);
+        assert_eq!(Mask::Full.visible(9, 20), 0..20);
     }
 }

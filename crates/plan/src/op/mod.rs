@@ -24,7 +24,9 @@ pub use machine::{Ops, Queue, Wrapper, front};
 pub use norm::{GatedNorm, HeadNorm, NormAdd, NormKind, NormOp, Normalize};
 pub use recurrent::{Conv, DeltaRule, HeadOrder, Scan};
 pub use rotary::{LongTable, RopeTable, Rotate};
-pub use rows::{Act, Activate, Add, Apply, Copy, Embed, Gate, Map, Positions, Select, Temperature};
+pub use rows::{
+    Act, Activate, Add, Apply, Copy, Embed, Gate, Map, PlaceIndex, Positions, Select, Temperature,
+};
 
 use crate::{
     batch::Batch,

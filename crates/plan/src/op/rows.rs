@@ -4,7 +4,10 @@ use super::{
     Operand::{self, *},
     Operands,
 };
-use crate::slot::{Slot, WeightId};
+use crate::{
+    batch::Batch,
+    slot::{Slot, WeightId},
+};
 
 /// `out = scale * table[token]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,15 +26,37 @@ impl Operands for Embed {
     }
 }
 
-/// `x += table[position + offset]`.
+/// `x += table[index]`: what a row gets for where it stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Positions {
-    /// `[positions, width]`.
+    /// `[indices, width]`.
     pub table: WeightId,
-    /// Added to the position.
-    pub offset: usize,
+    /// What the table is indexed by.
+    pub by: PlaceIndex,
     /// Changed in place.
     pub x: Slot,
+}
+
+/// Index of a row by where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceIndex {
+    /// Its position on the first axis.
+    Position {
+        /// Added to the position.
+        offset: usize,
+    },
+    /// Its segment (BERT's token types).
+    Segment,
+}
+
+impl PlaceIndex {
+    /// The index of batch row `row`.
+    pub fn of(self, b: &Batch, row: usize) -> usize {
+        match self {
+            PlaceIndex::Position { offset } => b.positions[row][0] as usize + offset,
+            PlaceIndex::Segment => b.segments[row] as usize,
+        }
+    }
 }
 
 impl Operands for Positions {

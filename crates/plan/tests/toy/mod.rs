@@ -358,17 +358,12 @@ impl Device {
 
     /// Cells that a row sees, with the index of the token in each.
     fn seen(&self, mask: Mask, row: usize) -> Vec<(usize, usize)> {
-        let index = self.table.index(row);
-        let inside = |j: usize| match mask {
-            Mask::Causal => j <= index,
-            Mask::Window(n) => j <= index && index - j < n,
-            Mask::Chunk(n) => j <= index && index / n == j / n,
-        };
+        let seen = mask.visible(self.table.index(row), self.table.len_of(self.table.seq(row)));
         match &self.table.seq(row).view {
-            View::InOrder => (0..=index).filter(|&j| inside(j)).map(|j| (j, j)).collect(),
+            View::InOrder => seen.map(|j| (j, j)).collect(),
             View::Mapped(map) => {
                 let cells = map.iter().map(|&j| j as usize).enumerate();
-                cells.filter(|&(_, j)| inside(j)).collect()
+                cells.filter(|(_, j)| seen.contains(j)).collect()
             }
         }
     }

@@ -42,6 +42,11 @@ impl HfEngine {
         Ok(caught("the post_processor", || self.plain.encode_fast(text, true))?.get_ids().to_vec())
     }
 
+    /// Ids of two texts with those that the post-processor adds.
+    pub fn framed_pair(&self, first: &str, second: &str) -> Result<Vec<u32>, TextError> {
+        Ok(caught("the post_processor", || self.plain.encode_fast((first, second), true))?.get_ids().to_vec())
+    }
+
     /// Appends the ids of `text`, without those that the post-processor adds.
     pub fn encode(&self, text: &str, parse: bool, out: &mut Vec<u32>) -> Result<(), TextError> {
         let library = if parse { self.parsing() } else { &self.plain };

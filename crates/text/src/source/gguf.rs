@@ -107,6 +107,11 @@ impl Tokenizer {
         if matches!(model, TokenizerKind::WordPiece) {
             // BERT has no BOS and EOS, but CLS and SEP in their places.
             draft.ids.eos = draft.ids.eos.or(draft.ids.separator);
+            draft.between = draft.ids.separator.into_iter().collect();
+        } else {
+            // RoBERTa ends the first text and puts a separator before the second.
+            let end = draft.ids.eos.filter(|_| draft.add_eos);
+            draft.between = end.into_iter().chain(draft.ids.separator).collect();
         }
         draft.added = kinds(&draft.vocab, TokenKind::UserDefined);
         draft.strips = source.strips(&draft.vocab);

@@ -36,7 +36,11 @@ fn frame(engine: &HfEngine) -> Result<Frame, TextError> {
     else {
         return Ok(Frame::default());
     };
-    Ok(Frame { before: full[..at].to_vec(), after: full[at + bare.len()..].to_vec() })
+    let pair = engine.framed_pair(probe, probe)?;
+    let rest = pair.get(at + bare.len()..).unwrap_or_default();
+    let second = (0..rest.len()).find(|&at| rest[at..].starts_with(&bare)).unwrap_or(0);
+    let (before, after) = (full[..at].to_vec(), full[at + bare.len()..].to_vec());
+    Ok(Frame { before, between: rest[..second].to_vec(), after })
 }
 
 pub(crate) fn draft(json: &[u8]) -> Result<TokenizerDraft, TextError> {

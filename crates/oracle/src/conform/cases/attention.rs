@@ -49,6 +49,8 @@ pub fn cases() -> Vec<Case> {
         ("window 129", Scores { mask: Mask::Window(129), ..PLAIN }),
         ("chunk 32", Scores { mask: Mask::Chunk(32), ..PLAIN }),
         ("chunk 50", Scores { mask: Mask::Chunk(50), ..PLAIN }),
+        ("full", Scores { mask: Mask::Full, ..PLAIN }),
+        ("full alibi", Scores { mask: Mask::Full, alibi: Some((8.0, 1.0)), ..PLAIN }),
         ("sinks", Scores { sinks: true, ..PLAIN }),
         ("sinks and window", Scores { sinks: true, mask: Mask::Window(20), ..PLAIN }),
         ("softcap", Scores { softcap: Some(2.0), ..PLAIN }),
@@ -89,7 +91,7 @@ fn attend(
     let (q, k) = (b.scaled_input(s.heads * s.dim, 1.5), b.scaled_input(s.kv_heads * s.dim, 1.5));
     let (v, out) = (b.input(s.kv_heads * s.dim), b.slot(s.heads * s.dim));
     let reach = match scores.mask {
-        Mask::Causal => Reach::All,
+        Mask::Causal | Mask::Full => Reach::All,
         Mask::Window(n) => Reach::Window(n),
         Mask::Chunk(n) => Reach::Chunk(n),
     };

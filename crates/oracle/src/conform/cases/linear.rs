@@ -77,7 +77,7 @@ fn embed(dtype: DType) -> Case {
 fn positions() -> Case {
     let mut b = Bench::new("positions");
     let (x, table) = (b.input(48), b.table(66, 48, DType::F32));
-    b.push(Positions { table, offset: 2, x });
+    b.push(Positions { table, by: PlaceIndex::Position { offset: 2 }, x });
     b.finish(x)
 }
 

@@ -1,0 +1,30 @@
+//! RoBERTa and XLM-RoBERTa (bge-m3, multilingual e5, the bge rerankers): BERT whose positions begin behind the padding's
+//! number.
+
+use crate::{
+    Family,
+    bert_like::{BERT, UNUSED, bert_like},
+    names::Rule,
+};
+
+pub static FAMILY: Family = Family {
+    name: "roberta",
+    hf: &[
+        "RobertaModel",
+        "RobertaForMaskedLM",
+        "RobertaForSequenceClassification",
+        "XLMRobertaModel",
+        "XLMRobertaForMaskedLM",
+        "XLMRobertaForSequenceClassification",
+        "CamembertModel",
+        "CamembertForMaskedLM",
+        "CamembertForSequenceClassification",
+    ],
+    build: |ck, family| {
+        let padding = ck.config.opt_usize("pad_token_id")?.unwrap_or(1);
+        bert_like(ck, family, padding.saturating_add(1))
+    },
+    rules: &[&[Rule::new("cls", "classifier.dense"), Rule::new("cls.output", "classifier.out_proj")], BERT],
+    ignored: UNUSED,
+    ..Family::LLAMA_LIKE
+};
