@@ -87,6 +87,7 @@ fn plan(rows: usize) -> Plan {
         logits: Slot(1),
         marks: vec![],
         hidden: COLS,
+        tokens: rows,
         vocab: rows,
     }
 }

@@ -153,7 +153,6 @@ class LLM(Closing):
         self,
         messages: Sequence[Message],
         tools: Optional[Sequence[Tool]] = ...,
-        response_format: Optional[Dict[str, Any]] = ...,
         stream: Literal[False] = ...,
         *,
         chat_template: Optional[str] = ...,
@@ -167,7 +166,6 @@ class LLM(Closing):
         self,
         messages: Sequence[Message],
         tools: Optional[Sequence[Tool]] = ...,
-        response_format: Optional[Dict[str, Any]] = ...,
         stream: Literal[True] = ...,
         *,
         chat_template: Optional[str] = ...,
@@ -180,7 +178,6 @@ class LLM(Closing):
         self,
         messages: Sequence[Message],
         tools: Optional[Sequence[Tool]] = None,
-        response_format: Optional[Dict[str, Any]] = None,
         stream: bool = False,
         *,
         chat_template: Optional[str] = None,
@@ -204,8 +201,6 @@ class LLM(Closing):
         >>> answer = llm.chat([{"role": "user", "content": "Hello!"}], max_tokens=100)
         >>> answer.text, answer.message
         """
-        if response_format is not None:
-            options["response_format"] = response_format
         params = self._params(sampling_params, options)
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")

@@ -35,7 +35,7 @@ SCHEMAS = [
     {"allOf": [{"type": "integer", "minimum": 3}, {"type": "integer", "maximum": 40}], "not": {"enum": [7, 13]}},
     {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {"v": {"enum": [1, 2]}, "next": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}}, "required": ["v", "next"], "additionalProperties": False}}},
     {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}, "dependentRequired": {"a": ["b"]}, "additionalProperties": False},
-    {"if": {"type": "integer"}, "then": {"minimum": 10, "maximum": 12}, "else": {"type": "string", "maxLength": 2}},
+    {"if": {"type": "string"}, "then": {"maxLength": 2}, "else": {"type": "integer", "minimum": 10, "maximum": 12}},
     {"type": ["null", "integer"], "minimum": 0, "maximum": 9},
 ]  # fmt: skip
 

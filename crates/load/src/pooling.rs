@@ -42,7 +42,7 @@ pub fn pooling(ck: &Checkpoint) -> Result<Pooling> {
 fn of_gguf(ck: &Checkpoint) -> Result<Pooling> {
     let key = format!("{}.pooling_type", ck.architecture);
     let Some(value) = ck.metadata.get(&key) else { return Ok(Pooling::Mean) };
-    let known = value.as_int().and_then(|n| GGUF_TYPES.iter().find(|(id, _)| i128::from(*id) == n as i128));
+    let known = value.as_int().and_then(|n| GGUF_TYPES.iter().find(|(id, _)| i128::from(*id) == n));
     match known {
         Some((_, pooling)) => Ok(pooling.unwrap_or(Pooling::Mean)),
         None => Err(Error::Format(format!("{key} is {}, but must be from 0 to 4", value.describe()))),

@@ -12,8 +12,6 @@
 //! # Ok::<(), lamina_serve::StartError>(())
 //! ```
 #![forbid(unsafe_code)]
-// What the dialects to come need is here already.
-#![allow(dead_code)]
 
 mod api;
 mod app;

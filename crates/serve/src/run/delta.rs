@@ -23,13 +23,6 @@ pub enum DeltaPart {
         /// The tokens from there on.
         scored: Vec<Scored>,
     },
-    /// How much of the prompt is computed, where that was asked for.
-    Progress {
-        /// Tokens that are computed, or were found in the cache.
-        done: usize,
-        /// Tokens of the prompt.
-        total: usize,
-    },
     /// Reasoning before the answer.
     Reasoning(String),
     /// Text of the answer: whole characters, possibly none.

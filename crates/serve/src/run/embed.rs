@@ -72,7 +72,8 @@ async fn finished(handle: &Handle) -> Result<(), ApiError> {
 /// How rows become one.
 fn pooling(lease: &Lease) -> Result<Pooling, ApiError> {
     match lease.slot().settings.pooling.as_deref() {
-        None | Some("mean") => Ok(Pooling::Mean),
+        None => Ok(lease.model(None)?.info().pooling.clone()?),
+        Some("mean") => Ok(Pooling::Mean),
         Some("cls") => Ok(Pooling::First),
         Some("last") => Ok(Pooling::Last),
         Some(_) => Err(ApiError::unsupported("the server's --pooling must be mean, cls or last")),

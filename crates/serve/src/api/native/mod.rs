@@ -14,15 +14,15 @@ mod text;
 
 use crate::{
     app::App,
-    body::FieldTable,
     call::{HttpCall, get, post},
     dialect::Dialect::Native,
     error::ApiError,
 };
 use axum::{Router, response::Response, routing::MethodRouter};
 
-/// Field tables of this dialect.
-pub const TABLES: &[&FieldTable] = &[
+/// Field tables of this dialect, for the documentation and its test.
+#[cfg(test)]
+pub const TABLES: &[&crate::body::FieldTable] = &[
     &completion::COMPLETION,
     &infill::INFILL,
     &text::TOKENIZE,

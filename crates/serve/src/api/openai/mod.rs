@@ -16,14 +16,14 @@ mod words;
 
 use crate::{
     app::App,
-    body::FieldTable,
     call::{delete, get, post},
     dialect::Dialect,
 };
 use axum::Router;
 
-/// Field tables of this dialect.
-pub const TABLES: &[&FieldTable] =
+/// Field tables of this dialect, for the documentation and its test.
+#[cfg(test)]
+pub const TABLES: &[&crate::body::FieldTable] =
     &[&chat::CHAT, &chat::STREAM, &completions::COMPLETION, &embeddings::EMBEDDINGS, &responses::RESPONSES];
 
 /// The routes of this dialect.
