@@ -3,7 +3,7 @@
 use crate::{Error, Result, generate::Prompt, model::Model};
 use lamina_base::human_bytes;
 use lamina_engine::{EngineError, Event, Handle, Pass, Pooled, Pooling, RowSink, Task, Terms, pooled};
-use lamina_load::Output;
+use lamina_load::ModelOutput;
 use lamina_plan::Select;
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc::RecvTimeoutError},
@@ -111,7 +111,7 @@ impl Model {
         documents: &[String],
         keep: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<f32>> {
-        let Output::Classes { labels: 1, .. } = self.shared.info.output else {
+        let ModelOutput::Classes { labels: 1, .. } = self.shared.info.output else {
             let what = "reranking needs a model with a classifier of one score, such as bge-reranker";
             return Err(Error::Unsupported(what.into()));
         };

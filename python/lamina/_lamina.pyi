@@ -1,5 +1,5 @@
 from os import PathLike
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union, final
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +119,7 @@ class Model:
 class Server:
     def __new__(
         cls,
-        models: List[Tuple[Optional[str], Union[str, PathLike[str], None], Optional[Model]]],
+        models: Sequence[Tuple[Optional[str], Union[str, PathLike[str], None], Optional[Model]]],
         config: Union[str, PathLike[str], None],
         options: List[Tuple[str, str]],
         sampling: Dict[str, Any],

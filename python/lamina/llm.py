@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Literal, Unpack
 
-    from .sampling import SamplingOptions
+    from .sampling import SamplingOptions, _ChatOptions
 
 _log = logging.getLogger("lamina")
 
@@ -153,31 +153,34 @@ class LLM(Closing):
         self,
         messages: Sequence[Message],
         tools: Optional[Sequence[Tool]] = ...,
+        response_format: Optional[Dict[str, Any]] = ...,
         stream: Literal[False] = ...,
         *,
         chat_template: Optional[str] = ...,
         chat_template_kwargs: Optional[Dict[str, Any]] = ...,
         split_special_tokens: bool = ...,
         sampling_params: Optional[SamplingParams] = ...,
-        **options: Unpack[SamplingOptions],
+        **options: Unpack[_ChatOptions],
     ) -> Completion: ...
     @overload
     def chat(
         self,
         messages: Sequence[Message],
         tools: Optional[Sequence[Tool]] = ...,
+        response_format: Optional[Dict[str, Any]] = ...,
         stream: Literal[True] = ...,
         *,
         chat_template: Optional[str] = ...,
         chat_template_kwargs: Optional[Dict[str, Any]] = ...,
         split_special_tokens: bool = ...,
         sampling_params: Optional[SamplingParams] = ...,
-        **options: Unpack[SamplingOptions],
+        **options: Unpack[_ChatOptions],
     ) -> Stream: ...
     def chat(
         self,
         messages: Sequence[Message],
         tools: Optional[Sequence[Tool]] = None,
+        response_format: Optional[Dict[str, Any]] = None,
         stream: bool = False,
         *,
         chat_template: Optional[str] = None,
@@ -201,6 +204,8 @@ class LLM(Closing):
         >>> answer = llm.chat([{"role": "user", "content": "Hello!"}], max_tokens=100)
         >>> answer.text, answer.message
         """
+        if response_format is not None:
+            options["response_format"] = response_format
         params = self._params(sampling_params, options)
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")

@@ -5,7 +5,7 @@ from typing_extensions import Unpack
 
 from .grammar import Grammar
 
-class SamplingOptions(TypedDict, total=False):
+class _ChatOptions(TypedDict, total=False):
     max_tokens: Optional[int]
     stop: Union[None, str, List[str]]
     n: Optional[int]
@@ -16,7 +16,6 @@ class SamplingOptions(TypedDict, total=False):
     json_schema: Any
     regex: Optional[str]
     choice: Union[None, List[str], Tuple[str, ...]]
-    response_format: Any
     guided_json: Any
     guided_regex: Optional[str]
     guided_choice: Union[None, List[str], Tuple[str, ...]]
@@ -54,6 +53,9 @@ class SamplingOptions(TypedDict, total=False):
     min_keep: Optional[int]
     logprobs: Union[None, int, bool]
     n_probs: Union[None, int, bool]
+
+class SamplingOptions(_ChatOptions, total=False):
+    response_format: Any
 
 class SamplingParams:
     __signature__: ClassVar[Signature]

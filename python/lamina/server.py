@@ -15,7 +15,7 @@ from .types import Path
 if TYPE_CHECKING:
     from .llm import LLM
 
-    Model = Union[Path, LLM]
+    _ModelArg = Union[Path, LLM]
 
 _Served = Tuple[Optional[str], Optional[str], Optional[_lamina.Model]]
 
@@ -30,7 +30,7 @@ class Server(Closing):
 
     def __init__(
         self,
-        model: Union[Model, Mapping[str, Model], None] = None,
+        model: Union[_ModelArg, Mapping[str, _ModelArg], None] = None,
         *,
         sampling_params: Optional[SamplingParams] = None,
         config: Optional[Path] = None,
@@ -75,7 +75,7 @@ class Server(Closing):
         return f"Server({self.url!r})"
 
 
-def _models(model: Union[Model, Mapping[str, Model], None]) -> Iterator[_Served]:
+def _models(model: Union[_ModelArg, Mapping[str, _ModelArg], None]) -> Iterator[_Served]:
     if model is None:
         return
     if isinstance(model, Mapping):
@@ -85,7 +85,7 @@ def _models(model: Union[Model, Mapping[str, Model], None]) -> Iterator[_Served]
         yield _served(None, model)
 
 
-def _served(name: Optional[str], model: Model) -> _Served:
+def _served(name: Optional[str], model: _ModelArg) -> _Served:
     loaded = getattr(model, "_model", None)
     if isinstance(loaded, _lamina.Model):
         return name, None, loaded

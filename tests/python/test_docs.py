@@ -47,7 +47,7 @@ def blocks(language):
 
 def commands():
     for block in blocks("sh"):
-        for line in block.values[0].splitlines():
+        for line in block.values[0].replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
             # A server runs until it is stopped, and its clients need one: tests of their own start both.
             if words[:1] == ["lamina"] and words[1] != "serve" and "--server" not in words:

@@ -103,8 +103,12 @@ def test_the_stub_of_options_is_true():
     grammars = [name for name in constraint.SOURCES if name != "grammar"]
     rows = _lamina.sampling_params()
     assert fields("SamplingParams") == [*own, *(row[0] for row in rows)]
-    assert fields("SamplingOptions") == [*own, *grammars, *(name for row in rows for name in (row[0], *row[1]))]
-    assert set(fields("SamplingOptions")) == set(sampling.SamplingOptions.__annotations__)
+    # A parameter of `chat` itself, and an option elsewhere.
+    assert fields("SamplingOptions") == ["response_format"]
+    grammars.remove("response_format")
+    chat = fields("_ChatOptions")
+    assert chat == [*own, *grammars, *(name for row in rows for name in (row[0], *row[1]))]
+    assert {*chat, "response_format"} == set(sampling.SamplingOptions.__annotations__)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")

@@ -51,13 +51,13 @@ pub fn encoder(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
 }
 
 /// Scores of classes where the checkpoint is a classifier, else the rows.
-fn output(ck: &Checkpoint) -> Result<Output> {
+fn output(ck: &Checkpoint) -> Result<ModelOutput> {
     let classifies = match ck.kind {
         Kind::HuggingFace => ck.architecture.ends_with("ForSequenceClassification"),
         Kind::Gguf => rows_of(ck, &["cls.output.weight", "cls.weight"]).is_some(),
     };
     if !classifies {
-        return Ok(Output::Rows);
+        return Ok(ModelOutput::Rows);
     }
     let names = ["cls.output.weight", "classifier.out_proj.weight", "classifier.weight", "cls.weight"];
     let labels = names.iter().find_map(|name| rows_of(ck, &[name])).ok_or_else(|| {
@@ -67,7 +67,7 @@ fn output(ck: &Checkpoint) -> Result<Output> {
         Kind::HuggingFace => rows_of(ck, &["pooler.dense.weight", "classifier.dense.weight"]).is_some(),
         Kind::Gguf => rows_of(ck, &["cls.output.weight"]).is_some() && rows_of(ck, &["cls.weight"]).is_some(),
     };
-    Ok(Output::Classes { labels, dense })
+    Ok(ModelOutput::Classes { labels, dense })
 }
 
 /// Rows of the first tensor whose name ends in one of `endings`.
@@ -125,3 +125,14 @@ pub const OUTPUT_NORMS: &[Rule] = &[
 /// model that is no classifier.
 pub const UNUSED: &[&str] =
     &["cls.predictions", "cls.seq_relationship", "lm_head.", "pooler.", "position_ids"];
+
+/// Settings of nomic's own code that its tensors answer, or that only training reads.
+pub const NOMIC: &[&str] = &[
+    "qkv_proj_bias",
+    "mlp_fc1_bias",
+    "mlp_fc2_bias",
+    "pad_vocab_size_multiple",
+    "rotary_emb_scale_base",
+    "rotary_scaling_factor",
+    "max_trained_positions",
+];

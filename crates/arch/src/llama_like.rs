@@ -51,7 +51,7 @@ pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         layers: layers.collect::<Result<_>>()?,
         final_norm: Some(norm),
         head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
-        output: Output::Tokens,
+        output: ModelOutput::Tokens,
     })
 }
 

@@ -26,12 +26,12 @@ pub struct ModelSpec {
     /// From the residual to logits, where [`ModelSpec::output`] is tokens.
     pub head: Head,
     /// What becomes of the last rows.
-    pub output: Output,
+    pub output: ModelOutput,
 }
 
 /// What becomes of the rows behind the last layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum ModelOutput {
     /// Logits of the next token.
     Tokens,
     /// Nothing: the rows are the result (encoders for embeddings).

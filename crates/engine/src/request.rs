@@ -3,6 +3,7 @@
 use crate::{
     constrain::Constraint,
     error::{EngineError, Result},
+    kv::content::Name,
     numbers::NumberRows,
     sample::{Breakers, SamplingParams},
     sink::Sink,
@@ -181,6 +182,23 @@ impl Request {
 }
 
 impl Request {
+    /// What a sequence's numbers depend on beside the model and its cells: long-context tables, adapters with their scales,
+    /// and the request's own salt.
+    pub(crate) fn root(&self, plan: &Plan, loras: &[Name]) -> Arc<[u8]> {
+        let mut root = plan.prefix_salt(self.prompt.len()).to_le_bytes().to_vec();
+        for (i, scale) in self.lora.iter().enumerate().filter(|(_, s)| **s != 0.0) {
+            root.push(1);
+            root.extend((i as u64).to_le_bytes());
+            root.extend(loras.get(i).copied().unwrap_or_default());
+            root.extend(scale.to_bits().to_le_bytes());
+        }
+        // Behind this nothing else follows.
+        let salt = self.terms.cache_salt.as_deref();
+        root.push(if salt.is_some() { 2 } else { 0 });
+        root.extend_from_slice(salt.unwrap_or("").as_bytes());
+        root.into()
+    }
+
     fn check_rows(&self, width: usize) -> Result<()> {
         let mut from = 0;
         for rows in &self.rows {

@@ -83,7 +83,7 @@ impl Sequence {
     /// When a parameter or a stop string is wrong; the caller is told.
     pub fn new(request: Request, plan: &Plan, loras: &[Name], now: Instant) -> Option<Sequence> {
         let prompt_len = request.prompt.len();
-        let root = root(plan, &request, loras);
+        let root = request.root(plan, loras);
         let outlet = EventOutlet::new(SharedSink::new(request.events), request.cancel);
         let purpose = match request.task {
             Task::Pass(pass) => Purpose::Pass { free: is_free(&pass, plan), pass, handed: 0 },
@@ -384,21 +384,4 @@ impl Sequence {
 fn is_free(pass: &Pass, plan: &Plan) -> bool {
     let mark = pass.hidden.and_then(|mark| plan.marks.get(mark));
     mark.is_some_and(|mark| plan.kind(mark.slot) == RowKind::All)
-}
-
-/// What a sequence's numbers depend on beside the model and its cells: long-context tables, adapters with their scales,
-/// and the request's own salt.
-fn root(plan: &Plan, request: &Request, loras: &[Name]) -> Arc<[u8]> {
-    let mut root = plan.prefix_salt(request.prompt.len()).to_le_bytes().to_vec();
-    for (i, scale) in request.lora.iter().enumerate().filter(|(_, s)| **s != 0.0) {
-        root.push(1);
-        root.extend((i as u64).to_le_bytes());
-        root.extend(loras.get(i).copied().unwrap_or_default());
-        root.extend(scale.to_bits().to_le_bytes());
-    }
-    // Behind this nothing else follows.
-    let salt = request.terms.cache_salt.as_deref();
-    root.push(if salt.is_some() { 2 } else { 0 });
-    root.extend_from_slice(salt.unwrap_or("").as_bytes());
-    root.into()
 }

@@ -68,7 +68,7 @@ fn spec(mixers: Vec<Mixer>) -> ModelSpec {
         layers: mixers.into_iter().map(layer).collect(),
         final_norm: Some(norm()),
         head: Head { tied: false, scale: 1.0, softcap: None },
-        output: Output::Tokens,
+        output: ModelOutput::Tokens,
     }
 }
 

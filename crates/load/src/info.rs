@@ -1,7 +1,7 @@
 //! What is known about a model while it runs.
 
 use crate::error::Result;
-use lamina_arch::{Family, ModelSpec, spec::Output};
+use lamina_arch::{Family, ModelSpec, spec::ModelOutput};
 use lamina_engine::Pooling;
 use lamina_plan::KvDtype;
 use lamina_quant::MIXES;
@@ -49,7 +49,7 @@ pub struct ModelInfo {
     /// The device, as its backend calls it.
     pub device: String,
     /// What becomes of its last rows.
-    pub output: Output,
+    pub output: ModelOutput,
     /// Segments that it tells apart where it reads two texts at once; 0 for none.
     pub segments: usize,
     /// How its makers make one vector of its rows; an error where that is not built.

@@ -20,7 +20,7 @@ mod vocab;
 pub use device::Device;
 pub use error::{Error, Result};
 pub use info::{ModelInfo, type_name};
-pub use lamina_arch::spec::Output;
+pub use lamina_arch::spec::ModelOutput;
 pub use lamina_engine::Pooling;
 pub use lora::lora_scales;
 pub use open::{Loaded, Progress, open_on, refusal};

@@ -81,11 +81,9 @@ pub fn open_on<B: Backend + 'static>(
 
     let from = OpenedModel { ck, weights: &weights, loras: &loras, dtype: options.dtype };
     let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
-    let logits = if plan.looks_ahead() { rows } else { (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows) };
     let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
     let kv_dtype = KvDtype::of_groups(stored).unwrap_or(options.kv_dtype);
-    let limits =
-        Limits { rows, selected: logits, logits, pages: cache.pages.clone(), states: cache.states, kv };
+    let limits = step_limits(&plan, rows, &cache, kv);
     let about = backend.about();
     let identity = identity(ck, options, &about, &loras);
     let info = ModelInfo {
@@ -121,6 +119,13 @@ fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: u
     let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
     let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
     options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)
+}
+
+/// What the machine is made for.
+fn step_limits(plan: &Plan, rows: usize, cache: &CachePlan, kv: Vec<KvTypes>) -> Limits {
+    let most = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
+    let logits = if plan.looks_ahead() { rows } else { most };
+    Limits { rows, selected: logits, logits, pages: cache.pages.clone(), states: cache.states, kv }
 }
 
 /// What each layer group is stored in: what was asked for, where the backend has it.

@@ -11,6 +11,7 @@ mod chat;
 mod encode;
 mod error;
 mod export;
+mod frame;
 mod pre;
 mod source;
 mod special;

@@ -7,6 +7,7 @@ use ahash::{AHashMap, AHashSet};
 use crate::encode::Encoder;
 use crate::encode::hf::HfEngine;
 use crate::error::TextError;
+pub(crate) use crate::frame::{Frame, Lead};
 use crate::special::{Finder, Fragment, Markers, Special, SpecialIds, SpecialTarget, Strip, end_ids};
 use crate::vocab::{TokenKind, Vocab};
 
@@ -39,26 +40,6 @@ pub(crate) enum TokenizerEngine {
     HuggingFace(Box<HfEngine>, Finder),
     /// A model without a tokenizer.
     None,
-}
-
-/// The ids around a text.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Frame {
-    pub before: Vec<u32>,
-    /// Between two texts that are read together.
-    pub between: Vec<u32>,
-    pub after: Vec<u32>,
-}
-
-/// What happens to the space before the first word of a decoded text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lead {
-    /// It is text.
-    Keep,
-    /// The encoder put it there: the first visible token loses it.
-    DropOne,
-    /// As [`Lead::DropOne`], for each token until something is visible (the encoder also collapses spaces).
-    DropAll,
 }
 
 /// A chat template that came with a tokenizer.

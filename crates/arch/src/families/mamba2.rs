@@ -41,6 +41,6 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         layers: vec![Layer { mixer, ffn: Ffn::None, place: Place::Pre, norm, residual: 1.0 }; count],
         final_norm: Some(norm),
         head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
-        output: Output::Tokens,
+        output: ModelOutput::Tokens,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     ArchError, Family,
-    bert_like::{OUTPUT_NORMS, UNUSED, encoder},
+    bert_like::{NOMIC, OUTPUT_NORMS, UNUSED, encoder},
     names::Rule,
 };
 
@@ -12,7 +12,6 @@ pub static FAMILY: Family = Family {
     gguf: &["nomic-bert"],
     build: |ck, family| {
         let c = &ck.config;
-        // What other models of this code have, and no text model of the family.
         for key in ["prenorm", "rotary_emb_interleaved", "parallel_block", "causal"] {
             if c.flag(key)? {
                 return Err(ArchError::value(key, true, "false"));
@@ -21,10 +20,8 @@ pub static FAMILY: Family = Family {
         if c.opt_f32("rotary_emb_fraction")?.is_some_and(|share| share != 1.0) {
             return Err(ArchError::value("rotary_emb_fraction", "a part", "1: whole heads rotate"));
         }
-        let spec = encoder(ck, family)?;
-        c.ignore(&["qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "pad_vocab_size_multiple"]);
-        c.ignore(&["rotary_emb_scale_base", "rotary_scaling_factor", "max_trained_positions"]);
-        Ok(spec)
+        c.ignore(NOMIC);
+        encoder(ck, family)
     },
     rules: &[
         &Rule::qkv("bert.encoder.layers.{i}.attn.Wqkv"),

@@ -56,8 +56,7 @@ fn flag(spec: &'static OptionSpec) -> Arg {
     let arg = Arg::new(spec.name)
         .long(dashed(spec.name))
         .aliases(spec.aliases.iter().map(|a| dashed(a)))
-        .help(spec.doc)
-        .hide_possible_values(true);
+        .help(spec.doc);
     match spec.arity {
         Arity::Flag => arg.action(ArgAction::SetTrue),
         Arity::One => arg.action(ArgAction::Set).value_name(spec.value).allow_negative_numbers(true),

@@ -17,7 +17,7 @@ use crate::{
 };
 use lamina_arch::{
     Family, ModelSpec, Weights,
-    spec::{Ffn, Mask, Mixer, Output, Pairs},
+    spec::{Ffn, Mask, Mixer, ModelOutput, Pairs},
 };
 use lamina_store::{Checkpoint, Metadata};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Folder {
     fn new(ck: Checkpoint) -> Result<Folder> {
         let family = Family::of(&ck)?;
         let spec = family.spec(&ck)?;
-        if spec.output != Output::Tokens {
+        if spec.output != ModelOutput::Tokens {
             return Err(ConvertError::Encoder { family: family.name });
         }
         let (architecture, reader) = in_gguf(family)?;

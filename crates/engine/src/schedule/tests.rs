@@ -11,7 +11,7 @@ use crate::{
     sequence::Purpose,
     sink::{Gone, Sink},
 };
-use lamina_arch::spec::{Embed, Head, ModelSpec, Output};
+use lamina_arch::spec::{Embed, Head, ModelOutput, ModelSpec};
 use lamina_plan::{KvLayout, LayerState, NO_PAGE, PAGE_LEN, Reach, Select, emit};
 use proptest::prelude::*;
 use std::{
@@ -46,7 +46,7 @@ fn empty_plan() -> Plan {
         layers: vec![],
         final_norm: None,
         head: Head { tied: false, scale: 1.0, softcap: None },
-        output: Output::Tokens,
+        output: ModelOutput::Tokens,
     };
     emit(&spec, &|_| false)
 }

@@ -1,6 +1,6 @@
 //! A machine without a model: the most likely token after `t` is `t + 1`.
 
-use lamina_arch::spec::{Embed, Head, ModelSpec, Output};
+use lamina_arch::spec::{Embed, Head, ModelOutput, ModelSpec};
 use lamina_plan::{
     BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Profile, Reach, Rows, Step, Tap,
     Ticket, emit, front,
@@ -81,7 +81,7 @@ impl Scripted {
             layers: vec![],
             final_norm: None,
             head: Head { tied: false, scale: 1.0, softcap: None },
-            output: Output::Tokens,
+            output: ModelOutput::Tokens,
         };
         let mut kv = KvLayout::default();
         let group = kv.group(Reach::All);

@@ -11,7 +11,9 @@ use crate::{
     plan::{Mark, Plan, WeightKind, WeightSpec},
     slot::{RowKind, Slot, SlotSpec, WeightId},
 };
-use lamina_arch::spec::{Embed as EmbedSpec, Ffn, Layer, Mask, Mixer, ModelSpec, Norm, Output, Place, Rope};
+use lamina_arch::spec::{
+    Embed as EmbedSpec, Ffn, Layer, Mask, Mixer, ModelOutput, ModelSpec, Norm, Place, Rope,
+};
 use std::collections::HashMap;
 
 /// Emits the operators of `spec`; `has` tells whether the checkpoint holds a canonical tensor name.
@@ -40,9 +42,9 @@ pub fn emit(spec: &ModelSpec, has: &dyn Fn(&str) -> bool) -> Plan {
         hidden: spec.hidden,
         tokens: spec.vocab,
         vocab: match spec.output {
-            Output::Tokens => spec.vocab,
-            Output::Rows => 0,
-            Output::Classes { labels, .. } => labels,
+            ModelOutput::Tokens => spec.vocab,
+            ModelOutput::Rows => 0,
+            ModelOutput::Classes { labels, .. } => labels,
         },
     }
 }
@@ -209,9 +211,9 @@ impl<'a> Emitter<'a> {
         let normed = x;
         x = self.select(x, RowKind::Logits, "wanted");
         let logits = match spec.output {
-            Output::Tokens => self.token_logits(spec, x),
-            Output::Rows => self.slot("logits", 0),
-            Output::Classes { labels, dense } => self.classify(x, labels, dense),
+            ModelOutput::Tokens => self.token_logits(spec, x),
+            ModelOutput::Rows => self.slot("logits", 0),
+            ModelOutput::Classes { labels, dense } => self.classify(x, labels, dense),
         };
         (normed, logits)
     }

@@ -381,7 +381,7 @@ impl Device {
             let slope = slopes.as_ref().map_or(0.0, |s| s[h] * o.alibi_factor);
             let score = |(key, &(_, j)): (&Vec<f32>, &(usize, usize))| {
                 let score = dot(q, &key[at..at + dim]) as f32 * o.scale;
-                o.softcap.map_or(score, |cap| softcap(score, cap)) - slope * (index - j) as f32
+                o.softcap.map_or(score, |cap| softcap(score, cap)) - slope * index.abs_diff(j) as f32
             };
             let mut weights: Vec<f32> = keys.iter().zip(&seen).map(score).collect();
             softmax(&mut weights, sinks.as_ref().map(|s| s[h]));
