@@ -74,11 +74,8 @@ pub fn open_on<B: Backend + 'static>(
     let bytes = |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]));
     let groups = GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows };
     let page_bytes: usize = groups.groups.iter().map(|g| g.1).sum();
-    let free = memory.map(|m| m.free.saturating_sub(taken));
-    // A fifth of what is free stays out of the cache, so this leaves as much as was asked for.
-    let free = free.into_iter().chain(options.kv_memory.map(|bytes| bytes / 4 * 5)).min();
+    let free = cache_memory(memory.map(|m| m.free.saturating_sub(taken)), options.kv_memory);
     let cache = plan_cache(&plan, &groups, spec.context, options.context, free)?;
-
     let from = OpenedModel { ck, weights: &weights, loras: &loras, dtype: options.dtype };
     let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
     let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
@@ -119,6 +116,12 @@ fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: u
     let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
     let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
     options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)
+}
+
+/// Memory to plan the cache with: what is free, or what makes a cache of `asked` bytes. A fifth of it stays out of the
+/// cache.
+fn cache_memory(free: Option<u64>, asked: Option<u64>) -> Option<u64> {
+    free.into_iter().chain(asked.map(|bytes| bytes / 4 * 5)).min()
 }
 
 /// What the machine is made for.

@@ -5,7 +5,6 @@ use crate::{
     mamba::{GGUF_MAMBA, MIXER, mamba},
     names::Rule,
     spec::*,
-    tied, validate,
 };
 use lamina_store::Checkpoint;
 
@@ -29,10 +28,10 @@ pub static FAMILY: Family = Family {
 fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let c = &ck.config;
     let norm = Norm { kind: NormKind::Rms, eps: c.opt_f32("layer_norm_epsilon")?.unwrap_or(1e-5) };
-    let (heads, dim, count) = (c.usize("num_heads")?, c.usize("head_dim")?, c.usize("num_hidden_layers")?);
-    let mixer = Mixer::Mamba2(mamba(c, heads, heads.saturating_mul(dim), 8, norm)?);
+    let (heads, count) = (c.usize("num_heads")?, c.usize("num_hidden_layers")?);
+    let mixer = Mixer::Mamba2(mamba(c, heads, heads.saturating_mul(c.usize("head_dim")?), 8, norm)?);
+    crate::validate::layers(count)?;
     c.ignore(&["time_step_rank", "residual_in_fp32", "rms_norm", "hidden_act"]);
-    validate::layers(count)?;
     Ok(ModelSpec {
         hidden: family.usize(c, "hidden_size")?,
         vocab: family.usize(c, "vocab_size")?,
@@ -40,7 +39,7 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         embed: Embed { scale: 1.0, positions: None, segments: 0, norm: None, width: None },
         layers: vec![Layer { mixer, ffn: Ffn::None, place: Place::Pre, norm, residual: 1.0 }; count],
         final_norm: Some(norm),
-        head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
+        head: Head { tied: crate::tied(ck)?, scale: 1.0, softcap: None },
         output: ModelOutput::Tokens,
     })
 }
