@@ -12,7 +12,7 @@ use crate::reference::Reference;
 use lamina_base::DType;
 use lamina_plan::{
     Queue,
-    backend::{Backend, Result},
+    backend::{Backend, BackendError, Result},
     batch::{Batch, Input, Select, SeqPlace},
     kv::LayerState,
     op::{PlaceIndex, Positions},
@@ -59,6 +59,10 @@ pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Optio
     let (x, table) = (b.input(48), b.table(2, 48, DType::F32));
     b.push(Positions { table, by: PlaceIndex::Segment, x });
     let case = b.finish(x);
+    let backend = make();
+    if let Some(what) = backend.refuses(&case.plan) {
+        return Err(BackendError::Unsupported { backend: backend.name(), what });
+    }
     let (embed, table) = (case.weights[0].to_f32()?, case.weights[1].to_f32()?);
     let (mut machine, mut batch, mut out) = (machine(make(), &case)?, Batch::default(), vec![]);
     batch.push(&[3; 5], 0, SeqPlace::default(), Select::All);
