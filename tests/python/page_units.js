@@ -1,0 +1,88 @@
+// Parts of the page without a browser: `node page_units.js FOLDER`, where FOLDER has the page's files.
+"use strict";
+const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
+const vm = require("node:vm");
+
+const folder = process.argv[2];
+const items = new Map();
+const storage = {
+  get length() {
+    return items.size;
+  },
+  key: (index) => [...items.keys()][index],
+  getItem: (name) => items.get(name) ?? null,
+  setItem: (name, value) => items.set(name, value),
+  removeItem: (name) => items.delete(name),
+};
+const context = vm.createContext({ window: { localStorage: storage, sessionStorage: storage }, crypto, performance });
+for (const name of ["vendor/marked.min.js", "script/dom.js", "script/markdown.js", "script/store.js", "script/client.js", "script/params.js", "script/answer.js"]) {
+  vm.runInContext(fs.readFileSync(path.join(folder, name), "utf8"), context, { filename: name });
+}
+const get = (name) => vm.runInContext(name, context);
+const plain = (value) => JSON.parse(JSON.stringify(value));
+
+const tests = {
+  "events are the same however the body is cut"() {
+    const body = ': ping\r\n\r\ndata: {"a": 1}\r\n\r\nevent: x\ndata:{"b": "é"}\n\ndata: [DONE]\n\n';
+    for (let size = 1; size <= body.length; size++) {
+      const parser = new (get("EventParser"))();
+      const events = [];
+      for (let at = 0; at < body.length; at += size) events.push(...parser.push(body.slice(at, at + size)));
+      assert.deepEqual(events, ['{"a": 1}', '{"b": "é"}', "[DONE]"]);
+    }
+  },
+  "parameters are read as the API takes them"() {
+    const read = (kind, text, more) => plain({ v: get("Params").read({ kind, ...more }, text) }).v;
+    assert.equal(read("float", "0,5"), 0.5);
+    assert.equal(read("int", " 7 "), 7);
+    assert.equal(read("int", ""), undefined);
+    assert.deepEqual(read("strings", "a\n\\n\n"), ["a", "\n"]);
+    assert.deepEqual(read("biases", "5=-1, 7=2.5"), { 5: -1, 7: 2.5 });
+    for (const [kind, text, more] of [["int", "1.5"], ["float", "x"], ["biases", "5"], ["float", "3", { min: 0, max: 2 }]]) {
+      assert.throws(() => read(kind, text, more), /must be/);
+    }
+  },
+  "conversations are kept, found and checked"() {
+    const Store = get("Store");
+    const first = Store.fresh();
+    first.messages.push({ role: "user", content: "hello", probabilities: [1] });
+    Store.save(first);
+    assert.deepEqual(plain(Store.all()[0].messages), [{ role: "user", content: "hello", reasoning: "" }]);
+    assert.equal(Store.read(Store.write())[0].id, first.id);
+    for (const broken of ["", "1", "{}", '{"messages": [{"role": "robot", "content": ""}]}', '[{"messages": [{}]}]']) {
+      assert.throws(() => Store.read(broken), /no conversations/);
+    }
+    Store.remove(first);
+    assert.equal(Store.all().length, 0);
+  },
+  "requests hold what was set and nothing else"() {
+    const conversation = { system: " ", params: { top_k: 3 }, messages: [] };
+    const messages = [{ role: "user", content: "hi", figures: {} }, { role: "user", content: "see", images: ["data:x"] }];
+    const body = plain(get("requestFor")(conversation, messages, "tiny"));
+    assert.deepEqual(Object.keys(body).sort(), ["messages", "model", "stream", "stream_options", "top_k"]);
+    assert.deepEqual(body.messages[0], { role: "user", content: "hi" });
+    assert.equal(body.messages[1].content[0].image_url.url, "data:x");
+  },
+  "chunks add up to a message"() {
+    const message = { content: "", reasoning: "" };
+    const reader = new (get("AnswerReader"))(message);
+    const delta = (fields) => reader.take({ model: "m", choices: [{ delta: fields, finish_reason: null }] });
+    delta({ role: "assistant", content: "" });
+    delta({ reasoning_content: "hm" });
+    delta({ content: "Hel" });
+    delta({ content: "lo" });
+    reader.take({ choices: [{ delta: {}, finish_reason: "length" }], timings: { predicted_per_second: 7 } });
+    reader.take({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 3 } });
+    reader.end();
+    assert.equal(message.content, "Hello");
+    assert.equal(message.reasoning, "hm");
+    assert.deepEqual([message.figures.finish, message.figures.speed, message.figures.usage.completion_tokens], ["length", 7, 3]);
+  },
+};
+
+for (const [name, test] of Object.entries(tests)) {
+  test();
+  console.log(`ok: ${name}`);
+}

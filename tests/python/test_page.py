@@ -1,0 +1,278 @@
+"""The web page in a headless browser, beside a live server. Pictures of it are written to `target/page`."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from browser import SHIFT, Browser, find
+from conftest import ROOT
+from serving import Live
+
+PICTURES = ROOT / "target" / "page"
+BUSY = "document.querySelector('article[aria-busy=true]') !== null"
+DONE = "document.querySelectorAll('article.assistant').length >= {n} && !({busy})"
+# Does something once when an answer that is being written has grown, and keeps what the button says then.
+WHEN_ANSWERING = """(() => {{
+  const text = () => document.querySelector("article.assistant > .markdown")?.textContent.length ?? 0;
+  const before = text();
+  window.label = "";
+  new MutationObserver((_, observer) => {{
+    if (!Chat.running || text() <= before + 10) return;
+    observer.disconnect();
+    window.label = document.querySelector("#send").textContent;
+    {action};
+  }}).observe(document.querySelector("#log"), {{ childList: true, subtree: true, characterData: true }});
+}})()"""
+HOSTILE = """# A title
+
+<script>window.broken = true</script> and **bold** <img src=x onerror="window.broken = true">
+
+[bad](javascript:window.broken=true) [good](https://example.org/) ![picture](https://example.org/p.png)
+
+| a | b |
+|---|--:|
+| 1 | `x < y` |
+
+```html
+<b onclick="window.broken = true">code</b>
+```
+
+- [x] done
+- a &lt;tag&gt;
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    program = find()
+    if program is None:
+        pytest.skip("no browser was found: install chromium, or name one in LAMINA_TEST_BROWSER")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    browser = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def page(browser, server):
+    """The page as a new visitor sees it; at the end it must have asked nobody else and complained of nothing."""
+    browser.size(1100, 900)
+    browser.open(server.url + "/")
+    browser.run("localStorage.clear(), sessionStorage.clear()")
+    browser.open(server.url + "/")
+    browser.wait("document.querySelectorAll('#model option').length > 0")
+    browser.wait("document.querySelector('#parameter-temperature') !== null")
+    browser.requests.clear()
+    browser.complaints.clear()
+    yield browser
+    own = (server.url + "/", "data:", "blob:")
+    assert [url for url in browser.requests if not url.startswith(own)] == []
+    assert browser.complaints == []
+
+
+def say(page, text, n=1):
+    """Sends a message with the keyboard and waits for the `n`th answer."""
+    page.run("document.querySelector('#text').focus()")
+    page.type(text)
+    page.press("Enter")
+    page.wait(DONE.format(n=n, busy=BUSY), 120)
+
+
+def store(page, server, conversation):
+    """Opens a conversation that the browser kept."""
+    text = json.dumps({"id": "test", "updated": 1, **conversation})
+    page.run(f"localStorage.setItem('lamina.conversation.test', {json.dumps(text)})")
+    page.open(server.url + "/")
+    page.wait("document.querySelector('#parameter-temperature') !== null")
+
+
+def button(name, which="article.assistant"):
+    """A script that finds a button of the last message of that kind."""
+    return f"[...[...document.querySelectorAll('{which}')].at(-1).querySelectorAll('button')].find(b => b.textContent === '{name}')"
+
+
+def test_units():
+    node = shutil.which("node") or shutil.which("nodejs")
+    if node is None:
+        pytest.skip("node was not found")
+    folder = ROOT / "crates" / "serve" / "src" / "page"
+    script = ROOT / "tests" / "python" / "page_units.js"
+    done = subprocess.run([node, script, folder], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_is_sent_with_a_policy(server):
+    status, headers, text = server.request("/", headers={"accept": "text/html,*/*"})
+    assert status == 200 and "<title>Lamina</title>" in text
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; connect-src 'self'") and "unsafe" not in policy
+    assert server.get("/")[1].strip() == "Lamina is running"
+
+
+def test_a_conversation_by_keyboard(page):
+    assert page.run("document.activeElement.id") == "text"
+    page.type("one")
+    page.press("Enter", SHIFT)
+    # Longer than a page of the cache, so that the next turn finds it there.
+    page.type("Tell me a long story. " * 8)
+    page.run("document.querySelector('#parameter-max_tokens').value = '24'")
+    page.run("document.querySelector('#parameter-max_tokens').dispatchEvent(new Event('input'))")
+    page.press("Enter")
+    page.wait(DONE.format(n=1, busy=BUSY), 120)
+    assert page.run("document.querySelector('article.user p').textContent").startswith("one")
+    figures = page.run("document.querySelector('article.assistant .figures').textContent")
+    assert "prompt" in figures and "answer" in figures and "first after" in figures, figures
+    assert page.run("document.activeElement.id") == "text", "the focus is kept"
+    page.picture(PICTURES / "answer.png")
+    say(page, "And then?", 2)
+    assert "cached" in page.run("[...document.querySelectorAll('.figures')].at(-1).textContent")
+    kept = page.run("document.querySelectorAll('article').length")
+    page.reload()
+    page.wait(f"document.querySelectorAll('article').length === {kept}")
+    assert page.run("document.querySelector('#conversations .title').textContent") == "one"
+
+
+def test_an_answer_is_stopped_and_continued(page, server):
+    store(page, server, {"messages": [], "params": {"ignore_eos": True}})
+    page.run("document.querySelector('#conversations .title').click()")
+    page.type("Go on for long.")
+    # The small model is done sooner than a test can look: the page itself presses the key, when it sees an answer.
+    page.run(WHEN_ANSWERING.format(action="document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))"))
+    page.press("Enter")
+    page.wait("window.label")
+    page.wait(f"!({BUSY})")
+    assert page.run("window.label") == "Stop"
+    assert "stopped" in page.run("document.querySelector('article.assistant .figures').textContent")
+    text = "document.querySelector('article.assistant > .markdown').textContent"
+    before = page.run(text)
+    page.run(WHEN_ANSWERING.format(action="document.querySelector('#send').click()"))
+    page.run(button("Continue") + ".click()")
+    page.wait("window.label")
+    page.wait(f"!({BUSY})")
+    assert len(page.run(text)) > len(before)
+    assert page.run(text).startswith(before.rstrip())
+
+
+def test_messages_are_edited_answered_again_and_deleted(page, server):
+    params = {"temperature": 0, "max_tokens": 12}
+    store(page, server, {"messages": [], "params": params})
+    page.run("document.querySelector('#conversations .title').click()")
+    say(page, "first")
+    say(page, "second", 2)
+    answer = page.run("document.querySelector('article.assistant > .markdown').textContent")
+    page.run("document.querySelectorAll('article.user')[0].querySelectorAll('.buttons button')[1].click()")
+    page.run("document.activeElement.select()")
+    page.type("another")
+    page.press("Enter")
+    page.wait(DONE.format(n=1, busy=BUSY), 60)
+    assert page.run("[...document.querySelectorAll('article.user .plain')].map(p => p.textContent)") == ["another"]
+    page.run(button("Regenerate") + ".click()")
+    page.wait(DONE.format(n=1, busy=BUSY), 60)
+    assert page.run("document.querySelectorAll('article').length") == 2
+    assert answer, "greedy answers are texts"
+    page.run(button("Delete") + ".click()")
+    assert page.run("document.querySelectorAll('article').length") == 1
+
+
+def test_hostile_markdown_is_text(page, server):
+    messages = [
+        {"role": "user", "content": "<b>hello</b>"},
+        {"role": "assistant", "content": HOSTILE, "reasoning": "I *think*. <script>window.broken = true</script>"},
+        {"role": "assistant", "content": ">" * 20000},
+    ]
+    store(page, server, {"messages": messages})
+    page.wait("document.querySelectorAll('article').length === 3")
+    assert page.run("window.broken") is None
+    assert page.run("document.querySelectorAll('article script, article img, article [onclick], article [onerror]').length") == 0
+    links = page.run("[...document.querySelectorAll('article a')].map(a => [a.href, a.rel, a.target])")
+    assert [link[0] for link in links] == ["https://example.org/", "https://example.org/p.png"]
+    assert all("noopener" in rel and target == "_blank" for _, rel, target in links)
+    assert page.run("document.querySelector('article.user p').textContent") == "<b>hello</b>"
+    assert page.run("document.querySelector('.code code').textContent").startswith("<b onclick=")
+    assert page.run("document.querySelector('td code').textContent") == "x < y"
+    assert page.run("document.querySelector('details.reasoning').open") is False
+    page.picture(PICTURES / "markdown.png")
+
+
+def test_probabilities_are_shown_on_demand(page):
+    page.run("document.querySelector('#logprobs').click()")
+    page.run("document.querySelector('#parameter-max_tokens').value = '8'")
+    page.run("document.querySelector('#parameter-max_tokens').dispatchEvent(new Event('input'))")
+    say(page, "hello")
+    page.run(button("Tokens") + ".click()")
+    assert page.run("document.querySelectorAll('.tokens span').length") > 1
+    assert "%" in page.run("document.querySelector('.tokens span').title")
+    page.picture(PICTURES / "tokens.png")
+
+
+def test_parameters_are_those_of_the_server(page, server):
+    names = {p["name"] for p in json.loads(server.get("/props")[1])["parameters"]}
+    shown = set(page.run("[...document.querySelectorAll('#parameters input, #parameters textarea')].map(i => i.id.slice(10))"))
+    assert shown == names - {"logprobs"} | {"max_tokens", "stop"}
+    page.run("document.querySelector('#settings-open').focus()")
+    page.press("Enter")
+    page.wait("document.querySelector('#settings').open")
+    page.picture(PICTURES / "settings.png")
+    field = "document.querySelector('#parameter-temperature')"
+    page.run(field + ".focus()")
+    page.type("hot")
+    assert page.run(field + ".getAttribute('aria-invalid')") == "true"
+    page.press("Escape")
+    page.wait("!document.querySelector('#settings').open && document.activeElement.id === 'text'")
+
+
+def test_narrow_screens_and_dark_colours(page):
+    page.run("document.querySelector('#parameter-max_tokens').value = '8'")
+    page.run("document.querySelector('#parameter-max_tokens').dispatchEvent(new Event('input'))")
+    say(page, "a word that is wider than the screen " + "x" * 300)
+    page.size(360, 740)
+    page.colours("dark")
+    assert page.run("document.documentElement.scrollWidth") == 360
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 29)"
+    page.run("document.querySelector('#menu').click()")
+    assert page.run("document.querySelector('#new').offsetParent !== null")
+    page.picture(PICTURES / "narrow-dark.png")
+    page.colours("light")
+
+
+def test_conversations_are_exported_and_imported(page):
+    page.run("document.querySelector('#parameter-max_tokens').value = '4'")
+    page.run("document.querySelector('#parameter-max_tokens').dispatchEvent(new Event('input'))")
+    say(page, "keep me")
+    text = page.run("Store.write()")
+    assert json.loads(text)["conversations"][0]["messages"][0]["content"] == "keep me"
+    page.run("Store.all().forEach(c => Store.remove(c))")
+    page.reload()
+    page.wait("document.querySelectorAll('article').length === 0")
+    drop = f"new File([{json.dumps(text)}], 'c.json')"
+    script = f"(() => {{ const d = new DataTransfer(); d.items.add({drop}); const f = document.querySelector('#import-file');"
+    page.run(script + " f.files = d.files; f.dispatchEvent(new Event('change')); })()")
+    page.wait("document.querySelector('article.user p')?.textContent === 'keep me'")
+
+
+def test_every_control_has_a_name(page):
+    unnamed = """[...document.querySelectorAll('button, select, input, textarea')].filter(e =>
+        !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML)"""
+    assert page.run(unnamed) == []
+
+
+def test_a_key_is_asked_for_and_errors_are_shown_in_place(browser):
+    with Live("--api-key", "secret") as server:
+        browser.size(1100, 900)
+        browser.open(server.url + "/")
+        browser.run("localStorage.clear(), sessionStorage.clear()")
+        browser.reload()
+        browser.wait("document.querySelector('#notice')?.textContent.includes('key')")
+        browser.run("document.querySelector('#text').focus()")
+        browser.type("hello")
+        browser.press("Enter")
+        browser.wait("[...document.querySelectorAll('.error')].some(e => !e.hidden && e.textContent.includes('key'))")
+        browser.picture(PICTURES / "error.png")
+        browser.run("document.querySelector('#key').value = 'secret'")
+        browser.run("document.querySelector('#key').dispatchEvent(new Event('change'))")
+        browser.wait("document.querySelectorAll('#model option').length > 0")
+        browser.run("Chat.conversation.params.max_tokens = 8")
+        browser.run("document.querySelector('.error button').click()")
+        browser.wait(DONE.format(n=1, busy=BUSY) + " && document.querySelector('article.assistant .figures').textContent !== ''", 60)
+        assert browser.run("localStorage.length > 0 && !JSON.stringify(localStorage).includes('secret')")
