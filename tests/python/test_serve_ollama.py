@@ -13,7 +13,8 @@ GREEDY = {"model": "any:latest", "options": {"temperature": 0, "num_predict": 12
 
 @pytest.fixture(scope="module")
 def client(server):
-    return ollama.Client(host=server.url)
+    with ollama.Client(host=server.url) as client:
+        yield client
 
 
 def test_chat(client):

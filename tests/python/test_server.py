@@ -51,7 +51,8 @@ def test_options_are_those_of_the_command(llm):
     with lamina.Server(llm, port=0, api_keys=["k"], no_slots=True, sampling_params=params) as server:
         with pytest.raises(urllib.error.HTTPError) as refused:
             ask(server.url, "/v1/models")
-        assert refused.value.code == 401
+        with refused.value as answer:
+            assert answer.code == 401
         props = ask(server.url, "/props", headers={"x-api-key": "k"}.items())
         assert props["default_generation_settings"]["params"]["temperature"] == 0
     with pytest.raises(lamina.InvalidRequestError, match="nearest known one is `port`"):

@@ -232,7 +232,7 @@ pub fn moe(c: &Config) -> Result<Option<Moe>> {
         top_k: first(c, "num_experts_per_tok")?,
         inner: first(c, inner)?,
         act: act(c)?,
-        score: Score::Softmax,
+        score: RouterScore::Softmax,
         renorm: true,
         scale: 1.0,
         groups: None,

@@ -3,7 +3,7 @@
 use crate::{
     error::{ArchError, Result},
     family::Family,
-    spec::{LongRope, Pairs, Rope, Temperature},
+    spec::{LongRope, Pairs, QueryScale, Rope},
 };
 use lamina_store::{Checkpoint, Config};
 use std::f32::consts::PI;
@@ -73,12 +73,12 @@ pub fn rotary_layers(c: &Config) -> Result<impl Fn(usize) -> bool> {
 ///
 /// # Errors
 /// A value of another type.
-pub fn temperature(c: &Config) -> Result<Option<Temperature>> {
+pub fn temperature(c: &Config) -> Result<Option<QueryScale>> {
     let switch = c.value("attn_temperature_tuning");
     let off = switch.is_some_and(|v| v.as_bool() == Some(false) || v.as_f64() == Some(0.0));
     let scale = c.opt_f32("attn_scale")?.unwrap_or(0.1);
     let floor = c.opt_f32("floor_scale")?.unwrap_or(8192.0);
-    Ok((!off).then_some(Temperature { scale, floor, offset: 1.0 }))
+    Ok((!off).then_some(QueryScale { scale, floor, offset: 1.0 }))
 }
 
 /// A rotary embedding without any scaling.

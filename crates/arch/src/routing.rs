@@ -75,16 +75,16 @@ pub fn interleaved(c: &Config, spec: ModelSpec, moe: &Moe) -> Result<ModelSpec> 
 ///
 /// # Errors
 /// A missing or unsupported value.
-pub fn late_experts(c: &Config, spec: ModelSpec, score: Score) -> Result<ModelSpec> {
+pub fn late_experts(c: &Config, spec: ModelSpec, score: RouterScore) -> Result<ModelSpec> {
     let Some(mut moe) = moe(c)? else { return Ok(spec) };
     let dense = c.opt_usize("first_k_dense_replace")?.unwrap_or(0);
     let every = c.opt_usize("moe_layer_freq")?.unwrap_or(1).max(1);
     moe.score = match c.opt_str("scoring_func")? {
-        Some("sigmoid") => Score::Sigmoid,
-        Some("softmax") => Score::Softmax,
+        Some("sigmoid") => RouterScore::Sigmoid,
+        Some("softmax") => RouterScore::Softmax,
         _ => score,
     };
-    moe.renorm = c.opt_bool("norm_topk_prob")?.unwrap_or(moe.score == Score::Sigmoid);
+    moe.renorm = c.opt_bool("norm_topk_prob")?.unwrap_or(moe.score == RouterScore::Sigmoid);
     moe.scale = c.opt_f32("routed_scaling_factor")?.unwrap_or(1.0);
     moe.groups = groups(c, moe.score)?;
     let shared = c.opt_usize("n_shared_experts")?.unwrap_or(0).saturating_mul(moe.inner);
@@ -96,11 +96,11 @@ pub fn late_experts(c: &Config, spec: ModelSpec, score: Score) -> Result<ModelSp
     }))
 }
 
-fn groups(c: &Config, score: Score) -> Result<Option<Groups>> {
+fn groups(c: &Config, score: RouterScore) -> Result<Option<ExpertGroups>> {
     let greedy = c.opt_str("topk_method")? == Some("greedy");
     let (count, keep) = (c.opt_usize("n_group")?.unwrap_or(1), c.opt_usize("topk_group")?.unwrap_or(1));
-    let by = if score == Score::Sigmoid { GroupScore::BestTwo } else { GroupScore::Best };
-    Ok((!greedy && keep < count).then_some(Groups { count, keep, by }))
+    let by = if score == RouterScore::Sigmoid { GroupScore::BestTwo } else { GroupScore::Best };
+    Ok((!greedy && keep < count).then_some(ExpertGroups { count, keep, by }))
 }
 
 /// Names of shared experts where there may be several of them.

@@ -7,6 +7,7 @@ mod edits;
 mod ffn;
 
 pub use ffn::*;
+pub use lamina_base::formula::*;
 
 /// A whole model: a decoder, or an encoder.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,15 +116,6 @@ pub struct Norm {
     pub eps: f32,
 }
 
-/// Formula of a [`Norm`]; the weight is a plain factor, offsets such as Gemma's `1 + w` are settled at load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NormKind {
-    /// `x / rms(x) * w` (arXiv 1910.07467).
-    Rms,
-    /// `(x - mean) / std * w + b` (arXiv 1607.06450).
-    Layer,
-}
-
 /// What mixes positions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mixer {
@@ -165,7 +157,7 @@ pub struct Gqa {
     /// Queries, keys and values are cut to `[-c, c]` (MPT, OLMo).
     pub clip: Option<f32>,
     /// Queries are scaled by position (Llama 4 layers without rope).
-    pub temperature: Option<Temperature>,
+    pub temperature: Option<QueryScale>,
 }
 
 /// Linear position bias (ALiBi, arXiv 2108.12409).
@@ -175,17 +167,6 @@ pub struct Alibi {
     pub largest: f32,
     /// Factor on the biases (Falcon scales them with the scores).
     pub factor: f32,
-}
-
-/// `q *= 1 + scale * ln(floor((position + offset) / floor) + 1)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Temperature {
-    /// Factor on the logarithm.
-    pub scale: f32,
-    /// Positions up to this one keep factor 1.
-    pub floor: f32,
-    /// Number of the first position: Llama 4 counts from 1, Ministral 3 from 0.
-    pub offset: f32,
 }
 
 /// Norm of queries and keys.
@@ -209,19 +190,6 @@ pub enum QkSpan {
     /// Each head, no weight (Llama 4).
     HeadUnweighted,
     /// All heads at once (OLMo 2).
-    Full,
-}
-
-/// Which positions `j` a query at `i` sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mask {
-    /// `j <= i`.
-    Causal,
-    /// `0 <= i - j < n` (sliding window).
-    Window(usize),
-    /// `j <= i` and `i / n == j / n` (chunks, Llama 4).
-    Chunk(usize),
-    /// All, also later ones (encoders).
     Full,
 }
 
@@ -299,25 +267,6 @@ pub struct GatedDelta {
     pub norm: Norm,
     /// Which value heads a key head serves.
     pub order: HeadOrder,
-}
-
-/// Which of `v` value heads share which of `k` key heads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadOrder {
-    /// Value head `h` takes key head `h / (v / k)`.
-    Grouped,
-    /// Value head `h` takes key head `h % k` (Qwen 3.5 in GGUF files, whose output columns cannot be moved).
-    Tiled,
-}
-
-impl HeadOrder {
-    /// Key head of value head `h`, with `k_heads` and `v_heads` in all.
-    pub fn key_head(self, h: usize, k_heads: usize, v_heads: usize) -> usize {
-        match self {
-            HeadOrder::Grouped => h / (v_heads / k_heads),
-            HeadOrder::Tiled => h % k_heads,
-        }
-    }
 }
 
 /// Mamba-2 layer.

@@ -3,6 +3,7 @@
 
 mod bytes;
 mod dtype;
+pub mod formula;
 mod memory;
 mod tensor;
 

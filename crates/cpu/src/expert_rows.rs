@@ -17,12 +17,12 @@ pub struct ExpertRows {
     /// Results `[assignment][hidden]`.
     pub results: Aligned,
     /// Filled anew by each operator.
-    pub routing: Mutex<Routing>,
+    pub routing: Mutex<RoutedRows>,
 }
 
 /// Which rows go to which expert.
 #[derive(Default)]
-pub struct Routing {
+pub struct RoutedRows {
     /// Expert and weight of each row, best first: `[row][top_k]`.
     pub chosen: Vec<(u32, f32)>,
     /// Indices into `chosen`, sorted by expert, then by row.
@@ -65,7 +65,7 @@ impl ExpertRows {
             inner: Aligned::zeroed(4 * assignments * width, "expert rows")?,
             results: Aligned::zeroed(4 * assignments * plan.hidden, "expert rows")?,
             most_runs,
-            routing: Mutex::new(Routing { runs: Vec::with_capacity(most_runs), ..Routing::default() }),
+            routing: Mutex::new(RoutedRows { runs: Vec::with_capacity(most_runs), ..RoutedRows::default() }),
         })
     }
 

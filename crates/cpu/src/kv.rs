@@ -51,7 +51,7 @@ pub struct StateLayer {
 
 /// Place of one layer.
 #[derive(Clone, Copy)]
-pub enum Layer {
+pub enum CacheLayer {
     /// Keys and values, or latents (one head without values).
     Paged(PagedLayer),
     /// State.
@@ -61,7 +61,7 @@ pub enum Layer {
 /// All pages and states.
 pub struct Cache {
     /// Layers in the order of the layout.
-    pub layers: Vec<Layer>,
+    pub layers: Vec<CacheLayer>,
     pages: Aligned,
     states: Aligned,
     state_len: usize,
@@ -98,7 +98,7 @@ impl Cache {
         for l in &layout.layers {
             let (group, kv_heads, dim) = match *l {
                 LayerState::Recurrent { conv, state: n } => {
-                    layers.push(Layer::Recurrent(StateLayer { start: state, conv }));
+                    layers.push(CacheLayer::Recurrent(StateLayer { start: state, conv }));
                     state += conv + n;
                     continue;
                 }
@@ -108,7 +108,7 @@ impl Cache {
             let codec = codecs[group];
             let page = layer_page(&codec, l);
             let (key_bytes, head_bytes) = (codec.key_page(dim), page / kv_heads);
-            layers.push(Layer::Paged(PagedLayer {
+            layers.push(CacheLayer::Paged(PagedLayer {
                 group,
                 codec,
                 start,
@@ -133,23 +133,23 @@ impl Cache {
 
     /// Numbers of the widest row that is stored, filled up to whole blocks.
     pub fn widest_row(&self) -> usize {
-        let width = |l: &Layer| if let Layer::Paged(l) = l { l.value_dim() } else { 0 };
+        let width = |l: &CacheLayer| if let CacheLayer::Paged(l) = l { l.value_dim() } else { 0 };
         self.layers.iter().map(width).max().unwrap_or(0)
     }
 
     /// Paged layer `kv`.
     pub fn paged(&self, kv: usize) -> PagedLayer {
         match self.layers[kv] {
-            Layer::Paged(p) => p,
-            Layer::Recurrent(_) => unreachable!("the plan names paged layers in attention"),
+            CacheLayer::Paged(p) => p,
+            CacheLayer::Recurrent(_) => unreachable!("the plan names paged layers in attention"),
         }
     }
 
     /// Recurrent layer `kv`.
     pub fn recurrent(&self, kv: usize) -> StateLayer {
         match self.layers[kv] {
-            Layer::Recurrent(s) => s,
-            Layer::Paged(_) => unreachable!("the plan names recurrent layers in scans"),
+            CacheLayer::Recurrent(s) => s,
+            CacheLayer::Paged(_) => unreachable!("the plan names recurrent layers in scans"),
         }
     }
 
@@ -250,7 +250,7 @@ impl Cache {
     /// A page of each layer of a group, in their order: where it starts, and how many bytes it has.
     fn pieces(&self, group: usize, page: usize) -> impl Iterator<Item = (*mut u8, usize)> {
         self.layers.iter().filter_map(move |l| match l {
-            Layer::Paged(l) if l.group == group => Some((self.keys(l, page, 0), l.page)),
+            CacheLayer::Paged(l) if l.group == group => Some((self.keys(l, page, 0), l.page)),
             _ => None,
         })
     }

@@ -18,7 +18,7 @@ pub struct RowKernels {
     pub add: unsafe fn(*const f32, usize, f32, *mut f32),
     pub rotate: unsafe fn(*mut f32, usize, *const f32, *const f32),
     pub gated_norm: unsafe fn(*mut f32, *const f32, usize, &rows::NormArgs<'_>, bool),
-    pub softmax_weights: unsafe fn(&attend::Scores<'_>, &mut [f32; 2]),
+    pub softmax_weights: unsafe fn(&attend::RowScores<'_>, &mut [f32; 2]),
     pub merge: unsafe fn(*mut f32, f32, *const f32, f32, usize),
 }
 

@@ -49,7 +49,7 @@ pub struct TaskLists {
     /// Index of a sequence in the batch, and a logical page that its rows are stored in.
     pub pages: ReusedList<(usize, usize)>,
     /// How each product is cut, behind the end of its tasks among those of all products.
-    pub cuts: ReusedList<(usize, Cut)>,
+    pub cuts: ReusedList<(usize, TaskCut)>,
     /// Chunks of attention before they are merged.
     pub partials: ReusedList<f32>,
     /// Slope of the linear position bias of each head.
@@ -93,7 +93,7 @@ impl Unit {
 
 /// How a product is cut into tasks.
 #[derive(Clone, Copy)]
-pub struct Cut {
+pub struct TaskCut {
     /// Rows of a task.
     pub rows: usize,
     /// Panels of a task; the last one of a block of rows may hold fewer.
@@ -104,7 +104,7 @@ pub struct Cut {
     pub tasks: usize,
 }
 
-impl Cut {
+impl TaskCut {
     /// First row and first panel of a task.
     pub fn place(self, task: usize) -> (usize, usize) {
         (task / self.each * self.rows, task % self.each * self.panels)

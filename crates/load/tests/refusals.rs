@@ -4,7 +4,7 @@
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_load::{Error, LoadOptions, Loaded, open_on};
-use lamina_oracle::reference::{Machine, Reference};
+use lamina_oracle::reference::{Reference, ReferenceMachine};
 use lamina_plan::{
     About, Backend, BackendError, Capabilities, KvLayout, KvTypes, Limits, Memory, Plan, WeightSpec,
     backend::Result,
@@ -33,7 +33,7 @@ struct Toy {
 
 impl Backend for Toy {
     type Weight = Vec<f32>;
-    type Machine = Machine;
+    type Machine = ReferenceMachine;
 
     fn name(&self) -> &'static str {
         "toy"
@@ -70,7 +70,7 @@ impl Backend for Toy {
         Reference.page_bytes(layout, group, types)
     }
 
-    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<Machine> {
+    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<ReferenceMachine> {
         Reference.machine(plan, weights, limits)
     }
 }

@@ -2,8 +2,8 @@
 
 use lamina_arch::weights::Tensor;
 use lamina_oracle::{
-    conform::{self, Failure, Tolerance},
-    reference::{Machine, Reference},
+    conform::{self, CaseFailure, Tolerance},
+    reference::{Reference, ReferenceMachine},
 };
 use lamina_plan::{
     Backend, BackendError, Batch, Capabilities, Grade, KvLayout, KvTypes, Limits, Ops, Plan, Queue,
@@ -21,13 +21,14 @@ fn the_reference_fulfils_its_own_kit() {
 #[test]
 fn a_fused_operator_that_forgets_its_factor_is_found() {
     let report = conform::run_matching(|| Faulty(Fault::NoScale), Tolerance::default(), "linear add");
-    assert!(report.failures.iter().any(|(_, f)| matches!(f, Failure::Wrong { .. })), "{report}");
+    assert!(report.failures.iter().any(|(_, f)| matches!(f, CaseFailure::Wrong { .. })), "{report}");
 }
 
 #[test]
 fn rows_that_depend_on_the_batch_are_found() {
     let report = conform::run_matching(|| Faulty(Fault::BatchSize), Tolerance::default(), "linear 17x33 F32");
-    let depends = |f: &Failure| matches!(f, Failure::Depends { on: "other sequences in the batch", .. });
+    let depends =
+        |f: &CaseFailure| matches!(f, CaseFailure::Depends { on: "other sequences in the batch", .. });
     assert!(report.failures.iter().any(|(_, f)| depends(f)), "{report}");
 }
 
@@ -71,7 +72,7 @@ enum Fault {
 /// The reference with one fault.
 struct Faulty(Fault);
 
-struct FaultyMachine(Machine, Fault, Vec<(usize, Vec<Op>)>);
+struct FaultyMachine(ReferenceMachine, Fault, Vec<(usize, Vec<Op>)>);
 
 type Result<T> = std::result::Result<T, BackendError>;
 
@@ -102,14 +103,14 @@ impl Backend for Faulty {
 }
 
 impl Wrapper for FaultyMachine {
-    type Inner = Machine;
+    type Inner = ReferenceMachine;
     const FUSED: bool = true;
 
-    fn inner(&self) -> &Machine {
+    fn inner(&self) -> &ReferenceMachine {
         &self.0
     }
 
-    fn inner_mut(&mut self) -> &mut Machine {
+    fn inner_mut(&mut self) -> &mut ReferenceMachine {
         &mut self.0
     }
 

@@ -63,9 +63,9 @@ impl Range {
 ///
 /// On a cache line of its own, since its thread alone writes it until the others have run out of tasks.
 #[repr(align(128))]
-struct Share(AtomicU64);
+struct ShareWord(AtomicU64);
 
-impl Share {
+impl ShareWord {
     /// Takes the first task (for the thread itself) or the last (for the others, who then disturb its order least).
     fn claim(&self, first: bool) -> Option<usize> {
         let mut range = Range(self.0.load(Acquire));
@@ -86,7 +86,7 @@ impl Share {
 
 /// What the threads of a pool share.
 struct Crew {
-    shares: Box<[Share]>,
+    shares: Box<[ShareWord]>,
     /// Of the last operator; written after its shares.
     generation: AtomicU64,
     done: AtomicUsize,
@@ -116,7 +116,7 @@ impl Pool {
     pub fn new(threads: usize) -> Pool {
         let closure = Closure { call: |_, _, _| {}, data: std::ptr::null() };
         let state = Arc::new(Crew {
-            shares: (0..threads.max(1)).map(|_| Share(AtomicU64::new(0))).collect(),
+            shares: (0..threads.max(1)).map(|_| ShareWord(AtomicU64::new(0))).collect(),
             generation: AtomicU64::new(0),
             done: AtomicUsize::new(0),
             closure: UnsafeCell::new(closure),

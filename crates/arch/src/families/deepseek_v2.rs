@@ -5,7 +5,7 @@ use crate::{
     latent::{GGUF_LATENT, LATENT, latent},
     llama_like,
     routing::{SHARED_EXPERTS, late_experts},
-    spec::{Mixer, ModelSpec, Pairs, Score},
+    spec::{Mixer, ModelSpec, Pairs, RouterScore},
 };
 use lamina_store::Checkpoint;
 
@@ -17,7 +17,7 @@ pub static FAMILY: Family = Family {
     build: |ck, family| {
         // Early files of V3 name no router function; the bias that steers the choice gives them away.
         let steered = ck.tensors.keys().any(|n| n.ends_with("exp_probs_b.bias"));
-        deepseek(ck, family, if steered { Score::Sigmoid } else { Score::Softmax })
+        deepseek(ck, family, if steered { RouterScore::Sigmoid } else { RouterScore::Softmax })
     },
     rules: &[LATENT, SHARED_EXPERTS],
     gguf_rules: &[GGUF_LATENT],
@@ -25,7 +25,7 @@ pub static FAMILY: Family = Family {
 };
 
 /// What V2 and V3 share; `score` is used where the configuration names no router function.
-pub fn deepseek(ck: &Checkpoint, family: &Family, score: Score) -> Result<ModelSpec> {
+pub fn deepseek(ck: &Checkpoint, family: &Family, score: RouterScore) -> Result<ModelSpec> {
     let mla = latent(ck, family)?;
     let spec = llama_like(ck, family)?.each(|_, l| l.mixer = Mixer::Mla(mla.clone()));
     late_experts(&ck.config, spec, score)

@@ -5,7 +5,7 @@ use crate::{
     Family,
     latent::LATENT,
     routing::SHARED_EXPERTS,
-    spec::{Mixer, Pairs, Score},
+    spec::{Mixer, Pairs, RouterScore},
 };
 
 pub static FAMILY: Family = Family {
@@ -14,7 +14,7 @@ pub static FAMILY: Family = Family {
     pairs: [Pairs::Adjacent, Pairs::Adjacent],
     build: |ck, family| {
         let adjacent = ck.config.opt_bool("rope_interleave")?.unwrap_or(true);
-        Ok(deepseek(ck, family, Score::Sigmoid)?.each(|_, l| {
+        Ok(deepseek(ck, family, RouterScore::Sigmoid)?.each(|_, l| {
             if let Mixer::Mla(m) = &mut l.mixer {
                 m.rope.pairs = if adjacent { Pairs::Adjacent } else { Pairs::Half };
             }

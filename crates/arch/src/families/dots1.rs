@@ -3,7 +3,7 @@
 use crate::{
     Family, llama_like,
     routing::{SHARED_EXPERTS, late_experts},
-    spec::{QkSpan, Score},
+    spec::{QkSpan, RouterScore},
 };
 
 pub static FAMILY: Family = Family {
@@ -11,7 +11,7 @@ pub static FAMILY: Family = Family {
     hf: &["Dots1ForCausalLM"],
     gguf: &["dots1"],
     build: |ck, family| {
-        late_experts(&ck.config, llama_like(ck, family)?.with_qk_norm(QkSpan::Head), Score::Sigmoid)
+        late_experts(&ck.config, llama_like(ck, family)?.with_qk_norm(QkSpan::Head), RouterScore::Sigmoid)
     },
     rules: &[SHARED_EXPERTS],
     ..Family::LLAMA_LIKE

@@ -4,7 +4,7 @@ use crate::{
     ArchError, Family, llama_like,
     names::Rule,
     routing::{SHARED_EXPERTS, late_experts},
-    spec::{Pairs, Score},
+    spec::{Pairs, RouterScore},
 };
 
 pub static FAMILY: Family = Family {
@@ -19,7 +19,7 @@ pub static FAMILY: Family = Family {
             return Err(ArchError::value("moe_layer_end_index", last, "the last layer"));
         }
         c.ignore(&["moe_norm_min"]);
-        Ok(late_experts(c, spec, Score::Softmax)?.each_moe(|m| m.renorm = true))
+        Ok(late_experts(c, spec, RouterScore::Softmax)?.each_moe(|m| m.renorm = true))
     },
     rules: &[
         SHARED_EXPERTS,

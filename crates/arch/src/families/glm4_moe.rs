@@ -4,7 +4,7 @@ use crate::{
     Family, llama_like,
     names::Rule,
     routing::{SHARED_EXPERTS, late_experts},
-    spec::{QkSpan, Score},
+    spec::{QkSpan, RouterScore},
 };
 
 pub static FAMILY: Family = Family {
@@ -12,7 +12,7 @@ pub static FAMILY: Family = Family {
     hf: &["Glm4MoeForCausalLM"],
     gguf: &["glm4moe"],
     build: |ck, family| {
-        let spec = late_experts(&ck.config, llama_like(ck, family)?, Score::Sigmoid)?;
+        let spec = late_experts(&ck.config, llama_like(ck, family)?, RouterScore::Sigmoid)?;
         let normed = ck.config.flag("use_qk_norm")? || ck.tensors.contains_key("blk.0.attn_q_norm.weight");
         Ok(if normed { spec.with_qk_norm(QkSpan::Head) } else { spec })
     },

@@ -4,7 +4,7 @@ use crate::{
     Family, llama_like,
     names::{Edit, Rule, interleaved},
     routing::with_experts,
-    spec::{Act, Score},
+    spec::{Act, RouterScore},
 };
 
 pub static FAMILY: Family = Family {
@@ -20,7 +20,7 @@ pub static FAMILY: Family = Family {
         let spec = with_experts(&ck.config, llama_like(ck, family)?.each_gqa(|_, g| g.sinks = true))?;
         Ok(spec.each_moe(|m| {
             m.act = Act::SwigluClamped { alpha, limit };
-            (m.score, m.renorm) = (Score::SoftmaxOfChosen, false);
+            (m.score, m.renorm) = (RouterScore::SoftmaxOfChosen, false);
         }))
     },
     rules: &[

@@ -6,7 +6,7 @@ use crate::{
     cut::Cut,
     names::Rule,
     routing::{self, with_shared},
-    spec::{ModelSpec, Pairs, Score},
+    spec::{ModelSpec, Pairs, RouterScore},
 };
 use lamina_store::Config;
 
@@ -23,7 +23,7 @@ pub static FAMILY: Family = Family {
 /// Granite's experts, if the configuration has any.
 pub fn with_experts(c: &Config, spec: ModelSpec) -> Result<ModelSpec> {
     let spec = with_shared(c, routing::with_experts(c, spec)?)?;
-    Ok(spec.each_moe(|m| (m.score, m.renorm) = (Score::SoftmaxOfChosen, false)))
+    Ok(spec.each_moe(|m| (m.score, m.renorm) = (RouterScore::SoftmaxOfChosen, false)))
 }
 
 const GATE_UP: &str = "model.layers.{i}.block_sparse_moe.input_linear";

@@ -30,7 +30,7 @@ pub static FAMILY: Family = Family {
             Ok::<_, crate::ArchError>(())
         })?;
         let Some(mut moe) = moe(c)? else { return Ok(spec) };
-        (moe.score, moe.renorm, moe.weight_input) = (Score::Sigmoid, false, true);
+        (moe.score, moe.renorm, moe.weight_input) = (RouterScore::Sigmoid, false, true);
         moe.shared = Some(Shared { inner: moe.inner, gated: false });
         interleaved(c, spec, &moe)
     },

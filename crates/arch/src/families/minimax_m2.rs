@@ -5,7 +5,7 @@ use crate::{
     Family, llama_like,
     names::Rule,
     routing::with_experts,
-    spec::{QkSpan, Score},
+    spec::{QkSpan, RouterScore},
 };
 
 pub static FAMILY: Family = Family {
@@ -21,7 +21,7 @@ pub static FAMILY: Family = Family {
             "attn_type_list",
         ]);
         let spec = with_experts(&ck.config, llama_like(ck, family)?.with_qk_norm(QkSpan::Full))?;
-        Ok(spec.each_moe(|m| m.score = Score::Sigmoid))
+        Ok(spec.each_moe(|m| m.score = RouterScore::Sigmoid))
     },
     rules: &[
         &[Rule::new("blk.{i}.exp_probs_b.bias", "model.layers.{i}.block_sparse_moe.e_score_correction_bias")],

@@ -3,7 +3,7 @@
 
 use crate::{
     Family, llama_like,
-    spec::{Pairs, Temperature},
+    spec::{Pairs, QueryScale},
 };
 
 pub static FAMILY: Family = Family {
@@ -22,7 +22,7 @@ pub static FAMILY: Family = Family {
         let floor = c.opt_f32("rope_parameters.original_max_position_embeddings")?;
         let floor = floor.or(c.opt_f32("floor_scale")?).filter(|&f| f > 0.0);
         let factors = beta.filter(|&b| b != 0.0).zip(floor);
-        let temperature = factors.map(|(scale, floor)| Temperature { scale, floor, offset: 0.0 });
+        let temperature = factors.map(|(scale, floor)| QueryScale { scale, floor, offset: 0.0 });
         c.ignore(&["rope_parameters.max_position_embeddings"]);
         Ok(llama_like(ck, family)?.each_gqa(|_, g| g.temperature = temperature))
     },

@@ -12,7 +12,7 @@ const QKV: &[&str] = &["bloom", "falcon", "gptneox", "gpt2", "mpt", "phi3", "sta
 const QKV_NAME: &str = "blk.{i}.attn_qkv";
 
 /// A name in the file, and the canonical tensors that it is made of with the rows that each takes.
-pub struct Fused {
+pub struct FusedName {
     /// `blk.{i}.attn_qkv`.
     pub name: &'static str,
     /// Canonical names, and the cut that takes each out again; without one it is the tensor under another name.
@@ -20,14 +20,14 @@ pub struct Fused {
 }
 
 /// What is kept together in files of this architecture.
-pub fn of(folder: &Folder) -> Vec<Fused> {
+pub fn of(folder: &Folder) -> Vec<FusedName> {
     let own = folder.reader.gguf_rules.iter().copied().flatten();
     let common = names::GGUF.iter().filter(|r| r.source == QKV_NAME && QKV.contains(&folder.architecture));
-    let mut all: Vec<Fused> = vec![];
+    let mut all: Vec<FusedName> = vec![];
     for rule in own.filter(|r| written(folder, r)).chain(common) {
         match all.iter_mut().find(|f| f.name == rule.source) {
             Some(fused) => fused.members.push((rule.canonical, rule.cut)),
-            None => all.push(Fused { name: rule.source, members: vec![(rule.canonical, rule.cut)] }),
+            None => all.push(FusedName { name: rule.source, members: vec![(rule.canonical, rule.cut)] }),
         }
     }
     all

@@ -216,7 +216,7 @@ impl<'a> Facts<'a> {
         (slides.contains(&true) && !as_known).then(|| slides.into())
     }
 
-    fn temperature(&self) -> Option<Temperature> {
+    fn temperature(&self) -> Option<QueryScale> {
         self.spec.layers.iter().find_map(|l| if let Mixer::Gqa(g) = &l.mixer { g.temperature } else { None })
     }
 
@@ -240,9 +240,9 @@ fn u_of(n: Option<usize>) -> Option<Value> {
 
 fn gating(moe: &Moe) -> Value {
     Value::U32(match moe.score {
-        Score::Softmax => 1,
-        Score::Sigmoid => 2,
-        Score::SoftmaxOfChosen => 3,
+        RouterScore::Softmax => 1,
+        RouterScore::Sigmoid => 2,
+        RouterScore::SoftmaxOfChosen => 3,
     })
 }
 

@@ -60,7 +60,7 @@ struct TensorList<'a> {
 }
 
 impl TensorList<'_> {
-    fn layer(&mut self, i: usize, bases: &[&'static str], fused: &[fused::Fused]) {
+    fn layer(&mut self, i: usize, bases: &[&'static str], fused: &[fused::FusedName]) {
         let named = |base: &str, suffix: &str| format!("{}{suffix}", base.replace("{i}", &i.to_string()));
         for group in fused {
             for suffix in [".weight", ".bias"] {

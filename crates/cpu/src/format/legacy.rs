@@ -2,7 +2,7 @@
 
 use super::nibbles;
 use crate::kernel::{
-    block::{BlockFormat, ScaleForm},
+    block::{BlockPanels, ScaleForm},
     codes::{Bits4, Bits5, Bits8},
 };
 use lamina_quant as stored;
@@ -34,7 +34,7 @@ fn fifth_bits(b: &[u8], codes: &mut [u8; 32]) {
     }
 }
 
-impl BlockFormat for Q40 {
+impl BlockPanels for Q40 {
     type Codes = Bits4;
     const ADDS: usize = 8;
     const OFFSET: i32 = 8;
@@ -46,7 +46,7 @@ impl BlockFormat for Q40 {
     }
 }
 
-impl BlockFormat for Q41 {
+impl BlockPanels for Q41 {
     type Codes = Bits4;
     const ADDS: usize = 8;
     const MINS: bool = true;
@@ -58,7 +58,7 @@ impl BlockFormat for Q41 {
     }
 }
 
-impl BlockFormat for Q50 {
+impl BlockPanels for Q50 {
     type Codes = Bits5;
     const ADDS: usize = 4;
     const OFFSET: i32 = 16;
@@ -71,7 +71,7 @@ impl BlockFormat for Q50 {
     }
 }
 
-impl BlockFormat for Q51 {
+impl BlockPanels for Q51 {
     type Codes = Bits5;
     const ADDS: usize = 4;
     const MINS: bool = true;
@@ -84,7 +84,7 @@ impl BlockFormat for Q51 {
     }
 }
 
-impl BlockFormat for Q80 {
+impl BlockPanels for Q80 {
     type Codes = Bits8;
     const ADDS: usize = 1;
     const SIGNED: bool = true;
@@ -96,7 +96,7 @@ impl BlockFormat for Q80 {
     }
 }
 
-impl BlockFormat for Iq4Nl {
+impl BlockPanels for Iq4Nl {
     type Codes = Bits4;
     const ADDS: usize = 1;
     const TABLE: Option<[i8; 16]> = Some(stored::BlockIQ4_NL::VALUES);
@@ -108,7 +108,7 @@ impl BlockFormat for Iq4Nl {
     }
 }
 
-impl BlockFormat for Mxfp4 {
+impl BlockPanels for Mxfp4 {
     type Codes = Bits4;
     /// The largest value is 12: ten products fit, and a block has eight.
     const ADDS: usize = 8;

@@ -11,7 +11,7 @@ mod wide;
 use crate::{
     act::ActKind,
     kernel::{
-        block::{self, BlockFormat},
+        block::{self, BlockPanels},
         float::{self, FloatFormat},
         product::{Job, PanelOperands, PanelSizes, ProductKernel},
         super_block::{self, SuperFormat},
@@ -90,7 +90,7 @@ unsafe fn put_super<S: Simd, F: SuperFormat, D: Stored>(row: &[u8], r: usize, pa
 /// # Safety
 /// None is needed: it is unsafe only as the shells are that call it with instructions enabled.
 #[inline(always)]
-unsafe fn put_block<S: Simd, F: BlockFormat, D: Stored>(row: &[u8], r: usize, panel: &mut [u8]) {
+unsafe fn put_block<S: Simd, F: BlockPanels, D: Stored>(row: &[u8], r: usize, panel: &mut [u8]) {
     block::put_row::<F>(row, D::DTYPE.block_bytes(), r, S::N, panel);
 }
 
@@ -102,7 +102,7 @@ shells! {
     fn super_kernel<F: SuperFormat>() = super_product::<F>(job: &Job<'_>)
 }
 shells! {
-    fn block_kernel<F: BlockFormat>() = block_product::<F>(job: &Job<'_>)
+    fn block_kernel<F: BlockPanels>() = block_product::<F>(job: &Job<'_>)
 }
 shells! {
     fn float_kernel<F: FloatFormat>() = float_product::<F>(job: &Job<'_>)
@@ -111,7 +111,7 @@ shells! {
     fn super_put<F: SuperFormat, D: Stored>() = put_super::<F, D>(row: &[u8], r: usize, panel: &mut [u8])
 }
 shells! {
-    fn block_put<F: BlockFormat, D: Stored>() = put_block::<F, D>(row: &[u8], r: usize, panel: &mut [u8])
+    fn block_put<F: BlockPanels, D: Stored>() = put_block::<F, D>(row: &[u8], r: usize, panel: &mut [u8])
 }
 
 /// The stored type of a format.

@@ -3,7 +3,7 @@
 
 use super::nibbles;
 use crate::kernel::{
-    block::{BlockFormat, ScaleForm},
+    block::{BlockPanels, ScaleForm},
     codes::{Bits1, Bits4},
 };
 use lamina_quant as stored;
@@ -23,7 +23,7 @@ fn plain_scale(d: u8) -> u8 {
     }
 }
 
-impl BlockFormat for Nvfp4 {
+impl BlockPanels for Nvfp4 {
     type Codes = Bits4;
     /// The largest value is 12: ten products fit, and a half block has four.
     const ADDS: usize = 8;
@@ -40,7 +40,7 @@ impl BlockFormat for Nvfp4 {
     }
 }
 
-impl BlockFormat for Q10 {
+impl BlockPanels for Q10 {
     type Codes = Bits1;
     const ADDS: usize = 8;
     const STEP: i32 = 2;

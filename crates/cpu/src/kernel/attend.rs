@@ -3,7 +3,7 @@
 //! Scores come from the panel products of `kernel`: a page of keys is a weight panel whose rows are positions.
 
 use super::{
-    block::{BlockFormat, ScaleForm, block_bytes, codes_offset},
+    block::{BlockPanels, ScaleForm, block_bytes, codes_offset},
     codes::Bits8,
     float::{self, FloatFormat},
     product::{PanelSizes, by_rows},
@@ -66,7 +66,7 @@ impl ScoreBias {
 }
 
 /// Scores of one row inside a chunk, spread over `[group][row][lane]`.
-pub struct Scores<'a> {
+pub struct RowScores<'a> {
     /// First lane of the row.
     at: *mut f32,
     /// From one group of `S::N` positions to the next, in numbers.
@@ -78,12 +78,12 @@ pub struct Scores<'a> {
     memory: PhantomData<&'a mut [f32]>,
 }
 
-impl<'a> Scores<'a> {
+impl<'a> RowScores<'a> {
     /// The scores of the one row of `row`.
-    pub fn new(row: LaneGroups<'a>, groups: usize, seen: Visible<'a>, bias: ScoreBias) -> Scores<'a> {
+    pub fn new(row: LaneGroups<'a>, groups: usize, seen: Visible<'a>, bias: ScoreBias) -> RowScores<'a> {
         debug_assert!(row.rows == 1 && row.has(groups), "too few scores");
         let LaneGroups { numbers, stride, .. } = row;
-        Scores { at: numbers.as_mut_ptr(), stride, groups, seen, bias, memory: PhantomData }
+        RowScores { at: numbers.as_mut_ptr(), stride, groups, seen, bias, memory: PhantomData }
     }
 }
 
@@ -159,8 +159,8 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`.
     #[inline(always)]
-    pub unsafe fn softmax_weights<S: Simd>(s: &Scores<'_>, top_and_sum: &mut [f32; 2]) {
-        // SAFETY: groups are counted up to those of `s`, whose memory `Scores::new` took.
+    pub unsafe fn softmax_weights<S: Simd>(s: &RowScores<'_>, top_and_sum: &mut [f32; 2]) {
+        // SAFETY: groups are counted up to those of `s`, whose memory `RowScores::new` took.
         unsafe {
             for g in 0..s.groups {
                 bias_and_cap::<S>(s, g);
@@ -187,8 +187,8 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S` and `g < s.groups`.
     #[inline(always)]
-    unsafe fn bias_and_cap<S: Simd>(s: &Scores<'_>, g: usize) {
-        // SAFETY: the group is one of `s`, whose memory `Scores::new` took, and 16 distances are a vector of any
+    unsafe fn bias_and_cap<S: Simd>(s: &RowScores<'_>, g: usize) {
+        // SAFETY: the group is one of `s`, whose memory `RowScores::new` took, and 16 distances are a vector of any
         // lanes.
         unsafe {
             if s.bias.softcap == 0.0 && s.bias.slope == 0.0 {
@@ -220,8 +220,8 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`.
     #[inline(always)]
-    unsafe fn hide<S: Simd>(s: &Scores<'_>) {
-        // SAFETY: `j` stays below the positions of the groups of `s`, whose memory `Scores::new` took.
+    unsafe fn hide<S: Simd>(s: &RowScores<'_>) {
+        // SAFETY: `j` stays below the positions of the groups of `s`, whose memory `RowScores::new` took.
         unsafe {
             let all = s.groups * S::N;
             if let Some(map) = s.seen.map {
@@ -282,7 +282,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`.
     #[inline(always)]
-    pub unsafe fn mix_block_panels<S: Simd, F: BlockFormat<Codes = Bits8>>(m: &PanelMix<'_>) {
+    pub unsafe fn mix_block_panels<S: Simd, F: BlockPanels<Codes = Bits8>>(m: &PanelMix<'_>) {
         const { assert!(F::SIGNED && !F::MINS && matches!(F::SCALE, ScaleForm::F16), "signed bytes with a scale") };
         // SAFETY: rows are counted up to those of `m`, and blocks up to the last one that has a column of it.
         unsafe {
@@ -297,7 +297,7 @@ mod lanes {
     /// # Safety
     /// `g < m.groups`, and `block` is one of the panels.
     #[inline(always)]
-    unsafe fn block_of<S: Simd, F: BlockFormat>(m: &PanelMix<'_>, g: usize, block: usize) -> *const u8 {
+    unsafe fn block_of<S: Simd, F: BlockPanels>(m: &PanelMix<'_>, g: usize, block: usize) -> *const u8 {
         let panels = PAGE_LEN / S::N;
         // SAFETY: `PanelMix::new` has seen that there are pages for all groups, with all their panels; the caller keeps
         // the block inside one.
@@ -312,7 +312,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, `row + R <= m.rows`, and a column of `block` is below `m.dim`.
     #[inline(always)]
-    unsafe fn mix_block<S: Simd, F: BlockFormat<Codes = Bits8>, const R: usize>(
+    unsafe fn mix_block<S: Simd, F: BlockPanels<Codes = Bits8>, const R: usize>(
         m: &PanelMix<'_>,
         row: usize,
         block: usize,
@@ -386,7 +386,7 @@ use lanes::{merge, mix_block_panels, mix_panels, softmax_weights};
 
 shells! {
     /// Scores of one row to weights.
-    pub fn softmax_weights_kernel() = softmax_weights(s: &Scores<'_>, top_and_sum: &mut [f32; 2])
+    pub fn softmax_weights_kernel() = softmax_weights(s: &RowScores<'_>, top_and_sum: &mut [f32; 2])
 }
 shells! {
     /// Merges the sums of two parts of a softmax.
@@ -398,5 +398,5 @@ shells! {
 }
 shells! {
     /// Weights times the columns of key panels of blocks.
-    pub fn mix_blocks_kernel<F: BlockFormat<Codes = Bits8>>() = mix_block_panels::<F>(m: &PanelMix<'_>)
+    pub fn mix_blocks_kernel<F: BlockPanels<Codes = Bits8>>() = mix_block_panels::<F>(m: &PanelMix<'_>)
 }

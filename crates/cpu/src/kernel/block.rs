@@ -33,7 +33,7 @@ impl ScaleForm {
 }
 
 /// A weight type with one float scale per 32 columns, or one per 16.
-pub trait BlockFormat: Send + Sync + 'static {
+pub trait BlockPanels: Send + Sync + 'static {
     /// Packing of the values.
     type Codes: Codes;
     /// Byte products that fit the 16-bit sums of AVX2: 32767 / (254 * largest value).
@@ -62,24 +62,24 @@ pub trait BlockFormat: Send + Sync + 'static {
 struct BlockLayout;
 
 impl BlockLayout {
-    const fn mins<F: BlockFormat>(n: usize) -> usize {
+    const fn mins<F: BlockPanels>(n: usize) -> usize {
         F::SCALE.bytes() * n
     }
-    const fn codes<F: BlockFormat>(n: usize) -> usize {
+    const fn codes<F: BlockPanels>(n: usize) -> usize {
         Self::mins::<F>(n) + if F::MINS { 2 * n } else { 0 }
     }
-    const fn bytes<F: BlockFormat>(n: usize) -> usize {
+    const fn bytes<F: BlockPanels>(n: usize) -> usize {
         Self::codes::<F>(n) + F::Codes::BITS * 4 * n
     }
 }
 
 /// Bytes of one block of a panel of `n` rows.
-pub const fn block_bytes<F: BlockFormat>(n: usize) -> usize {
+pub const fn block_bytes<F: BlockPanels>(n: usize) -> usize {
     BlockLayout::bytes::<F>(n)
 }
 
 /// Where the codes of a block of a panel of `n` rows begin, in bytes; its scales are first.
-pub const fn codes_offset<F: BlockFormat>(n: usize) -> usize {
+pub const fn codes_offset<F: BlockPanels>(n: usize) -> usize {
     BlockLayout::codes::<F>(n)
 }
 
@@ -99,25 +99,25 @@ struct BlockTile<S: Simd> {
 mod lanes {
     use super::*;
 
-    const fn signed<F: BlockFormat>() -> bool {
+    const fn signed<F: BlockPanels>() -> bool {
         F::SIGNED || F::TABLE.is_some()
     }
 
     /// True when tiles hold signed values as two nibbles.
     #[inline(always)]
-    const fn split<S: Simd, F: BlockFormat>(tile: bool) -> bool {
+    const fn split<S: Simd, F: BlockPanels>(tile: bool) -> bool {
         tile && S::SPLIT_SIGNED && signed::<F>() && F::ADDS < 8
     }
 
     /// True when tiles hold pairs of groups for the products of two rows at once.
     #[inline(always)]
-    const fn squares<S: Simd, F: BlockFormat>(tile: bool) -> bool {
+    const fn squares<S: Simd, F: BlockPanels>(tile: bool) -> bool {
         tile && S::SQUARES && !matches!(F::SCALE, ScaleForm::TwoHalfE4M3)
     }
 
     /// Offset of every value in a byte product: the format's own, and what makes signed values unsigned.
     #[inline(always)]
-    const fn offset<S: Simd, F: BlockFormat>(tile: bool) -> i32 {
+    const fn offset<S: Simd, F: BlockPanels>(tile: bool) -> i32 {
         let signed = if split::<S, F>(tile) {
             128
         } else if signed::<F>() {
@@ -130,14 +130,14 @@ mod lanes {
 
     /// Byte products between two flushes of their sums.
     #[inline(always)]
-    const fn step<S: Simd, F: BlockFormat>(tile: bool) -> usize {
+    const fn step<S: Simd, F: BlockPanels>(tile: bool) -> usize {
         if S::WIDE_SUMS || split::<S, F>(tile) || F::ADDS > 8 { 8 } else { F::ADDS }
     }
 
     /// # Safety
     /// The CPU has the instructions of `S`; `p` may be any address.
     #[inline(always)]
-    unsafe fn prefetch<S: Simd, F: BlockFormat>(p: *const u8, ahead: usize) {
+    unsafe fn prefetch<S: Simd, F: BlockPanels>(p: *const u8, ahead: usize) {
         let mut line = 0;
         while line < BlockLayout::bytes::<F>(S::N) {
             // SAFETY: a prefetch is a hint, which faults at no address.
@@ -149,7 +149,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, and a packed block of `BlockLayout::bytes` is readable at `p`.
     #[inline(always)]
-    unsafe fn unpack<S: Simd, F: BlockFormat>(p: *const u8, tile: bool) -> BlockTile<S> {
+    unsafe fn unpack<S: Simd, F: BlockPanels>(p: *const u8, tile: bool) -> BlockTile<S> {
         // SAFETY: scales, minimums and codes lie at their places of `BlockLayout` inside the block.
         unsafe {
             let mut groups = F::Codes::groups::<S>(p.add(BlockLayout::codes::<F>(S::N)));
@@ -201,7 +201,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`; each of `x` points to a readable block, and `i` is below 8.
     #[inline(always)]
-    unsafe fn dot_group<S: Simd, F: BlockFormat, const C: usize>(
+    unsafe fn dot_group<S: Simd, F: BlockPanels, const C: usize>(
         w: &BlockTile<S>,
         i: usize,
         x: [*const Act32; C],
@@ -233,7 +233,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`; each of `x` points to a readable block.
     #[inline(always)]
-    unsafe fn add_block<S: Simd, F: BlockFormat, const C: usize>(
+    unsafe fn add_block<S: Simd, F: BlockPanels, const C: usize>(
         w: &BlockTile<S>,
         x: [*const Act32; C],
         tile: bool,
@@ -302,7 +302,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`; each of `x` points to a readable block.
     #[inline(always)]
-    unsafe fn finish<S: Simd, F: BlockFormat, const C: usize>(
+    unsafe fn finish<S: Simd, F: BlockPanels, const C: usize>(
         w: &BlockTile<S>,
         x: [*const Act32; C],
         whole: [S::I; C],
@@ -342,7 +342,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`; each of `x` points to a readable block.
     #[inline(always)]
-    unsafe fn add_halves<S: Simd, F: BlockFormat, const C: usize>(
+    unsafe fn add_halves<S: Simd, F: BlockPanels, const C: usize>(
         w: &BlockTile<S>,
         x: [*const Act32; C],
         sums: &mut [S::F; C],
@@ -394,7 +394,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, `panel < job.panels` and `row + C <= job.rows`.
     #[inline(always)]
-    unsafe fn direct<S: Simd, F: BlockFormat, const C: usize>(job: &Job<'_>, panel: usize, row: usize) {
+    unsafe fn direct<S: Simd, F: BlockPanels, const C: usize>(job: &Job<'_>, panel: usize, row: usize) {
         // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; block `b` of the
         // panel and its rows from `row` on are among them, and so are the `C` vectors of results.
         unsafe {
@@ -417,7 +417,7 @@ mod lanes {
     /// The CPU has the instructions of `S`, `panel < job.panels`, `row + C <= job.rows` and `first + tile.len() <=
     /// job.blocks`.
     #[inline(always)]
-    unsafe fn tiled<S: Simd, F: BlockFormat, const C: usize>(
+    unsafe fn tiled<S: Simd, F: BlockPanels, const C: usize>(
         job: &Job<'_>,
         tile: &[BlockTile<S>],
         panel: usize,
@@ -446,7 +446,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S` and `panel < job.panels`.
     #[inline(always)]
-    unsafe fn tile_rows<S: Simd, F: BlockFormat, const C: usize>(job: &Job<'_>, panel: usize) {
+    unsafe fn tile_rows<S: Simd, F: BlockPanels, const C: usize>(job: &Job<'_>, panel: usize) {
         // SAFETY: `Job::new` has seen that panels, activations and results lie inside their memory; `b + i` stays
         // below `job.blocks`, `i` below the `TILE` places of the tile, and only the `n` places that were
         // written are read.
@@ -482,7 +482,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`.
     #[inline(always)]
-    pub(crate) unsafe fn product<S: Simd, F: BlockFormat>(job: &Job<'_>) {
+    pub(crate) unsafe fn product<S: Simd, F: BlockPanels>(job: &Job<'_>) {
         // SAFETY: panels and rows are counted up to those of the job.
         unsafe {
             for panel in 0..job.panels {
@@ -501,7 +501,7 @@ mod lanes {
 pub(crate) use lanes::product;
 
 /// Writes a stored row as row `r` of a panel of `n` rows.
-pub fn put_row<F: BlockFormat>(row: &[u8], stored_bytes: usize, r: usize, n: usize, panel: &mut [u8]) {
+pub fn put_row<F: BlockPanels>(row: &[u8], stored_bytes: usize, r: usize, n: usize, panel: &mut [u8]) {
     let mut values = [0u8; 32];
     let blocks = row.chunks_exact(stored_bytes).flat_map(|b| (0..F::PARTS).map(move |part| (b, part)));
     for (out, (block, part)) in panel.chunks_exact_mut(BlockLayout::bytes::<F>(n)).zip(blocks) {

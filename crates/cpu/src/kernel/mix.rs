@@ -23,7 +23,7 @@ const QUAD: usize = 4;
 const FULL: f32 = 32760.0;
 
 /// Rows of weights times stored values.
-pub struct Mix<'a> {
+pub struct ValueMix<'a> {
     /// Weights `[group][row][lane]`, 0 where a row sees nothing; kernels of blocks scale them in place.
     weights: *mut f32,
     /// From one group of `S::N` positions to the next, in numbers.
@@ -54,19 +54,24 @@ pub struct ValuePages<'a> {
     pub positions: usize,
 }
 
-impl<'a> Mix<'a> {
+impl<'a> ValueMix<'a> {
     /// Weights of all rows times values of `dim` columns, into rows of `out` that follow one another.
     ///
     /// # Panics
     /// When there are fewer weights or sums than rows and positions, or the width is no multiple of 32.
-    pub fn new(weights: LaneGroups<'a>, values: ValuePages<'a>, dim: usize, out: &'a mut [f32]) -> Mix<'a> {
+    pub fn new(
+        weights: LaneGroups<'a>,
+        values: ValuePages<'a>,
+        dim: usize,
+        out: &'a mut [f32],
+    ) -> ValueMix<'a> {
         let ValuePages { pages, next, positions } = values;
         let LaneGroups { stride, rows, .. } = weights;
         assert!(positions <= CHUNK && weights.has(positions.div_ceil(weights.lanes)), "too few weights");
         assert!(dim.is_multiple_of(BLOCK) && rows * dim <= out.len(), "too few sums");
         let used = positions.div_ceil(PAGE_LEN);
         let page_len = pages[..used].iter().map(|p| p.len()).min().unwrap_or(usize::MAX);
-        Mix {
+        ValueMix {
             weights: weights.numbers.as_mut_ptr(),
             stride,
             rows,
@@ -233,7 +238,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, and `m` describes memory that is there.
     #[inline(always)]
-    pub unsafe fn numbers<S: Simd, F: FloatFormat>(m: &Mix<'_>) {
+    pub unsafe fn numbers<S: Simd, F: FloatFormat>(m: &ValueMix<'_>) {
         // SAFETY: rows are counted up to those of `m`.
         unsafe {
             by_more_rows!(S, m.rows, row, R => number_rows::<S, F, R>(m, row));
@@ -245,7 +250,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
     #[inline(always)]
-    unsafe fn number_rows<S: Simd, F: FloatFormat, const R: usize>(m: &Mix<'_>, row: usize) {
+    unsafe fn number_rows<S: Simd, F: FloatFormat, const R: usize>(m: &ValueMix<'_>, row: usize) {
         // SAFETY: pages and positions are those of `m`, `d` steps through a width that is a multiple of two vectors,
         // and rows stay below those of `m`; what is prefetched need not be valid.
         unsafe {
@@ -283,7 +288,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, and `m` describes memory that is there.
     #[inline(always)]
-    pub unsafe fn blocks<S: Simd, V: BlockValues>(m: &Mix<'_>) {
+    pub unsafe fn blocks<S: Simd, V: BlockValues>(m: &ValueMix<'_>) {
         // SAFETY: rows are counted up to those of `m`.
         unsafe {
             by_more_rows!(S, m.rows, row, R => block_rows::<S, V, R>(m, row));
@@ -293,7 +298,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
     #[inline(always)]
-    unsafe fn block_rows<S: Simd, V: BlockValues, const R: usize>(m: &Mix<'_>, row: usize) {
+    unsafe fn block_rows<S: Simd, V: BlockValues, const R: usize>(m: &ValueMix<'_>, row: usize) {
         // SAFETY: blocks are counted up to those of the width, `d` steps through one by vectors, and rows stay below
         // those of `m`.
         unsafe {
@@ -333,7 +338,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
     #[inline(always)]
-    unsafe fn raise<S: Simd, V: BlockValues, const R: usize>(m: &Mix<'_>, row: usize) -> [f32; R] {
+    unsafe fn raise<S: Simd, V: BlockValues, const R: usize>(m: &ValueMix<'_>, row: usize) -> [f32; R] {
         // SAFETY: `j` stays below the positions, at most `CHUNK`, and whole vectors of the arrays lie below that
         // multiple of the lanes.
         unsafe {
@@ -375,7 +380,7 @@ mod lanes {
     /// The CPU has the instructions of `S`, `m` describes memory that is there, `side` is below `sides` of the type
     /// and `b` a block of the width.
     #[inline(always)]
-    unsafe fn side<S: Simd, V: BlockValues>(m: &Mix<'_>, side: usize, b: usize, out: &mut [f32; CHUNK]) {
+    unsafe fn side<S: Simd, V: BlockValues>(m: &ValueMix<'_>, side: usize, b: usize, out: &mut [f32; CHUNK]) {
         // SAFETY: a page holds `PAGE_LEN` numbers of each side and block behind its codes, and `out` those of `CHUNK`
         // positions, of which page `i` has its own.
         unsafe {
@@ -397,7 +402,7 @@ mod lanes {
     /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row + R <= m.rows`.
     #[inline(always)]
     unsafe fn whole_weights<S: Simd, const R: usize>(
-        m: &Mix<'_>,
+        m: &ValueMix<'_>,
         row: usize,
         scales: &[f32; CHUNK],
         out: &mut [[i16; CHUNK]; R],
@@ -420,7 +425,7 @@ mod lanes {
     /// # Safety
     /// The CPU has the instructions of `S`, `m` describes memory that is there, and `row < m.rows`.
     #[inline(always)]
-    unsafe fn weigh<S: Simd>(m: &Mix<'_>, row: usize, numbers: &[f32; CHUNK]) -> f32 {
+    unsafe fn weigh<S: Simd>(m: &ValueMix<'_>, row: usize, numbers: &[f32; CHUNK]) -> f32 {
         // SAFETY: `j` stays below the positions, at most `CHUNK`, so that vectors lie inside the array and inside the
         // weights of `m`.
         unsafe {
@@ -439,7 +444,7 @@ mod lanes {
     /// The CPU has the instructions of `S`, `m` describes memory that is there, and `d + 2 * S::N <= m.dim`.
     #[inline(always)]
     unsafe fn block_columns<S: Simd, V: BlockValues, const R: usize>(
-        m: &Mix<'_>,
+        m: &ValueMix<'_>,
         weights: &[[i16; CHUNK]; R],
         d: usize,
     ) -> [[S::I; 2]; R] {
@@ -474,9 +479,9 @@ use lanes::{blocks, numbers};
 
 shells! {
     /// Weights times values that are numbers.
-    pub fn numbers_kernel<F: FloatFormat>() = numbers::<F>(m: &Mix<'_>)
+    pub fn numbers_kernel<F: FloatFormat>() = numbers::<F>(m: &ValueMix<'_>)
 }
 shells! {
     /// Weights times values in blocks.
-    pub fn blocks_kernel<V: BlockValues>() = blocks::<V>(m: &Mix<'_>)
+    pub fn blocks_kernel<V: BlockValues>() = blocks::<V>(m: &ValueMix<'_>)
 }

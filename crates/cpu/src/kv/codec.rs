@@ -6,7 +6,7 @@ use crate::{
     kernel::{
         attend::{self, PanelMix},
         float::{self, FloatFormat},
-        mix::{self, BlockValues, Mix},
+        mix::{self, BlockValues, ValueMix},
     },
 };
 use half::{bf16, f16, slice::HalfFloatSliceExt};
@@ -45,7 +45,7 @@ pub struct Codec {
 #[derive(Clone, Copy)]
 pub struct Values {
     /// Weights times values of a chunk.
-    mix: unsafe fn(&Mix<'_>),
+    mix: unsafe fn(&ValueMix<'_>),
     /// Bytes of a page of values of a width.
     pub page_bytes: fn(usize) -> usize,
     /// Writes an encoded row to a position of a page of values of a width.
@@ -57,7 +57,7 @@ impl Values {
     ///
     /// # Panics
     /// When a page has fewer bytes than values of its width take.
-    pub fn mix(&self, m: &Mix<'_>) {
+    pub fn mix(&self, m: &ValueMix<'_>) {
         let (bytes, dim) = m.page();
         assert!(bytes >= (self.page_bytes)(dim), "too few values");
         // SAFETY: `Codec::new` takes the kernel of an instruction set that `format::kernels` has seen to be there, and pages

@@ -3,7 +3,7 @@
 use super::linear::{Acts, Product};
 use crate::{
     act::{ActKind, ActKinds},
-    expert_rows::{Ranking, Routing},
+    expert_rows::{Ranking, RoutedRows},
     kernel::rows::Epilogue,
     machine::{Machine, Operate, RowsOf},
     weight::Matrix,
@@ -11,7 +11,7 @@ use crate::{
 use lamina_plan::{
     Batch, WeightId,
     backend::Result,
-    op::{Experts, GroupScore, Routing as Rule, Score},
+    op::{Experts, GroupScore, RouterScore, Routing},
 };
 
 impl Operate<Experts> for Machine {
@@ -42,7 +42,7 @@ impl Operate<Experts> for Machine {
 
 impl Machine {
     /// Inputs of all assignments in the order of experts, as activations.
-    fn expert_inputs(&self, o: &Experts, r: &Routing, x: RowsOf, gate: &Matrix) -> Acts<'_> {
+    fn expert_inputs(&self, o: &Experts, r: &RoutedRows, x: RowsOf, gate: &Matrix) -> Acts<'_> {
         let kind = gate.kernels.act;
         let rows = r.order.len();
         // One row that goes to all experts unscaled is prepared once: a stride of zero rows serves them all.
@@ -83,7 +83,7 @@ impl Machine {
     fn expert_halves(
         &self,
         o: &Experts,
-        r: &Routing,
+        r: &RoutedRows,
         (gate, up): (&Matrix, &Matrix),
         acts: Acts<'_>,
         inner: RowsOf,
@@ -139,7 +139,7 @@ impl Machine {
     }
 
     /// Sums the results of each row in the order of its choice.
-    fn combine(&self, rule: &Rule, r: &Routing, results: RowsOf, out: RowsOf) {
+    fn combine(&self, rule: &Routing, r: &RoutedRows, results: RowsOf, out: RowsOf) {
         self.each_row(out.rows, out.width * rule.top_k, |row, _| {
             let to = out.at(row);
             // SAFETY: this task alone writes this row.
@@ -153,9 +153,9 @@ impl Machine {
     }
 }
 
-impl Routing {
+impl RoutedRows {
     /// Chooses experts for every row and sorts the assignments.
-    fn route(&mut self, rule: &Rule, logits: RowsOf, select_bias: Option<&[f32]>) {
+    fn route(&mut self, rule: &Routing, logits: RowsOf, select_bias: Option<&[f32]>) {
         self.chosen.clear();
         for r in 0..logits.rows {
             // SAFETY: routing writes no slot.
@@ -180,7 +180,7 @@ impl Routing {
 
 /// Appends the experts of one row with their weights, best first; equal scores go to the lower index.
 fn choose(
-    rule: &Rule,
+    rule: &Routing,
     logits: &[f32],
     select_bias: Option<&[f32]>,
     space: &mut Ranking,
@@ -196,26 +196,26 @@ fn choose(
     let first = out.len();
     out.extend(best(ranked, rule.top_k, order).iter().map(|&e| (e as u32, scores[e])));
     let chosen = &mut out[first..];
-    if rule.score == Score::SoftmaxOfChosen {
+    if rule.score == RouterScore::SoftmaxOfChosen {
         let top = chosen.iter().map(|c| c.1).fold(f32::NEG_INFINITY, f32::max);
         chosen.iter_mut().for_each(|c| c.1 = (c.1 - top).exp());
     }
     let sum: f32 = chosen.iter().map(|c| c.1).sum();
-    let normed = rule.score == Score::SoftmaxOfChosen || rule.renorm;
+    let normed = rule.score == RouterScore::SoftmaxOfChosen || rule.renorm;
     // Routers of DeepSeek V3 add this to the sum; it cannot change a sum of softmax weights.
-    let sum = if rule.score == Score::Sigmoid { sum + 1e-20 } else { sum };
+    let sum = if rule.score == RouterScore::Sigmoid { sum + 1e-20 } else { sum };
     let factor = rule.scale / if normed { sum } else { 1.0 };
     chosen.iter_mut().for_each(|c| c.1 *= factor);
 }
 
 /// Scores of all experts from their logits.
-fn score(score: Score, logits: &[f32], out: &mut Vec<f32>) {
+fn score(score: RouterScore, logits: &[f32], out: &mut Vec<f32>) {
     out.clear();
     out.extend_from_slice(logits);
     match score {
-        Score::SoftmaxOfChosen => {}
-        Score::Sigmoid => out.iter_mut().for_each(|l| *l = 1.0 / (1.0 + (-*l).exp())),
-        Score::Softmax => {
+        RouterScore::SoftmaxOfChosen => {}
+        RouterScore::Sigmoid => out.iter_mut().for_each(|l| *l = 1.0 / (1.0 + (-*l).exp())),
+        RouterScore::Softmax => {
             let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             out.iter_mut().for_each(|l| *l = (*l - top).exp());
             let sum: f32 = out.iter().sum();
@@ -225,7 +225,7 @@ fn score(score: Score, logits: &[f32], out: &mut Vec<f32>) {
 }
 
 /// Experts outside the best groups cannot be chosen.
-fn keep_best_groups(rule: &Rule, ranked: &mut [f32], scores: &mut Vec<f32>, order: &mut Vec<usize>) {
+fn keep_best_groups(rule: &Routing, ranked: &mut [f32], scores: &mut Vec<f32>, order: &mut Vec<usize>) {
     let Some(groups) = rule.groups else { return };
     let size = ranked.len() / groups.count;
     scores.clear();

@@ -8,7 +8,7 @@ use crate::{
         rows::{Epilogue, EpilogueArgs, NormArgs, Outputs},
     },
     machine::{Machine, Operate, RowsOf},
-    tasks::Cut,
+    tasks::TaskCut,
     weight::Matrix,
 };
 use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
@@ -76,19 +76,19 @@ pub struct Product<'a> {
 }
 
 impl Product<'_> {
-    fn cut(&self, threads: usize) -> Cut {
+    fn cut(&self, threads: usize) -> TaskCut {
         let m = self.matrix;
         let rows = self.rows.min(ROW_BLOCK);
         let room = TILE / (rows.max(1) * m.kernels.rows);
         let few = (TASK_BYTES / m.panel_bytes.max(1)).min(m.panels.div_ceil(2 * threads));
         let panels = if self.rows >= ROW_BLOCK { room } else { few.min(room) }.max(1);
         let each = m.panels.div_ceil(panels);
-        Cut { rows, panels, each, tasks: each * self.rows.div_ceil(rows.max(1)) }
+        TaskCut { rows, panels, each, tasks: each * self.rows.div_ceil(rows.max(1)) }
     }
 
     /// Multiplies task `task` and runs its epilogue. Tasks of one row block follow one another, so that its activations stay in
     /// the cache.
-    fn run(&self, m: &Machine, cut: Cut, task: usize, worker: usize) {
+    fn run(&self, m: &Machine, cut: TaskCut, task: usize, worker: usize) {
         let (row, panel) = cut.place(task);
         let rows = cut.rows.min(self.rows - row);
         let panels = cut.panels.min(self.matrix.panels - panel);

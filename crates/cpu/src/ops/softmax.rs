@@ -1,7 +1,7 @@
 //! The online softmax: chunks of scores are reduced on their own, and merged in order with rescaling.
 
 use crate::{
-    kernel::attend::{LaneGroups, ScoreBias, Scores, Visible},
+    kernel::attend::{LaneGroups, RowScores, ScoreBias, Visible},
     machine::Machine,
 };
 
@@ -43,8 +43,8 @@ impl<'a> Running<'a> {
             return;
         }
         let mut top_and_sum = [0.0; 2];
-        // SAFETY: the kernel was chosen for this CPU, and `Scores::new` takes the memory of these groups.
-        unsafe { (m.kernels.softmax_weights)(&Scores::new(row, groups, seen, bias), &mut top_and_sum) };
+        // SAFETY: the kernel was chosen for this CPU, and `RowScores::new` takes the memory of these groups.
+        unsafe { (m.kernels.softmax_weights)(&RowScores::new(row, groups, seen, bias), &mut top_and_sum) };
         [self.top[r], self.sum[r]] = top_and_sum;
     }
 }

@@ -1,6 +1,6 @@
 //! Builds the tiny plan of a case: inputs from a table of random rows, the operator, and its result.
 
-use super::report::Grade;
+use super::report::Rounds;
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
@@ -31,7 +31,7 @@ pub struct Case {
     /// Types of the cache, for each layer group.
     pub kv: Vec<KvTypes>,
     /// What is rounded.
-    pub grade: Grade,
+    pub rounds: Rounds,
 }
 
 /// A case under construction.
@@ -45,7 +45,7 @@ pub struct Bench {
     kv: KvLayout,
     lengths: Vec<usize>,
     kv_type: KvType,
-    grade: Grade,
+    rounds: Rounds,
 }
 
 impl Bench {
@@ -62,7 +62,7 @@ impl Bench {
             kv: KvLayout::default(),
             lengths: LENGTHS.to_vec(),
             kv_type: KvType::F32,
-            grade: Grade::Float,
+            rounds: Rounds::Float,
         }
     }
 
@@ -79,7 +79,7 @@ impl Bench {
 
     /// With a cache of this type.
     pub fn kv_type(mut self, kv_type: KvType) -> Self {
-        (self.kv_type, self.grade) = (kv_type, Grade::Kv(kv_type));
+        (self.kv_type, self.rounds) = (kv_type, Rounds::Kv(kv_type));
         self
     }
 
@@ -157,7 +157,7 @@ impl Bench {
         if dtype == DType::F32 {
             return Tensor::from_f32("matrix", rows, cols, &numbers);
         }
-        self.grade = Grade::Weights(dtype);
+        self.rounds = Rounds::Weights(dtype);
         let mut bytes = vec![0; numbers.len() / dtype.block_len() * dtype.block_bytes()];
         lamina_quant::encode(dtype, &numbers, None, &mut bytes).expect("cases have whole blocks");
         Tensor::from_bytes("matrix", dtype, rows, cols, bytes.into()).expect("as many bytes as were made")
@@ -204,6 +204,6 @@ impl Bench {
             vocab,
         };
         let kv = vec![self.kv_type.into(); plan.kv.groups.len()];
-        Case { name: self.name, plan, weights: tensors, lengths: self.lengths, kv, grade: self.grade }
+        Case { name: self.name, plan, weights: tensors, lengths: self.lengths, kv, rounds: self.rounds }
     }
 }

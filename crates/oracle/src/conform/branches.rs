@@ -2,7 +2,7 @@
 //! rows of every path are to the bit those of a linear run of its tokens.
 
 use super::{
-    Failure,
+    CaseFailure,
     bench::{Bench, Case},
     cases, machine,
     report::Bits,
@@ -46,7 +46,7 @@ enum TreeRun<'a> {
 pub fn branches_are_linear_runs<B: Backend>(
     make: &impl Fn() -> B,
     kv_type: KvType,
-) -> Result<Option<Failure>> {
+) -> Result<Option<CaseFailure>> {
     let cases: [fn(Bench) -> Case; 4] =
         [cases::attention::plain, cases::attention::windowed, cases::latent::plain, cases::recurrent::plain];
     for case in cases {
@@ -64,7 +64,7 @@ pub fn branches_are_linear_runs<B: Backend>(
     Ok(None)
 }
 
-fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, scattered: bool) -> Result<Option<Failure>> {
+fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, scattered: bool) -> Result<Option<CaseFailure>> {
     let run = |shape| rows(&mut machine(make(), case)?, case, shape, scattered);
     let tree = run(TreeRun::Tree)?;
     for (sequence, (path, in_tree)) in PATHS.iter().zip(tree.chunks(tree.len() / PATHS.len())).enumerate() {
@@ -75,7 +75,7 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, scattered: bool) -> Res
             (in_tree.to_vec(), "whether its tokens are a branch of a tree"),
         ];
         if let Some((_, on)) = found.into_iter().find(|(bits, _)| *bits != want) {
-            return Ok(Some(Failure::Depends { on, sequence, position: BEFORE }));
+            return Ok(Some(CaseFailure::Depends { on, sequence, position: BEFORE }));
         }
     }
     Ok(None)

@@ -1,7 +1,7 @@
 //! Numbers that are not finite, or too large for the cache: they show where they are seen, and nowhere else.
 
 use super::{
-    Failure,
+    CaseFailure,
     bench::{Bench, Case, VOCAB},
     cases, machine,
     report::Bits,
@@ -24,7 +24,10 @@ const LENGTHS: [usize; 3] = [70, 33, 7];
 /// The token whose rows are wild: the first of its kind stands inside a page, before others.
 const AT: usize = 20;
 
-pub fn wild_rows_stay_alone<B: Backend>(make: &impl Fn() -> B, kv_type: KvType) -> Result<Option<Failure>> {
+pub fn wild_rows_stay_alone<B: Backend>(
+    make: &impl Fn() -> B,
+    kv_type: KvType,
+) -> Result<Option<CaseFailure>> {
     let cases: [fn(Bench) -> Case; 3] =
         [cases::attention::plain, cases::attention::windowed, cases::latent::plain];
     for (case, wild) in cases.iter().flat_map(|c| WILD.map(|w| (c, w))) {
@@ -41,7 +44,7 @@ fn check<B: Backend>(
     healthy: &Case,
     mut case: Case,
     wild: f32,
-) -> Result<Option<Failure>> {
+) -> Result<Option<CaseFailure>> {
     if make().refuses(&case.plan).is_some() {
         return Ok(None);
     }
@@ -86,7 +89,7 @@ fn poison(case: &mut Case, wild: f32) -> Result<()> {
 
 /// A row that sees no wild one and yet is not what it should be; or a row of NaN, or one that sees it in the cache, that
 /// does not show it.
-fn reached(got: &Found, want: &Found, wild: f32) -> Option<Failure> {
+fn reached(got: &Found, want: &Found, wild: f32) -> Option<CaseFailure> {
     let bad = token(0, AT);
     let first = |s: usize| (0..).find(|&p| token(s, p) == bad).unwrap_or(usize::MAX);
     let fault = |&(&(sequence, position), row): &(&(usize, usize), &Vec<f32>)| {
@@ -99,5 +102,5 @@ fn reached(got: &Found, want: &Found, wild: f32) -> Option<Failure> {
         }
     };
     let on = "numbers that are not finite, in rows that it does not see";
-    got.iter().find(fault).map(|(&(sequence, position), _)| Failure::Depends { on, sequence, position })
+    got.iter().find(fault).map(|(&(sequence, position), _)| CaseFailure::Depends { on, sequence, position })
 }

@@ -2,7 +2,7 @@
 //! imported bytes, is the same as one that goes on from the original.
 
 use super::{
-    Failure,
+    CaseFailure,
     bench::{Bench, Case},
     cases,
     rows::token,
@@ -19,7 +19,7 @@ use lamina_plan::{
 /// Positions before the copy: a page and a bit.
 const BEFORE: usize = PAGE_LEN + 9;
 
-pub fn copies_are_equal<B: Backend>(make: &impl Fn() -> B, kv_type: KvType) -> Result<Option<Failure>> {
+pub fn copies_are_equal<B: Backend>(make: &impl Fn() -> B, kv_type: KvType) -> Result<Option<CaseFailure>> {
     let cases: [fn(Bench) -> Case; 3] =
         [cases::attention::plain, cases::latent::plain, cases::recurrent::plain];
     for case in cases {
@@ -31,7 +31,7 @@ pub fn copies_are_equal<B: Backend>(make: &impl Fn() -> B, kv_type: KvType) -> R
     Ok(None)
 }
 
-fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<Failure>> {
+fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<CaseFailure>> {
     if backend.refuses(&case.plan).is_some() {
         return Ok(None);
     }
@@ -60,7 +60,7 @@ fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<Failure>> {
     import(m, &bytes, 21, 7)?;
     let from_bytes = go_on(m, case, &imported, 2, &[])?;
     let same = |other: &[f32]| other.iter().map(|v| v.to_bits()).eq(straight.iter().map(|v| v.to_bits()));
-    let depends = |on| Some(Failure::Depends { on, sequence: 0, position: BEFORE });
+    let depends = |on| Some(CaseFailure::Depends { on, sequence: 0, position: BEFORE });
     Ok(match (same(&from_copy), same(&from_bytes)) {
         (false, _) => depends("whether its memory was copied"),
         (_, false) => depends("whether its memory was exported and imported"),

@@ -26,7 +26,7 @@ mod steps;
 mod unfused;
 mod views;
 
-pub use report::{Failure, Report, Tolerance};
+pub use report::{CaseFailure, Report, Tolerance};
 
 use crate::reference::Reference;
 use bench::Case;
@@ -82,7 +82,11 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
 }
 
 /// What went wrong in one case, if anything.
-fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -> Result<Option<Failure>> {
+fn check<B: Backend>(
+    make: &impl Fn() -> B,
+    case: &Case,
+    tolerance: Tolerance,
+) -> Result<Option<CaseFailure>> {
     let backend = make();
     if let Some(what) = backend.refuses(&case.plan) {
         return Err(BackendError::Unsupported { backend: backend.name(), what });
@@ -90,14 +94,14 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -
     let (_, alone) = &SCHEDULES[0];
     let want = rows_of(Reference, case, &alone(&case.lengths))?;
     let got = rows_of(make(), case, &alone(&case.lengths))?;
-    let most = case.grade.tolerance(tolerance);
+    let most = case.rounds.tolerance(tolerance);
     if let Some(failure) = far(&got, &want, most) {
         return Ok(Some(failure));
     }
     let plain = rows_of(Unfused(make()), case, &alone(&case.lengths))?;
     let error = distance(&got, &plain);
     if error.is_nan() || error > most {
-        return Ok(Some(Failure::UnlikeDefault { error, most }));
+        return Ok(Some(CaseFailure::UnlikeDefault { error, most }));
     }
     for (name, schedule) in &steps::schedules(&case.plan)[1..] {
         let other = rows_of(make(), case, &schedule(&case.lengths))?;
@@ -122,15 +126,15 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, tolerance: Tolerance) -
 const BEFORE: &str = "what was computed before";
 
 /// The first row whose bits differ, as a failure.
-fn differs(got: &Found, other: &Found, on: &'static str) -> Option<Failure> {
+fn differs(got: &Found, other: &Found, on: &'static str) -> Option<CaseFailure> {
     let (sequence, position) = first_difference(got, other)?;
-    Some(Failure::Depends { on, sequence, position })
+    Some(CaseFailure::Depends { on, sequence, position })
 }
 
 /// Rows that are farther than `most` from the reference's, as a failure.
-fn far(got: &Found, want: &Found, most: f64) -> Option<Failure> {
+fn far(got: &Found, want: &Found, most: f64) -> Option<CaseFailure> {
     let error = distance(got, want);
-    (error.is_nan() || error > most).then_some(Failure::Wrong { error, most })
+    (error.is_nan() || error > most).then_some(CaseFailure::Wrong { error, most })
 }
 
 fn limits(case: &Case) -> Limits {

@@ -2,7 +2,7 @@
 //! numbers in order.
 
 use super::{
-    Failure,
+    CaseFailure,
     bench::Bench,
     steps::{self, pages},
 };
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// Width of the rows: not a whole number of lanes.
 const WIDTH: usize = 83;
 
-pub fn rows_come_and_go<B: Backend>(make: &impl Fn() -> B) -> Result<Option<Failure>> {
+pub fn rows_come_and_go<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
     let mut bench = Bench::new("queue");
     let x = bench.input(WIDTH);
     let mut numbers = bench.numbers(3 * WIDTH);
@@ -43,11 +43,11 @@ pub fn rows_come_and_go<B: Backend>(make: &impl Fn() -> B) -> Result<Option<Fail
         && read(&machine, 2..3)? == expected[2 * WIDTH..3 * WIDTH]
         && read(&machine, 4..4)?.is_empty();
     if !right {
-        return Ok(Some(Failure::Queue("rows that are read are not those that were written")));
+        return Ok(Some(CaseFailure::Queue("rows that are read are not those that were written")));
     }
     for n in [0, 1, 4, WIDTH, WIDTH + 9] {
         if machine.front(x, 1, n)? != front(&numbers[..WIDTH], n) {
-            return Ok(Some(Failure::Queue("the front of a row is not its largest numbers in order")));
+            return Ok(Some(CaseFailure::Queue("the front of a row is not its largest numbers in order")));
         }
     }
     Ok(None)

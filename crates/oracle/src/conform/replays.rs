@@ -2,7 +2,7 @@
 //! machine of its own. What makes steps unlike is whether adapters are used, rows are read between operators, and how
 //! many rows are selected or want logits.
 
-use super::{Failure, bench::Case, cases, machine, rows::token};
+use super::{CaseFailure, bench::Case, cases, machine, rows::token};
 use lamina_plan::{
     Ops,
     backend::{Backend, Result},
@@ -35,7 +35,7 @@ const VARIANTS: [Variant; 6] = [
 /// Each step comes so often: a machine may record it the first time or the second.
 const ROUNDS: usize = 3;
 
-pub fn unlike_steps_are_not_mistaken<B: Backend>(make: &impl Fn() -> B) -> Result<Option<Failure>> {
+pub fn unlike_steps_are_not_mistaken<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
     let case = cases::tail();
     let mut used = machine(make(), &case)?;
     for (round, (sequence, variant)) in
@@ -45,7 +45,7 @@ pub fn unlike_steps_are_not_mistaken<B: Backend>(make: &impl Fn() -> B) -> Resul
         let want = step(&mut machine(make(), &case)?, &case, variant, round)?;
         if got != want {
             let on = "which steps of as many rows were computed before";
-            return Ok(Some(Failure::Depends { on, sequence, position: round }));
+            return Ok(Some(CaseFailure::Depends { on, sequence, position: round }));
         }
     }
     Ok(None)

@@ -25,7 +25,7 @@ impl Default for Tolerance {
 
 /// What a case rounds.
 #[derive(Clone, Copy, Debug)]
-pub enum Grade {
+pub enum Rounds {
     /// Nothing.
     Float,
     /// Weights of this type.
@@ -34,27 +34,27 @@ pub enum Grade {
     Kv(KvType),
 }
 
-impl Grade {
+impl Rounds {
     /// Largest relative error of a row.
     pub fn tolerance(self, t: Tolerance) -> f64 {
         // A last bit before the rounding moves a stored number by a whole step of its type, so the step counts, not the
         // backend: 2^-11 of the number for f16, 2^-8 for bf16, 2^-4 for fp8, 1/127 and 1/8 of the largest of 32.
         match self {
-            Grade::Float | Grade::Weights(DType::F32) | Grade::Kv(KvType::F32) => t.float,
-            Grade::Weights(DType::F16 | DType::BF16) => t.half,
-            Grade::Weights(_) => t.quantized,
-            Grade::Kv(KvType::F16) => t.float + 1e-3,
-            Grade::Kv(KvType::BF16) => t.float + 8e-3,
-            Grade::Kv(KvType::Q8_0) => t.float + 1e-2,
-            Grade::Kv(KvType::F8) => t.float + 6e-2,
-            Grade::Kv(KvType::Q4_0 | KvType::Q4_1) => t.float + 1.2e-1,
+            Rounds::Float | Rounds::Weights(DType::F32) | Rounds::Kv(KvType::F32) => t.float,
+            Rounds::Weights(DType::F16 | DType::BF16) => t.half,
+            Rounds::Weights(_) => t.quantized,
+            Rounds::Kv(KvType::F16) => t.float + 1e-3,
+            Rounds::Kv(KvType::BF16) => t.float + 8e-3,
+            Rounds::Kv(KvType::Q8_0) => t.float + 1e-2,
+            Rounds::Kv(KvType::F8) => t.float + 6e-2,
+            Rounds::Kv(KvType::Q4_0 | KvType::Q4_1) => t.float + 1.2e-1,
         }
     }
 }
 
 /// How a case failed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Failure {
+pub enum CaseFailure {
     /// Rows are not those of the reference.
     Wrong {
         /// Relative error of the worst row.
@@ -90,19 +90,19 @@ pub struct Report {
     /// Cases that were run.
     pub cases: usize,
     /// Cases that failed, by name.
-    pub failures: Vec<(String, Failure)>,
+    pub failures: Vec<(String, CaseFailure)>,
     /// Cases that the backend declined, with its words.
     pub refused: Vec<(String, String)>,
 }
 
 impl Report {
-    pub(super) fn add(&mut self, name: &str, outcome: Result<Option<Failure>>) {
+    pub(super) fn add(&mut self, name: &str, outcome: Result<Option<CaseFailure>>) {
         self.cases += 1;
         match outcome {
             Ok(None) => {}
             Ok(Some(failure)) => self.failures.push((name.to_owned(), failure)),
             Err(e) if is_refusal(&e) => self.refused.push((name.to_owned(), e.to_string())),
-            Err(e) => self.failures.push((name.to_owned(), Failure::Error(e.to_string()))),
+            Err(e) => self.failures.push((name.to_owned(), CaseFailure::Error(e.to_string()))),
         }
     }
 
@@ -122,20 +122,20 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CaseFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Wrong { error, most } => {
+            CaseFailure::Wrong { error, most } => {
                 write!(f, "{error:.2e} from the reference, {most:.2e} would be right")
             }
-            Failure::UnlikeDefault { error, most } => {
+            CaseFailure::UnlikeDefault { error, most } => {
                 write!(f, "{error:.2e} from its default body, {most:.2e} would be right")
             }
-            Failure::Depends { on, sequence, position } => {
+            CaseFailure::Depends { on, sequence, position } => {
                 write!(f, "bits depend on {on} (sequence {sequence}, position {position})")
             }
-            Failure::Queue(what) => f.write_str(what),
-            Failure::Error(message) => f.write_str(message),
+            CaseFailure::Queue(what) => f.write_str(what),
+            CaseFailure::Error(message) => f.write_str(message),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Cells in any order, positions on three axes, and inputs that are numbers.
 
 use super::{
-    Failure, Tolerance,
+    CaseFailure, Tolerance,
     bench::{Bench, Case, VOCAB},
     differs, far, machine,
     report::Bits,
@@ -26,7 +26,7 @@ pub fn check<B: Backend>(
     case: &Case,
     in_order: &Found,
     tolerance: Tolerance,
-) -> Result<Option<Failure>> {
+) -> Result<Option<CaseFailure>> {
     if !case.plan.kv.layers.iter().any(|l| !matches!(l, LayerState::Recurrent { .. })) {
         return Ok(None);
     }
@@ -41,7 +41,7 @@ pub fn check<B: Backend>(
     let steps = SCHEDULES[0].1(&case.lengths);
     let want = rows::run(&mut machine(Reference, case)?, case, &steps, Layout::Picture)?;
     let got = run(Layout::Picture, 0)?;
-    let most = case.grade.tolerance(tolerance);
+    let most = case.rounds.tolerance(tolerance);
     if let Some(failure) = far(&got, &want, most) {
         return Ok(Some(failure));
     }
@@ -54,7 +54,7 @@ pub fn check<B: Backend>(
 }
 
 /// A row takes the table row of its segment, whatever its position.
-pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Option<Failure>> {
+pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
     let mut b = Bench::new("segments");
     let (x, table) = (b.input(48), b.table(2, 48, DType::F32));
     b.push(Positions { table, by: PlaceIndex::Segment, x });
@@ -77,11 +77,11 @@ pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Optio
         let want = embed[3 * 48..4 * 48].iter().zip(of).map(|(e, s)| e + s);
         out[r * 48..(r + 1) * 48].iter().zip(want).any(|(got, want)| (got - want).abs() > 1e-6)
     });
-    Ok(wrong.map(|position| Failure::Depends { on: "more than its segment", sequence: 0, position }))
+    Ok(wrong.map(|position| CaseFailure::Depends { on: "more than its segment", sequence: 0, position }))
 }
 
 /// Rows that are given as numbers stand for themselves: those of the table give what its tokens give.
-pub fn numbers_are_taken_as_they_are<B: Backend>(make: &impl Fn() -> B) -> Result<Option<Failure>> {
+pub fn numbers_are_taken_as_they_are<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
     let mut b = Bench::new("inputs");
     let x = b.scaled_input(48, 1.0);
     let case = b.finish(x);
@@ -100,5 +100,5 @@ pub fn numbers_are_taken_as_they_are<B: Backend>(make: &impl Fn() -> B) -> Resul
     };
     debug_assert_eq!(table.len(), VOCAB * 48);
     let on = "whether its embedding is given as numbers";
-    Ok((run(false)? != run(true)?).then_some(Failure::Depends { on, sequence: 0, position: 0 }))
+    Ok((run(false)? != run(true)?).then_some(CaseFailure::Depends { on, sequence: 0, position: 0 }))
 }

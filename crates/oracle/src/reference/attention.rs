@@ -1,7 +1,7 @@
 //! Softmax attention over stored keys and values, and over stored latents.
 
 use super::{
-    Machine,
+    ReferenceMachine,
     math::{dot, mul, softcap, softmax},
     memory::LayerMemory,
     storage::round,
@@ -55,7 +55,7 @@ fn mix<'a>(weights: &[f32], rows: impl Iterator<Item = &'a [f32]>, width: usize)
     out.into_iter().map(|v| v as f32).collect()
 }
 
-impl Machine {
+impl ReferenceMachine {
     pub(super) fn store_rows(&mut self, b: &Batch, o: &Store) {
         let (_, dim) = self.kv_heads_and_dim(o.kv);
         let types = self.types(o.kv);

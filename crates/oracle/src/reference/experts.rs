@@ -1,10 +1,10 @@
 //! Mixture of experts: who is chosen with which weight, and what the chosen compute.
 
 use super::{
-    Machine,
+    ReferenceMachine,
     math::{activate, add, mul, sigmoid, softmax, top},
 };
-use lamina_plan::op::{Experts, GroupScore, Groups, Routing, Score};
+use lamina_plan::op::{ExpertGroups, Experts, GroupScore, RouterScore, Routing};
 
 /// Keeps the division by the sum of chosen weights finite when all of them are 0.
 const TINY: f32 = 1e-20;
@@ -19,7 +19,7 @@ pub fn route(routing: &Routing, logits: &[f32], select_bias: Option<&[f32]>) -> 
     }
     let chosen = top(&choice, routing.top_k);
     let mut weights: Vec<f32> = chosen.iter().map(|&e| scores[e]).collect();
-    if routing.score == Score::SoftmaxOfChosen {
+    if routing.score == RouterScore::SoftmaxOfChosen {
         softmax(&mut weights, None);
     }
     if routing.renorm {
@@ -29,18 +29,18 @@ pub fn route(routing: &Routing, logits: &[f32], select_bias: Option<&[f32]>) -> 
     chosen.into_iter().zip(weights.into_iter().map(|w| w * routing.scale)).collect()
 }
 
-fn scores(score: Score, logits: &[f32]) -> Vec<f32> {
+fn scores(score: RouterScore, logits: &[f32]) -> Vec<f32> {
     let mut scores = logits.to_vec();
     match score {
-        Score::Softmax => softmax(&mut scores, None),
-        Score::SoftmaxOfChosen => {}
-        Score::Sigmoid => scores.iter_mut().for_each(|s| *s = sigmoid(*s)),
+        RouterScore::Softmax => softmax(&mut scores, None),
+        RouterScore::SoftmaxOfChosen => {}
+        RouterScore::Sigmoid => scores.iter_mut().for_each(|s| *s = sigmoid(*s)),
     }
     scores
 }
 
 /// `choice` with everything outside the best groups out of reach.
-fn inside_groups(groups: Groups, choice: &[f32]) -> Vec<f32> {
+fn inside_groups(groups: ExpertGroups, choice: &[f32]) -> Vec<f32> {
     let size = choice.len() / groups.count;
     let score = |group: &[f32]| {
         let best = match groups.by {
@@ -54,7 +54,7 @@ fn inside_groups(groups: Groups, choice: &[f32]) -> Vec<f32> {
     choice.iter().enumerate().map(inside).collect()
 }
 
-impl Machine {
+impl ReferenceMachine {
     pub(super) fn experts_row(&self, x: &[f32], logits: &[f32], o: &Experts) -> Vec<f32> {
         let mut out = vec![0.0; x.len()];
         for (expert, weight) in route(&o.routing, logits, self.maybe(o.select_bias)) {
@@ -85,7 +85,7 @@ impl Machine {
 mod tests {
     use super::*;
 
-    fn routing(score: Score, renorm: bool, groups: Option<Groups>) -> Routing {
+    fn routing(score: RouterScore, renorm: bool, groups: Option<ExpertGroups>) -> Routing {
         Routing { experts: 4, top_k: 2, score, renorm, scale: 1.0, groups, weight_input: false }
     }
 
@@ -95,24 +95,27 @@ mod tests {
 
     #[test]
     fn a_bias_changes_the_choice_and_not_the_weight() {
-        let m = routing(Score::Sigmoid, false, None);
+        let m = routing(RouterScore::Sigmoid, false, None);
         let routed = route(&m, &[4.0, 1.0, 2.0, 3.0], Some(&[0.0, 9.0, 0.0, 0.0]));
         assert_eq!(routed, [(1, sigmoid(1.0)), (0, sigmoid(4.0))]);
     }
 
     #[test]
     fn groups_are_scored_by_their_best_or_by_two() {
-        let groups = |by| Some(Groups { count: 2, keep: 1, by });
-        assert_eq!(chosen(&routing(Score::Softmax, true, groups(GroupScore::Best)), None), [0, 1]);
+        let groups = |by| Some(ExpertGroups { count: 2, keep: 1, by });
+        assert_eq!(chosen(&routing(RouterScore::Softmax, true, groups(GroupScore::Best)), None), [0, 1]);
         // Logits 1 and 2, then 2 and 3, by a bias on the first group's best.
         let bias = [-9.0, 0.0, 0.0, 0.0];
-        assert_eq!(chosen(&routing(Score::Sigmoid, true, groups(GroupScore::BestTwo)), Some(&bias)), [3, 2]);
+        assert_eq!(
+            chosen(&routing(RouterScore::Sigmoid, true, groups(GroupScore::BestTwo)), Some(&bias)),
+            [3, 2]
+        );
     }
 
     #[test]
     fn softmax_of_chosen_equals_renormed_softmax() {
-        let a = route(&routing(Score::SoftmaxOfChosen, false, None), &[4.0, 1.0, 2.0, 3.0], None);
-        let b = route(&routing(Score::Softmax, true, None), &[4.0, 1.0, 2.0, 3.0], None);
+        let a = route(&routing(RouterScore::SoftmaxOfChosen, false, None), &[4.0, 1.0, 2.0, 3.0], None);
+        let b = route(&routing(RouterScore::Softmax, true, None), &[4.0, 1.0, 2.0, 3.0], None);
         assert!(a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6));
     }
 }

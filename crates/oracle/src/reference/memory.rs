@@ -8,22 +8,22 @@ use lamina_plan::{
 /// Memory of one layer: equal pieces, of which a page or a state is one.
 pub struct LayerMemory {
     /// Keys, or latents, or the last inputs of a convolution.
-    pub first: Pieces,
+    pub first: EqualParts,
     /// Values, or rotary keys, or state matrices.
-    pub second: Pieces,
+    pub second: EqualParts,
     /// Group of a layer whose pieces are pages; none where they are states.
     pub group: Option<usize>,
 }
 
-/// Pieces of equal length.
-pub struct Pieces {
+/// Parts of equal length.
+pub struct EqualParts {
     len: usize,
     numbers: Vec<f32>,
 }
 
-impl Pieces {
+impl EqualParts {
     fn new(len: usize, count: usize) -> Self {
-        Pieces { len, numbers: vec![0.0; len * count] }
+        EqualParts { len, numbers: vec![0.0; len * count] }
     }
 
     /// Piece `i`.
@@ -72,8 +72,8 @@ impl LayerMemory {
             LayerState::Recurrent { conv, state } => (conv, state, limits.states),
         };
         LayerMemory {
-            first: Pieces::new(first, count),
-            second: Pieces::new(second, count),
+            first: EqualParts::new(first, count),
+            second: EqualParts::new(second, count),
             group: layer.group(),
         }
     }

@@ -38,7 +38,7 @@ pub struct Reference;
 
 impl Backend for Reference {
     type Weight = Vec<f32>;
-    type Machine = Machine;
+    type Machine = ReferenceMachine;
 
     fn name(&self) -> &'static str {
         "reference"
@@ -70,7 +70,7 @@ impl Backend for Reference {
         layout.numbers_per_token(group) * PAGE_LEN * size_of::<f32>()
     }
 
-    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<Machine> {
+    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<ReferenceMachine> {
         for (spec, weight) in plan.weights.iter().zip(&weights) {
             let (rows, cols) = spec.kind.shape();
             if weight.len() != rows * cols {
@@ -79,7 +79,7 @@ impl Backend for Reference {
             }
         }
         let arena = plan.arena(limits);
-        Ok(Machine {
+        Ok(ReferenceMachine {
             numbers: vec![0.0; arena.len],
             arena,
             memory: plan.kv.layers.iter().map(|l| LayerMemory::new(l, limits)).collect(),
@@ -91,7 +91,7 @@ impl Backend for Reference {
 }
 
 /// Weights, slots and memory of one plan.
-pub struct Machine {
+pub struct ReferenceMachine {
     plan: Plan,
     weights: Vec<Vec<f32>>,
     limits: Limits,
@@ -100,7 +100,7 @@ pub struct Machine {
     memory: Vec<LayerMemory>,
 }
 
-impl Machine {
+impl ReferenceMachine {
     fn weight(&self, w: WeightId) -> &[f32] {
         &self.weights[w.0 as usize]
     }
@@ -140,7 +140,13 @@ impl Machine {
     }
 
     /// `out[row] = f(row of x)` for every row; `x` and `out` may be one slot.
-    fn map_rows(&mut self, b: &Batch, x: Slot, out: Slot, f: impl Fn(&Machine, usize, &[f32]) -> Vec<f32>) {
+    fn map_rows(
+        &mut self,
+        b: &Batch,
+        x: Slot,
+        out: Slot,
+        f: impl Fn(&ReferenceMachine, usize, &[f32]) -> Vec<f32>,
+    ) {
         let width = self.width(x).max(1);
         let rows = self.get(b, x).chunks_exact(width).enumerate();
         let values: Vec<f32> = rows.flat_map(|(i, row)| f(self, i, row)).collect();

@@ -1,6 +1,6 @@
 //! Norms over a row or over pieces of it.
 
-use super::Machine;
+use super::ReferenceMachine;
 use lamina_plan::op::{NormKind, NormOp};
 
 /// `x` normed; `weight` and `bias` are as long as `x`.
@@ -19,7 +19,7 @@ pub fn norm(op: &NormOp, x: &[f32], weight: Option<&[f32]>, bias: Option<&[f32]>
     x.iter().enumerate().map(number).collect()
 }
 
-impl Machine {
+impl ReferenceMachine {
     /// Norm of each of `pieces` equal pieces of `x`. Weight and bias have a row for each piece, or one for all.
     pub(super) fn norm_pieces(&self, op: &NormOp, x: &[f32], pieces: usize, own_weight: bool) -> Vec<f32> {
         let width = x.len() / pieces;

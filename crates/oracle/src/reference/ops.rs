@@ -1,7 +1,7 @@
 //! The operators: each one fetches its rows and hands them to a plain function.
 
 use super::{
-    Machine,
+    ReferenceMachine,
     math::{activate, add, dot, sigmoid, silu, softcap},
 };
 use lamina_plan::{
@@ -11,7 +11,7 @@ use lamina_plan::{
     op::*,
 };
 
-impl Ops for Machine {
+impl Ops for ReferenceMachine {
     fn embed(&mut self, b: &Batch, o: &Embed) -> Result<()> {
         let (table, width) = (self.weight(o.table), self.width(o.out));
         let row = |&input: &Input| -> Vec<f32> {
@@ -188,7 +188,7 @@ impl Ops for Machine {
     }
 }
 
-impl Machine {
+impl ReferenceMachine {
     /// `x = f(x, y)` number by number.
     fn map_two(&mut self, b: &Batch, x: Slot, y: Slot, f: impl Fn(f32, f32) -> f32) {
         let out: Vec<f32> = self.get(b, x).iter().zip(self.get(b, y)).map(|(&x, &y)| f(x, y)).collect();

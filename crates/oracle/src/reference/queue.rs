@@ -1,6 +1,6 @@
 //! What a step needs around its operators.
 
-use super::Machine;
+use super::ReferenceMachine;
 use lamina_plan::{
     BackendError, Queue, Slot,
     backend::Result,
@@ -8,7 +8,7 @@ use lamina_plan::{
 };
 use std::ops::Range;
 
-impl Machine {
+impl ReferenceMachine {
     /// Numbers of some rows of a slot.
     fn numbers_of(&self, slot: Slot, rows: Range<usize>) -> Range<usize> {
         let (start, width) = (self.arena.offsets[slot.0 as usize], self.width(slot));
@@ -17,7 +17,7 @@ impl Machine {
     }
 }
 
-impl Queue for Machine {
+impl Queue for ReferenceMachine {
     fn begin(&mut self, b: &Batch) -> Result<()> {
         for &copy in &b.copies {
             match copy {
@@ -62,7 +62,7 @@ impl Queue for Machine {
     }
 }
 
-impl Machine {
+impl ReferenceMachine {
     /// A piece of every layer of a group, or of every recurrent layer.
     fn export(&self, group: Option<usize>, piece: u32) -> Vec<u8> {
         let of_group = self.memory.iter().filter(|m| m.group == group);

@@ -1,7 +1,7 @@
 //! Recurrent layers, one position after another: convolution, gated delta rule, state space scan.
 
 use super::{
-    Machine,
+    ReferenceMachine,
     math::{dot, sigmoid, silu, softplus},
 };
 use lamina_plan::{
@@ -57,7 +57,7 @@ fn scan_step(state: &mut [f32], x: &[f32], b: &[f32], c: &[f32], dt: f32, decay:
     state.chunks_exact_mut(b.len()).zip(x).map(one).collect()
 }
 
-impl Machine {
+impl ReferenceMachine {
     pub(super) fn conv_rows(&mut self, b: &Batch, o: &Conv) {
         let channels = self.width(o.x);
         let weight = self.weight(o.weight).to_vec();

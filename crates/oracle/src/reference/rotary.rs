@@ -1,6 +1,6 @@
 //! Rotary position embedding.
 
-use super::Machine;
+use super::ReferenceMachine;
 use lamina_plan::{
     batch::Batch,
     op::{RopeTable, Rotate},
@@ -29,7 +29,7 @@ pub fn turn(head: &mut [f32], freqs: &[f32], position: [u32; 3], rope: &RopeTabl
     }
 }
 
-impl Machine {
+impl ReferenceMachine {
     pub(super) fn rotate_row(&self, b: &Batch, row: usize, x: &[f32], o: &Rotate) -> Vec<f32> {
         let rope = &self.plan.ropes[o.rope];
         let freqs = freqs(rope, b.positions[row][0], b.seq(row).prompt_len);

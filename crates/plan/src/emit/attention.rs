@@ -1,11 +1,11 @@
 //! Grouped-query and latent attention.
 
-use super::{Emitter, Input, Tail};
+use super::{Emitter, NormedInput, Tail};
 use crate::{kv::LayerState, op::*, plan::WeightKind, slot::Slot};
 use lamina_arch::spec::{Gqa, Mask, Mla, QkNorm, QkSpan};
 
 impl Emitter<'_> {
-    pub(super) fn gqa(&mut self, i: usize, g: &Gqa, input: Input) -> Tail {
+    pub(super) fn gqa(&mut self, i: usize, g: &Gqa, input: NormedInput) -> Tail {
         let hidden = self.spec.hidden;
         let (q_width, kv_width) = (g.heads * g.dim, g.kv_heads * g.dim);
         let (q, k, v) = (self.slot("q", q_width), self.slot("k", kv_width), self.slot("v", kv_width));
@@ -27,7 +27,7 @@ impl Emitter<'_> {
             heads: g.heads,
             scale: g.scale,
             softcap: g.softcap,
-            mask: g.mask.into(),
+            mask: g.mask,
             sinks,
             alibi: g.alibi.map(|a| a.largest),
             alibi_factor: g.alibi.map_or(1.0, |a| a.factor),
@@ -59,12 +59,12 @@ impl Emitter<'_> {
             steps.extend([turn(q, g.heads), turn(k, g.kv_heads)]);
         }
         steps.extend(norms.into_iter().flatten().filter(|_| after));
-        steps.extend(g.temperature.map(|t| Prepare::Apply(Apply { x: q, map: Map::Temperature(t.into()) })));
+        steps.extend(g.temperature.map(|t| Prepare::Apply(Apply { x: q, map: Map::Temperature(t) })));
         steps
     }
 
     fn qk_norm(&mut self, name: String, n: QkNorm, g: &Gqa, x: Slot, heads: usize) -> Prepare {
-        let (kind, eps) = (n.norm.kind.into(), n.norm.eps);
+        let (kind, eps) = (n.norm.kind, n.norm.eps);
         let mut norm = |len| self.norm(name.clone(), n.norm, len);
         match n.over {
             QkSpan::Full => Prepare::Normalize(Normalize { x, norm: norm(heads * g.dim), out: x }),
@@ -81,14 +81,14 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn mla(&mut self, i: usize, m: &Mla, input: Input) -> Tail {
+    pub(super) fn mla(&mut self, i: usize, m: &Mla, input: NormedInput) -> Tail {
         let (hidden, rope_dim) = (self.spec.hidden, m.rope.dim);
         let x = self.normed(input);
         let q = self.mla_query(i, m, x);
         let (latent, k_rope) = (self.slot("latent", m.kv_rank), self.slot("k rope", rope_dim));
         let parts = [("attn_kv_a", latent), ("attn_k_rope", k_rope)]
             .map(|(name, out)| self.part(format!("blk.{i}.{name}"), hidden, out));
-        let project = self.project(Input { x, norm: None }, parts.into());
+        let project = self.project(NormedInput { x, norm: None }, parts.into());
         self.push(project);
         let norm = self.norm(format!("blk.{i}.attn_kv_a_norm"), m.norm, m.kv_rank);
         self.push(Normalize { x: latent, norm, out: latent });
@@ -136,7 +136,7 @@ impl Emitter<'_> {
         self.push(Linear { x, part });
         let norm = self.norm(format!("blk.{i}.attn_q_a_norm"), m.norm, rank);
         let part = self.part(format!("blk.{i}.attn_q_b"), rank, q);
-        let project = self.project(Input { x: low, norm: Some(norm) }, vec![part]);
+        let project = self.project(NormedInput { x: low, norm: Some(norm) }, vec![part]);
         self.push(project);
         q
     }

@@ -51,7 +51,7 @@ pub fn emit(spec: &ModelSpec, has: &dyn Fn(&str) -> bool) -> Plan {
 
 /// What a part reads: a slot, and the norm that the part itself has to apply.
 #[derive(Clone, Copy)]
-struct Input {
+struct NormedInput {
     x: Slot,
     norm: Option<NormOp>,
 }
@@ -140,12 +140,12 @@ impl<'a> Emitter<'a> {
 
     /// A norm over `len` numbers with the tensors `name.weight` and, if there, `name.bias`.
     fn norm(&mut self, name: String, norm: Norm, len: usize) -> NormOp {
-        let weight = match norm.kind.into() {
+        let weight = match norm.kind {
             NormKind::Rms => Some(self.vector(name.clone() + ".weight", len)),
             // OLMo 1 has layer norms without any weight.
             NormKind::Layer => self.optional(name.clone() + ".weight", len),
         };
-        NormOp { kind: norm.kind.into(), eps: norm.eps, weight, bias: self.optional(name + ".bias", len) }
+        NormOp { kind: norm.kind, eps: norm.eps, weight, bias: self.optional(name + ".bias", len) }
     }
 
     fn state(&mut self, state: LayerState) -> usize {
@@ -295,19 +295,19 @@ impl<'a> Emitter<'a> {
     }
 
     /// What a part reads, and the residual it is added to.
-    fn part_input(&mut self, i: usize, l: &Layer, x: Slot, name: &str) -> (Input, Slot) {
+    fn part_input(&mut self, i: usize, l: &Layer, x: Slot, name: &str) -> (NormedInput, Slot) {
         let hidden = self.spec.hidden;
         match l.place {
-            Place::Post | Place::PostResidual => (Input { x, norm: None }, x),
+            Place::Post | Place::PostResidual => (NormedInput { x, norm: None }, x),
             Place::Pre | Place::Sandwich | Place::Parallel { .. } => {
                 let norm = self.norm(format!("blk.{i}.{name}"), l.norm, hidden);
-                (Input { x, norm: Some(norm) }, x)
+                (NormedInput { x, norm: Some(norm) }, x)
             }
             Place::FromNorm => {
                 let norm = self.norm(format!("blk.{i}.{name}"), l.norm, hidden);
                 let out = self.slot(if name == "attn_norm" { "normed residual" } else { "residual" }, hidden);
                 self.push(Normalize { x, norm, out });
-                (Input { x: out, norm: None }, out)
+                (NormedInput { x: out, norm: None }, out)
             }
         }
     }
@@ -363,7 +363,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn mixer(&mut self, i: usize, mixer: &Mixer, input: Input) -> Tail {
+    fn mixer(&mut self, i: usize, mixer: &Mixer, input: NormedInput) -> Tail {
         match mixer {
             Mixer::Gqa(g) => self.gqa(i, g, input),
             Mixer::Mla(m) => self.mla(i, m, input),
@@ -372,7 +372,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn ffn(&mut self, i: usize, ffn: &Ffn, input: Input) -> Option<Tail> {
+    fn ffn(&mut self, i: usize, ffn: &Ffn, input: NormedInput) -> Option<Tail> {
         match ffn {
             Ffn::None => None,
             Ffn::Dense(d) => Some(self.dense(i, d, input)),
@@ -381,14 +381,14 @@ impl<'a> Emitter<'a> {
     }
 
     /// The normed input as a slot of its own, for parts that read it several times.
-    fn normed(&mut self, input: Input) -> Slot {
+    fn normed(&mut self, input: NormedInput) -> Slot {
         let Some(norm) = input.norm else { return input.x };
         let out = self.slot("normed", self.spec.hidden);
         self.push(Normalize { x: input.x, norm, out });
         out
     }
 
-    fn project(&mut self, input: Input, parts: Vec<Part>) -> Project {
+    fn project(&mut self, input: NormedInput, parts: Vec<Part>) -> Project {
         let width = self.width(input.x);
         Project { x: input.x, norm: input.norm, temp: self.slot("normed", width), parts }
     }

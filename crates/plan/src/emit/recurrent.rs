@@ -1,11 +1,11 @@
 //! Gated delta net and Mamba-2.
 
-use super::{Emitter, Input, Tail};
+use super::{Emitter, NormedInput, Tail};
 use crate::{kv::LayerState, op::*, plan::WeightKind};
 use lamina_arch::spec::{GatedDelta, Mamba2};
 
 impl Emitter<'_> {
-    pub(super) fn gated_delta(&mut self, i: usize, d: &GatedDelta, input: Input) -> Tail {
+    pub(super) fn gated_delta(&mut self, i: usize, d: &GatedDelta, input: NormedInput) -> Tail {
         let (hidden, inner) = (self.spec.hidden, d.v_heads * d.v_dim);
         let channels = 2 * d.k_heads * d.k_dim + inner;
         let (qkv, z) = (self.slot("qkv", channels), self.slot("z", inner));
@@ -21,7 +21,7 @@ impl Emitter<'_> {
         let a = self.vector(format!("blk.{i}.ssm_a"), d.v_heads);
         let dt_bias = self.vector(format!("blk.{i}.ssm_dt.bias"), d.v_heads);
         let (k_heads, v_heads, k_dim, v_dim) = (d.k_heads, d.v_heads, d.k_dim, d.v_dim);
-        let order = d.order.into();
+        let order = d.order;
         self.push(DeltaRule { qkv, beta, alpha, a, dt_bias, kv, k_heads, v_heads, k_dim, v_dim, order, out });
         let norm = self.norm(format!("blk.{i}.ssm_norm"), d.norm, v_dim);
         self.push(GatedNorm {
@@ -35,7 +35,7 @@ impl Emitter<'_> {
         self.ssm_out(i, out, inner)
     }
 
-    pub(super) fn mamba2(&mut self, i: usize, m: &Mamba2, input: Input) -> Tail {
+    pub(super) fn mamba2(&mut self, i: usize, m: &Mamba2, input: NormedInput) -> Tail {
         let (hidden, inner) = (self.spec.hidden, m.heads * m.dim);
         let channels = inner + 2 * m.groups * m.state;
         let (z, xbc, dt) = (self.slot("z", inner), self.slot("xbc", channels), self.slot("dt", m.heads));

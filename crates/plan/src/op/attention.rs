@@ -10,32 +10,7 @@ use crate::{
     error::Result,
     slot::{Slot, WeightId},
 };
-use std::ops::Range;
-
-/// Which tokens `j` of its sequence the token `i` sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mask {
-    /// `j <= i`.
-    Causal,
-    /// `0 <= i - j < n` (sliding window).
-    Window(usize),
-    /// `j <= i` and `i / n == j / n` (chunks).
-    Chunk(usize),
-    /// All, also later ones. All rows of such a sequence stand in one step.
-    Full,
-}
-
-impl Mask {
-    /// Tokens that token `index` sees in a sequence of `len` tokens.
-    pub fn visible(self, index: usize, len: usize) -> Range<usize> {
-        match self {
-            Mask::Causal => 0..index + 1,
-            Mask::Window(n) => (index + 1).saturating_sub(n)..index + 1,
-            Mask::Chunk(n) => index / n * n..index + 1,
-            Mask::Full => 0..len,
-        }
-    }
-}
+use lamina_base::formula::Mask;
 
 /// Writes the keys and values of the batch rows into their pages.
 #[derive(Clone, Copy, Debug, PartialEq)]

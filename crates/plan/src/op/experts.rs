@@ -6,6 +6,7 @@ use super::{
     Operands, operands,
 };
 use crate::slot::{Slot, WeightId};
+use lamina_base::formula::{ExpertGroups, RouterScore};
 
 /// From router logits to chosen experts and their weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,46 +16,15 @@ pub struct Routing {
     /// Experts per token.
     pub top_k: usize,
     /// From router logits to scores.
-    pub score: Score,
+    pub score: RouterScore,
     /// Chosen weights are divided by their sum.
     pub renorm: bool,
     /// Factor on the chosen weights.
     pub scale: f32,
     /// Experts are chosen inside the best groups only.
-    pub groups: Option<Groups>,
+    pub groups: Option<ExpertGroups>,
     /// The weight scales the expert's input instead of its output.
     pub weight_input: bool,
-}
-
-/// From router logits to scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Score {
-    /// Softmax over all experts, then the best.
-    Softmax,
-    /// The best, then softmax over them.
-    SoftmaxOfChosen,
-    /// Sigmoid each.
-    Sigmoid,
-}
-
-/// Group-limited routing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Groups {
-    /// Groups of equal size.
-    pub count: usize,
-    /// Groups that stay.
-    pub keep: usize,
-    /// How a group is scored.
-    pub by: GroupScore,
-}
-
-/// How a group of experts is scored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupScore {
-    /// Its best expert.
-    Best,
-    /// The sum of its two best.
-    BestTwo,
 }
 
 /// Mixture of experts over one normed input and the router's logits.

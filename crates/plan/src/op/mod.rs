@@ -16,17 +16,16 @@ mod rotary;
 mod rows;
 
 pub use adapt::{Adapt, AddAdapted, LowRank, Piece};
-pub use attention::{Attend, Attention, LatentAttend, Mask, Prepare, Store};
-pub use experts::{ExpertBiases, Experts, GroupScore, Groups, Routing, Score};
+pub use attention::{Attend, Attention, LatentAttend, Prepare, Store};
+pub use experts::{ExpertBiases, Experts, Routing};
+pub use lamina_base::formula::*;
 pub use linear::{Glu, Linear, LinearAdd, Part, Project};
 pub use list::{Op, OpRef, run};
 pub use machine::{Ops, Queue, Wrapper, front};
-pub use norm::{GatedNorm, HeadNorm, NormAdd, NormKind, NormOp, Normalize};
-pub use recurrent::{Conv, DeltaRule, HeadOrder, Scan};
+pub use norm::{GatedNorm, HeadNorm, NormAdd, NormOp, Normalize};
+pub use recurrent::{Conv, DeltaRule, Scan};
 pub use rotary::{LongTable, RopeTable, Rotate};
-pub use rows::{
-    Act, Activate, Add, Apply, Copy, Embed, Gate, Map, PlaceIndex, Positions, Select, Temperature,
-};
+pub use rows::{Activate, Add, Apply, Copy, Embed, Gate, Map, PlaceIndex, Positions, Select};
 
 use crate::{
     batch::Batch,

@@ -10,15 +10,7 @@ use crate::{
     error::Result,
     slot::{Slot, WeightId},
 };
-
-/// Formula of a norm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NormKind {
-    /// `x / rms(x) * w` (arXiv 1910.07467).
-    Rms,
-    /// `(x - mean) / std * w + b` (arXiv 1607.06450).
-    Layer,
-}
+use lamina_base::formula::NormKind;
 
 /// A norm with its weights.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,6 +5,7 @@ use super::{
     Operands, operands,
 };
 use crate::slot::{Slot, WeightId};
+use lamina_base::formula::HeadOrder;
 
 /// Causal depthwise convolution with SiLU; the last taps of each sequence are kept in its recurrent state.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,25 +23,6 @@ pub struct Conv {
 impl Operands for Conv {
     fn operands(&self) -> Vec<Operand> {
         operands(&[Change(self.x), Weight(self.weight)], [self.bias])
-    }
-}
-
-/// Which of `v` value heads share which of `k` key heads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadOrder {
-    /// Value head `h` takes key head `h / (v / k)`.
-    Grouped,
-    /// Value head `h` takes key head `h % k`.
-    Tiled,
-}
-
-impl HeadOrder {
-    /// Key head of value head `h`, with `k_heads` and `v_heads` in all.
-    pub fn key_head(self, h: usize, k_heads: usize, v_heads: usize) -> usize {
-        match self {
-            HeadOrder::Grouped => h / (v_heads / k_heads),
-            HeadOrder::Tiled => h % k_heads,
-        }
     }
 }
 

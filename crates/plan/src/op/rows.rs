@@ -8,6 +8,7 @@ use crate::{
     batch::Batch,
     slot::{Slot, WeightId},
 };
+use lamina_base::formula::{Act, QueryScale};
 
 /// `out = scale * table[token]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,39 +114,6 @@ impl Operands for Select {
     }
 }
 
-/// Nonlinearity of a feed-forward part.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Act {
-    /// `x * sigmoid(x)`.
-    Silu,
-    /// Exact, by the error function.
-    Gelu,
-    /// Tanh approximation.
-    GeluTanh,
-    /// `x * sigmoid(1.702 x)`.
-    GeluQuick,
-    /// `max(x, 0)`.
-    Relu,
-    /// `max(x, 0)^2`.
-    ReluSquared,
-    /// `alpha_p max(x, 0)^2 + alpha_n (exp(n) - 1 - n) + beta x` with `n = min(x, 0)` (xIELU, arXiv 2411.13010).
-    Xielu {
-        /// Curve of positive inputs.
-        alpha_p: f32,
-        /// Curve of negative inputs.
-        alpha_n: f32,
-        /// Slope at zero.
-        beta: f32,
-    },
-    /// `g * sigmoid(alpha g) * (u + 1)`, gate cut above and up cut on both sides at `limit`.
-    SwigluClamped {
-        /// Slope inside the sigmoid.
-        alpha: f32,
-        /// Cut.
-        limit: f32,
-    },
-}
-
 /// `out = act(gate) * up`, or `act(gate)` without `up`; `out` may be `gate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activate {
@@ -180,17 +148,6 @@ impl Operands for Gate {
     }
 }
 
-/// `q *= 1 + scale * ln(floor((position + offset) / floor) + 1)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Temperature {
-    /// Factor on the logarithm.
-    pub scale: f32,
-    /// Positions up to this one keep factor 1.
-    pub floor: f32,
-    /// Number of the first position.
-    pub offset: f32,
-}
-
 /// Simple in-place functions of one number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Map {
@@ -201,7 +158,7 @@ pub enum Map {
     /// Cut to `[-c, c]`.
     Clip(f32),
     /// Scaled by the row's position.
-    Temperature(Temperature),
+    Temperature(QueryScale),
 }
 
 /// A [`Map`] over a slot.

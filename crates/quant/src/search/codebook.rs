@@ -13,10 +13,10 @@ pub(crate) struct Codebook<const D: usize> {
     base: usize,
     /// The largest level.
     top: f32,
-    cells: Vec<Cell>,
+    cells: Vec<CodeCell>,
 }
 
-struct Cell {
+struct CodeCell {
     near: [u16; NEAR],
     /// The cell is itself a point, and so the best whatever the weights are.
     exact: bool,
@@ -33,7 +33,7 @@ impl<const D: usize> Codebook<D> {
         let cells = (0..base.pow(D as u32))
             .map(|cell| {
                 let center = std::array::from_fn(|k| levels[cell / base.pow(k as u32) % base]);
-                Cell::around(points, &center)
+                CodeCell::around(points, &center)
             })
             .collect();
         let top = levels.iter().copied().max().map_or(0.0, f32::from);
@@ -74,7 +74,7 @@ impl<const D: usize> Codebook<D> {
     }
 }
 
-impl Cell {
+impl CodeCell {
     fn around<const D: usize>(points: &[[i8; D]], center: &[i8; D]) -> Self {
         let distance = |p: &[i8; D]| -> u32 {
             p.iter().zip(center).map(|(a, b)| u32::from(a.abs_diff(*b)).pow(2)).sum()
@@ -82,7 +82,7 @@ impl Cell {
         let mut all: Vec<(u32, u16)> = points.iter().map(distance).zip(0..).collect();
         let (near, ..) = all.select_nth_unstable(NEAR);
         near.sort_unstable();
-        Cell { exact: near[0].0 == 0, near: std::array::from_fn(|i| near[i].1) }
+        CodeCell { exact: near[0].0 == 0, near: std::array::from_fn(|i| near[i].1) }
     }
 }
 

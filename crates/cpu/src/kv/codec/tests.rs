@@ -81,7 +81,7 @@ impl Mixing {
         let pages = std::array::from_fn(|i| &self.pages[i][..]);
         let values = ValuePages { pages, next: pages.map(<[u8]>::as_ptr), positions: self.positions };
         let weights = LaneGroups { numbers: &mut weights, stride: n * lanes, rows: n, lanes };
-        self.codec.values.mix(&Mix::new(weights, values, self.dim, &mut out));
+        self.codec.values.mix(&ValueMix::new(weights, values, self.dim, &mut out));
         out
     }
 

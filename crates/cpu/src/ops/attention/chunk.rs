@@ -8,7 +8,7 @@ use crate::{
     act::ActKind,
     kernel::{
         attend::{CHUNK, LaneGroups, ScoreBias, Visible},
-        mix::{CHUNK_PAGES, Mix, ValuePages},
+        mix::{CHUNK_PAGES, ValueMix, ValuePages},
         product::PanelOperands,
     },
     machine::Machine,
@@ -113,7 +113,7 @@ impl Machine {
         let pages = ValuePages { pages: std::array::from_fn(values), next, positions: end - base };
         let (lanes, dim) = (s.layer.codec.keys.lanes, s.layer.value_dim());
         let weights = LaneGroups { numbers: scores, stride: u.score_rows() * lanes, rows: u.rows(), lanes };
-        s.layer.codec.values.mix(&Mix::new(weights, pages, dim, part.values));
+        s.layer.codec.values.mix(&ValueMix::new(weights, pages, dim, part.values));
     }
 
     /// As [`Machine::mix`], token by token, with pages in which cells that the token does not see are cleared.
@@ -145,7 +145,7 @@ impl Machine {
             let (lanes, first) = (codec.keys.lanes, t * u.heads);
             let numbers = &mut scores[first * lanes..];
             let weights = LaneGroups { numbers, stride: u.score_rows() * lanes, rows: u.heads, lanes };
-            codec.values.mix(&Mix::new(weights, values, dim, &mut part.values[first * dim..]));
+            codec.values.mix(&ValueMix::new(weights, values, dim, &mut part.values[first * dim..]));
         }
     }
 }

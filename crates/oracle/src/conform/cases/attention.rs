@@ -8,35 +8,35 @@ use lamina_plan::{
 
 /// Heads, key heads and width of a head.
 #[derive(Clone, Copy)]
-struct Shape {
+struct HeadShape {
     heads: usize,
     kv_heads: usize,
     dim: usize,
 }
 
-const SHAPES: &[Shape] = &[
-    Shape { heads: 4, kv_heads: 4, dim: 16 },
-    Shape { heads: 8, kv_heads: 2, dim: 32 },
-    Shape { heads: 8, kv_heads: 1, dim: 64 },
-    Shape { heads: 3, kv_heads: 1, dim: 80 },
-    Shape { heads: 6, kv_heads: 3, dim: 96 },
-    Shape { heads: 2, kv_heads: 2, dim: 128 },
-    Shape { heads: 8, kv_heads: 1, dim: 256 },
-    Shape { heads: 5, kv_heads: 5, dim: 24 },
+const SHAPES: &[HeadShape] = &[
+    HeadShape { heads: 4, kv_heads: 4, dim: 16 },
+    HeadShape { heads: 8, kv_heads: 2, dim: 32 },
+    HeadShape { heads: 8, kv_heads: 1, dim: 64 },
+    HeadShape { heads: 3, kv_heads: 1, dim: 80 },
+    HeadShape { heads: 6, kv_heads: 3, dim: 96 },
+    HeadShape { heads: 2, kv_heads: 2, dim: 128 },
+    HeadShape { heads: 8, kv_heads: 1, dim: 256 },
+    HeadShape { heads: 5, kv_heads: 5, dim: 24 },
 ];
 
-const COMMON: Shape = Shape { heads: 8, kv_heads: 2, dim: 48 };
+const COMMON: HeadShape = HeadShape { heads: 8, kv_heads: 2, dim: 48 };
 
 /// What changes scores.
 #[derive(Clone, Copy)]
-struct Scores {
+struct ScoreRule {
     softcap: Option<f32>,
     mask: Mask,
     sinks: bool,
     alibi: Option<(f32, f32)>,
 }
 
-const PLAIN: Scores = Scores { softcap: None, mask: Mask::Causal, sinks: false, alibi: None };
+const PLAIN: ScoreRule = ScoreRule { softcap: None, mask: Mask::Causal, sinks: false, alibi: None };
 
 pub fn cases() -> Vec<Case> {
     let shapes = SHAPES.iter().map(|s| {
@@ -44,26 +44,26 @@ pub fn cases() -> Vec<Case> {
         attend(Bench::new(name), *s, PLAIN, |_, _, _| vec![])
     });
     let settings = [
-        ("window 16", Scores { mask: Mask::Window(16), ..PLAIN }),
-        ("window 1", Scores { mask: Mask::Window(1), ..PLAIN }),
-        ("window 129", Scores { mask: Mask::Window(129), ..PLAIN }),
-        ("chunk 32", Scores { mask: Mask::Chunk(32), ..PLAIN }),
-        ("chunk 50", Scores { mask: Mask::Chunk(50), ..PLAIN }),
-        ("full", Scores { mask: Mask::Full, ..PLAIN }),
-        ("full alibi", Scores { mask: Mask::Full, alibi: Some((8.0, 1.0)), ..PLAIN }),
-        ("sinks", Scores { sinks: true, ..PLAIN }),
-        ("sinks and window", Scores { sinks: true, mask: Mask::Window(20), ..PLAIN }),
-        ("softcap", Scores { softcap: Some(2.0), ..PLAIN }),
-        ("alibi", Scores { alibi: Some((8.0, 1.0)), ..PLAIN }),
-        ("alibi with factor", Scores { alibi: Some((6.0, 0.25)), ..PLAIN }),
+        ("window 16", ScoreRule { mask: Mask::Window(16), ..PLAIN }),
+        ("window 1", ScoreRule { mask: Mask::Window(1), ..PLAIN }),
+        ("window 129", ScoreRule { mask: Mask::Window(129), ..PLAIN }),
+        ("chunk 32", ScoreRule { mask: Mask::Chunk(32), ..PLAIN }),
+        ("chunk 50", ScoreRule { mask: Mask::Chunk(50), ..PLAIN }),
+        ("full", ScoreRule { mask: Mask::Full, ..PLAIN }),
+        ("full alibi", ScoreRule { mask: Mask::Full, alibi: Some((8.0, 1.0)), ..PLAIN }),
+        ("sinks", ScoreRule { sinks: true, ..PLAIN }),
+        ("sinks and window", ScoreRule { sinks: true, mask: Mask::Window(20), ..PLAIN }),
+        ("softcap", ScoreRule { softcap: Some(2.0), ..PLAIN }),
+        ("alibi", ScoreRule { alibi: Some((8.0, 1.0)), ..PLAIN }),
+        ("alibi with factor", ScoreRule { alibi: Some((6.0, 0.25)), ..PLAIN }),
     ];
     let settings =
         settings.map(|(n, s)| attend(Bench::new(format!("attend {n}")).long(), COMMON, s, |_, _, _| vec![]));
-    let odd = Shape { heads: 6, ..COMMON };
-    let alibi = Scores { alibi: Some((8.0, 1.0)), ..PLAIN };
+    let odd = HeadShape { heads: 6, ..COMMON };
+    let alibi = ScoreRule { alibi: Some((8.0, 1.0)), ..PLAIN };
     let odd_alibi = attend(Bench::new("attend alibi 6 heads"), odd, alibi, |_, _, _| vec![]);
     let kv = KvType::ALL.iter().flat_map(|&(n, t)| {
-        [COMMON, Shape { dim: 32, ..COMMON }, Shape { dim: 128, ..COMMON }].map(|s| {
+        [COMMON, HeadShape { dim: 32, ..COMMON }, HeadShape { dim: 128, ..COMMON }].map(|s| {
             let bench = Bench::new(format!("attend {n} {}", s.dim)).long().kv_type(t);
             attend(bench, s, PLAIN, |_, _, _| vec![])
         })
@@ -78,15 +78,15 @@ pub fn plain(bench: Bench) -> Case {
 
 /// A case with a window on `bench`.
 pub fn windowed(bench: Bench) -> Case {
-    attend(bench, COMMON, Scores { mask: Mask::Window(16), ..PLAIN }, |_, _, _| vec![])
+    attend(bench, COMMON, ScoreRule { mask: Mask::Window(16), ..PLAIN }, |_, _, _| vec![])
 }
 
 /// An attention whose steps before come from `before` of queries, keys and values.
 fn attend(
     mut b: Bench,
-    s: Shape,
-    scores: Scores,
-    before: impl FnOnce(&mut Bench, Shape, [lamina_plan::Slot; 3]) -> Vec<Prepare>,
+    s: HeadShape,
+    scores: ScoreRule,
+    before: impl FnOnce(&mut Bench, HeadShape, [lamina_plan::Slot; 3]) -> Vec<Prepare>,
 ) -> Case {
     let (q, k) = (b.scaled_input(s.heads * s.dim, 1.5), b.scaled_input(s.kv_heads * s.dim, 1.5));
     let (v, out) = (b.input(s.kv_heads * s.dim), b.slot(s.heads * s.dim));
@@ -124,7 +124,7 @@ fn rope(dim: usize, long: bool) -> RopeTable {
 
 /// Norms, clipping and temperature around the rotation, in the orders that families have.
 fn before() -> Vec<Case> {
-    let head = |b: &mut Bench, s: Shape, [q, k, _]: [lamina_plan::Slot; 3]| {
+    let head = |b: &mut Bench, s: HeadShape, [q, k, _]: [lamina_plan::Slot; 3]| {
         let (norm, rope) = (b.norm(NormKind::Rms, s.dim), b.rope(rope(s.dim, false)));
         let normed = [(q, s.heads), (k, s.kv_heads)]
             .map(|(x, heads)| Prepare::HeadNorm(HeadNorm { x, heads, norm, weight_per_head: false }));
@@ -132,7 +132,7 @@ fn before() -> Vec<Case> {
             .map(|(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope }));
         [normed, turned].concat()
     };
-    let full = |b: &mut Bench, s: Shape, [q, k, v]: [lamina_plan::Slot; 3]| {
+    let full = |b: &mut Bench, s: HeadShape, [q, k, v]: [lamina_plan::Slot; 3]| {
         let (for_q, for_k) =
             (b.norm(NormKind::Layer, s.heads * s.dim), b.norm(NormKind::Layer, s.kv_heads * s.dim));
         let mut steps: Vec<Prepare> =
@@ -142,8 +142,8 @@ fn before() -> Vec<Case> {
         );
         steps
     };
-    let warm = |_: &mut Bench, _: Shape, [q, _, _]: [lamina_plan::Slot; 3]| {
-        let t = Temperature { scale: 0.1, floor: 8.0, offset: 0.0 };
+    let warm = |_: &mut Bench, _: HeadShape, [q, _, _]: [lamina_plan::Slot; 3]| {
+        let t = QueryScale { scale: 0.1, floor: 8.0, offset: 0.0 };
         vec![Prepare::Apply(Apply { x: q, map: Map::Temperature(t) })]
     };
     vec![
@@ -155,14 +155,14 @@ fn before() -> Vec<Case> {
 
 fn rotations() -> Vec<Case> {
     let turn = |part: usize, long: bool| {
-        move |b: &mut Bench, s: Shape, [q, k, _]: [lamina_plan::Slot; 3]| {
+        move |b: &mut Bench, s: HeadShape, [q, k, _]: [lamina_plan::Slot; 3]| {
             let rope = b.rope(rope(part, long));
             [(q, s.heads), (k, s.kv_heads)]
                 .map(|(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope }))
                 .into()
         }
     };
-    let axes = |b: &mut Bench, s: Shape, [q, k, _]: [lamina_plan::Slot; 3]| {
+    let axes = |b: &mut Bench, s: HeadShape, [q, k, _]: [lamina_plan::Slot; 3]| {
         let axes = (0..s.dim / 2).map(|i| [0, 1, 2, 1][i % 4]).collect();
         let rope = b.rope(RopeTable { axes, ..rope(s.dim, false) });
         let turn = |x, heads| Prepare::Rotate(Rotate { x, heads, start: 0, rope });

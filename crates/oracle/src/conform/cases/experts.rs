@@ -7,7 +7,7 @@ use lamina_plan::op::*;
 const PLAIN: Routing = Routing {
     experts: 8,
     top_k: 2,
-    score: Score::Softmax,
+    score: RouterScore::Softmax,
     renorm: true,
     scale: 1.0,
     groups: None,
@@ -27,10 +27,10 @@ const EXTRA: Extra = Extra { select_bias: false, biases: false, inner: 48, act: 
 
 pub fn cases() -> Vec<Case> {
     let (plain, biased) = (EXTRA, Extra { select_bias: true, ..EXTRA });
-    let groups = |by| Some(Groups { count: 4, keep: 2, by });
+    let groups = |by| Some(ExpertGroups { count: 4, keep: 2, by });
     let oss = Act::SwigluClamped { alpha: 1.702, limit: 7.0 };
-    let chosen = Routing { score: Score::SoftmaxOfChosen, renorm: false, ..PLAIN };
-    let sigmoid = Routing { score: Score::Sigmoid, scale: 2.5, ..PLAIN };
+    let chosen = Routing { score: RouterScore::SoftmaxOfChosen, renorm: false, ..PLAIN };
+    let sigmoid = Routing { score: RouterScore::Sigmoid, scale: 2.5, ..PLAIN };
     let all = [
         ("softmax", PLAIN, plain),
         ("softmax without renorm", Routing { renorm: false, scale: 1.3, ..PLAIN }, plain),

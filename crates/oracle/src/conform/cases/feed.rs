@@ -19,7 +19,7 @@ const MAPS: [Map; 4] = [
     Map::Scale(0.3),
     Map::Softcap(2.0),
     Map::Clip(1.5),
-    Map::Temperature(Temperature { scale: 0.1, floor: 16.0, offset: 1.0 }),
+    Map::Temperature(QueryScale { scale: 0.1, floor: 16.0, offset: 1.0 }),
 ];
 
 pub fn cases() -> Vec<Case> {
