@@ -2,7 +2,8 @@
 
 use crate::Error;
 use lamina_engine::{
-    Boundary, Event, FinishReason, Handle, LengthBy, Scored, Terms, Timings, Token, sample::SamplingParams,
+    Boundary, Event, FinishReason, Handle, LengthBy, Scored, Speculate, Terms, Timings, Token,
+    sample::SamplingParams,
 };
 use lamina_grammar::Grammar;
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub struct GenerateOptions {
     pub ignore_eos: bool,
     /// What each answer must look like.
     pub grammar: Option<Grammar>,
+    /// How tokens are guessed ahead, where the model was loaded with a draft. It changes the speed and nothing else.
+    pub speculate: Speculate,
     /// Where reasoning before the answer ends, and how long it may be. A grammar is of what follows.
     pub reasoning: Option<Boundary>,
     /// Priority, deadline, and what else a server sets.
@@ -55,6 +58,7 @@ impl Default for GenerateOptions {
             echo: false,
             ignore_eos: false,
             grammar: None,
+            speculate: Speculate::default(),
             reasoning: None,
             terms: Terms::default(),
         }

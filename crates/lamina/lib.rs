@@ -26,11 +26,12 @@ pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usag
 pub use lamina_base::DType;
 pub use lamina_engine::{
     Boundary, Counters, EngineError, Event, FinishReason, Handle, LastStep, LengthBy, Policy, Pooled,
-    Pooling, Scored, SequenceState, Snapshot, StopBy, Terms, Timings, Token, sample,
+    Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StopBy, Terms, Timings, Token, sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
-    Device, Error, LoadOptions, Loaded, ModelInfo, Progress, Result, tokenizer as tokenizer_of, type_name,
+    Device, DraftSource, Error, LoadOptions, Loaded, ModelInfo, Progress, Result, tokenizer as tokenizer_of,
+    type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{

@@ -175,6 +175,7 @@ impl Model {
             prompt_logprobs: options.sampling.logprobs.count.filter(|_| options.echo).map(|n| n as usize),
             breakers: self.breakers(options)?,
             constraint: self.constraint(options)?,
+            speculate: options.speculate.clone(),
             end_tokens: self.ends(options),
             stop: options.stop.clone(),
             include_stop: options.include_stop,

@@ -26,7 +26,7 @@ from .errors import (
 from .grammar import Grammar
 from .llm import LLM
 from .matcher import Matcher
-from .outputs import Completion, ModelInfo, Perplexity, Piece, Timings, TokenLogprob, Usage
+from .outputs import Completion, ModelInfo, Perplexity, Piece, Speculation, Timings, TokenLogprob, Usage
 from .sampling import SamplingParams
 from .server import Server
 from .stream import Stream
@@ -47,6 +47,7 @@ __all__ = [
     "Piece",
     "SamplingParams",
     "Server",
+    "Speculation",
     "Stream",
     "Timings",
     "TokenLogprob",

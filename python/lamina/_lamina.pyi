@@ -23,7 +23,8 @@ _Logprob = Tuple[float, List[Tuple[int, float]]]
 _End = Tuple[str, Union[int, Tuple[int], str, None]]
 _Scored = Tuple[int, float, List[Tuple[int, float]]]
 _Times = Tuple[float, float, float, int]
-_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int], _Times]
+_Drafted = Optional[Tuple[int, int, int, str]]
+_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int], _Times, _Drafted]
 _PieceRow = Tuple[
     int, str, Optional[int], bool, Optional[float], List[Tuple[int, float]], Optional[str], Optional[bool]
 ]
@@ -81,6 +82,7 @@ class Model:
         dtype: str,
         threads: Optional[int],
         loras: List[Tuple[str, str]],
+        draft: Optional[str],
         progress: Optional[Callable[[int, int], Any]],
     ) -> Model: ...
     def close(self) -> None: ...

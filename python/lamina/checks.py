@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import numpy as np
 
@@ -70,6 +70,24 @@ def lora(name: str, value: Any) -> Dict[str, float]:
             f"{name} takes the name of an adapter or a dict of names and scales, but {_short(value)} was given"
         )
     return {text(f"{name}: name", k): _number(f"{name}[{k!r}]", v) for k, v in value.items()}
+
+
+def speculate(name: str, value: Any) -> Optional[Tuple[Optional[str], Optional[int]]]:
+    """Method and width of guesses ahead, from False, a number, or a dict of them; True is as the model was loaded."""
+    if value is None or value is True:
+        return None
+    if value is False:
+        return None, 0
+    if not isinstance(value, dict):
+        return None, whole(name, value, 0)
+    unknown = sorted(value.keys() - {"method", "width"}, key=str)
+    if unknown:
+        raise InvalidRequestError(f"{name} takes method and width, but has {unknown[0]!r}")
+    method, width = value.get("method"), value.get("width")
+    return (
+        None if method is None else text(f"{name}: method", method),
+        None if width is None else whole(f"{name}: width", width, 0),
+    )
 
 
 def _number(name: str, value: Any) -> float:

@@ -51,6 +51,7 @@ class LLM(Closing):
         seed: Optional[int] = None,
         progress: Union[bool, Progress] = True,
         loras: Optional[Dict[str, Path]] = None,
+        draft: Optional[str] = None,
     ) -> None:
         """Loads a model.
 
@@ -68,6 +69,9 @@ class LLM(Closing):
             done and the bytes in all.
         loras: low-rank adapters to load beside the model, by the names that requests call them: folders that PEFT
             saved, or GGUF adapters. A request uses those that its `lora` names, and none without.
+        draft: guesses tokens ahead, which are verified in one step and kept where the model would have chosen them, so
+            that answers are the same and come faster: "ngram" looks them up in the prompt and the answer, "auto" in
+            earlier answers too. How many are guessed follows what they cost and how often they are right.
 
         Raises ModelError, FormatError, UnsupportedError, OutOfMemoryError or InvalidRequestError.
         """
@@ -83,6 +87,7 @@ class LLM(Closing):
                 dtype=checks.text("dtype", dtype),
                 threads=None if threads is None else checks.whole("threads", threads),
                 loras=paths,
+                draft=None if draft is None else checks.text("draft", draft),
                 progress=report,
             )
         finally:

@@ -39,6 +39,19 @@ class Timings:
     """How often the request lost its memory to others and was computed again."""
 
 
+class Speculation(NamedTuple):
+    """What guessing tokens ahead did for an answer. It changes the speed and nothing else."""
+
+    drafted: int
+    """Guessed tokens that were verified."""
+    accepted: int
+    """Of these, tokens that the answer has: each spared a step."""
+    steps: int
+    """Steps that verified any."""
+    method: str
+    """Who guessed last: `"ngram"` or `"suffix"`."""
+
+
 class TokenLogprob(NamedTuple):
     """How likely a chosen token was, before any sampling."""
 
@@ -74,6 +87,8 @@ class Completion:
     without a grammar."""
     index: int = 0
     """Which of the `n` answers."""
+    speculation: Optional[Speculation] = None
+    """What guessed tokens did; None where none were verified."""
     others: Tuple["Completion", ...] = field(default=(), repr=False)
 
     @property
@@ -154,6 +169,8 @@ class ModelInfo:
     isa: str
     """Instruction set of the kernels."""
     device: str
+    draft: Optional[str]
+    """What guesses tokens ahead, such as `ngram + suffix`; None where nothing does."""
     tokenizer: bool
     """False: the model takes and gives token ids only."""
     end_tokens: List[int]
@@ -166,7 +183,8 @@ _Logprob = Tuple[float, List[Tuple[int, float]]]
 _End = Tuple[str, Union[int, Tuple[int], str, None]]
 _Times = Tuple[float, float, float, int]
 _Scored = Tuple[int, float, List[Tuple[int, float]]]
-_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int], _Times]
+_Drafted = Optional[Tuple[int, int, int, str]]
+_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int], _Times, _Drafted]
 
 
 class Asked(NamedTuple):
@@ -186,7 +204,7 @@ def completion(answers: List[_Answer], asked: Asked) -> Completion:
 
 
 def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...]) -> Completion:
-    text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached), times = row
+    text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached), times, drafted = row
     queue, prefill, decode, preemptions = times
     logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if asked.logprobs else None
     scores: Optional[List[Optional[TokenLogprob]]] = None
@@ -202,7 +220,10 @@ def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ..
     )
     stop = asked.stop[by[0]] if isinstance(by, tuple) else by
     usage = Usage(prompt, len(tokens), cached)
-    return Completion(asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, others)
+    speculation = None if drafted is None else Speculation(*drafted)
+    return Completion(
+        asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, speculation, others
+    )
 
 
 def _per_second(tokens: int, seconds: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from copy import copy
-from typing import Any, Dict, List, Optional, TypedDict
+from typing import Any, Dict, List, Optional, TypedDict, Union
 
 from . import checks
 from ._lamina import check_options, sampling_params
@@ -19,7 +19,7 @@ from .grammar import Grammar
 _PARAMS = sampling_params()
 
 _OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {},
-                        "grammar": None}  # fmt: skip
+                        "grammar": None, "speculate": None}  # fmt: skip
 _OWN_DOCS = {
     "max_tokens": "Tokens of the answer at most; None: as many as the context holds; 0: only the prompt is computed.",
     "stop": "Strings that end the answer; they are no part of it.",
@@ -29,6 +29,8 @@ _OWN_DOCS = {
     "lora": "Adapters to use, of those that the model was loaded with: a name, or a dict of names and scales.",
     "grammar": "What the answer must look like: a `Grammar`, or GBNF or Lark as text. Or one of json_schema, regex, "
     "choice, response_format (also guided_json, guided_regex, guided_choice, guided_grammar, structured_outputs).",
+    "speculate": "How tokens are guessed ahead, which changes the speed and nothing else. None: as the model was loaded; "
+    "False: not at all; a number: so many in each step, whatever they cost; or a dict of method and width.",
 }
 
 _DEFAULTS: Dict[str, Any] = {**_OWN, **{name: default for name, _, _, default, _, _ in _PARAMS}}
@@ -49,6 +51,7 @@ _FIELDS: Dict[str, Any] = {
     "ignore_eos": bool,
     "lora": Dict[str, float],
     "grammar": Optional[Grammar],
+    "speculate": Union[None, bool, int, Dict[str, Any]],
 }
 _FIELDS.update({name: _TYPES[kind] for name, _, kind, _, _, _ in _PARAMS})
 
@@ -107,6 +110,7 @@ def to_request(params: SamplingParams) -> Dict[str, Any]:
     options = params.as_dict()
     grammar = options["grammar"]
     options["grammar"] = None if grammar is None else grammar.compiled
+    options["speculate"] = checks.speculate("speculate", options["speculate"])
     return options
 
 

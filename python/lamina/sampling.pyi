@@ -13,6 +13,7 @@ class _ChatOptions(TypedDict, total=False):
     ignore_eos: Optional[bool]
     lora: Union[None, str, Dict[str, float]]
     grammar: Union[None, str, Grammar]
+    speculate: Union[None, bool, int, Dict[str, Any]]
     json_schema: Any
     regex: Optional[str]
     choice: Union[None, List[str], Tuple[str, ...]]
@@ -66,6 +67,7 @@ class SamplingParams:
     ignore_eos: bool
     lora: Dict[str, float]
     grammar: Optional[Grammar]
+    speculate: Union[None, bool, int, Dict[str, Any]]
     logit_bias: Dict[int, float]
     repeat_penalty: float
     repeat_last_n: int

@@ -7,8 +7,13 @@ pub fn line(answer: &Completion) -> String {
     let (usage, t) = (answer.usage, answer.timings);
     let cached =
         if usage.cached_tokens > 0 { format!(" ({} cached)", usage.cached_tokens) } else { String::new() };
+    let s = t.speculation;
+    let drafts = match s.steps {
+        0 => String::new(),
+        _ => format!("; {} of {} drafts by {} were right", s.accepted, s.drafted, s.method),
+    };
     format!(
-        "prompt {} tokens{cached} in {:.2} s, {:.1} tok/s; answer {} tokens in {:.2} s, {:.1} tok/s; ended by {}",
+        "prompt {} tokens{cached} in {:.2} s, {:.1} tok/s; answer {} tokens in {:.2} s, {:.1} tok/s; ended by {}{drafts}",
         usage.prompt_tokens,
         t.prefill_seconds,
         prefill_speed(answer),

@@ -2,6 +2,7 @@
 
 use crate::{
     constrain::{Constraint, Legal},
+    drafting::{Drafts, Speculation},
     error::{EngineError, Result},
     outbox::SharedText,
     output::{FinishReason, Scored, StopBy, Token},
@@ -23,6 +24,10 @@ pub(crate) struct Answer {
     pub index: usize,
     /// Prompt tokens whose logprobs were sent, where they were asked for.
     pub scored: usize,
+    /// Guessed tokens that its next step verifies.
+    pub drafts: Drafts,
+    /// What drafts did so far.
+    pub speculation: Speculation,
     sampler: Sampler,
     constraint: Option<Constraint>,
     /// A bit for each token that may come next, where not all may.
@@ -40,6 +45,16 @@ pub(crate) struct Chosen {
     pub text: Option<SharedText>,
     /// Why the answer stops with the last one.
     pub stop: Option<FinishReason>,
+    /// Why no token can come behind them.
+    pub failure: Option<EngineError>,
+}
+
+impl Chosen {
+    /// Appends what was chosen next.
+    pub fn append(&mut self, mut next: Chosen) {
+        self.tokens.append(&mut next.tokens);
+        (self.stop, self.failure) = (next.stop, next.failure);
+    }
 }
 
 impl Answer {
@@ -60,6 +75,8 @@ impl Answer {
             generation: Arc::new(generation),
             index: 0,
             scored: 0,
+            drafts: Drafts::default(),
+            speculation: Speculation::default(),
             sampler,
             mask: vec![],
             text: SharedText::new(text),
@@ -74,6 +91,8 @@ impl Answer {
             n: 1,
             index,
             scored: self.scored,
+            drafts: Drafts::default(),
+            speculation: Speculation::default(),
             sampler: self.sampler.fork(index as u64),
             constraint: self.constraint.clone(),
             mask: vec![],
@@ -139,7 +158,8 @@ impl Answer {
     /// Takes tokens in turn, up to the one that ends the answer.
     fn take(&mut self, sampled: Vec<Sampled>, forced: bool) -> Result<Chosen> {
         let text = (!self.stops_by_text).then(|| self.text.clone());
-        let mut chosen = Chosen { tokens: Vec::with_capacity(sampled.len()), text, stop: None };
+        let mut chosen =
+            Chosen { tokens: Vec::with_capacity(sampled.len()), text, stop: None, failure: None };
         for sampled in sampled {
             let (token, stop) = self.accept(sampled, forced)?;
             chosen.tokens.extend(token);
@@ -170,6 +190,12 @@ impl Answer {
             None => self.constraint.as_ref().filter(|c| c.is_over()).map(|_| StopBy::Grammar),
         };
         Ok((Some(token), stop.map(|by| FinishReason::Stop { by })))
+    }
+
+    /// How many of `drafts` its constraint allows in turn.
+    pub fn legal(&mut self, drafts: &[u32]) -> usize {
+        let ends = &self.generation.end_tokens;
+        self.constraint.as_mut().map_or(drafts.len(), |constraint| constraint.legal(drafts, ends))
     }
 
     /// Whether the answer that ends so satisfies its grammar; none without a grammar.

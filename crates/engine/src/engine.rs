@@ -2,6 +2,7 @@
 
 use crate::{
     cost::{Cost, Size},
+    drafting::Verified,
     error::{EngineError, Result},
     intake::Intake,
     kv::content::Identity,
@@ -15,8 +16,9 @@ use crate::{
     schedule::{Schedule, Share, StepPlan},
     sequence::Sequence,
     snapshot::{Board, Counters, LastStep, Snapshot},
+    speculate::{Drafter, Speculator},
 };
-use lamina_plan::{Batch, Select, Step, Tap, Wants};
+use lamina_plan::{Batch, Input, Select, Step, Tap, Wants};
 use std::time::{Duration, Instant};
 
 /// Sequences on a machine. One call of [`Engine::step`] advances all of them.
@@ -28,6 +30,7 @@ pub struct Engine {
     batch: Batch,
     context: usize,
     intake: Intake,
+    speculator: Speculator,
     outbox: PendingEvents,
     counters: Counters,
     last_step: Option<LastStep>,
@@ -51,6 +54,7 @@ impl Engine {
         // A sequence alone must always fit, or preempting would never end.
         let context = context.min(schedule.memory.longest()).min(longest);
         let intake = intake(&*step, &schedule, context, Identity::default());
+        let speculator = Speculator::new(vec![], step.plan());
         Engine {
             step,
             schedule,
@@ -59,6 +63,7 @@ impl Engine {
             batch: Batch::default(),
             context,
             intake,
+            speculator,
             outbox: PendingEvents::default(),
             counters: Counters::default(),
             last_step: None,
@@ -70,7 +75,16 @@ impl Engine {
     /// This engine with names of pages that hold across processes. Called before any request.
     pub fn identified(mut self, identity: Identity) -> Engine {
         self.schedule.memory.identify(&identity.weights);
-        self.intake = intake(&*self.step, &self.schedule, self.context, identity);
+        self.intake =
+            intake(&*self.step, &self.schedule, self.context, identity).drafting(&self.speculator.methods());
+        self
+    }
+
+    /// This engine with drafters that guess tokens ahead, `width` at a time in requests that do not say; none follows
+    /// measured cost and acceptance. Called before any request.
+    pub fn drafting(mut self, drafters: Vec<Box<dyn Drafter>>, width: Option<usize>) -> Engine {
+        self.speculator = Speculator::new(drafters, self.step.plan()).with_width(width);
+        self.intake = self.intake.drafting(&self.speculator.methods());
         self
     }
 
@@ -147,7 +161,8 @@ impl Engine {
     pub(crate) fn step_beside(&mut self, beside: &mut dyn FnMut(&mut Engine)) -> bool {
         let begin = Instant::now();
         self.end_early(begin);
-        let plan = self.schedule.next(begin, &self.cost);
+        let mut plan = self.schedule.next(begin, &self.cost);
+        self.speculator.guess(&mut plan, &mut self.schedule, &self.cost, self.context);
         self.counters.preemptions += plan.preempted.len() as u64;
         if plan.shares.is_empty() {
             self.flush();
@@ -211,7 +226,7 @@ impl Engine {
 
     fn fill_share(&mut self, share: &Share) -> Spot {
         let (s, batch) = (&self.schedule.running[share.seq], &mut self.batch);
-        let wanted = s.wanted(share.rows, share.left);
+        let wanted = s.wanted(share.rows, share.left) + share.drafts;
         let mark = s.mark();
         // Rows of a mark that all rows have are tapped without being selected.
         let rows = Select::Tail(if s.is_free() { 0 } else { wanted });
@@ -223,7 +238,9 @@ impl Engine {
             let input = numbers::input(s.tokens[at], at, &s.rows, &mut numbers);
             (input, [at as u32; 3], at as u32)
         });
-        batch.push_rows(inputs, place, wants);
+        let guessed = s.drafts().iter().zip(share.start + share.rows..).take(share.drafts);
+        let drafts = guessed.map(|(&token, at)| (Input::Token(token), [at as u32; 3], at as u32));
+        batch.push_rows(inputs.chain(drafts), place, wants);
         batch.numbers = numbers;
         if let Some(second) = s.second() {
             batch.split_last(second.saturating_sub(share.start));
@@ -245,11 +262,19 @@ impl Engine {
             return self.commit_next(share.seq, outcome.next?);
         }
         s.scored(share.start + share.rows, outcome.scored, &mut self.outbox);
-        self.schedule.computed(share.seq, share.rows);
         let forks = self.begin(outcome.forks);
         let end = outcome.next.and_then(|next| self.commit_next(share.seq, next));
+        self.settle_drafts(share, outcome.verified);
         self.schedule.share(share.seq, forks, Instant::now());
         end
+    }
+
+    /// Counts the rows of a share whose tokens were appended, and learns from its drafts.
+    fn settle_drafts(&mut self, share: &Share, verified: Verified) {
+        self.counters.drafted += share.drafts as u64;
+        self.counters.accepted += verified.accepted as u64;
+        self.speculator.learn(&mut self.schedule.running[share.seq], verified);
+        self.schedule.computed(share, verified.accepted);
     }
 
     fn commit_next(&mut self, seq: usize, next: Result<Next>) -> Option<Result<FinishReason>> {
@@ -272,6 +297,7 @@ impl Engine {
     /// Ends the sequences for which `what` is true.
     fn end(&mut self, what: impl FnMut(&Sequence) -> bool, end: Result<FinishReason>) {
         for mut s in self.schedule.remove(what) {
+            self.speculator.forget(&s);
             tell(&mut s, end.clone(), &mut self.counters, &mut self.outbox);
         }
     }
@@ -282,6 +308,7 @@ impl Engine {
         self.end(|s| s.is_late(now), Ok(FinishReason::Length { by: LengthBy::Deadline }));
         for mut s in self.schedule.remove(|s| s.failure().is_some()) {
             let end = s.failure().map_or(Ok(FinishReason::Cancelled), Err);
+            self.speculator.forget(&s);
             tell(&mut s, end, &mut self.counters, &mut self.outbox);
         }
     }
@@ -307,12 +334,13 @@ impl Engine {
     /// Learns from the time of a step, and divides it among those who had rows.
     fn charge(&mut self, plan: &StepPlan, time: Duration) {
         let (decoding, prompt) = plan.rows();
-        let seen: usize = plan.shares.iter().map(|s| s.rows * (s.start + s.rows.div_ceil(2))).sum();
+        let rows = |s: &Share| s.rows + s.drafts;
+        let seen: usize = plan.shares.iter().map(|s| rows(s) * (s.start + rows(s).div_ceil(2))).sum();
         let size = Size { rows: decoding + prompt, depth: seen / (decoding + prompt).max(1) };
         self.cost.note(size, time);
         let (of_decoding, of_prompts) = self.cost.divide(Size { rows: decoding, ..size }, prompt, time);
         for share in &plan.shares {
-            let seconds = share.rows as f64 * if share.decodes() { of_decoding } else { of_prompts };
+            let seconds = rows(share) as f64 * if share.decodes() { of_decoding } else { of_prompts };
             self.schedule.charge(share.seq, seconds);
             if share.begins {
                 self.counters.begin(&self.schedule.running[share.seq]);
@@ -353,7 +381,7 @@ fn commit(
     match next {
         Ok(Next::Chosen(chosen)) => {
             counters.tokens += chosen.tokens.len().max(1) as u64;
-            s.commit(chosen, context, out).map(Ok)
+            s.commit(chosen, context, out)
         }
         Ok(Next::Nothing) => Some(Ok(FinishReason::Length { by: LengthBy::MaxTokens })),
         Err(e) => Some(Err(e)),

@@ -52,6 +52,16 @@ pub enum EngineError {
         /// What would work.
         want: &'static str,
     },
+    /// A drafter that was not loaded.
+    #[error(
+        "drafts by {method} were asked for, but the model was loaded with: {loaded}; load it with a draft that has it"
+    )]
+    NoDrafter {
+        /// Its name.
+        method: String,
+        /// Those that were loaded.
+        loaded: String,
+    },
     /// As many requests wait as may.
     #[error("{limit} requests wait already, and no more may: try again later, or raise the queue's limit")]
     QueueFull {

@@ -12,4 +12,6 @@ pub(crate) struct Held {
     pub contents: Vec<Arc<Content>>,
     /// Recurrent state.
     pub state: Option<u32>,
+    /// The state as it was before the rows of a step with drafts.
+    pub spare: Option<u32>,
 }

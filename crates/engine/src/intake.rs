@@ -15,7 +15,11 @@ use std::{sync::Arc, time::Instant};
 
 /// What requests are checked against and prepared with. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Intake(Arc<IntakeFacts>);
+pub(crate) struct Intake {
+    facts: Arc<IntakeFacts>,
+    /// Names of the drafters.
+    methods: Arc<[&'static str]>,
+}
 
 struct IntakeFacts {
     plan: Plan,
@@ -35,14 +39,21 @@ impl Intake {
         positions: usize,
         namer: Option<Namer>,
     ) -> Intake {
-        Intake(Arc::new(IntakeFacts { plan: plan.clone(), identity, context, positions, namer }))
+        let facts = Arc::new(IntakeFacts { plan: plan.clone(), identity, context, positions, namer });
+        Intake { facts, methods: Arc::default() }
+    }
+
+    /// For an engine with these drafters.
+    pub fn drafting(self, methods: &[&'static str]) -> Intake {
+        Intake { methods: methods.into(), ..self }
     }
 
     /// The sequence of a request; none where it can never run, and its caller was told.
     pub fn prepare(&self, request: Request) -> Option<Sequence> {
-        let IntakeFacts { plan, identity, context, positions, namer } = &*self.0;
+        let IntakeFacts { plan, identity, context, positions, namer } = &*self.facts;
         let arrival = Instant::now();
-        if let Err(e) = request.check(plan, *context, *positions) {
+        let checked = request.check(plan, *context, *positions);
+        if let Err(e) = checked.and_then(|()| request.speculate().check(&self.methods)) {
             return refuse(request, e);
         }
         let mut s = Sequence::new(request, plan, &identity.loras, arrival)?;

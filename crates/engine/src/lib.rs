@@ -2,12 +2,13 @@
 //!
 //! [`Engine`] runs steps; [`Service`] is an engine on a thread of its own, which any number of threads send requests to.
 //! A step goes through `schedule` (who gets rows, pure) with `policy` (how many) and `memory` (pages and states), the
-//! machine, `answer` (token, stop), `outbox` (text) and `sink` (events). Requests come in through `intake`.
+//! machine, `verify` and `answer` (token, stop), `outbox` (text) and `sink` (events). Requests come in through `intake`.
 #![forbid(unsafe_code)]
 
 mod answer;
 mod constrain;
 mod cost;
+mod drafting;
 mod engine;
 mod error;
 mod handle;
@@ -22,6 +23,7 @@ mod outbox;
 mod output;
 mod policy;
 mod pool;
+mod purpose;
 mod queue;
 mod request;
 mod results;
@@ -32,11 +34,14 @@ mod sequence;
 mod service;
 mod sink;
 mod snapshot;
+mod speculate;
 pub mod stop;
 mod tenants;
 mod text;
+mod verify;
 
 pub use constrain::{Boundary, Constraint, ReasoningState};
+pub use drafting::{Guesses, MOST_DRAFTS, SIGNS, Speculate, Speculation};
 pub use engine::Engine;
 pub use error::EngineError;
 pub use handle::Handle;
@@ -50,3 +55,4 @@ pub use request::{Generation, Pass, Request, RowSink, Task, Terms};
 pub use service::Service;
 pub use sink::{Gone, Sink};
 pub use snapshot::{Board, Counters, LastStep, SequenceState, Snapshot};
+pub use speculate::{DraftAsk, Drafter, Ngram, Suffix};

@@ -79,6 +79,12 @@ impl Memory {
         self.groups.iter().map(|g| g.pages.free()).sum()
     }
 
+    /// States that sequences hold.
+    #[cfg(test)]
+    pub fn states_in_use(&self) -> usize {
+        self.states.as_ref().map_or(0, |states| self.state_count - states.unheld())
+    }
+
     /// Tokens of the longest sequence that fits when it is alone.
     pub fn longest(&self) -> usize {
         let one = |g: &Group| {
@@ -98,6 +104,26 @@ impl Memory {
     pub fn take_state(&mut self, s: &mut Sequence) -> bool {
         s.held.state = self.states.as_mut().and_then(States::take);
         self.states.is_none() || s.held.state.is_some()
+    }
+
+    /// Keeps the state of a sequence as it is before a step with drafts, in a state of its own; false when there is none.
+    pub fn take_spare(&mut self, s: &mut Sequence) -> bool {
+        let (Some(states), Some(state)) = (&mut self.states, s.held.state) else { return true };
+        let Some(to) = states.take() else { return false };
+        self.copies.push(Copy::State { from: Some(state), to });
+        s.held.spare = Some(to);
+        true
+    }
+
+    /// Gives one of the two states of a step with drafts back: the spare one where `all` of them were right, else the
+    /// one that has seen a wrong token. False where the step's rows have to be computed again.
+    pub fn settle_state(&mut self, s: &mut Sequence, all: bool) -> bool {
+        let (Some(states), Some(spare)) = (&mut self.states, s.held.spare.take()) else { return true };
+        let kept = if all { s.held.state } else { Some(spare) };
+        let gone = if all { Some(spare) } else { s.held.state };
+        gone.into_iter().for_each(|state| states.release(state));
+        s.held.state = kept;
+        all
     }
 
     /// Takes over the pages (and the state) that earlier sequences have computed for the same beginning.
@@ -229,9 +255,13 @@ impl Memory {
     }
 
     /// Notes that all rows of `s` up to `s.computed` were computed, for tokens that are kept: publishes what has become
-    /// full, and gives back pages that no later row sees.
+    /// full, and gives back pages that no later row sees, or that only wrong drafts have written.
     pub fn computed(&mut self, s: &mut Sequence) {
         self.publish(s);
+        for (group, table) in self.groups.iter_mut().zip(&mut s.held.tables) {
+            let beyond = s.computed.div_ceil(PAGE_LEN).min(table.len());
+            table.drain(beyond..).for_each(|page| group.pages.release(page));
+        }
         for (group, table) in self.groups.iter_mut().zip(&mut s.held.tables) {
             let first = (group.reach.first(s.computed) / PAGE_LEN).min(table.len());
             // Those before the first that is gone went earlier.
@@ -292,8 +322,8 @@ impl Memory {
             table.iter().rev().filter(|&&p| p != NO_PAGE).for_each(|&p| group.pages.release(p));
         }
         s.computed = 0;
-        if let (Some(states), Some(state)) = (&mut self.states, held.state) {
-            states.release(state);
+        if let Some(states) = &mut self.states {
+            held.state.into_iter().chain(held.spare).for_each(|state| states.release(state));
         }
     }
 

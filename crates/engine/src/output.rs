@@ -1,6 +1,6 @@
 //! Events of a request: scored prompt tokens, chosen tokens, ends, failures.
 
-use crate::error::EngineError;
+use crate::{drafting::Speculation, error::EngineError};
 use std::time::Instant;
 
 /// One token of an answer, or the end of one.
@@ -139,6 +139,8 @@ pub struct Timings {
     pub decode_seconds: f64,
     /// How often the sequence lost its memory to others and was computed again.
     pub preemptions: u32,
+    /// What drafts did.
+    pub speculation: Speculation,
     /// When things happened.
     pub times: Times,
 }

@@ -58,11 +58,14 @@ pub(crate) struct Candidate {
     pub tail: usize,
     /// Tokens that its next row sees.
     pub depth: usize,
+    /// It is an answer whose prompt is computed: its rows are its last tokens, more than one where several are chosen at
+    /// once.
+    pub answers: bool,
 }
 
 impl Candidate {
     fn decodes(&self) -> bool {
-        self.pending == 1 && self.tail == 1
+        self.tail == 1 && (self.pending == 1 || self.answers)
     }
 
     /// Rows before the selected ones.
@@ -108,14 +111,14 @@ pub(crate) fn divide(
     decoding.sort_by_key(turn);
     // Many answers must not keep the first row from prompts.
     let kept = if prompts.is_empty() { 0 } else { LEAST_PROMPT_ROWS.min(room.rows / 2) };
-    let fit = (room.rows - kept).min(room.selected - usize::from(kept > 0 && room.selected > 1));
-    let served = fit.min(decoding.len());
-    decoding[..served].iter().for_each(|&i| _ = divider.give(i, 1));
+    let fit =
+        Room { rows: room.rows - kept, selected: room.selected - usize::from(kept > 0 && room.selected > 1) };
+    let (served, rows) = divider.answers(&decoding, fit);
     let next = decoding.get(served).map_or(0, |&i| candidates[i].rank.id);
     let depth = decoding[..served].iter().map(|&i| candidates[i].depth).sum::<usize>() / served.max(1);
     let budget = match served {
         0 => divider.left.rows,
-        rows => cost.prompt_rows(Size { rows, depth }, prefill_share, divider.left.rows),
+        _ => cost.prompt_rows(Size { rows, depth }, prefill_share, divider.left.rows),
     };
     divider.prompts(prompts, budget);
     Division { rows: divider.rows, next }
@@ -128,6 +131,18 @@ struct Divider<'a> {
 }
 
 impl Divider<'_> {
+    /// Gives answers their rows while `fit` has room; how many got theirs, and how many rows those are.
+    fn answers(&mut self, decoding: &[usize], fit: Room) -> (usize, usize) {
+        let mut rows = 0;
+        for (served, &i) in decoding.iter().enumerate() {
+            if rows == fit.rows || served == fit.selected {
+                return (served, rows);
+            }
+            rows += self.give(i, self.candidates[i].pending.min(fit.rows - rows));
+        }
+        (decoding.len(), rows)
+    }
+
     /// Divides `budget` rows among prompts, those of the lowest level first.
     fn prompts(&mut self, mut prompts: Vec<usize>, mut budget: usize) {
         prompts.sort_by_key(|&i| (self.candidates[i].rank.level, self.candidates[i].rank.id));
@@ -164,11 +179,11 @@ mod tests {
 
     fn decoding(id: u64) -> Candidate {
         let rank = Rank { level: 0, paused: false, id };
-        Candidate { rank, pending: 1, most: 1, least: 1, tail: 1, depth: 100 }
+        Candidate { rank, pending: 1, most: 1, least: 1, tail: 1, depth: 100, answers: true }
     }
 
     fn prompt(id: u64, pending: usize) -> Candidate {
-        Candidate { pending, most: pending, depth: 0, ..decoding(id) }
+        Candidate { pending, most: pending, depth: 0, answers: false, ..decoding(id) }
     }
 
     fn rows(candidates: &[Candidate], rows: usize, selected: usize) -> Vec<usize> {
@@ -230,15 +245,23 @@ mod tests {
         assert_eq!(rows(&[paused(decoding(0)), paused(prompt(1, 9)), prompt(2, 30)], 64, 9), [0, 0, 30]);
     }
 
+    #[test]
+    fn answers_with_several_tokens_to_compute_come_before_prompts() {
+        let several = Candidate { pending: 6, most: 6, ..decoding(0) };
+        assert_eq!(rows(&[several, decoding(1), prompt(2, 900)], 512, 64)[..2], [6, 1]);
+        assert_eq!(rows(&[several, decoding(1)], 4, 64), [4, 0], "the rest comes with the next step");
+    }
+
     fn any_candidate(id: u64) -> impl Strategy<Value = Candidate> {
-        (1usize..300, 1usize..300, 0usize..5, any::<bool>(), -2i64..2).prop_map(
-            move |(pending, most, tail, paused, level)| Candidate {
+        (1usize..300, 1usize..300, 0usize..5, any::<bool>(), -2i64..2, any::<bool>()).prop_map(
+            move |(pending, most, tail, paused, level, answers)| Candidate {
                 rank: Rank { level, paused, id },
                 pending,
                 most: most.min(pending),
                 least: 1,
                 tail: [0, 1, 2, 40, usize::MAX][tail],
                 depth: 10,
+                answers,
             },
         )
     }

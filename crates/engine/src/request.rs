@@ -2,6 +2,7 @@
 
 use crate::{
     constrain::Constraint,
+    drafting::Speculate,
     error::{EngineError, Result},
     kv::content::Name,
     numbers::NumberRows,
@@ -86,6 +87,8 @@ pub struct Generation {
     pub breakers: Arc<Breakers>,
     /// What each answer must satisfy.
     pub constraint: Option<Constraint>,
+    /// How its tokens are guessed ahead, where the engine has drafters.
+    pub speculate: Speculate,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[u32]>,
     /// Strings that end an answer.
@@ -106,6 +109,7 @@ impl Default for Generation {
             prompt_logprobs: None,
             breakers: Arc::default(),
             constraint: None,
+            speculate: Speculate::default(),
             end_tokens: Arc::default(),
             stop: vec![],
             include_stop: false,
@@ -182,6 +186,11 @@ impl Request {
 }
 
 impl Request {
+    /// How its answers are drafted.
+    pub(crate) fn speculate(&self) -> Speculate {
+        if let Task::Generate(g) = &self.task { g.speculate.clone() } else { Speculate::default() }
+    }
+
     /// What a sequence's numbers depend on beside the model and its cells: long-context tables, adapters with their scales,
     /// and the request's own salt.
     pub(crate) fn root(&self, plan: &Plan, loras: &[Name]) -> Arc<[u8]> {

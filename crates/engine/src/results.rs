@@ -6,11 +6,14 @@
 
 use crate::{
     answer::{Answer, Chosen, score},
+    drafting::Verified,
     error::Result,
     output::Scored,
+    purpose::Purpose,
     row::LogitsRow,
     schedule::Share,
-    sequence::{Purpose, Sequence},
+    sequence::Sequence,
+    verify,
 };
 use lamina_plan::Rows;
 use std::sync::{Mutex, PoisonError};
@@ -38,6 +41,8 @@ pub(crate) struct Outcome {
     pub next: Option<Result<Next>>,
     /// The other answers to the same prompt, which begin with it, each with its first token.
     pub forks: Vec<(Sequence, Result<Next>)>,
+    /// What came of its drafts.
+    pub verified: Verified,
 }
 
 /// The sampled token of a sequence, or its end.
@@ -95,12 +100,13 @@ impl Task<'_> {
         }
         outcome.scored = self.score(rows)?;
         if self.share.left == 0 {
-            let row = self.spot.logits + self.spot.count.saturating_sub(1);
-            let row = LogitsRow::of(rows, row);
-            outcome.forks = self.fork(row);
+            // Behind the row of its last token come those of its drafts.
+            let first = self.spot.logits + self.spot.count.saturating_sub(1 + self.share.drafts);
+            outcome.forks = self.fork(rows, first);
             let room = self.s.room(self.context);
             let Purpose::Answer(answer) = &mut self.s.purpose else { return Ok(()) };
-            outcome.next = Some(next(answer, row, room));
+            let (next, verified) = next(answer, rows, first, room);
+            (outcome.next, outcome.verified) = (Some(next), verified);
         }
         Ok(())
     }
@@ -145,24 +151,26 @@ impl Task<'_> {
     }
 
     /// When a prompt is computed, the other answers to it are split off, each with its own choice from the same row.
-    fn fork(&mut self, row: LogitsRow<'_>) -> Vec<(Sequence, Result<Next>)> {
+    fn fork(&mut self, rows: &dyn Rows, row: usize) -> Vec<(Sequence, Result<Next>)> {
         let Purpose::Answer(answer) = &mut self.s.purpose else { return vec![] };
         let n = std::mem::replace(&mut answer.n, 1);
         let one = |index| {
             let mut fork = self.s.fork(index);
             let room = fork.room(self.context);
             let Purpose::Answer(answer) = &mut fork.purpose else { unreachable!("a fork is an answer") };
-            let next = next(answer, row, room);
+            let (next, _) = next(answer, rows, row, room);
             (fork, next)
         };
         (1..n).map(one).collect()
     }
 }
 
-/// Samples the next token of an answer from a row of logits; `room` tokens are left to it.
-fn next(answer: &mut Answer, row: LogitsRow<'_>, room: usize) -> Result<Next> {
+/// Samples the next tokens of an answer from row number `first` of those with logits, and from those of its drafts behind
+/// it; `room` tokens are left to it.
+fn next(answer: &mut Answer, rows: &dyn Rows, first: usize, room: usize) -> (Result<Next>, Verified) {
     if answer.is_over() {
-        return Ok(Next::Nothing);
+        return (Ok(Next::Nothing), Verified::default());
     }
-    answer.choose(row, room).map(Next::Chosen)
+    let (chosen, verified) = verify::choose(answer, rows, first, room);
+    (chosen.map(Next::Chosen), verified)
 }

@@ -24,6 +24,8 @@ pub(crate) struct Share {
     pub rows: usize,
     /// Tokens that remain after them.
     pub left: usize,
+    /// Rows of drafts behind them, where none remain.
+    pub drafts: usize,
     /// These are its first rows of all.
     pub begins: bool,
 }
@@ -42,13 +44,14 @@ pub(crate) struct StepPlan {
 impl StepPlan {
     /// Rows of answers that decode, and of prompts and passes.
     pub fn rows(&self) -> (usize, usize) {
-        let decoding = self.shares.iter().filter(|s| s.decodes()).count();
-        (decoding, self.shares.iter().map(|s| s.rows).sum::<usize>() - decoding)
+        let rows = |s: &Share| s.rows + s.drafts;
+        let decoding = self.shares.iter().filter(|s| s.decodes()).map(rows).sum();
+        (decoding, self.shares.iter().map(rows).sum::<usize>() - decoding)
     }
 }
 
 impl Share {
-    /// True for the one row of an answer that goes on.
+    /// True for the one row of an answer that goes on, whatever drafts stand behind it.
     pub fn decodes(&self) -> bool {
         self.rows == 1 && self.left == 0
     }
@@ -64,7 +67,8 @@ impl fmt::Display for StepPlan {
         })?;
         self.shares.iter().try_for_each(|s| {
             let end = s.start + s.rows;
-            writeln!(f, "sequence {}: positions {}..{end}, {} left", s.id, s.start, s.left)
+            write!(f, "sequence {}: positions {}..{end}, {} left", s.id, s.start, s.left)?;
+            if s.drafts > 0 { writeln!(f, ", {} drafts", s.drafts) } else { writeln!(f) }
         })
     }
 }
@@ -152,7 +156,8 @@ impl Schedule {
     fn share_of(&self, id: u64, rows: usize) -> Option<Share> {
         let seq = self.running.iter().position(|s| s.id == id)?;
         let s = &self.running[seq];
-        Some(Share { seq, id, start: s.computed, rows, left: s.pending() - rows, begins: s.begins() })
+        let (start, left) = (s.computed, s.pending() - rows);
+        Some(Share { seq, id, start, rows, left, drafts: 0, begins: s.begins() })
     }
 
     /// Rows of each running sequence that gets any. Those that begin take over what the cache has of them.
@@ -249,11 +254,35 @@ impl Schedule {
         self.tenants.charge(&terms.tenant, seconds, terms.share);
     }
 
-    /// Notes that `kept` rows of running sequence `i` were computed for tokens that stay, and publishes the pages that
-    /// became full.
-    pub fn computed(&mut self, i: usize, kept: usize) {
-        let s = &mut self.running[i];
-        s.computed += kept;
+    /// Rows that a plan leaves to drafts.
+    pub fn left(&self, plan: &StepPlan) -> usize {
+        let rows = plan.shares.iter().map(|s| s.rows + s.drafts).sum();
+        let selected = |share: &Share| {
+            let s = &self.running[share.seq];
+            if s.is_free() { 0 } else { s.wanted(share.rows, share.left) + share.drafts }
+        };
+        let selected = plan.shares.iter().map(selected).sum();
+        self.room.rows.saturating_sub(rows).min(self.room.selected.saturating_sub(selected))
+    }
+
+    /// Gives share `i` of a plan up to `drafts` rows of drafts, in memory that nobody holds; returns how many it got.
+    pub fn extend(&mut self, plan: &mut StepPlan, i: usize, drafts: usize) -> usize {
+        let share = &mut plan.shares[i];
+        let s = &mut self.running[share.seq];
+        let fit = self.memory.grow(s, share.rows + drafts).saturating_sub(share.rows);
+        share.drafts = if fit > 0 && self.memory.take_spare(s) { fit } else { 0 };
+        plan.copies.extend(self.memory.take_copies());
+        share.drafts
+    }
+
+    /// Notes that the rows of a share were computed, and those of its drafts of which `accepted` are tokens now. Pages
+    /// that became full are published.
+    pub fn computed(&mut self, share: &Share, accepted: usize) {
+        let s = &mut self.running[share.seq];
+        // A recurrent state that has seen a wrong token is put back, and its rows are computed again.
+        if self.memory.settle_state(s, accepted == share.drafts) {
+            s.computed += share.rows + accepted;
+        }
         self.memory.computed(s);
     }
 

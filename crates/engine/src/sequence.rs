@@ -3,17 +3,20 @@
 use crate::{
     EngineError,
     answer::{Answer, Chosen},
+    drafting::Speculation,
+    error::Result,
     held::Held,
     kv::content::{Cells, Name},
     numbers::{self, NumberRows},
     outbox::{EventOutlet, Parcel, PendingEvents, SharedText},
     output::{Event, FinishReason, LengthBy, Scored, Times, Timings},
     policy::{self, Candidate, Rank},
+    purpose::Purpose,
     queue::QueuePlace,
-    request::{Pass, Request, Task, Terms},
+    request::{Request, Task, Terms},
     sink::SharedSink,
 };
-use lamina_plan::{Plan, RowKind};
+use lamina_plan::Plan;
 use std::{
     ops::Range,
     sync::Arc,
@@ -61,21 +64,6 @@ pub(crate) struct Sequence {
     preemptions: u32,
 }
 
-/// Purpose of a sequence's rows: an answer, or a pass.
-pub(crate) enum Purpose {
-    /// An answer.
-    Answer(Box<Answer>),
-    /// Rows of the given tokens.
-    Pass {
-        /// Which rows, and who takes them.
-        pass: Pass,
-        /// Rows that were handed out.
-        handed: usize,
-        /// The rows are there without being selected.
-        free: bool,
-    },
-}
-
 impl Sequence {
     /// The sequence of a request that was checked; `loras` are the names of the adapters.
     ///
@@ -86,7 +74,7 @@ impl Sequence {
         let root = request.root(plan, loras);
         let outlet = EventOutlet::new(SharedSink::new(request.events), request.cancel);
         let purpose = match request.task {
-            Task::Pass(pass) => Purpose::Pass { free: is_free(&pass, plan), pass, handed: 0 },
+            Task::Pass(pass) => Purpose::of_pass(pass, plan),
             Task::Generate(g) => match Answer::new(*g, &request.prompt, plan.vocab) {
                 Ok(answer) => Purpose::Answer(Box::new(answer)),
                 Err(e) => {
@@ -164,6 +152,16 @@ impl Sequence {
         answer.generation.prompt_logprobs.is_some() && answer.scored < self.prompt_len
     }
 
+    /// True for an answer whose next tokens may be drafted.
+    pub fn is_drafted(&self) -> bool {
+        matches!(&self.purpose, Purpose::Answer(a) if a.n == 1 && !self.scores(a)) && !self.whole
+    }
+
+    /// Guessed tokens that its next step verifies.
+    pub fn drafts(&self) -> &[u32] {
+        if let Purpose::Answer(answer) = &self.purpose { &answer.drafts.guesses.tokens } else { &[] }
+    }
+
     /// The mark whose rows a pass hands out; none where it wants logits.
     pub fn mark(&self) -> Option<usize> {
         if let Purpose::Pass { pass, .. } = &self.purpose { pass.hidden } else { None }
@@ -209,6 +207,7 @@ impl Sequence {
             least: if self.whole { self.pending() } else { 1 },
             tail: if self.is_free() { 0 } else { self.tail() },
             depth: self.computed + 1,
+            answers: self.answered() > 0 && self.computed + 1 >= self.prompt_len,
         }
     }
 
@@ -269,13 +268,13 @@ impl Sequence {
         self.waits.0 = Some(now);
     }
 
-    /// Appends chosen tokens. Returns why the answer ends, if it does.
+    /// Appends chosen tokens. Returns how the answer ends, if it does.
     pub fn commit(
         &mut self,
         chosen: Chosen,
         context: usize,
         out: &mut PendingEvents,
-    ) -> Option<FinishReason> {
+    ) -> Option<Result<FinishReason>> {
         let now = Instant::now();
         self.times.first_token.get_or_insert(now);
         self.times.last_token = Some(now);
@@ -283,7 +282,10 @@ impl Sequence {
             self.tokens.push(token.id);
             self.put(Event::Token(token), chosen.text.clone(), out);
         }
-        chosen.stop.or_else(|| self.full(context))
+        if let Some(e) = chosen.failure {
+            return Some(Err(e));
+        }
+        chosen.stop.or_else(|| self.full(context)).map(Ok)
     }
 
     /// Tokens that the answer may still have.
@@ -356,6 +358,10 @@ impl Sequence {
         self.tokens.len() - self.prompt_len
     }
 
+    fn speculation(&self) -> Speculation {
+        if let Purpose::Answer(answer) = &self.purpose { answer.speculation } else { Speculation::default() }
+    }
+
     fn timings(&self) -> Timings {
         let Times { arrival, first_step, first_token, last_token } = self.times;
         let between = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
@@ -371,6 +377,7 @@ impl Sequence {
             prefill_seconds: between(first_step, first_token.or(now)),
             decode_seconds: between(first_token, last_token),
             preemptions: self.preemptions,
+            speculation: self.speculation(),
             times: self.times,
         }
     }
@@ -378,10 +385,4 @@ impl Sequence {
     fn put(&self, event: Event, text: Option<SharedText>, out: &mut PendingEvents) {
         out.push(Parcel { outlet: self.outlet.clone(), event, text });
     }
-}
-
-/// True where a pass wants rows that no selection takes away: behind the last layer, and for logits, there are others.
-fn is_free(pass: &Pass, plan: &Plan) -> bool {
-    let mark = pass.hidden.and_then(|mark| plan.marks.get(mark));
-    mark.is_some_and(|mark| plan.kind(mark.slot) == RowKind::All)
 }

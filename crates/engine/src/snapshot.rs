@@ -57,6 +57,10 @@ pub struct Counters {
     pub prompt_tokens: u64,
     /// See `prompt_tokens`.
     pub cached_tokens: u64,
+    /// Guessed tokens that were verified, and those of them that answers have: each spared a step.
+    pub drafted: u64,
+    /// See `drafted`.
+    pub accepted: u64,
     /// Sequences that lost their memory to others.
     pub preemptions: u64,
     /// Sequences that ended as they should.

@@ -48,6 +48,8 @@ pub struct ModelInfo {
     pub isa: String,
     /// The device, as its backend calls it.
     pub device: String,
+    /// What guesses its tokens ahead, such as `ngram + suffix`; none where nothing does.
+    pub draft: Option<String>,
     /// What becomes of its last rows.
     pub output: ModelOutput,
     /// Segments that it tells apart where it reads two texts at once; 0 for none.
@@ -82,6 +84,7 @@ impl ModelInfo {
             threads: 0,
             isa: String::new(),
             device: String::new(),
+            draft: None,
             output: spec.output,
             segments: spec.embed.segments,
             pooling: Ok(Pooling::Mean),

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod device;
+mod draft;
 mod error;
 mod identity;
 mod info;
@@ -18,6 +19,7 @@ mod turn;
 mod vocab;
 
 pub use device::Device;
+pub use draft::DraftSource;
 pub use error::{Error, Result};
 pub use info::{ModelInfo, type_name};
 pub use lamina_arch::spec::ModelOutput;

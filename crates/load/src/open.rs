@@ -1,6 +1,7 @@
 //! From a checkpoint to an engine: family, plan, what is refused, cache, weights.
 
 use crate::{
+    draft::{self, DraftSource},
     error::{Error, Result},
     identity::identity,
     info::ModelInfo,
@@ -14,7 +15,7 @@ use crate::{
 };
 use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
 use lamina_base::DType;
-use lamina_engine::Engine;
+use lamina_engine::{Drafter, Engine, MOST_DRAFTS};
 use lamina_plan::{
     Backend, BackendError, GroupSpec, KvDtype, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit,
     op::Op,
@@ -71,8 +72,7 @@ pub fn open_on<B: Backend + 'static>(
     check_weights(taken, memory)?;
     let rows = step_rows(&backend, &plan, options, spec.context);
     let kv = stored_types(&backend, &plan, options.kv_dtype);
-    let bytes = |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]));
-    let groups = GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows };
+    let groups = group_bytes(&backend, &plan, &kv, rows);
     let page_bytes: usize = groups.groups.iter().map(|g| g.1).sum();
     let free = cache_memory(memory.map(|m| m.free.saturating_sub(taken)), options.kv_memory);
     let cache = plan_cache(&plan, &groups, spec.context, options.context, free)?;
@@ -81,6 +81,7 @@ pub fn open_on<B: Backend + 'static>(
     let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
     let kv_dtype = KvDtype::of_groups(stored).unwrap_or(options.kv_dtype);
     let limits = step_limits(&plan, rows, &cache, kv);
+    let drafters = drafters(options)?;
     let about = backend.about();
     let identity = identity(ck, options, &about, &loras);
     let info = ModelInfo {
@@ -92,19 +93,17 @@ pub fn open_on<B: Backend + 'static>(
         threads: about.threads,
         isa: about.kernels,
         device: about.device,
+        draft: (!drafters.is_empty()).then(|| draft::names(&drafters)),
         notes: notes(ck, &weights, tokenizer.as_ref(), &cache, spec.context),
         pooling: pooling(ck),
         ..ModelInfo::of(ck, family, &spec)
     };
     let end_tokens = vocab::end_tokens(ck, tokenizer.as_ref()).into();
     let runner = Runner::<B>::new(backend, plan, uploaded, limits)?;
-    let engine = Engine::with_policy(
-        Box::new(InTurn::new(Box::new(runner))),
-        cache.context,
-        options.reuse_prefixes,
-        options.policy,
-    )
-    .identified(identity);
+    let step = Box::new(InTurn::new(Box::new(runner)));
+    let engine = Engine::with_policy(step, cache.context, options.reuse_prefixes, options.policy)
+        .identified(identity)
+        .drafting(drafters, options.draft_width);
     Ok(Loaded { engine, tokenizer, end_tokens, loras: loras.into_names(), info })
 }
 
@@ -153,6 +152,22 @@ fn check_context(spec: &ModelSpec, config: &Config, asked: Option<usize>) -> Res
         ))),
         _ => Ok(()),
     }
+}
+
+/// What guesses tokens ahead; none where nothing was asked for.
+fn drafters(options: &LoadOptions) -> Result<Vec<Box<dyn Drafter>>> {
+    if let Some(w) = options.draft_width.filter(|&w| w > MOST_DRAFTS) {
+        return Err(Error::InvalidRequest(format!(
+            "draft_width is {w}, but must be from 0 to {MOST_DRAFTS}"
+        )));
+    }
+    Ok(options.draft.as_ref().map(DraftSource::drafters).unwrap_or_default())
+}
+
+/// Bytes of a page of each layer group.
+fn group_bytes<B: Backend>(backend: &B, plan: &Plan, kv: &[KvTypes], rows: usize) -> GroupBytes {
+    let bytes = |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]));
+    GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows }
 }
 
 /// Refuses to quantize to a type that can only be read.

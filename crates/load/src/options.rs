@@ -1,6 +1,6 @@
 //! How a model is loaded.
 
-use crate::device::Device;
+use crate::{device::Device, draft::DraftSource};
 use lamina_base::DType;
 use lamina_engine::Policy;
 use lamina_plan::KvDtype;
@@ -28,6 +28,10 @@ pub struct LoadOptions {
     pub batch_rows: Option<usize>,
     /// Bytes of cached keys and values at most; none means by what is free.
     pub kv_memory: Option<u64>,
+    /// What guesses tokens ahead; none guesses none.
+    pub draft: Option<DraftSource>,
+    /// Guesses of a step, for requests that do not say; none follows measured cost and acceptance.
+    pub draft_width: Option<usize>,
     /// How many requests run and wait, and how prompts and answers share a step.
     pub policy: Policy,
 }
@@ -44,6 +48,8 @@ impl Default for LoadOptions {
             loras: vec![],
             batch_rows: None,
             kv_memory: None,
+            draft: None,
+            draft_width: None,
             policy: Policy::default(),
         }
     }

@@ -72,7 +72,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -83,9 +83,10 @@ impl Model {
         dtype: &str,
         threads: Option<usize>,
         loras: Vec<(String, PathBuf)>,
+        draft: Option<&str>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
-        let options = load_options(device, context, kv_dtype, dtype, threads, loras)?;
+        let options = load_options(device, context, kv_dtype, dtype, threads, loras, draft)?;
         let tell = |py: Python<'_>, done, total| match &progress {
             Some(f) => f.call1(py, (done, total)).map(drop),
             None => Ok(()),

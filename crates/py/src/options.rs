@@ -5,7 +5,7 @@ use crate::{
     grammar::PyGrammar,
     sampling,
 };
-use lamina::{GenerateOptions, LoadOptions, sample::Param};
+use lamina::{GenerateOptions, LoadOptions, Speculate, sample::Param};
 use pyo3::{prelude::*, types::PyDict};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -25,11 +25,19 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
             "echo" => options.echo = value.extract().map_err(Failure::Python)?,
             "ignore_eos" => options.ignore_eos = value.extract().map_err(Failure::Python)?,
             "grammar" => options.grammar = grammar(&value)?,
+            "speculate" => options.speculate = speculate(&value)?,
             "lora" => lora = value.extract().map_err(Failure::Python)?,
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
         }
     }
     Ok((options, lora))
+}
+
+/// How an answer is drafted: Python gives nothing, or the method and the width, each of which may be None.
+fn speculate(value: &Bound<'_, PyAny>) -> Result<Speculate> {
+    let given: Option<(Option<String>, Option<usize>)> = value.extract().map_err(Failure::Python)?;
+    let (method, width) = given.unwrap_or_default();
+    Ok(Speculate { method: method.map(Into::into), width })
 }
 
 fn grammar(value: &Bound<'_, PyAny>) -> Result<Option<lamina::Grammar>> {
@@ -62,8 +70,10 @@ pub fn load_options(
     dtype: &str,
     threads: Option<usize>,
     loras: Vec<(String, PathBuf)>,
+    draft: Option<&str>,
 ) -> Result<LoadOptions> {
     let dtype = if dtype == "auto" { None } else { Some(dtype.parse().map_err(lamina::Error::from)?) };
     let (device, kv_dtype) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
-    Ok(LoadOptions { device, context, kv_dtype, dtype, threads, loras, ..LoadOptions::default() })
+    let draft = draft.map(str::parse).transpose()?;
+    Ok(LoadOptions { device, context, kv_dtype, dtype, threads, loras, draft, ..LoadOptions::default() })
 }

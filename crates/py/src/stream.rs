@@ -5,7 +5,7 @@ use crate::{
     error::{Failure, Result},
     wait::{POLL, detached},
 };
-use lamina::{Completion, FinishReason, Model, Piece, StopBy, Timings, TokenStream};
+use lamina::{Completion, FinishReason, Model, Piece, Speculation, StopBy, Timings, TokenStream};
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
     process,
@@ -30,9 +30,20 @@ type Scored = (u32, f32, Vec<(u32, f32)>);
 /// Name of the reason, and what it was.
 type End = (&'static str, Option<Detail>);
 /// Text, tokens, why it ended, whether it is complete, logprobs of the answer and of the prompt; tokens of the prompt and
-/// how many were cached; seconds in the queue, of prefill and of decode, and preemptions.
-type Answer =
-    (String, Vec<u32>, End, Option<bool>, Vec<Logprob>, Vec<Scored>, (usize, usize), (f64, f64, f64, u32));
+/// how many were cached; seconds in the queue, of prefill and of decode, and preemptions; what drafts did.
+type Answer = (
+    String,
+    Vec<u32>,
+    End,
+    Option<bool>,
+    Vec<Logprob>,
+    Vec<Scored>,
+    (usize, usize),
+    (f64, f64, f64, u32),
+    Option<Drafted>,
+);
+/// Guessed tokens, those of them that the answer has, the steps that verified any, and who guessed last.
+type Drafted = (usize, usize, usize, &'static str);
 
 /// Answers to one prompt, as they come. Dropping it cancels the request.
 #[pyclass(frozen, module = "lamina._lamina")]
@@ -151,11 +162,13 @@ fn piece_row(piece: Piece) -> PieceRow {
 
 fn answer(a: Completion) -> Answer {
     let counts = (a.usage.prompt_tokens, a.usage.cached_tokens);
-    let Timings { queue_seconds, prefill_seconds, decode_seconds, preemptions, .. } = a.timings;
+    let Timings { queue_seconds, prefill_seconds, decode_seconds, preemptions, speculation, .. } = a.timings;
     let times = (queue_seconds, prefill_seconds, decode_seconds, preemptions);
     let end = (a.finish_reason.name(), detail(a.finish_reason));
     let prompt = a.prompt_logprobs.into_iter().map(|s| (s.id, s.logprob, s.top)).collect();
-    (a.text, a.tokens, end, a.complete, a.logprobs, prompt, counts, times)
+    let Speculation { drafted, accepted, steps, method } = speculation;
+    let drafts = (steps > 0).then_some((drafted, accepted, steps, method));
+    (a.text, a.tokens, end, a.complete, a.logprobs, prompt, counts, times, drafts)
 }
 
 fn detail(reason: FinishReason) -> Option<Detail> {

@@ -2,7 +2,7 @@
 
 use super::positive;
 use crate::{error::Result, output::note, progress::Bar};
-use lamina::{DType, Device, KvDtype, LoadOptions, Model};
+use lamina::{DType, Device, DraftSource, KvDtype, LoadOptions, Model};
 use std::path::Path;
 
 /// How and where a model runs.
@@ -31,6 +31,12 @@ pub struct LoadArgs {
     /// Longest sequence in tokens [default: the model's own, cut to what fits into memory]
     #[arg(short, long, value_name = "TOKENS", value_parser = positive(), aliases = ["ctx-size", "max-model-len"])]
     context: Option<usize>,
+    /// What guesses tokens ahead: ngram, or auto for all that costs nothing. Answers are the same with and without
+    #[arg(long, value_name = "NAME")]
+    draft: Option<DraftSource>,
+    /// Guesses of each step, whatever they cost; 0 is none [default: as many as pay]
+    #[arg(long, value_name = "N")]
+    draft_width: Option<usize>,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -63,7 +69,8 @@ impl EngineArgs {
 impl LoadArgs {
     /// The same for the library.
     pub fn options(&self) -> LoadOptions {
-        self.engine.options(self.context)
+        let (draft, draft_width) = (self.draft.clone(), self.draft_width);
+        LoadOptions { draft, draft_width, ..self.engine.options(self.context) }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     stats::{decode_speed, line, prefill_speed},
     table::table,
 };
-use lamina::{Completion, FinishReason, GenerateOptions, Model, Prompt, StopBy, Tokenizer};
+use lamina::{Completion, FinishReason, GenerateOptions, Model, Prompt, Speculation, StopBy, Tokenizer};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -187,6 +187,9 @@ fn piece(tokenizer: Option<&Tokenizer>, id: u32) -> String {
 fn report(model: &Model, prompt: &Prompt, options: &GenerateOptions, answers: &[Completion]) -> Value {
     let first = answers.first().cloned().unwrap_or_else(Completion::empty);
     let (usage, t) = (first.usage, first.timings);
+    let sum = |count: fn(&Speculation) -> usize| {
+        answers.iter().map(|a| count(&a.timings.speculation)).sum::<usize>()
+    };
     let choice = |(i, a): (usize, &Completion)| choice(i, a, &options.stop, model.tokenizer());
     let slowest = answers.iter().map(|a| a.timings.decode_seconds).fold(0.0, f64::max);
     json!({
@@ -207,6 +210,12 @@ fn report(model: &Model, prompt: &Prompt, options: &GenerateOptions, answers: &[
             "prefill_tok_s": prefill_speed(&first),
             "decode_tok_s": answers.iter().map(decode_speed).sum::<f64>(),
         },
+        "speculation": model.info().draft.as_ref().map(|draft| json!({
+            "draft": draft,
+            "drafted": sum(|s| s.drafted),
+            "accepted": sum(|s| s.accepted),
+            "steps": sum(|s| s.steps),
+        })),
     })
 }
 

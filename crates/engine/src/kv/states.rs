@@ -45,6 +45,12 @@ impl States {
         })
     }
 
+    /// States that no sequence holds, those of snapshots among them.
+    #[cfg(test)]
+    pub(crate) fn unheld(&self) -> usize {
+        self.free.len() + self.snapshots.len()
+    }
+
     /// Gives a sequence's state back.
     pub fn release(&mut self, state: u32) {
         self.free.push(state);

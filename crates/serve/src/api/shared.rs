@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub fn timings(t: &Timings) -> Value {
     let computed = t.prompt_tokens - t.cached_tokens.min(t.prompt_tokens);
     let rate = |n: usize, seconds: f64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
-    json!({
+    let mut times = json!({
         "cache_n": t.cached_tokens,
         "prompt_n": computed,
         "prompt_ms": t.prefill_seconds * 1e3,
@@ -15,7 +15,12 @@ pub fn timings(t: &Timings) -> Value {
         "predicted_n": t.tokens,
         "predicted_ms": t.decode_seconds * 1e3,
         "predicted_per_second": rate(t.tokens.saturating_sub(1), t.decode_seconds),
-    })
+    });
+    if t.speculation.steps > 0 {
+        times["draft_n"] = t.speculation.drafted.into();
+        times["draft_n_accepted"] = t.speculation.accepted.into();
+    }
+    times
 }
 
 /// Text of a token by itself; bytes that are no UTF-8 become U+FFFD.

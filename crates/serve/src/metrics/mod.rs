@@ -82,6 +82,8 @@ struct Engines {
     preemptions: Family<ModelLabel, Counter>,
     cache_queries: Family<ModelLabel, Counter>,
     cache_hits: Family<ModelLabel, Counter>,
+    drafted: Family<ModelLabel, Counter>,
+    accepted: Family<ModelLabel, Counter>,
     steps: Family<ModelLabel, Counter>,
     step_seconds: Seconds<ModelLabel>,
 }
@@ -269,6 +271,8 @@ impl Engines {
             preemptions: r.counter("num_preemptions", "Sequences that lost their memory to others"),
             cache_queries: r.counter("prefix_cache_queries", "Tokens of prompts that were looked for"),
             cache_hits: r.counter("prefix_cache_hits", "Tokens of prompts that were found"),
+            drafted: r.counter("spec_decode_num_draft_tokens", "Guessed tokens that were verified"),
+            accepted: r.counter("spec_decode_num_accepted_tokens", "Guessed tokens that answers have"),
             steps: r.counter("steps", "Steps that computed rows"),
             step_seconds: r.add("step_seconds", "Time in steps", Family::default()),
         }
@@ -304,6 +308,8 @@ impl Engines {
         self.preemptions.get_or_create(&label).inc_by(more.preemptions);
         self.cache_queries.get_or_create(&label).inc_by(more.prompt_tokens);
         self.cache_hits.get_or_create(&label).inc_by(more.cached_tokens);
+        self.drafted.get_or_create(&label).inc_by(more.drafted);
+        self.accepted.get_or_create(&label).inc_by(more.accepted);
         self.steps.get_or_create(&label).inc_by(more.steps);
         self.step_seconds.get_or_create(&label).inc_by(more.step_seconds);
     }

@@ -16,6 +16,8 @@ impl SeenCounters {
         Counters {
             steps: now.steps - last.steps,
             preemptions: now.preemptions.saturating_sub(last.preemptions),
+            drafted: now.drafted.saturating_sub(last.drafted),
+            accepted: now.accepted.saturating_sub(last.accepted),
             prompt_tokens: now.prompt_tokens.saturating_sub(last.prompt_tokens),
             cached_tokens: now.cached_tokens.saturating_sub(last.cached_tokens),
             step_seconds: (now.step_seconds - last.step_seconds).max(0.0),

@@ -127,6 +127,8 @@ pub fn load_options(settings: &ModelSettings, terms: LoadTerms) -> lamina::Resul
         threads: settings.threads,
         loras: settings.lora.iter().map(|l| (l.name.clone(), l.path.clone())).collect(),
         batch_rows: settings.batch_rows,
+        draft: settings.draft.as_deref().map(str::parse).transpose()?,
+        draft_width: settings.draft_width,
         policy: terms.policy,
         kv_memory: terms.kv_memory,
         ..LoadOptions::default()

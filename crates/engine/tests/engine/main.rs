@@ -13,6 +13,8 @@ use std::sync::{
     mpsc::{Receiver, channel},
 };
 
+mod speculation;
+
 const VOCAB: usize = 61;
 const CONTEXT: usize = 6 * PAGE_LEN;
 

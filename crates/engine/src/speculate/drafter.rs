@@ -1,0 +1,41 @@
+//! What guesses tokens.
+
+use crate::{drafting::Guesses, error::Result};
+
+/// A sequence whose next tokens are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct DraftAsk<'a> {
+    /// Its number; the same one until [`Drafter::forget`].
+    pub id: u64,
+    /// Prompt and answer so far. They only grow.
+    pub tokens: &'a [u32],
+    /// Tokens of the prompt.
+    pub prompt_len: usize,
+    /// Its text may help others and be helped by theirs: it has no cache salt.
+    pub shared: bool,
+    /// Most guesses that are of use; at least 1.
+    pub most: usize,
+}
+
+/// Guesses the next tokens of sequences. What it guesses changes how fast answers come, never what they are.
+pub trait Drafter: Send {
+    /// Its name in requests and reports.
+    fn name(&self) -> &'static str;
+
+    /// How often a guess with this sign is right, before any was tried.
+    fn prior(&self, sign: u8) -> f32;
+
+    /// One chain per ask, in their order; an empty one where nothing comes to mind.
+    ///
+    /// # Errors
+    /// When it can guess no more. It is not asked again.
+    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>>;
+
+    /// True where guessing takes machine time, so that it is asked only for as many guesses as pay.
+    fn computes(&self) -> bool {
+        false
+    }
+
+    /// A sequence has ended, or will not be asked about for long: what is kept of it can go. `ask` has its last tokens.
+    fn forget(&mut self, ask: &DraftAsk<'_>);
+}

@@ -1,0 +1,316 @@
+//! Answers with drafts: the same tokens, the same bits of logprobs, the same ends, whatever guesses and however wide.
+
+use super::*;
+use lamina_engine::{DraftAsk, Drafter, Guesses, Ngram, Speculate, Speculation, Suffix};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A drafter for tests: it knows the answers, and is wrong behind a depth that changes from guess to guess.
+struct Oracle {
+    /// Prompts with their answers.
+    texts: Vec<Vec<u32>>,
+    /// Depths at which guesses begin to be wrong are below this; none never are.
+    wrong_below: Option<usize>,
+    luck: u64,
+}
+
+impl Oracle {
+    fn roll(&mut self, n: usize) -> usize {
+        self.luck = self.luck.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.luck >> 33) as usize % n
+    }
+}
+
+impl Drafter for Oracle {
+    fn name(&self) -> &'static str {
+        "oracle"
+    }
+
+    fn prior(&self, _: u8) -> f32 {
+        0.9
+    }
+
+    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>, EngineError> {
+        let one = |ask: &DraftAsk<'_>| {
+            let depth = self.wrong_below.map_or(usize::MAX, |n| self.roll(n));
+            let known = self.texts.iter().find(|t| t.starts_with(ask.tokens));
+            let rest = known.map_or(&[][..], |t| &t[ask.tokens.len()..]);
+            let mut guesses = Guesses::default();
+            for i in 0..ask.most {
+                let truth = rest.get(i).copied().unwrap_or(1);
+                guesses.push(if i < depth { truth } else { (truth + 1) % VOCAB as u32 }, 0);
+            }
+            guesses
+        };
+        Ok(asks.iter().map(one).collect())
+    }
+
+    fn forget(&mut self, _: &DraftAsk<'_>) {}
+}
+
+fn oracle(texts: &[Vec<u32>], wrong_below: Option<usize>) -> Box<dyn Drafter> {
+    Box::new(Oracle { texts: texts.to_vec(), wrong_below, luck: 7 })
+}
+
+/// All mixers that keep something from token to token.
+fn memories() -> Vec<Vec<Mixer>> {
+    let windowed = |n| {
+        let Mixer::Gqa(gqa) = attention() else { unreachable!("it is attention") };
+        Mixer::Gqa(Gqa { mask: Mask::Window(n), ..gqa })
+    };
+    vec![
+        vec![attention(), attention()],
+        vec![recurrent(), attention()],
+        vec![recurrent(), recurrent()],
+        vec![windowed(5), attention(), windowed(40)],
+    ]
+}
+
+fn fixed(g: Generation, width: usize) -> Generation {
+    Generation { speculate: Speculate { method: None, width: Some(width) }, ..g }
+}
+
+fn text(prompt: &[u32], answer: &[(u32, u32)]) -> Vec<u32> {
+    prompt.iter().copied().chain(answer.iter().map(|t| t.0)).collect()
+}
+
+/// Prompts with a loop, so that look-up finds something.
+fn looped(seed: usize, len: usize) -> Vec<u32> {
+    prompt(seed, 9).into_iter().cycle().take(len).collect()
+}
+
+#[test]
+fn drafts_change_no_bit() {
+    for mixers in memories() {
+        let p = looped(2, 70);
+        for greedy in [true, false] {
+            let mut g = generation(5, 40, 1);
+            g.params.set("temperature", if greedy { 0.0 } else { 1.0 }).expect("known");
+            let want = alone(&mixers, ROOMY, p.clone(), g.clone());
+            let texts = [text(&p, &want.answers[0])];
+            for wrong_below in [None, Some(1), Some(6)] {
+                for width in [1, 2, 3, 7, 15] {
+                    let drafters = vec![oracle(&texts, wrong_below)];
+                    let mut e = engine(mixers.clone(), ROOMY).drafting(drafters, None);
+                    let receiver = add(&mut e, p.clone(), fixed(g.clone(), width));
+                    finish(&mut e);
+                    assert_eq!(outcome(&receiver, 1), want, "{wrong_below:?} {width}");
+                    let c = e.counters();
+                    match wrong_below {
+                        None => assert_eq!(c.accepted, c.drafted.min(39), "{width}"),
+                        Some(1) => assert_eq!(c.accepted, 0),
+                        _ => assert!(c.accepted > 0 && c.accepted < c.drafted),
+                    }
+                    assert_eq!(c.tokens, 40);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn company_pieces_and_preemption_change_no_bit_of_drafted_answers() {
+    for mixers in memories() {
+        let requests: Vec<_> = (0..6).map(|i| (looped(i, 5 + 13 * i), i as i64)).collect();
+        let ask = |(p, seed): &(Vec<u32>, i64)| (p.clone(), generation(*seed, 30, 1));
+        let wants: Vec<_> = requests
+            .iter()
+            .map(|r| {
+                let (p, g) = ask(r);
+                alone(&mixers, ROOMY, p, g).answers
+            })
+            .collect();
+        let texts: Vec<_> = requests.iter().zip(&wants).map(|((p, _), w)| text(p, &w[0])).collect();
+        let setups = [
+            ROOMY,
+            Setup { rows: 7, ..ROOMY },
+            Setup { reuse: false, ..ROOMY },
+            // So few pages that sequences are preempted.
+            Setup { pages: 7, ..ROOMY },
+            Setup { pages: 7, rows: 9, ..ROOMY },
+        ];
+        for (k, setup) in setups.into_iter().enumerate() {
+            let drafters: Vec<Box<dyn Drafter>> =
+                vec![oracle(&texts, Some(5)), Box::new(Ngram::default()), Box::<Suffix>::default()];
+            let mut e = engine(mixers.clone(), setup).drafting(drafters, None);
+            for round in 0..2 {
+                let receivers: Vec<_> = requests
+                    .iter()
+                    .enumerate()
+                    .map(|(i, r)| {
+                        let (p, g) = ask(r);
+                        // Some follow measurement, some are fixed, one is off.
+                        let g = match i {
+                            0 => Generation { speculate: Speculate::off(), ..g },
+                            1 | 2 => g,
+                            _ => fixed(g, i),
+                        };
+                        add(&mut e, p, g)
+                    })
+                    .collect();
+                finish(&mut e);
+                for (receiver, want) in receivers.iter().zip(&wants) {
+                    let got = outcome(receiver, 1);
+                    assert_eq!((&got.answers, got.error), (want, None), "setup {k} round {round}");
+                }
+            }
+            assert!(e.counters().accepted > 0);
+            e.publish();
+            let state = e.board().read();
+            assert_eq!(state.free_pages, state.pages, "all pages are free in the end");
+        }
+    }
+}
+
+#[test]
+fn answers_to_one_prompt_are_drafted_each_on_its_own() {
+    for mixers in memories() {
+        let p = looped(4, 37);
+        let want = alone(&mixers, ROOMY, p.clone(), generation(3, 25, 4));
+        let texts: Vec<_> = want.answers.iter().map(|a| text(&p, a)).collect();
+        let mut e = engine(mixers, ROOMY).drafting(vec![oracle(&texts, Some(4))], None);
+        let receiver = add(&mut e, p, fixed(generation(3, 25, 4), 5));
+        finish(&mut e);
+        assert_eq!(outcome(&receiver, 4), want);
+        assert!(e.counters().accepted > 0);
+    }
+}
+
+#[test]
+fn ends_come_where_they_come_without_drafts() {
+    for mixers in memories() {
+        let p = looped(2, 20);
+        let whole = alone(&mixers, ROOMY, p.clone(), generation(5, 40, 1));
+        let texts = [text(&p, &whole.answers[0])];
+        let ids: Vec<u32> = whole.answers[0].iter().map(|t| t.0).collect();
+        // Each length, the end token at each place, and the end of the context.
+        let lengths = (1..20).map(|n| generation(5, n, 1));
+        let ends = [3, 8, 11].map(|i| Generation { end_tokens: [ids[i]].into(), ..generation(5, 40, 1) });
+        let context = Generation { max_tokens: None, ..generation(5, 0, 1) };
+        for g in lengths.chain(ends).chain([context]) {
+            let want = alone(&mixers, ROOMY, p.clone(), g.clone());
+            for width in [1, 4, 9] {
+                let mut e = engine(mixers.clone(), ROOMY).drafting(vec![oracle(&texts, None)], None);
+                let receiver = add(&mut e, p.clone(), fixed(g.clone(), width));
+                finish(&mut e);
+                assert_eq!(outcome(&receiver, 1), want, "{width} {:?}", g.max_tokens);
+            }
+        }
+    }
+}
+
+#[test]
+fn samplers_that_look_back_see_kept_tokens_only() {
+    let p = looped(2, 30);
+    let set = |g: &mut Generation, list: &[(&str, f64)]| {
+        list.iter().for_each(|&(name, value)| g.params.set(name, value).expect("known"));
+    };
+    let chains: [&[(&str, f64)]; 6] = [
+        &[("repetition_penalty", 1.3), ("frequency_penalty", 0.4), ("presence_penalty", 0.2)],
+        &[("dry_multiplier", 0.8), ("dry_base", 1.75)],
+        &[("xtc_probability", 0.5), ("xtc_threshold", 0.05)],
+        &[("top_p", 0.8), ("min_p", 0.02), ("temperature", 1.4)],
+        &[("typical_p", 0.7), ("temperature", 0.7)],
+        &[("top_n_sigma", 1.5)],
+    ];
+    for chain in chains {
+        let mut g = generation(9, 50, 1);
+        set(&mut g, chain);
+        let mixers = vec![attention(), attention()];
+        let want = alone(&mixers, ROOMY, p.clone(), g.clone());
+        let texts = [text(&p, &want.answers[0])];
+        for wrong_below in [None, Some(5)] {
+            let drafters = vec![oracle(&texts, wrong_below)];
+            let mut e = engine(mixers.clone(), ROOMY).drafting(drafters, None);
+            let receiver = add(&mut e, p.clone(), fixed(g.clone(), 6));
+            finish(&mut e);
+            assert_eq!(outcome(&receiver, 1), want, "{chain:?}");
+        }
+    }
+}
+
+#[test]
+fn what_drafts_did_is_told() {
+    let p = looped(2, 30);
+    let mixers = vec![attention(), attention()];
+    let want = alone(&mixers, ROOMY, p.clone(), generation(5, 21, 1));
+    let texts = [text(&p, &want.answers[0])];
+    let told = |drafters, g| {
+        let mut e = engine(mixers.clone(), ROOMY).drafting(drafters, None);
+        let receiver = add(&mut e, p.clone(), g);
+        finish(&mut e);
+        let last = receiver.try_iter().last().expect("it has ended");
+        let Event::Finished { timings, .. } = last else { panic!("{last:?}") };
+        (timings.speculation, e.counters().steps)
+    };
+    let off =
+        told(vec![oracle(&texts, None)], Generation { speculate: Speculate::off(), ..generation(5, 21, 1) });
+    assert_eq!(off.0, Speculation::default());
+    // The first token comes with the prompt, then five steps bring four each.
+    let right = told(vec![oracle(&texts, None)], fixed(generation(5, 21, 1), 3));
+    let want = Speculation { drafted: 15, accepted: 15, steps: 5, method: "oracle" };
+    assert_eq!((right.0, off.1 - right.1), (want, 15));
+    let wrong = told(vec![oracle(&texts, Some(1))], fixed(generation(5, 21, 1), 3)).0;
+    assert_eq!((wrong.accepted, wrong.steps), (0, 19), "no draft where one token is left");
+}
+
+#[test]
+fn drafters_that_are_not_loaded_are_refused_and_failing_ones_are_left_alone() {
+    let ask = |e: &mut Engine, speculate| {
+        let receiver = add(e, prompt(1, 9), Generation { speculate, ..generation(5, 20, 1) });
+        finish(e);
+        outcome(&receiver, 1)
+    };
+    let mut plain = engine(vec![attention()], ROOMY);
+    let want = ask(&mut plain, Speculate::default());
+    let by = |m: &str| Speculate { method: Some(m.into()), width: Some(3) };
+    assert!(matches!(ask(&mut plain, by("ngram")).error, Some(EngineError::NoDrafter { .. })));
+
+    struct Broken(Arc<AtomicBool>);
+    impl Drafter for Broken {
+        fn name(&self) -> &'static str {
+            "broken"
+        }
+        fn prior(&self, _: u8) -> f32 {
+            1.0
+        }
+        fn propose(&mut self, _: &[DraftAsk<'_>]) -> Result<Vec<Guesses>, EngineError> {
+            assert!(!self.0.swap(true, Ordering::Relaxed), "it is asked once");
+            Err(EngineError::EmptyPrompt)
+        }
+        fn forget(&mut self, _: &DraftAsk<'_>) {}
+    }
+    let mut e = engine(vec![attention()], ROOMY).drafting(vec![Box::new(Broken(Arc::default()))], None);
+    assert_eq!(ask(&mut e, Speculate::default()), want);
+    assert_eq!(ask(&mut e, by("broken")), want);
+    assert!(matches!(ask(&mut e, by("ngram")).error, Some(EngineError::NoDrafter { .. })));
+}
+
+#[test]
+fn nothing_is_lost_over_many_requests_with_cancels() {
+    for mixers in memories() {
+        let drafters: Vec<Box<dyn Drafter>> =
+            vec![oracle(&[], Some(3)), Box::new(Ngram::default()), Box::<Suffix>::default()];
+        let mut e = engine(mixers, Setup { pages: 12, ..ROOMY }).drafting(drafters, None);
+        let mut readers = vec![];
+        for i in 0..300usize {
+            let (events, receiver) = channel();
+            let g = fixed(generation(i as i64, 3 + i % 17, 1 + i % 2), i % 9);
+            let request =
+                Request::new(looped(i % 7, 1 + i % 50), Task::Generate(Box::new(g)), Box::new(events));
+            if i % 5 == 0 {
+                readers.push(request.cancel.clone());
+            }
+            e.add(request);
+            drop((i % 3 == 0).then_some(receiver));
+            (0..i % 4).for_each(|_| _ = e.step());
+            if i % 10 == 9 {
+                readers.drain(..).for_each(|cancel| cancel.store(true, Ordering::Relaxed));
+            }
+        }
+        finish(&mut e);
+        e.publish();
+        let state = e.board().read();
+        assert_eq!(state.free_pages, state.pages);
+        assert_eq!(state.counters.failed, 0);
+    }
+}
