@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // helpers may fail like tests
 
 use lamina::{Error, GenerateOptions, LoadOptions, Model, Prompt};
+use lamina_convert::{Draft, Types, WriteOptions};
 use std::{
     fs::{self, File},
     io::Write,
@@ -80,5 +81,53 @@ fn a_file_that_is_shortened_while_it_is_loaded_is_an_error() {
         let options = LoadOptions { dtype, ..LoadOptions::default() };
         let error = Model::load_with(Some(&path), &options, &shorten).err().unwrap();
         assert!(matches!(error, Error::Model(_)) && error.to_string().contains("was changed"), "{error}");
+    }
+}
+
+fn shorten(path: &Path, bytes: u64) {
+    File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
+}
+
+/// Headers and tensors, wherever the reader is when it happens. A map would end the process here.
+#[test]
+fn whenever_a_file_is_shortened_loading_ends_with_an_error_or_a_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut failed, mut loaded) = (0, 0);
+    for round in 0..40u64 {
+        let path = copy(dir.path());
+        let cutter = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                std::thread::sleep(Duration::from_micros(150 * round * round));
+                shorten(&path, [1, 40, BYTES, 100_000][round as usize % 4]);
+            }
+        });
+        let options = LoadOptions { threads: Some(1), context: Some(64), ..LoadOptions::default() };
+        match Model::load(Some(&path), options) {
+            Ok(_) => loaded += 1,
+            Err(e) => {
+                assert!(matches!(e, Error::Model(_) | Error::Format(_)), "{e}");
+                failed += 1;
+            }
+        }
+        cutter.join().unwrap();
+    }
+    assert!(failed > 0, "{failed} failed, {loaded} loaded");
+}
+
+#[test]
+fn a_source_that_is_shortened_while_it_is_quantized_is_an_error_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for types in [Types::Keep, "q8_0".parse().unwrap()] {
+        let path = copy(dir.path());
+        let draft = Draft::open(&path).unwrap();
+        let out = dir.path().join("out.gguf");
+        let progress = |_, _| {
+            shorten(&path, BYTES);
+            true
+        };
+        let error = draft.write(&out, &WriteOptions::new(types), &progress).unwrap_err().to_string();
+        assert!(error.contains("was changed"), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

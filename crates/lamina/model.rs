@@ -5,6 +5,7 @@ use crate::{
     generate::{Completion, GenerateOptions, Prompt, TokenStream},
     open::open,
 };
+use lamina_base::human_bytes;
 use lamina_engine::{EngineError, Generation, Handle, Service, Snapshot, Task, sample::Breakers};
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
@@ -116,8 +117,9 @@ impl Model {
     /// Tokens of a text. `special` reads special tokens in the text as such and adds the beginning token.
     ///
     /// # Errors
-    /// When the model has no tokenizer.
+    /// When the model has no tokenizer, or there is no memory for a long text.
     pub fn tokenize(&self, text: &str, special: Special) -> Result<Vec<u32>> {
+        room_for_text(text.len())?;
         Ok(self.need_tokenizer()?.encode(text, special)?)
     }
 
@@ -278,6 +280,19 @@ impl Model {
         shared.lock().unwrap_or_else(PoisonError::into_inner).put(dry.breakers.clone(), found.clone());
         Ok(found)
     }
+}
+
+/// Refuses to tokenize `bytes` bytes where there is no memory for what tokenizers make of them on the way.
+fn room_for_text(bytes: usize) -> Result<()> {
+    /// What shorter texts take is small beside what is kept back.
+    const SHORT: usize = 1 << 20;
+    /// Bytes for each byte of a text: pieces, symbols with links, ids.
+    const EACH: usize = 16;
+    if bytes < SHORT || lamina_reserve::affordable(bytes.saturating_mul(EACH)) {
+        return Ok(());
+    }
+    let size = human_bytes(bytes as u64);
+    Err(Error::OutOfMemory(format!("there is no memory to tokenize a text of {size}: use a shorter one")))
 }
 
 /// The breakers of the last few requests by their strings, the newest first.

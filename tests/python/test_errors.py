@@ -53,6 +53,7 @@ OPTIONS = [
     ({"logit_bias": {"a": 1.0}}, "logit_bias"),
     ({"logit_bias": {-1: 1.0}}, "logit_bias"),
     ({"logit_bias": {5000: 1.0}}, "5000.*(512|2048)"),
+    ({"logit_bias": {True: 1.0}}, "logit_bias"),
     ({"logprobs": -2}, "logprobs"),
     ({"stop": [""]}, "stop string"),
     ({"stop": 5}, "stop takes text"),

@@ -124,6 +124,7 @@ FORKED = {
     "logits": "llm.logits('x')",
     "config": "llm.config",
     "apply": "llm.apply_chat_template([{'role': 'user', 'content': 'x'}])",
+    "server": "server.wait()",
 }
 
 
@@ -133,6 +134,7 @@ def test_every_use_in_a_fork_is_an_error_and_waits_for_nothing(stories_folder):
     script = textwrap.dedent("""
         import os, sys, threading, lamina
         llm = lamina.LLM(sys.argv[1], progress=False)
+        server = lamina.Server(llm, port=0)
         stream = llm.stream("Once upon a time", max_tokens=400, ignore_eos=True)
         next(stream)
         reader = threading.Thread(target=lambda: [None for _ in stream])
@@ -145,15 +147,16 @@ def test_every_use_in_a_fork_is_an_error_and_waits_for_nothing(stories_folder):
                 except lamina.LaminaError as e:
                     assert "fork" in str(e), e
                     stream.close()
+                    server.close()
                     llm.close()
-                    del stream
-                    del llm
+                    del stream, server, llm
                     os._exit(7)
                 except BaseException as e:
                     print(type(e), e, file=sys.stderr)
                 os._exit(1)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, call
         reader.join()
+        server.close()
         llm.generate("x", max_tokens=1)
     """)
     line = [sys.executable, "-W", "ignore", "-c", script, stories_folder, *FORKED.values()]

@@ -1,7 +1,7 @@
 //! Changes of values at load: matrices turned, norms and decay rates that are stored as something else.
 
 use crate::{error::Result, names::Edit, tensor::Tensor};
-use lamina_base::{DType, HostTensor};
+use lamina_base::{DType, HostTensor, zeros};
 
 /// Each matrix with its two inner extents exchanged, as float32 unless the type is plain and can be moved as bytes.
 pub(crate) fn transpose_all(parts: &[HostTensor]) -> Result<Vec<HostTensor>> {
@@ -17,9 +17,9 @@ pub(crate) fn transpose(t: &HostTensor) -> Result<HostTensor> {
         let values = lamina_quant::to_f32(t)?;
         (4, DType::F32, bytemuck::cast_slice(&values).to_vec())
     } else {
-        (t.dtype.block_bytes(), t.dtype, t.bytes.to_vec())
+        (t.dtype.block_bytes(), t.dtype, t.bytes.read(&t.label())?.into_owned())
     };
-    let mut out = vec![0u8; bytes.len()];
+    let mut out: Vec<u8> = zeros(bytes.len(), &t.label())?;
     for (from, to) in bytes.chunks_exact(rows * cols * size).zip(out.chunks_exact_mut(rows * cols * size)) {
         for (i, value) in from.chunks_exact(size).enumerate() {
             let at = (i % cols * rows + i / cols) * size;
@@ -38,12 +38,12 @@ pub(crate) fn transposed_blocks(t: &Tensor, rows: usize) -> Result<Tensor> {
     let (dtype, bytes) = if t.dtype.is_quantized() {
         (DType::F32, bytemuck::cast_slice(&t.to_f32()?).to_vec())
     } else {
-        let mut bytes = vec![0; t.bytes()];
+        let mut bytes = zeros(t.bytes(), &format!("tensor `{}`", t.name))?;
         t.read(0..t.rows(), &mut bytes)?;
         (t.dtype, bytes)
     };
     let shape = vec![blocks, rows, t.cols];
-    let stored = HostTensor::new(t.name.clone(), dtype, shape, bytes.into())
+    let stored = HostTensor::new(t.name.clone(), dtype, shape, bytes)
         .map_err(|_| t.shape_error(format!("whole blocks of {rows} rows")))?;
     Ok(Tensor::new(vec![transpose(&stored)?]))
 }

@@ -1,5 +1,6 @@
 //! What can be wrong between a checkpoint and a spec.
 
+use lamina_base::ReadError;
 use lamina_quant::QuantError;
 use lamina_store::FormatError;
 use std::fmt::Display;
@@ -71,7 +72,22 @@ pub enum ArchError {
     Format(#[from] FormatError),
     /// A tensor's type cannot be read here.
     #[error(transparent)]
-    Quant(#[from] QuantError),
+    Quant(QuantError),
+}
+
+impl From<QuantError> for ArchError {
+    fn from(e: QuantError) -> Self {
+        match e {
+            QuantError::Read(e) => e.into(),
+            e => ArchError::Quant(e),
+        }
+    }
+}
+
+impl From<ReadError> for ArchError {
+    fn from(e: ReadError) -> Self {
+        ArchError::Format(e.into())
+    }
 }
 
 impl ArchError {

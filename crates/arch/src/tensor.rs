@@ -1,21 +1,8 @@
 //! A weight as the plan wants it: rows that may be cut, stacked and reordered views of the file's tensors.
 
 use crate::error::{ArchError, Result};
-use lamina_base::{Bytes, DType, HostTensor};
-use lamina_store::FormatError;
-use std::{fmt, ops::Range, sync::Arc};
-
-/// Copies stored bytes to memory; see [`lamina_store::Checkpoint::reader`].
-pub type ReadStored = dyn Fn(&[u8], &mut [u8]) -> std::result::Result<(), FormatError> + Send + Sync;
-
-#[derive(Clone)]
-struct Reader(Arc<ReadStored>);
-
-impl fmt::Debug for Reader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reader")
-    }
-}
+use lamina_base::{DType, HostTensor, StoredBytes, zeros};
+use std::ops::Range;
 
 /// A matrix whose rows are views into one or several stored tensors. Nothing is copied.
 #[derive(Clone, Debug)]
@@ -30,8 +17,6 @@ pub struct Tensor {
     parts: Vec<HostTensor>,
     /// Stored row of each logical row; none means in order.
     order: Option<Vec<u32>>,
-    /// Reads the parts, where they lie in a file.
-    reader: Option<Reader>,
 }
 
 impl Tensor {
@@ -42,14 +27,7 @@ impl Tensor {
     pub fn new(parts: Vec<HostTensor>) -> Tensor {
         let first = parts.first().expect("at least one part");
         assert!(parts.iter().all(|p| p.dtype == first.dtype && p.cols() == first.cols()), "parts are alike");
-        Tensor {
-            name: first.name.clone(),
-            dtype: first.dtype,
-            cols: first.cols(),
-            order: None,
-            parts,
-            reader: None,
-        }
+        Tensor { name: first.name.clone(), dtype: first.dtype, cols: first.cols(), order: None, parts }
     }
 
     /// The same tensor with logical row `i` taken from row `order[i]`.
@@ -89,7 +67,7 @@ impl Tensor {
             parts.extend(t.parts.iter().cloned());
             before += stored as u32;
         }
-        Ok(Tensor { reader: first.reader.clone(), ..Tensor::new(parts) }.reordered(order))
+        Ok(Tensor::new(parts).reordered(order))
     }
 
     /// Number of logical rows.
@@ -100,28 +78,6 @@ impl Tensor {
     /// Bytes of one row.
     pub fn row_bytes(&self) -> usize {
         self.cols / self.dtype.block_len() * self.dtype.block_bytes()
-    }
-
-    /// Encoded bytes of logical row `i`.
-    ///
-    /// # Panics
-    /// When `i` is not below [`Tensor::rows`].
-    pub fn row(&self, i: usize) -> &[u8] {
-        let mut at = self.order.as_ref().map_or(i, |o| o[i] as usize);
-        let n = self.row_bytes();
-        for part in &self.parts {
-            if at < part.rows() {
-                return &part.bytes[at * n..(at + 1) * n];
-            }
-            at -= part.rows();
-        }
-        panic!("row {i} of {}", self.rows())
-    }
-
-    /// The same tensor, whose stored bytes are read by `reader`.
-    pub fn reading(mut self, reader: Arc<ReadStored>) -> Tensor {
-        self.reader = Some(Reader(reader));
-        self
     }
 
     /// Copies the encoded bytes of logical rows `rows` to `out`, which has room for exactly these.
@@ -137,11 +93,7 @@ impl Tensor {
         let (mut row, mut done) = (rows.start, 0);
         while row < rows.end {
             let (part, at, run) = self.run(row, rows.end - row);
-            let (from, to) = (&part.bytes[at * n..(at + run) * n], &mut out[done * n..(done + run) * n]);
-            match &self.reader {
-                Some(Reader(read)) => read(from, to)?,
-                None => to.copy_from_slice(from),
-            }
+            part.bytes.copy_to(at * n, &mut out[done * n..(done + run) * n])?;
             (row, done) = (row + run, done + run);
         }
         Ok(())
@@ -166,9 +118,9 @@ impl Tensor {
     /// All values as float32.
     ///
     /// # Errors
-    /// When the type cannot be decoded.
+    /// When the type cannot be decoded, the file cannot be read, or there is no memory.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
-        let mut out = vec![0.0; self.rows() * self.cols];
+        let mut out = zeros(self.rows() * self.cols, &format!("tensor `{}`", self.name))?;
         let mut stored = vec![0; self.row_bytes()];
         for (i, row) in out.chunks_exact_mut(self.cols.max(1)).enumerate() {
             self.read(i..i + 1, &mut stored)?;
@@ -181,11 +133,6 @@ impl Tensor {
     pub(crate) fn shape_error(&self, want: String) -> ArchError {
         let found = format!("{} x {}", self.rows(), self.cols);
         ArchError::Shape { name: self.name.clone(), found, want }
-    }
-
-    /// The stored pieces, to release their pages once they are not needed any more.
-    pub fn parts(&self) -> &[HostTensor] {
-        &self.parts
     }
 
     /// Total encoded bytes.
@@ -207,7 +154,7 @@ impl Tensor {
         dtype: DType,
         rows: usize,
         cols: usize,
-        bytes: Bytes,
+        bytes: impl Into<StoredBytes>,
     ) -> std::result::Result<Tensor, lamina_base::ShapeError> {
         Ok(Tensor::new(vec![HostTensor::new(name, dtype, vec![rows, cols], bytes)?]))
     }
@@ -216,33 +163,56 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
+    use lamina_base::{BytesFile, ReadError};
+    use std::{
+        path::Path,
+        sync::{Arc, Mutex},
+    };
+
+    /// A file that notes how many rows of eight bytes each read takes; without contents it has changed.
+    #[derive(Debug)]
+    struct NotingFile(Vec<u8>, Arc<Mutex<Vec<usize>>>);
+
+    impl BytesFile for NotingFile {
+        fn path(&self) -> &Path {
+            Path::new("noting")
+        }
+
+        fn read_at(&self, offset: usize, out: &mut [u8]) -> std::result::Result<(), ReadError> {
+            self.1.lock().expect("whole").push(out.len() / 8);
+            let from = self.0.get(offset..offset + out.len());
+            out.copy_from_slice(from.ok_or_else(|| ReadError::Changed { file: "noting".into() })?);
+            Ok(())
+        }
+    }
 
     #[test]
     fn rows_are_read_in_runs_of_what_is_stored() {
+        let runs: Arc<Mutex<Vec<usize>>> = Arc::default();
         let part = |first: usize, rows: usize| {
             let values: Vec<f32> = (2 * first..2 * (first + rows)).map(|v| v as f32).collect();
-            HostTensor::from_f32("w", vec![rows, 2], &values)
+            let held = HostTensor::from_f32("w", vec![rows, 2], &values);
+            let file = NotingFile(held.bytes.held().expect("in memory").to_vec(), runs.clone());
+            let bytes = StoredBytes::InFile { file: Arc::new(file), range: 0..8 * rows };
+            [held.clone(), HostTensor { bytes, ..held }]
         };
-        let runs: Arc<Mutex<Vec<usize>>> = Arc::default();
-        let list = runs.clone();
-        let read = move |from: &[u8], to: &mut [u8]| {
-            list.lock().expect("whole").push(from.len() / 8);
-            to.copy_from_slice(from);
-            Ok(())
-        };
-        let tensor = Tensor::new(vec![part(0, 3), part(3, 4)]).reading(Arc::new(read));
-        let check = |tensor: &Tensor, rows: Range<usize>, want: &[usize]| {
-            let mut out = vec![0; rows.len() * 8];
-            tensor.read(rows.clone(), &mut out).expect("reads");
-            let expected: Vec<u8> = rows.flat_map(|i| tensor.row(i).to_vec()).collect();
-            assert_eq!(out, expected);
+        let [a, b] = [part(0, 3), part(3, 4)];
+        let [held, stored] = [0, 1].map(|i| Tensor::new(vec![a[i].clone(), b[i].clone()]));
+        let check = |order: Option<Vec<u32>>, rows: Range<usize>, want: &[usize]| {
+            let read = |tensor: &Tensor| {
+                let tensor = order.iter().cloned().fold(tensor.clone(), Tensor::reordered);
+                let mut out = vec![0; rows.len() * 8];
+                tensor.read(rows.clone(), &mut out).expect("reads");
+                out
+            };
+            assert_eq!(read(&stored), read(&held));
             assert_eq!(std::mem::take(&mut *runs.lock().expect("whole")), want);
         };
-        check(&tensor, 1..5, &[2, 2]);
-        check(&tensor, 5..5, &[]);
-        check(&tensor.clone().reordered(vec![6, 0, 1, 2, 3]), 0..5, &[1, 3, 1]);
-        let gone: Arc<ReadStored> = Arc::new(|_, _| Err(FormatError::Changed { file: "gone".into() }));
-        assert!(tensor.reading(gone).to_f32().is_err());
+        check(None, 1..5, &[2, 2]);
+        check(None, 5..5, &[]);
+        check(Some(vec![6, 0, 1, 2, 3]), 0..5, &[1, 3, 1]);
+        let gone = StoredBytes::InFile { file: Arc::new(NotingFile(vec![], runs)), range: 0..24 };
+        let gone = Tensor::new(vec![HostTensor { bytes: gone, ..a[0].clone() }]);
+        assert!(gone.to_f32().expect_err("has changed").to_string().contains("was changed"));
     }
 }

@@ -2,7 +2,7 @@
 
 mod found;
 
-pub use crate::tensor::{ReadStored, Tensor};
+pub use crate::tensor::Tensor;
 use crate::{
     edit::{edited, transpose, transpose_all, transposed_blocks},
     error::{ArchError, Result},
@@ -17,7 +17,7 @@ use lamina_base::{DType, HostTensor};
 use lamina_store::{Checkpoint, Kind};
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 /// Stored names end in these where a wrapper model surrounds the language model, or where the wrapper is missing.
@@ -51,7 +51,6 @@ pub struct Weights<'a> {
     family: &'a Family,
     spec: &'a ModelSpec,
     packing: Option<Packing>,
-    reader: Arc<ReadStored>,
     used: Mutex<BTreeSet<String>>,
 }
 
@@ -74,8 +73,7 @@ impl<'a> Weights<'a> {
     pub fn new(checkpoint: &'a Checkpoint, family: &'a Family, spec: &'a ModelSpec) -> Self {
         // There is no spec for weights that are packed in an unknown way.
         let packing = Packing::of(checkpoint).ok().flatten();
-        let reader = Arc::new(checkpoint.reader());
-        Weights { checkpoint, family, spec, packing, reader, used: Mutex::default() }
+        Weights { checkpoint, family, spec, packing, used: Mutex::default() }
     }
 
     /// The same, with packed weights unpacked as `keep` says.
@@ -271,10 +269,8 @@ impl<'a> Weights<'a> {
         let (parts, is_cut) = self.parts(canonical, source, &rule)?;
         alike(&parts)?;
         let vector = rows == 1;
-        let column = |part: &HostTensor| as_column(&self.checkpoint.fetch(part)?);
         let tensor =
-            Tensor::new(if vector { parts.iter().map(column).collect::<Result<_>>()? } else { parts });
-        let tensor = tensor.reading(self.reader.clone());
+            Tensor::new(if vector { parts.iter().map(as_column).collect::<Result<_>>()? } else { parts });
         let order = if is_cut { None } else { self.order(canonical, &rule, &tensor.name, tensor.rows())? };
         let tensor = order.into_iter().fold(tensor, Tensor::reordered);
         let tensor = if vector { as_row(&tensor)? } else { tensor };
@@ -295,14 +291,13 @@ impl<'a> Weights<'a> {
         let transposed = rule.edit == Edit::Transpose;
         let (packing, parts) = match source {
             Source::Plain(plain) if transposed => {
-                let whole =
-                    plain.iter().map(|t| Ok(self.checkpoint.fetch(t)?)).collect::<Result<Vec<_>>>()?;
+                let whole = plain.iter().map(|t| Ok(t.fetched()?)).collect::<Result<Vec<_>>>()?;
                 return Ok((transpose_all(&whole)?, false));
             }
             Source::Plain(plain) => return Ok((plain, false)),
             Source::Packed(packing, parts) => (packing, parts),
         };
-        let parts = parts.into_iter().map(|p| p.fetched(self.checkpoint)).collect::<Result<Vec<_>>>()?;
+        let parts = parts.into_iter().map(|p| p.fetched()).collect::<Result<Vec<_>>>()?;
         let stack = packing.open(&parts)?;
         let order =
             if transposed { None } else { self.order(canonical, rule, &parts[0].label.name, stack.rows())? };

@@ -1,4 +1,4 @@
-//! Bytes that know who keeps them alive: a mapped file, a vector, or a part of either.
+//! Bytes in memory that know who keeps them alive.
 
 use std::{fmt, ops::Deref, ops::Range, sync::Arc};
 

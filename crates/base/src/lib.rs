@@ -1,13 +1,17 @@
-//! Floor 0: the words every other crate speaks - element types, host tensors, bytes that may be a mapped file.
+//! Floor 0: the words every other crate speaks - element types, host tensors, bytes in memory or in a file.
 #![forbid(unsafe_code)]
 
 mod bytes;
 mod dtype;
 pub mod formula;
 mod memory;
+mod stored;
 mod tensor;
+mod threads;
 
 pub use bytes::Bytes;
 pub use dtype::{DType, UnknownDType};
 pub use memory::{available_memory, human_bytes, peak_rss, total_memory};
+pub use stored::{BytesFile, ReadError, StoredBytes, zeros};
 pub use tensor::{HostTensor, ShapeError};
+pub use threads::on_threads;

@@ -5,8 +5,8 @@ pub fn peak_rss() -> Option<u64> {
     system::peak_rss()
 }
 
-/// Bytes that can be allocated without swapping: what the system says is available, on Linux cut to what the cgroup
-/// allows.
+/// Bytes that can be allocated without swapping: what the system says is available, on Linux cut to what the cgroup and
+/// the limit of the address space (`ulimit -v`) allow.
 pub fn available_memory() -> Option<u64> {
     system::available()
 }
@@ -26,7 +26,15 @@ mod system {
 
     pub fn available() -> Option<u64> {
         let room = cgroup().map(|(limit, used)| limit.saturating_sub(used));
-        least(proc_kb("/proc/meminfo", "MemAvailable:"), room)
+        least(least(proc_kb("/proc/meminfo", "MemAvailable:"), room), address_space())
+    }
+
+    /// What is left of the address space; none where it has no limit.
+    fn address_space() -> Option<u64> {
+        let limits = fs::read_to_string("/proc/self/limits").ok()?;
+        let line = limits.lines().find_map(|l| l.strip_prefix("Max address space"))?;
+        let limit = line.split_whitespace().next()?.parse::<u64>().ok()?;
+        Some(limit.saturating_sub(proc_kb("/proc/self/status", "VmSize:")?))
     }
 
     pub fn total() -> Option<u64> {

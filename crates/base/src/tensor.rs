@@ -1,6 +1,6 @@
-//! A named tensor in host memory, possibly a piece of a mapped file.
+//! A named tensor in host memory or in a file.
 
-use crate::{Bytes, DType};
+use crate::{DType, ReadError, StoredBytes};
 
 /// A tensor as a checkpoint stores it: name, type, shape and bytes. Rows are contiguous.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct HostTensor {
     /// Extents, outermost first; the last one is contiguous. Empty for a scalar.
     pub shape: Vec<usize>,
     /// Exactly `dtype.bytes_for(shape.product())` bytes, little endian.
-    pub bytes: Bytes,
+    pub bytes: StoredBytes,
 }
 
 /// Shape and bytes that do not fit together.
@@ -35,8 +35,9 @@ impl HostTensor {
         name: impl Into<String>,
         dtype: DType,
         shape: Vec<usize>,
-        bytes: Bytes,
+        bytes: impl Into<StoredBytes>,
     ) -> Result<Self, ShapeError> {
+        let bytes = bytes.into();
         let need = Self::bytes_needed(dtype, &shape);
         if need == Some(bytes.len()) {
             return Ok(HostTensor { name: name.into(), dtype, shape, bytes });
@@ -51,7 +52,7 @@ impl HostTensor {
     /// # Panics
     /// When `values` does not have the product of `shape` elements.
     pub fn from_f32(name: impl Into<String>, shape: Vec<usize>, values: &[f32]) -> Self {
-        let bytes = Bytes::from(bytemuck::cast_slice(values).to_vec());
+        let bytes = bytemuck::cast_slice::<_, u8>(values).to_vec().into();
         assert_eq!(values.len(), shape.iter().product::<usize>(), "values fill the shape");
         HostTensor { name: name.into(), dtype: DType::F32, shape, bytes }
     }
@@ -82,6 +83,20 @@ impl HostTensor {
         self.cols() / self.dtype.block_len() * self.dtype.block_bytes()
     }
 
+    /// The same tensor with its bytes in memory.
+    ///
+    /// # Errors
+    /// When its file cannot be read or was changed, or there is no memory.
+    pub fn fetched(&self) -> Result<HostTensor, ReadError> {
+        let bytes = self.bytes.fetched(&self.label())?;
+        Ok(HostTensor { bytes: bytes.into(), ..self.clone() })
+    }
+
+    /// What messages call it.
+    pub fn label(&self) -> String {
+        format!("tensor `{}`", self.name)
+    }
+
     /// Rows `from..to` as a tensor of two dimensions that shares these bytes.
     ///
     /// # Panics
@@ -96,6 +111,7 @@ impl HostTensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Bytes;
 
     #[test]
     fn wrong_sizes_are_named() {
@@ -109,7 +125,9 @@ mod tests {
     fn row_slices_share_bytes() {
         let t = HostTensor::from_f32("t", vec![3, 2], &[0., 1., 2., 3., 4., 5.]);
         assert_eq!(
-            bytemuck::allocation::pod_collect_to_vec::<u8, f32>(&t.rows_slice(1, 3).bytes),
+            bytemuck::allocation::pod_collect_to_vec::<u8, f32>(
+                t.rows_slice(1, 3).bytes.held().expect("held")
+            ),
             [2., 3., 4., 5.]
         );
     }

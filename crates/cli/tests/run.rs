@@ -142,3 +142,18 @@ fn bytes_that_are_no_text_become_replacement_characters() {
     let out = lamina(&["run", &model, PROMPT, "-n", "4", "--logit-bias", "198=1000", "--temp", "0"]).ok();
     assert_eq!(out, "\u{fffd}\u{fffd}\u{fffd}\u{fffd}\n");
 }
+
+/// Names of files are bytes there, and need not be text.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_may_have_any_bytes() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let dir = tempfile::tempdir().unwrap();
+    let model = dir.path().join(OsStr::from_bytes(b"m\xff\n.gguf"));
+    std::fs::copy(packaged(), &model).unwrap();
+    let ids = lamina(&[OsStr::new("tokenize"), model.as_os_str(), OsStr::new("Once upon a time")]).ok();
+    assert_eq!(ids, lamina(&["tokenize", &packaged(), "Once upon a time"]).ok());
+    let out = dir.path().join(OsStr::from_bytes(b"out\xfe.gguf"));
+    lamina(&[OsStr::new("quantize"), model.as_os_str(), out.as_os_str(), OsStr::new("q8_0")]).ok();
+    assert!(out.is_file());
+}

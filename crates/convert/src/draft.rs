@@ -93,7 +93,7 @@ pub struct Draft {
     pub metadata: Metadata,
     /// All tensors, in the order of the file.
     pub tensors: Vec<Planned>,
-    /// The files that values come from; their pages are given back to the system as tensors are done.
+    /// The files that values come from.
     pub source: Arc<Checkpoint>,
     /// What a user should know.
     pub notes: Vec<String>,

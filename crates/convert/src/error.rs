@@ -1,7 +1,7 @@
 //! What can go wrong between one model file and another.
 
 use lamina_arch::ArchError;
-use lamina_base::DType;
+use lamina_base::{DType, ReadError};
 use lamina_lora::LoraError;
 use lamina_quant::QuantError;
 use lamina_store::FormatError;
@@ -92,6 +92,12 @@ pub enum ConvertError {
     /// The progress callback said stop. Nothing is left of the half-written file.
     #[error("stopped")]
     Stopped,
+}
+
+impl From<ReadError> for ConvertError {
+    fn from(e: ReadError) -> Self {
+        ConvertError::Format(e.into())
+    }
 }
 
 impl ConvertError {

@@ -7,7 +7,7 @@ use crate::{
     types::{Choice, Types},
 };
 use lamina_arch::weights::Tensor;
-use lamina_base::DType;
+use lamina_base::{DType, on_threads, zeros};
 use lamina_store::gguf::{Output, Writer};
 use std::{
     collections::BTreeMap,
@@ -115,7 +115,6 @@ impl Draft {
             bytes_out += written;
             let count = counts.entry(dtype.name()).or_default();
             *count = (count.0 + 1, count.1 + written);
-            job.values.parts().iter().for_each(|p| self.source.release(p));
         }
         Ok(WriteReport {
             files: out.finish()?,
@@ -140,7 +139,7 @@ impl Draft {
         Ok(self.tensors.iter().zip(&types).map(bytes).sum())
     }
 
-    /// A file that is written over while it is mapped would pull the weights from under the reader.
+    /// A file that is written over while it is read has lost its weights before they are read.
     fn refuse_own_source(&self, path: &Path) -> Result<()> {
         let same = |a: &Path, b: &Path| match (a.canonicalize(), b.canonicalize()) {
             (Ok(a), Ok(b)) => a == b,
@@ -228,7 +227,7 @@ impl<'a> TensorJob<'a> {
             return Ok(0);
         }
         let slab = (SLAB / cols.max(1)).clamp(1, rows);
-        let mut buffer = vec![0u8; slab * row_bytes];
+        let mut buffer: Vec<u8> = zeros(slab * row_bytes, &format!("tensor `{}`", self.planned.name))?;
         let mut row = 0;
         while row < rows {
             let count = slab.min(rows - row);
@@ -250,26 +249,22 @@ impl<'a> TensorJob<'a> {
         if self.threads == 1 || rows == 1 {
             return self.rows(first, row_bytes, out);
         }
-        thread::scope(|scope| {
-            let chunks = out.chunks_mut(each * row_bytes).enumerate();
-            let workers: Vec<_> = chunks
-                .map(|(i, chunk)| scope.spawn(move || self.rows(first + i * each, row_bytes, chunk)))
-                .collect();
-            let failed = |_| ConvertError::invalid("a thread of the encoder", "failed");
-            workers.into_iter().try_for_each(|w| w.join().map_err(failed)?)
-        })
+        let chunks = out.chunks_mut(each * row_bytes).enumerate();
+        let done = on_threads(chunks, |(i, chunk)| self.rows(first + i * each, row_bytes, chunk));
+        done.into_iter().collect()
     }
 
     fn rows(&self, first: usize, row_bytes: usize, out: &mut [u8]) -> Result<()> {
         let cols = self.planned.cols();
+        if self.values.dtype == self.dtype {
+            return Ok(self.values.read(first..first + out.len() / row_bytes, out)?);
+        }
         let mut values = vec![0f32; cols];
+        let mut stored = vec![0; self.values.row_bytes()];
         for (i, out) in out.chunks_exact_mut(row_bytes).enumerate() {
             let row = first + i;
-            if self.values.dtype == self.dtype {
-                out.copy_from_slice(self.values.row(row));
-                continue;
-            }
-            let done = lamina_quant::decode(self.values.dtype, self.values.row(row), &mut values)
+            self.values.read(row..row + 1, &mut stored)?;
+            let done = lamina_quant::decode(self.values.dtype, &stored, &mut values)
                 .and_then(|()| lamina_quant::encode(self.dtype, &values, self.importance_of(row), out));
             done.map_err(|source| ConvertError::Quant { tensor: self.planned.name.clone(), source })?;
         }

@@ -6,7 +6,7 @@ mod made;
 use lamina_base::DType;
 use lamina_convert::{Choice, ConvertError, Draft, Imatrix, ImatrixWriter, MIXES, Types, WriteOptions};
 use lamina_quant::to_f32;
-use lamina_store::{Checkpoint, Tensors};
+use lamina_store::{Checkpoint, Tensors, gguf::Writer};
 use made::{llama, numbers};
 use std::{cell::Cell, fs, path::Path};
 use tempfile::TempDir;
@@ -228,4 +228,28 @@ fn giving_up_leaves_nothing_behind() {
     let e = draft.write(dir.path().join("stopped.gguf"), &options("Q4_0", None), &stop).unwrap_err();
     assert!(matches!(e, ConvertError::Stopped));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), before);
+}
+
+/// An extent of 0 is legal in both formats.
+#[test]
+fn tensors_without_values_are_kept() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let mut writer = Writer::new(path("in.gguf"), "llama");
+    let shapes: [(&str, &[usize]); 4] =
+        [("a.weight", &[0, 32]), ("b.weight", &[4, 0]), ("c.weight", &[2, 32]), ("d.weight", &[0])];
+    shapes.iter().for_each(|(name, shape)| writer.declare(name, DType::F32, shape).unwrap());
+    let mut out = writer.create().unwrap();
+    shapes
+        .iter()
+        .for_each(|(name, shape)| out.write(name, &vec![0; 4 * shape.iter().product::<usize>()]).unwrap());
+    out.finish().unwrap();
+    let draft = Draft::open(path("in.gguf")).unwrap();
+    for (types, most) in [("q8_0", None), ("keep", None), ("keep", Some(1))] {
+        let options = WriteOptions { max_shard_tensors: most, ..options(types, None) };
+        let report = draft.write(path("out.gguf"), &options, &|_, _| true).unwrap();
+        let written = lamina_store::gguf::Gguf::open(&report.files[0]).unwrap().tensors;
+        assert!(shapes.iter().all(|(name, shape)| written[*name].shape == *shape), "{types}");
+        report.files.iter().for_each(|f| std::fs::remove_file(f).unwrap());
+    }
 }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     let ck = Checkpoint::open(path).unwrap();
-    ck.tensors.values().map(|t| (t.name.clone(), t.bytes.to_vec())).collect()
+    ck.tensors.values().map(|t| (t.name.clone(), t.bytes.read("t").unwrap().into_owned())).collect()
 }
 
 #[test]

@@ -217,7 +217,7 @@ mod tests {
                 ] {
                     let (rows, cols) = kind.shape();
                     let bytes = vec![0u8; dtype.bytes_for(rows * cols).expect("whole blocks")];
-                    let tensor = Tensor::from_bytes("weight", dtype, rows, cols, bytes.into());
+                    let tensor = Tensor::from_bytes("weight", dtype, rows, cols, bytes);
                     let spec = WeightSpec { name: "weight".to_owned(), kind };
                     // Integers are no weights.
                     let Ok(weight) = Weight::upload(&spec, &tensor.expect("as many bytes"), isa, &pool)

@@ -3,7 +3,7 @@
 use crate::{
     cost::{Cost, Size},
     drafting::Verified,
-    error::{EngineError, Result},
+    error::{EngineError, Result, enough_memory},
     intake::Intake,
     kv::content::Identity,
     numbers,
@@ -168,7 +168,7 @@ impl Engine {
             self.flush();
             return false;
         }
-        match self.run(&plan, beside) {
+        match enough_memory().and_then(|()| self.run(&plan, beside)) {
             Ok(machine) => self.count(&plan, begin.elapsed(), machine),
             Err(e) => self.fail_running(&e),
         }

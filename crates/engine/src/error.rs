@@ -112,6 +112,16 @@ impl EngineError {
     }
 }
 
+/// Ends what is going on when memory has run out, before the reserve behind small allocations has too.
+pub(crate) fn enough_memory() -> Result<()> {
+    match lamina_reserve::whole() {
+        true => Ok(()),
+        false => Err(EngineError::OutOfMemory(
+            "memory ran out: send fewer or smaller requests at once, or end other programs".into(),
+        )),
+    }
+}
+
 impl From<SampleError> for EngineError {
     /// What is wrong with the logits is a fault of the model or the machine, not of the request.
     fn from(e: SampleError) -> Self {

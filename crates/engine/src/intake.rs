@@ -2,7 +2,7 @@
 //! engine's thread only takes them in.
 
 use crate::{
-    error::EngineError,
+    error::{EngineError, enough_memory},
     kv::content::{Identity, Namer},
     outbox::EventOutlet,
     output::Event,
@@ -53,7 +53,9 @@ impl Intake {
         let IntakeFacts { plan, identity, context, positions, namer } = &*self.facts;
         let arrival = Instant::now();
         let checked = request.check(plan, *context, *positions);
-        if let Err(e) = checked.and_then(|()| request.speculate().check(&self.methods)) {
+        if let Err(e) =
+            checked.and_then(|()| request.speculate().check(&self.methods)).and_then(|()| enough_memory())
+        {
             return refuse(request, e);
         }
         let mut s = Sequence::new(request, plan, &identity.loras, arrival)?;

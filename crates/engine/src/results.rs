@@ -7,7 +7,7 @@
 use crate::{
     answer::{Answer, Chosen, score},
     drafting::Verified,
-    error::Result,
+    error::{EngineError, Result},
     output::Scored,
     purpose::Purpose,
     row::LogitsRow,
@@ -120,16 +120,20 @@ impl Task<'_> {
             return Ok(());
         }
         if let Some(tap) = self.spot.tap {
-            (pass.sink)(end - count, rows.tap(tap));
+            let (first, tapped) = (end - count, rows.tap(tap));
+            sound(tapped, first, count, |x| !x.is_finite())?;
+            (pass.sink)(first, tapped);
             return Ok(());
         }
         let (mut row, mut some) = (vec![], vec![]);
         for first in (0..count).step_by(ROWS_AT_ONCE) {
+            let last = (first + ROWS_AT_ONCE).min(count);
             some.clear();
-            for i in first..(first + ROWS_AT_ONCE).min(count) {
+            for i in first..last {
                 rows.logits(self.spot.logits + i, &mut row)?;
                 some.extend_from_slice(&row);
             }
+            sound(&some, end - count + first, last - first, f32::is_nan)?;
             (pass.sink)(end - count + first, &some);
         }
         Ok(())
@@ -163,6 +167,18 @@ impl Task<'_> {
         };
         (1..n).map(one).collect()
     }
+}
+
+/// Refuses `count` rows, of the positions from `first` on, of which a number is `wrong`: a mean, a loss or a score made of
+/// them would be NaN and say nothing.
+fn sound(rows: &[f32], first: usize, count: usize, wrong: impl Fn(f32) -> bool) -> Result<()> {
+    let Some(at) = rows.iter().position(|x| wrong(*x)) else { return Ok(()) };
+    let position = first + at / (rows.len() / count.max(1)).max(1);
+    Err(EngineError::Runtime(format!(
+        "the model gave {} at position {position}: its weights are damaged or its arithmetic overflowed; check the file, \
+         or try another dtype",
+        if rows[at].is_nan() { "NaN" } else { "an infinite number" }
+    )))
 }
 
 /// Samples the next tokens of an answer from row number `first` of those with logits, and from those of its drafts behind

@@ -1,6 +1,7 @@
 //! One error for users, by kinds that they can act on.
 
 use lamina_arch::ArchError;
+use lamina_base::ReadError;
 use lamina_engine::EngineError;
 use lamina_lora::LoraError;
 use lamina_plan::BackendError;
@@ -36,14 +37,27 @@ pub enum Error {
 /// Shorthand of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Ends what is going on when memory has run out, before the reserve behind small allocations has too.
+///
+/// # Errors
+/// Then, with `what` went on.
+pub fn enough_memory(what: &str) -> Result<()> {
+    match lamina_reserve::whole() {
+        true => Ok(()),
+        false => Err(Error::OutOfMemory(format!(
+            "memory ran out while {what}: use a smaller or more strongly quantized model, or end other programs"
+        ))),
+    }
+}
+
 impl From<FormatError> for Error {
     fn from(e: FormatError) -> Self {
         let text = e.to_string();
         match e {
-            FormatError::Io { .. } | FormatError::NotAModel { .. } | FormatError::Changed { .. } => {
+            FormatError::Read(ReadError::OutOfMemory { .. }) => Error::OutOfMemory(text),
+            FormatError::Io { .. } | FormatError::NotAModel { .. } | FormatError::Read(_) => {
                 Error::Model(text)
             }
-            FormatError::OutOfMemory { .. } => Error::OutOfMemory(text),
             FormatError::Unsupported { .. } => Error::Unsupported(text),
             _ => Error::Format(text),
         }

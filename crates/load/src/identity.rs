@@ -22,7 +22,7 @@ pub(crate) fn identity(ck: &Checkpoint, options: &LoadOptions, about: &About, lo
         line(&mut text, format_args!("{:?} {} {:?}", t.name, t.dtype, t.shape));
         if ck.files.is_empty() {
             // No file stands for the values.
-            line(&mut text, format_args!("{:?}", name(&t.bytes)));
+            line(&mut text, format_args!("{:?}", name(t.bytes.held().unwrap_or_default())));
         }
     }
     Identity { weights: name(text.as_bytes()), loras: loras.changes().map(lora).collect() }

@@ -2,7 +2,7 @@
 
 use crate::{
     draft::{self, DraftSource},
-    error::{Error, Result},
+    error::{Error, Result, enough_memory},
     identity::identity,
     info::ModelInfo,
     lora::Loras,
@@ -259,6 +259,7 @@ fn upload<B: Backend>(
         }
         out.push(backend.upload(spec, &tensor)?);
         bytes.push(tensor.bytes() as u64);
+        enough_memory("weights were loaded")?;
         if !progress(done.min(total), total) {
             return Err(Error::Runtime("loading was cancelled".into()));
         }

@@ -2,8 +2,7 @@
 
 use crate::error::{Error, Result};
 use lamina_arch::weights::Tensor;
-use lamina_base::{Bytes, DType, human_bytes};
-use std::thread;
+use lamina_base::{DType, human_bytes, on_threads};
 
 /// The type that rows of `cols` numbers have after [`requantize`] from `from` to `to`.
 pub fn becomes(from: DType, to: DType, cols: usize) -> DType {
@@ -26,24 +25,12 @@ pub fn requantize(tensor: Tensor, dtype: DType, threads: usize) -> Result<Tensor
     })?;
     out.resize(rows * row_bytes, 0u8);
     let chunk = rows.div_ceil(threads.max(1)).max(1);
-    let failed = thread::scope(|s| {
-        let workers: Vec<_> = out
-            .chunks_mut(chunk * row_bytes)
-            .enumerate()
-            .map(|(i, out)| {
-                s.spawn({
-                    let tensor = &tensor;
-                    move || encode_rows(tensor, dtype, i * chunk, row_bytes, out)
-                })
-            })
-            .collect();
-        workers.into_iter().find_map(|w| w.join().unwrap_or_else(|_| Some("a thread failed".into())))
-    });
-    if let Some(problem) = failed {
+    let chunks = out.chunks_mut(chunk * row_bytes).enumerate();
+    let failed = on_threads(chunks, |(i, out)| encode_rows(&tensor, dtype, i * chunk, row_bytes, out));
+    if let Some(problem) = failed.into_iter().flatten().next() {
         return Err(Error::Format(format!("tensor `{}` cannot become {dtype}: {problem}", tensor.name)));
     }
-    Tensor::from_bytes(&tensor.name, dtype, rows, tensor.cols, Bytes::from(out))
-        .map_err(|e| Error::Format(e.to_string()))
+    Tensor::from_bytes(&tensor.name, dtype, rows, tensor.cols, out).map_err(|e| Error::Format(e.to_string()))
 }
 
 fn encode_rows(

@@ -1,6 +1,7 @@
 //! The tokenizer of a checkpoint, wherever its format keeps it.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, enough_memory};
+use lamina_base::human_bytes;
 use lamina_store::{
     Checkpoint, Kind, Metadata,
     gguf::{Array, Strings, Value},
@@ -12,10 +13,26 @@ use lamina_text::{ChatTemplateSource, GgufVocab, TextError, Tokenizer};
 /// # Errors
 /// When there is one that cannot be read.
 pub fn tokenizer(ck: &Checkpoint) -> Result<Option<Tokenizer>> {
+    enough_memory("the files were opened")?;
+    let tokenizer = built(ck)?;
+    enough_memory("the tokenizer was built")?;
+    Ok(tokenizer)
+}
+
+fn built(ck: &Checkpoint) -> Result<Option<Tokenizer>> {
     let broken = |e: TextError| Error::Format(format!("tokenizer: {e}"));
     match ck.kind {
-        Kind::HuggingFace => Tokenizer::from_dir(&ck.folder).map_err(broken),
+        Kind::HuggingFace => {
+            let size = |name| std::fs::metadata(ck.folder.join(name)).map_or(0, |m| m.len() as usize);
+            room(FILES.map(size).into_iter().max().unwrap_or(0).saturating_mul(16))?;
+            Tokenizer::from_dir(&ck.folder).map_err(broken)
+        }
         Kind::Gguf => {
+            let count = |key| match ck.metadata.get(key) {
+                Some(Value::Array(list)) => list.len(),
+                _ => 0,
+            };
+            room(300 * (count("tokenizer.ggml.tokens") + count("tokenizer.ggml.merges")))?;
             let vocab = gguf_vocab(&ck.metadata)?;
             if vocab.tokens.is_empty() {
                 return Ok(None);
@@ -24,6 +41,21 @@ pub fn tokenizer(ck: &Checkpoint) -> Result<Option<Tokenizer>> {
             Ok(tokenizer.is_available().then_some(tokenizer))
         }
     }
+}
+
+/// The files that tokenizers are built from, but for the small ones.
+const FILES: [&str; 4] = ["tokenizer.json", "tokenizer.model", "vocab.json", "tiktoken.model"];
+
+/// Refuses to build a tokenizer of about `bytes` bytes where there is no memory for it: it is made of many small pieces,
+/// of which any could be the one that is missing.
+fn room(bytes: usize) -> Result<()> {
+    if lamina_reserve::affordable(bytes) {
+        return Ok(());
+    }
+    let size = human_bytes(bytes as u64);
+    Err(Error::OutOfMemory(format!(
+        "the tokenizer takes about {size}, which cannot be had: end other programs"
+    )))
 }
 
 fn gguf_vocab(m: &Metadata) -> Result<GgufVocab> {

@@ -1,6 +1,7 @@
 //! What can be wrong with an adapter.
 
 use lamina_arch::ArchError;
+use lamina_base::ReadError;
 use lamina_store::FormatError;
 use std::path::PathBuf;
 
@@ -27,6 +28,12 @@ pub enum LoraError {
         /// What is wrong.
         problem: String,
     },
+}
+
+impl From<ReadError> for LoraError {
+    fn from(e: ReadError) -> Self {
+        LoraError::Format(e.into())
+    }
 }
 
 impl LoraError {

@@ -35,9 +35,10 @@ pub(super) fn read(path: &Path) -> Result<(BTreeMap<String, Pair>, Option<String
         };
         let b = file.tensors.get(&format!("{weight}.lora_b"));
         let b = b.ok_or_else(|| wrong(format!("has no `{weight}.lora_b`")))?;
+        let (a, b) = (a.fetched()?, b.fetched()?);
         let pair = match weight {
-            "token_embd.weight" => of_embedding(a, b, alpha),
-            _ => pair(a, b, alpha),
+            "token_embd.weight" => of_embedding(&a, &b, alpha),
+            _ => pair(&a, &b, alpha),
         };
         pairs.insert(weight.to_owned(), pair.map_err(|problem| wrong(format!("`{weight}` {problem}")))?);
     }

@@ -39,7 +39,7 @@ pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Pair>> {
             continue;
         }
         let b = file.tensors.get(&key.other).ok_or_else(|| wrong("has no partner"))?;
-        let pair = config.pair(&key, a, b).map_err(|problem| wrong(&problem))?;
+        let pair = config.pair(&key, &a.fetched()?, &b.fetched()?).map_err(|problem| wrong(&problem))?;
         pairs.insert(format!("{}.weight", key.module), pair);
     }
     Ok(pairs)
@@ -89,10 +89,10 @@ struct PeftConfig {
 
 impl PeftConfig {
     fn read(path: &Path) -> Result<PeftConfig> {
-        let text = std::fs::read_to_string(path).map_err(|e| {
-            LoraError::file(path, format!("cannot be read ({e}); an adapter's folder has one"))
-        })?;
-        let value: Value = serde_json::from_str(&text).map_err(|e| LoraError::file(path, e))?;
+        if !path.exists() {
+            return Err(LoraError::file(path, "is missing; an adapter's folder has one"));
+        }
+        let value = Value::Object(lamina_store::read_object(path)?);
         let wrong = |problem: &str| LoraError::file(path, problem);
         match value["peft_type"].as_str() {
             Some("LORA") | None => {}

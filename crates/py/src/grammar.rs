@@ -1,6 +1,6 @@
 //! `_lamina.Grammar`: a grammar without a model; `_lamina.Matcher`: beside an answer.
 
-use crate::error::{Failure, Result};
+use crate::{error::Result, wait::detached};
 use lamina::{
     GrammarError,
     grammar::{GrammarMatcher, SchemaOptions},
@@ -20,16 +20,20 @@ impl PyGrammar {
     }
 }
 
-fn failure(error: GrammarError) -> Failure {
-    lamina::EngineError::from(error).into()
+/// Runs `f` while other threads of Python may run: compiling takes milliseconds, sometimes a second. Panics become
+/// errors.
+fn freely<T: Send>(
+    py: Python<'_>,
+    f: impl FnOnce() -> std::result::Result<T, GrammarError> + Send,
+) -> Result<T> {
+    detached(py, || f().map_err(|e| lamina::EngineError::from(e).into()))
 }
 
-/// Compiling takes milliseconds, sometimes a second: other threads of Python may run.
 fn made(
     py: Python<'_>,
     make: impl FnOnce() -> std::result::Result<lamina::Grammar, GrammarError> + Send,
 ) -> Result<PyGrammar> {
-    py.detach(make).map(PyGrammar).map_err(failure)
+    freely(py, make).map(PyGrammar)
 }
 
 fn parsed(what: &'static str, text: &str) -> Result<Value> {
@@ -76,12 +80,12 @@ impl PyGrammar {
         made(py, || lamina::Grammar::structural_tag(&tag))
     }
 
-    fn matches(&self, py: Python<'_>, text: &[u8]) -> bool {
-        py.detach(|| self.0.matches(text))
+    fn matches(&self, py: Python<'_>, text: &[u8]) -> Result<bool> {
+        freely(py, || Ok(self.0.matches(text)))
     }
 
-    fn allows(&self, py: Python<'_>, prefix: &[u8]) -> bool {
-        py.detach(|| self.0.allows(prefix))
+    fn allows(&self, py: Python<'_>, prefix: &[u8]) -> Result<bool> {
+        freely(py, || Ok(self.0.allows(prefix)))
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -106,43 +110,43 @@ impl PyMatcher {
 #[pymethods]
 impl PyMatcher {
     fn mask<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray1<u32>>> {
-        let words = py.detach(|| {
+        let words = freely(py, || {
             let mut matcher = self.lock();
             let mut words = vec![0; matcher.vocabulary().mask_words()];
             matcher.mask(&mut words).map(|()| words)
-        });
-        Ok(PyArray1::from_vec(py, words.map_err(failure)?))
+        })?;
+        Ok(PyArray1::from_vec(py, words))
     }
 
-    fn allows(&self, py: Python<'_>, token: u32) -> bool {
-        py.detach(|| self.lock().allows(token))
+    fn allows(&self, py: Python<'_>, token: u32) -> Result<bool> {
+        freely(py, || Ok(self.lock().allows(token)))
     }
 
     fn accept(&self, py: Python<'_>, token: u32) -> Result<()> {
-        py.detach(|| self.lock().accept(token)).map_err(failure)
+        freely(py, || self.lock().accept(token))
     }
 
-    fn forced(&self, py: Python<'_>) -> Vec<u32> {
-        py.detach(|| self.lock().forced())
+    fn forced(&self, py: Python<'_>) -> Result<Vec<u32>> {
+        freely(py, || Ok(self.lock().forced()))
     }
 
-    fn legal(&self, py: Python<'_>, tokens: Vec<u32>) -> usize {
-        py.detach(|| self.lock().legal(&tokens))
+    fn legal(&self, py: Python<'_>, tokens: Vec<u32>) -> Result<usize> {
+        freely(py, || Ok(self.lock().legal(&tokens)))
     }
 
     fn rollback(&self, py: Python<'_>, count: usize) -> Result<()> {
-        py.detach(|| self.lock().rollback(count)).map_err(failure)
+        freely(py, || self.lock().rollback(count))
     }
 
     fn finished(&self) -> bool {
         self.lock().stopped().is_some()
     }
 
-    fn accepting(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.lock().is_accepting())
+    fn accepting(&self, py: Python<'_>) -> Result<bool> {
+        freely(py, || Ok(self.lock().is_accepting()))
     }
 
-    fn fork(&self, py: Python<'_>) -> PyMatcher {
-        PyMatcher::new(py.detach(|| self.lock().fork()))
+    fn fork(&self, py: Python<'_>) -> Result<PyMatcher> {
+        freely(py, || Ok(self.lock().fork())).map(PyMatcher::new)
     }
 }

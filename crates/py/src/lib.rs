@@ -16,6 +16,9 @@ mod stream;
 mod trim;
 mod wait;
 
+#[global_allocator]
+static MEMORY: lamina_reserve::WithReserve = lamina_reserve::WithReserve;
+
 /// The compiled part of the package.
 #[pyo3::pymodule]
 mod _lamina {
@@ -29,6 +32,14 @@ mod _lamina {
         serve::HttpServer,
         stream::Stream,
     };
+
+    /// Takes the memory that is kept back for when there is no more.
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        let missing =
+            || pyo3::exceptions::PyMemoryError::new_err("there is not enough memory to load lamina");
+        lamina_reserve::keep().then_some(()).ok_or_else(missing)
+    }
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -2,7 +2,11 @@
 
 use lamina::Prompt;
 use numpy::{PyArray1, PyArrayMethods};
-use pyo3::{exceptions::PyTypeError, prelude::*, types::PyString};
+use pyo3::{
+    exceptions::{PyMemoryError, PyTypeError},
+    prelude::*,
+    types::PyString,
+};
 
 /// An argument that is text or ids. Python has checked the ids and brought them into an array of `uint32`.
 pub struct PromptArg(pub Prompt);
@@ -12,11 +16,21 @@ impl<'py> FromPyObject<'_, 'py> for PromptArg {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(text) = value.cast::<PyString>() {
-            return Ok(PromptArg(Prompt::Text(text.to_cow()?.into_owned())));
+            let bytes = copy(text.encode_utf8()?.as_bytes())?;
+            return Ok(PromptArg(Prompt::Text(String::from_utf8(bytes)?)));
         }
         let ids = value
             .cast::<PyArray1<u32>>()
             .map_err(|_| PyTypeError::new_err("expected str or uint32 array"))?;
-        Ok(PromptArg(Prompt::Tokens(ids.to_vec()?)))
+        Ok(PromptArg(Prompt::Tokens(copy(ids.readonly().as_slice()?)?)))
     }
+}
+
+/// A prompt may be of any length, and memory of none.
+fn copy<T: Copy>(all: &[T]) -> PyResult<Vec<T>> {
+    let mut out = vec![];
+    out.try_reserve_exact(all.len())
+        .map_err(|_| PyMemoryError::new_err("there is no memory for the prompt"))?;
+    out.extend_from_slice(all);
+    Ok(out)
 }

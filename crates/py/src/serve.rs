@@ -79,6 +79,10 @@ impl HttpServer {
 
     /// Waits for the end.
     fn wait(&self, py: Python<'_>) -> Result<()> {
+        if self.process != process::id() {
+            let what = "the process was forked after the server was started: it runs in the parent process";
+            return Err(lamina::Error::Runtime(what.into()).into());
+        }
         let Some(server) = self.held().clone() else { return Ok(()) };
         interruptible(py, silent, |keep| {
             while !server.wait_within(POLL) && keep(0, 0) {}
@@ -88,7 +92,10 @@ impl HttpServer {
 
     /// Begins the end: what runs goes on for a while, new requests are refused.
     fn drain(&self) {
-        self.held().iter().for_each(|server| server.drain());
+        // A fork has none of the server's threads, and a lock that one of them held stays locked there.
+        if self.process == process::id() {
+            self.held().iter().for_each(|server| server.drain());
+        }
     }
 
     /// Drains it, and waits for the end.
@@ -110,7 +117,9 @@ impl Drop for HttpServer {
     fn drop(&mut self) {
         let server = self.server.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(server) = server {
-            server.abort();
+            if self.process == process::id() {
+                server.abort();
+            }
             discard(self.process, server);
         }
     }

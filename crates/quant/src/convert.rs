@@ -1,6 +1,6 @@
 //! Whole rows and tensors: the checked way in and out of every stored type.
 
-use lamina_base::{DType, HostTensor};
+use lamina_base::{DType, HostTensor, zeros};
 
 use crate::{QuantError, formats, plain};
 
@@ -40,7 +40,7 @@ pub fn encode(dtype: DType, x: &[f32], importance: Option<&[f32]>, out: &mut [u8
 /// All values of a tensor of any type, in the order of its rows.
 ///
 /// # Errors
-/// When the tensor's bytes do not fit its shape.
+/// When the tensor's bytes do not fit its shape or cannot be read, or there is no memory.
 pub fn to_f32(tensor: &HostTensor) -> Result<Vec<f32>, QuantError> {
     let (dtype, bytes) = (tensor.dtype, tensor.bytes.len());
     let elements = tensor.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).unwrap_or(usize::MAX);
@@ -49,8 +49,9 @@ pub fn to_f32(tensor: &HostTensor) -> Result<Vec<f32>, QuantError> {
     }
     // Before anything is allocated: a shape alone could ask for any amount of memory.
     check_sizes(dtype, bytes, elements)?;
-    let mut out = vec![0.0; elements];
-    decode(dtype, &tensor.bytes, &mut out)?;
+    let label = tensor.label();
+    let mut out = zeros(elements, &label)?;
+    decode(dtype, &tensor.bytes.read(&label)?, &mut out)?;
     Ok(out)
 }
 

@@ -1,6 +1,6 @@
 //! What can be wrong with a request to decode or encode.
 
-use lamina_base::DType;
+use lamina_base::{DType, ReadError};
 
 /// A conversion that cannot be done, and why.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -68,4 +68,7 @@ pub enum QuantError {
         "{0}: this type can be decoded but not encoded; choose a float or block type such as F16 or Q8_0"
     )]
     CannotEncode(DType),
+    /// The bytes cannot be read from their file, or there is no memory.
+    #[error(transparent)]
+    Read(#[from] ReadError),
 }

@@ -163,8 +163,7 @@ fn tensors_of_every_type_become_floats() {
 #[test]
 fn a_tensor_whose_shape_lies_is_refused_before_memory_is_asked_for() {
     for shape in [vec![usize::MAX, 256], vec![1 << 40, 256], vec![2, 128]] {
-        let tensor =
-            HostTensor { name: "t".into(), dtype: DType::Q4_K, shape, bytes: Bytes::from(vec![0; 144]) };
+        let tensor = HostTensor { name: "t".into(), dtype: DType::Q4_K, shape, bytes: vec![0; 144].into() };
         assert!(to_f32(&tensor).is_err());
     }
 }

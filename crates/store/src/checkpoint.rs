@@ -1,7 +1,7 @@
 //! A model as it lies on disk, whatever its format: settings, tensors, and what came beside them.
 
 use crate::{
-    Config, FormatError, Mapping, Metadata, Tensors,
+    Config, FormatError, Metadata, ModelFile, Tensors,
     config::architecture,
     error::{At, FilePart, Result, quoted},
     folder::{self, WeightFiles},
@@ -27,7 +27,7 @@ pub enum Kind {
     HuggingFace,
 }
 
-/// An opened model. Opening maps the files and reads their headers; weights are read when they are used.
+/// An opened model. Opening reads the headers of its files; weights are read when they are used.
 #[derive(Debug)]
 pub struct Checkpoint {
     /// The format.
@@ -43,8 +43,8 @@ pub struct Checkpoint {
     pub metadata: Metadata,
     /// The folder that the model lies in.
     pub folder: PathBuf,
-    /// The mapped files, in order.
-    pub files: Vec<Arc<Mapping>>,
+    /// The open files, in order.
+    pub files: Vec<Arc<ModelFile>>,
     /// `generation_config.json` of a Hugging Face folder.
     pub generation_config: Option<Value>,
     /// `tokenizer_config.json` of a Hugging Face folder.
@@ -153,55 +153,6 @@ impl Checkpoint {
     /// Bytes of all tensors together.
     pub fn total_bytes(&self) -> u64 {
         self.tensors.values().map(|t| t.bytes.len() as u64).sum()
-    }
-
-    /// Tells the system that the bytes of `tensor` will not be read again soon, such as after repacking: its pages stop
-    /// counting as this process's memory. Reading them again stays possible. Only whole pages that hold nothing else
-    /// are given back. Nothing happens outside unix, and for tensors that lie in no file of this checkpoint.
-    pub fn release(&self, tensor: &HostTensor) {
-        self.on_mapping(tensor, Mapping::release);
-    }
-
-    /// What copies stored bytes out of this checkpoint: from their file, where a map would fault or give other numbers
-    /// once the file has changed. Bytes that lie in none of its files are copied as they are.
-    ///
-    /// # Errors
-    /// Of what it gives: when a file was changed since it was opened, or cannot be read.
-    pub fn reader(&self) -> impl Fn(&[u8], &mut [u8]) -> Result<()> + Send + Sync + Clone + 'static {
-        let files = self.files.clone();
-        move |bytes, out| match files.iter().find_map(|f| Some((f, f.range_of(bytes)?))) {
-            Some((file, range)) => file.read_at(range.start, out),
-            None => {
-                out.copy_from_slice(bytes);
-                Ok(())
-            }
-        }
-    }
-
-    /// `tensor` in memory of its own, read as by [`Checkpoint::reader`].
-    ///
-    /// # Errors
-    /// As for the reader; also when there is no memory.
-    pub fn fetch(&self, tensor: &HostTensor) -> Result<HostTensor> {
-        let mut bytes = vec![];
-        bytes.try_reserve_exact(tensor.bytes.len()).map_err(|_| FormatError::OutOfMemory {
-            what: format!("tensor {}", quoted(&tensor.name)),
-            bytes: tensor.bytes.len(),
-        })?;
-        bytes.resize(tensor.bytes.len(), 0);
-        self.reader()(&tensor.bytes, &mut bytes)?;
-        Ok(HostTensor { bytes: bytes.into(), ..tensor.clone() })
-    }
-
-    /// Asks the system to read the bytes of `tensor` ahead. A hint, like [`Checkpoint::release`].
-    pub fn prefetch(&self, tensor: &HostTensor) {
-        self.on_mapping(tensor, Mapping::prefetch);
-    }
-
-    fn on_mapping(&self, tensor: &HostTensor, hint: impl Fn(&Mapping, std::ops::Range<usize>)) {
-        if let Some((file, range)) = self.files.iter().find_map(|f| Some((f, f.range_of(&tensor.bytes)?))) {
-            hint(file, range);
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can be wrong with a model file, said so that a person can act on it.
 
+use lamina_base::ReadError;
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -52,20 +53,9 @@ pub enum FormatError {
         /// What to do.
         advice: String,
     },
-    /// A file was written to or shortened after it was opened.
-    #[error("{}: the file was changed while it was in use: load the model again", file.display())]
-    Changed {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Memory for a part of a file cannot be had.
-    #[error("{what} takes {bytes} bytes, which cannot be had: use a smaller model or end other programs")]
-    OutOfMemory {
-        /// ``tensor `x` ``.
-        what: String,
-        /// How many.
-        bytes: usize,
-    },
+    /// A part of a file cannot be read, was changed after the file was opened, or does not fit into memory.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// A key or tensor that the model needs is not there.
     #[error("{}: {what} is missing{hint}", file.display())]
     Missing {

@@ -9,8 +9,14 @@ use std::{fmt, path::Path};
 /// `{"__float__": "Infinity"}`.
 pub(crate) const FLOAT: &str = "__float__";
 
+/// Largest file of JSON beside a model. Indices of the largest models have ten million bytes.
+const MOST_BYTES: u64 = 128 << 20;
+
 /// Reads the file at `path`, which must hold an object.
-pub(crate) fn read_object(path: &Path) -> Result<Map<String, Value>> {
+///
+/// # Errors
+/// When it is no regular file, larger than any real one, cannot be read, or holds something else.
+pub fn read_object(path: &Path) -> Result<Map<String, Value>> {
     let meta = std::fs::metadata(path).map_err(|e| FormatError::io("open", path, e))?;
     if !meta.is_file() {
         return Err(FormatError::not_a_model(
@@ -19,8 +25,13 @@ pub(crate) fn read_object(path: &Path) -> Result<Map<String, Value>> {
             "put the JSON file of the model there",
         ));
     }
-    let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
     let at = At::new(path, FilePart::Json);
+    if meta.len() > MOST_BYTES {
+        return Err(
+            at.corrupt("text", format!("has {} bytes, more than the {MOST_BYTES} that are read", meta.len()))
+        );
+    }
+    let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
     let text = std::str::from_utf8(&bytes)
         .map_err(|e| at.corrupt("text", format!("is not UTF-8 at byte {}", e.valid_up_to())))?;
     if text.trim().is_empty() {

@@ -21,16 +21,15 @@
 //! | [`safetensors`] | reader of single files and of sharded sets with an index |
 //! | [`Config`] | one tree of values under Hugging Face names, whichever format they came from |
 //! | [`Checkpoint`] | finds out what lies at a path and opens it |
-//! | [`Mapping`] | the one place with `unsafe`: read-only memory maps, and hints to the system about their pages |
+//! | [`ModelFile`] | a file whose parts are read by their place, with a check that it is still the one that was opened |
 //!
 //! # Rules that every reader here keeps
 //! - A file is data from a stranger. Any bytes at all end in a value or in one [`FormatError`] that names the file, the
 //!   tensor or key, and the field; never in a panic, and never in an allocation or a loop as large as a number that a
 //!   file merely claims. `tests/hostile_*.rs` break one field at a time, `tests/fuzz.rs` mutates whole files.
-//! - Opening copies no tensor bytes: a [`HostTensor`](lamina_base::HostTensor) is a range of a shared mapping, and the
-//!   file stays mapped as long as one of its tensors lives. Who loads a model reads them through
-//!   [`Checkpoint::reader`], from the file and not from the map: a file that is shortened or written to meanwhile is an
-//!   error, where a map would fault or give other numbers. Nothing promises that these bytes are aligned for their
+//! - Opening reads headers only: a [`HostTensor`](lamina_base::HostTensor) is a range of an open file, which stays open
+//!   as long as one of its tensors lives. No file is mapped: one that is shortened or written to meanwhile is an error of
+//!   whoever reads it, where a map would fault or give other numbers. Nothing promises that bytes are aligned for their
 //!   element type: safetensors does not ask for it.
 //! - Shapes are outermost first. GGUF stores them innermost first; the reader and the writer turn them round.
 //!
@@ -40,7 +39,7 @@
 //! `rope_local_base_freq` become `rope_parameters`, a `sliding_window_pattern` becomes `layer_types`. Names that differ
 //! between families but mean the same (`n_embd`, `d_model`, `hidden_size`) find each other through one list
 //! (`config/aliases.rs`). [`Config::unread`] tells which settings of a file nobody asked for.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod checkpoint;
 mod config;
@@ -49,7 +48,7 @@ mod extents;
 mod folder;
 pub mod gguf;
 mod json;
-mod mapping;
+mod model_file;
 pub mod safetensors;
 mod stamp;
 
@@ -57,7 +56,8 @@ pub use checkpoint::{Checkpoint, Kind};
 pub use config::Config;
 pub use error::FormatError;
 pub use gguf::{Metadata, Value};
-pub use mapping::Mapping;
+pub use json::read_object;
+pub use model_file::ModelFile;
 pub use stamp::Stamp;
 
 /// The tensors of a checkpoint by name, in the order of its files.

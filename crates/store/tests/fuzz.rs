@@ -281,7 +281,10 @@ fn cut_gguf(path: &Path, dir: &Path) -> Vec<u8> {
         writer.declare(&t.name, t.dtype, &vec![1; t.shape.len()]).expect("declare");
     }
     let mut out = writer.create().expect("create");
-    whole.tensors.values().for_each(|t| out.write(&t.name, &t.bytes[..4]).expect("write"));
+    whole
+        .tensors
+        .values()
+        .for_each(|t| out.write(&t.name, &t.bytes.read("t").expect("read")[..4]).expect("write"));
     out.finish().expect("finish");
     std::fs::read(out_path).expect("read")
 }

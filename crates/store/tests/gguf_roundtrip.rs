@@ -3,7 +3,7 @@
 mod common;
 
 use common::RawGguf;
-use lamina_base::{Bytes, DType};
+use lamina_base::{Bytes, DType, StoredBytes};
 use lamina_store::{
     FormatError, Value,
     gguf::{Array, Gguf, Strings, Writer},
@@ -123,9 +123,11 @@ fn check_tensors(gguf: &Gguf, alignment: usize) {
     for (i, (name, dtype, shape)) in TENSORS.iter().enumerate() {
         let t = &gguf.tensors[*name];
         assert_eq!((t.dtype, t.shape.as_slice()), (*dtype, *shape), "{name}");
-        assert_eq!(&*t.bytes, bytes_of(i), "{name}");
-        let file = gguf.files.iter().find_map(|f| f.range_of(&t.bytes)).expect("mapped, not copied");
-        assert_eq!(file.start % alignment, 0, "{name}");
+        assert_eq!(*t.bytes.read(name).expect("reads"), bytes_of(i)[..], "{name}");
+        let StoredBytes::InFile { range, .. } = &t.bytes else {
+            panic!("{name} was read when it was opened")
+        };
+        assert_eq!(range.start % alignment, 0, "{name}");
     }
 }
 
@@ -263,4 +265,41 @@ fn long_vocabularies_are_read_in_milliseconds() {
         .expect("five runs");
     // 1 to 2 ms when optimized; the bound is for a busy machine and still far from a copy of each string.
     assert!(best.as_millis() < 60, "{best:?}");
+}
+
+/// Of a file, only as much is read as its header takes; the beginning that is read first holds this one's first half.
+#[test]
+fn a_long_header_is_read_whole() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let path = dir.path().join("m.gguf");
+    let words: Strings = (0..300_000).map(|i| format!("a rather long word {i}")).collect();
+    let (value, text) = (Value::from(words), Value::from("x".repeat(3 << 20)));
+    write(&path, |w| {
+        w.set("words", value.clone());
+        w.set("numbers", vec![7.0f32; 600_000]);
+        w.set("text", text.clone());
+        w.set("last", 5u32);
+    });
+    let read = Gguf::open(&path).expect("own file");
+    assert_eq!((read.metadata.get("words"), read.metadata.get("text")), (Some(&value), Some(&text)));
+    assert_eq!(read.metadata.need::<u32>("last").expect("there"), 5);
+    // Cut anywhere it is an error of the file, and not of what was read of it.
+    let whole = std::fs::metadata(&path).expect("there").len();
+    for at in [whole / 8 * 7, whole / 2, 4 << 20, (4 << 20) + 1, 30] {
+        std::fs::File::options().write(true).open(&path).expect("opens").set_len(at).expect("cuts");
+        let error = Gguf::open(&path).map(drop).expect_err("cut off").to_string();
+        assert!(error.contains("left"), "{error}");
+    }
+}
+
+#[test]
+fn counts_beyond_all_real_files_are_refused_before_they_are_followed() {
+    let mut bytes = RawGguf::valid().encode();
+    bytes.resize(8 << 20, 0);
+    for (at, count) in [(8, 300_000u64), (16, 100_000)] {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 8].copy_from_slice(&count.to_le_bytes());
+        let error = Gguf::from_bytes("m.gguf", &Bytes::from(bytes)).expect_err("too many").to_string();
+        assert!(error.contains("are read at most"), "{error}");
+    }
 }

@@ -254,6 +254,17 @@ mod tests {
         assert!(finder().fragments(&broken("<s><s>x<mask>").unwrap(), true).len() == 1);
     }
 
+    /// The table of such a token takes time by the square of its length.
+    #[test]
+    fn a_long_token_that_overlaps_itself_is_made_ready_at_once() {
+        let begin = std::time::Instant::now();
+        let text = "ab".repeat(100_000);
+        let target = SpecialTarget { id: 7, text: text.clone(), strip: Strip::default(), always: false };
+        let finder = Finder::new(&[target]).unwrap();
+        assert_eq!(finder.fragments(&format!("ab{text}"), true), [Fragment::Token(7), Fragment::Text("ab")]);
+        assert!(begin.elapsed().as_secs() < 5, "{:?}", begin.elapsed());
+    }
+
     #[test]
     fn white_space_beside_a_stripping_token_goes_with_it() {
         use Fragment::{Text, Token};

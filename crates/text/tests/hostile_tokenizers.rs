@@ -3,9 +3,13 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use common::Random;
+use lamina_base::peak_rss;
 use lamina_text::{Special, TextError, Tokenizer};
 use serde_json::{Value, json};
 
@@ -24,9 +28,21 @@ fn file(stage: &str, piece: Value) -> Value {
     json
 }
 
+/// A build without optimization on a busy machine is an order of magnitude slower than a release.
+const SLOWEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
+
+/// What a file may take beyond a good one.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The peak of memory is the process's: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Builds and uses it, within two seconds (a busy machine given).
 fn used(json: &Value) -> Result<usize, TextError> {
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), peak_rss());
     let result = Tokenizer::from_hf_json(json.to_string().as_bytes()).and_then(|tokenizer| {
         let mut tokens = 0;
         for text in ["", "a", "ab ba <s>", &"ab ".repeat(2000), "\u{fdfa}\u{1e9b}\u{323} \u{0}", "aaaaaaaa"] {
@@ -39,7 +55,10 @@ fn used(json: &Value) -> Result<usize, TextError> {
         Ok(tokens)
     });
     let shown: String = json.to_string().chars().take(200).collect();
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?} {shown}", start.elapsed());
+    assert!(start.elapsed() < SLOWEST, "{:?} {shown}", start.elapsed());
+    if let (Some(before), Some(now)) = (before, peak_rss()) {
+        assert!(now < before + MOST_BYTES, "{} bytes {shown}", now - before);
+    }
     result
 }
 
@@ -52,6 +71,7 @@ fn refused(stage: &str, piece: Value, word: &str) {
 
 #[test]
 fn pieces_that_the_library_does_not_survive_are_refused() {
+    let _alone = alone();
     assert!(used(&file("normalizer", Value::Null)).unwrap() > 0);
     let replace = |from: Value, to: &str| json!({"type": "Replace", "pattern": from, "content": to});
     let text = |from: &str| json!({"String": from});
@@ -60,6 +80,7 @@ fn pieces_that_the_library_does_not_survive_are_refused() {
     refused("normalizer", replace(text(""), "x"), "empty pattern");
     refused("normalizer", replace(json!({"Regex": ""}), "x"), "empty pattern");
     refused("normalizer", replace(text("a"), &"a".repeat(1000)), "bytes of one");
+    refused("normalizer", json!({"type": "Prepend", "prepend": "a".repeat(100_000)}), "before each");
     let forty: Vec<Value> = (0..40).map(|_| replace(text("a"), "aa")).collect();
     refused("normalizer", json!({"type": "Sequence", "normalizers": forty}), "bytes of one");
     let many: Vec<Value> = (0..5000).map(|_| json!({"type": "Lowercase"})).collect();
@@ -76,6 +97,7 @@ fn pieces_that_the_library_does_not_survive_are_refused() {
 
 #[test]
 fn panics_of_the_library_name_the_place() {
+    let _alone = alone();
     let mut json = file("normalizer", Value::Null);
     json["model"]["continuing_subword_prefix"] = json!("abcdefgh");
     match used(&json) {
@@ -89,6 +111,7 @@ fn panics_of_the_library_name_the_place() {
 
 #[test]
 fn a_far_id_does_not_fill_the_memory() {
+    let _alone = alone();
     let mut json = file("normalizer", Value::Null);
     json["model"]["vocab"]["far"] = json!(4_000_000);
     assert!(used(&json).unwrap_err().to_string().contains("far"));
@@ -96,6 +119,7 @@ fn a_far_id_does_not_fill_the_memory() {
 
 #[test]
 fn an_added_token_that_overlaps_itself_loads_at_once() {
+    let _alone = alone();
     let mut json = file("normalizer", Value::Null);
     json["added_tokens"][0]["content"] = json!("ab".repeat(50_000));
     assert!(used(&json).is_err());
@@ -164,7 +188,35 @@ fn piece(random: &mut Random, kinds: &[&str], inner: &str, depth: usize) -> Valu
     piece
 }
 
-/// Structure-aware: each case ends with an error or a tokenizer that works. `LAMINA_FUZZ` multiplies the cases.
+/// A model of every kind with likely and unlikely settings.
+fn model(random: &mut Random) -> Value {
+    let texts = ["a", "b", "ab", " ", "<s>", "[UNK]", "##b", "\u{2581}", "<0x41>", "", "aaaaaaaa", "\u{e9}"];
+    let mut text = || texts[random.below(texts.len())];
+    let (unknown, prefix, suffix) = (text(), text(), text());
+    let merges: Vec<Value> = (0..4).map(|_| json!([text(), text()])).collect();
+    let numbers = [0u64, 1, 2, 3, 100, 4_294_967_295, u64::MAX];
+    let mut number = || numbers[random.below(numbers.len())];
+    let (unknown_id, longest, ids) = (number(), number(), [number(), number()]);
+    let flag = random.below(2) == 0;
+    let vocab = json!({"a": 0, "b": 1, "ab": 2, " ": 3, unknown: ids[0] % 9, prefix: ids[1] % 40});
+    match random.below(4) {
+        0 => json!({"type": "BPE", "dropout": ([Value::Null, json!(0.5), json!(7.0)][random.below(3)]),
+            "unk_token": unknown, "continuing_subword_prefix": prefix, "end_of_word_suffix": suffix, "fuse_unk": flag,
+            "byte_fallback": !flag, "ignore_merges": flag, "vocab": vocab, "merges": merges}),
+        1 => json!({"type": "WordPiece", "unk_token": unknown, "continuing_subword_prefix": prefix,
+            "max_input_chars_per_word": longest, "vocab": vocab}),
+        2 => json!({"type": "WordLevel", "unk_token": unknown, "vocab": vocab}),
+        _ => {
+            let scores = [json!(-1.0), json!(0.0), json!(-1e300), json!(1e300), Value::Null];
+            let one = |i: usize| json!([texts[i], scores[random.below(scores.len())]]);
+            let pieces: Vec<Value> = (0..texts.len()).map(one).collect();
+            json!({"type": "Unigram", "unk_id": ([Value::Null, json!(unknown_id)][usize::from(flag)]),
+                "byte_fallback": flag, "vocab": pieces})
+        }
+    }
+}
+
+/// Structure-aware: each case ends with an error or a tokenizer that works. `LAMINA_FUZZ` multiplies the cases, `LAMINA_FUZZ_SEED` takes others.
 #[test]
 fn any_pieces_end_in_an_error_or_a_tokenizer() {
     let stages: [(&str, &str, &[&str]); 4] = [
@@ -231,7 +283,8 @@ fn any_pieces_end_in_an_error_or_a_tokenizer() {
         ),
     ];
     let times: usize = std::env::var("LAMINA_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let mut random = Random(7);
+    let _alone = alone();
+    let mut random = Random::seeded(7);
     let mut built = 0;
     for _ in 0..500 * times {
         let mut json = file("decoder", Value::Null);
@@ -239,6 +292,9 @@ fn any_pieces_end_in_an_error_or_a_tokenizer() {
             if random.below(3) == 0 {
                 json[stage] = piece(&mut random, kinds, inner, 2);
             }
+        }
+        if random.below(3) == 0 {
+            json["model"] = model(&mut random);
         }
         built += usize::from(used(&json).is_ok());
     }

@@ -1,5 +1,5 @@
 //! Programs of a grammar of templates: each ends soon, in bounded memory, with a text or an error, and no program ends
-//! the process. 20,000 programs here; `LAMINA_FUZZ=50` runs a million.
+//! the process. 20,000 programs here; `LAMINA_FUZZ=50` runs a million, `LAMINA_FUZZ_SEED` others than usual.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -7,11 +7,15 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::Random;
+use lamina_base::peak_rss;
 use lamina_text::{ChatTemplate, Conversation};
 use serde_json::{Value, json};
 
 /// A debug build on a busy machine is an order of magnitude slower than a release.
 const SLOWEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
+
+/// What a program may take beyond a good one.
+const MOST_BYTES: u64 = 256 << 20;
 
 const NAMES: &[&str] = &["a", "b", "ns", "messages", "m", "loop", "tools", "f", "missing"];
 const FILTERS: &[&str] = &[
@@ -324,13 +328,18 @@ fn every_program_ends() {
     ];
     let conversation =
         Conversation { messages: &messages, add_generation_prompt: true, ..Conversation::default() };
-    let mut random = Random(20);
+    ChatTemplate::new("{{ messages }}").and_then(|t| t.render(&conversation)).unwrap();
+    let before = peak_rss();
+    let mut random = Random::seeded(20);
     let mut rendered = 0;
     for _ in 0..20_000 * times {
         let source = program(&mut random);
         let start = Instant::now();
         let result = ChatTemplate::new(&source).and_then(|template| template.render(&conversation));
         assert!(start.elapsed() < SLOWEST, "{:?}\n{source}", start.elapsed());
+        if let (Some(before), Some(now)) = (before, peak_rss()) {
+            assert!(now < before + MOST_BYTES, "{} bytes\n{source}", now - before);
+        }
         rendered += usize::from(result.is_ok());
     }
     assert!(rendered > 200 * times, "{rendered}");

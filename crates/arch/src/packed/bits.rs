@@ -1,11 +1,11 @@
 //! Where codes of 1 to 8 bits stand in bytes and words.
 
-use super::coded::CodeLayout;
-use lamina_base::Bytes;
+use super::coded::{CodeLayout, FETCHED};
+use lamina_base::StoredBytes;
 
 /// A matrix of 32-bit words, row by row.
 pub(crate) struct Words {
-    pub bytes: Bytes,
+    pub bytes: StoredBytes,
     pub rows: usize,
     pub cols: usize,
 }
@@ -15,7 +15,10 @@ impl Words {
     #[inline]
     pub fn at(&self, row: usize, col: usize) -> u32 {
         let at = 4 * (row * self.cols + col);
-        self.bytes.get(at..at + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        self.bytes
+            .held()
+            .and_then(|b| b.get(at..at + 4))
+            .map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
     }
 }
 
@@ -29,7 +32,7 @@ pub(crate) fn field(i: usize, bits: usize, word: impl Fn(usize) -> u32) -> u32 {
 
 /// Rows of codes, each a stream of bits that begins at a byte, lowest bits first.
 pub(crate) struct RowBits {
-    pub bytes: Bytes,
+    pub bytes: StoredBytes,
     pub bits: usize,
     pub row_bytes: usize,
 }
@@ -41,8 +44,9 @@ impl CodeLayout for RowBits {
     }
 
     fn read(&self, rows: &[u32], cols: usize, out: &mut [u8]) {
+        let held = self.bytes.held().expect(FETCHED);
         for (&row, out) in rows.iter().zip(out.chunks_exact_mut(cols)) {
-            let stored = &self.bytes[row as usize * self.row_bytes..][..self.row_bytes];
+            let stored = &held[row as usize * self.row_bytes..][..self.row_bytes];
             match self.bits {
                 8 => out.copy_from_slice(&stored[..cols]),
                 4 => nibbles(stored, out),
@@ -83,13 +87,13 @@ mod tests {
     #[test]
     fn fields_of_every_width_are_the_bits_of_the_stream() {
         let stream: Vec<u8> = (0..40u32).map(|i| (i * 157 + 91) as u8).collect();
-        let words = Words { bytes: Bytes::from(stream.clone()), rows: 10, cols: 1 };
+        let words = Words { bytes: stream.clone().into(), rows: 10, cols: 1 };
         for bits in 1..=8 {
             let count = 2 * stream.len() * 4 / bits - 1;
             let want: Vec<u8> = (0..count).map(|i| by_single_bits(&stream, bits, i)).collect();
             let fields: Vec<u8> = (0..count).map(|i| field(i, bits, |w| words.at(w, 0)) as u8).collect();
             assert_eq!(fields, want, "{bits} bits in words");
-            let rows = RowBits { bytes: Bytes::from(stream.clone()), bits, row_bytes: 20 };
+            let rows = RowBits { bytes: stream.clone().into(), bits, row_bytes: 20 };
             for cols in [1, 2, 17, 160 / bits] {
                 let mut out = vec![0; 2 * cols];
                 assert!(rows.holds(2, cols) && !rows.holds(3, cols) && !rows.holds(1, 160 / bits + 1));

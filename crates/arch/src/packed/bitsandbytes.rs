@@ -4,12 +4,12 @@
 use super::{
     Method, Settings,
     bits::RowBits,
-    coded::{CodeLayout, Coded, Meaning},
+    coded::{CodeLayout, Coded, FETCHED, Meaning},
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
 use crate::error::Result;
-use lamina_base::{Bytes, DType, HostTensor};
+use lamina_base::{DType, HostTensor, StoredBytes};
 use serde_json::Value;
 
 pub(super) static METHOD: Method =
@@ -43,7 +43,9 @@ const ORDER: &str = ".weight_format";
 
 fn eight_bits(parts: &Parts, _: &Settings) -> Result<Coded> {
     let [rows, cols] = parts.matrix(&parts.codes)?;
-    if let Some(order) = parts.opt(ORDER).filter(|t| t.bytes.iter().any(|b| *b != 0)) {
+    if let Some(order) = parts.opt(ORDER)
+        && order.bytes.read(&order.label())?.iter().any(|b| *b != 0)
+    {
         return Err(parts.wrong(format!("`{}` asks for an order that is not the row's", order.name)));
     }
     let largest = parts.get(SCB)?;
@@ -83,7 +85,8 @@ fn four_bits(parts: &Parts, _: &Settings) -> Result<Coded> {
 fn unnested(parts: &Parts, absmax: &HostTensor, nested: &HostTensor, state: &QuantState) -> Result<Vec<f32>> {
     let table = parts.floats(parts.get(".nested_quant_map")?)?;
     let outer = parts.floats(nested)?;
-    let codes = absmax.bytes.iter().filter(|_| absmax.dtype == DType::U8).enumerate();
+    let stored = absmax.bytes.read(&absmax.label())?;
+    let codes = stored.iter().filter(|_| absmax.dtype == DType::U8).enumerate();
     let scales = codes
         .map(|(i, c)| Some(table.get(usize::from(*c))? * outer.get(i / state.nested_run)? + state.offset));
     let scales: Option<Vec<f32>> = scales.collect();
@@ -103,8 +106,8 @@ struct QuantState {
 impl QuantState {
     fn read(parts: &Parts, t: &HostTensor) -> Result<QuantState> {
         let broken = |what: &str| parts.wrong(format!("`{}` {what}", t.name));
-        let json: Value =
-            serde_json::from_slice(&t.bytes).map_err(|e| broken(&format!("is no JSON: {e}")))?;
+        let json: Value = serde_json::from_slice(&t.bytes.read(&t.label())?)
+            .map_err(|e| broken(&format!("is no JSON: {e}")))?;
         let number = |key: &str| json[key].as_u64().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
         let extents = json["shape"].as_array().into_iter().flatten();
         let extents: Option<Vec<usize>> = extents.map(|v| v.as_u64()?.try_into().ok()).collect();
@@ -123,7 +126,7 @@ impl QuantState {
 }
 
 /// Two codes in a byte, the first one in the high nibble, counted through all rows.
-struct HighFirst(Bytes);
+struct HighFirst(StoredBytes);
 
 impl CodeLayout for HighFirst {
     fn holds(&self, rows: usize, cols: usize) -> bool {
@@ -131,10 +134,11 @@ impl CodeLayout for HighFirst {
     }
 
     fn read(&self, rows: &[u32], cols: usize, out: &mut [u8]) {
+        let bytes = self.0.held().expect(FETCHED);
         for (row, out) in rows.iter().zip(out.chunks_exact_mut(cols)) {
             for (col, code) in out.iter_mut().enumerate() {
                 let at = *row as usize * cols + col;
-                *code = self.0[at / 2] >> (4 - at % 2 * 4) & 15;
+                *code = bytes[at / 2] >> (4 - at % 2 * 4) & 15;
             }
         }
     }

@@ -7,6 +7,9 @@ use super::{
 use crate::error::Result;
 use lamina_base::DType;
 
+/// Why codes can be read: only [`Parts::fetched`] leads to a reader.
+pub(crate) const FETCHED: &str = "codes are fetched before they are read";
+
 /// Small codes in some layout.
 pub(crate) trait CodeLayout: Send + Sync {
     /// True when a matrix of `rows x cols` lies inside; [`CodeLayout::read`] is only called for such.

@@ -3,12 +3,12 @@
 
 use super::{
     Method, Settings,
-    coded::{CodeLayout, Coded, Meaning},
+    coded::{CodeLayout, Coded, FETCHED, Meaning},
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
 use crate::error::Result;
-use lamina_base::{Bytes, DType};
+use lamina_base::{DType, StoredBytes};
 
 pub(super) static METHOD: Method = Method {
     name: "hqq",
@@ -81,7 +81,7 @@ impl WordPacking {
     /// The packing that the file names, else the one of its bits.
     fn of(parts: &Parts) -> Result<WordPacking> {
         let name = match parts.opt(".packing") {
-            Some(name) => String::from_utf8_lossy(&name.bytes).into_owned(),
+            Some(name) => String::from_utf8_lossy(&name.bytes.read(&name.label())?).into_owned(),
             None => match parts.floats(parts.get(".nbits")?)?[..] {
                 [n] if n > 4.0 => "8bit_u8".into(),
                 [3.0] => "3bit_32".into(),
@@ -104,7 +104,7 @@ impl WordPacking {
 
 /// `steps` lines of `width` numbers; the highest bits hold the first `steps` lines of the layout, and so on down.
 struct Layers {
-    bytes: Bytes,
+    bytes: StoredBytes,
     packing: WordPacking,
     width: usize,
     steps: usize,
@@ -121,6 +121,7 @@ impl CodeLayout for Layers {
 
     fn read(&self, rows: &[u32], cols: usize, out: &mut [u8]) {
         let WordPacking { bits, layers, word } = self.packing;
+        let bytes = self.bytes.held().expect(FETCHED);
         for (row, out) in rows.iter().zip(out.chunks_exact_mut(cols)) {
             for (col, code) in out.iter_mut().enumerate() {
                 let at = *row as usize * cols + col;
@@ -128,8 +129,8 @@ impl CodeLayout for Layers {
                 let shift = bits * (layers - 1 - line / self.steps);
                 // The low bytes of a word are all that its shift leaves over, whatever its size.
                 let first = word * (line % self.steps * self.width + i) + shift / 8;
-                let low = u32::from(self.bytes[first]);
-                let high = if shift % 8 + bits > 8 { u32::from(self.bytes[first + 1]) << 8 } else { 0 };
+                let low = u32::from(bytes[first]);
+                let high = if shift % 8 + bits > 8 { u32::from(bytes[first + 1]) << 8 } else { 0 };
                 *code = ((low | high) >> (shift % 8) & ((1 << bits) - 1)) as u8;
             }
         }

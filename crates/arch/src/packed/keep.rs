@@ -6,7 +6,7 @@ use super::{
 };
 use crate::error::Result;
 use half::{bf16, f16};
-use lamina_base::{DType, HostTensor};
+use lamina_base::{DType, HostTensor, on_threads, zeros};
 use std::thread;
 
 /// Rows that are read at once: a cache line of the layouts that run down the columns has 16.
@@ -135,20 +135,14 @@ impl PackedStack {
 
     fn tensor(&self, dtype: DType, order: &[u32], encode: impl Encode) -> Result<(HostTensor, Loss)> {
         let row_bytes = self.cols / dtype.block_len() * dtype.block_bytes();
-        let mut bytes = vec![0u8; order.len() * row_bytes];
+        let label = &self.parts[0].label;
+        let mut bytes: Vec<u8> = zeros(order.len() * row_bytes, &format!("tensor `{}`", label.name))?;
         let small = bytes.len() < SMALL;
         let threads = if small { 1 } else { thread::available_parallelism().map_or(1, usize::from) };
         let share = order.len().div_ceil(threads).max(1);
-        let encode = &encode;
-        let losses: Option<Vec<Loss>> = thread::scope(|s| {
-            let shares = order.chunks(share).zip(bytes.chunks_mut(share * row_bytes));
-            let workers: Vec<_> =
-                shares.map(|(rows, out)| s.spawn(move || self.fill(rows, row_bytes, out, encode))).collect();
-            workers.into_iter().map(|w| w.join().ok()).collect()
-        });
-        let label = &self.parts[0].label;
-        let losses = losses.ok_or_else(|| label.wrong("a thread failed while unpacking"))?;
-        let tensor = HostTensor::new(label.name.clone(), dtype, vec![order.len(), self.cols], bytes.into());
+        let shares = order.chunks(share).zip(bytes.chunks_mut(share * row_bytes));
+        let losses = on_threads(shares, |(rows, out)| self.fill(rows, row_bytes, out, &encode));
+        let tensor = HostTensor::new(label.name.clone(), dtype, vec![order.len(), self.cols], bytes);
         Ok((
             tensor.map_err(|e| label.wrong(e.to_string()))?,
             losses.into_iter().fold(Loss::default(), Loss::plus),

@@ -61,8 +61,7 @@ impl Parts {
         let found = |form: &'static Form| {
             let codes = tensors.get(&form.codes.of(name)?)?.clone();
             let beside = form.beside.iter().filter_map(|e| tensors.get(&e.of(name)?).cloned()).collect();
-            let file = ck.files.iter().find(|f| f.range_of(&codes.bytes).is_some());
-            let file = file.map_or(ck.folder.as_path(), |f| f.path()).display().to_string();
+            let file = codes.bytes.file().unwrap_or(&ck.folder).display().to_string();
             Some(Parts { label: Label { name: name.to_owned(), file }, codes, form, beside })
         };
         let all = || forms.iter().filter_map(|f| found(f));
@@ -89,9 +88,9 @@ impl Parts {
     ///
     /// # Errors
     /// When a file cannot be read, or memory does not suffice.
-    pub fn fetched(self, ck: &Checkpoint) -> Result<Parts> {
-        let beside = self.beside.iter().map(|t| Ok(ck.fetch(t)?)).collect::<Result<_>>()?;
-        Ok(Parts { codes: ck.fetch(&self.codes)?, beside, ..self })
+    pub fn fetched(self) -> Result<Parts> {
+        let beside = self.beside.iter().map(|t| Ok(t.fetched()?)).collect::<Result<_>>()?;
+        Ok(Parts { codes: self.codes.fetched()?, beside, ..self })
     }
 
     /// Names of all parts.
@@ -136,7 +135,7 @@ impl Parts {
     /// # Errors
     /// When it holds something else.
     pub fn whole(&self, t: &HostTensor) -> Result<Vec<i64>> {
-        let bytes = &t.bytes;
+        let bytes = t.bytes.read(&t.label())?;
         Ok(match t.dtype {
             DType::I64 => bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect(),
             DType::I32 => bytes.as_chunks().0.iter().map(|b| i64::from(i32::from_le_bytes(*b))).collect(),
@@ -165,7 +164,7 @@ impl Parts {
             .map_err(|_| self.wrong(format!("`{}` is {:?}, but must have two extents", t.name, t.shape)))
     }
 
-    /// `t` as a matrix of 32-bit words.
+    /// `t` as a matrix of 32-bit words; the codes stay where they are.
     ///
     /// # Errors
     /// When it is something else.
@@ -174,7 +173,9 @@ impl Parts {
             return Err(self.wrong_type(t, &[DType::I32]));
         }
         let [rows, cols] = self.matrix(t)?;
-        Ok(super::bits::Words { bytes: t.bytes.clone(), rows, cols })
+        let codes = std::ptr::eq(t, &self.codes);
+        let bytes = if codes { t.bytes.clone() } else { t.bytes.fetched(&t.label())?.into() };
+        Ok(super::bits::Words { bytes, rows, cols })
     }
 
     /// Checks the extents of a part.

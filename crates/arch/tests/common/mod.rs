@@ -15,7 +15,7 @@ pub fn folder(config: &Value, tensors: &[HostTensor]) -> Result<(TempDir, Checkp
         let offsets = [data.len(), data.len() + t.bytes.len()];
         let dtype = t.dtype.name();
         header.insert(t.name.clone(), json!({"dtype": dtype, "shape": t.shape, "data_offsets": offsets}));
-        data.extend_from_slice(&t.bytes);
+        data.extend_from_slice(&t.bytes.read(&t.name)?);
     }
     let header = serde_json::to_vec(&header)?;
     let file = [&(header.len() as u64).to_le_bytes(), header.as_slice(), &data].concat();

@@ -7,7 +7,7 @@ use crate::{
     error::{ConvertError, Result},
 };
 use lamina_arch::Family;
-use lamina_base::{Bytes, DType, HostTensor};
+use lamina_base::{DType, HostTensor};
 use lamina_lora::Adapter;
 use lamina_store::Kind;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn changes(draft: &Draft, adapter: &Adapter) -> Result<Vec<Planned>> 
         name: name.clone(),
         dtype: DType::F32,
         shape,
-        bytes: Bytes::from(vec![]),
+        bytes: vec![].into(),
     });
     let ck = Arc::new(source.with_tensors(Kind::HuggingFace, header.collect()));
     let (kept, from) = (adapter.clone(), source.clone());

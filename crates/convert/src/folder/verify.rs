@@ -7,7 +7,7 @@ use crate::{
     error::{ConvertError, Result},
 };
 use lamina_arch::spec::{HeadOrder, Mixer, ModelSpec, Pairs, Rope};
-use lamina_base::{Bytes, HostTensor};
+use lamina_base::HostTensor;
 use lamina_store::{Checkpoint, Config, Kind, Metadata, Tensors};
 use std::path::PathBuf;
 
@@ -61,9 +61,14 @@ fn read(folder: &Folder, metadata: &Metadata, tensors: &Tensors) -> Result<Model
 /// Names and shapes; values only of the rotary factors, which are settings in the form of tensors.
 fn header(tensors: &[Planned]) -> Result<Tensors> {
     let one = |t: &Planned| -> Result<(String, HostTensor)> {
-        let bytes = if t.name.starts_with("rope_") { t.values()?.row(0).to_vec() } else { vec![] };
+        let mut bytes = vec![];
+        if t.name.starts_with("rope_") {
+            let values = t.values()?;
+            bytes.resize(values.row_bytes(), 0);
+            values.read(0..1, &mut bytes)?;
+        }
         let (name, dtype, shape) = (t.name.clone(), t.dtype, t.shape.clone());
-        Ok((t.name.clone(), HostTensor { name, dtype, shape, bytes: Bytes::from(bytes) }))
+        Ok((t.name.clone(), HostTensor { name, dtype, shape, bytes: bytes.into() }))
     };
     tensors.iter().map(one).collect()
 }

@@ -23,15 +23,18 @@ const LONGEST_TAIL: usize = 20;
 pub struct Breakers {
     /// Tokens that are breakers by themselves.
     whole: HashSet<u32>,
-    /// Ends of longer breakers by their last token.
-    tails: HashMap<u32, Vec<BreakerTail>>,
+    /// Longer breakers without their first tokens, read from the end: a tree, whose root is the first node. To look one up
+    /// costs as many steps as the longest has tokens, however many there are.
+    tails: Vec<TailNode>,
 }
 
-/// Tokens behind the first one of a breaker, and what may stand before them.
-#[derive(Debug, Clone)]
-struct BreakerTail {
-    tokens: Box<[u32]>,
-    /// Lists of first tokens, each ascending; strings with a common beginning share them.
+/// Tokens behind the first one of breakers, from the last one back.
+#[derive(Debug, Clone, Default)]
+struct TailNode {
+    /// By the token before.
+    before: HashMap<u32, usize>,
+    /// What may stand before a breaker's tail that begins here: lists of first tokens, each ascending; strings with a
+    /// common beginning share them.
     heads: Vec<Arc<[u32]>>,
 }
 
@@ -92,17 +95,20 @@ impl Breakers {
     }
 
     fn add(&mut self, tokens: &[u32], heads: &Arc<[u32]>) {
-        let Some(last) = tokens.last() else { return };
-        let tails = self.tails.entry(*last).or_default();
-        let tail = match tails.iter().position(|t| *t.tokens == *tokens) {
-            Some(known) => &mut tails[known],
-            None => {
-                tails.push(BreakerTail { tokens: tokens.into(), heads: vec![] });
-                tails.last_mut().expect("just added")
+        if self.tails.is_empty() {
+            self.tails.push(TailNode::default());
+        }
+        let mut node = 0;
+        for token in tokens.iter().rev() {
+            let new = self.tails.len();
+            node = *self.tails[node].before.entry(*token).or_insert(new);
+            if node == new {
+                self.tails.push(TailNode::default());
             }
-        };
-        if !tail.heads.iter().any(|known| known == heads) {
-            tail.heads.push(heads.clone());
+        }
+        let known = &mut self.tails[node].heads;
+        if !known.iter().any(|k| k == heads) {
+            known.push(heads.clone());
         }
     }
 
@@ -117,16 +123,14 @@ impl Breakers {
         if self.has(*last) {
             return Some(1);
         }
-        let written = self.tails.get(last)?.iter().filter(|tail| tail.ends(text));
-        written.map(|tail| tail.tokens.len() + 1).min()
-    }
-}
-
-impl BreakerTail {
-    /// True where `text` ends with these tokens behind one of the heads.
-    fn ends(&self, text: &[u32]) -> bool {
-        let Some(before) = text.strip_suffix(&*self.tokens).and_then(<[u32]>::last) else { return false };
-        self.heads.iter().any(|heads| heads.binary_search(before).is_ok())
+        let mut node = self.tails.first()?;
+        for (tokens, (token, before)) in text.iter().rev().zip(text.iter().rev().skip(1)).enumerate() {
+            node = &self.tails[*node.before.get(token)?];
+            if node.heads.iter().any(|heads| heads.binary_search(before).is_ok()) {
+                return Some(tokens + 2);
+            }
+        }
+        None
     }
 }
 
@@ -191,12 +195,14 @@ mod tests {
 
     /// All sequences.
     fn sequences(breakers: &Breakers) -> BTreeSet<Vec<u32>> {
-        let tails = breakers.tails.values().flatten();
-        let long = tails.flat_map(|tail| {
-            let heads = tail.heads.iter().flat_map(|heads| heads.iter());
-            heads.map(|head| [&[*head], &*tail.tokens].concat())
-        });
-        breakers.whole.iter().map(|&token| vec![token]).chain(long).collect()
+        let mut found: BTreeSet<_> = breakers.whole.iter().map(|&token| vec![token]).collect();
+        let mut open = vec![(0, vec![])];
+        while let Some((node, tail)) = open.pop() {
+            let Some(TailNode { before, heads }) = breakers.tails.get(node) else { continue };
+            found.extend(heads.iter().flat_map(|h| h.iter()).map(|head| [&[*head], &*tail].concat()));
+            open.extend(before.iter().map(|(token, node)| (*node, [&[*token], &*tail].concat())));
+        }
+        found
     }
 
     /// The rule, string by string and token by token.
@@ -285,6 +291,9 @@ mod tests {
             let found =
                 Breakers::find(&strings, vocab(), |text| text.bytes().map(u32::from).collect()).unwrap();
             assert!(!found.tails.is_empty());
+            // A long prompt of what they are made of.
+            let text = vec![u32::from(b'y'); 60_000];
+            assert!((1..text.len()).filter_map(|end| found.end(&text[..end])).count() < text.len());
         }
         assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
     }

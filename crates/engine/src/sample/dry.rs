@@ -239,6 +239,19 @@ mod tests {
         assert_eq!(got, [MAX_PENALTY]);
     }
 
+    /// A repetition of everything is where searches that begin anew at each place take the square of the length.
+    #[test]
+    fn the_longest_history_costs_one_pass() {
+        let begin = std::time::Instant::now();
+        let rule = dry(0.8, 1.75, 2, -1);
+        let mut repeats = Repeats::new(rule, Arc::new(Breakers::from_sequences([vec![9]])));
+        for history in [vec![0; 130_000], (0..130_000).map(|i| i % 7).collect::<Vec<u32>>()] {
+            (1..=history.len()).for_each(|n| repeats.accept(&history[..n]));
+            (0..10).for_each(|_| repeats.edit(&mut [0.0; 10], &history));
+        }
+        assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+    }
+
     #[test]
     fn neutral_values_are_off() {
         for rule in [dry(0.0, 1.75, 2, -1), dry(1.0, 0.5, 2, -1), dry(1.0, 1.75, 2, 0)] {

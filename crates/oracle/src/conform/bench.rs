@@ -160,7 +160,7 @@ impl Bench {
         self.rounds = Rounds::Weights(dtype);
         let mut bytes = vec![0; numbers.len() / dtype.block_len() * dtype.block_bytes()];
         lamina_quant::encode(dtype, &numbers, None, &mut bytes).expect("cases have whole blocks");
-        Tensor::from_bytes("matrix", dtype, rows, cols, bytes.into()).expect("as many bytes as were made")
+        Tensor::from_bytes("matrix", dtype, rows, cols, bytes).expect("as many bytes as were made")
     }
 
     /// A norm of rows of `width`, with a weight, and a bias for layer norms.

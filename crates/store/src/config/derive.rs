@@ -22,7 +22,7 @@ pub(super) fn finish(draft: &mut ConfigTree, metadata: &Metadata, tensors: &Tens
         head_sizes(draft);
         rotary_part(draft)?;
     }
-    rope_type(draft, tensors);
+    rope_type(draft, tensors)?;
     rope_sections(draft, &arch);
     state_space(draft, &arch)?;
     alibi(draft);
@@ -164,34 +164,38 @@ fn rotary_part(draft: &mut ConfigTree) -> Result<()> {
 
 /// The scaling type where the file leaves it open: a factor alone is linear scaling, and factors for long contexts are
 /// tensors that exist for longrope only.
-fn rope_type(draft: &mut ConfigTree, tensors: &Tensors) {
+fn rope_type(draft: &mut ConfigTree, tensors: &Tensors) -> Result<()> {
     const TYPE: &str = "rope_parameters.rope_type";
     let lists = [("rope_factors_long.weight", "long_factor"), ("rope_factors_short.weight", "short_factor")];
     let mut longrope = false;
     for (tensor, name) in lists {
-        if let Some(values) = tensors.get(tensor).and_then(small_f32) {
+        if let Some(values) = tensors.get(tensor).map(small_f32).transpose()?.flatten() {
             draft.put(&format!("{ROPE}.{name}"), values);
             longrope = true;
         }
     }
     if !draft.has(ROPE) {
-        return;
+        return Ok(());
     }
     let written = tree::get(&draft.tree, TYPE).cloned();
     let kind = match written.as_ref().and_then(Value::as_str) {
         None | Some("default") if longrope => "longrope",
         None if draft.has("rope_parameters.factor") => "linear",
         None => "default",
-        Some(_) => return,
+        Some(_) => return Ok(()),
     };
     draft.put(TYPE, kind);
+    Ok(())
 }
 
 /// The values of a float32 tensor that is no larger than rope factors can be.
-fn small_f32(tensor: &HostTensor) -> Option<Vec<f32>> {
+fn small_f32(tensor: &HostTensor) -> Result<Option<Vec<f32>>> {
     const MOST: usize = 4096;
     let fits = tensor.dtype == DType::F32 && tensor.elements() <= MOST;
-    fits.then(|| bytemuck::allocation::pod_collect_to_vec(&tensor.bytes))
+    if !fits {
+        return Ok(None);
+    }
+    Ok(Some(bytemuck::allocation::pod_collect_to_vec(&tensor.bytes.read(&tensor.label())?)))
 }
 
 /// One set of rope settings for each kind of layer where the kinds differ.

@@ -5,15 +5,19 @@ use super::{
     value::{Array, Strings, Value, type_id},
 };
 use crate::error::{At, Result};
-use lamina_base::Bytes;
+use lamina_base::{Bytes, ReadError};
 use std::ops::Range;
 
-/// A position in a file's bytes.
+/// A position in the header of a file, of which a beginning is in memory.
 pub(super) struct Cursor<'a> {
     bytes: &'a Bytes,
     /// The same bytes: reading through `bytes` asks its owner each time, which for a vocabulary adds up.
     data: &'a [u8],
     pos: usize,
+    /// Where the header has to end: what is behind the beginning is not at hand yet.
+    end: usize,
+    /// How much of the file a beginning has to hold so that the field can be read that was behind it.
+    wanted: Option<usize>,
 }
 
 macro_rules! read_numbers {
@@ -26,8 +30,14 @@ macro_rules! read_numbers {
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(bytes: &'a Bytes) -> Self {
-        Cursor { bytes, data: bytes, pos: 0 }
+    /// Reads `bytes`, the beginning of a header that ends before `end`.
+    pub fn new(bytes: &'a Bytes, end: usize) -> Self {
+        Cursor { bytes, data: bytes, pos: 0, end, wanted: None }
+    }
+
+    /// How long the beginning has to be; none when what is wrong is not its length.
+    pub fn wanted(&self) -> Option<usize> {
+        self.wanted
     }
 
     pub fn pos(&self) -> usize {
@@ -35,7 +45,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn left(&self) -> usize {
-        self.data.len() - self.pos
+        self.end - self.pos
     }
 
     read_numbers! { u32 u32; u64 u64; }
@@ -44,9 +54,13 @@ impl<'a> Cursor<'a> {
     fn take(&mut self, len: u64, at: At, field: &'static str) -> Result<Range<usize>> {
         let left = self.left();
         match usize::try_from(len) {
-            Ok(n) if n <= left => {
+            Ok(n) if n <= left && self.pos + n <= self.data.len() => {
                 self.pos += n;
                 Ok(self.pos - n..self.pos)
+            }
+            Ok(n) if n <= left => {
+                self.wanted = Some(self.pos + n);
+                Err(at.corrupt(field, "is behind what was read of the file"))
             }
             _ => {
                 Err(at.corrupt(field, format!("needs {len} bytes where the file has {left} left (cut off?)")))
@@ -147,7 +161,11 @@ impl<'a> Cursor<'a> {
     fn strings(&mut self, count: u64, at: At) -> Result<Strings> {
         self.fits(count, size_of::<u64>(), at, "array length")?;
         let begin = self.pos;
-        let mut starts = Vec::with_capacity(count as usize);
+        let mut starts = vec![];
+        starts.try_reserve_exact(count as usize).map_err(|_| ReadError::OutOfMemory {
+            what: at.place.to_string(),
+            bytes: count as usize * size_of::<u64>(),
+        })?;
         for _ in 0..count {
             let len = self.u64(at, "string length")?;
             starts.push((self.pos - begin) as u64);

@@ -16,7 +16,7 @@ pub use metadata::{FromValue, Metadata};
 pub use value::{Array, Strings, Value};
 pub use writer::{Output, Writer};
 
-use crate::{Mapping, Tensors, error::Result};
+use crate::{ModelFile, Tensors, error::Result};
 use lamina_base::Bytes;
 use std::{path::Path, sync::Arc};
 
@@ -42,10 +42,10 @@ pub struct Gguf {
     pub version: u32,
     /// All metadata; of a split file that of its first shard.
     pub metadata: Metadata,
-    /// All tensors, in file order, their bytes still in the mapped files.
+    /// All tensors, in file order, their bytes still in the files.
     pub tensors: Tensors,
-    /// The mapped files, in shard order; empty when parsed from memory.
-    pub files: Vec<Arc<Mapping>>,
+    /// The open files, in shard order; empty when parsed from memory.
+    pub files: Vec<Arc<ModelFile>>,
 }
 
 impl Gguf {

@@ -2,33 +2,73 @@
 
 use super::{DEFAULT_ALIGNMENT, Gguf, MAGIC, MAX_DIMS, Metadata, cursor::Cursor, value::Value};
 use crate::{
-    Tensors,
+    ModelFile, Tensors,
     error::{At, FilePart, FormatError, Result},
     extents,
 };
-use lamina_base::{Bytes, DType, HostTensor};
-use std::path::Path;
+use lamina_base::{Bytes, DType, HostTensor, StoredBytes};
+use std::{path::Path, sync::Arc};
 
 /// Fewest bytes of a metadata entry (key length, type, one-byte value) and of a tensor entry (name length, number of
 /// dimensions, type, offset): what bounds a count by the size of the file.
 const SMALLEST_ENTRY: usize = 8 + 4 + 1;
 const SMALLEST_TENSOR: usize = 8 + 4 + 4 + 8;
 
+/// Longest header. Real ones have a few megabytes, of a vocabulary.
+const MOST_HEADER: usize = 128 << 20;
+
+/// Most keys, and most tensors: what stands for one in memory is many times as large as in the file.
+const MOST_KEYS: u64 = 1 << 16;
+const MOST_TENSORS: u64 = 1 << 18;
+
+/// What is read of a file first; vocabularies of 100,000 tokens fit.
+const BEGINNING: usize = 4 << 20;
+
+/// Reads the header of one file, as much of the file as it needs.
+pub(super) fn parse_file(file: &Arc<ModelFile>) -> Result<Gguf> {
+    let (path, whole) = (file.path(), file.stored());
+    let mut count = BEGINNING;
+    loop {
+        let beginning = file.beginning(count)?;
+        let mut cursor = Cursor::new(&beginning, file.len().min(MOST_HEADER));
+        match header(path, &mut cursor, &whole) {
+            Err(_) if cursor.wanted().is_some() => {
+                // Twice as much each time, so that all attempts together cost no more than two whole ones.
+                count = count.saturating_mul(2).max(cursor.wanted().unwrap_or(0));
+            }
+            done => return done.map(|gguf| Gguf { files: vec![file.clone()], ..gguf }),
+        }
+    }
+}
+
+/// Reads one file from memory.
 pub(super) fn parse(file: &Path, bytes: &Bytes) -> Result<Gguf> {
-    let mut cursor = Cursor::new(bytes);
+    header(file, &mut Cursor::new(bytes, bytes.len()), &bytes.clone().into())
+}
+
+fn header(file: &Path, cursor: &mut Cursor, whole: &StoredBytes) -> Result<Gguf> {
     let at = At::new(file, FilePart::Header);
-    let version = version(&mut cursor, at)?;
+    let version = version(cursor, at)?;
     let tensor_count = cursor.u64(at, "tensor count")?;
     let key_count = cursor.count(SMALLEST_ENTRY, at, "metadata count")?;
-    let metadata = metadata(&mut cursor, file, key_count)?;
+    few(key_count, MOST_KEYS, at, "metadata count")?;
+    let metadata = metadata(cursor, file, key_count)?;
     let alignment = alignment(&metadata)?;
     cursor.fits(tensor_count, SMALLEST_TENSOR, at, "tensor count")?;
+    few(tensor_count, MOST_TENSORS, at, "tensor count")?;
     let mut entries = Vec::new();
     for number in 0..tensor_count {
-        entries.push(tensor_entry(&mut cursor, At::new(file, FilePart::TensorNumber(number)), alignment)?);
+        entries.push(tensor_entry(cursor, At::new(file, FilePart::TensorNumber(number)), alignment)?);
     }
-    let tensors = place(file, bytes, cursor.pos(), alignment, entries)?;
+    let tensors = place(file, whole, cursor.pos(), alignment, entries)?;
     Ok(Gguf { version, metadata, tensors, files: Vec::new() })
+}
+
+fn few(count: u64, most: u64, at: At, field: &'static str) -> Result<()> {
+    if count > most {
+        return Err(at.corrupt(field, format!("is {count}, but {most} are read at most")));
+    }
+    Ok(())
 }
 
 fn version(cursor: &mut Cursor, at: At) -> Result<u32> {
@@ -147,7 +187,7 @@ fn extents_of(dims: &[u64], dtype: DType, at: At) -> Result<(Vec<usize>, usize)>
 /// Turns table entries into tensors: each inside the file, none on top of another, no name twice.
 fn place(
     file: &Path,
-    bytes: &Bytes,
+    bytes: &StoredBytes,
     table_end: usize,
     alignment: usize,
     entries: Vec<TableEntry>,

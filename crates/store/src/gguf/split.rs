@@ -3,7 +3,7 @@
 
 use super::{Gguf, parse};
 use crate::{
-    Mapping,
+    ModelFile,
     error::{At, FilePart, FormatError, Result},
 };
 use std::{
@@ -95,10 +95,7 @@ pub(super) fn open(path: &Path) -> Result<Gguf> {
 }
 
 fn open_one(path: &Path) -> Result<Gguf> {
-    let mapping = Mapping::open(path)?;
-    let mut gguf = parse::parse(path, &mapping.bytes())?;
-    gguf.files.push(mapping);
-    Ok(gguf)
+    parse::parse_file(&ModelFile::open(path)?)
 }
 
 fn open_shard(path: &Path, name: &ShardName) -> Result<Gguf> {

@@ -218,7 +218,7 @@ impl From<Array> for Value {
 }
 
 /// An array of strings in the form of the file: one stretch of bytes, each string behind its 64-bit length, and where
-/// each starts. A vocabulary of 150 000 tokens is one range of the mapped file and one list of offsets.
+/// each starts. A vocabulary of 150 000 tokens is one range of the header and one list of offsets.
 #[derive(Clone, Default)]
 pub struct Strings {
     data: Data,

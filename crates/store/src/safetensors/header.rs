@@ -6,7 +6,7 @@ use crate::{
     extents,
     json::{self, describe},
 };
-use lamina_base::{Bytes, DType, HostTensor};
+use lamina_base::{DType, HostTensor, StoredBytes, zeros};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
@@ -38,10 +38,12 @@ const DTYPES: &[DType] = &[
     DType::Bool,
 ];
 
-pub(super) fn parse(file: &Path, bytes: &Bytes) -> Result<(Tensors, BTreeMap<String, String>)> {
+pub(super) fn parse(file: &Path, bytes: &StoredBytes) -> Result<(Tensors, BTreeMap<String, String>)> {
     let data = PREFIX + header_len(file, bytes)?;
     let at = At::new(file, FilePart::Header);
-    let text = std::str::from_utf8(&bytes[PREFIX..data])
+    let mut header = zeros(data - PREFIX, &format!("the header of {}", file.display()))?;
+    bytes.copy_to(PREFIX, &mut header)?;
+    let text = std::str::from_utf8(&header)
         .map_err(|e| at.corrupt("text", format!("is not UTF-8 at byte {}", e.valid_up_to())))?;
     let mut entries = match json::strict(text)
         .map_err(|e| at.corrupt("text", format!("is no valid JSON: {e}")))?
@@ -70,11 +72,13 @@ pub(super) fn parse(file: &Path, bytes: &Bytes) -> Result<(Tensors, BTreeMap<Str
     Ok((tensors, metadata))
 }
 
-fn header_len(file: &Path, bytes: &Bytes) -> Result<usize> {
+fn header_len(file: &Path, bytes: &StoredBytes) -> Result<usize> {
     let at = At::new(file, FilePart::Header);
-    let Some(prefix) = bytes.get(..PREFIX).and_then(|p| p.try_into().ok()) else {
+    if bytes.len() < PREFIX {
         return Err(at.corrupt("length", format!("needs {PREFIX} bytes, but the file has {}", bytes.len())));
-    };
+    }
+    let mut prefix = [0; PREFIX];
+    bytes.copy_to(0, &mut prefix)?;
     let len = u64::from_le_bytes(prefix);
     let there = bytes.len() - PREFIX;
     if len > MAX_HEADER {

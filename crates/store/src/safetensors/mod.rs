@@ -9,32 +9,31 @@ mod index;
 pub(crate) use index::join;
 pub use index::open_sharded;
 
-use crate::{Mapping, Tensors, error::Result};
+use crate::{ModelFile, Tensors, error::Result};
 use lamina_base::Bytes;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// An opened safetensors file, or all files of a sharded set.
 #[derive(Debug)]
 pub struct Safetensors {
-    /// All tensors, in file order, their bytes still in the mapped files.
+    /// All tensors, in file order, their bytes still in the files.
     pub tensors: Tensors,
     /// The free `__metadata__` texts of the header; of a sharded set those of its first file.
     pub metadata: BTreeMap<String, String>,
-    /// The mapped files; empty when parsed from memory.
-    pub files: Vec<Arc<Mapping>>,
+    /// The open files; empty when parsed from memory.
+    pub files: Vec<Arc<ModelFile>>,
 }
 
 impl Safetensors {
     /// Opens one file.
     ///
     /// # Errors
-    /// When the file cannot be mapped or breaks the format's rules.
+    /// When the file cannot be read or breaks the format's rules.
     pub fn open(path: impl AsRef<Path>) -> Result<Safetensors> {
         let path = path.as_ref();
-        let mapping = Mapping::open(path)?;
-        let mut parsed = Self::from_bytes(path, &mapping.bytes())?;
-        parsed.files.push(mapping);
-        Ok(parsed)
+        let file = ModelFile::open(path)?;
+        let (tensors, metadata) = header::parse(path, &file.stored())?;
+        Ok(Safetensors { tensors, metadata, files: vec![file] })
     }
 
     /// Reads one file from memory; `path` is its name in messages.
@@ -42,7 +41,7 @@ impl Safetensors {
     /// # Errors
     /// When the bytes break the format's rules.
     pub fn from_bytes(path: impl AsRef<Path>, bytes: &Bytes) -> Result<Safetensors> {
-        let (tensors, metadata) = header::parse(path.as_ref(), bytes)?;
+        let (tensors, metadata) = header::parse(path.as_ref(), &bytes.clone().into())?;
         Ok(Safetensors { tensors, metadata, files: Vec::new() })
     }
 }

@@ -69,6 +69,13 @@ fn check_piece(kind: &str, piece: &Value) -> Result<usize, String> {
             // A regular expression may match nothing between any two bytes.
             Ok(if shortest == 0 { content + 1 } else { content.div_ceil(shortest).max(1) })
         }
+        // It stands before each stretch between added tokens.
+        "Prepend" => match piece.get("prepend").and_then(Value::as_str).map_or(0, str::len) {
+            most if most > MOST_GROWTH => {
+                Err(format!("puts {most} bytes before each text; at most {MOST_GROWTH}"))
+            }
+            _ => Ok(1),
+        },
         "Split" => pattern(piece).map(|_| 1),
         "Precompiled" => charsmap(piece).map(|()| 1),
         "ByteLevel" => Ok(2),

@@ -41,6 +41,12 @@ pub fn read_text(path: impl AsRef<Path>) -> String {
 pub struct Random(pub u64);
 
 impl Random {
+    /// The cases of `LAMINA_FUZZ_SEED`, where a long run is done in parts; else those of every run.
+    pub fn seeded(usual: u64) -> Random {
+        let part: u64 = std::env::var("LAMINA_FUZZ_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+        Random(usual + (part << 32))
+    }
+
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -1,7 +1,7 @@
 //! What experts see: the rows that chose them, and what their first half makes of these.
 
 use lamina_arch::weights::Tensor;
-use lamina_base::DType;
+use lamina_base::on_threads;
 use lamina_oracle::reference::{activate, route};
 use lamina_plan::op::Experts;
 use std::thread;
@@ -35,10 +35,8 @@ pub(super) fn seen(o: &Experts, halves: &Halves<'_>, x: &[f32], logits: &[f32], 
     all.retain(|s| !s.input.is_empty());
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let each = all.len().div_ceil(threads).max(1);
-    thread::scope(|scope| {
-        for part in all.chunks_mut(each) {
-            scope.spawn(move || part.iter_mut().for_each(|s| s.middle = middle(o, halves, s, hidden)));
-        }
+    on_threads(all.chunks_mut(each), |part| {
+        part.iter_mut().for_each(|s| s.middle = middle(o, halves, s, hidden));
     });
     all
 }
@@ -48,11 +46,12 @@ fn middle(o: &Experts, halves: &Halves<'_>, seen: &Seen, hidden: usize) -> Vec<f
     let rows = seen.input.len() / hidden;
     let half = |w: &Tensor, bias: Option<&[f32]>| {
         let (mut out, mut row) = (vec![0f32; rows * inner], vec![0f32; hidden]);
+        let mut stored = vec![0; w.row_bytes()];
         for i in 0..inner {
             let at = seen.expert * inner + i;
-            // A row that cannot be decoded was refused when the weight was uploaded.
-            if decode(w.dtype, w.row(at), &mut row).is_none() {
-                continue;
+            // A file that has changed meanwhile: sums that are no numbers are refused where they are used.
+            if read(w, at, &mut stored, &mut row).is_none() {
+                row.fill(f32::NAN);
             }
             let bias = bias.map_or(0.0, |b| b[at]);
             for (r, x) in seen.input.chunks_exact(hidden).enumerate() {
@@ -65,6 +64,7 @@ fn middle(o: &Experts, halves: &Halves<'_>, seen: &Seen, hidden: usize) -> Vec<f
     gate.iter().zip(&up).map(|(&g, &u)| activate(o.act, g, Some(u))).collect()
 }
 
-fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Option<()> {
-    lamina_quant::decode(dtype, bytes, out).ok()
+fn read(w: &Tensor, row: usize, stored: &mut [u8], out: &mut [f32]) -> Option<()> {
+    w.read(row..row + 1, stored).ok()?;
+    lamina_quant::decode(w.dtype, stored, out).ok()
 }

@@ -1,0 +1,156 @@
+//! Floor 0: an allocator with memory that is kept back for the moment when there is no more.
+//!
+//! Rust ends the process where an allocation fails, and every push and every message is one. What a request or a file
+//! decides the size of is asked for by fallible means (`try_reserve`, [`affordable`]). For the many small ones the
+//! programs keep a reserve: where one of them fails, the reserve is given back to the system and serves it, and the next
+//! place that can end a request or a load with an error asks [`whole`] and does so. What that frees fills the reserve
+//! again. The reserve is address space that nobody touches: it takes no memory.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    hint::black_box,
+    ptr::null_mut,
+    sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst},
+};
+
+/// Bytes that are kept back: more than a step or a stage of loading makes of small things. Above 32 MiB glibc takes a
+/// block from the system and gives it back there whatever came before.
+const RESERVE: usize = 34 << 20;
+
+/// Largest allocation that the reserve serves. What is larger is asked for by fallible means, whose callers are told.
+const LARGEST: usize = 12 << 20;
+
+static KEPT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+static LOW: AtomicBool = AtomicBool::new(false);
+
+/// The system's allocator with the reserve behind it. A program makes it its global allocator and calls [`keep`].
+pub struct WithReserve;
+
+// SAFETY: every block is the system allocator's, which this one asks again at most; no method unwinds.
+unsafe impl GlobalAlloc for WithReserve {
+    // SAFETY: callers keep to the contract of `GlobalAlloc`, which is the system allocator's.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's layout is passed on.
+        or_again(layout.size(), || unsafe { System.alloc(layout) })
+    }
+
+    // SAFETY: callers keep to the contract of `GlobalAlloc`, which is the system allocator's.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's layout is passed on.
+        or_again(layout.size(), || unsafe { System.alloc_zeroed(layout) })
+    }
+
+    // SAFETY: callers keep to the contract of `GlobalAlloc`, which is the system allocator's.
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's block, layout and size are passed on; where it fails, the block is as it was.
+        or_again(size, || unsafe { System.realloc(block, layout, size) })
+    }
+
+    // SAFETY: callers keep to the contract of `GlobalAlloc`, which is the system allocator's.
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's block is of the system allocator, as all are.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+fn or_again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    let block = allocate();
+    if block.is_null() { again(size, allocate) } else { block }
+}
+
+#[cold]
+fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
+    if size > LARGEST {
+        return null_mut();
+    }
+    LOW.store(true, SeqCst);
+    let kept = KEPT.swap(null_mut(), SeqCst);
+    if !kept.is_null() {
+        // SAFETY: `keep` got the block with this layout, and the exchange made it this call's alone.
+        unsafe { System.dealloc(kept, layout(RESERVE)) };
+    }
+    // Also where another thread was the one that gave it back.
+    allocate()
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, align_of::<usize>()).unwrap_or(Layout::new::<usize>())
+}
+
+/// Takes the reserve, unless it is held already; false where there is no memory for it.
+pub fn keep() -> bool {
+    if !KEPT.load(SeqCst).is_null() {
+        return true;
+    }
+    // SAFETY: the layout has a size above 0.
+    let block = unsafe { System.alloc(layout(RESERVE)) };
+    if block.is_null() {
+        return false;
+    }
+    if KEPT.compare_exchange(null_mut(), block, SeqCst, SeqCst).is_err() {
+        // SAFETY: the block was just got with this layout, and another thread's was kept instead of it.
+        unsafe { System.dealloc(block, layout(RESERVE)) };
+    }
+    true
+}
+
+/// False after the reserve had to be given back, until there is memory for it again. Costs a load of an atomic where
+/// all is well.
+pub fn whole() -> bool {
+    if !LOW.load(SeqCst) {
+        return true;
+    }
+    let kept = keep();
+    LOW.store(!kept, SeqCst);
+    kept
+}
+
+/// True when there is memory for `bytes` more in one piece and the reserve is whole. For work whose many allocations
+/// together have a known size; what is asked about is not kept.
+pub fn affordable(bytes: usize) -> bool {
+    let Ok(layout) = Layout::from_size_align(bytes.max(1), align_of::<usize>()) else { return false };
+    // The compiler leaves out what is got and freed at once, and takes it to have succeeded.
+    // SAFETY: the layout has a size above 0.
+    let block = black_box(unsafe { System.alloc(layout) });
+    if block.is_null() {
+        return false;
+    }
+    // SAFETY: the block was just got with this layout.
+    unsafe { System.dealloc(block, layout) };
+    whole()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// The one test, since the reserve is the process's.
+    #[test]
+    fn the_reserve_serves_what_is_small_until_it_is_filled_again() {
+        assert!(whole() && keep() && whole());
+        let tries = Cell::new(0);
+        let mut place = 7u8;
+        let place: *mut u8 = &mut place;
+        let fails_once = || {
+            tries.set(tries.get() + 1);
+            if tries.get() % 2 == 1 { null_mut() } else { place }
+        };
+        assert!(or_again(LARGEST + 1, fails_once).is_null() && tries.get() == 1 && !LOW.load(SeqCst));
+        tries.set(0);
+        assert_eq!(or_again(LARGEST, fails_once), place);
+        assert!(KEPT.load(SeqCst).is_null() && LOW.load(SeqCst));
+        assert!(whole() && !KEPT.load(SeqCst).is_null() && !LOW.load(SeqCst));
+        assert!(affordable(1 << 20) && !affordable(isize::MAX as usize - 64) && !affordable(usize::MAX));
+
+        // SAFETY: blocks are used and freed with the layouts that they were got with.
+        unsafe {
+            let block = WithReserve.alloc_zeroed(layout(16));
+            assert_eq!(block.cast::<u64>().read_unaligned(), 0);
+            let block = WithReserve.realloc(block, layout(16), 1 << 20);
+            WithReserve.dealloc(block, layout(1 << 20));
+            let block = WithReserve.alloc(layout(8));
+            WithReserve.dealloc(block, layout(8));
+        }
+    }
+}
