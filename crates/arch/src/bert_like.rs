@@ -37,8 +37,10 @@ pub fn bert_like(ck: &Checkpoint, family: &Family, reserved: usize) -> Result<Mo
 pub fn encoder(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let c = &ck.config;
     let norm = Norm { kind: NormKind::Layer, eps: c.opt_f32("layer_norm_eps")?.unwrap_or(1e-12) };
-    if c.flag("is_decoder")? {
-        return Err(ArchError::value("is_decoder", true, "false: this family is run as an encoder"));
+    for key in ["is_decoder", "is_causal"] {
+        if c.flag(key)? {
+            return Err(ArchError::value(key, true, "false: this family is run as an encoder"));
+        }
     }
     let spec = llama_like(ck, family)?.with_norm(norm).each(|_, l| l.place = Place::PostResidual);
     let mut spec = spec.each_gqa(|_, g| g.mask = Mask::Full);
