@@ -36,6 +36,7 @@ fn main() {
         batch: args.numbers("--batch", "1"),
         repeat: args.numbers("--repeat", repeat)[0],
         profile: true,
+        text: None,
     };
     let load = LoadOptions {
         threads: args.value("--threads").map(|t| t.parse().expect("a number")),

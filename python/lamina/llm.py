@@ -51,7 +51,7 @@ class LLM(Closing):
         seed: Optional[int] = None,
         progress: Union[bool, Progress] = True,
         loras: Optional[Dict[str, Path]] = None,
-        draft: Optional[str] = None,
+        draft: Optional[Path] = None,
     ) -> None:
         """Loads a model.
 
@@ -71,7 +71,8 @@ class LLM(Closing):
             saved, or GGUF adapters. A request uses those that its `lora` names, and none without.
         draft: guesses tokens ahead, which are verified in one step and kept where the model would have chosen them, so
             that answers are the same and come faster: "ngram" looks them up in the prompt and the answer, "auto" in
-            earlier answers too. How many are guessed follows what they cost and how often they are right.
+            earlier answers too; the path of a smaller model with the same tokens lets that one guess. How many are
+            guessed follows what they cost and how often they are right.
 
         Raises ModelError, FormatError, UnsupportedError, OutOfMemoryError or InvalidRequestError.
         """
@@ -87,7 +88,7 @@ class LLM(Closing):
                 dtype=checks.text("dtype", dtype),
                 threads=None if threads is None else checks.whole("threads", threads),
                 loras=paths,
-                draft=None if draft is None else checks.text("draft", draft),
+                draft=None if draft is None else checks.text("draft", os.fspath(draft)),
                 progress=report,
             )
         finally:

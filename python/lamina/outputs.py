@@ -49,7 +49,7 @@ class Speculation(NamedTuple):
     steps: int
     """Steps that verified any."""
     method: str
-    """Who guessed last: `"ngram"` or `"suffix"`."""
+    """Who guessed last: `"ngram"`, `"suffix"` or `"model"`."""
 
 
 class TokenLogprob(NamedTuple):

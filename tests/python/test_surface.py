@@ -14,7 +14,7 @@ from lamina import _lamina, constraint, sampling
 PACKAGE = Path(lamina.__file__).parent
 
 PARAMETERS = {
-    "__init__": "path device context kv_dtype dtype threads seed progress loras",
+    "__init__": "path device context kv_dtype dtype threads seed progress loras draft",
     "generate": "prompt sampling_params options",
     "stream": "prompt sampling_params options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
@@ -40,7 +40,7 @@ def test_defaults():
     defaults = {k: p.default for k, p in inspect.signature(lamina.LLM).parameters.items()}
     assert defaults == {
         "path": None, "device": "auto", "context": None, "kv_dtype": "f16", "dtype": "auto", "threads": None,
-        "seed": None, "progress": True, "loras": None,
+        "seed": None, "progress": True, "loras": None, "draft": None,
     }  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def test_the_stub_of_options_is_true():
         found = [f.target.id for f in classes[name].body if isinstance(f, ast.AnnAssign)]
         return [f for f in found if not f.startswith("_")]
 
-    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora", "grammar"]
+    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora", "grammar", "speculate"]
     grammars = [name for name in constraint.SOURCES if name != "grammar"]
     rows = _lamina.sampling_params()
     assert fields("SamplingParams") == [*own, *(row[0] for row in rows)]

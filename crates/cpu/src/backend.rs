@@ -72,6 +72,10 @@ impl Backend for Cpu {
         Capabilities { types: crate::format::NATIVE.to_vec(), ops, bits: Grade::AllBatches }
     }
 
+    fn handle(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
     fn about(&self) -> About {
         let kernels = self.isa.name().to_owned();
         About { device: "cpu".to_owned(), kernels, threads: self.pool.threads() }

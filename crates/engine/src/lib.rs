@@ -55,4 +55,4 @@ pub use request::{Generation, Pass, Request, RowSink, Task, Terms};
 pub use service::Service;
 pub use sink::{Gone, Sink};
 pub use snapshot::{Board, Counters, LastStep, SequenceState, Snapshot};
-pub use speculate::{DraftAsk, Drafter, Ngram, Suffix};
+pub use speculate::{DraftAsk, DraftModel, Drafter, Ngram, Suffix};

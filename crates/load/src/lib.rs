@@ -4,6 +4,7 @@
 //! no backend by name; whoever calls it brings one.
 #![forbid(unsafe_code)]
 
+mod built;
 mod device;
 mod draft;
 mod error;

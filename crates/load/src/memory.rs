@@ -47,6 +47,11 @@ impl GroupBytes {
         self.groups.iter().map(one).fold(0, usize::saturating_add)
     }
 
+    /// Bytes of so many pages of each group.
+    pub fn all(&self, pages: &[usize]) -> usize {
+        self.groups.iter().zip(pages).map(|(g, n)| g.1 * n).sum()
+    }
+
     /// The longest context of which one sequence fits into `budget` bytes.
     fn longest(&self, budget: usize) -> usize {
         let (mut fits, mut fails) = (0, (usize::MAX >> 8) / PAGE_LEN);

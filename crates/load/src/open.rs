@@ -1,7 +1,8 @@
 //! From a checkpoint to an engine: family, plan, what is refused, cache, weights.
 
 use crate::{
-    draft::{self, DraftSource},
+    built::Built,
+    draft::{DraftSource, check_tokens, names},
     error::{Error, Result, enough_memory},
     identity::identity,
     info::ModelInfo,
@@ -15,7 +16,7 @@ use crate::{
 };
 use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
 use lamina_base::DType;
-use lamina_engine::{Drafter, Engine, MOST_DRAFTS};
+use lamina_engine::{Engine, MOST_DRAFTS};
 use lamina_plan::{
     Backend, BackendError, GroupSpec, KvDtype, KvTypes, Limits, Plan, Runner, WeightKind, WeightSpec, emit,
     op::Op,
@@ -54,6 +55,51 @@ pub fn open_on<B: Backend + 'static>(
     backend: B,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
+    if let Some(w) = options.draft_width.filter(|&w| w > MOST_DRAFTS) {
+        return Err(Error::InvalidRequest(format!(
+            "draft_width is {w}, but must be from 0 to {MOST_DRAFTS}"
+        )));
+    }
+    let draft = open_draft(options, &backend)?;
+    let model = build(ck, options, backend, draft.as_ref().map_or(0, |d| d.bytes), progress)?;
+    if let Some(draft) = &draft {
+        check_tokens(&model, draft)?;
+    }
+    let drafters = options.draft.as_ref().map(|source| source.drafters(draft)).unwrap_or_default();
+    let info = ModelInfo { draft: names(&drafters), ..model.info };
+    let engine = Engine::with_policy(model.step, model.context, options.reuse_prefixes, options.policy)
+        .identified(model.identity)
+        .drafting(drafters, options.draft_width);
+    let Built { tokenizer, end_tokens, loras, .. } = model;
+    Ok(Loaded { engine, tokenizer, end_tokens, loras, info })
+}
+
+/// The draft model that was asked for, on the same device and threads.
+fn open_draft<B: Backend + 'static>(options: &LoadOptions, backend: &B) -> Result<Option<Built>> {
+    let Some(path) = options.draft.as_ref().map(DraftSource::model).transpose()?.flatten() else {
+        return Ok(None);
+    };
+    let Some(own) = backend.handle() else {
+        let what = format!("a draft model on {}: it holds one model only", backend.name());
+        return Err(Error::Unsupported(what));
+    };
+    // Its cache is small beside the model's: an eighth of what is free, or a quarter of what was asked for.
+    let free = backend.memory().map(|m| m.free / 8);
+    let kv_memory = options.kv_memory.map(|bytes| bytes / 4).into_iter().chain(free).min();
+    let plain =
+        LoadOptions { threads: options.threads, batch_rows: options.batch_rows, ..LoadOptions::default() };
+    let options = LoadOptions { kv_memory, device: options.device, ..plain };
+    build(&Checkpoint::open(path)?, &options, own, 0, &|_, _| true).map(Some)
+}
+
+/// Puts the model in `ck` on `backend`, beside `reserved` bytes that others take.
+fn build<B: Backend + 'static>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    backend: B,
+    reserved: u64,
+    progress: Progress<'_>,
+) -> Result<Built> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;
     // Whoever asks for float32 wants packed weights as their method's formula gives them.
@@ -69,42 +115,59 @@ pub fn open_on<B: Backend + 'static>(
     check_plan(&backend, &plan)?;
     let memory = backend.memory();
     let taken = weight_bytes(&backend, &plan, &weights, &loras, options)?;
-    check_weights(taken, memory)?;
+    check_weights(taken + reserved, memory)?;
     let rows = step_rows(&backend, &plan, options, spec.context);
     let kv = stored_types(&backend, &plan, options.kv_dtype);
     let groups = group_bytes(&backend, &plan, &kv, rows);
-    let page_bytes: usize = groups.groups.iter().map(|g| g.1).sum();
-    let free = cache_memory(memory.map(|m| m.free.saturating_sub(taken)), options.kv_memory);
+    let free = memory.map(|m| m.free.saturating_sub(taken + reserved));
+    let free = cache_memory(free, options.kv_memory);
     let cache = plan_cache(&plan, &groups, spec.context, options.context, free)?;
     let from = OpenedModel { ck, weights: &weights, loras: &loras, dtype: options.dtype };
     let (uploaded, bytes) = upload(&backend, &from, &plan, progress)?;
-    let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
-    let kv_dtype = KvDtype::of_groups(stored).unwrap_or(options.kv_dtype);
-    let limits = step_limits(&plan, rows, &cache, kv);
-    let drafters = drafters(options)?;
     let about = backend.about();
     let identity = identity(ck, options, &about, &loras);
-    let info = ModelInfo {
-        context: cache.context,
-        kv_dtype,
-        kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
-        kv_bytes_per_sequence: cache.sequence_bytes as u64,
+    let placed = ModelInfo {
         bytes_per_token: bytes_per_token(&plan, &bytes),
         threads: about.threads,
         isa: about.kernels,
         device: about.device,
-        draft: (!drafters.is_empty()).then(|| draft::names(&drafters)),
         notes: notes(ck, &weights, tokenizer.as_ref(), &cache, spec.context),
         pooling: pooling(ck),
         ..ModelInfo::of(ck, family, &spec)
     };
-    let end_tokens = vocab::end_tokens(ck, tokenizer.as_ref()).into();
+    let info = with_cache(placed, &plan, &cache, &groups, &kv, options);
+    let limits = step_limits(&plan, rows, &cache, kv);
     let runner = Runner::<B>::new(backend, plan, uploaded, limits)?;
-    let step = Box::new(InTurn::new(Box::new(runner)));
-    let engine = Engine::with_policy(step, cache.context, options.reuse_prefixes, options.policy)
-        .identified(identity)
-        .drafting(drafters, options.draft_width);
-    Ok(Loaded { engine, tokenizer, end_tokens, loras: loras.into_names(), info })
+    Ok(Built {
+        step: Box::new(InTurn::new(Box::new(runner))),
+        context: cache.context,
+        end_tokens: vocab::end_tokens(ck, tokenizer.as_ref()).into(),
+        tokenizer,
+        info,
+        loras: loras.into_names(),
+        identity,
+        bytes: taken + groups.all(&cache.pages) as u64,
+    })
+}
+
+/// What is known of the cache beside the model.
+fn with_cache(
+    info: ModelInfo,
+    plan: &Plan,
+    cache: &CachePlan,
+    groups: &GroupBytes,
+    kv: &[KvTypes],
+    options: &LoadOptions,
+) -> ModelInfo {
+    let stored = plan.kv.groups.iter().map(|g| g.reach).zip(kv.iter().copied());
+    let page_bytes: usize = groups.groups.iter().map(|g| g.1).sum();
+    ModelInfo {
+        context: cache.context,
+        kv_dtype: KvDtype::of_groups(stored).unwrap_or(options.kv_dtype),
+        kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
+        kv_bytes_per_sequence: cache.sequence_bytes as u64,
+        ..info
+    }
 }
 
 /// Longest text of an encoder where nobody asks for more, in tokens: its rows all stand in one step.
@@ -152,16 +215,6 @@ fn check_context(spec: &ModelSpec, config: &Config, asked: Option<usize>) -> Res
         ))),
         _ => Ok(()),
     }
-}
-
-/// What guesses tokens ahead; none where nothing was asked for.
-fn drafters(options: &LoadOptions) -> Result<Vec<Box<dyn Drafter>>> {
-    if let Some(w) = options.draft_width.filter(|&w| w > MOST_DRAFTS) {
-        return Err(Error::InvalidRequest(format!(
-            "draft_width is {w}, but must be from 0 to {MOST_DRAFTS}"
-        )));
-    }
-    Ok(options.draft.as_ref().map(DraftSource::drafters).unwrap_or_default())
 }
 
 /// Bytes of a page of each layer group.

@@ -66,6 +66,11 @@ pub trait Backend: Sized {
     /// Its types, operators and grade of bit-equality.
     fn capabilities(&self) -> Capabilities;
 
+    /// Another handle on the same device and threads, for a second model beside the first; none where there can be one only.
+    fn handle(&self) -> Option<Self> {
+        None
+    }
+
     /// Device, kernels and threads.
     fn about(&self) -> About {
         About { device: self.name().to_owned(), kernels: self.name().to_owned(), threads: 1 }

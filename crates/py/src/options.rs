@@ -74,6 +74,6 @@ pub fn load_options(
 ) -> Result<LoadOptions> {
     let dtype = if dtype == "auto" { None } else { Some(dtype.parse().map_err(lamina::Error::from)?) };
     let (device, kv_dtype) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
-    let draft = draft.map(str::parse).transpose()?;
+    let draft = draft.map(Into::into);
     Ok(LoadOptions { device, context, kv_dtype, dtype, threads, loras, draft, ..LoadOptions::default() })
 }

@@ -4,7 +4,7 @@ use crate::{
     meter::{Meter, median},
     origin::origin,
 };
-use lamina::{Error, LoadOptions, Loaded, ModelInfo, Result, open};
+use lamina::{Error, LoadOptions, Loaded, ModelInfo, Result, Special, Speculate, Tokenizer, open};
 use lamina_engine::{Engine, Event, Generation, Request, Task, Timings, sample::SamplingParams};
 use lamina_plan::Profile;
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ pub struct BenchOptions {
     pub repeat: usize,
     /// Time of each operator is taken in one further step of each kind.
     pub profile: bool,
+    /// Text whose parts are the prompts before decoding; none takes random tokens.
+    pub text: Option<String>,
 }
 
 /// Speeds of one measurement.
@@ -38,6 +40,28 @@ pub struct Speed {
     pub batch: usize,
     /// Tokens per second over all sequences, one per repeat.
     pub tok_s: Vec<f64>,
+    /// The same without drafts, taken in turn, and what drafts did; none where the model was loaded without.
+    pub drafts: Option<DraftedSpeed>,
+}
+
+/// What drafts did in a measurement.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DraftedSpeed {
+    /// Tokens per second without drafts, one per repeat.
+    pub plain_tok_s: Vec<f64>,
+    /// Guessed tokens that were verified, those of them that were right, and all tokens that were decoded.
+    pub drafted: usize,
+    /// See `drafted`.
+    pub accepted: usize,
+    /// See `drafted`.
+    pub tokens: usize,
+}
+
+impl DraftedSpeed {
+    /// Tokens that a sequence got from a step.
+    pub fn tokens_per_step(&self) -> f64 {
+        self.tokens as f64 / (self.tokens - self.accepted.min(self.tokens - 1)).max(1) as f64
+    }
 }
 
 /// All results.
@@ -80,10 +104,12 @@ pub fn run(
         ..load.clone()
     };
     let begin = Instant::now();
-    let Loaded { engine, info, .. } = open(path, &load, &|_, _| true)?;
+    let Loaded { engine, info, tokenizer, .. } = open(path, &load, &|_, _| true)?;
+    let text = text_tokens(options, tokenizer.as_ref())?;
     let load_s = begin.elapsed().as_secs_f64();
     let meter = Meter::new(load.device, info.threads)?;
-    let mut lab = Lab { engine, meter, vocab: info.vocab, seed: 1, against: vec![] };
+    let drafts = info.draft.is_some();
+    let mut lab = Lab { engine, meter, vocab: info.vocab, text, drafts, seed: 1, against: vec![] };
     lab.answers(&[lab_tokens(info.vocab, 0, 32)], 4)?;
     let first_token_s = begin.elapsed().as_secs_f64();
     let (prefill, decode) = lab.measure(options, note)?;
@@ -114,7 +140,22 @@ struct Lab {
     /// Bandwidth after each repeat of the first single-sequence decode.
     against: Vec<f64>,
     vocab: usize,
+    /// Tokens that prompts are parts of; empty for random ones.
+    text: Vec<u32>,
+    /// The model guesses ahead: each speed is measured without, too.
+    drafts: bool,
     seed: u64,
+}
+
+/// Tokens of the text that prompts are taken from.
+fn text_tokens(options: &BenchOptions, tokenizer: Option<&Tokenizer>) -> Result<Vec<u32>> {
+    match (&options.text, tokenizer) {
+        (None, _) => Ok(vec![]),
+        (Some(text), Some(tokenizer)) => Ok(tokenizer.encode(text, Special::NONE)?),
+        (Some(_), None) => {
+            Err(Error::InvalidRequest("this model has no tokenizer: measure it without a text".into()))
+        }
+    }
 }
 
 /// `n` random tokens, never the same for two seeds, so that no prefix is found by accident.
@@ -144,20 +185,20 @@ impl Lab {
             for &n in o.prompt.iter().filter(|&&n| n > 0) {
                 note(&format!("prefill {n} at depth {depth}"));
                 let tok_s = (0..o.repeat.max(1)).map(|_| self.prefill(n, depth)).collect::<Result<_>>()?;
-                prefill.push(Speed { n, depth, batch: 1, tok_s });
+                prefill.push(Speed { n, depth, batch: 1, tok_s, drafts: None });
             }
             for &n in o.gen_tokens.iter().filter(|&&n| n > 0) {
                 for &batch in &o.batch {
                     note(&format!("decode {n} at depth {depth}, batch {batch}"));
                     let first = batch == 1 && decode.iter().all(|s: &Speed| s.batch != 1);
-                    let mut tok_s = vec![];
+                    let (mut tok_s, mut drafts) = (vec![], self.drafts.then(DraftedSpeed::default));
                     for _ in 0..o.repeat.max(1) {
-                        tok_s.push(self.decode(n, depth, batch)?);
+                        tok_s.push(self.decode(n, depth, batch, drafts.as_mut())?);
                         if first {
                             self.against.push(self.meter.read()?);
                         }
                     }
-                    decode.push(Speed { n, depth, batch, tok_s });
+                    decode.push(Speed { n, depth, batch, tok_s, drafts });
                 }
             }
         }
@@ -176,30 +217,65 @@ impl Lab {
         Ok((t.prompt_tokens - t.cached_tokens) as f64 / t.prefill_seconds)
     }
 
-    /// Tokens per second of `batch` sequences that decode `n` tokens each after `depth` tokens.
-    fn decode(&mut self, n: usize, depth: usize, batch: usize) -> Result<f64> {
-        let before = |i: usize| lab_tokens(self.vocab, BEFORE + i as u64, depth);
-        let mut prompts: Vec<_> = (0..batch).map(before).collect();
-        prompts.iter_mut().for_each(|p| p.extend(self.tokens(8)));
+    /// Tokens per second of `batch` sequences that decode `n` tokens each after `depth` tokens; with drafts, the same
+    /// without is measured behind it.
+    fn decode(
+        &mut self,
+        n: usize,
+        depth: usize,
+        batch: usize,
+        drafts: Option<&mut DraftedSpeed>,
+    ) -> Result<f64> {
+        let prompts: Vec<_> = (0..batch).map(|i| self.prompt(i, depth)).collect();
         for prompt in &prompts {
             self.answers(std::slice::from_ref(prompt), 1)?;
         }
-        let times = self.answers(&prompts, n + 1)?;
         // The first token belongs to the prompt.
-        let slowest = times.iter().map(|t| t.decode_seconds).fold(0.0, f64::max);
-        Ok((batch * n) as f64 / slowest)
+        let speed = |times: &[Timings]| {
+            (batch * n) as f64 / times.iter().map(|t| t.decode_seconds).fold(0.0, f64::max)
+        };
+        let times = self.answers(&prompts, n + 1)?;
+        if let Some(drafts) = drafts {
+            drafts.tokens += batch * n;
+            drafts.drafted += times.iter().map(|t| t.speculation.drafted).sum::<usize>();
+            drafts.accepted += times.iter().map(|t| t.speculation.accepted).sum::<usize>();
+            drafts.plain_tok_s.push(speed(&self.drafted_answers(&prompts, n + 1, Speculate::off())?));
+        }
+        Ok(speed(&times))
     }
 
-    /// Greedy answers of `n` tokens to all prompts at once.
+    /// A prompt of `depth + 8` tokens: of the text, each time another part, or of random tokens of which the last 8 are new.
+    fn prompt(&mut self, i: usize, depth: usize) -> Vec<u32> {
+        if self.text.is_empty() {
+            let mut prompt = lab_tokens(self.vocab, BEFORE + i as u64, depth);
+            prompt.extend(self.tokens(8));
+            return prompt;
+        }
+        self.seed += 1;
+        let start = self.seed as usize * 7919 % self.text.len();
+        self.text.iter().copied().cycle().skip(start).take(depth + 8).collect()
+    }
+
+    /// Greedy answers of `n` tokens to all prompts at once, drafted as the model was loaded.
     fn answers(&mut self, prompts: &[Vec<u32>], n: usize) -> Result<Vec<Timings>> {
+        self.drafted_answers(prompts, n, Speculate::default())
+    }
+
+    fn drafted_answers(
+        &mut self,
+        prompts: &[Vec<u32>],
+        n: usize,
+        speculate: Speculate,
+    ) -> Result<Vec<Timings>> {
         let mut params = SamplingParams::default();
         params.set("temperature", 0.0)?;
         let receivers: Vec<_> = prompts
             .iter()
             .map(|prompt| {
                 let (events, receiver) = channel();
+                let (params, speculate) = (params.clone(), speculate.clone());
                 let generation =
-                    Generation { max_tokens: Some(n), params: params.clone(), ..Generation::default() };
+                    Generation { max_tokens: Some(n), params, speculate, ..Generation::default() };
                 let task = Task::Generate(Box::new(generation));
                 self.engine.add(Request::new(prompt.clone(), task, Box::new(events)));
                 receiver
@@ -244,7 +320,14 @@ fn share(info: &ModelInfo, speed: &Speed, against: &[f64]) -> Option<f64> {
 impl BenchReport {
     /// The results as one JSON object, with where they come from: date, version, commit and CPU.
     pub fn json(&self) -> Value {
-        let speed = |s: &Speed| json!({"n": s.n, "depth": s.depth, "batch": s.batch, "tok_s": s.tok_s});
+        let drafts = |d: &DraftedSpeed| {
+            json!({"plain_tok_s": d.plain_tok_s, "drafted": d.drafted, "accepted": d.accepted,
+                   "tokens_per_step": d.tokens_per_step()})
+        };
+        let speed = |s: &Speed| {
+            let drafts = s.drafts.as_ref().map(drafts);
+            json!({"n": s.n, "depth": s.depth, "batch": s.batch, "tok_s": s.tok_s, "drafts": drafts})
+        };
         let profile = |(kind, p): &(&str, Profile)| {
             let rows = p.rows();
             let row = |(op, seconds, calls, share): &(&str, f64, usize, f64)| json!({"op": op, "seconds": seconds, "calls": calls, "share": share});
@@ -259,6 +342,7 @@ impl BenchReport {
             "isa": self.info.isa,
             "device": self.info.device,
             "kv_dtype": self.kv_name(),
+            "draft": self.info.draft,
             "load_s": self.load_s,
             "first_token_s": self.first_token_s,
             "prefill": self.prefill.iter().map(speed).collect::<Vec<_>>(),

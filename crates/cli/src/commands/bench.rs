@@ -3,7 +3,7 @@
 use super::{Execute, bench_server::TrafficArgs};
 use crate::{
     args::{LoadArgs, ServerArgs, positive},
-    error::Result,
+    error::{CliError, Result},
     output,
     progress::spinner,
     remote::RemoteServer,
@@ -11,8 +11,11 @@ use crate::{
 };
 use indicatif::DecimalBytes;
 use lamina::Profile;
-use lamina_tools::bench::{self, BenchOptions, Speed};
-use std::path::PathBuf;
+use lamina_tools::bench::{self, BenchOptions, DraftedSpeed, Speed};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Measure the speed of a model, or of a server, with random tokens
 ///
@@ -41,6 +44,9 @@ pub struct BenchArgs {
     /// Repeats of each measurement
     #[arg(long, value_name = "N", default_value = "3", value_parser = positive(), conflicts_with = "server")]
     repeat: usize,
+    /// Take prompts before decoding from this file, instead of random tokens: what look-up finds depends on it
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    text: Option<PathBuf>,
     /// Take the time of each operator, too
     #[arg(long, conflicts_with = "server")]
     profile: bool,
@@ -70,6 +76,7 @@ impl Execute for BenchArgs {
             batch: self.batch,
             repeat: self.repeat,
             profile: self.profile,
+            text: self.text.as_deref().map(read).transpose()?,
         };
         let spinner = spinner();
         spinner.set_message("loading");
@@ -84,11 +91,19 @@ impl Execute for BenchArgs {
     }
 }
 
+fn read(path: &Path) -> Result<String> {
+    let failed = |source| CliError::File { action: "read", path: path.to_owned(), source };
+    fs::read_to_string(path).map_err(failed)
+}
+
 fn report(b: &bench::BenchReport) -> String {
     let speeds =
         b.prefill.iter().map(|s| speed("prefill", s)).chain(b.decode.iter().map(|s| speed("decode", s)));
     let heads = ["test", "tokens", "depth", "batch", "tok/s", "lowest", "highest"];
     let mut text = conditions(b) + "\n" + &table(&heads, &[1, 2, 3, 4, 5, 6], speeds);
+    for s in &b.decode {
+        text += &s.drafts.as_ref().map(|d| drafts(s, d)).unwrap_or_default();
+    }
     for (kind, profile) in &b.profiles {
         text += &format!("\n{}", operators(kind, profile));
     }
@@ -111,6 +126,26 @@ fn conditions(b: &bench::BenchReport) -> String {
         ("loading", format!("{:.2} s; first token after {:.2} s", b.load_s, b.first_token_s)),
         ("memory", format!("{:.1} GB/s read{share}", b.bandwidth / 1e9)),
     ])
+}
+
+/// What drafts did for a decode, beside the same without.
+fn drafts(s: &Speed, d: &DraftedSpeed) -> String {
+    let ratio = median(&s.tok_s) / median(&d.plain_tok_s);
+    let share = 100.0 * d.accepted as f64 / d.drafted.max(1) as f64;
+    format!(
+        "drafts at depth {}, batch {}: {ratio:.2} times the speed without; {:.2} tokens a step; {} of {} right ({share:.0} %)\n",
+        s.depth,
+        s.batch,
+        d.tokens_per_step(),
+        d.accepted,
+        d.drafted,
+    )
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn speed(test: &str, s: &Speed) -> Vec<String> {

@@ -6,12 +6,15 @@
 //! not keep.
 
 mod drafter;
+mod follow;
 mod index;
+mod model;
 mod ngram;
 mod suffix;
 mod tuner;
 
 pub use drafter::{DraftAsk, Drafter};
+pub use model::DraftModel;
 pub use ngram::Ngram;
 pub use suffix::Suffix;
 
@@ -29,6 +32,8 @@ use tuner::{Bid, MOST_TUNED, Market, Tuner, Tuning, expected};
 /// Sequences with more rows than so in a step get no drafts: most of these rows would be computed again where a
 /// recurrent state has to be put back.
 const MOST_OWN_ROWS: usize = MOST_DRAFTS + 1;
+/// How often guesses of a drafter that takes machine time are right, before any was tried.
+const UNTRIED: f32 = 0.5;
 /// Weight of a new time in the mean time of a drafter.
 const WEIGHT: f64 = 1.0 / 8.0;
 
@@ -154,10 +159,13 @@ impl Speculator {
             self.drafters[by].failed = true;
             return;
         };
-        let depth = chains.iter().map(|c| c.tokens.len()).max().unwrap_or(0).max(1);
-        let seconds = begin.elapsed().as_secs_f64() / depth as f64;
+        // Rounds without a guess computed prompts.
+        let depth = chains.iter().map(|c| c.tokens.len()).max().unwrap_or(0);
         let mean = &mut self.drafters[by].seconds;
-        *mean = if *mean == 0.0 { seconds } else { *mean + (seconds - *mean) * WEIGHT };
+        if depth > 0 {
+            let seconds = begin.elapsed().as_secs_f64() / depth as f64;
+            *mean = if *mean == 0.0 { seconds } else { *mean + (seconds - *mean) * WEIGHT };
+        }
         for ((most, seat), mut guesses) in able.into_iter().zip(chains) {
             guesses.truncate(most);
             let offer = self.offer(by, seat.id, guesses);
@@ -171,7 +179,6 @@ impl Speculator {
     /// Leaves those for whom a drafter that takes machine time pays, each with as many guesses as do.
     fn limit(&mut self, by: usize, able: &mut Vec<(usize, &mut DraftSeat)>, market: &Market<'_>) {
         let seconds = self.drafters[by].seconds;
-        let drafter = &self.drafters[by].drafter;
         let (tuner, tunings, drafters) = (&self.tuner, &mut self.tunings, self.drafters.len());
         let mut paying = vec![];
         able.retain_mut(|(most, seat)| {
@@ -180,7 +187,7 @@ impl Speculator {
                 *most = width.min(*most);
                 return true;
             }
-            let chance = tuner.overall(tuning, by, drafter.prior(0));
+            let chance = tuner.overall(tuning, by, UNTRIED);
             let depth = market.depth(1, chance, seconds);
             let has = seat.offer.as_ref().map_or(0.0, |o| expected(&o.chances));
             let brings: f32 = (1..=depth).map(|k| chance.powi(k as i32)).sum();
@@ -278,10 +285,14 @@ struct SeatRoom {
 
 /// The sequences that may get drafts in a step.
 fn seats(plan: &StepPlan, schedule: &Schedule, context: usize, room: SeatRoom) -> Vec<DraftSeat> {
-    // While prompts are computed, rows are not free; and steps without drafts are what their share is reckoned from.
+    // While prompts are computed, rows are not free. A prompt without rows may wait for a step of answers alone to be
+    // measured (`Cost::prompt_rows`), which steps with drafts would put off for ever.
     let going_on = |share: &Share| goes_on(share, &schedule.running[share.seq]);
     let all_have = schedule.running.iter().filter(|s| !s.paused).count() == plan.shares.len();
-    let quiet = all_have && plan.shares.iter().all(going_on);
+    if !all_have {
+        return vec![];
+    }
+    let quiet = plan.shares.iter().all(going_on);
     let seat = |(i, share): (usize, &Share)| {
         let s = &schedule.running[share.seq];
         let Purpose::Answer(answer) = &s.purpose else { return None };

@@ -105,6 +105,10 @@ fn adapted_engine(mixers: Vec<Mixer>, s: Setup) -> Engine {
 }
 
 fn engine_of(plan: Plan, s: Setup) -> Engine {
+    Engine::new(Box::new(runner_of(plan, s)), CONTEXT, s.reuse)
+}
+
+fn runner_of(plan: Plan, s: Setup) -> Runner<Reference> {
     let uploaded = |i| Reference.upload(&plan.weights[i], &weight(&plan, i)).expect("uploads");
     let weights = (0..plan.weights.len()).map(uploaded).collect();
     let groups = plan.kv.groups.len();
@@ -116,8 +120,7 @@ fn engine_of(plan: Plan, s: Setup) -> Engine {
         states: s.pages.min(16),
         kv: vec![KvType::F32.into(); groups],
     };
-    let runner = Runner::<Reference>::new(Reference, plan, weights, limits).expect("builds");
-    Engine::new(Box::new(runner), CONTEXT, s.reuse)
+    Runner::<Reference>::new(Reference, plan, weights, limits).expect("builds")
 }
 
 /// What came of a request: tokens and the bits of their logprobs of each answer.

@@ -1,7 +1,7 @@
 //! Answers with drafts: the same tokens, the same bits of logprobs, the same ends, whatever guesses and however wide.
 
 use super::*;
-use lamina_engine::{DraftAsk, Drafter, Guesses, Ngram, Speculate, Speculation, Suffix};
+use lamina_engine::{DraftAsk, DraftModel, Drafter, Guesses, Ngram, Speculate, Speculation, Suffix};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A drafter for tests: it knows the answers, and is wrong behind a depth that changes from guess to guess.
@@ -312,5 +312,59 @@ fn nothing_is_lost_over_many_requests_with_cancels() {
         let state = e.board().read();
         assert_eq!(state.free_pages, state.pages);
         assert_eq!(state.counters.failed, 0);
+    }
+}
+
+/// The model of these mixers as a draft.
+fn model(mixers: &[Mixer], s: Setup) -> Box<dyn Drafter> {
+    let runner = runner_of(emit(&spec(mixers.to_vec()), &|_| false), s);
+    Box::new(DraftModel::new(Box::new(runner), CONTEXT))
+}
+
+#[test]
+fn a_model_that_drafts_for_itself_is_right_when_greedy_and_now_and_then_when_sampled() {
+    for mixers in memories() {
+        for temperature in [0.0, 1.0] {
+            let mut g = generation(5, 40, 1);
+            g.params.set("temperature", temperature).expect("known");
+            let want = alone(&mixers, ROOMY, looped(2, 70), g.clone());
+            for width in [1, 4, 11] {
+                let mut e = engine(mixers.clone(), ROOMY).drafting(vec![model(&mixers, ROOMY)], None);
+                let receiver = add(&mut e, looped(2, 70), fixed(g.clone(), width));
+                finish(&mut e);
+                assert_eq!(outcome(&receiver, 1), want, "{temperature} {width}");
+                let c = e.counters();
+                assert!(c.drafted > 10 && c.accepted > 0, "{c:?}");
+                assert_eq!(c.accepted == c.drafted, temperature == 0.0, "{c:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn draft_models_follow_many_sequences_in_little_memory() {
+    for mixers in memories() {
+        // Another model, and the same one; pages for two sequences, prompts that are computed piece by piece.
+        let other = vec![attention(), attention(), attention()];
+        let small = Setup { pages: 9, rows: 20, ..ROOMY };
+        let asks: Vec<_> =
+            (0..7).map(|i| (looped(i, 5 + 20 * i), generation(i as i64, 30, 1 + i % 2))).collect();
+        let wants: Vec<_> =
+            asks.iter().map(|(p, g)| alone(&mixers, ROOMY, p.clone(), g.clone()).answers).collect();
+        for drafter in [model(&mixers, small), model(&other, small)] {
+            let mut e = engine(mixers.clone(), Setup { pages: 20, ..ROOMY }).drafting(vec![drafter], None);
+            let receivers: Vec<_> = asks
+                .iter()
+                .enumerate()
+                .map(|(i, (p, g))| {
+                    add(&mut e, p.clone(), if i < 2 { g.clone() } else { fixed(g.clone(), i) })
+                })
+                .collect();
+            finish(&mut e);
+            for (i, (receiver, want)) in receivers.iter().zip(&wants).enumerate() {
+                assert_eq!(outcome(receiver, 1 + i % 2).answers, *want, "{i}");
+            }
+            assert!(e.counters().drafted > 50);
+        }
     }
 }

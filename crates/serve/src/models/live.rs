@@ -127,7 +127,7 @@ pub fn load_options(settings: &ModelSettings, terms: LoadTerms) -> lamina::Resul
         threads: settings.threads,
         loras: settings.lora.iter().map(|l| (l.name.clone(), l.path.clone())).collect(),
         batch_rows: settings.batch_rows,
-        draft: settings.draft.as_deref().map(str::parse).transpose()?,
+        draft: settings.draft.as_deref().map(Into::into),
         draft_width: settings.draft_width,
         policy: terms.policy,
         kv_memory: terms.kv_memory,

@@ -1,0 +1,148 @@
+//! What a draft model has computed of each sequence: its own pages and states, and how they follow the kept tokens.
+
+use super::drafter::DraftAsk;
+use crate::kv::Pages;
+use lamina_plan::{GroupSpec, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace, View};
+use std::{collections::HashMap, sync::Arc};
+
+/// Sequences that a draft model follows, and its memory.
+pub(super) struct Followers {
+    groups: Vec<(Reach, Pages)>,
+    /// States that are free; none for models without.
+    states: Option<Vec<u32>>,
+    followed: HashMap<u64, Followed>,
+    clock: u64,
+}
+
+/// One sequence, as far as the draft model has computed it.
+#[derive(Default)]
+pub(super) struct Followed {
+    /// Tokens whose rows are in its cache, guesses among them.
+    pub tokens: Vec<u32>,
+    tables: Vec<Vec<u32>>,
+    /// State behind the kept tokens, and one that goes on with guesses.
+    states: Option<[u32; 2]>,
+    prompt_len: usize,
+    used: u64,
+}
+
+impl Followers {
+    pub fn new(plan: &Plan, limits: &Limits) -> Followers {
+        let group = |(g, &n): (&GroupSpec, &usize)| (g.reach, Pages::new(n));
+        Followers {
+            groups: plan.kv.groups.iter().zip(&limits.pages).map(group).collect(),
+            states: (plan.kv.state_len() > 0).then(|| (0..limits.states as u32).collect()),
+            followed: HashMap::new(),
+            clock: 0,
+        }
+    }
+
+    /// Begins a round: what is used in it gives its memory to nobody.
+    pub fn begin(&mut self) {
+        self.clock += 1;
+    }
+
+    /// The sequence of `ask`, cut back to what its tokens and the computed ones have in common; its last token is never
+    /// among them, since its row is wanted. None where there is no state for it.
+    pub fn follow(&mut self, ask: &DraftAsk<'_>) -> Option<&mut Followed> {
+        if !self.followed.contains_key(&ask.id) {
+            let states = match self.take_states() {
+                Err(()) => return None,
+                Ok(states) => states,
+            };
+            let tables = vec![vec![]; self.groups.len()];
+            let new = Followed { tables, states, prompt_len: ask.prompt_len, ..Followed::default() };
+            self.followed.insert(ask.id, new);
+        }
+        let followed = self.followed.get_mut(&ask.id)?;
+        followed.used = self.clock;
+        let same = followed.tokens.iter().zip(ask.tokens).take_while(|(a, b)| a == b).count();
+        let same = same.min(ask.tokens.len() - 1);
+        // A state cannot be cut back: it begins anew.
+        followed.tokens.truncate(if followed.states.is_some() && same < followed.tokens.len() {
+            0
+        } else {
+            same
+        });
+        let done = followed.tokens.len();
+        for ((reach, pages), table) in self.groups.iter_mut().zip(&mut followed.tables) {
+            let first = (reach.first(done) / PAGE_LEN).min(table.len());
+            let gone = table[..first].iter_mut().filter(|p| **p != NO_PAGE);
+            gone.for_each(|p| pages.release(std::mem::replace(p, NO_PAGE)));
+            // What a window gave back and is wanted again after a cut has to be computed again.
+            if table[first..].contains(&NO_PAGE) {
+                followed.tokens.clear();
+            }
+        }
+        if followed.tokens.is_empty() {
+            self.reset(ask.id);
+        }
+        self.followed.get_mut(&ask.id)
+    }
+
+    /// Gives the pages of a sequence back, which begins anew.
+    fn reset(&mut self, id: u64) {
+        let Some(followed) = self.followed.get_mut(&id) else { return };
+        for ((_, pages), table) in self.groups.iter_mut().zip(&mut followed.tables) {
+            table.drain(..).filter(|&p| p != NO_PAGE).for_each(|p| pages.release(p));
+        }
+    }
+
+    fn take_states(&mut self) -> Result<Option<[u32; 2]>, ()> {
+        let Some(free) = &mut self.states else { return Ok(None) };
+        if free.len() < 2 && !self.evict() {
+            return Err(());
+        }
+        let free = self.states.as_mut().ok_or(())?;
+        Ok(Some([free.pop().ok_or(())?, free.pop().ok_or(())?]))
+    }
+
+    /// Makes room for the first `end` cells of a sequence; false when there is none.
+    pub fn grow(&mut self, id: u64, end: usize) -> bool {
+        for group in 0..self.groups.len() {
+            while self.followed[&id].tables[group].len() * PAGE_LEN < end {
+                let Some(page) = self.groups[group].1.take() else {
+                    if self.evict() {
+                        continue;
+                    }
+                    return false;
+                };
+                self.followed.entry(id).and_modify(|f| f.tables[group].push(page));
+            }
+        }
+        true
+    }
+
+    /// Forgets the sequence that was asked for least lately, but none of this round.
+    fn evict(&mut self) -> bool {
+        let old = self.followed.iter().filter(|(_, f)| f.used < self.clock);
+        let Some(id) = old.min_by_key(|(_, f)| f.used).map(|(&id, _)| id) else { return false };
+        self.forget(id);
+        true
+    }
+
+    /// Takes the memory of a sequence back.
+    pub fn forget(&mut self, id: u64) {
+        self.reset(id);
+        let states = self.followed.remove(&id).and_then(|f| f.states);
+        self.states.iter_mut().for_each(|free| free.extend(states.into_iter().flatten()));
+    }
+
+    /// Block tables of a sequence, with its working state or the one behind kept tokens.
+    pub fn place(&self, id: u64, working: bool) -> SeqPlace {
+        let f = &self.followed[&id];
+        let state = f.states.map_or(0, |s| s[usize::from(working)]);
+        let (pages, prompt_len) = (f.tables.clone(), f.prompt_len as u32);
+        SeqPlace { pages, state, prompt_len, lora: Arc::default(), view: View::InOrder }
+    }
+
+    /// Both states of a sequence.
+    pub fn states(&self, id: u64) -> Option<[u32; 2]> {
+        self.followed[&id].states
+    }
+
+    /// Takes computed tokens in.
+    pub fn computed(&mut self, id: u64, tokens: &[u32]) {
+        self.followed.entry(id).and_modify(|f| f.tokens.extend_from_slice(tokens));
+    }
+}

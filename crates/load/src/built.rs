@@ -1,0 +1,23 @@
+//! A model on a backend, before it has an engine.
+
+use crate::info::ModelInfo;
+use lamina_engine::Identity;
+use lamina_plan::Step;
+use lamina_text::Tokenizer;
+use std::sync::Arc;
+
+/// A model on a backend, before it has an engine.
+pub(crate) struct Built {
+    pub step: Box<dyn Step>,
+    /// Longest sequence in tokens.
+    pub context: usize,
+    pub tokenizer: Option<Tokenizer>,
+    pub info: ModelInfo,
+    /// Tokens that end an answer.
+    pub end_tokens: Arc<[u32]>,
+    /// Names of the adapters.
+    pub loras: Vec<String>,
+    pub identity: Identity,
+    /// Bytes of weights and cache.
+    pub bytes: u64,
+}
