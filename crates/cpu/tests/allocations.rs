@@ -98,7 +98,7 @@ fn count(models: &Models, family: &str, run: Run) -> Result<()> {
     let mut runner = runner(models, family, run)?;
     // A thread allocates when it starts, which a busy machine may put off until a counted step: each runs a task first.
     let started = Barrier::new(THREADS);
-    runner.spread(THREADS, &|_| drop(started.wait()));
+    runner.spread(THREADS, &|_| _ = started.wait());
     let prompt = tokens(run.prompt as u32);
     let mut batch = Batch::default();
     for s in 0..run.sequences {
@@ -165,7 +165,7 @@ fn place(runner: &Runner<Cpu>, run: Run, s: usize) -> SeqPlace {
     let each = pages_each(run);
     let pages: Vec<u32> = (s * each..(s + 1) * each).map(|p| p as u32).collect();
     let pages = vec![pages; runner.plan().kv.groups.len()];
-    let lora: &[f32] = if run.adapted && s % 2 == 0 { &[0.0, 1.0] } else { &[] };
+    let lora: &[f32] = if run.adapted && s.is_multiple_of(2) { &[0.0, 1.0] } else { &[] };
     SeqPlace {
         pages,
         state: s as u32,
