@@ -53,8 +53,8 @@ impl Model {
     /// As for [`Model::load`]; also when `progress` gives up.
     pub fn load_with(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Model> {
         let Loaded { engine, tokenizer, end_tokens, loras, info } = open(path, options, progress)?;
-        let service =
-            Service::start(engine).map_err(|e| Error::Runtime(format!("no thread for the engine: {e}")))?;
+        let service = Service::start(engine)
+            .map_err(|e| Error::OutOfMemory(format!("no thread for the engine: {e}")))?;
         let (breakers, vocabulary) = (Mutex::default(), OnceLock::new());
         let shared = Shared { service, tokenizer, end_tokens, loras, info, breakers, vocabulary };
         Ok(Model { shared: Arc::new(shared), scales: Arc::default() })

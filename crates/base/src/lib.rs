@@ -1,4 +1,4 @@
-//! Floor 0: the words every other crate speaks - element types, host tensors, bytes in memory or in a file.
+//! Floor ½: the words every other crate speaks - element types, host tensors, bytes in memory or in a file.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -14,4 +14,4 @@ pub use dtype::{DType, UnknownDType};
 pub use memory::{available_memory, human_bytes, peak_rss, total_memory};
 pub use stored::{BytesFile, ReadError, StoredBytes, zeros};
 pub use tensor::{HostTensor, ShapeError};
-pub use threads::on_threads;
+pub use threads::{on_threads, startable};

@@ -6,6 +6,16 @@ use std::{
     thread,
 };
 
+/// Address space that a thread takes: its stack, the stack of its signals, and what the allocator keeps for it. Rust ends
+/// the process where a thread gets the first and not the second.
+const THREAD: usize = 3 << 20;
+
+/// How many of `wanted` threads can be started.
+pub fn startable(wanted: usize) -> usize {
+    let mut halved = std::iter::successors(Some(wanted), |n| (*n > 0).then_some(n / 2));
+    halved.find(|n| lamina_reserve::affordable(n.saturating_mul(THREAD))).unwrap_or(0)
+}
+
 /// What `work` makes of each piece, in their order. Each piece has a thread of its own, one of them the caller's; where
 /// the system gives no more threads, those that there are do the rest.
 ///
@@ -16,7 +26,7 @@ pub fn on_threads<T: Send, R: Send>(
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
     let pieces: Vec<(usize, T)> = pieces.into_iter().enumerate().collect();
-    let more = pieces.len().saturating_sub(1);
+    let more = startable(pieces.len().saturating_sub(1));
     let (queue, done) = (Mutex::new(pieces.into_iter()), Mutex::new(vec![]));
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let run = || {
@@ -49,6 +59,8 @@ mod tests {
         on_threads(rows.chunks_mut(2).enumerate(), |(i, row)| row.fill(i as u8));
         assert_eq!(rows, [0, 0, 1, 1, 2, 2, 3, 3, 4]);
         assert!(on_threads([0u8; 0], |_| 0).is_empty());
+        assert_eq!((startable(0), startable(3)), (0, 3));
+        assert!(startable(usize::MAX / THREAD) < usize::MAX / THREAD);
     }
 
     #[test]

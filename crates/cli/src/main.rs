@@ -12,7 +12,9 @@ const STACK: usize = 8 << 20;
 
 fn main() {
     let worker = || thread::Builder::new().stack_size(STACK).spawn(|| lamina_cli::run(args_os())).ok();
-    match lamina_reserve::keep().then(worker).flatten() {
+    // With what a thread takes beside its stack: one that does not get that ends the process.
+    let room = lamina_reserve::keep() && lamina_reserve::affordable(STACK + (4 << 20));
+    match room.then(worker).flatten() {
         // A panic was told by its hook, and ends with the code that Rust gives it.
         Some(worker) => exit(worker.join().unwrap_or(101)),
         None => {

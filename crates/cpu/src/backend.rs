@@ -14,7 +14,7 @@ use crate::{
     weight::Weight,
 };
 use lamina_arch::weights::Tensor;
-use lamina_base::{DType, available_memory, total_memory};
+use lamina_base::{DType, available_memory, startable, total_memory};
 use lamina_plan::{
     About, Backend, Batch, Capabilities, Grade, KvLayout, KvType, KvTypes, LayerState, Limits, Memory, Ops,
     Plan, WeightSpec, backend::Result, op::*,
@@ -45,7 +45,7 @@ impl Cpu {
     /// A given instruction set, which this CPU must have.
     pub fn with_isa(isa: Isa, threads: usize) -> Cpu {
         assert!(isa.available(), "{isa} is not available");
-        Cpu { isa, pool: Arc::new(Pool::new(threads)) }
+        Cpu { isa, pool: Arc::new(Pool::new(1 + startable(threads.saturating_sub(1)))) }
     }
 
     /// The instruction set in use.

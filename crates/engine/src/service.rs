@@ -27,6 +27,9 @@ use std::{
 /// wake it.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// Address space of its thread, with what it takes beside its stack.
+const THREAD: usize = 4 << 20;
+
 /// A running engine.
 pub struct Service {
     messages: Waker,
@@ -50,6 +53,10 @@ impl Service {
         let fault = Fault::default();
         let (cause, intake) = (fault.clone(), engine.intake());
         engine.publish();
+        // A thread that gets its stack and nothing beside it ends the process.
+        if !lamina_reserve::affordable(THREAD) {
+            return Err(std::io::ErrorKind::OutOfMemory.into());
+        }
         let thread = std::thread::Builder::new()
             .name("lamina-engine".into())
             .spawn(move || run(engine, receiver, &cause))?;

@@ -82,6 +82,8 @@ pub fn keep() -> bool {
     if !KEPT.load(SeqCst).is_null() {
         return true;
     }
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    share_one_arena();
     // SAFETY: the layout has a size above 0.
     let block = unsafe { System.alloc(layout(RESERVE)) };
     if block.is_null() {
@@ -92,6 +94,19 @@ pub fn keep() -> bool {
         unsafe { System.dealloc(block, layout(RESERVE)) };
     }
     true
+}
+
+/// Where the address space has a limit, glibc's threads share one arena: each of their own takes 64 MiB of it, and what
+/// the reserve gives back to one is of no use to the others.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn share_one_arena() {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is a place for the answer, and both calls may be made at any time from any thread.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_AS, &mut limit) == 0 && limit.rlim_cur != libc::RLIM_INFINITY {
+            libc::mallopt(libc::M_ARENA_MAX, 1);
+        }
+    }
 }
 
 /// False after the reserve had to be given back, until there is memory for it again. Costs a load of an atomic where

@@ -10,8 +10,15 @@ use crate::error::TextError;
 /// [`super::meter`] allows.
 pub(super) const SIZE: usize = 128 << 20;
 
+/// Bytes that a thread takes beside its stack.
+const BESIDE: usize = 4 << 20;
+
 /// Runs on a thread with a large stack and waits for it.
 pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, TextError> {
+    // A thread that gets its stack and nothing beside it ends the process.
+    if !lamina_reserve::affordable(SIZE + BESIDE) {
+        return Err(TextError::TemplateFailed("there is no memory for its stack: free some".into()));
+    }
     // The engine panics where it did not think of a case. Rendering changes nothing that outlives it, so it is safe
     // to go on.
     let caught = || catch_unwind(AssertUnwindSafe(work));
