@@ -368,3 +368,64 @@ fn draft_models_follow_many_sequences_in_little_memory() {
         }
     }
 }
+
+/// Chi-square of second tokens behind the likeliest first one, by the model's own probabilities, and its degrees of freedom.
+fn chi_square(counts: &[f64], probabilities: &[f64]) -> (f64, f64) {
+    let all: f64 = counts.iter().sum();
+    // Tokens of which fewer than five are expected count as one.
+    let (mut sum, mut cells, mut rare) = (0.0, 0.0, (0.0, 0.0));
+    for (count, p) in counts.iter().zip(probabilities) {
+        if p * all < 5.0 {
+            rare = (rare.0 + count, rare.1 + p * all);
+        } else {
+            sum += (count - p * all).powi(2) / (p * all);
+            cells += 1.0;
+        }
+    }
+    if rare.1 > 0.0 {
+        sum += (rare.0 - rare.1).powi(2) / rare.1;
+        cells += 1.0;
+    }
+    (sum, cells - 1.0)
+}
+
+#[test]
+fn drafted_places_have_the_models_own_distribution() {
+    // `LAMINA_LONG=1` draws as many as show a bias of a few thousandths.
+    let rounds = if std::env::var_os("LAMINA_LONG").is_some() { 40_000 } else { 600 };
+    let mixers = vec![attention()];
+    let p = looped(2, 9);
+    let mut g = generation(0, 2, 1);
+    g.params.set("logprobs", VOCAB as i64 - 1).expect("known");
+    g.params.set("temperature", 0.0).expect("known");
+    let mut e = engine(mixers.clone(), ROOMY);
+    let receiver = add(&mut e, p.clone(), g);
+    finish(&mut e);
+    let tokens: Vec<_> =
+        receiver.try_iter().filter_map(|e| if let Event::Token(t) = e { Some(t) } else { None }).collect();
+    let first = tokens[0].id;
+    let mut probabilities = vec![0.0; VOCAB];
+    tokens[1].top.iter().for_each(|&(id, l)| probabilities[id as usize] = f64::from(l).exp());
+    let rest = 1.0 - probabilities.iter().sum::<f64>();
+    assert!(rest.abs() < 0.1, "{rest} is with tokens that are not told");
+    // Whatever is drafted there, each draft is in a row of a step with others.
+    let texts: Vec<Vec<u32>> = vec![[&p[..], &[first, tokens[1].id, 3]].concat()];
+    let mut e = engine(mixers, ROOMY).drafting(vec![oracle(&texts, Some(3))], None);
+    let mut counts = vec![0.0; VOCAB];
+    let mut g = fixed(generation(0, 3, 6), 1);
+    // Logprobs are the model's own: nothing is cut or scaled.
+    let neutral = [("temperature", 1.0), ("top_k", 0.0), ("top_p", 1.0), ("min_p", 0.0)];
+    neutral.iter().for_each(|&(name, value)| g.params.set(name, value).expect("known"));
+    for seed in 0..rounds {
+        g.params.set("seed", seed).expect("known");
+        let receiver = add(&mut e, p.clone(), g.clone());
+        finish(&mut e);
+        for answer in outcome(&receiver, 6).answers.iter().filter(|a| a[0].0 == first) {
+            counts[answer[1].0 as usize] += 1.0;
+        }
+    }
+    let (sum, freedom) = chi_square(&counts, &probabilities);
+    // Five standard deviations of the distribution.
+    assert!(sum < freedom + 5.0 * (2.0 * freedom).sqrt() + 5.0, "{sum} at {freedom} degrees of freedom");
+    assert!(e.counters().drafted > 1000, "{:?}", e.counters());
+}
