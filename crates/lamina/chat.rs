@@ -5,7 +5,7 @@ use crate::{
     generate::{GenerateOptions, Prompt, TokenStream},
     model::Model,
 };
-use lamina_text::{ChatTemplate, Conversation};
+use lamina_text::{ChatTemplate, Conversation, ToolChoice};
 use serde_json::{Map, Value};
 
 /// What a template may use beside the messages.
@@ -22,6 +22,26 @@ pub struct ChatOptions {
     pub template: Option<String>,
     /// Further variables of the template, such as `enable_thinking`.
     pub variables: Map<String, Value>,
+    /// Which tools the answer may or must call. With [`ToolChoice::None`] the model is not shown any.
+    pub tool_choice: ToolChoice,
+    /// Whether the model is to reason before it answers.
+    pub reasoning: ReasoningMode,
+    /// Another format of calls than the template's, by its name.
+    pub format: Option<String>,
+}
+
+/// Whether a model is to reason before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReasoningMode {
+    /// As the template has it.
+    #[default]
+    Template,
+    /// Not at all.
+    Off,
+    /// As long as it likes.
+    On,
+    /// Up to so many tokens.
+    Budget(usize),
 }
 
 impl Model {
@@ -61,6 +81,14 @@ impl Model {
         self.stream(&Prompt::Tokens(tokens), options)
     }
 
+    pub(crate) fn chat_template(&self, options: &ChatOptions) -> Result<ChatTemplate> {
+        let tokenizer = self.need_tokenizer()?;
+        Ok(match &options.template {
+            Some(source) => ChatTemplate::new(source)?,
+            None => ChatTemplate::of_tokenizer(tokenizer, options.tools.is_some())?,
+        })
+    }
+
     fn conversation<T>(
         &self,
         messages: &[Value],
@@ -71,10 +99,7 @@ impl Model {
         if messages.is_empty() {
             return Err(Error::InvalidRequest("the conversation is empty: give at least one message".into()));
         }
-        let template = match &options.template {
-            Some(source) => ChatTemplate::new(source)?,
-            None => ChatTemplate::of_tokenizer(tokenizer, options.tools.is_some())?,
-        };
+        let template = self.chat_template(options)?;
         let mut conversation = Conversation::new(messages, tokenizer);
         conversation.tools = options.tools.as_deref();
         conversation.add_generation_prompt = !options.no_generation_prompt;

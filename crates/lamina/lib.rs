@@ -9,6 +9,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod answer;
 mod builtin;
 mod chat;
 mod constrain;
@@ -20,7 +21,8 @@ mod passes;
 mod shield;
 mod threads;
 
-pub use chat::ChatOptions;
+pub use answer::{ChatReader, PreparedChat};
+pub use chat::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, OnBackend, devices, on_device};
 pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;
@@ -35,7 +37,8 @@ pub use lamina_load::{
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{
-    ChatFormat, DefaultTemplate, Delta, Markers, Parser, ParserOptions, ReasoningMarks, Special, Tokenizer,
+    ChatFormat, ChatMessage, DefaultTemplate, Delta, Markers, Parser, ParserOptions, ReasoningMarks, Special,
+    Tokenizer, ToolCall, ToolChoice,
 };
 pub use model::Model;
 pub use open::{checkpoint, open, tokenizer};

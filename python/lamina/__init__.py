@@ -13,6 +13,7 @@ from . import interrupt  # isort: skip  (before anything that takes time to impo
 
 interrupt.exit_early()
 
+from . import chat
 from ._lamina import __version__
 from .errors import (
     DeviceLostError,
@@ -54,4 +55,5 @@ __all__ = [
     "UnsupportedError",
     "Usage",
     "__version__",
+    "chat",
 ]

@@ -5,12 +5,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "ChatParser",
     "Grammar",
     "Matcher",
     "Model",
     "Server",
     "Stream",
     "__version__",
+    "chat_format_of",
+    "chat_formats",
     "check_options",
     "cli_main",
     "sampling_params",
@@ -28,9 +31,14 @@ _Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scor
 _PieceRow = Tuple[
     int, str, Optional[int], bool, Optional[float], List[Tuple[int, float]], Optional[str], Optional[bool]
 ]
+_DeltaRow = Tuple[
+    Optional[str], Optional[str], Optional[int], Optional[str], Optional[str], Optional[str], Optional[bool]
+]
 
 def sampling_params() -> List[Tuple[str, List[str], str, Any, Tuple[float, float], str]]: ...
 def cli_main(args: List[str]) -> int: ...
+def chat_formats() -> List[Tuple[str, str]]: ...
+def chat_format_of(template: str) -> str: ...
 def check_options(options: Dict[str, Any]) -> None: ...
 @final
 class Grammar:
@@ -68,7 +76,15 @@ class Matcher:
 class Stream:
     def next(self) -> Optional[_PieceRow]: ...
     def collect(self) -> List[_Answer]: ...
+    def take_deltas(self) -> List[Tuple[int, _DeltaRow]]: ...
+    def warnings(self) -> List[str]: ...
     def close(self) -> None: ...
+
+@final
+class ChatParser:
+    def __new__(cls, format: str, tools: Optional[str], thinking: bool) -> ChatParser: ...
+    def push(self, text: str) -> List[_DeltaRow]: ...
+    def finish(self) -> List[_DeltaRow]: ...
 
 @final
 class Model:
@@ -95,8 +111,12 @@ class Model:
         tools: Optional[str],
         variables: str,
         split_special_tokens: bool,
+        choice: str,
+        reasoning: Optional[int],
+        format: Optional[str],
         options: Dict[str, Any],
     ) -> Stream: ...
+    def chat_format(self) -> str: ...
     def apply_chat_template(
         self,
         messages: str,

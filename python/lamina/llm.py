@@ -14,8 +14,8 @@ import numpy as np
 
 from . import _lamina, builtin, checks
 from .closing import Closing
-from .errors import InvalidRequestError, LaminaError
-from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
+from .errors import InvalidRequestError, LaminaError, UnsupportedError
+from .outputs import Asked, Completion, ModelInfo, Perplexity, completion, taken_apart
 from .progress import Bar, Progress, reporter
 from .sampling import SamplingParams, to_request
 from .server import Server
@@ -165,6 +165,9 @@ class LLM(Closing):
         chat_template: Optional[str] = ...,
         chat_template_kwargs: Optional[Dict[str, Any]] = ...,
         split_special_tokens: bool = ...,
+        tool_choice: Union[str, Dict[str, Any]] = ...,
+        reasoning: Union[None, bool, int, Dict[str, int]] = ...,
+        chat_format: Optional[str] = ...,
         sampling_params: Optional[SamplingParams] = ...,
         **options: Unpack[_ChatOptions],
     ) -> Completion: ...
@@ -179,6 +182,9 @@ class LLM(Closing):
         chat_template: Optional[str] = ...,
         chat_template_kwargs: Optional[Dict[str, Any]] = ...,
         split_special_tokens: bool = ...,
+        tool_choice: Union[str, Dict[str, Any]] = ...,
+        reasoning: Union[None, bool, int, Dict[str, int]] = ...,
+        chat_format: Optional[str] = ...,
         sampling_params: Optional[SamplingParams] = ...,
         **options: Unpack[_ChatOptions],
     ) -> Stream: ...
@@ -192,6 +198,9 @@ class LLM(Closing):
         chat_template: Optional[str] = None,
         chat_template_kwargs: Optional[Dict[str, Any]] = None,
         split_special_tokens: bool = True,
+        tool_choice: Union[str, Dict[str, Any]] = "auto",
+        reasoning: Union[None, bool, int, Dict[str, int]] = None,
+        chat_format: Optional[str] = None,
         sampling_params: Optional[SamplingParams] = None,
         **options: Any,
     ) -> Union[Completion, Stream]:
@@ -206,6 +215,11 @@ class LLM(Closing):
         chat_template_kwargs: further variables of the template, such as {"enable_thinking": False}.
         split_special_tokens: special tokens that the messages spell, such as "</s>", stay text. False reads them as
             tokens, as other engines do: never with text of strangers, who could end their turn and open another.
+        tool_choice: "auto", or "none": the model is not shown the tools.
+        reasoning: None: as the template has it; False or True: the template is told whether to think.
+        chat_format: how calls are written, if not as the template shows; a name of `lamina.chat.formats()`.
+
+        The answer comes taken apart: `text` is its content, beside it are `reasoning` and `tool_calls`.
 
         >>> answer = llm.chat([{"role": "user", "content": "Hello!"}], max_tokens=100)
         >>> answer.text, answer.message
@@ -217,12 +231,18 @@ class LLM(Closing):
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")
         conversation = _conversation(messages, tools, chat_template, chat_template_kwargs)
         request = self._model.chat(
-            *conversation, checks.flag("split_special_tokens", split_special_tokens), self._request(params)
+            *conversation,
+            checks.flag("split_special_tokens", split_special_tokens),
+            _tool_choice(tool_choice),
+            _reasoning(reasoning),
+            None if chat_format is None else checks.text("chat_format", chat_format),
+            self._request(params),
         )
         if stream:
-            return Stream(request, "", params.n, _wants_logprobs(params))
+            return Stream(request, "", params.n, _wants_logprobs(params), chat=True)
         try:
-            return completion(request.collect(), Asked("", params.stop, _wants_logprobs(params), False))
+            answer = completion(request.collect(), Asked("", params.stop, _wants_logprobs(params), False))
+            return taken_apart(answer, request.take_deltas(), request.warnings())
         except BaseException:
             request.close()
             raise
@@ -306,6 +326,12 @@ class LLM(Closing):
     def info(self) -> ModelInfo:
         """Sizes and names."""
         return self._info
+
+    @property
+    def chat_format(self) -> str:
+        """How the model writes calls of tools, a name of `lamina.chat.formats()`; "none" where its template shows no
+        known format."""
+        return self._model.chat_format()
 
     @property
     def loras(self) -> List[str]:
@@ -406,6 +432,21 @@ def _conversation(
         None if tools is None else checks.as_json("tools", list(tools)),
         checks.as_json("chat_template_kwargs", variables or {}),
     )
+
+
+def _tool_choice(value: Any) -> str:
+    if value in ("auto", "none"):
+        return str(value)
+    raise UnsupportedError(f"tool_choice {value!r} is not supported yet: use 'auto' or 'none'")
+
+
+def _reasoning(value: Any) -> Optional[int]:
+    """As the binding takes it: 0 is off, -1 without a limit."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return -1 if value else 0
+    raise UnsupportedError(f"reasoning {value!r} is not supported yet: use None, False or True")
 
 
 def _objects(name: str, value: Any) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+from dataclasses import dataclass, field, replace
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+
+from .chat import Delta, DeltaRow, ToolCall, joined
+from .chat import Message as ChatMessage
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ class Completion:
     tokens: List[int]
     """Chosen tokens, without one that ended the answer."""
     finish_reason: str
-    """`"stop"` (an end token, a stop string, or the end of the grammar), `"length"` (max_tokens or the context) or `"cancelled"`."""
+    """`"stop"` (an end token, a stop string, or the end of the grammar), `"tool_calls"` (a chat that called a tool),
+    `"length"` (max_tokens or the context) or `"cancelled"`."""
     stop_reason: Union[int, str, None]
     """What ended the answer: the end token, the stop string, `"grammar"` where nothing may follow, or the limit:
     `"max_tokens"`, `"context"`, `"deadline"`."""
@@ -90,6 +94,10 @@ class Completion:
     speculation: Optional[Speculation] = None
     """What guessed tokens did; None where none were verified."""
     others: Tuple["Completion", ...] = field(default=(), repr=False)
+    warnings: List[str] = field(default_factory=list)
+    """Of a chat: what was asked for and is not done."""
+    answer: Optional[ChatMessage] = field(default=None, repr=False)
+    """Of a chat: the answer taken apart; `text` is then its content."""
 
     @property
     def completions(self) -> List["Completion"]:
@@ -97,9 +105,21 @@ class Completion:
         return [self, *self.others]
 
     @property
-    def message(self) -> Dict[str, str]:
+    def reasoning(self) -> Optional[str]:
+        """What the model thought before it answered a chat, where it did."""
+        return None if self.answer is None else self.answer.reasoning
+
+    @property
+    def tool_calls(self) -> List[ToolCall]:
+        """Tools that the model calls in a chat."""
+        return [] if self.answer is None else list(self.answer.tool_calls)
+
+    @property
+    def message(self) -> Dict[str, Any]:
         """The answer as a message, to be appended to a conversation."""
-        return {"role": "assistant", "content": self.text}
+        if self.answer is None:
+            return {"role": "assistant", "content": self.text}
+        return self.answer.to_dict()
 
 
 @dataclass(frozen=True)
@@ -122,6 +142,10 @@ class Piece:
     """The grammar left no other token: it was taken without sampling."""
     complete: Optional[bool] = None
     """Set on the last piece of an answer; see `Completion.complete`."""
+    reasoning: str = ""
+    """Of a chat: what the token adds to the reasoning."""
+    tool_calls: Tuple[Delta, ...] = ()
+    """Of a chat: what the token adds to calls of tools."""
 
 
 class Perplexity(NamedTuple):
@@ -201,6 +225,22 @@ def completion(answers: List[_Answer], asked: Asked) -> Completion:
     """All answers to a prompt, from the binding's rows."""
     others = tuple(_answer(i, a, asked, ()) for i, a in enumerate(answers) if i > 0)
     return _answer(0, answers[0], asked, others)
+
+
+def taken_apart(
+    answer: Completion, deltas: Iterable[Tuple[int, DeltaRow]], warnings: List[str]
+) -> Completion:
+    """Answers of a chat, with their reasoning, content and calls."""
+    rows = list(deltas)
+
+    def one(completion: Completion) -> Completion:
+        own = joined(Delta(*row) for index, row in rows if index == completion.index)
+        reason = completion.finish_reason
+        called = reason == "stop" and bool(own.tool_calls)
+        text, reason = own.content or "", "tool_calls" if called else reason
+        return replace(completion, text=text, finish_reason=reason, warnings=warnings, answer=own)
+
+    return replace(one(answer), others=tuple(one(other) for other in answer.others))
 
 
 def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...]) -> Completion:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Optional
+from dataclasses import replace
+from typing import Iterator, List, Set
 
 from . import _lamina
+from .chat import Delta
 from .closing import Closing
 from .outputs import Piece
 
@@ -16,8 +18,10 @@ class Stream(Closing, Iterator[Piece]):
     piece goes to one of them.
     """
 
-    def __init__(self, request: _lamina.Stream, echo: str, n: int, logprobs: bool) -> None:
+    def __init__(self, request: _lamina.Stream, echo: str, n: int, logprobs: bool, chat: bool = False) -> None:
         self._request = request
+        self._chat = chat
+        self._called: Set[int] = set()
         self._logprobs = logprobs
         self._echoes = iter([Piece(echo, None, i, None, None, None) for i in range(n)] if echo else [])
 
@@ -36,7 +40,29 @@ class Stream(Closing, Iterator[Piece]):
             raise StopIteration
         index, text, token, forced, logprob, top, finish_reason, complete = row
         tops = dict(top) if self._logprobs and token is not None else None
-        return Piece(text, token, index, logprob, tops, finish_reason, forced, complete)
+        piece = Piece(text, token, index, logprob, tops, finish_reason, forced, complete)
+        return self._taken_apart(piece) if self._chat else piece
+
+    def _taken_apart(self, piece: Piece) -> Piece:
+        deltas = [Delta(*row) for index, row in self._request.take_deltas() if index == piece.index]
+        calls = tuple(delta for delta in deltas if delta.index is not None)
+        if calls:
+            self._called.add(piece.index)
+        reason = piece.finish_reason
+        if reason == "stop" and piece.index in self._called:
+            reason = "tool_calls"
+        return replace(
+            piece,
+            text="".join(delta.content or "" for delta in deltas),
+            reasoning="".join(delta.reasoning or "" for delta in deltas),
+            tool_calls=calls,
+            finish_reason=reason,
+        )
+
+    @property
+    def warnings(self) -> List[str]:
+        """Of a chat: what was asked for and is not done."""
+        return self._request.warnings()
 
     def close(self) -> None:
         """Cancels the request; there are no further pieces."""

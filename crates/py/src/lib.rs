@@ -2,6 +2,7 @@
 //! and maps the error. Documentation, defaults and ergonomics live in `python/lamina`.
 #![deny(unsafe_code)]
 
+mod chat;
 mod cli;
 mod discard;
 mod error;
@@ -24,6 +25,7 @@ static MEMORY: lamina_reserve::WithReserve = lamina_reserve::WithReserve;
 mod _lamina {
     #[pymodule_export]
     use crate::{
+        chat::{ChatParser, chat_format_of, chat_formats},
         cli::cli_main,
         grammar::{PyGrammar, PyMatcher},
         model::Model,

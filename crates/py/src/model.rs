@@ -1,6 +1,7 @@
 //! `_lamina.Model`: a loaded model.
 
 use crate::{
+    chat::{reasoning_mode, tool_choice},
     discard::discard,
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
@@ -134,14 +135,28 @@ impl Model {
         tools: Option<&str>,
         variables: &str,
         split_special_tokens: bool,
+        choice: &str,
+        reasoning: Option<i64>,
+        format: Option<String>,
         options: &Bound<'_, PyDict>,
     ) -> Result<Stream> {
         let (options, lora) = generate_options(options)?;
         let model = self.with(&lora)?;
         let (messages, mut chat) = chat_options(messages, template, tools, variables, true)?;
         chat.no_split_special_tokens = !split_special_tokens;
-        let stream = detached(py, || model.chat(&messages, &chat, &options))?;
-        Ok(Stream::new(stream, options.n, model))
+        (chat.tool_choice, chat.reasoning, chat.format) =
+            (tool_choice(choice), reasoning_mode(reasoning), format);
+        let (stream, prepared) = detached(py, || {
+            let prepared = model.prepare_chat(&messages, &chat)?;
+            let stream = model.stream(&Prompt::Tokens(prepared.tokens.clone()), &options)?;
+            Ok((stream, prepared))
+        })?;
+        Ok(Stream::of_chat(stream, options.n, model, &prepared))
+    }
+
+    /// Name of the format in which the model calls tools.
+    fn chat_format(&self) -> Result<&'static str> {
+        Ok(self.get()?.chat_format(true)?.name)
     }
 
     /// The text that a conversation becomes; messages, tools and variables are JSON.

@@ -1,11 +1,14 @@
 //! `_lamina.Stream`: a request that runs.
 
 use crate::{
+    chat::{DeltaRow, delta_row},
     discard::discard,
     error::{Failure, Result},
     wait::{POLL, detached},
 };
-use lamina::{Completion, FinishReason, Model, Piece, Speculation, StopBy, Timings, TokenStream};
+use lamina::{
+    ChatReader, Completion, FinishReason, Model, Piece, PreparedChat, Speculation, StopBy, Timings, TokenStream,
+};
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
     process,
@@ -51,6 +54,8 @@ pub struct Stream {
     /// None once closed.
     stream: Mutex<Option<OpenRequest>>,
     answers: usize,
+    /// What was asked for and is not done.
+    warnings: Vec<String>,
     /// Process that the engine's thread lives in.
     process: u32,
 }
@@ -59,6 +64,19 @@ pub struct Stream {
 struct OpenRequest {
     stream: TokenStream,
     _model: Model,
+    /// One for each answer of a conversation; none for other requests.
+    readers: Vec<ChatReader>,
+    /// What answers of a conversation brought, and nobody took yet: with the answer's number.
+    deltas: Vec<(usize, DeltaRow)>,
+}
+
+impl OpenRequest {
+    fn read(&mut self, piece: &Piece) {
+        if let Some(reader) = self.readers.get_mut(piece.index) {
+            let rows = reader.push(piece).into_iter().map(|delta| (piece.index, delta_row(delta)));
+            self.deltas.extend(rows);
+        }
+    }
 }
 
 enum Step {
@@ -70,8 +88,24 @@ enum Step {
 
 impl Stream {
     pub fn new(stream: TokenStream, answers: usize, model: Model) -> Stream {
-        let running = OpenRequest { stream, _model: model };
-        Stream { stream: Mutex::new(Some(running)), answers, process: process::id() }
+        Stream::with(stream, answers, model, Vec::new(), Vec::new())
+    }
+
+    /// Answers of a conversation, taken apart.
+    pub fn of_chat(stream: TokenStream, answers: usize, model: Model, chat: &PreparedChat) -> Stream {
+        let readers = (0..answers).map(|_| chat.reader()).collect();
+        Stream::with(stream, answers, model, readers, chat.warnings.clone())
+    }
+
+    fn with(
+        stream: TokenStream,
+        answers: usize,
+        model: Model,
+        readers: Vec<ChatReader>,
+        warnings: Vec<String>,
+    ) -> Stream {
+        let running = OpenRequest { stream, _model: model, readers, deltas: Vec::new() };
+        Stream { stream: Mutex::new(Some(running)), answers, warnings, process: process::id() }
     }
 
     /// Refuses to wait for an engine that a forked process has not.
@@ -90,11 +124,16 @@ impl Stream {
 
     /// Waits a moment for the next piece.
     fn step(&self) -> lamina::Result<Step> {
-        match self.lock().as_mut().map(|running| running.stream.next_within(POLL)) {
-            None | Some(Err(None)) => Ok(Step::Over),
-            Some(Ok(None)) => Ok(Step::Nothing),
-            Some(Ok(Some(piece))) => Ok(Step::Piece(Box::new(piece))),
-            Some(Err(Some(e))) => Err(e),
+        let mut lock = self.lock();
+        let Some(running) = lock.as_mut() else { return Ok(Step::Over) };
+        match running.stream.next_within(POLL) {
+            Err(None) => Ok(Step::Over),
+            Ok(None) => Ok(Step::Nothing),
+            Ok(Some(piece)) => {
+                running.read(&piece);
+                Ok(Step::Piece(Box::new(piece)))
+            }
+            Err(Some(e)) => Err(e),
         }
     }
 
@@ -136,6 +175,16 @@ impl Stream {
             py.check_signals().map_err(Failure::Python)?;
         }
         Ok(answers.into_iter().map(answer).collect())
+    }
+
+    /// What answers of a conversation brought since the last call: the answer's number, and a delta.
+    fn take_deltas(&self) -> Vec<(usize, DeltaRow)> {
+        self.lock().as_mut().map(|running| std::mem::take(&mut running.deltas)).unwrap_or_default()
+    }
+
+    /// What was asked for and is not done.
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
     }
 
     /// Cancels what is not done; there are no further pieces.

@@ -8,6 +8,7 @@
 //! methods ([`builtins`]) bounded by arithmetic before they allocate.
 
 mod builtins;
+mod constrain;
 mod defaults;
 mod formats;
 mod generation;
@@ -32,6 +33,7 @@ use minijinja::{
 };
 use serde_json::Map;
 
+pub use constrain::{MarkCutter, MarkPiece, ToolChoice, ToolGrammar, ToolRules, mark_pieces, tool_grammar};
 pub use defaults::DefaultTemplate;
 pub use formats::ChatFormat;
 pub use parse::{ChatMessage, Delta, Parser, ParserOptions, ToolCall};

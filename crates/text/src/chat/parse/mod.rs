@@ -20,6 +20,7 @@ mod tags;
 mod types;
 
 pub use delta::{ChatMessage, Delta, ToolCall};
+pub(super) use types::{ValueType, resolve as resolve_reference};
 
 use serde_json::Value;
 

@@ -94,7 +94,7 @@ impl ToolTypes {
 }
 
 /// The schema that a reference within `root` means.
-pub(super) fn resolve<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
+pub(crate) fn resolve<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     let target = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'));
     target.and_then(|path| root.pointer(path)).unwrap_or(schema)
 }

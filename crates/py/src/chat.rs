@@ -1,0 +1,100 @@
+//! `_lamina.ChatParser`: answers taken apart, also without a model.
+
+use crate::error::{Result, invalid};
+use lamina::{ChatFormat, Delta, Parser, ParserOptions};
+use pyo3::prelude::*;
+use serde_json::Value;
+use std::sync::{Mutex, PoisonError};
+
+/// Content, reasoning, and of a call: index, id, name, arguments, whether it is complete.
+pub type DeltaRow = (
+    Option<String>,
+    Option<String>,
+    Option<usize>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<bool>,
+);
+
+/// A delta as a row.
+pub fn delta_row(delta: Delta) -> DeltaRow {
+    match delta {
+        Delta::Content(text) => (Some(text), None, None, None, None, None, None),
+        Delta::Reasoning(text) => (None, Some(text), None, None, None, None, None),
+        Delta::ToolStart { index, id, name } => (None, None, Some(index), Some(id), Some(name), None, None),
+        Delta::ToolArguments { index, text } => (None, None, Some(index), None, None, Some(text), None),
+        Delta::ToolEnd { index, complete } => (None, None, Some(index), None, None, None, Some(complete)),
+    }
+}
+
+/// Takes an answer apart as it comes.
+#[pyclass(frozen, module = "lamina._lamina")]
+pub struct ChatParser(Mutex<Parser>);
+
+#[pymethods]
+impl ChatParser {
+    #[new]
+    fn new(format: &str, tools: Option<&str>, thinking: bool) -> Result<ChatParser> {
+        let Some(format) = ChatFormat::named(format) else {
+            let names: Vec<&str> = ChatFormat::all().iter().map(|format| format.name).collect();
+            return Err(invalid(format!(
+                "there is no chat format {format:?}: take one of {}",
+                names.join(", ")
+            )));
+        };
+        let read = |text: &str| {
+            serde_json::from_str(text).map_err(|e| invalid(format!("tools cannot be read: {e}")))
+        };
+        let tools: Vec<Value> = tools.map(read).transpose()?.unwrap_or_default();
+        let options = ParserOptions {
+            tools: &tools,
+            reasoning: Some(format.reasoning),
+            inside: thinking,
+            ..ParserOptions::default()
+        };
+        Ok(ChatParser(Mutex::new(Parser::new(format, &options))))
+    }
+
+    fn push(&self, text: &str) -> Vec<DeltaRow> {
+        let mut parser = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parser.push(text).into_iter().map(delta_row).collect()
+    }
+
+    fn finish(&self) -> Vec<DeltaRow> {
+        let mut parser = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parser.finish().into_iter().map(delta_row).collect()
+    }
+}
+
+/// Names of the formats, and the models that write them.
+#[pyfunction]
+pub fn chat_formats() -> Vec<(&'static str, &'static str)> {
+    ChatFormat::all().iter().map(|format| (format.name, format.models)).collect()
+}
+
+/// Name of the format that a template writes.
+#[pyfunction]
+pub fn chat_format_of(template: &str) -> &'static str {
+    ChatFormat::of_template(template).name
+}
+
+/// How a tool is to be chosen, from OpenAI's words.
+pub fn tool_choice(text: &str) -> lamina::ToolChoice {
+    match text {
+        "auto" => lamina::ToolChoice::Auto,
+        "none" => lamina::ToolChoice::None,
+        "required" => lamina::ToolChoice::Required,
+        name => lamina::ToolChoice::Named(name.strip_prefix("name:").unwrap_or(name).to_owned()),
+    }
+}
+
+/// Whether to think: None as the template has it, a number as a budget, 0 not at all, -1 without a limit.
+pub fn reasoning_mode(number: Option<i64>) -> lamina::ReasoningMode {
+    match number.map(usize::try_from) {
+        None => lamina::ReasoningMode::Template,
+        Some(Ok(0)) => lamina::ReasoningMode::Off,
+        Some(Ok(budget)) => lamina::ReasoningMode::Budget(budget),
+        Some(Err(_)) => lamina::ReasoningMode::On,
+    }
+}

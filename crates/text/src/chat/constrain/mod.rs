@@ -1,0 +1,155 @@
+//! Grammars of answers with tool calls, in Lark: the format, the tools' names and their schemas, nothing else once a
+//! call has begun. Derived from the same data as the parser.
+
+mod arguments;
+mod calls;
+mod lark;
+mod spell;
+
+use serde_json::{Value, json};
+
+pub use lark::{MarkCutter, MarkPiece};
+
+use super::formats::{CallSyntax, ChatFormat};
+use crate::special::Fragment;
+use crate::tokenizer::Tokenizer;
+use crate::vocab::TokenKind;
+use arguments::object_schema;
+use calls::CallWriter;
+use lark::LarkText;
+
+/// Which calls an answer may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// The model decides.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// At least one, and nothing else.
+    Required,
+    /// One of this tool, and nothing else.
+    Named(String),
+}
+
+/// What an answer may be.
+pub struct ToolRules<'a> {
+    /// Tools, as `{"type": "function", "function": {..}}` or the function alone.
+    pub tools: &'a [Value],
+    /// Which calls.
+    pub choice: &'a ToolChoice,
+    /// Whether there may be several calls.
+    pub parallel: bool,
+    /// A schema of the answer where it is no call.
+    pub answer: Option<&'a Value>,
+    /// Cuts a mark into text and tokens that text cannot spell: [`mark_pieces`] of the model's tokenizer.
+    pub pieces: &'a MarkCutter<'a>,
+    /// Why a schema cannot be enforced, if it cannot.
+    pub refused: &'a dyn Fn(&Value) -> Option<String>,
+}
+
+/// A grammar, and what it does not enforce.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolGrammar {
+    /// In llguidance's dialect.
+    pub lark: String,
+    /// A sentence for each schema that is enforced in part only.
+    pub warnings: Vec<String>,
+}
+
+/// A tool, ready to be written.
+struct ToolSchema {
+    name: String,
+    schema: Value,
+    strict: bool,
+}
+
+/// The grammar of answers in this format. None where nothing is to be enforced: no tools, no calls in the format.
+///
+/// # Errors
+/// When a named tool is not among the tools, a call is required of a format without calls, or the schema of a strict
+/// tool cannot be enforced; the message says which.
+pub fn tool_grammar(format: &ChatFormat, rules: &ToolRules<'_>) -> Result<Option<ToolGrammar>, String> {
+    let must = matches!(rules.choice, ToolChoice::Required | ToolChoice::Named(_));
+    if matches!(format.calls, CallSyntax::None) && must {
+        return Err(
+            "a call is required, but the model's template writes none: leave tool_choice at auto".into()
+        );
+    }
+    let none = rules.tools.is_empty() || *rules.choice == ToolChoice::None;
+    if matches!(format.calls, CallSyntax::None) || (none && !must) {
+        return Ok(None);
+    }
+    let mut warnings = Vec::new();
+    let tools = chosen(rules, &mut warnings)?;
+    let mut writer = CallWriter { out: LarkText::new(rules.pieces), rules, tools: &tools, warnings };
+    let start = writer.start(format)?;
+    let CallWriter { out, warnings, .. } = writer;
+    Ok(Some(ToolGrammar { lark: out.finish(&start), warnings }))
+}
+
+/// The tools that may be called, with schemas that can be enforced.
+fn chosen(rules: &ToolRules<'_>, warnings: &mut Vec<String>) -> Result<Vec<ToolSchema>, String> {
+    let mut out = Vec::new();
+    for tool in rules.tools {
+        let function = tool.get("function").filter(|f| f.is_object()).unwrap_or(tool);
+        let Some(name) = function.get("name").and_then(Value::as_str) else { continue };
+        if matches!(rules.choice, ToolChoice::Named(named) if named != name) {
+            continue;
+        }
+        let strict = function.get("strict") == Some(&Value::Bool(true));
+        let mut schema = object_schema(tool);
+        if let Some(why) = (rules.refused)(&schema) {
+            if strict {
+                return Err(format!("the schema of the tool {name} is strict and cannot be enforced: {why}"));
+            }
+            warnings.push(format!("arguments of {name} may be any object: {why}"));
+            schema = json!({ "type": "object" });
+        }
+        out.push(ToolSchema { name: name.to_owned(), schema, strict });
+    }
+    match (rules.choice, out.is_empty()) {
+        (ToolChoice::Named(name), true) => {
+            Err(format!("tool_choice names {name}, which is not among the tools"))
+        }
+        (_, true) => Err("a call is required, but there are no tools".into()),
+        _ => Ok(out),
+    }
+}
+
+/// A mark as this vocabulary has it: special tokens by their ids, the rest as text.
+pub fn mark_pieces(tokenizer: &Tokenizer, mark: &str) -> Vec<MarkPiece> {
+    let mut out: Vec<MarkPiece> = Vec::new();
+    let Some(finder) = tokenizer.finder() else { return vec![MarkPiece::Text(mark.to_owned())] };
+    for fragment in finder.fragments(mark, true) {
+        let text = match fragment {
+            Fragment::Token(id) if is_structure(tokenizer, id) => {
+                out.push(MarkPiece::Token(id));
+                continue;
+            }
+            Fragment::Token(id) => tokenizer.id_to_token(id).unwrap_or_default(),
+            Fragment::Text(text) => text,
+        };
+        match out.last_mut() {
+            Some(MarkPiece::Text(last)) => last.push_str(text),
+            _ => out.push(MarkPiece::Text(text.to_owned())),
+        }
+    }
+    out
+}
+
+/// Whether text cannot spell this token: control tokens, and user-defined ones that look like marks, as grammars have it.
+fn is_structure(tokenizer: &Tokenizer, id: u32) -> bool {
+    let framed = |text: &str| {
+        let ends = (text.chars().next(), text.chars().next_back());
+        matches!(ends, (Some('<'), Some('>')) | (Some('['), Some(']')))
+    };
+    let text = tokenizer.id_to_token(id).unwrap_or_default();
+    match tokenizer.kind(id) {
+        Some(TokenKind::Normal | TokenKind::Byte) => false,
+        Some(TokenKind::UserDefined) => {
+            text.len() > 2 && framed(text) && !text.contains(|c: char| c.is_ascii_whitespace())
+        }
+        _ => true,
+    }
+}
