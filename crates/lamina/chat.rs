@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Result,
-    generate::{GenerateOptions, Prompt, TokenStream},
+    generate::{GenerateOptions, TokenStream},
     model::Model,
 };
 use lamina_text::{ChatTemplate, Conversation, ToolChoice};
@@ -24,8 +24,12 @@ pub struct ChatOptions {
     pub variables: Map<String, Value>,
     /// Which tools the answer may or must call. With [`ToolChoice::None`] the model is not shown any.
     pub tool_choice: ToolChoice,
+    /// At most one tool is called.
+    pub one_call: bool,
     /// Whether the model is to reason before it answers.
     pub reasoning: ReasoningMode,
+    /// Text before the mark that closes reasoning whose budget is spent.
+    pub reasoning_end: String,
     /// Another format of calls than the template's, by its name.
     pub format: Option<String>,
 }
@@ -67,18 +71,18 @@ impl Model {
         })
     }
 
-    /// Streams the answer to a conversation.
+    /// Streams the answer to a conversation, within the form that was asked for. [`Model::prepare_chat`] also takes it
+    /// apart.
     ///
     /// # Errors
-    /// As for [`Model::apply_chat_template`] and [`Model::stream`].
+    /// As for [`Model::apply_chat_template`] and [`Model::stream_chat`].
     pub fn chat(
         &self,
         messages: &[Value],
         chat: &ChatOptions,
         options: &GenerateOptions,
     ) -> Result<TokenStream> {
-        let tokens = self.chat_tokens(messages, chat)?;
-        self.stream(&Prompt::Tokens(tokens), options)
+        self.stream_chat(&mut self.prepare_chat(messages, chat)?, options)
     }
 
     pub(crate) fn chat_template(&self, options: &ChatOptions) -> Result<ChatTemplate> {

@@ -20,8 +20,9 @@ mod open;
 mod passes;
 mod shield;
 mod threads;
+mod tools;
 
-pub use answer::{ChatReader, PreparedChat};
+pub use answer::{ChatAnswer, ChatReader, PreparedChat};
 pub use chat::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, OnBackend, devices, on_device};
 pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};

@@ -111,9 +111,7 @@ class Model:
         tools: Optional[str],
         variables: str,
         split_special_tokens: bool,
-        choice: str,
-        reasoning: Optional[int],
-        format: Optional[str],
+        answer: Dict[str, Any],
         options: Dict[str, Any],
     ) -> Stream: ...
     def chat_format(self) -> str: ...

@@ -14,13 +14,13 @@ import numpy as np
 
 from . import _lamina, builtin, checks
 from .closing import Closing
-from .errors import InvalidRequestError, LaminaError, UnsupportedError
+from .errors import InvalidRequestError, LaminaError
 from .outputs import Asked, Completion, ModelInfo, Perplexity, completion, taken_apart
 from .progress import Bar, Progress, reporter
 from .sampling import SamplingParams, to_request
 from .server import Server
 from .stream import Stream
-from .types import Ids, Lora, Message, Path, Prompt, Prompts, Tool
+from .types import Ids, Lora, Message, Path, Prompt, Prompts, Reasoning, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +74,7 @@ class LLM(Closing):
             earlier answers too; the path of a smaller model with the same tokens lets that one guess. How many are
             guessed follows what they cost and how often they are right.
 
-        Raises ModelError, FormatError, UnsupportedError, OutOfMemoryError or InvalidRequestError.
+        Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
         """
         paths = _paths("loras", loras)
         file = builtin.path() if path is None else path
@@ -166,7 +166,8 @@ class LLM(Closing):
         chat_template_kwargs: Optional[Dict[str, Any]] = ...,
         split_special_tokens: bool = ...,
         tool_choice: Union[str, Dict[str, Any]] = ...,
-        reasoning: Union[None, bool, int, Dict[str, int]] = ...,
+        parallel_tool_calls: bool = ...,
+        reasoning: Reasoning = ...,
         chat_format: Optional[str] = ...,
         sampling_params: Optional[SamplingParams] = ...,
         **options: Unpack[_ChatOptions],
@@ -183,7 +184,8 @@ class LLM(Closing):
         chat_template_kwargs: Optional[Dict[str, Any]] = ...,
         split_special_tokens: bool = ...,
         tool_choice: Union[str, Dict[str, Any]] = ...,
-        reasoning: Union[None, bool, int, Dict[str, int]] = ...,
+        parallel_tool_calls: bool = ...,
+        reasoning: Reasoning = ...,
         chat_format: Optional[str] = ...,
         sampling_params: Optional[SamplingParams] = ...,
         **options: Unpack[_ChatOptions],
@@ -199,7 +201,8 @@ class LLM(Closing):
         chat_template_kwargs: Optional[Dict[str, Any]] = None,
         split_special_tokens: bool = True,
         tool_choice: Union[str, Dict[str, Any]] = "auto",
-        reasoning: Union[None, bool, int, Dict[str, int]] = None,
+        parallel_tool_calls: bool = True,
+        reasoning: Reasoning = None,
         chat_format: Optional[str] = None,
         sampling_params: Optional[SamplingParams] = None,
         **options: Any,
@@ -215,8 +218,14 @@ class LLM(Closing):
         chat_template_kwargs: further variables of the template, such as {"enable_thinking": False}.
         split_special_tokens: special tokens that the messages spell, such as "</s>", stay text. False reads them as
             tokens, as other engines do: never with text of strangers, who could end their turn and open another.
-        tool_choice: "auto", or "none": the model is not shown the tools.
-        reasoning: None: as the template has it; False or True: the template is told whether to think.
+        tool_choice: "auto": the model calls tools or answers; "none": it is not shown them; "required": it calls at
+            least one; a tool's name, or {"type": "function", "function": {"name": ...}}: it calls that one. Names and
+            arguments of calls are always valid; a schema that cannot be enforced is told in `warnings`, or refused
+            where the tool says "strict".
+        parallel_tool_calls: False: at most one call.
+        reasoning: None: as the template has it; False or True: the template is told whether to think; a number, or
+            {"budget": 512, "end_text": "..."}: tokens after which the thought is closed, after that text. The form of
+            the answer (response_format, calls) begins behind the thought.
         chat_format: how calls are written, if not as the template shows; a name of `lamina.chat.formats()`.
 
         The answer comes taken apart: `text` is its content, beside it are `reasoning` and `tool_calls`.
@@ -233,9 +242,7 @@ class LLM(Closing):
         request = self._model.chat(
             *conversation,
             checks.flag("split_special_tokens", split_special_tokens),
-            _tool_choice(tool_choice),
-            _reasoning(reasoning),
-            None if chat_format is None else checks.text("chat_format", chat_format),
+            _answer_options(tool_choice, parallel_tool_calls, reasoning, chat_format),
             self._request(params),
         )
         if stream:
@@ -434,19 +441,41 @@ def _conversation(
     )
 
 
+def _answer_options(choice: Any, parallel: Any, reasoning: Any, chat_format: Any) -> Dict[str, Any]:
+    """How an answer is to be written, as the binding takes it."""
+    budget, ending = _reasoning(reasoning)
+    return {
+        "choice": _tool_choice(choice),
+        "one_call": not checks.flag("parallel_tool_calls", parallel),
+        "reasoning": budget,
+        "reasoning_end": ending,
+        "format": None if chat_format is None else checks.text("chat_format", chat_format),
+    }
+
+
 def _tool_choice(value: Any) -> str:
-    if value in ("auto", "none"):
-        return str(value)
-    raise UnsupportedError(f"tool_choice {value!r} is not supported yet: use 'auto' or 'none'")
+    if isinstance(value, str):
+        return value if value in ("auto", "none", "required") else f"name:{checks.text('tool_choice', value)}"
+    function = value.get("function") if isinstance(value, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        kinds = '"auto", "none", "required", a name, or {"type": "function", "function": {"name": ...}}'
+        raise InvalidRequestError(f"tool_choice takes {kinds}, but {value!r} was given")
+    return f"name:{function['name']}"
 
 
-def _reasoning(value: Any) -> Optional[int]:
-    """As the binding takes it: 0 is off, -1 without a limit."""
+def _reasoning(value: Any) -> Tuple[Optional[int], str]:
+    """As the binding takes it, -1 without a limit and -2 not at all; and the text that ends a thought."""
     if value is None:
-        return None
+        return None, ""
     if isinstance(value, bool):
-        return -1 if value else 0
-    raise UnsupportedError(f"reasoning {value!r} is not supported yet: use None, False or True")
+        return (-1 if value else -2), ""
+    if isinstance(value, dict):
+        unknown = sorted(set(value) - {"budget", "end_text"})
+        if unknown or "budget" not in value:
+            raise InvalidRequestError(f'reasoning takes {{"budget": ..., "end_text": ...}}, but {value!r} was given')
+        ending = checks.text("reasoning: end_text", value.get("end_text", ""))
+        return checks.whole("reasoning: budget", value["budget"], 0), ending
+    return checks.whole("reasoning", value, 0), ""
 
 
 def _objects(name: str, value: Any) -> None:

@@ -20,3 +20,5 @@ Tool = Dict[str, Any]
 """JSON schema of a function that the model may call."""
 Lora = Union[None, str, Dict[str, float]]
 """Adapters to use: the name of one, or names and scales."""
+Reasoning = Union[None, bool, int, Dict[str, Any]]
+"""Whether a model thinks before it answers, or for how many tokens."""

@@ -1,9 +1,10 @@
 """Documentation: links lead somewhere, and what can be run does run.
 
 Blocks of `python` run as they are, and lines of `sh` blocks that call `lamina`, in a folder with a model (`model.gguf`), a
-text (`text.txt`) and a Hugging Face folder (`folder`).
+text (`text.txt`), tools (`tools.json`) and a Hugging Face folder (`folder`).
 """
 
+import json
 import re
 import shlex
 import shutil
@@ -59,6 +60,8 @@ def place(tmp_path_factory, made_folder):
     folder = tmp_path_factory.mktemp("place")
     shutil.copytree(made_folder, folder / "folder")
     shutil.copy(MODEL, folder / "model.gguf")
+    tool = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
+    (folder / "tools.json").write_text(json.dumps([tool]))
     (folder / "text.txt").write_text("Once upon a time there was a little girl. She liked to play. " * 100)
     return folder
 

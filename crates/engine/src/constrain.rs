@@ -10,8 +10,8 @@ use lamina_text::Tokenizer;
 /// Marks around a model's reasoning, in tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boundary {
-    /// Opens the reasoning. Where a grammar follows, only a mark of one token may: a longer one would have to be told
-    /// from the grammar's own text.
+    /// Opens the reasoning. Where a grammar follows, in these tokens and no others; an answer that begins as the mark
+    /// does and goes on otherwise is the grammar's.
     pub open: Vec<u32>,
     /// Closes it, in whatever tokens its text is spelled.
     pub close: Vec<u32>,
@@ -124,8 +124,14 @@ impl Constraint {
                     Ok(Legal::Masked)
                 }
                 (ReasoningPhase::Before, Some(grammar)) => {
-                    fill(grammar, mask, ends)?;
-                    reasoning.boundary.open.iter().for_each(|&id| allow(mask, id));
+                    // What may be the beginning of the mark is not yet the grammar's.
+                    let mut ahead = grammar.fork();
+                    let begins = reasoning.tokens.iter().all(|&token| ahead.accept(token).is_ok());
+                    if !begins || fill(&mut ahead, mask, ends).is_err() {
+                        mask.clear();
+                        mask.resize(grammar.vocabulary().mask_words(), 0);
+                    }
+                    reasoning.opening().into_iter().for_each(|id| allow(mask, id));
                     Ok(Legal::Masked)
                 }
                 (_, None) => Ok(Legal::All),
@@ -141,12 +147,9 @@ impl Constraint {
         match self {
             Constraint::Grammar(grammar) => grammar.accept(token).map_err(EngineError::from),
             Constraint::Budget { inner, reasoning } => {
-                if reasoning.accept(token)
-                    && let Some(grammar) = inner
-                {
-                    grammar.accept(token)?;
-                }
-                Ok(())
+                let fresh = reasoning.accept(token);
+                let Some(grammar) = inner else { return Ok(()) };
+                fresh.iter().try_for_each(|&token| grammar.accept(token).map_err(EngineError::from))
             }
         }
     }
@@ -267,11 +270,10 @@ impl ReasoningState {
         let text = |ids: &[u32]| -> Vec<u8> {
             ids.iter().flat_map(|&id| tokenizer.token_bytes(id).unwrap_or_default()).copied().collect()
         };
-        let may_open = if constrained { boundary.open.len() == 1 } else { !boundary.open.is_empty() };
-        let phase = match (boundary.inside, may_open) {
+        let phase = match (boundary.inside, boundary.open.is_empty()) {
             (true, _) => ReasoningPhase::Inside,
-            (false, true) => ReasoningPhase::Before,
-            (false, false) => ReasoningPhase::After,
+            (false, false) => ReasoningPhase::Before,
+            (false, true) => ReasoningPhase::After,
         };
         let (open, close) = (text(&boundary.open), text(&boundary.close));
         let turns = vec![PhaseStart { phase, from: 0, seen: 0 }];
@@ -304,11 +306,16 @@ impl ReasoningState {
         self.turns.push(PhaseStart { phase, from, seen: self.tokens.len() });
     }
 
-    /// Takes a token; true when it is one of the answer after the reasoning.
-    fn accept(&mut self, token: u32) -> bool {
+    /// The token by which the mark goes on that may open the reasoning.
+    fn opening(&self) -> Option<u32> {
+        self.boundary.open.get(self.tokens.len()).copied()
+    }
+
+    /// Takes a token; those that became the answer's after the reasoning, at the end of all.
+    fn accept(&mut self, token: u32) -> &[u32] {
         self.tokens.push(token);
         match self.phase() {
-            ReasoningPhase::Before => match self.opens(token) {
+            ReasoningPhase::Before => match self.opens() {
                 Some(true) => self.turn(ReasoningPhase::Inside, self.tokens.len()),
                 // The answer began with its first token.
                 Some(false) => self.turn(ReasoningPhase::After, 0),
@@ -320,17 +327,18 @@ impl ReasoningState {
             ReasoningPhase::Closing if self.ending().is_empty() => {
                 self.turn(ReasoningPhase::After, self.tokens.len())
             }
-            ReasoningPhase::After => return true,
+            ReasoningPhase::After => return &self.tokens[self.tokens.len() - 1..],
             ReasoningPhase::Inside | ReasoningPhase::Closing => {}
         }
         self.look_at_budget();
-        self.phase() == ReasoningPhase::After && self.now().from == 0
+        if self.phase() == ReasoningPhase::After { self.said() } else { &[] }
     }
 
     /// Whether the first tokens open the reasoning; none while that cannot be told.
-    fn opens(&self, token: u32) -> Option<bool> {
+    fn opens(&self) -> Option<bool> {
         if self.constrained {
-            return Some(self.boundary.open == [token]);
+            let open = self.boundary.open.starts_with(&self.tokens);
+            return (!open || self.tokens.len() == self.boundary.open.len()).then_some(open);
         }
         let said = self.bytes(&self.tokens);
         let text = said.trim_ascii_start();
@@ -371,6 +379,7 @@ impl ReasoningState {
         while self.turns.len() > 1 && self.now().seen > left {
             self.turns.pop();
         }
-        count.min(answered)
+        // What may be the beginning of the mark again is not the grammar's.
+        if self.phase() == ReasoningPhase::After { count } else { answered }
     }
 }

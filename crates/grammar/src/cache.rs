@@ -9,16 +9,20 @@ use crate::lowered::Lowered;
 
 /// A grammar compiled for one vocabulary, before the first token. Shared; each text gets a deep copy, so that no answer
 /// sees the lexer states of another (their number is limited, and must not depend on who else runs).
-pub(crate) struct Compiled(Mutex<Library>);
+pub(crate) struct Compiled {
+    library: Mutex<Library>,
+    /// What it takes in memory, roughly.
+    bytes: usize,
+}
 
 impl Compiled {
-    pub fn new(library: Library) -> Compiled {
-        Compiled(Mutex::new(library))
+    pub fn new(library: Library, bytes: usize) -> Compiled {
+        Compiled { library: Mutex::new(library), bytes }
     }
 
     /// A copy of its own.
     pub fn library(&self) -> Library {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).deep_clone()
+        self.library.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).deep_clone()
     }
 }
 
@@ -39,11 +43,41 @@ impl CompiledCache {
     pub fn insert(&mut self, lowered: Arc<Lowered>, compiled: Arc<Compiled>) {
         self.0.push((lowered, compiled));
         let bytes = |entries: &[(Arc<Lowered>, Arc<Compiled>)]| {
-            entries.iter().map(|(lowered, _)| lowered.bytes()).sum::<usize>()
+            entries.iter().map(|(_, compiled)| compiled.bytes).sum::<usize>()
         };
         // The newest always stays.
         while self.0.len() > CACHED_GRAMMARS || (self.0.len() > 1 && bytes(&self.0) > CACHED_BYTES) {
             self.0.remove(0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Grammar, SchemaOptions, Vocabulary, compile::compile};
+    use serde_json::json;
+
+    #[test]
+    fn the_least_used_go_where_bytes_are_many() {
+        let vocabulary = Vocabulary::bytes().expect("a vocabulary");
+        let mut cache = CompiledCache::default();
+        let made = |n: usize| {
+            let schema =
+                json!({ "type": "object", "properties": { format!("key{n}"): { "type": "string" } } });
+            let grammar = Grammar::json_schema(&schema, SchemaOptions::default()).expect("a schema");
+            let lowered = grammar.lowered();
+            let library = compile(&lowered, &vocabulary).expect("a grammar").library();
+            (lowered, library)
+        };
+        let (first, library) = made(0);
+        cache.insert(first.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 3)));
+        let (second, library) = made(1);
+        cache.insert(second.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 3)));
+        assert!(cache.get(&first).is_some());
+        let (third, library) = made(2);
+        cache.insert(third.clone(), Arc::new(Compiled::new(library, CACHED_BYTES / 2)));
+        assert!(cache.get(&second).is_none(), "the one that was used last is the first");
+        assert!(cache.get(&first).is_some() && cache.get(&third).is_some());
     }
 }

@@ -14,13 +14,14 @@ pub(crate) fn compile(lowered: &Lowered, vocabulary: &Vocabulary) -> Result<Comp
     let bound = bound(lowered, vocabulary)?;
     let build = || vocabulary.factory().create_parser(bound).map_err(|e| explain(lowered, &format!("{e:#}")));
     let parser = deep(build)?;
+    let bytes = parser.parser.lexer_stats().num_bytes + limits::BYTES_OF_SOURCE * lowered.bytes();
     let mut library = Library::new(Ok(parser));
     match library.get_error() {
         Some(message) => Err(explain(lowered, &message)),
         None => {
             // What the first mask finds out is the grammar's fault, not the first answer's.
             let _ = library.is_accepting();
-            Ok(Compiled::new(library))
+            Ok(Compiled::new(library, bytes))
         }
     }
 }

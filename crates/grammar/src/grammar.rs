@@ -117,6 +117,24 @@ impl Grammar {
         Self::checked("lark", text.to_owned(), Lowered::Lark(deep(|| lark::checked(text))?), Vec::new())
     }
 
+    /// [`Grammar::lark`] with `inner` wherever the text has [`Grammar::HOLE`]: what stands around an answer whose form
+    /// is `inner`, of any kind.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lark_around(text: &str, inner: &Grammar) -> Result<Grammar> {
+        fits("Lark", text.len())?;
+        let pieces = deep(|| lark::checked(text))?;
+        let inside = lark::nested(&inner.0.lowered);
+        let warnings = inner.0.warnings.clone();
+        // The source of what is inside tells such grammars apart.
+        let source = text.replace(Self::HOLE, &format!("{} {}", inner.0.kind, inner.0.source));
+        Self::checked("lark", source, Lowered::Lark(lark::filled(pieces, Self::HOLE, &inside)), warnings)
+    }
+
+    /// Stands for another grammar in [`Grammar::lark_around`]. No JSON and no expression has such a character.
+    pub const HOLE: &'static str = "\u{1}";
+
     /// A structural tag, as vLLM and xgrammar write them, old form or new.
     ///
     /// # Errors
@@ -125,6 +143,11 @@ impl Grammar {
         let source = tag.to_string();
         fits("structural tag", source.len())?;
         Self::checked("structural_tag", source, Lowered::Lark(deep(|| tags::lark(tag))?), Vec::new())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lowered(&self) -> Arc<Lowered> {
+        self.0.lowered.clone()
     }
 
     #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{GrammarError, Result};
-use crate::lowered::{LarkPiece, SchemaOptions};
+use crate::lowered::{LarkPiece, Lowered, SchemaOptions};
 use crate::{limits, schema};
 
 /// Attributes of rules that take tokens back or change how they are sampled.
@@ -42,6 +42,35 @@ pub(crate) fn checked(text: &str) -> Result<Vec<LarkPiece>> {
     }
     scan.copy();
     Ok(scan.out)
+}
+
+/// A lowered grammar as an expression of Lark.
+pub(crate) fn nested(lowered: &Lowered) -> Vec<LarkPiece> {
+    match lowered {
+        Lowered::Schema(value) => vec![LarkPiece::Text(format!("%json {value}"))],
+        Lowered::Lark(pieces) => {
+            let text = |text: &str| vec![LarkPiece::Text(text.into())];
+            [text("%lark {\n"), pieces.clone(), text("\n}")].concat()
+        }
+    }
+}
+
+/// `pieces` with `inside` wherever they have `hole`.
+pub(crate) fn filled(pieces: Vec<LarkPiece>, hole: &str, inside: &[LarkPiece]) -> Vec<LarkPiece> {
+    let mut out = Vec::new();
+    for piece in pieces {
+        let LarkPiece::Text(text) = piece else {
+            out.push(piece);
+            continue;
+        };
+        for (i, part) in text.split(hole).enumerate() {
+            if i > 0 {
+                out.extend_from_slice(inside);
+            }
+            out.push(LarkPiece::Text(part.to_owned()));
+        }
+    }
+    out
 }
 
 struct LarkScan<'t> {

@@ -30,10 +30,12 @@ pub(crate) const ENUM_VALUES: usize = 10_000;
 pub(crate) const REPETITION: u64 = 1_000_000;
 /// Stack of the thread that reads and compiles: both recurse over the source. Only what is touched costs memory.
 pub(crate) const STACK: usize = 256 << 20;
-/// Compiled grammars that a vocabulary keeps, and bytes of their sources.
-pub(crate) const CACHED_GRAMMARS: usize = 64;
-/// See [`CACHED_GRAMMARS`].
-pub(crate) const CACHED_BYTES: usize = 8 << 20;
+/// Compiled grammars that a vocabulary keeps; each use looks at all of them.
+pub(crate) const CACHED_GRAMMARS: usize = 256;
+/// Bytes of the compiled grammars that a vocabulary keeps.
+pub(crate) const CACHED_BYTES: usize = 64 << 20;
+/// Bytes of rules and symbols for each byte of a lowered source, at most: a rule has four words for what takes a few bytes there.
+pub(crate) const BYTES_OF_SOURCE: usize = 24;
 
 /// Limits of the library: of the compilation, and of one mask.
 pub(crate) fn parser() -> ParserLimits {

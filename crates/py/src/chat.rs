@@ -1,7 +1,7 @@
 //! `_lamina.ChatParser`: answers taken apart, also without a model.
 
 use crate::error::{Result, invalid};
-use lamina::{ChatFormat, Delta, Parser, ParserOptions};
+use lamina::{ChatFormat, ChatOptions, Delta, Parser, ParserOptions, ReasoningMode, ToolChoice};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
@@ -79,22 +79,37 @@ pub fn chat_format_of(template: &str) -> &'static str {
     ChatFormat::of_template(template).name
 }
 
-/// How a tool is to be chosen, from OpenAI's words.
-pub fn tool_choice(text: &str) -> lamina::ToolChoice {
-    match text {
-        "auto" => lamina::ToolChoice::Auto,
-        "none" => lamina::ToolChoice::None,
-        "required" => lamina::ToolChoice::Required,
-        name => lamina::ToolChoice::Named(name.strip_prefix("name:").unwrap_or(name).to_owned()),
-    }
+/// How an answer is to be written. Python has checked it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct AnswerArgs {
+    /// `auto`, `none`, `required`, or `name:` and a tool's name.
+    choice: String,
+    /// At most one tool is called.
+    one_call: bool,
+    /// None as the template has it, a number as a budget, -1 without a limit, -2 not at all.
+    reasoning: Option<i64>,
+    /// Text before the mark that closes reasoning whose budget is spent.
+    reasoning_end: String,
+    /// A name of [`chat_formats`].
+    format: Option<String>,
 }
 
-/// Whether to think: None as the template has it, a number as a budget, 0 not at all, -1 without a limit.
-pub fn reasoning_mode(number: Option<i64>) -> lamina::ReasoningMode {
-    match number.map(usize::try_from) {
-        None => lamina::ReasoningMode::Template,
-        Some(Ok(0)) => lamina::ReasoningMode::Off,
-        Some(Ok(budget)) => lamina::ReasoningMode::Budget(budget),
-        Some(Err(_)) => lamina::ReasoningMode::On,
+impl AnswerArgs {
+    /// Sets these options.
+    pub fn apply(self, chat: &mut ChatOptions) {
+        chat.tool_choice = match self.choice.as_str() {
+            "auto" => ToolChoice::Auto,
+            "none" => ToolChoice::None,
+            "required" => ToolChoice::Required,
+            name => ToolChoice::Named(name.strip_prefix("name:").unwrap_or(name).to_owned()),
+        };
+        chat.reasoning = match self.reasoning.map(usize::try_from) {
+            None => ReasoningMode::Template,
+            Some(Ok(budget)) => ReasoningMode::Budget(budget),
+            Some(Err(_)) if self.reasoning == Some(-1) => ReasoningMode::On,
+            Some(Err(_)) => ReasoningMode::Off,
+        };
+        (chat.one_call, chat.reasoning_end, chat.format) = (self.one_call, self.reasoning_end, self.format);
     }
 }

@@ -1,7 +1,7 @@
 //! `_lamina.Model`: a loaded model.
 
 use crate::{
-    chat::{reasoning_mode, tool_choice},
+    chat::AnswerArgs,
     discard::discard,
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
@@ -135,23 +135,20 @@ impl Model {
         tools: Option<&str>,
         variables: &str,
         split_special_tokens: bool,
-        choice: &str,
-        reasoning: Option<i64>,
-        format: Option<String>,
+        answer: AnswerArgs,
         options: &Bound<'_, PyDict>,
     ) -> Result<Stream> {
         let (options, lora) = generate_options(options)?;
         let model = self.with(&lora)?;
         let (messages, mut chat) = chat_options(messages, template, tools, variables, true)?;
         chat.no_split_special_tokens = !split_special_tokens;
-        (chat.tool_choice, chat.reasoning, chat.format) =
-            (tool_choice(choice), reasoning_mode(reasoning), format);
+        answer.apply(&mut chat);
         let (stream, prepared) = detached(py, || {
-            let prepared = model.prepare_chat(&messages, &chat)?;
-            let stream = model.stream(&Prompt::Tokens(prepared.tokens.clone()), &options)?;
+            let mut prepared = model.prepare_chat(&messages, &chat)?;
+            let stream = model.stream_chat(&mut prepared, &options)?;
             Ok((stream, prepared))
         })?;
-        Ok(Stream::of_chat(stream, options.n, model, &prepared))
+        Ok(Stream::of_chat(stream, options.n, model, &prepared.answer))
     }
 
     /// Name of the format in which the model calls tools.

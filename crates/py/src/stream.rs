@@ -7,7 +7,7 @@ use crate::{
     wait::{POLL, detached},
 };
 use lamina::{
-    ChatReader, Completion, FinishReason, Model, Piece, PreparedChat, Speculation, StopBy, Timings, TokenStream,
+    ChatAnswer, ChatReader, Completion, FinishReason, Model, Piece, Speculation, StopBy, Timings, TokenStream,
 };
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
@@ -92,7 +92,7 @@ impl Stream {
     }
 
     /// Answers of a conversation, taken apart.
-    pub fn of_chat(stream: TokenStream, answers: usize, model: Model, chat: &PreparedChat) -> Stream {
+    pub fn of_chat(stream: TokenStream, answers: usize, model: Model, chat: &ChatAnswer) -> Stream {
         let readers = (0..answers).map(|_| chat.reader()).collect();
         Stream::with(stream, answers, model, readers, chat.warnings.clone())
     }

@@ -21,9 +21,9 @@ mod tokenizer;
 mod vocab;
 
 pub use chat::{
-    ChatFormat, ChatMessage, ChatTemplate, Clock, Conversation, DefaultTemplate, Delta, MarkCutter,
-    MarkPiece, Parser, ParserOptions, ReasoningMarks, ToolCall, ToolChoice, ToolGrammar, ToolRules,
-    mark_pieces, reasoning_variables, tool_grammar,
+    ChatFormat, ChatMessage, ChatTemplate, Clock, Conversation, DefaultTemplate, Delta, MarkPiece,
+    MarkTokens, Parser, ParserOptions, ReasoningMarks, ToolCall, ToolChoice, ToolGrammar, ToolRules,
+    has_channels, mark_pieces, reasoning_variables, structure_tokens, tool_grammar,
 };
 pub use error::TextError;
 pub use pre::pre_tokenizer_names;

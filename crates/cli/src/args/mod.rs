@@ -8,6 +8,7 @@ mod output;
 mod sampling;
 mod serve;
 mod server;
+mod tools;
 mod types;
 
 pub use generate::{GenerateArgs, Wanted};
@@ -18,6 +19,7 @@ pub use output::{OutputArgs, SplitArgs, size};
 pub use sampling::{SamplingArgs, shown};
 pub use serve::ServeFlags;
 pub use server::ServerArgs;
+pub use tools::ToolArgs;
 pub use types::TypeArgs;
 
 use clap::builder::RangedU64ValueParser;

@@ -29,11 +29,14 @@ impl ChatLoop {
             ReplyEnd::Stopped => note("stopped"),
             ReplyEnd::Limit(words) => note(words),
         }
-        if reply.ending == ReplyEnd::Stopped && reply.text.trim().is_empty() {
+        if reply.ending == ReplyEnd::Stopped && reply.text.trim().is_empty() && reply.calls.is_empty() {
             // Two messages of the user in a row are what many templates refuse.
             self.session.undo();
         } else {
-            self.session.answered(reply.text.trim());
+            self.session.answered(reply.text.trim(), &reply.calls);
+            if !reply.calls.is_empty() {
+                note("/result TEXT gives the model what a call returned");
+            }
         }
         if self.stats {
             note(&reply.stats);

@@ -1,17 +1,17 @@
 //! A model of this process as the one that answers.
 
 use super::{
-    Session, Template,
+    Session, SpokenAnswer, Template,
     partner::{Partner, Reply, ReplyEnd},
 };
 use crate::{
     args::Wanted,
     error::Result,
     interrupt::{self, On},
-    output::{self, note},
+    output::note,
     stats::line,
 };
-use lamina::{ChatOptions, Completion, FinishReason, GenerateOptions, LengthBy, Model, Prompt};
+use lamina::{ChatOptions, Completion, FinishReason, GenerateOptions, LengthBy, Model, PreparedChat};
 use std::time::Duration;
 
 /// How long a Ctrl-C may wait.
@@ -38,15 +38,20 @@ impl Partner for Local {
     }
 
     fn answer(&mut self, session: &mut Session, wanted: &Wanted) -> Result<Reply> {
-        let prompt = Prompt::Tokens(self.fit(session, &wanted.options)?);
+        let mut chat = self.fit(session, &wanted.options)?;
         let stop = self.template.stop.iter().map(|s| (*s).to_owned());
         let stop = wanted.options.stop.iter().cloned().chain(stop).collect();
         let options = GenerateOptions { stop, ..wanted.options.clone() };
         interrupt::set(On::Catch);
-        let answer = self.stream(&prompt, &options);
+        let answer = self.stream(&mut chat, &options);
         interrupt::set(On::Hint);
-        let answer = answer?;
-        Ok(Reply { ending: ending(answer.finish_reason), stats: line(&answer), text: answer.text })
+        let (answer, spoken) = answer?;
+        Ok(Reply {
+            text: spoken.text().to_owned(),
+            calls: spoken.calls(),
+            ending: ending(answer.finish_reason),
+            stats: line(&answer),
+        })
     }
 
     fn count(&self, session: &Session) -> Result<(usize, Option<usize>)> {
@@ -61,34 +66,39 @@ impl Partner for Local {
 }
 
 impl Local {
-    /// Tokens of the conversation; the oldest turns are dropped until half of the context is free, so that this does
-    /// not happen, and the computed beginning is not lost, with every message.
-    fn fit(&self, session: &mut Session, options: &GenerateOptions) -> Result<Vec<u32>> {
+    /// The conversation; the oldest turns are dropped until half of the context is free, so that this does not happen,
+    /// and the computed beginning is not lost, with every message.
+    fn fit(&self, session: &mut Session, options: &GenerateOptions) -> Result<PreparedChat> {
         let context = self.model.info().context;
         let room = options.max_tokens.unwrap_or(usize::MAX).min(context / 4).max(1);
-        let mut tokens = self.tokens(session)?;
-        if tokens.len() + room <= context {
-            return Ok(tokens);
+        let mut chat = self.prepare(session)?;
+        if chat.tokens.len() + room <= context {
+            return Ok(chat);
         }
         let mut turns = 0;
-        while tokens.len() > context / 2 && session.drop_oldest() {
+        while chat.tokens.len() > context / 2 && session.drop_oldest() {
             turns += 1;
-            tokens = self.tokens(session)?;
+            chat = self.prepare(session)?;
         }
         if turns > 0 {
             note(&format!("the context of {context} tokens is full: the oldest {turns} turns are dropped"));
         }
-        Ok(tokens)
+        Ok(chat)
     }
 
-    fn tokens(&self, session: &Session) -> Result<Vec<u32>> {
-        Ok(self.model.chat_tokens(&session.window(), &self.template.options)?)
+    fn prepare(&self, session: &Session) -> Result<PreparedChat> {
+        Ok(self.model.prepare_chat(&session.window(), &self.template.options)?)
     }
 
-    fn stream(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Completion> {
-        let mut stream = self.model.stream(prompt, options)?;
-        let mut answer = Completion::empty();
-        let mut begun = false;
+    fn stream(
+        &self,
+        chat: &mut PreparedChat,
+        options: &GenerateOptions,
+    ) -> Result<(Completion, SpokenAnswer)> {
+        let mut stream = self.model.stream_chat(chat, options)?;
+        chat.answer.warnings.iter().for_each(|warning| note(warning));
+        let mut reader = chat.answer.reader();
+        let (mut answer, mut spoken) = (Completion::empty(), SpokenAnswer::default());
         loop {
             if interrupt::hit() {
                 stream.cancel();
@@ -96,18 +106,15 @@ impl Local {
             match stream.next_within(GLANCE) {
                 Ok(None) => {}
                 Ok(Some(piece)) => {
-                    // White space before the first word is the template's affair, not the reader's.
-                    let text = if begun { piece.text.as_str() } else { piece.text.trim_start() };
-                    begun |= !text.is_empty();
-                    output::text(text)?;
+                    reader.push(&piece).into_iter().try_for_each(|delta| spoken.push(delta))?;
                     answer.push(piece);
                 }
                 Err(Some(e)) => return Err(e.into()),
                 Err(None) => break,
             }
         }
-        output::text("\n")?;
-        Ok(answer)
+        spoken.finish()?;
+        Ok((answer, spoken))
     }
 }
 

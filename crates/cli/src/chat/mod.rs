@@ -6,11 +6,13 @@ mod local;
 mod partner;
 mod session;
 mod slash;
+mod spoken;
 mod template;
 
 pub use local::Local;
 pub use partner::{Partner, Reply, ReplyEnd};
 pub use session::Session;
+pub use spoken::SpokenAnswer;
 pub use template::Template;
 
 use crate::{

@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::{args::Wanted, error::Result};
+use serde_json::Value;
 
 /// One that answers.
 pub trait Partner {
@@ -31,6 +32,8 @@ pub trait Partner {
 pub struct Reply {
     /// Its text.
     pub text: String,
+    /// Calls of tools, as messages have them.
+    pub calls: Vec<Value>,
     /// Why it ended.
     pub ending: ReplyEnd,
     /// Counts and speeds in a line.

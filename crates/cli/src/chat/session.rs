@@ -66,8 +66,23 @@ impl Session {
     }
 
     /// Appends an answer.
-    pub fn answered(&mut self, text: &str) {
-        self.messages.push(json!({"role": "assistant", "content": text}));
+    pub fn answered(&mut self, text: &str, calls: &[Value]) {
+        let mut message = json!({"role": "assistant", "content": text});
+        if !calls.is_empty() {
+            message["tool_calls"] = json!(calls);
+        }
+        self.messages.push(message);
+    }
+
+    /// Appends what the first call returned that has no result yet; how many are left, or none if there was none.
+    pub fn result(&mut self, text: &str) -> Option<usize> {
+        let last = self.messages.iter().rposition(|m| role(m) == "assistant")?;
+        let given = self.messages.len() - last - 1;
+        let calls = self.messages[last]["tool_calls"].as_array().cloned().unwrap_or_default();
+        let call = calls.get(given)?;
+        let (id, name) = (&call["id"], &call["function"]["name"]);
+        self.messages.push(json!({"role": "tool", "tool_call_id": id, "name": name, "content": text}));
+        Some(calls.len() - given - 1)
     }
 
     /// Forgets all messages; the system prompt stays.
@@ -111,7 +126,7 @@ mod tests {
         s.set_system("be brief");
         for (question, answer) in turns {
             s.ask(question);
-            s.answered(answer);
+            s.answered(answer, &[]);
         }
         s
     }
@@ -145,6 +160,20 @@ mod tests {
         assert!(s.undo());
         assert!(!s.undo() && !s.unanswer());
         assert_eq!(s.window().len(), 1);
+    }
+
+    #[test]
+    fn results_go_to_calls_in_turn() {
+        let mut s = session(&[]);
+        s.ask("time?");
+        assert_eq!(s.result("early"), None);
+        let call =
+            |id: &str| json!({"id": id, "type": "function", "function": {"name": "now", "arguments": "{}"}});
+        s.answered("", &[call("a"), call("b")]);
+        assert_eq!((s.result("1"), s.result("2"), s.result("3")), (Some(1), Some(0), None));
+        let window = s.window();
+        assert_eq!((&window[3]["tool_call_id"], &window[4]["tool_call_id"]), (&json!("a"), &json!("b")));
+        assert!(s.undo() && s.len() == 0);
     }
 
     #[test]

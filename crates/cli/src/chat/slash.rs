@@ -40,6 +40,12 @@ pub const ALL: &[Slash] = &[
     Slash { name: "params", arguments: "", doc: "list the parameters and their values", run: list_params },
     Slash { name: "save", arguments: "FILE", doc: "write the messages to a JSON file", run: save },
     Slash { name: "load", arguments: "FILE", doc: "go on with the messages of a JSON file", run: load },
+    Slash {
+        name: "result",
+        arguments: "TEXT",
+        doc: "give the model what a tool that it called returned",
+        run: result,
+    },
     Slash { name: "retry", arguments: "", doc: "answer the last message again", run: retry },
     Slash { name: "undo", arguments: "", doc: "take back the last message and its answer", run: undo },
     Slash { name: "tokens", arguments: "", doc: "count the tokens of the conversation", run: tokens },
@@ -176,6 +182,17 @@ fn named<'a>(file: &'a str, command: &str) -> Result<&'a Path> {
     Ok(Path::new(file))
 }
 
+fn result(chat: &mut ChatLoop, text: &str) -> Result<Flow> {
+    match chat.session.result(text) {
+        None => Err(refused("there is no call that waits for its result".into())),
+        Some(0) => chat.answer(),
+        Some(left) => {
+            note(&format!("{left} more calls wait for their results"));
+            Ok(Flow::Next)
+        }
+    }
+}
+
 fn retry(chat: &mut ChatLoop, _: &str) -> Result<Flow> {
     if !chat.session.unanswer() {
         return Err(refused("there is no message to answer again".into()));
@@ -218,7 +235,7 @@ mod tests {
 
     #[test]
     fn beginnings_of_commands_are_completed() {
-        assert_eq!(completions("/re"), ["/reset", "/retry"]);
+        assert_eq!(completions("/ret"), ["/retry"]);
         assert!(completions("").is_empty() && completions("re").is_empty());
     }
 

@@ -2,7 +2,7 @@
 
 use super::Execute;
 use crate::{
-    args::{GenerateArgs, LoadArgs, LoraArgs, ServerArgs},
+    args::{GenerateArgs, LoadArgs, LoraArgs, ServerArgs, ToolArgs},
     chat::{ChatLoop, Local, Partner, Session, Template},
     error::{CliError, Result},
     remote::{self, RemoteServer, ServerPartner},
@@ -33,6 +33,8 @@ pub struct ChatArgs {
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
     generate: GenerateArgs,
     #[command(flatten)]
     load: LoadArgs,
@@ -62,7 +64,8 @@ impl ChatArgs {
     fn local(&self) -> Result<Local> {
         let given = self.template.as_deref().map(Template::read).transpose()?;
         let model = self.lora.load(self.model.as_deref(), self.load.options())?;
-        let template = Template::of(&model, given, self.template_variables.clone())?;
+        let mut template = Template::of(&model, given, self.template_variables.clone())?;
+        self.tools.apply(&mut template.options);
         Ok(Local { model, template })
     }
 
@@ -75,6 +78,10 @@ impl ChatArgs {
             name.ok_or_else(|| CliError::usage("MODEL is not valid UTF-8"))
         };
         let model = self.model.as_ref().map(name).transpose()?;
-        ServerPartner::new(remote::runtime()?, server, model, self.template_variables.clone())
+        let mut fields = self.tools.fields();
+        if !self.template_variables.is_empty() {
+            fields.insert("chat_template_kwargs".to_owned(), Value::Object(self.template_variables.clone()));
+        }
+        ServerPartner::new(remote::runtime()?, server, model, fields)
     }
 }

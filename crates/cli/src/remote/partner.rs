@@ -3,11 +3,12 @@
 use super::{figures::Figures, server::RemoteServer};
 use crate::{
     args::Wanted,
-    chat::{Partner, Reply, ReplyEnd, Session},
+    chat::{Partner, Reply, ReplyEnd, Session, SpokenAnswer},
     error::{CliError, Result},
     interrupt::{self, On},
-    output::{self, note},
+    output::note,
 };
+use lamina::Delta;
 use serde_json::{Map, Value, json};
 use std::{future::Future, pin::pin, time::Duration};
 use tokio::runtime::Runtime;
@@ -25,8 +26,8 @@ pub struct ServerPartner {
     runtime: Runtime,
     server: RemoteServer,
     model: Option<String>,
-    /// Variables of the server's template.
-    variables: Map<String, Value>,
+    /// Tools, reasoning and variables of the template.
+    fields: Map<String, Value>,
     /// Tokens of the last request and its answer.
     used: usize,
 }
@@ -40,19 +41,17 @@ impl ServerPartner {
         runtime: Runtime,
         server: RemoteServer,
         given: Option<String>,
-        variables: Map<String, Value>,
+        fields: Map<String, Value>,
     ) -> Result<ServerPartner> {
         let model = runtime.block_on(server.model(given))?;
-        Ok(ServerPartner { runtime, server, model, variables, used: 0 })
+        Ok(ServerPartner { runtime, server, model, fields, used: 0 })
     }
 
     fn body(&self, session: &Session, wanted: &Wanted) -> Value {
         let mut body = wanted.fields();
         NOT_FOR_CHAT.iter().for_each(|name| drop(body.remove(*name)));
         body.extend(self.model.iter().map(|name| ("model".to_owned(), json!(name))));
-        if !self.variables.is_empty() {
-            body.insert("chat_template_kwargs".to_owned(), Value::Object(self.variables.clone()));
-        }
+        body.extend(self.fields.clone());
         body.insert("messages".to_owned(), Value::Array(session.window()));
         body.insert("stream".to_owned(), json!(true));
         body.insert("stream_options".to_owned(), json!({"include_usage": true}));
@@ -62,7 +61,7 @@ impl ServerPartner {
     /// Streams one answer to stdout. Dropping the connection is what tells the server to stop.
     async fn stream(&self, body: &Value) -> Result<(Reply, Figures)> {
         let mut figures = Figures::begin();
-        let mut text = String::new();
+        let mut spoken = SpokenAnswer::default();
         let mut ending = ReplyEnd::Stopped;
         if let Some(events) = unless_interrupted(self.server.stream("/chat/completions", body)).await {
             let mut events = events?;
@@ -77,28 +76,32 @@ impl ServerPartner {
                     break;
                 };
                 figures.take(&chunk);
-                write_piece(&chunk["choices"][0]["delta"], &mut text, &mut figures)?;
+                for delta in deltas(&chunk["choices"][0]["delta"]) {
+                    figures.piece();
+                    spoken.push(delta)?;
+                }
             }
         }
-        output::text("\n")?;
-        Ok((Reply { text, ending, stats: figures.line() }, figures))
+        spoken.finish()?;
+        let (text, calls) = (spoken.text().to_owned(), spoken.calls());
+        Ok((Reply { text, calls, ending, stats: figures.line() }, figures))
     }
 }
 
-/// Writes what a chunk adds to the answer. Reasoning is shown to people, in a fainter colour, and not to scripts.
-fn write_piece(delta: &Value, text: &mut String, figures: &mut Figures) -> Result<()> {
-    if let Some(thought) = delta["reasoning_content"].as_str().filter(|t| !t.is_empty()) {
-        figures.piece();
-        output::aside(thought)?;
+/// What a chunk adds to the answer.
+fn deltas(delta: &Value) -> Vec<Delta> {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let mut out: Vec<Delta> = text(&delta["reasoning_content"]).map(Delta::Reasoning).into_iter().collect();
+    out.extend(text(&delta["content"]).map(Delta::Content));
+    for call in delta["tool_calls"].as_array().into_iter().flatten() {
+        let index = call["index"].as_u64().unwrap_or(0) as usize;
+        let function = &call["function"];
+        if let Some(name) = text(&function["name"]) {
+            out.push(Delta::ToolStart { index, id: text(&call["id"]).unwrap_or_default(), name });
+        }
+        out.extend(text(&function["arguments"]).map(|text| Delta::ToolArguments { index, text }));
     }
-    if let Some(piece) = delta["content"].as_str().filter(|t| !t.is_empty()) {
-        figures.piece();
-        // White space before the first word is the template's affair, not the reader's.
-        let shown = if text.is_empty() { piece.trim_start() } else { piece };
-        text.push_str(shown);
-        output::text(shown)?;
-    }
-    Ok(())
+    out
 }
 
 impl Partner for ServerPartner {

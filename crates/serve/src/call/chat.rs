@@ -5,9 +5,9 @@ use crate::{
     body::kind,
     error::ApiError,
     models::{Lease, LiveModel},
-    run::{ChatSplit, Split},
+    run::Split,
 };
-use lamina::{ChatFormat, Markers, ReasoningMarks, Special};
+use lamina::{ChatOptions, ReasoningMode, Special, ToolChoice};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -20,6 +20,12 @@ pub struct ChatTurn {
     pub tools: Option<Vec<Value>>,
     /// Variables of the template.
     pub variables: Map<String, Value>,
+    /// Which tools it calls.
+    pub choice: ToolChoice,
+    /// One call at most.
+    pub one_call: bool,
+    /// Whether it reasons before it answers, and how long.
+    pub reasoning: ReasoningMode,
     /// The prompt does not end where an answer begins.
     pub no_generation_prompt: bool,
     /// Path of the messages in the body, for errors.
@@ -49,8 +55,7 @@ pub(super) fn rendered(live: &LiveModel, mut turn: ChatTurn) -> Result<String, A
     takes_tools(live, &turn)?;
     messages(live, &mut turn)?;
     let begun = begun_answer(&mut turn).unwrap_or_default();
-    let mut options = live.chat_options(turn.tools, turn.variables);
-    options.no_generation_prompt = turn.no_generation_prompt;
+    let options = options(live, &mut turn);
     let text = live.model.apply_chat_template(&turn.messages, &options);
     text.map(|text| text + &begun).map_err(|e| ApiError::from(e).of(turn.path))
 }
@@ -59,36 +64,34 @@ fn build(live: &LiveModel, mut turn: ChatTurn) -> Result<PromptTokens, ApiError>
     takes_tools(live, &turn)?;
     messages(live, &mut turn)?;
     let begun = begun_answer(&mut turn);
-    let tools = turn.tools.clone().unwrap_or_default();
-    let mut options = live.chat_options(turn.tools, turn.variables);
-    options.no_generation_prompt = turn.no_generation_prompt;
-    let refused = |e| ApiError::from(e).of(turn.path);
-    let mut tokens = live.model.chat_tokens(&turn.messages, &options).map_err(refused)?;
+    let options = options(live, &mut turn);
+    let mut chat =
+        live.model.prepare_chat(&turn.messages, &options).map_err(|e| ApiError::from(e).of(turn.path))?;
+    chat.answer.keeps_reasoning = !live.splits_reasoning();
     if let Some(text) = begun {
-        tokens.extend(live.model.tokenize(&text, Special::NONE)?);
+        chat.tokens.extend(live.model.tokenize(&text, Special::NONE)?);
+        chat.answer.begins_after(&chat.tokens);
     }
-    let split = split(live, &tokens, tools, &turn.messages);
-    Ok(PromptTokens { tokens, split })
+    let answer = chat.answer;
+    // Where a call is required and there are no tools, whoever constrains the answer says so.
+    let plain =
+        answer.tools.is_empty() && !matches!(answer.choice, ToolChoice::Required | ToolChoice::Named(_));
+    let split = match answer.marks.is_none() && plain {
+        true => Split::Plain,
+        false => Split::Chat(Arc::new(answer)),
+    };
+    Ok(PromptTokens { tokens: chat.tokens, split })
 }
 
-/// Tokens at the end of a prompt in which a mark that opens reasoning is looked for.
-const LAST: usize = 16;
-
-/// How the answers to a prompt are split: by the marks that the model's template has.
-fn split(live: &LiveModel, prompt: &[u32], tools: Vec<Value>, messages: &[Value]) -> Split {
-    let source = live.template();
-    let format = ChatFormat::of_template(&source);
-    let reasoning = ReasoningMarks::of_template(&source).filter(|_| live.splits_reasoning());
-    if tools.is_empty() && reasoning.is_none() {
-        return Split::Plain;
+/// What the template is told, and what the answer must be.
+fn options(live: &LiveModel, turn: &mut ChatTurn) -> ChatOptions {
+    ChatOptions {
+        no_generation_prompt: turn.no_generation_prompt,
+        tool_choice: std::mem::take(&mut turn.choice),
+        one_call: turn.one_call,
+        reasoning: turn.reasoning,
+        ..live.chat_options(turn.tools.take(), std::mem::take(&mut turn.variables))
     }
-    let tokenizer = live.model.tokenizer().cloned();
-    let last = &prompt[prompt.len().saturating_sub(LAST)..];
-    let end = tokenizer.as_ref().and_then(|t| t.decode_with(last, Markers::Show).ok()).unwrap_or_default();
-    let inside = reasoning.is_some_and(|marks| marks.begins_inside(&end));
-    let calls = messages.iter().filter_map(|m| m["tool_calls"].as_array()).map(Vec::len);
-    let earlier_calls = calls.sum();
-    Split::Chat(Arc::new(ChatSplit { format, reasoning, inside, tools, earlier_calls, tokenizer }))
 }
 
 /// Refuses tools where the template would leave them out without a word.

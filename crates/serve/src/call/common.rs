@@ -1,6 +1,6 @@
 //! Fields that all dialects have: sampling, limits, adapters.
 
-use super::HttpCall;
+use super::{HttpCall, form::forms};
 use crate::{
     body::{Body, kind, sampling_value, texts},
     error::ApiError,
@@ -36,6 +36,7 @@ pub(super) fn wishes(
         wishes.lora = Some(adapters(lora, &body.path("lora"), lease)?);
     }
     wishes.token_ids = body.take("return_token_ids")?.unwrap_or(false);
+    forms(body, &mut wishes)?;
     if let Some(alive) = body.value("keep_alive") {
         lease.keep_alive(keep_alive(&alive, &body.path("keep_alive"))?);
     }

@@ -2,11 +2,13 @@
 
 mod chat;
 mod common;
+mod form;
 mod method;
 mod prompts;
 mod read;
 
 pub use chat::{ChatTurn, PromptTokens};
+pub use form::response_format;
 pub use method::{delete, get, post, refusal};
 
 use crate::{
@@ -206,6 +208,13 @@ impl HttpCall {
         Ok(run)
     }
 
+    /// The job with what its answers must be, compiled on the pool. Fields that are enforced in part only are named.
+    async fn constrained(&self, mut job: AnswerJob) -> Result<AnswerJob, ApiError> {
+        let (job, parts) = pooled(move || job.constrain().map(|parts| (job, parts))).await?;
+        self.log.entry().ignored.extend(parts);
+        Ok(job)
+    }
+
     /// Answers a job: as a stream, or whole.
     ///
     /// # Errors
@@ -216,7 +225,7 @@ impl HttpCall {
         stream: bool,
         mut renderer: impl Render,
     ) -> Result<Response, ApiError> {
-        let run = self.start(job)?;
+        let run = self.start(self.constrained(job).await?)?;
         if !stream {
             let answer = whole(run, self.log.clone()).await?;
             return Ok(json_response(&renderer.whole(&answer)));

@@ -1,11 +1,12 @@
 //! What a request asks for, in nobody's dialect, and what is refused before it is queued.
 
-use super::split::Split;
+use super::{form::WantedForm, split::Split};
 use crate::{
     error::{ApiError, Cause},
     models::Lease,
 };
 use lamina::{EngineError, GenerateOptions};
+use std::sync::Arc;
 
 /// Answers to a request at most: prompts times answers to each.
 const MOST_CHOICES: usize = 128;
@@ -40,12 +41,62 @@ pub struct Wishes {
     pub token_ids: bool,
     /// An answer whose time is over is cut instead of refused.
     pub cut_at_deadline: bool,
+    /// The form of the answers, where one was asked for.
+    pub form: Option<WantedForm>,
+}
+
+impl Wishes {
+    /// Asks for a form, where one is given.
+    ///
+    /// # Errors
+    /// When there is another one already.
+    pub fn ask_form(&mut self, form: Option<WantedForm>) -> Result<(), ApiError> {
+        let Some(form) = form else { return Ok(()) };
+        let path = form.path.clone();
+        match self.form.replace(form) {
+            None => Ok(()),
+            Some(other) => {
+                let text =
+                    format!("{path} and {} both say what form the answer has: give one of them", other.path);
+                Err(ApiError::at(path, text))
+            }
+        }
+    }
 }
 
 impl AnswerJob {
     /// Answers in all.
     pub fn choices(&self) -> usize {
         self.prompts.len() * self.wishes.generate.n
+    }
+
+    /// Compiles what the answers must be: the form that was asked for, calls of the tools, reasoning within its budget.
+    /// Returns the fields that are enforced in part only.
+    ///
+    /// # Errors
+    /// When a form or a tool's schema cannot be enforced, or a call is required and there is none to make.
+    pub fn constrain(&mut self) -> Result<Vec<String>, ApiError> {
+        let generate = &mut self.wishes.generate;
+        let form = self.wishes.form.take();
+        generate.grammar = form.as_ref().map(WantedForm::compile).transpose()?;
+        let inexact = generate.grammar.as_ref().is_some_and(|grammar| !grammar.warnings().is_empty());
+        let mut parts: Vec<String> = form.iter().filter(|_| inexact).map(|form| form.path.clone()).collect();
+        let model = &self.lease.live.model;
+        let field = form.map_or_else(|| "tools".to_owned(), |form| form.path);
+        if let Split::Chat(chat) = &mut self.split {
+            let chat = Arc::make_mut(chat);
+            let known = chat.warnings.len();
+            model.constrain_chat(chat, generate).map_err(|e| {
+                let choice = e.to_string().contains("tool_choice");
+                ApiError::from(e).of(if choice { "tool_choice" } else { &field })
+            })?;
+            parts.extend((chat.warnings.len() > known).then(|| "tools".to_owned()));
+        }
+        if let Some(grammar) = &generate.grammar {
+            // Kept by the model: the engine finds it ready.
+            model.matcher(grammar).map_err(|e| ApiError::from(e).of(&field))?;
+        }
+        Ok(parts)
     }
 
     /// Refuses what can never run: the engine would say the same, but later, when a stream has begun.

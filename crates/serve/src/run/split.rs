@@ -1,8 +1,7 @@
 //! An answer's text split into reasoning, text and tool calls while it streams.
 
 use super::delta::DeltaPart;
-use lamina::{ChatFormat, Delta, Parser, ParserOptions, ReasoningMarks, Tokenizer};
-use serde_json::Value;
+use lamina::{ChatAnswer, ChatReader, Delta};
 use std::sync::Arc;
 
 /// How the text of answers is split.
@@ -12,28 +11,12 @@ pub enum Split {
     #[default]
     Plain,
     /// By the marks of the model's format.
-    Chat(Arc<ChatSplit>),
-}
-
-/// How the answers to a conversation are split.
-pub struct ChatSplit {
-    /// How the model writes calls.
-    pub format: &'static ChatFormat,
-    /// Marks around reasoning; none: it is text.
-    pub reasoning: Option<ReasoningMarks>,
-    /// The prompt ends inside the reasoning.
-    pub inside: bool,
-    /// Tools of the request; without any, calls are text.
-    pub tools: Vec<Value>,
-    /// Calls in the conversation so far.
-    pub earlier_calls: usize,
-    /// Spells special tokens, which may be marks.
-    pub tokenizer: Option<Tokenizer>,
+    Chat(Arc<ChatAnswer>),
 }
 
 /// Splits the text of one answer.
 pub(super) struct AnswerSplitter {
-    chat: Option<(Parser, Option<Tokenizer>)>,
+    chat: Option<ChatReader>,
     calls: usize,
 }
 
@@ -41,37 +24,21 @@ impl AnswerSplitter {
     pub fn new(split: &Split) -> AnswerSplitter {
         let chat = match split {
             Split::Plain => None,
-            Split::Chat(chat) => {
-                let options = ParserOptions {
-                    tools: &chat.tools,
-                    reasoning: chat.reasoning,
-                    inside: chat.inside,
-                    no_calls: chat.tools.is_empty(),
-                    earlier_calls: chat.earlier_calls,
-                    seed: None,
-                };
-                Some((Parser::new(chat.format, &options), chat.tokenizer.clone()))
-            }
+            Split::Chat(chat) => Some(chat.reader()),
         };
         AnswerSplitter { chat, calls: 0 }
     }
 
     /// The parts that became certain with `text`, which came with `token`.
     pub fn push(&mut self, text: String, token: Option<u32>) -> Vec<DeltaPart> {
-        let Some((parser, tokenizer)) = &mut self.chat else { return vec![DeltaPart::Text(text)] };
-        // Special tokens have no text of their own, but may be marks.
-        let special = token.filter(|_| text.is_empty()).zip(tokenizer.as_ref());
-        let mark = special.filter(|(id, t)| t.is_special(*id)).and_then(|(id, t)| t.id_to_token(id));
-        let deltas = match mark {
-            Some(mark) => parser.push_special(mark),
-            None => parser.push(&text),
-        };
+        let Some(reader) = &mut self.chat else { return vec![DeltaPart::Text(text)] };
+        let deltas = reader.push_text(&text, token);
         self.parts(deltas)
     }
 
     /// The parts that were held back.
     pub fn finish(&mut self) -> Vec<DeltaPart> {
-        let deltas = self.chat.as_mut().map(|(parser, _)| parser.finish()).unwrap_or_default();
+        let deltas = self.chat.as_mut().map(ChatReader::finish).unwrap_or_default();
         self.parts(deltas)
     }
 
@@ -100,19 +67,15 @@ impl AnswerSplitter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lamina::ChatFormat;
+    use serde_json::Value;
 
     #[test]
     fn calls_are_split_off_only_where_there_are_tools() {
         let format = ChatFormat::named("hermes").expect("a format");
         let split = |tools: Vec<Value>| {
-            let chat = ChatSplit {
-                format,
-                reasoning: Some(format.reasoning),
-                inside: true,
-                tools,
-                earlier_calls: 0,
-                tokenizer: None,
-            };
+            let mut chat = ChatAnswer::new(format, lamina::tokenizer(None).expect("the packaged tokenizer"));
+            (chat.marks, chat.inside, chat.tools) = (Some(format.reasoning), true, tools);
             let mut splitter = AnswerSplitter::new(&Split::Chat(Arc::new(chat)));
             let mut parts = vec![];
             for piece in

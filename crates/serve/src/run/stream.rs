@@ -219,7 +219,7 @@ impl Run {
             FinishReason::Stop { by: StopBy::Text(i) } => {
                 Ended::Text(self.wishes.generate.stop.get(i).cloned().unwrap_or_default())
             }
-            FinishReason::Stop { by: StopBy::End(_) } if called => Ended::ToolCalls,
+            FinishReason::Stop { by: StopBy::End(_) | StopBy::Grammar } if called => Ended::ToolCalls,
             FinishReason::Stop { by: StopBy::End(id) } => Ended::Token(id),
             // Nothing may follow: as if the token had come that ends answers.
             FinishReason::Stop { by: StopBy::Grammar } => {

@@ -33,7 +33,10 @@ use minijinja::{
 };
 use serde_json::Map;
 
-pub use constrain::{MarkCutter, MarkPiece, ToolChoice, ToolGrammar, ToolRules, mark_pieces, tool_grammar};
+pub use constrain::{
+    MarkPiece, MarkTokens, ToolChoice, ToolGrammar, ToolRules, has_channels, mark_pieces, structure_tokens,
+    tool_grammar,
+};
 pub use defaults::DefaultTemplate;
 pub use formats::ChatFormat;
 pub use parse::{ChatMessage, Delta, Parser, ParserOptions, ToolCall};

@@ -82,7 +82,7 @@ fn calls_are_read_back_in_every_format() {
         }
     }
     for format in ChatFormat::all().iter().filter(|format| format.name != "none") {
-        assert!(read[format.name] >= 8, "{}: {}", format.name, read[format.name]);
+        assert!(read[format.name] >= 10, "{}: {}", format.name, read[format.name]);
     }
 }
 

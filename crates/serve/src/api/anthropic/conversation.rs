@@ -160,16 +160,15 @@ pub fn tools(list: Vec<Value>) -> Result<Vec<Value>, ApiError> {
             let text = format!("{at}.type must be custom: tools of other providers cannot run here");
             return Err(ApiError::at(format!("{at}.type"), text));
         }
-        if tool["strict"] == true {
-            let text = format!("{at}.strict must be false: constrained answers are not built yet");
-            return Err(ApiError::at(format!("{at}.strict"), text));
-        }
         let name = tool["name"].as_str().ok_or_else(|| missing(&at, "name"))?.to_owned();
         let mut function = Map::from_iter([("name".to_owned(), json!(name))]);
         if tool["description"].is_string() {
             function.insert("description".into(), tool["description"].take());
         }
         function.insert("parameters".into(), tool["input_schema"].take());
+        if tool["strict"] == true {
+            function.insert("strict".into(), json!(true));
+        }
         Ok(json!({"type": "function", "function": function}))
     };
     list.into_iter().enumerate().map(tool).collect()

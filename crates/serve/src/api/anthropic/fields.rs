@@ -8,8 +8,9 @@ const SYSTEM: FieldSpec =
 const TURNS: FieldSpec = taken("messages", "the conversation");
 const TOOLS: FieldSpec = taken("tools", "functions that the model may call");
 const TOOL_CHOICE: FieldSpec = taken("tool_choice", "whether it calls them");
-const THINKING: FieldSpec = taken("thinking", "enabled, disabled or adaptive: a variable of the template");
+const THINKING: FieldSpec = taken("thinking", "enabled, disabled or adaptive, and for how many tokens");
 const OUTPUT: FieldSpec = taken("output_config", "what form the answer has");
+const OLD_OUTPUT: FieldSpec = taken("output_format", "older clients' word for output_config.format");
 const SPEED: FieldSpec = harmless("speed", "there is one speed");
 const CACHE: FieldSpec = harmless("cache_control", "computed beginnings are found by their content");
 const USER: FieldSpec = harmless("user_profile_id", "machine time is counted for keys");
@@ -35,6 +36,7 @@ pub const MESSAGES: FieldTable = FieldTable {
         TOOL_CHOICE,
         THINKING,
         OUTPUT,
+        OLD_OUTPUT,
         harmless("metadata", "machine time is counted for keys"),
         harmless("service_tier", "there is one tier"),
         harmless("inference_geo", "this machine answers"),
@@ -61,6 +63,7 @@ pub const COUNT: FieldTable = FieldTable {
         TOOL_CHOICE,
         THINKING,
         OUTPUT,
+        OLD_OUTPUT,
         SPEED,
         CACHE,
         USER,
@@ -87,7 +90,7 @@ pub const THINKING_CONFIG: FieldTable = FieldTable {
     sampling: false,
     fields: &[
         taken("type", "enabled, disabled or adaptive"),
-        harmless("budget_tokens", "reasoning counts towards max_tokens"),
+        taken("budget_tokens", "tokens of reasoning at most"),
         harmless("display", "reasoning is always shown"),
     ],
 };

@@ -34,8 +34,6 @@ pub const COMPLETION: FieldTable = FieldTable {
         taken("n_indent", "0: lines are not indented"),
         taken("return_progress", "false"),
         taken("cache_prompt", "false: the prompt is computed anew"),
-        refused("grammar", "constrained answers are not built yet"),
-        refused("json_schema", "constrained answers are not built yet"),
         refused("image_data", "this model takes no pictures"),
     ],
 };

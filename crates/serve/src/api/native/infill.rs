@@ -2,7 +2,7 @@
 
 use super::completion::{Asked, answer};
 use crate::{
-    body::{FieldTable, refused, taken},
+    body::{FieldTable, taken},
     call::{HttpCall, pooled},
     error::ApiError,
 };
@@ -31,8 +31,6 @@ pub const INFILL: FieldTable = FieldTable {
         taken("samplers", "names; those that are not listed are off"),
         taken("n_indent", "0: lines are not indented"),
         taken("return_progress", "false"),
-        refused("grammar", "constrained answers are not built yet"),
-        refused("json_schema", "constrained answers are not built yet"),
     ],
 };
 

@@ -114,5 +114,6 @@ fn turn(body: &mut Body) -> Result<ChatTurn, ApiError> {
         variables: body.take("chat_template_kwargs")?.unwrap_or_default(),
         no_generation_prompt: !body.take("add_generation_prompt")?.unwrap_or(true),
         path: "messages",
+        ..ChatTurn::default()
     })
 }

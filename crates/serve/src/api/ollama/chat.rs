@@ -32,12 +32,12 @@ pub async fn chat(call: HttpCall) -> Result<Response, ApiError> {
         return Err(ApiError::at(&at, format!("{at} must be a text")));
     }
     let stream = body.take("stream")?.unwrap_or(true);
-    let variables = thinking(&mut body)?;
+    let (reasoning, variables) = thinking(&mut body)?;
     let wishes = wishes(&call, &mut body, &lease)?;
     let messages = messages.into_iter().enumerate().map(turn).collect::<Result<_, _>>()?;
     call.ignore(&body);
     let tokenizer = wishes.generate.sampling.logprobs.count.and(lease.live.model.tokenizer().cloned());
-    let turn = ChatTurn { messages, tools, variables, path: "messages", ..ChatTurn::default() };
+    let turn = ChatTurn { messages, tools, reasoning, variables, path: "messages", ..ChatTurn::default() };
     let prompt = call.chat(&lease, turn).await?;
     let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
     call.answer(job, stream, AnswerRenderer::new(AnswerForm::Chat, head, tokenizer)).await

@@ -7,8 +7,8 @@ const OPTIONS: FieldSpec = taken("options", "sampling and limits");
 const KEEP_ALIVE: FieldSpec =
     taken("keep_alive", "how long the model stays in memory: seconds, \"5m\", 0 or -1");
 const STREAM: FieldSpec = taken("stream", "false: the whole answer at once");
-const FORMAT: FieldSpec = taken("format", "what form the answer has");
-const THINK: FieldSpec = taken("think", "a variable of the template");
+const FORMAT: FieldSpec = taken("format", "json, or a JSON schema that the answer satisfies");
+const THINK: FieldSpec = taken("think", "whether the model reasons, or how much");
 const LOGPROBS: FieldSpec = taken("logprobs", "true: logprobs of the answer's tokens");
 const TOP: FieldSpec = taken("top_logprobs", "from 0 to 20: so many of the most likely tokens beside each");
 const TRUNCATE: FieldSpec = taken("truncate", "false: a prompt that is too long is refused");

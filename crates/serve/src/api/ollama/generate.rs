@@ -52,7 +52,7 @@ async fn tokens(
     prompt: String,
 ) -> Result<PromptTokens, ApiError> {
     let raw = body.take("raw")?.unwrap_or(false);
-    let variables = thinking(body)?;
+    let (reasoning, variables) = thinking(body)?;
     let system: Option<String> = body.take::<String>("system")?.filter(|s| !s.is_empty());
     if raw && system.is_some() {
         return Err(ApiError::at("system", "system has no place in a raw prompt: write it there"));
@@ -65,5 +65,5 @@ async fn tokens(
     }
     let system = system.map(|text| json!({"role": "system", "content": text}));
     let messages = system.into_iter().chain([json!({"role": "user", "content": prompt})]).collect();
-    call.chat(lease, ChatTurn { messages, variables, path: "prompt", ..ChatTurn::default() }).await
+    call.chat(lease, ChatTurn { messages, reasoning, variables, path: "prompt", ..ChatTurn::default() }).await
 }

@@ -7,8 +7,9 @@ use crate::{
     error::ApiError,
     models::Lease,
     options::KeepAlive,
-    run::Wishes,
+    run::{FormSource, WantedForm, Wishes},
 };
+use lamina::ReasoningMode;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub fn wishes(call: &HttpCall, body: &mut Body, lease: &Lease) -> Result<Wishes,
         }
     }
     wishes.generate.sampling.logprobs.count = logprobs(body)?;
-    refuse_formats(body)?;
+    wishes.ask_form(format(body)?)?;
     refuse_truncation(body)?;
     Ok(wishes)
 }
@@ -118,12 +119,16 @@ fn logprobs(body: &mut Body) -> Result<Option<u32>, ApiError> {
     }
 }
 
-/// Refuses what needs constrained answers.
-fn refuse_formats(body: &mut Body) -> Result<(), ApiError> {
+/// The form of the answer: a schema, or `json` for any object.
+fn format(body: &mut Body) -> Result<Option<WantedForm>, ApiError> {
     match body.value("format") {
-        None => Ok(()),
-        Some(Value::String(text)) if text.is_empty() => Ok(()),
-        Some(_) => Err(ApiError::at("format", "format: constrained answers are not built yet")),
+        None => Ok(None),
+        Some(Value::String(text)) if text.is_empty() => Ok(None),
+        Some(Value::String(text)) if text == "json" => {
+            Ok(Some(WantedForm { path: "format".to_owned(), source: FormSource::Json }))
+        }
+        Some(Value::String(_)) => Err(ApiError::at("format", "format must be json, or a JSON schema")),
+        Some(schema) => Ok(Some(WantedForm::schema("format", schema))),
     }
 }
 
@@ -139,19 +144,20 @@ pub fn refuse_images(images: Option<Value>, path: &str) -> Result<(), ApiError> 
     }
 }
 
-/// Variables of the template: whether, or how long, the model reasons.
+/// Whether, or how long, the model reasons, and the variables that tell its template.
 ///
 /// # Errors
 /// When `think` is neither true or false nor a text.
-pub fn thinking(body: &mut Body) -> Result<Map<String, Value>, ApiError> {
-    let variable = match body.value("think") {
-        None => return Ok(Map::new()),
-        Some(Value::Bool(on)) => ("enable_thinking", json!(on)),
-        Some(Value::String(level)) => ("reasoning_effort", json!(level)),
+pub fn thinking(body: &mut Body) -> Result<(ReasoningMode, Map<String, Value>), ApiError> {
+    let (mode, name, value) = match body.value("think") {
+        None => return Ok((ReasoningMode::Template, Map::new())),
+        Some(Value::Bool(true)) => (ReasoningMode::On, "enable_thinking", json!(true)),
+        Some(Value::Bool(false)) => (ReasoningMode::Off, "enable_thinking", json!(false)),
+        Some(Value::String(level)) => (ReasoningMode::Template, "reasoning_effort", json!(level)),
         Some(other) => {
             let text = format!("think is {}, but must be true, false or a text", kind(&other));
             return Err(ApiError::at("think", text));
         }
     };
-    Ok(Map::from_iter([(variable.0.to_owned(), variable.1)]))
+    Ok((mode, Map::from_iter([(name.to_owned(), value)])))
 }

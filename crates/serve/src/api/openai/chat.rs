@@ -2,7 +2,7 @@
 
 use super::{
     chat_render::ChatRenderer,
-    tools,
+    tools::{self, AskedTools},
     words::{AnswerHead, HARMLESS, StreamUsage},
 };
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     run::{AnswerJob, Wishes},
 };
 use axum::response::Response;
+use lamina::ReasoningMode;
 use serde_json::Value;
 
 /// Fields of the body.
@@ -27,11 +28,11 @@ pub const CHAT: FieldTable = FieldTable {
         taken("stream_options", "what a stream tells beside the answer"),
         taken("logprobs", "true: logprobs of the answer's tokens"),
         taken("top_logprobs", "from 0 to 20: so many of the most likely tokens beside each"),
-        taken("response_format", "what form the answer has"),
         taken("tools", "functions that the model may call"),
         taken("tool_choice", "whether it calls them"),
         taken("parallel_tool_calls", "whether it calls several at once"),
-        taken("reasoning_effort", "a variable of the template"),
+        taken("reasoning_effort", "a variable of the template; none: the model does not reason"),
+        taken("reasoning_budget", "tokens of reasoning at most"),
         taken("chat_template_kwargs", "variables of the template"),
         taken("add_generation_prompt", "false: the prompt does not end where an answer begins"),
         taken("service_tier", "auto, default, or flex: later than others"),
@@ -50,8 +51,6 @@ pub const CHAT: FieldTable = FieldTable {
         refused("web_search_options", "there is no search"),
         refused("functions", "use tools"),
         refused("function_call", "use tool_choice"),
-        refused("grammar", "constrained answers are not built yet"),
-        refused("json_schema", "constrained answers are not built yet"),
     ],
 };
 
@@ -78,7 +77,6 @@ pub async fn chat(call: HttpCall) -> Result<Response, ApiError> {
     let usage = stream_usage(&call, &mut body, stream)?;
     let logprobs = logprobs(&mut body)?;
     text_only(&mut body)?;
-    unconstrained(&mut body)?;
     let turn = turn(&mut body)?;
     let max_tokens = max_tokens(&mut body)?;
     let flex = service_tier(&mut body)?;
@@ -132,34 +130,35 @@ fn text_only(body: &mut Body) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Refuses what needs constrained answers: free text in their place would not be what was asked for.
-fn unconstrained(body: &mut Body) -> Result<(), ApiError> {
-    let later = "constrained answers are not built yet";
-    if let Some(format) = body.value("response_format")
-        && format["type"] != "text"
-    {
-        return Err(ApiError::at(
-            "response_format",
-            format!("response_format must be {{\"type\": \"text\"}}: {later}"),
-        ));
-    }
-    Ok(())
-}
-
 /// The conversation and what its template is told.
 fn turn(body: &mut Body) -> Result<ChatTurn, ApiError> {
     let mut variables: serde_json::Map<String, Value> =
         body.take("chat_template_kwargs")?.unwrap_or_default();
-    if let Some(effort) = body.take::<String>("reasoning_effort")? {
+    let effort: Option<String> = body.take("reasoning_effort")?;
+    let reasoning = reasoning(effort.as_deref(), body.take("reasoning_budget")?);
+    if let Some(effort) = effort {
         variables.entry("reasoning_effort").or_insert(effort.into());
     }
+    let AskedTools { tools, choice, one_call } = tools::read(body, false)?;
     Ok(ChatTurn {
         messages: body.need("messages")?,
-        tools: tools::read(body, false)?,
+        tools,
+        choice,
+        one_call,
         variables,
+        reasoning,
         no_generation_prompt: !body.take("add_generation_prompt")?.unwrap_or(true),
         path: "messages",
     })
+}
+
+/// Whether the model reasons, and how long.
+pub fn reasoning(effort: Option<&str>, budget: Option<usize>) -> ReasoningMode {
+    match (effort, budget) {
+        (_, Some(0)) | (Some("none"), None) => ReasoningMode::Off,
+        (_, Some(budget)) => ReasoningMode::Budget(budget),
+        (_, None) => ReasoningMode::Template,
+    }
 }
 
 fn max_tokens(body: &mut Body) -> Result<Option<usize>, ApiError> {

@@ -6,7 +6,7 @@ use super::{
     words::{AnswerHead, HARMLESS},
 };
 use crate::{
-    body::{FieldTable, refused, taken},
+    body::{FieldTable, taken},
     call::HttpCall,
     error::ApiError,
     run::{AnswerJob, Split},
@@ -34,9 +34,6 @@ pub const COMPLETION: FieldTable = FieldTable {
         HARMLESS[3],
         HARMLESS[4],
         HARMLESS[5],
-        refused("grammar", "constrained answers are not built yet"),
-        refused("json_schema", "constrained answers are not built yet"),
-        refused("response_format", "constrained answers are not built yet"),
     ],
 };
 

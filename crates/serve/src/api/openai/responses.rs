@@ -1,18 +1,18 @@
 //! POST /v1/responses, and what was kept of it.
 
 use super::{
-    chat::{service_tier, set_limits},
+    chat::{reasoning, service_tier, set_limits},
     response_input::{ResponseInput, read},
     response_items::Echoing,
     response_render::ResponseRenderer,
-    tools,
+    tools::{self, AskedTools},
     words::HARMLESS,
 };
 use crate::{
     body::{Body, FieldTable, harmless, refused, taken},
-    call::{ChatTurn, HttpCall, json_response},
+    call::{ChatTurn, HttpCall, json_response, response_format},
     error::{ApiError, Cause},
-    run::AnswerJob,
+    run::{AnswerJob, WantedForm},
 };
 use axum::response::Response;
 use serde_json::{Map, Value, json};
@@ -58,8 +58,6 @@ pub const RESPONSES: FieldTable = FieldTable {
         refused("logprobs", "use include and top_logprobs"),
         refused("stop", "this endpoint has none: use /v1/chat/completions"),
         refused("n", "this endpoint gives one answer: use /v1/chat/completions"),
-        refused("grammar", "constrained answers are not built yet"),
-        refused("json_schema", "constrained answers are not built yet"),
     ],
 };
 
@@ -78,19 +76,18 @@ pub async fn create(call: HttpCall) -> Result<Response, ApiError> {
     let logprobs = logprobs(&mut body)?;
     let store = body.take("store")?.unwrap_or(true);
     echoed.metadata = body.take("metadata")?.unwrap_or_default();
-    let tools = tools::read(&mut body, true)?;
+    let form = form(&mut body)?;
+    let turn = turn(&mut body)?;
     let conversation = conversation(&call, &mut body)?;
-    let variables = variables(&mut body)?;
     let max_tokens: Option<usize> = body.take("max_output_tokens")?;
     let flex = service_tier(&mut body)?;
     let mut wishes = call.options(&mut body, &lease)?;
     set_limits(&mut wishes, max_tokens, flex);
     wishes.generate.sampling.logprobs.count = logprobs;
+    wishes.ask_form(form)?;
     call.ignore(&body);
     echoed.settle(&wishes, lease.name());
-    let turn =
-        ChatTurn { messages: conversation.prompt(), tools, variables, path: "input", ..ChatTurn::default() };
-    let prompt = call.chat(&lease, turn).await?;
+    let prompt = call.chat(&lease, ChatTurn { messages: conversation.prompt(), ..turn }).await?;
     let tokenizer = lease.live.model.tokenizer().cloned();
     let kept = store.then(|| (call.app.clone(), call.caller.tenant.clone(), conversation.messages));
     let renderer = ResponseRenderer::new(echoed, tokenizer, logprobs.is_some(), kept);
@@ -103,11 +100,9 @@ pub async fn input_tokens(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&RESPONSES).await?;
     let lease = call.model(&mut body).await?;
     not_built(&mut body)?;
-    let tools = tools::read(&mut body, true)?;
+    let turn = turn(&mut body)?;
     let conversation = conversation(&call, &mut body)?;
-    let variables = variables(&mut body)?;
-    let turn =
-        ChatTurn { messages: conversation.prompt(), tools, variables, path: "input", ..ChatTurn::default() };
+    let turn = ChatTurn { messages: conversation.prompt(), ..turn };
     let tokens = call.chat(&lease, turn).await?.tokens.len();
     Ok(json_response(&json!({ "object": "response.input_tokens", "input_tokens": tokens })))
 }
@@ -152,7 +147,7 @@ fn conversation(call: &HttpCall, body: &mut Body) -> Result<ResponseInput, ApiEr
     Ok(ResponseInput { instructions, messages })
 }
 
-/// Refuses what needs constrained answers or is not built.
+/// Refuses what is not built.
 fn not_built(body: &mut Body) -> Result<(), ApiError> {
     if body.take::<bool>("background")? == Some(true) {
         return Err(ApiError::at("background", "background true is not supported: use stream"));
@@ -160,14 +155,15 @@ fn not_built(body: &mut Body) -> Result<(), ApiError> {
     if body.take::<String>("truncation")?.is_some_and(|t| t != "disabled") {
         return Err(ApiError::at("truncation", "truncation must be disabled: a conversation is never cut"));
     }
-    let text = body.value("text").unwrap_or_default();
-    if text.get("format").is_some_and(|f| !f.is_null() && f["type"] != "text") {
-        return Err(ApiError::at(
-            "text.format",
-            "text.format must be {\"type\": \"text\"}: constrained answers are not built yet",
-        ));
-    }
     Ok(())
+}
+
+/// The form that `text` asks for.
+fn form(body: &mut Body) -> Result<Option<WantedForm>, ApiError> {
+    match body.value("text").unwrap_or_default().get_mut("format").map(Value::take) {
+        None | Some(Value::Null) => Ok(None),
+        Some(format) => response_format(format, "text.format"),
+    }
 }
 
 fn logprobs(body: &mut Body) -> Result<Option<u32>, ApiError> {
@@ -184,11 +180,15 @@ fn logprobs(body: &mut Body) -> Result<Option<u32>, ApiError> {
     Ok(include.iter().any(|name| name == LOGPROBS).then(|| top.unwrap_or(0)))
 }
 
-fn variables(body: &mut Body) -> Result<Map<String, Value>, ApiError> {
+/// All of the conversation but its messages.
+fn turn(body: &mut Body) -> Result<ChatTurn, ApiError> {
+    let AskedTools { tools, choice, one_call } = tools::read(body, true)?;
     let mut variables: Map<String, Value> = body.take("chat_template_kwargs")?.unwrap_or_default();
-    let reasoning = body.value("reasoning").unwrap_or_default();
-    if let Some(effort) = reasoning.get("effort").filter(|e| e.is_string()) {
-        variables.entry("reasoning_effort").or_insert(effort.clone());
+    let asked = body.value("reasoning").unwrap_or_default();
+    let effort = asked.get("effort").and_then(Value::as_str);
+    if let Some(effort) = effort {
+        variables.entry("reasoning_effort").or_insert(effort.into());
     }
-    Ok(variables)
+    let reasoning = reasoning(effort, None);
+    Ok(ChatTurn { tools, choice, one_call, variables, reasoning, path: "input", ..ChatTurn::default() })
 }

@@ -4,18 +4,28 @@ use crate::{
     body::{Body, kind},
     error::ApiError,
 };
+use lamina::ToolChoice;
 use serde_json::{Value, json};
 
 /// Tools at most.
 const MOST: usize = 256;
-/// Why some of it is refused.
-const LATER: &str = "constrained answers are not built yet";
 
-/// The tools that the model is shown, in the shape of chat; `flat` ones are written as Responses writes them.
+/// Tools, and how they may be called.
+#[derive(Debug, Default, PartialEq)]
+pub struct AskedTools {
+    /// In the shape of chat; none where there are none.
+    pub tools: Option<Vec<Value>>,
+    /// Which calls the answer has.
+    pub choice: ToolChoice,
+    /// One call at most.
+    pub one_call: bool,
+}
+
+/// The tools of a body, and how they may be called; `flat` ones are written as Responses writes them.
 ///
 /// # Errors
-/// When one is no function, or calls would have to be forced.
-pub fn read(body: &mut Body, flat: bool) -> Result<Option<Vec<Value>>, ApiError> {
+/// When one is no function, or the choice is none of its kind.
+pub fn read(body: &mut Body, flat: bool) -> Result<AskedTools, ApiError> {
     let tools: Vec<Value> = body.take("tools")?.unwrap_or_default();
     if tools.len() > MOST {
         return Err(ApiError::at(
@@ -25,21 +35,27 @@ pub fn read(body: &mut Body, flat: bool) -> Result<Option<Vec<Value>>, ApiError>
     }
     let tools = tools.into_iter().enumerate().map(|(i, tool)| function(tool, &format!("tools[{i}]"), flat));
     let tools = tools.collect::<Result<Vec<_>, _>>()?;
-    let choice = body.value("tool_choice");
-    match choice.as_ref().map(|c| c.as_str()) {
-        None | Some(Some("auto" | "none")) => {}
-        _ => return Err(ApiError::at("tool_choice", format!("tool_choice must be none or auto: {LATER}"))),
+    let choice = body.value("tool_choice").map_or(Ok(ToolChoice::Auto), |value| choice(&value, flat))?;
+    let parallel = body.take::<bool>("parallel_tool_calls")?;
+    if parallel.is_some() && tools.is_empty() {
+        body.ignore("parallel_tool_calls");
     }
-    match body.take::<bool>("parallel_tool_calls")? {
-        Some(_) if tools.is_empty() => body.ignore("parallel_tool_calls"),
-        Some(false) => {
-            let text = format!("parallel_tool_calls must be true: {LATER}");
-            return Err(ApiError::at("parallel_tool_calls", text));
+    let tools = (!tools.is_empty()).then_some(tools);
+    Ok(AskedTools { tools, choice, one_call: parallel == Some(false) })
+}
+
+fn choice(value: &Value, flat: bool) -> Result<ToolChoice, ApiError> {
+    let named = if flat { &value["name"] } else { &value["function"]["name"] };
+    match (value.as_str(), value["type"].as_str(), named.as_str()) {
+        (Some("auto"), ..) => Ok(ToolChoice::Auto),
+        (Some("none"), ..) => Ok(ToolChoice::None),
+        (Some("required"), ..) => Ok(ToolChoice::Required),
+        (None, Some("function"), Some(name)) => Ok(ToolChoice::Named(name.to_owned())),
+        _ => {
+            let text = "tool_choice must be none, auto, required, or a function by its name";
+            Err(ApiError::at("tool_choice", text))
         }
-        _ => {}
     }
-    let shown = choice.is_none_or(|c| c != "none") && !tools.is_empty();
-    Ok(shown.then_some(tools))
 }
 
 fn function(tool: Value, path: &str, flat: bool) -> Result<Value, ApiError> {
@@ -52,14 +68,28 @@ fn function(tool: Value, path: &str, flat: bool) -> Result<Value, ApiError> {
         let text = format!("{path}: its function is {}, but must have a name", kind(&inner));
         return Err(ApiError::at(path, text));
     }
-    if inner["strict"] == true {
-        return Err(ApiError::at(path, format!("{path}: strict true is not supported: {LATER}")));
-    }
     let mut function = json!({ "name": inner["name"] });
-    for name in ["description", "parameters"] {
-        if !inner[name].is_null() {
+    for name in ["description", "parameters", "strict"] {
+        // The model is shown what its template's makers showed it: that a schema need not be exact is the usual case.
+        if !inner[name].is_null() && inner[name] != false {
             function[name] = inner[name].clone();
         }
     }
     Ok(json!({ "type": "function", "function": function }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read_in_both_shapes() {
+        let named = Ok(ToolChoice::Named("f".into()));
+        assert_eq!(choice(&json!("required"), false), Ok(ToolChoice::Required));
+        assert_eq!(choice(&json!({ "type": "function", "function": { "name": "f" } }), false), named);
+        assert_eq!(choice(&json!({ "type": "function", "name": "f" }), true), named);
+        for wrong in [json!("f"), json!(1), json!({ "type": "function" }), json!({ "type": "web_search" })] {
+            assert_eq!(choice(&wrong, false).unwrap_err().param.as_deref(), Some("tool_choice"), "{wrong}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ mod spell;
 
 use serde_json::{Value, json};
 
-pub use lark::{MarkCutter, MarkPiece};
+pub use lark::{MarkPiece, MarkTokens};
 
 use super::formats::{CallSyntax, ChatFormat};
 use crate::special::Fragment;
@@ -40,10 +40,12 @@ pub struct ToolRules<'a> {
     pub choice: &'a ToolChoice,
     /// Whether there may be several calls.
     pub parallel: bool,
-    /// A schema of the answer where it is no call.
-    pub answer: Option<&'a Value>,
-    /// Cuts a mark into text and tokens that text cannot spell: [`mark_pieces`] of the model's tokenizer.
-    pub pieces: &'a MarkCutter<'a>,
+    /// What the answer is where it is no call, as an expression of Lark; none where it is any text.
+    pub answer: Option<&'a str>,
+    /// Whether the answer may begin with reasoning, where its format writes that as a message of its own.
+    pub thoughts: bool,
+    /// Marks as the model's vocabulary has them.
+    pub marks: MarkTokens<'a>,
     /// Why a schema cannot be enforced, if it cannot.
     pub refused: &'a dyn Fn(&Value) -> Option<String>,
 }
@@ -64,28 +66,39 @@ struct ToolSchema {
     strict: bool,
 }
 
-/// The grammar of answers in this format. None where nothing is to be enforced: no tools, no calls in the format.
+/// The grammar of answers in this format. None where the format has no part in it: no tools that may be called, and no
+/// headers around the answer.
 ///
 /// # Errors
 /// When a named tool is not among the tools, a call is required of a format without calls, or the schema of a strict
 /// tool cannot be enforced; the message says which.
 pub fn tool_grammar(format: &ChatFormat, rules: &ToolRules<'_>) -> Result<Option<ToolGrammar>, String> {
     let must = matches!(rules.choice, ToolChoice::Required | ToolChoice::Named(_));
-    if matches!(format.calls, CallSyntax::None) && must {
-        return Err(
-            "a call is required, but the model's template writes none: leave tool_choice at auto".into()
-        );
-    }
     let none = rules.tools.is_empty() || *rules.choice == ToolChoice::None;
-    if matches!(format.calls, CallSyntax::None) || (none && !must) {
-        return Ok(None);
+    match &format.calls {
+        CallSyntax::None if must => {
+            return Err(
+                "a call is required, but the model's template writes none: leave tool_choice at auto".into(),
+            );
+        }
+        CallSyntax::None => return Ok(None),
+        CallSyntax::Channels(_) if none && !must && rules.answer.is_some() => {}
+        _ if none && !must => return Ok(None),
+        CallSyntax::Channels(_) | CallSyntax::Sections(_) => {}
     }
     let mut warnings = Vec::new();
-    let tools = chosen(rules, &mut warnings)?;
-    let mut writer = CallWriter { out: LarkText::new(rules.pieces), rules, tools: &tools, warnings };
+    let tools = if none && !must { Vec::new() } else { chosen(rules, &mut warnings)? };
+    let hidden = format.hidden.iter().copied().chain([format.reasoning.open, format.reasoning.answer.0]);
+    let hidden = hidden.filter(|mark| !mark.is_empty()).collect();
+    let mut writer = CallWriter { out: LarkText::new(rules.marks, hidden), rules, tools: &tools, warnings };
     let start = writer.start(format)?;
     let CallWriter { out, warnings, .. } = writer;
     Ok(Some(ToolGrammar { lark: out.finish(&start), warnings }))
+}
+
+/// Whether answers of this format are messages with headers, reasoning among them.
+pub fn has_channels(format: &ChatFormat) -> bool {
+    matches!(format.calls, CallSyntax::Channels(_))
 }
 
 /// The tools that may be called, with schemas that can be enforced.
@@ -136,6 +149,13 @@ pub fn mark_pieces(tokenizer: &Tokenizer, mark: &str) -> Vec<MarkPiece> {
         }
     }
     out
+}
+
+/// All tokens that text cannot spell, ascending, but for `ends`.
+pub fn structure_tokens(tokenizer: &Tokenizer, ends: &[u32]) -> Vec<u32> {
+    let all = 0..tokenizer.vocab_size() as u32;
+    let used = |id: &u32| tokenizer.kind(*id) != Some(TokenKind::Unused) && !ends.contains(id);
+    all.filter(|&id| is_structure(tokenizer, id)).filter(used).collect()
 }
 
 /// Whether text cannot spell this token: control tokens, and user-defined ones that look like marks, as grammars have it.

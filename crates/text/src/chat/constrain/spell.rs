@@ -97,8 +97,9 @@ impl Speller<'_> {
     ) -> String {
         let closed = |text: String| self.closed(out, text, end);
         match name {
-            "integer" => closed("/-?(0|[1-9][0-9]*)/".into()),
-            "number" => closed("/-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?/".into()),
+            // As many digits as every reader of numbers keeps.
+            "integer" => closed("/-?(0|[1-9][0-9]{0,17})/".into()),
+            "number" => closed("/-?(0|[1-9][0-9]{0,14})(\\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?/".into()),
             "boolean" => match self.spelling {
                 ValueSpelling::Python => "(/True/ | /False/)".into(),
                 _ => closed("(/true/ | /false/)".into()),

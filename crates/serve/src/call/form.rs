@@ -1,0 +1,192 @@
+//! Fields that say what form an answer has: OpenAI's, llama-server's and vLLM's.
+
+use crate::{
+    body::{Body, kind, typed},
+    error::ApiError,
+    run::{FormSource, WantedForm, Wishes},
+};
+use serde_json::Value;
+
+/// What makes a form of a field's value.
+type Maker = fn(Value, &str) -> Result<Option<WantedForm>, ApiError>;
+
+/// Fields that all dialects with sampling have. An answer has one form.
+const FIELDS: &[(&str, Maker)] = &[
+    ("response_format", response_format),
+    ("json_schema", schema),
+    ("grammar", grammar),
+    ("guided_json", schema),
+    ("guided_regex", regex),
+    ("guided_choice", choice),
+    ("guided_grammar", grammar),
+    ("structured_outputs", structured_outputs),
+];
+
+/// Fields of vLLM's `structured_outputs`.
+const STRUCTURED: &[(&str, Maker)] = &[
+    ("json", schema),
+    ("regex", regex),
+    ("choice", choice),
+    ("grammar", grammar),
+    ("json_object", json_object),
+    ("structural_tag", tag),
+];
+
+/// Reads the form that a body asks for.
+///
+/// # Errors
+/// When a field is none of its kind, or several say what form the answer has.
+pub(super) fn forms(body: &mut Body, wishes: &mut Wishes) -> Result<(), ApiError> {
+    FIELDS.iter().try_for_each(|(name, make)| match body.value(name) {
+        Some(value) => wishes.ask_form(make(value, &body.path(name))?),
+        None => Ok(()),
+    })
+}
+
+/// OpenAI's `response_format`, with what llama-server and vLLM add: none where any text will do.
+///
+/// # Errors
+/// When it has no such type, or lacks its schema.
+pub fn response_format(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
+    let Value::Object(mut format) = value else { return Err(wrong(path, &value, "an object")) };
+    let source = match format.get("type").and_then(Value::as_str) {
+        Some("text") => return Ok(None),
+        Some("json_object") => match format.remove("schema") {
+            Some(schema) => return Ok(Some(WantedForm::schema(format!("{path}.schema"), schema))),
+            None => FormSource::Json,
+        },
+        Some("json_schema") => {
+            let (named, path) = match format.remove("json_schema") {
+                Some(named) => (named, format!("{path}.json_schema")),
+                // Responses and llama-server write it flat.
+                None => (Value::Object(format), path.to_owned()),
+            };
+            return named_schema(named, &path).map(Some);
+        }
+        Some("structural_tag") => FormSource::Tag(Value::Object(format)),
+        _ => {
+            let text = format!("{path}.type must be text, json_object, json_schema or structural_tag");
+            return Err(ApiError::at(format!("{path}.type"), text));
+        }
+    };
+    Ok(Some(WantedForm { path: path.to_owned(), source }))
+}
+
+/// `{name, schema, strict}`. Where it need not be exact, what cannot be enforced is left out.
+fn named_schema(mut named: Value, path: &str) -> Result<WantedForm, ApiError> {
+    let at = format!("{path}.schema");
+    if !named.is_object() {
+        return Err(wrong(path, &named, "an object with a schema"));
+    }
+    match named["schema"].take() {
+        Value::Null => Err(ApiError::at(&at, format!("{at} is missing"))),
+        schema => {
+            let lenient = named["strict"] == false;
+            Ok(WantedForm { path: at, source: FormSource::Schema { schema, lenient } })
+        }
+    }
+}
+
+/// A schema, or one as text.
+fn schema(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
+    let schema = match value {
+        Value::String(text) => {
+            serde_json::from_str(&text).map_err(|e| ApiError::at(path, format!("{path} is no JSON: {e}")))?
+        }
+        other => other,
+    };
+    Ok(Some(WantedForm::schema(path, schema)))
+}
+
+fn grammar(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
+    match value {
+        // llama-server's clients send an empty one where there is none.
+        Value::String(text) if text.is_empty() => Ok(None),
+        Value::String(text) => {
+            Ok(Some(WantedForm { path: path.to_owned(), source: FormSource::Grammar(text) }))
+        }
+        other => Err(wrong(path, &other, "a text")),
+    }
+}
+
+fn regex(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
+    let source = FormSource::Regex(typed(value, path)?);
+    Ok(Some(WantedForm { path: path.to_owned(), source }))
+}
+
+fn choice(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
+    let source = FormSource::Choice(typed(value, path)?);
+    Ok(Some(WantedForm { path: path.to_owned(), source }))
+}
+
+fn json_object(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
+    let wanted: bool = typed(value, path)?;
+    Ok(wanted.then(|| WantedForm { path: path.to_owned(), source: FormSource::Json }))
+}
+
+fn tag(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
+    let tag = match value {
+        Value::String(text) => {
+            serde_json::from_str(&text).map_err(|e| ApiError::at(path, format!("{path} is no JSON: {e}")))?
+        }
+        other => other,
+    };
+    Ok(Some(WantedForm { path: path.to_owned(), source: FormSource::Tag(tag) }))
+}
+
+fn structured_outputs(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
+    let Value::Object(map) = value else { return Err(wrong(path, &value, "an object")) };
+    let mut given = map.into_iter().filter(|(_, value)| !value.is_null() && *value != false);
+    let one = given.next().filter(|_| given.next().is_none());
+    let known = one.and_then(|(name, value)| {
+        let (known, make) = STRUCTURED.iter().find(|(known, _)| *known == name)?;
+        Some((format!("{path}.{known}"), make, value))
+    });
+    match known {
+        Some((path, make, value)) => make(value, &path),
+        None => {
+            let names: Vec<&str> = STRUCTURED.iter().map(|(name, _)| *name).collect();
+            Err(ApiError::at(path, format!("{path} must have one of {}", names.join(" "))))
+        }
+    }
+}
+
+fn wrong(path: &str, value: &Value, want: &str) -> ApiError {
+    ApiError::at(path, format!("{path} is {}, but must be {want}", kind(value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(value: Value) -> Result<Option<FormSource>, String> {
+        response_format(value, "f").map(|f| f.map(|f| f.source)).map_err(|e| e.param.unwrap_or_default())
+    }
+
+    #[test]
+    fn formats_are_read_in_all_spellings() {
+        let schema = |lenient| Ok(Some(FormSource::Schema { schema: json!({ "type": "null" }), lenient }));
+        assert_eq!(read(json!({ "type": "text" })), Ok(None));
+        assert_eq!(read(json!({ "type": "json_object" })), Ok(Some(FormSource::Json)));
+        let inner = json!({ "name": "x", "schema": { "type": "null" }, "strict": false });
+        assert_eq!(read(json!({ "type": "json_schema", "json_schema": inner })), schema(true));
+        assert_eq!(read(json!({ "type": "json_schema", "schema": { "type": "null" } })), schema(false));
+        assert_eq!(read(json!({ "type": "json_object", "schema": { "type": "null" } })), schema(false));
+        assert_eq!(read(json!({ "type": "yaml" })), Err("f.type".into()));
+        assert_eq!(
+            read(json!({ "type": "json_schema", "json_schema": {} })),
+            Err("f.json_schema.schema".into())
+        );
+        assert_eq!(read(json!("json")), Err("f".into()));
+    }
+
+    #[test]
+    fn one_of_the_structured_outputs() {
+        let read = |value| structured_outputs(value, "s").map(|f| f.map(|f| f.source)).map_err(|e| e.param);
+        assert_eq!(read(json!({ "regex": "a+", "json": null })), Ok(Some(FormSource::Regex("a+".into()))));
+        assert_eq!(read(json!({ "choice": ["a"], "regex": "a" })), Err(Some("s".into())));
+        assert_eq!(read(json!({ "choice": "a" })), Err(Some("s.choice".into())));
+        assert_eq!(read(json!({})), Err(Some("s".into())));
+    }
+}
