@@ -85,8 +85,16 @@ fn conversations() -> Vec<(Option<&'static str>, Option<&'static str>, Vec<Call>
         (None, None, vec![("words", json!({ "text": "naïve 你好 \u{1f600} e\u{301} \u{5e9}\u{5dc}" }))]),
         (None, None, vec![("code", json!({ "text": "if a != b && c { return \"x\\n\"; } // [y]" }))]),
         (None, None, vec![("lines", json!({ "items": ["one", "two words", ""], "more": [[1, 2], [3]] }))]),
-        (None, None, vec![("numbers", json!({ "zero": 0, "less": -7, "big": 12345678901234u64, "small": 0.25 }))]),
-        (None, None, vec![("path", json!({ "at": "C:\\dir\\file.txt", "mode": "rw-r--r--", "tags": ["a=b", "c:d"] }))]),
+        (
+            None,
+            None,
+            vec![("numbers", json!({ "zero": 0, "less": -7, "big": 12345678901234u64, "small": 0.25 }))],
+        ),
+        (
+            None,
+            None,
+            vec![("path", json!({ "at": "C:\\dir\\file.txt", "mode": "rw-r--r--", "tags": ["a=b", "c:d"] }))],
+        ),
         (Some("One.\n\nTwo: {maybe}."), Some("Here it is:\n- a\n- b"), vec![("now", json!({}))]),
     ]
 }
