@@ -2,9 +2,12 @@
 //!
 //! `cargo bench --bench grammar -- [--tokenizer FILE] [--walks 20] [--smoke]`. FILE is a GGUF file or a folder with a
 //! tokenizer, say one of 128k tokens; without it, the model inside the package. Nothing else should run meanwhile.
+//!
+//! `--model FILE [--rounds 5] [--gen 64]` measures decoding instead: tokens per second with a schema against those
+//! without, alone and eight at once with eight schemas, and of a tool call, most of whose tokens are forced.
 
 use lamina::{
-    Grammar,
+    Completion, GenerateOptions, Grammar, LoadOptions, Model, Prompt,
     grammar::{GrammarMatcher, SchemaOptions, Vocabulary},
 };
 use serde_json::{Value, json};
@@ -90,9 +93,92 @@ fn report(name: &str, times: &mut [f64]) {
     );
 }
 
+/// Schemas whose answers do not end and have few forced tokens: `n` tells them apart.
+fn endless(n: usize) -> Grammar {
+    let item = match n % 4 {
+        0 => json!({ "type": "string" }),
+        1 => json!({ "type": "array", "items": { "type": "string", "minLength": 3 }, "minItems": 3 }),
+        2 => json!({ "type": "object", "additionalProperties": { "type": "string" }, "minProperties": 2 }),
+        _ => json!({ "anyOf": [{ "type": "string", "minLength": 9 }, { "type": "number" }] }),
+    };
+    let schema = json!({ "type": "array", "items": item, "minItems": 500 + n });
+    Grammar::json_schema(&schema, SchemaOptions::default()).expect("a schema")
+}
+
+/// A call whose names and punctuation are forced.
+fn call() -> Grammar {
+    let place = json!({
+        "type": "object",
+        "properties": { "city_name": { "type": "string", "minLength": 4, "maxLength": 12 }, "country_code": { "enum": ["NO", "IT"] } },
+        "required": ["city_name", "country_code"],
+        "additionalProperties": false,
+    });
+    let calls = json!({ "type": "array", "items": place, "minItems": 200 });
+    Grammar::json_schema(&calls, SchemaOptions { compact: true, ..SchemaOptions::default() })
+        .expect("a schema")
+}
+
+/// Tokens per second of all answers together, one for each grammar, after their first tokens.
+fn decoded(model: &Model, grammars: &[Option<Grammar>], tokens: usize, seed: i64) -> f64 {
+    let streams: Vec<_> = grammars
+        .iter()
+        .enumerate()
+        .map(|(i, grammar)| {
+            let mut options = GenerateOptions { max_tokens: Some(tokens), ..GenerateOptions::default() };
+            (options.grammar, options.ignore_eos) = (grammar.clone(), grammar.is_none());
+            options.sampling.set("seed", seed + i as i64).expect("known");
+            options.sampling.set("temperature", 1.0).expect("known");
+            model.stream(&Prompt::Text(format!("Answer {i} is ")), &options).expect("starts")
+        })
+        .collect();
+    let (mut count, mut longest) = (0, 0f64);
+    for stream in streams {
+        let mut answer = Completion::empty();
+        stream.for_each(|piece| answer.push(piece.expect("runs")));
+        count += answer.tokens.len().saturating_sub(1);
+        longest = longest.max(answer.timings.decode_seconds);
+    }
+    count as f64 / longest
+}
+
+/// Medians over rounds in turn, so that a slow moment hits all alike.
+fn decode(path: &str, rounds: usize, tokens: usize) {
+    let model = Model::load(Some(path.as_ref()), LoadOptions::default()).expect("a model");
+    let free = |n: usize| vec![None; n];
+    let eight: Vec<_> = (0..8).map(|n| Some(endless(n))).collect();
+    let cases = [
+        ("free", free(1)),
+        ("schema", vec![Some(endless(0))]),
+        ("tool call", vec![Some(call())]),
+        ("free, eight", free(8)),
+        ("eight schemas", eight),
+    ];
+    let mut speeds = vec![vec![]; cases.len()];
+    for round in 0..=rounds {
+        for ((_, grammars), speeds) in cases.iter().zip(&mut speeds) {
+            let speed = decoded(&model, grammars, tokens, round as i64 * 100);
+            // The first round compiles grammars and fills caches.
+            speeds.extend((round > 0).then_some(speed));
+        }
+    }
+    let median = |speeds: &mut Vec<f64>| {
+        speeds.sort_by(f64::total_cmp);
+        speeds[speeds.len() / 2]
+    };
+    let medians: Vec<f64> = speeds.iter_mut().map(median).collect();
+    for (i, (name, _)) in cases.iter().enumerate() {
+        let free = if i < 3 { medians[0] } else { medians[3] };
+        println!("{name:<14} {:>8.2} tokens/s  {:.3} of free", medians[i], medians[i] / free);
+    }
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1));
+    if let Some(path) = value("--model") {
+        let number = |name: &str, usual| value(name).and_then(|n| n.parse().ok()).unwrap_or(usual);
+        return decode(path, number("--rounds", 5), number("--gen", 64));
+    }
     let smoke = args.iter().any(|a| a == "--smoke");
     let walks = value("--walks").and_then(|n| n.parse().ok()).unwrap_or(if smoke { 1 } else { 20 });
     let path = value("--tokenizer").map(PathBuf::from);

@@ -18,6 +18,7 @@ mod generate;
 mod model;
 mod open;
 mod passes;
+mod recent;
 mod shield;
 mod threads;
 mod tools;

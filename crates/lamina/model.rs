@@ -4,6 +4,8 @@ use crate::{
     Error, Result,
     generate::{Completion, GenerateOptions, Prompt, TokenStream},
     open::open,
+    recent::Recent,
+    tools::{ChatGrammar, GrammarKey},
 };
 use lamina_base::human_bytes;
 use lamina_engine::{EngineError, Generation, Handle, Service, Snapshot, Task, sample::Breakers};
@@ -12,9 +14,8 @@ use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
 use lamina_plan::Profile;
 use lamina_text::{Special, Tokenizer};
 use std::{
-    collections::VecDeque,
     path::Path,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 /// A model on a device. Clones are the same model.
@@ -33,7 +34,9 @@ pub(crate) struct Shared {
     loras: Vec<String>,
     pub(crate) info: ModelInfo,
     /// DRY's sequence breakers by their strings: finding their tokens costs a pass over the vocabulary.
-    breakers: Mutex<RecentBreakers>,
+    breakers: Recent<Vec<String>, Arc<Breakers>>,
+    /// Grammars of conversations by what they were made of: agents send the same tools again and again.
+    pub(crate) chat_grammars: Recent<GrammarKey, ChatGrammar>,
     /// The tokenizer's vocabulary for grammars: making it ready costs a pass over all tokens.
     vocabulary: OnceLock<std::result::Result<Vocabulary, GrammarError>>,
 }
@@ -55,8 +58,7 @@ impl Model {
         let Loaded { engine, tokenizer, end_tokens, loras, info } = open(path, options, progress)?;
         let service = Service::start(engine)
             .map_err(|e| Error::OutOfMemory(format!("no thread for the engine: {e}")))?;
-        let (breakers, vocabulary) = (Mutex::default(), OnceLock::new());
-        let shared = Shared { service, tokenizer, end_tokens, loras, info, breakers, vocabulary };
+        let (breakers, chat_grammars, vocabulary) = (Recent::default(), Recent::default(), OnceLock::new());
         Ok(Model { shared: Arc::new(shared), scales: Arc::default() })
     }
 
@@ -268,16 +270,14 @@ impl Model {
         let (Some(tokenizer), true) = (&self.shared.tokenizer, dry.multiplier != 0.0) else {
             return Ok(Arc::default());
         };
-        let shared = &self.shared.breakers;
-        if let Some(known) = shared.lock().unwrap_or_else(PoisonError::into_inner).get(&dry.breakers) {
+        if let Some(known) = self.shared.breakers.get(&dry.breakers) {
             return Ok(known);
         }
-        // Beside the lock: other requests go on meanwhile.
         let vocab =
             (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((id, tokenizer.token_bytes(id)?)));
         let encode = |text: &str| tokenizer.encode(text, Special::NONE).unwrap_or_default();
         let found = Arc::new(Breakers::find(&dry.breakers, vocab, encode)?);
-        shared.lock().unwrap_or_else(PoisonError::into_inner).put(dry.breakers.clone(), found.clone());
+        self.shared.breakers.put(dry.breakers.clone(), found.clone());
         Ok(found)
     }
 }
@@ -293,26 +293,4 @@ fn room_for_text(bytes: usize) -> Result<()> {
     }
     let size = human_bytes(bytes as u64);
     Err(Error::OutOfMemory(format!("there is no memory to tokenize a text of {size}: use a shorter one")))
-}
-
-/// The breakers of the last few requests by their strings, the newest first.
-#[derive(Default)]
-struct RecentBreakers(VecDeque<(Vec<String>, Arc<Breakers>)>);
-
-impl RecentBreakers {
-    /// As many as a few front ends with settings of their own use.
-    const MOST: usize = 8;
-
-    fn get(&mut self, strings: &[String]) -> Option<Arc<Breakers>> {
-        let at = self.0.iter().position(|(known, _)| known == strings)?;
-        let entry = self.0.remove(at)?;
-        let found = entry.1.clone();
-        self.0.push_front(entry);
-        Some(found)
-    }
-
-    fn put(&mut self, strings: Vec<String>, found: Arc<Breakers>) {
-        self.0.truncate(Self::MOST - 1);
-        self.0.push_front((strings, found));
-    }
 }

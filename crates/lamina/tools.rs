@@ -11,6 +11,16 @@ use lamina_text::{
 };
 use serde_json::Value;
 
+/// What a [`ChatGrammar`] was made of: format, tools and choice as text, and the form of the answer.
+pub(crate) type GrammarKey = (String, Option<Grammar>);
+
+/// The grammar of a conversation's answers, if they have one, and what it does not enforce.
+#[derive(Clone)]
+pub(crate) struct ChatGrammar {
+    grammar: Option<Grammar>,
+    warnings: Vec<String>,
+}
+
 impl Model {
     /// Gives `options` the grammar and the reasoning of a conversation's answers. A grammar that they have already is the
     /// form of the answer where it is no call. What cannot be enforced is added to the warnings.
@@ -20,29 +30,40 @@ impl Model {
     pub fn constrain_chat(&self, chat: &mut ChatAnswer, options: &mut GenerateOptions) -> Result<()> {
         let form = options.grammar.take();
         let reasoning = self.boundary(chat)?;
-        let separate = has_channels(chat.format) && reasoning.as_ref().is_none_or(|b| b.budget.is_none());
-        let reasoning = reasoning.filter(|_| !separate);
-        let made = self.tool_grammar(chat, form.as_ref(), reasoning.is_none())?;
-        if let Some(made) = &made {
-            chat.warnings.extend(
-                made.warnings.iter().filter(|w| !chat.warnings.contains(w)).cloned().collect::<Vec<_>>(),
-            );
-        }
-        let around = match (made, &form, &reasoning) {
-            (Some(made), ..) => Some(made.lark),
-            // Models write new lines between their reasoning and the answer.
-            (None, Some(_), Some(_)) => {
-                Some(format!("start: WS? {}\nWS: /[ \\t\\r\\n]{{1,8}}/\n", Grammar::HOLE))
+        // Without a budget such thoughts are a part of the grammar.
+        let within = has_channels(chat.format) && reasoning.as_ref().is_none_or(|b| b.budget.is_none());
+        let reasoning = reasoning.filter(|_| !within);
+        let key = key(chat, form.as_ref(), reasoning.is_some());
+        let made = match self.shared.chat_grammars.get(&key) {
+            Some(made) => made,
+            None => {
+                let made = self.chat_grammar(chat, form.as_ref(), reasoning.is_some())?;
+                self.shared.chat_grammars.put(key, made.clone());
+                made
             }
-            (None, ..) => None,
         };
-        options.grammar = match (around, form) {
-            (Some(text), Some(form)) => Some(Grammar::lark_around(&text, &form).map_err(EngineError::from)?),
-            (Some(text), None) => Some(Grammar::lark(&text).map_err(EngineError::from)?),
-            (None, form) => form,
-        };
+        chat.warnings.extend(made.warnings);
+        options.grammar = made.grammar;
         options.reasoning = reasoning.filter(|b| options.grammar.is_some() || b.budget.is_some());
         Ok(())
+    }
+
+    /// The grammar of answers; `behind` reasoning that is bounded by other means.
+    fn chat_grammar(&self, chat: &ChatAnswer, form: Option<&Grammar>, behind: bool) -> Result<ChatGrammar> {
+        let (around, warnings) = match (self.tool_grammar(chat, form, !behind)?, form) {
+            (Some(made), _) => (Some(made.lark), made.warnings),
+            // Models write new lines between their reasoning and the answer.
+            (None, Some(_)) if behind => {
+                (Some(format!("start: WS? {}\nWS: /[ \\t\\r\\n]{{1,8}}/\n", Grammar::HOLE)), Vec::new())
+            }
+            (None, _) => (None, Vec::new()),
+        };
+        let grammar = match (around, form) {
+            (Some(text), Some(form)) => Some(Grammar::lark_around(&text, form).map_err(EngineError::from)?),
+            (Some(text), None) => Some(Grammar::lark(&text).map_err(EngineError::from)?),
+            (None, form) => form.cloned(),
+        };
+        Ok(ChatGrammar { grammar, warnings })
     }
 
     fn tool_grammar(
@@ -85,6 +106,13 @@ impl Model {
             ending: tokens(&format!("{}{}", chat.reasoning_end, marks.close))?,
         }))
     }
+}
+
+/// All that a conversation's grammar depends on, beside the model.
+fn key(chat: &ChatAnswer, form: Option<&Grammar>, behind: bool) -> GrammarKey {
+    let tools = Value::from(chat.tools.clone());
+    let text = format!("{} {:?} {} {behind} {tools}", chat.format.name, chat.choice, chat.one_call);
+    (text, form.cloned())
 }
 
 /// Why a schema cannot be enforced, if it cannot.

@@ -53,7 +53,26 @@ fn bans_and_switched_off_samplers() {
     let off = ask(json!({ "samplers": ["top_k"] })).json();
     assert_eq!(off["generation_settings"]["top_p"], 1.0);
     assert_eq!(ask(json!({ "samplers": ["nonsense"] })).json()["error"]["param"], "samplers[0]");
-    assert_eq!(ask(json!({ "grammar": "root ::= \"a\"" })).status, 400);
+}
+
+#[test]
+fn answers_have_the_form_that_is_asked_for() {
+    let ask = |more: serde_json::Value| {
+        let mut body = json!({ "prompt": "Once upon a", "n_predict": 40, "seed": 3 });
+        body.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        post(shared(), "/completion", &body).json()
+    };
+    for form in [
+        json!({ "grammar": "root ::= \"a b\" | \"c d\"" }),
+        json!({ "guided_choice": ["a b", "c d"] }),
+        json!({ "structured_outputs": { "regex": "a b|c d" } }),
+    ] {
+        let content = ask(form.clone())["content"].clone();
+        assert!(content == "a b" || content == "c d", "{form}: {content}");
+    }
+    let content = ask(json!({ "json_schema": { "enum": [[1], { "k": null }] } }))["content"].clone();
+    let value: serde_json::Value = serde_json::from_str(content.as_str().expect("a text")).expect("JSON");
+    assert!(value == json!([1]) || value == json!({ "k": null }), "{content}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn refusals_name_the_field() {
         ),
         (json!({ "response_format": { "type": "yaml" } }), "response_format.type"),
         (json!({ "json_schema": { "uniqueItems": true } }), "json_schema"),
-        (json!({ "tool_choice": "required" }), "tools"),
+        (json!({ "tool_choice": "required" }), "tool_choice"),
         (json!({ "grammar": "root ::= \"a\"", "guided_choice": ["a"] }), "guided_choice"),
         (json!({ "stream_options": { "x": 1 }, "stream": true }), "stream_options.x"),
         (json!({ "stop": ["a", 1] }), "stop[1]"),
