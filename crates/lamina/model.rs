@@ -59,6 +59,8 @@ impl Model {
         let service = Service::start(engine)
             .map_err(|e| Error::OutOfMemory(format!("no thread for the engine: {e}")))?;
         let (breakers, chat_grammars, vocabulary) = (Recent::default(), Recent::default(), OnceLock::new());
+        let shared =
+            Shared { service, tokenizer, end_tokens, loras, info, breakers, chat_grammars, vocabulary };
         Ok(Model { shared: Arc::new(shared), scales: Arc::default() })
     }
 

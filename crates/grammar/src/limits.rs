@@ -34,7 +34,8 @@ pub(crate) const STACK: usize = 256 << 20;
 pub(crate) const CACHED_GRAMMARS: usize = 256;
 /// Bytes of the compiled grammars that a vocabulary keeps.
 pub(crate) const CACHED_BYTES: usize = 64 << 20;
-/// Bytes of rules and symbols for each byte of a lowered source, at most: a rule has four words for what takes a few bytes there.
+/// Bytes of rules and symbols for each byte of a lowered source, at most: a rule has four words for what takes a few
+/// bytes there.
 pub(crate) const BYTES_OF_SOURCE: usize = 24;
 
 /// Limits of the library: of the compilation, and of one mask.
