@@ -14,13 +14,14 @@ length, and the first token of a short prompt behind it; of Lamina alone, unless
 
 The peer is a server's command with `{model}`, `{port}`, `{threads}`, `{clients}` and `{context}` in it: by default
 `llama-server` where it is on the path, else the one of `pip install 'llama-cpp-python[server]'`. `lamina` is the command
-on the path, or `LAMINA`. Nothing else should run.
+on the path, or `LAMINA`. Nothing else should run. Peers need a tokenizer in the file: `with_vocab.py` makes one up.
 """
 
 import argparse
 import contextlib
 import json
 import os
+import random
 import shlex
 import shutil
 import signal
@@ -42,7 +43,11 @@ OURS = f"{shlex.quote(COMMAND)} serve {{model}} --port {{port}} --threads {{thre
 LLAMA_SERVER = (
     "llama-server -m {model} --port {port} -t {threads} -np {clients} -c {all_contexts} -fa on --no-webui --log-disable"
 )
-LLAMA_PYTHON = "-m llama_cpp.server --model {model} --port {port} --n_threads {threads} --n_ctx {context} --flash_attn true"
+# This one answers one request after the other; by default a new request would end the one that runs.
+LLAMA_PYTHON = (
+    "-m llama_cpp.server --model {model} --port {port} --n_threads {threads} --n_threads_batch {threads}"
+    " --n_ctx {context} --flash_attn true --interrupt_requests false"
+)
 START = 300
 
 
@@ -148,9 +153,9 @@ def compare(model, args, clients):
     return row
 
 
-def stream(url, prompt, tokens):
+def stream(url, prompt, count):
     """When the tokens of one answer came, from the request on."""
-    body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True}
+    body = {"prompt": prompt, "max_tokens": count, "temperature": 0, "ignore_eos": True, "stream": True}
     request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(), {"content-type": "application/json"})
     began, times = time.perf_counter(), []
     with urllib.request.urlopen(request, timeout=600) as answer:
@@ -160,9 +165,12 @@ def stream(url, prompt, tokens):
     return times
 
 
-def words(count, salt):
-    """A prompt of about so many tokens that no other one begins like."""
-    return f"{salt} " + "the cat sat on a mat " * (count // 6)
+def tokens(url, count, salt):
+    """A prompt of so many tokens that no other one begins like."""
+    with urllib.request.urlopen(url + "/v1/models", timeout=30) as answer:
+        size = json.load(answer)["data"][0].get("meta", {}).get("n_vocab", 32000)
+    chance = random.Random(salt)
+    return [chance.randrange(size // 8, size - size // 8) for _ in range(count)]
 
 
 def gaps(times):
@@ -179,13 +187,13 @@ def beside(model, args):
     rounds = []
     for number in range(args.rounds):
         with running(OURS, model, args, 4) as url:
-            alone = gaps(stream(url, words(16, number), args.gen))
+            alone = gaps(stream(url, tokens(url, 16, number), args.gen))
             found = {}
-            long = threading.Thread(target=lambda: found.update(long=stream(url, words(args.beside, 100 + number), 1)))
-            short = threading.Thread(target=lambda: found.update(short=stream(url, words(32, 200 + number), 1)))
+            long = threading.Thread(target=lambda: found.update(long=stream(url, tokens(url, args.beside, 100 + number), 1)))
+            short = threading.Thread(target=lambda: found.update(short=stream(url, tokens(url, 32, 200 + number), 1)))
             starter = threading.Timer(0.3, lambda: (long.start(), time.sleep(0.3), short.start()))
             starter.start()
-            together = gaps(stream(url, words(16, 300 + number), args.gen))
+            together = gaps(stream(url, tokens(url, 16, 300 + number), args.gen))
             starter.join()
             long.join()
             short.join()

@@ -4,7 +4,6 @@
 use lamina::{Error, GenerateOptions, KvType, LoadOptions, Model, Prompt, Rows};
 use lamina_fixtures::Models;
 use lamina_store::Checkpoint;
-use serde_json::json;
 use std::{collections::BTreeMap, fs, path::Path, thread};
 
 /// Float32 sums in another order, through three layers of width 96.
@@ -233,33 +232,6 @@ fn load(folder: &Path) -> Model {
     Model::load(Some(folder), options).unwrap()
 }
 
-/// A WordPiece tokenizer with words `w0` to `w299`, and the ids of BERT's special tokens before them.
-fn with_tokenizer(folder: &Path) {
-    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
-    let words = (0..300).map(|i| format!("w{i}"));
-    let vocab: BTreeMap<String, usize> =
-        special.iter().map(|s| (*s).to_owned()).chain(words).enumerate().map(|(i, w)| (w, i)).collect();
-    let added: Vec<_> = special
-        .iter()
-        .enumerate()
-        .map(|(id, s)| json!({"id": id, "content": s, "special": true, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false}))
-        .collect();
-    let sep = json!({"SpecialToken": {"id": "[SEP]", "type_id": 0}});
-    let second = json!({"SpecialToken": {"id": "[SEP]", "type_id": 1}});
-    let cls = json!({"SpecialToken": {"id": "[CLS]", "type_id": 0}});
-    let a = json!({"Sequence": {"id": "A", "type_id": 0}});
-    let b = json!({"Sequence": {"id": "B", "type_id": 1}});
-    let tokenizer = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
-        "normalizer": null, "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {"type": "TemplateProcessing", "single": [cls, a, sep], "pair": [cls, a, sep, b, second],
-            "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}},
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
-        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocab},
-    });
-    fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
-}
-
 #[test]
 fn rows_are_those_of_the_twin() {
     let models = Models::new();
@@ -281,7 +253,7 @@ fn pairs_are_scored_as_the_twin_does() {
     let models = Models::new();
     for kind in &KINDS[..2] {
         let folder = models.encoder(kind.name);
-        with_tokenizer(&folder);
+        lamina_fixtures::add_words(&folder);
         let (model, twin) = (load(&folder), Twin::open(*kind, &folder));
         let documents: Vec<String> = ["w7 w8", "w1 w2 w3 w4 w299", ""].map(String::from).into();
         let got = model.rerank("w5 w6 w5", &documents, &mut || true).unwrap();

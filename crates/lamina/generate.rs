@@ -22,6 +22,8 @@ pub enum Prompt {
 pub struct GenerateOptions {
     /// Tokens at most; none means up to the end of the context, 0 that only the prompt is computed.
     pub max_tokens: Option<usize>,
+    /// Tokens before which neither an end token nor a stop string ends the answer; what a grammar ends, ends.
+    pub min_tokens: usize,
     /// Sampling.
     pub sampling: SamplingParams,
     /// Strings that end the answer.
@@ -36,6 +38,8 @@ pub struct GenerateOptions {
     pub echo: bool,
     /// Tokens that end answers are chosen like any other.
     pub ignore_eos: bool,
+    /// Handles are told how much of the prompt is computed.
+    pub progress: bool,
     /// What each answer must look like.
     pub grammar: Option<Grammar>,
     /// How tokens are guessed ahead, where the model was loaded with a draft. It changes the speed and nothing else.
@@ -50,6 +54,7 @@ impl Default for GenerateOptions {
     fn default() -> Self {
         GenerateOptions {
             max_tokens: None,
+            min_tokens: 0,
             sampling: SamplingParams::default(),
             stop: vec![],
             include_stop: false,
@@ -57,6 +62,7 @@ impl Default for GenerateOptions {
             n: 1,
             echo: false,
             ignore_eos: false,
+            progress: false,
             grammar: None,
             speculate: Speculate::default(),
             reasoning: None,
@@ -158,6 +164,7 @@ impl TokenStream {
     fn piece(&mut self, event: Event) -> Result<Piece, Error> {
         match event {
             Event::Prompt { tokens, .. } => Ok(Piece { prompt: tokens, ..Piece::empty() }),
+            Event::Progress { .. } => Ok(Piece::empty()),
             Event::Token(Token { index, id, text, forced, logprob, top }) => {
                 Ok(Piece { index, text, token: Some(id), forced, logprob, top, ..Piece::empty() })
             }

@@ -30,7 +30,8 @@ pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usag
 pub use lamina_base::DType;
 pub use lamina_engine::{
     Boundary, Counters, EngineError, Event, FinishReason, Handle, LastStep, LengthBy, Policy, Pooled,
-    Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StopBy, Terms, Timings, Token, sample,
+    Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StepTallies, StopBy, Tally, Terms,
+    Timings, Token, sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
@@ -44,6 +45,6 @@ pub use lamina_text::{
 };
 pub use model::Model;
 pub use open::{checkpoint, open, tokenizer};
-pub use passes::Rows;
+pub use passes::{Rows, SentRow};
 pub use shield::shield;
 pub use threads::default_threads;

@@ -177,6 +177,7 @@ impl Model {
     fn generation(&self, options: &GenerateOptions) -> Result<Generation> {
         Ok(Generation {
             max_tokens: options.max_tokens,
+            min_tokens: options.min_tokens,
             params: options.sampling.clone(),
             prompt_logprobs: options.sampling.logprobs.count.filter(|_| options.echo).map(|n| n as usize),
             breakers: self.breakers(options)?,
@@ -186,6 +187,7 @@ impl Model {
             stop: options.stop.clone(),
             include_stop: options.include_stop,
             n: options.n,
+            progress: options.progress,
             tokenizer: self.shared.tokenizer.clone(),
         })
     }

@@ -23,6 +23,16 @@ pub enum Rows {
     Hidden(isize),
 }
 
+/// A pass over tokens that gives one row.
+pub struct SentRow {
+    /// Says when it has finished.
+    pub handle: Handle,
+    /// Has the row then.
+    pub rows: Pooled,
+    /// Tokens that it reads.
+    pub tokens: usize,
+}
+
 impl Model {
     /// Logits of every position, `[tokens x vocab]`.
     ///
@@ -111,28 +121,56 @@ impl Model {
         documents: &[String],
         keep: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<f32>> {
-        let ModelOutput::Classes { labels: 1, .. } = self.shared.info.output else {
-            let what = "reranking needs a model with a classifier of one score, such as bge-reranker";
-            return Err(Error::Unsupported(what.into()));
-        };
         // All of them first: they share steps.
-        let asked = documents.iter().map(|d| self.ask_score(query, d)).collect::<Result<Vec<_>>>()?;
+        let ask = |d: &String| self.submit_pair(query, d, Terms::default());
+        let asked = documents.iter().map(ask).collect::<Result<Vec<_>>>()?;
         asked
             .into_iter()
-            .map(|(handle, score)| {
-                finished(&handle, keep)?;
-                Ok(score.row()[0])
+            .map(|pair| {
+                finished(&pair.handle, keep)?;
+                Ok(pair.rows.row()[0])
             })
             .collect()
     }
 
-    fn ask_score(&self, query: &str, document: &str) -> Result<(Handle, Pooled)> {
+    /// True where it continues texts; an encoder only reads them.
+    pub fn continues_texts(&self) -> bool {
+        matches!(self.shared.info.output, ModelOutput::Tokens)
+    }
+
+    /// True for a reranker: it scores pairs of texts.
+    pub fn scores_pairs(&self) -> bool {
+        matches!(self.shared.info.output, ModelOutput::Classes { labels: 1, .. })
+    }
+
+    /// Sends a query and a document to a reranker; the row is their score.
+    ///
+    /// # Errors
+    /// As for [`Model::submit`]; also when the model is no reranker.
+    pub fn submit_pair(&self, query: &str, document: &str, terms: Terms) -> Result<SentRow> {
+        if !self.scores_pairs() {
+            let what = "reranking needs a model with a classifier of one score, such as bge-reranker";
+            return Err(Error::Unsupported(what.into()));
+        }
         let (tokens, second) = self.need_tokenizer()?.encode_pair(query, document)?;
-        let (sink, score) = pooled(Pooling::First, 1);
+        let (sink, rows) = pooled(Pooling::First, 1);
         let second = (self.shared.info.segments > 1).then_some(second);
-        let task = Task::Pass(Pass { hidden: None, rows: Select::All, second, sink });
-        let handle = self.shared.service.submit(tokens, self.scales.clone(), task, Terms::default())?;
-        Ok((handle, score))
+        self.send_row(tokens, Pass { hidden: None, rows: Select::All, second, sink }, rows, terms)
+    }
+
+    /// Sends tokens for the logits of what follows them.
+    ///
+    /// # Errors
+    /// As for [`Model::submit`]; also when the model has no logits.
+    pub fn submit_logits(&self, tokens: Vec<u32>, terms: Terms) -> Result<SentRow> {
+        let (sink, rows) = pooled(Pooling::Last, self.shared.info.vocab);
+        self.send_row(tokens, Pass { hidden: None, rows: Select::Last, second: None, sink }, rows, terms)
+    }
+
+    fn send_row(&self, tokens: Vec<u32>, pass: Pass, rows: Pooled, terms: Terms) -> Result<SentRow> {
+        let (count, task) = (tokens.len(), Task::Pass(pass));
+        let handle = self.shared.service.submit(tokens, self.scales.clone(), task, terms)?;
+        Ok(SentRow { handle, rows, tokens: count })
     }
 
     /// One forward over `tokens`; `sink` takes the row of each as they come. `keep` is asked while it waits, and gives up by
@@ -163,7 +201,7 @@ fn finished(handle: &Handle, keep: &mut dyn FnMut() -> bool) -> Result<()> {
         match handle.next_within(PATIENCE) {
             Ok(Event::Finished { .. }) => return Ok(()),
             Ok(Event::Failed(e)) => return Err(e.into()),
-            Ok(Event::Token(_) | Event::Prompt { .. }) => {}
+            Ok(Event::Token(_) | Event::Prompt { .. } | Event::Progress { .. }) => {}
             Err(RecvTimeoutError::Timeout) if keep() => {}
             // Dropping the handle cancels the request.
             Err(RecvTimeoutError::Timeout) => return Err(Error::Runtime("the pass was cancelled".into())),

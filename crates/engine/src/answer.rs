@@ -32,6 +32,9 @@ pub(crate) struct Answer {
     constraint: Option<Constraint>,
     /// A bit for each token that may come next, where not all may.
     mask: Vec<u32>,
+    /// Tokens that were chosen.
+    chosen: usize,
+    vocab: usize,
     text: SharedText,
     /// Its text decides when it ends.
     stops_by_text: bool,
@@ -68,7 +71,8 @@ impl Answer {
         let mut sampler = Sampler::new(&generation.params, context)?;
         tokens.iter().for_each(|&t| sampler.accept(t));
         let rule = if generation.include_stop { StopText::Include } else { StopText::Exclude };
-        let text = AnswerText::new(generation.tokenizer.as_ref(), tokens, &stop, rule);
+        let text = AnswerText::new(generation.tokenizer.as_ref(), tokens, &stop, rule)
+            .unstopped(generation.min_tokens);
         Ok(Answer {
             n: generation.n,
             constraint: generation.constraint.take(),
@@ -79,6 +83,8 @@ impl Answer {
             speculation: Speculation::default(),
             sampler,
             mask: vec![],
+            chosen: 0,
+            vocab,
             text: SharedText::new(text),
             stops_by_text: !stop.is_empty(),
         })
@@ -96,6 +102,8 @@ impl Answer {
             sampler: self.sampler.fork(index as u64),
             constraint: self.constraint.clone(),
             mask: vec![],
+            chosen: self.chosen,
+            vocab: self.vocab,
             text: SharedText::new(self.text.lock().clone()),
             stops_by_text: self.stops_by_text,
         }
@@ -134,6 +142,7 @@ impl Answer {
             Some(constraint) => constraint.mask(&mut self.mask, &self.generation.end_tokens)?,
             None => Legal::All,
         };
+        let legal = self.forbid_ends(legal);
         let sampler = &mut self.sampler;
         if legal == Legal::Masked {
             let sampled = row.whole(|logits| Ok(sampler.sample(logits, Some(&self.mask))?));
@@ -143,6 +152,26 @@ impl Answer {
             Some(n) => Ok(sampler.sample_front(&row.front(n)?)?),
             None => row.whole(|logits| Ok(sampler.sample(logits, None)?)),
         }
+    }
+
+    /// Takes away the tokens that would end the answer too soon, unless no other may come.
+    fn forbid_ends(&mut self, legal: Legal) -> Legal {
+        if self.chosen >= self.generation.min_tokens || self.generation.end_tokens.is_empty() {
+            return legal;
+        }
+        if legal == Legal::All {
+            self.mask.clear();
+            self.mask.resize(self.vocab.div_ceil(32), u32::MAX);
+        }
+        let mut mask = self.mask.clone();
+        for id in self.generation.end_tokens.iter().map(|&id| id as usize).filter(|id| *id < self.vocab) {
+            mask.get_mut(id / 32).into_iter().for_each(|word| *word &= !(1 << (id % 32)));
+        }
+        if mask.iter().any(|word| *word != 0) {
+            self.mask = mask;
+            return Legal::Masked;
+        }
+        legal
     }
 
     /// The grammar's part in a row without a choice.
@@ -174,6 +203,7 @@ impl Answer {
     fn accept(&mut self, sampled: Sampled, forced: bool) -> Result<(Option<Token>, Option<FinishReason>)> {
         let Sampled { id, logprob, top } = sampled;
         self.sampler.accept(id);
+        self.chosen += 1;
         if let Some(constraint) = &mut self.constraint {
             constraint.accept(id)?;
         }

@@ -262,6 +262,7 @@ impl Engine {
             return self.commit_next(share.seq, outcome.next?);
         }
         s.scored(share.start + share.rows, outcome.scored, &mut self.outbox);
+        s.tell_progress(share.start, share.start + share.rows, &mut self.outbox);
         let forks = self.begin(outcome.forks);
         let end = outcome.next.and_then(|next| self.commit_next(share.seq, next));
         self.settle_drafts(share, outcome.verified);

@@ -80,7 +80,7 @@ impl Handle {
         match &event {
             Event::Finished { .. } => _ = self.open.fetch_sub(1, Ordering::Relaxed),
             Event::Failed(_) => self.open.store(0, Ordering::Relaxed),
-            Event::Prompt { .. } | Event::Token(_) => {}
+            Event::Prompt { .. } | Event::Progress { .. } | Event::Token(_) => {}
         }
         event
     }

@@ -79,6 +79,11 @@ impl Memory {
         self.groups.iter().map(|g| g.pages.free()).sum()
     }
 
+    /// Of these, pages that can be found by what they hold.
+    pub fn cached_pages(&self) -> usize {
+        self.groups.iter().map(|g| g.pages.cached()).sum()
+    }
+
     /// States that sequences hold.
     #[cfg(test)]
     pub fn states_in_use(&self) -> usize {

@@ -13,6 +13,15 @@ pub enum Event {
         /// How likely the tokens from there on were.
         tokens: Vec<Scored>,
     },
+    /// Rows of the prompt were computed, where that is to be told.
+    Progress {
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// Of these, found in the cache.
+        cached: usize,
+        /// Of these, computed or found so far.
+        computed: usize,
+    },
     /// A token was chosen.
     Token(Token),
     /// An answer or a pass has ended.
@@ -141,6 +150,8 @@ pub struct Timings {
     pub preemptions: u32,
     /// What drafts did.
     pub speculation: Speculation,
+    /// Its part of the machine's time in seconds: a step's time is divided among its rows.
+    pub machine_seconds: f64,
     /// When things happened.
     pub times: Times,
 }
@@ -156,4 +167,22 @@ pub struct Times {
     pub first_token: Option<Instant>,
     /// Its last token was chosen; an end token counts.
     pub last_token: Option<Instant>,
+}
+
+impl Times {
+    /// Seconds until the first step, from there to the first token, and from there to the last; up to `now` where it is
+    /// still waited for one.
+    pub(crate) fn seconds(&self, now: Instant) -> [f64; 3] {
+        let Times { arrival, first_step, first_token, last_token } = *self;
+        let between = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
+            (Some(a), Some(b)) => b.saturating_duration_since(a).as_secs_f64(),
+            _ => 0.0,
+        };
+        let now = Some(now);
+        [
+            between(arrival, first_step.or(now)),
+            between(first_step, first_token.or(now)),
+            between(first_token, last_token),
+        ]
+    }
 }

@@ -46,6 +46,8 @@ pub struct Terms {
     pub share: f64,
     /// When the answer ends at the latest, also while it waits.
     pub deadline: Option<Instant>,
+    /// When its first rows must be computed at the latest; else it ends as by its deadline.
+    pub begin_by: Option<Instant>,
     /// Computed beginnings are shared only among requests with equal salt.
     pub cache_salt: Option<Arc<str>>,
     /// Events that may wait for the reader of a [`Handle`](crate::Handle) before its request is paused.
@@ -59,6 +61,7 @@ impl Default for Terms {
             tenant: Arc::from(""),
             share: 1.0,
             deadline: None,
+            begin_by: None,
             cache_salt: None,
             backlog: usize::MAX,
         }
@@ -78,6 +81,8 @@ pub enum Task {
 pub struct Generation {
     /// Tokens at most; none means up to the end of the context, 0 that only the prompt is computed.
     pub max_tokens: Option<usize>,
+    /// Tokens before which neither an end token nor a stop string ends the answer; what a grammar ends, ends.
+    pub min_tokens: usize,
     /// Sampling.
     pub params: SamplingParams,
     /// Logprobs of the prompt's tokens, with so many of the most likely tokens for each. Such a request computes its
@@ -97,6 +102,8 @@ pub struct Generation {
     pub include_stop: bool,
     /// Answers to the same prompt.
     pub n: usize,
+    /// It is told how much of the prompt is computed.
+    pub progress: bool,
     /// Makes text of tokens; without one events carry ids only.
     pub tokenizer: Option<Tokenizer>,
 }
@@ -105,6 +112,7 @@ impl Default for Generation {
     fn default() -> Self {
         Generation {
             max_tokens: None,
+            min_tokens: 0,
             params: SamplingParams::default(),
             prompt_logprobs: None,
             breakers: Arc::default(),
@@ -114,6 +122,7 @@ impl Default for Generation {
             stop: vec![],
             include_stop: false,
             n: 1,
+            progress: false,
             tokenizer: None,
         }
     }

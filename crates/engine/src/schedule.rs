@@ -250,8 +250,9 @@ impl Schedule {
 
     /// Counts machine time for the tenant of running sequence `i`.
     pub fn charge(&mut self, i: usize, seconds: f64) {
-        let terms = &self.running[i].terms;
-        self.tenants.charge(&terms.tenant, seconds, terms.share);
+        let s = &mut self.running[i];
+        s.machine_seconds += seconds;
+        self.tenants.charge(&s.terms.tenant, seconds, s.terms.share);
     }
 
     /// Rows that a plan leaves to drafts.

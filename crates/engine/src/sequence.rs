@@ -62,6 +62,8 @@ pub(crate) struct Sequence {
     waits: (Option<Instant>, Duration),
     times: Times,
     preemptions: u32,
+    /// Its part of the machine's time in seconds.
+    pub machine_seconds: f64,
 }
 
 impl Sequence {
@@ -104,6 +106,7 @@ impl Sequence {
             waits: (Some(now), Duration::ZERO),
             times: Times { arrival: Some(now), ..Times::default() },
             preemptions: 0,
+            machine_seconds: 0.0,
         })
     }
 
@@ -133,6 +136,7 @@ impl Sequence {
             waits: (None, self.waits.1),
             times: Times { first_token: None, last_token: None, ..self.times },
             preemptions: 0,
+            machine_seconds: 0.0,
         }
     }
 
@@ -230,7 +234,8 @@ impl Sequence {
 
     /// True when its time is over.
     pub fn is_late(&self, now: Instant) -> bool {
-        self.terms.deadline.is_some_and(|end| now >= end)
+        let over = |end: Option<Instant>| end.is_some_and(|end| now >= end);
+        over(self.terms.deadline) || (self.times.first_step.is_none() && over(self.terms.begin_by))
     }
 
     /// Asks its reader whether it keeps up.
@@ -328,6 +333,14 @@ impl Sequence {
         }
     }
 
+    /// Tells how much of the prompt is computed with rows `start` to `end`, where that is to be told.
+    pub fn tell_progress(&self, start: usize, end: usize, out: &mut PendingEvents) {
+        let (prompt, cached) = (self.prompt_len, self.cached);
+        if matches!(&self.purpose, Purpose::Answer(a) if a.generation.progress && start < prompt) {
+            self.put(Event::Progress { prompt, cached, computed: end.min(prompt) }, None, out);
+        }
+    }
+
     /// Tells the caller that the answer has ended, with all text that was held back.
     pub fn finish(&mut self, reason: FinishReason, out: &mut PendingEvents) {
         let (text, complete) = match &mut self.purpose {
@@ -363,21 +376,17 @@ impl Sequence {
     }
 
     fn timings(&self) -> Timings {
-        let Times { arrival, first_step, first_token, last_token } = self.times;
-        let between = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
-            (Some(a), Some(b)) => b.saturating_duration_since(a).as_secs_f64(),
-            _ => 0.0,
-        };
-        let now = Some(Instant::now());
+        let [queue_seconds, prefill_seconds, decode_seconds] = self.times.seconds(Instant::now());
         Timings {
             prompt_tokens: self.prompt_len,
             cached_tokens: self.cached,
             tokens: self.answered(),
-            queue_seconds: between(arrival, first_step.or(now)),
-            prefill_seconds: between(first_step, first_token.or(now)),
-            decode_seconds: between(first_token, last_token),
+            queue_seconds,
+            prefill_seconds,
+            decode_seconds,
             preemptions: self.preemptions,
             speculation: self.speculation(),
+            machine_seconds: self.machine_seconds,
             times: self.times,
         }
     }

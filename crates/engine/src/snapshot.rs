@@ -1,6 +1,8 @@
 //! The state of an engine for those who watch it. Reading it never waits for a step.
 
-use crate::{error::Result, output::FinishReason, schedule::Schedule, sequence::Sequence};
+use crate::{
+    error::Result, output::FinishReason, schedule::Schedule, sequence::Sequence, tally::StepTallies,
+};
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -17,6 +19,8 @@ pub struct Snapshot {
     pub pages: usize,
     /// Of these, pages that no running sequence holds; they may keep beginnings that can be found again.
     pub free_pages: usize,
+    /// Of the free ones, pages that keep beginnings.
+    pub cached_pages: usize,
     /// What was done so far.
     pub counters: Counters,
     /// The last step that computed rows.
@@ -73,6 +77,8 @@ pub struct Counters {
     pub step_seconds: f64,
     /// Of these, seconds in the machine; the rest is sampling, text and events.
     pub machine_seconds: f64,
+    /// How long steps took and how many rows they had.
+    pub tallies: StepTallies,
 }
 
 /// A step that computed rows.
@@ -113,6 +119,7 @@ impl Snapshot {
             waiting: schedule.waiting.iter().map(state).collect(),
             pages: schedule.memory.pages(),
             free_pages: schedule.memory.free_pages(),
+            cached_pages: schedule.memory.cached_pages(),
             counters,
             last_step,
         }
@@ -139,6 +146,7 @@ impl Counters {
         self.prompt_rows += prompt_rows as u64;
         self.step_seconds += time.as_secs_f64();
         self.machine_seconds += machine.as_secs_f64();
+        self.tallies.note(decode_rows, prompt_rows, time);
     }
 
     /// Counts a sequence whose first rows were computed.

@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(crate) struct AnswerText {
     decoder: Option<StreamDecoder>,
     stop: Option<StopMatcher>,
+    /// So many tokens to come are not looked at for stop strings.
+    unstopped: usize,
     failed: Option<EngineError>,
 }
 
@@ -21,8 +23,14 @@ impl AnswerText {
         AnswerText {
             decoder: tokenizer.map(|t| StreamDecoder::after(t, Markers::Hide, tokens)),
             stop: (!stop.is_empty()).then(|| StopMatcher::new(stop.clone(), rule)),
+            unstopped: 0,
             failed: None,
         }
+    }
+
+    /// The text in whose first `tokens` tokens no stop string is looked for.
+    pub fn unstopped(self, tokens: usize) -> Self {
+        AnswerText { unstopped: tokens, ..self }
     }
 
     /// The text that became whole with a token, and the stop string that it has reached.
@@ -38,6 +46,10 @@ impl AnswerText {
             Err(e) => return Err(self.failed.insert(e.into()).clone()),
         };
         let Some(stop) = &mut self.stop else { return Ok((piece, None)) };
+        if self.unstopped > 0 {
+            self.unstopped -= 1;
+            return Ok((piece, None));
+        }
         let mut text = String::new();
         let hit = stop.push(&piece, &mut text);
         if hit.is_some() {

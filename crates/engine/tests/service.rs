@@ -49,7 +49,7 @@ fn answer(handle: &Handle) -> (Vec<u32>, Result<FinishReason, EngineError>) {
     loop {
         match handle.next_within(LONG).expect("goes on") {
             Event::Token(t) => tokens.push(t.id),
-            Event::Prompt { .. } => {}
+            Event::Prompt { .. } | Event::Progress { .. } => {}
             Event::Finished { reason, .. } => return (tokens, Ok(reason)),
             Event::Failed(e) => return (tokens, Err(e)),
         }
@@ -107,6 +107,7 @@ fn a_prompt_is_scored_without_an_answer() {
                 }
                 Event::Token(_) => tokens += 1,
                 Event::Finished { .. } => ends += 1,
+                Event::Progress { .. } => panic!("not asked for"),
                 Event::Failed(e) => panic!("{e}"),
             }
         }

@@ -6,7 +6,7 @@ use lamina_store::{
     Checkpoint, Kind, Metadata,
     gguf::{Array, Strings, Value},
 };
-use lamina_text::{ChatTemplateSource, GgufVocab, TextError, Tokenizer};
+use lamina_text::{ChatTemplateSource, GgufVocab, InfillIds, TextError, Tokenizer};
 
 /// The tokenizer of `ck`; none when it has none at all.
 ///
@@ -84,6 +84,12 @@ fn gguf_vocab(m: &Metadata) -> Result<GgufVocab> {
         padding: id("padding")?,
         cls: id("cls")?,
         mask: id("mask")?,
+        infill: InfillIds {
+            prefix: id("fim_pre")?.or(id("prefix")?),
+            suffix: id("fim_suf")?.or(id("suffix")?),
+            middle: id("fim_mid")?.or(id("middle")?),
+            file: id("fim_sep")?,
+        },
         add_bos: flag("add_bos_token")?,
         add_eos: flag("add_eos_token")?,
         add_space_prefix: flag("add_space_prefix")?,

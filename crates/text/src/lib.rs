@@ -12,6 +12,7 @@ mod encode;
 mod error;
 mod export;
 mod frame;
+mod infill;
 mod pre;
 mod source;
 mod special;
@@ -26,10 +27,11 @@ pub use chat::{
     has_channels, mark_pieces, reasoning_variables, structure_tokens, tool_grammar,
 };
 pub use error::TextError;
+pub use infill::InfillMarks;
 pub use pre::pre_tokenizer_names;
 pub use source::gguf::GgufVocab;
 pub use source::tiktoken::TiktokenEncoding;
-pub use special::{Markers, Special, SpecialIds};
+pub use special::{InfillIds, Markers, Special, SpecialIds};
 pub use stream::StreamDecoder;
 pub use tokenizer::{ChatTemplateSource, Tokenizer};
 pub use vocab::TokenKind;

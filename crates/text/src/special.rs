@@ -52,6 +52,20 @@ pub struct SpecialIds {
     pub separator: Option<u32>,
     pub padding: Option<u32>,
     pub mask: Option<u32>,
+    pub infill: InfillIds,
+}
+
+/// The ids of tokens around a gap, where the model names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InfillIds {
+    /// Before the text that precedes the gap.
+    pub prefix: Option<u32>,
+    /// Before the text that follows it.
+    pub suffix: Option<u32>,
+    /// Where the text of the gap begins.
+    pub middle: Option<u32>,
+    /// Before each file.
+    pub file: Option<u32>,
 }
 
 /// White space beside a special token that belongs to it.

@@ -26,6 +26,8 @@ pub struct Pages {
     by_content: HashMap<u64, u32>,
     /// Pages of these without a holder, oldest first.
     unused: BTreeMap<u64, u32>,
+    /// How many of the unused ones have a content.
+    cached: usize,
     clock: u64,
 }
 
@@ -33,7 +35,7 @@ impl Pages {
     /// `count` empty pages.
     pub fn new(count: usize) -> Pages {
         let (pages, by_content, unused) = Default::default();
-        Pages { count, pages, by_content, unused, clock: 0 }
+        Pages { count, pages, by_content, unused, cached: 0, clock: 0 }
     }
 
     /// Pages in all.
@@ -51,6 +53,11 @@ impl Pages {
         self.unused.len() + self.count - self.pages.len()
     }
 
+    /// Of these, pages that can be found by their content.
+    pub fn cached(&self) -> usize {
+        self.cached
+    }
+
     /// A page for writing, or none when all are held.
     pub fn take(&mut self) -> Option<u32> {
         if self.pages.len() < self.count {
@@ -58,6 +65,7 @@ impl Pages {
             return Some(self.pages.len() as u32 - 1);
         }
         let (_, page) = self.unused.pop_first()?;
+        self.cached -= usize::from(self.is_known(page));
         self.forget(page);
         self.pages[page as usize].holders = 1;
         Some(page)
@@ -65,9 +73,11 @@ impl Pages {
 
     /// One more holder of `page`.
     pub fn hold(&mut self, page: u32) {
+        let known = self.is_known(page);
         let p = &mut self.pages[page as usize];
         if p.holders == 0 {
             self.unused.remove(&p.unused_at);
+            self.cached -= usize::from(known);
         }
         p.holders += 1;
     }
@@ -104,6 +114,11 @@ impl Pages {
         self.clock += 1;
         self.pages[page as usize].unused_at = self.clock;
         self.unused.insert(self.clock, page);
+        self.cached += usize::from(self.is_known(page));
+    }
+
+    fn is_known(&self, page: u32) -> bool {
+        self.pages[page as usize].content.is_some()
     }
 
     fn forget(&mut self, page: u32) {
@@ -129,8 +144,12 @@ mod tests {
         pages.release(b);
         pages.release(a);
         assert_eq!(pages.find(&content), Some(a), "the first one stays known");
+        assert_eq!(pages.cached(), 1);
+        pages.hold(a);
+        assert_eq!(pages.cached(), 0, "a page that is held is not kept for later");
+        pages.release(a);
         let taken: Vec<_> = std::iter::from_fn(|| pages.take()).collect();
-        assert_eq!((taken.len(), pages.find(&content)), (3, None));
+        assert_eq!((taken.len(), pages.find(&content), pages.cached()), (3, None, 0));
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn outcome(events: &Receiver<Event>, n: usize) -> Outcome {
                 o.cached = cached_tokens;
             }
             Event::Failed(e) => o.error = Some(e),
-            Event::Prompt { .. } => panic!("not asked for"),
+            Event::Prompt { .. } | Event::Progress { .. } => panic!("not asked for"),
         }
     }
     o

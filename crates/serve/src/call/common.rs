@@ -5,11 +5,11 @@ use crate::{
     body::{Body, kind, sampling_value, texts},
     error::ApiError,
     models::Lease,
-    options::KeepAlive,
+    options::{KeepAlive, Span},
     run::{Wishes, ids},
 };
 use lamina::{
-    GenerateOptions,
+    GenerateOptions, Terms,
     sample::{SamplingParams, params},
 };
 use serde_json::Value;
@@ -71,10 +71,7 @@ fn limits(body: &mut Body, generate: &mut GenerateOptions) -> Result<(), ApiErro
     generate.ignore_eos = body.take("ignore_eos")?.unwrap_or(false);
     generate.stop_tokens = body.take("stop_token_ids")?.unwrap_or_default();
     generate.include_stop = body.take("include_stop_str_in_output")?.unwrap_or(false);
-    if body.take::<usize>("min_tokens")?.is_some_and(|n| n > 0) {
-        let path = body.path("min_tokens");
-        return Err(ApiError::at(&path, format!("{path} is not supported: leave it out, or use ignore_eos")));
-    }
+    generate.min_tokens = body.take("min_tokens")?.unwrap_or(0);
     if body.take::<bool>("skip_special_tokens")? == Some(false) {
         let path = body.path("skip_special_tokens");
         let text = format!("{path} false is not supported: use return_token_ids to see special tokens");
@@ -83,17 +80,31 @@ fn limits(body: &mut Body, generate: &mut GenerateOptions) -> Result<(), ApiErro
     Ok(())
 }
 
+/// On what terms requests of a caller run that do not say.
+pub(super) fn usual_terms(call: &HttpCall) -> Terms {
+    let (caller, options) = (&call.caller, &call.app.options);
+    let by = |limit: Option<Span>| limit.and_then(|t| Instant::now().checked_add(t.0));
+    Terms {
+        priority: caller.priority.max(0),
+        tenant: caller.tenant.clone(),
+        share: caller.share,
+        deadline: by(options.request_timeout),
+        begin_by: by(options.queue_timeout),
+        ..Terms::default()
+    }
+}
+
 /// Priority, time and who shares what.
 fn terms(call: &HttpCall, body: &mut Body, generate: &mut GenerateOptions) -> Result<(), ApiError> {
     let (caller, options) = (&call.caller, &call.app.options);
+    generate.terms = call.terms();
     let terms = &mut generate.terms;
-    (terms.tenant, terms.share) = (caller.tenant.clone(), caller.share);
     let priority: Option<i32> = body.take("priority")?;
     if priority.is_some_and(|p| !(-100..=100).contains(&p) || p < caller.priority.min(0)) {
         let (path, least) = (body.path("priority"), caller.priority.min(0));
         return Err(ApiError::at(&path, format!("{path} must be from {least} to 100 with this key")));
     }
-    terms.priority = priority.unwrap_or(caller.priority.max(0));
+    terms.priority = priority.unwrap_or(terms.priority);
     let own = match body.take::<f64>("timeout")? {
         None => None,
         Some(seconds) => {
@@ -102,8 +113,8 @@ fn terms(call: &HttpCall, body: &mut Body, generate: &mut GenerateOptions) -> Re
             Some(Duration::try_from_secs_f64(seconds).map_err(wrong)?)
         }
     };
-    let limit = options.request_timeout.map(|s| s.0);
-    terms.deadline = own.into_iter().chain(limit).min().and_then(|t| Instant::now().checked_add(t));
+    let own = own.and_then(|t| Instant::now().checked_add(t));
+    terms.deadline = own.into_iter().chain(terms.deadline).min();
     let salt: Option<String> = body.take("cache_salt")?;
     let tenant = options.isolate_tenants.then(|| caller.tenant.to_string());
     terms.cache_salt = match (tenant, salt) {

@@ -3,12 +3,14 @@
 mod chat;
 mod common;
 mod form;
+mod infill;
 mod method;
 mod prompts;
 mod read;
 
 pub use chat::{ChatTurn, PromptTokens};
 pub use form::response_format;
+pub use infill::{GapText, OtherFile};
 pub use method::{delete, get, post, refusal};
 
 use crate::{
@@ -22,9 +24,10 @@ use crate::{
 };
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header, request::Parts};
-use lamina::{Special, sample::SamplingParams};
+use lamina::{Special, Terms, sample::SamplingParams};
 use serde_json::Value;
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -77,9 +80,9 @@ impl HttpCall {
     }
 
     /// The first value of that name in the query.
-    pub fn query(&self, name: &str) -> Option<&str> {
-        let pairs = self.parts.uri.query().unwrap_or("").split('&');
-        pairs.filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+    pub fn query(&self, name: &str) -> Option<Cow<'_, str>> {
+        let pairs = form_urlencoded::parse(self.parts.uri.query().unwrap_or("").as_bytes());
+        pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// Headers of the request.
@@ -167,6 +170,11 @@ impl HttpCall {
         sampling: SamplingParams,
     ) -> Result<Wishes, ApiError> {
         common::wishes(self, body, lease, sampling)
+    }
+
+    /// On what terms a request of this caller runs that does not say.
+    pub fn terms(&self) -> Terms {
+        common::usual_terms(self)
     }
 
     /// The prompt of a conversation.

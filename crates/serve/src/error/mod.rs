@@ -101,6 +101,7 @@ impl From<EngineError> for ApiError {
             EngineError::CacheTooSmall { need, have } => Cause::TooLong { prompt: *need, context: *have },
             EngineError::QueueFull { .. } => Cause::QueueFull,
             EngineError::OutOfMemory(_) => Cause::Unavailable,
+            EngineError::NoNextToken => Cause::Unsupported,
             EngineError::Runtime(_)
             | EngineError::DeviceLost(_)
             | EngineError::Panic(_)

@@ -49,6 +49,8 @@ pub struct LogEntry {
     pub prefill: Duration,
     /// Time of its answer.
     pub decode: Duration,
+    /// Its part of the machine's time in seconds, over all of its answers.
+    pub machine_seconds: f64,
     /// Time until its first token.
     pub first_token: Option<Duration>,
     /// Times between tokens.
@@ -81,6 +83,7 @@ impl RequestLog {
             queue: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
+            machine_seconds: 0.0,
             first_token: None,
             gaps: vec![],
             last_token: None,
@@ -123,6 +126,7 @@ impl Observer for RequestLog {
 
     fn ended(&mut self, end: &ChoiceEnd) {
         let mut entry = self.entry();
+        entry.machine_seconds += end.timings.machine_seconds;
         if entry.finish.is_none() {
             let t = &end.timings;
             entry.queue = Duration::from_secs_f64(t.queue_seconds);

@@ -26,6 +26,10 @@ labels! {
     StatusLabel { dialect: String, status: u16 }
     /// A reason.
     WhyLabel { why: String }
+    /// Whom machine time was for.
+    TenantLabel { tenant: String }
+    /// Steps of a model by what they computed.
+    StepLabel { model_name: String, kind: String }
     /// What runs.
     BuildLabel { version: String }
 }

@@ -1,5 +1,6 @@
 //! Numbers for dashboards, under vLLM's names where they mean the same. Reading them never waits for a step.
 
+mod kept;
 mod labels;
 mod process;
 mod seen;
@@ -8,7 +9,11 @@ use crate::{
     log::LogEntry,
     models::{ModelSlot, Phase},
 };
-use labels::{AdapterLabel, BuildLabel, EndLabel, ModelLabel, PagesLabel, PhaseLabel, StatusLabel, WhyLabel};
+use kept::KeptHistogram;
+use labels::{
+    AdapterLabel, BuildLabel, EndLabel, ModelLabel, PagesLabel, PhaseLabel, StatusLabel, StepLabel,
+    TenantLabel, WhyLabel,
+};
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -22,6 +27,8 @@ use std::{
 
 type Gauges<L> = Family<L, Gauge<f64, AtomicU64>>;
 type Seconds<L> = Family<L, Counter<f64, AtomicU64>>;
+/// Histograms of engines.
+type Kept<L> = Family<L, KeptHistogram, fn() -> KeptHistogram>;
 type Histograms = Family<ModelLabel, Histogram, fn() -> Histogram>;
 
 /// vLLM's buckets.
@@ -59,6 +66,7 @@ struct Requests {
     answered: Family<StatusLabel, Counter>,
     cancelled: Family<WhyLabel, Counter>,
     rejected: Family<WhyLabel, Counter>,
+    tenants: Seconds<TenantLabel>,
     first_token: Histograms,
     between_tokens: Histograms,
     whole: Histograms,
@@ -85,7 +93,8 @@ struct Engines {
     drafted: Family<ModelLabel, Counter>,
     accepted: Family<ModelLabel, Counter>,
     steps: Family<ModelLabel, Counter>,
-    step_seconds: Seconds<ModelLabel>,
+    step_seconds: Kept<StepLabel>,
+    step_rows: Kept<ModelLabel>,
 }
 
 /// Adds families to a sheet, under its prefix.
@@ -188,6 +197,11 @@ impl Requests {
             answered: r.counter("requests", "Responses"),
             cancelled: r.counter("requests_cancelled", "Requests that did not end as they should"),
             rejected: r.counter("rejected", "Requests that were refused before they were queued"),
+            tenants: r.add(
+                "tenant_seconds",
+                "Machine time by key; - is everybody without one",
+                Family::default(),
+            ),
             first_token: r.histogram(
                 "time_to_first_token_seconds",
                 "Arrival to first token",
@@ -212,6 +226,10 @@ impl Requests {
         self.answered.get_or_create(&status).inc();
         if let Some(why) = rejection(entry.status).filter(|_| !entry.queued) {
             self.rejected.get_or_create(&WhyLabel { why: why.into() }).inc();
+        }
+        if entry.machine_seconds > 0.0 {
+            let tenant = entry.key.as_deref().unwrap_or("-").to_owned();
+            self.tenants.get_or_create(&TenantLabel { tenant }).inc_by(entry.machine_seconds);
         }
         let (true, Some(model)) = (entry.queued, &entry.model) else { return };
         match entry.finish {
@@ -274,7 +292,16 @@ impl Engines {
             drafted: r.counter("spec_decode_num_draft_tokens", "Guessed tokens that were verified"),
             accepted: r.counter("spec_decode_num_accepted_tokens", "Guessed tokens that answers have"),
             steps: r.counter("steps", "Steps that computed rows"),
-            step_seconds: r.add("step_seconds", "Time in steps", Family::default()),
+            step_seconds: r.add(
+                "step_seconds",
+                "Time of a step",
+                Family::new_with_constructor(KeptHistogram::of_seconds),
+            ),
+            step_rows: r.add(
+                "iteration_tokens",
+                "Rows of a step",
+                Family::new_with_constructor(KeptHistogram::of_rows),
+            ),
         }
     }
 
@@ -296,8 +323,9 @@ impl Engines {
         set(&self.waiting, snapshot.waiting.len() as f64);
         set(&self.swapped, snapshot.running.iter().filter(|s| s.paused).count() as f64);
         let held = snapshot.pages.saturating_sub(snapshot.free_pages);
+        let cached = snapshot.cached_pages.min(snapshot.free_pages);
         set(&self.cache_usage, held as f64 / snapshot.pages.max(1) as f64);
-        for (state, n) in [("held", held), ("free", snapshot.free_pages)] {
+        for (state, n) in [("held", held), ("cached", cached), ("free", snapshot.free_pages - cached)] {
             let pages = PagesLabel { model_name: slot.name.clone(), state: state.into() };
             self.pages.get_or_create(&pages).set(n as f64);
         }
@@ -311,7 +339,14 @@ impl Engines {
         self.drafted.get_or_create(&label).inc_by(more.drafted);
         self.accepted.get_or_create(&label).inc_by(more.accepted);
         self.steps.get_or_create(&label).inc_by(more.steps);
-        self.step_seconds.get_or_create(&label).inc_by(more.step_seconds);
+        self.step_rows.get_or_create(&label).add(&more.tallies.rows);
+        let tallies = more.tallies;
+        for (kind, tally) in
+            [("decode", tallies.decode), ("prompt", tallies.prompt), ("mixed", tallies.mixed)]
+        {
+            let label = StepLabel { model_name: slot.name.clone(), kind: kind.into() };
+            self.step_seconds.get_or_create(&label).add(&tally);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Counters of engines, which begin anew when a model is loaded again, as counters that never go down.
 
-use lamina::Counters;
+use lamina::{Counters, StepTallies, Tally};
 use std::collections::HashMap;
 
 /// What was read of each engine last.
@@ -20,9 +20,23 @@ impl SeenCounters {
             accepted: now.accepted.saturating_sub(last.accepted),
             prompt_tokens: now.prompt_tokens.saturating_sub(last.prompt_tokens),
             cached_tokens: now.cached_tokens.saturating_sub(last.cached_tokens),
-            step_seconds: (now.step_seconds - last.step_seconds).max(0.0),
+            tallies: tallies_since(&now.tallies, &last.tallies),
             ..Counters::default()
         }
+    }
+}
+
+fn tallies_since(now: &StepTallies, last: &StepTallies) -> StepTallies {
+    let since = |now: &Tally, last: &Tally| {
+        let mut added = Tally::default();
+        added.add_since(now, last);
+        added
+    };
+    StepTallies {
+        decode: since(&now.decode, &last.decode),
+        prompt: since(&now.prompt, &last.prompt),
+        mixed: since(&now.mixed, &last.mixed),
+        rows: since(&now.rows, &last.rows),
     }
 }
 

@@ -111,7 +111,7 @@ impl Registry {
             }
             match slot.phase() {
                 Phase::Failed(failure) if failure.since.elapsed() < AGAIN => {
-                    return Err(unloadable(&failure));
+                    return Err(unloadable(&slot, &failure));
                 }
                 Phase::Unloaded | Phase::Failed(_) => self.load(&slot).await?,
                 Phase::Loaded(_) => {}
@@ -138,7 +138,7 @@ impl Registry {
             match slot.phase() {
                 // Without the others it may fit.
                 Phase::Failed(failure) if failure.memory && self.evict().await => {}
-                Phase::Failed(failure) => return Err(unloadable(&failure)),
+                Phase::Failed(failure) => return Err(unloadable(slot, &failure)),
                 _ => return Ok(()),
             }
         }
@@ -251,8 +251,9 @@ impl Registry {
     }
 }
 
-fn unloadable(failure: &LoadFailure) -> ApiError {
-    ApiError::unavailable(format!("the model cannot be loaded: {}", failure.why), AGAIN)
+fn unloadable(slot: &ModelSlot, failure: &LoadFailure) -> ApiError {
+    let why = slot.without_paths(&failure.why);
+    ApiError::unavailable(format!("the model cannot be loaded: {why}"), AGAIN)
 }
 
 /// The slot of a model that was named at the start; its files are looked at, so that a wrong path is told at once.

@@ -6,7 +6,7 @@ use crate::{
     options::{KeepAlive, ModelSettings},
 };
 use std::{
-    path::PathBuf,
+    path::{MAIN_SEPARATOR, Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -178,6 +178,16 @@ impl ModelSlot {
             false
         });
         entered
+    }
+
+    /// A message for those who ask: of the paths of this machine it has the names of files only.
+    pub(super) fn without_paths(&self, message: &str) -> String {
+        let own = if let SlotOrigin::Path(path) = &self.origin { path.as_deref() } else { None };
+        let paths = own.into_iter().chain(self.settings.lora.iter().map(|l| l.path.as_path()));
+        let folders = paths.filter_map(Path::parent).filter(|folder| folder.parent().is_some());
+        let cut =
+            |text: String, folder: &Path| text.replace(&format!("{}{MAIN_SEPARATOR}", folder.display()), "");
+        folders.fold(message.to_owned(), cut)
     }
 
     /// How long it stays without requests from now on.

@@ -135,6 +135,8 @@ settings! {
             keep_alive: Option<KeepAlive> = None, "DURATION";
             /// How an embedding is made of a model's rows where the model does not say: mean, cls or last
             pooling: Option<String> = None, "TYPE";
+            /// Ranks documents by asking the model, where it has no head that scores them
+            reranking: bool = false, "";
         }
         "Answers" {
             /// Chat template instead of the model's: a file
@@ -189,6 +191,8 @@ settings! {
         "Times" {
             /// A request ends after this long [default: never]
             request_timeout: Option<Span> = None, "DURATION";
+            /// A request that waits longer than this for its first step ends [default: never]
+            queue_timeout: Option<Span> = None, "DURATION";
             /// A reader that takes nothing for so long is cut off [default: 60s]
             slow_client_timeout: Span = Span(Duration::from_secs(60)), "DURATION";
             /// An engine whose step takes longer counts as stalled [default: 600s]

@@ -59,6 +59,7 @@ impl WholeAnswer {
                 }
                 choice.prompt.extend(scored);
             }
+            DeltaPart::Progress { .. } => {}
             DeltaPart::Reasoning(text) => choice.reasoning.push_str(&text),
             DeltaPart::Text(text) => choice.text.push_str(&text),
             DeltaPart::ToolStart { id, name, .. } => {

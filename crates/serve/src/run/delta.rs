@@ -23,6 +23,15 @@ pub enum DeltaPart {
         /// The tokens from there on.
         scored: Vec<Scored>,
     },
+    /// How much of the prompt is computed, where that was asked for.
+    Progress {
+        /// Tokens of the prompt.
+        total: usize,
+        /// Of these, found in the cache.
+        cached: usize,
+        /// Of these, computed or found so far.
+        computed: usize,
+    },
     /// Reasoning before the answer.
     Reasoning(String),
     /// Text of the answer: whole characters, possibly none.

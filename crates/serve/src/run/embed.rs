@@ -4,7 +4,7 @@ use crate::{
     error::{ApiError, Cause},
     models::Lease,
 };
-use lamina::{Event, Handle, Pooled, Pooling, Terms};
+use lamina::{Event, FinishReason, Handle, LengthBy, Pooled, Pooling, Terms};
 use std::future::poll_fn;
 
 /// Texts of one request at most.
@@ -58,9 +58,13 @@ pub fn shortened(mut vector: Vec<f32>, dimensions: usize) -> Vec<f32> {
     vector
 }
 
-async fn finished(handle: &Handle) -> Result<(), ApiError> {
+/// Waits for the end of a pass.
+pub(super) async fn finished(handle: &Handle) -> Result<(), ApiError> {
     loop {
         match poll_fn(|context| handle.poll_next(context)).await {
+            Some(Event::Finished { reason: FinishReason::Length { by: LengthBy::Deadline }, .. }) => {
+                return Err(ApiError::new(Cause::Timeout, "the time of this request is over"));
+            }
             Some(Event::Finished { .. }) => return Ok(()),
             Some(Event::Failed(e)) => return Err(e.into()),
             Some(_) => {}

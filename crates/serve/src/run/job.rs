@@ -102,6 +102,9 @@ impl AnswerJob {
     /// Refuses what can never run: the engine would say the same, but later, when a stream has begun.
     pub(super) fn check(&self) -> Result<(), ApiError> {
         let (info, options) = (self.lease.live.model.info(), &self.wishes.generate);
+        if !self.lease.live.model.continues_texts() {
+            return Err(EngineError::NoNextToken.into());
+        }
         if self.prompts.is_empty() {
             return Err(ApiError::at("prompt", "prompt is an empty list: give at least one prompt"));
         }
@@ -112,6 +115,10 @@ impl AnswerJob {
                 self.prompts.len()
             );
             return Err(ApiError::at("n", text));
+        }
+        if let Some(most) = options.max_tokens.filter(|&most| most < options.min_tokens) {
+            let text = format!("min_tokens is {}, but max_tokens is {most}", options.min_tokens);
+            return Err(ApiError::at("min_tokens", text));
         }
         self.check_stops()?;
         self.check_sampling(info.vocab)?;

@@ -153,6 +153,10 @@ impl Run {
                 let part = DeltaPart::Prompt { start, scored: tokens };
                 self.ready.push_back(AnswerDelta { choice: first, part, tokens: vec![] });
             }
+            Event::Progress { prompt: total, cached, computed } => {
+                let part = DeltaPart::Progress { total, cached, computed };
+                self.ready.push_back(AnswerDelta { choice: first, part, tokens: vec![] });
+            }
             Event::Token(token) => self.token(first + token.index, token),
             Event::Finished { index, text, reason, timings, .. } => {
                 self.finish(first + index, text, reason, timings);
@@ -193,6 +197,12 @@ impl Run {
             last.push(DeltaPart::Text(String::new()));
         }
         self.parts(choice, last);
+        if timings.times.first_step.is_none()
+            && matches!(reason, FinishReason::Length { by: LengthBy::Deadline })
+        {
+            let text = "the request has waited as long as it may, and was not begun: try again later";
+            return self.failure = Some(ApiError::new(Cause::Timeout, text));
+        }
         let why = match self.ended(choice, reason) {
             Ok(why) => why,
             Err(error) => return self.failure = Some(error),

@@ -74,3 +74,22 @@ fn time_that_is_over_is_an_error() {
     let cut = post(server.port(), "/completion", &cut);
     assert_eq!((cut.status, &cut.json()["stop_type"]), (200, &json!("limit")));
 }
+
+#[test]
+fn who_waits_too_long_is_told() {
+    let (model, options) = alone(Policy { max_running: 1, ..Policy::default() });
+    let queue_timeout = Some("100ms".parse().expect("a duration"));
+    let server = start(ServeOptions { queue_timeout, ..options });
+    let body =
+        json!({ "prompt": "Once", "max_tokens": 100_000, "stream": true, "ignore_eos": true }).to_string();
+    let mut running = open(server.port(), "POST", "/v1/completions", &[JSON], body.as_bytes());
+    running.begin();
+    let late = post(server.port(), "/v1/completions", &json!({ "prompt": "Once", "max_tokens": 1 }));
+    // The small model may have filled its context before the time was over.
+    if model.snapshot().counters.finished == 0 {
+        assert_eq!((late.status, &late.json()["error"]["type"]), (504, &json!("timeout_error")));
+    }
+    drop(running);
+    wait_for(|| model.snapshot().running.is_empty());
+    assert_eq!(post(server.port(), "/v1/completions", &json!({ "prompt": "Once" })).status, 200);
+}

@@ -1,9 +1,11 @@
 //! A server with the small model of the package, over real sockets.
 
 mod client;
+mod infill;
 mod limits;
 mod native;
 mod openai;
+mod rank;
 mod safety;
 
 use lamina::Model;

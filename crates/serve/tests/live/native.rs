@@ -108,3 +108,57 @@ fn state_is_told_without_a_step() {
     let vector = post(shared(), "/embedding", &json!({ "content": "a story" })).json();
     assert_eq!(vector[0]["embedding"][0].as_array().map(Vec::len), Some(MODEL.info().hidden));
 }
+
+#[test]
+fn an_answer_has_its_least_tokens() {
+    let ask = |min_tokens: u32| {
+        let body = json!({ "prompt": "Once", "max_tokens": 20, "temperature": 0, "stop": [" "], "min_tokens": min_tokens });
+        post(shared(), "/v1/completions", &body).json()
+    };
+    let text = |answer: &serde_json::Value| answer["choices"][0]["text"].as_str().map(str::len);
+    let (short, long) = (ask(0), ask(8));
+    assert!(text(&short) < text(&long), "{short} {long}");
+    assert!(long["usage"]["completion_tokens"].as_u64() > Some(8), "{long}");
+    let answer =
+        post(shared(), "/v1/completions", &json!({ "prompt": "a", "max_tokens": 2, "min_tokens": 3 }));
+    assert_eq!((answer.status, &answer.json()["error"]["param"]), (400, &json!("min_tokens")));
+}
+
+#[test]
+fn a_stream_tells_how_far_its_prompt_is() {
+    let prompt: Vec<u32> = (0..300).map(|i| 300 + i % 97).collect();
+    let body = json!({ "prompt": prompt, "n_predict": 2, "stream": true, "return_progress": true, "cache_prompt": false });
+    let chunks = post(shared(), "/completion", &body).chunks();
+    let told: Vec<_> = chunks.iter().filter_map(|c| c.get("prompt_progress")).collect();
+    assert!(!told.is_empty() && chunks[0].get("prompt_progress").is_some(), "{chunks:?}");
+    assert_eq!(told[told.len() - 1]["processed"], told[0]["total"]);
+    assert!(told.iter().all(|t| t["total"] == 300 && t["cache"] == 0 && t["time_ms"].is_u64()), "{told:?}");
+    let text: String = chunks.iter().filter_map(|c| c["content"].as_str()).collect();
+    assert!(!text.is_empty() && chunks[chunks.len() - 1]["stop"] == json!(true));
+}
+
+#[test]
+fn names_in_queries_are_decoded() {
+    assert_eq!(get(shared(), "/props?model=t%69ny").json()["model"], "tiny");
+    assert_eq!(get(shared(), "/slots?x=1&fail_on_no_slot=0&model=%74iny").status, 200);
+}
+
+#[test]
+fn steps_and_pages_are_counted() {
+    let answer =
+        post(shared(), "/completion", &json!({ "prompt": "Once upon a time ".repeat(20), "n_predict": 3 }));
+    assert_eq!(answer.status, 200);
+    let metrics = get(shared(), "/metrics").text();
+    let value = |name: &str| -> f64 {
+        let line =
+            metrics.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{name}: {metrics}"));
+        line.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("a number")
+    };
+    assert!(value("lamina:kv_pages{model_name=\"tiny\",state=\"cached\"}") > 0.0);
+    assert!(value("lamina:tenant_seconds_total{tenant=\"-\"}") > 0.0);
+    let steps = value("lamina:steps_total{model_name=\"tiny\"}");
+    assert!(steps >= 3.0);
+    assert_eq!(value("lamina:iteration_tokens_count{model_name=\"tiny\"}"), steps);
+    assert_eq!(value("lamina:iteration_tokens_bucket{le=\"+Inf\",model_name=\"tiny\"}"), steps);
+    assert!(value("lamina:step_seconds_count{model_name=\"tiny\",kind=\"decode\"}") > 0.0);
+}

@@ -13,7 +13,7 @@ use crate::encode::{Encoder, Fallback};
 use crate::error::TextError;
 use crate::pre::{self, Alphabet, Pre};
 use crate::source::merges;
-use crate::special::Strip;
+use crate::special::{InfillIds, Strip};
 use crate::tokenizer::{ChatTemplateSource, DraftEncoder, Lead, Tokenizer, TokenizerDraft};
 use crate::vocab::{TokenEntry, TokenKind, Vocab, byte_of_text};
 
@@ -52,6 +52,8 @@ pub struct GgufVocab {
     pub cls: Option<u32>,
     /// `tokenizer.ggml.mask_token_id`.
     pub mask: Option<u32>,
+    /// `tokenizer.ggml.fim_pre_token_id`, `fim_suf`, `fim_mid`, `fim_sep`; older files say `prefix`, `suffix`, `middle`.
+    pub infill: InfillIds,
     /// `tokenizer.ggml.add_bos_token`.
     pub add_bos: Option<bool>,
     /// `tokenizer.ggml.add_eos_token`.

@@ -1,7 +1,7 @@
 //! The ids of roles in GGUF metadata, with the defaults of the format.
 
 use super::gguf::{GgufVocab, TokenizerKind};
-use crate::special::SpecialIds;
+use crate::special::{InfillIds, SpecialIds};
 
 impl GgufVocab {
     pub(super) fn ids(&self, model: TokenizerKind, warnings: &mut Vec<String>) -> SpecialIds {
@@ -38,6 +38,12 @@ impl GgufVocab {
             separator: pick("seperator", self.separator, separator),
             padding: pick("padding", self.padding, padding),
             mask: pick("mask", self.mask, mask),
+            infill: InfillIds {
+                prefix: pick("fim_pre", self.infill.prefix, None),
+                suffix: pick("fim_suf", self.infill.suffix, None),
+                middle: pick("fim_mid", self.infill.middle, None),
+                file: pick("fim_sep", self.infill.file, None),
+            },
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use lamina_text::{ChatTemplateSource, GgufVocab};
+use lamina_text::{ChatTemplateSource, GgufVocab, InfillIds};
 
 #[derive(Debug)]
 enum Value {
@@ -121,6 +121,7 @@ fn build(mut map: HashMap<String, Value>) -> GgufVocab {
         padding: number(take("padding_token_id")),
         cls: number(take("cls_token_id")),
         mask: number(take("mask_token_id")),
+        infill: InfillIds::default(),
         add_bos: flag(take("add_bos_token")),
         add_eos: flag(take("add_eos_token")),
         add_space_prefix: flag(take("add_space_prefix")),

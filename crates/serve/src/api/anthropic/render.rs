@@ -119,7 +119,10 @@ impl Render for MessageRenderer {
                 self.add(json!({"type": "input_json_delta", "partial_json": json}), out);
             }
             DeltaPart::End(end) => self.finish(end, out),
-            DeltaPart::Reasoning(_) | DeltaPart::Text(_) | DeltaPart::Prompt { .. } => {}
+            DeltaPart::Reasoning(_)
+            | DeltaPart::Text(_)
+            | DeltaPart::Prompt { .. }
+            | DeltaPart::Progress { .. } => {}
         }
     }
 

@@ -32,7 +32,7 @@ pub const COMPLETION: FieldTable = FieldTable {
         taken("t_max_predict_ms", "time after which the answer is cut"),
         taken("samplers", "names; those that are not listed are off"),
         taken("n_indent", "0: lines are not indented"),
-        taken("return_progress", "false"),
+        taken("return_progress", "a stream tells how much of the prompt is computed"),
         taken("cache_prompt", "false: the prompt is computed anew"),
         refused("image_data", "this model takes no pictures"),
     ],
@@ -70,12 +70,14 @@ impl Asked {
             timings: body.take("timings_per_token")?.unwrap_or(false),
             fields: body.take("response_fields")?.unwrap_or_default(),
         };
+        let progress = body.take("return_progress")?.unwrap_or(false);
         let n_predict = body.take::<i64>("n_predict")?.or(body.take("max_tokens")?);
         let cut: Option<f64> = body.take("t_max_predict_ms")?;
         let mut sampling = call.app.options.sampling.clone();
         samplers(body, &mut sampling)?;
         let mut wishes = call.options_from(body, lease, sampling)?;
         let generate = &mut wishes.generate;
+        generate.progress = progress && stream;
         match n_predict {
             None => {}
             Some(n) => generate.max_tokens = usize::try_from(n).ok(),
@@ -101,10 +103,9 @@ impl Asked {
 
 /// Refuses fields whose effect is not built, unless they say that it is not wanted.
 fn not_built(body: &mut Body) -> Result<(), ApiError> {
-    for name in ["post_sampling_probs", "return_progress"] {
-        if body.take::<bool>(name)? == Some(true) {
-            return Err(ApiError::at(name, format!("{name} true is not supported: leave it out")));
-        }
+    let name = "post_sampling_probs";
+    if body.take::<bool>(name)? == Some(true) {
+        return Err(ApiError::at(name, format!("{name} true is not supported: leave it out")));
     }
     match body.take::<u64>("n_indent")? {
         Some(n) if n > 0 => Err(ApiError::at("n_indent", "n_indent is not supported: leave it out")),

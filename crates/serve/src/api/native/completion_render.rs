@@ -35,6 +35,7 @@ pub struct NativeRenderer {
     settings: Value,
     logprobs: bool,
     told: Told,
+    begun: Instant,
     /// Of each answer: tokens so far, whether it has a line break, when its first token came.
     grown: Vec<(usize, bool, Option<Instant>)>,
 }
@@ -57,6 +58,7 @@ impl NativeRenderer {
             settings: settings::of_request(wishes, stream),
             logprobs: wishes.generate.sampling.logprobs.count.is_some(),
             told,
+            begun: Instant::now(),
             grown: vec![(0, false, None); prompts.len() * n],
         }
     }
@@ -114,6 +116,16 @@ impl NativeRenderer {
         Value::Object(self.told.fields.iter().filter_map(field).collect())
     }
 
+    /// How much of a prompt is computed.
+    fn progress(&self, choice: usize, total: usize, cached: usize, computed: usize) -> Map<String, Value> {
+        let told = json!({
+            "total": total, "cache": cached, "processed": computed, "time_ms": self.begun.elapsed().as_millis() as u64,
+        });
+        object(
+            json!({ "index": choice, "content": "", "tokens": [], "stop": false, "prompt_progress": told }),
+        )
+    }
+
     /// Times of an answer that still grows.
     fn growing(&self, choice: usize) -> Value {
         let (tokens, _, since) = self.grown[choice];
@@ -136,6 +148,9 @@ impl Render for NativeRenderer {
         let text = match &delta.part {
             DeltaPart::Text(text) | DeltaPart::Reasoning(text) => text.as_str(),
             DeltaPart::End(_) => "",
+            DeltaPart::Progress { total, cached, computed } => {
+                return out.data(&self.selected(self.progress(i, *total, *cached, *computed)));
+            }
             _ => return,
         };
         let grown = &mut self.grown[i];

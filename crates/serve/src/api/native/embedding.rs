@@ -7,7 +7,7 @@ use crate::{
     run,
 };
 use axum::response::Response;
-use lamina::{Pooled, Terms};
+use lamina::Pooled;
 use serde_json::{Value, json};
 
 /// Fields of the body.
@@ -40,8 +40,7 @@ pub async fn embedding(call: HttpCall) -> Result<Response, ApiError> {
     let name = if body.has("content") { "content" } else { "input" };
     let input = body.value(name).ok_or_else(|| ApiError::at("content", "content is missing"))?;
     let prompts = call.prompts(&lease, input, name).await?;
-    let terms = Terms { tenant: call.caller.tenant.clone(), share: call.caller.share, ..Terms::default() };
-    let pools = run::vectors(&lease, prompts, &terms).await?;
+    let pools = run::vectors(&lease, prompts, &call.terms()).await?;
     let entry =
         |(index, pool): (usize, &Pooled)| json!({ "index": index, "embedding": [normed(pool, norm)] });
     Ok(json_response(&pools.iter().enumerate().map(entry).collect::<Value>()))

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// GET /lora-adapters.
 pub async fn list(call: HttpCall) -> Result<Response, ApiError> {
-    let slot = call.app.models.slot(call.query("model"))?;
+    let slot = call.app.models.slot(call.query("model").as_deref())?;
     let scales = slot.live().map(|live| live.scales()).unwrap_or_default();
     let scale = |name: &str| scales.iter().find(|(n, _)| n == name).map_or(0.0, |(_, s)| *s);
     // A path of this machine is nobody's business: its last part tells adapters apart.
@@ -31,7 +31,7 @@ struct AdapterScale {
 
 /// POST /lora-adapters: the scales of requests that name no adapter.
 pub async fn set(call: HttpCall) -> Result<Response, ApiError> {
-    let lease = call.lease(call.query("model")).await?;
+    let lease = call.lease(call.query("model").as_deref()).await?;
     let bytes = call.bytes().await?;
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|_| ApiError::invalid("the body must be a list of {id, scale}"))?;

@@ -54,7 +54,9 @@ pub fn routes() -> Router<App> {
         ("/models/unload", post(Native, load::unload)),
         ("/rerank", post(Native, rerank::rerank)),
         ("/v1/rerank", post(Native, rerank::rerank)),
+        ("/reranking", post(Native, rerank::rerank)),
         ("/v1/reranking", post(Native, rerank::rerank)),
+        ("/v2/rerank", post(Native, rerank::rerank)),
     ]
     .into_iter()
     .fold(Router::new(), |router, (path, method): (&str, MethodRouter<App>)| router.route(path, method))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// GET /props.
 pub async fn props(call: HttpCall) -> Result<Response, ApiError> {
-    let slot = call.app.models.slot(call.query("model"))?;
+    let slot = call.app.models.slot(call.query("model").as_deref())?;
     let options = &call.app.options;
     let live = slot.live();
     let context = live.as_ref().map(|l| l.model.info().context);
@@ -44,12 +44,12 @@ pub async fn slots(call: HttpCall) -> Result<Response, ApiError> {
     if options.no_slots {
         return Err(ApiError::unsupported("the server was started with --no-slots"));
     }
-    let slot = call.app.models.slot(call.query("model"))?;
+    let slot = call.app.models.slot(call.query("model").as_deref())?;
     let live = slot.live();
     let context = live.as_ref().map_or(0, |l| l.model.info().context);
     let snapshot = live.map(|l| l.model.snapshot());
     let running = snapshot.as_ref().map_or(&[][..], |s| &s.running);
-    if running.len() >= options.max_running && call.query("fail_on_no_slot") == Some("1") {
+    if running.len() >= options.max_running && call.query("fail_on_no_slot").as_deref() == Some("1") {
         let retry = Some(Duration::from_secs(1));
         return Err(ApiError { retry, ..ApiError::new(Cause::Unavailable, "no slot is free") });
     }

@@ -113,7 +113,7 @@ impl Render for AnswerRenderer {
                 self.call.iter_mut().for_each(|call| call.arguments.push_str(json));
             }
             DeltaPart::End(end) => self.end = Some(end.clone()),
-            DeltaPart::Prompt { .. } => {}
+            DeltaPart::Prompt { .. } | DeltaPart::Progress { .. } => {}
         }
     }
 

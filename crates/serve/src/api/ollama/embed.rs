@@ -12,7 +12,7 @@ use crate::{
     run,
 };
 use axum::response::Response;
-use lamina::{Pooled, Special, Terms};
+use lamina::{Pooled, Special};
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -70,6 +70,5 @@ async fn vectors(
         prompts.push(call.text(lease, text, Special::ADD).await?);
     }
     let tokens = prompts.iter().map(Vec::len).sum();
-    let terms = Terms { tenant: call.caller.tenant.clone(), share: call.caller.share, ..Terms::default() };
-    Ok((run::vectors(lease, prompts, &terms).await?, tokens))
+    Ok((run::vectors(lease, prompts, &call.terms()).await?, tokens))
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     body::Body,
-    call::{ChatTurn, HttpCall, PromptTokens, json_response},
+    call::{ChatTurn, GapText, HttpCall, PromptTokens, json_response},
     error::ApiError,
     models::Lease,
     run::{AnswerJob, Split},
@@ -30,11 +30,6 @@ pub async fn generate(call: HttpCall) -> Result<Response, ApiError> {
         return Ok(json_response(&Value::Object(object)));
     }
     refuse_images(body.value("images"), "images")?;
-    if body.take::<String>("suffix")?.is_some_and(|suffix| !suffix.is_empty()) {
-        return Err(
-            ApiError::unsupported("suffix: use /infill with a model that was trained for it").of("suffix")
-        );
-    }
     let stream = body.take("stream")?.unwrap_or(true);
     let wishes = wishes(&call, &mut body, &lease)?;
     let tokenizer = wishes.generate.sampling.logprobs.count.and(lease.live.model.tokenizer().cloned());
@@ -54,6 +49,14 @@ async fn tokens(
     let raw = body.take("raw")?.unwrap_or(false);
     let (reasoning, variables) = thinking(body)?;
     let system: Option<String> = body.take::<String>("system")?.filter(|s| !s.is_empty());
+    if let Some(behind) = body.take::<String>("suffix")?.filter(|s| !s.is_empty()) {
+        if system.is_some() {
+            return Err(ApiError::at("system", "system has no place in a text with a suffix"));
+        }
+        let gap = GapText { before: prompt, behind, ..GapText::default() };
+        let tokens = call.infill(lease, gap).await.map_err(|e| e.of("suffix"))?;
+        return Ok(PromptTokens { tokens, split: Split::Plain });
+    }
     if raw && system.is_some() {
         return Err(ApiError::at("system", "system has no place in a raw prompt: write it there"));
     }

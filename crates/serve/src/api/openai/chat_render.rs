@@ -100,7 +100,7 @@ fn content(part: &DeltaPart) -> Option<Value> {
             json!({ "tool_calls": [{ "index": call, "function": { "arguments": json } }] })
         }
         DeltaPart::End(_) => json!({}),
-        DeltaPart::Prompt { .. } => return None,
+        DeltaPart::Prompt { .. } | DeltaPart::Progress { .. } => return None,
     })
 }
 

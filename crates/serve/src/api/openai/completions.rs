@@ -7,11 +7,13 @@ use super::{
 };
 use crate::{
     body::{FieldTable, taken},
-    call::HttpCall,
+    call::{GapText, HttpCall},
     error::ApiError,
+    models::Lease,
     run::{AnswerJob, Split},
 };
 use axum::response::Response;
+use serde_json::Value;
 
 /// Fields of the body.
 pub const COMPLETION: FieldTable = FieldTable {
@@ -50,9 +52,7 @@ pub async fn completions(call: HttpCall) -> Result<Response, ApiError> {
     if logprobs.is_some_and(|n| n > 20) {
         return Err(ApiError::at("logprobs", "logprobs must be from 0 to 20"));
     }
-    if body.value("suffix").is_some_and(|s| s != "") {
-        return Err(ApiError::unsupported("suffix needs a model with infill tokens, which this one has not"));
-    }
+    let suffix = body.take::<String>("suffix")?.filter(|s| !s.is_empty());
     let echo = body.take("echo")?.unwrap_or(false);
     let max_tokens = body.take("max_tokens")?.or(call.app.options.max_tokens).unwrap_or(MAX_TOKENS);
     let flex = service_tier(&mut body)?;
@@ -64,7 +64,7 @@ pub async fn completions(call: HttpCall) -> Result<Response, ApiError> {
     wishes.generate.sampling.logprobs.count = logprobs;
     let given = check_best_of(best_of, wishes.generate.n, stream)?;
     call.ignore(&body);
-    let prompts = call.prompts(&lease, prompt, "prompt").await?;
+    let prompts = prompts(&call, &lease, prompt, suffix).await?;
     let n = wishes.generate.n;
     if given > n {
         // Answers are compared by the logprobs of their tokens.
@@ -79,6 +79,21 @@ pub async fn completions(call: HttpCall) -> Result<Response, ApiError> {
         .echo(if echo { prompts.clone() } else { vec![] });
     let job = AnswerJob { lease, prompts, wishes, split: Split::Plain };
     call.answer(job, stream, renderer).await
+}
+
+/// The prompts; one that is a text, if a text is to follow the answer.
+async fn prompts(
+    call: &HttpCall,
+    lease: &Lease,
+    prompt: Value,
+    suffix: Option<String>,
+) -> Result<Vec<Vec<u32>>, ApiError> {
+    let Some(behind) = suffix else { return call.prompts(lease, prompt, "prompt").await };
+    let Value::String(before) = prompt else {
+        return Err(ApiError::at("prompt", "prompt must be one text where there is a suffix"));
+    };
+    let gap = GapText { before, behind, ..GapText::default() };
+    Ok(vec![call.infill(lease, gap).await.map_err(|e| e.of("suffix"))?])
 }
 
 fn check_best_of(best_of: Option<usize>, n: usize, stream: bool) -> Result<usize, ApiError> {

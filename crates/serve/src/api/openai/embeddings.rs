@@ -9,7 +9,7 @@ use crate::{
 };
 use axum::response::Response;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use lamina::{Pooled, Terms};
+use lamina::Pooled;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -48,8 +48,7 @@ pub async fn embeddings(call: HttpCall) -> Result<Response, ApiError> {
     let input = body.value("input").ok_or_else(|| ApiError::at("input", "input is missing"))?;
     let prompts = call.prompts(&lease, input, "input").await?;
     let tokens: usize = prompts.iter().map(Vec::len).sum();
-    let terms = Terms { tenant: call.caller.tenant.clone(), share: call.caller.share, ..Terms::default() };
-    let pools = run::vectors(&lease, prompts, &terms).await?;
+    let pools = run::vectors(&lease, prompts, &call.terms()).await?;
     let entry = |(index, pool): (usize, &Pooled)| {
         let vector = encoded(&run::shortened(pool.unit(), dimensions), &encoding);
         json!({ "object": "embedding", "index": index, "embedding": vector })
