@@ -63,7 +63,7 @@ class Grammar:
         """JSON that satisfies `schema`: a dict, JSON text, a pydantic model or type adapter, or a dataclass.
 
         `lenient` leaves out what cannot be enforced, and lists it in `warnings`, where it would be refused otherwise.
-        `whitespace` is `any` (up to 128 characters between tokens) or `compact` (none).
+        `whitespace` is `any` (a space, or a line break and its indent, between tokens) or `compact` (none).
         """
         if whitespace not in _WHITESPACE:
             raise InvalidRequestError(f"whitespace must be one of {', '.join(_WHITESPACE)}, not {whitespace!r}")

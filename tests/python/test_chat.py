@@ -79,13 +79,14 @@ TOOLS = [
             "name": "get_weather",
             "parameters": {
                 "type": "object",
-                "properties": {"city": {"enum": ["Rome", "Oslo"]}, "days": {"type": "integer"}, "wind": {"type": "boolean"}},
+                "properties": {"city": {"enum": ["Rome", "Oslo"]}, "days": {"enum": [1, 22, 3]}, "wind": {"type": "boolean"}},
                 "required": ["city", "wind"],
                 "additionalProperties": False,
             },
         },
     },
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+    # Nothing without an end: a model of stories writes numbers and members until it is cut.
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "additionalProperties": False}}},
 ]
 TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{{ tools | length if tools else 0 }} tools\nassistant: "
 CALLS = dict(tools=TOOLS, chat_template=TEMPLATE, max_tokens=300, temperature=1.2)
@@ -144,10 +145,15 @@ def test_pieces_of_calls_make_the_whole(stories):
 
 def test_an_answer_of_a_form_or_a_call(stories):
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": [{"ok": True}, {"ok": False}]}}}
+    ended = 0
     for seed in range(4):
         out = stories.chat(HELLO, response_format=form, chat_format="hermes", seed=seed, **CALLS)
+        if out.finish_reason == "length":
+            continue  # calls without an end: the last one is cut
+        ended += 1
         are_valid(out.tool_calls)
         assert out.tool_calls or json.loads(out.text)["ok"] in (True, False)
+    assert ended
     none = stories.chat(HELLO, response_format=form, tool_choice="none", chat_format="hermes", seed=1, **CALLS)
     assert json.loads(none.text)["ok"] in (True, False) and none.tool_calls == []
     assert none.usage.prompt_tokens == len(stories.tokenize("user: Hello\n0 tools\nassistant: ", special=True))
@@ -155,7 +161,7 @@ def test_an_answer_of_a_form_or_a_call(stories):
 
 def test_reasoning_ends_with_its_budget(stories):
     template = "{% for m in messages %}{{ m.content }}\n{% endfor %}{{ enable_thinking }}<think>\n"
-    asked = dict(chat_template=template, max_tokens=60, temperature=0.9, seed=1)
+    asked = dict(chat_template=template, max_tokens=60, temperature=0)
     free = stories.chat(HELLO, **asked)
     assert free.reasoning and not free.text, "a model of stories never closes a thought"
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["yes", "no"]}}}

@@ -19,7 +19,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 TOOL = {"type": "function", "function": {"name": "rain", "description": "d", "parameters": SCHEMA}}
-NOW = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
+NOW = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "additionalProperties": False}}}
 VERDICT = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"], "additionalProperties": False}
 
 
@@ -126,9 +126,13 @@ def test_a_thought_ends_with_its_budget(server):
 
 def test_anthropic(server):
     anthropic = pytest.importorskip("anthropic")
-    client = anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0)
+    with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0) as client:
+        check_anthropic(client)
+
+
+def check_anthropic(client):
     asked = dict(model="any", messages=MESSAGES, max_tokens=200)
-    tools = [{"name": "rain", "input_schema": SCHEMA}, {"name": "now", "input_schema": {"type": "object", "properties": {}}}]
+    tools = [{"name": "rain", "input_schema": SCHEMA}, {"name": "now", "input_schema": {"type": "object", "additionalProperties": False}}]
     called = client.messages.create(**asked, tools=tools, tool_choice={"type": "tool", "name": "rain"})
     assert called.stop_reason == "tool_use" and [b.type for b in called.content] == ["tool_use"]
     assert called.content[0].name == "rain" and is_rain(called.content[0].input)
@@ -146,7 +150,11 @@ def test_anthropic(server):
 
 def test_ollama(server):
     ollama = pytest.importorskip("ollama")
-    client = ollama.Client(host=server.url)
+    with ollama.Client(host=server.url) as client:
+        check_ollama(client)
+
+
+def check_ollama(client):
     options = {"num_predict": 200, "seed": 4}
     formed = client.chat(model="any", messages=MESSAGES, format=VERDICT, options=options)
     assert is_verdict(formed.message.content) and formed.done_reason == "stop"
@@ -177,7 +185,7 @@ def test_ollama(server):
         ("chat/completions", {"tool_choice": "required"}, "tools", "no tools"),
         (
             "chat/completions",
-            {"tools": [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {"uniqueItems": True}}}]},
+            {"tools": [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {"properties": {"a": {"uniqueItems": True}}}}}]},
             "tools",
             "uniqueItems",
         ),

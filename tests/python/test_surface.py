@@ -18,7 +18,7 @@ PARAMETERS = {
     "generate": "prompt sampling_params options",
     "stream": "prompt sampling_params options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
-    " sampling_params options",
+    " tool_choice parallel_tool_calls reasoning chat_format sampling_params options",
     "tokenize": "text special",
     "detokenize": "ids",
     "apply_chat_template": "messages tools add_generation_prompt chat_template variables",

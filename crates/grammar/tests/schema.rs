@@ -496,8 +496,9 @@ fn an_open_door_of_the_library_is_shut() {
 fn white_space_is_bounded_or_none() {
     let schema = json!({ "type": "array", "items": { "type": "integer" } });
     let any = grammar(&schema);
-    let spaces = |count| format!("[{}1]", " ".repeat(count));
-    assert!(any.matches(spaces(128)) && !any.matches(spaces(129)));
+    let line = |indent| format!("[\n{}1,\r\n\t2, 3 ]", " ".repeat(indent));
+    assert!(any.matches(line(0)) && any.matches(line(40)) && !any.matches(line(41)));
+    assert!(!any.matches("[  1]") && !any.matches("[\n\n1]") && !any.matches("[ \n1]"));
     let compact = Grammar::json_schema(&schema, SchemaOptions { lenient: false, compact: true }).unwrap();
     assert!(compact.matches("[1,2]") && !compact.matches("[1, 2]"));
 }

@@ -24,8 +24,9 @@ use serde_json::{Map, Value, json};
 use crate::error::Result;
 use crate::lowered::SchemaOptions;
 
-/// White space between tokens of JSON: bounded, so that no model writes spaces for ever.
-const WHITE_SPACE: &str = r"[\x20\x0A\x0D\x09]{1,128}";
+/// White space between tokens of JSON as people and programs write it: a space, or a line and its indent. Bounded, since
+/// a weak model would write white space for ever.
+const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,40}";
 /// Escapes in strings. Without `\u`: a key could be spelled in two ways, and then `additionalProperties` would let in
 /// under its second spelling what `properties` forbids.
 const ESCAPES: &str = "nrbtf\\\"";
