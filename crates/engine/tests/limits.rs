@@ -92,6 +92,11 @@ fn progress_of_a_prompt_is_told_where_it_is_asked_for() {
     assert_eq!(told(true), [[150, 0, 64], [150, 0, 128], [150, 0, 150]]);
     assert_eq!(told(true), [[150, 128, 150]]);
     assert_eq!(told(false), [[0; 3]; 0]);
+    // The last event is told before the snapshot of its step.
+    let until = Instant::now() + Duration::from_secs(10);
+    while service.snapshot().cached_pages == 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let snapshot = service.snapshot();
     let tallies = snapshot.counters.tallies;
     assert_eq!(tallies.rows.counts.iter().sum::<u64>(), snapshot.counters.steps);
