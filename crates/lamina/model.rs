@@ -292,9 +292,16 @@ fn room_for_text(bytes: usize) -> Result<()> {
     const SHORT: usize = 1 << 20;
     /// Bytes for each byte of a text: pieces, symbols with links, ids.
     const EACH: usize = 16;
-    if bytes < SHORT || lamina_reserve::affordable(bytes.saturating_mul(EACH)) {
+    // An earlier request may have spent what is kept back, and only the engine's thread has been told.
+    let room = match bytes < SHORT {
+        true => lamina_reserve::whole(),
+        false => lamina_reserve::affordable(bytes.saturating_mul(EACH)),
+    };
+    if room {
         return Ok(());
     }
     let size = human_bytes(bytes as u64);
-    Err(Error::OutOfMemory(format!("there is no memory to tokenize a text of {size}: use a shorter one")))
+    Err(Error::OutOfMemory(format!(
+        "there is no memory to tokenize a text of {size}: use a shorter one, or end other programs"
+    )))
 }

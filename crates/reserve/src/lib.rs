@@ -11,6 +11,7 @@ use std::{
     hint::black_box,
     ptr::null_mut,
     sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst},
+    thread::yield_now,
 };
 
 /// Bytes that are kept back: more than a step or a stage of loading makes of small things. Above 32 MiB glibc takes a
@@ -22,6 +23,7 @@ const LARGEST: usize = 12 << 20;
 
 static KEPT: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static LOW: AtomicBool = AtomicBool::new(false);
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The system's allocator with the reserve behind it. A program makes it its global allocator and calls [`keep`].
 pub struct WithReserve;
@@ -63,6 +65,8 @@ fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if size > LARGEST {
         return null_mut();
     }
+    // Held until the block is there: another thread that fills the reserve again would take what it is made of.
+    let _turn = Turn::wait();
     LOW.store(true, SeqCst);
     let kept = KEPT.swap(null_mut(), SeqCst);
     if !kept.is_null() {
@@ -71,6 +75,24 @@ fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     }
     // Also where another thread was the one that gave it back.
     allocate()
+}
+
+/// The right to give back or to take the reserve. Spins, since the locks of `std` may allocate on some systems.
+struct Turn;
+
+impl Turn {
+    fn wait() -> Turn {
+        while TAKEN.swap(true, SeqCst) {
+            yield_now();
+        }
+        Turn
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TAKEN.store(false, SeqCst);
+    }
 }
 
 fn layout(bytes: usize) -> Layout {
@@ -84,16 +106,15 @@ pub fn keep() -> bool {
     }
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     share_one_arena();
-    // SAFETY: the layout has a size above 0.
-    let block = unsafe { System.alloc(layout(RESERVE)) };
-    if block.is_null() {
-        return false;
+    fill(&Turn::wait())
+}
+
+fn fill(_: &Turn) -> bool {
+    if KEPT.load(SeqCst).is_null() {
+        // SAFETY: the layout has a size above 0.
+        KEPT.store(unsafe { System.alloc(layout(RESERVE)) }, SeqCst);
     }
-    if KEPT.compare_exchange(null_mut(), block, SeqCst, SeqCst).is_err() {
-        // SAFETY: the block was just got with this layout, and another thread's was kept instead of it.
-        unsafe { System.dealloc(block, layout(RESERVE)) };
-    }
-    true
+    !KEPT.load(SeqCst).is_null()
 }
 
 /// Where the address space has a limit, glibc's threads share one arena: each of their own takes 64 MiB of it, and what
@@ -115,7 +136,8 @@ pub fn whole() -> bool {
     if !LOW.load(SeqCst) {
         return true;
     }
-    let kept = keep();
+    let turn = Turn::wait();
+    let kept = fill(&turn);
     LOW.store(!kept, SeqCst);
     kept
 }
