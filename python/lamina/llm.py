@@ -6,18 +6,18 @@ import contextlib
 import itertools
 import json
 import logging
-import os
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Union, overload
 
 import numpy as np
 
-from . import _lamina, builtin, checks
+from . import _lamina, checks, loading
 from .closing import Closing
+from .conversation import answer, answer_options, conversation
 from .errors import InvalidRequestError, LaminaError
-from .outputs import Asked, Completion, ModelInfo, Perplexity, completion, taken_apart
-from .progress import Bar, Progress, reporter
-from .sampling import SamplingParams, to_request
+from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
+from .progress import Progress
+from .sampling import SamplingParams, to_request, wants_logprobs
 from .server import Server
 from .stream import Stream
 from .types import Ids, Lora, Message, Path, Prompt, Prompts, Reasoning, Tool
@@ -70,32 +70,18 @@ class LLM(Closing):
         loras: low-rank adapters to load beside the model, by the names that requests call them: folders that PEFT
             saved, or GGUF adapters. A request uses those that its `lora` names, and none without.
         draft: guesses tokens ahead, which are verified in one step and kept where the model would have chosen them, so
-            that answers are the same and come faster: "ngram" looks them up in the prompt and the answer, "auto" in
-            earlier answers too; the path of a smaller model with the same tokens lets that one guess. How many are
-            guessed follows what they cost and how often they are right.
+            that answers are the same: "ngram" looks them up in the prompt and the answer, "auto" in earlier answers
+            too; the path of a smaller model with the same tokens lets that one guess. How many are guessed follows
+            what they cost and how often they are right.
 
         Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
         """
-        paths = _paths("loras", loras)
-        file = builtin.path() if path is None else path
-        report = reporter(progress, os.path.basename(os.fspath(file)))
-        try:
-            self._model = _lamina.Model(
-                file,
-                device=checks.text("device", device),
-                context=None if context is None else checks.whole("context", context),
-                kv_dtype=checks.text("kv_dtype", kv_dtype),
-                dtype=checks.text("dtype", dtype),
-                threads=None if threads is None else checks.whole("threads", threads),
-                loras=paths,
-                draft=None if draft is None else checks.text("draft", os.fspath(draft)),
-                progress=report,
-            )
-        finally:
-            if isinstance(report, Bar):
-                report.close()
+        self._model = loading.load(
+            path, progress, device=device, context=context, kv_dtype=kv_dtype, dtype=dtype, threads=threads,
+            loras=loras, draft=draft,
+        )  # fmt: skip
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
-        self._loras = [name for name, _ in paths]
+        self._loras = list(loras or ())
         self._requests = itertools.count()
         self._info = ModelInfo(**self._model.info())
         for note in self._info.notes:
@@ -152,7 +138,7 @@ class LLM(Closing):
         given, single = checks.prompts("prompt", prompt)
         if not single:
             raise InvalidRequestError("stream takes one prompt, but a list of prompts was given: call it for each")
-        return Stream(self._submit(given[0], params), self._echo(given[0], params), params.n, _wants_logprobs(params))
+        return Stream(self._submit(given[0], params), self._echo(given[0], params), params.n, wants_logprobs(params))
 
     @overload
     def chat(
@@ -238,21 +224,15 @@ class LLM(Closing):
         params = self._params(sampling_params, options)
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")
-        conversation = _conversation(messages, tools, chat_template, chat_template_kwargs)
         request = self._model.chat(
-            *conversation,
+            *conversation(messages, tools, chat_template, chat_template_kwargs),
             checks.flag("split_special_tokens", split_special_tokens),
-            _answer_options(tool_choice, parallel_tool_calls, reasoning, chat_format),
+            answer_options(tool_choice, parallel_tool_calls, reasoning, chat_format),
             self._request(params),
         )
         if stream:
-            return Stream(request, "", params.n, _wants_logprobs(params), chat=True)
-        try:
-            answer = completion(request.collect(), Asked("", params.stop, _wants_logprobs(params), False))
-            return taken_apart(answer, request.take_deltas(), request.warnings())
-        except BaseException:
-            request.close()
-            raise
+            return Stream(request, "", params.n, wants_logprobs(params), chat=True)
+        return answer(request, Asked("", params.stop, wants_logprobs(params), False))
 
     def apply_chat_template(
         self,
@@ -263,9 +243,8 @@ class LLM(Closing):
         **variables: Any,
     ) -> str:
         """The text that a conversation becomes; further keywords are variables of the template."""
-        conversation = _conversation(messages, tools, chat_template, variables)
         ending = checks.flag("add_generation_prompt", add_generation_prompt)
-        return self._model.apply_chat_template(*conversation, ending)
+        return self._model.apply_chat_template(*conversation(messages, tools, chat_template, variables), ending)
 
     def tokenize(self, text: str, special: bool = False) -> List[int]:
         """Token ids of a text. special: reads special tokens such as "</s>" in the text as such, and adds those that
@@ -382,7 +361,7 @@ class LLM(Closing):
         self, request: _lamina.Stream, prompt: checks.Prompt, params: SamplingParams, number: Optional[int]
     ) -> Completion:
         with _numbered("prompt", number):
-            logprobs = _wants_logprobs(params)
+            logprobs = wants_logprobs(params)
             asked = Asked(self._echo(prompt, params), params.stop, logprobs, logprobs and params.echo)
             return completion(request.collect(), asked)
 
@@ -401,83 +380,3 @@ def _numbered(name: str, number: Optional[int]) -> Iterator[None]:
         if number is not None:
             error.args = (f"{name}[{number}]: {error}",)
         raise
-
-
-def _paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:
-    """Names and paths as the binding takes them."""
-    if value is None:
-        return []
-    if not isinstance(value, dict):
-        raise InvalidRequestError(f"{name} takes a dict of names and paths, but {value!r} was given")
-    return [(checks.text(f"{name}: name", k), _path(f"{name}[{k!r}]", v)) for k, v in value.items()]
-
-
-def _path(name: str, value: Any) -> str:
-    try:
-        return os.fsdecode(value)
-    except TypeError:
-        raise InvalidRequestError(f"{name} takes a path, but {value!r} was given") from None
-
-
-def _wants_logprobs(params: SamplingParams) -> bool:
-    return params.logprobs is not None and params.logprobs >= 0
-
-
-def _conversation(
-    messages: Sequence[Message],
-    tools: Optional[Sequence[Tool]],
-    template: Optional[str],
-    variables: Optional[Dict[str, Any]],
-) -> Tuple[str, Optional[str], Optional[str], str]:
-    """Messages, template, tools and variables as the binding takes them."""
-    _objects("messages", messages)
-    if tools is not None:
-        _objects("tools", tools)
-    return (
-        checks.as_json("messages", list(messages)),
-        None if template is None else checks.text("chat_template", template),
-        None if tools is None else checks.as_json("tools", list(tools)),
-        checks.as_json("chat_template_kwargs", variables or {}),
-    )
-
-
-def _answer_options(choice: Any, parallel: Any, reasoning: Any, chat_format: Any) -> Dict[str, Any]:
-    """How an answer is to be written, as the binding takes it."""
-    budget, ending = _reasoning(reasoning)
-    return {
-        "choice": _tool_choice(choice),
-        "one_call": not checks.flag("parallel_tool_calls", parallel),
-        "reasoning": budget,
-        "reasoning_end": ending,
-        "format": None if chat_format is None else checks.text("chat_format", chat_format),
-    }
-
-
-def _tool_choice(value: Any) -> str:
-    if isinstance(value, str):
-        return value if value in ("auto", "none", "required") else f"name:{checks.text('tool_choice', value)}"
-    function = value.get("function") if isinstance(value, dict) else None
-    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        kinds = '"auto", "none", "required", a name, or {"type": "function", "function": {"name": ...}}'
-        raise InvalidRequestError(f"tool_choice takes {kinds}, but {value!r} was given")
-    return f"name:{function['name']}"
-
-
-def _reasoning(value: Any) -> Tuple[Optional[int], str]:
-    """As the binding takes it, -1 without a limit and -2 not at all; and the text that ends a thought."""
-    if value is None:
-        return None, ""
-    if isinstance(value, bool):
-        return (-1 if value else -2), ""
-    if isinstance(value, dict):
-        unknown = sorted(set(value) - {"budget", "end_text"})
-        if unknown or "budget" not in value:
-            raise InvalidRequestError(f'reasoning takes {{"budget": ..., "end_text": ...}}, but {value!r} was given')
-        ending = checks.text("reasoning: end_text", value.get("end_text", ""))
-        return checks.whole("reasoning: budget", value["budget"], 0), ending
-    return checks.whole("reasoning", value, 0), ""
-
-
-def _objects(name: str, value: Any) -> None:
-    if not isinstance(value, (list, tuple)) or not all(isinstance(v, dict) for v in value):
-        raise InvalidRequestError(f"{name} takes a list of dicts, but {value!r} was given")

@@ -114,6 +114,11 @@ def to_request(params: SamplingParams) -> Dict[str, Any]:
     return options
 
 
+def wants_logprobs(params: SamplingParams) -> bool:
+    """True where answers bring the probabilities of their tokens."""
+    return params.logprobs is not None and params.logprobs >= 0
+
+
 def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:
     """Options under their own names."""
     found: Dict[str, Any] = {}

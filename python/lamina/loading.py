@@ -1,0 +1,59 @@
+"""Opening a model: arguments as the binding takes them, and progress on the way."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+
+from . import _lamina, builtin, checks
+from .errors import InvalidRequestError
+from .progress import Bar, Progress, reporter
+from .types import Path
+
+
+def load(path: Optional[Path], progress: Union[bool, Progress], **given: Any) -> _lamina.Model:
+    """Loads the model at `path`, or the built-in one, with the arguments of `LLM` as they were given."""
+    file = builtin.path() if path is None else path
+    options = {name: _AS[name](name, value) for name, value in given.items()}
+    report = reporter(progress, os.path.basename(os.fspath(file)))
+    try:
+        return _lamina.Model(file, progress=report, **options)
+    finally:
+        if isinstance(report, Bar):
+            report.close()
+
+
+def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:
+    """Names and paths as the binding takes them."""
+    if value is None:
+        return []
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"{name} takes a dict of names and paths, but {value!r} was given")
+    return [(checks.text(f"{name}: name", k), _path(f"{name}[{k!r}]", v)) for k, v in value.items()]
+
+
+def _path(name: str, value: Any) -> str:
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise InvalidRequestError(f"{name} takes a path, but {value!r} was given") from None
+
+
+def _whole(name: str, value: Any) -> Optional[int]:
+    return None if value is None else checks.whole(name, value)
+
+
+def _method(name: str, value: Any) -> Optional[str]:
+    return None if value is None else checks.text(name, os.fspath(value))
+
+
+_AS: Dict[str, Callable[[str, Any], Any]] = {
+    "device": checks.text,
+    "context": _whole,
+    "kv_dtype": checks.text,
+    "dtype": checks.text,
+    "threads": _whole,
+    "loras": paths,
+    "draft": _method,
+}
+"""How each argument is checked."""
