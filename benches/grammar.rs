@@ -98,7 +98,7 @@ fn endless(n: usize) -> Grammar {
     let item = match n % 4 {
         0 => json!({ "type": "string" }),
         1 => json!({ "type": "array", "items": { "type": "string", "minLength": 3 }, "minItems": 3 }),
-        2 => json!({ "type": "object", "additionalProperties": { "type": "string" }, "minProperties": 2 }),
+        2 => json!({ "type": "object", "additionalProperties": { "type": "string" }, "minProperties": 1 }),
         _ => json!({ "anyOf": [{ "type": "string", "minLength": 9 }, { "type": "number" }] }),
     };
     let schema = json!({ "type": "array", "items": item, "minItems": 500 + n });
