@@ -14,8 +14,7 @@ use std::{
     thread::yield_now,
 };
 
-/// Bytes that are kept back: more than a step or a stage of loading makes of small things. Above 32 MiB glibc takes a
-/// block from the system and gives it back there whatever came before.
+/// Bytes that are kept back: more than a step or a stage of loading makes of small things.
 const RESERVE: usize = 34 << 20;
 
 /// Largest allocation that the reserve serves. What is larger is asked for by fallible means, whose callers are told.
@@ -70,8 +69,8 @@ fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     LOW.store(true, SeqCst);
     let kept = KEPT.swap(null_mut(), SeqCst);
     if !kept.is_null() {
-        // SAFETY: `keep` got the block with this layout, and the exchange made it this call's alone.
-        unsafe { System.dealloc(kept, layout(RESERVE)) };
+        // SAFETY: `fill` took the block, and the exchange made it this call's alone.
+        unsafe { pages::give(kept) };
     }
     // Also where another thread was the one that gave it back.
     allocate()
@@ -95,10 +94,6 @@ impl Drop for Turn {
     }
 }
 
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, align_of::<usize>()).unwrap_or(Layout::new::<usize>())
-}
-
 /// Takes the reserve, unless it is held already; false where there is no memory for it.
 pub fn keep() -> bool {
     if !KEPT.load(SeqCst).is_null() {
@@ -111,14 +106,12 @@ pub fn keep() -> bool {
 
 fn fill(_: &Turn) -> bool {
     if KEPT.load(SeqCst).is_null() {
-        // SAFETY: the layout has a size above 0.
-        KEPT.store(unsafe { System.alloc(layout(RESERVE)) }, SeqCst);
+        KEPT.store(pages::take(), SeqCst);
     }
     !KEPT.load(SeqCst).is_null()
 }
 
-/// Where the address space has a limit, glibc's threads share one arena: each of their own takes 64 MiB of it, and what
-/// the reserve gives back to one is of no use to the others.
+/// Where the address space has a limit, glibc's threads share one arena: each of their own takes 64 MiB of it.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn share_one_arena() {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
@@ -157,6 +150,48 @@ pub fn affordable(bytes: usize) -> bool {
     whole()
 }
 
+/// The reserve's block, which the system itself gives and takes back: one of an allocator may lie in memory that only one
+/// of its threads' arenas can use again.
+#[cfg(unix)]
+mod pages {
+    use super::RESERVE;
+    use std::ptr::null_mut;
+
+    pub fn take() -> *mut u8 {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
+        // SAFETY: asks for pages at a place of the system's choice.
+        let block = unsafe { libc::mmap(null_mut(), RESERVE, access, kind, -1, 0) };
+        if block == libc::MAP_FAILED { null_mut() } else { block.cast() }
+    }
+
+    /// # Safety
+    /// `block` came from [`take`], and nobody uses it.
+    pub unsafe fn give(block: *mut u8) {
+        // SAFETY: the pages are those of `take`.
+        unsafe { libc::munmap(block.cast(), RESERVE) };
+    }
+}
+
+#[cfg(not(unix))]
+mod pages {
+    use super::{Layout, RESERVE};
+    use std::alloc::{GlobalAlloc, System};
+
+    const LAYOUT: Layout = Layout::new::<[u64; RESERVE / 8]>();
+
+    pub fn take() -> *mut u8 {
+        // SAFETY: the layout has a size above 0.
+        unsafe { System.alloc(LAYOUT) }
+    }
+
+    /// # Safety
+    /// `block` came from [`take`], and nobody uses it.
+    pub unsafe fn give(block: *mut u8) {
+        // SAFETY: the block was got with this layout.
+        unsafe { System.dealloc(block, LAYOUT) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +215,7 @@ mod tests {
         assert!(whole() && !KEPT.load(SeqCst).is_null() && !LOW.load(SeqCst));
         assert!(affordable(1 << 20) && !affordable(isize::MAX as usize - 64) && !affordable(usize::MAX));
 
+        let layout = |bytes| Layout::from_size_align(bytes, 8).expect("a layout");
         // SAFETY: blocks are used and freed with the layouts that they were got with.
         unsafe {
             let block = WithReserve.alloc_zeroed(layout(16));
