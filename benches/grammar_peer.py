@@ -33,7 +33,7 @@ PROMPT = "the of and to in a is that"
 
 def ours(llm, count, schema, seed):
     out = llm.generate(PROMPT, max_tokens=count, seed=seed, temperature=1.0, json_schema=schema, ignore_eos=schema is None)
-    return (len(out.token_ids) - 1) / out.timings.decode_seconds
+    return (len(out.tokens) - 1) / out.timings.decode_seconds
 
 
 def theirs(llm, count, grammar, seed):

@@ -51,7 +51,7 @@ def prose(texts):
 def summary(texts):
     """Half of its sentences stand in the article, half are another author's."""
     article, other = (sentences(a) for a in articles(texts)[:2])
-    told = [part for own, quote in zip(other, article[1::3]) for part in (own, f'It says: "{quote}"')]
+    told = [part for own, quote in zip(other[:12], article[1::3]) for part in (own, f'It says: "{quote}"')]
     return " ".join(article[:18]) + "\n\nA summary with quotes:\n", " ".join(told)
 
 
@@ -82,7 +82,7 @@ def ours(llm, prompts, count, speculate):
     """Seconds of decoding, the answers, and tokens per step."""
     outs = llm.generate(prompts, max_tokens=count, temperature=0, ignore_eos=True, speculate=speculate)
     steps = [count / (count - (out.speculation.accepted if out.speculation else 0)) for out in outs]
-    return max(out.timings.decode_seconds for out in outs), [out.token_ids for out in outs], statistics.mean(steps)
+    return max(out.timings.decode_seconds for out in outs), [out.tokens for out in outs], statistics.mean(steps)
 
 
 def measure(path, prompts, want, args):

@@ -92,7 +92,7 @@ def main():
     import lamina
 
     with open(args.text, encoding="utf-8") as file:
-    
+        tokens = tokens_of(args.vocab, file.read())
     write(args.out, args.vocab, tokens, args.layers, args.hidden, Type[args.type])
 
 
