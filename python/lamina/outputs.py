@@ -52,7 +52,7 @@ class Speculation(NamedTuple):
     steps: int
     """Steps that verified any."""
     method: str
-    """Who guessed last: `"ngram"`, `"suffix"` or `"model"`."""
+    """Who guessed last: `"ngram"`, `"suffix"`, `"lookahead"`, `"model"`, `"mtp"`, `"eagle"` or `"medusa"`."""
 
 
 class TokenLogprob(NamedTuple):

@@ -2,6 +2,7 @@
 
 use crate::{
     error::Result,
+    head_style::HeadStyle,
     names::Rule,
     spec::{ModelSpec, Pairs},
 };
@@ -29,6 +30,8 @@ pub struct Family {
     pub gguf_rules: &'static [&'static [Rule]],
     /// Parts of tensor names that are not used on purpose (extra heads, vision towers).
     pub ignored: &'static [&'static str],
+    /// How its checkpoints carry layers that guess further tokens.
+    pub head: HeadStyle,
 }
 
 impl Family {

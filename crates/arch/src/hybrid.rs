@@ -4,6 +4,7 @@ use crate::{
     cut::Cut,
     error::Result,
     family::Family,
+    head_style::HeadStyle,
     llama_like::{llama_like, norm},
     names::{Edit, Rule},
     spec::*,
@@ -33,6 +34,18 @@ pub fn hybrid(ck: &Checkpoint, family: &Family, order: HeadOrder) -> Result<Mode
         Ok(())
     })
 }
+
+/// How such models carry layers that guess further tokens: each attends as the full layers do.
+pub const HEAD: HeadStyle =
+    HeadStyle { layers: "mtp.layers.{h}.", feed: HeadFeed::Normed, blank_first: false, ..HeadStyle::NEXTN };
+
+/// What stands beside such a layer.
+pub const HEAD_TENSORS: &[Rule] = &[
+    Rule::new("blk.{i}.nextn.eh_proj", "mtp.fc"),
+    Rule::new("blk.{i}.nextn.enorm", "mtp.pre_fc_norm_embedding").edit(Edit::PlusOne),
+    Rule::new("blk.{i}.nextn.hnorm", "mtp.pre_fc_norm_hidden").edit(Edit::PlusOne),
+    Rule::new("blk.{i}.nextn.shared_head_norm", "mtp.norm").edit(Edit::PlusOne),
+];
 
 /// Names of whole projections of a gated delta net.
 pub const SEPARATE: &[Rule] = &[

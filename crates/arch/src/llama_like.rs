@@ -3,6 +3,7 @@
 use crate::{
     error::{ArchError, Result},
     family::Family,
+    head_style::HeadStyle,
     rope::rope,
     spec::*,
     validate,
@@ -22,6 +23,7 @@ impl Family {
         rules: &[],
         gguf_rules: &[],
         ignored: &[],
+        head: HeadStyle::NEXTN,
     };
 }
 
@@ -52,6 +54,7 @@ pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         final_norm: Some(norm),
         head: Head { tied: tied(ck)?, scale: 1.0, softcap: None },
         output: ModelOutput::Tokens,
+        heads: vec![],
     })
 }
 

@@ -4,14 +4,14 @@ use crate::{
     error::{ArchError, Result},
     families::ALL,
     family::Family,
+    heads::with_heads,
     packed::Packing,
     spec::ModelSpec,
     validate::validate,
 };
 use lamina_store::{Checkpoint, Kind};
 
-/// Keys that only say which tensors there are; the tensors themselves say it better. Layers that predict further
-/// tokens are not run.
+/// Keys that only say which tensors there are; the tensors themselves say it better.
 const PRESENCE: &[&str] = &[
     "attention_bias",
     "attention_out_bias",
@@ -19,6 +19,8 @@ const PRESENCE: &[&str] = &[
     "enable_bias",
     "layer_norm_elementwise_affine",
     "mlp_bias",
+    "mtp_num_hidden_layers",
+    "mtp_use_dedicated_embeddings",
     "no_bias",
     "num_ln_in_parallel_attn",
     "num_nextn_predict_layers",
@@ -61,6 +63,7 @@ impl Family {
     pub fn spec(&self, ck: &Checkpoint) -> Result<ModelSpec> {
         let spec = (self.build)(ck, self)?;
         validate(&spec)?;
+        let spec = with_heads(ck, self, spec);
         Packing::of(ck)?;
         ck.config.ignore(PRESENCE);
         Ok(spec)

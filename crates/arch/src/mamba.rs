@@ -90,3 +90,10 @@ pub const GGUF_MAMBA: &[Rule] = &[
     Rule::new("blk.{i}.ssm_in_xbc", "blk.{i}.ssm_in").cut(Cut::ScanInput),
     Rule::new("blk.{i}.ssm_in_dt", "blk.{i}.ssm_in").cut(Cut::ScanStep),
 ];
+
+/// Names beside the mixers, where there is nothing else.
+pub const BACKBONE: &[Rule] = &[
+    Rule::new("token_embd", "backbone.embeddings"),
+    Rule::new("output_norm", "backbone.norm_f"),
+    Rule::new("blk.{i}.attn_norm", "backbone.layers.{i}.norm"),
+];

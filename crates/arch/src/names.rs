@@ -2,6 +2,7 @@
 
 use crate::{
     cut::Cut,
+    head_style::HeadStyle,
     spec::{Layer, ModelSpec},
 };
 
@@ -163,6 +164,12 @@ pub const LLAMA: &[Rule] = &[
     Rule::new("blk.{i}.ffn_up_shexp", "model.layers.{i}.mlp.shared_expert.up_proj"),
     Rule::new("blk.{i}.ffn_down_shexp", "model.layers.{i}.mlp.shared_expert.down_proj"),
     Rule::new("blk.{i}.ffn_gate_inp_shexp", "model.layers.{i}.mlp.shared_expert_gate"),
+    Rule::new("blk.{i}.nextn.eh_proj", "model.layers.{i}.eh_proj"),
+    Rule::new("blk.{i}.nextn.enorm", "model.layers.{i}.enorm"),
+    Rule::new("blk.{i}.nextn.hnorm", "model.layers.{i}.hnorm"),
+    Rule::new("blk.{i}.nextn.embed_tokens", "model.layers.{i}.embed_tokens"),
+    Rule::new("blk.{i}.nextn.shared_head_norm", "model.layers.{i}.shared_head.norm"),
+    Rule::new("blk.{i}.nextn.shared_head_head", "model.layers.{i}.shared_head.head"),
 ];
 
 /// Rules that GGUF files need: names are canonical there, but some files fuse what the plan wants apart.
@@ -202,11 +209,13 @@ impl<'a> Canonical<'a> {
 
     /// The layer's spec, if the name has one that exists.
     pub fn spec<'s>(&self, spec: &'s ModelSpec) -> Option<&'s Layer> {
-        spec.layers.get(self.layer?)
+        spec.layer(self.layer?)
     }
 
     /// The source name of `rule` for this tensor, if the rule speaks of it; `{n}` is still open.
-    pub fn source(&self, rule: &Rule) -> Option<String> {
+    ///
+    /// Layers of heads, behind the model's `layers` own ones, stand where `heads` says.
+    pub fn source(&self, rule: &Rule, layers: usize, heads: &HeadStyle) -> Option<String> {
         let source = if rule.canonical == self.base {
             format!("{}{}", rule.source, self.suffix)
         } else if rule.canonical == format!("{}{}", self.base, self.suffix) {
@@ -214,9 +223,11 @@ impl<'a> Canonical<'a> {
         } else {
             return None;
         };
-        Some(match self.layer {
-            Some(i) => source.replace("{i}", &i.to_string()),
+        let Some(i) = self.layer else { return Some(source) };
+        let source = match i.checked_sub(layers) {
+            Some(h) => source.replace(HeadStyle::LAYERS, heads.layers).replace("{h}", &h.to_string()),
             None => source,
-        })
+        };
+        Some(source.replace("{i}", &i.to_string()))
     }
 }

@@ -5,8 +5,10 @@
 
 mod edits;
 mod ffn;
+mod head;
 
 pub use ffn::*;
+pub use head::*;
 pub use lamina_base::formula::*;
 
 /// A whole model: a decoder, or an encoder.
@@ -28,6 +30,8 @@ pub struct ModelSpec {
     pub head: Head,
     /// What becomes of the last rows.
     pub output: ModelOutput,
+    /// Layers that guess further tokens; the model runs without them.
+    pub heads: Vec<HeadSpec>,
 }
 
 /// What becomes of the rows behind the last layer.

@@ -7,6 +7,7 @@ use crate::{
     edit::{edited, transpose, transpose_all, transposed_blocks},
     error::{ArchError, Result},
     family::Family,
+    head_style::HeadStyle,
     names::{Canonical, Edit, GGUF, LLAMA, Rule},
     packed::{Keep, Packing},
     pairing,
@@ -237,10 +238,15 @@ impl<'a> Weights<'a> {
 
     fn find(&self, name: &str, tried: &mut Vec<String>) -> Option<Found<'_>> {
         let canonical = Canonical::parse(name);
+        let layers = self.spec.layers.len();
+        // Some names of heads have no number: the model's own layers do not have them.
+        if canonical.base.starts_with(HeadStyle::TENSORS) && canonical.layer < Some(layers) {
+            return None;
+        }
         let (own, common) = self.rules();
         let mut by = |rules: &[&[Rule]]| {
             rules.iter().copied().flatten().find_map(|rule| {
-                let source = self.source(&canonical.source(rule)?, tried)?;
+                let source = self.source(&canonical.source(rule, layers, &self.family.head)?, tried)?;
                 Some(Found { source, rule: *rule })
             })
         };

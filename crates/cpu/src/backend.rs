@@ -101,6 +101,10 @@ impl Backend for Cpu {
         Weight::upload(spec, tensor, self.isa, &self.pool)
     }
 
+    fn share(&self, weight: &Weight) -> Option<Weight> {
+        Some(weight.clone())
+    }
+
     fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
         cache_types(layout, group, types)
     }

@@ -9,9 +9,10 @@ use lamina_base::DType;
 use lamina_plan::{WeightKind, WeightSpec, backend::Result};
 use lamina_pool::Pool;
 use lamina_simd::Isa;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-/// A weight after upload.
+/// A weight after upload. Clones share its panels.
+#[derive(Clone)]
 pub enum Weight {
     /// One matrix, or the matrices of all experts.
     Matrix(Matrix),
@@ -56,6 +57,7 @@ impl Weight {
 }
 
 /// `count` matrices of `rows x cols` in panels of interleaved rows.
+#[derive(Clone)]
 pub struct Matrix {
     /// Kernels of the stored type.
     pub kernels: Kernels,
@@ -67,7 +69,7 @@ pub struct Matrix {
     pub panels: usize,
     /// Bytes of a panel.
     pub panel_bytes: usize,
-    data: Aligned,
+    data: Arc<Aligned>,
 }
 
 impl Matrix {
@@ -83,7 +85,7 @@ impl Matrix {
         let panels = rows.div_ceil(kernels.rows);
         let panel_bytes = kernels.panel_bytes(cols);
         let data = Aligned::zeroed(product(&[count, panels, panel_bytes], &tensor.name)?, &tensor.name)?;
-        let matrix = Matrix { kernels, rows, cols, panels, panel_bytes, data };
+        let matrix = Matrix { kernels, rows, cols, panels, panel_bytes, data: Arc::new(data) };
         matrix.fill(tensor, count, pool)?;
         Ok(matrix)
     }

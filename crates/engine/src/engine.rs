@@ -4,9 +4,9 @@ use crate::{
     cost::{Cost, Size},
     drafting::Verified,
     error::{EngineError, Result, enough_memory},
+    filling,
     intake::Intake,
     kv::content::Identity,
-    numbers,
     outbox::PendingEvents,
     output::{FinishReason, LengthBy},
     policy::Policy,
@@ -18,7 +18,7 @@ use crate::{
     snapshot::{Board, Counters, LastStep, Snapshot},
     speculate::{Drafter, Speculator},
 };
-use lamina_plan::{Batch, Input, Select, Step, Tap, Wants};
+use lamina_plan::{Batch, Step};
 use std::time::{Duration, Instant};
 
 /// Sequences on a machine. One call of [`Engine::step`] advances all of them.
@@ -54,7 +54,7 @@ impl Engine {
         // A sequence alone must always fit, or preempting would never end.
         let context = context.min(schedule.memory.longest()).min(longest);
         let intake = intake(&*step, &schedule, context, Identity::default());
-        let speculator = Speculator::new(vec![], step.plan());
+        let speculator = Speculator::new(vec![], &*step);
         Engine {
             step,
             schedule,
@@ -83,7 +83,7 @@ impl Engine {
     /// This engine with drafters that guess tokens ahead, `width` at a time in requests that do not say; none follows
     /// measured cost and acceptance. Called before any request.
     pub fn drafting(mut self, drafters: Vec<Box<dyn Drafter>>, width: Option<usize>) -> Engine {
-        self.speculator = Speculator::new(drafters, self.step.plan()).with_width(width);
+        self.speculator = Speculator::new(drafters, &*self.step).with_width(width);
         self.intake = self.intake.drafting(&self.speculator.methods());
         self
     }
@@ -194,6 +194,7 @@ impl Engine {
         let rows = self.step.wait(ticket)?;
         let time = begin.elapsed();
         let outcomes = results::take(rows, &mut self.schedule.running, &plan.shares, &spots, self.context);
+        self.speculator.observe(rows, plan, &spots, &outcomes, &self.schedule.running);
         self.charge(plan, time);
         let mut ended = vec![];
         for (share, outcome) in plan.shares.iter().zip(outcomes) {
@@ -221,36 +222,12 @@ impl Engine {
     fn fill(&mut self, plan: &StepPlan) -> Vec<Spot> {
         self.batch.clear();
         self.batch.copies.extend_from_slice(&plan.copies);
-        plan.shares.iter().map(|share| self.fill_share(share)).collect()
-    }
-
-    fn fill_share(&mut self, share: &Share) -> Spot {
-        let (s, batch) = (&self.schedule.running[share.seq], &mut self.batch);
-        let wanted = s.wanted(share.rows, share.left) + share.drafts;
-        let mark = s.mark();
-        // Rows of a mark that all rows have are tapped without being selected.
-        let rows = Select::Tail(if s.is_free() { 0 } else { wanted });
-        let logits = batch.logits.len();
-        let (place, wants) = (self.schedule.memory.place(s), Wants { rows, logits: mark.is_none() });
-        let mut numbers = std::mem::take(&mut batch.numbers);
-        let places = share.start..share.start + share.rows;
-        let inputs = places.map(|at| {
-            let input = numbers::input(s.tokens[at], at, &s.rows, &mut numbers);
-            (input, [at as u32; 3], at as u32)
-        });
-        let guessed = s.drafts().iter().zip(share.start + share.rows..).take(share.drafts);
-        let drafts = guessed.map(|(&token, at)| (Input::Token(token), [at as u32; 3], at as u32));
-        batch.push_rows(inputs.chain(drafts), place, wants);
-        batch.numbers = numbers;
-        if let Some(second) = s.second() {
-            batch.split_last(second.saturating_sub(share.start));
-        }
-        let end = batch.rows() as u32;
-        let tap = mark.filter(|_| wanted > 0).map(|mark| {
-            batch.taps.push(Tap { mark, rows: end - wanted as u32..end });
-            batch.taps.len() - 1
-        });
-        Spot { logits, count: wanted, tap }
+        let fill = |share: &Share| {
+            let s = &self.schedule.running[share.seq];
+            let watch = self.speculator.watch(s, share);
+            filling::fill(&mut self.batch, s, share, &self.schedule.memory, watch)
+        };
+        plan.shares.iter().map(fill).collect()
     }
 
     /// Tells a sequence what came of its rows; the result says whether and how it ends. Pages are published here, where
@@ -265,16 +242,17 @@ impl Engine {
         s.tell_progress(share.start, share.start + share.rows, &mut self.outbox);
         let forks = self.begin(outcome.forks);
         let end = outcome.next.and_then(|next| self.commit_next(share.seq, next));
-        self.settle_drafts(share, outcome.verified);
-        self.schedule.share(share.seq, forks, Instant::now());
+        self.settle_drafts(share, outcome.verified, &outcome.said);
+        let forks = self.schedule.share(share.seq, forks, Instant::now());
+        self.speculator.fork(share.id, &forks);
         end
     }
 
     /// Counts the rows of a share whose tokens were appended, and learns from its drafts.
-    fn settle_drafts(&mut self, share: &Share, verified: Verified) {
+    fn settle_drafts(&mut self, share: &Share, verified: Verified, said: &[u32]) {
         self.counters.drafted += share.drafts as u64;
         self.counters.accepted += verified.accepted as u64;
-        self.speculator.learn(&mut self.schedule.running[share.seq], verified);
+        self.speculator.learn(&mut self.schedule.running[share.seq], verified, said);
         self.schedule.computed(share, verified.accepted);
     }
 

@@ -11,6 +11,7 @@ mod cost;
 mod drafting;
 mod engine;
 mod error;
+mod filling;
 mod handle;
 mod held;
 mod intake;
@@ -56,5 +57,8 @@ pub use request::{Generation, Pass, Request, RowSink, Task, Terms};
 pub use service::Service;
 pub use sink::{Gone, Sink};
 pub use snapshot::{Board, Counters, LastStep, SequenceState, Snapshot};
-pub use speculate::{DraftAsk, DraftModel, Drafter, Ngram, Suffix};
+pub use speculate::{
+    DraftAsk, DraftModel, Drafter, HeadDrafter, KnownAnswers, KnownTexts, LoadedHead, Lookahead, Medusa,
+    Ngram, Rightness, Suffix,
+};
 pub use tally::{StepTallies, Tally};

@@ -30,6 +30,10 @@ pub(crate) struct Spot {
     pub count: usize,
     /// Its tap, for a pass over hidden rows.
     pub tap: Option<usize>,
+    /// The first tap of the hidden rows that drafters watch, one for each mark, and how many rows those are.
+    pub watched: Option<(usize, usize)>,
+    /// Drafters listen to what the rows of drafts say.
+    pub heard: bool,
 }
 
 /// Results of a sequence in a step.
@@ -43,6 +47,8 @@ pub(crate) struct Outcome {
     pub forks: Vec<(Sequence, Result<Next>)>,
     /// What came of its drafts.
     pub verified: Verified,
+    /// The likeliest token of its last row and of each draft's, where drafters listen.
+    pub said: Vec<u32>,
 }
 
 /// The sampled token of a sequence, or its end.
@@ -107,6 +113,10 @@ impl Task<'_> {
             let Purpose::Answer(answer) = &mut self.s.purpose else { return Ok(()) };
             let (next, verified) = next(answer, rows, first, room);
             (outcome.next, outcome.verified) = (Some(next), verified);
+            if self.spot.heard && self.share.drafts > 0 {
+                let said = (first..=first + self.share.drafts).map(|row| Ok(rows.argmax(row)?.0));
+                outcome.said = said.collect::<Result<_>>()?;
+            }
         }
         Ok(())
     }

@@ -289,10 +289,12 @@ impl Schedule {
 
     /// Adds answers that share all pages of running sequence `i`, each with a state of its own.
     ///
-    /// Answers that get no state wait and are computed from their tokens.
-    pub fn share(&mut self, i: usize, forks: Vec<Sequence>, now: Instant) {
+    /// Answers that get no state wait and are computed from their tokens. Returns their numbers.
+    pub fn share(&mut self, i: usize, forks: Vec<Sequence>, now: Instant) -> Vec<u64> {
+        let mut numbers = vec![];
         for mut fork in forks {
             self.enter(&mut fork);
+            numbers.push(fork.id);
             fork.computed = self.running[i].computed;
             if self.memory.share(&self.running[i].held, &mut fork) {
                 self.running.push(fork);
@@ -302,6 +304,7 @@ impl Schedule {
                 self.waiting.push(fork);
             }
         }
+        numbers
     }
 }
 

@@ -1,6 +1,6 @@
 //! A model on a backend, before it has an engine.
 
-use crate::info::ModelInfo;
+use crate::{heads::ReadyHead, info::ModelInfo};
 use lamina_engine::Identity;
 use lamina_plan::Step;
 use lamina_text::Tokenizer;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 /// A model on a backend, before it has an engine.
 pub(crate) struct Built {
     pub step: Box<dyn Step>,
+    /// A head that guesses its tokens.
+    pub head: Option<ReadyHead>,
     /// Longest sequence in tokens.
     pub context: usize,
     pub tokenizer: Option<Tokenizer>,

@@ -3,8 +3,11 @@
 use crate::{
     built::Built,
     error::{Error, Result},
+    heads::{FoundHead, ReadyHead},
 };
-use lamina_engine::{DraftModel, Drafter, Ngram, Suffix};
+use lamina_arch::{Family, ModelSpec, is_head_folder};
+use lamina_engine::{DraftModel, Drafter, Lookahead, Ngram, Suffix};
+use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
 use std::{
     fmt,
@@ -16,17 +19,65 @@ use std::{
 pub enum DraftSource {
     /// Look-up in the prompt and the answer.
     Ngram,
-    /// Whatever costs nothing: look-up in the text, and in earlier answers of this process.
+    /// What the model said behind wrong guesses, and look-up in the prompt and the answer, whose guesses begin it.
+    Lookahead,
+    /// Look-up in the text, and in earlier answers of this process; and the checkpoint's own layers that guess further
+    /// tokens, where it has any.
     Auto,
-    /// A smaller model with the same tokens, and whatever costs nothing.
+    /// The checkpoint's own layers that guess further tokens, and look-up.
+    Mtp,
+    /// A smaller model with the same tokens, or a head that was trained for this one (EAGLE, Medusa), and whatever costs
+    /// nothing.
     Model(PathBuf),
+}
+
+/// Which heads go with a model.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum HeadChoice<'a> {
+    /// None.
+    #[default]
+    None,
+    /// Its own, where its checkpoint has them.
+    IfThere,
+    /// Its own.
+    Own,
+    /// Those of a folder.
+    Folder(&'a Checkpoint),
+}
+
+impl<'a> HeadChoice<'a> {
+    /// The head that was chosen for the model in `ck`.
+    ///
+    /// # Errors
+    /// When it was asked for and is not there.
+    pub fn find(
+        self,
+        ck: &'a Checkpoint,
+        family: &'static Family,
+        spec: &ModelSpec,
+    ) -> Result<Option<FoundHead<'a>>> {
+        match self {
+            HeadChoice::None => Ok(None),
+            HeadChoice::IfThere => Ok(FoundHead::own(ck, family, spec)),
+            HeadChoice::Own => FoundHead::own(ck, family, spec).map(Some).ok_or_else(|| {
+                Error::InvalidRequest(
+                    "draft is \"mtp\", but the checkpoint has no layers that guess further tokens (MTP); use \
+                     draft=\"auto\", which needs none"
+                        .into(),
+                )
+            }),
+            HeadChoice::Folder(head) => FoundHead::folder(head, spec).map(Some),
+        }
+    }
 }
 
 impl From<&str> for DraftSource {
     fn from(text: &str) -> DraftSource {
         match text {
             "ngram" => DraftSource::Ngram,
+            "lookahead" => DraftSource::Lookahead,
             "auto" => DraftSource::Auto,
+            "mtp" => DraftSource::Mtp,
             path => DraftSource::Model(path.into()),
         }
     }
@@ -36,7 +87,9 @@ impl fmt::Display for DraftSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DraftSource::Ngram => f.write_str("ngram"),
+            DraftSource::Lookahead => f.write_str("lookahead"),
             DraftSource::Auto => f.write_str("auto"),
+            DraftSource::Mtp => f.write_str("mtp"),
             DraftSource::Model(path) => path.display().fmt(f),
         }
     }
@@ -49,25 +102,41 @@ impl DraftSource {
     /// When there is nothing of that name.
     pub(crate) fn model(&self) -> Result<Option<&Path>> {
         match self {
-            DraftSource::Ngram | DraftSource::Auto => Ok(None),
+            DraftSource::Ngram | DraftSource::Lookahead | DraftSource::Auto | DraftSource::Mtp => Ok(None),
             DraftSource::Model(path) if path.exists() => Ok(Some(path)),
             DraftSource::Model(path) => Err(Error::InvalidRequest(format!(
-                "draft is {:?}, but must be ngram, auto, or the path of a model that is there",
+                "draft is {:?}, but must be ngram, lookahead, auto, mtp, or the path of a model or head that is there",
                 path.display().to_string()
             ))),
         }
     }
 
-    /// Its drafters; `model` is the draft model that was loaded for it.
-    pub(crate) fn drafters(&self, model: Option<Built>) -> Vec<Box<dyn Drafter>> {
+    /// Which heads it asks for; `folder` is what its path holds.
+    pub(crate) fn heads<'a>(&self, folder: Option<&'a Checkpoint>) -> HeadChoice<'a> {
+        match self {
+            DraftSource::Auto => HeadChoice::IfThere,
+            DraftSource::Mtp => HeadChoice::Own,
+            DraftSource::Ngram | DraftSource::Lookahead | DraftSource::Model(_) => {
+                folder.filter(|ck| is_head_folder(ck)).map_or(HeadChoice::None, HeadChoice::Folder)
+            }
+        }
+    }
+
+    /// Its drafters; `model` and `head` were loaded for it.
+    pub(crate) fn drafters(&self, model: Option<Built>, head: Option<ReadyHead>) -> Vec<Box<dyn Drafter>> {
         let ngram: Box<dyn Drafter> = Box::new(Ngram::default());
         let mut drafters = vec![ngram];
-        if *self != DraftSource::Ngram {
-            drafters.push(Box::<Suffix>::default());
+        match self {
+            DraftSource::Ngram => {}
+            DraftSource::Lookahead => drafters.push(Box::<Lookahead>::default()),
+            DraftSource::Auto | DraftSource::Mtp | DraftSource::Model(_) => {
+                drafters.push(Box::<Suffix>::default());
+            }
         }
         if let Some(built) = model {
             drafters.push(Box::new(DraftModel::new(built.step, built.context)));
         }
+        drafters.extend(head.map(ReadyHead::drafter));
         drafters
     }
 }

@@ -118,6 +118,12 @@ pub trait Backend: Sized {
     /// When the tensor cannot be read, its type has no kernel, or memory does not suffice.
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight>;
 
+    /// The same weight for a second machine beside the first, without a copy of its numbers; none where it has to be
+    /// uploaded again.
+    fn share(&self, _weight: &Self::Weight) -> Option<Self::Weight> {
+        None
+    }
+
     /// What the pages of a layer group are stored in, where `types` were asked for.
     fn stores_as(&self, _layout: &KvLayout, _group: usize, types: KvTypes) -> KvTypes {
         types

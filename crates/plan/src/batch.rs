@@ -89,6 +89,9 @@ pub struct Batch {
     pub inputs: Vec<Input>,
     /// `[n x width of the embedding]` numbers that [`Input::Row`] names.
     pub numbers: Vec<f32>,
+    /// `[rows x width]` numbers beside the input of each row, for plans with the operator `Feature`: the hidden rows that
+    /// a draft head goes on from. Empty for all others.
+    pub features: Vec<f32>,
     /// Position of each row on up to three axes (in pictures: frame, height, width); for text all three are equal.
     pub positions: Vec<[u32; 3]>,
     /// Segment of each row: 0, or 1 for the second of two texts (BERT's token types).
@@ -116,6 +119,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.inputs.clear();
         self.numbers.clear();
+        self.features.clear();
         self.positions.clear();
         self.segments.clear();
         self.cells.clear();
@@ -173,14 +177,15 @@ impl Batch {
     }
 
     fn select(&mut self, rows: Range<u32>, wants: Wants) {
-        let len = match wants.rows {
-            Select::None => 0,
-            Select::Last => 1,
-            Select::Tail(n) => n as u32,
-            Select::All => rows.end - rows.start,
+        let first = |select: Select| match select {
+            Select::None => rows.end,
+            Select::Last => rows.end.saturating_sub(1).max(rows.start),
+            Select::Tail(n) => rows.end.saturating_sub(n as u32).max(rows.start),
+            Select::All => rows.start,
         };
-        for row in rows.end.saturating_sub(len).max(rows.start)..rows.end {
-            self.logits.extend(wants.logits.then_some(self.selected.len() as u32));
+        let with_logits = first(wants.logits);
+        for row in first(wants.rows)..rows.end {
+            self.logits.extend((row >= with_logits).then_some(self.selected.len() as u32));
             self.selected.push(row);
         }
     }
@@ -277,19 +282,19 @@ pub enum Select {
     All,
 }
 
-/// Which rows of a sequence pass the final norm, and whether they want logits too.
+/// Which rows of a sequence pass the final norm, and which of these want logits too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wants {
     /// Rows that pass the final norm.
     pub rows: Select,
-    /// They want logits; else their normed rows are all that is wanted.
-    pub logits: bool,
+    /// Of these, rows that want logits; of the others the normed rows are all that is wanted.
+    pub logits: Select,
 }
 
 impl From<Select> for Wants {
     /// Logits of the rows.
     fn from(rows: Select) -> Wants {
-        Wants { rows, logits: true }
+        Wants { rows, logits: rows }
     }
 }
 
@@ -321,11 +326,12 @@ mod tests {
             |first: u32| SeqPlace { pages: vec![vec![first], vec![first + 1]], ..SeqPlace::default() };
         b.push(&[7, 8, 9], 4, place(10), Select::Tail(2));
         b.push(&[1], 0, place(20), Select::None);
-        b.push(&[2, 3], 0, place(30), Wants { rows: Select::All, logits: false });
+        b.push(&[2, 3], 0, place(30), Wants { rows: Select::All, logits: Select::None });
         b.push(&[5], 6, place(40), Select::Tail(9));
-        assert_eq!(b.selected, [1, 2, 4, 5, 6]);
-        assert_eq!(b.logits, [0, 1, 4]);
-        assert_eq!(b.cells, [4, 5, 6, 0, 0, 1, 6]);
+        b.push(&[5, 6, 7], 6, place(50), Wants { rows: Select::All, logits: Select::Last });
+        assert_eq!(b.selected, [1, 2, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(b.logits, [0, 1, 4, 7]);
+        assert_eq!(b.cells, [4, 5, 6, 0, 0, 1, 6, 6, 7, 8]);
         assert_eq!(b.table(&b.seqs[2], 1), [31]);
         assert_eq!(b.locate(&b.seqs[0], 0, 5), (10, 5));
     }

@@ -20,7 +20,7 @@ mod walk;
 pub use adapt::{LORA, adapt};
 pub use backend::{About, Backend, Capabilities, Grade, Memory};
 pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, View, Wants};
-pub use emit::emit;
+pub use emit::{emit, emit_features, emit_head, emit_medusa};
 pub use error::BackendError;
 pub use kv::{GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, UnknownKvType};
 pub use kv_dtype::{KvDtype, UnknownKvDtype};

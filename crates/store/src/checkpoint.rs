@@ -201,6 +201,8 @@ fn hf_architecture(path: &Path, config: &Map<String, Value>) -> Result<String> {
     let first = config.get("architectures").and_then(|a| a.get(0));
     let name = first.or_else(|| config.get("model_type")).filter(|v| !v.is_null());
     match name {
+        // The folders of Medusa's heads name neither.
+        None if config.contains_key("medusa_num_heads") => Ok("medusa".to_owned()),
         Some(Value::String(name)) => Ok(name.clone()),
         Some(other) => {
             let problem = format!("should be text, but is {}", json::describe(other));

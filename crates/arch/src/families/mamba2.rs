@@ -2,8 +2,7 @@
 
 use crate::{
     Family, Result,
-    mamba::{GGUF_MAMBA, MIXER, mamba},
-    names::Rule,
+    mamba::{BACKBONE, GGUF_MAMBA, MIXER, mamba},
     spec::*,
 };
 use lamina_store::Checkpoint;
@@ -13,14 +12,7 @@ pub static FAMILY: Family = Family {
     hf: &["Mamba2ForCausalLM"],
     gguf: &["mamba2"],
     build,
-    rules: &[
-        MIXER,
-        &[
-            Rule::new("token_embd", "backbone.embeddings"),
-            Rule::new("output_norm", "backbone.norm_f"),
-            Rule::new("blk.{i}.attn_norm", "backbone.layers.{i}.norm"),
-        ],
-    ],
+    rules: &[MIXER, BACKBONE],
     gguf_rules: &[GGUF_MAMBA],
     ..Family::LLAMA_LIKE
 };
@@ -41,5 +33,6 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         final_norm: Some(norm),
         head: Head { tied: crate::tied(ck)?, scale: 1.0, softcap: None },
         output: ModelOutput::Tokens,
+        heads: vec![],
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Family, Result,
-    hybrid::{GGUF_LAYERS, LAYERS, SEPARATE, hybrid},
+    hybrid::{HEAD, HEAD_TENSORS, GGUF_LAYERS, LAYERS, SEPARATE, hybrid},
     spec::{HeadOrder, ModelSpec},
 };
 use lamina_store::{Checkpoint, Kind};
@@ -13,9 +13,10 @@ pub static FAMILY: Family = Family {
     gguf: &["qwen35"],
     full_every: Some(4),
     build: hybrid_in,
-    rules: &[LAYERS, SEPARATE],
+    rules: &[HEAD_TENSORS, LAYERS, SEPARATE],
     gguf_rules: &[GGUF_LAYERS],
     ignored: &["mtp.", "visual."],
+    head: HEAD,
     ..Family::LLAMA_LIKE
 };
 

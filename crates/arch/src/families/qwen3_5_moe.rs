@@ -3,7 +3,7 @@
 use super::qwen3_5::hybrid_in;
 use crate::{
     Family,
-    hybrid::{GGUF_LAYERS, LAYERS, SEPARATE},
+    hybrid::{HEAD, HEAD_TENSORS, GGUF_LAYERS, LAYERS, SEPARATE},
     routing::{sparse, with_gated_shared},
 };
 
@@ -13,8 +13,9 @@ pub static FAMILY: Family = Family {
     gguf: &["qwen35moe"],
     full_every: Some(4),
     build: |ck, family| with_gated_shared(&ck.config, sparse(&ck.config, hybrid_in(ck, family)?, true)?),
-    rules: &[LAYERS, SEPARATE],
+    rules: &[HEAD_TENSORS, LAYERS, SEPARATE],
     gguf_rules: &[GGUF_LAYERS],
     ignored: &["mtp.", "visual."],
+    head: HEAD,
     ..Family::LLAMA_LIKE
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     Family,
-    hybrid::{FUSED, GGUF_FUSED, GGUF_LAYERS, LAYERS, hybrid},
+    hybrid::{HEAD, HEAD_TENSORS, FUSED, GGUF_FUSED, GGUF_LAYERS, LAYERS, hybrid},
     routing::{sparse, with_gated_shared},
     spec::HeadOrder,
 };
@@ -16,8 +16,9 @@ pub static FAMILY: Family = Family {
         let spec = hybrid(ck, family, HeadOrder::Grouped)?;
         with_gated_shared(&ck.config, sparse(&ck.config, spec, true)?)
     },
-    rules: &[LAYERS, FUSED],
+    rules: &[HEAD_TENSORS, LAYERS, FUSED],
     gguf_rules: &[GGUF_LAYERS, GGUF_FUSED],
     ignored: &["mtp.", "visual."],
+    head: HEAD,
     ..Family::LLAMA_LIKE
 };

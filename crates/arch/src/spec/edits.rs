@@ -3,9 +3,10 @@
 use super::{Ffn, Gqa, Layer, Mixer, ModelSpec, Moe, Norm, QkNorm, QkSpan};
 
 impl ModelSpec {
-    /// The spec after a small edit of every layer.
+    /// The spec after a small edit of every layer, those of heads included.
     pub fn each(mut self, mut edit: impl FnMut(usize, &mut Layer)) -> Self {
-        self.layers.iter_mut().enumerate().for_each(|(i, l)| edit(i, l));
+        let heads = self.heads.iter_mut().map(|h| &mut h.layer);
+        self.layers.iter_mut().chain(heads).enumerate().for_each(|(i, l)| edit(i, l));
         self
     }
 

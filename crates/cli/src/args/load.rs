@@ -31,8 +31,8 @@ pub struct LoadArgs {
     /// Longest sequence in tokens [default: the model's own, cut to what fits into memory]
     #[arg(short, long, value_name = "TOKENS", value_parser = positive(), aliases = ["ctx-size", "max-model-len"])]
     context: Option<usize>,
-    /// What guesses tokens ahead: ngram, auto for all that costs nothing, or a smaller model with the same tokens. Answers
-    /// are the same with and without
+    /// What guesses tokens ahead: ngram, lookahead, mtp (the checkpoint's own layers), auto, a smaller model with the same
+    /// tokens, or an EAGLE or Medusa head. Answers are the same with and without
     #[arg(long, value_name = "NAME|MODEL")]
     draft: Option<DraftSource>,
     /// Guesses of each step, whatever they cost; 0 is none [default: as many as pay]

@@ -47,7 +47,7 @@ fn written(folder: &Folder, rule: &Rule) -> bool {
 /// Row of the stacked members for each row of the fused tensor; none when the cuts do not make up a whole.
 /// `counts`: rows of each member.
 pub fn order(folder: &Folder, layer: usize, cuts: &[Option<Cut>], counts: &[usize]) -> Option<Vec<u32>> {
-    let spec = folder.spec.layers.get(layer)?;
+    let spec = folder.spec.layer(layer)?;
     let total = counts.iter().sum();
     let (mut order, mut before) = (vec![u32::MAX; total], 0);
     for (cut, &count) in cuts.iter().zip(counts) {

@@ -36,7 +36,8 @@ const OWN_SCALE: &[&str] = &["gemma2", "gemma3"];
 const KEYS: &[(&str, Fact)] = &[
     ("context_length", |f| u(f.spec.context)),
     ("embedding_length", |f| u(f.spec.hidden)),
-    ("block_count", |f| u(f.spec.layers.len())),
+    ("block_count", |f| u(f.spec.all_layers().count())),
+    ("nextn_predict_layers", |f| u(f.spec.heads.len()).filter(|_| !f.spec.heads.is_empty())),
     ("vocab_size", |f| u(f.spec.vocab)),
     ("feed_forward_length", |f| Some(f.by_layer(|l| f.inner(l)))),
     ("use_parallel_residual", |f| f.of(&["gptneox", "stablelm"]).then(|| f.parallel().into())),
@@ -125,7 +126,7 @@ impl<'a> Facts<'a> {
 
     /// One number for all layers where they agree, else a list.
     fn by_layer(&self, number: impl Fn(&Layer) -> usize) -> Value {
-        let all: Vec<i32> = self.spec.layers.iter().map(|l| number(l) as i32).collect();
+        let all: Vec<i32> = self.spec.all_layers().map(|l| number(l) as i32).collect();
         match all.first() {
             Some(&first) if all.iter().all(|&n| n == first) => Value::U32(first as u32),
             _ => all.into(),
@@ -133,7 +134,7 @@ impl<'a> Facts<'a> {
     }
 
     fn flags(&self, flag: impl Fn(&Layer) -> bool) -> Value {
-        self.spec.layers.iter().map(flag).collect::<Vec<bool>>().into()
+        self.spec.all_layers().map(flag).collect::<Vec<bool>>().into()
     }
 
     /// Inner width of a layer's dense part. Layers of experts have none, but the key has to hold a number: the one of

@@ -29,7 +29,7 @@ pub fn plan(folder: &Arc<Folder>) -> Result<(Vec<Planned>, Vec<String>)> {
         }
     }
     let fused = fused::of(folder);
-    for i in 0..folder.spec.layers.len() {
+    for i in 0..folder.spec.all_layers().count() {
         plan.layer(i, &bases, &fused);
     }
     Ok((plan.out, weights.unused()))
@@ -135,9 +135,9 @@ fn belongs(folder: &Folder, name: &str) -> bool {
     let base = part.split('.').next().unwrap_or(part);
     let dense = ["ffn_gate", "ffn_up", "ffn_down"].contains(&base);
     let experts = base.ends_with("_exps") || base.ends_with("_shexp");
-    match folder.spec.layers[layer].ffn {
-        Ffn::Moe(_) => !dense,
-        Ffn::Dense(_) | Ffn::None => !experts,
+    match folder.spec.layer(layer).map(|l| &l.ffn) {
+        Some(Ffn::Moe(_)) => !dense,
+        Some(Ffn::Dense(_) | Ffn::None) | None => !experts,
     }
 }
 
@@ -174,7 +174,7 @@ fn in_file(folder: &Folder, name: &str, [rows, cols]: [usize; 2]) -> Vec<usize> 
         return if rows == 1 { vec![cols] } else { vec![rows, cols] };
     };
     let (base, suffix) = part.split_once('.').unwrap_or((part, ""));
-    let layer = &folder.spec.layers[layer];
+    let Some(layer) = folder.spec.layer(layer) else { return vec![rows, cols] };
     let outer = match (base, &layer.mixer, &layer.ffn) {
         (_, _, Ffn::Moe(m)) if base.ends_with("_exps") => Some(m.experts),
         ("attn_k_b" | "attn_v_b", Mixer::Mla(m), _) => Some(m.heads),

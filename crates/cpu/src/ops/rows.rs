@@ -47,6 +47,30 @@ impl Operate<Embed> for Machine {
     }
 }
 
+impl Operate<Feature> for Machine {
+    fn run(&mut self, b: &Batch, o: &Feature) -> Result<()> {
+        let out = self.slot(b, o.out);
+        let numbers = &b.features[..out.rows * out.width];
+        // SAFETY: the slot has as many numbers as were just counted, and nothing else uses it.
+        unsafe { std::ptr::copy_nonoverlapping(numbers.as_ptr(), out.ptr, numbers.len()) };
+        Ok(())
+    }
+}
+
+impl Operate<Concat> for Machine {
+    fn run(&mut self, b: &Batch, o: &Concat) -> Result<()> {
+        let (first, second, out) = (self.slot(b, o.a), self.slot(b, o.b), self.slot(b, o.out));
+        self.each_row(out.rows, out.width, |r, _| {
+            // SAFETY: the rows lie inside their slots, which do not overlap, and `out` is as wide as both.
+            unsafe {
+                std::ptr::copy_nonoverlapping(first.at(r), out.at(r), first.width);
+                std::ptr::copy_nonoverlapping(second.at(r), out.at(r).add(first.width), second.width);
+            }
+        });
+        Ok(())
+    }
+}
+
 thread_local! {
     /// A stored row of a table, kept from one look-up to the next.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(vec![]) };

@@ -47,6 +47,7 @@ fn empty_plan() -> Plan {
         final_norm: None,
         head: Head { tied: false, scale: 1.0, softcap: None },
         output: ModelOutput::Tokens,
+        heads: vec![],
     };
     emit(&spec, &|_| false)
 }

@@ -36,6 +36,27 @@ pub trait Drafter: Send {
         false
     }
 
+    /// Marks of the model's plan whose rows it wants of the sequences that it may be asked for.
+    fn taps(&self) -> &[usize] {
+        &[]
+    }
+
+    /// The model has computed `rows` rows of a sequence, of kept tokens from place `start` on: of each of
+    /// [`Drafter::taps`] the hidden rows, one after the other. Tokens may come again, and some are left out.
+    fn observe(&mut self, _id: u64, _start: usize, _pieces: &[&[f32]], _rows: usize) {}
+
+    /// True where it wants to hear what rows of guesses say, whoever made them.
+    fn listens(&self) -> bool {
+        false
+    }
+
+    /// The rows of a sequence's last token and of the `drafts` behind it were computed: `said` has the likeliest token
+    /// behind each. The first `accepted` drafts were right.
+    fn said(&mut self, _ask: &DraftAsk<'_>, _drafts: &[u32], _said: &[u32], _accepted: usize) {}
+
+    /// Sequence `to` begins with the tokens that sequence `from` has now.
+    fn fork(&mut self, _from: u64, _to: u64) {}
+
     /// A sequence has ended, or will not be asked about for long: what is kept of it can go. `ask` has its last tokens.
     fn forget(&mut self, ask: &DraftAsk<'_>);
 }

@@ -45,17 +45,8 @@ impl Followers {
     /// The sequence of `ask`, cut back to what its tokens and the computed ones have in common; its last token is never
     /// among them, since its row is wanted. None where there is no state for it.
     pub fn follow(&mut self, ask: &DraftAsk<'_>) -> Option<&mut Followed> {
-        if !self.followed.contains_key(&ask.id) {
-            let states = match self.take_states() {
-                Err(()) => return None,
-                Ok(states) => states,
-            };
-            let tables = vec![vec![]; self.groups.len()];
-            let new = Followed { tables, states, prompt_len: ask.prompt_len, ..Followed::default() };
-            self.followed.insert(ask.id, new);
-        }
+        self.enter(ask.id, ask.prompt_len)?;
         let followed = self.followed.get_mut(&ask.id)?;
-        followed.used = self.clock;
         let same = followed.tokens.iter().zip(ask.tokens).take_while(|(a, b)| a == b).count();
         let same = same.min(ask.tokens.len() - 1);
         // A state cannot be cut back: it begins anew.
@@ -64,6 +55,28 @@ impl Followers {
         } else {
             same
         });
+        self.trim(ask.id);
+        self.followed.get_mut(&ask.id)
+    }
+
+    /// The sequence `id`, with what was computed of it so far. None where there is no state for it.
+    pub fn enter(&mut self, id: u64, prompt_len: usize) -> Option<&Followed> {
+        if !self.followed.contains_key(&id) {
+            let states = match self.take_states() {
+                Err(()) => return None,
+                Ok(states) => states,
+            };
+            let tables = vec![vec![]; self.groups.len()];
+            self.followed.insert(id, Followed { tables, states, prompt_len, ..Followed::default() });
+        }
+        let followed = self.followed.get_mut(&id)?;
+        followed.used = self.clock;
+        Some(followed)
+    }
+
+    /// Gives back pages that no later row sees; all of them where the sequence begins anew.
+    pub fn trim(&mut self, id: u64) {
+        let Some(followed) = self.followed.get_mut(&id) else { return };
         let done = followed.tokens.len();
         for ((reach, pages), table) in self.groups.iter_mut().zip(&mut followed.tables) {
             let first = (reach.first(done) / PAGE_LEN).min(table.len());
@@ -75,9 +88,8 @@ impl Followers {
             }
         }
         if followed.tokens.is_empty() {
-            self.reset(ask.id);
+            self.reset(id);
         }
-        self.followed.get_mut(&ask.id)
     }
 
     /// Gives the pages of a sequence back, which begins anew.

@@ -7,13 +7,24 @@
 
 mod drafter;
 mod follow;
+mod head;
+mod hidden;
 mod index;
+mod known;
+mod lookahead;
+mod medusa;
 mod model;
 mod ngram;
+mod round;
 mod suffix;
 mod tuner;
+mod watch;
 
 pub use drafter::{DraftAsk, Drafter};
+pub use head::{HeadDrafter, LoadedHead};
+pub use known::{KnownAnswers, KnownTexts, Rightness};
+pub use lookahead::Lookahead;
+pub use medusa::Medusa;
 pub use model::DraftModel;
 pub use ngram::Ngram;
 pub use suffix::Suffix;
@@ -25,9 +36,10 @@ use crate::{
     schedule::{Schedule, Share, StepPlan},
     sequence::Sequence,
 };
-use lamina_plan::Plan;
+use lamina_plan::Step;
 use std::{collections::HashMap, time::Instant};
 use tuner::{Bid, MOST_TUNED, Market, Tuner, Tuning, expected};
+use watch::WatchedMarks;
 
 /// Sequences with more rows than so in a step get no drafts: most of these rows would be computed again where a
 /// recurrent state has to be put back.
@@ -49,6 +61,8 @@ pub(crate) struct Speculator {
     vocab: u32,
     /// Of requests that do not say.
     width: Option<usize>,
+    /// Hidden rows that drafters read.
+    watched: WatchedMarks,
 }
 
 struct LoadedDrafter {
@@ -79,8 +93,10 @@ struct Offer {
 }
 
 impl Speculator {
-    /// With drafters for a plan.
-    pub fn new(drafters: Vec<Box<dyn Drafter>>, plan: &Plan) -> Speculator {
+    /// With drafters for a machine.
+    pub fn new(drafters: Vec<Box<dyn Drafter>>, step: &dyn Step) -> Speculator {
+        let plan = step.plan();
+        let marks = drafters.iter().flat_map(|d| d.taps().iter().copied()).collect();
         // Wrong drafts cost their rows twice where a recurrent state has to be put back.
         let recurrent = plan.kv.state_len() > 0;
         let loaded = |drafter| LoadedDrafter { drafter, failed: false, seconds: 0.0 };
@@ -91,6 +107,7 @@ impl Speculator {
             rows_each: if recurrent { 2 } else { 1 },
             vocab: plan.tokens.min(plan.vocab) as u32,
             width: None,
+            watched: WatchedMarks::new(marks, plan, step.limits()),
         }
     }
 
@@ -242,8 +259,8 @@ impl Speculator {
         }
     }
 
-    /// Learns what came of a sequence's step.
-    pub fn learn(&mut self, s: &mut Sequence, seen: Verified) {
+    /// Learns what came of a sequence's step; `said` has the likeliest token of its drafts' rows, where drafters listen.
+    pub fn learn(&mut self, s: &mut Sequence, seen: Verified, said: &[u32]) {
         let (Purpose::Answer(answer), drafters) = (&mut s.purpose, self.drafters.len()) else { return };
         if drafters == 0 {
             return;
@@ -251,11 +268,15 @@ impl Speculator {
         let guesses = std::mem::take(&mut answer.drafts.guesses);
         let tuning = self.tunings.entry(s.id).or_insert_with(|| Tuning::new(drafters));
         tuning.rested(1 + seen.accepted);
-        if !guesses.tokens.is_empty() {
-            answer.speculation.drafted += guesses.tokens.len();
-            answer.speculation.accepted += seen.accepted;
-            answer.speculation.steps += 1;
-            self.tuner.note(tuning, answer.drafts.by, &guesses, seen);
+        if guesses.tokens.is_empty() {
+            return;
+        }
+        answer.speculation.drafted += guesses.tokens.len();
+        answer.speculation.accepted += seen.accepted;
+        answer.speculation.steps += 1;
+        self.tuner.note(tuning, answer.drafts.by, &guesses, seen);
+        for d in self.drafters.iter_mut().filter(|d| d.drafter.listens() && !said.is_empty()) {
+            d.drafter.said(&asked(s, 1), &guesses.tokens, said, seen.accepted);
         }
     }
 

@@ -3,19 +3,10 @@
 use super::{
     drafter::{DraftAsk, Drafter},
     follow::Followers,
+    round::{CATCH_UP, GuessTurn, guess, prior, run},
 };
-use crate::{
-    drafting::Guesses,
-    error::{EngineError, Result},
-};
-use lamina_plan::{Batch, Rows, Select, Step, batch::Copy};
-
-/// Rows of kept tokens that it computes at once: a long prompt must not hold up the answers of others.
-const CATCH_UP: usize = 256;
-/// Tokens among which the likelihood of the first one is reckoned.
-const FRONT: usize = 8;
-/// A chain that is less likely to be right in the draft model's own eyes ends.
-const LEAST_CHANCE: f32 = 0.1;
+use crate::{drafting::Guesses, error::Result};
+use lamina_plan::{Batch, Select, Step, batch::Copy};
 
 /// Guesses by a model of its own.
 pub struct DraftModel {
@@ -24,16 +15,6 @@ pub struct DraftModel {
     batch: Batch,
     /// Longest sequence that it follows.
     context: usize,
-}
-
-/// A sequence in a round of guesses.
-struct Turn<'a> {
-    ask: DraftAsk<'a>,
-    guesses: Guesses,
-    /// How likely all guesses are right, by the model's own numbers.
-    chance: f32,
-    /// All kept tokens are computed, and it may go on.
-    goes_on: bool,
 }
 
 impl DraftModel {
@@ -45,7 +26,7 @@ impl DraftModel {
     }
 
     /// The sequences that it can guess for in this round.
-    fn turns<'a>(&mut self, asks: &[DraftAsk<'a>]) -> Vec<Turn<'a>> {
+    fn turns<'a>(&mut self, asks: &[DraftAsk<'a>]) -> Vec<GuessTurn<'a>> {
         self.followers.begin();
         let tokens = self.step.plan().tokens as u32;
         let most_asks = self.step.limits().logits.min(self.step.limits().rows);
@@ -53,13 +34,13 @@ impl DraftModel {
             let able = i < most_asks
                 && ask.tokens.len() + ask.most <= self.context
                 && ask.tokens.last().is_some_and(|&t| t < tokens);
-            Turn { ask: *ask, guesses: Guesses::default(), chance: 1.0, goes_on: able }
+            GuessTurn::new(ask, able)
         };
         asks.iter().enumerate().map(one).collect()
     }
 
     /// Computes kept tokens that are new; those that are not through yet guess nothing this time.
-    fn catch_up(&mut self, turns: &mut [Turn<'_>]) -> Result<()> {
+    fn catch_up(&mut self, turns: &mut [GuessTurn<'_>]) -> Result<()> {
         let known = self.step.plan().tokens as u32;
         self.batch.clear();
         let mut rows = CATCH_UP.min(self.step.limits().rows);
@@ -91,19 +72,18 @@ impl DraftModel {
             return Ok(());
         }
         let rows = run(&mut *self.step, &self.batch)?;
-        guess(rows, turns)?;
+        guess(rows, turns, |token| token)?;
         asked.into_iter().for_each(|(id, tokens)| self.followers.computed(id, tokens));
         Ok(())
     }
 
     /// One more guess of each sequence that goes on, from the row of its last one. False when none does.
-    fn deepen(&mut self, turns: &mut [Turn<'_>], depth: usize) -> Result<bool> {
+    fn deepen(&mut self, turns: &mut [GuessTurn<'_>], depth: usize) -> Result<bool> {
         self.batch.clear();
         for turn in turns.iter_mut().filter(|t| t.goes_on) {
             let (id, &token) = (turn.ask.id, &turn.guesses.tokens[depth - 1]);
             let start = turn.ask.tokens.len() + depth - 1;
-            let wanted = turn.guesses.tokens.len() < turn.ask.most && turn.chance >= LEAST_CHANCE;
-            turn.goes_on = wanted && self.followers.grow(id, start + 1);
+            turn.goes_on = turn.wants_more() && self.followers.grow(id, start + 1);
             if !turn.goes_on {
                 continue;
             }
@@ -121,34 +101,9 @@ impl DraftModel {
             return Ok(false);
         }
         let rows = run(&mut *self.step, &self.batch)?;
-        guess(rows, turns)?;
+        guess(rows, turns, |token| token)?;
         Ok(true)
     }
-}
-
-fn run<'s>(step: &'s mut dyn Step, batch: &Batch) -> Result<&'s dyn Rows> {
-    step.run(batch).map_err(EngineError::from)
-}
-
-/// The most likely token of each sequence that goes on, in the order of their rows.
-fn guess(rows: &dyn Rows, turns: &mut [Turn<'_>]) -> Result<()> {
-    for (i, turn) in turns.iter_mut().filter(|t| t.goes_on).enumerate() {
-        let front = rows.top_k(i, FRONT)?;
-        let &(token, best) = front.first().ok_or(EngineError::EmptyPrompt)?;
-        let all: f32 = front.iter().map(|(_, logit)| (logit - best).exp()).sum();
-        // A row that holds no numbers guesses nothing.
-        turn.goes_on = all.is_finite() && all > 0.0;
-        if turn.goes_on {
-            turn.chance /= all;
-            turn.guesses.push(token, sign(1.0 / all));
-        }
-    }
-    Ok(())
-}
-
-/// Class of a guess by how likely the draft model finds it.
-fn sign(chance: f32) -> u8 {
-    (chance * 8.0).clamp(0.0, 7.0) as u8
 }
 
 impl Drafter for DraftModel {
@@ -157,7 +112,7 @@ impl Drafter for DraftModel {
     }
 
     fn prior(&self, sign: u8) -> f32 {
-        0.15 + 0.1 * f32::from(sign)
+        prior(sign)
     }
 
     fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>> {

@@ -13,6 +13,7 @@ use std::sync::{
     mpsc::{Receiver, channel},
 };
 
+mod heads;
 mod speculation;
 
 const VOCAB: usize = 61;
@@ -71,6 +72,7 @@ fn spec(mixers: Vec<Mixer>) -> ModelSpec {
         final_norm: Some(norm()),
         head: Head { tied: false, scale: 1.0, softcap: None },
         output: ModelOutput::Tokens,
+        heads: vec![],
     }
 }
 

@@ -82,6 +82,7 @@ impl Scripted {
             final_norm: None,
             head: Head { tied: false, scale: 1.0, softcap: None },
             output: ModelOutput::Tokens,
+            heads: vec![],
         };
         let mut kv = KvLayout::default();
         let group = kv.group(Reach::All);

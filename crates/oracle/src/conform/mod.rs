@@ -69,6 +69,9 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
     if "inputs".contains(part) {
         report.add("inputs", views::numbers_are_taken_as_they_are(&make));
     }
+    if "features".contains(part) {
+        report.add("features", views::features_stand_beside_rows(&make));
+    }
     if "segments".contains(part) {
         report.add("segments", views::segments_are_looked_up(&make));
     }

@@ -20,7 +20,7 @@ struct Variant {
     wants: Wants,
 }
 
-const LOGITS: Wants = Wants { rows: Select::All, logits: true };
+const LOGITS: Wants = Wants { rows: Select::All, logits: Select::All };
 const PLAIN: Variant = Variant { lora: &[], tapped: false, wants: LOGITS };
 
 const VARIANTS: [Variant; 6] = [
@@ -28,8 +28,8 @@ const VARIANTS: [Variant; 6] = [
     Variant { lora: &[0.7, -1.2], ..PLAIN },
     Variant { tapped: true, ..PLAIN },
     Variant { lora: &[0.0, 2.0], tapped: true, ..PLAIN },
-    Variant { wants: Wants { rows: Select::All, logits: false }, ..PLAIN },
-    Variant { wants: Wants { rows: Select::Last, logits: true }, ..PLAIN },
+    Variant { wants: Wants { rows: Select::All, logits: Select::None }, ..PLAIN },
+    Variant { wants: Wants { rows: Select::Last, logits: Select::All }, ..PLAIN },
 ];
 
 /// Each step comes so often: a machine may record it the first time or the second.

@@ -15,7 +15,7 @@ use lamina_plan::{
     backend::{Backend, BackendError, Result},
     batch::{Batch, Input, Select, SeqPlace},
     kv::LayerState,
-    op::{PlaceIndex, Positions},
+    op::{Feature, PlaceIndex, Positions},
     walk,
 };
 
@@ -78,6 +78,29 @@ pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Optio
         out[r * 48..(r + 1) * 48].iter().zip(want).any(|(got, want)| (got - want).abs() > 1e-6)
     });
     Ok(wrong.map(|position| CaseFailure::Depends { on: "more than its segment", sequence: 0, position }))
+}
+
+/// Numbers beside the rows of a batch are its rows.
+pub fn features_stand_beside_rows<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
+    let mut b = Bench::new("features");
+    let x = b.input(48);
+    b.push(Feature { out: x });
+    let case = b.finish(x);
+    let backend = make();
+    if let Some(what) = backend.refuses(&case.plan) {
+        return Err(BackendError::Unsupported { backend: backend.name(), what });
+    }
+    let (mut machine, mut batch, mut out) = (machine(make(), &case)?, Batch::default(), vec![]);
+    batch.push(&[3; 5], 0, SeqPlace::default(), Select::All);
+    batch.push(&[4; 6], 0, SeqPlace::default(), Select::All);
+    batch.features = (0..11 * 48).map(|i| i as f32 / 7.0).collect();
+    machine.begin(&batch)?;
+    walk(&mut machine, &case.plan.ops, &batch)?;
+    machine.wait()?;
+    machine.read(case.plan.logits, 0..batch.rows(), &mut out)?;
+    let wrong = out.iter().zip(&batch.features).position(|(got, want)| got != want);
+    let on = "more than the numbers beside it";
+    Ok(wrong.map(|at| CaseFailure::Depends { on, sequence: 0, position: at / 48 }))
 }
 
 /// Rows that are given as numbers stand for themselves: those of the table give what its tokens give.

@@ -25,6 +25,19 @@ impl Ops for ReferenceMachine {
         Ok(())
     }
 
+    fn feature(&mut self, b: &Batch, o: &Feature) -> Result<()> {
+        self.set(b, o.out, &b.features);
+        Ok(())
+    }
+
+    fn concat(&mut self, b: &Batch, o: &Concat) -> Result<()> {
+        let (first, second) = (self.get(b, o.a), self.get(b, o.b));
+        let rows = first.chunks(self.width(o.a)).zip(second.chunks(self.width(o.b)));
+        let out = rows.map(|(a, b)| [a, b].concat()).collect::<Vec<_>>().concat();
+        self.set(b, o.out, &out);
+        Ok(())
+    }
+
     fn positions(&mut self, b: &Batch, o: &Positions) -> Result<()> {
         self.map_rows(b, o.x, o.x, |m, i, x| {
             let at = o.by.of(b, i) * x.len();

@@ -6,14 +6,14 @@ use lamina_arch::spec::{Gqa, Mask, Mla, QkNorm, QkSpan};
 
 impl Emitter<'_> {
     pub(super) fn gqa(&mut self, i: usize, g: &Gqa, input: NormedInput) -> Tail {
-        let hidden = self.spec.hidden;
+        let (hidden, width) = (self.spec.hidden, self.width(input.x));
         let (q_width, kv_width) = (g.heads * g.dim, g.kv_heads * g.dim);
         let (q, k, v) = (self.slot("q", q_width), self.slot("k", kv_width), self.slot("v", kv_width));
         let mut parts: Vec<_> = [("attn_q", q), ("attn_k", k), ("attn_v", v)]
-            .map(|(name, out)| self.part(format!("blk.{i}.{name}"), hidden, out))
+            .map(|(name, out)| self.part(format!("blk.{i}.{name}"), width, out))
             .into();
         let gate = g.gated.then(|| self.slot("attention gate", q_width));
-        parts.extend(gate.map(|out| self.part(format!("blk.{i}.attn_gate"), hidden, out)));
+        parts.extend(gate.map(|out| self.part(format!("blk.{i}.attn_gate"), width, out)));
         let project = self.project(input, parts);
         self.push(project);
 

@@ -3,7 +3,11 @@
 mod attention;
 mod convert;
 mod ffn;
+mod head;
+mod output;
 mod recurrent;
+
+pub use head::{emit_features, emit_head, emit_medusa};
 
 use crate::{
     kv::{KvLayout, LayerState, Reach},
@@ -26,27 +30,12 @@ pub fn emit(spec: &ModelSpec, has: &dyn Fn(&str) -> bool) -> Plan {
         e.mark(x);
     }
     let (normed, logits) = e.head(spec, x);
-    if e.kv.groups.is_empty() {
-        // Pages count tokens and name prefixes even where no layer keeps keys.
-        e.kv.group(Reach::All);
-    }
-    Plan {
-        ops: e.ops,
-        slots: e.slots,
-        weights: e.weights,
-        ropes: e.ropes,
-        kv: e.kv,
-        normed,
-        logits,
-        marks: e.marks,
-        hidden: spec.hidden,
-        tokens: spec.vocab,
-        vocab: match spec.output {
-            ModelOutput::Tokens => spec.vocab,
-            ModelOutput::Rows => 0,
-            ModelOutput::Classes { labels, .. } => labels,
-        },
-    }
+    let vocab = match spec.output {
+        ModelOutput::Tokens => spec.vocab,
+        ModelOutput::Rows => 0,
+        ModelOutput::Classes { labels, .. } => labels,
+    };
+    e.plan(normed, logits, vocab)
 }
 
 /// What a part reads: a slot, and the norm that the part itself has to apply.
@@ -89,6 +78,27 @@ impl<'a> Emitter<'a> {
             kv: KvLayout::default(),
             marks: vec![],
             rows: RowKind::All,
+        }
+    }
+
+    /// All that was emitted, with these results.
+    fn plan(mut self, normed: Slot, logits: Slot, vocab: usize) -> Plan {
+        if self.kv.groups.is_empty() {
+            // Pages count tokens and name prefixes even where no layer keeps keys.
+            self.kv.group(Reach::All);
+        }
+        Plan {
+            ops: self.ops,
+            slots: self.slots,
+            weights: self.weights,
+            ropes: self.ropes,
+            kv: self.kv,
+            normed,
+            logits,
+            marks: self.marks,
+            hidden: self.spec.hidden,
+            tokens: self.spec.vocab,
+            vocab,
         }
     }
 
@@ -200,64 +210,6 @@ impl<'a> Emitter<'a> {
         x
     }
 
-    /// Emits the final norm and the head; returns the slots of normed rows and of logits.
-    fn head(&mut self, spec: &ModelSpec, x: Slot) -> (Slot, Slot) {
-        let mut x = if self.rows == RowKind::All { self.select(x, RowKind::Selected, "selected") } else { x };
-        if let Some(norm) = spec.final_norm {
-            let norm = self.norm("output_norm".into(), norm, spec.hidden);
-            self.push(Normalize { x, norm, out: x });
-        }
-        self.mark(x);
-        let normed = x;
-        x = self.select(x, RowKind::Logits, "wanted");
-        let logits = match spec.output {
-            ModelOutput::Tokens => self.token_logits(spec, x),
-            ModelOutput::Rows => self.slot("logits", 0),
-            ModelOutput::Classes { labels, dense } => self.classify(x, labels, dense),
-        };
-        (normed, logits)
-    }
-
-    /// Scores of `labels` classes.
-    fn classify(&mut self, mut x: Slot, labels: usize, dense: bool) -> Slot {
-        let hidden = self.spec.hidden;
-        if dense {
-            let out = self.slot("pooled", hidden);
-            let part = self.part("cls".into(), hidden, out);
-            self.push(Linear { x, part });
-            // A soft limit of 1 is the hyperbolic tangent.
-            self.push(Apply { x: out, map: Map::Softcap(1.0) });
-            x = out;
-        }
-        let logits = self.slot("logits", labels);
-        let part = self.part("cls.output".into(), hidden, logits);
-        self.push(Linear { x, part });
-        logits
-    }
-
-    /// Logits of the next token.
-    fn token_logits(&mut self, spec: &ModelSpec, mut x: Slot) -> Slot {
-        let width = spec.embed.width.unwrap_or(spec.hidden);
-        if width != spec.hidden {
-            let out = self.slot("embedding", width);
-            let part = self.part("project_out".into(), spec.hidden, out);
-            self.push(Linear { x, part });
-            x = out;
-        }
-        let logits = self.slot("logits", spec.vocab);
-        let name = if spec.head.tied { "token_embd" } else { "output" };
-        let weight = self.matrix(name.into(), spec.vocab, width);
-        let bias = self.optional("output.bias".into(), spec.vocab);
-        self.push(Linear { x, part: Part { weight, bias, out: logits } });
-        if spec.head.scale != 1.0 {
-            self.push(Apply { x: logits, map: Map::Scale(spec.head.scale) });
-        }
-        if let Some(cap) = spec.head.softcap {
-            self.push(Apply { x: logits, map: Map::Softcap(cap) });
-        }
-        logits
-    }
-
     /// From here on only rows of this kind are computed.
     fn select(&mut self, x: Slot, kind: RowKind, name: &'static str) -> Slot {
         self.rows = kind;
@@ -283,6 +235,11 @@ impl<'a> Emitter<'a> {
             fed.into_iter().for_each(|t| self.add_tail(t, l.residual, x));
             return x;
         }
+        self.feed_mixed(i, l, mixed, x)
+    }
+
+    /// Emits a block from its mixed rows on, where one part follows the other.
+    fn feed_mixed(&mut self, i: usize, l: &Layer, mixed: Tail, x: Slot) -> Slot {
         self.finish(i, l, mixed, x, "post_attention_norm");
         if l.ffn == Ffn::None {
             return x;

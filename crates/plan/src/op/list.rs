@@ -13,6 +13,10 @@ macro_rules! for_each_op {
             plain {
                 /// Rows of tokens, or of numbers that the batch brings.
                 embed Embed,
+                /// Numbers that the batch has beside each row.
+                feature Feature,
+                /// Two rows as one.
+                concat Concat,
                 /// Learned positions.
                 positions Positions,
                 /// Norm of a row.

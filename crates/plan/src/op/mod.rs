@@ -25,7 +25,9 @@ pub use machine::{Ops, Queue, Wrapper, front};
 pub use norm::{GatedNorm, HeadNorm, NormAdd, NormOp, Normalize};
 pub use recurrent::{Conv, DeltaRule, Scan};
 pub use rotary::{LongTable, RopeTable, Rotate};
-pub use rows::{Activate, Add, Apply, Copy, Embed, Gate, Map, PlaceIndex, Positions, Select};
+pub use rows::{
+    Activate, Add, Apply, Concat, Copy, Embed, Feature, Gate, Map, PlaceIndex, Positions, Select,
+};
 
 use crate::{
     batch::Batch,

@@ -27,6 +27,36 @@ impl Operands for Embed {
     }
 }
 
+/// `out` = the numbers that the batch has beside each row ([`Batch::features`]): hidden rows of another model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Feature {
+    /// Result, as wide as the numbers.
+    pub out: Slot,
+}
+
+impl Operands for Feature {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Write(self.out)]
+    }
+}
+
+/// `out = [a | b]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Concat {
+    /// First part of each row.
+    pub a: Slot,
+    /// What stands behind it.
+    pub b: Slot,
+    /// Result, as wide as both.
+    pub out: Slot,
+}
+
+impl Operands for Concat {
+    fn operands(&self) -> Vec<Operand> {
+        vec![Read(self.a), Read(self.b), Write(self.out)]
+    }
+}
+
 /// `x += table[index]`: what a row gets for where it stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Positions {

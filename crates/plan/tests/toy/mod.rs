@@ -14,8 +14,18 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Operators that it does not have.
-const MISSING: [&str; 8] =
-    ["Positions", "Gate", "LatentAttend", "Experts", "Conv", "DeltaRule", "Scan", "GatedNorm"];
+const MISSING: [&str; 10] = [
+    "Feature",
+    "Concat",
+    "Positions",
+    "Gate",
+    "LatentAttend",
+    "Experts",
+    "Conv",
+    "DeltaRule",
+    "Scan",
+    "GatedNorm",
+];
 
 pub struct Toy;
 

@@ -123,7 +123,7 @@ settings! {
             lora: Vec<ScaledPath> = vec![], "[NAME=]PATH[@SCALE]";
             /// Rows of one step [default: what the device likes best]
             batch_rows: Option<usize> = None, "N";
-            /// What guesses tokens ahead: ngram, auto for all that costs nothing, or a smaller model with the same tokens
+            /// What guesses tokens ahead: ngram, lookahead, mtp, auto, a smaller model with the same tokens, or a head
             draft: Option<String> = None, "NAME|MODEL";
             /// Guesses of each step, whatever they cost; 0 is none [default: as many as pay]
             draft_width: Option<usize> = None, "N";

@@ -29,7 +29,20 @@ pub fn cases() -> Vec<Case> {
     let plain = [glu(Act::GeluTanh, false, DType::F32), glu(Act::Silu, true, DType::Q4_K)];
     let gates = [gate(80), gate(1)];
     let maps = MAPS.into_iter().map(apply);
-    acts.chain(alone).chain(glus).chain(plain).chain(gates).chain(maps).chain([add(), copy()]).collect()
+    acts.chain(alone)
+        .chain(glus)
+        .chain(plain)
+        .chain(gates)
+        .chain(maps)
+        .chain([add(), copy(), concat()])
+        .collect()
+}
+
+fn concat() -> Case {
+    let mut b = Bench::new("concat");
+    let (first, second, out) = (b.input(48), b.input(33), b.slot(81));
+    b.push(Concat { a: first, b: second, out });
+    b.finish(out)
 }
 
 fn activate(act: Act, gated: bool) -> Case {

@@ -7,6 +7,8 @@ use lamina::{
 use lamina_fixtures::{Models, names, packaged, shared, tokens};
 use std::path::Path;
 
+mod heads;
+
 fn options(draft: Option<DraftSource>) -> LoadOptions {
     LoadOptions { threads: Some(1), context: Some(256), draft, ..LoadOptions::default() }
 }
@@ -86,6 +88,7 @@ fn look_up_changes_no_bit_of_any_family() {
         // Pieces of prompts, and few rows for drafts.
         let setups = [
             options(Some(DraftSource::Ngram)),
+            options(Some(DraftSource::Lookahead)),
             LoadOptions { batch_rows: Some(7), ..options(Some(DraftSource::Auto)) },
         ];
         for setup in setups {
@@ -140,7 +143,9 @@ fn a_draft_with_other_tokens_is_refused() {
     let text = refused.err().expect("other tokens").to_string();
     assert!(text.contains("the draft model has other tokens: "), "{text}");
     let missing = Model::load(Some(&packaged()), options(Some(DraftSource::Model("no-such".into()))));
-    assert!(missing.is_err_and(|e| e.to_string().contains("must be ngram, auto, or the path")));
+    assert!(
+        missing.is_err_and(|e| e.to_string().contains("must be ngram, lookahead, auto, mtp, or the path"))
+    );
 }
 
 #[test]
@@ -187,4 +192,19 @@ fn what_is_loaded_is_told_and_wrong_names_are_refused() {
     let refused = model.generate(&prompt(1), &by("eagle")).expect_err("not loaded").to_string();
     assert!(refused.contains("ngram, suffix"), "{refused}");
     assert_eq!(load(&packaged(), options(None)).info().draft, None);
+}
+
+/// The models whose logits came from their own code: larger vocabularies and contexts than those that are made here.
+#[test]
+fn golden_models_that_draft_for_themselves_change_no_bit() {
+    let Some(golden) = shared("golden") else { return };
+    let folders = std::fs::read_dir(golden).expect("lists").flatten().map(|e| e.path());
+    for folder in folders.filter(|f| f.join("config.json").exists()) {
+        let name = folder.display().to_string();
+        let plain = load(&folder, options(None));
+        let own = load(&folder, options(Some(DraftSource::Model(folder.clone()))));
+        let (guessed, right) = agrees(&name, &plain, &own, &[Some(3)]);
+        assert!(guessed > 20 && right > 5, "{name}: {right} of {guessed}");
+        agrees(&name, &plain, &load(&folder, options(Some(DraftSource::Lookahead))), &[None, Some(4)]);
+    }
 }

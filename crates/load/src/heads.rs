@@ -1,0 +1,239 @@
+//! Heads that guess a model's tokens: found in its checkpoint or in a folder of their own, and put beside it on its
+//! backend, with its embedding and its output matrix.
+
+use crate::{
+    error::{Error, Result},
+    turn::InTurn,
+    uploads::WeightSource,
+};
+use lamina_arch::{
+    Family, HeadFolder, HeadKind, ModelSpec, Weights,
+    spec::{HeadFeed, HeadSource},
+};
+use lamina_base::DType;
+use lamina_engine::{Drafter, HeadDrafter, LoadedHead, Medusa};
+use lamina_plan::{
+    Backend, GroupSpec, KvDtype, KvTypes, Limits, Plan, RowKind, Runner, Step, WeightSpec, emit_features,
+    emit_head, emit_medusa,
+};
+use lamina_store::Checkpoint;
+
+/// Rows of a head's step: sequences that it guesses for at once, or kept tokens that it reads.
+const ROWS: usize = 256;
+/// Sequences that it guesses for at once.
+const SEQUENCES: usize = 64;
+
+/// A head, before anything of it is uploaded.
+pub(crate) struct FoundHead<'a> {
+    /// Its name in requests and reports.
+    name: &'static str,
+    ck: &'a Checkpoint,
+    head: HeadFolder,
+    /// Longest chain.
+    depth: usize,
+}
+
+/// The layers of a checkpoint that guess further tokens are used again and again for longer chains, but were trained for
+/// one or two.
+const MTP_DEPTH: usize = 3;
+/// EAGLE heads are trained to go on from their own rows.
+const EAGLE_DEPTH: usize = 8;
+
+impl<'a> FoundHead<'a> {
+    /// The first layer of a checkpoint that guesses further tokens, if it has one.
+    pub fn own(ck: &'a Checkpoint, family: &'static Family, spec: &ModelSpec) -> Option<FoundHead<'a>> {
+        let head = HeadFolder { family, spec: spec.clone(), kind: HeadKind::Layer, ids: vec![] };
+        (!spec.heads.is_empty()).then_some(FoundHead { name: "mtp", ck, head, depth: MTP_DEPTH })
+    }
+
+    /// The head of a folder of its own, for a model.
+    ///
+    /// # Errors
+    /// When it does not fit the model.
+    pub fn folder(ck: &'a Checkpoint, spec: &ModelSpec) -> Result<FoundHead<'a>> {
+        let head = HeadFolder::of(ck, spec)?;
+        let (name, depth) = match head.kind {
+            HeadKind::Layer => ("eagle", EAGLE_DEPTH),
+            HeadKind::Medusa { heads, .. } => ("medusa", heads),
+        };
+        Ok(FoundHead { name, ck, head, depth })
+    }
+
+    /// Its tensors.
+    pub fn weights(&self) -> Weights<'_> {
+        Weights::new(self.ck, self.head.family, &self.head.spec)
+    }
+
+    /// Its plans, the first of which goes on from those behind it where they make its features.
+    fn plans(&self, model: &Plan, has: &dyn Fn(&str) -> bool) -> Vec<Plan> {
+        let spec = &self.head.spec;
+        match (self.head.kind, spec.heads.first().map(|h| &h.source)) {
+            (HeadKind::Medusa { heads, blocks }, _) => {
+                (0..heads).map(|i| emit_medusa(spec, i, blocks, has)).collect()
+            }
+            (HeadKind::Layer, Some(HeadSource::Residuals(layers))) => {
+                vec![emit_head(spec, 0, has), emit_features(spec, layers.len() * model.hidden, has)]
+            }
+            (HeadKind::Layer, _) => vec![emit_head(spec, 0, has)],
+        }
+    }
+
+    /// Marks of the model's plan that it reads.
+    fn taps(&self, model: &Plan) -> Vec<usize> {
+        match self.head.spec.heads.first().map(|h| &h.source) {
+            Some(HeadSource::Residuals(layers)) => layers.clone(),
+            _ => vec![model.marks.len() - 1],
+        }
+    }
+}
+
+/// A head that is ready to guess.
+pub(crate) enum ReadyHead {
+    /// One decoder layer.
+    Layer(LoadedHead),
+    /// Heads on the last hidden row, and the mark that they read.
+    Medusa(Vec<Box<dyn Step>>, usize),
+}
+
+impl ReadyHead {
+    /// What guesses by it.
+    pub fn drafter(self) -> Box<dyn Drafter> {
+        match self {
+            ReadyHead::Layer(head) => Box::new(HeadDrafter::new(head)),
+            ReadyHead::Medusa(heads, mark) => Box::new(Medusa::new(heads, mark)),
+        }
+    }
+}
+
+/// Plans of a head, and where its weights come from.
+pub(crate) struct PlannedHead<'a> {
+    found: &'a FoundHead<'a>,
+    weights: &'a Weights<'a>,
+    plans: Vec<Plan>,
+    /// Marks of the model's plan that it reads.
+    taps: Vec<usize>,
+    dtype: Option<DType>,
+}
+
+impl<'a> PlannedHead<'a> {
+    /// The plans of a head beside a model's plan; matrices of its own become `dtype`.
+    pub fn new(
+        found: &'a FoundHead<'a>,
+        weights: &'a Weights<'a>,
+        model: &Plan,
+        dtype: Option<DType>,
+    ) -> PlannedHead<'a> {
+        let plans = found.plans(model, &|name| weights.has(name));
+        PlannedHead { found, weights, plans, taps: found.taps(model), dtype }
+    }
+
+    /// Bytes that it takes beside the model, but for its pages.
+    ///
+    /// # Errors
+    /// When a tensor is missing or has another shape.
+    pub fn bytes<B: Backend>(&self, backend: &B) -> Result<u64> {
+        let from = WeightSource { weights: self.weights, dtype: self.dtype };
+        let own = self.plans.iter().flat_map(|p| &p.weights).filter(|w| is_own(w));
+        own.map(|spec| from.bytes(backend, spec)).sum()
+    }
+
+    /// Bytes of one of its pages, which it has as many of as the model.
+    pub fn page_bytes<B: Backend>(&self, backend: &B, kv_dtype: KvDtype) -> usize {
+        let of = |plan: &Plan| -> usize {
+            let kv = stored_types(backend, plan, kv_dtype);
+            kv.iter().enumerate().map(|(g, &types)| backend.page_bytes(&plan.kv, g, types)).sum()
+        };
+        self.plans.iter().map(of).sum()
+    }
+
+    /// True where the model's steps have to select all of their rows for it.
+    pub fn selects(&self, model: &Plan) -> bool {
+        self.taps.iter().any(|&mark| model.kind(model.marks[mark].slot) != RowKind::All)
+    }
+
+    /// Puts it on the backend of a model that was uploaded: rows and logits are no more than `like` has, and pages so
+    /// many of this type.
+    ///
+    /// # Errors
+    /// When a tensor cannot be read, or memory does not suffice.
+    pub fn load<B: Backend + 'static>(
+        mut self,
+        backend: &B,
+        model: UploadedModel<'_, B>,
+        like: &Limits,
+        (pages, kv_dtype): (usize, KvDtype),
+    ) -> Result<ReadyHead> {
+        let logits = SEQUENCES.min(like.logits);
+        let mut steps = vec![];
+        for plan in std::mem::take(&mut self.plans) {
+            let kv = stored_types(backend, &plan, kv_dtype);
+            // Plans without attention have one group of pages that take no memory.
+            let pages = if plan.kv.layers.is_empty() { 1 } else { pages };
+            let rows = ROWS.min(like.rows);
+            let pages = vec![pages; kv.len()];
+            let limits = Limits { rows, selected: logits, logits, pages, states: 0, kv };
+            let weights = self.uploaded(backend, &plan, &model)?;
+            steps.push(machine(backend, plan, weights, limits)?);
+        }
+        let FoundHead { name, head, depth, .. } = self.found;
+        let Some(spec) = head.spec.heads.first().filter(|_| head.kind == HeadKind::Layer) else {
+            return Ok(ReadyHead::Medusa(steps, self.taps[0]));
+        };
+        let mut steps = steps.into_iter();
+        let step = steps.next().ok_or_else(|| Error::Runtime("a head without a plan".into()))?;
+        let (feed, blank_first) = (usize::from(spec.feed == HeadFeed::Normed), spec.blank_first);
+        let (features, taps, ids) = (steps.next(), self.taps, head.ids.clone());
+        Ok(ReadyHead::Layer(LoadedHead { name, step, features, taps, feed, blank_first, ids, depth: *depth }))
+    }
+
+    /// The weights of one of its plans: its own, and the model's.
+    fn uploaded<B: Backend>(
+        &self,
+        backend: &B,
+        plan: &Plan,
+        model: &UploadedModel<'_, B>,
+    ) -> Result<Vec<B::Weight>> {
+        let own = WeightSource { weights: self.weights, dtype: self.dtype };
+        let threads = backend.about().threads;
+        let one = |spec: &WeightSpec| {
+            let shared = model.plan.weights.iter().position(|w| w == spec).filter(|_| !is_own(spec));
+            match shared.and_then(|i| backend.share(&model.weights[i])) {
+                Some(weight) => Ok(weight),
+                None if is_own(spec) => Ok(backend.upload(spec, &own.tensor(spec, threads)?.0)?),
+                None => Ok(backend.upload(spec, &model.source.tensor(spec, threads)?.0)?),
+            }
+        };
+        plan.weights.iter().map(one).collect()
+    }
+}
+
+/// A model whose weights are on a backend.
+pub(crate) struct UploadedModel<'a, B: Backend> {
+    pub plan: &'a Plan,
+    pub weights: &'a [B::Weight],
+    pub source: &'a WeightSource<'a>,
+}
+
+/// What each layer group is stored in: what was asked for, where the backend has it.
+pub(crate) fn stored_types<B: Backend>(backend: &B, plan: &Plan, asked: KvDtype) -> Vec<KvTypes> {
+    let one = |(i, g): (usize, &GroupSpec)| backend.stores_as(&plan.kv, i, asked.of(g.reach));
+    plan.kv.groups.iter().enumerate().map(one).collect()
+}
+
+/// True for the weights of a head itself; its plan has those of the model under the model's names.
+fn is_own(spec: &WeightSpec) -> bool {
+    spec.name.starts_with("blk.") || spec.name.starts_with("fc.")
+}
+
+/// A second machine on the backend of a model.
+fn machine<B: Backend + 'static>(
+    backend: &B,
+    plan: Plan,
+    weights: Vec<B::Weight>,
+    limits: Limits,
+) -> Result<Box<dyn Step>> {
+    let own = backend.handle().ok_or_else(|| {
+        Error::Unsupported(format!("a head beside a model on {}: it holds one model only", backend.name()))
+    })?;
+    Ok(Box::new(InTurn::new(Box::new(Runner::<B>::new(own, plan, weights, limits)?))))
+}

@@ -1,0 +1,126 @@
+//! Sizes of a model on a backend, found before anything is uploaded.
+
+use crate::{
+    error::Result,
+    heads::{PlannedHead, stored_types},
+    info::ModelInfo,
+    lora::Loras,
+    memory::{CachePlan, GroupBytes, check_weights, plan_cache},
+    options::LoadOptions,
+    uploads::{WeightSource, weight_bytes},
+};
+use lamina_plan::{Backend, GroupSpec, KvDtype, KvTypes, Limits, Plan, Reach};
+
+/// Logits that one step may hand out, in numbers: 64 MB.
+const LOGITS: usize = 16 << 20;
+
+/// A model whose files were read.
+pub(crate) struct OpenedModel<'a> {
+    pub plan: &'a Plan,
+    pub from: &'a WeightSource<'a>,
+    pub loras: &'a Loras,
+    /// A head that guesses its tokens.
+    pub head: Option<&'a PlannedHead<'a>>,
+    /// Tokens that it was made for.
+    pub context: usize,
+}
+
+/// What a model takes on a backend, and what is left to its cache.
+pub(crate) struct ModelSizes {
+    /// Bytes of all weights, those of a head included.
+    weights: u64,
+    /// Rows of a step.
+    rows: usize,
+    kv: Vec<KvTypes>,
+    groups: GroupBytes,
+    /// The layer group that a head has as many pages as.
+    paged: usize,
+    pub cache: CachePlan,
+}
+
+impl ModelSizes {
+    /// The sizes of a model beside `taken` bytes that others take. A head counts as one more layer of the model.
+    ///
+    /// # Errors
+    /// When a weight is missing or has another shape, or memory does not suffice.
+    pub fn of<B: Backend>(
+        opened: &OpenedModel<'_>,
+        backend: &B,
+        options: &LoadOptions,
+        taken: u64,
+    ) -> Result<ModelSizes> {
+        let (plan, memory) = (opened.plan, backend.memory());
+        let of_head = opened.head.map_or(Ok(0), |head| head.bytes(backend))?;
+        let weights = weight_bytes(backend, plan, opened.from, opened.loras)? + of_head;
+        check_weights(weights + taken, memory)?;
+        let rows = step_rows(backend, plan, options, opened.context);
+        let kv = stored_types(backend, plan, options.kv_dtype);
+        let mut groups = group_bytes(backend, plan, &kv, rows);
+        let paged = longest_group(plan);
+        groups.groups[paged].1 += opened.head.map_or(0, |head| head.page_bytes(backend, options.kv_dtype));
+        let free = memory.map(|m| m.free.saturating_sub(weights + taken));
+        let free = cache_memory(free, options.kv_memory);
+        let cache = plan_cache(plan, &groups, opened.context, options.context, free)?;
+        Ok(ModelSizes { weights, rows, kv, groups, paged, cache })
+    }
+
+    /// Pages of a head.
+    pub fn head_pages(&self) -> usize {
+        self.cache.pages[self.paged]
+    }
+
+    /// Bytes of weights and cache.
+    pub fn bytes(&self) -> u64 {
+        self.weights + self.groups.all(&self.cache.pages) as u64
+    }
+
+    /// What the machine is made for.
+    pub fn limits(&self, opened: &OpenedModel<'_>) -> Limits {
+        let (plan, rows) = (opened.plan, self.rows);
+        let most = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
+        let logits = if plan.looks_ahead() { rows } else { most };
+        let selected = if opened.head.is_some_and(|head| head.selects(plan)) { rows } else { logits };
+        let CachePlan { pages, states, .. } = self.cache.clone();
+        Limits { rows, selected, logits, pages, states, kv: self.kv.clone() }
+    }
+
+    /// What is known of the cache beside the model.
+    pub fn told(&self, info: ModelInfo, plan: &Plan, options: &LoadOptions) -> ModelInfo {
+        let stored = plan.kv.groups.iter().map(|g| g.reach).zip(self.kv.iter().copied());
+        let page_bytes: usize = self.groups.groups.iter().map(|g| g.1).sum();
+        ModelInfo {
+            context: self.cache.context,
+            kv_dtype: KvDtype::of_groups(stored).unwrap_or(options.kv_dtype),
+            kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
+            kv_bytes_per_sequence: self.cache.sequence_bytes as u64,
+            ..info
+        }
+    }
+}
+
+/// Longest text of an encoder where nobody asks for more, in tokens: its rows all stand in one step.
+const WHOLE_TEXT: usize = 8192;
+
+/// Rows of a step: what was asked for, what the backend likes, or a whole text where rows see later ones.
+fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: usize) -> usize {
+    let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
+    let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
+    options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)
+}
+
+/// Memory to plan the cache with: what is free, or what makes a cache of `asked` bytes. A fifth of it stays out of the
+/// cache.
+fn cache_memory(free: Option<u64>, asked: Option<u64>) -> Option<u64> {
+    free.into_iter().chain(asked.map(|bytes| bytes / 4 * 5)).min()
+}
+
+/// The layer group that keeps the most of a sequence: a head keeps as much.
+fn longest_group(plan: &Plan) -> usize {
+    plan.kv.groups.iter().position(|g| g.reach == Reach::All).unwrap_or(0)
+}
+
+/// Bytes of a page of each layer group.
+fn group_bytes<B: Backend>(backend: &B, plan: &Plan, kv: &[KvTypes], rows: usize) -> GroupBytes {
+    let bytes = |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]));
+    GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows }
+}
