@@ -72,8 +72,8 @@ class LLM(Closing):
         draft: guesses tokens ahead, which are verified in one step and kept where the model would have chosen them, so
             that answers are the same: "ngram" looks them up in the prompt and the answer, "lookahead" also in what was
             said behind wrong guesses, "auto" in earlier answers too; "mtp" asks the checkpoint's own layers that guess
-            further tokens (as "auto" does where there are any); the path of a smaller model with the same tokens, or
-            of a head that was trained for the model (EAGLE, Medusa), lets that one guess. How many are guessed follows
+            further tokens (as "auto" does where there are any); the path of a smaller model, best with the same
+            tokens, or of a head that was trained for the model (EAGLE, Medusa), lets that one guess. How many are guessed follows
             what they cost and how often they are right.
 
         Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.

@@ -58,7 +58,7 @@ pub use service::Service;
 pub use sink::{Gone, Sink};
 pub use snapshot::{Board, Counters, LastStep, SequenceState, Snapshot};
 pub use speculate::{
-    DraftAsk, DraftModel, Drafter, HeadDrafter, KnownAnswers, KnownTexts, LoadedHead, Lookahead, Medusa,
-    Ngram, Rightness, Suffix,
+    BridgedModel, DraftAsk, DraftModel, Drafter, HeadDrafter, KnownAnswers, KnownTexts, LoadedHead,
+    Lookahead, Medusa, Ngram, Rightness, Suffix,
 };
 pub use tally::{StepTallies, Tally};

@@ -3,10 +3,10 @@
 use crate::{
     built::Built,
     error::{Error, Result},
-    heads::{FoundHead, ReadyHead},
+    heads::FoundHead,
 };
 use lamina_arch::{Family, ModelSpec, is_head_folder};
-use lamina_engine::{DraftModel, Drafter, Lookahead, Ngram, Suffix};
+use lamina_engine::{BridgedModel, DraftModel, Drafter, Lookahead, Ngram, Suffix};
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
 use std::{
@@ -122,8 +122,8 @@ impl DraftSource {
         }
     }
 
-    /// Its drafters; `model` and `head` were loaded for it.
-    pub(crate) fn drafters(&self, model: Option<Built>, head: Option<ReadyHead>) -> Vec<Box<dyn Drafter>> {
+    /// Its drafters; `beside` was loaded for it.
+    pub(crate) fn drafters(&self, beside: Vec<Box<dyn Drafter>>) -> Vec<Box<dyn Drafter>> {
         let ngram: Box<dyn Drafter> = Box::new(Ngram::default());
         let mut drafters = vec![ngram];
         match self {
@@ -133,10 +133,7 @@ impl DraftSource {
                 drafters.push(Box::<Suffix>::default());
             }
         }
-        if let Some(built) = model {
-            drafters.push(Box::new(DraftModel::new(built.step, built.context)));
-        }
-        drafters.extend(head.map(ReadyHead::drafter));
+        drafters.extend(beside);
         drafters
     }
 }
@@ -147,35 +144,28 @@ pub(crate) fn names(drafters: &[Box<dyn Drafter>]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(" + "))
 }
 
-/// Refuses a draft model whose tokens are others than the model's. Tokens that only one of them has are padding.
+/// What guesses by a draft model: itself where its tokens are the model's, else by way of the text. Tokens that only one of
+/// them has are padding.
 ///
 /// # Errors
-/// When a token differs; it is named.
-pub(crate) fn check_tokens(model: &Built, draft: &Built) -> Result<()> {
-    let (Some(own), Some(other)) = (&model.tokenizer, &draft.tokenizer) else {
-        let (own, other) = (model.info.vocab, draft.info.vocab);
-        return if model.tokenizer.is_none() && draft.tokenizer.is_none() && own == other {
-            Ok(())
-        } else {
-            Err(Error::InvalidRequest(format!(
-                "the draft model cannot be compared with the model: one of them has no tokenizer, and they have \
-                 {other} and {own} tokens"
-            )))
-        };
-    };
-    let same = |id: &u32| own.token_bytes(*id) == other.token_bytes(*id) && own.kind(*id) == other.kind(*id);
-    let ids = 0..own.vocab_size().min(other.vocab_size()) as u32;
-    match ids.into_iter().find(|id| !same(id)) {
-        None => Ok(()),
-        Some(id) => Err(Error::Unsupported(format!(
-            "the draft model has other tokens: {id} is {} there and {} in the model; use a draft of the model's own \
-             family, or draft=\"auto\", which needs none",
-            shown(other, id),
-            shown(own, id)
+/// When one of them has no tokenizer to compare.
+pub(crate) fn draft_model(model: &Built, draft: Built) -> Result<Box<dyn Drafter>> {
+    let (own, other) = (model.info.vocab, draft.info.vocab);
+    let guesses = DraftModel::new(draft.step, draft.context);
+    match (&model.tokenizer, draft.tokenizer) {
+        (None, None) if own == other => Ok(Box::new(guesses)),
+        (Some(own), Some(other)) if same_tokens(own, &other) => Ok(Box::new(guesses)),
+        (Some(own), Some(other)) if own.is_available() && other.is_available() => {
+            Ok(Box::new(BridgedModel::new(guesses, own.clone(), other)))
+        }
+        _ => Err(Error::InvalidRequest(format!(
+            "the draft model cannot be compared with the model: one of them has no tokenizer, and they have {other} \
+             and {own} tokens; use a draft with a tokenizer, or draft=\"auto\", which needs none"
         ))),
     }
 }
 
-fn shown(tokenizer: &Tokenizer, id: u32) -> String {
-    format!("{:?}", String::from_utf8_lossy(tokenizer.token_bytes(id).unwrap_or_default()))
+fn same_tokens(own: &Tokenizer, other: &Tokenizer) -> bool {
+    let same = |id: u32| own.token_bytes(id) == other.token_bytes(id) && own.kind(id) == other.kind(id);
+    (0..own.vocab_size().min(other.vocab_size()) as u32).all(same)
 }

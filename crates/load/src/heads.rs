@@ -127,6 +127,11 @@ impl<'a> PlannedHead<'a> {
         PlannedHead { found, weights, plans, taps: found.taps(model), dtype }
     }
 
+    /// What the backend has to run for it.
+    pub fn plans(&self) -> &[Plan] {
+        &self.plans
+    }
+
     /// Bytes that it takes beside the model, but for its pages.
     ///
     /// # Errors

@@ -2,9 +2,9 @@
 
 use crate::{
     built::Built,
-    draft::{DraftSource, HeadChoice, check_tokens, names},
+    draft::{DraftSource, HeadChoice, draft_model, names},
     error::{Error, Result},
-    heads::{PlannedHead, UploadedModel},
+    heads::{PlannedHead, ReadyHead, UploadedModel},
     identity::identity,
     info::ModelInfo,
     lora::Loras,
@@ -62,11 +62,11 @@ pub fn open_on<B: Backend + 'static>(
     };
     let beside = Beside { bytes: draft.as_ref().map_or(0, |d| d.bytes), heads };
     let mut model = build(ck, options, backend, beside, progress)?;
-    if let Some(draft) = &draft {
-        check_tokens(&model, draft)?;
+    let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
+    if let Some(draft) = draft {
+        computing.push(draft_model(&model, draft)?);
     }
-    let head = model.head.take();
-    let drafters = options.draft.as_ref().map(|source| source.drafters(draft, head)).unwrap_or_default();
+    let drafters = options.draft.as_ref().map(|source| source.drafters(computing)).unwrap_or_default();
     let info = ModelInfo { draft: names(&drafters), ..model.info };
     let engine = Engine::with_policy(model.step, model.context, options.reuse_prefixes, options.policy)
         .identified(model.identity)
@@ -124,6 +124,7 @@ fn build<B: Backend + 'static>(
     let head_weights = found.as_ref().map(|head| head.weights().keeping(keep));
     let head = found.as_ref().zip(head_weights.as_ref());
     let head = head.map(|(found, weights)| PlannedHead::new(found, weights, &plan, options.dtype));
+    head.iter().flat_map(PlannedHead::plans).try_for_each(|plan| check_plan(&backend, plan))?;
     let from = WeightSource { weights: &weights, dtype: options.dtype };
     let opened =
         OpenedModel { plan: &plan, from: &from, loras: &loras, head: head.as_ref(), context: spec.context };

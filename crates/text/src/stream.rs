@@ -40,6 +40,11 @@ impl StreamDecoder {
         Ok(self.take_whole())
     }
 
+    /// True where the text ends with a whole character.
+    pub fn is_whole(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// The rest: an unfinished character becomes U+FFFD. The decoder is then at the start of a new text.
     pub fn finish(&mut self) -> String {
         self.start = true;

@@ -97,16 +97,16 @@ impl HeadDrafter {
         if now == 0 || !self.followers.grow(id, cells + now) {
             return 0;
         }
-        let blank = self.head.blank_first;
-        let input = |at: usize| {
-            if blank && at == 0 { Input::Row(0) } else { Input::Token(turn.ask.tokens[at + 1]) }
+        let (blank, known) = (self.head.blank_first, self.head.step.plan().tokens as u32);
+        // Placeholders of pictures have no embedding.
+        let input = |at: usize| match turn.ask.tokens[at + 1] {
+            token if token < known && !(blank && at == 0) => Input::Token(token),
+            _ => Input::Row(0),
         };
         let rows = (start..start + now).map(|at| (input(at), [at as u32; 3], (cells + at - start) as u32));
         turn.goes_on = now == waiting;
         let select = if turn.goes_on { Select::Last } else { Select::None };
-        if blank && self.batch.numbers.is_empty() {
-            self.batch.numbers.resize(self.head.step.plan().hidden, 0.0);
-        }
+        self.batch.numbers.resize(self.head.step.plan().hidden, 0.0);
         self.batch.push_rows(rows, self.followers.place(id, false), select);
         self.batch.features.extend_from_slice(&stretch.numbers[..now * self.hidden.width()]);
         now

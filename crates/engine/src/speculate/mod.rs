@@ -5,6 +5,7 @@
 //! those that are right. Drafts take rows and pages that are left when everybody has theirs, and give back what they do
 //! not keep.
 
+mod bridge;
 mod drafter;
 mod follow;
 mod head;
@@ -20,6 +21,7 @@ mod suffix;
 mod tuner;
 mod watch;
 
+pub use bridge::BridgedModel;
 pub use drafter::{DraftAsk, Drafter};
 pub use head::{HeadDrafter, LoadedHead};
 pub use known::{KnownAnswers, KnownTexts, Rightness};
