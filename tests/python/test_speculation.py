@@ -60,3 +60,12 @@ def test_drafts_that_are_not_there_are_refused(plain):
         lamina.LLM(progress=False, draft="no-such")
     with pytest.raises(lamina.InvalidRequestError, match="loaded with: none"):
         plain.generate(PROMPT, max_tokens=4, speculate=3)
+
+
+def test_lookahead_changes_nothing_and_layers_that_are_not_there_are_refused(plain):
+    with lamina.LLM(threads=1, progress=False, draft="lookahead") as llm:
+        assert llm.info.draft == "ngram + lookahead"
+        want = plain.generate(PROMPT, max_tokens=30, seed=5)
+        assert llm.generate(PROMPT, max_tokens=30, seed=5, speculate=3).text == want.text
+    with pytest.raises(lamina.InvalidRequestError, match="MTP"):
+        lamina.LLM(progress=False, draft="mtp")

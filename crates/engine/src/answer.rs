@@ -1,6 +1,7 @@
 //! The growing answer of a sequence: from a row of logits to a token, and whether it is the last one.
 
 use crate::{
+    chooser::DraftChooser,
     constrain::{Constraint, Legal},
     drafting::{Drafts, Speculation},
     error::{EngineError, Result},
@@ -107,6 +108,18 @@ impl Answer {
             text: SharedText::new(self.text.lock().clone()),
             stops_by_text: self.stops_by_text,
         }
+    }
+
+    /// What chooses guesses as this answer would, where it does anything to a row before it draws.
+    pub fn chooser(&self) -> Option<DraftChooser> {
+        let edits = self.sampler.edits() || self.constraint.is_some();
+        edits.then(|| DraftChooser {
+            sampler: self.sampler.fork(0),
+            constraint: self.constraint.clone(),
+            ends: self.generation.end_tokens.clone(),
+            mask: vec![],
+            vocab: self.vocab,
+        })
     }
 
     /// True when the prompt is all that was asked for.

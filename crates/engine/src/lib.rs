@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod chooser;
 mod constrain;
 mod cost;
 mod drafting;

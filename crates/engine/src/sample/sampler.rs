@@ -191,6 +191,19 @@ impl Sampler {
         Ok(Sampled { id, logprob: Some(logprob), top })
     }
 
+    /// True where tokens that were said, or a bias, change a row.
+    pub(crate) fn edits(&self) -> bool {
+        !self.edits.is_empty()
+    }
+
+    /// The likeliest token after mask and edits, which work on the row in place, and its logit; none where none is left or
+    /// a logit is not a number.
+    pub(crate) fn peak(&mut self, logits: &mut [f32], mask: Option<&[u32]>) -> Option<(u32, f32)> {
+        let fits = logits.len() == self.vocab;
+        let peak = fits.then(|| self.edit(logits, mask).ok()).flatten()?;
+        Some((peak.id, peak.logit))
+    }
+
     /// Mask and edits, and the highest logit that they leave, which is finite.
     fn edit(&mut self, logits: &mut [f32], mask: Option<&[u32]>) -> Result<Peak, SampleError> {
         let mut peak = Peak::of(logits)?;

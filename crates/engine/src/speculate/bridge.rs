@@ -4,7 +4,7 @@
 //! anew in every round, since the next token may end a word otherwise; what lies far enough behind stays as it is.
 
 use super::{
-    drafter::{DraftAsk, Drafter},
+    drafter::{DraftAsk, DraftEdits, Drafter},
     model::DraftModel,
 };
 use crate::{drafting::Guesses, error::Result};
@@ -136,7 +136,12 @@ impl Drafter for BridgedModel {
     fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>> {
         let tokens: Vec<_> = asks.iter().map(|ask| self.followed(ask)).collect();
         let able = || asks.iter().zip(&tokens).filter(|(_, tokens)| !tokens.is_empty());
-        let bridged = able().map(|(ask, tokens)| DraftAsk { tokens, most: ask.most + MORE, ..*ask });
+        let bridged = able().map(|(ask, tokens)| DraftAsk {
+            tokens,
+            most: ask.most + MORE,
+            edits: DraftEdits::default(),
+            ..*ask
+        });
         let mut guessed = self.draft.propose(&bridged.collect::<Vec<_>>())?.into_iter();
         let one = |(ask, tokens): (&DraftAsk<'_>, &Vec<u32>)| match tokens.is_empty() {
             true => Guesses::default(),

@@ -1,6 +1,7 @@
 //! What guesses tokens.
 
-use crate::{drafting::Guesses, error::Result};
+use crate::{answer::Answer, drafting::Guesses, error::Result};
+use std::fmt;
 
 /// A sequence whose next tokens are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +16,18 @@ pub struct DraftAsk<'a> {
     pub shared: bool,
     /// Most guesses that are of use; at least 1.
     pub most: usize,
+    /// What is to be done to rows before a guess is chosen from them.
+    pub(crate) edits: DraftEdits<'a>,
+}
+
+/// The answer whose mask, bias and penalties guesses follow; none where the tokens are not its own.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DraftEdits<'a>(pub Option<&'a Answer>);
+
+impl fmt::Debug for DraftEdits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "those of an answer" } else { "none" })
+    }
 }
 
 /// Guesses the next tokens of sequences. What it guesses changes how fast answers come, never what they are.

@@ -4,7 +4,7 @@
 //! stand in cells of its own, one for each row that it has read; what it reads of its own guesses is not kept.
 
 use super::{
-    drafter::{DraftAsk, Drafter},
+    drafter::{DraftAsk, DraftEdits, Drafter},
     follow::Followers,
     hidden::HiddenRows,
     round::{CATCH_UP, GuessTurn, guess, prior, run},
@@ -53,7 +53,9 @@ impl HeadDrafter {
         let limits = self.head.step.limits();
         let most_asks = limits.logits.min(limits.selected).min(limits.rows);
         let one = |(i, ask): (usize, &DraftAsk<'a>)| {
-            let ask = DraftAsk { most: ask.most.min(self.head.depth), ..*ask };
+            // Edits speak of the model's tokens.
+            let edits = if self.head.ids.is_empty() { ask.edits } else { DraftEdits::default() };
+            let ask = DraftAsk { most: ask.most.min(self.head.depth), edits, ..*ask };
             let able = i < most_asks && self.hidden.end(ask.id) == Some(ask.tokens.len() - 1);
             GuessTurn::new(&ask, able)
         };

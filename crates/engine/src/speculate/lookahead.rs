@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn ask(tokens: &[u32], shared: bool) -> DraftAsk<'_> {
-        DraftAsk { id: 3, tokens, prompt_len: 1, shared, most: 4 }
+        DraftAsk { id: 3, tokens, prompt_len: 1, shared, most: 4, edits: Default::default() }
     }
 
     fn guesses(lookahead: &mut Lookahead, tokens: &[u32], shared: bool) -> Vec<u32> {

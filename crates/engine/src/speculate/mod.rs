@@ -38,6 +38,7 @@ use crate::{
     schedule::{Schedule, Share, StepPlan},
     sequence::Sequence,
 };
+use drafter::DraftEdits;
 use lamina_plan::Step;
 use std::{collections::HashMap, time::Instant};
 use tuner::{Bid, MOST_TUNED, Market, Tuner, Tuning, expected};
@@ -294,7 +295,8 @@ impl Speculator {
 
 fn asked(s: &Sequence, most: usize) -> DraftAsk<'_> {
     let shared = s.terms.cache_salt.is_none();
-    DraftAsk { id: s.id, tokens: &s.tokens, prompt_len: s.prompt_len, shared, most }
+    let edits = DraftEdits(if let Purpose::Answer(answer) = &s.purpose { Some(&**answer) } else { None });
+    DraftAsk { id: s.id, tokens: &s.tokens, prompt_len: s.prompt_len, shared, most, edits }
 }
 
 /// What drafts may have.

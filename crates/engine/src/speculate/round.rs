@@ -2,6 +2,8 @@
 
 use super::drafter::DraftAsk;
 use crate::{
+    answer::Answer,
+    chooser::DraftChooser,
     drafting::Guesses,
     error::{EngineError, Result},
 };
@@ -24,12 +26,15 @@ pub(super) struct GuessTurn<'a> {
     pub chance: f32,
     /// All kept tokens are computed, and it may go on.
     pub goes_on: bool,
+    /// Chooses guesses as the request would, where that is not the likeliest one of a row as it is.
+    chooser: Option<DraftChooser>,
 }
 
 impl<'a> GuessTurn<'a> {
     /// A turn without guesses, of a sequence that they are possible for.
     pub fn new(ask: &DraftAsk<'a>, able: bool) -> GuessTurn<'a> {
-        GuessTurn { ask: *ask, guesses: Guesses::default(), chance: 1.0, goes_on: able }
+        let chooser = ask.edits.0.filter(|_| able).and_then(Answer::chooser);
+        GuessTurn { ask: *ask, guesses: Guesses::default(), chance: 1.0, goes_on: able, chooser }
     }
 
     /// True where a further guess is of use.
@@ -46,19 +51,30 @@ pub(super) fn run<'s>(step: &'s mut dyn Step, batch: &Batch) -> Result<&'s dyn R
 /// The most likely token of each sequence that goes on, in the order of their rows; `id` is the model's number for a
 /// token of the drafter.
 pub(super) fn guess(rows: &dyn Rows, turns: &mut [GuessTurn<'_>], id: impl Fn(u32) -> u32) -> Result<()> {
+    let mut row = vec![];
     for (i, turn) in turns.iter_mut().filter(|t| t.goes_on).enumerate() {
-        let front = rows.top_k(i, FRONT)?;
-        let &(token, best) = front.first().ok_or(EngineError::EmptyPrompt)?;
-        let all: f32 = front.iter().map(|(_, logit)| (logit - best).exp()).sum();
-        // A row that holds no numbers guesses nothing.
-        turn.goes_on = all.is_finite() && all > 0.0;
-        if turn.goes_on {
-            turn.chance /= all;
+        let found = match &mut turn.chooser {
+            Some(chooser) => {
+                rows.logits(i, &mut row)?;
+                chooser.choose(&mut row)
+            }
+            None => likeliest(&rows.top_k(i, FRONT)?),
+        };
+        turn.goes_on = found.is_some();
+        if let Some((token, chance)) = found {
+            turn.chance *= chance;
             let deeper = !turn.guesses.tokens.is_empty();
-            turn.guesses.push(id(token), sign(1.0 / all, deeper));
+            turn.guesses.push(id(token), sign(chance, deeper));
         }
     }
     Ok(())
+}
+
+/// The first token of a row's front, and how likely it is among them; none where the row holds no numbers.
+fn likeliest(front: &[(u32, f32)]) -> Option<(u32, f32)> {
+    let &(token, best) = front.first()?;
+    let all: f32 = front.iter().map(|(_, logit)| (logit - best).exp()).sum();
+    (all.is_finite() && all > 0.0).then_some((token, 1.0 / all))
 }
 
 /// Class of a guess by how likely the drafter finds it, and whether it rests on another one.

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn ask(id: u64, tokens: &[u32], prompt_len: usize) -> DraftAsk<'_> {
-        DraftAsk { id, tokens, prompt_len, shared: true, most: 3 }
+        DraftAsk { id, tokens, prompt_len, shared: true, most: 3, edits: Default::default() }
     }
 
     fn guess(s: &mut Suffix, ask: DraftAsk<'_>) -> Vec<u32> {

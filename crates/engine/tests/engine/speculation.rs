@@ -303,6 +303,25 @@ fn a_model_that_drafts_for_itself_is_right_when_greedy_and_now_and_then_when_sam
 }
 
 #[test]
+fn a_draft_model_looks_at_what_the_request_does_to_rows() {
+    let mixers = vec![attention(), attention()];
+    let mut g = generation(5, 40, 1);
+    for (name, value) in [("temperature", 0.0), ("repetition_penalty", 1.6), ("frequency_penalty", 0.5)] {
+        g.params.set(name, value).expect("known");
+    }
+    let want = alone(&mixers, ROOMY, looped(2, 70), g.clone());
+    let plain =
+        alone(&mixers, ROOMY, looped(2, 70), Generation { params: generation(5, 1, 1).params, ..g.clone() });
+    assert_ne!(want.answers, plain.answers, "the penalties do something");
+    let mut e = engine(mixers.clone(), ROOMY).drafting(vec![model(&mixers, ROOMY)], None);
+    let receiver = add(&mut e, looped(2, 70), fixed(g, 4));
+    finish(&mut e);
+    assert_eq!(outcome(&receiver, 1), want);
+    let c = e.counters();
+    assert!(c.drafted > 10 && c.accepted == c.drafted, "{c:?}");
+}
+
+#[test]
 fn draft_models_follow_many_sequences_in_little_memory() {
     for mixers in memories() {
         // Another model, and the same one; pages for two sequences, prompts that are computed piece by piece.
