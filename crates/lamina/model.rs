@@ -7,7 +7,6 @@ use crate::{
     recent::Recent,
     tools::{ChatGrammar, GrammarKey},
 };
-use lamina_base::human_bytes;
 use lamina_engine::{EngineError, Generation, Handle, Service, Snapshot, Task, sample::Breakers};
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
@@ -123,7 +122,11 @@ impl Model {
     /// # Errors
     /// When the model has no tokenizer, or there is no memory for a long text.
     pub fn tokenize(&self, text: &str, special: Special) -> Result<Vec<u32>> {
-        room_for_text(text.len())?;
+        // An earlier request may have spent what is kept back, and only the engine's thread has been told.
+        if !lamina_reserve::whole() {
+            let text = "there is no memory to tokenize a text: end other programs".into();
+            return Err(Error::OutOfMemory(text));
+        }
         Ok(self.need_tokenizer()?.encode(text, special)?)
     }
 
@@ -284,24 +287,4 @@ impl Model {
         self.shared.breakers.put(dry.breakers.clone(), found.clone());
         Ok(found)
     }
-}
-
-/// Refuses to tokenize `bytes` bytes where there is no memory for what tokenizers make of them on the way.
-fn room_for_text(bytes: usize) -> Result<()> {
-    /// What shorter texts take is small beside what is kept back.
-    const SHORT: usize = 1 << 20;
-    /// Bytes for each byte of a text: pieces, symbols with links, ids.
-    const EACH: usize = 16;
-    // An earlier request may have spent what is kept back, and only the engine's thread has been told.
-    let room = match bytes < SHORT {
-        true => lamina_reserve::whole(),
-        false => lamina_reserve::affordable(bytes.saturating_mul(EACH)),
-    };
-    if room {
-        return Ok(());
-    }
-    let size = human_bytes(bytes as u64);
-    Err(Error::OutOfMemory(format!(
-        "there is no memory to tokenize a text of {size}: use a shorter one, or end other programs"
-    )))
 }

@@ -123,7 +123,10 @@ impl From<lamina_engine::sample::SampleError> for Error {
 
 impl From<TextError> for Error {
     fn from(e: TextError) -> Self {
-        Error::InvalidRequest(e.to_string())
+        match e {
+            TextError::OutOfMemory { .. } => Error::OutOfMemory(e.to_string()),
+            e => Error::InvalidRequest(e.to_string()),
+        }
     }
 }
 

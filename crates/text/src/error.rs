@@ -53,6 +53,12 @@ pub enum TextError {
         /// The limit.
         limit: usize,
     },
+    /// There is no memory for what tokenizers make of a long text on the way.
+    #[error("there is no memory to tokenize {bytes} bytes or tokens: give less, or end other programs")]
+    OutOfMemory {
+        /// Bytes of the text, or tokens.
+        bytes: usize,
+    },
     /// A token id outside the vocabulary.
     #[error("token id {id} is outside the vocabulary of {size} tokens")]
     UnknownId {

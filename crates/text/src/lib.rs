@@ -14,6 +14,7 @@ mod export;
 mod frame;
 mod infill;
 mod pre;
+mod room;
 mod source;
 mod special;
 mod split;

@@ -8,6 +8,7 @@ use crate::encode::Encoder;
 use crate::encode::hf::HfEngine;
 use crate::error::TextError;
 pub(crate) use crate::frame::{Frame, Lead};
+use crate::room::room;
 use crate::special::{Finder, Fragment, Markers, Special, SpecialIds, SpecialTarget, Strip, end_ids};
 use crate::vocab::{TokenKind, Vocab};
 
@@ -141,6 +142,7 @@ impl TokenizerDraft {
 impl Tokenizer {
     /// The ids of `text`. An empty text has none (beside those that [`Special::add`] adds).
     pub fn encode(&self, text: &str, special: Special) -> Result<Vec<u32>, TextError> {
+        room(text.len())?;
         let mut out = Vec::with_capacity(text.len() / 3 + 2);
         if special.add {
             out.extend_from_slice(&self.0.frame.before);
@@ -158,6 +160,7 @@ impl Tokenizer {
     /// # Errors
     /// When a text is too long, or there is no tokenizer.
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError> {
+        room(first.len().saturating_add(second.len()))?;
         let frame = &self.0.frame;
         let mut out = frame.before.clone();
         self.encode_body(first, false, &mut out)?;
@@ -177,6 +180,7 @@ impl Tokenizer {
     /// As [`Tokenizer::encode_chat`]; `mark` is a character that breaks special tokens which are to stay text, and is
     /// no part of the text.
     pub(crate) fn encode_rendered(&self, rendered: &str, mark: Option<char>) -> Result<Vec<u32>, TextError> {
+        room(rendered.len())?;
         let mut out = Vec::with_capacity(rendered.len() / 3 + 2);
         let written =
             self.bos().and_then(|bos| self.0.vocab.text(bos)).is_some_and(|bos| rendered.starts_with(bos));
@@ -271,6 +275,7 @@ impl Tokenizer {
 
     /// The text of `ids`, with or without control tokens.
     pub fn decode_with(&self, ids: &[u32], markers: Markers) -> Result<String, TextError> {
+        room(ids.len())?;
         let mut bytes = Vec::with_capacity(ids.len() * 4);
         let mut start = true;
         for &id in ids {

@@ -95,6 +95,59 @@ fn pieces_that_the_library_does_not_survive_are_refused() {
     assert!(used(&file("normalizer", json!({"type": "Prepend", "prepend": "\u{2581}"}))).is_ok());
 }
 
+/// A pre-tokenizer that cuts with an expression.
+fn cut(regex: &str) -> Value {
+    file(
+        "pre_tokenizer",
+        json!({"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false}),
+    )
+}
+
+#[test]
+fn expressions_that_never_end_are_bounded_or_refused() {
+    let _alone = alone();
+    let tokenizer = |json: &Value| Tokenizer::from_hf_json(json.to_string().as_bytes());
+    let text = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa ".repeat(2000);
+    for regex in ["(?:a|aa)+(?!c)b", "(a+)+b(?!c)", "(?:a|aa)+$(?=x)", "(?:a*)*(?=b)", "((a|b)*)*(?<=c)"] {
+        let tokenizer = tokenizer(&cut(regex)).unwrap();
+        let start = Instant::now();
+        let encoded = tokenizer.encode(&text, Special::NONE);
+        assert!(start.elapsed() < SLOWEST, "{regex}: {:?}", start.elapsed());
+        if let Err(error) = encoded {
+            assert!(error.to_string().contains("shorten it"), "{regex}: {error}");
+        }
+    }
+    // The library gives up after a million steps, and takes that for the end of the matches.
+    assert!(tokenizer(&cut("(?:a|aa)+(?!c)b")).unwrap().encode(&text, Special::NONE).is_err());
+    refused("pre_tokenizer", cut("(a)\\1")["pre_tokenizer"].clone(), "refers to what it has matched");
+    let look = json!({"type": "Replace", "pattern": {"Regex": "a+(?!b)"}, "content": "a"});
+    refused("normalizer", look.clone(), "looks around");
+    refused("decoder", look, "looks around");
+    assert!(
+        used(&file("normalizer", json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})))
+            .is_ok()
+    );
+}
+
+#[test]
+fn a_million_spaces_do_not_change_how_the_rest_is_cut() {
+    let _alone = alone();
+    let published = "'s| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+    let long = " ".repeat(1_200_000) + "a b";
+    let stage =
+        json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    for (mut json, space) in [(cut(published), " "), (file("pre_tokenizer", stage), "\u{120}")] {
+        // Two spaces are a token, but never across a cut: the last one of a run goes with the letter.
+        json["model"]["vocab"][space] = json!(3);
+        json["model"]["vocab"][space.repeat(2)] = json!(5);
+        json["model"]["merges"] = json!([[space, space]]);
+        let tokenizer = Tokenizer::from_hf_json(json.to_string().as_bytes()).unwrap();
+        let ids = tokenizer.encode(&long, Special::NONE).unwrap();
+        assert_eq!(ids.len(), 599_999 + 1 + 4, "{space:?}");
+        assert_eq!(ids[599_998..], [5, 3, 3, 0, 3, 1], "{space:?}");
+    }
+}
+
 #[test]
 fn panics_of_the_library_name_the_place() {
     let _alone = alone();
@@ -158,7 +211,23 @@ fn piece(random: &mut Random, kinds: &[&str], inner: &str, depth: usize) -> Valu
     let kind = kinds[random.below(kinds.len())];
     let mut text = || json!(texts[random.below(texts.len())]);
     let (from, content, prefix, suffix) = (text(), text(), text(), text());
-    let regexes = ["", "a", "a*", "(a|b)+", "\\s+", "(?=a)", "[^ ]", "(", "(a+)+$", "\\p{L}+"];
+    let regexes = [
+        "",
+        "a",
+        "a*",
+        "(a|b)+",
+        "\\s+",
+        "(?=a)",
+        "[^ ]",
+        "(",
+        "(a+)+$",
+        "\\p{L}+",
+        "(a+)+b(?!c)",
+        "(?:a|b|ab)*(?=c)",
+        "\\s+(?!\\S)|\\s+",
+        "(a)\\1",
+        "((a{1,50}){1,50}){1,50}",
+    ];
     let pattern = if random.below(2) == 0 {
         json!({"String": from})
     } else {
@@ -285,7 +354,7 @@ fn any_pieces_end_in_an_error_or_a_tokenizer() {
     let times: usize = std::env::var("LAMINA_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let _alone = alone();
     let mut random = Random::seeded(7);
-    let mut built = 0;
+    let (mut built, mut slowest) = (0, (Duration::ZERO, String::new()));
     for _ in 0..500 * times {
         let mut json = file("decoder", Value::Null);
         for (stage, inner, kinds) in stages {
@@ -296,7 +365,12 @@ fn any_pieces_end_in_an_error_or_a_tokenizer() {
         if random.below(3) == 0 {
             json["model"] = model(&mut random);
         }
+        let start = Instant::now();
         built += usize::from(used(&json).is_ok());
+        if start.elapsed() > slowest.0 {
+            slowest = (start.elapsed(), json.to_string());
+        }
     }
+    eprintln!("{built} of {} work; the slowest took {:?}: {}", 500 * times, slowest.0, slowest.1);
     assert!(built > 20, "{built}");
 }

@@ -1,17 +1,18 @@
 //! Encoding by the library `tokenizers`.
 
-use crate::{error::TextError, special::Strip};
+use crate::{encode::stage::CutStage, error::TextError, special::Strip};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::OnceLock,
 };
 use tokenizers::{
-    AddedToken, Tokenizer as Library,
-    pre_tokenizers::{
-        PreTokenizerWrapper,
-        metaspace::{Metaspace, PrependScheme},
-    },
+    AddedToken, DecoderWrapper, ModelWrapper, NormalizerWrapper, PostProcessorWrapper, TokenizerImpl,
+    pre_tokenizers::{PreTokenizerWrapper, metaspace::PrependScheme},
 };
+
+/// The library's tokenizer over our pre-tokenizer.
+pub(crate) type Library =
+    TokenizerImpl<ModelWrapper, NormalizerWrapper, CutStage, PostProcessorWrapper, DecoderWrapper>;
 
 /// The library's tokenizer, twice: whether special tokens in a text are parsed is a setting of it, not of a call.
 pub(crate) struct HfEngine {
@@ -98,27 +99,14 @@ fn caught<T>(what: &str, call: impl FnOnce() -> tokenizers::Result<T>) -> Result
 /// A Metaspace that puts a space before the first word of a text puts none here.
 fn without_first(library: &Library) -> Library {
     let mut library = library.clone();
-    let pieces = match library.get_pre_tokenizer().cloned() {
-        Some(PreTokenizerWrapper::Metaspace(mut metaspace)) => {
-            quiet(&mut metaspace);
-            PreTokenizerWrapper::Metaspace(metaspace)
+    let Some(mut stage) = library.get_pre_tokenizer().cloned() else { return library };
+    stage.each(&mut |stage| {
+        if let PreTokenizerWrapper::Metaspace(metaspace) = stage
+            && metaspace.prepend_scheme == PrependScheme::First
+        {
+            metaspace.prepend_scheme = PrependScheme::Never;
         }
-        Some(PreTokenizerWrapper::Sequence(mut sequence)) => {
-            for piece in sequence.as_mut() {
-                if let PreTokenizerWrapper::Metaspace(metaspace) = piece {
-                    quiet(metaspace);
-                }
-            }
-            PreTokenizerWrapper::Sequence(sequence)
-        }
-        _ => return library,
-    };
-    library.with_pre_tokenizer(Some(pieces));
+    });
+    library.with_pre_tokenizer(Some(stage));
     library
-}
-
-fn quiet(metaspace: &mut Metaspace) {
-    if metaspace.prepend_scheme == PrependScheme::First {
-        metaspace.prepend_scheme = PrependScheme::Never;
-    }
 }

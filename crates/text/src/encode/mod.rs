@@ -9,6 +9,7 @@ pub(crate) mod normalize;
 pub(crate) mod plamo2;
 pub(crate) mod rwkv;
 pub(crate) mod spm;
+pub(crate) mod stage;
 pub(crate) mod unigram;
 pub(crate) mod wordpiece;
 

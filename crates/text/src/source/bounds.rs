@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::encode::charsmap::Charsmap;
 use crate::error::TextError;
+use crate::split::FilePattern;
 
 /// Pieces of one stage (normalizers, pre-tokenizers and so on), those within sequences included.
 const MOST_PIECES: usize = 64;
@@ -65,6 +66,11 @@ fn check_piece(kind: &str, piece: &Value) -> Result<usize, String> {
     match kind {
         "Replace" => {
             let shortest = pattern(piece)?;
+            if let Some(regex) = piece.pointer("/pattern/Regex").and_then(Value::as_str)
+                && FilePattern::backtracks(regex).map_err(|e| format!("its pattern {e}"))?
+            {
+                return Err("its pattern looks around a repetition: only pre-tokenizers may do so".into());
+            }
             let content = piece.get("content").and_then(Value::as_str).map_or(0, str::len);
             // A regular expression may match nothing between any two bytes.
             Ok(if shortest == 0 { content + 1 } else { content.div_ceil(shortest).max(1) })
@@ -76,6 +82,7 @@ fn check_piece(kind: &str, piece: &Value) -> Result<usize, String> {
             }
             _ => Ok(1),
         },
+        // Its expressions are followed with care: see `FilePattern`.
         "Split" => pattern(piece).map(|_| 1),
         "Precompiled" => charsmap(piece).map(|()| 1),
         "ByteLevel" => Ok(2),

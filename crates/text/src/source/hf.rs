@@ -1,9 +1,9 @@
 //! `tokenizer.json`, the format of Hugging Face, through its own library `tokenizers`.
 
 use serde_json::Value;
-use tokenizers::{AddedToken, Tokenizer as Library};
+use tokenizers::AddedToken;
 
-use crate::encode::hf::HfEngine;
+use crate::encode::hf::{HfEngine, Library};
 use crate::error::TextError;
 use crate::source::bounds;
 use crate::source::config::LARGEST_GAP;

@@ -5,9 +5,11 @@
 //! rewritten here (see [`Matcher::new`]), so a finite automaton does the work: linear in the text, no limits.
 
 mod digits;
+mod file_pattern;
 pub(crate) mod patterns;
 
 pub(crate) use digits::Triples;
+pub(crate) use file_pattern::FilePattern;
 use regex_automata::{Anchored, Input, meta};
 
 use crate::error::TextError;
@@ -85,7 +87,7 @@ fn run(
 
 /// One set of alternatives, compiled.
 #[derive(Debug)]
-struct Matcher {
+pub(crate) struct Matcher {
     regex: meta::Regex,
     /// By pattern: the match is given one character too many, to see that it is a space.
     trims: Vec<bool>,
@@ -132,12 +134,22 @@ impl Matcher {
     }
 
     fn match_end(&self, text: &str, input: Input<'_>) -> Option<usize> {
-        let found = self.regex.search(&input)?;
+        let (start, end) = self.search(text, &input)?;
+        (end > start).then_some(end)
+    }
+
+    /// The first match from `at` on.
+    fn find(&self, text: &str, at: usize) -> Option<(usize, usize)> {
+        self.search(text, &Input::new(text).span(at..text.len()))
+    }
+
+    fn search(&self, text: &str, input: &Input<'_>) -> Option<(usize, usize)> {
+        let found = self.regex.search(input)?;
         let mut end = found.end();
         if self.trims[found.pattern().as_usize()] {
             end -= text[..end].chars().next_back().map_or(0, char::len_utf8);
         }
-        (end > found.start()).then_some(end)
+        Some((found.start(), end))
     }
 }
 
