@@ -1,6 +1,7 @@
 //! The base of encoders that descend from BERT: every token sees all others, and norms stand behind the residual.
 
 use crate::{
+    cut::Cut,
     error::{ArchError, Result},
     family::Family,
     llama_like::{llama_like, plain_ffn},
@@ -30,6 +31,15 @@ pub fn bert_like(ck: &Checkpoint, family: &Family, reserved: usize) -> Result<Mo
     plain_ffn(&ck.config, spec, Act::Gelu)
 }
 
+/// jina-embeddings v3: XLM-RoBERTa with rotary positions. Its adapters for tasks are no part of the weights.
+///
+/// # Errors
+/// A missing or unsupported value.
+pub fn jina_v3(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
+    ck.config.ignore(JINA_V3);
+    plain_ffn(&ck.config, encoder(ck, family)?, Act::Gelu)
+}
+
 /// What all encoders here share: a norm on the embedding and behind every residual, segments, no next token.
 ///
 /// # Errors
@@ -46,7 +56,12 @@ pub fn encoder(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
     let mut spec = spec.each_gqa(|_, g| g.mask = Mask::Full);
     spec.final_norm = None;
     spec.embed.norm = Some(norm);
-    spec.embed.segments = rows_of(ck, &["token_types.weight", "token_type_embeddings.weight"]).unwrap_or(0);
+    let segments = [
+        "token_types.weight",
+        "token_type_embeddings.weight",
+        "token_type_embeddings.parametrizations.weight.original",
+    ];
+    spec.embed.segments = rows_of(ck, &segments).unwrap_or(0);
     spec.output = output(ck)?;
     c.ignore(&["type_vocab_size", "position_embedding_type", "tie_word_embeddings", "num_labels"]);
     Ok(spec)
@@ -123,10 +138,53 @@ pub const OUTPUT_NORMS: &[Rule] = &[
     Rule::new("blk.{i}.ffn_norm", "blk.{i}.layer_output_norm"),
 ];
 
-/// Parts of encoders' checkpoints that embeddings and scores do not need: the pretraining heads, and the pooler of a
-/// model that is no classifier.
+/// Parts of encoders' checkpoints that embeddings and scores do not need: the pretraining heads, the pooler of a model
+/// that is no classifier, and adapters for tasks.
 pub const UNUSED: &[&str] =
-    &["cls.predictions", "cls.seq_relationship", "lm_head.", "pooler.", "position_ids"];
+    &["cls.predictions", "cls.seq_relationship", "lm_head.", "pooler.", "position_ids", ".lora_A", ".lora_B"];
+
+/// Settings of jina v3's own code that its tensors answer, or that only its adapters and training read.
+const JINA_V3: &[&str] = &[
+    "emb_pooler",
+    "load_trained_adapters",
+    "lora_adaptations",
+    "lora_alpha",
+    "lora_dropout_p",
+    "lora_main_params_trainable",
+    "lora_rank",
+    "matryoshka_dimensions",
+    "task_instructions",
+    "truncate_dim",
+    "use_flash_attn",
+    "use_reg_tokens",
+];
+
+/// Names of jina v3 in folders: weights lie beside the adapters that are added to them.
+pub const JINA_V3_NAMES: &[Rule] = &[
+    Rule::new("token_embd.weight", "bert.embeddings.word_embeddings.parametrizations.weight.original"),
+    Rule::new("token_types.weight", "bert.embeddings.token_type_embeddings.parametrizations.weight.original"),
+    Rule::new("token_embd_norm", "bert.emb_ln"),
+    Rule::new("blk.{i}.attn_q.weight", "bert.encoder.layers.{i}.mixer.Wqkv.parametrizations.weight.original")
+        .cut(Cut::Q),
+    Rule::new("blk.{i}.attn_k.weight", "bert.encoder.layers.{i}.mixer.Wqkv.parametrizations.weight.original")
+        .cut(Cut::K),
+    Rule::new("blk.{i}.attn_v.weight", "bert.encoder.layers.{i}.mixer.Wqkv.parametrizations.weight.original")
+        .cut(Cut::V),
+    Rule::new("blk.{i}.attn_q", "bert.encoder.layers.{i}.mixer.Wqkv").cut(Cut::Q),
+    Rule::new("blk.{i}.attn_k", "bert.encoder.layers.{i}.mixer.Wqkv").cut(Cut::K),
+    Rule::new("blk.{i}.attn_v", "bert.encoder.layers.{i}.mixer.Wqkv").cut(Cut::V),
+    Rule::new(
+        "blk.{i}.attn_output.weight",
+        "bert.encoder.layers.{i}.mixer.out_proj.parametrizations.weight.original",
+    ),
+    Rule::new("blk.{i}.attn_output", "bert.encoder.layers.{i}.mixer.out_proj"),
+    Rule::new("blk.{i}.attn_norm", "bert.encoder.layers.{i}.norm1"),
+    Rule::new("blk.{i}.ffn_up.weight", "bert.encoder.layers.{i}.mlp.fc1.parametrizations.weight.original"),
+    Rule::new("blk.{i}.ffn_up", "bert.encoder.layers.{i}.mlp.fc1"),
+    Rule::new("blk.{i}.ffn_down.weight", "bert.encoder.layers.{i}.mlp.fc2.parametrizations.weight.original"),
+    Rule::new("blk.{i}.ffn_down", "bert.encoder.layers.{i}.mlp.fc2"),
+    Rule::new("blk.{i}.ffn_norm", "bert.encoder.layers.{i}.norm2"),
+];
 
 /// Settings of nomic's own code that its tensors answer, or that only training reads.
 pub const NOMIC: &[&str] = &[

@@ -31,8 +31,13 @@ const PRESENCE: &[&str] = &[
 ];
 
 /// Families whose GGUF files go by the name of a relative.
-const RELATIVES: &[(&str, &str)] =
-    &[("mistral", "llama"), ("mixtral", "llama"), ("olmo3", "olmo2"), ("deepseek-v3", "deepseek2")];
+const RELATIVES: &[(&str, &str)] = &[
+    ("mistral", "llama"),
+    ("mixtral", "llama"),
+    ("olmo3", "olmo2"),
+    ("deepseek-v3", "deepseek2"),
+    ("roberta", "bert"),
+];
 
 impl Family {
     /// The family of a checkpoint.

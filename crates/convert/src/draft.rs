@@ -2,7 +2,7 @@
 
 use crate::error::{ConvertError, Result};
 use lamina_arch::weights::Tensor;
-use lamina_base::{DType, HostTensor};
+use lamina_base::{DType, HostTensor, ReadError};
 use lamina_store::{Checkpoint, Metadata};
 use std::sync::Arc;
 
@@ -30,6 +30,18 @@ impl Planned {
         make: impl Fn() -> Result<Tensor> + Send + Sync + 'static,
     ) -> Planned {
         Planned { name: name.into(), shape, dtype, make: Arc::new(make) }
+    }
+
+    /// A tensor that `make` computes in memory; refused where there is no room for that.
+    pub(crate) fn computed(
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Vec<usize>,
+        make: impl Fn() -> Result<Tensor> + Send + Sync + 'static,
+    ) -> Planned {
+        let name = name.into();
+        let (title, numbers) = (name.clone(), shape.iter().product());
+        Planned::new(name, dtype, shape, move || room(&title, numbers).and_then(|()| make()))
     }
 
     /// A tensor that lies in a file or in memory already.
@@ -74,6 +86,17 @@ impl Planned {
     /// Bytes of the values in the type that they come in.
     pub fn bytes(&self) -> u64 {
         (self.elements() / self.dtype.block_len() * self.dtype.block_bytes()) as u64
+    }
+}
+
+/// Refuses to compute tensor `name` of so many numbers where there is no memory for it and what it is computed from.
+pub(crate) fn room(name: &str, numbers: usize) -> Result<()> {
+    /// Of the numbers, at one time, in 32 bits.
+    const COPIES: usize = 6;
+    let bytes = numbers.saturating_mul(COPIES * size_of::<f32>());
+    match lamina_reserve::affordable(bytes) {
+        true => Ok(()),
+        false => Err(ReadError::OutOfMemory { what: format!("tensor `{name}`"), bytes }.into()),
     }
 }
 

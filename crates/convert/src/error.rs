@@ -4,7 +4,7 @@ use lamina_arch::ArchError;
 use lamina_base::{DType, ReadError};
 use lamina_lora::LoraError;
 use lamina_quant::QuantError;
-use lamina_store::FormatError;
+use lamina_store::{FormatError, PoolingError};
 use lamina_text::TextError;
 use std::path::PathBuf;
 
@@ -34,12 +34,6 @@ pub enum ConvertError {
     /// GGUF has no name for this family.
     #[error("{family}: llama.cpp's format has no such family; run the folder as it is")]
     NoGgufForm {
-        /// The family's name.
-        family: &'static str,
-    },
-    /// The folder holds an encoder.
-    #[error("{family}: folders of encoders cannot be written as GGUF; run the folder as it is")]
-    Encoder {
         /// The family's name.
         family: &'static str,
     },
@@ -92,6 +86,12 @@ pub enum ConvertError {
     /// The progress callback said stop. Nothing is left of the half-written file.
     #[error("stopped")]
     Stopped,
+}
+
+impl From<PoolingError> for ConvertError {
+    fn from(e: PoolingError) -> Self {
+        ConvertError::invalid("the pooling of the folder:", e.to_string())
+    }
 }
 
 impl From<ReadError> for ConvertError {

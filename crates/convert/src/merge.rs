@@ -47,7 +47,7 @@ fn changes(adapter: &Adapter, draft: &Draft) -> Result<Vec<Planned>> {
         let pair = pair.clone();
         let (rows, cols, title) = (pair.rows(), pair.cols(), name.clone());
         let make = move || Ok(Tensor::from_f32(&title, rows, cols, &pair.delta()));
-        Planned::new(name, DType::F32, vec![rows, cols], make)
+        Planned::computed(name, DType::F32, vec![rows, cols], make)
     };
     Ok(adapter.pairs.iter().map(one).collect())
 }
@@ -55,7 +55,7 @@ fn changes(adapter: &Adapter, draft: &Draft) -> Result<Vec<Planned>> {
 fn sum(base: Planned, change: Planned, scale: f32) -> Planned {
     let (name, dtype, shape) = (base.name.clone(), base.dtype, base.shape.clone());
     let (base, change) = (Arc::new(base), Arc::new(change));
-    Planned::new(name, dtype, shape, move || {
+    Planned::computed(name, dtype, shape, move || {
         let (values, delta) = (base.values()?, change.values()?.to_f32()?);
         let mut sum = values.to_f32()?;
         sum.iter_mut().zip(&delta).for_each(|(s, d)| *s += scale * d);

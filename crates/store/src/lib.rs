@@ -1,5 +1,5 @@
 //! Model files: GGUF and Hugging Face folders, opened into one shape - a [`Config`] and an ordered list of named
-//! tensors whose bytes stay in the mapped files.
+//! tensors whose bytes stay in the files.
 //!
 //! # What to call
 //! [`Checkpoint::open`] takes what a user types: a GGUF file, any shard of a split one, a Hugging Face folder
@@ -21,6 +21,7 @@
 //! | [`safetensors`] | reader of single files and of sharded sets with an index |
 //! | [`Config`] | one tree of values under Hugging Face names, whichever format they came from |
 //! | [`Checkpoint`] | finds out what lies at a path and opens it |
+//! | [`PoolingMode`] | how the files of sentence-transformers pool rows into one vector |
 //! | [`ModelFile`] | a file whose parts are read by their place, with a check that it is still the one that was opened |
 //!
 //! # Rules that every reader here keeps
@@ -49,6 +50,7 @@ mod folder;
 pub mod gguf;
 mod json;
 mod model_file;
+mod pooling;
 pub mod safetensors;
 mod stamp;
 
@@ -58,6 +60,7 @@ pub use error::FormatError;
 pub use gguf::{Metadata, Value};
 pub use json::read_object;
 pub use model_file::ModelFile;
+pub use pooling::{PoolingError, PoolingMode};
 pub use stamp::Stamp;
 
 /// The tensors of a checkpoint by name, in the order of its files.

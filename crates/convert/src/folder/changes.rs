@@ -18,7 +18,7 @@ pub(crate) fn changes(draft: &Draft, adapter: &Adapter) -> Result<Vec<Planned>> 
     let family = Family::of(source)?;
     let mut spec = family.spec(source)?;
     let (architecture, reader) = match source.kind {
-        Kind::HuggingFace => in_gguf(family)?,
+        Kind::HuggingFace => in_gguf(family, &spec)?,
         Kind::Gguf => {
             // Adapters were trained on Hugging Face's order of rotary pairs, whatever the order of the file.
             spec = spec.with_pairs(family.pairs[0]);

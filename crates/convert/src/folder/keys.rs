@@ -4,7 +4,7 @@
 use super::{Folder, rope};
 use crate::error::Result;
 use lamina_arch::spec::*;
-use lamina_store::{Config, Metadata, Value};
+use lamina_store::{Config, Metadata, PoolingMode, Value};
 
 /// What a key is worked out from.
 pub(super) struct Facts<'a> {
@@ -17,6 +17,8 @@ pub(super) struct Facts<'a> {
     delta: Option<&'a GatedDelta>,
     mamba: Option<&'a Mamba2>,
     moe: Option<&'a Moe>,
+    /// Number of the pooling of an encoder.
+    pooling: Option<Value>,
 }
 
 type Fact = fn(&Facts<'_>) -> Option<Value>;
@@ -40,6 +42,7 @@ const KEYS: &[(&str, Fact)] = &[
     ("nextn_predict_layers", |f| u(f.spec.heads.len()).filter(|_| !f.spec.heads.is_empty())),
     ("vocab_size", |f| u(f.spec.vocab)),
     ("feed_forward_length", |f| Some(f.by_layer(|l| f.inner(l)))),
+    ("pooling_type", |f| f.pooling.clone()),
     ("use_parallel_residual", |f| f.of(&["gptneox", "stablelm"]).then(|| f.parallel().into())),
 
     ("attention.head_count", |f| Some(f.by_layer(|_| f.heads()))),
@@ -53,6 +56,7 @@ const KEYS: &[(&str, Fact)] = &[
     ("attention.layer_norm_rms_epsilon", |f| f.eps(NormKind::Rms)),
     ("attention.layer_norm_epsilon", |f| f.eps(NormKind::Layer)),
     ("attention.scale", |f| f.score_scale()),
+    ("attention.causal", |f| f.folder.encodes().then(|| false.into())),
     ("attention.clamp_kqv", |f| f.gqa?.clip.map(Value::F32)),
     ("attention.max_alibi_bias", |f| f.of(&["mpt"]).then(|| f.gqa.and_then(|g| g.alibi).map_or(0.0, |a| a.largest).into())),
     ("attention.sliding_window", |f| f.window()),
@@ -91,24 +95,41 @@ const KEYS: &[(&str, Fact)] = &[
 
 /// Writes all keys of the architecture.
 pub fn write(folder: &Folder, metadata: &mut Metadata) -> Result<()> {
-    let facts = Facts::new(folder);
+    let facts = Facts::new(folder)?;
     for (key, fact) in KEYS {
         if let Some(value) = fact(&facts) {
             metadata.insert(format!("{}.{key}", folder.architecture), value);
         }
     }
+    if folder.spec.embed.segments > 0 {
+        metadata.insert("tokenizer.ggml.token_type_count", folder.spec.embed.segments as u32);
+    }
     rope::write(folder, metadata)
 }
 
+/// Values of `pooling_type`.
+fn pooling(folder: &Folder) -> Result<Option<Value>> {
+    let number = match folder.spec.output {
+        ModelOutput::Tokens => return Ok(None),
+        ModelOutput::Classes { .. } => 4,
+        ModelOutput::Rows => match PoolingMode::of_folder(&folder.ck.folder)? {
+            None | Some(PoolingMode::Mean) => 1,
+            Some(PoolingMode::First) => 2,
+            Some(PoolingMode::Last) => 3,
+        },
+    };
+    Ok(Some(Value::U32(number)))
+}
+
 impl<'a> Facts<'a> {
-    fn new(folder: &'a Folder) -> Facts<'a> {
+    fn new(folder: &'a Folder) -> Result<Facts<'a>> {
         let spec = &folder.spec;
         macro_rules! first {
             ($field:ident, $pattern:path) => {
                 spec.layers.iter().find_map(|l| if let $pattern(x) = &l.$field { Some(x) } else { None })
             };
         }
-        Facts {
+        Ok(Facts {
             folder,
             config: &folder.ck.config,
             spec,
@@ -117,7 +138,8 @@ impl<'a> Facts<'a> {
             delta: first!(mixer, Mixer::GatedDelta),
             mamba: first!(mixer, Mixer::Mamba2),
             moe: first!(ffn, Ffn::Moe),
-        }
+            pooling: pooling(folder)?,
+        })
     }
 
     fn of(&self, architectures: &[&str]) -> bool {

@@ -16,7 +16,7 @@ use crate::{
     error::{ConvertError, Result},
 };
 use lamina_arch::{
-    Family, ModelSpec, Weights,
+    Family, ModelSpec, Weights, families,
     spec::{Ffn, Mask, Mixer, ModelOutput, Pairs},
 };
 use lamina_store::{Checkpoint, Metadata};
@@ -42,15 +42,22 @@ impl Folder {
     fn new(ck: Checkpoint) -> Result<Folder> {
         let family = Family::of(&ck)?;
         let spec = family.spec(&ck)?;
-        if spec.output != ModelOutput::Tokens {
-            return Err(ConvertError::Encoder { family: family.name });
-        }
-        let (architecture, reader) = in_gguf(family)?;
+        let (architecture, reader) = in_gguf(family, &spec)?;
         Ok(Folder { ck: Arc::new(ck), family, spec, architecture, reader, fill: None })
     }
 
     pub fn weights(&self) -> Weights<'_> {
         Weights::new(&self.ck, self.family, &self.spec)
+    }
+
+    /// Whether it writes no text: its rows, or scores of them, are the result.
+    pub fn encodes(&self) -> bool {
+        self.spec.output != ModelOutput::Tokens
+    }
+
+    /// Rows of the position table before position 0, which files of encoders leave out.
+    pub fn reserved_positions(&self) -> usize {
+        self.spec.embed.positions.filter(|_| self.encodes()).unwrap_or(0)
     }
 
     /// Whether the tied head has to be in the file a second time, under its own name.
@@ -82,8 +89,11 @@ const OWN_HEAD: &[&str] = &[
 const WINDOWS: &[&str] = &["gemma2", "gemma3", "olmo2", "cohere2", "gpt-oss", "exaone4", "llama4"];
 
 /// The name of `family` in the file, and the family that reads it.
-fn in_gguf(family: &'static Family) -> Result<(&'static str, &'static Family)> {
-    family.in_gguf().ok_or(ConvertError::NoGgufForm { family: family.name })
+fn in_gguf(family: &'static Family, spec: &ModelSpec) -> Result<(&'static str, &'static Family)> {
+    // Folders of jina-embeddings v3 go by the name of XLM-RoBERTa, which has a table of positions.
+    let rotary = family.name == "roberta" && spec.embed.positions.is_none();
+    let own = families::ALL.iter().copied().find(|f| rotary && f.name == "jina-bert-v3");
+    own.unwrap_or(family).in_gguf().ok_or(ConvertError::NoGgufForm { family: family.name })
 }
 
 /// The folder as a GGUF file that has not been written yet.

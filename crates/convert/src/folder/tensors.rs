@@ -10,6 +10,12 @@ use lamina_arch::{
 use lamina_base::DType;
 use std::{collections::BTreeSet, sync::Arc};
 
+/// The table of learned positions.
+const POSITIONS: &str = "position_embd.weight";
+
+/// Matrices also where they have one row: their number of rows says how many segments or classes there are.
+const MATRICES: &[&str] = &["token_types.weight", "cls.weight", "cls.output.weight"];
+
 const SUFFIXES: &[&str] = &["", ".weight", ".bias"];
 
 /// All tensors of the file, and the names of stored tensors that none of them uses.
@@ -101,9 +107,17 @@ impl TensorList<'_> {
         }
         self.names.insert(member.to_owned());
         let (folder, member) = (self.folder.clone(), member.to_owned());
-        let shape = in_file(&folder, name, stored.shape);
+        let mut shape = stored.shape;
+        if name == POSITIONS {
+            shape[0] -= folder.reserved_positions().min(shape[0]);
+        }
+        let shape = in_file(&folder, name, shape);
         let make = move || Ok(fetch(&folder, &member)?);
-        self.out.push(Planned::new(name, written_type(stored.dtype), shape, make));
+        let planned = match self.folder.fill {
+            None => Planned::new(name, written_type(stored.dtype), shape, make),
+            Some(_) => Planned::computed(name, written_type(stored.dtype), shape, make),
+        };
+        self.out.push(planned);
     }
 
     /// Several canonical tensors as one, if the folder has them all and they make up a whole.
@@ -153,6 +167,10 @@ fn fetch(folder: &Folder, member: &str) -> lamina_arch::Result<Tensor> {
     let tensor = tensor.ok_or_else(missing)?;
     match split(member) {
         Some((layer, part)) => heads::dealt(folder, layer, part, tensor),
+        None if member == POSITIONS && folder.reserved_positions() > 0 => {
+            let rows = folder.reserved_positions() as u32..tensor.rows() as u32;
+            Ok(tensor.reordered(rows.collect()))
+        }
         None => Ok(tensor),
     }
 }
@@ -171,7 +189,7 @@ fn written_type(dtype: DType) -> DType {
 /// The shape in the file, from rows and columns.
 fn in_file(folder: &Folder, name: &str, [rows, cols]: [usize; 2]) -> Vec<usize> {
     let Some((layer, part)) = split(name) else {
-        return if rows == 1 { vec![cols] } else { vec![rows, cols] };
+        return if rows == 1 && !MATRICES.contains(&name) { vec![cols] } else { vec![rows, cols] };
     };
     let (base, suffix) = part.split_once('.').unwrap_or((part, ""));
     let Some(layer) = folder.spec.layer(layer) else { return vec![rows, cols] };

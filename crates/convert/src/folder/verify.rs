@@ -6,7 +6,7 @@ use crate::{
     draft::Planned,
     error::{ConvertError, Result},
 };
-use lamina_arch::spec::{HeadOrder, Mixer, ModelSpec, Pairs, Rope};
+use lamina_arch::spec::{HeadOrder, Mixer, ModelOutput, ModelSpec, Pairs, Rope};
 use lamina_base::HostTensor;
 use lamina_store::{Checkpoint, Config, Kind, Metadata, Tensors};
 use std::path::PathBuf;
@@ -91,7 +91,12 @@ fn first_difference(folder: &ModelSpec, file: &ModelSpec) -> Option<String> {
 
 /// Both formats in one order of rotary pairs and heads, and with numbers rounded where files round them.
 fn ordered(spec: &ModelSpec) -> ModelSpec {
-    spec.clone().each(|_, l| match &mut l.mixer {
+    let mut spec = spec.clone();
+    // Files of encoders leave reserved rows of positions out.
+    if spec.output != ModelOutput::Tokens {
+        spec.embed.positions = spec.embed.positions.map(|_| 0);
+    }
+    spec.each(|_, l| match &mut l.mixer {
         Mixer::Gqa(g) => {
             g.rope.iter_mut().for_each(rounded);
             g.scale = round(g.scale);

@@ -7,7 +7,7 @@ mod layer;
 mod turn;
 
 use crate::{
-    draft::{Draft, Planned},
+    draft::{Draft, Planned, room},
     error::{ConvertError, Result},
 };
 use lamina_arch::{
@@ -110,8 +110,11 @@ impl HeadsOfLayer<'_> {
         if covariance.is_some_and(|c| c.len() != k.cols() * k.cols()) {
             return Err(self.wrong("the covariance of its input is of another model"));
         }
-        let gram =
-            |t: &Planned| Ok::<_, ConvertError>(Gram::new(&t.values()?.to_f32()?, heads, dim, covariance));
+        let gram = |t: &Planned| {
+            // Beside the weight, products of all its rows in double precision.
+            room(&t.name, t.elements().saturating_add(t.rows().saturating_mul(t.rows())))?;
+            Ok::<_, ConvertError>(Gram::new(&t.values()?.to_f32()?, heads, dim, covariance))
+        };
         let (keys, values) = (gram(k)?, gram(self.tensor("attn_v.weight")?)?);
         let found =
             Arc::new(LayerHeads::find(options, &keys, &values, [self.key_freedom(), self.value_freedom()]));
@@ -224,7 +227,8 @@ impl Work {
         let mut shape = old.shape.clone();
         shape[0] /= self.group;
         let (name, dtype) = (old.name.clone(), old.dtype);
-        Planned::new(name.clone(), dtype, shape, move || {
+        Planned::computed(name.clone(), dtype, shape, move || {
+            room(&name, old.elements())?;
             let values = old.values()?.to_f32()?;
             // Vectors are matrices of one column.
             let cols = if old.shape.len() > 1 { old.cols() } else { 1 };
