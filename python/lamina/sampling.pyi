@@ -54,6 +54,7 @@ class _ChatOptions(TypedDict, total=False):
     min_keep: Optional[int]
     logprobs: Union[None, int, bool]
     n_probs: Union[None, int, bool]
+    post_sampling_probs: Union[None, int, bool]
 
 class SamplingOptions(_ChatOptions, total=False):
     response_format: Any
@@ -94,6 +95,7 @@ class SamplingParams:
     seed: Optional[int]
     min_keep: int
     logprobs: Optional[int]
+    post_sampling_probs: int
     def __init__(self, **options: Unpack[SamplingOptions]) -> None: ...
     def replace(self, **options: Unpack[SamplingOptions]) -> SamplingParams: ...
     def as_dict(self) -> Dict[str, Any]: ...

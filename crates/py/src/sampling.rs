@@ -44,8 +44,8 @@ fn object(py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
 /// A Python value as the parameter takes it. Ranges are checked by whoever sets it.
 pub fn value(param: &Param, given: &Bound<'_, PyAny>) -> Result<Value> {
     let read = match param.kind {
-        // A truth value is an int in Python, but never meant as a number here.
-        _ if given.is_instance_of::<PyBool>() => None,
+        // A truth value is an int in Python, but only a switch means it.
+        _ if given.is_instance_of::<PyBool>() && !param.is_switch() => None,
         Kind::OptionalInt if given.is_none() => Some(Value::None),
         Kind::Float | Kind::Int | Kind::OptionalInt => number(given),
         Kind::Strings => given.extract().ok().map(Value::Strings),

@@ -32,6 +32,11 @@ pub(super) trait Pick: Send + ForkPick {
     fn looks(&self) -> Looks {
         Looks::Everything
     }
+
+    /// False where no other token could have been chosen.
+    fn draws(&self) -> bool {
+        true
+    }
 }
 
 /// Another answer to the same prompt goes on with a stage from the state that it is in.

@@ -1,4 +1,5 @@
-//! Logarithms of the model's own probabilities: before every sampler, as OpenAI's and vLLM's APIs report them.
+//! Logarithms of probabilities that are reported with tokens: the model's own, before every sampler, as OpenAI's and
+//! vLLM's APIs have them; or those that the token was drawn by, as llama-server's `post_sampling_probs` asks for.
 
 use super::candidates::Candidates;
 use super::chain::{Build, Stage};
@@ -11,6 +12,30 @@ group! { "logprobs"
     pub struct Logprobs {
         /// How many of the most likely tokens are reported beside the chosen one; nothing: no report.
         count: Option<u32> = None, "logprobs" | "n_probs", -1.0..=1000.0;
+        /// 1: the probabilities that are reported are those that the token was drawn by, behind all samplers; 0: the model's own.
+        drawn: u32 = 0, "post_sampling_probs", 0.0..=1.0;
+    }
+}
+
+/// Which probabilities are reported, and of how many tokens beside the chosen one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReportedProbs {
+    /// None.
+    Off,
+    /// The model's own.
+    Model(usize),
+    /// Those that the token was drawn by.
+    Drawn(usize),
+}
+
+impl Logprobs {
+    /// What is reported of a token.
+    pub(super) fn report(&self) -> ReportedProbs {
+        match self.count {
+            None => ReportedProbs::Off,
+            Some(top) if self.drawn == 0 => ReportedProbs::Model(top as usize),
+            Some(top) => ReportedProbs::Drawn(top as usize),
+        }
     }
 }
 
@@ -41,6 +66,16 @@ pub fn logprobs(row: &[f32], id: u32, top: usize) -> Result<(f32, Vec<(u32, f32)
     Ok((log(chosen), most.iter().map(|c| (c.id, log(c.logit))).collect()))
 }
 
+/// As [`logprobs`], of the candidates that samplers have left and token `id` was drawn from.
+pub(super) fn drawn(candidates: &mut Candidates, id: u32, top: usize) -> (f32, Vec<(u32, f32)>) {
+    let probability = candidates.softmax().iter().find(|c| c.id == id).map_or(0.0, |c| c.p);
+    let most = match top {
+        0 => vec![],
+        n => candidates.front(n).iter().map(|c| (c.id, c.p.ln())).collect(),
+    };
+    (probability.ln(), most)
+}
+
 /// Where logits are +inf, the tokens that have it share all the probability.
 fn certain(row: &[f32], id: u32, top: usize) -> (f32, Vec<(u32, f32)>) {
     let sure = |x: f32| x == f32::INFINITY;
@@ -52,8 +87,28 @@ fn certain(row: &[f32], id: u32, top: usize) -> (f32, Vec<(u32, f32)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::testing::{all, mild_row, row, softmax};
+    use crate::sample::testing::{all, logits, mild_row, row, softmax, with};
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_left_shares_the_probability() {
+        let row = logits(&[0.1, 0.5, 0.2, 0.2]);
+        let left = |c: &mut Candidates| c.keep_top(3);
+        let (chosen, most) = with(&row, 0, |c| {
+            left(c);
+            drawn(c, 2, 2)
+        });
+        let near = |log: f32, p: f32| (log.exp() - p).abs() < 1e-6;
+        assert!(near(chosen, 0.2 / 0.9) && near(most[0].1, 0.5 / 0.9), "{chosen} {most:?}");
+        // Of equal ones the lower token comes first.
+        assert_eq!(most.iter().map(|m| m.0).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(with(&row, 0, |c| drawn(c, 1, 9)).1.len(), 4);
+        let cut = with(&row, 0, |c| {
+            left(c);
+            drawn(c, 0, 0)
+        });
+        assert_eq!(cut, (f32::NEG_INFINITY, vec![]));
+    }
 
     proptest! {
         #[test]

@@ -62,6 +62,11 @@ impl Param {
         value.ok_or_else(|| self.wrong_kind(&format!("{text:?}")))
     }
 
+    /// Whether it is a switch: 0 or 1, which JSON and Python may write as false and true.
+    pub fn is_switch(&self) -> bool {
+        self.kind == Kind::Int && self.range == (0.0..=1.0)
+    }
+
     /// Checks kind and range.
     pub fn check(&self, value: &Value) -> Result<(), SampleError> {
         match (self.kind, value) {
@@ -253,7 +258,7 @@ mod tests {
         let names = "temperature top_k top_p min_p typical_p top_n_sigma repeat_penalty repetition_penalty repeat_last_n \
             presence_penalty frequency_penalty dry_multiplier dry_base dry_allowed_length dry_penalty_last_n \
             dry_sequence_breakers xtc_probability xtc_threshold mirostat mirostat_tau mirostat_eta dynatemp_range \
-            dynatemp_exponent logit_bias seed min_keep logprobs";
+            dynatemp_exponent logit_bias seed min_keep logprobs post_sampling_probs";
         for name in names.split_whitespace() {
             Param::find(name).unwrap();
         }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::candidates::{Candidate, Candidates};
 use super::chain::{Edit, Looks, Pick, Shape, Stage};
 use super::draw::Random;
+use super::logprobs::{ReportedProbs, drawn, logprobs};
 use super::peak::Peak;
 use super::stream::{Stream, fresh_seed};
-use super::{Breakers, SampleError, SamplingParams, logprobs, mask};
+use super::{Breakers, SampleError, SamplingParams, mask};
 
 /// Longest front of a ranking that is asked of a backend instead of the whole row.
 const LONGEST_FRONT: usize = 128;
@@ -35,7 +36,8 @@ impl Context {
 pub struct Sampled {
     /// The token.
     pub id: u32,
-    /// Natural logarithm of the model's probability for it; only if `logprobs` is set.
+    /// Natural logarithm of its probability, the model's or what it was drawn by (`post_sampling_probs`); only if
+    /// `logprobs` is set.
     pub logprob: Option<f32>,
     /// The most likely tokens and their logprobs, most likely first; only if `logprobs` is above 0.
     pub top: Vec<(u32, f32)>,
@@ -62,7 +64,7 @@ pub struct Sampler {
     seed: u64,
     stream: Stream,
     min_keep: usize,
-    logprobs: Option<usize>,
+    report: ReportedProbs,
     history: Vec<u32>,
     /// Buffers kept from one token to the next.
     items: Vec<Candidate>,
@@ -94,7 +96,7 @@ impl Sampler {
             seed,
             stream: Stream::new(seed, context.index),
             min_keep: params.draw.min_keep as usize,
-            logprobs: params.logprobs.count.map(|n| n as usize),
+            report: params.logprobs.report(),
             history: Vec::new(),
             items: Vec::new(),
             raw: Vec::new(),
@@ -131,20 +133,26 @@ impl Sampler {
         if logits.len() != self.vocab {
             return Err(SampleError::WrongLength { given: logits.len(), vocab: self.vocab });
         }
-        if self.logprobs.is_some() {
+        if let ReportedProbs::Model(_) = self.report {
             self.raw.clear();
             self.raw.extend_from_slice(logits);
         }
         let peak = self.edit(logits, mask)?;
-        let candidates = Candidates::new(logits, peak, &mut self.items, self.min_keep);
-        let id = choose(candidates, &mut self.shapes, &mut *self.pick, &mut self.stream);
-        self.report(id)
+        let mut candidates = Candidates::new(logits, peak, &mut self.items, self.min_keep);
+        let id = choose(&mut candidates, &mut self.shapes, &mut *self.pick, &mut self.stream);
+        if let ReportedProbs::Drawn(top) = self.report
+            && self.pick.draws()
+        {
+            let (logprob, top) = drawn(&mut candidates, id, top);
+            return Ok(Sampled { id, logprob: Some(logprob), top });
+        }
+        self.given(&self.raw, id)
     }
 
     /// How many from the front of a row's ranking are all that the choice depends on; none where the whole row counts,
     /// or a longer front than is worth asking a backend for.
     pub fn front(&self) -> Option<usize> {
-        if !self.edits.is_empty() || self.logprobs.is_some() {
+        if !self.edits.is_empty() || self.reports() {
             return None;
         }
         let first = self.shapes.first().map_or_else(|| self.pick.looks(), |shape| shape.looks());
@@ -172,23 +180,29 @@ impl Sampler {
             }
             Some(_) => front,
         };
-        let candidates = Candidates::of_front(front, &mut self.items, self.min_keep);
-        let id = choose(candidates, &mut self.shapes, &mut *self.pick, &mut self.stream);
-        self.report(id)
+        let mut candidates = Candidates::of_front(front, &mut self.items, self.min_keep);
+        let id = choose(&mut candidates, &mut self.shapes, &mut *self.pick, &mut self.stream);
+        Ok(Sampled { id, logprob: None, top: Vec::new() })
     }
 
     /// Whether each token is reported with its logprob.
     pub fn reports(&self) -> bool {
-        self.logprobs.is_some()
+        self.report != ReportedProbs::Off
     }
 
-    /// A token that was chosen without sampling, as the model's row of logits reports it. No random number is drawn.
+    /// A token that was chosen without sampling, with what is reported of it, for which the model's row of logits is
+    /// looked at. No random number is drawn.
     pub fn given(&self, logits: &[f32], id: u32) -> Result<Sampled, SampleError> {
-        let Some(count) = self.logprobs else {
-            return Ok(Sampled { id, logprob: None, top: Vec::new() });
+        let (logprob, top) = match self.report {
+            ReportedProbs::Off => (None, Vec::new()),
+            ReportedProbs::Model(top) => {
+                let (logprob, top) = logprobs(logits, id, top)?;
+                (Some(logprob), top)
+            }
+            // It was certain.
+            ReportedProbs::Drawn(top) => (Some(0.0), std::iter::repeat_n((id, 0.0), top.min(1)).collect()),
         };
-        let (logprob, top) = logprobs(logits, id, count)?;
-        Ok(Sampled { id, logprob: Some(logprob), top })
+        Ok(Sampled { id, logprob, top })
     }
 
     /// True where tokens that were said, or a bias, change a row.
@@ -220,21 +234,17 @@ impl Sampler {
             _ => Ok(peak),
         }
     }
-
-    fn report(&self, id: u32) -> Result<Sampled, SampleError> {
-        self.given(&self.raw, id)
-    }
 }
 
 /// Cuts, scales, and picks.
 fn choose(
-    mut candidates: Candidates,
+    candidates: &mut Candidates,
     shapes: &mut [Box<dyn Shape>],
     pick: &mut dyn Pick,
     stream: &mut Stream,
 ) -> u32 {
-    shapes.iter_mut().for_each(|shape| shape.apply(&mut candidates, stream));
-    pick.pick(&mut candidates, stream)
+    shapes.iter_mut().for_each(|shape| shape.apply(candidates, stream));
+    pick.pick(candidates, stream)
 }
 
 /// Tokens with a logit of +inf are certain: they share the probability, and all others have none.
@@ -496,6 +506,30 @@ mod tests {
         assert_eq!(got.id, 0);
         assert!((got.logprob.unwrap() - 0.1f32.ln()).abs() < 1e-6); // one rounding of ln and of the sum
         assert_eq!(got.top.iter().map(|t| t.0).collect::<Vec<_>>(), [2, 1]);
+    }
+
+    #[test]
+    fn probabilities_behind_the_samplers_are_those_of_the_draw() {
+        let row: Vec<f32> = [0.05f32, 0.5, 0.2, 0.25].iter().map(|p| p.ln()).collect();
+        let near = |log: f32, p: f32| (log.exp() - p).abs() < 1e-6;
+        let of = |more: &[(&str, f64)]| {
+            let base = [("post_sampling_probs", 1.0), ("logprobs", 3.0), ("temperature", 1.0), ("seed", 1.0)];
+            sampler(&[&base[..], more].concat(), 4)
+        };
+        let got = of(&[("top_k", 2.0)]).sample(&mut row.clone(), None).unwrap();
+        assert_eq!(got.top.iter().map(|t| t.0).collect::<Vec<_>>(), [1, 3], "{got:?}");
+        assert!(near(got.top[0].1, 2.0 / 3.0) && near(got.top[1].1, 1.0 / 3.0), "{got:?}");
+        assert_eq!(got.logprob, got.top.iter().find(|t| t.0 == got.id).map(|t| t.1));
+        let greedy = of(&[("temperature", 0.0)]).sample(&mut row.clone(), None).unwrap();
+        assert_eq!((greedy.id, greedy.logprob, greedy.top), (1, Some(0.0), vec![(1, 0.0)]));
+        let forced = of(&[]).given(&row, 2).unwrap();
+        assert_eq!((forced.logprob, forced.top), (Some(0.0), vec![(2, 0.0)]));
+        // What is reported has no part in the choice.
+        for more in [("mirostat", 0.0), ("mirostat", 1.0), ("mirostat", 2.0), ("top_k", 0.0)] {
+            let values = [EVERYTHING, &[more]].concat();
+            let told = [&values[..], &[("logprobs", 2.0), ("post_sampling_probs", 1.0)]].concat();
+            assert_eq!(text(&mut sampler(&values, 300), 300, 60), text(&mut sampler(&told, 300), 300, 60));
+        }
     }
 
     #[test]

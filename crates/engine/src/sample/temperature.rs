@@ -64,6 +64,10 @@ impl Pick for Greedy {
     fn looks(&self) -> Looks {
         Looks::Front(1)
     }
+
+    fn draws(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

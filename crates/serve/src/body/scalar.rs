@@ -30,6 +30,9 @@ pub fn texts(value: Value, path: &str) -> Result<Vec<String>, ApiError> {
 /// When it has another type, or is out of range.
 pub fn sampling_value(param: &Param, value: &Value, path: &str) -> Result<SampleValue, ApiError> {
     let read = match param.kind {
+        Kind::Int if param.is_switch() && value.is_boolean() => {
+            value.as_bool().map(|on| SampleValue::Int(on.into()))
+        }
         Kind::Float | Kind::Int | Kind::OptionalInt => number(value),
         Kind::Strings => texts(value.clone(), path).ok().map(SampleValue::Strings),
         Kind::Biases => biases(value),

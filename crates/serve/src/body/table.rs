@@ -87,7 +87,7 @@ pub const COMMON: &[FieldSpec] = &[
     harmless("num_thread", "set when the model is loaded"),
     harmless("num_keep", "a prompt is never cut"),
     harmless("numa", "set by the system"),
-    harmless("use_mmap", "files are always mapped"),
+    harmless("use_mmap", "files are read, never mapped"),
     harmless("use_mlock", "set by the system"),
     harmless("low_vram", "set when the model is loaded"),
     harmless("penalize_newline", "newlines are tokens like others"),

@@ -138,6 +138,29 @@ fn a_stream_tells_how_far_its_prompt_is() {
 }
 
 #[test]
+fn probabilities_are_the_models_or_those_of_the_draw() {
+    let ask = |post_sampling: bool| {
+        let body = json!({ "prompt": "Once upon", "n_predict": 4, "seed": 5, "n_probs": 3, "top_k": 2,
+            "post_sampling_probs": post_sampling });
+        post(shared(), "/completion", &body).json()
+    };
+    let (model, drawn) = (ask(false), ask(true));
+    assert_eq!(model["content"], drawn["content"], "what is told has no part in the choice");
+    assert_eq!(drawn["generation_settings"]["post_sampling_probs"], json!(true));
+    for token in model["completion_probabilities"].as_array().expect("tokens") {
+        assert!(token["logprob"].is_number() && token["prob"].is_null());
+        assert_eq!(token["top_logprobs"].as_array().map(Vec::len), Some(3));
+    }
+    for token in drawn["completion_probabilities"].as_array().expect("tokens") {
+        let top = token["top_probs"].as_array().expect("a list");
+        let sum: f64 = top.iter().filter_map(|t| t["prob"].as_f64()).sum();
+        assert!(token["logprob"].is_null() && (1..=2).contains(&top.len()), "{token}");
+        assert!((sum - 1.0).abs() < 1e-5, "those that are left share all: {token}");
+        assert!(top.iter().any(|t| t["id"] == token["id"] && t["prob"] == token["prob"]), "{token}");
+    }
+}
+
+#[test]
 fn names_in_queries_are_decoded() {
     assert_eq!(get(shared(), "/props?model=t%69ny").json()["model"], "tiny");
     assert_eq!(get(shared(), "/slots?x=1&fail_on_no_slot=0&model=%74iny").status, 200);

@@ -25,7 +25,6 @@ pub const COMPLETION: FieldTable = FieldTable {
         taken("n_predict", "tokens at most; -1: to the end, 0: only the prompt is computed"),
         taken("max_tokens", "the same"),
         taken("stream", "the answer comes as it grows"),
-        taken("post_sampling_probs", "false: probabilities are the model's own"),
         taken("return_tokens", "tokens of the answer"),
         taken("timings_per_token", "timings in every piece"),
         taken("response_fields", "paths of the fields that the answer has"),
@@ -103,10 +102,6 @@ impl Asked {
 
 /// Refuses fields whose effect is not built, unless they say that it is not wanted.
 fn not_built(body: &mut Body) -> Result<(), ApiError> {
-    let name = "post_sampling_probs";
-    if body.take::<bool>(name)? == Some(true) {
-        return Err(ApiError::at(name, format!("{name} true is not supported: leave it out")));
-    }
     match body.take::<u64>("n_indent")? {
         Some(n) if n > 0 => Err(ApiError::at("n_indent", "n_indent is not supported: leave it out")),
         _ => Ok(()),

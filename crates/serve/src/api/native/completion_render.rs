@@ -26,6 +26,20 @@ pub struct Told {
     pub fields: Vec<String>,
 }
 
+/// What probabilities are called.
+#[derive(Debug, Clone, Copy)]
+struct ProbabilityWords {
+    one: &'static str,
+    list: &'static str,
+    value: fn(f32) -> f64,
+}
+
+/// The model's own, and those that the token was drawn by.
+const WORDS: [ProbabilityWords; 2] = [
+    ProbabilityWords { one: "logprob", list: "top_logprobs", value: logprob },
+    ProbabilityWords { one: "prob", list: "top_probs", value: |log| f64::from(log.exp()) },
+];
+
 /// Writes completions.
 pub struct NativeRenderer {
     model: String,
@@ -33,7 +47,7 @@ pub struct NativeRenderer {
     prompts: Vec<Vec<u32>>,
     n: usize,
     settings: Value,
-    logprobs: bool,
+    probabilities: Option<ProbabilityWords>,
     told: Told,
     begun: Instant,
     /// Of each answer: tokens so far, whether it has a line break, when its first token came.
@@ -50,27 +64,28 @@ impl NativeRenderer {
         stream: bool,
     ) -> NativeRenderer {
         let n = wishes.generate.n;
+        let drawn = wishes.generate.sampling.logprobs.drawn > 0;
         NativeRenderer {
             model: lease.name().to_owned(),
             tokenizer: lease.live.model.tokenizer().cloned(),
             prompts: prompts.to_vec(),
             n,
             settings: settings::of_request(wishes, stream),
-            logprobs: wishes.generate.sampling.logprobs.count.is_some(),
+            probabilities: wishes.generate.sampling.logprobs.count.map(|_| WORDS[usize::from(drawn)]),
             told,
             begun: Instant::now(),
             grown: vec![(0, false, None); prompts.len() * n],
         }
     }
 
-    fn probabilities(&self, tokens: &[ChosenToken]) -> Value {
-        let entry = |id: u32, value: f32| {
+    fn told(&self, tokens: &[ChosenToken], words: ProbabilityWords) -> Value {
+        let entry = |id: u32, log: f32| {
             let (text, bytes) = piece(self.tokenizer.as_ref(), id);
-            json!({ "id": id, "token": text, "bytes": bytes, "logprob": logprob(value) })
+            json!({ "id": id, "token": text, "bytes": bytes, words.one: (words.value)(log) })
         };
         let told = tokens.iter().filter_map(|token| {
             let mut value = entry(token.id, token.logprob?);
-            value["top_logprobs"] = token.top.iter().map(|&(id, l)| entry(id, l)).collect();
+            value[words.list] = token.top.iter().map(|&(id, log)| entry(id, log)).collect();
             Some(value)
         });
         told.collect()
@@ -172,8 +187,8 @@ impl Render for NativeRenderer {
                 }
             }
         }
-        if self.logprobs && !delta.tokens.is_empty() {
-            body.insert("completion_probabilities".into(), self.probabilities(&delta.tokens));
+        if let Some(words) = self.probabilities.filter(|_| !delta.tokens.is_empty()) {
+            body.insert("completion_probabilities".into(), self.told(&delta.tokens, words));
         }
         out.data(&self.selected(body));
     }
@@ -192,8 +207,8 @@ impl Render for NativeRenderer {
             if let Some(end) = &choice.end {
                 body.append(&mut self.ended(i, end, choice.text.contains('\n')));
             }
-            if self.logprobs {
-                body.insert("completion_probabilities".into(), self.probabilities(&choice.tokens));
+            if let Some(words) = self.probabilities {
+                body.insert("completion_probabilities".into(), self.told(&choice.tokens, words));
             }
             self.selected(body)
         });

@@ -21,7 +21,6 @@ pub const INFILL: FieldTable = FieldTable {
         taken("n_predict", "tokens at most"),
         taken("max_tokens", "the same"),
         taken("stream", "the answer comes as it grows"),
-        taken("post_sampling_probs", "false"),
         taken("return_tokens", "tokens of the answer"),
         taken("timings_per_token", "timings in every piece"),
         taken("response_fields", "paths of the fields that the answer has"),

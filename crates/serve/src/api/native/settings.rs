@@ -21,7 +21,10 @@ pub fn plain(value: SampleValue) -> Value {
 
 /// Every sampling parameter by its name.
 pub fn sampling(sampling: &SamplingParams) -> Map<String, Value> {
-    let value = |p: &Param| sampling.get(p.name).map_or(Value::Null, plain);
+    let value = |p: &Param| match sampling.get(p.name) {
+        Ok(SampleValue::Int(on)) if p.is_switch() => json!(on == 1),
+        value => value.map_or(Value::Null, plain),
+    };
     params().map(|p| (p.name.to_owned(), value(p))).collect()
 }
 
