@@ -1,8 +1,8 @@
 //! Answers under a grammar, on the model inside the package: the same bits whatever else runs, always a legal text.
 
 use lamina::{
-    Boundary, Completion, FinishReason, GenerateOptions, Grammar, LengthBy, LoadOptions, Model, Prompt,
-    Special, StopBy, grammar::SchemaOptions, sample::Param,
+    Boundary, Completion, DraftSource, FinishReason, GenerateOptions, Grammar, LengthBy, LoadOptions, Model,
+    Prompt, Special, Speculate, StopBy, grammar::SchemaOptions, sample::Param,
 };
 use lamina_fixtures::packaged;
 use serde_json::{Value, json};
@@ -239,4 +239,104 @@ fn reasoning_ends_by_its_budget_and_the_grammar_follows() {
     let without = GenerateOptions { grammar: None, ..asked(&boundary, 60) };
     let answer = one(&model, 0, &without);
     assert!(answer.text.contains("\nEnough.</think>") && answer.complete.is_none());
+}
+
+/// Requests that think within budgets, with and without a grammar behind the thought.
+fn thinking(model: &Model) -> Vec<GenerateOptions> {
+    let close = model.tokenize("</think>", Special::NONE).expect("tokens");
+    let open = model.tokenize("<think>", Special::NONE).expect("tokens");
+    let ending = [model.tokenize("\nEnough.", Special::NONE).expect("tokens"), close.clone()].concat();
+    let grammars = grammars();
+    let of = |i: usize| {
+        let budget = [Some(0), Some(3), Some(11), None][i % 4];
+        let inside = !i.is_multiple_of(3);
+        // Without a mark that opens it, only a prompt can have begun the thought.
+        let open = if inside { vec![] } else { open.clone() };
+        let boundary = Boundary { open, close: close.clone(), inside, budget, ending: ending.clone() };
+        let grammar = i.is_multiple_of(2).then(|| &grammars[i / 2 % grammars.len()]);
+        let mut o = asked(grammar, i as i64);
+        o.reasoning = Some(boundary);
+        if i.is_multiple_of(5) {
+            o.sampling.set("temperature", 0.0).expect("known");
+        }
+        o
+    };
+    (0..12).map(of).collect()
+}
+
+#[test]
+fn budgets_and_the_grammar_behind_them_have_the_same_bits_alone_in_company_and_drafted() {
+    let plain = load(LoadOptions { reuse_prefixes: false, ..options() });
+    let requests = thinking(&plain);
+    let scored = |o: &GenerateOptions| {
+        let mut o = o.clone();
+        o.sampling.set("logprobs", 2i64).expect("known");
+        o
+    };
+    let end = |c: &Completion| (c.text.clone(), c.finish_reason, c.complete, bits(c));
+    let want: Vec<_> = requests.iter().enumerate().map(|(i, o)| one(&plain, i, &scored(o))).collect();
+    assert!(want.iter().filter(|c| c.text.contains("\nEnough.</think>")).count() > 3);
+    assert!(want.iter().filter(|c| c.complete == Some(true)).count() > 1);
+    let drafted = |source| LoadOptions { draft: Some(source), ..options() };
+    let (mut guessed, mut right) = (0, 0);
+    for o in [
+        options(),
+        LoadOptions { batch_rows: Some(5), threads: Some(2), ..options() },
+        drafted(DraftSource::Auto),
+        drafted(DraftSource::Model(packaged())),
+    ] {
+        let widths: &[Option<usize>] = if o.draft.is_some() { &[None, Some(4)] } else { &[None] };
+        let model = load(o);
+        for &width in widths {
+            let with = |o: &GenerateOptions| GenerateOptions {
+                speculate: Speculate { method: None, width },
+                ..o.clone()
+            };
+            for (i, o) in requests.iter().enumerate() {
+                let got = one(&model, i, &with(&scored(o)));
+                assert_eq!(end(&got), end(&want[i]), "{i} alone, {width:?}");
+                assert_eq!(
+                    one(&model, i, &with(o)).tokens,
+                    want[i].tokens,
+                    "{i} without logprobs, {width:?}"
+                );
+                guessed += got.timings.speculation.drafted;
+                right += got.timings.speculation.accepted;
+            }
+            let start = |(i, o)| model.stream(&prompt(i), &with(&scored(o))).expect("starts");
+            let streams: Vec<_> = requests.iter().enumerate().map(start).collect();
+            for (i, stream) in streams.into_iter().enumerate() {
+                let mut answer = Completion::empty();
+                stream.for_each(|piece| answer.push(piece.expect("runs")));
+                assert_eq!(end(&answer), end(&want[i]), "{i} in company, {width:?}");
+            }
+        }
+    }
+    assert!(guessed > 100 && right > 20, "{right} of {guessed}");
+}
+
+#[test]
+fn a_grammar_that_comes_to_a_dead_end_fails_its_request_with_the_place() {
+    let model = load(options());
+    let beside = model.stream(&prompt(1), &asked(None, 1)).expect("starts");
+    for (lark, after) in [
+        // Nothing is both.
+        ("start: \"Tom \" (\"saw\" | never)\nnever: \"met \" NEVER\nNEVER: /a/ & /b/", "met "),
+        // A rule that never ends.
+        ("start: \"Tom \" never\nnever: \"and \" NEVER never\nNEVER: /[a-z]/ & /[0-9]/", "and "),
+    ] {
+        let grammar = match Grammar::lark(lark) {
+            Ok(grammar) => grammar,
+            Err(e) => panic!("{lark}: {e}"),
+        };
+        let mut ended = 0;
+        for seed in 0..40 {
+            let Err(error) = model.generate(&prompt(0), &asked(Some(&grammar), seed)) else { continue };
+            let error = error.to_string();
+            assert!(error.contains("has no way on") && error.contains(after), "{lark}: {error}");
+            ended += 1;
+        }
+        assert!(ended > 0, "{lark}: no answer came to it");
+    }
+    assert!(beside.last().expect("a piece").expect("goes on").end.is_some());
 }

@@ -10,6 +10,7 @@ impl Model {
     /// # Errors
     /// When the model has no tokenizer, or one that cannot encode.
     pub fn vocabulary(&self) -> Result<&Vocabulary> {
+        self.room_for_vocabulary()?;
         Ok(self.grammar_vocabulary().map_err(EngineError::from)?)
     }
 
@@ -18,7 +19,23 @@ impl Model {
     /// # Errors
     /// As for [`Model::vocabulary`]; also when no text of this vocabulary satisfies the grammar, or a limit is reached.
     pub fn matcher(&self, grammar: &Grammar) -> Result<GrammarMatcher> {
+        self.room_for_vocabulary()?;
         Ok(self.grammar_matcher(grammar).map_err(EngineError::from)?)
+    }
+
+    /// Refuses to make the vocabulary ready where there is no memory for it: a failure of that would stay.
+    fn room_for_vocabulary(&self) -> std::result::Result<(), EngineError> {
+        /// Bytes for each token while its tree is made; it keeps about 300.
+        const EACH: usize = 600;
+        let Some(tokenizer) = self.tokenizer().filter(|_| self.once_vocabulary().get().is_none()) else {
+            return Ok(());
+        };
+        match lamina_reserve::affordable(EACH * tokenizer.vocab_size()) {
+            true => Ok(()),
+            false => Err(EngineError::OutOfMemory(
+                "there is no memory to make the vocabulary ready for grammars: end other programs".into(),
+            )),
+        }
     }
 
     fn grammar_vocabulary(&self) -> std::result::Result<&Vocabulary, GrammarError> {
@@ -41,6 +58,9 @@ impl Model {
         &self,
         options: &GenerateOptions,
     ) -> std::result::Result<Option<Constraint>, EngineError> {
+        if options.grammar.is_some() {
+            self.room_for_vocabulary()?;
+        }
         let matcher = options.grammar.as_ref().map(|grammar| self.grammar_matcher(grammar)).transpose()?;
         let Some(boundary) = &options.reasoning else { return Ok(matcher.map(Constraint::grammar)) };
         let tokenizer = self.tokenizer().ok_or_else(GrammarError::no_tokenizer)?;

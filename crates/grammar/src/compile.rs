@@ -57,6 +57,12 @@ fn bound(lowered: &Lowered, vocabulary: &Vocabulary) -> Result<TopLevelGrammar> 
 
 /// Runs on a thread with a deep stack: sources may be nested deeply, and so is the recursion over them.
 pub(crate) fn deep<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    /// What a thread takes beside its stack: one that gets only that ends the process.
+    const BESIDE: usize = 4 << 20;
+    if !lamina_reserve::affordable(limits::STACK + BESIDE) {
+        let why = format!("no thread to compile it: it takes {} MB of address space", limits::STACK >> 20);
+        return Err(GrammarError::broken("grammar", why));
+    }
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(limits::STACK).spawn_scoped(scope, work);
         let thread =

@@ -74,6 +74,15 @@ pub enum GrammarError {
         /// The last characters of the text.
         after: String,
     },
+    /// The text began as the grammar allows, and nothing may follow that ends well: a rule of it can never be fulfilled,
+    /// or its lexer is greedier than its rules. The request must end.
+    #[error(
+        "after {after:?} the grammar has no way on: no text that begins so satisfies it; mend the rule that is reached there"
+    )]
+    DeadEnd {
+        /// The last characters of the text.
+        after: String,
+    },
     /// The library failed; the request must end, for its text can no longer be constrained.
     #[error("the grammar failed after {after:?}: {why}")]
     Failed {
@@ -87,7 +96,8 @@ pub enum GrammarError {
 /// Shorthand of this crate.
 pub type Result<T> = std::result::Result<T, GrammarError>;
 
-fn place(path: &str) -> &str {
+/// A JSON pointer as messages name it.
+pub(crate) fn place(path: &str) -> &str {
     if path.is_empty() { "the root" } else { path }
 }
 

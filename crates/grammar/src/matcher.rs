@@ -184,13 +184,16 @@ impl GrammarMatcher {
         text.chars().skip(skipped).collect()
     }
 
-    /// The library looks at what the grammar allows byte by byte, not whether tokens can go on from there: a vocabulary
-    /// that lacks bytes may come to a place where nothing but those is legal.
+    /// The library looks at what the grammar allows byte by byte, not whether a whole text can go on from there: a rule
+    /// that nothing fulfils is found when it is reached, and so is a place where nothing but bytes is legal that the
+    /// vocabulary lacks.
     fn dead_end(&self, message: &str) -> GrammarError {
-        if message.contains(&StopReason::NoExtensionBias.to_string()) && !self.vocabulary.writes_all() {
-            return GrammarError::Unwritable { after: self.tail() };
+        let after = self.tail();
+        match (message.contains(&StopReason::NoExtensionBias.to_string()), self.vocabulary.writes_all()) {
+            (true, true) => GrammarError::DeadEnd { after },
+            (true, false) => GrammarError::Unwritable { after },
+            (false, _) => self.failure(message),
         }
-        self.failure(message)
     }
 
     fn failure(&self, message: &str) -> GrammarError {

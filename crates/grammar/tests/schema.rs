@@ -406,6 +406,25 @@ fn conditions() {
 }
 
 #[test]
+fn what_has_no_form_is_named_with_its_place() {
+    // The opposite of a pattern has no form in patterns.
+    let code = json!({ "if": { "properties": { "a": { "pattern": "^x" } } }, "then": { "required": ["b"] } });
+    refused(json!({ "properties": { "p/q": code } }), "if", "/properties/p~1q");
+    refused(json!({ "items": { "not": { "multipleOf": 3 } } }), "not", "/items");
+    let members: serde_json::Map<String, Value> =
+        (0..2_001).map(|i| (format!("m{i}"), json!(true))).collect();
+    let branches: Vec<Value> = (0..2_001).map(|i| json!({ "const": i })).collect();
+    for (schema, place) in [
+        (json!({ "items": { "type": "object", "properties": members } }), "properties at /items: "),
+        (json!({ "anyOf": branches }), "anyOf at the root: "),
+        (json!({ "items": { "oneOf": branches } }), "oneOf at /items: "),
+    ] {
+        let error = Grammar::json_schema(&schema, SchemaOptions::default()).unwrap_err().to_string();
+        assert!(error.starts_with(place) && error.contains("2001 optional members"), "{error}");
+    }
+}
+
+#[test]
 fn unevaluated_members() {
     let schema = json!({
         "type": "object",

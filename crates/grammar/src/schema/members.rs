@@ -19,7 +19,8 @@ impl Walk<'_> {
         if let Some(value) = map.get("properties") {
             let at = step(path, "properties");
             let required = map.get("required").and_then(Value::as_array).map_or(0, Vec::len);
-            self.alternatives(value.as_object().map_or(0, Map::len).saturating_sub(required))?;
+            let optional = value.as_object().map_or(0, Map::len).saturating_sub(required);
+            self.alternatives(optional, "properties", path)?;
             let mut schemas = Map::new();
             for (name, schema) in entries(value, &at)? {
                 schemas.insert(name.clone(), self.schema(schema, &step(&at, name), depth)?);

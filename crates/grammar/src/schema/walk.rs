@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::{Map, Value, json};
 
 use super::{ANNOTATIONS, ASSERTIONS, negate, numbers, one_of, references, refs, step, values};
-use crate::error::{GrammarError, Result};
+use crate::error::{GrammarError, Result, place};
 use crate::limits;
 
 const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "integer", "string"];
@@ -205,12 +205,14 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Counts alternatives at one place.
-    pub(super) fn alternatives(&mut self, count: usize) -> Result<()> {
+    /// Counts the alternatives that `keyword` of the schema at `path` has.
+    pub(super) fn alternatives(&mut self, count: usize, keyword: &str, path: &str) -> Result<()> {
         self.alternatives = self.alternatives.saturating_add(count.saturating_mul(count));
         if self.alternatives > limits::ALTERNATIVES {
-            let what =
-                format!("a schema of {count} optional members or branches at one place, squares added up,");
+            let at = place(path);
+            let what = format!(
+                "{keyword} at {at}: a schema with {count} optional members or branches there, squares added up,"
+            );
             let hint = "make members required, or split the schema";
             return Err(too_large(&what, limits::ALTERNATIVES, hint));
         }
@@ -232,7 +234,7 @@ impl<'a> Walk<'a> {
         for keyword in ["allOf", "anyOf"] {
             if let Some(value) = map.get(keyword) {
                 if keyword == "anyOf" {
-                    self.alternatives(value.as_array().map_or(0, Vec::len))?;
+                    self.alternatives(value.as_array().map_or(0, Vec::len), keyword, path)?;
                 }
                 let schemas = self.list(value, &step(path, keyword), depth)?;
                 out.combined.insert(keyword.into(), Value::Array(schemas));
@@ -242,7 +244,7 @@ impl<'a> Walk<'a> {
         let at = step(path, "oneOf");
         let branches =
             value.as_array().ok_or_else(|| GrammarError::schema(&at, "must be a list of schemas"))?;
-        self.alternatives(branches.len())?;
+        self.alternatives(branches.len(), "oneOf", path)?;
         let any_of = one_of::as_any_of(branches, &|reference| self.raw(reference, path));
         let schemas = match &any_of {
             Some(branches) => self.list(&json!(branches), &at, depth)?,
