@@ -81,3 +81,34 @@ def test_python_blocks_run(text, place):
 @pytest.mark.parametrize("words", list(commands()))
 def test_commands_run(words, place):
     run(["-m", "lamina", *words], place)
+
+
+def container():
+    """Instructions of the container file of the page, and the words of each."""
+    text = re.search(r"^```dockerfile\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
+    lines = text[1].replace("\\\n", " ").splitlines()
+    return [tuple(line.split(maxsplit=1)) for line in lines if line.strip()]
+
+
+def test_the_container_file_is_sound():
+    """No builder is at hand: what it copies, installs, checks and starts must be there."""
+    known = {"FROM", "COPY", "RUN", "USER", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT"}
+    found = dict(container())
+    assert set(found) <= known and container()[0][0] == "FROM"
+    version = re.search(r"python:3\.(\d+)", found["FROM"])
+    oldest = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())
+    assert int(version[1]) >= int(oldest[1])
+    source, folder = found["COPY"].split()
+    assert source == "lamina-*.whl" and f"{folder}{source}" in found["RUN"], "what is installed is what was copied"
+    assert f"useradd {found['USER']}" in found["RUN"], "the user is made before it is used"
+    entry = json.loads(found["ENTRYPOINT"])
+    assert re.search(rf'^{entry[0]} = "lamina', (ROOT / "pyproject.toml").read_text(), flags=re.M), "a script of the wheel"
+    help = run(["-m", "lamina", *entry[1:2], "--help"], ROOT)
+    assert all(word in help for word in entry if word.startswith("--"))
+    port = found["EXPOSE"]
+    assert f"[default: {port}]" in help or f"default: {port}" in help
+    check = re.search(rf"http://127\.0\.0\.1:{port}(/\w+)", found["HEALTHCHECK"])
+    front = (ROOT / "crates/serve/src/server/front.rs").read_text()
+    assert f'"{check[1]}"' in re.search(r"const PUBLIC.*?;", front, flags=re.S)[0], "answers without a key"
+    code = re.search(r'python -c "(.*)"$', found["HEALTHCHECK"])[1]
+    compile(code, "HEALTHCHECK", "exec")

@@ -21,17 +21,21 @@ impl<T> ReusedList<T> {
 }
 
 impl ReusedList<f32> {
-    /// At least `len` numbers, whatever they are.
+    /// At least `len` numbers, whatever they are; none where there is no memory for them.
     ///
     /// Grows by powers of two into fresh zeroed memory, whose pages the system gives when they are first written: room
     /// that no task uses costs nothing.
-    pub fn room(&self, len: usize) -> MutexGuard<'_, Vec<f32>> {
+    pub fn room(&self, len: usize) -> Option<MutexGuard<'_, Vec<f32>>> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() < len {
             *list = vec![];
-            *list = vec![0.0; len.next_power_of_two()];
+            let len = len.next_power_of_two();
+            if !lamina_reserve::affordable(len.saturating_mul(size_of::<f32>())) {
+                return None;
+            }
+            *list = vec![0.0; len];
         }
-        list
+        Some(list)
     }
 }
 

@@ -65,7 +65,7 @@ fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
         return null_mut();
     }
     // Held until the block is there: another thread that fills the reserve again would take what it is made of.
-    let _turn = Turn::wait();
+    let _turn = ReserveTurn::wait();
     LOW.store(true, SeqCst);
     let kept = KEPT.swap(null_mut(), SeqCst);
     if !kept.is_null() {
@@ -77,18 +77,18 @@ fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
 }
 
 /// The right to give back or to take the reserve. Spins, since the locks of `std` may allocate on some systems.
-struct Turn;
+struct ReserveTurn;
 
-impl Turn {
-    fn wait() -> Turn {
+impl ReserveTurn {
+    fn wait() -> ReserveTurn {
         while TAKEN.swap(true, SeqCst) {
             yield_now();
         }
-        Turn
+        ReserveTurn
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReserveTurn {
     fn drop(&mut self) {
         TAKEN.store(false, SeqCst);
     }
@@ -101,10 +101,10 @@ pub fn keep() -> bool {
     }
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     share_one_arena();
-    fill(&Turn::wait())
+    fill(&ReserveTurn::wait())
 }
 
-fn fill(_: &Turn) -> bool {
+fn fill(_: &ReserveTurn) -> bool {
     if KEPT.load(SeqCst).is_null() {
         KEPT.store(pages::take(), SeqCst);
     }
@@ -129,7 +129,7 @@ pub fn whole() -> bool {
     if !LOW.load(SeqCst) {
         return true;
     }
-    let turn = Turn::wait();
+    let turn = ReserveTurn::wait();
     let kept = fill(&turn);
     LOW.store(!kept, SeqCst);
     kept

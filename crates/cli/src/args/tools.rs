@@ -72,12 +72,15 @@ impl ToolArgs {
             Some(ReasoningMode::Off) => (Some(json!("none")), None),
             Some(ReasoningMode::Budget(tokens)) => (None, Some(json!(tokens))),
         };
+        // The variable that most templates read; servers pass it on.
+        let thinks = (self.reasoning == Some(ReasoningMode::On)).then(|| json!({ "enable_thinking": true }));
         let all = [
             ("tools", self.tools.as_ref().map(|list| json!(list.0))),
             ("tool_choice", choice),
             ("parallel_tool_calls", self.no_parallel_tool_calls.then(|| json!(false))),
             ("reasoning_effort", effort),
             ("reasoning_budget", budget),
+            ("chat_template_kwargs", thinks),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
@@ -105,6 +108,8 @@ mod tests {
         let fields = json!({ "tools": [tool], "tool_choice": named, "parallel_tool_calls": false, "reasoning_budget": 7 });
         assert_eq!(Value::from(args.fields()), fields);
         assert!(ToolArgs::default().fields().is_empty());
+        let on = ToolArgs { reasoning: Some(ReasoningMode::On), ..ToolArgs::default() };
+        assert_eq!(Value::from(on.fields()), json!({ "chat_template_kwargs": { "enable_thinking": true } }));
     }
 
     #[test]

@@ -85,10 +85,10 @@ impl Operate<Attention> for Machine {
         push_units(&shape, &mut units);
         let units = &units[..];
         let longest = units.iter().map(|&u| chunks(&shape, u).end).max().unwrap_or(0);
-        if units.len() >= 2 * self.pool.threads() || longest < 4 || self.pool.threads() == 1 {
+        let few = units.len() < 2 * self.pool.threads() && longest >= 4 && self.pool.threads() > 1;
+        // Both ways have the same bits.
+        if !few || !self.split_units(&shape, units, longest) {
             self.pool.run(units.len(), |u, worker| self.whole_unit(&shape, units[u], worker, false));
-        } else {
-            self.split_units(&shape, units, longest);
         }
         Ok(())
     }
@@ -117,12 +117,13 @@ impl Machine {
         }
     }
 
-    /// Chunks of few units over all threads, merged in order afterwards.
-    fn split_units(&self, s: &AttentionArgs<'_>, units: &[Unit], longest: usize) {
+    /// Chunks of few units over all threads, merged in order afterwards; false, and nothing is done, where there is no
+    /// memory for their results.
+    fn split_units(&self, s: &AttentionArgs<'_>, units: &[Unit], longest: usize) -> bool {
         let rows = units.iter().map(Unit::rows).max().unwrap_or(0);
         let dim = s.layer.value_dim();
         let each = rows * (dim + 2);
-        let mut partials = self.lists.partials.room(units.len() * longest * each);
+        let Some(mut partials) = self.lists.partials.room(units.len() * longest * each) else { return false };
         let shared = SharedPtr(partials.as_mut_ptr());
         self.pool.run(units.len() * longest, |task, worker| {
             let (u, chunk) = (units[task / longest], task % longest);
@@ -160,6 +161,7 @@ impl Machine {
                 self.whole_unit(s, u, worker, true);
             }
         });
+        true
     }
 
     /// Thread `worker`'s memory for a unit.

@@ -10,6 +10,13 @@ use http_body_util::BodyExt;
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// Bodies up to this make nothing that is larger than the memory kept back serves.
+const SHORT: usize = 256 << 10;
+/// Bytes that a body takes for each of its own when it is read and parsed: a list of digits takes most.
+const EACH: usize = 48;
+/// When to come back to a server that has no memory left.
+const LATER: Duration = Duration::from_secs(10);
+
 /// How long a body may stand still.
 const STILL: Duration = Duration::from_secs(60);
 
@@ -35,13 +42,14 @@ impl HttpCall {
             let frame = timeout(STILL, body.frame()).await;
             let frame = frame.map_err(|_| ApiError::new(Cause::Timeout, "the body stands still"))?;
             match frame {
-                None => return Ok(bytes),
+                None => return room(bytes.len()).map(|()| bytes),
                 Some(Err(_)) => return Err(ApiError::invalid("the body ended before it was whole")),
                 Some(Ok(frame)) => {
                     let data = frame.into_data().unwrap_or_default();
                     if (bytes.len() + data.len()) as u64 > most {
                         return Err(large());
                     }
+                    bytes.try_reserve(data.len()).map_err(|_| no_room(bytes.len()))?;
                     bytes.extend_from_slice(&data);
                 }
             }
@@ -62,4 +70,19 @@ impl HttpCall {
             _ => Ok(()),
         }
     }
+}
+
+/// Refuses a long body where there is no memory for what is made of it.
+fn room(bytes: usize) -> Result<(), ApiError> {
+    match bytes < SHORT || lamina_reserve::affordable(bytes.saturating_mul(EACH)) {
+        true => Ok(()),
+        false => Err(no_room(bytes)),
+    }
+}
+
+fn no_room(bytes: usize) -> ApiError {
+    ApiError::unavailable(
+        format!("there is no memory for a body of {bytes} bytes: send a shorter one"),
+        LATER,
+    )
 }

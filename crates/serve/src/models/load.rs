@@ -7,6 +7,9 @@ use super::{
 use lamina::Model;
 use std::sync::Arc;
 
+/// Address space of a thread, with what it takes beside its stack.
+const THREAD: usize = 4 << 20;
+
 /// Brings models into memory, one after the other, unless they are there or on their way: what fits is computed from
 /// what is free, so no two may be read at once. Whoever waits for one watches its slot.
 pub(super) fn begin(slots: &[Arc<ModelSlot>], terms: LoadTerms) {
@@ -16,11 +19,18 @@ pub(super) fn begin(slots: &[Arc<ModelSlot>], terms: LoadTerms) {
     if mine.is_empty() {
         return;
     }
+    let failed = |why: String| {
+        let failure = LoadFailure::new(why, true);
+        mine.iter().for_each(|slot| _ = slot.advance(Phase::Failed(failure.clone()), |_| true));
+    };
+    // A thread that gets its stack and nothing beside it ends the process.
+    if !lamina_reserve::affordable(THREAD) {
+        return failed("there is no memory for the thread that loads the model".into());
+    }
     let loading = mine.clone();
     let work = move || loading.iter().for_each(|slot| bring(slot, terms));
     if let Err(e) = std::thread::Builder::new().name("lamina-load".into()).spawn(work) {
-        let failure = LoadFailure::new(format!("no thread to load the model: {e}"), false);
-        mine.iter().for_each(|slot| _ = slot.advance(Phase::Failed(failure.clone()), |_| true));
+        failed(format!("no thread to load the model: {e}"));
     }
 }
 
@@ -65,9 +75,14 @@ pub(super) fn unload(slot: &Arc<ModelSlot>) -> bool {
         drop(live);
         leaving.advance(Phase::Unloaded, |_| true);
     };
-    let thread = std::thread::Builder::new().name("lamina-unload".into()).spawn(close);
-    if thread.is_err() {
-        slot.advance(Phase::Unloaded, |_| true);
+    match lamina_reserve::affordable(THREAD) {
+        true => {
+            let thread = std::thread::Builder::new().name("lamina-unload".into()).spawn(close);
+            if thread.is_err() {
+                slot.advance(Phase::Unloaded, |_| true);
+            }
+        }
+        false => close(),
     }
     true
 }

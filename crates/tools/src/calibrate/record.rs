@@ -2,6 +2,7 @@
 
 use super::{Calibration, CalibrationOptions};
 use lamina::{Error, Result};
+use lamina_base::{human_bytes, zeros};
 use lamina_convert::{Covariances, ImatrixWriter};
 use std::{
     collections::HashMap,
@@ -26,6 +27,8 @@ struct CalibrationRecord {
 struct InputSums {
     imatrix: ImatrixWriter,
     covariances: HashMap<String, Vec<f64>>,
+    /// Bytes of the first covariances that there was no memory for.
+    missing: Option<usize>,
 }
 
 impl Record {
@@ -50,13 +53,28 @@ impl Record {
         let fits = sums.imatrix.add(in_file, matrices, expert, cols, x);
         debug_assert!(fits.is_ok(), "{fits:?}");
         if self.0.covariances && name.ends_with("attn_k.weight") {
-            let moments = sums.covariances.entry(name.to_owned()).or_insert_with(|| vec![0.0; cols * cols]);
-            x.chunks_exact(cols).for_each(|row| add_outer(moments, row));
+            let InputSums { covariances, missing, .. } = &mut *sums;
+            if !covariances.contains_key(name) {
+                match zeros(cols * cols, "covariances") {
+                    Ok(moments) => _ = covariances.insert(name.to_owned(), moments),
+                    // Told at the end: a step has no way to.
+                    Err(_) => *missing = missing.or(Some(8 * cols * cols)),
+                }
+            }
+            if let Some(moments) = covariances.get_mut(name) {
+                x.chunks_exact(cols).for_each(|row| add_outer(moments, row));
+            }
         }
     }
 
     pub fn finish(&self, dataset: String, windows: usize, context: usize) -> Result<Calibration> {
         let sums = self.sums();
+        if let Some(bytes) = sums.missing {
+            return Err(Error::OutOfMemory(format!(
+                "the covariances of a layer take {}, which cannot be had: end other programs",
+                human_bytes(bytes as u64)
+            )));
+        }
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let imatrix = sums.imatrix.finish(vec![dataset], count(windows), count(context));
         if imatrix.sums.is_empty() {
