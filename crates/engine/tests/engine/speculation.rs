@@ -344,7 +344,8 @@ fn draft_models_follow_many_sequences_in_little_memory() {
             for (i, (receiver, want)) in receivers.iter().zip(&wants).enumerate() {
                 assert_eq!(outcome(receiver, 1 + i % 2).answers, *want, "{i}");
             }
-            assert!(e.counters().drafted > 50, "{:?}", e.counters());
+            // How many depends on measured times: nothing is guessed while prompts are computed.
+            assert!(e.counters().drafted > 8, "{:?}", e.counters());
         }
     }
 }
