@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-pool", 0),
     ("lamina-reserve", 0),
     ("lamina-fixtures", 0),
+    ("lamina-disk", 10),
     ("lamina-quant", 10),
     ("lamina-text", 10),
     ("lamina-grammar", 15),

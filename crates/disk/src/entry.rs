@@ -1,0 +1,142 @@
+//! The format of an entry: `LMNPAGE1`, key, lengths, proof, parts, checksum; integers are little-endian.
+
+use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Name of an entry: 128 bits of a hash over what it holds.
+pub type Key = [u8; 16];
+
+const MAGIC: &[u8; 8] = b"LMNPAGE1";
+/// Magic, key, length of the proof, number of parts.
+const FIXED: usize = 8 + 16 + 4 + 4;
+const CHECKSUM: usize = 16;
+
+/// Why the bytes of a file are no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// It is cut off, or there is something behind it.
+    Length,
+    /// It begins as no entry does, or as one of a newer version.
+    Magic,
+    /// Some bit is not the one that was written.
+    Checksum,
+    /// It holds another key than its name says.
+    Key,
+}
+
+/// Bytes under a key: a cache page of each layer group, or a recurrent state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    bytes: Vec<u8>,
+    proof: Range<usize>,
+    parts: Vec<Range<usize>>,
+}
+
+impl Entry {
+    /// An entry of `parts`. `proof` is what the key was made of: readers compare it, so that a key that two contents
+    /// share is harmless.
+    pub fn new(key: &Key, proof: &[u8], parts: &[&[u8]]) -> Entry {
+        let room: usize = parts.iter().map(|p| p.len() + 8).sum();
+        let mut bytes = Vec::with_capacity(FIXED + proof.len() + room + CHECKSUM);
+        bytes.extend(MAGIC);
+        bytes.extend(key);
+        bytes.extend((proof.len() as u32).to_le_bytes());
+        bytes.extend((parts.len() as u32).to_le_bytes());
+        parts.iter().for_each(|p| bytes.extend((p.len() as u64).to_le_bytes()));
+        bytes.extend(proof);
+        parts.iter().for_each(|p| bytes.extend(*p));
+        let checksum = xxh3_128(&bytes);
+        bytes.extend(checksum.to_le_bytes());
+        let (proof, parts) = ranges(&bytes).expect("the lengths were just written");
+        Entry { bytes, proof, parts }
+    }
+
+    /// The entry that a file called `key` holds.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn read(key: &Key, bytes: Vec<u8>) -> Result<Entry, Damage> {
+        if bytes.len() < FIXED + CHECKSUM {
+            return Err(Damage::Length);
+        }
+        if &bytes[..8] != MAGIC {
+            return Err(Damage::Magic);
+        }
+        let (proof, parts) = ranges(&bytes).ok_or(Damage::Length)?;
+        let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM);
+        if xxh3_128(body).to_le_bytes() != *checksum {
+            return Err(Damage::Checksum);
+        }
+        if &bytes[8..24] != key {
+            return Err(Damage::Key);
+        }
+        Ok(Entry { bytes, proof, parts })
+    }
+
+    /// What the key was made of.
+    pub fn proof(&self) -> &[u8] {
+        &self.bytes[self.proof.clone()]
+    }
+
+    /// The parts, in order.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.parts.iter().map(|p| &self.bytes[p.clone()])
+    }
+
+    /// The whole file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Where the proof and the parts lie; none where the lengths and that of the file do not agree.
+fn ranges(bytes: &[u8]) -> Option<(Range<usize>, Vec<Range<usize>>)> {
+    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);
+    let (proof, count) = (word(24)?, word(28)?);
+    let lengths = bytes.get(FIXED..FIXED.checked_add(count.checked_mul(8)?)?)?;
+    let mut at = FIXED + lengths.len();
+    let mut next = |len: usize| {
+        let range = at..at.checked_add(len)?;
+        at = range.end;
+        Some(range)
+    };
+    let proof = next(proof)?;
+    let lengths = lengths.chunks_exact(8).map(|l| u64::from_le_bytes(l.try_into().expect("8 bytes")));
+    let parts = lengths.map(|len| next(usize::try_from(len).ok()?)).collect::<Option<Vec<_>>>()?;
+    (at.checked_add(CHECKSUM)? == bytes.len()).then_some((proof, parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        Entry::new(&[7; 16], b"tokens", &[&[1; 100], &[], &[2; 33]])
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let entry = entry();
+        let read = Entry::read(&[7; 16], entry.bytes().to_vec()).expect("whole");
+        assert_eq!(read, entry);
+        assert_eq!(
+            (read.proof(), read.parts().map(<[u8]>::len).collect::<Vec<_>>()),
+            (&b"tokens"[..], vec![100, 0, 33])
+        );
+        assert_eq!(Entry::read(&[8; 16], entry.bytes), Err(Damage::Key));
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_found() {
+        let whole = entry().bytes;
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Entry::read(&[7; 16], bytes).is_err(), "bit {bit}");
+        }
+        for len in 0..whole.len() {
+            assert!(Entry::read(&[7; 16], whole[..len].to_vec()).is_err(), "{len} bytes");
+        }
+        assert_eq!(Entry::read(&[7; 16], [&whole[..], &[0]].concat()), Err(Damage::Length));
+    }
+}

@@ -1,0 +1,152 @@
+//! The folder of a store: `v1/ab/NAME.new` for entries that were never used again, `v1/ab/NAME.used` for the others.
+
+use crate::entry::{Damage, Entry, Key};
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Write},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+/// What entries are called that were read since they were written, and those that were not.
+const ENDINGS: [&str; 2] = ["used", "new"];
+/// Unfinished files of processes that were killed are removed when they are older than this.
+const ABANDONED: Duration = Duration::from_secs(3600);
+/// How the names of unfinished files begin.
+const UNFINISHED: &str = ".unfinished-";
+
+/// An entry in a folder.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its name.
+    pub key: Key,
+    /// Its file.
+    pub path: PathBuf,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// When it was written, or last read.
+    pub last_use: SystemTime,
+    /// It was read since it was written.
+    pub used: bool,
+}
+
+/// Files of entries, which several processes may share.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// The entries below `path`; the folder is made where it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be made or written.
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        let folder = Folder(path.join("v1"));
+        fs::create_dir_all(&folder.0)?;
+        // Written once: a folder that can be read alone would fail much later, and silently.
+        tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder.0)?;
+        folder.remove_abandoned();
+        Ok(folder)
+    }
+
+    /// The entry called `key`: none where there is none. It counts as used from now on.
+    ///
+    /// # Errors
+    /// A damaged entry, which is removed.
+    pub fn read(&self, key: &Key) -> Result<Option<Entry>, Damage> {
+        for (i, path) in self.paths(key).into_iter().enumerate() {
+            let Ok(bytes) = fs::read(&path) else { continue };
+            let entry = Entry::read(key, bytes).inspect_err(|_| drop(fs::remove_file(&path)))?;
+            let used = if i == 0 { path } else { self.promote(key, path) };
+            let _ = File::open(&used).and_then(|file| file.set_modified(SystemTime::now()));
+            return Ok(Some(entry));
+        }
+        Ok(None)
+    }
+
+    /// True when there is a file for `key`.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.paths(key).iter().any(|path| path.exists())
+    }
+
+    /// Writes an entry; an entry of this name that is there already stays.
+    ///
+    /// There is no fsync: a kill leaves the file whole or unfinished, and what a power failure leaves is found by its
+    /// checksum. Waiting for the disk would bound the rate by its latency, for numbers that can be computed again.
+    ///
+    /// # Errors
+    /// When the disk is full or fails; nothing is left behind.
+    pub fn write(&self, key: &Key, entry: &Entry) -> io::Result<()> {
+        if self.contains(key) {
+            return Ok(());
+        }
+        let [_, path] = self.paths(key);
+        let parent = path.parent().unwrap_or(&self.0);
+        fs::create_dir_all(parent)?;
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(parent)?;
+        file.write_all(entry.bytes())?;
+        file.persist(&path).map_err(|e| e.error)?;
+        Ok(())
+    }
+
+    /// All entries, in no order. Files of other names are not looked at.
+    pub fn list(&self) -> Vec<Stored> {
+        let files = self.shelves().flat_map(|shelf| fs::read_dir(shelf).into_iter().flatten().flatten());
+        files.filter_map(|file| stored(&file)).collect()
+    }
+
+    /// Removes an entry.
+    ///
+    /// # Errors
+    /// When the system refuses; an entry that another process has removed is no error.
+    pub fn remove(&self, entry: &Stored) -> io::Result<()> {
+        match fs::remove_file(&entry.path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    fn promote(&self, key: &Key, path: PathBuf) -> PathBuf {
+        let [used, _] = self.paths(key);
+        if fs::rename(&path, &used).is_ok() { used } else { path }
+    }
+
+    /// Paths that an entry may have, by [`ENDINGS`].
+    fn paths(&self, key: &Key) -> [PathBuf; 2] {
+        let name: String = key.iter().map(|b| format!("{b:02x}")).collect();
+        ENDINGS.map(|ending| self.0.join(&name[..2]).join(format!("{name}.{ending}")))
+    }
+
+    fn shelves(&self) -> impl Iterator<Item = PathBuf> {
+        let inside = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        inside.map(|shelf| shelf.path()).filter(|path| path.is_dir())
+    }
+
+    fn remove_abandoned(&self) {
+        for folder in self.shelves().chain([self.0.clone()]) {
+            let files = fs::read_dir(folder).into_iter().flatten().flatten();
+            for file in files.filter(|f| f.file_name().to_string_lossy().starts_with(UNFINISHED)) {
+                let age =
+                    file.metadata().and_then(|m| m.modified()).map(|at| at.elapsed().unwrap_or_default());
+                if age.is_ok_and(|age| age > ABANDONED) {
+                    let _ = fs::remove_file(file.path());
+                }
+            }
+        }
+    }
+}
+
+/// The entry that a file's name says it holds.
+fn stored(file: &fs::DirEntry) -> Option<Stored> {
+    let name = file.file_name();
+    let (hex, ending) = name.to_str()?.split_once('.')?;
+    let used = *ENDINGS.get(ENDINGS.iter().position(|e| *e == ending)?)? == ENDINGS[0];
+    let mut key = Key::default();
+    if hex.len() != 2 * key.len() || !hex.is_ascii() {
+        return None;
+    }
+    for (i, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).ok()?;
+    }
+    let about = file.metadata().ok()?;
+    Some(Stored { key, path: file.path(), bytes: about.len(), last_use: about.modified().ok()?, used })
+}
