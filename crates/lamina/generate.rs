@@ -99,6 +99,8 @@ pub struct Usage {
     pub prompt_tokens: usize,
     /// Of the prompt, found in the cache.
     pub cached_tokens: usize,
+    /// Of these, read from disk.
+    pub disk_tokens: usize,
     /// Of the answer.
     pub completion_tokens: usize,
 }
@@ -241,6 +243,7 @@ impl Completion {
             self.usage = Usage {
                 prompt_tokens: timings.prompt_tokens,
                 cached_tokens: timings.cached_tokens,
+                disk_tokens: timings.disk_tokens,
                 completion_tokens: self.tokens.len(),
             };
         }

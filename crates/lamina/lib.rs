@@ -19,6 +19,7 @@ mod model;
 mod open;
 mod passes;
 mod recent;
+mod session;
 mod shield;
 mod threads;
 mod tools;
@@ -28,6 +29,7 @@ pub use chat::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, OnBackend, devices, on_device};
 pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;
+pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
     Boundary, Counters, EngineError, Event, FinishReason, Handle, LastStep, LengthBy, Policy, Pooled,
     Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StepTallies, StopBy, Tally, Terms,
@@ -35,8 +37,8 @@ pub use lamina_engine::{
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
-    Device, DraftSource, Error, LoadOptions, Loaded, ModelInfo, Progress, Result, tokenizer as tokenizer_of,
-    type_name,
+    CACHE_DISK, Device, DraftSource, Error, LoadOptions, Loaded, ModelInfo, Progress, Result,
+    tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{
@@ -46,5 +48,6 @@ pub use lamina_text::{
 pub use model::Model;
 pub use open::{checkpoint, open, tokenizer};
 pub use passes::{Rows, SentRow};
+pub use session::SavedSession;
 pub use shield::shield;
 pub use threads::default_threads;

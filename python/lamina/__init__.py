@@ -30,6 +30,7 @@ from .matcher import Matcher
 from .outputs import Completion, ModelInfo, Perplexity, Piece, Speculation, Timings, TokenLogprob, Usage
 from .sampling import SamplingParams
 from .server import Server
+from .state import State
 from .stream import Stream
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "SamplingParams",
     "Server",
     "Speculation",
+    "State",
     "Stream",
     "Timings",
     "TokenLogprob",

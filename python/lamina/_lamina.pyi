@@ -27,7 +27,7 @@ _End = Tuple[str, Union[int, Tuple[int], str, None]]
 _Scored = Tuple[int, float, List[Tuple[int, float]]]
 _Times = Tuple[float, float, float, int]
 _Drafted = Optional[Tuple[int, int, int, str]]
-_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int], _Times, _Drafted]
+_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int, int], _Times, _Drafted]
 _PieceRow = Tuple[
     int, str, Optional[int], bool, Optional[float], List[Tuple[int, float]], Optional[str], Optional[bool]
 ]
@@ -99,9 +99,13 @@ class Model:
         threads: Optional[int],
         loras: List[Tuple[str, str]],
         draft: Optional[str],
+        cache_dir: Optional[str],
+        cache_disk: Optional[int],
         progress: Optional[Callable[[int, int], Any]],
     ) -> Model: ...
     def close(self) -> None: ...
+    def save_state(self, path: str, prompt: _Prompt, data: str, lora: Dict[str, float]) -> int: ...
+    def load_state(self, path: str, lora: Dict[str, float]) -> Tuple[List[int], str, int]: ...
     def matcher(self, grammar: Grammar) -> Matcher: ...
     def stream(self, prompt: _Prompt, options: Dict[str, Any]) -> Stream: ...
     def chat(

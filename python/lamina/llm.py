@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 import numpy as np
 
-from . import _lamina, checks, loading
+from . import _lamina, checks, loading, state
 from .closing import Closing
 from .conversation import answer, answer_options, conversation
 from .errors import InvalidRequestError, LaminaError
@@ -19,6 +19,7 @@ from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
 from .progress import Progress
 from .sampling import SamplingParams, to_request, wants_logprobs
 from .server import Server
+from .state import State
 from .stream import Stream
 from .types import Ids, Lora, Message, Path, Prompt, Prompts, Reasoning, Tool
 
@@ -52,6 +53,8 @@ class LLM(Closing):
         progress: Union[bool, Progress] = True,
         loras: Optional[Dict[str, Path]] = None,
         draft: Optional[Path] = None,
+        cache_dir: Optional[Path] = None,
+        cache_disk: Optional[int] = None,
     ) -> None:
         """Loads a model.
 
@@ -75,12 +78,15 @@ class LLM(Closing):
             further tokens (as "auto" does where there are any); the path of a smaller model, best with the same
             tokens, or of a head that was trained for the model (EAGLE, Medusa), lets that one guess. How many are guessed follows
             what they cost and how often they are right.
+        cache_dir: a folder that keeps what was computed of prompts: the same beginning is read after a restart, or by
+            another process with the same model and options, instead of computed, and gives the same bits.
+        cache_disk: bytes that this folder may take; None: 10 GB.
 
         Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
         """
         self._model = loading.load(
             path, progress, device=device, context=context, kv_dtype=kv_dtype, dtype=dtype, threads=threads,
-            loras=loras, draft=draft,
+            loras=loras, draft=draft, cache_dir=cache_dir, cache_disk=cache_disk,
         )  # fmt: skip
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
         self._loras = list(loras or ())
@@ -267,6 +273,18 @@ class LLM(Closing):
         norm (-1 or the number of layers). Negative numbers count from the end."""
         number = checks.whole("layer", layer, -(2**31))
         return self._model.hidden(checks.prompt("prompt", prompt), number, checks.lora("lora", lora))
+
+    def save_state(self, path: Path, prompt: Prompt, data: Any = None, lora: Lora = None) -> int:
+        """Saves what memory has of a prompt as a file, with any JSON `data` beside it; returns its bytes."""
+        return state.save(self._model, path, prompt, data, lora)
+
+    def load_state(self, path: Path, lora: Lora = None) -> State:
+        """Reads what `save_state` wrote, and puts what was computed back into memory: it is not computed again.
+
+        Raises InvalidRequestError where the file belongs to another model or to other options, FormatError where it is
+        damaged.
+        """
+        return state.load(self._model, path, lora)
 
     def embed(self, text: Union[Prompt, Prompts], lora: Lora = None) -> NDArray[np.float32]:
         """One vector of length 1, [hidden], for a text or token ids; for a list of them [prompts, hidden].

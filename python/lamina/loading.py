@@ -29,10 +29,11 @@ def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:
         return []
     if not isinstance(value, dict):
         raise InvalidRequestError(f"{name} takes a dict of names and paths, but {value!r} was given")
-    return [(checks.text(f"{name}: name", k), _path(f"{name}[{k!r}]", v)) for k, v in value.items()]
+    return [(checks.text(f"{name}: name", k), file_path(f"{name}[{k!r}]", v)) for k, v in value.items()]
 
 
-def _path(name: str, value: Any) -> str:
+def file_path(name: str, value: Any) -> str:
+    """A path as the binding takes it."""
     try:
         return os.fsdecode(value)
     except TypeError:
@@ -47,6 +48,14 @@ def _method(name: str, value: Any) -> Optional[str]:
     return None if value is None else checks.text(name, os.fspath(value))
 
 
+def _bytes(name: str, value: Any) -> Optional[int]:
+    return None if value is None else checks.whole(name, value, 1, 2**63 - 1)
+
+
+def _folder(name: str, value: Any) -> Optional[str]:
+    return None if value is None else file_path(name, value)
+
+
 _AS: Dict[str, Callable[[str, Any], Any]] = {
     "device": checks.text,
     "context": _whole,
@@ -55,5 +64,7 @@ _AS: Dict[str, Callable[[str, Any], Any]] = {
     "threads": _whole,
     "loras": paths,
     "draft": _method,
+    "cache_dir": _folder,
+    "cache_disk": _bytes,
 }
 """How each argument is checked."""

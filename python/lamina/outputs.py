@@ -17,6 +17,8 @@ class Usage:
     completion_tokens: int
     cached_tokens: int
     """Of the prompt: tokens that an earlier request had computed already."""
+    cached_disk_tokens: int = 0
+    """Of these: tokens that were read from disk."""
 
     @property
     def total_tokens(self) -> int:
@@ -208,7 +210,8 @@ _End = Tuple[str, Union[int, Tuple[int], str, None]]
 _Times = Tuple[float, float, float, int]
 _Scored = Tuple[int, float, List[Tuple[int, float]]]
 _Drafted = Optional[Tuple[int, int, int, str]]
-_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int], _Times, _Drafted]
+_Counts = Tuple[int, int, int]
+_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], _Counts, _Times, _Drafted]
 
 
 class Asked(NamedTuple):
@@ -244,7 +247,7 @@ def taken_apart(
 
 
 def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...]) -> Completion:
-    text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached), times, drafted = row
+    text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached, disk), times, drafted = row
     queue, prefill, decode, preemptions = times
     logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if asked.logprobs else None
     scores: Optional[List[Optional[TokenLogprob]]] = None
@@ -259,7 +262,7 @@ def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ..
         preemptions,
     )
     stop = asked.stop[by[0]] if isinstance(by, tuple) else by
-    usage = Usage(prompt, len(tokens), cached)
+    usage = Usage(prompt, len(tokens), cached, disk)
     speculation = None if drafted is None else Speculation(*drafted)
     return Completion(
         asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, speculation, others

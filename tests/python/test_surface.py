@@ -14,7 +14,7 @@ from lamina import _lamina, constraint, sampling
 PACKAGE = Path(lamina.__file__).parent
 
 PARAMETERS = {
-    "__init__": "path device context kv_dtype dtype threads seed progress loras draft",
+    "__init__": "path device context kv_dtype dtype threads seed progress loras draft cache_dir cache_disk",
     "generate": "prompt sampling_params options",
     "stream": "prompt sampling_params options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
@@ -25,6 +25,8 @@ PARAMETERS = {
     "logits": "prompt lora",
     "hidden": "prompt layer lora",
     "embed": "text lora",
+    "save_state": "path prompt data lora",
+    "load_state": "path lora",
     "perplexity": "text_or_ids context stride lora",
     "close": "",
 }
@@ -41,6 +43,7 @@ def test_defaults():
     assert defaults == {
         "path": None, "device": "auto", "context": None, "kv_dtype": "f16", "dtype": "auto", "threads": None,
         "seed": None, "progress": True, "loras": None, "draft": None,
+        "cache_dir": None, "cache_disk": None,
     }  # fmt: skip
 
 

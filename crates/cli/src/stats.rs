@@ -5,8 +5,11 @@ use lamina::Completion;
 /// Counts and speeds in a line.
 pub fn line(answer: &Completion) -> String {
     let (usage, t) = (answer.usage, answer.timings);
-    let cached =
-        if usage.cached_tokens > 0 { format!(" ({} cached)", usage.cached_tokens) } else { String::new() };
+    let cached = match (usage.cached_tokens, usage.disk_tokens) {
+        (0, _) => String::new(),
+        (cached, 0) => format!(" ({cached} cached)"),
+        (cached, disk) => format!(" ({cached} cached, {disk} of them on disk)"),
+    };
     let s = t.speculation;
     let drafts = match s.steps {
         0 => String::new(),

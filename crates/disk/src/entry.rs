@@ -1,6 +1,6 @@
 //! The format of an entry: `LMNPAGE1`, key, lengths, proof, parts, checksum; integers are little-endian.
 
-use std::ops::Range;
+use std::{fmt, ops::Range};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Name of an entry: 128 bits of a hash over what it holds.
@@ -22,6 +22,17 @@ pub enum Damage {
     Checksum,
     /// It holds another key than its name says.
     Key,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Damage::Length => "it is cut off",
+            Damage::Magic => "it begins as no entry does",
+            Damage::Checksum => "its checksum is wrong",
+            Damage::Key => "it belongs to another name",
+        })
+    }
 }
 
 /// Bytes under a key: a cache page of each layer group, or a recurrent state.
@@ -56,6 +67,15 @@ impl Entry {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn read(key: &Key, bytes: Vec<u8>) -> Result<Entry, Damage> {
+        let entry = Entry::parse(bytes)?;
+        if entry.key() == *key { Ok(entry) } else { Err(Damage::Key) }
+    }
+
+    /// The entry that `bytes` are, whatever its key.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn parse(bytes: Vec<u8>) -> Result<Entry, Damage> {
         if bytes.len() < FIXED + CHECKSUM {
             return Err(Damage::Length);
         }
@@ -67,10 +87,14 @@ impl Entry {
         if xxh3_128(body).to_le_bytes() != *checksum {
             return Err(Damage::Checksum);
         }
-        if &bytes[8..24] != key {
-            return Err(Damage::Key);
-        }
         Ok(Entry { bytes, proof, parts })
+    }
+
+    /// Its name.
+    pub fn key(&self) -> Key {
+        let mut key = Key::default();
+        key.copy_from_slice(&self.bytes[8..24]);
+        key
     }
 
     /// What the key was made of.

@@ -2,15 +2,31 @@
 //!
 //! A segmented LRU (Karedla, Love, Wherry 1994): one long prompt that nobody repeats cannot push out what is read daily.
 
-use crate::folder::Stored;
+use crate::entry::Key;
+use std::{path::PathBuf, time::SystemTime};
 
 /// Share of the budget up to which entries that were used again are kept before others.
 const KEPT_SHARE: f64 = 0.8;
 /// A full store is emptied down to this share, so that not every write lists the folder.
 const DOWN_TO: f64 = 0.9;
 
+/// An entry in a folder.
+#[derive(Clone, Debug)]
+pub struct StoredEntry {
+    /// Its name.
+    pub key: Key,
+    /// Its file.
+    pub path: PathBuf,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// When it was written, or last read.
+    pub last_use: SystemTime,
+    /// It was read since it was written.
+    pub used: bool,
+}
+
 /// The entries of `all` that have to go for `budget` bytes.
-pub fn victims(mut all: Vec<Stored>, budget: u64) -> Vec<Stored> {
+pub fn victims(mut all: Vec<StoredEntry>, budget: u64) -> Vec<StoredEntry> {
     let mut total: u64 = all.iter().map(|e| e.bytes).sum();
     if total <= budget {
         return vec![];
@@ -27,7 +43,7 @@ pub fn victims(mut all: Vec<Stored>, budget: u64) -> Vec<Stored> {
         entry.used = false;
     }
     all.sort_by_key(|e| (e.used, e.last_use));
-    let goes = |e: &Stored| {
+    let goes = |e: &StoredEntry| {
         let over = total > share(DOWN_TO);
         total -= if over { e.bytes } else { 0 };
         over
@@ -40,11 +56,11 @@ pub fn victims(mut all: Vec<Stored>, budget: u64) -> Vec<Stored> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, SystemTime};
+    use std::time::Duration;
 
     /// Entries of 10 bytes by their age order and whether they were used.
-    fn entries(used: &[bool]) -> Vec<Stored> {
-        let entry = |(i, &used): (usize, &bool)| Stored {
+    fn entries(used: &[bool]) -> Vec<StoredEntry> {
+        let entry = |(i, &used): (usize, &bool)| StoredEntry {
             key: [i as u8; 16],
             path: Default::default(),
             bytes: 10,

@@ -1,6 +1,9 @@
 //! The folder of a store: `v1/ab/NAME.new` for entries that were never used again, `v1/ab/NAME.used` for the others.
 
-use crate::entry::{Damage, Entry, Key};
+use crate::{
+    entry::{Damage, Entry, Key},
+    evict::{StoredEntry, victims},
+};
 use std::{
     fs::{self, File},
     io::{self, ErrorKind, Write},
@@ -15,32 +18,17 @@ const ABANDONED: Duration = Duration::from_secs(3600);
 /// How the names of unfinished files begin.
 const UNFINISHED: &str = ".unfinished-";
 
-/// An entry in a folder.
-#[derive(Clone, Debug)]
-pub struct Stored {
-    /// Its name.
-    pub key: Key,
-    /// Its file.
-    pub path: PathBuf,
-    /// Bytes of the file.
-    pub bytes: u64,
-    /// When it was written, or last read.
-    pub last_use: SystemTime,
-    /// It was read since it was written.
-    pub used: bool,
-}
-
 /// Files of entries, which several processes may share.
 #[derive(Clone, Debug)]
-pub struct Folder(PathBuf);
+pub struct StoreFolder(PathBuf);
 
-impl Folder {
+impl StoreFolder {
     /// The entries below `path`; the folder is made where it is missing.
     ///
     /// # Errors
     /// When it cannot be made or written.
-    pub fn open(path: &Path) -> io::Result<Folder> {
-        let folder = Folder(path.join("v1"));
+    pub fn open(path: &Path) -> io::Result<StoreFolder> {
+        let folder = StoreFolder(path.join("v1"));
         fs::create_dir_all(&folder.0)?;
         // Written once: a folder that can be read alone would fail much later, and silently.
         tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder.0)?;
@@ -68,16 +56,16 @@ impl Folder {
         self.paths(key).iter().any(|path| path.exists())
     }
 
-    /// Writes an entry; an entry of this name that is there already stays.
+    /// Writes an entry; false when there is one of this name, which stays.
     ///
     /// There is no fsync: a kill leaves the file whole or unfinished, and what a power failure leaves is found by its
     /// checksum. Waiting for the disk would bound the rate by its latency, for numbers that can be computed again.
     ///
     /// # Errors
     /// When the disk is full or fails; nothing is left behind.
-    pub fn write(&self, key: &Key, entry: &Entry) -> io::Result<()> {
+    pub fn write(&self, key: &Key, entry: &Entry) -> io::Result<bool> {
         if self.contains(key) {
-            return Ok(());
+            return Ok(false);
         }
         let [_, path] = self.paths(key);
         let parent = path.parent().unwrap_or(&self.0);
@@ -85,20 +73,36 @@ impl Folder {
         let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(parent)?;
         file.write_all(entry.bytes())?;
         file.persist(&path).map_err(|e| e.error)?;
-        Ok(())
+        Ok(true)
     }
 
     /// All entries, in no order. Files of other names are not looked at.
-    pub fn list(&self) -> Vec<Stored> {
+    pub fn list(&self) -> Vec<StoredEntry> {
         let files = self.shelves().flat_map(|shelf| fs::read_dir(shelf).into_iter().flatten().flatten());
         files.filter_map(|file| stored(&file)).collect()
+    }
+
+    /// Reads an entry without using it; false when it is damaged. One that another process has removed is whole.
+    pub fn is_whole(&self, entry: &StoredEntry) -> bool {
+        match fs::read(&entry.path) {
+            Ok(bytes) => Entry::read(&entry.key, bytes).is_ok(),
+            Err(e) => e.kind() == ErrorKind::NotFound,
+        }
+    }
+
+    /// Evicts entries until at most `budget` bytes are left; returns how many bytes are.
+    pub fn prune(&self, budget: u64) -> u64 {
+        let all = self.list();
+        let total: u64 = all.iter().map(|e| e.bytes).sum();
+        let gone = victims(all, budget).into_iter().filter(|e| self.remove(e).is_ok());
+        total - gone.map(|e| e.bytes).sum::<u64>()
     }
 
     /// Removes an entry.
     ///
     /// # Errors
     /// When the system refuses; an entry that another process has removed is no error.
-    pub fn remove(&self, entry: &Stored) -> io::Result<()> {
+    pub fn remove(&self, entry: &StoredEntry) -> io::Result<()> {
         match fs::remove_file(&entry.path) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
             _ => Ok(()),
@@ -136,7 +140,7 @@ impl Folder {
 }
 
 /// The entry that a file's name says it holds.
-fn stored(file: &fs::DirEntry) -> Option<Stored> {
+fn stored(file: &fs::DirEntry) -> Option<StoredEntry> {
     let name = file.file_name();
     let (hex, ending) = name.to_str()?.split_once('.')?;
     let used = *ENDINGS.get(ENDINGS.iter().position(|e| *e == ending)?)? == ENDINGS[0];
@@ -148,5 +152,5 @@ fn stored(file: &fs::DirEntry) -> Option<Stored> {
         *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).ok()?;
     }
     let about = file.metadata().ok()?;
-    Some(Stored { key, path: file.path(), bytes: about.len(), last_use: about.modified().ok()?, used })
+    Some(StoredEntry { key, path: file.path(), bytes: about.len(), last_use: about.modified().ok()?, used })
 }

@@ -5,14 +5,20 @@
 //! them. What a power failure, a full disk or a bad sector leaves behind fails its checksum, and is a miss.
 #![forbid(unsafe_code)]
 
+mod counts;
 mod entry;
 mod error;
 mod evict;
 mod folder;
 mod page_store;
+mod read_queue;
 mod write_queue;
 
+pub use counts::{Report, StoreCounts};
 pub use entry::{Damage, Entry, Key};
 pub use error::DiskError;
-pub use folder::{Folder, Stored};
-pub use page_store::{PageStore, StoreCounts};
+pub use evict::StoredEntry;
+pub use folder::StoreFolder;
+pub use page_store::PageStore;
+pub use read_queue::{Arrival, Fetch, WantedEntry};
+pub use write_queue::Unwritten;

@@ -1,98 +1,136 @@
 //! A store of entries that outlive the process.
 
 use crate::{
+    counts::{Report, StoreCounts},
     entry::{Entry, Key},
     error::DiskError,
-    folder::Folder,
-    write_queue::WriteQueue,
+    folder::StoreFolder,
+    read_queue::{Fetch, ReadQueue, WantedEntry},
+    write_queue::{Unwritten, WriteQueue},
 };
 use std::{
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 /// Smallest budget.
 const LEAST: u64 = 1 << 20;
 
-/// What happened since a store was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StoreCounts {
-    /// Entries that were found.
-    pub hits: u64,
-    /// Entries that were asked for and are not there.
-    pub misses: u64,
-    /// Entries that failed their checksum, and are gone.
-    pub damaged: u64,
-    /// Entries that were written.
-    pub written: u64,
-    /// Entries that were not, because too many waited or the disk refused.
-    pub dropped: u64,
-    /// What the disk said last when it refused.
-    pub failure: Option<String>,
-}
-
 /// Entries by their keys in a folder that other processes may use too.
 #[derive(Debug)]
 pub struct PageStore {
+    shelves: Arc<Shelves>,
+    writes: WriteQueue,
+    reads: ReadQueue,
+}
+
+/// What the reading threads share with the store.
+#[derive(Debug)]
+struct Shelves {
     path: PathBuf,
-    folder: Folder,
-    queue: WriteQueue,
+    folder: StoreFolder,
+    report: Report,
     hits: AtomicU64,
+    read_bytes: AtomicU64,
     misses: AtomicU64,
     damaged: AtomicU64,
 }
 
+impl Shelves {
+    fn read(&self, key: &Key, proof: &[u8]) -> Option<Entry> {
+        let found = self.folder.read(key).unwrap_or_else(|damage| {
+            self.damaged.fetch_add(1, Relaxed);
+            let name: String = key.iter().map(|b| format!("{b:02x}")).collect();
+            let folder = self.path.display();
+            (self.report)(&format!(
+                "{folder}: entry {name} of the prefix cache was damaged ({damage}) and is removed"
+            ));
+            None
+        });
+        let entry = found.filter(|entry| entry.proof() == proof);
+        match &entry {
+            Some(entry) => {
+                self.hits.fetch_add(1, Relaxed);
+                self.read_bytes.fetch_add(entry.bytes().len() as u64, Relaxed);
+            }
+            None => _ = self.misses.fetch_add(1, Relaxed),
+        }
+        entry
+    }
+}
+
 impl PageStore {
-    /// The store in `path`, which keeps at most `budget` bytes.
+    /// The store in `path`, which keeps at most `budget` bytes. `report` hears a line for each damaged entry, and of a
+    /// disk that refuses.
     ///
     /// # Errors
     /// When the folder cannot be made or written, or the budget is below 1 MiB.
-    pub fn open(path: &Path, budget: u64) -> Result<PageStore, DiskError> {
+    pub fn open(path: &Path, budget: u64, report: Report) -> Result<PageStore, DiskError> {
         if budget < LEAST {
             return Err(DiskError::Budget { bytes: budget });
         }
         let failed = |source| DiskError::Folder { folder: path.into(), source };
-        let folder = Folder::open(path).map_err(failed)?;
-        let queue = WriteQueue::start(folder.clone(), budget).map_err(failed)?;
-        let [hits, misses, damaged] = Default::default();
-        Ok(PageStore { path: path.into(), folder, queue, hits, misses, damaged })
+        let folder = StoreFolder::open(path).map_err(failed)?;
+        let writes = WriteQueue::start(folder.clone(), budget, report).map_err(failed)?;
+        let [hits, read_bytes, misses, damaged] = Default::default();
+        let shelves =
+            Arc::new(Shelves { path: path.into(), folder, report, hits, read_bytes, misses, damaged });
+        let theirs = shelves.clone();
+        let reads = ReadQueue::start(Arc::new(move |w: &WantedEntry| theirs.read(&w.key, &w.proof)));
+        Ok(PageStore { shelves, writes, reads: reads.map_err(failed)? })
     }
 
     /// The folder.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.shelves.path
     }
 
     /// True when there is an entry called `key`, whole or not.
     pub fn contains(&self, key: &Key) -> bool {
-        self.folder.contains(key)
+        self.shelves.folder.contains(key)
     }
 
     /// The entry called `key` that was made of `proof`. A damaged one is removed, and missing.
     pub fn read(&self, key: &Key, proof: &[u8]) -> Option<Entry> {
-        let found = self.folder.read(key);
-        if found.is_err() {
-            self.damaged.fetch_add(1, Relaxed);
-        }
-        let entry = found.ok().flatten().filter(|entry| entry.proof() == proof);
-        if entry.is_some() { &self.hits } else { &self.misses }.fetch_add(1, Relaxed);
-        entry
+        self.shelves.read(key, proof)
+    }
+
+    /// Begins to read entries, the first one first. Dropping the result gives the rest up.
+    pub fn fetch(&self, wanted: Vec<WantedEntry>) -> Fetch {
+        self.reads.fetch(wanted)
+    }
+
+    /// Waits until an entry of any fetch has come, or for `longest`.
+    pub fn wait(&self, longest: Duration) {
+        self.reads.wait(longest);
+    }
+
+    /// True when `bytes` more may wait to be written.
+    pub fn room(&self, bytes: usize) -> bool {
+        self.writes.room(bytes)
     }
 
     /// Writes an entry some time later; false when too much waits to be written.
-    pub fn write(&self, key: Key, entry: Entry) -> bool {
-        self.queue.push(key, entry)
+    pub fn write(&self, key: Key, entry: Unwritten) -> bool {
+        self.writes.push(key, entry)
     }
 
     /// Waits until all entries are written.
     pub fn flush(&self) {
-        self.queue.flush();
+        self.writes.flush();
     }
 
     /// What happened so far.
     pub fn counts(&self) -> StoreCounts {
-        let (written, dropped, failure) = self.queue.counts();
-        let [hits, misses, damaged] = [&self.hits, &self.misses, &self.damaged].map(|n| n.load(Relaxed));
-        StoreCounts { hits, misses, damaged, written, dropped, failure }
+        let s = &self.shelves;
+        let [hits, read_bytes, misses, damaged] =
+            [&s.hits, &s.read_bytes, &s.misses, &s.damaged].map(|n| n.load(Relaxed));
+        let mut counts = StoreCounts { hits, read_bytes, misses, damaged, ..StoreCounts::default() };
+        self.writes.count(&mut counts);
+        counts
     }
 }

@@ -1,9 +1,9 @@
 //! Entries on their way to disk: a bounded queue and the thread that writes them, so that no step waits for a disk.
 
 use crate::{
+    counts::{Report, StoreCounts},
     entry::{Entry, Key},
-    evict::victims,
-    folder::Folder,
+    folder::StoreFolder,
 };
 use std::{
     collections::VecDeque,
@@ -15,13 +15,34 @@ use std::{
 /// Most bytes that wait; what comes then is dropped.
 const MOST_WAITING: usize = 256 << 20;
 
+/// Bytes that are on their way to disk: those of an [`Entry`] before its checksum, which the writer makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// What the key was made of.
+    pub proof: Vec<u8>,
+    /// The parts, in order.
+    pub parts: Vec<Vec<u8>>,
+}
+
+impl Unwritten {
+    fn len(&self) -> usize {
+        self.proof.len() + self.parts.iter().map(Vec::len).sum::<usize>()
+    }
+
+    fn entry(&self, key: &Key) -> Entry {
+        let parts: Vec<&[u8]> = self.parts.iter().map(Vec::as_slice).collect();
+        Entry::new(key, &self.proof, &parts)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Waiting {
-    entries: VecDeque<(Key, Entry)>,
+    entries: VecDeque<(Key, Unwritten)>,
     bytes: usize,
     writing: bool,
     closed: bool,
     written: u64,
+    written_bytes: u64,
     dropped: u64,
     failure: Option<String>,
 }
@@ -50,23 +71,28 @@ pub struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// A queue to `folder`, in which at most `budget` bytes stay.
+    /// A queue to `folder`, in which at most `budget` bytes stay. `report` hears of a disk that refuses.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(folder: Folder, budget: u64) -> io::Result<WriteQueue> {
+    pub fn start(folder: StoreFolder, budget: u64, report: Report) -> io::Result<WriteQueue> {
         let desk = Arc::new(Desk::default());
         let theirs = desk.clone();
         let thread = thread::Builder::new()
             .name("lamina-disk".into())
-            .spawn(move || write_all(&theirs, &folder, budget))?;
+            .spawn(move || write_all(&theirs, &folder, budget, report))?;
         Ok(WriteQueue { desk, thread: Some(thread) })
     }
 
+    /// True when `bytes` more may wait.
+    pub fn room(&self, bytes: usize) -> bool {
+        self.desk.lock().bytes + bytes <= MOST_WAITING
+    }
+
     /// Hands an entry over; false when too much waits already.
-    pub fn push(&self, key: Key, entry: Entry) -> bool {
+    pub fn push(&self, key: Key, entry: Unwritten) -> bool {
         let mut waiting = self.desk.lock();
-        let len = entry.bytes().len();
+        let len = entry.len();
         if waiting.bytes + len > MOST_WAITING {
             waiting.dropped += 1;
             return false;
@@ -85,10 +111,13 @@ impl WriteQueue {
         }
     }
 
-    /// Entries written and dropped, and what the last failure was.
-    pub fn counts(&self) -> (u64, u64, Option<String>) {
+    /// Adds what was written and dropped to `counts`.
+    pub fn count(&self, counts: &mut StoreCounts) {
         let waiting = self.desk.lock();
-        (waiting.written, waiting.dropped, waiting.failure.clone())
+        counts.written = waiting.written;
+        counts.written_bytes = waiting.written_bytes;
+        counts.dropped = waiting.dropped;
+        counts.failure.clone_from(&waiting.failure);
     }
 }
 
@@ -100,26 +129,48 @@ impl Drop for WriteQueue {
     }
 }
 
-fn write_all(desk: &Desk, folder: &Folder, budget: u64) {
-    let mut bytes = make_room(folder, budget);
-    while let Some((key, entry)) = next(desk) {
+fn write_all(desk: &Desk, folder: &StoreFolder, budget: u64, report: Report) {
+    let mut bytes = folder.prune(budget);
+    while let Some((key, unwritten)) = next(desk) {
+        let entry = unwritten.entry(&key);
         let len = entry.bytes().len() as u64;
         if bytes + len > budget {
             // Other processes write and remove here too: the folder itself says what it holds.
-            bytes = make_room(folder, budget.saturating_sub(len));
+            bytes = folder.prune(budget.saturating_sub(len));
         }
-        let result = folder.write(&key, &entry);
-        let mut waiting = desk.lock();
-        (waiting.writing, waiting.bytes) = (false, waiting.bytes - len as usize);
-        match result {
-            Ok(()) => (bytes, waiting.written) = (bytes + len, waiting.written + 1),
-            Err(e) => (waiting.dropped, waiting.failure) = (waiting.dropped + 1, Some(e.to_string())),
+        let result = match len > budget {
+            true => Err(io::Error::other("it alone is larger than the budget")),
+            false => folder.write(&key, &entry),
+        };
+        bytes += if let Ok(true) = result { len } else { 0 };
+        let news = desk.lock().note(&unwritten, len, result);
+        if let Some(failure) = news {
+            report(&format!("an entry of the prefix cache could not be written: {failure}"));
         }
         desk.changed.notify_all();
     }
 }
 
-fn next(desk: &Desk) -> Option<(Key, Entry)> {
+impl Waiting {
+    /// Notes what became of the entry that was being written; a failure that is not the last one again is told.
+    fn note(&mut self, unwritten: &Unwritten, len: u64, result: io::Result<bool>) -> Option<String> {
+        (self.writing, self.bytes) = (false, self.bytes - unwritten.len());
+        let failure = match result {
+            Ok(false) => return None,
+            Ok(true) => {
+                (self.written, self.written_bytes) = (self.written + 1, self.written_bytes + len);
+                return None;
+            }
+            Err(e) => Some(e.to_string()),
+        };
+        self.dropped += 1;
+        let news = failure.clone().filter(|_| self.failure != failure);
+        self.failure = failure;
+        news
+    }
+}
+
+fn next(desk: &Desk) -> Option<(Key, Unwritten)> {
     let mut waiting = desk.lock();
     loop {
         if let Some(entry) = waiting.entries.pop_front() {
@@ -131,12 +182,4 @@ fn next(desk: &Desk) -> Option<(Key, Entry)> {
         }
         waiting = desk.wait(waiting);
     }
-}
-
-/// Evicts down to `budget` bytes; returns how many are left.
-fn make_room(folder: &Folder, budget: u64) -> u64 {
-    let all = folder.list();
-    let total: u64 = all.iter().map(|e| e.bytes).sum();
-    let gone = victims(all, budget).into_iter().filter(|e| folder.remove(e).is_ok());
-    total - gone.map(|e| e.bytes).sum::<u64>()
 }

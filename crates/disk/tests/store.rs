@@ -1,9 +1,10 @@
 //! A store that is killed, damaged, filled and shared.
 
-use lamina_disk::{Entry, Folder, Key, PageStore};
+use lamina_disk::{Entry, Key, PageStore, StoreFolder, Unwritten};
 use std::{
     fs,
     io::Read,
+    path::Path,
     process::{Command, Stdio},
     thread,
     time::Duration,
@@ -26,6 +27,14 @@ fn entry(i: u64, len: usize) -> Entry {
     Entry::new(&key(i), &i.to_le_bytes(), &[&part(i, len), &part(i + 1, 10)])
 }
 
+fn unwritten(i: u64, len: usize) -> Unwritten {
+    Unwritten { proof: i.to_le_bytes().to_vec(), parts: vec![part(i, len), part(i + 1, 10)] }
+}
+
+fn open(folder: &Path, budget: u64) -> PageStore {
+    PageStore::open(folder, budget, |_| {}).expect("opens")
+}
+
 fn holds(store: &PageStore, i: u64, len: usize) -> bool {
     store.read(&key(i), &i.to_le_bytes()).is_some_and(|found| found == entry(i, len))
 }
@@ -33,11 +42,11 @@ fn holds(store: &PageStore, i: u64, len: usize) -> bool {
 #[test]
 fn entries_outlive_the_store() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = PageStore::open(folder.path(), 8 << 20).expect("opens");
+    let store = open(folder.path(), 8 << 20);
     assert!(!holds(&store, 1, 1000));
-    (0..50).for_each(|i| assert!(store.write(key(i), entry(i, 1000))));
+    (0..50).for_each(|i| assert!(store.write(key(i), unwritten(i, 1000))));
     drop(store);
-    let store = PageStore::open(folder.path(), 8 << 20).expect("opens");
+    let store = open(folder.path(), 8 << 20);
     assert!((0..50).all(|i| holds(&store, i, 1000)));
     assert!(store.read(&key(3), b"another past").is_none(), "a key alone proves nothing");
     let counts = store.counts();
@@ -47,28 +56,28 @@ fn entries_outlive_the_store() {
 #[test]
 fn a_full_store_keeps_what_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = PageStore::open(folder.path(), 1 << 20).expect("opens");
+    let store = open(folder.path(), 1 << 20);
     let len = 100_000;
-    store.write(key(0), entry(0, len));
+    store.write(key(0), unwritten(0, len));
     store.flush();
     for i in 1..40 {
         assert!(holds(&store, 0, len), "after {i}");
-        store.write(key(i), entry(i, len));
+        store.write(key(i), unwritten(i, len));
         store.flush();
     }
     assert!(!store.contains(&key(1)) && store.contains(&key(39)));
-    let bytes: u64 = Folder::open(folder.path()).expect("opens").list().iter().map(|e| e.bytes).sum();
+    let bytes: u64 = StoreFolder::open(folder.path()).expect("opens").list().iter().map(|e| e.bytes).sum();
     assert!(bytes <= 1 << 20, "{bytes} bytes");
 }
 
 #[test]
 fn damage_is_a_miss_and_goes() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = PageStore::open(folder.path(), 8 << 20).expect("opens");
+    let store = open(folder.path(), 8 << 20);
     for round in 0..200u64 {
-        store.write(key(round), entry(round, 500));
+        store.write(key(round), unwritten(round, 500));
         store.flush();
-        let file = Folder::open(folder.path()).expect("opens").list().pop().expect("an entry");
+        let file = StoreFolder::open(folder.path()).expect("opens").list().pop().expect("an entry");
         let mut bytes = fs::read(&file.path).expect("readable");
         match round % 3 {
             0 => bytes.truncate(round as usize * 2),
@@ -87,30 +96,30 @@ fn damage_is_a_miss_and_goes() {
 #[test]
 fn a_disk_that_refuses_is_counted_and_harmless() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = PageStore::open(folder.path(), 8 << 20).expect("opens");
+    let store = open(folder.path(), 8 << 20);
     // A file where the folder of the entry would be: it cannot be written.
     let name = format!("{:02x}", key(5)[0]);
     fs::write(folder.path().join("v1").join(name), b"in the way").expect("writable");
-    store.write(key(5), entry(5, 10));
+    store.write(key(5), unwritten(5, 10));
     store.flush();
     let counts = store.counts();
     assert_eq!((counts.written, counts.dropped), (0, 1));
     assert!(counts.failure.is_some() && !holds(&store, 5, 10));
-    let refused = PageStore::open(&folder.path().join("v1").join(format!("{:02x}", key(5)[0])), 8 << 20);
+    let refused =
+        PageStore::open(&folder.path().join("v1").join(format!("{:02x}", key(5)[0])), 8 << 20, |_| {});
     assert!(refused.is_err_and(|e| e.to_string().contains("the folder of the prefix cache cannot be used")));
-    assert!(PageStore::open(folder.path(), 10).is_err());
+    assert!(PageStore::open(folder.path(), 10, |_| {}).is_err());
 }
 
 #[test]
 fn several_stores_share_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
-    let open = || PageStore::open(folder.path(), 2 << 20).expect("opens");
-    let (a, b) = (open(), open());
+    let (a, b) = (open(folder.path(), 2 << 20), open(folder.path(), 2 << 20));
     thread::scope(|threads| {
         for (store, first) in [(&a, 0), (&b, 50)] {
             threads.spawn(move || {
                 for i in first..first + 100 {
-                    store.write(key(i), entry(i, 30_000));
+                    store.write(key(i), unwritten(i, 30_000));
                     holds(store, i / 2, 30_000);
                 }
                 store.flush();
@@ -125,14 +134,14 @@ fn several_stores_share_a_folder() {
 #[test]
 fn kills_leave_entries_whole_or_absent() {
     if let Ok(folder) = std::env::var(WRITER) {
-        let store = PageStore::open(folder.as_ref(), 64 << 20).expect("opens");
+        let store = open(folder.as_ref(), 64 << 20);
         println!("ready");
-        (0..).for_each(|i| {
-            store.write(key(i % 4000), entry(i % 4000, 20_000));
+        for i in 0.. {
+            store.write(key(i % 4000), unwritten(i % 4000, 20_000));
             if i % 8 == 0 {
                 store.flush();
             }
-        });
+        }
     }
     let kills = std::env::var("LAMINA_KILLS").map_or(20, |n| n.parse().expect("a number"));
     let folder = tempfile::tempdir().expect("a folder");
@@ -155,8 +164,8 @@ fn kills_leave_entries_whole_or_absent() {
         writer.kill().expect("can be killed");
         writer.wait().expect("ends");
     }
-    let store = PageStore::open(folder.path(), 64 << 20).expect("opens");
-    let stored = Folder::open(folder.path()).expect("opens").list();
+    let store = open(folder.path(), 64 << 20);
+    let stored = StoreFolder::open(folder.path()).expect("opens").list();
     assert!(!stored.is_empty());
     let known: Vec<Key> = (0..4000).map(key).collect();
     for entry in stored {

@@ -1,5 +1,8 @@
 //! The step loop: schedule, batch, run, sample, commit, emit.
 
+mod disk;
+mod session;
+
 use crate::{
     cost::{Cost, Size},
     drafting::Verified,
@@ -18,6 +21,7 @@ use crate::{
     snapshot::{Board, Counters, LastStep, Snapshot},
     speculate::{Drafter, Speculator},
 };
+use disk::DiskTier;
 use lamina_plan::{Batch, Step};
 use std::time::{Duration, Instant};
 
@@ -36,6 +40,7 @@ pub struct Engine {
     last_step: Option<LastStep>,
     board: Board,
     lost: Option<EngineError>,
+    disk: Option<DiskTier>,
 }
 
 impl Engine {
@@ -69,6 +74,7 @@ impl Engine {
             last_step: None,
             board: Board::default(),
             lost: None,
+            disk: None,
         }
     }
 
@@ -143,7 +149,7 @@ impl Engine {
 
     /// Publishes a snapshot.
     pub fn publish(&self) {
-        self.board.publish(Snapshot::of(&self.schedule, self.counters, self.last_step));
+        self.board.publish(Snapshot::of(&self.schedule, self.disk_counts(), self.counters, self.last_step));
     }
 
     /// Set when the machine can compute no more; all requests were told.
@@ -161,12 +167,14 @@ impl Engine {
     pub(crate) fn step_beside(&mut self, beside: &mut dyn FnMut(&mut Engine)) -> bool {
         let begin = Instant::now();
         self.end_early(begin);
+        self.exchange_with_disk();
         let mut plan = self.schedule.next(begin, &self.cost);
         self.speculator.guess(&mut plan, &mut self.schedule, &self.cost, self.context);
         self.counters.preemptions += plan.preempted.len() as u64;
+        self.save_evicted();
         if plan.shares.is_empty() {
             self.flush();
-            return false;
+            return self.wait_for_disk();
         }
         match enough_memory().and_then(|()| self.run(&plan, beside)) {
             Ok(machine) => self.count(&plan, begin.elapsed(), machine),

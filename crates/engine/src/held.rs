@@ -1,6 +1,6 @@
 //! Block tables and recurrent state of one sequence.
 
-use crate::kv::content::Content;
+use crate::{fetching::Fetching, kv::content::Content};
 use std::sync::Arc;
 
 /// Memory that a sequence holds while it runs.
@@ -14,4 +14,6 @@ pub(crate) struct Held {
     pub state: Option<u32>,
     /// The state as it was before the rows of a step with drafts.
     pub spare: Option<u32>,
+    /// What it waits for before its first row.
+    pub fetching: Option<Box<Fetching>>,
 }

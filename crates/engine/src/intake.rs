@@ -3,13 +3,18 @@
 
 use crate::{
     error::{EngineError, enough_memory},
-    kv::content::{Identity, Namer},
+    kv::{
+        cache_part::CachePart,
+        content::{Identity, Namer},
+        prompt_pages::PromptPages,
+    },
     outbox::EventOutlet,
     output::Event,
     request::Request,
     sequence::Sequence,
     sink::SharedSink,
 };
+use lamina_disk::PageStore;
 use lamina_plan::{PAGE_LEN, Plan};
 use std::{sync::Arc, time::Instant};
 
@@ -19,6 +24,8 @@ pub(crate) struct Intake {
     facts: Arc<IntakeFacts>,
     /// Names of the drafters.
     methods: Arc<[&'static str]>,
+    /// Where beginnings are looked up beside memory, and what is kept there of each page.
+    store: Option<(Arc<PageStore>, Arc<[CachePart]>)>,
 }
 
 struct IntakeFacts {
@@ -40,12 +47,22 @@ impl Intake {
         namer: Option<Namer>,
     ) -> Intake {
         let facts = Arc::new(IntakeFacts { plan: plan.clone(), identity, context, positions, namer });
-        Intake { facts, methods: Arc::default() }
+        Intake { facts, methods: Arc::default(), store: None }
+    }
+
+    /// For an engine that keeps `parts` of its pages in `store`.
+    pub fn reading(self, store: Arc<PageStore>, parts: Vec<CachePart>) -> Intake {
+        Intake { store: Some((store, parts.into())), ..self }
     }
 
     /// For an engine with these drafters.
     pub fn drafting(self, methods: &[&'static str]) -> Intake {
         Intake { methods: methods.into(), ..self }
+    }
+
+    /// What names the pages; none where computed beginnings are not kept.
+    pub fn namer(&self) -> Option<Namer> {
+        self.facts.namer
     }
 
     /// The sequence of a request; none where it can never run, and its caller was told.
@@ -63,7 +80,11 @@ impl Intake {
             // The row of the last token is always computed.
             let pages = (s.tokens.len() - 1) / PAGE_LEN;
             let cells = (0..pages).map(|page| s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN));
-            s.names = namer.chain(&s.root, cells).into();
+            let mut pages = PromptPages::new(namer.chain(&s.root, cells));
+            if let Some((store, parts)) = self.store.as_ref().filter(|_| s.reads_cache()) {
+                pages.look_up(store, parts);
+            }
+            s.prompt_pages = Arc::new(pages);
         }
         Some(s)
     }

@@ -2,6 +2,11 @@
 //!
 //! Nothing is copied here. Copies go out as a list, which the machine works off in order before the next step's rows.
 
+mod disk;
+mod session;
+
+pub(crate) use disk::PlacedPart;
+
 use crate::{
     held::Held,
     kv::{
@@ -36,6 +41,10 @@ pub(crate) struct Memory {
     /// Prefixes are looked up and published.
     reuse: bool,
     copies: Vec<Copy>,
+    /// Contents go to a store on disk.
+    saves: bool,
+    /// States whose snapshots a store has to get before they are written to.
+    evicted: Vec<(u32, Arc<Content>)>,
 }
 
 impl Memory {
@@ -56,6 +65,8 @@ impl Memory {
             state_count: limits.states,
             reuse,
             copies: vec![],
+            saves: false,
+            evicted: vec![],
         }
     }
 
@@ -108,6 +119,7 @@ impl Memory {
     /// Takes a state for a sequence that is about to run; false when there is none.
     pub fn take_state(&mut self, s: &mut Sequence) -> bool {
         s.held.state = self.states.as_mut().and_then(States::take);
+        self.note_evicted();
         self.states.is_none() || s.held.state.is_some()
     }
 
@@ -115,6 +127,7 @@ impl Memory {
     pub fn take_spare(&mut self, s: &mut Sequence) -> bool {
         let (Some(states), Some(state)) = (&mut self.states, s.held.state) else { return true };
         let Some(to) = states.take() else { return false };
+        self.note_evicted();
         self.copies.push(Copy::State { from: Some(state), to });
         s.held.spare = Some(to);
         true
@@ -181,7 +194,7 @@ impl Memory {
 
     /// The name of a page of `s`: made beforehand, but for pages of its answer.
     fn name(&self, s: &Sequence, page: usize, past: &Past, cells: &Cells<'_>) -> Name {
-        s.names.get(page).copied().unwrap_or_else(|| self.contents.namer().name(past, cells))
+        s.prompt_pages.names.get(page).copied().unwrap_or_else(|| self.contents.namer().name(past, cells))
     }
 
     /// True when every group has the pages that the first row behind `contents` sees.
@@ -194,6 +207,9 @@ impl Memory {
 
     /// Rows that `s` can use in one step.
     pub fn most_rows(&self, s: &Sequence) -> usize {
+        if s.held.fetching.is_some() {
+            return 0;
+        }
         let n = s.pending();
         if self.states.is_none() || !self.reuse {
             return n;
@@ -299,6 +315,10 @@ impl Memory {
             && s.computed == s.held.contents.len() * PAGE_LEN
             && let Some(to) = states.snapshot(last)
         {
+            if self.saves && s.computed <= s.prompt_len {
+                states.save(last);
+            }
+            self.note_evicted();
             self.copies.push(Copy::State { from: Some(state), to });
         }
     }
@@ -326,6 +346,8 @@ impl Memory {
         for (group, table) in self.groups.iter_mut().zip(&held.tables) {
             table.iter().rev().filter(|&&p| p != NO_PAGE).for_each(|&p| group.pages.release(p));
         }
+        held.fetching.into_iter().for_each(|fetching| self.release(&fetching.pages));
+        self.save_last_state(&held.contents);
         s.computed = 0;
         if let Some(states) = &mut self.states {
             held.state.into_iter().chain(held.spare).for_each(|state| states.release(state));
@@ -336,6 +358,7 @@ impl Memory {
     /// snapshots that they would have made.
     pub fn step_failed(&mut self) {
         self.copies.clear();
+        self.evicted.clear();
         if let Some(states) = &mut self.states {
             *states = States::new(self.state_count);
         }

@@ -1,15 +1,17 @@
 //! Messages to the engine's thread, and the error that it ends with.
 
-use crate::{error::EngineError, queue::QueuePlace, sequence::Sequence};
-use lamina_plan::Profile;
+use crate::{engine::Engine, error::EngineError, queue::QueuePlace, sequence::Sequence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc::Sender};
+
+/// Something to do on the engine's thread, while its machine is at rest.
+pub(crate) type Errand = Box<dyn FnOnce(&mut Engine) + Send>;
 
 /// A message to the engine's thread.
 pub(crate) enum Message {
     /// A request that was prepared, and its place in the queue.
     Sequence(Box<Sequence>, QueuePlace),
-    /// Starts or stops a profile and answers with what was taken so far.
-    Profile(bool, Sender<Option<Profile>>),
+    /// Something to do between steps.
+    Errand(Errand),
     /// A paused request may go on, or has ended.
     Wake,
     Close,

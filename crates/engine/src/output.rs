@@ -138,6 +138,8 @@ pub struct Timings {
     pub prompt_tokens: usize,
     /// Of these, tokens whose keys and values were found in the cache.
     pub cached_tokens: usize,
+    /// Of these, tokens that were read from disk.
+    pub disk_tokens: usize,
     /// Chosen tokens.
     pub tokens: usize,
     /// Seconds from the arrival to the first step.

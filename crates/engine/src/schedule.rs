@@ -168,8 +168,8 @@ impl Schedule {
             let division = policy::divide(&all, self.room, self.first, cost, self.policy.prefill_share);
             let mut begins = false;
             for (s, _) in self.running.iter_mut().zip(&division.rows).filter(|(s, r)| **r > 0 && !s.begun) {
-                self.memory.adopt(s);
-                (s.begun, begins) = (true, true);
+                self.memory.begin(s);
+                begins = true;
             }
             if !begins {
                 self.first = division.next;

@@ -1,15 +1,18 @@
 //! A sequence: tokens, block tables, and the purpose of its rows.
 
+mod told;
+
 use crate::{
-    EngineError,
     answer::{Answer, Chosen},
-    drafting::Speculation,
     error::Result,
     held::Held,
-    kv::content::{Cells, Name},
+    kv::{
+        content::{Cells, Name},
+        prompt_pages::PromptPages,
+    },
     numbers::{self, NumberRows},
-    outbox::{EventOutlet, Parcel, PendingEvents, SharedText},
-    output::{Event, FinishReason, LengthBy, Scored, Times, Timings},
+    outbox::{EventOutlet, PendingEvents},
+    output::{Event, FinishReason, LengthBy, Scored, Times},
     policy::{self, Candidate, Rank},
     purpose::Purpose,
     queue::QueuePlace,
@@ -37,8 +40,8 @@ pub(crate) struct Sequence {
     pub rows: Arc<[NumberRows]>,
     /// What stands before its first page: sequences with different roots never share pages.
     pub root: Arc<[u8]>,
-    /// Names of the prompt's full pages, as far as they were made beforehand.
-    pub names: Arc<[Name]>,
+    /// Full pages of the prompt.
+    pub prompt_pages: Arc<PromptPages>,
     /// Tokens whose keys and values are in the cache.
     pub computed: usize,
     /// Its memory, while it runs.
@@ -51,6 +54,8 @@ pub(crate) struct Sequence {
     pub purpose: Purpose,
     /// Prompt tokens that were found in the cache.
     pub cached: usize,
+    /// Of these, tokens of pages that were read from disk.
+    pub cached_on_disk: usize,
     /// On what terms it runs.
     pub terms: Terms,
     /// Its reader is behind.
@@ -89,7 +94,7 @@ impl Sequence {
             id: 0,
             prompt_len,
             root,
-            names: Arc::default(),
+            prompt_pages: Arc::default(),
             rows: request.rows.into(),
             lora: request.lora,
             tokens: request.prompt,
@@ -99,6 +104,7 @@ impl Sequence {
             whole: plan.looks_ahead(),
             purpose,
             cached: 0,
+            cached_on_disk: 0,
             terms: request.terms,
             paused: false,
             outlet,
@@ -122,13 +128,14 @@ impl Sequence {
             lora: self.lora.clone(),
             rows: self.rows.clone(),
             root: self.root.clone(),
-            names: self.names.clone(),
+            prompt_pages: self.prompt_pages.clone(),
             computed: self.computed,
             held: Held::default(),
             begun: true,
             whole: self.whole,
             purpose: Purpose::Answer(Box::new(answer)),
             cached: self.cached,
+            cached_on_disk: self.cached_on_disk,
             terms: self.terms.clone(),
             paused: self.paused,
             outlet: self.outlet.clone(),
@@ -331,67 +338,5 @@ impl Sequence {
             let start = answer.scored - tokens.len();
             self.put(Event::Prompt { start, tokens }, None, out);
         }
-    }
-
-    /// Tells how much of the prompt is computed with rows `start` to `end`, where that is to be told.
-    pub fn tell_progress(&self, start: usize, end: usize, out: &mut PendingEvents) {
-        let (prompt, cached) = (self.prompt_len, self.cached);
-        if matches!(&self.purpose, Purpose::Answer(a) if a.generation.progress && start < prompt) {
-            self.put(Event::Progress { prompt, cached, computed: end.min(prompt) }, None, out);
-        }
-    }
-
-    /// Tells the caller that the answer has ended, with all text that was held back.
-    pub fn finish(&mut self, reason: FinishReason, out: &mut PendingEvents) {
-        let (text, complete) = match &mut self.purpose {
-            Purpose::Answer(answer) => (Some(answer.text()), answer.is_complete(reason)),
-            Purpose::Pass { .. } => (None, None),
-        };
-        let (index, timings) = (self.index(), self.timings());
-        self.put(Event::Finished { index, text: String::new(), reason, complete, timings }, text, out);
-    }
-
-    /// Tells the caller that the request failed.
-    pub fn fail(&self, error: EngineError, out: &mut PendingEvents) {
-        self.put(Event::Failed(error), None, out);
-    }
-
-    /// Why its tokens cannot become text; none while they can.
-    pub fn failure(&self) -> Option<EngineError> {
-        if let Purpose::Answer(answer) = &self.purpose { answer.failure() } else { None }
-    }
-
-    /// Which of the `n` answers; 0 for a pass.
-    pub fn index(&self) -> usize {
-        if let Purpose::Answer(answer) = &self.purpose { answer.index } else { 0 }
-    }
-
-    /// Tokens that were chosen.
-    pub fn answered(&self) -> usize {
-        self.tokens.len() - self.prompt_len
-    }
-
-    fn speculation(&self) -> Speculation {
-        if let Purpose::Answer(answer) = &self.purpose { answer.speculation } else { Speculation::default() }
-    }
-
-    fn timings(&self) -> Timings {
-        let [queue_seconds, prefill_seconds, decode_seconds] = self.times.seconds(Instant::now());
-        Timings {
-            prompt_tokens: self.prompt_len,
-            cached_tokens: self.cached,
-            tokens: self.answered(),
-            queue_seconds,
-            prefill_seconds,
-            decode_seconds,
-            preemptions: self.preemptions,
-            speculation: self.speculation(),
-            machine_seconds: self.machine_seconds,
-            times: self.times,
-        }
-    }
-
-    fn put(&self, event: Event, text: Option<SharedText>, out: &mut PendingEvents) {
-        out.push(Parcel { outlet: self.outlet.clone(), event, text });
     }
 }

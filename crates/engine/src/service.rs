@@ -5,19 +5,23 @@ use crate::{
     error::{EngineError, Result},
     handle::Handle,
     intake::Intake,
+    kv::content::Name,
     mailbox::mailbox,
-    message::{Fault, Message, Waker},
+    message::{Errand, Fault, Message, Waker},
+    output::Event,
     queue::Queue,
-    request::{Request, Task, Terms},
+    request::{Pass, Request, Task, Terms},
+    saved::{SavedEntries, SavedPart},
+    sequence::Sequence,
     snapshot::{Board, Snapshot},
 };
-use lamina_plan::Profile;
+use lamina_plan::{Profile, Select};
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+        mpsc::{Receiver, RecvTimeoutError, channel},
     },
     thread::JoinHandle,
     time::Duration,
@@ -102,9 +106,55 @@ impl Service {
 
     /// Starts (`true`) or stops taking the time of operators; returns what was taken so far.
     pub fn profile(&self, on: bool) -> Option<Profile> {
+        self.between_steps(move |engine| engine.machine().profile(on)).ok()?
+    }
+
+    /// What tells models, options and versions apart whose numbers differ; none where computed beginnings are not kept.
+    pub fn fingerprint(&self) -> Option<Name> {
+        self.intake.namer().map(|namer| *namer.model())
+    }
+
+    /// What memory has of a text that begins with `tokens`, as bytes.
+    ///
+    /// # Errors
+    /// When `tokens` are no text for this model, the machine fails, or the service has ended.
+    pub fn export_text(&self, tokens: Vec<u32>, lora: Arc<[f32]>) -> Result<Vec<SavedPart>> {
+        let s = self.text(tokens, lora)?;
+        self.between_steps(move |engine| engine.export_text(&s))?
+    }
+
+    /// Puts what [`Service::export_text`] gave of a text back into memory, as far as there is room. Returns how many of its
+    /// tokens need not be computed.
+    ///
+    /// # Errors
+    /// As for [`Service::export_text`].
+    pub fn import_text(&self, tokens: Vec<u32>, lora: Arc<[f32]>, entries: SavedEntries) -> Result<usize> {
+        let s = self.text(tokens, lora)?;
+        self.between_steps(move |engine| engine.import_text(&s, &entries))?
+    }
+
+    /// The sequence of a text that nothing is asked of, with one token behind it so that all of its pages have names.
+    fn text(&self, mut tokens: Vec<u32>, lora: Arc<[f32]>) -> Result<Sequence> {
+        tokens.push(0);
+        let (events, inbox) = channel();
+        let pass = Pass { hidden: None, rows: Select::None, second: None, sink: Box::new(|_, _| {}) };
+        let request = Request { lora, ..Request::new(tokens, Task::Pass(pass), Box::new(events)) };
+        self.intake.prepare(request).ok_or_else(|| match inbox.try_recv() {
+            Ok(Event::Failed(e)) => e,
+            _ => EngineError::EmptyPrompt,
+        })
+    }
+
+    /// Does something on the engine's thread, while its machine is at rest.
+    fn between_steps<T: Send + 'static>(
+        &self,
+        errand: impl FnOnce(&mut Engine) -> T + Send + 'static,
+    ) -> Result<T> {
         let (answer, receiver) = channel();
-        self.messages.send(Message::Profile(on, answer)).ok()?;
-        receiver.recv().ok()?
+        // Who asked may have gone away meanwhile.
+        let errand: Errand = Box::new(move |engine| _ = answer.send(errand(engine)));
+        self.messages.send(Message::Errand(errand)).map_err(|()| self.cause())?;
+        receiver.recv().map_err(|_| self.cause())
     }
 
     /// The engine's state after its last step, or after requests came in. Never waits for a step.
@@ -145,6 +195,9 @@ fn run(mut engine: Engine, messages: Receiver<Message>, fault: &Fault) {
     // What a panic has left half done may panic again; dropping the sinks tells the rest of the callers.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         engine.fail_all(cause);
+        if *cause == EngineError::Closed {
+            engine.save_all();
+        }
         engine.publish();
     }));
     drop(messages);
@@ -155,21 +208,18 @@ fn serve(engine: &mut Engine, messages: &Receiver<Message>) -> EngineError {
     let mut stalled = false;
     let mut inbox = Messages::default();
     loop {
-        // Without work the thread sleeps until a message comes.
+        // Without work, and with all of the cache saved, the thread sleeps until a message comes.
         let next = match (engine.idle(), stalled) {
-            (true, _) => Some(messages.recv().unwrap_or(Message::Close)),
-            (false, true) => match messages.recv_timeout(PATIENCE) {
-                Err(RecvTimeoutError::Disconnected) => Some(Message::Close),
-                other => other.ok(),
+            (true, _) => match engine.save_idle() {
+                Some(wait) => within(wait, messages),
+                None => Some(messages.recv().unwrap_or(Message::Close)),
             },
+            (false, true) => within(PATIENCE, messages),
             (false, false) => None,
         };
         inbox.take(engine, next, messages);
         // The machine is at rest.
-        for (on, answer) in inbox.profiles.drain(..) {
-            // Who asked may have gone away meanwhile.
-            let _ = answer.send(engine.machine().profile(on));
-        }
+        inbox.errands.drain(..).for_each(|errand| errand(engine));
         if inbox.closed {
             return EngineError::Closed;
         }
@@ -183,10 +233,18 @@ fn serve(engine: &mut Engine, messages: &Receiver<Message>) -> EngineError {
     }
 }
 
+/// The message that comes within a time, if one does.
+fn within(time: Duration, messages: &Receiver<Message>) -> Option<Message> {
+    match messages.recv_timeout(time) {
+        Err(RecvTimeoutError::Disconnected) => Some(Message::Close),
+        other => other.ok(),
+    }
+}
+
 /// Messages that wait for the machine.
 #[derive(Default)]
 struct Messages {
-    profiles: Vec<(bool, Sender<Option<Profile>>)>,
+    errands: Vec<Errand>,
     closed: bool,
 }
 
@@ -201,7 +259,7 @@ impl Messages {
                     engine.enqueue(*s, place);
                     news = true;
                 }
-                Message::Profile(on, answer) => self.profiles.push((on, answer)),
+                Message::Errand(errand) => self.errands.push(errand),
                 Message::Wake => {}
                 Message::Close => self.closed = true,
             }

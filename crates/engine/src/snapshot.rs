@@ -3,6 +3,7 @@
 use crate::{
     error::Result, output::FinishReason, schedule::Schedule, sequence::Sequence, tally::StepTallies,
 };
+use lamina_disk::StoreCounts;
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -21,6 +22,8 @@ pub struct Snapshot {
     pub free_pages: usize,
     /// Of the free ones, pages that keep beginnings.
     pub cached_pages: usize,
+    /// What the store on disk did since it was opened; none without one.
+    pub disk: Option<StoreCounts>,
     /// What was done so far.
     pub counters: Counters,
     /// The last step that computed rows.
@@ -61,6 +64,8 @@ pub struct Counters {
     pub prompt_tokens: u64,
     /// See `prompt_tokens`.
     pub cached_tokens: u64,
+    /// Of these, tokens that were read from disk.
+    pub disk_tokens: u64,
     /// Guessed tokens that were verified, and those of them that answers have: each spared a step.
     pub drafted: u64,
     /// See `drafted`.
@@ -113,13 +118,19 @@ impl Board {
 }
 
 impl Snapshot {
-    pub(crate) fn of(schedule: &Schedule, counters: Counters, last_step: Option<LastStep>) -> Snapshot {
+    pub(crate) fn of(
+        schedule: &Schedule,
+        disk: Option<StoreCounts>,
+        counters: Counters,
+        last_step: Option<LastStep>,
+    ) -> Snapshot {
         Snapshot {
             running: schedule.running.iter().map(state).collect(),
             waiting: schedule.waiting.iter().map(state).collect(),
             pages: schedule.memory.pages(),
             free_pages: schedule.memory.free_pages(),
             cached_pages: schedule.memory.cached_pages(),
+            disk,
             counters,
             last_step,
         }
@@ -153,6 +164,7 @@ impl Counters {
     pub(crate) fn begin(&mut self, s: &Sequence) {
         self.prompt_tokens += s.prompt_len as u64;
         self.cached_tokens += s.cached as u64;
+        self.disk_tokens += s.cached_on_disk as u64;
     }
 
     /// Counts the end of a sequence.

@@ -30,6 +30,6 @@ pub use lamina_arch::spec::ModelOutput;
 pub use lamina_engine::Pooling;
 pub use lora::lora_scales;
 pub use open::{Loaded, open_on, refusal};
-pub use options::LoadOptions;
+pub use options::{CACHE_DISK, LoadOptions};
 pub use uploads::Progress;
 pub use vocab::tokenizer;

@@ -18,6 +18,7 @@ use crate::{
 };
 use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
 use lamina_base::DType;
+use lamina_disk::PageStore;
 use lamina_engine::{Engine, MOST_DRAFTS};
 use lamina_plan::{Backend, BackendError, Plan, Runner, emit, op::Op};
 use lamina_store::{Checkpoint, Config};
@@ -53,6 +54,7 @@ pub fn open_on<B: Backend + 'static>(
             "draft_width is {w}, but must be from 0 to {MOST_DRAFTS}"
         )));
     }
+    let store = open_store(options)?;
     let beside = options.draft.as_ref().map(DraftSource::model).transpose()?.flatten();
     let beside = beside.map(Checkpoint::open).transpose()?;
     let heads = options.draft.as_ref().map_or(HeadChoice::None, |d| d.heads(beside.as_ref()));
@@ -68,11 +70,21 @@ pub fn open_on<B: Backend + 'static>(
     }
     let drafters = options.draft.as_ref().map(|source| source.drafters(computing)).unwrap_or_default();
     let info = ModelInfo { draft: names(&drafters), ..model.info };
-    let engine = Engine::with_policy(model.step, model.context, options.reuse_prefixes, options.policy)
+    let mut engine = Engine::with_policy(model.step, model.context, options.reuse_prefixes, options.policy)
         .identified(model.identity)
         .drafting(drafters, options.draft_width);
+    if let Some(store) = store {
+        engine = engine.persisted(store);
+    }
     let Built { tokenizer, end_tokens, loras, .. } = model;
     Ok(Loaded { engine, tokenizer, end_tokens, loras, info })
+}
+
+/// The cache on disk that was asked for. What goes wrong in it later is a line on stderr, and no error of a request.
+fn open_store(options: &LoadOptions) -> Result<Option<Arc<PageStore>>> {
+    let Some(folder) = &options.cache_dir else { return Ok(None) };
+    let store = PageStore::open(folder, options.cache_disk, |line| eprintln!("lamina: {line}"));
+    Ok(Some(Arc::new(store.map_err(|e| Error::InvalidRequest(e.to_string()))?)))
 }
 
 /// The draft model in `ck`, on the same device and threads.

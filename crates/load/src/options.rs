@@ -6,6 +6,9 @@ use lamina_engine::Policy;
 use lamina_plan::KvDtype;
 use std::path::PathBuf;
 
+/// Bytes of a cache on disk where nobody says more: some hundred thousand tokens of a model of 1B parameters.
+pub const CACHE_DISK: u64 = 10_000_000_000;
+
 /// How a model is loaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadOptions {
@@ -28,6 +31,10 @@ pub struct LoadOptions {
     pub batch_rows: Option<usize>,
     /// Bytes of cached keys and values at most; none means by what is free.
     pub kv_memory: Option<u64>,
+    /// Folder that keeps computed beginnings across restarts, and for other processes; none keeps them in memory alone.
+    pub cache_dir: Option<PathBuf>,
+    /// Bytes that this folder may take.
+    pub cache_disk: u64,
     /// What guesses tokens ahead; none guesses none.
     pub draft: Option<DraftSource>,
     /// Guesses of a step, for requests that do not say; none follows measured cost and acceptance.
@@ -48,6 +55,8 @@ impl Default for LoadOptions {
             loras: vec![],
             batch_rows: None,
             kv_memory: None,
+            cache_dir: None,
+            cache_disk: CACHE_DISK,
             draft: None,
             draft_width: None,
             policy: Policy::default(),

@@ -12,7 +12,7 @@ use crate::{
     trim::trim,
     wait::{detached, interruptible, silent},
 };
-use lamina::{ChatOptions, Prompt, Rows, Special};
+use lamina::{ChatOptions, LoadOptions, Prompt, Rows, Special};
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};
@@ -73,7 +73,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -85,9 +85,13 @@ impl Model {
         threads: Option<usize>,
         loras: Vec<(String, PathBuf)>,
         draft: Option<&str>,
+        cache_dir: Option<PathBuf>,
+        cache_disk: Option<u64>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
         let options = load_options(device, context, kv_dtype, dtype, threads, loras, draft)?;
+        let cache_disk = cache_disk.unwrap_or(options.cache_disk);
+        let options = LoadOptions { cache_dir, cache_disk, ..options };
         let tell = |py: Python<'_>, done, total| match &progress {
             Some(f) => f.call1(py, (done, total)).map(drop),
             None => Ok(()),
@@ -109,6 +113,27 @@ impl Model {
             trim();
             Ok(())
         })
+    }
+
+    /// Saves what was computed of a text, with any JSON; returns the file's bytes.
+    fn save_state(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        prompt: PromptArg,
+        data: &str,
+        lora: Lora,
+    ) -> Result<u64> {
+        let model = self.with(&lora)?;
+        let data: Value = serde_json::from_str(data).map_err(|e| invalid(e.to_string()))?;
+        detached(py, move || model.save_session(&path, &model.prompt_tokens(&prompt.0)?, &data))
+    }
+
+    /// Reads it back: tokens, JSON, and how many of the tokens need not be computed.
+    fn load_state(&self, py: Python<'_>, path: PathBuf, lora: Lora) -> Result<(Vec<u32>, String, usize)> {
+        let model = self.with(&lora)?;
+        let saved = detached(py, move || model.load_session(&path))?;
+        Ok((saved.tokens, saved.data.to_string(), saved.cached_tokens))
     }
 
     /// A grammar beside an answer. The vocabulary is made ready at the first use.

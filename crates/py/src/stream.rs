@@ -41,7 +41,7 @@ type Answer = (
     Option<bool>,
     Vec<Logprob>,
     Vec<Scored>,
-    (usize, usize),
+    (usize, usize, usize),
     (f64, f64, f64, u32),
     Option<Drafted>,
 );
@@ -210,7 +210,7 @@ fn piece_row(piece: Piece) -> PieceRow {
 }
 
 fn answer(a: Completion) -> Answer {
-    let counts = (a.usage.prompt_tokens, a.usage.cached_tokens);
+    let counts = (a.usage.prompt_tokens, a.usage.cached_tokens, a.usage.disk_tokens);
     let Timings { queue_seconds, prefill_seconds, decode_seconds, preemptions, speculation, .. } = a.timings;
     let times = (queue_seconds, prefill_seconds, decode_seconds, preemptions);
     let end = (a.finish_reason.name(), detail(a.finish_reason));

@@ -1,6 +1,6 @@
 //! How a model is loaded.
 
-use super::positive;
+use super::{CacheArgs, positive};
 use crate::{error::Result, output::note, progress::Bar};
 use lamina::{DType, Device, DraftSource, KvDtype, LoadOptions, Model};
 use std::path::Path;
@@ -39,6 +39,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N")]
     draft_width: Option<usize>,
     #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
     engine: EngineArgs,
 }
 
@@ -71,7 +73,7 @@ impl LoadArgs {
     /// The same for the library.
     pub fn options(&self) -> LoadOptions {
         let (draft, draft_width) = (self.draft.clone(), self.draft_width);
-        LoadOptions { draft, draft_width, ..self.engine.options(self.context) }
+        self.cache.apply(LoadOptions { draft, draft_width, ..self.engine.options(self.context) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Arguments that several commands share.
 
+mod cache;
 mod generate;
 mod grammar;
 mod load;
@@ -11,6 +12,7 @@ mod server;
 mod tools;
 mod types;
 
+pub use cache::CacheArgs;
 pub use generate::{GenerateArgs, Wanted};
 pub use grammar::{GrammarArgs, grammar_file};
 pub use load::{EngineArgs, LoadArgs};

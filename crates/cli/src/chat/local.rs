@@ -6,13 +6,14 @@ use super::{
 };
 use crate::{
     args::Wanted,
-    error::Result,
+    error::{CliError, Result},
     interrupt::{self, On},
     output::note,
     stats::line,
 };
 use lamina::{ChatOptions, Completion, FinishReason, GenerateOptions, LengthBy, Model, PreparedChat};
-use std::time::Duration;
+use serde_json::json;
+use std::{path::Path, time::Duration};
 
 /// How long a Ctrl-C may wait.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -62,6 +63,23 @@ impl Partner for Local {
         }
         let options = ChatOptions { no_generation_prompt: true, ..self.template.options.clone() };
         Ok((self.model.chat_tokens(&window, &options)?.len(), context))
+    }
+
+    fn restore(&self, path: &Path) -> Result<Session> {
+        let saved = self.model.load_session(path)?;
+        let wrong = |problem| CliError::Content { path: path.to_owned(), problem };
+        let session = Session::from_json(&saved.data).map_err(wrong)?;
+        let (messages, tokens, cached) = (session.len(), saved.tokens.len(), saved.cached_tokens);
+        note(&format!("{messages} messages, {tokens} tokens, of which {cached} need not be computed"));
+        Ok(session)
+    }
+
+    fn save(&self, session: &Session, path: &Path) -> Result<()> {
+        let window = session.window();
+        let options = ChatOptions { no_generation_prompt: true, ..self.template.options.clone() };
+        let tokens = if window.is_empty() { vec![] } else { self.model.chat_tokens(&window, &options)? };
+        self.model.save_session(path, &tokens, &json!({ "messages": session.to_json() }))?;
+        Ok(())
     }
 }
 

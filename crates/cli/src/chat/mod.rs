@@ -22,6 +22,7 @@ use crate::{
     output::note,
 };
 use input::LineSource;
+use std::path::PathBuf;
 
 /// A running conversation.
 pub struct ChatLoop {
@@ -29,6 +30,8 @@ pub struct ChatLoop {
     session: Session,
     wanted: Wanted,
     stats: bool,
+    /// Where the conversation is saved at its end.
+    file: Option<PathBuf>,
     /// Something went wrong in a conversation that nobody watches.
     failed: bool,
 }
@@ -43,7 +46,12 @@ enum Flow {
 impl ChatLoop {
     /// A conversation that has not begun.
     pub fn new(partner: Box<dyn Partner>, session: Session, wanted: Wanted, stats: bool) -> ChatLoop {
-        ChatLoop { partner, session, wanted, stats, failed: false }
+        ChatLoop { partner, session, wanted, stats, file: None, failed: false }
+    }
+
+    /// The same, saved in `file` at its end.
+    pub fn saved_in(self, file: Option<PathBuf>) -> ChatLoop {
+        ChatLoop { file, ..self }
     }
 
     /// Reads and answers until the user quits.
@@ -67,6 +75,7 @@ impl ChatLoop {
         }
         interrupt::set(interrupt::On::Exit);
         input.close();
+        self.file.iter().try_for_each(|file| self.partner.save(&self.session, file))?;
         if self.failed && !input.is_terminal() { Err(CliError::Told) } else { Ok(()) }
     }
 

@@ -1,8 +1,15 @@
 //! Who answers in a conversation: a model of this process, or a server.
 
 use super::Session;
-use crate::{args::Wanted, error::Result};
+use crate::{
+    args::Wanted,
+    error::{CliError, Result},
+};
 use serde_json::Value;
+use std::path::Path;
+
+/// What those say that have no cache of their own.
+const LOCAL: &str = "--session needs a model on this machine";
 
 /// One that answers.
 pub trait Partner {
@@ -25,6 +32,22 @@ pub trait Partner {
     /// # Errors
     /// When they cannot be counted.
     fn count(&self, session: &Session) -> Result<(usize, Option<usize>)>;
+
+    /// The conversation that [`Partner::save`] wrote.
+    ///
+    /// # Errors
+    /// When it cannot be read, or belongs to another model.
+    fn restore(&self, _: &Path) -> Result<Session> {
+        Err(CliError::usage(LOCAL))
+    }
+
+    /// Writes the conversation, with what was computed of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn save(&self, _: &Session, _: &Path) -> Result<()> {
+        Err(CliError::usage(LOCAL))
+    }
 }
 
 /// An answer that was written.

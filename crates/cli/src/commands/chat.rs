@@ -21,6 +21,9 @@ pub struct ChatArgs {
     /// System prompt: who the model is to be
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
+    /// Conversation to go on with, if the file is there; at the end it is saved there, with what was computed of it
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    session: Option<PathBuf>,
     /// Chat template instead of the model's own: a Jinja file, or chatml llama2 zephyr vicuna alpaca plain
     #[arg(long, value_name = "FILE")]
     template: Option<String>,
@@ -54,9 +57,14 @@ impl Execute for ChatArgs {
             Some(server) => Box::new(self.on(server)?),
             None => Box::new(self.local()?),
         };
-        let mut session = Session::default();
-        session.set_system(self.system.as_deref().unwrap_or_default());
-        ChatLoop::new(partner, session, self.generate.wanted(), self.stats).run()
+        let mut session = match self.session.as_deref().filter(|file| file.exists()) {
+            Some(file) => partner.restore(file)?,
+            None => Session::default(),
+        };
+        if let Some(system) = &self.system {
+            session.set_system(system);
+        }
+        ChatLoop::new(partner, session, self.generate.wanted(), self.stats).saved_in(self.session).run()
     }
 }
 

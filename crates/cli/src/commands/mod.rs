@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_server;
+mod cache;
 mod chat;
 mod convert;
 mod detokenize;
@@ -56,6 +57,7 @@ pub const ALL: &[Command] = &[
     command::<tokenize::TokenizeArgs>(),
     command::<detokenize::DetokenizeArgs>(),
     command::<grammar::GrammarFileArgs>(),
+    command::<cache::CacheFolderArgs>(),
     command::<doctor::DoctorArgs>(),
 ];
 

@@ -202,6 +202,7 @@ fn report(model: &Model, prompt: &Prompt, options: &GenerateOptions, answers: &[
         "usage": {
             "prompt_tokens": usage.prompt_tokens,
             "cached_tokens": usage.cached_tokens,
+            "cached_disk_tokens": usage.disk_tokens,
             "completion_tokens": answers.iter().map(|a| a.usage.completion_tokens).sum::<usize>(),
         },
         "timings": {

@@ -107,6 +107,11 @@ impl Namer {
         Namer { hash, model }
     }
 
+    /// What all names begin with.
+    pub fn model(&self) -> &Name {
+        &self.model
+    }
+
     /// The same names with `weights` before them.
     pub fn identified(self, weights: &Name) -> Namer {
         let model = (self.hash)(&[&self.model[..], weights].concat(), &Cells::from(&[][..]));
@@ -170,6 +175,21 @@ pub struct Content {
 }
 
 impl Content {
+    /// What its name was made of behind the model's: the root or the name of the past, the tokens and the rows.
+    pub fn proof(&self) -> Vec<u8> {
+        let mut out = match &self.past {
+            Past::Root(root) => [&(root.len() as u64).to_le_bytes(), &**root].concat(),
+            Past::Page(past) => [&u64::MAX.to_le_bytes(), &past.name[..]].concat(),
+        };
+        out.extend((self.tokens.len() as u64).to_le_bytes());
+        self.tokens.iter().for_each(|t| out.extend(t.to_le_bytes()));
+        for RowSpan { cell, from, len, id } in &self.rows {
+            [cell, from, len].into_iter().for_each(|n| out.extend(n.to_le_bytes()));
+            out.extend(id.0);
+        }
+        out
+    }
+
     fn is(&self, past: &Past, cells: &Cells<'_>) -> bool {
         *self.tokens == *cells.tokens && *self.rows == *cells.rows && self.past.is(past)
     }

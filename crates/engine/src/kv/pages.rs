@@ -15,9 +15,12 @@ struct Page {
     content: Option<Arc<Content>>,
     /// Key in `unused`, while nobody holds it.
     unused_at: u64,
+    /// Key in `unsaved`, while it has a content that was not handed to a store.
+    unsaved_at: Option<u64>,
 }
 
 /// All pages of a layer group.
+#[derive(Default)]
 pub struct Pages {
     count: usize,
     /// Those that were taken at least once: what is never used costs nothing here.
@@ -29,13 +32,45 @@ pub struct Pages {
     /// How many of the unused ones have a content.
     cached: usize,
     clock: u64,
+    /// Contents go to a store on disk.
+    saves: bool,
+    /// Pages whose contents were not handed to it, by the order of publishing.
+    unsaved: BTreeMap<u64, u32>,
+    /// Contents of such pages that were taken since the last look: until they are written to, they hold them.
+    evicted: Vec<(u32, Arc<Content>)>,
 }
 
 impl Pages {
     /// `count` empty pages.
     pub fn new(count: usize) -> Pages {
-        let (pages, by_content, unused) = Default::default();
-        Pages { count, pages, by_content, unused, cached: 0, clock: 0 }
+        Pages { count, ..Pages::default() }
+    }
+
+    /// From now on, contents are told that a store on disk has to get.
+    pub fn save(&mut self) {
+        self.saves = true;
+    }
+
+    /// The next content that a store has to get, with its page; it counts as saved from now on.
+    pub fn next_unsaved(&mut self) -> Option<(u32, Arc<Content>)> {
+        let (_, page) = self.unsaved.pop_first()?;
+        let p = &mut self.pages[page as usize];
+        p.unsaved_at = None;
+        p.content.clone().map(|content| (page, content))
+    }
+
+    /// Contents that a store has not got and whose pages were taken since the last call. Nothing was written to these
+    /// pages yet.
+    pub fn take_evicted(&mut self) -> Vec<(u32, Arc<Content>)> {
+        std::mem::take(&mut self.evicted)
+    }
+
+    /// Publishes a page that a store has.
+    pub fn publish_saved(&mut self, page: u32, content: &Arc<Content>) {
+        self.publish(page, content);
+        if let Some(at) = self.pages[page as usize].unsaved_at.take() {
+            self.unsaved.remove(&at);
+        }
     }
 
     /// Pages in all.
@@ -101,7 +136,13 @@ impl Pages {
     pub fn publish(&mut self, page: u32, content: &Arc<Content>) {
         if let Entry::Vacant(known) = self.by_content.entry(content.id) {
             known.insert(page);
-            self.pages[page as usize].content = Some(content.clone());
+            let p = &mut self.pages[page as usize];
+            p.content = Some(content.clone());
+            if self.saves {
+                self.clock += 1;
+                p.unsaved_at = Some(self.clock);
+                self.unsaved.insert(self.clock, page);
+            }
         }
     }
 
@@ -122,8 +163,13 @@ impl Pages {
     }
 
     fn forget(&mut self, page: u32) {
-        if let Some(content) = self.pages[page as usize].content.take() {
+        let p = &mut self.pages[page as usize];
+        if let Some(content) = p.content.take() {
             self.by_content.remove(&content.id);
+            if let Some(at) = p.unsaved_at.take() {
+                self.unsaved.remove(&at);
+                self.evicted.push((page, content));
+            }
         }
     }
 }
@@ -150,6 +196,27 @@ mod tests {
         pages.release(a);
         let taken: Vec<_> = std::iter::from_fn(|| pages.take()).collect();
         assert_eq!((taken.len(), pages.find(&content), pages.cached()), (3, None, 0));
+    }
+
+    #[test]
+    fn what_a_store_has_not_got_is_told_once() {
+        let mut contents = Contents::new(Namer::new(sha256, [0; 16]));
+        let [one, two, three] =
+            [1, 2, 3].map(|t| contents.intern([t as u8; 16], &Past::Root([].into()), &[t][..].into()));
+        let mut pages = Pages::new(3);
+        pages.save();
+        for content in [&one, &two] {
+            let page = pages.take().expect("free");
+            pages.publish(page, content);
+            pages.release(page);
+        }
+        assert_eq!(pages.next_unsaved().map(|(page, c)| (page, c.id)), Some((0, one.id)), "the oldest first");
+        let page = pages.take().expect("free");
+        pages.publish_saved(page, &three);
+        while pages.take().is_some() {}
+        let evicted: Vec<_> = pages.take_evicted().into_iter().map(|(page, c)| (page, c.id)).collect();
+        assert_eq!(evicted, [(1, two.id)]);
+        assert!(pages.next_unsaved().is_none() && pages.take_evicted().is_empty());
     }
 
     #[test]

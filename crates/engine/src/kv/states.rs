@@ -12,7 +12,19 @@ struct Snapshot {
     state: u32,
     used: u64,
     /// Keeps the content's id its own.
-    _content: Arc<Content>,
+    content: Arc<Content>,
+    saving: Saving,
+}
+
+/// Whether a store on disk gets a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saving {
+    /// It does not: the sequence goes on, and a later snapshot is worth more.
+    Not,
+    /// It is to get it.
+    Due,
+    /// It has got it.
+    Done,
 }
 
 /// Numbers of states: some held by sequences, some keeping a snapshot, some free.
@@ -24,6 +36,8 @@ pub struct States {
     /// Last use to content, oldest first.
     by_use: BTreeMap<u64, u64>,
     clock: u64,
+    /// Snapshots that a store was to get and whose states were taken since the last look.
+    evicted: Vec<(u32, Arc<Content>)>,
 }
 
 impl States {
@@ -34,6 +48,42 @@ impl States {
             snapshots: HashMap::new(),
             by_use: BTreeMap::new(),
             clock: 0,
+            evicted: vec![],
+        }
+    }
+
+    /// A store shall get the snapshot of a content's end; false when there is none.
+    pub fn save(&mut self, content: &Content) -> bool {
+        let Some(snapshot) = self.snapshots.get_mut(&content.id) else { return false };
+        if snapshot.saving == Saving::Not {
+            snapshot.saving = Saving::Due;
+        }
+        true
+    }
+
+    /// Notes that a store has the snapshot of a content's end.
+    pub fn saved(&mut self, content: &Content) {
+        if let Some(snapshot) = self.snapshots.get_mut(&content.id) {
+            snapshot.saving = Saving::Done;
+        }
+    }
+
+    /// Snapshots that a store is to get, with their states.
+    pub fn unsaved(&self) -> impl Iterator<Item = (u32, &Arc<Content>)> {
+        let due = self.snapshots.values().filter(|s| s.saving == Saving::Due);
+        due.map(|s| (s.state, &s.content))
+    }
+
+    /// Such snapshots whose states were taken since the last call. Nothing was written to these states yet.
+    pub fn take_evicted(&mut self) -> Vec<(u32, Arc<Content>)> {
+        std::mem::take(&mut self.evicted)
+    }
+
+    /// Forgets the snapshot of a content's end.
+    pub fn forget(&mut self, content: &Content) {
+        if let Some(snapshot) = self.snapshots.remove(&content.id) {
+            self.by_use.remove(&snapshot.used);
+            self.free.push(snapshot.state);
         }
     }
 
@@ -41,7 +91,11 @@ impl States {
     pub fn take(&mut self) -> Option<u32> {
         self.free.pop().or_else(|| {
             let (_, content) = self.by_use.pop_first()?;
-            self.snapshots.remove(&content).map(|s| s.state)
+            let snapshot = self.snapshots.remove(&content)?;
+            if snapshot.saving == Saving::Due {
+                self.evicted.push((snapshot.state, snapshot.content));
+            }
+            Some(snapshot.state)
         })
     }
 
@@ -75,7 +129,7 @@ impl States {
         }
         let state = if self.free.len() >= 2 { self.free.pop()? } else { self.take()? };
         self.clock += 1;
-        let snapshot = Snapshot { state, used: self.clock, _content: content.clone() };
+        let snapshot = Snapshot { state, used: self.clock, content: content.clone(), saving: Saving::Not };
         self.snapshots.insert(content.id, snapshot);
         self.by_use.insert(self.clock, content.id);
         Some(state)
@@ -102,6 +156,9 @@ mod tests {
         assert_eq!(states.find(&one), None);
         states.release(running);
         states.release(second);
-        assert!(states.snapshot(&two).is_some());
+        assert!(states.snapshot(&two).is_some() && states.save(&two) && !states.save(&one));
+        assert_eq!(states.unsaved().map(|(_, c)| c.id).collect::<Vec<_>>(), [two.id]);
+        while states.take().is_some() {}
+        assert_eq!(states.take_evicted().len(), 1);
     }
 }

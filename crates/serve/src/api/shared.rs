@@ -16,6 +16,9 @@ pub fn timings(t: &Timings) -> Value {
         "predicted_ms": t.decode_seconds * 1e3,
         "predicted_per_second": rate(t.tokens.saturating_sub(1), t.decode_seconds),
     });
+    if t.disk_tokens > 0 {
+        times["cache_disk_n"] = t.disk_tokens.into();
+    }
     if t.speculation.steps > 0 {
         times["draft_n"] = t.speculation.drafted.into();
         times["draft_n_accepted"] = t.speculation.accepted.into();

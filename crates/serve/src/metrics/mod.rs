@@ -90,6 +90,7 @@ struct Engines {
     preemptions: Family<ModelLabel, Counter>,
     cache_queries: Family<ModelLabel, Counter>,
     cache_hits: Family<ModelLabel, Counter>,
+    disk_hits: Family<ModelLabel, Counter>,
     drafted: Family<ModelLabel, Counter>,
     accepted: Family<ModelLabel, Counter>,
     steps: Family<ModelLabel, Counter>,
@@ -289,6 +290,7 @@ impl Engines {
             preemptions: r.counter("num_preemptions", "Sequences that lost their memory to others"),
             cache_queries: r.counter("prefix_cache_queries", "Tokens of prompts that were looked for"),
             cache_hits: r.counter("prefix_cache_hits", "Tokens of prompts that were found"),
+            disk_hits: r.counter("prefix_cache_disk_hits", "Of these, tokens that were read from disk"),
             drafted: r.counter("spec_decode_num_draft_tokens", "Guessed tokens that were verified"),
             accepted: r.counter("spec_decode_num_accepted_tokens", "Guessed tokens that answers have"),
             steps: r.counter("steps", "Steps that computed rows"),
@@ -336,6 +338,7 @@ impl Engines {
         self.preemptions.get_or_create(&label).inc_by(more.preemptions);
         self.cache_queries.get_or_create(&label).inc_by(more.prompt_tokens);
         self.cache_hits.get_or_create(&label).inc_by(more.cached_tokens);
+        self.disk_hits.get_or_create(&label).inc_by(more.disk_tokens);
         self.drafted.get_or_create(&label).inc_by(more.drafted);
         self.accepted.get_or_create(&label).inc_by(more.accepted);
         self.steps.get_or_create(&label).inc_by(more.steps);

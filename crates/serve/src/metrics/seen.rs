@@ -19,6 +19,7 @@ impl SeenCounters {
             drafted: now.drafted.saturating_sub(last.drafted),
             accepted: now.accepted.saturating_sub(last.accepted),
             prompt_tokens: now.prompt_tokens.saturating_sub(last.prompt_tokens),
+            disk_tokens: now.disk_tokens.saturating_sub(last.disk_tokens),
             cached_tokens: now.cached_tokens.saturating_sub(last.cached_tokens),
             tallies: tallies_since(&now.tallies, &last.tallies),
             ..Counters::default()

@@ -5,6 +5,7 @@ use lamina::{ChatOptions, Device, LoadOptions, Model, ModelInfo, Policy};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{
+    path::PathBuf,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -101,19 +102,23 @@ fn fingerprint(info: &ModelInfo) -> String {
 }
 
 /// What holds for every model that a server loads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct LoadTerms {
     /// How much each engine takes on.
     pub policy: Policy,
     /// Bytes of cache at most.
     pub kv_memory: Option<u64>,
+    /// Folder of the cache on disk.
+    pub cache_dir: Option<PathBuf>,
+    /// Bytes that it may take.
+    pub cache_disk: u64,
 }
 
 /// The engine's options for a model.
 ///
 /// # Errors
 /// When a name of a device or a type is wrong.
-pub fn load_options(settings: &ModelSettings, terms: LoadTerms) -> lamina::Result<LoadOptions> {
+pub fn load_options(settings: &ModelSettings, terms: &LoadTerms) -> lamina::Result<LoadOptions> {
     let device: Device = settings.device.parse()?;
     let dtype = match settings.dtype.as_str() {
         "auto" => None,
@@ -131,6 +136,8 @@ pub fn load_options(settings: &ModelSettings, terms: LoadTerms) -> lamina::Resul
         draft_width: settings.draft_width,
         policy: terms.policy,
         kv_memory: terms.kv_memory,
+        cache_dir: terms.cache_dir.clone(),
+        cache_disk: terms.cache_disk,
         ..LoadOptions::default()
     })
 }

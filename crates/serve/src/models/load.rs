@@ -12,7 +12,7 @@ const THREAD: usize = 4 << 20;
 
 /// Brings models into memory, one after the other, unless they are there or on their way: what fits is computed from
 /// what is free, so no two may be read at once. Whoever waits for one watches its slot.
-pub(super) fn begin(slots: &[Arc<ModelSlot>], terms: LoadTerms) {
+pub(super) fn begin(slots: &[Arc<ModelSlot>], terms: &LoadTerms) {
     let idle = |phase: &Phase| matches!(phase, Phase::Unloaded | Phase::Failed(_));
     let begun = |slot: &&Arc<ModelSlot>| slot.advance(Phase::Loading { done: 0.0 }, |s| idle(&s.phase));
     let mine: Vec<_> = slots.iter().filter(begun).cloned().collect();
@@ -27,14 +27,14 @@ pub(super) fn begin(slots: &[Arc<ModelSlot>], terms: LoadTerms) {
     if !lamina_reserve::affordable(THREAD) {
         return failed("there is no memory for the thread that loads the model".into());
     }
-    let loading = mine.clone();
-    let work = move || loading.iter().for_each(|slot| bring(slot, terms));
+    let (loading, terms) = (mine.clone(), terms.clone());
+    let work = move || loading.iter().for_each(|slot| bring(slot, &terms));
     if let Err(e) = std::thread::Builder::new().name("lamina-load".into()).spawn(work) {
         failed(format!("no thread to load the model: {e}"));
     }
 }
 
-fn bring(slot: &ModelSlot, terms: LoadTerms) {
+fn bring(slot: &ModelSlot, terms: &LoadTerms) {
     let end = match lamina::shield(|| load(slot, terms)) {
         Ok(live) => Phase::Loaded(Arc::new(live)),
         Err(e) => {
@@ -46,7 +46,7 @@ fn bring(slot: &ModelSlot, terms: LoadTerms) {
     slot.advance(end, |_| true);
 }
 
-fn load(slot: &ModelSlot, terms: LoadTerms) -> lamina::Result<LiveModel> {
+fn load(slot: &ModelSlot, terms: &LoadTerms) -> lamina::Result<LiveModel> {
     let model = match &slot.origin {
         SlotOrigin::Given(model) => model.clone(),
         SlotOrigin::Path(path) => {

@@ -65,7 +65,12 @@ impl Registry {
             max_queue: options.max_queue,
             prefill_share: options.prefill_share.clamp(0.0, 0.99),
         };
-        let terms = LoadTerms { policy, kv_memory: options.kv_memory.map(|b| b.0) };
+        let terms = LoadTerms {
+            policy,
+            kv_memory: options.kv_memory.map(|b| b.0),
+            cache_dir: options.cache_dir.clone(),
+            cache_disk: options.cache_disk.0,
+        };
         let most = options.max_models.unwrap_or(named + usize::from(options.models_dir.is_some())).max(1);
         let any_name = slots.len() == 1 && options.models_dir.is_none();
         Ok(Registry(Arc::new(ModelSet {
@@ -85,7 +90,7 @@ impl Registry {
 
     /// Begins to load the models that are loaded at the start.
     pub fn begin(&self) {
-        load::begin(self.first(), self.0.terms);
+        load::begin(self.first(), &self.0.terms);
     }
 
     /// The models that are loaded at the start.
@@ -130,7 +135,7 @@ impl Registry {
                 return Ok(());
             }
             self.room(slot).await;
-            load::begin(std::slice::from_ref(slot), self.0.terms);
+            load::begin(std::slice::from_ref(slot), &self.0.terms);
             let mut states = slot.watch();
             while matches!(slot.phase(), Phase::Loading { .. }) {
                 _ = states.changed().await;

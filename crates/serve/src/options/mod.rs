@@ -169,6 +169,10 @@ settings! {
             max_models: Option<usize> = None, "N";
             /// Memory for cached keys and values of each model [default: by what is free]
             kv_memory: Option<ByteSize> = None, "SIZE";
+            /// Folder that keeps computed beginnings of prompts across restarts [default: none]
+            cache_dir: Option<PathBuf> = None, "DIR";
+            /// What this folder may take on disk [default: 10 GB]
+            cache_disk: ByteSize = ByteSize(lamina::CACHE_DISK), "SIZE";
         }
         "Answers" {
             /// Tokens of an answer where a request does not say [default: up to the end of the context]

@@ -1,0 +1,237 @@
+//! Pages and states on their way to a store on disk and back. Nothing is read or written here: the engine is told what to
+//! export before the next step, and where to put what was read.
+
+use super::Memory;
+use crate::{
+    fetching::{Fetching, WantedPart},
+    kv::{
+        cache_part::CachePart,
+        content::{Content, Past},
+    },
+    sequence::Sequence,
+};
+use lamina_plan::{PAGE_LEN, batch::Copy};
+use std::sync::Arc;
+
+/// A part of a content, and the page or the state that holds it.
+#[derive(Debug)]
+pub(crate) struct PlacedPart {
+    pub content: Arc<Content>,
+    pub part: CachePart,
+    pub at: u32,
+}
+
+impl Memory {
+    /// From now on contents go to a store on disk.
+    pub fn save(&mut self) {
+        self.saves = self.reuse;
+        self.groups.iter_mut().filter(|_| self.reuse).for_each(|g| g.pages.save());
+    }
+
+    /// What a store keeps of each content.
+    pub fn parts(&self) -> Vec<CachePart> {
+        (0..self.groups.len())
+            .map(CachePart::Page)
+            .chain(self.states.as_ref().map(|_| CachePart::State))
+            .collect()
+    }
+
+    /// True when copies are due, before which nothing may be put into pages and states.
+    pub fn owes_copies(&self) -> bool {
+        !self.copies.is_empty()
+    }
+
+    /// Takes the longest beginning of `s` over that is in memory; where a store on disk has a longer one, it is fetched
+    /// first.
+    pub fn begin(&mut self, s: &mut Sequence) {
+        s.held.fetching = self.plan_fetch(s).map(Box::new);
+        if s.held.fetching.is_none() {
+            self.adopt(s);
+            s.begun = true;
+        }
+    }
+
+    /// What has to be read for a beginning of `s` that is longer than the one in memory.
+    fn plan_fetch(&mut self, s: &Sequence) -> Option<Fetching> {
+        if !(self.saves && s.prompt_pages.are_on_disk() && s.reads_cache()) {
+            return None;
+        }
+        let contents = self.nameable(s);
+        let in_memory =
+            |memory: &mut Memory, page: usize, part: CachePart| memory.holds(&contents[page], part);
+        let reached = self.longest_beginning(contents.len(), in_memory);
+        let anywhere = |memory: &mut Memory, page: usize, part: CachePart| {
+            memory.holds(&contents[page], part) || s.prompt_pages.is_on_disk(page, part)
+        };
+        let end = self.longest_beginning(contents.len(), anywhere);
+        (end > reached).then(|| {
+            let (wanted, pages) = self.missing(&contents[..end]);
+            Fetching { left: wanted.len(), wanted, fetch: None, pages, in_memory: reached * PAGE_LEN }
+        })
+    }
+
+    /// Contents of the prompt's pages up to the first of which neither memory nor disk has anything.
+    pub(super) fn nameable(&mut self, s: &Sequence) -> Vec<Arc<Content>> {
+        let parts = self.parts();
+        let mut past = Past::Root(s.root.clone());
+        let mut contents = vec![];
+        for (page, name) in s.prompt_pages.names.iter().enumerate() {
+            let cells = s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN);
+            let stored = parts.iter().any(|&part| s.prompt_pages.is_on_disk(page, part));
+            let content = match self.contents.find(name, &past, &cells) {
+                Some(content) => content,
+                None if stored => self.contents.intern(*name, &past, &cells),
+                None => break,
+            };
+            past = Past::Page(content.clone());
+            contents.push(content);
+        }
+        contents
+    }
+
+    /// Pages of the longest beginning, of at most `most` pages, of which `has` all that the row behind it needs.
+    pub(super) fn longest_beginning(
+        &mut self,
+        most: usize,
+        mut has: impl FnMut(&mut Memory, usize, CachePart) -> bool,
+    ) -> usize {
+        // Pages in a row that each group has, up to each page.
+        let mut runs = vec![vec![0; most + 1]; self.groups.len()];
+        for (group, run) in runs.iter_mut().enumerate() {
+            for page in 0..most {
+                run[page + 1] = if has(self, page, CachePart::Page(group)) { run[page] + 1 } else { 0 };
+            }
+        }
+        let whole = |memory: &mut Memory, n: usize| {
+            let seen = |g: usize| n - (memory.groups[g].reach.first(n * PAGE_LEN) / PAGE_LEN).min(n);
+            (0..memory.groups.len()).all(|g| runs[g][n] >= seen(g))
+        };
+        let recurrent = self.states.is_some();
+        (1..=most)
+            .rev()
+            .find(|&n| whole(self, n) && (!recurrent || has(self, n - 1, CachePart::State)))
+            .unwrap_or(0)
+    }
+
+    /// True when memory has a part of a content.
+    pub(super) fn holds(&mut self, content: &Content, part: CachePart) -> bool {
+        match part {
+            CachePart::Page(group) => self.groups[group].pages.find(content).is_some(),
+            CachePart::State => self.states.as_mut().is_some_and(|states| states.find(content).is_some()),
+        }
+    }
+
+    /// What memory lacks of a beginning, and the pages that it has of it, which are held from now on.
+    fn missing(&mut self, contents: &[Arc<Content>]) -> (Vec<WantedPart>, Vec<(usize, u32)>) {
+        let (mut wanted, mut pages) = (vec![], vec![]);
+        let firsts: Vec<usize> =
+            self.groups.iter().map(|g| g.reach.first(contents.len() * PAGE_LEN) / PAGE_LEN).collect();
+        for (page, content) in contents.iter().enumerate() {
+            for (group, _) in firsts.iter().enumerate().filter(|(_, first)| page >= **first) {
+                match self.groups[group].pages.find(content) {
+                    Some(held) => {
+                        self.groups[group].pages.hold(held);
+                        pages.push((group, held));
+                    }
+                    None => {
+                        wanted.push(WantedPart { content: content.clone(), part: CachePart::Page(group) })
+                    }
+                }
+            }
+        }
+        if let Some(last) =
+            contents.last().filter(|last| self.states.is_some() && !self.holds(last, CachePart::State))
+        {
+            wanted.push(WantedPart { content: last.clone(), part: CachePart::State });
+        }
+        (wanted, pages)
+    }
+
+    /// Where to put a part that was read, for the sequence that waits for it: a page or a state of its own. None where
+    /// there is room for no more.
+    pub fn take_for(&mut self, fetching: &mut Fetching, place: usize) -> Option<PlacedPart> {
+        let WantedPart { content, part } = &fetching.wanted[place];
+        let at = match *part {
+            CachePart::Page(group) => {
+                let at = self.groups[group].pages.take()?;
+                fetching.pages.push((group, at));
+                at
+            }
+            CachePart::State => {
+                let states = self.states.as_mut()?;
+                states.forget(content);
+                let at = states.snapshot(content)?;
+                self.note_evicted();
+                at
+            }
+        };
+        Some(PlacedPart { content: content.clone(), part: *part, at })
+    }
+
+    /// Notes whether a part was put where [`Memory::take_for`] said: only then it is found.
+    pub fn imported(&mut self, placed: &PlacedPart, done: bool) {
+        match placed.part {
+            CachePart::Page(group) if done => {
+                self.groups[group].pages.publish_saved(placed.at, &placed.content)
+            }
+            CachePart::Page(_) => {}
+            CachePart::State => {
+                let Some(states) = &mut self.states else { return };
+                if done { states.saved(&placed.content) } else { states.forget(&placed.content) }
+            }
+        }
+    }
+
+    /// Ends the waiting of `s`: it takes over what is in memory by now.
+    pub fn fetched(&mut self, s: &mut Sequence) {
+        let Some(fetching) = s.held.fetching.take() else { return };
+        self.adopt(s);
+        s.begun = true;
+        s.cached_on_disk = s.cached.saturating_sub(fetching.in_memory);
+        self.release(&fetching.pages);
+    }
+
+    /// Lets go of pages that were held for a sequence that waited, the last one first.
+    pub(super) fn release(&mut self, pages: &[(usize, u32)]) {
+        pages.iter().rev().for_each(|&(group, page)| self.groups[group].pages.release(page));
+    }
+
+    /// The last snapshot of a sequence that ends goes to the store: whoever goes on from there needs it.
+    pub(super) fn save_last_state(&mut self, contents: &[Arc<Content>]) {
+        if let Some(states) = self.states.as_mut().filter(|_| self.saves) {
+            // True for the first that has a snapshot.
+            let _ = contents.iter().rev().any(|content| states.save(content));
+        }
+    }
+
+    /// Notes the snapshots whose states were just taken, but for those that no copy has filled yet.
+    pub(super) fn note_evicted(&mut self) {
+        let Some(states) = &mut self.states else { return };
+        let filled = |at: u32| !self.copies.iter().any(|c| matches!(c, Copy::State { to, .. } if *to == at));
+        self.evicted.extend(states.take_evicted().into_iter().filter(|(at, _)| filled(*at)));
+    }
+
+    /// What a store has to get before the next step, or anything else that writes to the machine.
+    pub fn take_evicted(&mut self) -> Vec<PlacedPart> {
+        let states = std::mem::take(&mut self.evicted).into_iter().map(|(at, c)| (CachePart::State, at, c));
+        let pages = self.groups.iter_mut().enumerate().flat_map(|(group, g)| {
+            g.pages.take_evicted().into_iter().map(move |(at, c)| (CachePart::Page(group), at, c))
+        });
+        states.chain(pages).map(|(part, at, content)| PlacedPart { content, part, at }).collect()
+    }
+
+    /// The next thing that a store has to get, which counts as saved from now on.
+    pub fn next_unsaved(&mut self) -> Option<PlacedPart> {
+        for (group, g) in self.groups.iter_mut().enumerate() {
+            if let Some((at, content)) = g.pages.next_unsaved() {
+                return Some(PlacedPart { content, part: CachePart::Page(group), at });
+            }
+        }
+        let copies = &self.copies;
+        let filled = |at: u32| !copies.iter().any(|c| matches!(c, Copy::State { to, .. } if *to == at));
+        let states = self.states.as_mut()?;
+        let (at, content) = states.unsaved().find(|(at, _)| filled(*at)).map(|(at, c)| (at, c.clone()))?;
+        states.saved(&content);
+        Some(PlacedPart { content, part: CachePart::State, at })
+    }
+}
