@@ -2,7 +2,7 @@
 
 use crate::{
     Family, Result,
-    hybrid::{HEAD, HEAD_TENSORS, GGUF_LAYERS, LAYERS, SEPARATE, hybrid},
+    hybrid::{GGUF_LAYERS, HEAD, HEAD_TENSORS, LAYERS, SEPARATE, hybrid},
     spec::{HeadOrder, ModelSpec},
 };
 use lamina_store::{Checkpoint, Kind};

@@ -3,7 +3,7 @@
 use super::qwen3_5::hybrid_in;
 use crate::{
     Family,
-    hybrid::{HEAD, HEAD_TENSORS, GGUF_LAYERS, LAYERS, SEPARATE},
+    hybrid::{GGUF_LAYERS, HEAD, HEAD_TENSORS, LAYERS, SEPARATE},
     routing::{sparse, with_gated_shared},
 };
 

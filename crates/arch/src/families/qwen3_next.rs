@@ -2,7 +2,7 @@
 
 use crate::{
     Family,
-    hybrid::{HEAD, HEAD_TENSORS, FUSED, GGUF_FUSED, GGUF_LAYERS, LAYERS, hybrid},
+    hybrid::{FUSED, GGUF_FUSED, GGUF_LAYERS, HEAD, HEAD_TENSORS, LAYERS, hybrid},
     routing::{sparse, with_gated_shared},
     spec::HeadOrder,
 };
