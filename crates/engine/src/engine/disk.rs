@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bytes that are exported beside one step: below 1 ms, since it is a copy in memory.
+/// Bytes that are exported beside one step, which are copied in memory.
 const BESIDE_STEP: usize = 2 << 20;
 /// How long an engine that has nothing else to do waits for the disk before it looks for messages.
 const READ_WAIT: Duration = Duration::from_millis(5);
