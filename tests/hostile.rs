@@ -315,7 +315,8 @@ fn strange_prompt(random: &mut Random) -> Prompt {
 fn requests() {
     let model = Model::load(Some(&packaged()), LoadOptions { context: Some(128), ..options() }).unwrap();
     let ask = |n| {
-        let options = GenerateOptions { max_tokens: Some(100), n, ..GenerateOptions::default() };
+        let options =
+            GenerateOptions { max_tokens: Some(100), n, ignore_eos: true, ..GenerateOptions::default() };
         model.generate(&Prompt::Text("Once upon a time".into()), &options).unwrap()
     };
     let bounds = Bounds::after("request", || assert_eq!(ask(16).len(), 16));
