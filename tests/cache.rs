@@ -91,7 +91,7 @@ fn every_family_finds_its_beginnings_after_a_restart() {
 }
 
 #[test]
-fn engines_share_a_folder_and_other_models_types_and_adapters_find_nothing() {
+fn engines_share_a_folder_and_other_models_and_types_find_nothing() {
     let (models, cache) = (Models::new(), folder());
     let path = models.folder("llama");
     let one = load(&path, options(Some(cache.path())));

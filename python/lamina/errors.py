@@ -4,6 +4,11 @@ Where Python has a class for the same thing, the error is one of those too, so t
 `except ValueError` around a request works as expected.
 """
 
+from __future__ import annotations
+
+import contextlib
+from typing import Iterator, Optional
+
 
 class LaminaError(Exception):
     """The base of all errors of this package; by itself: something failed while running, or the model was closed."""
@@ -31,3 +36,14 @@ class DeviceLostError(LaminaError):
 
 class InvalidRequestError(LaminaError, ValueError):
     """An option or a prompt is wrong."""
+
+
+@contextlib.contextmanager
+def numbered(name: str, number: Optional[int]) -> Iterator[None]:
+    """Says in errors which entry of a list is meant."""
+    try:
+        yield
+    except LaminaError as error:
+        if number is not None:
+            error.args = (f"{name}[{number}]: {error}",)
+        raise

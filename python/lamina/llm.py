@@ -7,14 +7,14 @@ import itertools
 import json
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union, overload
 
 import numpy as np
 
 from . import _lamina, checks, loading, state
 from .closing import Closing
 from .conversation import answer, answer_options, conversation
-from .errors import InvalidRequestError, LaminaError
+from .errors import InvalidRequestError, numbered
 from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
 from .progress import Progress
 from .sampling import SamplingParams, to_request, wants_logprobs
@@ -76,8 +76,8 @@ class LLM(Closing):
             that answers are the same: "ngram" looks them up in the prompt and the answer, "lookahead" also in what was
             said behind wrong guesses, "auto" in earlier answers too; "mtp" asks the checkpoint's own layers that guess
             further tokens (as "auto" does where there are any); the path of a smaller model, best with the same
-            tokens, or of a head that was trained for the model (EAGLE, Medusa), lets that one guess. How many are guessed follows
-            what they cost and how often they are right.
+            tokens, or of a head that was trained for the model (EAGLE, Medusa), lets that one guess. How many are
+            guessed follows what they cost and how often they are right.
         cache_dir: a folder that keeps what was computed of prompts: the same beginning is read after a restart, or by
             another process with the same model and options, instead of computed, and gives the same bits.
         cache_disk: bytes that this folder may take; None: 10 GB.
@@ -122,7 +122,7 @@ class LLM(Closing):
         requests: List[_lamina.Stream] = []
         try:
             for i, one in enumerate(given):
-                with _numbered("prompt", None if single else i):
+                with numbered("prompt", None if single else i):
                     requests.append(self._submit(one, params))
             answers = [
                 self._collect(r, one, params, None if single else i)
@@ -298,7 +298,7 @@ class LLM(Closing):
             return self._model.embed(given[0], scales)
         vectors = np.empty((len(given), self._info.hidden), np.float32)
         for i, one in enumerate(given):
-            with _numbered("text", i):
+            with numbered("text", i):
                 vectors[i] = self._model.embed(one, scales)
         return vectors
 
@@ -380,7 +380,7 @@ class LLM(Closing):
     def _collect(
         self, request: _lamina.Stream, prompt: checks.Prompt, params: SamplingParams, number: Optional[int]
     ) -> Completion:
-        with _numbered("prompt", number):
+        with numbered("prompt", number):
             logprobs = wants_logprobs(params)
             asked = Asked(self._echo(prompt, params), params.stop, logprobs, logprobs and params.echo)
             return completion(request.collect(), asked)
@@ -389,14 +389,3 @@ class LLM(Closing):
         if not params.echo:
             return ""
         return prompt if isinstance(prompt, str) else self._model.detokenize(prompt)
-
-
-@contextlib.contextmanager
-def _numbered(name: str, number: Optional[int]) -> Iterator[None]:
-    """Says in errors which entry of a list is meant."""
-    try:
-        yield
-    except LaminaError as error:
-        if number is not None:
-            error.args = (f"{name}[{number}]: {error}",)
-        raise
