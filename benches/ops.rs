@@ -9,7 +9,7 @@ use lamina_cpu::{Cpu, read_bandwidth};
 use lamina_plan::{
     Backend, Batch, KvLayout, Limits, Plan, Queue, RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId,
     WeightKind, WeightSpec,
-    op::{Embed, Linear, Part},
+    op::{ColumnRange, Embed, Linear, Part},
     walk,
 };
 use std::time::Instant;
@@ -73,7 +73,7 @@ fn plan(rows: usize) -> Plan {
         WeightSpec { name: "x".into(), kind: WeightKind::Table { rows: 1, cols: COLS } },
         WeightSpec { name: "w".into(), kind: WeightKind::Matrix { rows, cols: COLS } },
     ];
-    let part = Part { weight: WeightId(1), bias: None, out: Slot(1) };
+    let part = Part { weight: WeightId(1), bias: None, out: Slot(1), columns: ColumnRange::All };
     Plan {
         ops: vec![
             Embed { table: WeightId(0), scale: 1.0, out: Slot(0) }.into(),

@@ -37,8 +37,8 @@ pub use lamina_engine::{
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
-    CACHE_DISK, Device, DraftSource, Error, LoadOptions, Loaded, ModelInfo, Progress, Result,
-    tokenizer as tokenizer_of, type_name,
+    CACHE_DISK, Device, DraftSource, Error, LoadOptions, Loaded, MemoryLimit, ModelInfo, Offload, Progress,
+    Result, StreamInfo, StreamOptions, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{

@@ -25,7 +25,7 @@ _Prompt = Union[str, NDArray[np.uint32]]
 _Logprob = Tuple[float, List[Tuple[int, float]]]
 _End = Tuple[str, Union[int, Tuple[int], str, None]]
 _Scored = Tuple[int, float, List[Tuple[int, float]]]
-_Times = Tuple[float, float, float, int]
+_Times = Tuple[float, float, float, int, float]
 _Drafted = Optional[Tuple[int, int, int, str]]
 _Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], Tuple[int, int, int], _Times, _Drafted]
 _PieceRow = Tuple[
@@ -101,6 +101,9 @@ class Model:
         draft: Optional[str],
         cache_dir: Optional[str],
         cache_disk: Optional[int],
+        memory: Optional[str],
+        offload: str,
+        panel_cache: Optional[str],
         progress: Optional[Callable[[int, int], Any]],
     ) -> Model: ...
     def close(self) -> None: ...

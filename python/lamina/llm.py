@@ -55,6 +55,9 @@ class LLM(Closing):
         draft: Optional[Path] = None,
         cache_dir: Optional[Path] = None,
         cache_disk: Optional[int] = None,
+        memory: Union[str, int, None] = None,
+        offload: str = "auto",
+        panel_cache: Optional[Path] = None,
     ) -> None:
         """Loads a model.
 
@@ -81,12 +84,18 @@ class LLM(Closing):
         cache_dir: a folder that keeps what was computed of prompts: the same beginning is read after a restart, or by
             another process with the same model and options, instead of computed, and gives the same bits.
         cache_disk: bytes that this folder may take; None: 10 GB.
+        memory: the most memory that the process may take, in bytes or as "8GiB" or "80%"; None: what the system or the
+            container has. Weights that do not fit are read from disk in every step; the answers are the same.
+        offload: "auto", or "never" to refuse a model whose weights do not fit.
+        panel_cache: a folder that keeps all weights in the form that they are multiplied in, so that the next start
+            reads them from there; None: those that are streamed are kept in the user's cache folder.
 
         Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
         """
         self._model = loading.load(
             path, progress, device=device, context=context, kv_dtype=kv_dtype, dtype=dtype, threads=threads,
-            loras=loras, draft=draft, cache_dir=cache_dir, cache_disk=cache_disk,
+            loras=loras, draft=draft, cache_dir=cache_dir, cache_disk=cache_disk, memory=memory, offload=offload,
+            panel_cache=panel_cache,
         )  # fmt: skip
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
         self._loras = list(loras or ())

@@ -44,16 +44,22 @@ def _whole(name: str, value: Any) -> Optional[int]:
     return None if value is None else checks.whole(name, value)
 
 
+def _folder(name: str, value: Any) -> Optional[str]:
+    return None if value is None else file_path(name, value)
+
+
+def _size(name: str, value: Any) -> Optional[str]:
+    if value is None or isinstance(value, str):
+        return value
+    return str(checks.whole(name, value, 1, 2**63 - 1))
+
+
 def _method(name: str, value: Any) -> Optional[str]:
     return None if value is None else checks.text(name, os.fspath(value))
 
 
 def _bytes(name: str, value: Any) -> Optional[int]:
     return None if value is None else checks.whole(name, value, 1, 2**63 - 1)
-
-
-def _folder(name: str, value: Any) -> Optional[str]:
-    return None if value is None else file_path(name, value)
 
 
 _AS: Dict[str, Callable[[str, Any], Any]] = {
@@ -66,5 +72,8 @@ _AS: Dict[str, Callable[[str, Any], Any]] = {
     "draft": _method,
     "cache_dir": _folder,
     "cache_disk": _bytes,
+    "memory": _size,
+    "offload": checks.text,
+    "panel_cache": _folder,
 }
 """How each argument is checked."""

@@ -42,6 +42,8 @@ class Timings:
     """From the request to its first step."""
     preemptions: int = 0
     """How often the request lost its memory to others and was computed again."""
+    io_wait_seconds: float = 0.0
+    """How long its steps waited for weights that are read from disk, see `memory` of `LLM`."""
 
 
 class Speculation(NamedTuple):
@@ -207,7 +209,7 @@ class ModelInfo:
 
 _Logprob = Tuple[float, List[Tuple[int, float]]]
 _End = Tuple[str, Union[int, Tuple[int], str, None]]
-_Times = Tuple[float, float, float, int]
+_Times = Tuple[float, float, float, int, float]
 _Scored = Tuple[int, float, List[Tuple[int, float]]]
 _Drafted = Optional[Tuple[int, int, int, str]]
 _Counts = Tuple[int, int, int]
@@ -248,7 +250,7 @@ def taken_apart(
 
 def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...]) -> Completion:
     text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached, disk), times, drafted = row
-    queue, prefill, decode, preemptions = times
+    queue, prefill, decode, preemptions, io_wait = times
     logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if asked.logprobs else None
     scores: Optional[List[Optional[TokenLogprob]]] = None
     if asked.prompt_logprobs and index == 0:
@@ -260,6 +262,7 @@ def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ..
         _per_second(len(tokens) - 1, decode),
         queue,
         preemptions,
+        io_wait,
     )
     stop = asked.stop[by[0]] if isinstance(by, tuple) else by
     usage = Usage(prompt, len(tokens), cached, disk)

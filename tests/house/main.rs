@@ -29,6 +29,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-plan", 40),
     ("lamina-oracle", 45),
     ("lamina-cpu", 50),
+    ("lamina-tier", 50),
     ("lamina-engine", 60),
     ("lamina-load", 65),
     ("lamina", 70),

@@ -80,6 +80,30 @@ impl Tensor {
         self.cols / self.dtype.block_len() * self.dtype.block_bytes()
     }
 
+    /// Logical rows `rows` as a tensor of their own, of which nothing is copied.
+    ///
+    /// # Panics
+    /// When there are no such rows.
+    pub fn slice(&self, rows: Range<usize>) -> Tensor {
+        assert!(rows.start <= rows.end && rows.end <= self.rows(), "rows {rows:?} of {}", self.rows());
+        if let Some(order) = &self.order {
+            return Tensor { order: Some(order[rows].to_vec()), ..self.clone() };
+        }
+        let (n, mut before, mut parts) = (self.row_bytes(), 0, vec![]);
+        for part in &self.parts {
+            let inside =
+                rows.start.clamp(before, before + part.rows())..rows.end.clamp(before, before + part.rows());
+            let (start, end) = (inside.start - before, inside.end - before);
+            before += part.rows();
+            // One part stays where all are empty: it has the type and the width.
+            if start < end || parts.is_empty() && before >= rows.end {
+                let bytes = part.bytes.slice(start * n..end * n).expect("rows of the part");
+                parts.push(HostTensor { shape: vec![end - start, self.cols], bytes, ..part.clone() });
+            }
+        }
+        Tensor { parts, ..self.clone() }
+    }
+
     /// Copies the encoded bytes of logical rows `rows` to `out`, which has room for exactly these.
     ///
     /// # Errors
@@ -138,6 +162,11 @@ impl Tensor {
     /// Total encoded bytes.
     pub fn bytes(&self) -> usize {
         self.rows() * self.row_bytes()
+    }
+
+    /// Bytes of it that are in memory; the rest is read from its file when it is asked for.
+    pub fn held_bytes(&self) -> usize {
+        self.parts.iter().filter_map(|p| p.bytes.held()).map(<[u8]>::len).sum()
     }
 
     /// A tensor that owns float32 values.

@@ -11,7 +11,7 @@ mod threads;
 
 pub use bytes::Bytes;
 pub use dtype::{DType, UnknownDType};
-pub use memory::{available_memory, human_bytes, peak_rss, total_memory};
+pub use memory::{available_memory, human_bytes, peak_rss, resident_memory, total_memory};
 pub use stored::{BytesFile, ReadError, StoredBytes, zeros};
 pub use tensor::{HostTensor, ShapeError};
 pub use threads::{on_threads, startable};

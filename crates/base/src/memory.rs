@@ -1,31 +1,44 @@
 //! How much memory there is, and how much this process has used: read, never probed.
 
+#[cfg(target_os = "linux")]
+mod groups;
+
 /// Peak resident memory of this process in bytes; `None` where the system does not say.
 pub fn peak_rss() -> Option<u64> {
     system::peak_rss()
 }
 
-/// Bytes that can be allocated without swapping: what the system says is available, on Linux cut to what the cgroup and
-/// the limit of the address space (`ulimit -v`) allow.
+/// Resident memory of this process in bytes, now; `None` where the system does not say.
+pub fn resident_memory() -> Option<u64> {
+    system::resident()
+}
+
+/// Bytes that can be allocated without swapping: what the system says is available, on Linux cut to what the cgroup, all
+/// groups above it, and the limit of the address space (`ulimit -v`) allow.
 pub fn available_memory() -> Option<u64> {
     system::available()
 }
 
-/// Bytes that there are, on Linux cut to the limit of the cgroup.
+/// Bytes that there are, on Linux cut to the lowest limit of the cgroup and the groups above it.
 pub fn total_memory() -> Option<u64> {
     system::total()
 }
 
 #[cfg(target_os = "linux")]
 mod system {
+    use super::groups::group_room;
     use std::fs;
+
+    pub fn resident() -> Option<u64> {
+        proc_kb("/proc/self/status", "VmRSS:")
+    }
 
     pub fn peak_rss() -> Option<u64> {
         proc_kb("/proc/self/status", "VmHWM:")
     }
 
     pub fn available() -> Option<u64> {
-        let room = cgroup().map(|(limit, used)| limit.saturating_sub(used));
+        let room = group_room().map(|group| group.room);
         least(least(proc_kb("/proc/meminfo", "MemAvailable:"), room), address_space())
     }
 
@@ -38,7 +51,7 @@ mod system {
     }
 
     pub fn total() -> Option<u64> {
-        least(proc_kb("/proc/meminfo", "MemTotal:"), cgroup().map(|(limit, _)| limit))
+        least(proc_kb("/proc/meminfo", "MemTotal:"), group_room().map(|group| group.limit))
     }
 
     fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -50,23 +63,19 @@ mod system {
         let line = text.lines().find(|l| l.starts_with(key))?;
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kb| kb * 1024)
     }
-
-    /// Limit of the cgroup that this process is in, and what it uses (version 2, then version 1).
-    fn cgroup() -> Option<(u64, u64)> {
-        let read = |p: &str| fs::read_to_string(p).ok()?.trim().parse::<u64>().ok();
-        let v2 = || Some((read("/sys/fs/cgroup/memory.max")?, read("/sys/fs/cgroup/memory.current")?));
-        let v1 = || {
-            let dir = "/sys/fs/cgroup/memory";
-            let limit = read(&format!("{dir}/memory.limit_in_bytes"))?;
-            Some((limit, read(&format!("{dir}/memory.usage_in_bytes"))?))
-        };
-        v2().or_else(v1)
-    }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use sysinfo::{MemoryRefreshKind, System};
+    use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessesToUpdate, System};
+
+    pub fn resident() -> Option<u64> {
+        let own = sysinfo::get_current_pid().ok()?;
+        let mut system = System::new();
+        let memory = ProcessRefreshKind::nothing().with_memory();
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&[own]), false, memory);
+        Some(system.process(own)?.memory())
+    }
 
     /// Only the present size can be asked for, which is no peak.
     pub fn peak_rss() -> Option<u64> {

@@ -1,27 +1,32 @@
 //! The backend: takes weights over, counts the memory that a plan needs, and builds its machine.
 
 use crate::{
-    act::ActKind,
     bandwidth::read_bandwidth,
     expert_rows::ExpertRows,
     kv::{Cache, CacheRow, Codec, page_bytes},
     machine::{Machine, Operate},
-    memory::Aligned,
-    ops::{attention, latent, linear},
+    matrix::{Matrix, PanelPacker, layout, plain},
+    memory::{Aligned, SharedPtr},
     ropes::RopeTables,
     row_kernels::RowKernels,
+    sizes::MachineSizes,
     tasks::TaskLists,
     weight::Weight,
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, available_memory, startable, total_memory};
 use lamina_plan::{
-    About, Backend, Batch, Capabilities, Grade, KvLayout, KvType, KvTypes, LayerState, Limits, Memory, Ops,
-    Plan, WeightSpec, backend::Result, op::*,
+    About, Backend, Batch, Capabilities, Footprint, Grade, KvLayout, KvType, KvTypes, LayerState, Limits,
+    Memory, Ops, Plan, WeightLayout, WeightSpec,
+    backend::{PanelFill, Result},
+    op::*,
 };
 use lamina_pool::Pool;
 use lamina_simd::{Isa, UnknownIsa};
-use std::sync::Arc;
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 /// Why the CPU backend cannot start.
 pub type CpuError = UnknownIsa;
@@ -86,11 +91,15 @@ impl Backend for Cpu {
     }
 
     fn runs_as(&self, dtype: DType) -> DType {
-        if crate::format::NATIVE.contains(&dtype) { dtype } else { crate::weight::plain(dtype) }
+        if crate::format::NATIVE.contains(&dtype) { dtype } else { plain(dtype) }
     }
 
     fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
         Weight::bytes(spec, dtype, self.isa)
+    }
+
+    fn reads_rows(&self) -> bool {
+        true
     }
 
     fn read_bandwidth(&self) -> Result<Option<f64>> {
@@ -102,7 +111,37 @@ impl Backend for Cpu {
     }
 
     fn share(&self, weight: &Weight) -> Option<Weight> {
-        Some(weight.clone())
+        weight.shared()
+    }
+
+    fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
+        layout(spec, dtype, self.isa)
+    }
+
+    fn pack(&self, spec: &WeightSpec, tensor: &Tensor, panels: Range<usize>, out: &mut [u8]) -> Result<()> {
+        let packer = PanelPacker::new(spec, tensor, self.isa)?;
+        let bytes = out.len() / panels.len().max(1);
+        let out = SharedPtr(out.as_mut_ptr());
+        let failed = OnceLock::new();
+        self.pool.run(panels.len(), |i, _| {
+            // SAFETY: `out` holds a panel of `bytes` bytes for each of `panels`, and each belongs to one task.
+            let panel = unsafe { std::slice::from_raw_parts_mut(out.at(i * bytes), bytes) };
+            let at = panels.start + i;
+            panel.fill(0);
+            if let Err(e) = packer.pack(at..at + 1, panel) {
+                // The first error is the one that is told.
+                let _ = failed.set(e);
+            }
+        });
+        failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<Weight> {
+        Matrix::unbound(spec, dtype, self.isa).map(Weight::Matrix)
+    }
+
+    fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<Weight> {
+        Matrix::filled(spec, dtype, self.isa, &self.pool, fill).map(Weight::Matrix)
     }
 
     fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
@@ -113,58 +152,48 @@ impl Backend for Cpu {
         page_bytes(&Codec::new(cache_types(layout, group, types), self.isa), layout, group)
     }
 
+    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
+        let limits = with_cache_types(plan, limits);
+        let sizes = MachineSizes::new(plan, &limits, self.isa, self.pool.threads())?;
+        Ok(Some(sizes.footprint()))
+    }
+
     fn machine(self, plan: &Plan, weights: Vec<Weight>, limits: &Limits) -> Result<Machine> {
-        let types = limits.kv.iter().enumerate().map(|(group, &types)| cache_types(&plan.kv, group, types));
-        let limits = &Limits { kv: types.collect(), ..limits.clone() };
-        let arena = plan.arena(limits);
-        let widest = plan.slots.iter().map(|s| s.width).max().unwrap_or(0);
-        let cache = Cache::new(&plan.kv, limits, self.isa)?;
-        let space = ExpertRows::new(plan, limits.rows)?;
-        let act = |kind: ActKind| {
-            let plain =
-                kind.bytes(limits.rows, plan.hidden.max(linear::widest_input(plan)).next_multiple_of(256));
-            Aligned::zeroed(plain.max(space.act_bytes(kind)), "activations")
+        let limits = with_cache_types(plan, limits);
+        let threads = self.pool.threads();
+        let sizes = MachineSizes::new(plan, &limits, self.isa, threads)?;
+        let [float, int32, int256] = sizes.acts.map(|bytes| Aligned::zeroed(bytes, "activations"));
+        let per_thread = |bytes: usize| {
+            (0..threads).map(|_| Aligned::zeroed(bytes, "scratch memory")).collect::<Result<Vec<_>>>()
         };
-        let scratch =
-            |_| Aligned::zeroed(linear::SCRATCH + 4 * widest.next_multiple_of(256), "scratch memory");
         Ok(Machine {
             kernels: RowKernels::new(self.isa),
             slots: plan.slots.clone(),
             ropes: RopeTables::new(&plan.ropes, limits.rows)?,
-            acts: [act(ActKind::F32)?, act(ActKind::Int32)?, act(ActKind::Int256)?],
-            scratch: (0..self.pool.threads()).map(scratch).collect::<Result<_>>()?,
-            attention: (0..self.pool.threads())
-                .map(|_| Aligned::zeroed(attention_bytes(plan), "scratch memory"))
-                .collect::<Result<_>>()?,
+            acts: [float?, int32?, int256?],
+            scratch: per_thread(sizes.scratch)?,
+            attention: per_thread(sizes.attention)?,
             // All of them, since a thread may get its first row in any step.
-            stored: (0..self.pool.threads()).map(|_| CacheRow::new(cache.widest_row()).into()).collect(),
-            cache,
-            lists: TaskLists { cuts: Vec::with_capacity(space.most_runs).into(), ..TaskLists::default() },
-            experts: space,
-            limits: limits.clone(),
-            arena: Aligned::zeroed(4 * arena.len, "activations")?,
-            offsets: arena.offsets,
+            stored: (0..threads).map(|_| CacheRow::new(sizes.stored).into()).collect(),
+            cache: Cache::new(sizes.cache)?,
+            lists: TaskLists {
+                cuts: Vec::with_capacity(sizes.experts.most_runs).into(),
+                ..TaskLists::default()
+            },
+            experts: ExpertRows::new(sizes.experts)?,
+            limits,
+            arena: Aligned::zeroed(4 * sizes.arena.len, "activations")?,
+            offsets: sizes.arena.offsets,
             pool: self.pool,
             weights,
         })
     }
 }
 
-/// Memory that attention needs per thread.
-fn attention_bytes(plan: &Plan) -> usize {
-    let paged = |l: &LayerState| match *l {
-        LayerState::Paged { dim, .. } => attention::scratch_bytes(dim.next_multiple_of(32)),
-        _ => 0,
-    };
-    let latents = |op: &Op| match op {
-        Op::LatentAttend(o) => {
-            // Both in whole blocks, as some types keep them.
-            let width = plan.width(o.latent).next_multiple_of(32) + o.rope.next_multiple_of(32);
-            latent::scratch_bytes(width, o.nope.max(o.v_dim))
-        }
-        _ => 0,
-    };
-    plan.kv.layers.iter().map(paged).chain(plan.ops.iter().map(latents)).max().unwrap_or(0)
+/// The limits with what layer groups are really stored in.
+fn with_cache_types(plan: &Plan, limits: &Limits) -> Limits {
+    let types = limits.kv.iter().enumerate().map(|(group, &types)| cache_types(&plan.kv, group, types));
+    Limits { kv: types.collect(), ..limits.clone() }
 }
 
 /// Latents serve as keys and as values. There are no kernels for 4 bits that do both, so 8 bits are kept instead.

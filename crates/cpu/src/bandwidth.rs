@@ -5,6 +5,7 @@
 //! and with none, large pages where the system has them.
 
 use crate::memory::{Aligned, SharedPtr};
+use lamina_base::available_memory;
 use lamina_plan::backend::Result;
 use lamina_pool::Pool;
 use lamina_simd::{Isa, Simd, shells};
@@ -12,6 +13,10 @@ use std::time::Instant;
 
 /// Far more than any last-level cache, so that nothing is read twice from one.
 const BYTES: usize = 512 << 20;
+/// Of what is free, one part in so many may be read: the test runs beside loaded models.
+const SHARE: u64 = 16;
+/// Below, the test would measure a cache.
+const LEAST: usize = 64 << 20;
 /// Bytes that are read of a stream before its neighbour has its turn.
 const RUN: usize = 256;
 /// How often the best ways are tried again, since others on the machine take turns of its bandwidth.
@@ -77,23 +82,25 @@ shells! {
 /// # Errors
 /// When there is no memory to read.
 pub fn read_bandwidth(pool: &Pool, isa: Isa) -> Result<f64> {
-    let memory = Aligned::zeroed(BYTES, "the bandwidth test")?;
-    let start = SharedPtr(memory.ptr_mut());
     let piece = 4 << 20;
+    let share = available_memory().map_or(BYTES, |free| (free / SHARE) as usize);
+    let bytes = share.clamp(LEAST, BYTES) / piece * piece;
+    let memory = Aligned::zeroed(bytes, "the bandwidth test")?;
+    let start = SharedPtr(memory.ptr_mut());
     // Pages that were never written are all the same page of zeros, which would be read from the cache.
-    pool.run(BYTES / piece, |i, _| {
-        // SAFETY: task `i` writes piece `i` of the memory, which holds `BYTES / piece` of them.
+    pool.run(bytes / piece, |i, _| {
+        // SAFETY: task `i` writes piece `i` of the memory, which holds `bytes / piece` of them.
         unsafe { start.at(i * piece).write_bytes(1, piece) };
     });
     let kernel = read_kernel(isa);
     let once = |way: &ReadWay| {
         let begin = Instant::now();
-        pool.run(BYTES / way.task, |i, _| {
+        pool.run(bytes / way.task, |i, _| {
             // SAFETY: `Isa` is one that this CPU has, task `i` lies inside the memory, tasks are multiples of four runs, and
             // nobody writes any more.
             std::hint::black_box(unsafe { kernel(start.at(i * way.task), way.task, way.streams, way.ahead) });
         });
-        BYTES as f64 / begin.elapsed().as_secs_f64()
+        bytes as f64 / begin.elapsed().as_secs_f64()
     };
     let mut ways: Vec<(f64, ReadWay)> = ReadWay::all().into_iter().map(|way| (once(&way), way)).collect();
     ways.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -6,12 +6,6 @@ use std::sync::Mutex;
 
 /// Intermediate rows and results of all assignments of rows to experts.
 pub struct ExpertRows {
-    /// Assignments at most: rows times experts per row.
-    pub assignments: usize,
-    /// Experts at most that have any rows in a step: how many differs from step to step.
-    pub most_runs: usize,
-    /// Widest input of an expert's matrices.
-    pub width: usize,
     /// Scaled inputs, then inner rows `[assignment][inner]`.
     pub inner: Aligned,
     /// Results `[assignment][hidden]`.
@@ -48,29 +42,50 @@ pub struct Ranking {
     pub order: Vec<usize>,
 }
 
-impl ExpertRows {
-    /// Room for steps of `rows` rows.
-    ///
-    /// # Errors
-    /// When memory does not suffice.
-    pub fn new(plan: &Plan, rows: usize) -> Result<ExpertRows> {
+/// Sizes of [`ExpertRows`], known before any memory is allocated.
+#[derive(Clone, Copy)]
+pub struct ExpertSizes {
+    /// Assignments at most: rows times experts per row.
+    assignments: usize,
+    /// Experts at most that have any rows in a step: how many differs from step to step.
+    pub most_runs: usize,
+    /// Widest input of an expert's matrices.
+    width: usize,
+    /// Bytes of [`ExpertRows::inner`].
+    pub inner: usize,
+    /// Bytes of [`ExpertRows::results`].
+    pub results: usize,
+}
+
+impl ExpertSizes {
+    /// Sizes for steps of `rows` rows.
+    pub fn new(plan: &Plan, rows: usize) -> ExpertSizes {
         let moes = || plan.ops.iter().filter_map(|op| if let Op::Experts(e) = op { Some(e) } else { None });
         let assignments = rows * moes().map(|e| e.routing.top_k).max().unwrap_or(0);
         let inner = moes().map(|e| e.inner).max().unwrap_or(0);
         let width = inner.max(if assignments > 0 { plan.hidden } else { 0 });
         let most_runs = moes().map(|e| e.routing.experts).max().unwrap_or(0).min(assignments);
-        Ok(ExpertRows {
-            assignments,
-            width,
-            inner: Aligned::zeroed(4 * assignments * width, "expert rows")?,
-            results: Aligned::zeroed(4 * assignments * plan.hidden, "expert rows")?,
-            most_runs,
-            routing: Mutex::new(RoutedRows { runs: Vec::with_capacity(most_runs), ..RoutedRows::default() }),
-        })
+        let (inner, results) = (4 * assignments * width, 4 * assignments * plan.hidden);
+        ExpertSizes { assignments, most_runs, width, inner, results }
     }
 
     /// Bytes of activations of all assignments.
     pub fn act_bytes(&self, kind: ActKind) -> usize {
         kind.bytes(self.assignments, self.width.next_multiple_of(256))
+    }
+}
+
+impl ExpertRows {
+    /// Room for the rows of a step.
+    ///
+    /// # Errors
+    /// When memory does not suffice.
+    pub fn new(sizes: ExpertSizes) -> Result<ExpertRows> {
+        let runs = Vec::with_capacity(sizes.most_runs);
+        Ok(ExpertRows {
+            inner: Aligned::zeroed(sizes.inner, "expert rows")?,
+            results: Aligned::zeroed(sizes.results, "expert rows")?,
+            routing: Mutex::new(RoutedRows { runs, ..RoutedRows::default() }),
+        })
     }
 }

@@ -86,12 +86,22 @@ pub fn page_bytes(codec: &Codec, layout: &KvLayout, group: usize) -> usize {
     layout.of_group(group).map(|l| layer_page(codec, l)).sum()
 }
 
-impl Cache {
-    /// Empty pages and states.
+/// Where layers lie in the cache, and how much memory all take: known before any is allocated.
+pub struct CacheSizes {
+    layers: Vec<CacheLayer>,
+    /// Bytes of all pages.
+    pub pages: usize,
+    /// Bytes of all states.
+    pub states: usize,
+    state_len: usize,
+}
+
+impl CacheSizes {
+    /// The places of all layers.
     ///
     /// # Errors
-    /// When memory does not suffice.
-    pub fn new(layout: &KvLayout, limits: &Limits, isa: Isa) -> Result<Cache> {
+    /// When they are more than an address can say.
+    pub fn new(layout: &KvLayout, limits: &Limits, isa: Isa) -> Result<CacheSizes> {
         let codecs: Vec<Codec> = limits.kv.iter().map(|&types| Codec::new(types, isa)).collect();
         let (mut start, mut state) = (0, 0);
         let mut layers = vec![];
@@ -123,18 +133,32 @@ impl Cache {
                 .checked_add(start)
                 .map_or_else(|| product(&[usize::MAX, 2], "the KV cache"), Ok)?;
         }
-        let pages = Aligned::zeroed(start, "the KV cache")?;
-        let states = Aligned::zeroed(
-            product(&[4, state, limits.states], "the recurrent states")?,
-            "the recurrent states",
-        )?;
-        Ok(Cache { layers, pages, states, state_len: state })
+        let states = product(&[4, state, limits.states], "the recurrent states")?;
+        Ok(CacheSizes { layers, pages: start, states, state_len: state })
     }
 
     /// Numbers of the widest row that is stored, filled up to whole blocks.
     pub fn widest_row(&self) -> usize {
         let width = |l: &CacheLayer| if let CacheLayer::Paged(l) = l { l.value_dim() } else { 0 };
         self.layers.iter().map(width).max().unwrap_or(0)
+    }
+}
+
+impl Cache {
+    /// Empty pages and states.
+    ///
+    /// # Errors
+    /// When memory does not suffice.
+    pub fn new(sizes: CacheSizes) -> Result<Cache> {
+        let pages = Aligned::zeroed(sizes.pages, "the KV cache")?;
+        let states = Aligned::zeroed(sizes.states, "the recurrent states")?;
+        Ok(Cache { layers: sizes.layers, pages, states, state_len: sizes.state_len })
+    }
+
+    /// Bytes of all pages and states.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        self.pages.len() + self.states.len()
     }
 
     /// Paged layer `kv`.

@@ -8,11 +8,13 @@ mod format;
 mod kernel;
 mod kv;
 mod machine;
+mod matrix;
 mod memory;
 mod ops;
 mod queue;
 mod ropes;
 mod row_kernels;
+mod sizes;
 mod tasks;
 mod weight;
 

@@ -3,13 +3,14 @@
 use crate::{
     expert_rows::ExpertRows,
     kv::{Cache, CacheRow},
+    matrix::Matrix,
     memory::Aligned,
     ropes::RopeTables,
     row_kernels::RowKernels,
     tasks::TaskLists,
-    weight::{Matrix, Weight},
+    weight::Weight,
 };
-use lamina_plan::{Batch, Limits, Slot, SlotSpec, WeightId, backend::Result};
+use lamina_plan::{BackendError, Batch, Limits, Slot, SlotSpec, WeightId, backend::Result};
 use lamina_pool::Pool;
 use std::{
     ops::Range,
@@ -105,6 +106,16 @@ impl Machine {
             Weight::Matrix(m) => m,
             _ => unreachable!("the plan names matrices where products are wanted"),
         }
+    }
+
+    /// The matrix, if one of its matrices can be multiplied with: weights that lie elsewhere are bound before.
+    pub(crate) fn bound_matrix(&self, w: WeightId) -> Result<&Matrix> {
+        let matrix = self.matrix(w);
+        if matrix.is_bound(0) {
+            return Ok(matrix);
+        }
+        let what = format!("a product with weight {}, which is not bound", w.0);
+        Err(BackendError::Unsupported { backend: "cpu", what })
     }
 
     pub(crate) fn vector(&self, w: WeightId) -> &[f32] {

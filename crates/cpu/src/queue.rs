@@ -1,7 +1,8 @@
 //! Copies, reads, writes, imports and exports around the operators of a step.
 
-use crate::machine::Machine;
-use lamina_plan::{BackendError, Batch, Queue, Slot, backend::Result, batch::Copy, front};
+use crate::{machine::Machine, weight::Weight};
+use lamina_base::Bytes;
+use lamina_plan::{BackendError, Batch, Queue, Slot, WeightId, backend::Result, batch::Copy, front};
 use std::ops::Range;
 
 impl Machine {
@@ -58,6 +59,16 @@ impl Queue for Machine {
 
     fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
         imported(self.cache.import_state(state as usize, bytes), bytes)
+    }
+
+    fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
+        match &mut self.weights[weight.0 as usize] {
+            Weight::Matrix(matrix) => matrix.bind(piece, bytes),
+            _ => {
+                let what = format!("binding weight {}, which is no matrix", weight.0);
+                Err(BackendError::Unsupported { backend: "cpu", what })
+            }
+        }
     }
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {

@@ -10,8 +10,20 @@ pub struct Table {
     /// `[row][half]` cosines, then sines of the same shape.
     pub values: Vec<f32>,
     /// Position and choice of frequencies of each row that the values are for.
-    rows: Vec<([u32; 3], bool)>,
+    rows: Vec<RowKey>,
 }
+
+/// Bytes that the tables take for steps of `rows` rows.
+///
+/// # Errors
+/// When they are more than an address can say.
+pub fn bytes(ropes: &[RopeTable], rows: usize) -> Result<usize> {
+    let row = |r: &RopeTable| 2 * r.freqs.len() * size_of::<f32>() + size_of::<RowKey>();
+    product(&[rows, ropes.iter().map(row).sum()], "rotary tables")
+}
+
+/// Position of a row, and whether it takes the frequencies of long prompts.
+type RowKey = ([u32; 3], bool);
 
 /// All rotary tables of a plan.
 pub struct RopeTables(pub Vec<Table>);
@@ -27,6 +39,13 @@ impl RopeTables {
             Ok(Table { rope: r.clone(), values: vec![0.0; numbers], rows: Vec::with_capacity(rows) })
         };
         ropes.iter().map(table).collect::<Result<_>>().map(RopeTables)
+    }
+
+    /// Bytes of all tables.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        let held = |t: &Table| size_of_val(&t.values[..]) + t.rows.capacity() * size_of::<RowKey>();
+        self.0.iter().map(held).sum()
     }
 
     /// Brings table `index` up to date for the rows of `b`; rows that have not changed cost a comparison.

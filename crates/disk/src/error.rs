@@ -1,6 +1,9 @@
-//! Errors of a store's folder. What is wrong with single entries is a miss, not an error.
+//! Errors of files of panels, and of a store's folder. What is wrong with single entries is a miss, not an error.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -19,4 +22,47 @@ pub enum DiskError {
         /// The budget.
         bytes: u64,
     },
+}
+
+/// Why a file of panels cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum PanelError {
+    /// The system refused.
+    #[error("cannot {what} {}: {source}", file.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// File or folder.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It is no whole file of panels.
+    #[error("{}: {problem}; it is removed: load the model again, and it is written anew", file.display())]
+    Broken {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The disk has no room.
+    #[error(
+        "weights that are read from disk take {} in {}, which cannot be had: {source}; free space, or name another folder with panel_cache",
+        lamina_base::human_bytes(*bytes),
+        folder.display()
+    )]
+    Full {
+        /// Where the file should be.
+        folder: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl PanelError {
+    pub(crate) fn io(what: &'static str, file: &Path, source: io::Error) -> PanelError {
+        PanelError::Io { what, file: file.to_owned(), source }
+    }
 }

@@ -1,24 +1,38 @@
-//! Floor 10: what outlives a process - a content-addressed store of cache pages on disk.
+//! Floor 10: what outlives a process, and what does not fit into memory - a content-addressed store of cache pages on
+//! disk, and files of weights that are read while they are multiplied with.
 //!
 //! An entry is one file that is written beside its place and renamed: it is whole or absent, whenever a process is
 //! killed. Several processes may share a folder: nobody locks, since entries never change and a name says what is in
 //! them. What a power failure, a full disk or a bad sector leaves behind fails its checksum, and is a miss.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod counts;
+mod direct;
 mod entry;
 mod error;
 mod evict;
 mod folder;
 mod page_store;
+mod panels;
+mod read;
 mod read_queue;
 mod write_queue;
 
+pub use buffer::{BLOCK, BufferPool, LentBuffer, PageBuffer};
 pub use counts::{Report, StoreCounts};
+pub use direct::{DirectFile, disk_space};
 pub use entry::{Damage, Entry, Key};
-pub use error::DiskError;
+pub use error::{DiskError, PanelError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
 pub use page_store::PageStore;
+pub use panels::{MatrixEntry, MatrixName, PanelFile, PanelFolder, PanelRange, PanelWriter, WriteWindow};
+pub use read::{DiskReader, Extent, ReadDone, ReadRequest, ThreadReader};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
 pub use write_queue::Unwritten;
+
+/// A checksum of bytes: 64 bits of XXH3.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
+}

@@ -194,7 +194,7 @@ impl Engine {
         if eager {
             self.go_on(beside);
         }
-        let begin = Instant::now();
+        let (begin, before) = (Instant::now(), self.step.streamed().waited);
         let ticket = self.step.submit(&self.batch)?;
         if !eager {
             self.go_on(beside);
@@ -203,7 +203,8 @@ impl Engine {
         let time = begin.elapsed();
         let outcomes = results::take(rows, &mut self.schedule.running, &plan.shares, &spots, self.context);
         self.speculator.observe(rows, plan, &spots, &outcomes, &self.schedule.running);
-        self.charge(plan, time);
+        let waited = self.step.streamed().waited.saturating_sub(before);
+        self.charge(plan, time, waited);
         let mut ended = vec![];
         for (share, outcome) in plan.shares.iter().zip(outcomes) {
             ended.extend(self.settle(share, outcome).map(|end| (share.id, end)));
@@ -318,8 +319,8 @@ impl Engine {
         self.outbox.flush(|n, task| (0..n).for_each(task));
     }
 
-    /// Learns from the time of a step, and divides it among those who had rows.
-    fn charge(&mut self, plan: &StepPlan, time: Duration) {
+    /// Learns from the time of a step, and divides it among those who had rows. All of them have waited for the disk.
+    fn charge(&mut self, plan: &StepPlan, time: Duration, waited: Duration) {
         let (decoding, prompt) = plan.rows();
         let rows = |s: &Share| s.rows + s.drafts;
         let seen: usize = plan.shares.iter().map(|s| rows(s) * (s.start + rows(s).div_ceil(2))).sum();
@@ -329,6 +330,7 @@ impl Engine {
         for share in &plan.shares {
             let seconds = rows(share) as f64 * if share.decodes() { of_decoding } else { of_prompts };
             self.schedule.charge(share.seq, seconds);
+            self.schedule.running[share.seq].io_wait_seconds += waited.as_secs_f64();
             if share.begins {
                 self.counters.begin(&self.schedule.running[share.seq]);
             }

@@ -154,6 +154,8 @@ pub struct Timings {
     pub speculation: Speculation,
     /// Its part of the machine's time in seconds: a step's time is divided among its rows.
     pub machine_seconds: f64,
+    /// Seconds that its steps waited for weights that are read from disk.
+    pub io_wait_seconds: f64,
     /// When things happened.
     pub times: Times,
 }

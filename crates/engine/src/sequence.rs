@@ -69,6 +69,8 @@ pub(crate) struct Sequence {
     preemptions: u32,
     /// Its part of the machine's time in seconds.
     pub machine_seconds: f64,
+    /// Seconds that its steps waited for weights from disk.
+    pub io_wait_seconds: f64,
 }
 
 impl Sequence {
@@ -113,6 +115,7 @@ impl Sequence {
             times: Times { arrival: Some(now), ..Times::default() },
             preemptions: 0,
             machine_seconds: 0.0,
+            io_wait_seconds: 0.0,
         })
     }
 
@@ -144,6 +147,7 @@ impl Sequence {
             times: Times { first_token: None, last_token: None, ..self.times },
             preemptions: 0,
             machine_seconds: 0.0,
+            io_wait_seconds: 0.0,
         }
     }
 

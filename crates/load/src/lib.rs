@@ -4,6 +4,7 @@
 //! no backend by name; whoever calls it brings one.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod built;
 mod device;
 mod draft;
@@ -15,13 +16,18 @@ mod lora;
 mod memory;
 mod open;
 mod options;
+mod panel_key;
 mod pooling;
 mod requantize;
 mod sizes;
+mod stream;
+mod stream_info;
+mod stream_load;
 mod turn;
 mod uploads;
 mod vocab;
 
+pub use budget::{MemoryLimit, Offload, StreamOptions};
 pub use device::Device;
 pub use draft::DraftSource;
 pub use error::{Error, Result};
@@ -31,5 +37,6 @@ pub use lamina_engine::Pooling;
 pub use lora::lora_scales;
 pub use open::{Loaded, open_on, refusal};
 pub use options::{CACHE_DISK, LoadOptions};
+pub use stream_info::StreamInfo;
 pub use uploads::Progress;
 pub use vocab::tokenizer;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use lamina_base::human_bytes;
-use lamina_plan::{Memory, PAGE_LEN, Plan, Reach};
+use lamina_plan::{KvTypes, Limits, Memory, PAGE_LEN, Plan, Reach};
 
 /// Sequences that the cache has room for at full length, where memory allows it; shorter ones share the room.
 const FULL_SEQUENCES: usize = 8;
@@ -11,8 +11,13 @@ const FULL_SEQUENCES: usize = 8;
 const WINDOWED_SEQUENCES: usize = 32;
 /// States of recurrent models: those of running sequences and snapshots of beginnings.
 const STATE_BYTES: usize = 256 << 20;
+/// Fewer states would hold no snapshot beside those of running sequences.
+const LEAST_STATES: usize = 4;
 /// What the host keeps about a page of any size.
 const PAGE_RECORD: usize = 256;
+
+/// Logits that one step may hand out, in numbers: 64 MB.
+const LOGITS: usize = 16 << 20;
 
 /// Sizes of the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +32,15 @@ pub struct CachePlan {
     pub cut_from: Option<usize>,
     /// Bytes that one sequence of the whole context takes.
     pub sequence_bytes: usize,
+}
+
+impl CachePlan {
+    /// Room for one sequence of `context` tokens.
+    pub fn of_one(plan: &Plan, groups: &GroupBytes, context: usize) -> CachePlan {
+        let pages = groups.groups.iter().map(|(reach, _)| reach.pages(context, groups.rows)).collect();
+        let states = if plan.kv.state_len() > 0 { LEAST_STATES } else { 0 };
+        CachePlan { context, pages, states, cut_from: None, sequence_bytes: groups.sequence(context) }
+    }
 }
 
 /// Layer groups with the bytes of a page of each.
@@ -106,7 +120,7 @@ pub fn plan_cache(
     free: Option<u64>,
 ) -> Result<CachePlan> {
     let state_bytes = 4 * plan.kv.state_len();
-    let states = STATE_BYTES.checked_div(state_bytes).map_or(0, |n| n.clamp(4, 64));
+    let states = STATE_BYTES.checked_div(state_bytes).map_or(0, |n| n.clamp(LEAST_STATES, 64));
     let free = free.map_or(usize::MAX >> 8, |m| usize::try_from(m).unwrap_or(usize::MAX));
     // A fifth stays for activations, the tokenizer and the rest of the machine.
     let budget = (free / 5 * 4).saturating_sub(states * state_bytes);
@@ -130,6 +144,19 @@ pub fn plan_cache(
         cut_from: (context < wanted).then_some(wanted),
         sequence_bytes: groups.sequence(context),
     })
+}
+
+/// Memory to plan the cache with: what is free, or what makes a cache of `asked` bytes. A fifth of it stays out of the
+/// cache.
+pub fn cache_memory(free: Option<u64>, asked: Option<u64>) -> Option<u64> {
+    free.into_iter().chain(asked.map(|bytes| bytes / 4 * 5)).min()
+}
+
+/// What the machine is made for.
+pub fn step_limits(plan: &Plan, rows: usize, cache: &CachePlan, kv: Vec<KvTypes>) -> Limits {
+    let most = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
+    let logits = if plan.looks_ahead() { rows } else { most };
+    Limits { rows, selected: logits, logits, pages: cache.pages.clone(), states: cache.states, kv }
 }
 
 #[cfg(test)]

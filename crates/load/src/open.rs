@@ -12,6 +12,8 @@ use crate::{
     options::LoadOptions,
     pooling::pooling,
     sizes::{ModelSizes, OpenedModel},
+    stream_info::StreamInfo,
+    stream_load::{StreamedModel, load_streamed},
     turn::InTurn,
     uploads::{Progress, WeightSource, bytes_per_token, upload},
     vocab,
@@ -20,9 +22,10 @@ use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
 use lamina_base::DType;
 use lamina_disk::PageStore;
 use lamina_engine::{Engine, MOST_DRAFTS};
-use lamina_plan::{Backend, BackendError, Plan, Runner, emit, op::Op};
+use lamina_plan::{Backend, BackendError, Limits, Plan, Runner, Step, emit, op::Op};
 use lamina_store::{Checkpoint, Config};
 use lamina_text::Tokenizer;
+use lamina_tier::Streamed;
 use std::sync::Arc;
 
 /// A model that is ready to run.
@@ -128,7 +131,6 @@ fn build<B: Backend + 'static>(
     let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
     let plan = loras.adapt(plan);
     let tokenizer = vocab::tokenizer(ck)?;
-
     check_context(&spec, &ck.config, options.context)?;
     check_dtype(options.dtype)?;
     check_plan(&backend, &plan)?;
@@ -141,26 +143,28 @@ fn build<B: Backend + 'static>(
     let opened =
         OpenedModel { plan: &plan, from: &from, loras: &loras, head: head.as_ref(), context: spec.context };
     let sizes = ModelSizes::of(&opened, &backend, options, beside.bytes)?;
-    let (uploaded, bytes) = upload(&backend, &from, &loras, &plan, (ck.total_bytes(), progress))?;
+    let (placed, bytes) = PlacedWeights::load(&backend, &opened, ck, &sizes, options, progress)?;
     let about = backend.about();
     let identity = identity(ck, options, &about, &loras);
-    let placed = ModelInfo {
+    let known = ModelInfo {
         bytes_per_token: bytes_per_token(&plan, &bytes),
         threads: about.threads,
         isa: about.kernels,
         device: about.device,
         notes: notes(ck, &weights, tokenizer.as_ref(), &sizes.cache, spec.context),
+        stream: placed.info(),
         pooling: pooling(ck),
         ..ModelInfo::of(ck, family, &spec)
     };
-    let info = sizes.told(placed, &plan, options);
+    let mut info = sizes.told(known, &plan, options);
+    info.notes.extend(info.stream.as_ref().map(StreamInfo::note));
     let limits = sizes.limits(&opened);
-    let model = UploadedModel { plan: &plan, weights: &uploaded, source: &from };
+    let model = UploadedModel { plan: &plan, weights: placed.resident(), source: &from };
     let pages = (sizes.head_pages(), options.kv_dtype);
     let head = head.map(|head| head.load(&backend, model, &limits, pages)).transpose()?;
-    let runner = Runner::<B>::new(backend, plan, uploaded, limits)?;
+    let bytes = sizes.bytes() - info.stream.as_ref().map_or(0, StreamInfo::saved_bytes);
     Ok(Built {
-        step: Box::new(InTurn::new(Box::new(runner))),
+        step: Box::new(InTurn::new(placed.step(backend, plan, limits)?)),
         head,
         context: sizes.cache.context,
         end_tokens: vocab::end_tokens(ck, tokenizer.as_ref()).into(),
@@ -168,8 +172,71 @@ fn build<B: Backend + 'static>(
         info,
         loras: loras.into_names(),
         identity,
-        bytes: sizes.bytes(),
+        bytes,
     })
+}
+
+/// Where weights are.
+enum PlacedWeights<W> {
+    /// All in memory.
+    Resident(Vec<W>),
+    /// Some on disk.
+    Streamed(Box<StreamedModel<W>>),
+}
+
+impl<W: Send + Sync + 'static> PlacedWeights<W> {
+    /// Puts the weights where `sizes` says; tells the bytes of each.
+    fn load<B: Backend<Weight = W>>(
+        backend: &B,
+        opened: &OpenedModel<'_>,
+        ck: &Checkpoint,
+        sizes: &ModelSizes,
+        options: &LoadOptions,
+        progress: Progress<'_>,
+    ) -> Result<(Self, Vec<u64>)> {
+        let meter = (ck.total_bytes(), progress);
+        Ok(match &sizes.stream {
+            None => {
+                let (weights, bytes) = upload(backend, opened.from, opened.loras, opened.plan, meter)?;
+                (PlacedWeights::Resident(weights), bytes)
+            }
+            Some(stream) => {
+                let (model, bytes) = load_streamed(backend, opened, ck, stream, &options.stream, meter)?;
+                (PlacedWeights::Streamed(Box::new(model)), bytes)
+            }
+        })
+    }
+
+    fn info(&self) -> Option<StreamInfo> {
+        match self {
+            PlacedWeights::Resident(_) => None,
+            PlacedWeights::Streamed(model) => Some(model.info.clone()),
+        }
+    }
+
+    /// Weights of the whole plan; none where some are streamed.
+    fn resident(&self) -> &[W] {
+        match self {
+            PlacedWeights::Resident(weights) => weights,
+            PlacedWeights::Streamed(_) => &[],
+        }
+    }
+
+    /// What runs steps. `plan` is that of the whole model.
+    fn step<B: Backend<Weight = W> + 'static>(
+        self,
+        backend: B,
+        plan: Plan,
+        limits: Limits,
+    ) -> Result<Box<dyn Step>> {
+        Ok(match self {
+            PlacedWeights::Resident(weights) => Box::new(Runner::<B>::new(backend, plan, weights, limits)?),
+            PlacedWeights::Streamed(model) => {
+                let (backend, plan, weights) = model.backend(backend)?;
+                Box::new(Runner::<Streamed<B>>::new(backend, plan, weights, limits)?)
+            }
+        })
+    }
 }
 
 /// Rotary positions go on beyond what a model was made for, a table of learned ones ends.

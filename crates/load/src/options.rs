@@ -1,6 +1,10 @@
 //! How a model is loaded.
 
-use crate::{device::Device, draft::DraftSource};
+use crate::{
+    budget::{MemoryLimit, Offload, StreamOptions},
+    device::Device,
+    draft::DraftSource,
+};
 use lamina_base::DType;
 use lamina_engine::Policy;
 use lamina_plan::KvDtype;
@@ -39,6 +43,12 @@ pub struct LoadOptions {
     pub draft: Option<DraftSource>,
     /// Guesses of a step, for requests that do not say; none follows measured cost and acceptance.
     pub draft_width: Option<usize>,
+    /// Most memory that the process may take; none means what the system has.
+    pub memory: Option<MemoryLimit>,
+    /// What is done with weights that do not fit into memory.
+    pub offload: Offload,
+    /// How weights are streamed that do not fit.
+    pub stream: StreamOptions,
     /// How many requests run and wait, and how prompts and answers share a step.
     pub policy: Policy,
 }
@@ -59,6 +69,9 @@ impl Default for LoadOptions {
             cache_disk: CACHE_DISK,
             draft: None,
             draft_width: None,
+            memory: None,
+            offload: Offload::Auto,
+            stream: StreamOptions::default(),
             policy: Policy::default(),
         }
     }

@@ -1,18 +1,17 @@
 //! Sizes of a model on a backend, found before anything is uploaded.
 
 use crate::{
-    error::Result,
+    budget::limited,
+    error::{Error, Result},
     heads::{PlannedHead, stored_types},
     info::ModelInfo,
     lora::Loras,
-    memory::{CachePlan, GroupBytes, check_weights, plan_cache},
+    memory::{CachePlan, GroupBytes, cache_memory, check_weights, plan_cache, step_limits},
     options::LoadOptions,
-    uploads::{WeightSource, weight_bytes},
+    stream::{MemoryQuestion, StreamPlan},
+    uploads::{WeightSource, weight_sizes},
 };
 use lamina_plan::{Backend, GroupSpec, KvDtype, KvTypes, Limits, Plan, Reach};
-
-/// Logits that one step may hand out, in numbers: 64 MB.
-const LOGITS: usize = 16 << 20;
 
 /// A model whose files were read.
 pub(crate) struct OpenedModel<'a> {
@@ -36,6 +35,8 @@ pub(crate) struct ModelSizes {
     /// The layer group that a head has as many pages as.
     paged: usize,
     pub cache: CachePlan,
+    /// How weights are streamed; none where all are in memory.
+    pub stream: Option<StreamPlan>,
 }
 
 impl ModelSizes {
@@ -49,19 +50,41 @@ impl ModelSizes {
         options: &LoadOptions,
         taken: u64,
     ) -> Result<ModelSizes> {
-        let (plan, memory) = (opened.plan, backend.memory());
+        let (plan, memory) = (opened.plan, limited(backend.memory(), options.memory)?);
         let of_head = opened.head.map_or(Ok(0), |head| head.bytes(backend))?;
-        let weights = weight_bytes(backend, plan, opened.from, opened.loras)? + of_head;
-        check_weights(weights + taken, memory)?;
+        let each = weight_sizes(backend, plan, opened.from, opened.loras)?;
+        let weights = each.iter().map(|size| size.bytes).sum::<u64>() + of_head;
         let rows = step_rows(backend, plan, options, opened.context);
         let kv = stored_types(backend, plan, options.kv_dtype);
         let mut groups = group_bytes(backend, plan, &kv, rows);
         let paged = longest_group(plan);
         groups.groups[paged].1 += opened.head.map_or(0, |head| head.page_bytes(backend, options.kv_dtype));
+        let context = opened.context;
+        let reserved = taken + of_head;
+        let question = MemoryQuestion {
+            plan,
+            sizes: &each,
+            memory,
+            reserved,
+            rows,
+            kv: &kv,
+            groups: &groups,
+            context,
+            options,
+        };
+        if let Some(stream) = question.answer(backend)? {
+            if opened.head.is_some() {
+                let what = "a head that guesses tokens, with a model whose weights do not fit into memory: load it without";
+                return Err(Error::Unsupported(what.into()));
+            }
+            let (rows, cache) = (stream.limits.rows, stream.cache.clone());
+            return Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: Some(stream) });
+        }
+        check_weights(weights + taken, memory)?;
         let free = memory.map(|m| m.free.saturating_sub(weights + taken));
         let free = cache_memory(free, options.kv_memory);
         let cache = plan_cache(plan, &groups, opened.context, options.context, free)?;
-        Ok(ModelSizes { weights, rows, kv, groups, paged, cache })
+        Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: None })
     }
 
     /// Pages of a head.
@@ -76,12 +99,13 @@ impl ModelSizes {
 
     /// What the machine is made for.
     pub fn limits(&self, opened: &OpenedModel<'_>) -> Limits {
+        if let Some(stream) = &self.stream {
+            return stream.limits.clone();
+        }
         let (plan, rows) = (opened.plan, self.rows);
-        let most = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
-        let logits = if plan.looks_ahead() { rows } else { most };
-        let selected = if opened.head.is_some_and(|head| head.selects(plan)) { rows } else { logits };
-        let CachePlan { pages, states, .. } = self.cache.clone();
-        Limits { rows, selected, logits, pages, states, kv: self.kv.clone() }
+        let limits = step_limits(plan, rows, &self.cache, self.kv.clone());
+        let selects = opened.head.is_some_and(|head| head.selects(plan));
+        Limits { selected: if selects { rows } else { limits.selected }, ..limits }
     }
 
     /// What is known of the cache beside the model.
@@ -106,12 +130,6 @@ fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: u
     let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
     let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
     options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)
-}
-
-/// Memory to plan the cache with: what is free, or what makes a cache of `asked` bytes. A fifth of it stays out of the
-/// cache.
-fn cache_memory(free: Option<u64>, asked: Option<u64>) -> Option<u64> {
-    free.into_iter().chain(asked.map(|bytes| bytes / 4 * 5)).min()
 }
 
 /// The layer group that keeps the most of a sequence: a head keeps as much.

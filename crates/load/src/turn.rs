@@ -3,7 +3,7 @@
 //! Two models that step at once on all cores take each other's caches and cores, and both are slower than in turn. Who
 //! asked first goes first, so no model starves.
 
-use lamina_plan::{BackendError, Batch, Limits, Plan, Profile, Rows, Step, Ticket};
+use lamina_plan::{BackendError, Batch, Limits, Plan, Profile, Rows, Step, StreamCounts, Ticket};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The turn of this process.
@@ -91,6 +91,10 @@ impl Step for InTurn {
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         self.inner.spread(tasks, task);
+    }
+
+    fn streamed(&self) -> StreamCounts {
+        self.inner.streamed()
     }
 
     fn eager(&self) -> bool {

@@ -12,6 +12,17 @@ use lamina_plan::{Backend, Plan, WeightKind, WeightSpec, op::Op};
 /// Told how many bytes of the weights are loaded, and how many there are; returning false gives up.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> bool + Sync);
 
+/// What is known of a weight before it is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeightSize {
+    /// Its type, after requantization.
+    pub dtype: DType,
+    /// Bytes that it takes on the backend.
+    pub bytes: u64,
+    /// It belongs to an adapter, and not to the model.
+    pub of_adapter: bool,
+}
+
 /// Where weights come from.
 pub(crate) struct WeightSource<'a> {
     pub weights: &'a Weights<'a>,
@@ -22,10 +33,24 @@ pub(crate) struct WeightSource<'a> {
 impl WeightSource<'_> {
     /// Bytes that a weight takes on the backend, found from headers alone. It is there, in its shape, once this returns.
     pub fn bytes<B: Backend>(&self, backend: &B, spec: &WeightSpec) -> Result<u64> {
+        Ok(self.size(backend, spec)?.bytes)
+    }
+
+    /// The same with its type.
+    pub fn size<B: Backend>(&self, backend: &B, spec: &WeightSpec) -> Result<WeightSize> {
         let (rows, cols) = spec.kind.shape();
-        let stored = self.weights.check(&spec.name, rows, cols)?;
+        let mut stored = self.weights.check(&spec.name, rows, cols)?;
+        if rows == 1 && is_matrix(spec) {
+            // A matrix of one row is stored as a vector, and those are read as float32.
+            stored = self.weights.get(&spec.name, rows, cols)?.dtype;
+        }
         let dtype = self.dtype.filter(|_| is_matrix(spec)).map_or(stored, |to| becomes(stored, to, cols));
-        Ok(backend.weight_bytes(spec, dtype) as u64)
+        let in_file = matches!(spec.kind, WeightKind::Table { .. }) && backend.reads_rows();
+        let bytes = match in_file {
+            true => self.weights.get(&spec.name, rows, cols)?.held_bytes(),
+            false => backend.weight_bytes(spec, dtype),
+        };
+        Ok(WeightSize { dtype, bytes: bytes as u64, of_adapter: false })
     }
 
     /// A weight as it is uploaded, and its stored bytes.
@@ -40,18 +65,48 @@ impl WeightSource<'_> {
     }
 }
 
-/// Bytes that the weights of a plan take on the backend.
-pub(crate) fn weight_bytes<B: Backend>(
+/// What the weights of a plan take on the backend.
+pub(crate) fn weight_sizes<B: Backend>(
     backend: &B,
     plan: &Plan,
     from: &WeightSource<'_>,
     loras: &Loras,
-) -> Result<u64> {
-    let one = |spec: &WeightSpec| match loras.has(spec) {
-        true => Ok(backend.weight_bytes(spec, DType::F32) as u64),
-        false => from.bytes(backend, spec),
+) -> Result<Vec<WeightSize>> {
+    let of_adapter = |spec: &WeightSpec| {
+        let bytes = backend.weight_bytes(spec, DType::F32) as u64;
+        WeightSize { dtype: DType::F32, bytes, of_adapter: true }
     };
-    plan.weights.iter().map(one).sum()
+    let one = |spec: &WeightSpec| match loras.has(spec) {
+        true => Ok(of_adapter(spec)),
+        false => from.size(backend, spec),
+    };
+    plan.weights.iter().map(one).collect()
+}
+
+/// Tells how far loading is, and whether it goes on.
+pub(crate) struct LoadMeter<'a> {
+    progress: Progress<'a>,
+    done: u64,
+    total: u64,
+}
+
+impl<'a> LoadMeter<'a> {
+    pub fn new(total: u64, progress: Progress<'a>) -> LoadMeter<'a> {
+        LoadMeter { progress, done: 0, total }
+    }
+
+    /// Counts bytes of a weight.
+    ///
+    /// # Errors
+    /// When the user gives up, or memory has run out.
+    pub fn add(&mut self, bytes: u64) -> Result<()> {
+        enough_memory("weights were loaded")?;
+        self.done += bytes;
+        match (self.progress)(self.done.min(self.total), self.total) {
+            true => Ok(()),
+            false => Err(Error::Runtime("loading was cancelled".into())),
+        }
+    }
 }
 
 /// Hands every weight of the plan to the backend; `total` bytes are stored. Tells the bytes of each; those of adapters are
@@ -63,7 +118,7 @@ pub(crate) fn upload<B: Backend>(
     plan: &Plan,
     (total, progress): (u64, Progress<'_>),
 ) -> Result<(Vec<B::Weight>, Vec<u64>)> {
-    let (threads, mut done) = (backend.about().threads, 0);
+    let (threads, mut meter) = (backend.about().threads, LoadMeter::new(total, progress));
     let (mut out, mut bytes) = (Vec::with_capacity(plan.weights.len()), vec![]);
     for spec in &plan.weights {
         if let Some(tensor) = loras.tensor(spec) {
@@ -72,13 +127,9 @@ pub(crate) fn upload<B: Backend>(
             continue;
         }
         let (tensor, stored) = from.tensor(spec, threads)?;
-        done += stored;
         out.push(backend.upload(spec, &tensor)?);
         bytes.push(tensor.bytes() as u64);
-        enough_memory("weights were loaded")?;
-        if !progress(done.min(total), total) {
-            return Err(Error::Runtime("loading was cancelled".into()));
-        }
+        meter.add(stored)?;
     }
     Ok((out, bytes))
 }

@@ -97,7 +97,7 @@ impl LoraPlanner {
                 self.project(&o.project);
                 let gate = o.project.parts[0].out;
                 let up = o.project.parts.get(1).map(|p| p.out);
-                self.ops.push(Activate { gate, up, act: o.act, out: gate }.into());
+                self.ops.push(Activate { gate, up, act: o.act, out: gate, columns: ColumnRange::All }.into());
             }
             _ => self.ops.push(op.clone()),
         }

@@ -5,12 +5,18 @@ pub use crate::{
     limits::Limits,
 };
 use crate::{
+    footprint::Footprint,
     kv::{KvLayout, KvTypes},
+    layout::WeightLayout,
     op::Ops,
     plan::{Plan, WeightSpec},
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
+use std::ops::Range;
+
+/// Writes panels of a matrix into memory that has room for exactly these.
+pub type PanelFill<'a> = &'a (dyn Fn(Range<usize>, &mut [u8]) -> Result<()> + Sync);
 
 /// The grade of bit-equality: between which steps a row's bits are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +110,11 @@ pub trait Backend: Sized {
         rows * dtype.bytes_for(cols).unwrap_or(cols * size_of::<f32>())
     }
 
+    /// True where rows of tables are read from their file when a token asks for them, and take no memory.
+    fn reads_rows(&self) -> bool {
+        false
+    }
+
     /// Bytes per second that the device reads from its memory, measured now; none where it cannot be measured.
     ///
     /// # Errors
@@ -124,6 +135,49 @@ pub trait Backend: Sized {
         None
     }
 
+    /// How a matrix of `dtype` lies in the device's memory; none for other weights, and where the backend takes matrices
+    /// whole only.
+    fn layout(&self, _spec: &WeightSpec, _dtype: DType) -> Option<WeightLayout> {
+        None
+    }
+
+    /// Packs panels of a matrix of which [`Backend::layout`] speaks, counted over all matrices of a stack, into `out`:
+    /// the bytes that [`Backend::upload`] would hold.
+    ///
+    /// # Errors
+    /// When the tensor cannot be read, or the backend has no layout for it.
+    fn pack(
+        &self,
+        spec: &WeightSpec,
+        _tensor: &Tensor,
+        _panels: Range<usize>,
+        _out: &mut [u8],
+    ) -> Result<()> {
+        let what = format!("panels of `{}`", spec.name);
+        Err(BackendError::Unsupported { backend: self.name(), what })
+    }
+
+    /// A matrix of `dtype` without its bytes: what is multiplied is bound before each operator, see [`Queue::bind`].
+    ///
+    /// # Errors
+    /// When the backend has no layout for it.
+    ///
+    /// [`Queue::bind`]: crate::Queue::bind
+    fn unbound(&self, spec: &WeightSpec, _dtype: DType) -> Result<Self::Weight> {
+        let what = format!("`{}` without holding it", spec.name);
+        Err(BackendError::Unsupported { backend: self.name(), what })
+    }
+
+    /// A matrix of `dtype` whose panels `fill` writes: `fill(panels, out)` is called by several threads at once, for
+    /// panels counted as in [`Backend::pack`].
+    ///
+    /// # Errors
+    /// Those of `fill`; when the backend has no layout for it, or memory does not suffice.
+    fn upload_panels(&self, spec: &WeightSpec, _dtype: DType, _fill: PanelFill<'_>) -> Result<Self::Weight> {
+        let what = format!("panels of `{}`", spec.name);
+        Err(BackendError::Unsupported { backend: self.name(), what })
+    }
+
     /// What the pages of a layer group are stored in, where `types` were asked for.
     fn stores_as(&self, _layout: &KvLayout, _group: usize, types: KvTypes) -> KvTypes {
         types
@@ -131,6 +185,14 @@ pub trait Backend: Sized {
 
     /// Bytes of one page of a layer group, over its layers.
     fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize;
+
+    /// What [`Backend::machine`] would take for `plan` and `limits`, to the byte; none where the backend cannot say.
+    ///
+    /// # Errors
+    /// When some size is more than an address can say.
+    fn footprint(&self, _plan: &Plan, _limits: &Limits) -> Result<Option<Footprint>> {
+        Ok(None)
+    }
 
     /// Puts plan, weights and memory together.
     ///

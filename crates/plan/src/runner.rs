@@ -5,7 +5,7 @@ use crate::{
     batch::{Batch, Tap},
     error::{BackendError, Result},
     limits::Limits,
-    op::{Op, Ops, Queue, run},
+    op::{Op, Ops, Queue, StreamCounts, run},
     plan::{Mark, Plan},
     profile::Profile,
     slot::{RowKind, Slot},
@@ -128,6 +128,10 @@ impl<B: Backend> Step for Runner<B> {
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         self.machine.spread(tasks, task);
+    }
+
+    fn streamed(&self) -> StreamCounts {
+        self.machine.streamed()
     }
 
     fn eager(&self) -> bool {

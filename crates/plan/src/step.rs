@@ -1,6 +1,6 @@
 //! The engine's view of a model: forward passes over batches, without a type parameter.
 
-use crate::{batch::Batch, error::Result, limits::Limits, plan::Plan, profile::Profile};
+use crate::{batch::Batch, error::Result, limits::Limits, op::StreamCounts, plan::Plan, profile::Profile};
 
 /// A submitted step. Each is waited for once, before the next one is submitted.
 #[must_use = "a step's results are there after `Step::wait`"]
@@ -58,6 +58,11 @@ pub trait Step: Send {
 
     /// Runs `task` for 0 up to `tasks` on the backend's host threads: sampling, detokenizing, masks.
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync));
+
+    /// What was streamed since the machine was built.
+    fn streamed(&self) -> StreamCounts {
+        StreamCounts::default()
+    }
 
     /// True where [`Step::submit`] returns when the step is computed: what shall go on beside it has to come before.
     fn eager(&self) -> bool;

@@ -12,7 +12,7 @@ use crate::{
     trim::trim,
     wait::{detached, interruptible, silent},
 };
-use lamina::{ChatOptions, LoadOptions, Prompt, Rows, Special};
+use lamina::{ChatOptions, LoadOptions, Prompt, Rows, Special, StreamOptions};
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};
@@ -73,7 +73,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -87,11 +87,21 @@ impl Model {
         draft: Option<&str>,
         cache_dir: Option<PathBuf>,
         cache_disk: Option<u64>,
+        memory: Option<&str>,
+        offload: &str,
+        panel_cache: Option<PathBuf>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
         let options = load_options(device, context, kv_dtype, dtype, threads, loras, draft)?;
         let cache_disk = cache_disk.unwrap_or(options.cache_disk);
-        let options = LoadOptions { cache_dir, cache_disk, ..options };
+        let options = LoadOptions {
+            cache_dir,
+            cache_disk,
+            memory: memory.map(str::parse).transpose()?,
+            offload: offload.parse()?,
+            stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
+            ..options
+        };
         let tell = |py: Python<'_>, done, total| match &progress {
             Some(f) => f.call1(py, (done, total)).map(drop),
             None => Ok(()),

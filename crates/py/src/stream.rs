@@ -33,7 +33,8 @@ type Scored = (u32, f32, Vec<(u32, f32)>);
 /// Name of the reason, and what it was.
 type End = (&'static str, Option<Detail>);
 /// Text, tokens, why it ended, whether it is complete, logprobs of the answer and of the prompt; tokens of the prompt and
-/// how many were cached; seconds in the queue, of prefill and of decode, and preemptions; what drafts did.
+/// how many were cached; seconds in the queue, of prefill and of decode, preemptions, and seconds of waiting
+/// for the disk; what drafts did.
 type Answer = (
     String,
     Vec<u32>,
@@ -42,7 +43,7 @@ type Answer = (
     Vec<Logprob>,
     Vec<Scored>,
     (usize, usize, usize),
-    (f64, f64, f64, u32),
+    (f64, f64, f64, u32, f64),
     Option<Drafted>,
 );
 /// Guessed tokens, those of them that the answer has, the steps that verified any, and who guessed last.
@@ -211,8 +212,16 @@ fn piece_row(piece: Piece) -> PieceRow {
 
 fn answer(a: Completion) -> Answer {
     let counts = (a.usage.prompt_tokens, a.usage.cached_tokens, a.usage.disk_tokens);
-    let Timings { queue_seconds, prefill_seconds, decode_seconds, preemptions, speculation, .. } = a.timings;
-    let times = (queue_seconds, prefill_seconds, decode_seconds, preemptions);
+    let Timings {
+        queue_seconds,
+        prefill_seconds,
+        decode_seconds,
+        preemptions,
+        io_wait_seconds,
+        speculation,
+        ..
+    } = a.timings;
+    let times = (queue_seconds, prefill_seconds, decode_seconds, preemptions, io_wait_seconds);
     let end = (a.finish_reason.name(), detail(a.finish_reason));
     let prompt = a.prompt_logprobs.into_iter().map(|s| (s.id, s.logprob, s.top)).collect();
     let Speculation { drafted, accepted, steps, method } = speculation;

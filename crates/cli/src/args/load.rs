@@ -2,8 +2,8 @@
 
 use super::{CacheArgs, positive};
 use crate::{error::Result, output::note, progress::Bar};
-use lamina::{DType, Device, DraftSource, KvDtype, LoadOptions, Model};
-use std::path::Path;
+use lamina::{DType, Device, DraftSource, KvDtype, LoadOptions, MemoryLimit, Model, Offload, StreamOptions};
+use std::path::{Path, PathBuf};
 
 /// How and where a model runs.
 #[derive(Debug, clap::Args)]
@@ -22,6 +22,17 @@ pub struct EngineArgs {
     /// Where to run: auto or cpu
     #[arg(long, default_value = "auto")]
     device: Device,
+    /// Most memory that the process may take, such as 8GiB or 80%. Weights that do not fit are read from disk in every
+    /// step [default: what the system or the container has]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<MemoryLimit>,
+    /// Weights that do not fit into memory: auto reads them from disk, never refuses the model
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = offload)]
+    offload: Offload,
+    /// Keep all weights in this folder in the form that they are multiplied in: the next start reads them from there.
+    /// Without it, what is streamed is kept in the user's cache folder
+    #[arg(long, value_name = "DIR")]
+    panel_cache: Option<PathBuf>,
 }
 
 /// The same with the longest sequence.
@@ -55,6 +66,10 @@ fn dtype(name: &str) -> std::result::Result<Requested, String> {
     name.parse().map(|t| Requested(Some(t))).map_err(|e: <DType as std::str::FromStr>::Err| e.to_string())
 }
 
+fn offload(name: &str) -> std::result::Result<Offload, String> {
+    name.parse().map_err(|e: lamina::Error| e.to_string())
+}
+
 impl EngineArgs {
     /// The same for the library, with sequences of at most `context` tokens.
     pub fn options(&self, context: Option<usize>) -> LoadOptions {
@@ -64,6 +79,9 @@ impl EngineArgs {
             kv_dtype: self.kv_dtype,
             dtype: self.dtype.0,
             threads: self.threads,
+            memory: self.memory,
+            offload: self.offload,
+            stream: StreamOptions { folder: self.panel_cache.clone(), ..StreamOptions::default() },
             ..LoadOptions::default()
         }
     }

@@ -22,6 +22,17 @@ pub struct CacheRow {
 }
 
 impl CacheRow {
+    /// Bytes that rows of `width` numbers take.
+    pub fn bytes(width: usize) -> usize {
+        2 * width * size_of::<f32>()
+    }
+
+    /// Bytes that there is room for.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        self.numbers.capacity() * size_of::<f32>() + self.bytes.capacity()
+    }
+
     /// Room for rows of `width` numbers, of any type.
     pub fn new(width: usize) -> CacheRow {
         CacheRow { numbers: Vec::with_capacity(width), bytes: Vec::with_capacity(width * size_of::<f32>()) }

@@ -6,10 +6,10 @@ use crate::{
     expert_rows::{Ranking, RoutedRows},
     kernel::rows::Epilogue,
     machine::{Machine, Operate, RowsOf},
-    weight::Matrix,
+    matrix::Matrix,
 };
 use lamina_plan::{
-    Batch, WeightId,
+    BackendError, Batch, WeightId,
     backend::Result,
     op::{Experts, GroupScore, RouterScore, Routing},
 };
@@ -21,6 +21,12 @@ impl Operate<Experts> for Machine {
         let mut routing = self.experts.routing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         routing.route(&o.routing, logits, o.select_bias.map(|w| self.vector(w)));
         let r = &*routing;
+        for &(expert, ..) in &r.runs {
+            if ![gate, up, down].iter().all(|m| m.is_bound(expert)) {
+                let what = format!("expert {expert} of weight {}, which is not bound", o.gate.0);
+                return Err(BackendError::Unsupported { backend: "cpu", what });
+            }
+        }
         let rows = r.order.len();
         let hidden = RowsOf { ptr: self.experts.results.ptr_mut().cast(), rows, width: x.width };
         let inner = RowsOf { ptr: self.experts.inner.ptr_mut().cast(), rows, width: o.inner };

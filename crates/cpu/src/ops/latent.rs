@@ -16,8 +16,8 @@ use crate::{
     },
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
+    matrix::Matrix,
     tasks::Unit,
-    weight::Matrix,
 };
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
 use std::ops::Range;
@@ -84,8 +84,8 @@ impl Operate<LatentAttend> for Machine {
             o,
             layer,
             rank: self.slot(b, o.latent).width,
-            w_k: self.matrix(o.w_k),
-            w_v: self.matrix(o.w_v),
+            w_k: self.bound_matrix(o.w_k)?,
+            w_v: self.bound_matrix(o.w_v)?,
             q: self.slot(b, o.q),
             out: self.slot(b, o.out),
         };

@@ -8,8 +8,8 @@ use crate::{
         rows::{Epilogue, EpilogueArgs, NormArgs, Outputs},
     },
     machine::{Machine, Operate, RowsOf},
+    matrix::Matrix,
     tasks::TaskCut,
-    weight::Matrix,
 };
 use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
 
@@ -229,7 +229,8 @@ impl Machine {
         to: Slot,
     ) -> Product<'a> {
         let m = self.matrix(part.weight);
-        let to = self.slot(b, to);
+        let (to, first) = (self.slot(b, to), part.columns.first());
+        debug_assert!(first + m.rows <= to.width, "columns of the slot");
         Product {
             matrix: m,
             index: 0,
@@ -237,47 +238,49 @@ impl Machine {
             // SAFETY: products write other slots than they read, and the next operator prepares activations after them.
             acts: unsafe { self.acts_of(m.kernels.act, x, normed) },
             rows: x.rows,
-            to: to.ptr,
+            to: to.ptr.wrapping_add(first),
             stride: to.width,
-            bias: self.optional(part.bias),
+            bias: self.optional(part.bias).map(|b| &b[first..]),
             up_bias: None,
             epilogue,
         }
     }
 
     /// Forms of activations that the matrices of `parts` multiply with.
-    fn kinds(&self, parts: &[Part]) -> ActKinds {
-        let kind = |p: &Part| self.matrix(p.weight).kernels.act;
-        parts.iter().map(kind).fold(ActKinds::default(), ActKinds::with)
+    ///
+    /// # Errors
+    /// When one of them is not bound.
+    fn kinds(&self, parts: &[Part]) -> Result<ActKinds> {
+        let with = |kinds: ActKinds, p: &Part| Ok(kinds.with(self.bound_matrix(p.weight)?.kernels.act));
+        parts.iter().try_fold(ActKinds::default(), with)
     }
 
-    fn parts(&self, b: &Batch, x: Slot, norm: Option<NormOp>, parts: &[Part]) {
+    fn parts(&self, b: &Batch, x: Slot, norm: Option<NormOp>, parts: &[Part]) -> Result<()> {
         let x = self.slot(b, x);
-        self.prepare(x, norm.map(|n| self.norm_args(&n)), self.kinds(parts));
+        self.prepare(x, norm.map(|n| self.norm_args(&n)), self.kinds(parts)?);
         let product = |p: &Part| self.product(b, x, norm.is_some(), p, Epilogue::Store, p.out);
         self.products(parts.len(), |i| product(&parts[i]));
+        Ok(())
     }
 }
 
 impl Operate<Linear> for Machine {
     fn run(&mut self, b: &Batch, o: &Linear) -> Result<()> {
-        self.parts(b, o.x, None, std::slice::from_ref(&o.part));
-        Ok(())
+        self.parts(b, o.x, None, std::slice::from_ref(&o.part))
     }
 }
 
 impl Operate<Project> for Machine {
     fn run(&mut self, b: &Batch, o: &Project) -> Result<()> {
-        self.parts(b, o.x, o.norm, &o.parts);
-        Ok(())
+        self.parts(b, o.x, o.norm, &o.parts)
     }
 }
 
 impl Operate<LinearAdd> for Machine {
     fn run(&mut self, b: &Batch, o: &LinearAdd) -> Result<()> {
         let x = self.slot(b, o.x);
-        let part = Part { weight: o.weight, bias: o.bias, out: o.into };
-        self.prepare(x, None, self.kinds(&[part]));
+        let part = Part { weight: o.weight, bias: o.bias, out: o.into, columns: o.columns };
+        self.prepare(x, None, self.kinds(&[part])?);
         self.products(1, |_| self.product(b, x, false, &part, Epilogue::Add(o.scale), o.into));
         Ok(())
     }
@@ -287,7 +290,7 @@ impl Operate<Glu> for Machine {
     fn run(&mut self, b: &Batch, o: &Glu) -> Result<()> {
         let p = &o.project;
         let x = self.slot(b, p.x);
-        self.prepare(x, p.norm.map(|n| self.norm_args(&n)), self.kinds(&p.parts));
+        self.prepare(x, p.norm.map(|n| self.norm_args(&n)), self.kinds(&p.parts)?);
         let normed = p.norm.is_some();
         let gate = &p.parts[0];
         let Some(up) = p.parts.get(1) else {
@@ -299,12 +302,12 @@ impl Operate<Glu> for Machine {
             // Files that mix types inside a part are rare; the plain way is right for them.
             let store = |part: &Part| self.product(b, x, normed, part, Epilogue::Store, part.out);
             self.products(2, |i| store([gate, up][i]));
-            let (gate, up) = (gate.out, Some(up.out));
-            return self.run(b, &Activate { gate, up, act: o.act, out: gate });
+            let (up, columns, gate) = (Some(up.out), gate.columns, gate.out);
+            return self.run(b, &Activate { gate, up, act: o.act, out: gate, columns });
         }
         self.products(1, |_| Product {
             up: Some(second),
-            up_bias: self.optional(up.bias),
+            up_bias: self.optional(up.bias).map(|b| &b[up.columns.first()..]),
             ..self.product(b, x, normed, gate, Epilogue::Glu(o.act), gate.out)
         });
         Ok(())

@@ -133,9 +133,12 @@ impl Operate<HeadNorm> for Machine {
 impl Operate<Add> for Machine {
     fn run(&mut self, b: &Batch, o: &Add) -> Result<()> {
         let (x, into) = (self.slot(b, o.x), self.slot(b, o.into));
-        self.each_row(x.rows, x.width, |r, _| {
-            // SAFETY: rows lie inside their slots, and each task writes its own.
-            unsafe { (self.kernels.add)(x.at(r), x.width, o.scale, into.at(r)) };
+        let columns = o.columns.range(x.width);
+        let (first, count) = (columns.start, columns.len());
+        self.each_row(x.rows, count, |r, _| {
+            let (x, into) = (x.at(r).wrapping_add(first), into.at(r).wrapping_add(first));
+            // SAFETY: the columns lie inside the rows of both slots, and each task writes its own row.
+            unsafe { (self.kernels.add)(x, count, o.scale, into) };
         });
         Ok(())
     }
@@ -154,10 +157,13 @@ impl Operate<Activate> for Machine {
     fn run(&mut self, b: &Batch, o: &Activate) -> Result<()> {
         let (gate, out) = (self.slot(b, o.gate), self.slot(b, o.out));
         let up = o.up.map(|s| self.slot(b, s));
-        self.each_row(gate.rows, gate.width, |r, _| {
-            let up = up.map_or(std::ptr::null(), |u| u.at(r).cast_const());
-            // SAFETY: rows lie inside their slots, and each task writes its own.
-            unsafe { (self.kernels.activate)(gate.at(r), up, gate.width, o.act, out.at(r)) };
+        let columns = o.columns.range(gate.width);
+        let (first, count) = (columns.start, columns.len());
+        self.each_row(gate.rows, count, |r, _| {
+            let up = up.map_or(std::ptr::null(), |u| u.at(r).wrapping_add(first).cast_const());
+            let (gate, out) = (gate.at(r).wrapping_add(first), out.at(r).wrapping_add(first));
+            // SAFETY: the columns lie inside the rows of all slots, and each task writes its own row.
+            unsafe { (self.kernels.activate)(gate, up, count, o.act, out) };
         });
         Ok(())
     }

@@ -66,6 +66,7 @@ impl Sequence {
             preemptions: self.preemptions,
             speculation: self.speculation(),
             machine_seconds: self.machine_seconds,
+            io_wait_seconds: self.io_wait_seconds,
             times: self.times,
         }
     }

@@ -59,16 +59,23 @@ impl Ops for ReferenceMachine {
     }
 
     fn linear(&mut self, b: &Batch, o: &Linear) -> Result<()> {
-        self.map_rows(b, o.x, o.part.out, |m, _, x| {
-            let (weight, bias) = (m.weight(o.part.weight), m.maybe(o.part.bias));
-            let one = |(i, row)| (dot(row, x) + bias.map_or(0.0, |b| f64::from(b[i]))) as f32;
-            weight.chunks_exact(x.len()).enumerate().map(one).collect()
-        });
+        let (part, columns) = (o.part, o.part.columns.range(self.width(o.part.out)));
+        let mut out = self.get(b, part.out).to_vec();
+        let rows = self.get(b, o.x).chunks_exact(self.width(o.x).max(1));
+        for (x, out) in rows.zip(out.chunks_exact_mut(self.width(part.out).max(1))) {
+            let (weight, bias) = (self.weight(part.weight), self.maybe(part.bias));
+            for (i, row) in columns.clone().zip(weight.chunks_exact(x.len())) {
+                out[i] = (dot(row, x) + bias.map_or(0.0, |b| f64::from(b[i]))) as f32;
+            }
+        }
+        self.set(b, part.out, &out);
         Ok(())
     }
 
     fn add(&mut self, b: &Batch, o: &Add) -> Result<()> {
-        self.map_two(b, o.into, o.x, |into, x| into + o.scale * x);
+        let columns = o.columns.range(self.width(o.into));
+        let sum = |i: usize, into: f32, x: f32| if columns.contains(&i) { into + o.scale * x } else { into };
+        self.map_two(b, o.into, o.x, sum);
         Ok(())
     }
 
@@ -79,8 +86,12 @@ impl Ops for ReferenceMachine {
 
     fn activate(&mut self, b: &Batch, o: &Activate) -> Result<()> {
         let up = o.up.map(|up| self.get(b, up));
-        let gate = self.get(b, o.gate).iter().enumerate();
-        let out: Vec<f32> = gate.map(|(i, &g)| activate(o.act, g, up.map(|u| u[i]))).collect();
+        let (gate, width) = (self.get(b, o.gate), self.width(o.out));
+        let columns = o.columns.range(width);
+        let mut out = self.get(b, o.out).to_vec();
+        for i in (0..out.len()).filter(|i| columns.contains(&(i % width))) {
+            out[i] = activate(o.act, gate[i], up.map(|u| u[i]));
+        }
         self.set(b, o.out, &out);
         Ok(())
     }
@@ -158,7 +169,7 @@ impl Ops for ReferenceMachine {
         if !o.gate_first {
             norm(self);
         }
-        self.map_two(b, o.x, o.gate, |x, gate| x * silu(gate));
+        self.map_two(b, o.x, o.gate, |_, x, gate| x * silu(gate));
         if o.gate_first {
             norm(self);
         }
@@ -202,9 +213,10 @@ impl Ops for ReferenceMachine {
 }
 
 impl ReferenceMachine {
-    /// `x = f(x, y)` number by number.
-    fn map_two(&mut self, b: &Batch, x: Slot, y: Slot, f: impl Fn(f32, f32) -> f32) {
-        let out: Vec<f32> = self.get(b, x).iter().zip(self.get(b, y)).map(|(&x, &y)| f(x, y)).collect();
+    /// `x = f(column, x, y)` number by number.
+    fn map_two(&mut self, b: &Batch, x: Slot, y: Slot, f: impl Fn(usize, f32, f32) -> f32) {
+        let (width, pairs) = (self.width(x).max(1), self.get(b, x).iter().zip(self.get(b, y)));
+        let out: Vec<f32> = pairs.enumerate().map(|(i, (&x, &y))| f(i % width, x, y)).collect();
         self.set(b, x, &out);
     }
 }

@@ -82,6 +82,6 @@ impl Emitter<'_> {
         self.push(Linear { x, part });
         let out = self.value(tail);
         self.push(Gate { x: out, gate });
-        self.push(Add { x: out, scale: 1.0, into });
+        self.push(Add { x: out, scale: 1.0, into, columns: ColumnRange::All });
     }
 }

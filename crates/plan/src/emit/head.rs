@@ -59,8 +59,8 @@ pub fn emit_medusa(spec: &ModelSpec, i: usize, blocks: usize, has: &dyn Fn(&str)
         let out = e.slot("part", spec.hidden);
         let part = e.part(format!("blk.{i}.medusa.{block}"), spec.hidden, out);
         e.push(Linear { x, part });
-        e.push(Activate { gate: out, up: None, act: Act::Silu, out });
-        e.push(Add { x: out, scale: 1.0, into: x });
+        e.push(Activate { gate: out, up: None, act: Act::Silu, out, columns: ColumnRange::All });
+        e.push(Add { x: out, scale: 1.0, into: x, columns: ColumnRange::All });
     }
     let wanted = e.select(x, RowKind::Logits, "wanted");
     let logits = e.slot("logits", spec.vocab);

@@ -145,7 +145,7 @@ impl<'a> Emitter<'a> {
     fn part(&mut self, name: String, cols: usize, out: Slot) -> Part {
         let rows = self.width(out);
         let bias = self.optional(name.clone() + ".bias", rows);
-        Part { weight: self.matrix(name, rows, cols), bias, out }
+        Part { weight: self.matrix(name, rows, cols), bias, out, columns: ColumnRange::All }
     }
 
     /// A norm over `len` numbers with the tensors `name.weight` and, if there, `name.bias`.
@@ -293,9 +293,9 @@ impl<'a> Emitter<'a> {
             Tail::Linear { x, weight, bias } => {
                 let width = self.width(into);
                 let temp = self.slot("part", width);
-                self.push(LinearAdd { x, weight, bias, temp, scale, into });
+                self.push(LinearAdd { x, weight, bias, temp, scale, into, columns: ColumnRange::All });
             }
-            Tail::Value(x) => self.push(Add { x, scale, into }),
+            Tail::Value(x) => self.push(Add { x, scale, into, columns: ColumnRange::All }),
         }
     }
 
@@ -305,7 +305,7 @@ impl<'a> Emitter<'a> {
             Tail::Value(x) => x,
             Tail::Linear { x, weight, bias } => {
                 let out = self.slot("part", self.spec.hidden);
-                self.push(Linear { x, part: Part { weight, bias, out } });
+                self.push(Linear { x, part: Part { weight, bias, out, columns: ColumnRange::All } });
                 out
             }
         }

@@ -56,7 +56,7 @@ impl Emitter<'_> {
         let name = if spec.head.tied { "token_embd" } else { "output" };
         let weight = self.matrix(name.into(), spec.vocab, width);
         let bias = self.optional("output.bias".into(), spec.vocab);
-        self.push(Linear { x, part: Part { weight, bias, out: logits } });
+        self.push(Linear { x, part: Part { weight, bias, out: logits, columns: ColumnRange::All } });
         self.scale_logits(spec, logits);
         logits
     }

@@ -1,7 +1,7 @@
 //! Low-rank adapters beside matrix products.
 
 use super::{
-    Fused, Linear,
+    ColumnRange, Fused, Linear,
     Operand::{self, *},
     Operands, Ops, Part,
 };
@@ -91,7 +91,8 @@ impl Fused for LowRank {
         if !b.seqs.iter().any(BatchSeq::adapted) {
             return Ok(());
         }
-        let linear = |x, weight, out| Linear { x, part: Part { weight, bias: None, out } };
+        let linear =
+            |x, weight, out| Linear { x, part: Part { weight, bias: None, out, columns: ColumnRange::All } };
         m.linear(b, &linear(self.x, self.down, self.low))?;
         m.adapt(b, &Adapt { x: self.low, pieces: self.pieces.clone() })?;
         m.linear(b, &linear(self.low, self.up, self.wide))?;

@@ -1,7 +1,7 @@
 //! Matrix products, alone and with what surrounds them.
 
 use super::{
-    Act, Activate, Add, Fused, NormOp, Normalize,
+    Act, Activate, Add, ColumnRange, Fused, NormOp, Normalize,
     Operand::{self, *},
     Operands, Ops, operands,
 };
@@ -20,6 +20,8 @@ pub struct Part {
     pub bias: Option<WeightId>,
     /// Result.
     pub out: Slot,
+    /// Columns of `out` that the rows of the weight go to; the bias has a number for every column of `out`.
+    pub columns: ColumnRange,
 }
 
 /// One matrix product without a norm.
@@ -33,7 +35,8 @@ pub struct Linear {
 
 impl Operands for Linear {
     fn operands(&self) -> Vec<Operand> {
-        operands(&[Read(self.x), Weight(self.part.weight), Write(self.part.out)], [self.part.bias])
+        let Part { weight, bias, out, columns } = self.part;
+        operands(&[Read(self.x), Weight(weight), columns.write(out)], [bias])
     }
 }
 
@@ -56,7 +59,7 @@ impl Operands for Project {
         // Without a norm nothing is put into `temp`.
         all.extend(self.norm.map(|_| Write(self.temp)));
         for part in &self.parts {
-            all.extend([Weight(part.weight), Write(part.out)]);
+            all.extend([Weight(part.weight), part.columns.write(part.out)]);
             all.extend(part.bias.map(Weight));
         }
         all
@@ -91,26 +94,29 @@ pub struct LinearAdd {
     pub scale: f32,
     /// Changed in place.
     pub into: Slot,
+    /// Columns of `temp` and `into` that the rows of the weight go to; the bias has a number for every column.
+    pub columns: ColumnRange,
 }
 
 impl Operands for LinearAdd {
     fn operands(&self) -> Vec<Operand> {
-        operands(&[Read(self.x), Weight(self.weight), Write(self.temp), Change(self.into)], [self.bias])
+        let temp = self.columns.write(self.temp);
+        operands(&[Read(self.x), Weight(self.weight), temp, Change(self.into)], [self.bias])
     }
 }
 
 impl Fused for LinearAdd {
     fn meaning<M: Ops + ?Sized>(&self, m: &mut M, b: &Batch) -> Result<()> {
-        let part = Part { weight: self.weight, bias: self.bias, out: self.temp };
-        m.linear(b, &Linear { x: self.x, part })?;
-        m.add(b, &Add { x: self.temp, scale: self.scale, into: self.into })
+        let &LinearAdd { x, weight, bias, temp, scale, into, columns } = self;
+        m.linear(b, &Linear { x, part: Part { weight, bias, out: temp, columns } })?;
+        m.add(b, &Add { x: temp, scale, into, columns })
     }
 }
 
 /// First half of a feed-forward part. Meaning: project into `gate` (and `up`), then activate into `gate`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Glu {
-    /// Norm, input and one or two matrices: gate and up, or up alone.
+    /// Norm, input and one or two matrices: gate and up, or up alone. Both have the same columns.
     pub project: Project,
     /// Nonlinearity; the result is in the first part's slot.
     pub act: Act,
@@ -125,8 +131,8 @@ impl Operands for Glu {
 impl Fused for Glu {
     fn meaning<M: Ops + ?Sized>(&self, m: &mut M, b: &Batch) -> Result<()> {
         m.project(b, &self.project)?;
-        let gate = self.project.parts[0].out;
+        let Part { out: gate, columns, .. } = self.project.parts[0];
         let up = self.project.parts.get(1).map(|p| p.out);
-        m.activate(b, &Activate { gate, up, act: self.act, out: gate })
+        m.activate(b, &Activate { gate, up, act: self.act, out: gate, columns })
     }
 }

@@ -1,8 +1,13 @@
 //! What a machine does: the operators of the list, and what a step needs around them.
 
 use super::*;
-use crate::{batch::Batch, error::Result, slot::Slot};
-use std::ops::Range;
+use crate::{
+    batch::Batch,
+    error::{BackendError, Result},
+    slot::{Slot, WeightId},
+};
+use lamina_base::Bytes;
+use std::{ops::Range, time::Duration};
 
 /// What a step needs around its operators. Slots, weights and cache belong to the machine: nothing here assumes that
 /// the host can see its memory.
@@ -94,10 +99,36 @@ pub trait Queue: Send + Sync {
     /// When the bytes are not those of a state, or the device fails.
     fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()>;
 
+    /// Kernels read piece `piece` of a weight there from now on: a matrix, or one of a stack, in the form that
+    /// [`Backend::layout`] describes. Without bytes it cannot be multiplied with until it is bound again.
+    ///
+    /// # Errors
+    /// When the machine cannot bind, or the bytes are not as many as the piece has.
+    ///
+    /// [`Backend::layout`]: crate::Backend::layout
+    fn bind(&mut self, _weight: WeightId, _piece: usize, bytes: Option<Bytes>) -> Result<()> {
+        let what = format!("weights of {} bytes that lie elsewhere", bytes.map_or(0, |b| b.len()));
+        Err(BackendError::Unsupported { backend: "the machine", what })
+    }
+
+    /// What was streamed since the machine was built.
+    fn streamed(&self) -> StreamCounts {
+        StreamCounts::default()
+    }
+
     /// Runs `task` for 0 up to `tasks` on the backend's host threads.
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         (0..tasks).for_each(task);
     }
+}
+
+/// What was read below the memory of a machine while it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// Time that operators waited for them.
+    pub waited: Duration,
 }
 
 /// The `n` largest numbers of a row with their columns, as [`Queue::front`] orders them.
@@ -182,6 +213,11 @@ pub trait Wrapper: Send + Sync {
         self.inner_mut().begin(b)
     }
 
+    /// As [`Queue::streamed`].
+    fn streamed_inner(&self) -> StreamCounts {
+        self.inner().streamed()
+    }
+
     /// As [`Queue::replay`]. A wrapper that has to see every operator, or reads between them, returns false here.
     ///
     /// # Errors
@@ -234,6 +270,14 @@ impl<W: Wrapper> Queue for W {
 
     fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
         self.inner_mut().import_state(state, bytes)
+    }
+
+    fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
+        self.inner_mut().bind(weight, piece, bytes)
+    }
+
+    fn streamed(&self) -> StreamCounts {
+        self.streamed_inner()
     }
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {

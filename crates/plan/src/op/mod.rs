@@ -21,7 +21,7 @@ pub use experts::{ExpertBiases, Experts, Routing};
 pub use lamina_base::formula::*;
 pub use linear::{Glu, Linear, LinearAdd, Part, Project};
 pub use list::{Op, OpRef, run};
-pub use machine::{Ops, Queue, Wrapper, front};
+pub use machine::{Ops, Queue, StreamCounts, Wrapper, front};
 pub use norm::{GatedNorm, HeadNorm, NormAdd, NormOp, Normalize};
 pub use recurrent::{Conv, DeltaRule, Scan};
 pub use rotary::{LongTable, RopeTable, Rotate};
@@ -34,6 +34,7 @@ use crate::{
     error::Result,
     slot::{Slot, WeightId},
 };
+use std::ops::Range;
 
 /// Something that an operator touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,42 @@ pub enum Operand {
     Change(Slot),
     /// A weight.
     Weight(WeightId),
+}
+
+/// Columns of a slot that an operator works on: products of large matrices are cut into ranges of rows, whose results go
+/// to some of the columns each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColumnRange {
+    /// The whole width.
+    #[default]
+    All,
+    /// Some of them.
+    Some {
+        /// The first.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+}
+
+impl ColumnRange {
+    /// The columns of a slot of `width`.
+    pub fn range(self, width: usize) -> Range<usize> {
+        match self {
+            ColumnRange::All => 0..width,
+            ColumnRange::Some { first, count } => first..first + count,
+        }
+    }
+
+    /// The first column.
+    pub fn first(self) -> usize {
+        self.range(0).start
+    }
+
+    /// How an operator touches a slot of which it writes these columns: the others stay as they are.
+    fn write(self, slot: Slot) -> Operand {
+        if self == ColumnRange::All { Operand::Write(slot) } else { Operand::Change(slot) }
+    }
 }
 
 /// What an operator touches: memory planning, tiers and tests go by it.

@@ -1,7 +1,7 @@
 //! Norms: of rows, of heads, with residuals and with gates.
 
 use super::{
-    Add, Fused,
+    Add, ColumnRange, Fused,
     Operand::{self, *},
     Operands, Ops, operands,
 };
@@ -113,6 +113,6 @@ impl Operands for NormAdd {
 impl Fused for NormAdd {
     fn meaning<M: Ops + ?Sized>(&self, m: &mut M, b: &Batch) -> Result<()> {
         m.normalize(b, &Normalize { x: self.x, norm: self.norm, out: self.x })?;
-        m.add(b, &Add { x: self.x, scale: self.scale, into: self.into })
+        m.add(b, &Add { x: self.x, scale: self.scale, into: self.into, columns: ColumnRange::All })
     }
 }

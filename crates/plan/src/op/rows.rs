@@ -1,6 +1,7 @@
 //! Operators over single rows: look-ups, residuals, nonlinearities, selection.
 
 use super::{
+    ColumnRange,
     Operand::{self, *},
     Operands,
 };
@@ -105,6 +106,8 @@ pub struct Add {
     pub scale: f32,
     /// Changed in place.
     pub into: Slot,
+    /// Columns of both.
+    pub columns: ColumnRange,
 }
 
 impl Operands for Add {
@@ -155,11 +158,13 @@ pub struct Activate {
     pub act: Act,
     /// Result.
     pub out: Slot,
+    /// Columns of all three.
+    pub columns: ColumnRange,
 }
 
 impl Operands for Activate {
     fn operands(&self) -> Vec<Operand> {
-        [Read(self.gate), Write(self.out)].into_iter().chain(self.up.map(Read)).collect()
+        [Read(self.gate), self.columns.write(self.out)].into_iter().chain(self.up.map(Read)).collect()
     }
 }
 

@@ -268,19 +268,27 @@ impl Device {
             Op::HeadNorm(o) => self.each(o.x, o.x, |d, _, x| d.norm(&o.norm, &x, o.heads, o.weight_per_head)),
             Op::Linear(o) => {
                 let (weight, bias) = (self.weight(o.part.weight), o.part.bias.map(|w| self.weight(w)));
-                self.each(o.x, o.part.out, |_, _, x| {
-                    let one = |(i, w)| dot(w, &x) as f32 + bias.as_ref().map_or(0.0, |b| b[i]);
-                    weight.chunks_exact(x.len()).enumerate().map(one).collect()
+                self.each(o.x, o.part.out, |d, r, x| {
+                    let mut out = d.row(o.part.out, r);
+                    let columns = o.part.columns.range(out.len());
+                    for (i, w) in columns.zip(weight.chunks_exact(x.len())) {
+                        out[i] = dot(w, &x) as f32 + bias.as_ref().map_or(0.0, |b| b[i]);
+                    }
+                    out
                 });
             }
             Op::Add(o) => self.each(o.x, o.into, |d, r, x| {
-                d.row(o.into, r).iter().zip(x).map(|(into, x)| into + o.scale * x).collect()
+                let mut into = d.row(o.into, r);
+                o.columns.range(x.len()).for_each(|i| into[i] += o.scale * x[i]);
+                into
             }),
             Op::Copy(o) => self.each(o.x, o.out, |_, _, x| x),
             Op::Activate(o) => self.each(o.gate, o.out, |d, r, gate| {
-                let up = o.up.map(|up| d.row(up, r));
-                let one = |(i, g): (usize, f32)| activate(o.act, g, up.as_ref().map(|u| u[i]));
-                gate.into_iter().enumerate().map(one).collect()
+                let (up, mut out) = (o.up.map(|up| d.row(up, r)), d.row(o.out, r));
+                for i in o.columns.range(gate.len()) {
+                    out[i] = activate(o.act, gate[i], up.as_ref().map(|u| u[i]));
+                }
+                out
             }),
             Op::Apply(o) => self.each(o.x, o.x, |d, r, x| d.apply(o.map, d.batch_row(o.x, r), x)),
             Op::Rotate(o) => self.each(o.x, o.x, |d, r, x| d.rotate(o, d.batch_row(o.x, r), x)),

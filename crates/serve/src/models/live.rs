@@ -1,7 +1,7 @@
 //! A model in memory, with what requests need beside its weights.
 
 use crate::options::{ModelSettings, Reasoning};
-use lamina::{ChatOptions, Device, LoadOptions, Model, ModelInfo, Policy};
+use lamina::{ChatOptions, Device, LoadOptions, Model, ModelInfo, Policy, StreamOptions};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{
@@ -130,6 +130,9 @@ pub fn load_options(settings: &ModelSettings, terms: &LoadTerms) -> lamina::Resu
         kv_dtype: settings.kv_dtype.parse().map_err(lamina::Error::from)?,
         dtype,
         threads: settings.threads,
+        memory: settings.memory.as_deref().map(str::parse).transpose()?,
+        offload: settings.offload.parse()?,
+        stream: StreamOptions { folder: settings.panel_cache.clone(), ..StreamOptions::default() },
         loras: settings.lora.iter().map(|l| (l.name.clone(), l.path.clone())).collect(),
         batch_rows: settings.batch_rows,
         draft: settings.draft.as_deref().map(Into::into),

@@ -119,6 +119,13 @@ settings! {
             threads: Option<usize> = None, "N";
             /// Where to run: auto or cpu
             device: String = "auto".into(), "DEVICE";
+            /// Most memory that the process may take, such as 8GiB or 80%; weights that do not fit are read from disk in
+            /// every step [default: what the system or the container has]
+            memory: Option<String> = None, "SIZE";
+            /// Weights that do not fit into memory: auto reads them from disk, never refuses the model
+            offload: String = "auto".into(), "HOW";
+            /// Folder that keeps all weights in the form that they are multiplied in, for the next start
+            panel_cache: Option<PathBuf> = None, "DIR";
             /// Low-rank adapter, at this scale in requests that name none (@0: only for those who ask)
             lora: Vec<ScaledPath> = vec![], "[NAME=]PATH[@SCALE]";
             /// Rows of one step [default: what the device likes best]

@@ -49,7 +49,7 @@ fn activate(act: Act, gated: bool) -> Case {
     let mut b = Bench::new(format!("activate {act:?} {gated}"));
     // Far enough out that saturation shows.
     let (gate, up) = (b.scaled_input(91, 12.0), b.scaled_input(91, 4.0));
-    b.push(Activate { gate, up: gated.then_some(up), act, out: gate });
+    b.push(Activate { gate, up: gated.then_some(up), act, out: gate, columns: ColumnRange::All });
     b.finish(gate)
 }
 
@@ -61,7 +61,7 @@ fn glu(act: Act, gated: bool, dtype: DType) -> Case {
     let parts: Vec<Part> = (0..if gated { 2 } else { 1 })
         .map(|_| {
             let (weight, out) = (b.matrix(96, width, dtype), b.slot(96));
-            Part { weight, bias: Some(b.vector(96, 0.0, 0.5)), out }
+            Part { weight, bias: Some(b.vector(96, 0.0, 0.5)), out, columns: ColumnRange::All }
         })
         .collect();
     let out = parts[0].out;
@@ -86,7 +86,7 @@ fn apply(map: Map) -> Case {
 fn add() -> Case {
     let mut b = Bench::new("add");
     let (x, into) = (b.input(83), b.input(83));
-    b.push(Add { x, scale: -1.7, into });
+    b.push(Add { x, scale: -1.7, into, columns: ColumnRange::All });
     b.finish(into)
 }
 
@@ -94,6 +94,6 @@ fn copy() -> Case {
     let mut b = Bench::new("copy of a slot");
     let (x, out) = (b.input(83), b.slot(83));
     b.push(Copy { x, out });
-    b.push(Add { x: out, scale: 1.0, into: x });
+    b.push(Add { x: out, scale: 1.0, into: x, columns: ColumnRange::All });
     b.finish(out)
 }

@@ -54,7 +54,7 @@ fn linear(rows: usize, cols: usize, dtype: DType) -> Case {
     let (x, out) = (b.input(cols), b.slot(rows));
     let weight = b.matrix(rows, cols, dtype);
     let bias = Some(b.vector(rows, 0.0, 1.0)).filter(|_| rows % 2 == 1);
-    b.push(Linear { x, part: Part { weight, bias, out } });
+    b.push(Linear { x, part: Part { weight, bias, out, columns: ColumnRange::All } });
     b.finish(out)
 }
 
@@ -63,7 +63,7 @@ fn long() -> Case {
     let mut b = Bench::new("linear 48x64 long").long();
     let (x, out) = (b.input(64), b.slot(48));
     let weight = b.matrix(48, 64, DType::F32);
-    b.push(Linear { x, part: Part { weight, bias: None, out } });
+    b.push(Linear { x, part: Part { weight, bias: None, out, columns: ColumnRange::All } });
     b.finish(out)
 }
 
@@ -88,14 +88,14 @@ fn project(norm: Option<NormKind>, width: usize, dtype: DType) -> Case {
     let parts: Vec<Part> = (0..3)
         .map(|i| {
             let (weight, out) = (b.matrix(48, width, dtype), b.slot(48));
-            Part { weight, bias: (i == 1).then(|| b.vector(48, 0.0, 1.0)), out }
+            Part { weight, bias: (i == 1).then(|| b.vector(48, 0.0, 1.0)), out, columns: ColumnRange::All }
         })
         .collect();
     let norm = norm.map(|kind| b.norm(kind, width));
     let [first, second, third] = [0, 1, 2].map(|i: usize| parts[i].out);
     b.push(Project { x, norm, temp, parts });
-    b.push(Add { x: second, scale: 2.0, into: first });
-    b.push(Add { x: third, scale: -3.0, into: first });
+    b.push(Add { x: second, scale: 2.0, into: first, columns: ColumnRange::All });
+    b.push(Add { x: third, scale: -3.0, into: first, columns: ColumnRange::All });
     b.finish(first)
 }
 
@@ -104,7 +104,7 @@ fn linear_add(width: usize, dtype: DType) -> Case {
     let (x, into, temp) = (b.input(width), b.input(48), b.slot(48));
     let weight = b.matrix(48, width, dtype);
     let bias = Some(b.vector(48, 0.0, 1.0));
-    b.push(LinearAdd { x, weight, bias, temp, scale: 0.22, into });
+    b.push(LinearAdd { x, weight, bias, temp, scale: 0.22, into, columns: ColumnRange::All });
     b.finish(into)
 }
 
@@ -135,7 +135,7 @@ fn select(dtype: DType) -> Case {
     let norm = b.norm(NormKind::Rms, 256);
     b.push(Normalize { x: chosen, norm, out: chosen });
     let weight = b.matrix(77, 256, dtype);
-    b.push(Linear { x: chosen, part: Part { weight, bias: None, out } });
+    b.push(Linear { x: chosen, part: Part { weight, bias: None, out, columns: ColumnRange::All } });
     b.push(Apply { x: out, map: Map::Softcap(3.0) });
     b.finish(out)
 }
@@ -146,7 +146,7 @@ pub fn tail() -> Case {
     let mut b = Bench::new("select and select again");
     let (x, y) = (b.input(80), b.slot(48));
     let weight = b.matrix(48, 80, DType::F32);
-    b.push(Linear { x, part: Part { weight, bias: None, out: y } });
+    b.push(Linear { x, part: Part { weight, bias: None, out: y, columns: ColumnRange::All } });
     let (low, wide) = (b.slot(9), b.slot(48));
     let (down, up) = (b.matrix(9, 80, DType::F32), b.matrix(48, 9, DType::F32));
     let pieces = [Piece { lora: 0, start: 0, len: 3 }, Piece { lora: 1, start: 4, len: 5 }].into();
@@ -158,7 +158,7 @@ pub fn tail() -> Case {
     b.push(Select { x: selected, out: chosen });
     let out = b.slot_of(77, RowKind::Logits);
     let weight = b.matrix(77, 48, DType::F32);
-    b.push(Linear { x: chosen, part: Part { weight, bias: None, out } });
+    b.push(Linear { x: chosen, part: Part { weight, bias: None, out, columns: ColumnRange::All } });
     let mut case = b.finish(out);
     case.plan.normed = selected;
     // Behind the embedding and the first product.

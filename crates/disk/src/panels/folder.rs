@@ -1,0 +1,146 @@
+//! The panel files of one model: a file for what was first wanted, and others for what was wanted in addition later.
+
+use super::{
+    index::MatrixName,
+    open::PanelFile,
+    write::{PanelWriter, UNFINISHED, WriteWindow},
+};
+use crate::error::PanelError;
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+const LOCK: &str = "lock";
+const ENDING: &str = "panels";
+
+/// A folder of panel files that belong to one model. Processes that write take turns; those that read need not wait.
+#[derive(Debug)]
+pub struct PanelFolder {
+    path: PathBuf,
+    key: String,
+    /// Reads go through the page cache.
+    buffered: bool,
+    files: Vec<Arc<PanelFile>>,
+    /// File and place in its index of each matrix.
+    places: HashMap<MatrixName, (usize, usize)>,
+}
+
+impl PanelFolder {
+    /// The files below `root` of the model that `key` names. Files that are damaged or of another model are not used, and
+    /// go when something is written. With `buffered` they are read through the page cache.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn open(root: &Path, key: &str, buffered: bool) -> Result<PanelFolder, PanelError> {
+        let path = root.join("panels").join(format!("{:016x}", xxh3_64(key.as_bytes())));
+        fs::create_dir_all(&path).map_err(|e| PanelError::io("make", &path, e))?;
+        let mut folder =
+            PanelFolder { path, key: key.to_owned(), buffered, files: vec![], places: HashMap::new() };
+        folder.look();
+        Ok(folder)
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file that has a matrix, and the place of the matrix in it.
+    pub fn find(&self, name: &MatrixName) -> Option<(&Arc<PanelFile>, usize)> {
+        self.places.get(name).map(|&(file, place)| (&self.files[file], place))
+    }
+
+    /// Bytes of those of `matrices` (name, panels, bytes of a panel) that are in no file.
+    pub fn missing_bytes(&self, matrices: &[(MatrixName, usize, usize)]) -> u64 {
+        let missing = matrices.iter().filter(|m| !self.places.contains_key(&m.0));
+        missing.map(|(_, panels, bytes)| *panels as u64 * *bytes as u64).sum()
+    }
+
+    /// Bytes of the panels of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().flat_map(|f| f.matrices()).map(|m| m.bytes()).sum()
+    }
+
+    /// Writes those of `matrices` (name, panels, bytes of a panel) that are missing into a new file; `pack` is called with
+    /// their places in `matrices`. Where another process writes, waits for it, and writes what is missing then.
+    ///
+    /// # Errors
+    /// Those of `pack`; when the disk is full or fails, which leaves no file.
+    pub fn add<E: From<PanelError>>(
+        &mut self,
+        matrices: &[(MatrixName, usize, usize)],
+        pack: WriteWindow<'_, E>,
+    ) -> Result<(), E> {
+        let missing = |folder: &PanelFolder| -> Vec<usize> {
+            (0..matrices.len()).filter(|&i| !folder.places.contains_key(&matrices[i].0)).collect()
+        };
+        if missing(self).is_empty() {
+            return Ok(());
+        }
+        let _turn = self.lock()?;
+        self.look();
+        let wanted = missing(self);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        self.remove_leftovers();
+        let listed = wanted.iter().map(|&i| matrices[i].clone());
+        let mut writer = PanelWriter::new(&self.path, &self.key, listed)?;
+        writer.write(&mut |matrix, panels, out: &mut [u8]| pack(wanted[matrix], panels, out))?;
+        writer.finish(&self.unused_name())?;
+        self.look();
+        Ok(())
+    }
+
+    /// Removes a file whose panels are damaged, so that the next load writes it anew.
+    pub fn discard(file: &PanelFile) {
+        // If it stays, it is found damaged again.
+        let _ = fs::remove_file(file.path());
+    }
+
+    fn lock(&self) -> Result<File, PanelError> {
+        let path = self.path.join(LOCK);
+        let failed = |e| PanelError::io("lock", &path, e);
+        let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        Ok(file)
+    }
+
+    /// Opens all files that are whole.
+    fn look(&mut self) {
+        let open = if self.buffered { PanelFile::open_buffered } else { PanelFile::open };
+        let files = self.panel_files().into_iter().filter_map(|path| open(&path).ok());
+        self.files = files.filter(|f| f.key() == self.key).map(Arc::new).collect();
+        let all = self.files.iter().enumerate().flat_map(|(f, file)| {
+            file.matrices().iter().enumerate().map(move |(m, entry)| (entry.name.clone(), (f, m)))
+        });
+        self.places = all.collect();
+    }
+
+    fn panel_files(&self) -> Vec<PathBuf> {
+        let inside = fs::read_dir(&self.path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut files: Vec<_> = inside.filter(|p| p.extension().is_some_and(|e| e == ENDING)).collect();
+        files.sort();
+        files
+    }
+
+    /// Removes what killed writers and damaged disks have left. Only who has the lock writes, so nobody else needs them.
+    fn remove_leftovers(&self) {
+        let inside = fs::read_dir(&self.path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let unfinished = inside.filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(UNFINISHED))
+        });
+        let used: Vec<_> = self.files.iter().map(|f| f.path().to_owned()).collect();
+        let unused = self.panel_files().into_iter().filter(|path| !used.contains(path));
+        unfinished.chain(unused).for_each(|path| drop(fs::remove_file(path)));
+    }
+
+    fn unused_name(&self) -> PathBuf {
+        let names = (0..).map(|i| self.path.join(format!("{i:04}.{ENDING}")));
+        names.into_iter().find(|path| !path.exists()).expect("there is no end of numbers")
+    }
+}

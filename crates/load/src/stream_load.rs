@@ -1,0 +1,288 @@
+//! Loading a model that is streamed: panels are packed that are not on disk yet, and what stays in memory is uploaded.
+
+use crate::{
+    budget::StreamOptions,
+    error::{Error, Result},
+    panel_key::{cache_folder, panel_key},
+    sizes::OpenedModel,
+    stream::{BUFFERS, StreamPlan},
+    stream_info::StreamInfo,
+    uploads::{LoadMeter, Progress},
+};
+use lamina_arch::weights::Tensor;
+use lamina_base::human_bytes;
+use lamina_disk::{
+    Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ThreadReader, disk_space,
+};
+use lamina_plan::{Backend, BackendError, Plan, WeightId, WeightSpec};
+use lamina_store::Checkpoint;
+use lamina_tier::{Placement, StreamExtent, Streamed, StreamedOp, place};
+use std::{ops::Range, path::Path, sync::Arc};
+
+/// Threads that read.
+const READERS: usize = 2;
+
+/// A model whose weights are partly in memory, and the rest of them in files.
+pub(crate) struct StreamedModel<W> {
+    pub plan: Plan,
+    pub weights: Vec<W>,
+    pub info: StreamInfo,
+    extents: Vec<StreamExtent>,
+    options: StreamOptions,
+}
+
+impl<W> StreamedModel<W> {
+    /// The backend that reads what is not in memory.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub fn backend<B: Backend<Weight = W>>(self, inner: B) -> Result<(Streamed<B>, Plan, Vec<W>)> {
+        let readers = self.options.readers.unwrap_or(READERS);
+        let reader = ThreadReader::new(readers)
+            .map_err(|e| Error::Runtime(format!("no thread for reading weights can be had: {e}")))?;
+        let buffers = self.options.buffers.unwrap_or(BUFFERS);
+        let streamed = Streamed { inner, extents: self.extents, reader: Box::new(reader), buffers };
+        Ok((streamed, self.plan, self.weights))
+    }
+}
+
+/// Loads a model of which some weights are streamed: packs what is not on disk yet, and uploads what stays.
+///
+/// # Errors
+/// When a weight cannot be read, the disk is full, or `progress` gives up.
+pub(crate) fn load_streamed<B: Backend>(
+    backend: &B,
+    opened: &OpenedModel<'_>,
+    ck: &Checkpoint,
+    stream: &StreamPlan,
+    options: &StreamOptions,
+    (total, progress): (u64, Progress<'_>),
+) -> Result<(StreamedModel<B::Weight>, Vec<u64>)> {
+    let plan = opened.plan;
+    let placement = place(plan.clone(), &stream.layouts, stream.resident, stream.piece);
+    let root = options.folder.clone().unwrap_or_else(cache_folder);
+    let mut panels =
+        PanelFolder::open(&root, &panel_key(ck, opened.from.dtype), options.buffered).map_err(panel_error)?;
+    let streamed: Vec<WeightId> = placement.streamed.iter().flat_map(|op| op.weights.clone()).collect();
+    let kept = kept_weights(plan, &placement, stream, &streamed, options.folder.is_some());
+    let mut loader = StreamLoader { backend, opened, plan, stream, last: None };
+    let mut meter = LoadMeter::new(total, progress);
+    loader.pack(&mut panels, &kept, options.folder.is_some(), &mut meter)?;
+    let (weights, bytes) = loader.upload(&panels, &placement, &streamed, &mut meter)?;
+    let names = |w: WeightId| loader.name(w);
+    let extents: Vec<_> =
+        placement.streamed.iter().map(|op| extent(op, &placement, stream, &panels, &names)).collect();
+    let largest = extents.iter().map(|e| e.extent.room()).max().unwrap_or(0);
+    let info = StreamInfo {
+        resident_bytes: placement.resident_bytes,
+        streamed_bytes: placement.streamed_bytes,
+        buffer_bytes: (largest * options.buffers.unwrap_or(BUFFERS)) as u64,
+        panel_bytes: panels.bytes(),
+        folder: panels.path().display().to_string(),
+        direct: extents.iter().all(|e| e.extent.is_direct()),
+    };
+    let options = options.clone();
+    Ok((StreamedModel { plan: placement.cut.plan, weights, info, extents, options }, bytes))
+}
+
+/// Weights of the whole plan that are kept as panels: those of which anything is streamed, or all that have a layout.
+fn kept_weights(
+    plan: &Plan,
+    placement: &Placement,
+    stream: &StreamPlan,
+    streamed: &[WeightId],
+    all: bool,
+) -> Vec<WeightId> {
+    let sources = &placement.cut.sources;
+    let some: Vec<WeightId> = streamed.iter().map(|w| sources[w.0 as usize].0).collect();
+    let ids = (0..plan.weights.len()).map(|i| WeightId(i as u32));
+    ids.filter(|w| stream.layouts[w.0 as usize].is_some() && (all || some.contains(w))).collect()
+}
+
+/// What is read before an operator.
+fn extent(
+    op: &StreamedOp,
+    placement: &Placement,
+    stream: &StreamPlan,
+    panels: &PanelFolder,
+    name: &dyn Fn(WeightId) -> MatrixName,
+) -> StreamExtent {
+    let run = |w: &WeightId| -> (Arc<PanelFile>, PanelRange) {
+        let (source, rows) = &placement.cut.sources[w.0 as usize];
+        let layout = stream.layouts[source.0 as usize].as_ref().expect("streamed weights have a layout");
+        let (file, place) = panels.find(&name(*source)).expect("streamed weights were packed");
+        (file.clone(), PanelRange::new(file, place, layout.panels_of(rows)))
+    };
+    let extent = Extent::new(op.weights.iter().map(run).collect());
+    let weights = op.weights.iter().copied().zip(extent.inside()).collect();
+    StreamExtent { extent: Arc::new(extent), weights, rows: op.rows }
+}
+
+/// Packs and uploads weights, one after the other.
+struct StreamLoader<'a, B: Backend> {
+    backend: &'a B,
+    opened: &'a OpenedModel<'a>,
+    plan: &'a Plan,
+    stream: &'a StreamPlan,
+    /// The weight that was opened last: it is used for all of its parts.
+    last: Option<(WeightId, Tensor)>,
+}
+
+impl<B: Backend> StreamLoader<'_, B> {
+    fn name(&self, w: WeightId) -> MatrixName {
+        let layout = self.stream.layouts[w.0 as usize].as_ref().map_or(String::new(), |l| l.key.clone());
+        MatrixName { name: self.plan.weight(w).name.clone(), layout }
+    }
+
+    fn tensor(&mut self, w: WeightId) -> Result<&Tensor> {
+        if self.last.as_ref().is_none_or(|(last, _)| *last != w) {
+            // Before the next is opened: both may be in memory.
+            self.last = None;
+            let spec = self.plan.weight(w);
+            let tensor = match self.opened.loras.tensor(spec) {
+                Some(tensor) => tensor,
+                None => self.opened.from.tensor(spec, self.backend.about().threads)?.0,
+            };
+            let layout = self.stream.layouts[w.0 as usize].as_ref();
+            if layout.is_some() && self.backend.layout(spec, tensor.dtype).as_ref() != layout {
+                let what =
+                    format!("`{}` is of type {} where its header says another", spec.name, tensor.dtype);
+                return Err(Error::Format(what));
+            }
+            self.last = Some((w, tensor));
+        }
+        Ok(&self.last.as_ref().expect("just opened").1)
+    }
+
+    /// Writes those of `kept` that are on disk in no file. A folder that the user has `chosen` may be filled up.
+    fn pack(
+        &mut self,
+        panels: &mut PanelFolder,
+        kept: &[WeightId],
+        chosen: bool,
+        meter: &mut LoadMeter<'_>,
+    ) -> Result<()> {
+        let matrix = |w: &WeightId| {
+            let layout = self.stream.layouts[w.0 as usize].as_ref().expect("kept weights have a layout");
+            (self.name(*w), layout.matrices * layout.panels, layout.panel_bytes)
+        };
+        let wanted: Vec<_> = kept.iter().map(matrix).collect();
+        if !chosen {
+            enough_disk(panels.path(), panels.missing_bytes(&wanted))?;
+        }
+        let packed = panels.add::<PackFailure>(&wanted, &mut |i, range, out| {
+            let (backend, spec) = (self.backend, self.plan.weight(kept[i]));
+            let bytes = out.len() as u64;
+            let tensor = self.tensor(kept[i])?;
+            backend.pack(spec, tensor, range, out).map_err(Error::from)?;
+            Ok(meter.add(bytes)?)
+        });
+        self.last = None;
+        packed.map_err(|e| e.0)
+    }
+
+    /// Uploads every weight of the cut plan, and tells the bytes of each weight of the whole one.
+    fn upload(
+        &mut self,
+        panels: &PanelFolder,
+        placement: &Placement,
+        streamed: &[WeightId],
+        meter: &mut LoadMeter<'_>,
+    ) -> Result<(Vec<B::Weight>, Vec<u64>)> {
+        let cut = &placement.cut;
+        let mut order: Vec<usize> = (0..cut.plan.weights.len()).collect();
+        // All parts of a weight in turn, so that it is opened once.
+        order.sort_by_key(|&i| (cut.sources[i].0.0, i));
+        let mut out: Vec<Option<B::Weight>> = cut.plan.weights.iter().map(|_| None).collect();
+        let mut bytes = vec![0; self.plan.weights.len()];
+        for i in order {
+            let (source, rows) = cut.sources[i].clone();
+            let weight = self.part(panels, source, rows, &cut.plan.weights[i], streamed, i)?;
+            out[i] = Some(weight);
+            bytes[source.0 as usize] = self.stored_bytes(source);
+            meter.add(0)?;
+        }
+        self.last = None;
+        Ok((out.into_iter().flatten().collect(), bytes))
+    }
+
+    /// Bytes of a matrix as it is stored.
+    fn stored_bytes(&self, w: WeightId) -> u64 {
+        let (rows, cols) = self.plan.weight(w).kind.shape();
+        let dtype = self.stream.sizes[w.0 as usize].dtype;
+        if self.stream.layouts[w.0 as usize].is_none() || self.opened.loras.has(self.plan.weight(w)) {
+            return 0;
+        }
+        (rows * dtype.bytes_for(cols).unwrap_or(4 * cols)) as u64
+    }
+
+    fn part(
+        &mut self,
+        panels: &PanelFolder,
+        source: WeightId,
+        rows: Range<usize>,
+        spec: &WeightSpec,
+        streamed: &[WeightId],
+        i: usize,
+    ) -> Result<B::Weight> {
+        let dtype = self.stream.sizes[source.0 as usize].dtype;
+        if streamed.contains(&WeightId(i as u32)) {
+            return Ok(self.backend.unbound(spec, dtype)?);
+        }
+        let layout = self.stream.layouts[source.0 as usize].as_ref();
+        let kept = layout.and_then(|layout| Some((layout, panels.find(&self.name(source))?)));
+        if let Some((layout, (file, place))) = kept {
+            // Rows of a stack are those of all its matrices.
+            let first = if layout.matrices > 1 { 0 } else { layout.panels_of(&rows).start };
+            return Ok(self.backend.upload_panels(spec, dtype, &|range, out| {
+                let range = first + range.start..first + range.end;
+                file.read(place, range, out).map_err(|e| BackendError::Device {
+                    backend: "disk",
+                    what: e.to_string(),
+                    lost: false,
+                })
+            })?);
+        }
+        let backend = self.backend;
+        let whole = self.plan.weight(source).kind.shape().0 == rows.len();
+        let tensor = self.tensor(source)?;
+        Ok(match whole {
+            true => backend.upload(spec, tensor)?,
+            false => backend.upload(spec, &tensor.slice(rows))?,
+        })
+    }
+}
+
+/// Refuses to fill the disk with what nobody has asked for: a tenth of it, and 5 GiB, stay free.
+fn enough_disk(folder: &Path, bytes: u64) -> Result<()> {
+    let Some((free, total)) = disk_space(folder).filter(|_| bytes > 0) else { return Ok(()) };
+    if free.saturating_sub(bytes) >= (total / 10).max(5 << 30) {
+        return Ok(());
+    }
+    Err(Error::Runtime(format!(
+        "weights that do not fit into memory take {} on disk, and only {} are free in {}: \
+         free space, name a folder with panel_cache, or use a smaller type",
+        human_bytes(bytes),
+        human_bytes(free),
+        folder.display()
+    )))
+}
+
+/// An error of loading, on its way through the writer of panels.
+struct PackFailure(Error);
+
+impl From<PanelError> for PackFailure {
+    fn from(e: PanelError) -> Self {
+        PackFailure(panel_error(e))
+    }
+}
+
+impl From<Error> for PackFailure {
+    fn from(e: Error) -> Self {
+        PackFailure(e)
+    }
+}
+
+fn panel_error(e: PanelError) -> Error {
+    Error::Runtime(e.to_string())
+}

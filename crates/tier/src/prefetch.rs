@@ -1,0 +1,191 @@
+//! Reads what a pass will need, ahead of its use, around the circle of passes.
+
+use lamina_base::Bytes;
+use lamina_disk::{BufferPool, DiskReader, Extent, LentBuffer, ReadDone, ReadRequest};
+use lamina_plan::{BackendError, StreamCounts, backend::Result};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long to wait for the disk before the next look at it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What becomes of an extent.
+enum ExtentState {
+    /// Neither read nor asked for.
+    Away,
+    /// Asked for; no longer wanted where the pass has jumped over it since.
+    Asked { wanted: bool },
+    /// In memory.
+    Here(LentBuffer),
+}
+
+/// Reads extents in the order of a pass whenever a buffer is free, and goes on with the next pass behind its end.
+///
+/// A pass may leave extents out or begin anew: then what was read ahead is dropped. Buffers come back when the last
+/// [`Bytes`] of an extent are dropped; nobody waits while one is free.
+pub struct Prefetcher {
+    extents: Vec<Arc<Extent>>,
+    states: Vec<ExtentState>,
+    /// Extents of which the running pass has no use.
+    skipped: Vec<bool>,
+    /// Asked for or here, in the order of use.
+    ahead: VecDeque<usize>,
+    /// The next one to ask for.
+    next: usize,
+    /// Requests without an answer.
+    open: usize,
+    buffers: BufferPool,
+    /// Used through `&mut` alone; a machine is shared between threads.
+    reader: Mutex<Box<dyn DiskReader>>,
+    counts: StreamCounts,
+}
+
+impl Prefetcher {
+    /// Reads `extents`, which are used in this order in every pass, into `buffers` buffers (one at least).
+    pub fn new(extents: Vec<Arc<Extent>>, reader: Box<dyn DiskReader>, buffers: usize) -> Prefetcher {
+        let room = extents.iter().map(|e| e.room()).max().unwrap_or(0);
+        let mut prefetcher = Prefetcher {
+            states: extents.iter().map(|_| ExtentState::Away).collect(),
+            skipped: vec![false; extents.len()],
+            ahead: VecDeque::new(),
+            next: 0,
+            open: 0,
+            buffers: BufferPool::new(buffers.max(1), room),
+            counts: StreamCounts::default(),
+            extents,
+            reader: Mutex::new(reader),
+        };
+        prefetcher.ask();
+        prefetcher
+    }
+
+    /// Begins a pass that has no use for the extents of which `skipped` is true.
+    pub fn begin(&mut self, skipped: impl Iterator<Item = bool>) {
+        self.skipped.iter_mut().zip(skipped).for_each(|(to, skipped)| *to = skipped);
+    }
+
+    /// Waits for extent `i`. Its buffer is free again when the bytes are dropped; call [`Prefetcher::ask`] then.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn fetch(&mut self, i: usize) -> Result<Bytes> {
+        self.jump_to(i);
+        let start = Instant::now();
+        let mut waited = false;
+        loop {
+            self.ask();
+            if let ExtentState::Here(_) = self.states[i]
+                && let ExtentState::Here(buffer) = std::mem::replace(&mut self.states[i], ExtentState::Away)
+            {
+                self.ahead.pop_front();
+                self.counts.bytes += self.extents[i].room() as u64;
+                self.counts.waited += if waited { start.elapsed() } else { Duration::ZERO };
+                return Ok(Bytes::new(buffer));
+            }
+            if self.open == 0 {
+                return Err(failed("no buffer is free for weights that are read from disk".into()));
+            }
+            waited |= !self.take_arrived(Duration::ZERO)? && self.wait()?;
+        }
+    }
+
+    /// Asks for the next extents while buffers are free.
+    pub fn ask(&mut self) {
+        for _ in 0..self.extents.len() {
+            let i = self.next;
+            if self.skipped[i] {
+                self.next = (i + 1) % self.extents.len();
+                continue;
+            }
+            match &mut self.states[i] {
+                ExtentState::Asked { wanted } if !*wanted => *wanted = true,
+                ExtentState::Away => {
+                    let Some(buffer) = self.buffers.lend() else { return };
+                    let extent = self.extents[i].clone();
+                    self.reader().submit(ReadRequest { tag: i, extent, buffer });
+                    self.states[i] = ExtentState::Asked { wanted: true };
+                    self.open += 1;
+                }
+                // The whole circle is asked for or here.
+                _ => return,
+            }
+            self.ahead.push_back(i);
+            self.next = (i + 1) % self.extents.len();
+        }
+    }
+
+    /// What was read, and how long passes have waited for it.
+    pub fn counts(&self) -> StreamCounts {
+        self.counts
+    }
+
+    /// Buffers that neither hold an extent nor wait for one.
+    pub fn free_buffers(&self) -> usize {
+        self.buffers.free()
+    }
+
+    /// Bytes of all buffers.
+    pub fn bytes(&self) -> usize {
+        self.buffers.count() * self.buffers.bytes()
+    }
+
+    /// Drops what stands before extent `i`; if `i` was not asked for, everything, and asks from `i` on.
+    fn jump_to(&mut self, i: usize) {
+        while let Some(&front) = self.ahead.front().filter(|front| **front != i) {
+            self.ahead.pop_front();
+            match &mut self.states[front] {
+                ExtentState::Asked { wanted } => *wanted = false,
+                state => *state = ExtentState::Away,
+            }
+        }
+        if self.ahead.is_empty() {
+            self.next = i;
+            self.skipped[i] = false;
+        }
+    }
+
+    /// Waits until something has arrived.
+    fn wait(&mut self) -> Result<bool> {
+        while !self.take_arrived(PATIENCE)? {}
+        Ok(true)
+    }
+
+    /// Takes one answer, if there is one within `timeout`.
+    fn take_arrived(&mut self, timeout: Duration) -> Result<bool> {
+        let done = self.reader().next(timeout).map_err(|e| failed(e.to_string()))?;
+        let Some(ReadDone { tag, buffer, result }) = done else { return Ok(false) };
+        self.open -= 1;
+        let wanted = matches!(self.states[tag], ExtentState::Asked { wanted: true });
+        self.states[tag] = ExtentState::Away;
+        match result {
+            Ok(()) if wanted => self.states[tag] = ExtentState::Here(buffer),
+            Ok(()) => {}
+            Err(e) => {
+                // The pass ends here; the next one asks anew.
+                self.drop_all();
+                return Err(failed(e.to_string()));
+            }
+        }
+        Ok(true)
+    }
+
+    fn reader(&mut self) -> &mut dyn DiskReader {
+        self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
+    }
+
+    fn drop_all(&mut self) {
+        for i in std::mem::take(&mut self.ahead) {
+            match &mut self.states[i] {
+                ExtentState::Asked { wanted } => *wanted = false,
+                state => *state = ExtentState::Away,
+            }
+        }
+    }
+}
+
+fn failed(what: String) -> BackendError {
+    BackendError::Device { backend: "disk", what, lost: false }
+}

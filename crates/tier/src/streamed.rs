@@ -1,0 +1,159 @@
+//! A backend around another one, some of whose weights are read from disk while they are used.
+
+use crate::prefetch::Prefetcher;
+use lamina_arch::weights::Tensor;
+use lamina_base::DType;
+use lamina_disk::{DiskReader, Extent};
+use lamina_plan::{
+    About, Backend, Batch, Capabilities, KvLayout, KvTypes, Limits, Memory, Ops, Plan, RowKind, StreamCounts,
+    WeightId, WeightSpec, Wrapper,
+    backend::Result,
+    op::{Op, OpRef},
+};
+use std::{ops::Range, sync::Arc};
+
+/// What is read before an operator, and where its matrices are in it.
+pub struct StreamExtent {
+    /// What is read.
+    pub extent: Arc<Extent>,
+    /// Weights of the plan, each with the place of its panels in what was read.
+    pub weights: Vec<(WeightId, Range<usize>)>,
+    /// Rows that the operator computes.
+    pub rows: RowKind,
+}
+
+/// A backend whose machine reads some weights from disk. These are given as [`Backend::unbound`].
+pub struct Streamed<B> {
+    /// Computes.
+    pub inner: B,
+    /// In the order of the plan.
+    pub extents: Vec<StreamExtent>,
+    /// Reads them.
+    pub reader: Box<dyn DiskReader>,
+    /// Buffers that extents are read into.
+    pub buffers: usize,
+}
+
+impl<B: Backend> Backend for Streamed<B> {
+    type Weight = B::Weight;
+    type Machine = StreamedMachine<B::Machine>;
+
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn about(&self) -> About {
+        self.inner.about()
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        self.inner.memory()
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        self.inner.runs_as(dtype)
+    }
+
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
+        self.inner.upload(spec, tensor)
+    }
+
+    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
+        self.inner.stores_as(layout, group, types)
+    }
+
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        self.inner.page_bytes(layout, group, types)
+    }
+
+    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
+        let mut extent_of = vec![None; plan.weights.len()];
+        for (i, e) in self.extents.iter().enumerate() {
+            e.weights.iter().for_each(|(w, _)| extent_of[w.0 as usize] = Some(i));
+        }
+        let inner = self.inner.machine(plan, weights, limits)?;
+        let read = self.extents.iter().map(|e| e.extent.clone()).collect();
+        let prefetcher = Prefetcher::new(read, self.reader, self.buffers);
+        Ok(StreamedMachine { inner, prefetcher, extents: self.extents, extent_of })
+    }
+}
+
+/// A machine that binds weights to what was read ahead, before each operator that multiplies with them.
+pub struct StreamedMachine<M> {
+    inner: M,
+    prefetcher: Prefetcher,
+    extents: Vec<StreamExtent>,
+    /// The extent that a weight is in.
+    extent_of: Vec<Option<usize>>,
+}
+
+impl<M> StreamedMachine<M> {
+    /// What reads ahead.
+    pub fn prefetcher(&self) -> &Prefetcher {
+        &self.prefetcher
+    }
+}
+
+/// One of the matrices that an operator multiplies with: those of one operator are read together.
+fn first_matrix(op: OpRef<'_>) -> Option<WeightId> {
+    match op {
+        OpRef::Linear(o) => Some(o.part.weight),
+        OpRef::LinearAdd(o) => Some(o.weight),
+        OpRef::Project(o) => o.parts.first().map(|p| p.weight),
+        OpRef::Glu(o) => o.project.parts.first().map(|p| p.weight),
+        _ => None,
+    }
+}
+
+impl<M: Ops> Wrapper for StreamedMachine<M> {
+    type Inner = M;
+    const FUSED: bool = true;
+
+    fn inner(&self) -> &M {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut M {
+        &mut self.inner
+    }
+
+    fn begin_inner(&mut self, b: &Batch) -> Result<()> {
+        if b.rows() > 0 {
+            self.prefetcher.begin(self.extents.iter().map(|e| b.count(e.rows) == 0));
+        }
+        self.inner.begin(b)
+    }
+
+    fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
+        let extent = first_matrix(op).and_then(|w| self.extent_of[w.0 as usize]);
+        let Some(i) = extent else { return op.run(&mut self.inner, b) };
+        let StreamExtent { weights, rows, .. } = &self.extents[i];
+        if b.count(*rows) == 0 {
+            return Ok(());
+        }
+        let bytes = self.prefetcher.fetch(i)?;
+        let bound = weights
+            .iter()
+            .try_for_each(|(weight, range)| self.inner.bind(*weight, 0, bytes.slice(range.clone())));
+        let done = bound.and_then(|()| op.run(&mut self.inner, b)).and_then(|()| self.inner.wait());
+        for (weight, _) in weights {
+            self.inner.bind(*weight, 0, None)?;
+        }
+        drop(bytes);
+        self.prefetcher.ask();
+        done
+    }
+
+    /// Weights move between steps: what was recorded would read them where they were.
+    fn replay_inner(&mut self, _: &Batch, _: &[Op]) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn streamed_inner(&self) -> StreamCounts {
+        self.prefetcher.counts()
+    }
+}

@@ -1,0 +1,143 @@
+//! Weights that are read from disk while they are used change no bit of a result, whatever stays in memory and however
+//! the rest is read.
+
+use lamina::{Completion, GenerateOptions, LoadOptions, Model, Offload, Prompt, StreamOptions};
+use lamina_base::DType;
+use lamina_fixtures::{Models, packaged, tokens};
+use std::path::Path;
+
+fn load(folder: &Path, options: LoadOptions) -> Model {
+    let options = LoadOptions { threads: Some(2), context: Some(256), ..options };
+    Model::load(Some(folder), options).unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+}
+
+fn streamed(stream: StreamOptions) -> LoadOptions {
+    LoadOptions { stream, ..LoadOptions::default() }
+}
+
+fn bits(logits: &[f32]) -> Vec<u32> {
+    logits.iter().map(|v| v.to_bits()).collect()
+}
+
+#[test]
+fn all_families_give_the_same_bits_from_disk() {
+    let (models, panels) = (Models::new(), tempfile::tempdir().expect("a folder"));
+    for folder in models.all() {
+        let whole = load(&folder, LoadOptions::default());
+        let want = whole.logits(&tokens(40)).map(|l| bits(&l));
+        assert!(whole.info().stream.is_none());
+        let kept = Some(panels.path().to_owned());
+        let nothing = StreamOptions { resident: Some(0), folder: kept, ..StreamOptions::default() };
+        let model = load(&folder, streamed(nothing.clone()));
+        let all = model.info().stream.as_ref().expect("it is streamed").streamed_bytes;
+        assert_eq!(model.logits(&tokens(40)).map(|l| bits(&l)), want, "{}", folder.display());
+        for (i, share) in [1, 3, 5, 7, 9].into_iter().enumerate() {
+            let resident = Some(all * share / 10);
+            for (piece, buffers, buffered) in
+                [(4 << 10, 2 + 4 * (i % 2), i % 3 == 0), (64 << 10, 6 - 4 * (i % 2), i % 3 == 1)]
+            {
+                let (piece, buffers) = (Some(piece), Some(buffers));
+                let stream = StreamOptions { resident, piece, buffers, buffered, ..nothing.clone() };
+                let model = load(&folder, streamed(stream.clone()));
+                let told = model.info().stream.as_ref().expect("it is streamed").clone();
+                assert!(told.resident_bytes <= all * share / 10, "{told:?}");
+                assert_eq!(told.resident_bytes + told.streamed_bytes, all);
+                // Twice: the second pass goes on where the first has read ahead.
+                for round in 0..2 {
+                    let got = model.logits(&tokens(40)).map(|l| bits(&l));
+                    assert_eq!(got, want, "{}, {stream:?}, round {round}", folder.display());
+                }
+            }
+        }
+    }
+}
+
+fn asked(seed: i64) -> GenerateOptions {
+    let mut o = GenerateOptions { max_tokens: Some(24), ignore_eos: true, ..GenerateOptions::default() };
+    o.sampling.set("seed", seed).expect("known");
+    o.sampling.set("logprobs", 2i64).expect("known");
+    o
+}
+
+fn texts(model: &Model) -> Vec<Completion> {
+    let streams: Vec<_> = (0..4)
+        .map(|i| {
+            let prompt = Prompt::Text("Once upon a time there was a cat. ".repeat(1 + i * 3));
+            model.stream(&prompt, &asked(i as i64)).expect("starts")
+        })
+        .collect();
+    let all = |stream: lamina::TokenStream| {
+        let mut got = Completion::empty();
+        stream.for_each(|piece| got.push(piece.expect("runs")));
+        got
+    };
+    streams.into_iter().map(all).collect()
+}
+
+#[test]
+fn sampled_texts_are_the_same_in_any_company_and_type() {
+    let panels = tempfile::tempdir().expect("a folder");
+    for dtype in [None, Some(DType::F16), Some(DType::Q4_K), Some(DType::Q6_K)] {
+        let options = LoadOptions { dtype, batch_rows: Some(16), ..LoadOptions::default() };
+        let want = texts(&load(&packaged(), options.clone()));
+        for piece in [16 << 10, 1 << 20] {
+            let folder = Some(panels.path().to_owned());
+            let (resident, piece) = (Some(100 << 10), Some(piece));
+            let stream = StreamOptions { resident, piece, folder, ..StreamOptions::default() };
+            let model = load(&packaged(), LoadOptions { stream, ..options.clone() });
+            let got = texts(&model);
+            for (got, want) in got.iter().zip(&want) {
+                assert_eq!((&got.text, &got.tokens), (&want.text, &want.tokens), "{dtype:?}");
+                assert_eq!(got.logprobs, want.logprobs, "{dtype:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_panels_are_found_and_written_anew() {
+    let panels = tempfile::tempdir().expect("a folder");
+    let stream = StreamOptions {
+        resident: Some(0),
+        folder: Some(panels.path().to_owned()),
+        ..StreamOptions::default()
+    };
+    let open = || load(&packaged(), streamed(stream.clone()));
+    let want = bits(&open().logits(&[1, 2, 3]).expect("runs"));
+    let file = || -> Option<std::path::PathBuf> {
+        let folders = std::fs::read_dir(panels.path().join("panels")).expect("a folder").flatten();
+        let files = folders.flat_map(|f| std::fs::read_dir(f.path()).expect("a folder").flatten());
+        files.map(|f| f.path()).find(|p| p.extension().is_some_and(|e| e == "panels"))
+    };
+    let path = file().expect("a file of panels");
+    let whole = std::fs::read(&path).expect("reads");
+    // A byte of a panel: the index is whole, so it is found when the panel is read.
+    let mut bytes = whole.clone();
+    bytes[8192] ^= 1;
+    std::fs::write(&path, &bytes).expect("writes");
+    let message = Model::load(Some(&packaged()), streamed(stream.clone()))
+        .and_then(|model| model.logits(&[1, 2, 3]).map(drop))
+        .expect_err("damaged")
+        .to_string();
+    assert!(message.contains("damaged") && message.contains("panels"), "{message}");
+    assert_eq!(bits(&open().logits(&[1, 2, 3]).expect("written anew")), want);
+    // The end is missing, or the head is wrong: such a file is never used.
+    for broken in [&whole[..whole.len() / 2], &[&[0], &whole[1..]].concat()[..]] {
+        std::fs::write(file().expect("a file"), broken).expect("writes");
+        assert_eq!(bits(&open().logits(&[1, 2, 3]).expect("written anew")), want);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_where_nothing_may_be_streamed() {
+    let options = LoadOptions {
+        memory: Some(lamina::MemoryLimit::Bytes(1 << 10)),
+        offload: Offload::Never,
+        ..LoadOptions::default()
+    };
+    let error = Model::load(Some(&packaged()), options.clone()).err().expect("refused").to_string();
+    assert!(error.contains("the weights take"), "{error}");
+    let error = Model::load(Some(&packaged()), LoadOptions { offload: Offload::Auto, ..options });
+    let error = error.err().expect("refused").to_string();
+    assert!(error.contains("even with weights that are read from disk"), "{error}");
+}
