@@ -28,8 +28,10 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-convert", 35),
     ("lamina-plan", 40),
     ("lamina-oracle", 45),
+    ("lamina-gpu", 45),
     ("lamina-cpu", 50),
     ("lamina-tier", 50),
+    ("lamina-emu", 50),
     ("lamina-engine", 60),
     ("lamina-load", 65),
     ("lamina", 70),
@@ -40,7 +42,8 @@ const FLOORS: &[(&str, u32)] = &[
 ];
 
 /// Crates that may hold unsafe code; all others forbid it.
-const UNSAFE: &[&str] = &["lamina-simd", "lamina-pool", "lamina-reserve", "lamina-cpu", "lamina-py"];
+const UNSAFE: &[&str] =
+    &["lamina-simd", "lamina-pool", "lamina-reserve", "lamina-cpu", "lamina-emu", "lamina-py"];
 
 /// Lines of a source file, tests apart.
 const MOST_LINES: usize = 400;

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Compiles every GPU kernel for every CUDA architecture, and holds registers, stack and shared memory against kernels/list.h."""
+
+import ctypes
+import lzma
+import re
+import site
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+KERNELS = Path(__file__).resolve().parent.parent / "crates/gpu/kernels"
+ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+OPTIONS = ["--std=c++17", "--fmad=false", "-default-device", f"-I{KERNELS}"]
+MOST_SHARED = 48 << 10
+# What the images of all architectures may add to a wheel.
+MOST_COMPRESSED = 2 << 20
+
+
+def package_file(pattern):
+    found = [f for folder in site.getsitepackages() for f in Path(folder, "nvidia").rglob(pattern)]
+    if not found:
+        sys.exit(f"no {pattern}: install nvidia-cuda-nvrtc-cu12 and nvidia-cuda-cuobjdump, as .ci/kernels does")
+    return str(sorted(found)[0])
+
+
+def limits():
+    """Most registers of each kernel of the list."""
+    lines = re.findall(r"^KERNEL_LINE\((\w+), \d+, \d+, (\d+)\)$", (KERNELS / "list.h").read_text(), re.M)
+    return {name: int(registers) for name, registers in lines}
+
+
+def compiled(nvrtc, architecture):
+    """The image of an architecture."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), b'#include "all.h"\n', b"kernels.cu", 0, None, None)
+    options = [o.encode() for o in [*OPTIONS, f"--gpu-architecture={architecture}"]]
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    if failed:
+        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetProgramLog(program, log)
+        raise RuntimeError(f"{architecture}: {log.value.decode()}")
+    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    image = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetCUBIN(program, image)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return image.raw
+
+
+def usage(cuobjdump, image):
+    """Registers, stack and shared memory of each kernel of an image."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(image)
+        file.flush()
+        out = subprocess.run([cuobjdump, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"Function (\w+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)", out)
+    return {name: tuple(map(int, numbers)) for name, *numbers in found}
+
+
+def beyond(architecture, used):
+    """What is missing or over its limit."""
+    most = limits()
+    for name in sorted(most.keys() ^ used.keys()):
+        yield f"{architecture}: {name} is {'not compiled' if name in most else 'not in the list'}"
+    for name in sorted(most.keys() & used.keys()):
+        registers, stack, shared = used[name]
+        if registers > most[name] or stack or shared > MOST_SHARED:
+            yield f"{architecture}: {name} has {registers} registers (at most {most[name]}), {stack} bytes of stack, {shared} shared"
+
+
+def main():
+    nvrtc, cuobjdump = ctypes.CDLL(package_file("libnvrtc.so.*")), package_file("cuobjdump")
+    architectures = sys.argv[1:] or ARCHITECTURES
+    with ThreadPoolExecutor(2) as pool:
+        images = dict(zip(architectures, pool.map(lambda a: compiled(nvrtc, a), architectures)))
+    wrong, compressed = [], 0
+    for architecture, image in images.items():
+        used = usage(cuobjdump, image)
+        compressed += len(lzma.compress(image))
+        wrong += beyond(architecture, used)
+        print(f"{architecture}: {len(used)} kernels, {len(image)} bytes, most registers {max(r for r, _, _ in used.values())}")
+    print(f"{compressed} bytes compressed")
+    if compressed > MOST_COMPRESSED:
+        wrong.append(f"the images take {compressed} bytes of a wheel, at most {MOST_COMPRESSED}")
+    sys.exit("\n".join(wrong) if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

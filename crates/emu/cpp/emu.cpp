@@ -1,0 +1,116 @@
+// The emulator's end: kernels by name, with the arguments of a launch.
+#include "all.h"
+#include <type_traits>
+#include <utility>
+
+#ifdef EMU_OWN_SWITCH
+asm(".text\n.globl lamina_emu_switch\nlamina_emu_switch:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+    "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
+#endif
+
+namespace emu {
+enum Outcome { DONE, NO_KERNEL, WRONG_ARGUMENTS, DIVERGENT };
+
+// A fiber runs its thread of one block after the other.
+static void fiber_main() {
+  State& state = *running;
+  for (;;) {
+    state.thread = state.current->index;
+    state.body.run(state.body.of);
+    state.current->done = true;
+    --state.live;
+    ++state.moves;
+    go(state.current->context, state.main);
+  }
+}
+static void prepare(State& state, unsigned threads) {
+  size_t had = state.fibers.size();
+  if (had < threads) {
+    state.fibers.resize(threads);
+    for (size_t i = had; i < threads; ++i) {
+      Fiber& f = state.fibers[i];
+      f.index = (unsigned)i;
+      f.done = true;
+      f.stack.reset(new char[STACK]);
+    }
+    // A context of its own address may not be moved: all of them begin again.
+    for (Fiber& f : state.fibers) start(f.context, f.stack.get(), STACK, fiber_main);
+  }
+  state.threads = threads;
+  state.mail.assign(2 * threads, 0);
+  state.turn.assign(threads, 0);
+}
+static bool run_block(State& state, unsigned threads) {
+  state.block_bar = {};
+  state.warp_bars.assign(threads / 32, {});
+  state.live = threads;
+  for (unsigned t = 0; t < threads; ++t) state.fibers[t].done = false;
+  for (unsigned idle = 0; state.live;) {
+    unsigned was = state.moves;
+    for (unsigned i = 0; i < threads; ++i) {
+      Fiber& f = state.fibers[state.order > 0 ? i : threads - 1 - i];
+      if (f.done) continue;
+      state.current = &f;
+      state.thread = f.index;
+      go(state.main, f.context);
+    }
+    if (state.moves != was) idle = 0;
+    else if (++idle > 2) return false;   // threads wait for some that are done, or elsewhere
+  }
+  return true;
+}
+static bool run_plain(State& state, unsigned threads) {
+  for (unsigned i = 0; i < threads; ++i) {
+    state.thread = state.order > 0 ? i : threads - 1 - i;
+    state.body.run(state.body.of);
+  }
+  return !state.stuck;
+}
+static Outcome launch(D3 grid, unsigned threads, bool waits, Body body) {
+  State& state = *running;
+  state.body = body;
+  state.plain = !waits;
+  state.stuck = false;
+  if (waits) prepare(state, threads);
+  unsigned n = grid.x * grid.y * grid.z;
+  for (unsigned i = 0; i < n; ++i) {
+    unsigned b = state.order > 0 ? i : n - 1 - i;
+    state.block = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
+    bool done = waits ? run_block(state, threads) : run_plain(state, threads);
+    if (!done) {
+      state.fibers.clear();   // stuck ones are not to be gone on with
+      return DIVERGENT;
+    }
+  }
+  return DONE;
+}
+
+template <class... P, size_t... I>
+static Outcome call(void (*kernel)(P...), void** arguments, D3 grid, unsigned threads, bool waits, std::index_sequence<I...>) {
+  auto body = [&] { kernel(*(std::remove_cv_t<P>*)arguments[I]...); };
+  return launch(grid, threads, waits, {[](void* of) { (*(decltype(body)*)of)(); }, &body});
+}
+// Buffers first, the struct of numbers last.
+template <class... P>
+static Outcome checked(void (*kernel)(P...), void** arguments, size_t count, size_t bytes, D3 grid, unsigned threads, bool waits) {
+  constexpr size_t n = sizeof...(P);
+  constexpr size_t sizes[] = {sizeof(P)...};
+  if (count != n || bytes != sizes[n - 1]) return WRONG_ARGUMENTS;
+  return call(kernel, arguments, grid, threads, waits, std::index_sequence_for<P...>());
+}
+}   // namespace emu
+
+// Runs a kernel to its end on this thread. `arguments` are addresses of the buffers' addresses and, last, of the struct of
+// `bytes` bytes.
+extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int order, void** arguments, size_t count, size_t bytes) {
+  static thread_local emu::State state;
+  emu::running = &state;
+  state.order = order;
+  emu::D3 g{grid[0], grid[1], grid[2]};
+#define KERNEL_LINE(kernel, threads, waits, registers) \
+  if (!std::strcmp(name, #kernel)) return emu::checked(kernel, arguments, count, bytes, g, threads, waits);
+#include "list.h"
+  return emu::NO_KERNEL;
+}

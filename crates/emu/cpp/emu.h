@@ -1,0 +1,134 @@
+// The dialect on a CPU: GPU threads as fibers of one CPU thread. Blocks run one after another, with barriers of a block and
+// shuffles of a warp.
+//
+// `order` < 0 runs blocks and threads backwards: a missing barrier, or a block that depends on another one, then changes bits.
+// All state is the thread's own, so that tests may run side by side.
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <vector>
+#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+#define EMU_OWN_SWITCH 1
+#else
+#include <ucontext.h>   // two system calls a switch, but every system has it and sanitizers follow it
+#endif
+
+namespace emu {
+struct D3 { unsigned x, y, z; };
+struct Bar { unsigned arrived = 0, generation = 0; };
+#ifdef EMU_OWN_SWITCH
+typedef void* Context;
+extern "C" void lamina_emu_switch(void** from, void* to);
+inline void go(Context& from, Context& to) { lamina_emu_switch(&from, to); }
+inline void start(Context& c, char* stack, size_t bytes, void (*f)()) {
+  auto top = (void**)((uintptr_t)(stack + bytes) / 16 * 16) - 2;
+  *top = (void*)f;
+  std::memset(top - 6, 0, 6 * sizeof(void*));   // six saved registers below the return address
+  c = top - 6;
+}
+#else
+typedef ucontext_t Context;
+inline void go(Context& from, Context& to) { swapcontext(&from, &to); }
+inline void start(Context& c, char* stack, size_t bytes, void (*f)()) {
+  getcontext(&c);
+  c.uc_stack.ss_sp = stack;
+  c.uc_stack.ss_size = bytes;
+  c.uc_link = nullptr;
+  makecontext(&c, f, 0);
+}
+#endif
+constexpr size_t STACK = 32 << 10;
+struct Fiber {
+  Context context;
+  std::unique_ptr<char[]> stack;
+  unsigned index;
+  bool done;
+};
+struct Body {
+  void (*run)(void*);
+  void* of;
+};
+// What runs on this CPU thread.
+struct State {
+  std::vector<Fiber> fibers;
+  Context main;
+  Fiber* current = nullptr;
+  D3 block{};
+  unsigned thread = 0, threads = 0, live = 0, moves = 0;
+  int order = 1;
+  Bar block_bar;
+  std::vector<Bar> warp_bars;
+  std::vector<uint32_t> mail;           // two words a thread, used in turn
+  std::vector<unsigned char> turn;
+  Body body{};
+  bool plain = false, stuck = false;
+};
+// Set before kernels run. A plain pointer is reached without a look whether it was set up, which kernels would feel.
+inline constinit thread_local State* running = nullptr;
+
+inline void wait(Bar& b, unsigned n) {
+  State& s = *running;
+  if (s.plain) { s.stuck = true; return; }   // the list says that this kernel does not wait
+  unsigned generation = b.generation;
+  if (++b.arrived == n) {
+    b.arrived = 0;
+    ++b.generation;
+    ++s.moves;
+    return;
+  }
+  Fiber* own = s.current;
+  while (b.generation == generation) go(own->context, s.main);
+}
+inline void block_wait() { wait(running->block_bar, running->threads); }
+inline void warp_wait() { wait(running->warp_bars[running->thread / 32], 32); }
+inline float shuffle(float v, unsigned lane) {
+  // Nobody is two shuffles ahead of another lane: two boxes need one wait.
+  State& s = *running;
+  unsigned box = s.turn[s.thread] ^= 1;
+  uint32_t* warp = &s.mail[(s.thread / 32 * 2 + box) * 32];
+  std::memcpy(warp + s.thread % 32, &v, 4);
+  warp_wait();
+  float r;
+  std::memcpy(&r, warp + lane, 4);
+  return r;
+}
+}   // namespace emu
+
+#define FN inline
+#define SHARED alignas(16) static thread_local
+#define CONST constexpr
+#define UNROLL
+#define KERNEL(threads, blocks) inline void
+#define BLOCK emu::running->block
+#define THREAD emu::running->thread
+#define BARRIER() emu::block_wait()
+using std::floor;
+using std::fma;
+using std::rint;
+using std::sqrt;
+struct uint4 { u32 x, y, z, w; };
+FN float lane_xor(float v, int m) { return emu::shuffle(v, (emu::running->thread % 32) ^ (unsigned)m); }
+FN float f32_of(u32 b) { return std::bit_cast<float>(b); }
+FN u32 bits_of(float f) { return std::bit_cast<u32>(f); }
+FN float h2f(u16 h) { return (float)std::bit_cast<_Float16>(h); }
+FN u16 f2h(float f) { return std::bit_cast<u16>((_Float16)f); }
+FN uint4 load16(const u8* p) {
+  uint4 v;
+  std::memcpy(&v, __builtin_assume_aligned(p, 16), 16);
+  return v;
+}
+FN u32 load4(const u8* p) {
+  u32 v;
+  std::memcpy(&v, __builtin_assume_aligned(p, 4), 4);
+  return v;
+}
+FN u16 load2(const u8* p) {
+  u16 v;
+  std::memcpy(&v, __builtin_assume_aligned(p, 2), 2);
+  return v;
+}

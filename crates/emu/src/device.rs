@@ -1,0 +1,175 @@
+//! The emulated device.
+
+use crate::{
+    launch::{EmuGraph, OwnLaunch},
+    memory::EmuBuffer,
+};
+use lamina_gpu::{DeviceInfo, GpuDevice, Launch};
+use lamina_plan::{BackendError, backend::Result};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Order in which blocks, and threads between two barriers, are run: results must not depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlockOrder {
+    /// From the first to the last.
+    #[default]
+    Forwards,
+    /// From the last to the first.
+    Backwards,
+}
+
+/// An emulated GPU; clones are the same device.
+#[derive(Clone)]
+pub struct Emu {
+    shared: Arc<Mutex<EmuState>>,
+    order: BlockOrder,
+    memory: u64,
+}
+
+/// What the device is at. Its lock is what all access to buffers needs.
+#[derive(Default)]
+struct EmuState {
+    /// Launches since the recording began.
+    recording: Option<Vec<OwnLaunch>>,
+    /// Recordings that were run.
+    replays: usize,
+}
+
+impl Default for Emu {
+    fn default() -> Self {
+        Emu::new(BlockOrder::Forwards)
+    }
+}
+
+impl Emu {
+    /// A device that runs blocks and threads in this order.
+    pub fn new(order: BlockOrder) -> Emu {
+        Emu { shared: Arc::default(), order, memory: 1 << 30 }
+    }
+
+    /// The same with `bytes` bytes of memory, for each buffer.
+    pub fn with_memory(mut self, bytes: u64) -> Emu {
+        self.memory = bytes;
+        self
+    }
+
+    /// Recordings that were run so far.
+    pub fn replays(&self) -> usize {
+        self.lock().replays
+    }
+
+    fn lock(&self) -> MutexGuard<'_, EmuState> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock for a copy, which cannot be recorded.
+    fn idle(&self) -> Result<MutexGuard<'_, EmuState>> {
+        let running = self.lock();
+        if running.recording.is_some() {
+            Err(failed("copies cannot be recorded".into()))
+        } else {
+            Ok(running)
+        }
+    }
+
+    /// Runs a launch under the lock.
+    fn run(&self, launch: &mut OwnLaunch, _lock: &MutexGuard<'_, EmuState>) -> Result<()> {
+        let order = if self.order == BlockOrder::Forwards { 1 } else { -1 };
+        // SAFETY: the lock is held: the guard is in the arguments.
+        unsafe { launch.run(order) }.map_err(failed)
+    }
+}
+
+fn failed(what: String) -> BackendError {
+    BackendError::Device { backend: Emu::NAME, what, lost: false }
+}
+
+impl GpuDevice for Emu {
+    type Buffer = EmuBuffer;
+    type Graph = Mutex<EmuGraph>;
+
+    const NAME: &'static str = "emulated";
+
+    fn info(&self) -> DeviceInfo {
+        let (device, kernels) = (Self::NAME.to_owned(), "c++".to_owned());
+        DeviceInfo { device, kernels, free: self.memory, total: self.memory }
+    }
+
+    fn alloc(&self, bytes: usize, what: &str) -> Result<EmuBuffer> {
+        if bytes as u64 > self.memory {
+            return Err(BackendError::OutOfMemory {
+                what: what.to_owned(),
+                need: format!("{bytes} bytes"),
+                have: format!("{} bytes", self.memory),
+                advice: "use a smaller model",
+            });
+        }
+        Ok(EmuBuffer::new(bytes))
+    }
+
+    fn upload(&self, to: &EmuBuffer, at: usize, bytes: &[u8]) -> Result<()> {
+        let _lock = self.idle()?;
+        // SAFETY: the lock is held.
+        unsafe { to.put(at, bytes) };
+        Ok(())
+    }
+
+    fn download(&self, from: &EmuBuffer, at: usize, out: &mut [u8]) -> Result<()> {
+        let _lock = self.idle()?;
+        // SAFETY: the lock is held.
+        unsafe { from.get(at, out) };
+        Ok(())
+    }
+
+    fn copy(&self, buffer: &EmuBuffer, from: usize, to: usize, bytes: usize) -> Result<()> {
+        let _lock = self.idle()?;
+        let mut between = vec![0; bytes];
+        // SAFETY: the lock is held.
+        unsafe { buffer.get(from, &mut between) };
+        // SAFETY: the lock is held.
+        unsafe { buffer.put(to, &between) };
+        Ok(())
+    }
+
+    fn clear(&self, buffer: &EmuBuffer, at: usize, bytes: usize) -> Result<()> {
+        let _lock = self.idle()?;
+        // SAFETY: the lock is held.
+        unsafe { buffer.put(at, &vec![0; bytes]) };
+        Ok(())
+    }
+
+    fn launch(&self, launch: &Launch<'_, EmuBuffer>) -> Result<()> {
+        let mut running = self.lock();
+        let mut own = OwnLaunch::new(launch);
+        match &mut running.recording {
+            Some(recorded) => {
+                recorded.push(own);
+                Ok(())
+            }
+            None => self.run(&mut own, &running),
+        }
+    }
+
+    fn capture(&self) -> Result<()> {
+        self.lock().recording = Some(vec![]);
+        Ok(())
+    }
+
+    fn captured(&self) -> Result<Mutex<EmuGraph>> {
+        let recorded = self.lock().recording.take();
+        recorded
+            .map(|launches| Mutex::new(EmuGraph(launches)))
+            .ok_or_else(|| failed("nothing is recorded".into()))
+    }
+
+    fn replay(&self, graph: &Mutex<EmuGraph>) -> Result<()> {
+        let mut running = self.lock();
+        running.replays += 1;
+        let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
+        graph.0.iter_mut().try_for_each(|launch| self.run(launch, &running))
+    }
+
+    fn wait(&self) -> Result<()> {
+        Ok(())
+    }
+}

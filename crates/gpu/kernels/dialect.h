@@ -1,0 +1,85 @@
+// The kernel language: one source for NVRTC (CUDA), Apple's compiler (MSL) and g++ (the emulator).
+//
+// Every pointer says where it points (DEV device memory, TG memory of a block, LOCAL registers); ids are handed to helpers
+// as arguments; SHARED stands in kernels only. a*b+c is written fma(a, b, c) and compiled without contraction (NVRTC
+// --fmad=false, MSL safe math, g++ -ffp-contract=off), so that all compilers round alike. No double, no includes.
+#pragma once
+#if defined(__METAL_VERSION__)
+#include <metal_stdlib>
+using namespace metal;
+typedef uchar u8;
+typedef ushort u16;
+typedef uint u32;
+typedef ulong u64;
+typedef long i64;
+#define FN inline
+#define DEV device
+#define TG threadgroup
+#define LOCAL thread
+#ifndef SHARED
+#define SHARED threadgroup
+#endif
+#define CONST constant constexpr
+#define UNROLL _Pragma("unroll")
+#define KERNEL(threads, blocks) [[max_total_threads_per_threadgroup(threads)]] kernel void
+#define BUF(i, T, name) device T* name [[buffer(i)]]
+#define ARGS(i, T, name) \
+  constant T &name [[buffer(i)]], uint3 BLOCK [[threadgroup_position_in_grid]], uint THREAD [[thread_index_in_threadgroup]]
+#define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device)
+FN float lane_xor(float v, int m) { return simd_shuffle_xor(v, (ushort)m); }
+FN float h2f(u16 h) { return (float)as_type<half>(h); }
+FN u16 f2h(float f) { return as_type<u16>((half)f); }
+FN float f32_of(u32 b) { return as_type<float>(b); }
+FN u32 bits_of(float f) { return as_type<u32>(f); }
+FN uint4 load16(DEV const u8* p) { return *(DEV const uint4*)p; }
+FN u32 load4(DEV const u8* p) { return *(DEV const u32*)p; }
+FN u16 load2(DEV const u8* p) { return *(DEV const u16*)p; }
+#else
+#define DEV
+#define TG
+#define LOCAL
+#define BUF(i, T, name) T* name
+#define ARGS(i, T, name) T name
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define FN __device__ __forceinline__
+#define SHARED __shared__ __align__(16)
+#define CONST constexpr
+#define UNROLL _Pragma("unroll")
+#define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#define BLOCK blockIdx
+#define THREAD threadIdx.x
+#define BARRIER() __syncthreads()
+FN float lane_xor(float v, int m) { return __shfl_xor_sync(~0u, v, m); }
+FN float h2f(u16 h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+FN u16 f2h(float f) {
+  u16 h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+FN float f32_of(u32 b) { return __uint_as_float(b); }
+FN u32 bits_of(float f) { return __float_as_uint(f); }
+FN float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+FN float rint(float x) { return rintf(x); }
+FN float floor(float x) { return floorf(x); }
+FN float sqrt(float x) { return __fsqrt_rn(x); }
+FN uint4 load16(const u8* p) { return *(const uint4*)p; }
+FN u32 load4(const u8* p) { return *(const u32*)p; }
+FN u16 load2(const u8* p) { return *(const u16*)p; }
+#else
+#include "emu.h"
+#endif
+#endif
+FN float infinity() { return f32_of(0x7f800000u); }
+// The larger of two numbers; NaN in one of them gives the other, as IEEE's maxNum.
+FN float max_(float a, float b) { return a > b || b != b ? a : b; }
+FN float min_(float a, float b) { return a < b || b != b ? a : b; }
+FN float abs_(float x) { return f32_of(bits_of(x) & 0x7fffffffu); }

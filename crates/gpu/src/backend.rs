@@ -1,0 +1,119 @@
+//! The backend: takes weights over, counts the memory that a plan needs, and builds its machine.
+
+use crate::{
+    device::GpuDevice,
+    format::{FORMATS, PanelFormat},
+    kv::page_bytes,
+    machine::{Enqueue, GpuMachine},
+    ops::recurrent::MOST_TAPS,
+    weight::GpuWeight,
+};
+use lamina_arch::weights::Tensor;
+use lamina_base::DType;
+use lamina_plan::{
+    About, Backend, Batch, Capabilities, Grade, KvLayout, KvTypes, Limits, Memory, Ops, Plan, WeightSpec,
+    backend::Result, op::*,
+};
+
+/// A GPU backend over a device.
+#[derive(Clone)]
+pub struct Gpu<D: GpuDevice> {
+    device: D,
+}
+
+impl<D: GpuDevice> Gpu<D> {
+    /// The backend of `device`.
+    pub fn new(device: D) -> Self {
+        Gpu { device }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+}
+
+impl<D: GpuDevice> Backend for Gpu<D> {
+    type Weight = GpuWeight<D>;
+    type Machine = GpuMachine<D>;
+
+    fn name(&self) -> &'static str {
+        D::NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let types = FORMATS.iter().map(|f| f.dtype).collect();
+        let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
+        Capabilities { types, ops, bits: Grade::AllBatches }
+    }
+
+    fn handle(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn about(&self) -> About {
+        let info = self.device.info();
+        About { device: info.device, kernels: info.kernels, threads: 1 }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        let info = self.device.info();
+        Some(Memory { free: info.free, total: info.total })
+    }
+
+    fn rows(&self) -> usize {
+        2048
+    }
+
+    fn refuses(&self, plan: &Plan) -> Option<String> {
+        plan.ops.iter().find_map(|op| match op {
+            Op::Conv(o) => {
+                let (_, len) = plan.weight(o.weight).kind.shape();
+                let taps = len / plan.width(o.x).max(1);
+                (taps > MOST_TAPS).then(|| format!("a convolution of {taps} taps, more than {MOST_TAPS}"))
+            }
+            _ => None,
+        })
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        PanelFormat::of(dtype).dtype
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        PanelFormat::weight_bytes(spec, dtype)
+    }
+
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight> {
+        GpuWeight::upload(&self.device, spec, tensor)
+    }
+
+    fn share(&self, weight: &Self::Weight) -> Option<Self::Weight> {
+        Some(weight.clone())
+    }
+
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        page_bytes(layout, group, types)
+    }
+
+    fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine> {
+        GpuMachine::new(self.device, plan, weights, limits)
+    }
+}
+
+/// Fused operators with launches of their own; the others run as what they stand for.
+const FUSED: [&str; 1] = ["LinearAdd"];
+
+macro_rules! operators {
+    (plain { $($(#[$_doc:meta])* $plain:ident $Plain:ident,)* } fused { $($fused:tt)* }) => {
+        impl<D: GpuDevice> Ops for GpuMachine<D> {
+            $(fn $plain(&mut self, b: &Batch, o: &$Plain) -> Result<()> { self.enqueue(b, o) })*
+
+            fn linear_add(&mut self, b: &Batch, o: &LinearAdd) -> Result<()> {
+                self.enqueue(b, o)
+            }
+        }
+    };
+}
+
+lamina_plan::for_each_op!(operators);

@@ -1,0 +1,98 @@
+//! What a GPU does for the host side: memory, copies, launches, recordings.
+
+use lamina_plan::backend::Result;
+
+/// What a device says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its name as users write it, such as `cuda:0`.
+    pub device: String,
+    /// What its kernels are made for, such as `sm_90`.
+    pub kernels: String,
+    /// Bytes that can be had now.
+    pub free: u64,
+    /// Bytes that there are.
+    pub total: u64,
+}
+
+/// A buffer of a launch: where it begins, and whether the kernel writes to it.
+pub struct Bound<'a, B> {
+    /// The buffer.
+    pub buffer: &'a B,
+    /// First byte.
+    pub at: usize,
+    /// True when the kernel writes to it; devices without streams order launches by it.
+    pub writes: bool,
+}
+
+impl<'a, B> Bound<'a, B> {
+    /// A buffer that the kernel reads from byte `at` on.
+    pub fn read(buffer: &'a B, at: usize) -> Self {
+        Bound { buffer, at, writes: false }
+    }
+
+    /// A buffer that the kernel writes, or reads and writes, from byte `at` on.
+    pub fn write(buffer: &'a B, at: usize) -> Self {
+        Bound { buffer, at, writes: true }
+    }
+}
+
+/// One launch of a kernel.
+pub struct Launch<'a, B> {
+    /// Its name in the list of kernels, which says the threads of a block.
+    pub kernel: &'a str,
+    /// Blocks on three axes, none of them 0.
+    pub grid: [u32; 3],
+    /// Buffers in the order of the kernel's parameters.
+    pub bound: &'a [Bound<'a, B>],
+    /// The struct behind them, byte for byte.
+    pub args: &'a [u8],
+}
+
+/// A GPU, or what stands for one. Work runs in the order in which it is asked for and may be under way when a call returns;
+/// [`GpuDevice::download`] and [`GpuDevice::wait`] return when it is done.
+///
+/// Every method fails when the device does.
+#[allow(clippy::missing_errors_doc)] // stated above for all
+pub trait GpuDevice: Clone + Send + Sync + 'static {
+    /// Memory on the device; given back when it is dropped.
+    type Buffer: Send + Sync;
+    /// Recorded launches, which can be run again.
+    type Graph: Send + Sync;
+
+    /// Name of the backend in messages, such as `cuda`.
+    const NAME: &'static str;
+
+    /// Device, kernels and memory.
+    fn info(&self) -> DeviceInfo;
+
+    /// `bytes` bytes for `what`, with anything in them.
+    fn alloc(&self, bytes: usize, what: &str) -> Result<Self::Buffer>;
+
+    /// Copies bytes to the device; they may change once it returns.
+    fn upload(&self, to: &Self::Buffer, at: usize, bytes: &[u8]) -> Result<()>;
+
+    /// Copies bytes from the device, behind all work before.
+    fn download(&self, from: &Self::Buffer, at: usize, out: &mut [u8]) -> Result<()>;
+
+    /// Copies `bytes` bytes inside a buffer; the two places do not overlap.
+    fn copy(&self, buffer: &Self::Buffer, from: usize, to: usize, bytes: usize) -> Result<()>;
+
+    /// Puts zeros into `bytes` bytes from `at` on.
+    fn clear(&self, buffer: &Self::Buffer, at: usize, bytes: usize) -> Result<()>;
+
+    /// Runs a kernel, or only notes it while recording.
+    fn launch(&self, launch: &Launch<'_, Self::Buffer>) -> Result<()>;
+
+    /// Begins to record launches instead of running them.
+    fn capture(&self) -> Result<()>;
+
+    /// Ends the recording.
+    fn captured(&self) -> Result<Self::Graph>;
+
+    /// Runs what was recorded.
+    fn replay(&self, graph: &Self::Graph) -> Result<()>;
+
+    /// Returns when all work is done.
+    fn wait(&self) -> Result<()>;
+}

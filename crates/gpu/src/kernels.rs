@@ -1,0 +1,75 @@
+//! The list of kernels, and their sources for devices that compile.
+
+use std::sync::OnceLock;
+
+/// A kernel of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelLine {
+    /// Its name in every image.
+    pub name: &'static str,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Threads of a block wait for one another.
+    pub waits: bool,
+    /// Most registers that a thread may take on any architecture.
+    pub registers: u32,
+}
+
+const LIST: &str = include_str!("../kernels/list.h");
+
+macro_rules! sources {
+    ($($file:literal)*) => {
+        /// Every file of the kernels with its path below their folder; `all.h` includes the others.
+        pub const SOURCES: &[(&str, &str)] = &[$(($file, include_str!(concat!("../kernels/", $file))),)*];
+    };
+}
+
+sources! {
+    "all.h" "attend.h" "cache.h" "dialect.h" "experts.h" "list.h" "math.h" "norm.h" "panel.h" "product.h" "recurrent.h"
+    "repack.h" "rope.h" "rows.h" "step.h"
+    "formats/bf16.h" "formats/f16.h" "formats/f32.h" "formats/mxfp4.h" "formats/q4_0.h" "formats/q4_1.h"
+    "formats/q4_k.h" "formats/q5_k.h" "formats/q6_k.h" "formats/q8_0.h"
+}
+
+/// Every kernel, in the order of the list.
+pub fn kernels() -> &'static [KernelLine] {
+    static KERNELS: OnceLock<Vec<KernelLine>> = OnceLock::new();
+    KERNELS.get_or_init(|| LIST.lines().filter_map(line).collect())
+}
+
+/// What a line of the list declares.
+fn line(text: &'static str) -> Option<KernelLine> {
+    let fields = text.strip_prefix("KERNEL_LINE(")?.strip_suffix(')')?;
+    let mut fields = fields.split(", ");
+    let name = fields.next()?;
+    let mut number = || fields.next()?.parse::<u32>().ok();
+    let (threads, waits, registers) = (number()?, number()?, number()?);
+    Some(KernelLine { name, threads, waits: waits == 1, registers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    #[test]
+    fn every_line_of_the_list_is_read_once() {
+        let names: BTreeSet<_> = kernels().iter().map(|k| k.name).collect();
+        let lines = LIST.lines().filter(|l| l.starts_with("KERNEL_LINE(")).count();
+        assert_eq!((kernels().len(), names.len()), (lines, lines));
+        assert!(kernels().iter().all(|k| k.threads.is_multiple_of(32) && k.threads <= 256), "whole warps");
+    }
+
+    #[test]
+    fn every_file_of_the_kernels_is_a_source() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+        let files = |sub: &str| -> Vec<String> {
+            let entries = fs::read_dir(folder.join(sub)).expect("a folder").flatten();
+            let files = entries.filter(|e| e.path().is_file());
+            files.map(|e| format!("{sub}{}", e.file_name().to_string_lossy())).collect()
+        };
+        let found: BTreeSet<String> = files("").into_iter().chain(files("formats/")).collect();
+        let listed: BTreeSet<String> = SOURCES.iter().map(|(file, _)| (*file).to_owned()).collect();
+        assert_eq!(found, listed);
+    }
+}

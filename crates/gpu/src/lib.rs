@@ -1,0 +1,27 @@
+//! Floor 4 and a half: the host side of GPU backends, over any [`GpuDevice`], and the kernels (`kernels/*.h`).
+//!
+//! [`Gpu`] is a backend: it repacks weights, keeps slots, pages and states in a device's memory, sends each step as one
+//! table, and turns operators into launches. A device allocates, copies and launches kernels by name. The kernels are
+//! written in one dialect for CUDA, MSL and a C++ compiler, so that tests run the very same lines on a CPU.
+#![forbid(unsafe_code)]
+
+mod args;
+mod backend;
+mod constants;
+mod device;
+mod format;
+mod graphs;
+mod kernels;
+mod kv;
+mod machine;
+mod ops;
+mod queue;
+mod scratch;
+mod step;
+mod weight;
+
+pub use backend::Gpu;
+pub use device::{Bound, DeviceInfo, GpuDevice, Launch};
+pub use kernels::{KernelLine, SOURCES, kernels};
+pub use machine::GpuMachine;
+pub use weight::GpuWeight;

@@ -1,0 +1,154 @@
+//! Mixture of experts: routing, two products, the nonlinearity between them, a third product, and the weighted sum.
+
+use super::{linear::EachProduct, rows::act_code};
+use crate::{
+    args::{ActArgs, CombineArgs, EachArgs, RouteArgs},
+    device::{Bound, GpuDevice},
+    graphs::bucket,
+    machine::{Enqueue, GpuMachine},
+    scratch::ExpertSpace,
+};
+use lamina_plan::{
+    Batch, WeightId,
+    backend::Result,
+    op::{ExpertBiases, Experts, GroupScore, RouterScore},
+};
+
+/// A chunk of rows.
+#[derive(Clone, Copy)]
+struct RowChunk {
+    first: usize,
+    rows: usize,
+}
+
+impl<D: GpuDevice> Enqueue<Experts> for GpuMachine<D> {
+    fn enqueue(&mut self, b: &Batch, o: &Experts) -> Result<()> {
+        let space = ExpertSpace::new(o, self.width(o.x), self.limits.rows, self.chunk);
+        let all = bucket(b.rows());
+        self.route(o, &space, all)?;
+        let (bias, of) = (o.biases, |of: fn(ExpertBiases) -> WeightId| o.biases.map(of));
+        debug_assert_eq!(bias.is_some(), of(|b| b.up).is_some());
+        for first in (0..all).step_by(space.rows) {
+            let chunk = RowChunk { first, rows: space.rows.min(all - first) };
+            self.inner_product(o, &space, chunk, (o.gate, of(|b| b.gate)), space.gate)?;
+            self.inner_product(o, &space, chunk, (o.up, of(|b| b.up)), space.up)?;
+            self.activate_experts(o, &space, chunk)?;
+            self.outer_product(o, &space, chunk, of(|b| b.down))?;
+            self.combine(o, &space, chunk)?;
+        }
+        Ok(())
+    }
+}
+
+impl<D: GpuDevice> GpuMachine<D> {
+    fn part(&self, at: usize) -> Bound<'_, D::Buffer> {
+        Bound::read(&self.scratch, at)
+    }
+
+    fn write_part(&self, at: usize) -> Bound<'_, D::Buffer> {
+        Bound::write(&self.scratch, at)
+    }
+
+    fn route(&self, o: &Experts, space: &ExpertSpace, rows: usize) -> Result<()> {
+        let (bias, has_bias) = self.optional(o.select_bias);
+        let groups = o.routing.groups;
+        let args = RouteArgs {
+            experts: o.routing.experts as i32,
+            top_k: o.routing.top_k as i32,
+            score: match o.routing.score {
+                RouterScore::Softmax => 0,
+                RouterScore::SoftmaxOfChosen => 1,
+                RouterScore::Sigmoid => 2,
+            },
+            renorm: i32::from(o.routing.renorm),
+            groups: groups.map_or(1, |g| g.count as i32),
+            keep: groups.map_or(1, |g| g.keep as i32),
+            best_two: i32::from(groups.is_some_and(|g| g.by == GroupScore::BestTwo)),
+            has_bias,
+            scale: o.routing.scale,
+        };
+        let scratch = [space.scores, space.marks, space.groups, space.chosen, space.weights];
+        let [scores, marks, groups, chosen, weights] = scratch.map(|at| self.write_part(at));
+        let bound = [self.step(), self.read_slot(o.logits), bias, scores, marks, groups, chosen, weights];
+        self.launch("route", [rows.div_ceil(32), 1, 1], &bound, &args)
+    }
+
+    /// Inputs times the gate or the up matrix of each chosen expert.
+    fn inner_product(
+        &self,
+        o: &Experts,
+        space: &ExpertSpace,
+        chunk: RowChunk,
+        (weight, bias): (WeightId, Option<WeightId>),
+        to: usize,
+    ) -> Result<()> {
+        let args = EachArgs {
+            first_row: chunk.first as i32,
+            outputs: o.inner as i32,
+            items: o.routing.top_k as i32,
+            y_from: chunk.first as i32,
+            x_row: self.width(o.x) as i32,
+            y_row: (o.routing.top_k * o.inner) as i32,
+            y_item: o.inner as i32,
+            ..EachArgs::default()
+        };
+        let strength = o.routing.weight_input.then(|| self.part(space.weights));
+        let (x, chosen, y) = (self.read_slot(o.x), Some(self.part(space.chosen)), self.write_part(to));
+        self.product_each(EachProduct { weight, bias, x, chosen, strength, y, rows: chunk.rows }, args)
+    }
+
+    fn activate_experts(&self, o: &Experts, space: &ExpertSpace, chunk: RowChunk) -> Result<()> {
+        let width = o.routing.top_k * o.inner;
+        let (code, p) = act_code(o.act);
+        let args = ActArgs {
+            width: width as i32,
+            first_row: chunk.first as i32,
+            count: width as i32,
+            gated: 1,
+            code,
+            p,
+            ..ActArgs::default()
+        };
+        let bound = [self.step(), self.part(space.gate), self.part(space.up), self.write_part(space.gate)];
+        self.launch("row_activate", [width.div_ceil(256), chunk.rows, 1], &bound, &args)
+    }
+
+    fn outer_product(
+        &self,
+        o: &Experts,
+        space: &ExpertSpace,
+        chunk: RowChunk,
+        bias: Option<WeightId>,
+    ) -> Result<()> {
+        let hidden = self.width(o.x);
+        let args = EachArgs {
+            first_row: chunk.first as i32,
+            outputs: hidden as i32,
+            items: o.routing.top_k as i32,
+            x_from: chunk.first as i32,
+            y_from: chunk.first as i32,
+            x_row: (o.routing.top_k * o.inner) as i32,
+            x_item: o.inner as i32,
+            y_row: (o.routing.top_k * hidden) as i32,
+            y_item: hidden as i32,
+            ..EachArgs::default()
+        };
+        let chosen = Some(self.part(space.chosen));
+        let (x, y) = (self.part(space.gate), self.write_part(space.down));
+        let product = EachProduct { weight: o.down, bias, x, chosen, strength: None, y, rows: chunk.rows };
+        self.product_each(product, args)
+    }
+
+    fn combine(&self, o: &Experts, space: &ExpertSpace, chunk: RowChunk) -> Result<()> {
+        let hidden = self.width(o.out);
+        let args = CombineArgs {
+            first_row: chunk.first as i32,
+            width: hidden as i32,
+            top_k: o.routing.top_k as i32,
+            weighted: i32::from(!o.routing.weight_input),
+        };
+        let (values, weights) = (self.part(space.down), self.part(space.weights));
+        let bound = [self.step(), values, weights, self.write_slot(o.out)];
+        self.launch("combine", [hidden.div_ceil(256), chunk.rows, 1], &bound, &args)
+    }
+}
