@@ -35,6 +35,7 @@ fn main() {
         depth: args.numbers("--depth", "0"),
         batch: args.numbers("--batch", "1"),
         repeat: args.numbers("--repeat", repeat)[0],
+        throughput: false,
         profile: true,
         text: None,
     };

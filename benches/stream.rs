@@ -5,19 +5,17 @@
 //! the reading next to it.
 
 use lamina::{GenerateOptions, LoadOptions, Model, Prompt, StreamInfo, StreamOptions};
-use lamina_disk::{BufferPool, DirectFile};
+use lamina_disk::read_rate;
 use std::{
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Tokens of each answer.
 const TOKENS: usize = 16;
 /// How often each figure is taken.
 const REPEATS: usize = 3;
-/// Bytes of a read, and threads that read, as in decoding.
-const READ: usize = 16 << 20;
+/// Threads that read, as in decoding.
 const THREADS: usize = 2;
 /// How long the disk is read between repeats.
 const READING: Duration = Duration::from_millis(1500);
@@ -89,21 +87,5 @@ fn disk_rate(info: &StreamInfo) -> f64 {
     let mut files =
         std::fs::read_dir(&info.folder).expect("the folder of panels").flatten().map(|f| f.path());
     let path: PathBuf = files.find(|p| p.extension().is_some_and(|e| e == "panels")).expect("panels");
-    let file = DirectFile::open(&path).expect("opens");
-    let blocks = file.length().expect("a length") / READ as u64;
-    let (pool, next, done) = (BufferPool::new(THREADS, READ), AtomicU64::new(0), AtomicU64::new(0));
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                let mut buffer = pool.lend().expect("a buffer for each thread");
-                while begin.elapsed() < READING {
-                    let at = next.fetch_add(1, Relaxed) % blocks.max(1);
-                    file.read_blocks(at * READ as u64, &mut buffer).expect("reads");
-                    done.fetch_add(READ as u64, Relaxed);
-                }
-            });
-        }
-    });
-    done.into_inner() as f64 / begin.elapsed().as_secs_f64()
+    read_rate(&path, THREADS, READING).expect("reads").expect("a file of more than one read")
 }

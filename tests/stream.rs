@@ -52,6 +52,42 @@ fn all_families_give_the_same_bits_from_disk() {
     }
 }
 
+#[test]
+fn experts_give_the_same_bits_however_few_are_in_memory() {
+    let (models, panels) = (Models::new(), tempfile::tempdir().expect("a folder"));
+    let mut mixtures = 0;
+    for folder in models.all() {
+        let whole = load(&folder, LoadOptions::default());
+        let want = whole.logits(&tokens(40)).map(|l| bits(&l));
+        let kept = Some(panels.path().to_owned());
+        let with = |slots| StreamOptions {
+            expert_slots: Some(slots),
+            folder: kept.clone(),
+            ..StreamOptions::default()
+        };
+        let first = load(&folder, streamed(with(1)));
+        let Some(experts) = first.info().stream.as_ref().and_then(|s| s.experts) else { continue };
+        mixtures += 1;
+        for slots in [1, 2, 5, experts.count / 2, experts.count] {
+            for resident in [0, u64::MAX >> 1] {
+                let stream = StreamOptions { resident: Some(resident), ..with(slots) };
+                let model = load(&folder, streamed(stream));
+                // Once with nothing in memory, once with what the first has left, and token by token.
+                for round in 0..2 {
+                    let got = model.logits(&tokens(40)).map(|l| bits(&l));
+                    assert_eq!(got, want, "{}, {slots} slots, round {round}", folder.display());
+                }
+            }
+        }
+        if !whole.info().notes.is_empty() || want.is_err() {
+            continue;
+        }
+        let model = load(&folder, LoadOptions { batch_rows: Some(3), ..streamed(with(3)) });
+        assert_eq!(model.logits(&tokens(40)).map(|l| bits(&l)), want, "{} in short steps", folder.display());
+    }
+    assert!(mixtures > 5);
+}
+
 fn asked(seed: i64) -> GenerateOptions {
     let mut o = GenerateOptions { max_tokens: Some(24), ignore_eos: true, ..GenerateOptions::default() };
     o.sampling.set("seed", seed).expect("known");

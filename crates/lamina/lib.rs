@@ -37,8 +37,10 @@ pub use lamina_engine::{
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
-    CACHE_DISK, Device, DraftSource, Error, LoadOptions, Loaded, MemoryLimit, ModelInfo, Offload, Progress,
-    Result, StreamInfo, StreamOptions, tokenizer as tokenizer_of, type_name,
+    Bottleneck, CACHE_DISK, Device, DiskForecast, DiskRate, DraftSource, Error, Forecast, ForecastAdvice,
+    ForecastQuestion, JobForecast, LoadOptions, Loaded, MemoryLimit, MemoryPart, ModelInfo, Offload,
+    PlacementPolicy, PlacementRule, Progress, Result, SpeedForecast, StreamInfo, StreamOptions, TierPercent,
+    tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{
@@ -46,7 +48,7 @@ pub use lamina_text::{
     Tokenizer, ToolCall, ToolChoice,
 };
 pub use model::Model;
-pub use open::{checkpoint, open, tokenizer};
+pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
 pub use session::SavedSession;
 pub use shield::shield;

@@ -4,7 +4,7 @@ use crate::{
     Error, Result, builtin,
     device::{OnBackend, on_device},
 };
-use lamina_load::{LoadOptions, Loaded, Progress, open_on};
+use lamina_load::{Forecast, ForecastQuestion, LoadOptions, Loaded, Progress, forecast_on, open_on};
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
@@ -38,6 +38,29 @@ impl OnBackend for Open<'_> {
 
     fn run<B: Backend + 'static>(self, backend: B) -> Result<Loaded> {
         open_on(&checkpoint(self.path)?, self.options, backend, self.progress)
+    }
+}
+
+/// Tells what the model at `path` would take, loaded with `options`, and how fast it would be. Only headers are read.
+///
+/// # Errors
+/// When it cannot be found, read or supported, or the device cannot be measured. A model that does not fit is no error: its
+/// forecast says so.
+pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuestion) -> Result<Forecast> {
+    on_device(options.device, options.threads, ForecastModel { path, options, question })
+}
+
+struct ForecastModel<'a> {
+    path: Option<&'a Path>,
+    options: &'a LoadOptions,
+    question: &'a ForecastQuestion,
+}
+
+impl OnBackend for ForecastModel<'_> {
+    type Out = Forecast;
+
+    fn run<B: Backend + 'static>(self, backend: B) -> Result<Forecast> {
+        forecast_on(&checkpoint(self.path)?, self.options, self.question, &backend)
     }
 }
 

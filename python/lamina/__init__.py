@@ -28,6 +28,8 @@ from .grammar import Grammar
 from .llm import LLM
 from .matcher import Matcher
 from .outputs import Completion, ModelInfo, Perplexity, Piece, Speculation, Timings, TokenLogprob, Usage
+from .planning import Plan, plan
+from .policy import Policy
 from .sampling import SamplingParams
 from .server import Server
 from .state import State
@@ -47,6 +49,8 @@ __all__ = [
     "OutOfMemoryError",
     "Perplexity",
     "Piece",
+    "Plan",
+    "Policy",
     "SamplingParams",
     "Server",
     "Speculation",
@@ -58,4 +62,5 @@ __all__ = [
     "Usage",
     "__version__",
     "chat",
+    "plan",
 ]

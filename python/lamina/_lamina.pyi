@@ -16,6 +16,7 @@ __all__ = [
     "chat_formats",
     "check_options",
     "cli_main",
+    "plan",
     "sampling_params",
 ]
 
@@ -37,6 +38,25 @@ _DeltaRow = Tuple[
 
 def sampling_params() -> List[Tuple[str, List[str], str, Any, Tuple[float, float], str]]: ...
 def cli_main(args: List[str]) -> int: ...
+def plan(
+    path: Union[str, PathLike[str]],
+    *,
+    device: str,
+    context: Optional[int],
+    kv_dtype: str,
+    dtype: str,
+    threads: Optional[int],
+    loras: List[Tuple[str, str]],
+    memory: Optional[str],
+    offload: str,
+    panel_cache: Optional[str],
+    rules: List[str],
+    percent: Optional[str],
+    batch: List[int],
+    prompt: List[int],
+    gen_tokens: int,
+    measure: bool,
+) -> Tuple[str, str]: ...
 def chat_formats() -> List[Tuple[str, str]]: ...
 def chat_format_of(template: str) -> str: ...
 def check_options(options: Dict[str, Any]) -> None: ...
@@ -104,6 +124,8 @@ class Model:
         memory: Optional[str],
         offload: str,
         panel_cache: Optional[str],
+        rules: List[str],
+        percent: Optional[str],
         progress: Optional[Callable[[int, int], Any]],
     ) -> Model: ...
     def close(self) -> None: ...

@@ -16,6 +16,7 @@ from .closing import Closing
 from .conversation import answer, answer_options, conversation
 from .errors import InvalidRequestError, numbered
 from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
+from .policy import Policy
 from .progress import Progress
 from .sampling import SamplingParams, to_request, wants_logprobs
 from .server import Server
@@ -56,7 +57,7 @@ class LLM(Closing):
         cache_dir: Optional[Path] = None,
         cache_disk: Optional[int] = None,
         memory: Union[str, int, None] = None,
-        offload: str = "auto",
+        offload: Union[str, Policy] = "auto",
         panel_cache: Optional[Path] = None,
     ) -> None:
         """Loads a model.
@@ -86,7 +87,7 @@ class LLM(Closing):
         cache_disk: bytes that this folder may take; None: 10 GB.
         memory: the most memory that the process may take, in bytes or as "8GiB" or "80%"; None: what the system or the
             container has. Weights that do not fit are read from disk in every step; the answers are the same.
-        offload: "auto", or "never" to refuse a model whose weights do not fit.
+        offload: "auto", "never" to refuse a model whose weights do not fit, or a `Policy` that says where weights lie.
         panel_cache: a folder that keeps all weights in the form that they are multiplied in, so that the next start
             reads them from there; None: those that are streamed are kept in the user's cache folder.
 

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from . import _lamina, builtin, checks
 from .errors import InvalidRequestError
+from .policy import Policy
 from .progress import Bar, Progress, reporter
 from .types import Path
 
@@ -14,13 +15,22 @@ from .types import Path
 def load(path: Optional[Path], progress: Union[bool, Progress], **given: Any) -> _lamina.Model:
     """Loads the model at `path`, or the built-in one, with the arguments of `LLM` as they were given."""
     file = builtin.path() if path is None else path
-    options = {name: _AS[name](name, value) for name, value in given.items()}
+    checked = options(given)
     report = reporter(progress, os.path.basename(os.fspath(file)))
     try:
-        return _lamina.Model(file, progress=report, **options)
+        return _lamina.Model(file, progress=report, **checked)
     finally:
         if isinstance(report, Bar):
             report.close()
+
+
+def options(given: Dict[str, Any]) -> Dict[str, Any]:
+    """Arguments of `LLM` as the binding takes them."""
+    offload = given.get("offload")
+    policy = offload if isinstance(offload, Policy) else Policy()
+    plain = {**given, "offload": "auto"} if offload is policy else given
+    checked = {name: _AS[name](name, value) for name, value in plain.items()}
+    return {**checked, "rules": policy.all_rules(), "percent": policy.percent()}
 
 
 def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:

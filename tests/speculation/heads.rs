@@ -1,6 +1,7 @@
 //! Heads in checkpoints and in folders of their own, from the file to the answer.
 
 use super::*;
+use lamina::StreamOptions;
 use lamina_convert::{Draft, Types, WriteOptions};
 use tempfile::TempDir;
 
@@ -41,6 +42,21 @@ fn layers_that_guess_further_tokens_change_no_bit() {
         let quantized = |draft| LoadOptions { dtype: Some(lamina::DType::Q8_0), ..options(draft) };
         let plain = load(&models.folder(family), quantized(None));
         agrees(name, &plain, &load(&folder, quantized(Some(DraftSource::Mtp))), &[Some(2)]);
+    }
+}
+
+#[test]
+fn heads_guess_beside_models_that_are_read_from_disk() {
+    let (models, panels) = (Models::new(), TempDir::new().expect("a folder"));
+    for (name, family) in CARRIERS {
+        let plain = load(&models.folder(family), options(None));
+        let (resident, piece, folder) = (Some(0), Some(16 << 10), Some(panels.path().to_owned()));
+        let stream = StreamOptions { resident, piece, folder, ..StreamOptions::default() };
+        let setup = LoadOptions { stream, ..options(Some(DraftSource::Mtp)) };
+        let drafted = load(&models.head(name), setup);
+        assert!(drafted.info().stream.is_some(), "{name}");
+        agrees(name, &plain, &drafted, &[None, Some(3)]);
+        assert!(guessed_by(&drafted, "mtp", 3).drafted > 10, "{name}");
     }
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod cpu;
 mod dtype;
 pub mod formula;
 mod memory;
@@ -10,6 +11,7 @@ mod tensor;
 mod threads;
 
 pub use bytes::Bytes;
+pub use cpu::cpu_name;
 pub use dtype::{DType, UnknownDType};
 pub use memory::{available_memory, human_bytes, peak_rss, resident_memory, total_memory};
 pub use stored::{BytesFile, ReadError, StoredBytes, zeros};

@@ -2,7 +2,9 @@
 
 use crate::{machine::Machine, weight::Weight};
 use lamina_base::Bytes;
-use lamina_plan::{BackendError, Batch, Queue, Slot, WeightId, backend::Result, batch::Copy, front};
+use lamina_plan::{
+    BackendError, Batch, Queue, Slot, WeightId, backend::Result, batch::Copy, front, op::Experts,
+};
 use std::ops::Range;
 
 impl Machine {
@@ -69,6 +71,19 @@ impl Queue for Machine {
                 Err(BackendError::Unsupported { backend: "cpu", what })
             }
         }
+    }
+
+    fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+        Ok(Machine::route_experts(self, b, o))
+    }
+
+    fn some_experts(&mut self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
+        Machine::some_experts(self, b, o, which)
+    }
+
+    fn sum_experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
+        Machine::sum_experts(self, b, o);
+        Ok(())
     }
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {

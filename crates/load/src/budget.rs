@@ -99,6 +99,8 @@ pub struct StreamOptions {
     pub piece: Option<usize>,
     /// Buffers that are read into.
     pub buffers: Option<usize>,
+    /// Experts that are in memory at most, over all layers. Given, experts are read from disk whatever fits.
+    pub expert_slots: Option<usize>,
     /// Threads that read.
     pub readers: Option<usize>,
     /// Reads go through the page cache.

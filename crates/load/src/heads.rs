@@ -142,6 +142,15 @@ impl<'a> PlannedHead<'a> {
         own.map(|spec| from.bytes(backend, spec)).sum()
     }
 
+    /// Bytes of the model's weights that it holds a second time, beside a model that does not hold them in memory.
+    ///
+    /// # Errors
+    /// When a tensor is missing or has another shape.
+    pub fn copied_bytes<B: Backend>(&self, backend: &B, model: &WeightSource<'_>) -> Result<u64> {
+        let others = self.plans.iter().flat_map(|p| &p.weights).filter(|w| !is_own(w));
+        others.map(|spec| model.bytes(backend, spec)).sum()
+    }
+
     /// Bytes of one of its pages, which it has as many of as the model.
     pub fn page_bytes<B: Backend>(&self, backend: &B, kv_dtype: KvDtype) -> usize {
         let of = |plan: &Plan| -> usize {
@@ -202,7 +211,7 @@ impl<'a> PlannedHead<'a> {
         let threads = backend.about().threads;
         let one = |spec: &WeightSpec| {
             let shared = model.plan.weights.iter().position(|w| w == spec).filter(|_| !is_own(spec));
-            match shared.and_then(|i| backend.share(&model.weights[i])) {
+            match shared.and_then(|i| backend.share(model.weights.get(i)?)) {
                 Some(weight) => Ok(weight),
                 None if is_own(spec) => Ok(backend.upload(spec, &own.tensor(spec, threads)?.0)?),
                 None => Ok(backend.upload(spec, &model.source.tensor(spec, threads)?.0)?),
@@ -215,6 +224,7 @@ impl<'a> PlannedHead<'a> {
 /// A model whose weights are on a backend.
 pub(crate) struct UploadedModel<'a, B: Backend> {
     pub plan: &'a Plan,
+    /// None where some are read from disk: then the head has those that it needs for itself.
     pub weights: &'a [B::Weight],
     pub source: &'a WeightSource<'a>,
 }

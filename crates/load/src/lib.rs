@@ -9,6 +9,8 @@ mod built;
 mod device;
 mod draft;
 mod error;
+mod expert_plan;
+mod forecast;
 mod heads;
 mod identity;
 mod info;
@@ -17,6 +19,7 @@ mod memory;
 mod open;
 mod options;
 mod panel_key;
+mod policy;
 mod pooling;
 mod requantize;
 mod sizes;
@@ -31,12 +34,18 @@ pub use budget::{MemoryLimit, Offload, StreamOptions};
 pub use device::Device;
 pub use draft::DraftSource;
 pub use error::{Error, Result};
+pub use forecast::{
+    Bottleneck, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion, JobForecast, MemoryPart,
+    SpeedForecast, forecast_on,
+};
 pub use info::{ModelInfo, type_name};
 pub use lamina_arch::spec::ModelOutput;
 pub use lamina_engine::Pooling;
+pub use lamina_tier::PlacementRule;
 pub use lora::lora_scales;
 pub use open::{Loaded, open_on, refusal};
 pub use options::{CACHE_DISK, LoadOptions};
-pub use stream_info::StreamInfo;
+pub use policy::{PlacementPolicy, TierPercent};
+pub use stream_info::{StreamInfo, StreamedExperts};
 pub use uploads::Progress;
 pub use vocab::tokenizer;

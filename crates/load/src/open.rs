@@ -240,7 +240,7 @@ impl<W: Send + Sync + 'static> PlacedWeights<W> {
 }
 
 /// Rotary positions go on beyond what a model was made for, a table of learned ones ends.
-fn check_context(spec: &ModelSpec, config: &Config, asked: Option<usize>) -> Result<()> {
+pub(crate) fn check_context(spec: &ModelSpec, config: &Config, asked: Option<usize>) -> Result<()> {
     match asked.filter(|&n| n > spec.context) {
         // The base of dynamic NTK scaling follows the length of the text as it grows. Keys that are cached were
         // turned by another table, so logits would depend on how a prompt was cut and what the cache held.
@@ -258,7 +258,7 @@ fn check_context(spec: &ModelSpec, config: &Config, asked: Option<usize>) -> Res
 }
 
 /// Refuses to quantize to a type that can only be read.
-fn check_dtype(dtype: Option<DType>) -> Result<()> {
+pub(crate) fn check_dtype(dtype: Option<DType>) -> Result<()> {
     match dtype.filter(|d| lamina_quant::format(*d).is_none()) {
         None => Ok(()),
         Some(dtype) => {
@@ -281,7 +281,7 @@ pub fn refusal<B: Backend>(backend: &B, plan: &Plan) -> Option<String> {
 }
 
 /// Refuses a plan that the backend does not run.
-fn check_plan<B: Backend>(backend: &B, plan: &Plan) -> Result<()> {
+pub(crate) fn check_plan<B: Backend>(backend: &B, plan: &Plan) -> Result<()> {
     match refusal(backend, plan) {
         Some(what) => Err(BackendError::Unsupported { backend: backend.name(), what }.into()),
         None => Ok(()),

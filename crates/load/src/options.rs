@@ -4,6 +4,7 @@ use crate::{
     budget::{MemoryLimit, Offload, StreamOptions},
     device::Device,
     draft::DraftSource,
+    policy::PlacementPolicy,
 };
 use lamina_base::DType;
 use lamina_engine::Policy;
@@ -47,6 +48,8 @@ pub struct LoadOptions {
     pub memory: Option<MemoryLimit>,
     /// What is done with weights that do not fit into memory.
     pub offload: Offload,
+    /// Which weights are in memory, as far as the user says.
+    pub placement: PlacementPolicy,
     /// How weights are streamed that do not fit.
     pub stream: StreamOptions,
     /// How many requests run and wait, and how prompts and answers share a step.
@@ -71,6 +74,7 @@ impl Default for LoadOptions {
             draft_width: None,
             memory: None,
             offload: Offload::Auto,
+            placement: PlacementPolicy::default(),
             stream: StreamOptions::default(),
             policy: Policy::default(),
         }

@@ -2,13 +2,13 @@
 
 use crate::{
     budget::limited,
-    error::{Error, Result},
+    error::Result,
     heads::{PlannedHead, stored_types},
     info::ModelInfo,
     lora::Loras,
     memory::{CachePlan, GroupBytes, cache_memory, check_weights, plan_cache, step_limits},
     options::LoadOptions,
-    stream::{MemoryQuestion, StreamPlan},
+    stream::{HeadNeeds, MemoryQuestion, StreamPlan},
     uploads::{WeightSource, weight_sizes},
 };
 use lamina_plan::{Backend, GroupSpec, KvDtype, KvTypes, Limits, Plan, Reach};
@@ -70,13 +70,12 @@ impl ModelSizes {
             kv: &kv,
             groups: &groups,
             context,
+            head: opened
+                .head
+                .map_or(Ok(HeadNeeds::default()), |head| needs(head, opened, backend, options))?,
             options,
         };
         if let Some(stream) = question.answer(backend)? {
-            if opened.head.is_some() {
-                let what = "a head that guesses tokens, with a model whose weights do not fit into memory: load it without";
-                return Err(Error::Unsupported(what.into()));
-            }
             let (rows, cache) = (stream.limits.rows, stream.cache.clone());
             return Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: Some(stream) });
         }
@@ -130,6 +129,21 @@ fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: u
     let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
     let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
     options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)
+}
+
+/// What a head needs beside a model that is streamed.
+fn needs<B: Backend>(
+    head: &PlannedHead<'_>,
+    opened: &OpenedModel<'_>,
+    backend: &B,
+    options: &LoadOptions,
+) -> Result<HeadNeeds> {
+    Ok(HeadNeeds {
+        copies: head.copied_bytes(backend, opened.from)?,
+        page_bytes: head.page_bytes(backend, options.kv_dtype),
+        group: longest_group(opened.plan),
+        selects: head.selects(opened.plan),
+    })
 }
 
 /// The layer group that keeps the most of a sequence: a head keeps as much.

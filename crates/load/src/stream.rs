@@ -3,12 +3,16 @@
 use crate::{
     budget::Offload,
     error::{Error, Result},
+    expert_plan::ExpertPlan,
     memory::{CachePlan, GroupBytes, cache_memory, plan_cache, step_limits},
     options::LoadOptions,
     uploads::WeightSize,
 };
 use lamina_base::human_bytes;
-use lamina_plan::{Backend, KvTypes, Limits, Memory, Plan, WeightId, WeightLayout, WeightSpec, cuttable};
+use lamina_plan::{
+    Backend, KvTypes, Limits, Memory, Plan, WeightId, WeightKind, WeightLayout, WeightSpec, cuttable,
+};
+use lamina_tier::Home;
 use std::ops::Range;
 
 /// Buffers that are read into: two threads read, one buffer is multiplied with, and the others wait their turn.
@@ -20,6 +24,25 @@ const PIECE: Range<u64> = 4 << 20..32 << 20;
 const SLACK: Range<u64> = 8 << 20..256 << 20;
 /// Fewer rows of a step save no more memory.
 const LEAST_ROWS: usize = 32;
+
+/// What a head that guesses tokens needs beside a model.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct HeadNeeds {
+    /// Bytes of the model's weights that it holds for itself where the model does not hold them.
+    pub copies: u64,
+    /// Bytes of one of its pages.
+    pub page_bytes: usize,
+    /// The layer group that it has as many pages as.
+    pub group: usize,
+    /// Steps select all of their rows for it.
+    pub selects: bool,
+}
+
+impl HeadNeeds {
+    fn cache(&self, limits: &Limits) -> u64 {
+        (limits.pages.get(self.group).copied().unwrap_or(0) * self.page_bytes) as u64
+    }
+}
 
 /// What has to fit.
 pub(crate) struct MemoryQuestion<'a> {
@@ -33,6 +56,7 @@ pub(crate) struct MemoryQuestion<'a> {
     pub groups: &'a GroupBytes,
     /// Context of the model.
     pub context: usize,
+    pub head: HeadNeeds,
     pub options: &'a LoadOptions,
 }
 
@@ -46,6 +70,10 @@ pub(crate) struct StreamPlan {
     pub piece: usize,
     /// How the weights of the plan lie in memory.
     pub layouts: Vec<Option<WeightLayout>>,
+    /// Where rules put them.
+    pub homes: Vec<Option<Home>>,
+    /// Experts that are read from disk as rows ask for them.
+    pub experts: Option<ExpertPlan>,
     pub sizes: Vec<WeightSize>,
 }
 
@@ -60,36 +88,91 @@ impl MemoryQuestion<'_> {
     /// When not even the least that has to be in memory fits.
     pub fn answer<B: Backend>(&self, backend: &B) -> Result<Option<StreamPlan>> {
         let wanted = &self.options.stream;
-        if self.options.offload == Offload::Never || self.memory.is_none() && wanted.resident.is_none() {
+        let policy = &self.options.placement;
+        let unlimited = self.memory.is_none() && wanted.resident.is_none();
+        if self.options.offload == Offload::Never || unlimited && !policy.wants_disk() {
             return Ok(None);
         }
         let free = self.memory.map_or(u64::MAX >> 1, |m| m.free).saturating_sub(self.reserved);
-        if wanted.resident.is_none() && self.fits(backend, free)? {
-            return Ok(None);
-        }
         let all = self.plan.weights.iter().zip(self.sizes);
         // Adapters are small, and no part of the model that panels are kept for.
         let layout = |(spec, size): (&WeightSpec, &WeightSize)| {
             if size.of_adapter { None } else { backend.layout(spec, size.dtype) }
         };
         let layouts: Vec<_> = all.map(layout).collect();
-        let streamable = streamable(self.plan, &layouts);
-        if streamable == 0 {
+        let homes = policy.homes(self.plan, &layouts)?;
+        let asked = wanted.resident.is_some() || wanted.expert_slots.is_some() || policy.wants_disk();
+        if !asked && self.fits(backend, free)? {
             return Ok(None);
         }
-        let fixed = self.weights() - streamable;
+        let streamable = streamable(self.plan, &layouts);
+        let experts = ExpertPlan::of(self.plan, &layouts).filter(|e| self.caches(e, &homes));
+        if streamable == 0 && experts.is_none() {
+            return Ok(None);
+        }
+        let least = experts.as_ref().map_or(0, |e| e.least(self.plan) as u64 * e.slot_bytes);
+        let fixed = self.weights() - streamable - experts.as_ref().map_or(0, |e| e.bytes);
         let mut rows = self.rows;
         loop {
-            match self.with_rows(backend, rows, free, fixed) {
+            match self.with_rows(backend, rows, free, (fixed, least)) {
                 Ok((cache, limits, resident, piece)) => {
+                    let resident = self.as_ruled(resident, fixed, &homes)?;
+                    let (resident, experts) = self.divide(resident, streamable, experts);
                     let sizes = self.sizes.to_vec();
-                    return Ok(Some(StreamPlan { cache, limits, resident, piece, layouts, sizes }));
+                    return Ok(Some(StreamPlan {
+                        cache,
+                        limits,
+                        resident,
+                        piece,
+                        layouts,
+                        homes,
+                        experts,
+                        sizes,
+                    }));
                 }
                 // Steps of fewer rows need less memory to work in.
                 Err(_) if self.options.batch_rows.is_none() && rows > LEAST_ROWS => rows /= 2,
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    /// True where experts are read as rows ask for them, and not kept in memory.
+    fn caches(&self, experts: &ExpertPlan, homes: &[Option<Home>]) -> bool {
+        let tuned = &self.options.stream;
+        let kept = experts.stacks.iter().flatten().any(|w| homes[w.0 as usize] == Some(Home::Ram));
+        // What is tuned for tests streams what it says, and no more.
+        !kept && (tuned.resident.is_none() || tuned.expert_slots.is_some())
+    }
+
+    /// What of `resident` bytes goes to dense weights, and the experts with their slots: dense weights first, since every
+    /// token reads them.
+    fn divide(&self, resident: u64, dense: u64, experts: Option<ExpertPlan>) -> (u64, Option<ExpertPlan>) {
+        let Some(experts) = experts else { return (resident, None) };
+        if let Some(slots) = self.options.stream.expert_slots {
+            return (resident, Some(ExpertPlan { slots: slots.clamp(1, experts.count), ..experts }));
+        }
+        let least = experts.least(self.plan) as u64 * experts.slot_bytes;
+        let dense = dense.min(resident.saturating_sub(least));
+        let slots = (resident - dense) / experts.slot_bytes.max(1);
+        (dense, Some(ExpertPlan { slots: (slots as usize).clamp(1, experts.count), ..experts }))
+    }
+
+    /// Of the `resident` bytes that fit, as many as percentages allow, and enough for what rules keep.
+    fn as_ruled(&self, resident: u64, fixed: u64, homes: &[Option<Home>]) -> Result<u64> {
+        let percent = self.options.placement.percent.map(|p| self.weights() / 100 * p.weights);
+        let resident = percent.map_or(resident, |most| resident.min(most.saturating_sub(fixed)));
+        let dense = |i: &usize| matches!(self.plan.weights[*i].kind, WeightKind::Matrix { .. });
+        let kept = (0..homes.len()).filter(dense).filter(|&i| homes[i] == Some(Home::Ram));
+        let kept: u64 = kept.map(|i| self.sizes[i].bytes).sum();
+        if kept > resident {
+            return Err(Error::OutOfMemory(format!(
+                "rules keep {} of weights in memory, but {} are left for them: allow more memory, or let fewer stay",
+                human_bytes(kept),
+                human_bytes(resident)
+            )));
+        }
+        Ok(resident)
     }
 
     /// True where all weights, what steps work with, and a short sequence fit into `free` bytes. Without a limit of the
@@ -100,7 +183,7 @@ impl MemoryQuestion<'_> {
         let cache = CachePlan::of_one(self.plan, self.groups, context);
         let limits = step_limits(self.plan, self.rows, &cache, self.kv.to_vec());
         let foot = backend.footprint(self.plan, &limits)?.unwrap_or_default();
-        Ok(self.weights() + foot.total() as u64 <= free)
+        Ok(self.weights() + foot.total() as u64 + self.head.cache(&limits) <= free)
     }
 
     /// Cache, limits, resident bytes and bytes of a piece, with steps of `rows` rows.
@@ -109,11 +192,13 @@ impl MemoryQuestion<'_> {
         backend: &B,
         rows: usize,
         free: u64,
-        fixed: u64,
+        (fixed, least): (u64, u64),
     ) -> Result<(CachePlan, Limits, u64, usize)> {
         let groups = GroupBytes { rows, ..self.groups.clone() };
         let cache = self.cache(&groups, free.saturating_sub(fixed));
         let limits = self.fewer_logits(step_limits(self.plan, rows, &cache, self.kv.to_vec()), free);
+        let selected = if self.head.selects { rows } else { limits.selected };
+        let limits = Limits { selected, ..limits };
         let foot = backend.footprint(self.plan, &limits)?.unwrap_or_default();
         let tuned = &self.options.stream;
         let piece = tuned.piece.unwrap_or((free / 64).clamp(PIECE.start, PIECE.end) as usize);
@@ -123,16 +208,18 @@ impl MemoryQuestion<'_> {
         let parts = [
             ("weights that every token needs whole", fixed),
             ("the cache", (foot.cache + foot.states) as u64),
+            ("a head that guesses tokens", self.head.copies + self.head.cache(&limits)),
             ("memory to work in", foot.working() as u64),
             ("buffers", (tuned.buffers.unwrap_or(BUFFERS) * (piece + 3 * lamina_disk::BLOCK)) as u64),
+            ("experts of a token", least),
             ("the rest of the process", (free / 32).clamp(SLACK.start, SLACK.end)),
         ];
         let need: u64 = parts.iter().map(|p| p.1).sum();
         match free.checked_sub(need) {
-            Some(resident) => Ok((cache, limits, resident, piece)),
+            Some(left) => Ok((cache, limits, left + least, piece)),
             None => {
-                let list: Vec<_> =
-                    parts.iter().map(|(what, n)| format!("{} for {what}", human_bytes(*n))).collect();
+                let parts = parts.iter().filter(|p| p.1 > 0);
+                let list: Vec<_> = parts.map(|(what, n)| format!("{} for {what}", human_bytes(*n))).collect();
                 Err(Error::OutOfMemory(format!(
                     "{} of memory can be had, but even with weights that are read from disk the model needs {}: {}; \
                      ask for a smaller context, or allow more memory",

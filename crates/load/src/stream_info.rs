@@ -17,23 +17,46 @@ pub struct StreamInfo {
     pub folder: String,
     /// Reads go past the page cache.
     pub direct: bool,
+    /// Experts that are read as rows ask for them; none where all are in memory.
+    pub experts: Option<StreamedExperts>,
+}
+
+/// Experts of a model that are not in memory at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamedExperts {
+    /// In memory, over all layers.
+    pub slots: usize,
+    /// All of them.
+    pub count: usize,
+    /// Bytes of all.
+    pub bytes: u64,
+    /// Bytes of one in memory.
+    pub slot_bytes: u64,
 }
 
 impl StreamInfo {
     /// Bytes of memory that the weights do not take.
     pub(crate) fn saved_bytes(&self) -> u64 {
-        self.streamed_bytes.saturating_sub(self.buffer_bytes)
+        let experts = self.experts.map_or(0, |e| e.bytes.saturating_sub(e.slots as u64 * e.slot_bytes));
+        self.streamed_bytes.saturating_sub(self.buffer_bytes) + experts
     }
 
     /// What a user is told at load.
     pub fn note(&self) -> String {
         let all = self.resident_bytes + self.streamed_bytes;
-        format!(
-            "{} of {} of weights do not fit into memory and are read from disk in every step ({}); \
-             more memory or a smaller type is faster",
-            human_bytes(self.streamed_bytes),
-            human_bytes(all),
-            self.folder
-        )
+        let dense = (self.streamed_bytes > 0).then(|| {
+            let (some, all) = (human_bytes(self.streamed_bytes), human_bytes(all));
+            format!("{some} of {all} of weights do not fit into memory and are read from disk in every step")
+        });
+        let experts = self.experts.map(|e| {
+            format!(
+                "{} of {} experts are in memory, the others ({} in all) are read from disk when tokens ask for them",
+                e.slots,
+                e.count,
+                human_bytes(e.bytes)
+            )
+        });
+        let told: Vec<_> = dense.into_iter().chain(experts).collect();
+        format!("{} ({}); more memory or a smaller type is faster", told.join("; "), self.folder)
     }
 }

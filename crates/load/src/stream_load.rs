@@ -6,7 +6,7 @@ use crate::{
     panel_key::{cache_folder, panel_key},
     sizes::OpenedModel,
     stream::{BUFFERS, StreamPlan},
-    stream_info::StreamInfo,
+    stream_info::{StreamInfo, StreamedExperts},
     uploads::{LoadMeter, Progress},
 };
 use lamina_arch::weights::Tensor;
@@ -16,11 +16,11 @@ use lamina_disk::{
 };
 use lamina_plan::{Backend, BackendError, Plan, WeightId, WeightSpec};
 use lamina_store::Checkpoint;
-use lamina_tier::{Placement, StreamExtent, Streamed, StreamedOp, place};
+use lamina_tier::{ExpertCache, ExpertStack, Placement, StreamExtent, Streamed, StreamedOp, place};
 use std::{ops::Range, path::Path, sync::Arc};
 
 /// Threads that read.
-const READERS: usize = 2;
+pub(crate) const READERS: usize = 2;
 
 /// A model whose weights are partly in memory, and the rest of them in files.
 pub(crate) struct StreamedModel<W> {
@@ -28,6 +28,8 @@ pub(crate) struct StreamedModel<W> {
     pub weights: Vec<W>,
     pub info: StreamInfo,
     extents: Vec<StreamExtent>,
+    /// Experts that are read as rows ask for them, and how many are in memory.
+    experts: Option<(Vec<ExpertStack>, usize)>,
     options: StreamOptions,
 }
 
@@ -38,10 +40,17 @@ impl<W> StreamedModel<W> {
     /// When no thread can be had.
     pub fn backend<B: Backend<Weight = W>>(self, inner: B) -> Result<(Streamed<B>, Plan, Vec<W>)> {
         let readers = self.options.readers.unwrap_or(READERS);
-        let reader = ThreadReader::new(readers)
-            .map_err(|e| Error::Runtime(format!("no thread for reading weights can be had: {e}")))?;
+        let reader = || {
+            let reader = ThreadReader::new(readers);
+            reader.map_err(|e| Error::Runtime(format!("no thread for reading weights can be had: {e}")))
+        };
+        let experts = match self.experts {
+            Some((stacks, slots)) => Some(ExpertCache::new(stacks, Box::new(reader()?), slots)),
+            None => None,
+        };
         let buffers = self.options.buffers.unwrap_or(BUFFERS);
-        let streamed = Streamed { inner, extents: self.extents, reader: Box::new(reader), buffers };
+        let streamed =
+            Streamed { inner, extents: self.extents, reader: Box::new(reader()?), buffers, experts };
         Ok((streamed, self.plan, self.weights))
     }
 }
@@ -59,11 +68,13 @@ pub(crate) fn load_streamed<B: Backend>(
     (total, progress): (u64, Progress<'_>),
 ) -> Result<(StreamedModel<B::Weight>, Vec<u64>)> {
     let plan = opened.plan;
-    let placement = place(plan.clone(), &stream.layouts, stream.resident, stream.piece);
+    let placement = place(plan.clone(), &stream.layouts, &stream.homes, stream.resident, stream.piece);
     let root = options.folder.clone().unwrap_or_else(cache_folder);
     let mut panels =
         PanelFolder::open(&root, &panel_key(ck, opened.from.dtype), options.buffered).map_err(panel_error)?;
-    let streamed: Vec<WeightId> = placement.streamed.iter().flat_map(|op| op.weights.clone()).collect();
+    let mut streamed: Vec<WeightId> = placement.streamed.iter().flat_map(|op| op.weights.clone()).collect();
+    // A cut leaves the numbers of weights that it does not cut.
+    streamed.extend(stream.experts.iter().flat_map(|e| &e.stacks).flatten());
     let kept = kept_weights(plan, &placement, stream, &streamed, options.folder.is_some());
     let mut loader = StreamLoader { backend, opened, plan, stream, last: None };
     let mut meter = LoadMeter::new(total, progress);
@@ -72,6 +83,8 @@ pub(crate) fn load_streamed<B: Backend>(
     let names = |w: WeightId| loader.name(w);
     let extents: Vec<_> =
         placement.streamed.iter().map(|op| extent(op, &placement, stream, &panels, &names)).collect();
+    let stack = |stack: &[WeightId; 3]| expert_stack(*stack, stream, &panels, &names);
+    let experts = stream.experts.as_ref().map(|e| (e.stacks.iter().map(stack).collect(), e.slots));
     let largest = extents.iter().map(|e| e.extent.room()).max().unwrap_or(0);
     let info = StreamInfo {
         resident_bytes: placement.resident_bytes,
@@ -80,9 +93,15 @@ pub(crate) fn load_streamed<B: Backend>(
         panel_bytes: panels.bytes(),
         folder: panels.path().display().to_string(),
         direct: extents.iter().all(|e| e.extent.is_direct()),
+        experts: stream.experts.as_ref().map(|e| StreamedExperts {
+            slots: e.slots,
+            count: e.count,
+            bytes: e.bytes,
+            slot_bytes: e.slot_bytes,
+        }),
     };
     let options = options.clone();
-    Ok((StreamedModel { plan: placement.cut.plan, weights, info, extents, options }, bytes))
+    Ok((StreamedModel { plan: placement.cut.plan, weights, info, extents, experts, options }, bytes))
 }
 
 /// Weights of the whole plan that are kept as panels: those of which anything is streamed, or all that have a layout.
@@ -116,6 +135,22 @@ fn extent(
     let extent = Extent::new(op.weights.iter().map(run).collect());
     let weights = op.weights.iter().copied().zip(extent.inside()).collect();
     StreamExtent { extent: Arc::new(extent), weights, rows: op.rows }
+}
+
+/// What is read for each expert of an operator.
+fn expert_stack(
+    weights: [WeightId; 3],
+    stream: &StreamPlan,
+    panels: &PanelFolder,
+    name: &dyn Fn(WeightId) -> MatrixName,
+) -> ExpertStack {
+    let layout = |w: WeightId| stream.layouts[w.0 as usize].as_ref().expect("experts have a layout");
+    let run = |w: WeightId, expert: usize| -> (Arc<PanelFile>, PanelRange) {
+        let (each, (file, place)) = (layout(w).panels, panels.find(&name(w)).expect("experts were packed"));
+        (file.clone(), PanelRange::new(file, place, expert * each..(expert + 1) * each))
+    };
+    let extent = |expert| Arc::new(Extent::new(weights.iter().map(|w| run(*w, expert)).collect()));
+    ExpertStack { weights, extents: (0..layout(weights[0]).matrices).map(extent).collect() }
 }
 
 /// Packs and uploads weights, one after the other.
@@ -253,10 +288,11 @@ impl<B: Backend> StreamLoader<'_, B> {
     }
 }
 
-/// Refuses to fill the disk with what nobody has asked for: a tenth of it, and 5 GiB, stay free.
+/// Refuses to fill the disk with what nobody has asked for: a tenth of it, and 5 GiB, stay free, but for little.
 fn enough_disk(folder: &Path, bytes: u64) -> Result<()> {
     let Some((free, total)) = disk_space(folder).filter(|_| bytes > 0) else { return Ok(()) };
-    if free.saturating_sub(bytes) >= (total / 10).max(5 << 30) {
+    // One part in 100 of what is free is not missed.
+    if free.saturating_sub(bytes) >= (total / 10).max(5 << 30) || bytes <= free / 100 {
         return Ok(());
     }
     Err(Error::Runtime(format!(

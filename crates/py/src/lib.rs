@@ -10,6 +10,7 @@ mod grammar;
 mod info;
 mod model;
 mod options;
+mod plan;
 mod prompt;
 mod sampling;
 mod serve;
@@ -30,6 +31,7 @@ mod _lamina {
         grammar::{PyGrammar, PyMatcher},
         model::Model,
         options::check_options,
+        plan::plan,
         sampling::sampling_params,
         serve::HttpServer,
         stream::Stream,

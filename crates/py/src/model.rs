@@ -6,7 +6,7 @@ use crate::{
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
     info::info,
-    options::{Lora, generate_options, load_options},
+    options::{Lora, generate_options, load_options, placement},
     prompt::PromptArg,
     stream::Stream,
     trim::trim,
@@ -73,7 +73,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, rules, percent, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -90,6 +90,8 @@ impl Model {
         memory: Option<&str>,
         offload: &str,
         panel_cache: Option<PathBuf>,
+        rules: Vec<String>,
+        percent: Option<&str>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
         let options = load_options(device, context, kv_dtype, dtype, threads, loras, draft)?;
@@ -99,6 +101,7 @@ impl Model {
             cache_disk,
             memory: memory.map(str::parse).transpose()?,
             offload: offload.parse()?,
+            placement: placement(&rules, percent)?,
             stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
             ..options
         };

@@ -5,7 +5,7 @@ use crate::{
     grammar::PyGrammar,
     sampling,
 };
-use lamina::{GenerateOptions, LoadOptions, Speculate, sample::Param};
+use lamina::{GenerateOptions, LoadOptions, PlacementPolicy, PlacementRule, Speculate, sample::Param};
 use pyo3::{prelude::*, types::PyDict};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -76,4 +76,11 @@ pub fn load_options(
     let (device, kv_dtype) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
     let draft = draft.map(Into::into);
     Ok(LoadOptions { device, context, kv_dtype, dtype, threads, loras, draft, ..LoadOptions::default() })
+}
+
+/// Where weights lie, from rules and percentages as users write them.
+pub fn placement(rules: &[String], percent: Option<&str>) -> Result<PlacementPolicy> {
+    let rule = |text: &String| text.parse::<PlacementRule>().map_err(|e| invalid(e.to_string()));
+    let rules = rules.iter().map(rule).collect::<Result<_>>()?;
+    Ok(PlacementPolicy { rules, percent: percent.map(str::parse).transpose()? })
 }

@@ -2,13 +2,26 @@
 //!
 //! [`place`] decides once which rows of which matrices are resident and cuts the plan accordingly; [`Streamed`] is a
 //! backend around another one, whose machine has a [`Prefetcher`] read ahead and binds what has arrived before each
-//! operator. It knows no backend by name.
+//! operator. [`measure`] finds the speeds of a backend, and a [`CostModel`] predicts the time of a step by them. It knows
+//! no backend by name.
 #![forbid(unsafe_code)]
 
+mod cost;
+mod experts;
+mod hardware;
+mod measure;
 mod place;
 mod prefetch;
+mod rules;
 mod streamed;
+mod work;
 
+pub use cost::{CostModel, CostShape, StepCost};
+pub use experts::{ExpertCache, ExpertStack};
+pub use hardware::{Hardware, ProductSpeed};
+pub use measure::measure;
 pub use place::{Placement, StreamedOp, place};
 pub use prefetch::Prefetcher;
+pub use rules::{Home, PlacementRule, RuleError, homes};
 pub use streamed::{StreamExtent, Streamed, StreamedMachine};
+pub use work::{OpWork, PastWork, ProductWork, WeightForm, works};

@@ -1,5 +1,6 @@
 //! Which rows of which matrices stay in memory, and which are read in every pass.
 
+use crate::rules::Home;
 use lamina_plan::{
     CutPlan, PartRows, Plan, RowKind, WeightId, WeightLayout, cut, cuttable, op::Op, op::Operands,
 };
@@ -34,23 +35,32 @@ struct PlacedRows {
     rows: Vec<PartRows>,
     bytes: usize,
     streamed: bool,
+    /// What a rule says.
+    home: Option<Home>,
 }
 
 /// Keeps at most `resident` bytes of the matrices that can be streamed, and spreads the others evenly over the pass by
 /// bytes: resident ones are multiplied while the disk reads. Streamed pieces have at most `most` bytes, or a panel of each
 /// matrix where that is more.
 ///
-/// `layouts` are those of the plan's weights; what has none stays resident and is not counted.
-pub fn place(plan: Plan, layouts: &[Option<WeightLayout>], resident: u64, most: usize) -> Placement {
+/// `layouts` are those of the plan's weights; what has none stays resident and is not counted. Weights with a home of
+/// `homes` are there, whatever `resident` says; both halves of a gated product are read from disk if one is.
+pub fn place(
+    plan: Plan,
+    layouts: &[Option<WeightLayout>],
+    homes: &[Option<Home>],
+    resident: u64,
+    most: usize,
+) -> Placement {
     let layout = |w: &WeightId| layouts[w.0 as usize].as_ref();
     let known = |all: &Vec<WeightId>| !all.is_empty() && all.iter().all(|w| layout(w).is_some());
     let ops: Vec<Option<Vec<PlacedRows>>> = cuttable(&plan)
         .iter()
         .zip(&plan.ops)
-        .map(|(all, op)| known(all).then(|| pieces(&plan, op, all, layouts, most)))
+        .map(|(all, op)| known(all).then(|| pieces(&plan, op, all, (layouts, homes), most)))
         .collect();
     let total: u64 = ops.iter().flatten().flatten().map(|p| p.bytes as u64).sum();
-    let ops = spread(ops, total.saturating_sub(resident), total);
+    let ops = spread(ops, total.saturating_sub(resident));
     let of = |streamed: bool| {
         let some = ops.iter().flatten().flatten().filter(|p| p.streamed == streamed);
         some.map(|p| p.bytes as u64).sum::<u64>()
@@ -85,7 +95,7 @@ fn pieces(
     plan: &Plan,
     op: &Op,
     matrices: &[WeightId],
-    layouts: &[Option<WeightLayout>],
+    (layouts, homes): (&[Option<WeightLayout>], &[Option<Home>]),
     most: usize,
 ) -> Vec<PlacedRows> {
     let of = |w: &WeightId| {
@@ -95,9 +105,22 @@ fn pieces(
     let parts: Vec<(&WeightLayout, usize)> = matrices.iter().map(of).collect();
     let all: usize = parts.iter().map(|(layout, _)| layout.bytes()).sum();
     let each = all.div_ceil(all.div_ceil(most.max(1)).max(1));
-    let rows = if matches!(op, Op::Glu(_)) { halves(&parts, each) } else { in_turn(&parts, each) };
+    let home = |part: usize| homes.get(matrices[part].0 as usize).copied().flatten();
+    let rows = match op {
+        Op::Glu(_) => halves(&parts, each),
+        _ => in_turn(&parts, each, &|part| home(part) != home(part - 1)),
+    };
     let bytes = |piece: &Vec<PartRows>| piece.iter().map(|p| bytes_of(parts[p.part].0, &p.rows)).sum();
-    rows.into_iter().map(|rows| PlacedRows { bytes: bytes(&rows), rows, streamed: false }).collect()
+    let of_piece = |piece: &Vec<PartRows>| {
+        let all = || piece.iter().map(|p| home(p.part));
+        if all().any(|h| h == Some(Home::Disk)) {
+            Some(Home::Disk)
+        } else {
+            all().find(Option::is_some).flatten()
+        }
+    };
+    let placed = |rows| PlacedRows { bytes: bytes(&rows), home: of_piece(&rows), rows, streamed: false };
+    rows.into_iter().map(placed).collect()
 }
 
 fn bytes_of(layout: &WeightLayout, rows: &Range<usize>) -> usize {
@@ -117,11 +140,19 @@ fn halves(parts: &[(&WeightLayout, usize)], each: usize) -> Vec<Vec<PartRows>> {
     (0..all).step_by(rows).map(piece).collect()
 }
 
-/// One matrix after the other.
-fn in_turn(parts: &[(&WeightLayout, usize)], each: usize) -> Vec<Vec<PartRows>> {
+/// One matrix after the other; where `apart` is true of a matrix, it is in no piece with the one before.
+fn in_turn(
+    parts: &[(&WeightLayout, usize)],
+    each: usize,
+    apart: &dyn Fn(usize) -> bool,
+) -> Vec<Vec<PartRows>> {
     let (mut pieces, mut piece, mut room) = (vec![], vec![], each);
     for (part, &(layout, all)) in parts.iter().enumerate() {
         let mut start = 0;
+        if part > 0 && apart(part) && !piece.is_empty() {
+            pieces.push(std::mem::take(&mut piece));
+            room = each;
+        }
         while start < all {
             let fits = room / layout.panel_bytes.max(1) * layout.panel_rows;
             if fits == 0 && !piece.is_empty() {
@@ -139,10 +170,21 @@ fn in_turn(parts: &[(&WeightLayout, usize)], each: usize) -> Vec<Vec<PartRows>> 
     pieces
 }
 
-/// Marks pieces of `wanted` bytes of `total` as streamed, evenly by bytes. At least as much is streamed as is wanted.
-fn spread(mut ops: Vec<Option<Vec<PlacedRows>>>, wanted: u64, total: u64) -> Vec<Option<Vec<PlacedRows>>> {
+/// Marks pieces of `wanted` bytes as streamed: those of the rules, and of the others as many as are missing, evenly by
+/// bytes. At least as much is streamed as is wanted, where rules allow it.
+fn spread(mut ops: Vec<Option<Vec<PlacedRows>>>, wanted: u64) -> Vec<Option<Vec<PlacedRows>>> {
+    let of = |home: Option<Home>| {
+        let some = ops.iter().flatten().flatten().filter(|p| p.home == home);
+        some.map(|p| p.bytes as u64).sum::<u64>()
+    };
+    let total = of(None);
+    let wanted = wanted.saturating_sub(of(Some(Home::Disk))).min(total);
     let (mut seen, mut streamed) = (0u128, 0u128);
     for piece in ops.iter_mut().flatten().flatten() {
+        if let Some(home) = piece.home {
+            piece.streamed = home == Home::Disk;
+            continue;
+        }
         seen += piece.bytes as u128;
         // What should be streamed by now, rounded up: then nothing is missing at the end.
         if streamed * u128::from(total) < seen * u128::from(wanted) {

@@ -1,6 +1,6 @@
 //! A backend around another one, some of whose weights are read from disk while they are used.
 
-use crate::prefetch::Prefetcher;
+use crate::{experts::ExpertCache, prefetch::Prefetcher};
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_disk::{DiskReader, Extent};
@@ -32,6 +32,8 @@ pub struct Streamed<B> {
     pub reader: Box<dyn DiskReader>,
     /// Buffers that extents are read into.
     pub buffers: usize,
+    /// Experts that are not in memory at once, if any.
+    pub experts: Option<ExpertCache>,
 }
 
 impl<B: Backend> Backend for Streamed<B> {
@@ -78,7 +80,7 @@ impl<B: Backend> Backend for Streamed<B> {
         let inner = self.inner.machine(plan, weights, limits)?;
         let read = self.extents.iter().map(|e| e.extent.clone()).collect();
         let prefetcher = Prefetcher::new(read, self.reader, self.buffers);
-        Ok(StreamedMachine { inner, prefetcher, extents: self.extents, extent_of })
+        Ok(StreamedMachine { inner, prefetcher, extents: self.extents, extent_of, experts: self.experts })
     }
 }
 
@@ -89,6 +91,7 @@ pub struct StreamedMachine<M> {
     extents: Vec<StreamExtent>,
     /// The extent that a weight is in.
     extent_of: Vec<Option<usize>>,
+    experts: Option<ExpertCache>,
 }
 
 impl<M> StreamedMachine<M> {
@@ -129,6 +132,11 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
     }
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
+        if let (OpRef::Experts(o), Some(cache)) = (op, &mut self.experts)
+            && let Some(stack) = cache.stack(o)
+        {
+            return cache.run(&mut self.inner, b, o, stack);
+        }
         let extent = first_matrix(op).and_then(|w| self.extent_of[w.0 as usize]);
         let Some(i) = extent else { return op.run(&mut self.inner, b) };
         let StreamExtent { weights, rows, .. } = &self.extents[i];
@@ -154,6 +162,8 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
     }
 
     fn streamed_inner(&self) -> StreamCounts {
-        self.prefetcher.counts()
+        let experts = self.experts.as_ref().map(ExpertCache::counts).unwrap_or_default();
+        let dense = self.prefetcher.counts();
+        StreamCounts { bytes: dense.bytes + experts.bytes, waited: dense.waited + experts.waited }
     }
 }

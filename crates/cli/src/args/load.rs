@@ -2,7 +2,10 @@
 
 use super::{CacheArgs, positive};
 use crate::{error::Result, output::note, progress::Bar};
-use lamina::{DType, Device, DraftSource, KvDtype, LoadOptions, MemoryLimit, Model, Offload, StreamOptions};
+use lamina::{
+    DType, Device, DraftSource, KvDtype, LoadOptions, MemoryLimit, Model, Offload, PlacementPolicy,
+    PlacementRule, StreamOptions, TierPercent,
+};
 use std::path::{Path, PathBuf};
 
 /// How and where a model runs.
@@ -29,6 +32,21 @@ pub struct EngineArgs {
     /// Weights that do not fit into memory: auto reads them from disk, never refuses the model
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = offload)]
     offload: Offload,
+    /// Where weights lie, the first match decides: WHAT=ram|disk, with WHAT a class (attention ffn experts shared head
+    /// embedding), one of some layers (ffn 0-9), layers (layers 0-9), or a regular expression over names of tensors; -ot
+    /// is the same
+    #[arg(long, value_name = "RULE", alias = "override-tensor")]
+    place: Vec<PlacementRule>,
+    /// Percent of weights, cache and activations on a device and in memory, as in FlexGen; the rest is on disk: "0 40 0
+    /// 100 0 100" keeps 40 % of the weights in memory
+    #[arg(long, value_name = "SIX NUMBERS")]
+    percent: Option<TierPercent>,
+    /// All experts stay in memory
+    #[arg(long)]
+    cpu_moe: bool,
+    /// Experts of the first N layers stay in memory
+    #[arg(long, value_name = "N", value_parser = positive(), conflicts_with = "cpu_moe")]
+    n_cpu_moe: Option<usize>,
     /// Keep all weights in this folder in the form that they are multiplied in: the next start reads them from there.
     /// Without it, what is streamed is kept in the user's cache folder
     #[arg(long, value_name = "DIR")]
@@ -81,9 +99,21 @@ impl EngineArgs {
             threads: self.threads,
             memory: self.memory,
             offload: self.offload,
+            placement: self.placement(),
             stream: StreamOptions { folder: self.panel_cache.clone(), ..StreamOptions::default() },
             ..LoadOptions::default()
         }
+    }
+}
+
+impl EngineArgs {
+    /// Rules, those of the short options last.
+    fn placement(&self) -> PlacementPolicy {
+        let first = |n: &usize| format!("experts 0-{}=ram", n - 1);
+        let experts =
+            self.n_cpu_moe.as_ref().map(first).or_else(|| self.cpu_moe.then(|| "experts=ram".into()));
+        let experts = experts.and_then(|rule| rule.parse().ok());
+        PlacementPolicy { rules: self.place.iter().cloned().chain(experts).collect(), percent: self.percent }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 };
 use indicatif::DecimalBytes;
 use lamina::Profile;
-use lamina_tools::bench::{self, BenchOptions, DraftedSpeed, Speed};
+use lamina_tools::bench::{self, BenchOptions, DraftedSpeed, JobSpeed, Speed};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -47,6 +47,9 @@ pub struct BenchArgs {
     /// Take prompts before decoding from this file, instead of random tokens: what look-up finds depends on it
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     text: Option<PathBuf>,
+    /// Measure whole jobs: all prompts and answers of each --batch, from first to last, as FlexGen does
+    #[arg(long, conflicts_with_all = ["server", "depth"])]
+    throughput: bool,
     /// Take the time of each operator, too
     #[arg(long, conflicts_with = "server")]
     profile: bool,
@@ -75,6 +78,7 @@ impl Execute for BenchArgs {
             depth: self.depth,
             batch: self.batch,
             repeat: self.repeat,
+            throughput: self.throughput,
             profile: self.profile,
             text: self.text.as_deref().map(read).transpose()?,
         };
@@ -99,8 +103,14 @@ fn read(path: &Path) -> Result<String> {
 fn report(b: &bench::BenchReport) -> String {
     let speeds =
         b.prefill.iter().map(|s| speed("prefill", s)).chain(b.decode.iter().map(|s| speed("decode", s)));
-    let heads = ["test", "tokens", "depth", "batch", "tok/s", "lowest", "highest"];
-    let mut text = conditions(b) + "\n" + &table(&heads, &[1, 2, 3, 4, 5, 6], speeds);
+    let heads = ["test", "tokens", "depth", "batch", "tok/s", "lowest", "highest", "predicted"];
+    let mut text = conditions(b) + "\n";
+    if b.jobs.is_empty() {
+        text += &table(&heads, &[1, 2, 3, 4, 5, 6, 7], speeds);
+    } else {
+        let heads = ["batch", "prompt", "answer", "seconds", "tok/s", "prefill tok/s", "predicted"];
+        text += &table(&heads, &[0, 1, 2, 3, 4, 5, 6], b.jobs.iter().map(job));
+    }
     for s in &b.decode {
         text += &s.drafts.as_ref().map(|d| drafts(s, d)).unwrap_or_default();
     }
@@ -154,7 +164,17 @@ fn speed(test: &str, s: &Speed) -> Vec<String> {
     let figure = |v: Option<&f64>| v.map_or(String::new(), |v| format!("{v:.2}"));
     let counts = [s.n, s.depth, s.batch].map(|n| n.to_string());
     let figures = [sorted.get(sorted.len() / 2), sorted.first(), sorted.last()].map(figure);
-    [test.to_owned()].into_iter().chain(counts).chain(figures).collect()
+    let predicted = figure(s.predicted.as_ref());
+    [test.to_owned()].into_iter().chain(counts).chain(figures).chain([predicted]).collect()
+}
+
+/// A job: medians of its repeats, and what was predicted.
+fn job(j: &JobSpeed) -> Vec<String> {
+    let counts = [j.batch, j.prompt, j.gen_tokens].map(|n| n.to_string());
+    let figures = [median(&j.seconds), median(&j.tok_s()), median(&j.prefill_tok_s())];
+    let figures = figures.map(|v| format!("{v:.2}"));
+    let predicted = j.predicted.map_or(String::new(), |v| format!("{v:.2}"));
+    counts.into_iter().chain(figures).chain([predicted]).collect()
 }
 
 /// Where the time of one prefill or decode goes.

@@ -12,6 +12,7 @@ mod imatrix;
 mod inspect;
 mod merge;
 mod perplexity;
+mod plan;
 mod quantize;
 mod run;
 mod serve;
@@ -46,6 +47,7 @@ pub const ALL: &[Command] = &[
     command::<chat::ChatArgs>(),
     command::<serve::ServeArgs>(),
     command::<bench::BenchArgs>(),
+    command::<plan::PlanArgs>(),
     command::<perplexity::PerplexityArgs>(),
     command::<inspect::InspectArgs>(),
     command::<support::SupportArgs>(),

@@ -13,22 +13,82 @@ use lamina_plan::{
     backend::Result,
     op::{Experts, GroupScore, RouterScore, Routing},
 };
+use std::{ops::Range, sync::PoisonError};
 
 impl Operate<Experts> for Machine {
     fn run(&mut self, b: &Batch, o: &Experts) -> Result<()> {
-        let (x, logits, out) = (self.slot(b, o.x), self.slot(b, o.logits), self.slot(b, o.out));
+        let mut routing = self.experts.routing.lock().unwrap_or_else(PoisonError::into_inner);
+        routing.route(&o.routing, self.slot(b, o.logits), o.select_bias.map(|w| self.vector(w)));
+        self.expert_part(b, o, &routing.part(0..routing.runs.len()))?;
+        self.combine_experts(b, o, &routing);
+        Ok(())
+    }
+}
+
+/// Assignments of some experts that follow one another.
+struct ExpertPart<'a> {
+    /// Expert and weight of each row.
+    chosen: &'a [(u32, f32)],
+    /// Indices into `chosen`.
+    order: &'a [u32],
+    /// Expert, first place and number of rows of each expert; places count from the beginning of all assignments.
+    runs: &'a [(usize, usize, usize)],
+    /// Place of the first assignment.
+    first: usize,
+}
+
+impl RoutedRows {
+    /// Experts `runs` of those that have any rows.
+    fn part(&self, runs: Range<usize>) -> ExpertPart<'_> {
+        let runs = &self.runs[runs];
+        let first = runs.first().map_or(0, |r| r.1);
+        let end = runs.last().map_or(first, |r| r.1 + r.2);
+        ExpertPart { chosen: &self.chosen, order: &self.order[first..end], runs, first }
+    }
+}
+
+impl Machine {
+    /// Routes the rows of an operator, for [`Machine::some_experts`]; returns the experts that have any rows, ascending.
+    pub(crate) fn route_experts(&self, b: &Batch, o: &Experts) -> Vec<usize> {
+        let mut routing = self.experts.routing.lock().unwrap_or_else(PoisonError::into_inner);
+        routing.route(&o.routing, self.slot(b, o.logits), o.select_bias.map(|w| self.vector(w)));
+        routing.runs.iter().map(|r| r.0).collect()
+    }
+
+    /// Computes experts `which` of the routed ones.
+    ///
+    /// # Errors
+    /// When one of them is not bound.
+    pub(crate) fn some_experts(&self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
+        let routing = self.experts.routing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.expert_part(b, o, &routing.part(which))
+    }
+
+    /// Sums what all routed experts have computed.
+    pub(crate) fn sum_experts(&self, b: &Batch, o: &Experts) {
+        let routing = self.experts.routing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.combine_experts(b, o, &routing);
+    }
+
+    fn combine_experts(&self, b: &Batch, o: &Experts, r: &RoutedRows) {
+        let (out, rows) = (self.slot(b, o.out), r.order.len());
+        let results = RowsOf { ptr: self.experts.results.ptr_mut().cast(), rows, width: out.width };
+        self.combine(&o.routing, r, results, out);
+    }
+
+    /// Results of the assignments of some experts, each in its own place.
+    fn expert_part(&self, b: &Batch, o: &Experts, r: &ExpertPart<'_>) -> Result<()> {
+        let x = self.slot(b, o.x);
         let [gate, up, down] = [o.gate, o.up, o.down].map(|w| self.matrix(w));
-        let mut routing = self.experts.routing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        routing.route(&o.routing, logits, o.select_bias.map(|w| self.vector(w)));
-        let r = &*routing;
-        for &(expert, ..) in &r.runs {
+        for &(expert, ..) in r.runs {
             if ![gate, up, down].iter().all(|m| m.is_bound(expert)) {
                 let what = format!("expert {expert} of weight {}, which is not bound", o.gate.0);
                 return Err(BackendError::Unsupported { backend: "cpu", what });
             }
         }
         let rows = r.order.len();
-        let hidden = RowsOf { ptr: self.experts.results.ptr_mut().cast(), rows, width: x.width };
+        let results = self.experts.results.ptr_mut().cast::<f32>().wrapping_add(r.first * x.width);
+        let hidden = RowsOf { ptr: results, rows, width: x.width };
         let inner = RowsOf { ptr: self.experts.inner.ptr_mut().cast(), rows, width: o.inner };
 
         let input = self.expert_inputs(o, r, x, gate);
@@ -39,16 +99,14 @@ impl Operate<Experts> for Machine {
         self.products(r.runs.len(), |i| {
             let (expert, first, n) = r.runs[i];
             let bias = o.biases.map(|b| self.row_of(b.down, expert, down.rows));
+            let first = first - r.first;
             self.expert_product(down, expert, acts, first, n, hidden, (bias, None), Epilogue::Store)
         });
-        self.combine(&o.routing, r, hidden, out);
         Ok(())
     }
-}
 
-impl Machine {
     /// Inputs of all assignments in the order of experts, as activations.
-    fn expert_inputs(&self, o: &Experts, r: &RoutedRows, x: RowsOf, gate: &Matrix) -> Acts<'_> {
+    fn expert_inputs(&self, o: &Experts, r: &ExpertPart<'_>, x: RowsOf, gate: &Matrix) -> Acts<'_> {
         let kind = gate.kernels.act;
         let rows = r.order.len();
         // One row that goes to all experts unscaled is prepared once: a stride of zero rows serves them all.
@@ -89,7 +147,7 @@ impl Machine {
     fn expert_halves(
         &self,
         o: &Experts,
-        r: &RoutedRows,
+        r: &ExpertPart<'_>,
         (gate, up): (&Matrix, &Matrix),
         acts: Acts<'_>,
         inner: RowsOf,
@@ -97,6 +155,7 @@ impl Machine {
         let bias = |w: Option<WeightId>, expert| w.map(|w| self.row_of(w, expert, gate.rows));
         self.products(r.runs.len(), |i| {
             let (expert, first, n) = r.runs[i];
+            let first = first - r.first;
             let biases = (bias(o.biases.map(|b| b.gate), expert), bias(o.biases.map(|b| b.up), expert));
             let epilogue = Epilogue::Glu(o.act);
             let mut p = self.expert_product(gate, expert, acts, first, n, inner, biases, epilogue);

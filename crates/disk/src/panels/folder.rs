@@ -29,6 +29,11 @@ pub struct PanelFolder {
     places: HashMap<MatrixName, (usize, usize)>,
 }
 
+/// The folder of the model that `key` names.
+fn folder_of(root: &Path, key: &str) -> PathBuf {
+    root.join("panels").join(format!("{:016x}", xxh3_64(key.as_bytes())))
+}
+
 impl PanelFolder {
     /// The files below `root` of the model that `key` names. Files that are damaged or of another model are not used, and
     /// go when something is written. With `buffered` they are read through the page cache.
@@ -36,12 +41,28 @@ impl PanelFolder {
     /// # Errors
     /// When the folder cannot be made.
     pub fn open(root: &Path, key: &str, buffered: bool) -> Result<PanelFolder, PanelError> {
-        let path = root.join("panels").join(format!("{:016x}", xxh3_64(key.as_bytes())));
+        let path = folder_of(root, key);
         fs::create_dir_all(&path).map_err(|e| PanelError::io("make", &path, e))?;
-        let mut folder =
-            PanelFolder { path, key: key.to_owned(), buffered, files: vec![], places: HashMap::new() };
+        let mut folder = PanelFolder::empty(path, key, buffered);
         folder.look();
         Ok(folder)
+    }
+
+    /// The same, if there is such a folder: none is made.
+    pub fn existing(root: &Path, key: &str, buffered: bool) -> Option<PanelFolder> {
+        let path = folder_of(root, key);
+        let mut folder = path.is_dir().then(|| PanelFolder::empty(path, key, buffered))?;
+        folder.look();
+        Some(folder)
+    }
+
+    fn empty(path: PathBuf, key: &str, buffered: bool) -> PanelFolder {
+        PanelFolder { path, key: key.to_owned(), buffered, files: vec![], places: HashMap::new() }
+    }
+
+    /// One of its files.
+    pub fn any_file(&self) -> Option<PathBuf> {
+        self.files.first().map(|file| file.path().to_owned())
     }
 
     /// Where it lies.

@@ -111,6 +111,32 @@ pub trait Queue: Send + Sync {
         Err(BackendError::Unsupported { backend: "the machine", what })
     }
 
+    /// Routes the rows of a mixture of experts, and returns the experts that have any rows, ascending: the first of three
+    /// steps that stand for the operator where its experts are not in memory at once.
+    ///
+    /// # Errors
+    /// When the machine runs experts all at once only.
+    fn route_experts(&mut self, _b: &Batch, _o: &Experts) -> Result<Vec<usize>> {
+        Err(BackendError::Unsupported { backend: "the machine", what: "experts in parts".into() })
+    }
+
+    /// Computes experts `which` of those that [`Queue::route_experts`] returned, which are bound. The order of such calls
+    /// changes no bit.
+    ///
+    /// # Errors
+    /// When one of them is not bound.
+    fn some_experts(&mut self, _b: &Batch, _o: &Experts, _which: Range<usize>) -> Result<()> {
+        Err(BackendError::Unsupported { backend: "the machine", what: "experts in parts".into() })
+    }
+
+    /// Sums what the experts have computed, once all of them have.
+    ///
+    /// # Errors
+    /// When the machine runs experts all at once only.
+    fn sum_experts(&mut self, _b: &Batch, _o: &Experts) -> Result<()> {
+        Err(BackendError::Unsupported { backend: "the machine", what: "experts in parts".into() })
+    }
+
     /// What was streamed since the machine was built.
     fn streamed(&self) -> StreamCounts {
         StreamCounts::default()
@@ -274,6 +300,18 @@ impl<W: Wrapper> Queue for W {
 
     fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
         self.inner_mut().bind(weight, piece, bytes)
+    }
+
+    fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+        self.inner_mut().route_experts(b, o)
+    }
+
+    fn some_experts(&mut self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
+        self.inner_mut().some_experts(b, o, which)
+    }
+
+    fn sum_experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
+        self.inner_mut().sum_experts(b, o)
     }
 
     fn streamed(&self) -> StreamCounts {

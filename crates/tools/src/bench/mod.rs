@@ -1,13 +1,17 @@
 //! Speed of a model on this machine, through the same engine that serves requests.
 
-use crate::{
-    meter::{Meter, median},
-    origin::origin,
+mod jobs;
+mod json;
+mod predict;
+
+use crate::meter::{Meter, median};
+pub use jobs::JobSpeed;
+use lamina::{
+    Error, LoadOptions, Loaded, MemoryLimit, ModelInfo, Result, Special, Speculate, Tokenizer, open,
 };
-use lamina::{Error, LoadOptions, Loaded, ModelInfo, Result, Special, Speculate, Tokenizer, open};
 use lamina_engine::{Engine, Event, Generation, Request, Task, Timings, sample::SamplingParams};
 use lamina_plan::Profile;
-use serde_json::{Value, json};
+use predict::forecasts;
 use std::{path::Path, sync::mpsc::channel, time::Instant};
 
 /// What to measure. Every combination of the lists is a measurement.
@@ -23,6 +27,8 @@ pub struct BenchOptions {
     pub batch: Vec<usize>,
     /// Repeats of each measurement, after one warm-up.
     pub repeat: usize,
+    /// Whole jobs are measured instead: all prompts and all answers of each batch.
+    pub throughput: bool,
     /// Time of each operator is taken in one further step of each kind.
     pub profile: bool,
     /// Text whose parts are the prompts before decoding; none takes random tokens.
@@ -42,6 +48,8 @@ pub struct Speed {
     pub tok_s: Vec<f64>,
     /// The same without drafts, taken in turn, and what drafts did; none where the model was loaded without.
     pub drafts: Option<DraftedSpeed>,
+    /// Predicted tokens per second.
+    pub predicted: Option<f64>,
 }
 
 /// What drafts did in a measurement.
@@ -76,6 +84,10 @@ pub struct BenchReport {
     pub prefill: Vec<Speed>,
     /// Decode speeds.
     pub decode: Vec<Speed>,
+    /// Jobs.
+    pub jobs: Vec<JobSpeed>,
+    /// Most memory that the model might take, where there was a limit.
+    pub memory_budget: Option<u64>,
     /// Bytes per second that the same threads read from memory: the median of readings between measurements.
     pub bandwidth: f64,
     /// Bytes that the first single-sequence decode read per second, as a share of the bandwidth measured right after
@@ -97,8 +109,9 @@ pub fn run(
     options: &BenchOptions,
     note: &mut dyn FnMut(&str),
 ) -> Result<BenchReport> {
-    let most = |list: &[usize]| list.iter().copied().max().unwrap_or(0);
-    let room = most(&options.depth) + most(&options.prompt).max(most(&options.gen_tokens) + 8) + 64;
+    let (prompt, answer) = (most(&options.prompt), most(&options.gen_tokens) + 8);
+    let room = if options.throughput { prompt + answer } else { prompt.max(answer) };
+    let room = most(&options.depth) + room + 64;
     let load = LoadOptions {
         context: Some(load.context.unwrap_or(room * most(&options.batch).max(1))),
         ..load.clone()
@@ -112,7 +125,8 @@ pub fn run(
     let mut lab = Lab { engine, meter, vocab: info.vocab, text, drafts, seed: 1, against: vec![] };
     lab.answers(&[lab_tokens(info.vocab, 0, 32)], 4)?;
     let first_token_s = begin.elapsed().as_secs_f64();
-    let (prefill, decode) = lab.measure(options, note)?;
+    let (prefill, decode) = if options.throughput { (vec![], vec![]) } else { lab.measure(options, note)? };
+    let jobs = if options.throughput { lab.jobs(options, note)? } else { vec![] };
     let profiles = if options.profile { lab.profiles(options)? } else { vec![] };
     if lab.against.is_empty() {
         note("read bandwidth");
@@ -120,17 +134,27 @@ pub fn run(
     }
     let (bandwidth, peak_rss) = (lab.meter.bandwidth(), lab.meter.peak_rss());
     let bandwidth_share = decode.iter().find(|s| s.batch == 1).and_then(|s| share(&info, s, &lab.against));
-    Ok(BenchReport {
+    let mut report = BenchReport {
         info,
         load_s,
         first_token_s,
         prefill,
         decode,
+        jobs,
+        memory_budget: load.memory.and_then(MemoryLimit::bytes),
         bandwidth,
         bandwidth_share,
         peak_rss,
         profiles,
-    })
+    };
+    // Without the model, whose memory the forecast counts, and behind the peak, which what it measures would be part of.
+    drop(lab);
+    report.predict(&forecasts(path, &load, options));
+    Ok(report)
+}
+
+fn most(list: &[usize]) -> usize {
+    list.iter().copied().max().unwrap_or(0)
 }
 
 /// An engine and a source of random tokens.
@@ -185,7 +209,7 @@ impl Lab {
             for &n in o.prompt.iter().filter(|&&n| n > 0) {
                 note(&format!("prefill {n} at depth {depth}"));
                 let tok_s = (0..o.repeat.max(1)).map(|_| self.prefill(n, depth)).collect::<Result<_>>()?;
-                prefill.push(Speed { n, depth, batch: 1, tok_s, drafts: None });
+                prefill.push(Speed { n, depth, batch: 1, tok_s, drafts: None, predicted: None });
             }
             for &n in o.gen_tokens.iter().filter(|&&n| n > 0) {
                 for &batch in &o.batch {
@@ -198,7 +222,7 @@ impl Lab {
                             self.against.push(self.meter.read()?);
                         }
                     }
-                    decode.push(Speed { n, depth, batch, tok_s, drafts });
+                    decode.push(Speed { n, depth, batch, tok_s, drafts, predicted: None });
                 }
             }
         }
@@ -315,51 +339,4 @@ fn share(info: &ModelInfo, speed: &Speed, against: &[f64]) -> Option<f64> {
         .zip(against)
         .map(|(t, bandwidth)| (info.bytes_per_token as f64 + kv) * t / bandwidth);
     median(&shares.collect::<Vec<_>>())
-}
-
-impl BenchReport {
-    /// The results as one JSON object, with where they come from: date, version, commit and CPU.
-    pub fn json(&self) -> Value {
-        let drafts = |d: &DraftedSpeed| {
-            json!({"plain_tok_s": d.plain_tok_s, "drafted": d.drafted, "accepted": d.accepted,
-                   "tokens_per_step": d.tokens_per_step()})
-        };
-        let speed = |s: &Speed| {
-            let drafts = s.drafts.as_ref().map(drafts);
-            json!({"n": s.n, "depth": s.depth, "batch": s.batch, "tok_s": s.tok_s, "drafts": drafts})
-        };
-        let profile = |(kind, p): &(&str, Profile)| {
-            let rows = p.rows();
-            let row = |(op, seconds, calls, share): &(&str, f64, usize, f64)| json!({"op": op, "seconds": seconds, "calls": calls, "share": share});
-            json!({"kind": kind, "ops": rows.iter().map(row).collect::<Vec<_>>()})
-        };
-        let measured = json!({
-            "model": self.info.path,
-            "type": self.info.type_name,
-            "bytes": self.info.bytes,
-            "params": self.info.params,
-            "threads": self.info.threads,
-            "isa": self.info.isa,
-            "device": self.info.device,
-            "kv_dtype": self.kv_name(),
-            "draft": self.info.draft,
-            "load_s": self.load_s,
-            "first_token_s": self.first_token_s,
-            "prefill": self.prefill.iter().map(speed).collect::<Vec<_>>(),
-            "decode": self.decode.iter().map(speed).collect::<Vec<_>>(),
-            "read_bandwidth_gb_s": self.bandwidth / 1e9,
-            "bytes_per_token": self.info.bytes_per_token,
-            "decode_bandwidth_share": self.bandwidth_share,
-            "peak_rss_bytes": self.peak_rss,
-            "profiles": self.profiles.iter().map(profile).collect::<Vec<_>>(),
-        });
-        let mut fields = origin();
-        fields.extend(measured.as_object().cloned().unwrap_or_default());
-        Value::Object(fields)
-    }
-
-    /// The cache's type as users write it.
-    pub fn kv_name(&self) -> String {
-        self.info.kv_dtype.to_string()
-    }
 }

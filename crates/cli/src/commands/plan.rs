@@ -1,0 +1,65 @@
+//! `lamina plan`: what a model will take, and how fast it will be.
+
+use super::Execute;
+use crate::{
+    args::{LoadArgs, positive},
+    error::{CliError, Result},
+    output,
+    progress::spinner,
+};
+use lamina::ForecastQuestion;
+use lamina_tools::{plan_json, plan_report};
+use std::path::PathBuf;
+
+/// Tell what a model will take of memory and disk, and how fast it will be, before it is loaded
+///
+/// Only headers are read. Speeds are predicted from those of this machine, which are measured once and kept for a month;
+/// that of the disk is measured now. The exit code is 1 when the model does not fit.
+#[derive(clap::Args)]
+pub struct PlanArgs {
+    /// GGUF file or Hugging Face folder
+    model: Option<PathBuf>,
+    /// Sequences that decode at once
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,32", value_parser = positive())]
+    batch: Vec<usize>,
+    /// Prompt lengths; decoding is told behind the first
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "512", value_parser = positive())]
+    prompt: Vec<usize>,
+    /// Tokens of an answer
+    #[arg(long, value_name = "N", default_value = "128", value_parser = positive())]
+    r#gen: usize,
+    /// Measure the speeds of this machine anew
+    #[arg(long)]
+    measure: bool,
+    /// Write one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+impl Execute for PlanArgs {
+    const NAME: &'static str = "plan";
+
+    fn execute(self) -> Result<()> {
+        let PlanArgs { batch, prompt, measure, .. } = self;
+        let question = ForecastQuestion {
+            batch,
+            prompt,
+            gen_tokens: self.r#gen,
+            measure,
+            ..ForecastQuestion::default()
+        };
+        let spinner = spinner();
+        spinner.set_message("measuring this machine");
+        let told = lamina::plan(self.model.as_deref(), &self.load.options(), &question);
+        spinner.finish_and_clear();
+        let told = told?;
+        match self.json {
+            true => output::json(&plan_json(&told))?,
+            false => output::text(&plan_report(&told))?,
+        }
+        // The report has said why.
+        if told.problem.is_none() { Ok(()) } else { Err(CliError::Told) }
+    }
+}

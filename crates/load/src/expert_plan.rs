@@ -1,0 +1,59 @@
+//! Experts that are read from disk as rows ask for them: which they are, and how many are in memory.
+
+use lamina_disk::BLOCK;
+use lamina_plan::{Plan, WeightId, WeightLayout, op::Op};
+
+/// Experts that are not in memory at once.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExpertPlan {
+    /// Gate, up and down of each operator.
+    pub stacks: Vec<[WeightId; 3]>,
+    /// Experts in memory, over all operators.
+    pub slots: usize,
+    /// All experts.
+    pub count: usize,
+    /// Bytes of all.
+    pub bytes: u64,
+    /// Bytes of a slot.
+    pub slot_bytes: u64,
+}
+
+impl ExpertPlan {
+    /// Those of `plan` that can be read apart: three matrices with layouts, which no other operator reads.
+    pub fn of(plan: &Plan, layouts: &[Option<WeightLayout>]) -> Option<ExpertPlan> {
+        let layout = |w: WeightId| layouts[w.0 as usize].as_ref();
+        let stack = |op: &Op| match op {
+            Op::Experts(o) => Some([o.gate, o.up, o.down]),
+            _ => None,
+        };
+        let known = |s: &[WeightId; 3]| s.iter().all(|w| layout(*w).is_some());
+        let stacks: Vec<_> = plan.ops.iter().filter_map(stack).filter(known).collect();
+        let mut all: Vec<u32> = stacks.iter().flatten().map(|w| w.0).collect();
+        all.sort_unstable();
+        all.dedup();
+        if stacks.is_empty() || all.len() < 3 * stacks.len() {
+            return None;
+        }
+        let of = |s: &[WeightId; 3]| {
+            let layouts: Vec<_> = s.iter().filter_map(|w| layout(*w)).collect();
+            let count = layouts.iter().map(|l| l.matrices).min().unwrap_or(0);
+            let each: usize = layouts.iter().map(|l| l.panels * l.panel_bytes + 2 * BLOCK).sum();
+            (count, each as u64, layouts.iter().map(|l| l.bytes() as u64).sum::<u64>())
+        };
+        let sizes: Vec<_> = stacks.iter().map(of).collect();
+        let (count, bytes) = (sizes.iter().map(|s| s.0).sum(), sizes.iter().map(|s| s.2).sum());
+        let slot_bytes = sizes.iter().map(|s| s.1).max().unwrap_or(0);
+        Some(ExpertPlan { slots: count, count, bytes, slot_bytes, stacks })
+    }
+
+    /// Slots below which nothing would be found again: the experts of a token in two layers.
+    pub fn least(&self, plan: &Plan) -> usize {
+        let top_k = |op: &Op| if let Op::Experts(o) = op { Some(o.routing.top_k) } else { None };
+        (2 * plan.ops.iter().filter_map(top_k).max().unwrap_or(1)).min(self.count)
+    }
+
+    /// Bytes of its slots.
+    pub fn slots_bytes(&self) -> u64 {
+        self.slots as u64 * self.slot_bytes
+    }
+}

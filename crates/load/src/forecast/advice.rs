@@ -1,0 +1,39 @@
+//! What could be changed: options that are tried in turn, each as its own forecast.
+
+use super::Forecast;
+use crate::{budget::MemoryLimit, options::LoadOptions};
+use lamina_base::DType;
+use lamina_plan::{KvDtype, KvType};
+
+/// Context that is proposed where a longer one does not fit.
+const SHORT: usize = 2048;
+
+/// Options in other settings, by what has to be written for them.
+pub fn alternatives(options: &LoadOptions, told: &Forecast) -> Vec<(String, LoadOptions)> {
+    let misfit = told.problem.is_some();
+    if !misfit && told.disk.is_none() {
+        return vec![];
+    }
+    let mut out = vec![];
+    let kv = KvDtype::from(KvType::Q8_0);
+    if options.kv_dtype == KvDtype::default() {
+        out.push(("--kv-dtype q8_0".into(), LoadOptions { kv_dtype: kv, ..options.clone() }));
+    }
+    for dtype in [DType::Q8_0, DType::Q4_K] {
+        if options.dtype.is_none_or(|now| now.bits() > dtype.bits()) {
+            out.push((format!("--dtype {dtype}"), LoadOptions { dtype: Some(dtype), ..options.clone() }));
+        }
+    }
+    if misfit && options.context.is_none_or(|n| n > SHORT) {
+        out.push((format!("--context {SHORT}"), LoadOptions { context: Some(SHORT), ..options.clone() }));
+    }
+    if let Some(budget) = told.budget.filter(|_| options.memory.is_some()) {
+        for share in [125, 150, 200] {
+            let bytes = budget / 100 * share;
+            let memory = Some(MemoryLimit::Bytes(bytes));
+            let text = format!("--memory {:.1}GiB", bytes as f64 / f64::from(1 << 30));
+            out.push((text, LoadOptions { memory, ..options.clone() }));
+        }
+    }
+    out
+}

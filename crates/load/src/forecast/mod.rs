@@ -1,0 +1,211 @@
+//! What a model will take and how fast it will be, told from headers alone and from measured speeds.
+
+mod advice;
+mod known;
+mod sized;
+mod speeds;
+
+use crate::{
+    error::{Error, Result},
+    options::LoadOptions,
+};
+use advice::alternatives;
+pub use known::DiskRate;
+use known::KnownSpeeds;
+use lamina_plan::Backend;
+use lamina_store::Checkpoint;
+use sized::SizedModel;
+pub use sized::{DiskForecast, MemoryPart};
+
+/// Changes that make less of a difference are not worth telling.
+const LEAST_GAIN: f64 = 1.1;
+
+/// What shall be told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForecastQuestion {
+    /// Sequences that decode at once.
+    pub batch: Vec<usize>,
+    /// Lengths of prompts; the first is that before decoding.
+    pub prompt: Vec<usize>,
+    /// Tokens of an answer.
+    pub gen_tokens: usize,
+    /// Tokens of each sequence in the cache before; none: prompts begin a text, and answers stand behind the first prompt.
+    pub before: Option<usize>,
+    /// Speeds of this machine are measured anew, and not taken from the last time.
+    pub measure: bool,
+    /// What could be changed for more speed is told too.
+    pub advice: bool,
+}
+
+impl Default for ForecastQuestion {
+    fn default() -> Self {
+        ForecastQuestion {
+            batch: vec![1, 32],
+            prompt: vec![512],
+            gen_tokens: 128,
+            before: None,
+            measure: false,
+            advice: true,
+        }
+    }
+}
+
+/// What limits a speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bottleneck {
+    /// Weights that are read from disk.
+    Disk,
+    /// The cores and the memory.
+    Computing,
+}
+
+impl Bottleneck {
+    /// In reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bottleneck::Disk => "disk",
+            Bottleneck::Computing => "computing",
+        }
+    }
+}
+
+/// A predicted speed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpeedForecast {
+    /// Tokens of the prompt, or of an answer.
+    pub tokens: usize,
+    /// Sequences that were asked for.
+    pub batch: usize,
+    /// Sequences of them that the cache holds at once.
+    pub running: usize,
+    /// Tokens per second of all sequences.
+    pub tok_s: f64,
+    /// What limits it.
+    pub bound: Bottleneck,
+    /// Bytes that a step reads from disk.
+    pub streamed_bytes: u64,
+}
+
+/// A job of sequences of equal length: all prompts, then all answers (FlexGen, arXiv 2303.06865).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JobForecast {
+    /// Sequences.
+    pub batch: usize,
+    /// Seconds of all of it.
+    pub seconds: f64,
+    /// Tokens of answers per second of the whole job.
+    pub tok_s: f64,
+}
+
+/// A change that makes a model faster, or makes it fit at all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForecastAdvice {
+    /// What to change, as an option of the command line.
+    pub change: String,
+    /// Tokens per second of one sequence then.
+    pub tok_s: f64,
+}
+
+/// What a model will take and how fast it will be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// Why it cannot be loaded; none where it can.
+    pub problem: Option<String>,
+    /// Bytes of the weights in the form of the kernels.
+    pub weights: u64,
+    /// Bytes of weights that a token reads.
+    pub bytes_per_token: u64,
+    /// Layers, and of mixtures the experts of a layer with those that a token takes.
+    pub shape: (usize, Option<(usize, usize)>),
+    /// Most memory that can be had; none where the device does not say.
+    pub budget: Option<u64>,
+    /// What takes it.
+    pub memory: Vec<MemoryPart>,
+    /// Tokens of context.
+    pub context: usize,
+    /// What is read from disk; none where all is in memory.
+    pub disk: Option<DiskForecast>,
+    /// Bytes per second that the memory gives, as measured.
+    pub ram_rate: f64,
+    /// Decoding, one for each batch.
+    pub decode: Vec<SpeedForecast>,
+    /// Prompts, one for each length.
+    pub prefill: Vec<SpeedForecast>,
+    /// Jobs, one for each batch.
+    pub jobs: Vec<JobForecast>,
+    /// What could be changed.
+    pub advice: Vec<ForecastAdvice>,
+}
+
+impl Forecast {
+    /// Bytes of all parts.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Speed of decoding of so many sequences.
+    pub fn decode_of(&self, batch: usize) -> Option<&SpeedForecast> {
+        self.decode.iter().find(|s| s.batch == batch)
+    }
+}
+
+/// Tells what the model in `ck` would take on `backend` and how fast it would be. No weight is read.
+///
+/// # Errors
+/// When the model is broken or not supported, or the device cannot be measured. A model that does not fit is no error: its
+/// forecast says so.
+pub fn forecast_on<B: Backend>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    question: &ForecastQuestion,
+    backend: &B,
+) -> Result<Forecast> {
+    let mut known = KnownSpeeds::new(question.measure);
+    let mut told = forecast(ck, options, question, backend, &mut known)?;
+    if question.advice {
+        let now = told.decode.first().map_or(0.0, |s| s.tok_s);
+        let one = ForecastQuestion { batch: vec![1], ..question.clone() };
+        for (change, other) in alternatives(options, &told) {
+            let other = forecast(ck, &other, &one, backend, &mut known)?;
+            let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
+            if other.problem.is_none() && tok_s > LEAST_GAIN * now {
+                told.advice.push(ForecastAdvice { change, tok_s });
+            }
+        }
+        told.advice.sort_by(|a, b| b.tok_s.total_cmp(&a.tok_s));
+    }
+    Ok(told)
+}
+
+fn forecast<B: Backend>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    question: &ForecastQuestion,
+    backend: &B,
+    known: &mut KnownSpeeds,
+) -> Result<Forecast> {
+    match SizedModel::of(ck, options, backend) {
+        Ok(model) => model.forecast(options, question, backend, known),
+        Err(Error::OutOfMemory(problem)) => Ok(misfit(problem)),
+        Err(e) => Err(e),
+    }
+}
+
+/// The forecast of a model that does not fit.
+fn misfit(problem: String) -> Forecast {
+    Forecast {
+        problem: Some(problem),
+        weights: 0,
+        bytes_per_token: 0,
+        shape: (0, None),
+        budget: None,
+        memory: vec![],
+        context: 0,
+        disk: None,
+        ram_rate: 0.0,
+        decode: vec![],
+        prefill: vec![],
+        jobs: vec![],
+        advice: vec![],
+    }
+}

@@ -1,0 +1,254 @@
+//! A model of which the sizes are known, and its cost model.
+
+use super::{
+    Forecast, ForecastQuestion,
+    known::{DiskRate, KnownSpeeds},
+    speeds,
+};
+use crate::{
+    budget::limited,
+    error::Result,
+    heads::stored_types,
+    lora::Loras,
+    open::{check_context, check_dtype, check_plan},
+    options::LoadOptions,
+    panel_key::{cache_folder, panel_key},
+    sizes::{ModelSizes, OpenedModel},
+    stream::{BUFFERS, StreamPlan},
+    uploads::{WeightSize, WeightSource, bytes_per_token, weight_sizes},
+};
+use lamina_arch::{Family, Keep, Weights};
+use lamina_base::{DType, resident_memory};
+use lamina_disk::{PanelFolder, disk_space};
+use lamina_plan::{
+    Backend, KvTypes, Limits, Plan, WeightKind, emit,
+    op::{Op, Operands},
+};
+use lamina_store::Checkpoint;
+use lamina_tier::{CostModel, Hardware, Placement, WeightForm, place, works};
+use std::{collections::HashMap, path::PathBuf};
+
+/// Something that takes memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryPart {
+    /// What it is.
+    pub name: &'static str,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What is read from disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiskForecast {
+    /// Where panels are kept.
+    pub folder: PathBuf,
+    /// Bytes of panels that a load would write first.
+    pub missing_bytes: u64,
+    /// Bytes that are free there.
+    pub free: Option<u64>,
+    /// Bytes of weights that every step reads.
+    pub step_bytes: u64,
+    /// Experts that are in memory, of how many; none where all are.
+    pub experts: Option<(usize, usize)>,
+    /// How fast it is now.
+    pub rate: DiskRate,
+}
+
+/// A model of which the sizes are known.
+pub(super) struct SizedModel {
+    plan: Plan,
+    weights: Vec<WeightSize>,
+    layers: usize,
+    model_context: usize,
+    sizes: ModelSizes,
+    limits: Limits,
+    kv: Vec<KvTypes>,
+    /// Bytes that the process held before anything was measured, and most that it may hold.
+    process: u64,
+    budget: Option<u64>,
+    /// What names its panels.
+    key: String,
+    /// A file of it.
+    file: Option<PathBuf>,
+}
+
+impl SizedModel {
+    /// Reads headers, and finds all sizes.
+    ///
+    /// # Errors
+    /// As loading has them.
+    pub fn of<B: Backend>(ck: &Checkpoint, options: &LoadOptions, backend: &B) -> Result<SizedModel> {
+        let family = Family::of(ck)?;
+        let spec = family.spec(ck)?;
+        let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
+        let tensors = Weights::new(ck, family, &spec).keeping(keep);
+        let plan = emit(&spec, &|name| tensors.has(name));
+        let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
+        let plan = loras.adapt(plan);
+        check_context(&spec, &ck.config, options.context)?;
+        check_dtype(options.dtype)?;
+        check_plan(backend, &plan)?;
+        let from = WeightSource { weights: &tensors, dtype: options.dtype };
+        let opened =
+            OpenedModel { plan: &plan, from: &from, loras: &loras, head: None, context: spec.context };
+        let sizes = ModelSizes::of(&opened, backend, options, 0)?;
+        let process = resident_memory().unwrap_or(0);
+        let budget = limited(backend.memory(), options.memory)?.map(|m| m.free + process);
+        let (limits, weights) = (sizes.limits(&opened), weight_sizes(backend, &plan, &from, &loras)?);
+        Ok(SizedModel {
+            weights,
+            layers: spec.layers.len(),
+            model_context: spec.context,
+            limits,
+            kv: stored_types(backend, &plan, options.kv_dtype),
+            sizes,
+            process,
+            budget,
+            key: panel_key(ck, options.dtype),
+            file: ck.files.first().map(|f| f.path().to_owned()),
+            plan,
+        })
+    }
+
+    /// What it takes, and how fast it is.
+    pub fn forecast<B: Backend>(
+        self,
+        options: &LoadOptions,
+        question: &ForecastQuestion,
+        backend: &B,
+        known: &mut KnownSpeeds,
+    ) -> Result<Forecast> {
+        let hardware = known.hardware(backend, &self.types(backend))?;
+        let placement = self.sizes.stream.as_ref().map(|stream| self.placement(stream));
+        let disk = placement.as_ref().map(|p| self.disk(options, p, known)).transpose()?;
+        let model = self.cost_model(backend, hardware, placement.as_ref(), disk.as_ref(), options);
+        let memory = self.memory(backend, options, placement.as_ref())?;
+        let stored: Vec<u64> = self.weights.iter().map(|w| w.bytes).collect();
+        Ok(Forecast {
+            problem: None,
+            weights: stored.iter().sum(),
+            bytes_per_token: bytes_per_token(&self.plan, &stored),
+            shape: (self.layers, experts(&self.plan)),
+            budget: self.budget,
+            memory,
+            context: self.sizes.cache.context.min(self.model_context.max(options.context.unwrap_or(0))),
+            disk,
+            ram_rate: model.hardware.ram,
+            decode: speeds::decoding(&model, &self.limits, &self.plan, question),
+            prefill: speeds::prompts(&model, &self.limits, question),
+            jobs: speeds::jobs(&model, &self.limits, &self.plan, question),
+            advice: vec![],
+        })
+    }
+
+    /// Types that its products are computed in.
+    fn types<B: Backend>(&self, backend: &B) -> Vec<DType> {
+        let mut types: Vec<DType> = vec![];
+        for (spec, size) in self.plan.weights.iter().zip(&self.weights) {
+            let dtype = backend.runs_as(size.dtype);
+            let multiplied = matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. });
+            if multiplied && !size.of_adapter && !types.contains(&dtype) {
+                types.push(dtype);
+            }
+        }
+        types
+    }
+
+    fn placement(&self, stream: &StreamPlan) -> Placement {
+        place(self.plan.clone(), &stream.layouts, &stream.homes, stream.resident, stream.piece)
+    }
+
+    fn cost_model<B: Backend>(
+        &self,
+        backend: &B,
+        hardware: Hardware,
+        placement: Option<&Placement>,
+        disk: Option<&DiskForecast>,
+        options: &LoadOptions,
+    ) -> CostModel {
+        let form = |size: &WeightSize| WeightForm { dtype: backend.runs_as(size.dtype), bytes: size.bytes };
+        let whole: Vec<WeightForm> = self.weights.iter().map(form).collect();
+        let (works, extents) = match placement {
+            None => (works(&self.plan, &whole, &self.kv), vec![0.0; self.plan.ops.len()]),
+            Some(placement) => {
+                let plan = &placement.cut.plan;
+                let part = |(source, rows): &(lamina_plan::WeightId, std::ops::Range<usize>)| {
+                    let form = whole[source.0 as usize];
+                    let all = self.plan.weight(*source).kind.shape().0.max(1);
+                    WeightForm { bytes: form.bytes * rows.len() as u64 / all as u64, ..form }
+                };
+                let forms: Vec<_> = placement.cut.sources.iter().map(part).collect();
+                (works(plan, &forms, &self.kv), extents(plan, placement))
+            }
+        };
+        let buffers = options.stream.buffers.unwrap_or(BUFFERS);
+        // Nothing is read where nothing is streamed.
+        let disk = disk.map_or(f64::INFINITY, |d| d.rate.bytes);
+        let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
+        let experts_away = experts.map_or(0.0, |e| 1.0 - e.slots as f64 / e.count.max(1) as f64);
+        CostModel { hardware, disk, works, extents, buffers, experts_away, vocab: self.plan.vocab }
+    }
+
+    /// Where memory goes.
+    fn memory<B: Backend>(
+        &self,
+        backend: &B,
+        options: &LoadOptions,
+        placement: Option<&Placement>,
+    ) -> Result<Vec<MemoryPart>> {
+        let foot = backend.footprint(&self.plan, &self.limits)?.unwrap_or_default();
+        let streamed = placement.map_or(0, |p| p.streamed_bytes);
+        let largest = placement.map_or(0, |p| p.streamed.iter().map(|op| op.bytes).max().unwrap_or(0));
+        let all: u64 = self.weights.iter().map(|w| w.bytes).sum();
+        let part = |name, bytes| MemoryPart { name, bytes };
+        let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
+        let (apart, slots) = experts.map_or((0, 0), |e| (e.bytes, e.slots_bytes()));
+        let parts = [
+            part("weights", all - streamed - apart),
+            part("experts", slots),
+            part("cache", (foot.cache + foot.states) as u64),
+            part("working memory", foot.working() as u64),
+            part("logits", 4 * (self.limits.logits * self.plan.vocab) as u64),
+            part("buffers", (largest * options.stream.buffers.unwrap_or(BUFFERS)) as u64),
+            part("process", self.process),
+        ];
+        Ok(parts.into_iter().filter(|p| p.bytes > 0).collect())
+    }
+
+    fn disk(
+        &self,
+        options: &LoadOptions,
+        placement: &Placement,
+        known: &mut KnownSpeeds,
+    ) -> Result<DiskForecast> {
+        let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
+        let root = options.stream.folder.clone().unwrap_or_else(cache_folder);
+        let panels = PanelFolder::existing(&root, &self.key, options.stream.buffered);
+        let (kept, panel) = panels.as_ref().map_or((0, None), |p| (p.bytes(), p.any_file()));
+        let file = panel.or_else(|| self.file.clone());
+        Ok(DiskForecast {
+            missing_bytes: (placement.streamed_bytes + experts.map_or(0, |e| e.bytes)).saturating_sub(kept),
+            experts: experts.map(|e| (e.slots, e.count)),
+            free: root.ancestors().find(|p| p.exists()).and_then(disk_space).map(|(free, _)| free),
+            folder: root,
+            step_bytes: placement.streamed_bytes,
+            rate: known.disk(file.as_deref())?,
+        })
+    }
+}
+
+/// Experts of a layer, and how many of them a token takes.
+fn experts(plan: &Plan) -> Option<(usize, usize)> {
+    plan.ops.iter().find_map(|op| match op {
+        Op::Experts(o) => Some((o.routing.experts, o.routing.top_k)),
+        _ => None,
+    })
+}
+
+/// Bytes that are read before each operator of the cut plan.
+fn extents(plan: &Plan, placement: &Placement) -> Vec<f64> {
+    let first: HashMap<_, _> =
+        placement.streamed.iter().filter_map(|op| Some((*op.weights.first()?, op.bytes as f64))).collect();
+    let bytes = |op: &Op| op.weights().iter().find_map(|w| first.get(w)).copied().unwrap_or(0.0);
+    plan.ops.iter().map(bytes).collect()
+}

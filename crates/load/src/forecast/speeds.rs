@@ -1,0 +1,100 @@
+//! Speeds of decoding, of prompts and of whole jobs, by the cost model.
+
+use super::{Bottleneck, ForecastQuestion, JobForecast, SpeedForecast};
+use lamina_plan::{Limits, Plan};
+use lamina_tier::{CostModel, CostShape, StepCost};
+
+/// From this share of a step's time on, reading is what limits it.
+const BOUND: f64 = 0.9;
+
+fn bound(cost: &StepCost) -> Bottleneck {
+    if cost.reading >= BOUND * cost.seconds { Bottleneck::Disk } else { Bottleneck::Computing }
+}
+
+/// Sequences of `tokens` tokens that the cache holds at once, at most `batch`.
+fn running(limits: &Limits, plan: &Plan, tokens: usize, batch: usize) -> usize {
+    let groups = plan.kv.groups.iter().zip(&limits.pages);
+    let room = groups.map(|(group, &pages)| pages / group.reach.pages(tokens, 1).max(1)).min();
+    // Recurrent models keep a state for each sequence.
+    let states = if plan.kv.state_len() > 0 { limits.states } else { batch };
+    batch.min(room.unwrap_or(batch)).min(states).min(limits.logits).max(1)
+}
+
+/// Decoding behind the first prompt, at the middle of the answer.
+pub fn decoding(
+    model: &CostModel,
+    limits: &Limits,
+    plan: &Plan,
+    question: &ForecastQuestion,
+) -> Vec<SpeedForecast> {
+    let before = question.before.or(question.prompt.first().copied()).unwrap_or(0);
+    let one = |&batch: &usize| {
+        let running = running(limits, plan, before + question.gen_tokens, batch);
+        let depth = before + question.gen_tokens / 2;
+        let cost = model.step(&CostShape { sequences: running, rows: 1, depth, logits: 1 });
+        SpeedForecast {
+            tokens: question.gen_tokens,
+            batch,
+            running,
+            tok_s: running as f64 / cost.seconds,
+            bound: bound(&cost),
+            streamed_bytes: cost.streamed as u64,
+        }
+    };
+    question.batch.iter().map(one).collect()
+}
+
+/// Seconds of `sequences` prompts of `tokens` tokens behind `before` others, in steps as the machine is made for; and the
+/// first step.
+fn prompt_seconds(
+    model: &CostModel,
+    limits: &Limits,
+    (before, tokens): (usize, usize),
+    sequences: usize,
+) -> (f64, StepCost) {
+    let (mut seconds, mut done, mut first) = (0.0, 0, None);
+    // Whole prompts share a step where it has room for several.
+    let beside = (limits.rows / tokens.max(1)).clamp(1, sequences.max(1));
+    while done < tokens {
+        let rows = limits.rows.min(tokens - done);
+        let logits = usize::from(done + rows == tokens);
+        let cost = model.step(&CostShape { sequences: beside, rows, depth: before + done, logits });
+        seconds += cost.seconds;
+        first.get_or_insert(cost);
+        done += rows;
+    }
+    (seconds * (sequences as f64 / beside as f64), first.unwrap_or_default())
+}
+
+/// Prompts of one sequence.
+pub fn prompts(model: &CostModel, limits: &Limits, question: &ForecastQuestion) -> Vec<SpeedForecast> {
+    let one = |&tokens: &usize| {
+        let (seconds, first) = prompt_seconds(model, limits, (question.before.unwrap_or(0), tokens), 1);
+        SpeedForecast {
+            tokens,
+            batch: 1,
+            running: 1,
+            tok_s: tokens as f64 / seconds,
+            bound: bound(&first),
+            streamed_bytes: first.streamed as u64,
+        }
+    };
+    question.prompt.iter().filter(|n| **n > 0).map(one).collect()
+}
+
+/// Jobs of each batch: all prompts, then all answers; what the cache does not hold at once comes in turns.
+pub fn jobs(
+    model: &CostModel,
+    limits: &Limits,
+    plan: &Plan,
+    question: &ForecastQuestion,
+) -> Vec<JobForecast> {
+    let prompt = question.prompt.first().copied().unwrap_or(0);
+    let one = |(&batch, speed): (&usize, SpeedForecast)| {
+        let (prefill, _) = prompt_seconds(model, limits, (0, prompt), batch);
+        let decode = (batch * question.gen_tokens.saturating_sub(1)) as f64 / speed.tok_s;
+        let seconds = prefill + decode;
+        JobForecast { batch, seconds, tok_s: (batch * question.gen_tokens) as f64 / seconds }
+    };
+    question.batch.iter().zip(decoding(model, limits, plan, question)).map(one).collect()
+}

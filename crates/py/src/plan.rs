@@ -1,0 +1,46 @@
+//! What a model would take, for `lamina.plan`.
+
+use crate::{
+    error::Result,
+    options::{load_options, placement},
+    wait::detached,
+};
+use lamina::{ForecastQuestion, LoadOptions, StreamOptions};
+use lamina_tools::{plan_json, plan_report};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+/// The forecast as JSON, and as the command line tells it.
+#[pyfunction]
+#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, offload, panel_cache, rules, percent, batch, prompt, gen_tokens, measure))]
+#[allow(clippy::too_many_arguments)]
+pub fn plan(
+    py: Python<'_>,
+    path: PathBuf,
+    device: &str,
+    context: Option<usize>,
+    kv_dtype: &str,
+    dtype: &str,
+    threads: Option<usize>,
+    loras: Vec<(String, PathBuf)>,
+    memory: Option<&str>,
+    offload: &str,
+    panel_cache: Option<PathBuf>,
+    rules: Vec<String>,
+    percent: Option<&str>,
+    batch: Vec<usize>,
+    prompt: Vec<usize>,
+    gen_tokens: usize,
+    measure: bool,
+) -> Result<(String, String)> {
+    let options = LoadOptions {
+        memory: memory.map(str::parse).transpose()?,
+        offload: offload.parse()?,
+        placement: placement(&rules, percent)?,
+        stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
+        ..load_options(device, context, kv_dtype, dtype, threads, loras, None)?
+    };
+    let question = ForecastQuestion { batch, prompt, gen_tokens, measure, ..ForecastQuestion::default() };
+    let told = detached(py, move || lamina::plan(Some(&path), &options, &question))?;
+    Ok((plan_json(&told).to_string(), plan_report(&told)))
+}

@@ -1,0 +1,300 @@
+//! Predicts the time of a step: work over speeds, and waiting for the disk, operator by operator.
+
+use crate::{
+    hardware::Hardware,
+    work::{OpWork, PastWork, ProductWork},
+};
+use lamina_plan::RowKind;
+
+/// Core seconds that reading a byte from disk takes away from computing (O_DIRECT: 0.05 to 0.10 per GB).
+const READ_CORE_SECONDS: f64 = 0.08e-9;
+/// Seconds that the host takes for a logit of a row: masks, samplers.
+const LOGIT_SECONDS: f64 = 1e-9;
+/// The memory's bandwidth that the disk leaves to the kernels at least.
+const LEAST_RAM_SHARE: f64 = 0.3;
+/// How often bandwidth and time are brought into agreement: the second round changes little, the third nothing.
+const ROUNDS: usize = 3;
+
+/// The sequences of a step, all alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostShape {
+    /// How many.
+    pub sequences: usize,
+    /// Rows of each: 1 while decoding, the rows of a chunk in a prompt.
+    pub rows: usize,
+    /// Tokens of each before the step.
+    pub depth: usize,
+    /// Rows of each that want logits.
+    pub logits: usize,
+}
+
+impl CostShape {
+    fn count(&self, kind: RowKind) -> f64 {
+        let each = if kind == RowKind::All { self.rows } else { self.logits };
+        (self.sequences * each) as f64
+    }
+}
+
+/// Time of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepCost {
+    /// Seconds from one step to the next.
+    pub seconds: f64,
+    /// Seconds of computing.
+    pub computing: f64,
+    /// Seconds that the disk reads.
+    pub reading: f64,
+    /// Bytes that are read from disk.
+    pub streamed: f64,
+}
+
+/// What a model does in a step, and how fast the machine is.
+#[derive(Clone, Debug)]
+pub struct CostModel {
+    /// Speeds.
+    pub hardware: Hardware,
+    /// Bytes per second of the disk.
+    pub disk: f64,
+    /// Work of the operators, in order.
+    pub works: Vec<OpWork>,
+    /// Bytes that are read from disk before each operator; 0 where its weights are in memory.
+    pub extents: Vec<f64>,
+    /// Extents that are read ahead at most.
+    pub buffers: usize,
+    /// Share of the experts that is not in memory, and read when rows ask for it.
+    pub experts_away: f64,
+    /// Logits of a row.
+    pub vocab: usize,
+}
+
+impl CostModel {
+    /// Time of a step of this shape, when others like it went before.
+    pub fn step(&self, shape: &CostShape) -> StepCost {
+        let runs = |work: &OpWork| shape.count(work.rows) > 0.0;
+        let pairs = self.works.iter().zip(&self.extents);
+        let dense: f64 = pairs.filter(|(work, _)| runs(work)).map(|(_, bytes)| bytes).sum();
+        let streamed = dense + self.works.iter().map(|work| self.missed(work, shape)).sum::<f64>();
+        let host = shape.count(RowKind::Logits) * self.vocab as f64 * LOGIT_SECONDS;
+        let mut ram = self.hardware.ram;
+        let mut cost = StepCost::default();
+        for _ in 0..ROUNDS {
+            let slowed = match cost.seconds > 0.0 {
+                true => 1.0 + READ_CORE_SECONDS * streamed / (cost.seconds * self.hardware.threads as f64),
+                false => 1.0,
+            };
+            let times: Vec<f64> =
+                self.works.iter().map(|work| slowed * self.time(work, shape, ram)).collect();
+            let computing = times.iter().sum::<f64>() + host;
+            let seconds = if streamed > 0.0 { self.paced(&times, shape, host) } else { computing };
+            cost = StepCost { seconds, computing, reading: streamed / self.disk.max(1.0), streamed };
+            ram = (self.hardware.ram - streamed / seconds.max(1e-9)).max(LEAST_RAM_SHARE * self.hardware.ram);
+        }
+        cost
+    }
+
+    /// Seconds of an operator whose weights are in memory.
+    fn time(&self, work: &OpWork, shape: &CostShape, ram: f64) -> f64 {
+        let rows = shape.count(work.rows);
+        if rows == 0.0 {
+            return 0.0;
+        }
+        let products: f64 = work.products.iter().map(|p| self.product(p, rows, ram)).sum();
+        let moved = 4.0 * work.numbers * rows / ram;
+        // Experts that are missing are known when rows are routed, and waited for.
+        let missed = self.missed(work, shape) / self.disk.max(1.0);
+        products + self.past(&work.past, shape, ram) + moved + missed + self.hardware.operator
+    }
+
+    /// Bytes of experts that an operator reads from disk: without favourites, the share that is away.
+    fn missed(&self, work: &OpWork, shape: &CostShape) -> f64 {
+        let rows = shape.count(work.rows);
+        let experts = work.products.iter().filter(|p| p.chosen < p.matrices);
+        self.experts_away * experts.map(|p| p.touched(rows) * p.bytes).sum::<f64>()
+    }
+
+    fn product(&self, product: &ProductWork, rows: f64, ram: f64) -> f64 {
+        let touched = product.touched(rows);
+        // Rows of each matrix that has any.
+        let each = rows * product.chosen as f64 / touched.max(1e-9);
+        let speed = self.hardware.product(product.dtype);
+        let multiply = speed.map_or(0.0, |s| s.seconds(each) * product.macs);
+        touched * multiply.max(product.bytes / ram)
+    }
+
+    fn past(&self, past: &PastWork, shape: &CostShape, ram: f64) -> f64 {
+        let (sequences, rows) = (shape.sequences as f64, shape.rows as f64);
+        match *past {
+            PastWork::None => 0.0,
+            PastWork::Positions { reach, bytes, macs } => {
+                let seen = |row: usize| {
+                    let at = shape.depth + row;
+                    (at + 1 - reach.first(at)) as f64
+                };
+                // Rows in the middle see as many as all do on average.
+                let pairs = sequences * rows * (seen(0) + seen(shape.rows - 1)) / 2.0;
+                let speed =
+                    if shape.rows == 1 { self.hardware.attend_one } else { self.hardware.attend_many };
+                (sequences * seen(shape.rows - 1) * bytes / ram).max(pairs * macs * speed)
+            }
+            // A row multiplies a state with its key, its value and its query.
+            PastWork::State { numbers } => {
+                let read = sequences * 8.0 * numbers / ram;
+                read.max(sequences * rows * 3.0 * numbers * self.hardware.attend_one)
+            }
+        }
+    }
+
+    /// Seconds from the end of one pass to the end of the next, where operators wait for their extents: reads go on
+    /// across passes, one after the other, each as soon as a buffer is free.
+    fn paced(&self, times: &[f64], shape: &CostShape, host: f64) -> f64 {
+        let mut freed: Vec<f64> = vec![];
+        let (mut disk, mut now, mut before) = (0.0f64, 0.0f64, 0.0f64);
+        for _ in 0..2 {
+            before = now;
+            now += host;
+            for ((work, time), bytes) in self.works.iter().zip(times).zip(&self.extents) {
+                if shape.count(work.rows) == 0.0 {
+                    continue;
+                }
+                if *bytes > 0.0 {
+                    let free = freed.len().checked_sub(self.buffers.max(1)).map_or(0.0, |i| freed[i]);
+                    disk = disk.max(free) + bytes / self.disk.max(1.0);
+                    now = now.max(disk);
+                }
+                now += time;
+                if *bytes > 0.0 {
+                    freed.push(now);
+                }
+            }
+        }
+        now - before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::ProductSpeed;
+    use lamina_base::DType;
+    use lamina_plan::Reach;
+
+    fn hardware() -> Hardware {
+        let speed = ProductSpeed { points: vec![(1, 1e-11), (64, 64e-11)] };
+        Hardware {
+            ram: 1e10,
+            products: vec![(DType::Q8_0, speed)],
+            attend_one: 1e-10,
+            attend_many: 1e-11,
+            operator: 0.0,
+            threads: 2,
+        }
+    }
+
+    fn matrix(bytes: f64, macs: f64) -> OpWork {
+        let product = ProductWork { dtype: DType::Q8_0, matrices: 1, chosen: 1, bytes, macs };
+        OpWork { rows: RowKind::All, products: vec![product], past: PastWork::None, numbers: 0.0 }
+    }
+
+    fn model(extents: Vec<f64>) -> CostModel {
+        let works = extents.iter().map(|_| matrix(1e7, 1e7)).collect();
+        CostModel { hardware: hardware(), disk: 1e9, works, extents, buffers: 2, experts_away: 0.0, vocab: 0 }
+    }
+
+    fn decoding(sequences: usize) -> CostShape {
+        CostShape { sequences, rows: 1, depth: 0, logits: 1 }
+    }
+
+    #[test]
+    fn few_rows_wait_for_memory_and_many_for_the_cores() {
+        let model = model(vec![0.0; 10]);
+        let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+        assert!(close(model.step(&decoding(1)).seconds, 10.0 * 1e-3));
+        assert!(close(model.step(&decoding(8)).seconds, 10.0 * 1e-3));
+        assert!(close(model.step(&decoding(64)).seconds, 10.0 * 64e-4));
+    }
+
+    /// The same reads and waits, told one event after the other.
+    fn slow_twin(model: &CostModel, times: &[f64]) -> f64 {
+        let reads: Vec<(usize, f64)> = (0..2 * times.len())
+            .map(|i| (i, model.extents[i % times.len()]))
+            .filter(|(_, bytes)| *bytes > 0.0)
+            .collect();
+        let (mut arrived, mut used) = (vec![None; 2 * times.len()], vec![None; 2 * times.len()]);
+        let (mut disk, mut now, mut ends) = (0.0f64, 0.0f64, vec![]);
+        let mut next = 0;
+        for op in 0..2 * times.len() {
+            // Whatever can be read until this operator runs.
+            while next < reads.len() {
+                let free = match next.checked_sub(model.buffers) {
+                    None => Some(0.0),
+                    Some(before) => used[reads[before].0],
+                };
+                let Some(free) = free else { break };
+                disk = disk.max(free) + reads[next].1 / model.disk;
+                arrived[reads[next].0] = Some(disk);
+                next += 1;
+            }
+            if model.extents[op % times.len()] > 0.0 {
+                now = now.max(arrived[op].expect("read by now"));
+            }
+            now += times[op % times.len()];
+            used[op] = Some(now);
+            ends.push(now);
+        }
+        ends[2 * times.len() - 1] - ends[times.len() - 1]
+    }
+
+    #[test]
+    fn the_simulation_is_that_of_its_slow_twin() {
+        let mut seed = 7u64;
+        let mut random = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % n
+        };
+        for round in 0..200 {
+            let ops = 3 + round % 17;
+            let extents: Vec<f64> =
+                (0..ops).map(|_| if random(3) == 0 { 0.0 } else { random(9) as f64 * 1e6 }).collect();
+            let times: Vec<f64> = (0..ops).map(|_| random(9) as f64 * 1e-3).collect();
+            let model = CostModel { buffers: 1 + random(4) as usize, ..model(extents) };
+            let (fast, slow) = (model.paced(&times, &decoding(1), 0.0), slow_twin(&model, &times));
+            assert!((fast - slow).abs() < 1e-12, "round {round}: {fast} and {slow}");
+        }
+    }
+
+    #[test]
+    fn a_pass_takes_at_least_as_long_as_its_reads_and_its_work() {
+        for streamed in [0, 1, 3, 10] {
+            let extents: Vec<f64> = (0..10).map(|i| if i < streamed { 1e7 } else { 0.0 }).collect();
+            let cost = model(extents).step(&decoding(1));
+            assert!(
+                cost.seconds >= cost.reading - 1e-12 && cost.seconds >= cost.computing - 1e-12,
+                "{cost:?}"
+            );
+            assert!(cost.seconds <= cost.reading + cost.computing + 1e-12, "{cost:?}");
+            assert_eq!(cost.streamed, streamed as f64 * 1e7);
+        }
+    }
+
+    #[test]
+    fn experts_are_read_as_far_as_rows_choose_them() {
+        let stack = ProductWork { dtype: DType::Q8_0, matrices: 128, chosen: 8, bytes: 1e6, macs: 1e6 };
+        assert!((stack.touched(1.0) - 8.0).abs() < 1e-9);
+        assert!(stack.touched(16.0) > 64.0 && stack.touched(16.0) < 128.0);
+        assert!((stack.touched(1e4) - 128.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn windows_end_what_attention_reads() {
+        let attend = |reach| {
+            let past = PastWork::Positions { reach, bytes: 1e3, macs: 1e3 };
+            let work = OpWork { rows: RowKind::All, products: vec![], past, numbers: 0.0 };
+            let model = CostModel { works: vec![work], ..model(vec![0.0]) };
+            [100, 10_000].map(|depth| model.step(&CostShape { depth, ..decoding(1) }).seconds)
+        };
+        let [near, far] = attend(Reach::All);
+        assert!(far > 90.0 * near);
+        let [near, far] = attend(Reach::Window(64));
+        assert_eq!(near, far);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a model will take and how fast it will be, as a report and as JSON.
+
+use lamina::{Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast};
+use lamina_base::human_bytes;
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// Lines for people: model, memory, disk, speed, and what could be changed.
+pub fn plan_report(told: &Forecast) -> String {
+    let mut lines: Vec<(&str, String)> = vec![];
+    lines.extend(told.problem.iter().map(|problem| ("problem", problem.clone())));
+    if told.problem.is_none() {
+        lines.push(("model", model(told)));
+        lines.push(("memory", memory(told)));
+        lines.extend(told.disk.as_ref().map(|_| ("disk", disk(told))));
+        lines.push(("speed", speed(told)));
+        lines.extend(told.jobs.iter().map(|job| ("job", describe_job(told, job))));
+    }
+    let now = told.decode.first().map(|s| s.tok_s);
+    lines.extend(told.advice.iter().map(|advice| ("way out", way_out(advice, now))));
+    lines.iter().fold(String::new(), |mut text, (name, line)| {
+        let _ = writeln!(text, "{name:8} {line}");
+        text
+    })
+}
+
+fn model(told: &Forecast) -> String {
+    let (layers, experts) = told.shape;
+    let experts = experts.map_or(String::new(), |(all, used)| format!(", {used} of {all} experts"));
+    let (bytes, read) = (human_bytes(told.weights), human_bytes(told.bytes_per_token));
+    format!("{bytes} of weights, {layers} layers{experts}: {read} read per token")
+}
+
+fn memory(told: &Forecast) -> String {
+    let part = |p: &MemoryPart| format!("{} {}", human_bytes(p.bytes), p.name);
+    let parts: Vec<_> = told.memory.iter().map(part).collect();
+    let budget = told.budget.map_or(String::new(), |b| format!(" of {}", human_bytes(b)));
+    format!(
+        "{}{budget} = {}; {} tokens of context",
+        human_bytes(told.memory_bytes()),
+        parts.join(" + "),
+        told.context
+    )
+}
+
+fn disk(told: &Forecast) -> String {
+    let Some(disk) = &told.disk else { return String::new() };
+    let written = match disk.missing_bytes {
+        0 => "panels are there".to_owned(),
+        bytes => {
+            let free = disk.free.map_or(String::new(), |f| format!(", {} free", human_bytes(f)));
+            format!("{} of panels written at the first load{free}", human_bytes(bytes))
+        }
+    };
+    let measured = if disk.rate.measured { "measured now" } else { "assumed: nothing could be read" };
+    let experts =
+        disk.experts.map_or(String::new(), |(slots, all)| format!(", {slots} of {all} experts in memory"));
+    format!(
+        "{} read per step{experts}, at {}/s ({measured}); {written} ({})",
+        human_bytes(told.decode.first().map_or(disk.step_bytes, |s| s.streamed_bytes)),
+        human_bytes(disk.rate.bytes as u64),
+        disk.folder.display()
+    )
+}
+
+fn speed(told: &Forecast) -> String {
+    let decode = |s: &SpeedForecast| {
+        let turns = if s.running < s.batch { format!(", {} at once", s.running) } else { String::new() };
+        let plural = if s.batch == 1 { "" } else { "s" };
+        format!("{} sequence{plural} {} tokens/s ({}{turns})", s.batch, figure(s.tok_s), s.bound.name())
+    };
+    let prompt = |s: &SpeedForecast| {
+        let (seconds, rate) = (figure(s.tokens as f64 / s.tok_s), figure(s.tok_s));
+        format!("prompt of {}: {seconds} s, {rate} tokens/s", s.tokens)
+    };
+    let all: Vec<_> = told.decode.iter().map(decode).chain(told.prefill.iter().map(prompt)).collect();
+    all.join(" | ")
+}
+
+fn describe_job(told: &Forecast, job: &JobForecast) -> String {
+    let tokens = told.decode.first().map_or(0, |s| s.tokens);
+    let prompt = told.prefill.first().map_or(0, |s| s.tokens);
+    let (seconds, rate) = (figure(job.seconds), figure(job.tok_s));
+    format!("{} prompts of {prompt}, answers of {tokens}: {seconds} s, {rate} tokens/s", job.batch)
+}
+
+fn way_out(advice: &ForecastAdvice, now: Option<f64>) -> String {
+    let times =
+        now.filter(|n| *n > 0.0).map_or(String::new(), |n| format!(", {:.1} times", advice.tok_s / n));
+    format!("{}: {} tokens/s{times}", advice.change, figure(advice.tok_s))
+}
+
+/// Three figures.
+fn figure(n: f64) -> String {
+    match n {
+        n if n >= 100.0 => format!("{n:.0}"),
+        n if n >= 10.0 => format!("{n:.1}"),
+        n => format!("{n:.2}"),
+    }
+}
+
+/// The same as one JSON object.
+pub fn plan_json(told: &Forecast) -> Value {
+    let parts: Map<String, Value> =
+        told.memory.iter().map(|p| (p.name.replace(' ', "_"), p.bytes.into())).collect();
+    let speed = |s: &SpeedForecast| {
+        json!({"n": s.tokens, "batch": s.batch, "running": s.running, "tok_s": s.tok_s,
+               "bound": s.bound.name(), "streamed_bytes": s.streamed_bytes})
+    };
+    let job = |j: &JobForecast| json!({"batch": j.batch, "seconds": j.seconds, "tok_s": j.tok_s});
+    let advice = |a: &ForecastAdvice| json!({"change": a.change, "tok_s": a.tok_s});
+    let disk = told.disk.as_ref().map(|d| {
+        json!({"folder": d.folder.display().to_string(), "missing_bytes": d.missing_bytes, "free": d.free,
+               "step_bytes": d.step_bytes, "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0), "read_gb_s": d.rate.bytes / 1e9, "measured": d.rate.measured})
+    });
+    let (layers, experts) = told.shape;
+    json!({
+        "fits": told.problem.is_none(),
+        "problem": told.problem,
+        "model": {
+            "bytes": told.weights,
+            "bytes_per_token": told.bytes_per_token,
+            "layers": layers,
+            "experts": experts.map(|e| e.0),
+            "experts_per_token": experts.map(|e| e.1),
+        },
+        "memory": { "budget": told.budget, "total": told.memory_bytes(), "parts": parts },
+        "context": told.context,
+        "disk": disk,
+        "predict": {
+            "decode": told.decode.iter().map(speed).collect::<Vec<_>>(),
+            "prefill": told.prefill.iter().map(speed).collect::<Vec<_>>(),
+            "jobs": told.jobs.iter().map(job).collect::<Vec<_>>(),
+        },
+        "hardware": { "ram_gb_s": told.ram_rate / 1e9 },
+        "advice": told.advice.iter().map(advice).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,86 @@
+"""What a model will take, and how fast it will be, told before it is loaded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from . import _lamina, builtin, checks, loading
+from .policy import Policy
+from .types import Path
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a model will take of memory and disk, and how fast it will be; printed, it reads like `lamina plan`."""
+
+    fits: bool
+    """Whether it can be loaded."""
+    problem: Optional[str]
+    """Why not."""
+    model: Dict[str, Any]
+    """`bytes` of weights, `bytes_per_token`, `layers`, `experts`, `experts_per_token`."""
+    memory: Dict[str, Any]
+    """`budget`, `total` and `parts` in bytes."""
+    context: int
+    """Longest sequence in tokens."""
+    disk: Optional[Dict[str, Any]]
+    """`step_bytes` that every step reads, `read_gb_s`, `missing_bytes` that a load writes first; None where all weights are
+    in memory."""
+    predict: Dict[str, List[Dict[str, Any]]]
+    """`decode`, `prefill` and `jobs`, each a list with `tok_s`, and what limits it (`bound`)."""
+    hardware: Dict[str, Any]
+    """Measured speeds of this machine."""
+    advice: List[Dict[str, Any]]
+    """What could be changed for more speed (`change`, `tok_s`), the best first."""
+    text: str
+    """The report of `lamina plan`."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def plan(
+    path: Optional[Path] = None,
+    *,
+    batch: Union[int, Sequence[int]] = 1,
+    prompt: Union[int, Sequence[int]] = 512,
+    gen: int = 128,
+    context: Optional[int] = None,
+    kv_dtype: str = "f16",
+    dtype: str = "auto",
+    threads: Optional[int] = None,
+    device: str = "auto",
+    loras: Optional[Dict[str, Path]] = None,
+    memory: Union[str, int, None] = None,
+    offload: Union[str, Policy] = "auto",
+    panel_cache: Optional[Path] = None,
+    measure: bool = False,
+) -> Plan:
+    """Tells what a model will take and how fast it will be, from its headers and the speeds of this machine.
+
+    batch: sequences that decode at once, or several such numbers.
+    prompt: length of the prompts, or several; decoding is told behind the first.
+    gen: tokens of an answer.
+    measure: measures the machine anew; else its speeds are kept for a month. That of the disk is always measured.
+    The other arguments are those of `LLM`. A model that does not fit is no error: `fits` says so.
+    """
+    given = {
+        "device": device, "context": context, "kv_dtype": kv_dtype, "dtype": dtype, "threads": threads, "loras": loras,
+        "memory": memory, "offload": offload, "panel_cache": panel_cache,
+    }  # fmt: skip
+    found, text = _lamina.plan(
+        builtin.path() if path is None else path,
+        batch=_counts("batch", batch),
+        prompt=_counts("prompt", prompt),
+        gen_tokens=checks.whole("gen", gen, 1),
+        measure=bool(measure),
+        **loading.options(given),
+    )
+    return Plan(**json.loads(found), text=text)
+
+
+def _counts(name: str, value: Union[int, Sequence[int]]) -> List[int]:
+    listed = list(value) if isinstance(value, (list, tuple)) else [value]
+    return [checks.whole(name, one, 1) for one in listed]

@@ -1,0 +1,39 @@
+"""Where the weights of a model lie, as far as its user says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import List, Optional, Sequence, Tuple
+
+from . import checks
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Where weights lie, for `LLM(offload=...)` and `plan`: rules, or FlexGen's percentages. Answers are always the same."""
+
+    weights: Optional[Tuple[int, int]] = None
+    """Percent of the weights on a device and in memory, the rest on disk; None: as many in memory as fit."""
+    kv: Tuple[int, int] = (0, 100)
+    """The same for the cache, which is in memory in this build."""
+    activations: Tuple[int, int] = (0, 100)
+    """The same for activations, which are in memory in this build."""
+    rules: Sequence[str] = ()
+    """`WHAT=ram` or `WHAT=disk`, the first match decides: WHAT is a class (attention ffn experts shared head embedding), one
+    of some layers (`ffn 0-9`), layers (`layers 0-9`), or a regular expression over names of tensors."""
+    n_cpu_moe: Optional[int] = None
+    """Experts of so many first layers stay in memory."""
+
+    def all_rules(self) -> List[str]:
+        """The rules as the binding takes them."""
+        rules = [checks.text(f"rules[{i}]", rule) for i, rule in enumerate(self.rules)]
+        if self.n_cpu_moe is not None:
+            rules.append(f"experts 0-{checks.whole('n_cpu_moe', self.n_cpu_moe, 1) - 1}=ram")
+        return rules
+
+    def percent(self) -> Optional[str]:
+        """FlexGen's six numbers; None where nothing is said."""
+        if self.weights is None and self.kv == (0, 100) and self.activations == (0, 100):
+            return None
+        numbers = [*(self.weights or (0, 100)), *self.kv, *self.activations]
+        return " ".join(str(checks.whole("percent", n, 0, 100)) for n in numbers)

@@ -1,0 +1,119 @@
+//! Forecasts: what they promise is what loading does, and advice that is followed gives what it says.
+
+use lamina::{
+    DType, Forecast, ForecastQuestion, LoadOptions, MemoryLimit, Model, PlacementPolicy, PlacementRule,
+    StreamOptions, plan,
+};
+use lamina_fixtures::packaged;
+
+fn options() -> LoadOptions {
+    LoadOptions { threads: Some(2), context: Some(256), ..LoadOptions::default() }
+}
+
+fn question() -> ForecastQuestion {
+    ForecastQuestion {
+        batch: vec![1, 8],
+        prompt: vec![16, 64],
+        gen_tokens: 16,
+        ..ForecastQuestion::default()
+    }
+}
+
+fn told(options: &LoadOptions) -> Forecast {
+    plan(Some(&packaged()), options, &question()).expect("a forecast")
+}
+
+fn rules(texts: &[&str]) -> PlacementPolicy {
+    let rules = texts.iter().map(|t| t.parse::<PlacementRule>().expect("a rule")).collect();
+    PlacementPolicy { rules, percent: None }
+}
+
+#[test]
+fn what_fits_is_told_without_a_disk() {
+    let told = told(&options());
+    assert_eq!((&told.problem, &told.disk), (&None, &None));
+    assert!(told.advice.is_empty() && told.ram_rate > 1e8);
+    let [one, eight] = [1, 8].map(|batch| *told.decode_of(batch).expect("asked for"));
+    assert!(one.tok_s > 0.0 && eight.tok_s > one.tok_s && eight.running == 8, "{one:?} {eight:?}");
+    assert_eq!(told.prefill.iter().map(|p| p.tokens).collect::<Vec<_>>(), [16, 64]);
+    assert_eq!(told.jobs.len(), 2);
+    // A job takes at least as long as its answers.
+    assert!(told.jobs[1].tok_s < eight.tok_s);
+    let model = Model::load(Some(&packaged()), options()).expect("loads");
+    assert_eq!(told.bytes_per_token > 0, model.info().bytes_per_token > 0);
+}
+
+#[test]
+fn what_is_streamed_is_what_loading_streams() {
+    let panels = tempfile::tempdir().expect("a folder");
+    let folder = Some(panels.path().to_owned());
+    for resident in [0, 100 << 10] {
+        let stream = StreamOptions {
+            resident: Some(resident),
+            piece: Some(16 << 10),
+            folder: folder.clone(),
+            ..StreamOptions::default()
+        };
+        let options = LoadOptions { stream, ..options() };
+        let before = told(&options).disk.expect("it is streamed");
+        let model = Model::load(Some(&packaged()), options.clone()).expect("loads");
+        let info = model.info().stream.clone().expect("it is streamed");
+        assert_eq!(before.step_bytes, info.streamed_bytes);
+        let after = told(&options);
+        assert_eq!(after.disk.as_ref().expect("it is streamed").missing_bytes, 0);
+        assert_eq!(after.decode[0].streamed_bytes, info.streamed_bytes);
+        let part = after.memory.iter().find(|p| p.name == "buffers").map_or(0, |p| p.bytes);
+        assert!(part <= info.buffer_bytes, "{part} and {info:?}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_with_its_remedies() {
+    let options = LoadOptions { memory: Some(MemoryLimit::Bytes(1 << 10)), ..options() };
+    let told = told(&options);
+    assert!(told.problem.as_ref().is_some_and(|p| p.contains("even with weights that are read from disk")));
+    assert!(told.decode.is_empty());
+}
+
+#[test]
+fn advice_that_is_followed_gives_what_it_says() {
+    let panels = tempfile::tempdir().expect("a folder");
+    let stream = StreamOptions {
+        resident: Some(0),
+        folder: Some(panels.path().to_owned()),
+        ..StreamOptions::default()
+    };
+    let options = LoadOptions { stream, dtype: Some(DType::F32), ..options() };
+    let told = told(&options);
+    let advice =
+        told.advice.iter().find(|a| a.change == "--dtype Q8_0").expect("a quarter of the bytes is faster");
+    let followed = LoadOptions { dtype: Some(DType::Q8_0), ..options };
+    let then = plan(Some(&packaged()), &followed, &question()).expect("a forecast").decode[0].tok_s;
+    // The disk is measured each time.
+    assert!((0.2..5.0).contains(&(then / advice.tok_s)), "{then} and {advice:?}");
+}
+
+#[test]
+fn rules_put_weights_where_they_say() {
+    let panels = tempfile::tempdir().expect("a folder");
+    let stream = StreamOptions { folder: Some(panels.path().to_owned()), ..StreamOptions::default() };
+    let with = |placement| LoadOptions { placement, stream: stream.clone(), ..options() };
+    let want = Model::load(Some(&packaged()), options()).expect("loads").logits(&[1, 2, 3]).expect("runs");
+    let mut streamed = vec![];
+    for texts in [&["ffn=disk"][..], &["attention=disk"], &["layers 0=ram", r"ffn_(up|gate)=disk"]] {
+        let model = Model::load(Some(&packaged()), with(rules(texts))).expect("loads");
+        streamed.push(model.info().stream.as_ref().expect("asked for the disk").streamed_bytes);
+        assert_eq!(model.logits(&[1, 2, 3]).expect("runs"), want, "{texts:?}");
+    }
+    assert!(streamed[0] > streamed[1] && streamed[2] < streamed[0], "{streamed:?}");
+    let percent =
+        PlacementPolicy { percent: Some("0 40 0 100 0 100".parse().expect("six numbers")), rules: vec![] };
+    let model = Model::load(Some(&packaged()), with(percent)).expect("loads");
+    let info = model.info().stream.clone().expect("60 % are on disk");
+    assert!(info.streamed_bytes >= info.resident_bytes, "{info:?}");
+    assert_eq!(model.logits(&[1, 2, 3]).expect("runs"), want);
+    for (texts, problem) in [("ffm=disk", "names no weight"), ("output_norm=disk", "always stay in memory")] {
+        let error = Model::load(Some(&packaged()), with(rules(&[texts]))).err().expect("refused").to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
