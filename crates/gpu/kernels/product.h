@@ -154,7 +154,8 @@ template <class F> FN void lookup(DEV const int* step, DEV const u8* table, DEV 
   int whole = (a.width + F::INPUTS - 1) / F::INPUTS;
   Block32 b;
   F::take(table + (size_t)(index / 32) * whole * F::BYTES * LANES, k, index % 32, b);
-  for (int j = 0; j < n; ++j) {
+  UNROLL for (int j = 0; j < 32; ++j) {   // unrolled: codes are registers, which cannot be indexed
+    if (j >= n) continue;
     float v = b.code[j];
     if (F::SCALES != 0) v = b.scale[F::SCALES == 2 ? j / 16 : 0] * v;
     if (F::OFFSET != 0) v = v + b.offset;
