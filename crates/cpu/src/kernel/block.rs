@@ -433,6 +433,10 @@ mod lanes {
                 sums[c] = S::load_f(out.add(c * S::N));
             }
             for (b, w) in tile.iter().enumerate() {
+                if row == 0 {
+                    let at = panel * job.panel_bytes + (first + b) * BlockLayout::bytes::<F>(S::N);
+                    prefetch::<S, F>(job.weights.wrapping_add(at), job.ahead);
+                }
                 add_block::<S, F, C>(w, rows_of(job, first + b, row), true, &mut sums);
             }
             for c in 0..C {
