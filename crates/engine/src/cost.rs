@@ -9,10 +9,12 @@ const FRESH: u64 = 512;
 /// Rows beside which one more row costs as much as the first row, before anything was measured. A 1B model on two
 /// cores takes 26 ms for a row and 52 ms for eight.
 const DOUBLING: f64 = 7.0;
-/// Rows that prompts get at least beside answers.
+/// Rows that are kept for prompts beside many answers.
 pub(crate) const LEAST_PROMPT_ROWS: usize = 4;
 /// Shallowest class of depths: up to so many tokens; each further class is twice as deep.
 const SHALLOW: usize = 512;
+/// Two depths say how time grows where one is so many times the other: closer ones would tell noise.
+const APART: f64 = 1.5;
 
 /// Rows and depth of a step: all that its time is explained by.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,17 +25,49 @@ pub(crate) struct Size {
     pub depth: usize,
 }
 
+/// The time of a step of so many rows at a depth.
+#[derive(Clone, Copy)]
+struct Point {
+    depth: f64,
+    seconds: f64,
+}
+
 /// Measured steps.
 #[derive(Default)]
 pub(crate) struct Cost {
     /// By class of depth, then by class of rows.
     cells: Vec<Vec<Option<Cell>>>,
     steps: u64,
+    overrun: Overrun,
 }
 
+/// How far times exceed what was expected of them: what two of a hundred steps exceed, found by a step up for each
+/// that does and a small one down for each other.
+struct Overrun(f64);
+
+impl Overrun {
+    const UP: f64 = 0.05;
+    const RARE: f64 = 0.02;
+    /// A machine that is busy with other things must not keep prompts out.
+    const MOST: f64 = 1.5;
+
+    fn note(&mut self, ratio: f64) {
+        let step = if ratio > self.0 { Self::UP } else { -Self::UP * Self::RARE };
+        self.0 = (self.0 + step).clamp(1.0, Self::MOST);
+    }
+}
+
+impl Default for Overrun {
+    fn default() -> Self {
+        Overrun(1.0)
+    }
+}
+
+/// Means of the steps of a class.
 #[derive(Clone, Copy)]
 struct Cell {
     rows: f64,
+    depth: f64,
     seconds: f64,
     /// Number of the last step that was counted.
     at: u64,
@@ -45,6 +79,9 @@ impl Cost {
         if size.rows == 0 {
             return;
         }
+        if self.knows(size.rows) {
+            self.overrun.note(time.as_secs_f64() / self.predict(size));
+        }
         self.steps += 1;
         let (depth, rows) = (depth_class(size.depth), rows_class(size.rows));
         if self.cells.len() <= depth {
@@ -54,47 +91,65 @@ impl Cost {
         if row.len() <= rows {
             row.resize(rows + 1, None);
         }
-        let new = Cell { rows: size.rows as f64, seconds: time.as_secs_f64(), at: self.steps };
-        let mix = |old: f64, new: f64| old + (new - old) * WEIGHT;
         let steps = self.steps;
-        row[rows] = Some(match row[rows].filter(|c| steps - c.at <= FRESH) {
-            Some(old) => {
-                Cell { rows: mix(old.rows, new.rows), seconds: mix(old.seconds, new.seconds), at: steps }
-            }
-            None => new,
-        });
+        let new =
+            Cell { rows: size.rows as f64, depth: size.depth as f64, seconds: time.as_secs_f64(), at: steps };
+        let old = row[rows].filter(|c| steps - c.at <= FRESH);
+        row[rows] = Some(old.map_or(new, |old| old.mixed(new)));
     }
 
     /// Seconds that a step is expected to take; in units of a step of one row before anything was measured.
+    ///
+    /// Attention takes time by depth: between two measured depths the time is a line, behind the deepest one the line
+    /// goes on. A prompt that grows is slower with each step, and no step has been there before.
     pub fn predict(&self, size: Size) -> f64 {
-        let n = size.rows as f64;
-        let (mut below, mut above): (Option<Cell>, Option<Cell>) = (None, None);
-        for &cell in self.class(depth_class(size.depth)) {
-            let Some(cell) = cell.filter(|c| self.fresh(c)) else { continue };
-            if cell.rows <= n {
-                below = Some(cell);
-            } else if above.is_none() {
-                above = Some(cell);
-            }
-        }
+        let (n, depth) = (size.rows as f64, size.depth as f64);
+        let points = || self.cells.iter().filter_map(|class| self.point(class, n));
+        let below = points().rfind(|p| p.depth <= depth);
+        let above = points().find(|p| p.depth > depth);
         match (below, above) {
-            (Some(a), Some(b)) => a.seconds + (b.seconds - a.seconds) * (n - a.rows) / (b.rows - a.rows),
-            (Some(c), None) | (None, Some(c)) => c.seconds * guess(n) / guess(c.rows),
+            (Some(a), Some(b)) => {
+                a.seconds + (b.seconds - a.seconds) * (depth - a.depth) / (b.depth - a.depth)
+            }
+            (Some(a), None) => {
+                let apart = |p: &Point| APART * p.depth < a.depth && a.depth - p.depth > SHALLOW as f64;
+                let slope = |p: Point| ((a.seconds - p.seconds) / (a.depth - p.depth)).max(0.0);
+                a.seconds + points().rfind(apart).map_or(0.0, slope) * (depth - a.depth)
+            }
+            (None, Some(b)) => b.seconds,
             (None, None) => guess(n),
         }
     }
 
-    /// Most rows for prompts beside `decoding` rows of answers, so that prompts take at most `share` of the step.
-    pub fn prompt_rows(&self, decoding: Size, share: f64, room: usize) -> usize {
+    /// What a class of depths says of a step of `n` rows: a line between the two classes of rows around it.
+    fn point(&self, class: &[Option<Cell>], n: f64) -> Option<Point> {
+        let fresh = || class.iter().flatten().filter(|c| self.fresh(c));
+        let below = fresh().rfind(|c| c.rows <= n);
+        let above = fresh().find(|c| c.rows > n);
+        let (seconds, depth) = match (below, above) {
+            (Some(a), Some(b)) => {
+                let part = (n - a.rows) / (b.rows - a.rows);
+                (a.seconds + (b.seconds - a.seconds) * part, a.depth + (b.depth - a.depth) * part)
+            }
+            (Some(c), None) | (None, Some(c)) => (c.seconds * guess(n) / guess(c.rows), c.depth),
+            (None, None) => return None,
+        };
+        Some(Point { depth, seconds })
+    }
+
+    /// Most rows for prompts beside `decoding` rows of answers, so that prompts take at most `share` of the step in all but
+    /// two of a hundred steps. `depth` is how many tokens a row of the prompts sees.
+    pub fn prompt_rows(&self, decoding: Size, depth: usize, share: f64, room: usize) -> usize {
         // What prompts may add is reckoned from steps without: now and then there has to be one.
         if self.steps > 0 && !self.knows(decoding.rows) {
             return 0;
         }
-        let limit = self.predict(decoding) / (1.0 - share);
-        let fits = |p: usize| self.predict(Size { rows: decoding.rows + p, ..decoding }) <= limit;
-        let mut rows = LEAST_PROMPT_ROWS.min(room);
-        while rows < room && fits(rows + 1) {
-            rows += 1;
+        let limit = self.predict(decoding) / (1.0 - share) / self.overrun.0;
+        let fits = |p: usize| self.predict(decoding.with(p, depth)) <= limit;
+        let mut rows = 1.min(room);
+        // Steps of a sixteenth: hundreds of rows are tried in tens of predictions.
+        while rows < room && fits((rows + 1 + rows / 16).min(room)) {
+            rows = (rows + 1 + rows / 16).min(room);
         }
         rows
     }
@@ -123,12 +178,26 @@ impl Cost {
     fn fresh(&self, cell: &Cell) -> bool {
         self.steps - cell.at <= FRESH
     }
+}
 
-    /// The cells of a class of depths, or of the nearest class that was measured.
-    fn class(&self, depth: usize) -> &[Option<Cell>] {
-        let known = |row: &&Vec<Option<Cell>>| row.iter().flatten().any(|c| self.fresh(c));
-        let (below, above) = self.cells.split_at((depth + 1).min(self.cells.len()));
-        below.iter().rev().find(known).or_else(|| above.iter().find(known)).map_or(&[], Vec::as_slice)
+impl Size {
+    /// The step with `rows` more rows, each of which sees `depth` tokens.
+    fn with(self, rows: usize, depth: usize) -> Size {
+        let all = self.rows + rows;
+        Size { rows: all, depth: (self.rows * self.depth + rows * depth) / all.max(1) }
+    }
+}
+
+impl Cell {
+    /// The mean moved towards a new step.
+    fn mixed(self, new: Cell) -> Cell {
+        let mix = |old: f64, new: f64| old + (new - old) * WEIGHT;
+        Cell {
+            rows: mix(self.rows, new.rows),
+            depth: mix(self.depth, new.depth),
+            seconds: mix(self.seconds, new.seconds),
+            at: new.at,
+        }
     }
 }
 
@@ -162,8 +231,8 @@ mod tests {
     #[test]
     fn before_anything_was_measured_eight_rows_cost_two() {
         let cost = Cost::default();
-        assert_eq!(cost.prompt_rows(ONE, 0.5, 512), 7);
-        assert_eq!(cost.prompt_rows(ONE, 0.5, 3), 3);
+        assert_eq!(cost.prompt_rows(ONE, ONE.depth, 0.5, 512), 7);
+        assert_eq!(cost.prompt_rows(ONE, ONE.depth, 0.5, 3), 3);
     }
 
     #[test]
@@ -173,11 +242,11 @@ mod tests {
             let truth = |n: f64| 0.01 * (1.0 + slope * (n - 1.0));
             let mut cost = Cost::default();
             for _ in 0..200 {
-                let p = cost.prompt_rows(ONE, 0.5, 512);
+                let p = cost.prompt_rows(ONE, ONE.depth, 0.5, 512);
                 measured(&mut cost, truth, &[1 + p]);
             }
-            let got = cost.prompt_rows(ONE, 0.5, 512);
-            let best = ((1.0 / slope) as usize).max(LEAST_PROMPT_ROWS);
+            let got = cost.prompt_rows(ONE, ONE.depth, 0.5, 512);
+            let best = ((1.0 / slope) as usize).max(1);
             assert!(got <= best + 1 && 10 * got >= 7 * best, "slope {slope}: {got} rows, {best} are best");
         }
     }
@@ -186,13 +255,13 @@ mod tests {
     fn one_slow_step_is_forgotten() {
         let truth = |n: f64| 0.01 * (1.0 + 0.05 * (n - 1.0));
         let mut cost = Cost::default();
-        let p = cost.prompt_rows(ONE, 0.5, 512);
+        let p = cost.prompt_rows(ONE, ONE.depth, 0.5, 512);
         cost.note(Size { rows: 1 + p, ..ONE }, Duration::from_secs(9));
         for _ in 0..2 * FRESH {
-            let p = cost.prompt_rows(ONE, 0.5, 512);
+            let p = cost.prompt_rows(ONE, ONE.depth, 0.5, 512);
             measured(&mut cost, truth, &[1 + p]);
         }
-        assert!(cost.prompt_rows(ONE, 0.5, 512) > 12);
+        assert!(cost.prompt_rows(ONE, ONE.depth, 0.5, 512) > 12);
     }
 
     #[test]
@@ -203,6 +272,42 @@ mod tests {
         cost.note(Size { depth: 100_000, ..ONE }, Duration::from_millis(50));
         assert!((cost.predict(Size { depth: 100_000, ..ONE }) - 0.050).abs() < 1e-9);
         assert!((cost.predict(ONE) - 0.010).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_prompt_that_grows_gets_fewer_rows() {
+        // A step of one row takes 26 ms, each further one 4 ms, and each 1,000 tokens that a row sees 1 ms.
+        let truth = |size: Size| 0.022 + size.rows as f64 * (0.004 + size.depth as f64 * 1e-6);
+        let (mut cost, mut depth, mut slow) = (Cost::default(), 0, 0);
+        let note = |cost: &mut Cost, size| cost.note(size, Duration::from_secs_f64(truth(size)));
+        let mut steps = 0;
+        while depth < 8192 {
+            let rows = cost.prompt_rows(ONE, depth, 0.5, 512);
+            let size = ONE.with(rows, depth);
+            note(&mut cost, size);
+            (depth, steps) = (depth + rows, steps + 1);
+            slow += usize::from(truth(size) > 2.1 * truth(ONE));
+        }
+        assert!(100 * slow <= 2 * steps, "{slow} of {steps} steps took more than twice the time");
+        assert!(steps < 8192 / 2, "{steps} steps");
+    }
+
+    #[test]
+    fn times_that_scatter_leave_room() {
+        let (mut cost, mut slow, mut random) = (Cost::default(), 0, 1u64);
+        for step in 0..4000 {
+            // Now and then there is no prompt: what a step without takes is known by more than one time.
+            let prompt = if step % 8 == 0 { 0 } else { cost.prompt_rows(ONE, ONE.depth, 0.5, 512) };
+            let rows = 1 + prompt;
+            // Up to a fifth more than a line.
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let scatter = 1.0 + 0.2 * (random >> 40) as f64 / (1u64 << 24) as f64;
+            let seconds = 0.01 * (1.0 + 0.05 * (rows - 1) as f64) * scatter;
+            cost.note(Size { rows, ..ONE }, Duration::from_secs_f64(seconds));
+            slow += usize::from(step > 1000 && seconds > 0.022);
+        }
+        assert!(slow < 3 * 30, "{slow} of 3000 steps took more than two slow steps without a prompt");
+        assert!(cost.prompt_rows(ONE, ONE.depth, 0.5, 512) >= 12);
     }
 
     #[test]

@@ -118,7 +118,10 @@ pub(crate) fn divide(
     let depth = decoding[..served].iter().map(|&i| candidates[i].depth).sum::<usize>() / served.max(1);
     let budget = match served {
         0 => divider.left.rows,
-        _ => cost.prompt_rows(Size { rows, depth }, prefill_share, divider.left.rows),
+        _ => {
+            let deep = prompts.iter().map(|&i| candidates[i].depth).sum::<usize>() / prompts.len().max(1);
+            cost.prompt_rows(Size { rows, depth }, deep, prefill_share, divider.left.rows)
+        }
     };
     divider.prompts(prompts, budget);
     Division { rows: divider.rows, next }
