@@ -93,3 +93,22 @@ def test_wrong_ones_are_refused(llm, stories, adapters, stories_folder, tmp_path
 
 def test_annotations():
     assert "lora" in SamplingOptions.__annotations__ and "lora" in lamina.SamplingParams.__doc__
+
+
+def test_the_cache_on_disk_tells_adapters_and_their_scales_apart(stories_folder, adapters, tmp_path):
+    prompt = "Once upon a time there was a little girl who liked to play in the park with her dog. " * 3
+    options = {"max_tokens": 8, "temperature": 0, "ignore_eos": True, "logprobs": 1}
+    load = {"loras": adapters, "progress": False, "cache_dir": tmp_path}
+    with lamina.LLM(stories_folder, **load) as first:
+        want = first.generate(prompt, lora={"pirate": 0.5}, **options)
+        assert want.usage.cached_tokens == 0
+    with lamina.LLM(stories_folder, **load) as second:
+        others = [second.generate(prompt, lora=lora, **options) for lora in (None, "poet", {"pirate": 1.0})]
+        assert [other.usage.cached_tokens for other in others] == [0, 0, 0]
+        assert all(other.logprobs != want.logprobs for other in others)
+        again = second.generate(prompt, lora={"pirate": 0.5}, **options)
+        assert again.usage.cached_disk_tokens == again.usage.cached_tokens >= 32
+        assert (again.tokens, again.logprobs) == (want.tokens, want.logprobs)
+    # Other numbers in an adapter of the same name are another adapter.
+    with lamina.LLM(stories_folder, **{**load, "loras": {"pirate": adapters["poet"]}}) as third:
+        assert third.generate(prompt, lora={"pirate": 0.5}, **options).usage.cached_tokens == 0
