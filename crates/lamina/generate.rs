@@ -3,7 +3,7 @@
 use crate::Error;
 use lamina_engine::{
     Boundary, Event, FinishReason, Handle, LengthBy, Scored, Speculate, Terms, Timings, Token,
-    sample::SamplingParams,
+    sample::{SamplerState, SamplingParams},
 };
 use lamina_grammar::Grammar;
 use std::time::Duration;
@@ -38,6 +38,9 @@ pub struct GenerateOptions {
     pub echo: bool,
     /// Tokens that end answers are chosen like any other.
     pub ignore_eos: bool,
+    /// Tokens of the beginning that stay when the context is full: the older half of the others leaves, and the answer
+    /// goes on, at the cost of computing what stays again. None: it ends there.
+    pub context_shift: Option<usize>,
     /// Handles are told how much of the prompt is computed.
     pub progress: bool,
     /// What each answer must look like.
@@ -46,6 +49,9 @@ pub struct GenerateOptions {
     pub speculate: Speculate,
     /// Where reasoning before the answer ends, and how long it may be. A grammar is of what follows.
     pub reasoning: Option<Boundary>,
+    /// The beginning of the answer, where an earlier request was cut: it goes on as it would have. The other options are to
+    /// be the same; `n` is 1.
+    pub resume: Option<AnswerState>,
     /// Priority, deadline, and what else a server sets.
     pub terms: Terms,
 }
@@ -62,13 +68,24 @@ impl Default for GenerateOptions {
             n: 1,
             echo: false,
             ignore_eos: false,
+            context_shift: None,
             progress: false,
             grammar: None,
             speculate: Speculate::default(),
             reasoning: None,
+            resume: None,
             terms: Terms::default(),
         }
     }
+}
+
+/// An answer that may go on: its tokens, and where its sampler stands.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AnswerState {
+    /// All tokens of the answer so far.
+    pub tokens: Vec<u32>,
+    /// Where its sampler stands.
+    pub sampler: SamplerState,
 }
 
 /// A whole answer.
@@ -82,6 +99,8 @@ pub struct Completion {
     pub finish_reason: FinishReason,
     /// Whether it satisfies the request's grammar; if not, it is a beginning of a text that does. None without one.
     pub complete: Option<bool>,
+    /// Where its sampler stands, for a request that goes on from here.
+    pub sampler: SamplerState,
     /// Natural logarithm of each token's probability, and the most likely tokens beside it; empty if not asked for.
     pub logprobs: Vec<(f32, Vec<(u32, f32)>)>,
     /// The prompt's tokens from the second one on, in the first answer; empty unless asked for by `echo` too.
@@ -126,6 +145,8 @@ pub struct Piece {
     pub end: Option<(FinishReason, Timings)>,
     /// As [`Completion::complete`], on the last piece.
     pub complete: Option<bool>,
+    /// Where the sampler stands, on the last piece.
+    pub sampler: Option<SamplerState>,
 }
 
 /// Pieces of the answers to one prompt, as they come. Dropping it cancels the request.
@@ -170,9 +191,9 @@ impl TokenStream {
             Event::Token(Token { index, id, text, forced, logprob, top }) => {
                 Ok(Piece { index, text, token: Some(id), forced, logprob, top, ..Piece::empty() })
             }
-            Event::Finished { index, text, reason, complete, timings } => {
+            Event::Finished { index, text, reason, complete, sampler, timings } => {
                 self.left -= 1;
-                Ok(Piece { index, text, end: Some((reason, timings)), complete, ..Piece::empty() })
+                Ok(Piece { index, text, end: Some((reason, timings)), complete, sampler, ..Piece::empty() })
             }
             Event::Failed(e) => {
                 self.left = 0;
@@ -211,6 +232,7 @@ impl Piece {
             prompt: vec![],
             end: None,
             complete: None,
+            sampler: None,
         }
     }
 }
@@ -223,6 +245,7 @@ impl Completion {
             tokens: vec![],
             finish_reason: FinishReason::Length { by: LengthBy::MaxTokens },
             complete: None,
+            sampler: SamplerState::default(),
             logprobs: vec![],
             prompt_logprobs: vec![],
             usage: Usage::default(),
@@ -239,6 +262,7 @@ impl Completion {
         if let Some((reason, timings)) = piece.end {
             self.finish_reason = reason;
             self.complete = piece.complete;
+            self.sampler = piece.sampler.unwrap_or_default();
             self.timings = timings;
             self.usage = Usage {
                 prompt_tokens: timings.prompt_tokens,

@@ -27,7 +27,7 @@ mod tools;
 pub use answer::{ChatAnswer, ChatReader, PreparedChat};
 pub use chat::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, OnBackend, devices, on_device};
-pub use generate::{Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
+pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{

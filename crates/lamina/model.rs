@@ -7,7 +7,7 @@ use crate::{
     recent::Recent,
     tools::{ChatGrammar, GrammarKey},
 };
-use lamina_engine::{EngineError, Generation, Handle, Service, Snapshot, Task, sample::Breakers};
+use lamina_engine::{EngineError, Generation, Handle, Resume, Service, Snapshot, Task, sample::Breakers};
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
 use lamina_plan::Profile;
@@ -168,10 +168,11 @@ impl Model {
 
     fn send(
         &self,
-        tokens: Vec<u32>,
+        mut tokens: Vec<u32>,
         generation: Generation,
         options: &GenerateOptions,
     ) -> std::result::Result<Handle, EngineError> {
+        tokens.extend(options.resume.iter().flat_map(|r| &r.tokens));
         let task = Task::Generate(Box::new(generation));
         self.shared.service.submit(tokens, self.scales.clone(), task, options.terms.clone())
     }
@@ -190,6 +191,8 @@ impl Model {
             stop: options.stop.clone(),
             include_stop: options.include_stop,
             n: options.n,
+            resume: options.resume.as_ref().map(|r| Resume { answered: r.tokens.len(), sampler: r.sampler }),
+            context_shift: options.context_shift,
             progress: options.progress,
             tokenizer: self.shared.tokenizer.clone(),
         })

@@ -69,7 +69,7 @@ def lora(name: str, value: Any) -> Dict[str, float]:
         raise InvalidRequestError(
             f"{name} takes the name of an adapter or a dict of names and scales, but {_short(value)} was given"
         )
-    return {text(f"{name}: name", k): _number(f"{name}[{k!r}]", v) for k, v in value.items()}
+    return {text(f"{name}: name", k): number(f"{name}[{k!r}]", v) for k, v in value.items()}
 
 
 def speculate(name: str, value: Any) -> Optional[Tuple[Optional[str], Optional[int]]]:
@@ -90,7 +90,7 @@ def speculate(name: str, value: Any) -> Optional[Tuple[Optional[str], Optional[i
     )
 
 
-def _number(name: str, value: Any) -> float:
+def number(name: str, value: Any) -> float:
     try:
         if not isinstance(value, (bool, np.bool_, str)):
             return float(value)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union, ov
 import numpy as np
 
 from . import _lamina, checks, loading, state
+from .asking import asked, echo
 from .closing import Closing
 from .conversation import answer, answer_options, conversation
 from .errors import InvalidRequestError, numbered
 from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
 from .policy import Policy
 from .progress import Progress
+from .resume import Begun, Resumed, begun
 from .sampling import SamplingParams, to_request, wants_logprobs
 from .server import Server
 from .state import State
@@ -107,7 +109,12 @@ class LLM(Closing):
 
     @overload
     def generate(
-        self, prompt: Prompt, *, sampling_params: Optional[SamplingParams] = ..., **options: Unpack[SamplingOptions]
+        self,
+        prompt: Prompt,
+        *,
+        sampling_params: Optional[SamplingParams] = ...,
+        resume: Resumed = ...,
+        **options: Unpack[SamplingOptions],
     ) -> Completion: ...
     @overload
     def generate(
@@ -118,6 +125,7 @@ class LLM(Closing):
         prompt: Union[Prompt, Prompts],
         *,
         sampling_params: Optional[SamplingParams] = None,
+        resume: Resumed = None,
         **options: Any,
     ) -> Union[Completion, List[Completion]]:
         """Continues a prompt: text or token ids. A list of prompts runs as one batch and returns a list.
@@ -125,19 +133,23 @@ class LLM(Closing):
         The options are those of `SamplingParams`: max_tokens, temperature, top_p, stop, seed, ...; they win over
         sampling_params. With n above 1, `completions` of the result has all answers.
 
-        A text starts with the model's beginning token; ids are taken as they are.
+        A text starts with the model's beginning token; ids are taken as they are. With the same prompt and options,
+        resume goes on with an answer that was cut, given as its Completion or the `state` of it, to the same tokens.
         """
         params = self._params(sampling_params, options)
         given, single = checks.prompts("prompt", prompt)
+        cut = begun("resume", resume)
+        if cut and not single:
+            raise InvalidRequestError("resume goes on with one answer, but a list of prompts was given")
         requests: List[_lamina.Stream] = []
+        answers: List[Completion] = []
         try:
             for i, one in enumerate(given):
                 with numbered("prompt", None if single else i):
-                    requests.append(self._submit(one, params))
-            answers = [
-                self._collect(r, one, params, None if single else i)
-                for i, (r, one) in enumerate(zip(requests, given))
-            ]
+                    requests.append(self._submit(one, params, cut))
+            for i, (request, one) in enumerate(zip(requests, given)):
+                with numbered("prompt", None if single else i):
+                    answers.append(completion(request.collect(), asked(self._model, one, params, cut.tokens if cut else ())))
         except BaseException:
             for request in requests:
                 request.close()
@@ -156,7 +168,7 @@ class LLM(Closing):
         given, single = checks.prompts("prompt", prompt)
         if not single:
             raise InvalidRequestError("stream takes one prompt, but a list of prompts was given: call it for each")
-        return Stream(self._submit(given[0], params), self._echo(given[0], params), params.n, wants_logprobs(params))
+        return Stream(self._submit(given[0], params), echo(self._model, given[0], params), params.n, wants_logprobs(params))
 
     @overload
     def chat(
@@ -384,18 +396,5 @@ class LLM(Closing):
             options["seed"] = (self._seed + 0x9E37_79B9_7F4A_7C15 * next(self._requests)) % 2**63
         return options
 
-    def _submit(self, prompt: checks.Prompt, params: SamplingParams) -> _lamina.Stream:
-        return self._model.stream(prompt, self._request(params))
-
-    def _collect(
-        self, request: _lamina.Stream, prompt: checks.Prompt, params: SamplingParams, number: Optional[int]
-    ) -> Completion:
-        with numbered("prompt", number):
-            logprobs = wants_logprobs(params)
-            asked = Asked(self._echo(prompt, params), params.stop, logprobs, logprobs and params.echo)
-            return completion(request.collect(), asked)
-
-    def _echo(self, prompt: checks.Prompt, params: SamplingParams) -> str:
-        if not params.echo:
-            return ""
-        return prompt if isinstance(prompt, str) else self._model.detokenize(prompt)
+    def _submit(self, prompt: checks.Prompt, params: SamplingParams, cut: Optional[Begun] = None) -> _lamina.Stream:
+        return self._model.stream(prompt, {**self._request(params), **({"resume": cut} if cut else {})})

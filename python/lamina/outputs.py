@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .chat import Delta, DeltaRow, ToolCall, joined
 from .chat import Message as ChatMessage
@@ -44,6 +44,8 @@ class Timings:
     """How often the request lost its memory to others and was computed again."""
     io_wait_seconds: float = 0.0
     """How long its steps waited for weights that are read from disk, see `memory` of `LLM`."""
+    context_shifts: int = 0
+    """How often the context was full, and the older half of it left."""
 
 
 class Speculation(NamedTuple):
@@ -97,6 +99,8 @@ class Completion:
     """Which of the `n` answers."""
     speculation: Optional[Speculation] = None
     """What guessed tokens did; None where none were verified."""
+    state: Optional[Dict[str, Any]] = field(default=None, repr=False)
+    """Where the answer stands, as JSON: `generate(.., resume=state)` goes on from there as if it had not been cut."""
     others: Tuple["Completion", ...] = field(default=(), repr=False)
     warnings: List[str] = field(default_factory=list)
     """Of a chat: what was asked for and is not done."""
@@ -209,11 +213,14 @@ class ModelInfo:
 
 _Logprob = Tuple[float, List[Tuple[int, float]]]
 _End = Tuple[str, Union[int, Tuple[int], str, None]]
-_Times = Tuple[float, float, float, int, float]
+_Times = Tuple[float, float, float, int, float, int]
 _Scored = Tuple[int, float, List[Tuple[int, float]]]
 _Drafted = Optional[Tuple[int, int, int, str]]
 _Counts = Tuple[int, int, int]
-_Answer = Tuple[str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], _Counts, _Times, _Drafted]
+_Sampler = Tuple[int, int, int, Optional[float]]
+_Answer = Tuple[
+    str, List[int], _End, Optional[bool], List[_Logprob], List[_Scored], _Counts, _Times, _Drafted, _Sampler
+]
 
 
 class Asked(NamedTuple):
@@ -224,6 +231,8 @@ class Asked(NamedTuple):
     stop: List[str]
     logprobs: bool
     prompt_logprobs: bool
+    resumed: Sequence[int] = ()
+    """Tokens that the answer had before."""
 
 
 def completion(answers: List[_Answer], asked: Asked) -> Completion:
@@ -249,8 +258,8 @@ def taken_apart(
 
 
 def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...]) -> Completion:
-    text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached, disk), times, drafted = row
-    queue, prefill, decode, preemptions, io_wait = times
+    text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached, disk), times, drafted, sampler = row
+    queue, prefill, decode, preemptions, io_wait, shifts = times
     logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if asked.logprobs else None
     scores: Optional[List[Optional[TokenLogprob]]] = None
     if asked.prompt_logprobs and index == 0:
@@ -263,12 +272,14 @@ def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ..
         queue,
         preemptions,
         io_wait,
+        shifts,
     )
     stop = asked.stop[by[0]] if isinstance(by, tuple) else by
     usage = Usage(prompt, len(tokens), cached, disk)
     speculation = None if drafted is None else Speculation(*drafted)
+    state = {"tokens": [*asked.resumed, *tokens], **dict(zip(("seed", "index", "drawn", "surprise"), sampler))}
     return Completion(
-        asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, speculation, others
+        asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, speculation, state, others
     )
 
 

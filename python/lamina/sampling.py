@@ -19,7 +19,7 @@ from .grammar import Grammar
 _PARAMS = sampling_params()
 
 _OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {},
-                        "grammar": None, "speculate": None}  # fmt: skip
+                        "grammar": None, "speculate": None, "context_shift": None}  # fmt: skip
 _OWN_DOCS = {
     "max_tokens": "Tokens of the answer at most; None: as many as the context holds; 0: only the prompt is computed.",
     "stop": "Strings that end the answer; they are no part of it.",
@@ -29,6 +29,8 @@ _OWN_DOCS = {
     "lora": "Adapters to use, of those that the model was loaded with: a name, or a dict of names and scales.",
     "grammar": "What the answer must look like: a `Grammar`, or GBNF or Lark as text. Or one of json_schema, regex, "
     "choice, response_format (also guided_json, guided_regex, guided_choice, guided_grammar, structured_outputs).",
+    "context_shift": "Tokens of the beginning that stay when the context is full: the older half of the others leaves, what "
+    "stays is computed again, and the answer goes on. None: it ends there.",
     "speculate": "How tokens are guessed ahead, which changes the speed and nothing else. None: as the model was loaded; "
     "False: not at all; a number: so many in each step, whatever they cost; or a dict of method and width.",
 }
@@ -52,6 +54,7 @@ _FIELDS: Dict[str, Any] = {
     "lora": Dict[str, float],
     "grammar": Optional[Grammar],
     "speculate": Union[None, bool, int, Dict[str, Any]],
+    "context_shift": Optional[int],
 }
 _FIELDS.update({name: _TYPES[kind] for name, _, kind, _, _, _ in _PARAMS})
 
@@ -137,7 +140,7 @@ def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:
 def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
     """Options under their own names, without those that are None, and checked where Rust does not."""
     values = {k: v for k, v in _canonical(options).items() if v is not None}
-    for name, least in (("max_tokens", 0), ("n", 1)):
+    for name, least in (("max_tokens", 0), ("n", 1), ("context_shift", 0)):
         if name in values:
             values[name] = checks.whole(name, values[name], least)
     for name in values.keys() & {"echo", "ignore_eos"}:

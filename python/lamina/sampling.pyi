@@ -14,6 +14,7 @@ class _ChatOptions(TypedDict, total=False):
     lora: Union[None, str, Dict[str, float]]
     grammar: Union[None, str, Grammar]
     speculate: Union[None, bool, int, Dict[str, Any]]
+    context_shift: Optional[int]
     json_schema: Any
     regex: Optional[str]
     choice: Union[None, List[str], Tuple[str, ...]]
@@ -69,6 +70,7 @@ class SamplingParams:
     lora: Dict[str, float]
     grammar: Optional[Grammar]
     speculate: Union[None, bool, int, Dict[str, Any]]
+    context_shift: Optional[int]
     logit_bias: Dict[int, float]
     repeat_penalty: float
     repeat_last_n: int

@@ -16,7 +16,7 @@ PACKAGE = Path(lamina.__file__).parent
 PARAMETERS = {
     "__init__": "path device context kv_dtype dtype threads seed progress loras draft cache_dir cache_disk memory"
     " offload panel_cache",
-    "generate": "prompt sampling_params options",
+    "generate": "prompt sampling_params resume options",
     "stream": "prompt sampling_params options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
     " tool_choice parallel_tool_calls reasoning chat_format sampling_params options",
@@ -103,7 +103,7 @@ def test_the_stub_of_options_is_true():
         found = [f.target.id for f in classes[name].body if isinstance(f, ast.AnnAssign)]
         return [f for f in found if not f.startswith("_")]
 
-    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora", "grammar", "speculate"]
+    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora", "grammar", "speculate", "context_shift"]
     grammars = [name for name in constraint.SOURCES if name != "grammar"]
     rows = _lamina.sampling_params()
     assert fields("SamplingParams") == [*own, *(row[0] for row in rows)]

@@ -9,7 +9,7 @@ use crate::{
     output::{FinishReason, Scored, StopBy, Token},
     request::Generation,
     row::LogitsRow,
-    sample::{Context, SampleError, Sampled, Sampler, logprobs},
+    sample::{Context, SampleError, Sampled, Sampler, SamplerState, logprobs},
     stop::{StopSet, StopText},
     text::AnswerText,
 };
@@ -70,11 +70,13 @@ impl Answer {
         let stop = Arc::new(StopSet::new(&std::mem::take(&mut generation.stop))?);
         let context = Context { vocab, index: 0, breakers: generation.breakers.clone() };
         let mut sampler = Sampler::new(&generation.params, context)?;
+        let resume = generation.resume.filter(|r| r.answered < tokens.len());
+        let (tokens, said) = tokens.split_at(tokens.len() - resume.map_or(0, |r| r.answered));
         tokens.iter().for_each(|&t| sampler.accept(t));
         let rule = if generation.include_stop { StopText::Include } else { StopText::Exclude };
         let text = AnswerText::new(generation.tokenizer.as_ref(), tokens, &stop, rule)
             .unstopped(generation.min_tokens);
-        Ok(Answer {
+        let mut answer = Answer {
             n: generation.n,
             constraint: generation.constraint.take(),
             generation: Arc::new(generation),
@@ -88,7 +90,32 @@ impl Answer {
             vocab,
             text: SharedText::new(text),
             stops_by_text: !stop.is_empty(),
-        })
+        };
+        if let Some(resume) = resume {
+            answer.replay(said)?;
+            answer.sampler.resume(resume.sampler);
+        }
+        Ok(answer)
+    }
+
+    /// Takes the tokens of an answer that was cut: what they made of text was told then.
+    fn replay(&mut self, said: &[u32]) -> Result<()> {
+        for (place, &id) in said.iter().enumerate() {
+            let (_, stop) = self.accept(Sampled { id, logprob: None, top: vec![] }, false)?;
+            if stop.is_some() {
+                let value = format!("an answer that ends with token {} of {}", place + 1, said.len());
+                return Err(EngineError::Parameter { name: "resume", value, want: "one that was cut" });
+            }
+            if !self.stops_by_text {
+                self.text.lock().push(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where its sampler stands.
+    pub fn sampler_state(&mut self) -> SamplerState {
+        self.sampler.state()
     }
 
     /// Answer `index` to the same prompt, of which this one has no token yet.

@@ -212,6 +212,8 @@ impl Engine {
         for (id, end) in ended {
             self.end(|s| s.id == id, end);
         }
+        let speculator = &mut self.speculator;
+        self.schedule.shift_full(self.context, Instant::now(), |s| speculator.forget(s));
         Ok(time)
     }
 

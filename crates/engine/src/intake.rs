@@ -76,6 +76,9 @@ impl Intake {
             return refuse(request, e);
         }
         let mut s = Sequence::new(request, plan, &identity.loras, arrival)?;
+        if s.overflows(*context) {
+            s.shift(*context);
+        }
         if let Some(namer) = namer {
             // The row of the last token is always computed.
             let pages = (s.tokens.len() - 1) / PAGE_LEN;

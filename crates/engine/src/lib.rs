@@ -56,7 +56,7 @@ pub use numbers::NumberRows;
 pub use output::{Event, FinishReason, LengthBy, Scored, StopBy, Times, Timings, Token};
 pub use policy::Policy;
 pub use pool::{Pooled, Pooling, pooled};
-pub use request::{Generation, Pass, Request, RowSink, Task, Terms};
+pub use request::{Generation, Pass, Request, Resume, RowSink, Task, Terms};
 pub use saved::{SavedEntries, SavedPart};
 pub use service::Service;
 pub use sink::{Gone, Sink};

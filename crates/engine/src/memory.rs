@@ -269,7 +269,8 @@ impl Memory {
         SeqPlace {
             pages: s.held.tables.clone(),
             state: s.held.state.unwrap_or(0),
-            prompt_len: s.prompt_len as u32,
+            // Tables for long contexts stay those of the prompt as it was given.
+            prompt_len: s.shifted.prompt as u32,
             lora: s.lora.clone(),
             view: View::InOrder,
         }

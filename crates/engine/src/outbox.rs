@@ -160,7 +160,8 @@ mod tests {
             outbox.push(Parcel { outlet: outlet.clone(), event: Event::Token(token), text });
         }
         let (reason, timings) = (FinishReason::Cancelled, Timings::default());
-        let event = Event::Finished { index: 1, text: String::new(), reason, complete: None, timings };
+        let event =
+            Event::Finished { index: 1, text: String::new(), reason, complete: None, sampler: None, timings };
         outbox.push(Parcel { outlet, event, text: Some(texts[1].clone()) });
         outbox.flush(|n, task| (0..n).rev().for_each(task));
         let ids: Vec<_> = receiver

@@ -1,6 +1,6 @@
 //! Events of a request: scored prompt tokens, chosen tokens, ends, failures.
 
-use crate::{drafting::Speculation, error::EngineError};
+use crate::{drafting::Speculation, error::EngineError, sample::SamplerState};
 use std::time::Instant;
 
 /// One token of an answer, or the end of one.
@@ -35,6 +35,8 @@ pub enum Event {
         /// Whether its text satisfies the request's grammar; if not, it is a beginning of one that does. None without a
         /// grammar.
         complete: Option<bool>,
+        /// Where the sampler stands, for a request that goes on from here; none for a pass.
+        sampler: Option<SamplerState>,
         /// Where its time went.
         timings: Timings,
     },
@@ -150,6 +152,8 @@ pub struct Timings {
     pub decode_seconds: f64,
     /// How often the sequence lost its memory to others and was computed again.
     pub preemptions: u32,
+    /// How often the context was full and its older half left.
+    pub context_shifts: u32,
     /// What drafts did.
     pub speculation: Speculation,
     /// Its part of the machine's time in seconds: a step's time is divided among its rows.

@@ -6,7 +6,7 @@ use crate::{
     error::{EngineError, Result},
     kv::content::Name,
     numbers::NumberRows,
-    sample::{Breakers, SamplingParams},
+    sample::{Breakers, SamplerState, SamplingParams},
     sink::Sink,
 };
 use lamina_plan::{Plan, Select, op::Op};
@@ -102,10 +102,24 @@ pub struct Generation {
     pub include_stop: bool,
     /// Answers to the same prompt.
     pub n: usize,
+    /// The last tokens of the prompt are the beginning of the answer, which goes on as it would have.
+    pub resume: Option<Resume>,
+    /// Tokens of the beginning that stay when the context is full: the older half of the others leaves, and the answer
+    /// goes on. None: it ends there.
+    pub context_shift: Option<usize>,
     /// It is told how much of the prompt is computed.
     pub progress: bool,
     /// Makes text of tokens; without one events carry ids only.
     pub tokenizer: Option<Tokenizer>,
+}
+
+/// How an answer goes on that was cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Resume {
+    /// Tokens at the end of the prompt that are the answer's. They count for `min_tokens`, and not for `max_tokens`.
+    pub answered: usize,
+    /// Where its sampler stood.
+    pub sampler: SamplerState,
 }
 
 impl Default for Generation {
@@ -122,6 +136,8 @@ impl Default for Generation {
             stop: vec![],
             include_stop: false,
             n: 1,
+            resume: None,
+            context_shift: None,
             progress: false,
             tokenizer: None,
         }
@@ -174,11 +190,11 @@ impl Request {
         if let Some(&token) = self.prompt.iter().find(|&&t| t as usize >= vocab) {
             return Err(EngineError::UnknownToken { token, vocab });
         }
-        if tokens > context {
+        if tokens > context && !self.may_be_cut() {
             return Err(EngineError::TooLong { tokens, context });
         }
-        if tokens > positions {
-            return Err(EngineError::CacheTooSmall { need: tokens, have: positions });
+        if tokens.min(context) > positions {
+            return Err(EngineError::CacheTooSmall { need: tokens.min(context), have: positions });
         }
         if let Some(scale) = self.lora.iter().find(|s| !s.is_finite()) {
             return Err(wrong("the scale of a lora", scale, "a finite number"));
@@ -187,7 +203,7 @@ impl Request {
         self.terms.check()?;
         match &self.task {
             Task::Generate(_) if !plan.generates() => Err(EngineError::NoNextToken),
-            Task::Generate(g) => g.check(),
+            Task::Generate(g) => g.check().and_then(|()| self.check_shift(g, context)),
             Task::Pass(pass) if pass.hidden.is_none() && plan.vocab == 0 => Err(EngineError::NoNextToken),
             Task::Pass(_) => Ok(()),
         }
@@ -195,6 +211,24 @@ impl Request {
 }
 
 impl Request {
+    /// True where the middle of a prompt that is longer than the context may be left out.
+    fn may_be_cut(&self) -> bool {
+        matches!(&self.task, Task::Generate(g) if g.context_shift.is_some() && g.prompt_logprobs.is_none())
+    }
+
+    /// Refuses a shift of the context that leaves no room, or cuts rows of numbers.
+    fn check_shift(&self, g: &Generation, context: usize) -> Result<()> {
+        match g.context_shift {
+            Some(sinks) if sinks > context / 2 => {
+                Err(wrong("context_shift", sinks, "at most half of the context's tokens"))
+            }
+            Some(sinks) if !self.rows.is_empty() => {
+                Err(wrong("context_shift", sinks, "left out where rows of numbers stand in the prompt"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How its answers are drafted.
     pub(crate) fn speculate(&self) -> Speculate {
         if let Task::Generate(g) = &self.task { g.speculate.clone() } else { Speculate::default() }
@@ -254,6 +288,9 @@ impl Generation {
     fn check(&self) -> Result<()> {
         if self.n == 0 || self.n > 256 {
             return Err(wrong("n", self.n, "from 1 to 256"));
+        }
+        if self.resume.is_some() && self.n > 1 {
+            return Err(wrong("n", self.n, "1 where an answer is resumed"));
         }
         self.params.check()?;
         Ok(())

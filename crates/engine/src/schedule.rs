@@ -248,6 +248,18 @@ impl Schedule {
         self.waiting.push(s);
     }
 
+    /// Drops the older half of the tokens of running sequences that have reached the end of the context; they wait to be
+    /// computed again. `told` hears of each before.
+    pub fn shift_full(&mut self, context: usize, now: Instant, mut told: impl FnMut(&Sequence)) {
+        for mut s in self.running.extract_if(.., |s| s.overflows(context)) {
+            told(&s);
+            self.memory.free(&mut s);
+            s.shift(context);
+            s.waits(now);
+            self.waiting.push(s);
+        }
+    }
+
     /// Counts machine time for the tenant of running sequence `i`.
     pub fn charge(&mut self, i: usize, seconds: f64) {
         let s = &mut self.running[i];

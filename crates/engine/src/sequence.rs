@@ -1,6 +1,9 @@
 //! A sequence: tokens, block tables, and the purpose of its rows.
 
+mod shift;
 mod told;
+
+pub(crate) use shift::ContextShifts;
 
 use crate::{
     answer::{Answer, Chosen},
@@ -32,8 +35,10 @@ pub(crate) struct Sequence {
     pub id: u64,
     /// Prompt and chosen tokens.
     pub tokens: Vec<u32>,
-    /// Tokens of the prompt.
+    /// Tokens before the first that it chose; after a shift of the context, all that were kept.
     pub prompt_len: usize,
+    /// What shifts of the context have changed.
+    pub shifted: ContextShifts,
     /// Scale of each adapter by its index.
     pub lora: Arc<[f32]>,
     /// Rows of numbers in the place of some of the prompt's tokens.
@@ -95,6 +100,7 @@ impl Sequence {
         Some(Sequence {
             id: 0,
             prompt_len,
+            shifted: ContextShifts { prompt: prompt_len, ..ContextShifts::default() },
             root,
             prompt_pages: Arc::default(),
             rows: request.rows.into(),
@@ -128,6 +134,7 @@ impl Sequence {
             id: 0,
             tokens: self.tokens.clone(),
             prompt_len: self.prompt_len,
+            shifted: self.shifted,
             lora: self.lora.clone(),
             rows: self.rows.clone(),
             root: self.root.clone(),
@@ -235,7 +242,7 @@ impl Sequence {
 
     /// True when it ran before and has lost its memory.
     pub fn was_preempted(&self) -> bool {
-        self.preemptions > 0
+        self.preemptions > 0 || self.shifted.times > 0
     }
 
     /// True when the caller has given up.
@@ -320,7 +327,8 @@ impl Sequence {
             return Some(FinishReason::Length { by: LengthBy::MaxTokens });
         }
         // The last token of all is never computed, so it may stand one position behind the context.
-        (self.tokens.len() > context).then_some(FinishReason::Length { by: LengthBy::Context })
+        let over = self.tokens.len() > context && answer.generation.context_shift.is_none();
+        over.then_some(FinishReason::Length { by: LengthBy::Context })
     }
 
     /// Places of the prompt's tokens that `rows` rows from `start` on score, and how many of the most likely tokens are wanted

@@ -135,6 +135,7 @@ impl Service {
 
     /// The sequence of a text that nothing is asked of, with one token behind it so that all of its pages have names.
     fn text(&self, mut tokens: Vec<u32>, lora: Arc<[f32]>) -> Result<Sequence> {
+        tokens.truncate(self.context.saturating_sub(1));
         tokens.push(0);
         let (events, inbox) = channel();
         let pass = Pass { hidden: None, rows: Select::None, second: None, sink: Box::new(|_, _| {}) };

@@ -143,7 +143,7 @@ fn state(s: &Sequence) -> SequenceState {
         index: s.index(),
         priority: s.terms.priority,
         paused: s.paused,
-        prompt_tokens: s.prompt_len,
+        prompt_tokens: s.shifted.prompt,
         computed: s.computed,
         tokens: s.answered(),
     }

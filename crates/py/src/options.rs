@@ -5,7 +5,10 @@ use crate::{
     grammar::PyGrammar,
     sampling,
 };
-use lamina::{GenerateOptions, LoadOptions, PlacementPolicy, PlacementRule, Speculate, sample::Param};
+use lamina::{
+    AnswerState, GenerateOptions, LoadOptions, PlacementPolicy, PlacementRule, Speculate,
+    sample::{Param, SamplerState},
+};
 use pyo3::{prelude::*, types::PyDict};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -23,8 +26,10 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
             "stop" => options.stop = value.extract().map_err(Failure::Python)?,
             "n" => options.n = answers(value.extract().map_err(Failure::Python)?)?,
             "echo" => options.echo = value.extract().map_err(Failure::Python)?,
+            "context_shift" => options.context_shift = value.extract().map_err(Failure::Python)?,
             "ignore_eos" => options.ignore_eos = value.extract().map_err(Failure::Python)?,
             "grammar" => options.grammar = grammar(&value)?,
+            "resume" => options.resume = resume(&value)?,
             "speculate" => options.speculate = speculate(&value)?,
             "lora" => lora = value.extract().map_err(Failure::Python)?,
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
@@ -38,6 +43,16 @@ fn speculate(value: &Bound<'_, PyAny>) -> Result<Speculate> {
     let given: Option<(Option<String>, Option<usize>)> = value.extract().map_err(Failure::Python)?;
     let (method, width) = given.unwrap_or_default();
     Ok(Speculate { method: method.map(Into::into), width })
+}
+
+/// The beginning of an answer: its tokens; seed, number of the stream, words drawn, and mirostat's surprise.
+fn resume(value: &Bound<'_, PyAny>) -> Result<Option<AnswerState>> {
+    type Row = (Vec<u32>, u64, u64, u64, Option<f32>);
+    let given: Option<Row> = value.extract().map_err(Failure::Python)?;
+    Ok(given.map(|(tokens, seed, index, drawn, surprise)| AnswerState {
+        tokens,
+        sampler: SamplerState { seed, index, drawn, surprise },
+    }))
 }
 
 fn grammar(value: &Bound<'_, PyAny>) -> Result<Option<lamina::Grammar>> {

@@ -7,7 +7,8 @@ use crate::{
     wait::{POLL, detached},
 };
 use lamina::{
-    ChatAnswer, ChatReader, Completion, FinishReason, Model, Piece, Speculation, StopBy, Timings, TokenStream,
+    ChatAnswer, ChatReader, Completion, FinishReason, Model, Piece, Speculation, StopBy, TokenStream,
+    sample::SamplerState,
 };
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
@@ -33,8 +34,8 @@ type Scored = (u32, f32, Vec<(u32, f32)>);
 /// Name of the reason, and what it was.
 type End = (&'static str, Option<Detail>);
 /// Text, tokens, why it ended, whether it is complete, logprobs of the answer and of the prompt; tokens of the prompt and
-/// how many were cached; seconds in the queue, of prefill and of decode, preemptions, and seconds of waiting
-/// for the disk; what drafts did.
+/// how many were cached; seconds in the queue, of prefill and of decode, preemptions, seconds of waiting for the disk,
+/// and shifts of the context; what drafts did; where the sampler stands.
 type Answer = (
     String,
     Vec<u32>,
@@ -43,9 +44,12 @@ type Answer = (
     Vec<Logprob>,
     Vec<Scored>,
     (usize, usize, usize),
-    (f64, f64, f64, u32, f64),
+    (f64, f64, f64, u32, f64, u32),
     Option<Drafted>,
+    SamplerRow,
 );
+/// Seed, number of the stream, words drawn, and mirostat's surprise.
+type SamplerRow = (u64, u64, u64, Option<f32>);
 /// Guessed tokens, those of them that the answer has, the steps that verified any, and who guessed last.
 type Drafted = (usize, usize, usize, &'static str);
 
@@ -212,21 +216,16 @@ fn piece_row(piece: Piece) -> PieceRow {
 
 fn answer(a: Completion) -> Answer {
     let counts = (a.usage.prompt_tokens, a.usage.cached_tokens, a.usage.disk_tokens);
-    let Timings {
-        queue_seconds,
-        prefill_seconds,
-        decode_seconds,
-        preemptions,
-        io_wait_seconds,
-        speculation,
-        ..
-    } = a.timings;
-    let times = (queue_seconds, prefill_seconds, decode_seconds, preemptions, io_wait_seconds);
+    let t = a.timings;
+    let seconds = (t.queue_seconds, t.prefill_seconds, t.decode_seconds);
+    let times = (seconds.0, seconds.1, seconds.2, t.preemptions, t.io_wait_seconds, t.context_shifts);
     let end = (a.finish_reason.name(), detail(a.finish_reason));
     let prompt = a.prompt_logprobs.into_iter().map(|s| (s.id, s.logprob, s.top)).collect();
-    let Speculation { drafted, accepted, steps, method } = speculation;
+    let Speculation { drafted, accepted, steps, method } = t.speculation;
     let drafts = (steps > 0).then_some((drafted, accepted, steps, method));
-    (a.text, a.tokens, end, a.complete, a.logprobs, prompt, counts, times, drafts)
+    let SamplerState { seed, index, drawn, surprise } = a.sampler;
+    let sampler = (seed, index, drawn, surprise);
+    (a.text, a.tokens, end, a.complete, a.logprobs, prompt, counts, times, drafts, sampler)
 }
 
 fn detail(reason: FinishReason) -> Option<Detail> {

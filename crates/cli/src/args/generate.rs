@@ -21,6 +21,9 @@ pub struct GenerateArgs {
     /// Go on after tokens that end an answer
     #[arg(long)]
     ignore_eos: bool,
+    /// When the context is full, keep its first N tokens and the newer half of the others, and go on
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "4", visible_alias = "keep")]
+    context_shift: Option<usize>,
     #[command(flatten)]
     grammar: GrammarArgs,
     #[command(flatten)]
@@ -35,6 +38,7 @@ impl GenerateArgs {
             sampling: self.sampling.params,
             stop: self.stop,
             ignore_eos: self.ignore_eos,
+            context_shift: self.context_shift,
             grammar: self.grammar.0,
             ..GenerateOptions::default()
         };

@@ -37,6 +37,11 @@ pub(super) trait Pick: Send + ForkPick {
     fn draws(&self) -> bool {
         true
     }
+
+    /// Mirostat's highest surprise, which moves with every token; none elsewhere.
+    fn surprise(&mut self) -> Option<&mut f32> {
+        None
+    }
 }
 
 /// Another answer to the same prompt goes on with a stage from the state that it is in.

@@ -47,6 +47,10 @@ impl Pick for Steered {
         self.mu -= self.eta * (-chosen.p.log2() - self.tau);
         chosen.id
     }
+
+    fn surprise(&mut self) -> Option<&mut f32> {
+        Some(&mut self.mu)
+    }
 }
 
 /// Ranks from which the Zipf exponent is estimated; the paper's and llama.cpp's number.

@@ -23,6 +23,7 @@ mod params;
 mod peak;
 mod penalties;
 mod sampler;
+mod state;
 mod stream;
 mod temperature;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub use mirostat::Mirostat;
 pub use params::{Info, Param, params};
 pub use penalties::Penalties;
 pub use sampler::{Context, Sampled, Sampler};
+pub use state::SamplerState;
 pub use stream::fresh_seed;
 pub use temperature::Temperature;
 pub use top_k::TopK;

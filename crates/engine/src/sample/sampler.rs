@@ -8,7 +8,7 @@ use super::draw::Random;
 use super::logprobs::{ReportedProbs, drawn, logprobs};
 use super::peak::Peak;
 use super::stream::{Stream, fresh_seed};
-use super::{Breakers, SampleError, SamplingParams, mask};
+use super::{Breakers, SampleError, SamplerState, SamplingParams, mask};
 
 /// Longest front of a ranking that is asked of a backend instead of the whole row.
 const LONGEST_FRONT: usize = 128;
@@ -114,6 +114,21 @@ impl Sampler {
             items: Vec::new(),
             raw: Vec::new(),
             ..*self
+        }
+    }
+
+    /// Where it stands.
+    pub fn state(&mut self) -> SamplerState {
+        let surprise = self.pick.surprise().copied();
+        SamplerState { seed: self.seed, index: self.stream.index(), drawn: self.stream.drawn(), surprise }
+    }
+
+    /// Goes on where another sampler of the same parameters stood. What was said is told by [`accept`](Self::accept).
+    pub fn resume(&mut self, state: SamplerState) {
+        self.seed = state.seed;
+        self.stream = Stream::behind(state.seed, state.index, state.drawn);
+        if let (Some(mine), Some(surprise)) = (self.pick.surprise(), state.surprise) {
+            *mine = surprise;
         }
     }
 

@@ -17,6 +17,23 @@ impl Stream {
         Self(chacha)
     }
 
+    /// The stream of (seed, index) behind its first `drawn` words of 32 bits.
+    pub fn behind(seed: u64, index: u64, drawn: u64) -> Self {
+        let mut stream = Stream::new(seed, index);
+        stream.0.set_word_pos(u128::from(drawn));
+        stream
+    }
+
+    /// Which stream it is of its seed.
+    pub fn index(&self) -> u64 {
+        self.0.get_stream()
+    }
+
+    /// Words of 32 bits that were taken.
+    pub fn drawn(&self) -> u64 {
+        self.0.get_word_pos() as u64
+    }
+
     /// Uniform in [0, 1), all 53 bits of it.
     pub fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
@@ -53,6 +70,14 @@ mod tests {
         assert_eq!(got, PINNED);
     }
     const PINNED: [u64; 4] = [681_896, 950_275, 427_516, 627_360];
+
+    #[test]
+    fn a_stream_goes_on_where_another_stood() {
+        let mut stream = Stream::new(7, 3);
+        (0..1000).for_each(|_| _ = stream.uniform());
+        let mut other = Stream::behind(7, stream.index(), stream.drawn());
+        assert!((0..100).all(|_| stream.uniform() == other.uniform()));
+    }
 
     #[test]
     fn fresh_seeds_differ() {

@@ -21,12 +21,13 @@ impl Sequence {
 
     /// Tells the caller that the answer has ended, with all text that was held back.
     pub fn finish(&mut self, reason: FinishReason, out: &mut PendingEvents) {
-        let (text, complete) = match &mut self.purpose {
-            Purpose::Answer(answer) => (Some(answer.text()), answer.is_complete(reason)),
-            Purpose::Pass { .. } => (None, None),
+        let (text, complete, sampler) = match &mut self.purpose {
+            Purpose::Answer(a) => (Some(a.text()), a.is_complete(reason), Some(a.sampler_state())),
+            Purpose::Pass { .. } => (None, None, None),
         };
         let (index, timings) = (self.index(), self.timings());
-        self.put(Event::Finished { index, text: String::new(), reason, complete, timings }, text, out);
+        let end = Event::Finished { index, text: String::new(), reason, complete, sampler, timings };
+        self.put(end, text, out);
     }
 
     /// Tells the caller that the request failed.
@@ -46,7 +47,7 @@ impl Sequence {
 
     /// Tokens that were chosen.
     pub fn answered(&self) -> usize {
-        self.tokens.len() - self.prompt_len
+        self.tokens.len() - self.prompt_len + self.shifted.chosen
     }
 
     fn speculation(&self) -> Speculation {
@@ -56,9 +57,10 @@ impl Sequence {
     fn timings(&self) -> Timings {
         let [queue_seconds, prefill_seconds, decode_seconds] = self.times.seconds(Instant::now());
         Timings {
-            prompt_tokens: self.prompt_len,
-            cached_tokens: self.cached,
-            disk_tokens: self.cached_on_disk,
+            prompt_tokens: self.shifted.prompt,
+            cached_tokens: self.cached.min(self.shifted.prompt),
+            disk_tokens: self.cached_on_disk.min(self.shifted.prompt),
+            context_shifts: self.shifted.times,
             tokens: self.answered(),
             queue_seconds,
             prefill_seconds,

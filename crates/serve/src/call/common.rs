@@ -36,6 +36,8 @@ pub(super) fn wishes(
         wishes.lora = Some(adapters(lora, &body.path("lora"), lease)?);
     }
     wishes.token_ids = body.take("return_token_ids")?.unwrap_or(false);
+    wishes.slot = slot(call, body)?;
+    wishes.generate.context_shift = kept(call, body, lease)?;
     forms(body, &mut wishes)?;
     if let Some(alive) = body.value("keep_alive") {
         lease.keep_alive(keep_alive(&alive, &body.path("keep_alive"))?);
@@ -130,6 +132,26 @@ fn terms(call: &HttpCall, body: &mut Body, generate: &mut GenerateOptions) -> Re
         terms.cache_salt = Some(Arc::from(ids::fresh("once-")));
     }
     Ok(())
+}
+
+/// First tokens that stay when the context is full: the request's, where the server shifts contexts at all.
+fn kept(call: &HttpCall, body: &mut Body, lease: &Lease) -> Result<Option<usize>, ApiError> {
+    let asked = body.take::<i64>("n_keep")?.or(body.take("num_keep")?);
+    let most = lease.live.model.info().context / 2;
+    let asked = asked.map(|n| usize::try_from(n).unwrap_or(most));
+    Ok(call.app.options.context_shift.map(|usual| asked.unwrap_or(usual).min(most)))
+}
+
+/// llama-server's slot: -1 is any.
+fn slot(call: &HttpCall, body: &mut Body) -> Result<Option<usize>, ApiError> {
+    let most = call.app.options.max_running;
+    match body.take::<i64>("id_slot")? {
+        None | Some(-1) => Ok(None),
+        Some(id) => usize::try_from(id).ok().filter(|id| *id < most).map(Some).ok_or_else(|| {
+            let path = body.path("id_slot");
+            ApiError::at(&path, format!("{path} must be -1, or from 0 to below {most}"))
+        }),
+    }
 }
 
 /// `{name: scale}`, or llama-server's `[{id, scale}]`.

@@ -20,7 +20,7 @@ use crate::{
     error::{ApiError, Cause},
     log::RequestLog,
     models::Lease,
-    run::{AnswerJob, Render, RenderedStream, Run, Wishes, whole},
+    run::{AnswerJob, Render, RenderedStream, Run, SlotTurn, Wishes, whole},
 };
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header, request::Parts};
@@ -208,12 +208,25 @@ impl HttpCall {
     /// # Errors
     /// Whatever is wrong with it; a full queue; a model that has stopped.
     pub fn start(&self, job: AnswerJob) -> Result<Run, ApiError> {
-        let run = Run::start(job, self.app.end.clone()).map_err(|e| self.with_retry(e))?;
+        let turn = self.slot_turn(&job);
+        let mut run = Run::start(job, self.app.end.clone()).map_err(|e| self.with_retry(e))?;
+        if let Some(turn) = turn {
+            run.remember(turn);
+        }
         let mut entry = self.log.entry();
         entry.queued = true;
         entry.usage.prompt = run.started().prompt_tokens.iter().sum();
         drop(entry);
         Ok(run)
+    }
+
+    /// What remembers the text of a job, where texts are remembered and this one is shared.
+    fn slot_turn(&self, job: &AnswerJob) -> Option<SlotTurn> {
+        let wishes = &job.wishes;
+        let shared = wishes.generate.terms.cache_salt.is_none();
+        let [prompt] = job.prompts.as_slice() else { return None };
+        let turn = || SlotTurn::new(job.lease.live.clone(), wishes.slot, prompt, wishes.lora.clone());
+        self.app.options.slot_save_path.as_ref().filter(|_| shared).map(|_| turn())
     }
 
     /// The job with what its answers must be, compiled on the pool. Fields that are enforced in part only are named.

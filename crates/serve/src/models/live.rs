@@ -1,5 +1,6 @@
 //! A model in memory, with what requests need beside its weights.
 
+use super::slot_texts::SlotTexts;
 use crate::options::{ModelSettings, Reasoning};
 use lamina::{ChatOptions, Device, LoadOptions, Model, ModelInfo, Policy, StreamOptions};
 use serde_json::{Map, Value};
@@ -22,14 +23,16 @@ pub struct LiveModel {
     reasoning: Reasoning,
     /// Scale of each adapter in requests that name none.
     scales: Mutex<Vec<(String, f32)>>,
+    /// What its slots hold.
+    pub slots: SlotTexts,
 }
 
 impl LiveModel {
-    /// A model with its settings.
+    /// A model with its settings, and so many slots.
     ///
     /// # Errors
     /// When the template cannot be read or its variables are no JSON object.
-    pub fn new(model: Model, settings: &ModelSettings) -> lamina::Result<LiveModel> {
+    pub fn new(model: Model, settings: &ModelSettings, slots: usize) -> lamina::Result<LiveModel> {
         let wrong = |what: String| lamina::Error::InvalidRequest(what);
         let template = match &settings.chat_template {
             Some(path) => Some(
@@ -46,7 +49,8 @@ impl LiveModel {
         let scales = settings.lora.iter().map(|l| (l.name.clone(), l.scale)).collect();
         let fingerprint = fingerprint(model.info());
         let (reasoning, scales) = (settings.reasoning, Mutex::new(scales));
-        Ok(LiveModel { model, fingerprint, template, variables, reasoning, scales })
+        let slots = SlotTexts::new(slots);
+        Ok(LiveModel { model, fingerprint, template, variables, reasoning, scales, slots })
     }
 
     /// How a conversation becomes a prompt: the model's way, with the request's tools and variables.

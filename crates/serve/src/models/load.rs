@@ -58,7 +58,7 @@ fn load(slot: &ModelSlot, terms: &LoadTerms) -> lamina::Result<LiveModel> {
             Model::load_with(path.as_deref(), &load_options(&slot.settings, terms)?, &progress)?
         }
     };
-    LiveModel::new(model, &slot.settings)
+    LiveModel::new(model, &slot.settings, terms.policy.max_running)
 }
 
 /// Takes the model out of memory, if nobody uses it; false when somebody does, or it is not there.

@@ -6,11 +6,13 @@ mod live;
 mod load;
 mod registry;
 mod slot;
+mod slot_texts;
 mod time;
 
 pub use lease::Lease;
 pub use live::LiveModel;
 pub use registry::Registry;
 pub use slot::{ModelSlot, Phase};
+pub use slot_texts::SlotText;
 
 pub use time::{now, rfc3339};

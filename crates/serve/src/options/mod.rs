@@ -180,10 +180,15 @@ settings! {
             cache_dir: Option<PathBuf> = None, "DIR";
             /// What this folder may take on disk [default: 10 GB]
             cache_disk: ByteSize = ByteSize(lamina::CACHE_DISK), "SIZE";
+            /// Folder of the files that POST /slots/N?action=save writes [default: none]
+            slot_save_path: Option<PathBuf> = None, "DIR";
         }
         "Answers" {
             /// Tokens of an answer where a request does not say [default: up to the end of the context]
             max_tokens: Option<usize> = None, "N" | "n_predict";
+            /// When a context is full, its first so many tokens and the newer half of the others stay, and answers go on
+            /// [default: they end there]
+            context_shift: Option<usize> = None, "TOKENS";
         }
         "Load" {
             /// Sequences that run at once [default: 64]

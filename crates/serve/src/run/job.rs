@@ -37,6 +37,8 @@ pub struct Wishes {
     pub generate: GenerateOptions,
     /// Adapters with their scales; none: the usual ones.
     pub lora: Option<Vec<(String, f32)>>,
+    /// The slot that remembers the text; none: the one that begins like it.
+    pub slot: Option<usize>,
     /// Token ids are part of the answer.
     pub token_ids: bool,
     /// An answer whose time is over is cut instead of refused.
@@ -124,6 +126,7 @@ impl AnswerJob {
         self.check_sampling(info.vocab)?;
         // The last token of a context can be computed, but nothing can follow it.
         let room = if options.max_tokens == Some(0) { info.context } else { info.context.saturating_sub(1) };
+        let room = if options.context_shift.is_some() { usize::MAX } else { room };
         self.prompts.iter().try_for_each(|p| check_prompt(p, info.vocab, room))
     }
 

@@ -10,6 +10,7 @@ mod job;
 mod render;
 mod rerank;
 mod respond;
+mod slot_turn;
 mod split;
 mod stream;
 
@@ -22,5 +23,6 @@ pub use job::{AnswerJob, Wishes};
 pub use render::{Render, Started};
 pub use rerank::{MOST_DOCUMENTS, SentDocument, may_ask, send_documents};
 pub use respond::{Observer, RenderedStream, whole};
+pub use slot_turn::SlotTurn;
 pub use split::Split;
 pub use stream::Run;

@@ -4,6 +4,7 @@ use super::{
     delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage},
     job::{AnswerJob, Wishes},
     render::Started,
+    slot_turn::SlotTurn,
     split::AnswerSplitter,
 };
 use crate::{
@@ -37,6 +38,8 @@ pub struct Run {
     over: bool,
     /// The server ends.
     end: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Where the text of its first answer is remembered.
+    slot: Option<SlotTurn>,
     /// The model must not go before the request.
     lease: Lease,
 }
@@ -77,6 +80,7 @@ impl Run {
             failure: None,
             over: false,
             end: Box::pin(end.cancelled_owned()),
+            slot: None,
             lease: job.lease,
         })
     }
@@ -84,6 +88,11 @@ impl Run {
     /// What is known of it from the start.
     pub fn started(&self) -> &Started {
         &self.started
+    }
+
+    /// The text of the first answer is left in a slot.
+    pub fn remember(&mut self, turn: SlotTurn) {
+        self.slot = Some(turn);
     }
 
     /// Tokens so far; all of them when it has ended.
@@ -167,6 +176,9 @@ impl Run {
 
     fn token(&mut self, choice: usize, token: Token) {
         let Token { id, text, logprob, top, .. } = token;
+        if let Some(slot) = self.slot.as_mut().filter(|_| choice == 0) {
+            slot.push(id);
+        }
         self.choices[choice].held.push(ChosenToken { id, logprob, top });
         self.text(choice, text, Some(id));
     }

@@ -7,6 +7,7 @@ mod native;
 mod openai;
 mod rank;
 mod safety;
+mod slots;
 
 use lamina::Model;
 use lamina_serve::{ModelOrigin, ServeOptions, Server};

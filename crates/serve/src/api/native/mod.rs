@@ -8,6 +8,7 @@ mod load;
 mod lora;
 mod rerank;
 mod settings;
+mod slot_action;
 mod state;
 mod steer;
 mod text;
@@ -31,6 +32,7 @@ pub const TABLES: &[&crate::body::FieldTable] = &[
     &embedding::EMBEDDING,
     &rerank::RERANK,
     &load::MODEL,
+    &slot_action::SLOT_ACTION,
 ];
 
 /// The routes of this dialect.
@@ -48,7 +50,7 @@ pub fn routes() -> Router<App> {
         ("/embeddings", post(Native, embedding::embedding)),
         ("/props", props),
         ("/slots", get(Native, state::slots)),
-        ("/slots/{id}", post(Native, not_here)),
+        ("/slots/{id}", post(Native, slot_action::act)),
         ("/lora-adapters", lora),
         ("/models/load", post(Native, load::load)),
         ("/models/unload", post(Native, load::unload)),
@@ -63,5 +65,5 @@ pub fn routes() -> Router<App> {
 }
 
 async fn not_here(_: HttpCall) -> Result<Response, ApiError> {
-    Err(ApiError::unsupported("this server has no such action: slots and settings are made by requests"))
+    Err(ApiError::unsupported("this server has no such action: settings are made by requests"))
 }

@@ -1,0 +1,48 @@
+//! Shifting the context of an answer that would end because it is full.
+//!
+//! The first tokens and the newer half of the others stay, at new positions, and are computed again: StreamingLLM's sinks and
+//! window (Xiao et al. 2023) with positions inside the cache. That paper turns the kept keys to their new positions and goes
+//! on, which leaves in them what they saw of tokens that are gone, needs a way to turn keys of each type and layer, and is
+//! nothing that a recurrent state can do. Computing them again costs one more row for each token of the answer, at the speed
+//! of prompts, and gives the bits of a request that begins with what was kept.
+
+use super::Sequence;
+use crate::purpose::Purpose;
+use std::sync::Arc;
+
+/// What shifts of the context have changed in a sequence.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ContextShifts {
+    /// Tokens of the prompt as it was given.
+    pub prompt: usize,
+    /// Tokens that were chosen and count as prompt since the last shift.
+    pub chosen: usize,
+    /// Shifts.
+    pub times: u32,
+}
+
+impl Sequence {
+    /// True for an answer that shifts now, in a context of so many tokens.
+    pub fn overflows(&self, context: usize) -> bool {
+        self.sinks().is_some() && self.tokens.len() > context
+    }
+
+    fn sinks(&self) -> Option<usize> {
+        if let Purpose::Answer(answer) = &self.purpose { answer.generation.context_shift } else { None }
+    }
+
+    /// Drops the older half of the tokens behind the first ones that stay. It holds no memory.
+    pub fn shift(&mut self, context: usize) {
+        let Some(sinks) = self.sinks() else { return };
+        let kept = context.saturating_sub(sinks).div_ceil(2);
+        let chosen = self.answered();
+        self.tokens.drain(sinks..(self.tokens.len() - kept).max(sinks));
+        self.shifted = ContextShifts { chosen, times: self.shifted.times + 1, ..self.shifted };
+        self.prompt_len = self.tokens.len();
+        self.prompt_pages = Arc::default();
+        if let Purpose::Answer(answer) = &mut self.purpose {
+            // The logprobs of the prompt were told before the first token was chosen.
+            answer.scored = self.prompt_len;
+        }
+    }
+}
