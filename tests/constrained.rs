@@ -289,7 +289,7 @@ fn budgets_and_the_grammar_behind_them_have_the_same_bits_alone_in_company_and_d
         let model = load(o);
         for &width in widths {
             let with = |o: &GenerateOptions| GenerateOptions {
-                speculate: Speculate { method: None, width },
+                speculate: Speculate { width, ..Speculate::default() },
                 ..o.clone()
             };
             for (i, o) in requests.iter().enumerate() {

@@ -3,16 +3,26 @@
 use super::*;
 use lamina::StreamOptions;
 use lamina_convert::{Draft, Types, WriteOptions};
+use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Models with layers that guess further tokens, and the families that they are of.
-const CARRIERS: [(&str, &str); 5] = [
-    ("deepseek-v3", "deepseek-v3"),
-    ("glm4-moe", "glm4-moe"),
-    ("qwen3-next", "qwen3-next"),
-    ("qwen3_5-text", "qwen3_5-text"),
-    ("mimo", "qwen2"),
+/// Models with layers that guess further tokens, and the families that they are of, where those have a file of their own.
+pub const CARRIERS: [(&str, Option<&str>); 8] = [
+    ("deepseek-v3", Some("deepseek-v3")),
+    ("glm4-moe", Some("glm4-moe")),
+    ("qwen3-next", Some("qwen3-next")),
+    ("qwen3_5-text", Some("qwen3_5-text")),
+    ("mimo", Some("qwen2")),
+    ("mimo-three", Some("qwen2")),
+    ("ernie4_5", None),
+    ("ernie4_5-moe", None),
 ];
+
+/// The folder of a model with such layers, and the one of the same model without, or with layers that are left alone.
+pub fn carrier(models: &Models, (name, family): (&str, Option<&str>)) -> [PathBuf; 2] {
+    let folder = models.head(name);
+    [folder.clone(), family.map_or(folder, |family| models.folder(family))]
+}
 
 /// Guesses of a drafter by its name alone.
 fn guessed_by(model: &Model, method: &str, width: usize) -> lamina::Speculation {
@@ -25,8 +35,8 @@ fn guessed_by(model: &Model, method: &str, width: usize) -> lamina::Speculation 
 fn layers_that_guess_further_tokens_change_no_bit() {
     let models = Models::new();
     for (name, family) in CARRIERS {
-        let plain = load(&models.folder(family), options(None));
-        let folder = models.head(name);
+        let [folder, without] = carrier(&models, (name, family));
+        let plain = load(&without, options(None));
         let setups = [
             options(Some(DraftSource::Mtp)),
             LoadOptions { batch_rows: Some(7), ..options(Some(DraftSource::Auto)) },
@@ -40,7 +50,7 @@ fn layers_that_guess_further_tokens_change_no_bit() {
             assert!(own.drafted > 10 && own.method == "mtp", "{name}: {own:?}");
         }
         let quantized = |draft| LoadOptions { dtype: Some(lamina::DType::Q8_0), ..options(draft) };
-        let plain = load(&models.folder(family), quantized(None));
+        let plain = load(&without, quantized(None));
         agrees(name, &plain, &load(&folder, quantized(Some(DraftSource::Mtp))), &[Some(2)]);
     }
 }
@@ -49,11 +59,12 @@ fn layers_that_guess_further_tokens_change_no_bit() {
 fn heads_guess_beside_models_that_are_read_from_disk() {
     let (models, panels) = (Models::new(), TempDir::new().expect("a folder"));
     for (name, family) in CARRIERS {
-        let plain = load(&models.folder(family), options(None));
+        let [head, without] = carrier(&models, (name, family));
+        let plain = load(&without, options(None));
         let (resident, piece, folder) = (Some(0), Some(16 << 10), Some(panels.path().to_owned()));
         let stream = StreamOptions { resident, piece, folder, ..StreamOptions::default() };
         let setup = LoadOptions { stream, ..options(Some(DraftSource::Mtp)) };
-        let drafted = load(&models.head(name), setup);
+        let drafted = load(&head, setup);
         assert!(drafted.info().stream.is_some(), "{name}");
         agrees(name, &plain, &drafted, &[None, Some(3)]);
         assert!(guessed_by(&drafted, "mtp", 3).drafted > 10, "{name}");
@@ -65,9 +76,9 @@ fn files_keep_the_layers_that_guess_further_tokens() {
     let models = Models::new();
     let mut written = 0;
     for (name, family) in CARRIERS {
-        let folder = models.head(name);
+        let [folder, without] = carrier(&models, (name, family));
         // Some models have no form in GGUF, whatever heads they carry.
-        if Draft::open(models.folder(family)).is_err() || name == "mimo" {
+        if Draft::open(without).is_err() || name.starts_with("mimo") {
             continue;
         }
         let file = TempDir::new().expect("a folder");

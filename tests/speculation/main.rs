@@ -7,6 +7,7 @@ use lamina::{
 use lamina_fixtures::{Models, names, packaged, shared, tokens};
 use std::path::Path;
 
+mod grammars;
 mod heads;
 
 fn options(draft: Option<DraftSource>) -> LoadOptions {
@@ -28,7 +29,8 @@ fn request(i: usize, width: Option<usize>) -> GenerateOptions {
         max_tokens: Some(16),
         ignore_eos: true,
         n: 1 + i % 2,
-        speculate: Speculate { method: None, width },
+        // With one chain, and with up to four.
+        speculate: Speculate { width, branches: width.map(|_| 1 + i % 4), method: None },
         ..GenerateOptions::default()
     };
     o.sampling.set("seed", i as i64).expect("known");
@@ -196,7 +198,7 @@ fn what_is_loaded_is_told_and_wrong_names_are_refused() {
     let model = load(&packaged(), options(Some(DraftSource::Auto)));
     assert_eq!(model.info().draft.as_deref(), Some("ngram + suffix"));
     let by = |method: &str| GenerateOptions {
-        speculate: Speculate { method: Some(method.into()), width: None },
+        speculate: Speculate { method: Some(method.into()), ..Speculate::default() },
         max_tokens: Some(4),
         ..GenerateOptions::default()
     };

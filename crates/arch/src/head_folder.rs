@@ -7,7 +7,7 @@ use crate::{
     head_style::HeadStyle,
     llama_like::llama_like,
     names::Rule,
-    spec::{HeadFeed, HeadJoin, HeadSource, HeadSpec, Layer, ModelSpec},
+    spec::{HeadFeed, HeadJoin, HeadSource, HeadSpec, LastRow, Layer, ModelSpec},
     validate::validate,
 };
 use lamina_store::Checkpoint;
@@ -140,7 +140,7 @@ fn of_last_row(own: &ModelSpec, layer: &Layer, model: &ModelSpec) -> Result<Head
         layer: layer.clone(),
         join: HeadJoin::Plain,
         final_norm: None,
-        source: HeadSource::Normed,
+        source: HeadSource::Last(LastRow::Normed),
         feed: HeadFeed::Residual,
         blank_first: false,
         vocab: model.vocab,

@@ -1,6 +1,6 @@
 //! Where a family's checkpoints have layers that guess further tokens, and how those were trained.
 
-use crate::spec::{HeadFeed, JoinFirst};
+use crate::spec::{HeadFeed, JoinFirst, LastRow};
 
 /// How a family's checkpoints carry layers that guess further tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub struct HeadStyle {
     pub layers: &'static str,
     /// What the projection of embedding and hidden row reads first.
     pub first: JoinFirst,
+    /// Which row of the model they read.
+    pub source: LastRow,
     /// Which row goes into the next guess.
     pub feed: HeadFeed,
     /// The row of the first token has no embedding.
@@ -25,7 +27,16 @@ impl HeadStyle {
     pub const NEXTN: HeadStyle = HeadStyle {
         layers: HeadStyle::LAYERS,
         first: JoinFirst::Embedding,
+        source: LastRow::Normed,
         feed: HeadFeed::Residual,
         blank_first: true,
+    };
+
+    /// ERNIE 4.5, as it was trained: the residual goes in, and the model's own final norm stands before its output matrix.
+    pub const ERNIE: HeadStyle = HeadStyle {
+        layers: "model.mtp_block.{h}.",
+        source: LastRow::Residual,
+        blank_first: false,
+        ..HeadStyle::NEXTN
     };
 }

@@ -1,9 +1,10 @@
-//! The likeliest token of a row in a request's own eyes: after its mask, bias and penalties.
+//! The likeliest tokens of a row in a request's own eyes: after its mask, bias and penalties.
 
 use crate::{
     constrain::{Constraint, Legal},
     sample::Sampler,
 };
+use lamina_plan::front;
 use std::sync::Arc;
 
 /// What a request does to a row of logits before it draws, with tokens that are only guessed taken as said. It goes its
@@ -20,9 +21,9 @@ pub(crate) struct DraftChooser {
 }
 
 impl DraftChooser {
-    /// The likeliest token of a drafter's row, which is worked on in place, and how likely it is; none where nothing may
-    /// come, or the answer ends.
-    pub fn choose(&mut self, logits: &mut Vec<f32>) -> Option<(u32, f32)> {
+    /// The likeliest tokens of a drafter's row, which is worked on in place, up to `most` of them, and how likely they are;
+    /// none where nothing may come, or the answer ends. The first one is taken as said.
+    pub fn choose(&mut self, logits: &mut Vec<f32>, most: usize) -> Option<Vec<(u32, f32)>> {
         let legal = match &mut self.constraint {
             Some(constraint) => constraint.mask(&mut self.mask, &self.ends).ok()?,
             None => Legal::All,
@@ -32,7 +33,9 @@ impl DraftChooser {
         let mask = (legal == Legal::Masked).then_some(&self.mask[..]);
         let (token, logit) = self.sampler.peak(logits, mask)?;
         let all: f32 = logits.iter().map(|x| (x - logit).exp()).sum();
-        self.accept(token).then_some((token, 1.0 / all))
+        let likely = |(token, x): (u32, f32)| (token, (x - logit).exp() / all);
+        let found = if most > 1 { front(logits, most) } else { vec![(token, logit)] };
+        self.accept(token).then(|| found.into_iter().map(likely).collect())
     }
 
     /// Takes a guess as said; false where nothing can come behind it.

@@ -5,11 +5,12 @@ mod session;
 
 use crate::{
     cost::{Cost, Size},
-    drafting::Verified,
+    drafting::Verification,
     error::{EngineError, Result, enough_memory},
     filling,
     intake::Intake,
     kv::content::Identity,
+    memory::KeptDrafts,
     outbox::PendingEvents,
     output::{FinishReason, LengthBy},
     policy::Policy,
@@ -253,18 +254,19 @@ impl Engine {
         s.tell_progress(share.start, share.start + share.rows, &mut self.outbox);
         let forks = self.begin(outcome.forks);
         let end = outcome.next.and_then(|next| self.commit_next(share.seq, next));
-        self.settle_drafts(share, outcome.verified, &outcome.said);
+        self.settle_drafts(share, &outcome.verified, &outcome.said);
         let forks = self.schedule.share(share.seq, forks, Instant::now());
         self.speculator.fork(share.id, &forks);
         end
     }
 
     /// Counts the rows of a share whose tokens were appended, and learns from its drafts.
-    fn settle_drafts(&mut self, share: &Share, verified: Verified, said: &[u32]) {
-        self.counters.drafted += share.drafts as u64;
-        self.counters.accepted += verified.accepted as u64;
-        self.speculator.learn(&mut self.schedule.running[share.seq], verified, said);
-        self.schedule.computed(share, verified.accepted);
+    fn settle_drafts(&mut self, share: &Share, verified: &Verification, said: &[u32]) {
+        let (chain, accepted) = (verified.chain, verified.accepted());
+        let drafted = self.speculator.learn(&mut self.schedule.running[share.seq], verified, said);
+        self.counters.drafted += drafted as u64;
+        self.counters.accepted += accepted as u64;
+        self.schedule.computed(share, KeptDrafts { chain, accepted });
     }
 
     fn commit_next(&mut self, seq: usize, next: Result<Next>) -> Option<Result<FinishReason>> {
@@ -324,13 +326,13 @@ impl Engine {
     /// Learns from the time of a step, and divides it among those who had rows. All of them have waited for the disk.
     fn charge(&mut self, plan: &StepPlan, time: Duration, waited: Duration) {
         let (decoding, prompt) = plan.rows();
-        let rows = |s: &Share| s.rows + s.drafts;
-        let seen: usize = plan.shares.iter().map(|s| rows(s) * (s.start + rows(s).div_ceil(2))).sum();
+        let seen: usize =
+            plan.shares.iter().map(|s| s.all_rows() * (s.start + (s.rows + s.drafts).div_ceil(2))).sum();
         let size = Size { rows: decoding + prompt, depth: seen / (decoding + prompt).max(1) };
         self.cost.note(size, time);
         let (of_decoding, of_prompts) = self.cost.divide(Size { rows: decoding, ..size }, prompt, time);
         for share in &plan.shares {
-            let seconds = rows(share) as f64 * if share.decodes() { of_decoding } else { of_prompts };
+            let seconds = share.all_rows() as f64 * if share.decodes() { of_decoding } else { of_prompts };
             self.schedule.charge(share.seq, seconds);
             self.schedule.running[share.seq].io_wait_seconds += waited.as_secs_f64();
             if share.begins {

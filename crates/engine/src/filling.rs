@@ -1,7 +1,13 @@
 //! The flat arrays of a step: rows of each share, which of them are wanted, and hidden rows that drafters watch.
 
-use crate::{memory::Memory, numbers, results::Spot, schedule::Share, sequence::Sequence};
-use lamina_plan::{Batch, Input, Select, Tap, Wants};
+use crate::{
+    memory::Memory,
+    numbers,
+    results::{BranchSpot, Spot},
+    schedule::Share,
+    sequence::Sequence,
+};
+use lamina_plan::{Batch, Input, Select, SeqPlace, Tap, Wants};
 
 /// Hidden rows that drafters want of a share.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,28 +37,43 @@ pub(crate) fn fill(
     let own = if s.is_free() { 0 } else { wanted };
     let (heard, watched) = (watch.heard, if watch.selected { watch.rows } else { 0 });
     let of_logits = Select::Tail(if mark.is_none() { wanted } else { 0 });
-    push(batch, s, share, memory, Wants { rows: Select::Tail(own.max(watched)), logits: of_logits });
+    let wants = Wants { rows: Select::Tail(own.max(watched)), logits: of_logits };
+    push(batch, s, share, &s.drafts(0)[..share.drafts], memory.place(s), wants);
     let end = batch.rows() as u32;
-    let tap = |mark: usize, rows: usize| Tap { mark, rows: end - rows as u32..end };
-    let first = batch.taps.len();
     // Nobody watches a pass.
-    batch.taps.extend(mark.filter(|_| wanted > 0).map(|mark| tap(mark, wanted)));
-    batch.taps.extend(watch.taps.iter().map(|&mark| tap(mark, watch.rows)));
-    let of_pass = mark.filter(|_| wanted > 0).map(|_| first);
-    let watched = (watch.rows > 0).then_some((first, watch.rows));
-    Spot { logits, count: wanted, tap: of_pass, watched, heard }
+    let of_pass = mark.filter(|_| wanted > 0).map(|mark| {
+        batch.taps.push(Tap { mark, rows: end - wanted as u32..end });
+        batch.taps.len() - 1
+    });
+    let watched = (watch.rows > 0).then(|| (tap(batch, watch.taps, watch.rows), watch.rows));
+    let branches = s.held.branches.iter().enumerate().map(|(i, branch)| {
+        let (logits, drafts) = (batch.logits.len(), &s.drafts(1 + i)[..branch.drafts]);
+        let place = memory.branch_place(s, branch);
+        push(batch, s, share, drafts, place, Select::Tail(branch.drafts).into());
+        BranchSpot { logits, watched: (watch.rows > 0).then(|| tap(batch, watch.taps, branch.drafts)) }
+    });
+    let branches = branches.collect();
+    Spot { logits, count: wanted, tap: of_pass, watched, heard, branches }
 }
 
-fn push(batch: &mut Batch, s: &Sequence, share: &Share, memory: &Memory, wants: Wants) {
+/// Taps the last `rows` rows of a batch; the result is the number of the first tap.
+fn tap(batch: &mut Batch, marks: &[usize], rows: usize) -> usize {
+    let (first, end) = (batch.taps.len(), batch.rows() as u32);
+    batch.taps.extend(marks.iter().map(|&mark| Tap { mark, rows: end - rows as u32..end }));
+    first
+}
+
+/// Appends the rows of a share, and of drafts behind them.
+fn push(batch: &mut Batch, s: &Sequence, share: &Share, drafts: &[u32], place: SeqPlace, wants: Wants) {
     let mut numbers = std::mem::take(&mut batch.numbers);
     let places = share.start..share.start + share.rows;
     let inputs = places.map(|at| {
         let input = numbers::input(s.tokens[at], at, &s.rows, &mut numbers);
         (input, [at as u32; 3], at as u32)
     });
-    let guessed = s.drafts().iter().zip(share.start + share.rows..).take(share.drafts);
+    let guessed = drafts.iter().zip(share.start + share.rows..);
     let drafts = guessed.map(|(&token, at)| (Input::Token(token), [at as u32; 3], at as u32));
-    batch.push_rows(inputs.chain(drafts), memory.place(s), wants);
+    batch.push_rows(inputs.chain(drafts), place, wants);
     batch.numbers = numbers;
     if let Some(second) = s.second() {
         batch.split_last(second.saturating_sub(share.start));

@@ -3,6 +3,19 @@
 use crate::{fetching::Fetching, kv::content::Content};
 use std::sync::Arc;
 
+/// Memory of a branch of a sequence while its drafts are verified. Pages before its own are the sequence's.
+#[derive(Debug)]
+pub(crate) struct BranchMemory {
+    /// Rows of drafts.
+    pub drafts: usize,
+    /// Logical page from which on it has its own.
+    pub from: usize,
+    /// Its own pages in each layer group.
+    pub pages: Vec<Vec<u32>>,
+    /// The recurrent state that its rows leave behind.
+    pub next_state: Option<u32>,
+}
+
 /// Memory that a sequence holds while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
@@ -12,8 +25,10 @@ pub(crate) struct Held {
     pub contents: Vec<Arc<Content>>,
     /// Recurrent state.
     pub state: Option<u32>,
-    /// The state as it was before the rows of a step with drafts.
-    pub spare: Option<u32>,
+    /// The state that the rows of a step with drafts leave behind: `state` stays as it is, in case one was wrong.
+    pub next_state: Option<u32>,
+    /// Memory of further chains of drafts in a step.
+    pub branches: Vec<BranchMemory>,
     /// What it waits for before its first row.
     pub fetching: Option<Box<Fetching>>,
 }

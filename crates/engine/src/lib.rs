@@ -46,7 +46,7 @@ mod text;
 mod verify;
 
 pub use constrain::{Boundary, Constraint, ReasoningState};
-pub use drafting::{Guesses, MOST_DRAFTS, SIGNS, Speculate, Speculation};
+pub use drafting::{Guesses, MOST_BRANCHES, MOST_DRAFTS, Proposal, SIGNS, Speculate, Speculation};
 pub use engine::Engine;
 pub use error::EngineError;
 pub use handle::Handle;

@@ -2,9 +2,11 @@
 //!
 //! Nothing is copied here. Copies go out as a list, which the machine works off in order before the next step's rows.
 
+mod branches;
 mod disk;
 mod session;
 
+pub(crate) use branches::KeptDrafts;
 pub(crate) use disk::PlacedPart;
 
 use crate::{
@@ -121,27 +123,6 @@ impl Memory {
         s.held.state = self.states.as_mut().and_then(States::take);
         self.note_evicted();
         self.states.is_none() || s.held.state.is_some()
-    }
-
-    /// Keeps the state of a sequence as it is before a step with drafts, in a state of its own; false when there is none.
-    pub fn take_spare(&mut self, s: &mut Sequence) -> bool {
-        let (Some(states), Some(state)) = (&mut self.states, s.held.state) else { return true };
-        let Some(to) = states.take() else { return false };
-        self.note_evicted();
-        self.copies.push(Copy::State { from: Some(state), to });
-        s.held.spare = Some(to);
-        true
-    }
-
-    /// Gives one of the two states of a step with drafts back: the spare one where `all` of them were right, else the
-    /// one that has seen a wrong token. False where the step's rows have to be computed again.
-    pub fn settle_state(&mut self, s: &mut Sequence, all: bool) -> bool {
-        let (Some(states), Some(spare)) = (&mut self.states, s.held.spare.take()) else { return true };
-        let kept = if all { s.held.state } else { Some(spare) };
-        let gone = if all { Some(spare) } else { s.held.state };
-        gone.into_iter().for_each(|state| states.release(state));
-        s.held.state = kept;
-        all
     }
 
     /// Takes over the pages (and the state) that earlier sequences have computed for the same beginning.
@@ -269,6 +250,7 @@ impl Memory {
         SeqPlace {
             pages: s.held.tables.clone(),
             state: s.held.state.unwrap_or(0),
+            next_state: s.held.next_state,
             // Tables for long contexts stay those of the prompt as it was given.
             prompt_len: s.shifted.prompt as u32,
             lora: s.lora.clone(),
@@ -342,6 +324,7 @@ impl Memory {
 
     /// Takes the memory of a sequence back. Its full pages can still be found by their tokens.
     pub fn free(&mut self, s: &mut Sequence) {
+        self.drop_drafts(s);
         let held = std::mem::take(&mut s.held);
         // The end of a sequence is the least likely to be wanted again: it is evicted first.
         for (group, table) in self.groups.iter_mut().zip(&held.tables) {
@@ -351,7 +334,7 @@ impl Memory {
         self.save_last_state(&held.contents);
         s.computed = 0;
         if let Some(states) = &mut self.states {
-            held.state.into_iter().chain(held.spare).for_each(|state| states.release(state));
+            held.state.into_iter().for_each(|state| states.release(state));
         }
     }
 

@@ -6,14 +6,14 @@
 
 use crate::{
     answer::{Answer, Chosen, score},
-    drafting::Verified,
+    drafting::Verification,
     error::{EngineError, Result},
     output::Scored,
     purpose::Purpose,
     row::LogitsRow,
     schedule::Share,
     sequence::Sequence,
-    verify,
+    verify::{self, ChainRows},
 };
 use lamina_plan::Rows;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 const ROWS_AT_ONCE: usize = 16;
 
 /// Where a share's rows are among the results of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spot {
     /// Index of its first row of logits.
     pub logits: usize,
@@ -34,6 +34,17 @@ pub(crate) struct Spot {
     pub watched: Option<(usize, usize)>,
     /// Drafters listen to what the rows of drafts say.
     pub heard: bool,
+    /// Rows of its branches.
+    pub branches: Vec<BranchSpot>,
+}
+
+/// Where the drafts of a branch are among the results of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BranchSpot {
+    /// Index of the first one's row of logits.
+    pub logits: usize,
+    /// The first tap of their hidden rows, where drafters watch.
+    pub watched: Option<usize>,
 }
 
 /// Results of a sequence in a step.
@@ -46,8 +57,8 @@ pub(crate) struct Outcome {
     /// The other answers to the same prompt, which begin with it, each with its first token.
     pub forks: Vec<(Sequence, Result<Next>)>,
     /// What came of its drafts.
-    pub verified: Verified,
-    /// The likeliest token of its last row and of each draft's, where drafters listen.
+    pub verified: Verification,
+    /// The likeliest token of its last row and of each draft's of the first chain, where drafters listen.
     pub said: Vec<u32>,
 }
 
@@ -111,7 +122,9 @@ impl Task<'_> {
             outcome.forks = self.fork(rows, first);
             let room = self.s.room(self.context);
             let Purpose::Answer(answer) = &mut self.s.purpose else { return Ok(()) };
-            let (next, verified) = next(answer, rows, first, room);
+            let branches: Vec<_> = self.spot.branches.iter().map(|b| b.logits).collect();
+            let places = ChainRows { first, branches: &branches };
+            let (next, verified) = next(answer, rows, places, room);
             (outcome.next, outcome.verified) = (Some(next), verified);
             if self.spot.heard && self.share.drafts > 0 {
                 let said = (first..=first + self.share.drafts).map(|row| Ok(rows.argmax(row)?.0));
@@ -172,7 +185,7 @@ impl Task<'_> {
             let mut fork = self.s.fork(index);
             let room = fork.room(self.context);
             let Purpose::Answer(answer) = &mut fork.purpose else { unreachable!("a fork is an answer") };
-            let (next, _) = next(answer, rows, row, room);
+            let (next, _) = next(answer, rows, ChainRows { first: row, branches: &[] }, room);
             (fork, next)
         };
         (1..n).map(one).collect()
@@ -191,12 +204,17 @@ fn sound(rows: &[f32], first: usize, count: usize, wrong: impl Fn(f32) -> bool) 
     )))
 }
 
-/// Samples the next tokens of an answer from row number `first` of those with logits, and from those of its drafts behind
-/// it; `room` tokens are left to it.
-fn next(answer: &mut Answer, rows: &dyn Rows, first: usize, room: usize) -> (Result<Next>, Verified) {
+/// Samples the next tokens of an answer from the row of its last token, and from those of its drafts; `room` tokens are
+/// left to it.
+fn next(
+    answer: &mut Answer,
+    rows: &dyn Rows,
+    places: ChainRows<'_>,
+    room: usize,
+) -> (Result<Next>, Verification) {
     if answer.is_over() {
-        return (Ok(Next::Nothing), Verified::default());
+        return (Ok(Next::Nothing), Verification::default());
     }
-    let (chosen, verified) = verify::choose(answer, rows, first, room);
+    let (chosen, verified) = verify::choose(answer, rows, places, room);
     (chosen.map(Next::Chosen), verified)
 }

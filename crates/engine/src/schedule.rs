@@ -3,7 +3,7 @@
 
 use crate::{
     cost::Cost,
-    memory::Memory,
+    memory::{KeptDrafts, Memory},
     policy::{self, Policy, Room},
     sequence::Sequence,
     tenants::Tenants,
@@ -26,6 +26,8 @@ pub(crate) struct Share {
     pub left: usize,
     /// Rows of drafts behind them, where none remain.
     pub drafts: usize,
+    /// Rows of branches: each has those before its drafts, too.
+    pub branch_rows: usize,
     /// These are its first rows of all.
     pub begins: bool,
 }
@@ -44,9 +46,8 @@ pub(crate) struct StepPlan {
 impl StepPlan {
     /// Rows of answers that decode, and of prompts and passes.
     pub fn rows(&self) -> (usize, usize) {
-        let rows = |s: &Share| s.rows + s.drafts;
-        let decoding = self.shares.iter().filter(|s| s.decodes()).map(rows).sum();
-        (decoding, self.shares.iter().map(rows).sum::<usize>() - decoding)
+        let decoding = self.shares.iter().filter(|s| s.decodes()).map(Share::all_rows).sum();
+        (decoding, self.shares.iter().map(Share::all_rows).sum::<usize>() - decoding)
     }
 }
 
@@ -54,6 +55,11 @@ impl Share {
     /// True for the one row of an answer that goes on, whatever drafts stand behind it.
     pub fn decodes(&self) -> bool {
         self.rows == 1 && self.left == 0
+    }
+
+    /// Rows of the step, with those of drafts.
+    pub fn all_rows(&self) -> usize {
+        self.rows + self.drafts + self.branch_rows
     }
 }
 
@@ -68,7 +74,10 @@ impl fmt::Display for StepPlan {
         self.shares.iter().try_for_each(|s| {
             let end = s.start + s.rows;
             write!(f, "sequence {}: positions {}..{end}, {} left", s.id, s.start, s.left)?;
-            if s.drafts > 0 { writeln!(f, ", {} drafts", s.drafts) } else { writeln!(f) }
+            if s.drafts > 0 {
+                write!(f, ", {} drafts", s.drafts)?;
+            }
+            if s.branch_rows > 0 { writeln!(f, ", {} rows of branches", s.branch_rows) } else { writeln!(f) }
         })
     }
 }
@@ -157,7 +166,7 @@ impl Schedule {
         let seq = self.running.iter().position(|s| s.id == id)?;
         let s = &self.running[seq];
         let (start, left) = (s.computed, s.pending() - rows);
-        Some(Share { seq, id, start, rows, left, drafts: 0, begins: s.begins() })
+        Some(Share { seq, id, start, rows, left, drafts: 0, branch_rows: 0, begins: s.begins() })
     }
 
     /// Rows of each running sequence that gets any. Those that begin take over what the cache has of them.
@@ -269,10 +278,11 @@ impl Schedule {
 
     /// Rows that a plan leaves to drafts.
     pub fn left(&self, plan: &StepPlan) -> usize {
-        let rows = plan.shares.iter().map(|s| s.rows + s.drafts).sum();
+        let rows = plan.shares.iter().map(Share::all_rows).sum();
         let selected = |share: &Share| {
             let s = &self.running[share.seq];
-            if s.is_free() { 0 } else { s.wanted(share.rows, share.left) + share.drafts }
+            let of_branches: usize = s.held.branches.iter().map(|b| b.drafts).sum();
+            if s.is_free() { 0 } else { s.wanted(share.rows, share.left) + share.drafts + of_branches }
         };
         let selected = plan.shares.iter().map(selected).sum();
         self.room.rows.saturating_sub(rows).min(self.room.selected.saturating_sub(selected))
@@ -283,18 +293,27 @@ impl Schedule {
         let share = &mut plan.shares[i];
         let s = &mut self.running[share.seq];
         let fit = self.memory.grow(s, share.rows + drafts).saturating_sub(share.rows);
-        share.drafts = if fit > 0 && self.memory.take_spare(s) { fit } else { 0 };
+        share.drafts = if fit > 0 && self.memory.take_next_state(s) { fit } else { 0 };
         plan.copies.extend(self.memory.take_copies());
         share.drafts
     }
 
-    /// Notes that the rows of a share were computed, and those of its drafts of which `accepted` are tokens now. Pages
-    /// that became full are published.
-    pub fn computed(&mut self, share: &Share, accepted: usize) {
+    /// Gives share `i` of a plan a branch of `drafts` drafts, where rows and memory are left; false where they are not.
+    pub fn branch(&mut self, plan: &mut StepPlan, i: usize, drafts: usize) -> bool {
+        let (left, share) = (self.left(plan), &mut plan.shares[i]);
+        let rows = share.rows + drafts;
+        let has = rows <= left && self.memory.branch(&mut self.running[share.seq], share.rows, drafts);
+        share.branch_rows += if has { rows } else { 0 };
+        plan.copies.extend(self.memory.take_copies());
+        has
+    }
+
+    /// Notes that the rows of a share were computed, with those of its drafts, of which some may be tokens now. Pages that
+    /// became full are published.
+    pub fn computed(&mut self, share: &Share, kept: KeptDrafts) {
         let s = &mut self.running[share.seq];
-        // A recurrent state that has seen a wrong token is put back, and its rows are computed again.
-        if self.memory.settle_state(s, accepted == share.drafts) {
-            s.computed += share.rows + accepted;
+        if self.memory.settle_drafts(s, share.drafts, kept) {
+            s.computed += share.rows + kept.accepted;
         }
         self.memory.computed(s);
     }

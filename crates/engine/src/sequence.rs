@@ -179,9 +179,9 @@ impl Sequence {
         matches!(&self.purpose, Purpose::Answer(a) if a.n == 1 && !self.scores(a)) && !self.whole
     }
 
-    /// Guessed tokens that its next step verifies.
-    pub fn drafts(&self) -> &[u32] {
-        if let Purpose::Answer(answer) = &self.purpose { &answer.drafts.guesses.tokens } else { &[] }
+    /// Guessed tokens of a chain that its next step verifies.
+    pub fn drafts(&self, chain: usize) -> &[u32] {
+        if let Purpose::Answer(answer) = &self.purpose { answer.drafts.tokens(chain) } else { &[] }
     }
 
     /// The mark whose rows a pass hands out; none where it wants logits.

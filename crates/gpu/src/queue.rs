@@ -69,6 +69,10 @@ impl<D: GpuDevice> GpuMachine<D> {
 impl<D: GpuDevice> Queue for GpuMachine<D> {
     fn begin(&mut self, b: &Batch) -> Result<()> {
         b.copies.iter().try_for_each(|&copy| self.copy(copy))?;
+        // Kernels go on in the state that they leave behind.
+        let moved = b.seqs.iter().filter(|seq| seq.next_state != seq.state);
+        let mut states = moved.map(|seq| Copy::State { from: Some(seq.state), to: seq.next_state });
+        states.try_for_each(|copy| self.copy(copy))?;
         self.send(b)
     }
 

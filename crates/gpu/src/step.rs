@@ -116,7 +116,7 @@ impl StepWords {
         [
             seq.first_row,
             seq.rows,
-            seq.state,
+            seq.next_state,
             seq.prompt_len,
             len,
             map,

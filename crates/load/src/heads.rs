@@ -8,7 +8,7 @@ use crate::{
 };
 use lamina_arch::{
     Family, HeadFolder, HeadKind, ModelSpec, Weights,
-    spec::{HeadFeed, HeadSource},
+    spec::{HeadFeed, HeadSource, LastRow},
 };
 use lamina_base::DType;
 use lamina_engine::{Drafter, HeadDrafter, LoadedHead, Medusa};
@@ -33,17 +33,18 @@ pub(crate) struct FoundHead<'a> {
     depth: usize,
 }
 
-/// The layers of a checkpoint that guess further tokens are used again and again for longer chains, but were trained for
-/// one or two.
+/// A checkpoint's only layer that guesses further tokens is used again and again for longer chains, but was trained for one
+/// or two.
 const MTP_DEPTH: usize = 3;
 /// EAGLE heads are trained to go on from their own rows.
 const EAGLE_DEPTH: usize = 8;
 
 impl<'a> FoundHead<'a> {
-    /// The first layer of a checkpoint that guesses further tokens, if it has one.
+    /// The layers of a checkpoint that guess further tokens, if it has any.
     pub fn own(ck: &'a Checkpoint, family: &'static Family, spec: &ModelSpec) -> Option<FoundHead<'a>> {
         let head = HeadFolder { family, spec: spec.clone(), kind: HeadKind::Layer, ids: vec![] };
-        (!spec.heads.is_empty()).then_some(FoundHead { name: "mtp", ck, head, depth: MTP_DEPTH })
+        let depth = if spec.heads.len() == 1 { MTP_DEPTH } else { spec.heads.len() };
+        (!spec.heads.is_empty()).then_some(FoundHead { name: "mtp", ck, head, depth })
     }
 
     /// The head of a folder of its own, for a model.
@@ -64,7 +65,8 @@ impl<'a> FoundHead<'a> {
         Weights::new(self.ck, self.head.family, &self.head.spec)
     }
 
-    /// Its plans, the first of which goes on from those behind it where they make its features.
+    /// Its plans: of each of its layers or heads; behind that of a layer that reads residuals, the one that makes its
+    /// features.
     fn plans(&self, model: &Plan, has: &dyn Fn(&str) -> bool) -> Vec<Plan> {
         let spec = &self.head.spec;
         match (self.head.kind, spec.heads.first().map(|h| &h.source)) {
@@ -74,7 +76,7 @@ impl<'a> FoundHead<'a> {
             (HeadKind::Layer, Some(HeadSource::Residuals(layers))) => {
                 vec![emit_head(spec, 0, has), emit_features(spec, layers.len() * model.hidden, has)]
             }
-            (HeadKind::Layer, _) => vec![emit_head(spec, 0, has)],
+            (HeadKind::Layer, _) => (0..spec.heads.len()).map(|h| emit_head(spec, h, has)).collect(),
         }
     }
 
@@ -82,14 +84,15 @@ impl<'a> FoundHead<'a> {
     fn taps(&self, model: &Plan) -> Vec<usize> {
         match self.head.spec.heads.first().map(|h| &h.source) {
             Some(HeadSource::Residuals(layers)) => layers.clone(),
-            _ => vec![model.marks.len() - 1],
+            Some(HeadSource::Last(LastRow::Residual)) => vec![model.marks.len() - 2],
+            Some(HeadSource::Last(LastRow::Normed)) | None => vec![model.marks.len() - 1],
         }
     }
 }
 
 /// A head that is ready to guess.
 pub(crate) enum ReadyHead {
-    /// One decoder layer.
+    /// Decoder layers.
     Layer(LoadedHead),
     /// Heads on the last hidden row, and the mark that they read.
     Medusa(Vec<Box<dyn Step>>, usize),
@@ -177,15 +180,16 @@ impl<'a> PlannedHead<'a> {
         like: &Limits,
         (pages, kv_dtype): (usize, KvDtype),
     ) -> Result<ReadyHead> {
-        let logits = SEQUENCES.min(like.logits);
+        let (logits, rows) = (SEQUENCES.min(like.logits), ROWS.min(like.rows));
+        // All rows of a layer go on to the next one.
+        let selected = if self.found.head.spec.heads.len() > 1 { rows } else { logits };
         let mut steps = vec![];
         for plan in std::mem::take(&mut self.plans) {
             let kv = stored_types(backend, &plan, kv_dtype);
             // Plans without attention have one group of pages that take no memory.
             let pages = if plan.kv.layers.is_empty() { 1 } else { pages };
-            let rows = ROWS.min(like.rows);
             let pages = vec![pages; kv.len()];
-            let limits = Limits { rows, selected: logits, logits, pages, states: 0, kv };
+            let limits = Limits { rows, selected, logits, pages, states: 0, kv };
             let weights = self.uploaded(backend, &plan, &model)?;
             steps.push(machine(backend, plan, weights, limits)?);
         }
@@ -193,11 +197,13 @@ impl<'a> PlannedHead<'a> {
         let Some(spec) = head.spec.heads.first().filter(|_| head.kind == HeadKind::Layer) else {
             return Ok(ReadyHead::Medusa(steps, self.taps[0]));
         };
-        let mut steps = steps.into_iter();
-        let step = steps.next().ok_or_else(|| Error::Runtime("a head without a plan".into()))?;
+        let features = match spec.source {
+            HeadSource::Residuals(_) => steps.pop(),
+            HeadSource::Last(_) => None,
+        };
         let (feed, blank_first) = (usize::from(spec.feed == HeadFeed::Normed), spec.blank_first);
-        let (features, taps, ids) = (steps.next(), self.taps, head.ids.clone());
-        Ok(ReadyHead::Layer(LoadedHead { name, step, features, taps, feed, blank_first, ids, depth: *depth }))
+        let (layers, taps, ids, depth) = (steps, self.taps, head.ids.clone(), *depth);
+        Ok(ReadyHead::Layer(LoadedHead { name, layers, features, taps, feed, blank_first, ids, depth }))
     }
 
     /// The weights of one of its plans: its own, and the model's.

@@ -38,8 +38,11 @@ pub struct BatchSeq {
     /// Its page table in each layer group, as a range of [`Batch::tables`]: physical page of each logical one, from
     /// cell 0 on. Covers every cell that a row of the step sees or fills.
     pub tables: Vec<Range<u32>>,
-    /// Recurrent state of the sequence, where the model has one.
+    /// Recurrent state that its rows go on from, where the model has one.
     pub state: u32,
+    /// State that they leave behind: the same one, or another, and then `state` stays as it is. Several sequences of a
+    /// step may go on from one state as long as none writes it.
+    pub next_state: u32,
     /// Tokens of the prompt as first given; long-context rotary tables are chosen by it.
     pub prompt_len: u32,
     /// First row of the step that belongs to the sequence; its rows follow one another.
@@ -157,9 +160,18 @@ impl Batch {
         let end = self.rows() as u32;
         self.select(first..end, wants.into());
         let tables = place.pages.iter().map(|pages| self.push_table(pages)).collect();
-        let SeqPlace { state, prompt_len, lora, view, .. } = place;
-        let rows = end - first;
-        self.seqs.push(BatchSeq { tables, state, prompt_len, first_row: first, rows, lora, view });
+        let SeqPlace { state, next_state, prompt_len, lora, view, .. } = place;
+        let (next_state, rows) = (next_state.unwrap_or(state), end - first);
+        self.seqs.push(BatchSeq {
+            tables,
+            state,
+            next_state,
+            prompt_len,
+            first_row: first,
+            rows,
+            lora,
+            view,
+        });
     }
 
     /// Puts the rows of the last sequence from its row `from` on into segment 1.
@@ -261,6 +273,8 @@ pub struct SeqPlace {
     pub pages: Vec<Vec<u32>>,
     /// Recurrent state.
     pub state: u32,
+    /// State that the rows leave behind, where that is another one.
+    pub next_state: Option<u32>,
     /// Tokens of the prompt as first given.
     pub prompt_len: u32,
     /// Scale of each LoRA adapter by its index; empty for none.

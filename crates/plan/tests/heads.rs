@@ -50,12 +50,12 @@ impl Twin {
         x.iter().zip(self.tensor(&format!("{name}.weight"))).map(|(v, w)| v * scale * w).collect()
     }
 
-    /// Causal attention of the rows `inputs`, at positions from 0 on.
-    fn attention(&self, prefix: &str, inputs: &[Row]) -> Vec<Row> {
+    /// Causal attention of the rows `inputs`, at positions from 0 on; `turn` rotates a head at a position.
+    fn attention(&self, prefix: &str, inputs: &[Row], turn: fn(&[f64], usize) -> Row) -> Vec<Row> {
         let heads = |name: &str, turned: bool| -> Vec<Vec<Row>> {
             let one = |(at, x): (usize, &Row)| {
                 let all = self.linear(&format!("{prefix}.{name}"), x);
-                all.chunks(DIM).map(|head| if turned { rotated(head, at) } else { head.to_vec() }).collect()
+                all.chunks(DIM).map(|head| if turned { turn(head, at) } else { head.to_vec() }).collect()
             };
             inputs.iter().enumerate().map(one).collect()
         };
@@ -103,6 +103,16 @@ fn rotated(head: &[f64], at: usize) -> Row {
     let turn = |i: usize| match i < half {
         true => head[i] * angle(i).cos() - head[i + half] * angle(i).sin(),
         false => head[i] * angle(i).cos() + head[i - half] * angle(i).sin(),
+    };
+    (0..head.len()).map(turn).collect()
+}
+
+/// Neighbours in a head as pairs that turn.
+fn rotated_neighbours(head: &[f64], at: usize) -> Row {
+    let angle = |i: usize| at as f64 * 10_000f64.powf(-((i / 2 * 2) as f64) / head.len() as f64);
+    let turn = |i: usize| match i % 2 {
+        0 => head[i] * angle(i).cos() - head[i + 1] * angle(i).sin(),
+        _ => head[i] * angle(i).cos() + head[i - 1] * angle(i).sin(),
     };
     (0..head.len()).map(turn).collect()
 }
@@ -167,12 +177,42 @@ fn a_layer_that_guesses_further_tokens_is_its_twin() {
     });
     let x: Vec<Row> = joined.collect();
     let inputs: Vec<Row> = x.iter().map(|x| twin.norm(&at("input_layernorm"), x)).collect();
-    let mixed = twin.attention(&at("self_attn"), &inputs);
+    let mixed = twin.attention(&at("self_attn"), &inputs, rotated);
     let x: Vec<Row> = x.iter().zip(&mixed).map(|(x, m)| add(x, m)).collect();
     let fed = |x: &Row| add(x, &twin.feed(&at("mlp"), &twin.norm(&at("post_attention_layernorm"), x)));
     let x: Vec<Row> = x.iter().map(fed).collect();
     same(&residual, &x, "residuals");
     let x: Vec<Row> = x.iter().map(|x| twin.norm(&at("final_layernorm"), x)).collect();
+    same(&normed, &x, "normed rows");
+    same(&logits, &x.iter().map(|x| twin.linear("lm_head", x)).collect::<Vec<_>>(), "logits");
+}
+
+#[test]
+fn the_second_layer_of_ernie_is_its_twin_and_ends_in_the_models_norm() {
+    let models = Models::new();
+    let folder = models.head("ernie4_5");
+    let model = Model::open(&folder).expect("opens");
+    let weights = Weights::new(&model.checkpoint, model.family, &model.spec);
+    let rows = hidden(HIDDEN);
+    let [logits, residual, normed] =
+        planned(emit_head(&model.spec, 1, &|name| weights.has(name)), &weights, &rows);
+
+    let twin = Twin::open(&folder);
+    let at = |name: &str| format!("model.mtp_block.1.{name}");
+    let joined = tokens(ROWS as u32).into_iter().zip(&rows).map(|(token, row)| {
+        let embedding = twin.embedding("model.embed_tokens", token, HIDDEN);
+        let (embedding, row) =
+            (twin.norm("model.mtp_emb_norm.1", &embedding), twin.norm("model.mtp_hidden_norm.1", row));
+        twin.linear("model.mtp_linear_proj.1", &[embedding, row].concat())
+    });
+    let x: Vec<Row> = joined.collect();
+    let inputs: Vec<Row> = x.iter().map(|x| twin.norm(&at("input_layernorm"), x)).collect();
+    let mixed = twin.attention(&at("self_attn"), &inputs, rotated_neighbours);
+    let x: Vec<Row> = x.iter().zip(&mixed).map(|(x, m)| add(x, m)).collect();
+    let fed = |x: &Row| add(x, &twin.feed(&at("mlp"), &twin.norm(&at("post_attention_layernorm"), x)));
+    let x: Vec<Row> = x.iter().map(fed).collect();
+    same(&residual, &x, "residuals");
+    let x: Vec<Row> = x.iter().map(|x| twin.norm("model.norm", x)).collect();
     same(&normed, &x, "normed rows");
     same(&logits, &x.iter().map(|x| twin.linear("lm_head", x)).collect::<Vec<_>>(), "logits");
 }
@@ -202,7 +242,7 @@ fn an_eagle_head_is_its_twin() {
         twin.linear("fc", &[twin.embedding("embed_tokens", token, HIDDEN), row.clone()].concat())
     });
     let x: Vec<Row> = joined.collect();
-    let mixed = twin.attention("layers.0.self_attn", &x);
+    let mixed = twin.attention("layers.0.self_attn", &x, rotated);
     let x: Vec<Row> = x.iter().zip(&mixed).map(|(x, m)| add(x, m)).collect();
     let fed =
         |x: &Row| add(x, &twin.feed("layers.0.mlp", &twin.norm("layers.0.post_attention_layernorm", x)));
@@ -240,7 +280,7 @@ fn an_eagle_3_head_is_its_twin() {
         let embedding = model.embedding("model.embed_tokens", token, HIDDEN);
         [twin.norm("midlayer.input_layernorm", &embedding), twin.norm("midlayer.hidden_norm", row)].concat()
     });
-    let mixed = twin.attention("midlayer.self_attn", &inputs.collect::<Vec<_>>());
+    let mixed = twin.attention("midlayer.self_attn", &inputs.collect::<Vec<_>>(), rotated);
     let x: Vec<Row> = rows.iter().zip(&mixed).map(|(x, m)| add(x, m)).collect();
     let fed =
         |x: &Row| add(x, &twin.feed("midlayer.mlp", &twin.norm("midlayer.post_attention_layernorm", x)));
@@ -283,32 +323,40 @@ fn heads_that_do_not_fit_say_both_sizes() {
 #[test]
 fn heads_are_found_with_their_own_tensors_or_the_models() {
     let models = Models::new();
-    for (name, own) in [
-        ("deepseek-v3", true),
-        ("glm4-moe", false),
-        ("qwen3-next", false),
-        ("qwen3_5-text", false),
-        ("mimo", false),
+    // How many layers there are, and how many matrices and norms of the model each of them has.
+    for (name, layers, shared) in [
+        ("deepseek-v3", 1, 0),
+        ("glm4-moe", 1, 2),
+        ("qwen3-next", 1, 2),
+        ("qwen3_5-text", 1, 2),
+        ("mimo", 1, 2),
+        ("mimo-three", 3, 2),
+        ("ernie4_5", 2, 3),
+        ("ernie4_5-moe", 1, 3),
     ] {
         let model = Model::open(&models.head(name)).expect("opens");
-        assert_eq!(model.spec.heads.len(), 1, "{name}");
-        assert_eq!(Model::open(&models.folder(base(name))).expect("opens").plan, model.plan, "{name}");
-        let weights = Weights::new(&model.checkpoint, model.family, &model.spec);
-        let plan = emit_head(&model.spec, 0, &|n| weights.has(n));
-        for w in &plan.weights {
-            let (rows, cols) = w.kind.shape();
-            weights.check(&w.name, rows, cols).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(model.spec.heads.len(), layers, "{name}");
+        if let Some(base) = base(name) {
+            assert_eq!(Model::open(&models.folder(base)).expect("opens").plan, model.plan, "{name}");
         }
-        let shared = plan.weights.iter().filter(|w| !w.name.starts_with("blk."));
-        assert_eq!(shared.count(), if own { 0 } else { 2 }, "{name}");
-        assert_eq!(plan.vocab, VOCAB as usize);
+        let weights = Weights::new(&model.checkpoint, model.family, &model.spec);
+        let plans: Vec<_> = (0..layers).map(|h| emit_head(&model.spec, h, &|n| weights.has(n))).collect();
+        for plan in &plans {
+            for w in &plan.weights {
+                let (rows, cols) = w.kind.shape();
+                weights.check(&w.name, rows, cols).unwrap_or_else(|e| panic!("{name}: {e}"));
+            }
+            let of_model = plan.weights.iter().filter(|w| !w.name.starts_with("blk."));
+            assert_eq!(of_model.count(), shared, "{name}");
+            assert_eq!(plan.vocab, VOCAB as usize);
+        }
         // Nothing of the head is forgotten.
         model.plan.weights.iter().for_each(|w| {
             let (rows, cols) = w.kind.shape();
             weights.check(&w.name, rows, cols).unwrap_or_else(|e| panic!("{name}: {e}"));
         });
-        let head: Vec<_> =
-            plan.weights.iter().filter_map(|w| weights.stored(&w.name)).flat_map(|s| s.parts).collect();
+        let all = plans.iter().flat_map(|plan| &plan.weights);
+        let head: Vec<_> = all.filter_map(|w| weights.stored(&w.name)).flat_map(|s| s.parts).collect();
         let named =
             |n: &&String| n.contains("mtp") || n.contains(&format!("layers.{}.", model.spec.layers.len()));
         let left = model.checkpoint.tensors.keys().filter(named).find(|n| !head.contains(n));
@@ -316,6 +364,11 @@ fn heads_are_found_with_their_own_tensors_or_the_models() {
     }
 }
 
-fn base(name: &str) -> &str {
-    if name == "mimo" { "qwen2" } else { name }
+/// The family that a checkpoint is of without its layers, where that has a file.
+fn base(name: &str) -> Option<&str> {
+    match name {
+        "mimo" | "mimo-three" => Some("qwen2"),
+        "ernie4_5" | "ernie4_5-moe" => None,
+        name => Some(name),
+    }
 }

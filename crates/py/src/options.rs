@@ -42,7 +42,7 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
 fn speculate(value: &Bound<'_, PyAny>) -> Result<Speculate> {
     let given: Option<(Option<String>, Option<usize>)> = value.extract().map_err(Failure::Python)?;
     let (method, width) = given.unwrap_or_default();
-    Ok(Speculate { method: method.map(Into::into), width })
+    Ok(Speculate { method: method.map(Into::into), width, ..Speculate::default() })
 }
 
 /// The beginning of an answer: its tokens; seed, number of the stream, words drawn, and mirostat's surprise.

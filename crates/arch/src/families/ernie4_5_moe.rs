@@ -1,7 +1,8 @@
 //! ERNIE 4.5 with experts: a bias steers which ones are chosen.
 
+use super::ernie4_5::HEAD_TENSORS;
 use crate::{
-    ArchError, Family, llama_like,
+    ArchError, Family, HeadStyle, llama_like,
     names::Rule,
     routing::{SHARED_EXPERTS, late_experts},
     spec::{Pairs, RouterScore},
@@ -22,6 +23,7 @@ pub static FAMILY: Family = Family {
         Ok(late_experts(c, spec, RouterScore::Softmax)?.each_moe(|m| m.renorm = true))
     },
     rules: &[
+        HEAD_TENSORS,
         SHARED_EXPERTS,
         &[Rule::new("blk.{i}.exp_probs_b.bias", "model.layers.{i}.mlp.moe_statics.e_score_correction_bias")],
         &[Rule::new(
@@ -30,5 +32,6 @@ pub static FAMILY: Family = Family {
         )],
     ],
     ignored: &["mtp", "vision_model.", "resampler_model."],
+    head: HeadStyle::ERNIE,
     ..Family::LLAMA_LIKE
 };

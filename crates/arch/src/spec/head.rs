@@ -4,7 +4,7 @@ use super::{Layer, ModelSpec, Norm};
 
 /// One decoder layer over the embedding of a token and the model's hidden row of the token before it.
 ///
-/// Such layers stand in checkpoints (multi-token prediction: DeepSeek V3, GLM-4.5, MiMo, Qwen3-Next) or in a folder of
+/// Such layers stand in checkpoints (multi-token prediction: DeepSeek V3, GLM-4.5, MiMo, Qwen3-Next, ERNIE) or in a folder of
 /// their own (EAGLE). In names its layer is counted on from those of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadSpec {
@@ -12,7 +12,7 @@ pub struct HeadSpec {
     pub layer: Layer,
     /// How the embedding and the hidden row become its input.
     pub join: HeadJoin,
-    /// Norm before the output matrix.
+    /// Norm before the output matrix: the head's own, or the model's where it has none (ERNIE).
     pub final_norm: Option<Norm>,
     /// Which hidden rows of the model it reads.
     pub source: HeadSource,
@@ -50,10 +50,19 @@ pub enum JoinFirst {
 /// Which hidden rows of the model a head reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadSource {
-    /// Those behind the final norm.
-    Normed,
+    /// Those behind the last layer.
+    Last(LastRow),
     /// The residuals before these layers, projected to the head's width (EAGLE-3).
     Residuals(Vec<usize>),
+}
+
+/// Which row behind a model's last layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastRow {
+    /// Behind the final norm.
+    Normed,
+    /// Before it (ERNIE).
+    Residual,
 }
 
 /// Which of a head's own rows stands for the model's hidden row in the next guess.

@@ -1,6 +1,9 @@
 //! Recurrent layers: short convolution, gated delta rule, Mamba-2 scan. Tokens run in order, heads and channels at once.
 
-use crate::machine::{Machine, Operate, RowsOf};
+use crate::{
+    kv::StateLayer,
+    machine::{Machine, Operate, RowsOf},
+};
 use lamina_plan::{Batch, BatchSeq, backend::Result, op::*};
 
 /// Channels of one task of a convolution.
@@ -29,6 +32,19 @@ impl LastInputs {
         unsafe { std::slice::from_raw_parts_mut(self.first.add(row * self.width), self.channels) }
     }
 
+    /// Takes over the inputs of another state.
+    ///
+    /// # Safety
+    /// `from` is the first number of such inputs, which are not these, and nobody writes them meanwhile.
+    unsafe fn copy(&mut self, from: *const f32) {
+        for row in 0..self.rows {
+            let (at, channels) = (from.wrapping_add(row * self.width), self.channels);
+            // SAFETY: as many rows are there as the caller promises, of the same shape.
+            let from = unsafe { std::slice::from_raw_parts(at, channels) };
+            self.row(row).copy_from_slice(from);
+        }
+    }
+
     /// Forgets the oldest inputs and takes `latest` in.
     fn push(&mut self, latest: &[f32]) {
         for row in 1..self.rows {
@@ -54,11 +70,15 @@ impl Operate<Conv> for Machine {
             let from = task % per_seq * CHANNELS;
             let channels = from..(from + CHANNELS).min(x.width);
             debug_assert_eq!(layer.conv, (weight.len() / x.width - 1) * x.width);
-            let first = self.cache.state(&layer, seq.state as usize).wrapping_add(from);
             let taps = layer.conv / x.width;
+            let first = |state: u32| self.cache.state(&layer, state as usize).wrapping_add(from);
             // SAFETY: a state has `layer.conv` numbers, rows of `x.width` channels; each task has a sequence and channels of
             // its own.
-            let inputs = unsafe { LastInputs::new(first, taps, x.width, channels.len()) };
+            let mut inputs = unsafe { LastInputs::new(first(seq.next_state), taps, x.width, channels.len()) };
+            if seq.next_state != seq.state {
+                // SAFETY: it is another state of the same shape, and those that are gone on from are written by none.
+                unsafe { inputs.copy(first(seq.state)) };
+            }
             self.conv_channels(seq, x, weight, bias, inputs, channels);
         });
         Ok(())
@@ -66,6 +86,24 @@ impl Operate<Conv> for Machine {
 }
 
 impl Machine {
+    /// The state of `size` numbers that a head of a sequence leaves behind, as it is before the step's rows. Where that is
+    /// another one than it begins from, the numbers are copied here, just before they are read: a copy of whole states
+    /// before the step would bring each of them from memory twice.
+    ///
+    /// # Safety
+    /// No other task has this head of this sequence, and a state that a sequence only reads is written by none.
+    #[allow(clippy::mut_from_ref)] // the promise above
+    unsafe fn head_state(&self, layer: &StateLayer, seq: &BatchSeq, head: usize, size: usize) -> &mut [f32] {
+        let at = |state: u32| self.cache.state(layer, state as usize).wrapping_add(layer.conv + head * size);
+        // SAFETY: a state has this head's numbers, and the caller promises that nobody else uses them.
+        let next = unsafe { std::slice::from_raw_parts_mut(at(seq.next_state), size) };
+        if seq.next_state != seq.state {
+            // SAFETY: it is another state, which nobody writes.
+            next.copy_from_slice(unsafe { std::slice::from_raw_parts(at(seq.state), size) });
+        }
+        next
+    }
+
     /// All tokens of a sequence for some channels.
     fn conv_channels(
         &self,
@@ -108,10 +146,8 @@ impl Operate<DeltaRule> for Machine {
         let (a, dt_bias) = (self.vector(o.a), self.vector(o.dt_bias));
         self.pool.run(b.seqs.len() * o.v_heads, |task, worker| {
             let (seq, head) = (&b.seqs[task / o.v_heads], task % o.v_heads);
-            let size = o.k_dim * o.v_dim;
-            let state = self.cache.state(&layer, seq.state as usize).wrapping_add(layer.conv + head * size);
-            // SAFETY: the head's state belongs to this task.
-            let state = unsafe { std::slice::from_raw_parts_mut(state, size) };
+            // SAFETY: each task has a sequence and a head of its own.
+            let state = unsafe { self.head_state(&layer, seq, head, o.k_dim * o.v_dim) };
             // SAFETY: this worker runs this task alone, and the row is as wide as `qkv`, which holds more than a head's
             // query, key and value.
             let row = unsafe { self.wide_row(worker) };
@@ -129,10 +165,8 @@ impl Operate<Scan> for Machine {
         let heads = o.heads;
         self.pool.run(b.seqs.len() * heads, |task, _| {
             let (seq, head) = (&b.seqs[task / heads], task % heads);
-            let size = o.dim * o.state;
-            let state = self.cache.state(&layer, seq.state as usize).wrapping_add(layer.conv + head * size);
-            // SAFETY: the head's state belongs to this task.
-            let state = unsafe { std::slice::from_raw_parts_mut(state, size) };
+            // SAFETY: each task has a sequence and a head of its own.
+            let state = unsafe { self.head_state(&layer, seq, head, o.dim * o.state) };
             scan_head(o, seq, head, slots, per_head.map(|v| v[head]), state);
         });
         Ok(())

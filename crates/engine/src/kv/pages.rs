@@ -1,6 +1,7 @@
 //! Reference-counted pages of one layer group, found again by what they hold.
 //!
-//! A page that nobody holds keeps its content until its memory is wanted; the one unused for longest goes first.
+//! A page that nobody holds keeps its content until its memory is wanted; the one unused for longest goes first. Pages
+//! without a content go before all of them, so that what is taken for a step and given back evicts nothing twice.
 
 use super::content::Content;
 use std::{
@@ -27,10 +28,10 @@ pub struct Pages {
     pages: Vec<Page>,
     /// Page of a content, by the content's id.
     by_content: HashMap<u64, u32>,
-    /// Pages of these without a holder, oldest first.
+    /// Those without a holder and without a content.
+    blank: Vec<u32>,
+    /// Pages with a content and without a holder, oldest first.
     unused: BTreeMap<u64, u32>,
-    /// How many of the unused ones have a content.
-    cached: usize,
     clock: u64,
     /// Contents go to a store on disk.
     saves: bool,
@@ -85,22 +86,24 @@ impl Pages {
 
     /// Pages that can be taken.
     pub fn free(&self) -> usize {
-        self.unused.len() + self.count - self.pages.len()
+        self.blank.len() + self.unused.len() + self.count - self.pages.len()
     }
 
     /// Of these, pages that can be found by their content.
     pub fn cached(&self) -> usize {
-        self.cached
+        self.unused.len()
     }
 
     /// A page for writing, or none when all are held.
     pub fn take(&mut self) -> Option<u32> {
-        if self.pages.len() < self.count {
+        if self.blank.is_empty() && self.pages.len() < self.count {
             self.pages.push(Page { holders: 1, ..Page::default() });
             return Some(self.pages.len() as u32 - 1);
         }
-        let (_, page) = self.unused.pop_first()?;
-        self.cached -= usize::from(self.is_known(page));
+        let page = match self.blank.pop() {
+            Some(page) => page,
+            None => self.unused.pop_first()?.1,
+        };
         self.forget(page);
         self.pages[page as usize].holders = 1;
         Some(page)
@@ -108,11 +111,11 @@ impl Pages {
 
     /// One more holder of `page`.
     pub fn hold(&mut self, page: u32) {
-        let known = self.is_known(page);
         let p = &mut self.pages[page as usize];
+        // Nobody finds a page that holds nothing.
+        debug_assert!(p.holders > 0 || p.content.is_some(), "page {page} holds something");
         if p.holders == 0 {
             self.unused.remove(&p.unused_at);
-            self.cached -= usize::from(known);
         }
         p.holders += 1;
     }
@@ -152,14 +155,14 @@ impl Pages {
     }
 
     fn put_aside(&mut self, page: u32) {
+        let p = &mut self.pages[page as usize];
+        if p.content.is_none() {
+            self.blank.push(page);
+            return;
+        }
         self.clock += 1;
-        self.pages[page as usize].unused_at = self.clock;
+        p.unused_at = self.clock;
         self.unused.insert(self.clock, page);
-        self.cached += usize::from(self.is_known(page));
-    }
-
-    fn is_known(&self, page: u32) -> bool {
-        self.pages[page as usize].content.is_some()
     }
 
     fn forget(&mut self, page: u32) {
@@ -217,6 +220,24 @@ mod tests {
         let evicted: Vec<_> = pages.take_evicted().into_iter().map(|(page, c)| (page, c.id)).collect();
         assert_eq!(evicted, [(1, two.id)]);
         assert!(pages.next_unsaved().is_none() && pages.take_evicted().is_empty());
+    }
+
+    #[test]
+    fn what_is_taken_and_given_back_evicts_no_more_than_once() {
+        let mut contents = Contents::new(Namer::new(sha256, [0; 16]));
+        let all: Vec<_> = (0..3)
+            .map(|t| contents.intern([t; 16], &Past::Root([].into()), &[u32::from(t)][..].into()))
+            .collect();
+        let mut pages = Pages::new(3);
+        let taken: Vec<_> = all.iter().map(|_| pages.take().expect("free")).collect();
+        taken.iter().zip(&all).for_each(|(&page, content)| pages.publish(page, content));
+        taken.into_iter().for_each(|page| pages.release(page));
+        for _ in 0..5 {
+            let page = pages.take().expect("free");
+            pages.release(page);
+        }
+        let known: Vec<_> = all.iter().map(|content| pages.find(content).is_some()).collect();
+        assert_eq!((known, pages.cached(), pages.free()), (vec![false, true, true], 2, 3));
     }
 
     #[test]

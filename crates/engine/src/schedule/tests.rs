@@ -12,7 +12,7 @@ use crate::{
     sink::{Gone, Sink},
 };
 use lamina_arch::spec::{Embed, Head, ModelOutput, ModelSpec};
-use lamina_plan::{KvLayout, LayerState, NO_PAGE, PAGE_LEN, Reach, Select, emit};
+use lamina_plan::{KvLayout, LayerState, NO_PAGE, PAGE_LEN, Reach, Select, SeqPlace, emit};
 use proptest::prelude::*;
 use std::{
     collections::HashMap,
@@ -134,20 +134,20 @@ impl World {
     fn step(&mut self) -> bool {
         self.now += Duration::from_millis(30);
         let mut step = self.schedule.next(self.now, &Cost::default());
-        let right = self.draft(&mut step);
+        let kept = self.draft(&mut step);
         self.log = step.to_string();
         self.check_limits(&step);
         self.copy(&step);
-        for (share, &right) in step.shares.iter().zip(&right) {
-            self.write(share, right);
+        for (share, &kept) in step.shares.iter().zip(&kept) {
+            self.write(share, kept);
         }
-        for (share, &right) in step.shares.iter().zip(&right) {
+        for (share, &kept) in step.shares.iter().zip(&kept) {
             let s = &mut self.schedule.running[share.seq];
             let scored = s.to_score(share.start, share.rows).map_or(0, |(tokens, _)| tokens.len());
             let none = Scored { id: 0, logprob: 0.0, top: vec![] };
             s.scored(share.start + share.rows, vec![none; scored], &mut PendingEvents::default());
-            (0..right).for_each(|_| s.tokens.push((s.tokens.len() % 90) as u32));
-            self.schedule.computed(share, right);
+            (0..kept.accepted).for_each(|_| s.tokens.push((s.tokens.len() % 90) as u32));
+            self.schedule.computed(share, kept);
         }
         self.choose(&step);
         !step.shares.is_empty()
@@ -159,9 +159,9 @@ impl World {
         (self.luck >> 33) as usize % n
     }
 
-    /// Gives answers drafts; how many of each share's are right. Tokens that come so are wanted no more.
-    fn draft(&mut self, step: &mut StepPlan) -> Vec<usize> {
-        let mut right = vec![0; step.shares.len()];
+    /// Gives answers drafts and branches; what is kept of each share's. Tokens that come so are wanted no more.
+    fn draft(&mut self, step: &mut StepPlan) -> Vec<KeptDrafts> {
+        let mut kept = vec![KeptDrafts::default(); step.shares.len()];
         for i in (0..step.shares.len()).filter(|_| self.luck > 0).collect::<Vec<_>>() {
             let share = step.shares[i];
             let s = &self.schedule.running[share.seq];
@@ -170,21 +170,27 @@ impl World {
                 continue;
             }
             let wish = self.roll(20).min(most).min(self.schedule.left(step));
-            let got = self.schedule.extend(step, i, wish);
-            right[i] = self.roll(got + 1);
-            self.wants.entry(share.id).and_modify(|w| *w -= right[i]);
+            let mut lengths = vec![self.schedule.extend(step, i, wish)];
+            for _ in 0..if lengths[0] > 0 { self.roll(4) } else { 0 } {
+                let wish = 1 + self.roll(most.min(9));
+                lengths.extend(self.schedule.branch(step, i, wish).then_some(wish));
+            }
+            let chain = self.roll(lengths.len());
+            kept[i] = KeptDrafts { chain, accepted: self.roll(lengths[chain] + 1) };
+            self.wants.entry(share.id).and_modify(|w| *w -= kept[i].accepted);
         }
-        right
+        kept
     }
 
     fn check_limits(&self, step: &StepPlan) {
-        let rows: usize = step.shares.iter().map(|s| s.rows + s.drafts).sum();
+        let rows: usize = step.shares.iter().map(Share::all_rows).sum();
         assert!(rows <= self.limits.rows, "{rows} rows\n{step}");
-        let selected: usize = step
-            .shares
-            .iter()
-            .map(|s| self.schedule.running[s.seq].candidate(s.rows, self.now).selected(s.rows) + s.drafts)
-            .sum();
+        let of_share = |share: &Share| {
+            let s = &self.schedule.running[share.seq];
+            let of_branches: usize = s.held.branches.iter().map(|b| b.drafts).sum();
+            s.candidate(share.rows, self.now).selected(share.rows) + share.drafts + of_branches
+        };
+        let selected: usize = step.shares.iter().map(of_share).sum();
         assert!(selected <= self.limits.selected, "{selected} rows with logits\n{step}");
         for share in &step.shares {
             let s = &self.schedule.running[share.seq];
@@ -211,36 +217,44 @@ impl World {
         }
     }
 
-    /// Writes a sequence's rows, after everything that it sees was found in its place.
-    fn write(&mut self, share: &Share, right: usize) {
+    /// Writes a sequence's rows, chain by chain, after everything that they see was found in its place.
+    fn write(&mut self, share: &Share, kept: KeptDrafts) {
         let s = &self.schedule.running[share.seq];
-        let log = &self.log;
-        let end = share.start + share.rows;
-        // Of drafts, those that are right and then wrong ones.
-        let drafts = (0..share.drafts).map(|i| if i < right { ((end + i) % 90) as u32 } else { 7777 });
-        let tokens: Vec<u32> = s.tokens[..end].iter().copied().chain(drafts).collect();
+        let mut places = vec![(self.schedule.memory.place(s), share.drafts)];
+        places.extend(s.held.branches.iter().map(|b| (self.schedule.memory.branch_place(s, b), b.drafts)));
+        let (end, before) = (share.start + share.rows, s.tokens[..share.start + share.rows].to_vec());
+        for (chain, (place, drafts)) in places.into_iter().enumerate() {
+            // Of drafts, those that are right and then wrong ones.
+            let right = if chain == kept.chain { kept.accepted } else { 0 };
+            let drafts = (0..drafts).map(|i| if i < right { ((end + i) % 90) as u32 } else { 7777 });
+            let tokens: Vec<u32> = before.iter().copied().chain(drafts).collect();
+            self.write_chain(share, &place, &tokens);
+        }
+    }
+
+    /// Writes the tokens of a chain from the share's start on.
+    fn write_chain(&mut self, share: &Share, place: &SeqPlace, tokens: &[u32]) {
+        let (log, running) = (&self.log, &self.schedule.running);
         for (g, group) in self.plan.kv.groups.iter().enumerate() {
-            let table = &s.held.tables[g];
+            let table = &place.pages[g];
             for i in group.reach.first(share.start)..share.start {
                 let cell = self.pages[g][table[i / PAGE_LEN] as usize][i % PAGE_LEN];
-                assert_eq!(cell, s.tokens[i], "cell {i} of group {g} of sequence {}\n{log}", s.id);
+                assert_eq!(cell, tokens[i], "cell {i} of group {g} of sequence {}\n{log}", share.id);
             }
             for i in share.start..tokens.len() {
                 let page = table[i / PAGE_LEN];
-                let holders = self
-                    .schedule
-                    .running
-                    .iter()
-                    .filter(|s| s.held.tables.get(g).is_some_and(|t| t.contains(&page)))
-                    .count();
+                let of_sequences = running.iter().filter_map(|s| s.held.tables.get(g));
+                let of_branches = running.iter().flat_map(|s| &s.held.branches).map(|b| &b.pages[g]);
+                let holders = of_sequences.chain(of_branches).filter(|table| table.contains(&page)).count();
                 assert_eq!(holders, 1, "page {page} is written while others hold it\n{log}");
                 self.pages[g][page as usize][i % PAGE_LEN] = tokens[i];
             }
         }
-        if let Some(state) = s.held.state {
-            let state = &mut self.states[state as usize];
-            assert_eq!(*state, s.tokens[..share.start], "state of sequence {}\n{log}", s.id);
+        if self.plan.kv.state_len() > 0 {
+            let mut state = self.states[place.state as usize].clone();
+            assert_eq!(state, tokens[..share.start], "state of sequence {}\n{log}", share.id);
             state.extend_from_slice(&tokens[share.start..]);
+            self.states[place.next_state.unwrap_or(place.state) as usize] = state;
         }
     }
 
@@ -364,7 +378,7 @@ fn an_answers_next_token_comes_within_two_decode_steps() {
         let rows: usize = step.shares.iter().map(|s| s.rows).sum();
         cost.note(Size { rows, depth: 100 }, truth(rows));
         times.push(truth(rows));
-        step.shares.iter().for_each(|s| world.schedule.computed(s, 0));
+        step.shares.iter().for_each(|s| world.schedule.computed(s, KeptDrafts::default()));
         world.choose(&step);
     }
     // The first step with both is a guess, and every few hundred one measures the answer alone.

@@ -7,7 +7,10 @@ use super::{
     drafter::{DraftAsk, DraftEdits, Drafter},
     model::DraftModel,
 };
-use crate::{drafting::Guesses, error::Result};
+use crate::{
+    drafting::{Guesses, Proposal},
+    error::Result,
+};
 use lamina_text::{Markers, Special, StreamDecoder, Tokenizer};
 use std::collections::HashMap;
 
@@ -133,7 +136,7 @@ impl Drafter for BridgedModel {
         0.6 * self.draft.prior(sign)
     }
 
-    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>> {
+    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Proposal>> {
         let tokens: Vec<_> = asks.iter().map(|ask| self.followed(ask)).collect();
         let able = || asks.iter().zip(&tokens).filter(|(_, tokens)| !tokens.is_empty());
         let bridged = able().map(|(ask, tokens)| DraftAsk {
@@ -144,8 +147,11 @@ impl Drafter for BridgedModel {
         });
         let mut guessed = self.draft.propose(&bridged.collect::<Vec<_>>())?.into_iter();
         let one = |(ask, tokens): (&DraftAsk<'_>, &Vec<u32>)| match tokens.is_empty() {
-            true => Guesses::default(),
-            false => guessed.next().map(|g| self.tokenizers.back(&g, ask.most)).unwrap_or_default(),
+            true => vec![],
+            false => {
+                let chains = guessed.next().unwrap_or_default();
+                chains.iter().map(|chain| self.tokenizers.back(chain, ask.most)).collect()
+            }
         };
         Ok(asks.iter().zip(&tokens).map(one).collect())
     }

@@ -1,6 +1,6 @@
 //! What guesses tokens.
 
-use crate::{answer::Answer, drafting::Guesses, error::Result};
+use crate::{answer::Answer, drafting::Proposal, error::Result};
 use std::fmt;
 
 /// A sequence whose next tokens are wanted.
@@ -14,10 +14,20 @@ pub struct DraftAsk<'a> {
     pub prompt_len: usize,
     /// Its text may help others and be helped by theirs: it has no cache salt.
     pub shared: bool,
-    /// Most guesses that are of use; at least 1.
+    /// Most guesses of a chain that are of use; at least 1.
     pub most: usize,
+    /// Most chains that are of use; at least 1.
+    pub branches: usize,
     /// What is to be done to rows before a guess is chosen from them.
     pub(crate) edits: DraftEdits<'a>,
+}
+
+impl<'a> DraftAsk<'a> {
+    /// For one chain of at most `most` guesses behind tokens that no request edits.
+    pub fn new(id: u64, tokens: &'a [u32], most: usize) -> DraftAsk<'a> {
+        let edits = DraftEdits::default();
+        DraftAsk { id, tokens, prompt_len: tokens.len(), shared: true, most, branches: 1, edits }
+    }
 }
 
 /// The answer whose mask, bias and penalties guesses follow; none where the tokens are not its own.
@@ -38,11 +48,11 @@ pub trait Drafter: Send {
     /// How often a guess with this sign is right, before any was tried.
     fn prior(&self, sign: u8) -> f32;
 
-    /// One chain per ask, in their order; an empty one where nothing comes to mind.
+    /// Chains for each ask, in their order; none where nothing comes to mind.
     ///
     /// # Errors
     /// When it can guess no more. It is not asked again.
-    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>>;
+    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Proposal>>;
 
     /// True where guessing takes machine time, so that it is asked only for as many guesses as pay.
     fn computes(&self) -> bool {
@@ -63,7 +73,7 @@ pub trait Drafter: Send {
         false
     }
 
-    /// The rows of a sequence's last token and of the `drafts` behind it were computed: `said` has the likeliest token
+    /// The rows of a sequence's last token and of the first chain's `drafts` behind it were computed: `said` has the likeliest token
     /// behind each. The first `accepted` drafts were right.
     fn said(&mut self, _ask: &DraftAsk<'_>, _drafts: &[u32], _said: &[u32], _accepted: usize) {}
 

@@ -1,9 +1,13 @@
 //! What a draft model has computed of each sequence: its own pages and states, and how they follow the kept tokens.
 
-use super::drafter::DraftAsk;
+use super::{drafter::DraftAsk, hidden::KEPT};
 use crate::kv::Pages;
 use lamina_plan::{GroupSpec, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace, View};
 use std::{collections::HashMap, sync::Arc};
+
+/// A sequence that was not asked for during so many tokens of its answer is taken up again: guesses were of no use
+/// meanwhile.
+const LATE: usize = 32;
 
 /// Sequences that a draft model follows, and its memory.
 pub(super) struct Followers {
@@ -19,6 +23,10 @@ pub(super) struct Followers {
 pub(super) struct Followed {
     /// Tokens whose rows are in its cache, guesses among them.
     pub tokens: Vec<u32>,
+    /// Place of the first of them in the sequence.
+    pub from: usize,
+    /// Tokens of the sequence when it was asked for last.
+    asked: usize,
     tables: Vec<Vec<u32>>,
     /// State behind the kept tokens, and one that goes on with guesses.
     states: Option<[u32; 2]>,
@@ -44,11 +52,21 @@ impl Followers {
 
     /// The sequence of `ask`, cut back to what its tokens and the computed ones have in common; its last token is never
     /// among them, since its row is wanted. None where there is no state for it.
+    ///
+    /// One that is taken up again begins anew with its last tokens: to compute all that came meanwhile, for a guess that
+    /// may be of no use either, would cost more than the guesses bring.
     pub fn follow(&mut self, ask: &DraftAsk<'_>) -> Option<&mut Followed> {
         self.enter(ask.id, ask.prompt_len)?;
         let followed = self.followed.get_mut(&ask.id)?;
-        let same = followed.tokens.iter().zip(ask.tokens).take_while(|(a, b)| a == b).count();
-        let same = same.min(ask.tokens.len() - 1);
+        let all = ask.tokens.len();
+        let known = ask.tokens[followed.from.min(all)..].iter();
+        let same = followed.tokens.iter().zip(known).take_while(|(a, b)| a == b).count();
+        let mut same = same.min(all.saturating_sub(1 + followed.from));
+        let late = all.saturating_sub(followed.asked.max(ask.prompt_len)) > LATE;
+        if late && all.saturating_sub(followed.from + same) > KEPT {
+            (followed.from, same) = (all - KEPT, 0);
+        }
+        followed.asked = all;
         // A state cannot be cut back: it begins anew.
         followed.tokens.truncate(if followed.states.is_some() && same < followed.tokens.len() {
             0
@@ -145,7 +163,12 @@ impl Followers {
         let f = &self.followed[&id];
         let state = f.states.map_or(0, |s| s[usize::from(working)]);
         let (pages, prompt_len) = (f.tables.clone(), f.prompt_len as u32);
-        SeqPlace { pages, state, prompt_len, lora: Arc::default(), view: View::InOrder }
+        SeqPlace { pages, state, next_state: None, prompt_len, lora: Arc::default(), view: View::InOrder }
+    }
+
+    /// Place of the first token of a sequence that it follows.
+    pub fn begin_of(&self, id: u64) -> usize {
+        self.followed[&id].from
     }
 
     /// Both states of a sequence.

@@ -129,7 +129,7 @@ impl Match {
     /// Up to `most` tokens of `text` behind the match, up to one that is `end`. A text that ends there is taken as
     /// going on with what was guessed, so that a loop goes on.
     pub fn chain(&self, text: &[u32], most: usize, end: Option<u32>) -> Guesses {
-        let mut chain = Guesses::default();
+        let mut chain = Guesses::with_capacity(most);
         for depth in 0..most {
             let at = self.place + depth;
             let token = text.get(at).copied().unwrap_or_else(|| chain.tokens[at - text.len()]);

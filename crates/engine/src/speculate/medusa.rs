@@ -3,9 +3,9 @@
 use super::{
     drafter::{DraftAsk, Drafter},
     hidden::HiddenRows,
-    round::{GuessTurn, guess, prior, run},
+    round::{Behind, GuessTurn, guess, prior, run},
 };
-use crate::{drafting::Guesses, error::Result};
+use crate::{drafting::Proposal, error::Result};
 use lamina_plan::{Batch, Input, Select, SeqPlace, Step};
 
 /// Guesses by heads on the last hidden row.
@@ -42,7 +42,7 @@ impl Drafter for Medusa {
         prior(sign)
     }
 
-    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>> {
+    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Proposal>> {
         let mut turns = self.turns(asks);
         for head in &mut self.heads {
             let mut batch = Batch::default();
@@ -60,7 +60,7 @@ impl Drafter for Medusa {
             }
             guess(run(&mut **head, &batch)?, &mut turns, |token| token)?;
         }
-        Ok(turns.into_iter().map(|t| t.guesses).collect())
+        Ok(turns.into_iter().map(|t| t.proposal(Behind::Same)).collect())
     }
 
     fn computes(&self) -> bool {

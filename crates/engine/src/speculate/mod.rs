@@ -13,10 +13,12 @@ mod hidden;
 mod index;
 mod known;
 mod lookahead;
+mod market;
 mod medusa;
 mod model;
 mod ngram;
 mod round;
+mod seat;
 mod suffix;
 mod tuner;
 mod watch;
@@ -33,20 +35,19 @@ pub use suffix::Suffix;
 
 use crate::{
     cost::{Cost, Size},
-    drafting::{Guesses, MOST_DRAFTS, Speculate, Verified},
+    drafting::{Drafts, Guesses, Proposal, Verification},
     purpose::Purpose,
-    schedule::{Schedule, Share, StepPlan},
+    schedule::{Schedule, StepPlan},
     sequence::Sequence,
 };
 use drafter::DraftEdits;
 use lamina_plan::Step;
+use market::{Market, Portion};
+use seat::{DraftSeat, Offer, OfferedChain, SeatRoom, divide, seats};
 use std::{collections::HashMap, time::Instant};
-use tuner::{Bid, MOST_TUNED, Market, Tuner, Tuning, expected};
+use tuner::{Tuner, Tuning};
 use watch::WatchedMarks;
 
-/// Sequences with more rows than so in a step get no drafts: most of these rows would be computed again where a
-/// recurrent state has to be put back.
-const MOST_OWN_ROWS: usize = MOST_DRAFTS + 1;
 /// How often guesses of a drafter that takes machine time are right, before any was tried.
 const UNTRIED: f32 = 0.5;
 /// Weight of a new time in the mean time of a drafter.
@@ -74,25 +75,6 @@ struct LoadedDrafter {
     failed: bool,
     /// Seconds of a guess, in the mean.
     seconds: f64,
-}
-
-/// A sequence that may get drafts in a step.
-struct DraftSeat {
-    /// Index of its share.
-    share: usize,
-    seq: usize,
-    id: u64,
-    most: usize,
-    speculate: Speculate,
-    offer: Option<Offer>,
-}
-
-/// The best chain for a sequence so far.
-struct Offer {
-    by: usize,
-    guesses: Guesses,
-    chances: Vec<f32>,
-    due: bool,
 }
 
 impl Speculator {
@@ -142,12 +124,14 @@ impl Speculator {
         for by in self.order() {
             self.ask(by, &mut seats, schedule, &market);
         }
-        for seat in &mut seats {
-            self.cut(seat, &mut schedule.running[seat.seq]);
+        let mut portions = divide(&seats, &market);
+        // What is legal is asked for where rows are to be given out alone: a grammar takes its time.
+        let some = seats.iter_mut().zip(&portions).filter(|(_, portion)| portion.width > 0);
+        if some.fold(false, |cut, (seat, _)| self.cut(seat, &mut schedule.running[seat.seq]) | cut) {
+            portions = divide(&seats, &market);
         }
-        let widths = divide(&seats, &market);
-        for (seat, width) in seats.into_iter().zip(widths) {
-            self.put(seat, width, plan, schedule);
+        for (seat, portion) in seats.into_iter().zip(portions) {
+            self.put(seat, portion, plan, schedule);
         }
     }
 
@@ -172,25 +156,26 @@ impl Speculator {
         if able.is_empty() {
             return;
         }
+        let ask = |most, seq: usize, branches| DraftAsk { branches, ..asked(&schedule.running[seq], most) };
         let asks: Vec<_> =
-            able.iter().map(|(most, seat)| asked(&schedule.running[seat.seq], *most)).collect();
+            able.iter().map(|(most, s)| ask(*most, s.seq, s.speculate.most_chains())).collect();
         let begin = Instant::now();
-        let Ok(chains) = self.drafters[by].drafter.propose(&asks) else {
+        let Ok(proposals) = self.drafters[by].drafter.propose(&asks) else {
             self.drafters[by].failed = true;
             return;
         };
         // Rounds without a guess computed prompts.
-        let depth = chains.iter().map(|c| c.tokens.len()).max().unwrap_or(0);
+        let depth = proposals.iter().flatten().map(|c| c.tokens.len()).max().unwrap_or(0);
         let mean = &mut self.drafters[by].seconds;
         if depth > 0 {
             let seconds = begin.elapsed().as_secs_f64() / depth as f64;
             *mean = if *mean == 0.0 { seconds } else { *mean + (seconds - *mean) * WEIGHT };
         }
-        for ((most, seat), mut guesses) in able.into_iter().zip(chains) {
-            guesses.truncate(most);
-            let offer = self.offer(by, seat.id, guesses);
-            let has = seat.offer.as_ref().map_or(0.0, |o| expected(&o.chances));
-            if expected(&offer.chances) > has {
+        for ((most, seat), mut proposal) in able.into_iter().zip(proposals) {
+            proposal.truncate(seat.speculate.most_chains());
+            proposal.iter_mut().for_each(|chain| chain.truncate(most));
+            let offer = self.offer(by, seat.id, proposal);
+            if offer.brings() > seat.offer.as_ref().map_or(0.0, Offer::brings) {
                 seat.offer = Some(offer);
             }
         }
@@ -209,7 +194,7 @@ impl Speculator {
             }
             let chance = tuner.overall(tuning, by, UNTRIED);
             let depth = market.depth(1, chance, seconds);
-            let has = seat.offer.as_ref().map_or(0.0, |o| expected(&o.chances));
+            let has = seat.offer.as_ref().map_or(0.0, Offer::brings);
             let brings: f32 = (1..=depth).map(|k| chance.powi(k as i32)).sum();
             match (depth, tuning.is_due(by)) {
                 (1.., _) if brings > has => paying.push(chance),
@@ -231,56 +216,69 @@ impl Speculator {
         }
     }
 
-    fn offer(&mut self, by: usize, id: u64, guesses: Guesses) -> Offer {
+    fn offer(&mut self, by: usize, id: u64, proposal: Proposal) -> Offer {
         let drafters = self.drafters.len();
         let tuning = self.tunings.entry(id).or_insert_with(|| Tuning::new(drafters));
         let drafter = &self.drafters[by].drafter;
-        let chances = self.tuner.chances(tuning, by, &guesses, |sign| drafter.prior(sign));
-        Offer { by, guesses, chances, due: tuning.is_due(by) }
+        let chances = |guesses: &Guesses| self.tuner.chances(tuning, by, guesses, |sign| drafter.prior(sign));
+        let offered = |guesses| OfferedChain { chances: chances(&guesses), guesses };
+        Offer { by, chains: proposal.into_iter().map(offered).collect(), due: tuning.is_due(by) }
     }
 
-    /// Cuts an offer at the first token that cannot be the answer's next one, or that ends it.
-    fn cut(&self, seat: &mut DraftSeat, s: &mut Sequence) {
-        let (Some(offer), Purpose::Answer(answer)) = (&mut seat.offer, &mut s.purpose) else { return };
-        let ends = &answer.generation.end_tokens;
+    /// Cuts an offer at the first token that cannot be the answer's next one, or that ends it. True when that changed it.
+    fn cut(&self, seat: &mut DraftSeat, s: &mut Sequence) -> bool {
+        let (Some(offer), Purpose::Answer(answer)) = (&mut seat.offer, &mut s.purpose) else { return false };
+        let ends = answer.generation.end_tokens.clone();
         let known = |t: &&u32| **t < self.vocab && !ends.contains(t);
-        let mut len = offer.guesses.tokens.iter().take_while(known).count();
-        len = len.min(answer.legal(&offer.guesses.tokens[..len]));
-        offer.guesses.truncate(len);
-        offer.chances.truncate(len);
+        offer.cut(|tokens| {
+            let len = tokens.iter().take_while(known).count();
+            len.min(answer.legal(&tokens[..len]))
+        })
     }
 
     /// Gives a sequence its drafts, as many as there are pages for.
-    fn put(&mut self, seat: DraftSeat, width: usize, plan: &mut StepPlan, schedule: &mut Schedule) {
-        let Some(mut offer) = seat.offer.filter(|_| width > 0) else { return };
-        let width = schedule.extend(plan, seat.share, width);
-        offer.guesses.truncate(width);
-        if let (1.., Purpose::Answer(answer)) = (width, &mut schedule.running[seat.seq].purpose) {
+    fn put(&mut self, seat: DraftSeat, portion: Portion, plan: &mut StepPlan, schedule: &mut Schedule) {
+        let Some(offer) = seat.offer.filter(|_| portion.width > 0) else { return };
+        let width = schedule.extend(plan, seat.share, portion.width);
+        let mut chains = offer.chains.into_iter().map(|chain| chain.guesses);
+        let Some(mut first) = chains.next().filter(|_| width > 0) else { return };
+        first.truncate(width);
+        let mut drafts = Drafts { by: offer.by, chains: vec![] };
+        drafts.push(first);
+        let others: Vec<_> = chains.collect();
+        for (k, len) in portion.branches {
+            let mut branch = others[k].clone();
+            branch.truncate(len);
+            if schedule.branch(plan, seat.share, branch.tokens.len()) {
+                drafts.push(branch);
+            }
+        }
+        if let Purpose::Answer(answer) = &mut schedule.running[seat.seq].purpose {
             answer.speculation.method = self.drafters[offer.by].drafter.name();
-            answer.drafts.by = offer.by;
-            answer.drafts.guesses = offer.guesses;
+            answer.drafts = drafts;
         }
     }
 
-    /// Learns what came of a sequence's step; `said` has the likeliest token of its drafts' rows, where drafters listen.
-    pub fn learn(&mut self, s: &mut Sequence, seen: Verified, said: &[u32]) {
-        let (Purpose::Answer(answer), drafters) = (&mut s.purpose, self.drafters.len()) else { return };
+    /// Learns what came of a sequence's step; `said` has the likeliest token of the rows of its first chain, where drafters
+    /// listen. The result is how many guesses there were.
+    pub fn learn(&mut self, s: &mut Sequence, verified: &Verification, said: &[u32]) -> usize {
+        let Purpose::Answer(answer) = &mut s.purpose else { return 0 };
+        let drafters = self.drafters.len();
         if drafters == 0 {
-            return;
+            return 0;
         }
-        let guesses = std::mem::take(&mut answer.drafts.guesses);
+        let drafts = std::mem::take(&mut answer.drafts);
         let tuning = self.tunings.entry(s.id).or_insert_with(|| Tuning::new(drafters));
-        tuning.rested(1 + seen.accepted);
-        if guesses.tokens.is_empty() {
-            return;
-        }
-        answer.speculation.drafted += guesses.tokens.len();
-        answer.speculation.accepted += seen.accepted;
+        tuning.rested(1 + verified.accepted());
+        let (drafted, Some(first)) = (drafts.count(), verified.seen.first()) else { return 0 };
+        answer.speculation.drafted += drafted;
+        answer.speculation.accepted += verified.accepted();
         answer.speculation.steps += 1;
-        self.tuner.note(tuning, answer.drafts.by, &guesses, seen);
+        self.tuner.note(tuning, drafts.by, &drafts.chains, &verified.seen);
         for d in self.drafters.iter_mut().filter(|d| d.drafter.listens() && !said.is_empty()) {
-            d.drafter.said(&asked(s, 1), &guesses.tokens, said, seen.accepted);
+            d.drafter.said(&asked(s, 1), drafts.tokens(0), said, first.accepted);
         }
+        drafted
     }
 
     /// A sequence has ended.
@@ -296,68 +294,6 @@ impl Speculator {
 fn asked(s: &Sequence, most: usize) -> DraftAsk<'_> {
     let shared = s.terms.cache_salt.is_none();
     let edits = DraftEdits(if let Purpose::Answer(answer) = &s.purpose { Some(&**answer) } else { None });
-    DraftAsk { id: s.id, tokens: &s.tokens, prompt_len: s.prompt_len, shared, most, edits }
-}
-
-/// What drafts may have.
-#[derive(Clone, Copy)]
-struct SeatRoom {
-    /// Rows that are left in a step.
-    rows: usize,
-    /// Width of requests that do not say.
-    width: Option<usize>,
-}
-
-/// The sequences that may get drafts in a step.
-fn seats(plan: &StepPlan, schedule: &Schedule, context: usize, room: SeatRoom) -> Vec<DraftSeat> {
-    // While prompts are computed, rows are not free. A prompt without rows may wait for a step of answers alone to be
-    // measured (`Cost::prompt_rows`), which steps with drafts would put off for ever.
-    let going_on = |share: &Share| goes_on(share, &schedule.running[share.seq]);
-    let all_have = schedule.running.iter().filter(|s| !s.paused).count() == plan.shares.len();
-    if !all_have {
-        return vec![];
-    }
-    let quiet = plan.shares.iter().all(going_on);
-    let seat = |(i, share): (usize, &Share)| {
-        let s = &schedule.running[share.seq];
-        let Purpose::Answer(answer) = &s.purpose else { return None };
-        let mut speculate = answer.generation.speculate.clone();
-        speculate.width = speculate.width.or(room.width);
-        let width = speculate.width.unwrap_or(if quiet { MOST_TUNED } else { 0 });
-        // The last token of an answer is chosen and not computed.
-        let most = width.min(room.rows).min(s.room(context).saturating_sub(1));
-        let (id, seq) = (s.id, share.seq);
-        let able = most > 0 && going_on(share);
-        able.then_some(DraftSeat { share: i, seq, id, most, speculate, offer: None })
-    };
-    plan.shares.iter().enumerate().filter_map(seat).collect()
-}
-
-/// True for the rows of an answer that has begun, up to its last token.
-fn goes_on(share: &Share, s: &Sequence) -> bool {
-    share.left == 0 && s.answered() > 0 && share.rows <= MOST_OWN_ROWS && s.is_drafted()
-}
-
-/// Drafts of each seat: of a fixed width as many as were asked for, of others what pays.
-fn divide(seats: &[DraftSeat], market: &Market<'_>) -> Vec<usize> {
-    let mut left = market.room;
-    let fixed = |seat: &DraftSeat| {
-        let offer = seat.offer.as_ref().filter(|_| seat.speculate.width.is_some());
-        let width = offer.map_or(0, |o| o.guesses.tokens.len()).min(left);
-        left -= width;
-        width
-    };
-    let mut widths: Vec<_> = seats.iter().map(fixed).collect();
-    let bid = |seat: &DraftSeat| match &seat.offer {
-        Some(o) if seat.speculate.width.is_none() => Bid { chances: o.chances.clone(), due: o.due },
-        _ => Bid { chances: vec![], due: false },
-    };
-    let bids: Vec<_> = seats.iter().map(bid).collect();
-    let tuned = Market {
-        room: left,
-        size: Size { rows: market.size.rows + market.room - left, ..market.size },
-        ..*market
-    };
-    widths.iter_mut().zip(tuned.divide(&bids)).for_each(|(w, more)| *w += more);
-    widths
+    let (id, tokens, prompt_len) = (s.id, &s.tokens[..], s.prompt_len);
+    DraftAsk { id, tokens, prompt_len, shared, most, branches: 1, edits }
 }

@@ -3,10 +3,10 @@
 use super::{
     drafter::{DraftAsk, Drafter},
     follow::Followers,
-    round::{CATCH_UP, GuessTurn, guess, prior, run},
+    round::{Behind, CATCH_UP, GuessTurn, guess, prior, run},
 };
-use crate::{drafting::Guesses, error::Result};
-use lamina_plan::{Batch, Select, Step, batch::Copy};
+use crate::{drafting::Proposal, error::Result};
+use lamina_plan::{Batch, Input, Select, SeqPlace, Step, batch::Copy};
 
 /// Guesses by a model of its own.
 pub struct DraftModel {
@@ -48,23 +48,24 @@ impl DraftModel {
         for turn in turns.iter_mut().filter(|t| t.goes_on) {
             turn.goes_on = false;
             let Some(followed) = self.followers.follow(&turn.ask) else { continue };
-            let start = followed.tokens.len();
+            let (cell, start) = (followed.tokens.len(), followed.from + followed.tokens.len());
             let pending = &turn.ask.tokens[start..];
             let now = pending.len().min(rows);
             let pending = &pending[..now];
             if now == 0 || pending.iter().any(|&t| t >= known) {
                 continue;
             }
-            if !self.followers.grow(turn.ask.id, start + now) {
+            if !self.followers.grow(turn.ask.id, cell + now) {
                 self.followers.forget(turn.ask.id);
                 continue;
             }
-            if let (0, Some([to, _])) = (start, self.followers.states(turn.ask.id)) {
+            if let (0, Some([to, _])) = (cell, self.followers.states(turn.ask.id)) {
                 self.batch.copies.push(Copy::State { from: None, to });
             }
             turn.goes_on = start + now == turn.ask.tokens.len();
             let select = if turn.goes_on { Select::Last } else { Select::None };
-            self.batch.push(pending, start, self.followers.place(turn.ask.id, false), select);
+            let place = self.followers.place(turn.ask.id, false);
+            self.batch.push_rows(rows_of(pending, start, cell), place, select);
             rows -= now;
             asked.push((turn.ask.id, pending));
         }
@@ -83,19 +84,22 @@ impl DraftModel {
         for turn in turns.iter_mut().filter(|t| t.goes_on) {
             let (id, &token) = (turn.ask.id, &turn.guesses.tokens[depth - 1]);
             let start = turn.ask.tokens.len() + depth - 1;
-            turn.goes_on = turn.wants_more() && self.followers.grow(id, start + 1);
+            let cell = start - self.followers.begin_of(id);
+            turn.goes_on = turn.wants_more() && self.followers.grow(id, cell + 1);
             if !turn.goes_on {
                 continue;
             }
-            match self.followers.states(id) {
+            let place = self.followers.place(id, true);
+            let place = match self.followers.states(id) {
                 // What a state has seen of guesses is not kept.
-                Some([from, to]) if depth == 1 => {
-                    self.batch.copies.push(Copy::State { from: Some(from), to });
+                Some([from, to]) if depth == 1 => SeqPlace { state: from, next_state: Some(to), ..place },
+                Some(_) => place,
+                None => {
+                    self.followers.computed(id, &[token]);
+                    place
                 }
-                Some(_) => {}
-                None => self.followers.computed(id, &[token]),
-            }
-            self.batch.push(&[token], start, self.followers.place(id, true), Select::Last);
+            };
+            self.batch.push_rows(rows_of(&[token], start, cell), place, Select::Last);
         }
         if self.batch.rows() == 0 {
             return Ok(false);
@@ -104,6 +108,13 @@ impl DraftModel {
         guess(rows, turns, |token| token)?;
         Ok(true)
     }
+}
+
+/// Rows of tokens at positions from `start` on, in cells from `cell` on.
+fn rows_of(tokens: &[u32], start: usize, cell: usize) -> impl Iterator<Item = (Input, [u32; 3], u32)> + '_ {
+    let place =
+        move |(i, &token): (usize, &u32)| (Input::Token(token), [(start + i) as u32; 3], (cell + i) as u32);
+    tokens.iter().enumerate().map(place)
 }
 
 impl Drafter for DraftModel {
@@ -115,14 +126,14 @@ impl Drafter for DraftModel {
         prior(sign)
     }
 
-    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>> {
+    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Proposal>> {
         let mut turns = self.turns(asks);
         self.catch_up(&mut turns)?;
         let mut depth = 1;
         while self.deepen(&mut turns, depth)? {
             depth += 1;
         }
-        Ok(turns.into_iter().map(|t| t.guesses).collect())
+        Ok(turns.into_iter().map(|t| t.proposal(Behind::Nothing)).collect())
     }
 
     fn computes(&self) -> bool {

@@ -4,7 +4,7 @@ use super::{
     drafter::{DraftAsk, Drafter},
     index::{PairIndex, prior},
 };
-use crate::{drafting::Guesses, error::Result};
+use crate::{drafting::Proposal, error::Result};
 use std::collections::HashMap;
 
 /// Guesses that a text repeats itself.
@@ -22,12 +22,12 @@ impl Drafter for Ngram {
         prior(sign)
     }
 
-    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>> {
+    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Proposal>> {
         let one = |ask: &DraftAsk<'_>| {
             let index = self.indices.entry(ask.id).or_default();
             index.extend(ask.tokens);
             let found = index.find(ask.tokens, ask.tokens);
-            found.map_or_else(Guesses::default, |m| m.chain(ask.tokens, ask.most, None))
+            found.map(|m| m.chain(ask.tokens, ask.most, None)).into_iter().collect()
         };
         Ok(asks.iter().map(one).collect())
     }

@@ -4,7 +4,7 @@ use super::drafter::DraftAsk;
 use crate::{
     answer::Answer,
     chooser::DraftChooser,
-    drafting::Guesses,
+    drafting::{Guesses, Proposal},
     error::{EngineError, Result},
 };
 use lamina_plan::{Batch, Rows, Step};
@@ -15,6 +15,8 @@ pub(super) const CATCH_UP: usize = 256;
 const FRONT: usize = 8;
 /// A chain that is less likely to be right in the drafter's own eyes ends.
 const LEAST_CHANCE: f32 = 0.1;
+/// A branch that is less likely to be right, by the drafter's own numbers, is not made.
+const LEAST_BRANCH: f32 = 0.05;
 /// Classes of guesses of the same depth.
 const CLASSES: u8 = 8;
 
@@ -28,18 +30,71 @@ pub(super) struct GuessTurn<'a> {
     pub goes_on: bool,
     /// Chooses guesses as the request would, where that is not the likeliest one of a row as it is.
     chooser: Option<DraftChooser>,
+    /// Tokens that came next to the guesses.
+    alternates: Vec<Alternate>,
+}
+
+/// A token in the place of a guess.
+#[derive(Clone, Copy, Debug)]
+struct Alternate {
+    depth: usize,
+    token: u32,
+    sign: u8,
+    /// How likely it and the guesses before it are right.
+    chance: f32,
+}
+
+/// What stands behind a token that takes the place of a guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Nothing: what would come behind it was not computed.
+    Nothing,
+    /// The same guesses, which do not look at it.
+    Same,
 }
 
 impl<'a> GuessTurn<'a> {
     /// A turn without guesses, of a sequence that they are possible for.
     pub fn new(ask: &DraftAsk<'a>, able: bool) -> GuessTurn<'a> {
         let chooser = ask.edits.0.filter(|_| able).and_then(Answer::chooser);
-        GuessTurn { ask: *ask, guesses: Guesses::default(), chance: 1.0, goes_on: able, chooser }
+        let guesses = Guesses::default();
+        GuessTurn { ask: *ask, guesses, chance: 1.0, goes_on: able, chooser, alternates: vec![] }
     }
 
     /// True where a further guess is of use.
     pub fn wants_more(&self) -> bool {
         self.guesses.tokens.len() < self.ask.most && self.chance >= LEAST_CHANCE
+    }
+
+    /// Takes in the likeliest tokens of a row: the first one is the next guess, the others may become branches.
+    fn take(&mut self, found: &[(u32, f32)], id: impl Fn(u32) -> u32) {
+        let depth = self.guesses.tokens.len();
+        let Some((&(token, likely), others)) = found.split_first() else { return };
+        for &(token, likely) in others.iter().take(self.ask.branches - 1) {
+            let (chance, sign) = (self.chance * likely, sign(likely, depth > 0));
+            if chance >= LEAST_BRANCH {
+                self.alternates.push(Alternate { depth, token: id(token), sign, chance });
+            }
+        }
+        self.chance *= likely;
+        self.guesses.push(id(token), sign(likely, depth > 0));
+    }
+
+    /// The guesses, and branches of them with the likeliest of the tokens that came next.
+    pub fn proposal(mut self, behind: Behind) -> Proposal {
+        self.alternates.sort_by(|a, b| b.chance.total_cmp(&a.chance));
+        let branch = |a: &Alternate| {
+            let mut branch = self.guesses.clone();
+            if behind == Behind::Nothing {
+                branch.truncate(a.depth + 1);
+            }
+            (branch.tokens[a.depth], branch.signs[a.depth]) = (a.token, a.sign);
+            branch
+        };
+        let branches: Vec<_> = self.alternates.iter().take(self.ask.branches - 1).map(branch).collect();
+        let mut chains = self.guesses.alone();
+        chains.extend(branches);
+        chains
     }
 }
 
@@ -48,33 +103,30 @@ pub(super) fn run<'s>(step: &'s mut dyn Step, batch: &Batch) -> Result<&'s dyn R
     step.run(batch).map_err(EngineError::from)
 }
 
-/// The most likely token of each sequence that goes on, in the order of their rows; `id` is the model's number for a
-/// token of the drafter.
+/// The most likely token of each sequence that goes on, in the order of their rows, and those that come next; `id` is the
+/// model's number for a token of the drafter.
 pub(super) fn guess(rows: &dyn Rows, turns: &mut [GuessTurn<'_>], id: impl Fn(u32) -> u32) -> Result<()> {
     let mut row = vec![];
     for (i, turn) in turns.iter_mut().filter(|t| t.goes_on).enumerate() {
         let found = match &mut turn.chooser {
             Some(chooser) => {
                 rows.logits(i, &mut row)?;
-                chooser.choose(&mut row)
+                chooser.choose(&mut row, turn.ask.branches)
             }
             None => likeliest(&rows.top_k(i, FRONT)?),
         };
         turn.goes_on = found.is_some();
-        if let Some((token, chance)) = found {
-            turn.chance *= chance;
-            let deeper = !turn.guesses.tokens.is_empty();
-            turn.guesses.push(id(token), sign(chance, deeper));
-        }
+        turn.take(&found.unwrap_or_default(), &id);
     }
     Ok(())
 }
 
-/// The first token of a row's front, and how likely it is among them; none where the row holds no numbers.
-fn likeliest(front: &[(u32, f32)]) -> Option<(u32, f32)> {
-    let &(token, best) = front.first()?;
+/// How likely each token of a row's front is among them; none where the row holds no numbers.
+fn likeliest(front: &[(u32, f32)]) -> Option<Vec<(u32, f32)>> {
+    let best = front.first()?.1;
     let all: f32 = front.iter().map(|(_, logit)| (logit - best).exp()).sum();
-    (all.is_finite() && all > 0.0).then_some((token, 1.0 / all))
+    let likely = |&(token, logit): &(u32, f32)| (token, (logit - best).exp() / all);
+    (all.is_finite() && all > 0.0).then(|| front.iter().map(likely).collect())
 }
 
 /// Class of a guess by how likely the drafter finds it, and whether it rests on another one.
@@ -86,4 +138,41 @@ fn sign(chance: f32, deeper: bool) -> u8 {
 /// How often a guess of a class is right, before any was tried.
 pub(super) fn prior(sign: u8) -> f32 {
     0.15 + 0.1 * f32::from(sign % CLASSES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(branches: usize) -> GuessTurn<'static> {
+        let edits = Default::default();
+        let ask = DraftAsk { id: 1, tokens: &[5], prompt_len: 1, shared: true, most: 9, branches, edits };
+        let mut turn = GuessTurn::new(&ask, true);
+        turn.take(&[(1, 0.6), (2, 0.3), (3, 0.04), (4, 0.01)], |token| token + 10);
+        turn.take(&[(5, 0.5), (6, 0.25), (7, 0.2)], |token| token + 10);
+        turn.take(&[(8, 0.9), (9, 0.1)], |token| token + 10);
+        turn
+    }
+
+    fn tokens(turn: GuessTurn<'_>, behind: Behind) -> Vec<Vec<u32>> {
+        turn.proposal(behind).into_iter().map(|chain| chain.tokens).collect()
+    }
+
+    #[test]
+    fn the_likeliest_of_the_second_choices_become_branches() {
+        let first = vec![11, 15, 18];
+        assert_eq!(tokens(turn(1), Behind::Nothing), std::slice::from_ref(&first));
+        let want = [first.clone(), vec![12], vec![11, 16], vec![11, 17]];
+        assert_eq!(tokens(turn(4), Behind::Nothing), want);
+        assert_eq!(tokens(turn(3), Behind::Same), [first, vec![12, 15, 18], vec![11, 16, 18]]);
+        let ask = DraftAsk { branches: 4, ..turn(4).ask };
+        assert!(GuessTurn::new(&ask, true).proposal(Behind::Nothing).is_empty());
+    }
+
+    #[test]
+    fn signs_tell_how_likely_a_token_is_and_whether_it_rests_on_another() {
+        let chains = turn(3).proposal(Behind::Same);
+        assert_eq!(chains[1].signs, [2, chains[0].signs[1], chains[0].signs[2]]);
+        assert_eq!(chains[2].signs[1], CLASSES + 2);
+    }
 }

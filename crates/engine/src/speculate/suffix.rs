@@ -7,7 +7,10 @@ use super::{
     drafter::{DraftAsk, Drafter},
     index::{PairIndex, SHORTEST, prior},
 };
-use crate::{drafting::Guesses, error::Result};
+use crate::{
+    drafting::{Guesses, Proposal},
+    error::Result,
+};
 
 /// Stands between texts. No vocabulary has it.
 const SEPARATOR: u32 = u32::MAX;
@@ -61,16 +64,17 @@ impl Drafter for Suffix {
         prior(sign)
     }
 
-    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Guesses>> {
+    fn propose(&mut self, asks: &[DraftAsk<'_>]) -> Result<Vec<Proposal>> {
         let one = |ask: &DraftAsk<'_>| {
             if !ask.shared {
-                return Guesses::default();
+                return vec![];
             }
             // Of equal ones the last counts, which is the young shelf's.
             let old_first = self.shelves.iter().rev();
             let found = old_first.filter_map(|g| Some((g.index.find(&g.text, ask.tokens)?, g)));
             let longest = found.max_by_key(|(m, _)| m.len);
-            longest.map_or_else(Guesses::default, |(m, g)| m.chain(&g.text, ask.most, Some(SEPARATOR)))
+            let chain = longest.map(|(m, g)| m.chain(&g.text, ask.most, Some(SEPARATOR)));
+            chain.map(Guesses::alone).unwrap_or_default()
         };
         Ok(asks.iter().map(one).collect())
     }
@@ -89,11 +93,11 @@ mod tests {
     use super::*;
 
     fn ask(id: u64, tokens: &[u32], prompt_len: usize) -> DraftAsk<'_> {
-        DraftAsk { id, tokens, prompt_len, shared: true, most: 3, edits: Default::default() }
+        DraftAsk { id, tokens, prompt_len, shared: true, most: 3, branches: 1, edits: Default::default() }
     }
 
     fn guess(s: &mut Suffix, ask: DraftAsk<'_>) -> Vec<u32> {
-        s.propose(&[ask]).expect("never fails").remove(0).tokens
+        s.propose(&[ask]).expect("never fails").remove(0).pop().unwrap_or_default().tokens
     }
 
     #[test]

@@ -1,20 +1,9 @@
-//! How many guesses are worth their rows: measured acceptance against measured cost of a step.
+//! How often guesses are right: measured acceptance, of each drafter and in each sequence, by what a guess rests on.
 //!
-//! A guess that is right with probability P brings P tokens and costs a row. Of all guesses that were made, those with
-//! the highest P get rows as long as tokens per second rise; a sequence that gets none for long is tried again now and
-//! then. All of it steers only how fast answers come.
+//! A sequence for which a drafter's guesses get no rows for long is tried again now and then.
 
-use crate::{
-    cost::{Cost, Size},
-    drafting::{Guesses, SIGNS, Verified},
-};
+use crate::drafting::{DraftChain, Guesses, SIGNS, Verified};
 
-/// Speed that drafts must promise beside a step without.
-const LEAST_GAIN: f64 = 1.02;
-/// Guesses that are less likely never get a row.
-const LEAST_CHANCE: f32 = 0.05;
-/// Most drafts of a sequence in a step whose width follows measurement.
-pub(super) const MOST_TUNED: usize = 16;
 /// Tokens without drafts until one is tried again, at first and at most.
 const PAUSES: (usize, usize) = (64, 4096);
 /// Tries that a rate remembers, of a drafter and of one sequence.
@@ -45,16 +34,20 @@ impl Rate {
 #[derive(Clone, Copy, Debug, Default)]
 struct Rates {
     by_sign: [Rate; SIGNS],
-    /// Whatever the sign.
+    /// Of first chains, whatever the sign.
     all: Rate,
 }
 
 impl Rates {
-    fn note(&mut self, chain: &Guesses, seen: Verified, memory: f32) {
-        for (i, &sign) in chain.signs.iter().enumerate().take(seen.compared) {
+    /// Guesses that an earlier chain has were noted with it.
+    fn note(&mut self, chain: &DraftChain, seen: Verified, memory: f32) {
+        for (i, &sign) in chain.guesses.signs.iter().enumerate().take(seen.compared).skip(chain.shared) {
             self.by_sign[usize::from(sign)].note(i < seen.accepted, memory);
-            self.all.note(i < seen.accepted, memory);
         }
+    }
+
+    fn note_first(&mut self, seen: Verified, memory: f32) {
+        (0..seen.compared).for_each(|i| self.all.note(i < seen.accepted, memory));
     }
 
     fn of(&self, sign: u8, prior: f32, trust: f32) -> f32 {
@@ -109,36 +102,21 @@ pub(super) struct Tuner {
     rates: Vec<Rates>,
 }
 
-/// The chain of one sequence in a step, and how likely each of its guesses is to be kept.
-pub(super) struct Bid {
-    pub chances: Vec<f32>,
-    /// It is tried with one draft although it may not pay.
-    pub due: bool,
-}
-
-/// Who bids, beside what.
-pub(super) struct Market<'a> {
-    pub cost: &'a Cost,
-    /// Rows that the step has without drafts, and what they see.
-    pub size: Size,
-    /// Sequences that get a token from it.
-    pub answers: usize,
-    /// Rows that are left.
-    pub room: usize,
-    /// Rows that a draft costs: two where what was computed behind a wrong one has to be computed again.
-    pub rows_each: usize,
-}
-
 impl Tuner {
     pub fn new(drafters: usize) -> Tuner {
         Tuner { rates: vec![Rates::default(); drafters] }
     }
 
-    /// Learns from a chain of drafter `by`.
-    pub fn note(&mut self, of: &mut Tuning, by: usize, chain: &Guesses, seen: Verified) {
-        self.rates[by].note(chain, seen, MEMORY.0);
-        of.0[by].rates.note(chain, seen, MEMORY.1);
-        of.0[by].verified(seen.compared > 0 && seen.accepted == chain.tokens.len());
+    /// Learns from chains of drafter `by`.
+    pub fn note(&mut self, of: &mut Tuning, by: usize, chains: &[DraftChain], seen: &[Verified]) {
+        for (chain, &seen) in chains.iter().zip(seen) {
+            self.rates[by].note(chain, seen, MEMORY.0);
+            of.0[by].rates.note(chain, seen, MEMORY.1);
+        }
+        let Some((first, &seen)) = chains.iter().zip(seen).next() else { return };
+        self.rates[by].note_first(seen, MEMORY.0);
+        of.0[by].rates.note_first(seen, MEMORY.1);
+        of.0[by].verified(seen.compared > 0 && seen.accepted == first.guesses.tokens.len());
     }
 
     /// Chance that guess `i` of a chain is kept, with all before it.
@@ -158,63 +136,6 @@ impl Tuner {
     }
 }
 
-impl Market<'_> {
-    fn seconds(&self, drafts: usize) -> f64 {
-        self.cost.predict(Size { rows: self.size.rows + drafts * self.rows_each, ..self.size })
-    }
-
-    /// Rows of each bid: the most likely guesses first, as many as bring the most tokens per second.
-    pub fn divide(&self, bids: &[Bid]) -> Vec<usize> {
-        let mut widths = vec![0; bids.len()];
-        let mut guesses: Vec<(f32, usize)> = bids
-            .iter()
-            .enumerate()
-            .flat_map(|(i, b)| b.chances.iter().take(MOST_TUNED).map(move |&c| (c, i)))
-            .filter(|(chance, _)| *chance >= LEAST_CHANCE)
-            .collect();
-        // Stable, and chances fall along a chain: its guesses stay in turn.
-        guesses.sort_by(|a, b| b.0.total_cmp(&a.0));
-        guesses.truncate(self.room);
-        let take = self.best(&guesses);
-        guesses[..take].iter().for_each(|&(_, i)| widths[i] += 1);
-        let left = self.room - take;
-        let due = bids.iter().enumerate().filter(|(i, b)| b.due && !b.chances.is_empty() && widths[*i] == 0);
-        due.map(|(i, _)| i).take(left).collect::<Vec<_>>().into_iter().for_each(|i| widths[i] = 1);
-        widths
-    }
-
-    /// How many of the guesses, in their order, bring the most tokens per second; 0 where that is hardly more than none.
-    fn best(&self, guesses: &[(f32, usize)]) -> usize {
-        let mut tokens = self.answers as f64;
-        let (mut best, mut take) = (LEAST_GAIN * tokens / self.seconds(0), 0);
-        for (i, &(chance, _)) in guesses.iter().enumerate() {
-            tokens += f64::from(chance);
-            let speed = tokens / self.seconds(i + 1);
-            if speed > best {
-                (best, take) = (speed, i + 1);
-            }
-        }
-        take
-    }
-
-    /// How many guesses of each of `askers` sequences pay, where a guess is right with probability `chance` and each
-    /// depth takes `seconds` of the drafter.
-    pub fn depth(&self, askers: usize, chance: f32, seconds: f64) -> usize {
-        let most = (self.room / askers.max(1)).min(MOST_TUNED);
-        let (mut tokens, mut each) = (self.answers as f64, 1.0);
-        let (mut best, mut take) = (LEAST_GAIN * tokens / self.seconds(0), 0);
-        for k in 1..=most {
-            each *= f64::from(chance);
-            tokens += each * askers as f64;
-            let speed = tokens / (self.seconds(k * askers) + k as f64 * seconds);
-            if speed > best {
-                (best, take) = (speed, k);
-            }
-        }
-        take
-    }
-}
-
 /// Tokens that a chain with these chances brings.
 pub(super) fn expected(chances: &[f32]) -> f32 {
     chances.iter().sum()
@@ -223,60 +144,30 @@ pub(super) fn expected(chances: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::time::Duration;
-
-    /// Measured steps in which each row behind the first costs `more` of the first one.
-    fn cost(more: f64) -> Cost {
-        let mut cost = Cost::default();
-        for _ in 0..40 {
-            for rows in 1..=24 {
-                let time = Duration::from_secs_f64(1.0 + more * (rows - 1) as f64);
-                cost.note(Size { rows, depth: 9 }, time);
-            }
-        }
-        cost
-    }
-
-    fn market(cost: &Cost, answers: usize, room: usize) -> Market<'_> {
-        Market { cost, size: Size { rows: answers, depth: 9 }, answers, room, rows_each: 1 }
-    }
+    use crate::speculate::market::{
+        Bid, Portion,
+        testing::{cost, market},
+    };
 
     fn chain(len: usize) -> Guesses {
         Guesses { tokens: vec![7; len], signs: vec![0; len] }
     }
 
-    fn bid(chance: f32, len: usize) -> Bid {
-        Bid { chances: (1..=len).map(|i| chance.powi(i as i32)).collect(), due: false }
+    fn drafted(len: usize) -> [DraftChain; 1] {
+        [DraftChain { guesses: chain(len), shared: 0 }]
     }
 
     #[test]
-    fn rows_go_to_the_likely_and_only_while_they_pay() {
-        let cheap = cost(0.1);
-        let widths = market(&cheap, 2, 16).divide(&[bid(0.9, 8), bid(0.3, 8)]);
-        assert!(widths[0] >= 6 && widths[1] <= 2, "{widths:?}");
-        let dear = cost(1.0);
-        assert_eq!(market(&dear, 2, 16).divide(&[bid(0.9, 8), bid(0.3, 8)]), [0, 0]);
-        assert_eq!(market(&cheap, 2, 3).divide(&[bid(0.9, 8), bid(0.9, 8)]).iter().sum::<usize>(), 3);
-        assert_eq!(market(&cheap, 2, 0).divide(&[bid(0.9, 8), bid(0.9, 8)]), [0, 0]);
-    }
-
-    #[test]
-    fn what_is_due_gets_one_draft() {
-        let dear = cost(1.0);
-        let due = |len| Bid { due: true, ..bid(0.2, len) };
-        assert_eq!(market(&dear, 2, 16).divide(&[due(8), due(0), bid(0.2, 8)]), [1, 0, 0]);
-        assert_eq!(market(&dear, 2, 0).divide(&[due(8)]), [0]);
-    }
-
-    #[test]
-    fn depth_follows_acceptance_and_what_the_drafter_costs() {
-        let cheap = cost(0.1);
-        let market = market(&cheap, 1, 16);
-        assert!(market.depth(1, 0.8, 0.05) > market.depth(1, 0.5, 0.05));
-        assert!(market.depth(1, 0.8, 0.05) > market.depth(1, 0.8, 0.3));
-        assert_eq!(market.depth(1, 0.3, 0.5), 0);
-        assert_eq!(market.depth(20, 0.9, 0.0), 0, "there is no room");
+    fn what_chains_share_is_noted_once() {
+        let (mut tuner, mut of) = (Tuner::new(1), Tuning::new(1));
+        let [first] = drafted(3);
+        let branch = DraftChain { guesses: chain(2), shared: 1 };
+        let seen = [Verified { accepted: 1, compared: 2 }, Verified { accepted: 2, compared: 2 }];
+        tuner.note(&mut of, 0, &[first, branch], &seen);
+        let near = |a: f32, b: f32| (a - b).abs() < 0.1;
+        let Rates { by_sign: [rate, ..], all } = tuner.rates[0];
+        assert!(near(rate.tries, 3.0) && near(rate.hits, 2.0), "{rate:?}");
+        assert!(near(all.tries, 2.0) && near(all.hits, 1.0), "the first chain's: {all:?}");
     }
 
     #[test]
@@ -285,17 +176,19 @@ mod tests {
         let mut rows = 0;
         for _ in 0..4096 {
             let chances = tuner.chances(&of, 0, &chain(8), |_| 0.5);
-            let width = market(&cost, 1, 16).divide(&[Bid { chances, due: of.is_due(0) }])[0];
+            let bid = Bid { chances, due: of.is_due(0), ..Bid::default() };
+            let width = market(&cost, 1, 16).divide(&[bid])[0].width;
             rows += width;
             match width {
                 0 => of.rested(1),
-                n => tuner.note(&mut of, 0, &chain(n), Verified { accepted: 0, compared: 1 }),
+                n => tuner.note(&mut of, 0, &drafted(n), &[Verified { accepted: 0, compared: 1 }]),
             }
         }
         assert!((5..60).contains(&rows), "{rows} rows in 4096 steps");
         // The next sequence knows it already.
         let chances = tuner.chances(&Tuning::new(1), 0, &chain(8), |_| 0.5);
-        assert_eq!(market(&cost, 1, 16).divide(&[Bid { chances, due: false }]), [0]);
+        let bid = Bid { chances, ..Bid::default() };
+        assert_eq!(market(&cost, 1, 16).divide(&[bid]), [Portion::default()]);
     }
 
     #[test]
@@ -305,28 +198,18 @@ mod tests {
         for step in 0..12_000 {
             let good = step > 2000;
             let chances = tuner.chances(&of, 0, &chain(8), |_| 0.5);
-            let width = market(&cost, 1, 16).divide(&[Bid { chances, due: of.is_due(0) }])[0];
+            let bid = Bid { chances, due: of.is_due(0), ..Bid::default() };
+            let width = market(&cost, 1, 16).divide(&[bid])[0].width;
             rows[usize::from(good)] += width;
             let accepted = if good { width } else { 0 };
             match width {
                 0 => of.rested(1),
-                n => tuner.note(&mut of, 0, &chain(n), Verified { accepted, compared: n.min(accepted + 1) }),
+                n => {
+                    let seen = Verified { accepted, compared: n.min(accepted + 1) };
+                    tuner.note(&mut of, 0, &drafted(n), &[seen]);
+                }
             }
         }
         assert!(rows[0] < 60 && rows[1] > 10_000, "{rows:?}");
-    }
-
-    proptest! {
-        #[test]
-        fn room_and_chains_are_kept(
-            bids in prop::collection::vec((0.0f32..1.0, 0usize..20, any::<bool>()), 0..9),
-            room in 0usize..40, more in 0.0f64..1.0,
-        ) {
-            let cost = cost(more);
-            let bids: Vec<Bid> = bids.iter().map(|&(c, len, due)| Bid { due, ..bid(c, len) }).collect();
-            let widths = market(&cost, bids.len().max(1), room).divide(&bids);
-            prop_assert!(widths.iter().sum::<usize>() <= room);
-            prop_assert!(widths.iter().zip(&bids).all(|(w, b)| *w <= b.chances.len().min(MOST_TUNED)));
-        }
     }
 }

@@ -18,6 +18,18 @@ pub(super) struct WatchedMarks {
     selected: bool,
 }
 
+/// Rows of a chain that were tapped.
+#[derive(Clone, Copy)]
+struct TappedRows {
+    /// Number of the first tap, one for each mark.
+    first: usize,
+    count: usize,
+    /// Those of them whose tokens are kept: the first ones.
+    kept: usize,
+    /// Place of the first one's token.
+    start: usize,
+}
+
 impl WatchedMarks {
     /// The marks of a plan that are wanted; none where a step cannot select all of its rows, as some of them need.
     pub fn new(mut marks: Vec<usize>, plan: &Plan, limits: &Limits) -> WatchedMarks {
@@ -60,21 +72,33 @@ impl Speculator {
     ) {
         for ((share, spot), outcome) in plan.shares.iter().zip(spots).zip(outcomes) {
             let (Some((first, count)), None | Some(Ok(_))) = (spot.watched, &outcome.next) else { continue };
-            let all = share.rows + share.drafts;
-            let kept = (count + share.rows + outcome.verified.accepted).saturating_sub(all);
-            if kept == 0 {
-                continue;
+            let (s, all) = (&running[share.seq], share.rows + share.drafts);
+            let accepted = outcome.verified.accepted();
+            let branch = outcome.verified.chain.checked_sub(1);
+            let of_first = if branch.is_none() { accepted } else { 0 };
+            let kept = (count + share.rows + of_first).saturating_sub(all);
+            self.hand_on(rows, s.id, TappedRows { first, count, kept, start: share.start + all - count });
+            if let Some(i) = branch
+                && let Some(first) = spot.branches[i].watched
+            {
+                let (count, start) = (s.held.branches[i].drafts, share.start + share.rows);
+                self.hand_on(rows, s.id, TappedRows { first, count, kept: accepted, start });
             }
-            let start = share.start + all - count;
-            for d in self.drafters.iter_mut().filter(|d| !d.failed && !d.drafter.taps().is_empty()) {
-                let of_mark = |mark: &usize| {
-                    let at = self.watched.marks.iter().position(|m| m == mark);
-                    let tapped = rows.tap(first + at.unwrap_or(0));
-                    &tapped[..tapped.len() / count * kept]
-                };
-                let pieces: Vec<_> = d.drafter.taps().iter().map(of_mark).collect();
-                d.drafter.observe(running[share.seq].id, start, &pieces, kept);
-            }
+        }
+    }
+
+    fn hand_on(&mut self, rows: &dyn Rows, id: u64, tapped: TappedRows) {
+        if tapped.kept == 0 {
+            return;
+        }
+        for d in self.drafters.iter_mut().filter(|d| !d.failed && !d.drafter.taps().is_empty()) {
+            let of_mark = |mark: &usize| {
+                let at = self.watched.marks.iter().position(|m| m == mark);
+                let numbers = rows.tap(tapped.first + at.unwrap_or(0));
+                &numbers[..numbers.len() / tapped.count * tapped.kept]
+            };
+            let pieces: Vec<_> = d.drafter.taps().iter().map(of_mark).collect();
+            d.drafter.observe(id, tapped.start, &pieces, tapped.kept);
         }
     }
 

@@ -1,39 +1,51 @@
 //! Heads that guess tokens: a head that was made of its model is always right, any other changes no bit.
 
 use super::{speculation::*, *};
-use lamina_arch::spec::{HeadFeed, HeadJoin, HeadSource, HeadSpec, JoinFirst};
-use lamina_engine::{Drafter, HeadDrafter, LoadedHead, Medusa};
+use lamina_arch::spec::{HeadFeed, HeadJoin, HeadSource, HeadSpec, JoinFirst, LastRow};
+use lamina_engine::{DraftAsk, Drafter, HeadDrafter, LoadedHead, Medusa};
 use lamina_plan::{Step, WeightKind, WeightSpec, emit_features, emit_head, emit_medusa};
 
 /// What a test's head is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Kind {
+pub struct Kind {
     join: HeadJoin,
     /// It reads residuals, which are projected.
     residuals: bool,
     feed: HeadFeed,
     blank_first: bool,
+    /// Each but the first guesses one token further.
+    layers: usize,
 }
 
-const KINDS: [Kind; 4] = [
+pub const KINDS: [Kind; 5] = [
     Kind {
         join: HeadJoin::Normed(JoinFirst::Embedding),
         residuals: false,
         feed: HeadFeed::Residual,
         blank_first: true,
+        layers: 1,
     },
     Kind {
         join: HeadJoin::Normed(JoinFirst::Hidden),
         residuals: false,
         feed: HeadFeed::Normed,
         blank_first: false,
+        layers: 1,
     },
-    Kind { join: HeadJoin::Plain, residuals: false, feed: HeadFeed::Residual, blank_first: false },
+    Kind { join: HeadJoin::Plain, residuals: false, feed: HeadFeed::Residual, blank_first: false, layers: 1 },
     Kind {
         join: HeadJoin::Beside { normed: false },
         residuals: true,
         feed: HeadFeed::Residual,
         blank_first: false,
+        layers: 1,
+    },
+    Kind {
+        join: HeadJoin::Normed(JoinFirst::Embedding),
+        residuals: false,
+        feed: HeadFeed::Normed,
+        blank_first: true,
+        layers: 3,
     },
 ];
 
@@ -43,9 +55,9 @@ fn spec_with(mixers: &[Mixer], kind: Kind) -> ModelSpec {
     let layer = Layer { mixer: attention(), ..spec.layers[0].clone() };
     let source = match kind.residuals {
         true => HeadSource::Residuals(vec![0, spec.layers.len() - 1]),
-        false => HeadSource::Normed,
+        false => HeadSource::Last(LastRow::Normed),
     };
-    spec.heads = vec![HeadSpec {
+    let head = HeadSpec {
         layer,
         join: kind.join,
         final_norm: (kind.join != HeadJoin::Plain).then(norm),
@@ -53,7 +65,8 @@ fn spec_with(mixers: &[Mixer], kind: Kind) -> ModelSpec {
         feed: kind.feed,
         blank_first: kind.blank_first,
         vocab: VOCAB,
-    }];
+    };
+    spec.heads = vec![head; kind.layers];
     spec
 }
 
@@ -78,7 +91,7 @@ fn runner_with(plan: Plan, s: Setup, numbers: Numbers) -> Runner<Reference> {
 }
 
 /// Numbers that follow from the name and place.
-fn random(w: &WeightSpec) -> Vec<f32> {
+pub fn random(w: &WeightSpec) -> Vec<f32> {
     let (rows, cols) = w.kind.shape();
     let seed = w.name.bytes().fold(7u64, |h, b| h.wrapping_mul(31).wrapping_add(b.into()));
     let value = |k: usize| {
@@ -86,6 +99,12 @@ fn random(w: &WeightSpec) -> Vec<f32> {
         (h as f32 / 8_388_608.0 - 1.0) * if rows == 1 { 1.0 } else { 3.0 / (cols as f32).sqrt() }
     };
     (0..rows * cols).map(value).collect()
+}
+
+/// The same with logits far apart: a guess is likely in the head's own eyes, so that it goes on.
+fn sharp(w: &WeightSpec) -> Vec<f32> {
+    let factor = if w.name == "output.weight" { 8.0 } else { 1.0 };
+    random(w).iter().map(|v| v * factor).collect()
 }
 
 /// A model whose next token follows from the last one alone, and a head that is its only layer again: attention adds
@@ -106,14 +125,22 @@ fn copied(w: &WeightSpec) -> Vec<f32> {
 }
 
 /// An engine with a head that guesses.
-fn headed(mixers: &[Mixer], kind: Kind, s: Setup, small: Setup, numbers: Numbers) -> Engine {
+pub fn headed(mixers: &[Mixer], kind: Kind, s: Setup, small: Setup, numbers: Numbers) -> Engine {
+    let drafter: Box<dyn Drafter> = Box::new(head(mixers, kind, small, numbers));
+    engine_with(mixers, s, numbers).drafting(vec![drafter], None)
+}
+
+/// A head for the model of these mixers.
+fn head(mixers: &[Mixer], kind: Kind, small: Setup, numbers: Numbers) -> HeadDrafter {
     let spec = spec_with(mixers, kind);
     let plan = emit(&spec, &|_| false);
     let width = plan.hidden * 2;
     let features = kind.residuals.then(|| emit_features(&spec, width, &|_| false));
+    let layer = |h| Box::new(runner_with(emit_head(&spec, h, &|_| false), small, numbers)) as Box<dyn Step>;
+    let layers = (0..kind.layers).map(layer);
     let head = LoadedHead {
         name: "head",
-        step: Box::new(runner_with(emit_head(&spec, 0, &|_| false), small, numbers)),
+        layers: layers.collect(),
         features: features.map(|plan| Box::new(runner_with(plan, small, numbers)) as Box<dyn Step>),
         taps: if kind.residuals { vec![0, spec.layers.len() - 1] } else { vec![plan.marks.len() - 1] },
         feed: usize::from(kind.feed == HeadFeed::Normed),
@@ -121,8 +148,22 @@ fn headed(mixers: &[Mixer], kind: Kind, s: Setup, small: Setup, numbers: Numbers
         ids: vec![],
         depth: 7,
     };
-    let drafter: Box<dyn Drafter> = Box::new(HeadDrafter::new(head));
-    engine_with(mixers, s, numbers).drafting(vec![drafter], None)
+    HeadDrafter::new(head)
+}
+
+/// An engine with Medusa heads.
+pub fn medusa(mixers: &[Mixer], setup: Setup) -> Engine {
+    let spec = spec_with(mixers, KINDS[0]);
+    let mark = emit(&spec, &|_| false).marks.len() - 1;
+    let head =
+        |i| -> Box<dyn Step> { Box::new(runner_with(emit_medusa(&spec, i, 2, &|_| false), ROOMY, random)) };
+    let drafter: Box<dyn Drafter> = Box::new(Medusa::new((0..4).map(head).collect(), mark));
+    engine_with(mixers, setup, random).drafting(vec![drafter], None)
+}
+
+/// Answers of the model of [`headed`] and [`medusa`] without either.
+pub fn plain(mixers: &[Mixer], p: &[u32], g: Generation, n: usize) -> Vec<Vec<(u32, u32)>> {
+    answer(&mut engine_with(mixers, ROOMY, random), p, g, n).answers
 }
 
 fn engine_with(mixers: &[Mixer], s: Setup, numbers: Numbers) -> Engine {
@@ -138,18 +179,46 @@ fn answer(e: &mut Engine, p: &[u32], g: Generation, n: usize) -> Outcome {
 
 #[test]
 fn a_head_that_is_its_model_again_is_always_right() {
-    let kind = Kind { blank_first: false, ..KINDS[0] };
-    let mixers = [attention()];
-    let mut g = generation(5, 40, 1);
-    g.params.set("temperature", 0.0).expect("known");
-    for p in [looped(2, 70), prompt(3, 1), prompt(4, 2)] {
-        let want = answer(&mut engine_with(&mixers, ROOMY, copied), &p, g.clone(), 1);
-        for width in [1, 3, 7] {
-            let mut e = headed(&mixers, kind, ROOMY, ROOMY, copied);
-            assert_eq!(answer(&mut e, &p, fixed(g.clone(), width), 1), want, "{width}");
-            let c = e.counters();
-            assert!(c.drafted > 10 && c.accepted == c.drafted, "{width} {c:?}");
+    for layers in [1, 3] {
+        let kind = Kind { blank_first: false, layers, ..KINDS[0] };
+        let mixers = [attention()];
+        let mut g = generation(5, 40, 1);
+        g.params.set("temperature", 0.0).expect("known");
+        for p in [looped(2, 70), prompt(3, 1), prompt(4, 2)] {
+            let want = answer(&mut engine_with(&mixers, ROOMY, copied), &p, g.clone(), 1);
+            for width in if layers == 1 { [1, 3, 7] } else { [1, 2, 3] } {
+                let mut e = headed(&mixers, kind, ROOMY, ROOMY, copied);
+                assert_eq!(answer(&mut e, &p, fixed(g.clone(), width), 1), want, "{width}");
+                let c = e.counters();
+                assert!(c.drafted > 10 && c.accepted == c.drafted, "{width} {c:?}");
+            }
         }
+    }
+}
+
+#[test]
+fn layers_that_follow_an_answer_guess_what_they_guess_of_it_at_once() {
+    for kind in [KINDS[0], KINDS[4]] {
+        let drafter = || head(&[attention()], kind, ROOMY, sharp);
+        let text = prompt(3, 60);
+        let row =
+            |at: usize| (0..16).map(move |i| ((at * 16 + i) * 2_654_435_761 % 1000) as f32 / 250.0 - 2.0);
+        let guesses = |d: &mut HeadDrafter, len: usize| {
+            d.propose(&[DraftAsk::new(7, &text[..len], 3)]).expect("guesses").remove(0)
+        };
+        let (mut following, mut seen, mut longest) = (drafter(), 0, 0);
+        for len in [2, 3, 9, 10, 11, 14, 15, 40, 41, 60] {
+            let (new, all): (Vec<f32>, Vec<f32>) =
+                ((seen..len - 1).flat_map(row).collect(), (0..len - 1).flat_map(row).collect());
+            following.observe(7, seen, &[&new], len - 1 - seen);
+            seen = len - 1;
+            let mut fresh = drafter();
+            fresh.observe(7, 0, &[&all], len - 1);
+            let chains = guesses(&mut following, len);
+            assert_eq!(chains, guesses(&mut fresh, len), "{len} {kind:?}");
+            longest = longest.max(chains.first().map_or(0, |chain| chain.tokens.len()));
+        }
+        assert_eq!(longest, 3);
     }
 }
 
@@ -175,7 +244,7 @@ fn heads_change_no_bit() {
 
 #[test]
 fn company_pieces_preemption_and_forks_change_no_bit_of_what_heads_guess() {
-    for (mixers, kind) in memories().into_iter().zip(KINDS) {
+    for (mixers, kind) in memories().into_iter().zip([KINDS[0], KINDS[4], KINDS[2], KINDS[3]]) {
         let asks: Vec<_> =
             (0..6).map(|i| (looped(i, 5 + 13 * i), generation(i as i64, 30, 1 + i % 3))).collect();
         let alone = |(i, (p, g)): (usize, &(Vec<u32>, Generation))| {
@@ -215,7 +284,11 @@ fn a_machine_that_cannot_select_all_rows_has_no_guesses_of_heads() {
     let (mixers, kind) = ([attention()], KINDS[0]);
     let head = LoadedHead {
         name: "head",
-        step: Box::new(runner_with(emit_head(&spec_with(&mixers, kind), 0, &|_| false), ROOMY, random)),
+        layers: vec![Box::new(runner_with(
+            emit_head(&spec_with(&mixers, kind), 0, &|_| false),
+            ROOMY,
+            random,
+        ))],
         features: None,
         taps: vec![2],
         feed: 0,
@@ -232,19 +305,13 @@ fn a_machine_that_cannot_select_all_rows_has_no_guesses_of_heads() {
 #[test]
 fn medusa_heads_change_no_bit() {
     for mixers in memories() {
-        let spec = spec_with(&mixers, KINDS[0]);
-        let mark = emit(&spec, &|_| false).marks.len() - 1;
         for (setup, temperature) in [(ROOMY, 0.0), (Setup { rows: 7, ..ROOMY }, 1.0)] {
             let mut g = generation(5, 30, 3);
             g.params.set("temperature", temperature).expect("known");
             let p = looped(2, 70);
             let want = answer(&mut engine_with(&mixers, ROOMY, random), &p, g.clone(), 3);
             for width in [1, 3, 9] {
-                let head = |i| -> Box<dyn Step> {
-                    Box::new(runner_with(emit_medusa(&spec, i, 2, &|_| false), ROOMY, random))
-                };
-                let medusa: Box<dyn Drafter> = Box::new(Medusa::new((0..4).map(head).collect(), mark));
-                let mut e = engine_with(&mixers, setup, random).drafting(vec![medusa], None);
+                let mut e = medusa(&mixers, setup);
                 assert_eq!(answer(&mut e, &p, fixed(g.clone(), width), 3).answers, want.answers, "{width}");
                 assert!(e.counters().drafted > 20, "{:?}", e.counters());
             }

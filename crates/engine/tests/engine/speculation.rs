@@ -2,7 +2,7 @@
 
 use super::*;
 use lamina_engine::{
-    DraftAsk, DraftModel, Drafter, Guesses, KnownAnswers, Ngram, Rightness, Speculate, Speculation, Suffix,
+    DraftAsk, DraftModel, Drafter, KnownAnswers, Ngram, Proposal, Rightness, Speculate, Speculation, Suffix,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,10 +27,10 @@ pub fn memories() -> Vec<Vec<Mixer>> {
 }
 
 pub fn fixed(g: Generation, width: usize) -> Generation {
-    Generation { speculate: Speculate { method: None, width: Some(width) }, ..g }
+    Generation { speculate: Speculate { width: Some(width), ..Speculate::default() }, ..g }
 }
 
-fn text(prompt: &[u32], answer: &[(u32, u32)]) -> Vec<u32> {
+pub fn text(prompt: &[u32], answer: &[(u32, u32)]) -> Vec<u32> {
     prompt.iter().copied().chain(answer.iter().map(|t| t.0)).collect()
 }
 
@@ -223,7 +223,7 @@ fn drafters_that_are_not_loaded_are_refused_and_failing_ones_are_left_alone() {
     };
     let mut plain = engine(vec![attention()], ROOMY);
     let want = ask(&mut plain, Speculate::default());
-    let by = |m: &str| Speculate { method: Some(m.into()), width: Some(3) };
+    let by = |m: &str| Speculate { method: Some(m.into()), width: Some(3), branches: None };
     assert!(matches!(ask(&mut plain, by("ngram")).error, Some(EngineError::NoDrafter { .. })));
 
     struct Broken(Arc<AtomicBool>);
@@ -234,7 +234,7 @@ fn drafters_that_are_not_loaded_are_refused_and_failing_ones_are_left_alone() {
         fn prior(&self, _: u8) -> f32 {
             1.0
         }
-        fn propose(&mut self, _: &[DraftAsk<'_>]) -> Result<Vec<Guesses>, EngineError> {
+        fn propose(&mut self, _: &[DraftAsk<'_>]) -> Result<Vec<Proposal>, EngineError> {
             assert!(!self.0.swap(true, Ordering::Relaxed), "it is asked once");
             Err(EngineError::EmptyPrompt)
         }
@@ -248,14 +248,23 @@ fn drafters_that_are_not_loaded_are_refused_and_failing_ones_are_left_alone() {
 
 #[test]
 fn nothing_is_lost_over_many_requests_with_cancels() {
+    // `LAMINA_LONG=1` sends ten thousand.
+    let requests = if std::env::var_os("LAMINA_LONG").is_some() { 2500 } else { 300 };
     for mixers in memories() {
-        let drafters: Vec<Box<dyn Drafter>> =
-            vec![oracle(&[], Some(3)), Box::new(Ngram::default()), Box::<Suffix>::default()];
-        let mut e = engine(mixers, Setup { pages: 12, ..ROOMY }).drafting(drafters, None);
+        let right = Rightness::Branched(4);
+        let drafters: Vec<Box<dyn Drafter>> = vec![
+            Box::new(KnownAnswers::new(Arc::default(), right)),
+            Box::new(Ngram::default()),
+            Box::<Suffix>::default(),
+            model(&mixers, Setup { pages: 9, ..ROOMY }),
+        ];
+        let mut e = engine(mixers, Setup { pages: 40, ..ROOMY }).drafting(drafters, None);
         let mut readers = vec![];
-        for i in 0..300usize {
+        for i in 0..requests {
             let (events, receiver) = channel();
             let g = fixed(generation(i as i64, 3 + i % 17, 1 + i % 2), i % 9);
+            let branches = Some(1 + i % 4);
+            let g = Generation { speculate: Speculate { branches, ..g.speculate.clone() }, ..g };
             let request =
                 Request::new(looped(i % 7, 1 + i % 50), Task::Generate(Box::new(g)), Box::new(events));
             if i % 5 == 0 {
@@ -273,13 +282,22 @@ fn nothing_is_lost_over_many_requests_with_cancels() {
         let state = e.board().read();
         assert_eq!(state.free_pages, state.pages);
         assert_eq!(state.counters.failed, 0);
+        // As many run at once as there are states.
+        let receivers: Vec<_> = (0..16).map(|i| add(&mut e, prompt(i, 3), generation(1, 9, 1))).collect();
+        (0..4).for_each(|_| _ = e.step());
+        assert_eq!(e.load(), (16, 0));
+        finish(&mut e);
+        drop(receivers);
     }
 }
 
 /// The model of these mixers as a draft.
-fn model(mixers: &[Mixer], s: Setup) -> Box<dyn Drafter> {
-    let runner = runner_of(emit(&spec(mixers.to_vec()), &|_| false), s);
-    Box::new(DraftModel::new(Box::new(runner), CONTEXT))
+pub fn model(mixers: &[Mixer], s: Setup) -> Box<dyn Drafter> {
+    Box::new(DraftModel::new(Box::new(runner(mixers, s)), CONTEXT))
+}
+
+fn runner(mixers: &[Mixer], s: Setup) -> Runner<Reference> {
+    runner_of(emit(&spec(mixers.to_vec()), &|_| false), s)
 }
 
 #[test]
@@ -347,6 +365,24 @@ fn draft_models_follow_many_sequences_in_little_memory() {
             // How many depends on measured times: nothing is guessed while prompts are computed.
             assert!(e.counters().drafted > 8, "{:?}", e.counters());
         }
+    }
+}
+
+#[test]
+fn a_draft_model_that_is_taken_up_again_reads_the_last_tokens_only() {
+    // The states of these weights grow beyond all numbers in so long a text.
+    let pages = |mixers: &Vec<Mixer>| mixers.iter().all(|m| matches!(m, Mixer::Gqa(_)));
+    for mixers in memories().into_iter().filter(pages) {
+        let mut draft = DraftModel::new(Box::new(runner(&mixers, ROOMY)), 4000);
+        let text = looped(2, 1600);
+        // Rounds of 64 rows until it guesses.
+        let mut rounds = |len: usize| {
+            let mut ask = DraftAsk::new(7, &text[..len], 2);
+            ask.prompt_len = 50;
+            let guesses = |_: &usize| !draft.propose(&[ask]).expect("guesses").remove(0).is_empty();
+            (1..99).find(guesses).unwrap_or_else(|| panic!("{len} {mixers:?}"))
+        };
+        assert_eq!([50, 51, 60, 1500, 1501, 1510].map(&mut rounds), [1, 1, 1, 8, 1, 1]);
     }
 }
 

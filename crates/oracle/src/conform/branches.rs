@@ -1,5 +1,5 @@
-//! Branches of a drafted tree: sequences that share whole pages and have copies of the last one and of the state. The
-//! rows of every path are to the bit those of a linear run of its tokens.
+//! Branches of a drafted tree: sequences that share whole pages, have copies of the last one, and go on from one state
+//! into states of their own. The rows of every path are to the bit those of a linear run of its tokens.
 
 use super::{
     CaseFailure,
@@ -14,6 +14,7 @@ use lamina_plan::{
     batch::{Batch, Copy, EMPTY, Input, Select, SeqPlace, View},
     kv::{KvType, PAGE_LEN},
 };
+use std::ops::Range;
 
 /// Tokens before the tree: a whole page, and a part of one that each branch needs for itself.
 const BEFORE: usize = PAGE_LEN + 9;
@@ -27,8 +28,11 @@ const CELLS: usize = 2 * PAGE_LEN;
 /// Texts of each path's tokens: the second one leaves the first after two tokens, the third at once.
 const PATHS: [[usize; LEN]; 3] = [[1; LEN], [1, 1, 2, 2, 2], [2; LEN]];
 
-/// Last page and state of each branch; the first one goes on in those of the beginning.
-const PLACES: [(u32, u32); 3] = [(9, 2), (17, 5), (21, 6)];
+/// Last page and state of each branch.
+const PLACES: [(u32, u32); 3] = [(9, 3), (17, 5), (21, 6)];
+
+/// State of the beginning.
+const BEGUN: u32 = 2;
 
 /// The steps that the tokens behind the beginning are run in.
 #[derive(Clone, Copy)]
@@ -37,18 +41,26 @@ enum TreeRun<'a> {
     Decode(&'a [usize; LEN]),
     /// At once, in the place of the beginning.
     Linear(&'a [usize; LEN]),
-    /// At once, in a place of its own.
+    /// In a place of its own: all but the last token, then that one.
     Branch(&'a [usize; LEN]),
-    /// All paths in one step.
+    /// All paths in one step, but for their last tokens, which are another.
     Tree,
 }
+
+/// Where a sequence is: its last page, the state that it goes on from and the one that it leaves behind.
+type Place = (u32, u32, u32);
 
 pub fn branches_are_linear_runs<B: Backend>(
     make: &impl Fn() -> B,
     kv_type: KvType,
 ) -> Result<Option<CaseFailure>> {
-    let cases: [fn(Bench) -> Case; 4] =
-        [cases::attention::plain, cases::attention::windowed, cases::latent::plain, cases::recurrent::plain];
+    let cases: [fn(Bench) -> Case; 5] = [
+        cases::attention::plain,
+        cases::attention::windowed,
+        cases::latent::plain,
+        cases::recurrent::plain,
+        cases::recurrent::delta_rule,
+    ];
     for case in cases {
         let case = case(Bench::new("tree").lengths(&[3 * BEFORE]).kv_type(kv_type));
         let backend = make();
@@ -67,12 +79,12 @@ pub fn branches_are_linear_runs<B: Backend>(
 fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, scattered: bool) -> Result<Option<CaseFailure>> {
     let run = |shape| rows(&mut machine(make(), case)?, case, shape, scattered);
     let tree = run(TreeRun::Tree)?;
-    for (sequence, (path, in_tree)) in PATHS.iter().zip(tree.chunks(tree.len() / PATHS.len())).enumerate() {
-        let want = run(TreeRun::Decode(path))?;
+    for (sequence, (path, in_tree)) in PATHS.iter().zip(tree).enumerate() {
+        let want = run(TreeRun::Decode(path))?.concat();
         let found = [
-            (run(TreeRun::Linear(path))?, "the size of steps, before a tree"),
-            (run(TreeRun::Branch(path))?, "whether its tokens are a branch"),
-            (in_tree.to_vec(), "whether its tokens are a branch of a tree"),
+            (run(TreeRun::Linear(path))?.concat(), "the size of steps, before a tree"),
+            (run(TreeRun::Branch(path))?.concat(), "whether its tokens are a branch"),
+            (in_tree, "whether its tokens are a branch of a tree"),
         ];
         if let Some((_, on)) = found.into_iter().find(|(bits, _)| *bits != want) {
             return Ok(Some(CaseFailure::Depends { on, sequence, position: BEFORE }));
@@ -81,45 +93,44 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, scattered: bool) -> Res
     Ok(None)
 }
 
-/// Bits of the rows behind the beginning, path by path.
-fn rows<M: Ops>(machine: &mut M, case: &Case, shape: TreeRun<'_>, scattered: bool) -> Result<Vec<u32>> {
+/// Bits of the rows behind the beginning, of each path.
+fn rows<M: Ops>(machine: &mut M, case: &Case, shape: TreeRun<'_>, scattered: bool) -> Result<Vec<Vec<u32>>> {
     let mut batch = Batch::default();
-    batch.copies.push(Copy::State { from: None, to: PLACES[0].1 });
+    let begun = (PLACES[0].0, BEGUN, BEGUN);
+    batch.copies.push(Copy::State { from: None, to: BEGUN });
     let text: Vec<u32> = (0..BEFORE).map(|p| token(0, p)).collect();
-    push(&mut batch, case, &text, 0, PLACES[0], scattered);
+    push(&mut batch, case, &text, 0, begun, scattered);
     bits_of(machine, case, &batch)?;
-    batch.clear();
-    let branch = |batch: &mut Batch, path: &[usize], place| {
-        push(batch, case, &tokens(path), BEFORE, place, scattered);
+    let mut run = |branches: &[(&[usize; LEN], Place)], range: Range<usize>, copies: &[u32]| {
+        batch.clear();
+        copies.iter().for_each(|&page| copy(&mut batch, case, page));
+        for &(path, place) in branches {
+            push(&mut batch, case, &tokens(path)[range.clone()], BEFORE + range.start, place, scattered);
+        }
+        bits_of(machine, case, &batch)
+    };
+    let mut tree = |branches: &[(&[usize; LEN], (u32, u32))]| {
+        let split: Vec<_> = branches.iter().map(|&(path, (page, own))| (path, (page, BEGUN, own))).collect();
+        let going_on: Vec<_> = branches.iter().map(|&(path, (page, own))| (path, (page, own, own))).collect();
+        let copies: Vec<_> = branches.iter().map(|b| b.1.0).filter(|&page| page != PLACES[0].0).collect();
+        let first = run(&split, 0..LEN - 1, &copies)?;
+        let last = run(&going_on, LEN - 1..LEN, &[])?;
+        let n = branches.len();
+        let of_each = first.chunks(first.len() / n).zip(last.chunks(last.len() / n));
+        Ok(of_each.map(|(first, last)| [first, last].concat()).collect())
     };
     match shape {
-        TreeRun::Decode(path) => {
-            let mut all = vec![];
-            for (i, &token) in tokens(path).iter().enumerate() {
-                batch.clear();
-                push(&mut batch, case, &[token], BEFORE + i, PLACES[0], scattered);
-                all.extend(bits_of(machine, case, &batch)?);
-            }
-            return Ok(all);
-        }
-        TreeRun::Linear(path) => branch(&mut batch, path, PLACES[0]),
-        TreeRun::Branch(path) => {
-            copy(&mut batch, case, PLACES[1]);
-            branch(&mut batch, path, PLACES[1]);
-        }
-        TreeRun::Tree => {
-            PLACES[1..].iter().for_each(|&to| copy(&mut batch, case, to));
-            PATHS.iter().zip(PLACES).for_each(|(path, own)| branch(&mut batch, path, own));
-        }
+        TreeRun::Decode(path) => (0..LEN).map(|i| run(&[(path, begun)], i..i + 1, &[])).collect(),
+        TreeRun::Linear(path) => Ok(vec![run(&[(path, begun)], 0..LEN, &[])?]),
+        TreeRun::Branch(path) => tree(&[(path, PLACES[1])]),
+        TreeRun::Tree => tree(&[0, 1, 2].map(|i| (&PATHS[i], PLACES[i]))),
     }
-    bits_of(machine, case, &batch)
 }
 
-/// Copies the beginning's last page and state to a branch.
-fn copy(batch: &mut Batch, case: &Case, (page, state): (u32, u32)) {
+/// Copies the beginning's last page to that of a branch.
+fn copy(batch: &mut Batch, case: &Case, page: u32) {
     let groups = 0..case.plan.kv.groups.len() as u32;
     batch.copies.extend(groups.map(|group| Copy::Page { group, from: PLACES[0].0, to: page }));
-    batch.copies.push(Copy::State { from: Some(PLACES[0].1), to: state });
 }
 
 fn tokens(path: &[usize]) -> Vec<u32> {
@@ -132,7 +143,7 @@ fn push(
     case: &Case,
     tokens: &[u32],
     start: usize,
-    (page, state): (u32, u32),
+    (page, state, next): Place,
     scattered: bool,
 ) {
     // An odd step reaches every place of a page once.
@@ -141,7 +152,8 @@ fn push(
     (0..start + tokens.len()).for_each(|i| map[cell(i)] = i as u32);
     let view = if scattered { View::Mapped(map.into()) } else { View::InOrder };
     let pages = vec![vec![3, page]; case.plan.kv.groups.len()];
-    let place = SeqPlace { pages, state, prompt_len: BEFORE as u32, view, ..SeqPlace::default() };
+    let (next_state, prompt_len) = (Some(next), BEFORE as u32);
+    let place = SeqPlace { pages, state, next_state, prompt_len, view, ..SeqPlace::default() };
     let row =
         |(i, &token): (usize, &u32)| (Input::Token(token), [(start + i) as u32; 3], cell(start + i) as u32);
     batch.push_rows(tokens.iter().enumerate().map(row), place, Select::All);

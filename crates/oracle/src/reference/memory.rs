@@ -48,7 +48,8 @@ impl EqualParts {
         self.numbers[page * self.len + place * width..][..width].copy_from_slice(row);
     }
 
-    fn copy(&mut self, from: Option<u32>, to: u32) {
+    /// Copies a piece, or clears it.
+    pub fn copy(&mut self, from: Option<u32>, to: u32) {
         let to = to as usize * self.len;
         match from {
             Some(from) => {

@@ -65,7 +65,8 @@ impl ReferenceMachine {
         let taps = weight.len() / channels;
         let mut x = self.get(b, o.x).to_vec();
         for seq in &b.seqs {
-            let past = self.memory[o.kv].first.piece(seq.state);
+            self.memory[o.kv].first.copy(Some(seq.state), seq.next_state);
+            let past = self.memory[o.kv].first.piece(seq.next_state);
             for row in x[rows(seq, channels)].chunks_exact_mut(channels) {
                 for (c, v) in row.iter_mut().enumerate() {
                     let past = &mut past[c * (taps - 1)..(c + 1) * (taps - 1)];
@@ -77,8 +78,14 @@ impl ReferenceMachine {
         self.set(b, o.x, &x);
     }
 
+    /// Puts the state that each sequence goes on from where its rows leave theirs.
+    fn begin_states(&mut self, b: &Batch, kv: usize) {
+        b.seqs.iter().for_each(|seq| self.memory[kv].second.copy(Some(seq.state), seq.next_state));
+    }
+
     pub(super) fn delta_rows(&mut self, b: &Batch, o: &DeltaRule) {
         let mut out = vec![];
+        self.begin_states(b, o.kv);
         for (row, qkv) in self.get(b, o.qkv).to_vec().chunks_exact(self.width(o.qkv)).enumerate() {
             out.extend((0..o.v_heads).flat_map(|h| self.delta_head(b, row, h, qkv, o)));
         }
@@ -95,13 +102,14 @@ impl ReferenceMachine {
         let beta = sigmoid(self.get(b, o.beta)[at]);
         let step = softplus(self.get(b, o.alpha)[at] + self.weight(o.dt_bias)[h]);
         let decay = (self.weight(o.a)[h] * step).exp();
-        let state = self.memory[o.kv].second.piece(b.seq(row).state);
+        let state = self.memory[o.kv].second.piece(b.seq(row).next_state);
         let size = o.k_dim * o.v_dim;
         delta_step(&mut state[h * size..(h + 1) * size], &q, &k, v, decay, beta)
     }
 
     pub(super) fn scan_rows(&mut self, b: &Batch, o: &Scan) {
         let mut out = vec![];
+        self.begin_states(b, o.kv);
         for (row, xbc) in self.get(b, o.xbc).to_vec().chunks_exact(self.width(o.xbc)).enumerate() {
             out.extend((0..o.heads).flat_map(|h| self.scan_head(b, row, h, xbc, o)));
         }
@@ -116,7 +124,7 @@ impl ReferenceMachine {
         let raw = self.get(b, o.dt)[row * o.heads + h] + self.weight(o.dt_bias)[h];
         let dt = softplus(raw).clamp(o.dt_limit.0, o.dt_limit.1);
         let (decay, skip) = ((self.weight(o.a)[h] * dt).exp(), self.weight(o.d)[h]);
-        let state = self.memory[o.kv].second.piece(b.seq(row).state);
+        let state = self.memory[o.kv].second.piece(b.seq(row).next_state);
         let size = o.dim * o.state;
         scan_step(&mut state[h * size..(h + 1) * size], x, into, from, dt, decay, skip)
     }

@@ -10,7 +10,7 @@ use lamina_arch::spec::{HeadJoin, HeadSpec, JoinFirst, ModelSpec};
 
 /// Emits head `h` of a model: a plan whose rows are tokens with the hidden rows before them as [`crate::Batch::features`].
 ///
-/// Its embedding and output matrix are those of the model where `has` knows none of its own. Its marks are the residual
+/// Its embedding, final norm and output matrix are those of the model where `has` knows none of its own. Its marks are the residual
 /// behind its layer, and the rows behind its final norm.
 pub fn emit_head(spec: &ModelSpec, h: usize, has: &dyn Fn(&str) -> bool) -> Plan {
     let (head, i) = (&spec.heads[h], spec.layers.len() + h);
@@ -25,7 +25,9 @@ pub fn emit_head(spec: &ModelSpec, h: usize, has: &dyn Fn(&str) -> bool) -> Plan
     let x = e.feed_mixed(i, &head.layer, mixed, x);
     e.mark(x);
     if let Some(norm) = head.final_norm {
-        let norm = e.norm(format!("blk.{i}.nextn.shared_head_norm"), norm, spec.hidden);
+        let own = format!("blk.{i}.nextn.shared_head_norm");
+        let name = if has(&format!("{own}.weight")) { own } else { "output_norm".into() };
+        let norm = e.norm(name, norm, spec.hidden);
         e.push(Normalize { x, norm, out: x });
     }
     e.mark(x);

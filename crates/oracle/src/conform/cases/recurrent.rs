@@ -29,6 +29,11 @@ pub fn plain(bench: Bench) -> Case {
     scan(bench, (4, 16, 2, 32), (0.0, f32::INFINITY))
 }
 
+/// A plain case of the gated delta rule on `bench`.
+pub fn delta_rule(bench: Bench) -> Case {
+    delta_on(bench, (2, 4, 32, 32), HeadOrder::Grouped)
+}
+
 fn conv(channels: usize, taps: usize, bias: bool) -> Case {
     let mut b = Bench::new(format!("conv {channels} {taps} {bias}"));
     let x = b.input(channels);
