@@ -72,21 +72,22 @@ def lora(name: str, value: Any) -> Dict[str, float]:
     return {text(f"{name}: name", k): number(f"{name}[{k!r}]", v) for k, v in value.items()}
 
 
-def speculate(name: str, value: Any) -> Optional[Tuple[Optional[str], Optional[int]]]:
-    """Method and width of guesses ahead, from False, a number, or a dict of them; True is as the model was loaded."""
+def speculate(name: str, value: Any) -> Optional[Tuple[Optional[str], Optional[int], Optional[int]]]:
+    """Method, width and branches of guesses ahead, from False, a number, or a dict; True is as the model was loaded."""
     if value is None or value is True:
         return None
     if value is False:
-        return None, 0
+        return None, 0, None
     if not isinstance(value, dict):
-        return None, whole(name, value, 0)
-    unknown = sorted(value.keys() - {"method", "width"}, key=str)
+        return None, whole(name, value, 0), None
+    unknown = sorted(value.keys() - {"method", "width", "branches"}, key=str)
     if unknown:
-        raise InvalidRequestError(f"{name} takes method and width, but has {unknown[0]!r}")
-    method, width = value.get("method"), value.get("width")
+        raise InvalidRequestError(f"{name} takes method, width and branches, but has {unknown[0]!r}")
+    method, width, branches = (value.get(key) for key in ("method", "width", "branches"))
     return (
         None if method is None else text(f"{name}: method", method),
         None if width is None else whole(f"{name}: width", width, 0),
+        None if branches is None else whole(f"{name}: branches", branches, 0),
     )
 
 

@@ -32,7 +32,7 @@ _OWN_DOCS = {
     "context_shift": "Tokens of the beginning that stay when the context is full: the older half of the others leaves, what "
     "stays is computed again, and the answer goes on. None: it ends there.",
     "speculate": "How tokens are guessed ahead, which changes the speed and nothing else. None: as the model was loaded; "
-    "False: not at all; a number: so many in each step, whatever they cost; or a dict of method and width.",
+    "False: not at all; a number: so many in each step, whatever they cost; or a dict of method, width and branches.",
 }
 
 _DEFAULTS: Dict[str, Any] = {**_OWN, **{name: default for name, _, _, default, _, _ in _PARAMS}}

@@ -19,7 +19,8 @@ def drafted():
         yield llm
 
 
-@pytest.mark.parametrize("speculate", [None, False, 1, 5, {"method": "ngram", "width": 8}, {"method": "suffix"}])
+@pytest.mark.parametrize("speculate", [None, False, 1, 5, {"method": "ngram", "width": 8}, {"method": "suffix"},
+                          {"width": 3, "branches": 3}])  # fmt: skip
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_answers_are_the_same(plain, drafted, speculate, temperature):
     options = {"max_tokens": 40, "temperature": temperature, "seed": 3, "logprobs": 2, "n": 2}
@@ -48,6 +49,8 @@ def test_what_was_guessed_is_told(plain, drafted):
         ({"methods": 1}, "methods"),
         ({"method": "eagle"}, "loaded with: ngram, suffix"),
         ({"width": 1.5}, "width"),
+        ({"branches": 0}, "branches"),
+        ({"branches": 5}, "from 1 to 4"),
     ],
 )
 def test_wrong_values_are_refused(drafted, speculate, problem):

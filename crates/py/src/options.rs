@@ -38,11 +38,12 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
     Ok((options, lora))
 }
 
-/// How an answer is drafted: Python gives nothing, or the method and the width, each of which may be None.
+/// How an answer is drafted: Python gives nothing, or method, width and branches, each of which may be None.
 fn speculate(value: &Bound<'_, PyAny>) -> Result<Speculate> {
-    let given: Option<(Option<String>, Option<usize>)> = value.extract().map_err(Failure::Python)?;
-    let (method, width) = given.unwrap_or_default();
-    Ok(Speculate { method: method.map(Into::into), width, ..Speculate::default() })
+    type Given = Option<(Option<String>, Option<usize>, Option<usize>)>;
+    let given: Given = value.extract().map_err(Failure::Python)?;
+    let (method, width, branches) = given.unwrap_or_default();
+    Ok(Speculate { method: method.map(Into::into), width, branches })
 }
 
 /// The beginning of an answer: its tokens; seed, number of the stream, words drawn, and mirostat's surprise.
