@@ -17,7 +17,7 @@ from pathlib import Path
 
 RECORDS = Path(__file__).resolve().parent / "record"
 # What tells rows apart, beside the figure's name; a missing one is None in both.
-KEYS = ("model", "text", "context", "threads", "isa", "kv", "kv_dtype", "depth", "batch", "n", "busy")
+KEYS = ("model", "text", "context", "threads", "isa", "kv", "kv_dtype", "depth", "batch", "clients", "n", "busy")
 
 
 class Refused(Exception):
@@ -52,10 +52,9 @@ def figures(row):
     """What a row measured: name, what else tells it apart, and median, lowest and highest."""
     if "lamina" in row:
         yield "perplexity", {}, spread([row["lamina"]])
-    for kind in ("prefill", "decode"):
+    for kind in ("prefill", "decode", "goodput", "tok_s"):
         measured = row.get(kind)
-        if isinstance(measured, dict):
-            one = measured["lamina"]
+        if isinstance(measured, dict) and (one := measured["lamina"]):
             yield kind, {}, (one["median"], *one["range"])
         for one in measured if isinstance(measured, list) else []:
             yield kind, {k: one.get(k) for k in ("n", "depth", "batch")}, spread(one["tok_s"])
