@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Union
 
 from . import checks
 from .errors import InvalidRequestError
@@ -19,7 +19,8 @@ class Begun(NamedTuple):
 
     tokens: List[int]
     seed: int
-    index: int
+    answer: int
+    """Which of the `n` answers."""
     drawn: int
     surprise: Optional[float]
 
@@ -34,8 +35,8 @@ def begun(name: str, value: Resumed) -> Optional[Begun]:
     different = sorted(_KEYS ^ state.keys(), key=str)
     if different:
         raise InvalidRequestError(f"{name} takes the state of a Completion, with {', '.join(sorted(_KEYS))}: see {different[0]!r}")
-    numbers: Tuple[int, ...] = tuple(checks.whole(f"{name}: {key}", state[key], 0, 2**64 - 1) for key in _NUMBERS)
+    seed, answer, drawn = (checks.whole(f"{name}: {key}", state[key], 0, 2**64 - 1) for key in _NUMBERS)
     surprise = state["surprise"]
     surprise = None if surprise is None else checks.number(f"{name}: surprise", surprise)
-    return Begun(checks.token_ids(f"{name}: tokens", state["tokens"]).tolist(), *numbers, surprise)
+    return Begun(checks.token_ids(f"{name}: tokens", state["tokens"]).tolist(), seed, answer, drawn, surprise)
 

@@ -39,10 +39,16 @@ impl Drop for Bar {
     }
 }
 
+/// Address space of a thread, with what it takes beside its stack.
+const THREAD: usize = 4 << 20;
+
 /// Something without a known end; its message says what.
 pub fn spinner() -> ProgressBar {
     let spinner = hidden_or(ProgressBar::new_spinner());
-    spinner.enable_steady_tick(Duration::from_millis(100));
+    // It turns on a thread of its own, which ends the process where the system has none.
+    if !spinner.is_hidden() && lamina_reserve::affordable(THREAD) {
+        spinner.enable_steady_tick(Duration::from_millis(100));
+    }
     spinner
 }
 

@@ -124,7 +124,7 @@ impl From<lamina_engine::sample::SampleError> for Error {
 impl From<TextError> for Error {
     fn from(e: TextError) -> Self {
         match e {
-            TextError::OutOfMemory { .. } => Error::OutOfMemory(e.to_string()),
+            TextError::OutOfMemory { .. } | TextError::NoStack { .. } => Error::OutOfMemory(e.to_string()),
             e => Error::InvalidRequest(e.to_string()),
         }
     }

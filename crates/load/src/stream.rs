@@ -205,9 +205,11 @@ impl MemoryQuestion<'_> {
         if let Some(resident) = tuned.resident {
             return Ok((cache, limits, resident, piece));
         }
+        let context = self.options.context.unwrap_or(cache.context);
+        let cache_name = format!("the cache of a context of {context}");
         let parts = [
             ("weights that every token needs whole", fixed),
-            ("the cache", (foot.cache + foot.states) as u64),
+            (cache_name.as_str(), (foot.cache + foot.states) as u64),
             ("a head that guesses tokens", self.head.copies + self.head.cache(&limits)),
             ("memory to work in", foot.working() as u64),
             ("buffers", (tuned.buffers.unwrap_or(BUFFERS) * (piece + 3 * lamina_disk::BLOCK)) as u64),

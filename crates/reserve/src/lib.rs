@@ -8,7 +8,6 @@
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    hint::black_box,
     ptr::null_mut,
     sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst},
     thread::yield_now,
@@ -70,7 +69,7 @@ fn again(size: usize, allocate: impl Fn() -> *mut u8) -> *mut u8 {
     let kept = KEPT.swap(null_mut(), SeqCst);
     if !kept.is_null() {
         // SAFETY: `fill` took the block, and the exchange made it this call's alone.
-        unsafe { pages::give(kept) };
+        unsafe { pages::give(kept, RESERVE) };
     }
     // Also where another thread was the one that gave it back.
     allocate()
@@ -106,7 +105,7 @@ pub fn keep() -> bool {
 
 fn fill(_: &ReserveTurn) -> bool {
     if KEPT.load(SeqCst).is_null() {
-        KEPT.store(pages::take(), SeqCst);
+        KEPT.store(pages::take(RESERVE), SeqCst);
     }
     !KEPT.load(SeqCst).is_null()
 }
@@ -135,60 +134,69 @@ pub fn whole() -> bool {
     kept
 }
 
-/// True when there is memory for `bytes` more in one piece and the reserve is whole. For work whose many allocations
-/// together have a known size; what is asked about is not kept.
+/// True when the system has `bytes` more in one piece and the reserve is whole. For threads, and for work whose many
+/// allocations together have a known size; what is asked about is not kept.
+///
+/// The system is asked and not the allocator: what that one has left over is no place for a thread's stack.
 pub fn affordable(bytes: usize) -> bool {
-    let Ok(layout) = Layout::from_size_align(bytes.max(1), align_of::<usize>()) else { return false };
-    // The compiler leaves out what is got and freed at once, and takes it to have succeeded.
-    // SAFETY: the layout has a size above 0.
-    let block = black_box(unsafe { System.alloc(layout) });
+    // The reserve first: filled afterwards, it would take what was there.
+    if !whole() {
+        return false;
+    }
+    let block = pages::take(bytes.max(1));
     if block.is_null() {
         return false;
     }
-    // SAFETY: the block was just got with this layout.
-    unsafe { System.dealloc(block, layout) };
-    whole()
+    // SAFETY: the block was just taken with this size.
+    unsafe { pages::give(block, bytes.max(1)) };
+    true
 }
 
-/// The reserve's block, which the system itself gives and takes back: one of an allocator may lie in memory that only one
-/// of its threads' arenas can use again.
+/// Memory that the system itself gives and takes back: the reserve's block, of which an allocator might keep the place for
+/// one of its threads' arenas.
 #[cfg(unix)]
 mod pages {
-    use super::RESERVE;
     use std::ptr::null_mut;
 
-    pub fn take() -> *mut u8 {
+    /// `bytes` bytes, above 0; null where there are none.
+    pub fn take(bytes: usize) -> *mut u8 {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANON);
         // SAFETY: asks for pages at a place of the system's choice.
-        let block = unsafe { libc::mmap(null_mut(), RESERVE, access, kind, -1, 0) };
+        let block = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
         if block == libc::MAP_FAILED { null_mut() } else { block.cast() }
     }
 
     /// # Safety
-    /// `block` came from [`take`], and nobody uses it.
-    pub unsafe fn give(block: *mut u8) {
+    /// `block` came from [`take`] with as many bytes, and nobody uses it.
+    pub unsafe fn give(block: *mut u8, bytes: usize) {
         // SAFETY: the pages are those of `take`.
-        unsafe { libc::munmap(block.cast(), RESERVE) };
+        unsafe { libc::munmap(block.cast(), bytes) };
     }
 }
 
 #[cfg(not(unix))]
 mod pages {
-    use super::{Layout, RESERVE};
-    use std::alloc::{GlobalAlloc, System};
+    use std::{
+        alloc::{GlobalAlloc, Layout, System},
+        hint::black_box,
+        ptr::null_mut,
+    };
 
-    const LAYOUT: Layout = Layout::new::<[u64; RESERVE / 8]>();
-
-    pub fn take() -> *mut u8 {
+    /// `bytes` bytes, above 0; null where there are none.
+    pub fn take(bytes: usize) -> *mut u8 {
+        let Ok(layout) = Layout::from_size_align(bytes, align_of::<usize>()) else { return null_mut() };
+        // The compiler leaves out what is got and freed at once, and takes it to have succeeded.
         // SAFETY: the layout has a size above 0.
-        unsafe { System.alloc(LAYOUT) }
+        black_box(unsafe { System.alloc(layout) })
     }
 
     /// # Safety
-    /// `block` came from [`take`], and nobody uses it.
-    pub unsafe fn give(block: *mut u8) {
-        // SAFETY: the block was got with this layout.
-        unsafe { System.dealloc(block, LAYOUT) };
+    /// `block` came from [`take`] with as many bytes, and nobody uses it.
+    pub unsafe fn give(block: *mut u8, bytes: usize) {
+        if let Ok(layout) = Layout::from_size_align(bytes, align_of::<usize>()) {
+            // SAFETY: the block was got with this layout.
+            unsafe { System.dealloc(block, layout) };
+        }
     }
 }
 

@@ -59,6 +59,14 @@ pub enum TextError {
         /// Bytes of the text, or tokens.
         bytes: usize,
     },
+    /// Memory ran out before a chat template was rendered.
+    #[error(
+        "memory ran out: the chat template's thread needs {bytes} bytes; end other programs or send fewer requests at once"
+    )]
+    NoStack {
+        /// Bytes of its stack.
+        bytes: usize,
+    },
     /// A token id outside the vocabulary.
     #[error("token id {id} is outside the vocabulary of {size} tokens")]
     UnknownId {

@@ -17,16 +17,14 @@ const BESIDE: usize = 4 << 20;
 pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, TextError> {
     // A thread that gets its stack and nothing beside it ends the process.
     if !lamina_reserve::affordable(SIZE + BESIDE) {
-        return Err(TextError::TemplateFailed("there is no memory for its stack: free some".into()));
+        return Err(TextError::NoStack { bytes: SIZE });
     }
     // The engine panics where it did not think of a case. Rendering changes nothing that outlives it, so it is safe
     // to go on.
     let caught = || catch_unwind(AssertUnwindSafe(work));
     std::thread::scope(|scope| {
         let thread = Builder::new().name("lamina-chat".into()).stack_size(SIZE);
-        let thread = thread.spawn_scoped(scope, caught).map_err(|e| {
-            TextError::TemplateFailed(format!("no thread for it could be started ({e}): free some memory"))
-        })?;
+        let thread = thread.spawn_scoped(scope, caught).map_err(|_| TextError::NoStack { bytes: SIZE })?;
         match thread.join() {
             Ok(Ok(result)) => Ok(result),
             _ => Err(TextError::TemplateFailed("the engine gave up on it".into())),
