@@ -69,7 +69,7 @@ impl Wishes {
 impl AnswerJob {
     /// Answers in all.
     pub fn choices(&self) -> usize {
-        self.prompts.len() * self.wishes.generate.n
+        self.prompts.len().saturating_mul(self.wishes.generate.n)
     }
 
     /// Compiles what the answers must be: the form that was asked for, calls of the tools, reasoning within its budget.

@@ -2,15 +2,19 @@
 //! engine's own cannot be emptied: a ring of them would outlive the rendering.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use minijinja::value::{Enumerator, Object, ValueKind, ValueOrKwargs};
+use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind, ValueOrKwargs};
 use minijinja::{Error, ErrorKind, Value};
 
 use super::{meter, size};
 
-/// A dictionary whose attributes `{% set ns.name = .. %}` assigns.
-#[derive(Debug, Default)]
+/// Attributes that `{% set ns.name = .. %}` assigns.
+///
+/// As in Jinja it is no dictionary: nobody walks through it, so that one that holds itself can be a key, be printed,
+/// compared and copied into a list without end.
+#[derive(Default)]
 pub(super) struct Namespace(Mutex<BTreeMap<Arc<str>, Value>>);
 
 impl Namespace {
@@ -50,9 +54,22 @@ impl Object for Namespace {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key.as_str()?).cloned()
     }
 
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        let attributes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Enumerator::Values(attributes.keys().cloned().map(Value::from).collect())
+        Enumerator::NonEnumerable
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<Namespace>")
     }
 }
 
