@@ -127,7 +127,9 @@ fn several_stores_share_a_folder() {
         }
     });
     assert_eq!((a.counts().damaged, b.counts().damaged), (0, 0));
-    assert!(b.counts().hits + a.counts().hits > 0);
+    // Readers may have been ahead of the writers until here; what both left is found by either.
+    let found = |store| (0..150).filter(|i| holds(store, *i, 30_000)).count();
+    assert!(found(&a) > 0 && found(&a) == found(&b));
 }
 
 /// Kills of a writer: `LAMINA_KILLS=1000` is the long form.
