@@ -1,6 +1,11 @@
 #!/usr/bin/env python3
-"""Compiles every GPU kernel for every CUDA architecture, and holds registers, stack and shared memory against kernels/list.h."""
+"""Compiles every GPU kernel for every CUDA architecture, and holds registers, stack and shared memory against kernels/list.h.
 
+`--out FOLDER` keeps the images, and the sources that they are of: a build takes them with LAMINA_CUBINS=FOLDER. Names of
+architectures, such as sm_90, compile those only.
+"""
+
+import argparse
 import ctypes
 import lzma
 import re
@@ -71,9 +76,23 @@ def beyond(architecture, used):
             yield f"{architecture}: {name} has {registers} registers (at most {most[name]}), {stack} bytes of stack, {shared} shared"
 
 
+def keep(folder, images):
+    """Writes the images for a build, and the sources, which the build holds against its own (crates/cuda/build.rs)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for architecture, image in images.items():
+        (folder / f"{architecture}.cubin").write_bytes(image)
+    files = sorted(f.relative_to(KERNELS).as_posix() for f in KERNELS.rglob("*") if f.is_file())
+    sources = "".join(f"== {file}\n{(KERNELS / file).read_text()}" for file in files)
+    (folder / "sources.txt").write_text(sources)
+
+
 def main():
     nvrtc, cuobjdump = ctypes.CDLL(package_file("libnvrtc.so.*")), package_file("cuobjdump")
-    architectures = sys.argv[1:] or ARCHITECTURES
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("architectures", nargs="*", default=ARCHITECTURES)
+    parser.add_argument("--out", type=Path, help="folder for the images")
+    options = parser.parse_args()
+    architectures = options.architectures
     with ThreadPoolExecutor(2) as pool:
         images = dict(zip(architectures, pool.map(lambda a: compiled(nvrtc, a), architectures)))
     wrong, compressed = [], 0
@@ -83,6 +102,8 @@ def main():
         wrong += beyond(architecture, used)
         print(f"{architecture}: {len(used)} kernels, {len(image)} bytes, most registers {max(r for r, _, _ in used.values())}")
     print(f"{compressed} bytes compressed")
+    if options.out:
+        keep(options.out, images)
     if compressed > MOST_COMPRESSED:
         wrong.append(f"the images take {compressed} bytes of a wheel, at most {MOST_COMPRESSED}")
     sys.exit("\n".join(wrong) if wrong else 0)

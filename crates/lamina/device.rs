@@ -1,24 +1,21 @@
 //! From a device's name to its backend: the one place that knows backends by name.
 
-use crate::{Error, Result, threads::default_threads};
+use crate::{
+    Error, Result,
+    cuda::{on_cuda, on_first},
+    on_backend::OnBackend,
+    threads::default_threads,
+};
 use lamina_cpu::Cpu;
 use lamina_load::Device;
-use lamina_plan::Backend;
 
-/// The devices that this build has a backend for, the fastest first.
+/// The devices that this build has a backend for, the fastest first; GPUs by the first one.
+#[cfg(any(target_os = "linux", windows))]
+pub const DEVICES: &[Device] = &[Device::Cuda(0), Device::Cpu];
+
+/// The devices that this build has a backend for, the fastest first; GPUs by the first one.
+#[cfg(not(any(target_os = "linux", windows)))]
 pub const DEVICES: &[Device] = &[Device::Cpu];
-
-/// Work that is written once for every backend.
-pub trait OnBackend {
-    /// What it gives.
-    type Out;
-
-    /// Does the work on `backend`.
-    ///
-    /// # Errors
-    /// Those of the work.
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<Self::Out>;
-}
 
 /// Names that `device=` takes in this build.
 pub fn devices() -> Vec<String> {
@@ -26,18 +23,38 @@ pub fn devices() -> Vec<String> {
 }
 
 /// Does `work` on the backend of `device`, with `threads` threads (of a GPU they run what the host does); none means all
-/// physical cores that the process may use.
+/// physical cores that the process may use. `auto` is a GPU that can be used, or else the processor.
 ///
 /// # Errors
-/// When this build has no backend for the device, the threads make no sense, or the work fails.
+/// When this build has no backend for the device, the device cannot be used, the threads make no sense, or the work fails.
 pub fn on_device<W: OnBackend>(device: Device, threads: Option<usize>, work: W) -> Result<W::Out> {
     match device {
-        Device::Auto | Device::Cpu => work.run(cpu(threads)?),
-        Device::Cuda(_) | Device::Metal => Err(Error::Unsupported(format!(
+        Device::Auto => on_first(work).unwrap_or_else(|work| work.run(cpu(threads)?)),
+        Device::Cpu => work.run(cpu(threads)?),
+        Device::Cuda(number) => on_cuda(number, work),
+        Device::Metal => Err(Error::Unsupported(format!(
             "device `{device}`: this build has no backend for it; it has: {}",
             devices().join(" ")
         ))),
     }
+}
+
+/// Does the work on a GPU that can be used and, where there is none or it cannot do this work, on the processor: `cannot` says
+/// why, of what the work gave on the GPU. The reason is then a line on stderr.
+///
+/// # Errors
+/// Those of the work on the device that did it last.
+pub(crate) fn on_what_can<W: OnBackend>(
+    threads: Option<usize>,
+    work: impl Fn() -> W,
+    cannot: impl Fn(&Result<W::Out>) -> Option<String>,
+) -> Result<W::Out> {
+    let Ok(done) = on_first(work()) else { return work().run(cpu(threads)?) };
+    let Some(why) = cannot(&done) else { return done };
+    let done = work().run(cpu(threads)?)?;
+    // What the processor cannot do either has one reason only.
+    eprintln!("cuda: {}: running on the CPU", why.strip_prefix("cuda: ").unwrap_or(&why));
+    Ok(done)
 }
 
 fn cpu(threads: Option<usize>) -> Result<Cpu> {

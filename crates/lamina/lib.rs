@@ -13,9 +13,15 @@ mod answer;
 mod builtin;
 mod chat;
 mod constrain;
+#[cfg(any(target_os = "linux", windows))]
+mod cuda;
+#[cfg(not(any(target_os = "linux", windows)))]
+#[path = "no_cuda.rs"]
+mod cuda;
 mod device;
 mod generate;
 mod model;
+mod on_backend;
 mod open;
 mod passes;
 mod recent;
@@ -26,7 +32,7 @@ mod tools;
 
 pub use answer::{ChatAnswer, ChatReader, PreparedChat};
 pub use chat::{ChatOptions, ReasoningMode};
-pub use device::{DEVICES, OnBackend, devices, on_device};
+pub use device::{DEVICES, devices, on_device};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;
 pub use lamina_disk::{self as disk, StoreCounts};
@@ -48,6 +54,7 @@ pub use lamina_text::{
     Tokenizer, ToolCall, ToolChoice,
 };
 pub use model::Model;
+pub use on_backend::OnBackend;
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
 pub use session::SavedSession;

@@ -2,9 +2,10 @@
 
 use crate::{
     Error, Result, builtin,
-    device::{OnBackend, on_device},
+    device::{on_device, on_what_can},
+    on_backend::OnBackend,
 };
-use lamina_load::{Forecast, ForecastQuestion, LoadOptions, Loaded, Progress, forecast_on, open_on};
+use lamina_load::{Device, Forecast, ForecastQuestion, LoadOptions, Loaded, Progress, forecast_on, open_on};
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
@@ -19,12 +20,21 @@ pub fn checkpoint(path: Option<&Path>) -> Result<Checkpoint> {
     Ok(Checkpoint::open(path)?)
 }
 
-/// Loads the model at `path` and builds its engine on the device that `options` name.
+/// Loads the model at `path` and builds its engine on the device that `options` name; `auto` is the CPU for a model that the
+/// GPU has no memory or no kernel for.
 ///
 /// # Errors
 /// When it cannot be found, read, supported, or held in memory; when `progress` gives up.
 pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
-    on_device(options.device, options.threads, Open { path, options, progress })
+    let work = || Open { path, options, progress };
+    let cannot = |done: &Result<Loaded>| match done {
+        Err(Error::OutOfMemory(why) | Error::Unsupported(why)) => Some(why.clone()),
+        _ => None,
+    };
+    match options.device {
+        Device::Auto => on_what_can(options.threads, work, cannot),
+        device => on_device(device, options.threads, work()),
+    }
 }
 
 struct Open<'a> {
@@ -47,7 +57,16 @@ impl OnBackend for Open<'_> {
 /// When it cannot be found, read or supported, or the device cannot be measured. A model that does not fit is no error: its
 /// forecast says so.
 pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuestion) -> Result<Forecast> {
-    on_device(options.device, options.threads, ForecastModel { path, options, question })
+    let work = || ForecastModel { path, options, question };
+    let cannot = |done: &Result<Forecast>| match done {
+        Ok(forecast) => forecast.problem.clone(),
+        Err(Error::Unsupported(why)) => Some(why.clone()),
+        Err(_) => None,
+    };
+    match options.device {
+        Device::Auto => on_what_can(options.threads, work, cannot),
+        device => on_device(device, options.threads, work()),
+    }
 }
 
 struct ForecastModel<'a> {

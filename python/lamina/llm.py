@@ -66,7 +66,7 @@ class LLM(Closing):
 
         path: a GGUF file (or its first shard), a Hugging Face folder (config.json, *.safetensors, tokenizer), or None
             for the small model inside the package.
-        device: "auto" or "cpu".
+        device: "auto" (an NVIDIA GPU that can be used, or else the CPU), "cpu", "cuda" or "cuda:1".
         context: the longest sequence in tokens; None: the model's own, cut to what memory holds.
         kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8; or apart, as in
             ``k=q8_0,v=q4_0``, and by how far layers see, as in ``window=f16,full.k=q8_0`` (full, window, chunk).

@@ -32,6 +32,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-cpu", 50),
     ("lamina-tier", 50),
     ("lamina-emu", 50),
+    ("lamina-cuda", 50),
     ("lamina-engine", 60),
     ("lamina-load", 65),
     ("lamina", 70),
@@ -43,7 +44,7 @@ const FLOORS: &[(&str, u32)] = &[
 
 /// Crates that may hold unsafe code; all others forbid it.
 const UNSAFE: &[&str] =
-    &["lamina-simd", "lamina-pool", "lamina-reserve", "lamina-cpu", "lamina-emu", "lamina-py"];
+    &["lamina-simd", "lamina-pool", "lamina-reserve", "lamina-cpu", "lamina-cuda", "lamina-emu", "lamina-py"];
 
 /// Lines of a source file, tests apart.
 const MOST_LINES: usize = 400;

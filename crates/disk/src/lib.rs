@@ -18,6 +18,7 @@ mod panels;
 mod rate;
 mod read;
 mod read_queue;
+mod user_folder;
 mod write_queue;
 
 pub use buffer::{BLOCK, BufferPool, LentBuffer, PageBuffer};
@@ -32,6 +33,7 @@ pub use panels::{MatrixEntry, MatrixName, PanelFile, PanelFolder, PanelRange, Pa
 pub use rate::read_rate;
 pub use read::{DiskReader, Extent, ReadDone, ReadRequest, ThreadReader};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
+pub use user_folder::cache_folder;
 pub use write_queue::Unwritten;
 
 /// A checksum of bytes: 64 bits of XXH3.

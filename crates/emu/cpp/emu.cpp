@@ -100,7 +100,27 @@ static Outcome checked(void (*kernel)(P...), void** arguments, size_t count, siz
   if (count != n || bytes != sizes[n - 1]) return WRONG_ARGUMENTS;
   return call(kernel, arguments, grid, threads, waits, std::index_sequence_for<P...>());
 }
+// What a kernel takes: addresses of buffers, then a struct of `bytes` bytes.
+template <class... P>
+static void shape(void (*)(P...), size_t* count, size_t* bytes) {
+  constexpr size_t sizes[] = {sizeof(P)...};
+  *count = sizeof...(P);
+  *bytes = sizes[sizeof...(P) - 1];
+}
 }   // namespace emu
+
+// Threads of a block, arguments, and bytes of the last one; not 0 where there is no such kernel.
+extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* count, size_t* bytes) {
+#define KERNEL_LINE(kernel, block, waits, registers) \
+  if (!std::strcmp(name, #kernel)) { \
+    *threads = block; \
+    emu::shape(kernel, count, bytes); \
+    return emu::DONE; \
+  }
+#include "list.h"
+#undef KERNEL_LINE
+  return emu::NO_KERNEL;
+}
 
 // Runs a kernel to its end on this thread. `arguments` are addresses of the buffers' addresses and, last, of the struct of
 // `bytes` bytes.

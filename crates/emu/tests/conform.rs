@@ -49,3 +49,11 @@ fn chunks_of_rows_and_passes_over_units_conform() {
         assert!(report.cases > 0 && report.refused.is_empty(), "{report}");
     }
 }
+
+/// What a device is held against before a model is put on it.
+#[test]
+fn the_self_test_passes() {
+    for order in [BlockOrder::Forwards, BlockOrder::Backwards] {
+        lamina_gpu::self_test(&Emu::new(order)).expect("right products");
+    }
+}

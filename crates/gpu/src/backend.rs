@@ -14,6 +14,10 @@ use lamina_plan::{
     About, Backend, Batch, Capabilities, Grade, KvLayout, KvTypes, Limits, Memory, Ops, Plan, WeightSpec,
     backend::Result, op::*,
 };
+use std::time::Instant;
+
+/// Copies whose time is taken together.
+const COPIES: usize = 8;
 
 /// A GPU backend over a device.
 #[derive(Clone)]
@@ -63,6 +67,22 @@ impl<D: GpuDevice> Backend for Gpu<D> {
 
     fn rows(&self) -> usize {
         2048
+    }
+
+    /// By copies inside the device's memory, which read and write it.
+    fn read_bandwidth(&self) -> Result<Option<f64>> {
+        let half = (self.device.info().free / 16).min(256 << 20) as usize;
+        if half == 0 {
+            return Ok(None);
+        }
+        let buffer = self.device.alloc(2 * half, "measuring the memory's speed")?;
+        self.device.clear(&buffer, 0, 2 * half)?;
+        self.device.copy(&buffer, 0, half, half)?;
+        self.device.wait()?;
+        let start = Instant::now();
+        (0..COPIES).try_for_each(|_| self.device.copy(&buffer, 0, half, half))?;
+        self.device.wait()?;
+        Ok(Some((COPIES * 2 * half) as f64 / start.elapsed().as_secs_f64()))
     }
 
     fn refuses(&self, plan: &Plan) -> Option<String> {

@@ -17,6 +17,7 @@ mod machine;
 mod ops;
 mod queue;
 mod scratch;
+mod self_test;
 mod step;
 mod weight;
 
@@ -24,4 +25,5 @@ pub use backend::Gpu;
 pub use device::{Bound, DeviceInfo, GpuDevice, Launch};
 pub use kernels::{KernelLine, SOURCES, kernels};
 pub use machine::GpuMachine;
+pub use self_test::self_test;
 pub use weight::GpuWeight;

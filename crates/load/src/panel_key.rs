@@ -1,9 +1,9 @@
-//! Which model panels on disk were packed from, and where they are kept.
+//! Which model panels on disk were packed from.
 
 use lamina_base::DType;
 use lamina_disk::checksum;
 use lamina_store::Checkpoint;
-use std::{env, fmt::Write, path::PathBuf};
+use std::fmt::Write;
 
 /// Blocks of each file that are looked at: an edit that keeps length and time is seen where it meets one.
 const SAMPLES: usize = 64;
@@ -31,20 +31,4 @@ pub(crate) fn panel_key(ck: &Checkpoint, dtype: Option<DType>) -> String {
     }
     // Names and shapes of thousands of tensors make no better key than their checksum.
     format!("{:016x}-{}", checksum(text.as_bytes()), text.len())
-}
-
-/// Where panels are kept: `LAMINA_CACHE`, or the cache folder of the user.
-pub(crate) fn cache_folder() -> PathBuf {
-    let named = |name: &str| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let user = || {
-        if cfg!(windows) {
-            named("LOCALAPPDATA").map(|p| p.join("lamina").join("cache"))
-        } else if cfg!(target_os = "macos") {
-            named("HOME").map(|p| p.join("Library").join("Caches").join("lamina"))
-        } else {
-            let own = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|p| p.join(".cache")));
-            own.map(|p| p.join("lamina"))
-        }
-    };
-    named("LAMINA_CACHE").or_else(user).unwrap_or_else(|| env::temp_dir().join("lamina"))
 }

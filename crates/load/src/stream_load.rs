@@ -3,7 +3,7 @@
 use crate::{
     budget::StreamOptions,
     error::{Error, Result},
-    panel_key::{cache_folder, panel_key},
+    panel_key::panel_key,
     sizes::OpenedModel,
     stream::{BUFFERS, StreamPlan},
     stream_info::{StreamInfo, StreamedExperts},
@@ -12,7 +12,8 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::human_bytes;
 use lamina_disk::{
-    Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ThreadReader, disk_space,
+    Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ThreadReader, cache_folder,
+    disk_space,
 };
 use lamina_plan::{Backend, BackendError, Plan, WeightId, WeightSpec};
 use lamina_store::Checkpoint;

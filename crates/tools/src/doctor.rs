@@ -1,18 +1,33 @@
-//! What this machine offers.
+//! What this machine offers, and whether a device computes right.
 
-use lamina::{Device, OnBackend, Result, devices, on_device};
+use lamina::{Device, Error, OnBackend, Result, devices, on_device};
 use lamina_base::{DType, available_memory, human_bytes};
-use lamina_plan::{About, Backend};
+use lamina_oracle::conform::{self, Tolerance};
+use lamina_plan::{About, Backend, Memory};
 use lamina_simd::Isa;
 use serde_json::{Value, json};
+use std::time::Instant;
 
 /// What the backend says and does.
 struct BackendFacts {
     about: About,
+    memory: Option<Memory>,
     /// Bytes per second.
     bandwidth: Option<f64>,
     /// Names of the types that are multiplied as they are stored.
     native: Vec<&'static str>,
+}
+
+impl BackendFacts {
+    fn of<B: Backend>(backend: &B) -> Result<BackendFacts> {
+        let native = DType::ALL.iter().filter(|d| backend.runs_as(**d) == **d);
+        Ok(BackendFacts {
+            about: backend.about(),
+            memory: backend.memory(),
+            bandwidth: backend.read_bandwidth()?,
+            native: native.map(|d| d.name()).collect(),
+        })
+    }
 }
 
 struct Look;
@@ -21,12 +36,7 @@ impl OnBackend for Look {
     type Out = BackendFacts;
 
     fn run<B: Backend + 'static>(self, backend: B) -> Result<BackendFacts> {
-        let native = DType::ALL.iter().filter(|d| backend.runs_as(**d) == **d);
-        Ok(BackendFacts {
-            about: backend.about(),
-            bandwidth: backend.read_bandwidth()?,
-            native: native.map(|d| d.name()).collect(),
-        })
+        BackendFacts::of(&backend)
     }
 }
 
@@ -35,7 +45,7 @@ impl OnBackend for Look {
 /// # Errors
 /// When `LAMINA_ISA` is wrong or memory for the test is missing.
 pub fn doctor() -> Result<Value> {
-    let BackendFacts { about, bandwidth, native } = on_device(Device::Auto, None, Look)?;
+    let BackendFacts { about, bandwidth, native, .. } = on_device(Device::Cpu, None, Look)?;
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "isa": about.kernels,
@@ -48,4 +58,50 @@ pub fn doctor() -> Result<Value> {
         "devices": devices(),
         "native_types": native,
     }))
+}
+
+/// Runs the conformance kit: the cases whose name contains the text.
+struct Conform<'a>(&'a str);
+
+impl OnBackend for Conform<'_> {
+    type Out = Value;
+
+    fn run<B: Backend + 'static>(self, backend: B) -> Result<Value> {
+        let facts = BackendFacts::of(&backend)?;
+        let start = Instant::now();
+        let handle = || backend.handle();
+        let one = "the conformance kit needs several machines, and this backend makes one";
+        handle().ok_or_else(|| Error::Unsupported(one.into()))?;
+        let report =
+            conform::run_matching(|| handle().expect("gave one just now"), Tolerance::default(), self.0);
+        let (failed, declined) = (report.failures.len(), report.refused.len());
+        let verdict =
+            format!("{}: {} of {} cases", facts.about.device, report.cases - failed - declined, report.cases);
+        let failures = report.failures.iter().map(|(name, why)| format!("{name}: {why}"));
+        let refused = report.refused.iter().map(|(name, why)| format!("{name}: {why}"));
+        Ok(json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "device": facts.about.device,
+            "kernels": facts.about.kernels,
+            "memory_free": facts.memory.map(|m| human_bytes(m.free)),
+            "memory_total": facts.memory.map(|m| human_bytes(m.total)),
+            "copy_bandwidth_gb_s": facts.bandwidth.map(|b| b / 1e9),
+            "native_types": facts.native,
+            "cases": report.cases,
+            "failed": failures.collect::<Vec<_>>(),
+            "declined": refused.collect::<Vec<_>>(),
+            "seconds": start.elapsed().as_secs_f64(),
+            "passed": failed == 0,
+            "verdict": verdict,
+        }))
+    }
+}
+
+/// What `lamina doctor --device` reports: the device, and how many cases of the conformance kit it gets right, of those whose
+/// name contains `part`.
+///
+/// # Errors
+/// When the device cannot be used.
+pub fn examine(device: Device, part: &str) -> Result<Value> {
+    on_device(device, None, Conform(part))
 }

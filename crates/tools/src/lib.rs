@@ -17,7 +17,7 @@ mod plan;
 mod support;
 
 pub use calibrate::{Calibration, CalibrationOptions, calibrate};
-pub use doctor::doctor;
+pub use doctor::{doctor, examine};
 pub use inspect::{Inspection, TensorInfo, inspect};
 pub use perplexity::{Perplexity, PerplexityOptions, perplexity};
 pub use plan::{plan_json, plan_report};

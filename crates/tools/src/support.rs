@@ -112,8 +112,12 @@ pub fn support() -> Result<Support> {
         gguf: f.gguf,
         becomes: f.in_gguf().map(|(name, _)| name),
     };
-    let answers: Vec<Answers> =
-        DEVICES.iter().map(|d| on_device(*d, Some(1), Ask(None))).collect::<Result<_>>()?;
+    // A GPU that cannot be used here has nothing to say; what is wrong with the processor is wrong for everybody.
+    let ask = |device: &Device| match on_device(*device, Some(1), Ask(None)) {
+        Err(_) if *device != Device::Cpu => None,
+        answer => Some(answer),
+    };
+    let answers: Vec<Answers> = DEVICES.iter().filter_map(ask).collect::<Result<_>>()?;
     let weights = DType::ALL.iter().filter(|t| is_weight(**t, &answers));
     Ok(Support {
         families: families::ALL.iter().map(family).collect(),

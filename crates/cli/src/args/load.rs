@@ -22,7 +22,7 @@ pub struct EngineArgs {
     /// Type to quantize matrices to while loading, such as q8_0; auto keeps the file's
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = dtype)]
     dtype: Requested,
-    /// Where to run: auto or cpu
+    /// Where to run: cpu, cuda, cuda:1, or auto for a GPU that can be used and else the CPU
     #[arg(long, default_value = "auto")]
     device: Device,
     /// Most memory that the process may take, such as 8GiB or 80%. Weights that do not fit are read from disk in every

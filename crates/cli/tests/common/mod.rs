@@ -57,7 +57,7 @@ pub struct Done {
 }
 
 impl Done {
-    fn of(output: Output) -> Done {
+    pub fn of(output: Output) -> Done {
         Done {
             code: output.status.code(),
             out: String::from_utf8(output.stdout).unwrap(),

@@ -2,11 +2,10 @@
 
 use crate::{
     error::{Error, Result},
-    panel_key::cache_folder,
     stream_load::READERS,
 };
 use lamina_base::{DType, cpu_name};
-use lamina_disk::read_rate;
+use lamina_disk::{cache_folder, read_rate};
 use lamina_plan::Backend;
 use lamina_tier::{Hardware, ProductSpeed, measure};
 use serde_json::{Map, Value, json};

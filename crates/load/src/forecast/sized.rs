@@ -12,14 +12,14 @@ use crate::{
     lora::Loras,
     open::{check_context, check_dtype, check_plan},
     options::LoadOptions,
-    panel_key::{cache_folder, panel_key},
+    panel_key::panel_key,
     sizes::{ModelSizes, OpenedModel},
     stream::{BUFFERS, StreamPlan},
     uploads::{WeightSize, WeightSource, bytes_per_token, weight_sizes},
 };
 use lamina_arch::{Family, Keep, Weights};
 use lamina_base::{DType, resident_memory};
-use lamina_disk::{PanelFolder, disk_space};
+use lamina_disk::{PanelFolder, cache_folder, disk_space};
 use lamina_plan::{
     Backend, KvTypes, Limits, Plan, WeightKind, emit,
     op::{Op, Operands},

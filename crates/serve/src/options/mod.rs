@@ -117,7 +117,7 @@ settings! {
             dtype: String = "auto".into(), "TYPE";
             /// Threads [default: physical cores]
             threads: Option<usize> = None, "N";
-            /// Where to run: auto or cpu
+            /// Where to run: cpu, cuda, cuda:1, or auto for a GPU that can be used and else the CPU
             device: String = "auto".into(), "DEVICE";
             /// Most memory that the process may take, such as 8GiB or 80%; weights that do not fit are read from disk in
             /// every step [default: what the system or the container has]

@@ -1,0 +1,111 @@
+//! The command with `--device cuda`, over a driver of our own that runs kernels on the emulator.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)] // helpers may fail like tests
+
+mod common;
+
+use common::*;
+
+const PROMPT: &str = "Once upon a time";
+
+/// The command with a driver's folder in front of the libraries' path, and the driver's settings.
+fn with_driver(args: &[&str], libraries: &str, settings: &str) -> Done {
+    let cache = tempfile::tempdir().unwrap();
+    let kernels = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpu/kernels");
+    let mut command = command(args);
+    command.env("LD_LIBRARY_PATH", libraries).env("FAKE_CUDA", settings).env("LAMINA_KERNELS", kernels);
+    Done::of(command.env("LAMINA_CACHE", cache.path()).output().unwrap())
+}
+
+fn on_cuda(args: &[&str], settings: &str) -> Done {
+    with_driver(args, lamina_emu::FAKE_CUDA, settings)
+}
+
+fn story<'a>(model: &'a str, device: &'a str) -> Vec<&'a str> {
+    vec!["run", model, PROMPT, "-n", "16", "--temp", "0", "--context", "64", "--device", device]
+}
+
+#[test]
+fn the_text_is_that_of_the_cpu() {
+    let model = packaged();
+    let want = lamina(&story(&model, "cpu")).ok();
+    for device in ["cuda", "cuda:0", "auto"] {
+        let done = on_cuda(&story(&model, device), "");
+        assert_eq!((done.err.contains("CPU"), done.ok()), (false, want.clone()), "{device}");
+    }
+    let second = on_cuda(&story(&model, "cuda:1"), "devices=2").ok();
+    assert_eq!(second, want);
+}
+
+#[test]
+fn what_cannot_be_used_is_one_line_and_the_cpu() {
+    let model = packaged();
+    let want = lamina(&story(&model, "cpu")).ok();
+    let line = "cuda: the driver knows CUDA 11.7, needed is 12.0: install driver 525 or newer";
+    let old = on_cuda(&story(&model, "cuda"), "version=11070").error(1);
+    assert_eq!(old, format!("error: {line}"));
+    let fallback = on_cuda(&story(&model, "auto"), "version=11070");
+    let lines = fallback.err.lines().filter(|l| l.starts_with("cuda: ")).collect::<Vec<_>>();
+    assert_eq!(lines, [format!("{line}: running on the CPU")]);
+    assert_eq!(fallback.ok(), want);
+    // A machine without such a device is told nothing about it.
+    let none = on_cuda(&story(&model, "auto"), "devices=0");
+    assert_eq!((none.err.contains("cuda"), none.ok()), (false, want.clone()));
+    // Nor is a driver looked at that nobody asked for: this one cannot be used.
+    let cpu = with_driver(&story(&model, "cpu"), lamina_emu::OLD_CUDA, "");
+    assert_eq!((cpu.err.contains("cuda"), cpu.ok()), (false, want));
+}
+
+#[test]
+fn a_model_that_a_gpu_cannot_hold_runs_on_the_cpu() {
+    let model = packaged();
+    let want = lamina(&story(&model, "cpu")).ok();
+    // Graphs take 64 MiB of it.
+    let small = "memory=69000000";
+    let named = on_cuda(&story(&model, "cuda"), small);
+    assert!(named.code == Some(1) && named.err.contains("the weights take"), "{named:#?}");
+    let fallback = on_cuda(&story(&model, "auto"), small);
+    let lines: Vec<_> = fallback.err.lines().filter(|l| l.starts_with("cuda: ")).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with(": running on the CPU"), "{lines:?}");
+    assert_eq!(fallback.ok(), want);
+    // Memory that another program took in the meantime is found missing on the way.
+    let late = on_cuda(&story(&model, "auto"), "cuMemAlloc_v2=2@60");
+    assert!(late.err.contains(": running on the CPU"), "{late:#?}");
+    assert_eq!(late.ok(), want);
+}
+
+#[test]
+fn a_forecast_is_that_of_the_device_that_would_run() {
+    let model = packaged();
+    for (device, settings, said) in [
+        ("cuda", "", false),
+        ("auto", "", false),
+        ("auto", "memory=69000000", true),
+        ("cpu", "version=1", false),
+    ] {
+        let done = on_cuda(&["plan", &model, "--device", device, "--json"], settings);
+        assert_eq!(done.err.contains("running on the CPU"), said, "{done:#?}");
+        assert_eq!(done.json()["fits"], true, "{device} {settings}");
+    }
+}
+
+#[test]
+fn a_device_lost_on_the_way_is_an_error() {
+    let model = packaged();
+    // While weights are loaded, and in the middle of an answer; the self-test takes 30 copies and 10 recordings.
+    for function in ["cuMemcpyHtoDAsync_v2=700@35", "cuGraphLaunch=719@15"] {
+        let done = on_cuda(&story(&model, "cuda"), function);
+        let said = done.err.lines().any(|l| l.starts_with("error: ") && l.contains("the device is lost"));
+        assert!(done.code == Some(1) && said, "{function}: {done:#?}");
+    }
+}
+
+#[test]
+fn doctor_examines_a_device() {
+    let args = ["doctor", "--device", "cuda", "--cases", "linear 129x256 Q4_K", "--json"];
+    let v = on_cuda(&args, "").json();
+    assert_eq!((&v["device"], &v["kernels"]), (&"cuda:0".into(), &"sm_90".into()), "{v}");
+    assert!(v["cases"].as_u64().unwrap() > 0 && v["passed"] == true, "{v}");
+    let missing = on_cuda(&["doctor", "--device", "cuda"], "devices=0").error(1);
+    assert!(missing.contains("cuda: there is no device 0"), "{missing}");
+}

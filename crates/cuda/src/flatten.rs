@@ -1,0 +1,91 @@
+//! The kernels' files as one text, as NVRTC takes it: it reads no files.
+
+use std::{collections::HashSet, fmt::Write};
+
+/// `file` with its includes in their places, each once. Includes that `read` does not know stay: no compiler comes to them.
+pub(crate) fn flatten(read: &dyn Fn(&str) -> Option<String>, file: &str) -> String {
+    let mut flat = Flattened { read, seen: HashSet::new(), text: String::new() };
+    flat.add(file);
+    flat.text
+}
+
+struct Flattened<'a> {
+    read: &'a dyn Fn(&str) -> Option<String>,
+    seen: HashSet<String>,
+    text: String,
+}
+
+impl Flattened<'_> {
+    /// Appends a file, unless it is in; false where there is none.
+    fn add(&mut self, file: &str) -> bool {
+        let Some(source) = (self.read)(file) else { return false };
+        if !self.seen.insert(file.to_owned()) {
+            return true;
+        }
+        self.at(1, file);
+        for (i, line) in source.lines().enumerate() {
+            let included = line.strip_prefix("#include \"").and_then(|l| l.split('"').next());
+            if included.is_some_and(|name| self.add(&beside(file, name))) {
+                self.at(i + 2, file);
+            } else {
+                // Each file is in once anyway.
+                self.text += if line == "#pragma once" { "" } else { line };
+                self.text.push('\n');
+            }
+        }
+        true
+    }
+
+    /// Says where the next line is from, for the compiler's messages.
+    fn at(&mut self, line: usize, file: &str) {
+        writeln!(self.text, "#line {line} \"{file}\"").expect("strings take all");
+    }
+}
+
+/// The path of `name` as `file` includes it.
+fn beside(file: &str, name: &str) -> String {
+    let mut path: Vec<&str> = file.split('/').collect();
+    path.pop();
+    for part in name.split('/') {
+        match part {
+            ".." => drop(path.pop()),
+            part => path.push(part),
+        }
+    }
+    path.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_in_once_and_says_where_its_lines_are() {
+        let read = |file: &str| {
+            let text = match file {
+                "all.h" => "#include \"a.h\"\n#include \"sub/b.h\"\nlast",
+                "a.h" => "#pragma once\nint a;",
+                "sub/b.h" => "#include \"../a.h\"\n#include \"emu.h\"\nint b;",
+                _ => return None,
+            };
+            Some(text.to_owned())
+        };
+        let text = flatten(&read, "all.h");
+        assert_eq!(text.matches("int a;").count(), 1);
+        assert!(
+            text.contains("#line 2 \"sub/b.h\"\n#include \"emu.h\"\nint b;\n#line 3 \"all.h\"\nlast\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_kernels_become_one_text() {
+        let read = |file: &str| {
+            let found = lamina_gpu::SOURCES.iter().find(|(name, _)| *name == file);
+            found.map(|(_, text)| (*text).to_owned())
+        };
+        let text = flatten(&read, "all.h");
+        assert!(text.lines().all(|l| !l.starts_with("#include \"") || l == "#include \"emu.h\""));
+        assert_eq!(text.matches("KERNEL(128, 8) repack(").count(), 1);
+    }
+}

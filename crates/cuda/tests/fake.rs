@@ -1,0 +1,193 @@
+//! The CUDA device over a driver of our own, which runs kernels on the emulator and fails on demand.
+//!
+//! The driver is loaded by its name, once in a process: each test that is ignored here runs in a process of its own, with
+//! the fake driver's folder in front of the libraries' path.
+#![cfg(target_os = "linux")]
+
+#[path = "../../emu/tests/common/mod.rs"]
+mod common;
+
+use common::story;
+use lamina_cuda::{CudaDevice, ImageOrigin};
+use lamina_emu::Emu;
+use lamina_gpu::{Gpu, GpuDevice, self_test};
+use lamina_oracle::conform::{self, Tolerance};
+use lamina_plan::{BackendError, KvType};
+use std::{
+    env,
+    process::{Command, Output},
+};
+
+/// Runs a test of this file in a process of its own.
+fn alone(test: &str, libraries: &str, settings: &[(&str, &str)]) -> Output {
+    let cache = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env::current_exe().expect("a program"));
+    command.args(["--exact", test, "--ignored", "--nocapture"]);
+    // Images of the build would not run on the fake driver.
+    let kernels = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpu/kernels");
+    command
+        .env("LD_LIBRARY_PATH", libraries)
+        .env("LAMINA_CACHE", cache.path())
+        .env("LAMINA_KERNELS", kernels);
+    command.env_remove("FAKE_CUDA").env_remove("FAKE_NVRTC").envs(settings.iter().copied());
+    command.output().expect("the program runs")
+}
+
+/// The same, with the fake driver, for a test that has to pass.
+fn passes(test: &str, settings: &[(&str, &str)]) {
+    let done = alone(test, lamina_emu::FAKE_CUDA, settings);
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success() && out.contains("1 passed"), "{out}\n{err}");
+}
+
+#[test]
+fn cases_of_the_kit_conform() {
+    passes("inner_cases", &[]);
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_cases() {
+    let device = CudaDevice::open(0).expect("the fake device");
+    self_test(&device).expect("right bytes");
+    for part in ["linear 129x256 Q4_K", "attend 8:2", "normalize", "replays", "queue", "memory", "experts s"]
+    {
+        let report = conform::run_matching(|| Gpu::new(device.clone()), Tolerance::default(), part);
+        report.assert();
+        assert!(report.cases > 0 && report.refused.is_empty(), "{part}: {report}");
+    }
+}
+
+#[test]
+fn the_built_in_model_has_the_bits_of_the_emulator() {
+    passes("inner_story", &[]);
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_story() {
+    let device = CudaDevice::open(0).expect("the fake device");
+    for kv_type in [KvType::F16, KvType::Q8_0] {
+        let [(texts, bits), (want, want_bits)] = [
+            story(Gpu::new(device.clone()), kv_type, false),
+            story(Gpu::new(Emu::default()), kv_type, false),
+        ];
+        assert!(texts == want && bits == want_bits, "{kv_type}: {texts:?} instead of {want:?}");
+    }
+}
+
+/// Work of several threads on one device, each with a context of its own over the one that all share.
+#[test]
+fn threads_share_a_device() {
+    passes("inner_threads", &[]);
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_threads() {
+    let first = CudaDevice::open(0).expect("the fake device");
+    std::thread::scope(|scope| {
+        let tests: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| self_test(&CudaDevice::open(0)?).map_err(Into::into))).collect();
+        for test in tests {
+            let done: Result<(), lamina_cuda::CudaUnusable> = test.join().expect("no panic");
+            done.expect("right bytes");
+        }
+    });
+    // A device that was opened here is used and dropped on another thread.
+    std::thread::spawn(move || self_test(&first).expect("right bytes")).join().expect("no panic");
+}
+
+#[test]
+fn images_are_compiled_once() {
+    passes("inner_images", &[]);
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_images() {
+    let origin = || CudaDevice::open(0).expect("the fake device").facts().origin;
+    assert_eq!((origin(), origin()), (ImageOrigin::Compiled, ImageOrigin::Cached));
+}
+
+#[test]
+fn every_reason_is_one_line() {
+    let fake = lamina_emu::FAKE_CUDA;
+    let compiler = "there are no kernels for sm_90: they did not compile: kernels.cu(41): error: the fake compiler was told to fail";
+    for (libraries, setting, line) in [
+        (
+            lamina_emu::OLD_CUDA,
+            "",
+            "the driver has no function cuGetErrorName: needed is driver 525 or newer",
+        ),
+        (fake, "version=11070", "the driver knows CUDA 11.7, needed is 12.0: install driver 525 or newer"),
+        (fake, "devices=0", "there is no device 0: the driver finds 0"),
+        (fake, "number=3", "there is no device 3: the driver finds 1"),
+        (fake, "capability=75", "Fake GPU 0 has compute capability 7.5, needed is 8.0 or newer"),
+        (fake, "nvrtc=1", compiler),
+        (
+            fake,
+            "cuModuleLoadData=209",
+            "loading the kernels failed: the fake driver says 209 (CUDA_ERROR_209)",
+        ),
+    ] {
+        let number = setting.strip_prefix("number=").unwrap_or("0");
+        let compiler = setting.strip_prefix("nvrtc=").unwrap_or("");
+        let settings = [("FAKE_CUDA", setting), ("NUMBER", number), ("FAKE_NVRTC", compiler)];
+        let done = alone("inner_reason", libraries, &settings);
+        let out = String::from_utf8_lossy(&done.stdout);
+        assert!(out.lines().any(|l| l.ends_with(&format!("cuda: {line}"))), "{setting}: {out}");
+    }
+}
+
+#[test]
+#[ignore = "needs a driver's folder in the libraries' path"]
+fn inner_reason() {
+    let number = env::var("NUMBER").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let why = CudaDevice::open(number).err().expect("no device");
+    println!("{why}");
+}
+
+#[test]
+fn a_lost_device_stays_lost_and_the_process_lives() {
+    passes("inner_lost", &[("FAKE_CUDA", "cuLaunchKernel=700@10")]);
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_lost() {
+    let device = CudaDevice::open(0).expect("the fake device");
+    let buffer = device.alloc(64, "a test").expect("memory");
+    let failure = self_test(&device).expect_err("it is lost inside a recording");
+    assert!(matches!(failure, BackendError::Device { backend: "cuda", lost: true, .. }), "{failure}");
+    assert!(failure.to_string().contains("load the model again"), "{failure}");
+    let later = device.upload(&buffer, 0, &[1; 64]);
+    assert!(matches!(later, Err(BackendError::Device { lost: true, .. })), "{later:?}");
+    assert!(matches!(device.wait(), Err(BackendError::Device { lost: true, .. })));
+    assert_eq!(device.info().free, 0);
+}
+
+#[test]
+fn memory_is_told_and_its_end_is_no_loss() {
+    passes("inner_memory", &[("FAKE_CUDA", "memory=100000000")]);
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_memory() {
+    let device = CudaDevice::open(0).expect("the fake device");
+    let info = device.info();
+    // Graphs take 64 MiB of it.
+    assert_eq!((info.device.as_str(), info.kernels.as_str()), ("cuda:0", "sm_90"));
+    assert_eq!((info.free, info.total), (100_000_000 - (64 << 20), 100_000_000));
+    let failure = device.alloc(200_000_000, "the cache of a layer").err().expect("more than there is");
+    let said = failure.to_string();
+    assert!(matches!(failure, BackendError::OutOfMemory { .. }) && said.contains("200.0 MB"), "{said}");
+    // Longer than all pinned pieces together.
+    let bytes: Vec<u8> = (0..9_000_001u32).map(|i| (i % 251) as u8).collect();
+    let buffer = device.alloc(bytes.len(), "a test").expect("memory");
+    device.upload(&buffer, 0, &bytes).expect("copied");
+    let mut back = vec![0; bytes.len()];
+    device.download(&buffer, 0, &mut back).expect("copied");
+    assert!(bytes == back);
+}

@@ -1,0 +1,402 @@
+// A libcuda.so of our own: what crates/cuda calls of NVIDIA's driver, over the emulator. Tests put its folder in front of the
+// libraries' path.
+//
+// Work is done as late as it may be: when its stream, or an event behind it, is waited for. FAKE_CUDA holds settings, `name=value` with commas between them: `version`, `devices`,
+// `capability` and `memory` say what the device is; the name of a function says which code it fails with, from its call
+// number `@n` on (0 without). After an error that loses a device every call fails with it, as the driver does.
+#include "fake.h"
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int order, void** arguments, size_t count, size_t bytes);
+extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* count, size_t* bytes);
+
+namespace {
+enum Code { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
+            INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
+
+// The value of a setting, and what follows its `@`.
+bool setting(const char* name, long long* value, long long* from) {
+  const char* all = std::getenv("FAKE_CUDA");
+  for (size_t n = std::strlen(name); all && *all; all = std::strchr(all, ',') ? std::strchr(all, ',') + 1 : nullptr) {
+    if (std::strncmp(all, name, n) || all[n] != '=') continue;
+    char* end;
+    *value = std::strtoll(all + n + 1, &end, 10);
+    *from = *end == '@' ? std::strtoll(end + 1, nullptr, 10) : 0;
+    return true;
+  }
+  return false;
+}
+long long said(const char* name, long long otherwise) {
+  long long value, from;
+  return setting(name, &value, &from) ? value : otherwise;
+}
+
+struct Kernel { std::string name; unsigned threads; size_t count, bytes; };
+struct Module { std::map<std::string, std::unique_ptr<Kernel>> kernels; };
+// A launch with its arguments, one after the other: words of addresses, then the struct.
+struct Launched { const Kernel* kernel; unsigned grid[3]; std::vector<uint64_t> words; };
+struct Graph { std::vector<Launched> launches; };
+// What a stream has to do, and the host's memory that it reads or writes.
+struct Work { std::function<int()> run; const void* host; };
+struct Stream { bool recording = false; Graph recorded; std::deque<Work> queue; uint64_t asked = 0, done = 0; };
+struct Event { Stream* stream = nullptr; uint64_t behind = 0; };
+
+constexpr size_t GUARD = 64;
+struct Driver {
+  std::recursive_mutex lock;
+  bool ready = false;
+  int lost = OK;
+  std::map<std::string, long long> calls;
+  std::map<uint64_t, size_t> memory;
+  size_t used = 0;
+  std::map<const void*, size_t> pinned;
+  std::set<Stream*> streams;
+  int recordings = 0;
+};
+Driver& driver() { static Driver& all = *new Driver; return all; }   // outlives whoever frees at exit
+thread_local bool has_context = false;
+
+bool loses(int code) { return code == 214 || code == 999 || (code >= 700 && code < 720 && code != 701); }
+
+// The code that a call of this function is to fail with.
+int failure(const char* name) {
+  Driver& d = driver();
+  long long code, from, call = d.calls[name]++;
+  if (d.lost) return d.lost;
+  if (!setting(name, &code, &from) || call < from) return OK;
+  if (loses((int)code)) d.lost = (int)code;
+  return (int)code;
+}
+#define BEGIN(name) \
+  std::lock_guard<std::recursive_mutex> held(driver().lock); \
+  if (int code = failure(#name)) return code;
+#define BEGIN_READY(name) BEGIN(name) if (!driver().ready) return NOT_INITIALIZED;
+#define BEGIN_CURRENT(name) BEGIN_READY(name) if (!has_context) return INVALID_CONTEXT;
+
+uint8_t* bytes_at(uint64_t address) { return (uint8_t*)(uintptr_t)address; }
+// True where all these bytes are inside one allocation.
+bool inside(uint64_t address, size_t bytes) {
+  auto& memory = driver().memory;
+  auto after = memory.upper_bound(address);
+  if (after == memory.begin()) return false;
+  auto at = std::prev(after);
+  return address + bytes <= at->first + at->second;
+}
+bool whole(uint64_t address, size_t bytes) {
+  for (size_t i = 1; i <= GUARD; ++i)
+    if (*bytes_at(address - i) != 0xff || *bytes_at(address + bytes + i - 1) != 0xff) return false;
+  return true;
+}
+int run(Launched& l) {
+  std::vector<void*> arguments;
+  for (size_t i = 0; i < l.kernel->count; ++i) arguments.push_back(&l.words[i]);
+  int outcome = lamina_emu_launch(l.kernel->name.c_str(), l.grid, 1, arguments.data(), l.kernel->count, l.kernel->bytes);
+  if (outcome) {
+    std::fprintf(stderr, "fake cuda: %s ends with %d\n", l.kernel->name.c_str(), outcome);
+    return driver().lost = LAUNCH_FAILED;
+  }
+  return OK;
+}
+// Notes work, or says why not.
+int ask(void* stream, const void* host, std::function<int()> run) {
+  auto& s = *(Stream*)stream;
+  if (s.recording) return CAPTURE_UNSUPPORTED;
+  s.queue.push_back({std::move(run), host});
+  ++s.asked;
+  return OK;
+}
+// Does what a stream has to do, up to its work of this number.
+int finish(Stream& s, uint64_t behind) {
+  while (s.done < behind && !s.queue.empty()) {
+    auto work = std::move(s.queue.front());
+    s.queue.pop_front();
+    ++s.done;
+    if (int code = work.run()) return code;
+  }
+  return OK;
+}
+int finish_all() {
+  for (Stream* s : driver().streams)
+    if (int code = finish(*s, s->asked)) return code;
+  return OK;
+}
+}   // namespace
+
+extern "C" {
+int cuDriverGetVersion(int* version) {
+  BEGIN(cuDriverGetVersion)
+  *version = (int)said("version", 12090);
+  return OK;
+}
+int cuInit(unsigned) {
+  BEGIN(cuInit)
+  if (!said("devices", 1)) return NO_DEVICE;
+  driver().ready = true;
+  return OK;
+}
+int cuGetErrorName(int code, const char** text) {
+  static thread_local char name[32];
+  std::snprintf(name, sizeof name, "CUDA_ERROR_%d", code);
+  *text = name;
+  return OK;
+}
+int cuGetErrorString(int code, const char** text) {
+  static thread_local char words[64];
+  std::snprintf(words, sizeof words, "the fake driver says %d", code);
+  *text = words;
+  return OK;
+}
+int cuDeviceGetCount(int* count) {
+  BEGIN_READY(cuDeviceGetCount)
+  *count = (int)said("devices", 1);
+  return OK;
+}
+int cuDeviceGet(int* device, int number) {
+  BEGIN_READY(cuDeviceGet)
+  if (number < 0 || number >= said("devices", 1)) return INVALID_DEVICE;
+  *device = number;
+  return OK;
+}
+int cuDeviceGetName(char* name, int room, int device) {
+  BEGIN_READY(cuDeviceGetName)
+  std::snprintf(name, (size_t)room, "Fake GPU %d", device);
+  return OK;
+}
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  BEGIN_READY(cuDeviceGetAttribute)
+  int capability = (int)said("capability", 90);
+  if (attribute != 75 && attribute != 76) return INVALID_VALUE;
+  *value = attribute == 75 ? capability / 10 : capability % 10;
+  return OK;
+}
+int cuDevicePrimaryCtxRetain(void** context, int device) {
+  BEGIN_READY(cuDevicePrimaryCtxRetain)
+  *context = (void*)(uintptr_t)(device + 1);
+  return OK;
+}
+int cuDevicePrimaryCtxRelease_v2(int) {
+  BEGIN_READY(cuDevicePrimaryCtxRelease_v2)
+  return OK;
+}
+int cuCtxSetCurrent(void* context) {
+  BEGIN_READY(cuCtxSetCurrent)
+  has_context = context != nullptr;
+  return OK;
+}
+int cuStreamCreate(void** stream, unsigned) {
+  BEGIN_CURRENT(cuStreamCreate)
+  driver().streams.insert((Stream*)(*stream = new Stream));
+  return OK;
+}
+int cuStreamDestroy_v2(void* stream) {
+  BEGIN_CURRENT(cuStreamDestroy_v2)
+  int code = finish(*(Stream*)stream, UINT64_MAX);
+  driver().streams.erase((Stream*)stream);
+  delete (Stream*)stream;
+  return code;
+}
+int cuStreamSynchronize(void* stream) {
+  BEGIN_CURRENT(cuStreamSynchronize)
+  auto& s = *(Stream*)stream;
+  return s.recording ? CAPTURE_UNSUPPORTED : finish(s, s.asked);
+}
+int cuEventCreate(void** event, unsigned) {
+  BEGIN_CURRENT(cuEventCreate)
+  *event = new Event;
+  return OK;
+}
+int cuEventRecord(void* event, void* stream) {
+  BEGIN_CURRENT(cuEventRecord)
+  auto& s = *(Stream*)stream;
+  if (s.recording) return CAPTURE_UNSUPPORTED;
+  *(Event*)event = {&s, s.asked};
+  return OK;
+}
+int cuEventSynchronize(void* event) {
+  BEGIN_CURRENT(cuEventSynchronize)
+  auto& e = *(Event*)event;
+  return e.stream ? finish(*e.stream, e.behind) : OK;
+}
+int cuEventDestroy_v2(void* event) {
+  BEGIN_CURRENT(cuEventDestroy_v2)
+  delete (Event*)event;
+  return OK;
+}
+int cuMemGetInfo_v2(size_t* free, size_t* total) {
+  BEGIN_CURRENT(cuMemGetInfo_v2)
+  *total = (size_t)said("memory", 512 << 20);
+  *free = *total - driver().used;
+  return OK;
+}
+// What nobody wrote is NaN in every type, as are the guards around it.
+int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  BEGIN_CURRENT(cuMemAlloc_v2)
+  if (driver().recordings) return CAPTURE_UNSUPPORTED;   // as the driver on the recording thread
+  if (!bytes) return INVALID_VALUE;
+  if (driver().used + bytes > (size_t)said("memory", 512 << 20)) return OUT_OF_MEMORY;
+  size_t room = (bytes + 2 * GUARD + 255) / 256 * 256;
+  auto* memory = (uint8_t*)std::aligned_alloc(256, room);
+  if (!memory) return OUT_OF_MEMORY;
+  std::memset(memory, 0xff, room);
+  *address = (uint64_t)(uintptr_t)(memory + GUARD);
+  driver().memory[*address] = bytes;
+  driver().used += bytes;
+  return OK;
+}
+int cuMemFree_v2(uint64_t address) {
+  std::lock_guard<std::recursive_mutex> held(driver().lock);
+  if (!driver().lost) finish_all();   // as the driver: work may use it
+  auto at = driver().memory.find(address);
+  if (at == driver().memory.end()) return INVALID_VALUE;
+  if (!whole(address, at->second)) {
+    std::fprintf(stderr, "fake cuda: a kernel wrote outside a buffer of %zu bytes\n", at->second);
+    std::abort();
+  }
+  driver().used -= at->second;
+  driver().memory.erase(at);
+  std::free(bytes_at(address - GUARD));
+  return failure("cuMemFree_v2");
+}
+int cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  BEGIN_CURRENT(cuMemHostAlloc)
+  *memory = std::malloc(bytes);
+  if (!*memory) return OUT_OF_MEMORY;
+  driver().pinned[*memory] = bytes;
+  return OK;
+}
+int cuMemFreeHost(void* memory) {
+  BEGIN_CURRENT(cuMemFreeHost)
+  auto at = driver().pinned.find(memory);
+  if (at == driver().pinned.end()) return INVALID_VALUE;
+  auto uses = [&](const Work& w) { return w.host >= memory && (const char*)w.host < (const char*)memory + at->second; };
+  for (const Stream* s : driver().streams) {
+    if (std::none_of(s->queue.begin(), s->queue.end(), uses)) continue;
+    std::fprintf(stderr, "fake cuda: pinned memory is freed under a copy\n");
+    std::abort();
+  }
+  driver().pinned.erase(at);
+  std::free(memory);
+  return OK;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+  BEGIN_CURRENT(cuMemcpyHtoDAsync_v2)
+  if (!inside(to, bytes)) return INVALID_VALUE;
+  return ask(stream, from, [=] {
+    std::memcpy(bytes_at(to), from, bytes);
+    return (int)OK;
+  });
+}
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
+  BEGIN_CURRENT(cuMemcpyDtoHAsync_v2)
+  if (!inside(from, bytes)) return INVALID_VALUE;
+  return ask(stream, to, [=] {
+    std::memcpy(to, bytes_at(from), bytes);
+    return (int)OK;
+  });
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  BEGIN_CURRENT(cuMemcpyDtoDAsync_v2)
+  if (!inside(from, bytes) || !inside(to, bytes)) return INVALID_VALUE;
+  return ask(stream, nullptr, [=] {
+    std::memcpy(bytes_at(to), bytes_at(from), bytes);
+    return (int)OK;
+  });
+}
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void* stream) {
+  BEGIN_CURRENT(cuMemsetD8Async)
+  if (!bytes || !inside(to, bytes)) return INVALID_VALUE;
+  return ask(stream, nullptr, [=] {
+    std::memset(bytes_at(to), value, bytes);
+    return (int)OK;
+  });
+}
+int cuModuleLoadData(void** module, const void* image) {
+  BEGIN_CURRENT(cuModuleLoadData)
+  if (std::strncmp((const char*)image, FAKE_IMAGE, std::strlen(FAKE_IMAGE))) return INVALID_IMAGE;
+  *module = new Module;
+  return OK;
+}
+int cuModuleUnload(void* module) {
+  BEGIN_CURRENT(cuModuleUnload)
+  if (int code = finish_all()) return code;
+  delete (Module*)module;
+  return OK;
+}
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  BEGIN_CURRENT(cuModuleGetFunction)
+  Kernel kernel{name, 0, 0, 0};
+  if (lamina_emu_shape(name, &kernel.threads, &kernel.count, &kernel.bytes)) return NOT_FOUND;
+  auto& own = ((Module*)module)->kernels[name];
+  if (!own) own = std::make_unique<Kernel>(kernel);
+  *function = own.get();
+  return OK;
+}
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                   void* stream, void** parameters, void** extra) {
+  BEGIN_CURRENT(cuLaunchKernel)
+  auto* kernel = (const Kernel*)function;
+  bool right = bx == kernel->threads && by == 1 && bz == 1 && !shared && !extra;
+  if (!right || !gx || !gy || !gz || gy > 65535 || gz > 65535) return INVALID_VALUE;
+  Launched l{kernel, {gx, gy, gz}, std::vector<uint64_t>(kernel->count - 1 + (kernel->bytes + 7) / 8)};
+  for (size_t i = 0; i + 1 < kernel->count; ++i) std::memcpy(&l.words[i], parameters[i], 8);
+  std::memcpy(&l.words[kernel->count - 1], parameters[kernel->count - 1], kernel->bytes);
+  auto& s = *(Stream*)stream;
+  if (!s.recording) return ask(stream, nullptr, [l]() mutable { return run(l); });
+  s.recorded.launches.push_back(std::move(l));
+  return OK;
+}
+int cuStreamBeginCapture_v2(void* stream, int) {
+  BEGIN_CURRENT(cuStreamBeginCapture_v2)
+  auto& s = *(Stream*)stream;
+  if (s.recording) return CAPTURE_INVALIDATED;
+  s.recording = true;
+  ++driver().recordings;
+  s.recorded.launches.clear();
+  return OK;
+}
+int cuStreamEndCapture(void* stream, void** graph) {
+  BEGIN_CURRENT(cuStreamEndCapture)
+  auto& s = *(Stream*)stream;
+  if (!s.recording) return CAPTURE_INVALIDATED;
+  s.recording = false;
+  --driver().recordings;
+  *graph = new Graph(std::move(s.recorded));
+  s.recorded = {};
+  return OK;
+}
+int cuGraphInstantiateWithFlags(void** instance, void* graph, unsigned long long) {
+  BEGIN_CURRENT(cuGraphInstantiateWithFlags)
+  *instance = new Graph(*(Graph*)graph);
+  return OK;
+}
+int cuGraphLaunch(void* instance, void* stream) {
+  BEGIN_CURRENT(cuGraphLaunch)
+  return ask(stream, nullptr, [graph = *(Graph*)instance]() mutable {
+    for (Launched& l : graph.launches)
+      if (int code = run(l)) return code;
+    return (int)OK;
+  });
+}
+int cuGraphDestroy(void* graph) {
+  BEGIN_CURRENT(cuGraphDestroy)
+  delete (Graph*)graph;
+  return OK;
+}
+int cuGraphExecDestroy(void* instance) {
+  BEGIN_CURRENT(cuGraphExecDestroy)
+  delete (Graph*)instance;
+  return OK;
+}
+}
