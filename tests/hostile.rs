@@ -13,6 +13,7 @@ use lamina_base::peak_rss;
 use lamina_fixtures::{Models, names, packaged, tokens};
 use serde_json::{Map, Value, json};
 use std::{
+    cell::Cell,
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
@@ -26,12 +27,20 @@ const LONGEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } e
 const MOST_BYTES: u64 = 256 << 20;
 
 /// splitmix64: small, and the same everywhere.
-struct Random(u64);
+struct Random {
+    state: u64,
+    /// Bytes of the texts of the case that is being made.
+    text: u64,
+}
 
 impl Random {
+    fn seeded(state: u64) -> Random {
+        Random { state, text: 0 }
+    }
+
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
@@ -54,6 +63,8 @@ impl Random {
 struct Bounds {
     name: &'static str,
     before: Option<u64>,
+    /// Bytes of the largest case until now.
+    given: Cell<u64>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -63,17 +74,22 @@ impl Bounds {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         good();
-        Bounds { name, before: peak_rss(), _alone: alone }
+        Bounds { name, before: peak_rss(), given: Cell::new(0), _alone: alone }
     }
 
-    /// Runs case number `case`; what it gives counts as done.
-    fn run<T>(&self, case: usize, what: impl FnOnce() -> T) -> T {
+    /// Runs case number `case`, which itself has `given` bytes; what it gives counts as done.
+    fn run<T>(&self, case: usize, given: u64, what: impl FnOnce() -> T) -> T {
+        self.given.set(self.given.get().max(given));
         let begin = Instant::now();
         let done = catch_unwind(AssertUnwindSafe(what));
         let (time, name) = (begin.elapsed(), self.name);
         assert!(time < LONGEST, "{name} {case} takes {time:?}");
         if let (Some(before), Some(now)) = (self.before, peak_rss()) {
-            assert!(now < before + MOST_BYTES, "{name} {case} takes {} bytes", now - before);
+            assert!(
+                now < before + self.given.get() + MOST_BYTES,
+                "{name} {case} takes {} bytes",
+                now - before
+            );
         }
         done.unwrap_or_else(|_| panic!("{name} {case} panics"))
     }
@@ -136,7 +152,7 @@ fn configurations() {
     let bounds = Bounds::after("configuration", || {
         names.iter().for_each(|name| used(&models.folder(name), options(), &[]).unwrap());
     });
-    let mut random = Random(11);
+    let mut random = Random::seeded(11);
     let mut loaded = 0;
     for case in cases(400) {
         let name: &String = random.one(&names);
@@ -150,7 +166,7 @@ fn configurations() {
         let context = options().context.filter(|_| random.chance(2));
         eprintln!("configuration {case}: {} {config}", folder.display());
         loaded += usize::from(
-            bounds.run(case, || used(&folder, LoadOptions { context, ..options() }, &[])).is_ok(),
+            bounds.run(case, 0, || used(&folder, LoadOptions { context, ..options() }, &[])).is_ok(),
         );
         fs::write(&path, good).unwrap();
     }
@@ -209,7 +225,7 @@ fn adapters() {
         good.write(dir.path(), 0);
         load().unwrap();
     });
-    let mut random = Random(12);
+    let mut random = Random::seeded(12);
     let mut loaded = 0;
     for case in cases(300) {
         let mut bad = good.clone();
@@ -227,7 +243,7 @@ fn adapters() {
         }
         bad.write(dir.path(), cut);
         eprintln!("adapter {case}: {} {} {cut}", bad.config, bad.header);
-        loaded += usize::from(bounds.run(case, load).is_ok());
+        loaded += usize::from(bounds.run(case, 0, load).is_ok());
     }
     assert!(loaded > 20, "{loaded}");
 }
@@ -236,6 +252,7 @@ fn adapters() {
 fn strange_text(random: &mut Random) -> String {
     let part = *random.one(&["", "a", "ab", "é", "\u{0}", "</s>", "the ", "😀", "\n", "{{ x }}", "\u{202e}"]);
     let times = *random.one(&[0, 1, 1, 2, 9, 300, 70_000, 600_000]);
+    random.text += (part.len() * times) as u64;
     part.repeat(times)
 }
 
@@ -320,12 +337,13 @@ fn requests() {
         model.generate(&Prompt::Text("Once upon a time".into()), &options).unwrap()
     };
     let bounds = Bounds::after("request", || assert_eq!(ask(16).len(), 16));
-    let mut random = Random(13);
+    let mut random = Random::seeded(13);
     let mut answered = 0;
     for case in cases(300) {
+        random.text = 0;
         let (prompt, options) = (strange_prompt(&mut random), strange_options(&mut random));
         let layer = random.below(12) as isize - 6;
-        let done = bounds.run(case, || match random.below(8) {
+        let done = bounds.run(case, random.text, || match random.below(8) {
             0 => match &prompt {
                 Prompt::Tokens(t) => model.rows(t, Rows::Hidden(layer), &mut || true).map(|_| ()),
                 text => model.embed(text, &mut || true).map(|_| ()),

@@ -90,6 +90,12 @@ fn pieces_that_the_library_does_not_survive_are_refused() {
     let template = json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<x>", "type_id": 0}}],
         "pair": [], "special_tokens": {}});
     refused("post_processor", template, "<x>");
+    let mut words = file("decoder", Value::Null);
+    words["model"] = json!({"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": u64::MAX, "vocab": {"a": 0}});
+    assert!(used(&words).is_err_and(|e| e.to_string().contains("max_input_chars_per_word")));
+    words["model"]["max_input_chars_per_word"] = json!(256);
+    assert!(used(&words).is_ok());
     // As real files have them.
     assert!(used(&file("normalizer", replace(text(" "), "\u{2581}"))).is_ok());
     assert!(used(&file("normalizer", json!({"type": "Prepend", "prepend": "\u{2581}"}))).is_ok());
@@ -263,7 +269,7 @@ fn model(random: &mut Random) -> Value {
     let mut text = || texts[random.below(texts.len())];
     let (unknown, prefix, suffix) = (text(), text(), text());
     let merges: Vec<Value> = (0..4).map(|_| json!([text(), text()])).collect();
-    let numbers = [0u64, 1, 2, 3, 100, 4_294_967_295, u64::MAX];
+    let numbers = [0u64, 1, 2, 3, 100, 256, 4_294_967_295, u64::MAX];
     let mut number = || numbers[random.below(numbers.len())];
     let (unknown_id, longest, ids) = (number(), number(), [number(), number()]);
     let flag = random.below(2) == 0;

@@ -262,6 +262,8 @@ fn what_multiplies_is_bounded() {
         "{% macro m(n) %}{{ m(n + 1) }}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}",
         "{% macro m(n) %}{% if n < 60 %}{{ m(n + 1) }}{{ m(n + 1) }}{% endif %}{% endmacro %}{{ m(0) }}",
         "{% for a in [1, 2] recursive %}{{ loop([1, 2]) }}{% endfor %}",
+        "{% for m in messages recursive %}{% for i in range(300) %}{{ a }}{{ missing }}{% set b = loop(messages) %}{% endfor %}{% endfor %}",
+        "{% for again in range(40) %}{% for m in messages recursive %}{% for i in range(300) %}{% for x in range(300) if missing %}{% endfor %}{{ loop(messages) }}{% endfor %}{% endfor %}{% endfor %}",
         "{% block a %}{{ self.a() }}{{ self.a() }}{% endblock %}",
         "{% set t = 'x' * 10**6 %}{% for a in range(100000) %}{% if t[999999] == 'y' %}{% endif %}{% endfor %}",
         "{% set t = 'x' * 10**6 %}{% for a in range(100000) %}{% if t | length == 3 %}{% endif %}{% endfor %}",
@@ -297,6 +299,11 @@ fn what_multiplies_is_bounded() {
 fn ordinary_programs_are_not_refused() {
     for (source, text) in [
         ("{{ '-' * 80 }}", "-".repeat(80)),
+        // Schemas of tools within schemas.
+        (
+            "{% macro m(n) %}{% for i in [n] %}{% if i < 25 %}x{{ m(i + 1) }}{% endif %}{% endfor %}{% endmacro %}{{ m(0) }}",
+            "x".repeat(25),
+        ),
         ("{{ '=' * 3 ~ [1, 2] * 2 }}", "===[1, 2, 1, 2]".to_owned()),
         ("{{ 1024 * 1024 * 1024 * 8 }}", (8i64 << 30).to_string()),
         ("{{ [][::-1] }}{{ messages[::-1] | length }}", "[]1".to_owned()),

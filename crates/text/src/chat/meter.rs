@@ -11,8 +11,12 @@ use minijinja::{Error, ErrorKind};
 
 use super::namespace::Namespace;
 
-/// Instructions of the engine: 100 times a usual conversation takes below a tenth.
-pub(super) const INSTRUCTIONS: u64 = 10_000_000;
+/// Instructions of the engine, and more for each byte of the conversation: 100 times a usual one takes below a third.
+const INSTRUCTIONS: u64 = 3_000_000;
+const INSTRUCTIONS_PER_BYTE: u64 = 4;
+/// Loops within loops and macros within macros, of which a macro counts as five. A name is looked for in each, so that
+/// an instruction may take so many times longer than its share.
+pub(super) const FRAMES: usize = 200;
 /// Nanoseconds, roughly, of copying, printing, comparing and calling.
 const WORK: u64 = 300_000_000;
 /// Bytes of all strings and lists that a rendering makes. What is freed does not come back, as nothing tells, except
@@ -67,6 +71,11 @@ impl std::error::Error for Exceeded {}
 pub(super) fn exceeded(problem: impl Into<String>) -> Error {
     let problem = problem.into();
     Error::new(ErrorKind::InvalidOperation, problem.clone()).with_source(Exceeded(problem))
+}
+
+/// What the engine may run for a conversation of `bytes` bytes.
+pub(super) fn instructions(bytes: usize) -> u64 {
+    INSTRUCTIONS.saturating_add(INSTRUCTIONS_PER_BYTE.saturating_mul(bytes as u64))
 }
 
 /// Runs a rendering of a conversation of `bytes` bytes with a full meter.

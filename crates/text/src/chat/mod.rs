@@ -46,7 +46,6 @@ use crate::error::TextError;
 use crate::tokenizer::Tokenizer;
 
 const OUT_OF_FUEL: &str = "it took more steps than any conversation needs: it seems to loop without end";
-
 const NAME: &str = "chat";
 
 /// A chat template whose source compiles. Shared freely between threads.
@@ -121,7 +120,7 @@ impl ChatTemplate {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
-        environment.set_fuel(Some(meter::INSTRUCTIONS));
+        environment.set_recursion_limit(meter::FRAMES);
         environment.set_formatter(emit);
         builtins::add_to(&mut environment);
         operators::add_to(&mut environment);
@@ -183,14 +182,15 @@ impl ChatTemplate {
     }
 
     fn run(&self, variables: Vec<(String, Value)>, bytes: usize) -> Result<String, TextError> {
-        let environment: &Environment<'_> = &self.environment;
+        let mut environment = self.environment.clone();
+        environment.set_fuel(Some(meter::instructions(bytes)));
         let program = program::compile(NAME, &self.rewritten, &self.syntax).map_err(|e| unreadable(&e))?;
         meter::metered(bytes, || {
             let mut text = String::new();
             let mut output = machinery::make_string_output(&mut text);
             let root = Value::from_pairs(variables);
             let escape = AutoEscape::None;
-            machinery::eval(environment, &program.main, root, &program.blocks, &mut output, escape)
+            machinery::eval(&environment, &program.main, root, &program.blocks, &mut output, escape)
                 .map(|_| ())
                 .map_err(|e| failure(&e))?;
             Ok(text)

@@ -14,6 +14,8 @@ const MOST_PIECES: usize = 64;
 const MOST_GROWTH: usize = 64;
 /// Bytes of one added token. To build the search for a token that overlaps itself takes the library quadratic time.
 const LONGEST_ADDED: usize = 1024;
+/// Characters of a word that WordPiece takes apart. Real files say 100.
+const LONGEST_WORD: u64 = 256;
 /// Added tokens of more than a hundredth of that.
 const MOST_LONG_ADDED: usize = 4096;
 
@@ -47,7 +49,20 @@ pub(crate) fn check(json: &Value) -> Result<(), TextError> {
             format!("its replacements make {growth} bytes of one; at most {MOST_GROWTH} are allowed");
         return Err(TextError::malformed(format!("{WHAT}: normalizer"), problem));
     }
+    check_words(json)?;
     check_added(json)
+}
+
+/// WordPiece looks for the longest piece at every place of a word: its steps are the cube of the word's length.
+fn check_words(json: &Value) -> Result<(), TextError> {
+    let longest = json.pointer("/model/max_input_chars_per_word").and_then(Value::as_u64);
+    match longest {
+        Some(longest) if longest > LONGEST_WORD => {
+            let problem = format!("is {longest}; at most {LONGEST_WORD} are allowed");
+            Err(TextError::malformed(format!("{WHAT}: max_input_chars_per_word"), problem))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The pieces of a stage, in order. JSON nests no deeper than its reader allows.
