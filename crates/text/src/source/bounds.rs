@@ -84,7 +84,7 @@ fn check_piece(kind: &str, piece: &Value) -> Result<usize, String> {
             if let Some(regex) = piece.pointer("/pattern/Regex").and_then(Value::as_str)
                 && FilePattern::backtracks(regex).map_err(|e| format!("its pattern {e}"))?
             {
-                return Err("its pattern looks around a repetition: only pre-tokenizers may do so".into());
+                return Err("its pattern looks ahead without bound: only pre-tokenizers may do so".into());
             }
             let content = piece.get("content").and_then(Value::as_str).map_or(0, str::len);
             // A regular expression may match nothing between any two bytes.

@@ -3,15 +3,15 @@
 //! The library `tokenizers` follows those that look around with a backtracking engine. It takes an error of that (too
 //! many steps, too deep a stack, as a million spaces bring it about) for the end of the matches: the rest of the text
 //! becomes one piece, and the tokens are others than they should be. And a pattern can be written that takes its engine
-//! a million steps for each byte of a text. Here the published patterns run in linear time, as those of GGUF files do;
-//! of the rest each text has so many steps, and what needs more is an error.
+//! a million steps for each byte of a text, also one that looks around nowhere. Here the published patterns run in linear
+//! time, as those of GGUF files do; of the rest each text has so many steps, and what needs more is an error.
 
 use fancy_regex::{Expr, LookAround, Regex, RegexBuilder};
 use regex_automata::util::syntax;
 use std::sync::OnceLock;
 use tokenizers::tokenizer::pattern::Pattern;
 
-use super::Matcher;
+use super::counted::{CountedMatcher, settles, settles_beside};
 
 /// Places of a text where a pattern matches and where it does not, in order.
 type Places = Vec<((usize, usize), bool)>;
@@ -29,8 +29,8 @@ const LONGEST_LOOK: usize = 32 << 10;
 /// A pattern that needs more than the library's linear engine.
 #[derive(Debug)]
 pub(crate) enum FilePattern {
-    /// One pass over the text.
-    Linear(Matcher),
+    /// By an automaton: one pass over the text, unless the pattern looks far beyond where it ends.
+    Walking(CountedMatcher),
     /// By trying; the engines of [`STEPS`], made when they are needed.
     Backtracking { pattern: String, engines: Box<[OnceLock<Regex>; 5]>, looks_far: bool },
 }
@@ -42,15 +42,19 @@ impl FilePattern {
     /// When it is no regular expression, or refers to what it has matched.
     pub fn new(pattern: &str) -> Result<Option<FilePattern>, String> {
         let tree = Expr::parse_tree(pattern).map_err(|e| format!("is no regular expression: {e}"))?.expr;
-        if is_plain(&tree) {
+        if is_plain(&tree) && settles(pattern) {
             return Ok(None);
         }
         follows(&tree)?;
-        if let Some(matcher) = linear(&tree) {
-            return Ok(Some(FilePattern::Linear(matcher)));
+        if let Some(alternatives) = walked(&tree) {
+            let alternatives: Vec<&str> = alternatives.iter().map(String::as_str).collect();
+            return CountedMatcher::new(&alternatives).map(|matcher| Some(FilePattern::Walking(matcher)));
+        }
+        if is_plain(&tree) {
+            return Err("looks far ahead and may then match nothing, which is not followed".into());
         }
         let engines = Default::default();
-        let looks_far = any(&tree, &|part| matches!(part, Expr::LookAround(inner, _) if is_endless(inner)));
+        let looks_far = looks_far(&tree);
         let read = FilePattern::Backtracking { pattern: pattern.to_owned(), engines, looks_far };
         read.engine(0)?;
         Ok(Some(read))
@@ -62,7 +66,10 @@ impl FilePattern {
     /// When it is no regular expression.
     pub fn backtracks(pattern: &str) -> Result<bool, String> {
         let tree = Expr::parse_tree(pattern).map_err(|e| format!("is no regular expression: {e}"))?.expr;
-        Ok(!is_plain(&tree) && any(&tree, &|part| is_endless(part) || matches!(part, Expr::Backref { .. })))
+        Ok(match is_plain(&tree) {
+            true => !settles(pattern),
+            false => any(&tree, &|part| is_endless(part) || matches!(part, Expr::Backref { .. })),
+        })
     }
 
     fn engine(&self, level: usize) -> Result<&Regex, String> {
@@ -96,12 +103,8 @@ impl Pattern for &FilePattern {
     fn find_matches(&self, text: &str) -> Result<Places, Failure> {
         let mut places = Places::new();
         match self {
-            FilePattern::Linear(matcher) => {
-                let mut at = 0;
-                while let Some(found) = matcher.find(text, at) {
-                    push(&mut places, found);
-                    at = found.1;
-                }
+            FilePattern::Walking(matcher) => {
+                matcher.matches(text, most_steps(text), |found| push(&mut places, found))?;
             }
             FilePattern::Backtracking { looks_far: true, .. } if text.len() > LONGEST_LOOK => {
                 let bytes = text.len();
@@ -120,7 +123,7 @@ impl Pattern for &FilePattern {
 impl FilePattern {
     /// All matches, as the iterator of the engine gives them: none that is empty right behind another.
     fn by_trying(&self, text: &str, places: &mut Places) -> Result<(), Failure> {
-        let mut left = MOST_STEPS + STEPS_OF_BYTE * text.len();
+        let mut left = most_steps(text);
         let (mut at, mut last) = (0, None);
         while at <= text.len() {
             let Some((start, end)) = self.search(text, at, &mut left)? else { break };
@@ -136,6 +139,10 @@ impl FilePattern {
         }
         Ok(())
     }
+}
+
+fn most_steps(text: &str) -> usize {
+    MOST_STEPS + STEPS_OF_BYTE * text.len()
 }
 
 /// Adds a match, and the gap before it.
@@ -177,6 +184,19 @@ fn is_endless(tree: &Expr) -> bool {
     any(tree, &|part| matches!(part, Expr::Repeat { hi, .. } if *hi > 1_000))
 }
 
+/// Whether a step may look at all of a text: what stands in a look-around, and parts that the engine gives away whole.
+fn looks_far(tree: &Expr) -> bool {
+    match tree {
+        Expr::LookAround(inner, _) => is_endless(inner),
+        plain if is_plain(plain) => {
+            let mut text = String::new();
+            plain.to_str(&mut text, 1);
+            !settles_beside(&text)
+        }
+        mixed => parts(mixed).into_iter().any(looks_far),
+    }
+}
+
 /// Refuses what no tokenizer needs and no count of steps bounds.
 fn follows(tree: &Expr) -> Result<(), String> {
     let known = |part: &Expr| {
@@ -191,15 +211,13 @@ fn follows(tree: &Expr) -> Result<(), String> {
     }
 }
 
-/// Without backtracking, where each alternative is plain or `X(?!\S)` for repetitions X of one character or class.
-fn linear(tree: &Expr) -> Option<Matcher> {
+/// The alternatives, where each is plain or `X(?!\S)` for repetitions X of one character or class.
+fn walked(tree: &Expr) -> Option<Vec<String>> {
     let branches = match tree {
         Expr::Alt(list) => list.iter().collect(),
         other => vec![other],
     };
-    let texts: Option<Vec<String>> = branches.into_iter().map(alternative).collect();
-    let texts = texts?;
-    Matcher::new(&texts.iter().map(String::as_str).collect::<Vec<_>>()).ok()
+    branches.into_iter().map(alternative).collect()
 }
 
 fn alternative(branch: &Expr) -> Option<String> {
@@ -262,16 +280,39 @@ mod tests {
             [GPT2, LLAMA3, r"\S+|\s{4}(?!\S)|\s{1,2}(?!\S)|\s", THREES, r"\p{N}{1,3}(?=(?:\p{N}{3})*\b)"]
         {
             let file = read(pattern);
-            assert_eq!(matches!(file, FilePattern::Linear(_)), pattern.contains(r"\S)|"), "{pattern}");
+            assert_eq!(matches!(file, FilePattern::Walking(_)), pattern.contains(r"\S)|"), "{pattern}");
             for text in texts {
                 let (got, want) = ((&file).find_matches(text).unwrap(), twin(pattern, text));
                 // Of an empty text there is nothing to cut.
                 assert!(got == want || text.is_empty(), "{pattern} {text:?}: {got:?} {want:?}");
             }
         }
-        for plain in [r"\p{L}+|\s", "a*", "(a|b)+", r"^\d+$"] {
+        for plain in [r"\p{L}+|\s", "a*", "[ab]+", r"^\d+$", " {2,}", r" ?[^\s\p{L}]+[\r\n]*|\d{1,3}", r"a+b"]
+        {
             assert!(FilePattern::new(plain).unwrap().is_none(), "{plain}");
         }
+    }
+
+    #[test]
+    fn plain_patterns_that_look_far_are_counted_and_cut_as_the_library_does() {
+        let long = "a".repeat(200_000) + "!";
+        for pattern in
+            [r"a+b|a", r"(?:a+b)?a", r"\s*[\r\n]+|\s+|a{1,3}|.*[^A-Z]|[A-Z]", r"a(?:.*x)?", r"\w+$|\w"]
+        {
+            let file = read(pattern);
+            for text in ["aaab", "aaaa", "ab\u{e9} \n\n  aaaX", "", "b a\u{e9}a", "  \n a  b"] {
+                assert!(
+                    (&file).find_matches(text).unwrap() == twin(pattern, text) || text.is_empty(),
+                    "{pattern} {text}"
+                );
+            }
+            let refused = (&file).find_matches(&long).is_err_and(|e| e.to_string().contains("looks too far"));
+            assert!(refused || pattern.contains("{1,3}"), "{pattern}");
+        }
+        // A run of any length is looked through twice.
+        let spaces = " ".repeat(1_000_000) + "a";
+        assert_eq!((&read(r"\s*[\r\n]+|\s+(?!\S)|\s|a")).find_matches(&spaces).unwrap().len(), 3);
+        assert!(FilePattern::new("(?:a+b)*").is_err(), "it may match nothing");
     }
 
     #[test]
@@ -308,6 +349,6 @@ mod tests {
         for refused in [r"(a)\1", "(a", r"(?<x>a)\k<x>"] {
             assert!(FilePattern::new(refused).is_err(), "{refused}");
         }
-        assert!(FilePattern::backtracks(r"a+(?=b)").unwrap() && !FilePattern::backtracks(r"(a+)+b").unwrap());
+        assert!(FilePattern::backtracks(r"a+(?=b)").unwrap() && !FilePattern::backtracks(r"a+b").unwrap());
     }
 }

@@ -4,6 +4,7 @@
 //! for backtracking engines, whose stack fails on a long run of spaces. Their one lookahead, `(?!\S)`, is
 //! rewritten here (see [`Matcher::new`]), so a finite automaton does the work: linear in the text, no limits.
 
+mod counted;
 mod digits;
 mod file_pattern;
 pub(crate) mod patterns;
@@ -94,23 +95,8 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    /// `X(?!\S)` means: X, then the end of the text or a space. It becomes two patterns, `X$` and `X\s` less its
-    /// last character, in this order; the first is preferred, as the greedy X would reach the end.
     fn new(alternatives: &[&str]) -> Result<Matcher, TextError> {
-        let mut patterns = Vec::new();
-        let mut trims = Vec::new();
-        for alternative in alternatives {
-            match alternative.strip_suffix(r"(?!\S)") {
-                Some(head) => {
-                    patterns.extend([format!("(?:{head})$"), format!(r"(?:{head})\s")]);
-                    trims.extend([false, true]);
-                }
-                None => {
-                    patterns.push((*alternative).to_owned());
-                    trims.push(false);
-                }
-            }
-        }
+        let Lookahead { patterns, trims } = Lookahead::unfolded(alternatives);
         // A few megabytes hold every state that real text reaches; the default of two is filled by mixed scripts.
         let config = meta::Config::new().hybrid_cache_capacity(16 << 20);
         let regex = meta::Builder::new()
@@ -134,22 +120,40 @@ impl Matcher {
     }
 
     fn match_end(&self, text: &str, input: Input<'_>) -> Option<usize> {
-        let (start, end) = self.search(text, &input)?;
-        (end > start).then_some(end)
-    }
-
-    /// The first match from `at` on.
-    fn find(&self, text: &str, at: usize) -> Option<(usize, usize)> {
-        self.search(text, &Input::new(text).span(at..text.len()))
-    }
-
-    fn search(&self, text: &str, input: &Input<'_>) -> Option<(usize, usize)> {
-        let found = self.regex.search(input)?;
+        let found = self.regex.search(&input)?;
         let mut end = found.end();
         if self.trims[found.pattern().as_usize()] {
             end -= text[..end].chars().next_back().map_or(0, char::len_utf8);
         }
-        Some((found.start(), end))
+        (end > found.start()).then_some(end)
+    }
+}
+
+/// Alternatives without their `(?!\S)`.
+struct Lookahead {
+    patterns: Vec<String>,
+    /// By pattern: the match is given one character too many, to see that it is a space.
+    trims: Vec<bool>,
+}
+
+impl Lookahead {
+    /// `X(?!\S)` means: X, then the end of the text or a space. It becomes two patterns, `X$` and `X\s` less its
+    /// last character, in this order; the first is preferred, as the greedy X would reach the end.
+    fn unfolded(alternatives: &[&str]) -> Lookahead {
+        let (mut patterns, mut trims) = (Vec::new(), Vec::new());
+        for alternative in alternatives {
+            match alternative.strip_suffix(r"(?!\S)") {
+                Some(head) => {
+                    patterns.extend([format!("(?:{head})$"), format!(r"(?:{head})\s")]);
+                    trims.extend([false, true]);
+                }
+                None => {
+                    patterns.push((*alternative).to_owned());
+                    trims.push(false);
+                }
+            }
+        }
+        Lookahead { patterns, trims }
     }
 }
 
