@@ -1,10 +1,14 @@
 //! Weights that are read from disk while they are used change no bit of a result, whatever stays in memory and however
 //! the rest is read.
 
-use lamina::{Completion, GenerateOptions, LoadOptions, Model, Offload, Prompt, StreamOptions};
+use lamina::{
+    Completion, GenerateOptions, LoadOptions, Model, Offload, Prompt, StreamOptions, disk::ReaderKind,
+};
 use lamina_base::DType;
+use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
 use lamina_fixtures::{Models, packaged, tokens};
-use std::path::Path;
+use lamina_plan::ExpertCounts;
+use std::{path::Path, sync::mpsc::channel};
 
 fn load(folder: &Path, options: LoadOptions) -> Model {
     let options = LoadOptions { threads: Some(2), context: Some(256), ..options };
@@ -37,7 +41,8 @@ fn all_families_give_the_same_bits_from_disk() {
                 [(4 << 10, 2 + 4 * (i % 2), i % 3 == 0), (64 << 10, 6 - 4 * (i % 2), i % 3 == 1)]
             {
                 let (piece, buffers) = (Some(piece), Some(buffers));
-                let stream = StreamOptions { resident, piece, buffers, buffered, ..nothing.clone() };
+                let reader = Some(if i % 2 == 0 { ReaderKind::Ring } else { ReaderKind::Threads });
+                let stream = StreamOptions { resident, piece, buffers, buffered, reader, ..nothing.clone() };
                 let model = load(&folder, streamed(stream.clone()));
                 let told = model.info().stream.as_ref().expect("it is streamed").clone();
                 assert!(told.resident_bytes <= all * share / 10, "{told:?}");
@@ -86,6 +91,67 @@ fn experts_give_the_same_bits_however_few_are_in_memory() {
         assert_eq!(model.logits(&tokens(40)).map(|l| bits(&l)), want, "{} in short steps", folder.display());
     }
     assert!(mixtures > 5);
+    // How often experts were asked for is kept; the last model may still be closing.
+    let folders = std::fs::read_dir(panels.path().join("panels")).expect("a folder").flatten();
+    assert!(folders.filter(|f| f.path().join("experts.liked").exists()).count() > 4);
+}
+
+/// Tokens of an answer with the bits of how likely they and others were, and how experts were read for it.
+fn answer(folder: &Path, options: &LoadOptions) -> (Vec<String>, ExpertCounts) {
+    let options = LoadOptions { threads: Some(2), context: Some(256), ..options.clone() };
+    let mut loaded = lamina::open(Some(folder), &options, &|_, _| true).expect("opens");
+    let mut params = SamplingParams::default();
+    params.set("temperature", 0.0).expect("known");
+    params.set("logprobs", 4i64).expect("known");
+    let generation = Generation { max_tokens: Some(60), params, ..Generation::default() };
+    let (events, receiver) = channel();
+    let task = Task::Generate(Box::new(generation));
+    loaded.engine.add(Request::new(tokens(30), task, Box::new(events)));
+    while !loaded.engine.idle() {
+        loaded.engine.step();
+    }
+    let token = |event| match event {
+        Event::Token(t) => Some(format!("{t:?}")),
+        Event::Failed(e) => panic!("{}: {e}", folder.display()),
+        _ => None,
+    };
+    (receiver.try_iter().filter_map(token).collect(), loaded.engine.machine().streamed().experts)
+}
+
+#[test]
+fn experts_that_are_guessed_change_no_bit_and_neither_do_kept_counts() {
+    let (models, panels) = (Models::new(), tempfile::tempdir().expect("a folder"));
+    for name in ["mixtral", "qwen3-moe", "gpt-oss", "qwen3-next", "granite-moe", "llama4-text"] {
+        let folder = models.folder(name);
+        let whole = LoadOptions { batch_rows: Some(3), ..LoadOptions::default() };
+        let (want, _) = answer(&folder, &whole);
+        assert_eq!(want.len(), 60);
+        let mut guessed = 0;
+        for (slots, reader) in [(9, ReaderKind::Ring), (16, ReaderKind::Threads), (22, ReaderKind::Ring)] {
+            let kept = Some(panels.path().to_owned());
+            let stream = StreamOptions {
+                expert_slots: Some(slots),
+                folder: kept,
+                reader: Some(reader),
+                ..StreamOptions::default()
+            };
+            let (got, counts) = answer(&folder, &LoadOptions { stream, ..whole.clone() });
+            assert_eq!(got, want, "{name}, {slots} slots");
+            guessed += counts.guessed;
+            // The next load begins with counts that are damaged, and the one behind it with whole ones.
+            for kept in files(panels.path(), "liked").iter().take(usize::from(slots == 9)) {
+                std::fs::write(kept, "LMNLIKE1 and nothing else").expect("writes");
+            }
+        }
+        assert!(guessed > 0, "{name}");
+    }
+}
+
+/// Files of this ending in the folders of panels.
+fn files(root: &Path, ending: &str) -> Vec<std::path::PathBuf> {
+    let folders = std::fs::read_dir(root.join("panels")).expect("a folder").flatten();
+    let files = folders.flat_map(|f| std::fs::read_dir(f.path()).expect("a folder").flatten());
+    files.map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == ending)).collect()
 }
 
 fn asked(seed: i64) -> GenerateOptions {
@@ -140,11 +206,7 @@ fn damaged_panels_are_found_and_written_anew() {
     };
     let open = || load(&packaged(), streamed(stream.clone()));
     let want = bits(&open().logits(&[1, 2, 3]).expect("runs"));
-    let file = || -> Option<std::path::PathBuf> {
-        let folders = std::fs::read_dir(panels.path().join("panels")).expect("a folder").flatten();
-        let files = folders.flat_map(|f| std::fs::read_dir(f.path()).expect("a folder").flatten());
-        files.map(|f| f.path()).find(|p| p.extension().is_some_and(|e| e == "panels"))
-    };
+    let file = || files(panels.path(), "panels").pop();
     let path = file().expect("a file of panels");
     let whole = std::fs::read(&path).expect("reads");
     // A byte of a panel: the index is whole, so it is found when the panel is read.

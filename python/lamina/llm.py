@@ -90,8 +90,9 @@ class LLM(Closing):
         memory: the most memory that the process may take, in bytes or as "8GiB" or "80%"; None: what the system or the
             container has. Weights that do not fit are read from disk in every step; the answers are the same.
         offload: "auto", "never" to refuse a model whose weights do not fit, or a `Policy` that says where weights lie.
-        panel_cache: a folder that keeps all weights in the form that they are multiplied in, so that the next start
-            reads them from there; None: those that are streamed are kept in the user's cache folder.
+        panel_cache: a folder that keeps all weights of a model that is read from disk, in the form that they are
+            multiplied in: the next start reads them from there. None: those that are streamed are kept in the user's
+            cache folder.
 
         Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
         """

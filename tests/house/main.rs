@@ -43,8 +43,16 @@ const FLOORS: &[(&str, u32)] = &[
 ];
 
 /// Crates that may hold unsafe code; all others forbid it.
-const UNSAFE: &[&str] =
-    &["lamina-simd", "lamina-pool", "lamina-reserve", "lamina-cpu", "lamina-cuda", "lamina-emu", "lamina-py"];
+const UNSAFE: &[&str] = &[
+    "lamina-disk",
+    "lamina-simd",
+    "lamina-pool",
+    "lamina-reserve",
+    "lamina-cpu",
+    "lamina-cuda",
+    "lamina-emu",
+    "lamina-py",
+];
 
 /// Lines of a source file, tests apart.
 const MOST_LINES: usize = 400;

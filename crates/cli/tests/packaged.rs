@@ -68,3 +68,52 @@ fn no_tokens_at_all_score_the_prompt() {
         "{v}"
     );
 }
+
+#[test]
+fn kept_panels_are_listed_verified_and_pruned() {
+    let root = tempfile::tempdir().unwrap();
+    let (model, folder) = (root.path().join("model.gguf"), root.path().join("kept"));
+    std::fs::copy(packaged(), &model).unwrap();
+    let (model, folder) = (model.to_str().unwrap(), folder.to_str().unwrap());
+    let message = lamina(&["cache", "list", folder]).error(1);
+    assert!(message.contains("is no cache folder"), "{message}");
+    let run = || {
+        let args = [
+            "run",
+            model,
+            "Once",
+            "-n",
+            "4",
+            "--temperature",
+            "0",
+            "--place",
+            "ffn=disk",
+            "--panel-cache",
+            folder,
+            "--json",
+        ];
+        lamina(&args).json()["choices"][0]["tokens"].clone()
+    };
+    let first = run();
+    let cache = |args: &[&str]| lamina(&[&["cache", args[0], folder, "--json"], &args[1..]].concat()).json();
+    let listed = cache(&["list"]);
+    let panels = &listed["panels"][0];
+    assert!(panels["bytes"].as_u64().unwrap() > 0 && panels["model_is_gone"] == false, "{listed}");
+    assert_eq!(panels["model"][0], std::fs::canonicalize(model).unwrap().to_str().unwrap());
+    assert!(lamina(&["cache", "list", folder]).ok().contains("model.gguf"));
+    let file = std::fs::read_dir(panels["folder"].as_str().unwrap()).unwrap().flatten().map(|f| f.path());
+    let file = file.into_iter().find(|p| p.extension().is_some_and(|e| e == "panels")).unwrap();
+    assert_eq!(cache(&["verify"])["damaged_panel_files_removed"], 0);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[5000] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(cache(&["verify"])["damaged_panel_files_removed"], 1);
+    assert!(!file.exists());
+    assert_eq!(run(), first);
+    std::fs::remove_file(model).unwrap();
+    assert_eq!(cache(&["list"])["panels"][0]["model_is_gone"], true);
+    assert!(lamina(&["cache", "prune", folder]).error(1).contains("--panels"));
+    assert_eq!(cache(&["prune", "--panels", "--to", "10G"])["removed_bytes"], 0);
+    assert_eq!(cache(&["prune", "--panels"])["left_bytes"], 0);
+    assert!(cache(&["list"]).get("panels").is_none());
+}

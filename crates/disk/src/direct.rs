@@ -94,6 +94,13 @@ impl DirectFile {
     }
 }
 
+#[cfg(unix)]
+impl std::os::fd::AsRawFd for DirectFile {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
 /// Tells the system that a range of `file` is not needed in the page cache. What has not been written to disk stays there.
 pub(crate) fn forget(file: &File, range: Range<u64>) {
     system::forget(file, range);

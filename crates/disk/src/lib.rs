@@ -4,7 +4,8 @@
 //! An entry is one file that is written beside its place and renamed: it is whole or absent, whenever a process is
 //! killed. Several processes may share a folder: nobody locks, since entries never change and a name says what is in
 //! them. What a power failure, a full disk or a bad sector leaves behind fails its checksum, and is a miss.
-#![forbid(unsafe_code)]
+//!
+//! Unsafe code is the hand-over of buffers to io_uring alone, in `ring.rs`.
 
 mod buffer;
 mod counts;
@@ -13,11 +14,15 @@ mod entry;
 mod error;
 mod evict;
 mod folder;
+mod liking;
 mod page_store;
 mod panels;
 mod rate;
 mod read;
 mod read_queue;
+mod reader_kind;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod ring;
 mod user_folder;
 mod write_queue;
 
@@ -28,11 +33,16 @@ pub use entry::{Damage, Entry, Key};
 pub use error::{DiskError, PanelError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
+pub use liking::{read_liking, write_liking};
 pub use page_store::PageStore;
-pub use panels::{MatrixEntry, MatrixName, PanelFile, PanelFolder, PanelRange, PanelWriter, WriteWindow};
+pub use panels::{
+    KeptPanels, MatrixEntry, MatrixName, PanelFile, PanelFolder, PanelRange, PanelWriter, WriteWindow,
+    kept_panels, note_sources,
+};
 pub use rate::read_rate;
 pub use read::{DiskReader, Extent, ReadDone, ReadRequest, ThreadReader};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
+pub use reader_kind::{ReaderKind, faster_reader};
 pub use user_folder::cache_folder;
 pub use write_queue::Unwritten;
 

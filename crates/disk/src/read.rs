@@ -59,14 +59,34 @@ impl Extent {
         let mut start = 0;
         for (file, range) in &self.runs {
             let room = range.room();
-            let read = range.read(file, &mut out[start..start + room]);
-            if matches!(read, Err(PanelError::Broken { .. })) {
+            range.read_unchecked(file, &mut out[start..start + room])?;
+            start += room;
+        }
+        self.check(out)
+    }
+
+    /// Checks what was read into `out`, the first time that this extent is read.
+    ///
+    /// # Errors
+    /// When the bytes are not those that were written; such a file is removed.
+    pub(crate) fn check(&self, out: &[u8]) -> Result<(), PanelError> {
+        let mut start = 0;
+        for (file, range) in &self.runs {
+            let room = range.room();
+            let checked = range.check(file, &out[start..start + room]);
+            if matches!(checked, Err(PanelError::Broken { .. })) {
                 crate::panels::PanelFolder::discard(file);
             }
-            read?;
+            checked?;
             start += room;
         }
         Ok(())
+    }
+
+    /// Its runs.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub(crate) fn runs(&self) -> &[(Arc<PanelFile>, PanelRange)] {
+        &self.runs
     }
 }
 
@@ -101,6 +121,12 @@ pub trait DiskReader: Send {
     /// When the reader has ended.
     fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>>;
 
+    /// Takes back those requests whose tag `unwanted` names and that nothing was read for yet: they get no answer. A reader
+    /// may take back none.
+    fn withdraw(&mut self, _unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
+        vec![]
+    }
+
     /// What it is called in reports.
     fn name(&self) -> &'static str;
 }
@@ -111,8 +137,9 @@ pub struct ThreadReader {
     done: Receiver<ReadDone>,
 }
 
+/// Requests that nobody has begun to read.
 #[derive(Default)]
-struct RequestQueue {
+pub(crate) struct RequestQueue {
     waiting: Mutex<(VecDeque<ReadRequest>, bool)>,
     changed: Condvar,
 }
@@ -148,8 +175,36 @@ impl RequestQueue {
         }
     }
 
+    /// Puts a request behind the others.
+    pub(crate) fn put(&self, request: ReadRequest) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).0.push_back(request);
+        self.changed.notify_one();
+    }
+
+    /// Takes out what no thread has begun to read.
+    pub(crate) fn withdraw(&self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let (out, kept): (VecDeque<_>, VecDeque<_>) = waiting.0.drain(..).partition(|r| unwanted(r.tag));
+        waiting.0 = kept;
+        Vec::from(out)
+    }
+
+    /// The next request, if there is one now.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub(crate) fn take_now(&self) -> Option<ReadRequest> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).0.pop_front()
+    }
+
+    /// There will be no more requests, and those that wait are dropped.
+    pub(crate) fn end(&self) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.0.clear();
+        waiting.1 = true;
+        self.changed.notify_all();
+    }
+
     /// The next request; none when there will be no more.
-    fn take(&self) -> Option<ReadRequest> {
+    pub(crate) fn take(&self) -> Option<ReadRequest> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |(requests, ended): &mut (VecDeque<_>, bool)| requests.is_empty() && !*ended;
         let mut waiting = self.changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
@@ -159,8 +214,7 @@ impl RequestQueue {
 
 impl DiskReader for ThreadReader {
     fn submit(&mut self, request: ReadRequest) {
-        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).0.push_back(request);
-        self.shared.changed.notify_one();
+        self.shared.put(request);
     }
 
     fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>> {
@@ -171,6 +225,10 @@ impl DiskReader for ThreadReader {
         }
     }
 
+    fn withdraw(&mut self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
+        self.shared.withdraw(unwanted)
+    }
+
     fn name(&self) -> &'static str {
         "threads"
     }
@@ -178,9 +236,6 @@ impl DiskReader for ThreadReader {
 
 impl Drop for ThreadReader {
     fn drop(&mut self) {
-        let mut waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.0.clear();
-        waiting.1 = true;
-        self.shared.changed.notify_all();
+        self.shared.end();
     }
 }

@@ -1,12 +1,17 @@
 //! Files of panels are whole or absent, and never believed: round trips, damage, kills while writing.
 #![allow(clippy::unwrap_used)]
 
-use lamina_disk::{BLOCK, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange};
+use lamina_disk::{
+    BLOCK, BufferPool, Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ReadRequest,
+    ReaderKind,
+};
 use std::{
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
 };
 
 /// Matrices with panels of odd sizes: some begin and end inside blocks, one is larger than a window of the writer.
@@ -120,6 +125,68 @@ fn a_changed_panel_is_seen_when_it_is_read() {
     let range = PanelRange::new(&file, 1, 30..40);
     let mut room = lamina_disk::PageBuffer::new(range.room());
     assert!(matches!(range.read(&file, room.bytes_mut()), Err(PanelError::Io { .. })));
+}
+
+/// Reads all panels of a matrix, and looks at them.
+fn read_by(kind: ReaderKind, file: &Arc<PanelFile>, matrix: usize) -> Result<(), PanelError> {
+    let (panels, bytes) = MATRICES[matrix];
+    let extent = Arc::new(Extent::new(vec![(file.clone(), PanelRange::new(file, matrix, 0..panels))]));
+    let buffer = BufferPool::new(1, extent.room()).lend().unwrap();
+    let mut reader = kind.start(2).unwrap();
+    reader.submit(ReadRequest { tag: 7, extent: extent.clone(), buffer });
+    let done = reader.next(Duration::from_secs(60)).unwrap().expect("an answer");
+    done.result?;
+    assert_eq!(done.tag, 7);
+    let read = &done.buffer[extent.inside()[0].clone()];
+    for (panel, out) in read.chunks_exact(bytes).enumerate() {
+        assert!(out.iter().enumerate().all(|(at, b)| *b == byte(matrix, panel, at)), "panel {panel}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_reader_reads_all_and_sees_what_is_damaged_or_cut_off() {
+    for kind in [ReaderKind::Threads, ReaderKind::Ring] {
+        let root = tempfile::tempdir().unwrap();
+        let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+        fill(&mut folder, 4, || ()).unwrap();
+        let path = panel_file(root.path());
+        let open = || Arc::new(PanelFile::open(&path).unwrap());
+        (0..4).for_each(|matrix| read_by(kind, &open(), matrix).unwrap());
+        let file = open();
+        let at = file.matrices()[3].offset + (6 << 20);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[at as usize] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(at).unwrap();
+        let cut = read_by(kind, &file, 3).expect_err("cut off").to_string();
+        assert!(cut.contains("ends at byte"), "{kind:?}: {cut}");
+        fs::write(&path, &bytes).unwrap();
+        let damaged = read_by(kind, &open(), 3).expect_err("damaged").to_string();
+        assert!(damaged.contains("are damaged") && !path.exists(), "{kind:?}: {damaged}");
+    }
+}
+
+#[test]
+fn what_is_kept_is_listed_verified_and_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let source = root.path().join("model.gguf");
+    fs::write(&source, "model").unwrap();
+    let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+    fill(&mut folder, 2, || ()).unwrap();
+    lamina_disk::note_sources(folder.path(), [source.as_path()]);
+    let listed = lamina_disk::kept_panels(root.path());
+    assert_eq!(listed.len(), 1);
+    assert!(listed[0].bytes > 0 && listed[0].sources.len() == 1 && !listed[0].is_orphaned());
+    assert_eq!(listed[0].verify().unwrap(), [] as [PathBuf; 0]);
+    fs::remove_file(&source).unwrap();
+    assert!(lamina_disk::kept_panels(root.path())[0].is_orphaned());
+    let path = panel_file(root.path());
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[BLOCK] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(listed[0].verify().unwrap(), [path]);
+    assert!(listed[0].remove().unwrap() && lamina_disk::kept_panels(root.path()).is_empty());
 }
 
 /// Set for the process that writes until it is killed.

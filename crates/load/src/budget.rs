@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use lamina_base::{resident_memory, total_memory};
+use lamina_disk::ReaderKind;
 use lamina_plan::Memory;
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -103,6 +104,8 @@ pub struct StreamOptions {
     pub expert_slots: Option<usize>,
     /// Threads that read.
     pub readers: Option<usize>,
+    /// How it is read, instead of what is measured to be faster.
+    pub reader: Option<ReaderKind>,
     /// Reads go through the page cache.
     pub buffered: bool,
     /// Instead of the user's cache folder. Given, the panels of all weights are kept there, and read at every start.

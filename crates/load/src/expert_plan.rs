@@ -1,7 +1,8 @@
 //! Experts that are read from disk as rows ask for them: which they are, and how many are in memory.
 
 use lamina_disk::BLOCK;
-use lamina_plan::{Plan, WeightId, WeightLayout, op::Op};
+use lamina_plan::{Plan, WeightId, WeightLayout, lookahead, op::Op};
+use std::borrow::Cow;
 
 /// Experts that are not in memory at once.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +51,14 @@ impl ExpertPlan {
     pub fn least(&self, plan: &Plan) -> usize {
         let top_k = |op: &Op| if let Op::Experts(o) = op { Some(o.routing.top_k) } else { None };
         (2 * plan.ops.iter().filter_map(top_k).max().unwrap_or(1)).min(self.count)
+    }
+
+    /// What steps run, for sizes: routers run early, too, where experts are read ahead.
+    pub fn steps<'a>(plan: &'a Plan, experts: Option<&ExpertPlan>) -> Cow<'a, Plan> {
+        match experts {
+            Some(_) => Cow::Owned(lookahead(plan.clone(), &|_| true).0),
+            None => Cow::Borrowed(plan),
+        }
     }
 
     /// Bytes of its slots.

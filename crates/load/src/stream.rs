@@ -112,9 +112,10 @@ impl MemoryQuestion<'_> {
         }
         let least = experts.as_ref().map_or(0, |e| e.least(self.plan) as u64 * e.slot_bytes);
         let fixed = self.weights() - streamable - experts.as_ref().map_or(0, |e| e.bytes);
+        let steps = ExpertPlan::steps(self.plan, experts.as_ref());
         let mut rows = self.rows;
         loop {
-            match self.with_rows(backend, rows, free, (fixed, least)) {
+            match self.with_rows((backend, steps.as_ref()), rows, free, (fixed, least)) {
                 Ok((cache, limits, resident, piece)) => {
                     let resident = self.as_ruled(resident, fixed, &homes)?;
                     let (resident, experts) = self.divide(resident, streamable, experts);
@@ -186,10 +187,10 @@ impl MemoryQuestion<'_> {
         Ok(self.weights() + foot.total() as u64 + self.head.cache(&limits) <= free)
     }
 
-    /// Cache, limits, resident bytes and bytes of a piece, with steps of `rows` rows.
+    /// Cache, limits, resident bytes and bytes of a piece, with steps of `rows` rows that run the plan `steps`.
     fn with_rows<B: Backend>(
         &self,
-        backend: &B,
+        (backend, steps): (&B, &Plan),
         rows: usize,
         free: u64,
         (fixed, least): (u64, u64),
@@ -199,7 +200,7 @@ impl MemoryQuestion<'_> {
         let limits = self.fewer_logits(step_limits(self.plan, rows, &cache, self.kv.to_vec()), free);
         let selected = if self.head.selects { rows } else { limits.selected };
         let limits = Limits { selected, ..limits };
-        let foot = backend.footprint(self.plan, &limits)?.unwrap_or_default();
+        let foot = backend.footprint(steps, &limits)?.unwrap_or_default();
         let tuned = &self.options.stream;
         let piece = tuned.piece.unwrap_or((free / 64).clamp(PIECE.start, PIECE.end) as usize);
         if let Some(resident) = tuned.resident {

@@ -12,16 +12,22 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::human_bytes;
 use lamina_disk::{
-    Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ThreadReader, cache_folder,
-    disk_space,
+    DiskReader, Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, cache_folder, disk_space,
+    faster_reader, note_sources,
 };
-use lamina_plan::{Backend, BackendError, Plan, WeightId, WeightSpec};
+use lamina_plan::{Backend, BackendError, ExpertGuess, Plan, WeightId, WeightSpec, lookahead};
 use lamina_store::Checkpoint;
 use lamina_tier::{ExpertCache, ExpertStack, Placement, StreamExtent, Streamed, StreamedOp, place};
-use std::{ops::Range, path::Path, sync::Arc};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// Threads that read.
 pub(crate) const READERS: usize = 2;
+/// The file beside panels that says how often experts were asked for.
+const COUNTS: &str = "experts.liked";
 
 /// A model whose weights are partly in memory, and the rest of them in files.
 pub(crate) struct StreamedModel<W> {
@@ -29,9 +35,26 @@ pub(crate) struct StreamedModel<W> {
     pub weights: Vec<W>,
     pub info: StreamInfo,
     extents: Vec<StreamExtent>,
-    /// Experts that are read as rows ask for them, and how many are in memory.
-    experts: Option<(Vec<ExpertStack>, usize)>,
+    experts: Option<StreamedStacks>,
     options: StreamOptions,
+}
+
+/// Experts that are read as rows ask for them.
+struct StreamedStacks {
+    stacks: Vec<ExpertStack>,
+    /// How many are in memory.
+    slots: usize,
+    /// Guesses of what will be asked for, whose operators are in the plan.
+    guesses: Vec<ExpertGuess>,
+    /// Where it is kept how often they are asked for.
+    counts: PathBuf,
+}
+
+impl StreamedStacks {
+    fn cache(self, reader: Box<dyn DiskReader>) -> ExpertCache {
+        let cache = ExpertCache::new(self.stacks, reader, self.slots);
+        cache.with_guesses(&self.guesses).with_kept_counts(self.counts)
+    }
 }
 
 impl<W> StreamedModel<W> {
@@ -40,18 +63,22 @@ impl<W> StreamedModel<W> {
     /// # Errors
     /// When no thread can be had.
     pub fn backend<B: Backend<Weight = W>>(self, inner: B) -> Result<(Streamed<B>, Plan, Vec<W>)> {
-        let readers = self.options.readers.unwrap_or(READERS);
+        let threads = self.options.readers.unwrap_or(READERS);
+        let samples: Vec<Arc<Extent>> = match &self.experts {
+            Some(experts) => experts.stacks.iter().flat_map(|s| &s.extents).cloned().collect(),
+            None => self.extents.iter().map(|e| e.extent.clone()).collect(),
+        };
+        let chosen = self.options.reader.unwrap_or_else(|| faster_reader(threads, &samples));
         let reader = || {
-            let reader = ThreadReader::new(readers);
+            let reader = chosen.start(threads);
             reader.map_err(|e| Error::Runtime(format!("no thread for reading weights can be had: {e}")))
         };
         let experts = match self.experts {
-            Some((stacks, slots)) => Some(ExpertCache::new(stacks, Box::new(reader()?), slots)),
+            Some(experts) => Some(experts.cache(reader()?)),
             None => None,
         };
         let buffers = self.options.buffers.unwrap_or(BUFFERS);
-        let streamed =
-            Streamed { inner, extents: self.extents, reader: Box::new(reader()?), buffers, experts };
+        let streamed = Streamed { inner, extents: self.extents, reader: reader()?, buffers, experts };
         Ok((streamed, self.plan, self.weights))
     }
 }
@@ -80,12 +107,14 @@ pub(crate) fn load_streamed<B: Backend>(
     let mut loader = StreamLoader { backend, opened, plan, stream, last: None };
     let mut meter = LoadMeter::new(total, progress);
     loader.pack(&mut panels, &kept, options.folder.is_some(), &mut meter)?;
+    note_sources(panels.path(), ck.files.iter().map(|file| file.path()));
     let (weights, bytes) = loader.upload(&panels, &placement, &streamed, &mut meter)?;
     let names = |w: WeightId| loader.name(w);
     let extents: Vec<_> =
         placement.streamed.iter().map(|op| extent(op, &placement, stream, &panels, &names)).collect();
     let stack = |stack: &[WeightId; 3]| expert_stack(*stack, stream, &panels, &names);
-    let experts = stream.experts.as_ref().map(|e| (e.stacks.iter().map(stack).collect(), e.slots));
+    let stacks: Option<Vec<ExpertStack>> =
+        stream.experts.as_ref().map(|e| e.stacks.iter().map(stack).collect());
     let largest = extents.iter().map(|e| e.extent.room()).max().unwrap_or(0);
     let info = StreamInfo {
         resident_bytes: placement.resident_bytes,
@@ -102,7 +131,13 @@ pub(crate) fn load_streamed<B: Backend>(
         }),
     };
     let options = options.clone();
-    Ok((StreamedModel { plan: placement.cut.plan, weights, info, extents, experts, options }, bytes))
+    let (plan, guesses) = match &stacks {
+        Some(_) => lookahead(placement.cut.plan, &|w| !streamed.contains(&w)),
+        None => (placement.cut.plan, vec![]),
+    };
+    let (slots, counts) = (stream.experts.as_ref().map_or(0, |e| e.slots), panels.path().join(COUNTS));
+    let experts = stacks.map(|stacks| StreamedStacks { stacks, slots, guesses, counts });
+    Ok((StreamedModel { plan, weights, info, extents, experts, options }, bytes))
 }
 
 /// Weights of the whole plan that are kept as panels: those of which anything is streamed, or all that have a layout.

@@ -12,6 +12,7 @@ pub mod kv;
 mod kv_dtype;
 mod layout;
 mod limits;
+mod lookahead;
 pub mod op;
 mod plan;
 mod profile;
@@ -31,7 +32,8 @@ pub use kv::{GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, 
 pub use kv_dtype::{KvDtype, UnknownKvDtype};
 pub use layout::WeightLayout;
 pub use limits::Limits;
-pub use op::{Ops, Queue, StreamCounts, Wrapper, front};
+pub use lookahead::{ExpertGuess, lookahead};
+pub use op::{ExpertCounts, Ops, Queue, StreamCounts, Wrapper, front};
 pub use plan::{Mark, Plan, WeightKind, WeightSpec};
 pub use profile::Profile;
 pub use runner::Runner;

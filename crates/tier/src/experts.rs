@@ -1,35 +1,35 @@
 //! Experts that are not in memory at once: a cache of them, by how often and how soon they are asked for.
 
-use lamina_base::Bytes;
-use lamina_disk::{BufferPool, DiskReader, Extent, ReadRequest};
-use lamina_plan::{BackendError, Batch, Ops, StreamCounts, WeightId, backend::Result, op::Experts};
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+use crate::{
+    expert_slot::{ExpertPlace, ExpertStack, ExpertState},
+    guess::{GuessOutcome, GuessScore},
+    lru::LruTwin,
+    slots::ExpertSlots,
 };
+use lamina_disk::{BufferPool, DiskReader};
+use lamina_plan::{
+    Batch, ExpertCounts, ExpertGuess, Ops, StreamCounts,
+    backend::Result,
+    op::{Experts, OpRef, Routing},
+};
+use std::{ops::Range, path::PathBuf, time::Instant};
 
 /// Tokens after which counts are halved: what was liked long ago counts for little.
 const HALVED_AFTER: usize = 64;
-/// How long to wait for the disk before the next look at it.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Experts that are read ahead while others are computed, where a step asks for more than the cache holds.
 const AHEAD: usize = 8;
+/// Experts that are guessed beyond those that a row asks for: the next best are asked for most often of the others.
+const GUESSED_BEYOND: usize = 2;
+/// Most rows of a step for which guesses are made: more ask for so many experts that nothing idles.
+const GUESSED_ROWS: usize = 16;
+/// One slot of so many may hold a guess that nobody has asked for yet.
+const GUESS_SHARE: usize = 8;
 
-/// The experts of one operator on disk.
-pub struct ExpertStack {
-    /// Gate, up and down: stacks of the plan.
-    pub weights: [WeightId; 3],
-    /// What is read for each expert: its panels of these three, in this order.
-    pub extents: Vec<Arc<Extent>>,
-}
-
-/// An expert that is in memory, and how often it was asked for.
+/// Experts of a later layer that were read on a guess, until their layer is computed.
 #[derive(Default)]
-struct CachedExpert {
-    bytes: Option<Bytes>,
-    /// Halved now and then.
-    count: f32,
+struct OpenGuess {
+    stack: usize,
+    experts: Vec<usize>,
 }
 
 /// Keeps as many experts in memory as there are slots.
@@ -37,48 +37,82 @@ struct CachedExpert {
 /// A slot is taken from the expert that was asked for least; among equals from the layer whose next visit is farthest.
 /// Experts of a layer that is being computed are held. A step that asks for more than the cache holds, as a long prompt
 /// does, reads what is missing through some of the slots and leaves the others alone: it would wash out what answers use.
+///
+/// While the disk would idle it reads what the next layer will probably ask for; no expert that is asked for waits behind
+/// such a read that has not begun. What is guessed changes no result.
 pub struct ExpertCache {
-    stacks: Vec<ExpertStack>,
-    experts: Vec<Vec<CachedExpert>>,
-    slots: BufferPool,
+    slots: ExpertSlots,
+    /// Of each stack, the guess that is made before it, and the stack that it is for.
+    guesses: Vec<Option<(usize, ExpertGuess)>>,
+    open: OpenGuess,
+    score: GuessScore,
     tokens: usize,
-    /// Used through `&mut` alone; a machine is shared between threads.
-    reader: Mutex<Box<dyn DiskReader>>,
+    lru: LruTwin,
     counts: StreamCounts,
-    hits: u64,
-    misses: u64,
+    /// Where counts are kept between runs.
+    kept: Option<PathBuf>,
 }
 
 impl ExpertCache {
     /// A cache of `slots` experts (one at least) of all stacks, which are in the order of the plan.
     pub fn new(stacks: Vec<ExpertStack>, reader: Box<dyn DiskReader>, slots: usize) -> ExpertCache {
         let room = stacks.iter().flat_map(|s| &s.extents).map(|e| e.room()).max().unwrap_or(0);
-        let of = |s: &ExpertStack| s.extents.iter().map(|_| CachedExpert::default()).collect();
+        let all: usize = stacks.iter().map(|s| s.extents.len()).sum();
+        let buffers = BufferPool::new(slots.max(1), room);
         ExpertCache {
-            experts: stacks.iter().map(of).collect(),
-            slots: BufferPool::new(slots.max(1), room),
+            guesses: stacks.iter().map(|_| None).collect(),
+            slots: ExpertSlots::new(stacks, reader, buffers),
+            open: OpenGuess::default(),
+            score: GuessScore::default(),
             tokens: 0,
-            reader: Mutex::new(reader),
+            lru: LruTwin::new(slots, all),
             counts: StreamCounts::default(),
-            hits: 0,
-            misses: 0,
-            stacks,
+            kept: None,
         }
+    }
+
+    /// The same with guesses of what a layer will ask for, whose operators are in the plan.
+    #[must_use]
+    pub fn with_guesses(mut self, guesses: &[ExpertGuess]) -> ExpertCache {
+        for guess in guesses {
+            let places = [guess.before, guess.next.gate].map(|w| self.slots.stack_of(w));
+            if let [Some(before), Some(next)] = places {
+                self.guesses[before] = Some((next, *guess));
+            }
+        }
+        self
+    }
+
+    /// The same with counts that are kept in the file at `path` when the cache is dropped. Where it holds some already,
+    /// the experts that were liked most are read before anybody asks for them.
+    #[must_use]
+    pub fn with_kept_counts(mut self, path: PathBuf) -> ExpertCache {
+        if let Some(lists) = lamina_disk::read_liking(&path, &self.slots.lengths()) {
+            self.slots.warm(&lists);
+        }
+        self.kept = Some(path);
+        self
     }
 
     /// The stack of an operator, if its experts are cached.
     pub fn stack(&self, o: &Experts) -> Option<usize> {
-        self.stacks.iter().position(|s| s.weights[0] == o.gate)
+        self.slots.stack_of(o.gate)
     }
 
-    /// What was read, and how long it was waited for.
+    /// What was read, how long it was waited for, and how often that could be spared.
     pub fn counts(&self) -> StreamCounts {
-        self.counts
+        StreamCounts { bytes: self.slots.bytes_read(), ..self.counts }
     }
 
-    /// Experts that were in memory when they were asked for, and those that were not.
-    pub fn hits(&self) -> (u64, u64) {
-        (self.hits, self.misses)
+    /// True for operators of guesses, where none is wanted.
+    pub fn skips(&self, b: &Batch, op: OpRef<'_>) -> bool {
+        let early = |is: &dyn Fn(&ExpertGuess) -> bool| self.guesses.iter().flatten().any(|(_, g)| is(g));
+        let of_guess = match op {
+            OpRef::Normalize(o) => early(&|g| g.normed == o.out),
+            OpRef::Linear(o) => early(&|g| g.next.logits == o.part.out),
+            _ => false,
+        };
+        of_guess && !self.guesses_for(b)
     }
 
     /// Runs the operator of a stack: experts in memory first, the others as they arrive.
@@ -86,127 +120,172 @@ impl ExpertCache {
     /// # Errors
     /// When an expert cannot be read.
     pub fn run<M: Ops>(&mut self, machine: &mut M, b: &Batch, o: &Experts, stack: usize) -> Result<()> {
+        // Before the true routing: a machine has room for one.
+        let guess = self.guess(machine, b, stack)?;
         let asked = machine.route_experts(b, o)?;
+        // Nothing that is computed still reads what may be evicted.
+        machine.wait()?;
+        self.settle(machine, stack, &asked)?;
         // A step that goes through all layers like this one would need so many slots.
-        let scan = asked.len() * self.stacks.len() > self.slots.count();
+        let scan = asked.len() * self.slots.stacks() > self.slots.count();
         self.count(stack, &asked, b.rows(), scan);
-        for part in segments(&asked, |e| self.is_here(stack, e)) {
-            machine.some_experts(b, o, part)?;
+        let mixture = Mixture { b, o, stack, asked: &asked };
+        match scan {
+            true => self.pass_through(machine, &mixture)?,
+            false => self.keep(machine, &mixture, guess)?,
         }
-        let missing: Vec<Range<usize>> = segments(&asked, |e| !self.is_here(stack, e));
-        let missing: Vec<usize> = missing.into_iter().flatten().collect();
-        for wave in missing.chunks(self.wave(scan, asked.len())) {
-            let experts: Vec<usize> = wave.iter().map(|&i| asked[i]).collect();
-            self.read(machine, stack, &experts, &asked)?;
-            for part in segments(&asked, |e| experts.contains(&e)) {
-                machine.some_experts(b, o, part)?;
-            }
-            machine.wait()?;
-            if scan {
-                experts.iter().try_for_each(|&e| self.evict(machine, stack, e))?;
-            }
-        }
+        self.score.visited();
         machine.sum_experts(b, o)
     }
 
-    /// Experts that are read at once.
-    fn wave(&self, scan: bool, asked: usize) -> usize {
-        let free = self.slots.count();
-        if scan { AHEAD.min(free) } else { asked.min(free) }.max(1)
+    /// A step that the cache has room for: all that it asks for stays.
+    fn keep<M: Ops>(&mut self, machine: &mut M, m: &Mixture<'_>, guess: Option<OpenGuess>) -> Result<()> {
+        let held = [(m.stack, m.asked)];
+        let missing = self.missing(m);
+        self.slots.ask(machine, m.stack, &missing, (&held, &held))?;
+        if missing.is_empty() {
+            self.read_ahead(machine, m, guess)?;
+            return m.compute(machine, |_| true);
+        }
+        m.compute(machine, |e| !missing.contains(&e))?;
+        self.await_experts(machine, m.stack, &missing)?;
+        self.read_ahead(machine, m, guess)?;
+        m.compute(machine, |e| missing.contains(&e))
     }
 
-    fn is_here(&self, stack: usize, expert: usize) -> bool {
-        self.experts[stack][expert].bytes.is_some()
+    /// A step that asks for more than the cache holds: what is missing comes and goes.
+    fn pass_through<M: Ops>(&mut self, machine: &mut M, m: &Mixture<'_>) -> Result<()> {
+        let missing = self.missing(m);
+        m.compute(machine, |e| !missing.contains(&e))?;
+        for wave in missing.chunks(AHEAD.min(self.slots.count())) {
+            machine.wait()?;
+            // Experts of this layer are evicted where there is nothing else: they were computed.
+            let (held, least) = ([(m.stack, m.asked)], [(m.stack, wave)]);
+            self.slots.ask(machine, m.stack, wave, (&held, &least))?;
+            self.await_experts(machine, m.stack, wave)?;
+            m.compute(machine, |e| wave.contains(&e))?;
+            machine.wait()?;
+            wave.iter()
+                .try_for_each(|&expert| self.slots.evict(machine, ExpertPlace { stack: m.stack, expert }))?;
+        }
+        Ok(())
+    }
+
+    /// Experts that are asked for and not here; they may be on their way.
+    fn missing(&self, m: &Mixture<'_>) -> Vec<usize> {
+        let here = |e: usize| self.slots.is_here(ExpertPlace { stack: m.stack, expert: e });
+        m.asked.iter().copied().filter(|&e| !here(e)).collect()
+    }
+
+    fn await_experts<M: Ops>(&mut self, machine: &mut M, stack: usize, experts: &[usize]) -> Result<()> {
+        let start = Instant::now();
+        let done = self.slots.await_all(machine, stack, experts);
+        self.counts.waited += start.elapsed();
+        done
     }
 
     fn count(&mut self, stack: usize, asked: &[usize], rows: usize, scan: bool) {
-        let here = asked.iter().filter(|&&e| self.is_here(stack, e)).count();
-        self.hits += here as u64;
-        self.misses += (asked.len() - here) as u64;
+        let of_stack = |expert: &usize| ExpertPlace { stack, expert: *expert };
+        let places: Vec<ExpertPlace> = asked.iter().map(of_stack).collect();
+        let here = places.iter().filter(|p| self.slots.is_here(**p)).count() as u64;
+        let lru = places.iter().filter(|p| self.lru.ask(self.slots.tag(**p))).count() as u64;
+        let ExpertCounts { hits, misses, lru_hits, .. } = &mut self.counts.experts;
+        *hits += here;
+        *misses += asked.len() as u64 - here;
+        *lru_hits += lru;
         if scan {
             return;
         }
-        asked.iter().for_each(|&e| self.experts[stack][e].count += 1.0);
+        places.iter().for_each(|p| self.slots.like(*p));
         self.tokens += if stack == 0 { rows } else { 0 };
         if self.tokens >= HALVED_AFTER {
             self.tokens = 0;
-            self.experts.iter_mut().flatten().for_each(|e| e.count /= 2.0);
+            self.slots.forget_half();
         }
     }
 
-    /// Reads experts into slots, and binds them. Those of `held` are not evicted for it.
-    fn read<M: Ops>(
+    /// Slots that may hold guesses.
+    fn guess_slots(&self) -> usize {
+        self.slots.count() / GUESS_SHARE
+    }
+
+    /// True where a step's next experts should be guessed. It must not change between the operators of a guess.
+    fn guesses_for(&self, b: &Batch) -> bool {
+        self.score.is_worth_it() && self.guess_slots() > 0 && b.rows() <= GUESSED_ROWS
+    }
+
+    /// What the next layer will probably ask for, best liked first.
+    fn guess<M: Ops>(&mut self, machine: &mut M, b: &Batch, stack: usize) -> Result<Option<OpenGuess>> {
+        let Some((next, guess)) = self.guesses[stack].filter(|_| self.guesses_for(b)) else {
+            return Ok(None);
+        };
+        let rule = guess.next.routing;
+        let routing = Routing { top_k: (rule.top_k + GUESSED_BEYOND).min(rule.experts), ..rule };
+        let mut experts = machine.route_experts(b, &Experts { routing, ..guess.next })?;
+        let liked = |expert: usize| self.slots.liked(ExpertPlace { stack: next, expert });
+        experts.sort_by(|a, b| liked(*b).total_cmp(&liked(*a)));
+        Ok(Some(OpenGuess { stack: next, experts }))
+    }
+
+    /// Has the disk read what was guessed, as far as there are slots for it.
+    fn read_ahead<M: Ops>(
         &mut self,
         machine: &mut M,
-        stack: usize,
-        experts: &[usize],
-        held: &[usize],
+        m: &Mixture<'_>,
+        guess: Option<OpenGuess>,
     ) -> Result<()> {
-        let start = Instant::now();
-        // Nothing that is computed still reads what may be evicted.
-        machine.wait()?;
-        for &expert in experts {
-            let buffer = loop {
-                if let Some(buffer) = self.slots.lend() {
-                    break buffer;
-                }
-                let (s, e) = self
-                    .victim(stack, held)
-                    .or_else(|| self.victim(stack, experts))
-                    .ok_or_else(|| failed("no slot is free for an expert that is read from disk".into()))?;
-                self.evict(machine, s, e)?;
+        if let Some(OpenGuess { stack, experts }) = guess {
+            let (held, most) = ([(m.stack, m.asked), (stack, &experts[..])], self.guess_slots());
+            let asked = self.slots.ask_ahead(machine, stack, &experts, &held, most)?;
+            self.counts.experts.guessed += asked.len() as u64;
+            self.open = OpenGuess { stack, experts: asked };
+        }
+        self.slots.go_on_warming();
+        Ok(())
+    }
+
+    /// Takes what has arrived, and what became of the guesses for `stack`.
+    fn settle<M: Ops>(&mut self, machine: &mut M, stack: usize, asked: &[usize]) -> Result<()> {
+        self.slots.take_arrived(machine)?;
+        if self.open.stack != stack {
+            return Ok(());
+        }
+        for expert in std::mem::take(&mut self.open.experts) {
+            let (place, right) = (ExpertPlace { stack, expert }, asked.contains(&expert));
+            let outcome = match (right, self.slots.state(place)) {
+                (true, ExpertState::Here(_)) => GuessOutcome::InTime,
+                (true, _) => GuessOutcome::Late,
+                (false, ExpertState::Asked(_)) => GuessOutcome::InTheWay,
+                (false, _) => GuessOutcome::Wrong,
             };
-            let extent = self.stacks[stack].extents[expert].clone();
-            self.reader().submit(ReadRequest { tag: expert, extent, buffer });
+            self.counts.experts.guessed_right += u64::from(right);
+            self.score.add(outcome);
         }
-        // All answers are taken, also behind a failure: the next step must not find them.
-        let taken: Vec<Result<()>> = experts.iter().map(|_| self.take(machine, stack)).collect();
-        self.counts.waited += start.elapsed();
-        taken.into_iter().collect()
-    }
-
-    /// Takes one expert that was read, and binds it.
-    fn take<M: Ops>(&mut self, machine: &mut M, stack: usize) -> Result<()> {
-        let done = loop {
-            if let Some(done) = self.reader().next(PATIENCE).map_err(|e| failed(e.to_string()))? {
-                break done;
-            }
-        };
-        done.result.map_err(|e| failed(e.to_string()))?;
-        let extent = &self.stacks[stack].extents[done.tag];
-        self.counts.bytes += extent.room() as u64;
-        let (inside, bytes) = (extent.inside(), Bytes::new(done.buffer));
-        for (weight, range) in self.stacks[stack].weights.iter().zip(inside) {
-            machine.bind(*weight, done.tag, bytes.slice(range))?;
-        }
-        self.experts[stack][done.tag].bytes = Some(bytes);
         Ok(())
     }
+}
 
-    /// Whose slot is taken, while `stack` is computed with the experts `held`.
-    fn victim(&self, stack: usize, held: &[usize]) -> Option<(usize, usize)> {
-        let all = self.experts.iter().enumerate().flat_map(|(s, experts)| {
-            experts.iter().enumerate().filter(|(_, e)| e.bytes.is_some()).map(move |(e, x)| (s, e, x.count))
-        });
-        let free = all.filter(|(s, e, _)| *s != stack || !held.contains(e));
-        // Operators until the next visit of a stack.
-        let distance = |s: usize| (s + self.stacks.len() - stack - 1) % self.stacks.len();
-        let worse = |a: &(usize, usize, f32), b: &(usize, usize, f32)| {
-            a.2.total_cmp(&b.2).then(distance(b.0).cmp(&distance(a.0)))
-        };
-        free.min_by(worse).map(|(s, e, _)| (s, e))
-    }
-
-    fn evict<M: Ops>(&mut self, machine: &mut M, stack: usize, expert: usize) -> Result<()> {
-        for weight in self.stacks[stack].weights {
-            machine.bind(weight, expert, None)?;
+impl Drop for ExpertCache {
+    fn drop(&mut self) {
+        if let Some(path) = &self.kept {
+            // A hint: without it the next run begins with an empty cache.
+            let _ = lamina_disk::write_liking(path, &self.slots.liking());
         }
-        self.experts[stack][expert].bytes = None;
-        Ok(())
     }
+}
 
-    fn reader(&mut self) -> &mut dyn DiskReader {
-        self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
+/// An operator that is run, and the experts that its rows ask for, ascending.
+struct Mixture<'a> {
+    b: &'a Batch,
+    o: &'a Experts,
+    stack: usize,
+    asked: &'a [usize],
+}
+
+impl Mixture<'_> {
+    /// Computes the experts for which `is` is true.
+    fn compute<M: Ops>(&self, machine: &mut M, is: impl Fn(usize) -> bool) -> Result<()> {
+        segments(self.asked, is).into_iter().try_for_each(|part| machine.some_experts(self.b, self.o, part))
     }
 }
 
@@ -220,8 +299,4 @@ fn segments(asked: &[usize], is: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
         }
     }
     out
-}
-
-fn failed(what: String) -> BackendError {
-    BackendError::Device { backend: "disk", what, lost: false }
 }

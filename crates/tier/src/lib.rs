@@ -7,17 +7,22 @@
 #![forbid(unsafe_code)]
 
 mod cost;
+mod expert_slot;
 mod experts;
+mod guess;
 mod hardware;
+mod lru;
 mod measure;
 mod place;
 mod prefetch;
 mod rules;
+mod slots;
 mod streamed;
 mod work;
 
 pub use cost::{CostModel, CostShape, StepCost};
-pub use experts::{ExpertCache, ExpertStack};
+pub use expert_slot::ExpertStack;
+pub use experts::ExpertCache;
 pub use hardware::{Hardware, ProductSpeed};
 pub use measure::measure;
 pub use place::{Placement, StreamedOp, place};

@@ -132,10 +132,15 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
     }
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
-        if let (OpRef::Experts(o), Some(cache)) = (op, &mut self.experts)
-            && let Some(stack) = cache.stack(o)
-        {
-            return cache.run(&mut self.inner, b, o, stack);
+        if let Some(cache) = &mut self.experts {
+            if cache.skips(b, op) {
+                return Ok(());
+            }
+            if let OpRef::Experts(o) = op
+                && let Some(stack) = cache.stack(o)
+            {
+                return cache.run(&mut self.inner, b, o, stack);
+            }
         }
         let extent = first_matrix(op).and_then(|w| self.extent_of[w.0 as usize]);
         let Some(i) = extent else { return op.run(&mut self.inner, b) };
@@ -164,6 +169,10 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
     fn streamed_inner(&self) -> StreamCounts {
         let experts = self.experts.as_ref().map(ExpertCache::counts).unwrap_or_default();
         let dense = self.prefetcher.counts();
-        StreamCounts { bytes: dense.bytes + experts.bytes, waited: dense.waited + experts.waited }
+        StreamCounts {
+            bytes: dense.bytes + experts.bytes,
+            waited: dense.waited + experts.waited,
+            experts: experts.experts,
+        }
     }
 }

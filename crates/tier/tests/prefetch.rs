@@ -1,11 +1,12 @@
 //! A reader that reorders, delays and fails: right bytes or one clear error, no deadlock, and every buffer comes back.
 #![allow(clippy::unwrap_used)]
 
-use lamina_disk::{
-    DiskReader, Extent, MatrixName, PanelError, PanelFolder, PanelRange, ReadDone, ReadRequest,
-};
+mod common;
+
+use common::odd;
+use lamina_disk::{Extent, MatrixName, PanelError, PanelFolder, PanelRange, ReaderKind};
 use lamina_tier::Prefetcher;
-use std::{io, sync::Arc, time::Duration};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 const PANEL: usize = 1000;
@@ -25,50 +26,6 @@ fn extents(root: &TempDir, count: usize) -> Vec<Arc<Extent>> {
     let (file, place) = folder.find(&name).unwrap();
     let range = |i: usize| PanelRange::new(file, place, 2 * i..2 * i + 1 + i % 3);
     (0..count).map(|i| Arc::new(Extent::new(vec![(file.clone(), range(i))]))).collect()
-}
-
-/// Answers in an order of its own, late, and not always well.
-struct OddReader {
-    waiting: Vec<ReadRequest>,
-    /// Requests so far.
-    seen: usize,
-    /// The request that fails.
-    fails: Option<usize>,
-    state: u64,
-}
-
-impl DiskReader for OddReader {
-    fn submit(&mut self, request: ReadRequest) {
-        self.waiting.push(request);
-    }
-
-    fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>> {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // Nothing has arrived yet, one time of two for who does not wait.
-        if self.waiting.is_empty() || timeout.is_zero() && self.state >> 63 == 0 {
-            return Ok(None);
-        }
-        let any = (self.state >> 33) as usize % self.waiting.len();
-        let ReadRequest { tag, extent, mut buffer } = self.waiting.swap_remove(any);
-        self.seen += 1;
-        let result = match self.fails == Some(self.seen) {
-            true => Err(PanelError::Io {
-                what: "read",
-                file: "panels".into(),
-                source: io::Error::other("broken disk"),
-            }),
-            false => extent.read(&mut buffer),
-        };
-        Ok(Some(ReadDone { tag, buffer, result }))
-    }
-
-    fn name(&self) -> &'static str {
-        "odd"
-    }
-}
-
-fn odd(fails: Option<usize>, state: u64) -> Box<dyn DiskReader> {
-    Box::new(OddReader { waiting: vec![], seen: 0, fails, state })
 }
 
 /// Fetches extent `i` and looks at its bytes.
@@ -130,12 +87,13 @@ fn a_failed_read_is_an_error_of_one_pass() {
 }
 
 #[test]
-fn threads_read_what_is_asked_for() {
+fn readers_read_what_is_asked_for() {
     let root = tempfile::tempdir().unwrap();
     let extents = extents(&root, 9);
-    for threads in [1, 2, 4] {
-        let reader = lamina_disk::ThreadReader::new(threads).unwrap();
-        let mut prefetcher = Prefetcher::new(extents.clone(), Box::new(reader), 4);
+    // Where the system refuses io_uring, these are threads again.
+    let kinds = [ReaderKind::Ring, ReaderKind::Threads].into_iter();
+    for (kind, threads) in kinds.flat_map(|kind| [1, 2, 4].map(|threads| (kind, threads))) {
+        let mut prefetcher = Prefetcher::new(extents.clone(), kind.start(threads).unwrap(), 4);
         for _ in 0..30 {
             (0..9).for_each(|i| fetch(&mut prefetcher, &extents, i).unwrap());
         }

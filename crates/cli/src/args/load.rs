@@ -47,8 +47,8 @@ pub struct EngineArgs {
     /// Experts of the first N layers stay in memory
     #[arg(long, value_name = "N", value_parser = positive(), conflicts_with = "cpu_moe")]
     n_cpu_moe: Option<usize>,
-    /// Keep all weights in this folder in the form that they are multiplied in: the next start reads them from there.
-    /// Without it, what is streamed is kept in the user's cache folder
+    /// Keep all weights of a model that is read from disk in this folder, in the form that they are multiplied in: the
+    /// next start reads them from there. Without it, what is streamed is kept in the user's cache folder
     #[arg(long, value_name = "DIR")]
     panel_cache: Option<PathBuf>,
 }

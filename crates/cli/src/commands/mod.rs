@@ -3,6 +3,7 @@
 mod bench;
 mod bench_server;
 mod cache;
+mod cache_panels;
 mod chat;
 mod convert;
 mod detokenize;

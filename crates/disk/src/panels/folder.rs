@@ -14,8 +14,10 @@ use std::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-const LOCK: &str = "lock";
-const ENDING: &str = "panels";
+/// The file that writers lock.
+pub(super) const LOCK: &str = "lock";
+/// How the names of panel files end.
+pub(super) const ENDING: &str = "panels";
 
 /// A folder of panel files that belong to one model. Processes that write take turns; those that read need not wait.
 #[derive(Debug)]

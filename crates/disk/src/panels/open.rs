@@ -91,6 +91,13 @@ impl PanelFile {
     }
 }
 
+#[cfg(unix)]
+impl std::os::fd::AsRawFd for PanelFile {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
 /// Some panels of a matrix of a panel file, as the blocks that hold them.
 #[derive(Debug)]
 pub struct PanelRange {
@@ -136,9 +143,29 @@ impl PanelRange {
     /// # Panics
     /// When `out` has fewer than [`PanelRange::room`] bytes.
     pub fn read(&self, file: &PanelFile, out: &mut [u8]) -> Result<(), PanelError> {
-        let out = &mut out[..self.room()];
-        let first = self.start / BLOCK as u64 * BLOCK as u64;
-        file.file.read_blocks(first, out).map_err(|e| PanelError::io("read", file.path(), e))?;
+        self.read_unchecked(file, out)?;
+        self.check(file, out)
+    }
+
+    /// Where its blocks begin in the file.
+    pub(crate) fn first_block(&self) -> u64 {
+        self.start / BLOCK as u64 * BLOCK as u64
+    }
+
+    /// Reads the blocks into `out`.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn read_unchecked(&self, file: &PanelFile, out: &mut [u8]) -> Result<(), PanelError> {
+        let read = file.file.read_blocks(self.first_block(), &mut out[..self.room()]);
+        read.map_err(|e| PanelError::io("read", file.path(), e))
+    }
+
+    /// Checks the panels in blocks that were read into `out`, the first time.
+    ///
+    /// # Errors
+    /// When they are not those that were written.
+    pub(crate) fn check(&self, file: &PanelFile, out: &[u8]) -> Result<(), PanelError> {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sums) = &*unread {
             let panels = out[self.inside()].chunks_exact(self.panel_bytes.max(1)).zip(sums);

@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Bytes that are packed before they are written.
 const WINDOW: usize = 32 << 20;
 /// How the names of unfinished files begin.
-pub(super) const UNFINISHED: &str = ".unfinished-";
+pub(crate) const UNFINISHED: &str = ".unfinished-";
 
 /// A panel file that is being written. It has its name once [`PanelWriter::finish`] returns.
 pub struct PanelWriter {

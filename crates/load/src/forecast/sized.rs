@@ -8,6 +8,7 @@ use super::{
 use crate::{
     budget::limited,
     error::Result,
+    expert_plan::ExpertPlan,
     heads::stored_types,
     lora::Loras,
     open::{check_context, check_dtype, check_plan},
@@ -196,12 +197,13 @@ impl SizedModel {
         options: &LoadOptions,
         placement: Option<&Placement>,
     ) -> Result<Vec<MemoryPart>> {
-        let foot = backend.footprint(&self.plan, &self.limits)?.unwrap_or_default();
+        let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
+        let steps = ExpertPlan::steps(&self.plan, experts);
+        let foot = backend.footprint(&steps, &self.limits)?.unwrap_or_default();
         let streamed = placement.map_or(0, |p| p.streamed_bytes);
         let largest = placement.map_or(0, |p| p.streamed.iter().map(|op| op.bytes).max().unwrap_or(0));
         let all: u64 = self.weights.iter().map(|w| w.bytes).sum();
         let part = |name, bytes| MemoryPart { name, bytes };
-        let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
         let (apart, slots) = experts.map_or((0, 0), |e| (e.bytes, e.slots_bytes()));
         let parts = [
             part("weights", all - streamed - apart),

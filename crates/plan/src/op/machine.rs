@@ -155,6 +155,23 @@ pub struct StreamCounts {
     pub bytes: u64,
     /// Time that operators waited for them.
     pub waited: Duration,
+    /// Of experts that are not in memory at once.
+    pub experts: ExpertCounts,
+}
+
+/// How often experts were in memory when they were asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExpertCounts {
+    /// Experts that were there.
+    pub hits: u64,
+    /// Experts that had to be waited for.
+    pub misses: u64,
+    /// Experts that would have been there, had as many slots always been taken from the one least recently used.
+    pub lru_hits: u64,
+    /// Experts that were read on a guess.
+    pub guessed: u64,
+    /// Of these, experts that were asked for next.
+    pub guessed_right: u64,
 }
 
 /// The `n` largest numbers of a row with their columns, as [`Queue::front`] orders them.

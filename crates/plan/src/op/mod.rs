@@ -21,7 +21,7 @@ pub use experts::{ExpertBiases, Experts, Routing};
 pub use lamina_base::formula::*;
 pub use linear::{Glu, Linear, LinearAdd, Part, Project};
 pub use list::{Op, OpRef, run};
-pub use machine::{Ops, Queue, StreamCounts, Wrapper, front};
+pub use machine::{ExpertCounts, Ops, Queue, StreamCounts, Wrapper, front};
 pub use norm::{GatedNorm, HeadNorm, NormAdd, NormOp, Normalize};
 pub use recurrent::{Conv, DeltaRule, Scan};
 pub use rotary::{LongTable, RopeTable, Rotate};

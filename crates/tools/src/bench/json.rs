@@ -2,7 +2,7 @@
 
 use super::{BenchReport, DraftedSpeed, JobSpeed, Speed};
 use crate::origin::origin;
-use lamina_plan::Profile;
+use lamina_plan::{ExpertCounts, Profile};
 use serde_json::{Value, json};
 
 impl BenchReport {
@@ -23,7 +23,9 @@ impl BenchReport {
         };
         let stream = self.info.stream.as_ref().map(|s| {
             json!({"resident_bytes": s.resident_bytes, "streamed_bytes_per_step": s.streamed_bytes,
-                   "buffer_bytes": s.buffer_bytes, "panel_file_bytes": s.panel_bytes, "direct": s.direct})
+                   "buffer_bytes": s.buffer_bytes, "panel_file_bytes": s.panel_bytes, "direct": s.direct,
+                   "read_bytes": self.streamed.bytes, "stall_s": self.streamed.waited.as_secs_f64(),
+                   "experts": s.experts.map(|_| experts(&self.streamed.experts))})
         });
         let profile = |(kind, p): &(&str, Profile)| {
             let rows = p.rows();
@@ -62,4 +64,12 @@ impl BenchReport {
     pub fn kv_name(&self) -> String {
         self.info.kv_dtype.to_string()
     }
+}
+
+/// How often experts were in memory, beside what the least recently used would have given, and how good guesses were.
+fn experts(e: &ExpertCounts) -> Value {
+    let share = |part: u64, all: u64| if all > 0 { Some(part as f64 / all as f64) } else { None };
+    json!({"asked": e.hits + e.misses, "hit_share": share(e.hits, e.hits + e.misses),
+           "lru_hit_share": share(e.lru_hits, e.hits + e.misses), "guessed": e.guessed,
+           "guessed_right_share": share(e.guessed_right, e.guessed)})
 }

@@ -10,7 +10,7 @@ use lamina::{
     Error, LoadOptions, Loaded, MemoryLimit, ModelInfo, Result, Special, Speculate, Tokenizer, open,
 };
 use lamina_engine::{Engine, Event, Generation, Request, Task, Timings, sample::SamplingParams};
-use lamina_plan::Profile;
+use lamina_plan::{Profile, StreamCounts};
 use predict::forecasts;
 use std::{path::Path, sync::mpsc::channel, time::Instant};
 
@@ -95,6 +95,8 @@ pub struct BenchReport {
     pub bandwidth_share: Option<f64>,
     /// Largest memory of the process, without what reading the bandwidth took.
     pub peak_rss: Option<u64>,
+    /// What was read from disk while the model ran.
+    pub streamed: StreamCounts,
     /// Times of operators of one prefill and one decode.
     pub profiles: Vec<(&'static str, Profile)>,
 }
@@ -133,6 +135,7 @@ pub fn run(
         lab.meter.read()?;
     }
     let (bandwidth, peak_rss) = (lab.meter.bandwidth(), lab.meter.peak_rss());
+    let streamed = lab.engine.machine().streamed();
     let bandwidth_share = decode.iter().find(|s| s.batch == 1).and_then(|s| share(&info, s, &lab.against));
     let mut report = BenchReport {
         info,
@@ -145,6 +148,7 @@ pub fn run(
         bandwidth,
         bandwidth_share,
         peak_rss,
+        streamed,
         profiles,
     };
     // Without the model, whose memory the forecast counts, and behind the peak, which what it measures would be part of.

@@ -1,0 +1,113 @@
+//! Which reader is used: the one that reads faster here and now.
+
+use crate::{
+    buffer::BufferPool,
+    read::{DiskReader, Extent, ReadRequest, ThreadReader},
+};
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// How long each reader reads, twice.
+const TRIAL: Duration = Duration::from_millis(100);
+/// Buffers that it reads into.
+const BUFFERS: usize = 4;
+/// Fewer bytes are not worth a trial.
+const WORTH_A_TRIAL: usize = 256 << 20;
+/// How much faster io_uring has to be: threads work everywhere, and check what they have read on several cores.
+const FASTER: f64 = 1.05;
+
+/// A way to read extents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReaderKind {
+    /// Threads that read one extent each.
+    Threads,
+    /// io_uring; threads where the system refuses it.
+    Ring,
+}
+
+impl ReaderKind {
+    /// Starts a reader, of `threads` threads if it has several.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(self, threads: usize) -> io::Result<Box<dyn DiskReader>> {
+        if self == ReaderKind::Ring
+            && let Some(reader) = ring()
+        {
+            return Ok(reader);
+        }
+        Ok(Box::new(ThreadReader::new(threads)?))
+    }
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn ring() -> Option<Box<dyn DiskReader>> {
+    let reader = crate::ring::RingReader::new().ok()?;
+    Some(Box::new(reader))
+}
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+fn ring() -> Option<Box<dyn DiskReader>> {
+    None
+}
+
+/// The reader that reads `samples` faster, by a trial of both in turn. Where they are few, or go through the page cache, or
+/// anything fails, that is the one of `threads` threads.
+pub fn faster_reader(threads: usize, samples: &[Arc<Extent>]) -> ReaderKind {
+    let bytes: usize = samples.iter().map(|e| e.room()).sum();
+    if bytes < WORTH_A_TRIAL || !samples.iter().all(|e| e.is_direct()) {
+        return ReaderKind::Threads;
+    }
+    match trial(threads, samples) {
+        Ok(Some([by_threads, by_ring])) if by_ring >= FASTER * by_threads => ReaderKind::Ring,
+        _ => ReaderKind::Threads,
+    }
+}
+
+/// Bytes per second by threads and by io_uring; none where there is no io_uring.
+fn trial(threads: usize, samples: &[Arc<Extent>]) -> io::Result<Option<[f64; 2]>> {
+    let Some(ring) = ring() else { return Ok(None) };
+    let mut readers: [Box<dyn DiskReader>; 2] = [Box::new(ThreadReader::new(threads)?), ring];
+    let room = samples.iter().map(|e| e.room()).max().unwrap_or(0);
+    let pool = BufferPool::new(BUFFERS, room);
+    // Every trial goes on where the last one has ended: what a disk keeps in its own memory helps nobody.
+    let (mut next, mut bytes, mut seconds) = (0, [0.0; 2], [0.0; 2]);
+    for turn in 0..4 {
+        let which = turn % 2;
+        let start = Instant::now();
+        bytes[which] += read_for(readers[which].as_mut(), samples, &pool, &mut next)? as f64;
+        seconds[which] += start.elapsed().as_secs_f64();
+    }
+    Ok(Some([bytes[0] / seconds[0], bytes[1] / seconds[1]]))
+}
+
+/// Reads `samples` from `next` on until the time of a trial has passed; returns how many bytes.
+fn read_for(
+    reader: &mut dyn DiskReader,
+    samples: &[Arc<Extent>],
+    pool: &BufferPool,
+    next: &mut usize,
+) -> io::Result<usize> {
+    let (start, mut open, mut bytes) = (Instant::now(), 0, 0);
+    loop {
+        while start.elapsed() < TRIAL
+            && let Some(buffer) = pool.lend()
+        {
+            let tag = *next % samples.len();
+            reader.submit(ReadRequest { tag, extent: samples[tag].clone(), buffer });
+            *next += 1;
+            open += 1;
+        }
+        if open == 0 {
+            return Ok(bytes);
+        }
+        if let Some(done) = reader.next(Duration::from_secs(1))? {
+            done.result.map_err(io::Error::other)?;
+            bytes += samples[done.tag].room();
+            open -= 1;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A reader of disks that are not as one would like them.
+
+use lamina_disk::{DiskReader, PanelError, ReadDone, ReadRequest};
+use std::{io, time::Duration};
+
+/// Answers in an order of its own, late, and not always well.
+struct OddReader {
+    waiting: Vec<ReadRequest>,
+    /// Requests so far.
+    seen: usize,
+    /// The request that fails.
+    fails: Option<usize>,
+    state: u64,
+}
+
+impl DiskReader for OddReader {
+    fn submit(&mut self, request: ReadRequest) {
+        self.waiting.push(request);
+    }
+
+    fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>> {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        // Nothing has arrived yet, one time of two for who does not wait.
+        if self.waiting.is_empty() || timeout.is_zero() && self.state >> 63 == 0 {
+            return Ok(None);
+        }
+        let any = (self.state >> 33) as usize % self.waiting.len();
+        let ReadRequest { tag, extent, mut buffer } = self.waiting.swap_remove(any);
+        self.seen += 1;
+        let result = match self.fails == Some(self.seen) {
+            true => Err(PanelError::Io {
+                what: "read",
+                file: "panels".into(),
+                source: io::Error::other("broken disk"),
+            }),
+            false => extent.read(&mut buffer),
+        };
+        Ok(Some(ReadDone { tag, buffer, result }))
+    }
+
+    fn withdraw(&mut self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
+        // Not all: others it has begun to read.
+        let (back, kept) = self.waiting.drain(..).partition(|r| unwanted(r.tag) && r.tag % 2 == 0);
+        self.waiting = kept;
+        back
+    }
+
+    fn name(&self) -> &'static str {
+        "odd"
+    }
+}
+
+/// A reader whose `fails`th read fails.
+pub fn odd(fails: Option<usize>, state: u64) -> Box<dyn DiskReader> {
+    Box::new(OddReader { waiting: vec![], seen: 0, fails, state })
+}
