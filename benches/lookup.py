@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Look-up of drafts in real text: tokens per second with drafts over those without, in turn, beside llama.cpp's.
 
-    python benches/lookup.py VOCAB.gguf TEXTS [--gen 256] [--rounds 5] [--threads 2] [--batch 1,8] [--record FILE]
+    python benches/lookup.py VOCAB.gguf TEXTS [--kinds prose,table] [--gen 256] [--rounds 5] [--threads 2] [--batch 1,8] [--record FILE]
 
 TEXTS is a folder with `wiki.test.raw` and `code.txt`. Four pairs of prompt and answer are made from them: prose, a summary
 that quotes its article, code with a name changed and lines left out, and a table told as JSON. For each a model is written
@@ -85,10 +85,10 @@ def ours(llm, prompts, count, speculate):
     return max(out.timings.decode_seconds for out in outs), [out.tokens for out in outs], statistics.mean(steps)
 
 
-def measure(path, prompts, want, args):
+def measure(path, prompts, want, args, draft="ngram"):
     """The ratio of each round, and tokens per step."""
     ratios, steps = [], []
-    with lamina.LLM(path, draft="ngram", threads=args.threads, progress=False) as llm:
+    with lamina.LLM(path, draft=draft, threads=args.threads, progress=False) as llm:
         for round in range(args.rounds + 1):
             ways = [False, None][:: 1 if round % 2 else -1]
             seconds = {}
@@ -102,28 +102,32 @@ def measure(path, prompts, want, args):
     return ratios, steps
 
 
+def plain(path, prompt, want, args, drafts=None):
+    """Tokens per second of llama.cpp, one sequence."""
+    llm = llama_cpp.Llama(
+        str(path), n_ctx=len(prompt) + len(want) + 32, n_threads=args.threads, n_threads_batch=args.threads,
+        draft_model=drafts, flash_attn=True, verbose=False, logits_all=drafts is not None,
+    )  # fmt: skip
+    times = []
+    for _ in range(args.rounds + 1):
+        llm.reset()
+        got, start = [], None
+        for token in llm.generate(prompt, temp=0.0, top_k=1, reset=True):
+            start = start or time.perf_counter()
+            got.append(token)
+            if len(got) == len(want):
+                break
+        assert got == want, "llama.cpp gave another text"
+        times.append(time.perf_counter() - start)
+    llm.close()
+    return len(want) / statistics.median(times[1:])
+
+
 def theirs(path, prompt, want, args):
-    """The same of llama.cpp, one sequence."""
-    seconds = {}
-    for drafts in (None, LlamaPromptLookupDecoding(max_ngram_size=2, num_pred_tokens=10)):
-        llm = llama_cpp.Llama(
-            str(path), n_ctx=len(prompt) + len(want) + 32, n_threads=args.threads, n_threads_batch=args.threads,
-            draft_model=drafts, flash_attn=True, verbose=False, logits_all=drafts is not None,
-        )  # fmt: skip
-        times = []
-        for _ in range(args.rounds + 1):
-            llm.reset()
-            got, start = [], None
-            for token in llm.generate(prompt, temp=0.0, top_k=1, reset=True):
-                start = start or time.perf_counter()
-                got.append(token)
-                if len(got) == len(want):
-                    break
-            assert got == want, "llama.cpp gave another text"
-            times.append(time.perf_counter() - start)
-        seconds[drafts is not None] = statistics.median(times[1:])
-        llm.close()
-    return {"tok_s": len(want) / seconds[False], "ratio": seconds[False] / seconds[True]}
+    """Its look-up over none."""
+    none = plain(path, prompt, want, args)
+    drafts = LlamaPromptLookupDecoding(max_ngram_size=2, num_pred_tokens=10)
+    return {"tok_s": none, "ratio": plain(path, prompt, want, args, drafts) / none}
 
 
 def pair(kind, args, path):
@@ -141,6 +145,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vocab", type=Path, metavar="VOCAB.gguf")
     parser.add_argument("texts", type=Path)
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--gen", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
@@ -150,7 +155,7 @@ def main():
     parser.add_argument("--type", default="Q4_K")
     parser.add_argument("--record", type=Path)
     args = parser.parse_args()
-    for kind in KINDS:
+    for kind in args.kinds:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "scripted.gguf"
             tokens, start = pair(kind, args, path)

@@ -29,6 +29,11 @@ def tokens_of(vocab, text):
     return [int(i) for i in subprocess.run(line, input=text, capture_output=True, text=True, check=True).stdout.split()]
 
 
+def words_of(vocab):
+    """How many tokens a vocabulary has."""
+    return len(gguf.GGUFReader(vocab).get_field("tokenizer.ggml.tokens").contents())
+
+
 def blocks(rng, rows, columns, kind, zero=False):
     """Random blocks of a matrix, or blocks whose scales are zero."""
     length, size = gguf.GGML_QUANT_SIZES[kind]
