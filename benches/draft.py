@@ -80,7 +80,7 @@ def main():
                 places = [start + i for i in range(batch)]
                 want = [tokens[at : at + args.gen] for at in places]
                 prompts = [tokens[:at] for at in places]
-                ratios, steps = lookup.measure(target, prompts, want, args, draft)
+                ratios, steps = lookup.measure(target, prompts, want, args, draft, "model")
                 row = dict(right=right, batch=batch, ratio=statistics.median(ratios), ratios=ratios, tokens_a_step=statistics.median(steps))
                 if peer and batch == 1:
                     row["llama_cpp"] = theirs((target, draft, text), lookup.prose(args.texts)[0], peer, args)

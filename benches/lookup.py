@@ -85,19 +85,20 @@ def ours(llm, prompts, count, speculate):
     return max(out.timings.decode_seconds for out in outs), [out.tokens for out in outs], statistics.mean(steps)
 
 
-def measure(path, prompts, want, args, draft="ngram"):
-    """The ratio of each round, and tokens per step."""
+def measure(path, prompts, want, args, draft="ngram", method="ngram"):
+    """The ratio of each round, and tokens per step. The one method is named: `suffix` would know earlier rounds' answers."""
     ratios, steps = [], []
     with lamina.LLM(path, draft=draft, threads=args.threads, progress=False) as llm:
         for round in range(args.rounds + 1):
-            ways = [False, None][:: 1 if round % 2 else -1]
+            ways = [False, True][:: 1 if round % 2 else -1]
             seconds = {}
             for way in ways:
-                seconds[way], got, per_step = ours(llm, prompts, args.gen, way)
+                speculate = {"method": method} if way else False
+                seconds[way], got, per_step = ours(llm, prompts, args.gen, speculate)
                 assert got == want, "the model gave another text"
             # The first round warms up.
             if round:
-                ratios.append(seconds[False] / seconds[None])
+                ratios.append(seconds[False] / seconds[True])
                 steps.append(per_step)
     return ratios, steps
 

@@ -196,7 +196,7 @@ impl Speculator {
             let depth = market.depth(1, chance, seconds);
             let has = seat.offer.as_ref().map_or(0.0, Offer::brings);
             let brings: f32 = (1..=depth).map(|k| chance.powi(k as i32)).sum();
-            match (depth, tuning.is_due(by)) {
+            match (depth, tuning.is_due(by) && tuner.is_due(by)) {
                 (1.., _) if brings > has => paying.push(chance),
                 (0, true) => *most = 1,
                 _ => return false,
@@ -208,7 +208,7 @@ impl Speculator {
             let depth = market.depth(paying.len(), chance, seconds);
             able.retain_mut(|(most, seat)| {
                 if seat.speculate.width.is_none() {
-                    let due = tunings.get(&seat.id).is_some_and(|t| t.is_due(by));
+                    let due = tuner.is_due(by) && tunings.get(&seat.id).is_some_and(|t| t.is_due(by));
                     *most = depth.max(usize::from(due)).min(*most);
                 }
                 *most > 0
@@ -222,7 +222,9 @@ impl Speculator {
         let drafter = &self.drafters[by].drafter;
         let chances = |guesses: &Guesses| self.tuner.chances(tuning, by, guesses, |sign| drafter.prior(sign));
         let offered = |guesses| OfferedChain { chances: chances(&guesses), guesses };
-        Offer { by, chains: proposal.into_iter().map(offered).collect(), due: tuning.is_due(by) }
+        // Look-ups cost nothing but their rows, and what they find depends on the text.
+        let due = tuning.is_due(by) && (!drafter.computes() || self.tuner.is_due(by));
+        Offer { by, chains: proposal.into_iter().map(offered).collect(), due }
     }
 
     /// Cuts an offer at the first token that cannot be the answer's next one, or that ends it. True when that changed it.
@@ -269,7 +271,7 @@ impl Speculator {
         }
         let drafts = std::mem::take(&mut answer.drafts);
         let tuning = self.tunings.entry(s.id).or_insert_with(|| Tuning::new(drafters));
-        tuning.rested(1 + verified.accepted());
+        self.tuner.rested(tuning, 1 + verified.accepted());
         let (drafted, Some(first)) = (drafts.count(), verified.seen.first()) else { return 0 };
         answer.speculation.drafted += drafted;
         answer.speculation.accepted += verified.accepted();

@@ -1,6 +1,7 @@
 //! How often guesses are right: measured acceptance, of each drafter and in each sequence, by what a guess rests on.
 //!
-//! A sequence for which a drafter's guesses get no rows for long is tried again now and then.
+//! A sequence for which a drafter's guesses get no rows for long is tried again now and then. A drafter that computes has to
+//! take in the sequence's text first, so that of all sequences one is tried now and then.
 
 use crate::drafting::{DraftChain, Guesses, SIGNS, Verified};
 
@@ -59,35 +60,46 @@ impl Rates {
 #[derive(Clone, Debug)]
 pub(super) struct Tuning(Vec<DrafterTuning>);
 
-/// What is known of one drafter's guesses for one sequence.
-#[derive(Clone, Debug)]
+/// What is known of one drafter's guesses, for one sequence or all.
+#[derive(Clone, Debug, Default)]
 struct DrafterTuning {
     rates: Rates,
+    rest: Rest,
+}
+
+/// Time without guesses of a drafter.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
     /// Tokens since its guesses were verified last, and how many there have to be before one is tried.
     idle: usize,
     pause: usize,
 }
 
-impl Tuning {
-    pub fn new(drafters: usize) -> Tuning {
-        Tuning(vec![DrafterTuning { rates: Rates::default(), idle: 0, pause: PAUSES.0 }; drafters])
-    }
-
-    /// Counts tokens of a step.
-    pub fn rested(&mut self, tokens: usize) {
-        self.0.iter_mut().for_each(|d| d.idle += tokens);
-    }
-
-    /// True when it is time to try a guess of drafter `by` again.
-    pub fn is_due(&self, by: usize) -> bool {
-        self.0[by].idle >= self.0[by].pause
+impl Default for Rest {
+    fn default() -> Rest {
+        Rest { idle: 0, pause: PAUSES.0 }
     }
 }
 
-impl DrafterTuning {
-    /// Its guesses were verified: since they promised a gain, or to try them again.
+impl Tuning {
+    pub fn new(drafters: usize) -> Tuning {
+        Tuning(vec![DrafterTuning::default(); drafters])
+    }
+
+    /// True when it is time to try a guess of drafter `by` for this sequence again.
+    pub fn is_due(&self, by: usize) -> bool {
+        self.0[by].rest.is_over()
+    }
+}
+
+impl Rest {
+    fn is_over(&self) -> bool {
+        self.idle >= self.pause
+    }
+
+    /// Guesses were verified: since they promised a gain, or to try them again.
     fn verified(&mut self, all_right: bool) {
-        let tried = self.idle >= self.pause;
+        let tried = self.is_over();
         self.pause = if tried && !all_right { (2 * self.pause).min(PAUSES.1) } else { self.pause };
         if !tried && all_right {
             self.pause = PAUSES.0;
@@ -97,33 +109,42 @@ impl DrafterTuning {
 }
 
 /// What is known of all drafts.
-pub(super) struct Tuner {
-    /// By drafter.
-    rates: Vec<Rates>,
-}
+pub(super) struct Tuner(Vec<DrafterTuning>);
 
 impl Tuner {
     pub fn new(drafters: usize) -> Tuner {
-        Tuner { rates: vec![Rates::default(); drafters] }
+        Tuner(vec![DrafterTuning::default(); drafters])
+    }
+
+    /// Counts tokens of a step of a sequence.
+    pub fn rested(&mut self, of: &mut Tuning, tokens: usize) {
+        self.0.iter_mut().chain(&mut of.0).for_each(|d| d.rest.idle += tokens);
+    }
+
+    /// True when it is time to try a guess of drafter `by` for any sequence again.
+    pub fn is_due(&self, by: usize) -> bool {
+        self.0[by].rest.is_over()
     }
 
     /// Learns from chains of drafter `by`.
     pub fn note(&mut self, of: &mut Tuning, by: usize, chains: &[DraftChain], seen: &[Verified]) {
         for (chain, &seen) in chains.iter().zip(seen) {
-            self.rates[by].note(chain, seen, MEMORY.0);
+            self.0[by].rates.note(chain, seen, MEMORY.0);
             of.0[by].rates.note(chain, seen, MEMORY.1);
         }
         let Some((first, &seen)) = chains.iter().zip(seen).next() else { return };
-        self.rates[by].note_first(seen, MEMORY.0);
+        self.0[by].rates.note_first(seen, MEMORY.0);
         of.0[by].rates.note_first(seen, MEMORY.1);
-        of.0[by].verified(seen.compared > 0 && seen.accepted == first.guesses.tokens.len());
+        let all_right = seen.compared > 0 && seen.accepted == first.guesses.tokens.len();
+        of.0[by].rest.verified(all_right);
+        self.0[by].rest.verified(all_right);
     }
 
     /// Chance that guess `i` of a chain is kept, with all before it.
     pub fn chances(&self, of: &Tuning, by: usize, chain: &Guesses, prior: impl Fn(u8) -> f32) -> Vec<f32> {
         let mut chance = 1.0;
         let one = |&sign: &u8| {
-            let of_all = self.rates[by].of(sign, prior(sign), TRUST.0);
+            let of_all = self.0[by].rates.of(sign, prior(sign), TRUST.0);
             chance *= of.0[by].rates.of(sign, of_all, TRUST.1);
             chance
         };
@@ -132,7 +153,7 @@ impl Tuner {
 
     /// Chance that a guess of drafter `by` is right, whatever it rests on.
     pub fn overall(&self, of: &Tuning, by: usize, prior: f32) -> f32 {
-        of.0[by].rates.all.mean(self.rates[by].all.mean(prior, TRUST.0), TRUST.1)
+        of.0[by].rates.all.mean(self.0[by].rates.all.mean(prior, TRUST.0), TRUST.1)
     }
 }
 
@@ -165,7 +186,7 @@ mod tests {
         let seen = [Verified { accepted: 1, compared: 2 }, Verified { accepted: 2, compared: 2 }];
         tuner.note(&mut of, 0, &[first, branch], &seen);
         let near = |a: f32, b: f32| (a - b).abs() < 0.1;
-        let Rates { by_sign: [rate, ..], all } = tuner.rates[0];
+        let Rates { by_sign: [rate, ..], all } = tuner.0[0].rates;
         assert!(near(rate.tries, 3.0) && near(rate.hits, 2.0), "{rate:?}");
         assert!(near(all.tries, 2.0) && near(all.hits, 1.0), "the first chain's: {all:?}");
     }
@@ -180,7 +201,7 @@ mod tests {
             let width = market(&cost, 1, 16).divide(&[bid])[0].width;
             rows += width;
             match width {
-                0 => of.rested(1),
+                0 => tuner.rested(&mut of, 1),
                 n => tuner.note(&mut of, 0, &drafted(n), &[Verified { accepted: 0, compared: 1 }]),
             }
         }
@@ -189,6 +210,27 @@ mod tests {
         let chances = tuner.chances(&Tuning::new(1), 0, &chain(8), |_| 0.5);
         let bid = Bid { chances, ..Bid::default() };
         assert_eq!(market(&cost, 1, 16).divide(&[bid]), [Portion::default()]);
+    }
+
+    #[test]
+    fn a_drafter_that_is_always_wrong_is_rarely_tried_again_by_any_of_many_sequences() {
+        let mut tuner = Tuner::new(1);
+        let mut tried = 0;
+        for _ in 0..100 {
+            let mut of = Tuning::new(1);
+            for _ in 0..128 {
+                tuner.rested(&mut of, 1);
+                if of.is_due(0) && tuner.is_due(0) {
+                    tried += 1;
+                    tuner.note(&mut of, 0, &drafted(1), &[Verified { accepted: 0, compared: 1 }]);
+                }
+            }
+        }
+        assert!((5..12).contains(&tried), "{tried} tries in 12,800 tokens");
+        // One that turns good is tried by the next sequences again.
+        tuner.note(&mut Tuning::new(1), 0, &drafted(1), &[Verified { accepted: 1, compared: 1 }]);
+        tuner.rested(&mut Tuning::new(1), PAUSES.0);
+        assert!(tuner.is_due(0));
     }
 
     #[test]
@@ -203,7 +245,7 @@ mod tests {
             rows[usize::from(good)] += width;
             let accepted = if good { width } else { 0 };
             match width {
-                0 => of.rested(1),
+                0 => tuner.rested(&mut of, 1),
                 n => {
                     let seen = Verified { accepted, compared: n.min(accepted + 1) };
                     tuner.note(&mut of, 0, &drafted(n), &[seen]);

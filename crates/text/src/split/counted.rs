@@ -11,7 +11,7 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use std::sync::{Mutex, PoisonError};
 
-use super::Lookahead;
+use super::UnfoldedRules;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -25,13 +25,13 @@ const NEAR: usize = 64;
 pub(crate) struct CountedMatcher {
     regex: Regex,
     trims: Vec<bool>,
-    /// States that searches have met, of as many as ran at once.
-    met: Mutex<Vec<States>>,
+    /// MetStates that searches have met, of as many as ran at once.
+    met: Mutex<Vec<MetStates>>,
 }
 
 /// The states of both directions, made as texts meet them.
 #[derive(Debug)]
-struct States {
+struct MetStates {
     forward: Cache,
     reverse: Cache,
 }
@@ -42,7 +42,7 @@ impl CountedMatcher {
     /// # Errors
     /// When one is no regular expression or needs too large an automaton.
     pub fn new(alternatives: &[&str]) -> Result<CountedMatcher, String> {
-        let Lookahead { patterns, trims } = Lookahead::unfolded(alternatives);
+        let UnfoldedRules { patterns, trims } = UnfoldedRules::unfolded(alternatives);
         let config = DFA::config().cache_capacity(STATES).skip_cache_capacity_check(true);
         let regex = regex::Builder::new().dfa(config).build_many(&patterns);
         let regex = regex.map_err(|e| format!("is not taken: {e}"))?;
@@ -60,7 +60,7 @@ impl CountedMatcher {
         mut each: impl FnMut((usize, usize)),
     ) -> Result<(), Failure> {
         let known = self.met.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut states = known.unwrap_or_else(|| States {
+        let mut states = known.unwrap_or_else(|| MetStates {
             forward: self.regex.forward().create_cache(),
             reverse: self.regex.reverse().create_cache(),
         });
@@ -78,7 +78,7 @@ impl CountedMatcher {
         &self,
         text: &str,
         at: usize,
-        states: &mut States,
+        states: &mut MetStates,
         left: &mut usize,
     ) -> Result<Option<(usize, usize)>, Failure> {
         let Some((end, pattern)) = self.end(text, at, &mut states.forward, left)? else { return Ok(None) };

@@ -30,7 +30,7 @@ const LONGEST_LOOK: usize = 32 << 10;
 #[derive(Debug)]
 pub(crate) enum FilePattern {
     /// By an automaton: one pass over the text, unless the pattern looks far beyond where it ends.
-    Walking(CountedMatcher),
+    Walking(Box<CountedMatcher>),
     /// By trying; the engines of [`STEPS`], made when they are needed.
     Backtracking { pattern: String, engines: Box<[OnceLock<Regex>; 5]>, looks_far: bool },
 }
@@ -48,7 +48,8 @@ impl FilePattern {
         follows(&tree)?;
         if let Some(alternatives) = walked(&tree) {
             let alternatives: Vec<&str> = alternatives.iter().map(String::as_str).collect();
-            return CountedMatcher::new(&alternatives).map(|matcher| Some(FilePattern::Walking(matcher)));
+            return CountedMatcher::new(&alternatives)
+                .map(|matcher| Some(FilePattern::Walking(Box::new(matcher))));
         }
         if is_plain(&tree) {
             return Err("looks far ahead and may then match nothing, which is not followed".into());

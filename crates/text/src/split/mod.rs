@@ -96,7 +96,7 @@ pub(crate) struct Matcher {
 
 impl Matcher {
     fn new(alternatives: &[&str]) -> Result<Matcher, TextError> {
-        let Lookahead { patterns, trims } = Lookahead::unfolded(alternatives);
+        let UnfoldedRules { patterns, trims } = UnfoldedRules::unfolded(alternatives);
         // A few megabytes hold every state that real text reaches; the default of two is filled by mixed scripts.
         let config = meta::Config::new().hybrid_cache_capacity(16 << 20);
         let regex = meta::Builder::new()
@@ -130,16 +130,16 @@ impl Matcher {
 }
 
 /// Alternatives without their `(?!\S)`.
-struct Lookahead {
+struct UnfoldedRules {
     patterns: Vec<String>,
     /// By pattern: the match is given one character too many, to see that it is a space.
     trims: Vec<bool>,
 }
 
-impl Lookahead {
+impl UnfoldedRules {
     /// `X(?!\S)` means: X, then the end of the text or a space. It becomes two patterns, `X$` and `X\s` less its
     /// last character, in this order; the first is preferred, as the greedy X would reach the end.
-    fn unfolded(alternatives: &[&str]) -> Lookahead {
+    fn unfolded(alternatives: &[&str]) -> UnfoldedRules {
         let (mut patterns, mut trims) = (Vec::new(), Vec::new());
         for alternative in alternatives {
             match alternative.strip_suffix(r"(?!\S)") {
@@ -153,7 +153,7 @@ impl Lookahead {
                 }
             }
         }
-        Lookahead { patterns, trims }
+        UnfoldedRules { patterns, trims }
     }
 }
 
