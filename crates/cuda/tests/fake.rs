@@ -1,37 +1,21 @@
 //! The CUDA device over a driver of our own, which runs kernels on the emulator and fails on demand.
 //!
-//! The driver is loaded by its name, once in a process: each test that is ignored here runs in a process of its own, with
-//! the fake driver's folder in front of the libraries' path.
+//! Each test that is ignored here runs in a process of its own, with the fake driver's folder in front of the libraries'
+//! path.
 #![cfg(target_os = "linux")]
 
+mod alone;
 #[path = "../../emu/tests/common/mod.rs"]
 mod common;
 
+use alone::alone;
 use common::story;
 use lamina_cuda::{CudaDevice, ImageOrigin};
 use lamina_emu::Emu;
 use lamina_gpu::{Gpu, GpuDevice, self_test};
 use lamina_oracle::conform::{self, Tolerance};
 use lamina_plan::{BackendError, KvType};
-use std::{
-    env,
-    process::{Command, Output},
-};
-
-/// Runs a test of this file in a process of its own.
-fn alone(test: &str, libraries: &str, settings: &[(&str, &str)]) -> Output {
-    let cache = tempfile::tempdir().expect("a folder");
-    let mut command = Command::new(env::current_exe().expect("a program"));
-    command.args(["--exact", test, "--ignored", "--nocapture"]);
-    // Images of the build would not run on the fake driver.
-    let kernels = concat!(env!("CARGO_MANIFEST_DIR"), "/../gpu/kernels");
-    command
-        .env("LD_LIBRARY_PATH", libraries)
-        .env("LAMINA_CACHE", cache.path())
-        .env("LAMINA_KERNELS", kernels);
-    command.env_remove("FAKE_CUDA").env_remove("FAKE_NVRTC").envs(settings.iter().copied());
-    command.output().expect("the program runs")
-}
+use std::env;
 
 /// The same, with the fake driver, for a test that has to pass.
 fn passes(test: &str, settings: &[(&str, &str)]) {

@@ -42,6 +42,16 @@ static void prepare(State& state, unsigned threads) {
   state.mail.assign(2 * threads, 0);
   state.turn.assign(threads, 0);
 }
+// Each thread of a warp in turn, until it waits.
+static void run_warp(State& state, unsigned warp) {
+  for (unsigned i = 0; i < 32; ++i) {
+    Fiber& f = state.fibers[warp * 32 + (state.order > 0 ? i : 31 - i)];
+    if (f.done) continue;
+    state.current = &f;
+    state.thread = f.index;
+    go(state.main, f.context);
+  }
+}
 static bool run_block(State& state, unsigned threads) {
   state.block_bar = {};
   state.warp_bars.assign(threads / 32, {});
@@ -49,12 +59,13 @@ static bool run_block(State& state, unsigned threads) {
   for (unsigned t = 0; t < threads; ++t) state.fibers[t].done = false;
   for (unsigned idle = 0; state.live;) {
     unsigned was = state.moves;
-    for (unsigned i = 0; i < threads; ++i) {
-      Fiber& f = state.fibers[state.order > 0 ? i : threads - 1 - i];
-      if (f.done) continue;
-      state.current = &f;
-      state.thread = f.index;
-      go(state.main, f.context);
+    for (unsigned i = 0; i < threads / 32; ++i) {
+      unsigned before;
+      // Backwards, a warp goes on as far as it can before the next one: what it overwrites too early is seen there.
+      do {
+        before = state.moves;
+        run_warp(state, state.order > 0 ? i : threads / 32 - 1 - i);
+      } while (state.order < 0 && state.moves != before);
     }
     if (state.moves != was) idle = 0;
     else if (++idle > 2) return false;   // threads wait for some that are done, or elsewhere

@@ -1,7 +1,8 @@
 // The dialect on a CPU: GPU threads as fibers of one CPU thread. Blocks run one after another, with barriers of a block and
 // shuffles of a warp.
 //
-// `order` < 0 runs blocks and threads backwards: a missing barrier, or a block that depends on another one, then changes bits.
+// `order` < 0 runs blocks and threads backwards, and each warp as far as it gets before the next one: a missing barrier, or
+// a block that depends on another one, then changes bits.
 // All state is the thread's own, so that tests may run side by side.
 #pragma once
 #include <bit>

@@ -2,8 +2,9 @@
 // libraries' path.
 //
 // Work is done as late as it may be: when its stream, or an event behind it, is waited for. FAKE_CUDA holds settings, `name=value` with commas between them: `version`, `devices`,
-// `capability` and `memory` say what the device is; the name of a function says which code it fails with, from its call
-// number `@n` on (0 without). After an error that loses a device every call fails with it, as the driver does.
+// `capability` and `memory` say what the device is, `order=-1` runs blocks and threads backwards; the name of a function
+// says which code it fails with, from its call number `@n` on (0 without), or with -1 that it does nothing and says that it
+// did. After an error that loses a device every call fails with it, as the driver does.
 #include "fake.h"
 #include <algorithm>
 #include <cstdint>
@@ -70,7 +71,7 @@ thread_local bool has_context = false;
 
 bool loses(int code) { return code == 214 || code == 999 || (code >= 700 && code < 720 && code != 701); }
 
-// The code that a call of this function is to fail with.
+// The code that a call of this function is to fail with; below 0, it is to do nothing.
 int failure(const char* name) {
   Driver& d = driver();
   long long code, from, call = d.calls[name]++;
@@ -81,7 +82,7 @@ int failure(const char* name) {
 }
 #define BEGIN(name) \
   std::lock_guard<std::recursive_mutex> held(driver().lock); \
-  if (int code = failure(#name)) return code;
+  if (int code = failure(#name)) return code < 0 ? (int)OK : code;
 #define BEGIN_READY(name) BEGIN(name) if (!driver().ready) return NOT_INITIALIZED;
 #define BEGIN_CURRENT(name) BEGIN_READY(name) if (!has_context) return INVALID_CONTEXT;
 
@@ -102,7 +103,7 @@ bool whole(uint64_t address, size_t bytes) {
 int run(Launched& l) {
   std::vector<void*> arguments;
   for (size_t i = 0; i < l.kernel->count; ++i) arguments.push_back(&l.words[i]);
-  int outcome = lamina_emu_launch(l.kernel->name.c_str(), l.grid, 1, arguments.data(), l.kernel->count, l.kernel->bytes);
+  int outcome = lamina_emu_launch(l.kernel->name.c_str(), l.grid, (int)said("order", 1), arguments.data(), l.kernel->count, l.kernel->bytes);
   if (outcome) {
     std::fprintf(stderr, "fake cuda: %s ends with %d\n", l.kernel->name.c_str(), outcome);
     return driver().lost = LAUNCH_FAILED;

@@ -1,0 +1,247 @@
+//! Faults put into kernels and into what the host waits for: the conformance kit finds each of them, and so does the
+//! comparison of long copies. A check that sees none of them would say nothing of a backend that it passes.
+#![cfg(target_os = "linux")]
+
+mod alone;
+mod build;
+
+use alone::alone;
+use build::build_driver;
+use lamina_cuda::CudaDevice;
+use lamina_gpu::{Gpu, GpuDevice, SOURCES};
+use lamina_oracle::conform::{self, Tolerance};
+use std::{
+    env, fs,
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+/// A change of the kernels, which is in effect where `fault(n)` is true for its place in the list, counted from 1.
+struct KernelFault {
+    what: &'static str,
+    file: &'static str,
+    /// Stands in the file once.
+    from: &'static str,
+    /// With `FAULT` for the condition.
+    to: &'static str,
+    /// Cases of the kit that have to find it.
+    part: &'static str,
+}
+
+const FAULTS: &[KernelFault] = &[
+    KernelFault {
+        what: "pieces of a product are added before all are there",
+        file: "product.h",
+        from: "part[(piece * FEW_ROWS + r) * 32 + lane] = total[r];\n  BARRIER();",
+        to: "part[(piece * FEW_ROWS + r) * 32 + lane] = total[r];\n  if (!FAULT) BARRIER();",
+        part: "linear 129x256 Q4_K",
+    },
+    KernelFault {
+        what: "a tile of a product is overwritten while others read it",
+        file: "product.h",
+        from: "tile_block<F>(weights, inputs, scales, sums, o, r, total);\n      BARRIER();",
+        to: "tile_block<F>(weights, inputs, scales, sums, o, r, total);\n      if (!FAULT) BARRIER();",
+        part: "linear 129x256 Q4_K",
+    },
+    KernelFault {
+        what: "pieces of a product of many rows are added in another order",
+        file: "product.h",
+        from: "for (int piece = 0; piece < PIECES; ++piece) {\n",
+        to: "for (int turn = 0; turn < PIECES; ++turn) {\n    int piece = FAULT ? PIECES - 1 - turn : turn;\n",
+        part: "linear 129x256 Q4_K",
+    },
+    KernelFault {
+        what: "rows of a weight are read with a wrong stride",
+        file: "repack.h",
+        from: "rows[(size_t)row * a.row_bytes + at + b]",
+        to: "rows[(size_t)row * (FAULT ? a.row_bytes - 1 : a.row_bytes) + at + b]",
+        part: "linear 129x256 Q4_K",
+    },
+    KernelFault {
+        what: "cells are read with a wrong stride",
+        file: "attend.h",
+        from: "(size_t)(cell % PAGE) * part.row_bytes",
+        to: "(size_t)(cell % PAGE) * (FAULT ? part.row_bytes - 2 : part.row_bytes)",
+        part: "attend window 16",
+    },
+    KernelFault {
+        what: "the block table is read one cell late",
+        file: "attend.h",
+        from: "s.table[cell / PAGE]",
+        to: "s.table[(FAULT ? cell - 1 : cell) / PAGE]",
+        part: "attend window 16",
+    },
+    KernelFault {
+        what: "cells are stored one page late",
+        file: "cache.h",
+        from: "(size_t)table[cell / PAGE]",
+        to: "(size_t)table[(FAULT ? cell + 1 : cell) / PAGE]",
+        part: "attend window 16",
+    },
+    KernelFault {
+        what: "a window begins one token late",
+        file: "attend.h",
+        from: "s.index + 1 - a.span",
+        to: "s.index + (FAULT ? 2 : 1) - a.span",
+        part: "attend window 16",
+    },
+    KernelFault {
+        what: "a row sees the token behind it",
+        file: "attend.h",
+        from: "? seq[SEQ_LEN] : s.index + 1;",
+        to: "? seq[SEQ_LEN] : s.index + (FAULT ? 2 : 1);",
+        part: "attend window 16",
+    },
+    KernelFault {
+        what: "a butterfly adds half of a warp twice",
+        file: "attend.h",
+        from: "total = total + lane_xor(total, m);",
+        to: "total = total + lane_xor(total, FAULT && m == 16 ? 8 : m);",
+        part: "attend window 16",
+    },
+    KernelFault {
+        what: "cells are overwritten while others read them",
+        file: "attend.h",
+        from: "TILE_ROW + i], dot[h]);\n    }\n    BARRIER();",
+        to: "TILE_ROW + i], dot[h]);\n    }\n    if (!FAULT) BARRIER();",
+        part: "attend f16 128",
+    },
+    KernelFault {
+        what: "units side by side add values in another order",
+        file: "attend.h",
+        from: "for (int i = from; i < to_cell; ++i) v =",
+        to: "for (int k = from; k < to_cell; ++k) for (int i = FAULT && apart ? from + to_cell - 1 - k : k, n = 0; n < 1; ++n) v =",
+        part: "attend window 16",
+    },
+    KernelFault {
+        what: "sums of a row are overwritten while others read them",
+        file: "norm.h",
+        from: "sum = sum + warps[i];\n  BARRIER();",
+        to: "sum = sum + warps[i];\n  if (!FAULT) BARRIER();",
+        part: "normalize Layer",
+    },
+    KernelFault {
+        what: "a convolution forgets its last inputs",
+        file: "recurrent.h",
+        from: "if (k < kept) state[k * a.channels + c] = past[k];",
+        to: "if (k < kept && !FAULT) state[k * a.channels + c] = past[k];",
+        part: "conv ",
+    },
+];
+
+/// A driver over kernels with all faults, none of which is in effect by itself.
+fn faulty_driver(folder: &Path) {
+    for (file, text) in SOURCES {
+        let mut text = (*text).to_owned();
+        for (i, fault) in FAULTS.iter().enumerate().filter(|(_, fault)| fault.file == *file) {
+            assert_eq!(text.matches(fault.from).count(), 1, "{}: {}", fault.what, fault.from);
+            text = text.replace(fault.from, &fault.to.replace("FAULT", &format!("fault({})", i + 1)));
+        }
+        let path = folder.join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+    let asked = "#include <cstdlib>\ninline bool fault(int n) {\n  static const char* asked = std::getenv(\"FAULT\");\n  \
+                 static const int number = asked ? std::atoi(asked) : 0;\n  return n == number;\n}\n";
+    let header = folder.join("fault.h");
+    fs::write(&header, asked).expect("a file");
+    build_driver(folder, folder, &["-O1", "-include", header.to_str().expect("a name")]);
+}
+
+/// Does `work` for `0..n` on a few threads.
+fn for_each(n: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(4);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(i) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < n) {
+                    work(i);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn the_kit_finds_every_fault_of_the_kernels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    faulty_driver(folder.path());
+    let libraries = folder.path().to_str().expect("a name");
+    let missed = Mutex::new(vec![]);
+    for_each(FAULTS.len(), |i| {
+        if !ORDERS.iter().any(|order| fails(libraries, i + 1, order, FAULTS[i].part)) {
+            missed.lock().expect("no panic").push(FAULTS[i].what);
+        }
+    });
+    assert_eq!(missed.into_inner().expect("no panic"), [""; 0]);
+    // Without a fault in effect, all that has to find one passes.
+    let mut parts: Vec<_> = FAULTS.iter().map(|fault| fault.part).collect();
+    parts.dedup();
+    assert!(!ORDERS.iter().any(|order| fails(libraries, 0, order, &parts.join(";"))));
+}
+
+/// Blocks and threads forwards, and backwards.
+const ORDERS: [&str; 2] = ["order=1", "order=-1"];
+
+/// True where cases of the kit fail with a fault.
+fn fails(libraries: &str, fault: usize, order: &str, part: &str) -> bool {
+    let settings = [("FAULT", fault.to_string()), ("FAKE_CUDA", order.into()), ("PART", part.into())];
+    let done =
+        alone("inner_part", libraries, &settings.each_ref().map(|(name, value)| (*name, value.as_str())));
+    let out = String::from_utf8_lossy(&done.stdout);
+    // By their numbers: the device was opened.
+    assert!(out.contains("examined"), "{fault}: {out}");
+    !done.status.success()
+}
+
+#[test]
+#[ignore = "needs a driver's folder in the libraries' path"]
+fn inner_part() {
+    let device = CudaDevice::open(0).expect("the fake device");
+    println!("examined");
+    let parts = env::var("PART").expect("cases of the kit");
+    for part in parts.split(';') {
+        let report = conform::run_matching(|| Gpu::new(device.clone()), Tolerance::default(), part);
+        report.assert();
+        assert!(report.cases > 0 && report.refused.is_empty(), "{part}: {report}");
+    }
+}
+
+/// A driver that leaves a call undone and says that it did it stands for a host that forgot the call.
+#[test]
+fn a_forgotten_call_is_found() {
+    for (function, part) in [
+        ("cuStreamSynchronize=-1", "linear 40x512 Q8_0"),
+        ("cuMemcpyDtoDAsync_v2=-1", "memory"),
+        ("cuMemsetD8Async=-1", "conv "),
+    ] {
+        let settings = [("FAKE_CUDA", function), ("PART", part)];
+        let done = alone("inner_part", lamina_emu::FAKE_CUDA, &settings);
+        let out = String::from_utf8_lossy(&done.stdout);
+        assert!(!done.status.success() && out.contains("examined"), "{function}: {out}");
+    }
+    for (settings, right) in [("", true), ("cuEventSynchronize=-1", false)] {
+        let done = alone("inner_copies", lamina_emu::FAKE_CUDA, &[("FAKE_CUDA", settings)]);
+        let out = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() == right && out.contains("examined"), "{settings}: {out}");
+    }
+}
+
+#[test]
+#[ignore = "needs a driver's folder in the libraries' path"]
+fn inner_copies() {
+    let device = CudaDevice::open(0).expect("the fake device");
+    println!("examined");
+    // Longer than all pinned pieces together.
+    let bytes: Vec<u8> = (0..9_000_001u32).map(|i| (i % 251) as u8).collect();
+    let buffer = device.alloc(bytes.len(), "a test").expect("memory");
+    device.upload(&buffer, 0, &bytes).expect("copied");
+    let mut back = vec![0; bytes.len()];
+    device.download(&buffer, 0, &mut back).expect("copied");
+    assert!(bytes == back, "other bytes came back");
+}
