@@ -1,8 +1,8 @@
 //! Forecasts: what they promise is what loading does, and advice that is followed gives what it says.
 
 use lamina::{
-    DType, Forecast, ForecastQuestion, LoadOptions, MemoryLimit, Model, PlacementPolicy, PlacementRule,
-    StreamOptions, plan,
+    ClassHome, DType, Forecast, ForecastQuestion, LoadOptions, MemoryLimit, Model, PlacementPolicy,
+    PlacementRule, StreamOptions, plan,
 };
 use lamina_fixtures::packaged;
 
@@ -58,6 +58,11 @@ fn what_is_streamed_is_what_loading_streams() {
         let before = told(&options).disk.expect("it is streamed");
         let model = Model::load(Some(&packaged()), options.clone()).expect("loads");
         let info = model.info().stream.clone().expect("it is streamed");
+        let placement = model.info().placement.clone();
+        assert_eq!(told(&options).placement, placement);
+        let sum = |of: &dyn Fn(&ClassHome) -> u64| placement.iter().map(of).sum::<u64>();
+        assert_eq!(sum(&|home| home.disk), info.streamed_bytes);
+        assert_eq!(sum(&|home| home.disk + home.memory), told(&options).weights);
         assert_eq!(before.step_bytes, info.streamed_bytes);
         let after = told(&options);
         assert_eq!(after.disk.as_ref().expect("it is streamed").missing_bytes, 0);

@@ -201,6 +201,9 @@ class ModelInfo:
     isa: str
     """Instruction set of the kernels."""
     device: str
+    placement: Dict[str, Dict[str, int]]
+    """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) in the device's `memory`, and on `disk` alone:
+    those are read in every step, and experts when tokens ask for them."""
     draft: Optional[str]
     """What guesses tokens ahead, such as `ngram + suffix`; None where nothing does."""
     tokenizer: bool

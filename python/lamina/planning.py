@@ -23,6 +23,8 @@ class Plan:
     """`bytes` of weights, `bytes_per_token`, `layers`, `experts`, `experts_per_token`."""
     memory: Dict[str, Any]
     """`budget`, `total` and `parts` in bytes."""
+    placement: Dict[str, Dict[str, int]]
+    """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) in `memory`, and on `disk` alone."""
     context: int
     """Longest sequence in tokens."""
     disk: Optional[Dict[str, Any]]

@@ -23,10 +23,11 @@ def test_policies_change_no_text(tmp_path):
     with lamina.LLM(context=256, progress=False) as llm:
         want = llm.generate("Once upon a time", **options).text
     for policy in (lamina.Policy(rules=["ffn=disk"]), lamina.Policy(weights=(0, 30))):
-        streamed = lamina.plan(context=256, offload=policy, panel_cache=tmp_path).disk["step_bytes"]
-        assert streamed > 0
+        plan = lamina.plan(context=256, offload=policy, panel_cache=tmp_path)
+        assert sum(home["disk"] for home in plan.placement.values()) == plan.disk["step_bytes"] > 0
         with lamina.LLM(context=256, progress=False, offload=policy, panel_cache=tmp_path) as llm:
             assert llm.generate("Once upon a time", **options).text == want
+            assert llm.info.placement == plan.placement
 
 
 @pytest.mark.parametrize(

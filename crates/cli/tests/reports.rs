@@ -211,10 +211,25 @@ fn a_vocabulary_alone_can_tokenize() {
 #[test]
 fn doctor_knows_the_machine() {
     let v = lamina(&["doctor", "--json"]).json();
-    for key in ["version", "isa", "isas", "threads", "memory_available", "read_bandwidth_gb_s", "devices"] {
+    for key in [
+        "version",
+        "isa",
+        "isas",
+        "threads",
+        "memory_available",
+        "read_bandwidth_gb_s",
+        "devices",
+        "cache_folder",
+        "disk_reader",
+        "disk_read_gb_s",
+        "io_uring",
+    ] {
         assert!(v.get(key).is_some(), "{key} in {:?}", keys(&v));
     }
     assert!(v["threads"].as_u64().unwrap() >= 1);
+    // Unknown where the folder is only read through the page cache.
+    assert!(v["disk_read_gb_s"].is_null() || v["disk_read_gb_s"].as_f64().unwrap() > 0.0);
+    assert_eq!(v["disk_reader"].is_null(), v["disk_read_gb_s"].is_null());
     assert!(lamina(&["doctor"]).ok().contains("read bandwidth gb s"));
 }
 

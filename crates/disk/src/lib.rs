@@ -21,6 +21,7 @@ mod rate;
 mod read;
 mod read_queue;
 mod reader_kind;
+mod reader_probe;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod ring;
 mod user_folder;
@@ -42,7 +43,8 @@ pub use panels::{
 pub use rate::read_rate;
 pub use read::{DiskReader, Extent, ReadDone, ReadRequest, ThreadReader};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
-pub use reader_kind::{ReaderKind, faster_reader};
+pub use reader_kind::{ReaderKind, ReaderRates, faster_reader};
+pub use reader_probe::probe_readers;
 pub use user_folder::cache_folder;
 pub use write_queue::Unwritten;
 

@@ -29,6 +29,23 @@ pub enum ReaderKind {
 }
 
 impl ReaderKind {
+    /// What it is called in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReaderKind::Threads => "threads",
+            ReaderKind::Ring => "io_uring",
+        }
+    }
+
+    /// The same, or threads where the system refuses io_uring.
+    #[must_use]
+    pub fn usable(self) -> ReaderKind {
+        match self {
+            ReaderKind::Ring if ring().is_some() => ReaderKind::Ring,
+            _ => ReaderKind::Threads,
+        }
+    }
+
     /// Starts a reader, of `threads` threads if it has several.
     ///
     /// # Errors
@@ -61,27 +78,59 @@ pub fn faster_reader(threads: usize, samples: &[Arc<Extent>]) -> ReaderKind {
     if bytes < WORTH_A_TRIAL || !samples.iter().all(|e| e.is_direct()) {
         return ReaderKind::Threads;
     }
-    match trial(threads, samples) {
-        Ok(Some([by_threads, by_ring])) if by_ring >= FASTER * by_threads => ReaderKind::Ring,
-        _ => ReaderKind::Threads,
+    if ReaderKind::Ring.usable() == ReaderKind::Threads {
+        return ReaderKind::Threads;
     }
+    ReaderRates::of(threads, samples).map_or(ReaderKind::Threads, |rates| rates.faster())
 }
 
-/// Bytes per second by threads and by io_uring; none where there is no io_uring.
-fn trial(threads: usize, samples: &[Arc<Extent>]) -> io::Result<Option<[f64; 2]>> {
-    let Some(ring) = ring() else { return Ok(None) };
-    let mut readers: [Box<dyn DiskReader>; 2] = [Box::new(ThreadReader::new(threads)?), ring];
-    let room = samples.iter().map(|e| e.room()).max().unwrap_or(0);
-    let pool = BufferPool::new(BUFFERS, room);
-    // Every trial goes on where the last one has ended: what a disk keeps in its own memory helps nobody.
-    let (mut next, mut bytes, mut seconds) = (0, [0.0; 2], [0.0; 2]);
-    for turn in 0..4 {
-        let which = turn % 2;
-        let start = Instant::now();
-        bytes[which] += read_for(readers[which].as_mut(), samples, &pool, &mut next)? as f64;
-        seconds[which] += start.elapsed().as_secs_f64();
+/// How fast each reader reads, in bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReaderRates {
+    /// By threads.
+    pub threads: f64,
+    /// By io_uring; none where the system refuses it.
+    pub ring: Option<f64>,
+}
+
+impl ReaderRates {
+    /// By a trial of both readers in turn on `samples`, of which there is one at least.
+    ///
+    /// # Errors
+    /// When a read fails, or the system gives no thread.
+    pub fn of(threads: usize, samples: &[Arc<Extent>]) -> io::Result<ReaderRates> {
+        let mut readers: Vec<Box<dyn DiskReader>> = vec![Box::new(ThreadReader::new(threads)?)];
+        readers.extend(ring());
+        let room = samples.iter().map(|e| e.room()).max().unwrap_or(0);
+        let pool = BufferPool::new(BUFFERS, room);
+        // Every trial goes on where the last one has ended: what a disk keeps in its own memory helps nobody.
+        let (mut next, mut sums) = (0, [(0.0, 0.0); 2]);
+        for turn in 0..2 * readers.len() {
+            let which = turn % readers.len();
+            let (bytes, seconds) = &mut sums[which];
+            let start = Instant::now();
+            *bytes += read_for(readers[which].as_mut(), samples, &pool, &mut next)? as f64;
+            *seconds += start.elapsed().as_secs_f64();
+        }
+        let rate = |(bytes, seconds): (f64, f64)| bytes / seconds;
+        Ok(ReaderRates { threads: rate(sums[0]), ring: (readers.len() > 1).then(|| rate(sums[1])) })
     }
-    Ok(Some([bytes[0] / seconds[0], bytes[1] / seconds[1]]))
+
+    /// The reader that is used.
+    pub fn faster(&self) -> ReaderKind {
+        match self.ring {
+            Some(ring) if ring >= FASTER * self.threads => ReaderKind::Ring,
+            _ => ReaderKind::Threads,
+        }
+    }
+
+    /// Bytes per second of the reader that is used.
+    pub fn best(&self) -> f64 {
+        match self.faster() {
+            ReaderKind::Threads => self.threads,
+            ReaderKind::Ring => self.ring.unwrap_or(self.threads),
+        }
+    }
 }
 
 /// Reads `samples` from `next` on until the time of a trial has passed; returns how many bytes.

@@ -1,6 +1,6 @@
 //! What is known about a model while it runs.
 
-use crate::{error::Result, stream_info::StreamInfo};
+use crate::{class_homes::ClassHome, error::Result, stream_info::StreamInfo};
 use lamina_arch::{Family, ModelSpec, spec::ModelOutput};
 use lamina_engine::Pooling;
 use lamina_plan::KvDtype;
@@ -56,6 +56,8 @@ pub struct ModelInfo {
     pub segments: usize,
     /// How its makers make one vector of its rows; an error where that is not built.
     pub pooling: Result<Pooling>,
+    /// Where its weights lie.
+    pub placement: Vec<ClassHome>,
     /// What is read from disk in every step; none where all weights are in memory.
     pub stream: Option<StreamInfo>,
     /// What a user should know and no error says.
@@ -90,6 +92,7 @@ impl ModelInfo {
             output: spec.output,
             segments: spec.embed.segments,
             pooling: Ok(Pooling::Mean),
+            placement: vec![],
             stream: None,
             notes: vec![],
             config: Value::Object(ck.config.tree().clone()),

@@ -2,6 +2,7 @@
 
 use crate::{
     budget::limited,
+    class_homes::{ClassHome, class_homes},
     error::Result,
     heads::{PlannedHead, stored_types},
     info::ModelInfo,
@@ -37,6 +38,8 @@ pub(crate) struct ModelSizes {
     pub cache: CachePlan,
     /// How weights are streamed; none where all are in memory.
     pub stream: Option<StreamPlan>,
+    /// Where weights lie, those of a head apart.
+    pub homes: Vec<ClassHome>,
 }
 
 impl ModelSizes {
@@ -77,13 +80,15 @@ impl ModelSizes {
         };
         if let Some(stream) = question.answer(backend)? {
             let (rows, cache) = (stream.limits.rows, stream.cache.clone());
-            return Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: Some(stream) });
+            let homes = class_homes(plan, &each, Some(&stream));
+            return Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: Some(stream), homes });
         }
         check_weights(weights + taken, memory)?;
         let free = memory.map(|m| m.free.saturating_sub(weights + taken));
         let free = cache_memory(free, options.kv_memory);
         let cache = plan_cache(plan, &groups, opened.context, options.context, free)?;
-        Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: None })
+        let homes = class_homes(plan, &each, None);
+        Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: None, homes })
     }
 
     /// Pages of a head.
@@ -115,6 +120,7 @@ impl ModelSizes {
             context: self.cache.context,
             kv_dtype: KvDtype::of_groups(stored).unwrap_or(options.kv_dtype),
             kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
+            placement: self.homes.clone(),
             kv_bytes_per_sequence: self.cache.sequence_bytes as u64,
             ..info
         }

@@ -12,7 +12,7 @@ use lamina_base::human_bytes;
 use lamina_plan::{
     Backend, KvTypes, Limits, Memory, Plan, WeightId, WeightKind, WeightLayout, WeightSpec, cuttable,
 };
-use lamina_tier::Home;
+use lamina_tier::{Home, Placement, place};
 use std::ops::Range;
 
 /// Buffers that are read into: two threads read, one buffer is multiplied with, and the others wait their turn.
@@ -75,6 +75,13 @@ pub(crate) struct StreamPlan {
     /// Experts that are read from disk as rows ask for them.
     pub experts: Option<ExpertPlan>,
     pub sizes: Vec<WeightSize>,
+}
+
+impl StreamPlan {
+    /// Which rows of the weights of `plan` stay, and which are read.
+    pub fn placement(&self, plan: &Plan) -> Placement {
+        place(plan.clone(), &self.layouts, &self.homes, self.resident, self.piece)
+    }
 }
 
 impl MemoryQuestion<'_> {

@@ -1,6 +1,7 @@
 //! What is told of a model whose weights are read from disk.
 
 use lamina_base::human_bytes;
+use lamina_disk::ReaderKind;
 
 /// What a user should know of a model that is streamed.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +18,8 @@ pub struct StreamInfo {
     pub folder: String,
     /// Reads go past the page cache.
     pub direct: bool,
+    /// How it is read.
+    pub reader: ReaderKind,
     /// Experts that are read as rows ask for them; none where all are in memory.
     pub experts: Option<StreamedExperts>,
 }

@@ -12,12 +12,12 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::human_bytes;
 use lamina_disk::{
-    DiskReader, Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, cache_folder, disk_space,
-    faster_reader, note_sources,
+    DiskReader, Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ReaderKind, cache_folder,
+    disk_space, faster_reader, note_sources,
 };
 use lamina_plan::{Backend, BackendError, ExpertGuess, Plan, WeightId, WeightSpec, lookahead};
 use lamina_store::Checkpoint;
-use lamina_tier::{ExpertCache, ExpertStack, Placement, StreamExtent, Streamed, StreamedOp, place};
+use lamina_tier::{ExpertCache, ExpertStack, Placement, StreamExtent, Streamed, StreamedOp};
 use std::{
     ops::Range,
     path::{Path, PathBuf},
@@ -64,13 +64,8 @@ impl<W> StreamedModel<W> {
     /// When no thread can be had.
     pub fn backend<B: Backend<Weight = W>>(self, inner: B) -> Result<(Streamed<B>, Plan, Vec<W>)> {
         let threads = self.options.readers.unwrap_or(READERS);
-        let samples: Vec<Arc<Extent>> = match &self.experts {
-            Some(experts) => experts.stacks.iter().flat_map(|s| &s.extents).cloned().collect(),
-            None => self.extents.iter().map(|e| e.extent.clone()).collect(),
-        };
-        let chosen = self.options.reader.unwrap_or_else(|| faster_reader(threads, &samples));
         let reader = || {
-            let reader = chosen.start(threads);
+            let reader = self.info.reader.start(threads);
             reader.map_err(|e| Error::Runtime(format!("no thread for reading weights can be had: {e}")))
         };
         let experts = match self.experts {
@@ -96,7 +91,7 @@ pub(crate) fn load_streamed<B: Backend>(
     (total, progress): (u64, Progress<'_>),
 ) -> Result<(StreamedModel<B::Weight>, Vec<u64>)> {
     let plan = opened.plan;
-    let placement = place(plan.clone(), &stream.layouts, &stream.homes, stream.resident, stream.piece);
+    let placement = stream.placement(plan);
     let root = options.folder.clone().unwrap_or_else(cache_folder);
     let mut panels =
         PanelFolder::open(&root, &panel_key(ck, opened.from.dtype), options.buffered).map_err(panel_error)?;
@@ -116,6 +111,7 @@ pub(crate) fn load_streamed<B: Backend>(
     let stacks: Option<Vec<ExpertStack>> =
         stream.experts.as_ref().map(|e| e.stacks.iter().map(stack).collect());
     let largest = extents.iter().map(|e| e.extent.room()).max().unwrap_or(0);
+    let reader = chosen_reader(options, &extents, stacks.as_deref());
     let info = StreamInfo {
         resident_bytes: placement.resident_bytes,
         streamed_bytes: placement.streamed_bytes,
@@ -123,6 +119,7 @@ pub(crate) fn load_streamed<B: Backend>(
         panel_bytes: panels.bytes(),
         folder: panels.path().display().to_string(),
         direct: extents.iter().all(|e| e.extent.is_direct()),
+        reader,
         experts: stream.experts.as_ref().map(|e| StreamedExperts {
             slots: e.slots,
             count: e.count,
@@ -152,6 +149,20 @@ fn kept_weights(
     let some: Vec<WeightId> = streamed.iter().map(|w| sources[w.0 as usize].0).collect();
     let ids = (0..plan.weights.len()).map(|i| WeightId(i as u32));
     ids.filter(|w| stream.layouts[w.0 as usize].is_some() && (all || some.contains(w))).collect()
+}
+
+/// How what is streamed is read: as it was asked for, or as it is read faster.
+fn chosen_reader(
+    options: &StreamOptions,
+    extents: &[StreamExtent],
+    stacks: Option<&[ExpertStack]>,
+) -> ReaderKind {
+    let samples: Vec<Arc<Extent>> = match stacks {
+        Some(stacks) => stacks.iter().flat_map(|s| &s.extents).cloned().collect(),
+        None => extents.iter().map(|e| e.extent.clone()).collect(),
+    };
+    let threads = options.readers.unwrap_or(READERS);
+    options.reader.unwrap_or_else(|| faster_reader(threads, &samples)).usable()
 }
 
 /// What is read before an operator.

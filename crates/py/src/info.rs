@@ -24,6 +24,14 @@ pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>>
     dict.set_item("threads", info.threads)?;
     dict.set_item("isa", &info.isa)?;
     dict.set_item("device", &info.device)?;
+    let placement = PyDict::new(py);
+    for home in &info.placement {
+        let bytes = PyDict::new(py);
+        bytes.set_item("memory", home.memory)?;
+        bytes.set_item("disk", home.disk)?;
+        placement.set_item(home.class, bytes)?;
+    }
+    dict.set_item("placement", placement)?;
     dict.set_item("draft", &info.draft)?;
     dict.set_item("tokenizer", model.tokenizer().is_some())?;
     dict.set_item("end_tokens", model.end_tokens())?;

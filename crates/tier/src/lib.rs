@@ -27,6 +27,6 @@ pub use hardware::{Hardware, ProductSpeed};
 pub use measure::measure;
 pub use place::{Placement, StreamedOp, place};
 pub use prefetch::Prefetcher;
-pub use rules::{Home, PlacementRule, RuleError, homes};
+pub use rules::{Home, PlacementRule, RuleError, WEIGHT_CLASSES, homes, weight_class};
 pub use streamed::{StreamExtent, Streamed, StreamedMachine};
 pub use work::{OpWork, PastWork, ProductWork, WeightForm, works};

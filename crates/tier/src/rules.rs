@@ -24,6 +24,23 @@ enum WeightClass {
     Embedding,
 }
 
+/// The names of the classes of weights that rules speak of.
+pub const WEIGHT_CLASSES: [&str; 6] = {
+    let mut names = [""; 6];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = WeightClass::ALL[i].0;
+        i += 1;
+    }
+    names
+};
+
+/// The class of a weight, by its canonical name; none for what rules cannot name.
+pub fn weight_class(name: &str) -> Option<&'static str> {
+    let class = WeightClass::of(name)?;
+    WeightClass::ALL.iter().find(|(_, other)| *other == class).map(|(name, _)| *name)
+}
+
 impl WeightClass {
     const ALL: [(&str, WeightClass); 6] = [
         ("attention", WeightClass::Attention),

@@ -1,6 +1,10 @@
 //! What this machine offers, and whether a device computes right.
 
-use lamina::{Device, Error, OnBackend, Result, devices, on_device};
+use lamina::{
+    Device, Error, OnBackend, Result, devices,
+    disk::{ReaderKind, ReaderRates, cache_folder, probe_readers},
+    on_device,
+};
 use lamina_base::{DType, available_memory, human_bytes};
 use lamina_oracle::conform::{self, Tolerance};
 use lamina_plan::{About, Backend, Memory};
@@ -40,12 +44,24 @@ impl OnBackend for Look {
     }
 }
 
-/// What `lamina doctor` reports: instruction sets, threads, memory and its speed.
+/// Threads that read a disk, as for a model that is larger than memory.
+const READERS: usize = 2;
+
+/// The speed of the disk that panels of weights are kept on; none where nothing can be written or measured there.
+fn disk_rates() -> Option<ReaderRates> {
+    let folder = cache_folder();
+    // It is made when it is first needed.
+    let there = folder.ancestors().find(|path| path.is_dir())?;
+    probe_readers(there, READERS).ok().flatten()
+}
+
+/// What `lamina doctor` reports: instruction sets, threads, memory, the disk of the cache folder, and how fast both are.
 ///
 /// # Errors
 /// When `LAMINA_ISA` is wrong or memory for the test is missing.
 pub fn doctor() -> Result<Value> {
     let BackendFacts { about, bandwidth, native, .. } = on_device(Device::Cpu, None, Look)?;
+    let disk = disk_rates();
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "isa": about.kernels,
@@ -55,6 +71,10 @@ pub fn doctor() -> Result<Value> {
         "memory_available": available_memory(),
         "memory_available_text": available_memory().map(human_bytes),
         "read_bandwidth_gb_s": bandwidth.map(|b| b / 1e9),
+        "cache_folder": cache_folder(),
+        "disk_reader": disk.map(|d| d.faster().name()),
+        "disk_read_gb_s": disk.map(|d| d.best() / 1e9),
+        "io_uring": ReaderKind::Ring.usable() == ReaderKind::Ring,
         "devices": devices(),
         "native_types": native,
     }))

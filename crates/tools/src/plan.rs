@@ -1,6 +1,6 @@
 //! What a model will take and how fast it will be, as a report and as JSON.
 
-use lamina::{Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast};
+use lamina::{ClassHome, Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast};
 use lamina_base::human_bytes;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -99,6 +99,11 @@ fn figure(n: f64) -> String {
     }
 }
 
+fn placement_json(homes: &[ClassHome]) -> Value {
+    let one = |home: &ClassHome| (home.class.to_owned(), json!({"memory": home.memory, "disk": home.disk}));
+    Value::Object(homes.iter().map(one).collect())
+}
+
 /// The same as one JSON object.
 pub fn plan_json(told: &Forecast) -> Value {
     let parts: Map<String, Value> =
@@ -125,6 +130,7 @@ pub fn plan_json(told: &Forecast) -> Value {
             "experts_per_token": experts.map(|e| e.1),
         },
         "memory": { "budget": told.budget, "total": told.memory_bytes(), "parts": parts },
+        "placement": placement_json(&told.placement),
         "context": told.context,
         "disk": disk,
         "predict": {

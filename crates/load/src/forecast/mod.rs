@@ -6,6 +6,7 @@ mod sized;
 mod speeds;
 
 use crate::{
+    class_homes::ClassHome,
     error::{Error, Result},
     options::LoadOptions,
 };
@@ -121,6 +122,8 @@ pub struct Forecast {
     pub budget: Option<u64>,
     /// What takes it.
     pub memory: Vec<MemoryPart>,
+    /// Where weights lie.
+    pub placement: Vec<ClassHome>,
     /// Tokens of context.
     pub context: usize,
     /// What is read from disk; none where all is in memory.
@@ -200,6 +203,7 @@ fn misfit(problem: String) -> Forecast {
         shape: (0, None),
         budget: None,
         memory: vec![],
+        placement: vec![],
         context: 0,
         disk: None,
         ram_rate: 0.0,

@@ -15,7 +15,7 @@ use crate::{
     options::LoadOptions,
     panel_key::panel_key,
     sizes::{ModelSizes, OpenedModel},
-    stream::{BUFFERS, StreamPlan},
+    stream::BUFFERS,
     uploads::{WeightSize, WeightSource, bytes_per_token, weight_sizes},
 };
 use lamina_arch::{Family, Keep, Weights};
@@ -26,7 +26,7 @@ use lamina_plan::{
     op::{Op, Operands},
 };
 use lamina_store::Checkpoint;
-use lamina_tier::{CostModel, Hardware, Placement, WeightForm, place, works};
+use lamina_tier::{CostModel, Hardware, Placement, WeightForm, works};
 use std::{collections::HashMap, path::PathBuf};
 
 /// Something that takes memory.
@@ -120,7 +120,7 @@ impl SizedModel {
         known: &mut KnownSpeeds,
     ) -> Result<Forecast> {
         let hardware = known.hardware(backend, &self.types(backend))?;
-        let placement = self.sizes.stream.as_ref().map(|stream| self.placement(stream));
+        let placement = self.sizes.stream.as_ref().map(|stream| stream.placement(&self.plan));
         let disk = placement.as_ref().map(|p| self.disk(options, p, known)).transpose()?;
         let model = self.cost_model(backend, hardware, placement.as_ref(), disk.as_ref(), options);
         let memory = self.memory(backend, options, placement.as_ref())?;
@@ -132,6 +132,7 @@ impl SizedModel {
             shape: (self.layers, experts(&self.plan)),
             budget: self.budget,
             memory,
+            placement: self.sizes.homes.clone(),
             context: self.sizes.cache.context.min(self.model_context.max(options.context.unwrap_or(0))),
             disk,
             ram_rate: model.hardware.ram,
@@ -153,10 +154,6 @@ impl SizedModel {
             }
         }
         types
-    }
-
-    fn placement(&self, stream: &StreamPlan) -> Placement {
-        place(self.plan.clone(), &stream.layouts, &stream.homes, stream.resident, stream.piece)
     }
 
     fn cost_model<B: Backend>(

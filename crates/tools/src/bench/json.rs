@@ -24,6 +24,7 @@ impl BenchReport {
         let stream = self.info.stream.as_ref().map(|s| {
             json!({"resident_bytes": s.resident_bytes, "streamed_bytes_per_step": s.streamed_bytes,
                    "buffer_bytes": s.buffer_bytes, "panel_file_bytes": s.panel_bytes, "direct": s.direct,
+                   "reader": s.reader.name(),
                    "read_bytes": self.streamed.bytes, "stall_s": self.streamed.waited.as_secs_f64(),
                    "experts": s.experts.map(|_| experts(&self.streamed.experts))})
         });

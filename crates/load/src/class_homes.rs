@@ -1,0 +1,54 @@
+//! Where the weights of a model lie, by the classes that rules of placement name.
+
+use crate::{stream::StreamPlan, uploads::WeightSize};
+use lamina_plan::{Plan, WeightId, WeightKind};
+use lamina_tier::{WEIGHT_CLASSES, weight_class};
+
+/// Weights of one class, and how many of their bytes lie where, in the form of the kernels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassHome {
+    /// `attention`, `ffn`, `experts`, `shared`, `head` or `embedding`, as rules of placement name them, or `other`.
+    pub class: &'static str,
+    /// Bytes in the device's memory.
+    pub memory: u64,
+    /// Bytes on disk alone: of experts those that no slot has room for, of others what every step reads.
+    pub disk: u64,
+}
+
+/// The class of what rules cannot name: norms behind the last layer, and other small weights.
+const OTHER: &str = "other";
+
+/// Where the weights of `plan` lie, those of adapters apart; classes without any are left out.
+pub(crate) fn class_homes(plan: &Plan, sizes: &[WeightSize], stream: Option<&StreamPlan>) -> Vec<ClassHome> {
+    let on_disk = stream.map_or_else(|| vec![0; sizes.len()], |stream| disk_bytes(plan, stream));
+    let class = |i: usize| weight_class(&plan.weights[i].name).unwrap_or(OTHER);
+    let of = |name: &'static str| {
+        let all = (0..sizes.len()).filter(|&i| class(i) == name && !sizes[i].of_adapter);
+        let (all, disk) = all.fold((0, 0), |sum, i| (sum.0 + sizes[i].bytes, sum.1 + on_disk[i]));
+        ClassHome { class: name, memory: all - disk.min(all), disk }
+    };
+    let mut homes: Vec<ClassHome> = WEIGHT_CLASSES.iter().chain([&OTHER]).map(|name| of(name)).collect();
+    if let Some(experts) = stream.and_then(|stream| stream.experts.as_ref())
+        && let Some(home) = homes.iter_mut().find(|home| home.class == "experts")
+    {
+        home.memory = experts.slots_bytes().min(experts.bytes);
+        home.disk = experts.bytes - home.memory;
+    }
+    homes.retain(|home| home.memory + home.disk > 0);
+    homes
+}
+
+/// Bytes of each weight that every step reads.
+fn disk_bytes(plan: &Plan, stream: &StreamPlan) -> Vec<u64> {
+    let mut bytes = vec![0; plan.weights.len()];
+    let placement = stream.placement(plan);
+    for WeightId(part) in placement.streamed.iter().flat_map(|op| &op.weights) {
+        let (source, rows) = &placement.cut.sources[*part as usize];
+        if let (Some(layout), WeightKind::Matrix { .. }) =
+            (&stream.layouts[source.0 as usize], plan.weight(*source).kind)
+        {
+            bytes[source.0 as usize] += (layout.panels_of(rows).len() * layout.panel_bytes) as u64;
+        }
+    }
+    bytes
+}
