@@ -1,19 +1,8 @@
 //! Where the weights of a model lie, by the classes that rules of placement name.
 
-use crate::{stream::StreamPlan, uploads::WeightSize};
+use crate::{class_home::ClassHome, stream::StreamPlan, uploads::WeightSize};
 use lamina_plan::{Plan, WeightId, WeightKind};
 use lamina_tier::{WEIGHT_CLASSES, weight_class};
-
-/// Weights of one class, and how many of their bytes lie where, in the form of the kernels.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClassHome {
-    /// `attention`, `ffn`, `experts`, `shared`, `head` or `embedding`, as rules of placement name them, or `other`.
-    pub class: &'static str,
-    /// Bytes in the device's memory.
-    pub memory: u64,
-    /// Bytes on disk alone: of experts those that no slot has room for, of others what every step reads.
-    pub disk: u64,
-}
 
 /// The class of what rules cannot name: norms behind the last layer, and other small weights.
 const OTHER: &str = "other";

@@ -6,6 +6,7 @@
 
 mod budget;
 mod built;
+mod class_home;
 mod class_homes;
 mod device;
 mod draft;
@@ -32,7 +33,7 @@ mod uploads;
 mod vocab;
 
 pub use budget::{MemoryLimit, Offload, StreamOptions};
-pub use class_homes::ClassHome;
+pub use class_home::ClassHome;
 pub use device::Device;
 pub use draft::DraftSource;
 pub use error::{Error, Result};

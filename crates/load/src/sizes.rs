@@ -2,7 +2,8 @@
 
 use crate::{
     budget::limited,
-    class_homes::{ClassHome, class_homes},
+    class_home::ClassHome,
+    class_homes::class_homes,
     error::Result,
     heads::{PlannedHead, stored_types},
     info::ModelInfo,

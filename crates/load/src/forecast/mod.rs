@@ -6,7 +6,7 @@ mod sized;
 mod speeds;
 
 use crate::{
-    class_homes::ClassHome,
+    class_home::ClassHome,
     error::{Error, Result},
     options::LoadOptions,
 };

@@ -11,7 +11,7 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use std::sync::{Mutex, PoisonError};
 
-use super::UnfoldedRules;
+use super::unfolded::UnfoldedRules;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -8,10 +8,12 @@ mod counted;
 mod digits;
 mod file_pattern;
 pub(crate) mod patterns;
+mod unfolded;
 
 pub(crate) use digits::Triples;
 pub(crate) use file_pattern::FilePattern;
 use regex_automata::{Anchored, Input, meta};
+use unfolded::UnfoldedRules;
 
 use crate::error::TextError;
 
@@ -126,34 +128,6 @@ impl Matcher {
             end -= text[..end].chars().next_back().map_or(0, char::len_utf8);
         }
         (end > found.start()).then_some(end)
-    }
-}
-
-/// Alternatives without their `(?!\S)`.
-struct UnfoldedRules {
-    patterns: Vec<String>,
-    /// By pattern: the match is given one character too many, to see that it is a space.
-    trims: Vec<bool>,
-}
-
-impl UnfoldedRules {
-    /// `X(?!\S)` means: X, then the end of the text or a space. It becomes two patterns, `X$` and `X\s` less its
-    /// last character, in this order; the first is preferred, as the greedy X would reach the end.
-    fn unfolded(alternatives: &[&str]) -> UnfoldedRules {
-        let (mut patterns, mut trims) = (Vec::new(), Vec::new());
-        for alternative in alternatives {
-            match alternative.strip_suffix(r"(?!\S)") {
-                Some(head) => {
-                    patterns.extend([format!("(?:{head})$"), format!(r"(?:{head})\s")]);
-                    trims.extend([false, true]);
-                }
-                None => {
-                    patterns.push((*alternative).to_owned());
-                    trims.push(false);
-                }
-            }
-        }
-        UnfoldedRules { patterns, trims }
     }
 }
 
