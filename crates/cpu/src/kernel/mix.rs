@@ -31,7 +31,7 @@ pub struct ValueMix<'a> {
     rows: usize,
     /// Values of each page, in order of positions.
     pages: [*const u8; CHUNK_PAGES],
-    /// Values that are mixed next: they are prefetched meanwhile, line by line, since Zen 4 drops what comes in bursts.
+    /// What is read next: it is prefetched meanwhile, line by line, since Zen 4 drops what comes in bursts.
     next: [*const u8; CHUNK_PAGES],
     /// Positions from the start of the first page on.
     positions: usize,
