@@ -52,23 +52,56 @@ pub(super) struct Market<'a> {
     pub answers: usize,
     /// Rows that are left.
     pub room: usize,
-    /// Rows that a draft costs: two where what was computed behind a wrong one has to be computed again.
-    pub rows_each: usize,
+    pub rejected: Rejected,
+}
+
+/// What becomes of a step in which a guess was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rejected {
+    /// Cached keys and values behind it are written over.
+    Overwritten,
+    /// A recurrent state is put back: the row before the guesses and those that were right are computed again.
+    Recomputed,
+}
+
+impl Rejected {
+    /// Rows that guess `k` of a chain (0: the first) is expected to cost. Chains end at it with probability
+    /// `chances[k - 1] - chances[k]`, and then `k + 1` rows are computed again.
+    fn rows(self, chances: &[f32], k: usize) -> f64 {
+        let before = k.checked_sub(1).map_or(1.0, |i| chances[i]);
+        match self {
+            Rejected::Overwritten => 1.0,
+            Rejected::Recomputed => 1.0 + (k + 1) as f64 * f64::from((before - chances[k]).max(0.0)),
+        }
+    }
+}
+
+/// A guess that may get a row.
+#[derive(Clone, Copy)]
+struct MarketGuess {
+    chance: f32,
+    /// Index of its bid.
+    bid: usize,
+    /// Rows that it is expected to cost.
+    rows: f64,
 }
 
 /// Tokens that a step is expected to bring, and rows that were given out for them.
 #[derive(Clone, Copy)]
 struct Yield {
     tokens: f64,
-    /// As they cost.
-    rows: usize,
+    /// Those that are expected to be computed again among them.
+    rows: f64,
     /// As they are.
     taken: usize,
 }
 
 impl Market<'_> {
-    fn seconds(&self, rows: usize) -> f64 {
-        self.cost.predict(Size { rows: self.size.rows + rows, ..self.size })
+    /// Of a step with `rows` more.
+    fn seconds(&self, rows: f64) -> f64 {
+        let with = |more: usize| self.cost.predict(Size { rows: self.size.rows + more, ..self.size });
+        let (whole, part) = (rows as usize, rows.fract());
+        if part > 0.0 { with(whole) * (1.0 - part) + with(whole + 1) * part } else { with(whole) }
     }
 
     fn speed(&self, y: Yield) -> f64 {
@@ -78,17 +111,18 @@ impl Market<'_> {
     /// What each bid gets: the most likely guesses come first, as many as bring the most tokens per second.
     pub fn divide(&self, bids: &[Bid]) -> Vec<Portion> {
         let mut portions = vec![Portion::default(); bids.len()];
-        let mut guesses: Vec<(f32, usize)> = bids
-            .iter()
-            .enumerate()
-            .flat_map(|(i, b)| b.chances.iter().take(MOST_TUNED).map(move |&c| (c, i)))
-            .filter(|(chance, _)| *chance >= LEAST_CHANCE)
-            .collect();
+        let of_bid = |(i, b): (usize, &Bid)| {
+            let guess =
+                |(k, &chance)| MarketGuess { chance, bid: i, rows: self.rejected.rows(&b.chances, k) };
+            b.chances.iter().take(MOST_TUNED).enumerate().map(guess).collect::<Vec<_>>()
+        };
+        let mut guesses: Vec<MarketGuess> = bids.iter().enumerate().flat_map(of_bid).collect();
+        guesses.retain(|guess| guess.chance >= LEAST_CHANCE);
         // Stable, and chances fall along a chain: its guesses stay in turn.
-        guesses.sort_by(|a, b| b.0.total_cmp(&a.0));
+        guesses.sort_by(|a, b| b.chance.total_cmp(&a.chance));
         guesses.truncate(self.room);
         let mut y = self.best(&guesses);
-        guesses[..y.taken].iter().for_each(|&(_, i)| portions[i].width += 1);
+        guesses[..y.taken].iter().for_each(|guess| portions[guess.bid].width += 1);
         self.branch_out(bids, &mut portions, &mut y);
         let waits = |(p, b): &(&mut Portion, &Bid)| p.width == 0 && b.due && !b.chances.is_empty();
         let due = portions.iter_mut().zip(bids).filter(waits);
@@ -97,15 +131,15 @@ impl Market<'_> {
     }
 
     /// The guesses, in their order, that bring the most tokens per second; none where that is hardly more than without.
-    fn best(&self, guesses: &[(f32, usize)]) -> Yield {
-        let mut y = Yield { tokens: self.answers as f64, rows: 0, taken: 0 };
+    fn best(&self, guesses: &[MarketGuess]) -> Yield {
+        let mut y = Yield { tokens: self.answers as f64, rows: 0.0, taken: 0 };
         if guesses.is_empty() {
             return y;
         }
         let (mut best, mut speed) = (y, LEAST_GAIN * self.speed(y));
-        for &(chance, _) in guesses {
-            y.tokens += f64::from(chance);
-            (y.rows, y.taken) = (y.rows + self.rows_each, y.taken + 1);
+        for guess in guesses {
+            y.tokens += f64::from(guess.chance);
+            (y.rows, y.taken) = (y.rows + guess.rows, y.taken + 1);
             let with = self.speed(y);
             if with > speed {
                 (best, speed) = (y, with);
@@ -128,9 +162,10 @@ impl Market<'_> {
             let (bid, branch) = (&bids[i], &bids[i].branches[k]);
             let with = |len: usize| {
                 let brings: f32 = branch.chances[branch.shared..len].iter().sum();
+                let rows: f64 = (0..len).map(|k| self.rejected.rows(&branch.chances, k)).sum();
                 Yield {
                     tokens: y.tokens + f64::from(brings),
-                    rows: y.rows + bid.rows + len * self.rows_each,
+                    rows: y.rows + bid.rows as f64 + rows,
                     taken: y.taken + bid.rows + len,
                 }
             };
@@ -150,15 +185,16 @@ impl Market<'_> {
     /// depth takes `seconds` of the drafter.
     pub fn depth(&self, askers: usize, chance: f32, seconds: f64) -> usize {
         let most = (self.room / askers.max(1)).min(MOST_TUNED);
-        let (mut tokens, mut each) = (self.answers as f64, 1.0);
-        let (mut best, mut take) = (LEAST_GAIN * tokens / self.seconds(0), 0);
+        let chances: Vec<f32> = (1..=most).map(|k| chance.powi(k as i32)).collect();
+        let (mut tokens, mut rows) = (self.answers as f64, 0.0);
+        let (mut best, mut take) = (LEAST_GAIN * tokens / self.seconds(0.0), 0);
         for k in 1..=most {
-            each *= f64::from(chance);
-            if each < f64::from(LEAST_CHANCE) {
+            if chances[k - 1] < LEAST_CHANCE {
                 break;
             }
-            tokens += each * askers as f64;
-            let speed = tokens / (self.seconds(k * askers * self.rows_each) + k as f64 * seconds);
+            tokens += f64::from(chances[k - 1]) * askers as f64;
+            rows += self.rejected.rows(&chances, k - 1) * askers as f64;
+            let speed = tokens / (self.seconds(rows) + k as f64 * seconds);
             if speed > best {
                 (best, take) = (speed, k);
             }
@@ -186,7 +222,13 @@ pub(super) mod testing {
     }
 
     pub fn market(cost: &Cost, answers: usize, room: usize) -> Market<'_> {
-        Market { cost, size: Size { rows: answers, depth: 9 }, answers, room, rows_each: 1 }
+        Market {
+            cost,
+            size: Size { rows: answers, depth: 9 },
+            answers,
+            room,
+            rejected: Rejected::Overwritten,
+        }
     }
 }
 
@@ -240,6 +282,22 @@ mod tests {
             market(&cost, 1, 24).divide(&[bid]).remove(0).branches
         };
         assert_eq!((of(0).len(), of(1)), (1, vec![]));
+    }
+
+    #[test]
+    fn rows_that_are_computed_again_are_those_of_a_chain_that_is_cut() {
+        // Simulated: chains of four guesses, each right with probability 0.8; a cut at guess k costs k + 1 rows.
+        let chances: Vec<f32> = (1..=4).map(|k| 0.8f32.powi(k)).collect();
+        let all: f64 = (0..4).map(|k| Rejected::Recomputed.rows(&chances, k)).sum();
+        let cut: f64 = (0..4).map(|k| 0.2 * 0.8f64.powi(k) * f64::from(k + 1)).sum();
+        assert!((all - 4.0 - cut).abs() < 1e-5, "{all} {cut}");
+        // A wrong guess costs its row and the one before it.
+        assert_eq!(Rejected::Recomputed.rows(&[0.0], 0), 2.0);
+        assert_eq!(Rejected::Recomputed.rows(&[1.0, 1.0], 1), 1.0);
+        let some = cost(0.2);
+        let width = |rejected| widths(Market { rejected, ..market(&some, 1, 16) }, &[bid(0.8, 8)])[0];
+        let (free, again) = (width(Rejected::Overwritten), width(Rejected::Recomputed));
+        assert!(again > 0 && again < free, "{again} {free}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ use crate::{
 };
 use drafter::DraftEdits;
 use lamina_plan::Step;
-use market::{Market, Portion};
+use market::{Market, Portion, Rejected};
 use seat::{DraftSeat, Offer, OfferedChain, SeatRoom, divide, seats};
 use std::{collections::HashMap, time::Instant};
 use tuner::{Tuner, Tuning};
@@ -59,8 +59,8 @@ pub(crate) struct Speculator {
     tuner: Tuner,
     /// By sequence.
     tunings: HashMap<u64, Tuning>,
-    /// Rows that a draft costs.
-    rows_each: usize,
+    /// What wrong guesses cost.
+    rejected: Rejected,
     /// Tokens that have both an embedding and a logit.
     vocab: u32,
     /// Of requests that do not say.
@@ -82,14 +82,13 @@ impl Speculator {
     pub fn new(drafters: Vec<Box<dyn Drafter>>, step: &dyn Step) -> Speculator {
         let plan = step.plan();
         let marks = drafters.iter().flat_map(|d| d.taps().iter().copied()).collect();
-        // Wrong drafts cost their rows twice where a recurrent state has to be put back.
         let recurrent = plan.kv.state_len() > 0;
         let loaded = |drafter| LoadedDrafter { drafter, failed: false, seconds: 0.0 };
         Speculator {
             tuner: Tuner::new(drafters.len()),
             drafters: drafters.into_iter().map(loaded).collect(),
             tunings: HashMap::new(),
-            rows_each: if recurrent { 2 } else { 1 },
+            rejected: if recurrent { Rejected::Recomputed } else { Rejected::Overwritten },
             vocab: plan.tokens.min(plan.vocab) as u32,
             width: None,
             watched: WatchedMarks::new(marks, plan, step.limits()),
@@ -120,7 +119,7 @@ impl Speculator {
         let depth = plan.shares.iter().map(|s| s.start + s.rows).sum::<usize>() / plan.shares.len();
         let answers = plan.shares.iter().filter(|s| s.left == 0).count();
         let size = Size { rows, depth };
-        let market = Market { cost, size, answers, room, rows_each: self.rows_each };
+        let market = Market { cost, size, answers, room, rejected: self.rejected };
         for by in self.order() {
             self.ask(by, &mut seats, schedule, &market);
         }
