@@ -12,7 +12,6 @@ Lamina is the installed package. `--peer` is llama.cpp's program of that name: i
 `llama-cpp-python` without drafts. Needs `gguf`.
 """
 
-import argparse
 import json
 import re
 import statistics
@@ -52,20 +51,10 @@ def theirs(files, prompt, plain, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("vocab", type=Path, metavar="VOCAB.gguf")
-    parser.add_argument("texts", type=Path)
-    parser.add_argument("--right", type=lambda text: [float(n) for n in text.split(",")], default=[0.8, 0.5, 0.0])
-    parser.add_argument("--gen", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--batch", type=lambda text: [int(n) for n in text.split(",")], default=[1, 8])
-    parser.add_argument("--layers", type=int, default=16)
-    parser.add_argument("--hidden", type=int, default=2048)
-    parser.add_argument("--type", default="Q4_K")
-    parser.add_argument("--peer", type=Path)
-    parser.add_argument("--record", type=Path)
-    args = parser.parse_args()
+    options = lookup.parser(__doc__)
+    options.add_argument("--right", type=lambda text: [float(n) for n in text.split(",")], default=[0.8, 0.5, 0.0])
+    options.add_argument("--peer", type=Path)
+    args = options.parse_args()
     kind = scripted.Type[args.type]
     with tempfile.TemporaryDirectory() as folder:
         target, draft, text = (Path(folder) / name for name in ("target.gguf", "draft.gguf", "prompt.txt"))

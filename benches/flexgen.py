@@ -33,6 +33,8 @@ COMMAND = os.environ.get("LAMINA", "lamina")
 PROCESS = 64 << 20
 # Tokens beside prompt and answer that `lamina bench` keeps room for.
 ROOM = 8 + 64
+# Sequences of full length that Lamina's cache has room for, where memory is no matter.
+FULL_SEQUENCES = 8
 
 
 def call(command, group=None, timeout=None):
@@ -52,7 +54,8 @@ def call(command, group=None, timeout=None):
 def shared_options(args, batch):
     options = ["--threads", args.threads, "--kv-dtype", args.kv, "--panel-cache", args.folder / "panels"]
     options += ["--dtype", args.dtype] if args.dtype else []
-    return [*options, "--context", batch * (args.prompt + args.gen + ROOM)]
+    # The cache has room for several sequences of the context's length: a large batch needs no longer context than this.
+    return [*options, "--context", -(-batch // FULL_SEQUENCES) * (args.prompt + args.gen + ROOM)]
 
 
 def whole_memory(model, args, batch):

@@ -142,11 +142,11 @@ def pair(kind, args, path):
     return tokens, len(start)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser(doc):
+    """Options that both benchmarks of drafts have; `doc` describes the program."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vocab", type=Path, metavar="VOCAB.gguf")
     parser.add_argument("texts", type=Path)
-    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--gen", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
@@ -155,7 +155,13 @@ def main():
     parser.add_argument("--hidden", type=int, default=2048)
     parser.add_argument("--type", default="Q4_K")
     parser.add_argument("--record", type=Path)
-    args = parser.parse_args()
+    return parser
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
+    args = options.parse_args()
     for kind in args.kinds:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "scripted.gguf"

@@ -45,8 +45,8 @@ pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
     Bottleneck, CACHE_DISK, ClassHome, Device, DiskForecast, DiskRate, DraftSource, Error, Forecast,
     ForecastAdvice, ForecastQuestion, JobForecast, LoadOptions, Loaded, MemoryLimit, MemoryPart, ModelInfo,
-    Offload, PlacementPolicy, PlacementRule, Progress, Result, SpeedForecast, StreamInfo, StreamOptions,
-    TierPercent, tokenizer as tokenizer_of, type_name,
+    Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result, SpeedForecast, StreamInfo,
+    StreamOptions, TierPercent, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{

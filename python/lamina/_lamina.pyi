@@ -53,6 +53,7 @@ def plan(
     panel_cache: Optional[str],
     rules: List[str],
     percent: Optional[str],
+    objective: str,
     batch: List[int],
     prompt: List[int],
     gen_tokens: int,
@@ -127,6 +128,7 @@ class Model:
         panel_cache: Optional[str],
         rules: List[str],
         percent: Optional[str],
+        objective: str,
         progress: Optional[Callable[[int, int], Any]],
     ) -> Model: ...
     def close(self) -> None: ...

@@ -37,7 +37,6 @@ _log = logging.getLogger("lamina")
 
 class LLM(Closing):
     """A model, ready to answer. Any number of threads may use it at once: their requests run as one batch.
-
     All calls leave other Python threads running, and end with `KeyboardInterrupt` soon after Ctrl-C.
 
     >>> with lamina.LLM("model.gguf") as llm:

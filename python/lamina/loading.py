@@ -30,7 +30,7 @@ def options(given: Dict[str, Any]) -> Dict[str, Any]:
     policy = offload if isinstance(offload, Policy) else Policy()
     plain = {**given, "offload": "auto"} if offload is policy else given
     checked = {name: _AS[name](name, value) for name, value in plain.items()}
-    return {**checked, "rules": policy.all_rules(), "percent": policy.percent()}
+    return {**checked, "rules": policy.all_rules(), "percent": policy.percent(), "objective": checks.text("objective", policy.objective)}
 
 
 def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Where the weights of a model lie, as far as its user says."""
+"""Where the weights of a model lie, and what its requests are served for, as far as its user says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import checks
 
 @dataclass(frozen=True)
 class Policy:
-    """Where weights lie, for `LLM(offload=...)` and `plan`: rules, or FlexGen's percentages. Answers are always the same."""
+    """Where weights lie, for `LLM(offload=...)` and `plan`: rules, or FlexGen's percentages; and what for. Answers are always the same."""
 
     weights: Optional[Tuple[int, int]] = None
     """Percent of the weights on a device and in memory, the rest on disk; None: as many in memory as fit."""
@@ -23,6 +23,8 @@ class Policy:
     of some layers (`ffn 0-9`), layers (`layers 0-9`), or a regular expression over names of tensors."""
     n_cpu_moe: Optional[int] = None
     """Experts of so many first layers stay in memory."""
+    objective: str = "latency"
+    """`"throughput"` for jobs of many prompts that count as a whole: prompts are computed before answers go on."""
 
     def all_rules(self) -> List[str]:
         """The rules as the binding takes them."""

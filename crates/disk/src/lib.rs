@@ -41,7 +41,7 @@ pub use panels::{
     kept_panels, note_sources,
 };
 pub use rate::read_rate;
-pub use read::{DiskReader, Extent, ReadDone, ReadRequest, ThreadReader};
+pub use read::{DiskReader, Extent, ReadDone, ReadRequest};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
 pub use reader_kind::{ReaderKind, ReaderRates, faster_reader};
 pub use reader_probe::probe_readers;

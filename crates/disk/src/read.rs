@@ -131,10 +131,11 @@ pub trait DiskReader: Send {
     fn name(&self) -> &'static str;
 }
 
-/// Threads that read one extent each at a time. They need no core while a disk works: they are no pool threads.
-pub struct ThreadReader {
-    shared: Arc<RequestQueue>,
+/// A reader behind a queue of requests: threads of its own take them out and answer.
+pub(crate) struct QueuedReader {
+    queue: Arc<RequestQueue>,
     done: Receiver<ReadDone>,
+    name: &'static str,
 }
 
 /// Requests that nobody has begun to read.
@@ -144,16 +145,26 @@ pub(crate) struct RequestQueue {
     changed: Condvar,
 }
 
-impl ThreadReader {
-    /// `threads` threads, one at least.
+impl QueuedReader {
+    /// A reader whose requests those read who have `queue`, and answer to the sender of `done`.
+    pub(crate) fn new(
+        name: &'static str,
+        queue: Arc<RequestQueue>,
+        done: Receiver<ReadDone>,
+    ) -> QueuedReader {
+        QueuedReader { queue, done, name }
+    }
+
+    /// `threads` threads, one at least, that read one extent each at a time. They need no core while a disk works: they are
+    /// no pool threads.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn new(threads: usize) -> io::Result<ThreadReader> {
+    pub(crate) fn of_threads(threads: usize) -> io::Result<QueuedReader> {
         let (sender, done) = channel();
-        let shared = Arc::<RequestQueue>::default();
+        let queue = Arc::<RequestQueue>::default();
         for i in 0..threads.max(1) {
-            let (queue, sender) = (shared.clone(), sender.clone());
+            let (queue, sender) = (queue.clone(), sender.clone());
             let builder = thread::Builder::new().name(format!("lamina-read-{i}"));
             // Not joined: one that waits for a disk that hangs would hold up whoever closes the model.
             match builder.spawn(move || queue.serve(&sender)) {
@@ -161,7 +172,7 @@ impl ThreadReader {
                 _ => {}
             }
         }
-        Ok(ThreadReader { shared, done })
+        Ok(QueuedReader::new("threads", queue, done))
     }
 }
 
@@ -212,30 +223,32 @@ impl RequestQueue {
     }
 }
 
-impl DiskReader for ThreadReader {
+impl DiskReader for QueuedReader {
     fn submit(&mut self, request: ReadRequest) {
-        self.shared.put(request);
+        self.queue.put(request);
     }
 
     fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>> {
         match self.done.recv_timeout(timeout) {
             Ok(done) => Ok(Some(done)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the reading threads have ended")),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(io::Error::other(format!("the reader of {} has ended", self.name)))
+            }
         }
     }
 
     fn withdraw(&mut self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
-        self.shared.withdraw(unwanted)
+        self.queue.withdraw(unwanted)
     }
 
     fn name(&self) -> &'static str {
-        "threads"
+        self.name
     }
 }
 
-impl Drop for ThreadReader {
+impl Drop for QueuedReader {
     fn drop(&mut self) {
-        self.shared.end();
+        self.queue.end();
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     buffer::BufferPool,
-    read::{DiskReader, Extent, ReadRequest, ThreadReader},
+    read::{DiskReader, Extent, QueuedReader, ReadRequest},
 };
 use std::{
     io,
@@ -56,13 +56,13 @@ impl ReaderKind {
         {
             return Ok(reader);
         }
-        Ok(Box::new(ThreadReader::new(threads)?))
+        Ok(Box::new(QueuedReader::of_threads(threads)?))
     }
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn ring() -> Option<Box<dyn DiskReader>> {
-    let reader = crate::ring::RingReader::new().ok()?;
+    let reader = crate::ring::ring_reader().ok()?;
     Some(Box::new(reader))
 }
 
@@ -99,7 +99,7 @@ impl ReaderRates {
     /// # Errors
     /// When a read fails, or the system gives no thread.
     pub fn of(threads: usize, samples: &[Arc<Extent>]) -> io::Result<ReaderRates> {
-        let mut readers: Vec<Box<dyn DiskReader>> = vec![Box::new(ThreadReader::new(threads)?)];
+        let mut readers: Vec<Box<dyn DiskReader>> = vec![Box::new(QueuedReader::of_threads(threads)?)];
         readers.extend(ring());
         let room = samples.iter().map(|e| e.room()).max().unwrap_or(0);
         let pool = BufferPool::new(BUFFERS, room);

@@ -5,7 +5,7 @@
 use crate::{
     buffer::BLOCK,
     error::PanelError,
-    read::{DiskReader, ReadDone, ReadRequest, RequestQueue},
+    read::{QueuedReader, ReadDone, ReadRequest, RequestQueue},
 };
 use io_uring::{IoUring, Probe, opcode, types::Fd};
 use std::{
@@ -14,10 +14,9 @@ use std::{
     os::fd::AsRawFd,
     sync::{
         Arc,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+        mpsc::{Sender, channel},
     },
     thread,
-    time::Duration,
 };
 
 /// Reads on their way at once; more made no disk faster that was measured.
@@ -25,61 +24,25 @@ const DEPTH: usize = 8;
 /// Bytes of a read.
 const READ: usize = 1 << 20;
 
-/// A thread that reads by io_uring.
-pub struct RingReader {
-    queue: Arc<RequestQueue>,
-    done: Receiver<ReadDone>,
-}
-
-impl RingReader {
-    /// Sets up a ring and its thread.
-    ///
-    /// # Errors
-    /// When the system refuses either.
-    pub fn new() -> io::Result<RingReader> {
-        let ring = IoUring::new(DEPTH as u32)?;
-        // The first systems with io_uring had no plain reads.
-        let mut probe = Probe::new();
-        ring.submitter().register_probe(&mut probe)?;
-        if !probe.is_supported(opcode::Read::CODE) {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let (sender, done) = channel();
-        let queue = Arc::<RequestQueue>::default();
-        let served = queue.clone();
-        // Not joined: a disk that hangs would hold up whoever closes the model.
-        let serve = move || RingLoop::new(ring, served, sender).serve();
-        thread::Builder::new().name("lamina-ring".into()).spawn(serve)?;
-        Ok(RingReader { queue, done })
+/// Sets up a ring and the thread that reads by it.
+///
+/// # Errors
+/// When the system refuses either.
+pub(crate) fn ring_reader() -> io::Result<QueuedReader> {
+    let ring = IoUring::new(DEPTH as u32)?;
+    // The first systems with io_uring had no plain reads.
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    if !probe.is_supported(opcode::Read::CODE) {
+        return Err(io::ErrorKind::Unsupported.into());
     }
-}
-
-impl DiskReader for RingReader {
-    fn submit(&mut self, request: ReadRequest) {
-        self.queue.put(request);
-    }
-
-    fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>> {
-        match self.done.recv_timeout(timeout) {
-            Ok(done) => Ok(Some(done)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the thread of io_uring has ended")),
-        }
-    }
-
-    fn withdraw(&mut self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
-        self.queue.withdraw(unwanted)
-    }
-
-    fn name(&self) -> &'static str {
-        "io_uring"
-    }
-}
-
-impl Drop for RingReader {
-    fn drop(&mut self) {
-        self.queue.end();
-    }
+    let (sender, done) = channel();
+    let queue = Arc::<RequestQueue>::default();
+    let served = queue.clone();
+    // Not joined: a disk that hangs would hold up whoever closes the model.
+    let serve = move || RingLoop::new(ring, served, sender).serve();
+    thread::Builder::new().name("lamina-ring".into()).spawn(serve)?;
+    Ok(QueuedReader::new("io_uring", queue, done))
 }
 
 /// A part of a request: one read.

@@ -12,7 +12,7 @@ use crate::{
     trim::trim,
     wait::{detached, interruptible, silent},
 };
-use lamina::{ChatOptions, LoadOptions, Prompt, Rows, Special, StreamOptions};
+use lamina::{ChatOptions, LoadOptions, Objective, Prompt, Rows, Special, StreamOptions};
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};
@@ -73,7 +73,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, rules, percent, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, rules, percent, objective, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -92,6 +92,7 @@ impl Model {
         panel_cache: Option<PathBuf>,
         rules: Vec<String>,
         percent: Option<&str>,
+        objective: &str,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
         let options = load_options(device, context, kv_dtype, dtype, threads, loras, draft)?;
@@ -102,6 +103,7 @@ impl Model {
             memory: memory.map(str::parse).transpose()?,
             offload: offload.parse()?,
             placement: placement(&rules, percent)?,
+            policy: objective.parse::<Objective>()?.of(options.policy),
             stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
             ..options
         };

@@ -5,14 +5,14 @@ use crate::{
     options::{load_options, placement},
     wait::detached,
 };
-use lamina::{ForecastQuestion, LoadOptions, StreamOptions};
+use lamina::{ForecastQuestion, LoadOptions, Objective, StreamOptions};
 use lamina_tools::{plan_json, plan_report};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
 /// The forecast as JSON, and as the command line tells it.
 #[pyfunction]
-#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, offload, panel_cache, rules, percent, batch, prompt, gen_tokens, measure))]
+#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, offload, panel_cache, rules, percent, objective, batch, prompt, gen_tokens, measure))]
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     py: Python<'_>,
@@ -28,17 +28,20 @@ pub fn plan(
     panel_cache: Option<PathBuf>,
     rules: Vec<String>,
     percent: Option<&str>,
+    objective: &str,
     batch: Vec<usize>,
     prompt: Vec<usize>,
     gen_tokens: usize,
     measure: bool,
 ) -> Result<(String, String)> {
+    let options = load_options(device, context, kv_dtype, dtype, threads, loras, None)?;
     let options = LoadOptions {
         memory: memory.map(str::parse).transpose()?,
         offload: offload.parse()?,
         placement: placement(&rules, percent)?,
+        policy: objective.parse::<Objective>()?.of(options.policy),
         stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
-        ..load_options(device, context, kv_dtype, dtype, threads, loras, None)?
+        ..options
     };
     let question = ForecastQuestion { batch, prompt, gen_tokens, measure, ..ForecastQuestion::default() };
     let told = detached(py, move || lamina::plan(Some(&path), &options, &question))?;

@@ -45,13 +45,11 @@ pub enum ExpertState {
     Here(#[expect(dead_code, reason = "held, never read")] Bytes),
 }
 
-/// An expert, and how often it was asked for.
+/// An expert, and why it was read.
 #[derive(Default)]
 pub struct CachedExpert {
     /// Where it is.
     pub state: ExpertState,
-    /// How often it was asked for, halved now and then.
-    pub count: f32,
     /// It was read on a guess, and nobody has asked for it since.
     pub spare: bool,
 }

@@ -14,8 +14,6 @@ use lamina_plan::{
 };
 use std::{ops::Range, path::PathBuf, time::Instant};
 
-/// Tokens after which counts are halved: what was liked long ago counts for little.
-const HALVED_AFTER: usize = 64;
 /// Experts that are read ahead while others are computed, where a step asks for more than the cache holds.
 const AHEAD: usize = 8;
 /// Experts that are guessed beyond those that a row asks for: the next best are asked for most often of the others.
@@ -34,7 +32,7 @@ struct OpenGuess {
 
 /// Keeps as many experts in memory as there are slots.
 ///
-/// A slot is taken from the expert that was asked for least; among equals from the layer whose next visit is farthest.
+/// A slot is taken from the expert that is liked least ([`Likings`](crate::liking::Likings)); among equals from the layer whose next visit is farthest.
 /// Experts of a layer that is being computed are held. A step that asks for more than the cache holds, as a long prompt
 /// does, reads what is missing through some of the slots and leaves the others alone: it would wash out what answers use.
 ///
@@ -46,7 +44,6 @@ pub struct ExpertCache {
     guesses: Vec<Option<(usize, ExpertGuess)>>,
     open: OpenGuess,
     score: GuessScore,
-    tokens: usize,
     lru: LruTwin,
     counts: StreamCounts,
     /// Where counts are kept between runs.
@@ -64,7 +61,6 @@ impl ExpertCache {
             slots: ExpertSlots::new(stacks, reader, buffers),
             open: OpenGuess::default(),
             score: GuessScore::default(),
-            tokens: 0,
             lru: LruTwin::new(slots, all),
             counts: StreamCounts::default(),
             kept: None,
@@ -196,12 +192,10 @@ impl ExpertCache {
         if scan {
             return;
         }
-        places.iter().for_each(|p| self.slots.like(*p));
-        self.tokens += if stack == 0 { rows } else { 0 };
-        if self.tokens >= HALVED_AFTER {
-            self.tokens = 0;
-            self.slots.forget_half();
+        if stack == 0 {
+            self.slots.pass(rows);
         }
+        self.slots.like(stack, asked);
     }
 
     /// Slots that may hold guesses.
@@ -222,7 +216,7 @@ impl ExpertCache {
         let rule = guess.next.routing;
         let routing = Routing { top_k: (rule.top_k + GUESSED_BEYOND).min(rule.experts), ..rule };
         let mut experts = machine.route_experts(b, &Experts { routing, ..guess.next })?;
-        let liked = |expert: usize| self.slots.liked(ExpertPlace { stack: next, expert });
+        let liked = |expert: usize| self.slots.rank(ExpertPlace { stack: next, expert });
         experts.sort_by(|a, b| liked(*b).total_cmp(&liked(*a)));
         Ok(Some(OpenGuess { stack: next, experts }))
     }
@@ -269,7 +263,7 @@ impl Drop for ExpertCache {
     fn drop(&mut self) {
         if let Some(path) = &self.kept {
             // A hint: without it the next run begins with an empty cache.
-            let _ = lamina_disk::write_liking(path, &self.slots.liking());
+            let _ = lamina_disk::write_liking(path, &self.slots.uses());
         }
     }
 }

@@ -11,6 +11,7 @@ mod expert_slot;
 mod experts;
 mod guess;
 mod hardware;
+mod liking;
 mod lru;
 mod measure;
 mod place;

@@ -1,6 +1,7 @@
 //! Memory for some of the experts on disk: which are there, which are on their way, and who goes for whom.
 
 use crate::expert_slot::{CachedExpert, ExpertPlace, ExpertStack, ExpertState, ReadFor};
+use crate::liking::Likings;
 use lamina_base::Bytes;
 use lamina_disk::{BufferPool, DiskReader, LentBuffer, ReadDone, ReadRequest};
 use lamina_plan::{BackendError, Ops, WeightId, backend::Result};
@@ -23,6 +24,7 @@ pub struct ExpertSlots {
     experts: Vec<Vec<CachedExpert>>,
     /// The number of the first expert of each stack, counted over all stacks.
     first: Vec<usize>,
+    likings: Likings,
     buffers: BufferPool,
     /// Used through `&mut` alone; a machine is shared between threads.
     reader: Mutex<Box<dyn DiskReader>>,
@@ -45,6 +47,10 @@ impl ExpertSlots {
         ExpertSlots {
             experts: stacks.iter().map(of).collect(),
             first: stacks.iter().map(first).collect(),
+            likings: Likings::new(
+                &stacks.iter().map(|s| s.extents.len()).collect::<Vec<_>>(),
+                buffers.count(),
+            ),
             buffers,
             reader: Mutex::new(reader),
             open: 0,
@@ -94,38 +100,41 @@ impl ExpertSlots {
         matches!(self.state(place), ExpertState::Here(_))
     }
 
-    /// How often an expert was asked for of late.
-    pub fn liked(&self, place: ExpertPlace) -> f32 {
-        self.entry(place).count
+    /// How much an expert is liked: those that are liked least are evicted first.
+    pub fn rank(&self, place: ExpertPlace) -> f64 {
+        self.likings.rank(self.tag(place))
     }
 
-    /// Counts that an expert was asked for.
-    pub fn like(&mut self, place: ExpertPlace) {
-        let entry = self.entry_mut(place);
-        entry.count += 1.0;
-        entry.spare = false;
+    /// Counts that experts of a stack were asked for.
+    pub fn like(&mut self, stack: usize, experts: &[usize]) {
+        let numbers: Vec<usize> =
+            experts.iter().map(|&expert| self.tag(ExpertPlace { stack, expert })).collect();
+        self.likings.ask(stack, &numbers);
+        experts.iter().for_each(|&expert| self.entry_mut(ExpertPlace { stack, expert }).spare = false);
     }
 
-    /// Halves all counts.
-    pub fn forget_half(&mut self) {
-        self.experts.iter_mut().flatten().for_each(|e| e.count /= 2.0);
+    /// Counts tokens that went through all stacks.
+    pub fn pass(&mut self, tokens: usize) {
+        self.likings.pass(tokens);
     }
 
-    /// All counts, by stack.
-    pub fn liking(&self) -> Vec<Vec<f32>> {
-        self.experts.iter().map(|stack| stack.iter().map(|e| e.count).collect()).collect()
+    /// Uses of all experts, by stack, as they have faded.
+    pub fn uses(&self) -> Vec<Vec<f32>> {
+        let of = |(first, stack): (&usize, &Vec<_>)| {
+            (*first..first + stack.len()).map(|n| self.likings.uses(n)).collect()
+        };
+        self.first.iter().zip(&self.experts).map(of).collect()
     }
 
     /// Takes the counts of an earlier run, as many as there are experts, and begins to read what was liked most.
     pub fn warm(&mut self, counts: &[Vec<f32>]) {
-        for (entry, count) in self.experts.iter_mut().flatten().zip(counts.iter().flatten()) {
-            entry.count = *count;
-        }
+        let numbers = 0..self.experts.iter().map(Vec::len).sum();
+        numbers.zip(counts.iter().flatten()).for_each(|(number, &uses)| self.likings.recall(number, uses));
         let all = (0..self.experts.len()).flat_map(|stack| {
             (0..self.experts[stack].len()).map(move |expert| ExpertPlace { stack, expert })
         });
-        let mut liked: Vec<ExpertPlace> = all.filter(|p| self.liked(*p) > 0.0).collect();
-        liked.sort_by(|a, b| self.liked(*b).total_cmp(&self.liked(*a)));
+        let mut liked: Vec<ExpertPlace> = all.filter(|p| self.rank(*p) > f64::NEG_INFINITY).collect();
+        liked.sort_by(|a, b| self.rank(*b).total_cmp(&self.rank(*a)));
         liked.truncate(self.count());
         liked.reverse();
         self.warm = liked;
@@ -343,22 +352,21 @@ impl ExpertSlots {
         self.experts.iter().flatten().filter(|e| e.spare).count()
     }
 
-    /// Whose slot is taken: that of a guess nobody has asked for, or else of the expert that was asked for least; among
+    /// Whose slot is taken: that of a guess nobody has asked for, or else of the expert that is liked least; among
     /// equals of the layer whose next visit is farthest.
     fn victim(&self, held: Held<'_>) -> Option<ExpertPlace> {
         let (stacks, now) = (self.stacks.len(), held.first().map_or(0, |h| h.0));
         let is_held = |p: &ExpertPlace| held.iter().any(|(s, e)| *s == p.stack && e.contains(&p.expert));
-        // Operators until the next visit of a stack.
-        let distance = |p: &ExpertPlace| (p.stack + stacks - now - 1) % stacks;
-        let worth = |p: &ExpertPlace| {
-            let entry = self.entry(*p);
-            if entry.spare { -1.0 } else { entry.count }
-        };
+        let distance = |p: &ExpertPlace| self.likings.distance(p.stack, now);
+        let worth = |p: &ExpertPlace| (!self.entry(*p).spare, self.rank(*p));
         let all = (0..stacks).flat_map(|stack| {
             (0..self.experts[stack].len()).map(move |expert| ExpertPlace { stack, expert })
         });
         let free = all.filter(|p| self.is_here(*p) && !is_held(p));
-        free.min_by(|a, b| worth(a).total_cmp(&worth(b)).then(distance(b).cmp(&distance(a))))
+        free.min_by(|a, b| {
+            let (x, y) = (worth(a), worth(b));
+            x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(distance(b).cmp(&distance(a)))
+        })
     }
 
     fn place_of(&self, tag: usize) -> ExpertPlace {

@@ -45,7 +45,7 @@ use lamina_plan::Step;
 use market::{Market, Portion, Rejected};
 use seat::{DraftSeat, Offer, OfferedChain, SeatRoom, divide, seats};
 use std::{collections::HashMap, time::Instant};
-use tuner::{Tuner, Tuning};
+use tuner::{PassedGuess, Tuner, Tuning};
 use watch::WatchedMarks;
 
 /// How often guesses of a drafter that takes machine time are right, before any was tried.
@@ -221,8 +221,7 @@ impl Speculator {
         let drafter = &self.drafters[by].drafter;
         let chances = |guesses: &Guesses| self.tuner.chances(tuning, by, guesses, |sign| drafter.prior(sign));
         let offered = |guesses| OfferedChain { chances: chances(&guesses), guesses };
-        // Look-ups cost nothing but their rows, and what they find depends on the text.
-        let due = tuning.is_due(by) && (!drafter.computes() || self.tuner.is_due(by));
+        let due = drafter.computes() && tuning.is_due(by) && self.tuner.is_due(by);
         Offer { by, chains: proposal.into_iter().map(offered).collect(), due }
     }
 
@@ -239,7 +238,10 @@ impl Speculator {
 
     /// Gives a sequence its drafts, as many as there are pages for.
     fn put(&mut self, seat: DraftSeat, portion: Portion, plan: &mut StepPlan, schedule: &mut Schedule) {
-        let Some(offer) = seat.offer.filter(|_| portion.width > 0) else { return };
+        let Some(offer) = seat.offer else { return };
+        if portion.width == 0 {
+            return self.pass(&offer, &schedule.running[seat.seq]);
+        }
         let width = schedule.extend(plan, seat.share, portion.width);
         let mut chains = offer.chains.into_iter().map(|chain| chain.guesses);
         let Some(mut first) = chains.next().filter(|_| width > 0) else { return };
@@ -260,6 +262,15 @@ impl Speculator {
         }
     }
 
+    /// Keeps the first guess of an offer that got no row, to see whether it was right.
+    fn pass(&mut self, offer: &Offer, s: &Sequence) {
+        let Some(first) = offer.chains.first().map(|chain| &chain.guesses) else { return };
+        let (Some(&token), Some(&sign)) = (first.tokens.first(), first.signs.first()) else { return };
+        if let Some(tuning) = self.tunings.get_mut(&s.id) {
+            tuning.pass(PassedGuess { by: offer.by, at: s.tokens.len(), token, sign });
+        }
+    }
+
     /// Learns what came of a sequence's step; `said` has the likeliest token of the rows of its first chain, where drafters
     /// listen. The result is how many guesses there were.
     pub fn learn(&mut self, s: &mut Sequence, verified: &Verification, said: &[u32]) -> usize {
@@ -271,6 +282,7 @@ impl Speculator {
         let drafts = std::mem::take(&mut answer.drafts);
         let tuning = self.tunings.entry(s.id).or_insert_with(|| Tuning::new(drafters));
         self.tuner.rested(tuning, 1 + verified.accepted());
+        self.tuner.note_passed(tuning, &s.tokens);
         let (drafted, Some(first)) = (drafts.count(), verified.seen.first()) else { return 0 };
         answer.speculation.drafted += drafted;
         answer.speculation.accepted += verified.accepted();

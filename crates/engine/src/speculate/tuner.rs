@@ -1,7 +1,8 @@
 //! How often guesses are right: measured acceptance, of each drafter and in each sequence, by what a guess rests on.
 //!
-//! A sequence for which a drafter's guesses get no rows for long is tried again now and then. A drafter that computes has to
-//! take in the sequence's text first, so that of all sequences one is tried now and then.
+//! A guess that gets no row is compared with the token that comes in its place: so look-ups, which guess at no cost, are
+//! judged at no cost. A drafter that computes is not even asked where it does not pay: it is tried again now and then, and
+//! since it has to take in the sequence's text first, for one of all sequences at a time.
 
 use crate::drafting::{DraftChain, Guesses, SIGNS, Verified};
 
@@ -58,7 +59,21 @@ impl Rates {
 
 /// What is known of one sequence's drafts.
 #[derive(Clone, Debug)]
-pub(super) struct Tuning(Vec<DrafterTuning>);
+pub(super) struct Tuning {
+    drafters: Vec<DrafterTuning>,
+    passed: Option<PassedGuess>,
+}
+
+/// A guess that got no row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PassedGuess {
+    /// Its drafter.
+    pub by: usize,
+    /// Place of the token that it stands for.
+    pub at: usize,
+    pub token: u32,
+    pub sign: u8,
+}
 
 /// What is known of one drafter's guesses, for one sequence or all.
 #[derive(Clone, Debug, Default)]
@@ -83,12 +98,17 @@ impl Default for Rest {
 
 impl Tuning {
     pub fn new(drafters: usize) -> Tuning {
-        Tuning(vec![DrafterTuning::default(); drafters])
+        Tuning { drafters: vec![DrafterTuning::default(); drafters], passed: None }
     }
 
-    /// True when it is time to try a guess of drafter `by` for this sequence again.
+    /// Keeps a guess until it is known what comes in its place.
+    pub fn pass(&mut self, guess: PassedGuess) {
+        self.passed = Some(guess);
+    }
+
+    /// True when it is time to try a guess of drafter `by`, which computes, for this sequence again.
     pub fn is_due(&self, by: usize) -> bool {
-        self.0[by].rest.is_over()
+        self.drafters[by].rest.is_over()
     }
 }
 
@@ -118,7 +138,7 @@ impl Tuner {
 
     /// Counts tokens of a step of a sequence.
     pub fn rested(&mut self, of: &mut Tuning, tokens: usize) {
-        self.0.iter_mut().chain(&mut of.0).for_each(|d| d.rest.idle += tokens);
+        self.0.iter_mut().chain(&mut of.drafters).for_each(|d| d.rest.idle += tokens);
     }
 
     /// True when it is time to try a guess of drafter `by` for any sequence again.
@@ -126,17 +146,26 @@ impl Tuner {
         self.0[by].rest.is_over()
     }
 
+    /// Learns from the guess that got no row, where `tokens` have come in its place since.
+    pub fn note_passed(&mut self, of: &mut Tuning, tokens: &[u32]) {
+        let Some(guess) = of.passed.take() else { return };
+        let Some(&came) = tokens.get(guess.at) else { return };
+        let hit = came == guess.token;
+        self.0[guess.by].rates.by_sign[usize::from(guess.sign)].note(hit, MEMORY.0);
+        of.drafters[guess.by].rates.by_sign[usize::from(guess.sign)].note(hit, MEMORY.1);
+    }
+
     /// Learns from chains of drafter `by`.
     pub fn note(&mut self, of: &mut Tuning, by: usize, chains: &[DraftChain], seen: &[Verified]) {
         for (chain, &seen) in chains.iter().zip(seen) {
             self.0[by].rates.note(chain, seen, MEMORY.0);
-            of.0[by].rates.note(chain, seen, MEMORY.1);
+            of.drafters[by].rates.note(chain, seen, MEMORY.1);
         }
         let Some((first, &seen)) = chains.iter().zip(seen).next() else { return };
         self.0[by].rates.note_first(seen, MEMORY.0);
-        of.0[by].rates.note_first(seen, MEMORY.1);
+        of.drafters[by].rates.note_first(seen, MEMORY.1);
         let all_right = seen.compared > 0 && seen.accepted == first.guesses.tokens.len();
-        of.0[by].rest.verified(all_right);
+        of.drafters[by].rest.verified(all_right);
         self.0[by].rest.verified(all_right);
     }
 
@@ -145,7 +174,7 @@ impl Tuner {
         let mut chance = 1.0;
         let one = |&sign: &u8| {
             let of_all = self.0[by].rates.of(sign, prior(sign), TRUST.0);
-            chance *= of.0[by].rates.of(sign, of_all, TRUST.1);
+            chance *= of.drafters[by].rates.of(sign, of_all, TRUST.1);
             chance
         };
         chain.signs.iter().map(one).collect()
@@ -153,7 +182,7 @@ impl Tuner {
 
     /// Chance that a guess of drafter `by` is right, whatever it rests on.
     pub fn overall(&self, of: &Tuning, by: usize, prior: f32) -> f32 {
-        of.0[by].rates.all.mean(self.0[by].rates.all.mean(prior, TRUST.0), TRUST.1)
+        of.drafters[by].rates.all.mean(self.0[by].rates.all.mean(prior, TRUST.0), TRUST.1)
     }
 }
 
@@ -231,6 +260,33 @@ mod tests {
         tuner.note(&mut Tuning::new(1), 0, &drafted(1), &[Verified { accepted: 1, compared: 1 }]);
         tuner.rested(&mut Tuning::new(1), PAUSES.0);
         assert!(tuner.is_due(0));
+    }
+
+    #[test]
+    fn guesses_without_rows_are_judged_by_what_comes() {
+        let (mut tuner, mut of) = (Tuner::new(1), Tuning::new(1));
+        let chance = |tuner: &Tuner, of: &Tuning| tuner.chances(of, 0, &chain(1), |_| 0.5)[0];
+        let passed = |at, token| PassedGuess { by: 0, at, token, sign: 0 };
+        for at in 0..16 {
+            of.pass(passed(at, 9));
+            tuner.note_passed(&mut of, &[7; 16][..=at]);
+        }
+        assert!(chance(&tuner, &of) < 0.1);
+        // Another sequence starts with what is known; this one soon knows better.
+        let mut other = Tuning::new(1);
+        assert!(chance(&tuner, &other) < 0.1);
+        for at in 0..16 {
+            other.pass(passed(at, 7));
+            tuner.note_passed(&mut other, &[7; 16][..=at]);
+        }
+        assert!(chance(&tuner, &other) > 0.8);
+        // One that was judged is not judged again, and one whose token has not come never is.
+        let before = chance(&tuner, &other);
+        tuner.note_passed(&mut other, &[9; 32]);
+        other.pass(passed(16, 7));
+        tuner.note_passed(&mut other, &[7; 16]);
+        tuner.note_passed(&mut other, &[9; 32]);
+        assert_eq!(chance(&tuner, &other), before);
     }
 
     #[test]

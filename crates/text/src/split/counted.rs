@@ -8,7 +8,6 @@ use regex_automata::hybrid::regex::{self, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, PatternID};
 use regex_syntax::hir::{Hir, HirKind};
-
 use std::sync::{Mutex, PoisonError};
 
 use super::unfolded::UnfoldedRules;
@@ -25,7 +24,7 @@ const NEAR: usize = 64;
 pub(crate) struct CountedMatcher {
     regex: Regex,
     trims: Vec<bool>,
-    /// MetStates that searches have met, of as many as ran at once.
+    /// What searches have met so far, one for each of as many as ran at once.
     met: Mutex<Vec<MetStates>>,
 }
 

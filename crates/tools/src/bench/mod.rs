@@ -7,7 +7,8 @@ mod predict;
 use crate::meter::{Meter, median};
 pub use jobs::JobSpeed;
 use lamina::{
-    Error, LoadOptions, Loaded, MemoryLimit, ModelInfo, Result, Special, Speculate, Tokenizer, open,
+    Error, LoadOptions, Loaded, MemoryLimit, ModelInfo, Objective, Result, Special, Speculate, Tokenizer,
+    open,
 };
 use lamina_engine::{Engine, Event, Generation, Request, Task, Timings, sample::SamplingParams};
 use lamina_plan::{Profile, StreamCounts};
@@ -116,6 +117,7 @@ pub fn run(
     let room = most(&options.depth) + room + 64;
     let load = LoadOptions {
         context: Some(load.context.unwrap_or(room * most(&options.batch).max(1))),
+        policy: if options.throughput { Objective::Throughput.of(load.policy) } else { load.policy },
         ..load.clone()
     };
     let begin = Instant::now();
