@@ -92,9 +92,9 @@ def ours(model, args, batch, budget, group):
     }
 
 
-def theirs(model, args, batch, group):
+def theirs(model, args, batch, share, group):
     job = {"model": str(model), "threads": args.threads, "kv": args.kv, "prompt": args.prompt, "gen": args.gen}
-    job |= {"depth": 0, "batch": batch}
+    job |= {"depth": 0, "batch": batch, "repack": share >= 100}
     out, err, status, read = call([sys.executable, __file__, "--peer-job", json.dumps(job)], group, args.timeout)
     if status != 0:
         return {"failed": last_line(err)}
@@ -138,7 +138,7 @@ def measure(model, args, batch, share, whole):
         if peer and grouped and not args.alone:
             forget(peer)
             with memory_group(budget + PROCESS) as group:
-                others.append(theirs(peer, args, batch, group))
+                others.append(theirs(peer, args, batch, share, group))
     row = {"model": model.name, "dtype": args.dtype, "kv": args.kv, "prompt": args.prompt, "gen": args.gen, "batch": batch}
     row |= {"share": share, "memory_budget": budget, "memory_group": grouped, "threads": args.threads}
     row |= {key: median(mine, key) for key in ("tok_s", "predicted", "seconds", "prefill_seconds", "disk_bytes")}

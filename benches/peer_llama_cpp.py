@@ -20,6 +20,8 @@ class Engine:
         room = job["depth"] + max(job["prompt"], job["gen"] + 8) + 64
         ll.llama_backend_init()
         params = ll.llama_model_default_params()
+        # Repacked weights are a copy in memory, which no system can drop: not for models that do not fit.
+        params.use_extra_bufts = job.get("repack", True)
         self.model = ll.llama_model_load_from_file(job["model"].encode(), params)
         context = ll.llama_context_default_params()
         context.n_ctx = room * self.batch_size

@@ -18,6 +18,15 @@ def test_what_does_not_fit_is_no_error():
     assert not plan.fits and "memory" in plan.problem and plan.problem in str(plan)
 
 
+def test_an_objective_changes_no_text():
+    options = {"max_tokens": 12, "temperature": 0.0}
+    prompts = [f"Once upon a time {n} cats" for n in range(4)]
+    with lamina.LLM(context=256, progress=False) as llm:
+        want = [answer.text for answer in llm.generate(prompts, **options)]
+    with lamina.LLM(context=256, progress=False, offload=lamina.Policy(objective="throughput")) as llm:
+        assert [answer.text for answer in llm.generate(prompts, **options)] == want
+
+
 def test_policies_change_no_text(tmp_path):
     options = {"max_tokens": 12, "temperature": 0.0}
     with lamina.LLM(context=256, progress=False) as llm:
@@ -38,6 +47,8 @@ def test_policies_change_no_text(tmp_path):
         lamina.Policy(weights=(20, 40)),
         lamina.Policy(weights=(0, 40), kv=(0, 50)),
         lamina.Policy(n_cpu_moe=3),
+        lamina.Policy(objective="speed"),
+        lamina.Policy(objective=None),
     ],
 )
 def test_what_cannot_be_followed_is_refused(policy):
