@@ -3,6 +3,7 @@
 use crate::{
     Error, Result,
     cuda::{on_cuda, on_first},
+    metal::on_metal,
     on_backend::OnBackend,
     threads::default_threads,
 };
@@ -13,8 +14,12 @@ use lamina_load::Device;
 #[cfg(any(target_os = "linux", windows))]
 pub const DEVICES: &[Device] = &[Device::Cuda(0), Device::Cpu];
 
-/// The devices that this build has a backend for, the fastest first; GPUs by the first one.
-#[cfg(not(any(target_os = "linux", windows)))]
+/// The devices that this build has a backend for. Metal stands behind the processor until somebody has measured it.
+#[cfg(all(target_os = "macos", target_arch = "aarch64"))]
+pub const DEVICES: &[Device] = &[Device::Cpu, Device::Metal];
+
+/// The devices that this build has a backend for.
+#[cfg(not(any(target_os = "linux", windows, all(target_os = "macos", target_arch = "aarch64"))))]
 pub const DEVICES: &[Device] = &[Device::Cpu];
 
 /// Names that `device=` takes in this build.
@@ -32,6 +37,7 @@ pub fn on_device<W: OnBackend>(device: Device, threads: Option<usize>, work: W) 
         Device::Auto => on_first(work).unwrap_or_else(|work| work.run(cpu(threads)?)),
         Device::Cpu => work.run(cpu(threads)?),
         Device::Cuda(number) => on_cuda(number, work),
+        Device::Metal if DEVICES.contains(&device) => on_metal(work),
         Device::Metal => Err(Error::Unsupported(format!(
             "device `{device}`: this build has no backend for it; it has: {}",
             devices().join(" ")

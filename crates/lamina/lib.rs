@@ -20,6 +20,11 @@ mod cuda;
 mod cuda;
 mod device;
 mod generate;
+#[cfg(all(target_os = "macos", target_arch = "aarch64"))]
+mod metal;
+#[cfg(not(all(target_os = "macos", target_arch = "aarch64")))]
+#[path = "no_metal.rs"]
+mod metal;
 mod model;
 mod on_backend;
 mod open;

@@ -1,0 +1,85 @@
+//! Models on a backend, without an engine.
+
+use lamina_arch::{
+    Family,
+    weights::{Tensor, Weights},
+};
+use lamina_plan::{Backend, Batch, KvType, Limits, Runner, Select, SeqPlace, Step, WeightSpec, emit};
+use lamina_store::Checkpoint;
+use std::path::Path;
+
+/// Pages of each sequence.
+const PAGES: u32 = 8;
+
+/// A sequence after some greedy tokens.
+#[derive(Debug, PartialEq)]
+pub struct Told {
+    /// The prompt, and what was chosen behind it.
+    pub text: Vec<u32>,
+    /// Bits of the logits of every step.
+    pub bits: Vec<Vec<u32>>,
+}
+
+/// The model at `path` on `backend`, as float32 where `plain`.
+pub fn runner<B: Backend>(path: &Path, backend: B, kv_type: KvType, plain: bool) -> Runner<B> {
+    let checkpoint = Checkpoint::open(path).expect("a model");
+    let family = Family::of(&checkpoint).expect("a family");
+    let spec = family.spec(&checkpoint).expect("a spec");
+    let weights = Weights::new(&checkpoint, family, &spec);
+    let plan = emit(&spec, &|name| weights.has(name));
+    assert_eq!(backend.refuses(&plan), None);
+    let upload = |w: &WeightSpec| {
+        let (rows, cols) = w.kind.shape();
+        let stored = weights.get(&w.name, rows, cols).expect("a weight");
+        let float = || Tensor::from_f32(&w.name, rows, cols, &stored.to_f32().expect("decodes"));
+        backend.upload(w, &if plain { float() } else { stored.clone() }).expect("uploads")
+    };
+    let uploaded = plan.weights.iter().map(upload).collect();
+    let groups = plan.kv.groups.len();
+    let (pages, kv) = (vec![3 * PAGES as usize; groups], vec![kv_type.into(); groups]);
+    let limits = Limits { rows: 64, selected: 3, logits: 3, pages, states: 0, kv };
+    Runner::new(backend, plan, uploaded, limits).expect("a machine")
+}
+
+/// Goes on with `prompts` side by side for `tokens` greedy tokens; prompts are read in chunks of at most `chunk` rows.
+pub fn tell<B: Backend>(mut runner: Runner<B>, prompts: &[&[u32]], tokens: usize, chunk: usize) -> Vec<Told> {
+    let mut all: Vec<Told> = prompts.iter().map(|p| Told { text: p.to_vec(), bits: vec![] }).collect();
+    let mut done = vec![0; prompts.len()];
+    while all.iter().zip(prompts).any(|(told, prompt)| told.text.len() < prompt.len() + tokens) {
+        step(&mut runner, &mut all, &mut done, prompts, chunk);
+    }
+    all.iter_mut().zip(prompts).for_each(|(told, prompt)| told.text.truncate(prompt.len() + tokens));
+    all.iter_mut().for_each(|told| told.bits.truncate(tokens));
+    all
+}
+
+fn step<B: Backend>(
+    runner: &mut Runner<B>,
+    all: &mut [Told],
+    done: &mut [usize],
+    prompts: &[&[u32]],
+    chunk: usize,
+) {
+    let groups = runner.plan().kv.groups.len();
+    let mut batch = Batch::default();
+    let mut ends = vec![];
+    for (s, told) in all.iter().enumerate() {
+        let end = told.text.len().min(done[s] + chunk);
+        let first = s as u32 * PAGES;
+        let pages = vec![(first..first + PAGES).collect(); groups];
+        let place = SeqPlace { pages, prompt_len: prompts[s].len() as u32, ..SeqPlace::default() };
+        batch.push(&told.text[done[s]..end], done[s], place, Select::Last);
+        ends.push(end);
+    }
+    let rows = runner.run(&batch).expect("a step");
+    for (s, told) in all.iter_mut().enumerate() {
+        done[s] = ends[s];
+        if ends[s] < told.text.len() {
+            continue;
+        }
+        let mut logits = vec![];
+        rows.logits(s, &mut logits).expect("logits");
+        told.bits.push(logits.iter().map(|v| v.to_bits()).collect());
+        told.text.push(rows.argmax(s).expect("a token").0);
+    }
+}
