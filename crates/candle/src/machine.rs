@@ -3,7 +3,7 @@
 use crate::{
     error::failed,
     pool::LayerPool,
-    weight::{CandleWeight, Matrix},
+    weight::{CandleMatrix, CandleWeight},
 };
 use candle_core::{DType, Device, Result, Tensor};
 use lamina_plan::{
@@ -21,7 +21,7 @@ pub(crate) trait Compute<O> {
 
 /// Cosines and sines of a step's rows `[rows, 1, pairs]`, times the magnitude.
 #[derive(Clone)]
-pub(crate) struct Turns {
+pub(crate) struct RowTurns {
     pub(crate) cos: Tensor,
     pub(crate) sin: Tensor,
 }
@@ -32,7 +32,7 @@ pub struct CandleMachine {
     pub(crate) plan: Plan,
     pub(crate) layers: Vec<LayerPool>,
     /// By the number of the rotary table.
-    pub(crate) turns: HashMap<usize, Turns>,
+    pub(crate) turns: HashMap<usize, RowTurns>,
     weights: Vec<CandleWeight>,
     /// Rows of each slot that has any, `[rows, width]` of float32.
     slots: Vec<Option<Tensor>>,
@@ -138,7 +138,7 @@ impl CandleMachine {
         &self.weights[w.0 as usize]
     }
 
-    pub(crate) fn matrix(&self, w: WeightId) -> Result<&Matrix> {
+    pub(crate) fn matrix(&self, w: WeightId) -> Result<&CandleMatrix> {
         self.weight(w).matrix(0)
     }
 

@@ -82,32 +82,32 @@ impl MatrixForm {
 
 /// A weight after upload. Clones share its memory.
 #[derive(Clone)]
-pub struct CandleWeight(Held);
+pub struct CandleWeight(HeldAs);
 
 /// What a weight is held as.
 #[derive(Clone)]
-enum Held {
+enum HeldAs {
     /// `[len]` float32 numbers.
     Vector(CandleTensor),
     /// `[rows, cols]` of a table.
     Table(CandleTensor),
     /// One matrix, or those of a stack.
-    Matrices(Vec<Matrix>),
+    Matrices(Vec<CandleMatrix>),
 }
 
 /// One matrix `[outputs, inputs]`.
 #[derive(Clone)]
-pub(crate) enum Matrix {
+pub(crate) enum CandleMatrix {
     Float32(CandleTensor),
     Blocks(Arc<QTensor>),
 }
 
-impl Matrix {
+impl CandleMatrix {
     /// `x w^T` for one row `[1, inputs]`.
     pub(crate) fn mul(&self, x: &CandleTensor) -> CandleResult<CandleTensor> {
         match self {
-            Matrix::Float32(w) => x.matmul(&w.t()?),
-            Matrix::Blocks(w) => x.apply_op1_no_bwd(&**w),
+            CandleMatrix::Float32(w) => x.matmul(&w.t()?),
+            CandleMatrix::Blocks(w) => x.apply_op1_no_bwd(&**w),
         }
     }
 
@@ -138,16 +138,16 @@ impl CandleWeight {
         }
         let held = match spec.kind {
             WeightKind::Vector { len } => {
-                Held::Vector(CandleTensor::from_vec(tensor.to_f32()?, len, device).map_err(failed)?)
+                HeldAs::Vector(CandleTensor::from_vec(tensor.to_f32()?, len, device).map_err(failed)?)
             }
             WeightKind::Table { .. } => {
                 let numbers = tensor.to_f32()?;
                 let table = table(numbers, (rows, cols), form.looks_up_as(tensor.dtype), device);
-                Held::Table(table.map_err(failed)?)
+                HeldAs::Table(table.map_err(failed)?)
             }
-            WeightKind::Matrix { rows, .. } => Held::Matrices(matrices(form, device, tensor, 1, rows)?),
+            WeightKind::Matrix { rows, .. } => HeldAs::Matrices(matrices(form, device, tensor, 1, rows)?),
             WeightKind::Stack { count, rows, .. } => {
-                Held::Matrices(matrices(form, device, tensor, count, rows)?)
+                HeldAs::Matrices(matrices(form, device, tensor, count, rows)?)
             }
         };
         Ok(CandleWeight(held))
@@ -156,7 +156,7 @@ impl CandleWeight {
     /// The numbers of a vector.
     pub(crate) fn vector(&self) -> CandleResult<&CandleTensor> {
         match &self.0 {
-            Held::Vector(numbers) => Ok(numbers),
+            HeldAs::Vector(numbers) => Ok(numbers),
             _ => candle_core::bail!("a matrix or a table where the plan has a vector"),
         }
     }
@@ -164,15 +164,15 @@ impl CandleWeight {
     /// Rows of a table by their numbers, as float32.
     pub(crate) fn rows(&self, ids: &CandleTensor) -> CandleResult<CandleTensor> {
         match &self.0 {
-            Held::Table(table) => table.index_select(ids, 0)?.to_dtype(TensorType::F32),
+            HeldAs::Table(table) => table.index_select(ids, 0)?.to_dtype(TensorType::F32),
             _ => candle_core::bail!("a matrix or a vector where the plan has a table"),
         }
     }
 
     /// Matrix `i` of a stack; a matrix is the first of one.
-    pub(crate) fn matrix(&self, i: usize) -> CandleResult<&Matrix> {
+    pub(crate) fn matrix(&self, i: usize) -> CandleResult<&CandleMatrix> {
         match &self.0 {
-            Held::Matrices(all) if i < all.len() => Ok(&all[i]),
+            HeldAs::Matrices(all) if i < all.len() => Ok(&all[i]),
             _ => candle_core::bail!("no matrix {i} where the plan has one"),
         }
     }
@@ -195,15 +195,15 @@ fn matrices(
     tensor: &Tensor,
     count: usize,
     rows: usize,
-) -> Result<Vec<Matrix>> {
+) -> Result<Vec<CandleMatrix>> {
     let one = |i: usize| {
         let part = tensor.slice(i * rows..(i + 1) * rows);
         match form {
             MatrixForm::Float32 => {
                 let numbers = CandleTensor::from_vec(part.to_f32()?, (rows, part.cols), device);
-                Ok(Matrix::Float32(numbers.map_err(failed)?))
+                Ok(CandleMatrix::Float32(numbers.map_err(failed)?))
             }
-            MatrixForm::Stored => blocks(device, &part).map(|w| Matrix::Blocks(Arc::new(w))),
+            MatrixForm::Stored => blocks(device, &part).map(|w| CandleMatrix::Blocks(Arc::new(w))),
         }
     };
     (0..count).map(one).collect()

@@ -1,6 +1,6 @@
 //! Rotary position embedding.
 
-use crate::machine::{CandleMachine, Compute, Turns};
+use crate::machine::{CandleMachine, Compute, RowTurns};
 use candle_core::{Result, Tensor};
 use lamina_plan::{
     Batch,
@@ -31,7 +31,7 @@ impl Compute<Rotate> for CandleMachine {
 impl CandleMachine {
     /// Cosines and sines of the step's rows, made once a step. The host makes them: float32 sines of a GPU are not good
     /// for thousands of turns.
-    fn turns(&mut self, b: &Batch, rope: usize) -> Result<Turns> {
+    fn turns(&mut self, b: &Batch, rope: usize) -> Result<RowTurns> {
         if let Some(turns) = self.turns.get(&rope) {
             return Ok(turns.clone());
         }
@@ -40,7 +40,7 @@ impl CandleMachine {
         let (cos, sin): (Vec<f32>, Vec<f32>) =
             angles.map(|a| (a.cos() * table.magnitude, a.sin() * table.magnitude)).unzip();
         let [cos, sin] = [cos, sin].map(|n| self.numbers(&n, b.rows())?.unsqueeze(1));
-        let turns = Turns { cos: cos?, sin: sin? };
+        let turns = RowTurns { cos: cos?, sin: sin? };
         self.turns.insert(rope, turns.clone());
         Ok(turns)
     }
