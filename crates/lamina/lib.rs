@@ -43,15 +43,15 @@ pub use lamina_base::DType;
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
     Boundary, Counters, EngineError, Event, FinishReason, Handle, LastStep, LengthBy, Policy, Pooled,
-    Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StepTallies, StopBy, Tally, Terms,
-    Timings, Token, sample,
+    Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StepTallies, StopBy, SwapChoice,
+    SwapCounts, Tally, Terms, Timings, Token, sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
     Bottleneck, CACHE_DISK, ClassHome, Device, DiskForecast, DiskRate, DraftSource, Error, Forecast,
-    ForecastAdvice, ForecastQuestion, JobForecast, LoadOptions, Loaded, MemoryLimit, MemoryPart, ModelInfo,
-    Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result, SpeedForecast, StreamInfo,
-    StreamOptions, TierPercent, tokenizer as tokenizer_of, type_name,
+    ForecastAdvice, ForecastQuestion, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart,
+    ModelInfo, Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result, SpeedForecast,
+    StreamInfo, StreamOptions, SwapForecast, TierPercent, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{

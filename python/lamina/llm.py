@@ -60,6 +60,7 @@ class LLM(Closing):
         memory: Union[str, int, None] = None,
         offload: Union[str, Policy] = "auto",
         panel_cache: Optional[Path] = None,
+        kv_swap: Union[str, int, None] = None,
     ) -> None:
         """Loads a model.
 
@@ -92,13 +93,16 @@ class LLM(Closing):
         panel_cache: a folder that keeps all weights of a model that is read from disk, in the form that they are
             multiplied in: the next start reads them from there. None: those that are streamed are kept in the user's
             cache folder.
+        kv_swap: what requests that have to wait for memory may take beside the cache, where that is cheaper than
+            computing them again: a size on disk, in bytes or as "8GiB", or "ram:2GiB", or "ram:2GiB,disk:8GiB"; None:
+            they are computed again. Answers are the same.
 
         Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
         """
         self._model = loading.load(
             path, progress, device=device, context=context, kv_dtype=kv_dtype, dtype=dtype, threads=threads,
             loras=loras, draft=draft, cache_dir=cache_dir, cache_disk=cache_disk, memory=memory, offload=offload,
-            panel_cache=panel_cache,
+            panel_cache=panel_cache, kv_swap=kv_swap,
         )  # fmt: skip
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
         self._loras = list(loras or ())

@@ -85,5 +85,6 @@ _AS: Dict[str, Callable[[str, Any], Any]] = {
     "memory": _size,
     "offload": checks.text,
     "panel_cache": _folder,
+    "kv_swap": _size,
 }
 """How each argument is checked."""

@@ -30,6 +30,9 @@ class Plan:
     disk: Optional[Dict[str, Any]]
     """`step_bytes` that every step reads, `read_gb_s`, `missing_bytes` that a load writes first; None where all weights are
     in memory."""
+    swap: Optional[Dict[str, Any]]
+    """`memory_bytes` and `disk_bytes` that preempted requests may take, and for how many `tokens`; None where they are
+    computed again."""
     predict: Dict[str, List[Dict[str, Any]]]
     """`decode`, `prefill` and `jobs`, each a list with `tok_s`, and what limits it (`bound`)."""
     hardware: Dict[str, Any]
@@ -58,6 +61,7 @@ def plan(
     memory: Union[str, int, None] = None,
     offload: Union[str, Policy] = "auto",
     panel_cache: Optional[Path] = None,
+    kv_swap: Union[str, int, None] = None,
     measure: bool = False,
 ) -> Plan:
     """Tells what a model will take and how fast it will be, from its headers and the speeds of this machine.
@@ -70,7 +74,7 @@ def plan(
     """
     given = {
         "device": device, "context": context, "kv_dtype": kv_dtype, "dtype": dtype, "threads": threads, "loras": loras,
-        "memory": memory, "offload": offload, "panel_cache": panel_cache,
+        "memory": memory, "offload": offload, "panel_cache": panel_cache, "kv_swap": kv_swap,
     }  # fmt: skip
     found, text = _lamina.plan(
         builtin.path() if path is None else path,

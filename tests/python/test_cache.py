@@ -85,3 +85,15 @@ def test_a_conversation_is_saved_and_goes_on(tmp_path):
     chat("Tell me about a dog and a cat who lived in a house with a big garden, please.")
     assert "2 messages" in chat("And then?")
     assert "4 messages" in chat("")
+
+
+@pytest.mark.parametrize("wrong", [7.5, "80%", "tape:3G", -1])
+def test_wrong_swaps(wrong):
+    with pytest.raises(lamina.InvalidRequestError, match="kv_swap"):
+        lamina.LLM(progress=False, kv_swap=wrong)
+
+
+def test_plans_know_the_swap():
+    swap = lamina.plan(kv_swap="ram:1MiB,disk:2MiB").swap
+    assert (swap["memory_bytes"], swap["disk_bytes"]) == (2**20, 2**21) and swap["tokens"] > 0
+    assert lamina.plan().swap is None

@@ -40,6 +40,23 @@ impl DirectFile {
         Ok(DirectFile { file: File::open(path)?, path: path.to_owned(), direct: false })
     }
 
+    /// A file of `len` bytes without a name on the disk of `folder`: it is gone with the process, however that ends.
+    ///
+    /// # Errors
+    /// When the disk has no room, or the folder cannot be written.
+    pub fn nameless(folder: &Path, len: u64) -> io::Result<DirectFile> {
+        let file = tempfile::tempfile_in(folder)?;
+        reserve(&file, len)?;
+        let mut file = DirectFile { file, path: folder.to_owned(), direct: false };
+        // Some file systems refuse the flag, others the first write.
+        let written = |()| file.write_blocks(0, PageBuffer::new(BLOCK).bytes());
+        match system::set_direct(&file.file, true).and_then(written) {
+            Ok(()) => file.direct = true,
+            Err(_) => _ = system::set_direct(&file.file, false),
+        }
+        Ok(file)
+    }
+
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path
@@ -83,6 +100,34 @@ impl DirectFile {
         Ok(())
     }
 
+    /// Writes `bytes` from `offset` on. Offset, length and the memory of `bytes` are multiples of [`BLOCK`].
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn write_blocks(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.write_some(offset + done as u64, &bytes[done..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                // As with reads: the next one has to begin at a block.
+                Ok(n) => done += if done + n == bytes.len() { n } else { n / BLOCK * BLOCK },
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    fn write_some(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::write_at(&self.file, bytes, offset)
+    }
+
+    #[cfg(windows)]
+    fn write_some(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_write(&self.file, bytes, offset)
+    }
+
     #[cfg(unix)]
     fn read_some(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(&self.file, out, offset)
@@ -121,11 +166,17 @@ pub fn disk_space(path: &Path) -> Option<(u64, u64)> {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
+    use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
     use std::{fs::File, io, num::NonZeroU64, ops::Range, os::unix::fs::OpenOptionsExt, path::Path};
 
     pub fn open_direct(path: &Path) -> io::Result<File> {
         File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path)
+    }
+
+    pub fn set_direct(file: &File, direct: bool) -> io::Result<()> {
+        let mut flags = fcntl_getfl(file)?;
+        flags.set(OFlags::DIRECT, direct);
+        Ok(fcntl_setfl(file, flags)?)
     }
 
     pub fn forget(file: &File, range: Range<u64>) {
@@ -154,6 +205,10 @@ mod system {
     use std::{fs::File, io, ops::Range, path::Path};
 
     pub fn open_direct(_: &Path) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub fn set_direct(_: &File, _: bool) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

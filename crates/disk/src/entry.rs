@@ -62,6 +62,11 @@ impl Entry {
         Entry { bytes, proof, parts }
     }
 
+    /// Bytes of an entry with a proof and parts of these lengths.
+    pub(crate) fn length(proof: usize, parts: impl Iterator<Item = usize>) -> usize {
+        FIXED + proof + parts.map(|part| part + 8).sum::<usize>() + CHECKSUM
+    }
+
     /// The entry that a file called `key` holds.
     ///
     /// # Errors

@@ -24,6 +24,23 @@ pub enum DiskError {
     },
 }
 
+/// Why there is no room for swapped pages.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "swapped pages take up to {} in {}, which cannot be had: {source}; free space, ask for less with kv_swap, or name \
+     another folder with panel_cache",
+    lamina_base::human_bytes(*bytes),
+    folder.display()
+)]
+pub struct SwapError {
+    /// Where the file should be.
+    pub folder: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+    /// What the system says.
+    pub source: io::Error,
+}
+
 /// Why a file of panels cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum PanelError {

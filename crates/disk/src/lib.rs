@@ -13,6 +13,7 @@ mod direct;
 mod entry;
 mod error;
 mod evict;
+mod extents;
 mod folder;
 mod liking;
 mod page_store;
@@ -24,6 +25,9 @@ mod reader_kind;
 mod reader_probe;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod ring;
+mod swap_store;
+mod swap_table;
+mod swap_use;
 mod user_folder;
 mod write_queue;
 
@@ -31,7 +35,7 @@ pub use buffer::{BLOCK, BufferPool, LentBuffer, PageBuffer};
 pub use counts::{Report, StoreCounts};
 pub use direct::{DirectFile, disk_space};
 pub use entry::{Damage, Entry, Key};
-pub use error::{DiskError, PanelError};
+pub use error::{DiskError, PanelError, SwapError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
 pub use liking::{read_liking, write_liking};
@@ -45,6 +49,8 @@ pub use read::{DiskReader, Extent, ReadDone, ReadRequest};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
 pub use reader_kind::{ReaderKind, ReaderRates, faster_reader};
 pub use reader_probe::probe_readers;
+pub use swap_store::SwapStore;
+pub use swap_use::{SwapBudget, SwapRate, SwapUse};
 pub use user_folder::cache_folder;
 pub use write_queue::Unwritten;
 

@@ -12,7 +12,7 @@ use std::{
 /// Threads that read. One alone leaves the disk idle while it checks what it has read.
 const READERS: usize = 2;
 /// Most bytes that are read ahead.
-const MOST_AHEAD: usize = 64 << 20;
+pub(crate) const MOST_AHEAD: usize = 64 << 20;
 
 /// An entry that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,11 +25,16 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
+    /// Bytes of the entry that it becomes.
+    pub(crate) fn entry_len(&self) -> usize {
+        Entry::length(self.proof.len(), self.parts.iter().map(Vec::len))
+    }
+
     fn len(&self) -> usize {
         self.proof.len() + self.parts.iter().map(Vec::len).sum::<usize>()
     }
 
-    fn entry(&self, key: &Key) -> Entry {
+    pub(crate) fn entry(&self, key: &Key) -> Entry {
         let parts: Vec<&[u8]> = self.parts.iter().map(Vec::as_slice).collect();
         Entry::new(key, &self.proof, &parts)
     }
@@ -131,7 +136,7 @@ impl Drop for WriteQueue {
 
 /// Gives the thread what others leave of the cores. Where threads of a step have all of them, one more thread takes the
 /// core from one for milliseconds, and all others wait for that one: decode lost a fifth of its speed.
-fn step_back() {
+pub(crate) fn step_back() {
     // Of this thread alone: on Linux each has a nice value. A system that refuses leaves it as it is.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(19);

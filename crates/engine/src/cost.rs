@@ -121,6 +121,17 @@ impl Cost {
         }
     }
 
+    /// Seconds that computing the first `tokens` tokens of a sequence is expected to take, in steps of `rows` rows of their
+    /// own; none before anything was measured.
+    pub fn prompt(&self, tokens: usize, rows: usize) -> Option<f64> {
+        let rows = rows.max(1);
+        let step = |start: usize| {
+            let rows = rows.min(tokens - start);
+            self.predict(Size { rows, depth: start + rows.div_ceil(2) })
+        };
+        (self.steps > 0).then(|| (0..tokens).step_by(rows).map(step).sum())
+    }
+
     /// What a class of depths says of a step of `n` rows: a line between the two classes of rows around it.
     fn point(&self, class: &[Option<Cell>], n: f64) -> Option<Point> {
         let fresh = || class.iter().flatten().filter(|c| self.fresh(c));

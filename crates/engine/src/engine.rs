@@ -2,6 +2,7 @@
 
 mod disk;
 mod session;
+mod swap;
 
 use crate::{
     cost::{Cost, Size},
@@ -25,6 +26,7 @@ use crate::{
 use disk::DiskTier;
 use lamina_plan::{Batch, Step};
 use std::time::{Duration, Instant};
+use swap::SwapTier;
 
 /// Sequences on a machine. One call of [`Engine::step`] advances all of them.
 pub struct Engine {
@@ -42,6 +44,7 @@ pub struct Engine {
     board: Board,
     lost: Option<EngineError>,
     disk: Option<DiskTier>,
+    swap: Option<SwapTier>,
 }
 
 impl Engine {
@@ -76,6 +79,7 @@ impl Engine {
             board: Board::default(),
             lost: None,
             disk: None,
+            swap: None,
         }
     }
 
@@ -150,7 +154,9 @@ impl Engine {
 
     /// Publishes a snapshot.
     pub fn publish(&self) {
-        self.board.publish(Snapshot::of(&self.schedule, self.disk_counts(), self.counters, self.last_step));
+        let mut snapshot = Snapshot::of(&self.schedule, self.disk_counts(), self.counters, self.last_step);
+        snapshot.swap = self.swap_use();
+        self.board.publish(snapshot);
     }
 
     /// Set when the machine can compute no more; all requests were told.
@@ -169,13 +175,15 @@ impl Engine {
         let begin = Instant::now();
         self.end_early(begin);
         self.exchange_with_disk();
+        self.exchange_with_swap();
         let mut plan = self.schedule.next(begin, &self.cost);
         self.speculator.guess(&mut plan, &mut self.schedule, &self.cost, self.context);
         self.counters.preemptions += plan.preempted.len() as u64;
         self.save_evicted();
         if plan.shares.is_empty() {
             self.flush();
-            return self.wait_for_disk();
+            let (from_disk, from_swap) = (self.wait_for_disk(), self.wait_for_swap());
+            return from_disk || from_swap;
         }
         match enough_memory().and_then(|()| self.run(&plan, beside)) {
             Ok(machine) => self.count(&plan, begin.elapsed(), machine),
@@ -292,6 +300,7 @@ impl Engine {
             self.speculator.forget(&s);
             tell(&mut s, end.clone(), &mut self.counters, &mut self.outbox);
         }
+        self.let_go_of_swapped();
     }
 
     /// Ends what nobody wants any more, and what is out of time.

@@ -1,6 +1,6 @@
 //! Block tables and recurrent state of one sequence.
 
-use crate::{fetching::Fetching, kv::content::Content};
+use crate::{fetching::Fetching, kv::content::Content, swapped::SwappingIn};
 use std::sync::Arc;
 
 /// Memory of a branch of a sequence while its drafts are verified. Pages before its own are the sequence's.
@@ -31,4 +31,6 @@ pub(crate) struct Held {
     pub branches: Vec<BranchMemory>,
     /// What it waits for before its first row.
     pub fetching: Option<Box<Fetching>>,
+    /// What it waits for before it goes on where it was preempted.
+    pub swapping_in: Option<Box<SwappingIn>>,
 }

@@ -40,6 +40,9 @@ mod sink;
 mod snapshot;
 mod speculate;
 pub mod stop;
+mod swap_counts;
+mod swap_price;
+mod swapped;
 mod tally;
 mod tenants;
 mod text;
@@ -65,4 +68,6 @@ pub use speculate::{
     BridgedModel, DraftAsk, DraftModel, Drafter, HeadDrafter, KnownAnswers, KnownTexts, LoadedHead,
     Lookahead, Medusa, Ngram, Rightness, Suffix,
 };
+pub use swap_counts::SwapCounts;
+pub use swap_price::SwapChoice;
 pub use tally::{StepTallies, Tally};

@@ -5,9 +5,11 @@
 mod branches;
 mod disk;
 mod session;
+mod swap;
 
 pub(crate) use branches::KeptDrafts;
 pub(crate) use disk::PlacedPart;
+pub(crate) use swap::Swaps;
 
 use crate::{
     held::Held,
@@ -47,6 +49,8 @@ pub(crate) struct Memory {
     saves: bool,
     /// States whose snapshots a store has to get before they are written to.
     evicted: Vec<(u32, Arc<Content>)>,
+    /// What preempted sequences wait for.
+    pub swaps: Swaps,
 }
 
 impl Memory {
@@ -69,6 +73,7 @@ impl Memory {
             copies: vec![],
             saves: false,
             evicted: vec![],
+            swaps: Swaps::default(),
         }
     }
 
@@ -80,6 +85,11 @@ impl Memory {
     /// What names the pages; none where computed beginnings are not kept.
     pub fn namer(&self) -> Option<Namer> {
         self.reuse.then(|| self.contents.namer())
+    }
+
+    /// What names the pages of sequences, whether or not they are kept for others.
+    pub fn content_namer(&self) -> Namer {
+        self.contents.namer()
     }
 
     /// Pages in all, over the layer groups.
@@ -119,7 +129,7 @@ impl Memory {
     }
 
     /// Takes a state for a sequence that is about to run; false when there is none.
-    pub fn take_state(&mut self, s: &mut Sequence) -> bool {
+    fn take_state(&mut self, s: &mut Sequence) -> bool {
         s.held.state = self.states.as_mut().and_then(States::take);
         self.note_evicted();
         self.states.is_none() || s.held.state.is_some()
@@ -188,7 +198,7 @@ impl Memory {
 
     /// Rows that `s` can use in one step.
     pub fn most_rows(&self, s: &Sequence) -> usize {
-        if s.held.fetching.is_some() {
+        if s.held.fetching.is_some() || s.held.swapping_in.is_some() {
             return 0;
         }
         let n = s.pending();
@@ -211,8 +221,11 @@ impl Memory {
 
     /// Pages of a group that `s` takes in its next step at most, and one to spare.
     fn next_pages(&self, group: usize, s: &Sequence) -> usize {
-        let end = s.computed + s.pending().min(self.rows);
-        let have = s.held.tables.get(group).map_or(0, Vec::len);
+        // What comes back takes all of its pages at once.
+        let computed = s.swapped.as_ref().map_or(s.computed, |out| out.computed);
+        let end = computed + (s.tokens.len() - computed).min(self.rows);
+        let gone = if s.swapped.is_some() { self.groups[group].reach.first(computed) / PAGE_LEN } else { 0 };
+        let have = s.held.tables.get(group).map_or(gone, Vec::len);
         end.div_ceil(PAGE_LEN).saturating_sub(have) + 1
     }
 
@@ -322,8 +335,9 @@ impl Memory {
         true
     }
 
-    /// Takes the memory of a sequence back. Its full pages can still be found by their tokens.
+    /// Takes the memory of a sequence back, and what it waits for. Its full pages can still be found by their tokens.
     pub fn free(&mut self, s: &mut Sequence) {
+        self.forget_swapped(s);
         self.drop_drafts(s);
         let held = std::mem::take(&mut s.held);
         // The end of a sequence is the least likely to be wanted again: it is evicted first.
@@ -343,6 +357,7 @@ impl Memory {
     pub fn step_failed(&mut self) {
         self.copies.clear();
         self.evicted.clear();
+        self.swaps.states.clear();
         if let Some(states) = &mut self.states {
             *states = States::new(self.state_count);
         }

@@ -6,6 +6,7 @@ use crate::{
     memory::{KeptDrafts, Memory},
     policy::{self, Policy, Room},
     sequence::Sequence,
+    swap_price::SwapPrice,
     tenants::Tenants,
 };
 use lamina_plan::{Limits, Plan, batch::Copy};
@@ -82,6 +83,13 @@ impl fmt::Display for StepPlan {
     }
 }
 
+/// Sequences that lose their memory in a step, and what decides whether it is kept.
+struct Preempting<'a> {
+    now: Instant,
+    cost: &'a Cost,
+    preempted: Vec<u64>,
+}
+
 /// Waiting and running sequences and their memory.
 pub(crate) struct Schedule {
     /// In no order.
@@ -95,6 +103,8 @@ pub(crate) struct Schedule {
     /// Rows of a step.
     room: Room,
     policy: Policy,
+    /// What swapping costs; none where preempted sequences are computed again.
+    pub swap: Option<SwapPrice>,
     /// Number of the next sequence.
     arrivals: u64,
     /// Sequence that decodes first where not all fit: decode rows rotate.
@@ -111,6 +121,7 @@ impl Schedule {
             tenants: Tenants::default(),
             room: Room { rows: limits.rows, selected: limits.selected.min(limits.logits) },
             policy,
+            swap: None,
             arrivals: 0,
             first: 0,
         }
@@ -130,29 +141,27 @@ impl Schedule {
 
     /// Takes the sequences out for which `what` is true, with no memory left to them.
     pub fn remove(&mut self, mut what: impl FnMut(&Sequence) -> bool) -> Vec<Sequence> {
-        let mut out: Vec<_> = self.waiting.extract_if(.., |s| what(s)).collect();
-        for mut s in self.running.extract_if(.., |s| what(s)) {
-            self.memory.free(&mut s);
-            out.push(s);
-        }
+        let waiting: Vec<_> = self.waiting.extract_if(.., |s| what(s)).collect();
+        let mut out: Vec<_> = waiting.into_iter().chain(self.running.extract_if(.., |s| what(s))).collect();
+        out.iter_mut().for_each(|s| self.memory.free(s));
         out.iter().for_each(|s| self.tenants.leave(&s.terms.tenant));
         out
     }
 
     /// The next step.
     pub fn next(&mut self, now: Instant, cost: &Cost) -> StepPlan {
-        let mut preempted = vec![];
+        let mut loss = Preempting { now, cost, preempted: vec![] };
         self.waiting.iter_mut().chain(&mut self.running).for_each(Sequence::look_at_reader);
-        self.admit(now, &mut preempted);
+        self.admit(&mut loss);
         let mut order = self.divide(now, cost);
         // Who goes first takes memory first, and only from those behind, which have none of this step's rows yet.
         order.sort_by_key(|&(rank, _)| rank);
         let given: Vec<_> = order
             .into_iter()
-            .filter_map(|(rank, rows)| Some((rank.id, self.give_pages(rank.id, rows, now, &mut preempted)?)))
+            .filter_map(|(rank, rows)| Some((rank.id, self.give_pages(rank.id, rows, &mut loss)?)))
             .collect();
         let shares = given.into_iter().filter_map(|(id, rows)| self.share_of(id, rows)).collect();
-        let mut plan = StepPlan { shares, copies: vec![], preempted };
+        let mut plan = StepPlan { shares, copies: vec![], preempted: loss.preempted };
         if !plan.shares.is_empty() {
             plan.copies = self.memory.take_copies();
         }
@@ -189,18 +198,19 @@ impl Schedule {
     }
 
     /// Moves waiting sequences to the running ones, first come first, while there is memory for them.
-    fn admit(&mut self, now: Instant, preempted: &mut Vec<u64>) {
+    fn admit(&mut self, loss: &mut Preempting<'_>) {
+        let now = loss.now;
         let most = self.policy.max_running.min(self.room.selected).max(1);
         while self.running.len() < most {
             let Some(i) = self.first_in_queue(now) else { return };
             if !self.fits(&self.waiting[i]) {
                 // Sequences whose readers are behind must not keep others out while nothing else runs.
-                if !self.running.iter().all(|s| s.paused) || !self.preempt_last(now, preempted) {
+                if !self.running.iter().all(|s| s.paused) || !self.preempt_last(loss) {
                     return;
                 }
                 continue;
             }
-            if !self.memory.take_state(&mut self.waiting[i]) {
+            if !self.memory.admit(&mut self.waiting[i]) {
                 return;
             }
             let mut s = self.waiting.swap_remove(i);
@@ -229,32 +239,37 @@ impl Schedule {
     /// Gives a sequence pages for up to `rows` rows; returns how many fit.
     ///
     /// When there is no page, the last in rank is preempted; none is returned when that was the sequence itself.
-    fn give_pages(&mut self, id: u64, rows: usize, now: Instant, preempted: &mut Vec<u64>) -> Option<usize> {
+    fn give_pages(&mut self, id: u64, rows: usize, loss: &mut Preempting<'_>) -> Option<usize> {
         loop {
             let s = self.running.iter_mut().find(|s| s.id == id)?;
             let fit = self.memory.grow(s, rows);
             if fit > 0 && (fit == rows || !s.whole) {
                 return Some(fit);
             }
-            self.preempt_last(now, preempted);
+            self.preempt_last(loss);
         }
     }
 
     /// Preempts the last in rank; false when nothing runs.
-    fn preempt_last(&mut self, now: Instant, preempted: &mut Vec<u64>) -> bool {
-        let ranks = self.running.iter().enumerate().map(|(i, s)| (s.rank(now), i));
+    fn preempt_last(&mut self, loss: &mut Preempting<'_>) -> bool {
+        let ranks = self.running.iter().enumerate().map(|(i, s)| (s.rank(loss.now), i));
         let Some((rank, i)) = ranks.max() else { return false };
-        preempted.push(rank.id);
-        self.preempt(i, now);
+        loss.preempted.push(rank.id);
+        let mut s = self.running.remove(i);
+        match self.swaps(&s, loss.cost) {
+            true => self.memory.swap_out(&mut s),
+            false => self.memory.free(&mut s),
+        }
+        s.preempted(loss.now);
+        self.waiting.push(s);
         true
     }
 
-    /// Takes a running sequence's memory away; it waits to be computed again.
-    fn preempt(&mut self, i: usize, now: Instant) {
-        let mut s = self.running.remove(i);
-        self.memory.free(&mut s);
-        s.preempted(now);
-        self.waiting.push(s);
+    /// True where a sequence that is preempted had better be swapped than computed again.
+    fn swaps(&self, s: &Sequence, cost: &Cost) -> bool {
+        let pays =
+            |price: &SwapPrice| price.pays(&self.memory.swap_pages(s), s.computed, self.room.rows, cost);
+        s.held.swapping_in.is_some() || self.swap.as_ref().is_some_and(pays)
     }
 
     /// Drops the older half of the tokens of running sequences that have reached the end of the context; they wait to be

@@ -21,6 +21,7 @@ use crate::{
     queue::QueuePlace,
     request::{Request, Task, Terms},
     sink::SharedSink,
+    swapped::SwappedOut,
 };
 use lamina_plan::Plan;
 use std::{
@@ -51,6 +52,8 @@ pub(crate) struct Sequence {
     pub computed: usize,
     /// Its memory, while it runs.
     pub held: Held,
+    /// What it had computed when it was preempted, while that is kept.
+    pub swapped: Option<Box<SwappedOut>>,
     /// It has had rows since it was last admitted, or at least looked for its beginning in the cache.
     pub begun: bool,
     /// Its rows see later ones: they are computed in one step.
@@ -108,6 +111,7 @@ impl Sequence {
             tokens: request.prompt,
             computed: 0,
             held: Held::default(),
+            swapped: None,
             begun: false,
             whole: plan.looks_ahead(),
             purpose,
@@ -141,6 +145,7 @@ impl Sequence {
             prompt_pages: self.prompt_pages.clone(),
             computed: self.computed,
             held: Held::default(),
+            swapped: None,
             begun: true,
             whole: self.whole,
             purpose: Purpose::Answer(Box::new(answer)),
@@ -267,7 +272,6 @@ impl Sequence {
             self.waits.1 += now.saturating_duration_since(since);
         }
         self.queued = None;
-        self.begun = false;
     }
 
     /// True before its first step.
@@ -283,12 +287,13 @@ impl Sequence {
     /// Notes that its memory was taken away and that it waits again.
     pub fn preempted(&mut self, now: Instant) {
         self.preemptions += 1;
-        self.waits.0 = Some(now);
+        self.waits(now);
     }
 
-    /// Notes that it waits for memory of its own, which others of its request have got.
+    /// Notes that it waits for memory of its own.
     pub fn waits(&mut self, now: Instant) {
         self.waits.0 = Some(now);
+        self.begun = false;
     }
 
     /// Appends chosen tokens. Returns how the answer ends, if it does.

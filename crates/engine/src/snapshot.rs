@@ -1,9 +1,10 @@
 //! The state of an engine for those who watch it. Reading it never waits for a step.
 
 use crate::{
-    error::Result, output::FinishReason, schedule::Schedule, sequence::Sequence, tally::StepTallies,
+    error::Result, output::FinishReason, schedule::Schedule, sequence::Sequence, swap_counts::SwapCounts,
+    tally::StepTallies,
 };
-use lamina_disk::StoreCounts;
+use lamina_disk::{StoreCounts, SwapUse};
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -24,6 +25,8 @@ pub struct Snapshot {
     pub cached_pages: usize,
     /// What the store on disk did since it was opened; none without one.
     pub disk: Option<StoreCounts>,
+    /// What preempted sequences take beside the cache; none where they are always computed again.
+    pub swap: Option<SwapUse>,
     /// What was done so far.
     pub counters: Counters,
     /// The last step that computed rows.
@@ -41,6 +44,8 @@ pub struct SequenceState {
     pub priority: i32,
     /// Its reader is behind.
     pub paused: bool,
+    /// It was preempted, and its memory is kept.
+    pub swapped: bool,
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
     /// Tokens of prompt and answer whose rows are computed.
@@ -72,6 +77,8 @@ pub struct Counters {
     pub accepted: u64,
     /// Sequences that lost their memory to others.
     pub preemptions: u64,
+    /// What became of those whose memory was kept.
+    pub swap: SwapCounts,
     /// Sequences that ended as they should.
     pub finished: u64,
     /// Sequences whose caller gave up.
@@ -131,6 +138,7 @@ impl Snapshot {
             free_pages: schedule.memory.free_pages(),
             cached_pages: schedule.memory.cached_pages(),
             disk,
+            swap: None,
             counters,
             last_step,
         }
@@ -143,6 +151,7 @@ fn state(s: &Sequence) -> SequenceState {
         index: s.index(),
         priority: s.terms.priority,
         paused: s.paused,
+        swapped: s.swapped.is_some() || s.held.swapping_in.is_some(),
         prompt_tokens: s.shifted.prompt,
         computed: s.computed,
         tokens: s.answered(),

@@ -16,6 +16,7 @@ mod forecast;
 mod heads;
 mod identity;
 mod info;
+mod kv_swap;
 mod lora;
 mod memory;
 mod objective;
@@ -40,9 +41,10 @@ pub use draft::DraftSource;
 pub use error::{Error, Result};
 pub use forecast::{
     Bottleneck, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion, JobForecast, MemoryPart,
-    SpeedForecast, forecast_on,
+    SpeedForecast, SwapForecast, forecast_on,
 };
 pub use info::{ModelInfo, type_name};
+pub use kv_swap::KvSwap;
 pub use lamina_arch::spec::ModelOutput;
 pub use lamina_engine::Pooling;
 pub use lamina_tier::PlacementRule;

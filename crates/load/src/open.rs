@@ -7,6 +7,7 @@ use crate::{
     heads::{PlannedHead, ReadyHead, UploadedModel},
     identity::identity,
     info::ModelInfo,
+    kv_swap::open_swap,
     lora::Loras,
     memory::CachePlan,
     options::LoadOptions,
@@ -57,7 +58,7 @@ pub fn open_on<B: Backend + 'static>(
             "draft_width is {w}, but must be from 0 to {MOST_DRAFTS}"
         )));
     }
-    let store = open_store(options)?;
+    let (store, swap) = (open_store(options)?, open_swap(options.kv_swap, &options.stream)?);
     let beside = options.draft.as_ref().map(DraftSource::model).transpose()?.flatten();
     let beside = beside.map(Checkpoint::open).transpose()?;
     let heads = options.draft.as_ref().map_or(HeadChoice::None, |d| d.heads(beside.as_ref()));
@@ -78,6 +79,9 @@ pub fn open_on<B: Backend + 'static>(
         .drafting(drafters, options.draft_width);
     if let Some(store) = store {
         engine = engine.persisted(store);
+    }
+    if let Some(swap) = swap {
+        engine = engine.swapping(swap, options.kv_swap.choice)?;
     }
     let Built { tokenizer, end_tokens, loras, .. } = model;
     Ok(Loaded { engine, tokenizer, end_tokens, loras, info })

@@ -4,6 +4,7 @@ use crate::{
     budget::{MemoryLimit, Offload, StreamOptions},
     device::Device,
     draft::DraftSource,
+    kv_swap::KvSwap,
     policy::PlacementPolicy,
 };
 use lamina_base::DType;
@@ -40,6 +41,8 @@ pub struct LoadOptions {
     pub cache_dir: Option<PathBuf>,
     /// Bytes that this folder may take.
     pub cache_disk: u64,
+    /// What preempted sequences may take of memory and disk, where they are not computed again.
+    pub kv_swap: KvSwap,
     /// What guesses tokens ahead; none guesses none.
     pub draft: Option<DraftSource>,
     /// Guesses of a step, for requests that do not say; none follows measured cost and acceptance.
@@ -70,6 +73,7 @@ impl Default for LoadOptions {
             kv_memory: None,
             cache_dir: None,
             cache_disk: CACHE_DISK,
+            kv_swap: KvSwap::default(),
             draft: None,
             draft_width: None,
             memory: None,

@@ -64,6 +64,7 @@ impl ModelSizes {
         let paged = longest_group(plan);
         groups.groups[paged].1 += opened.head.map_or(0, |head| head.page_bytes(backend, options.kv_dtype));
         let context = opened.context;
+        let taken = taken + options.kv_swap.budget.memory_bytes();
         let reserved = taken + of_head;
         let question = MemoryQuestion {
             plan,
@@ -102,6 +103,11 @@ impl ModelSizes {
         self.weights + self.groups.all(&self.cache.pages) as u64
     }
 
+    /// Bytes of the cache that a token takes, over all layer groups.
+    pub fn token_bytes(&self) -> f64 {
+        self.groups.groups.iter().map(|g| g.1).sum::<usize>() as f64 / lamina_plan::PAGE_LEN as f64
+    }
+
     /// What the machine is made for.
     pub fn limits(&self, opened: &OpenedModel<'_>) -> Limits {
         if let Some(stream) = &self.stream {
@@ -116,11 +122,10 @@ impl ModelSizes {
     /// What is known of the cache beside the model.
     pub fn told(&self, info: ModelInfo, plan: &Plan, options: &LoadOptions) -> ModelInfo {
         let stored = plan.kv.groups.iter().map(|g| g.reach).zip(self.kv.iter().copied());
-        let page_bytes: usize = self.groups.groups.iter().map(|g| g.1).sum();
         ModelInfo {
             context: self.cache.context,
             kv_dtype: KvDtype::of_groups(stored).unwrap_or(options.kv_dtype),
-            kv_bytes_per_token: page_bytes as f64 / lamina_plan::PAGE_LEN as f64,
+            kv_bytes_per_token: self.token_bytes(),
             placement: self.homes.clone(),
             kv_bytes_per_sequence: self.cache.sequence_bytes as u64,
             ..info

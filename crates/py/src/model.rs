@@ -73,7 +73,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, rules, percent, objective, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, kv_swap, rules, percent, objective, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -90,6 +90,7 @@ impl Model {
         memory: Option<&str>,
         offload: &str,
         panel_cache: Option<PathBuf>,
+        kv_swap: Option<&str>,
         rules: Vec<String>,
         percent: Option<&str>,
         objective: &str,
@@ -100,6 +101,7 @@ impl Model {
         let options = LoadOptions {
             cache_dir,
             cache_disk,
+            kv_swap: kv_swap.map(str::parse).transpose()?.unwrap_or_default(),
             memory: memory.map(str::parse).transpose()?,
             offload: offload.parse()?,
             placement: placement(&rules, percent)?,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// The forecast as JSON, and as the command line tells it.
 #[pyfunction]
-#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, offload, panel_cache, rules, percent, objective, batch, prompt, gen_tokens, measure))]
+#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, offload, panel_cache, kv_swap, rules, percent, objective, batch, prompt, gen_tokens, measure))]
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     py: Python<'_>,
@@ -26,6 +26,7 @@ pub fn plan(
     memory: Option<&str>,
     offload: &str,
     panel_cache: Option<PathBuf>,
+    kv_swap: Option<&str>,
     rules: Vec<String>,
     percent: Option<&str>,
     objective: &str,
@@ -36,6 +37,7 @@ pub fn plan(
 ) -> Result<(String, String)> {
     let options = load_options(device, context, kv_dtype, dtype, threads, loras, None)?;
     let options = LoadOptions {
+        kv_swap: kv_swap.map(str::parse).transpose()?.unwrap_or_default(),
         memory: memory.map(str::parse).transpose()?,
         offload: offload.parse()?,
         placement: placement(&rules, percent)?,

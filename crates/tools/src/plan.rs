@@ -1,6 +1,6 @@
 //! What a model will take and how fast it will be, as a report and as JSON.
 
-use lamina::{ClassHome, Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast};
+use lamina::{ClassHome, Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast, SwapForecast};
 use lamina_base::human_bytes;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -13,6 +13,7 @@ pub fn plan_report(told: &Forecast) -> String {
         lines.push(("model", model(told)));
         lines.push(("memory", memory(told)));
         lines.extend(told.disk.as_ref().map(|_| ("disk", disk(told))));
+        lines.extend(told.swap.as_ref().map(|swap| ("swap", describe_swap(swap))));
         lines.push(("speed", speed(told)));
         lines.extend(told.jobs.iter().map(|job| ("job", describe_job(told, job))));
     }
@@ -61,6 +62,18 @@ fn disk(told: &Forecast) -> String {
         human_bytes(disk.rate.bytes as u64),
         disk.folder.display()
     )
+}
+
+fn describe_swap(swap: &SwapForecast) -> String {
+    let (memory, disk) = (human_bytes(swap.budget.memory), human_bytes(swap.budget.disk));
+    let free = swap.free.map_or(String::new(), |f| format!(", {} free", human_bytes(f)));
+    let on_disk = || format!("{disk} on disk ({}{free})", swap.folder.display());
+    let places = [
+        (swap.budget.memory > 0).then(|| format!("{memory} of memory")),
+        (swap.budget.disk > 0).then(on_disk),
+    ];
+    let places: Vec<_> = places.into_iter().flatten().collect();
+    format!("{} for {} tokens of preempted sequences", places.join(" + "), swap.tokens)
 }
 
 fn speed(told: &Forecast) -> String {
@@ -118,6 +131,10 @@ pub fn plan_json(told: &Forecast) -> Value {
         json!({"folder": d.folder.display().to_string(), "missing_bytes": d.missing_bytes, "free": d.free,
                "step_bytes": d.step_bytes, "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0), "read_gb_s": d.rate.bytes / 1e9, "measured": d.rate.measured})
     });
+    let swap = told.swap.as_ref().map(|s| {
+        json!({"folder": s.folder.display().to_string(), "free": s.free, "tokens": s.tokens,
+               "memory_bytes": s.budget.memory, "disk_bytes": s.budget.disk})
+    });
     let (layers, experts) = told.shape;
     json!({
         "fits": told.problem.is_none(),
@@ -133,6 +150,7 @@ pub fn plan_json(told: &Forecast) -> Value {
         "placement": placement_json(&told.placement),
         "context": told.context,
         "disk": disk,
+        "swap": swap,
         "predict": {
             "decode": told.decode.iter().map(speed).collect::<Vec<_>>(),
             "prefill": told.prefill.iter().map(speed).collect::<Vec<_>>(),

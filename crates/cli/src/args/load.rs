@@ -3,7 +3,7 @@
 use super::{CacheArgs, positive};
 use crate::{error::Result, output::note, progress::Bar};
 use lamina::{
-    DType, Device, DraftSource, KvDtype, LoadOptions, MemoryLimit, Model, Offload, PlacementPolicy,
+    DType, Device, DraftSource, KvDtype, KvSwap, LoadOptions, MemoryLimit, Model, Offload, PlacementPolicy,
     PlacementRule, StreamOptions, TierPercent,
 };
 use std::path::{Path, PathBuf};
@@ -67,6 +67,10 @@ pub struct LoadArgs {
     /// Guesses of each step, whatever they cost; 0 is none [default: as many as pay]
     #[arg(long, value_name = "N")]
     draft_width: Option<usize>,
+    /// What preempted sequences may take beside the cache, where that is cheaper than computing them again: a size on disk
+    /// such as 8GiB, or ram:2GiB, or ram:2GiB,disk:8GiB [default: they are computed again]
+    #[arg(long, value_name = "SIZE", value_parser = kv_swap)]
+    kv_swap: Option<KvSwap>,
     #[command(flatten)]
     cache: CacheArgs,
     #[command(flatten)]
@@ -86,6 +90,10 @@ fn dtype(name: &str) -> std::result::Result<Requested, String> {
 
 fn offload(name: &str) -> std::result::Result<Offload, String> {
     name.parse().map_err(|e: lamina::Error| e.to_string())
+}
+
+fn kv_swap(text: &str) -> std::result::Result<KvSwap, String> {
+    text.parse().map_err(|e: lamina::Error| e.to_string())
 }
 
 impl EngineArgs {
@@ -121,7 +129,8 @@ impl LoadArgs {
     /// The same for the library.
     pub fn options(&self) -> LoadOptions {
         let (draft, draft_width) = (self.draft.clone(), self.draft_width);
-        self.cache.apply(LoadOptions { draft, draft_width, ..self.engine.options(self.context) })
+        let kv_swap = self.kv_swap.unwrap_or_default();
+        self.cache.apply(LoadOptions { draft, draft_width, kv_swap, ..self.engine.options(self.context) })
     }
 }
 

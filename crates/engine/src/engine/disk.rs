@@ -129,8 +129,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Exports what the store has not got and whose memory was taken; nothing was written there yet.
+    /// Exports what stores have not got and whose memory was taken; nothing was written there yet.
     pub(super) fn save_evicted(&mut self) {
+        self.save_swapped();
         for placed in self.schedule.memory.take_evicted() {
             self.export(&placed);
         }

@@ -5,7 +5,7 @@
 
 use super::content::Content;
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -39,6 +39,10 @@ pub struct Pages {
     unsaved: BTreeMap<u64, u32>,
     /// Contents of such pages that were taken since the last look: until they are written to, they hold them.
     evicted: Vec<(u32, Arc<Content>)>,
+    /// Contents that preempted sequences wait for, by their ids.
+    awaited: HashSet<u64>,
+    /// Of these, contents whose pages were taken since the last look.
+    swapped: Vec<(u32, Arc<Content>)>,
 }
 
 impl Pages {
@@ -69,7 +73,9 @@ impl Pages {
     /// Publishes a page that a store has.
     pub fn publish_saved(&mut self, page: u32, content: &Arc<Content>) {
         self.publish(page, content);
-        if let Some(at) = self.pages[page as usize].unsaved_at.take() {
+        if self.find(content) == Some(page)
+            && let Some(at) = self.pages[page as usize].unsaved_at.take()
+        {
             self.unsaved.remove(&at);
         }
     }
@@ -135,10 +141,12 @@ impl Pages {
         self.pages[page as usize].holders > 1
     }
 
-    /// Makes a full page known. If another page has the same content already, that one stays known.
+    /// Makes a page known by what it holds, and no longer by what it held before. If another page has the same content
+    /// already, that one stays known.
     pub fn publish(&mut self, page: u32, content: &Arc<Content>) {
-        if let Entry::Vacant(known) = self.by_content.entry(content.id) {
-            known.insert(page);
+        if self.find(content).is_none() {
+            self.forget(page);
+            self.by_content.insert(content.id, page);
             let p = &mut self.pages[page as usize];
             p.content = Some(content.clone());
             if self.saves {
@@ -152,6 +160,28 @@ impl Pages {
     /// The page that holds `content`.
     pub fn find(&self, content: &Content) -> Option<u32> {
         self.by_content.get(&content.id).copied()
+    }
+
+    /// A preempted sequence waits for a content: it is told when its page is taken.
+    pub fn expect(&mut self, content: &Content) {
+        self.awaited.insert(content.id);
+    }
+
+    /// No sequence waits for a content any more. With `forget` nobody finds it from now on.
+    pub fn give_up(&mut self, content: &Content, forget: bool) {
+        self.awaited.remove(&content.id);
+        let Some(page) = self.find(content).filter(|_| forget) else { return };
+        if self.pages[page as usize].holders == 0 {
+            self.unused.remove(&self.pages[page as usize].unused_at);
+            self.blank.push(page);
+        }
+        self.forget(page);
+    }
+
+    /// Contents that sequences wait for and whose pages were taken since the last call. Nothing was written to these pages
+    /// yet.
+    pub fn take_swapped(&mut self) -> Vec<(u32, Arc<Content>)> {
+        std::mem::take(&mut self.swapped)
     }
 
     fn put_aside(&mut self, page: u32) {
@@ -169,6 +199,9 @@ impl Pages {
         let p = &mut self.pages[page as usize];
         if let Some(content) = p.content.take() {
             self.by_content.remove(&content.id);
+            if self.awaited.contains(&content.id) {
+                self.swapped.push((page, content.clone()));
+            }
             if let Some(at) = p.unsaved_at.take() {
                 self.unsaved.remove(&at);
                 self.evicted.push((page, content));

@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -38,6 +38,10 @@ pub struct States {
     clock: u64,
     /// Snapshots that a store was to get and whose states were taken since the last look.
     evicted: Vec<(u32, Arc<Content>)>,
+    /// Contents at whose ends preempted sequences wait to go on, by their ids.
+    awaited: HashSet<u64>,
+    /// Snapshots of these ends whose states were taken since the last look.
+    swapped: Vec<(u32, Arc<Content>)>,
 }
 
 impl States {
@@ -49,7 +53,50 @@ impl States {
             by_use: BTreeMap::new(),
             clock: 0,
             evicted: vec![],
+            awaited: HashSet::new(),
+            swapped: vec![],
         }
+    }
+
+    /// A preempted sequence waits to go on at the end of a content: it is told when its snapshot's state is taken.
+    pub fn expect(&mut self, content: &Content) {
+        self.awaited.insert(content.id);
+    }
+
+    /// No sequence waits at the end of a content any more. With `forget` its snapshot goes.
+    pub fn give_up(&mut self, content: &Content, forget: bool) {
+        self.awaited.remove(&content.id);
+        if forget {
+            self.forget(content);
+        }
+    }
+
+    /// Snapshots that sequences wait for and whose states were taken since the last call. Nothing was written to these
+    /// states yet.
+    pub fn take_swapped(&mut self) -> Vec<(u32, Arc<Content>)> {
+        std::mem::take(&mut self.swapped)
+    }
+
+    /// Makes the state of a sequence the snapshot of a content's end, and no longer the sequence's.
+    pub fn keep(&mut self, state: u32, content: &Arc<Content>) {
+        if self.snapshots.contains_key(&content.id) {
+            return self.release(state);
+        }
+        self.insert(state, content);
+    }
+
+    /// The state of a content's snapshot, which belongs to a sequence from now on.
+    pub fn reclaim(&mut self, content: &Content) -> Option<u32> {
+        let snapshot = self.snapshots.remove(&content.id)?;
+        self.by_use.remove(&snapshot.used);
+        Some(snapshot.state)
+    }
+
+    fn insert(&mut self, state: u32, content: &Arc<Content>) {
+        self.clock += 1;
+        let snapshot = Snapshot { state, used: self.clock, content: content.clone(), saving: Saving::Not };
+        self.snapshots.insert(content.id, snapshot);
+        self.by_use.insert(self.clock, content.id);
     }
 
     /// A store shall get the snapshot of a content's end; false when there is none.
@@ -81,10 +128,8 @@ impl States {
 
     /// Forgets the snapshot of a content's end.
     pub fn forget(&mut self, content: &Content) {
-        if let Some(snapshot) = self.snapshots.remove(&content.id) {
-            self.by_use.remove(&snapshot.used);
-            self.free.push(snapshot.state);
-        }
+        let state = self.reclaim(content);
+        self.free.extend(state);
     }
 
     /// A state for a sequence; the oldest snapshot gives way when none is free.
@@ -92,6 +137,9 @@ impl States {
         self.free.pop().or_else(|| {
             let (_, content) = self.by_use.pop_first()?;
             let snapshot = self.snapshots.remove(&content)?;
+            if self.awaited.contains(&content) {
+                self.swapped.push((snapshot.state, snapshot.content.clone()));
+            }
             if snapshot.saving == Saving::Due {
                 self.evicted.push((snapshot.state, snapshot.content));
             }
@@ -128,10 +176,7 @@ impl States {
             return None;
         }
         let state = if self.free.len() >= 2 { self.free.pop()? } else { self.take()? };
-        self.clock += 1;
-        let snapshot = Snapshot { state, used: self.clock, content: content.clone(), saving: Saving::Not };
-        self.snapshots.insert(content.id, snapshot);
-        self.by_use.insert(self.clock, content.id);
+        self.insert(state, content);
         Some(state)
     }
 }

@@ -209,6 +209,7 @@ impl Memory {
         let Some(states) = &mut self.states else { return };
         let filled = |at: u32| !self.copies.iter().any(|c| matches!(c, Copy::State { to, .. } if *to == at));
         self.evicted.extend(states.take_evicted().into_iter().filter(|(at, _)| filled(*at)));
+        self.swaps.states.extend(states.take_swapped().into_iter().filter(|(at, _)| filled(*at)));
     }
 
     /// What a store has to get before the next step, or anything else that writes to the machine.

@@ -1,6 +1,8 @@
 //! The schedule without a machine: random arrivals, lengths, limits and readers. What a machine would have written is
 //! kept beside it, so that a page in wrong hands shows.
 
+mod swap;
+
 use super::*;
 use crate::{
     cost::Size,
@@ -89,6 +91,8 @@ struct World {
     wants: HashMap<u64, usize>,
     /// Decides how many drafts there are, and how many of them are right; 0 for none.
     luck: u64,
+    /// What preempted sequences had, where that is kept.
+    swapped: Option<swap::FakeStore>,
     log: String,
 }
 
@@ -113,6 +117,7 @@ impl World {
             limits,
             wants: HashMap::new(),
             luck: 0,
+            swapped: None,
             log: String::new(),
         }
     }
@@ -133,11 +138,13 @@ impl World {
     /// One step; true when it had rows.
     fn step(&mut self) -> bool {
         self.now += Duration::from_millis(30);
+        self.swap_in();
         let mut step = self.schedule.next(self.now, &Cost::default());
         let kept = self.draft(&mut step);
+        self.swap_out();
         self.log = step.to_string();
         self.check_limits(&step);
-        self.copy(&step);
+        self.copy(&step.copies);
         for (share, &kept) in step.shares.iter().zip(&kept) {
             self.write(share, kept);
         }
@@ -202,8 +209,8 @@ impl World {
         }
     }
 
-    fn copy(&mut self, step: &StepPlan) {
-        for copy in &step.copies {
+    fn copy(&mut self, copies: &[Copy]) {
+        for copy in copies {
             match *copy {
                 Copy::Page { group, from, to } => {
                     let pages = &mut self.pages[group as usize];
@@ -293,6 +300,7 @@ impl World {
                 let memory = &self.schedule.memory;
                 assert_eq!(memory.free_pages(), memory.pages(), "all pages are free in the end");
                 assert_eq!(memory.states_in_use(), 0, "all states are free in the end");
+                self.check_nothing_is_swapped();
                 return;
             }
             self.step();
@@ -474,6 +482,7 @@ proptest! {
         rows in 1usize..80, selected in 1usize..9, pages in 6usize..24,
         reuse in any::<bool>(), recurrent in any::<bool>(), weak in any::<bool>(), groups in 0usize..5,
         luck in prop_oneof![Just(0u64), any::<u64>()],
+        swapped in prop::option::of((any::<u64>(), 0usize..6)),
     ) {
         let groups: &[Reach] = [
             &[Reach::All][..],
@@ -486,6 +495,9 @@ proptest! {
         let hash: Hash = if weak { |before: &[u8], cells: &Cells<'_>| [sha256(before, cells)[0] % 16; 16] } else { sha256 };
         let mut world = World::with_groups(groups, hash, recurrent, limits(rows, selected, pages), reuse);
         world.luck = luck;
+        if let Some((seed, faults)) = swapped {
+            world.keep_swapped(seed, faults);
+        }
         let slow = Arc::new(AtomicBool::new(false));
         for step in 0..80 {
             for a in arrivals.iter().filter(|a| a.at == step) {

@@ -16,6 +16,7 @@ use std::sync::{
 mod branches;
 mod heads;
 mod speculation;
+mod swap;
 
 const VOCAB: usize = 61;
 const CONTEXT: usize = 6 * PAGE_LEN;

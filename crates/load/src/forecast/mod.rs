@@ -16,7 +16,7 @@ use known::KnownSpeeds;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use sized::SizedModel;
-pub use sized::{DiskForecast, MemoryPart};
+pub use sized::{DiskForecast, MemoryPart, SwapForecast};
 
 /// Changes that make less of a difference are not worth telling.
 const LEAST_GAIN: f64 = 1.1;
@@ -128,6 +128,8 @@ pub struct Forecast {
     pub context: usize,
     /// What is read from disk; none where all is in memory.
     pub disk: Option<DiskForecast>,
+    /// What preempted sequences may take; none where they are computed again.
+    pub swap: Option<SwapForecast>,
     /// Bytes per second that the memory gives, as measured.
     pub ram_rate: f64,
     /// Decoding, one for each batch.
@@ -206,6 +208,7 @@ fn misfit(problem: String) -> Forecast {
         placement: vec![],
         context: 0,
         disk: None,
+        swap: None,
         ram_rate: 0.0,
         decode: vec![],
         prefill: vec![],

@@ -10,6 +10,7 @@ use crate::{
     error::Result,
     expert_plan::ExpertPlan,
     heads::stored_types,
+    kv_swap::swap_folder,
     lora::Loras,
     open::{check_context, check_dtype, check_plan},
     options::LoadOptions,
@@ -20,14 +21,17 @@ use crate::{
 };
 use lamina_arch::{Family, Keep, Weights};
 use lamina_base::{DType, resident_memory};
-use lamina_disk::{PanelFolder, cache_folder, disk_space};
+use lamina_disk::{PanelFolder, SwapBudget, cache_folder, disk_space};
 use lamina_plan::{
     Backend, KvTypes, Limits, Plan, WeightKind, emit,
     op::{Op, Operands},
 };
 use lamina_store::Checkpoint;
 use lamina_tier::{CostModel, Hardware, Placement, WeightForm, works};
-use std::{collections::HashMap, path::PathBuf};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
 /// Something that takes memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +57,33 @@ pub struct DiskForecast {
     pub experts: Option<(usize, usize)>,
     /// How fast it is now.
     pub rate: DiskRate,
+}
+
+/// What preempted sequences may take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SwapForecast {
+    /// Most bytes of memory and of disk.
+    pub budget: SwapBudget,
+    /// Where the file is made.
+    pub folder: PathBuf,
+    /// Bytes that are free there.
+    pub free: Option<u64>,
+    /// Tokens of sequences that fit.
+    pub tokens: u64,
+}
+
+impl SwapForecast {
+    fn of(options: &LoadOptions, token_bytes: f64) -> Option<SwapForecast> {
+        let budget = options.kv_swap.budget;
+        let (folder, bytes) = (swap_folder(&options.stream), budget.memory + budget.disk);
+        let tokens = (bytes as f64 / token_bytes.max(1.0)) as u64;
+        (!budget.is_none()).then(|| SwapForecast { budget, free: free_space(&folder), folder, tokens })
+    }
+}
+
+/// Bytes that are free where `folder` is, or will be made.
+fn free_space(folder: &Path) -> Option<u64> {
+    folder.ancestors().find(|p| p.exists()).and_then(disk_space).map(|(free, _)| free)
 }
 
 /// A model of which the sizes are known.
@@ -135,6 +166,7 @@ impl SizedModel {
             placement: self.sizes.homes.clone(),
             context: self.sizes.cache.context.min(self.model_context.max(options.context.unwrap_or(0))),
             disk,
+            swap: SwapForecast::of(options, self.sizes.token_bytes()),
             ram_rate: model.hardware.ram,
             decode: speeds::decoding(&model, &self.limits, &self.plan, question),
             prefill: speeds::prompts(&model, &self.limits, question),
@@ -209,6 +241,7 @@ impl SizedModel {
             part("working memory", foot.working() as u64),
             part("logits", 4 * (self.limits.logits * self.plan.vocab) as u64),
             part("buffers", (largest * options.stream.buffers.unwrap_or(BUFFERS)) as u64),
+            part("swap", options.kv_swap.budget.memory_bytes()),
             part("process", self.process),
         ];
         Ok(parts.into_iter().filter(|p| p.bytes > 0).collect())
@@ -228,7 +261,7 @@ impl SizedModel {
         Ok(DiskForecast {
             missing_bytes: (placement.streamed_bytes + experts.map_or(0, |e| e.bytes)).saturating_sub(kept),
             experts: experts.map(|e| (e.slots, e.count)),
-            free: root.ancestors().find(|p| p.exists()).and_then(disk_space).map(|(free, _)| free),
+            free: free_space(&root),
             folder: root,
             step_bytes: placement.streamed_bytes,
             rate: known.disk(file.as_deref())?,

@@ -4,6 +4,7 @@ mod kept;
 mod labels;
 mod process;
 mod seen;
+mod swapped;
 
 use crate::{
     log::LogEntry,
@@ -24,6 +25,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
+use swapped::SwapMetrics;
 
 type Gauges<L> = Family<L, Gauge<f64, AtomicU64>>;
 type Seconds<L> = Family<L, Counter<f64, AtomicU64>>;
@@ -88,6 +90,7 @@ struct Engines {
     step_age: Gauges<ModelLabel>,
     loras: Gauges<AdapterLabel>,
     preemptions: Family<ModelLabel, Counter>,
+    swaps: SwapMetrics,
     cache_queries: Family<ModelLabel, Counter>,
     cache_hits: Family<ModelLabel, Counter>,
     disk_hits: Family<ModelLabel, Counter>,
@@ -280,7 +283,10 @@ impl Engines {
         Engines {
             running: r.gauge("num_requests_running", "Sequences that run"),
             waiting: r.gauge("num_requests_waiting", "Sequences that wait"),
-            swapped: r.gauge("num_requests_swapped", "Sequences that are paused for their readers"),
+            swapped: r.gauge(
+                "num_requests_swapped",
+                "Sequences that are paused for their readers, or whose memory is swapped",
+            ),
             cache_usage: r
                 .gauge("kv_cache_usage_perc", "Part of the cache's pages that sequences hold, 0 to 1"),
             pages: r.gauge("kv_pages", "Pages of the cache"),
@@ -288,6 +294,7 @@ impl Engines {
             step_age: r.gauge("step_age_seconds", "Time since the last step while there is work"),
             loras: r.gauge("lora_requests_info", "1 for each adapter"),
             preemptions: r.counter("num_preemptions", "Sequences that lost their memory to others"),
+            swaps: SwapMetrics::register(r.sheet, r.prefix),
             cache_queries: r.counter("prefix_cache_queries", "Tokens of prompts that were looked for"),
             cache_hits: r.counter("prefix_cache_hits", "Tokens of prompts that were found"),
             disk_hits: r.counter("prefix_cache_disk_hits", "Of these, tokens that were read from disk"),
@@ -323,7 +330,8 @@ impl Engines {
         let set = |family: &Gauges<ModelLabel>, n: f64| _ = family.get_or_create(&label).set(n);
         set(&self.running, snapshot.running.len() as f64);
         set(&self.waiting, snapshot.waiting.len() as f64);
-        set(&self.swapped, snapshot.running.iter().filter(|s| s.paused).count() as f64);
+        let away = snapshot.waiting.iter().filter(|s| s.swapped).count();
+        set(&self.swapped, (away + snapshot.running.iter().filter(|s| s.paused || s.swapped).count()) as f64);
         let held = snapshot.pages.saturating_sub(snapshot.free_pages);
         let cached = snapshot.cached_pages.min(snapshot.free_pages);
         set(&self.cache_usage, held as f64 / snapshot.pages.max(1) as f64);
@@ -336,6 +344,7 @@ impl Engines {
         set(&self.step_age, age);
         let more = seen.since(&slot.name, snapshot.counters);
         self.preemptions.get_or_create(&label).inc_by(more.preemptions);
+        self.swaps.read(&slot.name, more.swap, snapshot.swap.as_ref());
         self.cache_queries.get_or_create(&label).inc_by(more.prompt_tokens);
         self.cache_hits.get_or_create(&label).inc_by(more.cached_tokens);
         self.disk_hits.get_or_create(&label).inc_by(more.disk_tokens);

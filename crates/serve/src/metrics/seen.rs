@@ -16,6 +16,7 @@ impl SeenCounters {
         Counters {
             steps: now.steps - last.steps,
             preemptions: now.preemptions.saturating_sub(last.preemptions),
+            swap: now.swap.since(last.swap),
             drafted: now.drafted.saturating_sub(last.drafted),
             accepted: now.accepted.saturating_sub(last.accepted),
             prompt_tokens: now.prompt_tokens.saturating_sub(last.prompt_tokens),

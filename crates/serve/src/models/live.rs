@@ -2,7 +2,7 @@
 
 use super::slot_texts::SlotTexts;
 use crate::options::{ModelSettings, Reasoning};
-use lamina::{ChatOptions, Device, LoadOptions, Model, ModelInfo, Policy, StreamOptions};
+use lamina::{ChatOptions, Device, KvSwap, LoadOptions, Model, ModelInfo, Policy, StreamOptions};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{
@@ -116,6 +116,8 @@ pub struct LoadTerms {
     pub cache_dir: Option<PathBuf>,
     /// Bytes that it may take.
     pub cache_disk: u64,
+    /// What preempted sequences may take.
+    pub kv_swap: KvSwap,
 }
 
 /// The engine's options for a model.
@@ -145,6 +147,7 @@ pub fn load_options(settings: &ModelSettings, terms: &LoadTerms) -> lamina::Resu
         kv_memory: terms.kv_memory,
         cache_dir: terms.cache_dir.clone(),
         cache_disk: terms.cache_disk,
+        kv_swap: terms.kv_swap,
         ..LoadOptions::default()
     })
 }

@@ -70,6 +70,7 @@ impl Registry {
             kv_memory: options.kv_memory.map(|b| b.0),
             cache_dir: options.cache_dir.clone(),
             cache_disk: options.cache_disk.0,
+            kv_swap: options.kv_swap.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
         };
         let most = options.max_models.unwrap_or(named + usize::from(options.models_dir.is_some())).max(1);
         let any_name = slots.len() == 1 && options.models_dir.is_none();

@@ -180,6 +180,9 @@ settings! {
             cache_dir: Option<PathBuf> = None, "DIR";
             /// What this folder may take on disk [default: 10 GB]
             cache_disk: ByteSize = ByteSize(lamina::CACHE_DISK), "SIZE";
+            /// What requests that wait for memory may take beside the cache of each model, where that is cheaper than computing
+            /// them again: a size on disk, or ram:2GiB, or ram:2GiB,disk:8GiB [default: they are computed again]
+            kv_swap: Option<String> = None, "SIZE";
             /// Folder of the files that POST /slots/N?action=save writes [default: none]
             slot_save_path: Option<PathBuf> = None, "DIR";
         }

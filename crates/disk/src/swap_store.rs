@@ -1,0 +1,258 @@
+//! A store of entries that are needed no longer than the process lives: pages of sequences that others pushed out.
+//!
+//! They lie in memory up to a budget, and behind that in a file without a name, so that nothing is left behind however the
+//! process ends. A thread of its own writes; what it has not written yet is read from memory. Entries in the file have
+//! checksums: one that is damaged is missing.
+
+use crate::{
+    buffer::{BLOCK, PageBuffer},
+    counts::Report,
+    direct::DirectFile,
+    entry::Key,
+    error::SwapError,
+    read_queue::{Fetch, ReadQueue, WantedEntry},
+    swap_table::SwapTable,
+    swap_use::{SwapBudget, SwapRate, SwapUse},
+    write_queue::{Unwritten, step_back},
+};
+use std::{
+    io,
+    path::Path,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// Bytes that are written and read to know the speed of the disk.
+const PROBE: u64 = 16 << 20;
+/// Bytes of each such write and read.
+const PIECE: u64 = 1 << 20;
+
+/// Entries by their keys, for as long as the process lives.
+#[derive(Debug)]
+pub struct SwapStore {
+    table: Arc<SwapTable>,
+    reads: ReadQueue,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl SwapStore {
+    /// An empty store. Its file is made on the disk of `folder`, with its whole length, and some of it is written and read
+    /// to know how fast that is. `report` hears a line of what goes wrong later.
+    ///
+    /// # Errors
+    /// When the disk has no room, or the folder cannot be made or written.
+    pub fn open(folder: &Path, budget: SwapBudget, report: Report) -> Result<SwapStore, SwapError> {
+        let failed = |source| SwapError { folder: folder.into(), bytes: budget.disk, source };
+        SwapStore::start(folder, budget, report).map_err(failed)
+    }
+
+    fn start(folder: &Path, budget: SwapBudget, report: Report) -> io::Result<SwapStore> {
+        let (mut file, mut rates) = (None, [SwapRate::default(); 2]);
+        if budget.disk > 0 {
+            std::fs::create_dir_all(folder)?;
+            let made = DirectFile::nameless(folder, budget.disk.next_multiple_of(BLOCK as u64))?;
+            rates = probe(&made, PROBE.min(budget.disk))?;
+            file = Some(made);
+        }
+        SwapStore::with_table(SwapTable::new(file, budget, report, rates))
+    }
+
+    fn with_table(table: SwapTable) -> io::Result<SwapStore> {
+        let table = Arc::new(table);
+        let (theirs, reading) = (table.clone(), table.clone());
+        let reads = ReadQueue::start(Arc::new(move |wanted: &WantedEntry| reading.read(wanted)))?;
+        let write_all = move || {
+            step_back();
+            while let Some(write) = theirs.next_write() {
+                theirs.write(write);
+            }
+        };
+        let writer = thread::Builder::new().name("lamina-swap".into()).spawn(write_all)?;
+        Ok(SwapStore { table, reads, writer: Some(writer) })
+    }
+
+    /// Takes an entry in; false when there is no room for it. Waits for a disk that has much to write already.
+    pub fn put(&self, key: Key, entry: Unwritten) -> bool {
+        self.table.put(key, entry)
+    }
+
+    /// Lets go of an entry: its room is free at once.
+    pub fn remove(&self, key: &Key) {
+        self.table.remove(key);
+    }
+
+    /// Begins to read entries, the first one first. Dropping the result gives the rest up.
+    pub fn fetch(&self, wanted: Vec<WantedEntry>) -> Fetch {
+        self.reads.fetch(wanted)
+    }
+
+    /// Waits until an entry of any fetch has come, or for `longest`.
+    pub fn wait(&self, longest: Duration) {
+        self.reads.wait(longest);
+    }
+
+    /// Waits until nothing is on its way to disk.
+    pub fn flush(&self) {
+        self.table.flush();
+    }
+
+    /// What it holds, and what happened.
+    pub fn used(&self) -> SwapUse {
+        self.table.used()
+    }
+}
+
+impl Drop for SwapStore {
+    fn drop(&mut self) {
+        self.table.close();
+        self.writer.take().map(JoinHandle::join);
+    }
+}
+
+/// How fast the first `bytes` of a file are written, and read.
+fn probe(file: &DirectFile, bytes: u64) -> io::Result<[SwapRate; 2]> {
+    let (mut buffer, mut rates) = (PageBuffer::new(PIECE as usize), [SwapRate::default(); 2]);
+    // Zeros might be kept as holes.
+    buffer.bytes_mut().iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * 31 % 251) as u8);
+    for (reads, rate) in rates.iter_mut().enumerate() {
+        let begin = Instant::now();
+        for offset in (0..bytes / PIECE).map(|i| i * PIECE) {
+            match reads {
+                0 => file.write_blocks(offset, buffer.bytes())?,
+                _ => file.read_blocks(offset, buffer.bytes_mut())?,
+            }
+        }
+        rate.note(bytes / PIECE * PIECE, begin.elapsed());
+    }
+    Ok(rates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const SILENT: Report = |_| {};
+
+    fn key(i: u32) -> Key {
+        let mut key = Key::default();
+        key[..4].copy_from_slice(&i.to_le_bytes());
+        key
+    }
+
+    /// An entry of some thousand bytes that are all its own.
+    fn entry(i: u32) -> Unwritten {
+        let bytes = (0..3000 + i as usize % 5 * 1000).map(|at| (at as u32 * 7 + i) as u8).collect();
+        Unwritten { proof: i.to_le_bytes().to_vec(), parts: vec![bytes] }
+    }
+
+    fn wanted(i: u32) -> WantedEntry {
+        WantedEntry { key: key(i), proof: i.to_le_bytes().to_vec() }
+    }
+
+    /// The numbers of those of `all` that come back as they were put.
+    fn found(store: &SwapStore, all: &[u32]) -> Vec<u32> {
+        let mut fetch = store.fetch(all.iter().map(|&i| wanted(i)).collect());
+        let mut came = vec![];
+        while came.len() < all.len() {
+            store.wait(Duration::from_secs(5));
+            came.extend(fetch.take());
+        }
+        came.sort_by_key(|(place, _)| *place);
+        let right = |(place, read): (usize, Option<crate::Entry>)| {
+            let part = read.map(|e| e.parts().next().unwrap_or_default().to_vec());
+            part.filter(|part| *part == entry(all[place]).parts[0]).map(|_| all[place])
+        };
+        came.into_iter().filter_map(right).collect()
+    }
+
+    #[test]
+    fn entries_come_back_from_memory_and_from_the_file_and_leave_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (memory, disk) in [(1 << 20, 0), (0, 1 << 20), (20_000, 1 << 20)] {
+            let store = SwapStore::open(folder.path(), SwapBudget { memory, disk }, SILENT).expect("opens");
+            let all: Vec<u32> = (0..50).collect();
+            assert!(all.iter().all(|&i| store.put(key(i), entry(i))));
+            assert_eq!(found(&store, &all), all, "{memory} {disk}, on the way");
+            store.flush();
+            assert_eq!(found(&store, &all), all, "{memory} {disk}");
+            let used = store.used();
+            assert_eq!((used.entries, used.waiting_bytes, used.refused), (50, 0, 0));
+            assert!(used.memory_bytes <= memory && used.file_bytes <= disk, "{used:?}");
+            assert!(disk == 0 || used.written.bytes > 0.0 && used.read.bytes > 0.0);
+            (0..50).step_by(2).for_each(|i| store.remove(&key(i)));
+            assert_eq!(found(&store, &all).len(), 25);
+            (0..50).for_each(|i| store.remove(&key(i)));
+            let used = store.used();
+            assert_eq!((used.entries, used.memory_bytes, used.file_bytes), (0, 0, 0));
+        }
+        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 0, "the file has no name");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_what_is_given_up_while_it_is_written_frees_its_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let budget = SwapBudget { memory: 0, disk: 64 << 10 };
+        let store = SwapStore::open(folder.path(), budget, SILENT).expect("opens");
+        for round in 0..200 {
+            let put = (0..20).filter(|&i| store.put(key(i), entry(i))).count();
+            assert!((8..16).contains(&put), "{put} entries of one or two blocks in sixteen");
+            if round % 3 == 0 {
+                store.flush();
+            }
+            (0..20).for_each(|i| store.remove(&key(i)));
+        }
+        store.flush();
+        assert_eq!((store.used().file_bytes, store.used().waiting_bytes), (0, 0));
+        assert!(store.used().refused > 0);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn flipped_bytes_are_found_and_the_entry_is_missing() {
+        use std::os::unix::fs::FileExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let budget = SwapBudget { memory: 0, disk: 1 << 20 };
+        let store = SwapStore::open(folder.path(), budget, SILENT).expect("opens");
+        let all: Vec<u32> = (0..40).collect();
+        assert!(all.iter().all(|&i| store.put(key(i), entry(i))));
+        store.flush();
+        // The file has no name, but the process has it open.
+        let links = fs::read_dir("/proc/self/fd").expect("readable").flatten();
+        let of_store = |path: &Path| fs::read_link(path).is_ok_and(|to| to.starts_with(folder.path()));
+        let path = links.map(|link| link.path()).find(|path| of_store(path)).expect("the file is open");
+        let file = fs::File::options().read(true).write(true).open(path).expect("opens again");
+        let mut byte = [0];
+        file.read_at(&mut byte, 100).expect("readable");
+        file.write_at(&[byte[0] ^ 4], 100).expect("writable");
+        assert_eq!(found(&store, &all), all[1..], "the first one lies at the beginning");
+        let used = store.used();
+        assert_eq!((used.damaged, used.entries), (1, 39));
+        assert!(used.failure.is_some_and(|f| f.contains("checksum")));
+    }
+
+    #[test]
+    fn a_disk_that_refuses_later_loses_entries_and_no_more() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), vec![0; 1 << 20]).expect("written");
+        // It can only be read.
+        let file = DirectFile::open(file.path()).expect("opens");
+        let budget = SwapBudget { memory: 0, disk: 1 << 20 };
+        let store = SwapStore::with_table(SwapTable::new(Some(file), budget, SILENT, Default::default()));
+        let store = store.expect("threads");
+        assert!(store.put(key(1), entry(1)));
+        store.flush();
+        let used = store.used();
+        assert_eq!((found(&store, &[1]), used.entries, used.file_bytes), (vec![], 0, 0));
+        assert!(used.failure.is_some());
+    }
+
+    #[test]
+    fn a_folder_that_is_none_is_an_error() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let budget = SwapBudget { memory: 0, disk: 1 << 20 };
+        let e = SwapStore::open(&file.path().join("below"), budget, SILENT).expect_err("a file is no folder");
+        assert!(e.to_string().contains("kv_swap"), "{e}");
+    }
+}

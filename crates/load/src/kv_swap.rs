@@ -1,0 +1,81 @@
+//! What preempted sequences may take of memory and disk.
+
+use crate::{
+    budget::{MemoryLimit, StreamOptions},
+    error::{Error, Result},
+};
+use lamina_disk::{SwapBudget, SwapStore, cache_folder};
+use lamina_engine::SwapChoice;
+use std::{fmt, path::PathBuf, str::FromStr};
+
+/// What preempted sequences may take, and when they are swapped. Nothing: all are computed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KvSwap {
+    /// Bytes of memory beside the cache, and of disk.
+    pub budget: SwapBudget,
+    /// When they are swapped: for tests and measurements.
+    pub choice: SwapChoice,
+}
+
+impl FromStr for KvSwap {
+    type Err = Error;
+
+    /// Reads a size on disk such as `8GiB`, or places with sizes: `ram:2GiB,disk:8GiB`; `0` is nothing.
+    fn from_str(text: &str) -> Result<KvSwap> {
+        let wrong = || {
+            let known = "a size such as 8GiB, which is on disk, or ram:2GiB, or ram:2GiB,disk:8GiB";
+            Error::InvalidRequest(format!("kv_swap is `{text}`, but must be {known}"))
+        };
+        let mut budget = SwapBudget::default();
+        for part in text.split(',') {
+            let (place, size) = part.split_once(':').unwrap_or(("disk", part));
+            let Ok(MemoryLimit::Bytes(bytes)) = size.parse() else { return Err(wrong()) };
+            match place.trim() {
+                "ram" => budget.memory = bytes,
+                "disk" => budget.disk = bytes,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(KvSwap { budget, ..KvSwap::default() })
+    }
+}
+
+impl fmt::Display for KvSwap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ram:{},disk:{}", self.budget.memory, self.budget.disk)
+    }
+}
+
+/// Where the file of swapped pages is made: beside the panels of weights.
+pub(crate) fn swap_folder(stream: &StreamOptions) -> PathBuf {
+    stream.folder.clone().unwrap_or_else(cache_folder)
+}
+
+/// The store of preempted sequences that was asked for. What goes wrong in it later is a line on stderr, and no error of a
+/// request.
+pub(crate) fn open_swap(swap: KvSwap, stream: &StreamOptions) -> Result<Option<SwapStore>> {
+    if swap.budget.is_none() {
+        return Ok(None);
+    }
+    let store = SwapStore::open(&swap_folder(stream), swap.budget, |line| eprintln!("lamina: {line}"));
+    Ok(Some(store.map_err(|e| Error::InvalidRequest(e.to_string()))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_sizes_are_read() {
+        let read =
+            |text: &str| text.parse::<KvSwap>().ok().map(|swap| (swap.budget.memory, swap.budget.disk));
+        assert_eq!(read("8GiB"), Some((0, 8 << 30)));
+        assert_eq!(read("ram:2GiB"), Some((2 << 30, 0)));
+        assert_eq!(read("ram:1k, disk:2k"), Some((1000, 2000)));
+        assert_eq!(read("0"), Some((0, 0)));
+        assert_eq!(read(&"ram:7,disk:9".parse::<KvSwap>().expect("is one").to_string()), Some((7, 9)));
+        for wrong in ["", "80%", "tape:3G", "ram:", "ram=3G", "-1"] {
+            assert!(read(wrong).is_none(), "{wrong}");
+        }
+    }
+}

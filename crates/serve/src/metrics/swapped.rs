@@ -1,0 +1,50 @@
+//! Numbers of preempted sequences whose memory is kept.
+
+use super::labels::{ModelLabel, PagesLabel};
+use lamina::{SwapCounts, disk::SwapUse};
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry as Sheet,
+};
+use std::sync::atomic::AtomicU64;
+
+/// Families of one server.
+pub(super) struct SwapMetrics {
+    sequences: Family<PagesLabel, Counter>,
+    bytes: Family<PagesLabel, Counter>,
+    seconds: Family<ModelLabel, Counter<f64, AtomicU64>>,
+    held: Family<PagesLabel, Gauge<f64, AtomicU64>>,
+}
+
+impl SwapMetrics {
+    /// Adds the families to a sheet, under its prefix.
+    pub fn register(sheet: &mut Sheet, prefix: &str) -> SwapMetrics {
+        let new = SwapMetrics {
+            sequences: Family::default(),
+            bytes: Family::default(),
+            seconds: Family::default(),
+            held: Family::default(),
+        };
+        let name = |name: &str| format!("{prefix}:kv_swap_{name}");
+        sheet.register(name("sequences"), "Preempted sequences whose memory was kept", new.sequences.clone());
+        sheet.register(name("bytes"), "Bytes of the cache that were swapped", new.bytes.clone());
+        sheet.register(name("return_seconds"), "Time in which swapped memory came back", new.seconds.clone());
+        sheet.register(name("held_bytes"), "Bytes that swapped memory takes", new.held.clone());
+        new
+    }
+
+    /// Adds what has happened in the engine of a model since the last time, and sets what its store holds.
+    pub fn read(&self, model: &str, more: SwapCounts, used: Option<&SwapUse>) {
+        let Some(used) = used else { return };
+        let label = |state: &str| PagesLabel { model_name: model.to_owned(), state: state.to_owned() };
+        for (state, n) in [("kept", more.kept), ("returned", more.returned), ("lost", more.lost)] {
+            self.sequences.get_or_create(&label(state)).inc_by(n);
+        }
+        self.bytes.get_or_create(&label("out")).inc_by(more.bytes_out);
+        self.bytes.get_or_create(&label("in")).inc_by(more.bytes_in);
+        let model = ModelLabel { model_name: model.to_owned() };
+        self.seconds.get_or_create(&model).inc_by(more.return_seconds);
+        self.held.get_or_create(&label("memory")).set((used.memory_bytes + used.waiting_bytes) as f64);
+        self.held.get_or_create(&label("disk")).set(used.file_bytes as f64);
+    }
+}
