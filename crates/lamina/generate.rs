@@ -2,7 +2,7 @@
 
 use crate::Error;
 use lamina_engine::{
-    Boundary, Event, FinishReason, Handle, LengthBy, Scored, Speculate, Terms, Timings, Token,
+    Boundary, Compression, Event, FinishReason, Handle, LengthBy, Scored, Speculate, Terms, Timings, Token,
     sample::{SamplerState, SamplingParams},
 };
 use lamina_grammar::Grammar;
@@ -41,6 +41,9 @@ pub struct GenerateOptions {
     /// Tokens of the beginning that stay when the context is full: the older half of the others leaves, and the answer
     /// goes on, at the cost of computing what stays again. None: it ends there.
     pub context_shift: Option<usize>,
+    /// How the cache of the prompt is compressed behind it, which changes the answer: of each layer and key head only the
+    /// tokens stay that the prompt's last ones look at most. None: all stay.
+    pub compress: Option<Compression>,
     /// Handles are told how much of the prompt is computed.
     pub progress: bool,
     /// What each answer must look like.
@@ -69,6 +72,7 @@ impl Default for GenerateOptions {
             echo: false,
             ignore_eos: false,
             context_shift: None,
+            compress: None,
             progress: false,
             grammar: None,
             speculate: Speculate::default(),

@@ -42,9 +42,9 @@ pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, Toke
 pub use lamina_base::DType;
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
-    Boundary, Counters, EngineError, Event, FinishReason, Handle, LastStep, LengthBy, Policy, Pooled,
-    Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StepTallies, StopBy, SwapChoice,
-    SwapCounts, Tally, Terms, Timings, Token, sample,
+    Boundary, Compression, Counters, EngineError, Event, FinishReason, Handle, LastStep, LayerBudgets,
+    LengthBy, Policy, Pooled, Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StepTallies,
+    StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token, sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{

@@ -193,6 +193,7 @@ impl Model {
             n: options.n,
             resume: options.resume.as_ref().map(|r| Resume { answered: r.tokens.len(), sampler: r.sampler }),
             context_shift: options.context_shift,
+            compress: options.compress,
             progress: options.progress,
             tokenizer: self.shared.tokenizer.clone(),
         })

@@ -19,7 +19,8 @@ from .grammar import Grammar
 _PARAMS = sampling_params()
 
 _OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {},
-                        "grammar": None, "speculate": None, "context_shift": None}  # fmt: skip
+                        "grammar": None, "speculate": None, "context_shift": None,
+                        "compress": None}  # fmt: skip
 _OWN_DOCS = {
     "max_tokens": "Tokens of the answer at most; None: as many as the context holds; 0: only the prompt is computed.",
     "stop": "Strings that end the answer; they are no part of it.",
@@ -31,6 +32,9 @@ _OWN_DOCS = {
     "choice, response_format (also guided_json, guided_regex, guided_choice, guided_grammar, structured_outputs).",
     "context_shift": "Tokens of the beginning that stay when the context is full: the older half of the others leaves, what "
     "stays is computed again, and the answer goes on. None: it ends there.",
+    "compress": "How the cache of the prompt is compressed behind it, which changes the answer: 'snapkv:1024' keeps in each "
+    "layer and key head the last 32 tokens and the others that these look at most, 1024 in all; 'pyramidkv:1024' so many "
+    "in the mean, fewer from layer to layer; ,window=N and ,pool=N may follow. None: all stay.",
     "speculate": "How tokens are guessed ahead, which changes the speed and nothing else. None: as the model was loaded; "
     "False: not at all; a number: so many in each step, whatever they cost; or a dict of method, width and branches.",
 }
@@ -55,6 +59,7 @@ _FIELDS: Dict[str, Any] = {
     "grammar": Optional[Grammar],
     "speculate": Union[None, bool, int, Dict[str, Any]],
     "context_shift": Optional[int],
+    "compress": Optional[str],
 }
 _FIELDS.update({name: _TYPES[kind] for name, _, kind, _, _, _ in _PARAMS})
 
@@ -147,6 +152,8 @@ def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
         values[name] = checks.flag(name, values[name])
     for name in values.keys() & {"stop", "dry_sequence_breakers"}:
         values[name] = checks.texts(name, values[name])
+    if "compress" in values:
+        values["compress"] = checks.text("compress", values["compress"])
     if "lora" in values:
         values["lora"] = checks.lora("lora", values["lora"])
     if isinstance(values.get("logprobs"), bool):

@@ -15,6 +15,7 @@ class _ChatOptions(TypedDict, total=False):
     grammar: Union[None, str, Grammar]
     speculate: Union[None, bool, int, Dict[str, Any]]
     context_shift: Optional[int]
+    compress: Optional[str]
     json_schema: Any
     regex: Optional[str]
     choice: Union[None, List[str], Tuple[str, ...]]
@@ -71,6 +72,7 @@ class SamplingParams:
     grammar: Optional[Grammar]
     speculate: Union[None, bool, int, Dict[str, Any]]
     context_shift: Optional[int]
+    compress: Optional[str]
     logit_bias: Dict[int, float]
     repeat_penalty: float
     repeat_last_n: int

@@ -174,3 +174,26 @@ def test_params_and_keywords(stories):
     assert stories.generate(ONCE, sampling_params=params).tokens == greedy(stories, ONCE, 7).tokens
     assert stories.generate(ONCE, sampling_params=params, max_tokens=3).tokens == greedy(stories, ONCE, 3).tokens
     assert params.max_tokens == 7
+
+
+def test_prompts_are_compressed(stories):
+    prompt = "Once upon a time there was a little girl who liked to play in the park with her dog. " * 4
+    whole = greedy(stories, prompt, logprobs=0)
+    compressed = greedy(stories, prompt, logprobs=0, compress="snapkv:40,window=8")
+    assert compressed.tokens[0] == whole.tokens[0] and compressed.logprobs[0] == whole.logprobs[0]
+    assert compressed.logprobs[1:] != whole.logprobs[1:]
+    assert greedy(stories, prompt, compress="pyramidkv:1000").tokens == whole.tokens
+    for wrong in ("h2o:40", "snapkv", "snapkv:40,pool=2", 40):
+        with pytest.raises(lamina.InvalidRequestError, match="compress"):
+            lamina.SamplingParams(compress=wrong)
+
+
+def test_what_follows_a_compressed_prompt_can_be_scored(stories):
+    prompt, tail = list(range(10, 90)), [100, 7, 9]
+    state = {"tokens": tail, "seed": 0, "index": 0, "drawn": 0, "surprise": None}
+    scored = [
+        stories.generate(prompt, resume=state, echo=True, logprobs=0, max_tokens=0, compress=compress).prompt_logprobs
+        for compress in (None, "snapkv:40,window=8")
+    ]
+    assert len(scored[0]) == len(scored[1]) == 83
+    assert scored[0][:81] == scored[1][:81] and scored[0][81:] != scored[1][81:]

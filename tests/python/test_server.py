@@ -41,6 +41,16 @@ def test_answers_are_those_of_the_engine(llm, server):
     assert [m["id"] for m in ask(server.url, "/v1/models")["data"]] == ["tiny"]
 
 
+def test_prompts_are_compressed_where_a_request_says_so(llm, server):
+    prompt = "Once upon a time there was a little girl who liked to play in the park with her dog. " * 4
+    options = {"max_tokens": 12, "seed": 5, "compress": "snapkv:40,window=8"}
+    want = llm.generate(prompt, **options).text
+    assert ask(server.url, "/v1/completions", {"prompt": prompt, **options})["choices"][0]["text"] == want
+    with pytest.raises(urllib.error.HTTPError) as wrong:
+        ask(server.url, "/v1/completions", {"prompt": prompt, "compress": "h2o:40"})
+    assert wrong.value.code == 400 and "compress is h2o:40" in wrong.value.read().decode()
+
+
 def test_the_address_says_where(server):
     assert server.url == f"http://127.0.0.1:{server.port}" and server.port > 0
     assert repr(server) == f"Server({server.url!r})"

@@ -45,7 +45,8 @@ impl Backend for Candle {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { types: self.form.types(), ops: Op::PLAIN.to_vec(), bits: Grade::AllBatches }
+        let (types, ops) = (self.form.types(), Op::PLAIN.to_vec());
+        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: false }
     }
 
     fn handle(&self) -> Option<Self> {

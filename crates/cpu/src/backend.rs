@@ -74,7 +74,8 @@ impl Backend for Cpu {
 
     fn capabilities(&self) -> Capabilities {
         let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
-        Capabilities { types: crate::format::NATIVE.to_vec(), ops, bits: Grade::AllBatches }
+        let types = crate::format::NATIVE.to_vec();
+        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: true }
     }
 
     fn handle(&self) -> Option<Self> {

@@ -4,6 +4,7 @@
 //! integer ones where the cache is quantized, and with the rows of all query heads of a group at once.
 
 mod codec;
+mod lane;
 
 use crate::memory::{Aligned, product};
 pub use codec::{CacheRow, Codec};
@@ -261,6 +262,38 @@ impl Cache {
         // caller promises that nobody else uses them.
         let page = unsafe { std::slice::from_raw_parts_mut(self.values(l, page, head), bytes) };
         (l.codec.values.put)(row, place, l.value_dim(), page);
+    }
+
+    /// Moves key and value of a head from one page and place to another, as they are stored; `bytes` is room for them.
+    ///
+    /// # Safety
+    /// Nobody writes to this head of the page that they come from, and nobody else uses that of the page that they go to.
+    pub unsafe fn move_cell(
+        &self,
+        l: &PagedLayer,
+        head: usize,
+        from: (usize, usize),
+        to: (usize, usize),
+        bytes: &mut Vec<u8>,
+    ) {
+        let (codec, n, dim) = (&l.codec, l.codec.keys.rows, l.value_dim());
+        let panel_bytes = codec.keys.panel_bytes(codec.key_dim(l.dim));
+        let panel = |place: usize| place / n * panel_bytes..(place / n + 1) * panel_bytes;
+        // SAFETY: the caller promises that nobody writes to them.
+        let keys = unsafe { self.key_panels(l, from.0, head) };
+        let lane = (codec.lane)(n);
+        lane.take(&keys[panel(from.1)], from.1 % n, bytes);
+        // SAFETY: `keys` has seen that the page is one of the layer's, whose keys take these bytes, and the caller promises
+        // that nobody else uses them; what was read of this page is not used any more.
+        let keys = unsafe { std::slice::from_raw_parts_mut(self.keys(l, to.0, head), codec.key_page(l.dim)) };
+        lane.put(bytes, to.1 % n, &mut keys[panel(to.1)]);
+        // SAFETY: the caller promises that nobody writes to them.
+        (codec.values.take)(unsafe { self.value_rows(l, from.0, head) }, from.1, dim, bytes);
+        // SAFETY: as for the keys.
+        let values = unsafe {
+            std::slice::from_raw_parts_mut(self.values(l, to.0, head), (codec.values.page_bytes)(dim))
+        };
+        (codec.values.put)(bytes, to.1, dim, values);
     }
 
     /// Copies a page of every layer of a group.

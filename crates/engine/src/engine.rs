@@ -360,7 +360,7 @@ impl Engine {
 /// What prepares requests for an engine.
 fn intake(step: &dyn Step, schedule: &Schedule, context: usize, identity: Identity) -> Intake {
     let memory = &schedule.memory;
-    Intake::new(step.plan(), identity, context, memory.longest(), memory.namer())
+    Intake::new(step, identity, context, memory.longest(), memory.namer())
 }
 
 /// Tells a sequence how it ended.

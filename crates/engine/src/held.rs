@@ -1,6 +1,7 @@
 //! Block tables and recurrent state of one sequence.
 
 use crate::{fetching::Fetching, kv::content::Content, swapped::SwappingIn};
+use lamina_plan::KeptCells;
 use std::sync::Arc;
 
 /// Memory of a branch of a sequence while its drafts are verified. Pages before its own are the sequence's.
@@ -23,6 +24,8 @@ pub(crate) struct Held {
     pub tables: Vec<Vec<u32>>,
     /// Contents of its full pages that are published.
     pub contents: Vec<Arc<Content>>,
+    /// Cells that later rows see; where that is not all, pages before them are gone and none are published.
+    pub kept: KeptCells,
     /// Recurrent state.
     pub state: Option<u32>,
     /// The state that the rows of a step with drafts leave behind: `state` stays as it is, in case one was wrong.

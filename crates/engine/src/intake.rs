@@ -2,6 +2,7 @@
 //! engine's thread only takes them in.
 
 use crate::{
+    compress::CompressibleLayers,
     error::{EngineError, enough_memory},
     kv::{
         cache_part::CachePart,
@@ -15,7 +16,7 @@ use crate::{
     sink::SharedSink,
 };
 use lamina_disk::PageStore;
-use lamina_plan::{PAGE_LEN, Plan};
+use lamina_plan::{PAGE_LEN, Plan, Step};
 use std::{sync::Arc, time::Instant};
 
 /// What requests are checked against and prepared with. Clones share it.
@@ -36,17 +37,19 @@ struct IntakeFacts {
     positions: usize,
     /// Names pages; none where computed beginnings are not kept.
     namer: Option<Namer>,
+    compressible: CompressibleLayers,
 }
 
 impl Intake {
     pub fn new(
-        plan: &Plan,
+        step: &dyn Step,
         identity: Identity,
         context: usize,
         positions: usize,
         namer: Option<Namer>,
     ) -> Intake {
-        let facts = Arc::new(IntakeFacts { plan: plan.clone(), identity, context, positions, namer });
+        let (plan, compressible) = (step.plan().clone(), CompressibleLayers::new(step));
+        let facts = Arc::new(IntakeFacts { plan, identity, context, positions, namer, compressible });
         Intake { facts, methods: Arc::default(), store: None }
     }
 
@@ -67,21 +70,27 @@ impl Intake {
 
     /// The sequence of a request; none where it can never run, and its caller was told.
     pub fn prepare(&self, request: Request) -> Option<Sequence> {
-        let IntakeFacts { plan, identity, context, positions, namer } = &*self.facts;
+        let IntakeFacts { plan, identity, context, positions, namer, compressible } = &*self.facts;
         let arrival = Instant::now();
         let checked = request.check(plan, *context, *positions);
-        if let Err(e) =
-            checked.and_then(|()| request.speculate().check(&self.methods)).and_then(|()| enough_memory())
-        {
-            return refuse(request, e);
-        }
+        let checked = checked
+            .and_then(|()| request.speculate().check(&self.methods))
+            .and_then(|()| enough_memory())
+            .and_then(|()| {
+                let asked = request.compression();
+                asked.map(|(asked, scored)| compressible.compressor(&asked, scored)).transpose()
+            });
+        let compressor = match checked {
+            Ok(compressor) => compressor,
+            Err(e) => return refuse(request, e),
+        };
         let mut s = Sequence::new(request, plan, &identity.loras, arrival)?;
+        s.compressor = compressor.map(Arc::new);
         if s.overflows(*context) {
             s.shift(*context);
         }
         if let Some(namer) = namer {
-            // The row of the last token is always computed.
-            let pages = (s.tokens.len() - 1) / PAGE_LEN;
+            let pages = s.sharable() / PAGE_LEN;
             let cells = (0..pages).map(|page| s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN));
             let mut pages = PromptPages::new(namer.chain(&s.root, cells));
             if let Some((store, parts)) = self.store.as_ref().filter(|_| s.reads_cache()) {

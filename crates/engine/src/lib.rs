@@ -7,6 +7,7 @@
 
 mod answer;
 mod chooser;
+mod compress;
 mod constrain;
 mod cost;
 mod drafting;
@@ -48,6 +49,7 @@ mod tenants;
 mod text;
 mod verify;
 
+pub use compress::{Compression, LayerBudgets};
 pub use constrain::{Boundary, Constraint, ReasoningState};
 pub use drafting::{Guesses, MOST_BRANCHES, MOST_DRAFTS, Proposal, SIGNS, Speculate, Speculation};
 pub use engine::Engine;

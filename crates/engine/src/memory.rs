@@ -3,6 +3,7 @@
 //! Nothing is copied here. Copies go out as a list, which the machine works off in order before the next step's rows.
 
 mod branches;
+mod compress;
 mod disk;
 mod session;
 mod swap;
@@ -19,7 +20,9 @@ use crate::{
     },
     sequence::Sequence,
 };
-use lamina_plan::{GroupSpec, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace, View, batch::Copy};
+use lamina_plan::{
+    GroupSpec, KeptCells, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace, View, batch::Copy,
+};
 use std::sync::Arc;
 
 /// Name of all that the numbers of every sequence depend on, but for the weights.
@@ -169,11 +172,11 @@ impl Memory {
         s.held.contents = contents;
     }
 
-    /// Contents of the full pages of `s` as far as they are known; never of its last token, whose row is needed.
+    /// Contents of the full pages of `s` as far as they are known and may be shared.
     fn known(&self, s: &Sequence) -> Vec<Arc<Content>> {
         let mut past = Past::Root(s.root.clone());
         let mut found = vec![];
-        for page in 0..(s.tokens.len() - 1) / PAGE_LEN {
+        for page in 0..s.sharable() / PAGE_LEN {
             let cells = s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN);
             let name = self.name(s, page, &past, &cells);
             let Some(content) = self.contents.find(&name, &past, &cells) else { break };
@@ -201,13 +204,13 @@ impl Memory {
         if s.held.fetching.is_some() || s.held.swapping_in.is_some() {
             return 0;
         }
-        let n = s.pending();
-        if self.states.is_none() || !self.reuse {
-            return n;
-        }
+        let window = s.window();
         // Prompts of recurrent models stop at their last page boundary, so that a snapshot can be taken there.
-        let boundary = (s.prompt_len - 1) / PAGE_LEN * PAGE_LEN;
-        if s.computed < boundary { n.min(boundary - s.computed) } else { n }
+        let last = window.as_ref().map_or(s.prompt_len - 1, |window| window.start);
+        let boundary = (self.states.is_some() && self.reuse).then_some(last / PAGE_LEN * PAGE_LEN);
+        let stops = boundary.into_iter().chain(window.into_iter().flat_map(|w| [w.start, w.end]));
+        let next = stops.filter(|&stop| stop > s.computed).min();
+        next.map_or(s.pending(), |stop| s.pending().min(stop - s.computed))
     }
 
     /// True when there are pages for the first rows of `newcomer` beside those that `running` ones take next, so that
@@ -233,6 +236,9 @@ impl Memory {
     pub fn grow(&mut self, s: &mut Sequence, rows: usize) -> usize {
         let (first, end) = (s.computed / PAGE_LEN, (s.computed + rows).div_ceil(PAGE_LEN));
         s.held.tables.resize(self.groups.len(), vec![]);
+        if s.observes() && !self.own_selected(s) {
+            return 0;
+        }
         for page in first..end {
             if !(0..self.groups.len()).all(|group| self.own(s, group, page)) {
                 return (page * PAGE_LEN).saturating_sub(s.computed);
@@ -268,12 +274,14 @@ impl Memory {
             prompt_len: s.shifted.prompt as u32,
             lora: s.lora.clone(),
             view: View::InOrder,
+            kept: Memory::kept_by(s),
         }
     }
 
     /// Notes that all rows of `s` up to `s.computed` were computed, for tokens that are kept: publishes what has become
     /// full, and gives back pages that no later row sees, or that only wrong drafts have written.
     pub fn computed(&mut self, s: &mut Sequence) {
+        self.settle_selected(s);
         self.publish(s);
         for (group, table) in self.groups.iter_mut().zip(&mut s.held.tables) {
             let beyond = s.computed.div_ceil(PAGE_LEN).min(table.len());
@@ -290,7 +298,8 @@ impl Memory {
 
     /// Publishes the pages of `s` that have become full, and takes a snapshot of its state at a boundary.
     fn publish(&mut self, s: &mut Sequence) {
-        if !self.reuse {
+        // What follows selected cells is nobody else's.
+        if !self.reuse || s.held.kept != KeptCells::All {
             return;
         }
         while (s.held.contents.len() + 1) * PAGE_LEN <= s.computed {
@@ -329,6 +338,7 @@ impl Memory {
         }
         fork.held.tables = of.tables.clone();
         fork.held.contents = of.contents.clone();
+        fork.held.kept = of.kept.clone();
         for (group, table) in self.groups.iter_mut().zip(&of.tables) {
             table.iter().filter(|&&p| p != NO_PAGE).for_each(|&p| group.pages.hold(p));
         }

@@ -52,7 +52,8 @@ pub(crate) struct Candidate {
     pub pending: usize,
     /// Rows that it can use in one step.
     pub most: usize,
-    /// Fewer rows are of no use: 1, or all that are pending where rows see later ones.
+    /// Fewer rows are of no use: 1, all that are pending where rows see later ones, or those of a window that decides what
+    /// stays of a prompt.
     pub least: usize,
     /// Of its pending rows, how many of the last are selected: they pass the final norm.
     pub tail: usize,
@@ -109,10 +110,8 @@ pub(crate) fn divide(
         (0..candidates.len()).filter(able).partition(|&i| candidates[i].decodes());
     let turn = |i: &usize| (candidates[*i].rank.id < first, candidates[*i].rank.id);
     decoding.sort_by_key(turn);
-    // Many answers must not keep the first row from prompts.
-    let kept = if prompts.is_empty() { 0 } else { LEAST_PROMPT_ROWS.min(room.rows / 2) };
-    let fit =
-        Room { rows: room.rows - kept, selected: room.selected - usize::from(kept > 0 && room.selected > 1) };
+    let kept = kept_for(prompts.iter().map(|&i| &candidates[i]), room);
+    let fit = Room { rows: room.rows - kept.rows, selected: room.selected - kept.selected };
     let (served, rows) = divider.answers(&decoding, fit);
     let next = decoding.get(served).map_or(0, |&i| candidates[i].rank.id);
     let depth = decoding[..served].iter().map(|&i| candidates[i].depth).sum::<usize>() / served.max(1);
@@ -125,6 +124,19 @@ pub(crate) fn divide(
     };
     divider.prompts(prompts, budget);
     Division { rows: divider.rows, next }
+}
+
+/// Rows that answers leave to prompts, however many there are: a first one, and those that come whole.
+fn kept_for<'a>(prompts: impl Iterator<Item = &'a Candidate>, room: Room) -> Room {
+    let half = Room { rows: room.rows / 2, selected: room.selected / 2 };
+    let least = |c: &Candidate| Room {
+        rows: c.least.max(LEAST_PROMPT_ROWS).min(half.rows),
+        selected: c.selected(c.least).max(1).min(half.selected),
+    };
+    prompts.map(least).fold(Room { rows: 0, selected: 0 }, |a, b| Room {
+        rows: a.rows.max(b.rows),
+        selected: a.selected.max(b.selected),
+    })
 }
 
 struct Divider<'a> {
@@ -157,7 +169,9 @@ impl Divider<'_> {
                 budget -= self.give(shortest, budget.div_ceil(2));
             }
             for &i in level {
-                budget -= self.give(i, budget);
+                // What comes whole would never come while answers hold prompts to fewer rows.
+                let rows = if candidates[i].least > 1 { budget.max(candidates[i].least) } else { budget };
+                budget = budget.saturating_sub(self.give(i, rows));
             }
         }
     }
@@ -240,6 +254,17 @@ mod tests {
         let whole = |id, n| Candidate { least: n, tail: usize::MAX, ..prompt(id, n) };
         assert_eq!(rows(&[whole(0, 500), whole(1, 20), whole(2, 12)], 512, 512), [500, 0, 12]);
         assert_eq!(rows(&[whole(3, 20), whole(4, 500), whole(5, 400)], 512, 512), [20, 0, 400]);
+    }
+
+    #[test]
+    fn windows_come_whole_beside_any_number_of_answers() {
+        let window = |id| Candidate { pending: 40, most: 32, least: 32, ..prompt(id, 40) };
+        let answers: Vec<_> = (0..100).map(decoding).collect();
+        let got = rows(&[&answers[..], &[window(200)]].concat(), 64, 200);
+        assert_eq!((got[100], got[..100].iter().sum::<usize>()), (32, 32));
+        let scored = Candidate { tail: usize::MAX, ..window(200) };
+        assert_eq!(rows(&[&answers[..], &[scored]].concat(), 512, 64)[100], 32);
+        assert_eq!(rows(&[decoding(0), window(1), prompt(2, 900)], 512, 64)[..2], [1, 32]);
     }
 
     #[test]

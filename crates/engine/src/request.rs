@@ -1,6 +1,7 @@
 //! What callers ask for: an answer to a prompt, or a pass over given tokens; and on what terms.
 
 use crate::{
+    compress::Compression,
     constrain::Constraint,
     drafting::Speculate,
     error::{EngineError, Result},
@@ -107,6 +108,8 @@ pub struct Generation {
     /// Tokens of the beginning that stay when the context is full: the older half of the others leaves, and the answer
     /// goes on. None: it ends there.
     pub context_shift: Option<usize>,
+    /// How the cache of the prompt is compressed; none keeps all of it.
+    pub compress: Option<Compression>,
     /// It is told how much of the prompt is computed.
     pub progress: bool,
     /// Makes text of tokens; without one events carry ids only.
@@ -138,6 +141,7 @@ impl Default for Generation {
             n: 1,
             resume: None,
             context_shift: None,
+            compress: None,
             progress: false,
             tokenizer: None,
         }
@@ -232,6 +236,12 @@ impl Request {
     /// How its answers are drafted.
     pub(crate) fn speculate(&self) -> Speculate {
         if let Task::Generate(g) = &self.task { g.speculate.clone() } else { Speculate::default() }
+    }
+
+    /// How the cache of its prompt is compressed, and whether the prompt's tokens are scored.
+    pub(crate) fn compression(&self) -> Option<(Compression, bool)> {
+        let Task::Generate(g) = &self.task else { return None };
+        Some((g.compress?, g.prompt_logprobs.is_some()))
     }
 
     /// What a sequence's numbers depend on beside the model and its cells: long-context tables, adapters with their scales,

@@ -243,7 +243,7 @@ impl Schedule {
         loop {
             let s = self.running.iter_mut().find(|s| s.id == id)?;
             let fit = self.memory.grow(s, rows);
-            if fit > 0 && (fit == rows || !s.whole) {
+            if fit > 0 && (fit == rows || !s.comes_whole()) {
                 return Some(fit);
             }
             self.preempt_last(loss);

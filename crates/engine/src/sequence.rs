@@ -2,11 +2,13 @@
 
 mod shift;
 mod told;
+mod window;
 
 pub(crate) use shift::ContextShifts;
 
 use crate::{
     answer::{Answer, Chosen},
+    compress::Compressor,
     error::Result,
     held::Held,
     kv::{
@@ -40,6 +42,8 @@ pub(crate) struct Sequence {
     pub prompt_len: usize,
     /// What shifts of the context have changed.
     pub shifted: ContextShifts,
+    /// Compresses the cache of its prompt.
+    pub compressor: Option<Arc<Compressor>>,
     /// Scale of each adapter by its index.
     pub lora: Arc<[f32]>,
     /// Rows of numbers in the place of some of the prompt's tokens.
@@ -106,6 +110,7 @@ impl Sequence {
             shifted: ContextShifts { prompt: prompt_len, ..ContextShifts::default() },
             root,
             prompt_pages: Arc::default(),
+            compressor: None,
             rows: request.rows.into(),
             lora: request.lora,
             tokens: request.prompt,
@@ -139,6 +144,7 @@ impl Sequence {
             tokens: self.tokens.clone(),
             prompt_len: self.prompt_len,
             shifted: self.shifted,
+            compressor: self.compressor.clone(),
             lora: self.lora.clone(),
             rows: self.rows.clone(),
             root: self.root.clone(),
@@ -231,7 +237,7 @@ impl Sequence {
             rank: self.rank(now),
             pending: self.pending(),
             most,
-            least: if self.whole { self.pending() } else { 1 },
+            least: if self.comes_whole() { most } else { 1 },
             tail: if self.is_free() { 0 } else { self.tail() },
             depth: self.computed + 1,
             answers: self.answered() > 0 && self.computed + 1 >= self.prompt_len,

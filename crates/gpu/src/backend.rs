@@ -48,7 +48,7 @@ impl<D: GpuDevice> Backend for Gpu<D> {
     fn capabilities(&self) -> Capabilities {
         let types = FORMATS.iter().map(|f| f.dtype).collect();
         let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
-        Capabilities { types, ops, bits: Grade::AllBatches }
+        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: false }
     }
 
     fn handle(&self) -> Option<Self> {

@@ -73,6 +73,10 @@ impl Step for InTurn {
         rows
     }
 
+    fn selects_cells(&self) -> bool {
+        self.inner.selects_cells()
+    }
+
     fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>, BackendError> {
         self.inner.export_page(group, page)
     }

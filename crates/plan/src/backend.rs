@@ -37,6 +37,8 @@ pub struct Capabilities {
     pub ops: Vec<&'static str>,
     /// Grade of bit-equality.
     pub bits: Grade,
+    /// Attention heeds [`KeptCells`](crate::KeptCells), so that caches of prompts can be compressed.
+    pub selects_cells: bool,
 }
 
 /// What a backend says of itself, for reports.

@@ -4,7 +4,7 @@
 //! and where its keys and values *go* (a cell of its sequence) are three things. For plain text they coincide:
 //! [`Batch::push`] fills all of them from a start.
 
-use crate::{kv::PAGE_LEN, slot::RowKind};
+use crate::{kept::KeptCells, kv::PAGE_LEN, slot::RowKind};
 use std::{ops::Range, sync::Arc};
 
 /// In a page table: a page that was given back, since no row can see its cells any more.
@@ -53,6 +53,8 @@ pub struct BatchSeq {
     pub lora: Arc<[f32]>,
     /// Which token each cell holds.
     pub view: View,
+    /// Which cells its rows see.
+    pub kept: KeptCells,
 }
 
 /// A copy that is made before the first operator of a step.
@@ -160,7 +162,7 @@ impl Batch {
         let end = self.rows() as u32;
         self.select(first..end, wants.into());
         let tables = place.pages.iter().map(|pages| self.push_table(pages)).collect();
-        let SeqPlace { state, next_state, prompt_len, lora, view, .. } = place;
+        let SeqPlace { state, next_state, prompt_len, lora, view, kept, .. } = place;
         let (next_state, rows) = (next_state.unwrap_or(state), end - first);
         self.seqs.push(BatchSeq {
             tables,
@@ -171,6 +173,7 @@ impl Batch {
             rows,
             lora,
             view,
+            kept,
         });
     }
 
@@ -281,6 +284,8 @@ pub struct SeqPlace {
     pub lora: Arc<[f32]>,
     /// Which token each cell holds.
     pub view: View,
+    /// Which cells its rows see.
+    pub kept: KeptCells,
 }
 
 /// Some of a sequence's rows.

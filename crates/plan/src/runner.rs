@@ -26,6 +26,7 @@ pub struct Runner<B: Backend> {
     taps: Vec<Vec<f32>>,
     /// Operators behind which a segment of the running step ends.
     ends: Vec<usize>,
+    selects_cells: bool,
 }
 
 impl<B: Backend> Runner<B> {
@@ -34,8 +35,18 @@ impl<B: Backend> Runner<B> {
     /// # Errors
     /// When the backend lacks memory.
     pub fn new(backend: B, plan: Plan, weights: Vec<B::Weight>, limits: Limits) -> Result<Self> {
+        let selects_cells = backend.capabilities().selects_cells;
         let machine = backend.machine(&plan, weights, &limits)?;
-        Ok(Runner { plan, machine, limits, profile: None, steps: 0, taps: vec![], ends: vec![] })
+        Ok(Runner {
+            plan,
+            machine,
+            limits,
+            profile: None,
+            steps: 0,
+            taps: vec![],
+            ends: vec![],
+            selects_cells,
+        })
     }
 
     /// Walks the plan in segments that end where rows are tapped: nothing is added to the plan for them.
@@ -132,6 +143,10 @@ impl<B: Backend> Step for Runner<B> {
 
     fn streamed(&self) -> StreamCounts {
         self.machine.streamed()
+    }
+
+    fn selects_cells(&self) -> bool {
+        self.selects_cells
     }
 
     fn eager(&self) -> bool {

@@ -64,6 +64,9 @@ pub trait Step: Send {
         StreamCounts::default()
     }
 
+    /// True where a batch may say which cells are kept ([`KeptCells`](crate::KeptCells)).
+    fn selects_cells(&self) -> bool;
+
     /// True where [`Step::submit`] returns when the step is computed: what shall go on beside it has to come before.
     fn eager(&self) -> bool;
 

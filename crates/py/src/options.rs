@@ -6,7 +6,7 @@ use crate::{
     sampling,
 };
 use lamina::{
-    AnswerState, GenerateOptions, LoadOptions, PlacementPolicy, PlacementRule, Speculate,
+    AnswerState, Compression, GenerateOptions, LoadOptions, PlacementPolicy, PlacementRule, Speculate,
     sample::{Param, SamplerState},
 };
 use pyo3::{prelude::*, types::PyDict};
@@ -27,6 +27,7 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
             "n" => options.n = answers(value.extract().map_err(Failure::Python)?)?,
             "echo" => options.echo = value.extract().map_err(Failure::Python)?,
             "context_shift" => options.context_shift = value.extract().map_err(Failure::Python)?,
+            "compress" => options.compress = compress(&value)?,
             "ignore_eos" => options.ignore_eos = value.extract().map_err(Failure::Python)?,
             "grammar" => options.grammar = grammar(&value)?,
             "resume" => options.resume = resume(&value)?,
@@ -44,6 +45,12 @@ fn speculate(value: &Bound<'_, PyAny>) -> Result<Speculate> {
     let given: Given = value.extract().map_err(Failure::Python)?;
     let (method, width, branches) = given.unwrap_or_default();
     Ok(Speculate { method: method.map(Into::into), width, branches })
+}
+
+/// How the cache of the prompt is compressed, as users write it.
+fn compress(value: &Bound<'_, PyAny>) -> Result<Option<Compression>> {
+    let given: Option<String> = value.extract().map_err(Failure::Python)?;
+    Ok(given.map(|text| text.parse()).transpose()?)
 }
 
 /// The beginning of an answer: its tokens; seed, number of the stream, words drawn, and mirostat's surprise.

@@ -2,7 +2,7 @@
 
 use super::{GrammarArgs, SamplingArgs};
 use lamina::{
-    GenerateOptions,
+    Compression, GenerateOptions,
     sample::{Param, SampleError, Value},
 };
 use serde_json::{Map, json};
@@ -24,6 +24,10 @@ pub struct GenerateArgs {
     /// When the context is full, keep its first N tokens and the newer half of the others, and go on
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "4", visible_alias = "keep")]
     context_shift: Option<usize>,
+    /// Behind the prompt, keep of each layer only the tokens that its last ones look at most: snapkv:TOKENS or
+    /// pyramidkv:TOKENS
+    #[arg(long, value_name = "METHOD:TOKENS")]
+    compress: Option<Compression>,
     #[command(flatten)]
     grammar: GrammarArgs,
     #[command(flatten)]
@@ -39,6 +43,7 @@ impl GenerateArgs {
             stop: self.stop,
             ignore_eos: self.ignore_eos,
             context_shift: self.context_shift,
+            compress: self.compress,
             grammar: self.grammar.0,
             ..GenerateOptions::default()
         };
@@ -70,7 +75,7 @@ impl Wanted {
 
     /// Fields of a request to a server: only what was asked for, the rest is as the server has it.
     pub fn fields(&self) -> Map<String, serde_json::Value> {
-        let GenerateOptions { max_tokens, stop, ignore_eos, n, echo, grammar, .. } = &self.options;
+        let GenerateOptions { max_tokens, stop, ignore_eos, n, echo, compress, grammar, .. } = &self.options;
         let mut fields: Map<_, _> =
             self.given.iter().map(|(name, v)| ((*name).to_owned(), json(v))).collect();
         let own = [
@@ -79,6 +84,7 @@ impl Wanted {
             ("ignore_eos", ignore_eos.then(|| json!(true))),
             ("n", (*n > 1).then(|| json!(n))),
             ("echo", echo.then(|| json!(true))),
+            ("compress", compress.map(|c| json!(c.to_string()))),
         ];
         fields.extend(own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         fields.extend(grammar.as_ref().map(|g| field_of(g.kind(), g.source())));

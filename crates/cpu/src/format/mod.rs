@@ -19,7 +19,7 @@ use crate::{
 };
 use lamina_base::DType;
 use lamina_simd::{Isa, Simd, shells};
-pub use legacy::Q80;
+pub use legacy::{Q40, Q41, Q80};
 
 /// What the backend needs of a weight type on one instruction set.
 #[derive(Clone, Copy)]

@@ -123,6 +123,8 @@ pub trait BlockValues: Send + Sync + 'static {
     unsafe fn load<S: Simd>(quad: *const u8, dim: usize, d: usize) -> [S::I; 2];
     /// Writes the code of one value (encoded as its GGUF block `block`, value `i`) into place `place` of its quad.
     fn put(block: &[u8], i: usize, quad: &mut [u8], dim: usize, d: usize, place: usize);
+    /// The code of the value in column `d` of place `place` of a quad.
+    fn code(quad: &[u8], dim: usize, d: usize, place: usize) -> u8;
 }
 
 /// Blocks of Q8_0: a quad is two rows of `dim` pairs of bytes.
@@ -164,6 +166,26 @@ pub fn put_blocks<V: BlockValues>(row: &[u8], place: usize, dim: usize, page: &m
     }
 }
 
+/// Reads position `place` of a page back into `row`, as the GGUF blocks that [`put_blocks`] was given.
+pub fn take_blocks<V: BlockValues>(page: &[u8], place: usize, dim: usize, row: &mut Vec<u8>) {
+    let (codes, numbers) = page.split_at(PAGE_LEN / QUAD * quad_bytes::<V>(dim));
+    let quad = &codes[place / QUAD * quad_bytes::<V>(dim)..][..quad_bytes::<V>(dim)];
+    let (blocks, bytes) = (dim / BLOCK, BLOCK * V::BITS / 8);
+    row.clear();
+    for b in 0..blocks {
+        for side in 0..sides::<V>() {
+            let at = 2 * ((side * blocks + b) * PAGE_LEN + place);
+            row.extend_from_slice(&numbers[at..at + 2]);
+        }
+        let first = row.len();
+        row.resize(first + bytes, 0);
+        for i in 0..BLOCK {
+            // Of 4 bits, the second half of a block is in the high nibbles.
+            row[first + i % bytes] |= V::code(quad, dim, b * BLOCK + i, place % QUAD) << (i / bytes * 4);
+        }
+    }
+}
+
 impl Q4Values {
     fn put(codes: &[u8], i: usize, quad: &mut [u8], d: usize, place: usize) {
         let code = codes[i % 16] >> (i / 16 * 4) & 15;
@@ -191,6 +213,9 @@ mod lanes {
         fn put(codes: &[u8], i: usize, quad: &mut [u8], dim: usize, d: usize, place: usize) {
             quad[place / 2 * 2 * dim + 2 * d + place % 2] = codes[i];
         }
+        fn code(quad: &[u8], dim: usize, d: usize, place: usize) -> u8 {
+            quad[place / 2 * 2 * dim + 2 * d + place % 2]
+        }
     }
 
     macro_rules! nibbles {
@@ -212,6 +237,9 @@ mod lanes {
                 }
                 fn put(codes: &[u8], i: usize, quad: &mut [u8], _: usize, d: usize, place: usize) {
                     Q4Values::put(codes, i, quad, d, place);
+                }
+                fn code(quad: &[u8], _: usize, d: usize, place: usize) -> u8 {
+                    quad[2 * d + place % 2] >> (place / 2 * 4) & 15
                 }
             }
         )*};

@@ -1,5 +1,6 @@
 //! How one type of keys and one of values is written, and which kernels read it.
 
+use super::lane::LaneBytes;
 use crate::{
     act::{Act32, act32_kernel},
     format::{self, Kernels},
@@ -44,6 +45,8 @@ impl CacheRow {
 pub struct Codec {
     /// Kernels of key pages.
     pub keys: Kernels,
+    /// Where the bytes of a key lie in a panel of so many lanes.
+    pub lane: fn(usize) -> LaneBytes,
     /// How values are stored.
     pub values: Values,
     /// Weights times latents, which are read out of key pages; none for types that latents are never kept in.
@@ -61,6 +64,8 @@ pub struct Values {
     pub page_bytes: fn(usize) -> usize,
     /// Writes an encoded row to a position of a page of values of a width.
     pub put: fn(&[u8], usize, usize, &mut [u8]),
+    /// Reads the encoded row of a position of a page of values of a width.
+    pub take: fn(&[u8], usize, usize, &mut Vec<u8>),
 }
 
 impl Values {
@@ -81,6 +86,11 @@ impl Values {
             mix: mix::numbers_kernel::<F>(isa),
             page_bytes: |dim| PAGE_LEN * dim * F::BYTES,
             put: |row, place, _, page| page[place * row.len()..][..row.len()].copy_from_slice(row),
+            take: |page, place, dim, row| {
+                let bytes = dim * F::BYTES;
+                row.clear();
+                row.extend_from_slice(&page[place * bytes..][..bytes]);
+            },
         }
     }
 
@@ -89,6 +99,7 @@ impl Values {
             mix: mix::blocks_kernel::<V>(isa),
             page_bytes: mix::page_bytes::<V>,
             put: mix::put_blocks::<V>,
+            take: mix::take_blocks::<V>,
         }
     }
 }
@@ -115,7 +126,16 @@ impl Codec {
             KvType::Q8_0 => Some(attend::mix_blocks_kernel::<format::Q80>(isa)),
             KvType::Q4_0 | KvType::Q4_1 => None,
         };
-        Codec { keys, values, mix_latents, types, quantize }
+        let lane: fn(usize) -> LaneBytes = match types.k {
+            KvType::F32 => LaneBytes::numbers::<float::F32>,
+            KvType::F16 => LaneBytes::numbers::<float::F16>,
+            KvType::BF16 => LaneBytes::numbers::<float::BF16>,
+            KvType::F8 => LaneBytes::numbers::<float::F8>,
+            KvType::Q8_0 => LaneBytes::blocks::<format::Q80>,
+            KvType::Q4_0 => LaneBytes::blocks::<format::Q40>,
+            KvType::Q4_1 => LaneBytes::blocks::<format::Q41>,
+        };
+        Codec { keys, lane, values, mix_latents, types, quantize }
     }
 
     /// Weights times latents of a chunk.

@@ -6,6 +6,7 @@
 //! split over threads without changing a bit.
 
 mod chunk;
+mod select;
 
 use super::{
     sight::Sight,
@@ -34,7 +35,7 @@ struct AttentionArgs<'a> {
 
 impl<'a> AttentionArgs<'a> {
     fn sight(&self, u: Unit) -> Sight<'a> {
-        Sight::new(self.b, &self.b.seqs[u.seq], self.layer.group, self.o.mask)
+        Sight::new(self.b, &self.b.seqs[u.seq], (self.o.kv, self.layer.group), self.o.mask)
     }
 
     /// A range of cells that holds everything the unit's rows attend to.
@@ -90,6 +91,7 @@ impl Operate<Attention> for Machine {
         if !few || !self.split_units(&shape, units, longest) {
             self.pool.run(units.len(), |u, worker| self.whole_unit(&shape, units[u], worker, false));
         }
+        self.select_cells(&shape, units);
         Ok(())
     }
 }

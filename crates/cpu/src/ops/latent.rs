@@ -40,7 +40,7 @@ struct LatentArgs<'a> {
 
 impl<'a> LatentArgs<'a> {
     fn sight(&self, u: Unit) -> Sight<'a> {
-        Sight::new(self.b, &self.b.seqs[u.seq], self.layer.group, Mask::Causal)
+        Sight::new(self.b, &self.b.seqs[u.seq], (self.o.kv, self.layer.group), Mask::Causal)
     }
 
     /// A range of cells that holds everything the unit's rows attend to.

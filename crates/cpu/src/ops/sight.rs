@@ -10,6 +10,8 @@ pub(super) struct Sight<'a> {
     /// Token of each cell; none where cell `c` holds token `c`.
     pub map: Option<&'a [u32]>,
     mask: Mask,
+    /// First cell that rows see at all.
+    from: usize,
     /// Tokens of the sequence.
     len: usize,
     table: &'a [u32],
@@ -18,7 +20,8 @@ pub(super) struct Sight<'a> {
 }
 
 impl<'a> Sight<'a> {
-    pub fn new(b: &'a Batch, seq: &'a BatchSeq, group: usize, mask: Mask) -> Sight<'a> {
+    /// The sight of the rows of `seq` in layer `kv` of the cache, which is of a layer group.
+    pub fn new(b: &'a Batch, seq: &'a BatchSeq, (kv, group): (usize, usize), mask: Mask) -> Sight<'a> {
         let table = b.table(seq, group);
         let map = match &seq.view {
             View::InOrder => None,
@@ -27,13 +30,13 @@ impl<'a> Sight<'a> {
         let any = table.iter().rev().find(|&&p| p != NO_PAGE).copied().unwrap_or(0);
         // Only masks that look ahead have to know.
         let len = if mask == Mask::Full { b.len_of(seq) } else { 0 };
-        Sight { map, mask, len, table, any }
+        Sight { map, mask, from: seq.kept.first(kv), len, table, any }
     }
 
     /// Tokens that the token at `index` sees.
     pub fn visible(&self, index: usize) -> (usize, usize) {
         let seen = self.mask.visible(index, self.len);
-        (seen.start, seen.end)
+        (seen.start.max(self.from), seen.end)
     }
 
     /// A range of cells that holds everything the tokens `first..=last` attend to.
@@ -124,7 +127,7 @@ mod tests {
         let view = View::Mapped([5, EMPTY, 3, 4].into());
         let place = SeqPlace { pages: vec![vec![NO_PAGE, 7]], view, ..SeqPlace::default() };
         b.push_rows([(Input::Token(1), [5; 3], 0), (Input::Token(1), [4; 3], 3)], place, Select::All);
-        let sight = Sight::new(&b, &b.seqs[0], 0, Mask::Window(2));
+        let sight = Sight::new(&b, &b.seqs[0], (0, 0), Mask::Window(2));
         let seen = |index| (0..5).filter(|&c| sight.sees(index, c)).collect::<Vec<_>>();
         assert_eq!((seen(5), seen(4), sight.page(0), sight.page(1)), (vec![0, 3], vec![2, 3], 7, 7));
         assert_eq!(rows_of_page(&b, &b.seqs[0], 0).collect::<Vec<_>>(), [(0, 0), (1, 3)]);

@@ -136,6 +136,16 @@ impl Pages {
         }
     }
 
+    /// True when the page is found by its content.
+    pub fn published(&self, page: u32) -> bool {
+        self.pages[page as usize].content.is_some()
+    }
+
+    /// Makes a page that is held unknown, since it is about to be written.
+    pub fn withdraw(&mut self, page: u32) {
+        self.forget(page);
+    }
+
     /// True when others hold the page too, so that it must be copied before it is written.
     pub fn shared(&self, page: u32) -> bool {
         self.pages[page as usize].holders > 1

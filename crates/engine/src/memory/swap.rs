@@ -16,7 +16,7 @@ use crate::{
     swapped::{SwappedOut, SwappingIn},
 };
 use lamina_disk::Key;
-use lamina_plan::{NO_PAGE, PAGE_LEN, batch::Copy};
+use lamina_plan::{KeptCells, NO_PAGE, PAGE_LEN, batch::Copy};
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
 /// Something that preempted sequences wait for.
@@ -54,7 +54,8 @@ impl Memory {
         if let Some(back) = s.held.swapping_in.take() {
             return self.swap_out_again(s, *back);
         }
-        if s.computed == 0 || self.owes_copies_to(s) {
+        // Selected cells are not what the tokens of their pages say: they are computed again.
+        if s.computed == 0 || s.held.kept != KeptCells::All || self.owes_copies_to(s) {
             return self.free(s);
         }
         let out = SwappedOut { computed: s.computed, contents: self.name_pages(s) };

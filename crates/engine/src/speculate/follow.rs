@@ -2,8 +2,8 @@
 
 use super::{drafter::DraftAsk, hidden::KEPT};
 use crate::kv::Pages;
-use lamina_plan::{GroupSpec, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace, View};
-use std::{collections::HashMap, sync::Arc};
+use lamina_plan::{GroupSpec, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace};
+use std::collections::HashMap;
 
 /// A sequence that was not asked for during so many tokens of its answer is taken up again: guesses were of no use
 /// meanwhile.
@@ -163,7 +163,7 @@ impl Followers {
         let f = &self.followed[&id];
         let state = f.states.map_or(0, |s| s[usize::from(working)]);
         let (pages, prompt_len) = (f.tables.clone(), f.prompt_len as u32);
-        SeqPlace { pages, state, next_state: None, prompt_len, lora: Arc::default(), view: View::InOrder }
+        SeqPlace { pages, state, prompt_len, ..SeqPlace::default() }
     }
 
     /// Place of the first token of a sequence that it follows.

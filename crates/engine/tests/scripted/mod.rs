@@ -159,6 +159,10 @@ impl Step for Scripted {
         (0..tasks).for_each(task);
     }
 
+    fn selects_cells(&self) -> bool {
+        false
+    }
+
     fn eager(&self) -> bool {
         false
     }

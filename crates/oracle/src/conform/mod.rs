@@ -22,6 +22,7 @@ mod queue;
 mod replays;
 mod report;
 mod rows;
+mod selections;
 mod steps;
 mod unfused;
 mod views;
@@ -64,6 +65,10 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
         let name = format!("wild rows {kv_type:?}");
         if name.contains(part) {
             report.add(&name, finite::wild_rows_stay_alone(&make, kv_type));
+        }
+        let name = format!("selections {kv_type:?}");
+        if name.contains(part) {
+            report.add(&name, selections::kept_cells_are_the_strongest(&make, kv_type, tolerance));
         }
     }
     if "inputs".contains(part) {

@@ -25,12 +25,12 @@ fn visible(mask: Mask, index: usize, len: usize) -> RangeInclusive<usize> {
     first..=index
 }
 
-/// Cells that `row` sees, each with the index of the token that it holds, in the order of the cells.
-fn seen(b: &Batch, row: usize, mask: Mask) -> Vec<(usize, usize)> {
+/// Cells of layer `kv` that `row` sees, each with the index of the token that it holds, in the order of the cells.
+fn seen(b: &Batch, row: usize, kv: usize, mask: Mask) -> Vec<(usize, usize)> {
     let len = b.seq(row).rows().map(|r| b.index(r) + 1).max().unwrap_or(1);
     let tokens = visible(mask, b.index(row), len);
     match &b.seq(row).view {
-        View::InOrder => tokens.map(|j| (j, j)).collect(),
+        View::InOrder => tokens.filter(|&j| j >= b.seq(row).kept.first(kv)).map(|j| (j, j)).collect(),
         View::Mapped(map) => {
             let cells = map.iter().map(|&j| j as usize).enumerate();
             cells.filter(|(_, j)| tokens.contains(j)).collect()
@@ -81,28 +81,28 @@ impl ReferenceMachine {
     pub(super) fn attend_row(&self, b: &Batch, row: usize, q: &[f32], o: &Attention) -> Vec<f32> {
         let (kv_heads, dim) = self.kv_heads_and_dim(o.kv);
         let slopes = o.alibi.map(|largest| slopes(o.heads, largest));
-        let sinks = self.maybe(o.sinks);
         let head = |(h, q): (usize, &[f32])| {
             let at = h / (o.heads / kv_heads) * dim;
             let slope = slopes.as_ref().map_or(0.0, |s| s[h] * o.alibi_factor);
-            self.attend_head(b, row, q, at, slope, sinks.map(|s| s[h]), o)
+            let (cells, weights) = self.head_weights(b, row, (h, q), at, slope, o);
+            let memory = &self.memory[o.kv];
+            let place = |cell| b.locate(b.seq(row), memory.group.unwrap_or(0), cell);
+            mix(&weights, cells.iter().map(|&cell| &memory.second.at(place(cell))[at..at + dim]), dim)
         };
         q.chunks_exact(dim).enumerate().flat_map(head).collect()
     }
 
-    /// One query head; its keys and values begin at number `at` of a stored row.
-    #[allow(clippy::too_many_arguments)] // the loop over heads is in the caller, all of these differ by head
-    fn attend_head(
+    /// Cells that query head `h` of `row` sees, and their softmax weights; its keys begin at number `at` of a stored row.
+    pub(super) fn head_weights(
         &self,
         b: &Batch,
         row: usize,
-        q: &[f32],
+        (h, q): (usize, &[f32]),
         at: usize,
         slope: f32,
-        sink: Option<f32>,
         o: &Attention,
-    ) -> Vec<f32> {
-        let (memory, seen, index) = (&self.memory[o.kv], seen(b, row, o.mask), b.index(row));
+    ) -> (Vec<usize>, Vec<f32>) {
+        let (memory, seen, index) = (&self.memory[o.kv], seen(b, row, o.kv, o.mask), b.index(row));
         let place = |cell| b.locate(b.seq(row), memory.group.unwrap_or(0), cell);
         let score = |&(cell, j): &(usize, usize)| {
             let score = dot(q, &memory.first.at(place(cell))[at..at + q.len()]) as f32 * o.scale;
@@ -110,9 +110,8 @@ impl ReferenceMachine {
             score - slope * index.abs_diff(j) as f32
         };
         let mut weights: Vec<f32> = seen.iter().map(score).collect();
-        softmax(&mut weights, sink);
-        let values = seen.iter().map(|&(cell, _)| &memory.second.at(place(cell))[at..at + q.len()]);
-        mix(&weights, values, q.len())
+        softmax(&mut weights, self.maybe(o.sinks).map(|sinks| sinks[h]));
+        (seen.into_iter().map(|(cell, _)| cell).collect(), weights)
     }
 
     pub(super) fn store_latents(&mut self, b: &Batch, o: &LatentAttend) {
@@ -134,7 +133,7 @@ impl ReferenceMachine {
         let rank = self.width(o.latent);
         let (w_k, w_v) = (self.weight(o.w_k), self.weight(o.w_v));
         let absorbed = mul(&w_k[h * rank * o.nope..][..rank * o.nope], &q[..o.nope]);
-        let (memory, seen) = (&self.memory[o.kv], seen(b, row, Mask::Causal));
+        let (memory, seen) = (&self.memory[o.kv], seen(b, row, o.kv, Mask::Causal));
         let place = |cell| b.locate(b.seq(row), memory.group.unwrap_or(0), cell);
         let score = |&(cell, _): &(usize, usize)| {
             let rope = dot(&q[o.nope..], memory.second.at(place(cell)));

@@ -12,6 +12,7 @@ mod ops;
 mod queue;
 mod recurrent;
 mod rotary;
+mod select;
 mod storage;
 
 // Plain functions, for those who look at rows beside a backend.
@@ -46,7 +47,8 @@ impl Backend for Reference {
 
     fn capabilities(&self) -> Capabilities {
         // Rows are computed from the stored type, as float32.
-        Capabilities { types: DType::ALL.to_vec(), ops: Op::NAMES.to_vec(), bits: Grade::AllBatches }
+        let (types, ops) = (DType::ALL.to_vec(), Op::NAMES.to_vec());
+        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: true }
     }
 
     fn memory(&self) -> Option<Memory> {

@@ -130,6 +130,7 @@ impl Ops for ReferenceMachine {
 
     fn attention(&mut self, b: &Batch, o: &Attention) -> Result<()> {
         self.map_rows(b, o.q, o.out, |m, i, q| m.attend_row(b, i, q, o));
+        self.select_cells(b, o);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::{
     run::{Wishes, ids},
 };
 use lamina::{
-    GenerateOptions, Terms,
+    EngineError, GenerateOptions, Terms,
     sample::{SamplingParams, params},
 };
 use serde_json::Value;
@@ -74,6 +74,10 @@ fn limits(body: &mut Body, generate: &mut GenerateOptions) -> Result<(), ApiErro
     generate.stop_tokens = body.take("stop_token_ids")?.unwrap_or_default();
     generate.include_stop = body.take("include_stop_str_in_output")?.unwrap_or(false);
     generate.min_tokens = body.take("min_tokens")?.unwrap_or(0);
+    if let Some(text) = body.take::<String>("compress")? {
+        let path = body.path("compress");
+        generate.compress = Some(text.parse().map_err(|e: EngineError| ApiError::at(&path, e.to_string()))?);
+    }
     if body.take::<bool>("skip_special_tokens")? == Some(false) {
         let path = body.path("skip_special_tokens");
         let text = format!("{path} false is not supported: use return_token_ids to see special tokens");

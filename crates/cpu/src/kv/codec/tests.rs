@@ -201,3 +201,35 @@ fn values_beyond_the_type_become_its_largest() {
         assert!(out.iter().all(|v| v.is_finite() && *v > 1e6), "{out:?}");
     }
 }
+
+#[test]
+fn keys_and_values_are_moved_as_they_are_stored() {
+    for isa in Isa::usable() {
+        for &(name, kv_type) in KvType::ALL {
+            let codec = Codec::new(kv_type.into(), isa);
+            let (dim, n) = (64, codec.keys.rows);
+            let panel_bytes = codec.keys.panel_bytes(dim);
+            let (mut from, mut moved) = (vec![0u8; panel_bytes], vec![0u8; panel_bytes]);
+            let mut values = [0u8; 2].map(|_| vec![0u8; (codec.values.page_bytes)(dim)]);
+            let [value_from, value_moved] = &mut values;
+            let rows: Vec<_> = (0..PAGE_LEN).map(|j| random(dim, 50 + j as u64)).collect();
+            for (j, row) in rows.iter().enumerate() {
+                codec.keys.put(&codec.encoded_key(row), j % n, &mut from);
+                (codec.values.put)(&codec.encoded_value(row), j, dim, value_from);
+            }
+            // What later rows of the loop left in a panel with fewer lanes than a page has positions.
+            let last = |lane: usize| PAGE_LEN - n + lane;
+            let (mut want, mut value_want, mut bytes) = (moved.clone(), value_moved.clone(), vec![]);
+            for (to, lane) in [(0, 5), (n - 1, 0), (3, n - 1)] {
+                (codec.lane)(n).take(&from, lane, &mut bytes);
+                (codec.lane)(n).put(&bytes, to, &mut moved);
+                codec.keys.put(&codec.encoded_key(&rows[last(lane)]), to, &mut want);
+                (codec.values.take)(value_from, lane, dim, &mut bytes);
+                (codec.values.put)(&bytes, to, dim, value_moved);
+                (codec.values.put)(&codec.encoded_value(&rows[lane]), to, dim, &mut value_want);
+            }
+            assert!(moved == want, "keys of {name} on {isa}");
+            assert!(*value_moved == value_want, "values of {name} on {isa}");
+        }
+    }
+}

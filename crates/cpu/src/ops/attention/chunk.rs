@@ -28,6 +28,23 @@ impl Machine {
         part: &mut Running<'_>,
         cleared: bool,
     ) {
+        let positions = self.chunk_weights(s, u, chunk, (scores, queries), part);
+        if cleared {
+            self.mix_cleared(s, u, positions, scores, part);
+        } else {
+            self.mix(s, u, positions, s.cells(u).end, scores, part);
+        }
+    }
+
+    /// Softmax weights of one chunk of a unit, beside their maxima and sums in `part`; returns the cells that they are of.
+    pub(super) fn chunk_weights(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        chunk: usize,
+        (scores, queries): (&mut [f32], &[u8]),
+        part: &mut Running<'_>,
+    ) -> (usize, usize) {
         let rows = u.rows();
         let (sight, cells) = (s.sight(u), s.cells(u));
         let base = (chunk * CHUNK).max(cells.start / PAGE_LEN * PAGE_LEN);
@@ -58,11 +75,7 @@ impl Machine {
             };
             part.softmax_weights(self, r, row, groups, seen, bias);
         }
-        if cleared {
-            self.mix_cleared(s, u, (base, end), scores, part);
-        } else {
-            self.mix(s, u, (base, end), cells.end, scores, part);
-        }
+        (base, end)
     }
 
     fn page_scores(&self, s: &AttentionArgs<'_>, u: Unit, page: usize, queries: &[u8], out: &mut [f32]) {

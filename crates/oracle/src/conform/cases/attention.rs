@@ -76,6 +76,20 @@ pub fn plain(bench: Bench) -> Case {
     attend(bench, COMMON, PLAIN, |_, _, _| vec![])
 }
 
+/// A case with an extra logit for each head on `bench`.
+pub fn sinking(bench: Bench) -> Case {
+    attend(bench, COMMON, ScoreRule { sinks: true, softcap: Some(4.0), ..PLAIN }, |_, _, _| vec![])
+}
+
+/// A case with rotated queries and keys on `bench`.
+pub fn turned(bench: Bench) -> Case {
+    attend(bench, COMMON, PLAIN, |b, s, [q, k, _]| {
+        let rope = b.rope(rope(s.dim, false));
+        let turn = |(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope });
+        [(q, s.heads), (k, s.kv_heads)].map(turn).into()
+    })
+}
+
 /// A case with a window on `bench`.
 pub fn windowed(bench: Bench) -> Case {
     attend(bench, COMMON, ScoreRule { mask: Mask::Window(16), ..PLAIN }, |_, _, _| vec![])

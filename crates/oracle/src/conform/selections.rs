@@ -1,0 +1,137 @@
+//! Compressed sequences: which cells stay, that they are moved whole, and that a row's bits depend on nothing else.
+
+use super::{
+    CaseFailure, Tolerance,
+    bench::{Bench, Case},
+    cases, differs, far, machine,
+    report::{Bits, Rounds},
+    rows::{Found, token},
+    steps::pages,
+};
+use crate::reference::Reference;
+use lamina_plan::{
+    CellSelection, KeptCells, NO_PAGE, Ops, PAGE_LEN,
+    backend::{Backend, Result},
+    batch::{Batch, Select, SeqPlace},
+    kv::KvType,
+    walk,
+};
+
+/// A sequence of so many rows, whose first ones are its prompt: of the cells before the prompt's last rows, which are
+/// the window, those from `first` on are left.
+struct Compressed {
+    len: usize,
+    prompt: usize,
+    window: usize,
+    first: u32,
+}
+
+/// The second one is not compressed, the third one keeps nothing but its window.
+const SEQUENCES: [Compressed; 4] = [
+    Compressed { len: 390, prompt: 340, window: 20, first: 281 },
+    Compressed { len: 40, prompt: 33, window: 9, first: 0 },
+    Compressed { len: 70, prompt: 50, window: 7, first: 43 },
+    Compressed { len: 120, prompt: 97, window: 33, first: 20 },
+];
+
+/// Width of neighbourhoods.
+const POOL: u32 = 5;
+
+pub fn kept_cells_are_the_strongest<B: Backend>(
+    make: &impl Fn() -> B,
+    kv_type: KvType,
+    tolerance: Tolerance,
+) -> Result<Option<CaseFailure>> {
+    let lengths = SEQUENCES.map(|s| s.len);
+    let cases: [fn(Bench) -> Case; 3] =
+        [cases::attention::plain, cases::attention::sinking, cases::attention::turned];
+    for case in cases {
+        let case = case(Bench::new("selection").lengths(&lengths).kv_type(kv_type));
+        let backend = make();
+        if backend.refuses(&case.plan).is_some() || !backend.capabilities().selects_cells {
+            continue;
+        }
+        let got = run(&mut machine(make(), &case)?, &case, &alone())?;
+        // Quantized keys are multiplied with quantized queries: cells whose sums are close may change places.
+        let rounds_queries = matches!(kv_type, KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1);
+        let want = run(&mut machine(Reference, &case)?, &case, &alone())?;
+        debug_assert!(matches!(case.rounds, Rounds::Kv(_)));
+        if let Some(failure) = far(&got, &want, case.rounds.tolerance(tolerance)).filter(|_| !rounds_queries)
+        {
+            return Ok(Some(failure));
+        }
+        if backend.capabilities().bits == Bits::AllBatches {
+            let other = run(&mut machine(make(), &case)?, &case, &together())?;
+            if let Some(failure) = differs(&got, &other, "steps and company, with selected cells") {
+                return Ok(Some(failure));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Rows of a sequence in each of its steps: before the window, the window, behind it.
+fn alone() -> Vec<Vec<(usize, usize)>> {
+    let one = |(i, s): (usize, &Compressed)| {
+        [s.prompt - s.window, s.window, s.len - s.prompt].map(|rows| vec![(i, rows)])
+    };
+    SEQUENCES.iter().enumerate().flat_map(one).collect()
+}
+
+/// All side by side, cut otherwise but for the windows, which are whole.
+fn together() -> Vec<Vec<(usize, usize)>> {
+    let mut done = SEQUENCES.map(|_| 0);
+    let mut steps = vec![];
+    for size in [3, 40, 1, 90].into_iter().cycle() {
+        let mut step = vec![];
+        for (i, s) in SEQUENCES.iter().enumerate().filter(|(i, s)| done[*i] < s.len) {
+            let start = s.prompt - s.window;
+            let rows = match done[i] {
+                at if at < start => size.min(start - at),
+                at if at == start => s.window,
+                at => size.min(s.len - at),
+            };
+            step.push((i, rows));
+        }
+        if step.is_empty() {
+            return steps;
+        }
+        step.iter().for_each(|&(i, rows)| done[i] += rows);
+        steps.push(step);
+    }
+    steps
+}
+
+fn run<M: Ops>(machine: &mut M, case: &Case, steps: &[Vec<(usize, usize)>]) -> Result<Found> {
+    let (mut done, mut rows, result) = (SEQUENCES.map(|_| 0), Found::new(), case.plan.logits);
+    for step in steps {
+        let (mut batch, mut keys, mut out) = (Batch::default(), vec![], vec![]);
+        for &(i, n) in step {
+            let tokens: Vec<u32> = (done[i]..done[i] + n).map(|p| token(i, p)).collect();
+            batch.push(&tokens, done[i], place(case, i, done[i]), Select::All);
+            keys.extend((done[i]..done[i] + n).map(|p| (i, p)));
+            done[i] += n;
+        }
+        machine.begin(&batch)?;
+        walk(machine, &case.plan.ops, &batch)?;
+        machine.wait()?;
+        machine.read(result, 0..batch.rows(), &mut out)?;
+        rows.extend(keys.into_iter().zip(out.chunks_exact(case.plan.width(result)).map(<[f32]>::to_vec)));
+    }
+    Ok(rows)
+}
+
+/// Where a sequence is when `done` of its rows were computed.
+fn place(case: &Case, i: usize, done: usize) -> SeqPlace {
+    let s = &SEQUENCES[i];
+    let mut place = pages(&case.lengths, i, case.plan.kv.groups.len());
+    let first: std::sync::Arc<[u32]> = [s.first].into();
+    if done == s.prompt - s.window {
+        place.kept = KeptCells::Select(CellSelection { first, pool: POOL });
+    } else if done >= s.prompt {
+        // Others may have the pages before by now.
+        place.pages.iter_mut().for_each(|table| table[..s.first as usize / PAGE_LEN].fill(NO_PAGE));
+        place.kept = KeptCells::From(first);
+    }
+    place
+}
