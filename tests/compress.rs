@@ -2,8 +2,8 @@
 //! the whole prompt.
 
 use lamina::{
-    AnswerState, Completion, Compression, DraftSource, GenerateOptions, KvType, LayerBudgets, LoadOptions,
-    Model, Prompt, TokenStream,
+    AnswerState, Completion, Compression, DraftSource, GenerateOptions, KvSwap, KvType, LayerBudgets,
+    LoadOptions, Model, Prompt, SwapChoice, TokenStream,
 };
 use lamina_fixtures::{Models, names, packaged, tokens};
 use std::path::Path;
@@ -108,9 +108,11 @@ fn every_family_selects_the_same_whatever_else_there_is() {
 fn company_forks_and_preemption_change_no_bit() {
     let model = load(&packaged(), options());
     let want: Vec<_> = (0..14).map(|i| bits(&answer(&model, &prompt(i), &snap(50)))).collect();
-    for reuse_prefixes in [false, true] {
-        // Room for eight sequences at full length: of more, some lose their memory.
-        let small = load(&packaged(), LoadOptions { reuse_prefixes, ..options() });
+    // Room for eight sequences at full length: of more, some lose their memory, or what they had computed is kept elsewhere.
+    let swapped = KvSwap { choice: SwapChoice::Always, .."ram:64MiB".parse().expect("a size") };
+    for (reuse_prefixes, kv_swap) in [(false, KvSwap::default()), (true, KvSwap::default()), (true, swapped)]
+    {
+        let small = load(&packaged(), LoadOptions { reuse_prefixes, kv_swap, ..options() });
         let start = |i| small.stream(&Prompt::Tokens(prompt(i)), &GenerateOptions { n: 2, ..snap(50) });
         let streams: Vec<TokenStream> = (0..14).map(|i| start(i).expect("starts")).collect();
         let mut preempted = 0;
