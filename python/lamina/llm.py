@@ -68,14 +68,12 @@ class LLM(Closing):
             for the small model inside the package.
         device: "auto" (an NVIDIA GPU that can be used, or else the CPU), "cpu", "cuda" or "cuda:1".
         context: the longest sequence in tokens; None: the model's own, cut to what memory holds.
-        kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8; or apart, as in
-            ``k=q8_0,v=q4_0``, and by how far layers see, as in ``window=f16,full.k=q8_0`` (full, window, chunk).
+        kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8; or apart, as in ``k=q8_0,v=q4_0``,
+            and by how far layers see, as in ``window=f16,full.k=q8_0`` (full, window, chunk).
         dtype: "auto" keeps the file's types; a name such as "q4_k" quantizes the matrices to it while loading.
         threads: None: one for each physical core that this process may use.
-        seed: requests without a seed of their own get one derived from this and their number, so that a program's
-            answers can be repeated; None: they differ each time.
-        progress: shows a line on stderr while loading, if that is a terminal; or a function that is told the bytes
-            done and the bytes in all.
+        seed: requests without a seed get one from this and their number, to be repeated; None: answers differ each time.
+        progress: shows a line on a terminal's stderr while loading; or a function that is told the bytes done, and all.
         loras: low-rank adapters to load beside the model, by the names that requests call them: folders that PEFT
             saved, or GGUF adapters. A request uses those that its `lora` names, and none without.
         draft: guesses tokens ahead, which are verified in one step and kept where the model would have chosen them, so
@@ -90,12 +88,10 @@ class LLM(Closing):
         memory: the most memory that the process may take, in bytes or as "8GiB" or "80%"; None: what the system or the
             container has. Weights that do not fit are read from disk in every step; the answers are the same.
         offload: "auto", "never" to refuse a model whose weights do not fit, or a `Policy` that says where weights lie.
-        panel_cache: a folder that keeps all weights of a model that is read from disk, in the form that they are
-            multiplied in: the next start reads them from there. None: those that are streamed are kept in the user's
-            cache folder.
-        kv_swap: what requests that have to wait for memory may take beside the cache, where that is cheaper than
-            computing them again: a size on disk, in bytes or as "8GiB", or "ram:2GiB", or "ram:2GiB,disk:8GiB"; None:
-            they are computed again. Answers are the same.
+        panel_cache: a folder that keeps all weights of a model that is read from disk, as they are multiplied, for the next
+            start. None: the user's cache folder keeps those that are streamed.
+        kv_swap: where requests that wait for memory may keep theirs: "8GiB" (on disk; or bytes), "ram:2GiB", or both as
+            "ram:2GiB,disk:8GiB"; None: they are computed again. Answers are the same.
 
         Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
         """
