@@ -17,7 +17,7 @@ from pathlib import Path
 
 RECORDS = Path(__file__).resolve().parent / "record"
 # What tells rows apart, beside the figure's name; a missing one is None in both.
-KEYS = ("model", "text", "context", "threads", "isa", "kv", "kv_dtype", "depth", "batch", "clients", "n", "busy")
+KEYS = ("model", "text", "context", "threads", "isa", "kv", "kv_dtype", "depth", "batch", "clients", "n", "busy", "dtype", "prompt", "gen", "share")
 
 
 class Refused(Exception):
@@ -56,6 +56,8 @@ def figures(row):
         measured = row.get(kind)
         if isinstance(measured, dict) and (one := measured["lamina"]):
             yield kind, {}, (one["median"], *one["range"])
+        if isinstance(measured, float):
+            yield kind, {}, spread([measured])
         for one in measured if isinstance(measured, list) else []:
             yield kind, {k: one.get(k) for k in ("n", "depth", "batch")}, spread(one["tok_s"])
 
