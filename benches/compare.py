@@ -72,7 +72,9 @@ def table(found):
     for row in found:
         for name, more, values in figures(row):
             place = {**row, **more}
-            out[(name, *(place.get(k) for k in KEYS))] = values
+            known = (place.get(k) for k in KEYS)
+            # A bench of a server draws lengths from lists.
+            out[(name, *(str(v) if isinstance(v, list) else v for v in known))] = values
     return out
 
 
