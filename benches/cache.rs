@@ -6,6 +6,7 @@
 //! a line of the same without that says what a restart costs while the files are still in memory.
 
 use lamina::{GenerateOptions, LoadOptions, Model, Prompt, disk::StoreFolder};
+use lamina_fixtures::BenchArgs;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -14,29 +15,12 @@ use std::{
     time::Instant,
 };
 
-struct Args(Vec<String>);
-
-impl Args {
-    fn value(&self, name: &str) -> Option<&str> {
-        let at = self.0.iter().position(|a| a == name)?;
-        self.0.get(at + 1).map(String::as_str)
-    }
-
-    fn number(&self, name: &str, default: usize) -> usize {
-        self.value(name).map_or(default, |n| n.parse().expect("a number"))
-    }
-
-    fn model(&self) -> Option<PathBuf> {
-        self.0.first().filter(|a| !a.starts_with("--")).map(PathBuf::from)
-    }
-
-    fn options(&self, tokens: usize) -> LoadOptions {
-        LoadOptions {
-            threads: self.value("--threads").map(|t| t.parse().expect("a number")),
-            kv_dtype: self.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
-            context: Some(tokens + 64),
-            ..LoadOptions::default()
-        }
+fn options(args: &BenchArgs, tokens: usize) -> LoadOptions {
+    LoadOptions {
+        threads: args.number("--threads"),
+        kv_dtype: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
+        context: Some(tokens + 64),
+        ..LoadOptions::default()
     }
 }
 
@@ -86,13 +70,15 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let args = Args(std::env::args().skip(1).filter(|a| a != "--bench").collect());
-    let smoke = args.0.iter().any(|a| a == "--smoke");
-    let (tokens, repeat) =
-        (args.number("--prompt", if smoke { 200 } else { 4096 }), args.number("--repeat", 3));
+    let args = BenchArgs::of_process();
+    let smoke = args.has("--smoke");
+    let (tokens, repeat) = (
+        args.number("--prompt").unwrap_or(if smoke { 200 } else { 4096 }),
+        args.number("--repeat").unwrap_or(3),
+    );
     let below = args.value("--dir").map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = tempfile::tempdir_in(below).expect("a folder");
-    let plain = args.options(tokens);
+    let plain = options(&args, tokens);
     let cached = LoadOptions { cache_dir: Some(folder.path().into()), ..plain.clone() };
     let open = |options: &LoadOptions| Model::load(args.model().as_deref(), options.clone()).expect("loads");
     let (computed, decode) = without(&open(&plain), tokens);

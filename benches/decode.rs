@@ -4,30 +4,12 @@
 //! [--repeat 3] [--smoke]`. Without a model the one inside the package runs. It is `lamina bench` without an installation.
 
 use lamina::LoadOptions;
+use lamina_fixtures::BenchArgs;
 use lamina_tools::bench::{BenchOptions, run};
-use std::path::PathBuf;
-
-struct Args(Vec<String>);
-
-impl Args {
-    fn value(&self, name: &str) -> Option<&str> {
-        let at = self.0.iter().position(|a| a == name)?;
-        self.0.get(at + 1).map(String::as_str)
-    }
-
-    fn numbers(&self, name: &str, default: &str) -> Vec<usize> {
-        let list = self.value(name).unwrap_or(default);
-        list.split(',').map(|n| n.parse().expect("a list of numbers")).collect()
-    }
-
-    fn model(&self) -> Option<PathBuf> {
-        self.0.first().filter(|a| !a.starts_with("--")).map(PathBuf::from)
-    }
-}
 
 fn main() {
-    let args = Args(std::env::args().skip(1).filter(|a| a != "--bench").collect());
-    let smoke = args.0.iter().any(|a| a == "--smoke");
+    let args = BenchArgs::of_process();
+    let smoke = args.has("--smoke");
     let [prompt, generated, repeat] = if smoke { ["16", "4", "1"] } else { ["512", "64", "3"] };
     let options = BenchOptions {
         prompt: args.numbers("--prompt", prompt),
@@ -40,7 +22,7 @@ fn main() {
         text: None,
     };
     let load = LoadOptions {
-        threads: args.value("--threads").map(|t| t.parse().expect("a number")),
+        threads: args.number("--threads"),
         kv_dtype: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
         ..LoadOptions::default()
     };

@@ -6,8 +6,9 @@
 
 use lamina::{LoadOptions, Loaded, open};
 use lamina_engine::{Engine, Event, Generation, Request, Task, sample::SamplingParams};
+use lamina_fixtures::BenchArgs;
 use lamina_text::Tokenizer;
-use std::{path::Path, sync::mpsc::channel, time::Instant};
+use std::{sync::mpsc::channel, time::Instant};
 
 /// Ways of sampling, with the parameters that differ from the default.
 const WAYS: [(&str, &[(&str, f64)]); 3] = [
@@ -16,24 +17,16 @@ const WAYS: [(&str, &[(&str, f64)]); 3] = [
     ("every logit", &[("seed", 1.0), ("repeat_penalty", 1.1)]),
 ];
 
-struct Args(Vec<String>);
-
-impl Args {
-    fn number(&self, name: &str, default: usize) -> usize {
-        let at = self.0.iter().position(|a| a == name);
-        at.and_then(|at| self.0.get(at + 1)).map_or(default, |n| n.parse().expect("a number"))
-    }
-}
-
 fn main() {
-    let args = Args(std::env::args().skip(1).filter(|a| a != "--bench").collect());
-    let smoke = args.0.iter().any(|a| a == "--smoke");
-    let (batch, tokens) = (args.number("--batch", 32), args.number("--gen", if smoke { 4 } else { 64 }));
-    let threads = args.0.iter().any(|a| a == "--threads").then(|| args.number("--threads", 2));
+    let args = BenchArgs::of_process();
+    let smoke = args.has("--smoke");
+    let (batch, tokens) =
+        (args.number("--batch").unwrap_or(32), args.number("--gen").unwrap_or(if smoke { 4 } else { 64 }));
+    let threads = args.number("--threads");
     let load = LoadOptions { context: Some(batch * (tokens + 96)), threads, ..LoadOptions::default() };
-    let model = args.0.first().filter(|a| !a.starts_with("--")).map(Path::new);
+    let model = args.model();
     let Loaded { mut engine, tokenizer, info, .. } =
-        open(model, &load, &|_, _| true).expect("the model opens");
+        open(model.as_deref(), &load, &|_, _| true).expect("the model opens");
     for (name, params) in WAYS {
         // One round to warm up.
         decode(&mut engine, tokenizer.as_ref(), info.vocab, params, batch, tokens.min(8));

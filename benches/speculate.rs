@@ -10,20 +10,8 @@ use lamina_engine::{
     Engine, Event, Generation, KnownAnswers, KnownTexts, Request, Rightness, Speculate, Task,
     sample::SamplingParams,
 };
+use lamina_fixtures::BenchArgs;
 use std::{fs, path::PathBuf, sync::mpsc::channel};
-
-struct Args(Vec<String>);
-
-impl Args {
-    fn value(&self, name: &str) -> Option<&str> {
-        let at = self.0.iter().position(|a| a == name)?;
-        self.0.get(at + 1).map(String::as_str)
-    }
-
-    fn number(&self, name: &str) -> Option<usize> {
-        self.value(name).map(|n| n.parse().expect("a number"))
-    }
-}
 
 /// What is measured with each drafter.
 struct Setup {
@@ -53,15 +41,15 @@ struct Bench {
 }
 
 impl Setup {
-    fn of(args: &Args) -> Setup {
-        let smoke = args.0.iter().any(|a| a == "--smoke");
+    fn of(args: &BenchArgs) -> Setup {
+        let smoke = args.has("--smoke");
         let text = args.value("--text").map_or_else(
             || "Once upon a time there was a dog. ".repeat(400),
             |f| fs::read_to_string(f).expect("a text"),
         );
         let (threads, draft_width) = (args.number("--threads"), args.number("--width"));
         Setup {
-            model: args.0.first().filter(|a| !a.starts_with("--")).map(PathBuf::from),
+            model: args.model(),
             text,
             load: LoadOptions { threads, draft_width, context: Some(2048), ..LoadOptions::default() },
             tokens: if smoke { 8 } else { args.number("--gen").unwrap_or(128) },
@@ -152,7 +140,7 @@ impl Bench {
 }
 
 fn main() {
-    let args = Args(std::env::args().skip(1).filter(|a| a != "--bench").collect());
+    let args = BenchArgs::of_process();
     let setup = Setup::of(&args);
     println!("drafts         text    batch  ratio (median, lowest, highest)  tokens a step");
     for name in args.value("--drafts").unwrap_or("wrong,right:0.8,ngram").split(',') {

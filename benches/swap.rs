@@ -9,9 +9,11 @@ use lamina::{
     GenerateOptions, KvSwap, LoadOptions, Model, Policy, Prompt, StreamOptions, SwapChoice, SwapCounts,
     Terms, TokenStream, disk::SwapBudget,
 };
+use lamina_fixtures::BenchArgs;
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
     thread,
     time::Instant,
 };
@@ -19,40 +21,23 @@ use std::{
 /// What swapped pages may take: more than enough.
 const ROOM: u64 = 2 << 30;
 
-struct Args(Vec<String>);
-
-impl Args {
-    fn value(&self, name: &str) -> Option<&str> {
-        let at = self.0.iter().position(|a| a == name)?;
-        self.0.get(at + 1).map(String::as_str)
-    }
-
-    fn number(&self, name: &str, default: usize) -> usize {
-        self.value(name).map_or(default, |n| n.parse().expect("a number"))
-    }
-
-    fn model(&self) -> Option<PathBuf> {
-        self.0.first().filter(|a| !a.starts_with("--")).map(PathBuf::from)
-    }
-
-    /// A cache of exactly one sequence of a context that is a third longer than the prompt.
-    fn open(&self, tokens: usize, budget: SwapBudget, folder: &Path) -> Model {
-        let options = LoadOptions {
-            threads: self.value("--threads").map(|t| t.parse().expect("a number")),
-            kv_dtype: self.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
-            context: Some(tokens / 3 * 4),
-            kv_memory: Some(1),
-            kv_swap: KvSwap { budget, choice: SwapChoice::Always },
-            stream: StreamOptions { folder: Some(folder.into()), ..StreamOptions::default() },
-            // The second prompt shall not wait for the first one's answer.
-            policy: Policy { prefill_share: 0.95, ..Policy::default() },
-            ..LoadOptions::default()
-        };
-        let plain = LoadOptions { kv_memory: None, kv_swap: KvSwap::default(), ..options.clone() };
-        let one = Model::load(self.model().as_deref(), plain).expect("loads").info().kv_bytes_per_sequence;
-        let options = LoadOptions { kv_memory: Some(one), ..options };
-        Model::load(self.model().as_deref(), options).expect("loads")
-    }
+/// A cache of exactly one sequence of a context that is a third longer than the prompt.
+fn opened(args: &BenchArgs, tokens: usize, budget: SwapBudget, folder: &Path) -> Model {
+    let options = LoadOptions {
+        threads: args.number("--threads"),
+        kv_dtype: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
+        context: Some(tokens / 3 * 4),
+        kv_memory: Some(1),
+        kv_swap: KvSwap { budget, choice: SwapChoice::Always },
+        stream: StreamOptions { folder: Some(folder.into()), ..StreamOptions::default() },
+        // The second prompt shall not wait for the first one's answer.
+        policy: Policy { prefill_share: 0.95, ..Policy::default() },
+        ..LoadOptions::default()
+    };
+    let plain = LoadOptions { kv_memory: None, kv_swap: KvSwap::default(), ..options.clone() };
+    let one = Model::load(args.model().as_deref(), plain).expect("loads").info().kv_bytes_per_sequence;
+    let options = LoadOptions { kv_memory: Some(one), ..options };
+    Model::load(args.model().as_deref(), options).expect("loads")
 }
 
 /// Irregular tokens, as many.
@@ -80,23 +65,25 @@ fn resumed(model: &Model, tokens: usize, seed: u64) -> (f64, Vec<u32>, SwapCount
     let mut answer = vec![next(&mut first).expect("a token").0];
     let all = model.info().context - 40;
     let second = model.stream(&prompt(model, all, seed + 1), &asked(-90, Some(2))).expect("starts");
-    let ended = thread::spawn(move || {
+    let ended = Arc::new(OnceLock::new());
+    let tell = ended.clone();
+    let reader = thread::spawn(move || {
         second.for_each(|piece| drop(piece.expect("runs")));
-        Instant::now()
+        tell.get_or_init(Instant::now);
     });
-    let mut ended = Some(ended);
-    let mut end = None;
-    loop {
-        let (token, at) = next(&mut first).expect("it is preempted before the end of its context");
+    let mut times = vec![];
+    while let Some((token, at)) = next(&mut first) {
         answer.push(token);
-        if end.is_none() && ended.as_ref().is_some_and(|thread| thread.is_finished()) {
-            end = ended.take().map(|thread| thread.join().expect("runs"));
-        }
-        if let Some(end) = end.filter(|end| at > *end) {
-            assert!(model.snapshot().counters.preemptions > 0, "nobody was preempted");
-            return ((at - end).as_secs_f64(), answer, model.snapshot().counters.swap);
+        times.push(at);
+        if ended.get().is_some_and(|end| at > *end) {
+            break;
         }
     }
+    reader.join().expect("runs");
+    let end = *ended.get().expect("it has ended");
+    let back = times.into_iter().find(|at| *at > end).expect("it is preempted before the end of its context");
+    assert!(model.snapshot().counters.preemptions > 0, "nobody was preempted");
+    ((back - end).as_secs_f64(), answer, model.snapshot().counters.swap)
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -105,10 +92,10 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let args = Args(std::env::args().skip(1).filter(|a| a != "--bench").collect());
-    let smoke = args.0.iter().any(|a| a == "--smoke");
-    let tokens = args.number("--prompt", if smoke { 120 } else { 4096 });
-    let repeat = args.number("--repeat", if smoke { 1 } else { 3 });
+    let args = BenchArgs::of_process();
+    let smoke = args.has("--smoke");
+    let tokens = args.number("--prompt").unwrap_or(if smoke { 120 } else { 4096 });
+    let repeat = args.number("--repeat").unwrap_or(if smoke { 1 } else { 3 });
     let below = args.value("--dir").map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = tempfile::tempdir_in(below).expect("a folder");
     let room = if smoke { 64 << 20 } else { ROOM };
@@ -120,7 +107,7 @@ fn main() {
     let mut told = json!({ "prompt": tokens });
     let mut answers: Vec<Vec<u32>> = vec![];
     for (name, budget) in ways {
-        let model = args.open(tokens, budget, folder.path());
+        let model = opened(&args, tokens, budget, folder.path());
         let runs: Vec<_> = (0..repeat).map(|i| resumed(&model, tokens, 100 * i as u64)).collect();
         let shared = answers.first().map_or(usize::MAX, Vec::len).min(runs[0].1.len());
         assert!(answers.first().is_none_or(|a| a[..shared] == runs[0].1[..shared]), "answers are the same");

@@ -1,6 +1,9 @@
 //! Prompts whose cache is compressed: which cells stay depends on nothing but the request, and the first token is that of
 //! the whole prompt.
 
+mod common;
+
+use common::rests;
 use lamina::{
     AnswerState, Completion, Compression, DraftSource, GenerateOptions, KvSwap, KvType, LayerBudgets,
     LoadOptions, Model, Prompt, SwapChoice, TokenStream,
@@ -59,15 +62,6 @@ fn prompt(i: u32) -> Vec<u32> {
 /// Why the model cannot compress prompts; none where it can.
 fn refusal(model: &Model) -> Option<String> {
     model.generate(&Prompt::Tokens(prompt(0)), &snap(1)).err().map(|e| e.to_string())
-}
-
-/// True once nothing runs and no page is held: answers are told before the snapshot that says so.
-fn rests(model: &Model) -> bool {
-    (0..500).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        let snapshot = model.snapshot();
-        snapshot.running.is_empty() && snapshot.free_pages == snapshot.pages
-    })
 }
 
 #[test]

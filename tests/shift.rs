@@ -1,6 +1,9 @@
 //! Answers that go on when their context is full: what follows a shift is what a request gives that begins with the tokens
 //! that were kept.
 
+mod common;
+
+use common::rests;
 use lamina::{Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt};
 use lamina_fixtures::{Models, names, packaged, tokens};
 use std::path::Path;
@@ -48,15 +51,6 @@ fn by_hand(model: &Model, mut tokens: Vec<u32>, count: usize) -> Vec<(u32, u32)>
         tokens.drain(SINKS..(tokens.len() - kept).max(SINKS));
     }
     all
-}
-
-/// True once nothing runs and no page is held: answers are told before the snapshot that says so.
-fn rests(model: &Model) -> bool {
-    (0..500).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        let snapshot = model.snapshot();
-        snapshot.running.is_empty() && snapshot.free_pages == snapshot.pages
-    })
 }
 
 #[test]

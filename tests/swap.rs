@@ -1,6 +1,9 @@
 //! Preempted requests whose memory is kept, in memory and on disk: the bits of an answer do not depend on it, and nothing is
 //! left behind.
 
+mod common;
+
+use common::rests;
 use lamina::{
     Completion, GenerateOptions, KvSwap, LoadOptions, Model, Prompt, StreamOptions, SwapChoice, SwapCounts,
     disk::{SwapBudget, SwapUse},
@@ -149,12 +152,7 @@ fn given_up_requests_leave_nothing_behind() {
             thread::sleep(Duration::from_millis(1));
         }
         drop(streams);
-        for _ in 0..2000 {
-            if model.snapshot().running.is_empty() && model.snapshot().waiting.is_empty() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+        assert!(rests(&model));
         let used = settled(&model).1;
         assert_eq!((used.entries, used.file_bytes), (0, 0), "{used:?}");
     }

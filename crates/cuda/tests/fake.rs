@@ -9,9 +9,10 @@ mod alone;
 mod common;
 
 use alone::alone;
-use common::story;
+use common::{ONCE, runner, tell};
 use lamina_cuda::{CudaDevice, ImageOrigin};
 use lamina_emu::Emu;
+use lamina_fixtures::packaged;
 use lamina_gpu::{Gpu, GpuDevice, self_test};
 use lamina_oracle::conform::{self, Tolerance};
 use lamina_plan::{BackendError, KvType};
@@ -52,11 +53,10 @@ fn the_built_in_model_has_the_bits_of_the_emulator() {
 fn inner_story() {
     let device = CudaDevice::open(0).expect("the fake device");
     for kv_type in [KvType::F16, KvType::Q8_0] {
-        let [(texts, bits), (want, want_bits)] = [
-            story(Gpu::new(device.clone()), kv_type, false),
-            story(Gpu::new(Emu::default()), kv_type, false),
-        ];
-        assert!(texts == want && bits == want_bits, "{kv_type}: {texts:?} instead of {want:?}");
+        let got = runner(&packaged(), Gpu::new(device.clone()), kv_type, false);
+        let want = runner(&packaged(), Gpu::new(Emu::default()), kv_type, false);
+        let [got, want] = [tell(got, &ONCE, 40, 64), tell(want, &ONCE, 40, 64)];
+        assert!(got == want, "{kv_type}: {:?} instead of {:?}", got[0].text, want[0].text);
     }
 }
 

@@ -6,25 +6,35 @@
 
 mod common;
 
-use common::{THERE_WAS, story};
+use common::{ONCE, Told, runner, tell};
 use lamina_cpu::Cpu;
 use lamina_emu::{BlockOrder, Emu};
+use lamina_fixtures::packaged;
 use lamina_gpu::Gpu;
-use lamina_plan::KvType;
+use lamina_plan::{Backend, KvType};
+
+fn story<B: Backend>(backend: B, kv_type: KvType, plain: bool) -> Vec<Told> {
+    tell(runner(&packaged(), backend, kv_type, plain), &ONCE, 40, 64)
+}
+
+fn texts(told: &[Told]) -> Vec<&[u32]> {
+    told.iter().map(|t| &t.text[..]).collect()
+}
 
 #[test]
 fn the_text_is_that_of_the_cpu_and_steps_are_replayed() {
     let cpu = || Cpu::new(1).expect("a CPU");
     for kv_type in [KvType::F16, KvType::F32] {
         let device = Emu::default();
-        let (texts, bits) = story(Gpu::new(device.clone()), kv_type, false);
-        assert_eq!(texts, story(cpu(), kv_type, true).0, "{kv_type}");
-        let (rounded, _) = story(cpu(), kv_type, false);
-        assert_eq!(texts[0][..26], rounded[0][..26], "{kv_type}");
+        let told = story(Gpu::new(device.clone()), kv_type, false);
+        assert_eq!(texts(&told), texts(&story(cpu(), kv_type, true)), "{kv_type}");
+        let rounded = story(cpu(), kv_type, false);
+        assert_eq!(told[0].text[..26], rounded[0].text[..26], "{kv_type}");
         // The same text, whatever part of it was the prompt.
-        assert!(texts[0][5..].starts_with(&THERE_WAS) && texts[1].starts_with(&texts[0]), "{texts:?}");
+        let [once, longer] = &told[..] else { panic!("two stories") };
+        assert!(once.text.starts_with(ONCE[1]) && longer.text.starts_with(&once.text), "{once:?}");
         assert!(device.replays() >= 37, "{} replays", device.replays());
-        let (_, backwards) = story(Gpu::new(Emu::new(BlockOrder::Backwards)), kv_type, false);
-        assert!(bits == backwards, "bits depend on the order of blocks and threads");
+        let backwards = story(Gpu::new(Emu::new(BlockOrder::Backwards)), kv_type, false);
+        assert!(told == backwards, "bits depend on the order of blocks and threads");
     }
 }

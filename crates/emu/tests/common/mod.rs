@@ -1,25 +1,39 @@
-//! The built-in model on a backend, without an engine.
+//! Models on a backend, without an engine.
 
 use lamina_arch::{
     Family,
     weights::{Tensor, Weights},
 };
-use lamina_plan::{Backend, Batch, KvType, Limits, Runner, Select, SeqPlace, Step, emit};
+use lamina_plan::{Backend, Batch, KvType, Limits, Runner, Select, SeqPlace, Step, WeightSpec, emit};
 use lamina_store::Checkpoint;
+use std::path::Path;
 
-/// `Once upon a time`, and how the model goes on: the second sequence begins with both.
-const ONCE: [u32; 5] = [0, 452, 474, 259, 403];
-pub const THERE_WAS: [u32; 14] = [12, 404, 276, 259, 375, 428, 625, 558, 14, 325, 614, 268, 380, 720];
+/// `Once upon a time`, and the same with how the built-in model goes on.
+pub const ONCE: [&[u32]; 2] = [
+    &[0, 452, 474, 259, 403],
+    &[0, 452, 474, 259, 403, 12, 404, 276, 259, 375, 428, 625, 558, 14, 325, 614, 268, 380, 720],
+];
+/// Pages of each sequence.
+const PAGES: u32 = 8;
 
-/// Greedy tokens of two sequences side by side, and the bits of the last logits.
-pub fn story<B: Backend>(backend: B, kv_type: KvType, plain: bool) -> ([Vec<u32>; 2], Vec<u32>) {
-    let checkpoint = Checkpoint::open(lamina_fixtures::packaged()).expect("the built-in model");
+/// A sequence after some greedy tokens.
+#[derive(Debug, PartialEq)]
+pub struct Told {
+    /// The prompt, and what was chosen behind it.
+    pub text: Vec<u32>,
+    /// Bits of the logits of every step.
+    pub bits: Vec<Vec<u32>>,
+}
+
+/// The model at `path` on `backend`, as float32 where `plain`.
+pub fn runner<B: Backend>(path: &Path, backend: B, kv_type: KvType, plain: bool) -> Runner<B> {
+    let checkpoint = Checkpoint::open(path).expect("a model");
     let family = Family::of(&checkpoint).expect("a family");
     let spec = family.spec(&checkpoint).expect("a spec");
     let weights = Weights::new(&checkpoint, family, &spec);
     let plan = emit(&spec, &|name| weights.has(name));
     assert_eq!(backend.refuses(&plan), None);
-    let upload = |w: &lamina_plan::WeightSpec| {
+    let upload = |w: &WeightSpec| {
         let (rows, cols) = w.kind.shape();
         let stored = weights.get(&w.name, rows, cols).expect("a weight");
         let float = || Tensor::from_f32(&w.name, rows, cols, &stored.to_f32().expect("decodes"));
@@ -27,27 +41,50 @@ pub fn story<B: Backend>(backend: B, kv_type: KvType, plain: bool) -> ([Vec<u32>
     };
     let uploaded = plan.weights.iter().map(upload).collect();
     let groups = plan.kv.groups.len();
-    let (pages, kv) = (vec![8; groups], vec![kv_type.into(); groups]);
-    let limits = Limits { rows: 64, selected: 2, logits: 2, pages, states: 0, kv };
-    let mut runner = Runner::new(backend, plan, uploaded, limits).expect("a machine");
-    let mut texts = [ONCE.to_vec(), [&ONCE[..], &THERE_WAS[..]].concat()];
-    let (mut done, mut last) = ([0; 2], vec![]);
-    for _ in 0..40 {
-        let mut batch = Batch::default();
-        for (s, text) in texts.iter().enumerate() {
-            let pages = vec![vec![4 * s as u32, 4 * s as u32 + 1, 4 * s as u32 + 2]; groups];
-            let place = SeqPlace { pages, prompt_len: 19, ..SeqPlace::default() };
-            batch.push(&text[done[s]..], done[s], place, Select::Last);
-        }
-        let rows = runner.run(&batch).expect("a step");
-        last.clear();
-        for (s, text) in texts.iter_mut().enumerate() {
-            let mut logits = vec![];
-            rows.logits(s, &mut logits).expect("logits");
-            last.extend(logits.iter().map(|v| v.to_bits()));
-            done[s] = text.len();
-            text.push(rows.argmax(s).expect("a token").0);
-        }
+    let (pages, kv) = (vec![3 * PAGES as usize; groups], vec![kv_type.into(); groups]);
+    let limits = Limits { rows: 64, selected: 3, logits: 3, pages, states: 0, kv };
+    Runner::new(backend, plan, uploaded, limits).expect("a machine")
+}
+
+/// Goes on with `prompts` side by side for `tokens` greedy tokens; prompts are read in chunks of at most `chunk` rows.
+pub fn tell<B: Backend>(mut runner: Runner<B>, prompts: &[&[u32]], tokens: usize, chunk: usize) -> Vec<Told> {
+    let mut all: Vec<Told> = prompts.iter().map(|p| Told { text: p.to_vec(), bits: vec![] }).collect();
+    let mut done = vec![0; prompts.len()];
+    while all.iter().zip(prompts).any(|(told, prompt)| told.text.len() < prompt.len() + tokens) {
+        step(&mut runner, &mut all, &mut done, prompts, chunk);
     }
-    (texts, last)
+    all.iter_mut().zip(prompts).for_each(|(told, prompt)| told.text.truncate(prompt.len() + tokens));
+    all.iter_mut().for_each(|told| told.bits.truncate(tokens));
+    all
+}
+
+fn step<B: Backend>(
+    runner: &mut Runner<B>,
+    all: &mut [Told],
+    done: &mut [usize],
+    prompts: &[&[u32]],
+    chunk: usize,
+) {
+    let groups = runner.plan().kv.groups.len();
+    let mut batch = Batch::default();
+    let mut ends = vec![];
+    for (s, told) in all.iter().enumerate() {
+        let end = told.text.len().min(done[s] + chunk);
+        let first = s as u32 * PAGES;
+        let pages = vec![(first..first + PAGES).collect(); groups];
+        let place = SeqPlace { pages, prompt_len: prompts[s].len() as u32, ..SeqPlace::default() };
+        batch.push(&told.text[done[s]..end], done[s], place, Select::Last);
+        ends.push(end);
+    }
+    let rows = runner.run(&batch).expect("a step");
+    for (s, told) in all.iter_mut().enumerate() {
+        done[s] = ends[s];
+        if ends[s] < told.text.len() {
+            continue;
+        }
+        let mut logits = vec![];
+        rows.logits(s, &mut logits).expect("logits");
+        told.bits.push(logits.iter().map(|v| v.to_bits()).collect());
+        told.text.push(rows.argmax(s).expect("a token").0);
+    }
 }
