@@ -6,7 +6,7 @@
 //! a line of the same without that says what a restart costs while the files are still in memory.
 
 use lamina::{GenerateOptions, LoadOptions, Model, Prompt, disk::StoreFolder};
-use lamina_fixtures::BenchArgs;
+use lamina_fixtures::CommandLine;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -15,7 +15,7 @@ use std::{
     time::Instant,
 };
 
-fn options(args: &BenchArgs, tokens: usize) -> LoadOptions {
+fn options(args: &CommandLine, tokens: usize) -> LoadOptions {
     LoadOptions {
         threads: args.number("--threads"),
         kv_dtype: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
@@ -70,7 +70,7 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let args = BenchArgs::of_process();
+    let args = CommandLine::of_process();
     let smoke = args.has("--smoke");
     let (tokens, repeat) = (
         args.number("--prompt").unwrap_or(if smoke { 200 } else { 4096 }),

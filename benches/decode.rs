@@ -4,11 +4,11 @@
 //! [--repeat 3] [--smoke]`. Without a model the one inside the package runs. It is `lamina bench` without an installation.
 
 use lamina::LoadOptions;
-use lamina_fixtures::BenchArgs;
+use lamina_fixtures::CommandLine;
 use lamina_tools::bench::{BenchOptions, run};
 
 fn main() {
-    let args = BenchArgs::of_process();
+    let args = CommandLine::of_process();
     let smoke = args.has("--smoke");
     let [prompt, generated, repeat] = if smoke { ["16", "4", "1"] } else { ["512", "64", "3"] };
     let options = BenchOptions {

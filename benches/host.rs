@@ -6,7 +6,7 @@
 
 use lamina::{LoadOptions, Loaded, open};
 use lamina_engine::{Engine, Event, Generation, Request, Task, sample::SamplingParams};
-use lamina_fixtures::BenchArgs;
+use lamina_fixtures::CommandLine;
 use lamina_text::Tokenizer;
 use std::{sync::mpsc::channel, time::Instant};
 
@@ -18,7 +18,7 @@ const WAYS: [(&str, &[(&str, f64)]); 3] = [
 ];
 
 fn main() {
-    let args = BenchArgs::of_process();
+    let args = CommandLine::of_process();
     let smoke = args.has("--smoke");
     let (batch, tokens) =
         (args.number("--batch").unwrap_or(32), args.number("--gen").unwrap_or(if smoke { 4 } else { 64 }));

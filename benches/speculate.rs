@@ -10,7 +10,7 @@ use lamina_engine::{
     Engine, Event, Generation, KnownAnswers, KnownTexts, Request, Rightness, Speculate, Task,
     sample::SamplingParams,
 };
-use lamina_fixtures::BenchArgs;
+use lamina_fixtures::CommandLine;
 use std::{fs, path::PathBuf, sync::mpsc::channel};
 
 /// What is measured with each drafter.
@@ -41,7 +41,7 @@ struct Bench {
 }
 
 impl Setup {
-    fn of(args: &BenchArgs) -> Setup {
+    fn of(args: &CommandLine) -> Setup {
         let smoke = args.has("--smoke");
         let text = args.value("--text").map_or_else(
             || "Once upon a time there was a dog. ".repeat(400),
@@ -140,7 +140,7 @@ impl Bench {
 }
 
 fn main() {
-    let args = BenchArgs::of_process();
+    let args = CommandLine::of_process();
     let setup = Setup::of(&args);
     println!("drafts         text    batch  ratio (median, lowest, highest)  tokens a step");
     for name in args.value("--drafts").unwrap_or("wrong,right:0.8,ngram").split(',') {

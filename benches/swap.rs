@@ -9,7 +9,7 @@ use lamina::{
     GenerateOptions, KvSwap, LoadOptions, Model, Policy, Prompt, StreamOptions, SwapChoice, SwapCounts,
     Terms, TokenStream, disk::SwapBudget,
 };
-use lamina_fixtures::BenchArgs;
+use lamina_fixtures::CommandLine;
 use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ use std::{
 const ROOM: u64 = 2 << 30;
 
 /// A cache of exactly one sequence of a context that is a third longer than the prompt.
-fn opened(args: &BenchArgs, tokens: usize, budget: SwapBudget, folder: &Path) -> Model {
+fn opened(args: &CommandLine, tokens: usize, budget: SwapBudget, folder: &Path) -> Model {
     let options = LoadOptions {
         threads: args.number("--threads"),
         kv_dtype: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
@@ -92,7 +92,7 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let args = BenchArgs::of_process();
+    let args = CommandLine::of_process();
     let smoke = args.has("--smoke");
     let tokens = args.number("--prompt").unwrap_or(if smoke { 120 } else { 4096 });
     let repeat = args.number("--repeat").unwrap_or(if smoke { 1 } else { 3 });
