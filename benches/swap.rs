@@ -18,15 +18,18 @@ use std::{
     time::Instant,
 };
 
+/// Tokens of room beside the prompt, at least: the second request is let in when its first chunk fits.
+const BESIDE: usize = 640;
+
 /// What swapped pages may take: more than enough.
 const ROOM: u64 = 2 << 30;
 
-/// A cache of exactly one sequence of a context that is a third longer than the prompt.
+/// A cache of exactly one sequence of a context that is at least a third longer than the prompt.
 fn opened(args: &CommandLine, tokens: usize, budget: SwapBudget, folder: &Path) -> Model {
     let options = LoadOptions {
         threads: args.number("--threads"),
         kv_dtype: args.value("--kv").unwrap_or("f16").parse().expect("a cache type"),
-        context: Some(tokens / 3 * 4),
+        context: Some(tokens + BESIDE.max(tokens / 3)),
         kv_memory: Some(1),
         kv_swap: KvSwap { budget, choice: SwapChoice::Always },
         stream: StreamOptions { folder: Some(folder.into()), ..StreamOptions::default() },
