@@ -1,7 +1,59 @@
 """`lamina.plan`, and policies of where weights lie."""
 
+import json
+import math
+import struct
+
 import lamina
 import pytest
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "vocab_size": 32000,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+}
+
+
+@pytest.fixture
+def large_model(tmp_path):
+    """A checkpoint of 1B parameters as a file of holes: its headers are those of a real one."""
+    hidden, ffn, kv = CONFIG["hidden_size"], CONFIG["intermediate_size"], 512
+    layer = {
+        "input_layernorm": [hidden],
+        "post_attention_layernorm": [hidden],
+        "self_attn.q_proj": [hidden, hidden],
+        "self_attn.k_proj": [kv, hidden],
+        "self_attn.v_proj": [kv, hidden],
+        "self_attn.o_proj": [hidden, hidden],
+        "mlp.gate_proj": [ffn, hidden],
+        "mlp.up_proj": [ffn, hidden],
+        "mlp.down_proj": [hidden, ffn],
+    }
+    shapes = {"model.embed_tokens": [CONFIG["vocab_size"], hidden], "model.norm": [hidden]}
+    for i in range(CONFIG["num_hidden_layers"]):
+        shapes |= {f"model.layers.{i}.{name}": shape for name, shape in layer.items()}
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 2 * math.prod(shape)
+        header[f"{name}.weight"] = {"dtype": "F16", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    folder = tmp_path / "large"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    with open(folder / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+    return folder
 
 
 def test_a_plan_reads_like_the_command():
@@ -25,6 +77,20 @@ def test_an_objective_changes_no_text():
         want = [answer.text for answer in llm.generate(prompts, **options)]
     with lamina.LLM(context=256, progress=False, offload=lamina.Policy(objective="throughput")) as llm:
         assert [answer.text for answer in llm.generate(prompts, **options)] == want
+
+
+def test_little_memory_is_for_weights_rather_than_to_work_in(large_model, tmp_path):
+    def parts(**more):
+        panels = tmp_path / "panels"
+        return lamina.plan(large_model, memory="550MiB", dtype="q4_0", context=512, panel_cache=panels, **more)
+
+    soon, job = parts(), parts(offload=lamina.Policy(objective="throughput"))
+    assert soon.disk and job.disk
+    working = [plan.memory["parts"]["working_memory"] for plan in (soon, job)]
+    assert working[0] <= soon.memory["budget"] / 16 < working[1]
+    assert soon.memory["parts"]["weights"] > job.memory["parts"]["weights"]
+    assert soon.disk["step_bytes"] < job.disk["step_bytes"]
+    assert soon.memory["parts"]["buffers"] < soon.memory["budget"] / 16
 
 
 def test_policies_change_no_text(tmp_path):

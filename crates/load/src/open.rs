@@ -74,9 +74,14 @@ pub fn open_on<B: Backend + 'static>(
     }
     let drafters = options.draft.as_ref().map(|source| source.drafters(computing)).unwrap_or_default();
     let info = ModelInfo { draft: names(&drafters), ..model.info };
-    let mut engine = Engine::with_policy(model.step, model.context, options.reuse_prefixes, options.policy)
-        .identified(model.identity)
-        .drafting(drafters, options.draft_width);
+    let mut engine = Engine::with_policy(
+        model.step,
+        model.context,
+        options.reuse_prefixes,
+        options.objective.of(options.policy),
+    )
+    .identified(model.identity)
+    .drafting(drafters, options.draft_width);
     if let Some(store) = store {
         engine = engine.persisted(store);
     }

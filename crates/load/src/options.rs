@@ -5,6 +5,7 @@ use crate::{
     device::Device,
     draft::DraftSource,
     kv_swap::KvSwap,
+    objective::Objective,
     policy::PlacementPolicy,
 };
 use lamina_base::DType;
@@ -57,6 +58,8 @@ pub struct LoadOptions {
     pub stream: StreamOptions,
     /// How many requests run and wait, and how prompts and answers share a step.
     pub policy: Policy,
+    /// What requests are served for; changes the policy, and how memory is divided where weights are read from disk.
+    pub objective: Objective,
 }
 
 impl Default for LoadOptions {
@@ -81,6 +84,7 @@ impl Default for LoadOptions {
             placement: PlacementPolicy::default(),
             stream: StreamOptions::default(),
             policy: Policy::default(),
+            objective: Objective::default(),
         }
     }
 }

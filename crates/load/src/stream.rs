@@ -5,6 +5,7 @@ use crate::{
     error::{Error, Result},
     expert_plan::ExpertPlan,
     memory::{CachePlan, GroupBytes, cache_memory, plan_cache, step_limits},
+    objective::Objective,
     options::LoadOptions,
     uploads::WeightSize,
 };
@@ -20,6 +21,13 @@ pub const BUFFERS: usize = 6;
 /// Least and most bytes of a piece that is read at once: below, a disk is not at its best; above, buffers take memory that
 /// weights could have.
 const PIECE: Range<u64> = 4 << 20..32 << 20;
+/// Pieces are so small a part of memory: all buffers then take less than a twentieth of it.
+const PIECES: u64 = 128;
+/// Memory to work in is at most this part, unless a job of many prompts is to be done: what it takes is read from disk in
+/// every step instead, and a prompt gains little from steps that compute for longer than the disk reads.
+const WORKING: u64 = 16;
+/// Steps of so many rows are made whatever they take, where the rest fits.
+const AMPLE_ROWS: usize = 128;
 /// What is left for tokenizers, results and the allocator.
 const SLACK: Range<u64> = 8 << 20..256 << 20;
 /// Fewer rows of a step save no more memory.
@@ -58,6 +66,18 @@ pub(crate) struct MemoryQuestion<'a> {
     pub context: usize,
     pub head: HeadNeeds,
     pub options: &'a LoadOptions,
+}
+
+/// How memory is divided for steps of so many rows.
+struct StepParts {
+    cache: CachePlan,
+    limits: Limits,
+    /// Bytes of weights that can be streamed and stay.
+    resident: u64,
+    /// Most bytes that are read at once.
+    piece: usize,
+    /// Bytes to work in.
+    working: u64,
 }
 
 /// Sizes of a model that is streamed.
@@ -123,7 +143,8 @@ impl MemoryQuestion<'_> {
         let mut rows = self.rows;
         loop {
             match self.with_rows((backend, steps.as_ref()), rows, free, (fixed, least)) {
-                Ok((cache, limits, resident, piece)) => {
+                Ok(parts) if parts.working > free / WORKING && self.may_shrink(rows) => rows /= 2,
+                Ok(StepParts { cache, limits, resident, piece, .. }) => {
                     let resident = self.as_ruled(resident, fixed, &homes)?;
                     let (resident, experts) = self.divide(resident, streamable, experts);
                     let sizes = self.sizes.to_vec();
@@ -194,24 +215,31 @@ impl MemoryQuestion<'_> {
         Ok(self.weights() + foot.total() as u64 + self.head.cache(&limits) <= free)
     }
 
-    /// Cache, limits, resident bytes and bytes of a piece, with steps of `rows` rows that run the plan `steps`.
+    /// True where steps of fewer than `rows` rows may be made for the sake of memory: nobody asked for so many.
+    fn may_shrink(&self, rows: usize) -> bool {
+        let soon = self.options.objective == Objective::Latency && self.options.stream.resident.is_none();
+        soon && self.options.batch_rows.is_none() && rows > AMPLE_ROWS && !self.plan.looks_ahead()
+    }
+
+    /// How memory is divided where steps of `rows` rows run the plan `steps`.
     fn with_rows<B: Backend>(
         &self,
         (backend, steps): (&B, &Plan),
         rows: usize,
         free: u64,
         (fixed, least): (u64, u64),
-    ) -> Result<(CachePlan, Limits, u64, usize)> {
+    ) -> Result<StepParts> {
         let groups = GroupBytes { rows, ..self.groups.clone() };
         let cache = self.cache(&groups, free.saturating_sub(fixed));
         let limits = self.fewer_logits(step_limits(self.plan, rows, &cache, self.kv.to_vec()), free);
         let selected = if self.head.selects { rows } else { limits.selected };
         let limits = Limits { selected, ..limits };
         let foot = backend.footprint(steps, &limits)?.unwrap_or_default();
+        let working = foot.working() as u64;
         let tuned = &self.options.stream;
-        let piece = tuned.piece.unwrap_or((free / 64).clamp(PIECE.start, PIECE.end) as usize);
+        let piece = tuned.piece.unwrap_or((free / PIECES).clamp(PIECE.start, PIECE.end) as usize);
         if let Some(resident) = tuned.resident {
-            return Ok((cache, limits, resident, piece));
+            return Ok(StepParts { cache, limits, resident, piece, working });
         }
         let context = self.options.context.unwrap_or(cache.context);
         let cache_name = format!("the cache of a context of {context}");
@@ -219,14 +247,14 @@ impl MemoryQuestion<'_> {
             ("weights that every token needs whole", fixed),
             (cache_name.as_str(), (foot.cache + foot.states) as u64),
             ("a head that guesses tokens", self.head.copies + self.head.cache(&limits)),
-            ("memory to work in", foot.working() as u64),
+            ("memory to work in", working),
             ("buffers", (tuned.buffers.unwrap_or(BUFFERS) * (piece + 3 * lamina_disk::BLOCK)) as u64),
             ("experts of a token", least),
             ("the rest of the process", (free / 32).clamp(SLACK.start, SLACK.end)),
         ];
         let need: u64 = parts.iter().map(|p| p.1).sum();
         match free.checked_sub(need) {
-            Some(left) => Ok((cache, limits, left + least, piece)),
+            Some(left) => Ok(StepParts { cache, limits, resident: left + least, piece, working }),
             None => {
                 let parts = parts.iter().filter(|p| p.1 > 0);
                 let list: Vec<_> = parts.map(|(what, n)| format!("{} for {what}", human_bytes(*n))).collect();

@@ -12,7 +12,7 @@ use crate::{
     trim::trim,
     wait::{detached, interruptible, silent},
 };
-use lamina::{ChatOptions, LoadOptions, Objective, Prompt, Rows, Special, StreamOptions};
+use lamina::{ChatOptions, LoadOptions, Prompt, Rows, Special, StreamOptions};
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};
@@ -105,7 +105,7 @@ impl Model {
             memory: memory.map(str::parse).transpose()?,
             offload: offload.parse()?,
             placement: placement(&rules, percent)?,
-            policy: objective.parse::<Objective>()?.of(options.policy),
+            objective: objective.parse()?,
             stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
             ..options
         };

@@ -5,7 +5,7 @@ use crate::{
     options::{load_options, placement},
     wait::detached,
 };
-use lamina::{ForecastQuestion, LoadOptions, Objective, StreamOptions};
+use lamina::{ForecastQuestion, LoadOptions, StreamOptions};
 use lamina_tools::{plan_json, plan_report};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub fn plan(
         memory: memory.map(str::parse).transpose()?,
         offload: offload.parse()?,
         placement: placement(&rules, percent)?,
-        policy: objective.parse::<Objective>()?.of(options.policy),
+        objective: objective.parse()?,
         stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
         ..options
     };

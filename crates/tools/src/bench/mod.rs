@@ -117,7 +117,7 @@ pub fn run(
     let room = most(&options.depth) + room + 64;
     let load = LoadOptions {
         context: Some(load.context.unwrap_or(room * most(&options.batch).max(1))),
-        policy: if options.throughput { Objective::Throughput.of(load.policy) } else { load.policy },
+        objective: if options.throughput { Objective::Throughput } else { load.objective },
         ..load.clone()
     };
     let begin = Instant::now();
