@@ -104,6 +104,7 @@ inline float shuffle(float v, unsigned lane) {
 #define SHARED alignas(16) static thread_local
 #define CONST constexpr
 #define UNROLL
+#define UNROLL_4
 #define KERNEL(threads, blocks) inline void
 #define BLOCK emu::running->block
 #define THREAD emu::running->thread

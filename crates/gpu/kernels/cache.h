@@ -20,12 +20,6 @@ FN u8 e4m3_of(float v) {
   u32 steps = (u32)rint(a / f32_of((u32)(e - 3 + 127) << 23));
   return (u8)((bits_of(v) >> 31 << 7) | (((u32)(e + 6) << 3) + steps));
 }
-FN float e4m3_to(u32 b) {
-  u32 e = b >> 3 & 15u, m = b & 7u;
-  float v = e == 0u ? (float)m * 0.001953125f : f32_of((e + 120u) << 23 | m << 20);
-  if ((b & 127u) == 127u) v = f32_of(0x7fc00000u);
-  return b & 128u ? 0.0f - v : v;
-}
 FN u16 half_cut(float v) {
   if (v != v) return 0x7e00;
   return f2h(max_(-65504.0f, min_(v, 65504.0f)));

@@ -21,6 +21,7 @@ typedef long i64;
 #endif
 #define CONST constant constexpr
 #define UNROLL _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
 #define KERNEL(threads, blocks) [[max_total_threads_per_threadgroup(threads)]] kernel void
 #define BUF(i, T, name) device T* name [[buffer(i)]]
 #define ARGS(i, T, name) \
@@ -50,6 +51,7 @@ typedef long long i64;
 #define SHARED __shared__ __align__(16)
 #define CONST constexpr
 #define UNROLL _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define BLOCK blockIdx
 #define THREAD threadIdx.x

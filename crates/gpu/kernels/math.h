@@ -108,3 +108,10 @@ FN SinCos sincos_(float angle) {
   if (bits_of(angle) >> 31) out.sin = 0.0f - out.sin;
   return out;
 }
+// The number of an 8-bit float (OCP e4m3fn).
+FN float e4m3_to(u32 b) {
+  u32 e = b >> 3 & 15u, m = b & 7u;
+  float v = e == 0u ? (float)m * 0.001953125f : f32_of((e + 120u) << 23 | m << 20);
+  if ((b & 127u) == 127u) v = f32_of(0x7fc00000u);
+  return b & 128u ? 0.0f - v : v;
+}

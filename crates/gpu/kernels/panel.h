@@ -7,9 +7,9 @@
 #include "dialect.h"
 CONST int LANES = 32;
 
-// 32 inputs of an output: weight = scale * code + offset, with a scale for all of them or for each half. Formats without
-// scales have the weights themselves as codes.
-struct Block32 { float code[32]; float scale[2]; float offset; };
+// 32 inputs of an output: weight = scale * code + offset, with a scale and an offset for all of them or for each half. Formats
+// without scales have the weights themselves as codes. `SCALES` and `OFFSET` of a format say how many of both a block has.
+struct Block32 { float code[32]; float scale[2]; float offset[2]; };
 
 FN uint4 lane16(DEV const u8* field, int i, int lane) { return load16(field + (i * LANES + lane) * 16); }
 FN u32 lane4(DEV const u8* field, int i, int lane) { return load4(field + (i * LANES + lane) * 4); }
@@ -27,6 +27,13 @@ FN void codes16(uint4 v, int shift, u32 mask, int zero, LOCAL float* to) {
 FN void nibbles16(uint4 v, int zero, LOCAL float* to) {
   codes16(v, 0, 15u, zero, to);
   codes16(v, 4, 15u, zero, to + 16);
+}
+// 32 codes of 5 bits: nibbles of 16 bytes, and a fifth bit for each code in turn.
+FN void fives32(uint4 low, u32 high, int zero, LOCAL float* to) {
+  UNROLL for (int i = 0; i < 32; ++i) {
+    u32 code = (byte_of(low, i % 16) >> i / 16 * 4 & 15u) | (high >> i & 1u) << 4;
+    to[i] = (float)((int)code - zero);
+  }
 }
 // The two halves of a format that has 32 inputs in one block, and 32 of the 256 inputs of a super-block.
 FN int block_of(int k, int inputs) { return k / (inputs / 32); }

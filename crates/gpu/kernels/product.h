@@ -2,7 +2,8 @@
 //
 // The law: the blocks of 32 inputs are cut into 8 pieces by their number alone. A piece starts at 0 and adds block after
 // block: `dot` is a chain of fma over the inputs from 0, total = fma(scale, dot, total), and for formats with minimums
-// total = fma(offset, sum of the inputs, total). Formats without scales chain `total` itself. Pieces are added in order.
+// total = fma(offset, sum of the inputs, total). Formats with scales for 16 inputs do so for each half of a block, those with
+// one minimum behind both halves. Formats without scales chain `total` itself. Pieces are added in order.
 // `few` gives the pieces to warps, `many` runs them in turn: the order is the same, and so are the bits.
 #pragma once
 #include "step.h"
@@ -19,14 +20,16 @@ template <class F> FN float add_block(LOCAL const Block32& b, DEV const float* x
   float sum = 0.0f;
   UNROLL for (int h = 0; h < (F::SCALES == 2 ? 2 : 1); ++h) {
     float dot = F::SCALES != 0 ? 0.0f : total;
+    if (F::OFFSET == 2) sum = 0.0f;
     UNROLL for (int i = h * 16; i < (F::SCALES == 2 ? h * 16 + 16 : 32); ++i) {
       float v = i < left ? x[i] * factor : 0.0f;
       dot = fma(b.code[i], v, dot);
       if (F::OFFSET != 0) sum = sum + v;
     }
     total = F::SCALES != 0 ? fma(b.scale[h], dot, total) : dot;
+    if (F::OFFSET == 2) total = fma(b.offset[h], sum, total);
   }
-  return F::OFFSET != 0 ? fma(b.offset, sum, total) : total;
+  return F::OFFSET == 1 ? fma(b.offset[0], sum, total) : total;
 }
 FN void write(DEV float* row, DEV const float* bias, ProductArgs a, int o, float sum) {
   DEV float* y = row + a.first;
@@ -71,7 +74,8 @@ template <class F> FN void load_block(DEV const u8* w, DEV const float* x, Produ
     UNROLL for (int j = 0; j < 32; ++j) weights[j * TILE + i] = o < a.outputs ? b.code[j] : 0.0f;
     if (F::SCALES != 0) scales[i] = o < a.outputs ? b.scale[0] : 0.0f;
     if (F::SCALES == 2) scales[TILE + i] = o < a.outputs ? b.scale[1] : 0.0f;
-    if (F::OFFSET != 0) scales[2 * TILE + i] = o < a.outputs ? b.offset : 0.0f;
+    if (F::OFFSET != 0) scales[2 * TILE + i] = o < a.outputs ? b.offset[0] : 0.0f;
+    if (F::OFFSET == 2) scales[3 * TILE + i] = o < a.outputs ? b.offset[1] : 0.0f;
   } else {
     float sum = 0.0f;
     bool there = t.first_row + i < t.rows;
@@ -80,8 +84,12 @@ template <class F> FN void load_block(DEV const u8* w, DEV const float* x, Produ
       float v = there && k * 32 + j < a.inputs ? row[k * 32 + j] : 0.0f;
       inputs[j * TILE + i] = v;
       if (F::OFFSET != 0) sum = sum + v;
+      if (F::OFFSET == 2 && j % 16 == 15) {
+        sums[j / 16 * TILE + i] = sum;
+        sum = 0.0f;
+      }
     }
-    if (F::OFFSET != 0) sums[i] = sum;
+    if (F::OFFSET == 1) sums[i] = sum;
   }
 }
 // A block of 32 inputs for 4 outputs and 8 rows of a thread.
@@ -90,11 +98,13 @@ template <class F> FN void tile_block(TG const float* weights, TG const float* i
   UNROLL for (int h = 0; h < (F::SCALES == 2 ? 2 : 1); ++h) {
     float dot[32];
     UNROLL for (int i = 0; i < 32; ++i) dot[i] = F::SCALES != 0 ? 0.0f : total[i];
-    for (int j = h * 16; j < (F::SCALES == 2 ? h * 16 + 16 : 32); ++j)
+    UNROLL_4 for (int j = h * 16; j < (F::SCALES == 2 ? h * 16 + 16 : 32); ++j)   // all of them are four times the code
       UNROLL for (int i = 0; i < 32; ++i) dot[i] = fma(weights[j * TILE + o + i % 4], inputs[j * TILE + r + i / 4], dot[i]);
     UNROLL for (int i = 0; i < 32; ++i) total[i] = F::SCALES != 0 ? fma(scales[h * TILE + o + i % 4], dot[i], total[i]) : dot[i];
+    if (F::OFFSET == 2)
+      UNROLL for (int i = 0; i < 32; ++i) total[i] = fma(scales[(2 + h) * TILE + o + i % 4], sums[h * TILE + r + i / 4], total[i]);
   }
-  if (F::OFFSET != 0)
+  if (F::OFFSET == 1)
     UNROLL for (int i = 0; i < 32; ++i) total[i] = fma(scales[2 * TILE + o + i % 4], sums[r + i / 4], total[i]);
 }
 template <class F> FN void many(DEV const u8* w, DEV const float* x, DEV const float* bias, DEV float* y, ProductArgs a,
@@ -158,7 +168,7 @@ template <class F> FN void lookup(DEV const int* step, DEV const u8* table, DEV 
     if (j >= n) continue;
     float v = b.code[j];
     if (F::SCALES != 0) v = b.scale[F::SCALES == 2 ? j / 16 : 0] * v;
-    if (F::OFFSET != 0) v = v + b.offset;
+    if (F::OFFSET != 0) v = v + b.offset[F::OFFSET == 2 ? j / 16 : 0];
     to[j] = a.adds ? to[j] + v : v * a.scale;
   }
 }
@@ -174,7 +184,7 @@ KERNEL(256, 2) product_few_##name(PRODUCT_IN) { \
   few<fmt_##name>(w, x + (size_t)first * a.inputs, bias, y + (size_t)first * a.y_row, a, (int)BLOCK.x, rows < FEW_ROWS ? rows : FEW_ROWS, 1.0f, (int)THREAD, part); \
 } \
 KERNEL(128, 2) product_many_##name(PRODUCT_IN) { \
-  SHARED float weights[32 * TILE]; SHARED float inputs[32 * TILE]; SHARED float scales[3 * TILE]; SHARED float sums[TILE]; \
+  SHARED float weights[32 * TILE]; SHARED float inputs[32 * TILE]; SHARED float scales[4 * TILE]; SHARED float sums[2 * TILE]; \
   TileArgs t = {(int)BLOCK.x * TILE, (int)BLOCK.y * TILE, step[a.kind]}; \
   if (t.first_row >= t.rows) return; \
   many<fmt_##name>(w, x, bias, y, a, t, (int)THREAD, weights, inputs, scales, sums); \

@@ -41,10 +41,19 @@ formats! {
     F32 "f32" 32 [(0, 128, 16)];
     F16 "f16" 32 [(0, 64, 16)];
     BF16 "bf16" 32 [(0, 64, 16)];
+    F8_E4M3 "f8_e4m3" 32 [(0, 32, 16)];
+    F8_E5M2 "f8_e5m2" 32 [(0, 32, 16)];
     Q8_0 "q8_0" 32 [(2, 32, 16) (0, 2, 2)];
     Q4_0 "q4_0" 32 [(2, 16, 16) (0, 2, 2)];
     Q4_1 "q4_1" 32 [(4, 16, 16) (0, 4, 4)];
+    Q5_0 "q5_0" 32 [(6, 16, 16) (2, 4, 4) (0, 2, 2)];
+    Q5_1 "q5_1" 32 [(8, 16, 16) (0, 4, 4) (4, 4, 4)];
     MXFP4 "mxfp4" 32 [(1, 16, 16) (0, 1, 1)];
+    NVFP4 "nvfp4" 64 [(4, 32, 16) (0, 4, 4)];
+    IQ4_NL "iq4_nl" 32 [(2, 16, 16) (0, 2, 2)];
+    IQ4_XS "iq4_xs" 256 [(8, 128, 16) (0, 4, 4) (4, 4, 4)];
+    Q2_K "q2_k" 256 [(16, 64, 16) (0, 16, 4) (80, 4, 4)];
+    Q3_K "q3_k" 256 [(32, 64, 16) (0, 32, 16) (96, 12, 4) (108, 2, 2)];
     Q4_K "q4_k" 256 [(16, 128, 16) (0, 4, 4) (4, 12, 4)];
     Q5_K "q5_k" 256 [(48, 128, 16) (16, 32, 16) (0, 4, 4) (4, 12, 4)];
     Q6_K "q6_k" 256 [(0, 128, 16) (128, 64, 16) (192, 16, 16) (208, 2, 2)];
@@ -55,11 +64,7 @@ impl PanelFormat {
     /// rounding at most for block types.
     pub fn of(dtype: DType) -> &'static PanelFormat {
         let native = |dtype: DType| FORMATS.iter().find(|f| f.dtype == dtype);
-        let plain = match dtype {
-            DType::F8_E5M2 | DType::F8_E4M3 => DType::F16,
-            t if t.is_quantized() => DType::F16,
-            _ => DType::F32,
-        };
+        let plain = if dtype.is_quantized() { DType::F16 } else { DType::F32 };
         native(dtype).or_else(|| native(plain)).unwrap_or(&FORMATS[0])
     }
 

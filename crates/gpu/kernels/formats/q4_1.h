@@ -8,6 +8,6 @@ struct fmt_q4_1 {
     nibbles16(lane16(at, 0, lane), 0, b.code);
     u32 dm = lane4(at + 16 * LANES, 0, lane);
     b.scale[0] = h2f((u16)dm);
-    b.offset = h2f((u16)(dm >> 16));
+    b.offset[0] = h2f((u16)(dm >> 16));
   }
 };

@@ -16,6 +16,6 @@ struct fmt_q5_k {
     u32 dm = lane4(at + 160 * LANES, 0, lane);
     u32 sm = scale_and_min(lane4(packed, 0, lane), lane4(packed, 1, lane), lane4(packed, 2, lane), part);
     b.scale[0] = h2f((u16)dm) * (float)(sm & 255u);
-    b.offset = 0.0f - h2f((u16)(dm >> 16)) * (float)(sm >> 8);
+    b.offset[0] = 0.0f - h2f((u16)(dm >> 16)) * (float)(sm >> 8);
   }
 };

@@ -9,6 +9,8 @@ const TYPES: &[DType] = &[
     DType::F32,
     DType::F16,
     DType::BF16,
+    DType::F8_E4M3,
+    DType::F8_E5M2,
     DType::Q8_0,
     DType::Q4_0,
     DType::Q4_1,
@@ -22,6 +24,7 @@ const TYPES: &[DType] = &[
     DType::IQ4_NL,
     DType::IQ4_XS,
     DType::MXFP4,
+    DType::NVFP4,
 ];
 
 /// Outputs and inputs of matrices of plain types.
@@ -31,8 +34,8 @@ pub fn cases() -> Vec<Case> {
     let odd = ODD.iter().map(|&(rows, cols)| linear(rows, cols, DType::F32));
     let typed = TYPES.iter().flat_map(|&t| [linear(40, 512, t), linear(129, 256, t)]);
     let small = [DType::Q8_0, DType::Q4_0, DType::IQ4_NL].map(|t| linear(33, 96, t));
-    let halves = [DType::F16, DType::BF16].map(|t| linear(17, 33, t));
-    let embeds = [DType::F32, DType::F16, DType::Q8_0, DType::Q4_K].map(embed);
+    let halves = [DType::F16, DType::BF16, DType::F8_E4M3].map(|t| linear(17, 33, t));
+    let embeds = TYPES.iter().map(|&t| embed(t));
     let norms = [None, Some(NormKind::Rms), Some(NormKind::Layer)];
     let projects = norms.into_iter().flat_map(|n| [project(n, 96, DType::F32), project(n, 256, DType::Q4_K)]);
     let adds = [linear_add(80, DType::F32), linear_add(256, DType::Q8_0)];

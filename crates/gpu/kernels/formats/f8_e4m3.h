@@ -1,0 +1,14 @@
+// 8-bit floats with 4 exponent bits: 2 words of 16 bytes for 32 weights.
+#pragma once
+#include "../math.h"
+#include "../panel.h"
+struct fmt_f8_e4m3 {
+  enum { INPUTS = 32, BYTES = 32, SCALES = 0, OFFSET = 0 };
+  static FN void take(DEV const u8* panel, int k, int lane, LOCAL Block32& b) {
+    DEV const u8* at = panel + (size_t)k * BYTES * LANES;
+    UNROLL for (int i = 0; i < 2; ++i) {
+      uint4 v = lane16(at, i, lane);
+      UNROLL for (int j = 0; j < 16; ++j) b.code[16 * i + j] = e4m3_to(byte_of(v, j));
+    }
+  }
+};
