@@ -5,6 +5,7 @@
 mod common;
 
 use common::*;
+use serde_json::json;
 
 const PROMPT: &str = "Once upon a time";
 
@@ -106,6 +107,17 @@ fn doctor_examines_a_device() {
     let v = on_cuda(&args, "").json();
     assert_eq!((&v["device"], &v["kernels"]), (&"cuda:0".into(), &"sm_90".into()), "{v}");
     assert!(v["cases"].as_u64().unwrap() > 0 && v["passed"] == true, "{v}");
+    assert_eq!(
+        (&v["kernel_bits"], &v["kernels_that_differ"]),
+        (&"bits as expected".into(), &json!([])),
+        "{v}"
+    );
+    assert!(v["verdict"].as_str().unwrap().ends_with(" cases, bits as expected"), "{v}");
+    // Behind the self-test, copies are left undone: no kernel gets its operands.
+    let args = ["doctor", "--device", "cuda", "--cases", "none of them", "--json"];
+    let wrong = on_cuda(&args, "cuMemcpyHtoDAsync_v2=-1@60");
+    assert!(wrong.code == Some(1) && wrong.err.contains("0 of 0 cases, other bits of "), "{wrong:#?}");
+    assert!(wrong.out.contains("\"product_many_q2_k\""), "{wrong:#?}");
     let missing = on_cuda(&["doctor", "--device", "cuda"], "devices=0").error(1);
     assert!(missing.contains("cuda: there is no device 0"), "{missing}");
 }

@@ -3,6 +3,7 @@
 use crate::{
     device::GpuDevice,
     format::{FORMATS, PanelFormat},
+    golden,
     kv::page_bytes,
     machine::{Enqueue, GpuMachine},
     ops::recurrent::MOST_TAPS,
@@ -11,8 +12,8 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
-    About, Backend, Batch, Capabilities, Grade, KvLayout, KvTypes, Limits, Memory, Ops, Plan, WeightSpec,
-    backend::Result, op::*,
+    About, Backend, Batch, Capabilities, Grade, KernelBits, KvLayout, KvTypes, Limits, Memory, Ops, Plan,
+    WeightSpec, backend::Result, op::*,
 };
 use std::time::Instant;
 
@@ -83,6 +84,10 @@ impl<D: GpuDevice> Backend for Gpu<D> {
         (0..COPIES).try_for_each(|_| self.device.copy(&buffer, 0, half, half))?;
         self.device.wait()?;
         Ok(Some((COPIES * 2 * half) as f64 / start.elapsed().as_secs_f64()))
+    }
+
+    fn kernel_bits(&self) -> Result<Option<KernelBits>> {
+        golden::compare(&self.device).map(Some)
     }
 
     fn refuses(&self, plan: &Plan) -> Option<String> {

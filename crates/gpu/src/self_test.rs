@@ -4,6 +4,7 @@ use crate::{
     args::{Field, ProductArgs, RepackArgs},
     device::{Bound, GpuDevice, Launch},
     format::{FORMATS, LANES, PanelFormat},
+    samples::stored,
 };
 use lamina_arch::ArchError;
 use lamina_plan::{BackendError, backend::Result};
@@ -47,13 +48,8 @@ struct StoredMatrix {
 
 impl StoredMatrix {
     fn new(format: &'static PanelFormat) -> Result<StoredMatrix> {
-        let mut bytes = vec![0; OUTPUTS * format.dtype.bytes_for(INPUTS).unwrap_or_default()];
         let mut numbers = wave(OUTPUTS * INPUTS, 37, 251);
-        match lamina_quant::format(format.dtype) {
-            Some(_) => lamina_quant::encode(format.dtype, &numbers, None, &mut bytes).map_err(ArchError::from)?,
-            // 8-bit floats, which are only read: without the highest bit of the exponent they are finite and below 2.
-            None => bytes.iter_mut().enumerate().for_each(|(i, b)| *b = (i * 37) as u8 & 0xbf),
-        }
+        let bytes = stored(format.dtype, &numbers)?;
         lamina_quant::decode(format.dtype, &bytes, &mut numbers).map_err(ArchError::from)?;
         Ok(StoredMatrix { format, bytes, numbers })
     }

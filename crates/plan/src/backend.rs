@@ -61,6 +61,15 @@ pub struct Memory {
     pub total: u64,
 }
 
+/// What kernels gave for fixed operands, beside the bits that they should give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelBits {
+    /// Kernels that were run.
+    pub compared: usize,
+    /// Names of those whose bits differ.
+    pub differ: Vec<String>,
+}
+
 /// A kind of device: takes weights, and builds the machine that runs a plan.
 pub trait Backend: Sized {
     /// A weight on the device, repacked for its kernels.
@@ -122,6 +131,15 @@ pub trait Backend: Sized {
     /// # Errors
     /// When there is no memory to read.
     fn read_bandwidth(&self) -> Result<Option<f64>> {
+        Ok(None)
+    }
+
+    /// Runs the kernels whose bits are the same on every device that works, and compares these with the bits that are kept;
+    /// none where none are kept.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn kernel_bits(&self) -> Result<Option<KernelBits>> {
         Ok(None)
     }
 

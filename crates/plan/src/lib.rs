@@ -23,7 +23,7 @@ mod step;
 mod walk;
 
 pub use adapt::{LORA, adapt};
-pub use backend::{About, Backend, Capabilities, Grade, Memory};
+pub use backend::{About, Backend, Capabilities, Grade, KernelBits, Memory};
 pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, View, Wants};
 pub use cut::{CutPlan, PartRows, cut, cuttable};
 pub use emit::{emit, emit_features, emit_head, emit_medusa};

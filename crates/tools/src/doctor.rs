@@ -7,7 +7,7 @@ use lamina::{
 };
 use lamina_base::{DType, available_memory, human_bytes};
 use lamina_oracle::conform::{self, Tolerance};
-use lamina_plan::{About, Backend, Memory};
+use lamina_plan::{About, Backend, KernelBits, Memory};
 use lamina_simd::Isa;
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -80,6 +80,14 @@ pub fn doctor() -> Result<Value> {
     }))
 }
 
+/// Whether kernels give the bits that are kept, in a few words.
+fn bits_text(bits: &KernelBits) -> String {
+    match bits.differ.len() {
+        0 => "bits as expected".to_owned(),
+        n => format!("other bits of {n} of {} kernels", bits.compared),
+    }
+}
+
 /// Runs the conformance kit: the cases whose name contains the text.
 struct Conform<'a>(&'a str);
 
@@ -95,8 +103,15 @@ impl OnBackend for Conform<'_> {
         let report =
             conform::run_matching(|| handle().expect("gave one just now"), Tolerance::default(), self.0);
         let (failed, declined) = (report.failures.len(), report.refused.len());
-        let verdict =
-            format!("{}: {} of {} cases", facts.about.device, report.cases - failed - declined, report.cases);
+        let bits = backend.kernel_bits()?;
+        let said = bits.as_ref().map(bits_text);
+        let verdict = format!(
+            "{}: {} of {} cases{}",
+            facts.about.device,
+            report.cases - failed - declined,
+            report.cases,
+            said.as_ref().map(|text| format!(", {text}")).unwrap_or_default()
+        );
         let failures = report.failures.iter().map(|(name, why)| format!("{name}: {why}"));
         let refused = report.refused.iter().map(|(name, why)| format!("{name}: {why}"));
         Ok(json!({
@@ -110,15 +125,17 @@ impl OnBackend for Conform<'_> {
             "cases": report.cases,
             "failed": failures.collect::<Vec<_>>(),
             "declined": refused.collect::<Vec<_>>(),
+            "kernel_bits": said,
+            "kernels_that_differ": bits.iter().flat_map(|b| &b.differ).collect::<Vec<_>>(),
             "seconds": start.elapsed().as_secs_f64(),
-            "passed": failed == 0,
+            "passed": failed == 0 && bits.is_none_or(|b| b.differ.is_empty()),
             "verdict": verdict,
         }))
     }
 }
 
-/// What `lamina doctor --device` reports: the device, and how many cases of the conformance kit it gets right, of those whose
-/// name contains `part`.
+/// What `lamina doctor --device` reports: the device, how many cases of the conformance kit it gets right, of those whose name
+/// contains `part`, and whether its kernels give the bits that are kept.
 ///
 /// # Errors
 /// When the device cannot be used.

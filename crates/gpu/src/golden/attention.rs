@@ -76,7 +76,8 @@ fn filled(case: &mut GoldenCase, pages: PagePlan, dtype: DType) -> Result<Vec<u8
 fn attend(on: &GoldenStep, pages: PagePlan, dtype: DType, i: usize) -> Result<[GoldenLaunch; 2]> {
     let share = HEADS / pages.heads;
     let tiles = share.div_ceil(4);
-    let queries = |width: usize| QueryPart { from: 0, row: (HEADS * width) as i32, head: width as i32, at: 0 };
+    let queries =
+        |width: usize| QueryPart { from: 0, row: (HEADS * width) as i32, head: width as i32, at: 0 };
     let args = AttendArgs {
         heads: HEADS as i32,
         share: share as i32,

@@ -19,8 +19,7 @@ fn routes(on: &GoldenStep) -> Vec<GoldenLaunch> {
     let route = |args: RouteArgs| {
         let args = RouteArgs { experts: EXPERTS as i32, top_k: TOP_K as i32, scale: 2.5, ..args };
         let logits = on.kernel("route").between(ROWS * EXPERTS, -4.0, 4.0).floats(EXPERTS);
-        let scratch =
-            logits.written(ROWS * EXPERTS).written(ROWS * EXPERTS).written(ROWS * GROUPS);
+        let scratch = logits.written(ROWS * EXPERTS).written(ROWS * EXPERTS).written(ROWS * GROUPS);
         scratch.written(ROWS * TOP_K).written(ROWS * TOP_K).over([ROWS.div_ceil(32), 1, 1], &args)
     };
     let grouped = |groups: i32, best_two| RouteArgs { groups, keep: 2, best_two, ..RouteArgs::default() };
@@ -35,12 +34,8 @@ fn routes(on: &GoldenStep) -> Vec<GoldenLaunch> {
 fn sums(on: &GoldenStep) -> Vec<GoldenLaunch> {
     let width = 300;
     let sum = |first_row: usize, weighted| {
-        let args = CombineArgs {
-            first_row: first_row as i32,
-            width: width as i32,
-            top_k: TOP_K as i32,
-            weighted,
-        };
+        let args =
+            CombineArgs { first_row: first_row as i32, width: width as i32, top_k: TOP_K as i32, weighted };
         let values = on.kernel("combine").floats(ROWS * TOP_K * width).floats(ROWS * TOP_K);
         let grid = [width.div_ceil(256), ROWS - first_row + 2, 1];
         values.updated(ROWS * width, -1.0, 1.0).over(grid, &args)
@@ -52,12 +47,8 @@ fn convolutions(on: &GoldenStep) -> Vec<GoldenLaunch> {
     let channels = 70;
     let conv = |taps: usize, has_bias| {
         let state_len = (taps - 1) * channels + 5;
-        let args = ConvArgs {
-            channels: channels as i32,
-            taps: taps as i32,
-            has_bias,
-            state_len: state_len as i32,
-        };
+        let args =
+            ConvArgs { channels: channels as i32, taps: taps as i32, has_bias, state_len: state_len as i32 };
         let weights = on.kernel("conv").floats(channels * taps).floats(channels);
         let operands = weights.updated(STATES * state_len, -1.0, 1.0).updated(ROWS * channels, -1.0, 1.0);
         operands.over([channels.div_ceil(64), SEQS + 1, 1], &args)

@@ -25,7 +25,11 @@ fn nearest_codes(dtype: DType, numbers: &[f32]) -> Vec<u8> {
     let finite: Vec<u8> = codes.into_iter().filter(|&code| values[usize::from(code)].is_finite()).collect();
     let far = |code: u8, number: f32| (values[usize::from(code)] - number).abs();
     let nearest = |&number: &f32| {
-        finite.iter().copied().min_by(|&a, &b| far(a, number).total_cmp(&far(b, number))).expect("finite codes")
+        finite
+            .iter()
+            .copied()
+            .min_by(|&a, &b| far(a, number).total_cmp(&far(b, number)))
+            .expect("finite codes")
     };
     numbers.iter().map(nearest).collect()
 }

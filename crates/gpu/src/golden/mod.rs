@@ -1,0 +1,65 @@
+//! Golden bits: what every kernel of `kernels/list.h` gives for fixed operands, as hashes that the emulator made.
+//!
+//! These kernels write `a * b + c` as `fma`, use functions of their own, and add in an order that depends on nothing else. So
+//! every device has to give the emulator's bits; where one does not, its compiler or its arithmetic is not what they count on.
+//! Kernels on tensor cores are left out: how these round is the device's own matter.
+
+mod attention;
+mod launch;
+mod layers;
+mod products;
+mod rows;
+mod step;
+
+use crate::device::GpuDevice;
+use lamina_plan::{KernelBits, backend::Result};
+use launch::{GoldenLaunch, HASH_START};
+use std::collections::BTreeMap;
+use step::GoldenStep;
+
+/// Hashes by kernel, as [`golden_text`] writes them.
+const GOLDEN: &str = include_str!("../../golden.txt");
+
+fn launches() -> Result<Vec<GoldenLaunch>> {
+    let on = GoldenStep::new();
+    let all =
+        [rows::launches(&on), attention::launches(&on)?, layers::launches(&on), products::launches(&on)?];
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// Runs the kernels, and hashes what each of them gave in all its launches.
+///
+/// # Errors
+/// When the device fails.
+pub fn kernel_hashes<D: GpuDevice>(device: &D) -> Result<BTreeMap<&'static str, u64>> {
+    let mut hashes = BTreeMap::new();
+    for launch in launches()? {
+        let hash = hashes.entry(launch.kernel).or_insert(HASH_START);
+        *hash = launch.run(device, *hash)?;
+    }
+    Ok(hashes)
+}
+
+/// The hashes that are kept.
+pub fn golden_hashes() -> BTreeMap<&'static str, u64> {
+    let line = |line: &'static str| {
+        let (kernel, hash) = line.split_once(' ')?;
+        Some((kernel, u64::from_str_radix(hash, 16).ok()?))
+    };
+    GOLDEN.lines().filter_map(line).collect()
+}
+
+/// Hashes as they are kept: a line for each kernel.
+pub fn golden_text(hashes: &BTreeMap<&'static str, u64>) -> String {
+    hashes.iter().map(|(kernel, hash)| format!("{kernel} {hash:016x}\n")).collect()
+}
+
+/// Runs the kernels, and compares what they give with the hashes that are kept.
+///
+/// # Errors
+/// When the device fails.
+pub(crate) fn compare<D: GpuDevice>(device: &D) -> Result<KernelBits> {
+    let (got, want) = (kernel_hashes(device)?, golden_hashes());
+    let differ = got.iter().filter(|(kernel, hash)| want.get(*kernel) != Some(hash));
+    Ok(KernelBits { compared: got.len(), differ: differ.map(|(kernel, _)| (*kernel).to_owned()).collect() })
+}
