@@ -105,6 +105,7 @@ inline float shuffle(float v, unsigned lane) {
 #define CONST constexpr
 #define UNROLL
 #define UNROLL_4
+#define UNROLL_1
 #define KERNEL(threads, blocks) inline void
 #define BLOCK emu::running->block
 #define THREAD emu::running->thread

@@ -22,6 +22,7 @@ typedef long i64;
 #define CONST constant constexpr
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_1 _Pragma("unroll 1")
 #define KERNEL(threads, blocks) [[max_total_threads_per_threadgroup(threads)]] kernel void
 #define BUF(i, T, name) device T* name [[buffer(i)]]
 #define ARGS(i, T, name) \
@@ -52,6 +53,7 @@ typedef long long i64;
 #define CONST constexpr
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_1 _Pragma("unroll 1")
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define BLOCK blockIdx
 #define THREAD threadIdx.x
