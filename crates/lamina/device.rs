@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Result,
-    cuda::{on_cuda, on_first},
+    cuda::{on_any, on_cuda, on_first},
     metal::on_metal,
     on_backend::OnBackend,
     threads::default_threads,
@@ -28,13 +28,13 @@ pub fn devices() -> Vec<String> {
 }
 
 /// Does `work` on the backend of `device`, with `threads` threads (of a GPU they run what the host does); none means all
-/// physical cores that the process may use. `auto` is a GPU that can be used, or else the processor.
+/// physical cores that the process may use. `auto` is the first GPU that can be used, or else the processor.
 ///
 /// # Errors
 /// When this build has no backend for the device, the device cannot be used, the threads make no sense, or the work fails.
 pub fn on_device<W: OnBackend>(device: Device, threads: Option<usize>, work: W) -> Result<W::Out> {
     match device {
-        Device::Auto => on_first(work).unwrap_or_else(|work| work.run(cpu(threads)?)),
+        Device::Auto => on_first(work, |work| work.run(cpu(threads)?)),
         Device::Cpu => work.run(cpu(threads)?),
         Device::Cuda(number) => on_cuda(number, work),
         Device::Metal if DEVICES.contains(&device) => on_metal(work),
@@ -45,8 +45,8 @@ pub fn on_device<W: OnBackend>(device: Device, threads: Option<usize>, work: W) 
     }
 }
 
-/// Does the work on a GPU that can be used and, where there is none or it cannot do this work, on the processor: `cannot` says
-/// why, of what the work gave on the GPU. The reason is then a line on stderr.
+/// Does the work on the first GPU that can be used and can do this work or, where there is none, on the processor: `cannot`
+/// says why, of what the work gave on a GPU. The reasons are then lines on stderr.
 ///
 /// # Errors
 /// Those of the work on the device that did it last.
@@ -55,12 +55,7 @@ pub(crate) fn on_what_can<W: OnBackend>(
     work: impl Fn() -> W,
     cannot: impl Fn(&Result<W::Out>) -> Option<String>,
 ) -> Result<W::Out> {
-    let Ok(done) = on_first(work()) else { return work().run(cpu(threads)?) };
-    let Some(why) = cannot(&done) else { return done };
-    let done = work().run(cpu(threads)?)?;
-    // What the processor cannot do either has one reason only.
-    eprintln!("cuda: {}: running on the CPU", why.strip_prefix("cuda: ").unwrap_or(&why));
-    Ok(done)
+    on_any(&work, cannot, || work().run(cpu(threads)?))
 }
 
 fn cpu(threads: Option<usize>) -> Result<Cpu> {

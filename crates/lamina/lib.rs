@@ -20,6 +20,8 @@ mod cuda;
 mod cuda;
 mod device;
 mod generate;
+#[cfg(any(target_os = "linux", windows))]
+mod gpu_search;
 #[cfg(all(target_os = "macos", target_arch = "aarch64"))]
 mod metal;
 #[cfg(not(all(target_os = "macos", target_arch = "aarch64")))]

@@ -10,7 +10,22 @@ pub(crate) fn on_cuda<W: OnBackend>(_number: usize, _work: W) -> Result<W::Out> 
     Err(Error::Unsupported("cuda: this system has no NVIDIA driver".into()))
 }
 
-/// Gives `work` back.
-pub(crate) fn on_first<W: OnBackend>(work: W) -> std::result::Result<Result<W::Out>, W> {
-    Err(work)
+/// Does `otherwise`.
+///
+/// # Errors
+/// Those of what did the work.
+pub(crate) fn on_first<W: OnBackend>(work: W, otherwise: impl FnOnce(W) -> Result<W::Out>) -> Result<W::Out> {
+    otherwise(work)
+}
+
+/// Does `otherwise`.
+///
+/// # Errors
+/// Those of what did the work.
+pub(crate) fn on_any<W: OnBackend>(
+    _work: impl Fn() -> W,
+    _cannot: impl Fn(&Result<W::Out>) -> Option<String>,
+    otherwise: impl FnOnce() -> Result<W::Out>,
+) -> Result<W::Out> {
+    otherwise()
 }

@@ -33,6 +33,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-tier", 50),
     ("lamina-emu", 50),
     ("lamina-cuda", 50),
+    ("lamina-metal", 50),
     ("lamina-candle", 50),
     ("lamina-engine", 60),
     ("lamina-load", 65),
@@ -52,6 +53,7 @@ const UNSAFE: &[&str] = &[
     "lamina-cpu",
     "lamina-cuda",
     "lamina-emu",
+    "lamina-metal",
     "lamina-py",
 ];
 

@@ -76,6 +76,39 @@ fn a_model_that_a_gpu_cannot_hold_runs_on_the_cpu() {
 }
 
 #[test]
+fn auto_takes_the_first_gpu_that_can_be_used_and_holds_the_model() {
+    let model = packaged();
+    let want = lamina(&story(&model, "cpu")).ok();
+    let old = "Fake GPU 0 has compute capability 7.5, needed is 8.0 or newer";
+    let small = "the weights take";
+    for (settings, said) in [
+        ("devices=2,capability.0=75", vec![("cuda:0", old, "cuda:1")]),
+        ("devices=2,memory.0=69000000", vec![("cuda:0", small, "cuda:1")]),
+        (
+            "devices=3,capability.0=75,memory.1=69000000",
+            vec![("cuda:0", old, "cuda:2"), ("cuda:1", small, "cuda:2")],
+        ),
+        (
+            "devices=2,capability.0=75,memory.1=69000000",
+            vec![("cuda:0", old, "the CPU"), ("cuda:1", small, "the CPU")],
+        ),
+        ("devices=2", vec![]),
+    ] {
+        let done = on_cuda(&story(&model, "auto"), settings);
+        let lines: Vec<_> = done.err.lines().filter(|l| l.starts_with("cuda")).collect();
+        assert_eq!(lines.len(), said.len(), "{settings}: {lines:?}");
+        for (line, (device, why, instead)) in lines.iter().zip(said) {
+            let whole = line.starts_with(&format!("{device}: "))
+                && line.ends_with(&format!(": running on {instead}"));
+            assert!(whole && line.contains(why) && !line.contains("cuda: "), "{settings}: {line}");
+        }
+        assert_eq!(done.ok(), want, "{settings}");
+        let done = on_cuda(&["plan", &model, "--device", "auto", "--json"], settings);
+        assert_eq!(done.json()["fits"], true, "{settings}");
+    }
+}
+
+#[test]
 fn a_forecast_is_that_of_the_device_that_would_run() {
     let model = packaged();
     for (device, settings, said) in [

@@ -33,13 +33,18 @@ unsafe impl Send for CudaContext {}
 unsafe impl Sync for CudaContext {}
 
 impl CudaContext {
-    /// Opens device `number`.
-    pub fn open(number: usize) -> Opened<Arc<CudaContext>> {
+    /// Devices that the driver finds.
+    pub fn count() -> Opened<usize> {
         driver::load()?;
         let mut count = 0;
         // SAFETY: the driver writes one number.
         check("counting the devices", unsafe { sys::cuDeviceGetCount(&raw mut count) })?;
-        let count = usize::try_from(count).unwrap_or(0);
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Opens device `number`.
+    pub fn open(number: usize) -> Opened<Arc<CudaContext>> {
+        let count = CudaContext::count()?;
         if number >= count {
             return Err(CudaUnusable::NoDevice { number, count });
         }

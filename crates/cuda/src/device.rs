@@ -52,6 +52,14 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
+    /// Devices that the driver finds, whether or not they can be used.
+    ///
+    /// # Errors
+    /// When there is no driver, or it is too old.
+    pub fn count() -> Opened<usize> {
+        CudaContext::count()
+    }
+
     /// Opens device `number` and loads the kernels for it.
     ///
     /// # Errors

@@ -2,10 +2,10 @@
 
 use crate::{
     error::{CudaUnusable, Opened},
-    flatten::flatten,
     nvrtc::{Nvrtc, OPTIONS},
 };
 use lamina_disk::{cache_folder, checksum};
+use lamina_gpu::kernel_source;
 use std::{
     env,
     ffi::c_void,
@@ -49,11 +49,7 @@ impl KernelImage {
         if let Some(bytes) = embedded {
             return Ok(KernelImage::new(bytes, ImageOrigin::Embedded));
         }
-        let source = match &folder {
-            Some(folder) => flatten(&|file| fs::read_to_string(folder.join(file)).ok(), "all.h"),
-            None => flatten(&built_in, "all.h"),
-        };
-        KernelImage::compiled(&source, &format!("sm_{capability}"))
+        KernelImage::compiled(&kernel_source(folder.as_deref()), &format!("sm_{capability}"))
     }
 
     /// The image of a source, from the cache if it was compiled before.
@@ -103,11 +99,6 @@ fn choose(images: &'static [Made], portable: Option<Made>, capability: u32) -> O
     let runs = |made: u32| made / 10 == capability / 10 && made <= capability;
     let best = images.iter().copied().filter(|(made, _)| runs(*made)).max_by_key(|(made, _)| *made);
     best.or(portable.filter(|(made, _)| made / 10 < capability / 10)).map(|(_, bytes)| bytes)
-}
-
-fn built_in(file: &str) -> Option<String> {
-    let found = lamina_gpu::SOURCES.iter().find(|(name, _)| *name == file);
-    found.map(|(_, text)| (*text).to_owned())
 }
 
 /// An image of the cache: its checksum, then its bytes.

@@ -7,7 +7,6 @@ mod context;
 mod device;
 mod driver;
 mod error;
-mod flatten;
 mod graph;
 mod image;
 mod kernels;

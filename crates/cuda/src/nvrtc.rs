@@ -2,6 +2,7 @@
 
 use crate::error::{CudaUnusable, Opened};
 use cudarc::nvrtc::sys::{self, nvrtcResult};
+use lamina_gpu::first_error;
 use std::{
     ffi::{CStr, CString, c_char},
     ptr,
@@ -94,8 +95,7 @@ impl NvrtcProgram {
         // SAFETY: the library writes as many bytes as it said.
         said(unsafe { sys::nvrtcGetProgramLog(self.0, log.as_mut_ptr().cast()) }).ok()?;
         let log = String::from_utf8_lossy(&log);
-        let line = log.lines().find(|l| l.contains("error"));
-        line.map(|l| format!("they did not compile: {}", l.trim_end_matches('\0').trim()))
+        first_error(&log).map(|error| format!("they did not compile: {error}"))
     }
 
     fn image(&self) -> Result<Vec<u8>, String> {

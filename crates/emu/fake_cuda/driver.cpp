@@ -2,7 +2,7 @@
 // libraries' path.
 //
 // Work is done as late as it may be: when its stream, or an event behind it, is waited for. FAKE_CUDA holds settings, `name=value` with commas between them: `version`, `devices`,
-// `capability` and `memory` say what the device is, `order=-1` runs blocks and threads backwards; the name of a function
+// `capability` and `memory` say what the devices are (`memory.1` that of the second one), `order=-1` runs blocks and threads backwards; the name of a function
 // says which code it fails with, from its call number `@n` on (0 without), or with -1 that it does nothing and says that it
 // did. After an error that loses a device every call fails with it, as the driver does.
 #include "fake.h"
@@ -44,6 +44,11 @@ long long said(const char* name, long long otherwise) {
   return setting(name, &value, &from) ? value : otherwise;
 }
 
+// The same of a device, which may have a setting of its own.
+long long said_of(const char* name, int device, long long otherwise) {
+  return said((std::string(name) + "." + std::to_string(device)).c_str(), said(name, otherwise));
+}
+
 struct Kernel { std::string name; unsigned threads; size_t count, bytes; };
 struct Module { std::map<std::string, std::unique_ptr<Kernel>> kernels; };
 // A launch with its arguments, one after the other: words of addresses, then the struct.
@@ -52,6 +57,7 @@ struct Graph { std::vector<Launched> launches; };
 // What a stream has to do, and the host's memory that it reads or writes.
 struct Work { std::function<int()> run; const void* host; };
 struct Stream { bool recording = false; Graph recorded; std::deque<Work> queue; uint64_t asked = 0, done = 0; };
+struct Block { size_t bytes; int device; };
 struct Event { Stream* stream = nullptr; uint64_t behind = 0; };
 
 constexpr size_t GUARD = 64;
@@ -60,14 +66,14 @@ struct Driver {
   bool ready = false;
   int lost = OK;
   std::map<std::string, long long> calls;
-  std::map<uint64_t, size_t> memory;
-  size_t used = 0;
+  std::map<uint64_t, Block> memory;
+  std::map<int, size_t> used;   // by device
   std::map<const void*, size_t> pinned;
   std::set<Stream*> streams;
   int recordings = 0;
 };
 Driver& driver() { static Driver& all = *new Driver; return all; }   // outlives whoever frees at exit
-thread_local bool has_context = false;
+thread_local int current = -1;   // the device whose context is that of the thread
 
 bool loses(int code) { return code == 214 || code == 999 || (code >= 700 && code < 720 && code != 701); }
 
@@ -84,7 +90,7 @@ int failure(const char* name) {
   std::lock_guard<std::recursive_mutex> held(driver().lock); \
   if (int code = failure(#name)) return code < 0 ? (int)OK : code;
 #define BEGIN_READY(name) BEGIN(name) if (!driver().ready) return NOT_INITIALIZED;
-#define BEGIN_CURRENT(name) BEGIN_READY(name) if (!has_context) return INVALID_CONTEXT;
+#define BEGIN_CURRENT(name) BEGIN_READY(name) if (current < 0) return INVALID_CONTEXT;
 
 uint8_t* bytes_at(uint64_t address) { return (uint8_t*)(uintptr_t)address; }
 // True where all these bytes are inside one allocation.
@@ -93,7 +99,7 @@ bool inside(uint64_t address, size_t bytes) {
   auto after = memory.upper_bound(address);
   if (after == memory.begin()) return false;
   auto at = std::prev(after);
-  return address + bytes <= at->first + at->second;
+  return address + bytes <= at->first + at->second.bytes;
 }
 bool whole(uint64_t address, size_t bytes) {
   for (size_t i = 1; i <= GUARD; ++i)
@@ -175,9 +181,9 @@ int cuDeviceGetName(char* name, int room, int device) {
   std::snprintf(name, (size_t)room, "Fake GPU %d", device);
   return OK;
 }
-int cuDeviceGetAttribute(int* value, int attribute, int) {
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
   BEGIN_READY(cuDeviceGetAttribute)
-  int capability = (int)said("capability", 90);
+  int capability = (int)said_of("capability", device, 90);
   if (attribute != 75 && attribute != 76) return INVALID_VALUE;
   *value = attribute == 75 ? capability / 10 : capability % 10;
   return OK;
@@ -193,7 +199,7 @@ int cuDevicePrimaryCtxRelease_v2(int) {
 }
 int cuCtxSetCurrent(void* context) {
   BEGIN_READY(cuCtxSetCurrent)
-  has_context = context != nullptr;
+  current = (int)(uintptr_t)context - 1;
   return OK;
 }
 int cuStreamCreate(void** stream, unsigned) {
@@ -237,8 +243,8 @@ int cuEventDestroy_v2(void* event) {
 }
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
   BEGIN_CURRENT(cuMemGetInfo_v2)
-  *total = (size_t)said("memory", 512 << 20);
-  *free = *total - driver().used;
+  *total = (size_t)said_of("memory", current, 512 << 20);
+  *free = *total - driver().used[current];
   return OK;
 }
 // What nobody wrote is NaN in every type, as are the guards around it.
@@ -246,14 +252,14 @@ int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   BEGIN_CURRENT(cuMemAlloc_v2)
   if (driver().recordings) return CAPTURE_UNSUPPORTED;   // as the driver on the recording thread
   if (!bytes) return INVALID_VALUE;
-  if (driver().used + bytes > (size_t)said("memory", 512 << 20)) return OUT_OF_MEMORY;
+  if (driver().used[current] + bytes > (size_t)said_of("memory", current, 512 << 20)) return OUT_OF_MEMORY;
   size_t room = (bytes + 2 * GUARD + 255) / 256 * 256;
   auto* memory = (uint8_t*)std::aligned_alloc(256, room);
   if (!memory) return OUT_OF_MEMORY;
   std::memset(memory, 0xff, room);
   *address = (uint64_t)(uintptr_t)(memory + GUARD);
-  driver().memory[*address] = bytes;
-  driver().used += bytes;
+  driver().memory[*address] = {bytes, current};
+  driver().used[current] += bytes;
   return OK;
 }
 int cuMemFree_v2(uint64_t address) {
@@ -261,11 +267,12 @@ int cuMemFree_v2(uint64_t address) {
   if (!driver().lost) finish_all();   // as the driver: work may use it
   auto at = driver().memory.find(address);
   if (at == driver().memory.end()) return INVALID_VALUE;
-  if (!whole(address, at->second)) {
-    std::fprintf(stderr, "fake cuda: a kernel wrote outside a buffer of %zu bytes\n", at->second);
+  auto [bytes, device] = at->second;
+  if (!whole(address, bytes)) {
+    std::fprintf(stderr, "fake cuda: a kernel wrote outside a buffer of %zu bytes\n", bytes);
     std::abort();
   }
-  driver().used -= at->second;
+  driver().used[device] -= bytes;
   driver().memory.erase(at);
   std::free(bytes_at(address - GUARD));
   return failure("cuMemFree_v2");

@@ -2,11 +2,15 @@
 //
 // Every pointer says where it points (DEV device memory, TG memory of a block, LOCAL registers); ids are handed to helpers
 // as arguments; SHARED stands in kernels only. a*b+c is written fma(a, b, c) and compiled without contraction (NVRTC
-// --fmad=false, MSL safe math, g++ -ffp-contract=off), so that all compilers round alike. No double, no includes.
+// --fmad=false, MSL by a pragma, g++ -ffp-contract=off), so that all compilers round alike. No double, no long long (u64 and
+// i64 have no literals of their own), no includes, no words that MSL reserves: .ci/msl reads the sources for Metal.
 #pragma once
 #if defined(__METAL_VERSION__)
 #include <metal_stdlib>
 using namespace metal;
+// Safe math, which the host asks for as well, still contracts inside of expressions; compilers that do not know a pragma warn.
+#pragma METAL fp math_mode(safe)
+#pragma METAL fp contract(off)
 typedef uchar u8;
 typedef ushort u16;
 typedef uint u32;
@@ -16,17 +20,20 @@ typedef long i64;
 #define DEV device
 #define TG threadgroup
 #define LOCAL thread
+// What reads the sources in Metal's place (.ci/msl.py) knows neither variables in threadgroup memory nor copies out of
+// constant memory.
 #ifndef SHARED
 #define SHARED threadgroup
+#define ARGS_OF(T) constant T&
 #endif
 #define CONST constant constexpr
-#define UNROLL _Pragma("unroll")
-#define UNROLL_4 _Pragma("unroll 4")
-#define UNROLL_1 _Pragma("unroll 1")
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL_4 _Pragma("clang loop unroll_count(4)")
+#define UNROLL_1 _Pragma("clang loop unroll(disable)")
 #define KERNEL(threads, blocks) [[max_total_threads_per_threadgroup(threads)]] kernel void
 #define BUF(i, T, name) device T* name [[buffer(i)]]
 #define ARGS(i, T, name) \
-  constant T &name [[buffer(i)]], uint3 BLOCK [[threadgroup_position_in_grid]], uint THREAD [[thread_index_in_threadgroup]]
+  ARGS_OF(T) name [[buffer(i)]], uint3 BLOCK [[threadgroup_position_in_grid]], uint THREAD [[thread_index_in_threadgroup]]
 #define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device)
 FN float lane_xor(float v, int m) { return simd_shuffle_xor(v, (ushort)m); }
 FN float h2f(u16 h) { return (float)as_type<half>(h); }

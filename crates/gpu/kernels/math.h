@@ -90,12 +90,12 @@ FN SinCos sincos_(float angle) {
   u32 bits = bits_of(angle) & 0x7fffffffu;
   int e = (int)(bits >> 23);
   u64 m = e == 0 ? 0 : ((bits & 0x007fffffu) | 0x00800000u);
-  u64 high = m * 0xa2f9836eull, low = m * 0x4e441529ull;
+  u64 high = m * (u64)0xa2f9836eu, low = m * (u64)0x4e441529u;
   high = high + (low >> 32);
   // angle = m 2^(e-150); quarters of a turn with 61 bits behind the point, whole turns wrap away.
   int n = 3 - (e - 150);
-  u64 v = n < 32 ? (high << (32 - n)) + ((low & 0xffffffffull) >> n) : n < 96 ? high >> (n - 32) : 0;
-  u64 quarter = (v + (1ull << 60)) >> 61;
+  u64 v = n < 32 ? (high << (32 - n)) + ((low & (u64)0xffffffffu) >> n) : n < 96 ? high >> (n - 32) : 0;
+  u64 quarter = (v + ((u64)1 << 60)) >> 61;
   float r = (float)(i64)(v - (quarter << 61)) * 6.81224316e-19f, z = r * r;
   float s = fma(fma(fma(-1.9515295891e-4f, z, 8.3321608736e-3f), z, -1.6666654611e-1f) * z, r, r);
   float c = fma(fma(fma(2.443315711809948e-5f, z, -1.388731625493765e-3f), z, 4.166664568298827e-2f), z * z, fma(-0.5f, z, 1.0f));

@@ -20,6 +20,7 @@ mod queue;
 mod samples;
 mod scratch;
 mod self_test;
+mod source;
 mod step;
 mod weight;
 
@@ -29,4 +30,5 @@ pub use golden::{golden_hashes, golden_text, kernel_hashes};
 pub use kernels::{KernelLine, SOURCES, kernels};
 pub use machine::GpuMachine;
 pub use self_test::self_test;
+pub use source::{first_error, kernel_source};
 pub use weight::GpuWeight;

@@ -1,9 +1,29 @@
-//! The kernels' files as one text, as NVRTC takes it: it reads no files.
+//! The kernels' files as one text, as compilers of devices take it: they read no files.
 
-use std::{collections::HashSet, fmt::Write};
+use crate::kernels::SOURCES;
+use std::{collections::HashSet, fmt::Write, fs, path::Path};
+
+/// All kernels as one text, for CUDA's compiler as for Metal's: the dialect chooses by what the compiler defines. With a
+/// folder its files are read instead of those of the build.
+pub fn kernel_source(folder: Option<&Path>) -> String {
+    let built_in = |file: &str| {
+        let found = SOURCES.iter().find(|(name, _)| *name == file);
+        found.map(|(_, text)| (*text).to_owned())
+    };
+    match folder {
+        Some(folder) => flatten(&|file| fs::read_to_string(folder.join(file)).ok(), "all.h"),
+        None => flatten(&built_in, "all.h"),
+    }
+}
+
+/// The first error in what a compiler says, one line.
+pub fn first_error(log: &str) -> Option<&str> {
+    let line = log.lines().find(|l| l.contains("error"))?;
+    Some(line.trim_end_matches('\0').trim())
+}
 
 /// `file` with its includes in their places, each once. Includes that `read` does not know stay: no compiler comes to them.
-pub(crate) fn flatten(read: &dyn Fn(&str) -> Option<String>, file: &str) -> String {
+fn flatten(read: &dyn Fn(&str) -> Option<String>, file: &str) -> String {
     let mut flat = Flattened { read, seen: HashSet::new(), text: String::new() };
     flat.add(file);
     flat.text
@@ -80,12 +100,18 @@ mod tests {
 
     #[test]
     fn the_kernels_become_one_text() {
-        let read = |file: &str| {
-            let found = lamina_gpu::SOURCES.iter().find(|(name, _)| *name == file);
-            found.map(|(_, text)| (*text).to_owned())
-        };
-        let text = flatten(&read, "all.h");
+        let text = kernel_source(None);
         assert!(text.lines().all(|l| !l.starts_with("#include \"") || l == "#include \"emu.h\""));
         assert_eq!(text.matches("KERNEL(128, 8) repack(").count(), 1);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+        assert_eq!(kernel_source(Some(&folder)), text);
+    }
+
+    #[test]
+    fn the_first_error_is_one_line() {
+        let log =
+            "rows.h:9:1: warning: unused\nrows.h:41:5: error: no such name \nnorm.h:2:1: error: another\n\0";
+        assert_eq!(first_error(log), Some("rows.h:41:5: error: no such name"));
+        assert_eq!(first_error("all is well"), None);
     }
 }
