@@ -55,6 +55,8 @@ def plan(
     rules: List[str],
     percent: Optional[str],
     objective: str,
+    defer_experts: int,
+    fewer_experts: Optional[Tuple[int, float]],
     batch: List[int],
     prompt: List[int],
     gen_tokens: int,
@@ -131,6 +133,8 @@ class Model:
         rules: List[str],
         percent: Optional[str],
         objective: str,
+        defer_experts: int,
+        fewer_experts: Optional[Tuple[int, float]],
         progress: Optional[Callable[[int, int], Any]],
     ) -> Model: ...
     def close(self) -> None: ...

@@ -30,7 +30,8 @@ def options(given: Dict[str, Any]) -> Dict[str, Any]:
     policy = offload if isinstance(offload, Policy) else Policy()
     plain = {**given, "offload": "auto"} if offload is policy else given
     checked = {name: _AS[name](name, value) for name, value in plain.items()}
-    return {**checked, "rules": policy.all_rules(), "percent": policy.percent(), "objective": checks.text("objective", policy.objective)}
+    objective = checks.text("objective", policy.objective)
+    return {**checked, **policy.approximations(), "rules": policy.all_rules(), "percent": policy.percent(), "objective": objective}
 
 
 def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:

@@ -206,6 +206,8 @@ class ModelInfo:
     those are read in every step, and experts when tokens ask for them."""
     draft: Optional[str]
     """What guesses tokens ahead, such as `ngram + suffix`; None where nothing does."""
+    approximations: List[str]
+    """Those that were asked for, such as `defer_experts 2`; none: answers are the model's own."""
     tokenizer: bool
     """False: the model takes and gives token ids only."""
     end_tokens: List[int]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import checks
+from .errors import InvalidRequestError
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Where weights lie, for `LLM(offload=...)` and `plan`: rules, or FlexGen's percentages; and what for. Answers are always the same."""
+    """Where weights lie, for `LLM(offload=...)` and `plan`: rules, or FlexGen's percentages; and what for. Answers are the
+    same whatever it says, but for the approximations `defer_experts` and `fewer_experts`, which nothing else chooses."""
 
     weights: Optional[Tuple[int, int]] = None
     """Percent of the weights on a device and in memory, the rest on disk; None: as many in memory as fit."""
@@ -25,6 +27,22 @@ class Policy:
     """Experts of so many first layers stay in memory."""
     objective: str = "latency"
     """`"throughput"` for jobs of many prompts that count as a whole: prompts are computed before answers go on."""
+
+    defer_experts: int = 0
+    """Each token's so many experts of least weight add their result one layer later: there is more time to read them.
+    Approximate (KTransformers' expert deferral)."""
+    fewer_experts: Optional[Tuple[int, float]] = None
+    """`(4, 0.1)` keeps 4 of a token's experts in any case, and others from 0.1 of the largest weight on. Approximate
+    (ik_llama.cpp's `-ser`)."""
+
+    def approximations(self) -> Dict[str, Any]:
+        """What changes answers, as the binding takes it."""
+        fewer = self.fewer_experts
+        if fewer is not None:
+            if not isinstance(fewer, (tuple, list)) or len(fewer) != 2:
+                raise InvalidRequestError(f"fewer_experts takes two numbers such as (4, 0.1), but {fewer!r} was given")
+            fewer = (checks.whole("fewer_experts", fewer[0]), checks.number("fewer_experts", fewer[1]))
+        return {"defer_experts": checks.whole("defer_experts", self.defer_experts, 0), "fewer_experts": fewer}
 
     def all_rules(self) -> List[str]:
         """The rules as the binding takes them."""

@@ -97,12 +97,13 @@ def test_policies_change_no_text(tmp_path):
     options = {"max_tokens": 12, "temperature": 0.0}
     with lamina.LLM(context=256, progress=False) as llm:
         want = llm.generate("Once upon a time", **options).text
-    for policy in (lamina.Policy(rules=["ffn=disk"]), lamina.Policy(weights=(0, 30))):
+    for policy in (lamina.Policy(rules=["ffn=disk"]), lamina.Policy(weights=(0, 30), fewer_experts=None)):
         plan = lamina.plan(context=256, offload=policy, panel_cache=tmp_path)
         assert sum(home["disk"] for home in plan.placement.values()) == plan.disk["step_bytes"] > 0
         with lamina.LLM(context=256, progress=False, offload=policy, panel_cache=tmp_path) as llm:
             assert llm.generate("Once upon a time", **options).text == want
             assert llm.info.placement == plan.placement
+            assert llm.info.approximations == plan.model["approximations"] == []
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,14 @@ def test_policies_change_no_text(tmp_path):
         lamina.Policy(n_cpu_moe=3),
         lamina.Policy(objective="speed"),
         lamina.Policy(objective=None),
+        # The model has no experts.
+        lamina.Policy(defer_experts=1),
+        lamina.Policy(fewer_experts=(1, 0.5)),
+        lamina.Policy(defer_experts=-1),
+        lamina.Policy(fewer_experts=(0, 0.5)),
+        lamina.Policy(fewer_experts=(1, 2.0)),
+        lamina.Policy(fewer_experts=(1, "half")),
+        lamina.Policy(fewer_experts=4),
     ],
 )
 def test_what_cannot_be_followed_is_refused(policy):

@@ -30,7 +30,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
-    let args = args.into_iter().map(|arg| if arg == "-ot" { "--override-tensor".into() } else { arg });
+    let args = args.into_iter().map(|arg| match arg.to_str() {
+        // Options that users of llama.cpp know: clap has no short ones of several letters.
+        Some("-ot") => "--override-tensor".into(),
+        Some("-ser") => "--fewer-experts".into(),
+        _ => arg,
+    });
     let matches = commands::parser().try_get_matches_from(args)?;
     let (name, matches) = matches.subcommand().unwrap_or(("", &matches));
     commands::ALL.iter().find(|c| c.name == name).map_or(Ok(()), |c| (c.execute)(matches))

@@ -14,12 +14,15 @@ pub struct ExpertRows {
     pub routing: Mutex<RoutedRows>,
 }
 
+/// In the place of an expert that a row has chosen, and that is not computed here.
+pub const LEFT_OUT: u32 = u32::MAX;
+
 /// Which rows go to which expert.
 #[derive(Default)]
 pub struct RoutedRows {
-    /// Expert and weight of each row, best first: `[row][top_k]`.
+    /// Expert and weight of each row, best first: `[row][top_k]`. [`LEFT_OUT`] stands for experts that add nothing.
     pub chosen: Vec<(u32, f32)>,
-    /// Indices into `chosen`, sorted by expert, then by row.
+    /// Indices into `chosen` of those that are computed, sorted by expert, then by row.
     pub order: Vec<u32>,
     /// Place in `order` of each index into `chosen`.
     pub place: Vec<u32>,

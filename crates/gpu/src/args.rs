@@ -50,7 +50,8 @@ args! {
         units: i32, stride: i32, pass: i32, last: i32, scale: f32, softcap: f32, slope_factor: f32,
     }
     RouteArgs {
-        experts: i32, top_k: i32, score: i32, renorm: i32, groups: i32, keep: i32, best_two: i32, has_bias: i32, scale: f32,
+        experts: i32, top_k: i32, score: i32, renorm: i32, groups: i32, keep: i32, best_two: i32, has_bias: i32,
+        least: i32, first_rank: i32, end_rank: i32, scale: f32, threshold: f32,
     }
     CombineArgs { first_row: i32, width: i32, top_k: i32, weighted: i32, }
     ConvArgs { channels: i32, taps: i32, has_bias: i32, state_len: i32, }

@@ -2,7 +2,7 @@
 
 use lamina_disk::BLOCK;
 use lamina_plan::{Plan, WeightId, WeightLayout, lookahead, op::Op};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 /// Experts that are not in memory at once.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,10 @@ impl ExpertPlan {
             _ => None,
         };
         let known = |s: &[WeightId; 3]| s.iter().all(|w| layout(*w).is_some());
-        let stacks: Vec<_> = plan.ops.iter().filter_map(stack).filter(known).collect();
+        let mut stacks: Vec<_> = plan.ops.iter().filter_map(stack).filter(known).collect();
+        // What a mixture defers reads the same experts.
+        let mut before = HashSet::new();
+        stacks.retain(|stack| before.insert(*stack));
         let mut all: Vec<u32> = stacks.iter().flatten().map(|w| w.0).collect();
         all.sort_unstable();
         all.dedup();

@@ -20,6 +20,9 @@ const SAMPLE: usize = 4096;
 pub(crate) fn identity(ck: &Checkpoint, options: &LoadOptions, about: &About, loras: &Loras) -> Identity {
     let About { device, kernels, threads: _ } = about;
     let mut text = format!("lamina {} {device} {kernels} {:?}\n", env!("CARGO_PKG_VERSION"), options.dtype);
+    for approximation in options.experts.names() {
+        line(&mut text, format_args!("{approximation}"));
+    }
     for file in &ck.files {
         line(&mut text, format_args!("{:?}", file.stamp()));
         if options.cache_dir.is_some() {

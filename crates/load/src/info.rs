@@ -60,6 +60,8 @@ pub struct ModelInfo {
     pub placement: Vec<ClassHome>,
     /// What is read from disk in every step; none where all weights are in memory.
     pub stream: Option<StreamInfo>,
+    /// Approximations that were asked for, each as `option value`.
+    pub approximations: Vec<String>,
     /// What a user should know and no error says.
     pub notes: Vec<String>,
     /// Configuration under Hugging Face names.
@@ -94,9 +96,18 @@ impl ModelInfo {
             pooling: Ok(Pooling::Mean),
             placement: vec![],
             stream: None,
+            approximations: vec![],
             notes: vec![],
             config: Value::Object(ck.config.tree().clone()),
         }
+    }
+}
+
+impl ModelInfo {
+    /// What is said of approximations at load.
+    pub(crate) fn approximation_note(&self) -> Option<String> {
+        let named = self.approximations.join(", ");
+        (!named.is_empty()).then(|| format!("answers are approximate: {named}"))
     }
 }
 

@@ -4,6 +4,7 @@
 //! no backend by name; whoever calls it brings one.
 #![forbid(unsafe_code)]
 
+mod approximate_experts;
 mod budget;
 mod built;
 mod class_home;
@@ -34,6 +35,7 @@ mod turn;
 mod uploads;
 mod vocab;
 
+pub use approximate_experts::{ApproximateExperts, ExpertThreshold};
 pub use budget::{MemoryLimit, Offload, StreamOptions};
 pub use class_home::ClassHome;
 pub use device::Device;

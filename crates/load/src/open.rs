@@ -136,7 +136,7 @@ fn build<B: Backend + 'static>(
     // Whoever asks for float32 wants packed weights as their method's formula gives them.
     let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
     let weights = Weights::new(ck, family, &spec).keeping(keep);
-    let plan = emit(&spec, &|name| weights.has(name));
+    let plan = options.experts.apply(emit(&spec, &|name| weights.has(name)))?;
     let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
     let plan = loras.adapt(plan);
     let tokenizer = vocab::tokenizer(ck)?;
@@ -163,9 +163,11 @@ fn build<B: Backend + 'static>(
         notes: notes(ck, &weights, tokenizer.as_ref(), &sizes.cache, spec.context),
         stream: placed.info(),
         pooling: pooling(ck),
+        approximations: options.experts.names(),
         ..ModelInfo::of(ck, family, &spec)
     };
     let mut info = sizes.told(known, &plan, options);
+    info.notes.extend(info.approximation_note());
     info.notes.extend(info.stream.as_ref().map(StreamInfo::note));
     let limits = sizes.limits(&opened);
     let model = UploadedModel { plan: &plan, weights: placed.resident(), source: &from };

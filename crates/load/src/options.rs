@@ -1,6 +1,7 @@
 //! How a model is loaded.
 
 use crate::{
+    approximate_experts::ApproximateExperts,
     budget::{MemoryLimit, Offload, StreamOptions},
     device::Device,
     draft::DraftSource,
@@ -54,6 +55,8 @@ pub struct LoadOptions {
     pub offload: Offload,
     /// Which weights are in memory, as far as the user says.
     pub placement: PlacementPolicy,
+    /// Approximations of mixtures of experts.
+    pub experts: ApproximateExperts,
     /// How weights are streamed that do not fit.
     pub stream: StreamOptions,
     /// How many requests run and wait, and how prompts and answers share a step.
@@ -82,6 +85,7 @@ impl Default for LoadOptions {
             memory: None,
             offload: Offload::Auto,
             placement: PlacementPolicy::default(),
+            experts: ApproximateExperts::default(),
             stream: StreamOptions::default(),
             policy: Policy::default(),
             objective: Objective::default(),

@@ -1,7 +1,7 @@
 //! A plan in which routers run twice: once early, for a guess of the experts that will be asked for, and once for real.
 
 use crate::{
-    op::{ColumnRange, Experts, Linear, Normalize, Op, Operands},
+    op::{ColumnRange, ExpertRanks, Experts, Linear, Normalize, Op, Operands},
     plan::{Mark, Plan},
     slot::{Slot, SlotSpec, WeightId},
 };
@@ -34,8 +34,7 @@ struct EarlyRouter {
 /// A mixture has no guess where its input is not the norm of a residual that is there by then with the same rows, where
 /// its logits are more than one product, or where its router is not `resident`.
 pub fn lookahead(plan: Plan, resident: &dyn Fn(WeightId) -> bool) -> (Plan, Vec<ExpertGuess>) {
-    let mixtures: Vec<usize> =
-        (0..plan.ops.len()).filter(|&i| matches!(plan.ops[i], Op::Experts(_))).collect();
+    let mixtures: Vec<usize> = (0..plan.ops.len()).filter(|&i| begins_mixture(&plan.ops[i])).collect();
     let Plan { mut slots, .. } = plan.clone();
     let mut early: Vec<Option<EarlyRouter>> = plan.ops.iter().map(|_| None).collect();
     for pair in mixtures.windows(2) {
@@ -53,6 +52,11 @@ pub fn lookahead(plan: Plan, resident: &dyn Fn(WeightId) -> bool) -> (Plan, Vec<
     starts.push(ops.len());
     let marks = plan.marks.iter().map(|m| Mark { ops: starts[m.ops], ..*m }).collect();
     (Plan { ops, slots, marks, ..plan }, guesses)
+}
+
+/// True for a mixture, but for what one has deferred.
+fn begins_mixture(op: &Op) -> bool {
+    matches!(op, Op::Experts(o) if !matches!(o.routing.ranks, ExpertRanks::Behind(_)))
 }
 
 /// The router of mixture `there` at the place of mixture `here`, if it can run there.

@@ -33,6 +33,7 @@ pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>>
     }
     dict.set_item("placement", placement)?;
     dict.set_item("draft", &info.draft)?;
+    dict.set_item("approximations", &info.approximations)?;
     dict.set_item("tokenizer", model.tokenizer().is_some())?;
     dict.set_item("end_tokens", model.end_tokens())?;
     dict.set_item("notes", &info.notes)?;

@@ -6,7 +6,7 @@ use crate::{
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
     info::info,
-    options::{Lora, generate_options, load_options, placement},
+    options::{Lora, experts, generate_options, load_options, placement},
     prompt::PromptArg,
     stream::Stream,
     trim::trim,
@@ -73,7 +73,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, kv_swap, rules, percent, objective, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, kv_swap, rules, percent, objective, defer_experts, fewer_experts, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -94,6 +94,8 @@ impl Model {
         rules: Vec<String>,
         percent: Option<&str>,
         objective: &str,
+        defer_experts: usize,
+        fewer_experts: Option<(usize, f32)>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
         let options = load_options(device, context, kv_dtype, dtype, threads, loras, draft)?;
@@ -106,6 +108,7 @@ impl Model {
             offload: offload.parse()?,
             placement: placement(&rules, percent)?,
             objective: objective.parse()?,
+            experts: experts(defer_experts, fewer_experts)?,
             stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
             ..options
         };

@@ -6,11 +6,12 @@ use crate::{
     sampling,
 };
 use lamina::{
-    AnswerState, Compression, GenerateOptions, LoadOptions, PlacementPolicy, PlacementRule, Speculate,
+    AnswerState, ApproximateExperts, Compression, ExpertThreshold, GenerateOptions, LoadOptions,
+    PlacementPolicy, PlacementRule, Speculate,
     sample::{Param, SamplerState},
 };
 use pyo3::{prelude::*, types::PyDict};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf};
 
 /// Adapters of a request by name, with their scales. Python has checked the types.
 pub type Lora = BTreeMap<String, f32>;
@@ -106,4 +107,10 @@ pub fn placement(rules: &[String], percent: Option<&str>) -> Result<PlacementPol
     let rule = |text: &String| text.parse::<PlacementRule>().map_err(|e| invalid(e.to_string()));
     let rules = rules.iter().map(rule).collect::<Result<_>>()?;
     Ok(PlacementPolicy { rules, percent: percent.map(str::parse).transpose()? })
+}
+
+/// Approximations of experts as Python has them: none deferred is 0.
+pub fn experts(deferred: usize, fewer: Option<(usize, f32)>) -> Result<ApproximateExperts> {
+    let fewer = fewer.map(|(least, threshold)| ExpertThreshold::new(least, threshold)).transpose()?;
+    Ok(ApproximateExperts { fewer, deferred: NonZeroUsize::new(deferred) })
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     error::Result,
-    options::{load_options, placement},
+    options::{experts, load_options, placement},
     wait::detached,
 };
 use lamina::{ForecastQuestion, LoadOptions, StreamOptions};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// The forecast as JSON, and as the command line tells it.
 #[pyfunction]
-#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, offload, panel_cache, kv_swap, rules, percent, objective, batch, prompt, gen_tokens, measure))]
+#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, offload, panel_cache, kv_swap, rules, percent, objective, defer_experts, fewer_experts, batch, prompt, gen_tokens, measure))]
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     py: Python<'_>,
@@ -30,6 +30,8 @@ pub fn plan(
     rules: Vec<String>,
     percent: Option<&str>,
     objective: &str,
+    defer_experts: usize,
+    fewer_experts: Option<(usize, f32)>,
     batch: Vec<usize>,
     prompt: Vec<usize>,
     gen_tokens: usize,
@@ -42,6 +44,7 @@ pub fn plan(
         offload: offload.parse()?,
         placement: placement(&rules, percent)?,
         objective: objective.parse()?,
+        experts: experts(defer_experts, fewer_experts)?,
         stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
         ..options
     };

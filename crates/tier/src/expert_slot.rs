@@ -27,6 +27,8 @@ pub struct ExpertPlace {
 pub enum ReadFor {
     /// A row asks for it.
     Need,
+    /// A row asks for it a little later.
+    Soon,
     /// A row will probably ask for it soon.
     Guess,
     /// It was liked in an earlier run.

@@ -1,7 +1,7 @@
 //! Experts that are not in memory at once: a cache of them, by how often and how soon they are asked for.
 
 use crate::{
-    expert_slot::{ExpertPlace, ExpertStack, ExpertState},
+    expert_slot::{ExpertPlace, ExpertStack, ExpertState, ReadFor},
     guess::{GuessOutcome, GuessScore},
     lru::LruTwin,
     slots::ExpertSlots,
@@ -10,7 +10,7 @@ use lamina_disk::{BufferPool, DiskReader};
 use lamina_plan::{
     Batch, ExpertCounts, ExpertGuess, Ops, StreamCounts,
     backend::Result,
-    op::{Experts, OpRef, Routing},
+    op::{ExpertRanks, Experts, OpRef, Routing},
 };
 use std::{ops::Range, path::PathBuf, time::Instant};
 
@@ -35,6 +35,8 @@ struct OpenGuess {
 /// A slot is taken from the expert that is liked least ([`Likings`](crate::liking::Likings)); among equals from the layer whose next visit is farthest.
 /// Experts of a layer that is being computed are held. A step that asks for more than the cache holds, as a long prompt
 /// does, reads what is missing through some of the slots and leaves the others alone: it would wash out what answers use.
+///
+/// Experts of a deferred part are read while the others are computed, and while attention is.
 ///
 /// While the disk would idle it reads what the next layer will probably ask for; no expert that is asked for waits behind
 /// such a read that has not begun. What is guessed changes no result.
@@ -117,35 +119,39 @@ impl ExpertCache {
     /// When an expert cannot be read.
     pub fn run<M: Ops>(&mut self, machine: &mut M, b: &Batch, o: &Experts, stack: usize) -> Result<()> {
         // Before the true routing: a machine has room for one.
-        let guess = self.guess(machine, b, stack)?;
+        let ahead = Ahead { guess: self.guess(machine, b, o, stack)?, soon: soon(machine, b, o)? };
         let asked = machine.route_experts(b, o)?;
         // Nothing that is computed still reads what may be evicted.
         machine.wait()?;
         self.settle(machine, stack, &asked)?;
         // A step that goes through all layers like this one would need so many slots.
         let scan = asked.len() * self.slots.stacks() > self.slots.count();
-        self.count(stack, &asked, b.rows(), scan);
+        self.count(stack, &asked, scan);
+        if stack == 0 && !scan && !is_deferred(o) {
+            self.slots.pass(b.rows());
+        }
         let mixture = Mixture { b, o, stack, asked: &asked };
         match scan {
             true => self.pass_through(machine, &mixture)?,
-            false => self.keep(machine, &mixture, guess)?,
+            false => self.keep(machine, &mixture, ahead)?,
         }
         self.score.visited();
         machine.sum_experts(b, o)
     }
 
     /// A step that the cache has room for: all that it asks for stays.
-    fn keep<M: Ops>(&mut self, machine: &mut M, m: &Mixture<'_>, guess: Option<OpenGuess>) -> Result<()> {
-        let held = [(m.stack, m.asked)];
+    fn keep<M: Ops>(&mut self, machine: &mut M, m: &Mixture<'_>, ahead: Ahead) -> Result<()> {
+        let held = [(m.stack, m.asked), (m.stack, &ahead.soon[..])];
         let missing = self.missing(m);
-        self.slots.ask(machine, m.stack, &missing, (&held, &held))?;
+        self.slots.ask(machine, m.stack, &missing, (&held, &held[..1]))?;
+        self.slots.ask_ahead(machine, m.stack, &ahead.soon, &held, (ReadFor::Soon, 0))?;
         if missing.is_empty() {
-            self.read_ahead(machine, m, guess)?;
+            self.read_ahead(machine, m, ahead)?;
             return m.compute(machine, |_| true);
         }
         m.compute(machine, |e| !missing.contains(&e))?;
         self.await_experts(machine, m.stack, &missing)?;
-        self.read_ahead(machine, m, guess)?;
+        self.read_ahead(machine, m, ahead)?;
         m.compute(machine, |e| missing.contains(&e))
     }
 
@@ -180,7 +186,7 @@ impl ExpertCache {
         done
     }
 
-    fn count(&mut self, stack: usize, asked: &[usize], rows: usize, scan: bool) {
+    fn count(&mut self, stack: usize, asked: &[usize], scan: bool) {
         let of_stack = |expert: &usize| ExpertPlace { stack, expert: *expert };
         let places: Vec<ExpertPlace> = asked.iter().map(of_stack).collect();
         let here = places.iter().filter(|p| self.slots.is_here(**p)).count() as u64;
@@ -189,13 +195,9 @@ impl ExpertCache {
         *hits += here;
         *misses += asked.len() as u64 - here;
         *lru_hits += lru;
-        if scan {
-            return;
+        if !scan {
+            self.slots.like(stack, asked);
         }
-        if stack == 0 {
-            self.slots.pass(rows);
-        }
-        self.slots.like(stack, asked);
     }
 
     /// Slots that may hold guesses.
@@ -209,12 +211,20 @@ impl ExpertCache {
     }
 
     /// What the next layer will probably ask for, best liked first.
-    fn guess<M: Ops>(&mut self, machine: &mut M, b: &Batch, stack: usize) -> Result<Option<OpenGuess>> {
-        let Some((next, guess)) = self.guesses[stack].filter(|_| self.guesses_for(b)) else {
+    fn guess<M: Ops>(
+        &mut self,
+        machine: &mut M,
+        b: &Batch,
+        o: &Experts,
+        stack: usize,
+    ) -> Result<Option<OpenGuess>> {
+        let wanted = !is_deferred(o) && self.guesses_for(b);
+        let Some((next, guess)) = self.guesses[stack].filter(|_| wanted) else {
             return Ok(None);
         };
         let rule = guess.next.routing;
-        let routing = Routing { top_k: (rule.top_k + GUESSED_BEYOND).min(rule.experts), ..rule };
+        let top_k = (rule.top_k + GUESSED_BEYOND).min(rule.experts);
+        let routing = Routing { top_k, ranks: ExpertRanks::All, ..rule };
         let mut experts = machine.route_experts(b, &Experts { routing, ..guess.next })?;
         let liked = |expert: usize| self.slots.rank(ExpertPlace { stack: next, expert });
         experts.sort_by(|a, b| liked(*b).total_cmp(&liked(*a)));
@@ -226,10 +236,11 @@ impl ExpertCache {
         &mut self,
         machine: &mut M,
         m: &Mixture<'_>,
-        guess: Option<OpenGuess>,
+        Ahead { guess, soon }: Ahead,
     ) -> Result<()> {
         if let Some(OpenGuess { stack, experts }) = guess {
-            let (held, most) = ([(m.stack, m.asked), (stack, &experts[..])], self.guess_slots());
+            let held = [(m.stack, m.asked), (m.stack, &soon[..]), (stack, &experts[..])];
+            let most = (ReadFor::Guess, self.guess_slots());
             let asked = self.slots.ask_ahead(machine, stack, &experts, &held, most)?;
             self.counts.experts.guessed += asked.len() as u64;
             self.open = OpenGuess { stack, experts: asked };
@@ -266,6 +277,29 @@ impl Drop for ExpertCache {
             let _ = lamina_disk::write_liking(path, &self.slots.uses());
         }
     }
+}
+
+/// What the disk can read while a mixture is computed.
+struct Ahead {
+    /// Of a later layer.
+    guess: Option<OpenGuess>,
+    /// Experts of this layer that the rows ask for in its deferred part.
+    soon: Vec<usize>,
+}
+
+/// True for the part of a mixture that is computed before the next one.
+fn is_deferred(o: &Experts) -> bool {
+    matches!(o.routing.ranks, ExpertRanks::Behind(_))
+}
+
+/// Experts of the deferred part of a mixture, where there is one and so few rows that it is worth looking.
+fn soon<M: Ops>(machine: &mut M, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+    let ExpertRanks::First(n) = o.routing.ranks else { return Ok(vec![]) };
+    if b.rows() > GUESSED_ROWS {
+        return Ok(vec![]);
+    }
+    let routing = Routing { ranks: ExpertRanks::Behind(n), ..o.routing };
+    machine.route_experts(b, &Experts { routing, ..*o })
 }
 
 /// An operator that is run, and the experts that its rows ask for, ascending.

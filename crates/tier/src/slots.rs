@@ -190,8 +190,8 @@ impl ExpertSlots {
         Ok(())
     }
 
-    /// Asks for experts of a stack on a guess, in slots that are free or those that are taken first; at most `most` slots
-    /// hold guesses. Tells which were asked for.
+    /// Asks for experts of a stack that nobody waits for yet, in slots that are free or those that are taken first; at most
+    /// `most` slots hold guesses. Tells which were asked for.
     ///
     /// # Errors
     /// When the machine cannot unbind what is evicted.
@@ -201,7 +201,7 @@ impl ExpertSlots {
         stack: usize,
         experts: &[usize],
         held: Held<'_>,
-        most: usize,
+        (why, most): (ReadFor, usize),
     ) -> Result<Vec<usize>> {
         let (mut asked, mut spares) = (vec![], self.spares());
         for &expert in experts {
@@ -209,7 +209,7 @@ impl ExpertSlots {
             if !matches!(self.state(place), ExpertState::Away) {
                 continue;
             }
-            let full = spares >= most;
+            let full = why == ReadFor::Guess && spares >= most;
             let mut buffer = if full { None } else { self.buffers.lend() };
             if buffer.is_none()
                 && let Some(victim) = self.victim(held).filter(|v| !full || self.entry(*v).spare)
@@ -219,7 +219,7 @@ impl ExpertSlots {
                 buffer = self.buffers.lend();
             }
             let Some(buffer) = buffer else { break };
-            self.submit(place, buffer, ReadFor::Guess);
+            self.submit(place, buffer, why);
             spares += 1;
             asked.push(expert);
         }

@@ -85,7 +85,8 @@ fn work(plan: &Plan, op: &Op, forms: &[WeightForm], kv: &[KvTypes]) -> OpWork {
         return OpWork { rows, products: vec![], past: PastWork::None, numbers: 0.0 };
     }
     let chosen = match op {
-        Op::Experts(o) => Some(o.routing.top_k),
+        // How many fewer there are is not known before.
+        Op::Experts(o) => Some(o.routing.ranks.of(o.routing.top_k).len()),
         _ => None,
     };
     let product = |w: WeightId| product(plan.weight(w).kind, forms[w.0 as usize], chosen);

@@ -9,7 +9,7 @@ use lamina_base::Bytes;
 use lamina_disk::{Extent, MatrixName, PanelError, PanelFolder, PanelRange};
 use lamina_plan::{
     BackendError, Batch, ExpertCounts, ExpertGuess, Input, Ops, Queue, Slot, WeightId,
-    op::{self, Act, Experts, RouterScore, Routing},
+    op::{self, Act, ExpertRanks, Experts, RouterScore, Routing},
 };
 use lamina_tier::{ExpertCache, ExpertStack};
 use std::{collections::HashMap, fs, ops::Range, path::Path, sync::Arc};
@@ -174,6 +174,8 @@ fn mixture(stack: usize, logits: u16) -> Experts {
             scale: 1.0,
             groups: None,
             weight_input: false,
+            fewer: None,
+            ranks: ExpertRanks::All,
         },
         out: Slot(51),
     }

@@ -29,7 +29,11 @@ fn model(told: &Forecast) -> String {
     let (layers, experts) = told.shape;
     let experts = experts.map_or(String::new(), |(all, used)| format!(", {used} of {all} experts"));
     let (bytes, read) = (human_bytes(told.weights), human_bytes(told.bytes_per_token));
-    format!("{bytes} of weights, {layers} layers{experts}: {read} read per token")
+    let approximate = match &told.approximations[..] {
+        [] => String::new(),
+        named => format!("; approximate: {}", named.join(", ")),
+    };
+    format!("{bytes} of weights, {layers} layers{experts}: {read} read per token{approximate}")
 }
 
 fn memory(told: &Forecast) -> String {
@@ -145,6 +149,7 @@ pub fn plan_json(told: &Forecast) -> Value {
             "layers": layers,
             "experts": experts.map(|e| e.0),
             "experts_per_token": experts.map(|e| e.1),
+            "approximations": told.approximations,
         },
         "memory": { "budget": told.budget, "total": told.memory_bytes(), "parts": parts },
         "placement": placement_json(&told.placement),

@@ -7,7 +7,7 @@ use crate::{
 use candle_core::{Result, Tensor};
 use lamina_plan::{
     Batch, WeightId,
-    op::{ExpertGroups, Experts, GroupScore, RouterScore, Routing},
+    op::{ExpertGroups, Experts, FewerExperts, GroupScore, RouterScore, Routing},
 };
 
 /// Keeps the division by the sum of chosen weights finite when all of them are 0.
@@ -68,18 +68,46 @@ fn chosen(routing: &Routing, scores: &[f32], choices: &[f32]) -> Vec<(usize, f32
     if let Some(groups) = routing.groups {
         keep_groups(groups, &mut choices);
     }
-    let chosen = first(&choices, routing.top_k);
+    let mut chosen = first(&choices, routing.top_k);
+    if let Some(fewer) = routing.fewer {
+        drop_light(fewer, routing.score, scores, &mut chosen);
+    }
     let mut weights: Vec<f32> = chosen.iter().map(|&e| scores[e]).collect();
     if routing.score == RouterScore::SoftmaxOfChosen {
-        // The best comes first: its logit is the largest.
-        let most = weights.first().copied().unwrap_or_default();
-        weights.iter_mut().for_each(|w| *w = (*w - most).exp());
+        exponentials(&mut weights);
         share(&mut weights, 0.0);
     }
     if routing.renorm {
         share(&mut weights, TINY);
     }
-    chosen.into_iter().zip(weights.into_iter().map(|w| w * routing.scale)).collect()
+    let ranks = routing.ranks.of(weights.len());
+    let here = |place: &usize| ranks.contains(&rank(&weights, *place));
+    (0..weights.len()).filter(here).map(|i| (chosen[i], weights[i] * routing.scale)).collect()
+}
+
+/// How many weights stand before that at `place`: larger ones, and equal ones that were chosen before.
+fn rank(weights: &[f32], place: usize) -> usize {
+    let weight = weights[place];
+    weights.iter().enumerate().filter(|&(i, &w)| w > weight || w == weight && i < place).count()
+}
+
+/// Drops chosen experts of small weight.
+fn drop_light(fewer: FewerExperts, score: RouterScore, scores: &[f32], chosen: &mut Vec<usize>) {
+    let mut weights: Vec<f32> = chosen.iter().map(|&e| scores[e]).collect();
+    if score == RouterScore::SoftmaxOfChosen {
+        exponentials(&mut weights);
+    }
+    let bar = fewer.threshold * weights.iter().copied().fold(0.0, f32::max);
+    let mut places = 0..weights.len();
+    chosen.retain(|_| {
+        places.next().is_some_and(|place| rank(&weights, place) < fewer.least || weights[place] >= bar)
+    });
+}
+
+/// From logits to numbers in proportion to their softmax. The best comes first: its logit is the largest.
+fn exponentials(weights: &mut [f32]) {
+    let most = weights.first().copied().unwrap_or_default();
+    weights.iter_mut().for_each(|w| *w = (*w - most).exp());
 }
 
 /// Divides by the sum.
@@ -113,6 +141,7 @@ fn first(numbers: &[f32], n: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lamina_plan::op::ExpertRanks;
 
     #[test]
     fn groups_keep_their_best_and_ties_go_to_the_lower_place() {
@@ -132,6 +161,8 @@ mod tests {
             scale: 2.0,
             groups: None,
             weight_input: false,
+            fewer: None,
+            ranks: ExpertRanks::All,
         };
         let scores = [1000.0, -5.0, 1000.0];
         assert_eq!(chosen(&routing, &scores, &scores), [(0, 1.0), (2, 1.0)]);

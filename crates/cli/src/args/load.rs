@@ -3,10 +3,13 @@
 use super::{CacheArgs, positive};
 use crate::{error::Result, output::note, progress::Bar};
 use lamina::{
-    DType, Device, DraftSource, KvDtype, KvSwap, LoadOptions, MemoryLimit, Model, Offload, PlacementPolicy,
-    PlacementRule, StreamOptions, TierPercent,
+    ApproximateExperts, DType, Device, DraftSource, ExpertThreshold, KvDtype, KvSwap, LoadOptions,
+    MemoryLimit, Model, Offload, PlacementPolicy, PlacementRule, StreamOptions, TierPercent,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+};
 
 /// How and where a model runs.
 #[derive(Debug, clap::Args)]
@@ -47,6 +50,14 @@ pub struct EngineArgs {
     /// Experts of the first N layers stay in memory
     #[arg(long, value_name = "N", value_parser = positive(), conflicts_with = "cpu_moe")]
     n_cpu_moe: Option<usize>,
+    /// Drop chosen experts of small weight: 4,0.1 keeps 4 in any case, and others from 0.1 of the largest weight on.
+    /// Answers are approximate; -ser is the same
+    #[arg(long, value_name = "LEAST,SHARE", alias = "smart-expert-reduction")]
+    fewer_experts: Option<ExpertThreshold>,
+    /// Add the results of each token's N experts of least weight one layer later, so that there is more time to read them.
+    /// Answers are approximate
+    #[arg(long, value_name = "N")]
+    defer_experts: Option<NonZeroUsize>,
     /// Keep all weights of a model that is read from disk in this folder, in the form that they are multiplied in: the
     /// next start reads them from there. Without it, what is streamed is kept in the user's cache folder
     #[arg(long, value_name = "DIR")]
@@ -108,6 +119,7 @@ impl EngineArgs {
             memory: self.memory,
             offload: self.offload,
             placement: self.placement(),
+            experts: ApproximateExperts { fewer: self.fewer_experts, deferred: self.defer_experts },
             stream: StreamOptions { folder: self.panel_cache.clone(), ..StreamOptions::default() },
             ..LoadOptions::default()
         }

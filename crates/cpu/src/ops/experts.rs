@@ -3,7 +3,7 @@
 use super::linear::{Acts, Product};
 use crate::{
     act::{ActKind, ActKinds},
-    expert_rows::{Ranking, RoutedRows},
+    expert_rows::{LEFT_OUT, Ranking, RoutedRows},
     kernel::rows::Epilogue,
     machine::{Machine, Operate, RowsOf},
     matrix::Matrix,
@@ -11,7 +11,7 @@ use crate::{
 use lamina_plan::{
     BackendError, Batch, WeightId,
     backend::Result,
-    op::{Experts, GroupScore, RouterScore, Routing},
+    op::{ExpertRanks, Experts, GroupScore, RouterScore, Routing},
 };
 use std::{ops::Range, sync::PoisonError};
 
@@ -78,6 +78,9 @@ impl Machine {
 
     /// Results of the assignments of some experts, each in its own place.
     fn expert_part(&self, b: &Batch, o: &Experts, r: &ExpertPart<'_>) -> Result<()> {
+        if r.runs.is_empty() {
+            return Ok(());
+        }
         let x = self.slot(b, o.x);
         let [gate, up, down] = [o.gate, o.up, o.down].map(|w| self.matrix(w));
         for &(expert, ..) in r.runs {
@@ -209,7 +212,8 @@ impl Machine {
             let to = out.at(row);
             // SAFETY: this task alone writes this row.
             unsafe { to.write_bytes(0, out.width) };
-            for i in row * rule.top_k..(row + 1) * rule.top_k {
+            let chosen = row * rule.top_k..(row + 1) * rule.top_k;
+            for i in chosen.filter(|&i| r.chosen[i].0 != LEFT_OUT) {
                 let weight = if rule.weight_input { 1.0 } else { r.chosen[i].1 };
                 // SAFETY: both rows have this width.
                 unsafe { (self.kernels.add)(results.at(r.place[i] as usize), out.width, weight, to) };
@@ -227,10 +231,10 @@ impl RoutedRows {
             choose(rule, unsafe { logits.row(r) }, select_bias, &mut self.ranking, &mut self.chosen);
         }
         self.order.clear();
-        self.order.extend(0..self.chosen.len() as u32);
         let chosen = &self.chosen;
+        self.order.extend((0..chosen.len() as u32).filter(|&i| chosen[i as usize].0 != LEFT_OUT));
         self.order.sort_unstable_by_key(|&i| (chosen[i as usize].0, i));
-        self.place.resize(self.order.len(), 0);
+        self.place.resize(chosen.len(), 0);
         self.runs.clear();
         for (place, &i) in self.order.iter().enumerate() {
             self.place[i as usize] = place as u32;
@@ -243,7 +247,8 @@ impl RoutedRows {
     }
 }
 
-/// Appends the experts of one row with their weights, best first; equal scores go to the lower index.
+/// Appends the experts of one row with their weights, best first; equal scores go to the lower index. There are always
+/// `top_k`; [`LEFT_OUT`] stands for those that are not computed.
 fn choose(
     rule: &Routing,
     logits: &[f32],
@@ -265,12 +270,32 @@ fn choose(
         let top = chosen.iter().map(|c| c.1).fold(f32::NEG_INFINITY, f32::max);
         chosen.iter_mut().for_each(|c| c.1 = (c.1 - top).exp());
     }
-    let sum: f32 = chosen.iter().map(|c| c.1).sum();
+    if let Some(fewer) = rule.fewer {
+        let bar = fewer.threshold * chosen.iter().map(|c| c.1).fold(0.0, f32::max);
+        leave_out(chosen, |rank, weight| rank >= fewer.least && weight < bar);
+    }
+    let sum: f32 = chosen.iter().filter(|c| c.0 != LEFT_OUT).map(|c| c.1).sum();
+    if rule.ranks != ExpertRanks::All {
+        let ranks = rule.ranks.of(rule.top_k);
+        leave_out(chosen, |rank, _| !ranks.contains(&rank));
+    }
     let normed = rule.score == RouterScore::SoftmaxOfChosen || rule.renorm;
     // Routers of DeepSeek V3 add this to the sum; it cannot change a sum of softmax weights.
     let sum = if rule.score == RouterScore::Sigmoid { sum + 1e-20 } else { sum };
     let factor = rule.scale / if normed { sum } else { 1.0 };
     chosen.iter_mut().for_each(|c| c.1 *= factor);
+}
+
+/// Leaves out chosen experts by the rank of their weight and by the weight: the rank is the number of those with a larger
+/// one, or the same one and chosen before. Weights stay as they are, so that ranks do.
+fn leave_out(chosen: &mut [(u32, f32)], is: impl Fn(usize, f32) -> bool) {
+    for i in 0..chosen.len() {
+        let weight = chosen[i].1;
+        let before = |&(j, other): &(usize, &(u32, f32))| other.1 > weight || other.1 == weight && j < i;
+        if is(chosen.iter().enumerate().filter(before).count(), weight) {
+            chosen[i].0 = LEFT_OUT;
+        }
+    }
 }
 
 /// Scores of all experts from their logits.

@@ -51,7 +51,9 @@ impl<D: GpuDevice> GpuMachine<D> {
 
     fn route(&self, o: &Experts, space: &ExpertSpace, rows: usize) -> Result<()> {
         let (bias, has_bias) = self.optional(o.select_bias);
-        let groups = o.routing.groups;
+        let (groups, fewer, ranks) = (o.routing.groups, o.routing.fewer, o.routing.ranks.of(o.routing.top_k));
+        // Softmax of the chosen is that of those that are kept.
+        let renorm = o.routing.renorm || fewer.is_some() && o.routing.score == RouterScore::SoftmaxOfChosen;
         let args = RouteArgs {
             experts: o.routing.experts as i32,
             top_k: o.routing.top_k as i32,
@@ -60,12 +62,16 @@ impl<D: GpuDevice> GpuMachine<D> {
                 RouterScore::SoftmaxOfChosen => 1,
                 RouterScore::Sigmoid => 2,
             },
-            renorm: i32::from(o.routing.renorm),
+            renorm: i32::from(renorm),
             groups: groups.map_or(1, |g| g.count as i32),
             keep: groups.map_or(1, |g| g.keep as i32),
             best_two: i32::from(groups.is_some_and(|g| g.by == GroupScore::BestTwo)),
             has_bias,
+            least: fewer.map_or(o.routing.top_k, |f| f.least) as i32,
+            first_rank: ranks.start as i32,
+            end_rank: ranks.end as i32,
             scale: o.routing.scale,
+            threshold: fewer.map_or(0.0, |f| f.threshold),
         };
         let scratch = [space.scores, space.marks, space.groups, space.chosen, space.weights];
         let [scores, marks, groups, chosen, weights] = scratch.map(|at| self.write_part(at));
@@ -147,8 +153,8 @@ impl<D: GpuDevice> GpuMachine<D> {
             top_k: o.routing.top_k as i32,
             weighted: i32::from(!o.routing.weight_input),
         };
-        let (values, weights) = (self.part(space.down), self.part(space.weights));
-        let bound = [self.step(), values, weights, self.write_slot(o.out)];
+        let [values, chosen, weights] = [space.down, space.chosen, space.weights].map(|at| self.part(at));
+        let bound = [self.step(), values, chosen, weights, self.write_slot(o.out)];
         self.launch("combine", [hidden.div_ceil(256), chunk.rows, 1], &bound, &args)
     }
 }

@@ -118,6 +118,8 @@ pub struct Forecast {
     pub bytes_per_token: u64,
     /// Layers, and of mixtures the experts of a layer with those that a token takes.
     pub shape: (usize, Option<(usize, usize)>),
+    /// Approximations that were asked for, each as `option value`.
+    pub approximations: Vec<String>,
     /// Most memory that can be had; none where the device does not say.
     pub budget: Option<u64>,
     /// What takes it.
@@ -203,6 +205,7 @@ fn misfit(problem: String) -> Forecast {
         weights: 0,
         bytes_per_token: 0,
         shape: (0, None),
+        approximations: vec![],
         budget: None,
         memory: vec![],
         placement: vec![],

@@ -114,7 +114,7 @@ impl SizedModel {
         let spec = family.spec(ck)?;
         let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
         let tensors = Weights::new(ck, family, &spec).keeping(keep);
-        let plan = emit(&spec, &|name| tensors.has(name));
+        let plan = options.experts.apply(emit(&spec, &|name| tensors.has(name)))?;
         let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
         let plan = loras.adapt(plan);
         check_context(&spec, &ck.config, options.context)?;
@@ -161,6 +161,7 @@ impl SizedModel {
             weights: stored.iter().sum(),
             bytes_per_token: bytes_per_token(&self.plan, &stored),
             shape: (self.layers, experts(&self.plan)),
+            approximations: options.experts.names(),
             budget: self.budget,
             memory,
             placement: self.sizes.homes.clone(),

@@ -4,7 +4,7 @@ use super::{
     ReferenceMachine,
     math::{activate, add, mul, sigmoid, softmax, top},
 };
-use lamina_plan::op::{ExpertGroups, Experts, GroupScore, RouterScore, Routing};
+use lamina_plan::op::{ExpertGroups, Experts, FewerExperts, GroupScore, RouterScore, Routing};
 
 /// Keeps the division by the sum of chosen weights finite when all of them are 0.
 const TINY: f32 = 1e-20;
@@ -17,7 +17,10 @@ pub fn route(routing: &Routing, logits: &[f32], select_bias: Option<&[f32]>) -> 
     if let Some(groups) = routing.groups {
         choice = inside_groups(groups, &choice);
     }
-    let chosen = top(&choice, routing.top_k);
+    let mut chosen = top(&choice, routing.top_k);
+    if let Some(fewer) = routing.fewer {
+        chosen = heavy(fewer, routing.score, &scores, &chosen);
+    }
     let mut weights: Vec<f32> = chosen.iter().map(|&e| scores[e]).collect();
     if routing.score == RouterScore::SoftmaxOfChosen {
         softmax(&mut weights, None);
@@ -26,7 +29,30 @@ pub fn route(routing: &Routing, logits: &[f32], select_bias: Option<&[f32]>) -> 
         let sum = weights.iter().sum::<f32>() + TINY;
         weights.iter_mut().for_each(|w| *w /= sum);
     }
-    chosen.into_iter().zip(weights.into_iter().map(|w| w * routing.scale)).collect()
+    let ranks = routing.ranks.of(chosen.len());
+    let here = by_weight(&weights)[ranks].to_vec();
+    let weighted = chosen.into_iter().zip(weights).enumerate();
+    weighted.filter(|(place, _)| here.contains(place)).map(|(_, (e, w))| (e, w * routing.scale)).collect()
+}
+
+/// Places of `weights`, the largest first; of equal ones the first.
+fn by_weight(weights: &[f32]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..weights.len()).collect();
+    places.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+    places
+}
+
+/// Those of `chosen` that are not dropped, in their order.
+fn heavy(fewer: FewerExperts, score: RouterScore, scores: &[f32], chosen: &[usize]) -> Vec<usize> {
+    let mut weights: Vec<f32> = chosen.iter().map(|&e| scores[e]).collect();
+    if score == RouterScore::SoftmaxOfChosen {
+        softmax(&mut weights, None);
+    }
+    let places = by_weight(&weights);
+    let largest = places.first().map_or(0.0, |&place| weights[place]);
+    let sure = &places[..fewer.least.min(places.len())];
+    let kept = |place: &usize| sure.contains(place) || weights[*place] >= fewer.threshold * largest;
+    (0..chosen.len()).filter(kept).map(|place| chosen[place]).collect()
 }
 
 fn scores(score: RouterScore, logits: &[f32]) -> Vec<f32> {
@@ -84,9 +110,11 @@ impl ReferenceMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lamina_plan::op::ExpertRanks;
 
     fn routing(score: RouterScore, renorm: bool, groups: Option<ExpertGroups>) -> Routing {
-        Routing { experts: 4, top_k: 2, score, renorm, scale: 1.0, groups, weight_input: false }
+        let (fewer, ranks) = (None, ExpertRanks::All);
+        Routing { experts: 4, top_k: 2, score, renorm, scale: 1.0, groups, weight_input: false, fewer, ranks }
     }
 
     fn chosen(routing: &Routing, bias: Option<&[f32]>) -> Vec<usize> {
@@ -117,5 +145,41 @@ mod tests {
         let a = route(&routing(RouterScore::SoftmaxOfChosen, false, None), &[4.0, 1.0, 2.0, 3.0], None);
         let b = route(&routing(RouterScore::Softmax, true, None), &[4.0, 1.0, 2.0, 3.0], None);
         assert!(a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6));
+    }
+
+    #[test]
+    fn weights_of_fewer_experts_are_those_of_the_models_rule() {
+        let logits = [4.0_f32, 1.0, 2.0, 3.0];
+        let fewer = |least, threshold| Some(FewerExperts { least, threshold });
+        let of = |score, renorm, fewer| {
+            let rule = Routing { top_k: 4, fewer, ..routing(score, renorm, None) };
+            route(&rule, &logits, None)
+        };
+        let softmax = |e: usize| logits[e].exp() / logits.iter().map(|l| l.exp()).sum::<f32>();
+        // The largest weight has e times that of the next.
+        let two = of(RouterScore::Softmax, false, fewer(1, 0.3));
+        assert!(
+            two.iter().map(|r| r.0).eq([0, 3]) && two.iter().all(|(e, w)| (w - softmax(*e)).abs() < 1e-6)
+        );
+        let three = of(RouterScore::Softmax, true, fewer(3, 0.3));
+        assert!(
+            three.iter().map(|r| r.0).eq([0, 3, 2])
+                && (three.iter().map(|r| r.1).sum::<f32>() - 1.0).abs() < 1e-6
+        );
+        assert_eq!(of(RouterScore::SoftmaxOfChosen, false, fewer(1, 1.0)), [(0, 1.0)]);
+        assert_eq!(of(RouterScore::Sigmoid, true, fewer(1, 0.0)), of(RouterScore::Sigmoid, true, None));
+    }
+
+    #[test]
+    fn ranks_go_by_weight_and_both_parts_are_the_whole() {
+        let whole = Routing { top_k: 3, ..routing(RouterScore::Sigmoid, true, None) };
+        let part =
+            |ranks| route(&Routing { ranks, ..whole }, &[4.0, 1.0, 2.0, 3.0], Some(&[0.0, 9.0, 0.0, 0.0]));
+        let all = part(ExpertRanks::All);
+        assert!(all.iter().map(|r| r.0).eq([1, 0, 3]));
+        // The bias has chosen expert 1 first, but its weight is the least.
+        assert_eq!(part(ExpertRanks::First(2)), all[1..]);
+        assert_eq!(part(ExpertRanks::Behind(2)), all[..1]);
+        assert_eq!(part(ExpertRanks::Behind(3)), []);
     }
 }

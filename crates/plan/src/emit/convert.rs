@@ -28,6 +28,8 @@ impl From<&spec::Moe> for op::Routing {
             scale: m.scale,
             groups: m.groups,
             weight_input: m.weight_input,
+            fewer: None,
+            ranks: op::ExpertRanks::All,
         }
     }
 }

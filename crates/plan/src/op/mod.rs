@@ -17,7 +17,7 @@ mod rows;
 
 pub use adapt::{Adapt, AddAdapted, LowRank, Piece};
 pub use attention::{Attend, Attention, LatentAttend, Prepare, Store};
-pub use experts::{ExpertBiases, Experts, Routing};
+pub use experts::{ExpertBiases, ExpertRanks, Experts, FewerExperts, Routing};
 pub use lamina_base::formula::*;
 pub use linear::{Glu, Linear, LinearAdd, Part, Project};
 pub use list::{Op, OpRef, run};

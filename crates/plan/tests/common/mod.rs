@@ -75,17 +75,22 @@ impl Model {
 
     /// A runner on the reference backend, and the names of stored tensors that nothing used.
     pub fn runner(&self, kv_type: KvType) -> Result<(Runner<Reference>, Vec<String>)> {
+        self.runner_on(Reference, kv_type)
+    }
+
+    /// The same on another backend.
+    pub fn runner_on<B: Backend>(&self, backend: B, kv_type: KvType) -> Result<(Runner<B>, Vec<String>)> {
         let weights = Weights::new(&self.checkpoint, self.family, &self.spec);
-        let upload = |w: &lamina_plan::WeightSpec| -> Result<Vec<f32>> {
+        let upload = |w: &lamina_plan::WeightSpec| -> Result<B::Weight> {
             let (rows, cols) = w.kind.shape();
-            Ok(Reference.upload(w, &weights.get(&w.name, rows, cols)?)?)
+            Ok(backend.upload(w, &weights.get(&w.name, rows, cols)?)?)
         };
         let uploaded = self.plan.weights.iter().map(upload).collect::<Result<Vec<_>>>()?;
         let (rows, pages) = (MOST_TOKENS, 2 * MOST_TOKENS / PAGE_LEN);
         let groups = self.plan.kv.groups.len();
         let (pages, kv) = (vec![pages; groups], vec![kv_type.into(); groups]);
         let limits = Limits { rows, selected: rows, logits: rows, pages, states: 2, kv };
-        Ok((Runner::new(Reference, self.plan.clone(), uploaded, limits)?, weights.unused()))
+        Ok((Runner::new(backend, self.plan.clone(), uploaded, limits)?, weights.unused()))
     }
 }
 

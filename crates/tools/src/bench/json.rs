@@ -43,6 +43,7 @@ impl BenchReport {
             "device": self.info.device,
             "kv_dtype": self.kv_name(),
             "draft": self.info.draft,
+            "approximations": self.info.approximations,
             "load_s": self.load_s,
             "first_token_s": self.first_token_s,
             "prefill": self.prefill.iter().map(speed).collect::<Vec<_>>(),

@@ -12,6 +12,8 @@ const PLAIN: Routing = Routing {
     scale: 1.0,
     groups: None,
     weight_input: false,
+    fewer: None,
+    ranks: ExpertRanks::All,
 };
 
 /// Settings beside the routing rule.
@@ -28,6 +30,7 @@ const EXTRA: Extra = Extra { select_bias: false, biases: false, inner: 48, act: 
 pub fn cases() -> Vec<Case> {
     let (plain, biased) = (EXTRA, Extra { select_bias: true, ..EXTRA });
     let groups = |by| Some(ExpertGroups { count: 4, keep: 2, by });
+    let fewer = |least, threshold| Some(FewerExperts { least, threshold });
     let oss = Act::SwigluClamped { alpha: 1.702, limit: 7.0 };
     let chosen = Routing { score: RouterScore::SoftmaxOfChosen, renorm: false, ..PLAIN };
     let sigmoid = Routing { score: RouterScore::Sigmoid, scale: 2.5, ..PLAIN };
@@ -46,6 +49,25 @@ pub fn cases() -> Vec<Case> {
         ),
         ("all experts", Routing { top_k: 8, ..PLAIN }, Extra { act: Act::GeluTanh, ..plain }),
         ("one expert", Routing { experts: 1, top_k: 1, ..PLAIN }, plain),
+        ("the heaviest", Routing { top_k: 4, ranks: ExpertRanks::First(3), ..sigmoid }, biased),
+        ("the lightest", Routing { top_k: 4, ranks: ExpertRanks::Behind(3), ..sigmoid }, biased),
+        ("fewer", Routing { top_k: 5, fewer: fewer(2, 0.4), renorm: false, ..PLAIN }, plain),
+        ("fewer of a bias", Routing { top_k: 5, fewer: fewer(1, 0.9), ..sigmoid }, biased),
+        (
+            "the lightest of fewer",
+            Routing { top_k: 4, fewer: fewer(1, 0.3), ranks: ExpertRanks::Behind(1), ..chosen },
+            Extra { biases: true, act: oss, ..plain },
+        ),
+        (
+            "none behind the first",
+            Routing { fewer: fewer(1, 1.0), ranks: ExpertRanks::Behind(1), ..PLAIN },
+            plain,
+        ),
+        (
+            "fewer of weighted inputs",
+            Routing { weight_input: true, top_k: 4, fewer: fewer(1, 0.5), scale: 1.0, ..sigmoid },
+            Extra { biases: true, ..plain },
+        ),
         ("odd sizes", Routing { experts: 5, top_k: 3, ..PLAIN }, Extra { inner: 33, ..plain }),
     ];
     let typed = [DType::F16, DType::Q8_0, DType::MXFP4, DType::Q4_K]
