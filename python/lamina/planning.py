@@ -28,13 +28,14 @@ class Plan:
     context: int
     """Longest sequence in tokens."""
     disk: Optional[Dict[str, Any]]
-    """`step_bytes` that every step reads, `read_gb_s`, `missing_bytes` that a load writes first; None where all weights are
-    in memory."""
+    """`step_bytes` that every step reads, `read_gb_s`, `missing_bytes` that a load writes first; of mixtures
+    `expert_hit_share`, the predicted share of a token's experts that is in memory; None where all weights are."""
     swap: Optional[Dict[str, Any]]
     """`memory_bytes` and `disk_bytes` that preempted requests may take, and for how many `tokens`; None where they are
     computed again."""
     predict: Dict[str, List[Dict[str, Any]]]
-    """`decode`, `prefill` and `jobs`, each a list with `tok_s`, and what limits it (`bound`)."""
+    """`decode`, `prefill` and `jobs`, each a list with `tok_s`, and what limits it (`bound`: `disk`, `computing`,
+    or `waiting for experts`)."""
     hardware: Dict[str, Any]
     """Measured speeds of this machine."""
     advice: List[Dict[str, Any]]

@@ -48,6 +48,17 @@ fn a_file_that_is_no_model_is_refused() {
 }
 
 #[test]
+fn approximations_of_experts_want_experts() {
+    let model = packaged();
+    for (option, value) in [("-ser", "1,0.5"), ("--fewer-experts", "1,0.5"), ("--defer-experts", "1")] {
+        let message = lamina(&["run", &model, option, value, "Once"]).error(1);
+        assert!(message.contains("the model has no experts"), "{message}");
+    }
+    let message = lamina(&["run", &model, "-ser", "1;0.5", "Once"]).error(2);
+    assert!(message.contains("two numbers such as 4,0.1"), "{message}");
+}
+
+#[test]
 fn a_newer_gguf_version_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("new.gguf");

@@ -64,6 +64,19 @@ impl ExpertPlan {
         }
     }
 
+    /// Experts of each stack, and how many of one a token takes.
+    pub fn lengths(&self, plan: &Plan) -> (Vec<usize>, usize) {
+        let of = |stack: &[WeightId; 3]| {
+            let experts = plan.ops.iter().find_map(|op| match op {
+                Op::Experts(o) if o.gate == stack[0] => Some((o.routing.experts, o.routing.top_k)),
+                _ => None,
+            });
+            experts.unwrap_or_default()
+        };
+        let all: Vec<(usize, usize)> = self.stacks.iter().map(of).collect();
+        (all.iter().map(|s| s.0).collect(), all.first().map_or(0, |s| s.1))
+    }
+
     /// Bytes of its slots.
     pub fn slots_bytes(&self) -> u64 {
         self.slots as u64 * self.slot_bytes

@@ -104,10 +104,11 @@ impl ModelInfo {
 }
 
 impl ModelInfo {
-    /// What is said of approximations at load.
-    pub(crate) fn approximation_note(&self) -> Option<String> {
+    /// What is said at load of approximations, and of what is read from disk.
+    pub(crate) fn load_notes(&self) -> Vec<String> {
         let named = self.approximations.join(", ");
-        (!named.is_empty()).then(|| format!("answers are approximate: {named}"))
+        let approximate = (!named.is_empty()).then(|| format!("answers are approximate: {named}"));
+        approximate.into_iter().chain(self.stream.as_ref().map(StreamInfo::note)).collect()
     }
 }
 

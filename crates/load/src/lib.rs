@@ -42,8 +42,8 @@ pub use device::Device;
 pub use draft::DraftSource;
 pub use error::{Error, Result};
 pub use forecast::{
-    Bottleneck, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion, JobForecast, MemoryPart,
-    SpeedForecast, SwapForecast, forecast_on,
+    Bottleneck, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
+    MemoryPart, SpeedForecast, SwapForecast, forecast_on,
 };
 pub use info::{ModelInfo, type_name};
 pub use kv_swap::KvSwap;

@@ -163,12 +163,10 @@ fn build<B: Backend + 'static>(
         notes: notes(ck, &weights, tokenizer.as_ref(), &sizes.cache, spec.context),
         stream: placed.info(),
         pooling: pooling(ck),
-        approximations: options.experts.names(),
         ..ModelInfo::of(ck, family, &spec)
     };
     let mut info = sizes.told(known, &plan, options);
-    info.notes.extend(info.approximation_note());
-    info.notes.extend(info.stream.as_ref().map(StreamInfo::note));
+    info.notes.extend(info.load_notes());
     let limits = sizes.limits(&opened);
     let model = UploadedModel { plan: &plan, weights: placed.resident(), source: &from };
     let pages = (sizes.head_pages(), options.kv_dtype);

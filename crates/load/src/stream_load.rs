@@ -27,7 +27,7 @@ use std::{
 /// Threads that read.
 pub(crate) const READERS: usize = 2;
 /// The file beside panels that says how often experts were asked for.
-const COUNTS: &str = "experts.liked";
+pub(crate) const COUNTS: &str = "experts.liked";
 
 /// A model whose weights are partly in memory, and the rest of them in files.
 pub(crate) struct StreamedModel<W> {

@@ -2,9 +2,11 @@
 
 use crate::{
     hardware::Hardware,
+    hits::ExpertHits,
     work::{OpWork, PastWork, ProductWork},
 };
 use lamina_plan::RowKind;
+use std::collections::HashMap;
 
 /// Core seconds that reading a byte from disk takes away from computing (O_DIRECT: 0.05 to 0.10 per GB).
 const READ_CORE_SECONDS: f64 = 0.08e-9;
@@ -42,10 +44,27 @@ pub struct StepCost {
     pub seconds: f64,
     /// Seconds of computing.
     pub computing: f64,
+    /// Seconds that mixtures wait for experts: nobody knows before which they need.
+    pub waiting: f64,
     /// Seconds that the disk reads.
     pub reading: f64,
     /// Bytes that are read from disk.
     pub streamed: f64,
+}
+
+/// What an operator reads of experts that are not in memory: known when rows are routed, and waited for.
+#[derive(Clone, Copy, Debug, Default)]
+struct MissedExperts {
+    bytes: f64,
+    /// Share of the operator's computing that goes on meanwhile: that of the experts that were found.
+    beside: f64,
+}
+
+impl MissedExperts {
+    /// Seconds that an operator waits which computes for `time`.
+    fn wait(&self, time: f64, disk: f64) -> f64 {
+        (self.bytes / disk.max(1.0) - self.beside * time).max(0.0)
+    }
 }
 
 /// What a model does in a step, and how fast the machine is.
@@ -61,8 +80,8 @@ pub struct CostModel {
     pub extents: Vec<f64>,
     /// Extents that are read ahead at most.
     pub buffers: usize,
-    /// Share of the experts that is not in memory, and read when rows ask for it.
-    pub experts_away: f64,
+    /// Experts that are read when rows ask for them; none where all are in memory.
+    pub experts: Option<ExpertHits>,
     /// Logits of a row.
     pub vocab: usize,
 }
@@ -73,7 +92,8 @@ impl CostModel {
         let runs = |work: &OpWork| shape.count(work.rows) > 0.0;
         let pairs = self.works.iter().zip(&self.extents);
         let dense: f64 = pairs.filter(|(work, _)| runs(work)).map(|(_, bytes)| bytes).sum();
-        let streamed = dense + self.works.iter().map(|work| self.missed(work, shape)).sum::<f64>();
+        let missed = self.missed(shape);
+        let streamed = dense + missed.iter().map(|m| m.bytes).sum::<f64>();
         let host = shape.count(RowKind::Logits) * self.vocab as f64 * LOGIT_SECONDS;
         let mut ram = self.hardware.ram;
         let mut cost = StepCost::default();
@@ -82,14 +102,37 @@ impl CostModel {
                 true => 1.0 + READ_CORE_SECONDS * streamed / (cost.seconds * self.hardware.threads as f64),
                 false => 1.0,
             };
-            let times: Vec<f64> =
+            let mut times: Vec<f64> =
                 self.works.iter().map(|work| slowed * self.time(work, shape, ram)).collect();
             let computing = times.iter().sum::<f64>() + host;
+            let waits = times.iter().zip(&missed).map(|(time, missed)| missed.wait(*time, self.disk));
+            let waits: Vec<f64> = waits.collect();
+            times.iter_mut().zip(&waits).for_each(|(time, wait)| *time += wait);
+            let waiting = waits.iter().sum();
             let seconds = if streamed > 0.0 { self.paced(&times, shape, host) } else { computing };
-            cost = StepCost { seconds, computing, reading: streamed / self.disk.max(1.0), streamed };
+            cost = StepCost { seconds, computing, waiting, reading: streamed / self.disk.max(1.0), streamed };
             ram = (self.hardware.ram - streamed / seconds.max(1e-9)).max(LEAST_RAM_SHARE * self.hardware.ram);
         }
         cost
+    }
+
+    /// What each operator reads of experts that are not in memory.
+    fn missed(&self, shape: &CostShape) -> Vec<MissedExperts> {
+        // Mixtures of a model are alike, and the law of hits is asked once for each kind of them.
+        let mut known = HashMap::new();
+        let one = |work: &OpWork| {
+            let rows = shape.count(work.rows);
+            let stacks = || work.products.iter().filter(|p| p.chosen < p.matrices);
+            let (Some(hits), Some(stack)) = (&self.experts, stacks().next()) else {
+                return MissedExperts::default();
+            };
+            let found =
+                *known.entry((rows as usize, stack.chosen)).or_insert_with(|| hits.of(rows, stack.chosen));
+            let bytes = stacks().map(|p| p.touched(rows) * p.bytes).sum::<f64>();
+            let beside = if found.passes_through { 0.0 } else { found.share };
+            MissedExperts { bytes: (1.0 - found.share) * bytes, beside }
+        };
+        self.works.iter().map(one).collect()
     }
 
     /// Seconds of an operator whose weights are in memory.
@@ -100,16 +143,7 @@ impl CostModel {
         }
         let products: f64 = work.products.iter().map(|p| self.product(p, rows, ram)).sum();
         let moved = 4.0 * work.numbers * rows / ram;
-        // Experts that are missing are known when rows are routed, and waited for.
-        let missed = self.missed(work, shape) / self.disk.max(1.0);
-        products + self.past(&work.past, shape, ram) + moved + missed + self.hardware.operator
-    }
-
-    /// Bytes of experts that an operator reads from disk: without favourites, the share that is away.
-    fn missed(&self, work: &OpWork, shape: &CostShape) -> f64 {
-        let rows = shape.count(work.rows);
-        let experts = work.products.iter().filter(|p| p.chosen < p.matrices);
-        self.experts_away * experts.map(|p| p.touched(rows) * p.bytes).sum::<f64>()
+        products + self.past(&work.past, shape, ram) + moved + self.hardware.operator
     }
 
     fn product(&self, product: &ProductWork, rows: f64, ram: f64) -> f64 {
@@ -197,7 +231,7 @@ mod tests {
 
     fn model(extents: Vec<f64>) -> CostModel {
         let works = extents.iter().map(|_| matrix(1e7, 1e7)).collect();
-        CostModel { hardware: hardware(), disk: 1e9, works, extents, buffers: 2, experts_away: 0.0, vocab: 0 }
+        CostModel { hardware: hardware(), disk: 1e9, works, extents, buffers: 2, experts: None, vocab: 0 }
     }
 
     fn decoding(sequences: usize) -> CostShape {
@@ -282,6 +316,28 @@ mod tests {
         assert!((stack.touched(1.0) - 8.0).abs() < 1e-9);
         assert!(stack.touched(16.0) > 64.0 && stack.touched(16.0) < 128.0);
         assert!((stack.touched(1e4) - 128.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn missing_experts_are_waited_for_beside_what_is_found() {
+        let stack = ProductWork { dtype: DType::Q8_0, matrices: 100, chosen: 10, bytes: 1e6, macs: 1e6 };
+        let work = OpWork { products: vec![stack], ..matrix(0.0, 0.0) };
+        let with = |slots| {
+            let experts = Some(ExpertHits::new(slots, &[100], 10, None));
+            CostModel { works: vec![work.clone()], experts, ..model(vec![0.0]) }.step(&decoding(1))
+        };
+        let whole = with(100);
+        assert_eq!((whole.waiting, whole.streamed), (0.0, 0.0));
+        let half = with(50);
+        // 45 % are missing: 4.5 MB at 1 GB/s, while 55 % of the others are computed.
+        assert!((half.streamed - 4.5e6).abs() < 1.0, "{half:?}");
+        assert!((half.waiting - (4.5e-3 - 0.55 * half.computing)).abs() < 1e-9, "{half:?}");
+        assert!((half.seconds - half.computing - half.waiting).abs() < 1e-12, "{half:?}");
+        let few = with(5);
+        assert!(
+            (few.waiting - few.streamed / 1e9).abs() < 1e-12 && few.streamed > 9e6,
+            "passes through: {few:?}"
+        );
     }
 
     #[test]

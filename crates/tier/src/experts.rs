@@ -3,7 +3,9 @@
 use crate::{
     expert_slot::{ExpertPlace, ExpertStack, ExpertState, ReadFor},
     guess::{GuessOutcome, GuessScore},
+    kept::KeptUses,
     lru::LruTwin,
+    reuse::{ReuseCounts, ReuseDistances},
     slots::ExpertSlots,
 };
 use lamina_disk::{BufferPool, DiskReader};
@@ -47,6 +49,7 @@ pub struct ExpertCache {
     open: OpenGuess,
     score: GuessScore,
     lru: LruTwin,
+    reuse: ReuseDistances,
     counts: StreamCounts,
     /// Where counts are kept between runs.
     kept: Option<PathBuf>,
@@ -64,6 +67,7 @@ impl ExpertCache {
             open: OpenGuess::default(),
             score: GuessScore::default(),
             lru: LruTwin::new(slots, all),
+            reuse: ReuseDistances::new(all, ReuseCounts::default()),
             counts: StreamCounts::default(),
             kept: None,
         }
@@ -85,8 +89,9 @@ impl ExpertCache {
     /// the experts that were liked most are read before anybody asks for them.
     #[must_use]
     pub fn with_kept_counts(mut self, path: PathBuf) -> ExpertCache {
-        if let Some(lists) = lamina_disk::read_liking(&path, &self.slots.lengths()) {
-            self.slots.warm(&lists);
+        if let Some(KeptUses { uses, reuse }) = KeptUses::read(&path, &self.slots.lengths()) {
+            self.slots.warm(&uses);
+            self.reuse = ReuseDistances::new(uses.iter().map(Vec::len).sum(), reuse);
         }
         self.kept = Some(path);
         self
@@ -197,6 +202,9 @@ impl ExpertCache {
         *lru_hits += lru;
         if !scan {
             self.slots.like(stack, asked);
+            for place in places {
+                self.reuse.ask(self.slots.tag(place));
+            }
         }
     }
 
@@ -274,7 +282,8 @@ impl Drop for ExpertCache {
     fn drop(&mut self) {
         if let Some(path) = &self.kept {
             // A hint: without it the next run begins with an empty cache.
-            let _ = lamina_disk::write_liking(path, &self.slots.uses());
+            let kept = KeptUses { uses: self.slots.uses(), reuse: self.reuse.counts().clone() };
+            let _ = kept.write(path);
         }
     }
 }

@@ -58,8 +58,13 @@ fn disk(told: &Forecast) -> String {
         }
     };
     let measured = if disk.rate.measured { "measured now" } else { "assumed: nothing could be read" };
-    let experts =
-        disk.experts.map_or(String::new(), |(slots, all)| format!(", {slots} of {all} experts in memory"));
+    let hits = disk.hits.map_or(String::new(), |hits| {
+        let from = if hits.counted { "by earlier runs" } else { "assumed: no run has counted yet" };
+        format!(" with {:.0} % of what a token asks for ({from})", 100.0 * hits.share)
+    });
+    let experts = disk
+        .experts
+        .map_or(String::new(), |(slots, all)| format!(", {slots} of {all} experts in memory{hits}"));
     format!(
         "{} read per step{experts}, at {}/s ({measured}); {written} ({})",
         human_bytes(told.decode.first().map_or(disk.step_bytes, |s| s.streamed_bytes)),
@@ -133,7 +138,8 @@ pub fn plan_json(told: &Forecast) -> Value {
     let advice = |a: &ForecastAdvice| json!({"change": a.change, "tok_s": a.tok_s});
     let disk = told.disk.as_ref().map(|d| {
         json!({"folder": d.folder.display().to_string(), "missing_bytes": d.missing_bytes, "free": d.free,
-               "step_bytes": d.step_bytes, "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0), "read_gb_s": d.rate.bytes / 1e9, "measured": d.rate.measured})
+               "step_bytes": d.step_bytes, "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0),
+               "expert_hit_share": d.hits.map(|h| h.share), "expert_hits_counted": d.hits.map(|h| h.counted), "read_gb_s": d.rate.bytes / 1e9, "measured": d.rate.measured})
     });
     let swap = told.swap.as_ref().map(|s| {
         json!({"folder": s.folder.display().to_string(), "free": s.free, "tokens": s.tokens,

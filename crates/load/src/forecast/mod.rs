@@ -16,7 +16,7 @@ use known::KnownSpeeds;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use sized::SizedModel;
-pub use sized::{DiskForecast, MemoryPart, SwapForecast};
+pub use sized::{DiskForecast, HitForecast, MemoryPart, SwapForecast};
 
 /// Changes that make less of a difference are not worth telling.
 const LEAST_GAIN: f64 = 1.1;
@@ -56,6 +56,8 @@ impl Default for ForecastQuestion {
 pub enum Bottleneck {
     /// Weights that are read from disk.
     Disk,
+    /// Experts that are read when tokens ask for them, and waited for.
+    Experts,
     /// The cores and the memory.
     Computing,
 }
@@ -65,6 +67,7 @@ impl Bottleneck {
     pub fn name(self) -> &'static str {
         match self {
             Bottleneck::Disk => "disk",
+            Bottleneck::Experts => "waiting for experts",
             Bottleneck::Computing => "computing",
         }
     }

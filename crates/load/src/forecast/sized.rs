@@ -17,6 +17,7 @@ use crate::{
     panel_key::panel_key,
     sizes::{ModelSizes, OpenedModel},
     stream::BUFFERS,
+    stream_load::COUNTS,
     uploads::{WeightSize, WeightSource, bytes_per_token, weight_sizes},
 };
 use lamina_arch::{Family, Keep, Weights};
@@ -27,7 +28,7 @@ use lamina_plan::{
     op::{Op, Operands},
 };
 use lamina_store::Checkpoint;
-use lamina_tier::{CostModel, Hardware, Placement, WeightForm, works};
+use lamina_tier::{CostModel, ExpertHits, Hardware, KeptUses, Placement, WeightForm, works};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -55,8 +56,26 @@ pub struct DiskForecast {
     pub step_bytes: u64,
     /// Experts that are in memory, of how many; none where all are.
     pub experts: Option<(usize, usize)>,
+    /// How many of those that a token asks for are in memory; none where all are.
+    pub hits: Option<HitForecast>,
     /// How fast it is now.
     pub rate: DiskRate,
+}
+
+/// How many of the experts that tokens ask for are in memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HitForecast {
+    /// Share of them, while one sequence decodes.
+    pub share: f64,
+    /// Told from the uses of earlier runs; else from what is known of mixtures in general.
+    pub counted: bool,
+}
+
+impl HitForecast {
+    fn of(hits: &ExpertHits, plan: &Plan) -> HitForecast {
+        let chosen = experts(plan).map_or(0, |e| e.1);
+        HitForecast { share: hits.of(1.0, chosen).share, counted: hits.is_counted() }
+    }
 }
 
 /// What preempted sequences may take.
@@ -215,9 +234,29 @@ impl SizedModel {
         let buffers = options.stream.buffers.unwrap_or(BUFFERS);
         // Nothing is read where nothing is streamed.
         let disk = disk.map_or(f64::INFINITY, |d| d.rate.bytes);
-        let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
-        let experts_away = experts.map_or(0.0, |e| 1.0 - e.slots as f64 / e.count.max(1) as f64);
-        CostModel { hardware, disk, works, extents, buffers, experts_away, vocab: self.plan.vocab }
+        CostModel {
+            hardware,
+            disk,
+            works,
+            extents,
+            buffers,
+            experts: self.hits(options),
+            vocab: self.plan.vocab,
+        }
+    }
+
+    /// How many of the experts that tokens ask for will be in memory, as far as earlier runs tell.
+    fn hits(&self, options: &LoadOptions) -> Option<ExpertHits> {
+        let experts = self.sizes.stream.as_ref()?.experts.as_ref()?;
+        let (lengths, chosen) = experts.lengths(&self.plan);
+        let panels = PanelFolder::existing(&self.panel_root(options), &self.key, options.stream.buffered);
+        let kept = panels.and_then(|p| KeptUses::read(&p.path().join(COUNTS), &lengths));
+        Some(ExpertHits::new(experts.slots, &lengths, chosen, kept.as_ref()))
+    }
+
+    /// The folder that has the panels of all models.
+    fn panel_root(&self, options: &LoadOptions) -> PathBuf {
+        options.stream.folder.clone().unwrap_or_else(cache_folder)
     }
 
     /// Where memory goes.
@@ -255,13 +294,14 @@ impl SizedModel {
         known: &mut KnownSpeeds,
     ) -> Result<DiskForecast> {
         let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
-        let root = options.stream.folder.clone().unwrap_or_else(cache_folder);
+        let root = self.panel_root(options);
         let panels = PanelFolder::existing(&root, &self.key, options.stream.buffered);
         let (kept, panel) = panels.as_ref().map_or((0, None), |p| (p.bytes(), p.any_file()));
         let file = panel.or_else(|| self.file.clone());
         Ok(DiskForecast {
             missing_bytes: (placement.streamed_bytes + experts.map_or(0, |e| e.bytes)).saturating_sub(kept),
             experts: experts.map(|e| (e.slots, e.count)),
+            hits: self.hits(options).map(|hits| HitForecast::of(&hits, &self.plan)),
             free: free_space(&root),
             folder: root,
             step_bytes: placement.streamed_bytes,

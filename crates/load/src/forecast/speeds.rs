@@ -7,8 +7,16 @@ use lamina_tier::{CostModel, CostShape, StepCost};
 /// From this share of a step's time on, reading is what limits it.
 const BOUND: f64 = 0.9;
 
+/// Waiting for experts limits a step where it takes most of its time: it is the disk that is waited for, but it idles while
+/// others compute.
 fn bound(cost: &StepCost) -> Bottleneck {
-    if cost.reading >= BOUND * cost.seconds { Bottleneck::Disk } else { Bottleneck::Computing }
+    if cost.waiting > 0.5 * cost.seconds {
+        Bottleneck::Experts
+    } else if cost.reading >= BOUND * cost.seconds {
+        Bottleneck::Disk
+    } else {
+        Bottleneck::Computing
+    }
 }
 
 /// Sequences of `tokens` tokens that the cache holds at once, at most `batch`.
