@@ -1,13 +1,11 @@
 //! Which share of the experts that rows ask for is in memory: predicted for the cost model.
 
-use crate::{kept::KeptUses, reuse::ReuseCounts};
+use crate::{kept::KeptUses, liking::KEPT_HALF_LIFE, reuse::ReuseCounts};
 
 /// How much more often than by chance a token takes an expert that the token before has taken, where nothing was counted:
 /// Jiang et al. 2024 ("Mixtral of Experts", table 5) find 14 % of first choices repeated in the first layer, 28 % in the
 /// middle and 23 % in the last, where chance gives 12.5 %: 0.02, 0.18 and 0.12 more.
 const REPEATED: f64 = 0.1;
-/// Tokens after which a kept use counts half.
-const HALF_LIFE: f64 = 64.0;
 
 /// A cache of experts, and what is known of how they are asked for.
 ///
@@ -83,7 +81,7 @@ fn rates(uses: &[f32], chosen: usize) -> Vec<f64> {
     }
     let spread = uses.iter().map(|u| (u - mean) * (u - mean)).sum::<f64>() / (n - 1.0);
     // A token `t` ago counts `fade^t`: the sum of the weights, and the sum of their squares as a share of it.
-    let fade = 0.5_f64.powf(1.0 / HALF_LIFE);
+    let fade = 0.5_f64.powf(1.0 / KEPT_HALF_LIFE);
     let tokens = mean * n / chosen.max(1) as f64;
     let left = (1.0 - tokens * (1.0 - fade)).max(0.0);
     let by_chance = mean * (1.0 + left) / (1.0 + fade) * (1.0 - chosen as f64 / n).max(0.0);

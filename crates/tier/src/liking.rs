@@ -7,6 +7,8 @@
 
 /// Tokens after which a use counts half. With the first one, the order is that of recent use.
 const HALF_LIVES: [f64; 3] = [1.0, 8.0, 64.0];
+/// Tokens after which a use counts half that is kept for the next run.
+pub const KEPT_HALF_LIFE: f64 = HALF_LIVES[HALF_LIVES.len() - 1];
 /// Experts asked for that what a twin finds is reckoned over.
 const MEMORY: f64 = 1024.0;
 /// How much more another half-life has to find before it leads.
@@ -88,7 +90,7 @@ impl Likings {
     /// Faded uses of an expert, for the next run.
     pub fn uses(&self, number: usize) -> f32 {
         const SLOWEST: usize = HALF_LIVES.len() - 1;
-        (self.ranks[number][SLOWEST] - self.now / HALF_LIVES[SLOWEST]).exp2() as f32
+        (self.ranks[number][SLOWEST] - self.now / KEPT_HALF_LIFE).exp2() as f32
     }
 
     /// Asks a twin for an expert, for which none of `held` is evicted; true if it was there.
