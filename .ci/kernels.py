@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles every GPU kernel for every CUDA architecture, and holds registers, stack and shared memory against kernels/list.h.
+"""Compiles every GPU kernel for every CUDA architecture, and holds registers, stack and shared memory against kernels/*list.h.
 
 `--out FOLDER` keeps the images, and the sources that they are of: a build takes them with LAMINA_CUBINS=FOLDER. Names of
 architectures, such as sm_90, compile those only.
@@ -27,13 +27,14 @@ MOST_COMPRESSED = 2 << 20
 def package_file(pattern):
     found = [f for folder in site.getsitepackages() for f in Path(folder, "nvidia").rglob(pattern)]
     if not found:
-        sys.exit(f"no {pattern}: install nvidia-cuda-nvrtc-cu12 and nvidia-cuda-cuobjdump, as .ci/kernels does")
+        sys.exit(f"no {pattern}: install nvidia-cuda-nvrtc-cu12, nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm, as .ci/kernels does")
     return str(sorted(found)[0])
 
 
 def limits():
     """Most registers of each kernel of the list."""
-    lines = re.findall(r"^KERNEL_LINE\((\w+), \d+, \d+, (\d+)\)$", (KERNELS / "list.h").read_text(), re.M)
+    text = "".join((KERNELS / file).read_text() for file in ("list.h", "tensor_list.h"))
+    lines = re.findall(r"^KERNEL_LINE\((\w+), \d+, \d+, (\d+)\)$", text, re.M)
     return {name: int(registers) for name, registers in lines}
 
 
@@ -65,6 +66,24 @@ def usage(cuobjdump, image):
     return {name: tuple(map(int, numbers)) for name, *numbers in found}
 
 
+def issued(nvdisasm, image):
+    """Instructions that a warp issues for 512 weights in the loop of each product on tensor cores, for as many rows as its
+    tile has: two HMMA are 512 weights times 8 rows."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(image)
+        file.flush()
+        out = subprocess.run([nvdisasm, "-c", file.name], capture_output=True, text=True, check=True).stdout
+    for name, body in re.findall(r"^\.text\.(tensor_(?:few|many)_\w+):\n(.*?)(?=^\.text\.|\Z)", out, re.M | re.S):
+        lines = [line for line in body.splitlines() if re.match(r"\.L_x_\d+:|\s+/\*[0-9a-f]+\*/", line)]
+        labels = {line.rstrip(":"): i for i, line in enumerate(lines) if line.startswith(".L_x_")}
+        loops = [(labels.get(found[1], i), i) for i, line in enumerate(lines) if (found := re.search(r"BRA.*`\((\.L_x_\d+)\)", line))]
+        bodies = [[line for line in lines[a:b + 1] if not line.startswith(".L")] for a, b in loops if a < b]
+        bodies = [(len(body), sum("HMMA" in line for line in body)) for body in bodies]
+        # The innermost loop with products in it.
+        if inner := min((body for body in bodies if body[1]), default=None):
+            yield name, inner[0] * 2 * (8 if "many" in name else 1) // inner[1]
+
+
 def beyond(architecture, used):
     """What is missing or over its limit."""
     most = limits()
@@ -87,7 +106,7 @@ def keep(folder, images):
 
 
 def main():
-    nvrtc, cuobjdump = ctypes.CDLL(package_file("libnvrtc.so.*")), package_file("cuobjdump")
+    nvrtc, cuobjdump, nvdisasm = ctypes.CDLL(package_file("libnvrtc.so.*")), package_file("cuobjdump"), package_file("nvdisasm")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("architectures", nargs="*", default=ARCHITECTURES)
     parser.add_argument("--out", type=Path, help="folder for the images")
@@ -101,6 +120,9 @@ def main():
         compressed += len(lzma.compress(image))
         wrong += beyond(architecture, used)
         print(f"{architecture}: {len(used)} kernels, {len(image)} bytes, most registers {max(r for r, _, _ in used.values())}")
+    newest = architectures[-1]
+    counts = ", ".join(f"{name.removeprefix('tensor_')} {count}" for name, count in issued(nvdisasm, images[newest]))
+    print(f"{newest}: instructions of a warp for 512 weights: {counts}")
     print(f"{compressed} bytes compressed")
     if options.out:
         keep(options.out, images)

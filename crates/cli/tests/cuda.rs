@@ -70,7 +70,7 @@ fn a_model_that_a_gpu_cannot_hold_runs_on_the_cpu() {
     assert!(lines.len() == 1 && lines[0].ends_with(": running on the CPU"), "{lines:?}");
     assert_eq!(fallback.ok(), want);
     // Memory that another program took in the meantime is found missing on the way.
-    let late = on_cuda(&story(&model, "auto"), "cuMemAlloc_v2=2@105");
+    let late = on_cuda(&story(&model, "auto"), "cuMemAlloc_v2=2@122");
     assert!(late.err.contains(": running on the CPU"), "{late:#?}");
     assert_eq!(late.ok(), want);
 }

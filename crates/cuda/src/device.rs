@@ -10,7 +10,7 @@ use crate::{
     staging::Staging,
 };
 use cudarc::driver::sys;
-use lamina_gpu::{DeviceInfo, GpuDevice, Launch};
+use lamina_gpu::{DeviceInfo, GpuDevice, Launch, ProductUnits};
 use lamina_plan::{BackendError, backend::Result};
 use std::{
     ffi::c_void,
@@ -123,6 +123,11 @@ impl GpuDevice for CudaDevice {
             free: free.saturating_sub(GRAPHS),
             total: self.facts.total,
         }
+    }
+
+    /// Every device that images are made for has them.
+    fn products(&self) -> ProductUnits {
+        ProductUnits::TensorCores
     }
 
     fn alloc(&self, bytes: usize, what: &str) -> Result<CudaBuffer> {

@@ -54,7 +54,7 @@ fn inner_story() {
     let device = CudaDevice::open(0).expect("the fake device");
     for kv_type in [KvType::F16, KvType::Q8_0] {
         let got = runner(&packaged(), Gpu::new(device.clone()), kv_type, false);
-        let want = runner(&packaged(), Gpu::new(Emu::default()), kv_type, false);
+        let want = runner(&packaged(), Gpu::new(Emu::default().with_tensor_cores()), kv_type, false);
         let [got, want] = [tell(got, &ONCE, 40, 64), tell(want, &ONCE, 40, 64)];
         assert!(got == want, "{kv_type}: {:?} instead of {:?}", got[0].text, want[0].text);
     }

@@ -40,6 +40,7 @@ static void prepare(State& state, unsigned threads) {
   }
   state.threads = threads;
   state.mail.assign(2 * threads, 0);
+  state.fragments.assign(2 * 6 * threads, 0);
   state.turn.assign(threads, 0);
 }
 // Each thread of a warp in turn, until it waits.
@@ -129,6 +130,7 @@ extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* cou
     return emu::DONE; \
   }
 #include "list.h"
+#include "tensor_list.h"
 #undef KERNEL_LINE
   return emu::NO_KERNEL;
 }
@@ -143,5 +145,6 @@ extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int ord
 #define KERNEL_LINE(kernel, threads, waits, registers) \
   if (!std::strcmp(name, #kernel)) return emu::checked(kernel, arguments, count, bytes, g, threads, waits);
 #include "list.h"
+#include "tensor_list.h"
   return emu::NO_KERNEL;
 }

@@ -1,5 +1,5 @@
-// The dialect on a CPU: GPU threads as fibers of one CPU thread. Blocks run one after another, with barriers of a block and
-// shuffles of a warp.
+// The dialect on a CPU: GPU threads as fibers of one CPU thread. Blocks run one after another, with barriers of a block,
+// shuffles and matrix products of a warp.
 //
 // `order` < 0 runs blocks and threads backwards, and each warp as far as it gets before the next one: a missing barrier, or
 // a block that depends on another one, then changes bits.
@@ -66,6 +66,7 @@ struct State {
   std::vector<Bar> warp_bars;
   std::vector<uint32_t> mail;           // two words a thread, used in turn
   std::vector<unsigned char> turn;
+  std::vector<uint32_t> fragments;      // two of six words a thread, used in turn
   Body body{};
   bool plain = false, stuck = false;
 };
@@ -98,6 +99,28 @@ inline float shuffle(float v, unsigned lane) {
   std::memcpy(&r, warp + lane, 4);
   return r;
 }
+// What a lane holds (PTX ISA, mma.m16n8k16 of 16-bit types): of A, row r and column k are in lane 4 (r % 8) + k % 8 / 2,
+// register r / 8 + 2 (k / 8), half k % 2; of B, row k and column c in lane 4 c + k % 8 / 2, register k / 8, half k % 2; of D,
+// row r and column c in lane 4 (r % 8) + c / 2, number 2 (r / 8) + c % 2. Products are exact, their sum is rounded once;
+// devices round otherwise.
+template <class Number>
+inline void mma(float (&d)[4], const uint32_t (&own)[6], Number number) {
+  State& s = *running;
+  unsigned lane = s.thread % 32, box = s.turn[s.thread] ^= 1;
+  const uint32_t* warp = &s.fragments[(s.thread / 32 * 2 + box) * 32 * 6];
+  std::memcpy(&s.fragments[((s.thread / 32 * 2 + box) * 32 + lane) * 6], own, sizeof own);
+  warp_wait();
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
+    double sum = d[i];
+    for (unsigned k = 0; k < 16; ++k) {
+      uint32_t a = warp[(row % 8 * 4 + k % 8 / 2) * 6 + row / 8 + k / 8 * 2];
+      uint32_t b = warp[(col * 4 + k % 8 / 2) * 6 + 4 + k / 8];
+      sum += (double)number((uint16_t)(a >> 16 * (k % 2))) * number((uint16_t)(b >> 16 * (k % 2)));
+    }
+    d[i] = (float)sum;
+  }
+}
 }   // namespace emu
 
 #define FN inline
@@ -120,6 +143,29 @@ FN float f32_of(u32 b) { return std::bit_cast<float>(b); }
 FN u32 bits_of(float f) { return std::bit_cast<u32>(f); }
 FN float h2f(u16 h) { return (float)std::bit_cast<_Float16>(h); }
 FN u16 f2h(float f) { return std::bit_cast<u16>((_Float16)f); }
+FN void mma_f16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  emu::mma(d, {a0, a1, a2, a3, b0, b1}, h2f);
+}
+FN void mma_bf16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  emu::mma(d, {a0, a1, a2, a3, b0, b1}, [](u16 b) { return f32_of((u32)b << 16); });
+}
+FN u32 pick_bytes(u32 a, u32 b, u32 pick) {
+  u64 both = (u64)b << 32 | a;
+  u32 picked = 0;
+  for (int i = 0; i < 4; ++i) picked |= (u32)(both >> 8 * (pick >> 4 * i & 7) & 255) << 8 * i;
+  return picked;
+}
+FN u32 sub2(u32 a, u32 b) {
+  return f2h(h2f((u16)a) - h2f((u16)b)) | (u32)f2h(h2f((u16)(a >> 16)) - h2f((u16)(b >> 16))) << 16;
+}
+FN u32 mul2(u32 a, u32 b) {
+  return f2h(h2f((u16)a) * h2f((u16)b)) | (u32)f2h(h2f((u16)(a >> 16)) * h2f((u16)(b >> 16))) << 16;
+}
+FN u64 load8(const u8* p) {
+  u64 v;
+  std::memcpy(&v, __builtin_assume_aligned(p, 8), 8);
+  return v;
+}
 FN uint4 load16(const u8* p) {
   uint4 v;
   std::memcpy(&v, __builtin_assume_aligned(p, 16), 16);

@@ -4,7 +4,7 @@ use crate::{
     launch::{EmuGraph, OwnLaunch},
     memory::EmuBuffer,
 };
-use lamina_gpu::{DeviceInfo, GpuDevice, Launch};
+use lamina_gpu::{DeviceInfo, GpuDevice, Launch, ProductUnits};
 use lamina_plan::{BackendError, backend::Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +24,7 @@ pub struct Emu {
     shared: Arc<Mutex<EmuState>>,
     order: BlockOrder,
     memory: u64,
+    products: ProductUnits,
 }
 
 /// What the device is at. Its lock is what all access to buffers needs.
@@ -44,12 +45,18 @@ impl Default for Emu {
 impl Emu {
     /// A device that runs blocks and threads in this order.
     pub fn new(order: BlockOrder) -> Emu {
-        Emu { shared: Arc::default(), order, memory: 1 << 30 }
+        Emu { shared: Arc::default(), order, memory: 1 << 30, products: ProductUnits::Fma }
     }
 
     /// The same with `bytes` bytes of memory, for each buffer.
     pub fn with_memory(mut self, bytes: u64) -> Emu {
         self.memory = bytes;
+        self
+    }
+
+    /// The same with tensor cores.
+    pub fn with_tensor_cores(mut self) -> Emu {
+        self.products = ProductUnits::TensorCores;
         self
     }
 
@@ -93,6 +100,10 @@ impl GpuDevice for Emu {
     fn info(&self) -> DeviceInfo {
         let (device, kernels) = (Self::NAME.to_owned(), "c++".to_owned());
         DeviceInfo { device, kernels, free: self.memory, total: self.memory }
+    }
+
+    fn products(&self) -> ProductUnits {
+        self.products
     }
 
     fn alloc(&self, bytes: usize, what: &str) -> Result<EmuBuffer> {

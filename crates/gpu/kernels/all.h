@@ -47,3 +47,6 @@ PRODUCTS(q3_k)
 PRODUCTS(q4_k)
 PRODUCTS(q5_k)
 PRODUCTS(q6_k)
+#ifndef __METAL_VERSION__
+#include "tensor.h"
+#endif

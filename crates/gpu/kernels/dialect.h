@@ -85,6 +85,30 @@ FN float sqrt(float x) { return __fsqrt_rn(x); }
 FN uint4 load16(const u8* p) { return *(const uint4*)p; }
 FN u32 load4(const u8* p) { return *(const u32*)p; }
 FN u16 load2(const u8* p) { return *(const u16*)p; }
+FN u64 load8(const u8* p) { return *(const u64*)p; }
+// D += A B on tensor cores (sm_80 and newer): A 16x16 and B 16x8 of float16 or bfloat16, D 16x8 of float32. emu.h says which
+// of their numbers a lane holds. All lanes of a warp take part. Metal has neither these nor the functions below.
+#define MMA(name, type) \
+  FN void name(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) { \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};" \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); \
+  }
+MMA(mma_f16, "f16")
+MMA(mma_bf16, "bf16")
+// Byte i of the result is byte number `pick >> 4 i & 7` of the eight of a, then b.
+FN u32 pick_bytes(u32 a, u32 b, u32 pick) { return __byte_perm(a, b, pick); }
+// Two float16 at once.
+FN u32 sub2(u32 a, u32 b) {
+  u32 d;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
+FN u32 mul2(u32 a, u32 b) {
+  u32 d;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
+}
 #else
 #include "emu.h"
 #endif

@@ -32,6 +32,11 @@ args! {
         kind: i32, width: i32, heads: i32, start: i32, half: i32, table: i32, original: i32, magnitude: f32,
     }
     ProductArgs { kind: i32, inputs: i32, outputs: i32, has_bias: i32, adds: i32, first: i32, y_row: i32, factor: f32, }
+    HalfArgs {
+        kind: i32, first_row: i32, inputs: i32, items: i32, x_from: i32, x_row: i32, x_item: i32, scaled: i32, bf16: i32,
+    }
+    /// Rows of a launch, and the product.
+    TensorArgs { first_row: i32, rows: i32, product: ProductArgs, }
     EachArgs {
         first_row: i32, inputs: i32, outputs: i32, items: i32, x_from: i32, y_from: i32, x_row: i32, x_item: i32,
         y_row: i32, y_item: i32, has_bias: i32, chosen: i32, scaled: i32,

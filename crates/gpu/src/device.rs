@@ -15,6 +15,17 @@ pub struct DeviceInfo {
     pub total: u64,
 }
 
+/// What multiplies matrices. It is a fact of a device: all products of a device are of one kind, whatever the batch, so that
+/// their bits are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProductUnits {
+    /// Chains of fma (`kernels/product.h`).
+    #[default]
+    Fma,
+    /// Tensor cores (`kernels/tensor.h`), for the weight types that they know, and chains of fma for the others.
+    TensorCores,
+}
+
 /// A buffer of a launch: where it begins, and whether the kernel writes to it.
 pub struct Bound<'a, B> {
     /// The buffer.
@@ -24,6 +35,14 @@ pub struct Bound<'a, B> {
     /// True when the kernel writes to it; devices without streams order launches by it.
     pub writes: bool,
 }
+
+impl<B> Clone for Bound<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Bound<'_, B> {}
 
 impl<'a, B> Bound<'a, B> {
     /// A buffer that the kernel reads from byte `at` on.
@@ -65,6 +84,11 @@ pub trait GpuDevice: Clone + Send + Sync + 'static {
 
     /// Device, kernels and memory.
     fn info(&self) -> DeviceInfo;
+
+    /// What multiplies matrices on it.
+    fn products(&self) -> ProductUnits {
+        ProductUnits::default()
+    }
 
     /// `bytes` bytes for `what`, with anything in them.
     fn alloc(&self, bytes: usize, what: &str) -> Result<Self::Buffer>;

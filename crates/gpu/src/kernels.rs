@@ -16,6 +16,7 @@ pub struct KernelLine {
 }
 
 const LIST: &str = include_str!("../kernels/list.h");
+const TENSOR_LIST: &str = include_str!("../kernels/tensor_list.h");
 
 macro_rules! sources {
     ($($file:literal)*) => {
@@ -25,18 +26,24 @@ macro_rules! sources {
 }
 
 sources! {
-    "all.h" "attend.h" "cache.h" "dialect.h" "experts.h" "list.h" "math.h" "norm.h" "panel.h" "product.h" "recurrent.h"
-    "repack.h" "rope.h" "rows.h" "step.h"
+    "all.h" "attend.h" "cache.h" "dialect.h" "experts.h" "fragments.h" "halves.h" "list.h" "math.h" "norm.h" "panel.h"
+    "product.h" "recurrent.h" "repack.h" "rope.h" "rows.h" "step.h" "tensor.h" "tensor_list.h"
     "formats/bf16.h" "formats/f16.h" "formats/f32.h" "formats/f8_e4m3.h" "formats/f8_e5m2.h" "formats/iq4_nl.h"
     "formats/iq4_xs.h" "formats/mxfp4.h" "formats/nvfp4.h" "formats/q2_k.h" "formats/q3_k.h" "formats/q4_0.h"
     "formats/q4_1.h" "formats/q4_k.h" "formats/q5_0.h" "formats/q5_1.h" "formats/q5_k.h" "formats/q6_k.h"
     "formats/q8_0.h"
 }
 
-/// Every kernel, in the order of the list.
+/// The kernels of every device, in the order of their list.
 pub fn kernels() -> &'static [KernelLine] {
     static KERNELS: OnceLock<Vec<KernelLine>> = OnceLock::new();
     KERNELS.get_or_init(|| LIST.lines().filter_map(line).collect())
+}
+
+/// The kernels that devices with tensor cores have beside them.
+pub fn tensor_kernels() -> &'static [KernelLine] {
+    static KERNELS: OnceLock<Vec<KernelLine>> = OnceLock::new();
+    KERNELS.get_or_init(|| TENSOR_LIST.lines().filter_map(line).collect())
 }
 
 /// What a line of the list declares.
@@ -56,10 +63,12 @@ mod tests {
 
     #[test]
     fn every_line_of_the_list_is_read_once() {
-        let names: BTreeSet<_> = kernels().iter().map(|k| k.name).collect();
-        let lines = LIST.lines().filter(|l| l.starts_with("KERNEL_LINE(")).count();
-        assert_eq!((kernels().len(), names.len()), (lines, lines));
-        assert!(kernels().iter().all(|k| k.threads.is_multiple_of(32) && k.threads <= 256), "whole warps");
+        let all = || kernels().iter().chain(tensor_kernels());
+        let names: BTreeSet<_> = all().map(|k| k.name).collect();
+        let lines = [LIST, TENSOR_LIST].iter().flat_map(|list| list.lines());
+        let lines = lines.filter(|l| l.starts_with("KERNEL_LINE(")).count();
+        assert_eq!((all().count(), names.len()), (lines, lines));
+        assert!(all().all(|k| k.threads.is_multiple_of(32) && k.threads <= 256), "whole warps");
     }
 
     #[test]

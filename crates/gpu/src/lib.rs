@@ -22,12 +22,13 @@ mod scratch;
 mod self_test;
 mod source;
 mod step;
+mod tensor;
 mod weight;
 
 pub use backend::Gpu;
-pub use device::{Bound, DeviceInfo, GpuDevice, Launch};
+pub use device::{Bound, DeviceInfo, GpuDevice, Launch, ProductUnits};
 pub use golden::{golden_hashes, golden_text, kernel_hashes};
-pub use kernels::{KernelLine, SOURCES, kernels};
+pub use kernels::{KernelLine, SOURCES, kernels, tensor_kernels};
 pub use machine::GpuMachine;
 pub use self_test::self_test;
 pub use source::{first_error, kernel_source};

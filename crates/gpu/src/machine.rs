@@ -7,6 +7,7 @@ use crate::{
     kv::{LayerCache, PagePlan, layer_size},
     scratch::{SIDE_ROWS, chunk_bytes, most_cells, scratch_of},
     step::{StepWords, kind_code},
+    tensor::Halves,
     weight::GpuWeight,
 };
 use bytemuck::Pod;
@@ -32,6 +33,8 @@ pub struct GpuMachine<D: GpuDevice> {
     pub(crate) layers: Vec<LayerCache<D::Buffer>>,
     pub(crate) constants: Constants<D::Buffer>,
     pub(crate) scratch: D::Buffer,
+    /// Inputs of products on tensor cores.
+    pub(crate) halves: Option<Halves<D::Buffer>>,
     /// Most bytes of intermediate rows.
     pub(crate) chunk: usize,
     pub(crate) graphs: Graphs<D::Graph>,
@@ -67,6 +70,7 @@ impl<D: GpuDevice> GpuMachine<D> {
             layers: plan.kv.layers.iter().map(layer).collect::<Result<_>>()?,
             constants: Constants::new(&device, plan)?,
             scratch: device.alloc(scratch.max(16), "scratch memory")?,
+            halves: Halves::new(&device, plan, &weights, limits, chunk)?,
             arena: device.alloc((arena.len * word).max(16), "activations")?,
             table: device.alloc(STEP_BYTES, "the step table")?,
             offsets: arena.offsets.iter().map(|at| at * word).collect(),

@@ -1,12 +1,14 @@
 //! What a device has to do right before a model is put on it: copies, a product of every type, a recording.
 
 use crate::{
-    args::{Field, ProductArgs, RepackArgs},
-    device::{Bound, GpuDevice, Launch},
+    args::{Field, HalfArgs, ProductArgs, RepackArgs, TensorArgs},
+    device::{Bound, GpuDevice, Launch, ProductUnits},
     format::{FORMATS, LANES, PanelFormat},
     samples::stored,
+    tensor::{HalfSpace, TensorFormat},
 };
 use lamina_arch::ArchError;
+use lamina_base::DType;
 use lamina_plan::{BackendError, backend::Result};
 
 const OUTPUTS: usize = 40;
@@ -17,6 +19,10 @@ const ROWS: usize = 9;
 /// Most of the sum of all terms' sizes that a product may be beside float64: only its order is another.
 const TOLERANCE: f64 = 1e-5;
 
+/// The same on tensor cores, which cut off what lies below the last bits of the largest of 16 terms, beside a product of the
+/// inputs in 16 bits.
+const TENSOR_TOLERANCE: f64 = 5e-5;
+
 /// Multiplies a small matrix of every type with a few rows, by the kernel for few rows, by a recording of it, and by the
 /// kernel for many, which give the same bits as one another and the host's numbers. It takes some milliseconds, and is no
 /// substitute for the conformance kit.
@@ -24,11 +30,16 @@ const TOLERANCE: f64 = 1e-5;
 /// # Errors
 /// When the device fails, or gives other numbers.
 pub fn self_test<D: GpuDevice>(device: &D) -> Result<()> {
+    let units = device.products();
     FORMATS.iter().try_for_each(|format| {
+        let tensor = TensorFormat::of(format).filter(|_| units == ProductUnits::TensorCores);
         let stored = StoredMatrix::new(format)?;
-        TestProduct::new(device, &stored)?.run(&stored)
+        TestProduct::new(device, &stored, tensor)?.run(&stored)
     })
 }
+
+/// Room for the inputs in 16 bits.
+const HALF_BYTES: usize = ROWS * INPUTS * 3;
 
 /// `n` numbers between -1 and 1.
 fn wave(n: usize, stride: usize, period: usize) -> Vec<f32> {
@@ -37,6 +48,18 @@ fn wave(n: usize, stride: usize, period: usize) -> Vec<f32> {
 
 fn inputs() -> Vec<f32> {
     wave(ROWS * INPUTS, 29, 127)
+}
+
+/// The inputs as a product takes them.
+fn inputs_of(tensor: Option<&TensorFormat>) -> Result<Vec<f32>> {
+    let mut inputs = inputs();
+    if let Some(tensor) = tensor {
+        let dtype = if tensor.bf16 { DType::BF16 } else { DType::F16 };
+        let mut bytes = vec![0; 2 * inputs.len()];
+        lamina_quant::encode(dtype, &inputs, None, &mut bytes).map_err(ArchError::from)?;
+        lamina_quant::decode(dtype, &bytes, &mut inputs).map_err(ArchError::from)?;
+    }
+    Ok(inputs)
 }
 
 /// A matrix in a type, as bytes of a file and as the numbers that they hold.
@@ -54,15 +77,14 @@ impl StoredMatrix {
         Ok(StoredMatrix { format, bytes, numbers })
     }
 
-    /// True for what the matrix gives, row by row.
-    fn gives(&self, products: &[f32]) -> bool {
-        let inputs = inputs();
+    /// True for what the matrix gives for `inputs`, row by row.
+    fn gives(&self, products: &[f32], inputs: &[f32], most: f64) -> bool {
         products.iter().enumerate().all(|(i, product)| {
             let (row, output) = (&inputs[i / OUTPUTS * INPUTS..], &self.numbers[i % OUTPUTS * INPUTS..]);
             let terms = || row.iter().zip(output).take(INPUTS).map(|(a, b)| f64::from(*a) * f64::from(*b));
             let (sum, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
             // NaN is no less than anything.
-            (f64::from(*product) - sum).abs() <= TOLERANCE * size
+            (f64::from(*product) - sum).abs() <= most * size
         })
     }
 }
@@ -71,6 +93,8 @@ impl StoredMatrix {
 struct TestProduct<'a, D: GpuDevice> {
     device: &'a D,
     format: &'static PanelFormat,
+    /// How tensor cores multiply it, and their inputs in 16 bits.
+    tensor: Option<(&'static TensorFormat, D::Buffer)>,
     step: D::Buffer,
     panels: D::Buffer,
     x: D::Buffer,
@@ -78,8 +102,9 @@ struct TestProduct<'a, D: GpuDevice> {
 }
 
 impl<'a, D: GpuDevice> TestProduct<'a, D> {
-    fn new(device: &'a D, stored: &StoredMatrix) -> Result<Self> {
+    fn new(device: &'a D, stored: &StoredMatrix, tensor: Option<&'static TensorFormat>) -> Result<Self> {
         let format = stored.format;
+        let halves = |t| -> Result<_> { Ok((t, device.alloc(HALF_BYTES, "the self-test")?)) };
         let filled = |bytes: &[u8]| {
             let buffer = device.alloc(bytes.len(), "the self-test")?;
             device.upload(&buffer, 0, bytes).map(|()| buffer)
@@ -88,6 +113,7 @@ impl<'a, D: GpuDevice> TestProduct<'a, D> {
         let step = [ROWS as u32; 4];
         let panels = OUTPUTS.div_ceil(LANES) * format.panel_bytes(INPUTS);
         let own = TestProduct {
+            tensor: tensor.map(halves).transpose()?,
             step: filled(bytemuck::cast_slice(&step))?,
             panels: device.alloc(panels, "the self-test")?,
             x: filled(bytemuck::cast_slice(&inputs()))?,
@@ -120,8 +146,19 @@ impl<'a, D: GpuDevice> TestProduct<'a, D> {
         self.device.wait()
     }
 
-    fn launch(&self, kernel: &str, grid: [u32; 3]) -> Result<()> {
-        let args = ProductArgs {
+    fn launch(
+        &self,
+        kernel: &str,
+        grid: [u32; 3],
+        bound: &[Bound<'_, D::Buffer>],
+        args: &[u8],
+    ) -> Result<()> {
+        self.device.launch(&Launch { kernel, grid, bound, args })
+    }
+
+    /// Multiplies, by the kernel for few rows or that for many.
+    fn multiply(&self, many: bool) -> Result<()> {
+        let product = ProductArgs {
             inputs: INPUTS as i32,
             outputs: OUTPUTS as i32,
             y_row: OUTPUTS as i32,
@@ -131,8 +168,23 @@ impl<'a, D: GpuDevice> TestProduct<'a, D> {
         let (step, panels, x) =
             (Bound::read(&self.step, 0), Bound::read(&self.panels, 0), Bound::read(&self.x, 0));
         // There is no bias: what stands in its place is not read.
-        let bound = [step, panels, x, Bound::read(&self.x, 0), Bound::write(&self.y, 0)];
-        self.device.launch(&Launch { kernel, grid, bound: &bound, args: bytemuck::bytes_of(&args) })
+        let (bias, y) = (Bound::read(&self.x, 0), Bound::write(&self.y, 0));
+        let Some((tensor, halves)) = &self.tensor else {
+            let grid = if many { [1; 3] } else { [OUTPUTS.div_ceil(LANES) as u32, 2, 1] };
+            let kernel = if many { self.format.many } else { self.format.few };
+            return self.launch(kernel, grid, &[step, panels, x, bias, y], bytemuck::bytes_of(&product));
+        };
+        let space = HalfSpace::new(INPUTS, 1, HALF_BYTES);
+        let [numbers, sums, undo] = [0, space.sums, space.undo].map(|at| Bound::write(halves, at));
+        let (items, x_row, bf16) = (1, product.inputs, i32::from(tensor.bf16));
+        let args = HalfArgs { inputs: product.inputs, items, x_row, bf16, ..HalfArgs::default() };
+        let bound = [step, x, x, numbers, sums, undo];
+        self.launch("half_rows", [1, ROWS as u32, 1], &bound, bytemuck::bytes_of(&args))?;
+        let args = TensorArgs { first_row: 0, rows: ROWS as i32, product };
+        let grid = if many { [1; 3] } else { [OUTPUTS.div_ceil(16) as u32, 2, 1] };
+        let kernel = if many { tensor.many } else { tensor.few };
+        let bound = [step, panels, numbers, sums, undo, bias, y];
+        self.launch(kernel, grid, &bound, bytemuck::bytes_of(&args))
     }
 
     /// What the last launch gave; nothing of it is left for the next one.
@@ -144,20 +196,21 @@ impl<'a, D: GpuDevice> TestProduct<'a, D> {
     }
 
     fn run(&self, stored: &StoredMatrix) -> Result<()> {
-        let few = || self.launch(self.format.few, [OUTPUTS.div_ceil(LANES) as u32, 2, 1]);
-        few()?;
+        self.multiply(false)?;
         let alone = self.products()?;
         self.device.capture()?;
-        let launched = few();
+        let launched = self.multiply(false);
         // A recording that went wrong has to end as well.
         let graph = self.device.captured();
         launched?;
         self.device.replay(&graph?)?;
         let recorded = self.products()?;
-        self.launch(self.format.many, [1, 1, 1])?;
+        self.multiply(true)?;
         let many = self.products()?;
         let bits = |products: &[f32]| products.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-        let wrong = if !stored.gives(&alone) {
+        let tensor = self.tensor.as_ref().map(|(tensor, _)| *tensor);
+        let most = if tensor.is_some() { TENSOR_TOLERANCE } else { TOLERANCE };
+        let wrong = if !stored.gives(&alone, &inputs_of(tensor)?, most) {
             "gives wrong products"
         } else if bits(&alone) != bits(&recorded) {
             "gives other bits when it is recorded"

@@ -2,8 +2,9 @@
 
 use crate::{
     args::{Field, RepackArgs},
-    device::{Bound, GpuDevice, Launch},
+    device::{Bound, GpuDevice, Launch, ProductUnits},
     format::{LANES, PanelFormat},
+    tensor::TensorFormat,
 };
 use lamina_arch::{ArchError, weights::Tensor};
 use lamina_plan::{BackendError, WeightKind, WeightSpec, backend::Result};
@@ -16,6 +17,8 @@ const STAGE: usize = 8 << 20;
 pub struct GpuWeight<D: GpuDevice> {
     pub(crate) buffer: Arc<D::Buffer>,
     pub(crate) format: &'static PanelFormat,
+    /// How tensor cores multiply it, where they do.
+    pub(crate) tensor: Option<&'static TensorFormat>,
     /// Rows of one matrix; a vector has one.
     pub(crate) rows: usize,
     pub(crate) cols: usize,
@@ -42,7 +45,11 @@ impl<D: GpuDevice> GpuWeight<D> {
         }
         let bytes = PanelFormat::weight_bytes(spec, tensor.dtype);
         let buffer = Arc::new(device.alloc(bytes.max(16), &spec.name)?);
-        let weight = GpuWeight { buffer, format, rows, cols };
+        let fragments = match device.products() {
+            ProductUnits::Fma => None,
+            ProductUnits::TensorCores => TensorFormat::of(format),
+        };
+        let weight = GpuWeight { buffer, format, tensor: fragments, rows, cols };
         match spec.kind {
             WeightKind::Vector { .. } => {
                 device.upload(&weight.buffer, 0, bytemuck::cast_slice(&tensor.to_f32()?))?;

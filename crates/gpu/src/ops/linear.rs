@@ -12,7 +12,7 @@ use lamina_plan::{
 };
 
 /// Rows of a step from which on a tile of many rows is used: the bits are the same.
-const MANY: usize = 24;
+pub(super) const MANY: usize = 24;
 
 /// Rows of a block of the kernel for few, and outputs and rows of a tile of the kernel for many.
 const FEW_ROWS: usize = 8;
@@ -48,6 +48,15 @@ impl<D: GpuDevice> GpuMachine<D> {
             y_row: self.width(y) as i32,
             factor: add.unwrap_or(1.0),
         };
+        if let Some(tensor) = matrix.tensor {
+            return self.tensor_product(
+                tensor,
+                matrix,
+                [self.read_slot(x), bias, self.write_slot(y)],
+                rows,
+                args,
+            );
+        }
         let matrix_bytes = Bound::read(&*matrix.buffer, 0);
         let bound = [self.step(), matrix_bytes, self.read_slot(x), bias, self.write_slot(y)];
         let (kernel, grid) = if rows < MANY {
@@ -73,6 +82,9 @@ impl<D: GpuDevice> GpuMachine<D> {
         };
         let grid = [rows_of_one.div_ceil(crate::format::LANES), args.items as usize, p.rows];
         let (chosen, strength) = (p.chosen.unwrap_or_else(none), p.strength.unwrap_or_else(none));
+        if let Some(tensor) = matrix.tensor {
+            return self.tensor_each(tensor, matrix, [p.x, strength, bias, chosen, p.y], p.rows, args);
+        }
         let bound = [self.step(), Bound::read(&*matrix.buffer, 0), p.x, bias, chosen, strength, p.y];
         self.launch(matrix.format.each, grid, &bound, &args)
     }

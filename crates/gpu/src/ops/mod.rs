@@ -8,3 +8,4 @@ mod linear;
 mod norm;
 pub(crate) mod recurrent;
 mod rows;
+mod tensor;

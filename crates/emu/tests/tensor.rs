@@ -1,0 +1,74 @@
+//! Tensor cores on the emulated GPU: the conformance kit, and the text of the built-in model.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{ONCE, Told, runner, tell};
+use lamina_cpu::Cpu;
+use lamina_emu::{BlockOrder, Emu};
+use lamina_fixtures::packaged;
+use lamina_gpu::Gpu;
+use lamina_oracle::conform::{self, Tolerance};
+use lamina_plan::{Backend, KvType};
+
+/// Rows are rounded to float16, half a step in 2^11 of each number at most, which makes some 2.6e-4 of a product; three
+/// products behind one another, and weights of types without fragments, which are float16, make it no more than this. Rows
+/// of matrices in bfloat16 are rounded to bfloat16, as the kit allows for `half`.
+fn tolerance() -> Tolerance {
+    Tolerance { quantized: 1e-3, ..Tolerance::default() }
+}
+
+fn device(order: BlockOrder) -> Emu {
+    Emu::new(order).with_tensor_cores()
+}
+
+fn conforms(device: &Emu, part: &str) {
+    let report = conform::run_matching(|| Gpu::new(device.clone()), tolerance(), part);
+    println!("{part}: {report}");
+    report.assert();
+    assert!(report.cases > 0 && report.refused.is_empty(), "declined: {:?}", report.refused);
+}
+
+/// Every case, or those that `LAMINA_KIT` names a part of.
+#[test]
+fn every_case_conforms() {
+    let parts = std::env::var("LAMINA_KIT").unwrap_or_default();
+    parts.split(',').for_each(|part| conforms(&device(BlockOrder::Forwards), part));
+}
+
+#[test]
+fn blocks_and_threads_backwards_conform() {
+    for part in ["linear 129x256 Q4_K", "linear 40x512 Q6_K", "linear 17x33 F16", "experts types"] {
+        conforms(&device(BlockOrder::Backwards), part);
+    }
+}
+
+/// Inputs of products are done in turn, for want of memory.
+#[test]
+fn chunks_of_rows_conform() {
+    for part in ["linear 129x256", "linear add", "experts types", "latent weights"] {
+        conforms(&device(BlockOrder::Forwards).with_memory(6 << 20), part);
+    }
+}
+
+#[test]
+fn the_self_test_passes() {
+    for order in [BlockOrder::Forwards, BlockOrder::Backwards] {
+        lamina_gpu::self_test(&device(order)).expect("right products");
+    }
+}
+
+fn story<B: Backend>(backend: B, plain: bool) -> Vec<Told> {
+    tell(runner(&packaged(), backend, KvType::F16, plain), &ONCE, 40, 64)
+}
+
+/// As on the CPU with the same weights as float32: its own products round rows to 8 bits (`story.rs`).
+#[test]
+fn the_text_is_that_of_the_cpu() {
+    let told = story(Gpu::new(device(BlockOrder::Forwards)), false);
+    let plain = story(Cpu::new(1).expect("a CPU"), true);
+    let texts = |told: &[Told]| told.iter().map(|t| t.text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&told), texts(&plain));
+    let backwards = story(Gpu::new(device(BlockOrder::Backwards)), false);
+    assert!(told == backwards, "bits depend on the order of blocks and threads");
+}
