@@ -3,6 +3,7 @@
 use crate::{Error, Result, gpu_search::GpuSearch, on_backend::OnBackend};
 use lamina_cuda::{CudaDevice, CudaUnusable};
 use lamina_gpu::{Gpu, self_test};
+use lamina_plan::Backend;
 
 /// What runs where no GPU is taken, in the words of messages.
 const CPU: &str = "the CPU";
@@ -10,26 +11,34 @@ const CPU: &str = "the CPU";
 /// What opening a GPU gives.
 type Opened = std::result::Result<Gpu<CudaDevice>, CudaUnusable>;
 
-/// Does `work` on GPU `number`.
+/// Does `work` on GPU `number`, with `host` beside it.
 ///
 /// # Errors
 /// When it cannot be used, or the work fails.
-pub(crate) fn on_cuda<W: OnBackend>(number: usize, work: W) -> Result<W::Out> {
+pub(crate) fn on_cuda<W: OnBackend, B: Backend + 'static>(
+    number: usize,
+    host: impl FnOnce() -> Result<B>,
+    work: W,
+) -> Result<W::Out> {
     let backend = opened(number).map_err(|why| Error::Unsupported(why.to_string()))?;
-    work.run(backend)
+    work.run_beside(backend, host)
 }
 
-/// Does `work` on the first GPU that can be used or, where there is none, `otherwise`.
+/// Does `work` on the first GPU that can be used, with `host` beside it, or, where there is none, `otherwise`.
 ///
 /// # Errors
 /// Those of what did the work.
-pub(crate) fn on_first<W: OnBackend>(work: W, otherwise: impl FnOnce(W) -> Result<W::Out>) -> Result<W::Out> {
+pub(crate) fn on_first<W: OnBackend, B: Backend + 'static>(
+    host: impl FnOnce() -> Result<B>,
+    work: W,
+    otherwise: impl FnOnce(W) -> Result<W::Out>,
+) -> Result<W::Out> {
     let mut search = GpuSearch::default();
     for (device, opened) in each() {
         match opened {
             Ok(backend) => {
                 search.tell(&device);
-                return work.run(backend);
+                return work.run_beside(backend, host);
             }
             Err(why) => search.skip_unusable(device, &why.to_string()),
         }
@@ -38,12 +47,13 @@ pub(crate) fn on_first<W: OnBackend>(work: W, otherwise: impl FnOnce(W) -> Resul
     otherwise(work)
 }
 
-/// Does the work on the first GPU that can be used and can do it or, where there is none, `otherwise`: `cannot` says why a GPU
-/// cannot, of what the work gave there. Once the work is done, the reasons are lines on stderr.
+/// Does the work on the first GPU that can be used and can do it, with `host` beside it, or, where there is none, `otherwise`:
+/// `cannot` says why a GPU cannot, of what the work gave there. Once the work is done, the reasons are lines on stderr.
 ///
 /// # Errors
 /// Those of what did the work.
-pub(crate) fn on_any<W: OnBackend>(
+pub(crate) fn on_any<W: OnBackend, B: Backend + 'static>(
+    host: impl Fn() -> Result<B>,
     work: impl Fn() -> W,
     cannot: impl Fn(&Result<W::Out>) -> Option<String>,
     otherwise: impl FnOnce() -> Result<W::Out>,
@@ -52,7 +62,7 @@ pub(crate) fn on_any<W: OnBackend>(
     for (device, opened) in each() {
         match opened {
             Ok(backend) => {
-                let done = work().run(backend);
+                let done = work().run_beside(backend, &host);
                 let Some(why) = cannot(&done) else {
                     search.tell(&device);
                     return done;

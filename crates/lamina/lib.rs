@@ -50,7 +50,7 @@ pub use lamina_engine::{
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
-    ApproximateExperts, Bottleneck, CACHE_DISK, ClassHome, Device, DiskForecast, DiskRate, DraftSource,
+    ApproximateExperts, Bottleneck, CACHE_DISK, ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftSource,
     Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast, KvSwap,
     LoadOptions, Loaded, MemoryLimit, MemoryPart, ModelInfo, Objective, Offload, PlacementPolicy,
     PlacementRule, Progress, Result, SpeedForecast, StreamInfo, StreamOptions, SwapForecast, TierPercent,

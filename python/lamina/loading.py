@@ -31,7 +31,8 @@ def options(given: Dict[str, Any]) -> Dict[str, Any]:
     plain = {**given, "offload": "auto"} if offload is policy else given
     checked = {name: _AS[name](name, value) for name, value in plain.items()}
     objective = checks.text("objective", policy.objective)
-    return {**checked, **policy.approximations(), "rules": policy.all_rules(), "percent": policy.percent(), "objective": objective}
+    placed = {"rules": policy.all_rules(), "percent": policy.percent(), "n_gpu_layers": policy.gpu_layers()}
+    return {**checked, **policy.approximations(), **placed, "objective": objective}
 
 
 def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:
@@ -84,6 +85,7 @@ _AS: Dict[str, Callable[[str, Any], Any]] = {
     "cache_dir": _folder,
     "cache_disk": _bytes,
     "memory": _size,
+    "device_memory": _size,
     "offload": checks.text,
     "panel_cache": _folder,
     "kv_swap": _size,

@@ -34,6 +34,7 @@ fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
         // Options that users of llama.cpp know: clap has no short ones of several letters.
         Some("-ot") => "--override-tensor".into(),
         Some("-ser") => "--fewer-experts".into(),
+        Some("-ngl") => "--n-gpu-layers".into(),
         _ => arg,
     });
     let matches = commands::parser().try_get_matches_from(args)?;

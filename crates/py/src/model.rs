@@ -73,7 +73,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, kv_swap, rules, percent, objective, defer_experts, fewer_experts, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, device_memory, offload, panel_cache, kv_swap, rules, percent, n_gpu_layers, objective, defer_experts, fewer_experts, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -88,11 +88,13 @@ impl Model {
         cache_dir: Option<PathBuf>,
         cache_disk: Option<u64>,
         memory: Option<&str>,
+        device_memory: Option<&str>,
         offload: &str,
         panel_cache: Option<PathBuf>,
         kv_swap: Option<&str>,
         rules: Vec<String>,
         percent: Option<&str>,
+        n_gpu_layers: Option<usize>,
         objective: &str,
         defer_experts: usize,
         fewer_experts: Option<(usize, f32)>,
@@ -106,7 +108,8 @@ impl Model {
             kv_swap: kv_swap.map(str::parse).transpose()?.unwrap_or_default(),
             memory: memory.map(str::parse).transpose()?,
             offload: offload.parse()?,
-            placement: placement(&rules, percent)?,
+            device_memory: device_memory.map(str::parse).transpose()?,
+            placement: placement(&rules, percent, n_gpu_layers)?,
             objective: objective.parse()?,
             experts: experts(defer_experts, fewer_experts)?,
             stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
