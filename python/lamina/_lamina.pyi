@@ -59,6 +59,8 @@ def plan(
     objective: str,
     defer_experts: int,
     fewer_experts: Optional[Tuple[int, float]],
+    attention_sparsity: Optional[float],
+    sparse_prefill: Optional[float],
     batch: List[int],
     prompt: List[int],
     gen_tokens: int,
@@ -139,6 +141,8 @@ class Model:
         objective: str,
         defer_experts: int,
         fewer_experts: Optional[Tuple[int, float]],
+        attention_sparsity: Optional[float],
+        sparse_prefill: Optional[float],
         progress: Optional[Callable[[int, int], Any]],
     ) -> Model: ...
     def close(self) -> None: ...

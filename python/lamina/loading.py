@@ -32,7 +32,7 @@ def options(given: Dict[str, Any]) -> Dict[str, Any]:
     checked = {name: _AS[name](name, value) for name, value in plain.items()}
     objective = checks.text("objective", policy.objective)
     placed = {"rules": policy.all_rules(), "percent": policy.percent(), "n_gpu_layers": policy.gpu_layers()}
-    return {**checked, **policy.approximations(), **placed, "objective": objective}
+    return {**checked, **policy.approximations(), **policy.sparsity(), **placed, "objective": objective}
 
 
 def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:

@@ -12,7 +12,8 @@ from .errors import InvalidRequestError
 @dataclass(frozen=True)
 class Policy:
     """Where weights lie, for `LLM(offload=...)` and `plan`: rules, or FlexGen's percentages; and what for. Answers are the
-    same whatever it says, but for the approximations `defer_experts` and `fewer_experts`, which nothing else chooses."""
+    same whatever it says, but for the approximations `defer_experts`, `fewer_experts`, `attention_sparsity` and
+    `sparse_prefill`, which nothing else chooses."""
 
     weights: Optional[Tuple[int, int]] = None
     """Percent of the weights on a device and in memory, the rest on disk; None: as many in memory as fit."""
@@ -37,6 +38,12 @@ class Policy:
     fewer_experts: Optional[Tuple[int, float]] = None
     """`(4, 0.1)` keeps 4 of a token's experts in any case, and others from 0.1 of the largest weight on. Approximate
     (ik_llama.cpp's `-ser`)."""
+    attention_sparsity: Optional[float] = None
+    """Answers read this share of the values of attention, those with the largest weights, such as 0.1 (FlexGen's sparse
+    attention): an approximation. None: all."""
+    sparse_prefill: Optional[float] = None
+    """Rows of prompts attend to this share of the blocks of 64 tokens between the first one and the last two, those whose
+    mean key they look at most: an approximation. None: all."""
 
     def approximations(self) -> Dict[str, Any]:
         """What changes answers, as the binding takes it."""
@@ -57,6 +64,11 @@ class Policy:
     def gpu_layers(self) -> Optional[int]:
         """Layers on the GPU as the binding takes them."""
         return None if self.n_gpu_layers is None else checks.whole("n_gpu_layers", self.n_gpu_layers, 0)
+
+    def sparsity(self) -> Dict[str, Optional[float]]:
+        """What attention leaves out, as the binding takes it."""
+        given = {"attention_sparsity": self.attention_sparsity, "sparse_prefill": self.sparse_prefill}
+        return {name: None if share is None else checks.number(name, share) for name, share in given.items()}
 
     def percent(self) -> Optional[str]:
         """FlexGen's six numbers; None where nothing is said."""

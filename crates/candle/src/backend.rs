@@ -53,6 +53,10 @@ impl Backend for Candle {
         Some(self.clone())
     }
 
+    fn refuses(&self, plan: &Plan) -> Option<String> {
+        plan.is_sparse().then(|| "sparse attention".to_owned())
+    }
+
     fn about(&self) -> About {
         let device = if self.device.is_metal() { "metal" } else { "cpu" };
         About { device: device.into(), kernels: NAME.into(), threads: 1 }

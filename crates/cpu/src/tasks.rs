@@ -75,12 +75,25 @@ pub struct Unit {
     pub row: usize,
     /// Batch rows.
     pub tokens: usize,
+    /// Those of them that take part, a bit each; none: all.
+    pub picked: Option<u64>,
 }
 
 impl Unit {
+    /// Batch rows that take part.
+    pub fn taken(&self) -> usize {
+        self.picked.map_or(self.tokens, |picked| picked.count_ones() as usize)
+    }
+
+    /// The `i`th of them.
+    pub fn row_of(&self, i: usize) -> usize {
+        let nth = |picked: u64| (0..i).fold(picked, |rest, _| rest & (rest - 1)).trailing_zeros() as usize;
+        self.row + self.picked.map_or(i, nth)
+    }
+
     /// Query rows: token by token, heads inside.
     pub fn rows(&self) -> usize {
-        self.tokens * self.heads
+        self.taken() * self.heads
     }
 
     /// Rows from one group of positions to the next in the scores of a chunk: an odd number, since the groups of a row
@@ -91,7 +104,7 @@ impl Unit {
 
     /// Batch row and query head of row `r`.
     pub fn place(&self, r: usize) -> (usize, usize) {
-        (self.row + r / self.heads, self.head + r % self.heads)
+        (self.row_of(r / self.heads), self.head + r % self.heads)
     }
 }
 
@@ -112,5 +125,19 @@ impl TaskCut {
     /// First row and first panel of a task.
     pub fn place(self, task: usize) -> (usize, usize) {
         (task / self.each * self.rows, task % self.each * self.panels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_those_that_were_picked() {
+        let all = Unit { seq: 0, kv_head: 1, head: 2, heads: 2, row: 10, tokens: 5, picked: None };
+        let some = Unit { picked: Some(0b10110), ..all };
+        let places = |u: Unit| (0..u.rows()).map(|r| u.place(r)).collect::<Vec<_>>();
+        assert_eq!(places(all)[6..], [(13, 2), (13, 3), (14, 2), (14, 3)]);
+        assert_eq!(places(some), [(11, 2), (11, 3), (12, 2), (12, 3), (14, 2), (14, 3)]);
     }
 }

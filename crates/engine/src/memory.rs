@@ -272,6 +272,7 @@ impl Memory {
             next_state: s.held.next_state,
             // Tables for long contexts stay those of the prompt as it was given.
             prompt_len: s.shifted.prompt as u32,
+            decode_from: s.decode_from().map(|first| first as u32),
             lora: s.lora.clone(),
             view: View::InOrder,
             kept: Memory::kept_by(s),

@@ -61,7 +61,7 @@ pub(crate) fn cells<'a>(tokens: &'a [u32], start: usize, rows: &[NumberRows]) ->
             id: r.id,
         })
     };
-    Cells { tokens, rows: rows.iter().filter_map(span).collect() }
+    Cells { rows: rows.iter().filter_map(span).collect(), ..Cells::from(tokens) }
 }
 
 /// What the row of `token` at `place` starts from; rows of numbers go to the end of `numbers`.

@@ -62,6 +62,8 @@ pub(crate) struct Sequence {
     pub begun: bool,
     /// Its rows see later ones: they are computed in one step.
     pub whole: bool,
+    /// Its decode rows are not what rows of a prompt would be: pages that hold any have names of their own.
+    pub sparse: bool,
     /// Purpose of its rows.
     pub purpose: Purpose,
     /// Prompt tokens that were found in the cache.
@@ -119,6 +121,7 @@ impl Sequence {
             swapped: None,
             begun: false,
             whole: plan.looks_ahead(),
+            sparse: plan.is_sparse(),
             purpose,
             cached: 0,
             cached_on_disk: 0,
@@ -154,6 +157,7 @@ impl Sequence {
             swapped: None,
             begun: true,
             whole: self.whole,
+            sparse: self.sparse,
             purpose: Purpose::Answer(Box::new(answer)),
             cached: self.cached,
             cached_on_disk: self.cached_on_disk,
@@ -171,8 +175,10 @@ impl Sequence {
 
     /// What some of its cells hold.
     pub fn cells(&self, places: Range<usize>) -> Cells<'_> {
-        let start = places.start;
-        numbers::cells(&self.tokens[places], start, &self.rows)
+        let (start, end) = (places.start, places.end);
+        let cells = numbers::cells(&self.tokens[places], start, &self.rows);
+        let decoded = self.decode_from().filter(|&first| self.sparse && first < end);
+        Cells { decoded: decoded.map(|first| first.saturating_sub(start) as u32), ..cells }
     }
 
     /// True where pages that others have computed spare work: a pass and a scored prompt need all of their rows.

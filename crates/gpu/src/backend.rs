@@ -91,6 +91,9 @@ impl<D: GpuDevice> Backend for Gpu<D> {
     }
 
     fn refuses(&self, plan: &Plan) -> Option<String> {
+        if plan.is_sparse() {
+            return Some("sparse attention".to_owned());
+        }
         plan.ops.iter().find_map(|op| match op {
             Op::Conv(o) => {
                 let (_, len) = plan.weight(o.weight).kind.shape();

@@ -3,7 +3,7 @@
 use crate::{class_home::ClassHome, error::Result, stream_info::StreamInfo};
 use lamina_arch::{Family, ModelSpec, spec::ModelOutput};
 use lamina_engine::Pooling;
-use lamina_plan::KvDtype;
+use lamina_plan::{AttentionSparsity, KvDtype};
 use lamina_quant::MIXES;
 use lamina_store::Checkpoint;
 use serde_json::Value;
@@ -58,6 +58,8 @@ pub struct ModelInfo {
     pub pooling: Result<Pooling>,
     /// Where its weights lie.
     pub placement: Vec<ClassHome>,
+    /// What its attention leaves out.
+    pub sparsity: AttentionSparsity,
     /// What is read from disk in every step; none where all weights are in memory.
     pub stream: Option<StreamInfo>,
     /// Approximations that were asked for, each as `option value`.
@@ -95,6 +97,7 @@ impl ModelInfo {
             segments: spec.embed.segments,
             pooling: Ok(Pooling::Mean),
             placement: vec![],
+            sparsity: AttentionSparsity::NONE,
             stream: None,
             approximations: vec![],
             notes: vec![],

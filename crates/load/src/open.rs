@@ -13,6 +13,7 @@ use crate::{
     options::LoadOptions,
     pooling::pooling,
     sizes::{ModelSizes, OpenedModel},
+    sparse::{sparse_plan, sparsity_notes},
     stream_info::StreamInfo,
     stream_load::{StreamedModel, load_streamed},
     turn::InTurn,
@@ -154,7 +155,7 @@ fn build<B: Backend + 'static>(
     let weights = Weights::new(ck, family, &spec).keeping(keep);
     let plan = options.experts.apply(emit(&spec, &|name| weights.has(name)))?;
     let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
-    let plan = loras.adapt(plan);
+    let plan = sparse_plan(loras.adapt(plan), options, &backend)?;
     let tokenizer = vocab::tokenizer(ck)?;
     check_context(&spec, &ck.config, options.context)?;
     check_dtype(options.dtype)?;
@@ -183,6 +184,7 @@ fn build<B: Backend + 'static>(
     };
     let mut info = sizes.told(known, &plan, options);
     info.notes.extend(info.load_notes());
+    info.notes.extend(sparsity_notes(options.sparsity));
     let limits = sizes.limits(&opened);
     let model = UploadedModel { plan: &plan, weights: placed.resident(), source: &from };
     let pages = (sizes.head_pages(), options.kv_dtype);

@@ -11,7 +11,7 @@ use crate::{
 };
 use lamina_base::DType;
 use lamina_engine::Policy;
-use lamina_plan::{Backend, KvDtype, Memory};
+use lamina_plan::{AttentionSparsity, Backend, KvDtype, Memory};
 use std::path::PathBuf;
 
 /// Bytes of a cache on disk where nobody says more: some hundred thousand tokens of a model of 1B parameters.
@@ -61,6 +61,8 @@ pub struct LoadOptions {
     pub experts: ApproximateExperts,
     /// How weights are streamed that do not fit.
     pub stream: StreamOptions,
+    /// What attention leaves out, an approximation.
+    pub sparsity: AttentionSparsity,
     /// How many requests run and wait, and how prompts and answers share a step.
     pub policy: Policy,
     /// What requests are served for; changes the policy, and how memory is divided where weights are read from disk.
@@ -103,6 +105,7 @@ impl Default for LoadOptions {
             placement: PlacementPolicy::default(),
             experts: ApproximateExperts::default(),
             stream: StreamOptions::default(),
+            sparsity: AttentionSparsity::NONE,
             policy: Policy::default(),
             objective: Objective::default(),
         }

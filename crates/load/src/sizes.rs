@@ -132,6 +132,7 @@ impl ModelSizes {
             kv_bytes_per_token: self.token_bytes(),
             placement: self.homes.clone(),
             approximations: options.experts.names(),
+            sparsity: options.sparsity,
             kv_bytes_per_sequence: self.cache.sequence_bytes as u64,
             ..info
         }

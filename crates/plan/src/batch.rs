@@ -51,6 +51,9 @@ pub struct BatchSeq {
     pub rows: u32,
     /// Scale of each LoRA adapter by its index; those behind the end are not used.
     pub lora: Arc<[f32]>,
+    /// Index of the first token that was chosen and not given: rows from it on are decode rows, in steps of any size, and
+    /// rows before it are of a prompt. None: all are of a prompt. Only sparse attention tells them apart.
+    pub decode_from: Option<u32>,
     /// Which token each cell holds.
     pub view: View,
     /// Which cells its rows see.
@@ -162,7 +165,7 @@ impl Batch {
         let end = self.rows() as u32;
         self.select(first..end, wants.into());
         let tables = place.pages.iter().map(|pages| self.push_table(pages)).collect();
-        let SeqPlace { state, next_state, prompt_len, lora, view, kept, .. } = place;
+        let SeqPlace { state, next_state, prompt_len, decode_from, lora, view, kept, .. } = place;
         let (next_state, rows) = (next_state.unwrap_or(state), end - first);
         self.seqs.push(BatchSeq {
             tables,
@@ -172,6 +175,7 @@ impl Batch {
             first_row: first,
             rows,
             lora,
+            decode_from,
             view,
             kept,
         });
@@ -241,6 +245,11 @@ impl Batch {
         }
     }
 
+    /// True for a row behind the prompt of its sequence.
+    pub fn decodes(&self, row: usize) -> bool {
+        self.seq(row).decode_from.is_some_and(|first| self.index(row) >= first as usize)
+    }
+
     /// Row of the batch that row `i` of a slot belongs to.
     pub fn row_of(&self, kind: RowKind, i: usize) -> usize {
         match kind {
@@ -280,6 +289,8 @@ pub struct SeqPlace {
     pub next_state: Option<u32>,
     /// Tokens of the prompt as first given.
     pub prompt_len: u32,
+    /// Index of the first token that was chosen and not given, if any.
+    pub decode_from: Option<u32>,
     /// Scale of each LoRA adapter by its index; empty for none.
     pub lora: Arc<[f32]>,
     /// Which token each cell holds.

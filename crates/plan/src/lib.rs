@@ -20,6 +20,8 @@ mod plan;
 mod profile;
 mod runner;
 mod slot;
+mod sparsify;
+mod sparsity;
 mod step;
 mod walk;
 
@@ -42,5 +44,7 @@ pub use plan::{Mark, Plan, WeightKind, WeightSpec};
 pub use profile::Profile;
 pub use runner::Runner;
 pub use slot::{Arena, RowKind, Slot, SlotSpec, WeightId};
+pub use sparsify::sparsify;
+pub use sparsity::{AttentionSparsity, ReadShare, SPARSE_BLOCK};
 pub use step::{Rows, Step, Ticket};
 pub use walk::walk;

@@ -12,7 +12,9 @@ use crate::{
     trim::trim,
     wait::{detached, interruptible, silent},
 };
-use lamina::{ChatOptions, LoadOptions, Prompt, Rows, Special, StreamOptions};
+use lamina::{
+    ChatOptions, LoadOptions, Prompt, Rows, Special, StreamOptions, attention_sparsity as sparsity,
+};
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};
@@ -73,7 +75,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, device_memory, offload, panel_cache, kv_swap, rules, percent, n_gpu_layers, objective, defer_experts, fewer_experts, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, device_memory, offload, panel_cache, kv_swap, rules, percent, n_gpu_layers, objective, defer_experts, fewer_experts, attention_sparsity, sparse_prefill, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -98,6 +100,8 @@ impl Model {
         objective: &str,
         defer_experts: usize,
         fewer_experts: Option<(usize, f32)>,
+        attention_sparsity: Option<f64>,
+        sparse_prefill: Option<f64>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
         let options = load_options(device, context, kv_dtype, dtype, threads, loras, draft)?;
@@ -112,6 +116,7 @@ impl Model {
             placement: placement(&rules, percent, n_gpu_layers)?,
             objective: objective.parse()?,
             experts: experts(defer_experts, fewer_experts)?,
+            sparsity: sparsity(attention_sparsity, sparse_prefill)?,
             stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
             ..options
         };

@@ -5,14 +5,14 @@ use crate::{
     options::{experts, load_options, placement},
     wait::detached,
 };
-use lamina::{ForecastQuestion, LoadOptions, StreamOptions};
+use lamina::{ForecastQuestion, LoadOptions, StreamOptions, attention_sparsity as sparsity};
 use lamina_tools::{plan_json, plan_report};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
 /// The forecast as JSON, and as the command line tells it.
 #[pyfunction]
-#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, device_memory, offload, panel_cache, kv_swap, rules, percent, n_gpu_layers, objective, defer_experts, fewer_experts, batch, prompt, gen_tokens, measure))]
+#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, device_memory, offload, panel_cache, kv_swap, rules, percent, n_gpu_layers, objective, defer_experts, fewer_experts, attention_sparsity, sparse_prefill, batch, prompt, gen_tokens, measure))]
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     py: Python<'_>,
@@ -34,6 +34,8 @@ pub fn plan(
     objective: &str,
     defer_experts: usize,
     fewer_experts: Option<(usize, f32)>,
+    attention_sparsity: Option<f64>,
+    sparse_prefill: Option<f64>,
     batch: Vec<usize>,
     prompt: Vec<usize>,
     gen_tokens: usize,
@@ -48,6 +50,7 @@ pub fn plan(
         placement: placement(&rules, percent, n_gpu_layers)?,
         objective: objective.parse()?,
         experts: experts(defer_experts, fewer_experts)?,
+        sparsity: sparsity(attention_sparsity, sparse_prefill)?,
         stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
         ..options
     };

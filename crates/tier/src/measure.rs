@@ -4,8 +4,8 @@ use crate::hardware::{Hardware, ProductSpeed};
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, LayerState, Limits, Ops, PAGE_LEN, Plan, Reach, RowKind, Select,
-    SeqPlace, Slot, SlotSpec, WeightId, WeightKind, WeightSpec,
+    AttentionSparsity, Backend, Batch, KvLayout, KvType, LayerState, Limits, Ops, PAGE_LEN, Plan, Reach,
+    RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId, WeightKind, WeightSpec,
     backend::Result,
     op::{Attend, Attention, ColumnRange, Embed, Linear, Mask, Op, Part, Store},
     walk,
@@ -97,6 +97,7 @@ fn attention<B: Backend>(backend: &B, rows: usize) -> Result<f64> {
         sinks: None,
         alibi: None,
         alibi_factor: 1.0,
+        sparsity: AttentionSparsity::NONE,
         out,
     };
     probe.timed.push(Attend { before: vec![], store: Store { k, v, kv: 0 }, attention }.into());

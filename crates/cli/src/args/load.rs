@@ -3,8 +3,8 @@
 use super::{CacheArgs, positive};
 use crate::{error::Result, output::note, progress::Bar};
 use lamina::{
-    ApproximateExperts, DType, Device, DraftSource, ExpertThreshold, KvDtype, KvSwap, LoadOptions,
-    MemoryLimit, Model, Offload, PlacementPolicy, PlacementRule, StreamOptions, TierPercent,
+    ApproximateExperts, AttentionSparsity, DType, Device, DraftSource, ExpertThreshold, KvDtype, KvSwap, LoadOptions,
+    MemoryLimit, Model, Offload, PlacementPolicy, PlacementRule, ReadShare, StreamOptions, TierPercent,
 };
 use std::{
     num::NonZeroUsize,
@@ -67,6 +67,14 @@ pub struct EngineArgs {
     /// Answers are approximate
     #[arg(long, value_name = "N")]
     defer_experts: Option<NonZeroUsize>,
+    /// Answers read this share of the values of attention, those with the largest weights, such as 0.1 (FlexGen's sparse
+    /// attention): an approximation [default: all]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    attention_sparsity: Option<ReadShare>,
+    /// Rows of prompts attend to this share of the blocks of 64 tokens between the first one and the last two: an
+    /// approximation [default: all]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    sparse_prefill: Option<ReadShare>,
     /// Keep all weights of a model that is read from disk in this folder, in the form that they are multiplied in: the
     /// next start reads them from there. Without it, what is streamed is kept in the user's cache folder
     #[arg(long, value_name = "DIR")]
@@ -116,6 +124,11 @@ fn kv_swap(text: &str) -> std::result::Result<KvSwap, String> {
     text.parse().map_err(|e: lamina::Error| e.to_string())
 }
 
+fn share(text: &str) -> std::result::Result<ReadShare, String> {
+    let number: Option<f64> = text.parse().ok();
+    number.and_then(ReadShare::new).ok_or_else(|| "must be a number above 0 and below 1".to_owned())
+}
+
 impl EngineArgs {
     /// The same for the library, with sequences of at most `context` tokens.
     pub fn options(&self, context: Option<usize>) -> LoadOptions {
@@ -130,6 +143,7 @@ impl EngineArgs {
             offload: self.offload,
             placement: self.placement(),
             experts: ApproximateExperts { fewer: self.fewer_experts, deferred: self.defer_experts },
+            sparsity: AttentionSparsity { values: self.attention_sparsity, prefill: self.sparse_prefill },
             stream: StreamOptions { folder: self.panel_cache.clone(), ..StreamOptions::default() },
             ..LoadOptions::default()
         }

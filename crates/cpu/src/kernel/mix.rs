@@ -186,6 +186,22 @@ pub fn take_blocks<V: BlockValues>(page: &[u8], place: usize, dim: usize, row: &
     }
 }
 
+/// Copies a position of a page to one of another page.
+pub fn copy_blocks<V: BlockValues>((from, a): (&[u8], usize), dim: usize, (to, b): (&mut [u8], usize)) {
+    let bytes = quad_bytes::<V>(dim);
+    let (codes, numbers) = from.split_at(PAGE_LEN / QUAD * bytes);
+    let (to_codes, to_numbers) = to.split_at_mut(PAGE_LEN / QUAD * bytes);
+    for side in 0..sides::<V>() * dim / BLOCK {
+        let at = |place: usize| 2 * (side * PAGE_LEN + place);
+        to_numbers[at(b)..at(b) + 2].copy_from_slice(&numbers[at(a)..at(a) + 2]);
+    }
+    let codes = &codes[a / QUAD * bytes..][..bytes];
+    let to_codes = &mut to_codes[b / QUAD * bytes..][..bytes];
+    for d in 0..dim {
+        V::put(&[V::code(codes, dim, d, a % QUAD)], 0, to_codes, dim, d, b % QUAD);
+    }
+}
+
 impl Q4Values {
     fn put(codes: &[u8], i: usize, quad: &mut [u8], d: usize, place: usize) {
         let code = codes[i % 16] >> (i / 16 * 4) & 15;

@@ -66,6 +66,8 @@ pub struct Values {
     pub put: fn(&[u8], usize, usize, &mut [u8]),
     /// Reads the encoded row of a position of a page of values of a width.
     pub take: fn(&[u8], usize, usize, &mut Vec<u8>),
+    /// Copies a position of a page of values of a width to one of another page.
+    pub copy: fn((&[u8], usize), usize, (&mut [u8], usize)),
 }
 
 impl Values {
@@ -91,6 +93,10 @@ impl Values {
                 row.clear();
                 row.extend_from_slice(&page[place * bytes..][..bytes]);
             },
+            copy: |(from, a), dim, (to, b)| {
+                let bytes = dim * F::BYTES;
+                to[b * bytes..][..bytes].copy_from_slice(&from[a * bytes..][..bytes]);
+            },
         }
     }
 
@@ -100,6 +106,7 @@ impl Values {
             page_bytes: mix::page_bytes::<V>,
             put: mix::put_blocks::<V>,
             take: mix::take_blocks::<V>,
+            copy: mix::copy_blocks::<V>,
         }
     }
 }
@@ -136,6 +143,11 @@ impl Codec {
             KvType::Q4_1 => LaneBytes::blocks::<format::Q41>,
         };
         Codec { keys, lane, values, mix_latents, types, quantize }
+    }
+
+    /// True where keys can be averaged, as latents are: the kernel is the same.
+    pub fn averages_keys(&self) -> bool {
+        self.mix_latents.is_some()
     }
 
     /// Weights times latents of a chunk.

@@ -5,8 +5,10 @@
 //! a unit every chunk of [`CHUNK`] positions is reduced on its own and merged in order, so that a long context can be
 //! split over threads without changing a bit.
 
+mod blocks;
 mod chunk;
 mod select;
+mod values;
 
 use super::{
     sight::Sight,
@@ -19,7 +21,7 @@ use crate::{
     memory::SharedPtr,
     tasks::Unit,
 };
-use lamina_plan::{Batch, backend::Result, op::*};
+use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
 use std::ops::Range;
 
 /// Operands that all units of an attention share.
@@ -83,20 +85,29 @@ impl Operate<Attention> for Machine {
             sinks: o.sinks.map(|w| self.vector(w)),
         };
         let mut units = self.lists.units.cleared();
-        push_units(&shape, &mut units);
-        let units = &units[..];
-        let longest = units.iter().map(|&u| chunks(&shape, u).end).max().unwrap_or(0);
-        let few = units.len() < 2 * self.pool.threads() && longest >= 4 && self.pool.threads() > 1;
-        // Both ways have the same bits.
-        if !few || !self.split_units(&shape, units, longest) {
-            self.pool.run(units.len(), |u, worker| self.whole_unit(&shape, units[u], worker, false));
-        }
-        self.select_cells(&shape, units);
+        let [dense, blocks, values] = RowReads::ALL.map(|reads| push_units(&shape, reads, &mut units));
+        self.block_units(&shape, &units[blocks])?;
+        self.value_units(&shape, &units[values.clone()])?;
+        self.dense_units(&shape, &units[dense]);
+        self.select_cells(&shape, &units[..values.start]);
         Ok(())
     }
 }
 
 impl Machine {
+    /// Units whose rows read all that they see.
+    fn dense_units(&self, shape: &AttentionArgs<'_>, units: &[Unit]) {
+        if units.is_empty() {
+            return;
+        }
+        let longest = units.iter().map(|&u| chunks(shape, u).end).max().unwrap_or(0);
+        let few = units.len() < 2 * self.pool.threads() && longest >= 4 && self.pool.threads() > 1;
+        // Both ways have the same bits.
+        if !few || !self.split_units(shape, units, longest) {
+            self.pool.run(units.len(), |u, worker| self.whole_unit(shape, units[u], worker, false));
+        }
+    }
+
     /// All chunks of a unit on one thread.
     ///
     /// Masked cells have a softmax weight of 0, which adds nothing while they hold finite numbers. Where the result is not
@@ -111,7 +122,7 @@ impl Machine {
         let mut run = Running::new(values, rows, s.layer.value_dim());
         for chunk in chunks(s, u) {
             let mut part = Running::new(part, rows, s.layer.value_dim());
-            self.chunk(s, u, chunk, (scores, queries), &mut part, cleared);
+            self.chunk(s, u, chunk_cells(s, u, chunk), (scores, queries), &mut part, cleared);
             self.merge(&mut run, &part, rows, s.layer.value_dim());
         }
         if !finish(s, u, &mut run) && !cleared {
@@ -140,7 +151,7 @@ impl Machine {
             let piece = unsafe { std::slice::from_raw_parts_mut(shared.at(task * each), each) };
             let (values, tail) = piece.split_at_mut(rows * dim);
             let mut part = Running::new(values, u.rows(), dim);
-            self.chunk(s, u, chunk, (scores, queries), &mut part, false);
+            self.chunk(s, u, chunk_cells(s, u, chunk), (scores, queries), &mut part, false);
             tail[..rows].copy_from_slice(&part.top[..rows]);
             tail[rows..].copy_from_slice(&part.sum[..rows]);
         });
@@ -210,20 +221,58 @@ fn chunks(s: &AttentionArgs<'_>, u: Unit) -> std::ops::Range<usize> {
     cells.start / CHUNK..cells.end.div_ceil(CHUNK)
 }
 
-fn push_units(s: &AttentionArgs<'_>, units: &mut Vec<Unit>) {
+/// Cells of a chunk, from the beginning of a page on.
+fn chunk_cells(s: &AttentionArgs<'_>, u: Unit, chunk: usize) -> Range<usize> {
+    let cells = s.cells(u);
+    (chunk * CHUNK).max(cells.start / PAGE_LEN * PAGE_LEN)..cells.end.min((chunk + 1) * CHUNK)
+}
+
+/// What a row reads of what it sees. It follows from the row alone.
+#[derive(Clone, Copy, PartialEq)]
+enum RowReads {
+    All,
+    /// Few blocks of keys.
+    Blocks,
+    /// Few values.
+    Values,
+}
+
+impl RowReads {
+    const ALL: [RowReads; 3] = [RowReads::All, RowReads::Blocks, RowReads::Values];
+
+    fn of(s: &AttentionArgs<'_>, row: usize) -> RowReads {
+        match (s.o.sparse_blocks(s.b, row), s.o.sparse_values(s.b, row)) {
+            (Some(_), _) => RowReads::Blocks,
+            (None, Some(_)) => RowReads::Values,
+            (None, None) => RowReads::All,
+        }
+    }
+}
+
+/// Adds the units of the rows that read so; returns where they are.
+fn push_units(s: &AttentionArgs<'_>, reads: RowReads, units: &mut Vec<Unit>) -> Range<usize> {
+    let start = units.len();
+    if reads != RowReads::All && s.o.sparsity.is_none() {
+        return start..start;
+    }
     let group = s.o.heads / s.layer.kv_heads;
     let heads = group.min(UNIT_ROWS);
-    let tokens = UNIT_ROWS / heads;
+    // Decode rows pick values each for itself.
+    let tokens = if reads == RowReads::Values { 1 } else { UNIT_ROWS / heads };
     for (i, seq) in s.b.seqs.iter().enumerate() {
-        for start in (0..seq.rows as usize).step_by(tokens) {
-            let tokens = tokens.min(seq.rows as usize - start);
-            let row = seq.first_row as usize + start;
+        let mut rows = seq.rows();
+        while let Some(row) = rows.find(|&row| RowReads::of(s, row) == reads) {
+            let alike =
+                rows.clone().take(tokens - 1).take_while(|&row| RowReads::of(s, row) == reads).count();
+            rows.start += alike;
             for first in (0..s.o.heads).step_by(group).flat_map(|h| (h..h + group).step_by(heads)) {
                 let heads = heads.min((first / group + 1) * group - first);
-                units.push(Unit { seq: i, kv_head: first / group, head: first, heads, row, tokens });
+                let (kv_head, tokens) = (first / group, 1 + alike);
+                units.push(Unit { seq: i, kv_head, head: first, heads, row, tokens, picked: None });
             }
         }
     }
+    start..units.len()
 }
 
 /// Divides by the sums and writes the rows of a unit; tells whether all numbers are finite.

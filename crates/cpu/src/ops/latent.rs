@@ -367,6 +367,7 @@ fn push_units(s: &LatentArgs<'_>, units: &mut Vec<Unit>) {
             let row = seq.first_row as usize + start;
             for head in (0..s.o.heads).step_by(heads) {
                 units.push(Unit {
+                    picked: None,
                     seq: i,
                     kv_head: 0,
                     head,

@@ -52,17 +52,27 @@ impl<'a> Running<'a> {
 impl Machine {
     /// Merges a chunk into the running softmax; rows that saw nothing of the chunk stay as they are.
     pub(super) fn merge(&self, run: &mut Running<'_>, part: &Running<'_>, rows: usize, dim: usize) {
-        for r in 0..rows {
-            if part.sum[r] == 0.0 {
-                continue;
-            }
-            let top = run.top[r].max(part.top[r]);
-            let (old, new) = ((run.top[r] - top).exp(), (part.top[r] - top).exp());
-            run.sum[r] = run.sum[r] * old + part.sum[r] * new;
-            run.top[r] = top;
-            let (a, b) = (&mut run.values[r * dim..][..dim], &part.values[r * dim..][..dim]);
-            // SAFETY: both have `dim` numbers, a multiple of 32, and the kernel was chosen for this CPU.
-            unsafe { (self.kernels.merge)(a.as_mut_ptr(), old, b.as_ptr(), new, dim) };
+        (0..rows).for_each(|r| self.merge_row(run, r, part, r, dim));
+    }
+
+    /// The same of row `r` of a chunk, which is row `to` of the running softmax.
+    pub(super) fn merge_row(
+        &self,
+        run: &mut Running<'_>,
+        to: usize,
+        part: &Running<'_>,
+        r: usize,
+        dim: usize,
+    ) {
+        if part.sum[r] == 0.0 {
+            return;
         }
+        let top = run.top[to].max(part.top[r]);
+        let (old, new) = ((run.top[to] - top).exp(), (part.top[r] - top).exp());
+        run.sum[to] = run.sum[to] * old + part.sum[r] * new;
+        run.top[to] = top;
+        let (a, b) = (&mut run.values[to * dim..][..dim], &part.values[r * dim..][..dim]);
+        // SAFETY: both have `dim` numbers, a multiple of 32, and the kernel was chosen for this CPU.
+        unsafe { (self.kernels.merge)(a.as_mut_ptr(), old, b.as_ptr(), new, dim) };
     }
 }

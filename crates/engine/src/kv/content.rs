@@ -68,11 +68,13 @@ pub struct Cells<'a> {
     pub tokens: &'a [u32],
     /// Rows of numbers, in order.
     pub rows: Vec<RowSpan>,
+    /// First cell of an answer, where decode rows are not what rows of a prompt with the same tokens would be.
+    pub decoded: Option<u32>,
 }
 
 impl<'a> From<&'a [u32]> for Cells<'a> {
     fn from(tokens: &'a [u32]) -> Self {
-        Cells { tokens, rows: vec![] }
+        Cells { tokens, rows: vec![], decoded: None }
     }
 }
 
@@ -88,6 +90,8 @@ pub fn sha256(before: &[u8], cells: &Cells<'_>) -> Name {
         [cell, from, len].into_iter().for_each(|n| h.update(n.to_le_bytes()));
         h.update(id.0);
     }
+    // Shorter than a row's part, so that neither reads like the other.
+    cells.decoded.iter().for_each(|first| h.update(first.to_le_bytes()));
     let mut name = Name::default();
     name.copy_from_slice(&h.finalize()[..16]);
     name
@@ -172,6 +176,7 @@ pub struct Content {
     past: Past,
     tokens: Box<[u32]>,
     rows: Box<[RowSpan]>,
+    decoded: Option<u32>,
 }
 
 impl Content {
@@ -187,11 +192,15 @@ impl Content {
             [cell, from, len].into_iter().for_each(|n| out.extend(n.to_le_bytes()));
             out.extend(id.0);
         }
+        out.extend(self.decoded.iter().flat_map(|first| first.to_le_bytes()));
         out
     }
 
     fn is(&self, past: &Past, cells: &Cells<'_>) -> bool {
-        *self.tokens == *cells.tokens && *self.rows == *cells.rows && self.past.is(past)
+        *self.tokens == *cells.tokens
+            && *self.rows == *cells.rows
+            && self.decoded == cells.decoded
+            && self.past.is(past)
     }
 }
 
@@ -253,6 +262,7 @@ impl Contents {
             past: past.clone(),
             tokens: cells.tokens.into(),
             rows: cells.rows.as_slice().into(),
+            decoded: cells.decoded,
         });
         self.by_name.entry(name).or_default().push(Arc::downgrade(&content));
         content

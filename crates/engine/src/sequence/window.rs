@@ -9,11 +9,15 @@ impl Sequence {
     ///
     /// It follows from the tokens alone: a sequence that is computed again selects the same cells.
     pub fn window(&self) -> Option<Range<usize>> {
-        let compressor = self.compressor.as_ref()?;
+        self.compressor.as_ref()?.window(self.decode_from()?)
+    }
+
+    /// Place of the first token that was chosen and not given; none for a pass.
+    pub fn decode_from(&self) -> Option<usize> {
         let Purpose::Answer(answer) = &self.purpose else { return None };
         // The beginning of an answer that goes on was no part of the prompt; a shift makes all that it keeps a prompt.
         let resumed = answer.generation.resume.filter(|_| self.shifted.times == 0).map_or(0, |r| r.answered);
-        compressor.window(self.prompt_len.saturating_sub(resumed))
+        Some(self.prompt_len.saturating_sub(resumed))
     }
 
     /// True where its next rows are those of the window, all of them in one step.

@@ -16,6 +16,7 @@ use crate::{
     options::LoadOptions,
     panel_key::panel_key,
     sizes::{ModelSizes, OpenedModel},
+    sparse::sparse_plan,
     stream::BUFFERS,
     stream_load::COUNTS,
     uploads::{WeightSize, WeightSource, bytes_per_token, weight_sizes},
@@ -140,7 +141,7 @@ impl SizedModel {
         let tensors = Weights::new(ck, family, &spec).keeping(keep);
         let plan = options.experts.apply(emit(&spec, &|name| tensors.has(name)))?;
         let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
-        let plan = loras.adapt(plan);
+        let plan = sparse_plan(loras.adapt(plan), options, backend)?;
         check_context(&spec, &ck.config, options.context)?;
         check_dtype(options.dtype)?;
         check_plan(backend, &plan)?;

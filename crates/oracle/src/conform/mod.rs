@@ -23,6 +23,7 @@ mod replays;
 mod report;
 mod rows;
 mod selections;
+mod sparse;
 mod steps;
 mod unfused;
 mod views;
@@ -69,6 +70,10 @@ pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part
         let name = format!("selections {kv_type:?}");
         if name.contains(part) {
             report.add(&name, selections::kept_cells_are_the_strongest(&make, kv_type, tolerance));
+        }
+        let name = format!("sparse {kv_type:?}");
+        if name.contains(part) {
+            report.add(&name, sparse::rows_read_what_they_should(&make, kv_type, tolerance));
         }
     }
     if "inputs".contains(part) {

@@ -4,6 +4,7 @@ use super::{
     ReferenceMachine,
     math::{dot, mul, softcap, softmax},
     memory::LayerMemory,
+    sparse::{SeenBlocks, values_read},
     storage::round,
 };
 use lamina_plan::{
@@ -81,28 +82,45 @@ impl ReferenceMachine {
     pub(super) fn attend_row(&self, b: &Batch, row: usize, q: &[f32], o: &Attention) -> Vec<f32> {
         let (kv_heads, dim) = self.kv_heads_and_dim(o.kv);
         let slopes = o.alibi.map(|largest| slopes(o.heads, largest));
-        let head = |(h, q): (usize, &[f32])| {
-            let at = h / (o.heads / kv_heads) * dim;
-            let slope = slopes.as_ref().map_or(0.0, |s| s[h] * o.alibi_factor);
-            let (cells, weights) = self.head_weights(b, row, (h, q), at, slope, o);
+        let group = o.heads / kv_heads;
+        let kv_head = |(kv_head, queries): (usize, &[f32])| {
+            let at = kv_head * dim;
+            let blocks = self.blocks_of(b, row, queries, at, o);
+            let heads = queries.chunks_exact(dim).enumerate().map(|(i, q)| {
+                let h = kv_head * group + i;
+                let slope = slopes.as_ref().map_or(0.0, |s| s[h] * o.alibi_factor);
+                self.head_weights(b, row, (h, q), (at, slope), &blocks, o)
+            });
+            let (mut cells, weights): (Vec<_>, Vec<_>) = heads.unzip();
+            let cells = cells.swap_remove(0);
+            let read = values_read(b, row, &cells, &weights, o);
             let memory = &self.memory[o.kv];
-            let place = |cell| b.locate(b.seq(row), memory.group.unwrap_or(0), cell);
-            mix(&weights, cells.iter().map(|&cell| &memory.second.at(place(cell))[at..at + dim]), dim)
+            let value = |&i: &usize| {
+                let place = b.locate(b.seq(row), memory.group.unwrap_or(0), cells[i]);
+                &memory.second.at(place)[at..at + dim]
+            };
+            let mixed = |w: &Vec<f32>| {
+                let weights: Vec<f32> = read.iter().map(|&i| w[i]).collect();
+                mix(&weights, read.iter().map(value), dim)
+            };
+            weights.iter().flat_map(mixed).collect::<Vec<_>>()
         };
-        q.chunks_exact(dim).enumerate().flat_map(head).collect()
+        q.chunks_exact(group * dim).enumerate().flat_map(kv_head).collect()
     }
 
-    /// Cells that query head `h` of `row` sees, and their softmax weights; its keys begin at number `at` of a stored row.
+    /// Cells that query head `h` of `row` sees inside `blocks`, and their softmax weights; its keys begin at number `at` of
+    /// a stored row.
     pub(super) fn head_weights(
         &self,
         b: &Batch,
         row: usize,
         (h, q): (usize, &[f32]),
-        at: usize,
-        slope: f32,
+        (at, slope): (usize, f32),
+        blocks: &SeenBlocks,
         o: &Attention,
     ) -> (Vec<usize>, Vec<f32>) {
-        let (memory, seen, index) = (&self.memory[o.kv], seen(b, row, o.kv, o.mask), b.index(row));
+        let (memory, mut seen, index) = (&self.memory[o.kv], seen(b, row, o.kv, o.mask), b.index(row));
+        seen.retain(|&(cell, _)| blocks.have(cell));
         let place = |cell| b.locate(b.seq(row), memory.group.unwrap_or(0), cell);
         let score = |&(cell, j): &(usize, usize)| {
             let score = dot(q, &memory.first.at(place(cell))[at..at + q.len()]) as f32 * o.scale;

@@ -13,6 +13,7 @@ mod queue;
 mod recurrent;
 mod rotary;
 mod select;
+mod sparse;
 mod storage;
 
 // Plain functions, for those who look at rows beside a backend.

@@ -1,6 +1,6 @@
 //! Selection of cells by the attention that is paid to them.
 
-use super::{ReferenceMachine, memory::EqualParts};
+use super::{ReferenceMachine, memory::EqualParts, sparse::SeenBlocks};
 use lamina_plan::{
     batch::{Batch, BatchSeq},
     op::Attention,
@@ -42,7 +42,8 @@ impl ReferenceMachine {
             let queries = &self.get(b, o.q)[row * o.heads * dim..][..o.heads * dim];
             for h in head * group..(head + 1) * group {
                 let query = (h, &queries[h * dim..][..dim]);
-                let (cells, weights) = self.head_weights(b, row, query, head * dim, 0.0, o);
+                let (cells, weights) =
+                    self.head_weights(b, row, query, (head * dim, 0.0), &SeenBlocks::All, o);
                 for (cell, weight) in cells.into_iter().zip(weights).filter(|(cell, _)| *cell < before) {
                     sums[cell] += f64::from(weight);
                 }

@@ -1,7 +1,7 @@
 //! Grouped-query and latent attention.
 
 use super::{Emitter, NormedInput, Tail};
-use crate::{kv::LayerState, op::*, plan::WeightKind, slot::Slot};
+use crate::{kv::LayerState, op::*, plan::WeightKind, slot::Slot, sparsity::AttentionSparsity};
 use lamina_arch::spec::{Gqa, Mask, Mla, QkNorm, QkSpan};
 
 impl Emitter<'_> {
@@ -31,6 +31,7 @@ impl Emitter<'_> {
             sinks,
             alibi: g.alibi.map(|a| a.largest),
             alibi_factor: g.alibi.map_or(1.0, |a| a.factor),
+            sparsity: AttentionSparsity::NONE,
             out,
         };
         self.push(Attend { before, store: Store { k, v, kv }, attention });

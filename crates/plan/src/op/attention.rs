@@ -6,9 +6,10 @@ use super::{
     Operands, Ops, Rotate, operands,
 };
 use crate::{
-    batch::Batch,
+    batch::{Batch, View},
     error::Result,
     slot::{Slot, WeightId},
+    sparsity::{AttentionSparsity, ReadShare},
 };
 use lamina_base::formula::Mask;
 
@@ -50,6 +51,8 @@ pub struct Attention {
     pub alibi: Option<f32>,
     /// Factor on linear position biases.
     pub alibi_factor: f32,
+    /// What its rows leave out.
+    pub sparsity: AttentionSparsity,
     /// Result `[heads * dim]`.
     pub out: Slot,
 }
@@ -57,6 +60,18 @@ pub struct Attention {
 impl Operands for Attention {
     fn operands(&self) -> Vec<Operand> {
         operands(&[Read(self.q), Write(self.out), Layer(self.kv)], [self.sinks])
+    }
+}
+
+impl Attention {
+    /// Share of the values that `row` reads, where it is a decode row that leaves some out.
+    pub fn sparse_values(&self, b: &Batch, row: usize) -> Option<ReadShare> {
+        self.sparsity.values.filter(|_| b.decodes(row))
+    }
+
+    /// Share of the blocks of keys that `row` attends to, where it is a row of a prompt that leaves some out.
+    pub fn sparse_blocks(&self, b: &Batch, row: usize) -> Option<ReadShare> {
+        self.sparsity.prefill.filter(|_| !b.decodes(row) && b.seq(row).view == View::InOrder)
     }
 }
 

@@ -138,6 +138,7 @@ pub fn load_options(settings: &ModelSettings, terms: &LoadTerms) -> lamina::Resu
         threads: settings.threads,
         memory: settings.memory.as_deref().map(str::parse).transpose()?,
         offload: settings.offload.parse()?,
+        sparsity: lamina::attention_sparsity(settings.attention_sparsity, settings.sparse_prefill)?,
         stream: StreamOptions { folder: settings.panel_cache.clone(), ..StreamOptions::default() },
         loras: settings.lora.iter().map(|l| (l.name.clone(), l.path.clone())).collect(),
         batch_rows: settings.batch_rows,

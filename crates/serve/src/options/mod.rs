@@ -124,6 +124,12 @@ settings! {
             memory: Option<String> = None, "SIZE";
             /// Weights that do not fit into memory: auto reads them from disk, never refuses the model
             offload: String = "auto".into(), "HOW";
+            /// Share of the values of attention that answers read, those with the largest weights: an approximation
+            /// [default: all]
+            attention_sparsity: Option<f64> = None, "SHARE";
+            /// Share of the blocks of 64 tokens between the first one and the last two that rows of prompts attend to: an
+            /// approximation [default: all]
+            sparse_prefill: Option<f64> = None, "SHARE";
             /// Folder that keeps all weights in the form that they are multiplied in, for the next start
             panel_cache: Option<PathBuf> = None, "DIR";
             /// Low-rank adapter, at this scale in requests that name none (@0: only for those who ask)

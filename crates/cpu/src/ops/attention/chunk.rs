@@ -15,6 +15,7 @@ use crate::{
     tasks::Unit,
 };
 use lamina_plan::PAGE_LEN;
+use std::ops::Range;
 
 impl Machine {
     /// Reduces one chunk of a unit into `part`.
@@ -23,12 +24,13 @@ impl Machine {
         &self,
         s: &AttentionArgs<'_>,
         u: Unit,
-        chunk: usize,
+        cells: Range<usize>,
         (scores, queries): (&mut [f32], &[u8]),
         part: &mut Running<'_>,
         cleared: bool,
     ) {
-        let positions = self.chunk_weights(s, u, chunk, (scores, queries), part);
+        self.chunk_weights(s, u, cells.clone(), (scores, queries), part);
+        let positions = (cells.start, cells.end);
         if cleared {
             self.mix_cleared(s, u, positions, scores, part);
         } else {
@@ -36,19 +38,18 @@ impl Machine {
         }
     }
 
-    /// Softmax weights of one chunk of a unit, beside their maxima and sums in `part`; returns the cells that they are of.
+    /// Softmax weights of some cells of a unit, from the beginning of a page on and at most [`CHUNK`], beside their maxima
+    /// and sums in `part`.
     pub(super) fn chunk_weights(
         &self,
         s: &AttentionArgs<'_>,
         u: Unit,
-        chunk: usize,
+        cells: Range<usize>,
         (scores, queries): (&mut [f32], &[u8]),
         part: &mut Running<'_>,
-    ) -> (usize, usize) {
-        let rows = u.rows();
-        let (sight, cells) = (s.sight(u), s.cells(u));
-        let base = (chunk * CHUNK).max(cells.start / PAGE_LEN * PAGE_LEN);
-        let end = cells.end.min((chunk + 1) * CHUNK);
+    ) {
+        let (rows, sight) = (u.rows(), s.sight(u));
+        let Range { start: base, end } = cells;
         let lanes = s.layer.codec.keys.lanes;
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
             let out = &mut scores[(page * PAGE_LEN - base) * u.score_rows()..];
@@ -58,7 +59,8 @@ impl Machine {
         let (map, origin) = (sight.map.map(|m| &m[base..end]), if sight.map.is_some() { 0 } else { base });
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
         for r in 0..rows {
-            let index = s.b.index(u.row + r / u.heads);
+            let (row, head) = u.place(r);
+            let index = s.b.index(row);
             let (from, to) = sight.visible(index);
             let to = if sight.map.is_some() { to } else { to.min(end) };
             let row = LaneGroups {
@@ -70,12 +72,11 @@ impl Machine {
             let seen = Visible { from: from.saturating_sub(origin), to: to.saturating_sub(origin), map };
             let bias = ScoreBias {
                 softcap: s.o.softcap.unwrap_or(0.0),
-                slope: s.slopes.get(u.place(r).1).copied().unwrap_or(0.0),
+                slope: s.slopes.get(head).copied().unwrap_or(0.0),
                 query: index as f32 - origin as f32,
             };
             part.softmax_weights(self, r, row, groups, seen, bias);
         }
-        (base, end)
     }
 
     fn page_scores(&self, s: &AttentionArgs<'_>, u: Unit, page: usize, queries: &[u8], out: &mut [f32]) {
@@ -86,7 +87,12 @@ impl Machine {
         let keys_of = |page: usize| unsafe { self.cache.key_panels(&s.layer, sight.page(page), u.kv_head) };
         // The values of the page are read next. Keys of the next chunk's page, tried before, lie as many pages ahead as a
         // set of L2 has ways, and were gone when they were wanted: decoding at depth 4096 took 29 % longer.
-        let (weights, next) = (keys_of(page), self.cache.values(&s.layer, sight.page(page), u.kv_head));
+        // Decode rows that read few values read the next page's keys.
+        let next = match s.o.sparse_values(s.b, u.row) {
+            None => self.cache.values(&s.layer, sight.page(page), u.kv_head),
+            Some(_) => self.cache.keys(&s.layer, sight.page(page + 1), u.kv_head),
+        };
+        let weights = keys_of(page);
         let rows = u.rows();
         let operands = PanelOperands {
             weights,
@@ -116,9 +122,10 @@ impl Machine {
             // SAFETY: attention writes nothing to the cache.
             unsafe { self.cache.value_rows(&s.layer, page, u.kv_head) }
         };
-        // Scores of the next chunk are next: its keys.
+        // Scores of the next chunk are next: its keys. Where blocks are left out, it is not known which.
+        let ahead = if u.picked.is_none() { CHUNK_PAGES } else { 0 };
         let next = std::array::from_fn(|i| {
-            let page = sight.page((base / PAGE_LEN + i + CHUNK_PAGES).min((last - 1) / PAGE_LEN));
+            let page = sight.page((base / PAGE_LEN + i + ahead).min((last - 1) / PAGE_LEN));
             self.cache.keys(&s.layer, page, u.kv_head).cast_const()
         });
         let pages = ValuePages { pages: std::array::from_fn(values), next, positions: end - base };
@@ -140,13 +147,13 @@ impl Machine {
         let bytes = (codec.values.page_bytes)(dim);
         let zero = codec.encoded_value(&vec![0.0; dim]);
         let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
-        for t in 0..u.tokens {
+        for t in 0..u.taken() {
             for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
                 let page = &mut pages.page(i)[..bytes];
                 // SAFETY: attention writes nothing to the cache.
                 let from = unsafe { self.cache.value_rows(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head) };
                 page.copy_from_slice(from);
-                let index = s.b.index(u.row + t);
+                let index = s.b.index(u.row_of(t));
                 for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
                     (codec.values.put)(&zero, place, dim, page);
                 }

@@ -5,7 +5,7 @@
 
 use super::{
     super::softmax::{Running, UNIT_ROWS},
-    AttentionArgs, AttentionScratch, chunks,
+    AttentionArgs, AttentionScratch, chunk_cells, chunks,
 };
 use crate::{machine::Machine, tasks::Unit};
 use lamina_plan::BatchSeq;
@@ -37,7 +37,7 @@ impl Machine {
         let mut part = Running::new(&mut [], 0, 0);
         let mut all = Running::new(&mut [], 0, 0);
         for chunk in chunks(s, u) {
-            self.chunk_weights(s, u, chunk, (scores, queries), &mut part);
+            self.chunk_weights(s, u, chunk_cells(s, u, chunk), (scores, queries), &mut part);
             (0..rows).for_each(|r| add_sum(&mut all, r, part.top[r], part.sum[r]));
         }
         for (r, sinks) in (0..rows).filter_map(|r| Some((r, s.sinks?))) {
@@ -45,7 +45,8 @@ impl Machine {
         }
         let (lanes, before) = (s.layer.codec.keys.lanes, sums.len());
         for chunk in chunks(s, u) {
-            let (base, end) = self.chunk_weights(s, u, chunk, (scores, queries), &mut part);
+            let Range { start: base, end } = chunk_cells(s, u, chunk);
+            self.chunk_weights(s, u, base..end, (scores, queries), &mut part);
             let factor: [f32; UNIT_ROWS] =
                 std::array::from_fn(|r| (part.top[r] - all.top[r]).exp() / all.sum[r]);
             let of_chunk = sums.get_mut(base..end.min(before)).into_iter().flatten();

@@ -2,6 +2,7 @@
 
 use crate::conform::bench::{Bench, Case};
 use lamina_plan::{
+    AttentionSparsity,
     kv::{KvType, LayerState, Reach},
     op::*,
 };
@@ -34,9 +35,16 @@ struct ScoreRule {
     mask: Mask,
     sinks: bool,
     alibi: Option<(f32, f32)>,
+    sparsity: AttentionSparsity,
 }
 
-const PLAIN: ScoreRule = ScoreRule { softcap: None, mask: Mask::Causal, sinks: false, alibi: None };
+const PLAIN: ScoreRule = ScoreRule {
+    softcap: None,
+    mask: Mask::Causal,
+    sinks: false,
+    alibi: None,
+    sparsity: AttentionSparsity::NONE,
+};
 
 pub fn cases() -> Vec<Case> {
     let shapes = SHAPES.iter().map(|s| {
@@ -90,6 +98,19 @@ pub fn turned(bench: Bench) -> Case {
     })
 }
 
+/// Cases whose rows leave out what `sparsity` says, on benches that `bench` gives.
+pub fn sparse(bench: impl Fn() -> Bench, sparsity: AttentionSparsity) -> Vec<Case> {
+    let plain = ScoreRule { sparsity, ..PLAIN };
+    let cases = [
+        (COMMON, plain),
+        (COMMON, ScoreRule { sinks: true, softcap: Some(4.0), ..plain }),
+        (HeadShape { heads: 3, kv_heads: 3, dim: 24 }, plain),
+        // More query heads to a key head than a kernel takes at once.
+        (HeadShape { heads: 71, kv_heads: 1, dim: 8 }, plain),
+    ];
+    cases.map(|(shape, rule)| attend(bench(), shape, rule, |_, _, _| vec![])).into()
+}
+
 /// A case with a window on `bench`.
 pub fn windowed(bench: Bench) -> Case {
     attend(bench, COMMON, ScoreRule { mask: Mask::Window(16), ..PLAIN }, |_, _, _| vec![])
@@ -122,6 +143,7 @@ fn attend(
         sinks,
         alibi: scores.alibi.map(|a| a.0),
         alibi_factor: scores.alibi.map_or(1.0, |a| a.1),
+        sparsity: scores.sparsity,
         out,
     };
     b.push(Attend { before, store: Store { k, v, kv }, attention });
