@@ -12,8 +12,8 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
-    About, Backend, Batch, Capabilities, Footprint, Grade, KernelBits, KvLayout, KvTypes, Limits, Memory, Ops, Plan,
-    WeightSpec, backend::Result, op::*,
+    About, Backend, Batch, Capabilities, Footprint, Grade, KernelBits, KvLayout, KvTypes, Limits, Memory,
+    Ops, Plan, WeightSpec, backend::Result, op::*,
 };
 use std::time::Instant;
 

@@ -120,7 +120,7 @@ mod tests {
         for (inputs, items, bytes) in [(33, 1, 4096), (512, 8, 9000), (1, 3, 300)] {
             let space = HalfSpace::new(inputs, items, bytes);
             let end = space.undo + space.rows * items * size_of::<f32>();
-            assert!(space.rows > 0 && space.sums % 64 == 0 && end <= bytes, "{space:?}");
+            assert!(space.rows > 0 && space.sums.is_multiple_of(64) && end <= bytes, "{space:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use common::{Model, Result, prefill};
 use lamina_fixtures::{Models, tokens};
 use lamina_oracle::reference::{Reference, ReferenceMachine, route};
 use lamina_plan::{
-    Backend, BackendError, Batch, Capabilities, KvLayout, KvType, KvTypes, Limits, Ops, Plan, Queue, Slot,
+    Backend, BackendError, Batch, Capabilities, KvLayout, KvType, KvTypes, Limits, Ops, Plan, Queue,
     WeightSpec, Wrapper, defer_experts, fewer_experts,
     op::{ExpertRanks, Experts, FewerExperts, Op, OpRef, RouterScore, Routing},
 };

@@ -3,8 +3,9 @@
 use super::{CacheArgs, positive};
 use crate::{error::Result, output::note, progress::Bar};
 use lamina::{
-    ApproximateExperts, AttentionSparsity, DType, Device, DraftSource, ExpertThreshold, KvDtype, KvSwap, LoadOptions,
-    MemoryLimit, Model, Offload, PlacementPolicy, PlacementRule, ReadShare, StreamOptions, TierPercent,
+    ApproximateExperts, AttentionSparsity, DType, Device, DraftSource, ExpertThreshold, KvDtype, KvSwap,
+    LoadOptions, MemoryLimit, Model, Offload, PlacementPolicy, PlacementRule, ReadShare, StreamOptions,
+    TierPercent,
 };
 use std::{
     num::NonZeroUsize,

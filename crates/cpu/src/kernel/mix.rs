@@ -186,8 +186,8 @@ pub fn take_blocks<V: BlockValues>(page: &[u8], place: usize, dim: usize, row: &
     }
 }
 
-/// Copies a position of a page to one of another page.
-pub fn copy_blocks<V: BlockValues>((from, a): (&[u8], usize), dim: usize, (to, b): (&mut [u8], usize)) {
+/// Copies position `a` of a page to position `b` of another one.
+pub fn copy_blocks<V: BlockValues>(from: &[u8], [a, b]: [usize; 2], dim: usize, to: &mut [u8]) {
     let bytes = quad_bytes::<V>(dim);
     let (codes, numbers) = from.split_at(PAGE_LEN / QUAD * bytes);
     let (to_codes, to_numbers) = to.split_at_mut(PAGE_LEN / QUAD * bytes);

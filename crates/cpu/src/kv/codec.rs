@@ -66,8 +66,8 @@ pub struct Values {
     pub put: fn(&[u8], usize, usize, &mut [u8]),
     /// Reads the encoded row of a position of a page of values of a width.
     pub take: fn(&[u8], usize, usize, &mut Vec<u8>),
-    /// Copies a position of a page of values of a width to one of another page.
-    pub copy: fn((&[u8], usize), usize, (&mut [u8], usize)),
+    /// Copies the first position of a page of values of a width to the second one of another page.
+    pub copy: fn(&[u8], [usize; 2], usize, &mut [u8]),
 }
 
 impl Values {
@@ -93,7 +93,7 @@ impl Values {
                 row.clear();
                 row.extend_from_slice(&page[place * bytes..][..bytes]);
             },
-            copy: |(from, a), dim, (to, b)| {
+            copy: |from, [a, b], dim, to| {
                 let bytes = dim * F::BYTES;
                 to[b * bytes..][..bytes].copy_from_slice(&from[a * bytes..][..bytes]);
             },

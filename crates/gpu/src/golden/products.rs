@@ -74,7 +74,7 @@ fn products(on: &GoldenStep, format: &PanelFormat, weight: &[u8]) -> [GoldenLaun
     let args = ProductArgs {
         inputs: INPUTS as i32,
         outputs: OUTPUTS as i32,
-        first: first as i32,
+        first,
         y_row: y_row as i32,
         factor: 0.22,
         ..ProductArgs::default()

@@ -27,7 +27,7 @@ pub fn rows_read_what_they_should<B: Backend>(
     tolerance: Tolerance,
 ) -> Result<Option<CaseFailure>> {
     let lengths = SEQUENCES.map(|s| s.0);
-    let share = |share| ReadShare::new(share);
+    let share = ReadShare::new;
     let all = [
         AttentionSparsity { values: share(0.1), prefill: None },
         AttentionSparsity { values: None, prefill: share(0.3) },

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     act::ActKind,
     kernel::{
-        attend::{CHUNK, LaneGroups, ScoreBias, Visible},
+        attend::{LaneGroups, ScoreBias, Visible},
         mix::{CHUNK_PAGES, ValueMix, ValuePages},
         product::PanelOperands,
     },
@@ -38,7 +38,7 @@ impl Machine {
         }
     }
 
-    /// Softmax weights of some cells of a unit, from the beginning of a page on and at most [`CHUNK`], beside their maxima
+    /// Softmax weights of some cells of a unit, from the beginning of a page on and at most a chunk, beside their maxima
     /// and sums in `part`.
     pub(super) fn chunk_weights(
         &self,

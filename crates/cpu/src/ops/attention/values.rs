@@ -184,7 +184,7 @@ impl Machine {
                     bytemuck::cast_slice_mut(&mut pages[i / PAGE_LEN * room.page..][..room.page]);
                 // SAFETY: attention writes nothing to the cache.
                 let from = unsafe { self.cache.value_rows(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head) };
-                (s.layer.codec.values.copy)((from, cell % PAGE_LEN), dim, (page, i % PAGE_LEN));
+                (s.layer.codec.values.copy)(from, [cell % PAGE_LEN, i % PAGE_LEN], dim, page);
                 let to = &mut scores[i / lanes * stride + i % lanes..];
                 (0..u.heads).for_each(|r| to[r * lanes] = weight(s, u, (room, weights), cell, r));
             }
