@@ -12,6 +12,7 @@ mod device;
 mod format;
 mod golden;
 mod graphs;
+mod half_rows;
 mod kernels;
 mod kv;
 mod machine;

@@ -4,10 +4,10 @@ use crate::{
     constants::{Constants, constant_bytes},
     device::{Bound, GpuDevice, Launch},
     graphs::{Graphs, bucket},
+    half_rows::HalfRows,
     kv::{LayerCache, PagePlan, layer_size},
     scratch::{SIDE_ROWS, chunk_bytes, most_cells, scratch_of},
     step::{StepWords, kind_code},
-    tensor::Halves,
     weight::GpuWeight,
 };
 use bytemuck::Pod;
@@ -34,7 +34,7 @@ pub struct GpuMachine<D: GpuDevice> {
     pub(crate) constants: Constants<D::Buffer>,
     pub(crate) scratch: D::Buffer,
     /// Inputs of products on tensor cores.
-    pub(crate) halves: Option<Halves<D::Buffer>>,
+    pub(crate) halves: Option<HalfRows<D::Buffer>>,
     /// Most bytes of intermediate rows.
     pub(crate) chunk: usize,
     pub(crate) graphs: Graphs<D::Graph>,
@@ -70,7 +70,7 @@ impl<D: GpuDevice> GpuMachine<D> {
             layers: plan.kv.layers.iter().map(layer).collect::<Result<_>>()?,
             constants: Constants::new(&device, plan)?,
             scratch: device.alloc(scratch.max(16), "scratch memory")?,
-            halves: Halves::new(&device, plan, &weights, limits, chunk)?,
+            halves: HalfRows::new(&device, plan, &weights, limits, chunk)?,
             arena: device.alloc((arena.len * word).max(16), "activations")?,
             table: device.alloc(STEP_BYTES, "the step table")?,
             offsets: arena.offsets.iter().map(|at| at * word).collect(),

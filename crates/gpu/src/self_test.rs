@@ -4,8 +4,9 @@ use crate::{
     args::{Field, HalfArgs, ProductArgs, RepackArgs, TensorArgs},
     device::{Bound, GpuDevice, Launch, ProductUnits},
     format::{FORMATS, LANES, PanelFormat},
+    half_rows::HalfSpace,
     samples::stored,
-    tensor::{HalfSpace, TensorFormat},
+    tensor::TensorFormat,
 };
 use lamina_arch::ArchError;
 use lamina_base::DType;

@@ -1,6 +1,6 @@
 //! What is known about a model while it runs.
 
-use crate::{class_home::ClassHome, error::Result, stream_info::StreamInfo};
+use crate::{class_home::ClassHome, error::Result, sparse::sparsity_notes, stream_info::StreamInfo};
 use lamina_arch::{Family, ModelSpec, spec::ModelOutput};
 use lamina_engine::Pooling;
 use lamina_plan::{AttentionSparsity, KvDtype};
@@ -111,7 +111,8 @@ impl ModelInfo {
     pub(crate) fn load_notes(&self) -> Vec<String> {
         let named = self.approximations.join(", ");
         let approximate = (!named.is_empty()).then(|| format!("answers are approximate: {named}"));
-        approximate.into_iter().chain(self.stream.as_ref().map(StreamInfo::note)).collect()
+        let sparse = sparsity_notes(self.sparsity);
+        approximate.into_iter().chain(sparse).chain(self.stream.as_ref().map(StreamInfo::note)).collect()
     }
 }
 

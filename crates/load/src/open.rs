@@ -13,7 +13,7 @@ use crate::{
     options::LoadOptions,
     pooling::pooling,
     sizes::{ModelSizes, OpenedModel},
-    sparse::{sparse_plan, sparsity_notes},
+    sparse::sparse_plan,
     stream_info::StreamInfo,
     stream_load::{StreamedModel, load_streamed},
     turn::InTurn,
@@ -184,7 +184,6 @@ fn build<B: Backend + 'static>(
     };
     let mut info = sizes.told(known, &plan, options);
     info.notes.extend(info.load_notes());
-    info.notes.extend(sparsity_notes(options.sparsity));
     let limits = sizes.limits(&opened);
     let model = UploadedModel { plan: &plan, weights: placed.resident(), source: &from };
     let pages = (sizes.head_pages(), options.kv_dtype);

@@ -6,8 +6,9 @@ use super::linear::MANY;
 use crate::{
     args::{EachArgs, HalfArgs, ProductArgs, TensorArgs},
     device::{Bound, GpuDevice},
+    half_rows::HalfSpace,
     machine::{GpuMachine, unsupported},
-    tensor::{HalfSpace, TensorFormat},
+    tensor::TensorFormat,
     weight::GpuWeight,
 };
 use lamina_plan::backend::Result;

@@ -99,9 +99,9 @@ impl Machine {
                 self.keep_weights(s, units[i], chunk, (room, piece), worker);
             });
             self.pool.run(units.len() / room.units, |row, worker| {
+                let (at, all) = (row * room.all(), room.all());
                 // SAFETY: every row has a piece of its own, and the tasks that wrote to it have ended.
-                let memory =
-                    unsafe { std::slice::from_raw_parts_mut(shared.at(row * room.all()), room.all()) };
+                let memory = unsafe { std::slice::from_raw_parts_mut(shared.at(at), all) };
                 self.read_strongest(s, &units[row * room.units..][..room.units], (room, memory), worker);
             });
         }
@@ -200,10 +200,10 @@ impl Machine {
         }
         for r in 0..u.heads {
             let (row, head) = u.place(r);
+            let width = s.layer.dim;
             // SAFETY: these heads of the row of the output belong to this task alone.
-            let to =
-                unsafe { std::slice::from_raw_parts_mut(s.out.at(row).add(head * s.layer.dim), s.layer.dim) };
-            to.copy_from_slice(&run.values[r * dim..][..s.layer.dim]);
+            let to = unsafe { std::slice::from_raw_parts_mut(s.out.at(row).add(head * width), width) };
+            to.copy_from_slice(&run.values[r * dim..][..width]);
         }
     }
 }

@@ -1,0 +1,73 @@
+//! Rows as 16-bit numbers, which tensor cores multiply.
+
+use crate::{device::GpuDevice, weight::GpuWeight};
+use lamina_plan::{Limits, Plan, backend::Result, op::Op};
+
+/// Places of rows as 16-bit numbers in their buffer: the numbers, sums of 32, and inverse factors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HalfSpace {
+    /// Rows that are there at once; each of them has some items.
+    pub rows: usize,
+    /// First byte of the sums.
+    pub sums: usize,
+    /// First byte of the inverse factors.
+    pub undo: usize,
+}
+
+impl HalfSpace {
+    /// For rows of `items` times `inputs` numbers in a buffer of `bytes` bytes.
+    pub fn new(inputs: usize, items: usize, bytes: usize) -> HalfSpace {
+        let (blocks, rows) = (inputs.div_ceil(32), bytes / (items * item_bytes(inputs)).max(1));
+        let sums = rows * items * blocks * 64;
+        HalfSpace { rows, sums, undo: sums + rows * items * blocks * size_of::<f32>() }
+    }
+}
+
+/// Bytes of an item of a row.
+fn item_bytes(inputs: usize) -> usize {
+    inputs.div_ceil(32) * (64 + size_of::<f32>()) + size_of::<f32>()
+}
+
+/// Memory for rows as 16-bit numbers.
+pub(crate) struct HalfRows<B> {
+    pub buffer: B,
+    pub bytes: usize,
+}
+
+impl<B> HalfRows<B> {
+    /// What the products of a plan need, at most `chunk` bytes where rows may be done in turn; none where nothing is
+    /// multiplied on tensor cores.
+    pub fn new<D: GpuDevice<Buffer = B>>(
+        device: &D,
+        plan: &Plan,
+        weights: &[GpuWeight<D>],
+        limits: &Limits,
+        chunk: usize,
+    ) -> Result<Option<HalfRows<B>>> {
+        let items = plan.ops.iter().map(|op| match op {
+            Op::Experts(o) => o.routing.top_k,
+            Op::LatentAttend(o) => o.heads,
+            _ => 1,
+        });
+        let (items, tensor) = (items.max().unwrap_or(1), |w: &&GpuWeight<D>| w.tensor.is_some());
+        let Some(item) = weights.iter().filter(tensor).map(|w| item_bytes(w.cols)).max() else {
+            return Ok(None);
+        };
+        let bytes = (limits.rows * item).min(chunk).max(items * item);
+        Ok(Some(HalfRows { buffer: device.alloc(bytes, "activations in 16 bits")?, bytes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_the_buffer_lie_behind_one_another() {
+        for (inputs, items, bytes) in [(33, 1, 4096), (512, 8, 9000), (1, 3, 300)] {
+            let space = HalfSpace::new(inputs, items, bytes);
+            let end = space.undo + space.rows * items * size_of::<f32>();
+            assert!(space.rows > 0 && space.sums.is_multiple_of(64) && end <= bytes, "{space:?}");
+        }
+    }
+}
