@@ -1,6 +1,6 @@
 //! What is known about a model while it runs.
 
-use crate::{class_home::ClassHome, error::Result, sparse::sparsity_notes, stream_info::StreamInfo};
+use crate::{asked_sparsity::sparsity_notes, class_home::ClassHome, error::Result, stream_info::StreamInfo};
 use lamina_arch::{Family, ModelSpec, spec::ModelOutput};
 use lamina_engine::Pooling;
 use lamina_plan::{AttentionSparsity, KvDtype};

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod approximate_experts;
+mod asked_sparsity;
 mod beside;
 mod budget;
 mod built;
@@ -41,6 +42,7 @@ mod uploads;
 mod vocab;
 
 pub use approximate_experts::{ApproximateExperts, ExpertThreshold};
+pub use asked_sparsity::attention_sparsity;
 pub use beside::open_beside;
 pub use budget::{MemoryLimit, Offload, StreamOptions};
 pub use class_home::ClassHome;
@@ -62,7 +64,6 @@ pub use objective::Objective;
 pub use open::{Loaded, open_on, refusal};
 pub use options::{CACHE_DISK, LoadOptions};
 pub use policy::{PlacementPolicy, TierPercent};
-pub use sparse::attention_sparsity;
 pub use stream_info::{StreamInfo, StreamedExperts};
 pub use uploads::Progress;
 pub use vocab::tokenizer;
