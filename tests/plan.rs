@@ -25,7 +25,7 @@ fn told(options: &LoadOptions) -> Forecast {
 
 fn rules(texts: &[&str]) -> PlacementPolicy {
     let rules = texts.iter().map(|t| t.parse::<PlacementRule>().expect("a rule")).collect();
-    PlacementPolicy { rules, percent: None }
+    PlacementPolicy { rules, ..PlacementPolicy::default() }
 }
 
 #[test]
@@ -111,8 +111,10 @@ fn rules_put_weights_where_they_say() {
         assert_eq!(model.logits(&[1, 2, 3]).expect("runs"), want, "{texts:?}");
     }
     assert!(streamed[0] > streamed[1] && streamed[2] < streamed[0], "{streamed:?}");
-    let percent =
-        PlacementPolicy { percent: Some("0 40 0 100 0 100".parse().expect("six numbers")), rules: vec![] };
+    let percent = PlacementPolicy {
+        percent: Some("0 40 0 100 0 100".parse().expect("six numbers")),
+        ..PlacementPolicy::default()
+    };
     let model = Model::load(Some(&packaged()), with(percent)).expect("loads");
     let info = model.info().stream.clone().expect("60 % are on disk");
     assert!(info.streamed_bytes >= info.resident_bytes, "{info:?}");

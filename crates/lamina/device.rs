@@ -34,9 +34,9 @@ pub fn devices() -> Vec<String> {
 /// When this build has no backend for the device, the device cannot be used, the threads make no sense, or the work fails.
 pub fn on_device<W: OnBackend>(device: Device, threads: Option<usize>, work: W) -> Result<W::Out> {
     match device {
-        Device::Auto => on_first(work).unwrap_or_else(|work| work.run(cpu(threads)?)),
+        Device::Auto => on_first(|| cpu(threads), work).unwrap_or_else(|work| work.run(cpu(threads)?)),
         Device::Cpu => work.run(cpu(threads)?),
-        Device::Cuda(number) => on_cuda(number, work),
+        Device::Cuda(number) => on_cuda(number, || cpu(threads), work),
         Device::Metal if DEVICES.contains(&device) => on_metal(work),
         Device::Metal => Err(Error::Unsupported(format!(
             "device `{device}`: this build has no backend for it; it has: {}",
@@ -55,7 +55,7 @@ pub(crate) fn on_what_can<W: OnBackend>(
     work: impl Fn() -> W,
     cannot: impl Fn(&Result<W::Out>) -> Option<String>,
 ) -> Result<W::Out> {
-    let Ok(done) = on_first(work()) else { return work().run(cpu(threads)?) };
+    let Ok(done) = on_first(|| cpu(threads), work()) else { return work().run(cpu(threads)?) };
     let Some(why) = cannot(&done) else { return done };
     let done = work().run(cpu(threads)?)?;
     // What the processor cannot do either has one reason only.

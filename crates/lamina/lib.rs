@@ -48,10 +48,11 @@ pub use lamina_engine::{
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
-    Bottleneck, CACHE_DISK, ClassHome, Device, DiskForecast, DiskRate, DraftSource, Error, Forecast,
-    ForecastAdvice, ForecastQuestion, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart,
-    ModelInfo, Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result, SpeedForecast,
-    StreamInfo, StreamOptions, SwapForecast, TierPercent, tokenizer as tokenizer_of, type_name,
+    Bottleneck, CACHE_DISK, ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftSource, Error,
+    Forecast, ForecastAdvice, ForecastQuestion, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit,
+    MemoryPart, ModelInfo, Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result,
+    SpeedForecast, StreamInfo, StreamOptions, SwapForecast, TierPercent, tokenizer as tokenizer_of,
+    type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile};
 pub use lamina_text::{

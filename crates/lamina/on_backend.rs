@@ -13,4 +13,18 @@ pub trait OnBackend {
     /// # Errors
     /// Those of the work.
     fn run<B: Backend + 'static>(self, backend: B) -> Result<Self::Out>;
+
+    /// Does the work on `device`, or on it and the host beside it, where the work is of a kind that can be divided.
+    ///
+    /// # Errors
+    /// Those of the work.
+    fn run_beside<A, B, H>(self, device: A, _host: H) -> Result<Self::Out>
+    where
+        Self: Sized,
+        A: Backend + 'static,
+        B: Backend + 'static,
+        H: FnOnce() -> Result<B>,
+    {
+        self.run(device)
+    }
 }

@@ -5,7 +5,10 @@ use crate::{
     device::{on_device, on_what_can},
     on_backend::OnBackend,
 };
-use lamina_load::{Device, Forecast, ForecastQuestion, LoadOptions, Loaded, Progress, forecast_on, open_on};
+use lamina_load::{
+    Device, Forecast, ForecastQuestion, LoadOptions, Loaded, Progress, forecast_beside, forecast_on,
+    open_beside, open_on,
+};
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
@@ -49,6 +52,18 @@ impl OnBackend for Open<'_> {
     fn run<B: Backend + 'static>(self, backend: B) -> Result<Loaded> {
         open_on(&checkpoint(self.path)?, self.options, backend, self.progress)
     }
+
+    fn run_beside<A, B, H>(self, device: A, host: H) -> Result<Loaded>
+    where
+        A: Backend + 'static,
+        B: Backend + 'static,
+        H: FnOnce() -> Result<B>,
+    {
+        if !self.options.divides() {
+            return self.run(device);
+        }
+        open_beside(&checkpoint(self.path)?, self.options, device, host, self.progress)
+    }
 }
 
 /// Tells what the model at `path` would take, loaded with `options`, and how fast it would be. Only headers are read.
@@ -80,6 +95,18 @@ impl OnBackend for ForecastModel<'_> {
 
     fn run<B: Backend + 'static>(self, backend: B) -> Result<Forecast> {
         forecast_on(&checkpoint(self.path)?, self.options, self.question, &backend)
+    }
+
+    fn run_beside<A, B, H>(self, device: A, host: H) -> Result<Forecast>
+    where
+        A: Backend + 'static,
+        B: Backend + 'static,
+        H: FnOnce() -> Result<B>,
+    {
+        if !self.options.divides() {
+            return self.run(device);
+        }
+        forecast_beside(&checkpoint(self.path)?, self.options, self.question, device, host)
     }
 }
 

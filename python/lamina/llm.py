@@ -61,12 +61,13 @@ class LLM(Closing):
         offload: Union[str, Policy] = "auto",
         panel_cache: Optional[Path] = None,
         kv_swap: Union[str, int, None] = None,
+        device_memory: Union[str, int, None] = None,
     ) -> None:
         """Loads a model.
 
         path: a GGUF file (or its first shard), a Hugging Face folder (config.json, *.safetensors, tokenizer), or None
             for the small model inside the package.
-        device: "auto" (an NVIDIA GPU that can be used, or else the CPU), "cpu", "cuda" or "cuda:1".
+        device: "auto" (a GPU that holds the model, else the CPU), "cpu", "cuda" or "cuda:1", with the CPU for what is too large.
         context: the longest sequence in tokens; None: the model's own, cut to what memory holds.
         kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8; or apart, as in ``k=q8_0,v=q4_0``,
             and by how far layers see, as in ``window=f16,full.k=q8_0`` (full, window, chunk).
@@ -82,11 +83,10 @@ class LLM(Closing):
             further tokens (as "auto" does where there are any); the path of a smaller model, best with the same
             tokens, or of a head that was trained for the model (EAGLE, Medusa), lets that one guess. How many are
             guessed follows what they cost and how often they are right.
-        cache_dir: a folder that keeps what was computed of prompts: the same beginning is read after a restart, or by
-            another process with the same model and options, instead of computed, and gives the same bits.
-        cache_disk: bytes that this folder may take; None: 10 GB.
-        memory: the most memory that the process may take, in bytes or as "8GiB" or "80%"; None: what the system or the
-            container has. Weights that do not fit are read from disk in every step; the answers are the same.
+        cache_dir: a folder of at most cache_disk bytes (None: 10 GB) that keeps what was computed of prompts: the same
+            beginning is read after a restart, or by another process with the same model and options, with the same bits.
+        memory, device_memory: the most that the process may take, and of a GPU, in bytes or as "8GiB" or "80%"; None: what
+            there is. Weights that do not fit are read from disk in every step; the answers are the same.
         offload: "auto", "never" to refuse a model whose weights do not fit, or a `Policy` that says where weights lie.
         panel_cache: a folder that keeps all weights of a model that is read from disk, as they are multiplied, for the next
             start. None: the user's cache folder keeps those that are streamed.
@@ -98,7 +98,7 @@ class LLM(Closing):
         self._model = loading.load(
             path, progress, device=device, context=context, kv_dtype=kv_dtype, dtype=dtype, threads=threads,
             loras=loras, draft=draft, cache_dir=cache_dir, cache_disk=cache_disk, memory=memory, offload=offload,
-            panel_cache=panel_cache, kv_swap=kv_swap,
+            panel_cache=panel_cache, kv_swap=kv_swap, device_memory=device_memory,
         )  # fmt: skip
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
         self._loras = list(loras or ())

@@ -30,7 +30,7 @@ def options(given: Dict[str, Any]) -> Dict[str, Any]:
     policy = offload if isinstance(offload, Policy) else Policy()
     plain = {**given, "offload": "auto"} if offload is policy else given
     checked = {name: _AS[name](name, value) for name, value in plain.items()}
-    return {**checked, "rules": policy.all_rules(), "percent": policy.percent(), "objective": checks.text("objective", policy.objective)}
+    return {**checked, "rules": policy.all_rules(), "percent": policy.percent(), "n_gpu_layers": policy.gpu_layers(), "objective": checks.text("objective", policy.objective)}
 
 
 def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:
@@ -83,6 +83,7 @@ _AS: Dict[str, Callable[[str, Any], Any]] = {
     "cache_dir": _folder,
     "cache_disk": _bytes,
     "memory": _size,
+    "device_memory": _size,
     "offload": checks.text,
     "panel_cache": _folder,
     "kv_swap": _size,

@@ -202,8 +202,8 @@ class ModelInfo:
     """Instruction set of the kernels."""
     device: str
     placement: Dict[str, Dict[str, int]]
-    """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) in the device's `memory`, and on `disk` alone:
-    those are read in every step, and experts when tokens ask for them."""
+    """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) on a `device` beside the host, in `memory`, and on
+    `disk` alone: those are read in every step, and experts when tokens ask for them."""
     draft: Optional[str]
     """What guesses tokens ahead, such as `ngram + suffix`; None where nothing does."""
     tokenizer: bool

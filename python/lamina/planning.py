@@ -24,12 +24,15 @@ class Plan:
     memory: Dict[str, Any]
     """`budget`, `total` and `parts` in bytes."""
     placement: Dict[str, Dict[str, int]]
-    """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) in `memory`, and on `disk` alone."""
+    """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) on a `device`, in `memory`, and on `disk` alone."""
     context: int
     """Longest sequence in tokens."""
     disk: Optional[Dict[str, Any]]
     """`step_bytes` that every step reads, `read_gb_s`, `missing_bytes` that a load writes first; None where all weights are
     in memory."""
+    device: Optional[Dict[str, Any]]
+    """`name`, `budget`, `total` and `parts` in bytes, and `link_gb_s` of a device beside the host; None where one machine has
+    all."""
     swap: Optional[Dict[str, Any]]
     """`memory_bytes` and `disk_bytes` that preempted requests may take, and for how many `tokens`; None where they are
     computed again."""
@@ -59,6 +62,7 @@ def plan(
     device: str = "auto",
     loras: Optional[Dict[str, Path]] = None,
     memory: Union[str, int, None] = None,
+    device_memory: Union[str, int, None] = None,
     offload: Union[str, Policy] = "auto",
     panel_cache: Optional[Path] = None,
     kv_swap: Union[str, int, None] = None,
@@ -74,7 +78,7 @@ def plan(
     """
     given = {
         "device": device, "context": context, "kv_dtype": kv_dtype, "dtype": dtype, "threads": threads, "loras": loras,
-        "memory": memory, "offload": offload, "panel_cache": panel_cache, "kv_swap": kv_swap,
+        "memory": memory, "device_memory": device_memory, "offload": offload, "panel_cache": panel_cache, "kv_swap": kv_swap,
     }  # fmt: skip
     found, text = _lamina.plan(
         builtin.path() if path is None else path,

@@ -113,6 +113,8 @@ def test_policies_change_no_text(tmp_path):
         lamina.Policy(weights=(20, 40)),
         lamina.Policy(weights=(0, 40), kv=(0, 50)),
         lamina.Policy(n_cpu_moe=3),
+        lamina.Policy(n_gpu_layers=-1),
+        lamina.Policy(rules=["ffn=device"]),
         lamina.Policy(objective="speed"),
         lamina.Policy(objective=None),
     ],

@@ -15,7 +15,7 @@ PACKAGE = Path(lamina.__file__).parent
 
 PARAMETERS = {
     "__init__": "path device context kv_dtype dtype threads seed progress loras draft cache_dir cache_disk memory"
-    " offload panel_cache kv_swap",
+    " offload panel_cache kv_swap device_memory",
     "generate": "prompt sampling_params resume options",
     "stream": "prompt sampling_params options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
@@ -45,7 +45,7 @@ def test_defaults():
         "path": None, "device": "auto", "context": None, "kv_dtype": "f16", "dtype": "auto", "threads": None,
         "seed": None, "progress": True, "loras": None, "draft": None,
         "cache_dir": None, "cache_disk": None, "memory": None, "offload": "auto", "panel_cache": None,
-        "kv_swap": None,
+        "kv_swap": None, "device_memory": None,
     }  # fmt: skip
 
 

@@ -91,7 +91,7 @@ impl Backend for Candle {
         let token = |l: &LayerState| match *l {
             LayerState::Paged { kv_heads, dim, .. } => kv_heads * dim * (k + v),
             LayerState::Latent { rank, rope, .. } => (rank + rope) * k,
-            LayerState::Recurrent { .. } => 0,
+            LayerState::Recurrent { .. } | LayerState::Elsewhere => 0,
         };
         PAGE_LEN * layout.of_group(group).map(token).sum::<usize>()
     }

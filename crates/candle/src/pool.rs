@@ -119,6 +119,7 @@ impl LayerPool {
                 ([rank, rope], types, limits.pages[group], PAGE_LEN)
             }
             LayerState::Recurrent { conv, state } => ([conv, state], KvType::F32.into(), limits.states, 1),
+            LayerState::Elsewhere => ([0; 2], KvType::F32.into(), 0, 1),
         };
         let part = |width: usize, kv_type| {
             let pool = || RowPool::new(pieces, piece, width, tensor_type(kv_type), device);

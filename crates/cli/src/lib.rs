@@ -30,7 +30,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
-    let args = args.into_iter().map(|arg| if arg == "-ot" { "--override-tensor".into() } else { arg });
+    // Short options of several letters, as llama.cpp has them.
+    let args = args.into_iter().map(|arg| match arg.to_str() {
+        Some("-ot") => "--override-tensor".into(),
+        Some("-ngl") => "--n-gpu-layers".into(),
+        _ => arg,
+    });
     let matches = commands::parser().try_get_matches_from(args)?;
     let (name, matches) = matches.subcommand().unwrap_or(("", &matches));
     commands::ALL.iter().find(|c| c.name == name).map_or(Ok(()), |c| (c.execute)(matches))

@@ -63,7 +63,7 @@ fn a_model_that_a_gpu_cannot_hold_runs_on_the_cpu() {
     // Graphs take 64 MiB of it.
     let small = "memory=69000000";
     let named = on_cuda(&story(&model, "cuda"), small);
-    assert!(named.code == Some(1) && named.err.contains("the weights take"), "{named:#?}");
+    assert!(named.code == Some(1) && named.err.contains("cuda:0 has"), "{named:#?}");
     let fallback = on_cuda(&story(&model, "auto"), small);
     let lines: Vec<_> = fallback.err.lines().filter(|l| l.starts_with("cuda: ")).collect();
     assert!(lines.len() == 1 && lines[0].ends_with(": running on the CPU"), "{lines:?}");
@@ -72,6 +72,47 @@ fn a_model_that_a_gpu_cannot_hold_runs_on_the_cpu() {
     let late = on_cuda(&story(&model, "auto"), "cuMemAlloc_v2=2@60");
     assert!(late.err.contains(": running on the CPU"), "{late:#?}");
     assert_eq!(late.ok(), want);
+}
+
+/// What a GPU that is named does not hold is computed on the CPU, and the text is the same.
+#[test]
+fn a_model_is_divided_between_a_gpu_and_the_cpu() {
+    let model = packaged();
+    let want = lamina(&story(&model, "cpu")).ok();
+    for more in [
+        &["-ngl", "1"][..],
+        &["-ngl", "2", "--place", "kv=ram"],
+        &["--place", "ffn=ram"],
+        &["--percent", "50 50 100 0 0 100"],
+    ] {
+        let args: Vec<&str> = story(&model, "cuda").into_iter().chain(more.iter().copied()).collect();
+        let done = on_cuda(&args, "");
+        assert!(done.err.contains("of weights are on cuda:0"), "{more:?}: {done:#?}");
+        assert_eq!(done.ok(), want, "{more:?}");
+        let args: Vec<&str> =
+            ["plan", &model, "--device", "cuda", "--json"].iter().chain(more).copied().collect();
+        let told = on_cuda(&args, "").json();
+        assert_eq!((&told["fits"], &told["device"]["name"]), (&true.into(), &"cuda:0".into()), "{told}");
+        assert!(told["placement"]["attention"]["device"].as_u64().unwrap() > 0, "{told}");
+    }
+    // A device that holds the model and is told nothing computes all of it; without a device the number is of no use.
+    let whole = on_cuda(&story(&model, "cuda"), "");
+    assert!(!whole.err.contains("of weights are on"), "{whole:#?}");
+    let cpu: Vec<&str> = story(&model, "cpu").into_iter().chain(["-ngl", "99"]).collect();
+    assert_eq!(lamina(&cpu).ok(), want);
+    let asks: Vec<&str> = story(&model, "cpu").into_iter().chain(["--place", "ffn=device"]).collect();
+    let refused = lamina(&asks).error(1);
+    assert!(refused.contains("asks for a device"), "{refused}");
+}
+
+/// A device that is lost while the host computes too is an error, and the process ends as it should.
+#[test]
+fn a_device_lost_beside_the_host_is_an_error() {
+    let model = packaged();
+    let args: Vec<&str> = story(&model, "cuda").into_iter().chain(["-ngl", "1"]).collect();
+    let done = on_cuda(&args, "cuGraphLaunch=719@15");
+    let said = done.err.lines().any(|l| l.starts_with("error: ") && l.contains("the device is lost"));
+    assert!(done.code == Some(1) && said, "{done:#?}");
 }
 
 #[test]

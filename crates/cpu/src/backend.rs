@@ -99,6 +99,10 @@ impl Backend for Cpu {
         Weight::bytes(spec, dtype, self.isa)
     }
 
+    fn shares_memory(&self) -> bool {
+        true
+    }
+
     fn reads_rows(&self) -> bool {
         true
     }

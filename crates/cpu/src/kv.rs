@@ -57,6 +57,8 @@ pub enum CacheLayer {
     Paged(PagedLayer),
     /// State.
     Recurrent(StateLayer),
+    /// Nothing here.
+    Elsewhere,
 }
 
 /// All pages and states.
@@ -78,7 +80,7 @@ fn layer_page(codec: &Codec, layer: &LayerState) -> usize {
         LayerState::Latent { rank, rope, .. } => {
             codec.key_page(codec.latent_dim(rank, rope)).next_multiple_of(64)
         }
-        LayerState::Recurrent { .. } => 0,
+        LayerState::Recurrent { .. } | LayerState::Elsewhere => 0,
     }
 }
 
@@ -111,6 +113,10 @@ impl CacheSizes {
                 LayerState::Recurrent { conv, state: n } => {
                     layers.push(CacheLayer::Recurrent(StateLayer { start: state, conv }));
                     state += conv + n;
+                    continue;
+                }
+                LayerState::Elsewhere => {
+                    layers.push(CacheLayer::Elsewhere);
                     continue;
                 }
                 LayerState::Paged { group, kv_heads, dim } => (group, kv_heads, dim),
@@ -166,7 +172,7 @@ impl Cache {
     pub fn paged(&self, kv: usize) -> PagedLayer {
         match self.layers[kv] {
             CacheLayer::Paged(p) => p,
-            CacheLayer::Recurrent(_) => unreachable!("the plan names paged layers in attention"),
+            _ => unreachable!("the plan names paged layers of this machine in attention"),
         }
     }
 
@@ -174,7 +180,7 @@ impl Cache {
     pub fn recurrent(&self, kv: usize) -> StateLayer {
         match self.layers[kv] {
             CacheLayer::Recurrent(s) => s,
-            CacheLayer::Paged(_) => unreachable!("the plan names recurrent layers in scans"),
+            _ => unreachable!("the plan names recurrent layers of this machine in scans"),
         }
     }
 

@@ -11,8 +11,8 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
-    About, Backend, Batch, Capabilities, Grade, KvLayout, KvTypes, Limits, Memory, Ops, Plan, WeightSpec,
-    backend::Result, op::*,
+    About, Backend, Batch, Capabilities, Footprint, Grade, KvLayout, KvTypes, Limits, Memory, Ops, Plan,
+    WeightSpec, backend::Result, op::*,
 };
 use std::time::Instant;
 
@@ -114,6 +114,10 @@ impl<D: GpuDevice> Backend for Gpu<D> {
 
     fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
         page_bytes(layout, group, types)
+    }
+
+    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
+        Ok(Some(GpuMachine::footprint(&self.device, plan, limits)))
     }
 
     fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine> {

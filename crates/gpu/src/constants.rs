@@ -22,21 +22,13 @@ pub(crate) struct Constants<B> {
     pub buffer: B,
     pub ropes: Vec<RopePlace>,
     /// Heads and largest exponent, and where their slopes are.
-    slopes: Vec<(usize, f32, usize)>,
+    slopes: SlopePlaces,
 }
 
 impl<B> Constants<B> {
     /// Constants of `plan`.
     pub fn new<D: GpuDevice<Buffer = B>>(device: &D, plan: &Plan) -> Result<Self> {
-        let (mut numbers, mut slopes) = (vec![], vec![]);
-        let ropes = plan.ropes.iter().map(|rope| push_rope(&mut numbers, rope)).collect();
-        for o in plan.ops.iter().filter_map(attention) {
-            let Some(largest) = o.alibi else { continue };
-            if !slopes.iter().any(|&(heads, l, _)| (heads, l) == (o.heads, largest)) {
-                slopes.push((o.heads, largest, numbers.len()));
-                numbers.extend(slopes_of(o.heads, largest));
-            }
-        }
+        let (numbers, ropes, slopes) = numbers_of(plan);
         let buffer = device.alloc((numbers.len() * size_of::<f32>()).max(16), "constants")?;
         device.upload(&buffer, 0, bytemuck::cast_slice(&numbers))?;
         Ok(Constants { buffer, ropes, slopes })
@@ -48,6 +40,28 @@ impl<B> Constants<B> {
             self.slopes.iter().find(|&&(heads, largest, _)| heads == o.heads && Some(largest) == o.alibi);
         known.map(|s| s.2)
     }
+}
+
+/// Slopes of position biases: heads and largest exponent, and where they are.
+type SlopePlaces = Vec<(usize, f32, usize)>;
+
+/// Numbers of the constants, and the places of tables and slopes in them.
+fn numbers_of(plan: &Plan) -> (Vec<f32>, Vec<RopePlace>, SlopePlaces) {
+    let (mut numbers, mut slopes) = (vec![], SlopePlaces::new());
+    let ropes = plan.ropes.iter().map(|rope| push_rope(&mut numbers, rope)).collect();
+    for o in plan.ops.iter().filter_map(attention) {
+        let Some(largest) = o.alibi else { continue };
+        if !slopes.iter().any(|&(heads, l, _)| (heads, l) == (o.heads, largest)) {
+            slopes.push((o.heads, largest, numbers.len()));
+            numbers.extend(slopes_of(o.heads, largest));
+        }
+    }
+    (numbers, ropes, slopes)
+}
+
+/// Bytes of the constants of a plan.
+pub(crate) fn constant_bytes(plan: &Plan) -> usize {
+    (numbers_of(plan).0.len() * size_of::<f32>()).max(16)
 }
 
 fn attention(op: &Op) -> Option<&Attention> {

@@ -62,7 +62,7 @@ impl PagePlan {
                 let page_bytes = end(rope).next_multiple_of(16);
                 Some(PagePlan { group, heads: 1, key, rope, value: key, head_bytes: page_bytes, page_bytes })
             }
-            LayerState::Recurrent { .. } => None,
+            LayerState::Recurrent { .. } | LayerState::Elsewhere => None,
         }
     }
 }
@@ -85,6 +85,7 @@ pub(crate) struct LayerCache<B> {
 pub(crate) fn layer_size(layer: &LayerState, limits: &Limits) -> (Option<PagePlan>, usize, usize) {
     match *layer {
         LayerState::Recurrent { conv, state } => (None, (conv + state) * size_of::<f32>(), limits.states),
+        LayerState::Elsewhere => (None, 0, 0),
         LayerState::Paged { group, .. } | LayerState::Latent { group, .. } => {
             let pages = PagePlan::of(layer, limits.kv[group]);
             (pages, pages.map_or(0, |p| p.page_bytes), limits.pages[group])

@@ -1,7 +1,7 @@
 //! The machine: one arena for all slots, weights, pages and states, and launches over them.
 
 use crate::{
-    constants::Constants,
+    constants::{Constants, constant_bytes},
     device::{Bound, GpuDevice, Launch},
     graphs::{Graphs, bucket},
     kv::{LayerCache, PagePlan, layer_size},
@@ -11,8 +11,8 @@ use crate::{
 };
 use bytemuck::Pod;
 use lamina_plan::{
-    BackendError, Batch, KvLayout, Limits, Plan, RowKind, Slot, SlotSpec, View, WeightId, backend::Result,
-    op::Mask,
+    BackendError, Batch, Footprint, KvLayout, Limits, Plan, RowKind, Slot, SlotSpec, View, WeightId,
+    backend::Result, op::Mask,
 };
 
 /// An operator as launches. The modules of `ops` have one implementation each.
@@ -81,6 +81,23 @@ impl<D: GpuDevice> GpuMachine<D> {
             device,
             weights,
         })
+    }
+
+    /// What [`GpuMachine::new`] would take, to the byte.
+    pub(crate) fn footprint(device: &D, plan: &Plan, limits: &Limits) -> Footprint {
+        let (scratch, _) = scratch_of(plan, limits, chunk_bytes(device.info().total));
+        let bytes = |pages: bool| {
+            let sizes = plan.kv.layers.iter().map(|l| layer_size(l, limits));
+            sizes.filter(|s| s.0.is_some() == pages).map(|(_, piece, count)| (piece * count).max(16)).sum()
+        };
+        Footprint {
+            arena: (plan.arena(limits).len * size_of::<f32>()).max(16),
+            activations: 0,
+            scratch: scratch.max(16),
+            tables: constant_bytes(plan) + STEP_BYTES,
+            cache: bytes(true),
+            states: bytes(false),
+        }
     }
 
     /// Sends what the operators need of `b`.

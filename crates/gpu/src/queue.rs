@@ -9,9 +9,10 @@ use lamina_plan::{Batch, Queue, Slot, backend::Result, batch::Copy, op::Op};
 use std::ops::Range;
 
 impl<D: GpuDevice> GpuMachine<D> {
-    /// Layers of a group, or the recurrent ones.
+    /// Layers of a group that are here, or the recurrent ones.
     fn of_group(&self, group: Option<usize>) -> impl Iterator<Item = &crate::kv::LayerCache<D::Buffer>> {
-        self.layers.iter().filter(move |l| l.pages.map(|p| p.group) == group)
+        let here = self.layers.iter().filter(|l| l.piece > 0);
+        here.filter(move |l| l.pages.map(|p| p.group) == group)
     }
 
     fn copy(&self, copy: Copy) -> Result<()> {

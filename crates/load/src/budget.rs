@@ -1,9 +1,12 @@
 //! How much memory a model may take, and what is done where it wants more.
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    options::LoadOptions,
+};
 use lamina_base::{resident_memory, total_memory};
 use lamina_disk::ReaderKind;
-use lamina_plan::Memory;
+use lamina_plan::{Backend, Memory};
 use std::{fmt, path::PathBuf, str::FromStr};
 
 /// The most memory that the process may take.
@@ -18,9 +21,14 @@ pub enum MemoryLimit {
 impl MemoryLimit {
     /// In bytes; none where the system does not say what there is.
     pub fn bytes(self) -> Option<u64> {
+        self.of(total_memory())
+    }
+
+    /// In bytes, of so many in all; none where that is not known.
+    pub fn of(self, total: Option<u64>) -> Option<u64> {
         match self {
             MemoryLimit::Bytes(bytes) => Some(bytes),
-            MemoryLimit::Percent(percent) => Some(total_memory()? / 100 * percent),
+            MemoryLimit::Percent(percent) => Some(total? / 100 * percent),
         }
     }
 }
@@ -112,13 +120,19 @@ pub struct StreamOptions {
     pub folder: Option<PathBuf>,
 }
 
-/// What can be had of a device's memory under a limit on the process, which holds some already.
-pub fn limited(memory: Option<Memory>, limit: Option<MemoryLimit>) -> Result<Option<Memory>> {
-    let Some(limit) = limit.and_then(MemoryLimit::bytes) else { return Ok(memory) };
-    let left = limit.saturating_sub(resident_memory().unwrap_or(0));
-    Ok(match memory {
-        Some(memory) => Some(Memory { free: memory.free.min(left), total: memory.total.min(limit) }),
-        None => Some(Memory { free: left, total: limit }),
+/// What can be had of a backend's memory. A limit on the process, which holds some already, is one on a backend that shares
+/// its memory; others have a limit of their own.
+pub fn limited<B: Backend>(backend: &B, options: &LoadOptions) -> Option<Memory> {
+    let memory = backend.memory();
+    let (limit, held) = match backend.shares_memory() {
+        true => (options.memory.and_then(MemoryLimit::bytes), resident_memory().unwrap_or(0)),
+        false => (options.device_memory.and_then(|limit| limit.of(memory.map(|m| m.total))), 0),
+    };
+    let Some(limit) = limit else { return memory };
+    let left = limit.saturating_sub(held);
+    Some(match memory {
+        Some(memory) => Memory { free: memory.free.min(left), total: memory.total.min(limit) },
+        None => Memory { free: left, total: limit },
     })
 }
 

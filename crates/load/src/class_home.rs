@@ -5,7 +5,9 @@
 pub struct ClassHome {
     /// `attention`, `ffn`, `experts`, `shared`, `head` or `embedding`, as rules of placement name them, or `other`.
     pub class: &'static str,
-    /// Bytes in the device's memory.
+    /// Bytes in the memory of a device beside the host.
+    pub device: u64,
+    /// Bytes in memory: that of the host, or of the only device.
     pub memory: u64,
     /// Bytes on disk alone: of experts those that no slot has room for, of others what every step reads.
     pub disk: u64,

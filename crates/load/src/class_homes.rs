@@ -13,8 +13,11 @@ pub(crate) fn class_homes(plan: &Plan, sizes: &[WeightSize], stream: Option<&Str
     let class = |i: usize| weight_class(&plan.weights[i].name).unwrap_or(OTHER);
     let of = |name: &'static str| {
         let all = (0..sizes.len()).filter(|&i| class(i) == name && !sizes[i].of_adapter);
-        let (all, disk) = all.fold((0, 0), |sum, i| (sum.0 + sizes[i].bytes, sum.1 + on_disk[i]));
-        ClassHome { class: name, memory: all - disk.min(all), disk }
+        let add = |sum: (u64, u64, u64), i: usize| {
+            (sum.0 + sizes[i].bytes, sum.1 + on_disk[i], sum.2 + sizes[i].device)
+        };
+        let (all, disk, device) = all.fold((0, 0, 0), add);
+        ClassHome { class: name, device, memory: all - disk.min(all), disk }
     };
     let mut homes: Vec<ClassHome> = WEIGHT_CLASSES.iter().chain([&OTHER]).map(|name| of(name)).collect();
     if let Some(experts) = stream.and_then(|stream| stream.experts.as_ref())
@@ -23,7 +26,7 @@ pub(crate) fn class_homes(plan: &Plan, sizes: &[WeightSize], stream: Option<&Str
         home.memory = experts.slots_bytes().min(experts.bytes);
         home.disk = experts.bytes - home.memory;
     }
-    homes.retain(|home| home.memory + home.disk > 0);
+    homes.retain(|home| home.device + home.memory + home.disk > 0);
     homes
 }
 

@@ -7,7 +7,6 @@ use lamina_engine::{
     kv::content::{Cells, RowsId, sha256},
 };
 use lamina_lora::Factors;
-use lamina_plan::About;
 use lamina_store::{Checkpoint, ModelFile};
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -16,10 +15,9 @@ const SAMPLES: usize = 64;
 const SAMPLE: usize = 4096;
 
 /// What the numbers of a loaded model depend on beside its plan: the files as they are now, what they are turned into,
-/// and what computes with them.
-pub(crate) fn identity(ck: &Checkpoint, options: &LoadOptions, about: &About, loras: &Loras) -> Identity {
-    let About { device, kernels, threads: _ } = about;
-    let mut text = format!("lamina {} {device} {kernels} {:?}\n", env!("CARGO_PKG_VERSION"), options.dtype);
+/// and what computes with them (`backend`).
+pub(crate) fn identity(ck: &Checkpoint, options: &LoadOptions, backend: &str, loras: &Loras) -> Identity {
+    let mut text = format!("lamina {} {backend} {:?}\n", env!("CARGO_PKG_VERSION"), options.dtype);
     for file in &ck.files {
         line(&mut text, format_args!("{:?}", file.stamp()));
         if options.cache_dir.is_some() {

@@ -1,14 +1,17 @@
 //! Floor 6 and a half: from an opened checkpoint to an engine on any backend.
 //!
-//! [`open_on`] does it all: the plan, adapters beside it, what is refused, the sizes of the cache, the weights. It knows
+//! [`open_on`] does it all, and [`open_beside`] on a device and the host: the plan, adapters beside it, what is refused, the sizes of the cache, the weights. It knows
 //! no backend by name; whoever calls it brings one.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod budget;
 mod built;
 mod class_home;
 mod class_homes;
 mod device;
+mod device_split;
+mod device_unit;
 mod draft;
 mod error;
 mod expert_plan;
@@ -34,14 +37,15 @@ mod turn;
 mod uploads;
 mod vocab;
 
+pub use beside::open_beside;
 pub use budget::{MemoryLimit, Offload, StreamOptions};
 pub use class_home::ClassHome;
 pub use device::Device;
 pub use draft::DraftSource;
 pub use error::{Error, Result};
 pub use forecast::{
-    Bottleneck, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion, JobForecast, MemoryPart,
-    SpeedForecast, SwapForecast, forecast_on,
+    Bottleneck, DeviceForecast, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion,
+    JobForecast, MemoryPart, SpeedForecast, SwapForecast, forecast_beside, forecast_on,
 };
 pub use info::{ModelInfo, type_name};
 pub use kv_swap::KvSwap;

@@ -146,6 +146,24 @@ pub fn plan_cache(
     })
 }
 
+/// A cache whose pages were counted for a device, of which a part lies here.
+///
+/// # Errors
+/// When that part does not fit into `free` bytes.
+pub fn fixed_cache(cache: &CachePlan, groups: &GroupBytes, free: Option<u64>) -> Result<CachePlan> {
+    let bytes = groups.all(&cache.pages) as u64;
+    match free {
+        Some(free) if bytes > free / 5 * 4 => Err(Error::OutOfMemory(format!(
+            "the part of a cache of {} tokens that is beside a device needs {}, but {} are left for it: ask for a smaller \
+             context or use kv_dtype=\"q8_0\"",
+            cache.context,
+            human_bytes(bytes),
+            human_bytes(free)
+        ))),
+        _ => Ok(cache.clone()),
+    }
+}
+
 /// Memory to plan the cache with: what is free, or what makes a cache of `asked` bytes. A fifth of it stays out of the
 /// cache.
 pub fn cache_memory(free: Option<u64>, asked: Option<u64>) -> Option<u64> {

@@ -53,6 +53,20 @@ pub fn open_on<B: Backend + 'static>(
     backend: B,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
+    if backend.shares_memory() {
+        options.placement.without_device(&backend.about().device)?;
+    }
+    open_sized(ck, options, backend, None, progress)
+}
+
+/// The same with a cache of which a part lies on a device.
+pub(crate) fn open_sized<B: Backend + 'static>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    backend: B,
+    cache: Option<&CachePlan>,
+    progress: Progress<'_>,
+) -> Result<Loaded> {
     if let Some(w) = options.draft_width.filter(|&w| w > MOST_DRAFTS) {
         return Err(Error::InvalidRequest(format!(
             "draft_width is {w}, but must be from 0 to {MOST_DRAFTS}"
@@ -66,7 +80,7 @@ pub fn open_on<B: Backend + 'static>(
         (Some(ck), HeadChoice::None) => Some(build_draft(ck, options, &backend)?),
         _ => None,
     };
-    let beside = Beside { bytes: draft.as_ref().map_or(0, |d| d.bytes), heads };
+    let beside = Beside { bytes: draft.as_ref().map_or(0, |d| d.bytes), heads, cache };
     let mut model = build(ck, options, backend, beside, progress)?;
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
     if let Some(draft) = draft {
@@ -121,6 +135,8 @@ struct Beside<'a> {
     bytes: u64,
     /// Heads that guess its tokens.
     heads: HeadChoice<'a>,
+    /// Its cache, where a part of that lies on a device.
+    cache: Option<&'a CachePlan>,
 }
 
 /// Puts the model in `ck` on `backend`.
@@ -151,10 +167,10 @@ fn build<B: Backend + 'static>(
     let from = WeightSource { weights: &weights, dtype: options.dtype };
     let opened =
         OpenedModel { plan: &plan, from: &from, loras: &loras, head: head.as_ref(), context: spec.context };
-    let sizes = ModelSizes::of(&opened, &backend, options, beside.bytes)?;
+    let sizes = ModelSizes::of(&opened, &backend, options, (beside.bytes, beside.cache))?;
     let (placed, bytes) = PlacedWeights::load(&backend, &opened, ck, &sizes, options, progress)?;
     let about = backend.about();
-    let identity = identity(ck, options, &about, &loras);
+    let identity = identity(ck, options, &backend.identity(), &loras);
     let known = ModelInfo {
         bytes_per_token: bytes_per_token(&plan, &bytes),
         threads: about.threads,

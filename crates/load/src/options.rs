@@ -50,6 +50,8 @@ pub struct LoadOptions {
     pub draft_width: Option<usize>,
     /// Most memory that the process may take; none means what the system has.
     pub memory: Option<MemoryLimit>,
+    /// Most memory that may be taken of a device that has its own; none means what is free there.
+    pub device_memory: Option<MemoryLimit>,
     /// What is done with weights that do not fit into memory.
     pub offload: Offload,
     /// Which weights are in memory, as far as the user says.
@@ -60,6 +62,14 @@ pub struct LoadOptions {
     pub policy: Policy,
     /// What requests are served for; changes the policy, and how memory is divided where weights are read from disk.
     pub objective: Objective,
+}
+
+impl LoadOptions {
+    /// True where a model may be divided between a device and the host: on a device that was named, or where something is
+    /// said of the division. `auto` takes a device that holds all of it.
+    pub fn divides(&self) -> bool {
+        self.device != Device::Auto || self.device_memory.is_some() || self.placement.divides()
+    }
 }
 
 impl Default for LoadOptions {
@@ -80,6 +90,7 @@ impl Default for LoadOptions {
             draft: None,
             draft_width: None,
             memory: None,
+            device_memory: None,
             offload: Offload::Auto,
             placement: PlacementPolicy::default(),
             stream: StreamOptions::default(),

@@ -15,14 +15,18 @@ pub struct PlacementPolicy {
     pub rules: Vec<PlacementRule>,
     /// How much of everything is where.
     pub percent: Option<TierPercent>,
+    /// Layers of which weights lie on a device at most, the last ones; one more is the head. None: as many as fit.
+    pub device_layers: Option<usize>,
 }
 
 /// FlexGen's policy (arXiv 2303.06865): percent of weights, of the cache and of activations on a device and in memory; the
-/// rest is on disk. Here there is no device, and only weights can be on disk.
+/// rest is on disk. Here only weights can be on disk, and activations are where operators run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierPercent {
-    /// Weights in memory.
-    pub weights: u64,
+    /// Weights on a device and in memory.
+    pub weights: (u64, u64),
+    /// Layers of the cache on a device and in memory.
+    pub kv: (u64, u64),
 }
 
 impl FromStr for TierPercent {
@@ -37,23 +41,53 @@ impl FromStr for TierPercent {
             ))
         };
         let numbers = numbers.filter(|n| n.len() == 6).ok_or_else(|| wrong("these are not six numbers"))?;
-        if numbers.as_chunks::<2>().0.iter().any(|[device, ram]| device + ram > 100) {
+        let sums: Vec<u64> = numbers.as_chunks::<2>().0.iter().map(|[device, ram]| device + ram).collect();
+        if sums.iter().any(|sum| *sum > 100) {
             return Err(wrong("more than 100 percent"));
         }
-        if numbers.iter().step_by(2).any(|n| *n > 0) {
-            return Err(wrong("this build has no device beside memory and disk"));
-        }
-        if numbers[3] < 100 || numbers[5] < 100 {
+        if sums[1] < 100 || sums[2] < 100 {
             return Err(wrong("only weights can be on disk"));
         }
-        Ok(TierPercent { weights: numbers[1] })
+        Ok(TierPercent { weights: (numbers[0], numbers[1]), kv: (numbers[2], numbers[3]) })
     }
 }
 
 impl PlacementPolicy {
     /// True where weights are to be read from disk even if all fit into memory.
     pub fn wants_disk(&self) -> bool {
-        self.percent.is_some_and(|p| p.weights < 100) || self.rules.iter().any(|r| r.home() == Home::Disk)
+        self.percent.is_some_and(|p| p.weights.0 + p.weights.1 < 100)
+            || self.rules.iter().any(|r| r.home() == Home::Disk)
+    }
+
+    /// True where anything is said of a division between a device and the host.
+    pub fn divides(&self) -> bool {
+        !self.rules.is_empty() || self.percent.is_some() || self.device_layers.is_some()
+    }
+
+    /// Refuses what is asked of a device where there is none: the model runs on `name` alone.
+    ///
+    /// # Errors
+    /// When a rule or a percentage speaks of one.
+    pub fn without_device(&self, name: &str) -> Result<()> {
+        let rule =
+            self.rules.iter().find(|r| r.home() == Home::Device).map(|r| format!("the rule `{}`", r.text()));
+        let percent = self.percent.filter(|p| p.weights.0 + p.kv.0 > 0).map(|_| "percent".to_owned());
+        match rule.or(percent) {
+            None => Ok(()),
+            Some(what) => Err(Error::InvalidRequest(format!(
+                "{what} asks for a device, but the model runs on {name} alone: name one with device, such as \
+                 device=\"cuda\""
+            ))),
+        }
+    }
+
+    /// The home that rules give each weight of `plan`.
+    ///
+    /// # Errors
+    /// When a rule names nothing.
+    pub(crate) fn rule_homes(&self, plan: &Plan) -> Result<Vec<Option<Home>>> {
+        let any = vec![true; plan.weights.len()];
+        homes(plan, &self.rules, &any).map_err(|e| Error::InvalidRequest(e.to_string()))
     }
 
     /// The home of each weight of `plan` that can be read from disk, as far as rules give one.
@@ -80,16 +114,32 @@ mod tests {
 
     #[test]
     fn percentages_are_flexgens() {
-        assert_eq!("0 40 0 100 0 100".parse(), Ok(TierPercent { weights: 40 }));
+        assert_eq!("0 40 0 100 0 100".parse(), Ok(TierPercent { weights: (0, 40), kv: (0, 100) }));
+        assert_eq!("20 40 70 30 100 0".parse(), Ok(TierPercent { weights: (20, 40), kv: (70, 30) }));
         for (text, problem) in [
             ("40 60", "six"),
             ("0 a 0 100 0 100", "six"),
-            ("20 40 0 100 0 100", "no device"),
             ("0 110 0 100 0 100", "more than 100"),
             ("0 40 0 50 0 100", "only weights"),
         ] {
             let error = text.parse::<TierPercent>().expect_err(text).to_string();
             assert!(error.contains(problem), "{error}");
         }
+    }
+
+    #[test]
+    fn what_asks_for_a_device_needs_one() {
+        let rules = |text: &str| PlacementPolicy {
+            rules: vec![text.parse().expect("a rule")],
+            ..PlacementPolicy::default()
+        };
+        assert!(rules("experts=ram").without_device("cpu").is_ok());
+        let error = rules("attention=device").without_device("cpu").expect_err("no device").to_string();
+        assert!(
+            error.contains("`attention=device` asks for a device") && error.contains("cpu alone"),
+            "{error}"
+        );
+        let percent = Some("20 40 0 100 0 100".parse().expect("percentages"));
+        assert!(PlacementPolicy { percent, ..PlacementPolicy::default() }.without_device("cpu").is_err());
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     heads::{PlannedHead, stored_types},
     info::ModelInfo,
     lora::Loras,
-    memory::{CachePlan, GroupBytes, cache_memory, check_weights, plan_cache, step_limits},
+    memory::{CachePlan, GroupBytes, cache_memory, check_weights, fixed_cache, plan_cache, step_limits},
     options::LoadOptions,
     stream::{HeadNeeds, MemoryQuestion, StreamPlan},
     uploads::{WeightSource, weight_sizes},
@@ -44,7 +44,8 @@ pub(crate) struct ModelSizes {
 }
 
 impl ModelSizes {
-    /// The sizes of a model beside `taken` bytes that others take. A head counts as one more layer of the model.
+    /// The sizes of a model beside `taken` bytes that others take. A head counts as one more layer of the model. The
+    /// cache is `fixed` where a part of it lies on a device.
     ///
     /// # Errors
     /// When a weight is missing or has another shape, or memory does not suffice.
@@ -52,9 +53,9 @@ impl ModelSizes {
         opened: &OpenedModel<'_>,
         backend: &B,
         options: &LoadOptions,
-        taken: u64,
+        (taken, fixed): (u64, Option<&CachePlan>),
     ) -> Result<ModelSizes> {
-        let (plan, memory) = (opened.plan, limited(backend.memory(), options.memory)?);
+        let (plan, memory) = (opened.plan, limited(backend, options));
         let of_head = opened.head.map_or(Ok(0), |head| head.bytes(backend))?;
         let each = weight_sizes(backend, plan, opened.from, opened.loras)?;
         let weights = each.iter().map(|size| size.bytes).sum::<u64>() + of_head;
@@ -75,6 +76,7 @@ impl ModelSizes {
             kv: &kv,
             groups: &groups,
             context,
+            fixed,
             head: opened
                 .head
                 .map_or(Ok(HeadNeeds::default()), |head| needs(head, opened, backend, options))?,
@@ -88,7 +90,10 @@ impl ModelSizes {
         check_weights(weights + taken, memory)?;
         let free = memory.map(|m| m.free.saturating_sub(weights + taken));
         let free = cache_memory(free, options.kv_memory);
-        let cache = plan_cache(plan, &groups, opened.context, options.context, free)?;
+        let cache = match fixed {
+            Some(fixed) => fixed_cache(fixed, &groups, free)?,
+            None => plan_cache(plan, &groups, opened.context, options.context, free)?,
+        };
         let homes = class_homes(plan, &each, None);
         Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: None, homes })
     }
@@ -137,7 +142,7 @@ impl ModelSizes {
 const WHOLE_TEXT: usize = 8192;
 
 /// Rows of a step: what was asked for, what the backend likes, or a whole text where rows see later ones.
-fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: usize) -> usize {
+pub(crate) fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: usize) -> usize {
     let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
     let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
     options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)

@@ -64,6 +64,8 @@ pub(crate) struct MemoryQuestion<'a> {
     pub groups: &'a GroupBytes,
     /// Context of the model.
     pub context: usize,
+    /// The cache, where a part of it lies on a device.
+    pub fixed: Option<&'a CachePlan>,
     pub head: HeadNeeds,
     pub options: &'a LoadOptions,
 }
@@ -189,7 +191,8 @@ impl MemoryQuestion<'_> {
 
     /// Of the `resident` bytes that fit, as many as percentages allow, and enough for what rules keep.
     fn as_ruled(&self, resident: u64, fixed: u64, homes: &[Option<Home>]) -> Result<u64> {
-        let percent = self.options.placement.percent.map(|p| self.weights() / 100 * p.weights);
+        let all = self.weights() + self.sizes.iter().map(|s| s.device).sum::<u64>();
+        let percent = self.options.placement.percent.map(|p| all / 100 * p.weights.1);
         let resident = percent.map_or(resident, |most| resident.min(most.saturating_sub(fixed)));
         let dense = |i: &usize| matches!(self.plan.weights[*i].kind, WeightKind::Matrix { .. });
         let kept = (0..homes.len()).filter(dense).filter(|&i| homes[i] == Some(Home::Ram));
@@ -209,7 +212,8 @@ impl MemoryQuestion<'_> {
     fn fits<B: Backend>(&self, backend: &B, free: u64) -> Result<bool> {
         let free = if self.options.memory.is_some() { free } else { free / 10 * 9 };
         let context = self.options.context.unwrap_or(self.context.min(512));
-        let cache = CachePlan::of_one(self.plan, self.groups, context);
+        let one = || CachePlan::of_one(self.plan, self.groups, context);
+        let cache = self.fixed.cloned().unwrap_or_else(one);
         let limits = step_limits(self.plan, self.rows, &cache, self.kv.to_vec());
         let foot = backend.footprint(self.plan, &limits)?.unwrap_or_default();
         Ok(self.weights() + foot.total() as u64 + self.head.cache(&limits) <= free)
@@ -281,6 +285,9 @@ impl MemoryQuestion<'_> {
     /// The cache gets an eighth of what weights do not need, or as much as the user asks for; at least a short sequence,
     /// even where that does not fit: then all that is missing can be told.
     fn cache(&self, groups: &GroupBytes, free: u64) -> CachePlan {
+        if let Some(fixed) = self.fixed {
+            return fixed.clone();
+        }
         let (asked, own) = (self.options.context, self.options.kv_memory);
         let plan = |free| {
             let free = cache_memory(Some(free), own);

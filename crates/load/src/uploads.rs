@@ -19,8 +19,17 @@ pub(crate) struct WeightSize {
     pub dtype: DType,
     /// Bytes that it takes on the backend.
     pub bytes: u64,
+    /// Bytes that it takes on a device beside the backend's own memory.
+    pub device: u64,
     /// It belongs to an adapter, and not to the model.
     pub of_adapter: bool,
+}
+
+impl WeightSize {
+    /// Bytes where it is multiplied: on a device, or in the backend's own memory.
+    pub fn any_bytes(&self) -> u64 {
+        self.bytes.max(self.device)
+    }
 }
 
 /// Where weights come from.
@@ -50,7 +59,8 @@ impl WeightSource<'_> {
             true => self.weights.get(&spec.name, rows, cols)?.held_bytes(),
             false => backend.weight_bytes(spec, dtype),
         };
-        Ok(WeightSize { dtype, bytes: bytes as u64, of_adapter: false })
+        let device = backend.device_bytes(spec, dtype) as u64;
+        Ok(WeightSize { dtype, bytes: bytes as u64, device, of_adapter: false })
     }
 
     /// A weight as it is uploaded, and its stored bytes.
@@ -74,7 +84,8 @@ pub(crate) fn weight_sizes<B: Backend>(
 ) -> Result<Vec<WeightSize>> {
     let of_adapter = |spec: &WeightSpec| {
         let bytes = backend.weight_bytes(spec, DType::F32) as u64;
-        WeightSize { dtype: DType::F32, bytes, of_adapter: true }
+        let device = backend.device_bytes(spec, DType::F32) as u64;
+        WeightSize { dtype: DType::F32, bytes, device, of_adapter: true }
     };
     let one = |spec: &WeightSpec| match loras.has(spec) {
         true => Ok(of_adapter(spec)),

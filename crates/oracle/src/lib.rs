@@ -1,4 +1,4 @@
-//! What backends are held against: the reference interpreter of the operators, and the conformance kit.
+//! What backends are held against: the reference interpreter of the operators, the conformance kit, and a simulated device.
 //!
 //! A backend has this crate as a dev-dependency and calls [`conform::run`] in its tests. Nothing here is fast, and
 //! nothing that generates text depends on it.
@@ -6,3 +6,6 @@
 
 pub mod conform;
 pub mod reference;
+mod throttled;
+
+pub use throttled::{Throttled, ThrottledMachine};

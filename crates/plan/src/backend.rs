@@ -84,6 +84,12 @@ pub trait Backend: Sized {
         About { device: self.name().to_owned(), kernels: self.name().to_owned(), threads: 1 }
     }
 
+    /// Names what computes which row and how pages lie, for pages that outlive the process.
+    fn identity(&self) -> String {
+        let About { device, kernels, threads: _ } = self.about();
+        format!("{device} {kernels}")
+    }
+
     /// Memory of the device; none where it cannot say.
     fn memory(&self) -> Option<Memory> {
         None
@@ -110,6 +116,16 @@ pub trait Backend: Sized {
         let (rows, cols) = spec.kind.shape();
         let dtype = self.runs_as(dtype);
         rows * dtype.bytes_for(cols).unwrap_or(cols * size_of::<f32>())
+    }
+
+    /// True where its memory is that of the process: a limit on the process is one on it.
+    fn shares_memory(&self) -> bool {
+        false
+    }
+
+    /// Bytes that a weight takes on a second device, of whose memory [`Backend::memory`] does not speak.
+    fn device_bytes(&self, _spec: &WeightSpec, _dtype: DType) -> usize {
+        0
     }
 
     /// True where rows of tables are read from their file when a token asks for them, and take no memory.

@@ -156,6 +156,8 @@ pub enum LayerState {
         /// State matrix.
         state: usize,
     },
+    /// Nothing: the layer lies on another machine, which runs its operators.
+    Elsewhere,
 }
 
 impl LayerState {
@@ -163,7 +165,7 @@ impl LayerState {
     pub fn group(&self) -> Option<usize> {
         match *self {
             LayerState::Paged { group, .. } | LayerState::Latent { group, .. } => Some(group),
-            LayerState::Recurrent { .. } => None,
+            LayerState::Recurrent { .. } | LayerState::Elsewhere => None,
         }
     }
 }
@@ -183,7 +185,7 @@ impl KvLayout {
         let one = |l: &LayerState| match l {
             LayerState::Paged { kv_heads, dim, .. } => 2 * kv_heads * dim,
             LayerState::Latent { rank, rope, .. } => rank + rope,
-            LayerState::Recurrent { .. } => 0,
+            LayerState::Recurrent { .. } | LayerState::Elsewhere => 0,
         };
         self.of_group(group).map(one).sum()
     }

@@ -63,6 +63,7 @@ fn every_value_is_written_before_it_is_read_and_weights_are_used() {
                     Operand::Read(_) | Operand::Change(_) => {}
                     Operand::Write(s) => _ = written.insert(s),
                     Operand::Weight(w) => _ = used.insert(w.0),
+                    Operand::Layer(kv) => assert!(kv < plan.kv.layers.len(), "layer {kv}"),
                 }
             }
         }

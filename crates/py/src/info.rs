@@ -27,6 +27,7 @@ pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>>
     let placement = PyDict::new(py);
     for home in &info.placement {
         let bytes = PyDict::new(py);
+        bytes.set_item("device", home.device)?;
         bytes.set_item("memory", home.memory)?;
         bytes.set_item("disk", home.disk)?;
         placement.set_item(home.class, bytes)?;

@@ -73,7 +73,7 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, offload, panel_cache, kv_swap, rules, percent, objective, progress))]
+    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, device_memory, offload, panel_cache, kv_swap, rules, percent, n_gpu_layers, objective, progress))]
     #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
@@ -88,11 +88,13 @@ impl Model {
         cache_dir: Option<PathBuf>,
         cache_disk: Option<u64>,
         memory: Option<&str>,
+        device_memory: Option<&str>,
         offload: &str,
         panel_cache: Option<PathBuf>,
         kv_swap: Option<&str>,
         rules: Vec<String>,
         percent: Option<&str>,
+        n_gpu_layers: Option<usize>,
         objective: &str,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
@@ -104,7 +106,8 @@ impl Model {
             kv_swap: kv_swap.map(str::parse).transpose()?.unwrap_or_default(),
             memory: memory.map(str::parse).transpose()?,
             offload: offload.parse()?,
-            placement: placement(&rules, percent)?,
+            device_memory: device_memory.map(str::parse).transpose()?,
+            placement: placement(&rules, percent, n_gpu_layers)?,
             objective: objective.parse()?,
             stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
             ..options

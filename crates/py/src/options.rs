@@ -101,9 +101,13 @@ pub fn load_options(
     Ok(LoadOptions { device, context, kv_dtype, dtype, threads, loras, draft, ..LoadOptions::default() })
 }
 
-/// Where weights lie, from rules and percentages as users write them.
-pub fn placement(rules: &[String], percent: Option<&str>) -> Result<PlacementPolicy> {
+/// Where weights lie, from rules, percentages and layers as users write them.
+pub fn placement(
+    rules: &[String],
+    percent: Option<&str>,
+    device_layers: Option<usize>,
+) -> Result<PlacementPolicy> {
     let rule = |text: &String| text.parse::<PlacementRule>().map_err(|e| invalid(e.to_string()));
     let rules = rules.iter().map(rule).collect::<Result<_>>()?;
-    Ok(PlacementPolicy { rules, percent: percent.map(str::parse).transpose()? })
+    Ok(PlacementPolicy { rules, percent: percent.map(str::parse).transpose()?, device_layers })
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// The forecast as JSON, and as the command line tells it.
 #[pyfunction]
-#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, offload, panel_cache, kv_swap, rules, percent, objective, batch, prompt, gen_tokens, measure))]
+#[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, memory, device_memory, offload, panel_cache, kv_swap, rules, percent, n_gpu_layers, objective, batch, prompt, gen_tokens, measure))]
 #[allow(clippy::too_many_arguments)]
 pub fn plan(
     py: Python<'_>,
@@ -24,11 +24,13 @@ pub fn plan(
     threads: Option<usize>,
     loras: Vec<(String, PathBuf)>,
     memory: Option<&str>,
+    device_memory: Option<&str>,
     offload: &str,
     panel_cache: Option<PathBuf>,
     kv_swap: Option<&str>,
     rules: Vec<String>,
     percent: Option<&str>,
+    n_gpu_layers: Option<usize>,
     objective: &str,
     batch: Vec<usize>,
     prompt: Vec<usize>,
@@ -40,7 +42,8 @@ pub fn plan(
         kv_swap: kv_swap.map(str::parse).transpose()?.unwrap_or_default(),
         memory: memory.map(str::parse).transpose()?,
         offload: offload.parse()?,
-        placement: placement(&rules, percent)?,
+        device_memory: device_memory.map(str::parse).transpose()?,
+        placement: placement(&rules, percent, n_gpu_layers)?,
         objective: objective.parse()?,
         stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
         ..options

@@ -1,6 +1,7 @@
 //! Predicts the time of a step: work over speeds, and waiting for the disk, operator by operator.
 
 use crate::{
+    device_cost::DeviceCost,
     hardware::Hardware,
     work::{OpWork, PastWork, ProductWork},
 };
@@ -65,6 +66,8 @@ pub struct CostModel {
     pub experts_away: f64,
     /// Logits of a row.
     pub vocab: usize,
+    /// What a device beside the host computes of it.
+    pub device: Option<DeviceCost>,
 }
 
 impl CostModel {
@@ -82,8 +85,14 @@ impl CostModel {
                 true => 1.0 + READ_CORE_SECONDS * streamed / (cost.seconds * self.hardware.threads as f64),
                 false => 1.0,
             };
-            let times: Vec<f64> =
-                self.works.iter().map(|work| slowed * self.time(work, shape, ram)).collect();
+            let time = |(i, work): (usize, &OpWork)| match self.device.as_ref() {
+                Some(device) if device.runs(i) => {
+                    self.time(work, shape, &device.hardware, device.hardware.ram)
+                }
+                _ => slowed * self.time(work, shape, &self.hardware, ram),
+            };
+            let crossing = |i| self.device.as_ref().map_or(0.0, |d| d.crossing(i, |kind| shape.count(kind)));
+            let times: Vec<f64> = self.works.iter().enumerate().map(|at| time(at) + crossing(at.0)).collect();
             let computing = times.iter().sum::<f64>() + host;
             let seconds = if streamed > 0.0 { self.paced(&times, shape, host) } else { computing };
             cost = StepCost { seconds, computing, reading: streamed / self.disk.max(1.0), streamed };
@@ -93,16 +102,16 @@ impl CostModel {
     }
 
     /// Seconds of an operator whose weights are in memory.
-    fn time(&self, work: &OpWork, shape: &CostShape, ram: f64) -> f64 {
+    fn time(&self, work: &OpWork, shape: &CostShape, hardware: &Hardware, ram: f64) -> f64 {
         let rows = shape.count(work.rows);
         if rows == 0.0 {
             return 0.0;
         }
-        let products: f64 = work.products.iter().map(|p| self.product(p, rows, ram)).sum();
+        let products: f64 = work.products.iter().map(|p| product(p, rows, hardware, ram)).sum();
         let moved = 4.0 * work.numbers * rows / ram;
         // Experts that are missing are known when rows are routed, and waited for.
         let missed = self.missed(work, shape) / self.disk.max(1.0);
-        products + self.past(&work.past, shape, ram) + moved + missed + self.hardware.operator
+        products + past(&work.past, shape, hardware, ram) + moved + missed + hardware.operator
     }
 
     /// Bytes of experts that an operator reads from disk: without favourites, the share that is away.
@@ -110,38 +119,6 @@ impl CostModel {
         let rows = shape.count(work.rows);
         let experts = work.products.iter().filter(|p| p.chosen < p.matrices);
         self.experts_away * experts.map(|p| p.touched(rows) * p.bytes).sum::<f64>()
-    }
-
-    fn product(&self, product: &ProductWork, rows: f64, ram: f64) -> f64 {
-        let touched = product.touched(rows);
-        // Rows of each matrix that has any.
-        let each = rows * product.chosen as f64 / touched.max(1e-9);
-        let speed = self.hardware.product(product.dtype);
-        let multiply = speed.map_or(0.0, |s| s.seconds(each) * product.macs);
-        touched * multiply.max(product.bytes / ram)
-    }
-
-    fn past(&self, past: &PastWork, shape: &CostShape, ram: f64) -> f64 {
-        let (sequences, rows) = (shape.sequences as f64, shape.rows as f64);
-        match *past {
-            PastWork::None => 0.0,
-            PastWork::Positions { reach, bytes, macs } => {
-                let seen = |row: usize| {
-                    let at = shape.depth + row;
-                    (at + 1 - reach.first(at)) as f64
-                };
-                // Rows in the middle see as many as all do on average.
-                let pairs = sequences * rows * (seen(0) + seen(shape.rows - 1)) / 2.0;
-                let speed =
-                    if shape.rows == 1 { self.hardware.attend_one } else { self.hardware.attend_many };
-                (sequences * seen(shape.rows - 1) * bytes / ram).max(pairs * macs * speed)
-            }
-            // A row multiplies a state with its key, its value and its query.
-            PastWork::State { numbers } => {
-                let read = sequences * 8.0 * numbers / ram;
-                read.max(sequences * rows * 3.0 * numbers * self.hardware.attend_one)
-            }
-        }
     }
 
     /// Seconds from the end of one pass to the end of the next, where operators wait for their extents: reads go on
@@ -171,6 +148,39 @@ impl CostModel {
     }
 }
 
+/// Seconds of products with the matrices that rows touch.
+fn product(product: &ProductWork, rows: f64, hardware: &Hardware, ram: f64) -> f64 {
+    let touched = product.touched(rows);
+    // Rows of each matrix that has any.
+    let each = rows * product.chosen as f64 / touched.max(1e-9);
+    let speed = hardware.product(product.dtype);
+    let multiply = speed.map_or(0.0, |s| s.seconds(each) * product.macs);
+    touched * multiply.max(product.bytes / ram)
+}
+
+/// Seconds of attention over stored keys, or of a recurrent state.
+fn past(past: &PastWork, shape: &CostShape, hardware: &Hardware, ram: f64) -> f64 {
+    let (sequences, rows) = (shape.sequences as f64, shape.rows as f64);
+    match *past {
+        PastWork::None => 0.0,
+        PastWork::Positions { reach, bytes, macs } => {
+            let seen = |row: usize| {
+                let at = shape.depth + row;
+                (at + 1 - reach.first(at)) as f64
+            };
+            // Rows in the middle see as many as all do on average.
+            let pairs = sequences * rows * (seen(0) + seen(shape.rows - 1)) / 2.0;
+            let speed = if shape.rows == 1 { hardware.attend_one } else { hardware.attend_many };
+            (sequences * seen(shape.rows - 1) * bytes / ram).max(pairs * macs * speed)
+        }
+        // A row multiplies a state with its key, its value and its query.
+        PastWork::State { numbers } => {
+            let read = sequences * 8.0 * numbers / ram;
+            read.max(sequences * rows * 3.0 * numbers * hardware.attend_one)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +207,16 @@ mod tests {
 
     fn model(extents: Vec<f64>) -> CostModel {
         let works = extents.iter().map(|_| matrix(1e7, 1e7)).collect();
-        CostModel { hardware: hardware(), disk: 1e9, works, extents, buffers: 2, experts_away: 0.0, vocab: 0 }
+        CostModel {
+            hardware: hardware(),
+            disk: 1e9,
+            works,
+            extents,
+            buffers: 2,
+            experts_away: 0.0,
+            vocab: 0,
+            device: None,
+        }
     }
 
     fn decoding(sequences: usize) -> CostShape {

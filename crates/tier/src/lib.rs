@@ -2,11 +2,14 @@
 //!
 //! [`place`] decides once which rows of which matrices are resident and cuts the plan accordingly; [`Streamed`] is a
 //! backend around another one, whose machine has a [`Prefetcher`] read ahead and binds what has arrived before each
-//! operator. [`measure`] finds the speeds of a backend, and a [`CostModel`] predicts the time of a step by them. It knows
+//! operator. [`Tiered`] is a backend over a device with memory of its own and the host, between which a plan is divided.
+//! [`measure`] finds the speeds of a backend, and a [`CostModel`] predicts the time of a step by them. It knows
 //! no backend by name.
 #![forbid(unsafe_code)]
 
 mod cost;
+mod device_cost;
+mod device_homes;
 mod expert_slot;
 mod experts;
 mod guess;
@@ -19,15 +22,25 @@ mod prefetch;
 mod rules;
 mod slots;
 mod streamed;
+mod tier_plan;
+mod tier_side;
+mod tiered;
+mod tiered_machine;
 mod work;
 
 pub use cost::{CostModel, CostShape, StepCost};
+pub use device_cost::{DeviceCost, link_rate};
+pub use device_homes::DeviceHomes;
 pub use expert_slot::ExpertStack;
 pub use experts::ExpertCache;
 pub use hardware::{Hardware, ProductSpeed};
 pub use measure::measure;
 pub use place::{Placement, StreamedOp, place};
 pub use prefetch::Prefetcher;
-pub use rules::{Home, PlacementRule, RuleError, WEIGHT_CLASSES, homes, weight_class};
+pub use rules::{Home, PlacementRule, RuleError, WEIGHT_CLASSES, cache_homes, homes, weight_class};
 pub use streamed::{StreamExtent, Streamed, StreamedMachine};
+pub use tier_plan::{TierPlan, TierStep};
+pub use tier_side::{TierSide, TierSides};
+pub use tiered::{Tiered, TieredWeight};
+pub use tiered_machine::TieredMachine;
 pub use work::{OpWork, PastWork, ProductWork, WeightForm, works};

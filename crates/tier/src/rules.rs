@@ -1,4 +1,4 @@
-//! Rules of the user's: which weights stay in memory, and which are read from disk.
+//! Rules of the user's: which weights lie on a device, which in memory, and which are read from disk.
 
 use lamina_plan::Plan;
 use regex::Regex;
@@ -7,6 +7,8 @@ use std::{ops::RangeInclusive, str::FromStr};
 /// Where a weight lies between steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
+    /// In the memory of a device beside the host.
+    Device,
     /// In memory.
     Ram,
     /// On disk: it is read in every step.
@@ -74,6 +76,8 @@ enum RuleTarget {
     Class(WeightClass, Option<RangeInclusive<usize>>),
     /// Layers.
     Layers(RangeInclusive<usize>),
+    /// The cache, of some layers or of all.
+    Cache(Option<RangeInclusive<usize>>),
     /// Names.
     Names(Regex),
 }
@@ -87,6 +91,7 @@ impl RuleTarget {
                 WeightClass::of(name) == Some(*class) && layers.as_ref().is_none_or(inside)
             }
             RuleTarget::Layers(layers) => inside(layers),
+            RuleTarget::Cache(_) => false,
             RuleTarget::Names(regex) => regex.is_match(name),
         }
     }
@@ -125,7 +130,8 @@ pub enum RuleError {
 
 /// `WHAT=WHERE`: weights and their home. WHAT is a class (`attention`, `ffn`, `experts`, `shared`, `head`, `embedding`),
 /// also of some layers (`ffn 0-9`), layers (`layers 0-9`), or a regular expression that a canonical (GGUF) name contains;
-/// WHERE is `ram` (also `cpu`) or `disk`.
+/// WHERE is `device`, `ram` (also `cpu`) or `disk`. WHAT may also be the cache, `kv` or that of some layers (`kv 0-9`),
+/// which is on a device or in memory.
 #[derive(Clone, Debug)]
 pub struct PlacementRule {
     text: String,
@@ -160,10 +166,11 @@ impl FromStr for PlacementRule {
         let home = match home.trim().to_ascii_lowercase().as_str() {
             "ram" | "cpu" => Home::Ram,
             "disk" => Home::Disk,
+            "device" | "device:0" | "gpu" | "cuda" | "cuda0" | "cuda:0" => Home::Device,
             other if other.starts_with("device") || other.starts_with("cuda") || other.starts_with("gpu") => {
-                return Err(wrong("this build has no device beside memory and disk"));
+                return Err(wrong("a model is divided between one device and memory: WHERE is device"));
             }
-            _ => return Err(wrong("WHERE is ram or disk")),
+            _ => return Err(wrong("WHERE is device, ram or disk")),
         };
         let what = what.trim();
         let (word, layers) = what.split_once(' ').map_or((what, None), |(word, rest)| (word, Some(rest)));
@@ -173,9 +180,9 @@ impl FromStr for PlacementRule {
         let target = match (class, word) {
             (Some(class), _) => RuleTarget::Class(class, layers?),
             (None, "layers") => RuleTarget::Layers(layers?.ok_or_else(|| wrong("which layers?"))?),
-            (None, "kv" | "activations") => {
-                return Err(wrong("the cache and activations are in memory in this build"));
-            }
+            (None, "kv") if home == Home::Disk => return Err(wrong("the cache is on a device or in memory")),
+            (None, "kv") => RuleTarget::Cache(layers?),
+            (None, "activations") => return Err(wrong("activations are where operators run")),
             _ => RuleTarget::Names(Regex::new(what).map_err(|e| wrong(&e.to_string()))?),
         };
         Ok(PlacementRule { text: text.to_owned(), target, home })
@@ -185,6 +192,15 @@ impl FromStr for PlacementRule {
 fn range(text: &str) -> Option<RangeInclusive<usize>> {
     let (first, last) = text.trim().split_once('-').unwrap_or((text.trim(), text.trim()));
     Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+}
+
+/// The home that rules give the cache of each layer, by the number of the layer; none where no rule speaks of it.
+pub fn cache_homes(layers: &[usize], rules: &[PlacementRule]) -> Vec<Option<Home>> {
+    let names = |rule: &&PlacementRule, layer: usize| match &rule.target {
+        RuleTarget::Cache(layers) => layers.as_ref().is_none_or(|layers| layers.contains(&layer)),
+        _ => false,
+    };
+    layers.iter().map(|&layer| rules.iter().find(|rule| names(rule, layer)).map(|rule| rule.home)).collect()
 }
 
 /// The home that rules give each weight of `plan`, the first that matches; none where no rule speaks of it. `streamable`
@@ -197,7 +213,7 @@ pub fn homes(
     rules: &[PlacementRule],
     streamable: &[bool],
 ) -> Result<Vec<Option<Home>>, RuleError> {
-    for rule in rules {
+    for rule in rules.iter().filter(|rule| !matches!(rule.target, RuleTarget::Cache(_))) {
         let named = |i: usize| rule.target.matches(&plan.weights[i].name);
         let all: Vec<usize> = (0..plan.weights.len()).filter(|&i| named(i)).collect();
         if all.is_empty() {
@@ -243,9 +259,27 @@ mod tests {
     }
 
     #[test]
+    fn the_cache_is_named_apart() {
+        let rules: Vec<PlacementRule> =
+            ["kv 2-3=ram", "kv=device"].iter().map(|r| r.parse().expect("a rule")).collect();
+        let homes = cache_homes(&[0, 2, 3, 7], &rules);
+        assert_eq!(homes, [Home::Device, Home::Ram, Home::Ram, Home::Device].map(Some));
+        assert!(!matches("kv=ram", "blk.0.attn_k.weight"));
+    }
+
+    #[test]
     fn what_is_no_rule_is_refused() {
-        let wrong =
-            ["ffn", "ffn=", "ffn=tape", "ffn x=ram", "layers=ram", "(=ram", "kv=disk", "ffn=device:1"];
+        let wrong = [
+            "ffn",
+            "ffn=",
+            "ffn=tape",
+            "ffn x=ram",
+            "layers=ram",
+            "(=ram",
+            "kv=disk",
+            "kv x=ram",
+            "ffn=device:1",
+        ];
         for text in wrong {
             let error = text.parse::<PlacementRule>().expect_err(text).to_string();
             assert!(error.contains(text), "{error}");

@@ -134,5 +134,6 @@ fn past(plan: &Plan, op: &Op, kv: &[KvTypes]) -> PastWork {
             macs: (heads * (2 * rank + rope)) as f64,
         },
         LayerState::Recurrent { state, .. } => PastWork::State { numbers: state as f64 },
+        LayerState::Elsewhere => PastWork::None,
     }
 }

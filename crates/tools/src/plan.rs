@@ -1,6 +1,8 @@
 //! What a model will take and how fast it will be, as a report and as JSON.
 
-use lamina::{ClassHome, Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast, SwapForecast};
+use lamina::{
+    ClassHome, DeviceForecast, Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast, SwapForecast,
+};
 use lamina_base::human_bytes;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -12,6 +14,7 @@ pub fn plan_report(told: &Forecast) -> String {
     if told.problem.is_none() {
         lines.push(("model", model(told)));
         lines.push(("memory", memory(told)));
+        lines.extend(told.device.as_ref().map(|device| ("device", describe_device(device))));
         lines.extend(told.disk.as_ref().map(|_| ("disk", disk(told))));
         lines.extend(told.swap.as_ref().map(|swap| ("swap", describe_swap(swap))));
         lines.push(("speed", speed(told)));
@@ -42,6 +45,14 @@ fn memory(told: &Forecast) -> String {
         parts.join(" + "),
         told.context
     )
+}
+
+fn describe_device(device: &DeviceForecast) -> String {
+    let part = |p: &MemoryPart| format!("{} {}", human_bytes(p.bytes), p.name);
+    let parts: Vec<_> = device.parts.iter().map(part).collect();
+    let (all, budget) = (human_bytes(device.bytes()), human_bytes(device.budget));
+    let link = human_bytes(device.link_rate as u64);
+    format!("{all} of {budget} on {} = {}; {link}/s to it", device.name, parts.join(" + "))
 }
 
 fn disk(told: &Forecast) -> String {
@@ -113,7 +124,9 @@ fn figure(n: f64) -> String {
 }
 
 fn placement_json(homes: &[ClassHome]) -> Value {
-    let one = |home: &ClassHome| (home.class.to_owned(), json!({"memory": home.memory, "disk": home.disk}));
+    let one = |home: &ClassHome| {
+        (home.class.to_owned(), json!({"device": home.device, "memory": home.memory, "disk": home.disk}))
+    };
     Value::Object(homes.iter().map(one).collect())
 }
 
@@ -130,6 +143,11 @@ pub fn plan_json(told: &Forecast) -> Value {
     let disk = told.disk.as_ref().map(|d| {
         json!({"folder": d.folder.display().to_string(), "missing_bytes": d.missing_bytes, "free": d.free,
                "step_bytes": d.step_bytes, "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0), "read_gb_s": d.rate.bytes / 1e9, "measured": d.rate.measured})
+    });
+    let device = told.device.as_ref().map(|d| {
+        let parts: Map<String, Value> =
+            d.parts.iter().map(|p| (p.name.replace(' ', "_"), p.bytes.into())).collect();
+        json!({"name": d.name, "budget": d.budget, "total": d.bytes(), "parts": parts, "link_gb_s": d.link_rate / 1e9})
     });
     let swap = told.swap.as_ref().map(|s| {
         json!({"folder": s.folder.display().to_string(), "free": s.free, "tokens": s.tokens,
@@ -150,6 +168,7 @@ pub fn plan_json(told: &Forecast) -> Value {
         "placement": placement_json(&told.placement),
         "context": told.context,
         "disk": disk,
+        "device": device,
         "swap": swap,
         "predict": {
             "decode": told.decode.iter().map(speed).collect::<Vec<_>>(),

@@ -22,29 +22,38 @@ pub struct EngineArgs {
     /// Type to quantize matrices to while loading, such as q8_0; auto keeps the file's
     #[arg(long, value_name = "TYPE", default_value = "auto", value_parser = dtype)]
     dtype: Requested,
-    /// Where to run: cpu, cuda, cuda:1, or auto for a GPU that can be used and else the CPU
+    /// Where to run: cpu, cuda, cuda:1, or auto for a GPU that can be used and holds the model, and else the CPU. What a GPU
+    /// that is named has no memory for is computed on the CPU
     #[arg(long, default_value = "auto")]
     device: Device,
     /// Most memory that the process may take, such as 8GiB or 80%. Weights that do not fit are read from disk in every
     /// step [default: what the system or the container has]
     #[arg(long, value_name = "SIZE")]
     memory: Option<MemoryLimit>,
+    /// Most memory that may be taken of a GPU, such as 6GiB or 80%; what of the model does not fit there is computed on the
+    /// CPU [default: what is free there]
+    #[arg(long, value_name = "SIZE")]
+    device_memory: Option<MemoryLimit>,
+    /// Layers of which weights lie on the GPU, the last ones; one more is the output matrix; -ngl is the same [default: as
+    /// many as fit]
+    #[arg(long, value_name = "N", alias = "gpu-layers")]
+    n_gpu_layers: Option<usize>,
     /// Weights that do not fit into memory: auto reads them from disk, never refuses the model
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = offload)]
     offload: Offload,
-    /// Where weights lie, the first match decides: WHAT=ram|disk, with WHAT a class (attention ffn experts shared head
-    /// embedding), one of some layers (ffn 0-9), layers (layers 0-9), or a regular expression over names of tensors; -ot
-    /// is the same
+    /// Where weights lie, the first match decides: WHAT=device|ram|disk, with WHAT a class (attention ffn experts shared
+    /// head embedding), one of some layers (ffn 0-9), layers (layers 0-9), a regular expression over names of tensors, or
+    /// the cache (kv, kv 0-9), which is on a device or in memory; -ot is the same
     #[arg(long, value_name = "RULE", alias = "override-tensor")]
     place: Vec<PlacementRule>,
     /// Percent of weights, cache and activations on a device and in memory, as in FlexGen; the rest is on disk: "0 40 0
-    /// 100 0 100" keeps 40 % of the weights in memory
+    /// 100 0 100" keeps 40 % of the weights in memory, "20 60 50 50 0 100" has 20 % and half of the cache on a GPU
     #[arg(long, value_name = "SIX NUMBERS")]
     percent: Option<TierPercent>,
-    /// All experts stay in memory
+    /// All experts stay in memory, beside a GPU too
     #[arg(long)]
     cpu_moe: bool,
-    /// Experts of the first N layers stay in memory
+    /// Experts of the first N layers stay in memory, beside a GPU too
     #[arg(long, value_name = "N", value_parser = positive(), conflicts_with = "cpu_moe")]
     n_cpu_moe: Option<usize>,
     /// Keep all weights of a model that is read from disk in this folder, in the form that they are multiplied in: the
@@ -106,6 +115,7 @@ impl EngineArgs {
             dtype: self.dtype.0,
             threads: self.threads,
             memory: self.memory,
+            device_memory: self.device_memory,
             offload: self.offload,
             placement: self.placement(),
             stream: StreamOptions { folder: self.panel_cache.clone(), ..StreamOptions::default() },
@@ -121,7 +131,8 @@ impl EngineArgs {
         let experts =
             self.n_cpu_moe.as_ref().map(first).or_else(|| self.cpu_moe.then(|| "experts=ram".into()));
         let experts = experts.and_then(|rule| rule.parse().ok());
-        PlacementPolicy { rules: self.place.iter().cloned().chain(experts).collect(), percent: self.percent }
+        let rules = self.place.iter().cloned().chain(experts).collect();
+        PlacementPolicy { rules, percent: self.percent, device_layers: self.n_gpu_layers }
     }
 }
 

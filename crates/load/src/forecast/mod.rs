@@ -1,6 +1,7 @@
 //! What a model will take and how fast it will be, told from headers alone and from measured speeds.
 
 mod advice;
+mod beside;
 mod known;
 mod sized;
 mod speeds;
@@ -11,11 +12,12 @@ use crate::{
     options::LoadOptions,
 };
 use advice::alternatives;
+pub use beside::{DeviceForecast, forecast_beside};
 pub use known::DiskRate;
 use known::KnownSpeeds;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
-use sized::SizedModel;
+pub(crate) use sized::SizedModel;
 pub use sized::{DiskForecast, MemoryPart, SwapForecast};
 
 /// Changes that make less of a difference are not worth telling.
@@ -128,6 +130,8 @@ pub struct Forecast {
     pub context: usize,
     /// What is read from disk; none where all is in memory.
     pub disk: Option<DiskForecast>,
+    /// What a device beside the host takes; none where one machine has all.
+    pub device: Option<DeviceForecast>,
     /// What preempted sequences may take; none where they are computed again.
     pub swap: Option<SwapForecast>,
     /// Bytes per second that the memory gives, as measured.
@@ -165,6 +169,9 @@ pub fn forecast_on<B: Backend>(
     question: &ForecastQuestion,
     backend: &B,
 ) -> Result<Forecast> {
+    if backend.shares_memory() {
+        options.placement.without_device(&backend.about().device)?;
+    }
     let mut known = KnownSpeeds::new(question.measure);
     let mut told = forecast(ck, options, question, backend, &mut known)?;
     if question.advice {
@@ -189,8 +196,8 @@ fn forecast<B: Backend>(
     backend: &B,
     known: &mut KnownSpeeds,
 ) -> Result<Forecast> {
-    match SizedModel::of(ck, options, backend) {
-        Ok(model) => model.forecast(options, question, backend, known),
+    match SizedModel::of(ck, options, backend, None) {
+        Ok(model) => model.forecast(options, question, backend, known, None),
         Err(Error::OutOfMemory(problem)) => Ok(misfit(problem)),
         Err(e) => Err(e),
     }
@@ -208,6 +215,7 @@ fn misfit(problem: String) -> Forecast {
         placement: vec![],
         context: 0,
         disk: None,
+        device: None,
         swap: None,
         ram_rate: 0.0,
         decode: vec![],

@@ -12,6 +12,7 @@ use crate::{
     heads::stored_types,
     kv_swap::swap_folder,
     lora::Loras,
+    memory::CachePlan,
     open::{check_context, check_dtype, check_plan},
     options::LoadOptions,
     panel_key::panel_key,
@@ -27,7 +28,7 @@ use lamina_plan::{
     op::{Op, Operands},
 };
 use lamina_store::Checkpoint;
-use lamina_tier::{CostModel, Hardware, Placement, WeightForm, works};
+use lamina_tier::{CostModel, DeviceCost, Hardware, Placement, WeightForm, works};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -87,7 +88,7 @@ fn free_space(folder: &Path) -> Option<u64> {
 }
 
 /// A model of which the sizes are known.
-pub(super) struct SizedModel {
+pub(crate) struct SizedModel {
     plan: Plan,
     weights: Vec<WeightSize>,
     layers: usize,
@@ -105,11 +106,16 @@ pub(super) struct SizedModel {
 }
 
 impl SizedModel {
-    /// Reads headers, and finds all sizes.
+    /// Reads headers, and finds all sizes. The cache is `fixed` where a part of it lies on a device.
     ///
     /// # Errors
     /// As loading has them.
-    pub fn of<B: Backend>(ck: &Checkpoint, options: &LoadOptions, backend: &B) -> Result<SizedModel> {
+    pub fn of<B: Backend>(
+        ck: &Checkpoint,
+        options: &LoadOptions,
+        backend: &B,
+        fixed: Option<&CachePlan>,
+    ) -> Result<SizedModel> {
         let family = Family::of(ck)?;
         let spec = family.spec(ck)?;
         let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
@@ -123,9 +129,10 @@ impl SizedModel {
         let from = WeightSource { weights: &tensors, dtype: options.dtype };
         let opened =
             OpenedModel { plan: &plan, from: &from, loras: &loras, head: None, context: spec.context };
-        let sizes = ModelSizes::of(&opened, backend, options, 0)?;
+        let sizes = ModelSizes::of(&opened, backend, options, (0, fixed))?;
         let process = resident_memory().unwrap_or(0);
-        let budget = limited(backend.memory(), options.memory)?.map(|m| m.free + process);
+        let budget =
+            limited(backend, options).map(|m| m.free + if backend.shares_memory() { process } else { 0 });
         let (limits, weights) = (sizes.limits(&opened), weight_sizes(backend, &plan, &from, &loras)?);
         Ok(SizedModel {
             weights,
@@ -143,19 +150,24 @@ impl SizedModel {
     }
 
     /// What it takes, and how fast it is.
+    ///
+    /// # Errors
+    /// When the machine cannot be measured.
     pub fn forecast<B: Backend>(
         self,
         options: &LoadOptions,
         question: &ForecastQuestion,
         backend: &B,
         known: &mut KnownSpeeds,
+        device: Option<DeviceCost>,
     ) -> Result<Forecast> {
         let hardware = known.hardware(backend, &self.types(backend))?;
         let placement = self.sizes.stream.as_ref().map(|stream| stream.placement(&self.plan));
         let disk = placement.as_ref().map(|p| self.disk(options, p, known)).transpose()?;
         let model = self.cost_model(backend, hardware, placement.as_ref(), disk.as_ref(), options);
+        let model = CostModel { device, ..model };
         let memory = self.memory(backend, options, placement.as_ref())?;
-        let stored: Vec<u64> = self.weights.iter().map(|w| w.bytes).collect();
+        let stored: Vec<u64> = self.weights.iter().map(WeightSize::any_bytes).collect();
         Ok(Forecast {
             problem: None,
             weights: stored.iter().sum(),
@@ -166,6 +178,7 @@ impl SizedModel {
             placement: self.sizes.homes.clone(),
             context: self.sizes.cache.context.min(self.model_context.max(options.context.unwrap_or(0))),
             disk,
+            device: None,
             swap: SwapForecast::of(options, self.sizes.token_bytes()),
             ram_rate: model.hardware.ram,
             decode: speeds::decoding(&model, &self.limits, &self.plan, question),
@@ -175,8 +188,14 @@ impl SizedModel {
         })
     }
 
+    /// The plan that steps run: cut where some rows of a matrix are read from disk and others are not.
+    pub fn steps(&self) -> Plan {
+        let stream = self.sizes.stream.as_ref();
+        stream.map_or_else(|| self.plan.clone(), |stream| stream.placement(&self.plan).cut.plan)
+    }
+
     /// Types that its products are computed in.
-    fn types<B: Backend>(&self, backend: &B) -> Vec<DType> {
+    pub fn types<B: Backend>(&self, backend: &B) -> Vec<DType> {
         let mut types: Vec<DType> = vec![];
         for (spec, size) in self.plan.weights.iter().zip(&self.weights) {
             let dtype = backend.runs_as(size.dtype);
@@ -196,7 +215,8 @@ impl SizedModel {
         disk: Option<&DiskForecast>,
         options: &LoadOptions,
     ) -> CostModel {
-        let form = |size: &WeightSize| WeightForm { dtype: backend.runs_as(size.dtype), bytes: size.bytes };
+        let form =
+            |size: &WeightSize| WeightForm { dtype: backend.runs_as(size.dtype), bytes: size.any_bytes() };
         let whole: Vec<WeightForm> = self.weights.iter().map(form).collect();
         let (works, extents) = match placement {
             None => (works(&self.plan, &whole, &self.kv), vec![0.0; self.plan.ops.len()]),
@@ -216,7 +236,16 @@ impl SizedModel {
         let disk = disk.map_or(f64::INFINITY, |d| d.rate.bytes);
         let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
         let experts_away = experts.map_or(0.0, |e| 1.0 - e.slots as f64 / e.count.max(1) as f64);
-        CostModel { hardware, disk, works, extents, buffers, experts_away, vocab: self.plan.vocab }
+        CostModel {
+            hardware,
+            disk,
+            works,
+            extents,
+            buffers,
+            experts_away,
+            vocab: self.plan.vocab,
+            device: None,
+        }
     }
 
     /// Where memory goes.

@@ -71,6 +71,7 @@ impl LayerMemory {
                 (PAGE_LEN * rank, PAGE_LEN * rope, limits.pages[group])
             }
             LayerState::Recurrent { conv, state } => (conv, state, limits.states),
+            LayerState::Elsewhere => (0, 0, 0),
         };
         LayerMemory {
             first: EqualParts::new(first, count),

@@ -25,7 +25,7 @@ pub struct Store {
 
 impl Operands for Store {
     fn operands(&self) -> Vec<Operand> {
-        vec![Read(self.k), Read(self.v)]
+        vec![Read(self.k), Read(self.v), Layer(self.kv)]
     }
 }
 
@@ -56,7 +56,7 @@ pub struct Attention {
 
 impl Operands for Attention {
     fn operands(&self) -> Vec<Operand> {
-        operands(&[Read(self.q), Write(self.out)], [self.sinks])
+        operands(&[Read(self.q), Write(self.out), Layer(self.kv)], [self.sinks])
     }
 }
 
@@ -151,8 +151,9 @@ pub struct LatentAttend {
 
 impl Operands for LatentAttend {
     fn operands(&self) -> Vec<Operand> {
-        let slots = [Read(self.q), Read(self.latent), Read(self.k_rope), Write(self.out)];
-        operands(&slots, [Some(self.w_k), Some(self.w_v)])
+        let inputs = [Read(self.q), Read(self.latent), Read(self.k_rope)];
+        let all = [inputs.as_slice(), &[Write(self.out), Layer(self.kv)]].concat();
+        operands(&all, [Some(self.w_k), Some(self.w_v)])
     }
 }
 

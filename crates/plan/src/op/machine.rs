@@ -256,6 +256,9 @@ pub trait Wrapper: Send + Sync {
         self.inner_mut().begin(b)
     }
 
+    /// Called with the bytes of rows, pages, states and weights that a call moves between host and machine.
+    fn moved(&self, _bytes: usize) {}
+
     /// As [`Queue::streamed`].
     fn streamed_inner(&self) -> StreamCounts {
         self.inner().streamed()
@@ -288,10 +291,13 @@ impl<W: Wrapper> Queue for W {
     }
 
     fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
-        self.inner().read(slot, rows, out)
+        self.inner().read(slot, rows, out)?;
+        self.moved(size_of_val(&out[..]));
+        Ok(())
     }
 
     fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()> {
+        self.moved(size_of_val(numbers));
         self.inner_mut().write(slot, rows, numbers)
     }
 
@@ -300,22 +306,29 @@ impl<W: Wrapper> Queue for W {
     }
 
     fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
-        self.inner().export_page(group, page)
+        let bytes = self.inner().export_page(group, page)?;
+        self.moved(bytes.len());
+        Ok(bytes)
     }
 
     fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        self.moved(bytes.len());
         self.inner_mut().import_page(group, page, bytes)
     }
 
     fn export_state(&self, state: u32) -> Result<Vec<u8>> {
-        self.inner().export_state(state)
+        let bytes = self.inner().export_state(state)?;
+        self.moved(bytes.len());
+        Ok(bytes)
     }
 
     fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
+        self.moved(bytes.len());
         self.inner_mut().import_state(state, bytes)
     }
 
     fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
+        self.moved(bytes.as_ref().map_or(0, |b| b.len()));
         self.inner_mut().bind(weight, piece, bytes)
     }
 

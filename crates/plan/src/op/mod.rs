@@ -47,6 +47,8 @@ pub enum Operand {
     Change(Slot),
     /// A weight.
     Weight(WeightId),
+    /// A layer of the cache, by its index.
+    Layer(usize),
 }
 
 /// Columns of a slot that an operator works on: products of large matrices are cut into ranges of rows, whose results go
@@ -106,6 +108,11 @@ pub trait Operands {
     fn weights(&self) -> Vec<WeightId> {
         let weight = |o| if let Operand::Weight(w) = o { Some(w) } else { None };
         self.operands().into_iter().filter_map(weight).collect()
+    }
+
+    /// The layer of the cache that the operator reads or writes.
+    fn layer(&self) -> Option<usize> {
+        self.operands().into_iter().find_map(|o| if let Operand::Layer(kv) = o { Some(kv) } else { None })
     }
 }
 

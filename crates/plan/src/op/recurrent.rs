@@ -22,7 +22,7 @@ pub struct Conv {
 
 impl Operands for Conv {
     fn operands(&self) -> Vec<Operand> {
-        operands(&[Change(self.x), Weight(self.weight)], [self.bias])
+        operands(&[Change(self.x), Weight(self.weight), Layer(self.kv)], [self.bias])
     }
 }
 
@@ -57,7 +57,8 @@ pub struct DeltaRule {
 
 impl Operands for DeltaRule {
     fn operands(&self) -> Vec<Operand> {
-        let slots = [Read(self.qkv), Read(self.beta), Read(self.alpha), Write(self.out)];
+        let inputs = [Read(self.qkv), Read(self.beta), Read(self.alpha)];
+        let slots = [inputs.as_slice(), &[Write(self.out), Layer(self.kv)]].concat();
         operands(&slots, [Some(self.a), Some(self.dt_bias)])
     }
 }
@@ -93,7 +94,7 @@ pub struct Scan {
 
 impl Operands for Scan {
     fn operands(&self) -> Vec<Operand> {
-        let slots = [Read(self.xbc), Read(self.dt), Write(self.out)];
+        let slots = [Read(self.xbc), Read(self.dt), Write(self.out), Layer(self.kv)];
         operands(&slots, [self.a, self.d, self.dt_bias].map(Some))
     }
 }

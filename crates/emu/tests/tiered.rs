@@ -1,0 +1,59 @@
+//! The built-in model divided between an emulated GPU and the CPU: the CPU's greedy text, and bits that depend on no batch.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{ONCE, Told, runner, tell};
+use lamina_arch::{Family, weights::Weights};
+use lamina_cpu::Cpu;
+use lamina_emu::Emu;
+use lamina_fixtures::packaged;
+use lamina_gpu::Gpu;
+use lamina_plan::{Backend, KvType, Plan, emit};
+use lamina_store::Checkpoint;
+use lamina_tier::{DeviceHomes, TierSide, Tiered};
+
+fn plan() -> Plan {
+    let checkpoint = Checkpoint::open(packaged()).expect("a model");
+    let family = Family::of(&checkpoint).expect("a family");
+    let spec = family.spec(&checkpoint).expect("a spec");
+    let weights = Weights::new(&checkpoint, family, &spec);
+    emit(&spec, &|name| weights.has(name))
+}
+
+fn cpu() -> Cpu {
+    Cpu::new(1).expect("a CPU")
+}
+
+fn story<B: Backend>(backend: B, chunk: usize) -> Vec<Told> {
+    tell(runner(&packaged(), backend, KvType::F16, true), &ONCE, 40, chunk)
+}
+
+/// What of a weight's name, and of the cache, lies on the device.
+type OnDevice = fn(&str) -> bool;
+
+#[test]
+fn the_text_is_that_of_the_cpu() {
+    let plan = plan();
+    let want = story(cpu(), 64);
+    let side = |on_device: bool| if on_device { TierSide::Device } else { TierSide::Host };
+    let divisions: [(&str, OnDevice, OnDevice); 4] = [
+        ("attention on the device", |name| name.contains("attn"), |_| true),
+        ("products of rows on the device", |name| name.contains("ffn"), |_| false),
+        ("the first layer on the device", |name| name.starts_with("blk.0."), |kv| kv == "0"),
+        ("the cache on the host", |_| true, |_| false),
+    ];
+    for (name, weights, layers) in divisions {
+        let device = Emu::default();
+        let homes = DeviceHomes::of(&plan, &|w| side(weights(&plan.weight(w).name)), &|kv| {
+            side(layers(&kv.to_string()))
+        });
+        let homes = homes.expect("a division");
+        let backend = || Tiered { device: Gpu::new(device.clone()), host: cpu(), homes: homes.clone() };
+        let told = story(backend(), 64);
+        let texts = |told: &[Told]| told.iter().map(|t| t.text.clone()).collect::<Vec<_>>();
+        assert_eq!(texts(&told), texts(&want), "{name}");
+        assert!(device.replays() > 30, "{name}: {} replays", device.replays());
+        assert!(told == story(backend(), 5), "{name}: bits depend on how prompts are cut");
+    }
+}

@@ -1,0 +1,173 @@
+//! A simulated device: a backend behind a link of some speed, with a budget of memory.
+
+use lamina_arch::weights::Tensor;
+use lamina_base::{DType, human_bytes};
+use lamina_plan::{
+    About, BackendError, Footprint, Ops, Plan, WeightLayout, WeightSpec, Wrapper,
+    backend::{Backend, Capabilities, Limits, Memory, PanelFill, Result},
+    kv::{KvLayout, KvTypes},
+};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+/// A simulated device, for tests and benches of what is divided between a device and the host: it refuses what goes beyond
+/// its memory, and whatever crosses its link takes the time that its bytes need. It computes as `B` does, on the same
+/// processor: times that are measured with it are those of no device.
+#[derive(Clone)]
+pub struct Throttled<B> {
+    inner: B,
+    /// Bytes that were taken.
+    taken: Arc<AtomicU64>,
+    memory: u64,
+    /// Bytes per second of the link; infinite for one that takes no time.
+    rate: f64,
+}
+
+impl<B: Backend> Throttled<B> {
+    /// A device of `memory` bytes behind a link of `rate` bytes per second, which computes as `inner` does.
+    pub fn new(inner: B, memory: u64, rate: f64) -> Throttled<B> {
+        Throttled { inner, taken: Arc::default(), memory, rate }
+    }
+
+    /// Bytes that were taken of its memory. What is dropped is not given back.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    fn take(&self, what: &str, bytes: usize) -> Result<()> {
+        let before = self.taken.fetch_add(bytes as u64, Relaxed);
+        if before + bytes as u64 <= self.memory {
+            return Ok(());
+        }
+        self.taken.fetch_sub(bytes as u64, Relaxed);
+        Err(BackendError::OutOfMemory {
+            what: what.to_owned(),
+            need: human_bytes(bytes as u64),
+            have: human_bytes(self.memory.saturating_sub(before)),
+            advice: "give the simulated device more memory",
+        })
+    }
+}
+
+impl<B: Backend> Backend for Throttled<B> {
+    type Weight = B::Weight;
+    type Machine = ThrottledMachine<B::Machine>;
+
+    fn name(&self) -> &'static str {
+        "simulated device"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn handle(&self) -> Option<Self> {
+        let Throttled { taken, memory, rate, .. } = self;
+        Some(Throttled { inner: self.inner.handle()?, taken: taken.clone(), memory: *memory, rate: *rate })
+    }
+
+    fn about(&self) -> About {
+        About { device: "simulated".to_owned(), ..self.inner.about() }
+    }
+
+    fn memory(&self) -> Option<Memory> {
+        Some(Memory { free: self.memory - self.taken(), total: self.memory })
+    }
+
+    fn rows(&self) -> usize {
+        self.inner.rows()
+    }
+
+    fn refuses(&self, plan: &Plan) -> Option<String> {
+        self.inner.refuses(plan)
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        self.inner.runs_as(dtype)
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        self.inner.weight_bytes(spec, dtype)
+    }
+
+    fn read_bandwidth(&self) -> Result<Option<f64>> {
+        self.inner.read_bandwidth()
+    }
+
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
+        self.take(&spec.name, self.weight_bytes(spec, tensor.dtype))?;
+        self.inner.upload(spec, tensor)
+    }
+
+    fn share(&self, weight: &B::Weight) -> Option<B::Weight> {
+        self.inner.share(weight)
+    }
+
+    fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
+        self.inner.layout(spec, dtype)
+    }
+
+    fn pack(&self, spec: &WeightSpec, tensor: &Tensor, panels: Range<usize>, out: &mut [u8]) -> Result<()> {
+        self.inner.pack(spec, tensor, panels, out)
+    }
+
+    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<B::Weight> {
+        self.inner.unbound(spec, dtype)
+    }
+
+    fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<B::Weight> {
+        self.take(&spec.name, self.weight_bytes(spec, dtype))?;
+        self.inner.upload_panels(spec, dtype, fill)
+    }
+
+    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
+        self.inner.stores_as(layout, group, types)
+    }
+
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        self.inner.page_bytes(layout, group, types)
+    }
+
+    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
+        self.inner.footprint(plan, limits)
+    }
+
+    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
+        let footprint = self.inner.footprint(plan, limits)?.unwrap_or_default();
+        self.take("the machine", footprint.total())?;
+        Ok(ThrottledMachine { inner: self.inner.machine(plan, weights, limits)?, rate: self.rate })
+    }
+}
+
+/// The machine of a simulated device.
+pub struct ThrottledMachine<M> {
+    inner: M,
+    rate: f64,
+}
+
+impl<M: Ops> Wrapper for ThrottledMachine<M> {
+    type Inner = M;
+    const FUSED: bool = true;
+
+    fn inner(&self) -> &M {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut M {
+        &mut self.inner
+    }
+
+    fn moved(&self, bytes: usize) {
+        let seconds = bytes as f64 / self.rate;
+        if seconds > 0.0 {
+            thread::sleep(Duration::from_secs_f64(seconds));
+        }
+    }
+}

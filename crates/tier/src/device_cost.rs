@@ -1,0 +1,91 @@
+//! What a device beside the host computes of a model, how fast it is, and what crosses the link.
+
+use crate::{hardware::Hardware, tier_plan::TierPlan, tier_side::TierSide};
+use lamina_plan::{
+    Backend, KvLayout, Limits, Plan, Queue, RowKind, Slot, SlotSpec,
+    backend::Result,
+    op::{Copy, Op},
+};
+use std::time::Instant;
+
+/// Seconds until rows are on their way: a device is waited for, and a copy is begun.
+const LATENCY: f64 = 20e-6;
+/// Bytes per second of a link that cannot be measured: a slow PCIe one.
+const UNKNOWN_LINK: f64 = 8e9;
+/// Rows and columns that are sent to measure a link.
+const SENT: (usize, usize) = (256, 4096);
+/// How often they are sent; the best counts.
+const REPEATS: usize = 3;
+
+/// What a device computes of a model, and how fast it and its link are.
+#[derive(Clone, Debug)]
+pub struct DeviceCost {
+    /// Speeds of the device.
+    pub hardware: Hardware,
+    /// Bytes per second of the link.
+    pub link: f64,
+    /// Of each operator, whether the device runs it.
+    runs: Vec<bool>,
+    /// Of each operator, the rows and numbers per row of what crosses before it.
+    crossing: Vec<Vec<(RowKind, f64)>>,
+}
+
+impl DeviceCost {
+    /// The cost of what `split` divides of `plan`.
+    pub fn new(plan: &Plan, split: &TierPlan, hardware: Hardware, link: f64) -> DeviceCost {
+        let crosses = |slot: &Slot| (plan.kind(*slot), plan.width(*slot) as f64);
+        DeviceCost {
+            hardware,
+            link,
+            runs: split.steps.iter().map(|step| step.side == TierSide::Device).collect(),
+            crossing: split.steps.iter().map(|step| step.brings.iter().map(crosses).collect()).collect(),
+        }
+    }
+
+    /// True where the device runs operator `i`.
+    pub fn runs(&self, i: usize) -> bool {
+        self.runs.get(i).copied().unwrap_or(false)
+    }
+
+    /// Seconds of what crosses before operator `i`, where `count` tells the rows of a kind.
+    pub fn crossing(&self, i: usize, count: impl Fn(RowKind) -> f64) -> f64 {
+        let one = |&(kind, width): &(RowKind, f64)| match count(kind) {
+            0.0 => 0.0,
+            rows => LATENCY + 4.0 * rows * width / self.link,
+        };
+        self.crossing.get(i).map_or(0.0, |all| all.iter().map(one).sum())
+    }
+}
+
+/// Bytes per second that cross between the host and the memory of `backend`, the mean of both ways.
+///
+/// # Errors
+/// When the device fails, or has too little memory.
+pub fn link_rate<B: Backend>(backend: &B) -> Result<f64> {
+    let Some(own) = backend.handle() else { return Ok(UNKNOWN_LINK) };
+    let ((rows, width), slot) = (SENT, Slot(0));
+    let plan = Plan {
+        ops: vec![Op::from(Copy { x: slot, out: slot })],
+        slots: vec![SlotSpec { name: "probe", width, rows: RowKind::All }],
+        weights: vec![],
+        ropes: vec![],
+        kv: KvLayout::default(),
+        normed: slot,
+        logits: slot,
+        marks: vec![],
+        hidden: width,
+        tokens: 1,
+        vocab: width,
+    };
+    let limits = Limits { rows, selected: rows, logits: rows, pages: vec![], states: 0, kv: vec![] };
+    let mut machine = own.machine(&plan, vec![], &limits)?;
+    let (sent, mut back) = (vec![1.0f32; rows * width], vec![]);
+    let mut best = f64::INFINITY;
+    for _ in 0..REPEATS {
+        let begun = Instant::now();
+        machine.write(slot, 0..rows, &sent)?;
+        machine.read(slot, 0..rows, &mut back)?;
+        best = best.min(begun.elapsed().as_secs_f64());
+    }
+    Ok(2.0 * size_of_val(&sent[..]) as f64 / best.max(1e-9))
+}

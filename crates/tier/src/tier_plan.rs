@@ -1,0 +1,157 @@
+//! A plan divided between two machines: who runs each operator, and which rows cross from one to the other for it.
+
+use crate::{
+    device_homes::{layout, torn},
+    tier_side::{TierSide, TierSides},
+};
+use lamina_plan::{
+    Mark, Plan, Slot, WeightKind, WeightSpec,
+    backend::Result,
+    op::{Copy, Op, OpRef, Operand, Operands},
+};
+
+/// How one operator is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierStep {
+    /// Who runs it.
+    pub side: TierSide,
+    /// Slots whose rows it uses.
+    pub reads: Vec<Slot>,
+    /// Slots whose rows are others afterwards.
+    pub writes: Vec<Slot>,
+    /// Slots whose rows are only on the other machine before it, where all operators ran in order.
+    pub brings: Vec<Slot>,
+}
+
+/// A plan divided between two machines.
+#[derive(Clone, Debug)]
+pub struct TierPlan {
+    /// One for each operator.
+    pub steps: Vec<TierStep>,
+    /// Where each weight is.
+    weights: Vec<TierSides>,
+    /// Where each layer of the cache is.
+    layers: Vec<TierSide>,
+}
+
+/// Which machines have the rows of each slot as they are now.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotHolders {
+    held: Vec<TierSides>,
+    /// Who wrote them last.
+    writer: Vec<Option<TierSide>>,
+}
+
+impl SlotHolders {
+    pub fn new(slots: usize) -> SlotHolders {
+        SlotHolders { held: vec![TierSides::default(); slots], writer: vec![None; slots] }
+    }
+
+    /// Forgets all rows: a step begins.
+    pub fn clear(&mut self) {
+        self.held.fill(TierSides::default());
+        self.writer.fill(None);
+    }
+
+    /// Who wrote a slot last, or the host.
+    pub fn writer(&self, slot: Slot) -> TierSide {
+        self.writer[slot.0 as usize].unwrap_or(TierSide::Host)
+    }
+
+    /// True where the rows of a slot are on the other machine only.
+    pub fn misses(&self, slot: Slot, side: TierSide) -> bool {
+        self.held[slot.0 as usize] == TierSides::only(side.other())
+    }
+
+    pub fn bring(&mut self, slot: Slot, side: TierSide) {
+        let held = &mut self.held[slot.0 as usize];
+        *held = held.and(side);
+    }
+
+    pub fn write(&mut self, slot: Slot, side: TierSide) {
+        self.held[slot.0 as usize] = TierSides::only(side);
+        self.writer[slot.0 as usize] = Some(side);
+    }
+}
+
+impl TierPlan {
+    /// Divides `plan`: an operator is run where its matrices and its layer of the cache are. One without them is run
+    /// where what it changes in place was written last, or else its first operand.
+    ///
+    /// # Errors
+    /// When no machine has all weights of an operator.
+    pub fn of(plan: &Plan, weights: &[TierSides], layers: &[TierSide]) -> Result<TierPlan> {
+        let mut split = TierPlan { steps: vec![], weights: weights.to_vec(), layers: layers.to_vec() };
+        let mut holders = SlotHolders::new(plan.slots.len());
+        for op in &plan.ops {
+            let step = split.step(op.view(), &holders)?;
+            step.brings.iter().for_each(|&slot| holders.bring(slot, step.side));
+            step.writes.iter().for_each(|&slot| holders.write(slot, step.side));
+            split.steps.push(step);
+        }
+        Ok(split)
+    }
+
+    /// How `op` is run where rows are as `holders` says.
+    pub(crate) fn step(&self, op: OpRef<'_>, holders: &SlotHolders) -> Result<TierStep> {
+        let operands = op.operands();
+        let able = operands.iter().fold(TierSides::BOTH, |able, o| match o {
+            Operand::Weight(w) => able.both(self.weights[w.0 as usize]),
+            Operand::Layer(kv) => able.both(TierSides::only(self.layers[*kv])),
+            _ => able,
+        });
+        let changed = operands.iter().find_map(|o| if let Operand::Change(s) = o { Some(*s) } else { None });
+        let (reads, writes) = (op.reads(), op.writes());
+        let wished = changed.or(reads.first().copied()).map_or(TierSide::Host, |slot| holders.writer(slot));
+        let side = [wished, wished.other()].into_iter().find(|side| able.has(*side));
+        let side = side.ok_or_else(|| torn(op.name()))?;
+        let mut brings: Vec<Slot> = reads.iter().copied().filter(|&s| holders.misses(s, side)).collect();
+        brings.sort_unstable();
+        brings.dedup();
+        Ok(TierStep { side, reads, writes, brings })
+    }
+
+    /// Where a weight is.
+    pub fn sides(&self, weight: usize) -> TierSides {
+        self.weights[weight]
+    }
+
+    /// Slots that operators of `side` touch.
+    pub fn touched(&self, slots: usize, side: TierSide) -> Vec<bool> {
+        let mut touched = vec![false; slots];
+        for step in self.steps.iter().filter(|step| step.side == side) {
+            step.reads.iter().chain(&step.writes).for_each(|slot| touched[slot.0 as usize] = true);
+        }
+        touched
+    }
+
+    /// The part of `plan` that `side` is built for, with the numbers of slots, weights and layers as they are in the whole.
+    /// Operators of the other machine are copies in place, so that slots live as long as they do in the whole plan: rows
+    /// cross between its first operator and its last.
+    pub fn plan_of(&self, plan: &Plan, side: TierSide) -> Plan {
+        let own = self.touched(plan.slots.len(), side);
+        let (mut ops, mut starts) = (Vec::<Op>::new(), vec![]);
+        for (op, step) in plan.ops.iter().zip(&self.steps) {
+            starts.push(ops.len());
+            if step.side == side {
+                ops.push(op.clone());
+                continue;
+            }
+            let touched = step.reads.iter().chain(&step.writes).filter(|slot| own[slot.0 as usize]);
+            ops.extend(touched.map(|&slot| Op::from(Copy { x: slot, out: slot })));
+        }
+        starts.push(ops.len());
+        let marks = plan.marks.iter().map(|m| Mark { ops: starts[m.ops], ..*m }).collect();
+        let weight = |(spec, sides): (&WeightSpec, &TierSides)| match sides.has(side) {
+            true => spec.clone(),
+            false => elsewhere(),
+        };
+        let weights = plan.weights.iter().zip(&self.weights).map(weight).collect();
+        Plan { ops, marks, weights, kv: layout(&plan.kv, &self.layers, side), ..plan.clone() }
+    }
+}
+
+/// What stands for a weight that lies on another machine.
+pub(crate) fn elsewhere() -> WeightSpec {
+    WeightSpec { name: "elsewhere".to_owned(), kind: WeightKind::Vector { len: 1 } }
+}

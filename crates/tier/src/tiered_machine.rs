@@ -1,0 +1,329 @@
+//! Runs a plan that is divided between two machines: brings rows to where they are read, and runs operators there.
+
+use crate::{
+    tier_plan::{SlotHolders, TierPlan, TierStep},
+    tier_side::TierSide,
+};
+use lamina_base::Bytes;
+use lamina_plan::{
+    BackendError, Batch, ExpertCounts, Limits, Ops, Plan, Queue, Slot, SlotSpec, StreamCounts, WeightId,
+    backend::Result,
+    op::{Experts, Op, OpRef, *},
+    walk,
+};
+use std::{ops::Range, sync::Arc};
+
+/// The machine of a plan that is divided between a device and the host.
+pub struct TieredMachine<A, B> {
+    device: A,
+    host: B,
+    ops: Arc<[Op]>,
+    split: Arc<TierPlan>,
+    slots: Vec<SlotSpec>,
+    /// Slots that each side has memory for, the device first.
+    placed: [Vec<bool>; 2],
+    holders: SlotHolders,
+    /// Operators before it have run in this step.
+    next: usize,
+    /// Rows on their way.
+    rows: Vec<f32>,
+    /// Bytes of a page of each layer group on the device.
+    page_bytes: Vec<usize>,
+    /// Bytes of a state on the device.
+    state_bytes: usize,
+    /// Bytes of rows that have crossed.
+    crossed: u64,
+}
+
+impl<A: Ops, B: Ops> TieredMachine<A, B> {
+    /// The machine of `plan`, from those of its two parts.
+    ///
+    /// # Errors
+    /// When a machine fails.
+    pub(crate) fn new(device: A, host: B, plan: &Plan, split: TierPlan, limits: &Limits) -> Result<Self> {
+        let page = |(group, &pages): (usize, &usize)| match pages {
+            0 => Ok(0),
+            _ => device.export_page(group, 0).map(|bytes| bytes.len()),
+        };
+        Ok(TieredMachine {
+            page_bytes: limits.pages.iter().enumerate().map(page).collect::<Result<_>>()?,
+            state_bytes: if limits.states > 0 { device.export_state(0)?.len() } else { 0 },
+            placed: TierSide::BOTH.map(|side| split.touched(plan.slots.len(), side)),
+            holders: SlotHolders::new(plan.slots.len()),
+            ops: plan.ops.clone().into(),
+            slots: plan.slots.clone(),
+            split: Arc::new(split),
+            next: 0,
+            rows: vec![],
+            crossed: 0,
+            device,
+            host,
+        })
+    }
+
+    /// Bytes of rows that have crossed between the machines since this one was built.
+    pub fn crossed_bytes(&self) -> u64 {
+        self.crossed
+    }
+
+    /// The index of an operator of the plan, from the running one on.
+    fn find(&mut self, op: OpRef<'_>) -> Option<usize> {
+        let (next, all) = (self.next, self.ops.len());
+        let found = (next..all).chain(0..next).find(|&i| self.ops[i].view() == op)?;
+        self.next = found + 1;
+        Some(found)
+    }
+
+    /// Calls `f` with how `op` is run, once its rows are where it is run.
+    fn enter<T>(
+        &mut self,
+        b: &Batch,
+        op: OpRef<'_>,
+        f: impl FnOnce(&mut Self, &TierStep) -> Result<T>,
+    ) -> Result<T> {
+        let split = self.split.clone();
+        match self.find(op) {
+            Some(i) => {
+                self.bring(b, &split.steps[i])?;
+                f(self, &split.steps[i])
+            }
+            // A tier may run operators of its own, such as the routing of a guess.
+            None => {
+                let step = split.step(op, &self.holders)?;
+                self.bring(b, &step)?;
+                f(self, &step)
+            }
+        }
+    }
+
+    /// Brings the rows that an operator uses to where it is run.
+    fn bring(&mut self, b: &Batch, step: &TierStep) -> Result<()> {
+        for &slot in &step.reads {
+            if !self.holders.misses(slot, step.side) {
+                continue;
+            }
+            let rows = 0..b.count(self.slots[slot.0 as usize].rows);
+            if !rows.is_empty() {
+                match step.side {
+                    TierSide::Device => {
+                        self.host.read(slot, rows.clone(), &mut self.rows)?;
+                        self.device.write(slot, rows, &self.rows)?;
+                    }
+                    TierSide::Host => {
+                        self.device.read(slot, rows.clone(), &mut self.rows)?;
+                        self.host.write(slot, rows, &self.rows)?;
+                    }
+                }
+                self.crossed += size_of_val(&self.rows[..]) as u64;
+            }
+            self.holders.bring(slot, step.side);
+        }
+        Ok(())
+    }
+
+    fn wrote(&mut self, step: &TierStep) {
+        step.writes.iter().for_each(|&slot| self.holders.write(slot, step.side));
+    }
+
+    fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
+        self.enter(b, op, |machine, step| {
+            match step.side {
+                TierSide::Device => op.run(&mut machine.device, b)?,
+                TierSide::Host => op.run(&mut machine.host, b)?,
+            }
+            machine.wrote(step);
+            Ok(())
+        })
+    }
+
+    /// Runs operators that one machine runs: all rows that they use cross before the first.
+    fn run(&mut self, b: &Batch, ops: Range<usize>, split: &TierPlan) -> Result<()> {
+        for step in &split.steps[ops.clone()] {
+            self.bring(b, step)?;
+            self.wrote(step);
+        }
+        let plan = self.ops.clone();
+        match split.steps[ops.start].side {
+            TierSide::Device => walk(&mut self.device, &plan[ops], b),
+            TierSide::Host => walk(&mut self.host, &plan[ops], b),
+        }
+    }
+
+    /// Who runs a mixture of experts.
+    fn side_of(&self, o: &Experts) -> TierSide {
+        if self.split.sides(o.gate.0 as usize).device { TierSide::Device } else { TierSide::Host }
+    }
+
+    /// Bytes of a page or state of both machines, the device's first.
+    fn cut_bytes<'a>(&self, bytes: &'a [u8], device: usize) -> Result<(&'a [u8], &'a [u8])> {
+        let what = || format!("{} bytes where a page or state has more", bytes.len());
+        let fewer = || BackendError::Unsupported { backend: "tiered", what: what() };
+        bytes.split_at_checked(device).ok_or_else(fewer)
+    }
+}
+
+impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
+    /// Both make the copies of the layers that they have.
+    fn begin(&mut self, b: &Batch) -> Result<()> {
+        self.holders.clear();
+        self.next = 0;
+        self.device.begin(b)?;
+        self.host.begin(b)
+    }
+
+    /// True where the host computes anything: the device has then done what it waits for.
+    fn eager(&self) -> bool {
+        let on_host = self.split.steps.iter().any(|step| step.side == TierSide::Host);
+        on_host && self.host.eager() || self.device.eager()
+    }
+
+    /// Runs all of `ops`, those of one machine together, so that it may record them.
+    fn replay(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
+        let (all, split) = (self.ops.clone(), self.split.clone());
+        let Some(first) = ops.first().and_then(|op| self.find(op.view())) else { return Ok(ops.is_empty()) };
+        let end = first + ops.len();
+        if all.get(first..end) != Some(ops) {
+            self.next = first;
+            return Ok(false);
+        }
+        let mut start = first;
+        while start < end {
+            let side = split.steps[start].side;
+            let stop = (start..end).find(|&i| split.steps[i].side != side).unwrap_or(end);
+            self.run(b, start..stop, &split)?;
+            start = stop;
+        }
+        self.next = end;
+        Ok(true)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.device.wait()?;
+        self.host.wait()
+    }
+
+    fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
+        match self.holder(slot) {
+            TierSide::Device => self.device.read(slot, rows, out),
+            TierSide::Host => self.host.read(slot, rows, out),
+        }
+    }
+
+    /// On every machine that has the slot.
+    fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()> {
+        let [device, host] = [0, 1].map(|side: usize| self.placed[side][slot.0 as usize]);
+        if device {
+            self.device.write(slot, rows.clone(), numbers)?;
+        }
+        if host {
+            self.host.write(slot, rows, numbers)?;
+        }
+        Ok(())
+    }
+
+    fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
+        match self.holder(slot) {
+            TierSide::Device => self.device.front(slot, row, n),
+            TierSide::Host => self.host.front(slot, row, n),
+        }
+    }
+
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+        let mut bytes = self.device.export_page(group, page)?;
+        bytes.extend(self.host.export_page(group, page)?);
+        Ok(bytes)
+    }
+
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        let (device, host) = self.cut_bytes(bytes, self.page_bytes[group])?;
+        self.device.import_page(group, page, device)?;
+        self.host.import_page(group, page, host)
+    }
+
+    fn export_state(&self, state: u32) -> Result<Vec<u8>> {
+        let mut bytes = self.device.export_state(state)?;
+        bytes.extend(self.host.export_state(state)?);
+        Ok(bytes)
+    }
+
+    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
+        let (device, host) = self.cut_bytes(bytes, self.state_bytes)?;
+        self.device.import_state(state, device)?;
+        self.host.import_state(state, host)
+    }
+
+    fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
+        if self.split.sides(weight.0 as usize).device {
+            self.device.bind(weight, piece, bytes)
+        } else {
+            self.host.bind(weight, piece, bytes)
+        }
+    }
+
+    fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+        self.enter(b, OpRef::Experts(o), |machine, step| match step.side {
+            TierSide::Device => machine.device.route_experts(b, o),
+            TierSide::Host => machine.host.route_experts(b, o),
+        })
+    }
+
+    fn some_experts(&mut self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
+        match self.side_of(o) {
+            TierSide::Device => self.device.some_experts(b, o, which),
+            TierSide::Host => self.host.some_experts(b, o, which),
+        }
+    }
+
+    fn sum_experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
+        let side = self.side_of(o);
+        match side {
+            TierSide::Device => self.device.sum_experts(b, o)?,
+            TierSide::Host => self.host.sum_experts(b, o)?,
+        }
+        self.holders.write(o.out, side);
+        Ok(())
+    }
+
+    fn streamed(&self) -> StreamCounts {
+        let (a, b) = (self.device.streamed(), self.host.streamed());
+        let sum = |of: fn(&ExpertCounts) -> u64| of(&a.experts) + of(&b.experts);
+        StreamCounts {
+            bytes: a.bytes + b.bytes,
+            waited: a.waited + b.waited,
+            experts: ExpertCounts {
+                hits: sum(|e| e.hits),
+                misses: sum(|e| e.misses),
+                lru_hits: sum(|e| e.lru_hits),
+                guessed: sum(|e| e.guessed),
+                guessed_right: sum(|e| e.guessed_right),
+            },
+        }
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.host.spread(tasks, task);
+    }
+}
+
+impl<A, B> TieredMachine<A, B> {
+    /// Who has the rows of a slot: who wrote them last or, where nobody did, has memory for them.
+    fn holder(&self, slot: Slot) -> TierSide {
+        let side = self.holders.writer(slot);
+        let has = |side: TierSide| self.placed[usize::from(side == TierSide::Host)][slot.0 as usize];
+        if has(side) { side } else { side.other() }
+    }
+}
+
+macro_rules! operators {
+    (
+        plain { $($(#[$_plain:meta])* $plain:ident $Plain:ident,)* }
+        fused { $($(#[$_fused:meta])* $fused:ident $Fused:ident,)* }
+    ) => {
+        impl<A: Ops, B: Ops> Ops for TieredMachine<A, B> {
+            $(fn $plain(&mut self, b: &Batch, o: &$Plain) -> Result<()> { self.operator(b, OpRef::$Plain(o)) })*
+            $(fn $fused(&mut self, b: &Batch, o: &$Fused) -> Result<()> { self.operator(b, OpRef::$Fused(o)) })*
+        }
+    };
+}
+
+lamina_plan::for_each_op!(operators);

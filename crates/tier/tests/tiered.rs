@@ -1,0 +1,355 @@
+//! Plans that are divided between a simulated device and the host give the bits of one machine, however they are divided.
+#![allow(clippy::unwrap_used)]
+
+use lamina_arch::{
+    Family,
+    weights::{Tensor, Weights},
+};
+use lamina_base::DType;
+use lamina_cpu::Cpu;
+use lamina_fixtures::{Models, Numbers, packaged, tokens};
+use lamina_oracle::{
+    Throttled,
+    conform::{self, Tolerance},
+};
+use lamina_plan::{
+    Backend, BackendError, Batch, Capabilities, KvLayout, KvType, KvTypes, LORA, LayerState, Limits, Ops,
+    Plan, Queue, Runner, Select, SeqPlace, Step, Tap, WeightId, WeightKind, WeightSpec, adapt,
+    backend::Result,
+    emit,
+    op::{Op, Operands},
+    walk,
+};
+use lamina_store::Checkpoint;
+use lamina_tier::{DeviceHomes, TierSide, Tiered};
+use std::{path::Path, time::Instant};
+
+type TwoCpus = Tiered<Throttled<Cpu>, Cpu>;
+
+/// A side by chance, the same for the same name and seed.
+fn coin(seed: u64, name: &str) -> TierSide {
+    let mix = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.bytes().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xcbf2_9ce4_8422_2325, mix);
+    if (hash ^ hash >> 29) & 4 == 0 { TierSide::Device } else { TierSide::Host }
+}
+
+/// How a plan is divided.
+#[derive(Clone, Copy, Debug)]
+enum Division {
+    /// By chance.
+    Scattered(u64),
+    /// Experts on the host, and all else on the device.
+    ExpertsOnHost,
+    /// Some layers on the device, whole.
+    Layers(usize),
+    /// Weights on the device, and the cache on the host.
+    CacheOnHost,
+    /// Everything on one machine.
+    All(TierSide),
+}
+
+fn block(name: &str) -> usize {
+    name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse().ok()).unwrap_or(0)
+}
+
+impl Division {
+    fn homes(self, plan: &Plan) -> DeviceHomes {
+        let if_device = |yes: bool| if yes { TierSide::Device } else { TierSide::Host };
+        let name = |w: WeightId| plan.weight(w).name.as_str();
+        let weight = |w: WeightId| match self {
+            Division::Scattered(seed) => coin(seed, name(w)),
+            Division::ExpertsOnHost => if_device(!name(w).contains("_exps")),
+            Division::Layers(n) => if_device(name(w).starts_with("blk.") && block(name(w)) < n),
+            Division::CacheOnHost => TierSide::Device,
+            Division::All(side) => side,
+        };
+        let layer = |kv: usize| match self {
+            Division::Scattered(seed) => coin(seed, &format!("layer {kv}")),
+            Division::ExpertsOnHost => TierSide::Device,
+            Division::Layers(n) => if_device(kv < n),
+            Division::CacheOnHost => TierSide::Host,
+            Division::All(side) => side,
+        };
+        DeviceHomes::of(plan, &weight, &layer).unwrap()
+    }
+
+    fn backend(self, plan: &Plan) -> TwoCpus {
+        let cpu = || Cpu::new(1).unwrap();
+        Tiered { device: Throttled::new(cpu(), 1 << 40, f64::INFINITY), host: cpu(), homes: self.homes(plan) }
+    }
+}
+
+/// A backend over two that divides plans when it sees them: cases of the kit are not known before.
+struct Scattered(u64);
+
+impl Backend for Scattered {
+    type Weight = (WeightSpec, Tensor);
+    type Machine = <TwoCpus as Backend>::Machine;
+
+    fn name(&self) -> &'static str {
+        "scattered"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Cpu::new(1).unwrap().capabilities()
+    }
+
+    fn refuses(&self, plan: &Plan) -> Option<String> {
+        Division::Scattered(self.0).backend(plan).refuses(plan)
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        Cpu::new(1).unwrap().runs_as(dtype)
+    }
+
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight> {
+        Ok((spec.clone(), tensor.clone()))
+    }
+
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        Cpu::new(1).unwrap().page_bytes(layout, group, types)
+    }
+
+    fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine> {
+        let backend = Division::Scattered(self.0).backend(plan);
+        let uploaded = weights.iter().map(|(spec, tensor)| backend.upload(spec, tensor));
+        let uploaded = uploaded.collect::<Result<Vec<_>>>()?;
+        backend.machine(plan, uploaded, limits)
+    }
+}
+
+#[test]
+fn the_kit_conforms_however_plans_are_divided() {
+    let tolerance = Tolerance { quantized: 2.5e-2, ..Tolerance::default() };
+    for seed in 0..4 {
+        let report = conform::run(|| Scattered(seed), tolerance);
+        println!("{seed}: {report}");
+        report.assert();
+        assert!(report.refused.is_empty(), "declined: {:?}", report.refused);
+    }
+}
+
+/// A model of which a plan was made, with adapters beside all of its matrices where there is a rank.
+struct Opened {
+    plan: Plan,
+    tensors: Vec<Tensor>,
+}
+
+impl Opened {
+    fn new(path: &Path, rank: Option<usize>) -> Opened {
+        let checkpoint = Checkpoint::open(path).unwrap();
+        let family = Family::of(&checkpoint).unwrap();
+        let spec = family.spec(&checkpoint).unwrap();
+        let weights = Weights::new(&checkpoint, family, &spec);
+        let plan = emit(&spec, &|name| weights.has(name));
+        let matrices = plan.weights.iter().filter(|w| matches!(w.kind, WeightKind::Matrix { .. }));
+        let ranks = rank.map(|rank| matrices.map(|w| (w.name.clone(), vec![rank, 0, 1])).collect());
+        let plan = adapt(plan, &ranks.unwrap_or_default());
+        let tensor = |w: &WeightSpec| {
+            let (rows, cols) = w.kind.shape();
+            if LORA.iter().any(|end| w.name.ends_with(end)) {
+                let mut made = Numbers::of(&w.name);
+                let numbers: Vec<f32> = (0..rows * cols).map(|_| 0.1 * made.uniform()).collect();
+                return Tensor::from_f32(&w.name, rows, cols, &numbers);
+            }
+            weights.get(&w.name, rows, cols).unwrap()
+        };
+        let tensors = plan.weights.iter().map(tensor).collect();
+        Opened { plan, tensors }
+    }
+
+    fn limits(&self, rows: usize) -> Limits {
+        let groups = self.plan.kv.groups.len();
+        let kv = vec![KvType::F16.into(); groups];
+        Limits { rows, selected: rows, logits: rows, pages: vec![8; groups], states: 4, kv }
+    }
+
+    fn uploaded<B: Backend>(&self, backend: &B) -> Vec<B::Weight> {
+        let all = self.plan.weights.iter().zip(&self.tensors);
+        all.map(|(spec, tensor)| backend.upload(spec, tensor).unwrap()).collect()
+    }
+
+    fn runner<B: Backend>(&self, backend: B) -> Runner<B> {
+        let weights = self.uploaded(&backend);
+        Runner::new(backend, self.plan.clone(), weights, self.limits(64)).unwrap()
+    }
+
+    /// Bits of all that steps give: logits, largest tokens, normed rows, rows at a mark in the middle.
+    fn bits<B: Backend>(&self, backend: B, lora: &[f32]) -> Vec<u32> {
+        let (mut runner, text, mut all) = (self.runner(backend), tokens(40), vec![]);
+        let groups = self.plan.kv.groups.len();
+        let mark = self.plan.marks.len() / 2;
+        for (step, rows) in [0..23, 23..38, 38..39, 39..40].into_iter().enumerate() {
+            let mut batch = Batch::default();
+            let count = rows.len() as u32;
+            for s in 0..2u32 {
+                let pages = vec![vec![3 * s, 3 * s + 1]; groups];
+                let lora = if s == 0 { lora.into() } else { vec![].into() };
+                let place = SeqPlace { pages, state: s, prompt_len: 40, lora, ..SeqPlace::default() };
+                batch.push(&text[rows.clone()], rows.start, place, Select::Tail(3));
+            }
+            batch.taps.extend((step % 2 == 0).then_some(Tap { mark, rows: count..count + 1 }));
+            let selected = batch.selected.len();
+            let told = runner.run(&batch).unwrap();
+            let mut row = vec![];
+            for i in 0..selected {
+                told.logits(i, &mut row).unwrap();
+                all.extend(row.iter().map(|v| v.to_bits()));
+                told.normed(i, &mut row).unwrap();
+                all.extend(row.iter().map(|v| v.to_bits()));
+                all.extend(told.top_k(i, 3).unwrap().iter().flat_map(|(t, v)| [*t, v.to_bits()]));
+                all.push(told.argmax(i).unwrap().0);
+            }
+            (0..batch.taps.len()).for_each(|i| all.extend(told.tap(i).iter().map(|v| v.to_bits())));
+        }
+        all
+    }
+}
+
+const DIVISIONS: [Division; 7] = [
+    Division::Scattered(1),
+    Division::Scattered(2),
+    Division::ExpertsOnHost,
+    Division::Layers(1),
+    Division::CacheOnHost,
+    Division::All(TierSide::Device),
+    Division::All(TierSide::Host),
+];
+
+#[test]
+fn all_families_give_the_same_bits_on_two_machines() {
+    let models = Models::new();
+    for folder in models.all().into_iter().chain([packaged()]) {
+        let opened = Opened::new(&folder, None);
+        let want = opened.bits(Cpu::new(1).unwrap(), &[]);
+        for division in DIVISIONS {
+            let backend = division.backend(&opened.plan);
+            assert_eq!(backend.refuses(&opened.plan), None);
+            assert!(opened.bits(backend, &[]) == want, "{}: {division:?}", folder.display());
+        }
+    }
+}
+
+#[test]
+fn adapters_lie_with_what_they_change_and_give_the_same_bits() {
+    let models = Models::new();
+    for name in ["llama", "gemma2", "mixtral", "deepseek-v2", "qwen3-next", "mamba2"] {
+        let opened = Opened::new(&models.folder(name), Some(2));
+        let want = opened.bits(Cpu::new(1).unwrap(), &[0.7, 0.0, -1.3]);
+        assert!(want != opened.bits(Cpu::new(1).unwrap(), &[]), "{name}: adapters change nothing");
+        for division in DIVISIONS {
+            let backend = division.backend(&opened.plan);
+            for (i, weight) in opened.plan.weights.iter().enumerate() {
+                let Some(base) = LORA.iter().find_map(|end| weight.name.strip_suffix(end)) else { continue };
+                let base = opened.plan.weights[..i].iter().find(|w| w.name == base).unwrap();
+                let sides = [weight, base].map(|w| backend.homes.sides(w));
+                assert_eq!(sides[0], sides[1], "{} and what it changes", weight.name);
+            }
+            assert!(opened.bits(backend, &[0.7, 0.0, -1.3]) == want, "{name}: {division:?}");
+        }
+    }
+}
+
+/// Rows that cross are those that the divided plan names, and no others.
+#[test]
+fn what_crosses_is_known_before() {
+    let models = Models::new();
+    for name in ["llama", "mixtral", "qwen3-next"] {
+        let opened = Opened::new(&models.folder(name), None);
+        for division in DIVISIONS {
+            let backend = division.backend(&opened.plan);
+            let (split, weights) = (backend.split(&opened.plan).unwrap(), opened.uploaded(&backend));
+            let mut machine = backend.machine(&opened.plan, weights, &opened.limits(64)).unwrap();
+            let mut batch = Batch::default();
+            let groups = opened.plan.kv.groups.len();
+            let place = SeqPlace { pages: vec![vec![5, 2]; groups], prompt_len: 40, ..SeqPlace::default() };
+            batch.push(&tokens(40), 0, place, Select::Tail(4));
+            machine.begin(&batch).unwrap();
+            walk(&mut machine, &opened.plan.ops, &batch).unwrap();
+            let row = |s: &lamina_plan::Slot| 4 * opened.plan.width(*s) * batch.count(opened.plan.kind(*s));
+            let named: usize = split.steps.iter().flat_map(|step| &step.brings).map(row).sum();
+            assert_eq!(machine.crossed_bytes(), named as u64, "{name}: {division:?}");
+            let one_machine = matches!(division, Division::All(_));
+            assert!(named == 0 || !one_machine, "{name}: {division:?} crosses {named}");
+            let divided = matches!(division, Division::Layers(_) | Division::CacheOnHost);
+            assert!(named > 0 || !divided, "{name}: {division:?} crosses nothing");
+        }
+    }
+}
+
+/// Attention is run where its layer of the cache lies, and experts where their matrices lie.
+#[test]
+fn operators_are_run_where_their_weights_and_layers_are() {
+    let models = Models::new();
+    let opened = Opened::new(&models.folder("deepseek-v2"), None);
+    let plan = &opened.plan;
+    let side_of = |division: Division, is: &dyn Fn(&Op) -> bool| -> Vec<TierSide> {
+        let split = division.backend(plan).split(plan).unwrap();
+        plan.ops.iter().zip(&split.steps).filter(|(op, _)| is(op)).map(|(_, step)| step.side).collect()
+    };
+    let experts = |op: &Op| matches!(op, Op::Experts(_));
+    let attention = |op: &Op| op.layer().is_some();
+    assert!(side_of(Division::ExpertsOnHost, &experts).iter().all(|s| *s == TierSide::Host));
+    assert!(side_of(Division::ExpertsOnHost, &attention).iter().all(|s| *s == TierSide::Device));
+    assert!(side_of(Division::CacheOnHost, &attention).iter().all(|s| *s == TierSide::Host));
+    let device = Division::Layers(1).homes(plan).layout(&plan.kv, TierSide::Device);
+    let elsewhere = device.layers.iter().filter(|l| **l == LayerState::Elsewhere).count();
+    assert_eq!((elsewhere, device.layers.len()), (plan.kv.layers.len() - 1, plan.kv.layers.len()));
+}
+
+/// Both machines together take no more than the sizes that were told, and a device that is too small refuses.
+#[test]
+fn a_simulated_device_keeps_its_budget_and_takes_its_time() {
+    let models = Models::new();
+    let opened = Opened::new(&models.folder("mixtral"), None);
+    let division = Division::ExpertsOnHost;
+    let backend = division.backend(&opened.plan);
+    let limits = opened.limits(64);
+    let weights: usize =
+        opened.plan.weights.iter().zip(&opened.tensors).map(|(w, t)| backend.device_bytes(w, t.dtype)).sum();
+    let machine = backend.device_footprint(&opened.plan, &limits).unwrap().unwrap();
+    let need = (weights + machine.total() + 64) as u64;
+    let with = |memory: u64, rate: f64| {
+        let device = Throttled::new(Cpu::new(1).unwrap(), memory, rate);
+        Tiered { device, ..division.backend(&opened.plan) }
+    };
+    let told = with(need, f64::INFINITY);
+    let device = told.device.clone();
+    opened.runner(told);
+    assert!(device.taken() + 64 >= need, "{} of {need}", device.taken());
+    let small = with(weights as u64 / 2, f64::INFINITY);
+    let refused = opened.plan.weights.iter().zip(&opened.tensors).find_map(|(w, t)| small.upload(w, t).err());
+    assert!(matches!(refused, Some(BackendError::OutOfMemory { .. })), "{refused:?}");
+    // A link of 1 MB/s.
+    let slow = with(need, 1e6);
+    let weights = opened.uploaded(&slow);
+    let mut machine = slow.machine(&opened.plan, weights, &limits).unwrap();
+    let mut batch = Batch::default();
+    let groups = opened.plan.kv.groups.len();
+    let place = SeqPlace { pages: vec![vec![5, 2]; groups], prompt_len: 40, ..SeqPlace::default() };
+    batch.push(&tokens(40), 0, place, Select::Last);
+    let before = Instant::now();
+    machine.begin(&batch).unwrap();
+    opened.plan.ops.iter().try_for_each(|op| lamina_plan::op::run(&mut machine, op, &batch)).unwrap();
+    let (crossed, took) = (machine.crossed_bytes() as f64 / 1e6, before.elapsed().as_secs_f64());
+    assert!(crossed > 0.0 && took >= crossed, "{took} s for {crossed} MB");
+}
+
+/// Pages and states of both machines are one piece of bytes; others are refused.
+#[test]
+fn pages_and_states_come_and_go_as_one() {
+    let models = Models::new();
+    let opened = Opened::new(&models.folder("qwen3-next"), None);
+    let backend = Division::Layers(2).backend(&opened.plan);
+    let weights = opened.uploaded(&backend);
+    let mut machine = backend.machine(&opened.plan, weights, &opened.limits(64)).unwrap();
+    fn whole<M: Ops>(machine: &mut M, bytes: &[u8]) -> [bool; 3] {
+        let page = |m: &mut M, bytes: &[u8]| m.import_page(0, 1, bytes).is_ok();
+        [page(machine, bytes), page(machine, &bytes[1..]), page(machine, &[])]
+    }
+    let page = machine.export_page(0, 3).unwrap();
+    assert_eq!(whole(&mut machine, &page), [true, false, false]);
+    let state = machine.export_state(2).unwrap();
+    assert_eq!(state.len(), 4 * opened.plan.kv.state_len());
+    assert!(machine.import_state(1, &state).is_ok() && machine.import_state(1, &state[4..]).is_err());
+}

@@ -1,0 +1,188 @@
+//! Models that are larger than a device: what fits is there, the rest on the host, and answers are the same to the bit. The
+//! device is a simulated one, which computes as the CPU does.
+
+use lamina::{LoadOptions, MemoryLimit, PlacementPolicy, StreamOptions};
+use lamina_cpu::Cpu;
+use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
+use lamina_fixtures::{Models, packaged, tokens};
+use lamina_load::{Error, ForecastQuestion, Loaded, Progress, Result, forecast_beside, open_beside, open_on};
+use lamina_oracle::Throttled;
+use lamina_store::Checkpoint;
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::mpsc::{Receiver, channel},
+};
+
+const QUIET: Progress<'_> = &|_, _| true;
+
+fn cpu() -> Result<Cpu> {
+    Cpu::new(2).map_err(|e| Error::Unsupported(e.to_string()))
+}
+
+/// A device of so many bytes behind a link that takes no time.
+fn device(memory: u64) -> Throttled<Cpu> {
+    Throttled::new(cpu().expect("a CPU"), memory, f64::INFINITY)
+}
+
+fn options(placement: PlacementPolicy) -> LoadOptions {
+    LoadOptions { context: Some(256), batch_rows: Some(32), placement, ..LoadOptions::default() }
+}
+
+fn rules(rules: &[&str]) -> PlacementPolicy {
+    let rules = rules.iter().map(|rule| rule.parse().expect("a rule")).collect();
+    PlacementPolicy { rules, ..PlacementPolicy::default() }
+}
+
+fn divided(path: &Path, memory: u64, options: &LoadOptions) -> Result<Loaded> {
+    open_beside(&Checkpoint::open(path).expect("a model"), options, device(memory), cpu, QUIET)
+}
+
+fn alone(path: &Path) -> Loaded {
+    let options = options(PlacementPolicy::default());
+    open_on(&Checkpoint::open(path).expect("a model"), &options, cpu().expect("a CPU"), QUIET).expect("opens")
+}
+
+/// Tokens of several answers at once, with the bits of how likely they were.
+fn answers(mut loaded: Loaded) -> Vec<String> {
+    let receivers: Vec<Receiver<Event>> = (0..3u32)
+        .map(|i| {
+            let mut params = SamplingParams::default();
+            params.set("seed", i64::from(i)).expect("known");
+            params.set("logprobs", 2i64).expect("known");
+            let generation = Generation { max_tokens: Some(12), params, ..Generation::default() };
+            let (events, receiver) = channel();
+            let task = Task::Generate(Box::new(generation));
+            loaded.engine.add(Request::new(tokens(20 + 17 * i), task, Box::new(events)));
+            receiver
+        })
+        .collect();
+    while !loaded.engine.idle() {
+        loaded.engine.step();
+    }
+    let token = |event| match event {
+        Event::Token(t) => Some(format!("{t:?}")),
+        Event::Failed(e) => panic!("{e}"),
+        _ => None,
+    };
+    receivers.iter().flat_map(|r| r.try_iter().filter_map(token).collect::<Vec<_>>()).collect()
+}
+
+/// Bytes of weights on the device, and in memory.
+fn placed(loaded: &Loaded, class: &str) -> (u64, u64) {
+    let homes = loaded.info.placement.iter().filter(|home| class.is_empty() || home.class == class);
+    homes.fold((0, 0), |sum, home| (sum.0 + home.device, sum.1 + home.memory))
+}
+
+#[test]
+fn whatever_a_device_holds_answers_are_the_same() {
+    let want = answers(alone(&packaged()));
+    let mut held = BTreeSet::new();
+    for memory in (0..24).map(|i| i * 250_000) {
+        let loaded = match divided(&packaged(), memory, &options(PlacementPolicy::default())) {
+            Err(Error::OutOfMemory(why)) => {
+                assert!(why.contains("simulated has") && why.contains("device=\"cpu\""), "{why}");
+                continue;
+            }
+            loaded => loaded.expect("opens"),
+        };
+        let (on_device, on_host) = placed(&loaded, "");
+        let told = loaded.info.notes.iter().any(|note| note.contains("of weights are on simulated"));
+        assert!(told == (on_device > 0), "{memory}: {:?}", loaded.info.notes);
+        held.insert(if on_device > 0 { on_device } else { on_host });
+        assert_eq!(answers(loaded), want, "{memory} bytes");
+    }
+    assert!(held.len() > 3, "{held:?}");
+}
+
+#[test]
+fn rules_and_percentages_divide_a_model_and_change_no_bit() {
+    let models = Models::new();
+    let plenty = 1 << 30;
+    for name in ["llama", "mixtral", "deepseek-v2", "qwen3-next", "gpt-oss"] {
+        let folder = models.folder(name);
+        let want = answers(alone(&folder));
+        let percent = |text: &str| PlacementPolicy {
+            percent: Some(text.parse().expect("percentages")),
+            ..PlacementPolicy::default()
+        };
+        let layers = |n| PlacementPolicy { device_layers: Some(n), ..PlacementPolicy::default() };
+        let policies = [
+            rules(&["experts=ram", "ffn 0-0=ram"]),
+            rules(&["kv=ram"]),
+            rules(&["attention=device", "kv 0-0=ram", ".*=ram"]),
+            rules(&["embedding=device", "layers 1=ram"]),
+            percent("40 60 50 50 0 100"),
+            layers(1),
+            layers(99),
+        ];
+        for policy in policies {
+            let loaded = divided(&folder, plenty, &options(policy.clone())).expect("opens");
+            let (on_device, on_host) = placed(&loaded, "");
+            assert!(on_device > 0 && on_host > 0, "{name}: {policy:?}");
+            assert_eq!(answers(loaded), want, "{name}: {policy:?}");
+        }
+        assert_eq!(answers(divided(&folder, plenty, &options(layers(0))).expect("opens")), want, "{name}");
+    }
+}
+
+#[test]
+fn experts_are_in_memory_and_all_else_on_the_device() {
+    let models = Models::new();
+    let loaded =
+        divided(&models.folder("mixtral"), 1 << 30, &options(rules(&["experts=ram"]))).expect("opens");
+    let [(_, experts), (attention, 0)] = ["experts", "attention"].map(|class| placed(&loaded, class)) else {
+        panic!("{:?}", loaded.info.placement)
+    };
+    assert!(experts > 0 && attention > 0 && placed(&loaded, "experts").0 == 0);
+}
+
+#[test]
+fn a_device_memory_and_disk_share_a_model() {
+    let models = Models::new();
+    let panels = tempfile::tempdir().expect("a folder");
+    for name in ["llama", "mixtral"] {
+        let folder = models.folder(name);
+        let want = answers(alone(&folder));
+        let on_disk = if name == "llama" { "ffn=disk" } else { "experts=disk" };
+        let policy = rules(&["attention=device", on_disk]);
+        let stream = StreamOptions { folder: Some(panels.path().to_owned()), ..StreamOptions::default() };
+        let loaded = divided(&folder, 1 << 30, &LoadOptions { stream, ..options(policy) }).expect("opens");
+        let disk: u64 = loaded.info.placement.iter().map(|home| home.disk).sum();
+        assert!(disk > 0 && placed(&loaded, "attention").0 > 0, "{:?}", loaded.info.placement);
+        assert_eq!(answers(loaded), want, "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_an_error() {
+    let device_rule = options(rules(&["attention=device"]));
+    let error = divided(&packaged(), 20_000, &device_rule).err().expect("too small").to_string();
+    assert!(error.contains("what rules put there takes"), "{error}");
+    let path = Checkpoint::open(packaged()).expect("a model");
+    let error =
+        open_on(&path, &device_rule, cpu().expect("a CPU"), QUIET).err().expect("no device").to_string();
+    assert!(error.contains("`attention=device` asks for a device"), "{error}");
+    let nothing = options(rules(&["no such weight=device"]));
+    let error = divided(&packaged(), 1 << 30, &nothing).err().expect("no weight").to_string();
+    assert!(error.contains("names no weight"), "{error}");
+}
+
+#[test]
+fn a_forecast_tells_what_a_device_takes() {
+    let question =
+        ForecastQuestion { batch: vec![1], prompt: vec![16], gen_tokens: 8, ..ForecastQuestion::default() };
+    let checkpoint = Checkpoint::open(packaged()).expect("a model");
+    let limit = |bytes| LoadOptions {
+        device_memory: Some(MemoryLimit::Bytes(bytes)),
+        ..options(PlacementPolicy { device_layers: Some(1), ..PlacementPolicy::default() })
+    };
+    let told = forecast_beside(&checkpoint, &limit(1 << 29), &question, device(1 << 30), cpu).expect("tells");
+    let on = told.device.as_ref().expect("a device");
+    assert!(told.problem.is_none() && on.budget == 1 << 29 && on.bytes() < on.budget, "{on:?}");
+    let loaded = divided(&packaged(), 1 << 30, &limit(1 << 29)).expect("opens");
+    assert_eq!(told.placement, loaded.info.placement);
+    assert!(told.decode[0].tok_s > 0.0 && on.link_rate > 0.0);
+    let small = forecast_beside(&checkpoint, &limit(1000), &question, device(1 << 30), cpu).expect("tells");
+    assert!(small.problem.is_some_and(|problem| problem.contains("simulated has 1.0 kB")), "too small");
+}
