@@ -36,6 +36,15 @@ pub(crate) struct DeviceSplit {
     pub machine: Footprint,
     /// What can be had there.
     pub free: u64,
+    /// Bytes of each layer of the cache, were it there.
+    pub layer_bytes: Vec<u64>,
+}
+
+impl DeviceSplit {
+    /// Bytes that weights and cache may take of the device.
+    pub fn room(&self) -> u64 {
+        (self.free - self.free / SLACK).saturating_sub(self.machine.working() as u64)
+    }
 }
 
 /// Sizes of steps.
@@ -80,8 +89,9 @@ impl<A: Backend, B: Backend> SplitQuestion<'_, A, B> {
             let weights: u64 = (0..sizes.len()).filter(on_device).map(|i| sizes[i].bytes).sum();
             let fits = weights + machine.total() as u64 <= usable;
             if fits && !chosen.is_empty() {
+                let layer_bytes = self.layer_bytes(&steps.limits);
                 let SplitSizes { rows, cache, .. } = steps;
-                return Ok(Some(DeviceSplit { homes, cache, rows, weights, machine, free }));
+                return Ok(Some(DeviceSplit { homes, cache, rows, weights, machine, free, layer_bytes }));
             }
             // Estimates were too low by a little: the last unit goes.
             if chosen.pop().is_none_or(|unit| unit.ruled) {
@@ -133,14 +143,13 @@ impl<A: Backend, B: Backend> SplitQuestion<'_, A, B> {
         left: u64,
         policy: &PlacementPolicy,
     ) -> Vec<&'u DeviceUnit> {
-        let kv = &self.opened.plan.kv;
-        let page = |layout: &_, group: usize| self.device.page_bytes(layout, group, limits.kv[group]);
+        let cache = self.layer_bytes(limits);
         let all: u64 = sizes.iter().map(|s| s.bytes).sum();
         let most = policy.percent.map_or(u64::MAX, |p| all / 100 * p.weights.0);
         let (mut taken, mut of_weights) = (0, 0);
         let fits = |unit: &&'u DeviceUnit| {
             let weights: u64 = unit.weights.iter().map(|&i| sizes[i].bytes).sum();
-            let cache: u64 = unit.layers.iter().map(|&layer| layer_bytes(kv, layer, limits, &page)).sum();
+            let cache: u64 = unit.layers.iter().map(|&layer| cache[layer]).sum();
             let fits = taken + weights + cache <= left && of_weights + weights <= most || unit.ruled;
             if fits {
                 taken += weights + cache;
@@ -149,6 +158,12 @@ impl<A: Backend, B: Backend> SplitQuestion<'_, A, B> {
             fits
         };
         units.iter().filter(fits).collect()
+    }
+
+    fn layer_bytes(&self, limits: &Limits) -> Vec<u64> {
+        let kv = &self.opened.plan.kv;
+        let page = |layout: &_, group: usize| self.device.page_bytes(layout, group, limits.kv[group]);
+        (0..kv.layers.len()).map(|layer| layer_bytes(kv, layer, limits, &page)).collect()
     }
 
     fn homes(&self, units: &[&DeviceUnit]) -> Result<DeviceHomes> {

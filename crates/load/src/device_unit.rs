@@ -2,10 +2,10 @@
 
 use crate::policy::PlacementPolicy;
 use lamina_plan::{
-    KvLayout, LayerState, Limits, Plan, WeightKind,
+    KvLayout, LayerState, Limits, Plan, WeightKind, WeightSpec,
     op::{Op, Operands},
 };
-use lamina_tier::Home;
+use lamina_tier::{Home, weight_class};
 
 /// Weights and layers of the cache that go to a device together.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct DeviceUnit {
 }
 
 /// The number of the layer that a weight belongs to; none for what is before and behind layers.
-fn layer_of(name: &str) -> Option<usize> {
+pub(crate) fn layer_of(name: &str) -> Option<usize> {
     name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
 }
 
@@ -58,23 +58,37 @@ pub(crate) fn device_units(
     };
     let cached = cache_allowed(plan, policy, cache);
     let of_cache = layers_of_cache(plan);
-    let cache_of = |layer| (0..cached.len()).filter(|&kv| cached[kv] && of_cache[kv] == layer).collect();
+    let cache_of = |layer| -> Vec<usize> {
+        (0..cached.len()).filter(|&kv| cached[kv] && of_cache[kv] == layer).collect()
+    };
+    let mixing = |layer| mixing_home(plan, homes, layer);
     let ruled = DeviceUnit {
         weights: (0..plan.weights.len()).filter(|&i| homes[i] == Some(Home::Device)).collect(),
         layers: (0..cache.len()).filter(|&kv| cache[kv] == Some(Home::Device)).collect(),
         ruled: true,
     };
     let last_first = || (0..layers).rev().filter(|&layer| allowed(layers - 1 - layer));
-    let whole = last_first().map(|layer| DeviceUnit {
-        weights: of(Some(layer), false),
-        layers: cache_of(layer),
-        ruled: false,
+    // The cache is where attention is: what rules say of that holds for both.
+    let follows = |layer: usize| DeviceUnit { layers: cache_of(layer), ..DeviceUnit::default() };
+    let following = (0..layers).rev().filter(|&layer| mixing(layer) == Some(Home::Device)).map(follows);
+    let whole = last_first().map(|layer| {
+        let layers = if mixing(layer).is_none() { cache_of(layer) } else { vec![] };
+        DeviceUnit { weights: of(Some(layer), false), layers, ruled: false }
     });
     let head = allowed(layers).then(|| DeviceUnit { weights: of(None, false), ..DeviceUnit::default() });
     let mixtures =
         last_first().map(|layer| DeviceUnit { weights: of(Some(layer), true), ..DeviceUnit::default() });
-    let all = [ruled].into_iter().chain(whole).chain(head).chain(mixtures);
+    let all = [ruled].into_iter().chain(following).chain(whole).chain(head).chain(mixtures);
     all.filter(|unit| !unit.weights.is_empty() || !unit.layers.is_empty()).collect()
+}
+
+/// What rules say of the attention of a layer, or of what stands in its place.
+fn mixing_home(plan: &Plan, homes: &[Option<Home>], layer: usize) -> Option<Home> {
+    let is = |w: &WeightSpec| {
+        let matrix = matches!(w.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. });
+        matrix && layer_of(&w.name) == Some(layer) && weight_class(&w.name) == Some("attention")
+    };
+    plan.weights.iter().zip(homes).find(|(w, _)| is(w)).and_then(|(_, home)| *home)
 }
 
 /// True for the matrices of experts.

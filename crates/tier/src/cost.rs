@@ -101,6 +101,13 @@ impl CostModel {
         cost
     }
 
+    /// Seconds of operator `i` where the device computes it, or else the host, with its weights in the memory of that.
+    pub fn operator_seconds(&self, i: usize, shape: &CostShape, on_device: bool) -> f64 {
+        let device = self.device.as_ref().map(|d| &d.hardware).filter(|_| on_device);
+        let hardware = device.unwrap_or(&self.hardware);
+        self.time(&self.works[i], shape, hardware, hardware.ram)
+    }
+
     /// Seconds of an operator whose weights are in memory.
     fn time(&self, work: &OpWork, shape: &CostShape, hardware: &Hardware, ram: f64) -> f64 {
         let rows = shape.count(work.rows);

@@ -3,8 +3,8 @@
 //! [`place`] decides once which rows of which matrices are resident and cuts the plan accordingly; [`Streamed`] is a
 //! backend around another one, whose machine has a [`Prefetcher`] read ahead and binds what has arrived before each
 //! operator. [`Tiered`] is a backend over a device with memory of its own and the host, between which a plan is divided.
-//! [`measure`] finds the speeds of a backend, and a [`CostModel`] predicts the time of a step by them. It knows
-//! no backend by name.
+//! [`measure`] finds the speeds of a backend, and a [`CostModel`] predicts the time of a step by them. [`best_ways`] finds where
+//! parts of a model are best. It knows no backend by name.
 #![forbid(unsafe_code)]
 
 mod cost;
@@ -26,6 +26,7 @@ mod tier_plan;
 mod tier_side;
 mod tiered;
 mod tiered_machine;
+mod way_search;
 mod work;
 
 pub use cost::{CostModel, CostShape, StepCost};
@@ -43,4 +44,5 @@ pub use tier_plan::{TierPlan, TierStep};
 pub use tier_side::{TierSide, TierSides};
 pub use tiered::{Tiered, TieredWeight};
 pub use tiered_machine::TieredMachine;
+pub use way_search::{PartClass, WAYS, WayCounts, WayLimits, best_fractions, best_ways, step_seconds};
 pub use work::{OpWork, PastWork, ProductWork, WeightForm, works};

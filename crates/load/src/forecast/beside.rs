@@ -1,15 +1,21 @@
 //! The forecast of a model that is divided between a device and the host.
 
-use super::{Forecast, ForecastQuestion, MemoryPart, SizedModel, forecast_on, known::KnownSpeeds, misfit};
+use super::{
+    Forecast, ForecastAdvice, ForecastQuestion, LEAST_GAIN, MemoryPart, SizedModel, forecast_on,
+    known::KnownSpeeds,
+    misfit,
+    search::{SearchQuestion, ruled},
+};
 use crate::{
     beside::{divided, holds},
+    budget::limited,
     device_split::DeviceSplit,
     error::{Error, Result},
     options::LoadOptions,
 };
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
-use lamina_tier::{DeviceCost, Tiered, link_rate};
+use lamina_tier::{CostModel, CostShape, DeviceCost, Tiered, WayLimits, link_rate};
 
 /// What a device beside the host takes of a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +48,13 @@ impl DeviceForecast {
     }
 }
 
+/// Speeds of both machines and of the link between them, each found once.
+struct TwoSpeeds {
+    host: KnownSpeeds,
+    device: KnownSpeeds,
+    link: f64,
+}
+
 /// Tells what the model in `ck` would take of `device` and of `host` beside it, and how fast it would be. No weight is read.
 ///
 /// # Errors
@@ -56,26 +69,82 @@ pub fn forecast_beside<A: Backend, B: Backend>(
     if !options.placement.divides() && holds(ck, options, &device)? {
         return forecast_on(ck, options, question, &device);
     }
-    let host = host()?;
-    let split = match divided(ck, options, &device, &host) {
+    let mut speeds = TwoSpeeds {
+        link: link_rate(&device)?,
+        host: KnownSpeeds::new(question.measure),
+        device: KnownSpeeds::new(question.measure),
+    };
+    let mut backend = Tiered { device, host: host()?, homes: Default::default() };
+    let (mut told, search) = match tell(ck, options, question, &mut backend, &mut speeds)? {
+        Told::Divided(told, search) => (*told, search),
+        Told::Host => return forecast_on(ck, options, question, &backend.host),
+    };
+    let found = search.filter(|_| question.advice).and_then(|rules| ruled(options, &rules));
+    if let Some((change, other)) = found.filter(|(_, other)| other.placement != options.placement) {
+        let one = ForecastQuestion { batch: vec![1], advice: false, ..question.clone() };
+        let now = told.decode.first().map_or(0.0, |s| s.tok_s);
+        if let Told::Divided(other, _) = tell(ck, &other, &one, &mut backend, &mut speeds)? {
+            let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
+            let better = other.problem.is_none() && tok_s > LEAST_GAIN * now;
+            told.advice.extend(better.then_some(ForecastAdvice { change, tok_s }));
+        }
+    }
+    Ok(told)
+}
+
+/// What becomes of a model.
+enum Told {
+    /// It is divided; the rules of a search for a better division.
+    Divided(Box<Forecast>, Option<Vec<String>>),
+    /// All of it is on the host.
+    Host,
+}
+
+fn tell<A: Backend, B: Backend>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    question: &ForecastQuestion,
+    backend: &mut Tiered<A, B>,
+    speeds: &mut TwoSpeeds,
+) -> Result<Told> {
+    let no_room = |problem| Ok(Told::Divided(Box::new(misfit(problem)), None));
+    let split = match divided(ck, options, &backend.device, &backend.host) {
         Ok(Some(split)) => split,
-        Ok(None) => return forecast_on(ck, options, question, &host),
-        Err(Error::OutOfMemory(problem)) => return Ok(misfit(problem)),
+        Ok(None) => return Ok(Told::Host),
+        Err(Error::OutOfMemory(problem)) => return no_room(problem),
         Err(e) => return Err(e),
     };
     let options = LoadOptions { batch_rows: Some(split.rows), ..options.clone() };
-    let backend = Tiered { device, host, homes: split.homes.clone() };
-    let model = match SizedModel::of(ck, &options, &backend, Some(&split.cache)) {
+    backend.homes = split.homes.clone();
+    let model = match SizedModel::of(ck, &options, backend, Some(&split.cache)) {
         Ok(model) => model,
-        Err(Error::OutOfMemory(problem)) => return Ok(misfit(problem)),
+        Err(Error::OutOfMemory(problem)) => return no_room(problem),
         Err(e) => return Err(e),
     };
-    let (mut known, mut of_device) = (KnownSpeeds::new(question.measure), KnownSpeeds::new(question.measure));
-    let hardware = of_device.hardware(&backend.device, &model.types(&backend.device))?;
-    let link = link_rate(&backend.device)?;
+    let hardware = speeds.device.hardware(&backend.device, &model.types(&backend.device))?;
     let steps = model.steps();
-    let cost = DeviceCost::new(&steps, &backend.split(&steps)?, hardware, link);
-    let mut told = model.forecast(&options, question, &backend, &mut known, Some(cost))?;
-    told.device = Some(DeviceForecast::of(backend.device.about().device, &split, link));
-    Ok(told)
+    let cost = DeviceCost::new(&steps, &backend.split(&steps)?, hardware, speeds.link);
+    let whole = model.whole(backend, speeds.host.hardware(&backend.host, &model.types(&backend.host))?);
+    let whole = CostModel { device: Some(cost.clone()), ..whole };
+    let search = SearchQuestion {
+        plan: model.plan(),
+        bytes: &model.weight_bytes(),
+        cache: &split.layer_bytes,
+        limits: WayLimits {
+            device: split.room(),
+            ram: limited(backend, &options).map_or(u64::MAX >> 1, |m| m.free / 10 * 8),
+            disk: speeds.host.disk(None)?.bytes,
+        },
+        shape: CostShape {
+            sequences: 1,
+            rows: 1,
+            depth: question.prompt.first().copied().unwrap_or(0),
+            logits: 1,
+        },
+        model: &whole,
+    };
+    let rules = search.rules();
+    let mut told = model.forecast(&options, question, backend, &mut speeds.host, Some(cost))?;
+    told.device = Some(DeviceForecast::of(backend.device.about().device, &split, speeds.link));
+    Ok(Told::Divided(Box::new(told), rules))
 }

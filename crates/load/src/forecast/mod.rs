@@ -3,6 +3,7 @@
 mod advice;
 mod beside;
 mod known;
+mod search;
 mod sized;
 mod speeds;
 

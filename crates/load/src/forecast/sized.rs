@@ -167,7 +167,7 @@ impl SizedModel {
         let model = self.cost_model(backend, hardware, placement.as_ref(), disk.as_ref(), options);
         let model = CostModel { device, ..model };
         let memory = self.memory(backend, options, placement.as_ref())?;
-        let stored: Vec<u64> = self.weights.iter().map(WeightSize::any_bytes).collect();
+        let stored = self.weight_bytes();
         Ok(Forecast {
             problem: None,
             weights: stored.iter().sum(),
@@ -192,6 +192,21 @@ impl SizedModel {
     pub fn steps(&self) -> Plan {
         let stream = self.sizes.stream.as_ref();
         stream.map_or_else(|| self.plan.clone(), |stream| stream.placement(&self.plan).cut.plan)
+    }
+
+    /// The whole plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Bytes of its weights, wherever they are.
+    pub fn weight_bytes(&self) -> Vec<u64> {
+        self.weights.iter().map(WeightSize::any_bytes).collect()
+    }
+
+    /// The cost of all of it in memory.
+    pub fn whole<B: Backend>(&self, backend: &B, hardware: Hardware) -> CostModel {
+        self.cost_model(backend, hardware, None, None, &LoadOptions::default())
     }
 
     /// Types that its products are computed in.

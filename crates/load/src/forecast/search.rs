@@ -1,0 +1,113 @@
+//! The search of a division: which parts of each class of weights are best on the device, in memory and on disk, as rules.
+
+use crate::{device_unit::layer_of, options::LoadOptions, policy::PlacementPolicy};
+use lamina_plan::{Plan, WeightId, WeightKind, op::Operands};
+use lamina_tier::{CostModel, CostShape, PartClass, WAYS, WayLimits, best_ways, weight_class};
+use std::collections::BTreeMap;
+
+/// Classes that are searched: what rules can name and every layer has, and the head.
+const SEARCHED: [&str; 5] = ["attention", "ffn", "shared", "experts", "head"];
+
+/// The parts of a class: bytes and seconds of each layer that has any.
+#[derive(Default)]
+struct ClassParts {
+    /// Bytes of weights, bytes with the cache beside them, seconds on the device and on the CPU.
+    layers: BTreeMap<usize, (u64, u64, f64, f64)>,
+}
+
+/// What a search goes by.
+pub struct SearchQuestion<'a> {
+    /// The whole plan.
+    pub plan: &'a Plan,
+    /// Bytes of its weights.
+    pub bytes: &'a [u64],
+    /// Bytes of each layer of the cache.
+    pub cache: &'a [u64],
+    /// Work and speeds of the plan as a whole.
+    pub model: &'a CostModel,
+    /// Budgets of weights.
+    pub limits: WayLimits,
+    /// The step that shall be fast.
+    pub shape: CostShape,
+}
+
+impl SearchQuestion<'_> {
+    /// The rules of the division by which a step is fastest; none where nothing can be divided, or parts fit nowhere.
+    pub fn rules(&self) -> Option<Vec<String>> {
+        let found: Vec<(&str, ClassParts)> = SEARCHED
+            .iter()
+            .map(|name| (*name, self.parts(name)))
+            .filter(|(_, c)| !c.layers.is_empty())
+            .collect();
+        let classes: Vec<PartClass> = found.iter().map(|(_, parts)| parts.class()).collect();
+        let ways = best_ways(&classes, &self.limits)?;
+        let rules = found.iter().zip(&ways.counts).flat_map(|((name, parts), n)| parts.rules(name, *n));
+        Some(rules.collect())
+    }
+
+    /// Operators of a class, by layer. Attention without matrices goes with what projects for it.
+    fn parts(&self, class: &str) -> ClassParts {
+        let (mut parts, mut now) = (ClassParts::default(), 0);
+        for (i, op) in self.plan.ops.iter().enumerate() {
+            let large: Vec<WeightId> = op.weights().into_iter().filter(|w| self.is_matrix(*w)).collect();
+            let name = large.first().map(|w| self.plan.weight(*w).name.as_str());
+            now = name.and_then(layer_of).unwrap_or(now);
+            let own = match name {
+                Some(name) => weight_class(name) == Some(class),
+                None => class == "attention" && op.layer().is_some(),
+            };
+            if !own {
+                continue;
+            }
+            let bytes: u64 = large.iter().map(|w| self.bytes[w.0 as usize]).sum();
+            let cache = op.layer().map_or(0, |kv| self.cache[kv]);
+            let part = parts.layers.entry(now).or_default();
+            part.0 += bytes;
+            part.1 += bytes + cache;
+            part.2 += self.model.operator_seconds(i, &self.shape, true);
+            part.3 += self.model.operator_seconds(i, &self.shape, false);
+        }
+        parts
+    }
+
+    fn is_matrix(&self, w: WeightId) -> bool {
+        matches!(self.plan.weight(w).kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. })
+    }
+}
+
+impl ClassParts {
+    /// Parts alike, as the mean of all.
+    fn class(&self) -> PartClass {
+        let n = self.layers.len().max(1);
+        let sum =
+            self.layers.values().fold((0, 0, 0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1, s.2 + p.2, s.3 + p.3));
+        PartClass {
+            bytes: sum.0 / n as u64,
+            device_bytes: sum.1 / n as u64,
+            parts: self.layers.len(),
+            seconds: (sum.2 / n as f64, sum.3 / n as f64),
+        }
+    }
+
+    /// Rules that put the last layers on the device and the first ones on disk.
+    fn rules(&self, class: &str, [device, ram, disk]: [usize; WAYS]) -> Vec<String> {
+        let layers: Vec<usize> = self.layers.keys().copied().collect();
+        let rule = |place: &str, from: usize, count: usize| {
+            let (first, last) = (layers[from], layers[from + count - 1]);
+            match count == layers.len() {
+                true => format!("{class}={place}"),
+                false => format!("{class} {first}-{last}={place}"),
+            }
+        };
+        let ranges = [("disk", 0, disk), ("ram", disk, ram), ("device", disk + ram, device)];
+        ranges.into_iter().filter(|(.., n)| *n > 0).map(|(place, from, n)| rule(place, from, n)).collect()
+    }
+}
+
+/// `options` with rules in the place of what was said of the division, and as one writes them.
+pub fn ruled(options: &LoadOptions, rules: &[String]) -> Option<(String, LoadOptions)> {
+    let parsed = rules.iter().map(|rule| rule.parse().ok()).collect::<Option<Vec<_>>>()?;
+    let placement = PlacementPolicy { rules: parsed, ..PlacementPolicy::default() };
+    let text: Vec<String> = rules.iter().map(|rule| format!("--place \"{rule}\"")).collect();
+    Some((text.join(" "), LoadOptions { placement, ..options.clone() }))
+}
