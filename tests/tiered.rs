@@ -1,7 +1,7 @@
 //! Models that are larger than a device: what fits is there, the rest on the host, and answers are the same to the bit. The
 //! device is a simulated one, which computes as the CPU does.
 
-use lamina::{LoadOptions, MemoryLimit, PlacementPolicy, StreamOptions};
+use lamina::{DraftSource, LoadOptions, MemoryLimit, PlacementPolicy, StreamOptions};
 use lamina_cpu::Cpu;
 use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
 use lamina_fixtures::{Models, packaged, tokens};
@@ -150,6 +150,24 @@ fn a_device_memory_and_disk_share_a_model() {
         let loaded = divided(&folder, 1 << 30, &LoadOptions { stream, ..options(policy) }).expect("opens");
         assert!(loaded.info.stream.is_some() && placed(&loaded, "attention").0 > 0, "{:?}", loaded.info);
         assert_eq!(answers(loaded), want, "{name}");
+    }
+}
+
+/// A second model, and layers that guess further tokens, lie on the host but for what they share.
+#[test]
+fn drafts_beside_a_divided_model_change_no_answer() {
+    let models = Models::new();
+    let layers = PlacementPolicy { device_layers: Some(2), ..PlacementPolicy::default() };
+    for (path, draft) in [
+        (packaged(), DraftSource::from(packaged().to_str().expect("a path"))),
+        (models.head("glm4-moe"), DraftSource::Mtp),
+        (models.head("deepseek-v3"), DraftSource::Mtp),
+    ] {
+        let want = answers(alone(&path));
+        let drafted = LoadOptions { draft: Some(draft), ..options(layers.clone()) };
+        let loaded = divided(&path, 1 << 30, &drafted).expect("opens");
+        assert!(loaded.info.draft.is_some() && placed(&loaded, "").0 > 0, "{}", path.display());
+        assert_eq!(answers(loaded), want, "{}", path.display());
     }
 }
 

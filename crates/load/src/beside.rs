@@ -1,18 +1,16 @@
 //! A model on a device and the host beside it.
 
 use crate::{
-    device_split::{DeviceSplit, SplitQuestion},
-    error::{Error, Result},
-    forecast::SizedModel,
-    lora::Loras,
-    open::{Loaded, check_context, check_dtype, open_on, open_sized},
+    device_split::DeviceSplit,
+    divided::divided,
+    error::Result,
+    forecast::holds,
+    open::{Loaded, open_on, open_sized},
     options::LoadOptions,
-    sizes::OpenedModel,
-    uploads::{Progress, WeightSource},
+    uploads::Progress,
 };
-use lamina_arch::{Family, Keep, Weights};
-use lamina_base::{DType, human_bytes};
-use lamina_plan::{Backend, emit};
+use lamina_base::human_bytes;
+use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use lamina_tier::Tiered;
 
@@ -50,37 +48,4 @@ fn note(device: &str, split: &DeviceSplit) -> String {
         human_bytes(split.weights),
         human_bytes(split.free)
     )
-}
-
-/// True where `device` has memory for the whole model.
-pub(crate) fn holds<A: Backend>(ck: &Checkpoint, options: &LoadOptions, device: &A) -> Result<bool> {
-    match SizedModel::of(ck, options, device, None) {
-        Ok(_) => Ok(true),
-        Err(Error::OutOfMemory(_)) => Ok(false),
-        Err(e) => Err(e),
-    }
-}
-
-/// What of the model in `ck` lies on `device`.
-///
-/// # Errors
-/// As for [`SplitQuestion::answer`], and when the model is broken.
-pub(crate) fn divided<A: Backend, B: Backend>(
-    ck: &Checkpoint,
-    options: &LoadOptions,
-    device: &A,
-    host: &B,
-) -> Result<Option<DeviceSplit>> {
-    let family = Family::of(ck)?;
-    let spec = family.spec(ck)?;
-    let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
-    let weights = Weights::new(ck, family, &spec).keeping(keep);
-    let plan = emit(&spec, &|name| weights.has(name));
-    let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
-    let plan = loras.adapt(plan);
-    check_context(&spec, &ck.config, options.context)?;
-    check_dtype(options.dtype)?;
-    let from = WeightSource { weights: &weights, dtype: options.dtype };
-    let opened = OpenedModel { plan: &plan, from: &from, loras: &loras, head: None, context: spec.context };
-    SplitQuestion { opened: &opened, options, device, host }.answer()
 }

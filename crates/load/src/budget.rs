@@ -1,9 +1,6 @@
 //! How much memory a model may take, and what is done where it wants more.
 
-use crate::{
-    error::{Error, Result},
-    options::LoadOptions,
-};
+use crate::error::{Error, Result};
 use lamina_base::{resident_memory, total_memory};
 use lamina_disk::ReaderKind;
 use lamina_plan::{Backend, Memory};
@@ -122,11 +119,14 @@ pub struct StreamOptions {
 
 /// What can be had of a backend's memory. A limit on the process, which holds some already, is one on a backend that shares
 /// its memory; others have a limit of their own.
-pub fn limited<B: Backend>(backend: &B, options: &LoadOptions) -> Option<Memory> {
+pub fn limited<B: Backend>(
+    backend: &B,
+    (process, device): (Option<MemoryLimit>, Option<MemoryLimit>),
+) -> Option<Memory> {
     let memory = backend.memory();
     let (limit, held) = match backend.shares_memory() {
-        true => (options.memory.and_then(MemoryLimit::bytes), resident_memory().unwrap_or(0)),
-        false => (options.device_memory.and_then(|limit| limit.of(memory.map(|m| m.total))), 0),
+        true => (process.and_then(MemoryLimit::bytes), resident_memory().unwrap_or(0)),
+        false => (device.and_then(|limit| limit.of(memory.map(|m| m.total))), 0),
     };
     let Some(limit) = limit else { return memory };
     let left = limit.saturating_sub(held);

@@ -1,7 +1,6 @@
 //! Models larger than a device: what of them lies there, and what on the host beside it.
 
 use crate::{
-    budget::limited,
     device_unit::{DeviceUnit, device_units, layer_bytes, layers_of_cache},
     error::{Error, Result},
     memory::{CachePlan, GroupBytes, cache_memory, plan_cache, step_limits},
@@ -76,7 +75,7 @@ impl<A: Backend, B: Backend> SplitQuestion<'_, A, B> {
             return Ok(None);
         }
         let sizes = weight_sizes(self.device, plan, self.opened.from, self.opened.loras)?;
-        let free = limited(self.device, self.options).map_or(u64::MAX >> 1, |m| m.free);
+        let free = self.options.memory_of(self.device).map_or(u64::MAX >> 1, |m| m.free);
         let usable = free - free / SLACK;
         let (steps, working) = self.steps(&units, free)?;
         let vectors: u64 = (0..sizes.len()).filter(|&i| is_vector(plan, i)).map(|i| sizes[i].bytes).sum();

@@ -12,6 +12,7 @@ mod class_homes;
 mod device;
 mod device_split;
 mod device_unit;
+mod divided;
 mod draft;
 mod error;
 mod expert_plan;

@@ -1,7 +1,7 @@
 //! How a model is loaded.
 
 use crate::{
-    budget::{MemoryLimit, Offload, StreamOptions},
+    budget::{MemoryLimit, Offload, StreamOptions, limited},
     device::Device,
     draft::DraftSource,
     kv_swap::KvSwap,
@@ -10,7 +10,7 @@ use crate::{
 };
 use lamina_base::DType;
 use lamina_engine::Policy;
-use lamina_plan::KvDtype;
+use lamina_plan::{Backend, KvDtype, Memory};
 use std::path::PathBuf;
 
 /// Bytes of a cache on disk where nobody says more: some hundred thousand tokens of a model of 1B parameters.
@@ -65,6 +65,11 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
+    /// What can be had of a backend's memory within these limits; none where nobody says.
+    pub(crate) fn memory_of<B: Backend>(&self, backend: &B) -> Option<Memory> {
+        limited(backend, (self.memory, self.device_memory))
+    }
+
     /// True where a model may be divided between a device and the host: on a device that was named, or where something is
     /// said of the division. `auto` takes a device that holds all of it.
     pub fn divides(&self) -> bool {

@@ -1,7 +1,6 @@
 //! Sizes of a model on a backend, found before anything is uploaded.
 
 use crate::{
-    budget::limited,
     class_home::ClassHome,
     class_homes::class_homes,
     error::Result,
@@ -55,7 +54,7 @@ impl ModelSizes {
         options: &LoadOptions,
         (taken, fixed): (u64, Option<&CachePlan>),
     ) -> Result<ModelSizes> {
-        let (plan, memory) = (opened.plan, limited(backend, options));
+        let (plan, memory) = (opened.plan, options.memory_of(backend));
         let of_head = opened.head.map_or(Ok(0), |head| head.bytes(backend))?;
         let each = weight_sizes(backend, plan, opened.from, opened.loras)?;
         let weights = each.iter().map(|size| size.bytes).sum::<u64>() + of_head;

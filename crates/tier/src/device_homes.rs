@@ -1,13 +1,10 @@
 //! Which weights and which layers of the cache lie on a device beside the host.
 
 use crate::{
-    tier_plan::TierPlan,
+    tier_plan::{TierPlan, layout},
     tier_side::{TierSide, TierSides},
 };
-use lamina_plan::{
-    BackendError, KvLayout, LORA, LayerState, Plan, WeightId, WeightKind, WeightSpec, backend::Result,
-    op::Operands,
-};
+use lamina_plan::{KvLayout, LORA, Plan, WeightId, WeightKind, WeightSpec, backend::Result, op::Operands};
 use std::collections::HashMap;
 
 /// What of a plan lies on a device beside the host. Matrices that it does not know lie on the host.
@@ -87,15 +84,6 @@ impl DeviceHomes {
     }
 }
 
-/// A layout without the layers that do not lie on `side`.
-pub(crate) fn layout(kv: &KvLayout, homes: &[TierSide], side: TierSide) -> KvLayout {
-    let one = |(layer, home): (&LayerState, &TierSide)| match *home == side {
-        true => *layer,
-        false => LayerState::Elsewhere,
-    };
-    KvLayout { groups: kv.groups.clone(), layers: kv.layers.iter().zip(homes).map(one).collect() }
-}
-
 /// Numbers of a vector that is not worth a place on both machines: biases of all experts of a layer have more.
 const LONG_VECTOR: usize = 1 << 16;
 
@@ -128,10 +116,4 @@ fn together(plan: &Plan, op: &impl Operands, homes: &mut [TierSide], layers: &mu
     large.iter().for_each(|&w| homes[w] = TierSide::Host);
     layer.into_iter().for_each(|kv| layers[kv] = TierSide::Host);
     true
-}
-
-/// A weight that lies where an operator cannot be run.
-pub(crate) fn torn(name: &str) -> BackendError {
-    let what = format!("the operator {name}, whose weights lie on several machines");
-    BackendError::Unsupported { backend: "tiered", what }
 }

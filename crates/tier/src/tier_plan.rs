@@ -1,11 +1,8 @@
 //! A plan divided between two machines: who runs each operator, and which rows cross from one to the other for it.
 
-use crate::{
-    device_homes::{layout, torn},
-    tier_side::{TierSide, TierSides},
-};
+use crate::tier_side::{TierSide, TierSides};
 use lamina_plan::{
-    Mark, Plan, Slot, WeightKind, WeightSpec,
+    BackendError, KvLayout, LayerState, Mark, Plan, Slot, WeightKind, WeightSpec,
     backend::Result,
     op::{Copy, Op, OpRef, Operand, Operands},
 };
@@ -154,4 +151,19 @@ impl TierPlan {
 /// What stands for a weight that lies on another machine.
 pub(crate) fn elsewhere() -> WeightSpec {
     WeightSpec { name: "elsewhere".to_owned(), kind: WeightKind::Vector { len: 1 } }
+}
+
+/// A layout without the layers that do not lie on `side`.
+pub(crate) fn layout(kv: &KvLayout, homes: &[TierSide], side: TierSide) -> KvLayout {
+    let one = |(layer, home): (&LayerState, &TierSide)| match *home == side {
+        true => *layer,
+        false => LayerState::Elsewhere,
+    };
+    KvLayout { groups: kv.groups.clone(), layers: kv.layers.iter().zip(homes).map(one).collect() }
+}
+
+/// A weight that lies where an operator cannot be run.
+pub(crate) fn torn(name: &str) -> BackendError {
+    let what = format!("the operator {name}, whose weights lie on several machines");
+    BackendError::Unsupported { backend: "tiered", what }
 }

@@ -7,9 +7,8 @@ use super::{
     search::{SearchQuestion, ruled},
 };
 use crate::{
-    beside::{divided, holds},
-    budget::limited,
     device_split::DeviceSplit,
+    divided::divided,
     error::{Error, Result},
     options::LoadOptions,
 };
@@ -76,14 +75,14 @@ pub fn forecast_beside<A: Backend, B: Backend>(
     };
     let mut backend = Tiered { device, host: host()?, homes: Default::default() };
     let (mut told, search) = match tell(ck, options, question, &mut backend, &mut speeds)? {
-        Told::Divided(told, search) => (*told, search),
-        Told::Host => return forecast_on(ck, options, question, &backend.host),
+        DivisionForecast::Divided(told, search) => (*told, search),
+        DivisionForecast::Host => return forecast_on(ck, options, question, &backend.host),
     };
     let found = search.filter(|_| question.advice).and_then(|rules| ruled(options, &rules));
     if let Some((change, other)) = found.filter(|(_, other)| other.placement != options.placement) {
         let one = ForecastQuestion { batch: vec![1], advice: false, ..question.clone() };
         let now = told.decode.first().map_or(0.0, |s| s.tok_s);
-        if let Told::Divided(other, _) = tell(ck, &other, &one, &mut backend, &mut speeds)? {
+        if let DivisionForecast::Divided(other, _) = tell(ck, &other, &one, &mut backend, &mut speeds)? {
             let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
             let better = other.problem.is_none() && tok_s > LEAST_GAIN * now;
             told.advice.extend(better.then_some(ForecastAdvice { change, tok_s }));
@@ -92,8 +91,17 @@ pub fn forecast_beside<A: Backend, B: Backend>(
     Ok(told)
 }
 
+/// True where `device` has memory for the whole model.
+pub(crate) fn holds<A: Backend>(ck: &Checkpoint, options: &LoadOptions, device: &A) -> Result<bool> {
+    match SizedModel::of(ck, options, device, None) {
+        Ok(_) => Ok(true),
+        Err(Error::OutOfMemory(_)) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
 /// What becomes of a model.
-enum Told {
+enum DivisionForecast {
     /// It is divided; the rules of a search for a better division.
     Divided(Box<Forecast>, Option<Vec<String>>),
     /// All of it is on the host.
@@ -106,11 +114,11 @@ fn tell<A: Backend, B: Backend>(
     question: &ForecastQuestion,
     backend: &mut Tiered<A, B>,
     speeds: &mut TwoSpeeds,
-) -> Result<Told> {
-    let no_room = |problem| Ok(Told::Divided(Box::new(misfit(problem)), None));
+) -> Result<DivisionForecast> {
+    let no_room = |problem| Ok(DivisionForecast::Divided(Box::new(misfit(problem)), None));
     let split = match divided(ck, options, &backend.device, &backend.host) {
         Ok(Some(split)) => split,
-        Ok(None) => return Ok(Told::Host),
+        Ok(None) => return Ok(DivisionForecast::Host),
         Err(Error::OutOfMemory(problem)) => return no_room(problem),
         Err(e) => return Err(e),
     };
@@ -126,25 +134,22 @@ fn tell<A: Backend, B: Backend>(
     let cost = DeviceCost::new(&steps, &backend.split(&steps)?, hardware, speeds.link);
     let whole = model.whole(backend, speeds.host.hardware(&backend.host, &model.types(&backend.host))?);
     let whole = CostModel { device: Some(cost.clone()), ..whole };
+    let (plan, bytes) = (model.plan().clone(), model.weight_bytes());
+    let mut told = model.forecast(&options, question, backend, &mut speeds.host, Some(cost))?;
+    told.device = Some(DeviceForecast::of(backend.device.about().device, &split, speeds.link));
+    let depth = question.prompt.first().copied().unwrap_or(0);
     let search = SearchQuestion {
-        plan: model.plan(),
-        bytes: &model.weight_bytes(),
+        plan: &plan,
+        bytes: &bytes,
         cache: &split.layer_bytes,
         limits: WayLimits {
             device: split.room(),
-            ram: limited(backend, &options).map_or(u64::MAX >> 1, |m| m.free / 10 * 8),
+            ram: options.memory_of(backend).map_or(u64::MAX >> 1, |m| m.free / 10 * 8),
+            // Behind the forecast: what that has read of the disk is known.
             disk: speeds.host.disk(None)?.bytes,
         },
-        shape: CostShape {
-            sequences: 1,
-            rows: 1,
-            depth: question.prompt.first().copied().unwrap_or(0),
-            logits: 1,
-        },
+        shape: CostShape { sequences: 1, rows: 1, depth, logits: 1 },
         model: &whole,
     };
-    let rules = search.rules();
-    let mut told = model.forecast(&options, question, backend, &mut speeds.host, Some(cost))?;
-    told.device = Some(DeviceForecast::of(backend.device.about().device, &split, speeds.link));
-    Ok(Told::Divided(Box::new(told), rules))
+    Ok(DivisionForecast::Divided(Box::new(told), search.rules()))
 }

@@ -13,12 +13,13 @@ use crate::{
     options::LoadOptions,
 };
 use advice::alternatives;
+pub(crate) use beside::holds;
 pub use beside::{DeviceForecast, forecast_beside};
 pub use known::DiskRate;
 use known::KnownSpeeds;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
-pub(crate) use sized::SizedModel;
+use sized::SizedModel;
 pub use sized::{DiskForecast, MemoryPart, SwapForecast};
 
 /// Changes that make less of a difference are not worth telling.

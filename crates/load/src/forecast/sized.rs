@@ -6,7 +6,6 @@ use super::{
     speeds,
 };
 use crate::{
-    budget::limited,
     error::Result,
     expert_plan::ExpertPlan,
     heads::stored_types,
@@ -132,7 +131,7 @@ impl SizedModel {
         let sizes = ModelSizes::of(&opened, backend, options, (0, fixed))?;
         let process = resident_memory().unwrap_or(0);
         let budget =
-            limited(backend, options).map(|m| m.free + if backend.shares_memory() { process } else { 0 });
+            options.memory_of(backend).map(|m| m.free + if backend.shares_memory() { process } else { 0 });
         let (limits, weights) = (sizes.limits(&opened), weight_sizes(backend, &plan, &from, &loras)?);
         Ok(SizedModel {
             weights,
