@@ -84,8 +84,8 @@ pub fn best_fractions(classes: &[PartClass], limits: &WayLimits) -> Option<Vec<[
     Some(ways.iter().map(|way| way.map(|v| solution[v].clamp(0.0, 1.0))).collect())
 }
 
-/// Whole parts by the best fractions: what is left over goes by the largest remainders as far as budgets allow, and is then
-/// moved as long as that makes a step faster. None where parts do not fit anywhere.
+/// Whole parts by the best fractions: what is left over goes by the largest remainders as far as budgets allow. Then all
+/// counts near by are tried, and parts are moved as long as that makes a step faster. None where parts do not fit anywhere.
 pub fn best_ways(classes: &[PartClass], limits: &WayLimits) -> Option<WayCounts> {
     let fractions = best_fractions(classes, limits)?;
     let mut counts: Vec<[usize; WAYS]> = vec![[0; WAYS]; classes.len()];
@@ -108,6 +108,7 @@ pub fn best_ways(classes: &[PartClass], limits: &WayLimits) -> Option<WayCounts>
     for (i, class) in classes.iter().enumerate() {
         counts[i][DISK] += class.parts - counts[i].iter().sum::<usize>();
     }
+    nearest_best(classes, limits, &mut counts);
     improve(classes, limits, &mut counts);
     let seconds = step_seconds(classes, limits, &counts);
     Some(WayCounts { counts, seconds })
@@ -139,6 +140,69 @@ pub fn step_seconds(classes: &[PartClass], limits: &WayLimits, counts: &[[usize;
     };
     let computing: f64 = classes.iter().zip(counts).map(one).sum();
     computing.max(held(classes, counts, DISK) as f64 / limits.disk)
+}
+
+/// Counts near others, tried one class after the other.
+struct NearCounts<'a> {
+    classes: &'a [PartClass],
+    limits: &'a WayLimits,
+    /// Of each class, what is tried.
+    tried: Vec<Vec<[usize; WAYS]>>,
+    counts: Vec<[usize; WAYS]>,
+    best: (f64, Vec<[usize; WAYS]>),
+}
+
+/// Placements that are tried near the best fractions at most.
+const MOST_TRIED: usize = 1 << 18;
+/// Parts of a class that are moved in a placement near by at most, in each way.
+const FARTHEST: usize = 4;
+
+/// Takes the best of all counts near by: within the largest distance that leaves few enough to be tried.
+fn nearest_best(classes: &[PartClass], limits: &WayLimits, counts: &mut Vec<[usize; WAYS]>) {
+    let within = |distance: usize| -> Vec<Vec<[usize; WAYS]>> {
+        classes.iter().zip(counts.iter()).map(|(class, n)| near(class.parts, n, distance)).collect()
+    };
+    let few = |tried: &Vec<Vec<_>>| {
+        let all = tried.iter().try_fold(1usize, |all, one| all.checked_mul(one.len()));
+        all.is_some_and(|all| all <= MOST_TRIED)
+    };
+    let Some(tried) = (1..=FARTHEST).rev().map(within).find(few) else { return };
+    let best = (step_seconds(classes, limits, counts), counts.clone());
+    let mut search = NearCounts { classes, limits, tried, counts: counts.clone(), best };
+    search.class(0, (0, 0, 0), 0.0);
+    *counts = search.best.1;
+}
+
+/// Counts of `parts` whose numbers on the device and in memory are no farther than `distance` from those of `n`.
+fn near(parts: usize, n: &[usize; WAYS], distance: usize) -> Vec<[usize; WAYS]> {
+    let around = |n: usize| n.saturating_sub(distance)..=n.saturating_add(distance).min(parts);
+    let one = |device: usize| {
+        around(n[RAM]).filter_map(move |ram| Some([device, ram, parts.checked_sub(device + ram)?]))
+    };
+    around(n[DEVICE]).flat_map(one).collect()
+}
+
+impl NearCounts<'_> {
+    /// Tries the counts of class `i` and those behind it, where the ones before hold so many bytes of each way and take so
+    /// long to compute.
+    fn class(&mut self, i: usize, (device, ram, disk): (u64, u64, u64), computing: f64) {
+        let seconds = computing.max(disk as f64 / self.limits.disk);
+        if device > self.limits.device || ram > self.limits.ram || seconds >= self.best.0 {
+            return;
+        }
+        let Some(class) = self.classes.get(i) else {
+            self.best = (seconds, self.counts.clone());
+            return;
+        };
+        for at in 0..self.tried[i].len() {
+            let n = self.tried[i][at];
+            self.counts[i] = n;
+            let bytes = |way: usize| bytes_in(class, way) * n[way] as u64;
+            let held = (device + bytes(DEVICE), ram + bytes(RAM), disk + bytes(DISK));
+            let more = n[DEVICE] as f64 * class.seconds.0 + (n[RAM] + n[DISK]) as f64 * class.seconds.1;
+            self.class(i + 1, held, computing + more);
+        }
+    }
 }
 
 /// Moves one part, or two at once, as long as a step gets faster.
