@@ -63,7 +63,12 @@ fn a_model_that_a_gpu_cannot_hold_runs_on_the_cpu() {
     // Graphs take 64 MiB of it.
     let small = "memory=69000000";
     let named = on_cuda(&story(&model, "cuda"), small);
-    assert!(named.code == Some(1) && named.err.contains("cuda:0 has"), "{named:#?}");
+    // Of a device that is named, what fits is used.
+    assert!(named.err.contains("of weights are on cuda:0"), "{named:#?}");
+    assert_eq!(named.ok(), want);
+    let nothing: Vec<&str> = story(&model, "cuda").into_iter().chain(["--device-memory", "1000"]).collect();
+    let refused = on_cuda(&nothing, "").error(1);
+    assert!(refused.contains("cuda:0 has 1.0 kB"), "{refused}");
     let fallback = on_cuda(&story(&model, "auto"), small);
     let lines: Vec<_> = fallback.err.lines().filter(|l| l.starts_with("cuda: ")).collect();
     assert!(lines.len() == 1 && lines[0].ends_with(": running on the CPU"), "{lines:?}");
