@@ -28,7 +28,7 @@ pub(crate) fn divided<A: Backend, B: Backend>(
     let spec = family.spec(ck)?;
     let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
     let weights = Weights::new(ck, family, &spec).keeping(keep);
-    let plan = emit(&spec, &|name| weights.has(name));
+    let plan = options.experts.apply(emit(&spec, &|name| weights.has(name)))?;
     let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
     let plan = loras.adapt(plan);
     check_context(&spec, &ck.config, options.context)?;
