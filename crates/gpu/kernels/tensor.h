@@ -79,7 +79,7 @@ template <class L> FN void tensor_few(DEV const u8* w, HalfRows in, DEV const fl
 }
 
 // 64 rows times 64 outputs: a warp has 16 outputs and all pieces; 4 blocks of inputs at a time lie in shared memory. Warps of
-// 32 outputs, which read it half as often, took all 255 registers; of blocks of 8 warps, two need registers that are not there.
+// 32 outputs, which read it half as often, took all 255 registers; two blocks of 8 warps need more than there are.
 CONST int STAGE_ROWS = 64, STAGE_BLOCKS = 4, STAGE_THREADS = 128;
 FN void stage_inputs(HalfRows in, int first, int end, int me, TG u16* inputs, TG float* sums) {
   uint4 none = {0, 0, 0, 0};
@@ -165,7 +165,7 @@ KERNEL(256, 3) tensor_few_##name(HALVES_IN, BUF(6, float, y), ARGS(7, TensorArgs
   TENSOR_ROWS_OF(first); \
   tensor_few<lane_##name>(w, rows_from(in, first), bias, to, a.product, (int)BLOCK.x, (int)THREAD, part); \
 } \
-KERNEL(128, lane_##name::SCALES == 2 ? 2 : 3) tensor_many_##name(HALVES_IN, BUF(6, float, y), ARGS(7, TensorArgs, a)) { \
+KERNEL(128, 2) tensor_many_##name(HALVES_IN, BUF(6, float, y), ARGS(7, TensorArgs, a)) { \
   SHARED u16 inputs[STAGE_BLOCKS * STAGE_ROWS * 32]; SHARED float staged[STAGE_BLOCKS * STAGE_ROWS]; \
   int first = (int)BLOCK.y * STAGE_ROWS; \
   TENSOR_ROWS_OF(first); \
