@@ -16,8 +16,11 @@ fn main() {
         println!("cargo:rerun-if-changed={}", folder.display());
         check_sources(&folder);
         for path in files(&folder, &folder).into_iter().map(|file| folder.join(file)) {
-            let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
-            let made = |prefix: &str| stem.strip_prefix(prefix).and_then(|n| n.parse::<u32>().ok());
+            let name = path.file_name().and_then(|s| s.to_str()).unwrap_or_default();
+            let made = |prefix: &str| {
+                let number = name.strip_suffix(".xz")?.strip_prefix(prefix)?.split('.').next()?;
+                number.parse::<u32>().ok()
+            };
             let entry =
                 |made: u32| format!("({made}, include_bytes!({:?}) as &[u8])", path.display().to_string());
             if let Some(made) = made("sm_") {
@@ -26,7 +29,7 @@ fn main() {
                 portable = format!("Some({})", entry(made));
             }
         }
-        assert!(!images.is_empty(), "LAMINA_CUBINS: no sm_XX.cubin in {}", folder.display());
+        assert!(!images.is_empty(), "LAMINA_CUBINS: no sm_XX.cubin.xz in {}", folder.display());
     }
     let text =
         format!("const EMBEDDED: &[Made] = &[{images}];\nconst PORTABLE: Option<Made> = {portable};\n");

@@ -14,7 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-// EMBEDDED: compute capabilities and their images; PORTABLE: the one in the driver's own language, if there is one.
+// EMBEDDED: compute capabilities and their images, compressed by xz; PORTABLE: the one in the driver's own language, if there
+// is one.
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// An image that was made for a compute capability.
@@ -46,8 +47,8 @@ impl KernelImage {
     pub fn of(capability: u32) -> Opened<KernelImage> {
         let folder = env::var_os("LAMINA_KERNELS").filter(|v| !v.is_empty()).map(PathBuf::from);
         let embedded = choose(EMBEDDED, PORTABLE, capability).filter(|_| folder.is_none());
-        if let Some(bytes) = embedded {
-            return Ok(KernelImage::new(bytes, ImageOrigin::Embedded));
+        if let Some(packed) = embedded {
+            return Ok(KernelImage::new(&unpacked(packed), ImageOrigin::Embedded));
         }
         KernelImage::compiled(&kernel_source(folder.as_deref()), &format!("sm_{capability}"))
     }
@@ -88,6 +89,16 @@ impl KernelImage {
     pub fn start(&self) -> *const c_void {
         self.words.as_ptr().cast()
     }
+}
+
+/// An image of the build, as it was before it was compressed.
+///
+/// # Panics
+/// When the build holds another thing.
+fn unpacked(mut packed: &[u8]) -> Vec<u8> {
+    let mut image = vec![];
+    lzma_rs::xz_decompress(&mut packed, &mut image).expect("the build holds images compressed by xz");
+    image
 }
 
 /// The image that a device runs: of the same major number, the nearest minor one that is not above its own. Devices newer than
@@ -135,6 +146,22 @@ mod tests {
         // Older ones, systems on a chip, and generations that were left out.
         for capability in [75, 87, 101, 100] {
             assert_eq!(choose(capability), None, "{capability}");
+        }
+    }
+
+    /// "kernels kernels kernels" as Python's `lzma` writes it, which makes the images (`.ci/kernels.py`).
+    const PACKED: &[u8] = &[
+        253, 55, 122, 88, 90, 0, 0, 4, 230, 214, 180, 70, 2, 0, 33, 1, 28, 0, 0, 0, 16, 207, 88, 204, 224, 0,
+        22, 0, 14, 93, 0, 53, 153, 74, 171, 162, 226, 177, 76, 52, 241, 250, 45, 192, 0, 0, 0, 0, 26, 73, 8,
+        227, 115, 210, 208, 69, 0, 1, 42, 23, 196, 252, 62, 204, 31, 182, 243, 125, 1, 0, 0, 0, 0, 4, 89, 90,
+    ];
+
+    #[test]
+    fn images_of_the_build_are_unpacked() {
+        assert_eq!(unpacked(PACKED), b"kernels kernels kernels");
+        // A plain build has none; what the driver takes is an ELF file.
+        for (capability, packed) in EMBEDDED {
+            assert_eq!(unpacked(packed).get(..4), Some(&b"\x7fELF"[..]), "{capability}");
         }
     }
 
