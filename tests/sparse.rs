@@ -103,7 +103,9 @@ fn company_forks_and_preemption_change_no_bit() {
     let swapped = KvSwap { choice: SwapChoice::Always, .."ram:64MiB".parse().expect("a size") };
     for (reuse_prefixes, kv_swap) in [(false, KvSwap::default()), (true, KvSwap::default()), (true, swapped)]
     {
-        let small = load(&packaged(), LoadOptions { reuse_prefixes, kv_swap, ..some.clone() });
+        // Two or three requests fit.
+        let kv_memory = Some(400_000);
+        let small = load(&packaged(), LoadOptions { reuse_prefixes, kv_swap, kv_memory, ..some.clone() });
         let start = |i| small.stream(&Prompt::Tokens(prompt(i)), &GenerateOptions { n: 2, ..asked(60) });
         let streams: Vec<TokenStream> = (0..12).map(|i| start(i).expect("starts")).collect();
         let mut preempted = 0;

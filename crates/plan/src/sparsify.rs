@@ -11,31 +11,29 @@ use crate::{
 /// they read a bounded part already.
 ///
 /// # Errors
-/// Why the plan cannot, as an end of "must be ..".
+/// The models that cannot, and why: an end of "must be left out for ..".
 pub fn sparsify(mut plan: Plan, sparsity: AttentionSparsity) -> Result<Plan, &'static str> {
     if sparsity.is_none() {
         return Ok(plan);
     }
     if !plan.generates() {
-        return Err("left out for models that do not generate: their rows see later ones");
+        return Err("models that do not generate: their rows see later ones");
     }
     if plan.ops.iter().any(|op| matches!(op, Op::LatentAttend(_))) {
-        return Err(
-            "left out for models whose cache holds latents: keys and values are the same numbers there",
-        );
+        return Err("models whose cache holds latents: keys and values are the same numbers there");
     }
     let groups = plan.kv.layers.iter().map(|layer| layer.group()).collect::<Vec<_>>();
     let sees_all = |kv: usize| groups[kv].is_some_and(|group| plan.kv.groups[group].reach == Reach::All);
     let mut found = false;
     for attention in plan.ops.iter_mut().filter_map(attention_of).filter(|o| sees_all(o.kv)) {
         if sparsity.prefill.is_some() && attention.alibi.is_some() {
-            return Err("left out for models with linear position biases: means of keys do not have them");
+            return Err("models with linear position biases: means of keys do not have them");
         }
         (attention.sparsity, found) = (sparsity, true);
     }
     match found {
         true => Ok(plan),
-        false => Err("left out for models without a layer that sees the whole context"),
+        false => Err("models without a layer that sees the whole context"),
     }
 }
 
