@@ -70,10 +70,10 @@ struct Driver {
   std::map<int, size_t> used;   // by device
   std::map<const void*, size_t> pinned;
   std::set<Stream*> streams;
-  int recordings = 0;
 };
 Driver& driver() { static Driver& all = *new Driver; return all; }   // outlives whoever frees at exit
 thread_local int current = -1;   // the device whose context is that of the thread
+thread_local int recordings = 0;   // of this thread: they are asked for as thread-local, so others may go on allocating
 
 bool loses(int code) { return code == 214 || code == 999 || (code >= 700 && code < 720 && code != 701); }
 
@@ -250,7 +250,7 @@ int cuMemGetInfo_v2(size_t* free, size_t* total) {
 // What nobody wrote is NaN in every type, as are the guards around it.
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   BEGIN_CURRENT(cuMemAlloc_v2)
-  if (driver().recordings) return CAPTURE_UNSUPPORTED;   // as the driver on the recording thread
+  if (recordings) return CAPTURE_UNSUPPORTED;
   if (!bytes) return INVALID_VALUE;
   if (driver().used[current] + bytes > (size_t)said_of("memory", current, 512 << 20)) return OUT_OF_MEMORY;
   size_t room = (bytes + 2 * GUARD + 255) / 256 * 256;
@@ -370,7 +370,7 @@ int cuStreamBeginCapture_v2(void* stream, int) {
   auto& s = *(Stream*)stream;
   if (s.recording) return CAPTURE_INVALIDATED;
   s.recording = true;
-  ++driver().recordings;
+  ++recordings;
   s.recorded.launches.clear();
   return OK;
 }
@@ -379,7 +379,7 @@ int cuStreamEndCapture(void* stream, void** graph) {
   auto& s = *(Stream*)stream;
   if (!s.recording) return CAPTURE_INVALIDATED;
   s.recording = false;
-  --driver().recordings;
+  --recordings;
   *graph = new Graph(std::move(s.recorded));
   s.recorded = {};
   return OK;
