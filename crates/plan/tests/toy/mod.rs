@@ -52,7 +52,9 @@ impl Backend for Toy {
     }
 
     fn refuses(&self, plan: &Plan) -> Option<String> {
-        plan.ops.iter().map(Op::name).find(|n| MISSING.contains(n)).map(|n| format!("the operator {n}"))
+        let missing = plan.ops.iter().map(Op::name).find(|n| MISSING.contains(n));
+        let sparse = || plan.is_sparse().then(|| "sparse attention".to_owned());
+        missing.map(|n| format!("the operator {n}")).or_else(sparse)
     }
 
     fn upload(&self, _spec: &WeightSpec, tensor: &Tensor) -> Result<Vec<f32>> {
