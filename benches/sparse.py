@@ -4,8 +4,8 @@
     python benches/sparse.py TEXT MODEL... [--prompt 448] [--scored 48] [--pieces 40] [--shares 0.02 0.05 0.1 0.2 0.5]
 
 values: the tokens behind a prompt are scored as an answer, whose rows read a share of the values (`attention_sparsity`).
-prefill: prompt and tokens are one prompt, whose rows attend to a share of the far blocks (`sparse_prefill`).
-window: the same with the smallest share, which is little more than the first block and the last two.
+prefill: prompt and tokens are one prompt, whose rows attend to a share of the far blocks (`sparse_prefill`); a share of 1e-6
+is one far block beside the first one and the last two.
 """
 
 import argparse

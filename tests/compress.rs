@@ -1,12 +1,13 @@
 //! Prompts whose cache is compressed: which cells stay depends on nothing but the request, and the first token is that of
 //! the whole prompt.
 
+#[path = "common/answers.rs"]
+mod answers;
 mod common;
 
-use common::rests;
+use answers::{answer, assert_company_changes_nothing, bits};
 use lamina::{
-    AnswerState, Completion, Compression, DraftSource, GenerateOptions, KvSwap, KvType, LayerBudgets,
-    LoadOptions, Model, Prompt, SwapChoice, TokenStream,
+    AnswerState, Compression, DraftSource, GenerateOptions, KvType, LayerBudgets, LoadOptions, Model, Prompt,
 };
 use lamina_fixtures::{Models, names, packaged, tokens};
 use std::path::Path;
@@ -44,14 +45,6 @@ fn asked(count: usize, compress: Option<Compression>) -> GenerateOptions {
 
 fn snap(count: usize) -> GenerateOptions {
     asked(count, Some(compression(LayerBudgets::Even)))
-}
-
-fn answer(model: &Model, tokens: &[u32], o: &GenerateOptions) -> Completion {
-    model.generate(&Prompt::Tokens(tokens.to_vec()), o).expect("runs").remove(0)
-}
-
-fn bits(c: &Completion) -> Vec<(u32, u32)> {
-    c.tokens.iter().zip(&c.logprobs).map(|(t, (l, _))| (*t, l.to_bits())).collect()
 }
 
 /// Prompts that differ from the first token on.
@@ -100,25 +93,9 @@ fn every_family_selects_the_same_whatever_else_there_is() {
 
 #[test]
 fn company_forks_and_preemption_change_no_bit() {
-    let model = load(&packaged(), options());
-    let want: Vec<_> = (0..14).map(|i| bits(&answer(&model, &prompt(i), &snap(50)))).collect();
-    // Room for eight sequences at full length: of more, some lose their memory, or what they had computed is kept elsewhere.
-    let swapped = KvSwap { choice: SwapChoice::Always, .."ram:64MiB".parse().expect("a size") };
-    for (reuse_prefixes, kv_swap) in [(false, KvSwap::default()), (true, KvSwap::default()), (true, swapped)]
-    {
-        let small = load(&packaged(), LoadOptions { reuse_prefixes, kv_swap, ..options() });
-        let start = |i| small.stream(&Prompt::Tokens(prompt(i)), &GenerateOptions { n: 2, ..snap(50) });
-        let streams: Vec<TokenStream> = (0..14).map(|i| start(i).expect("starts")).collect();
-        let mut preempted = 0;
-        for (i, stream) in streams.into_iter().enumerate() {
-            let mut both = [Completion::empty(), Completion::empty()];
-            stream.map(|piece| piece.expect("runs")).for_each(|piece| both[piece.index].push(piece));
-            preempted += both.iter().map(|c| c.timings.preemptions).sum::<u32>();
-            both.iter().for_each(|c| assert_eq!(bits(c), want[i], "{i}"));
-        }
-        assert!(preempted > 0, "the cache was not too small");
-        assert!(rests(&small));
-    }
+    let prompts: Vec<_> = (0..14).map(prompt).collect();
+    // Room for eight sequences at full length.
+    assert_company_changes_nothing(&packaged(), &options(), (&prompts, &snap(50)), None);
 }
 
 #[test]

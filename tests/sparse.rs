@@ -1,11 +1,13 @@
 //! Sparse attention: what is left out follows from the request alone, and requests never share what differs.
 
+#[path = "common/answers.rs"]
+mod answers;
 mod common;
 
-use common::rests;
+use answers::{answer, assert_company_changes_nothing, bits};
 use lamina::{
-    AnswerState, AttentionSparsity, Completion, DraftSource, GenerateOptions, KvSwap, KvType, LoadOptions,
-    Model, Prompt, SwapChoice, TokenStream, attention_sparsity,
+    AnswerState, AttentionSparsity, DraftSource, GenerateOptions, KvType, LoadOptions, Model, Prompt,
+    attention_sparsity,
 };
 use lamina_fixtures::{Models, names, packaged, tokens};
 use std::path::Path;
@@ -43,14 +45,6 @@ fn asked(count: usize) -> GenerateOptions {
     o.sampling.set("temperature", 0.0).expect("known");
     o.sampling.set("logprobs", 2i64).expect("known");
     o
-}
-
-fn answer(model: &Model, tokens: &[u32], o: &GenerateOptions) -> Completion {
-    model.generate(&Prompt::Tokens(tokens.to_vec()), o).expect("runs").remove(0)
-}
-
-fn bits(c: &Completion) -> Vec<(u32, u32)> {
-    c.tokens.iter().zip(&c.logprobs).map(|(t, (l, _))| (*t, l.to_bits())).collect()
 }
 
 /// Prompts that differ from the first token on.
@@ -97,27 +91,9 @@ fn every_family_leaves_out_the_same_however_it_is_computed() {
 #[test]
 fn company_forks_and_preemption_change_no_bit() {
     let some = LoadOptions { context: Some(300), ..options(sparse(0.1, 0.2)) };
-    let model = load(&packaged(), some.clone());
-    let prompt = |i| prompt(i)[..230].to_vec();
-    let want: Vec<_> = (0..12).map(|i| bits(&answer(&model, &prompt(i), &asked(60)))).collect();
-    let swapped = KvSwap { choice: SwapChoice::Always, .."ram:64MiB".parse().expect("a size") };
-    for (reuse_prefixes, kv_swap) in [(false, KvSwap::default()), (true, KvSwap::default()), (true, swapped)]
-    {
-        // Two or three requests fit.
-        let kv_memory = Some(400_000);
-        let small = load(&packaged(), LoadOptions { reuse_prefixes, kv_swap, kv_memory, ..some.clone() });
-        let start = |i| small.stream(&Prompt::Tokens(prompt(i)), &GenerateOptions { n: 2, ..asked(60) });
-        let streams: Vec<TokenStream> = (0..12).map(|i| start(i).expect("starts")).collect();
-        let mut preempted = 0;
-        for (i, stream) in streams.into_iter().enumerate() {
-            let mut both = [Completion::empty(), Completion::empty()];
-            stream.map(|piece| piece.expect("runs")).for_each(|piece| both[piece.index].push(piece));
-            preempted += both.iter().map(|c| c.timings.preemptions).sum::<u32>();
-            both.iter().for_each(|c| assert_eq!(bits(c), want[i], "{i}"));
-        }
-        assert!(preempted > 0, "the cache was not too small");
-        assert!(rests(&small));
-    }
+    let prompts: Vec<_> = (0..12).map(|i| prompt(i)[..230].to_vec()).collect();
+    // Two or three requests fit.
+    assert_company_changes_nothing(&packaged(), &some, (&prompts, &asked(60)), Some(400_000));
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Models that are larger than a device: what fits is there, the rest on the host, and answers are the same to the bit. The
 //! device is a simulated one, which computes as the CPU does.
 
-use lamina::{DraftSource, LoadOptions, MemoryLimit, PlacementPolicy, StreamOptions};
+use lamina::{
+    ApproximateExperts, AttentionSparsity, Device, DraftSource, LoadOptions, MemoryLimit, PlacementPolicy,
+    StreamOptions, attention_sparsity,
+};
 use lamina_cpu::Cpu;
 use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
 use lamina_fixtures::{Models, packaged, tokens};
@@ -10,6 +13,7 @@ use lamina_oracle::Throttled;
 use lamina_store::Checkpoint;
 use std::{
     collections::BTreeSet,
+    num::NonZeroUsize,
     path::Path,
     sync::mpsc::{Receiver, channel},
 };
@@ -26,7 +30,9 @@ fn device(memory: u64) -> Throttled<Cpu> {
 }
 
 fn options(placement: PlacementPolicy) -> LoadOptions {
-    LoadOptions { context: Some(256), batch_rows: Some(32), placement, ..LoadOptions::default() }
+    // A device that is named shares a model with the host.
+    let device = Device::Cuda(0);
+    LoadOptions { device, context: Some(256), batch_rows: Some(32), placement, ..LoadOptions::default() }
 }
 
 fn rules(rules: &[&str]) -> PlacementPolicy {
@@ -39,8 +45,11 @@ fn divided(path: &Path, memory: u64, options: &LoadOptions) -> Result<Loaded> {
 }
 
 fn alone(path: &Path) -> Loaded {
-    let options = options(PlacementPolicy::default());
-    open_on(&Checkpoint::open(path).expect("a model"), &options, cpu().expect("a CPU"), QUIET).expect("opens")
+    alone_with(path, &options(PlacementPolicy::default()))
+}
+
+fn alone_with(path: &Path, options: &LoadOptions) -> Loaded {
+    open_on(&Checkpoint::open(path).expect("a model"), options, cpu().expect("a CPU"), QUIET).expect("opens")
 }
 
 /// Tokens of several answers at once, with the bits of how likely they were.
@@ -150,6 +159,37 @@ fn a_device_memory_and_disk_share_a_model() {
         let loaded = divided(&folder, 1 << 30, &LoadOptions { stream, ..options(policy) }).expect("opens");
         assert!(loaded.info.stream.is_some() && placed(&loaded, "attention").0 > 0, "{:?}", loaded.info);
         assert_eq!(answers(loaded), want, "{name}");
+    }
+}
+
+#[test]
+fn approximations_divide_with_the_same_bits() {
+    let models = Models::new();
+    let fewer = ApproximateExperts { fewer: Some("1,0.9".parse().expect("shares")), deferred: None };
+    let deferred = ApproximateExperts { fewer: None, deferred: NonZeroUsize::new(1) };
+    let all = ApproximateExperts::default();
+    let sparse = attention_sparsity(Some(0.05), Some(0.1)).expect("shares");
+    let whole = AttentionSparsity::NONE;
+    for (name, experts, sparsity) in [
+        ("mixtral", fewer, whole),
+        ("mixtral", deferred, whole),
+        ("mixtral", fewer, sparse),
+        ("llama", all, sparse),
+    ] {
+        let folder = models.folder(name);
+        let asked = |policy| LoadOptions { experts, sparsity, ..options(policy) };
+        let want = answers(alone_with(&folder, &asked(PlacementPolicy::default())));
+        assert_ne!(want, answers(alone(&folder)), "{name}: the approximation acts");
+        for policy in
+            [rules(&["kv=ram"]), rules(&["attention=device", ".*=ram"]), rules(&["attention 0=ram"])]
+        {
+            let loaded = divided(&folder, 1 << 30, &asked(policy.clone())).expect("opens");
+            assert!(
+                placed(&loaded, "").0 > 0 && !loaded.info.approximations.is_empty(),
+                "{name}: {policy:?}"
+            );
+            assert_eq!(answers(loaded), want, "{name}: {policy:?}");
+        }
     }
 }
 

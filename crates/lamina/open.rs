@@ -59,9 +59,6 @@ impl OnBackend for Open<'_> {
         B: Backend + 'static,
         H: FnOnce() -> Result<B>,
     {
-        if !self.options.divides() {
-            return self.run(device);
-        }
         open_beside(&checkpoint(self.path)?, self.options, device, host, self.progress)
     }
 }
@@ -103,9 +100,6 @@ impl OnBackend for ForecastModel<'_> {
         B: Backend + 'static,
         H: FnOnce() -> Result<B>,
     {
-        if !self.options.divides() {
-            return self.run(device);
-        }
         forecast_beside(&checkpoint(self.path)?, self.options, self.question, device, host)
     }
 }

@@ -204,14 +204,10 @@ class ModelInfo:
     placement: Dict[str, Dict[str, int]]
     """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) on a `device` beside the host, in `memory`, and on
     `disk` alone: those are read in every step, and experts when tokens ask for them."""
-    attention_sparsity: Optional[float]
-    """Share of the values that answers read; None: all."""
-    sparse_prefill: Optional[float]
-    """Share of the blocks that rows of prompts attend to; None: all."""
     draft: Optional[str]
     """What guesses tokens ahead, such as `ngram + suffix`; None where nothing does."""
     approximations: List[str]
-    """Those that were asked for, such as `defer_experts 2`; none: answers are the model's own."""
+    """Those that were asked for, such as `defer_experts 2` or `attention_sparsity 0.1`; none: answers are the model's own."""
     tokenizer: bool
     """False: the model takes and gives token ids only."""
     end_tokens: List[int]

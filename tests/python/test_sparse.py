@@ -9,18 +9,18 @@ PROMPT = "Once upon a time there was a little girl who liked to play in the park
 def answer(**policy):
     with lamina.LLM(progress=False, offload=lamina.Policy(**policy)) as llm:
         out = llm.generate(PROMPT, max_tokens=12, temperature=0, logprobs=0, ignore_eos=True)
-        notes = [note for note in llm.info.notes if "approximations" in note]
-        return [scored.logprob for scored in out.logprobs], (llm.info.attention_sparsity, llm.info.sparse_prefill), notes
+        notes = [note for note in llm.info.notes if "approximate" in note]
+        return [scored.logprob for scored in out.logprobs], llm.info.approximations, notes
 
 
 def test_only_what_is_asked_for_is_left_out():
     whole, told, notes = answer()
-    assert (told, notes) == ((None, None), [])
+    assert (told, notes) == ([], [])
     values, told, notes = answer(attention_sparsity=0.05)
-    assert told == (0.05, None) and "5 % of the values" in notes[0]
+    assert told == ["attention_sparsity 0.05"] and notes == ["answers are approximate: attention_sparsity 0.05"]
     assert values[0] == whole[0] and values != whole
     prefill, told, notes = answer(sparse_prefill=0.1)
-    assert told == (None, 0.1) and "10 % of far blocks" in notes[0]
+    assert told == ["sparse_prefill 0.1"] and notes == ["answers are approximate: sparse_prefill 0.1"]
     assert prefill[0] != whole[0]
 
 

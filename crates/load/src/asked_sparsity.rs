@@ -18,16 +18,10 @@ fn read_share(name: &str, share: f64) -> Result<ReadShare> {
     ReadShare::new(share).ok_or_else(wrong)
 }
 
-/// What a user should know of answers that are approximations.
-pub(crate) fn sparsity_notes(sparsity: AttentionSparsity) -> impl Iterator<Item = String> {
-    let percent = |share: ReadShare| (share.get() * 1000.0).round() / 10.0;
-    let values = sparsity.values.map(|share| {
-        format!("answers read {} % of the values only: they are approximations", percent(share))
-    });
-    let prefill = sparsity.prefill.map(|share| {
-        format!("prompts attend to {} % of far blocks only: answers are approximations", percent(share))
-    });
-    values.into_iter().chain(prefill)
+/// Each share by the name of its option with its value; none where nothing is left out.
+pub(crate) fn sparsity_names(sparsity: AttentionSparsity) -> impl Iterator<Item = String> {
+    let named = [("attention_sparsity", sparsity.values), ("sparse_prefill", sparsity.prefill)];
+    named.into_iter().filter_map(|(name, share)| share.map(|share| format!("{name} {}", share.get())))
 }
 
 #[cfg(test)]
@@ -41,7 +35,7 @@ mod tests {
             assert!(error.starts_with("attention_sparsity is ") && error.ends_with("below 1"), "{error}");
         }
         let asked = attention_sparsity(Some(0.125), None).expect("a share");
-        let notes: Vec<_> = sparsity_notes(asked).collect();
-        assert_eq!(notes, ["answers read 12.5 % of the values only: they are approximations"]);
+        let names: Vec<_> = sparsity_names(asked).collect();
+        assert_eq!(names, ["attention_sparsity 0.125"]);
     }
 }

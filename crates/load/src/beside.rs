@@ -14,8 +14,8 @@ use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use lamina_tier::Tiered;
 
-/// Builds the engine of the model in `ck` on `device` where that holds all of it and nothing else is asked for; else on
-/// both: what the device does not hold is computed by `host`.
+/// Builds the engine of the model in `ck` on `device` where that holds all of it and nothing else is asked for, or where
+/// `options` do not let it be divided; else on both: what the device does not hold is computed by `host`.
 ///
 /// # Errors
 /// Those of [`open_on`]; when the device holds no part of it, or not what rules put there.
@@ -26,7 +26,7 @@ pub fn open_beside<A: Backend + 'static, B: Backend + 'static>(
     host: impl FnOnce() -> Result<B>,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
-    if !options.placement.divides() && holds(ck, options, &device)? {
+    if !options.divides() || !options.placement.divides() && holds(ck, options, &device)? {
         return open_on(ck, options, device, progress);
     }
     let host = host()?;

@@ -3,15 +3,13 @@
 use crate::{
     device_split::{DeviceSplit, SplitQuestion},
     error::Result,
-    lora::Loras,
-    open::{check_context, check_dtype},
     options::LoadOptions,
+    planned::{keep, planned},
     sizes::OpenedModel,
     uploads::WeightSource,
 };
-use lamina_arch::{Family, Keep, Weights};
-use lamina_base::DType;
-use lamina_plan::{Backend, emit};
+use lamina_arch::{Family, Weights};
+use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 
 /// What of the model in `ck` lies on `device`.
@@ -26,13 +24,8 @@ pub(crate) fn divided<A: Backend, B: Backend>(
 ) -> Result<Option<DeviceSplit>> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;
-    let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
-    let weights = Weights::new(ck, family, &spec).keeping(keep);
-    let plan = options.experts.apply(emit(&spec, &|name| weights.has(name)))?;
-    let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
-    let plan = loras.adapt(plan);
-    check_context(&spec, &ck.config, options.context)?;
-    check_dtype(options.dtype)?;
+    let weights = Weights::new(ck, family, &spec).keeping(keep(options));
+    let (plan, loras) = planned(ck, (family, &spec), &weights, options, host)?;
     let from = WeightSource { weights: &weights, dtype: options.dtype };
     let opened = OpenedModel { plan: &plan, from: &from, loras: &loras, head: None, context: spec.context };
     SplitQuestion { opened: &opened, options, device, host }.answer()

@@ -18,7 +18,7 @@ const SAMPLE: usize = 4096;
 /// and what computes with them (`backend`).
 pub(crate) fn identity(ck: &Checkpoint, options: &LoadOptions, backend: &str, loras: &Loras) -> Identity {
     let mut text = format!("lamina {} {backend} {:?}\n", env!("CARGO_PKG_VERSION"), options.dtype);
-    for approximation in options.experts.names() {
+    for approximation in options.approximations() {
         line(&mut text, format_args!("{approximation}"));
     }
     for file in &ck.files {

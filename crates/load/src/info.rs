@@ -1,9 +1,9 @@
 //! What is known about a model while it runs.
 
-use crate::{asked_sparsity::sparsity_notes, class_home::ClassHome, error::Result, stream_info::StreamInfo};
+use crate::{class_home::ClassHome, error::Result, stream_info::StreamInfo};
 use lamina_arch::{Family, ModelSpec, spec::ModelOutput};
 use lamina_engine::Pooling;
-use lamina_plan::{AttentionSparsity, KvDtype};
+use lamina_plan::KvDtype;
 use lamina_quant::MIXES;
 use lamina_store::Checkpoint;
 use serde_json::Value;
@@ -58,8 +58,6 @@ pub struct ModelInfo {
     pub pooling: Result<Pooling>,
     /// Where its weights lie.
     pub placement: Vec<ClassHome>,
-    /// What its attention leaves out.
-    pub sparsity: AttentionSparsity,
     /// What is read from disk in every step; none where all weights are in memory.
     pub stream: Option<StreamInfo>,
     /// Approximations that were asked for, each as `option value`.
@@ -97,7 +95,6 @@ impl ModelInfo {
             segments: spec.embed.segments,
             pooling: Ok(Pooling::Mean),
             placement: vec![],
-            sparsity: AttentionSparsity::NONE,
             stream: None,
             approximations: vec![],
             notes: vec![],
@@ -111,8 +108,7 @@ impl ModelInfo {
     pub(crate) fn load_notes(&self) -> Vec<String> {
         let named = self.approximations.join(", ");
         let approximate = (!named.is_empty()).then(|| format!("answers are approximate: {named}"));
-        let sparse = sparsity_notes(self.sparsity);
-        approximate.into_iter().chain(sparse).chain(self.stream.as_ref().map(StreamInfo::note)).collect()
+        approximate.into_iter().chain(self.stream.as_ref().map(StreamInfo::note)).collect()
     }
 }
 

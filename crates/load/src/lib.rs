@@ -1,7 +1,7 @@
 //! Floor 6 and a half: from an opened checkpoint to an engine on any backend.
 //!
-//! [`open_on`] does it all, and [`open_beside`] on a device and the host: the plan, adapters beside it, what is refused, the sizes of the cache, the weights. It knows
-//! no backend by name; whoever calls it brings one.
+//! [`open_on`] does it all, and [`open_beside`] on a device and the host: the plan, adapters beside it, what is refused, the
+//! sizes of the cache, the weights. It knows no backend by name; whoever calls it brings one.
 #![forbid(unsafe_code)]
 
 mod approximate_experts;
@@ -29,6 +29,7 @@ mod objective;
 mod open;
 mod options;
 mod panel_key;
+mod planned;
 mod policy;
 mod pooling;
 mod requantize;
@@ -63,7 +64,7 @@ pub use lora::lora_scales;
 pub use objective::Objective;
 pub use open::{Loaded, open_on, refusal};
 pub use options::{CACHE_DISK, LoadOptions};
-pub use policy::{PlacementPolicy, TierPercent};
+pub use policy::{HostExperts, PlacementPolicy, TierPercent};
 pub use stream_info::{StreamInfo, StreamedExperts};
 pub use uploads::Progress;
 pub use vocab::tokenizer;

@@ -8,24 +8,22 @@ use crate::{
     identity::identity,
     info::ModelInfo,
     kv_swap::open_swap,
-    lora::Loras,
     memory::CachePlan,
     options::LoadOptions,
+    planned::{keep, planned},
     pooling::pooling,
     sizes::{ModelSizes, OpenedModel},
-    sparse::sparse_plan,
     stream_info::StreamInfo,
     stream_load::{StreamedModel, load_streamed},
     turn::InTurn,
     uploads::{Progress, WeightSource, bytes_per_token, upload},
     vocab,
 };
-use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
-use lamina_base::DType;
+use lamina_arch::{Family, Weights};
 use lamina_disk::PageStore;
 use lamina_engine::{Engine, MOST_DRAFTS};
-use lamina_plan::{Backend, BackendError, Limits, Plan, Runner, Step, emit, op::Op};
-use lamina_store::{Checkpoint, Config};
+use lamina_plan::{Backend, BackendError, Limits, Plan, Runner, Step, op::Op};
+use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
 use lamina_tier::Streamed;
 use std::sync::Arc;
@@ -150,18 +148,12 @@ fn build<B: Backend + 'static>(
 ) -> Result<Built> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;
-    // Whoever asks for float32 wants packed weights as their method's formula gives them.
-    let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
-    let weights = Weights::new(ck, family, &spec).keeping(keep);
-    let plan = options.experts.apply(emit(&spec, &|name| weights.has(name)))?;
-    let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
-    let plan = sparse_plan(loras.adapt(plan), options, &backend)?;
+    let weights = Weights::new(ck, family, &spec).keeping(keep(options));
+    let (plan, loras) = planned(ck, (family, &spec), &weights, options, &backend)?;
     let tokenizer = vocab::tokenizer(ck)?;
-    check_context(&spec, &ck.config, options.context)?;
-    check_dtype(options.dtype)?;
     check_plan(&backend, &plan)?;
     let found = beside.heads.find(ck, family, &spec)?;
-    let head_weights = found.as_ref().map(|head| head.weights().keeping(keep));
+    let head_weights = found.as_ref().map(|head| head.weights().keeping(keep(options)));
     let head = found.as_ref().zip(head_weights.as_ref());
     let head = head.map(|(found, weights)| PlannedHead::new(found, weights, &plan, options.dtype));
     head.iter().flat_map(PlannedHead::plans).try_for_each(|plan| check_plan(&backend, plan))?;
@@ -262,38 +254,6 @@ impl<W: Send + Sync + 'static> PlacedWeights<W> {
                 Box::new(Runner::<Streamed<B>>::new(backend, plan, weights, limits)?)
             }
         })
-    }
-}
-
-/// Rotary positions go on beyond what a model was made for, a table of learned ones ends.
-pub(crate) fn check_context(spec: &ModelSpec, config: &Config, asked: Option<usize>) -> Result<()> {
-    match asked.filter(|&n| n > spec.context) {
-        // The base of dynamic NTK scaling follows the length of the text as it grows. Keys that are cached were
-        // turned by another table, so logits would depend on how a prompt was cut and what the cache held.
-        Some(n) if grows_with_the_text(config) => Err(Error::Unsupported(format!(
-            "context is {n}, but rope_type \"dynamic\" beyond the model's own {} tokens is not supported: its \
-             tables change with every token; ask for at most {} tokens, or set rope_type to \"yarn\" or \"linear\"",
-            spec.context, spec.context
-        ))),
-        Some(n) if spec.embed.positions.is_some() => Err(Error::InvalidRequest(format!(
-            "context is {n}, but the model has learned positions for {} tokens only",
-            spec.context
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses to quantize to a type that can only be read.
-pub(crate) fn check_dtype(dtype: Option<DType>) -> Result<()> {
-    match dtype.filter(|d| lamina_quant::format(*d).is_none()) {
-        None => Ok(()),
-        Some(dtype) => {
-            let known: Vec<_> = lamina_quant::FORMATS.iter().map(|f| f.dtype().name()).collect();
-            Err(Error::InvalidRequest(format!(
-                "dtype is {dtype}, which can only be read; known: {}",
-                known.join(" ")
-            )))
-        }
     }
 }
 

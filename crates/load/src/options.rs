@@ -2,6 +2,7 @@
 
 use crate::{
     approximate_experts::ApproximateExperts,
+    asked_sparsity::sparsity_names,
     budget::{MemoryLimit, Offload, StreamOptions, limited},
     device::Device,
     draft::DraftSource,
@@ -75,9 +76,14 @@ impl LoadOptions {
         limited(backend, (self.memory, self.device_memory))
     }
 
+    /// Approximations that were asked for, each as `option value`; none where answers are the model's own.
+    pub fn approximations(&self) -> Vec<String> {
+        self.experts.names().into_iter().chain(sparsity_names(self.sparsity)).collect()
+    }
+
     /// True where a model may be divided between a device and the host: on a device that was named, or where something is
     /// said of the division. `auto` takes a device that holds all of it.
-    pub fn divides(&self) -> bool {
+    pub(crate) fn divides(&self) -> bool {
         self.device != Device::Auto || self.device_memory.is_some() || self.placement.divides()
     }
 }

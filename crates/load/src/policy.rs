@@ -6,7 +6,7 @@ use crate::{
 };
 use lamina_plan::{Plan, WeightLayout, cuttable};
 use lamina_tier::{Home, PlacementRule, RuleError, homes};
-use std::str::FromStr;
+use std::{num::NonZeroUsize, str::FromStr};
 
 /// Where weights lie, as far as the user says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -17,6 +17,30 @@ pub struct PlacementPolicy {
     pub percent: Option<TierPercent>,
     /// Layers of which weights lie on a device at most, the last ones; one more is the head. None: as many as fit.
     pub device_layers: Option<usize>,
+}
+
+/// Experts that stay in memory, beside a device too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostExperts {
+    /// Those of all layers: llama.cpp's `--cpu-moe`.
+    All,
+    /// Those of so many first layers: its `--n-cpu-moe`.
+    First(NonZeroUsize),
+}
+
+impl HostExperts {
+    /// What these two options ask for; none of the first layers is nothing.
+    pub fn asked(all: bool, first: Option<usize>) -> Option<HostExperts> {
+        let first = first.and_then(NonZeroUsize::new).map(HostExperts::First);
+        if all { Some(HostExperts::All) } else { first }
+    }
+
+    fn rule(self) -> String {
+        match self {
+            HostExperts::All => "experts=ram".into(),
+            HostExperts::First(n) => format!("experts 0-{}=ram", n.get() - 1),
+        }
+    }
 }
 
 /// FlexGen's policy (arXiv 2303.06865): percent of weights, of the cache and of activations on a device and in memory; the
@@ -53,6 +77,25 @@ impl FromStr for TierPercent {
 }
 
 impl PlacementPolicy {
+    /// The policy of rules, percentages and layers on a device, as users write them.
+    ///
+    /// # Errors
+    /// When a rule or the percentages cannot be read.
+    pub fn read(
+        rules: &[String],
+        percent: Option<&str>,
+        device_layers: Option<usize>,
+    ) -> Result<PlacementPolicy> {
+        let rules = rules.iter().map(|text| rule(text)).collect::<Result<_>>()?;
+        Ok(PlacementPolicy { rules, percent: percent.map(str::parse).transpose()?, device_layers })
+    }
+
+    /// The same with these experts in memory, as far as no rule says more.
+    pub fn keeping_experts(mut self, experts: Option<HostExperts>) -> PlacementPolicy {
+        self.rules.extend(experts.and_then(|experts| experts.rule().parse().ok()));
+        self
+    }
+
     /// True where weights are to be read from disk even if all fit into memory.
     pub fn wants_disk(&self) -> bool {
         self.percent.is_some_and(|p| p.weights.0 + p.weights.1 < 100)
@@ -108,6 +151,10 @@ impl PlacementPolicy {
     }
 }
 
+fn rule(text: &str) -> Result<PlacementRule> {
+    text.parse().map_err(|e: RuleError| Error::InvalidRequest(e.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +172,21 @@ mod tests {
             let error = text.parse::<TierPercent>().expect_err(text).to_string();
             assert!(error.contains(problem), "{error}");
         }
+    }
+
+    #[test]
+    fn policies_are_read_and_experts_kept_behind_rules() {
+        let rules = ["experts 0-1=disk".to_owned()];
+        let policy = PlacementPolicy::read(&rules, None, Some(3)).expect("a policy");
+        let texts = |experts| {
+            let policy = policy.clone().keeping_experts(experts);
+            policy.rules.iter().map(|r| r.text().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(HostExperts::asked(true, Some(2))), ["experts 0-1=disk", "experts=ram"]);
+        assert_eq!(texts(HostExperts::asked(false, Some(4))), ["experts 0-1=disk", "experts 0-3=ram"]);
+        assert_eq!(texts(HostExperts::asked(false, Some(0))), ["experts 0-1=disk"]);
+        let error = PlacementPolicy::read(&["experts=moon".to_owned()], None, None).expect_err("no home");
+        assert!(error.to_string().contains("moon"), "{error}");
     }
 
     #[test]

@@ -131,8 +131,7 @@ impl ModelSizes {
             kv_dtype: KvDtype::of_groups(stored).unwrap_or(options.kv_dtype),
             kv_bytes_per_token: self.token_bytes(),
             placement: self.homes.clone(),
-            approximations: options.experts.names(),
-            sparsity: options.sparsity,
+            approximations: options.approximations(),
             kv_bytes_per_sequence: self.cache.sequence_bytes as u64,
             ..info
         }

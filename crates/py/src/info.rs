@@ -1,6 +1,6 @@
 //! What is known about a model, for `lamina.ModelInfo`.
 
-use lamina::{Model, ReadShare};
+use lamina::Model;
 use pyo3::{prelude::*, types::PyDict};
 
 /// The keywords of `lamina.ModelInfo`.
@@ -33,8 +33,6 @@ pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>>
         placement.set_item(home.class, bytes)?;
     }
     dict.set_item("placement", placement)?;
-    dict.set_item("attention_sparsity", info.sparsity.values.map(ReadShare::get))?;
-    dict.set_item("sparse_prefill", info.sparsity.prefill.map(ReadShare::get))?;
     dict.set_item("draft", &info.draft)?;
     dict.set_item("approximations", &info.approximations)?;
     dict.set_item("tokenizer", model.tokenizer().is_some())?;

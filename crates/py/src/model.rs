@@ -6,14 +6,15 @@ use crate::{
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
     info::info,
-    options::{Lora, experts, generate_options, load_options, placement},
+    options::{Lora, experts, generate_options, load_options},
     prompt::PromptArg,
     stream::Stream,
     trim::trim,
     wait::{detached, interruptible, silent},
 };
 use lamina::{
-    ChatOptions, LoadOptions, Prompt, Rows, Special, StreamOptions, attention_sparsity as sparsity,
+    ChatOptions, LoadOptions, PlacementPolicy, Prompt, Rows, Special, StreamOptions,
+    attention_sparsity as sparsity,
 };
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -113,7 +114,7 @@ impl Model {
             memory: memory.map(str::parse).transpose()?,
             offload: offload.parse()?,
             device_memory: device_memory.map(str::parse).transpose()?,
-            placement: placement(&rules, percent, n_gpu_layers)?,
+            placement: PlacementPolicy::read(&rules, percent, n_gpu_layers)?,
             objective: objective.parse()?,
             experts: experts(defer_experts, fewer_experts)?,
             sparsity: sparsity(attention_sparsity, sparse_prefill)?,

@@ -6,8 +6,7 @@ use crate::{
     sampling,
 };
 use lamina::{
-    AnswerState, ApproximateExperts, Compression, ExpertThreshold, GenerateOptions, LoadOptions,
-    PlacementPolicy, PlacementRule, Speculate,
+    AnswerState, ApproximateExperts, Compression, ExpertThreshold, GenerateOptions, LoadOptions, Speculate,
     sample::{Param, SamplerState},
 };
 use pyo3::{prelude::*, types::PyDict};
@@ -100,17 +99,6 @@ pub fn load_options(
     let (device, kv_dtype) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
     let draft = draft.map(Into::into);
     Ok(LoadOptions { device, context, kv_dtype, dtype, threads, loras, draft, ..LoadOptions::default() })
-}
-
-/// Where weights lie, from rules, percentages and layers as users write them.
-pub fn placement(
-    rules: &[String],
-    percent: Option<&str>,
-    device_layers: Option<usize>,
-) -> Result<PlacementPolicy> {
-    let rule = |text: &String| text.parse::<PlacementRule>().map_err(|e| invalid(e.to_string()));
-    let rules = rules.iter().map(rule).collect::<Result<_>>()?;
-    Ok(PlacementPolicy { rules, percent: percent.map(str::parse).transpose()?, device_layers })
 }
 
 /// Approximations of experts as Python has them: none deferred is 0.

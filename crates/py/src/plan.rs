@@ -2,10 +2,10 @@
 
 use crate::{
     error::Result,
-    options::{experts, load_options, placement},
+    options::{experts, load_options},
     wait::detached,
 };
-use lamina::{ForecastQuestion, LoadOptions, StreamOptions, attention_sparsity as sparsity};
+use lamina::{ForecastQuestion, LoadOptions, PlacementPolicy, StreamOptions, attention_sparsity as sparsity};
 use lamina_tools::{plan_json, plan_report};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub fn plan(
         memory: memory.map(str::parse).transpose()?,
         offload: offload.parse()?,
         device_memory: device_memory.map(str::parse).transpose()?,
-        placement: placement(&rules, percent, n_gpu_layers)?,
+        placement: PlacementPolicy::read(&rules, percent, n_gpu_layers)?,
         objective: objective.parse()?,
         experts: experts(defer_experts, fewer_experts)?,
         sparsity: sparsity(attention_sparsity, sparse_prefill)?,

@@ -6,7 +6,7 @@ use crate::{
     hits::ExpertHits,
     work::{OpWork, PastWork, ProductWork},
 };
-use lamina_plan::RowKind;
+use lamina_plan::{AttentionSparsity, ReadShare, RowKind, SPARSE_BLOCK};
 use std::collections::HashMap;
 
 /// Core seconds that reading a byte from disk takes away from computing (O_DIRECT: 0.05 to 0.10 per GB).
@@ -205,15 +205,20 @@ fn past(past: &PastWork, shape: &CostShape, hardware: &Hardware, ram: f64) -> f6
     let (sequences, rows) = (shape.sequences as f64, shape.rows as f64);
     match *past {
         PastWork::None => 0.0,
-        PastWork::Positions { reach, bytes, macs } => {
+        PastWork::Positions { reach, bytes: (keys, values), macs, sparsity } => {
             let seen = |row: usize| {
                 let at = shape.depth + row;
                 (at + 1 - reach.first(at)) as f64
             };
-            // Rows in the middle see as many as all do on average.
-            let pairs = sequences * rows * (seen(0) + seen(shape.rows - 1)) / 2.0;
-            let speed = if shape.rows == 1 { hardware.attend_one } else { hardware.attend_many };
-            (sequences * seen(shape.rows - 1) * bytes / ram).max(pairs * macs * speed)
+            let last = seen(shape.rows - 1);
+            if shape.rows == 1 {
+                let share = sparsity.values.map_or(1.0, ReadShare::get);
+                let multiply = last * macs * (1.0 + share) / 2.0 * hardware.attend_one;
+                return sequences * (last * (keys + share * values) / ram).max(multiply);
+            }
+            // Rows in the middle attend to as many as all do on average. Together they read all.
+            let pairs = rows * (attended(seen(0), sparsity) + attended(last, sparsity)) / 2.0;
+            sequences * (last * (keys + values) / ram).max(pairs * macs * hardware.attend_many)
         }
         // A row multiplies a state with its key, its value and its query.
         PastWork::State { numbers } => {
@@ -221,6 +226,14 @@ fn past(past: &PastWork, shape: &CostShape, hardware: &Hardware, ram: f64) -> f6
             read.max(sequences * rows * 3.0 * numbers * hardware.attend_one)
         }
     }
+}
+
+/// Positions that a row of a prompt multiplies with, of those that it sees: with sparse blocks, those of the first block, of
+/// the last two and of a share of the others, and the mean of each of these others with the query alone.
+fn attended(seen: f64, sparsity: AttentionSparsity) -> f64 {
+    let far = (seen - 3.0 * SPARSE_BLOCK as f64).max(0.0);
+    let blocks = |share: ReadShare| share.get() + 0.5 / SPARSE_BLOCK as f64;
+    seen - far + far * sparsity.prefill.map_or(1.0, blocks)
 }
 
 #[cfg(test)]
@@ -370,7 +383,8 @@ mod tests {
     #[test]
     fn windows_end_what_attention_reads() {
         let attend = |reach| {
-            let past = PastWork::Positions { reach, bytes: 1e3, macs: 1e3 };
+            let sparsity = AttentionSparsity::NONE;
+            let past = PastWork::Positions { reach, bytes: (5e2, 5e2), macs: 1e3, sparsity };
             let work = OpWork { rows: RowKind::All, products: vec![], past, numbers: 0.0 };
             let model = CostModel { works: vec![work], ..model(vec![0.0]) };
             [100, 10_000].map(|depth| model.step(&CostShape { depth, ..decoding(1) }).seconds)
@@ -379,5 +393,22 @@ mod tests {
         assert!(far > 90.0 * near);
         let [near, far] = attend(Reach::Window(64));
         assert_eq!(near, far);
+    }
+
+    #[test]
+    fn what_sparse_attention_leaves_out_takes_no_time() {
+        let seconds = |sparsity, rows| {
+            let past = PastWork::Positions { reach: Reach::All, bytes: (5e2, 5e2), macs: 1e3, sparsity };
+            let work = OpWork { rows: RowKind::All, products: vec![], past, numbers: 0.0 };
+            let model = CostModel { works: vec![work], ..model(vec![0.0]) };
+            model.step(&CostShape { depth: 64_000, rows, ..decoding(1) }).seconds
+        };
+        let whole = AttentionSparsity::NONE;
+        let values = AttentionSparsity { values: ReadShare::new(0.1), ..whole };
+        let prefill = AttentionSparsity { prefill: ReadShare::new(0.1), ..whole };
+        let saved = |sparsity, rows| seconds(sparsity, rows) / seconds(whole, rows);
+        assert!((saved(values, 1) - 0.55).abs() < 1e-3 && saved(values, 512) == 1.0);
+        // A tenth of the blocks, the mean of each, and the three that are near.
+        assert!((saved(prefill, 512) - 0.11).abs() < 0.005 && saved(prefill, 1) == 1.0);
     }
 }

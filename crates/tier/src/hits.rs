@@ -92,31 +92,12 @@ fn rates(uses: &[f32], chosen: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::{Chance, distinct};
     use crate::{liking::Likings, reuse::ReuseDistances};
 
     const STACKS: usize = 4;
     const EXPERTS: usize = 64;
     const CHOSEN: usize = 4;
-
-    struct Chance(u64);
-
-    impl Chance {
-        fn below(&mut self, n: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) as usize % n
-        }
-    }
-
-    /// The experts that a token takes of a stack: some of those that are `kept`, and what `next` draws.
-    fn distinct(mut some: Vec<usize>, mut next: impl FnMut() -> usize) -> Vec<usize> {
-        while some.len() < CHOSEN {
-            let expert = next();
-            if !some.contains(&expert) {
-                some.push(expert);
-            }
-        }
-        some
-    }
 
     /// A cache that goes by likings, told one expert after the other; and what is kept of it.
     struct SlowCache {
@@ -201,14 +182,14 @@ mod tests {
             calls += 1;
             let token = calls / STACKS;
             let experts = match kind {
-                "uniform" => distinct(vec![], || chance.below(EXPERTS)),
-                "zipf" => distinct(vec![], || (zipf(&mut chance, EXPERTS) * 7 + stack) % EXPERTS),
+                "uniform" => distinct(CHOSEN, vec![], || chance.below(EXPERTS)),
+                "zipf" => distinct(CHOSEN, vec![], || (zipf(&mut chance, EXPERTS) * 7 + stack) % EXPERTS),
                 // Every expert is the most liked for a while.
-                "drifting" => distinct(vec![], || (zipf(&mut chance, EXPERTS) + token / 8) % EXPERTS),
+                "drifting" => distinct(CHOSEN, vec![], || (zipf(&mut chance, EXPERTS) + token / 8) % EXPERTS),
                 _ => {
                     let last = std::mem::take(&mut before[stack]);
                     let kept = last.into_iter().filter(|_| chance.below(2) == 0).collect();
-                    distinct(kept, || chance.below(EXPERTS))
+                    distinct(CHOSEN, kept, || chance.below(EXPERTS))
                 }
             };
             before[stack].clone_from(&experts);

@@ -7,6 +7,8 @@
 //! parts of a model are best. It knows no backend by name.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod chance;
 mod cost;
 mod device_cost;
 mod device_homes;

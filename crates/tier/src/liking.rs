@@ -124,32 +124,13 @@ impl Likings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::{Chance, distinct};
     use crate::lru::LruTwin;
 
     const STACKS: usize = 4;
     const EXPERTS: usize = 64;
     const ASKED: usize = 4;
     const SLOTS: usize = STACKS * EXPERTS * 3 / 10;
-
-    struct Chance(u64);
-
-    impl Chance {
-        fn below(&mut self, n: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) as usize % n
-        }
-    }
-
-    /// Fills up to as many as a token asks for.
-    fn distinct(mut some: Vec<usize>, mut next: impl FnMut() -> usize) -> Vec<usize> {
-        while some.len() < ASKED {
-            let e = next();
-            if !some.contains(&e) {
-                some.push(e);
-            }
-        }
-        some
-    }
 
     /// Hits of a cache by likings; of one that evicts by recent use; and of one by a single half-life each.
     fn hits(mut trace: impl FnMut(usize, usize) -> Vec<usize>) -> (usize, usize, Vec<usize>) {
@@ -195,7 +176,7 @@ mod tests {
         let found = hits(|_, stack| {
             let kept = std::mem::take(&mut before[stack]).into_iter().filter(|_| chance.below(2) == 0);
             let kept: Vec<usize> = kept.collect();
-            before[stack] = distinct(kept, || chance.below(EXPERTS));
+            before[stack] = distinct(ASKED, kept, || chance.below(EXPERTS));
             before[stack].clone()
         });
         assert!(found.2[0] as f64 > 1.1 * found.2[2] as f64, "recency is better here: {:?}", found.2);
@@ -206,7 +187,7 @@ mod tests {
     fn what_is_always_asked_for_is_kept_where_some_are_liked() {
         let mut chance = Chance(2);
         let found = hits(|_, _| {
-            distinct(vec![], || {
+            distinct(ASKED, vec![], || {
                 let n = chance.below(EXPERTS);
                 chance.below(n + 1)
             })

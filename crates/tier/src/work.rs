@@ -2,7 +2,7 @@
 
 use lamina_base::DType;
 use lamina_plan::{
-    KvTypes, LayerState, Plan, Reach, RowKind, WeightId, WeightKind,
+    AttentionSparsity, KvTypes, LayerState, Plan, Reach, RowKind, WeightId, WeightKind,
     op::{Op, Operands},
 };
 
@@ -47,10 +47,13 @@ pub enum PastWork {
     Positions {
         /// How far back.
         reach: Reach,
-        /// Bytes of a position, read once for all rows of a sequence.
-        bytes: f64,
-        /// Multiply-accumulates of a row with a position.
+        /// Bytes of the key and of the value of a position, read once for all rows of a sequence. A latent is both, and read
+        /// once.
+        bytes: (f64, f64),
+        /// Multiply-accumulates of a row with a position: half are the key's.
         macs: f64,
+        /// What rows leave out.
+        sparsity: AttentionSparsity,
     },
     /// A state that every row reads and writes.
     State {
@@ -114,25 +117,28 @@ fn product(kind: WeightKind, form: WeightForm, chosen: Option<usize>) -> Option<
 }
 
 fn past(plan: &Plan, op: &Op, kv: &[KvTypes]) -> PastWork {
-    let (layer, heads) = match op {
-        Op::Attend(o) => (o.attention.kv, o.attention.heads),
-        Op::Attention(o) => (o.kv, o.heads),
-        Op::LatentAttend(o) => (o.kv, o.heads),
-        Op::DeltaRule(o) => (o.kv, o.v_heads),
-        Op::Scan(o) => (o.kv, o.heads),
+    let whole = AttentionSparsity::NONE;
+    let (layer, heads, sparsity) = match op {
+        Op::Attend(o) => (o.attention.kv, o.attention.heads, o.attention.sparsity),
+        Op::Attention(o) => (o.kv, o.heads, o.sparsity),
+        Op::LatentAttend(o) => (o.kv, o.heads, whole),
+        Op::DeltaRule(o) => (o.kv, o.v_heads, whole),
+        Op::Scan(o) => (o.kv, o.heads, whole),
         _ => return PastWork::None,
     };
     let bits = |dtype: lamina_plan::KvType| f64::from(dtype.dtype().bits()) / 8.0;
     match plan.kv.layers[layer] {
         LayerState::Paged { group, kv_heads, dim } => PastWork::Positions {
             reach: plan.kv.groups[group].reach,
-            bytes: (kv_heads * dim) as f64 * (bits(kv[group].k) + bits(kv[group].v)),
+            bytes: ((kv_heads * dim) as f64 * bits(kv[group].k), (kv_heads * dim) as f64 * bits(kv[group].v)),
             macs: (2 * heads * dim) as f64,
+            sparsity,
         },
         LayerState::Latent { group, rank, rope } => PastWork::Positions {
             reach: plan.kv.groups[group].reach,
-            bytes: (rank + rope) as f64 * bits(kv[group].k),
+            bytes: ((rank + rope) as f64 * bits(kv[group].k), 0.0),
             macs: (heads * (2 * rank + rope)) as f64,
+            sparsity,
         },
         LayerState::Recurrent { state, .. } => PastWork::State { numbers: state as f64 },
         LayerState::Elsewhere => PastWork::None,

@@ -3,9 +3,9 @@
 use super::{CacheArgs, positive};
 use crate::{error::Result, output::note, progress::Bar};
 use lamina::{
-    ApproximateExperts, AttentionSparsity, DType, Device, DraftSource, ExpertThreshold, KvDtype, KvSwap,
-    LoadOptions, MemoryLimit, Model, Offload, PlacementPolicy, PlacementRule, ReadShare, StreamOptions,
-    TierPercent,
+    ApproximateExperts, AttentionSparsity, DType, Device, DraftSource, ExpertThreshold, HostExperts, KvDtype,
+    KvSwap, LoadOptions, MemoryLimit, Model, Offload, PlacementPolicy, PlacementRule, ReadShare,
+    StreamOptions, TierPercent,
 };
 use std::{
     num::NonZeroUsize,
@@ -154,12 +154,9 @@ impl EngineArgs {
 impl EngineArgs {
     /// Rules, those of the short options last.
     fn placement(&self) -> PlacementPolicy {
-        let first = |n: &usize| format!("experts 0-{}=ram", n - 1);
-        let experts =
-            self.n_cpu_moe.as_ref().map(first).or_else(|| self.cpu_moe.then(|| "experts=ram".into()));
-        let experts = experts.and_then(|rule| rule.parse().ok());
-        let rules = self.place.iter().cloned().chain(experts).collect();
-        PlacementPolicy { rules, percent: self.percent, device_layers: self.n_gpu_layers }
+        let (rules, percent) = (self.place.clone(), self.percent);
+        PlacementPolicy { rules, percent, device_layers: self.n_gpu_layers }
+            .keeping_experts(HostExperts::asked(self.cpu_moe, self.n_cpu_moe))
     }
 }
 

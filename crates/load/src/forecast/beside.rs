@@ -65,7 +65,7 @@ pub fn forecast_beside<A: Backend, B: Backend>(
     device: A,
     host: impl FnOnce() -> Result<B>,
 ) -> Result<Forecast> {
-    if !options.placement.divides() && holds(ck, options, &device)? {
+    if !options.divides() || !options.placement.divides() && holds(ck, options, &device)? {
         return forecast_on(ck, options, question, &device);
     }
     let mut speeds = TwoSpeeds {

@@ -10,22 +10,21 @@ use crate::{
     expert_plan::ExpertPlan,
     heads::stored_types,
     kv_swap::swap_folder,
-    lora::Loras,
     memory::CachePlan,
-    open::{check_context, check_dtype, check_plan},
+    open::check_plan,
     options::LoadOptions,
     panel_key::panel_key,
+    planned::{keep, planned},
     sizes::{ModelSizes, OpenedModel},
-    sparse::sparse_plan,
     stream::BUFFERS,
     stream_load::COUNTS,
     uploads::{WeightSize, WeightSource, bytes_per_token, weight_sizes},
 };
-use lamina_arch::{Family, Keep, Weights};
+use lamina_arch::{Family, Weights};
 use lamina_base::{DType, resident_memory};
 use lamina_disk::{PanelFolder, SwapBudget, cache_folder, disk_space};
 use lamina_plan::{
-    Backend, KvTypes, Limits, Plan, WeightKind, emit,
+    Backend, KvTypes, Limits, Plan, WeightKind,
     op::{Op, Operands},
 };
 use lamina_store::Checkpoint;
@@ -137,13 +136,8 @@ impl SizedModel {
     ) -> Result<SizedModel> {
         let family = Family::of(ck)?;
         let spec = family.spec(ck)?;
-        let keep = if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small };
-        let tensors = Weights::new(ck, family, &spec).keeping(keep);
-        let plan = options.experts.apply(emit(&spec, &|name| tensors.has(name)))?;
-        let loras = Loras::open(&options.loras, ck, family, &spec, &plan)?;
-        let plan = sparse_plan(loras.adapt(plan), options, backend)?;
-        check_context(&spec, &ck.config, options.context)?;
-        check_dtype(options.dtype)?;
+        let tensors = Weights::new(ck, family, &spec).keeping(keep(options));
+        let (plan, loras) = planned(ck, (family, &spec), &tensors, options, backend)?;
         check_plan(backend, &plan)?;
         let from = WeightSource { weights: &tensors, dtype: options.dtype };
         let opened =
@@ -192,7 +186,7 @@ impl SizedModel {
             weights: stored.iter().sum(),
             bytes_per_token: bytes_per_token(&self.plan, &stored),
             shape: (self.layers, experts(&self.plan)),
-            approximations: options.experts.names(),
+            approximations: options.approximations(),
             budget: self.budget,
             memory,
             placement: self.sizes.homes.clone(),

@@ -100,6 +100,31 @@ pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps, layout: Layout) 
     Ok(rows)
 }
 
+/// The same where every row is selected and `place(sequence, rows done)` says where a sequence is.
+pub fn run_placed<M: Ops>(
+    machine: &mut M,
+    case: &Case,
+    steps: &Steps,
+    place: impl Fn(usize, usize) -> SeqPlace,
+) -> Result<Found> {
+    let (mut done, mut rows, result) = (vec![0; totals(steps).len()], Found::new(), case.plan.logits);
+    for step in steps {
+        let (mut batch, mut keys, mut out) = (Batch::default(), vec![], vec![]);
+        for &(i, n) in step {
+            let tokens: Vec<u32> = (done[i]..done[i] + n).map(|p| token(i, p)).collect();
+            batch.push(&tokens, done[i], place(i, done[i]), Select::All);
+            keys.extend((done[i]..done[i] + n).map(|p| (i, p)));
+            done[i] += n;
+        }
+        machine.begin(&batch)?;
+        walk(machine, &case.plan.ops, &batch)?;
+        machine.wait()?;
+        machine.read(result, 0..batch.rows(), &mut out)?;
+        rows.extend(keys.into_iter().zip(out.chunks_exact(case.plan.width(result)).map(<[f32]>::to_vec)));
+    }
+    Ok(rows)
+}
+
 /// Bits of all rows of the case's result after one step.
 pub fn bits_of<M: Ops>(machine: &mut M, case: &Case, batch: &Batch) -> Result<Vec<u32>> {
     let (mut out, result) = (vec![], case.plan.logits);

@@ -5,16 +5,15 @@ use super::{
     bench::{Bench, Case},
     cases, differs, far, machine,
     report::{Bits, Rounds},
-    rows::{Found, token},
-    steps::pages,
+    rows::{Found, run_placed},
+    steps::{Steps, pages},
 };
 use crate::reference::Reference;
 use lamina_plan::{
     CellSelection, KeptCells, NO_PAGE, Ops, PAGE_LEN,
     backend::{Backend, Result},
-    batch::{Batch, Select, SeqPlace},
+    batch::SeqPlace,
     kv::KvType,
-    walk,
 };
 
 /// A sequence of so many rows, whose first ones are its prompt: of the cells before the prompt's last rows, which are
@@ -71,7 +70,7 @@ pub fn kept_cells_are_the_strongest<B: Backend>(
 }
 
 /// Rows of a sequence in each of its steps: before the window, the window, behind it.
-fn alone() -> Vec<Vec<(usize, usize)>> {
+fn alone() -> Steps {
     let one = |(i, s): (usize, &Compressed)| {
         [s.prompt - s.window, s.window, s.len - s.prompt].map(|rows| vec![(i, rows)])
     };
@@ -79,7 +78,7 @@ fn alone() -> Vec<Vec<(usize, usize)>> {
 }
 
 /// All side by side, cut otherwise but for the windows, which are whole.
-fn together() -> Vec<Vec<(usize, usize)>> {
+fn together() -> Steps {
     let mut done = SEQUENCES.map(|_| 0);
     let mut steps = vec![];
     for size in [3, 40, 1, 90].into_iter().cycle() {
@@ -102,23 +101,8 @@ fn together() -> Vec<Vec<(usize, usize)>> {
     steps
 }
 
-fn run<M: Ops>(machine: &mut M, case: &Case, steps: &[Vec<(usize, usize)>]) -> Result<Found> {
-    let (mut done, mut rows, result) = (SEQUENCES.map(|_| 0), Found::new(), case.plan.logits);
-    for step in steps {
-        let (mut batch, mut keys, mut out) = (Batch::default(), vec![], vec![]);
-        for &(i, n) in step {
-            let tokens: Vec<u32> = (done[i]..done[i] + n).map(|p| token(i, p)).collect();
-            batch.push(&tokens, done[i], place(case, i, done[i]), Select::All);
-            keys.extend((done[i]..done[i] + n).map(|p| (i, p)));
-            done[i] += n;
-        }
-        machine.begin(&batch)?;
-        walk(machine, &case.plan.ops, &batch)?;
-        machine.wait()?;
-        machine.read(result, 0..batch.rows(), &mut out)?;
-        rows.extend(keys.into_iter().zip(out.chunks_exact(case.plan.width(result)).map(<[f32]>::to_vec)));
-    }
-    Ok(rows)
+fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Found> {
+    run_placed(machine, case, steps, |i, done| place(case, i, done))
 }
 
 /// Where a sequence is when `done` of its rows were computed.

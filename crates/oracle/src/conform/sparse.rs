@@ -5,16 +5,15 @@ use super::{
     bench::{Bench, Case},
     cases, differs, far, machine,
     report::Bits,
-    rows::{Found, token},
+    rows::{Found, run_placed},
     steps::{SCHEDULES, Steps, pages},
 };
 use crate::reference::Reference;
 use lamina_plan::{
     AttentionSparsity, Ops, ReadShare,
     backend::{Backend, Result},
-    batch::{Batch, Select, SeqPlace},
+    batch::SeqPlace,
     kv::KvType,
-    walk,
 };
 
 /// Length of each sequence, and its first decode row.
@@ -77,22 +76,8 @@ fn check<B: Backend>(
 }
 
 fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Found> {
-    let (mut done, mut rows, result) = (SEQUENCES.map(|_| 0), Found::new(), case.plan.logits);
-    for step in steps {
-        let (mut batch, mut keys, mut out) = (Batch::default(), vec![], vec![]);
-        for &(i, n) in step {
-            let tokens: Vec<u32> = (done[i]..done[i] + n).map(|p| token(i, p)).collect();
-            let place = pages(&case.lengths, i, case.plan.kv.groups.len());
-            let place = SeqPlace { decode_from: SEQUENCES[i].1, ..place };
-            batch.push(&tokens, done[i], place, Select::All);
-            keys.extend((done[i]..done[i] + n).map(|p| (i, p)));
-            done[i] += n;
-        }
-        machine.begin(&batch)?;
-        walk(machine, &case.plan.ops, &batch)?;
-        machine.wait()?;
-        machine.read(result, 0..batch.rows(), &mut out)?;
-        rows.extend(keys.into_iter().zip(out.chunks_exact(case.plan.width(result)).map(<[f32]>::to_vec)));
-    }
-    Ok(rows)
+    run_placed(machine, case, steps, |i, _| {
+        let place = pages(&case.lengths, i, case.plan.kv.groups.len());
+        SeqPlace { decode_from: SEQUENCES[i].1, ..place }
+    })
 }

@@ -2,10 +2,14 @@
 
 use super::slot_texts::SlotTexts;
 use crate::options::{ModelSettings, Reasoning};
-use lamina::{ChatOptions, Device, KvSwap, LoadOptions, Model, ModelInfo, Policy, StreamOptions};
+use lamina::{
+    ApproximateExperts, ChatOptions, Device, HostExperts, KvSwap, LoadOptions, Model, ModelInfo,
+    PlacementPolicy, Policy, StreamOptions,
+};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{
+    num::NonZeroUsize,
     path::PathBuf,
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -95,7 +99,9 @@ impl LiveModel {
 /// configuration tell models apart, and files that differ in nothing else are versions of one.
 fn fingerprint(info: &ModelInfo) -> String {
     let mut hash = Sha256::new();
-    for part in [&info.architecture, &info.type_name, &info.config.to_string()] {
+    for part in
+        [&info.architecture, &info.type_name, &info.config.to_string(), &info.approximations.join(",")]
+    {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
@@ -137,7 +143,13 @@ pub fn load_options(settings: &ModelSettings, terms: &LoadTerms) -> lamina::Resu
         dtype,
         threads: settings.threads,
         memory: settings.memory.as_deref().map(str::parse).transpose()?,
+        device_memory: settings.device_memory.as_deref().map(str::parse).transpose()?,
         offload: settings.offload.parse()?,
+        placement: placement(settings)?,
+        experts: ApproximateExperts {
+            fewer: settings.fewer_experts.as_deref().map(str::parse).transpose()?,
+            deferred: settings.defer_experts.and_then(NonZeroUsize::new),
+        },
         sparsity: lamina::attention_sparsity(settings.attention_sparsity, settings.sparse_prefill)?,
         stream: StreamOptions { folder: settings.panel_cache.clone(), ..StreamOptions::default() },
         loras: settings.lora.iter().map(|l| (l.name.clone(), l.path.clone())).collect(),
@@ -151,4 +163,9 @@ pub fn load_options(settings: &ModelSettings, terms: &LoadTerms) -> lamina::Resu
         kv_swap: terms.kv_swap,
         ..LoadOptions::default()
     })
+}
+
+fn placement(settings: &ModelSettings) -> lamina::Result<PlacementPolicy> {
+    let policy = PlacementPolicy::read(&settings.place, settings.percent.as_deref(), settings.n_gpu_layers)?;
+    Ok(policy.keeping_experts(HostExperts::asked(settings.cpu_moe, settings.n_cpu_moe)))
 }

@@ -122,8 +122,26 @@ settings! {
             /// Most memory that the process may take, such as 8GiB or 80%; weights that do not fit are read from disk in
             /// every step [default: what the system or the container has]
             memory: Option<String> = None, "SIZE";
+            /// Most memory that may be taken of a GPU, such as 6GiB or 80%; what of the model does not fit there is computed
+            /// on the CPU [default: what is free there]
+            device_memory: Option<String> = None, "SIZE";
+            /// Layers of which weights lie on the GPU, the last ones; one more is the output matrix [default: as many as fit]
+            n_gpu_layers: Option<usize> = None, "N" | "gpu_layers";
             /// Weights that do not fit into memory: auto reads them from disk, never refuses the model
             offload: String = "auto".into(), "HOW";
+            /// Where weights lie, as in `lamina run`: WHAT=device|ram|disk, the first match decides
+            place: Vec<String> = vec![], "RULE" | "override_tensor";
+            /// Percent of weights, cache and activations on a device and in memory, as in FlexGen; the rest is on disk
+            percent: Option<String> = None, "SIX NUMBERS";
+            /// All experts stay in memory, beside a GPU too
+            cpu_moe: bool = false, "";
+            /// Experts of the first N layers stay in memory, beside a GPU too
+            n_cpu_moe: Option<usize> = None, "N";
+            /// Drop chosen experts of small weight: 4,0.1 keeps 4 in any case, and others from 0.1 of the largest weight on:
+            /// an approximation
+            fewer_experts: Option<String> = None, "LEAST,SHARE" | "smart_expert_reduction";
+            /// Add the results of each token's N experts of least weight one layer later: an approximation
+            defer_experts: Option<usize> = None, "N";
             /// Share of the values of attention that answers read, those with the largest weights: an approximation
             /// [default: all]
             attention_sparsity: Option<f64> = None, "SHARE";

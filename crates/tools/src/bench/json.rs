@@ -2,7 +2,7 @@
 
 use super::{BenchReport, DraftedSpeed, JobSpeed, Speed};
 use crate::origin::origin;
-use lamina_plan::{ExpertCounts, Profile, ReadShare};
+use lamina_plan::{ExpertCounts, Profile};
 use serde_json::{Value, json};
 
 impl BenchReport {
@@ -44,8 +44,6 @@ impl BenchReport {
             "kv_dtype": self.kv_name(),
             "draft": self.info.draft,
             "approximations": self.info.approximations,
-            "attention_sparsity": self.info.sparsity.values.map(ReadShare::get),
-            "sparse_prefill": self.info.sparsity.prefill.map(ReadShare::get),
             "load_s": self.load_s,
             "first_token_s": self.first_token_s,
             "prefill": self.prefill.iter().map(speed).collect::<Vec<_>>(),

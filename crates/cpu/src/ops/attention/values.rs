@@ -20,6 +20,8 @@ use std::ops::Range;
 
 /// Rows of key heads that are at work at once, for each thread: as many as keep threads busy between two stages.
 const ROWS_PER_THREAD: usize = 4;
+/// Chunks of a task: queries are encoded once for them.
+const TASK_CHUNKS: usize = 8;
 /// Lanes of the widest vectors.
 const MOST_LANES: usize = 16;
 /// Bits of a sort key that are not told apart at first.
@@ -91,12 +93,14 @@ impl Machine {
                 ));
             };
             let shared = SharedPtr(memory.as_mut_ptr());
-            self.pool.run(units.len() * room.chunks, |task, worker| {
-                let (i, chunk) = (task / room.chunks, task % room.chunks);
-                let at = i / room.units * room.all() + i % room.units * room.unit() + chunk * room.chunk();
-                // SAFETY: every chunk of every unit has a piece of its own, and each is one task.
-                let piece = unsafe { std::slice::from_raw_parts_mut(shared.at(at), room.chunk()) };
-                self.keep_weights(s, units[i], chunk, (room, piece), worker);
+            let tasks = room.chunks.div_ceil(TASK_CHUNKS);
+            self.pool.run(units.len() * tasks, |task, worker| {
+                let (i, first) = (task / tasks, task % tasks * TASK_CHUNKS);
+                let at = i / room.units * room.all() + i % room.units * room.unit() + first * room.chunk();
+                let len = TASK_CHUNKS.min(room.chunks - first) * room.chunk();
+                // SAFETY: every chunk of every unit has a piece of its own, and belongs to one task.
+                let pieces = unsafe { std::slice::from_raw_parts_mut(shared.at(at), len) };
+                self.keep_weights(s, units[i], first, (room, pieces), worker);
             });
             self.pool.run(units.len() / room.units, |row, worker| {
                 let (at, all) = (row * room.all(), room.all());
@@ -108,27 +112,28 @@ impl Machine {
         Ok(())
     }
 
-    /// Weights of a chunk of a unit, with their maxima and sums behind them.
+    /// Weights of the chunks of a unit from `first` on, with their maxima and sums behind those of each.
     fn keep_weights(
         &self,
         s: &AttentionArgs<'_>,
         u: Unit,
-        chunk: usize,
-        (room, piece): (RowMemory, &mut [f32]),
+        first: usize,
+        (room, pieces): (RowMemory, &mut [f32]),
         worker: usize,
     ) {
-        if !chunks(s, u).contains(&chunk) {
-            return;
-        }
         // SAFETY: this worker runs this task alone, and what a task before it left is not used any more.
         let AttentionScratch { queries, query, .. } = unsafe { self.attention_scratch(s, worker) };
         self.load_queries(s, u, query, queries);
-        let (weights, tail) = piece.split_at_mut(room.weights());
-        let mut part = Running::new(&mut [], 0, 0);
-        self.chunk_weights(s, u, chunk_cells(s, u, chunk), (weights, queries), &mut part);
-        let (tops, sums) = tail.split_at_mut(room.heads);
-        tops[..u.heads].copy_from_slice(&part.top[..u.heads]);
-        sums[..u.heads].copy_from_slice(&part.sum[..u.heads]);
+        let seen = chunks(s, u);
+        let pieces = (first..).zip(pieces.chunks_exact_mut(room.chunk()));
+        for (chunk, piece) in pieces.filter(|(chunk, _)| seen.contains(chunk)) {
+            let (weights, tail) = piece.split_at_mut(room.weights());
+            let mut part = Running::new(&mut [], 0, 0);
+            self.chunk_weights(s, u, chunk_cells(s, u, chunk), (weights, queries), &mut part);
+            let (tops, sums) = tail.split_at_mut(room.heads);
+            tops[..u.heads].copy_from_slice(&part.top[..u.heads]);
+            sums[..u.heads].copy_from_slice(&part.sum[..u.heads]);
+        }
     }
 
     /// Picks the cells of a row and key head by their weights, and mixes their values.
@@ -175,6 +180,7 @@ impl Machine {
         let AttentionScratch { scores, part, values, .. } = scratch;
         let (dim, lanes, sight) = (s.layer.value_dim(), s.layer.codec.keys.lanes, s.sight(u));
         let run = Running::new(values, u.heads, dim);
+        let first = s.cells(u).start / PAGE_LEN * PAGE_LEN;
         while picks.len() > 0 {
             let positions = picks.len().min(CHUNK);
             let stride = u.score_rows() * lanes;
@@ -185,8 +191,13 @@ impl Machine {
                 // SAFETY: attention writes nothing to the cache.
                 let from = unsafe { self.cache.value_rows(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head) };
                 (s.layer.codec.values.copy)(from, [cell % PAGE_LEN, i % PAGE_LEN], dim, page);
+                let (chunk, place) = (cell / CHUNK, cell - (cell / CHUNK * CHUNK).max(first));
+                let chunk = &weights[chunk * room.chunk()..][..room.chunk()];
+                let of_cell = &chunk[place / lanes * stride + place % lanes..];
                 let to = &mut scores[i / lanes * stride + i % lanes..];
-                (0..u.heads).for_each(|r| to[r * lanes] = weight(s, u, (room, weights), cell, r));
+                for (r, factor) in chunk[room.weights()..][..u.heads].iter().enumerate() {
+                    to[r * lanes] = of_cell[r * lanes] * factor;
+                }
             }
             let pages: &[u8] = bytemuck::cast_slice(pages);
             let bytes = room.page * size_of::<f32>();
@@ -229,18 +240,19 @@ fn divide_by_sums(s: &AttentionArgs<'_>, u: Unit, room: RowMemory, weights: &mut
     }
 }
 
-/// Softmax weight of a cell for row `r` of a unit.
-fn weight(
-    s: &AttentionArgs<'_>,
-    u: Unit,
-    (room, weights): (RowMemory, &[f32]),
-    cell: usize,
-    r: usize,
-) -> f32 {
-    let (lanes, chunk) = (s.layer.codec.keys.lanes, cell / CHUNK);
-    let place = cell - chunk_cells(s, u, chunk).start;
-    let chunk = &weights[chunk * room.chunk()..][..room.chunk()];
-    chunk[(place / lanes * u.score_rows() + r) * lanes + place % lanes] * chunk[room.weights() + r]
+/// Adds the weights of a vector of cells times their factor. Lengths that are known let compilers take vectors for it.
+fn add_weights(sums: &mut [f32; MOST_LANES], row: &[f32], factor: f32) {
+    fn add<const N: usize>(sums: &mut [f32], row: &[f32], factor: f32) {
+        if let (Some(sums), Some(row)) = (sums.first_chunk_mut::<N>(), row.first_chunk::<N>()) {
+            (0..N).for_each(|i| sums[i] += row[i] * factor);
+        }
+    }
+    match row.len() {
+        16 => add::<16>(sums, row, factor),
+        8 => add::<8>(sums, row, factor),
+        4 => add::<4>(sums, row, factor),
+        _ => sums.iter_mut().zip(row).for_each(|(sum, w)| *sum += w * factor),
+    }
 }
 
 /// A number for each cell that grows with its softmax weight, summed over the query heads of the key head; 0 for those that
@@ -261,12 +273,15 @@ fn sort_keys(
                 let chunk = &weights[chunk * room.chunk()..][..room.chunk()];
                 let rows = chunk[group * u.score_rows() * lanes..].chunks_exact(lanes);
                 for (row, factor) in rows.take(u.heads).zip(&chunk[room.weights()..]) {
-                    sums.iter_mut().zip(row).for_each(|(sum, w)| *sum += w * factor);
+                    add_weights(&mut sums, row, *factor);
                 }
             }
-            for (cell, sum) in (first..cells.end).zip(&sums[..lanes]).filter(|(cell, _)| *cell >= all.start) {
+            let end = cells.end.min(first + lanes);
+            let begin = all.start.clamp(first, end);
+            let keys = keys[begin.saturating_sub(all.start)..].iter_mut();
+            for (key, sum) in keys.zip(&sums[begin - first..end - first]) {
                 // Weights are at least 0, where the order of numbers is that of their bits.
-                keys[cell - all.start] = (sum.to_bits() & i32::MAX as u32) + 1;
+                *key = (sum.to_bits() & i32::MAX as u32) + 1;
             }
         }
     }

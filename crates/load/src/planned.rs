@@ -1,0 +1,70 @@
+//! From a family's plan to the one that is run: approximations, adapters, sparse attention, and what is refused.
+
+use crate::{
+    error::{Error, Result},
+    lora::Loras,
+    options::LoadOptions,
+    sparse::sparse_plan,
+};
+use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
+use lamina_base::DType;
+use lamina_plan::{Backend, Plan, emit};
+use lamina_store::{Checkpoint, Config};
+
+/// Whoever asks for float32 wants packed weights as their method's formula gives them.
+pub(crate) fn keep(options: &LoadOptions) -> Keep {
+    if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small }
+}
+
+/// The plan of the model in `ck` with all that was asked for, and its adapters. `backend` computes the attention: the host,
+/// where a model is divided.
+///
+/// # Errors
+/// When the model has nothing that an approximation could change, an adapter is broken, the context is beyond what the
+/// model can, or the type of weights can only be read.
+pub(crate) fn planned<B: Backend>(
+    ck: &Checkpoint,
+    (family, spec): (&'static Family, &ModelSpec),
+    weights: &Weights<'_>,
+    options: &LoadOptions,
+    backend: &B,
+) -> Result<(Plan, Loras)> {
+    let plan = options.experts.apply(emit(spec, &|name| weights.has(name)))?;
+    let loras = Loras::open(&options.loras, ck, family, spec, &plan)?;
+    let plan = sparse_plan(loras.adapt(plan), options, backend)?;
+    check_context(spec, &ck.config, options.context)?;
+    check_dtype(options.dtype)?;
+    Ok((plan, loras))
+}
+
+/// Rotary positions go on beyond what a model was made for, a table of learned ones ends.
+fn check_context(spec: &ModelSpec, config: &Config, asked: Option<usize>) -> Result<()> {
+    match asked.filter(|&n| n > spec.context) {
+        // The base of dynamic NTK scaling follows the length of the text as it grows. Keys that are cached were
+        // turned by another table, so logits would depend on how a prompt was cut and what the cache held.
+        Some(n) if grows_with_the_text(config) => Err(Error::Unsupported(format!(
+            "context is {n}, but rope_type \"dynamic\" beyond the model's own {} tokens is not supported: its \
+             tables change with every token; ask for at most {} tokens, or set rope_type to \"yarn\" or \"linear\"",
+            spec.context, spec.context
+        ))),
+        Some(n) if spec.embed.positions.is_some() => Err(Error::InvalidRequest(format!(
+            "context is {n}, but the model has learned positions for {} tokens only",
+            spec.context
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to quantize to a type that can only be read.
+fn check_dtype(dtype: Option<DType>) -> Result<()> {
+    match dtype.filter(|d| lamina_quant::format(*d).is_none()) {
+        None => Ok(()),
+        Some(dtype) => {
+            let known: Vec<_> = lamina_quant::FORMATS.iter().map(|f| f.dtype().name()).collect();
+            Err(Error::InvalidRequest(format!(
+                "dtype is {dtype}, which can only be read; known: {}",
+                known.join(" ")
+            )))
+        }
+    }
+}
