@@ -161,6 +161,13 @@ FN u32 sub2(u32 a, u32 b) {
 FN u32 mul2(u32 a, u32 b) {
   return f2h(h2f((u16)a) * h2f((u16)b)) | (u32)f2h(h2f((u16)(a >> 16)) * h2f((u16)(b >> 16))) << 16;
 }
+// Rounded twice where a sum has more bits than float32: the kernels' sums have at most eleven.
+FN u32 fma2(u32 a, u32 b, u32 c) {
+  return f2h(fma(h2f((u16)a), h2f((u16)b), h2f((u16)c))) |
+         (u32)f2h(fma(h2f((u16)(a >> 16)), h2f((u16)(b >> 16)), h2f((u16)(c >> 16)))) << 16;
+}
+FN u32 fma2_low(u32 a, u32 b, u32 c) { return fma2(a, (b & 0xffffu) * 0x10001u, (c & 0xffffu) * 0x10001u); }
+FN u32 fma2_high(u32 a, u32 b, u32 c) { return fma2(a, (b >> 16) * 0x10001u, (c >> 16) * 0x10001u); }
 FN u64 load8(const u8* p) {
   u64 v;
   std::memcpy(&v, __builtin_assume_aligned(p, 8), 8);
@@ -171,11 +178,14 @@ FN uint4 load16(const u8* p) {
   std::memcpy(&v, __builtin_assume_aligned(p, 16), 16);
   return v;
 }
+FN uint4 inputs16(const u8* p) { return load16(p); }
 FN u32 load4(const u8* p) {
   u32 v;
   std::memcpy(&v, __builtin_assume_aligned(p, 4), 4);
   return v;
 }
+FN u32 stream4(const u8* p) { return load4(p); }
+FN u32 mask_or(u32 v, u32 mask, u32 rest) { return (v & mask) | rest; }
 FN u16 load2(const u8* p) {
   u16 v;
   std::memcpy(&v, __builtin_assume_aligned(p, 2), 2);

@@ -98,6 +98,25 @@ MMA(mma_f16, "f16")
 MMA(mma_bf16, "bf16")
 // Byte i of the result is byte number `pick >> 4 i & 7` of the eight of a, then b.
 FN u32 pick_bytes(u32 a, u32 b, u32 pick) { return __byte_perm(a, b, pick); }
+// (v & mask) | rest in one instruction, where the compiler makes two of it for two constants.
+FN u32 mask_or(u32 v, u32 mask, u32 rest) {
+  u32 d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(v), "r"(mask), "r"(rest));
+  return d;
+}
+// Weights that are read once: they leave the first cache to the inputs. Neither dropped nor moved behind a later mma, so that
+// what is asked for together is on its way together. L2::evict_first is for reads of 32 bytes only.
+FN u32 stream4(const u8* p) {
+  u32 v;
+  asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+// 16 bytes that nobody writes while the kernel runs, wherever the compiler lost sight of where they are.
+FN uint4 inputs16(const u8* p) {
+  uint4 v;
+  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+}
 // Two float16 at once.
 FN u32 sub2(u32 a, u32 b) {
   u32 d;
@@ -109,6 +128,21 @@ FN u32 mul2(u32 a, u32 b) {
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
   return d;
 }
+FN u32 fma2(u32 a, u32 b, u32 c) {
+  u32 d;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+// fma2 with the low or the high half of b and c for both numbers: an operand of the instruction says so, no permute is spent.
+#define FMA2_BY(name, half) \
+  FN u32 name(u32 a, u32 b, u32 c) { \
+    u32 d; \
+    asm("{.reg .b16 l, h, m, n; .reg .b32 p, q; mov.b32 {l, h}, %2; mov.b32 {m, n}, %3; mov.b32 p, {" half "}; " \
+        "fma.rn.f16x2 %0, %1, p, q;}" : "=r"(d) : "r"(a), "r"(b), "r"(c)); \
+    return d; \
+  }
+FMA2_BY(fma2_low, "l, l}; mov.b32 q, {m, m")
+FMA2_BY(fma2_high, "h, h}; mov.b32 q, {n, n")
 #else
 #include "emu.h"
 #endif

@@ -12,8 +12,19 @@
 struct HalfArgs { int kind, first_row, inputs, items, x_from, x_row, x_item, scaled, bf16; };
 
 // Where input `i` of a block of 32 stands: lane t of four has inputs 4t .. 4t + 3, then 16 + 4t .. 16 + 4t + 3, so that the
-// first mma of a block takes its first 16 inputs, and a lane's share lies in one word of every format (fragments.h).
-FN int half_place(int i) { return i % 16 / 4 * 8 + i / 16 * 4 + i % 4; }
+// first mma of a block takes its first 16 inputs, and a lane's share lies in one word of every format (fragments.h). The
+// second and third of four change places.
+FN int half_place(int i) { return i % 16 / 4 * 8 + i / 16 * 4 + i % 2 * 2 + i % 4 / 2; }
+
+// A row's sums of blocks: as float32, then as pairs of float16 that together hold the 32nd of a sum: of each two blocks what
+// float16 keeps of both, then what it loses. A sum stays below 2^20.
+FN int sums_row(int blocks) { return blocks + (blocks + 1) / 2 * 2; }
+FN void put_sum(DEV float* row, int blocks, int k, float sum) {
+  row[k] = sum;
+  DEV u16* parts = (DEV u16*)(row + blocks) + k / 2 * 4 + k % 2;
+  parts[0] = f2h(sum * 0.03125f);
+  parts[2] = f2h(sum * 0.03125f - h2f(parts[0]));
+}
 
 // Exponent of the row's factor, which lies between 2^-114 and 2^126; a row without a finite number but 0 gets some factor.
 FN int half_exponent(float most) {
@@ -41,7 +52,7 @@ KERNEL(128, 8) half_rows(BUF(0, const int, step), BUF(1, const float, x), BUF(2,
     float sum = a.bf16 ? f32_of((u32)h << 16) : h2f(h);
     for (int m = 1; m < 32; m *= 2) sum = sum + lane_xor(sum, m);
     halves[(number * blocks + k) * 32 + half_place(lane)] = h;
-    if (lane == 0) sums[number * blocks + k] = sum;
+    if (lane == 0) put_sum(sums + number * sums_row(blocks), blocks, k, sum);
   }
   if (me == 0) undo[number] = f32_of((u32)(127 + e) << 23);
 }

@@ -1,14 +1,16 @@
 // Products on tensor cores: for NVIDIA devices, every format of fragments.h, any number of rows.
 //
-// The law: pairs of blocks of 32 inputs are cut into 8 pieces by their number alone. A piece starts at 0 and adds block after
-// block: `dot` is two mma of 16 inputs from 0, total = fma(scale, dot, total), and for formats with minimums total =
-// fma(offset, sum of the inputs, total). Where each 16 inputs have a scale, each mma is a dot of its own; formats without
-// scales let mma add to `total` itself. Pieces are added in order, and multiplied by the inverse of the row's factor.
-// `few` gives the pieces to warps, `many` runs them in turn: the order is the same, and so are the bits. Rows are columns
-// of mma, which do not see one another: one row is computed as if there were eight.
+// The law: super-blocks, or pairs of blocks of 32 inputs, are cut into 8 pieces by their number alone. A piece starts at 0 and
+// adds block after block: `dot` is two mma of 16 inputs from 0, total = fma(scale, dot, total), and for formats with minimums
+// total = fma(offset, sum of the inputs, total). Where each 16 inputs have a scale, each mma is a dot of its own; formats
+// without scales let mma add to `total` itself. Q4_K and Q5_K (super.h) add super-block after super-block: `dot` is sixteen
+// mma from 0 of codes times scales, `less` one of the minimums, total = fma(dmin, less, fma(d, dot, total)). Pieces are added
+// in order, and multiplied by the inverse of the row's factor. `few` gives the pieces to warps, `many` runs them in turn: the
+// order is the same, and so are the bits. Rows are columns of mma, which do not see one another: one row is computed as if
+// there were eight.
 #pragma once
 #include "product.h"
-#include "fragments.h"
+#include "super.h"
 #include "halves.h"
 
 // Rows from `first_row` on, at most `rows`: those that are there as 16-bit numbers.
@@ -18,7 +20,8 @@ CONST int TENSOR_OUTPUTS = 16, TENSOR_ROWS = 8;
 // Rows of halves.h, from the first of them on; an item is a row here.
 struct HalfRows { DEV const u16* x; DEV const float* sums; DEV const float* undo; int rows, blocks; };
 FN HalfRows rows_from(HalfRows in, int first) {
-  HalfRows out = {in.x + (size_t)first * in.blocks * 32, in.sums + (size_t)first * in.blocks, in.undo + first, in.rows - first, in.blocks};
+  HalfRows out = {in.x + (size_t)first * in.blocks * 32, in.sums + (size_t)first * sums_row(in.blocks), in.undo + first,
+                  in.rows - first, in.blocks};
   return out;
 }
 template <class L> FN DEV const u8* panel_at(DEV const u8* w, ProductArgs a, size_t panel) {
@@ -47,28 +50,97 @@ template <class L> FN void tensor_block(LOCAL const Fragment* f, uint4 b, float 
   }
 }
 
+// A piece is whole units: super-blocks, or two blocks.
+template <class L> FN constexpr int unit_blocks() { return L::INPUTS == 256 ? 8 : 2; }
+template <class L> FN int units_of(HalfRows in) { return (in.blocks + unit_blocks<L>() - 1) / unit_blocks<L>(); }
+// A lane's inputs of row g and sums of rows 2t and 2t + 1, from a block on. Columns of rows that are not there are multiplied by
+// the first row's numbers, and nobody reads them: that costs no comparison.
+struct LaneRows { DEV const u8* x; DEV const float* sums[2]; DEV const u8* parts; };
+FN LaneRows lane_rows(HalfRows in, int k, int g, int t) {
+  int row = g < in.rows ? g : 0, first = 2 * t < in.rows ? 2 * t : 0, second = 2 * t + 1 < in.rows ? 2 * t + 1 : 0;
+  int stride = sums_row(in.blocks);
+  LaneRows out = {(DEV const u8*)(in.x + ((size_t)row * in.blocks + k) * 32 + 8 * t),
+                  {in.sums + (size_t)first * stride + k, in.sums + (size_t)second * stride + k},
+                  (DEV const u8*)(in.sums + (size_t)row * stride + in.blocks + k + 2 * t)};
+  return out;
+}
+FN LaneRows next_rows(LaneRows r, int blocks) {
+  LaneRows out = {r.x + 64 * blocks, {r.sums[0] + blocks, r.sums[1] + blocks}, r.parts + 4 * blocks};
+  return out;
+}
+// The first `blocks` blocks of a unit, of 16 outputs and 8 rows.
+template <class L> FN void few_unit(DEV const u8* at, LaneRows rows, int blocks, int o, int t, float (&total)[4]) {
+  UNROLL for (int k = 0; k < unit_blocks<L>(); ++k) {
+    if (k >= blocks) continue;
+    Fragment f[2];
+    DEV const u8* block = at + k / (L::INPUTS / 32) * (L::BYTES * LANES);
+    L::fragment(block, k % (L::INPUTS / 32), o, t, f[0]);
+    L::fragment(block, k % (L::INPUTS / 32), o + 8, t, f[1]);
+    float s0 = L::OFFSET != 0 ? rows.sums[0][k] : 0.0f, s1 = L::OFFSET != 0 ? rows.sums[1][k] : 0.0f;
+    tensor_block<L>(f, inputs16(rows.x + 64 * k), s0, s1, total);
+  }
+}
+// Units `unit` to `to`, which are a piece, block by block.
+template <class L> FN void few_blocks(DEV const u8* panel, HalfRows in, LaneRows rows, int unit, int to, int o, int t,
+                                      float (&total)[4]) {
+  constexpr int blocks = unit_blocks<L>(), bytes = blocks * 32 / L::INPUTS * L::BYTES * LANES;
+  DEV const u8* at = panel + (size_t)unit * bytes;
+  // The last of all units may have one block of two.
+  int whole = to * blocks <= in.blocks ? to : to - 1;
+  for (; unit < whole; ++unit) {
+    few_unit<L>(at, rows, blocks, o, t, total);
+    at += bytes;
+    rows = next_rows(rows, blocks);
+  }
+  if constexpr (L::INPUTS == 32) if (unit < to) few_unit<L>(at, rows, 1, o, t, total);
+}
+// By halves of super-blocks: a loop over both inside of one over super-blocks had too few registers.
+template <class L> FN void few_halves(DEV const u8* panel, LaneRows rows, int first, int to, int o, int t, float (&total)[4]) {
+  for (int half_ = first; half_ < to; ++half_) {
+    typename L::Half words[2];
+    L::take_half(block_at(panel, half_ / 2, L::BYTES), half_ % 2, o, t, words);
+    UNROLL for (int j = 0; j < 4; ++j) {
+      Fragment f[2];
+      UNROLL for (int i = 0; i < 2; ++i) L::fragment(words[i], j, f[i]);
+      tensor_block<L>(f, inputs16(rows.x + 64 * j), 0.0f, 0.0f, total);
+    }
+    rows = next_rows(rows, 4);
+  }
+}
+// All words of a super-block are asked for before the first is used; those of the next one as well took more registers than
+// three blocks of 8 warps have.
+template <class L> FN void few_supers(DEV const u8* panel, LaneRows rows, int unit, int to, int o, int t, float (&total)[4]) {
+  DEV const u8* at = block_at(panel, unit, L::BYTES);
+  for (; unit < to; ++unit) {
+    DEV const u8 *codes = at + (o * 16 + 4 * t), *marks = at + (L::SCALES_AT * LANES + o * 4);
+    u32 low[4][2][2], fifth[2][2];
+    UNROLL for (int q = 0; q < 4; ++q) load_quarter(codes, q, low[q]);
+    load_fifths<L>(codes, fifth);
+    SuperScales s[2] = {super_scales(marks), super_scales(marks + 32)};
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    UNROLL for (int q = 0; q < 4; ++q) {
+      u32 code[2][8];
+      put_quarter<L>(low[q], fifth, s, q, code);
+      UNROLL for (int h = 0; h < 2; ++h) mma_quarter(sum, code, h, inputs16(rows.x + 64 * (2 * q + h)));
+    }
+    add_super(super_end(s, t), sum, load8(rows.parts), total);
+    at += L::BYTES * LANES;
+    rows = next_rows(rows, 8);
+  }
+}
+template <class L> FN void few_piece(DEV const u8* panel, HalfRows in, int unit, int to, int o, int g, int t, float (&total)[4]) {
+  LaneRows rows = lane_rows(in, unit * unit_blocks<L>(), g, t);
+  if constexpr (L::TAKEN == BY_SUPER) few_supers<L>(panel, rows, unit, to, o, t, total);
+  else if constexpr (L::TAKEN == BY_HALF) few_halves<L>(panel, rows, 2 * unit, 2 * to, o, t, total);
+  else few_blocks<L>(panel, in, rows, unit, to, o, t, total);
+}
 // Up to 8 rows times 16 outputs: a warp has a piece.
 template <class L> FN void tensor_few(DEV const u8* w, HalfRows in, DEV const float* bias, DEV float* y, ProductArgs a,
                                       int tile, int me, TG float* part) {
-  int lane = me % 32, piece = me / 32, g = lane / 4, t = lane % 4, pairs = (in.blocks + 1) / 2;
-  DEV const u8* panel = panel_at<L>(w, a, (size_t)(tile / 2));
-  int o = tile % 2 * TENSOR_OUTPUTS + g, to = piece_start(pairs, piece + 1);
+  int lane = me % 32, piece = me / 32, g = lane / 4, t = lane % 4, units = units_of<L>(in);
   float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  for (int pair = piece_start(pairs, piece); pair < to; ++pair) {
-    UNROLL for (int h = 0; h < 2; ++h) {
-      int k = 2 * pair + h;
-      if (L::INPUTS == 32 && k >= in.blocks) continue;
-      Fragment f[2];
-      L::fragment(panel, pair, h, o, t, f[0]);
-      L::fragment(panel, pair, h, o + 8, t, f[1]);
-      uint4 b = {0, 0, 0, 0};
-      if (g < in.rows) b = load16((DEV const u8*)(in.x + ((size_t)g * in.blocks + k) * 32 + 8 * t));
-      float s0 = 0.0f, s1 = 0.0f;
-      if (L::OFFSET != 0 && 2 * t < in.rows) s0 = in.sums[(size_t)(2 * t) * in.blocks + k];
-      if (L::OFFSET != 0 && 2 * t + 1 < in.rows) s1 = in.sums[(size_t)(2 * t + 1) * in.blocks + k];
-      tensor_block<L>(f, b, s0, s1, total);
-    }
-  }
+  few_piece<L>(panel_at<L>(w, a, (size_t)(tile / 2)), in, piece_start(units, piece), piece_start(units, piece + 1),
+               tile % 2 * TENSOR_OUTPUTS + g, g, t, total);
   UNROLL for (int i = 0; i < 4; ++i) part[(piece * TENSOR_ROWS + 2 * t + i % 2) * TENSOR_OUTPUTS + g + i / 2 * 8] = total[i];
   BARRIER();
   int row = me / TENSOR_OUTPUTS, output = tile * TENSOR_OUTPUTS + me % TENSOR_OUTPUTS;
@@ -78,67 +150,136 @@ template <class L> FN void tensor_few(DEV const u8* w, HalfRows in, DEV const fl
   write(y + (size_t)row * a.y_row, bias, a, output, sum * in.undo[row]);
 }
 
-// 64 rows times 64 outputs: a warp has 16 outputs and all pieces; 4 blocks of inputs at a time lie in shared memory. Warps of
-// 32 outputs, which read it half as often, took all 255 registers; two blocks of 8 warps need more than there are.
+// 64 rows times 64 outputs: a warp has 16 outputs and all pieces; 4 blocks of inputs at a time lie in shared memory, beside the
+// sums of the pieces before, for which registers are too few. Warps of 32 outputs, which read it half as often, took all 255
+// registers; two blocks of 8 warps need more than there are.
 CONST int STAGE_ROWS = 64, STAGE_BLOCKS = 4, STAGE_THREADS = 128;
-FN void stage_inputs(HalfRows in, int first, int end, int me, TG u16* inputs, TG float* sums) {
+FN void stage_inputs(HalfRows in, int first, int end, int me, TG u16* inputs) {
   uint4 none = {0, 0, 0, 0};
-  UNROLL for (int n = 0; n < STAGE_BLOCKS * STAGE_ROWS * 4 / STAGE_THREADS; ++n) {
-    int i = me + n * STAGE_THREADS, t = i % 4, row = i / 4 % STAGE_ROWS, k = first + i / 4 / STAGE_ROWS;
-    bool there = row < in.rows && k < end;
-    ((TG uint4*)inputs)[i] = there ? load16((DEV const u8*)(in.x + ((size_t)row * in.blocks + k) * 32 + 8 * t)) : none;
+  UNROLL for (int row = me / 4; row < STAGE_ROWS; row += STAGE_THREADS / 4) {
+    DEV const u8* from = (DEV const u8*)(in.x + (row * in.blocks + first) * 32 + 8 * (me % 4));
+    TG uint4* to = (TG uint4*)inputs + row * 4 + me % 4;
+    UNROLL for (int b = 0; b < STAGE_BLOCKS; ++b)
+      to[b * STAGE_ROWS * 4] = row < in.rows && first + b < end ? load16(from + 64 * b) : none;
   }
+}
+FN void stage_sums(HalfRows in, int first, int end, int me, TG float* sums) {
   UNROLL for (int n = 0; n < STAGE_BLOCKS * STAGE_ROWS / STAGE_THREADS; ++n) {
     int i = me + n * STAGE_THREADS, row = i % STAGE_ROWS, k = first + i / STAGE_ROWS;
-    sums[i] = row < in.rows && k < end ? in.sums[(size_t)row * in.blocks + k] : 0.0f;
+    sums[i] = row < in.rows && k < end ? in.sums[(size_t)row * sums_row(in.blocks) + k] : 0.0f;
   }
+}
+// Both halves of the sums of a super-block, row by row.
+FN void stage_parts(HalfRows in, int first, int me, TG float* sums) {
+  uint4 none = {0, 0, 0, 0};
+  DEV const float* parts = in.sums + me / 2 * sums_row(in.blocks) + in.blocks + first + me % 2 * 4;
+  ((TG uint4*)sums)[me] = me / 2 < in.rows ? load16((DEV const u8*)parts) : none;
+}
+// Where a lane's inputs of block `b` of the stage begin: those of the next eight rows lie 32 further on.
+FN TG const uint4* staged(TG const u16* inputs, int b, int g, int t) {
+  return (TG const uint4*)inputs + b * (STAGE_ROWS * 4) + (g * 4 + t);
 }
 // A block of inputs that is number `b` in shared memory.
 template <class L> FN void tensor_rows(LOCAL const Fragment* f, TG const u16* inputs, TG const float* sums, int b, int g, int t,
                                        float (&total)[8][4]) {
-  UNROLL for (int n = 0; n < 8; ++n) {
-    uint4 v = ((TG const uint4*)inputs)[(b * STAGE_ROWS + 8 * n + g) * 4 + t];
-    TG const float* s = sums + b * STAGE_ROWS + 8 * n + 2 * t;
-    tensor_block<L>(f, v, L::OFFSET != 0 ? s[0] : 0.0f, L::OFFSET != 0 ? s[1] : 0.0f, total[n]);
-  }
+  TG const uint4* x = staged(inputs, b, g, t);
+  TG const float* s = sums + b * STAGE_ROWS + 2 * t;
+  UNROLL for (int n = 0; n < 8; ++n)
+    tensor_block<L>(f, x[32 * n], L::OFFSET != 0 ? s[8 * n] : 0.0f, L::OFFSET != 0 ? s[8 * n + 1] : 0.0f, total[n]);
 }
-// Pairs of blocks `from` to `to`, which are a piece.
+// Blocks `from` to `to`, which are a piece.
 template <class L> FN void tensor_piece(DEV const u8* panel, int o, HalfRows in, int from, int to, int me,
                                         TG u16* inputs, TG float* sums, float (&total)[8][4]) {
-  int g = me % 32 / 4, t = me % 4, end = 2 * to < in.blocks ? 2 * to : in.blocks;
-  for (int first = from; first < to; first += STAGE_BLOCKS / 2) {
-    stage_inputs(in, 2 * first, end, me, inputs, sums);
+  int g = me % 32 / 4, t = me % 4, end = to < in.blocks ? to : in.blocks;
+  for (int first = from; first < to; first += STAGE_BLOCKS) {
+    stage_inputs(in, first, end, me, inputs);
+    stage_sums(in, first, end, me, sums);
     BARRIER();
     // Rolled: blocks of inputs side by side would take twice the registers for weights.
     UNROLL_1 for (int b = 0; b < STAGE_BLOCKS; ++b) {
-      int k = 2 * first + b;
+      int k = first + b;
       if (k >= end) break;
       Fragment f[2];
-      L::fragment(panel, k / 2, k % 2, o, t, f[0]);
-      L::fragment(panel, k / 2, k % 2, o + 8, t, f[1]);
+      DEV const u8* block = block_at(panel, k / (L::INPUTS / 32), L::BYTES);
+      L::fragment(block, k % (L::INPUTS / 32), o, t, f[0]);
+      L::fragment(block, k % (L::INPUTS / 32), o + 8, t, f[1]);
       tensor_rows<L>(f, inputs, sums, b, g, t, total);
     }
     BARRIER();
   }
 }
+// The same by halves of super-blocks.
+template <class L> FN void halves_piece(DEV const u8* panel, int o, HalfRows in, int from, int to, int me,
+                                        TG u16* inputs, float (&total)[8][4]) {
+  int g = me % 32 / 4, t = me % 4;
+  for (int first = from; first < to; first += STAGE_BLOCKS) {
+    stage_inputs(in, first, first + STAGE_BLOCKS, me, inputs);
+    typename L::Half words[2];
+    L::take_half(block_at(panel, first / 8, L::BYTES), first / 4 % 2, o, t, words);
+    BARRIER();
+    UNROLL_1 for (int j = 0; j < 4; ++j) {
+      Fragment f[2];
+      UNROLL for (int i = 0; i < 2; ++i) L::fragment(words[i], 0, f[i]);
+      tensor_rows<L>(f, inputs, (TG const float*)inputs, j, g, t, total);
+      UNROLL for (int i = 0; i < 2; ++i) L::next_of_half(words[i]);
+    }
+    BARRIER();
+  }
+}
+// Half of a super-block, whose blocks begin at `first`.
+template <class L> FN void super_half(DEV const u8* codes, const u32 (&fifth)[2][2], const SuperScales (&s)[2], int half_,
+                                      HalfRows in, int first, int me, TG u16* inputs, float (&sum)[8][4]) {
+  stage_inputs(in, first, first + STAGE_BLOCKS, me, inputs);
+  BARRIER();
+  UNROLL_1 for (int q = 2 * half_; q < 2 * half_ + 2; ++q) {
+    u32 low[2][2], code[2][8];
+    load_quarter(codes, q, low);
+    put_quarter<L>(low, fifth, s, q, code);
+    TG const uint4* x = staged(inputs, q % 2 * 2, me % 32 / 4, me % 4);
+    UNROLL for (int n = 0; n < 16; ++n) mma_quarter(sum[n % 8], code, n / 8, x[n / 8 * (STAGE_ROWS * 4) + n % 8 * 32]);
+  }
+  BARRIER();
+}
+// The same in super-blocks.
+template <class L> FN void super_piece(DEV const u8* panel, int o, HalfRows in, int from, int to, int me,
+                                       TG u16* inputs, TG float* sums, float (&total)[8][4]) {
+  int g = me % 32 / 4, t = me % 4;
+  for (int first = from; first < to; first += 8) {
+    DEV const u8* at = block_at(panel, first / 8, L::BYTES);
+    DEV const u8 *codes = at + (o * 16 + 4 * t), *marks = at + (L::SCALES_AT * LANES + o * 4);
+    SuperScales s[2] = {super_scales(marks), super_scales(marks + 32)};
+    SuperEnd e = super_end(s, t);
+    u32 fifth[2][2];
+    load_fifths<L>(codes, fifth);
+    float sum[8][4];
+    UNROLL for (int n = 0; n < 32; ++n) sum[n / 4][n % 4] = 0.0f;
+    stage_parts(in, first, me, sums);
+    UNROLL_1 for (int h = 0; h < 2; ++h) super_half<L>(codes, fifth, s, h, in, first + 4 * h, me, inputs, sum);
+    TG const u64* parts = (TG const u64*)sums + (g * 4 + t);
+    UNROLL for (int n = 0; n < 8; ++n) add_super(e, sum[n], parts[32 * n], total[n]);
+    BARRIER();
+  }
+}
 // `in` and `y` begin at the first of the rows.
 template <class L> FN void tensor_many(DEV const u8* w, HalfRows in, DEV const float* bias, DEV float* y, ProductArgs a,
-                                       int tile, int me, TG u16* inputs, TG float* sums) {
-  int g = me % 32 / 4, t = me % 4, pairs = (in.blocks + 1) / 2;
+                                       int tile, int me, TG u16* inputs, TG float* sums, TG float* done) {
+  int g = me % 32 / 4, t = me % 4, units = units_of<L>(in);
   // Warps beyond the last output help to fill shared memory, and write nothing.
-  int panel = tile * TENSOR_OUTPUTS < a.outputs ? tile / 2 : 0;
+  int panel = tile * TENSOR_OUTPUTS < a.outputs ? tile / 2 : 0, first = tile % 2 * TENSOR_OUTPUTS + g;
   DEV const u8* own = panel_at<L>(w, a, (size_t)panel);
-  float sum[8][4], total[8][4];
-  UNROLL for (int n = 0; n < 32; ++n) sum[n / 4][n % 4] = 0.0f;
+  UNROLL for (int n = 0; n < 32; ++n) done[n * STAGE_THREADS + me] = 0.0f;
   for (int piece = 0; piece < PIECES; ++piece) {
+    float total[8][4];
     UNROLL for (int n = 0; n < 32; ++n) total[n / 4][n % 4] = 0.0f;
-    int from = piece_start(pairs, piece), to = piece_start(pairs, piece + 1);
-    tensor_piece<L>(own, tile % 2 * TENSOR_OUTPUTS + g, in, from, to, me, inputs, sums, total);
-    UNROLL for (int n = 0; n < 32; ++n) sum[n / 4][n % 4] = sum[n / 4][n % 4] + total[n / 4][n % 4];
+    int from = piece_start(units, piece) * unit_blocks<L>(), to = piece_start(units, piece + 1) * unit_blocks<L>();
+    if constexpr (L::TAKEN == BY_SUPER) super_piece<L>(own, first, in, from, to, me, inputs, sums, total);
+    else if constexpr (L::TAKEN == BY_HALF) halves_piece<L>(own, first, in, from, to, me, inputs, total);
+    else tensor_piece<L>(own, first, in, from, to, me, inputs, sums, total);
+    UNROLL for (int n = 0; n < 32; ++n) done[n * STAGE_THREADS + me] = done[n * STAGE_THREADS + me] + total[n / 4][n % 4];
   }
   UNROLL for (int n = 0; n < 32; ++n) {
     int i = n % 4, row = n / 4 * 8 + 2 * t + i % 2, o = tile * TENSOR_OUTPUTS + g + i / 2 * 8;
-    if (row < in.rows && o < a.outputs) write(y + (size_t)row * a.y_row, bias, a, o, sum[n / 4][i] * in.undo[row]);
+    if (row < in.rows && o < a.outputs) write(y + (size_t)row * a.y_row, bias, a, o, done[n * STAGE_THREADS + me] * in.undo[row]);
   }
 }
 
@@ -166,10 +307,10 @@ KERNEL(256, 3) tensor_few_##name(HALVES_IN, BUF(6, float, y), ARGS(7, TensorArgs
   tensor_few<lane_##name>(w, rows_from(in, first), bias, to, a.product, (int)BLOCK.x, (int)THREAD, part); \
 } \
 KERNEL(128, 2) tensor_many_##name(HALVES_IN, BUF(6, float, y), ARGS(7, TensorArgs, a)) { \
-  SHARED u16 inputs[STAGE_BLOCKS * STAGE_ROWS * 32]; SHARED float staged[STAGE_BLOCKS * STAGE_ROWS]; \
+  SHARED u16 inputs[STAGE_BLOCKS * STAGE_ROWS * 32]; SHARED float staged[8 * STAGE_ROWS], done[STAGE_ROWS * 64]; \
   int first = (int)BLOCK.y * STAGE_ROWS; \
   TENSOR_ROWS_OF(first); \
-  tensor_many<lane_##name>(w, rows_from(in, first), bias, to, a.product, (int)BLOCK.x * (STAGE_THREADS / 32) + (int)THREAD / 32, (int)THREAD, inputs, staged); \
+  tensor_many<lane_##name>(w, rows_from(in, first), bias, to, a.product, (int)BLOCK.x * (STAGE_THREADS / 32) + (int)THREAD / 32, (int)THREAD, inputs, staged, done); \
 } \
 KERNEL(256, 3) tensor_each_##name(HALVES_IN, BUF(6, const int, pick), BUF(7, float, y), ARGS(8, EachArgs, a)) { \
   SHARED float part[PIECES * TENSOR_ROWS * TENSOR_OUTPUTS]; \

@@ -19,13 +19,19 @@ impl HalfSpace {
     pub fn new(inputs: usize, items: usize, bytes: usize) -> HalfSpace {
         let (blocks, rows) = (inputs.div_ceil(32), bytes / (items * item_bytes(inputs)).max(1));
         let sums = rows * items * blocks * 64;
-        HalfSpace { rows, sums, undo: sums + rows * items * blocks * size_of::<f32>() }
+        HalfSpace { rows, sums, undo: sums + rows * items * sums_bytes(inputs) }
     }
+}
+
+/// Bytes of an item's sums of 32: as float32, and of each two of them the halves of both in float16 (`kernels/halves.h`).
+fn sums_bytes(inputs: usize) -> usize {
+    let blocks = inputs.div_ceil(32);
+    (blocks + blocks.next_multiple_of(2)) * size_of::<f32>()
 }
 
 /// Bytes of an item of a row.
 fn item_bytes(inputs: usize) -> usize {
-    inputs.div_ceil(32) * (64 + size_of::<f32>()) + size_of::<f32>()
+    inputs.div_ceil(32) * 64 + sums_bytes(inputs) + size_of::<f32>()
 }
 
 /// Memory for rows as 16-bit numbers.
