@@ -31,6 +31,6 @@ pub use device::{Bound, DeviceInfo, GpuDevice, Launch, ProductUnits};
 pub use golden::{golden_hashes, golden_text, kernel_hashes};
 pub use kernels::{KernelLine, SOURCES, kernels, tensor_kernels};
 pub use machine::GpuMachine;
-pub use self_test::self_test;
+pub use self_test::{self_test, self_test_within};
 pub use source::{first_error, kernel_source};
 pub use weight::GpuWeight;
