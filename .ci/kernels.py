@@ -125,9 +125,8 @@ def main():
         compressed += len(packed(image))
         wrong += beyond(architecture, used)
         print(f"{architecture}: {len(used)} kernels, {len(image)} bytes, most registers {max(r for r, _, _ in used.values())}")
-    newest = architectures[-1]
-    counts = ", ".join(f"{name.removeprefix('tensor_')} {count}" for name, count in issued(nvdisasm, images[newest]))
-    print(f"{newest}: instructions of a warp for 512 weights: {counts}")
+        counts = ", ".join(f"{name.removeprefix('tensor_')} {count}" for name, count in issued(nvdisasm, image))
+        print(f"{architecture}: instructions of a warp for 512 weights: {counts}")
     print(f"{compressed} bytes compressed")
     if options.out:
         keep(options.out, images)
