@@ -129,6 +129,7 @@ inline void mma(float (&d)[4], const uint32_t (&own)[6], Number number) {
 #define UNROLL
 #define UNROLL_4
 #define UNROLL_1
+#define UNROLL_OF(times)
 #define KERNEL(threads, blocks) inline void
 #define BLOCK emu::running->block
 #define THREAD emu::running->thread

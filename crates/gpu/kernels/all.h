@@ -49,4 +49,5 @@ PRODUCTS(q5_k)
 PRODUCTS(q6_k)
 #ifndef __METAL_VERSION__
 #include "tensor.h"
+#include "attend_tensor.h"
 #endif

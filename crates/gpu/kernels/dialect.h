@@ -61,6 +61,8 @@ typedef long long i64;
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
 #define UNROLL_1 _Pragma("unroll 1")
+#define UNROLL_TEXT(text) _Pragma(#text)
+#define UNROLL_OF(times) UNROLL_TEXT(unroll (times))
 #define KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define BLOCK blockIdx
 #define THREAD threadIdx.x

@@ -15,14 +15,15 @@ pub struct DeviceInfo {
     pub total: u64,
 }
 
-/// What multiplies matrices. It is a fact of a device: all products of a device are of one kind, whatever the batch, so that
-/// their bits are.
+/// What multiplies matrices, and queries by keys. It is a fact of a device: all products of a device are of one kind, whatever
+/// the batch, so that their bits are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProductUnits {
     /// Chains of fma (`kernels/product.h`).
     #[default]
     Fma,
-    /// Tensor cores (`kernels/tensor.h`), for the weight types that they know, and chains of fma for the others.
+    /// Tensor cores (`kernels/tensor.h`, `kernels/attend_tensor.h`), for the types of weights and pages that they know, and
+    /// chains of fma for the others.
     TensorCores,
 }
 

@@ -30,6 +30,7 @@ fn row_bytes(kv_type: KvType, width: usize) -> usize {
 pub(crate) struct PagePlan {
     pub group: usize,
     pub heads: usize,
+    pub types: KvTypes,
     pub key: StoredPart,
     pub rope: StoredPart,
     pub value: StoredPart,
@@ -54,13 +55,14 @@ impl PagePlan {
                 let value = part(end(key), types.v, dim);
                 let (rope, head_bytes) = (StoredPart::default(), end(value).next_multiple_of(16));
                 let page_bytes = kv_heads * head_bytes;
-                Some(PagePlan { group, heads: kv_heads, key, rope, value, head_bytes, page_bytes })
+                Some(PagePlan { group, heads: kv_heads, types, key, rope, value, head_bytes, page_bytes })
             }
             LayerState::Latent { group, rank, rope } => {
                 let key = part(0, types.k, rank);
                 let rope = part(end(key), types.k, rope);
                 let page_bytes = end(rope).next_multiple_of(16);
-                Some(PagePlan { group, heads: 1, key, rope, value: key, head_bytes: page_bytes, page_bytes })
+                let head_bytes = page_bytes;
+                Some(PagePlan { group, heads: 1, types, key, rope, value: key, head_bytes, page_bytes })
             }
             LayerState::Recurrent { .. } | LayerState::Elsewhere => None,
         }

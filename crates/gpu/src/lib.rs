@@ -24,6 +24,7 @@ mod self_test;
 mod source;
 mod step;
 mod tensor;
+mod tensor_pages;
 mod weight;
 
 pub use backend::Gpu;

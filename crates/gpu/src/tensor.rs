@@ -56,6 +56,7 @@ mod tests {
         let listed = |name: &str| tensor_kernels().iter().any(|k| k.name == name);
         let names = TENSOR_FORMATS.iter().flat_map(|f| [f.few, f.many, f.each]);
         assert!(names.chain(["half_rows"]).all(listed));
-        assert_eq!(tensor_kernels().len(), 3 * TENSOR_FORMATS.len() + 1);
+        let products = tensor_kernels().iter().filter(|k| k.name.starts_with("tensor_"));
+        assert_eq!(products.count(), 3 * TENSOR_FORMATS.len());
     }
 }

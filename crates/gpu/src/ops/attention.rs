@@ -2,10 +2,11 @@
 
 use crate::{
     args::{AttendArgs, QueryPart, RopeArgs, StoreArgs, StoredPart},
-    device::{Bound, GpuDevice},
+    device::{Bound, GpuDevice, ProductUnits},
     graphs::bucket,
     machine::{Enqueue, GpuMachine, unsupported},
     scratch::UnitSpace,
+    tensor_pages::{TILE, TensorPages},
 };
 use lamina_plan::{
     Batch, Slot,
@@ -32,6 +33,8 @@ pub(super) struct AttendRun<'a, B> {
     pub parts: usize,
     /// Cells that a row sees at most.
     pub cells: usize,
+    /// How tensor cores do it; by chains of fma otherwise.
+    pub tensor: Option<&'static TensorPages>,
 }
 
 /// Threads of a block that stores, each with 32 numbers.
@@ -85,11 +88,18 @@ impl<D: GpuDevice> GpuMachine<D> {
         self.launch("store", [chunks.div_ceil(STORED), bucket(b.rows()), 1], &bound, &args)
     }
 
+    /// How tensor cores attend to the pages of layer `kv`, if they do.
+    fn tensor_pages(&self, kv: usize) -> Result<Option<&'static TensorPages>> {
+        let (_, pages) = self.pages(kv)?;
+        let units = self.device.products();
+        Ok(TensorPages::of(&pages).filter(|_| units == ProductUnits::TensorCores))
+    }
+
     /// Launches attention over the rows of `run` with what `args` says beside the layout of the layer's pages.
     pub(super) fn attend(&self, run: AttendRun<'_, D::Buffer>, args: AttendArgs) -> Result<()> {
         let (buffer, pages) = self.pages(run.kv)?;
         let share = args.heads as usize / pages.heads;
-        let tiles = share.div_ceil(HEADS);
+        let tiles = share.div_ceil(if run.tensor.is_some() { TILE } else { HEADS });
         let mut args = AttendArgs {
             group: pages.group as i32,
             share: share as i32,
@@ -104,20 +114,31 @@ impl<D: GpuDevice> GpuMachine<D> {
         let blocks = pages.heads * tiles;
         let stored = Bound::read(buffer, 0);
         let constants = Bound::read(&self.constants.buffer, 0);
+        let parts = || Bound::write(&self.scratch, run.parts);
+        let on_tensor_cores =
+            || [self.step(), run.q, stored, constants, run.sinks, parts(), run.out];
         if !run.side {
+            let grid = [blocks, 1, run.rows];
+            if let Some(tensor) = run.tensor {
+                let kernel = tensor.in_turn(args.value.width as usize);
+                return self.launch(kernel, grid, &on_tensor_cores(), &args);
+            }
             let bound = [self.step(), run.q, run.q_rope, stored, constants, run.sinks, run.out];
-            return self.launch("attend", [blocks, 1, run.rows], &bound, &args);
+            return self.launch("attend", grid, &bound, &args);
         }
         let space = UnitSpace::new(args.heads as usize, args.value.width as usize, run.cells, self.chunk);
         let stride = (SIDE_BLOCKS / (blocks * run.rows).max(1)).clamp(1, space.units);
         [args.units, args.stride] = [space.units as i32, stride as i32];
-        let parts = || Bound::write(&self.scratch, run.parts);
         let sums = Bound::write(&self.scratch, run.parts + space.sums);
         let bound = [self.step(), run.q, run.q_rope, stored, constants, parts()];
         let join = [self.step(), run.sinks, parts(), sums, run.out];
         for pass in 0..space.passes {
             [args.pass, args.last] = [pass as i32, i32::from(pass + 1 == space.passes)];
-            self.launch("attend_units", [blocks, stride, run.rows], &bound, &args)?;
+            let grid = [blocks, stride, run.rows];
+            match run.tensor {
+                Some(tensor) => self.launch(tensor.one, grid, &on_tensor_cores(), &args)?,
+                None => self.launch("attend_units", grid, &bound, &args)?,
+            }
             self.launch("attend_join", [args.heads as usize, 1, run.rows], &join, &args)?;
         }
         Ok(())
@@ -168,6 +189,7 @@ impl<D: GpuDevice> Enqueue<Attention> for GpuMachine<D> {
             side: self.side_by_side(b),
             parts: 0,
             cells: self.most_cells(o.kv, o.mask),
+            tensor: self.tensor_pages(o.kv)?,
         };
         self.attend(run, args)
     }

@@ -85,6 +85,8 @@ impl<D: GpuDevice> GpuMachine<D> {
             side: self.side_by_side(b) && rows.start == 0,
             parts: space.bytes,
             cells: self.most_cells(o.kv, Mask::Causal),
+            // Latents are wider than the kernels have room for.
+            tensor: None,
         };
         self.attend(run, args)
     }

@@ -67,6 +67,7 @@ pub fn cases() -> Vec<Case> {
     ];
     let settings =
         settings.map(|(n, s)| attend(Bench::new(format!("attend {n}")).long(), COMMON, s, |_, _, _| vec![]));
+    let half = halves();
     let odd = HeadShape { heads: 6, ..COMMON };
     let alibi = ScoreRule { alibi: Some((8.0, 1.0)), ..PLAIN };
     let odd_alibi = attend(Bench::new("attend alibi 6 heads"), odd, alibi, |_, _, _| vec![]);
@@ -76,7 +77,32 @@ pub fn cases() -> Vec<Case> {
             attend(bench, s, PLAIN, |_, _, _| vec![])
         })
     });
-    shapes.chain(settings).chain([odd_alibi]).chain(kv).chain(before()).chain(rotations()).collect()
+    shapes.chain(settings).chain(half).chain([odd_alibi]).chain(kv).chain(before()).chain(rotations()).collect()
+}
+
+/// Head shapes and score rules over pages in 16 bits, which backends read by other kernels than float32.
+fn halves() -> Vec<Case> {
+    let bench = |name: &str| Bench::new(format!("attend {name} f16")).long().kv_type(KvType::F16);
+    let shapes = [
+        HeadShape { heads: 8, kv_heads: 1, dim: 64 },
+        HeadShape { heads: 3, kv_heads: 1, dim: 80 },
+        HeadShape { heads: 8, kv_heads: 1, dim: 256 },
+        HeadShape { heads: 2, kv_heads: 2, dim: 192 },
+        // More query heads to a key head than a tile of 16 rows has.
+        HeadShape { heads: 21, kv_heads: 1, dim: 16 },
+        HeadShape { heads: 5, kv_heads: 5, dim: 24 },
+    ];
+    let rules = [
+        ("window 16", ScoreRule { mask: Mask::Window(16), ..PLAIN }),
+        ("chunk 50", ScoreRule { mask: Mask::Chunk(50), ..PLAIN }),
+        ("full alibi", ScoreRule { mask: Mask::Full, alibi: Some((8.0, 1.0)), ..PLAIN }),
+        ("sinks and window", ScoreRule { sinks: true, mask: Mask::Window(129), ..PLAIN }),
+        ("softcap", ScoreRule { softcap: Some(2.0), ..PLAIN }),
+    ];
+    let shapes = shapes.map(|s| {
+        attend(bench(&format!("{}:{} {}", s.heads, s.kv_heads, s.dim)), s, PLAIN, |_, _, _| vec![])
+    });
+    shapes.into_iter().chain(rules.map(|(n, rule)| attend(bench(n), COMMON, rule, |_, _, _| vec![]))).collect()
 }
 
 /// A plain case on `bench`.

@@ -1,0 +1,196 @@
+//! Attention on tensor cores against a few lines in float64, over keys and values that the pages hold exactly.
+//!
+//! The conformance kit allows as much as rounding to the type of the pages does. Here nothing is rounded on the way in, so
+//! that what is lost by queries and weights in 16-bit parts shows.
+#![cfg(target_os = "linux")]
+
+use lamina_arch::weights::Tensor;
+use lamina_emu::Emu;
+use lamina_gpu::Gpu;
+use lamina_plan::{
+    Backend, Batch, KvLayout, KvType, LayerState, Limits, Ops, Plan, RowKind, Select, SeqPlace, Slot,
+    SlotSpec, WeightId, WeightKind, WeightSpec,
+    kv::Reach,
+    op::{Attend, Attention, Embed, Mask, Op, Store},
+    walk,
+};
+
+/// Tokens: parts of three units of 64.
+const LEN: usize = 150;
+
+/// Most that a value may be beside float64, of the largest value, which is 1. A score of `dim` products adds `dim / 8` parts
+/// in float32, each half a step of the sum at most: 2^-24 * 32 * 5 = 1e-5 for sums of 5 in the worst case, and a tenth of it as
+/// errors fall. A weight differs by as much as its score does, and two bfloat16 lose 2^-17 of it: 8e-6. One part of 16 bits
+/// alone would lose 2^-12 of a query, which makes 1e-3 of a score.
+const MOST: f64 = 1e-5;
+
+#[derive(Clone, Copy)]
+struct Heads {
+    count: usize,
+    key_heads: usize,
+    dim: usize,
+}
+
+/// Rows of queries, keys and values of each token.
+struct Numbers {
+    q: Vec<f32>,
+    k: Vec<f32>,
+    v: Vec<f32>,
+}
+
+/// Even numbers in `0..n` (splitmix64).
+fn draws(seed: u64, n: u64) -> impl Iterator<Item = u64> {
+    (1..).map(move |i: u64| {
+        let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z >> 33) % n
+    })
+}
+
+/// Numbers that pages of a type hold as they are: every block has those at the ends of its range, so that its scale is a
+/// power of two.
+fn kept(kv_type: KvType, seed: u64, n: usize) -> Vec<f32> {
+    let (steps, one) = if kv_type == KvType::Q8_0 { (127, 128.0) } else { (8, 8.0) };
+    let ends = |i: usize, drawn: i64| match i % 16 {
+        3 if steps == 8 => -8,
+        3 => -127,
+        11 => steps - i64::from(steps == 8),
+        _ => drawn,
+    };
+    let drawn = draws(seed, 2 * steps as u64 - 1).map(|v| v as i64 - steps + 1);
+    drawn.take(n).enumerate().map(|(i, drawn)| ends(i, drawn) as f32 / one).collect()
+}
+
+impl Numbers {
+    fn new(s: Heads, kv_type: KvType) -> Numbers {
+        let q = draws(1, 1 << 24).take(LEN * s.count * s.dim);
+        let stored = |seed| kept(kv_type, seed, LEN * s.key_heads * s.dim);
+        Numbers { q: q.map(|v| (v as f32 / 4e6) - 2.0).collect(), k: stored(2), v: stored(3) }
+    }
+
+    /// What a head of a token attends to, in float64.
+    fn attended(&self, s: Heads, token: usize, head: usize, scale: f32) -> Vec<f64> {
+        let key_head = head / (s.count / s.key_heads);
+        let row = |of: &[f32], token: usize, heads: usize, head: usize| -> Vec<f64> {
+            let at = (token * heads + head) * s.dim;
+            of[at..at + s.dim].iter().map(|v| f64::from(*v)).collect()
+        };
+        let q = row(&self.q, token, s.count, head);
+        let score = |t: usize| {
+            let key = row(&self.k, t, s.key_heads, key_head);
+            q.iter().zip(key).map(|(a, b)| a * b).sum::<f64>() * f64::from(scale)
+        };
+        let scores: Vec<f64> = (0..=token).map(score).collect();
+        let most = scores.iter().fold(f64::MIN, |m, s| m.max(*s));
+        let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
+        let mut out = vec![0.0; s.dim];
+        for (t, weight) in weights.iter().enumerate() {
+            let value = row(&self.v, t, s.key_heads, key_head);
+            out.iter_mut().zip(value).for_each(|(o, v)| *o += weight * v / weights.iter().sum::<f64>());
+        }
+        out
+    }
+}
+
+const SCALE: f32 = 0.2;
+/// The slot of the result.
+const OUT: Slot = Slot(3);
+
+/// Three look-ups and an attention; token `t` is row `t` of each table.
+fn plan(s: Heads) -> Plan {
+    let widths = [s.count * s.dim, s.key_heads * s.dim, s.key_heads * s.dim, s.count * s.dim];
+    let slots = widths.map(|width| SlotSpec { name: "value", width, rows: RowKind::All });
+    let weights = (0..3).map(|i| WeightSpec {
+        name: format!("table.{i}"),
+        kind: WeightKind::Table { rows: LEN, cols: widths[i] },
+    });
+    let mut kv = KvLayout::default();
+    let group = kv.group(Reach::All);
+    kv.layers.push(LayerState::Paged { group, kv_heads: s.key_heads, dim: s.dim });
+    let mut ops: Vec<Op> = (0..3)
+        .map(|i| Embed { table: WeightId(i), scale: 1.0, out: Slot(i as u16) }.into())
+        .collect();
+    let attention = Attention {
+        q: Slot(0),
+        kv: 0,
+        heads: s.count,
+        scale: SCALE,
+        softcap: None,
+        mask: Mask::Causal,
+        sinks: None,
+        alibi: None,
+        alibi_factor: 1.0,
+        sparsity: lamina_plan::AttentionSparsity::NONE,
+        out: OUT,
+    };
+    let store = Store { k: Slot(1), v: Slot(2), kv: 0 };
+    ops.push(Attend { before: vec![], store, attention }.into());
+    Plan {
+        ops,
+        slots: slots.into(),
+        weights: weights.collect(),
+        ropes: vec![],
+        kv,
+        normed: OUT,
+        logits: OUT,
+        marks: vec![],
+        hidden: widths[0],
+        tokens: LEN,
+        vocab: widths[0],
+    }
+}
+
+/// Rows of the result, of steps with so many tokens in turn.
+fn rows(s: Heads, kv_type: KvType, numbers: &Numbers, steps: &[usize]) -> Vec<f32> {
+    let (plan, backend) = (plan(s), Gpu::new(Emu::default().with_tensor_cores()));
+    let limits = Limits {
+        rows: LEN,
+        selected: LEN,
+        logits: LEN,
+        pages: vec![6],
+        states: 0,
+        kv: vec![kv_type.into()],
+    };
+    let tables = plan.weights.iter().zip([&numbers.q, &numbers.k, &numbers.v]).map(|(spec, numbers)| {
+        let (rows, cols) = spec.kind.shape();
+        backend.upload(spec, &Tensor::from_f32(&spec.name, rows, cols, numbers)).expect("uploads")
+    });
+    let tables = tables.collect();
+    let mut machine = backend.machine(&plan, tables, &limits).expect("a machine");
+    let (mut done, mut all) = (0, vec![]);
+    for n in steps {
+        let tokens: Vec<u32> = (done..done + n).map(|t| t as u32).collect();
+        let mut b = Batch::default();
+        let place = SeqPlace { pages: vec![vec![4, 1, 5, 0, 3]], ..SeqPlace::default() };
+        b.push(&tokens, done, place, Select::All);
+        machine.begin(&b).expect("begins");
+        walk(&mut machine, &plan.ops, &b).expect("runs");
+        let mut out = vec![];
+        machine.read(OUT, 0..*n, &mut out).expect("rows");
+        all.extend(out);
+        done += n;
+    }
+    all
+}
+
+#[test]
+fn values_are_those_of_float64_in_every_type() {
+    let narrow = Heads { count: 6, key_heads: 2, dim: 80 };
+    let wide = Heads { count: 2, key_heads: 1, dim: 256 };
+    for (name, kv_type) in KvType::ALL {
+        for s in [narrow, wide] {
+            let numbers = Numbers::new(s, *kv_type);
+            let got = rows(s, *kv_type, &numbers, &[LEN]);
+            let far = |(i, head): (usize, &[f32])| {
+                let want = numbers.attended(s, i / s.count, i % s.count, SCALE);
+                head.iter().zip(want).map(|(g, w)| (f64::from(*g) - w).abs()).fold(0.0, f64::max)
+            };
+            let error = got.chunks(s.dim).enumerate().map(far).fold(0.0, f64::max);
+            println!("{name} {}: {error:.2e}", s.dim);
+            assert!(error <= MOST, "{name} {}: {error:e}", s.dim);
+            let cut = rows(s, *kv_type, &numbers, &[70, 1, 8, 9, LEN - 89, 1]);
+            assert!(got.iter().zip(&cut).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}: bits of steps");
+        }
+    }
+}
