@@ -8,7 +8,7 @@ use lamina_arch::weights::Tensor;
 use lamina_emu::Emu;
 use lamina_gpu::Gpu;
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, LayerState, Limits, Ops, Plan, RowKind, Select, SeqPlace, Slot,
+    Backend, Batch, KvLayout, KvType, LayerState, Limits, Plan, Queue, RowKind, Select, SeqPlace, Slot,
     SlotSpec, WeightId, WeightKind, WeightSpec,
     kv::Reach,
     op::{Attend, Attention, Embed, Mask, Op, Store},
@@ -108,9 +108,8 @@ fn plan(s: Heads) -> Plan {
     let mut kv = KvLayout::default();
     let group = kv.group(Reach::All);
     kv.layers.push(LayerState::Paged { group, kv_heads: s.key_heads, dim: s.dim });
-    let mut ops: Vec<Op> = (0..3)
-        .map(|i| Embed { table: WeightId(i), scale: 1.0, out: Slot(i as u16) }.into())
-        .collect();
+    let mut ops: Vec<Op> =
+        (0..3).map(|i| Embed { table: WeightId(i), scale: 1.0, out: Slot(i as u16) }.into()).collect();
     let attention = Attention {
         q: Slot(0),
         kv: 0,
@@ -144,14 +143,8 @@ fn plan(s: Heads) -> Plan {
 /// Rows of the result, of steps with so many tokens in turn.
 fn rows(s: Heads, kv_type: KvType, numbers: &Numbers, steps: &[usize]) -> Vec<f32> {
     let (plan, backend) = (plan(s), Gpu::new(Emu::default().with_tensor_cores()));
-    let limits = Limits {
-        rows: LEN,
-        selected: LEN,
-        logits: LEN,
-        pages: vec![6],
-        states: 0,
-        kv: vec![kv_type.into()],
-    };
+    let limits =
+        Limits { rows: LEN, selected: LEN, logits: LEN, pages: vec![6], states: 0, kv: vec![kv_type.into()] };
     let tables = plan.weights.iter().zip([&numbers.q, &numbers.k, &numbers.v]).map(|(spec, numbers)| {
         let (rows, cols) = spec.kind.shape();
         backend.upload(spec, &Tensor::from_f32(&spec.name, rows, cols, numbers)).expect("uploads")

@@ -13,9 +13,9 @@
 struct pages_f16 {
   enum { BF16 = 0, PARTS = 2, WORDS = 1, AHEAD = 4 };
   // Numbers `at` and the next one.
-  static FN void two(int type, DEV const u8* row, int at, u32 (&to)[1]) { to[0] = load4(row + 2 * at); }
+  static FN void two(int, DEV const u8* row, int at, u32 (&to)[1]) { to[0] = load4(row + 2 * at); }
   // Numbers `at` to `at + 4`.
-  static FN void four(int type, DEV const u8* row, int at, u32 (&to)[2][1]) {
+  static FN void four(int, DEV const u8* row, int at, u32 (&to)[2][1]) {
     u64 numbers = load8(row + 2 * at);
     to[0][0] = (u32)numbers;
     to[1][0] = (u32)(numbers >> 32);

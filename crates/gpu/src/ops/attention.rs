@@ -115,8 +115,7 @@ impl<D: GpuDevice> GpuMachine<D> {
         let stored = Bound::read(buffer, 0);
         let constants = Bound::read(&self.constants.buffer, 0);
         let parts = || Bound::write(&self.scratch, run.parts);
-        let on_tensor_cores =
-            || [self.step(), run.q, stored, constants, run.sinks, parts(), run.out];
+        let on_tensor_cores = || [self.step(), run.q, stored, constants, run.sinks, parts(), run.out];
         if !run.side {
             let grid = [blocks, 1, run.rows];
             if let Some(tensor) = run.tensor {

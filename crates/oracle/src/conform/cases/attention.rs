@@ -77,7 +77,14 @@ pub fn cases() -> Vec<Case> {
             attend(bench, s, PLAIN, |_, _, _| vec![])
         })
     });
-    shapes.chain(settings).chain(half).chain([odd_alibi]).chain(kv).chain(before()).chain(rotations()).collect()
+    shapes
+        .chain(settings)
+        .chain(half)
+        .chain([odd_alibi])
+        .chain(kv)
+        .chain(before())
+        .chain(rotations())
+        .collect()
 }
 
 /// Head shapes and score rules over pages in 16 bits, which backends read by other kernels than float32.
@@ -99,10 +106,12 @@ fn halves() -> Vec<Case> {
         ("sinks and window", ScoreRule { sinks: true, mask: Mask::Window(129), ..PLAIN }),
         ("softcap", ScoreRule { softcap: Some(2.0), ..PLAIN }),
     ];
-    let shapes = shapes.map(|s| {
-        attend(bench(&format!("{}:{} {}", s.heads, s.kv_heads, s.dim)), s, PLAIN, |_, _, _| vec![])
-    });
-    shapes.into_iter().chain(rules.map(|(n, rule)| attend(bench(n), COMMON, rule, |_, _, _| vec![]))).collect()
+    let shapes = shapes
+        .map(|s| attend(bench(&format!("{}:{} {}", s.heads, s.kv_heads, s.dim)), s, PLAIN, |_, _, _| vec![]));
+    shapes
+        .into_iter()
+        .chain(rules.map(|(n, rule)| attend(bench(n), COMMON, rule, |_, _, _| vec![])))
+        .collect()
 }
 
 /// A plain case on `bench`.
