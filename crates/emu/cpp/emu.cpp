@@ -40,7 +40,7 @@ static void prepare(State& state, unsigned threads) {
   }
   state.threads = threads;
   state.mail.assign(2 * threads, 0);
-  state.fragments.assign(2 * 6 * threads, 0);
+  state.operands.resize(2 * threads / 32);
   state.turn.assign(threads, 0);
 }
 // Each thread of a warp in turn, until it waits.

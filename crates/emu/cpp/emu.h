@@ -50,6 +50,8 @@ struct Fiber {
   unsigned index;
   bool done;
 };
+// A and the columns of B of a warp's matrix product, as numbers.
+struct Operands { float a[16][16], b[8][16]; };
 struct Body {
   void (*run)(void*);
   void* of;
@@ -66,7 +68,7 @@ struct State {
   std::vector<Bar> warp_bars;
   std::vector<uint32_t> mail;           // two words a thread, used in turn
   std::vector<unsigned char> turn;
-  std::vector<uint32_t> fragments;      // two of six words a thread, used in turn
+  std::vector<Operands> operands;       // two a warp, used in turn
   Body body{};
   bool plain = false, stuck = false;
 };
@@ -107,17 +109,20 @@ template <class Number>
 inline void mma(float (&d)[4], const uint32_t (&own)[6], Number number) {
   State& s = *running;
   unsigned lane = s.thread % 32, box = s.turn[s.thread] ^= 1;
-  const uint32_t* warp = &s.fragments[(s.thread / 32 * 2 + box) * 32 * 6];
-  std::memcpy(&s.fragments[((s.thread / 32 * 2 + box) * 32 + lane) * 6], own, sizeof own);
+  Operands& warp = s.operands[s.thread / 32 * 2 + box];
+  for (unsigned i = 0; i < 8; ++i) {
+    uint16_t half = (uint16_t)(own[i / 2] >> 16 * (i % 2));
+    warp.a[lane / 4 + i / 2 % 2 * 8][lane % 4 * 2 + i / 4 * 8 + i % 2] = number(half);
+  }
+  for (unsigned i = 0; i < 4; ++i) {
+    uint16_t half = (uint16_t)(own[4 + i / 2] >> 16 * (i % 2));
+    warp.b[lane / 4][lane % 4 * 2 + i / 2 * 8 + i % 2] = number(half);
+  }
   warp_wait();
   for (unsigned i = 0; i < 4; ++i) {
-    unsigned row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
+    const float *row = warp.a[lane / 4 + i / 2 * 8], *col = warp.b[lane % 4 * 2 + i % 2];
     double sum = d[i];
-    for (unsigned k = 0; k < 16; ++k) {
-      uint32_t a = warp[(row % 8 * 4 + k % 8 / 2) * 6 + row / 8 + k / 8 * 2];
-      uint32_t b = warp[(col * 4 + k % 8 / 2) * 6 + 4 + k / 8];
-      sum += (double)number((uint16_t)(a >> 16 * (k % 2))) * number((uint16_t)(b >> 16 * (k % 2)));
-    }
+    for (unsigned k = 0; k < 16; ++k) sum += (double)row[k] * col[k];
     d[i] = (float)sum;
   }
 }

@@ -9,8 +9,8 @@
 // left. Two float16 hold 22 bits of numbers that lie close enough to one another: a query is multiplied by the power of two
 // that halves.h gives rows, a weight, which is 1 at most, by 2^15, so that what is lost is 2^-23 of the number or 2^-39 of the
 // largest one. Three bfloat16 hold all 24 bits of a query; weights have two, which lose 2^-17, where values are known to 2^-9.
-// Of stored numbers in two parts, the product of both second parts is left out:
-// 2^-22 of the first ones' at most. Sums of weights are those of the weights in float32.
+// Of stored numbers in two parts, the product of both second parts is left out: 2^-22 of the first ones' at most. Sums of
+// weights are those of the weights in float32.
 //
 // A value that is not finite times a weight of 0 is no number, and a row must not feel what it does not see: where rows of a
 // block see different cells, and such a value is among them, one row after another is mixed, with the cells that it sees.
@@ -256,7 +256,7 @@ template <class L, int TILES> FN void mix_pair(AttendUnit u, AttendArgs a, int t
     }
   }
 }
-// Which cells of the unit are read, of those that lane t of four has in `mix_pair`; only those that `row` sees, if it is one.
+// Which cells of the unit are read, of those that lane t of four has in `mix_pair`: a bit each.
 FN u32 cells_there(AttendBlock b, Sight s, int unit, int t) {
   if (!s.map && unit * UNIT >= b.from && (unit + 1) * UNIT <= b.to) return 0xffffu;
   u32 there = 0u;

@@ -2,8 +2,8 @@
 //
 // float16 and bfloat16 are taken as they are. Numbers of the other types are the sum of two float16: FP8 is one by itself; a
 // code times its scale has 19 bits at most, all multiples of 2^-24, which the nearest float16 and the rest hold exactly up to
-// 65504 (and up to twice that in all, where pages in float16 end). Of Q4_1 float32's last bit may be lost. float32 itself
-// stays with the portable kernel: its small numbers are no float16.
+// 65504, where pages in float16 end too. Of Q4_1 float32's last bits may be lost. float32 itself stays with the portable
+// kernel: its small numbers are no float16.
 #pragma once
 #include "fragments.h"
 #include "cache.h"

@@ -89,7 +89,7 @@ pub fn cases() -> Vec<Case> {
 
 /// Head shapes and score rules over pages in 16 bits, which backends read by other kernels than float32.
 fn halves() -> Vec<Case> {
-    let bench = |name: &str| Bench::new(format!("attend {name} f16")).long().kv_type(KvType::F16);
+    let bench = |name: &str| Bench::new(format!("attend {name} f16")).kv_type(KvType::F16);
     let shapes = [
         HeadShape { heads: 8, kv_heads: 1, dim: 64 },
         HeadShape { heads: 3, kv_heads: 1, dim: 80 },
@@ -110,7 +110,7 @@ fn halves() -> Vec<Case> {
         .map(|s| attend(bench(&format!("{}:{} {}", s.heads, s.kv_heads, s.dim)), s, PLAIN, |_, _, _| vec![]));
     shapes
         .into_iter()
-        .chain(rules.map(|(n, rule)| attend(bench(n), COMMON, rule, |_, _, _| vec![])))
+        .chain(rules.map(|(n, rule)| attend(bench(n).long(), COMMON, rule, |_, _, _| vec![])))
         .collect()
 }
 
