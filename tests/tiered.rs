@@ -135,6 +135,33 @@ fn rules_and_percentages_divide_a_model_and_change_no_bit() {
     }
 }
 
+/// Weights that are sent to the device in every step take memory of the host, and of the device no more than two slots.
+#[test]
+fn weights_that_are_sent_change_no_bit() {
+    let models = Models::new();
+    for name in ["llama", "mixtral", "deepseek-v2", "qwen3-next", "gpt-oss"] {
+        let folder = models.folder(name);
+        let want = answers(alone(&folder));
+        let all_up = rules(&[".*=up"]);
+        let policies = [
+            rules(&[if name == "llama" { "ffn=up" } else { "experts=up" }]),
+            rules(&["attention=up", "layers 1=ram"]),
+            rules(&["attention 0=ram", "head=up", "shared=up"]),
+            all_up.clone(),
+        ];
+        for policy in policies.into_iter().filter(|p| name != "llama" || p.rules.len() < 3) {
+            let loaded = divided(&folder, 1 << 30, &options(policy.clone())).expect("opens");
+            assert!(loaded.info.notes.iter().any(|note| note.contains("more in every step")), "{policy:?}");
+            assert_eq!(answers(loaded), want, "{name}: {policy:?}");
+        }
+        // A device that holds a part of what is sent, and no more.
+        let sent = placed(&divided(&folder, 1 << 30, &options(all_up.clone())).expect("opens"), "").1;
+        let loaded =
+            (1..=64).map(|i| divided(&folder, i * sent / 8, &options(all_up.clone()))).find(Result::is_ok);
+        assert_eq!(answers(loaded.expect("some memory").expect("opens")), want, "{name}");
+    }
+}
+
 #[test]
 fn experts_are_in_memory_and_all_else_on_the_device() {
     let models = Models::new();
@@ -150,11 +177,16 @@ fn experts_are_in_memory_and_all_else_on_the_device() {
 fn a_device_memory_and_disk_share_a_model() {
     let models = Models::new();
     let panels = tempfile::tempdir().expect("a folder");
-    for name in ["llama", "mixtral"] {
+    for (name, rule) in [
+        ("llama", "ffn=disk"),
+        ("mixtral", "experts=disk"),
+        ("llama", "ffn=disk-up"),
+        ("gemma2", "layers 1=disk-up"),
+        ("llama", r"ffn_(gate|up)=disk-up"),
+    ] {
         let folder = models.folder(name);
         let want = answers(alone(&folder));
-        let on_disk = if name == "llama" { "ffn=disk" } else { "experts=disk" };
-        let policy = rules(&["attention=device", on_disk]);
+        let policy = rules(&["attention=device", rule]);
         let stream = StreamOptions { folder: Some(panels.path().to_owned()), ..StreamOptions::default() };
         let loaded = divided(&folder, 1 << 30, &LoadOptions { stream, ..options(policy) }).expect("opens");
         assert!(loaded.info.stream.is_some() && placed(&loaded, "attention").0 > 0, "{:?}", loaded.info);
@@ -220,6 +252,9 @@ fn what_cannot_be_is_an_error() {
     let error =
         open_on(&path, &device_rule, cpu().expect("a CPU"), QUIET).err().expect("no device").to_string();
     assert!(error.contains("`attention=device` asks for a device"), "{error}");
+    let error = open_on(&path, &options(rules(&["ffn=up"])), cpu().expect("a CPU"), QUIET);
+    let error = error.err().expect("no device").to_string();
+    assert!(error.contains("`ffn=up` asks for a device"), "{error}");
     let nothing = options(rules(&["no such weight=device"]));
     let error = divided(&packaged(), 1 << 30, &nothing).err().expect("no weight").to_string();
     assert!(error.contains("names no weight"), "{error}");

@@ -24,7 +24,8 @@ class Policy:
     rules: Sequence[str] = ()
     """`WHAT=device`, `WHAT=ram` or `WHAT=disk`, the first match decides: WHAT is a class (attention ffn experts shared head
     embedding), one of some layers (`ffn 0-9`), layers (`layers 0-9`), a regular expression over names of tensors, or the
-    cache (`kv`, `kv 0-9`), which is on a device or in memory."""
+    cache (`kv`, `kv 0-9`), which is on a device or in memory. `WHAT=up` stays in memory and is sent to the device in every
+    step, `WHAT=disk-up` is read from disk and sent."""
     n_cpu_moe: Optional[int] = None
     """Experts of so many first layers stay in memory, beside a GPU too."""
     n_gpu_layers: Optional[int] = None

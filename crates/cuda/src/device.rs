@@ -2,6 +2,7 @@
 
 use crate::{
     context::CudaContext,
+    copies::CopyStream,
     error::{CudaUnusable, NAME, Opened, check},
     graph::CudaGraph,
     image::{ImageOrigin, KernelImage},
@@ -10,6 +11,7 @@ use crate::{
     staging::Staging,
 };
 use cudarc::driver::sys;
+use lamina_base::Bytes;
 use lamina_gpu::{DeviceInfo, GpuDevice, Launch, ProductUnits};
 use lamina_plan::{BackendError, backend::Result};
 use std::{
@@ -45,6 +47,8 @@ pub struct CudaFacts {
 /// An NVIDIA GPU; clones are the same device with the same stream.
 #[derive(Clone)]
 pub struct CudaDevice {
+    /// Made when weights are sent first.
+    copies: Arc<Mutex<Option<CopyStream>>>,
     staging: Arc<Mutex<Staging>>,
     kernels: Arc<LoadedKernels>,
     context: Arc<CudaContext>,
@@ -76,12 +80,22 @@ impl CudaDevice {
         let (architecture, origin) = (format!("sm_{capability}"), image.origin);
         let total = context.memory()?.1;
         let facts = Arc::new(CudaFacts { number, name, architecture, origin, total });
-        Ok(CudaDevice { staging, kernels, context, facts })
+        Ok(CudaDevice { copies: Arc::default(), staging, kernels, context, facts })
     }
 
     /// What is known of it.
     pub fn facts(&self) -> &CudaFacts {
         &self.facts
+    }
+
+    /// The stream of copies.
+    fn with_copies<T>(&self, f: impl FnOnce(&mut CopyStream) -> Result<T>) -> Result<T> {
+        self.idle()?;
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *copies {
+            Some(copies) => f(copies),
+            none => f(none.insert(CopyStream::new(self.context.clone())?)),
+        }
     }
 
     /// Refuses what cannot be recorded.
@@ -138,6 +152,19 @@ impl GpuDevice for CudaDevice {
         self.idle()?;
         let place = to.place(at..at + bytes.len());
         self.staging.lock().unwrap_or_else(PoisonError::into_inner).upload(place, bytes)
+    }
+
+    fn send(&self, slot: usize, to: &CudaBuffer, at: usize, bytes: &Bytes) -> Result<()> {
+        let place = to.place(at..at + bytes.len());
+        self.with_copies(|copies| copies.send(slot, place, bytes))
+    }
+
+    fn arrive(&self, slot: usize) -> Result<()> {
+        self.with_copies(|copies| copies.arrive(slot))
+    }
+
+    fn release(&self, slot: usize) -> Result<()> {
+        self.with_copies(|copies| copies.release(slot))
     }
 
     fn download(&self, from: &CudaBuffer, at: usize, out: &mut [u8]) -> Result<()> {

@@ -4,6 +4,7 @@
 //! put into the build by whoever sets `LAMINA_CUBINS`; otherwise NVRTC compiles them, once for each source and architecture.
 
 mod context;
+mod copies;
 mod device;
 mod driver;
 mod error;

@@ -10,12 +10,16 @@ mod common;
 
 use alone::alone;
 use common::{ONCE, runner, tell};
+use lamina_arch::{Family, weights::Weights};
+use lamina_cpu::Cpu;
 use lamina_cuda::{CudaDevice, ImageOrigin};
 use lamina_emu::Emu;
 use lamina_fixtures::packaged;
 use lamina_gpu::{Gpu, GpuDevice, self_test};
 use lamina_oracle::conform::{self, Tolerance};
-use lamina_plan::{BackendError, KvType};
+use lamina_plan::{BackendError, KvType, emit};
+use lamina_store::Checkpoint;
+use lamina_tier::{DeviceHomes, TierSide, Tiered};
 use std::env;
 
 /// The same, with the fake driver, for a test that has to pass.
@@ -58,6 +62,31 @@ fn inner_story() {
         let [got, want] = [tell(got, &ONCE, 40, 64), tell(want, &ONCE, 40, 64)];
         assert!(got == want, "{kv_type}: {:?} instead of {:?}", got[0].text, want[0].text);
     }
+}
+
+/// Weights that are sent to the device come in time and not too early: the fake driver does all work as late as it may, and
+/// copies are on a stream of their own.
+#[test]
+fn weights_are_sent_beside_the_work() {
+    passes("inner_sent", &[]);
+}
+
+#[test]
+#[ignore = "needs the fake driver's folder in the libraries' path"]
+fn inner_sent() {
+    let device = CudaDevice::open(0).expect("the fake device");
+    let checkpoint = Checkpoint::open(packaged()).expect("a model");
+    let family = Family::of(&checkpoint).expect("a family");
+    let spec = family.spec(&checkpoint).expect("a spec");
+    let weights = Weights::new(&checkpoint, family, &spec);
+    let plan = emit(&spec, &|name| weights.has(name));
+    let homes = DeviceHomes::of(&plan, &|_| TierSide::Device, &|_| TierSide::Device).expect("a division");
+    let homes = homes.sending(&plan, &|_| true);
+    let host = Cpu::new(1).expect("a CPU");
+    let want = runner(&packaged(), Gpu::new(Emu::default().with_tensor_cores()), KvType::F16, false);
+    let got = runner(&packaged(), Tiered { device: Gpu::new(device), host, homes }, KvType::F16, false);
+    let [got, want] = [tell(got, &ONCE, 40, 64), tell(want, &ONCE, 40, 64)];
+    assert!(got == want, "{:?} instead of {:?}", got[0].text, want[0].text);
 }
 
 /// Work of several threads on one device, each with a context of its own over the one that all share.

@@ -231,6 +231,12 @@ int cuEventRecord(void* event, void* stream) {
   *(Event*)event = {&s, s.asked};
   return OK;
 }
+int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+  BEGIN_CURRENT(cuStreamWaitEvent)
+  Event e = *(Event*)event;
+  if (!e.stream) return OK;
+  return ask(stream, nullptr, [e] { return driver().streams.count(e.stream) ? finish(*e.stream, e.behind) : (int)OK; });
+}
 int cuEventSynchronize(void* event) {
   BEGIN_CURRENT(cuEventSynchronize)
   auto& e = *(Event*)event;

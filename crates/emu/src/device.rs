@@ -4,9 +4,13 @@ use crate::{
     launch::{EmuGraph, OwnLaunch},
     memory::EmuBuffer,
 };
+use lamina_base::Bytes;
 use lamina_gpu::{DeviceInfo, GpuDevice, Launch, ProductUnits};
 use lamina_plan::{BackendError, backend::Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 /// Order in which blocks, and threads between two barriers, are run: results must not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,17 @@ struct EmuState {
     recording: Option<Vec<OwnLaunch>>,
     /// Recordings that were run.
     replays: usize,
+    /// What was sent, by slot.
+    slots: HashMap<usize, SentCopies>,
+}
+
+/// Copies for a staging slot.
+#[derive(Default)]
+struct SentCopies {
+    /// On their way.
+    waiting: Vec<(EmuBuffer, usize, Bytes)>,
+    /// They are there, and have not been released.
+    used: bool,
 }
 
 impl Default for Emu {
@@ -122,6 +137,36 @@ impl GpuDevice for Emu {
         let _lock = self.idle()?;
         // SAFETY: the lock is held.
         unsafe { to.put(at, bytes) };
+        Ok(())
+    }
+
+    /// A copy arrives as late as it can: until then there is what nobody wrote, so that work that does not wait for it
+    /// shows.
+    fn send(&self, slot: usize, to: &EmuBuffer, at: usize, bytes: &Bytes) -> Result<()> {
+        let mut running = self.idle()?;
+        let sent = running.slots.entry(slot).or_default();
+        if sent.used {
+            return Err(failed(format!("staging slot {slot} is in use")));
+        }
+        sent.waiting.push((to.clone(), at, bytes.clone()));
+        // SAFETY: the lock is held.
+        unsafe { to.put(at, &vec![u8::MAX; bytes.len()]) };
+        Ok(())
+    }
+
+    fn arrive(&self, slot: usize) -> Result<()> {
+        let mut running = self.idle()?;
+        let sent = running.slots.entry(slot).or_default();
+        sent.used = true;
+        for (to, at, bytes) in sent.waiting.drain(..) {
+            // SAFETY: the lock is held.
+            unsafe { to.put(at, &bytes) };
+        }
+        Ok(())
+    }
+
+    fn release(&self, slot: usize) -> Result<()> {
+        self.idle()?.slots.remove(&slot);
         Ok(())
     }
 

@@ -37,18 +37,21 @@ fn the_text_is_that_of_the_cpu() {
     let plan = plan();
     let want = story(cpu(), 64);
     let side = |on_device: bool| if on_device { TierSide::Device } else { TierSide::Host };
-    let divisions: [(&str, OnDevice, OnDevice); 4] = [
-        ("attention on the device", |name| name.contains("attn"), |_| true),
-        ("products of rows on the device", |name| name.contains("ffn"), |_| false),
-        ("the first layer on the device", |name| name.starts_with("blk.0."), |kv| kv == "0"),
-        ("the cache on the host", |_| true, |_| false),
+    let none: OnDevice = |_| false;
+    let divisions: [(&str, OnDevice, OnDevice, OnDevice); 6] = [
+        ("attention on the device", |name| name.contains("attn"), |_| true, none),
+        ("products of rows on the device", |name| name.contains("ffn"), |_| false, none),
+        ("the first layer on the device", |name| name.starts_with("blk.0."), |kv| kv == "0", none),
+        ("the cache on the host", |_| true, |_| false, none),
+        ("products of rows are sent", |_| true, |_| true, |name| name.contains("ffn")),
+        ("half is on the host, and all else is sent", |name| !name.contains("ffn"), |_| true, |_| true),
     ];
-    for (name, weights, layers) in divisions {
+    for (name, weights, layers, sent) in divisions {
         let device = Emu::default();
         let homes = DeviceHomes::of(&plan, &|w| side(weights(&plan.weight(w).name)), &|kv| {
             side(layers(&kv.to_string()))
         });
-        let homes = homes.expect("a division");
+        let homes = homes.expect("a division").sending(&plan, &|w| sent(&plan.weight(w).name));
         let backend = || Tiered { device: Gpu::new(device.clone()), host: cpu(), homes: homes.clone() };
         let told = story(backend(), 64);
         let texts = |told: &[Told]| told.iter().map(|t| t.text.clone()).collect::<Vec<_>>();

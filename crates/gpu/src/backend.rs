@@ -3,7 +3,7 @@
 use crate::{
     device::GpuDevice,
     format::{FORMATS, PanelFormat},
-    golden,
+    golden, host_panels,
     kv::page_bytes,
     machine::{Enqueue, GpuMachine},
     ops::recurrent::MOST_TAPS,
@@ -13,9 +13,9 @@ use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
     About, Backend, Batch, Capabilities, Footprint, Grade, KernelBits, KvLayout, KvTypes, Limits, Memory,
-    Ops, Plan, WeightSpec, backend::Result, op::*,
+    Ops, Plan, WeightLayout, WeightSpec, backend::Result, op::*,
 };
-use std::time::Instant;
+use std::{ops::Range, time::Instant};
 
 /// Copies whose time is taken together.
 const COPIES: usize = 8;
@@ -118,6 +118,18 @@ impl<D: GpuDevice> Backend for Gpu<D> {
 
     fn share(&self, weight: &Self::Weight) -> Option<Self::Weight> {
         Some(weight.clone())
+    }
+
+    fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
+        host_panels::layout(spec, dtype)
+    }
+
+    fn pack(&self, spec: &WeightSpec, tensor: &Tensor, panels: Range<usize>, out: &mut [u8]) -> Result<()> {
+        host_panels::pack(spec, tensor, panels, out)
+    }
+
+    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<Self::Weight> {
+        GpuWeight::unbound(&self.device, spec, dtype)
     }
 
     fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {

@@ -1,5 +1,6 @@
 //! What a GPU does for the host side: memory, copies, launches, recordings.
 
+use lamina_base::Bytes;
 use lamina_plan::backend::Result;
 
 /// What a device says of itself.
@@ -96,6 +97,23 @@ pub trait GpuDevice: Clone + Send + Sync + 'static {
 
     /// Copies bytes to the device; they may change once it returns.
     fn upload(&self, to: &Self::Buffer, at: usize, bytes: &[u8]) -> Result<()>;
+
+    /// Begins to copy bytes to the device beside the work that is under way, behind the last [`GpuDevice::release`] of
+    /// `slot`, a small number. Work does not wait for them until [`GpuDevice::arrive`]. A device with one queue copies them
+    /// in turn.
+    fn send(&self, _slot: usize, to: &Self::Buffer, at: usize, bytes: &Bytes) -> Result<()> {
+        self.upload(to, at, bytes)
+    }
+
+    /// Work that is asked for from now on begins when what was sent for `slot` is there.
+    fn arrive(&self, _slot: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Work that is asked for from now on reads nothing of what was sent for `slot`.
+    fn release(&self, _slot: usize) -> Result<()> {
+        Ok(())
+    }
 
     /// Copies bytes from the device, behind all work before.
     fn download(&self, from: &Self::Buffer, at: usize, out: &mut [u8]) -> Result<()>;

@@ -59,6 +59,15 @@ formats! {
     Q6_K "q6_k" 256 [(0, 128, 16) (128, 64, 16) (192, 16, 16) (208, 2, 2)];
 }
 
+/// Matrices of a weight, rows of each and columns.
+pub(crate) fn matrices(spec: &WeightSpec) -> (usize, usize, usize) {
+    match spec.kind {
+        WeightKind::Vector { len } => (1, 1, len),
+        WeightKind::Matrix { rows, cols } | WeightKind::Table { rows, cols } => (1, rows, cols),
+        WeightKind::Stack { count, rows, cols } => (count, rows, cols),
+    }
+}
+
 impl PanelFormat {
     /// The format that matrices of `dtype` run as: their own, or a plain one that holds their values, with float16
     /// rounding at most for block types.
@@ -76,6 +85,11 @@ impl PanelFormat {
     /// Blocks of a row of `cols` numbers.
     pub fn blocks(&self, cols: usize) -> usize {
         cols.div_ceil(self.inputs)
+    }
+
+    /// Bytes of a stored row of `cols` numbers.
+    pub fn row_bytes(&self, cols: usize) -> usize {
+        self.dtype.bytes_for(cols).unwrap_or_default()
     }
 
     /// Bytes of a panel with rows of `cols` numbers.

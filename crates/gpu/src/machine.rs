@@ -7,6 +7,7 @@ use crate::{
     half_rows::HalfRows,
     kv::{LayerCache, PagePlan, layer_size},
     scratch::{SIDE_ROWS, chunk_bytes, most_cells, scratch_of},
+    staging::StagingSlots,
     step::{StepWords, kind_code},
     weight::GpuWeight,
 };
@@ -49,6 +50,8 @@ pub struct GpuMachine<D: GpuDevice> {
     words: StepWords,
     table: D::Buffer,
     table_bytes: usize,
+    /// Where weights lie that are sent.
+    pub(crate) staging: Option<StagingSlots<D>>,
 }
 
 impl<D: GpuDevice> GpuMachine<D> {
@@ -82,6 +85,7 @@ impl<D: GpuDevice> GpuMachine<D> {
             graphs: Graphs::new(),
             words: StepWords::default(),
             table_bytes: STEP_BYTES,
+            staging: None,
             device,
             weights,
         })

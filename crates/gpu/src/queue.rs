@@ -4,8 +4,9 @@ use crate::{
     device::GpuDevice,
     graphs::Plays,
     machine::{GpuMachine, unsupported},
+    staging::StagingSlots,
 };
-use lamina_plan::{Batch, Queue, Slot, backend::Result, batch::Copy, op::Op};
+use lamina_plan::{Batch, Queue, SentWeight, Slot, backend::Result, batch::Copy, op::Op};
 use std::ops::Range;
 
 impl<D: GpuDevice> GpuMachine<D> {
@@ -120,6 +121,25 @@ impl<D: GpuDevice> Queue for GpuMachine<D> {
         let (arena, bytes) = self.bytes_of(slot, &rows);
         assert_eq!(bytes.len(), size_of_val(numbers), "as many numbers as the rows have");
         self.device.upload(arena, bytes.start, bytemuck::cast_slice(numbers))
+    }
+
+    fn stage(&mut self, slots: usize, bytes: usize) -> Result<()> {
+        self.staging = Some(StagingSlots::new(&self.device, slots, bytes)?);
+        Ok(())
+    }
+
+    fn send(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {
+        let none = || unsupported::<D>("sending weights without staging slots".into());
+        let staging = self.staging.as_mut().ok_or_else(none)?;
+        staging.send(&mut self.weights, slot, weights)
+    }
+
+    fn arrive(&mut self, slot: usize) -> Result<()> {
+        self.device.arrive(slot)
+    }
+
+    fn release(&mut self, slot: usize) -> Result<()> {
+        self.staging.as_mut().map_or(Ok(()), |staging| staging.release(&mut self.weights, slot))
     }
 
     fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {

@@ -3,25 +3,45 @@
 use crate::{
     args::{Field, RepackArgs},
     device::{Bound, GpuDevice, Launch, ProductUnits},
-    format::{LANES, PanelFormat},
+    format::{LANES, PanelFormat, matrices},
+    host_panels::stored_rows,
     tensor::TensorFormat,
 };
-use lamina_arch::{ArchError, weights::Tensor};
+use lamina_arch::weights::Tensor;
+use lamina_base::DType;
 use lamina_plan::{BackendError, WeightKind, WeightSpec, backend::Result};
 use std::sync::Arc;
 
 /// Bytes of stored rows that are on the device beside their panels.
 const STAGE: usize = 8 << 20;
 
+/// Where the panels of a weight are.
+#[derive(Clone, Copy)]
+enum PanelPlace {
+    /// Nowhere: they have not been sent.
+    Nowhere,
+    /// From this byte of their buffer on.
+    At(usize),
+}
+
 /// A weight after upload. Clones share its memory.
 pub struct GpuWeight<D: GpuDevice> {
     pub(crate) buffer: Arc<D::Buffer>,
+    place: PanelPlace,
     pub(crate) format: &'static PanelFormat,
     /// How tensor cores multiply it, where they do.
     pub(crate) tensor: Option<&'static TensorFormat>,
     /// Rows of one matrix; a vector has one.
     pub(crate) rows: usize,
     pub(crate) cols: usize,
+}
+
+/// How tensor cores multiply a format, where the device has them.
+fn fragments<D: GpuDevice>(device: &D, format: &PanelFormat) -> Option<&'static TensorFormat> {
+    match device.products() {
+        ProductUnits::Fma => None,
+        ProductUnits::TensorCores => TensorFormat::of(format),
+    }
 }
 
 impl<D: GpuDevice> Clone for GpuWeight<D> {
@@ -34,22 +54,16 @@ impl<D: GpuDevice> GpuWeight<D> {
     /// Copies a tensor to the device and repacks it there.
     pub(crate) fn upload(device: &D, spec: &WeightSpec, tensor: &Tensor) -> Result<Self> {
         let format = PanelFormat::of(tensor.dtype);
-        let (count, rows, cols) = match spec.kind {
-            WeightKind::Vector { len } => (1, 1, len),
-            WeightKind::Matrix { rows, cols } | WeightKind::Table { rows, cols } => (1, rows, cols),
-            WeightKind::Stack { count, rows, cols } => (count, rows, cols),
-        };
+        let (count, rows, cols) = matrices(spec);
         if tensor.rows() * tensor.cols != count * rows * cols {
             let what = format!("`{}` with {} x {} numbers", spec.name, tensor.rows(), tensor.cols);
             return Err(BackendError::Unsupported { backend: D::NAME, what });
         }
         let bytes = PanelFormat::weight_bytes(spec, tensor.dtype);
         let buffer = Arc::new(device.alloc(bytes.max(16), &spec.name)?);
-        let fragments = match device.products() {
-            ProductUnits::Fma => None,
-            ProductUnits::TensorCores => TensorFormat::of(format),
-        };
-        let weight = GpuWeight { buffer, format, tensor: fragments, rows, cols };
+        let tensor_format = fragments(device, format);
+        let weight =
+            GpuWeight { buffer, place: PanelPlace::At(0), format, tensor: tensor_format, rows, cols };
         match spec.kind {
             WeightKind::Vector { .. } => {
                 device.upload(&weight.buffer, 0, bytemuck::cast_slice(&tensor.to_f32()?))?;
@@ -57,6 +71,36 @@ impl<D: GpuDevice> GpuWeight<D> {
             _ => weight.pack(device, tensor, count)?,
         }
         Ok(weight)
+    }
+
+    /// A matrix, or a stack, whose panels are sent when an operator multiplies with them.
+    pub(crate) fn unbound(device: &D, spec: &WeightSpec, dtype: DType) -> Result<Self> {
+        let (format, (_, rows, cols)) = (PanelFormat::of(dtype), matrices(spec));
+        // Launches want some buffer, and do not come so far without panels.
+        let buffer = Arc::new(device.alloc(16, &spec.name)?);
+        let place = PanelPlace::Nowhere;
+        Ok(GpuWeight { buffer, place, format, tensor: fragments(device, format), rows, cols })
+    }
+
+    /// Its panels lie in `buffer` from byte `at` on.
+    pub(crate) fn put(&mut self, buffer: &Arc<D::Buffer>, at: usize) {
+        (self.buffer, self.place) = (buffer.clone(), PanelPlace::At(at));
+    }
+
+    /// Its panels lie nowhere any more.
+    pub(crate) fn take_away(&mut self) {
+        self.place = PanelPlace::Nowhere;
+    }
+
+    /// Its panels, for a launch.
+    pub(crate) fn bound(&self) -> Result<Bound<'_, D::Buffer>> {
+        match self.place {
+            PanelPlace::At(at) => Ok(Bound::read(&*self.buffer, at)),
+            PanelPlace::Nowhere => {
+                let what = "a product with weights that were not sent".to_owned();
+                Err(BackendError::Unsupported { backend: D::NAME, what })
+            }
+        }
     }
 
     /// Panels of one matrix.
@@ -72,7 +116,12 @@ impl<D: GpuDevice> GpuWeight<D> {
         for matrix in 0..count {
             for first in (0..self.rows).step_by(chunk) {
                 let n = chunk.min(self.rows - first);
-                self.read(tensor, matrix * self.rows + first, n, &mut rows)?;
+                stored_rows(
+                    self.format,
+                    tensor,
+                    matrix * self.rows + first..matrix * self.rows + first + n,
+                    &mut rows,
+                )?;
                 device.upload(&stage, 0, &rows)?;
                 let panel = matrix * self.panels() + first / LANES;
                 self.repack(device, &stage, n, panel)?;
@@ -84,24 +133,7 @@ impl<D: GpuDevice> GpuWeight<D> {
 
     /// Bytes of a row in the format that is packed.
     fn row_bytes(&self) -> usize {
-        self.format.dtype.bytes_for(self.cols).unwrap_or_default()
-    }
-
-    /// Rows of the tensor in the format that is packed.
-    fn read(&self, tensor: &Tensor, first: usize, n: usize, out: &mut Vec<u8>) -> Result<()> {
-        out.clear();
-        out.resize(n * self.row_bytes(), 0);
-        if tensor.dtype == self.format.dtype {
-            return Ok(tensor.read(first..first + n, out)?);
-        }
-        let (mut stored, mut numbers) = (vec![0; tensor.row_bytes()], vec![0.0; self.cols]);
-        for (i, row) in out.chunks_exact_mut(self.row_bytes().max(1)).enumerate() {
-            tensor.read(first + i..first + i + 1, &mut stored)?;
-            lamina_quant::decode(tensor.dtype, &stored, &mut numbers)
-                .and_then(|()| lamina_quant::encode(self.format.dtype, &numbers, None, row))
-                .map_err(ArchError::from)?;
-        }
-        Ok(())
+        self.format.row_bytes(self.cols)
     }
 
     /// Repacks `rows` staged rows to panels from `panel` on.

@@ -43,9 +43,12 @@ pub fn open_beside<A: Backend + 'static, B: Backend + 'static>(
 
 /// What a user is told at load.
 fn note(device: &str, split: &DeviceSplit) -> String {
+    let (weights, free) = (human_bytes(split.weights), human_bytes(split.free));
+    let sent = match split.sent {
+        0 => String::new(),
+        bytes => format!(" and is sent {} more in every step", human_bytes(bytes)),
+    };
     format!(
-        "{} of weights are on {device}, which has {} free; the others are computed on the CPU",
-        human_bytes(split.weights),
-        human_bytes(split.free)
+        "{weights} of weights are on {device}, which has {free} free{sent}; the others are computed on the CPU"
     )
 }

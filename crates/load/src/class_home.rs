@@ -11,4 +11,6 @@ pub struct ClassHome {
     pub memory: u64,
     /// Bytes on disk alone: of experts those that no slot has room for, of others what every step reads.
     pub disk: u64,
+    /// Of those in memory and on disk, bytes that are sent to a device in every step.
+    pub up: u64,
 }

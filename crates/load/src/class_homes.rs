@@ -13,11 +13,15 @@ pub(crate) fn class_homes(plan: &Plan, sizes: &[WeightSize], stream: Option<&Str
     let class = |i: usize| weight_class(&plan.weights[i].name).unwrap_or(OTHER);
     let of = |name: &'static str| {
         let all = (0..sizes.len()).filter(|&i| class(i) == name && !sizes[i].of_adapter);
-        let add = |sum: (u64, u64, u64), i: usize| {
-            (sum.0 + sizes[i].bytes, sum.1 + on_disk[i], sum.2 + sizes[i].device)
+        let none = ClassHome { class: name, device: 0, memory: 0, disk: 0, up: 0 };
+        let add = |sum: ClassHome, i: usize| ClassHome {
+            device: sum.device + sizes[i].device,
+            memory: sum.memory + sizes[i].bytes - on_disk[i].min(sizes[i].bytes),
+            disk: sum.disk + on_disk[i],
+            up: sum.up + sizes[i].sent,
+            ..sum
         };
-        let (all, disk, device) = all.fold((0, 0, 0), add);
-        ClassHome { class: name, device, memory: all - disk.min(all), disk }
+        all.fold(none, add)
     };
     let mut homes: Vec<ClassHome> = WEIGHT_CLASSES.iter().chain([&OTHER]).map(|name| of(name)).collect();
     if let Some(experts) = stream.and_then(|stream| stream.experts.as_ref())

@@ -6,6 +6,7 @@ use crate::{
     memory::{CachePlan, GroupBytes, cache_memory, plan_cache, step_limits},
     options::LoadOptions,
     policy::PlacementPolicy,
+    sent_weights::{SentWeights, matrices_sent},
     sizes::{OpenedModel, step_rows},
     uploads::{WeightSize, weight_sizes},
 };
@@ -33,6 +34,10 @@ pub(crate) struct DeviceSplit {
     /// Memory of the device that is taken: weights and machine.
     pub weights: u64,
     pub machine: Footprint,
+    /// Memory of the device that weights are sent to when it multiplies with them, in turn.
+    pub staging: u64,
+    /// Bytes of the weights that are sent in a step.
+    pub sent: u64,
     /// What can be had there.
     pub free: u64,
     /// Bytes of each layer of the cache, were it there.
@@ -68,33 +73,48 @@ impl<A: Backend, B: Backend> SplitQuestion<'_, A, B> {
     /// When a rule names nothing, or the device holds no part, or not what rules put there.
     pub fn answer(&self) -> Result<Option<DeviceSplit>> {
         let (plan, policy) = (self.opened.plan, &self.options.placement);
-        let homes = policy.rule_homes(plan)?;
+        let homes = matrices_sent(plan, policy.rule_homes(plan)?);
         let cache = cache_homes(&layers_of_cache(plan), &policy.rules);
         let units = device_units(plan, policy, &homes, &cache);
         if units.is_empty() || policy.percent.is_some_and(|p| p.weights.0 == 0) && !units[0].ruled {
             return Ok(None);
         }
         let sizes = weight_sizes(self.device, plan, self.opened.from, self.opened.loras)?;
+        let sent = SentWeights::of(self.device, plan, &homes, &sizes)?;
+        let sizes = sent.without(sizes);
         let free = self.options.memory_of(self.device).map_or(u64::MAX >> 1, |m| m.free);
         let usable = free - free / SLACK;
         let (steps, working) = self.steps(&units, free)?;
+        let all: Vec<&DeviceUnit> = units.iter().collect();
+        let staging = sent.staging(self.device, plan, self.homes(&all)?)?.1;
         let vectors: u64 = (0..sizes.len()).filter(|&i| is_vector(plan, i)).map(|i| sizes[i].bytes).sum();
-        let left = usable.saturating_sub(working + vectors);
+        let left = usable.saturating_sub(working + vectors + staging);
         let mut chosen = self.choose(&units, &sizes, &steps.limits, left, policy);
         loop {
-            let homes = self.homes(&chosen)?;
+            let (homes, staging) = sent.staging(self.device, plan, self.homes(&chosen)?)?;
             let machine = self.machine(&homes, &steps.limits)?;
             let on_device = |i: &usize| homes.sides(&plan.weights[*i]).device;
             let weights: u64 = (0..sizes.len()).filter(on_device).map(|i| sizes[i].bytes).sum();
-            let fits = weights + machine.total() as u64 <= usable;
+            let fits = weights + machine.total() as u64 + staging <= usable;
             if fits && !chosen.is_empty() {
                 let layer_bytes = self.layer_bytes(&steps.limits);
+                let sent = sent.bytes(self.device, plan, &homes);
                 let SplitSizes { rows, cache, .. } = steps;
-                return Ok(Some(DeviceSplit { homes, cache, rows, weights, machine, free, layer_bytes }));
+                return Ok(Some(DeviceSplit {
+                    homes,
+                    cache,
+                    rows,
+                    weights,
+                    machine,
+                    staging,
+                    sent,
+                    free,
+                    layer_bytes,
+                }));
             }
             // Estimates were too low by a little: the last unit goes.
             if chosen.pop().is_none_or(|unit| unit.ruled) {
-                return Err(self.too_small(&units, &sizes, (free, working)));
+                return Err(self.too_small(&units, &sizes, (free, working + staging)));
             }
         }
     }

@@ -63,14 +63,15 @@ pub(crate) fn device_units(
     };
     let mixing = |layer| mixing_home(plan, homes, layer);
     let ruled = DeviceUnit {
-        weights: (0..plan.weights.len()).filter(|&i| homes[i] == Some(Home::Device)).collect(),
+        weights: (0..plan.weights.len()).filter(|&i| homes[i].is_some_and(Home::on_device)).collect(),
         layers: (0..cache.len()).filter(|&kv| cache[kv] == Some(Home::Device)).collect(),
         ruled: true,
     };
     let last_first = || (0..layers).rev().filter(|&layer| allowed(layers - 1 - layer));
     // The cache is where attention is: what rules say of that holds for both.
     let follows = |layer: usize| DeviceUnit { layers: cache_of(layer), ..DeviceUnit::default() };
-    let following = (0..layers).rev().filter(|&layer| mixing(layer) == Some(Home::Device)).map(follows);
+    let following =
+        (0..layers).rev().filter(|&layer| mixing(layer).is_some_and(Home::on_device)).map(follows);
     let whole = last_first().map(|layer| {
         let layers = if mixing(layer).is_none() { cache_of(layer) } else { vec![] };
         DeviceUnit { weights: of(Some(layer), false), layers, ruled: false }

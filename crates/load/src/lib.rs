@@ -33,6 +33,7 @@ mod planned;
 mod policy;
 mod pooling;
 mod requantize;
+mod sent_weights;
 mod sizes;
 mod sparse;
 mod stream;

@@ -99,7 +99,7 @@ impl PlacementPolicy {
     /// True where weights are to be read from disk even if all fit into memory.
     pub fn wants_disk(&self) -> bool {
         self.percent.is_some_and(|p| p.weights.0 + p.weights.1 < 100)
-            || self.rules.iter().any(|r| r.home() == Home::Disk)
+            || self.rules.iter().any(|r| r.home().is_read())
     }
 
     /// True where anything is said of a division between a device and the host.
@@ -113,7 +113,7 @@ impl PlacementPolicy {
     /// When a rule or a percentage speaks of one.
     pub fn without_device(&self, name: &str) -> Result<()> {
         let rule =
-            self.rules.iter().find(|r| r.home() == Home::Device).map(|r| format!("the rule `{}`", r.text()));
+            self.rules.iter().find(|r| r.home().on_device()).map(|r| format!("the rule `{}`", r.text()));
         let percent = self.percent.filter(|p| p.weights.0 + p.kv.0 > 0).map(|_| "percent".to_owned());
         match rule.or(percent) {
             None => Ok(()),
@@ -147,7 +147,14 @@ impl PlacementPolicy {
         experts.iter().flatten().for_each(|w| streamable[w.0 as usize] = true);
         let known = |e: RuleError| Error::InvalidRequest(e.to_string());
         let homes = homes(plan, &self.rules, &streamable).map_err(known)?;
-        Ok(homes.into_iter().zip(streamable).map(|(home, can)| home.filter(|_| can)).collect())
+        // What is sent to a device is read like what is not; from memory it goes as far as that has room.
+        let read = |home: Home| match home {
+            Home::DiskUp => Some(Home::Disk),
+            Home::Up => None,
+            home => Some(home),
+        };
+        let one = |(home, can): (Option<Home>, bool)| home.filter(|_| can).and_then(read);
+        Ok(homes.into_iter().zip(streamable).map(one).collect())
     }
 }
 

@@ -119,7 +119,9 @@ impl MemoryQuestion<'_> {
         let wanted = &self.options.stream;
         let policy = &self.options.placement;
         let unlimited = self.memory.is_none() && wanted.resident.is_none();
-        if self.options.offload == Offload::Never || unlimited && !policy.wants_disk() {
+        // What is read from disk comes to the host: a device alone has no part in it.
+        let never = self.options.offload == Offload::Never || !backend.shares_memory();
+        if never || unlimited && !policy.wants_disk() {
             return Ok(None);
         }
         let free = self.memory.map_or(u64::MAX >> 1, |m| m.free).saturating_sub(self.reserved);

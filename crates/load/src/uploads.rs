@@ -21,6 +21,8 @@ pub(crate) struct WeightSize {
     pub bytes: u64,
     /// Bytes that it takes on a device beside the backend's own memory.
     pub device: u64,
+    /// Bytes of it that are sent to that device in every step.
+    pub sent: u64,
     /// It belongs to an adapter, and not to the model.
     pub of_adapter: bool,
 }
@@ -60,7 +62,8 @@ impl WeightSource<'_> {
             false => backend.weight_bytes(spec, dtype),
         };
         let device = backend.device_bytes(spec, dtype) as u64;
-        Ok(WeightSize { dtype, bytes: bytes as u64, device, of_adapter: false })
+        let sent = backend.sent_bytes(spec, dtype) as u64;
+        Ok(WeightSize { dtype, bytes: bytes as u64, device, sent, of_adapter: false })
     }
 
     /// A weight as it is uploaded, and its stored bytes.
@@ -85,7 +88,7 @@ pub(crate) fn weight_sizes<B: Backend>(
     let of_adapter = |spec: &WeightSpec| {
         let bytes = backend.weight_bytes(spec, DType::F32) as u64;
         let device = backend.device_bytes(spec, DType::F32) as u64;
-        WeightSize { dtype: DType::F32, bytes, device, of_adapter: true }
+        WeightSize { dtype: DType::F32, bytes, device, sent: 0, of_adapter: true }
     };
     let one = |spec: &WeightSpec| match loras.has(spec) {
         true => Ok(of_adapter(spec)),

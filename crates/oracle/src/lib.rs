@@ -6,6 +6,8 @@
 
 pub mod conform;
 pub mod reference;
+mod slots;
 mod throttled;
 
+pub use slots::StagingEvent;
 pub use throttled::{Throttled, ThrottledMachine};

@@ -1,16 +1,17 @@
 //! A simulated device: a backend behind a link of some speed, with a budget of memory.
 
+use crate::slots::{SimulatedSlots, StagingEvent};
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, human_bytes};
 use lamina_plan::{
-    About, BackendError, Footprint, Ops, Plan, WeightLayout, WeightSpec, Wrapper,
+    About, BackendError, Footprint, Ops, Plan, SentWeight, WeightLayout, WeightSpec, Wrapper,
     backend::{Backend, Capabilities, Limits, Memory, PanelFill, Result},
     kv::{KvLayout, KvTypes},
 };
 use std::{
     ops::Range,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
@@ -23,24 +24,21 @@ use std::{
 #[derive(Clone)]
 pub struct Throttled<B> {
     inner: B,
+    limits: DeviceLimits,
+}
+
+/// What a simulated device has, and what became of it.
+#[derive(Clone)]
+struct DeviceLimits {
     /// Bytes that were taken.
     taken: Arc<AtomicU64>,
     memory: u64,
     /// Bytes per second of the link; infinite for one that takes no time.
     rate: f64,
+    events: Arc<Mutex<Vec<StagingEvent>>>,
 }
 
-impl<B: Backend> Throttled<B> {
-    /// A device of `memory` bytes behind a link of `rate` bytes per second, which computes as `inner` does.
-    pub fn new(inner: B, memory: u64, rate: f64) -> Throttled<B> {
-        Throttled { inner, taken: Arc::default(), memory, rate }
-    }
-
-    /// Bytes that were taken of its memory. What is dropped is not given back.
-    pub fn taken(&self) -> u64 {
-        self.taken.load(Relaxed)
-    }
-
+impl DeviceLimits {
     fn take(&self, what: &str, bytes: usize) -> Result<()> {
         let before = self.taken.fetch_add(bytes as u64, Relaxed);
         if before + bytes as u64 <= self.memory {
@@ -53,6 +51,28 @@ impl<B: Backend> Throttled<B> {
             have: human_bytes(self.memory.saturating_sub(before)),
             advice: "give the simulated device more memory",
         })
+    }
+
+    fn tell(&self, event: StagingEvent) {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+}
+
+impl<B: Backend> Throttled<B> {
+    /// A device of `memory` bytes behind a link of `rate` bytes per second, which computes as `inner` does.
+    pub fn new(inner: B, memory: u64, rate: f64) -> Throttled<B> {
+        let (taken, events) = (Arc::default(), Arc::default());
+        Throttled { inner, limits: DeviceLimits { taken, memory, rate, events } }
+    }
+
+    /// Bytes that were taken of its memory. What is dropped is not given back.
+    pub fn taken(&self) -> u64 {
+        self.limits.taken.load(Relaxed)
+    }
+
+    /// What happened to staging slots so far, in order.
+    pub fn staging_events(&self) -> Vec<StagingEvent> {
+        self.limits.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -69,8 +89,7 @@ impl<B: Backend> Backend for Throttled<B> {
     }
 
     fn handle(&self) -> Option<Self> {
-        let Throttled { taken, memory, rate, .. } = self;
-        Some(Throttled { inner: self.inner.handle()?, taken: taken.clone(), memory: *memory, rate: *rate })
+        Some(Throttled { inner: self.inner.handle()?, limits: self.limits.clone() })
     }
 
     fn about(&self) -> About {
@@ -78,7 +97,7 @@ impl<B: Backend> Backend for Throttled<B> {
     }
 
     fn memory(&self) -> Option<Memory> {
-        Some(Memory { free: self.memory - self.taken(), total: self.memory })
+        Some(Memory { free: self.limits.memory - self.taken(), total: self.limits.memory })
     }
 
     fn rows(&self) -> usize {
@@ -102,7 +121,7 @@ impl<B: Backend> Backend for Throttled<B> {
     }
 
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
-        self.take(&spec.name, self.weight_bytes(spec, tensor.dtype))?;
+        self.limits.take(&spec.name, self.weight_bytes(spec, tensor.dtype))?;
         self.inner.upload(spec, tensor)
     }
 
@@ -123,7 +142,7 @@ impl<B: Backend> Backend for Throttled<B> {
     }
 
     fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<B::Weight> {
-        self.take(&spec.name, self.weight_bytes(spec, dtype))?;
+        self.limits.take(&spec.name, self.weight_bytes(spec, dtype))?;
         self.inner.upload_panels(spec, dtype, fill)
     }
 
@@ -141,15 +160,29 @@ impl<B: Backend> Backend for Throttled<B> {
 
     fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
         let footprint = self.inner.footprint(plan, limits)?.unwrap_or_default();
-        self.take("the machine", footprint.total())?;
-        Ok(ThrottledMachine { inner: self.inner.machine(plan, weights, limits)?, rate: self.rate })
+        self.limits.take("the machine", footprint.total())?;
+        Ok(ThrottledMachine {
+            inner: self.inner.machine(plan, weights, limits)?,
+            limits: self.limits,
+            slots: None,
+        })
     }
 }
 
 /// The machine of a simulated device.
 pub struct ThrottledMachine<M> {
     inner: M,
-    rate: f64,
+    limits: DeviceLimits,
+    slots: Option<SimulatedSlots>,
+}
+
+impl<M> ThrottledMachine<M> {
+    /// The machine, and its staging slots.
+    fn parts(&mut self) -> Result<(&mut M, &mut SimulatedSlots)> {
+        let what = "weights without staging slots".to_owned();
+        let none = BackendError::Unsupported { backend: "simulated device", what };
+        Ok((&mut self.inner, self.slots.as_mut().ok_or(none)?))
+    }
 }
 
 impl<M: Ops> Wrapper for ThrottledMachine<M> {
@@ -164,8 +197,36 @@ impl<M: Ops> Wrapper for ThrottledMachine<M> {
         &mut self.inner
     }
 
+    fn stage_inner(&mut self, slots: usize, bytes: usize) -> Result<()> {
+        self.limits.take("staging slots", slots * bytes)?;
+        self.slots = Some(SimulatedSlots::new(slots, bytes));
+        Ok(())
+    }
+
+    fn send_inner(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {
+        let rate = self.limits.rate;
+        self.parts()?.1.send(slot, weights, rate)?;
+        let named = weights.iter().map(|w| w.weight).collect();
+        self.limits.tell(StagingEvent::Sent(slot, named));
+        Ok(())
+    }
+
+    fn arrive_inner(&mut self, slot: usize) -> Result<()> {
+        let (machine, slots) = self.parts()?;
+        slots.arrive(machine, slot)?;
+        self.limits.tell(StagingEvent::Arrived(slot));
+        Ok(())
+    }
+
+    fn release_inner(&mut self, slot: usize) -> Result<()> {
+        let (machine, slots) = self.parts()?;
+        slots.release(machine, slot)?;
+        self.limits.tell(StagingEvent::Released(slot));
+        Ok(())
+    }
+
     fn moved(&self, bytes: usize) {
-        let seconds = bytes as f64 / self.rate;
+        let seconds = bytes as f64 / self.limits.rate;
         if seconds > 0.0 {
             thread::sleep(Duration::from_secs_f64(seconds));
         }

@@ -137,6 +137,11 @@ pub trait Backend: Sized {
         0
     }
 
+    /// Bytes of a weight that are sent to a second device in every step, which does not keep it.
+    fn sent_bytes(&self, _spec: &WeightSpec, _dtype: DType) -> usize {
+        0
+    }
+
     /// True where rows of tables are read from their file when a token asks for them, and take no memory.
     fn reads_rows(&self) -> bool {
         false

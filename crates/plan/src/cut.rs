@@ -79,6 +79,16 @@ pub fn cut(plan: Plan, cuts: &[Vec<Vec<PartRows>>]) -> CutPlan {
     CutPlan { plan: Plan { ops, weights, marks, ..plan }, sources }
 }
 
+/// The name of some rows of a matrix.
+fn part_name(name: &str, rows: &Range<usize>) -> String {
+    format!("{name}[{}..{}]", rows.start, rows.end)
+}
+
+/// The name of the matrix that a weight of a cut plan has rows of: its own where it is whole.
+pub fn whole_name(name: &str) -> &str {
+    name.strip_suffix(']').and_then(|part| part.rsplit_once('[')).map_or(name, |(whole, _)| whole)
+}
+
 /// Every row of every matrix once.
 fn check(plan: &Plan, op: &Op, parts: &[Vec<PartRows>]) {
     let matrices = matrices(op).expect("a product");
@@ -142,7 +152,7 @@ impl PlanCutter<'_> {
         if rows.len() == all {
             return *part;
         }
-        let name = format!("{}[{}..{}]", whole.name, rows.start, rows.end);
+        let name = part_name(&whole.name, rows);
         let spec = WeightSpec { name, kind: WeightKind::Matrix { rows: rows.len(), cols } };
         let source = (part.weight, rows.clone());
         // The first part takes the id of the whole weight, which nobody names any more.

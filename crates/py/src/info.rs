@@ -30,6 +30,7 @@ pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>>
         bytes.set_item("device", home.device)?;
         bytes.set_item("memory", home.memory)?;
         bytes.set_item("disk", home.disk)?;
+        bytes.set_item("up", home.up)?;
         placement.set_item(home.class, bytes)?;
     }
     dict.set_item("placement", placement)?;

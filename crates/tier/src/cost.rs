@@ -51,6 +51,8 @@ pub struct StepCost {
     pub reading: f64,
     /// Bytes that are read from disk.
     pub streamed: f64,
+    /// Seconds that weights are on their way to a device.
+    pub sending: f64,
 }
 
 /// What an operator reads of experts that are not in memory: known when rows are routed, and waited for.
@@ -96,6 +98,8 @@ impl CostModel {
         let pairs = self.works.iter().zip(&self.extents);
         let dense: f64 = pairs.filter(|(work, _)| runs(work)).map(|(_, bytes)| bytes).sum();
         let missed = self.missed(shape);
+        let sent: f64 =
+            (0..self.works.len()).filter(|i| runs(&self.works[*i])).map(|i| self.sending(i)).sum();
         let streamed = dense + missed.iter().map(|m| m.bytes).sum::<f64>();
         let host = shape.count(RowKind::Logits) * self.vocab as f64 * LOGIT_SECONDS;
         let mut ram = self.hardware.ram;
@@ -119,8 +123,9 @@ impl CostModel {
             let waits: Vec<f64> = waits.collect();
             times.iter_mut().zip(&waits).for_each(|(time, wait)| *time += wait);
             let waiting = waits.iter().sum();
-            let seconds = if streamed > 0.0 { self.paced(&times, shape, host) } else { computing };
-            cost = StepCost { seconds, computing, waiting, reading: streamed / self.disk.max(1.0), streamed };
+            let seconds = if streamed + sent > 0.0 { self.paced(&times, shape, host) } else { computing };
+            let reading = streamed / self.disk.max(1.0);
+            cost = StepCost { seconds, computing, waiting, reading, streamed, sending: sent };
             ram = (self.hardware.ram - streamed / seconds.max(1e-9)).max(LEAST_RAM_SHARE * self.hardware.ram);
         }
         cost
@@ -163,15 +168,22 @@ impl CostModel {
         products + past(&work.past, shape, hardware, ram) + moved + hardware.operator
     }
 
+    /// Seconds that the weights of operator `i` are on the link.
+    fn sending(&self, i: usize) -> f64 {
+        self.device.as_ref().map_or(0.0, |device| device.sent(i) / device.link.max(1.0))
+    }
+
     /// Seconds from the end of one pass to the end of the next, where operators wait for their extents: reads go on
-    /// across passes, one after the other, each as soon as a buffer is free.
+    /// across passes, one after the other, each as soon as a buffer is free. Weights are sent to a device while it computes
+    /// the operator before; those that are read from disk too, as soon as they are there.
     fn paced(&self, times: &[f64], shape: &CostShape, host: f64) -> f64 {
         let mut freed: Vec<f64> = vec![];
         let (mut disk, mut now, mut before) = (0.0f64, 0.0f64, 0.0f64);
+        let (mut link, mut begun) = (0.0f64, 0.0f64);
         for _ in 0..2 {
             before = now;
             now += host;
-            for ((work, time), bytes) in self.works.iter().zip(times).zip(&self.extents) {
+            for (i, ((work, time), bytes)) in self.works.iter().zip(times).zip(&self.extents).enumerate() {
                 if shape.count(work.rows) == 0.0 {
                     continue;
                 }
@@ -179,6 +191,11 @@ impl CostModel {
                     let free = freed.len().checked_sub(self.buffers.max(1)).map_or(0.0, |i| freed[i]);
                     disk = disk.max(free) + bytes / self.disk.max(1.0);
                     now = now.max(disk);
+                }
+                if self.sending(i) > 0.0 {
+                    link = link.max(if *bytes > 0.0 { disk.max(begun) } else { begun }) + self.sending(i);
+                    now = now.max(link);
+                    begun = now;
                 }
                 now += time;
                 if *bytes > 0.0 {
@@ -348,6 +365,22 @@ mod tests {
             assert!(cost.seconds <= cost.reading + cost.computing + 1e-12, "{cost:?}");
             assert_eq!(cost.streamed, streamed as f64 * 1e7);
         }
+    }
+
+    /// Weights of operators that are alike are on the link while the operator before is computed.
+    #[test]
+    fn what_is_sent_costs_the_longer_of_link_and_computing() {
+        for (rate, seconds) in [(1e12, 10.0 * 1e-3), (1e9, 10.0 * 1e-2), (5e9, 10.0 * 2e-3)] {
+            let device = DeviceCost::of_sent(hardware(), rate, vec![1e7; 10]);
+            let cost = CostModel { device: Some(device), ..model(vec![0.0; 10]) }.step(&decoding(1));
+            assert!((cost.seconds / seconds - 1.0).abs() < 1e-9, "{cost:?} at {rate}");
+            assert!((cost.sending - 1e8 / rate).abs() < 1e-12);
+        }
+        // Between them others are computed: the link has time for that, too.
+        let sent = (0..10).map(|i| if i % 2 == 0 { 1e7 } else { 0.0 }).collect();
+        let device = DeviceCost::of_sent(hardware(), 5e9, sent);
+        let cost = CostModel { device: Some(device), ..model(vec![0.0; 10]) }.step(&decoding(1));
+        assert!((cost.seconds / 1e-2 - 1.0).abs() < 1e-9, "{cost:?}");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use crate::{hardware::Hardware, tier_plan::TierPlan, tier_side::TierSide};
 use lamina_plan::{
-    Backend, KvLayout, Limits, Plan, Queue, RowKind, Slot, SlotSpec,
+    Backend, KvLayout, Limits, Plan, Queue, RowKind, Slot, SlotSpec, WeightId,
     backend::Result,
-    op::{Copy, Op},
+    op::{Copy, Op, Operands},
 };
 use std::time::Instant;
 
@@ -28,6 +28,8 @@ pub struct DeviceCost {
     runs: Vec<bool>,
     /// Of each operator, the rows and numbers per row of what crosses before it.
     crossing: Vec<Vec<(RowKind, f64)>>,
+    /// Of each operator, bytes of weights that are sent for it.
+    sent: Vec<f64>,
 }
 
 impl DeviceCost {
@@ -39,7 +41,34 @@ impl DeviceCost {
             link,
             runs: split.steps.iter().map(|step| step.side == TierSide::Device).collect(),
             crossing: split.steps.iter().map(|step| step.brings.iter().map(crosses).collect()).collect(),
+            sent: vec![0.0; split.steps.len()],
         }
+    }
+
+    /// The same where weights of `plan` are sent to the device for each of its operators; `bytes` tells those of one, 0 where
+    /// the device keeps it.
+    #[must_use]
+    pub fn sending(self, plan: &Plan, bytes: &dyn Fn(WeightId) -> f64) -> DeviceCost {
+        let of = |op: &Op| {
+            let mut weights = op.weights();
+            weights.sort_unstable_by_key(|w| w.0);
+            weights.dedup();
+            weights.into_iter().map(bytes).sum()
+        };
+        let sent = plan.ops.iter().zip(&self.runs).map(|(op, runs)| if *runs { of(op) } else { 0.0 });
+        DeviceCost { sent: sent.collect(), ..self }
+    }
+
+    /// Bytes of weights that are sent for operator `i`.
+    pub fn sent(&self, i: usize) -> f64 {
+        self.sent.get(i).copied().unwrap_or(0.0)
+    }
+
+    /// A device that runs all operators, each with so many bytes that are sent.
+    #[cfg(test)]
+    pub(crate) fn of_sent(hardware: Hardware, link: f64, sent: Vec<f64>) -> DeviceCost {
+        let (runs, crossing) = (vec![true; sent.len()], vec![vec![]; sent.len()]);
+        DeviceCost { hardware, link, runs, crossing, sent }
     }
 
     /// True where the device runs operator `i`.

@@ -4,8 +4,10 @@ use crate::{
     tier_plan::{TierPlan, layout},
     tier_side::{TierSide, TierSides},
 };
-use lamina_plan::{KvLayout, LORA, Plan, WeightId, WeightKind, WeightSpec, backend::Result, op::Operands};
-use std::collections::HashMap;
+use lamina_plan::{
+    KvLayout, LORA, Plan, WeightId, WeightKind, WeightSpec, backend::Result, op::Operands, whole_name,
+};
+use std::collections::{HashMap, HashSet};
 
 /// What of a plan lies on a device beside the host. Matrices that it does not know lie on the host.
 ///
@@ -15,6 +17,8 @@ use std::collections::HashMap;
 pub struct DeviceHomes {
     weights: HashMap<WeightSpec, TierSides>,
     layers: Vec<TierSide>,
+    /// Names of the device's matrices that it has no more of than a copy in a staging slot, while it multiplies with them.
+    sent: HashSet<String>,
 }
 
 impl DeviceHomes {
@@ -43,7 +47,26 @@ impl DeviceHomes {
             let used = op.weights().into_iter().map(|w| w.0 as usize);
             used.filter(|&w| long[w]).for_each(|w| sides[w] = sides[w].and(step.side));
         }
-        Ok(DeviceHomes { weights: plan.weights.iter().cloned().zip(sides).collect(), layers })
+        let weights = plan.weights.iter().cloned().zip(sides).collect();
+        Ok(DeviceHomes { weights, layers, sent: HashSet::new() })
+    }
+
+    /// The same where the device's matrices of which `up` is true stay with the host, and are sent to the device whenever it
+    /// multiplies with them. Adapters are small, and stay on the device.
+    #[must_use]
+    pub fn sending(self, plan: &Plan, up: &dyn Fn(WeightId) -> bool) -> DeviceHomes {
+        let is_sent = |i: &usize| {
+            let own = base(plan, *i) == WeightId(*i as u32);
+            let there = is_matrix(&plan.weights[*i]) && self.sides(&plan.weights[*i]).device;
+            own && there && up(WeightId(*i as u32))
+        };
+        let sent = (0..plan.weights.len()).filter(is_sent).map(|i| plan.weights[i].name.clone()).collect();
+        DeviceHomes { sent, ..self }
+    }
+
+    /// True for a matrix that the host has and the device multiplies with, or for some rows of one.
+    pub fn is_sent(&self, spec: &WeightSpec) -> bool {
+        is_matrix(spec) && self.sent.contains(whole_name(&spec.name))
     }
 
     /// How `plan` is divided.
@@ -57,7 +80,10 @@ impl DeviceHomes {
 
     /// Where a weight lies.
     pub fn sides(&self, spec: &WeightSpec) -> TierSides {
-        let unknown = || if is_vector(spec) { TierSides::BOTH } else { TierSides::only(TierSide::Host) };
+        let unknown = || match is_vector(spec) {
+            true => TierSides::BOTH,
+            false => TierSides::only(if self.is_sent(spec) { TierSide::Device } else { TierSide::Host }),
+        };
         self.weights.get(spec).copied().unwrap_or_else(unknown)
     }
 
@@ -93,6 +119,10 @@ fn is_long_vector(spec: &WeightSpec) -> bool {
 
 fn is_vector(spec: &WeightSpec) -> bool {
     matches!(spec.kind, WeightKind::Vector { .. })
+}
+
+fn is_matrix(spec: &WeightSpec) -> bool {
+    matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. })
 }
 
 /// The matrix that weight `i` belongs to: one of an adapter to that which it changes.

@@ -12,6 +12,9 @@ use std::{
 /// How long to wait for the disk before the next look at it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Buffers that are in use, or bound ahead, where others are read into: with fewer the disk would wait for them.
+const LEFT_BUFFERS: usize = 3;
+
 /// What becomes of an extent.
 enum ExtentState {
     /// Neither read nor asked for.
@@ -89,6 +92,20 @@ impl Prefetcher {
                 return Err(failed("no buffer is free for weights that are read from disk".into()));
             }
             waited |= !self.take_arrived(Duration::ZERO)? && self.wait()?;
+        }
+    }
+
+    /// The extent behind extent `i` with its bytes, if it is there and there are buffers enough: nobody waits for it.
+    ///
+    /// # Errors
+    /// When something that has arrived could not be read.
+    pub fn fetch_behind(&mut self, i: usize) -> Result<Option<(usize, Bytes)>> {
+        while self.open > 0 && self.take_arrived(Duration::ZERO)? {}
+        let behind = (i + 1..self.extents.len()).chain(0..i).find(|&j| !self.skipped[j]);
+        let next = behind.filter(|j| self.ahead.front() == Some(j) && self.buffers.count() > LEFT_BUFFERS);
+        match next.filter(|&j| matches!(self.states[j], ExtentState::Here(_))) {
+            Some(j) => self.fetch(j).map(|bytes| Some((j, bytes))),
+            None => Ok(None),
         }
     }
 

@@ -13,6 +13,27 @@ pub enum Home {
     Ram,
     /// On disk: it is read in every step.
     Disk,
+    /// In memory, as far as that has room: it is sent to a device whenever that multiplies with it, and does not stay there.
+    Up,
+    /// On disk: it is read in every step, and sent to a device.
+    DiskUp,
+}
+
+impl Home {
+    /// True where a device multiplies with the weight.
+    pub fn on_device(self) -> bool {
+        matches!(self, Home::Device) || self.is_sent()
+    }
+
+    /// True where the weight is sent to a device in every step.
+    pub fn is_sent(self) -> bool {
+        matches!(self, Home::Up | Home::DiskUp)
+    }
+
+    /// True where the weight is read from disk in every step.
+    pub fn is_read(self) -> bool {
+        matches!(self, Home::Disk | Home::DiskUp)
+    }
 }
 
 /// Parts of a model that users name.
@@ -120,7 +141,7 @@ pub enum RuleError {
     },
     /// What it names cannot be read from disk in parts.
     #[error(
-        "the rule `{rule}` names weights that always stay in memory: norms, biases, routers, adapters, and matrices that several operators share"
+        "the rule `{rule}` names weights that always stay in memory: norms, biases, routers, adapters, matrices that several operators share, and experts that are sent to a device"
     )]
     Resident {
         /// The rule.
@@ -130,7 +151,8 @@ pub enum RuleError {
 
 /// `WHAT=WHERE`: weights and their home. WHAT is a class (`attention`, `ffn`, `experts`, `shared`, `head`, `embedding`),
 /// also of some layers (`ffn 0-9`), layers (`layers 0-9`), or a regular expression that a canonical (GGUF) name contains;
-/// WHERE is `device`, `ram` (also `cpu`) or `disk`. WHAT may also be the cache, `kv` or that of some layers (`kv 0-9`),
+/// WHERE is `device`, `ram` (also `cpu`) or `disk`, or what is sent to a device whenever that multiplies with it: `up` from
+/// memory, `disk-up` from disk. WHAT may also be the cache, `kv` or that of some layers (`kv 0-9`),
 /// which is on a device or in memory.
 #[derive(Clone, Debug)]
 pub struct PlacementRule {
@@ -166,11 +188,13 @@ impl FromStr for PlacementRule {
         let home = match home.trim().to_ascii_lowercase().as_str() {
             "ram" | "cpu" => Home::Ram,
             "disk" => Home::Disk,
+            "up" => Home::Up,
+            "disk-up" => Home::DiskUp,
             "device" | "device:0" | "gpu" | "cuda" | "cuda0" | "cuda:0" => Home::Device,
             other if other.starts_with("device") || other.starts_with("cuda") || other.starts_with("gpu") => {
                 return Err(wrong("a model is divided between one device and memory: WHERE is device"));
             }
-            _ => return Err(wrong("WHERE is device, ram or disk")),
+            _ => return Err(wrong("WHERE is device, ram, disk, up or disk-up")),
         };
         let what = what.trim();
         let (word, layers) = what.split_once(' ').map_or((what, None), |(word, rest)| (word, Some(rest)));
@@ -180,7 +204,9 @@ impl FromStr for PlacementRule {
         let target = match (class, word) {
             (Some(class), _) => RuleTarget::Class(class, layers?),
             (None, "layers") => RuleTarget::Layers(layers?.ok_or_else(|| wrong("which layers?"))?),
-            (None, "kv") if home == Home::Disk => return Err(wrong("the cache is on a device or in memory")),
+            (None, "kv") if !matches!(home, Home::Device | Home::Ram) => {
+                return Err(wrong("the cache is on a device or in memory"));
+            }
             (None, "kv") => RuleTarget::Cache(layers?),
             (None, "activations") => return Err(wrong("activations are where operators run")),
             _ => RuleTarget::Names(Regex::new(what).map_err(|e| wrong(&e.to_string()))?),
@@ -220,7 +246,7 @@ pub fn homes(
             let some: Vec<_> = plan.weights.iter().rev().take(3).map(|w| w.name.as_str()).collect();
             return Err(RuleError::NoMatch { rule: rule.text.clone(), some: some.join(", ") });
         }
-        if rule.home == Home::Disk && !all.iter().any(|&i| streamable[i]) {
+        if rule.home.is_read() && !all.iter().any(|&i| streamable[i]) {
             return Err(RuleError::Resident { rule: rule.text.clone() });
         }
     }
@@ -277,6 +303,8 @@ mod tests {
             "layers=ram",
             "(=ram",
             "kv=disk",
+            "kv=up",
+            "ffn=down",
             "kv x=ram",
             "ffn=device:1",
         ];

@@ -2,7 +2,7 @@
 
 use crate::{experts::ExpertCache, prefetch::Prefetcher};
 use lamina_arch::weights::Tensor;
-use lamina_base::DType;
+use lamina_base::{Bytes, DType};
 use lamina_disk::{DiskReader, Extent};
 use lamina_plan::{
     About, Backend, Batch, Capabilities, KvLayout, KvTypes, Limits, Memory, Ops, Plan, RowKind, StreamCounts,
@@ -80,7 +80,8 @@ impl<B: Backend> Backend for Streamed<B> {
         let inner = self.inner.machine(plan, weights, limits)?;
         let read = self.extents.iter().map(|e| e.extent.clone()).collect();
         let prefetcher = Prefetcher::new(read, self.reader, self.buffers);
-        Ok(StreamedMachine { inner, prefetcher, extents: self.extents, extent_of, experts: self.experts })
+        let (extents, experts) = (self.extents, self.experts);
+        Ok(StreamedMachine { inner, prefetcher, extents, extent_of, bound_ahead: None, experts })
     }
 }
 
@@ -91,6 +92,8 @@ pub struct StreamedMachine<M> {
     extents: Vec<StreamExtent>,
     /// The extent that a weight is in.
     extent_of: Vec<Option<usize>>,
+    /// An extent that is bound before its turn.
+    bound_ahead: Option<(usize, Bytes)>,
     experts: Option<ExpertCache>,
 }
 
@@ -98,6 +101,35 @@ impl<M> StreamedMachine<M> {
     /// What reads ahead.
     pub fn prefetcher(&self) -> &Prefetcher {
         &self.prefetcher
+    }
+}
+
+impl<M: Ops> StreamedMachine<M> {
+    /// The bytes of extent `i`, which is bound then.
+    fn fetch(&mut self, i: usize) -> Result<Bytes> {
+        match self.bound_ahead.take() {
+            Some((next, bytes)) if next == i => return Ok(bytes),
+            Some((other, _)) => self.bind(other, None)?,
+            None => {}
+        }
+        let bytes = self.prefetcher.fetch(i)?;
+        self.bind(i, Some(&bytes)).map(|()| bytes)
+    }
+
+    /// Binds the extent behind extent `i`, if it is there: a machine may send it to a device while `i` is multiplied with.
+    fn bind_behind(&mut self, i: usize) -> Result<()> {
+        let Some((next, bytes)) = self.prefetcher.fetch_behind(i)? else { return Ok(()) };
+        self.bind(next, Some(&bytes))?;
+        self.bound_ahead = Some((next, bytes));
+        Ok(())
+    }
+
+    /// Tells the machine where the weights of an extent are.
+    fn bind(&mut self, i: usize, bytes: Option<&Bytes>) -> Result<()> {
+        let mut weights = self.extents[i].weights.iter();
+        weights.try_for_each(|(weight, range)| {
+            self.inner.bind(*weight, 0, bytes.and_then(|bytes| bytes.slice(range.clone())))
+        })
     }
 }
 
@@ -144,18 +176,13 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
         }
         let extent = first_matrix(op).and_then(|w| self.extent_of[w.0 as usize]);
         let Some(i) = extent else { return op.run(&mut self.inner, b) };
-        let StreamExtent { weights, rows, .. } = &self.extents[i];
-        if b.count(*rows) == 0 {
+        if b.count(self.extents[i].rows) == 0 {
             return Ok(());
         }
-        let bytes = self.prefetcher.fetch(i)?;
-        let bound = weights
-            .iter()
-            .try_for_each(|(weight, range)| self.inner.bind(*weight, 0, bytes.slice(range.clone())));
-        let done = bound.and_then(|()| op.run(&mut self.inner, b)).and_then(|()| self.inner.wait());
-        for (weight, _) in weights {
-            self.inner.bind(*weight, 0, None)?;
-        }
+        let bytes = self.fetch(i)?;
+        let ahead = self.bind_behind(i);
+        let done = ahead.and_then(|()| op.run(&mut self.inner, b)).and_then(|()| self.inner.wait());
+        self.bind(i, None)?;
         drop(bytes);
         self.prefetcher.ask();
         done

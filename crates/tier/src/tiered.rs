@@ -2,15 +2,17 @@
 
 use crate::{
     device_homes::DeviceHomes,
+    sender::{HostCopy, STAGING_SLOTS, WeightSender, slot_bytes},
     tier_plan::{TierPlan, elsewhere},
     tier_side::{TierSide, TierSides},
     tiered_machine::TieredMachine,
 };
 use lamina_arch::weights::Tensor;
-use lamina_base::DType;
+use lamina_base::{Bytes, DType};
+use lamina_disk::PageBuffer;
 use lamina_plan::{
-    About, Backend, Capabilities, Footprint, Grade, KvLayout, KvTypes, Limits, Memory, Plan, WeightLayout,
-    WeightSpec,
+    About, Backend, BackendError, Capabilities, Footprint, Grade, KvLayout, KvTypes, Limits, Memory, Plan,
+    Queue, WeightId, WeightKind, WeightLayout, WeightSpec,
     backend::{PanelFill, Result},
     op::Op,
 };
@@ -36,6 +38,8 @@ pub struct Tiered<A, B> {
 pub struct TieredWeight<A, B> {
     device: Option<A>,
     host: Option<B>,
+    /// What the host has of one that is sent to the device.
+    copy: Option<HostCopy>,
 }
 
 impl<A, B> TieredWeight<A, B> {
@@ -67,8 +71,56 @@ impl<A: Backend, B: Backend> Tiered<A, B> {
     }
 
     fn on_host(&self, weight: B::Weight) -> TieredWeight<A::Weight, B::Weight> {
-        TieredWeight { device: None, host: Some(weight) }
+        TieredWeight { device: None, host: Some(weight), copy: None }
     }
+
+    /// A weight that is sent to the device, of which `fill` writes all panels in the device's form; it is on disk where nobody
+    /// does.
+    fn on_its_way(
+        &self,
+        spec: &WeightSpec,
+        dtype: DType,
+        fill: Option<&dyn Fn(usize, &mut [u8]) -> Result<()>>,
+    ) -> Result<TieredWeight<A::Weight, B::Weight>> {
+        let layout = self.device.layout(spec, dtype).ok_or_else(|| BackendError::Unsupported {
+            backend: self.device.name(),
+            what: format!("`{}`, which is sent to it when it is used", spec.name),
+        })?;
+        let (panels, len) = (layout.matrices * layout.panels, layout.bytes());
+        let filled = |fill: &dyn Fn(usize, &mut [u8]) -> Result<()>| {
+            let mut memory = PageBuffer::new(len);
+            fill(panels, &mut memory.bytes_mut()[..len]).map(|()| Bytes::new(HostPanels(memory)))
+        };
+        let bytes = fill.map(filled).transpose()?.and_then(|bytes| bytes.slice(0..len));
+        let copy = Some(HostCopy { pieces: layout.matrices, len, bytes });
+        Ok(TieredWeight { device: Some(self.device.unbound(spec, dtype)?), host: None, copy })
+    }
+}
+
+/// Panels in the device's form in the host's memory.
+struct HostPanels(PageBuffer);
+
+impl AsRef<[u8]> for HostPanels {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// Bytes of staging slots that `device` needs for the weights of `plan` that are sent to it, of types `dtypes`.
+///
+/// # Errors
+/// When the plan cannot be divided.
+pub fn staging_bytes<A: Backend>(
+    device: &A,
+    homes: &DeviceHomes,
+    plan: &Plan,
+    dtypes: &dyn Fn(WeightId) -> DType,
+) -> Result<usize> {
+    let len = |w: WeightId| {
+        let spec = Some(plan.weight(w)).filter(|spec| homes.is_sent(spec))?;
+        Some(device.layout(spec, dtypes(w))?.bytes())
+    };
+    Ok(STAGING_SLOTS * slot_bytes(plan, &homes.split(plan)?, &len))
 }
 
 /// What of a plan a backend does not run.
@@ -141,6 +193,9 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
     }
 
     fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        if self.homes.is_sent(spec) {
+            return self.device.layout(spec, dtype).map_or(0, |layout| layout.bytes());
+        }
         if self.homes.sides(spec).host { self.host.weight_bytes(spec, dtype) } else { 0 }
     }
 
@@ -149,7 +204,15 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
     }
 
     fn device_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
-        if self.homes.sides(spec).device { self.device.weight_bytes(spec, dtype) } else { 0 }
+        if self.homes.sides(spec).device && !self.homes.is_sent(spec) {
+            self.device.weight_bytes(spec, dtype)
+        } else {
+            0
+        }
+    }
+
+    fn sent_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        if self.homes.is_sent(spec) { self.weight_bytes(spec, dtype) } else { 0 }
     }
 
     fn reads_rows(&self) -> bool {
@@ -161,37 +224,62 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
     }
 
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight> {
+        if self.homes.is_sent(spec) {
+            let pack = |panels, out: &mut [u8]| self.device.pack(spec, tensor, 0..panels, out);
+            return self.on_its_way(spec, tensor.dtype, Some(&pack));
+        }
         let sides = self.homes.sides(spec);
         Ok(TieredWeight {
             device: sides.device.then(|| self.device.upload(spec, tensor)).transpose()?,
             host: sides.host.then(|| self.host.upload(spec, tensor)).transpose()?,
+            copy: None,
         })
     }
 
+    /// What is sent is not: a second machine would need staging slots of its own.
     fn share(&self, weight: &Self::Weight) -> Option<Self::Weight> {
+        if weight.copy.is_some() {
+            return None;
+        }
         let device = weight.device.as_ref().map(|w| self.device.share(w));
         let host = weight.host.as_ref().map(|w| self.host.share(w));
         match (device, host) {
             (Some(None), _) | (_, Some(None)) => None,
-            (device, host) => Some(TieredWeight { device: device.flatten(), host: host.flatten() }),
+            (device, host) => {
+                Some(TieredWeight { device: device.flatten(), host: host.flatten(), copy: None })
+            }
         }
     }
 
-    /// Of what lies on the host alone: that can be streamed.
+    /// Of what the host has, and can read from disk: experts that are sent go as a whole, and stay in memory.
     fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
-        if self.homes.sides(spec).device { None } else { self.host.layout(spec, dtype) }
+        match (self.homes.is_sent(spec), spec.kind) {
+            (true, WeightKind::Matrix { .. }) => self.device.layout(spec, dtype),
+            (true, _) => None,
+            (false, _) if self.homes.sides(spec).device => None,
+            (false, _) => self.host.layout(spec, dtype),
+        }
     }
 
     fn pack(&self, spec: &WeightSpec, tensor: &Tensor, panels: Range<usize>, out: &mut [u8]) -> Result<()> {
-        self.host.pack(spec, tensor, panels, out)
+        match self.homes.is_sent(spec) {
+            true => self.device.pack(spec, tensor, panels, out),
+            false => self.host.pack(spec, tensor, panels, out),
+        }
     }
 
     fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<Self::Weight> {
-        Ok(self.on_host(self.host.unbound(spec, dtype)?))
+        match self.homes.is_sent(spec) {
+            true => self.on_its_way(spec, dtype, None),
+            false => Ok(self.on_host(self.host.unbound(spec, dtype)?)),
+        }
     }
 
     fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<Self::Weight> {
-        Ok(self.on_host(self.host.upload_panels(spec, dtype, fill)?))
+        match self.homes.is_sent(spec) {
+            true => self.on_its_way(spec, dtype, Some(&|panels, out: &mut [u8]| fill(0..panels, out))),
+            false => Ok(self.on_host(self.host.upload_panels(spec, dtype, fill)?)),
+        }
     }
 
     fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
@@ -209,11 +297,23 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
     fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine> {
         let sides: Vec<TierSides> = weights.iter().map(TieredWeight::sides).collect();
         let split = TierPlan::of(plan, &sides, &self.homes.layers(&plan.kv))?;
-        let (device, host): (Vec<_>, Vec<_>) = weights.into_iter().map(|w| (w.device, w.host)).unzip();
+        let (mut device, mut host, mut copies) = (vec![], vec![], vec![]);
+        for weight in weights {
+            device.push(weight.device);
+            host.push(weight.host);
+            copies.push(weight.copy);
+        }
         let (device, host) = (filled(&self.device, device)?, filled(&self.host, host)?);
-        let device = self.device.machine(&split.plan_of(plan, TierSide::Device), device, limits)?;
+        let mut device = self.device.machine(&split.plan_of(plan, TierSide::Device), device, limits)?;
         let host = self.host.machine(&split.plan_of(plan, TierSide::Host), host, limits)?;
-        TieredMachine::new(device, host, plan, split, limits)
+        let sender = match WeightSender::new(plan, &split, copies) {
+            Some((sender, bytes)) => {
+                device.stage(STAGING_SLOTS, bytes)?;
+                Some(sender)
+            }
+            None => None,
+        };
+        TieredMachine::new((device, host), plan, split, sender, limits)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs a plan that is divided between two machines: brings rows to where they are read, and runs operators there.
 
 use crate::{
+    sender::WeightSender,
     tier_plan::{SlotHolders, TierPlan, TierStep},
     tier_side::TierSide,
 };
@@ -19,6 +20,8 @@ pub struct TieredMachine<A, B> {
     host: B,
     ops: Arc<[Op]>,
     split: Arc<TierPlan>,
+    /// Sends weights to the device that it does not keep.
+    sender: Option<WeightSender>,
     slots: Vec<SlotSpec>,
     /// Slots that each side has memory for, the device first.
     placed: [Vec<bool>; 2],
@@ -40,7 +43,13 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
     ///
     /// # Errors
     /// When a machine fails.
-    pub(crate) fn new(device: A, host: B, plan: &Plan, split: TierPlan, limits: &Limits) -> Result<Self> {
+    pub(crate) fn new(
+        (device, host): (A, B),
+        plan: &Plan,
+        split: TierPlan,
+        sender: Option<WeightSender>,
+        limits: &Limits,
+    ) -> Result<Self> {
         let page = |(group, &pages): (usize, &usize)| match pages {
             0 => Ok(0),
             _ => device.export_page(group, 0).map(|bytes| bytes.len()),
@@ -53,6 +62,7 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
             ops: plan.ops.clone().into(),
             slots: plan.slots.clone(),
             split: Arc::new(split),
+            sender,
             next: 0,
             rows: vec![],
             crossed: 0,
@@ -66,6 +76,11 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
         self.crossed
     }
 
+    /// Bytes of weights that were sent to the device since this one was built.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sender.as_ref().map_or(0, WeightSender::sent_bytes)
+    }
+
     /// The index of an operator of the plan, from the running one on.
     fn find(&mut self, op: OpRef<'_>) -> Option<usize> {
         let (next, all) = (self.next, self.ops.len());
@@ -74,24 +89,24 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
         Some(found)
     }
 
-    /// Calls `f` with how `op` is run, once its rows are where it is run.
+    /// Calls `f` with how `op` is run and with its index in the plan, once its rows are where it is run.
     fn enter<T>(
         &mut self,
         b: &Batch,
         op: OpRef<'_>,
-        f: impl FnOnce(&mut Self, &TierStep) -> Result<T>,
+        f: impl FnOnce(&mut Self, &TierStep, Option<usize>) -> Result<T>,
     ) -> Result<T> {
         let split = self.split.clone();
         match self.find(op) {
             Some(i) => {
                 self.bring(b, &split.steps[i])?;
-                f(self, &split.steps[i])
+                f(self, &split.steps[i], Some(i))
             }
             // A tier may run operators of its own, such as the routing of a guess.
             None => {
                 let step = split.step(op, &self.holders)?;
                 self.bring(b, &step)?;
-                f(self, &step)
+                f(self, &step, None)
             }
         }
     }
@@ -126,9 +141,9 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
     }
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
-        self.enter(b, op, |machine, step| {
+        self.enter(b, op, |machine, step, at| {
             match step.side {
-                TierSide::Device => op.run(&mut machine.device, b)?,
+                TierSide::Device => machine.on_device(b, op, at)?,
                 TierSide::Host => op.run(&mut machine.host, b)?,
             }
             machine.wrote(step);
@@ -136,7 +151,30 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
         })
     }
 
-    /// Runs operators that one machine runs: all rows that they use cross before the first.
+    /// Runs operator `at` of the plan on the device, with weights that are sent there where it keeps none.
+    fn on_device(&mut self, b: &Batch, op: OpRef<'_>, at: Option<usize>) -> Result<()> {
+        let TieredMachine { device, sender, .. } = self;
+        match sender.as_mut().and_then(|sender| Some((sender.find(at?)?, sender))) {
+            None => op.run(device, b),
+            Some((k, sender)) if sender.skips(k) => Ok(()),
+            Some((k, sender)) => sender.run(device, k, |device| op.run(device, b)),
+        }
+    }
+
+    /// True where weights are sent to the device for an operator of the plan.
+    fn is_sent(&self, op: usize) -> bool {
+        self.sender.as_ref().is_some_and(|sender| sender.find(op).is_some())
+    }
+
+    /// The end of the operators from `start` on, below `end`, that one machine runs as one piece: weights are sent for one
+    /// operator at a time.
+    fn piece_end(&self, start: usize, end: usize) -> usize {
+        let side = self.split.steps[start].side;
+        let last = |i: &usize| self.split.steps[*i].side != side || self.is_sent(*i);
+        if self.is_sent(start) { start + 1 } else { (start..end).find(last).unwrap_or(end) }
+    }
+
+    /// Runs operators that one machine runs as one piece: all rows that they use cross before the first.
     fn run(&mut self, b: &Batch, ops: Range<usize>, split: &TierPlan) -> Result<()> {
         for step in &split.steps[ops.clone()] {
             self.bring(b, step)?;
@@ -144,6 +182,9 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
         }
         let plan = self.ops.clone();
         match split.steps[ops.start].side {
+            TierSide::Device if self.is_sent(ops.start) => {
+                self.on_device(b, plan[ops.start].view(), Some(ops.start))
+            }
             TierSide::Device => walk(&mut self.device, &plan[ops], b),
             TierSide::Host => walk(&mut self.host, &plan[ops], b),
         }
@@ -167,6 +208,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     fn begin(&mut self, b: &Batch) -> Result<()> {
         self.holders.clear();
         self.next = 0;
+        self.sender.iter_mut().for_each(|sender| sender.begin(b));
         self.device.begin(b)?;
         self.host.begin(b)
     }
@@ -188,8 +230,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
         }
         let mut start = first;
         while start < end {
-            let side = split.steps[start].side;
-            let stop = (start..end).find(|&i| split.steps[i].side != side).unwrap_or(end);
+            let stop = self.piece_end(start, end);
             self.run(b, start..stop, &split)?;
             start = stop;
         }
@@ -253,7 +294,9 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     }
 
     fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
-        if self.split.sides(weight.0 as usize).device {
+        if self.sender.as_mut().is_some_and(|sender| sender.bind(weight, bytes.as_ref())) {
+            Ok(())
+        } else if self.split.sides(weight.0 as usize).device {
             self.device.bind(weight, piece, bytes)
         } else {
             self.host.bind(weight, piece, bytes)
@@ -261,7 +304,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     }
 
     fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
-        self.enter(b, OpRef::Experts(o), |machine, step| match step.side {
+        self.enter(b, OpRef::Experts(o), |machine, step, _| match step.side {
             TierSide::Device => machine.device.route_experts(b, o),
             TierSide::Host => machine.host.route_experts(b, o),
         })

@@ -9,6 +9,7 @@ use lamina_base::DType;
 use lamina_cpu::Cpu;
 use lamina_fixtures::{Models, Numbers, packaged, tokens};
 use lamina_oracle::{
+    StagingEvent::{self, Arrived, Released, Sent},
     Throttled,
     conform::{self, Tolerance},
 };
@@ -21,7 +22,7 @@ use lamina_plan::{
     walk,
 };
 use lamina_store::Checkpoint;
-use lamina_tier::{DeviceHomes, TierSide, Tiered};
+use lamina_tier::{DeviceHomes, TierSide, Tiered, staging_bytes};
 use std::{path::Path, time::Instant};
 
 type TwoCpus = Tiered<Throttled<Cpu>, Cpu>;
@@ -46,6 +47,10 @@ enum Division {
     CacheOnHost,
     /// Everything on one machine.
     All(TierSide),
+    /// By chance, and half of the device's weights are sent to it in every step.
+    Sent(u64),
+    /// Everything on the device, and all matrices are sent to it in every step.
+    AllSent,
 }
 
 fn block(name: &str) -> usize {
@@ -57,20 +62,23 @@ impl Division {
         let if_device = |yes: bool| if yes { TierSide::Device } else { TierSide::Host };
         let name = |w: WeightId| plan.weight(w).name.as_str();
         let weight = |w: WeightId| match self {
-            Division::Scattered(seed) => coin(seed, name(w)),
+            Division::Scattered(seed) | Division::Sent(seed) => coin(seed, name(w)),
             Division::ExpertsOnHost => if_device(!name(w).contains("_exps")),
             Division::Layers(n) => if_device(name(w).starts_with("blk.") && block(name(w)) < n),
-            Division::CacheOnHost => TierSide::Device,
+            Division::CacheOnHost | Division::AllSent => TierSide::Device,
             Division::All(side) => side,
         };
         let layer = |kv: usize| match self {
-            Division::Scattered(seed) => coin(seed, &format!("layer {kv}")),
-            Division::ExpertsOnHost => TierSide::Device,
+            Division::Scattered(seed) | Division::Sent(seed) => coin(seed, &format!("layer {kv}")),
+            Division::ExpertsOnHost | Division::AllSent => TierSide::Device,
             Division::Layers(n) => if_device(kv < n),
             Division::CacheOnHost => TierSide::Host,
             Division::All(side) => side,
         };
-        DeviceHomes::of(plan, &weight, &layer).unwrap()
+        DeviceHomes::of(plan, &weight, &layer).unwrap().sending(plan, &|w| match self {
+            Division::Sent(seed) => coin(seed + 1, name(w)) == TierSide::Device,
+            _ => matches!(self, Division::AllSent),
+        })
     }
 
     fn backend(self, plan: &Plan) -> TwoCpus {
@@ -206,7 +214,10 @@ impl Opened {
     }
 }
 
-const DIVISIONS: [Division; 7] = [
+const DIVISIONS: [Division; 10] = [
+    Division::Sent(3),
+    Division::Sent(8),
+    Division::AllSent,
     Division::Scattered(1),
     Division::Scattered(2),
     Division::ExpertsOnHost,
@@ -243,6 +254,7 @@ fn adapters_lie_with_what_they_change_and_give_the_same_bits() {
                 let Some(base) = LORA.iter().find_map(|end| weight.name.strip_suffix(end)) else { continue };
                 let base = opened.plan.weights[..i].iter().find(|w| w.name == base).unwrap();
                 let sides = [weight, base].map(|w| backend.homes.sides(w));
+                assert!(!backend.homes.is_sent(weight), "{} stays where it is", weight.name);
                 assert_eq!(sides[0], sides[1], "{} and what it changes", weight.name);
             }
             assert!(opened.bits(backend, &[0.7, 0.0, -1.3]) == want, "{name}: {division:?}");
@@ -269,7 +281,7 @@ fn what_crosses_is_known_before() {
             let row = |s: &lamina_plan::Slot| 4 * opened.plan.width(*s) * batch.count(opened.plan.kind(*s));
             let named: usize = split.steps.iter().flat_map(|step| &step.brings).map(row).sum();
             assert_eq!(machine.crossed_bytes(), named as u64, "{name}: {division:?}");
-            let one_machine = matches!(division, Division::All(_));
+            let one_machine = matches!(division, Division::All(_) | Division::AllSent);
             assert!(named == 0 || !one_machine, "{name}: {division:?} crosses {named}");
             let divided = matches!(division, Division::Layers(_) | Division::CacheOnHost);
             assert!(named > 0 || !divided, "{name}: {division:?} crosses nothing");
@@ -352,4 +364,102 @@ fn pages_and_states_come_and_go_as_one() {
     let state = machine.export_state(2).unwrap();
     assert_eq!(state.len(), 4 * opened.plan.kv.state_len());
     assert!(machine.import_state(1, &state).is_ok() && machine.import_state(1, &state[4..]).is_err());
+}
+
+/// Bytes of staging slots of a device for a division.
+fn slots_bytes(opened: &Opened, backend: &TwoCpus) -> usize {
+    let dtype = |w: WeightId| opened.tensors[w.0 as usize].dtype;
+    staging_bytes(&backend.device, &backend.homes, &opened.plan, &dtype).unwrap()
+}
+
+/// What a device takes beside its machine and the weights that it keeps are two slots, of the largest operator each: a
+/// device with no byte more computes all that is sent.
+#[test]
+fn staging_slots_are_used_in_turn_and_keep_the_budget() {
+    let models = Models::new();
+    for name in ["llama", "mixtral", "deepseek-v2", "qwen3-next"] {
+        let opened = Opened::new(&models.folder(name), None);
+        let plan = &opened.plan;
+        let free = Division::AllSent.backend(plan);
+        let weights = || plan.weights.iter().zip(&opened.tensors);
+        let kept: usize = weights().map(|(w, t)| free.device_bytes(w, t.dtype)).sum();
+        let sent: usize = weights().map(|(w, t)| free.weight_bytes(w, t.dtype)).sum();
+        let machine = free.device_footprint(plan, &opened.limits(64)).unwrap().unwrap().total();
+        let slots = slots_bytes(&opened, &free);
+        assert!(slots > 0 && slots < sent, "{name}: {slots} bytes of slots for {sent}");
+        let need = (kept + machine + slots) as u64;
+        let with = |memory: u64| {
+            let device = Throttled::new(Cpu::new(1).unwrap(), memory, f64::INFINITY);
+            Tiered { device, ..Division::AllSent.backend(plan) }
+        };
+        // What stands for a weight that lies elsewhere is a vector of one number.
+        let backend = with(need + 64);
+        let device = backend.device.clone();
+        let want = opened.bits(Cpu::new(1).unwrap(), &[]);
+        assert!(opened.bits(backend, &[]) == want, "{name}");
+        assert!(device.taken() >= need, "{name}: {} of {need}", device.taken());
+        let small = with(need - 1);
+        let uploaded = opened.uploaded(&small);
+        let refused = small.machine(plan, uploaded, &opened.limits(64)).err();
+        assert!(matches!(refused, Some(BackendError::OutOfMemory { .. })), "{name}: {refused:?}");
+    }
+}
+
+/// The weights of the next operator are on their way before an operator is computed: told by the order of what happens to
+/// the slots, and no clock.
+#[test]
+fn the_next_operators_weights_are_copied_while_one_is_computed() {
+    let models = Models::new();
+    let opened = Opened::new(&models.folder("llama"), None);
+    let backend = Division::AllSent.backend(&opened.plan);
+    let (device, weights) = (backend.device.clone(), opened.uploaded(&backend));
+    let mut machine = backend.machine(&opened.plan, weights, &opened.limits(64)).unwrap();
+    let place = || SeqPlace {
+        pages: vec![vec![5, 2]; opened.plan.kv.groups.len()],
+        prompt_len: 40,
+        ..SeqPlace::default()
+    };
+    let mut passes = 0;
+    let mut pass = |rows: std::ops::Range<usize>, select| {
+        let mut batch = Batch::default();
+        batch.push(&tokens(40)[rows.clone()], rows.start, place(), select);
+        machine.begin(&batch).unwrap();
+        walk(&mut machine, &opened.plan.ops, &batch).unwrap();
+        passes += 1;
+    };
+    pass(0..20, Select::Last);
+    pass(20..40, Select::Last);
+    let events = device.staging_events();
+    let arrived: Vec<usize> = (0..events.len()).filter(|i| matches!(events[*i], Arrived(_))).collect();
+    let sent = |events: &[StagingEvent]| events.iter().filter(|e| matches!(e, Sent(..))).count();
+    assert_eq!((&events[0], arrived[0]), (&Sent(0, first_sent(&opened.plan)), 1), "the first is waited for");
+    for (k, at) in arrived.iter().enumerate() {
+        let Arrived(slot) = events[*at] else { unreachable!("just looked at") };
+        let other = 1 - slot;
+        let [Sent(next, _), Released(done)] = &events[at + 1..at + 3] else {
+            panic!("operator {k}: {:?}", &events[*at..(at + 4).min(events.len())])
+        };
+        assert_eq!((*next, *done), (other, slot), "operator {k}");
+    }
+    // One operator more than was computed: the first of the next pass is on its way.
+    assert_eq!(sent(&events), arrived.len() + 1);
+    assert_eq!(arrived.len() % passes, 0);
+    // Where no row is selected, nobody sends what is computed for selected rows alone: such as the output matrix.
+    let before = device.staging_events().len();
+    let mut batch = Batch::default();
+    batch.push(&tokens(40)[..20], 0, place(), Select::None);
+    machine.begin(&batch).unwrap();
+    walk(&mut machine, &opened.plan.ops, &batch).unwrap();
+    let head = opened.plan.ops.iter().rev().find_map(|op| op.weights().first().copied()).unwrap();
+    let named = |event: &StagingEvent| matches!(event, Sent(_, weights) if weights.contains(&head));
+    let (all, few) = (&events[..], &device.staging_events()[before..]);
+    assert!(all.iter().any(named) && !few.iter().any(named) && sent(few) > 0, "{few:?}");
+    assert!(machine.sent_bytes() > 0);
+}
+
+/// What is sent for the first operator that multiplies.
+fn first_sent(plan: &Plan) -> Vec<WeightId> {
+    let is_matrix = |w: &WeightId| matches!(plan.weight(*w).kind, WeightKind::Matrix { .. });
+    let of = |op: &Op| op.weights().into_iter().filter(is_matrix).collect::<Vec<_>>();
+    plan.ops.iter().map(of).find(|all| !all.is_empty()).unwrap()
 }

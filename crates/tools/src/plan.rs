@@ -56,7 +56,11 @@ fn describe_device(device: &DeviceForecast) -> String {
     let parts: Vec<_> = device.parts.iter().map(part).collect();
     let (all, budget) = (human_bytes(device.bytes()), human_bytes(device.budget));
     let link = human_bytes(device.link_rate as u64);
-    format!("{all} of {budget} on {} = {}; {link}/s to it", device.name, parts.join(" + "))
+    let sent = match device.sent_bytes {
+        0 => String::new(),
+        bytes => format!(", {} sent in every step", human_bytes(bytes)),
+    };
+    format!("{all} of {budget} on {} = {}; {link}/s to it{sent}", device.name, parts.join(" + "))
 }
 
 fn disk(told: &Forecast) -> String {
@@ -134,7 +138,8 @@ fn figure(n: f64) -> String {
 
 fn placement_json(homes: &[ClassHome]) -> Value {
     let one = |home: &ClassHome| {
-        (home.class.to_owned(), json!({"device": home.device, "memory": home.memory, "disk": home.disk}))
+        let bytes = json!({"device": home.device, "memory": home.memory, "disk": home.disk, "up": home.up});
+        (home.class.to_owned(), bytes)
     };
     Value::Object(homes.iter().map(one).collect())
 }
@@ -157,7 +162,8 @@ pub fn plan_json(told: &Forecast) -> Value {
     let device = told.device.as_ref().map(|d| {
         let parts: Map<String, Value> =
             d.parts.iter().map(|p| (p.name.replace(' ', "_"), p.bytes.into())).collect();
-        json!({"name": d.name, "budget": d.budget, "total": d.bytes(), "parts": parts, "link_gb_s": d.link_rate / 1e9})
+        json!({"name": d.name, "budget": d.budget, "total": d.bytes(), "parts": parts, "link_gb_s": d.link_rate / 1e9,
+               "sent_bytes": d.sent_bytes})
     });
     let swap = told.swap.as_ref().map(|s| {
         json!({"folder": s.folder.display().to_string(), "free": s.free, "tokens": s.tokens,

@@ -45,9 +45,10 @@ pub struct EngineArgs {
     /// Weights that do not fit into memory: auto reads them from disk, never refuses the model
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = offload)]
     offload: Offload,
-    /// Where weights lie, the first match decides: WHAT=device|ram|disk, with WHAT a class (attention ffn experts shared
-    /// head embedding), one of some layers (ffn 0-9), layers (layers 0-9), a regular expression over names of tensors, or
-    /// the cache (kv, kv 0-9), which is on a device or in memory; -ot is the same
+    /// Where weights lie, the first match decides: WHAT=device|ram|disk, or up|disk-up for what a device computes with and is
+    /// sent in every step, with WHAT a class (attention ffn experts shared head embedding), one of some layers (ffn 0-9),
+    /// layers (layers 0-9), a regular expression over names of tensors, or the cache (kv, kv 0-9), which is on a device or in
+    /// memory; -ot is the same
     #[arg(long, value_name = "RULE", alias = "override-tensor")]
     place: Vec<PlacementRule>,
     /// Percent of weights, cache and activations on a device and in memory, as in FlexGen; the rest is on disk: "0 40 0

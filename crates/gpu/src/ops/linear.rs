@@ -57,7 +57,7 @@ impl<D: GpuDevice> GpuMachine<D> {
                 args,
             );
         }
-        let matrix_bytes = Bound::read(&*matrix.buffer, 0);
+        let matrix_bytes = matrix.bound()?;
         let bound = [self.step(), matrix_bytes, self.read_slot(x), bias, self.write_slot(y)];
         let (kernel, grid) = if rows < MANY {
             (matrix.format.few, [matrix.panels(), rows.div_ceil(FEW_ROWS), 1])
@@ -85,7 +85,7 @@ impl<D: GpuDevice> GpuMachine<D> {
         if let Some(tensor) = matrix.tensor {
             return self.tensor_each(tensor, matrix, [p.x, strength, bias, chosen, p.y], p.rows, args);
         }
-        let bound = [self.step(), Bound::read(&*matrix.buffer, 0), p.x, bias, chosen, strength, p.y];
+        let bound = [self.step(), matrix.bound()?, p.x, bias, chosen, strength, p.y];
         self.launch(matrix.format.each, grid, &bound, &args)
     }
 }

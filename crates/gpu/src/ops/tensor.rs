@@ -47,7 +47,7 @@ impl<D: GpuDevice> GpuMachine<D> {
             } else {
                 (tensor.many, [matrix.rows.div_ceil(MANY_OUTPUTS), n.div_ceil(MANY_ROWS), 1])
             };
-            let bound = [self.step(), Bound::read(&*matrix.buffer, 0), halves, sums, undo, bias, y];
+            let bound = [self.step(), matrix.bound()?, halves, sums, undo, bias, y];
             self.launch(
                 kernel,
                 grid,
@@ -72,7 +72,7 @@ impl<D: GpuDevice> GpuMachine<D> {
         self.in_chunks(rows, half, [x, strength], |first, n, [halves, sums, undo]| {
             let grid = [(args.outputs as usize).div_ceil(FEW_OUTPUTS), items as usize, n];
             let args = EachArgs { first_row: first_row + first as i32, ..args };
-            let bound = [self.step(), Bound::read(&*matrix.buffer, 0), halves, sums, undo, bias, chosen, y];
+            let bound = [self.step(), matrix.bound()?, halves, sums, undo, bias, chosen, y];
             self.launch(tensor.each, grid, &bound, &args)
         })
     }

@@ -10,9 +10,10 @@ use crate::{
     device_split::DeviceSplit,
     divided::divided,
     error::{Error, Result},
+    objective::Objective,
     options::LoadOptions,
 };
-use lamina_plan::Backend;
+use lamina_plan::{Backend, WeightId};
 use lamina_store::Checkpoint;
 use lamina_tier::{CostModel, CostShape, DeviceCost, Tiered, WayLimits, link_rate};
 
@@ -27,6 +28,8 @@ pub struct DeviceForecast {
     pub parts: Vec<MemoryPart>,
     /// Bytes per second of the link to it, as measured.
     pub link_rate: f64,
+    /// Bytes of weights that every step sends to it.
+    pub sent_bytes: u64,
 }
 
 impl DeviceForecast {
@@ -36,9 +39,10 @@ impl DeviceForecast {
             part("weights", split.weights),
             part("cache", (split.machine.cache + split.machine.states) as u64),
             part("working memory", split.machine.working() as u64),
+            part("staging slots", split.staging),
         ];
         let parts = parts.into_iter().filter(|p| p.bytes > 0).collect();
-        DeviceForecast { name, budget: split.free, parts, link_rate }
+        DeviceForecast { name, budget: split.free, parts, link_rate, sent_bytes: split.sent }
     }
 
     /// Bytes of all parts.
@@ -80,8 +84,9 @@ pub fn forecast_beside<A: Backend, B: Backend>(
     };
     let found = search.filter(|_| question.advice).and_then(|rules| ruled(options, &rules));
     if let Some((change, other)) = found.filter(|(_, other)| other.placement != options.placement) {
-        let one = ForecastQuestion { batch: vec![1], advice: false, ..question.clone() };
-        let now = told.decode.first().map_or(0.0, |s| s.tok_s);
+        let batch = searched_batch(options, question);
+        let one = ForecastQuestion { batch: vec![batch], advice: false, ..question.clone() };
+        let now = told.decode_of(batch).or(told.decode.first()).map_or(0.0, |s| s.tok_s);
         if let DivisionForecast::Divided(other, _) = tell(ck, &other, &one, &mut backend, &mut speeds)? {
             let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
             let better = other.problem.is_none() && tok_s > LEAST_GAIN * now;
@@ -89,6 +94,14 @@ pub fn forecast_beside<A: Backend, B: Backend>(
         }
     }
     Ok(told)
+}
+
+/// Sequences of the steps that a division is searched for: one that is waited for, or all of a job.
+fn searched_batch(options: &LoadOptions, question: &ForecastQuestion) -> usize {
+    match options.objective {
+        Objective::Latency => 1,
+        Objective::Throughput => question.batch.iter().copied().max().unwrap_or(1),
+    }
 }
 
 /// True where `device` has memory for the whole model.
@@ -131,10 +144,12 @@ fn tell<A: Backend, B: Backend>(
     };
     let hardware = speeds.device.hardware(&backend.device, &model.types(&backend.device))?;
     let steps = model.steps();
-    let cost = DeviceCost::new(&steps, &backend.split(&steps)?, hardware, speeds.link);
+    let sent = |w: WeightId| model.sent_bytes(backend, steps.weight(w));
+    let cost = DeviceCost::new(&steps, &backend.split(&steps)?, hardware, speeds.link).sending(&steps, &sent);
     let whole = model.whole(backend, speeds.host.hardware(&backend.host, &model.types(&backend.host))?);
     let whole = CostModel { device: Some(cost.clone()), ..whole };
     let (plan, bytes) = (model.plan().clone(), model.weight_bytes());
+    let (sends, batch) = (model.can_be_sent(&backend.device), searched_batch(&options, question));
     let mut told = model.forecast(&options, question, backend, &mut speeds.host, Some(cost))?;
     told.device = Some(DeviceForecast::of(backend.device.about().device, &split, speeds.link));
     let depth = question.prompt.first().copied().unwrap_or(0);
@@ -147,8 +162,10 @@ fn tell<A: Backend, B: Backend>(
             ram: options.memory_of(backend).map_or(u64::MAX >> 1, |m| m.free / 10 * 8),
             // Behind the forecast: what that has read of the disk is known.
             disk: speeds.host.disk(None)?.bytes,
+            link: speeds.link,
         },
-        shape: CostShape { sequences: 1, rows: 1, depth, logits: 1 },
+        sends,
+        shape: CostShape { sequences: batch, rows: 1, depth, logits: 1 },
         model: &whole,
     };
     Ok(DivisionForecast::Divided(Box::new(told), search.rules()))

@@ -62,6 +62,8 @@ pub enum Bottleneck {
     Disk,
     /// Experts that are read when tokens ask for them, and waited for.
     Experts,
+    /// Weights that are sent to a device.
+    Link,
     /// The cores and the memory.
     Computing,
 }
@@ -72,6 +74,7 @@ impl Bottleneck {
         match self {
             Bottleneck::Disk => "disk",
             Bottleneck::Experts => "waiting for experts",
+            Bottleneck::Link => "link",
             Bottleneck::Computing => "computing",
         }
     }
@@ -110,7 +113,7 @@ pub struct JobForecast {
 pub struct ForecastAdvice {
     /// What to change, as an option of the command line.
     pub change: String,
-    /// Tokens per second of one sequence then.
+    /// Tokens per second then, of one sequence; of all sequences of a job where that is what shall be fast.
     pub tok_s: f64,
 }
 

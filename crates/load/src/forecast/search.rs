@@ -1,8 +1,11 @@
 //! The search of a division: which parts of each class of weights are best on the device, in memory and on disk, as rules.
 
 use crate::{device_unit::layer_of, options::LoadOptions, policy::PlacementPolicy};
-use lamina_plan::{Plan, WeightId, WeightKind, op::Operands};
-use lamina_tier::{CostModel, CostShape, PartClass, WAYS, WayLimits, best_ways, weight_class};
+use lamina_plan::{
+    Plan, WeightId, WeightKind,
+    op::{Op, Operands},
+};
+use lamina_tier::{CostModel, CostShape, PartClass, STAGING_SLOTS, WAYS, WayLimits, best_ways, weight_class};
 use std::collections::BTreeMap;
 
 /// Classes that are searched: what rules can name and every layer has, and the head.
@@ -13,6 +16,10 @@ const SEARCHED: [&str; 5] = ["attention", "ffn", "shared", "experts", "head"];
 struct ClassParts {
     /// Bytes of weights, bytes with the cache beside them, seconds on the device and on the CPU.
     layers: BTreeMap<usize, (u64, u64, f64, f64)>,
+    /// Bytes of weights of the largest operator.
+    largest: u64,
+    /// Any are experts: these are sent as a whole, and not from disk.
+    experts: bool,
 }
 
 /// What a search goes by.
@@ -27,6 +34,8 @@ pub struct SearchQuestion<'a> {
     pub model: &'a CostModel,
     /// Budgets of weights.
     pub limits: WayLimits,
+    /// Weights can be sent to the device.
+    pub sends: bool,
     /// The step that shall be fast.
     pub shape: CostShape,
 }
@@ -39,7 +48,7 @@ impl SearchQuestion<'_> {
             .map(|name| (*name, self.parts(name)))
             .filter(|(_, c)| !c.layers.is_empty())
             .collect();
-        let classes: Vec<PartClass> = found.iter().map(|(_, parts)| parts.class()).collect();
+        let classes: Vec<PartClass> = found.iter().map(|(_, parts)| parts.class(self.sends)).collect();
         let ways = best_ways(&classes, &self.limits)?;
         let rules = found.iter().zip(&ways.counts).flat_map(|((name, parts), n)| parts.rules(name, *n));
         Some(rules.collect())
@@ -61,6 +70,8 @@ impl SearchQuestion<'_> {
             }
             let bytes: u64 = large.iter().map(|w| self.bytes[w.0 as usize]).sum();
             let cache = op.layer().map_or(0, |kv| self.cache[kv]);
+            parts.largest = parts.largest.max(bytes);
+            parts.experts |= matches!(op, Op::Experts(_));
             let part = parts.layers.entry(now).or_default();
             part.0 += bytes;
             part.1 += bytes + cache;
@@ -76,21 +87,23 @@ impl SearchQuestion<'_> {
 }
 
 impl ClassParts {
-    /// Parts alike, as the mean of all.
-    fn class(&self) -> PartClass {
+    /// Parts alike, as the mean of all; `sends` is true for a device that they can be sent to.
+    fn class(&self, sends: bool) -> PartClass {
         let n = self.layers.len().max(1);
         let sum =
             self.layers.values().fold((0, 0, 0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1, s.2 + p.2, s.3 + p.3));
         PartClass {
             bytes: sum.0 / n as u64,
             device_bytes: sum.1 / n as u64,
+            slot_bytes: STAGING_SLOTS as u64 * self.largest,
             parts: self.layers.len(),
             seconds: (sum.2 / n as f64, sum.3 / n as f64),
+            ways: [true, true, sends, true, sends && !self.experts],
         }
     }
 
     /// Rules that put the last layers on the device and the first ones on disk.
-    fn rules(&self, class: &str, [device, ram, disk]: [usize; WAYS]) -> Vec<String> {
+    fn rules(&self, class: &str, [device, ram, up, disk, disk_up]: [usize; WAYS]) -> Vec<String> {
         let layers: Vec<usize> = self.layers.keys().copied().collect();
         let rule = |place: &str, from: usize, count: usize| {
             let (first, last) = (layers[from], layers[from + count - 1]);
@@ -99,8 +112,13 @@ impl ClassParts {
                 false => format!("{class} {first}-{last}={place}"),
             }
         };
-        let ranges = [("disk", 0, disk), ("ram", disk, ram), ("device", disk + ram, device)];
-        ranges.into_iter().filter(|(.., n)| *n > 0).map(|(place, from, n)| rule(place, from, n)).collect()
+        let (mut from, mut rules) = (0, vec![]);
+        let places = [("disk", disk), ("disk-up", disk_up), ("ram", ram), ("up", up), ("device", device)];
+        for (place, count) in places.into_iter().filter(|(_, n)| *n > 0) {
+            rules.push(rule(place, from, count));
+            from += count;
+        }
+        rules
     }
 }
 

@@ -24,8 +24,9 @@ use lamina_arch::{Family, Weights};
 use lamina_base::{DType, resident_memory};
 use lamina_disk::{PanelFolder, SwapBudget, cache_folder, disk_space};
 use lamina_plan::{
-    Backend, KvTypes, Limits, Plan, WeightKind,
+    Backend, KvTypes, Limits, Plan, WeightKind, WeightSpec,
     op::{Op, Operands},
+    whole_name,
 };
 use lamina_store::Checkpoint;
 use lamina_tier::{CostModel, DeviceCost, ExpertHits, Hardware, KeptUses, Placement, WeightForm, works};
@@ -216,6 +217,19 @@ impl SizedModel {
     /// Bytes of its weights, wherever they are.
     pub fn weight_bytes(&self) -> Vec<u64> {
         self.weights.iter().map(WeightSize::any_bytes).collect()
+    }
+
+    /// Bytes of a weight, or of some rows of one, that a step sends to a device of `backend`.
+    pub fn sent_bytes<B: Backend>(&self, backend: &B, spec: &WeightSpec) -> f64 {
+        let whole = self.plan.weights.iter().position(|w| w.name == whole_name(&spec.name));
+        whole.map_or(0.0, |i| backend.sent_bytes(spec, self.weights[i].dtype) as f64)
+    }
+
+    /// True where matrices can be sent to `device` when it multiplies with them.
+    pub fn can_be_sent<A: Backend>(&self, device: &A) -> bool {
+        let mut all = self.plan.weights.iter().zip(&self.weights);
+        let matrix = |w: &WeightSpec| matches!(w.kind, WeightKind::Matrix { .. });
+        all.any(|(spec, size)| matrix(spec) && device.layout(spec, size.dtype).is_some())
     }
 
     /// The cost of all of it in memory.

@@ -14,6 +14,8 @@ fn bound(cost: &StepCost) -> Bottleneck {
         Bottleneck::Experts
     } else if cost.reading >= BOUND * cost.seconds {
         Bottleneck::Disk
+    } else if cost.sending >= BOUND * cost.seconds {
+        Bottleneck::Link
     } else {
         Bottleneck::Computing
     }

@@ -5,6 +5,7 @@ use crate::{
     batch::Batch,
     error::{BackendError, Result},
     slot::{Slot, WeightId},
+    staging::SentWeight,
 };
 use lamina_base::Bytes;
 use std::{ops::Range, time::Duration};
@@ -111,6 +112,45 @@ pub trait Queue: Send + Sync {
         Err(BackendError::Unsupported { backend: "the machine", what })
     }
 
+    /// Takes memory for `slots` staging slots of `bytes` bytes each, once and before the first step: for weights that are on
+    /// the machine only while an operator multiplies with them. One whose kernels read weights where the host has them
+    /// needs none.
+    ///
+    /// # Errors
+    /// When memory does not suffice, or the machine multiplies only with weights of its own.
+    fn stage(&mut self, _slots: usize, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Begins to copy unbound weights to a staging slot, one behind the other, beside the operators that are under way. What
+    /// is there has been released, or nobody wants it any more.
+    ///
+    /// # Errors
+    /// When they do not fit into the slot, or the device fails.
+    fn send(&mut self, _slot: usize, weights: &[SentWeight]) -> Result<()> {
+        for SentWeight { weight, pieces, bytes } in weights {
+            let each = bytes.len() / (*pieces).max(1);
+            (0..*pieces).try_for_each(|i| self.bind(*weight, i, bytes.slice(i * each..(i + 1) * each)))?;
+        }
+        Ok(())
+    }
+
+    /// Operators from now on multiply with what was sent to a slot, and wait for it.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn arrive(&mut self, _slot: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// No operator from now on multiplies with what is in a slot; those before may be under way.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn release(&mut self, _slot: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// Routes the rows of a mixture of experts, and returns the experts that have any rows, ascending: the first of three
     /// steps that stand for the operator where its experts are not in memory at once.
     ///
@@ -174,33 +214,6 @@ pub struct ExpertCounts {
     pub guessed_right: u64,
 }
 
-/// The `n` largest numbers of a row with their columns, as [`Queue::front`] orders them.
-pub fn front(row: &[f32], n: usize) -> Vec<(u32, f32)> {
-    // Positive NaN is the largest number in the total order; -0.0 + 0.0 is 0.0, and so they are equal.
-    let key = |v: f32| if v.is_nan() { f32::NAN } else { v + 0.0 };
-    let before = |a: f32, b: f32| key(a).total_cmp(&key(b)).is_gt();
-    let mut best: Vec<(u32, f32)> = Vec::with_capacity(n.min(row.len()) + 1);
-    for (i, block) in row.chunks(FRONT_BLOCK).enumerate() {
-        // Almost all blocks stop here, at several numbers an instruction.
-        let higher = |bar: f32| block.iter().fold(false, |any, v| any | (*v > bar) | v.is_nan());
-        if best.len() == n && best.last().is_none_or(|last| !higher(last.1)) {
-            continue;
-        }
-        for (j, &v) in block.iter().enumerate() {
-            if best.len() == n && best.last().is_none_or(|last| !before(v, last.1)) {
-                continue;
-            }
-            let at = best.partition_point(|other| !before(v, other.1));
-            best.insert(at, ((i * FRONT_BLOCK + j) as u32, v));
-            best.truncate(n);
-        }
-    }
-    best
-}
-
-/// Numbers that [`front`] looks at together.
-const FRONT_BLOCK: usize = 128;
-
 macro_rules! ops {
     (
         plain { $($(#[$plain_doc:meta])* $plain:ident $Plain:ident,)* }
@@ -225,149 +238,3 @@ macro_rules! ops {
 }
 
 crate::for_each_op!(ops);
-
-/// A machine around another one. Everything is handed on; a wrapper says what it does differently.
-pub trait Wrapper: Send + Sync {
-    /// The machine inside.
-    type Inner: Ops;
-
-    /// Fused operators are handed on as such; else they fall into their meaning, and come by as plain ones.
-    const FUSED: bool;
-
-    /// The machine inside.
-    fn inner(&self) -> &Self::Inner;
-
-    /// The machine inside.
-    fn inner_mut(&mut self) -> &mut Self::Inner;
-
-    /// Called for every operator.
-    ///
-    /// # Errors
-    /// What the operator returns.
-    fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
-        op.run(self.inner_mut(), b)
-    }
-
-    /// As [`Queue::begin`].
-    ///
-    /// # Errors
-    /// When the device fails.
-    fn begin_inner(&mut self, b: &Batch) -> Result<()> {
-        self.inner_mut().begin(b)
-    }
-
-    /// Called with the bytes of rows, pages, states and weights that a call moves between host and machine.
-    fn moved(&self, _bytes: usize) {}
-
-    /// As [`Queue::streamed`].
-    fn streamed_inner(&self) -> StreamCounts {
-        self.inner().streamed()
-    }
-
-    /// As [`Queue::replay`]. A wrapper that has to see every operator, or reads between them, returns false here.
-    ///
-    /// # Errors
-    /// When the device fails.
-    fn replay_inner(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
-        self.inner_mut().replay(b, ops)
-    }
-}
-
-impl<W: Wrapper> Queue for W {
-    fn begin(&mut self, b: &Batch) -> Result<()> {
-        self.begin_inner(b)
-    }
-
-    fn replay(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
-        self.replay_inner(b, ops)
-    }
-
-    fn recorded(&mut self, whole: bool) -> Result<()> {
-        self.inner_mut().recorded(whole)
-    }
-
-    fn wait(&mut self) -> Result<()> {
-        self.inner_mut().wait()
-    }
-
-    fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
-        self.inner().read(slot, rows, out)?;
-        self.moved(size_of_val(&out[..]));
-        Ok(())
-    }
-
-    fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()> {
-        self.moved(size_of_val(numbers));
-        self.inner_mut().write(slot, rows, numbers)
-    }
-
-    fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
-        self.inner().front(slot, row, n)
-    }
-
-    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
-        let bytes = self.inner().export_page(group, page)?;
-        self.moved(bytes.len());
-        Ok(bytes)
-    }
-
-    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
-        self.moved(bytes.len());
-        self.inner_mut().import_page(group, page, bytes)
-    }
-
-    fn export_state(&self, state: u32) -> Result<Vec<u8>> {
-        let bytes = self.inner().export_state(state)?;
-        self.moved(bytes.len());
-        Ok(bytes)
-    }
-
-    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
-        self.moved(bytes.len());
-        self.inner_mut().import_state(state, bytes)
-    }
-
-    fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
-        self.moved(bytes.as_ref().map_or(0, |b| b.len()));
-        self.inner_mut().bind(weight, piece, bytes)
-    }
-
-    fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
-        self.inner_mut().route_experts(b, o)
-    }
-
-    fn some_experts(&mut self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
-        self.inner_mut().some_experts(b, o, which)
-    }
-
-    fn sum_experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
-        self.inner_mut().sum_experts(b, o)
-    }
-
-    fn streamed(&self) -> StreamCounts {
-        self.streamed_inner()
-    }
-
-    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        self.inner().spread(tasks, task);
-    }
-
-    fn eager(&self) -> bool {
-        self.inner().eager()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::front;
-
-    #[test]
-    fn the_front_of_a_row_has_ties_in_order_and_nan_first() {
-        let row = [1.0, 3.0, -2.0, 3.0, 0.5];
-        assert_eq!(front(&row, 3), [(1, 3.0), (3, 3.0), (0, 1.0)]);
-        assert_eq!(front(&row, 9).len(), 5);
-        assert!(front(&row, 0).is_empty());
-        let with_nan = front(&[1.0, -f32::NAN, f32::INFINITY], 1);
-        assert!(with_nan[0].0 == 1 && with_nan[0].1.is_nan());
-    }
-}

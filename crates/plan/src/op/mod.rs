@@ -7,6 +7,7 @@
 mod adapt;
 mod attention;
 mod experts;
+mod front;
 mod linear;
 mod list;
 mod machine;
@@ -14,20 +15,23 @@ mod norm;
 mod recurrent;
 mod rotary;
 mod rows;
+mod wrapper;
 
 pub use adapt::{Adapt, AddAdapted, LowRank, Piece};
 pub use attention::{Attend, Attention, LatentAttend, Prepare, Store};
 pub use experts::{ExpertBiases, ExpertRanks, Experts, FewerExperts, Routing};
+pub use front::front;
 pub use lamina_base::formula::*;
 pub use linear::{Glu, Linear, LinearAdd, Part, Project};
 pub use list::{Op, OpRef, run};
-pub use machine::{ExpertCounts, Ops, Queue, StreamCounts, Wrapper, front};
+pub use machine::{ExpertCounts, Ops, Queue, StreamCounts};
 pub use norm::{GatedNorm, HeadNorm, NormAdd, NormOp, Normalize};
 pub use recurrent::{Conv, DeltaRule, Scan};
 pub use rotary::{LongTable, RopeTable, Rotate};
 pub use rows::{
     Activate, Add, Apply, Concat, Copy, Embed, Feature, Gate, Map, PlaceIndex, Positions, Select,
 };
+pub use wrapper::Wrapper;
 
 use crate::{
     batch::Batch,

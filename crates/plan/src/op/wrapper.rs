@@ -1,0 +1,187 @@
+//! A machine around another one.
+
+use super::*;
+use crate::{
+    slot::{Slot, WeightId},
+    staging::SentWeight,
+};
+use lamina_base::Bytes;
+
+/// A machine around another one. Everything is handed on; a wrapper says what it does differently.
+pub trait Wrapper: Send + Sync {
+    /// The machine inside.
+    type Inner: Ops;
+
+    /// Fused operators are handed on as such; else they fall into their meaning, and come by as plain ones.
+    const FUSED: bool;
+
+    /// The machine inside.
+    fn inner(&self) -> &Self::Inner;
+
+    /// The machine inside.
+    fn inner_mut(&mut self) -> &mut Self::Inner;
+
+    /// Called for every operator.
+    ///
+    /// # Errors
+    /// What the operator returns.
+    fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
+        op.run(self.inner_mut(), b)
+    }
+
+    /// As [`Queue::begin`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn begin_inner(&mut self, b: &Batch) -> Result<()> {
+        self.inner_mut().begin(b)
+    }
+
+    /// Called with the bytes of rows, pages, states and weights that a call moves between host and machine.
+    fn moved(&self, _bytes: usize) {}
+
+    /// As [`Queue::streamed`].
+    fn streamed_inner(&self) -> StreamCounts {
+        self.inner().streamed()
+    }
+
+    /// As [`Queue::stage`].
+    ///
+    /// # Errors
+    /// When memory does not suffice.
+    fn stage_inner(&mut self, slots: usize, bytes: usize) -> Result<()> {
+        self.inner_mut().stage(slots, bytes)
+    }
+
+    /// As [`Queue::send`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn send_inner(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {
+        self.inner_mut().send(slot, weights)
+    }
+
+    /// As [`Queue::arrive`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn arrive_inner(&mut self, slot: usize) -> Result<()> {
+        self.inner_mut().arrive(slot)
+    }
+
+    /// As [`Queue::release`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn release_inner(&mut self, slot: usize) -> Result<()> {
+        self.inner_mut().release(slot)
+    }
+
+    /// As [`Queue::replay`]. A wrapper that has to see every operator, or reads between them, returns false here.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn replay_inner(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
+        self.inner_mut().replay(b, ops)
+    }
+}
+
+impl<W: Wrapper> Queue for W {
+    fn begin(&mut self, b: &Batch) -> Result<()> {
+        self.begin_inner(b)
+    }
+
+    fn replay(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
+        self.replay_inner(b, ops)
+    }
+
+    fn recorded(&mut self, whole: bool) -> Result<()> {
+        self.inner_mut().recorded(whole)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.inner_mut().wait()
+    }
+
+    fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
+        self.inner().read(slot, rows, out)?;
+        self.moved(size_of_val(&out[..]));
+        Ok(())
+    }
+
+    fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()> {
+        self.moved(size_of_val(numbers));
+        self.inner_mut().write(slot, rows, numbers)
+    }
+
+    fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
+        self.inner().front(slot, row, n)
+    }
+
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+        let bytes = self.inner().export_page(group, page)?;
+        self.moved(bytes.len());
+        Ok(bytes)
+    }
+
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        self.moved(bytes.len());
+        self.inner_mut().import_page(group, page, bytes)
+    }
+
+    fn export_state(&self, state: u32) -> Result<Vec<u8>> {
+        let bytes = self.inner().export_state(state)?;
+        self.moved(bytes.len());
+        Ok(bytes)
+    }
+
+    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
+        self.moved(bytes.len());
+        self.inner_mut().import_state(state, bytes)
+    }
+
+    fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
+        self.moved(bytes.as_ref().map_or(0, |b| b.len()));
+        self.inner_mut().bind(weight, piece, bytes)
+    }
+
+    fn stage(&mut self, slots: usize, bytes: usize) -> Result<()> {
+        self.stage_inner(slots, bytes)
+    }
+
+    fn send(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {
+        self.send_inner(slot, weights)
+    }
+
+    fn arrive(&mut self, slot: usize) -> Result<()> {
+        self.arrive_inner(slot)
+    }
+
+    fn release(&mut self, slot: usize) -> Result<()> {
+        self.release_inner(slot)
+    }
+
+    fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+        self.inner_mut().route_experts(b, o)
+    }
+
+    fn some_experts(&mut self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
+        self.inner_mut().some_experts(b, o, which)
+    }
+
+    fn sum_experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
+        self.inner_mut().sum_experts(b, o)
+    }
+
+    fn streamed(&self) -> StreamCounts {
+        self.streamed_inner()
+    }
+
+    fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        self.inner().spread(tasks, task);
+    }
+
+    fn eager(&self) -> bool {
+        self.inner().eager()
+    }
+}
