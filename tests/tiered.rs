@@ -146,19 +146,17 @@ fn weights_that_are_sent_change_no_bit() {
         let policies = [
             rules(&[if name == "llama" { "ffn=up" } else { "experts=up" }]),
             rules(&["attention=up", "layers 1=ram"]),
-            rules(&["attention 0=ram", "head=up", "shared=up"]),
+            rules(&["attention 0=ram", ".*=up"]),
             all_up.clone(),
         ];
-        for policy in policies.into_iter().filter(|p| name != "llama" || p.rules.len() < 3) {
+        for policy in policies {
             let loaded = divided(&folder, 1 << 30, &options(policy.clone())).expect("opens");
             assert!(loaded.info.notes.iter().any(|note| note.contains("more in every step")), "{policy:?}");
             assert_eq!(answers(loaded), want, "{name}: {policy:?}");
         }
-        // A device that holds a part of what is sent, and no more.
-        let sent = placed(&divided(&folder, 1 << 30, &options(all_up.clone())).expect("opens"), "").1;
-        let loaded =
-            (1..=64).map(|i| divided(&folder, i * sent / 8, &options(all_up.clone()))).find(Result::is_ok);
-        assert_eq!(answers(loaded.expect("some memory").expect("opens")), want, "{name}");
+        // The smallest device that has room for two slots and to work in.
+        let opened = (10..30).map(|i| divided(&folder, 1 << i, &options(all_up.clone()))).find(Result::is_ok);
+        assert_eq!(answers(opened.expect("some memory").expect("opens")), want, "{name}");
     }
 }
 
@@ -190,6 +188,8 @@ fn a_device_memory_and_disk_share_a_model() {
         let stream = StreamOptions { folder: Some(panels.path().to_owned()), ..StreamOptions::default() };
         let loaded = divided(&folder, 1 << 30, &LoadOptions { stream, ..options(policy) }).expect("opens");
         assert!(loaded.info.stream.is_some() && placed(&loaded, "attention").0 > 0, "{:?}", loaded.info);
+        let sent: u64 = loaded.info.placement.iter().map(|home| home.up).sum();
+        assert_eq!(sent > 0, rule.ends_with("-up"), "{rule}");
         assert_eq!(answers(loaded), want, "{name}");
     }
 }

@@ -89,6 +89,7 @@ fn a_model_is_divided_between_a_gpu_and_the_cpu() {
         &["-ngl", "1"][..],
         &["-ngl", "2", "--place", "kv=ram"],
         &["--place", "ffn=ram"],
+        &["--place", "ffn=up", "--place", "attention 0=ram"],
         &["--percent", "50 50 100 0 0 100"],
     ] {
         let args: Vec<&str> = story(&model, "cuda").into_iter().chain(more.iter().copied()).collect();

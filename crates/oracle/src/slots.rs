@@ -23,7 +23,7 @@ pub enum StagingEvent {
 type PlacedWeight = (WeightId, usize, usize, usize);
 
 /// What is in a slot.
-enum SlotState {
+enum SimulatedSlot {
     Free,
     /// On its way, until then.
     Sent(LentBuffer, Vec<PlacedWeight>, Instant),
@@ -34,7 +34,7 @@ enum SlotState {
 /// Staging slots of a simulated device.
 pub(crate) struct SimulatedSlots {
     memory: BufferPool,
-    slots: Vec<SlotState>,
+    slots: Vec<SimulatedSlot>,
     /// Bytes of a slot.
     bytes: usize,
     /// The link is busy until then.
@@ -45,7 +45,7 @@ impl SimulatedSlots {
     pub fn new(slots: usize, bytes: usize) -> SimulatedSlots {
         SimulatedSlots {
             memory: BufferPool::new(slots, bytes),
-            slots: (0..slots).map(|_| SlotState::Free).collect(),
+            slots: (0..slots).map(|_| SimulatedSlot::Free).collect(),
             bytes,
             busy: Instant::now(),
         }
@@ -55,8 +55,8 @@ impl SimulatedSlots {
     pub fn send(&mut self, slot: usize, weights: &[SentWeight], rate: f64) -> Result<()> {
         let need: usize = weights.iter().map(|w| staged_bytes(w.bytes.len())).sum();
         match self.slots.get(slot) {
-            Some(SlotState::Arrived(_)) => return Err(wrong(format!("staging slot {slot} is in use"))),
-            Some(_) if need <= self.bytes => self.slots[slot] = SlotState::Free,
+            Some(SimulatedSlot::Arrived(_)) => return Err(wrong(format!("staging slot {slot} is in use"))),
+            Some(_) if need <= self.bytes => self.slots[slot] = SimulatedSlot::Free,
             _ => return Err(wrong(format!("{need} bytes of weights in slot {slot} of {}", self.bytes))),
         }
         let full = || wrong("more staging slots in use than there are".to_owned());
@@ -68,14 +68,14 @@ impl SimulatedSlots {
             at += staged_bytes(bytes.len());
         }
         self.busy = self.busy.max(Instant::now()) + Duration::from_secs_f64(need as f64 / rate);
-        self.slots[slot] = SlotState::Sent(buffer, placed, self.busy);
+        self.slots[slot] = SimulatedSlot::Sent(buffer, placed, self.busy);
         Ok(())
     }
 
     /// Waits for what was sent to a slot, and binds it.
     pub fn arrive<M: Ops>(&mut self, machine: &mut M, slot: usize) -> Result<()> {
-        let SlotState::Sent(buffer, placed, there) =
-            std::mem::replace(&mut self.slots[slot], SlotState::Free)
+        let SimulatedSlot::Sent(buffer, placed, there) =
+            std::mem::replace(&mut self.slots[slot], SimulatedSlot::Free)
         else {
             return Err(wrong(format!("nothing was sent to staging slot {slot}")));
         };
@@ -88,13 +88,14 @@ impl SimulatedSlots {
                 machine.bind(weight, i, bytes.slice(first..first + each))?;
             }
         }
-        self.slots[slot] = SlotState::Arrived(placed);
+        self.slots[slot] = SimulatedSlot::Arrived(placed);
         Ok(())
     }
 
     /// Takes what is in a slot away from the machine.
     pub fn release<M: Ops>(&mut self, machine: &mut M, slot: usize) -> Result<()> {
-        if let SlotState::Arrived(placed) = std::mem::replace(&mut self.slots[slot], SlotState::Free) {
+        if let SimulatedSlot::Arrived(placed) = std::mem::replace(&mut self.slots[slot], SimulatedSlot::Free)
+        {
             for (weight, pieces, ..) in placed {
                 (0..pieces).try_for_each(|i| machine.bind(weight, i, None))?;
             }

@@ -80,13 +80,10 @@ impl Prefetcher {
         let mut waited = false;
         loop {
             self.ask();
-            if let ExtentState::Here(_) = self.states[i]
-                && let ExtentState::Here(buffer) = std::mem::replace(&mut self.states[i], ExtentState::Away)
-            {
-                self.ahead.pop_front();
-                self.counts.bytes += self.extents[i].room() as u64;
+            if let Some(bytes) = self.take(i) {
+                self.used(i);
                 self.counts.waited += if waited { start.elapsed() } else { Duration::ZERO };
-                return Ok(Bytes::new(buffer));
+                return Ok(bytes);
             }
             if self.open == 0 {
                 return Err(failed("no buffer is free for weights that are read from disk".into()));
@@ -95,7 +92,25 @@ impl Prefetcher {
         }
     }
 
-    /// The extent behind extent `i` with its bytes, if it is there and there are buffers enough: nobody waits for it.
+    /// Counts that an operator uses extent `i`.
+    pub fn used(&mut self, i: usize) {
+        self.counts.bytes += self.extents[i].room() as u64;
+    }
+
+    /// The bytes of extent `i`, the next one, if it is there.
+    fn take(&mut self, i: usize) -> Option<Bytes> {
+        if !matches!(self.states[i], ExtentState::Here(_)) {
+            return None;
+        }
+        let ExtentState::Here(buffer) = std::mem::replace(&mut self.states[i], ExtentState::Away) else {
+            return None;
+        };
+        self.ahead.pop_front();
+        Some(Bytes::new(buffer))
+    }
+
+    /// The extent behind extent `i` with its bytes, if it is there and there are buffers enough: nobody waits for it. Call
+    /// [`Prefetcher::used`] when it is.
     ///
     /// # Errors
     /// When something that has arrived could not be read.
@@ -103,10 +118,7 @@ impl Prefetcher {
         while self.open > 0 && self.take_arrived(Duration::ZERO)? {}
         let behind = (i + 1..self.extents.len()).chain(0..i).find(|&j| !self.skipped[j]);
         let next = behind.filter(|j| self.ahead.front() == Some(j) && self.buffers.count() > LEFT_BUFFERS);
-        match next.filter(|&j| matches!(self.states[j], ExtentState::Here(_))) {
-            Some(j) => self.fetch(j).map(|bytes| Some((j, bytes))),
-            None => Ok(None),
-        }
+        Ok(next.and_then(|j| Some((j, self.take(j)?))))
     }
 
     /// Asks for the next extents while buffers are free.

@@ -108,7 +108,10 @@ impl<M: Ops> StreamedMachine<M> {
     /// The bytes of extent `i`, which is bound then.
     fn fetch(&mut self, i: usize) -> Result<Bytes> {
         match self.bound_ahead.take() {
-            Some((next, bytes)) if next == i => return Ok(bytes),
+            Some((next, bytes)) if next == i => {
+                self.prefetcher.used(i);
+                return Ok(bytes);
+            }
             Some((other, _)) => self.bind(other, None)?,
             None => {}
         }

@@ -129,3 +129,30 @@ pub fn ruled(options: &LoadOptions, rules: &[String]) -> Option<(String, LoadOpt
     let text: Vec<String> = rules.iter().map(|rule| format!("--place \"{rule}\"")).collect();
     Some((text.join(" "), LoadOptions { placement, ..options.clone() }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_name_every_layer_once_and_can_be_read() {
+        let layers = (0..9).map(|layer| (layer, (1, 1, 1.0, 1.0))).collect();
+        let parts = ClassParts { layers, ..ClassParts::default() };
+        let rules = parts.rules("ffn", [1, 2, 3, 1, 2]);
+        let want = ["ffn 0-0=disk", "ffn 1-2=disk-up", "ffn 3-4=ram", "ffn 5-7=up", "ffn 8-8=device"];
+        assert_eq!(rules, want);
+        let (text, options) = ruled(&LoadOptions::default(), &rules).expect("rules");
+        assert!(text.starts_with("--place \"ffn 0-0=disk\" --place ") && options.placement.wants_disk());
+        assert_eq!(parts.rules("ffn", [0, 0, 9, 0, 0]), ["ffn=up"]);
+    }
+
+    /// Experts are sent whole, from memory: they are not both on disk and sent.
+    #[test]
+    fn ways_are_those_that_a_device_and_a_class_have() {
+        let parts = |experts| ClassParts { experts, largest: 5, ..ClassParts::default() };
+        assert_eq!(parts(false).class(true).ways, [true; WAYS]);
+        assert_eq!(parts(true).class(true).ways, [true, true, true, true, false]);
+        assert_eq!(parts(false).class(false).ways, [true, true, false, true, false]);
+        assert_eq!(parts(false).class(true).slot_bytes, 10);
+    }
+}
