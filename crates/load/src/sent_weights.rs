@@ -33,10 +33,13 @@ impl SentWeights {
         homes: &[Option<Home>],
         sizes: &[WeightSize],
     ) -> Result<SentWeights> {
-        let is_matrix =
-            |i: usize| matches!(plan.weights[i].kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. });
+        // Adapters are small, and stay on the device.
+        let can_be = |i: usize| {
+            let kind = plan.weights[i].kind;
+            matches!(kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. }) && !sizes[i].of_adapter
+        };
         let up: Vec<bool> =
-            (0..homes.len()).map(|i| is_matrix(i) && homes[i].is_some_and(Home::is_sent)).collect();
+            (0..homes.len()).map(|i| can_be(i) && homes[i].is_some_and(Home::is_sent)).collect();
         let refused =
             (0..up.len()).find(|&i| up[i] && device.layout(&plan.weights[i], sizes[i].dtype).is_none());
         if let Some(i) = refused {
