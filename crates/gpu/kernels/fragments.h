@@ -51,7 +51,7 @@ FN DEV const u8* block_at(DEV const u8* panel, int block, int bytes) { return pa
 struct lane_f16 : fmt_f16 {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     UNROLL for (int i = 0; i < 2; ++i) {
       u64 four = load8(at + (t / 2 * LANES + o) * 16 + t % 2 * 8 + i * (32 * LANES));
       f.code[2 * i] = pick_bytes((u32)four, (u32)(four >> 32), 0x5410u);
@@ -65,7 +65,7 @@ struct lane_bf16 : lane_f16 { enum { BF16 = 1 }; };
 struct lane_f8_e5m2 : fmt_f8_e5m2 {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     UNROLL for (int i = 0; i < 2; ++i) {
       u32 v = quarter(at, i, o, t);
       f.code[2 * i] = pick_bytes(v, 0u, 0x2404u);
@@ -82,7 +82,7 @@ struct lane_f8_e4m3 : fmt_f8_e4m3 {
     u32 small = (bytes & 0x7f007f00u) >> 1, nan = (small + 0x00800080u) >> 1 & 0x20002000u;
     return mul2((bytes & 0x80008000u) | small, 0x5c005c00u) | nan;
   }
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     UNROLL for (int i = 0; i < 2; ++i) {
       u32 v = quarter(at, i, o, t);
       f.code[2 * i] = numbers2(pick_bytes(v, 0u, 0x2404u));
@@ -94,7 +94,7 @@ struct lane_f8_e4m3 : fmt_f8_e4m3 {
 struct lane_q8_0 : fmt_q8_0 {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     UNROLL for (int i = 0; i < 2; ++i) put_codes(quarter(at, i, o, t) ^ 0x80808080u, 128u, f.code + 2 * i);
     f.scale[0] = h2f(lane2(at + 32 * LANES, 0, o));
   }
@@ -102,7 +102,7 @@ struct lane_q8_0 : fmt_q8_0 {
 struct lane_q4_0 : fmt_q4_0 {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     put_nibbles(quarter(at, 0, o, t), 8u, f.code);
     f.scale[0] = h2f(lane2(at + 16 * LANES, 0, o));
   }
@@ -110,7 +110,7 @@ struct lane_q4_0 : fmt_q4_0 {
 struct lane_q4_1 : fmt_q4_1 {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     put_nibbles(quarter(at, 0, o, t), 0u, f.code);
     u32 dm = lane4(at + 16 * LANES, 0, o);
     f.scale[0] = h2f((u16)dm);
@@ -128,7 +128,7 @@ FN void put_fives(u32 low, u32 high, int t, u32 zero, LOCAL u32* to) {
 struct lane_q5_0 : fmt_q5_0 {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     put_fives(quarter(at, 0, o, t), lane4(at + 16 * LANES, 0, o), t, 16u, f.code);
     f.scale[0] = h2f(lane2(at + 20 * LANES, 0, o));
   }
@@ -136,7 +136,7 @@ struct lane_q5_0 : fmt_q5_0 {
 struct lane_q5_1 : fmt_q5_1 {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     put_fives(quarter(at, 0, o, t), lane4(at + 20 * LANES, 0, o), t, 0u, f.code);
     u32 dm = lane4(at + 16 * LANES, 0, o);
     f.scale[0] = h2f((u16)dm);
@@ -156,7 +156,7 @@ FN void put_floats4(u32 nibbles, LOCAL u32* to) {
 struct lane_mxfp4 : fmt_mxfp4 {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     u32 v = quarter(at, 0, o, t);
     put_floats4(v, f.code);
     put_floats4(v >> 4, f.code + 2);
@@ -187,7 +187,7 @@ FN void put_named(u32 nibbles, LOCAL u32* to) {
 struct lane_iq4_nl : fmt_iq4_nl {
   enum { BF16 = 0 };
   static constexpr Taken TAKEN = BY_BLOCK;
-  static FN void fragment(DEV const u8* at, int part, int o, int t, LOCAL Fragment& f) {
+  static FN void fragment(DEV const u8* at, int, int o, int t, LOCAL Fragment& f) {
     u32 v = quarter(at, 0, o, t);
     put_named(v, f.code);
     put_named(v >> 4, f.code + 2);

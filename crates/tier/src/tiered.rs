@@ -80,14 +80,14 @@ impl<A: Backend, B: Backend> Tiered<A, B> {
         &self,
         spec: &WeightSpec,
         dtype: DType,
-        fill: Option<&dyn Fn(usize, &mut [u8]) -> Result<()>>,
+        fill: Option<HostFill<'_>>,
     ) -> Result<TieredWeight<A::Weight, B::Weight>> {
         let layout = self.device.layout(spec, dtype).ok_or_else(|| BackendError::Unsupported {
             backend: self.device.name(),
             what: format!("`{}`, which is sent to it when it is used", spec.name),
         })?;
         let (panels, len) = (layout.matrices * layout.panels, layout.bytes());
-        let filled = |fill: &dyn Fn(usize, &mut [u8]) -> Result<()>| {
+        let filled = |fill: HostFill<'_>| {
             let mut memory = PageBuffer::new(len);
             fill(panels, &mut memory.bytes_mut()[..len]).map(|()| Bytes::new(HostPanels(memory)))
         };
@@ -96,6 +96,9 @@ impl<A: Backend, B: Backend> Tiered<A, B> {
         Ok(TieredWeight { device: Some(self.device.unbound(spec, dtype)?), host: None, copy })
     }
 }
+
+/// Writes so many panels of a weight, all of them.
+type HostFill<'a> = &'a dyn Fn(usize, &mut [u8]) -> Result<()>;
 
 /// Panels in the device's form in the host's memory.
 struct HostPanels(PageBuffer);
