@@ -1,5 +1,5 @@
 // Kernels of devices with tensor cores, beside those of list.h and in the same form. Metal has none of them.
-KERNEL_LINE(half_rows, 128, 1, 40)
+KERNEL_LINE(half_rows, 128, 1, 48)
 KERNEL_LINE(tensor_few_f16, 256, 1, 80)
 KERNEL_LINE(tensor_many_f16, 128, 1, 200)
 KERNEL_LINE(tensor_each_f16, 256, 1, 80)
