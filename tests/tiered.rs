@@ -93,7 +93,7 @@ fn whatever_a_device_holds_answers_are_the_same() {
                 assert!(why.contains("simulated has") && why.contains("device=\"cpu\""), "{why}");
                 continue;
             }
-            loaded => loaded.expect("opens"),
+            loaded => loaded.unwrap_or_else(|e| panic!("{memory}: {e}")),
         };
         let (on_device, on_host) = placed(&loaded, "");
         let told = loaded.info.notes.iter().any(|note| note.contains("of weights are on simulated"));

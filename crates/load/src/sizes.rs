@@ -87,7 +87,9 @@ impl ModelSizes {
             return Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: Some(stream), homes });
         }
         check_weights(weights + taken, memory)?;
-        let free = memory.map(|m| m.free.saturating_sub(weights + taken));
+        let working =
+            machine_memory(backend, plan, (rows, &kv), &groups, options.context.unwrap_or(context))?;
+        let free = memory.map(|m| m.free.saturating_sub(weights + taken + working));
         let free = cache_memory(free, options.kv_memory);
         let cache = match fixed {
             Some(fixed) => fixed_cache(fixed, &groups, free)?,
@@ -146,6 +148,22 @@ pub(crate) fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOpti
     let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
     let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
     options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)
+}
+
+/// Bytes that a device's machine works with beside the cache. Those of a backend that has the host's memory are part of what
+/// the cache leaves.
+fn machine_memory<B: Backend>(
+    backend: &B,
+    plan: &Plan,
+    (rows, kv): (usize, &[KvTypes]),
+    groups: &GroupBytes,
+    context: usize,
+) -> Result<u64> {
+    if backend.shares_memory() {
+        return Ok(0);
+    }
+    let limits = step_limits(plan, rows, &CachePlan::of_one(plan, groups, context), kv.to_vec());
+    Ok(backend.footprint(plan, &limits)?.map_or(0, |foot| foot.working() as u64))
 }
 
 /// What a head needs beside a model that is streamed.
