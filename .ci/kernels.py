@@ -2,11 +2,12 @@
 """Compiles every GPU kernel for every CUDA architecture, and holds registers, stack and shared memory against kernels/*list.h.
 
 `--out FOLDER` keeps the images, and the sources that they are of: a build takes them with LAMINA_CUBINS=FOLDER. Names of
-architectures, such as sm_90, compile those only.
+architectures, such as sm_90, compile those only; compute_120 is text in PTX, which drivers compile for newer devices.
 """
 
 import argparse
 import ctypes
+import itertools
 import lzma
 import re
 import site
@@ -17,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parent.parent / "crates/gpu/kernels"
-ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "compute_120"]
 OPTIONS = ["--std=c++17", "--fmad=false", "-default-device", f"-I{KERNELS}"]
 MOST_SHARED = 48 << 10
 # What the images of all architectures may add to a wheel.
@@ -39,7 +40,7 @@ def limits():
 
 
 def compiled(nvrtc, architecture):
-    """The image of an architecture."""
+    """The image of an architecture, or its text in PTX, whose end is a 0."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), b'#include "all.h"\n', b"kernels.cu", 0, None, None)
     options = [o.encode() for o in [*OPTIONS, f"--gpu-architecture={architecture}"]]
@@ -49,9 +50,10 @@ def compiled(nvrtc, architecture):
         log = ctypes.create_string_buffer(size.value)
         nvrtc.nvrtcGetProgramLog(program, log)
         raise RuntimeError(f"{architecture}: {log.value.decode()}")
-    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    kind = "CUBIN" if architecture.startswith("sm_") else "PTX"
+    getattr(nvrtc, f"nvrtcGet{kind}Size")(program, ctypes.byref(size))
     image = ctypes.create_string_buffer(size.value)
-    nvrtc.nvrtcGetCUBIN(program, image)
+    getattr(nvrtc, f"nvrtcGet{kind}")(program, image)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     return image.raw
 
@@ -95,18 +97,32 @@ def beyond(architecture, used):
             yield f"{architecture}: {name} has {registers} registers (at most {most[name]}), {stack} bytes of stack, {shared} shared"
 
 
-def packed(image):
-    """An image as a build holds it: wheels compress by deflate only, which leaves half as much again."""
-    # Instructions have 16 bytes, whose places say more of the next byte than the bytes before.
-    words = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 0, "lp": 4, "pb": 4}
-    return lzma.compress(image, filters=[words])
+def packed(images):
+    """Images as a build holds them, their lengths first: wheels compress by deflate only, which leaves half as much again."""
+    lengths = b"".join(len(image).to_bytes(4, "little") for image in images)
+    # Instructions have 16 bytes, whose places say more of the next byte than the bytes before; text has none.
+    binary = images[0].startswith(b"\x7fELF")
+    places = {"lc": 0, "lp": 4, "pb": 4} if binary else {}
+    words = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, **places}
+    return lzma.compress(lengths + b"".join(images), filters=[words])
 
 
-def keep(folder, images):
+def packs(images):
+    """Files of a build by name: images of like instructions are packed together, which takes half of what they take apart."""
+    number = lambda name: int(name.split("_")[1])
+    # Blackwell's differ from those before it.
+    alike = lambda name: (name.split("_")[0], number(name) >= 100)
+    names = sorted(images, key=lambda name: (alike(name), number(name)))
+    for (kind, _), group in itertools.groupby(names, alike):
+        group = list(group)
+        yield "_".join([kind, *(str(number(name)) for name in group)]) + ".xz", packed([images[name] for name in group])
+
+
+def keep(folder, files):
     """Writes the images for a build, compressed, and the sources, which the build holds against its own (crates/cuda/build.rs)."""
     folder.mkdir(parents=True, exist_ok=True)
-    for architecture, image in images.items():
-        (folder / f"{architecture}.cubin.xz").write_bytes(packed(image))
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
     files = sorted(f.relative_to(KERNELS).as_posix() for f in KERNELS.rglob("*") if f.is_file())
     sources = "".join(f"== {file}\n{(KERNELS / file).read_text()}" for file in files)
     (folder / "sources.txt").write_text(sources)
@@ -121,17 +137,19 @@ def main():
     architectures = options.architectures
     with ThreadPoolExecutor(2) as pool:
         images = dict(zip(architectures, pool.map(lambda a: compiled(nvrtc, a), architectures)))
-    wrong, compressed = [], 0
+    wrong, files = [], dict(packs(images))
     for architecture, image in images.items():
+        if architecture.startswith("compute_"):
+            continue
         used = usage(cuobjdump, image)
-        compressed += len(packed(image))
         wrong += beyond(architecture, used)
         print(f"{architecture}: {len(used)} kernels, {len(image)} bytes, most registers {max(r for r, _, _ in used.values())}")
         counts = ", ".join(f"{name.removeprefix('tensor_')} {count}" for name, count in issued(nvdisasm, image))
         print(f"{architecture}: instructions of a warp for 512 weights: {counts}")
-    print(f"{compressed} bytes compressed")
+    print("compressed: " + ", ".join(f"{name} {len(data)} bytes" for name, data in files.items()))
     if options.out:
-        keep(options.out, images)
+        keep(options.out, files)
+    compressed = sum(map(len, files.values()))
     if compressed > MOST_COMPRESSED:
         wrong.append(f"the images take {compressed} bytes of a wheel, at most {MOST_COMPRESSED}")
     sys.exit("\n".join(wrong) if wrong else 0)

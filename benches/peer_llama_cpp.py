@@ -13,9 +13,9 @@ ROWS = 512
 
 
 class Engine:
-    """A model and a context with room for all sequences."""
+    """A model and a context with room for all sequences, and for `spare` tokens of one more, by which caches are filled."""
 
-    def __init__(self, job):
+    def __init__(self, job, spare=0):
         self.batch_size, self.depth = job["batch"], job["depth"]
         room = job["depth"] + max(job["prompt"], job["gen"] + 8) + 64
         ll.llama_backend_init()
@@ -24,11 +24,12 @@ class Engine:
         params.use_extra_bufts = job.get("repack", True)
         self.model = ll.llama_model_load_from_file(job["model"].encode(), params)
         context = ll.llama_context_default_params()
-        context.n_ctx = room * self.batch_size
-        context.n_seq_max = self.batch_size
+        context.n_ctx = room * self.batch_size + spare
+        context.n_seq_max = self.batch_size + bool(spare)
+        context.kv_unified = bool(spare)
         context.n_batch = context.n_ubatch = ROWS
         context.n_threads = context.n_threads_batch = job["threads"]
-        context.flash_attn_type = 1
+        context.flash_attn_type = int(job.get("flash", True))
         context.type_k = context.type_v = TYPES[job["kv"]]
         self.context = ll.llama_init_from_model(self.model, context)
         self.vocab = ll.llama_vocab_n_tokens(ll.llama_model_get_vocab(self.model))
@@ -51,6 +52,15 @@ class Engine:
         for i in range(0, len(tokens), ROWS):
             self.run([(t, start + i + k, seq) for k, t in enumerate(tokens[i : i + ROWS])])
 
+    def deepen(self, seq, tokens):
+        """Fills the cache of a sequence in pieces that do not see each other, which takes no attention between them: what is
+        measured behind them does as much with what they hold as with any other numbers."""
+        other = self.batch_size
+        for start in range(0, len(tokens), ROWS):
+            self.fill(other, tokens[start : start + ROWS], start)
+            ll.llama_memory_seq_cp(self.memory, other, seq, -1, -1)
+            ll.llama_memory_seq_rm(self.memory, other, -1, -1)
+
     def cut(self, position):
         """Forgets what stands at and behind `position` in all sequences."""
         for seq in range(self.batch_size):
@@ -65,12 +75,12 @@ def instructions():
 
 def main():
     job = json.loads(sys.argv[1])
-    engine = Engine(job)
+    engine = Engine(job, spare=ROWS if job["depth"] else 0)
     depth, n = job["depth"], job["gen"]
     source = random.Random(7)
     tokens = lambda n: [source.randrange(100, engine.vocab - 100) for _ in range(n)]
     for seq in range(engine.batch_size):
-        engine.fill(seq, tokens(depth))
+        engine.deepen(seq, tokens(depth))
     for line in sys.stdin:
         source = random.Random(int(line))
         prompt = tokens(job["prompt"])

@@ -16,25 +16,27 @@ fn main() {
         println!("cargo:rerun-if-changed={}", folder.display());
         check_sources(&folder);
         for path in files(&folder, &folder).into_iter().map(|file| folder.join(file)) {
-            let name = path.file_name().and_then(|s| s.to_str()).unwrap_or_default();
-            let made = |prefix: &str| {
-                let number = name.strip_suffix(".xz")?.strip_prefix(prefix)?.split('.').next()?;
-                number.parse::<u32>().ok()
+            let pack = |made: Vec<u32>| {
+                format!("(&{made:?} as &[u32], include_bytes!({:?}) as &[u8])", path.display().to_string())
             };
-            let entry =
-                |made: u32| format!("({made}, include_bytes!({:?}) as &[u8])", path.display().to_string());
-            if let Some(made) = made("sm_") {
-                images += &format!("{},", entry(made));
-            } else if let Some(made) = made("compute_") {
-                portable = format!("Some({})", entry(made));
+            if let Some(made) = capabilities(&path, "sm_") {
+                images += &format!("{},", pack(made));
+            } else if let Some(made) = capabilities(&path, "compute_") {
+                portable = format!("Some({})", pack(made));
             }
         }
-        assert!(!images.is_empty(), "LAMINA_CUBINS: no sm_XX.cubin.xz in {}", folder.display());
+        assert!(!images.is_empty(), "LAMINA_CUBINS: no sm_*.xz in {}", folder.display());
     }
     let text =
-        format!("const EMBEDDED: &[Made] = &[{images}];\nconst PORTABLE: Option<Made> = {portable};\n");
+        format!("const EMBEDDED: &[Pack] = &[{images}];\nconst PORTABLE: Option<Pack> = {portable};\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("embedded.rs");
     fs::write(out, text).expect("the build's folder takes files");
+}
+
+/// What the images of a file are for, in their order: `sm_80_86_89.xz` has three.
+fn capabilities(path: &Path, prefix: &str) -> Option<Vec<u32>> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".xz")?.strip_prefix(prefix)?;
+    name.split('_').map(|number| number.parse().ok()).collect()
 }
 
 /// Panics where the images were made of other sources: they would take other arguments.

@@ -162,7 +162,7 @@ def test_an_answer_of_a_form_or_a_call(stories):
 def test_reasoning_ends_with_its_budget(stories):
     template = "{% for m in messages %}{{ m.content }}\n{% endfor %}{{ enable_thinking }}<think>\n"
     asked = dict(chat_template=template, max_tokens=60, temperature=0)
-    free = stories.chat(HELLO, **asked)
+    free = stories.chat(HELLO, reasoning=True, **asked)
     assert free.reasoning and not free.text, "a model of stories never closes a thought"
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["yes", "no"]}}}
     for reasoning in (5, {"budget": 5}, {"budget": 5, "end_text": " Well."}):

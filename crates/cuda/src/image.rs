@@ -14,12 +14,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-// EMBEDDED: compute capabilities and their images, compressed by xz; PORTABLE: the one in the driver's own language, if there
-// is one.
+// EMBEDDED: all images; PORTABLE: the text in PTX, if there is one, which drivers compile themselves.
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// An image that was made for a compute capability.
-type Made = (u32, &'static [u8]);
+/// The compute capabilities that images were made for, and these, compressed together by xz: the length of each (32 bits, little
+/// end first), then each (`.ci/kernels.py`).
+type Pack = (&'static [u32], &'static [u8]);
+
+/// An image of the build: its pack, and its place in that.
+type Packed = (Pack, usize);
 
 /// Systems on a chip: images of other devices do not run there, whatever their numbers say.
 const ALONE: &[u32] = &[87, 101];
@@ -95,21 +98,27 @@ impl KernelImage {
 ///
 /// # Panics
 /// When the build holds another thing.
-fn unpacked(mut packed: &[u8]) -> Vec<u8> {
-    let mut image = vec![];
-    lzma_rs::xz_decompress(&mut packed, &mut image).expect("the build holds images compressed by xz");
-    image
+fn unpacked(((capabilities, mut packed), place): Packed) -> Vec<u8> {
+    let mut all = vec![];
+    lzma_rs::xz_decompress(&mut packed, &mut all).expect("the build holds images compressed by xz");
+    let (lengths, images) = all.split_at(4 * capabilities.len());
+    let length = |four: &[u8]| four.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+    let mut lengths = lengths.chunks_exact(4).map(length);
+    let start: usize = lengths.by_ref().take(place).sum();
+    images[start..][..lengths.next().unwrap_or_default()].to_vec()
 }
 
 /// The image that a device runs: of the same major number, the nearest minor one that is not above its own. Devices newer than
 /// all get the portable one.
-fn choose(images: &'static [Made], portable: Option<Made>, capability: u32) -> Option<&'static [u8]> {
+fn choose(images: &'static [Pack], portable: Option<Pack>, capability: u32) -> Option<Packed> {
     if ALONE.contains(&capability) {
         return None;
     }
+    let places = |pack: &'static Pack| pack.0.iter().enumerate().map(|(place, made)| (*made, (*pack, place)));
     let runs = |made: u32| made / 10 == capability / 10 && made <= capability;
-    let best = images.iter().copied().filter(|(made, _)| runs(*made)).max_by_key(|(made, _)| *made);
-    best.or(portable.filter(|(made, _)| made / 10 < capability / 10)).map(|(_, bytes)| bytes)
+    let best = images.iter().flat_map(places).filter(|(made, _)| runs(*made)).max_by_key(|(made, _)| *made);
+    let older = |pack: &Pack| pack.0.iter().all(|made| made / 10 < capability / 10);
+    best.map(|(_, packed)| packed).or(portable.filter(older).map(|pack| (pack, 0)))
 }
 
 /// An image of the cache: its checksum, then its bytes.
@@ -135,13 +144,20 @@ mod tests {
 
     #[test]
     fn a_device_gets_the_nearest_image_of_its_generation() {
-        const IMAGES: &[Made] = &[(80, b"a"), (86, b"b"), (89, b"c"), (90, b"d"), (120, b"e")];
-        const NEWER: Made = (120, b"ptx");
-        let choose = |capability| choose(IMAGES, Some(NEWER), capability);
-        for (capability, image) in
-            [(80, "a"), (86, "b"), (88, "b"), (89, "c"), (90, "d"), (120, "e"), (121, "e"), (130, "ptx")]
-        {
-            assert_eq!(choose(capability), Some(image.as_bytes()), "{capability}");
+        const IMAGES: &[Pack] = &[(&[80, 86, 89], b"abc"), (&[90], b"d"), (&[120], b"e")];
+        const NEWER: Pack = (&[120], b"ptx");
+        let choose = |capability| choose(IMAGES, Some(NEWER), capability).map(|((_, b), place)| (b, place));
+        for (capability, pack, place) in [
+            (80, "abc", 0),
+            (86, "abc", 1),
+            (88, "abc", 1),
+            (89, "abc", 2),
+            (90, "d", 0),
+            (120, "e", 0),
+            (121, "e", 0),
+            (130, "ptx", 0),
+        ] {
+            assert_eq!(choose(capability), Some((pack.as_bytes(), place)), "{capability}");
         }
         // Older ones, systems on a chip, and generations that were left out.
         for capability in [75, 87, 101, 100] {
@@ -149,19 +165,29 @@ mod tests {
         }
     }
 
-    /// "kernels kernels kernels" as Python's `lzma` writes it, which makes the images (`.ci/kernels.py`).
+    /// "kernels", nothing and "kernels kernels" as `.ci/kernels.py` packs them.
     const PACKED: &[u8] = &[
         253, 55, 122, 88, 90, 0, 0, 4, 230, 214, 180, 70, 2, 0, 33, 1, 28, 0, 0, 0, 16, 207, 88, 204, 224, 0,
-        22, 0, 14, 216, 0, 53, 153, 74, 70, 227, 41, 176, 230, 32, 170, 44, 0, 0, 0, 0, 0, 0, 26, 73, 8, 227,
-        115, 210, 208, 69, 0, 1, 42, 23, 196, 252, 62, 204, 31, 182, 243, 125, 1, 0, 0, 0, 0, 4, 89, 90,
+        33, 0, 22, 216, 0, 3, 128, 49, 1, 240, 134, 107, 50, 156, 141, 198, 200, 167, 92, 142, 135, 181, 139,
+        54, 170, 224, 0, 0, 0, 0, 141, 243, 119, 109, 81, 180, 132, 38, 0, 1, 50, 34, 190, 160, 150, 24, 31,
+        182, 243, 125, 1, 0, 0, 0, 0, 4, 89, 90,
     ];
 
     #[test]
     fn images_of_the_build_are_unpacked() {
-        assert_eq!(unpacked(PACKED), b"kernels kernels kernels");
-        // A plain build has none; what the driver takes is an ELF file.
-        for (capability, packed) in EMBEDDED {
-            assert_eq!(unpacked(packed).get(..4), Some(&b"\x7fELF"[..]), "{capability}");
+        for (place, image) in [&b"kernels"[..], b"", b"kernels kernels"].into_iter().enumerate() {
+            assert_eq!(unpacked(((&[80, 86, 89], PACKED), place)), image);
+        }
+        // A plain build has none; what the driver takes is an ELF file, or a text that it compiles.
+        for pack in EMBEDDED {
+            for (place, capability) in pack.0.iter().enumerate() {
+                assert_eq!(unpacked((*pack, place)).get(..4), Some(&b"\x7fELF"[..]), "{capability}");
+            }
+        }
+        if let Some(pack) = PORTABLE {
+            let text = unpacked((pack, 0));
+            let target = format!(".target sm_{}", pack.0[0]);
+            assert!(text.windows(target.len()).any(|part| part == target.as_bytes()), "{target}");
         }
     }
 

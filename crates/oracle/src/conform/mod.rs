@@ -50,47 +50,37 @@ pub fn run<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance) -> Report {
 
 /// Runs the cases whose name contains `part`.
 pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part: &str) -> Report {
+    run_where(make, tolerance, |name| name.contains(part))
+}
+
+/// Runs the cases whose name is `wanted`.
+pub fn run_where<B: Backend>(
+    make: impl Fn() -> B,
+    tolerance: Tolerance,
+    wanted: impl Fn(&str) -> bool,
+) -> Report {
     let mut report = Report::default();
-    for case in cases::all().iter().filter(|c| c.name.contains(part)) {
+    for case in cases::all().iter().filter(|c| wanted(&c.name)) {
         report.add(&case.name, check(&make, case, tolerance));
     }
+    let mut add = |name: &str, check: &dyn Fn() -> Result<Option<CaseFailure>>| {
+        if wanted(name) {
+            report.add(name, check());
+        }
+    };
     for kv_type in KvType::ALL.iter().map(|t| t.1) {
-        let name = format!("memory {kv_type:?}");
-        if name.contains(part) {
-            report.add(&name, memory::copies_are_equal(&make, kv_type));
-        }
-        let name = format!("branches {kv_type:?}");
-        if name.contains(part) {
-            report.add(&name, branches::branches_are_linear_runs(&make, kv_type));
-        }
-        let name = format!("wild rows {kv_type:?}");
-        if name.contains(part) {
-            report.add(&name, finite::wild_rows_stay_alone(&make, kv_type));
-        }
-        let name = format!("selections {kv_type:?}");
-        if name.contains(part) {
-            report.add(&name, selections::kept_cells_are_the_strongest(&make, kv_type, tolerance));
-        }
-        let name = format!("sparse {kv_type:?}");
-        if name.contains(part) {
-            report.add(&name, sparse::rows_read_what_they_should(&make, kv_type, tolerance));
-        }
+        let name = |what: &str| format!("{what} {kv_type:?}");
+        add(&name("memory"), &|| memory::copies_are_equal(&make, kv_type));
+        add(&name("branches"), &|| branches::branches_are_linear_runs(&make, kv_type));
+        add(&name("wild rows"), &|| finite::wild_rows_stay_alone(&make, kv_type));
+        add(&name("selections"), &|| selections::kept_cells_are_the_strongest(&make, kv_type, tolerance));
+        add(&name("sparse"), &|| sparse::rows_read_what_they_should(&make, kv_type, tolerance));
     }
-    if "inputs".contains(part) {
-        report.add("inputs", views::numbers_are_taken_as_they_are(&make));
-    }
-    if "features".contains(part) {
-        report.add("features", views::features_stand_beside_rows(&make));
-    }
-    if "segments".contains(part) {
-        report.add("segments", views::segments_are_looked_up(&make));
-    }
-    if "queue".contains(part) {
-        report.add("queue", queue::rows_come_and_go(&make));
-    }
-    if "replays".contains(part) {
-        report.add("replays", replays::unlike_steps_are_not_mistaken(&make));
-    }
+    add("inputs", &|| views::numbers_are_taken_as_they_are(&make));
+    add("features", &|| views::features_stand_beside_rows(&make));
+    add("segments", &|| views::segments_are_looked_up(&make));
+    add("queue", &|| queue::rows_come_and_go(&make));
+    add("replays", &|| replays::unlike_steps_are_not_mistaken(&make));
     report
 }
 

@@ -23,7 +23,10 @@ const SHAPES: &[HeadShape] = &[
     HeadShape { heads: 6, kv_heads: 3, dim: 96 },
     HeadShape { heads: 2, kv_heads: 2, dim: 128 },
     HeadShape { heads: 8, kv_heads: 1, dim: 256 },
+    HeadShape { heads: 2, kv_heads: 2, dim: 192 },
     HeadShape { heads: 5, kv_heads: 5, dim: 24 },
+    // More query heads to a key head than a tile of 16 rows has.
+    HeadShape { heads: 21, kv_heads: 1, dim: 16 },
 ];
 
 const COMMON: HeadShape = HeadShape { heads: 8, kv_heads: 2, dim: 48 };
@@ -46,28 +49,51 @@ const PLAIN: ScoreRule = ScoreRule {
     sparsity: AttentionSparsity::NONE,
 };
 
+/// Those that are run over pages in 16 bits, too.
+const HALF_RULES: [&str; 6] =
+    ["window 16", "window 129", "chunk 50", "full alibi", "sinks and window", "softcap"];
+
+/// Every score rule, by name.
+const RULES: &[(&str, ScoreRule)] = &[
+    ("window 16", ScoreRule { mask: Mask::Window(16), ..PLAIN }),
+    ("window 1", ScoreRule { mask: Mask::Window(1), ..PLAIN }),
+    ("window 129", ScoreRule { mask: Mask::Window(129), ..PLAIN }),
+    ("chunk 32", ScoreRule { mask: Mask::Chunk(32), ..PLAIN }),
+    ("chunk 50", ScoreRule { mask: Mask::Chunk(50), ..PLAIN }),
+    ("full", ScoreRule { mask: Mask::Full, ..PLAIN }),
+    ("full alibi", ScoreRule { mask: Mask::Full, alibi: Some((8.0, 1.0)), ..PLAIN }),
+    ("sinks", ScoreRule { sinks: true, ..PLAIN }),
+    ("sinks and window", ScoreRule { sinks: true, mask: Mask::Window(20), ..PLAIN }),
+    ("softcap", ScoreRule { softcap: Some(2.0), ..PLAIN }),
+    ("alibi", ScoreRule { alibi: Some((8.0, 1.0)), ..PLAIN }),
+    ("alibi with factor", ScoreRule { alibi: Some((6.0, 0.25)), ..PLAIN }),
+];
+
+/// A case for each head shape, over pages of a type.
+fn shapes(name: &str, kv_type: KvType) -> impl Iterator<Item = Case> {
+    SHAPES.iter().map(move |s| {
+        let bench = Bench::new(format!("attend {}:{} {}{name}", s.heads, s.kv_heads, s.dim)).kv_type(kv_type);
+        attend(bench, *s, PLAIN, |_, _, _| vec![])
+    })
+}
+
+/// A long case for each of `rules`, over pages of a type.
+fn rules<'a>(
+    rules: impl Iterator<Item = &'a (&'static str, ScoreRule)>,
+    name: &str,
+    kv_type: KvType,
+) -> impl Iterator<Item = Case> {
+    rules.map(move |(rule_name, rule)| {
+        let bench = Bench::new(format!("attend {rule_name}{name}")).long().kv_type(kv_type);
+        attend(bench, COMMON, *rule, |_, _, _| vec![])
+    })
+}
+
 pub fn cases() -> Vec<Case> {
-    let shapes = SHAPES.iter().map(|s| {
-        let name = format!("attend {}:{} {}", s.heads, s.kv_heads, s.dim);
-        attend(Bench::new(name), *s, PLAIN, |_, _, _| vec![])
-    });
-    let settings = [
-        ("window 16", ScoreRule { mask: Mask::Window(16), ..PLAIN }),
-        ("window 1", ScoreRule { mask: Mask::Window(1), ..PLAIN }),
-        ("window 129", ScoreRule { mask: Mask::Window(129), ..PLAIN }),
-        ("chunk 32", ScoreRule { mask: Mask::Chunk(32), ..PLAIN }),
-        ("chunk 50", ScoreRule { mask: Mask::Chunk(50), ..PLAIN }),
-        ("full", ScoreRule { mask: Mask::Full, ..PLAIN }),
-        ("full alibi", ScoreRule { mask: Mask::Full, alibi: Some((8.0, 1.0)), ..PLAIN }),
-        ("sinks", ScoreRule { sinks: true, ..PLAIN }),
-        ("sinks and window", ScoreRule { sinks: true, mask: Mask::Window(20), ..PLAIN }),
-        ("softcap", ScoreRule { softcap: Some(2.0), ..PLAIN }),
-        ("alibi", ScoreRule { alibi: Some((8.0, 1.0)), ..PLAIN }),
-        ("alibi with factor", ScoreRule { alibi: Some((6.0, 0.25)), ..PLAIN }),
-    ];
-    let settings =
-        settings.map(|(n, s)| attend(Bench::new(format!("attend {n}")).long(), COMMON, s, |_, _, _| vec![]));
-    let half = halves();
+    let whole = shapes("", KvType::F32).chain(rules(RULES.iter(), "", KvType::F32));
+    // Backends read pages in 16 bits by other kernels than those in float32; not every rule again, which take long.
+    let some = RULES.iter().filter(|(name, _)| HALF_RULES.contains(name));
+    let half = shapes(" f16", KvType::F16).chain(rules(some, " f16", KvType::F16));
     let odd = HeadShape { heads: 6, ..COMMON };
     let alibi = ScoreRule { alibi: Some((8.0, 1.0)), ..PLAIN };
     let odd_alibi = attend(Bench::new("attend alibi 6 heads"), odd, alibi, |_, _, _| vec![]);
@@ -77,41 +103,7 @@ pub fn cases() -> Vec<Case> {
             attend(bench, s, PLAIN, |_, _, _| vec![])
         })
     });
-    shapes
-        .chain(settings)
-        .chain(half)
-        .chain([odd_alibi])
-        .chain(kv)
-        .chain(before())
-        .chain(rotations())
-        .collect()
-}
-
-/// Head shapes and score rules over pages in 16 bits, which backends read by other kernels than float32.
-fn halves() -> Vec<Case> {
-    let bench = |name: &str| Bench::new(format!("attend {name} f16")).kv_type(KvType::F16);
-    let shapes = [
-        HeadShape { heads: 8, kv_heads: 1, dim: 64 },
-        HeadShape { heads: 3, kv_heads: 1, dim: 80 },
-        HeadShape { heads: 8, kv_heads: 1, dim: 256 },
-        HeadShape { heads: 2, kv_heads: 2, dim: 192 },
-        // More query heads to a key head than a tile of 16 rows has.
-        HeadShape { heads: 21, kv_heads: 1, dim: 16 },
-        HeadShape { heads: 5, kv_heads: 5, dim: 24 },
-    ];
-    let rules = [
-        ("window 16", ScoreRule { mask: Mask::Window(16), ..PLAIN }),
-        ("chunk 50", ScoreRule { mask: Mask::Chunk(50), ..PLAIN }),
-        ("full alibi", ScoreRule { mask: Mask::Full, alibi: Some((8.0, 1.0)), ..PLAIN }),
-        ("sinks and window", ScoreRule { sinks: true, mask: Mask::Window(129), ..PLAIN }),
-        ("softcap", ScoreRule { softcap: Some(2.0), ..PLAIN }),
-    ];
-    let shapes = shapes
-        .map(|s| attend(bench(&format!("{}:{} {}", s.heads, s.kv_heads, s.dim)), s, PLAIN, |_, _, _| vec![]));
-    shapes
-        .into_iter()
-        .chain(rules.map(|(n, rule)| attend(bench(n).long(), COMMON, rule, |_, _, _| vec![])))
-        .collect()
+    whole.chain(half).chain([odd_alibi]).chain(kv).chain(before()).chain(rotations()).collect()
 }
 
 /// A plain case on `bench`.
