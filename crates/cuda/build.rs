@@ -17,7 +17,7 @@ fn main() {
         check_sources(&folder);
         for path in files(&folder, &folder).into_iter().map(|file| folder.join(file)) {
             let pack = |made: Vec<u32>| {
-                format!("(&{made:?} as &[u32], include_bytes!({:?}) as &[u8])", path.display().to_string())
+                format!("(&{made:?}, include_bytes!({:?}) as &[u8])", path.display().to_string())
             };
             if let Some(made) = capabilities(&path, "sm_") {
                 images += &format!("{},", pack(made));
