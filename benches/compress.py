@@ -47,6 +47,7 @@ def ways(args):
         yield f"last {budget}", {}, budget
         for method in ("snapkv", "pyramidkv"):
             yield f"{method} {budget}", {"compress": f"{method}:{budget},window={args.window}"}, None
+        yield f"h2o {budget}", {"compress": f"h2o:{budget}"}, None
 
 
 def main():

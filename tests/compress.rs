@@ -7,7 +7,8 @@ mod common;
 
 use answers::{answer, assert_company_changes_nothing, bits};
 use lamina::{
-    AnswerState, Compression, DraftSource, GenerateOptions, KvType, LayerBudgets, LoadOptions, Model, Prompt,
+    AnswerState, Compression, CompressionMethod, DraftSource, GenerateOptions, KvType, LoadOptions, Model,
+    Prompt,
 };
 use lamina_fixtures::{Models, names, packaged, tokens};
 use std::path::Path;
@@ -30,9 +31,10 @@ fn load(path: &Path, options: LoadOptions) -> Model {
     Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// 24 tokens of each layer's and key head's, eight of them the window's.
-fn compression(budgets: LayerBudgets) -> Compression {
-    Compression { window: 8, pool: 5, ..Compression::new(budgets, 24) }
+/// 24 tokens of each layer's and key head's: eight of them the window's, of H2O's twelve.
+fn compression(method: CompressionMethod) -> Compression {
+    let plain = Compression::new(method, 24);
+    if method == CompressionMethod::H2o { plain } else { Compression { window: 8, pool: 5, ..plain } }
 }
 
 fn asked(count: usize, compress: Option<Compression>) -> GenerateOptions {
@@ -44,7 +46,11 @@ fn asked(count: usize, compress: Option<Compression>) -> GenerateOptions {
 }
 
 fn snap(count: usize) -> GenerateOptions {
-    asked(count, Some(compression(LayerBudgets::Even)))
+    asked(count, Some(compression(CompressionMethod::SnapKv)))
+}
+
+fn h2o(count: usize) -> GenerateOptions {
+    asked(count, Some(compression(CompressionMethod::H2o)))
 }
 
 /// Prompts that differ from the first token on.
@@ -73,8 +79,8 @@ fn every_family_selects_the_same_whatever_else_there_is() {
         compressed += 1;
         let whole = bits(&answer(&model, &prompt(0), &asked(20, None)));
         let small = load(&folder, LoadOptions { batch_rows: Some(19), threads: Some(2), ..options() });
-        for budgets in [LayerBudgets::Even, LayerBudgets::Falling] {
-            let o = asked(20, Some(compression(budgets)));
+        for method in [CompressionMethod::SnapKv, CompressionMethod::PyramidKv, CompressionMethod::H2o] {
+            let o = asked(20, Some(compression(method)));
             let want = bits(&answer(&model, &prompt(0), &o));
             assert_eq!(want[0], whole[0], "{name}: the first token follows the whole prompt");
             assert_ne!(want, whole, "{name}: the others do not");
@@ -83,7 +89,7 @@ fn every_family_selects_the_same_whatever_else_there_is() {
                 assert_eq!(bits(&answer(&small, &prompt(0), &o)), want, "{name}, in pieces, round {round}");
             }
         }
-        let roomy = Compression::new(LayerBudgets::Even, PROMPT as usize);
+        let roomy = Compression::new(CompressionMethod::SnapKv, PROMPT as usize);
         let all = answer(&model, &prompt(0), &asked(20, Some(roomy)));
         assert_eq!(bits(&all), whole, "{name}: what fits stays as it is");
         assert_eq!(bits(&answer(&model, &prompt(0), &asked(20, None))), whole, "{name}: others see all");
@@ -96,6 +102,9 @@ fn company_forks_and_preemption_change_no_bit() {
     let prompts: Vec<_> = (0..14).map(prompt).collect();
     // Room for eight sequences at full length.
     assert_company_changes_nothing(&packaged(), &options(), (&prompts, &snap(50)), None);
+    // Prompts are preempted between their steps.
+    let pieces = LoadOptions { batch_rows: Some(40), ..options() };
+    assert_company_changes_nothing(&packaged(), &pieces, (&prompts, &h2o(50)), None);
 }
 
 #[test]
@@ -114,6 +123,22 @@ fn only_what_precedes_the_window_is_shared() {
 }
 
 #[test]
+fn prompts_whose_rows_all_count_take_nothing_from_the_cache() {
+    let model = load(&packaged(), options());
+    let compressed = answer(&model, &prompt(0), &h2o(20));
+    let again = answer(&model, &prompt(0), &h2o(20));
+    assert_eq!((bits(&again), again.usage.cached_tokens), (bits(&compressed), 0));
+    // What is selected is moved inside pages that are the sequence's own.
+    let whole = answer(&model, &prompt(0), &asked(20, None));
+    assert_eq!(whole.usage.cached_tokens, 32);
+    let fresh = load(&packaged(), LoadOptions { reuse_prefixes: false, ..options() });
+    assert_eq!(bits(&whole), bits(&answer(&fresh, &prompt(0), &asked(20, None))));
+    let roomy = Compression::new(CompressionMethod::H2o, PROMPT as usize);
+    let all = answer(&model, &prompt(0), &asked(20, Some(roomy)));
+    assert_eq!((bits(&all), all.usage.cached_tokens), (bits(&whole), 64), "nothing is selected");
+}
+
+#[test]
 fn pages_before_what_stays_are_free() {
     let context = 1024;
     let model = load(&packaged(), LoadOptions { context: Some(context), ..options() });
@@ -127,43 +152,51 @@ fn pages_before_what_stays_are_free() {
         };
         stream.filter_map(held).min().expect("runs")
     };
-    let (whole, kept) = (held(&asked(100, None)), held(&snap(100)));
-    assert!(whole >= 900 / 32 && kept <= (24 + 100) / 32 + 3, "{whole} and {kept} pages");
+    let whole = held(&asked(100, None));
+    for o in [snap(100), h2o(100)] {
+        let kept = held(&o);
+        assert!(whole >= 900 / 32 && kept <= (24 + 100) / 32 + 3, "{whole} and {kept} pages");
+    }
 }
 
 #[test]
 fn answers_go_on_behind_shifts_of_the_context() {
     let model = load(&packaged(), options());
     let sinks = 5;
-    let shifting = GenerateOptions { context_shift: Some(sinks), ..snap(300) };
-    let got = answer(&model, &prompt(0), &shifting);
-    assert!(got.timings.context_shifts > 3);
-    let (mut kept, mut want) = (prompt(0), vec![]);
-    while want.len() < 300 {
-        let part = bits(&answer(&model, &kept, &snap((CONTEXT + 1 - kept.len()).min(300 - want.len()))));
-        kept.extend(part.iter().map(|(t, _)| t));
-        want.extend(part);
-        kept.drain(sinks..kept.len() - (CONTEXT - sinks).div_ceil(2));
+    for o in [snap, h2o] {
+        let shifting = GenerateOptions { context_shift: Some(sinks), ..o(300) };
+        let got = answer(&model, &prompt(0), &shifting);
+        assert!(got.timings.context_shifts > 3);
+        let (mut kept, mut want) = (prompt(0), vec![]);
+        while want.len() < 300 {
+            let part = bits(&answer(&model, &kept, &o((CONTEXT + 1 - kept.len()).min(300 - want.len()))));
+            kept.extend(part.iter().map(|(t, _)| t));
+            want.extend(part);
+            kept.drain(sinks..kept.len() - (CONTEXT - sinks).div_ceil(2));
+        }
+        assert_eq!(bits(&got), want);
     }
-    assert_eq!(bits(&got), want);
 }
 
 #[test]
 fn drafts_and_cuts_change_no_bit() {
     let text: Vec<u32> = tokens(9).into_iter().cycle().take(PROMPT as usize).collect();
-    let want = answer(&load(&packaged(), options()), &text, &snap(40));
+    let plain = load(&packaged(), options());
     let drafted =
         load(&packaged(), LoadOptions { draft: Some(DraftSource::Ngram), draft_width: Some(4), ..options() });
-    let shifting = GenerateOptions { context_shift: Some(4), ..snap(200) };
-    let got = answer(&drafted, &text, &snap(40));
-    assert_eq!(bits(&got), bits(&want));
-    assert!(got.timings.speculation.drafted > 0);
-    let shifted = bits(&answer(&load(&packaged(), options()), &text, &shifting));
-    assert_eq!(bits(&answer(&drafted, &text, &shifting)), shifted);
-    let cut = answer(&drafted, &text, &snap(15));
-    let resume = Some(AnswerState { tokens: cut.tokens.clone(), sampler: cut.sampler });
-    let more = answer(&drafted, &text, &GenerateOptions { resume, ..snap(25) });
-    assert_eq!([bits(&cut), bits(&more)].concat(), bits(&want));
+    for o in [snap, h2o] {
+        let want = answer(&plain, &text, &o(40));
+        let got = answer(&drafted, &text, &o(40));
+        assert_eq!(bits(&got), bits(&want));
+        assert!(got.timings.speculation.drafted > 0);
+        let shifting = GenerateOptions { context_shift: Some(4), ..o(200) };
+        let shifted = bits(&answer(&plain, &text, &shifting));
+        assert_eq!(bits(&answer(&drafted, &text, &shifting)), shifted);
+        let cut = answer(&drafted, &text, &o(15));
+        let resume = Some(AnswerState { tokens: cut.tokens.clone(), sampler: cut.sampler });
+        let more = answer(&drafted, &text, &GenerateOptions { resume, ..o(25) });
+        assert_eq!([bits(&cut), bits(&more)].concat(), bits(&want));
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, Toke
 pub use lamina_base::DType;
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
-    Boundary, Compression, Counters, EngineError, Event, FinishReason, Handle, LastStep, LayerBudgets,
+    Boundary, Compression, CompressionMethod, Counters, EngineError, Event, FinishReason, Handle, LastStep,
     LengthBy, Policy, Pooled, Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StepTallies,
     StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token, sample,
 };

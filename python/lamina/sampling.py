@@ -34,7 +34,8 @@ _OWN_DOCS = {
     "stays is computed again, and the answer goes on. None: it ends there.",
     "compress": "How the cache of the prompt is compressed behind it, which changes the answer: 'snapkv:1024' keeps in each "
     "layer and key head the last 32 tokens and the others that these look at most, 1024 in all; 'pyramidkv:1024' so many "
-    "in the mean, fewer from layer to layer; ,window=N and ,pool=N may follow. None: all stay.",
+    "in the mean, fewer from layer to layer; 'h2o:1024' the last 512 and those that all of the prompt looks at most; "
+    ",window=N and ,pool=N may follow. None: all stay.",
     "speculate": "How tokens are guessed ahead, which changes the speed and nothing else. None: as the model was loaded; "
     "False: not at all; a number: so many in each step, whatever they cost; or a dict of method, width and branches.",
 }

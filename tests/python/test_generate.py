@@ -183,7 +183,10 @@ def test_prompts_are_compressed(stories):
     assert compressed.tokens[0] == whole.tokens[0] and compressed.logprobs[0] == whole.logprobs[0]
     assert compressed.logprobs[1:] != whole.logprobs[1:]
     assert greedy(stories, prompt, compress="pyramidkv:1000").tokens == whole.tokens
-    for wrong in ("h2o:40", "snapkv", "snapkv:40,pool=2", 40):
+    by_all = greedy(stories, prompt, logprobs=0, compress="h2o:40")
+    assert by_all.tokens[0] == whole.tokens[0] and by_all.logprobs[0] == whole.logprobs[0]
+    assert by_all.logprobs[1:] not in (whole.logprobs[1:], compressed.logprobs[1:])
+    for wrong in ("h2o:1", "recent:40", "snapkv", "snapkv:40,pool=2", 40):
         with pytest.raises(lamina.InvalidRequestError, match="compress"):
             lamina.SamplingParams(compress=wrong)
 

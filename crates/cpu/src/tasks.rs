@@ -1,5 +1,6 @@
 //! Lists of tasks, which every operator fills anew. Their memory is kept, so that a warm step allocates nothing.
 
+use crate::ops::attention::RowSoftmax;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A list whose memory outlives its use.
@@ -56,6 +57,8 @@ pub struct TaskLists {
     pub cuts: ReusedList<(usize, TaskCut)>,
     /// Chunks of attention before they are merged.
     pub partials: ReusedList<f32>,
+    /// Softmaxes of attention, where the weights are wanted once more.
+    pub softmaxes: ReusedList<RowSoftmax>,
     /// Slope of the linear position bias of each head.
     pub slopes: ReusedList<f32>,
 }

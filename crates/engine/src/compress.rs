@@ -1,50 +1,59 @@
 //! Compression of a prompt's cache: what a request asks for, and which cells of which layer that leaves.
 
 use crate::error::EngineError;
-use lamina_plan::{CellSelection, KeptCells, LayerState, Limits, Plan, Reach, Step, op::Op};
+use lamina_plan::{CellSelection, CellSums, KeptCells, LayerState, Limits, Plan, Reach, Step, op::Op};
 use std::{fmt, ops::Range, str::FromStr, sync::Arc};
 
-/// How the cells of a prompt that stay are divided among layers.
+/// Whose attention decides what of a prompt stays, and how that is divided among layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LayerBudgets {
-    /// As many in each: SnapKV (arXiv 2404.14469).
-    Even,
-    /// Fewer from layer to layer: PyramidKV (arXiv 2406.02069).
-    Falling,
+pub enum CompressionMethod {
+    /// The window's, as many tokens in each layer: SnapKV (arXiv 2404.14469).
+    SnapKv,
+    /// The window's, fewer tokens from layer to layer: PyramidKV (arXiv 2406.02069).
+    PyramidKv,
+    /// That of all rows of the prompt, as many tokens in each layer: H2O (arXiv 2306.14048).
+    H2o,
 }
 
-impl LayerBudgets {
+impl CompressionMethod {
     /// All of them with the names that users write.
-    const ALL: [(&str, LayerBudgets); 2] =
-        [("snapkv", LayerBudgets::Even), ("pyramidkv", LayerBudgets::Falling)];
+    const ALL: [(&str, CompressionMethod); 3] = [
+        ("snapkv", CompressionMethod::SnapKv),
+        ("pyramidkv", CompressionMethod::PyramidKv),
+        ("h2o", CompressionMethod::H2o),
+    ];
 }
 
-/// Of a prompt that is longer than this, what its last tokens look at most stays in each layer and key head, with them.
+/// Of a prompt that is longer than this, what its tokens look at most stays in each layer and key head, with its last ones.
 ///
-/// Users write `snapkv:1024`, or `pyramidkv:1024,window=32,pool=7`.
+/// Users write `snapkv:1024`, `pyramidkv:1024,window=32,pool=7`, or `h2o:1024`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// How the tokens that stay are divided among layers.
-    pub budgets: LayerBudgets,
+    /// Which tokens stay.
+    pub method: CompressionMethod,
     /// Tokens that stay of each layer's and key head's, in the mean, with those of the window.
     pub tokens: usize,
-    /// Last tokens of the prompt, whose attention decides: they all stay.
+    /// Last tokens of the prompt: they all stay.
     pub window: usize,
     /// A token counts as much as the one with the most attention among so many around it; an odd number.
     pub pool: usize,
 }
 
-/// Tokens of a window that is not said.
+/// Tokens of a window that is not said, but for H2O.
 const WINDOW: usize = 32;
-/// Tokens of a neighbourhood that is not said.
+/// Tokens of a neighbourhood that is not said, but for H2O.
 const POOL: usize = 7;
 /// PyramidKV's beta: the topmost layer keeps this part of the mean beside its window.
 const TOP_PART: usize = 20;
 
 impl Compression {
-    /// With the papers' window and neighbourhood.
-    pub fn new(budgets: LayerBudgets, tokens: usize) -> Compression {
-        Compression { budgets, tokens, window: WINDOW, pool: POOL }
+    /// With the papers' window and neighbourhood: H2O's are half of what stays, and the token alone.
+    pub fn new(method: CompressionMethod, tokens: usize) -> Compression {
+        let (window, pool) = match method {
+            CompressionMethod::H2o => (tokens / 2, 1),
+            CompressionMethod::SnapKv | CompressionMethod::PyramidKv => (WINDOW, POOL),
+        };
+        Compression { method, tokens, window, pool }
     }
 
     fn check(&self) -> Result<(), EngineError> {
@@ -62,7 +71,7 @@ impl Compression {
     fn kept(&self, before: usize, layers: usize) -> Vec<usize> {
         let mean = (self.tokens - self.window).min(before);
         // As its authors do it: where twice the mean is not there, all layers keep as many.
-        if self.budgets == LayerBudgets::Even || layers < 2 || before < 2 * mean {
+        if self.method != CompressionMethod::PyramidKv || layers < 2 || before < 2 * mean {
             return vec![mean; layers];
         }
         let top = mean / TOP_PART;
@@ -75,13 +84,14 @@ impl FromStr for Compression {
     type Err = EngineError;
 
     fn from_str(text: &str) -> Result<Self, EngineError> {
-        let unknown =
-            || wrong(text, "snapkv:TOKENS or pyramidkv:TOKENS, with ,window=N and ,pool=N if wanted");
-        let (method, rest) = text.split_once(':').ok_or_else(unknown)?;
-        let (_, budgets) = *LayerBudgets::ALL.iter().find(|(name, _)| *name == method).ok_or_else(unknown)?;
+        let unknown = || {
+            wrong(text, "snapkv:TOKENS, pyramidkv:TOKENS or h2o:TOKENS, with ,window=N and ,pool=N if wanted")
+        };
+        let (name, rest) = text.split_once(':').ok_or_else(unknown)?;
+        let (_, method) = *CompressionMethod::ALL.iter().find(|(n, _)| *n == name).ok_or_else(unknown)?;
         let mut parts = rest.split(',');
         let number = |text: &str| text.trim().parse::<usize>().map_err(|_| unknown());
-        let mut all = Compression::new(budgets, number(parts.next().unwrap_or_default())?);
+        let mut all = Compression::new(method, number(parts.next().unwrap_or_default())?);
         for part in parts {
             match part.trim().split_once('=') {
                 Some(("window", n)) => all.window = number(n)?,
@@ -95,29 +105,40 @@ impl FromStr for Compression {
 
 impl fmt::Display for Compression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = LayerBudgets::ALL.iter().find(|(_, b)| *b == self.budgets).map_or("", |(name, _)| name);
+        let name =
+            CompressionMethod::ALL.iter().find(|(_, m)| *m == self.method).map_or("", |(name, _)| name);
         write!(f, "{name}:{},window={},pool={}", self.tokens, self.window, self.pool)
     }
 }
 
-/// Layers of a machine's cache that can be compressed: the layer group of those that can, by their index.
+/// A layer of a machine's cache that can be compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CompressibleLayer {
+    group: usize,
+    kv_heads: usize,
+}
+
+/// Layers of a machine's cache by their index; none for those that stay as they are.
+pub(crate) type CacheLayers = Arc<[Option<CompressibleLayer>]>;
+
+/// Layers of a machine's cache that can be compressed.
 #[derive(Clone, Debug)]
 pub(crate) struct CompressibleLayers {
-    groups: Result<Arc<[Option<usize>]>, &'static str>,
+    layers: Result<CacheLayers, &'static str>,
     /// Most rows of a window, and where all rows of a prompt are scored.
     rows: [usize; 2],
 }
 
 impl CompressibleLayers {
     pub fn new(step: &dyn Step) -> CompressibleLayers {
-        let groups = match step.selects_cells() {
-            true => groups(step.plan()),
+        let layers = match step.selects_cells() {
+            true => compressible(step.plan()),
             false => Err("left out on this device: its attention reads all tokens"),
         };
         let &Limits { rows, selected, logits, .. } = step.limits();
         // Answers that decode beside it get the other half.
         let rows = [rows / 2, rows.min(selected).min(logits) / 2];
-        CompressibleLayers { groups: groups.map(Into::into), rows }
+        CompressibleLayers { layers: layers.map(Into::into), rows }
     }
 
     /// What compresses the prompts of a request, `scored` where it wants the logprobs of theirs.
@@ -126,19 +147,25 @@ impl CompressibleLayers {
     /// When the model, the device or its steps cannot do what is asked for.
     pub fn compressor(&self, asked: &Compression, scored: bool) -> Result<Compressor, EngineError> {
         asked.check()?;
-        let groups = self.groups.clone().map_err(|want| wrong(asked, want))?;
-        if asked.window > self.rows[usize::from(scored)] {
+        let layers = self.layers.clone().map_err(|want| wrong(asked, want))?;
+        let rows = self.rows[usize::from(scored)];
+        let closing = match asked.method {
+            // Rows add to the sums one by one: any number of the last ones may close the prompt.
+            CompressionMethod::H2o => asked.window.min(WINDOW).min(rows.max(1)),
+            CompressionMethod::SnapKv | CompressionMethod::PyramidKv => asked.window,
+        };
+        if closing > rows.max(1) {
             let want = "written with a window of at most half of the rows of a step, of those with logits where the prompt \
                         is scored";
             return Err(wrong(asked, want));
         }
-        Ok(Compressor { asked: *asked, groups })
+        Ok(Compressor { asked: *asked, closing, layers })
     }
 }
 
-/// The layer group of each layer of the cache that sees the whole context through keys of its own, or what a request that
-/// wants them compressed is told. Windows and recurrent layers stay as they are.
-fn groups(plan: &Plan) -> Result<Vec<Option<usize>>, &'static str> {
+/// The layers of the cache that see the whole context through keys of their own, or what a request that wants them
+/// compressed is told. Windows and recurrent layers stay as they are.
+fn compressible(plan: &Plan) -> Result<Vec<Option<CompressibleLayer>>, &'static str> {
     let whole = |group: usize| plan.kv.groups[group].reach == Reach::All;
     let readers = |kv: usize| {
         plan.ops.iter().filter_map(move |op| match op {
@@ -150,7 +177,7 @@ fn groups(plan: &Plan) -> Result<Vec<Option<usize>>, &'static str> {
     if plan.looks_ahead() {
         return Err("left out for models whose rows see later ones");
     }
-    let mut groups = vec![None; plan.kv.layers.len()];
+    let mut layers = vec![None; plan.kv.layers.len()];
     for (kv, layer) in plan.kv.layers.iter().enumerate() {
         match *layer {
             LayerState::Latent { group, .. } if whole(group) => {
@@ -158,7 +185,7 @@ fn groups(plan: &Plan) -> Result<Vec<Option<usize>>, &'static str> {
                     "left out for models whose cache holds latents: these are small, and all heads share them",
                 );
             }
-            LayerState::Paged { group, .. } if whole(group) => {
+            LayerState::Paged { group, kv_heads, .. } if whole(group) => {
                 if readers(kv).any(|o| o.alibi.is_some()) {
                     return Err(
                         "left out for models with linear position biases: they count tokens that would be gone",
@@ -167,13 +194,13 @@ fn groups(plan: &Plan) -> Result<Vec<Option<usize>>, &'static str> {
                 if readers(kv).count() > 1 {
                     return Err("left out for models whose layers share keys: each would select others");
                 }
-                groups[kv] = Some(group);
+                layers[kv] = Some(CompressibleLayer { group, kv_heads });
             }
             _ => {}
         }
     }
-    match groups.iter().any(Option::is_some) {
-        true => Ok(groups),
+    match layers.iter().any(Option::is_some) {
+        true => Ok(layers),
         false => Err("left out for models without a layer that sees the whole context"),
     }
 }
@@ -182,39 +209,65 @@ fn groups(plan: &Plan) -> Result<Vec<Option<usize>>, &'static str> {
 #[derive(Debug)]
 pub(crate) struct Compressor {
     asked: Compression,
-    groups: Arc<[Option<usize>]>,
+    /// Last rows of a prompt that are one step, behind which cells are selected.
+    closing: usize,
+    layers: CacheLayers,
 }
 
 impl Compressor {
-    /// The window at the end of a prompt of `end` tokens; none where all of it stays.
-    pub fn window(&self, end: usize) -> Option<Range<usize>> {
-        (end > self.asked.tokens).then(|| end - self.asked.window..end)
+    /// The last rows of a prompt of `end` tokens, which are one step; none where all of it stays.
+    pub fn closing(&self, end: usize) -> Option<Range<usize>> {
+        (end > self.asked.tokens).then(|| end - self.closing..end)
     }
 
-    /// First cell that is left in each layer of the cache, before a window that begins at `start`.
-    fn first(&self, start: usize) -> Arc<[u32]> {
-        let kept = self.asked.kept(start, self.groups.iter().flatten().count());
+    /// True where rows before the last ones count too, so that all of them have to be computed.
+    pub fn sums_all_rows(&self) -> bool {
+        self.asked.method == CompressionMethod::H2o
+    }
+
+    /// Cells before the window, of a prompt of `end` tokens.
+    pub fn before(&self, end: usize) -> usize {
+        end - self.asked.window
+    }
+
+    /// Sums of zero for the cells before the window.
+    pub fn sums(&self, end: usize) -> CellSums {
+        CellSums::new(self.before(end), self.layers.iter().map(|layer| layer.map_or(0, |l| l.kv_heads)))
+    }
+
+    /// Bytes of the sums of a prompt of `end` tokens that are kept from its first row on.
+    pub fn bytes(&self, end: usize) -> usize {
+        let heads: usize = self.layers.iter().flatten().map(|layer| layer.kv_heads).sum();
+        if self.sums_all_rows() { size_of::<f32>() * heads * end } else { 0 }
+    }
+
+    /// First cell that is left in each layer of the cache, of a prompt of `end` tokens.
+    fn first(&self, end: usize) -> Arc<[u32]> {
+        let before = self.before(end);
+        let kept = self.asked.kept(before, self.layers.iter().flatten().count());
         let mut kept = kept.into_iter();
-        let mut first = |_: usize| (start - kept.next().unwrap_or(0)) as u32;
-        self.groups.iter().map(|group| group.map_or(0, &mut first)).collect()
+        let mut first = |_: &CompressibleLayer| (before - kept.next().unwrap_or(0)) as u32;
+        self.layers.iter().map(|layer| layer.as_ref().map_or(0, &mut first)).collect()
     }
 
-    /// What the rows of the window are to do.
-    pub fn select(&self, start: usize) -> KeptCells {
-        KeptCells::Select(CellSelection { first: self.first(start), pool: self.asked.pool as u32 })
+    /// What the last rows of a prompt of `end` tokens are to do, with the sums of those before them, if these count.
+    pub fn select(&self, end: usize, sums: Option<CellSums>) -> KeptCells {
+        let sums = sums.unwrap_or_else(|| self.sums(end));
+        KeptCells::Select(CellSelection { first: self.first(end), pool: self.asked.pool as u32, sums })
     }
 
-    /// What rows behind the window see.
-    pub fn kept(&self, start: usize) -> KeptCells {
-        KeptCells::From(self.first(start))
+    /// What rows behind a prompt of `end` tokens see.
+    pub fn kept(&self, end: usize) -> KeptCells {
+        KeptCells::From(self.first(end))
     }
 
-    /// First cell of a layer group that any layer of it has, before a window that begins at `start`; none for groups that
-    /// stay as they are.
-    pub fn first_of(&self, group: usize, start: usize) -> Option<usize> {
-        let first = self.first(start);
-        let layers = self.groups.iter().zip(&*first);
-        layers.filter(|(g, _)| **g == Some(group)).map(|(_, &first)| first as usize).min()
+    /// First cell of a layer group that any layer of it has, of a prompt of `end` tokens; none for groups that stay as
+    /// they are.
+    pub fn first_of(&self, group: usize, end: usize) -> Option<usize> {
+        let first = self.first(end);
+        let layers = self.layers.iter().zip(&*first);
+        let of_group = layers.filter(|(layer, _)| layer.is_some_and(|l| l.group == group));
+        of_group.map(|(_, &first)| first as usize).min()
     }
 }
 
@@ -233,15 +286,27 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let plain = parsed("snapkv:1024");
-        assert_eq!(plain, Compression { budgets: LayerBudgets::Even, tokens: 1024, window: 32, pool: 7 });
+        assert_eq!(
+            plain,
+            Compression { method: CompressionMethod::SnapKv, tokens: 1024, window: 32, pool: 7 }
+        );
         let all = parsed("pyramidkv:100, window=16,pool=5");
-        assert_eq!(all, Compression { budgets: LayerBudgets::Falling, tokens: 100, window: 16, pool: 5 });
+        assert_eq!(
+            all,
+            Compression { method: CompressionMethod::PyramidKv, tokens: 100, window: 16, pool: 5 }
+        );
         assert_eq!(parsed(&all.to_string()), all);
+        let half = parsed("h2o:101");
+        assert_eq!(half, Compression { method: CompressionMethod::H2o, tokens: 101, window: 50, pool: 1 });
+        assert_eq!(parsed("h2o:101,window=7,pool=3").to_string(), "h2o:101,window=7,pool=3");
         let wrong = [
             "",
             "snapkv",
             "snapkv:",
-            "h2o:100",
+            "h2o",
+            "h2o:1",
+            "h2o:100,window=100",
+            "streaming:100",
             "snapkv:x",
             "snapkv:9,depth=2",
             "snapkv:100,pool=4",
@@ -269,14 +334,31 @@ mod tests {
         assert_eq!(parsed("pyramidkv:132").kept(1000, 1), [100]);
     }
 
+    fn compressor(text: &str, closing: usize) -> Compressor {
+        let layer = |group| Some(CompressibleLayer { group, kv_heads: group + 1 });
+        Compressor { asked: parsed(text), closing, layers: [layer(1), None, layer(1), layer(2)].into() }
+    }
+
     #[test]
     fn layers_of_other_groups_are_whole() {
-        let groups: Arc<[Option<usize>]> = [Some(1), None, Some(1), Some(2)].into();
-        let c = Compressor { asked: parsed("pyramidkv:132"), groups };
-        assert_eq!((c.window(132), c.window(133)), (None, Some(101..133)));
-        assert_eq!(*c.first(1000), [805, 0, 900, 995]);
-        assert_eq!([0, 1, 2].map(|g| c.first_of(g, 1000)), [None, Some(805), Some(995)]);
-        assert_eq!(c.kept(1000).first(2), 900);
-        assert_eq!(c.select(1000).selects(3), Some((995, 7)));
+        let c = compressor("pyramidkv:132", 32);
+        assert_eq!((c.closing(132), c.closing(133)), (None, Some(101..133)));
+        assert_eq!(*c.first(1032), [805, 0, 900, 995]);
+        assert_eq!([0, 1, 2].map(|g| c.first_of(g, 1032)), [None, Some(805), Some(995)]);
+        assert_eq!(c.kept(1032).first(2), 900);
+        assert_eq!(c.select(1032, None).selects(3), Some((995..1000, 7)));
+        assert_eq!(c.bytes(1032), 0, "one step has them");
+    }
+
+    #[test]
+    fn half_of_what_all_rows_select_are_the_last_tokens() {
+        let c = compressor("h2o:100", 32);
+        assert_eq!((c.closing(100), c.closing(300)), (None, Some(268..300)));
+        assert_eq!((c.before(300), c.bytes(300)), (250, 4 * 7 * 300));
+        assert_eq!(*c.first(300), [200, 0, 200, 200]);
+        let sums = c.sums(300);
+        let select = c.select(300, Some(sums.clone()));
+        assert_eq!((select.selects(2), select.sums(2)), (Some((200..250, 1)), Some(&sums)));
+        assert_eq!((sums.of(3, 2).len(), select.sums(1)), (250, None));
     }
 }

@@ -1,7 +1,7 @@
 //! Block tables and recurrent state of one sequence.
 
 use crate::{fetching::Fetching, kv::content::Content, swapped::SwappingIn};
-use lamina_plan::KeptCells;
+use lamina_plan::{CellSums, KeptCells};
 use std::sync::Arc;
 
 /// Memory of a branch of a sequence while its drafts are verified. Pages before its own are the sequence's.
@@ -26,6 +26,8 @@ pub(crate) struct Held {
     pub contents: Vec<Arc<Content>>,
     /// Cells that later rows see; where that is not all, pages before them are gone and none are published.
     pub kept: KeptCells,
+    /// Attention that all rows of its prompt so far have paid to its cells, where these select what is kept.
+    pub sums: Option<CellSums>,
     /// Recurrent state.
     pub state: Option<u32>,
     /// The state that the rows of a step with drafts leave behind: `state` stays as it is, in case one was wrong.

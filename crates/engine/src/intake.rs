@@ -2,7 +2,7 @@
 //! engine's thread only takes them in.
 
 use crate::{
-    compress::CompressibleLayers,
+    compress::{CompressibleLayers, Compressor},
     error::{EngineError, enough_memory},
     kv::{
         cache_part::CachePart,
@@ -79,7 +79,8 @@ impl Intake {
             .and_then(|()| {
                 let asked = request.compression();
                 asked.map(|(asked, scored)| compressible.compressor(&asked, scored)).transpose()
-            });
+            })
+            .and_then(|compressor| has_room(compressor, request.longest_prompt(*context)));
         let compressor = match checked {
             Ok(compressor) => compressor,
             Err(e) => return refuse(request, e),
@@ -99,6 +100,18 @@ impl Intake {
             s.prompt_pages = Arc::new(pages);
         }
         Some(s)
+    }
+}
+
+/// The compressor, where there is memory for what it keeps beside the cache of a prompt of `tokens` tokens.
+fn has_room(compressor: Option<Compressor>, tokens: usize) -> Result<Option<Compressor>, EngineError> {
+    let bytes = compressor.as_ref().map_or(0, |c| c.bytes(tokens));
+    match bytes == 0 || lamina_reserve::affordable(bytes) {
+        true => Ok(compressor),
+        false => Err(EngineError::OutOfMemory(format!(
+            "no memory for {bytes} bytes of attention sums of a prompt of {tokens} tokens: leave compress=h2o out, or send a \
+             shorter prompt"
+        ))),
     }
 }
 

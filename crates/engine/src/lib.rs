@@ -49,7 +49,7 @@ mod tenants;
 mod text;
 mod verify;
 
-pub use compress::{Compression, LayerBudgets};
+pub use compress::{Compression, CompressionMethod};
 pub use constrain::{Boundary, Constraint, ReasoningState};
 pub use drafting::{Guesses, MOST_BRANCHES, MOST_DRAFTS, Proposal, SIGNS, Speculate, Speculation};
 pub use engine::Engine;

@@ -143,6 +143,7 @@ impl Memory {
     /// The beginning is the longest one for which every layer group still has what the rows behind it see.
     pub fn adopt(&mut self, s: &mut Sequence) {
         s.held.tables = vec![vec![]; self.groups.len()];
+        s.held.sums = Memory::empty_sums(s);
         let mut contents = match self.reuse && s.reads_cache() {
             true => self.known(s),
             false => vec![],
@@ -204,11 +205,11 @@ impl Memory {
         if s.held.fetching.is_some() || s.held.swapping_in.is_some() {
             return 0;
         }
-        let window = s.window();
+        let closing = s.closing();
         // Prompts of recurrent models stop at their last page boundary, so that a snapshot can be taken there.
-        let last = window.as_ref().map_or(s.prompt_len - 1, |window| window.start);
+        let last = closing.as_ref().map_or(s.prompt_len - 1, |closing| closing.start);
         let boundary = (self.states.is_some() && self.reuse).then_some(last / PAGE_LEN * PAGE_LEN);
-        let stops = boundary.into_iter().chain(window.into_iter().flat_map(|w| [w.start, w.end]));
+        let stops = boundary.into_iter().chain(closing.into_iter().flat_map(|c| [c.start, c.end]));
         let next = stops.filter(|&stop| stop > s.computed).min();
         next.map_or(s.pending(), |stop| s.pending().min(stop - s.computed))
     }
@@ -236,7 +237,7 @@ impl Memory {
     pub fn grow(&mut self, s: &mut Sequence, rows: usize) -> usize {
         let (first, end) = (s.computed / PAGE_LEN, (s.computed + rows).div_ceil(PAGE_LEN));
         s.held.tables.resize(self.groups.len(), vec![]);
-        if s.observes() && !self.own_selected(s) {
+        if s.closes() && !self.own_selected(s) {
             return 0;
         }
         for page in first..end {

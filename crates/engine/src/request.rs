@@ -244,6 +244,14 @@ impl Request {
         Some((g.compress?, g.prompt_logprobs.is_some()))
     }
 
+    /// Tokens of its prompt, and of what shifts of the context make of it in a context of so many tokens.
+    pub(crate) fn longest_prompt(&self, context: usize) -> usize {
+        match &self.task {
+            Task::Generate(g) if g.context_shift.is_some() => context,
+            _ => self.prompt.len(),
+        }
+    }
+
     /// What a sequence's numbers depend on beside the model and its cells: long-context tables, adapters with their scales,
     /// and the request's own salt.
     pub(crate) fn root(&self, plan: &Plan, loras: &[Name]) -> Arc<[u8]> {

@@ -1,8 +1,8 @@
 //! A sequence: tokens, block tables, and the purpose of its rows.
 
+mod closing;
 mod shift;
 mod told;
-mod window;
 
 pub(crate) use shift::ContextShifts;
 
@@ -181,9 +181,10 @@ impl Sequence {
         Cells { decoded: decoded.map(|first| first.saturating_sub(start) as u32), ..cells }
     }
 
-    /// True where pages that others have computed spare work: a pass and a scored prompt need all of their rows.
+    /// True where pages that others have computed spare work: a pass, a scored prompt and one whose rows all decide what
+    /// stays of it need all of their rows.
     pub fn reads_cache(&self) -> bool {
-        matches!(&self.purpose, Purpose::Answer(a) if !self.scores(a))
+        matches!(&self.purpose, Purpose::Answer(a) if !self.scores(a)) && !self.sums_all_rows()
     }
 
     /// True when rows of the prompt are still wanted for their logprobs.

@@ -34,7 +34,7 @@ pub use deferral::{defer_experts, fewer_experts};
 pub use emit::{emit, emit_features, emit_head, emit_medusa};
 pub use error::BackendError;
 pub use footprint::Footprint;
-pub use kept::{CellSelection, KeptCells};
+pub use kept::{CellSelection, CellSums, KeptCells};
 pub use kv::{GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, UnknownKvType};
 pub use kv_dtype::{KvDtype, UnknownKvDtype};
 pub use layout::WeightLayout;

@@ -24,8 +24,8 @@ pub struct GenerateArgs {
     /// When the context is full, keep its first N tokens and the newer half of the others, and go on
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "4", visible_alias = "keep")]
     context_shift: Option<usize>,
-    /// Behind the prompt, keep of each layer only the tokens that its last ones look at most: snapkv:TOKENS or
-    /// pyramidkv:TOKENS
+    /// Behind the prompt, keep of each layer only the tokens that its last ones (snapkv:TOKENS, pyramidkv:TOKENS) or all
+    /// of its tokens (h2o:TOKENS) look at most
     #[arg(long, value_name = "METHOD:TOKENS")]
     compress: Option<Compression>,
     #[command(flatten)]

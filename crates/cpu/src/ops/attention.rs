@@ -33,6 +33,17 @@ struct AttentionArgs<'a> {
     out: RowsOf,
     slopes: &'a [f32],
     sinks: Option<&'a [f32]>,
+    /// `[row][query head]` softmaxes, where the weights are wanted later.
+    softmaxes: Option<SharedPtr<RowSoftmax>>,
+}
+
+/// What makes weights of the scores of a row's query head.
+#[derive(Clone, Copy, Default)]
+pub struct RowSoftmax {
+    /// Largest score.
+    top: f32,
+    /// Sum of the weights beside it.
+    sum: f32,
 }
 
 impl<'a> AttentionArgs<'a> {
@@ -75,7 +86,7 @@ impl Operate<Attention> for Machine {
         if let Some(max) = o.alibi {
             slopes.extend(alibi_slopes(o.heads, max).map(|s| s * o.alibi_factor));
         }
-        let shape = AttentionArgs {
+        let mut shape = AttentionArgs {
             b,
             o,
             layer,
@@ -83,7 +94,13 @@ impl Operate<Attention> for Machine {
             out: self.slot(b, o.out),
             slopes: &slopes,
             sinks: o.sinks.map(|w| self.vector(w)),
+            softmaxes: None,
         };
+        let mut softmaxes = self.lists.softmaxes.cleared();
+        if b.seqs.iter().any(|seq| seq.kept.sums(o.kv).is_some()) {
+            softmaxes.resize(b.rows() * o.heads, RowSoftmax::default());
+            shape.softmaxes = Some(SharedPtr(softmaxes.as_mut_ptr()));
+        }
         let mut units = self.lists.units.cleared();
         let [dense, blocks, values] = RowReads::ALL.map(|reads| push_units(&shape, reads, &mut units));
         self.block_units(&shape, &units[blocks])?;
@@ -286,6 +303,11 @@ fn finish(s: &AttentionArgs<'_>, u: Unit, run: &mut Running<'_>) -> bool {
             let top = run.top[r].max(sinks[head]);
             scale = (run.top[r] - top).exp();
             run.sum[r] = run.sum[r] * scale + (sinks[head] - top).exp();
+            run.top[r] = top;
+        }
+        if let Some(all) = s.softmaxes {
+            // SAFETY: there is one of each row and head, and these of the unit's belong to this task alone.
+            unsafe { *all.at(token * s.o.heads + head) = RowSoftmax { top: run.top[r], sum: run.sum[r] } };
         }
         let factor = scale / run.sum[r];
         // SAFETY: these heads of the unit's rows of the output belong to this task alone.

@@ -54,8 +54,9 @@ impl Memory {
         if let Some(back) = s.held.swapping_in.take() {
             return self.swap_out_again(s, *back);
         }
-        // Selected cells are not what the tokens of their pages say: they are computed again.
-        if s.computed == 0 || s.held.kept != KeptCells::All || self.owes_copies_to(s) {
+        // Selected cells are not what the tokens of their pages say, and sums are nowhere else: both are computed again.
+        let recomputed = s.held.kept != KeptCells::All || s.held.sums.is_some();
+        if s.computed == 0 || recomputed || self.owes_copies_to(s) {
             return self.free(s);
         }
         let out = SwappedOut { computed: s.computed, contents: self.name_pages(s) };

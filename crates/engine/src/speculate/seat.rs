@@ -109,7 +109,7 @@ pub(super) fn seats(plan: &StepPlan, schedule: &Schedule, context: usize, room: 
 /// True for the rows of an answer that has begun, up to its last token.
 fn goes_on(share: &Share, s: &Sequence) -> bool {
     // Drafts beside a window would see what rows in their place do not.
-    share.left == 0 && s.answered() > 0 && share.rows <= MOST_OWN_ROWS && s.is_drafted() && !s.observes()
+    share.left == 0 && s.answered() > 0 && share.rows <= MOST_OWN_ROWS && s.is_drafted() && !s.closes()
 }
 
 /// What each seat gets: of a set width as much as was asked for, of others what pays.

@@ -100,19 +100,19 @@ pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps, layout: Layout) 
     Ok(rows)
 }
 
-/// The same where every row is selected and `place(sequence, rows done)` says where a sequence is.
+/// The same where every row is selected and `place(sequence, rows done, rows of the step)` says where a sequence is.
 pub fn run_placed<M: Ops>(
     machine: &mut M,
     case: &Case,
     steps: &Steps,
-    place: impl Fn(usize, usize) -> SeqPlace,
+    place: impl Fn(usize, usize, usize) -> SeqPlace,
 ) -> Result<Found> {
     let (mut done, mut rows, result) = (vec![0; totals(steps).len()], Found::new(), case.plan.logits);
     for step in steps {
         let (mut batch, mut keys, mut out) = (Batch::default(), vec![], vec![]);
         for &(i, n) in step {
             let tokens: Vec<u32> = (done[i]..done[i] + n).map(|p| token(i, p)).collect();
-            batch.push(&tokens, done[i], place(i, done[i]), Select::All);
+            batch.push(&tokens, done[i], place(i, done[i], n), Select::All);
             keys.extend((done[i]..done[i] + n).map(|p| (i, p)));
             done[i] += n;
         }

@@ -10,11 +10,20 @@ use super::{
 };
 use crate::reference::Reference;
 use lamina_plan::{
-    CellSelection, KeptCells, NO_PAGE, Ops, PAGE_LEN,
+    CellSelection, CellSums, KeptCells, LayerState, NO_PAGE, Ops, PAGE_LEN,
     backend::{Backend, Result},
-    batch::SeqPlace,
     kv::KvType,
 };
+use std::sync::Arc;
+
+/// Rows whose attention counts.
+#[derive(Clone, Copy, Debug)]
+enum Judges {
+    /// Those of the window, which are one step.
+    Window,
+    /// All of the prompt, however it is cut.
+    Prompt,
+}
 
 /// A sequence of so many rows, whose first ones are its prompt: of the cells before the prompt's last rows, which are
 /// the window, those from `first` on are left.
@@ -42,31 +51,51 @@ pub fn kept_cells_are_the_strongest<B: Backend>(
     tolerance: Tolerance,
 ) -> Result<Option<CaseFailure>> {
     let lengths = SEQUENCES.map(|s| s.len);
-    let cases: [fn(Bench) -> Case; 3] =
-        [cases::attention::plain, cases::attention::sinking, cases::attention::turned];
+    let cases: [fn(Bench) -> Case; 4] = [
+        cases::attention::plain,
+        cases::attention::sinking,
+        cases::attention::turned,
+        cases::attention::crowded,
+    ];
     for case in cases {
         let case = case(Bench::new("selection").lengths(&lengths).kv_type(kv_type));
         let backend = make();
         if backend.refuses(&case.plan).is_some() || !backend.capabilities().selects_cells {
             continue;
         }
-        let got = run(&mut machine(make(), &case)?, &case, &alone())?;
-        // Quantized keys are multiplied with quantized queries: cells whose sums are close may change places.
-        let rounds_queries = matches!(kv_type, KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1);
-        let want = run(&mut machine(Reference, &case)?, &case, &alone())?;
-        debug_assert!(matches!(case.rounds, Rounds::Kv(_)));
-        if let Some(failure) = far(&got, &want, case.rounds.tolerance(tolerance)).filter(|_| !rounds_queries)
-        {
-            return Ok(Some(failure));
-        }
-        if backend.capabilities().bits == Bits::AllBatches {
-            let other = run(&mut machine(make(), &case)?, &case, &together())?;
-            if let Some(failure) = differs(&got, &other, "steps and company, with selected cells") {
+        for judges in [Judges::Window, Judges::Prompt] {
+            if let Some(failure) = judged(make, &case, judges, kv_type, tolerance)? {
                 return Ok(Some(failure));
             }
         }
     }
     Ok(None)
+}
+
+fn judged<B: Backend>(
+    make: &impl Fn() -> B,
+    case: &Case,
+    judges: Judges,
+    kv_type: KvType,
+    tolerance: Tolerance,
+) -> Result<Option<CaseFailure>> {
+    let got = run(&mut machine(make(), case)?, case, judges, &alone())?;
+    // Quantized keys are multiplied with quantized queries: cells whose sums are close may change places.
+    let rounds_queries = matches!(kv_type, KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1);
+    let want = run(&mut machine(Reference, case)?, case, judges, &alone())?;
+    debug_assert!(matches!(case.rounds, Rounds::Kv(_)));
+    if let Some(failure) = far(&got, &want, case.rounds.tolerance(tolerance)).filter(|_| !rounds_queries) {
+        return Ok(Some(failure));
+    }
+    if make().capabilities().bits != Bits::AllBatches {
+        return Ok(None);
+    }
+    let other = run(&mut machine(make(), case)?, case, judges, &together(judges))?;
+    let what = match judges {
+        Judges::Window => "steps and company, with selected cells",
+        Judges::Prompt => "steps and company, with cells that all rows of a prompt select",
+    };
+    Ok(differs(&got, &other, what))
 }
 
 /// Rows of a sequence in each of its steps: before the window, the window, behind it.
@@ -77,18 +106,19 @@ fn alone() -> Steps {
     SEQUENCES.iter().enumerate().flat_map(one).collect()
 }
 
-/// All side by side, cut otherwise but for the windows, which are whole.
-fn together() -> Steps {
+/// All side by side, cut otherwise but for the windows, which are whole where they judge.
+fn together(judges: Judges) -> Steps {
     let mut done = SEQUENCES.map(|_| 0);
     let mut steps = vec![];
     for size in [3, 40, 1, 90].into_iter().cycle() {
         let mut step = vec![];
         for (i, s) in SEQUENCES.iter().enumerate().filter(|(i, s)| done[*i] < s.len) {
             let start = s.prompt - s.window;
-            let rows = match done[i] {
-                at if at < start => size.min(start - at),
-                at if at == start => s.window,
-                at => size.min(s.len - at),
+            let rows = match (judges, done[i]) {
+                (Judges::Window, at) if at == start => s.window,
+                (Judges::Window, at) if at < start => size.min(start - at),
+                (Judges::Prompt, at) if at < s.prompt => size.min(s.prompt - at),
+                (_, at) => size.min(s.len - at),
             };
             step.push((i, rows));
         }
@@ -101,21 +131,27 @@ fn together() -> Steps {
     steps
 }
 
-fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Found> {
-    run_placed(machine, case, steps, |i, done| place(case, i, done))
-}
-
-/// Where a sequence is when `done` of its rows were computed.
-fn place(case: &Case, i: usize, done: usize) -> SeqPlace {
-    let s = &SEQUENCES[i];
-    let mut place = pages(&case.lengths, i, case.plan.kv.groups.len());
-    let first: std::sync::Arc<[u32]> = [s.first].into();
-    if done == s.prompt - s.window {
-        place.kept = KeptCells::Select(CellSelection { first, pool: POOL });
-    } else if done >= s.prompt {
-        // Others may have the pages before by now.
-        place.pages.iter_mut().for_each(|table| table[..s.first as usize / PAGE_LEN].fill(NO_PAGE));
-        place.kept = KeptCells::From(first);
-    }
-    place
+fn run<M: Ops>(machine: &mut M, case: &Case, judges: Judges, steps: &Steps) -> Result<Found> {
+    let heads =
+        |layer: &LayerState| if let LayerState::Paged { kv_heads, .. } = layer { *kv_heads } else { 0 };
+    let heads: Vec<usize> = case.plan.kv.layers.iter().map(heads).collect();
+    let sums = SEQUENCES.map(|s| CellSums::new(s.prompt - s.window, heads.iter().copied()));
+    run_placed(machine, case, steps, |i, done, rows| {
+        let s = &SEQUENCES[i];
+        let first: Arc<[u32]> = [s.first].into();
+        let mut place = pages(&case.lengths, i, case.plan.kv.groups.len());
+        place.kept = match judges {
+            _ if done >= s.prompt => KeptCells::From(first),
+            _ if done + rows == s.prompt => {
+                KeptCells::Select(CellSelection { first, pool: POOL, sums: sums[i].clone() })
+            }
+            Judges::Prompt => KeptCells::Sum(sums[i].clone()),
+            Judges::Window => KeptCells::All,
+        };
+        if done >= s.prompt {
+            // Others may have the pages before by now.
+            place.pages.iter_mut().for_each(|table| table[..s.first as usize / PAGE_LEN].fill(NO_PAGE));
+        }
+        place
+    })
 }

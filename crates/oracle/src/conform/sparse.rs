@@ -76,7 +76,7 @@ fn check<B: Backend>(
 }
 
 fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Found> {
-    run_placed(machine, case, steps, |i, _| {
+    run_placed(machine, case, steps, |i, _, _| {
         let place = pages(&case.lengths, i, case.plan.kv.groups.len());
         SeqPlace { decode_from: SEQUENCES[i].1, ..place }
     })

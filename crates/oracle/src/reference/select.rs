@@ -7,14 +7,18 @@ use lamina_plan::{
 };
 
 impl ReferenceMachine {
-    /// Moves the cells that stay of each sequence that selects any to the end of those before its rows.
+    /// Adds what the rows of each sequence that keeps sums pay to its cells, and moves the cells that stay of those that
+    /// select any to the end of those that have sums.
     pub(super) fn select_cells(&mut self, b: &Batch, o: &Attention) {
         let (kv_heads, dim) = self.kv_heads_and_dim(o.kv);
         for seq in &b.seqs {
-            let Some((first, pool)) = seq.kept.selects(o.kv) else { continue };
-            let before = b.cells[seq.first_row as usize] as usize;
+            let Some(sums) = seq.kept.sums(o.kv) else { continue };
             for head in 0..kv_heads {
-                let kept = strongest(&self.attention_to(b, seq, head, before, o), pool, before - first);
+                let mut sums = sums.of(o.kv, head);
+                let paid = self.attention_to(b, seq, head, sums.len(), o);
+                sums.iter_mut().zip(paid).for_each(|(sum, paid)| *sum += paid as f32);
+                let Some((to, pool)) = seq.kept.selects(o.kv) else { continue };
+                let kept = strongest(&sums, pool, to.len());
                 let group = self.memory[o.kv].group.unwrap_or(0);
                 let memory = &mut self.memory[o.kv];
                 for part in [&mut memory.first, &mut memory.second] {
@@ -22,7 +26,7 @@ impl ReferenceMachine {
                         part.at(b.locate(seq, group, cell))[head * dim..(head + 1) * dim].to_vec()
                     };
                     let rows: Vec<_> = kept.iter().map(|&cell| numbers(part, cell)).collect();
-                    for (cell, row) in (first..before).zip(rows) {
+                    for (cell, row) in to.clone().zip(rows) {
                         let place = b.locate(seq, group, cell);
                         let mut all = part.at(place).to_vec();
                         all[head * dim..(head + 1) * dim].copy_from_slice(&row);
@@ -33,18 +37,18 @@ impl ReferenceMachine {
         }
     }
 
-    /// Weights of each of the first `before` cells, summed over the rows of `seq` and the query heads of a key head.
-    fn attention_to(&self, b: &Batch, seq: &BatchSeq, head: usize, before: usize, o: &Attention) -> Vec<f64> {
+    /// Weights of each of the first `cells` cells, summed over the rows of `seq` and the query heads of a key head.
+    fn attention_to(&self, b: &Batch, seq: &BatchSeq, head: usize, cells: usize, o: &Attention) -> Vec<f64> {
         let (kv_heads, dim) = self.kv_heads_and_dim(o.kv);
         let group = o.heads / kv_heads;
-        let mut sums = vec![0.0; before];
+        let mut sums = vec![0.0; cells];
         for row in seq.rows() {
             let queries = &self.get(b, o.q)[row * o.heads * dim..][..o.heads * dim];
             for h in head * group..(head + 1) * group {
                 let query = (h, &queries[h * dim..][..dim]);
-                let (cells, weights) =
+                let (seen, weights) =
                     self.head_weights(b, row, query, (head * dim, 0.0), &SeenBlocks::All, o);
-                for (cell, weight) in cells.into_iter().zip(weights).filter(|(cell, _)| *cell < before) {
+                for (cell, weight) in seen.into_iter().zip(weights).filter(|(cell, _)| *cell < cells) {
                     sums[cell] += f64::from(weight);
                 }
             }
@@ -54,10 +58,10 @@ impl ReferenceMachine {
 }
 
 /// The `count` cells whose neighbourhoods of `pool` cells have the largest sums, in order.
-fn strongest(sums: &[f64], pool: usize, count: usize) -> Vec<usize> {
+fn strongest(sums: &[f32], pool: usize, count: usize) -> Vec<usize> {
     let near =
         |cell: usize| sums[cell.saturating_sub(pool / 2)..].iter().take(pool / 2 + 1 + cell.min(pool / 2));
-    let largest = |cell: usize| near(cell).copied().fold(0.0, f64::max);
+    let largest = |cell: usize| near(cell).copied().fold(0.0, f32::max);
     let mut cells: Vec<usize> = (0..sums.len()).collect();
     // Stable: of equal cells the lower one comes first.
     cells.sort_by(|&a, &b| largest(b).total_cmp(&largest(a)).then(sums[b].total_cmp(&sums[a])));

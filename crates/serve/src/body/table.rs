@@ -70,7 +70,7 @@ pub const COMMON: &[FieldSpec] = &[
         "first tokens that stay when the context is full, with --context-shift; -1: as many as may",
     ),
     taken("num_keep", "the same"),
-    taken("compress", "what stays of the prompt's cache: snapkv:TOKENS or pyramidkv:TOKENS"),
+    taken("compress", "what stays of the prompt's cache: snapkv:TOKENS, pyramidkv:TOKENS or h2o:TOKENS"),
     taken("id_slot", "the slot that remembers the text, with --slot-save-path; -1: any"),
     taken("cache_salt", "computed beginnings are shared only among requests with equal salt"),
     taken("keep_alive", "how long the model stays in memory after the request"),

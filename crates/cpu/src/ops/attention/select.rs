@@ -1,62 +1,123 @@
-//! Selection of cells by the attention that a step's rows pay to them (SnapKV), and their way to the cells that are left.
+//! Sums of the attention that is paid to cells (SnapKV, H2O), and the way of those with the largest to the cells that are left.
 //!
 //! The rows' weights are computed once more, chunk by chunk as attention does: it never has all of them at once. A task is
-//! one key head of one sequence, whatever else is in the batch and however many threads there are.
+//! one chunk of one key head, whatever else is in the batch and however many threads there are: a cell's sum is that of
+//! one task, which adds row by row.
 
 use super::{
     super::softmax::{Running, UNIT_ROWS},
-    AttentionArgs, AttentionScratch, chunk_cells, chunks,
+    AttentionArgs, AttentionScratch, RowReads, RowSoftmax, chunk_cells, chunks,
 };
-use crate::{machine::Machine, tasks::Unit};
-use lamina_plan::BatchSeq;
+use crate::{machine::Machine, memory::SharedPtr, tasks::Unit};
+use lamina_plan::{BatchSeq, CellSums};
 use std::ops::Range;
 
+impl RowSoftmax {
+    /// Adds weights that sum up to `sum` beside a largest score of `top`.
+    fn add(&mut self, top: f32, sum: f32) {
+        if sum > 0.0 {
+            let largest = self.top.max(top);
+            self.sum = self.sum * (self.top - largest).exp() + sum * (top - largest).exp();
+            self.top = largest;
+        }
+    }
+}
+
 impl Machine {
-    /// Moves the cells that stay of each sequence that selects any to the end of those before its rows.
+    /// Adds what the rows of each sequence that keeps sums pay to its cells, and moves the cells that stay of those that
+    /// select any.
     pub(super) fn select_cells(&self, s: &AttentionArgs<'_>, units: &[Unit]) {
+        let Some(softmaxes) = s.softmaxes else { return };
         for (i, seq) in s.b.seqs.iter().enumerate() {
-            let Some((first, pool)) = seq.kept.selects(s.o.kv) else { continue };
-            let before = s.b.cells[seq.first_row as usize] as usize;
-            self.pool.run(s.layer.kv_heads, |head, worker| {
-                let mut sums = vec![0.0; before];
-                for &u in units.iter().filter(|u| u.seq == i && u.kv_head == head) {
-                    self.add_weights(s, u, worker, &mut sums);
-                }
-                self.move_cells(s, seq, head, &strongest(&sums, pool, before - first), first..before);
+            let Some(sums) = seq.kept.sums(s.o.kv) else { continue };
+            let mut own: Vec<Unit> = units.iter().filter(|u| u.seq == i).copied().collect();
+            // Those that read all stand before those that read blocks.
+            own.sort_by_key(|u| (u.kv_head, u.row, u.head));
+            self.add_weights(s, &own, (softmaxes, sums));
+            let Some((to, pool)) = seq.kept.selects(s.o.kv) else { continue };
+            self.pool.run(s.layer.kv_heads, |head, _| {
+                let kept = strongest(&sums.of(s.o.kv, head), pool, to.len());
+                self.move_cells(s, seq, head, &kept, to.clone());
             });
         }
     }
 
-    /// Adds the softmax weights of the unit's rows to the sums of the first cells.
-    fn add_weights(&self, s: &AttentionArgs<'_>, u: Unit, worker: usize, sums: &mut [f32]) {
+    /// Adds the softmax weights of the rows of a sequence's units to its sums.
+    fn add_weights(
+        &self,
+        s: &AttentionArgs<'_>,
+        units: &[Unit],
+        (softmaxes, sums): (SharedPtr<RowSoftmax>, &CellSums),
+    ) {
+        let of_blocks = |u: &&Unit| RowReads::of(s, u.row) != RowReads::All;
+        let blocks: Vec<Unit> = units.iter().filter(of_blocks).copied().collect();
+        self.pool.run(blocks.len(), |u, worker| self.whole_softmaxes(s, blocks[u], worker, softmaxes));
+        let longest = units.iter().map(|&u| chunks(s, u).end).max().unwrap_or(0);
+        self.pool.run(s.layer.kv_heads * longest, |task, worker| {
+            let (head, chunk) = (task / longest, task % longest);
+            let seen = |u: &&Unit| u.kv_head == head && chunks(s, **u).contains(&chunk);
+            for &u in units.iter().filter(seen) {
+                self.add_chunk(s, u, chunk_cells(s, u, chunk), worker, (softmaxes, sums));
+            }
+        });
+    }
+
+    /// The softmaxes of the rows of a unit, which has read some blocks, over all cells that they see.
+    fn whole_softmaxes(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        worker: usize,
+        softmaxes: SharedPtr<RowSoftmax>,
+    ) {
         // SAFETY: this worker runs this task alone, and what was computed before is not used any more.
         let scratch = unsafe { self.attention_scratch(s, worker) };
         let AttentionScratch { scores, queries, query, .. } = scratch;
         self.load_queries(s, u, query, queries);
-        let rows = u.rows();
         let mut part = Running::new(&mut [], 0, 0);
-        let mut all = Running::new(&mut [], 0, 0);
+        let mut all = [RowSoftmax { top: f32::NEG_INFINITY, sum: 0.0 }; UNIT_ROWS];
         for chunk in chunks(s, u) {
             self.chunk_weights(s, u, chunk_cells(s, u, chunk), (scores, queries), &mut part);
-            (0..rows).for_each(|r| add_sum(&mut all, r, part.top[r], part.sum[r]));
+            (0..u.rows()).for_each(|r| all[r].add(part.top[r], part.sum[r]));
         }
-        for (r, sinks) in (0..rows).filter_map(|r| Some((r, s.sinks?))) {
-            add_sum(&mut all, r, sinks[u.place(r).1], 1.0);
+        for (r, all) in all.iter_mut().enumerate().take(u.rows()) {
+            let (token, head) = u.place(r);
+            s.sinks.into_iter().for_each(|sinks| all.add(sinks[head], 1.0));
+            // SAFETY: there is one of each row and head, and these of the unit's belong to this task alone.
+            unsafe { *softmaxes.at(token * s.o.heads + head) = *all };
         }
-        let (lanes, before) = (s.layer.codec.keys.lanes, sums.len());
-        for chunk in chunks(s, u) {
-            let Range { start: base, end } = chunk_cells(s, u, chunk);
-            self.chunk_weights(s, u, base..end, (scores, queries), &mut part);
-            let factor: [f32; UNIT_ROWS] =
-                std::array::from_fn(|r| (part.top[r] - all.top[r]).exp() / all.sum[r]);
-            let of_chunk = sums.get_mut(base..end.min(before)).into_iter().flatten();
-            for (i, sum) in of_chunk.enumerate() {
-                let (group, lane) = (i / lanes, i % lanes);
-                let weights = &scores[group * u.score_rows() * lanes..];
-                // A chunk of which a row sees nothing has weights of zero, and a factor that may be none.
-                let of_row =
-                    |r: usize| if part.sum[r] > 0.0 { factor[r] * weights[r * lanes + lane] } else { 0.0 };
-                *sum += (0..rows).map(of_row).sum::<f32>();
+    }
+
+    /// Adds the weights of a unit's rows in some cells of a chunk, row by row.
+    fn add_chunk(
+        &self,
+        s: &AttentionArgs<'_>,
+        u: Unit,
+        cells: Range<usize>,
+        worker: usize,
+        (softmaxes, sums): (SharedPtr<RowSoftmax>, &CellSums),
+    ) {
+        let Range { start, end } = cells;
+        if start >= sums.cells() {
+            return;
+        }
+        // SAFETY: this worker runs this task alone, and what was computed before is not used any more.
+        let scratch = unsafe { self.attention_scratch(s, worker) };
+        let AttentionScratch { scores, queries, query, .. } = scratch;
+        self.load_queries(s, u, query, queries);
+        let mut part = Running::new(&mut [], 0, 0);
+        self.chunk_weights(s, u, start..end, (scores, queries), &mut part);
+        let (lanes, mut sums) = (s.layer.codec.keys.lanes, sums.of(s.o.kv, u.kv_head));
+        // A row that sees nothing of the chunk adds nothing; neither do cells behind those that a row sees, whatever is there.
+        for r in (0..u.rows()).filter(|&r| part.sum[r] > 0.0) {
+            let (token, head) = u.place(r);
+            // SAFETY: there is one of each row and head, and nothing writes to them any more.
+            let RowSoftmax { top, sum } = unsafe { *softmaxes.at(token * s.o.heads + head) };
+            let factor = (part.top[r] - top).exp() / sum;
+            let seen = s.sight(u).visible(s.b.index(token)).1.min(end).min(sums.len());
+            for (group, sums) in sums[start..seen.max(start)].chunks_mut(lanes).enumerate() {
+                let weights = &scores[(group * u.score_rows() + r) * lanes..];
+                sums.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += factor * weight);
             }
         }
     }
@@ -77,15 +138,6 @@ impl Machine {
             // SAFETY: this task alone has this head of the sequence's pages; those that it writes to are nobody else's.
             unsafe { self.cache.move_cell(&s.layer, head, place(from), place(to), &mut bytes) };
         }
-    }
-}
-
-/// Adds weights that sum up to `sum` beside a largest score of `top` to the softmax of row `r`.
-fn add_sum(all: &mut Running<'_>, r: usize, top: f32, sum: f32) {
-    if sum > 0.0 {
-        let largest = all.top[r].max(top);
-        all.sum[r] = all.sum[r] * (all.top[r] - largest).exp() + sum * (top - largest).exp();
-        all.top[r] = largest;
     }
 }
 

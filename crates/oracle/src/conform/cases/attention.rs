@@ -111,6 +111,11 @@ pub fn plain(bench: Bench) -> Case {
     attend(bench, COMMON, PLAIN, |_, _, _| vec![])
 }
 
+/// A case with more query heads to a key head than a kernel takes at once on `bench`.
+pub fn crowded(bench: Bench) -> Case {
+    attend(bench, HeadShape { heads: 71, kv_heads: 1, dim: 32 }, PLAIN, |_, _, _| vec![])
+}
+
 /// A case with an extra logit for each head on `bench`.
 pub fn sinking(bench: Bench) -> Case {
     attend(bench, COMMON, ScoreRule { sinks: true, softcap: Some(4.0), ..PLAIN }, |_, _, _| vec![])
