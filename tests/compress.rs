@@ -102,9 +102,10 @@ fn company_forks_and_preemption_change_no_bit() {
     let prompts: Vec<_> = (0..14).map(prompt).collect();
     // Room for eight sequences at full length.
     assert_company_changes_nothing(&packaged(), &options(), (&prompts, &snap(50)), None);
-    // Prompts are preempted between their steps.
-    let pieces = LoadOptions { batch_rows: Some(40), ..options() };
-    assert_company_changes_nothing(&packaged(), &pieces, (&prompts, &h2o(50)), None);
+    // Room for two: prompts are preempted between their steps.
+    let pieces = LoadOptions { batch_rows: Some(20), ..options() };
+    let two = 2 * load(&packaged(), pieces.clone()).info().kv_bytes_per_sequence;
+    assert_company_changes_nothing(&packaged(), &pieces, (&prompts[..6], &h2o(50)), Some(two));
 }
 
 #[test]
