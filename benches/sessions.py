@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Sessions as files: time and bytes to save one, to load it and to give the next token, beside llama.cpp's files of that kind.
+"""Sessions as files: time and bytes to save one, to load it and to go on behind it, beside llama.cpp's files of that kind.
 
-    python benches/sessions.py MODEL.gguf [--depth 4096,8192] [--kv q8_0] [--threads 2] [--rounds 3] [--record FILE]
+    python benches/sessions.py MODEL.gguf [--depth 4096,8192] [--prompt 128] [--gen 16] [--kv q8_0] [--threads 2] [--rounds 3]
+                               [--record FILE]
 
 Lamina computes a prompt, saves it, and loads it in a model that was opened anew, which shares nothing with the first. llama.cpp
 (`pip install llama-cpp-python`) fills its cache in pieces that do not see each other (see peer_llama_cpp.py), writes it with
@@ -15,7 +16,6 @@ import json
 import os
 import random
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -40,7 +40,7 @@ def dropped(path):
 def ours(model, args, depth, path):
     import lamina
 
-    options = dict(context=depth + 64, kv_dtype=args.kv, threads=args.threads, progress=False)
+    options = dict(context=depth + args.prompt + args.gen + 64, kv_dtype=args.kv, threads=args.threads, progress=False)
     source = random.Random(depth)
     with lamina.LLM(model, **options) as llm:
         prompt = [source.randrange(100, 10_000) for _ in range(depth)]
@@ -51,8 +51,11 @@ def ours(model, args, depth, path):
         llm.generate(prompt[:8], max_tokens=1, ignore_eos=True)
         loaded, _ = timed(lambda: llm.load_state(path))
         token, out = timed(lambda: llm.generate(prompt, max_tokens=1, ignore_eos=True))
-    assert out.usage.cached_tokens >= depth - 64, f"{out.usage.cached_tokens} of {depth} tokens were found"
-    return {"compute_s": computed, "save_s": saved, "load_s": loaded, "next_token_s": token, "bytes": size}
+        assert out.usage.cached_tokens >= depth - 64, f"{out.usage.cached_tokens} of {depth} tokens were found"
+        more = [source.randrange(100, 10_000) for _ in range(args.prompt)]
+        speeds = llm.generate(prompt + more, max_tokens=args.gen + 1, temperature=0, ignore_eos=True).timings
+    found = {"save_s": saved, "load_s": loaded, "next_token_s": token, "bytes": size, "compute_s": computed}
+    return {**found, "prefill": speeds.prefill_tokens_per_second, "decode": speeds.decode_tokens_per_second}
 
 
 def theirs(model, args, depth, path):
@@ -60,7 +63,9 @@ def theirs(model, args, depth, path):
 
     from peer_llama_cpp import ROWS, Engine
 
-    job = {"model": str(model), "batch": 1, "depth": depth, "prompt": 0, "gen": 8, "threads": args.threads, "kv": args.kv}
+    silent = ll.llama_log_callback(lambda *_: None)
+    ll.llama_log_set(silent, ctypes.c_void_p())
+    job = {"model": str(model), "batch": 1, "depth": depth, "prompt": args.prompt + args.gen, "gen": 0, "threads": args.threads, "kv": args.kv}
     source, name = random.Random(depth), str(path).encode()
     tokens = [source.randrange(100, 10_000) for _ in range(depth)]
     ids = (ctypes.c_int32 * depth)(*tokens)
@@ -76,15 +81,21 @@ def theirs(model, args, depth, path):
     loaded, read = timed(lambda: ll.llama_state_seq_load_file(second.context, name, 0, ids, depth, ctypes.byref(room)))
     assert written and read, "llama.cpp did not write or read its file"
     token, _ = timed(lambda: second.run([(tokens[0], depth, 0)]))
+    second.cut(depth)
+    prefill, _ = timed(lambda: second.fill(0, tokens[: args.prompt], depth))
+    decode, _ = timed(lambda: [second.run([(tokens[i], depth + args.prompt + i, 0)]) for i in range(args.gen)])
     ll.llama_free(second.context)
     ll.llama_model_free(second.model)
-    return {"save_s": saved, "load_s": loaded, "next_token_s": token, "bytes": size}
+    found = {"save_s": saved, "load_s": loaded, "next_token_s": token, "bytes": size}
+    return {**found, "prefill": args.prompt / prefill, "decode": args.gen / decode}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--depth", type=lambda text: [int(n) for n in text.split(",")], default=[4096])
+    parser.add_argument("--prompt", type=int, default=128, help="tokens of a prompt that goes on behind what was loaded")
+    parser.add_argument("--gen", type=int, default=16)
     parser.add_argument("--kv", default="q8_0")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3)
@@ -96,7 +107,8 @@ def main():
             for name, measure in (("llama.cpp", theirs), ("lamina", ours)):
                 with tempfile.TemporaryDirectory() as folder:
                     found[name].append(measure(args.model, args, depth, Path(folder, "session")))
-        median = {name: {key: statistics.median(row[key] for row in rows) for key in rows[0]} for name, rows in found.items()}
+        of = lambda rows: {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+        median = {name: of(rows) for name, rows in found.items()}
         row = {"model": args.model.name, "kv": args.kv, "depth": depth, **median}
         print(json.dumps(row), flush=True)
         if args.record:
@@ -104,4 +116,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
