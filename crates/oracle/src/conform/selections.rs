@@ -51,12 +51,9 @@ pub fn kept_cells_are_the_strongest<B: Backend>(
     tolerance: Tolerance,
 ) -> Result<Option<CaseFailure>> {
     let lengths = SEQUENCES.map(|s| s.len);
-    let cases: [fn(Bench) -> Case; 4] = [
-        cases::attention::plain,
-        cases::attention::sinking,
-        cases::attention::turned,
-        cases::attention::crowded,
-    ];
+    // Tokens come again: without positions their keys would have sums that only rounding tells apart.
+    let cases: [fn(Bench) -> Case; 3] =
+        [cases::attention::turned, cases::attention::turned_sinking, cases::attention::turned_crowded];
     for case in cases {
         let case = case(Bench::new("selection").lengths(&lengths).kv_type(kv_type));
         let backend = make();

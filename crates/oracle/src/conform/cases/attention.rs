@@ -111,23 +111,26 @@ pub fn plain(bench: Bench) -> Case {
     attend(bench, COMMON, PLAIN, |_, _, _| vec![])
 }
 
-/// A case with more query heads to a key head than a kernel takes at once on `bench`.
-pub fn crowded(bench: Bench) -> Case {
-    attend(bench, HeadShape { heads: 71, kv_heads: 1, dim: 32 }, PLAIN, |_, _, _| vec![])
-}
-
-/// A case with an extra logit for each head on `bench`.
-pub fn sinking(bench: Bench) -> Case {
-    attend(bench, COMMON, ScoreRule { sinks: true, softcap: Some(4.0), ..PLAIN }, |_, _, _| vec![])
+/// Rotates queries and keys.
+fn turns(b: &mut Bench, s: HeadShape, [q, k, _]: [lamina_plan::Slot; 3]) -> Vec<Prepare> {
+    let rope = b.rope(rope(s.dim, false));
+    let turn = |(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope });
+    [(q, s.heads), (k, s.kv_heads)].map(turn).into()
 }
 
 /// A case with rotated queries and keys on `bench`.
 pub fn turned(bench: Bench) -> Case {
-    attend(bench, COMMON, PLAIN, |b, s, [q, k, _]| {
-        let rope = b.rope(rope(s.dim, false));
-        let turn = |(x, heads)| Prepare::Rotate(Rotate { x, heads, start: 0, rope });
-        [(q, s.heads), (k, s.kv_heads)].map(turn).into()
-    })
+    attend(bench, COMMON, PLAIN, turns)
+}
+
+/// The same with an extra logit for each head.
+pub fn turned_sinking(bench: Bench) -> Case {
+    attend(bench, COMMON, ScoreRule { sinks: true, softcap: Some(4.0), ..PLAIN }, turns)
+}
+
+/// The same with more query heads to a key head than a kernel takes at once.
+pub fn turned_crowded(bench: Bench) -> Case {
+    attend(bench, HeadShape { heads: 71, kv_heads: 1, dim: 32 }, PLAIN, turns)
 }
 
 /// Cases whose rows leave out what `sparsity` says, on benches that `bench` gives.
