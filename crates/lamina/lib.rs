@@ -51,7 +51,7 @@ pub use lamina_engine::{
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
     ApproximateExperts, AttentionSparsity, Bottleneck, CACHE_DISK, ClassHome, Device, DeviceForecast,
-    DiskForecast, DiskRate, DraftSource, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion,
+    CacheForecast, DiskForecast, DiskRate, DraftSource, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion,
     HitForecast, HostExperts, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart, ModelInfo,
     Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result, SpeedForecast, StreamInfo,
     StreamOptions, SwapForecast, TierPercent, attention_sparsity, tokenizer as tokenizer_of, type_name,

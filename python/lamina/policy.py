@@ -18,13 +18,13 @@ class Policy:
     weights: Optional[Tuple[int, int]] = None
     """Percent of the weights on a device and in memory, the rest on disk; None: as many in memory as fit."""
     kv: Tuple[int, int] = (0, 100)
-    """The same for layers of the cache, none of which is on disk."""
+    """The same for layers of the cache: the first ones are on disk, and are read from it in every step."""
     activations: Tuple[int, int] = (0, 100)
     """The same for activations, which are where operators run."""
     rules: Sequence[str] = ()
     """`WHAT=device`, `WHAT=ram` or `WHAT=disk`, the first match decides: WHAT is a class (attention ffn experts shared head
     embedding), one of some layers (`ffn 0-9`), layers (`layers 0-9`), a regular expression over names of tensors, or the
-    cache (`kv`, `kv 0-9`), which is on a device or in memory. `WHAT=up` stays in memory and is sent to the device in every
+    cache (`kv`, `kv 0-9`). `WHAT=up` stays in memory and is sent to the device in every
     step, `WHAT=disk-up` is read from disk and sent."""
     n_cpu_moe: Optional[int] = None
     """Experts of so many first layers stay in memory, beside a GPU too."""

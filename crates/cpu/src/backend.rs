@@ -157,6 +157,10 @@ impl Backend for Cpu {
         page_bytes(&Codec::new(cache_types(layout, group, types), self.isa), layout, group)
     }
 
+    fn binds_cache(&self) -> bool {
+        true
+    }
+
     fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
         let limits = with_cache_types(plan, limits);
         let sizes = MachineSizes::new(plan, &limits, self.isa, self.pool.threads())?;

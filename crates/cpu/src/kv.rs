@@ -6,9 +6,10 @@
 mod codec;
 mod lane;
 
-use crate::memory::{Aligned, product};
+use crate::memory::{Aligned, SharedPtr, product};
 pub use codec::{CacheRow, Codec};
-use lamina_plan::{KvLayout, LayerState, Limits, PAGE_LEN, backend::Result};
+use lamina_base::PageBuffer;
+use lamina_plan::{BackendError, KvLayout, LayerState, Limits, PAGE_LEN, backend::Result, bound_stride};
 use lamina_simd::Isa;
 
 /// Stored values are filled up to a multiple of this: whole blocks, and whole vectors of every instruction set.
@@ -21,9 +22,13 @@ pub struct PagedLayer {
     pub group: usize,
     /// How its keys and values are stored and read.
     pub codec: Codec,
-    start: usize,
+    home: PageHome,
+    /// First page; of a layer without memory of its own while it is bound.
+    first: SharedPtr<u8>,
     /// Bytes of a page over all heads.
     page: usize,
+    /// Bytes from one page to the next.
+    stride: usize,
     /// Key and value heads.
     pub kv_heads: usize,
     /// Width of a head; of latents with their rotary keys, as they are stored.
@@ -39,6 +44,15 @@ impl PagedLayer {
     pub fn value_dim(&self) -> usize {
         self.dim.next_multiple_of(VALUE_BLOCK)
     }
+}
+
+/// Whose memory the pages of a layer are in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PageHome {
+    /// That of the cache, from this byte on.
+    Own(usize),
+    /// That of whoever binds it.
+    Bound,
 }
 
 /// Where the states of one recurrent layer are, in float32 numbers.
@@ -66,6 +80,8 @@ pub struct Cache {
     /// Layers in the order of the layout.
     pub layers: Vec<CacheLayer>,
     pages: Aligned,
+    /// What layers without memory of their own are bound to, by layer.
+    bound: Vec<Option<PageBuffer>>,
     states: Aligned,
     state_len: usize,
 }
@@ -84,9 +100,9 @@ fn layer_page(codec: &Codec, layer: &LayerState) -> usize {
     }
 }
 
-/// Bytes of a page of a layer group, over its layers.
+/// Bytes of a page of a layer group, over its layers that have memory of their own.
 pub fn page_bytes(codec: &Codec, layout: &KvLayout, group: usize) -> usize {
-    layout.of_group(group).map(|l| layer_page(codec, l)).sum()
+    layout.kept_of_group(group).map(|l| layer_page(codec, l)).sum()
 }
 
 /// Where layers lie in the cache, and how much memory all take: known before any is allocated.
@@ -108,7 +124,7 @@ impl CacheSizes {
         let codecs: Vec<Codec> = limits.kv.iter().map(|&types| Codec::new(types, isa)).collect();
         let (mut start, mut state) = (0, 0);
         let mut layers = vec![];
-        for l in &layout.layers {
+        for (i, l) in layout.layers.iter().enumerate() {
             let (group, kv_heads, dim) = match *l {
                 LayerState::Recurrent { conv, state: n } => {
                     layers.push(CacheLayer::Recurrent(StateLayer { start: state, conv }));
@@ -125,18 +141,22 @@ impl CacheSizes {
             let codec = codecs[group];
             let page = layer_page(&codec, l);
             let (key_bytes, head_bytes) = (codec.key_page(dim), page / kv_heads);
+            let bound = layout.bound.contains(&i);
             layers.push(CacheLayer::Paged(PagedLayer {
                 group,
                 codec,
-                start,
+                home: if bound { PageHome::Bound } else { PageHome::Own(start) },
+                first: SharedPtr(std::ptr::null_mut()),
                 page,
+                stride: if bound { bound_stride(page) } else { page },
                 kv_heads,
                 dim,
                 key_bytes,
                 head_bytes,
                 pages: limits.pages[group],
             }));
-            start = product(&[page, limits.pages[group]], "the KV cache")?
+            let own = if bound { 0 } else { page };
+            start = product(&[own, limits.pages[group]], "the KV cache")?
                 .checked_add(start)
                 .map_or_else(|| product(&[usize::MAX, 2], "the KV cache"), Ok)?;
         }
@@ -159,7 +179,36 @@ impl Cache {
     pub fn new(sizes: CacheSizes) -> Result<Cache> {
         let pages = Aligned::zeroed(sizes.pages, "the KV cache")?;
         let states = Aligned::zeroed(sizes.states, "the recurrent states")?;
-        Ok(Cache { layers: sizes.layers, pages, states, state_len: sizes.state_len })
+        let mut layers = sizes.layers;
+        for layer in &mut layers {
+            if let CacheLayer::Paged(PagedLayer { home: PageHome::Own(start), first, .. }) = layer {
+                *first = SharedPtr(pages.ptr_mut().wrapping_add(*start));
+            }
+        }
+        let bound = layers.iter().map(|_| None).collect();
+        Ok(Cache { layers, pages, bound, states, state_len: sizes.state_len })
+    }
+
+    /// Pages of a layer without memory of its own are in `pages` from now on; returns where they were.
+    ///
+    /// # Errors
+    /// When the layer has memory of its own, or `pages` has no room for all of it.
+    pub fn bind(&mut self, kv: usize, pages: Option<PageBuffer>) -> Result<Option<PageBuffer>> {
+        let unsupported = |what: String| BackendError::Unsupported { backend: "cpu", what };
+        let Some(CacheLayer::Paged(layer)) =
+            self.layers.get_mut(kv).filter(|l| matches!(l, CacheLayer::Paged(l) if l.home == PageHome::Bound))
+        else {
+            return Err(unsupported(format!("binding layer {kv} of the cache, which lies in memory")));
+        };
+        let room = layer.pages * layer.stride;
+        if let Some(few) = pages.as_ref().map(|p| p.bytes().len()).filter(|&bytes| bytes < room) {
+            return Err(unsupported(format!("layer {kv} of the cache in {few} bytes: it has {room}")));
+        }
+        let before = std::mem::replace(&mut self.bound[kv], pages);
+        // Taken behind the move: what has the memory is not touched until it is given back.
+        let first = self.bound[kv].as_mut().map_or(std::ptr::null_mut(), |p| p.bytes_mut().as_mut_ptr());
+        layer.first = SharedPtr(first);
+        Ok(before)
     }
 
     /// Bytes of all pages and states.
@@ -169,9 +218,16 @@ impl Cache {
     }
 
     /// Paged layer `kv`.
-    pub fn paged(&self, kv: usize) -> PagedLayer {
+    ///
+    /// # Errors
+    /// When its pages lie elsewhere, and it is not bound.
+    pub fn paged(&self, kv: usize) -> Result<PagedLayer> {
         match self.layers[kv] {
-            CacheLayer::Paged(p) => p,
+            CacheLayer::Paged(p) if p.first.0.is_null() => {
+                let what = format!("layer {kv} of the cache, which is not bound");
+                Err(BackendError::Unsupported { backend: "cpu", what })
+            }
+            CacheLayer::Paged(p) => Ok(p),
             _ => unreachable!("the plan names paged layers of this machine in attention"),
         }
     }
@@ -190,7 +246,7 @@ impl Cache {
     /// When the layer has no such page or head.
     pub fn keys(&self, l: &PagedLayer, page: usize, head: usize) -> *mut u8 {
         assert!(page < l.pages && head < l.kv_heads, "page {page}, head {head}");
-        self.pages.ptr_mut().wrapping_add(l.start + page * l.page + head * l.head_bytes)
+        l.first.0.wrapping_add(page * l.stride + head * l.head_bytes)
     }
 
     /// Key panels of a head in a page, for reading.
@@ -310,10 +366,10 @@ impl Cache {
         }
     }
 
-    /// A page of each layer of a group, in their order: where it starts, and how many bytes it has.
+    /// A page of each layer of a group that has memory of its own, in their order: where it starts, and how many bytes it has.
     fn pieces(&self, group: usize, page: usize) -> impl Iterator<Item = (*mut u8, usize)> {
         self.layers.iter().filter_map(move |l| match l {
-            CacheLayer::Paged(l) if l.group == group => Some((self.keys(l, page, 0), l.page)),
+            CacheLayer::Paged(l) if l.group == group && l.home != PageHome::Bound => Some((self.keys(l, page, 0), l.page)),
             _ => None,
         })
     }

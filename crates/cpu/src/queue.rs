@@ -1,7 +1,7 @@
 //! Copies, reads, writes, imports and exports around the operators of a step.
 
 use crate::{machine::Machine, weight::Weight};
-use lamina_base::Bytes;
+use lamina_base::{Bytes, PageBuffer};
 use lamina_plan::{
     BackendError, Batch, Queue, Slot, WeightId, backend::Result, batch::Copy, front, op::Experts,
 };
@@ -71,6 +71,10 @@ impl Queue for Machine {
                 Err(BackendError::Unsupported { backend: "cpu", what })
             }
         }
+    }
+
+    fn bind_cache(&mut self, layer: usize, pages: Option<PageBuffer>) -> Result<Option<PageBuffer>> {
+        self.cache.bind(layer, pages)
     }
 
     fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {

@@ -1,38 +1,10 @@
 //! Memory that files are read into: aligned to blocks, of a fixed number, handed over by value.
 
-use bytemuck::{Pod, Zeroable, allocation::zeroed_slice_box};
+pub use lamina_base::{BLOCK, PageBuffer};
 use std::{
     ops::{Deref, DerefMut},
     sync::{Arc, Mutex, PoisonError},
 };
-
-/// Bytes of a block: direct reads begin and end at multiples of it, in the file and in memory.
-pub const BLOCK: usize = 4096;
-
-/// Bytes of one block, aligned to their length.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(4096))]
-struct AlignedBlock([u8; BLOCK]);
-
-/// Whole blocks of memory. The system gives its pages when they are first written.
-pub struct PageBuffer(Box<[AlignedBlock]>);
-
-impl PageBuffer {
-    /// Zeros, as many as whole blocks for `bytes` have.
-    pub fn new(bytes: usize) -> PageBuffer {
-        PageBuffer(zeroed_slice_box(bytes.div_ceil(BLOCK)))
-    }
-
-    /// All bytes.
-    pub fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.0)
-    }
-
-    /// All bytes, for writing.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.0)
-    }
-}
 
 /// A fixed number of buffers of one size. Each is lent out and comes back by being dropped.
 #[derive(Clone)]

@@ -41,6 +41,54 @@ pub struct SwapError {
     pub source: io::Error,
 }
 
+/// Why pages of a cache that lies on disk cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum CachePageError {
+    /// The disk has no room.
+    #[error(
+        "the layers of the cache that lie on disk (kv=disk) take {} in {}, which cannot be had: {source}; free space, ask for a \
+         smaller context or less kv_memory, or name another folder with panel_cache",
+        lamina_base::human_bytes(*bytes),
+        folder.display()
+    )]
+    Full {
+        /// Where the file should be.
+        folder: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The system refused.
+    #[error("page {page} of layer {layer} of the cache cannot be {what} on disk: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Layer of the cache.
+        layer: usize,
+        /// The first page of those that were moved at once.
+        page: u32,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Other bytes came back than were written.
+    #[error("page {page} of layer {layer} of the cache came back from disk with a wrong checksum: the disk may be failing")]
+    Damaged {
+        /// Layer of the cache.
+        layer: usize,
+        /// The page.
+        page: u32,
+    },
+    /// It could not be written before.
+    #[error("page {page} of layer {layer} of the cache is lost: it could not be written to disk before")]
+    Lost {
+        /// Layer of the cache.
+        layer: usize,
+        /// The page.
+        page: u32,
+    },
+}
+
 /// Why a file of panels cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum PanelError {

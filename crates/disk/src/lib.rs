@@ -8,6 +8,7 @@
 //! Unsafe code is the hand-over of buffers to io_uring alone, in `ring.rs`.
 
 mod buffer;
+mod cache_file;
 mod counts;
 mod direct;
 mod entry;
@@ -16,6 +17,7 @@ mod evict;
 mod extents;
 mod folder;
 mod liking;
+mod page_queue;
 mod page_store;
 mod panels;
 mod rate;
@@ -32,13 +34,15 @@ mod user_folder;
 mod write_queue;
 
 pub use buffer::{BLOCK, BufferPool, LentBuffer, PageBuffer};
+pub use cache_file::{BlockFile, CacheFile, PageArray};
 pub use counts::{Report, StoreCounts};
 pub use direct::{DirectFile, disk_space};
 pub use entry::{Damage, Entry, Key};
-pub use error::{DiskError, PanelError, SwapError};
+pub use error::{CachePageError, DiskError, PanelError, SwapError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
 pub use liking::{read_liking, write_liking};
+pub use page_queue::{PageDone, PageJob, PageQueue, PageWay};
 pub use page_store::PageStore;
 pub use panels::{
     KeptPanels, MatrixEntry, MatrixName, PanelFile, PanelFolder, PanelRange, PanelWriter, WriteWindow,

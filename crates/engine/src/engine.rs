@@ -322,6 +322,9 @@ impl Engine {
         let running: Vec<_> = self.schedule.running.iter().map(|s| s.id).collect();
         self.end(|s| running.contains(&s.id), Err(error.clone()));
         self.schedule.memory.step_failed();
+        if matches!(error, EngineError::Runtime(_)) {
+            self.schedule.memory.distrust();
+        }
     }
 
     /// Ends all sequences with an error that no later step can mend.

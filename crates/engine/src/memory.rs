@@ -364,6 +364,11 @@ impl Memory {
         }
     }
 
+    /// What is kept of earlier requests may be what a machine has failed on: it is computed anew.
+    pub fn distrust(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.pages.distrust());
+    }
+
     /// A step has failed and nobody holds memory any more: copies that may not have been done are forgotten, with the
     /// snapshots that they would have made.
     pub fn step_failed(&mut self) {

@@ -111,12 +111,6 @@ fn cache_allowed(plan: &Plan, policy: &PlacementPolicy, cache: &[Option<Home>]) 
     (0..all).map(|kv| cache[kv].is_none() && all - kv <= most).collect()
 }
 
-/// The layout of one layer of the cache alone.
-fn alone(kv: &KvLayout, layer: usize) -> KvLayout {
-    let one = |(i, state): (usize, &LayerState)| if i == layer { *state } else { LayerState::Elsewhere };
-    KvLayout { groups: kv.groups.clone(), layers: kv.layers.iter().enumerate().map(one).collect() }
-}
-
 /// Bytes of one layer of the cache, where `page` tells those of a page of a group.
 pub(crate) fn layer_bytes(
     kv: &KvLayout,
@@ -126,7 +120,7 @@ pub(crate) fn layer_bytes(
 ) -> u64 {
     let bytes = match kv.layers[layer] {
         LayerState::Recurrent { conv, state } => size_of::<f32>() * (conv + state) * limits.states,
-        state => state.group().map_or(0, |group| page(&alone(kv, layer), group) * limits.pages[group]),
+        state => state.group().map_or(0, |group| page(&kv.alone(layer), group) * limits.pages[group]),
     };
     bytes as u64
 }

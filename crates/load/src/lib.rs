@@ -9,6 +9,7 @@ mod asked_sparsity;
 mod beside;
 mod budget;
 mod built;
+mod cache_on_disk;
 mod class_home;
 mod class_homes;
 mod device;
@@ -52,7 +53,7 @@ pub use device::Device;
 pub use draft::DraftSource;
 pub use error::{Error, Result};
 pub use forecast::{
-    Bottleneck, DeviceForecast, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion,
+    Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion,
     HitForecast, JobForecast, MemoryPart, SpeedForecast, SwapForecast, forecast_beside, forecast_on,
 };
 pub use info::{ModelInfo, type_name};

@@ -2,6 +2,7 @@
 
 use crate::{
     built::Built,
+    cache_on_disk::CacheOnDisk,
     draft::{DraftSource, HeadChoice, draft_model, names},
     error::{Error, Result},
     heads::{PlannedHead, ReadyHead, UploadedModel},
@@ -161,6 +162,9 @@ fn build<B: Backend + 'static>(
     let opened =
         OpenedModel { plan: &plan, from: &from, loras: &loras, head: head.as_ref(), context: spec.context };
     let sizes = ModelSizes::of(&opened, &backend, options, (beside.bytes, beside.cache))?;
+    let limits = sizes.limits(&opened);
+    // Before weights are read: a disk that is too full is known at once.
+    let on_disk = CacheOnDisk::open(&backend, &plan, &limits, options)?;
     let (placed, bytes) = PlacedWeights::load(&backend, &opened, ck, &sizes, options, progress)?;
     let about = backend.about();
     let identity = identity(ck, options, &backend.identity(), &loras);
@@ -176,13 +180,16 @@ fn build<B: Backend + 'static>(
     };
     let mut info = sizes.told(known, &plan, options);
     info.notes.extend(info.load_notes());
-    let limits = sizes.limits(&opened);
+    info.notes.extend(on_disk.as_ref().map(CacheOnDisk::note));
     let model = UploadedModel { plan: &plan, weights: placed.resident(), source: &from };
     let pages = (sizes.head_pages(), options.kv_dtype);
     let head = head.map(|head| head.load(&backend, model, &limits, pages)).transpose()?;
     let bytes = sizes.bytes() - info.stream.as_ref().map_or(0, StreamInfo::saved_bytes);
     Ok(Built {
-        step: Box::new(InTurn::new(placed.step(backend, plan, limits)?)),
+        step: Box::new(InTurn::new(match on_disk {
+            None => placed.step(backend, plan, limits)?,
+            Some(on_disk) => placed.step(on_disk.around(backend), plan, limits)?,
+        })),
         head,
         context: sizes.cache.context,
         end_tokens: vocab::end_tokens(ck, tokenizer.as_ref()).into(),

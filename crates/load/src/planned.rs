@@ -8,7 +8,7 @@ use crate::{
 };
 use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
 use lamina_base::DType;
-use lamina_plan::{Backend, Plan, emit};
+use lamina_plan::{Backend, KvLayout, Plan, emit};
 use lamina_store::{Checkpoint, Config};
 
 /// Whoever asks for float32 wants packed weights as their method's formula gives them.
@@ -31,10 +31,22 @@ pub(crate) fn planned<B: Backend>(
 ) -> Result<(Plan, Loras)> {
     let plan = options.experts.apply(emit(spec, &|name| weights.has(name)))?;
     let loras = Loras::open(&options.loras, ck, family, spec, &plan)?;
-    let plan = sparse_plan(loras.adapt(plan), options, backend)?;
+    let plan = with_layers_on_disk(sparse_plan(loras.adapt(plan), options, backend)?, options, backend)?;
     check_context(spec, &ck.config, options.context)?;
     check_dtype(options.dtype)?;
     Ok((plan, loras))
+}
+
+/// The plan with those layers of its cache marked that lie on disk.
+fn with_layers_on_disk<B: Backend>(plan: Plan, options: &LoadOptions, backend: &B) -> Result<Plan> {
+    let bound = options.placement.layers_on_disk(&plan)?;
+    if !bound.is_empty() && !backend.binds_cache() {
+        return Err(Error::Unsupported(format!(
+            "a cache on disk (kv=disk) with {}: pages are read to the memory of the CPU, use device=\"cpu\"",
+            backend.about().device
+        )));
+    }
+    Ok(Plan { kv: KvLayout { bound, ..plan.kv.clone() }, ..plan })
 }
 
 /// Rotary positions go on beyond what a model was made for, a table of learned ones ends.

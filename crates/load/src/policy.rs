@@ -1,11 +1,12 @@
 //! What a user says about where weights lie: rules, and FlexGen's six percentages.
 
 use crate::{
+    device_unit::layers_of_cache,
     error::{Error, Result},
     expert_plan::ExpertPlan,
 };
 use lamina_plan::{Plan, WeightLayout, cuttable};
-use lamina_tier::{Home, PlacementRule, RuleError, homes};
+use lamina_tier::{Home, PlacementRule, RuleError, cache_homes, homes};
 use std::{num::NonZeroUsize, str::FromStr};
 
 /// Where weights lie, as far as the user says.
@@ -44,7 +45,8 @@ impl HostExperts {
 }
 
 /// FlexGen's policy (arXiv 2303.06865): percent of weights, of the cache and of activations on a device and in memory; the
-/// rest is on disk. Here only weights can be on disk, and activations are where operators run.
+/// rest is on disk. Of the cache that is whole layers: the last ones on the device, and the first ones on disk. Activations are
+/// where operators run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierPercent {
     /// Weights on a device and in memory.
@@ -69,8 +71,8 @@ impl FromStr for TierPercent {
         if sums.iter().any(|sum| *sum > 100) {
             return Err(wrong("more than 100 percent"));
         }
-        if sums[1] < 100 || sums[2] < 100 {
-            return Err(wrong("only weights can be on disk"));
+        if sums[2] < 100 {
+            return Err(wrong("activations cannot be on disk"));
         }
         Ok(TierPercent { weights: (numbers[0], numbers[1]), kv: (numbers[2], numbers[3]) })
     }
@@ -99,7 +101,30 @@ impl PlacementPolicy {
     /// True where weights are to be read from disk even if all fit into memory.
     pub fn wants_disk(&self) -> bool {
         self.percent.is_some_and(|p| p.weights.0 + p.weights.1 < 100)
-            || self.rules.iter().any(|r| r.home().is_read())
+            || self.rules.iter().any(|r| r.home().is_read() && !r.is_of_cache())
+    }
+
+    /// Layers of the cache of `plan` that lie on disk, ascending. Recurrent states do not: they stay in memory.
+    ///
+    /// # Errors
+    /// When a rule puts layers there, and names none that has pages.
+    pub(crate) fn layers_on_disk(&self, plan: &Plan) -> Result<Vec<usize>> {
+        let of = layers_of_cache(plan);
+        let paged = |layer: &usize| plan.kv.layers[*layer].group().is_some();
+        for rule in self.rules.iter().filter(|r| r.is_of_cache() && r.home() == Home::Disk) {
+            let named = cache_homes(&of, std::slice::from_ref(rule));
+            if !(0..of.len()).filter(paged).any(|layer| named[layer].is_some()) {
+                return Err(Error::InvalidRequest(format!(
+                    "the rule `{}` names no layer of this model that keeps keys and values; recurrent states stay in memory",
+                    rule.text()
+                )));
+            }
+        }
+        let ruled = cache_homes(&of, &self.rules);
+        let percent = self.percent.map_or(100, |p| p.kv.0 + p.kv.1) as usize;
+        let first = of.len() - ((of.len() * percent + 50) / 100).min(of.len());
+        let on_disk = |layer: &usize| ruled[*layer].map_or(*layer < first, |home| home == Home::Disk);
+        Ok((0..of.len()).filter(paged).filter(on_disk).collect())
     }
 
     /// True where anything is said of a division between a device and the host.
@@ -169,12 +194,13 @@ mod tests {
     #[test]
     fn percentages_are_flexgens() {
         assert_eq!("0 40 0 100 0 100".parse(), Ok(TierPercent { weights: (0, 40), kv: (0, 100) }));
+        assert_eq!("0 40 0 50 0 100".parse(), Ok(TierPercent { weights: (0, 40), kv: (0, 50) }));
         assert_eq!("20 40 70 30 100 0".parse(), Ok(TierPercent { weights: (20, 40), kv: (70, 30) }));
         for (text, problem) in [
             ("40 60", "six"),
             ("0 a 0 100 0 100", "six"),
             ("0 110 0 100 0 100", "more than 100"),
-            ("0 40 0 50 0 100", "only weights"),
+            ("0 40 0 50 0 90", "activations"),
         ] {
             let error = text.parse::<TierPercent>().expect_err(text).to_string();
             assert!(error.contains(problem), "{error}");

@@ -12,7 +12,8 @@ use crate::{
     stream::{HeadNeeds, MemoryQuestion, StreamPlan},
     uploads::{WeightSource, weight_sizes},
 };
-use lamina_plan::{Backend, GroupSpec, KvDtype, KvTypes, Limits, Plan, Reach};
+use lamina_plan::{Backend, GroupSpec, KvDtype, KvLayout, KvTypes, Limits, Plan, Reach};
+use lamina_tier::LayerRoom;
 
 /// A model whose files were read.
 pub(crate) struct OpenedModel<'a> {
@@ -33,6 +34,8 @@ pub(crate) struct ModelSizes {
     rows: usize,
     kv: Vec<KvTypes>,
     groups: GroupBytes,
+    /// Bytes of the cache that a token takes, wherever its layers lie.
+    token: f64,
     /// The layer group that a head has as many pages as.
     paged: usize,
     pub cache: CachePlan,
@@ -62,7 +65,9 @@ impl ModelSizes {
         let kv = stored_types(backend, plan, options.kv_dtype);
         let mut groups = group_bytes(backend, plan, &kv, rows);
         let paged = longest_group(plan);
-        groups.groups[paged].1 += opened.head.map_or(0, |head| head.page_bytes(backend, options.kv_dtype));
+        let head_page = opened.head.map_or(0, |head| head.page_bytes(backend, options.kv_dtype));
+        groups.groups[paged].1 += head_page;
+        let token = (all_page_bytes(backend, plan, &kv) + head_page) as f64 / lamina_plan::PAGE_LEN as f64;
         let context = opened.context;
         let taken = taken + options.kv_swap.budget.memory_bytes();
         let reserved = taken + of_head;
@@ -84,7 +89,8 @@ impl ModelSizes {
         if let Some(stream) = question.answer(backend)? {
             let (rows, cache) = (stream.limits.rows, stream.cache.clone());
             let homes = class_homes(plan, &each, Some(&stream));
-            return Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: Some(stream), homes });
+            let stream = Some(stream);
+            return Ok(ModelSizes { weights, rows, kv, groups, token, paged, cache, stream, homes });
         }
         check_weights(weights + taken, memory)?;
         let working =
@@ -96,7 +102,7 @@ impl ModelSizes {
             None => plan_cache(plan, &groups, opened.context, options.context, free)?,
         };
         let homes = class_homes(plan, &each, None);
-        Ok(ModelSizes { weights, rows, kv, groups, paged, cache, stream: None, homes })
+        Ok(ModelSizes { weights, rows, kv, groups, token, paged, cache, stream: None, homes })
     }
 
     /// Pages of a head.
@@ -109,9 +115,9 @@ impl ModelSizes {
         self.weights + self.groups.all(&self.cache.pages) as u64
     }
 
-    /// Bytes of the cache that a token takes, over all layer groups.
+    /// Bytes of the cache that a token takes, over all layer groups, in memory and on disk.
     pub fn token_bytes(&self) -> f64 {
-        self.groups.groups.iter().map(|g| g.1).sum::<usize>() as f64 / lamina_plan::PAGE_LEN as f64
+        self.token
     }
 
     /// What the machine is made for.
@@ -186,8 +192,21 @@ fn longest_group(plan: &Plan) -> usize {
     plan.kv.groups.iter().position(|g| g.reach == Reach::All).unwrap_or(0)
 }
 
-/// Bytes of a page of each layer group.
+/// Bytes of a page of all layer groups, wherever their layers lie.
+fn all_page_bytes<B: Backend>(backend: &B, plan: &Plan, kv: &[KvTypes]) -> usize {
+    let layout = KvLayout { bound: vec![], ..plan.kv.clone() };
+    (0..layout.groups.len()).map(|group| backend.page_bytes(&layout, group, kv[group])).sum()
+}
+
+/// Bytes of memory of a page of each layer group: of layers on disk that is the share of buffers which all of them are read
+/// to.
 fn group_bytes<B: Backend>(backend: &B, plan: &Plan, kv: &[KvTypes], rows: usize) -> GroupBytes {
-    let bytes = |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]));
+    let buffers = |group: usize| {
+        let pages = (0..plan.kv.groups.len()).map(|other| usize::from(other == group)).collect();
+        let one = Limits { rows, selected: 0, logits: 0, pages, states: 0, kv: kv.to_vec() };
+        LayerRoom::of(backend, &plan.kv, &one).buffer_bytes() as usize
+    };
+    let bytes =
+        |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]) + buffers(i));
     GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows }
 }

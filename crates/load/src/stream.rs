@@ -13,7 +13,7 @@ use lamina_base::human_bytes;
 use lamina_plan::{
     Backend, KvTypes, Limits, Memory, Plan, WeightId, WeightKind, WeightLayout, WeightSpec, cuttable,
 };
-use lamina_tier::{Home, Placement, place};
+use lamina_tier::{Home, LayerRoom, Placement, place};
 use std::ops::Range;
 
 /// Buffers that are read into: two threads read, one buffer is multiplied with, and the others wait their turn.
@@ -218,7 +218,13 @@ impl MemoryQuestion<'_> {
         let cache = self.fixed.cloned().unwrap_or_else(one);
         let limits = step_limits(self.plan, self.rows, &cache, self.kv.to_vec());
         let foot = backend.footprint(self.plan, &limits)?.unwrap_or_default();
-        Ok(self.weights() + foot.total() as u64 + self.head.cache(&limits) <= free)
+        let buffers = self.cache_buffers(backend, &limits);
+        Ok(self.weights() + foot.total() as u64 + buffers + self.head.cache(&limits) <= free)
+    }
+
+    /// Bytes of the buffers that layers of the cache which lie on disk are read to.
+    fn cache_buffers<B: Backend>(&self, backend: &B, limits: &Limits) -> u64 {
+        LayerRoom::of(backend, &self.plan.kv, limits).buffer_bytes()
     }
 
     /// True where steps of fewer than `rows` rows may be made for the sake of memory: nobody asked for so many.
@@ -252,6 +258,7 @@ impl MemoryQuestion<'_> {
         let parts = [
             ("weights that every token needs whole", fixed),
             (cache_name.as_str(), (foot.cache + foot.states) as u64),
+            ("buffers of a cache that lies on disk", self.cache_buffers(backend, &limits)),
             ("a head that guesses tokens", self.head.copies + self.head.cache(&limits)),
             ("memory to work in", working),
             ("buffers", (tuned.buffers.unwrap_or(BUFFERS) * (piece + 3 * lamina_disk::BLOCK)) as u64),

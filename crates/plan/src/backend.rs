@@ -224,8 +224,15 @@ pub trait Backend: Sized {
         types
     }
 
-    /// Bytes of one page of a layer group, over its layers.
+    /// Bytes of one page of a layer group, over its layers that have memory of their own.
     fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize;
+
+    /// True where machines take pages of layers that lie elsewhere, see [`Queue::bind_cache`].
+    ///
+    /// [`Queue::bind_cache`]: crate::Queue::bind_cache
+    fn binds_cache(&self) -> bool {
+        false
+    }
 
     /// What [`Backend::machine`] would take for `plan` and `limits`, to the byte; none where the backend cannot say.
     ///

@@ -1,6 +1,6 @@
 //! The KV cache layout: what each layer stores of a sequence, and how it is paged.
 
-use lamina_base::DType;
+use lamina_base::{BLOCK, DType};
 use std::{fmt, str::FromStr};
 
 /// Positions per page. Prefixes are shared, and memory is given out, in pages.
@@ -177,6 +177,15 @@ pub struct KvLayout {
     pub groups: Vec<GroupSpec>,
     /// One entry per layer that stores something; operators name layers by index.
     pub layers: Vec<LayerState>,
+    /// Paged layers without memory of their own, ascending: where their pages are is said before each use, see
+    /// [`Queue::bind_cache`](crate::Queue::bind_cache).
+    pub bound: Vec<usize>,
+}
+
+/// Bytes from one page to the next of a layer that is bound, whose pages have `page` bytes: whole blocks, so that each can be
+/// read past the page cache.
+pub fn bound_stride(page: usize) -> usize {
+    page.next_multiple_of(BLOCK)
 }
 
 impl KvLayout {
@@ -193,6 +202,20 @@ impl KvLayout {
     /// Layers of a group.
     pub fn of_group(&self, group: usize) -> impl Iterator<Item = &LayerState> {
         self.layers.iter().filter(move |l| l.group() == Some(group))
+    }
+
+    /// Layers of a group that have memory of their own.
+    pub fn kept_of_group(&self, group: usize) -> impl Iterator<Item = &LayerState> {
+        let kept = self.layers.iter().enumerate().filter(|(i, _)| !self.bound.contains(i));
+        kept.map(|(_, layer)| layer).filter(move |l| l.group() == Some(group))
+    }
+
+    /// The same groups with layer `layer` alone, in memory of its own.
+    pub fn alone(&self, layer: usize) -> KvLayout {
+        let one =
+            |(i, state): (usize, &LayerState)| if i == layer { *state } else { LayerState::Elsewhere };
+        let layers = self.layers.iter().enumerate().map(one).collect();
+        KvLayout { groups: self.groups.clone(), layers, bound: vec![] }
     }
 
     /// The group of this reach; a new one where there is none yet.

@@ -4,6 +4,7 @@ use crate::{
     device_cost::DeviceCost,
     hardware::Hardware,
     hits::ExpertHits,
+    layer_cost::LayerOnDisk,
     work::{OpWork, PastWork, ProductWork},
 };
 use lamina_plan::{AttentionSparsity, ReadShare, RowKind, SPARSE_BLOCK};
@@ -47,10 +48,14 @@ pub struct StepCost {
     pub computing: f64,
     /// Seconds that mixtures wait for experts: nobody knows before which they need.
     pub waiting: f64,
-    /// Seconds that the disk reads.
+    /// Seconds that the disk reads and writes.
     pub reading: f64,
     /// Bytes that are read from disk.
     pub streamed: f64,
+    /// Of these, bytes of the cache.
+    pub cache_read: f64,
+    /// Bytes of the cache that are written to disk.
+    pub cache_written: f64,
     /// Seconds that weights are on their way to a device.
     pub sending: f64,
 }
@@ -81,6 +86,8 @@ pub struct CostModel {
     pub works: Vec<OpWork>,
     /// Bytes that are read from disk before each operator; 0 where its weights are in memory.
     pub extents: Vec<f64>,
+    /// Layers of the cache that are read from disk, each before its first operator; empty where none is.
+    pub layers: Vec<Option<LayerOnDisk>>,
     /// Extents that are read ahead at most.
     pub buffers: usize,
     /// Experts that are read when rows ask for them; none where all are in memory.
@@ -100,13 +107,16 @@ impl CostModel {
         let missed = self.missed(shape);
         let sent: f64 =
             (0..self.works.len()).filter(|i| runs(&self.works[*i])).map(|i| self.sending(i)).sum();
-        let streamed = dense + missed.iter().map(|m| m.bytes).sum::<f64>();
+        let cache_read: f64 = self.layers.iter().flatten().map(|layer| layer.read(shape)).sum();
+        let cache_written: f64 = self.layers.iter().flatten().map(|layer| layer.written(shape)).sum();
+        let streamed = dense + cache_read + missed.iter().map(|m| m.bytes).sum::<f64>();
+        let moved = streamed + cache_written;
         let host = shape.count(RowKind::Logits) * self.vocab as f64 * LOGIT_SECONDS;
         let mut ram = self.hardware.ram;
         let mut cost = StepCost::default();
         for _ in 0..ROUNDS {
             let slowed = match cost.seconds > 0.0 {
-                true => 1.0 + READ_CORE_SECONDS * streamed / (cost.seconds * self.hardware.threads as f64),
+                true => 1.0 + READ_CORE_SECONDS * moved / (cost.seconds * self.hardware.threads as f64),
                 false => 1.0,
             };
             let time = |(i, work): (usize, &OpWork)| match self.device.as_ref() {
@@ -123,10 +133,19 @@ impl CostModel {
             let waits: Vec<f64> = waits.collect();
             times.iter_mut().zip(&waits).for_each(|(time, wait)| *time += wait);
             let waiting = waits.iter().sum();
-            let seconds = if streamed + sent > 0.0 { self.paced(&times, shape, host) } else { computing };
-            let reading = streamed / self.disk.max(1.0);
-            cost = StepCost { seconds, computing, waiting, reading, streamed, sending: sent };
-            ram = (self.hardware.ram - streamed / seconds.max(1e-9)).max(LEAST_RAM_SHARE * self.hardware.ram);
+            let seconds = if moved + sent > 0.0 { self.paced(&times, shape, host) } else { computing };
+            let reading = moved / self.disk.max(1.0);
+            cost = StepCost {
+                seconds,
+                computing,
+                waiting,
+                reading,
+                streamed,
+                cache_read,
+                cache_written,
+                sending: sent,
+            };
+            ram = (self.hardware.ram - moved / seconds.max(1e-9)).max(LEAST_RAM_SHARE * self.hardware.ram);
         }
         cost
     }
@@ -173,6 +192,12 @@ impl CostModel {
         self.device.as_ref().map_or(0.0, |device| device.sent(i) / device.link.max(1.0))
     }
 
+    /// Bytes that the disk moves for operator `i`: its weights, and its layer of the cache, which is written behind it.
+    fn moved(&self, i: usize, shape: &CostShape) -> f64 {
+        let layer = self.layers.get(i).copied().flatten();
+        self.extents[i] + layer.map_or(0.0, |layer| layer.read(shape) + layer.written(shape))
+    }
+
     /// Seconds from the end of one pass to the end of the next, where operators wait for their extents: reads go on
     /// across passes, one after the other, each as soon as a buffer is free. Weights are sent to a device while it computes
     /// the operator before; those that are read from disk too, as soon as they are there.
@@ -183,7 +208,8 @@ impl CostModel {
         for _ in 0..2 {
             before = now;
             now += host;
-            for (i, ((work, time), bytes)) in self.works.iter().zip(times).zip(&self.extents).enumerate() {
+            for (i, (work, time)) in self.works.iter().zip(times).enumerate() {
+                let bytes = &self.moved(i, shape);
                 if shape.count(work.rows) == 0.0 {
                     continue;
                 }
@@ -284,6 +310,7 @@ mod tests {
             disk: 1e9,
             works,
             extents,
+            layers: vec![],
             buffers: 2,
             experts: None,
             vocab: 0,
@@ -293,6 +320,17 @@ mod tests {
 
     fn decoding(sequences: usize) -> CostShape {
         CostShape { sequences, rows: 1, depth: 0, logits: 1 }
+    }
+
+    #[test]
+    fn layers_on_disk_take_its_time() {
+        let layer = LayerOnDisk { reach: Reach::All, stride: 1e6, again: false, stores: true };
+        let layers = vec![Some(layer), None];
+        let shape = CostShape { depth: 100, ..decoding(3) };
+        let cost = CostModel { layers, ..model(vec![0.0; 2]) }.step(&shape);
+        // Four pages of each sequence are read, and one is written.
+        assert_eq!((cost.cache_read, cost.cache_written, cost.streamed), (12e6, 3e6, 12e6));
+        assert!((cost.reading - 15e-3).abs() < 1e-12 && cost.seconds >= cost.reading - 1e-12, "{cost:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! [`place`] decides once which rows of which matrices are resident and cuts the plan accordingly; [`Streamed`] is a
 //! backend around another one, whose machine has a [`Prefetcher`] read ahead and binds what has arrived before each
 //! operator. [`Tiered`] is a backend over a device with memory of its own and the host, between which a plan is divided.
-//! [`measure`] finds the speeds of a backend, and a [`CostModel`] predicts the time of a step by them. [`best_ways`] finds where
+//! [`LayerPaged`] is a backend whose cache lies on disk in some layers. [`measure`] finds the speeds of a backend, and a [`CostModel`] predicts the time of a step by them. [`best_ways`] finds where
 //! parts of a model are best. It knows no backend by name.
 #![forbid(unsafe_code)]
 
@@ -18,9 +18,13 @@ mod guess;
 mod hardware;
 mod hits;
 mod kept;
+mod layer_cost;
+mod layer_paged;
+mod layer_pager;
 mod liking;
 mod lru;
 mod measure;
+mod page_use;
 mod place;
 mod prefetch;
 mod reuse;
@@ -43,6 +47,8 @@ pub use experts::ExpertCache;
 pub use hardware::{Hardware, ProductSpeed};
 pub use hits::{ExpertHits, FoundExperts};
 pub use kept::KeptUses;
+pub use layer_cost::{LayerOnDisk, layers_on_disk};
+pub use layer_paged::{LayerPaged, LayerPagedMachine, LayerRoom};
 pub use measure::measure;
 pub use place::{Placement, StreamedOp, place};
 pub use prefetch::Prefetcher;

@@ -153,7 +153,7 @@ pub enum RuleError {
 /// also of some layers (`ffn 0-9`), layers (`layers 0-9`), or a regular expression that a canonical (GGUF) name contains;
 /// WHERE is `device`, `ram` (also `cpu`) or `disk`, or what is sent to a device whenever that multiplies with it: `up` from
 /// memory, `disk-up` from disk. WHAT may also be the cache, `kv` or that of some layers (`kv 0-9`),
-/// which is on a device or in memory.
+/// which is on a device, in memory, or on disk; recurrent states are never there.
 #[derive(Clone, Debug)]
 pub struct PlacementRule {
     text: String,
@@ -176,6 +176,11 @@ impl PlacementRule {
     /// Where what it names lies.
     pub fn home(&self) -> Home {
         self.home
+    }
+
+    /// True where it speaks of the cache, and not of weights.
+    pub fn is_of_cache(&self) -> bool {
+        matches!(self.target, RuleTarget::Cache(_))
     }
 }
 
@@ -204,8 +209,8 @@ impl FromStr for PlacementRule {
         let target = match (class, word) {
             (Some(class), _) => RuleTarget::Class(class, layers?),
             (None, "layers") => RuleTarget::Layers(layers?.ok_or_else(|| wrong("which layers?"))?),
-            (None, "kv") if !matches!(home, Home::Device | Home::Ram) => {
-                return Err(wrong("the cache is on a device or in memory"));
+            (None, "kv") if home.is_sent() => {
+                return Err(wrong("the cache is on a device, in memory or on disk"));
             }
             (None, "kv") => RuleTarget::Cache(layers?),
             (None, "activations") => return Err(wrong("activations are where operators run")),
@@ -239,7 +244,7 @@ pub fn homes(
     rules: &[PlacementRule],
     streamable: &[bool],
 ) -> Result<Vec<Option<Home>>, RuleError> {
-    for rule in rules.iter().filter(|rule| !matches!(rule.target, RuleTarget::Cache(_))) {
+    for rule in rules.iter().filter(|rule| !rule.is_of_cache()) {
         let named = |i: usize| rule.target.matches(&plan.weights[i].name);
         let all: Vec<usize> = (0..plan.weights.len()).filter(|&i| named(i)).collect();
         if all.is_empty() {
@@ -287,9 +292,10 @@ mod tests {
     #[test]
     fn the_cache_is_named_apart() {
         let rules: Vec<PlacementRule> =
-            ["kv 2-3=ram", "kv=device"].iter().map(|r| r.parse().expect("a rule")).collect();
+            ["kv 2-2=ram", "kv 3=disk", "kv=device"].iter().map(|r| r.parse().expect("a rule")).collect();
         let homes = cache_homes(&[0, 2, 3, 7], &rules);
-        assert_eq!(homes, [Home::Device, Home::Ram, Home::Ram, Home::Device].map(Some));
+        assert_eq!(homes, [Home::Device, Home::Ram, Home::Disk, Home::Device].map(Some));
+        assert!(rules[1].is_of_cache() && rules[1].home().is_read());
         assert!(!matches("kv=ram", "blk.0.attn_k.weight"));
     }
 
@@ -302,7 +308,7 @@ mod tests {
             "ffn x=ram",
             "layers=ram",
             "(=ram",
-            "kv=disk",
+            "kv=disk-up",
             "kv=up",
             "ffn=down",
             "kv x=ram",

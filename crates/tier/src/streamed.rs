@@ -198,11 +198,12 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
 
     fn streamed_inner(&self) -> StreamCounts {
         let experts = self.experts.as_ref().map(ExpertCache::counts).unwrap_or_default();
-        let dense = self.prefetcher.counts();
+        let (dense, inner) = (self.prefetcher.counts(), self.inner.streamed());
         StreamCounts {
-            bytes: dense.bytes + experts.bytes,
-            waited: dense.waited + experts.waited,
+            bytes: dense.bytes + experts.bytes + inner.bytes,
+            waited: dense.waited + experts.waited + inner.waited,
             experts: experts.experts,
+            cache: inner.cache,
         }
     }
 }

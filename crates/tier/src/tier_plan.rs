@@ -159,7 +159,13 @@ pub(crate) fn layout(kv: &KvLayout, homes: &[TierSide], side: TierSide) -> KvLay
         true => *layer,
         false => LayerState::Elsewhere,
     };
-    KvLayout { groups: kv.groups.clone(), layers: kv.layers.iter().zip(homes).map(one).collect() }
+    // A device has memory for what lies there.
+    let bound = kv.bound.iter().copied().filter(|&layer| side == TierSide::Host && homes[layer] == side);
+    KvLayout {
+        groups: kv.groups.clone(),
+        layers: kv.layers.iter().zip(homes).map(one).collect(),
+        bound: bound.collect(),
+    }
 }
 
 /// A weight that lies where an operator cannot be run.

@@ -293,6 +293,10 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
         self.host.page_bytes(&self.homes.layout(layout, TierSide::Host), group, types)
     }
 
+    fn binds_cache(&self) -> bool {
+        self.host.binds_cache()
+    }
+
     fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
         self.host.footprint(&self.split(plan)?.plan_of(plan, TierSide::Host), limits)
     }

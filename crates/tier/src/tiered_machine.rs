@@ -5,9 +5,9 @@ use crate::{
     tier_plan::{SlotHolders, TierPlan, TierStep},
     tier_side::TierSide,
 };
-use lamina_base::Bytes;
+use lamina_base::{Bytes, PageBuffer};
 use lamina_plan::{
-    BackendError, Batch, ExpertCounts, Limits, Ops, Plan, Queue, Slot, SlotSpec, StreamCounts, WeightId,
+    BackendError, Batch, CacheCounts, ExpertCounts, Limits, Ops, Plan, Queue, Slot, SlotSpec, StreamCounts, WeightId,
     backend::Result,
     op::{Experts, Op, OpRef, *},
     walk,
@@ -303,6 +303,11 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
         }
     }
 
+    /// What lies on the device has memory of its own.
+    fn bind_cache(&mut self, layer: usize, pages: Option<PageBuffer>) -> Result<Option<PageBuffer>> {
+        self.host.bind_cache(layer, pages)
+    }
+
     fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
         self.enter(b, OpRef::Experts(o), |machine, step, _| match step.side {
             TierSide::Device => machine.device.route_experts(b, o),
@@ -329,10 +334,15 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
 
     fn streamed(&self) -> StreamCounts {
         let (a, b) = (self.device.streamed(), self.host.streamed());
+        let cache = CacheCounts {
+            read: a.cache.read + b.cache.read,
+            written: a.cache.written + b.cache.written,
+        };
         let sum = |of: fn(&ExpertCounts) -> u64| of(&a.experts) + of(&b.experts);
         StreamCounts {
             bytes: a.bytes + b.bytes,
             waited: a.waited + b.waited,
+            cache,
             experts: ExpertCounts {
                 hits: sum(|e| e.hits),
                 misses: sum(|e| e.misses),

@@ -1,7 +1,7 @@
 //! What a model will take and how fast it will be, as a report and as JSON.
 
 use lamina::{
-    ClassHome, DeviceForecast, Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast, SwapForecast,
+    CacheForecast, ClassHome, DeviceForecast, Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast, SwapForecast,
 };
 use lamina_base::human_bytes;
 use serde_json::{Map, Value, json};
@@ -16,6 +16,7 @@ pub fn plan_report(told: &Forecast) -> String {
         lines.push(("memory", memory(told)));
         lines.extend(told.device.as_ref().map(|device| ("device", describe_device(device))));
         lines.extend(told.disk.as_ref().map(|_| ("disk", disk(told))));
+        lines.extend(told.disk.as_ref().and_then(|d| d.cache).map(|cache| ("cache", describe_cache(told, &cache))));
         lines.extend(told.swap.as_ref().map(|swap| ("swap", describe_swap(swap))));
         lines.push(("speed", speed(told)));
         lines.extend(told.jobs.iter().map(|job| ("job", describe_job(told, job))));
@@ -66,6 +67,8 @@ fn describe_device(device: &DeviceForecast) -> String {
 fn disk(told: &Forecast) -> String {
     let Some(disk) = &told.disk else { return String::new() };
     let written = match disk.missing_bytes {
+        // Where only the cache is read there are none.
+        0 if disk.step_bytes == 0 && disk.experts.is_none() => "no panels".to_owned(),
         0 => "panels are there".to_owned(),
         bytes => {
             let free = disk.free.map_or(String::new(), |f| format!(", {} free", human_bytes(f)));
@@ -85,6 +88,20 @@ fn disk(told: &Forecast) -> String {
         human_bytes(told.decode.first().map_or(disk.step_bytes, |s| s.streamed_bytes)),
         human_bytes(disk.rate.bytes as u64),
         disk.folder.display()
+    )
+}
+
+fn describe_cache(told: &Forecast, cache: &CacheForecast) -> String {
+    let (read, written) = told.decode.first().map_or((0, 0), |s| s.cache_bytes);
+    let batch = told.decode.first().map_or(0, |s| s.running);
+    format!(
+        "{} of {} layers on disk, {}; a step of {batch} reads {} of it and writes {}, by buffers of {}",
+        cache.layers.0,
+        cache.layers.1,
+        human_bytes(cache.file_bytes),
+        human_bytes(read),
+        human_bytes(written),
+        human_bytes(cache.buffer_bytes)
     )
 }
 
@@ -150,13 +167,17 @@ pub fn plan_json(told: &Forecast) -> Value {
         told.memory.iter().map(|p| (p.name.replace(' ', "_"), p.bytes.into())).collect();
     let speed = |s: &SpeedForecast| {
         json!({"n": s.tokens, "batch": s.batch, "running": s.running, "tok_s": s.tok_s,
-               "bound": s.bound.name(), "streamed_bytes": s.streamed_bytes})
+               "bound": s.bound.name(), "streamed_bytes": s.streamed_bytes, "cache_read_bytes": s.cache_bytes.0,
+               "cache_written_bytes": s.cache_bytes.1})
     };
     let job = |j: &JobForecast| json!({"batch": j.batch, "seconds": j.seconds, "tok_s": j.tok_s});
     let advice = |a: &ForecastAdvice| json!({"change": a.change, "tok_s": a.tok_s});
+    let cache = |c: CacheForecast| {
+        json!({"layers": c.layers.0, "all_layers": c.layers.1, "file_bytes": c.file_bytes, "buffer_bytes": c.buffer_bytes})
+    };
     let disk = told.disk.as_ref().map(|d| {
         json!({"folder": d.folder.display().to_string(), "missing_bytes": d.missing_bytes, "free": d.free,
-               "step_bytes": d.step_bytes, "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0),
+               "step_bytes": d.step_bytes, "cache": d.cache.map(cache), "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0),
                "expert_hit_share": d.hits.map(|h| h.share), "expert_hits_counted": d.hits.map(|h| h.counted), "read_gb_s": d.rate.bytes / 1e9, "measured": d.rate.measured})
     });
     let device = told.device.as_ref().map(|d| {

@@ -47,8 +47,8 @@ pub struct EngineArgs {
     offload: Offload,
     /// Where weights lie, the first match decides: WHAT=device|ram|disk, or up|disk-up for what a device computes with and is
     /// sent in every step, with WHAT a class (attention ffn experts shared head embedding), one of some layers (ffn 0-9),
-    /// layers (layers 0-9), a regular expression over names of tensors, or the cache (kv, kv 0-9), which is on a device or in
-    /// memory; -ot is the same
+    /// layers (layers 0-9), a regular expression over names of tensors, or the cache (kv, kv 0-9), which is on a device, in
+    /// memory or on disk; -ot is the same
     #[arg(long, value_name = "RULE", alias = "override-tensor")]
     place: Vec<PlacementRule>,
     /// Percent of weights, cache and activations on a device and in memory, as in FlexGen; the rest is on disk: "0 40 0

@@ -81,7 +81,7 @@ fn alibi_slopes(heads: usize, max: f32) -> impl Iterator<Item = f32> {
 
 impl Operate<Attention> for Machine {
     fn run(&mut self, b: &Batch, o: &Attention) -> Result<()> {
-        let layer = self.cache.paged(o.kv);
+        let layer = self.cache.paged(o.kv)?;
         let mut slopes = self.lists.slopes.cleared();
         if let Some(max) = o.alibi {
             slopes.extend(alibi_slopes(o.heads, max).map(|s| s * o.alibi_factor));

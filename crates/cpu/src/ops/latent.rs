@@ -78,7 +78,7 @@ pub fn scratch_bytes(width: usize, head: usize) -> usize {
 
 impl Operate<LatentAttend> for Machine {
     fn run(&mut self, b: &Batch, o: &LatentAttend) -> Result<()> {
-        let layer = self.cache.paged(o.kv);
+        let layer = self.cache.paged(o.kv)?;
         let s = LatentArgs {
             b,
             o,

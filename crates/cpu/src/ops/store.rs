@@ -10,7 +10,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 impl Operate<Store> for Machine {
     fn run(&mut self, b: &Batch, o: &Store) -> Result<()> {
-        let (k, v, layer) = (self.slot(b, o.k), self.slot(b, o.v), self.cache.paged(o.kv));
+        let (k, v, layer) = (self.slot(b, o.k), self.slot(b, o.v), self.cache.paged(o.kv)?);
         let pages = self.pages_of_step(b);
         let write = |task: usize, worker: usize| {
             let (s, page) = pages[task / layer.kv_heads];

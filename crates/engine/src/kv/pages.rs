@@ -188,6 +188,26 @@ impl Pages {
         self.forget(page);
     }
 
+    /// Nobody finds the contents of pages without a holder any more, but those that preempted sequences wait for: the memory
+    /// that they lie in has failed.
+    pub fn distrust(&mut self) {
+        let waited = |page: &u32| {
+            let content = &self.pages[*page as usize].content;
+            content.as_ref().is_some_and(|content| self.awaited.contains(&content.id))
+        };
+        let pages: Vec<u32> = self.unused.values().copied().filter(|page| !waited(page)).collect();
+        for page in pages {
+            let p = &mut self.pages[page as usize];
+            self.unused.remove(&p.unused_at);
+            if let Some(at) = p.unsaved_at.take() {
+                // Not for a store on disk either.
+                self.unsaved.remove(&at);
+            }
+            self.forget(page);
+            self.blank.push(page);
+        }
+    }
+
     /// Contents that sequences wait for and whose pages were taken since the last call. Nothing was written to these pages
     /// yet.
     pub fn take_swapped(&mut self) -> Vec<(u32, Arc<Content>)> {
@@ -263,6 +283,25 @@ mod tests {
         let evicted: Vec<_> = pages.take_evicted().into_iter().map(|(page, c)| (page, c.id)).collect();
         assert_eq!(evicted, [(1, two.id)]);
         assert!(pages.next_unsaved().is_none() && pages.take_evicted().is_empty());
+    }
+
+    #[test]
+    fn what_is_distrusted_is_found_only_by_who_waits_for_it() {
+        let mut contents = Contents::new(Namer::new(sha256, [0; 16]));
+        let [kept, waited, held] =
+            [1, 2, 3].map(|t| contents.intern([t as u8; 16], &Past::Root([].into()), &[t][..].into()));
+        let mut pages = Pages::new(3);
+        pages.save();
+        for content in [&kept, &waited, &held] {
+            let page = pages.take().expect("free");
+            pages.publish(page, content);
+        }
+        (0..2).for_each(|page| pages.release(page));
+        pages.expect(&waited);
+        pages.distrust();
+        assert_eq!([&kept, &waited, &held].map(|c| pages.find(c)), [None, Some(1), Some(2)]);
+        assert_eq!((pages.free(), pages.cached(), pages.take_evicted().len()), (2, 1, 0));
+        assert_eq!(pages.take(), Some(0), "its memory is free");
     }
 
     #[test]

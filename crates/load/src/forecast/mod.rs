@@ -20,7 +20,7 @@ use known::KnownSpeeds;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use sized::SizedModel;
-pub use sized::{DiskForecast, HitForecast, MemoryPart, SwapForecast};
+pub use sized::{CacheForecast, DiskForecast, HitForecast, MemoryPart, SwapForecast};
 
 /// Changes that make less of a difference are not worth telling.
 const LEAST_GAIN: f64 = 1.1;
@@ -58,7 +58,7 @@ impl Default for ForecastQuestion {
 /// What limits a speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bottleneck {
-    /// Weights that are read from disk.
+    /// Weights, or layers of the cache, that are read from disk.
     Disk,
     /// Experts that are read when tokens ask for them, and waited for.
     Experts,
@@ -95,6 +95,8 @@ pub struct SpeedForecast {
     pub bound: Bottleneck,
     /// Bytes that a step reads from disk.
     pub streamed_bytes: u64,
+    /// Of these, bytes of the cache; and bytes of the cache that a step writes there.
+    pub cache_bytes: (u64, u64),
 }
 
 /// A job of sequences of equal length: all prompts, then all answers (FlexGen, arXiv 2303.06865).

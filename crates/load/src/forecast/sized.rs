@@ -29,7 +29,10 @@ use lamina_plan::{
     whole_name,
 };
 use lamina_store::Checkpoint;
-use lamina_tier::{CostModel, DeviceCost, ExpertHits, Hardware, KeptUses, Placement, WeightForm, works};
+use lamina_tier::{
+    CostModel, DeviceCost, ExpertHits, Hardware, KeptUses, LayerRoom, Placement, WeightForm, layers_on_disk,
+    works,
+};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -55,12 +58,25 @@ pub struct DiskForecast {
     pub free: Option<u64>,
     /// Bytes of weights that every step reads.
     pub step_bytes: u64,
+    /// Layers of the cache that lie there; none where all are in memory.
+    pub cache: Option<CacheForecast>,
     /// Experts that are in memory, of how many; none where all are.
     pub experts: Option<(usize, usize)>,
     /// How many of those that a token asks for are in memory; none where all are.
     pub hits: Option<HitForecast>,
     /// How fast it is now.
     pub rate: DiskRate,
+}
+
+/// Layers of the cache that lie on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheForecast {
+    /// How many, and how many there are in all.
+    pub layers: (usize, usize),
+    /// Bytes of their file.
+    pub file_bytes: u64,
+    /// Bytes of the buffers in memory that they are read to.
+    pub buffer_bytes: u64,
 }
 
 /// How many of the experts that tokens ask for are in memory.
@@ -177,7 +193,9 @@ impl SizedModel {
     ) -> Result<Forecast> {
         let hardware = known.hardware(backend, &self.types(backend))?;
         let placement = self.sizes.stream.as_ref().map(|stream| stream.placement(&self.plan));
-        let disk = placement.as_ref().map(|p| self.disk(options, p, known)).transpose()?;
+        let room = LayerRoom::of(backend, &self.plan.kv, &self.limits);
+        let on_disk = placement.is_some() || !room.arrays.is_empty();
+        let disk = on_disk.then(|| self.disk(options, placement.as_ref(), &room, known)).transpose()?;
         let model = self.cost_model(backend, hardware, placement.as_ref(), disk.as_ref(), options);
         let model = CostModel { device, ..model };
         let memory = self.memory(backend, options, placement.as_ref())?;
@@ -261,8 +279,13 @@ impl SizedModel {
         let form =
             |size: &WeightSize| WeightForm { dtype: backend.runs_as(size.dtype), bytes: size.any_bytes() };
         let whole: Vec<WeightForm> = self.weights.iter().map(form).collect();
-        let (works, extents) = match placement {
-            None => (works(&self.plan, &whole, &self.kv), vec![0.0; self.plan.ops.len()]),
+        let room = LayerRoom::of(backend, &self.plan.kv, &self.limits);
+        let layers = |plan: &Plan| layers_on_disk(plan, &room);
+        let (works, extents, layers) = match placement {
+            None => {
+                let extents = vec![0.0; self.plan.ops.len()];
+                (works(&self.plan, &whole, &self.kv), extents, layers(&self.plan))
+            }
             Some(placement) => {
                 let plan = &placement.cut.plan;
                 let part = |(source, rows): &(lamina_plan::WeightId, std::ops::Range<usize>)| {
@@ -271,7 +294,7 @@ impl SizedModel {
                     WeightForm { bytes: form.bytes * rows.len() as u64 / all as u64, ..form }
                 };
                 let forms: Vec<_> = placement.cut.sources.iter().map(part).collect();
-                (works(plan, &forms, &self.kv), extents(plan, placement))
+                (works(plan, &forms, &self.kv), extents(plan, placement), layers(plan))
             }
         };
         let buffers = options.stream.buffers.unwrap_or(BUFFERS);
@@ -282,6 +305,7 @@ impl SizedModel {
             disk,
             works,
             extents,
+            layers,
             buffers,
             experts: self.hits(options),
             vocab: self.plan.vocab,
@@ -322,6 +346,7 @@ impl SizedModel {
             part("weights", all - streamed - apart),
             part("experts", slots),
             part("cache", (foot.cache + foot.states) as u64),
+            part("cache buffers", LayerRoom::of(backend, &self.plan.kv, &self.limits).buffer_bytes()),
             part("working memory", foot.working() as u64),
             part("logits", 4 * (self.limits.logits * self.plan.vocab) as u64),
             part("buffers", (largest * options.stream.buffers.unwrap_or(BUFFERS)) as u64),
@@ -334,7 +359,8 @@ impl SizedModel {
     fn disk(
         &self,
         options: &LoadOptions,
-        placement: &Placement,
+        placement: Option<&Placement>,
+        room: &LayerRoom,
         known: &mut KnownSpeeds,
     ) -> Result<DiskForecast> {
         let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
@@ -342,13 +368,20 @@ impl SizedModel {
         let panels = PanelFolder::existing(&root, &self.key, options.stream.buffered);
         let (kept, panel) = panels.as_ref().map_or((0, None), |p| (p.bytes(), p.any_file()));
         let file = panel.or_else(|| self.file.clone());
+        let streamed = placement.map_or(0, |p| p.streamed_bytes);
+        let cache = CacheForecast {
+            layers: (room.arrays.len(), self.plan.kv.layers.len()),
+            file_bytes: room.file_bytes(),
+            buffer_bytes: room.buffer_bytes(),
+        };
         Ok(DiskForecast {
-            missing_bytes: (placement.streamed_bytes + experts.map_or(0, |e| e.bytes)).saturating_sub(kept),
+            missing_bytes: (streamed + experts.map_or(0, |e| e.bytes)).saturating_sub(kept),
             experts: experts.map(|e| (e.slots, e.count)),
             hits: self.hits(options).map(|hits| HitForecast::of(&hits, &self.plan)),
             free: free_space(&root),
             folder: root,
-            step_bytes: placement.streamed_bytes,
+            step_bytes: streamed,
+            cache: (!room.arrays.is_empty()).then_some(cache),
             rate: known.disk(file.as_deref())?,
         })
     }

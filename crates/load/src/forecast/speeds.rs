@@ -49,6 +49,7 @@ pub fn decoding(
             tok_s: running as f64 / cost.seconds,
             bound: bound(&cost),
             streamed_bytes: cost.streamed as u64,
+            cache_bytes: (cost.cache_read as u64, cost.cache_written as u64),
         }
     };
     question.batch.iter().map(one).collect()
@@ -87,6 +88,7 @@ pub fn prompts(model: &CostModel, limits: &Limits, question: &ForecastQuestion) 
             tok_s: tokens as f64 / seconds,
             bound: bound(&first),
             streamed_bytes: first.streamed as u64,
+            cache_bytes: (first.cache_read as u64, first.cache_written as u64),
         }
     };
     question.prompt.iter().filter(|n| **n > 0).map(one).collect()

@@ -7,7 +7,7 @@ use crate::{
     slot::{Slot, WeightId},
     staging::SentWeight,
 };
-use lamina_base::Bytes;
+use lamina_base::{Bytes, PageBuffer};
 use std::{ops::Range, time::Duration};
 
 /// What a step needs around its operators. Slots, weights and cache belong to the machine: nothing here assumes that
@@ -112,6 +112,19 @@ pub trait Queue: Send + Sync {
         Err(BackendError::Unsupported { backend: "the machine", what })
     }
 
+    /// Pages of a layer of [`KvLayout::bound`] are in `pages` from now on, each at its number times
+    /// [`bound_stride`](crate::bound_stride); without memory the layer cannot be used until it is bound again. Returns the
+    /// memory that was bound before. Copies, exports and imports leave such layers out, bound or not.
+    ///
+    /// # Errors
+    /// When the machine cannot bind, the layer has memory of its own, or the memory has no room for all pages.
+    ///
+    /// [`KvLayout::bound`]: crate::KvLayout::bound
+    fn bind_cache(&mut self, layer: usize, _pages: Option<PageBuffer>) -> Result<Option<PageBuffer>> {
+        let what = format!("layer {layer} of a cache that lies elsewhere");
+        Err(BackendError::Unsupported { backend: "the machine", what })
+    }
+
     /// Takes memory for `slots` staging slots of `bytes` bytes each, once and before the first step: for weights that are on
     /// the machine only while an operator multiplies with them. One whose kernels read weights where the host has them
     /// needs none.
@@ -197,6 +210,17 @@ pub struct StreamCounts {
     pub waited: Duration,
     /// Of experts that are not in memory at once.
     pub experts: ExpertCounts,
+    /// Of a cache whose pages lie on disk.
+    pub cache: CacheCounts,
+}
+
+/// What was moved of a cache whose pages lie on disk, within the passes of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// Bytes that were read; they count in [`StreamCounts::bytes`] too.
+    pub read: u64,
+    /// Bytes that were written.
+    pub written: u64,
 }
 
 /// How often experts were in memory when they were asked for.

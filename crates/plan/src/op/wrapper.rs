@@ -5,7 +5,7 @@ use crate::{
     slot::{Slot, WeightId},
     staging::SentWeight,
 };
-use lamina_base::Bytes;
+use lamina_base::{Bytes, PageBuffer};
 
 /// A machine around another one. Everything is handed on; a wrapper says what it does differently.
 pub trait Wrapper: Send + Sync {
@@ -35,6 +35,22 @@ pub trait Wrapper: Send + Sync {
     /// When the device fails.
     fn begin_inner(&mut self, b: &Batch) -> Result<()> {
         self.inner_mut().begin(b)
+    }
+
+    /// As [`Queue::export_page`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn export_page_inner(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+        self.inner().export_page(group, page)
+    }
+
+    /// As [`Queue::import_page`].
+    ///
+    /// # Errors
+    /// When the bytes are not those of a page, or the device fails.
+    fn import_page_inner(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        self.inner_mut().import_page(group, page, bytes)
     }
 
     /// Called with the bytes of rows, pages, states and weights that a call moves between host and machine.
@@ -119,14 +135,14 @@ impl<W: Wrapper> Queue for W {
     }
 
     fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
-        let bytes = self.inner().export_page(group, page)?;
+        let bytes = self.export_page_inner(group, page)?;
         self.moved(bytes.len());
         Ok(bytes)
     }
 
     fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
         self.moved(bytes.len());
-        self.inner_mut().import_page(group, page, bytes)
+        self.import_page_inner(group, page, bytes)
     }
 
     fn export_state(&self, state: u32) -> Result<Vec<u8>> {
@@ -143,6 +159,10 @@ impl<W: Wrapper> Queue for W {
     fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
         self.moved(bytes.as_ref().map_or(0, |b| b.len()));
         self.inner_mut().bind(weight, piece, bytes)
+    }
+
+    fn bind_cache(&mut self, layer: usize, pages: Option<PageBuffer>) -> Result<Option<PageBuffer>> {
+        self.inner_mut().bind_cache(layer, pages)
     }
 
     fn stage(&mut self, slots: usize, bytes: usize) -> Result<()> {

@@ -1,0 +1,60 @@
+//! Layers of the cache that lie on disk: their file, and what a user is told of it.
+
+use crate::{
+    error::{Error, Result},
+    kv_swap::swap_folder,
+    options::LoadOptions,
+};
+use lamina_base::human_bytes;
+use lamina_disk::CacheFile;
+use lamina_plan::{Backend, Limits, Plan};
+use lamina_tier::{LayerPaged, LayerRoom};
+use std::path::PathBuf;
+
+/// Layers of a cache that lie in a file, which exists.
+pub(crate) struct CacheOnDisk {
+    file: CacheFile,
+    room: LayerRoom,
+    /// Layers of the cache in all.
+    layers: usize,
+    folder: PathBuf,
+}
+
+impl CacheOnDisk {
+    /// Makes the file of the layers of `plan` that lie on disk, in its full length; none where no layer does.
+    ///
+    /// # Errors
+    /// When the disk has no room for it.
+    pub fn open<B: Backend>(
+        backend: &B,
+        plan: &Plan,
+        limits: &Limits,
+        options: &LoadOptions,
+    ) -> Result<Option<CacheOnDisk>> {
+        if plan.kv.bound.is_empty() {
+            return Ok(None);
+        }
+        let (room, folder) = (LayerRoom::of(backend, &plan.kv, limits), swap_folder(&options.stream));
+        let file = CacheFile::create(&folder, room.arrays.clone());
+        let file = file.map_err(|e| Error::InvalidRequest(e.to_string()))?;
+        Ok(Some(CacheOnDisk { file, room, layers: plan.kv.layers.len(), folder }))
+    }
+
+    /// The backend whose machine has these layers on disk.
+    pub fn around<B>(self, inner: B) -> LayerPaged<B> {
+        LayerPaged { inner, file: self.file }
+    }
+
+    /// What a user is told at load.
+    pub fn note(&self) -> String {
+        format!(
+            "the cache of {} of {} layers lies on disk, {} in {}: what a step needs of it is read in every step, to buffers \
+             of {}",
+            self.room.arrays.len(),
+            self.layers,
+            human_bytes(self.room.file_bytes()),
+            self.folder.display(),
+            human_bytes(self.room.buffer_bytes())
+        )
+    }
+}
