@@ -50,11 +50,12 @@ pub use lamina_engine::{
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
-    ApproximateExperts, AttentionSparsity, Bottleneck, CACHE_DISK, ClassHome, Device, DeviceForecast,
-    CacheForecast, DiskForecast, DiskRate, DraftSource, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion,
-    HitForecast, HostExperts, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart, ModelInfo,
-    Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result, SpeedForecast, StreamInfo,
-    StreamOptions, SwapForecast, TierPercent, attention_sparsity, tokenizer as tokenizer_of, type_name,
+    ApproximateExperts, AttentionSparsity, Bottleneck, CACHE_DISK, CacheForecast, ClassHome, Device,
+    DeviceForecast, DiskForecast, DiskRate, DraftSource, Error, ExpertThreshold, Forecast, ForecastAdvice,
+    ForecastQuestion, HitForecast, HostExperts, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit,
+    MemoryPart, ModelInfo, Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result,
+    SpeedForecast, StreamInfo, StreamOptions, SwapForecast, TierPercent, attention_sparsity,
+    tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
 pub use lamina_text::{

@@ -79,7 +79,8 @@ pub enum CacheLayer {
 pub struct Cache {
     /// Layers in the order of the layout.
     pub layers: Vec<CacheLayer>,
-    pages: Aligned,
+    /// Owns the pages, to which layers point.
+    _pages: Aligned,
     /// What layers without memory of their own are bound to, by layer.
     bound: Vec<Option<PageBuffer>>,
     states: Aligned,
@@ -186,7 +187,7 @@ impl Cache {
             }
         }
         let bound = layers.iter().map(|_| None).collect();
-        Ok(Cache { layers, pages, bound, states, state_len: sizes.state_len })
+        Ok(Cache { layers, _pages: pages, bound, states, state_len: sizes.state_len })
     }
 
     /// Pages of a layer without memory of its own are in `pages` from now on; returns where they were.
@@ -195,8 +196,10 @@ impl Cache {
     /// When the layer has memory of its own, or `pages` has no room for all of it.
     pub fn bind(&mut self, kv: usize, pages: Option<PageBuffer>) -> Result<Option<PageBuffer>> {
         let unsupported = |what: String| BackendError::Unsupported { backend: "cpu", what };
-        let Some(CacheLayer::Paged(layer)) =
-            self.layers.get_mut(kv).filter(|l| matches!(l, CacheLayer::Paged(l) if l.home == PageHome::Bound))
+        let Some(CacheLayer::Paged(layer)) = self
+            .layers
+            .get_mut(kv)
+            .filter(|l| matches!(l, CacheLayer::Paged(l) if l.home == PageHome::Bound))
         else {
             return Err(unsupported(format!("binding layer {kv} of the cache, which lies in memory")));
         };
@@ -214,7 +217,7 @@ impl Cache {
     /// Bytes of all pages and states.
     #[cfg(test)]
     pub fn held(&self) -> usize {
-        self.pages.len() + self.states.len()
+        self._pages.len() + self.states.len()
     }
 
     /// Paged layer `kv`.
@@ -369,7 +372,9 @@ impl Cache {
     /// A page of each layer of a group that has memory of its own, in their order: where it starts, and how many bytes it has.
     fn pieces(&self, group: usize, page: usize) -> impl Iterator<Item = (*mut u8, usize)> {
         self.layers.iter().filter_map(move |l| match l {
-            CacheLayer::Paged(l) if l.group == group && l.home != PageHome::Bound => Some((self.keys(l, page, 0), l.page)),
+            CacheLayer::Paged(l) if l.group == group && l.home != PageHome::Bound => {
+                Some((self.keys(l, page, 0), l.page))
+            }
             _ => None,
         })
     }

@@ -88,7 +88,10 @@ impl CacheFile {
     /// The pages of `arrays` in a file that has room for them.
     pub fn on(file: Box<dyn BlockFile>, arrays: Vec<PageArray>) -> CacheFile {
         let mut end = 0;
-        let start = |array: &PageArray| std::mem::replace(&mut end, end + array.bytes() as u64);
+        let start = |array: &PageArray| {
+            end += array.bytes() as u64;
+            end - array.bytes() as u64
+        };
         let starts = arrays.iter().map(start).collect();
         let marks = arrays.iter().map(|a| Mutex::new(vec![PageMark::Unwritten; a.pages])).collect();
         CacheFile { file, arrays, starts, marks }
@@ -310,7 +313,10 @@ mod tests {
         let mut buffer = filled(&arrays()[0], 1);
         let error = file.write(0, &[4], buffer.bytes()).expect_err("refused").to_string();
         assert!(error.contains("no room") && error.contains("layer 3"), "{error}");
-        assert!(matches!(file.read(0, &[3, 4], buffer.bytes_mut()), Err(CachePageError::Lost { page: 4, .. })));
+        assert!(matches!(
+            file.read(0, &[3, 4], buffer.bytes_mut()),
+            Err(CachePageError::Lost { page: 4, .. })
+        ));
         file.read(0, &[3], buffer.bytes_mut()).expect("nobody has written it");
     }
 
@@ -318,7 +324,8 @@ mod tests {
     fn a_disk_without_room_is_an_error_before_anything_is_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let huge = PageArray { layer: 0, stride: 1 << 40, pages: 1 << 20 };
-        let error = CacheFile::create(folder.path(), vec![huge]).err().expect("no disk is so large").to_string();
+        let error =
+            CacheFile::create(folder.path(), vec![huge]).err().expect("no disk is so large").to_string();
         assert!(error.contains("kv=disk") && error.contains("cannot be had"), "{error}");
     }
 

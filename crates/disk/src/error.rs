@@ -72,7 +72,9 @@ pub enum CachePageError {
         source: io::Error,
     },
     /// Other bytes came back than were written.
-    #[error("page {page} of layer {layer} of the cache came back from disk with a wrong checksum: the disk may be failing")]
+    #[error(
+        "page {page} of layer {layer} of the cache came back from disk with a wrong checksum: the disk may be failing"
+    )]
     Damaged {
         /// Layer of the cache.
         layer: usize,

@@ -53,8 +53,9 @@ pub use device::Device;
 pub use draft::DraftSource;
 pub use error::{Error, Result};
 pub use forecast::{
-    Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DiskRate, Forecast, ForecastAdvice, ForecastQuestion,
-    HitForecast, JobForecast, MemoryPart, SpeedForecast, SwapForecast, forecast_beside, forecast_on,
+    Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DiskRate, Forecast, ForecastAdvice,
+    ForecastQuestion, HitForecast, JobForecast, MemoryPart, SpeedForecast, SwapForecast, forecast_beside,
+    forecast_on,
 };
 pub use info::{ModelInfo, type_name};
 pub use kv_swap::KvSwap;

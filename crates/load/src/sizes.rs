@@ -206,7 +206,6 @@ fn group_bytes<B: Backend>(backend: &B, plan: &Plan, kv: &[KvTypes], rows: usize
         let one = Limits { rows, selected: 0, logits: 0, pages, states: 0, kv: kv.to_vec() };
         LayerRoom::of(backend, &plan.kv, &one).buffer_bytes() as usize
     };
-    let bytes =
-        |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]) + buffers(i));
+    let bytes = |(i, g): (usize, &GroupSpec)| (g.reach, backend.page_bytes(&plan.kv, i, kv[i]) + buffers(i));
     GroupBytes { groups: plan.kv.groups.iter().enumerate().map(bytes).collect(), rows }
 }

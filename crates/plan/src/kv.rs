@@ -212,8 +212,7 @@ impl KvLayout {
 
     /// The same groups with layer `layer` alone, in memory of its own.
     pub fn alone(&self, layer: usize) -> KvLayout {
-        let one =
-            |(i, state): (usize, &LayerState)| if i == layer { *state } else { LayerState::Elsewhere };
+        let one = |(i, state): (usize, &LayerState)| if i == layer { *state } else { LayerState::Elsewhere };
         let layers = self.layers.iter().enumerate().map(one).collect();
         KvLayout { groups: self.groups.clone(), layers, bound: vec![] }
     }

@@ -35,7 +35,9 @@ pub use emit::{emit, emit_features, emit_head, emit_medusa};
 pub use error::BackendError;
 pub use footprint::Footprint;
 pub use kept::{CellSelection, CellSums, KeptCells};
-pub use kv::{GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, UnknownKvType, bound_stride};
+pub use kv::{
+    GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, UnknownKvType, bound_stride,
+};
 pub use kv_dtype::{KvDtype, UnknownKvDtype};
 pub use layout::WeightLayout;
 pub use limits::Limits;

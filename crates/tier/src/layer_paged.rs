@@ -137,8 +137,8 @@ impl<M: Ops> LayerPagedMachine<M> {
     }
 
     /// Binds the pages of `layer`.
-    fn enter(&mut self, layer: usize) -> Result<()> {
-        let (place, ops, buffer) = self.pager().take(layer)?;
+    fn enter(&mut self, b: &Batch, layer: usize) -> Result<()> {
+        let (place, ops, buffer) = self.pager().take(b, layer)?;
         self.running = Some(RunningLayer { layer, place, ops });
         self.inner.bind_cache(layer, Some(buffer)).map(drop)
     }
@@ -200,7 +200,7 @@ impl<M: Ops> Wrapper for LayerPagedMachine<M> {
         };
         if self.running.as_ref().is_none_or(|running| running.layer != layer) {
             self.leave()?;
-            self.enter(layer)?;
+            self.enter(b, layer)?;
         }
         op.run(&mut self.inner, b)?;
         self.inner.wait()?;

@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Threads that move pages: while one waits for the disk, the other checks what it has read.
 const THREADS: usize = 2;
 
+/// More uses than a pass has.
+const MOST_USES: usize = 1 << 24;
+
 /// Operators of a plan that use one layer on disk, without another such layer between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LayerUse {
@@ -87,7 +90,9 @@ struct UsePages {
 pub(crate) struct LayerPager {
     file: Arc<CacheFile>,
     queue: PageQueue,
+    /// Those of the plan, and behind them those that nobody has foreseen.
     uses: Vec<LayerUse>,
+    planned: usize,
     /// Layer group and reach of each array.
     groups: Vec<(usize, Reach)>,
     states: Vec<UseState>,
@@ -117,6 +122,7 @@ impl LayerPager {
         let buffer_bytes = file.arrays().iter().map(|a| a.bytes()).max().unwrap_or(0);
         Ok(LayerPager {
             groups: plan.kv.bound.iter().map(|&layer| group_of(&plan.kv, layer)).collect(),
+            planned: uses.len(),
             states: uses.iter().map(|_| UseState::Away).collect(),
             pages: uses.iter().map(|_| UsePages::default()).collect(),
             // No use is before its turn until a pass begins.
@@ -153,7 +159,8 @@ impl LayerPager {
     pub fn begin(&mut self, b: &Batch) -> Result<()> {
         self.give_up();
         (self.next, self.turn) = (0, 0);
-        self.states.fill_with(|| UseState::Away);
+        self.uses.truncate(self.planned);
+        self.states = self.uses.iter().map(|_| UseState::Away).collect();
         self.pages = self.uses.iter().map(|one| self.pages_of(b, one)).collect();
         self.ask()
     }
@@ -187,7 +194,7 @@ impl LayerPager {
 
     /// Tells a use of the running pass from those of others.
     fn tag(&self, i: usize) -> usize {
-        self.pass * self.uses.len() + i
+        self.pass * MOST_USES + i
     }
 
     fn submit(&mut self, job: PageJob) -> Result<()> {
@@ -200,8 +207,8 @@ impl LayerPager {
     ///
     /// # Errors
     /// When a page cannot be read, is not what was written, or could not be written.
-    pub fn take(&mut self, layer: usize) -> Result<(usize, usize, PageBuffer)> {
-        let i = self.jump_to(layer)?;
+    pub fn take(&mut self, b: &Batch, layer: usize) -> Result<(usize, usize, PageBuffer)> {
+        let i = self.jump_to(b, layer);
         let start = Instant::now();
         let mut waited = false;
         loop {
@@ -220,9 +227,9 @@ impl LayerPager {
     }
 
     /// The next use of `layer`; those before it are left out.
-    fn jump_to(&mut self, layer: usize) -> Result<usize> {
+    fn jump_to(&mut self, b: &Batch, layer: usize) -> usize {
         let found = (self.turn..self.uses.len()).find(|&i| self.uses[i].layer == layer);
-        let i = found.ok_or_else(|| failed(format!("layer {layer} of the cache is used out of its order")))?;
+        let i = found.unwrap_or_else(|| self.unforeseen(b, layer));
         for state in &mut self.states[self.turn..i] {
             if let UseState::Here(buffer) = std::mem::replace(state, UseState::Done) {
                 self.free.push(buffer);
@@ -230,7 +237,18 @@ impl LayerPager {
         }
         self.next = self.next.max(i);
         self.turn = i + 1;
-        Ok(i)
+        i
+    }
+
+    /// A use that the plan does not have at this place: a fused operator may come by as what it stands for. Cells of the step
+    /// may have been stored, and may be stored again.
+    fn unforeseen(&mut self, b: &Batch, layer: usize) -> usize {
+        let array = self.file.arrays().iter().position(|a| a.layer == layer).unwrap_or(0);
+        let one = LayerUse { layer, array, first: 0, ops: 1, stores: true, again: true };
+        self.pages.push(self.pages_of(b, &one));
+        self.states.push(UseState::Away);
+        self.uses.push(one);
+        self.uses.len() - 1
     }
 
     /// Takes the memory of use `i` back, and writes what the step has changed.
@@ -273,8 +291,8 @@ impl LayerPager {
             self.counts.written += result.unwrap_or(0);
             return Ok(true);
         }
-        let i = tag % self.uses.len().max(1);
-        if tag != self.tag(i) || !matches!(self.states[i], UseState::Asked) {
+        let i = tag % MOST_USES;
+        if tag != self.tag(i) || !matches!(self.states.get(i), Some(UseState::Asked)) {
             self.free.push(buffer);
             return Ok(true);
         }

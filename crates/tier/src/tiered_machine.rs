@@ -7,7 +7,8 @@ use crate::{
 };
 use lamina_base::{Bytes, PageBuffer};
 use lamina_plan::{
-    BackendError, Batch, CacheCounts, ExpertCounts, Limits, Ops, Plan, Queue, Slot, SlotSpec, StreamCounts, WeightId,
+    BackendError, Batch, CacheCounts, ExpertCounts, Limits, Ops, Plan, Queue, Slot, SlotSpec, StreamCounts,
+    WeightId,
     backend::Result,
     op::{Experts, Op, OpRef, *},
     walk,
@@ -334,10 +335,8 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
 
     fn streamed(&self) -> StreamCounts {
         let (a, b) = (self.device.streamed(), self.host.streamed());
-        let cache = CacheCounts {
-            read: a.cache.read + b.cache.read,
-            written: a.cache.written + b.cache.written,
-        };
+        let cache =
+            CacheCounts { read: a.cache.read + b.cache.read, written: a.cache.written + b.cache.written };
         let sum = |of: fn(&ExpertCounts) -> u64| of(&a.experts) + of(&b.experts);
         StreamCounts {
             bytes: a.bytes + b.bytes,

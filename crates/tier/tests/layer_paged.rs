@@ -298,7 +298,9 @@ fn copies_and_exports_are_made_in_the_file() {
         let groups = 0..model.plan.kv.groups.len();
         for group in groups.clone() {
             let kept: Vec<_> = [0, 1].map(|page| runner.export_page(group, page).unwrap()).into();
-            [0, 1].iter().for_each(|&page| runner.import_page(group, page, &kept[1 - page as usize]).unwrap());
+            [0, 1]
+                .iter()
+                .for_each(|&page| runner.import_page(group, page, &kept[1 - page as usize]).unwrap());
             [0, 1].iter().for_each(|&page| runner.import_page(group, page, &kept[page as usize]).unwrap());
             let short = &kept[0][..kept[0].len() - 1];
             assert!(runner.import_page(group, 5, short).is_err());

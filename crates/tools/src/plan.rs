@@ -1,7 +1,8 @@
 //! What a model will take and how fast it will be, as a report and as JSON.
 
 use lamina::{
-    CacheForecast, ClassHome, DeviceForecast, Forecast, ForecastAdvice, JobForecast, MemoryPart, SpeedForecast, SwapForecast,
+    CacheForecast, ClassHome, DeviceForecast, Forecast, ForecastAdvice, JobForecast, MemoryPart,
+    SpeedForecast, SwapForecast,
 };
 use lamina_base::human_bytes;
 use serde_json::{Map, Value, json};
@@ -16,7 +17,9 @@ pub fn plan_report(told: &Forecast) -> String {
         lines.push(("memory", memory(told)));
         lines.extend(told.device.as_ref().map(|device| ("device", describe_device(device))));
         lines.extend(told.disk.as_ref().map(|_| ("disk", disk(told))));
-        lines.extend(told.disk.as_ref().and_then(|d| d.cache).map(|cache| ("cache", describe_cache(told, &cache))));
+        lines.extend(
+            told.disk.as_ref().and_then(|d| d.cache).map(|cache| ("cache", describe_cache(told, &cache))),
+        );
         lines.extend(told.swap.as_ref().map(|swap| ("swap", describe_swap(swap))));
         lines.push(("speed", speed(told)));
         lines.extend(told.jobs.iter().map(|job| ("job", describe_job(told, job))));
@@ -172,9 +175,7 @@ pub fn plan_json(told: &Forecast) -> Value {
     };
     let job = |j: &JobForecast| json!({"batch": j.batch, "seconds": j.seconds, "tok_s": j.tok_s});
     let advice = |a: &ForecastAdvice| json!({"change": a.change, "tok_s": a.tok_s});
-    let cache = |c: CacheForecast| {
-        json!({"layers": c.layers.0, "all_layers": c.layers.1, "file_bytes": c.file_bytes, "buffer_bytes": c.buffer_bytes})
-    };
+    let cache = |c: CacheForecast| json!({"layers": c.layers.0, "all_layers": c.layers.1, "file_bytes": c.file_bytes, "buffer_bytes": c.buffer_bytes});
     let disk = told.disk.as_ref().map(|d| {
         json!({"folder": d.folder.display().to_string(), "missing_bytes": d.missing_bytes, "free": d.free,
                "step_bytes": d.step_bytes, "cache": d.cache.map(cache), "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0),

@@ -24,7 +24,7 @@ pub use front::front;
 pub use lamina_base::formula::*;
 pub use linear::{Glu, Linear, LinearAdd, Part, Project};
 pub use list::{Op, OpRef, run};
-pub use machine::{ExpertCounts, Ops, Queue, StreamCounts};
+pub use machine::{CacheCounts, ExpertCounts, Ops, Queue, StreamCounts};
 pub use norm::{GatedNorm, HeadNorm, NormAdd, NormOp, Normalize};
 pub use recurrent::{Conv, DeltaRule, Scan};
 pub use rotary::{LongTable, RopeTable, Rotate};
