@@ -124,3 +124,47 @@ fn rules_put_weights_where_they_say() {
         assert!(error.contains(problem), "{error}");
     }
 }
+
+#[test]
+fn a_cache_on_disk_is_told_as_it_is_loaded_and_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let placement = |texts: &[&str]| LoadOptions {
+        placement: rules(texts),
+        stream: StreamOptions { folder: Some(folder.path().to_owned()), ..StreamOptions::default() },
+        ..options()
+    };
+    let part =
+        |told: &Forecast, name: &str| told.memory.iter().find(|p| p.name == name).map_or(0, |p| p.bytes);
+    let whole = told(&options());
+    let (some, all) = (told(&placement(&["kv 0-1=disk"])), told(&placement(&["kv=disk"])));
+    let cache = |told: &Forecast| told.disk.clone().and_then(|d| d.cache).expect("a cache on disk");
+    assert!(part(&whole, "cache") > part(&some, "cache") && part(&all, "cache") == 0);
+    for forecast in [&some, &all] {
+        let told = cache(forecast);
+        assert_eq!(part(forecast, "cache buffers"), told.buffer_bytes);
+        assert!(told.layers.0 >= 2 && told.file_bytes >= told.buffer_bytes, "{told:?}");
+        let disk = forecast.disk.as_ref().expect("it is read");
+        assert_eq!((disk.step_bytes, disk.missing_bytes), (0, 0), "no weights");
+        let [one, eight] = [1, 8].map(|batch| *forecast.decode_of(batch).expect("asked for"));
+        assert_eq!(eight.cache_bytes.0, 8 * one.cache_bytes.0);
+        // Behind a prompt of 16 tokens and half an answer of 16 there is one page of each layer, which is read and written.
+        assert_eq!(one.cache_bytes.0, one.cache_bytes.1);
+        assert_eq!(
+            (one.cache_bytes.0, one.streamed_bytes),
+            (told.file_bytes / pages(&told), one.cache_bytes.0)
+        );
+    }
+    assert_eq!(cache(&all).layers.0, cache(&all).layers.1);
+    let model = Model::load(Some(&packaged()), placement(&["kv=disk"])).expect("loads");
+    let note =
+        model.info().notes.iter().find(|note| note.contains("lies on disk")).expect("it is said").clone();
+    assert!(note.contains(&lamina_base::human_bytes(cache(&all).file_bytes)), "{note}");
+    // A percentage says the same of the first layers.
+    let percent = PlacementPolicy::read(&[], Some("0 100 0 0 0 100"), None).expect("percentages");
+    assert_eq!(cache(&told(&LoadOptions { placement: percent, ..placement(&[]) })), cache(&all));
+}
+
+/// Pages of a layer on disk: there are eight sequences of the context.
+fn pages(_: &lamina::CacheForecast) -> u64 {
+    8 * 256 / lamina_plan::PAGE_LEN as u64
+}
