@@ -194,6 +194,44 @@ fn a_device_memory_and_disk_share_a_model() {
     }
 }
 
+/// What lies on disk of the cache is the host's, whatever the device has.
+#[test]
+fn layers_of_the_cache_on_disk_lie_beside_a_device() {
+    let models = Models::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["llama", "gemma2", "deepseek-v2", "qwen3-next"] {
+        let path = models.folder(name);
+        let want = answers(alone(&path));
+        let percent = Some("40 60 25 25 0 100".parse().expect("percentages"));
+        let percent = PlacementPolicy { percent, ..PlacementPolicy::default() };
+        for policy in [
+            rules(&["attention=device", "kv 0-1=disk"]),
+            rules(&["kv=disk"]),
+            rules(&["ffn=disk", "kv 0=ram", "kv=disk"]),
+            percent,
+        ] {
+            let stream = StreamOptions { folder: Some(folder.path().to_owned()), ..StreamOptions::default() };
+            let options = LoadOptions { stream, ..options(policy.clone()) };
+            let loaded = match divided(&path, 1 << 30, &options) {
+                // The only layer with pages is the last one.
+                Err(Error::InvalidRequest(why)) if name == "qwen3-next" => {
+                    assert!(why.contains("recurrent states stay in memory"), "{why}");
+                    continue;
+                }
+                loaded => loaded.expect("opens"),
+            };
+            let said = loaded.info.notes.iter().any(|note| note.contains("lies on disk"));
+            assert!(said && placed(&loaded, "").0 > 0 || name == "qwen3-next", "{name}: {policy:?}");
+            assert_eq!(answers(loaded), want, "{name}: {policy:?}");
+        }
+    }
+    // A device alone has no part in it.
+    let whole = Checkpoint::open(packaged()).expect("a model");
+    let error =
+        open_on(&whole, &options(rules(&["kv=disk"])), device(1 << 30), QUIET).err().expect("refused");
+    assert!(error.to_string().contains("a cache on disk"), "{error}");
+}
+
 #[test]
 fn approximations_divide_with_the_same_bits() {
     let models = Models::new();

@@ -100,3 +100,76 @@ fn imported(fits: bool, bytes: &[u8]) -> Result<()> {
     let what = || format!("an import of {} bytes: they are of another plan or cache type", bytes.len());
     if fits { Ok(()) } else { Err(BackendError::Unsupported { backend: "cpu", what: what() }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Cpu;
+    use lamina_base::PageBuffer;
+    use lamina_plan::{
+        Backend, Batch, KvLayout, KvType, LayerState, Limits, Ops, Plan, Queue, Reach, RowKind, Select,
+        SeqPlace, Slot, SlotSpec, bound_stride,
+        op::{Op, Store},
+    };
+
+    fn store(kv: usize) -> Store {
+        Store { k: Slot(0), v: Slot(1), kv }
+    }
+
+    /// Two layers of one head, of which the second is bound.
+    fn plan() -> Plan {
+        let mut kv = KvLayout::default();
+        let group = kv.group(Reach::All);
+        kv.layers = vec![LayerState::Paged { group, kv_heads: 1, dim: 32 }; 2];
+        kv.bound = vec![1];
+        let slot = |name| SlotSpec { name, width: 32, rows: RowKind::All };
+        Plan {
+            ops: [0, 1].map(|kv| Op::Store(store(kv))).into(),
+            slots: vec![slot("keys"), slot("values")],
+            weights: vec![],
+            ropes: vec![],
+            kv,
+            normed: Slot(0),
+            logits: Slot(0),
+            marks: vec![],
+            hidden: 32,
+            tokens: 1,
+            vocab: 32,
+        }
+    }
+
+    #[test]
+    fn a_bound_layer_is_where_it_was_bound_and_else_an_error() {
+        let limits = Limits {
+            rows: 4,
+            selected: 4,
+            logits: 4,
+            pages: vec![3],
+            states: 0,
+            kv: vec![KvType::F32.into()],
+        };
+        let cpu = Cpu::new(1).expect("an instruction set");
+        let page = cpu.page_bytes(&plan().kv.alone(1), 0, KvType::F32.into());
+        let mut machine = cpu.machine(&plan(), vec![], &limits).expect("builds");
+        let mut batch = Batch::default();
+        let place = SeqPlace { pages: vec![vec![2]], ..SeqPlace::default() };
+        batch.push(&[0; 4], 0, place, Select::Last);
+        machine.begin(&batch).expect("begins");
+        machine.store(&batch, &store(0)).expect("has memory of its own");
+        let error = machine.store(&batch, &store(1)).expect_err("is not bound").to_string();
+        assert!(error.contains("layer 1 of the cache, which is not bound"), "{error}");
+        // All pages have to fit, and layers with memory are not bound.
+        assert!(machine.bind_cache(1, Some(PageBuffer::new(2 * bound_stride(page)))).is_err());
+        assert!(machine.bind_cache(0, Some(PageBuffer::new(1 << 20))).is_err());
+        let pages = PageBuffer::new(3 * bound_stride(page));
+        assert!(machine.bind_cache(1, Some(pages)).expect("binds").is_none());
+        [Slot(0), Slot(1)].map(|slot| machine.write(slot, 0..4, &[1.5; 128]).expect("writes"));
+        machine.store(&batch, &store(1)).expect("is bound");
+        let filled = machine.bind_cache(1, None).expect("unbinds").expect("the memory");
+        let inside: Vec<bool> =
+            filled.bytes().chunks(bound_stride(page)).map(|page| page.iter().any(|b| *b != 0)).collect();
+        assert_eq!(inside, [false, false, true]);
+        assert!(machine.store(&batch, &store(1)).is_err(), "no longer");
+        // What is exported is the layer with memory of its own.
+        assert_eq!(machine.export_page(0, 2).expect("exports").len(), page);
+    }
+}
