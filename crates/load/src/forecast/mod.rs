@@ -2,6 +2,7 @@
 
 mod advice;
 mod beside;
+mod cache_forecast;
 mod known;
 mod search;
 mod sized;
@@ -15,12 +16,13 @@ use crate::{
 use advice::alternatives;
 pub(crate) use beside::holds;
 pub use beside::{DeviceForecast, forecast_beside};
+pub use cache_forecast::CacheForecast;
 pub use known::DiskRate;
 use known::KnownSpeeds;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use sized::SizedModel;
-pub use sized::{CacheForecast, DiskForecast, HitForecast, MemoryPart, SwapForecast};
+pub use sized::{DiskForecast, HitForecast, MemoryPart, SwapForecast};
 
 /// Changes that make less of a difference are not worth telling.
 const LEAST_GAIN: f64 = 1.1;

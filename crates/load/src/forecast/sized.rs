@@ -2,6 +2,7 @@
 
 use super::{
     Forecast, ForecastQuestion,
+    cache_forecast::CacheForecast,
     known::{DiskRate, KnownSpeeds},
     speeds,
 };
@@ -66,17 +67,6 @@ pub struct DiskForecast {
     pub hits: Option<HitForecast>,
     /// How fast it is now.
     pub rate: DiskRate,
-}
-
-/// Layers of the cache that lie on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CacheForecast {
-    /// How many, and how many there are in all.
-    pub layers: (usize, usize),
-    /// Bytes of their file.
-    pub file_bytes: u64,
-    /// Bytes of the buffers in memory that they are read to.
-    pub buffer_bytes: u64,
 }
 
 /// How many of the experts that tokens ask for are in memory.
@@ -369,11 +359,6 @@ impl SizedModel {
         let (kept, panel) = panels.as_ref().map_or((0, None), |p| (p.bytes(), p.any_file()));
         let file = panel.or_else(|| self.file.clone());
         let streamed = placement.map_or(0, |p| p.streamed_bytes);
-        let cache = CacheForecast {
-            layers: (room.arrays.len(), self.plan.kv.layers.len()),
-            file_bytes: room.file_bytes(),
-            buffer_bytes: room.buffer_bytes(),
-        };
         Ok(DiskForecast {
             missing_bytes: (streamed + experts.map_or(0, |e| e.bytes)).saturating_sub(kept),
             experts: experts.map(|e| (e.slots, e.count)),
@@ -381,7 +366,7 @@ impl SizedModel {
             free: free_space(&root),
             folder: root,
             step_bytes: streamed,
-            cache: (!room.arrays.is_empty()).then_some(cache),
+            cache: CacheForecast::of(room, self.plan.kv.layers.len()),
             rate: known.disk(file.as_deref())?,
         })
     }
