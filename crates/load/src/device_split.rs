@@ -1,7 +1,8 @@
 //! Models larger than a device: what of them lies there, and what on the host beside it.
 
 use crate::{
-    device_unit::{DeviceUnit, device_units, layer_bytes, layers_of_cache},
+    cache_layers::layers_of_cache,
+    device_unit::{DeviceUnit, device_units, layer_bytes},
     error::{Error, Result},
     memory::{CachePlan, GroupBytes, cache_memory, plan_cache, step_limits},
     options::LoadOptions,

@@ -1,10 +1,10 @@
 //! Parts of a model that a device holds or does not hold, in the order in which it gets them.
 
-use crate::policy::PlacementPolicy;
-use lamina_plan::{
-    KvLayout, LayerState, Limits, Plan, WeightKind, WeightSpec,
-    op::{Op, Operands},
+use crate::{
+    cache_layers::{layer_of, layers_of_cache},
+    policy::PlacementPolicy,
 };
+use lamina_plan::{KvLayout, LayerState, Limits, Plan, WeightKind, WeightSpec, op::Op};
 use lamina_tier::{Home, weight_class};
 
 /// Weights and layers of the cache that go to a device together.
@@ -16,21 +16,6 @@ pub(crate) struct DeviceUnit {
     pub layers: Vec<usize>,
     /// A rule puts it there.
     pub ruled: bool,
-}
-
-/// The number of the layer that a weight belongs to; none for what is before and behind layers.
-pub(crate) fn layer_of(name: &str) -> Option<usize> {
-    name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
-}
-
-/// Of each layer of the cache, the number of the layer of the model that it belongs to.
-pub(crate) fn layers_of_cache(plan: &Plan) -> Vec<usize> {
-    let (mut of, mut now) = (vec![0; plan.kv.layers.len()], 0);
-    for op in &plan.ops {
-        now = op.weights().iter().find_map(|w| layer_of(&plan.weight(*w).name)).unwrap_or(now);
-        op.layer().into_iter().for_each(|kv| of[kv] = now);
-    }
-    of
 }
 
 /// Units in the order in which a device gets them: all that every token multiplies with, then experts, of which a token uses

@@ -9,6 +9,7 @@ mod asked_sparsity;
 mod beside;
 mod budget;
 mod built;
+mod cache_layers;
 mod cache_on_disk;
 mod class_home;
 mod class_homes;

@@ -1,7 +1,7 @@
 //! What a user says about where weights lie: rules, and FlexGen's six percentages.
 
 use crate::{
-    device_unit::layers_of_cache,
+    cache_layers::layers_of_cache,
     error::{Error, Result},
     expert_plan::ExpertPlan,
 };

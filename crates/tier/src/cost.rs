@@ -1,6 +1,7 @@
 //! Predicts the time of a step: work over speeds, and waiting for the disk, operator by operator.
 
 use crate::{
+    cost_shape::CostShape,
     device_cost::DeviceCost,
     hardware::Hardware,
     hits::ExpertHits,
@@ -18,26 +19,6 @@ const LOGIT_SECONDS: f64 = 1e-9;
 const LEAST_RAM_SHARE: f64 = 0.3;
 /// How often bandwidth and time are brought into agreement: the second round changes little, the third nothing.
 const ROUNDS: usize = 3;
-
-/// The sequences of a step, all alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CostShape {
-    /// How many.
-    pub sequences: usize,
-    /// Rows of each: 1 while decoding, the rows of a chunk in a prompt.
-    pub rows: usize,
-    /// Tokens of each before the step.
-    pub depth: usize,
-    /// Rows of each that want logits.
-    pub logits: usize,
-}
-
-impl CostShape {
-    fn count(&self, kind: RowKind) -> f64 {
-        let each = if kind == RowKind::All { self.rows } else { self.logits };
-        (self.sequences * each) as f64
-    }
-}
 
 /// Time of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

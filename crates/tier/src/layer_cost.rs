@@ -1,6 +1,6 @@
 //! What a step moves of a layer of the cache that lies on disk.
 
-use crate::{cost::CostShape, layer_paged::LayerRoom, layer_pager::LayerUse};
+use crate::{cost_shape::CostShape, layer_paged::LayerRoom, layer_pager::LayerUse};
 use lamina_plan::{PAGE_LEN, Plan, Reach};
 
 /// A layer of the cache on disk, which is read before an operator.

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod chance;
 mod cost;
+mod cost_shape;
 mod device_cost;
 mod device_homes;
 mod expert_slot;
@@ -39,7 +40,8 @@ mod tiered_machine;
 mod way_search;
 mod work;
 
-pub use cost::{CostModel, CostShape, StepCost};
+pub use cost::{CostModel, StepCost};
+pub use cost_shape::CostShape;
 pub use device_cost::{DeviceCost, link_rate};
 pub use device_homes::DeviceHomes;
 pub use expert_slot::ExpertStack;

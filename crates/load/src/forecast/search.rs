@@ -1,6 +1,6 @@
 //! The search of a division: which parts of each class of weights are best on the device, in memory and on disk, as rules.
 
-use crate::{device_unit::layer_of, options::LoadOptions, policy::PlacementPolicy};
+use crate::{cache_layers::layer_of, options::LoadOptions, policy::PlacementPolicy};
 use lamina_plan::{
     Plan, WeightId, WeightKind,
     op::{Op, Operands},
