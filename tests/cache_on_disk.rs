@@ -7,7 +7,7 @@ mod common;
 
 use answers::{answer, assert_company_changes_nothing, bits};
 use lamina::{
-    Completion, Compression, DraftSource, GenerateOptions, KvSwap, LayerBudgets, LoadOptions, Model,
+    Completion, Compression, CompressionMethod, DraftSource, GenerateOptions, KvSwap, LoadOptions, Model,
     PlacementPolicy, Prompt, StreamOptions,
 };
 use lamina_fixtures::{Models, packaged, tokens};
@@ -124,10 +124,12 @@ fn company_forks_preemption_and_swaps_change_no_bit() {
 fn drafts_compression_and_shifts_change_no_bit() {
     let folder = tempfile::tempdir().expect("a folder");
     let text: Vec<u32> = tokens(9).into_iter().cycle().take(75).collect();
-    let compress = Compression { window: 8, pool: 5, ..Compression::new(LayerBudgets::Even, 24) };
+    let compress = Compression { window: 8, pool: 5, ..Compression::new(CompressionMethod::SnapKv, 24) };
+    let by_all_rows = Compression::new(CompressionMethod::H2o, 24);
     let requests = [
         asked(1, 60),
         GenerateOptions { compress: Some(compress), ..asked(2, 40) },
+        GenerateOptions { compress: Some(by_all_rows), ..asked(2, 40) },
         GenerateOptions { context_shift: Some(5), ..asked(3, 200) },
         GenerateOptions { compress: Some(compress), context_shift: Some(4), ..asked(4, 200) },
         GenerateOptions { n: 3, ..asked(5, 40) },
@@ -226,7 +228,7 @@ fn a_damaged_page_is_an_error_and_no_wrong_answer() {
         file.write_at(&[byte[0] ^ 4], at + 100).expect("writable");
     }
     let again = model.generate(&Prompt::Tokens(long.clone()), &asked(1, 20));
-    let error = again.err().expect("its beginning is damaged").to_string();
+    let error = again.expect_err("its beginning is damaged").to_string();
     assert!(error.contains("wrong checksum") && error.contains("layer"), "{error}");
     // What begins otherwise writes its pages anew, and the same request is computed anew.
     let other = prompt(1);

@@ -162,7 +162,9 @@ mod tests {
         assert!(machine.bind_cache(0, Some(PageBuffer::new(1 << 20))).is_err());
         let pages = PageBuffer::new(3 * bound_stride(page));
         assert!(machine.bind_cache(1, Some(pages)).expect("binds").is_none());
-        [Slot(0), Slot(1)].map(|slot| machine.write(slot, 0..4, &[1.5; 128]).expect("writes"));
+        [Slot(0), Slot(1)]
+            .into_iter()
+            .for_each(|slot| machine.write(slot, 0..4, &[1.5; 128]).expect("writes"));
         machine.store(&batch, &store(1)).expect("is bound");
         let filled = machine.bind_cache(1, None).expect("unbinds").expect("the memory");
         let inside: Vec<bool> =

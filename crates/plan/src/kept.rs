@@ -23,6 +23,9 @@ pub enum KeptCells {
     Select(CellSelection),
 }
 
+/// One for each cell.
+type HeadSums = Mutex<Box<[f32]>>;
+
 /// Attention that rows of a sequence have paid to its first cells so far, by layer of the cache and key head. Clones share it.
 ///
 /// It is the sum of the softmax weights of the rows' query heads that share the key head, added in float32 in the order of
@@ -30,7 +33,7 @@ pub enum KeptCells {
 #[derive(Clone, Debug)]
 pub struct CellSums {
     cells: usize,
-    layers: Arc<[Box<[Mutex<Box<[f32]>>]>]>,
+    layers: Arc<[Box<[HeadSums]>]>,
 }
 
 impl CellSums {

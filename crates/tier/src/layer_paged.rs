@@ -148,7 +148,10 @@ impl<M: Ops> LayerPagedMachine<M> {
         let Some(RunningLayer { layer, place, .. }) = self.running.take() else { return Ok(()) };
         match self.inner.bind_cache(layer, None)? {
             Some(buffer) => self.pager().put(place, buffer),
-            None => Ok(self.pager().put_failed(None)),
+            None => {
+                self.pager().put_failed(None);
+                Ok(())
+            }
         }
     }
 

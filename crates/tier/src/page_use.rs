@@ -27,7 +27,7 @@ impl PageUse {
                 View::InOrder => old.extend(seen_before(b, seq, kv, reach).filter_map(page)),
                 View::Mapped(map) => old.extend(held_before(map, cells, table.len()).filter_map(page)),
             }
-            moved.extend(moved_cells(b, seq, kv).filter_map(page));
+            moved.extend(moved_cells(seq, kv).filter_map(page));
         }
         let [old, stored, moved] = [old, stored, moved].map(|pages| pages.into_iter().collect());
         PageUse { old, stored, moved }
@@ -61,16 +61,15 @@ fn held_before(map: &[u32], of_step: &[u32], pages: usize) -> impl Iterator<Item
 }
 
 /// Logical pages in which a compressed cache is moved together.
-fn moved_cells(b: &Batch, seq: &BatchSeq, kv: usize) -> Range<usize> {
+fn moved_cells(seq: &BatchSeq, kv: usize) -> Range<usize> {
     debug_assert!(seq.kept == KeptCells::All || seq.view == View::InOrder, "cells are selected in order");
-    let before = b.cells[seq.first_row as usize] as usize;
-    seq.kept.selects(kv).map_or(0..0, |(first, _)| first / PAGE_LEN..before.div_ceil(PAGE_LEN))
+    seq.kept.selects(kv).map_or(0..0, |(to, _)| to.start / PAGE_LEN..to.end.div_ceil(PAGE_LEN))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lamina_plan::{CellSelection, Input, Select, SeqPlace};
+    use lamina_plan::{CellSelection, CellSums, Input, Select, SeqPlace};
     use std::sync::Arc;
 
     fn place(pages: &[u32]) -> SeqPlace {
@@ -122,7 +121,8 @@ mod tests {
             b.push(&[0; 2], 100, SeqPlace { kept, ..place(&[1, 2, 3, 4]) }, Select::Last);
             pages(&b, Reach::All)
         };
-        let select = KeptCells::Select(CellSelection { first: first.clone(), pool: 3 });
+        let sums = CellSums::new(100, [0, 1]);
+        let select = KeptCells::Select(CellSelection { first: first.clone(), pool: 3, sums });
         assert_eq!(with(select), [vec![1, 2, 3, 4], vec![4], vec![3, 4]]);
         assert_eq!(with(KeptCells::From(first)), [vec![3, 4], vec![4], vec![]]);
     }
