@@ -14,6 +14,7 @@ mod ops;
 mod queue;
 mod ropes;
 mod row_kernels;
+mod row_softmax;
 mod sizes;
 mod tasks;
 mod weight;

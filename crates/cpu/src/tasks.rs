@@ -1,6 +1,6 @@
 //! Lists of tasks, which every operator fills anew. Their memory is kept, so that a warm step allocates nothing.
 
-use crate::ops::attention::RowSoftmax;
+use crate::row_softmax::RowSoftmax;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A list whose memory outlives its use.

@@ -19,6 +19,7 @@ use crate::{
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
     memory::SharedPtr,
+    row_softmax::RowSoftmax,
     tasks::Unit,
 };
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
@@ -35,15 +36,6 @@ struct AttentionArgs<'a> {
     sinks: Option<&'a [f32]>,
     /// `[row][query head]` softmaxes, where the weights are wanted later.
     softmaxes: Option<SharedPtr<RowSoftmax>>,
-}
-
-/// What makes weights of the scores of a row's query head.
-#[derive(Clone, Copy, Default)]
-pub struct RowSoftmax {
-    /// Largest score.
-    top: f32,
-    /// Sum of the weights beside it.
-    sum: f32,
 }
 
 impl<'a> AttentionArgs<'a> {

@@ -6,22 +6,11 @@
 
 use super::{
     super::softmax::{Running, UNIT_ROWS},
-    AttentionArgs, AttentionScratch, RowReads, RowSoftmax, chunk_cells, chunks,
+    AttentionArgs, AttentionScratch, RowReads, chunk_cells, chunks,
 };
-use crate::{machine::Machine, memory::SharedPtr, tasks::Unit};
+use crate::{machine::Machine, memory::SharedPtr, row_softmax::RowSoftmax, tasks::Unit};
 use lamina_plan::{BatchSeq, CellSums};
 use std::ops::Range;
-
-impl RowSoftmax {
-    /// Adds weights that sum up to `sum` beside a largest score of `top`.
-    fn add(&mut self, top: f32, sum: f32) {
-        if sum > 0.0 {
-            let largest = self.top.max(top);
-            self.sum = self.sum * (self.top - largest).exp() + sum * (top - largest).exp();
-            self.top = largest;
-        }
-    }
-}
 
 impl Machine {
     /// Adds what the rows of each sequence that keeps sums pay to its cells, and moves the cells that stay of those that
