@@ -107,12 +107,29 @@ def test_policies_change_no_text(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "policy, layers",
+    [(lamina.Policy(rules=["kv=disk"]), 4), (lamina.Policy(rules=["kv 2-3=disk"]), 2), (lamina.Policy(kv=(0, 50)), 2)],
+)
+def test_a_cache_on_disk_changes_no_text(tmp_path, policy, layers):
+    options = {"max_tokens": 40, "temperature": 0.0}
+    prompts = ["Once upon a time", "One day a dog"]
+    with lamina.LLM(context=256, progress=False) as llm:
+        want = [answer.text for answer in llm.generate(prompts, **options)]
+    plan = lamina.plan(context=256, offload=policy, panel_cache=tmp_path)
+    cache = plan.disk["cache"]
+    assert (cache["layers"], cache["all_layers"]) == (layers, 4) and "layers on disk" in str(plan)
+    assert plan.memory["parts"]["cache_buffers"] == cache["buffer_bytes"] > 0
+    with lamina.LLM(context=256, progress=False, offload=policy, panel_cache=tmp_path) as llm:
+        assert [answer.text for answer in llm.generate(prompts, **options)] == want
+        assert not list(tmp_path.iterdir()), "the file of the cache has no name"
+
+
+@pytest.mark.parametrize(
     "policy",
     [
         lamina.Policy(rules=["ffm=disk"]),
         lamina.Policy(rules=["ffn"]),
         lamina.Policy(weights=(20, 40)),
-        lamina.Policy(weights=(0, 40), kv=(0, 50)),
         lamina.Policy(n_cpu_moe=3),
         lamina.Policy(n_gpu_layers=-1),
         lamina.Policy(rules=["ffn=device"]),
