@@ -29,7 +29,7 @@ class Engine:
         context.kv_unified = bool(spare)
         context.n_batch = context.n_ubatch = ROWS
         context.n_threads = context.n_threads_batch = job["threads"]
-        context.flash_attn_type = int(job.get("flash", True))
+        context.flash_attn_type = 1
         context.type_k = context.type_v = TYPES[job["kv"]]
         self.context = ll.llama_init_from_model(self.model, context)
         self.vocab = ll.llama_vocab_n_tokens(ll.llama_model_get_vocab(self.model))

@@ -142,7 +142,7 @@ def losses(model, ids, args):
     yield "last", -model.logprobs(x[args.piece - 1 : -1])[np.arange(len(tail) - 1), ids[prompt:]].mean()
 
 
-def held_against_lamina(llm, model, ids, prompt):
+def held_against_lamina(llm, model, ids):
     """The greatest difference of a token's loss between this pass and the engine's."""
     x = model.forward(np.asarray(ids), np.tri(len(ids), dtype=bool))[1]
     ours = model.logprobs(x[:-1])[np.arange(len(ids) - 1), ids[1:]]
@@ -168,7 +168,7 @@ def main():
         model = Llama(folder)
         with lamina.LLM(folder, progress=False, context=size, kv_dtype="f32") as llm:
             ids = list(map(int, llm.tokenize(args.text.read_text()[: 8 * args.pieces * size])))
-            far = held_against_lamina(llm, model, ids[:size], args.prompt)
+            far = held_against_lamina(llm, model, ids[:size])
         step = (len(ids) - size) // args.pieces
         found = [dict(losses(model, ids[at : at + size], args)) for at in range(0, step * args.pieces, step)]
         for way in found[0]:

@@ -15,6 +15,9 @@ use std::{
 
 /// Begins every file; its last character is the version of the form.
 const MAGIC: &[u8; 8] = b"LMNSESS1";
+/// What may differ beside the facts that a file names.
+const OTHERWISE: &str =
+    "the model's files have changed, or what approximates, or which layers of the cache lie on disk";
 /// What the first entry is made of, beside the fingerprint.
 const FACTS: &[u8] = b"facts of a session";
 
@@ -120,7 +123,7 @@ impl Model {
             (there != here).then(|| format!("{name} {there} instead of {here}"))
         };
         let found: Vec<String> = here.iter().filter_map(other).collect();
-        let found = if found.is_empty() { "the model's files have changed".into() } else { found.join(", ") };
+        let found = if found.is_empty() { OTHERWISE.into() } else { found.join(", ") };
         Error::InvalidRequest(format!(
             "{}: the session belongs to another model or to other options: {found}; load the model as it was then",
             path.display()

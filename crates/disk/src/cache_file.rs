@@ -1,7 +1,11 @@
 //! A file of the pages of cache layers that do not stay in memory: equal pages of each layer, one after the other, with a
 //! checksum of each in memory.
 
-use crate::{buffer::BLOCK, direct::DirectFile, error::CachePageError};
+use crate::{
+    buffer::BLOCK,
+    direct::DirectFile,
+    error::{CachePageError, NoRoom},
+};
 use std::{
     io,
     ops::Range,
@@ -78,11 +82,17 @@ impl CacheFile {
     ///
     /// # Errors
     /// When the disk has no room, or the folder cannot be made or written.
-    pub fn create(folder: &Path, arrays: Vec<PageArray>) -> Result<CacheFile, CachePageError> {
+    pub fn create(folder: &Path, arrays: Vec<PageArray>) -> Result<CacheFile, NoRoom> {
         let bytes = arrays.iter().map(|a| a.bytes() as u64).sum::<u64>().max(BLOCK as u64);
         let made = std::fs::create_dir_all(folder).and_then(|()| DirectFile::nameless(folder, bytes));
-        let file = made.map_err(|source| CachePageError::Full { folder: folder.into(), bytes, source })?;
-        Ok(CacheFile::on(Box::new(file), arrays))
+        let no_room = |source| NoRoom {
+            what: "the layers of the cache that lie on disk (kv=disk) take",
+            folder: folder.into(),
+            bytes,
+            source,
+            advice: "free space, ask for a smaller context or less kv_memory, or name another folder with panel_cache",
+        };
+        Ok(CacheFile::on(Box::new(made.map_err(no_room)?), arrays))
     }
 
     /// The pages of `arrays` in a file that has room for them.

@@ -24,41 +24,29 @@ pub enum DiskError {
     },
 }
 
-/// Why there is no room for swapped pages.
+/// A file whose whole length is asked for before it is used cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "swapped pages take up to {} in {}, which cannot be had: {source}; free space, ask for less with kv_swap, or name \
-     another folder with panel_cache",
+    "{what} {} in {}, which cannot be had: {source}; {advice}",
     lamina_base::human_bytes(*bytes),
     folder.display()
 )]
-pub struct SwapError {
-    /// Where the file should be.
+pub struct NoRoom {
+    /// Whose file it is, as the beginning of a sentence.
+    pub what: &'static str,
+    /// Where it should be.
     pub folder: PathBuf,
     /// Its length.
     pub bytes: u64,
     /// What the system says.
     pub source: io::Error,
+    /// What to do.
+    pub advice: &'static str,
 }
 
 /// Why pages of a cache that lies on disk cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum CachePageError {
-    /// The disk has no room.
-    #[error(
-        "the layers of the cache that lie on disk (kv=disk) take {} in {}, which cannot be had: {source}; free space, ask for a \
-         smaller context or less kv_memory, or name another folder with panel_cache",
-        lamina_base::human_bytes(*bytes),
-        folder.display()
-    )]
-    Full {
-        /// Where the file should be.
-        folder: PathBuf,
-        /// Its length.
-        bytes: u64,
-        /// What the system says.
-        source: io::Error,
-    },
     /// The system refused.
     #[error("page {page} of layer {layer} of the cache cannot be {what} on disk: {source}")]
     Io {
@@ -113,19 +101,8 @@ pub enum PanelError {
         problem: String,
     },
     /// The disk has no room.
-    #[error(
-        "weights that are read from disk take {} in {}, which cannot be had: {source}; free space, or name another folder with panel_cache",
-        lamina_base::human_bytes(*bytes),
-        folder.display()
-    )]
-    Full {
-        /// Where the file should be.
-        folder: PathBuf,
-        /// Its length.
-        bytes: u64,
-        /// What the system says.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Full(NoRoom),
 }
 
 impl PanelError {

@@ -38,11 +38,11 @@ pub use cache_file::{BlockFile, CacheFile, PageArray};
 pub use counts::{Report, StoreCounts};
 pub use direct::{DirectFile, disk_space};
 pub use entry::{Damage, Entry, Key};
-pub use error::{CachePageError, DiskError, PanelError, SwapError};
+pub use error::{CachePageError, DiskError, NoRoom, PanelError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
 pub use liking::{read_liking, write_liking};
-pub use page_queue::{PageDone, PageJob, PageQueue, PageWay};
+pub use page_queue::{PageDone, PageJob, PageQueue, PageTag, PageWay};
 pub use page_store::PageStore;
 pub use panels::{
     KeptPanels, MatrixEntry, MatrixName, PanelFile, PanelFolder, PanelRange, PanelWriter, WriteWindow,

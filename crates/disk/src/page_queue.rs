@@ -20,10 +20,19 @@ pub enum PageWay {
     Out,
 }
 
+/// By what whoever submits a job knows it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageTag {
+    /// Serial number of the pass.
+    pub pass: u64,
+    /// Which use of a layer it is in the pass.
+    pub place: usize,
+}
+
 /// Pages of one layer that are moved.
 pub struct PageJob {
     /// Comes back with the result.
-    pub tag: usize,
+    pub tag: PageTag,
     /// Which way they go.
     pub way: PageWay,
     /// The array of the file.
@@ -39,9 +48,11 @@ pub struct PageJob {
 /// A job that is done.
 pub struct PageDone {
     /// Of the job.
-    pub tag: usize,
+    pub tag: PageTag,
     /// Which way its pages went.
     pub way: PageWay,
+    /// The array of the file.
+    pub array: usize,
     /// Its buffer.
     pub buffer: PageBuffer,
     /// Bytes that were read or written.
@@ -113,7 +124,7 @@ fn serve(file: &CacheFile, waiting: &Mutex<Receiver<PageJob>>, done: &Sender<Pag
             }
             PageWay::Out => file.write(array, &pages, buffer.bytes()),
         };
-        if done.send(PageDone { tag, way, buffer, result }).is_err() {
+        if done.send(PageDone { tag, way, array, buffer, result }).is_err() {
             return;
         }
     }
@@ -135,7 +146,16 @@ mod tests {
             let mut buffer = PageBuffer::new(8 * BLOCK);
             buffer.bytes_mut().fill(fill);
             let (pages, cleared) = (vec![1, 2, 6], if way == PageWay::In { vec![7] } else { vec![] });
-            queue.submit(PageJob { tag: array, way, array, pages, cleared, buffer }).expect("taken");
+            queue
+                .submit(PageJob {
+                    tag: PageTag { pass: 7, place: array },
+                    way,
+                    array,
+                    pages,
+                    cleared,
+                    buffer,
+                })
+                .expect("taken");
         };
         let all = || -> Vec<PageDone> {
             let next = |_| queue.next(Duration::from_secs(20)).expect("runs").expect("arrives");
@@ -147,7 +167,7 @@ mod tests {
         for PageDone { tag, buffer, result, .. } in all() {
             result.expect("whole");
             let bytes = [0, 1, 2, 3, 6, 7].map(|page| buffer.bytes()[page * BLOCK]);
-            let own = tag as u8 + 1;
+            let own = tag.place as u8 + 1;
             assert_eq!(bytes, [99, own, own, 99, own, 0]);
         }
         assert!(queue.next(Duration::ZERO).expect("runs").is_none());

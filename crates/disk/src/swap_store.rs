@@ -9,7 +9,7 @@ use crate::{
     counts::Report,
     direct::DirectFile,
     entry::Key,
-    error::SwapError,
+    error::NoRoom,
     read_queue::{Fetch, ReadQueue, WantedEntry},
     swap_table::SwapTable,
     swap_use::{SwapBudget, SwapRate, SwapUse},
@@ -42,8 +42,14 @@ impl SwapStore {
     ///
     /// # Errors
     /// When the disk has no room, or the folder cannot be made or written.
-    pub fn open(folder: &Path, budget: SwapBudget, report: Report) -> Result<SwapStore, SwapError> {
-        let failed = |source| SwapError { folder: folder.into(), bytes: budget.disk, source };
+    pub fn open(folder: &Path, budget: SwapBudget, report: Report) -> Result<SwapStore, NoRoom> {
+        let failed = |source| NoRoom {
+            what: "swapped pages take up to",
+            folder: folder.into(),
+            bytes: budget.disk,
+            source,
+            advice: "free space, ask for less with kv_swap, or name another folder with panel_cache",
+        };
         SwapStore::start(folder, budget, report).map_err(failed)
     }
 

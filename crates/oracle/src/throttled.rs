@@ -5,8 +5,8 @@ use lamina_arch::weights::Tensor;
 use lamina_base::{DType, human_bytes};
 use lamina_plan::{
     About, BackendError, Footprint, Ops, Plan, SentWeight, WeightLayout, WeightSpec, Wrapper,
-    backend::{Backend, Capabilities, Limits, Memory, PanelFill, Result},
-    kv::{KvLayout, KvTypes},
+    backend::{Backend, Limits, Memory, PanelFill, Result},
+    forward_backend,
 };
 use std::{
     ops::Range,
@@ -80,12 +80,10 @@ impl<B: Backend> Backend for Throttled<B> {
     type Weight = B::Weight;
     type Machine = ThrottledMachine<B::Machine>;
 
+    forward_backend!(inner: capabilities runs_as weight_bytes stores_as page_bytes);
+
     fn name(&self) -> &'static str {
         "simulated device"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
     }
 
     fn handle(&self) -> Option<Self> {
@@ -106,14 +104,6 @@ impl<B: Backend> Backend for Throttled<B> {
 
     fn refuses(&self, plan: &Plan) -> Option<String> {
         self.inner.refuses(plan)
-    }
-
-    fn runs_as(&self, dtype: DType) -> DType {
-        self.inner.runs_as(dtype)
-    }
-
-    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
-        self.inner.weight_bytes(spec, dtype)
     }
 
     fn read_bandwidth(&self) -> Result<Option<f64>> {
@@ -144,14 +134,6 @@ impl<B: Backend> Backend for Throttled<B> {
     fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<B::Weight> {
         self.limits.take(&spec.name, self.weight_bytes(spec, dtype))?;
         self.inner.upload_panels(spec, dtype, fill)
-    }
-
-    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
-        self.inner.stores_as(layout, group, types)
-    }
-
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        self.inner.page_bytes(layout, group, types)
     }
 
     fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {

@@ -9,6 +9,7 @@ mod deferral;
 mod emit;
 mod error;
 mod footprint;
+mod forward;
 mod kept;
 pub mod kv;
 mod kv_dtype;

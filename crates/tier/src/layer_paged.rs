@@ -1,15 +1,12 @@
 //! A backend around another one, whose cache lies on disk in some layers: their pages are in memory while they are used.
 
 use crate::layer_pager::LayerPager;
-use lamina_arch::weights::Tensor;
-use lamina_base::DType;
 use lamina_disk::{CacheFile, PageArray};
 use lamina_plan::{
-    About, Backend, BackendError, Batch, Capabilities, KvLayout, KvTypes, Limits, Memory, Ops, Plan,
-    StreamCounts, WeightSpec, Wrapper,
+    Backend, BackendError, Batch, KvLayout, Limits, Ops, Plan, StreamCounts, Wrapper,
     backend::Result,
     batch::Copy,
-    bound_stride,
+    bound_stride, forward_backend,
     op::{Op, OpRef, Operands},
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,37 +61,7 @@ impl<B: Backend> Backend for LayerPaged<B> {
     type Weight = B::Weight;
     type Machine = LayerPagedMachine<B::Machine>;
 
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn about(&self) -> About {
-        self.inner.about()
-    }
-
-    fn memory(&self) -> Option<Memory> {
-        self.inner.memory()
-    }
-
-    fn runs_as(&self, dtype: DType) -> DType {
-        self.inner.runs_as(dtype)
-    }
-
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
-        self.inner.upload(spec, tensor)
-    }
-
-    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
-        self.inner.stores_as(layout, group, types)
-    }
-
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        self.inner.page_bytes(layout, group, types)
-    }
+    forward_backend!(inner: name capabilities about memory runs_as upload stores_as page_bytes);
 
     fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
         let room = LayerRoom::of(&self.inner, &plan.kv, limits);

@@ -3,7 +3,7 @@
 
 use crate::page_use::{PageUse, either};
 use lamina_base::PageBuffer;
-use lamina_disk::{CacheFile, CachePageError, PageDone, PageJob, PageQueue, PageWay};
+use lamina_disk::{CacheFile, CachePageError, PageDone, PageJob, PageQueue, PageTag, PageWay};
 use lamina_plan::{
     BackendError, Batch, CacheCounts, KvLayout, Plan, Reach,
     backend::Result,
@@ -18,9 +18,6 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Threads that move pages: while one waits for the disk, the other checks what it has read.
 const THREADS: usize = 2;
-
-/// More uses than a pass has.
-const MOST_USES: usize = 1 << 24;
 
 /// Operators of a plan that use one layer on disk, without another such layer between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +98,7 @@ pub(crate) struct LayerPager {
     next: usize,
     turn: usize,
     /// Serial number of the pass: an answer to an earlier one is not wanted.
-    pass: usize,
+    pass: u64,
     free: Vec<PageBuffer>,
     /// Jobs of each array that write, and all jobs without an answer.
     writing: Vec<usize>,
@@ -184,17 +181,12 @@ impl LayerPager {
             let Some(buffer) = self.free.pop() else { return Ok(()) };
             let UsePages { read, cleared, .. } = &self.pages[self.next];
             let (pages, cleared) = (read.clone(), cleared.clone());
-            let tag = self.tag(self.next);
+            let tag = PageTag { pass: self.pass, place: self.next };
             self.submit(PageJob { tag, way: PageWay::In, array, pages, cleared, buffer })?;
             self.states[self.next] = UseState::Asked;
             self.next += 1;
         }
         Ok(())
-    }
-
-    /// Tells a use of the running pass from those of others.
-    fn tag(&self, i: usize) -> usize {
-        self.pass * MOST_USES + i
     }
 
     fn submit(&mut self, job: PageJob) -> Result<()> {
@@ -262,7 +254,8 @@ impl LayerPager {
             self.free.push(buffer);
         } else {
             self.writing[array] += 1;
-            self.submit(PageJob { tag: array, way: PageWay::Out, array, pages, cleared: vec![], buffer })?;
+            let tag = PageTag { pass: self.pass, place: i };
+            self.submit(PageJob { tag, way: PageWay::Out, array, pages, cleared: vec![], buffer })?;
         }
         self.ask()
     }
@@ -282,17 +275,17 @@ impl LayerPager {
     /// Takes one answer, if there is one within `timeout`.
     fn receive(&mut self, timeout: Duration) -> Result<bool> {
         let done = self.queue.next(timeout).map_err(|e| failed(e.to_string()))?;
-        let Some(PageDone { tag, way, buffer, result }) = done else { return Ok(false) };
+        let Some(PageDone { tag, way, array, buffer, result }) = done else { return Ok(false) };
         self.open -= 1;
         if way == PageWay::Out {
-            self.writing[tag] -= 1;
+            self.writing[array] -= 1;
             self.free.push(buffer);
             // Pages that could not be written are an error of whoever reads them.
             self.counts.written += result.unwrap_or(0);
             return Ok(true);
         }
-        let i = tag % MOST_USES;
-        if tag != self.tag(i) || !matches!(self.states.get(i), Some(UseState::Asked)) {
+        let i = tag.place;
+        if tag.pass != self.pass || !matches!(self.states.get(i), Some(UseState::Asked)) {
             self.free.push(buffer);
             return Ok(true);
         }

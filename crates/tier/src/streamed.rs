@@ -1,13 +1,12 @@
 //! A backend around another one, some of whose weights are read from disk while they are used.
 
 use crate::{experts::ExpertCache, prefetch::Prefetcher};
-use lamina_arch::weights::Tensor;
-use lamina_base::{Bytes, DType};
+use lamina_base::Bytes;
 use lamina_disk::{DiskReader, Extent};
 use lamina_plan::{
-    About, Backend, Batch, Capabilities, KvLayout, KvTypes, Limits, Memory, Ops, Plan, RowKind, StreamCounts,
-    WeightId, WeightSpec, Wrapper,
+    Backend, Batch, Limits, Ops, Plan, RowKind, StreamCounts, WeightId, Wrapper,
     backend::Result,
+    forward_backend,
     op::{Op, OpRef},
 };
 use std::{ops::Range, sync::Arc};
@@ -40,37 +39,7 @@ impl<B: Backend> Backend for Streamed<B> {
     type Weight = B::Weight;
     type Machine = StreamedMachine<B::Machine>;
 
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn about(&self) -> About {
-        self.inner.about()
-    }
-
-    fn memory(&self) -> Option<Memory> {
-        self.inner.memory()
-    }
-
-    fn runs_as(&self, dtype: DType) -> DType {
-        self.inner.runs_as(dtype)
-    }
-
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
-        self.inner.upload(spec, tensor)
-    }
-
-    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
-        self.inner.stores_as(layout, group, types)
-    }
-
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        self.inner.page_bytes(layout, group, types)
-    }
+    forward_backend!(inner: name capabilities about memory runs_as upload stores_as page_bytes);
 
     fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
         let mut extent_of = vec![None; plan.weights.len()];

@@ -2,10 +2,10 @@
 //! right bits or one clear error.
 #![allow(clippy::unwrap_used)]
 
-use lamina_arch::{
-    Family,
-    weights::{Tensor, Weights},
-};
+#[path = "common/opened.rs"]
+mod opened;
+
+use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_cpu::Cpu;
 use lamina_disk::{BlockFile, CacheFile};
@@ -15,8 +15,8 @@ use lamina_plan::{
     Backend, Batch, Capabilities, KvLayout, KvType, KvTypes, Limits, Plan, Runner, Select, SeqPlace, Step,
     WeightSpec, backend::Result, emit,
 };
-use lamina_store::Checkpoint;
 use lamina_tier::{LayerPaged, LayerRoom};
+use opened::Opened;
 use std::{
     collections::HashMap,
     io,
@@ -28,6 +28,8 @@ use std::{
     time::Duration,
 };
 
+/// Most rows of a step.
+const ROWS: usize = 64;
 /// Bytes of a block.
 const BLOCK: usize = 4096;
 
@@ -162,36 +164,10 @@ fn the_kit_conforms_with_all_pages_on_disk() {
     assert!(report.refused.is_empty(), "declined: {:?}", report.refused);
 }
 
-/// A model of which a plan was made.
-struct Opened {
-    plan: Plan,
-    tensors: Vec<Tensor>,
-}
-
 impl Opened {
-    fn new(models: &Models, name: &str) -> Opened {
-        let checkpoint = Checkpoint::open(models.folder(name)).unwrap();
-        let family = Family::of(&checkpoint).unwrap();
-        let spec = family.spec(&checkpoint).unwrap();
-        let weights = Weights::new(&checkpoint, family, &spec);
-        let plan = emit(&spec, &|name| weights.has(name));
-        let tensor = |w: &WeightSpec| {
-            let (rows, cols) = w.kind.shape();
-            weights.get(&w.name, rows, cols).unwrap()
-        };
-        Opened { tensors: plan.weights.iter().map(tensor).collect(), plan }
-    }
-
-    fn limits(&self) -> Limits {
-        let groups = self.plan.kv.groups.len();
-        let kv = vec![KvType::F16.into(); groups];
-        Limits { rows: 64, selected: 64, logits: 64, pages: vec![8; groups], states: 4, kv }
-    }
-
     fn runner<B: Backend>(&self, backend: B, plan: Plan) -> Runner<B> {
-        let all = self.plan.weights.iter().zip(&self.tensors);
-        let weights = all.map(|(spec, tensor)| backend.upload(spec, tensor).unwrap()).collect();
-        Runner::new(backend, plan, weights, self.limits()).unwrap()
+        let weights = self.uploaded(&backend);
+        Runner::new(backend, plan, weights, self.limits(ROWS)).unwrap()
     }
 
     /// Bits of logits of two sequences in steps of several sizes, one of them behind a step that fails if any does.
@@ -222,7 +198,7 @@ impl Opened {
 fn every_family_has_the_same_bits_whichever_layers_are_on_disk() {
     let (models, mut many) = (Models::new(), 0);
     for name in names() {
-        let model = Opened::new(&models, &name);
+        let model = Opened::new(&models.folder(&name), None);
         let want = model.all_bits(&mut model.runner(cpu(), model.plan.clone()));
         for (which, fault) in [
             (&(|_| true) as &dyn Fn(usize) -> bool, Fault::None),
@@ -236,7 +212,7 @@ fn every_family_has_the_same_bits_whichever_layers_are_on_disk() {
             }
             many += 1;
             let disk = OddDisk::new(fault);
-            let backend = paged(&plan, &model.limits(), &disk);
+            let backend = paged(&plan, &model.limits(ROWS), &disk);
             let got = model.all_bits(&mut model.runner(backend, plan));
             assert!(got == want, "{name}, {fault:?}");
             assert!(disk.reads.load(Relaxed) > 0 && disk.writes.load(Relaxed) > 0);
@@ -250,13 +226,13 @@ fn every_family_has_the_same_bits_whichever_layers_are_on_disk() {
 fn what_a_disk_does_wrong_is_an_error_of_one_step_and_never_a_wrong_bit() {
     let models = Models::new();
     for name in ["llama", "gemma2", "deepseek-v2"] {
-        let model = Opened::new(&models, name);
+        let model = Opened::new(&models.folder(name), None);
         let want = model.all_bits(&mut model.runner(cpu(), model.plan.clone()));
         let mut failed = 0;
         for n in 1..12 {
             for fault in [Fault::Read(n), Fault::Write(n), Fault::Flip(n)] {
                 let plan = on_disk(&model.plan, |_| true);
-                let backend = paged(&plan, &model.limits(), &OddDisk::new(fault));
+                let backend = paged(&plan, &model.limits(ROWS), &OddDisk::new(fault));
                 let mut runner = model.runner(backend, plan);
                 let mut step = 0;
                 while step < 5 {
@@ -289,10 +265,10 @@ fn what_a_disk_does_wrong_is_an_error_of_one_step_and_never_a_wrong_bit() {
 fn copies_and_exports_are_made_in_the_file() {
     let models = Models::new();
     for name in ["llama", "gemma2", "deepseek-v2"] {
-        let model = Opened::new(&models, name);
+        let model = Opened::new(&models.folder(name), None);
         let want = model.all_bits(&mut model.runner(cpu(), model.plan.clone()));
         let plan = on_disk(&model.plan, |layer| layer != 1);
-        let mut runner = model.runner(paged(&plan, &model.limits(), &OddDisk::new(Fault::Late)), plan);
+        let mut runner = model.runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::Late)), plan);
         (0..3).for_each(|step| assert!(model.bits(&mut runner, step).unwrap() == want[step]));
         // Pages 0 and 1 go away and come back; page 3 passes through page 7, and 4 through 6.
         let groups = 0..model.plan.kv.groups.len();
@@ -319,13 +295,13 @@ fn copies_and_exports_are_made_in_the_file() {
 #[test]
 fn a_step_moves_the_pages_that_it_needs() {
     let models = Models::new();
-    let model = Opened::new(&models, "llama");
+    let model = Opened::new(&models.folder("llama"), None);
     let plan = on_disk(&model.plan, |_| true);
-    let room = LayerRoom::of(&cpu(), &plan.kv, &model.limits());
+    let room = LayerRoom::of(&cpu(), &plan.kv, &model.limits(ROWS));
     let strides: u64 = room.arrays.iter().map(|a| a.stride as u64).sum();
     assert_eq!(room.file_bytes(), 8 * strides);
     assert_eq!(room.buffer_bytes(), room.buffers() as u64 * 8 * room.arrays[0].stride as u64);
-    let mut runner = model.runner(paged(&plan, &model.limits(), &OddDisk::new(Fault::None)), plan);
+    let mut runner = model.runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::None)), plan);
     // Two sequences of 23, 15, 1, 1 and 2 rows: pages with earlier cells, and pages that rows are stored in.
     let (reads, writes) = ([0, 2, 4, 4, 4], [2, 4, 2, 2, 2]);
     let (mut read, mut written) = (0, 0);

@@ -1,10 +1,10 @@
 //! Plans that are divided between a simulated device and the host give the bits of one machine, however they are divided.
 #![allow(clippy::unwrap_used)]
 
-use lamina_arch::{
-    Family,
-    weights::{Tensor, Weights},
-};
+#[path = "common/opened.rs"]
+mod opened;
+
+use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_cpu::Cpu;
 use lamina_fixtures::{Models, Numbers, packaged, tokens};
@@ -21,9 +21,9 @@ use lamina_plan::{
     op::{Op, Operands},
     walk,
 };
-use lamina_store::Checkpoint;
 use lamina_tier::{DeviceHomes, TierSide, Tiered, staging_bytes};
-use std::{path::Path, time::Instant};
+use opened::Opened;
+use std::time::Instant;
 
 type TwoCpus = Tiered<Throttled<Cpu>, Cpu>;
 
@@ -147,46 +147,7 @@ fn conforms(seeds: [u64; 2]) {
     }
 }
 
-/// A model of which a plan was made, with adapters beside all of its matrices where there is a rank.
-struct Opened {
-    plan: Plan,
-    tensors: Vec<Tensor>,
-}
-
 impl Opened {
-    fn new(path: &Path, rank: Option<usize>) -> Opened {
-        let checkpoint = Checkpoint::open(path).unwrap();
-        let family = Family::of(&checkpoint).unwrap();
-        let spec = family.spec(&checkpoint).unwrap();
-        let weights = Weights::new(&checkpoint, family, &spec);
-        let plan = emit(&spec, &|name| weights.has(name));
-        let matrices = plan.weights.iter().filter(|w| matches!(w.kind, WeightKind::Matrix { .. }));
-        let ranks = rank.map(|rank| matrices.map(|w| (w.name.clone(), vec![rank, 0, 1])).collect());
-        let plan = adapt(plan, &ranks.unwrap_or_default());
-        let tensor = |w: &WeightSpec| {
-            let (rows, cols) = w.kind.shape();
-            if LORA.iter().any(|end| w.name.ends_with(end)) {
-                let mut made = Numbers::of(&w.name);
-                let numbers: Vec<f32> = (0..rows * cols).map(|_| 0.1 * made.uniform()).collect();
-                return Tensor::from_f32(&w.name, rows, cols, &numbers);
-            }
-            weights.get(&w.name, rows, cols).unwrap()
-        };
-        let tensors = plan.weights.iter().map(tensor).collect();
-        Opened { plan, tensors }
-    }
-
-    fn limits(&self, rows: usize) -> Limits {
-        let groups = self.plan.kv.groups.len();
-        let kv = vec![KvType::F16.into(); groups];
-        Limits { rows, selected: rows, logits: rows, pages: vec![8; groups], states: 4, kv }
-    }
-
-    fn uploaded<B: Backend>(&self, backend: &B) -> Vec<B::Weight> {
-        let all = self.plan.weights.iter().zip(&self.tensors);
-        all.map(|(spec, tensor)| backend.upload(spec, tensor).unwrap()).collect()
-    }
-
     fn runner<B: Backend>(&self, backend: B) -> Runner<B> {
         let weights = self.uploaded(&backend);
         Runner::new(backend, self.plan.clone(), weights, self.limits(64)).unwrap()

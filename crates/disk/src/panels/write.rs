@@ -4,7 +4,7 @@ use super::index::{FileHead, MatrixEntry, MatrixName, PanelIndex};
 use crate::{
     buffer::BLOCK,
     direct::{forget, reserve},
-    error::PanelError,
+    error::{NoRoom, PanelError},
 };
 use std::{
     fs::File,
@@ -49,7 +49,15 @@ impl PanelWriter {
             index.matrices.push(entry);
         }
         let len = (at + index.bytes().len() as u64).next_multiple_of(BLOCK as u64);
-        let failed = |e| PanelError::Full { folder: folder.to_owned(), bytes: len, source: e };
+        let failed = |source| {
+            PanelError::Full(NoRoom {
+                what: "weights that are read from disk take",
+                folder: folder.to_owned(),
+                bytes: len,
+                source,
+                advice: "free space, or name another folder with panel_cache",
+            })
+        };
         let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(failed)?;
         reserve(file.as_file(), len).map_err(failed)?;
         Ok(PanelWriter { file, index, at })

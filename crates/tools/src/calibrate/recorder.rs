@@ -6,8 +6,8 @@ use super::{
 };
 use lamina_arch::weights::Tensor;
 use lamina_plan::{
-    Backend, BackendError, Batch, Capabilities, KvLayout, KvTypes, Limits, Ops, Plan, Slot, WeightId,
-    WeightKind, WeightSpec, Wrapper, op::*,
+    Backend, BackendError, Batch, Limits, Ops, Plan, Slot, WeightId, WeightKind, WeightSpec, Wrapper,
+    forward_backend, op::*,
 };
 use std::{
     collections::HashMap,
@@ -41,13 +41,7 @@ impl<B: Backend> Backend for Recording<B> {
     type Weight = B::Weight;
     type Machine = Recorder<B::Machine>;
 
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
+    forward_backend!(inner: name capabilities page_bytes);
 
     fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
         let keep = match spec.kind {
@@ -59,10 +53,6 @@ impl<B: Backend> Backend for Recording<B> {
             self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.name.clone(), keep);
         }
         self.inner.upload(spec, tensor)
-    }
-
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        self.inner.page_bytes(layout, group, types)
     }
 
     fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
