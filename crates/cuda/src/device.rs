@@ -8,6 +8,7 @@ use crate::{
     image::{ImageOrigin, KernelImage},
     kernels::LoadedKernels,
     memory::CudaBuffer,
+    pinned,
     staging::Staging,
 };
 use cudarc::driver::sys;
@@ -152,6 +153,17 @@ impl GpuDevice for CudaDevice {
         self.idle()?;
         let place = to.place(at..at + bytes.len());
         self.staging.lock().unwrap_or_else(PoisonError::into_inner).upload(place, bytes)
+    }
+
+    fn pin(&self, bytes: &Bytes) -> bool {
+        self.context.bind().is_ok() && pinned::register(bytes)
+    }
+
+    fn unpin(&self, bytes: &Bytes) {
+        // Of a lost device everything is unpinned.
+        if self.context.bind().is_ok() {
+            pinned::unregister(bytes);
+        }
     }
 
     fn send(&self, slot: usize, to: &CudaBuffer, at: usize, bytes: &Bytes) -> Result<()> {

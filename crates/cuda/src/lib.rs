@@ -13,6 +13,7 @@ mod image;
 mod kernels;
 mod memory;
 mod nvrtc;
+mod pinned;
 mod staging;
 
 pub use device::{CudaDevice, CudaFacts};

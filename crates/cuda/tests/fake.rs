@@ -22,11 +22,12 @@ use lamina_store::Checkpoint;
 use lamina_tier::{DeviceHomes, TierSide, Tiered};
 use std::env;
 
-/// The same, with the fake driver, for a test that has to pass.
-fn passes(test: &str, settings: &[(&str, &str)]) {
+/// The same, with the fake driver, for a test that has to pass; what it wrote to stderr.
+fn passes(test: &str, settings: &[(&str, &str)]) -> String {
     let done = alone(test, lamina_emu::FAKE_CUDA, settings);
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     assert!(done.status.success() && out.contains("1 passed"), "{out}\n{err}");
+    err.into_owned()
 }
 
 #[test]
@@ -68,7 +69,11 @@ fn inner_story() {
 /// copies are on a stream of their own.
 #[test]
 fn weights_are_sent_beside_the_work() {
-    passes("inner_sent", &[]);
+    let text = passes("inner_sent", &[("FAKE_CUDA", "tell_pinned=1")]);
+    assert!(text.contains("bytes are pinned") && text.contains("nothing is pinned"), "{text}");
+    // Without leave to pin memory the driver copies by way of its own.
+    let text = passes("inner_sent", &[("FAKE_CUDA", "tell_pinned=1,cuMemHostRegister_v2=801")]);
+    assert!(!text.contains("pinned"), "{text}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* cou
 
 namespace {
 enum Code { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-            INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
+            INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 
 // The value of a setting, and what follows its `@`.
 bool setting(const char* name, long long* value, long long* from) {
@@ -68,7 +68,7 @@ struct Driver {
   std::map<std::string, long long> calls;
   std::map<uint64_t, Block> memory;
   std::map<int, size_t> used;   // by device
-  std::map<const void*, size_t> pinned;
+  std::map<const void*, size_t> pinned, registered;   // of the driver's own, and of others
   std::set<Stream*> streams;
 };
 Driver& driver() { static Driver& all = *new Driver; return all; }   // outlives whoever frees at exit
@@ -115,6 +115,15 @@ int run(Launched& l) {
     return driver().lost = LAUNCH_FAILED;
   }
   return OK;
+}
+// Ends the process where a copy is under way from or to memory that is to be given back.
+void refuse_under_copy(const void* memory, size_t bytes) {
+  auto uses = [=](const Work& w) { return w.host >= memory && (const char*)w.host < (const char*)memory + bytes; };
+  for (const Stream* s : driver().streams) {
+    if (std::none_of(s->queue.begin(), s->queue.end(), uses)) continue;
+    std::fprintf(stderr, "fake cuda: pinned memory is given back under a copy\n");
+    std::abort();
+  }
 }
 // Notes work, or says why not.
 int ask(void* stream, const void* host, std::function<int()> run) {
@@ -294,14 +303,30 @@ int cuMemFreeHost(void* memory) {
   BEGIN_CURRENT(cuMemFreeHost)
   auto at = driver().pinned.find(memory);
   if (at == driver().pinned.end()) return INVALID_VALUE;
-  auto uses = [&](const Work& w) { return w.host >= memory && (const char*)w.host < (const char*)memory + at->second; };
-  for (const Stream* s : driver().streams) {
-    if (std::none_of(s->queue.begin(), s->queue.end(), uses)) continue;
-    std::fprintf(stderr, "fake cuda: pinned memory is freed under a copy\n");
-    std::abort();
-  }
+  refuse_under_copy(memory, at->second);
   driver().pinned.erase(at);
   std::free(memory);
+  return OK;
+}
+// Refuses what shares a page with memory that is pinned already.
+int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned) {
+  BEGIN_CURRENT(cuMemHostRegister_v2)
+  if (!memory || !bytes) return INVALID_VALUE;
+  auto page = [](const void* at) { return (uintptr_t)at / 4096; };
+  auto last = [&](const void* at, size_t length) { return page((const char*)at + length - 1); };
+  for (auto [at, length] : driver().registered)
+    if (page(memory) <= last(at, length) && page(at) <= last(memory, bytes)) return ALREADY_REGISTERED;
+  driver().registered[memory] = bytes;
+  if (said("tell_pinned", 0)) std::fprintf(stderr, "fake cuda: %zu bytes are pinned\n", bytes);
+  return OK;
+}
+int cuMemHostUnregister(void* memory) {
+  BEGIN_CURRENT(cuMemHostUnregister)
+  auto at = driver().registered.find(memory);
+  if (at == driver().registered.end()) return NOT_REGISTERED;
+  refuse_under_copy(memory, at->second);
+  driver().registered.erase(at);
+  if (said("tell_pinned", 0) && driver().registered.empty()) std::fprintf(stderr, "fake cuda: nothing is pinned\n");
   return OK;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {

@@ -98,6 +98,14 @@ pub trait GpuDevice: Clone + Send + Sync + 'static {
     /// Copies bytes to the device; they may change once it returns.
     fn upload(&self, to: &Self::Buffer, at: usize, bytes: &[u8]) -> Result<()>;
 
+    /// Pins memory of the host that [`GpuDevice::send`] copies from, until [`GpuDevice::unpin`]; false where that cannot be.
+    fn pin(&self, _bytes: &Bytes) -> bool {
+        false
+    }
+
+    /// The end of [`GpuDevice::pin`], once nothing copies from there any more.
+    fn unpin(&self, _bytes: &Bytes) {}
+
     /// Begins to copy bytes to the device beside the work that is under way, behind the last [`GpuDevice::release`] of
     /// `slot`, a small number. Work does not wait for them until [`GpuDevice::arrive`]. A device with one queue copies them
     /// in turn.

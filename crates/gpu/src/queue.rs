@@ -6,6 +6,7 @@ use crate::{
     machine::{GpuMachine, unsupported},
     staging::StagingSlots,
 };
+use lamina_base::Bytes;
 use lamina_plan::{Batch, Queue, SentWeight, Slot, backend::Result, batch::Copy, op::Op};
 use std::ops::Range;
 
@@ -126,6 +127,12 @@ impl<D: GpuDevice> Queue for GpuMachine<D> {
     fn stage(&mut self, slots: usize, bytes: usize) -> Result<()> {
         self.staging = Some(StagingSlots::new(&self.device, slots, bytes)?);
         Ok(())
+    }
+
+    fn pin(&mut self, bytes: &Bytes) {
+        if let Some(staging) = &mut self.staging {
+            staging.pin(bytes);
+        }
     }
 
     fn send(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Staging slots: memory that operators use in turn, whose weights stay on the host.
 
 use crate::{device::GpuDevice, weight::GpuWeight};
+use lamina_base::Bytes;
 use lamina_plan::{BackendError, SentWeight, WeightId, backend::Result, staged_bytes};
 use std::sync::Arc;
 
@@ -11,12 +12,21 @@ pub(crate) struct StagingSlots<D: GpuDevice> {
     /// Bytes of a slot.
     bytes: usize,
     held: Vec<Vec<WeightId>>,
+    /// Memory of the host that the device has pinned.
+    pinned: Vec<Bytes>,
 }
 
 impl<D: GpuDevice> StagingSlots<D> {
     pub fn new(device: &D, slots: usize, bytes: usize) -> Result<Self> {
         let buffer = Arc::new(device.alloc((slots * bytes).max(16), "staging slots")?);
-        Ok(StagingSlots { device: device.clone(), buffer, bytes, held: vec![vec![]; slots] })
+        Ok(StagingSlots { device: device.clone(), buffer, bytes, held: vec![vec![]; slots], pinned: vec![] })
+    }
+
+    /// Pins memory that weights are sent from, if the device can.
+    pub fn pin(&mut self, bytes: &Bytes) {
+        if self.device.pin(bytes) {
+            self.pinned.push(bytes.clone());
+        }
     }
 
     /// Sends weights of `all` to a slot, in the place of what is there.
@@ -56,6 +66,10 @@ impl<D: GpuDevice> Drop for StagingSlots<D> {
             // Copies may be under way: work, which is waited for before memory is given back, comes behind them. Of a lost
             // device there is neither.
             let _ = self.device.arrive(slot).and_then(|()| self.device.release(slot));
+        }
+        if !self.pinned.is_empty() {
+            let _ = self.device.wait();
+            self.pinned.drain(..).for_each(|bytes| self.device.unpin(&bytes));
         }
     }
 }

@@ -82,6 +82,11 @@ impl WeightSender {
         some.then_some((WeightSender { ops, of_op, copies, slots, skipped, bytes: 0 }, bytes))
     }
 
+    /// What the host has in memory for good: nothing that is read from disk is there before the first step.
+    pub fn resident(&self) -> impl Iterator<Item = &Bytes> {
+        self.copies.iter().flatten().filter_map(|copy| copy.bytes.as_ref())
+    }
+
     /// Bytes that were sent.
     pub fn sent_bytes(&self) -> u64 {
         self.bytes

@@ -316,6 +316,7 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
         let sender = match WeightSender::new(plan, &split, copies) {
             Some((sender, bytes)) => {
                 device.stage(STAGING_SLOTS, bytes)?;
+                sender.resident().for_each(|bytes| device.pin(bytes));
                 Some(sender)
             }
             None => None,

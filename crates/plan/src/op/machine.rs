@@ -135,6 +135,10 @@ pub trait Queue: Send + Sync {
         Ok(())
     }
 
+    /// Memory of the host that [`Queue::send`] will copy from while the machine lives: a device may pin it, so that it reads it
+    /// on its own and without a copy in between. One that cannot copies as well, only slower.
+    fn pin(&mut self, _bytes: &Bytes) {}
+
     /// Begins to copy unbound weights to a staging slot, one behind the other, beside the operators that are under way. What
     /// is there has been released, or nobody wants it any more.
     ///

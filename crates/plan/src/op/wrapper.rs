@@ -169,6 +169,10 @@ impl<W: Wrapper> Queue for W {
         self.stage_inner(slots, bytes)
     }
 
+    fn pin(&mut self, bytes: &Bytes) {
+        self.inner_mut().pin(bytes);
+    }
+
     fn send(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {
         self.send_inner(slot, weights)
     }
