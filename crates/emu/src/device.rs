@@ -38,6 +38,8 @@ struct EmuState {
     recording: Option<Vec<OwnLaunch>>,
     /// Recordings that were run.
     replays: usize,
+    /// Launches that were asked for, by kernel.
+    launches: HashMap<String, usize>,
     /// What was sent, by slot.
     slots: HashMap<usize, SentCopies>,
 }
@@ -78,6 +80,11 @@ impl Emu {
     /// Recordings that were run so far.
     pub fn replays(&self) -> usize {
         self.lock().replays
+    }
+
+    /// Launches of a kernel that were asked for so far, run or recorded.
+    pub fn launches(&self, kernel: &str) -> usize {
+        self.lock().launches.get(kernel).copied().unwrap_or(0)
     }
 
     fn lock(&self) -> MutexGuard<'_, EmuState> {
@@ -196,6 +203,7 @@ impl GpuDevice for Emu {
 
     fn launch(&self, launch: &Launch<'_, EmuBuffer>) -> Result<()> {
         let mut running = self.lock();
+        *running.launches.entry(launch.kernel.to_owned()).or_default() += 1;
         let mut own = OwnLaunch::new(launch);
         match &mut running.recording {
             Some(recorded) => {

@@ -7,6 +7,7 @@
 #include "cache.h"
 #include "attend.h"
 #include "experts.h"
+#include "groups.h"
 #include "recurrent.h"
 #include "product.h"
 #include "formats/f32.h"

@@ -13,16 +13,41 @@
 #include "super.h"
 #include "halves.h"
 
-// Rows from `first_row` on, at most `rows`: those that are there as 16-bit numbers.
-struct TensorArgs { int first_row, rows; ProductArgs product; };
+// What is multiplied are pairs of a row and one of its items: heads, experts, or the row itself where there is one item. They are
+// numbered from `first_row` on, item by item, and a tile has pairs of one matrix. Which ones a tile has decides no bit.
+enum PairSource {
+  PAIRS_OF_ITEM,   // the same item of neighbouring rows; its matrix has its number
+  PAIRS_OF_ROW,    // the items of one row, each by the matrix that `lists` names
+  PAIRS_OF_TILE    // those that groups.h has put together in `lists`
+};
+// Rows from `first_row` on, at most `rows`: those that are there as 16-bit numbers. `share` items of a row have the same ones.
+// Results lie pair by pair, from number `first_pair` on.
+struct TensorArgs { int first_row, rows, items, share, source, pairs_at, first_pair; ProductArgs product; };
 CONST int TENSOR_OUTPUTS = 16, TENSOR_ROWS = 8;
 
-// Rows of halves.h, from the first of them on; an item is a row here.
-struct HalfRows { DEV const u16* x; DEV const float* sums; DEV const float* undo; int rows, blocks; };
-FN HalfRows rows_from(HalfRows in, int first) {
-  HalfRows out = {in.x + (size_t)first * in.blocks * 32, in.sums + (size_t)first * sums_row(in.blocks), in.undo + first,
-                  in.rows - first, in.blocks};
-  return out;
+// Rows of halves.h.
+struct HalfRows { DEV const u16* x; DEV const float* sums; DEV const float* undo; int blocks; };
+// Pairs of a tile: by a list, or each `next` numbers behind the one before.
+struct TilePairs { DEV const int* listed; int first, next, count, matrix, share; };
+FN int pair_of(TilePairs p, int i) { return p.listed ? p.listed[i] : p.first + i * p.next; }
+// The number of a pair's row of halves.h.
+FN int half_of(TilePairs p, int pair) { return p.share > 1 ? pair / p.share : pair; }
+// Pairs of the tile `tile` of at most `height`; of none where `count` is not above 0.
+FN TilePairs pairs_of_tile(DEV const int* step, DEV const int* lists, TensorArgs a, int tile, int item, int height) {
+  TilePairs p = {nullptr, tile * height * a.items + item, a.items, 0, item, a.share};
+  if (a.source == PAIRS_OF_TILE) {
+    if (tile >= lists[0]) return p;
+    DEV const int* own = lists + 1 + 3 * tile;
+    p.matrix = own[0];
+    p.listed = lists + a.pairs_at + own[1];
+    p.count = own[2];
+    return p;
+  }
+  if (a.source == PAIRS_OF_ROW) p.matrix = lists[item];
+  int there = step[a.product.kind] - a.first_row, left = (there < a.rows ? there : a.rows) - tile * height;
+  // An expert that is not computed has no number.
+  p.count = p.matrix < 0 ? 0 : left < height ? left : height;
+  return p;
 }
 template <class L> FN DEV const u8* panel_at(DEV const u8* w, ProductArgs a, size_t panel) {
   return w + panel * ((a.inputs + L::INPUTS - 1) / L::INPUTS) * L::BYTES * LANES;
@@ -53,12 +78,12 @@ template <class L> FN void tensor_block(LOCAL const Fragment* f, uint4 b, float 
 // A piece is whole units: super-blocks, or two blocks.
 template <class L> FN constexpr int unit_blocks() { return L::INPUTS == 256 ? 8 : 2; }
 template <class L> FN int units_of(HalfRows in) { return (in.blocks + unit_blocks<L>() - 1) / unit_blocks<L>(); }
-// A lane's inputs of row g and sums of rows 2t and 2t + 1, from a block on. Columns of rows that are not there are multiplied by
-// the first row's numbers, and nobody reads them: that costs no comparison.
+// A lane's inputs of pair g and sums of pairs 2t and 2t + 1, from a block on. Columns of pairs that are not there are multiplied
+// by the first pair's numbers, and nobody reads them: that costs no comparison.
 struct LaneRows { DEV const u8* x; DEV const float* sums[2]; DEV const u8* parts; };
-FN LaneRows lane_rows(HalfRows in, int k, int g, int t) {
-  int row = g < in.rows ? g : 0, first = 2 * t < in.rows ? 2 * t : 0, second = 2 * t + 1 < in.rows ? 2 * t + 1 : 0;
-  int stride = sums_row(in.blocks);
+FN int lane_half(TilePairs p, int i) { return half_of(p, pair_of(p, i < p.count ? i : 0)); }
+FN LaneRows lane_rows(HalfRows in, TilePairs p, int k, int g, int t) {
+  int row = lane_half(p, g), first = lane_half(p, 2 * t), second = lane_half(p, 2 * t + 1), stride = sums_row(in.blocks);
   LaneRows out = {(DEV const u8*)(in.x + ((size_t)row * in.blocks + k) * 32 + 8 * t),
                   {in.sums + (size_t)first * stride + k, in.sums + (size_t)second * stride + k},
                   (DEV const u8*)(in.sums + (size_t)row * stride + in.blocks + k + 2 * t)};
@@ -128,52 +153,64 @@ template <class L> FN void few_supers(DEV const u8* panel, LaneRows rows, int un
     rows = next_rows(rows, 8);
   }
 }
-template <class L> FN void few_piece(DEV const u8* panel, HalfRows in, int unit, int to, int o, int g, int t, float (&total)[4]) {
-  LaneRows rows = lane_rows(in, unit * unit_blocks<L>(), g, t);
+template <class L> FN void few_piece(DEV const u8* panel, HalfRows in, TilePairs pairs, int unit, int to, int o, int g, int t,
+                                     float (&total)[4]) {
+  LaneRows rows = lane_rows(in, pairs, unit * unit_blocks<L>(), g, t);
   if constexpr (L::TAKEN == BY_SUPER) few_supers<L>(panel, rows, unit, to, o, t, total);
   else if constexpr (L::TAKEN == BY_HALF) few_halves<L>(panel, rows, 2 * unit, 2 * to, o, t, total);
   else few_blocks<L>(panel, in, rows, unit, to, o, t, total);
 }
-// Up to 8 rows times 16 outputs: a warp has a piece.
-template <class L> FN void tensor_few(DEV const u8* w, HalfRows in, DEV const float* bias, DEV float* y, ProductArgs a,
-                                      int tile, int me, TG float* part) {
+// Up to 8 pairs times 16 outputs: a warp has a piece. `w`, `bias` and `y` are those of the matrix and of pair 0.
+template <class L> FN void tensor_few(DEV const u8* w, HalfRows in, TilePairs pairs, DEV const float* bias, DEV float* y,
+                                      ProductArgs a, int tile, int me, TG float* part) {
   int lane = me % 32, piece = me / 32, g = lane / 4, t = lane % 4, units = units_of<L>(in);
   float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  few_piece<L>(panel_at<L>(w, a, (size_t)(tile / 2)), in, piece_start(units, piece), piece_start(units, piece + 1),
+  few_piece<L>(panel_at<L>(w, a, (size_t)(tile / 2)), in, pairs, piece_start(units, piece), piece_start(units, piece + 1),
                tile % 2 * TENSOR_OUTPUTS + g, g, t, total);
   UNROLL for (int i = 0; i < 4; ++i) part[(piece * TENSOR_ROWS + 2 * t + i % 2) * TENSOR_OUTPUTS + g + i / 2 * 8] = total[i];
   BARRIER();
-  int row = me / TENSOR_OUTPUTS, output = tile * TENSOR_OUTPUTS + me % TENSOR_OUTPUTS;
-  if (row >= TENSOR_ROWS || row >= in.rows || output >= a.outputs) return;
+  int i = me / TENSOR_OUTPUTS, output = tile * TENSOR_OUTPUTS + me % TENSOR_OUTPUTS;
+  if (i >= pairs.count || output >= a.outputs) return;
   float sum = 0.0f;
-  for (int p = 0; p < PIECES; ++p) sum = sum + part[(p * TENSOR_ROWS + row) * TENSOR_OUTPUTS + me % TENSOR_OUTPUTS];
-  write(y + (size_t)row * a.y_row, bias, a, output, sum * in.undo[row]);
+  for (int p = 0; p < PIECES; ++p) sum = sum + part[(p * TENSOR_ROWS + i) * TENSOR_OUTPUTS + me % TENSOR_OUTPUTS];
+  int pair = pair_of(pairs, i);
+  write(y + (size_t)pair * a.y_row, bias, a, output, sum * in.undo[half_of(pairs, pair)]);
 }
 
-// 64 rows times 64 outputs: a warp has 16 outputs and all pieces; 4 blocks of inputs at a time lie in shared memory, beside the
-// sums of the pieces before, for which registers are too few. Warps of 32 outputs, which read it half as often, took all 255
-// registers; two blocks of 8 warps need more than there are.
+// 64 pairs times 64 outputs: a warp has 16 outputs and all pieces; 4 blocks of inputs at a time lie in shared memory, beside the
+// sums of the pieces before, for which registers are too few, and the numbers of the pairs. Warps of 32 outputs, which read it
+// half as often, took all 255 registers; two blocks of 8 warps need more than there are.
 CONST int STAGE_ROWS = 64, STAGE_BLOCKS = 4, STAGE_THREADS = 128;
-FN void stage_inputs(HalfRows in, int first, int end, int me, TG u16* inputs) {
+// Numbers of the pairs of a tile, and of their rows of halves.h.
+struct StagePairs { TG int* pairs; TG int* halves; int count; };
+FN void stage_pairs(TilePairs p, int me, StagePairs s) {
+  if (me < STAGE_ROWS) {
+    int pair = pair_of(p, me < p.count ? me : 0);
+    s.pairs[me] = pair;
+    s.halves[me] = half_of(p, pair);
+  }
+  BARRIER();
+}
+FN void stage_inputs(HalfRows in, StagePairs rows, int first, int end, int me, TG u16* inputs) {
   uint4 none = {0, 0, 0, 0};
   UNROLL for (int row = me / 4; row < STAGE_ROWS; row += STAGE_THREADS / 4) {
-    DEV const u8* from = (DEV const u8*)(in.x + (row * in.blocks + first) * 32 + 8 * (me % 4));
+    DEV const u8* from = (DEV const u8*)(in.x + ((size_t)rows.halves[row] * in.blocks + first) * 32 + 8 * (me % 4));
     TG uint4* to = (TG uint4*)inputs + row * 4 + me % 4;
     UNROLL for (int b = 0; b < STAGE_BLOCKS; ++b)
-      to[b * STAGE_ROWS * 4] = row < in.rows && first + b < end ? load16(from + 64 * b) : none;
+      to[b * STAGE_ROWS * 4] = row < rows.count && first + b < end ? load16(from + 64 * b) : none;
   }
 }
-FN void stage_sums(HalfRows in, int first, int end, int me, TG float* sums) {
+FN void stage_sums(HalfRows in, StagePairs rows, int first, int end, int me, TG float* sums) {
   UNROLL for (int n = 0; n < STAGE_BLOCKS * STAGE_ROWS / STAGE_THREADS; ++n) {
     int i = me + n * STAGE_THREADS, row = i % STAGE_ROWS, k = first + i / STAGE_ROWS;
-    sums[i] = row < in.rows && k < end ? in.sums[(size_t)row * sums_row(in.blocks) + k] : 0.0f;
+    sums[i] = row < rows.count && k < end ? in.sums[(size_t)rows.halves[row] * sums_row(in.blocks) + k] : 0.0f;
   }
 }
 // Both halves of the sums of a super-block, row by row.
-FN void stage_parts(HalfRows in, int first, int me, TG float* sums) {
+FN void stage_parts(HalfRows in, StagePairs rows, int first, int me, TG float* sums) {
   uint4 none = {0, 0, 0, 0};
-  DEV const float* parts = in.sums + me / 2 * sums_row(in.blocks) + in.blocks + first + me % 2 * 4;
-  ((TG uint4*)sums)[me] = me / 2 < in.rows ? load16((DEV const u8*)parts) : none;
+  DEV const float* parts = in.sums + (size_t)rows.halves[me / 2] * sums_row(in.blocks) + in.blocks + first + me % 2 * 4;
+  ((TG uint4*)sums)[me] = me / 2 < rows.count ? load16((DEV const u8*)parts) : none;
 }
 // Where a lane's inputs of block `b` of the stage begin: those of the next eight rows lie 32 further on.
 FN TG const uint4* staged(TG const u16* inputs, int b, int g, int t) {
@@ -188,12 +225,12 @@ template <class L> FN void tensor_rows(LOCAL const Fragment* f, TG const u16* in
     tensor_block<L>(f, x[32 * n], L::OFFSET != 0 ? s[8 * n] : 0.0f, L::OFFSET != 0 ? s[8 * n + 1] : 0.0f, total[n]);
 }
 // Blocks `from` to `to`, which are a piece.
-template <class L> FN void tensor_piece(DEV const u8* panel, int o, HalfRows in, int from, int to, int me,
+template <class L> FN void tensor_piece(DEV const u8* panel, int o, HalfRows in, StagePairs rows, int from, int to, int me,
                                         TG u16* inputs, TG float* sums, float (&total)[8][4]) {
   int g = me % 32 / 4, t = me % 4, end = to < in.blocks ? to : in.blocks;
   for (int first = from; first < to; first += STAGE_BLOCKS) {
-    stage_inputs(in, first, end, me, inputs);
-    stage_sums(in, first, end, me, sums);
+    stage_inputs(in, rows, first, end, me, inputs);
+    stage_sums(in, rows, first, end, me, sums);
     BARRIER();
     // Rolled: blocks of inputs side by side would take twice the registers for weights.
     UNROLL_1 for (int b = 0; b < STAGE_BLOCKS; ++b) {
@@ -209,11 +246,11 @@ template <class L> FN void tensor_piece(DEV const u8* panel, int o, HalfRows in,
   }
 }
 // The same by halves of super-blocks.
-template <class L> FN void halves_piece(DEV const u8* panel, int o, HalfRows in, int from, int to, int me,
+template <class L> FN void halves_piece(DEV const u8* panel, int o, HalfRows in, StagePairs rows, int from, int to, int me,
                                         TG u16* inputs, float (&total)[8][4]) {
   int g = me % 32 / 4, t = me % 4;
   for (int first = from; first < to; first += STAGE_BLOCKS) {
-    stage_inputs(in, first, first + STAGE_BLOCKS, me, inputs);
+    stage_inputs(in, rows, first, first + STAGE_BLOCKS, me, inputs);
     typename L::Half words[2];
     L::take_half(block_at(panel, first / 8, L::BYTES), first / 4 % 2, o, t, words);
     BARRIER();
@@ -228,8 +265,8 @@ template <class L> FN void halves_piece(DEV const u8* panel, int o, HalfRows in,
 }
 // Half of a super-block, whose blocks begin at `first`.
 template <class L> FN void super_half(DEV const u8* codes, const u32 (&fifth)[2][2], const SuperScales (&s)[2], int half_,
-                                      HalfRows in, int first, int me, TG u16* inputs, float (&sum)[8][4]) {
-  stage_inputs(in, first, first + STAGE_BLOCKS, me, inputs);
+                                      HalfRows in, StagePairs rows, int first, int me, TG u16* inputs, float (&sum)[8][4]) {
+  stage_inputs(in, rows, first, first + STAGE_BLOCKS, me, inputs);
   BARRIER();
   UNROLL_1 for (int q = 2 * half_; q < 2 * half_ + 2; ++q) {
     u32 low[2][2], code[2][8];
@@ -241,7 +278,7 @@ template <class L> FN void super_half(DEV const u8* codes, const u32 (&fifth)[2]
   BARRIER();
 }
 // The same in super-blocks.
-template <class L> FN void super_piece(DEV const u8* panel, int o, HalfRows in, int from, int to, int me,
+template <class L> FN void super_piece(DEV const u8* panel, int o, HalfRows in, StagePairs rows, int from, int to, int me,
                                        TG u16* inputs, TG float* sums, float (&total)[8][4]) {
   int g = me % 32 / 4, t = me % 4;
   for (int first = from; first < to; first += 8) {
@@ -253,16 +290,15 @@ template <class L> FN void super_piece(DEV const u8* panel, int o, HalfRows in, 
     load_fifths<L>(codes, fifth);
     float sum[8][4];
     UNROLL for (int n = 0; n < 32; ++n) sum[n / 4][n % 4] = 0.0f;
-    stage_parts(in, first, me, sums);
-    UNROLL_1 for (int h = 0; h < 2; ++h) super_half<L>(codes, fifth, s, h, in, first + 4 * h, me, inputs, sum);
+    stage_parts(in, rows, first, me, sums);
+    UNROLL_1 for (int h = 0; h < 2; ++h) super_half<L>(codes, fifth, s, h, in, rows, first + 4 * h, me, inputs, sum);
     TG const u64* parts = (TG const u64*)sums + (g * 4 + t);
     UNROLL for (int n = 0; n < 8; ++n) add_super(e, sum[n], parts[32 * n], total[n]);
     BARRIER();
   }
 }
-// `in` and `y` begin at the first of the rows.
-template <class L> FN void tensor_many(DEV const u8* w, HalfRows in, DEV const float* bias, DEV float* y, ProductArgs a,
-                                       int tile, int me, TG u16* inputs, TG float* sums, TG float* done) {
+template <class L> FN void tensor_many(DEV const u8* w, HalfRows in, StagePairs rows, DEV const float* bias, DEV float* y,
+                                       ProductArgs a, int tile, int me, TG u16* inputs, TG float* sums, TG float* done) {
   int g = me % 32 / 4, t = me % 4, units = units_of<L>(in);
   // Warps beyond the last output help to fill shared memory, and write nothing.
   int panel = tile * TENSOR_OUTPUTS < a.outputs ? tile / 2 : 0, first = tile % 2 * TENSOR_OUTPUTS + g;
@@ -272,54 +308,42 @@ template <class L> FN void tensor_many(DEV const u8* w, HalfRows in, DEV const f
     float total[8][4];
     UNROLL for (int n = 0; n < 32; ++n) total[n / 4][n % 4] = 0.0f;
     int from = piece_start(units, piece) * unit_blocks<L>(), to = piece_start(units, piece + 1) * unit_blocks<L>();
-    if constexpr (L::TAKEN == BY_SUPER) super_piece<L>(own, first, in, from, to, me, inputs, sums, total);
-    else if constexpr (L::TAKEN == BY_HALF) halves_piece<L>(own, first, in, from, to, me, inputs, total);
-    else tensor_piece<L>(own, first, in, from, to, me, inputs, sums, total);
+    if constexpr (L::TAKEN == BY_SUPER) super_piece<L>(own, first, in, rows, from, to, me, inputs, sums, total);
+    else if constexpr (L::TAKEN == BY_HALF) halves_piece<L>(own, first, in, rows, from, to, me, inputs, total);
+    else tensor_piece<L>(own, first, in, rows, from, to, me, inputs, sums, total);
     UNROLL for (int n = 0; n < 32; ++n) done[n * STAGE_THREADS + me] = done[n * STAGE_THREADS + me] + total[n / 4][n % 4];
   }
   UNROLL for (int n = 0; n < 32; ++n) {
     int i = n % 4, row = n / 4 * 8 + 2 * t + i % 2, o = tile * TENSOR_OUTPUTS + g + i / 2 * 8;
-    if (row < in.rows && o < a.outputs) write(y + (size_t)row * a.y_row, bias, a, o, done[n * STAGE_THREADS + me] * in.undo[row]);
+    if (row < rows.count && o < a.outputs)
+      write(y + (size_t)rows.pairs[row] * a.y_row, bias, a, o, done[n * STAGE_THREADS + me] * in.undo[rows.halves[row]]);
   }
 }
 
-// An item of a row by a matrix of its own.
-template <class L> FN void tensor_each(DEV const u8* w, HalfRows in, DEV const float* bias, DEV const int* pick, DEV float* y,
-                                       EachArgs a, int tile, int item, int row, int me, TG float* part) {
-  int matrix = a.chosen ? pick[row * a.items + item] : item, panels = (a.outputs + LANES - 1) / LANES;
-  ProductArgs p = {0, a.inputs, a.outputs, a.has_bias, 0, 0, a.outputs, 1.0f};
-  tensor_few<L>(panel_at<L>(w, p, (size_t)matrix * panels), in, bias + (a.has_bias ? (size_t)matrix * a.outputs : 0),
-                y + (size_t)(row - a.y_from) * a.y_row + (size_t)item * a.y_item, p, tile, me, part);
-}
-
-#define HALVES_IN BUF(0, const int, step), BUF(1, const u8, w), BUF(2, const u16, x), BUF(3, const float, sums), BUF(4, const float, undo), BUF(5, const float, bias)
-#define HALF_ROWS(count, inputs) HalfRows in = {x, sums, undo, count, (inputs + 31) / 32}
-#define TENSOR_ROWS_OF(first) \
-  HALF_ROWS(step[a.product.kind] - a.first_row < a.rows ? step[a.product.kind] - a.first_row : a.rows, a.product.inputs); \
-  if ((first) >= in.rows) return; \
-  DEV float* to = y + (size_t)(a.first_row + (first)) * a.product.y_row
-// few: grid outputs / 16, rows / 8. many: grid outputs / 64, rows / 64. each: grid outputs / 16, items, rows.
+#define TENSOR_IN BUF(0, const int, step), BUF(1, const u8, w), BUF(2, const u16, x), BUF(3, const float, sums), BUF(4, const float, undo), BUF(5, const float, bias), BUF(6, const int, lists), BUF(7, float, y), ARGS(8, TensorArgs, a)
+// What both kernels begin with: the pairs of the block, and its matrix.
+#define TENSOR_TILE(lane, height) \
+  HalfRows in = {x, sums, undo, (a.product.inputs + 31) / 32}; \
+  TilePairs pairs = pairs_of_tile(step, lists, a, (int)BLOCK.y, (int)BLOCK.z, height); \
+  if (pairs.count <= 0) return; \
+  w = panel_at<lane>(w, a.product, (size_t)pairs.matrix * ((a.product.outputs + LANES - 1) / LANES)); \
+  if (a.product.has_bias) bias += (size_t)pairs.matrix * a.product.outputs; \
+  y += (size_t)a.first_pair * a.product.y_row
+// few: grid outputs / 16, tiles of 8 pairs, items. many: grid outputs / 64, tiles of 64 pairs, items. Lists name tiles of all
+// items: there is one item then, and the blocks behind the last tile have nothing to do.
 #define TENSOR_PRODUCTS(name) \
-KERNEL(256, 3) tensor_few_##name(HALVES_IN, BUF(6, float, y), ARGS(7, TensorArgs, a)) { \
+KERNEL(256, 3) tensor_few_##name(TENSOR_IN) { \
   SHARED float part[PIECES * TENSOR_ROWS * TENSOR_OUTPUTS]; \
-  int first = (int)BLOCK.y * TENSOR_ROWS; \
-  TENSOR_ROWS_OF(first); \
-  tensor_few<lane_##name>(w, rows_from(in, first), bias, to, a.product, (int)BLOCK.x, (int)THREAD, part); \
+  TENSOR_TILE(lane_##name, TENSOR_ROWS); \
+  tensor_few<lane_##name>(w, in, pairs, bias, y, a.product, (int)BLOCK.x, (int)THREAD, part); \
 } \
-KERNEL(128, 2) tensor_many_##name(HALVES_IN, BUF(6, float, y), ARGS(7, TensorArgs, a)) { \
+KERNEL(128, 2) tensor_many_##name(TENSOR_IN) { \
   SHARED u16 inputs[STAGE_BLOCKS * STAGE_ROWS * 32]; SHARED float staged[8 * STAGE_ROWS], done[STAGE_ROWS * 64]; \
-  int first = (int)BLOCK.y * STAGE_ROWS; \
-  TENSOR_ROWS_OF(first); \
-  tensor_many<lane_##name>(w, rows_from(in, first), bias, to, a.product, (int)BLOCK.x * (STAGE_THREADS / 32) + (int)THREAD / 32, (int)THREAD, inputs, staged, done); \
-} \
-KERNEL(256, 3) tensor_each_##name(HALVES_IN, BUF(6, const int, pick), BUF(7, float, y), ARGS(8, EachArgs, a)) { \
-  SHARED float part[PIECES * TENSOR_ROWS * TENSOR_OUTPUTS]; \
-  int row = a.first_row + (int)BLOCK.z, item = (int)BLOCK.y; \
-  if (row >= step[KIND_ALL]) return; \
-  HALF_ROWS(((int)BLOCK.z + 1) * a.items, a.inputs); \
-  in = rows_from(in, (int)BLOCK.z * a.items + item); \
-  in.rows = 1; \
-  tensor_each<lane_##name>(w, in, bias, pick, y, a, (int)BLOCK.x, item, row, (int)THREAD, part); \
+  SHARED int numbers[2 * STAGE_ROWS]; \
+  TENSOR_TILE(lane_##name, STAGE_ROWS); \
+  StagePairs rows = {numbers, numbers + STAGE_ROWS, pairs.count}; \
+  stage_pairs(pairs, (int)THREAD, rows); \
+  tensor_many<lane_##name>(w, in, rows, bias, y, a.product, (int)BLOCK.x * (STAGE_THREADS / 32) + (int)THREAD / 32, (int)THREAD, inputs, staged, done); \
 }
 TENSOR_PRODUCTS(f16)
 TENSOR_PRODUCTS(bf16)

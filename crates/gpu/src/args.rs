@@ -35,8 +35,11 @@ args! {
     HalfArgs {
         kind: i32, first_row: i32, inputs: i32, items: i32, x_from: i32, x_row: i32, x_item: i32, scaled: i32, bf16: i32,
     }
-    /// Rows of a launch, and the product.
-    TensorArgs { first_row: i32, rows: i32, product: ProductArgs, }
+    /// Pairs of rows and items of a launch, and the product.
+    TensorArgs {
+        first_row: i32, rows: i32, items: i32, share: i32, source: i32, pairs_at: i32, first_pair: i32,
+        product: ProductArgs,
+    }
     EachArgs {
         first_row: i32, inputs: i32, outputs: i32, items: i32, x_from: i32, y_from: i32, x_row: i32, x_item: i32,
         y_row: i32, y_item: i32, has_bias: i32, chosen: i32, scaled: i32,
@@ -58,6 +61,7 @@ args! {
         experts: i32, top_k: i32, score: i32, renorm: i32, groups: i32, keep: i32, best_two: i32, has_bias: i32,
         least: i32, first_rank: i32, end_rank: i32, scale: f32, threshold: f32,
     }
+    GroupArgs { first_row: i32, rows: i32, items: i32, experts: i32, height: i32, pairs_at: i32, }
     CombineArgs { first_row: i32, width: i32, top_k: i32, weighted: i32, }
     ConvArgs { channels: i32, taps: i32, has_bias: i32, state_len: i32, }
     DeltaArgs { k_heads: i32, v_heads: i32, k_dim: i32, v_dim: i32, tiled: i32, at: i32, state_len: i32, }

@@ -146,12 +146,16 @@ impl<D: GpuDevice> Backend for Gpu<D> {
 }
 
 /// Fused operators with launches of their own; the others run as what they stand for.
-const FUSED: [&str; 1] = ["LinearAdd"];
+const FUSED: [&str; 2] = ["Project", "LinearAdd"];
 
 macro_rules! operators {
     (plain { $($(#[$_doc:meta])* $plain:ident $Plain:ident,)* } fused { $($fused:tt)* }) => {
         impl<D: GpuDevice> Ops for GpuMachine<D> {
             $(fn $plain(&mut self, b: &Batch, o: &$Plain) -> Result<()> { self.enqueue(b, o) })*
+
+            fn project(&mut self, b: &Batch, o: &Project) -> Result<()> {
+                self.enqueue(b, o)
+            }
 
             fn linear_add(&mut self, b: &Batch, o: &LinearAdd) -> Result<()> {
                 self.enqueue(b, o)

@@ -1,7 +1,11 @@
 //! Rows as 16-bit numbers, which tensor cores multiply.
 
-use crate::{device::GpuDevice, weight::GpuWeight};
-use lamina_plan::{Limits, Plan, backend::Result, op::Op};
+use crate::{device::GpuDevice, graphs::bucket, weight::GpuWeight};
+use lamina_plan::{
+    Limits, Plan, WeightId,
+    backend::Result,
+    op::{Experts, Op},
+};
 
 /// Places of rows as 16-bit numbers in their buffer: the numbers, sums of 32, and inverse factors.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,32 @@ fn item_bytes(inputs: usize) -> usize {
     inputs.div_ceil(32) * 64 + sums_bytes(inputs) + size_of::<f32>()
 }
 
+/// Items of a row that the first products of experts have: a row itself, or as many as its weights scale.
+pub(crate) fn input_items(o: &Experts) -> usize {
+    if o.routing.weight_input { o.routing.top_k } else { 1 }
+}
+
+/// Items of a row that have inputs of their own, for each weight of a plan.
+fn items_of(plan: &Plan) -> Vec<usize> {
+    let mut items = vec![1; plan.weights.len()];
+    let mut put = |weight: WeightId, n: usize| items[weight.0 as usize] = n;
+    for op in &plan.ops {
+        match op {
+            Op::Experts(o) => {
+                put(o.gate, input_items(o));
+                put(o.up, input_items(o));
+                put(o.down, o.routing.top_k);
+            }
+            Op::LatentAttend(o) => {
+                put(o.w_k, o.heads);
+                put(o.w_v, o.heads);
+            }
+            _ => {}
+        }
+    }
+    items
+}
+
 /// Memory for rows as 16-bit numbers.
 pub(crate) struct HalfRows<B> {
     pub buffer: B,
@@ -50,16 +80,11 @@ impl<B> HalfRows<B> {
         limits: &Limits,
         chunk: usize,
     ) -> Result<Option<HalfRows<B>>> {
-        let items = plan.ops.iter().map(|op| match op {
-            Op::Experts(o) => o.routing.top_k,
-            Op::LatentAttend(o) => o.heads,
-            _ => 1,
-        });
-        let (items, tensor) = (items.max().unwrap_or(1), |w: &&GpuWeight<D>| w.tensor.is_some());
-        let Some(item) = weights.iter().filter(tensor).map(|w| item_bytes(w.cols)).max() else {
+        let of_tensor = weights.iter().zip(items_of(plan)).filter(|(w, _)| w.tensor.is_some());
+        let Some(row) = of_tensor.map(|(w, items)| items * item_bytes(w.cols)).max() else {
             return Ok(None);
         };
-        let bytes = (limits.rows * item).min(chunk).max(items * item);
+        let bytes = (bucket(limits.rows) * row).min(chunk).max(row);
         Ok(Some(HalfRows { buffer: device.alloc(bytes, "activations in 16 bits")?, bytes }))
     }
 }

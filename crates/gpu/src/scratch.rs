@@ -2,6 +2,7 @@
 //!
 //! Rows whose intermediate numbers do not fit at once are done in chunks: their bits do not depend on it.
 
+use crate::{graphs::bucket, tensor::FEW_ROWS};
 use lamina_plan::{
     KvLayout, Limits, PAGE_LEN, Plan,
     op::{Attention, Experts, LatentAttend, Mask, Op},
@@ -85,6 +86,8 @@ pub(crate) struct ExpertSpace {
     pub groups: usize,
     pub chosen: usize,
     pub weights: usize,
+    /// Tiles of a chunk's pairs (`kernels/groups.h`).
+    pub lists: usize,
     pub gate: usize,
     pub up: usize,
     pub down: usize,
@@ -103,12 +106,32 @@ impl ExpertSpace {
         let (scores, marks) = (room(rows * routing.experts), room(rows * routing.experts));
         let groups = room(rows * routing.groups.map_or(1, |g| g.count));
         let (chosen, weights) = (room(rows * routing.top_k), room(rows * routing.top_k));
-        let row = routing.top_k * (2 * o.inner + hidden) * word;
-        let chunk = rows.min(chunk / row).max(1);
-        let (gate, up) = (room(chunk * routing.top_k * o.inner), room(chunk * routing.top_k * o.inner));
-        let down = room(chunk * routing.top_k * hidden);
-        ExpertSpace { rows: chunk, scores, marks, groups, chosen, weights, gate, up, down, bytes: end }
+        // Ups are read no more when the last product writes its results: both have one place.
+        let wider = o.inner.max(hidden);
+        let row = routing.top_k * (o.inner + wider) * word;
+        let chunk = bucket(rows).min(chunk / row).max(1);
+        let lists = room(list_words(chunk * routing.top_k, routing.experts, FEW_ROWS));
+        let (gate, up) = (room(chunk * routing.top_k * o.inner), room(chunk * routing.top_k * wider));
+        let down = up;
+        let rows = chunk;
+        ExpertSpace { rows, scores, marks, groups, chosen, weights, lists, gate, up, down, bytes: end }
     }
+}
+
+/// Most tiles of at most `height` pairs, each with pairs of one of `experts` experts.
+pub(crate) fn most_tiles(pairs: usize, experts: usize, height: usize) -> usize {
+    let any = pairs.min(experts);
+    any + (pairs - any) / height
+}
+
+/// First word of the pairs in a list of tiles: behind their number, and three words of each.
+pub(crate) fn pairs_at(pairs: usize, experts: usize, height: usize) -> usize {
+    1 + 3 * most_tiles(pairs, experts, height)
+}
+
+/// Words of a list of tiles and their pairs; lower tiles take more.
+fn list_words(pairs: usize, experts: usize, height: usize) -> usize {
+    pairs_at(pairs, experts, height) + pairs
 }
 
 /// Bytes that the operators of a plan need, and the cells that attention side by side reaches in every layer.
@@ -132,4 +155,27 @@ pub(crate) fn scratch_of(plan: &Plan, limits: &Limits, chunk: usize) -> (usize, 
     };
     let spaces = plan.ops.iter().map(one);
     spaces.fold((0, usize::MAX), |all, one| (all.0.max(one.0), all.1.min(one.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pairs spread over experts as badly as they can be.
+    #[test]
+    fn no_spread_of_pairs_has_more_tiles() {
+        for (pairs, experts, height) in
+            [(1, 8, 8), (8, 4, 8), (37, 4, 8), (200, 3, 64), (9, 128, 8), (17, 2, 8)]
+        {
+            let tiles = |counts: &[usize]| counts.iter().map(|n| n.div_ceil(height)).sum::<usize>();
+            // One pair to each of the others, and the rest to the first `full`.
+            let spread = |others: usize| {
+                let mut counts = vec![1; others];
+                counts.push(pairs - others);
+                tiles(&counts)
+            };
+            let worst = (0..pairs.min(experts)).map(spread).max();
+            assert_eq!(worst, Some(most_tiles(pairs, experts, height)), "{pairs} {experts} {height}");
+        }
+    }
 }

@@ -189,10 +189,11 @@ impl<'a, D: GpuDevice> TestProduct<'a, D> {
         let args = HalfArgs { inputs: product.inputs, items, x_row, bf16, ..HalfArgs::default() };
         let bound = [step, x, x, numbers, sums, undo];
         self.launch("half_rows", [1, ROWS as u32, 1], &bound, bytemuck::bytes_of(&args))?;
-        let args = TensorArgs { first_row: 0, rows: ROWS as i32, product };
+        let args = TensorArgs { rows: ROWS as i32, items: 1, share: 1, product, ..TensorArgs::default() };
         let grid = if many { [1; 3] } else { [OUTPUTS.div_ceil(16) as u32, 2, 1] };
         let kernel = if many { tensor.many } else { tensor.few };
-        let bound = [step, panels, numbers, sums, undo, bias, y];
+        // Rows are in order: what stands in place of a list of tiles is not read either.
+        let bound = [step, panels, numbers, sums, undo, bias, step, y];
         self.launch(kernel, grid, &bound, bytemuck::bytes_of(&args))
     }
 

@@ -3,6 +3,10 @@
 use crate::format::PanelFormat;
 use lamina_base::DType;
 
+/// Rows of a tile of the kernels for few rows and for many; pairs of a row and an item where items have matrices.
+pub(crate) const FEW_ROWS: usize = 8;
+pub(crate) const MANY_ROWS: usize = 64;
+
 /// A weight type that tensor cores multiply.
 #[derive(Debug)]
 pub(crate) struct TensorFormat {
@@ -11,7 +15,6 @@ pub(crate) struct TensorFormat {
     pub bf16: bool,
     pub few: &'static str,
     pub many: &'static str,
-    pub each: &'static str,
 }
 
 macro_rules! tensor_formats {
@@ -22,7 +25,6 @@ macro_rules! tensor_formats {
             bf16: matches!(DType::$dtype, DType::BF16),
             few: concat!("tensor_few_", $name),
             many: concat!("tensor_many_", $name),
-            each: concat!("tensor_each_", $name),
         },)*];
     };
 }
@@ -54,9 +56,9 @@ mod tests {
     #[test]
     fn every_format_has_its_kernels() {
         let listed = |name: &str| tensor_kernels().iter().any(|k| k.name == name);
-        let names = TENSOR_FORMATS.iter().flat_map(|f| [f.few, f.many, f.each]);
+        let names = TENSOR_FORMATS.iter().flat_map(|f| [f.few, f.many]);
         assert!(names.chain(["half_rows"]).all(listed));
         let products = tensor_kernels().iter().filter(|k| k.name.starts_with("tensor_"));
-        assert_eq!(products.count(), 3 * TENSOR_FORMATS.len());
+        assert_eq!(products.count(), 2 * TENSOR_FORMATS.len());
     }
 }

@@ -4,10 +4,13 @@ use super::{
     launch::GoldenLaunch,
     step::{GoldenStep, ROWS, SEQS, STATES},
 };
-use crate::args::{CombineArgs, ConvArgs, DeltaArgs, RouteArgs, ScanArgs};
+use crate::{
+    args::{CombineArgs, ConvArgs, DeltaArgs, GroupArgs, RouteArgs, ScanArgs},
+    scratch::pairs_at,
+};
 
 pub(super) fn launches(on: &GoldenStep) -> Vec<GoldenLaunch> {
-    let all = [routes(on), sums(on), convolutions(on), delta_rules(on), scans(on)];
+    let all = [routes(on), groups(on), sums(on), convolutions(on), delta_rules(on), scans(on)];
     all.into_iter().flatten().collect()
 }
 
@@ -32,6 +35,25 @@ fn routes(on: &GoldenStep) -> Vec<GoldenLaunch> {
         route(RouteArgs { score: 0, renorm: 1, least: 1, threshold: 0.5, ..grouped(1, 0) }),
         route(RouteArgs { score: 2, first_rank: 1, ..grouped(1, 0) }),
     ]
+}
+
+/// Low and high tiles, more experts than threads, experts that are not computed, and rows behind the step.
+fn groups(on: &GoldenStep) -> Vec<GoldenLaunch> {
+    let group = |experts: usize, height: usize, first_row: usize| {
+        let pairs = (ROWS + 2) * TOP_K;
+        let chosen: Vec<i32> = (0..pairs).map(|i| (i * i % (experts + 1)) as i32 - 1).collect();
+        let pairs_at = pairs_at(pairs, experts, height);
+        let args = GroupArgs {
+            first_row: first_row as i32,
+            rows: (ROWS + 2 - first_row) as i32,
+            items: TOP_K as i32,
+            experts: experts as i32,
+            height: height as i32,
+            pairs_at: pairs_at as i32,
+        };
+        on.kernel("group_pairs").words(&chosen).written(pairs_at + pairs).over([1; 3], &args)
+    };
+    vec![group(EXPERTS, 8, 0), group(2, 64, 3), group(300, 8, 0)]
 }
 
 fn sums(on: &GoldenStep) -> Vec<GoldenLaunch> {

@@ -1,24 +1,25 @@
 //! Mixture of experts: routing, two products, the nonlinearity between them, a third product, and the weighted sum.
 
-use super::{linear::EachProduct, rows::act_code};
+use super::{groups::ChosenRows, linear::EachProduct, rows::act_code, tensor::TilePairs};
 use crate::{
     args::{ActArgs, CombineArgs, EachArgs, RouteArgs},
     device::{Bound, GpuDevice},
     graphs::bucket,
+    half_rows::input_items,
     machine::{Enqueue, GpuMachine},
     scratch::ExpertSpace,
 };
 use lamina_plan::{
     Batch, WeightId,
     backend::Result,
-    op::{ExpertBiases, Experts, GroupScore, RouterScore},
+    op::{Experts, GroupScore, RouterScore, Routing},
 };
 
-/// A chunk of rows.
-#[derive(Clone, Copy)]
-struct RowChunk {
+/// A chunk of rows, and the pairs of rows and experts in it as tensor cores take them.
+struct RowChunk<'a, B> {
     first: usize,
     rows: usize,
+    pairs: TilePairs<'a, B>,
 }
 
 impl<D: GpuDevice> Enqueue<Experts> for GpuMachine<D> {
@@ -26,15 +27,14 @@ impl<D: GpuDevice> Enqueue<Experts> for GpuMachine<D> {
         let space = ExpertSpace::new(o, self.width(o.x), self.limits.rows, self.chunk);
         let all = bucket(b.rows());
         self.route(o, &space, all)?;
-        let (bias, of) = (o.biases, |of: fn(ExpertBiases) -> WeightId| o.biases.map(of));
-        debug_assert_eq!(bias.is_some(), of(|b| b.up).is_some());
-        for first in (0..all).step_by(space.rows) {
-            let chunk = RowChunk { first, rows: space.rows.min(all - first) };
-            self.inner_product(o, &space, chunk, (o.gate, of(|b| b.gate)), space.gate)?;
-            self.inner_product(o, &space, chunk, (o.up, of(|b| b.up)), space.up)?;
-            self.activate_experts(o, &space, chunk)?;
-            self.outer_product(o, &space, chunk, of(|b| b.down))?;
-            self.combine(o, &space, chunk)?;
+        let most = self.expert_rows(o, &space)?;
+        for first in (0..all).step_by(most) {
+            let rows = most.min(all - first);
+            let chunk = RowChunk { first, rows, pairs: self.expert_pairs(o, &space, first, rows)? };
+            self.inner_products(o, &space, &chunk)?;
+            self.activate_experts(o, &space, &chunk)?;
+            self.outer_product(o, &space, &chunk)?;
+            self.combine(o, &space, &chunk)?;
         }
         Ok(())
     }
@@ -79,14 +79,41 @@ impl<D: GpuDevice> GpuMachine<D> {
         self.launch("route", [rows.div_ceil(32), 1, 1], &bound, &args)
     }
 
-    /// Inputs times the gate or the up matrix of each chosen expert.
-    fn inner_product(
+    /// True where any of the products is one of tensor cores.
+    fn on_tensor_cores(&self, o: &Experts) -> bool {
+        [o.gate, o.up, o.down].iter().any(|w| self.weight(*w).tensor.is_some())
+    }
+
+    /// Rows of a chunk: as many as intermediate numbers have room for, and inputs of products on tensor cores.
+    fn expert_rows(&self, o: &Experts, space: &ExpertSpace) -> Result<usize> {
+        let products = [(o.gate, input_items(o)), (o.up, input_items(o)), (o.down, o.routing.top_k)];
+        let all = products.iter().map(|(w, items)| (self.weight(*w), items));
+        all.filter(|(w, _)| w.tensor.is_some()).try_fold(space.rows, |rows, (matrix, items)| {
+            Ok(rows.min(self.rows_in_half(matrix.cols, *items)?))
+        })
+    }
+
+    fn expert_pairs(
         &self,
         o: &Experts,
         space: &ExpertSpace,
-        chunk: RowChunk,
-        (weight, bias): (WeightId, Option<WeightId>),
-        to: usize,
+        first: usize,
+        rows: usize,
+    ) -> Result<TilePairs<'_, D::Buffer>> {
+        let chosen = self.part(space.chosen);
+        if !self.on_tensor_cores(o) {
+            return Ok(TilePairs::Row(chosen));
+        }
+        let Routing { top_k, experts, .. } = o.routing;
+        self.group(ChosenRows { first, rows, top_k, experts }, chosen, space.lists)
+    }
+
+    /// Inputs times the gate and the up matrix of each chosen expert.
+    fn inner_products(
+        &self,
+        o: &Experts,
+        space: &ExpertSpace,
+        chunk: &RowChunk<'_, D::Buffer>,
     ) -> Result<()> {
         let args = EachArgs {
             first_row: chunk.first as i32,
@@ -98,12 +125,26 @@ impl<D: GpuDevice> GpuMachine<D> {
             y_item: o.inner as i32,
             ..EachArgs::default()
         };
-        let strength = o.routing.weight_input.then(|| self.part(space.weights));
-        let (x, chosen, y) = (self.read_slot(o.x), Some(self.part(space.chosen)), self.write_part(to));
-        self.product_each(EachProduct { weight, bias, x, chosen, strength, y, rows: chunk.rows }, args)
+        let product = |weight, bias: Option<WeightId>, to| EachProduct {
+            weight,
+            bias,
+            x: self.read_slot(o.x),
+            chosen: Some(self.part(space.chosen)),
+            strength: o.routing.weight_input.then(|| self.part(space.weights)),
+            y: self.write_part(to),
+            rows: chunk.rows,
+        };
+        let gate = product(o.gate, o.biases.map(|b| b.gate), space.gate);
+        let up = product(o.up, o.biases.map(|b| b.up), space.up);
+        self.products_each(&[gate, up], &chunk.pairs, args)
     }
 
-    fn activate_experts(&self, o: &Experts, space: &ExpertSpace, chunk: RowChunk) -> Result<()> {
+    fn activate_experts(
+        &self,
+        o: &Experts,
+        space: &ExpertSpace,
+        chunk: &RowChunk<'_, D::Buffer>,
+    ) -> Result<()> {
         let width = o.routing.top_k * o.inner;
         let (code, p) = act_code(o.act);
         let args = ActArgs {
@@ -119,13 +160,7 @@ impl<D: GpuDevice> GpuMachine<D> {
         self.launch("row_activate", [width.div_ceil(256), chunk.rows, 1], &bound, &args)
     }
 
-    fn outer_product(
-        &self,
-        o: &Experts,
-        space: &ExpertSpace,
-        chunk: RowChunk,
-        bias: Option<WeightId>,
-    ) -> Result<()> {
+    fn outer_product(&self, o: &Experts, space: &ExpertSpace, chunk: &RowChunk<'_, D::Buffer>) -> Result<()> {
         let hidden = self.width(o.x);
         let args = EachArgs {
             first_row: chunk.first as i32,
@@ -140,12 +175,12 @@ impl<D: GpuDevice> GpuMachine<D> {
             ..EachArgs::default()
         };
         let chosen = Some(self.part(space.chosen));
-        let (x, y) = (self.part(space.gate), self.write_part(space.down));
+        let (x, y, bias) = (self.part(space.gate), self.write_part(space.down), o.biases.map(|b| b.down));
         let product = EachProduct { weight: o.down, bias, x, chosen, strength: None, y, rows: chunk.rows };
-        self.product_each(product, args)
+        self.products_each(&[product], &chunk.pairs, args)
     }
 
-    fn combine(&self, o: &Experts, space: &ExpertSpace, chunk: RowChunk) -> Result<()> {
+    fn combine(&self, o: &Experts, space: &ExpertSpace, chunk: &RowChunk<'_, D::Buffer>) -> Result<()> {
         let hidden = self.width(o.out);
         let args = CombineArgs {
             first_row: chunk.first as i32,
