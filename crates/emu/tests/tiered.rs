@@ -7,14 +7,15 @@ use common::{ONCE, Told, runner, tell};
 use lamina_arch::{Family, weights::Weights};
 use lamina_cpu::Cpu;
 use lamina_emu::Emu;
-use lamina_fixtures::packaged;
+use lamina_fixtures::{Models, packaged, tokens};
 use lamina_gpu::Gpu;
 use lamina_plan::{Backend, KvType, Plan, emit};
 use lamina_store::Checkpoint;
 use lamina_tier::{DeviceHomes, TierSide, Tiered};
+use std::path::Path;
 
-fn plan() -> Plan {
-    let checkpoint = Checkpoint::open(packaged()).expect("a model");
+fn plan(path: &Path) -> Plan {
+    let checkpoint = Checkpoint::open(path).expect("a model");
     let family = Family::of(&checkpoint).expect("a family");
     let spec = family.spec(&checkpoint).expect("a spec");
     let weights = Weights::new(&checkpoint, family, &spec);
@@ -34,7 +35,7 @@ type OnDevice = fn(&str) -> bool;
 
 #[test]
 fn the_text_is_that_of_the_cpu() {
-    let plan = plan();
+    let plan = plan(&packaged());
     let want = story(cpu(), 64);
     let side = |on_device: bool| if on_device { TierSide::Device } else { TierSide::Host };
     let none: OnDevice = |_| false;
@@ -59,4 +60,21 @@ fn the_text_is_that_of_the_cpu() {
         assert!(device.replays() > 30, "{name}: {} replays", device.replays());
         assert!(told == story(backend(), 5), "{name}: bits depend on how prompts are cut");
     }
+}
+
+/// Experts that are sent as rows choose them give the bits of experts that stay on the device.
+#[test]
+fn experts_are_sent_as_rows_choose_them() {
+    let models = Models::new();
+    let folder = models.folder("mixtral");
+    let plan = plan(&folder);
+    let text = tokens(9);
+    let told = |sent: bool| {
+        let device = |_| TierSide::Device;
+        let homes = DeviceHomes::of(&plan, &device, &|_| TierSide::Device).expect("a division");
+        let homes = homes.sending(&plan, &|w| sent && plan.weight(w).name.contains("_exps"));
+        let backend = Tiered { device: Gpu::new(Emu::default()), host: cpu(), homes };
+        tell(runner(&folder, backend, KvType::F16, true), &[&text[..5], &text], 4, 4)
+    };
+    assert!(told(true) == told(false));
 }

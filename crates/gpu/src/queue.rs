@@ -7,7 +7,12 @@ use crate::{
     staging::StagingSlots,
 };
 use lamina_base::Bytes;
-use lamina_plan::{Batch, Queue, SentWeight, Slot, backend::Result, batch::Copy, op::Op};
+use lamina_plan::{
+    Batch, Queue, SentWeight, Slot,
+    backend::Result,
+    batch::Copy,
+    op::{Experts, Op},
+};
 use std::ops::Range;
 
 impl<D: GpuDevice> GpuMachine<D> {
@@ -147,6 +152,10 @@ impl<D: GpuDevice> Queue for GpuMachine<D> {
 
     fn release(&mut self, slot: usize) -> Result<()> {
         self.staging.as_mut().map_or(Ok(()), |staging| staging.release(&mut self.weights, slot))
+    }
+
+    fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+        self.chosen_experts(b, o)
     }
 
     fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {

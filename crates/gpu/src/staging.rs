@@ -39,11 +39,15 @@ impl<D: GpuDevice> StagingSlots<D> {
         }
         self.take_away(all, slot);
         let mut at = slot * self.bytes;
-        for SentWeight { weight, bytes, .. } in weights {
-            self.device.send(slot, &self.buffer, at, bytes)?;
-            all[weight.0 as usize].put(&self.buffer, at);
-            self.held[slot].push(*weight);
-            at += staged_bytes(bytes.len());
+        for sent in weights {
+            for range in sent.ranges() {
+                let bytes = sent.bytes.slice(range.clone());
+                let bytes = bytes.expect("matrices lie inside the bytes of their weight");
+                self.device.send(slot, &self.buffer, at + range.start, &bytes)?;
+            }
+            all[sent.weight.0 as usize].put(&self.buffer, at);
+            self.held[slot].push(sent.weight);
+            at += staged_bytes(sent.bytes.len());
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ fn note(device: &str, split: &DeviceSplit) -> String {
     let (weights, free) = (human_bytes(split.weights), human_bytes(split.free));
     let sent = match split.sent {
         0 => String::new(),
-        bytes => format!(" and is sent {} more in every step", human_bytes(bytes)),
+        bytes => format!(" and is sent up to {} more in every step", human_bytes(bytes)),
     };
     format!(
         "{weights} of weights are on {device}, which has {free} free{sent}; the others are computed on the CPU"

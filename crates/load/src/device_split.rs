@@ -37,7 +37,7 @@ pub(crate) struct DeviceSplit {
     pub machine: Footprint,
     /// Memory of the device that weights are sent to when it multiplies with them, in turn.
     pub staging: u64,
-    /// Bytes of the weights that are sent in a step.
+    /// Bytes of the weights that are sent in a step, at most.
     pub sent: u64,
     /// What can be had there.
     pub free: u64,
@@ -199,7 +199,8 @@ impl<A: Backend, B: Backend> SplitQuestion<'_, A, B> {
 
     /// What the device's machine would take; of one that cannot say, its slots.
     fn machine(&self, homes: &DeviceHomes, limits: &Limits) -> Result<Footprint> {
-        let plan = homes.split(self.opened.plan)?.plan_of(self.opened.plan, TierSide::Device);
+        let whole = homes.ordered(self.opened.plan.clone());
+        let plan = homes.split(&whole)?.plan_of(&whole, TierSide::Device);
         let told = self.device.footprint(&plan, limits)?;
         let slots = || Footprint { arena: size_of::<f32>() * plan.arena(limits).len, ..Footprint::default() };
         Ok(told.unwrap_or_else(slots))

@@ -16,8 +16,8 @@ pub(crate) fn keep(options: &LoadOptions) -> Keep {
     if options.dtype == Some(DType::F32) { Keep::Exact } else { Keep::Small }
 }
 
-/// The plan of the model in `ck` with all that was asked for, and its adapters. `backend` computes the attention: the host,
-/// where a model is divided.
+/// The plan of the model in `ck` with all that was asked for, in the order in which `backend` runs it best, and its adapters.
+/// `backend` computes the attention: the host, as long as it is asked what is divided.
 ///
 /// # Errors
 /// When the model has nothing that an approximation could change, an adapter is broken, the context is beyond what the
@@ -32,6 +32,7 @@ pub(crate) fn planned<B: Backend>(
     let plan = options.experts.apply(emit(spec, &|name| weights.has(name)))?;
     let loras = Loras::open(&options.loras, ck, family, spec, &plan)?;
     let plan = with_layers_on_disk(sparse_plan(loras.adapt(plan), options, backend)?, options, backend)?;
+    let plan = backend.ordered(plan);
     check_context(spec, &ck.config, options.context)?;
     check_dtype(options.dtype)?;
     Ok((plan, loras))

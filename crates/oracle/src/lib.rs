@@ -4,6 +4,7 @@
 //! nothing that generates text depends on it.
 #![forbid(unsafe_code)]
 
+mod clock;
 pub mod conform;
 pub mod reference;
 mod slots;

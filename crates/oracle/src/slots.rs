@@ -4,7 +4,7 @@ use lamina_base::Bytes;
 use lamina_disk::{BufferPool, LentBuffer};
 use lamina_plan::{BackendError, Ops, SentWeight, WeightId, backend::Result, staged_bytes};
 use std::{
-    thread,
+    ops::Range,
     time::{Duration, Instant},
 };
 
@@ -19,16 +19,16 @@ pub enum StagingEvent {
     Released(usize),
 }
 
-/// A weight in a slot: its pieces, and its first byte and bytes there.
-type PlacedWeight = (WeightId, usize, usize, usize);
+/// A matrix in a slot: its weight, which of its matrices it is, and its bytes there.
+type PlacedMatrix = (WeightId, usize, Range<usize>);
 
 /// What is in a slot.
 enum SimulatedSlot {
     Free,
     /// On its way, until then.
-    Sent(LentBuffer, Vec<PlacedWeight>, Instant),
+    Sent(LentBuffer, Vec<PlacedMatrix>, Instant),
     /// Bound.
-    Arrived(Vec<PlacedWeight>),
+    Arrived(Vec<PlacedMatrix>),
 }
 
 /// Staging slots of a simulated device.
@@ -39,6 +39,8 @@ pub(crate) struct SimulatedSlots {
     bytes: usize,
     /// The link is busy until then.
     busy: Instant,
+    /// Until when operators read what was in each slot.
+    used: Vec<Instant>,
 }
 
 impl SimulatedSlots {
@@ -48,10 +50,12 @@ impl SimulatedSlots {
             slots: (0..slots).map(|_| SimulatedSlot::Free).collect(),
             bytes,
             busy: Instant::now(),
+            used: vec![Instant::now(); slots],
         }
     }
 
-    /// Copies weights to a slot. They are there when the link, at so many bytes per second, has sent them and all before.
+    /// Copies weights to a slot. They are there when the link, at so many bytes per second, has sent them and all before;
+    /// it begins when no operator reads any more what was in the slot.
     pub fn send(&mut self, slot: usize, weights: &[SentWeight], rate: f64) -> Result<()> {
         let need: usize = weights.iter().map(|w| staged_bytes(w.bytes.len())).sum();
         match self.slots.get(slot) {
@@ -62,43 +66,43 @@ impl SimulatedSlots {
         let full = || wrong("more staging slots in use than there are".to_owned());
         let mut buffer = self.memory.lend().ok_or_else(full)?;
         let (mut at, mut placed) = (0, vec![]);
-        for SentWeight { weight, pieces, bytes } in weights {
-            buffer[at..at + bytes.len()].copy_from_slice(bytes);
-            placed.push((*weight, *pieces, at, bytes.len()));
-            at += staged_bytes(bytes.len());
+        for sent in weights {
+            for piece in sent.copied() {
+                let (from, to) =
+                    (sent.piece(piece), sent.piece(piece).start + at..sent.piece(piece).end + at);
+                buffer[to.clone()].copy_from_slice(&sent.bytes[from]);
+                placed.push((sent.weight, piece, to));
+            }
+            at += staged_bytes(sent.bytes.len());
         }
-        self.busy = self.busy.max(Instant::now()) + Duration::from_secs_f64(need as f64 / rate);
+        let copied: usize = weights.iter().map(SentWeight::copied_bytes).sum();
+        self.busy = self.busy.max(Instant::now()).max(self.used[slot])
+            + Duration::from_secs_f64(copied as f64 / rate);
         self.slots[slot] = SimulatedSlot::Sent(buffer, placed, self.busy);
         Ok(())
     }
 
-    /// Waits for what was sent to a slot, and binds it.
-    pub fn arrive<M: Ops>(&mut self, machine: &mut M, slot: usize) -> Result<()> {
+    /// Binds what was sent to a slot; tells when it is there.
+    pub fn arrive<M: Ops>(&mut self, machine: &mut M, slot: usize) -> Result<Instant> {
         let SimulatedSlot::Sent(buffer, placed, there) =
             std::mem::replace(&mut self.slots[slot], SimulatedSlot::Free)
         else {
             return Err(wrong(format!("nothing was sent to staging slot {slot}")));
         };
-        thread::sleep(there.saturating_duration_since(Instant::now()));
         let bytes = Bytes::new(buffer);
-        for &(weight, pieces, at, len) in &placed {
-            let each = len / pieces.max(1);
-            for i in 0..pieces {
-                let first = at + i * each;
-                machine.bind(weight, i, bytes.slice(first..first + each))?;
-            }
+        for (weight, piece, at) in &placed {
+            machine.bind(*weight, *piece, bytes.slice(at.clone()))?;
         }
         self.slots[slot] = SimulatedSlot::Arrived(placed);
-        Ok(())
+        Ok(there)
     }
 
-    /// Takes what is in a slot away from the machine.
-    pub fn release<M: Ops>(&mut self, machine: &mut M, slot: usize) -> Result<()> {
+    /// Takes what is in a slot away from the machine, whose operators read it until `done`.
+    pub fn release<M: Ops>(&mut self, machine: &mut M, slot: usize, done: Instant) -> Result<()> {
+        self.used[slot] = done;
         if let SimulatedSlot::Arrived(placed) = std::mem::replace(&mut self.slots[slot], SimulatedSlot::Free)
         {
-            for (weight, pieces, ..) in placed {
-                (0..pieces).try_for_each(|i| machine.bind(weight, i, None))?;
-            }
+            placed.into_iter().try_for_each(|(weight, piece, _)| machine.bind(weight, piece, None))?;
         }
         Ok(())
     }

@@ -1,12 +1,16 @@
 //! A simulated device: a backend behind a link of some speed, with a budget of memory.
 
-use crate::slots::{SimulatedSlots, StagingEvent};
+use crate::{
+    clock::DeviceClock,
+    slots::{SimulatedSlots, StagingEvent},
+};
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, human_bytes};
 use lamina_plan::{
-    About, BackendError, Footprint, Ops, Plan, SentWeight, WeightLayout, WeightSpec, Wrapper,
+    About, BackendError, Batch, Footprint, Ops, Plan, SentWeight, WeightLayout, WeightSpec, Wrapper,
     backend::{Backend, Limits, Memory, PanelFill, Result},
     forward_backend,
+    op::OpRef,
 };
 use std::{
     ops::Range,
@@ -14,13 +18,16 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    thread,
     time::Duration,
 };
 
+/// The time that an operator takes on a simulated device.
+type OperatorTimes = Arc<dyn Fn(OpRef<'_>) -> Duration + Send + Sync>;
+
 /// A simulated device, for tests and benches of what is divided between a device and the host: it refuses what goes beyond
-/// its memory, and whatever crosses its link takes the time that its bytes need. It computes as `B` does, on the same
-/// processor: times that are measured with it are those of no device.
+/// its memory, and whatever crosses its link takes the time that its bytes need. That time goes by beside the host, on a
+/// clock of its own: who waits for the device, or reads of it, sleeps until its clock has come. It computes as `B` does, on
+/// the same processor: times that are measured with it are those of no device.
 #[derive(Clone)]
 pub struct Throttled<B> {
     inner: B,
@@ -35,6 +42,8 @@ struct DeviceLimits {
     memory: u64,
     /// Bytes per second of the link; infinite for one that takes no time.
     rate: f64,
+    /// Of a device that queues its operators: how long each takes.
+    times: Option<OperatorTimes>,
     events: Arc<Mutex<Vec<StagingEvent>>>,
 }
 
@@ -53,6 +62,11 @@ impl DeviceLimits {
         })
     }
 
+    /// The time that bytes take on the link.
+    fn crossing(&self, bytes: usize) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / self.rate)
+    }
+
     fn tell(&self, event: StagingEvent) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
@@ -62,7 +76,14 @@ impl<B: Backend> Throttled<B> {
     /// A device of `memory` bytes behind a link of `rate` bytes per second, which computes as `inner` does.
     pub fn new(inner: B, memory: u64, rate: f64) -> Throttled<B> {
         let (taken, events) = (Arc::default(), Arc::default());
-        Throttled { inner, limits: DeviceLimits { taken, memory, rate, events } }
+        Throttled { inner, limits: DeviceLimits { taken, memory, rate, times: None, events } }
+    }
+
+    /// The same device where operators take as long as `times` says, one behind the other, and are queued as on a GPU: their
+    /// calls return before.
+    #[must_use]
+    pub fn taking(self, times: impl Fn(OpRef<'_>) -> Duration + Send + Sync + 'static) -> Throttled<B> {
+        Throttled { limits: DeviceLimits { times: Some(Arc::new(times)), ..self.limits }, ..self }
     }
 
     /// Bytes that were taken of its memory. What is dropped is not given back.
@@ -147,6 +168,7 @@ impl<B: Backend> Backend for Throttled<B> {
             inner: self.inner.machine(plan, weights, limits)?,
             limits: self.limits,
             slots: None,
+            clock: DeviceClock::default(),
         })
     }
 }
@@ -156,6 +178,7 @@ pub struct ThrottledMachine<M> {
     inner: M,
     limits: DeviceLimits,
     slots: Option<SimulatedSlots>,
+    clock: DeviceClock,
 }
 
 impl<M> ThrottledMachine<M> {
@@ -179,6 +202,24 @@ impl<M: Ops> Wrapper for ThrottledMachine<M> {
         &mut self.inner
     }
 
+    fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
+        self.clock.add(self.limits.times.as_ref().map_or(Duration::ZERO, |times| times(op)));
+        op.run(&mut self.inner, b)
+    }
+
+    fn eager_inner(&self) -> bool {
+        self.limits.times.is_none() && self.inner.eager()
+    }
+
+    fn wait_inner(&mut self) -> Result<()> {
+        self.clock.wait();
+        self.inner.wait()
+    }
+
+    fn finish_inner(&mut self) -> Result<()> {
+        self.wait_inner()
+    }
+
     fn stage_inner(&mut self, slots: usize, bytes: usize) -> Result<()> {
         self.limits.take("staging slots", slots * bytes)?;
         self.slots = Some(SimulatedSlots::new(slots, bytes));
@@ -195,22 +236,26 @@ impl<M: Ops> Wrapper for ThrottledMachine<M> {
 
     fn arrive_inner(&mut self, slot: usize) -> Result<()> {
         let (machine, slots) = self.parts()?;
-        slots.arrive(machine, slot)?;
+        let there = slots.arrive(machine, slot)?;
+        self.clock.reach(there);
         self.limits.tell(StagingEvent::Arrived(slot));
         Ok(())
     }
 
     fn release_inner(&mut self, slot: usize) -> Result<()> {
+        let done = self.clock.done();
         let (machine, slots) = self.parts()?;
-        slots.release(machine, slot)?;
+        slots.release(machine, slot, done)?;
         self.limits.tell(StagingEvent::Released(slot));
         Ok(())
     }
 
-    fn moved(&self, bytes: usize) {
-        let seconds = bytes as f64 / self.limits.rate;
-        if seconds > 0.0 {
-            thread::sleep(Duration::from_secs_f64(seconds));
-        }
+    fn went(&self, bytes: usize) {
+        self.clock.add(self.limits.crossing(bytes));
+    }
+
+    fn came(&self, bytes: usize) {
+        self.clock.add(self.limits.crossing(bytes));
+        self.clock.wait();
     }
 }

@@ -115,6 +115,12 @@ pub trait Backend: Sized {
         None
     }
 
+    /// `plan` with its operators in the order in which machines run it best. All that an operator uses is written before it
+    /// as it was, and marks have the rows that they had. Asked once, before anything is made of the plan.
+    fn ordered(&self, plan: Plan) -> Plan {
+        plan
+    }
+
     /// The type that matrices of `dtype` are multiplied in: their own, or a plain one that they are turned into.
     fn runs_as(&self, dtype: DType) -> DType {
         dtype

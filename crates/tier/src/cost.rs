@@ -6,6 +6,8 @@ use crate::{
     hardware::Hardware,
     hits::ExpertHits,
     layer_cost::LayerOnDisk,
+    sender::sent_share,
+    tier_side::TierSide,
     work::{OpWork, PastWork, ProductWork},
 };
 use lamina_plan::{AttentionSparsity, ReadShare, RowKind, SPARSE_BLOCK};
@@ -25,7 +27,7 @@ const ROUNDS: usize = 3;
 pub struct StepCost {
     /// Seconds from one step to the next.
     pub seconds: f64,
-    /// Seconds of computing.
+    /// Seconds of computing, on a device and on the host: these may compute at the same time.
     pub computing: f64,
     /// Seconds that mixtures wait for experts: nobody knows before which they need.
     pub waiting: f64,
@@ -87,7 +89,7 @@ impl CostModel {
         let dense: f64 = pairs.filter(|(work, _)| runs(work)).map(|(_, bytes)| bytes).sum();
         let missed = self.missed(shape);
         let sent: f64 =
-            (0..self.works.len()).filter(|i| runs(&self.works[*i])).map(|i| self.sending(i)).sum();
+            (0..self.works.len()).filter(|i| runs(&self.works[*i])).map(|i| self.sending(i, shape)).sum();
         let cache_read: f64 = self.layers.iter().flatten().map(|layer| layer.read(shape)).sum();
         let cache_written: f64 = self.layers.iter().flatten().map(|layer| layer.written(shape)).sum();
         let streamed = dense + cache_read + missed.iter().map(|m| m.bytes).sum::<f64>();
@@ -106,15 +108,14 @@ impl CostModel {
                 }
                 _ => slowed * self.time(work, shape, &self.hardware, ram),
             };
-            let crossing = |i| self.device.as_ref().map_or(0.0, |d| d.crossing(i, |kind| shape.count(kind)));
-            let mut times: Vec<f64> =
-                self.works.iter().enumerate().map(|at| time(at) + crossing(at.0)).collect();
+            let mut times: Vec<f64> = self.works.iter().enumerate().map(time).collect();
             let computing = times.iter().sum::<f64>() + host;
             let waits = times.iter().zip(&missed).map(|(time, missed)| missed.wait(*time, self.disk));
             let waits: Vec<f64> = waits.collect();
             times.iter_mut().zip(&waits).for_each(|(time, wait)| *time += wait);
             let waiting = waits.iter().sum();
-            let seconds = if moved + sent > 0.0 { self.paced(&times, shape, host) } else { computing };
+            let waits = self.device.is_some() || moved + sent > 0.0;
+            let seconds = if waits { self.paced(&times, shape, host) } else { computing };
             let reading = moved / self.disk.max(1.0);
             cost = StepCost {
                 seconds,
@@ -168,9 +169,20 @@ impl CostModel {
         products + past(&work.past, shape, hardware, ram) + moved + hardware.operator
     }
 
+    /// The share of the weights of operator `i` that is sent where they are sent: of a mixture, experts that rows choose.
+    pub fn sent_share(&self, i: usize, shape: &CostShape) -> f64 {
+        let work = &self.works[i];
+        let stack = work.products.iter().find(|p| p.chosen < p.matrices);
+        stack.map_or(1.0, |p| sent_share(shape.count(work.rows), p.chosen, p.matrices))
+    }
+
     /// Seconds that the weights of operator `i` are on the link.
-    fn sending(&self, i: usize) -> f64 {
-        self.device.as_ref().map_or(0.0, |device| device.sent(i) / device.link.max(1.0))
+    fn sending(&self, i: usize, shape: &CostShape) -> f64 {
+        let sent = |device: &DeviceCost| device.sent(i) / device.link.max(1.0);
+        match self.device.as_ref().map_or(0.0, sent) {
+            0.0 => 0.0,
+            seconds => seconds * self.sent_share(i, shape),
+        }
     }
 
     /// Bytes that the disk moves for operator `i`: its weights, and its layer of the cache, which is written behind it.
@@ -179,39 +191,72 @@ impl CostModel {
         self.extents[i] + layer.map_or(0.0, |layer| layer.read(shape) + layer.written(shape))
     }
 
+    /// Seconds of what crosses to `side` before operator `i`.
+    fn crossing(&self, i: usize, side: TierSide, shape: &CostShape) -> f64 {
+        self.device.as_ref().map_or(0.0, |device| device.crossing(i, side, |kind| shape.count(kind)))
+    }
+
     /// Seconds from the end of one pass to the end of the next, where operators wait for their extents: reads go on
     /// across passes, one after the other, each as soon as a buffer is free. Weights are sent to a device while it computes
-    /// the operator before; those that are read from disk too, as soon as they are there.
+    /// the operator before; those that are read from disk too, as soon as they are there. A device computes beside the host
+    /// until that reads rows of it.
     fn paced(&self, times: &[f64], shape: &CostShape, host: f64) -> f64 {
-        let mut freed: Vec<f64> = vec![];
-        let (mut disk, mut now, mut before) = (0.0f64, 0.0f64, 0.0f64);
-        let (mut link, mut begun) = (0.0f64, 0.0f64);
+        let (mut clocks, mut before) = (PassClocks::default(), 0.0);
         for _ in 0..2 {
-            before = now;
-            now += host;
+            before = clocks.host.max(clocks.device);
+            clocks.host = before + host;
             for (i, (work, time)) in self.works.iter().zip(times).enumerate() {
-                let bytes = &self.moved(i, shape);
-                if shape.count(work.rows) == 0.0 {
-                    continue;
+                let read = self.crossing(i, TierSide::Host, shape);
+                if read > 0.0 {
+                    clocks.host = clocks.host.max(clocks.device) + read;
                 }
-                if *bytes > 0.0 {
-                    let free = freed.len().checked_sub(self.buffers.max(1)).map_or(0.0, |i| freed[i]);
-                    disk = disk.max(free) + bytes / self.disk.max(1.0);
-                    now = now.max(disk);
-                }
-                if self.sending(i) > 0.0 {
-                    link = link.max(if *bytes > 0.0 { disk.max(begun) } else { begun }) + self.sending(i);
-                    now = now.max(link);
-                    begun = now;
-                }
-                now += time;
-                if *bytes > 0.0 {
-                    freed.push(now);
+                if shape.count(work.rows) > 0.0 {
+                    self.run(i, *time, shape, &mut clocks);
                 }
             }
         }
-        now - before
+        clocks.host.max(clocks.device) - before
     }
+
+    /// Runs operator `i`, which takes `time`.
+    fn run(&self, i: usize, time: f64, shape: &CostShape, clocks: &mut PassClocks) {
+        let (bytes, sending) = (self.moved(i, shape), self.sending(i, shape));
+        if bytes > 0.0 {
+            let free = clocks.freed.len().checked_sub(self.buffers.max(1)).map_or(0.0, |i| clocks.freed[i]);
+            clocks.disk = clocks.disk.max(free) + bytes / self.disk.max(1.0);
+            clocks.host = clocks.host.max(clocks.disk);
+        }
+        let on_device = self.device.as_ref().is_some_and(|device| device.runs(i));
+        let written = self.crossing(i, TierSide::Device, shape);
+        let mut begins = if on_device { clocks.host.max(clocks.device) + written } else { clocks.host };
+        if sending > 0.0 {
+            let there = if bytes > 0.0 { clocks.disk.max(clocks.begun) } else { clocks.begun };
+            // Which experts are sent is read of the device.
+            let there = if self.sent_share(i, shape) < 1.0 { begins } else { there };
+            clocks.link = clocks.link.max(there) + sending;
+            begins = begins.max(clocks.link);
+            clocks.begun = begins;
+        }
+        *(if on_device { &mut clocks.device } else { &mut clocks.host }) = begins + time;
+        if bytes > 0.0 {
+            clocks.freed.push(begins + time);
+        }
+    }
+}
+
+/// Until when each part of a machine is busy.
+#[derive(Default)]
+struct PassClocks {
+    /// The host computes, or waits for rows of the device or for the disk.
+    host: f64,
+    /// The device computes.
+    device: f64,
+    disk: f64,
+    link: f64,
+    /// When the last operator began whose weights are sent: from then on those of the next one are.
+    begun: f64,
+    /// When each buffer of what was read became free.
+    freed: Vec<f64>,
 }
 
 /// Seconds of products with the matrices that rows touch.
@@ -400,6 +445,45 @@ mod tests {
         let device = DeviceCost::of_sent(hardware(), 5e9, sent);
         let cost = CostModel { device: Some(device), ..model(vec![0.0; 10]) }.step(&decoding(1));
         assert!((cost.seconds / 1e-2 - 1.0).abs() < 1e-9, "{cost:?}");
+    }
+
+    /// Few experts are sent, but only when rows have chosen them.
+    #[test]
+    fn experts_that_are_sent_one_by_one_are_waited_for() {
+        let stack = ProductWork { dtype: DType::Q8_0, matrices: 100, chosen: 10, bytes: 1e6, macs: 1e6 };
+        let work = OpWork { products: vec![stack], ..matrix(0.0, 0.0) };
+        let cost = |rows| {
+            let device = DeviceCost::of_sent(hardware(), 1e9, vec![1e8; 4]);
+            let works = vec![work.clone(); 4];
+            let model = CostModel { works, device: Some(device), ..model(vec![0.0; 4]) };
+            model.step(&CostShape { rows, ..decoding(1) })
+        };
+        let one = cost(1);
+        // A tenth of four times 0.1 s, beside which nothing is computed: each takes a tenth of 100 times 0.1 ms.
+        assert!((one.sending - 0.04).abs() < 1e-12 && (one.seconds - 0.044).abs() < 1e-9, "{one:?}");
+        // Of all of them, layers are sent ahead.
+        let many = cost(64);
+        assert!((many.sending - 0.4).abs() < 1e-12 && many.seconds < many.sending + 1e-9, "{many:?}");
+    }
+
+    /// Operators of 1 ms in turn on both machines: they compute at the same time but where rows are read.
+    #[test]
+    fn a_device_computes_until_the_host_reads_of_it() {
+        let runs: Vec<bool> = (0..10).map(|i| i % 2 == 0).collect();
+        let seconds = |to: &dyn Fn(usize) -> Option<TierSide>| {
+            let to = (0..10).map(to).collect();
+            let device = DeviceCost::of_runs(hardware(), 1e9, runs.clone(), to);
+            CostModel { device: Some(device), ..model(vec![0.0; 10]) }.step(&decoding(1)).seconds
+        };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        // Nothing crosses: each computes its half.
+        assert!(close(seconds(&|_| None), 5e-3));
+        // Rows cross before every operator: they alternate.
+        let side = |i: usize| if runs[i] { TierSide::Device } else { TierSide::Host };
+        assert!(close(seconds(&|i| Some(side(i))), 10.0 * (1e-3 + 20e-6)));
+        // The same, but the host reads what the device has computed before the device gets more: they do not.
+        let early = |i: usize| (i % 2 == 0).then_some(TierSide::Host);
+        assert!(close(seconds(&early), 5.0 * 1e-3 + 5.0 * 20e-6), "{}", seconds(&early));
     }
 
     #[test]

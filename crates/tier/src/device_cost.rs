@@ -17,6 +17,14 @@ const SENT: (usize, usize) = (256, 4096);
 /// How often they are sent; the best counts.
 const REPEATS: usize = 3;
 
+/// Rows that cross: where to, and numbers per row.
+#[derive(Clone, Copy, Debug)]
+struct CrossingRows {
+    to: TierSide,
+    rows: RowKind,
+    width: f64,
+}
+
 /// What a device computes of a model, and how fast it and its link are.
 #[derive(Clone, Debug)]
 pub struct DeviceCost {
@@ -26,8 +34,8 @@ pub struct DeviceCost {
     pub link: f64,
     /// Of each operator, whether the device runs it.
     runs: Vec<bool>,
-    /// Of each operator, the rows and numbers per row of what crosses before it.
-    crossing: Vec<Vec<(RowKind, f64)>>,
+    /// Of each operator, what crosses before it.
+    crossing: Vec<Vec<CrossingRows>>,
     /// Of each operator, bytes of weights that are sent for it.
     sent: Vec<f64>,
 }
@@ -35,7 +43,11 @@ pub struct DeviceCost {
 impl DeviceCost {
     /// The cost of what `split` divides of `plan`.
     pub fn new(plan: &Plan, split: &TierPlan, hardware: Hardware, link: f64) -> DeviceCost {
-        let crosses = |slot: &Slot| (plan.kind(*slot), plan.width(*slot) as f64);
+        let crosses = |&(slot, to): &(Slot, TierSide)| CrossingRows {
+            to,
+            rows: plan.kind(slot),
+            width: plan.width(slot) as f64,
+        };
         DeviceCost {
             hardware,
             link,
@@ -71,18 +83,33 @@ impl DeviceCost {
         DeviceCost { hardware, link, runs, crossing, sent }
     }
 
+    /// A device that runs those operators of which `runs` is true. Rows of no width cross before each operator, to where it
+    /// says.
+    #[cfg(test)]
+    pub(crate) fn of_runs(
+        hardware: Hardware,
+        link: f64,
+        runs: Vec<bool>,
+        to: Vec<Option<TierSide>>,
+    ) -> DeviceCost {
+        let crosses = |to: TierSide| CrossingRows { to, rows: RowKind::All, width: 0.0 };
+        let crossing = to.into_iter().map(|to| to.map(crosses).into_iter().collect()).collect();
+        DeviceCost { hardware, link, sent: vec![0.0; runs.len()], runs, crossing }
+    }
+
     /// True where the device runs operator `i`.
     pub fn runs(&self, i: usize) -> bool {
         self.runs.get(i).copied().unwrap_or(false)
     }
 
-    /// Seconds of what crosses before operator `i`, where `count` tells the rows of a kind.
-    pub fn crossing(&self, i: usize, count: impl Fn(RowKind) -> f64) -> f64 {
-        let one = |&(kind, width): &(RowKind, f64)| match count(kind) {
+    /// Seconds of what crosses to `side` before operator `i`, where `count` tells the rows of a kind.
+    pub fn crossing(&self, i: usize, side: TierSide, count: impl Fn(RowKind) -> f64) -> f64 {
+        let one = |crossing: &CrossingRows| match count(crossing.rows) {
             0.0 => 0.0,
-            rows => LATENCY + 4.0 * rows * width / self.link,
+            rows => LATENCY + 4.0 * rows * crossing.width / self.link,
         };
-        self.crossing.get(i).map_or(0.0, |all| all.iter().map(one).sum())
+        let here = self.crossing.get(i).into_iter().flatten().filter(|crossing| crossing.to == side);
+        here.map(one).sum()
     }
 }
 

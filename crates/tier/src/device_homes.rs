@@ -1,6 +1,7 @@
 //! Which weights and which layers of the cache lie on a device beside the host.
 
 use crate::{
+    tier_order::ordered,
     tier_plan::{TierPlan, layout},
     tier_side::{TierSide, TierSides},
 };
@@ -76,6 +77,15 @@ impl DeviceHomes {
     pub fn split(&self, plan: &Plan) -> Result<TierPlan> {
         let sides: Vec<TierSides> = plan.weights.iter().map(|w| self.sides(w)).collect();
         TierPlan::of(plan, &sides, &self.layers(&plan.kv))
+    }
+
+    /// `plan` in the order in which device and host compute at the same time, with the same bits. What cannot be divided stays
+    /// as it is.
+    pub fn ordered(&self, plan: Plan) -> Plan {
+        match self.split(&plan) {
+            Ok(split) => ordered(plan, &split),
+            Err(_) => plan,
+        }
     }
 
     /// Where a weight lies.

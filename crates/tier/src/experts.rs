@@ -127,7 +127,7 @@ impl ExpertCache {
         let ahead = Ahead { guess: self.guess(machine, b, o, stack)?, soon: soon(machine, b, o)? };
         let asked = machine.route_experts(b, o)?;
         // Nothing that is computed still reads what may be evicted.
-        machine.wait()?;
+        machine.finish()?;
         self.settle(machine, stack, &asked)?;
         // A step that goes through all layers like this one would need so many slots.
         let scan = asked.len() * self.slots.stacks() > self.slots.count();
@@ -165,13 +165,13 @@ impl ExpertCache {
         let missing = self.missing(m);
         m.compute(machine, |e| !missing.contains(&e))?;
         for wave in missing.chunks(AHEAD.min(self.slots.count())) {
-            machine.wait()?;
+            machine.finish()?;
             // Experts of this layer are evicted where there is nothing else: they were computed.
             let (held, least) = ([(m.stack, m.asked)], [(m.stack, wave)]);
             self.slots.ask(machine, m.stack, wave, (&held, &least))?;
             self.await_experts(machine, m.stack, wave)?;
             m.compute(machine, |e| wave.contains(&e))?;
-            machine.wait()?;
+            machine.finish()?;
             wave.iter()
                 .try_for_each(|&expert| self.slots.evict(machine, ExpertPlace { stack: m.stack, expert }))?;
         }

@@ -173,7 +173,7 @@ impl<M: Ops> Wrapper for LayerPagedMachine<M> {
             self.enter(b, layer)?;
         }
         op.run(&mut self.inner, b)?;
-        self.inner.wait()?;
+        self.inner.finish()?;
         if let Some(running) = &mut self.running {
             running.ops = running.ops.saturating_sub(1);
         }

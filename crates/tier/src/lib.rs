@@ -11,6 +11,7 @@
 mod chance;
 mod cost;
 mod cost_shape;
+mod crossing;
 mod device_cost;
 mod device_homes;
 mod expert_slot;
@@ -33,6 +34,7 @@ mod rules;
 mod sender;
 mod slots;
 mod streamed;
+mod tier_order;
 mod tier_plan;
 mod tier_side;
 mod tiered;
@@ -61,5 +63,7 @@ pub use tier_plan::{TierPlan, TierStep};
 pub use tier_side::{TierSide, TierSides};
 pub use tiered::{Tiered, TieredWeight, staging_bytes};
 pub use tiered_machine::TieredMachine;
-pub use way_search::{PartClass, WAYS, WayCounts, WayLimits, best_fractions, best_ways, step_seconds};
+pub use way_search::{
+    Beside, PartClass, WAYS, WayCounts, WayLimits, best_fractions, best_ways, step_seconds,
+};
 pub use work::{OpWork, PastWork, ProductWork, WeightForm, works};

@@ -3,9 +3,24 @@
 use crate::{tier_plan::TierPlan, tier_side::TierSide};
 use lamina_base::Bytes;
 use lamina_plan::{
-    BackendError, Batch, Ops, Plan, RowKind, SentWeight, WeightId, backend::Result, op::Operands,
+    BackendError, Batch, Ops, Plan, RowKind, SentWeight, WeightId,
+    backend::Result,
+    op::{Op, Operands, Routing},
     staged_bytes,
 };
+use std::sync::Arc;
+
+/// Experts are sent one by one, those that rows have chosen, where rows choose no larger share of them: what is chosen is
+/// known too late to be sent ahead.
+const FEW: f64 = 0.5;
+
+/// The share of `experts` experts, of which a row chooses `top_k`, that `rows` rows choose on average and without favourites,
+/// where so few are sent one by one; else 1.
+pub(crate) fn sent_share(rows: f64, top_k: usize, experts: usize) -> f64 {
+    let one = (top_k as f64 / experts.max(1) as f64).min(1.0);
+    let share = 1.0 - (1.0 - one).powf(rows);
+    if share <= FEW { share } else { 1.0 }
+}
 
 /// Staging slots of a device: an operator multiplies with one, while the next one's weights are copied to the other.
 pub const STAGING_SLOTS: usize = 2;
@@ -26,6 +41,8 @@ struct SentOp {
     weights: Vec<WeightId>,
     /// Rows that it computes; without any it needs no weights.
     rows: RowKind,
+    /// Of a mixture, who is chosen.
+    routing: Option<Routing>,
 }
 
 /// Sends weights in the order of a pass, and goes on with the next pass behind its end: nothing stays on the device.
@@ -39,6 +56,8 @@ pub(crate) struct WeightSender {
     slots: [Option<usize>; STAGING_SLOTS],
     /// Operators without rows in the running step.
     skipped: Vec<bool>,
+    /// Mixtures of which it needs few experts.
+    few: Vec<bool>,
     /// Bytes that were sent.
     bytes: u64,
 }
@@ -74,12 +93,14 @@ impl WeightSender {
             if step.side == TierSide::Device && !weights.is_empty() {
                 let rows = step.writes.last().map_or(RowKind::All, |slot| plan.kind(*slot));
                 of_op[i] = Some(ops.len());
-                ops.push(SentOp { weights, rows });
+                let routing = if let Op::Experts(o) = op { Some(o.routing) } else { None };
+                ops.push(SentOp { weights, rows, routing });
             }
         }
-        let (slots, skipped) = ([None; STAGING_SLOTS], vec![false; ops.len()]);
+        let (slots, none) = ([None; STAGING_SLOTS], vec![false; ops.len()]);
+        let (skipped, few) = (none.clone(), none);
         let some = !ops.is_empty();
-        some.then_some((WeightSender { ops, of_op, copies, slots, skipped, bytes: 0 }, bytes))
+        some.then_some((WeightSender { ops, of_op, copies, slots, skipped, few, bytes: 0 }, bytes))
     }
 
     /// What the host has in memory for good: nothing that is read from disk is there before the first step.
@@ -94,7 +115,12 @@ impl WeightSender {
 
     /// Begins a step.
     pub fn begin(&mut self, b: &Batch) {
-        self.skipped.iter_mut().zip(&self.ops).for_each(|(skipped, op)| *skipped = b.count(op.rows) == 0);
+        for (k, op) in self.ops.iter().enumerate() {
+            let rows = b.count(op.rows);
+            let share = |r: &Routing| sent_share(rows as f64, r.top_k, r.experts);
+            self.skipped[k] = rows == 0;
+            self.few[k] = op.routing.as_ref().map_or(1.0, share) < 1.0;
+        }
     }
 
     /// The number of an operator of the plan among those whose weights are sent.
@@ -107,13 +133,19 @@ impl WeightSender {
         self.skipped[k]
     }
 
+    /// True for a mixture of which only those experts are sent that rows have chosen; false where all are in a slot.
+    pub fn needs_few(&self, k: usize) -> bool {
+        self.few[k] && !self.slots.contains(&Some(k))
+    }
+
     /// The host has a matrix of a weight there from now on, or not at all; false for weights that are not sent.
     pub fn bind(&mut self, weight: WeightId, bytes: Option<&Bytes>) -> bool {
         let copy = self.copies[weight.0 as usize].as_mut();
         copy.map(|copy| copy.bytes = bytes.cloned()).is_some()
     }
 
-    /// Runs operator `k` with its weights in a slot, and sends those of the next one meanwhile.
+    /// Runs operator `k` with its weights in a slot, of a mixture with `some` experts or all, and sends those of the next
+    /// one meanwhile.
     ///
     /// A machine that computes before its calls return has to be sent them first. For one that queues its work they are sent
     /// behind it: the copy waits for the operator before the last one, which used the same slot, and a host that waits with
@@ -122,11 +154,12 @@ impl WeightSender {
         &mut self,
         machine: &mut M,
         k: usize,
+        some: Option<Arc<[usize]>>,
         run: impl FnOnce(&mut M) -> Result<()>,
     ) -> Result<()> {
         let slot = match self.slots.iter().position(|held| *held == Some(k)) {
             Some(slot) => slot,
-            None => self.send(machine, k, None)?,
+            None => self.send(machine, k, some, None)?,
         };
         machine.arrive(slot)?;
         let eager = machine.eager();
@@ -137,36 +170,48 @@ impl WeightSender {
         if eager { Ok(()) } else { self.send_next(machine, k, slot) }
     }
 
-    /// Sends the weights of the next operator that has rows, if the host has them; those of `slot` are in use.
+    /// Sends the weights of the next operator that has rows and needs all of its weights, if the host has them; those of
+    /// `slot` are in use.
     fn send_next<M: Ops>(&mut self, machine: &mut M, k: usize, slot: usize) -> Result<()> {
         let behind = (k + 1..self.ops.len()).chain(0..k);
-        let Some(next) = behind.into_iter().find(|&i| !self.skipped[i]) else { return Ok(()) };
+        let Some(next) = behind.into_iter().find(|&i| !self.skipped[i] && !self.few[i]) else {
+            return Ok(());
+        };
         let there = |w: &WeightId| self.copies[w.0 as usize].as_ref().is_some_and(|c| c.bytes.is_some());
         if self.slots.contains(&Some(next)) || !self.ops[next].weights.iter().all(there) {
             return Ok(());
         }
-        self.send(machine, next, Some(slot)).map(|_| ())
+        self.send(machine, next, None, Some(slot)).map(|_| ())
     }
 
-    /// Sends the weights of operator `k` to a slot other than `used`: a free one, or one whose weights came too early.
-    fn send<M: Ops>(&mut self, machine: &mut M, k: usize, used: Option<usize>) -> Result<usize> {
+    /// Sends the weights of operator `k`, of stacks `some` matrices or all, to a slot other than `used`: a free one, or one
+    /// whose weights came too early.
+    fn send<M: Ops>(
+        &mut self,
+        machine: &mut M,
+        k: usize,
+        some: Option<Arc<[usize]>>,
+        used: Option<usize>,
+    ) -> Result<usize> {
         let others = || (0..STAGING_SLOTS).filter(|slot| Some(*slot) != used);
         let free = others().find(|slot| self.slots[*slot].is_none());
         let slot = free.or_else(|| others().next()).unwrap_or(0);
-        let weights = self.ops[k].weights.iter().map(|w| self.sent(*w)).collect::<Result<Vec<_>>>()?;
+        let weights = self.ops[k].weights.iter().map(|w| self.sent(*w, some.clone()));
+        let weights = weights.collect::<Result<Vec<_>>>()?;
         self.slots[slot] = None;
         machine.send(slot, &weights)?;
-        self.slots[slot] = Some(k);
-        self.bytes += weights.iter().map(|w| w.bytes.len() as u64).sum::<u64>();
+        // Some experts of a mixture serve the present step alone.
+        self.slots[slot] = some.is_none().then_some(k);
+        self.bytes += weights.iter().map(|w| w.copied_bytes() as u64).sum::<u64>();
         Ok(slot)
     }
 
-    fn sent(&self, weight: WeightId) -> Result<SentWeight> {
+    fn sent(&self, weight: WeightId, some: Option<Arc<[usize]>>) -> Result<SentWeight> {
         let copy = self.copies[weight.0 as usize].as_ref();
         let found = copy.and_then(|copy| Some((copy.pieces, copy.bytes.clone()?)));
         let what = || format!("sending weight {} that the host does not have", weight.0);
         let (pieces, bytes) =
             found.ok_or_else(|| BackendError::Unsupported { backend: "tiered", what: what() })?;
-        Ok(SentWeight { weight, pieces, bytes })
+        Ok(SentWeight { weight, pieces, some, bytes })
     }
 }

@@ -153,7 +153,7 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
         }
         let bytes = self.fetch(i)?;
         let ahead = self.bind_behind(i);
-        let done = ahead.and_then(|()| op.run(&mut self.inner, b)).and_then(|()| self.inner.wait());
+        let done = ahead.and_then(|()| op.run(&mut self.inner, b)).and_then(|()| self.inner.finish());
         self.bind(i, None)?;
         drop(bytes);
         self.prefetcher.ask();

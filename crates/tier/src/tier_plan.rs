@@ -16,8 +16,10 @@ pub struct TierStep {
     pub reads: Vec<Slot>,
     /// Slots whose rows are others afterwards.
     pub writes: Vec<Slot>,
-    /// Slots whose rows are only on the other machine before it, where all operators ran in order.
-    pub brings: Vec<Slot>,
+    /// Slots whose rows cross before it, and to where, where all operators run in order: what it reads of the other machine,
+    /// and what a later operator of the host reads of the device. Reading waits for all that was launched before, so rows
+    /// are read before the device gets what is computed beside that operator.
+    pub brings: Vec<(Slot, TierSide)>,
 }
 
 /// A plan divided between two machines.
@@ -82,11 +84,38 @@ impl TierPlan {
         let mut holders = SlotHolders::new(plan.slots.len());
         for op in &plan.ops {
             let step = split.step(op.view(), &holders)?;
-            step.brings.iter().for_each(|&slot| holders.bring(slot, step.side));
+            step.brings.iter().for_each(|&(slot, to)| holders.bring(slot, to));
             step.writes.iter().for_each(|&slot| holders.write(slot, step.side));
             split.steps.push(step);
         }
+        split.bring_early(plan.slots.len());
         Ok(split)
+    }
+
+    /// Has rows that the host reads of the device cross as soon as they are there and the host has nothing else to do: behind
+    /// its last operator before.
+    fn bring_early(&mut self, slots: usize) {
+        let mut written: Vec<Option<usize>> = vec![None; slots];
+        // The host's last operator before the present ones that follow one another, and where the first of these reads.
+        let (mut before, mut reads_at): (Option<usize>, Option<usize>) = (None, None);
+        for i in 0..self.steps.len() {
+            if self.steps[i].side == TierSide::Host {
+                let follows = i > 0 && self.steps[i - 1].side == TierSide::Host;
+                reads_at = reads_at.filter(|_| follows);
+                let last = self.steps[i].brings.iter().filter_map(|(slot, _)| written[slot.0 as usize]).max();
+                let first = last.max(before).map_or(0, |at| at + 1);
+                // What comes later than the rows of an operator before it would keep that one waiting.
+                if !self.steps[i].brings.is_empty() && (!follows || reads_at.is_some_and(|at| first <= at)) {
+                    let at = reads_at.unwrap_or(first.min(i));
+                    reads_at = Some(at);
+                    let brings = std::mem::take(&mut self.steps[i].brings);
+                    self.steps[at].brings.extend(brings);
+                }
+                let ends = self.steps.get(i + 1).is_some_and(|next| next.side == TierSide::Device);
+                before = if ends { Some(i) } else { before };
+            }
+            self.steps[i].writes.iter().for_each(|slot| written[slot.0 as usize] = Some(i));
+        }
     }
 
     /// How `op` is run where rows are as `holders` says.
@@ -105,6 +134,7 @@ impl TierPlan {
         let mut brings: Vec<Slot> = reads.iter().copied().filter(|&s| holders.misses(s, side)).collect();
         brings.sort_unstable();
         brings.dedup();
+        let brings = brings.into_iter().map(|slot| (slot, side)).collect();
         Ok(TierStep { side, reads, writes, brings })
     }
 

@@ -191,6 +191,11 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
         device.or_else(|| refusal(&self.host, &split.plan_of(plan, TierSide::Host)))
     }
 
+    /// What the device computes beside the host comes before what it is beside.
+    fn ordered(&self, plan: Plan) -> Plan {
+        self.homes.ordered(plan)
+    }
+
     fn runs_as(&self, dtype: DType) -> DType {
         self.host.runs_as(dtype)
     }
@@ -254,7 +259,7 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
         }
     }
 
-    /// Of what the host has, and can read from disk: experts that are sent go as a whole, and stay in memory.
+    /// Of what the host has, and can read from disk: experts that are sent stay in memory.
     fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
         match (self.homes.is_sent(spec), spec.kind) {
             (true, WeightKind::Matrix { .. }) => self.device.layout(spec, dtype),

@@ -1,14 +1,14 @@
 //! Runs a plan that is divided between two machines: brings rows to where they are read, and runs operators there.
 
 use crate::{
+    crossing::RowCrossing,
     sender::WeightSender,
-    tier_plan::{SlotHolders, TierPlan, TierStep},
+    tier_plan::{TierPlan, TierStep},
     tier_side::TierSide,
 };
 use lamina_base::{Bytes, PageBuffer};
 use lamina_plan::{
-    BackendError, Batch, CacheCounts, ExpertCounts, Limits, Ops, Plan, Queue, Slot, SlotSpec, StreamCounts,
-    WeightId,
+    BackendError, Batch, CacheCounts, ExpertCounts, Limits, Ops, Plan, Queue, Slot, StreamCounts, WeightId,
     backend::Result,
     op::{Experts, Op, OpRef, *},
     walk,
@@ -23,20 +23,17 @@ pub struct TieredMachine<A, B> {
     split: Arc<TierPlan>,
     /// Sends weights to the device that it does not keep.
     sender: Option<WeightSender>,
-    slots: Vec<SlotSpec>,
     /// Slots that each side has memory for, the device first.
     placed: [Vec<bool>; 2],
-    holders: SlotHolders,
+    crossing: RowCrossing,
     /// Operators before it have run in this step.
     next: usize,
-    /// Rows on their way.
-    rows: Vec<f32>,
+    /// Who ran the last operator.
+    ran: TierSide,
     /// Bytes of a page of each layer group on the device.
     page_bytes: Vec<usize>,
     /// Bytes of a state on the device.
     state_bytes: usize,
-    /// Bytes of rows that have crossed.
-    crossed: u64,
 }
 
 impl<A: Ops, B: Ops> TieredMachine<A, B> {
@@ -59,14 +56,12 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
             page_bytes: limits.pages.iter().enumerate().map(page).collect::<Result<_>>()?,
             state_bytes: if limits.states > 0 { device.export_state(0)?.len() } else { 0 },
             placed: TierSide::BOTH.map(|side| split.touched(plan.slots.len(), side)),
-            holders: SlotHolders::new(plan.slots.len()),
+            crossing: RowCrossing::new(&plan.slots),
             ops: plan.ops.clone().into(),
-            slots: plan.slots.clone(),
             split: Arc::new(split),
             sender,
             next: 0,
-            rows: vec![],
-            crossed: 0,
+            ran: TierSide::Host,
             device,
             host,
         })
@@ -74,7 +69,7 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
 
     /// Bytes of rows that have crossed between the machines since this one was built.
     pub fn crossed_bytes(&self) -> u64 {
-        self.crossed
+        self.crossing.bytes()
     }
 
     /// Bytes of weights that were sent to the device since this one was built.
@@ -101,44 +96,29 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
         match self.find(op) {
             Some(i) => {
                 self.bring(b, &split.steps[i])?;
+                self.ran = split.steps[i].side;
                 f(self, &split.steps[i], Some(i))
             }
             // A tier may run operators of its own, such as the routing of a guess.
             None => {
-                let step = split.step(op, &self.holders)?;
+                let step = split.step(op, self.crossing.holders())?;
                 self.bring(b, &step)?;
+                self.ran = step.side;
                 f(self, &step, None)
             }
         }
     }
 
-    /// Brings the rows that an operator uses to where it is run.
+    /// Brings the rows that an operator uses to where it is run, and those that cross before it for others.
     fn bring(&mut self, b: &Batch, step: &TierStep) -> Result<()> {
-        for &slot in &step.reads {
-            if !self.holders.misses(slot, step.side) {
-                continue;
-            }
-            let rows = 0..b.count(self.slots[slot.0 as usize].rows);
-            if !rows.is_empty() {
-                match step.side {
-                    TierSide::Device => {
-                        self.host.read(slot, rows.clone(), &mut self.rows)?;
-                        self.device.write(slot, rows, &self.rows)?;
-                    }
-                    TierSide::Host => {
-                        self.device.read(slot, rows.clone(), &mut self.rows)?;
-                        self.host.write(slot, rows, &self.rows)?;
-                    }
-                }
-                self.crossed += size_of_val(&self.rows[..]) as u64;
-            }
-            self.holders.bring(slot, step.side);
-        }
-        Ok(())
+        let TieredMachine { device, host, crossing, .. } = self;
+        let own = step.reads.iter().map(|&slot| (slot, step.side));
+        let mut all = step.brings.iter().copied().chain(own);
+        all.try_for_each(|(slot, to)| crossing.cross((&mut *device, &mut *host), b, slot, to))
     }
 
     fn wrote(&mut self, step: &TierStep) {
-        step.writes.iter().for_each(|&slot| self.holders.write(slot, step.side));
+        self.crossing.wrote(&step.writes, step.side);
     }
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
@@ -158,7 +138,13 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
         match sender.as_mut().and_then(|sender| Some((sender.find(at?)?, sender))) {
             None => op.run(device, b),
             Some((k, sender)) if sender.skips(k) => Ok(()),
-            Some((k, sender)) => sender.run(device, k, |device| op.run(device, b)),
+            Some((k, sender)) => {
+                let chosen = match op {
+                    OpRef::Experts(o) if sender.needs_few(k) => Some(device.route_experts(b, o)?.into()),
+                    _ => None,
+                };
+                sender.run(device, k, chosen, |device| op.run(device, b))
+            }
         }
     }
 
@@ -168,21 +154,24 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
     }
 
     /// The end of the operators from `start` on, below `end`, that one machine runs as one piece: weights are sent for one
-    /// operator at a time.
+    /// operator at a time, and what the host reads of the device crosses before the operator that it is due at.
     fn piece_end(&self, start: usize, end: usize) -> usize {
         let side = self.split.steps[start].side;
-        let last = |i: &usize| self.split.steps[*i].side != side || self.is_sent(*i);
-        if self.is_sent(start) { start + 1 } else { (start..end).find(last).unwrap_or(end) }
+        let reads = |i: usize| self.split.steps[i].brings.iter().any(|(_, to)| *to == TierSide::Host);
+        let last = |i: &usize| self.split.steps[*i].side != side || self.is_sent(*i) || reads(*i);
+        if self.is_sent(start) { start + 1 } else { (start + 1..end).find(last).unwrap_or(end) }
     }
 
-    /// Runs operators that one machine runs as one piece: all rows that they use cross before the first.
+    /// Runs operators that one machine runs as one piece: all rows that they use cross before the first. A device that
+    /// queues its work computes while the host goes on.
     fn run(&mut self, b: &Batch, ops: Range<usize>, split: &TierPlan) -> Result<()> {
         for step in &split.steps[ops.clone()] {
             self.bring(b, step)?;
             self.wrote(step);
         }
         let plan = self.ops.clone();
-        match split.steps[ops.start].side {
+        self.ran = split.steps[ops.start].side;
+        match self.ran {
             TierSide::Device if self.is_sent(ops.start) => {
                 self.on_device(b, plan[ops.start].view(), Some(ops.start))
             }
@@ -207,7 +196,7 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
 impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     /// Both make the copies of the layers that they have.
     fn begin(&mut self, b: &Batch) -> Result<()> {
-        self.holders.clear();
+        self.crossing.begin();
         self.next = 0;
         self.sender.iter_mut().for_each(|sender| sender.begin(b));
         self.device.begin(b)?;
@@ -242,6 +231,14 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     fn wait(&mut self) -> Result<()> {
         self.device.wait()?;
         self.host.wait()
+    }
+
+    /// The other machine may be at work.
+    fn finish(&mut self) -> Result<()> {
+        match self.ran {
+            TierSide::Device => self.device.finish(),
+            TierSide::Host => self.host.finish(),
+        }
     }
 
     fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
@@ -317,19 +314,20 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     }
 
     fn some_experts(&mut self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
-        match self.side_of(o) {
+        self.ran = self.side_of(o);
+        match self.ran {
             TierSide::Device => self.device.some_experts(b, o, which),
             TierSide::Host => self.host.some_experts(b, o, which),
         }
     }
 
     fn sum_experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
-        let side = self.side_of(o);
-        match side {
+        self.ran = self.side_of(o);
+        match self.ran {
             TierSide::Device => self.device.sum_experts(b, o)?,
             TierSide::Host => self.host.sum_experts(b, o)?,
         }
-        self.holders.write(o.out, side);
+        self.crossing.wrote(&[o.out], self.ran);
         Ok(())
     }
 
@@ -360,7 +358,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
 impl<A, B> TieredMachine<A, B> {
     /// Who has the rows of a slot: who wrote them last or, where nobody did, has memory for them.
     fn holder(&self, slot: Slot) -> TierSide {
-        let side = self.holders.writer(slot);
+        let side = self.crossing.holders().writer(slot);
         let has = |side: TierSide| self.placed[usize::from(side == TierSide::Host)][slot.0 as usize];
         if has(side) { side } else { side.other() }
     }

@@ -22,6 +22,8 @@ pub struct PartClass {
     pub bytes: u64,
     /// Bytes that a part takes on the device, where its cache lies beside it: no fewer.
     pub device_bytes: u64,
+    /// Bytes that a step sends to the device of a part that is sent there: all, or experts that rows choose.
+    pub sent_bytes: u64,
     /// Bytes of staging slots on the device where any part is sent to it; slots serve all classes.
     pub slot_bytes: u64,
     /// How many there are.
@@ -30,6 +32,18 @@ pub struct PartClass {
     pub seconds: (f64, f64),
     /// Ways that there are for it.
     pub ways: [bool; WAYS],
+    /// The other class whose parts are computed at the same time, where these run on the other machine.
+    pub beside: Option<Beside>,
+}
+
+/// Two classes of which neither reads what the other computes in a layer: the experts that rows choose, and the one that
+/// all rows pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// One of the two.
+    First,
+    /// The other one.
+    Second,
 }
 
 /// Budgets, and the speeds of the disk and of the link.
@@ -63,6 +77,8 @@ struct WayLoad {
     read: u64,
     sent: u64,
     computing: f64,
+    /// Of this, seconds of the device and of the CPU for classes that are computed beside one another.
+    beside: [(f64, f64); 2],
 }
 
 impl WayLoad {
@@ -74,15 +90,20 @@ impl WayLoad {
     fn with(self, class: &PartClass, n: &[usize; WAYS]) -> WayLoad {
         let [device, ram, up, disk, disk_up] = n.map(|n| n as u64);
         let (sent, cache) = (up + disk_up, class.device_bytes - class.bytes);
+        let seconds = ((device + sent) as f64 * class.seconds.0, (ram + disk) as f64 * class.seconds.1);
+        let mut beside = self.beside;
+        if let Some(which) = class.beside {
+            let own = &mut beside[which as usize];
+            *own = (own.0 + seconds.0, own.1 + seconds.1);
+        }
         WayLoad {
             device: self.device + device * class.bytes + (device + sent) * cache,
             slots: if sent > 0 { self.slots.max(class.slot_bytes) } else { self.slots },
             ram: self.ram + (ram + up) * class.bytes,
             read: self.read + (disk + disk_up) * class.bytes,
-            sent: self.sent + sent * class.bytes,
-            computing: self.computing
-                + (device + sent) as f64 * class.seconds.0
-                + (ram + disk) as f64 * class.seconds.1,
+            sent: self.sent + sent * class.sent_bytes,
+            computing: self.computing + seconds.0 + seconds.1,
+            beside,
         }
     }
 
@@ -91,15 +112,53 @@ impl WayLoad {
     }
 
     /// A step waits for the disk, for the link, or for what is computed, whichever is longest: reading and sending go on
-    /// meanwhile, and the device and the CPU take turns.
+    /// meanwhile. The device and the CPU take turns, but for what they compute beside one another.
     fn seconds(&self, limits: &WayLimits) -> f64 {
-        self.computing.max(self.read as f64 / limits.disk).max(self.sent as f64 / limits.link)
+        let [first, second] = self.beside;
+        let at_once = first.0.min(second.1) + first.1.min(second.0);
+        (self.computing - at_once).max(self.read as f64 / limits.disk).max(self.sent as f64 / limits.link)
     }
 }
 
 /// Seconds of a step.
 pub fn step_seconds(classes: &[PartClass], limits: &WayLimits, counts: &[[usize; WAYS]]) -> f64 {
     WayLoad::of(classes, counts).seconds(limits)
+}
+
+/// Classes, and the fractions of each in every way.
+type ClassWays<'a> = (&'a [PartClass], &'a [[Variable; WAYS]]);
+
+/// What `of` tells of each part in each way, over all parts.
+fn summed((classes, ways): ClassWays<'_>, of: &dyn Fn(&PartClass) -> [f64; WAYS]) -> LinearExpr {
+    let mut sum = LinearExpr::empty();
+    for (class, way) in classes.iter().zip(ways) {
+        let factors = of(class);
+        let some = (0..WAYS).filter(|&k| factors[k] != 0.0);
+        some.for_each(|k| sum.add(way[k], class.parts as f64 * factors[k]));
+    }
+    sum
+}
+
+/// Takes from the seconds of `computing`, in numbers of `unit`, what both machines compute at once: no more than what either
+/// has of classes that are computed beside one another.
+fn at_once(problem: &mut Problem, all: ClassWays<'_>, unit: f64, computing: &mut LinearExpr) {
+    if all.0.iter().all(|class| class.beside.is_none()) {
+        return;
+    }
+    for (on_device, on_cpu) in [(Beside::First, Beside::Second), (Beside::Second, Beside::First)] {
+        let both = problem.add_var(0.0, (0.0, f64::INFINITY));
+        computing.add(both, -1.0);
+        let of = |class: &PartClass, which: Beside, ways: [f64; WAYS], seconds: f64| {
+            let own = if class.beside == Some(which) { seconds / unit } else { 0.0 };
+            ways.map(|n| n * own)
+        };
+        let device = summed(all, &|c| of(c, on_device, [1.0, 0.0, 1.0, 0.0, 1.0], c.seconds.0));
+        let cpu = summed(all, &|c| of(c, on_cpu, [0.0, 1.0, 0.0, 1.0, 0.0], c.seconds.1));
+        for mut most in [device, cpu] {
+            most.add(both, -1.0);
+            problem.add_constraint(most, ComparisonOp::Ge, 0.0);
+        }
+    }
 }
 
 /// The fractions of each class by which a step is fastest, and its seconds, where staging slots take `slots` bytes: classes
@@ -123,16 +182,7 @@ pub fn best_fractions(
     // Of numbers near 1: bytes by what there is, seconds by what all take on the CPU.
     let unit = classes.iter().map(|c| c.parts as f64 * c.seconds.1.max(c.seconds.0)).sum::<f64>().max(1e-12);
     let all = classes.iter().map(|c| c.parts as f64 * c.bytes as f64).sum::<f64>().max(1.0);
-    let sum = |of: &dyn Fn(&PartClass) -> [f64; WAYS]| {
-        let mut sum = LinearExpr::empty();
-        for (c, way) in classes.iter().zip(&ways) {
-            let factors = of(c);
-            (0..WAYS)
-                .filter(|&k| factors[k] != 0.0)
-                .for_each(|k| sum.add(way[k], c.parts as f64 * factors[k]));
-        }
-        sum
-    };
+    let sum = |of: &dyn Fn(&PartClass) -> [f64; WAYS]| summed((classes, &ways), of);
     let device = sum(&|c| {
         let cache = (c.device_bytes - c.bytes) as f64 / all;
         [c.device_bytes as f64 / all, 0.0, cache, 0.0, cache]
@@ -140,12 +190,13 @@ pub fn best_fractions(
     problem.add_constraint(device, ComparisonOp::Le, limits.device.saturating_sub(slots) as f64 / all);
     let ram = sum(&|c| [0.0, 1.0, 1.0, 0.0, 0.0].map(|n| n * c.bytes as f64 / all));
     problem.add_constraint(ram, ComparisonOp::Le, limits.ram as f64 / all);
-    let computing = sum(&|c| {
+    let mut computing = sum(&|c| {
         let (device, cpu) = (c.seconds.0 / unit, c.seconds.1 / unit);
         [device, cpu, device, cpu, device]
     });
+    at_once(&mut problem, (classes, &ways), unit, &mut computing);
     let reading = sum(&|c| [0.0, 0.0, 0.0, 1.0, 1.0].map(|n| n * c.bytes as f64 / limits.disk / unit));
-    let sending = sum(&|c| [0.0, 0.0, 1.0, 0.0, 1.0].map(|n| n * c.bytes as f64 / limits.link / unit));
+    let sending = sum(&|c| [0.0, 0.0, 1.0, 0.0, 1.0].map(|n| n * c.sent_bytes as f64 / limits.link / unit));
     for mut sum in [computing, reading, sending] {
         sum.add(time, -1.0);
         problem.add_constraint(sum, ComparisonOp::Le, 0.0);
@@ -340,7 +391,16 @@ mod tests {
             let seconds = (cpu * (1 + self.below(60)) as f64 / 40.0, cpu);
             // Two slots of a half or a quarter of a part each.
             let slot_bytes = bytes >> self.below(2);
-            PartClass { bytes, device_bytes, slot_bytes, parts, seconds, ways: [true; WAYS] }
+            PartClass {
+                bytes,
+                device_bytes,
+                sent_bytes: bytes,
+                slot_bytes,
+                parts,
+                seconds,
+                ways: [true; WAYS],
+                beside: None,
+            }
         }
     }
 
@@ -447,7 +507,10 @@ mod tests {
         let mut chance = Chance(11);
         for round in 0..80 {
             let counts: Vec<usize> = (0..3).map(|_| 1 + chance.below(4) as usize).collect();
-            let classes: Vec<PartClass> = counts.iter().map(|&n| chance.class(n)).collect();
+            let mut classes: Vec<PartClass> = counts.iter().map(|&n| chance.class(n)).collect();
+            if round % 2 == 1 {
+                (classes[0].beside, classes[1].beside) = (Some(Beside::First), Some(Beside::Second));
+            }
             assert!(classes.iter().map(|c| c.parts).sum::<usize>() <= 12);
             let all = total(&classes);
             let limits = WayLimits {
@@ -465,15 +528,44 @@ mod tests {
         }
     }
 
+    /// What of a pair is on the device costs nothing as long as the CPU takes longer for the other.
+    #[test]
+    fn classes_beside_one_another_are_computed_at_once() {
+        let part = |seconds, ways: [bool; WAYS], beside| PartClass {
+            bytes: 1_000_000,
+            device_bytes: 1_000_000,
+            sent_bytes: 1_000_000,
+            slot_bytes: 1_000_000,
+            parts: 10,
+            seconds,
+            ways,
+            beside: Some(beside),
+        };
+        let (on_cpu, on_device) = ([false, true, false, false, false], [true, false, false, false, false]);
+        let limits = WayLimits { device: 1 << 30, ram: 1 << 30, disk: 1e9, link: 1e9 };
+        for (device, seconds) in [(0.5, 20.0), (2.0, 20.0), (3.0, 30.0)] {
+            let experts = part((1.0, 2.0), on_cpu, Beside::First);
+            let classes = [experts, part((device, 9.0), on_device, Beside::Second)];
+            let found = best_ways(&classes, &limits).expect("a placement");
+            let (_, fractions) = best_fractions(&classes, &limits, 0).expect("a solution");
+            assert!(
+                (found.seconds - seconds).abs() < 1e-9 && (fractions - seconds).abs() < 1e-6,
+                "{found:?}"
+            );
+        }
+    }
+
     #[test]
     fn experts_stay_in_memory_where_little_is_multiplied_for_a_byte() {
         let part = |bytes: u64, device: f64, cpu: f64| PartClass {
             bytes,
             device_bytes: bytes,
+            sent_bytes: bytes,
             slot_bytes: bytes,
             parts: 16,
             seconds: (device, cpu),
             ways: [true; WAYS],
+            beside: None,
         };
         // Of experts a token reads a few: a device saves little for their bytes.
         let classes = [part(50_000_000, 1e-4, 2.5e-3), part(400_000_000, 1e-4, 6e-4)];

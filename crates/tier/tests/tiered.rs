@@ -7,17 +7,16 @@ mod opened;
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_cpu::Cpu;
-use lamina_fixtures::{Models, Numbers, packaged, tokens};
+use lamina_fixtures::{Models, packaged, tokens};
 use lamina_oracle::{
     StagingEvent::{self, Arrived, Released, Sent},
     Throttled,
     conform::{self, Tolerance},
 };
 use lamina_plan::{
-    Backend, BackendError, Batch, Capabilities, KvLayout, KvType, KvTypes, LORA, LayerState, Limits, Ops,
-    Plan, Queue, Runner, Select, SeqPlace, Step, Tap, WeightId, WeightKind, WeightSpec, adapt,
+    Backend, BackendError, Batch, Capabilities, KvLayout, KvTypes, LORA, LayerState, Limits, Ops, Plan,
+    Queue, Runner, Select, SeqPlace, Slot, Step, Tap, WeightId, WeightKind, WeightSpec,
     backend::Result,
-    emit,
     op::{Op, Operands},
     walk,
 };
@@ -149,8 +148,8 @@ fn conforms(seeds: [u64; 2]) {
 
 impl Opened {
     fn runner<B: Backend>(&self, backend: B) -> Runner<B> {
-        let weights = self.uploaded(&backend);
-        Runner::new(backend, self.plan.clone(), weights, self.limits(64)).unwrap()
+        let (weights, plan) = (self.uploaded(&backend), backend.ordered(self.plan.clone()));
+        Runner::new(backend, plan, weights, self.limits(64)).unwrap()
     }
 
     /// Bits of all that steps give: logits, largest tokens, normed rows, rows at a mark in the middle.
@@ -241,15 +240,16 @@ fn what_crosses_is_known_before() {
         let opened = Opened::new(&models.folder(name), None);
         for division in DIVISIONS {
             let backend = division.backend(&opened.plan);
-            let (split, weights) = (backend.split(&opened.plan).unwrap(), opened.uploaded(&backend));
-            let mut machine = backend.machine(&opened.plan, weights, &opened.limits(64)).unwrap();
+            let plan = backend.ordered(opened.plan.clone());
+            let (split, weights) = (backend.split(&plan).unwrap(), opened.uploaded(&backend));
+            let mut machine = backend.machine(&plan, weights, &opened.limits(64)).unwrap();
             let mut batch = Batch::default();
             let groups = opened.plan.kv.groups.len();
             let place = SeqPlace { pages: vec![vec![5, 2]; groups], prompt_len: 40, ..SeqPlace::default() };
             batch.push(&tokens(40), 0, place, Select::Tail(4));
             machine.begin(&batch).unwrap();
-            walk(&mut machine, &opened.plan.ops, &batch).unwrap();
-            let row = |s: &lamina_plan::Slot| 4 * opened.plan.width(*s) * batch.count(opened.plan.kind(*s));
+            walk(&mut machine, &plan.ops, &batch).unwrap();
+            let row = |(s, _): &(Slot, TierSide)| 4 * plan.width(*s) * batch.count(plan.kind(*s));
             let named: usize = split.steps.iter().flat_map(|step| &step.brings).map(row).sum();
             assert_eq!(machine.crossed_bytes(), named as u64, "{name}: {division:?}");
             let one_machine = matches!(division, Division::All(_) | Division::AllSent);
@@ -314,6 +314,7 @@ fn a_simulated_device_keeps_its_budget_and_takes_its_time() {
     let before = Instant::now();
     machine.begin(&batch).unwrap();
     opened.plan.ops.iter().try_for_each(|op| lamina_plan::op::run(&mut machine, op, &batch)).unwrap();
+    machine.wait().unwrap();
     let (crossed, took) = (machine.crossed_bytes() as f64 / 1e6, before.elapsed().as_secs_f64());
     assert!(crossed > 0.0 && took >= crossed, "{took} s for {crossed} MB");
 }
@@ -426,6 +427,43 @@ fn the_next_operators_weights_are_copied_while_one_is_computed() {
     let (all, few) = (&events[..], &device.staging_events()[before..]);
     assert!(all.iter().any(named) && !few.iter().any(named) && sent(few) > 0, "{few:?}");
     assert!(machine.sent_bytes() > 0);
+}
+
+/// Of experts that are sent, a step of few rows sends those that its rows have chosen, and one of many all of them.
+#[test]
+fn few_rows_send_the_experts_that_they_choose() {
+    let models = Models::new();
+    for name in ["mixtral", "deepseek-v2"] {
+        let opened = Opened::new(&models.folder(name), None);
+        let plan = &opened.plan;
+        let of_experts = |w: WeightId| matches!(plan.weight(w).kind, WeightKind::Stack { .. });
+        let is_sent = |w| of_experts(w) && plan.weight(w).name.contains("_exps");
+        let homes = DeviceHomes::of(plan, &|_| TierSide::Device, &|_| TierSide::Device).unwrap();
+        let backend = Tiered { homes: homes.sending(plan, &is_sent), ..Division::AllSent.backend(plan) };
+        let weights = || plan.weights.iter().zip(&opened.tensors);
+        let stacks: usize = weights().map(|(w, t)| backend.sent_bytes(w, t.dtype)).sum();
+        let rule =
+            plan.ops.iter().find_map(|op| if let Op::Experts(o) = op { Some(o.routing) } else { None });
+        let rule = rule.unwrap();
+        let uploaded = opened.uploaded(&backend);
+        let mut machine = backend.machine(plan, uploaded, &opened.limits(64)).unwrap();
+        let mut sent = |rows: std::ops::Range<usize>| {
+            let (mut batch, before) = (Batch::default(), machine.sent_bytes());
+            let pages = vec![vec![5, 2]; plan.kv.groups.len()];
+            let place = SeqPlace { pages, prompt_len: 40, ..SeqPlace::default() };
+            batch.push(&tokens(40)[rows.clone()], rows.start, place, Select::All);
+            machine.begin(&batch).unwrap();
+            walk(&mut machine, &plan.ops, &batch).unwrap();
+            (machine.sent_bytes() - before) as usize
+        };
+        let one = sent(0..1);
+        assert_eq!(one * rule.experts, stacks * rule.top_k, "{name}: one row");
+        let two = sent(1..3);
+        assert!(two >= one && two <= 2 * one, "{name}: {two} bytes for two rows, {one} for one");
+        // All layers, and the first one of the next step.
+        let all = sent(3..40);
+        assert!(all > stacks && all <= 2 * stacks, "{name}: {all} bytes of {stacks}");
+    }
 }
 
 /// What is sent for the first operator that multiplies.

@@ -41,6 +41,19 @@ impl<D: GpuDevice> Enqueue<Experts> for GpuMachine<D> {
 }
 
 impl<D: GpuDevice> GpuMachine<D> {
+    /// Routes the rows of a mixture, and waits for it; returns the experts that any of them has chosen, ascending.
+    pub(crate) fn chosen_experts(&self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+        let space = ExpertSpace::new(o, self.width(o.x), self.limits.rows, self.chunk);
+        self.route(o, &space, bucket(b.rows()))?;
+        let mut chosen = vec![0i32; b.count(self.kind(o.logits)) * o.routing.top_k];
+        self.device.download(&self.scratch, space.chosen, bytemuck::cast_slice_mut(&mut chosen))?;
+        // What was left out is below 0.
+        let mut chosen: Vec<usize> = chosen.into_iter().filter_map(|e| usize::try_from(e).ok()).collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        Ok(chosen)
+    }
+
     fn part(&self, at: usize) -> Bound<'_, D::Buffer> {
         Bound::read(&self.scratch, at)
     }

@@ -28,7 +28,7 @@ pub struct DeviceForecast {
     pub parts: Vec<MemoryPart>,
     /// Bytes per second of the link to it, as measured.
     pub link_rate: f64,
-    /// Bytes of weights that every step sends to it.
+    /// Bytes of weights that a step sends to it at most: of experts, one of few rows sends those that they choose.
     pub sent_bytes: u64,
 }
 

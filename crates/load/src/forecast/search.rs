@@ -5,7 +5,9 @@ use lamina_plan::{
     Plan, WeightId, WeightKind,
     op::{Op, Operands},
 };
-use lamina_tier::{CostModel, CostShape, PartClass, STAGING_SLOTS, WAYS, WayLimits, best_ways, weight_class};
+use lamina_tier::{
+    Beside, CostModel, CostShape, PartClass, STAGING_SLOTS, WAYS, WayLimits, best_ways, weight_class,
+};
 use std::collections::BTreeMap;
 
 /// Classes that are searched: what rules can name and every layer has, and the head.
@@ -18,6 +20,8 @@ struct ClassParts {
     layers: BTreeMap<usize, (u64, u64, f64, f64)>,
     /// Bytes of weights of the largest operator.
     largest: u64,
+    /// Bytes of all that a step sends where all are sent.
+    sent: f64,
     /// Any are experts: these are sent as a whole, and not from disk.
     experts: bool,
 }
@@ -48,7 +52,10 @@ impl SearchQuestion<'_> {
             .map(|name| (*name, self.parts(name)))
             .filter(|(_, c)| !c.layers.is_empty())
             .collect();
-        let classes: Vec<PartClass> = found.iter().map(|(_, parts)| parts.class(self.sends)).collect();
+        let classes: Vec<PartClass> = found
+            .iter()
+            .map(|(name, parts)| PartClass { beside: beside(name), ..parts.class(self.sends) })
+            .collect();
         let ways = best_ways(&classes, &self.limits)?;
         let rules = found.iter().zip(&ways.counts).flat_map(|((name, parts), n)| parts.rules(name, *n));
         Some(rules.collect())
@@ -71,6 +78,7 @@ impl SearchQuestion<'_> {
             let bytes: u64 = large.iter().map(|w| self.bytes[w.0 as usize]).sum();
             let cache = op.layer().map_or(0, |kv| self.cache[kv]);
             parts.largest = parts.largest.max(bytes);
+            parts.sent += self.model.sent_share(i, &self.shape) * bytes as f64;
             parts.experts |= matches!(op, Op::Experts(_));
             let part = parts.layers.entry(now).or_default();
             part.0 += bytes;
@@ -86,6 +94,15 @@ impl SearchQuestion<'_> {
     }
 }
 
+/// Classes that are computed at the same time by two machines.
+fn beside(class: &str) -> Option<Beside> {
+    match class {
+        "experts" => Some(Beside::First),
+        "shared" => Some(Beside::Second),
+        _ => None,
+    }
+}
+
 impl ClassParts {
     /// Parts alike, as the mean of all; `sends` is true for a device that they can be sent to.
     fn class(&self, sends: bool) -> PartClass {
@@ -95,10 +112,12 @@ impl ClassParts {
         PartClass {
             bytes: sum.0 / n as u64,
             device_bytes: sum.1 / n as u64,
+            sent_bytes: (self.sent / n as f64) as u64,
             slot_bytes: STAGING_SLOTS as u64 * self.largest,
             parts: self.layers.len(),
             seconds: (sum.2 / n as f64, sum.3 / n as f64),
             ways: [true, true, sends, true, sends && !self.experts],
+            beside: None,
         }
     }
 
@@ -146,7 +165,7 @@ mod tests {
         assert_eq!(parts.rules("ffn", [0, 0, 9, 0, 0]), ["ffn=up"]);
     }
 
-    /// Experts are sent whole, from memory: they are not both on disk and sent.
+    /// Experts are sent from memory: they are not both on disk and sent.
     #[test]
     fn ways_are_those_that_a_device_and_a_class_have() {
         let parts = |experts| ClassParts { experts, largest: 5, ..ClassParts::default() };

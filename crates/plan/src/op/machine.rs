@@ -53,6 +53,15 @@ pub trait Queue: Send + Sync {
         Ok(())
     }
 
+    /// Returns when the operator that was asked for last is done: what it read may change then. Others before it may be
+    /// under way where several devices run them.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn finish(&mut self) -> Result<()> {
+        self.wait()
+    }
+
     /// Copies `rows` of a slot into `out`, which holds nothing else afterwards. Waits for what writes them.
     ///
     /// # Errors
@@ -145,9 +154,9 @@ pub trait Queue: Send + Sync {
     /// # Errors
     /// When they do not fit into the slot, or the device fails.
     fn send(&mut self, _slot: usize, weights: &[SentWeight]) -> Result<()> {
-        for SentWeight { weight, pieces, bytes } in weights {
-            let each = bytes.len() / (*pieces).max(1);
-            (0..*pieces).try_for_each(|i| self.bind(*weight, i, bytes.slice(i * each..(i + 1) * each)))?;
+        for sent in weights {
+            let bytes = |piece| sent.bytes.slice(sent.piece(piece));
+            sent.copied().into_iter().try_for_each(|piece| self.bind(sent.weight, piece, bytes(piece)))?;
         }
         Ok(())
     }
@@ -169,7 +178,8 @@ pub trait Queue: Send + Sync {
     }
 
     /// Routes the rows of a mixture of experts, and returns the experts that have any rows, ascending: the first of three
-    /// steps that stand for the operator where its experts are not in memory at once.
+    /// steps that stand for the operator where its experts are not in memory at once, or what tells which of them the
+    /// operator will multiply with.
     ///
     /// # Errors
     /// When the machine runs experts all at once only.

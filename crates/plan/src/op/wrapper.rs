@@ -53,8 +53,32 @@ pub trait Wrapper: Send + Sync {
         self.inner_mut().import_page(group, page, bytes)
     }
 
-    /// Called with the bytes of rows, pages, states and weights that a call moves between host and machine.
-    fn moved(&self, _bytes: usize) {}
+    /// Called with the bytes of rows, pages, states and weights that a call moves to the machine.
+    fn went(&self, _bytes: usize) {}
+
+    /// Called with the bytes of rows, pages and states that a call has moved to the host.
+    fn came(&self, _bytes: usize) {}
+
+    /// As [`Queue::wait`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn wait_inner(&mut self) -> Result<()> {
+        self.inner_mut().wait()
+    }
+
+    /// As [`Queue::finish`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn finish_inner(&mut self) -> Result<()> {
+        self.inner_mut().finish()
+    }
+
+    /// As [`Queue::eager`].
+    fn eager_inner(&self) -> bool {
+        self.inner().eager()
+    }
 
     /// As [`Queue::streamed`].
     fn streamed_inner(&self) -> StreamCounts {
@@ -116,48 +140,54 @@ impl<W: Wrapper> Queue for W {
     }
 
     fn wait(&mut self) -> Result<()> {
-        self.inner_mut().wait()
+        self.wait_inner()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.finish_inner()
     }
 
     fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
         self.inner().read(slot, rows, out)?;
-        self.moved(size_of_val(&out[..]));
+        self.came(size_of_val(&out[..]));
         Ok(())
     }
 
     fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()> {
-        self.moved(size_of_val(numbers));
+        self.went(size_of_val(numbers));
         self.inner_mut().write(slot, rows, numbers)
     }
 
     fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
-        self.inner().front(slot, row, n)
+        let front = self.inner().front(slot, row, n)?;
+        self.came(size_of_val(&front[..]));
+        Ok(front)
     }
 
     fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
         let bytes = self.export_page_inner(group, page)?;
-        self.moved(bytes.len());
+        self.came(bytes.len());
         Ok(bytes)
     }
 
     fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
-        self.moved(bytes.len());
+        self.went(bytes.len());
         self.import_page_inner(group, page, bytes)
     }
 
     fn export_state(&self, state: u32) -> Result<Vec<u8>> {
         let bytes = self.inner().export_state(state)?;
-        self.moved(bytes.len());
+        self.came(bytes.len());
         Ok(bytes)
     }
 
     fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
-        self.moved(bytes.len());
+        self.went(bytes.len());
         self.inner_mut().import_state(state, bytes)
     }
 
     fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
-        self.moved(bytes.as_ref().map_or(0, |b| b.len()));
+        self.went(bytes.as_ref().map_or(0, |b| b.len()));
         self.inner_mut().bind(weight, piece, bytes)
     }
 
@@ -186,7 +216,9 @@ impl<W: Wrapper> Queue for W {
     }
 
     fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
-        self.inner_mut().route_experts(b, o)
+        let asked = self.inner_mut().route_experts(b, o)?;
+        self.came(size_of_val(&asked[..]));
+        Ok(asked)
     }
 
     fn some_experts(&mut self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
@@ -206,6 +238,6 @@ impl<W: Wrapper> Queue for W {
     }
 
     fn eager(&self) -> bool {
-        self.inner().eager()
+        self.eager_inner()
     }
 }
