@@ -482,7 +482,7 @@ mod tests {
         let side = |i: usize| if runs[i] { TierSide::Device } else { TierSide::Host };
         assert!(close(seconds(&|i| Some(side(i))), 10.0 * (1e-3 + 20e-6)));
         // The same, but the host reads what the device has computed before the device gets more: they do not.
-        let early = |i: usize| (i % 2 == 0).then_some(TierSide::Host);
+        let early = |i: usize| i.is_multiple_of(2).then_some(TierSide::Host);
         assert!(close(seconds(&early), 5.0 * 1e-3 + 5.0 * 20e-6), "{}", seconds(&early));
     }
 

@@ -64,6 +64,6 @@ pub use tier_side::{TierSide, TierSides};
 pub use tiered::{Tiered, TieredWeight, staging_bytes};
 pub use tiered_machine::TieredMachine;
 pub use way_search::{
-    Beside, PartClass, WAYS, WayCounts, WayLimits, best_fractions, best_ways, step_seconds,
+    PairedClass, PartClass, WAYS, WayCounts, WayLimits, best_fractions, best_ways, step_seconds,
 };
 pub use work::{OpWork, PastWork, ProductWork, WeightForm, works};

@@ -33,13 +33,13 @@ pub struct PartClass {
     /// Ways that there are for it.
     pub ways: [bool; WAYS],
     /// The other class whose parts are computed at the same time, where these run on the other machine.
-    pub beside: Option<Beside>,
+    pub beside: Option<PairedClass>,
 }
 
 /// Two classes of which neither reads what the other computes in a layer: the experts that rows choose, and the one that
 /// all rows pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
+pub enum PairedClass {
     /// One of the two.
     First,
     /// The other one.
@@ -145,10 +145,12 @@ fn at_once(problem: &mut Problem, all: ClassWays<'_>, unit: f64, computing: &mut
     if all.0.iter().all(|class| class.beside.is_none()) {
         return;
     }
-    for (on_device, on_cpu) in [(Beside::First, Beside::Second), (Beside::Second, Beside::First)] {
+    for (on_device, on_cpu) in
+        [(PairedClass::First, PairedClass::Second), (PairedClass::Second, PairedClass::First)]
+    {
         let both = problem.add_var(0.0, (0.0, f64::INFINITY));
         computing.add(both, -1.0);
-        let of = |class: &PartClass, which: Beside, ways: [f64; WAYS], seconds: f64| {
+        let of = |class: &PartClass, which: PairedClass, ways: [f64; WAYS], seconds: f64| {
             let own = if class.beside == Some(which) { seconds / unit } else { 0.0 };
             ways.map(|n| n * own)
         };
@@ -509,7 +511,8 @@ mod tests {
             let counts: Vec<usize> = (0..3).map(|_| 1 + chance.below(4) as usize).collect();
             let mut classes: Vec<PartClass> = counts.iter().map(|&n| chance.class(n)).collect();
             if round % 2 == 1 {
-                (classes[0].beside, classes[1].beside) = (Some(Beside::First), Some(Beside::Second));
+                (classes[0].beside, classes[1].beside) =
+                    (Some(PairedClass::First), Some(PairedClass::Second));
             }
             assert!(classes.iter().map(|c| c.parts).sum::<usize>() <= 12);
             let all = total(&classes);
@@ -544,8 +547,8 @@ mod tests {
         let (on_cpu, on_device) = ([false, true, false, false, false], [true, false, false, false, false]);
         let limits = WayLimits { device: 1 << 30, ram: 1 << 30, disk: 1e9, link: 1e9 };
         for (device, seconds) in [(0.5, 20.0), (2.0, 20.0), (3.0, 30.0)] {
-            let experts = part((1.0, 2.0), on_cpu, Beside::First);
-            let classes = [experts, part((device, 9.0), on_device, Beside::Second)];
+            let experts = part((1.0, 2.0), on_cpu, PairedClass::First);
+            let classes = [experts, part((device, 9.0), on_device, PairedClass::Second)];
             let found = best_ways(&classes, &limits).expect("a placement");
             let (_, fractions) = best_fractions(&classes, &limits, 0).expect("a solution");
             assert!(

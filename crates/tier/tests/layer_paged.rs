@@ -12,8 +12,8 @@ use lamina_disk::{BlockFile, CacheFile};
 use lamina_fixtures::{Models, names, tokens};
 use lamina_oracle::conform::{self, Tolerance};
 use lamina_plan::{
-    Backend, Batch, Capabilities, KvLayout, KvType, KvTypes, Limits, Plan, Runner, Select, SeqPlace, Step,
-    WeightSpec, backend::Result, emit,
+    Backend, Batch, Capabilities, KvLayout, KvTypes, Limits, Plan, Runner, Select, SeqPlace, Step,
+    WeightSpec, backend::Result,
 };
 use lamina_tier::{LayerPaged, LayerRoom};
 use opened::Opened;

@@ -6,7 +6,7 @@ use lamina_plan::{
     op::{Op, Operands},
 };
 use lamina_tier::{
-    Beside, CostModel, CostShape, PartClass, STAGING_SLOTS, WAYS, WayLimits, best_ways, weight_class,
+    CostModel, CostShape, PairedClass, PartClass, STAGING_SLOTS, WAYS, WayLimits, best_ways, weight_class,
 };
 use std::collections::BTreeMap;
 
@@ -95,10 +95,10 @@ impl SearchQuestion<'_> {
 }
 
 /// Classes that are computed at the same time by two machines.
-fn beside(class: &str) -> Option<Beside> {
+fn beside(class: &str) -> Option<PairedClass> {
     match class {
-        "experts" => Some(Beside::First),
-        "shared" => Some(Beside::Second),
+        "experts" => Some(PairedClass::First),
+        "shared" => Some(PairedClass::Second),
         _ => None,
     }
 }
