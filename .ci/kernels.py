@@ -2,7 +2,8 @@
 """Compiles every GPU kernel for every CUDA architecture, and holds registers, stack and shared memory against kernels/*list.h.
 
 `--out FOLDER` keeps the images, and the sources that they are of: a build takes them with LAMINA_CUBINS=FOLDER. Names of
-architectures, such as sm_90, compile those only; compute_120 is text in PTX, which drivers compile for newer devices.
+architectures, such as sm_90, compile those only. Images have the kernels that plans launch on them. compute_80 and compute_120
+are texts in PTX, which drivers compile: of the kernels that only `lamina doctor` runs, and of all for newer devices.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parent.parent / "crates/gpu/kernels"
-ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "compute_120"]
+ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "compute_80", "compute_120"]
 OPTIONS = ["--std=c++17", "--fmad=false", "-default-device", f"-I{KERNELS}"]
 MOST_SHARED = 48 << 10
 # What the images of all architectures may add to a wheel.
@@ -33,17 +34,32 @@ def package_file(pattern):
 
 
 def limits():
-    """Most registers of each kernel of the list."""
+    """Most registers of each kernel of the lists."""
     text = "".join((KERNELS / file).read_text() for file in ("list.h", "tensor_list.h"))
     lines = re.findall(r"^KERNEL_LINE\((\w+), \d+, \d+, (\d+)\)$", text, re.M)
     return {name: int(registers) for name, registers in lines}
+
+
+def compared(names):
+    """Those of all kernels that CUDA runs for their golden bits alone: products by fma of types that tensor cores multiply."""
+    types = {name.removeprefix("tensor_few_") for name in names if name.startswith("tensor_few_")}
+    return {name for name in names if (found := re.fullmatch(r"product_(?:few|many|each)_(\w+)", name)) and found[1] in types}
+
+
+def part(architecture):
+    """Options for the part of the kernels that is compiled for an architecture, and the names of its kernels."""
+    names = set(limits())
+    if architecture.startswith("sm_"):
+        return ["-DONLY_LAUNCHED"], names - compared(names)
+    # Newer devices have nothing but their text.
+    return (["-DONLY_COMPARED"], compared(names)) if architecture == "compute_80" else ([], names)
 
 
 def compiled(nvrtc, architecture):
     """The image of an architecture, or its text in PTX, whose end is a 0."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), b'#include "all.h"\n', b"kernels.cu", 0, None, None)
-    options = [o.encode() for o in [*OPTIONS, f"--gpu-architecture={architecture}"]]
+    options = [o.encode() for o in [*OPTIONS, *part(architecture)[0], f"--gpu-architecture={architecture}"]]
     failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     if failed:
         nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
@@ -86,11 +102,21 @@ def issued(nvdisasm, image):
             yield name, inner[0] * 2 * (8 if "many" in name else 1) // inner[1]
 
 
+def entries(text):
+    """Names of the kernels of a text in PTX."""
+    return set(re.findall(r"^\.visible \.entry (\w+)\(", text.decode(errors="replace"), re.M))
+
+
+def misplaced(architecture, found):
+    """Kernels that are missing, or should be elsewhere."""
+    names = part(architecture)[1]
+    for name in sorted(names ^ found):
+        yield f"{architecture}: {name} is {'not compiled' if name in names else 'not in the list, or not for this'}"
+
+
 def beyond(architecture, used):
-    """What is missing or over its limit."""
+    """What is over its limit."""
     most = limits()
-    for name in sorted(most.keys() ^ used.keys()):
-        yield f"{architecture}: {name} is {'not compiled' if name in most else 'not in the list'}"
     for name in sorted(most.keys() & used.keys()):
         registers, stack, shared = used[name]
         if registers > most[name] or stack or shared > MOST_SHARED:
@@ -110,8 +136,8 @@ def packed(images):
 def packs(images):
     """Files of a build by name: images of like instructions are packed together, which takes half of what they take apart."""
     number = lambda name: int(name.split("_")[1])
-    # Blackwell's differ from those before it.
-    alike = lambda name: (name.split("_")[0], number(name) >= 100)
+    # Blackwell's instructions differ from those before it; texts are nearly the same.
+    alike = lambda name: (name.split("_")[0], name.startswith("sm_") and number(name) >= 100)
     names = sorted(images, key=lambda name: (alike(name), number(name)))
     for (kind, _), group in itertools.groupby(names, alike):
         group = list(group)
@@ -140,8 +166,11 @@ def main():
     wrong, files = [], dict(packs(images))
     for architecture, image in images.items():
         if architecture.startswith("compute_"):
+            wrong += misplaced(architecture, entries(image))
+            print(f"{architecture}: {len(entries(image))} kernels, {len(image)} bytes of text")
             continue
         used = usage(cuobjdump, image)
+        wrong += misplaced(architecture, used.keys())
         wrong += beyond(architecture, used)
         print(f"{architecture}: {len(used)} kernels, {len(image)} bytes, most registers {max(r for r, _, _ in used.values())}")
         counts = ", ".join(f"{name.removeprefix('tensor_')} {count}" for name, count in issued(nvdisasm, image))

@@ -193,8 +193,22 @@ fn doctor_examines_a_device() {
         "{v}"
     );
     assert!(v["verdict"].as_str().unwrap().ends_with(" cases, bits as expected"), "{v}");
-    // Behind the self-test, copies are left undone: no kernel gets its operands.
+    assert_eq!(v["kernels_not_compared"], json!([]), "{v}");
+    // Of kernels, those that plans launch are loaded; those that are only compared are not.
     let args = ["doctor", "--device", "cuda", "--cases", "none of them", "--json"];
+    let v = on_cuda(&args, "cuModuleLoadData=222@1").json();
+    let verdict = v["verdict"].as_str().unwrap();
+    let said =
+        " kernels were not compared, product_each_bf16 to product_many_q8_0, which no model runs here: ";
+    assert!(verdict.contains("0 of 0 cases, bits as expected; ") && verdict.contains(said), "{verdict}");
+    assert!(
+        verdict.ends_with("loading the kernels failed: the fake driver says 222 (CUDA_ERROR_222)"),
+        "{v}"
+    );
+    let left_out: Vec<_> = v["kernels_not_compared"].as_array().unwrap().iter().map(|n| n.as_str()).collect();
+    assert!(left_out.contains(&Some("product_few_q4_k")) && !left_out.contains(&Some("product_few_q2_k")));
+    assert_eq!(v["passed"], true, "{v}");
+    // Behind the self-test, copies are left undone: no kernel gets its operands.
     let wrong = on_cuda(&args, "cuMemcpyHtoDAsync_v2=-1@60");
     assert!(wrong.code == Some(1) && wrong.err.contains("0 of 0 cases, other bits of "), "{wrong:#?}");
     assert!(wrong.out.contains("\"product_many_q2_k\""), "{wrong:#?}");

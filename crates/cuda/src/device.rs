@@ -1,28 +1,26 @@
 //! An NVIDIA GPU as the host side of `lamina-gpu` wants it.
 
 use crate::{
+    compared::load_compared,
     context::CudaContext,
     copies::CopyStream,
     error::{CudaUnusable, NAME, Opened, check},
     graph::CudaGraph,
-    image::{ImageOrigin, KernelImage},
-    kernels::LoadedKernels,
+    image::{ImageOrigin, KernelImage, OLDEST},
+    kernels::{CudaFunction, LoadedKernels},
     memory::CudaBuffer,
     pinned,
     staging::Staging,
 };
 use cudarc::driver::sys;
 use lamina_base::Bytes;
-use lamina_gpu::{DeviceInfo, GpuDevice, Launch, ProductUnits};
+use lamina_gpu::{DeviceInfo, GpuDevice, Launch, ProductUnits, compared_kernels};
 use lamina_plan::{BackendError, backend::Result};
 use std::{
     ffi::c_void,
     ptr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
-
-/// Images are made from this compute capability on.
-const OLDEST: u32 = 80;
 
 /// Most blocks of a grid on its second and third axis.
 const MOST_BLOCKS: u32 = 65535;
@@ -52,6 +50,8 @@ pub struct CudaDevice {
     copies: Arc<Mutex<Option<CopyStream>>>,
     staging: Arc<Mutex<Staging>>,
     kernels: Arc<LoadedKernels>,
+    /// Kernels that no plan launches, or why there are none; made when they are first asked for.
+    compared: Arc<OnceLock<std::result::Result<LoadedKernels, String>>>,
     context: Arc<CudaContext>,
     facts: Arc<CudaFacts>,
 }
@@ -81,12 +81,19 @@ impl CudaDevice {
         let (architecture, origin) = (format!("sm_{capability}"), image.origin);
         let total = context.memory()?.1;
         let facts = Arc::new(CudaFacts { number, name, architecture, origin, total });
-        Ok(CudaDevice { copies: Arc::default(), staging, kernels, context, facts })
+        let compared = Arc::default();
+        Ok(CudaDevice { copies: Arc::default(), staging, kernels, compared, context, facts })
     }
 
     /// What is known of it.
     pub fn facts(&self) -> &CudaFacts {
         &self.facts
+    }
+
+    /// A kernel, of those that are there by now.
+    fn function(&self, kernel: &str) -> Option<CudaFunction> {
+        let compared = || self.compared.get()?.as_ref().ok()?.get(kernel);
+        self.kernels.get(kernel).or_else(compared)
     }
 
     /// The stream of copies.
@@ -204,10 +211,18 @@ impl GpuDevice for CudaDevice {
         check("clearing memory", unsafe { sys::cuMemsetD8Async(place, 0, bytes, self.context.stream()) })
     }
 
+    fn load_compared(&self) -> std::result::Result<(), String> {
+        // The text for devices newer than all images has them.
+        if compared_kernels().all(|line| self.kernels.get(line.name).is_some()) {
+            return Ok(());
+        }
+        let load = || load_compared(&self.context, &self.facts.architecture);
+        self.compared.get_or_init(load).as_ref().map(|_| ()).map_err(String::clone)
+    }
+
     fn launch(&self, launch: &Launch<'_, CudaBuffer>) -> Result<()> {
         let Launch { kernel, grid: [x, y, z], .. } = *launch;
-        let function = self.kernels.get(kernel);
-        let function = function.ok_or_else(|| failed(format!("there is no kernel {kernel}")))?;
+        let function = self.function(kernel).ok_or_else(|| failed(format!("there is no kernel {kernel}")))?;
         if y.max(z) > MOST_BLOCKS {
             return Err(failed(format!(
                 "kernel {kernel} over {y} x {z} rows of blocks: at most {MOST_BLOCKS}"

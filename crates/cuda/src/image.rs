@@ -3,6 +3,7 @@
 use crate::{
     error::{CudaUnusable, Opened},
     nvrtc::{Nvrtc, OPTIONS},
+    part::KernelPart,
 };
 use lamina_disk::{cache_folder, checksum};
 use lamina_gpu::kernel_source;
@@ -14,7 +15,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-// EMBEDDED: all images; PORTABLE: the text in PTX, if there is one, which drivers compile themselves.
+// EMBEDDED: all images, of the kernels that plans launch; PORTABLE: texts in PTX, if there are some, which drivers compile
+// themselves: for the oldest devices of those that are only compared, for newer ones than all images of all kernels.
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// The compute capabilities that images were made for, and these, compressed together by xz: the length of each (32 bits, little
@@ -23,6 +25,9 @@ type Pack = (&'static [u32], &'static [u8]);
 
 /// An image of the build: its pack, and its place in that.
 type Packed = (Pack, usize);
+
+/// Images are made from this compute capability on.
+pub(crate) const OLDEST: u32 = 80;
 
 /// Systems on a chip: images of other devices do not run there, whatever their numbers say.
 const ALONE: &[u32] = &[87, 101];
@@ -38,46 +43,68 @@ pub enum ImageOrigin {
     Compiled,
 }
 
-/// All kernels, compiled for a device.
+/// Kernels for a device, as an image or as a text that the driver compiles.
 pub(crate) struct KernelImage {
     /// Its bytes, aligned as the driver wants them, and a 0 behind them, which ends a text.
     words: Vec<u64>,
     pub origin: ImageOrigin,
+    /// What is in it.
+    pub parts: &'static [KernelPart],
+}
+
+/// The folder whose files are compiled instead of what is in the build.
+fn sources_folder() -> Option<PathBuf> {
+    env::var_os("LAMINA_KERNELS").filter(|v| !v.is_empty()).map(PathBuf::from)
 }
 
 impl KernelImage {
     /// The image for a device. `LAMINA_KERNELS` names a folder whose files are compiled instead.
     pub fn of(capability: u32) -> Opened<KernelImage> {
-        let folder = env::var_os("LAMINA_KERNELS").filter(|v| !v.is_empty()).map(PathBuf::from);
-        let embedded = choose(EMBEDDED, PORTABLE, capability).filter(|_| folder.is_none());
-        if let Some(packed) = embedded {
-            return Ok(KernelImage::new(&unpacked(packed), ImageOrigin::Embedded));
+        let embedded = choose(EMBEDDED, PORTABLE, capability).filter(|_| sources_folder().is_none());
+        match embedded {
+            Some((packed, parts)) => Ok(KernelImage::new(&unpacked(packed), ImageOrigin::Embedded, parts)),
+            None => KernelImage::compiled(&format!("sm_{capability}"), KernelPart::Launched),
         }
-        KernelImage::compiled(&kernel_source(folder.as_deref()), &format!("sm_{capability}"))
     }
 
-    /// The image of a source, from the cache if it was compiled before.
-    fn compiled(source: &str, architecture: &str) -> Opened<KernelImage> {
-        let missing = || {
-            let why = "this build has none inside, and NVRTC, which would compile them, is not found: install \
-                       nvidia-cuda-nvrtc-cu12, and put the folder of its library into LD_LIBRARY_PATH (PATH on \
-                       Windows)";
-            CudaUnusable::NoKernels { architecture: architecture.to_owned(), why: why.to_owned() }
-        };
+    /// The build's text of the kernels that are only compared, for any device whose driver compiles it.
+    pub fn compared_text() -> Option<KernelImage> {
+        let pack = PORTABLE.filter(|_| sources_folder().is_none())?;
+        let place = pack.0.iter().position(|made| *made == OLDEST)?;
+        let text = unpacked((pack, place));
+        Some(KernelImage::new(&text, ImageOrigin::Embedded, KernelPart::Compared.alone()))
+    }
+
+    /// The image of the kernels that are only compared, as NVRTC makes it.
+    pub fn compile_compared(architecture: &str) -> Opened<KernelImage> {
+        KernelImage::compiled(architecture, KernelPart::Compared)
+    }
+
+    /// The image of a part of the sources, from the cache if it was compiled before.
+    fn compiled(architecture: &str, part: KernelPart) -> Opened<KernelImage> {
+        let missing =
+            || CudaUnusable::NoKernels { architecture: architecture.to_owned(), why: no_nvrtc(part) };
         let nvrtc = Nvrtc::find().ok_or_else(missing)?;
-        let made_by = format!("{:?} {OPTIONS:?} {architecture}\n{source}", nvrtc.version);
+        let source = kernel_source(sources_folder().as_deref());
+        let made_by = format!("{:?} {OPTIONS:?} {} {architecture}\n{source}", nvrtc.version, part.option());
         let name = format!("{architecture}-{:016x}.cubin", checksum(made_by.as_bytes()));
         let path = cache_folder().join("kernels").join(name);
         if let Some(bytes) = cached(&path) {
-            return Ok(KernelImage::new(&bytes, ImageOrigin::Cached));
+            return Ok(KernelImage::new(&bytes, ImageOrigin::Cached, part.alone()));
         }
-        let bytes = nvrtc.compile(source, architecture)?;
+        let bytes = nvrtc.compile(&source, architecture, part)?;
         // Without a cache it takes some seconds each time, and nothing else.
         let _ = keep(&path, &bytes);
-        Ok(KernelImage::new(&bytes, ImageOrigin::Compiled))
+        Ok(KernelImage::new(&bytes, ImageOrigin::Compiled, part.alone()))
     }
 
-    fn new(bytes: &[u8], origin: ImageOrigin) -> KernelImage {
+    /// A text in PTX with these kernels.
+    #[cfg(test)]
+    pub fn text(text: &str, parts: &'static [KernelPart]) -> KernelImage {
+        KernelImage::new(text.as_bytes(), ImageOrigin::Embedded, parts)
+    }
+
+    fn new(bytes: &[u8], origin: ImageOrigin, parts: &'static [KernelPart]) -> KernelImage {
         let word = |i: usize| {
             let mut word = [0; 8];
             let part = bytes.get(8 * i..).unwrap_or_default();
@@ -85,13 +112,25 @@ impl KernelImage {
             word[..n].copy_from_slice(&part[..n]);
             u64::from_ne_bytes(word)
         };
-        KernelImage { words: (0..bytes.len() / 8 + 1).map(word).collect(), origin }
+        KernelImage { words: (0..bytes.len() / 8 + 1).map(word).collect(), origin, parts }
     }
 
     /// Its first byte.
     pub fn start(&self) -> *const c_void {
         self.words.as_ptr().cast()
     }
+}
+
+/// Why a part of the kernels cannot be compiled without NVRTC.
+fn no_nvrtc(part: KernelPart) -> String {
+    let others = match part {
+        KernelPart::Launched => "this build has none inside, and ",
+        KernelPart::Compared => "",
+    };
+    format!(
+        "{others}NVRTC, which would compile them, is not found: install nvidia-cuda-nvrtc-cu12, and put the folder of its \
+         library into LD_LIBRARY_PATH (PATH on Windows)"
+    )
 }
 
 /// An image of the build, as it was before it was compressed.
@@ -108,9 +147,13 @@ fn unpacked(((capabilities, mut packed), place): Packed) -> Vec<u8> {
     images[start..][..lengths.next().unwrap_or_default()].to_vec()
 }
 
-/// The image that a device runs: of the same major number, the nearest minor one that is not above its own. Devices newer than
-/// all get the portable one.
-fn choose(images: &'static [Pack], portable: Option<Pack>, capability: u32) -> Option<Packed> {
+/// What a device runs, and which kernels are in it: of the images of the same major number, the nearest minor one that is not
+/// above its own. Devices newer than all get the text that is for the newest.
+fn choose(
+    images: &'static [Pack],
+    portable: Option<Pack>,
+    capability: u32,
+) -> Option<(Packed, &'static [KernelPart])> {
     if ALONE.contains(&capability) {
         return None;
     }
@@ -118,7 +161,13 @@ fn choose(images: &'static [Pack], portable: Option<Pack>, capability: u32) -> O
     let runs = |made: u32| made / 10 == capability / 10 && made <= capability;
     let best = images.iter().flat_map(places).filter(|(made, _)| runs(*made)).max_by_key(|(made, _)| *made);
     let older = |pack: &Pack| pack.0.iter().all(|made| made / 10 < capability / 10);
-    best.map(|(_, packed)| packed).or(portable.filter(older).map(|pack| (pack, 0)))
+    let text = || {
+        let pack = portable.filter(older)?;
+        let newer = pack.0.iter().enumerate().filter(|(_, made)| **made > OLDEST);
+        let (place, _) = newer.max_by_key(|(_, made)| **made)?;
+        Some(((pack, place), &[KernelPart::Launched, KernelPart::Compared][..]))
+    };
+    best.map(|(_, packed)| (packed, KernelPart::Launched.alone())).or_else(text)
 }
 
 /// An image of the cache: its checksum, then its bytes.
@@ -145,8 +194,10 @@ mod tests {
     #[test]
     fn a_device_gets_the_nearest_image_of_its_generation() {
         const IMAGES: &[Pack] = &[(&[80, 86, 89], b"abc"), (&[90], b"d"), (&[120], b"e")];
-        const NEWER: Pack = (&[120], b"ptx");
-        let choose = |capability| choose(IMAGES, Some(NEWER), capability).map(|((_, b), place)| (b, place));
+        const TEXTS: Pack = (&[80, 120], b"ptx");
+        let choose = |capability| {
+            choose(IMAGES, Some(TEXTS), capability).map(|(((_, b), place), parts)| (b, place, parts.len()))
+        };
         for (capability, pack, place) in [
             (80, "abc", 0),
             (86, "abc", 1),
@@ -155,9 +206,10 @@ mod tests {
             (90, "d", 0),
             (120, "e", 0),
             (121, "e", 0),
-            (130, "ptx", 0),
+            (130, "ptx", 1),
         ] {
-            assert_eq!(choose(capability), Some((pack.as_bytes(), place)), "{capability}");
+            let parts = if pack == "ptx" { 2 } else { 1 };
+            assert_eq!(choose(capability), Some((pack.as_bytes(), place, parts)), "{capability}");
         }
         // Older ones, systems on a chip, and generations that were left out.
         for capability in [75, 87, 101, 100] {
@@ -184,17 +236,18 @@ mod tests {
                 assert_eq!(unpacked((*pack, place)).get(..4), Some(&b"\x7fELF"[..]), "{capability}");
             }
         }
-        if let Some(pack) = PORTABLE {
-            let text = unpacked((pack, 0));
-            let target = format!(".target sm_{}", pack.0[0]);
-            assert!(text.windows(target.len()).any(|part| part == target.as_bytes()), "{target}");
+        for (pack, place) in PORTABLE.iter().flat_map(|pack| (0..pack.0.len()).map(move |i| (*pack, i))) {
+            let text = String::from_utf8_lossy(&unpacked((pack, place))).into_owned();
+            assert!(text.contains(&format!(".target sm_{}\n", pack.0[place])), "{place}");
+            let compared = KernelPart::Compared.kernels();
+            assert!(compared.iter().all(|line| text.contains(&format!(".entry {}(", line.name))), "{place}");
         }
     }
 
     #[test]
     fn images_are_aligned_and_end_in_zero() {
         for n in [0, 1, 7, 8, 9] {
-            let image = KernelImage::new(&vec![7; n], ImageOrigin::Compiled);
+            let image = KernelImage::new(&vec![7; n], ImageOrigin::Compiled, &[]);
             let bytes: Vec<u8> = image.words.iter().flat_map(|w| w.to_ne_bytes()).collect();
             assert!(
                 bytes[..n].iter().all(|b| *b == 7) && bytes[n..].iter().all(|b| *b == 0) && bytes.len() > n

@@ -28,7 +28,7 @@ unsafe impl Send for LoadedKernels {}
 unsafe impl Sync for LoadedKernels {}
 
 impl LoadedKernels {
-    /// Loads an image, and finds every kernel of the lists in it.
+    /// Loads an image, and finds every kernel of its parts.
     pub fn load(context: Arc<CudaContext>, image: &KernelImage) -> Opened<LoadedKernels> {
         context.bind()?;
         let mut module = ptr::null_mut();
@@ -37,7 +37,7 @@ impl LoadedKernels {
         check("loading the kernels", unsafe { sys::cuModuleLoadData(&raw mut module, image.start()) })?;
         // From here on, `drop` cleans up.
         let mut own = LoadedKernels { context, module, functions: HashMap::new() };
-        for line in lamina_gpu::kernels().iter().chain(lamina_gpu::tensor_kernels()) {
+        for line in image.parts.iter().flat_map(|part| part.kernels()) {
             let name = CString::new(line.name).unwrap_or_default();
             let mut handle = ptr::null_mut();
             // SAFETY: the context is current; name and module live; the driver writes one handle.

@@ -3,6 +3,7 @@
 //! Nothing is linked: a machine without the driver gets one clear line. Kernels come as images for known architectures,
 //! put into the build by whoever sets `LAMINA_CUBINS`; otherwise NVRTC compiles them, once for each source and architecture.
 
+mod compared;
 mod context;
 mod copies;
 mod device;
@@ -13,8 +14,13 @@ mod image;
 mod kernels;
 mod memory;
 mod nvrtc;
+mod part;
 mod pinned;
 mod staging;
+
+#[cfg(all(test, target_os = "linux"))]
+#[path = "../tests/alone/mod.rs"]
+mod alone;
 
 pub use device::{CudaDevice, CudaFacts};
 pub use error::CudaUnusable;

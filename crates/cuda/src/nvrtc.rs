@@ -1,6 +1,9 @@
 //! NVIDIA's run-time compiler, for devices without an image in the build.
 
-use crate::error::{CudaUnusable, Opened};
+use crate::{
+    error::{CudaUnusable, Opened},
+    part::KernelPart,
+};
 use cudarc::nvrtc::sys::{self, nvrtcResult};
 use lamina_gpu::first_error;
 use std::{
@@ -62,8 +65,8 @@ impl Nvrtc {
         (asked == nvrtcResult::NVRTC_SUCCESS).then_some(Nvrtc { version: (major, minor) })
     }
 
-    /// The image of `source` for an architecture such as `sm_90`.
-    pub fn compile(&self, source: &str, architecture: &str) -> Opened<Vec<u8>> {
+    /// The image of a part of `source` for an architecture such as `sm_90`.
+    pub fn compile(&self, source: &str, architecture: &str, part: KernelPart) -> Opened<Vec<u8>> {
         let failed = |why| CudaUnusable::NoKernels { architecture: architecture.to_owned(), why };
         let text = CString::new(source).map_err(|e| failed(e.to_string()))?;
         let none = ptr::null();
@@ -75,7 +78,7 @@ impl Nvrtc {
         };
         said(created).map_err(failed)?;
         let target = format!("--gpu-architecture={architecture}");
-        let options = OPTIONS.iter().copied().chain([target.as_str()]);
+        let options = OPTIONS.iter().copied().chain([part.option(), target.as_str()]);
         let options: Vec<CString> = options.map(|o| CString::new(o).unwrap_or_default()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
         // SAFETY: the program is a live one; the options live until the call returns.

@@ -25,7 +25,8 @@ extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* cou
 
 namespace {
 enum Code { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-            INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_FOUND = 500, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
+            INVALID_CONTEXT = 201, UNSUPPORTED_PTX_VERSION = 222, INVALID_HANDLE = 400, NOT_FOUND = 500, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, LAUNCH_FAILED = 719,
+            CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 
 // The value of a setting, and what follows its `@`.
 bool setting(const char* name, long long* value, long long* from) {
@@ -50,7 +51,8 @@ long long said_of(const char* name, int device, long long otherwise) {
 }
 
 struct Kernel { std::string name; unsigned threads; size_t count, bytes; };
-struct Module { std::map<std::string, std::unique_ptr<Kernel>> kernels; };
+// An image with the option that it was compiled with, or a text in PTX; and the kernels that were asked for.
+struct Module { std::string only, text; std::map<std::string, std::unique_ptr<Kernel>> kernels; };
 // A launch with its arguments, one after the other: words of addresses, then the struct.
 struct Launched { const Kernel* kernel; unsigned grid[3]; std::vector<uint64_t> words; };
 struct Graph { std::vector<Launched> launches; };
@@ -147,6 +149,18 @@ int finish_all() {
   for (Stream* s : driver().streams)
     if (int code = finish(*s, s->asked)) return code;
   return OK;
+}
+bool starts(const char* text, const char* with) { return !std::strncmp(text, with, std::strlen(with)); }
+// Products by fma of types that tensor cores multiply.
+bool is_compared(const std::string& name) {
+  if (!starts(name.c_str(), "product_")) return false;
+  unsigned threads;
+  size_t count, bytes, kind = name.find('_') + 1, type = name.find('_', kind) + 1;
+  return !lamina_emu_shape(("tensor_few_" + name.substr(type)).c_str(), &threads, &count, &bytes);
+}
+bool holds(const Module& m, const std::string& name) {
+  if (!m.text.empty()) return m.text.find(".entry " + name + "(") != std::string::npos;
+  return m.only.empty() || is_compared(name) == (m.only == ONLY "COMPARED");
 }
 }   // namespace
 
@@ -363,8 +377,16 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void* stream
 }
 int cuModuleLoadData(void** module, const void* image) {
   BEGIN_CURRENT(cuModuleLoadData)
-  if (std::strncmp((const char*)image, FAKE_IMAGE, std::strlen(FAKE_IMAGE))) return INVALID_IMAGE;
-  *module = new Module;
+  auto* text = (const char*)image;
+  if (starts(text, FAKE_IMAGE)) {
+    text += std::strlen(FAKE_IMAGE);
+    *module = new Module{{text, std::strcspn(text, "\n")}, "", {}};
+    return OK;
+  }
+  // Comments of the compiler stand before the version, which is that of NVRTC 12.9.
+  if (!starts(text, "//") && !starts(text, ".version")) return INVALID_IMAGE;
+  if (said("version", 12090) < 12090) return UNSUPPORTED_PTX_VERSION;
+  *module = new Module{"", text, {}};
   return OK;
 }
 int cuModuleUnload(void* module) {
@@ -376,7 +398,7 @@ int cuModuleUnload(void* module) {
 int cuModuleGetFunction(void** function, void* module, const char* name) {
   BEGIN_CURRENT(cuModuleGetFunction)
   Kernel kernel{name, 0, 0, 0};
-  if (lamina_emu_shape(name, &kernel.threads, &kernel.count, &kernel.bytes)) return NOT_FOUND;
+  if (!holds(*(Module*)module, name) || lamina_emu_shape(name, &kernel.threads, &kernel.count, &kernel.bytes)) return NOT_FOUND;
   auto& own = ((Module*)module)->kernels[name];
   if (!own) own = std::make_unique<Kernel>(kernel);
   *function = own.get();

@@ -1,4 +1,5 @@
-// A libnvrtc.so of our own: an image is the source behind a mark. FAKE_NVRTC=1 lets every compilation fail.
+// A libnvrtc.so of our own: an image is the source behind a mark and the part of it that is asked for. FAKE_NVRTC=1 lets every
+// compilation fail.
 #include "fake.h"
 #include <cstdlib>
 #include <cstring>
@@ -27,7 +28,7 @@ int nvrtcDestroyProgram(void** program) {
   return FINE;
 }
 // Every include has to be in the text by now, that of the emulator apart, which no GPU compiler comes to.
-int nvrtcCompileProgram(void* program, int, const char* const*) {
+int nvrtcCompileProgram(void* program, int count, const char* const* options) {
   auto& p = *(Program*)program;
   const char* asked = std::getenv("FAKE_NVRTC");
   size_t included = 0;
@@ -37,7 +38,10 @@ int nvrtcCompileProgram(void* program, int, const char* const*) {
     p.log = "kernels.cu(41): error: the fake compiler was told to fail";
     return FAILED;
   }
-  p.image = FAKE_IMAGE + p.source;
+  p.image = FAKE_IMAGE;
+  for (int i = 0; i < count; ++i)
+    if (!std::strncmp(options[i], ONLY, std::strlen(ONLY))) p.image += options[i];
+  p.image += "\n" + p.source;
   return FINE;
 }
 int nvrtcGetProgramLogSize(void* program, size_t* bytes) {

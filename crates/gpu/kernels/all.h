@@ -1,14 +1,9 @@
 // All kernels.
+//
+// CUDA compiles them in two parts: those that a plan launches there, and, with ONLY_COMPARED, products by fma of types that tensor
+// cores multiply, which run there for their golden bits alone.
 #pragma once
-#include "repack.h"
-#include "rows.h"
-#include "norm.h"
-#include "rope.h"
-#include "cache.h"
-#include "attend.h"
-#include "experts.h"
-#include "groups.h"
-#include "recurrent.h"
+#include "types.h"
 #include "product.h"
 #include "formats/f32.h"
 #include "formats/f16.h"
@@ -29,26 +24,24 @@
 #include "formats/q4_k.h"
 #include "formats/q5_k.h"
 #include "formats/q6_k.h"
-PRODUCTS(f32)
-PRODUCTS(f16)
-PRODUCTS(bf16)
-PRODUCTS(f8_e4m3)
-PRODUCTS(f8_e5m2)
-PRODUCTS(q8_0)
-PRODUCTS(q4_0)
-PRODUCTS(q4_1)
-PRODUCTS(q5_0)
-PRODUCTS(q5_1)
-PRODUCTS(mxfp4)
-PRODUCTS(nvfp4)
-PRODUCTS(iq4_nl)
-PRODUCTS(iq4_xs)
-PRODUCTS(q2_k)
-PRODUCTS(q3_k)
-PRODUCTS(q4_k)
-PRODUCTS(q5_k)
-PRODUCTS(q6_k)
+#ifndef ONLY_LAUNCHED
+TENSOR_TYPES(PRODUCTS)
+#endif
+#ifndef ONLY_COMPARED
+#include "repack.h"
+#include "rows.h"
+#include "norm.h"
+#include "rope.h"
+#include "cache.h"
+#include "attend.h"
+#include "experts.h"
+#include "groups.h"
+#include "recurrent.h"
+FMA_TYPES(PRODUCTS)
+FMA_TYPES(LOOKUPS)
+TENSOR_TYPES(LOOKUPS)
 #ifndef __METAL_VERSION__
 #include "tensor.h"
 #include "attend_tensor.h"
+#endif
 #endif

@@ -202,7 +202,8 @@ KERNEL(256, 2) product_each_##name(EACH_IN) { \
   if (row >= step[KIND_ALL]) return; \
   if (a.chosen && pick[row * a.items + (int)BLOCK.y] < 0) return; \
   each<fmt_##name>(w, x, bias, pick, strength, y, a, (int)BLOCK.x, (int)BLOCK.y, row, (int)THREAD, part); \
-} \
+}
+#define LOOKUPS(name) \
 KERNEL(64, 8) lookup_##name(BUF(0, const int, step), BUF(1, const u8, w), BUF(2, float, y), ARGS(3, LookupArgs, a)) { \
   lookup<fmt_##name>(step, w, y, a, (int)(BLOCK.x * 64 + THREAD), (int)BLOCK.y); \
 }

@@ -9,6 +9,7 @@
 // order is the same, and so are the bits. Rows are columns of mma, which do not see one another: one row is computed as if
 // there were eight.
 #pragma once
+#include "types.h"
 #include "product.h"
 #include "super.h"
 #include "halves.h"
@@ -345,20 +346,4 @@ KERNEL(128, 2) tensor_many_##name(TENSOR_IN) { \
   stage_pairs(pairs, (int)THREAD, rows); \
   tensor_many<lane_##name>(w, in, rows, bias, y, a.product, (int)BLOCK.x * (STAGE_THREADS / 32) + (int)THREAD / 32, (int)THREAD, inputs, staged, done); \
 }
-TENSOR_PRODUCTS(f16)
-TENSOR_PRODUCTS(bf16)
-TENSOR_PRODUCTS(f8_e4m3)
-TENSOR_PRODUCTS(f8_e5m2)
-TENSOR_PRODUCTS(q8_0)
-TENSOR_PRODUCTS(q4_0)
-TENSOR_PRODUCTS(q4_1)
-TENSOR_PRODUCTS(q5_0)
-TENSOR_PRODUCTS(q5_1)
-TENSOR_PRODUCTS(mxfp4)
-TENSOR_PRODUCTS(nvfp4)
-TENSOR_PRODUCTS(iq4_nl)
-TENSOR_PRODUCTS(iq4_xs)
-TENSOR_PRODUCTS(q3_k)
-TENSOR_PRODUCTS(q4_k)
-TENSOR_PRODUCTS(q5_k)
-TENSOR_PRODUCTS(q6_k)
+TENSOR_TYPES(TENSOR_PRODUCTS)

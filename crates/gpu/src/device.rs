@@ -132,6 +132,15 @@ pub trait GpuDevice: Clone + Send + Sync + 'static {
     /// Puts zeros into `bytes` bytes from `at` on.
     fn clear(&self, buffer: &Self::Buffer, at: usize, bytes: usize) -> Result<()>;
 
+    /// Gets kernels that no plan launches ([`crate::compared_kernels`]), where it has them apart, so that they can be launched
+    /// from now on.
+    ///
+    /// # Errors
+    /// One line that says why it has none of them. Its other kernels are as they were.
+    fn load_compared(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
     /// Runs a kernel, or only notes it while recording.
     fn launch(&self, launch: &Launch<'_, Self::Buffer>) -> Result<()>;
 

@@ -23,7 +23,8 @@ pub(crate) struct PanelFormat {
 
 macro_rules! formats {
     ($($dtype:ident $name:literal $inputs:literal [$(($at:literal, $bytes:literal, $word:literal))*];)*) => {
-        /// Types that are multiplied as they are stored; a line here, one in `list.h` and a file of `kernels/formats` each.
+        /// Types that are multiplied as they are stored; a line here, a name in `types.h`, lines in `list.h`
+        /// and a file of `kernels/formats` each.
         pub(crate) const FORMATS: &[PanelFormat] = &[$(PanelFormat {
             dtype: DType::$dtype,
             inputs: $inputs,

@@ -1,6 +1,10 @@
 //! The list of kernels, and their sources for devices that compile.
 
-use std::sync::OnceLock;
+use crate::{
+    format::{FORMATS, PanelFormat},
+    tensor::TensorFormat,
+};
+use std::{collections::HashSet, sync::OnceLock};
 
 /// A kernel of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +32,7 @@ macro_rules! sources {
 sources! {
     "all.h" "attend.h" "attend_tensor.h" "cache.h" "dialect.h" "experts.h" "fragments.h" "groups.h" "halves.h" "list.h" "math.h"
     "norm.h" "panel.h" "product.h" "recurrent.h" "repack.h" "rope.h" "rows.h" "step.h" "stored_pairs.h" "super.h" "tensor.h"
-    "tensor_list.h"
+    "tensor_list.h" "types.h"
     "formats/bf16.h" "formats/f16.h" "formats/f32.h" "formats/f8_e4m3.h" "formats/f8_e5m2.h" "formats/iq4_nl.h"
     "formats/iq4_xs.h" "formats/mxfp4.h" "formats/nvfp4.h" "formats/q2_k.h" "formats/q3_k.h" "formats/q4_0.h"
     "formats/q4_1.h" "formats/q4_k.h" "formats/q5_0.h" "formats/q5_1.h" "formats/q5_k.h" "formats/q6_k.h"
@@ -45,6 +49,21 @@ pub fn kernels() -> &'static [KernelLine] {
 pub fn tensor_kernels() -> &'static [KernelLine] {
     static KERNELS: OnceLock<Vec<KernelLine>> = OnceLock::new();
     KERNELS.get_or_init(|| TENSOR_LIST.lines().filter_map(line).collect())
+}
+
+/// Kernels of every device that no plan launches where there are tensor cores, since these multiply their types: such devices
+/// run them for their golden bits alone.
+pub fn compared_kernels() -> impl Iterator<Item = &'static KernelLine> {
+    kernels().iter().filter(|kernel| {
+        let multiplies = |f: &&PanelFormat| [f.few, f.many, f.each].contains(&kernel.name);
+        FORMATS.iter().find(multiplies).is_some_and(|format| TensorFormat::of(format).is_some())
+    })
+}
+
+/// Kernels that plans launch on a device with tensor cores.
+pub fn launched_kernels() -> impl Iterator<Item = &'static KernelLine> {
+    let compared: HashSet<_> = compared_kernels().map(|kernel| kernel.name).collect();
+    kernels().iter().chain(tensor_kernels()).filter(move |kernel| !compared.contains(kernel.name))
 }
 
 /// What a line of the list declares.
@@ -70,6 +89,25 @@ mod tests {
         let lines = lines.filter(|l| l.starts_with("KERNEL_LINE(")).count();
         assert_eq!((all().count(), names.len()), (lines, lines));
         assert!(all().all(|k| k.threads.is_multiple_of(32) && k.threads <= 256), "whole warps");
+    }
+
+    #[test]
+    fn products_of_types_that_tensor_cores_multiply_are_only_compared() {
+        let compared: BTreeSet<_> = compared_kernels().map(|k| k.name).collect();
+        let launched: BTreeSet<_> = launched_kernels().map(|k| k.name).collect();
+        assert_eq!(compared.len() + launched.len(), kernels().len() + tensor_kernels().len());
+        for kind in ["few", "many", "each"] {
+            assert!(compared.contains(format!("product_{kind}_q4_k").as_str()), "{kind}");
+            assert!(launched.contains(format!("product_{kind}_q2_k").as_str()), "{kind}");
+        }
+        assert!(launched.contains("lookup_q4_k") && launched.contains("attend"));
+        // The kernels' own list of these types is the same.
+        let types = include_str!("../kernels/types.h");
+        let own = types.split("#define ").find(|text| text.starts_with("TENSOR_TYPES(of)")).expect("a list");
+        let own = own.split(" of(").skip(1).filter_map(|text| text.split(')').next());
+        let few: BTreeSet<_> = own.map(|name| format!("product_few_{name}")).collect();
+        let want: BTreeSet<_> = compared.iter().filter(|name| name.starts_with("product_few_")).collect();
+        assert!(few.iter().map(String::as_str).eq(want.into_iter().copied()));
     }
 
     #[test]

@@ -107,6 +107,33 @@ mod tests {
         assert_eq!(kernel_source(Some(&folder)), text);
     }
 
+    /// A file is in once: one that both parts of the kernels need may not be in a place that only one of them sees.
+    #[test]
+    fn kernels_that_are_only_compared_have_all_that_they_need() {
+        let (mut depth, mut text) = (0, String::new());
+        for line in kernel_source(None).lines() {
+            match line {
+                _ if line.starts_with("#ifndef ONLY_COMPARED") || (depth > 0 && line.starts_with("#if")) => {
+                    depth += 1;
+                }
+                _ if depth > 0 && line.starts_with("#endif") => depth -= 1,
+                _ if depth == 0 => text += &format!("{line}\n"),
+                _ => {}
+            }
+        }
+        let formats = SOURCES.iter().map(|(file, _)| *file).filter(|file| file.starts_with("formats/"));
+        let others = ["dialect.h", "step.h", "math.h", "panel.h", "types.h", "product.h"];
+        let needed: Vec<_> = formats.chain(others).collect();
+        assert!(needed.iter().all(|file| text.contains(&format!("#line 1 \"{file}\"\n"))), "{needed:?}");
+        let includes = SOURCES.iter().filter(|(file, _)| needed.contains(file)).flat_map(|(file, text)| {
+            let named = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.split('"').next());
+            named.map(|name| beside(file, name))
+        });
+        let missing: Vec<_> = includes.filter(|name| !needed.contains(&name.as_str())).collect();
+        assert_eq!(missing, ["emu.h"]);
+        assert!(!text.contains("KERNEL(128, 4) attend(") && text.contains("\nTENSOR_TYPES(PRODUCTS)\n"));
+    }
+
     #[test]
     fn the_first_error_is_one_line() {
         let log =

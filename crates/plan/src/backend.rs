@@ -68,6 +68,17 @@ pub struct KernelBits {
     pub compared: usize,
     /// Names of those whose bits differ.
     pub differ: Vec<String>,
+    /// Those that could not be run.
+    pub left_out: Option<LeftOutKernels>,
+}
+
+/// Kernels that a device does not have beside those that plans launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutKernels {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Why it has none of them, in one line.
+    pub why: String,
 }
 
 /// A kind of device: takes weights, and builds the machine that runs a plan.

@@ -28,7 +28,7 @@ mod step;
 mod walk;
 
 pub use adapt::{LORA, adapt};
-pub use backend::{About, Backend, Capabilities, Grade, KernelBits, Memory};
+pub use backend::{About, Backend, Capabilities, Grade, KernelBits, LeftOutKernels, Memory};
 pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, View, Wants};
 pub use cut::{CutPlan, PartRows, cut, cuttable, whole_name};
 pub use deferral::{defer_experts, fewer_experts};

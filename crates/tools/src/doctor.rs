@@ -7,7 +7,7 @@ use lamina::{
 };
 use lamina_base::{DType, available_memory, human_bytes};
 use lamina_oracle::conform::{self, Tolerance};
-use lamina_plan::{About, Backend, KernelBits, Memory};
+use lamina_plan::{About, Backend, KernelBits, LeftOutKernels, Memory};
 use lamina_simd::Isa;
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -80,11 +80,22 @@ pub fn doctor() -> Result<Value> {
     }))
 }
 
-/// Whether kernels give the bits that are kept, in a few words.
+/// Whether kernels give the bits that are kept, in a few words, and which ones were not compared and why.
 fn bits_text(bits: &KernelBits) -> String {
-    match bits.differ.len() {
+    let said = match bits.differ.len() {
         0 => "bits as expected".to_owned(),
         n => format!("other bits of {n} of {} kernels", bits.compared),
+    };
+    match &bits.left_out {
+        Some(LeftOutKernels { names, why }) => {
+            let (first, last) = (names.first().map_or("", |n| n), names.last().map_or("", |n| n));
+            format!(
+                "{said}; {} of {} kernels were not compared, {first} to {last}, which no model runs here: {why}",
+                names.len(),
+                names.len() + bits.compared
+            )
+        }
+        None => said,
     }
 }
 
@@ -105,6 +116,7 @@ impl OnBackend for Conform<'_> {
         let (failed, declined) = (report.failures.len(), report.refused.len());
         let bits = backend.kernel_bits()?;
         let said = bits.as_ref().map(bits_text);
+        let left_out = bits.iter().filter_map(|b| b.left_out.as_ref());
         let verdict = format!(
             "{}: {} of {} cases{}",
             facts.about.device,
@@ -127,6 +139,7 @@ impl OnBackend for Conform<'_> {
             "declined": refused.collect::<Vec<_>>(),
             "kernel_bits": said,
             "kernels_that_differ": bits.iter().flat_map(|b| &b.differ).collect::<Vec<_>>(),
+            "kernels_not_compared": left_out.flat_map(|l| &l.names).collect::<Vec<_>>(),
             "seconds": start.elapsed().as_secs_f64(),
             "passed": failed == 0 && bits.is_none_or(|b| b.differ.is_empty()),
             "verdict": verdict,

@@ -2,7 +2,7 @@
 //!
 //! These kernels write `a * b + c` as `fma`, use functions of their own, and add in an order that depends on nothing else. So
 //! every device has to give the emulator's bits; where one does not, its compiler or its arithmetic is not what they count on.
-//! Kernels on tensor cores are left out: how these round is the device's own matter.
+//! Kernels on tensor cores are not among them: how these round is the device's own matter.
 
 mod attention;
 mod launch;
@@ -11,10 +11,13 @@ mod products;
 mod rows;
 mod step;
 
-use crate::device::GpuDevice;
-use lamina_plan::{KernelBits, backend::Result};
+use crate::{
+    device::{GpuDevice, ProductUnits},
+    kernels::compared_kernels,
+};
+use lamina_plan::{KernelBits, LeftOutKernels, backend::Result};
 use launch::{GoldenLaunch, HASH_START};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use step::GoldenStep;
 
 /// Hashes by kernel, as [`golden_text`] writes them.
@@ -32,8 +35,16 @@ fn launches() -> Result<Vec<GoldenLaunch>> {
 /// # Errors
 /// When the device fails.
 pub fn kernel_hashes<D: GpuDevice>(device: &D) -> Result<BTreeMap<&'static str, u64>> {
+    hashes_without(device, &BTreeSet::new())
+}
+
+/// The same without some kernels.
+fn hashes_without<D: GpuDevice>(
+    device: &D,
+    left_out: &BTreeSet<&str>,
+) -> Result<BTreeMap<&'static str, u64>> {
     let mut hashes = BTreeMap::new();
-    for launch in launches()? {
+    for launch in launches()?.iter().filter(|launch| !left_out.contains(launch.kernel)) {
         let hash = hashes.entry(launch.kernel).or_insert(HASH_START);
         *hash = launch.run(device, *hash)?;
     }
@@ -54,12 +65,23 @@ pub fn golden_text(hashes: &BTreeMap<&'static str, u64>) -> String {
     hashes.iter().map(|(kernel, hash)| format!("{kernel} {hash:016x}\n")).collect()
 }
 
-/// Runs the kernels, and compares what they give with the hashes that are kept.
+/// Runs the kernels, and compares what they give with the hashes that are kept. Those that the device cannot get, of the ones
+/// that no plan launches on it, are left out.
 ///
 /// # Errors
 /// When the device fails.
 pub(crate) fn compare<D: GpuDevice>(device: &D) -> Result<KernelBits> {
-    let (got, want) = (kernel_hashes(device)?, golden_hashes());
+    let why = match device.products() {
+        ProductUnits::Fma => None,
+        ProductUnits::TensorCores => device.load_compared().err(),
+    };
+    let left_out = why.iter().flat_map(|_| compared_kernels()).map(|kernel| kernel.name).collect();
+    let (got, want) = (hashes_without(device, &left_out)?, golden_hashes());
     let differ = got.iter().filter(|(kernel, hash)| want.get(*kernel) != Some(hash));
-    Ok(KernelBits { compared: got.len(), differ: differ.map(|(kernel, _)| (*kernel).to_owned()).collect() })
+    let names = left_out.into_iter().map(str::to_owned).collect();
+    Ok(KernelBits {
+        compared: got.len(),
+        differ: differ.map(|(kernel, _)| (*kernel).to_owned()).collect(),
+        left_out: why.map(|why| LeftOutKernels { names, why }),
+    })
 }
