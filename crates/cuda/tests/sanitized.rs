@@ -19,6 +19,7 @@ const PARTS: &[&str] = &[
     "attend sinks",
     "attend q8_0 32",
     "latent 4x32",
+    "latent f16",
     "normalize",
     "gated norm",
     "experts s",

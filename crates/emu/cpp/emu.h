@@ -155,6 +155,7 @@ FN void mma_f16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
 FN void mma_bf16(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   emu::mma(d, {a0, a1, a2, a3, b0, b1}, [](u16 b) { return f32_of((u32)b << 16); });
 }
+FN int not_kept(int v) { return v; }
 FN u32 pick_bytes(u32 a, u32 b, u32 pick) {
   u64 both = (u64)b << 32 | a;
   u32 picked = 0;

@@ -4,6 +4,10 @@
 //! that what is lost by queries and weights in 16-bit parts shows.
 #![cfg(target_os = "linux")]
 
+#[path = "common/exact.rs"]
+mod exact;
+
+use exact::{attended, farthest, kept, queries, row};
 use lamina_arch::weights::Tensor;
 use lamina_emu::Emu;
 use lamina_gpu::Gpu;
@@ -38,58 +42,17 @@ struct Numbers {
     v: Vec<f32>,
 }
 
-/// Even numbers in `0..n` (splitmix64).
-fn draws(seed: u64, n: u64) -> impl Iterator<Item = u64> {
-    (1..).map(move |i: u64| {
-        let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z >> 33) % n
-    })
-}
-
-/// Numbers that pages of a type hold as they are: every block has those at the ends of its range, so that its scale is a
-/// power of two.
-fn kept(kv_type: KvType, seed: u64, n: usize) -> Vec<f32> {
-    let (steps, one) = if kv_type == KvType::Q8_0 { (127, 128.0) } else { (8, 8.0) };
-    let ends = |i: usize, drawn: i64| match i % 16 {
-        3 if steps == 8 => -8,
-        3 => -127,
-        11 => steps - i64::from(steps == 8),
-        _ => drawn,
-    };
-    let drawn = draws(seed, 2 * steps as u64 - 1).map(|v| v as i64 - steps + 1);
-    drawn.take(n).enumerate().map(|(i, drawn)| ends(i, drawn) as f32 / one).collect()
-}
-
 impl Numbers {
     fn new(s: Heads, kv_type: KvType) -> Numbers {
-        let q = draws(1, 1 << 24).take(LEN * s.count * s.dim);
         let stored = |seed| kept(kv_type, seed, LEN * s.key_heads * s.dim);
-        Numbers { q: q.map(|v| (v as f32 / 4e6) - 2.0).collect(), k: stored(2), v: stored(3) }
+        Numbers { q: queries(LEN * s.count * s.dim), k: stored(2), v: stored(3) }
     }
 
     /// What a head of a token attends to, in float64.
-    fn attended(&self, s: Heads, token: usize, head: usize, scale: f32) -> Vec<f64> {
+    fn attended(&self, s: Heads, token: usize, head: usize) -> Vec<f64> {
         let key_head = head / (s.count / s.key_heads);
-        let row = |of: &[f32], token: usize, heads: usize, head: usize| -> Vec<f64> {
-            let at = (token * heads + head) * s.dim;
-            of[at..at + s.dim].iter().map(|v| f64::from(*v)).collect()
-        };
-        let q = row(&self.q, token, s.count, head);
-        let score = |t: usize| {
-            let key = row(&self.k, t, s.key_heads, key_head);
-            q.iter().zip(key).map(|(a, b)| a * b).sum::<f64>() * f64::from(scale)
-        };
-        let scores: Vec<f64> = (0..=token).map(score).collect();
-        let most = scores.iter().fold(f64::MIN, |m, s| m.max(*s));
-        let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
-        let mut out = vec![0.0; s.dim];
-        for (t, weight) in weights.iter().enumerate() {
-            let value = row(&self.v, t, s.key_heads, key_head);
-            out.iter_mut().zip(value).for_each(|(o, v)| *o += weight * v / weights.iter().sum::<f64>());
-        }
-        out
+        let rows = |of| (0..=token).map(|t| row(of, t * s.key_heads + key_head, s.dim)).collect::<Vec<_>>();
+        attended(&row(&self.q, token * s.count + head, s.dim), &rows(&self.k), &rows(&self.v), SCALE)
     }
 }
 
@@ -175,10 +138,8 @@ fn values_are_those_of_float64_in_every_type() {
         for s in [narrow, wide] {
             let numbers = Numbers::new(s, *kv_type);
             let got = rows(s, *kv_type, &numbers, &[LEN]);
-            let far = |(i, head): (usize, &[f32])| {
-                let want = numbers.attended(s, i / s.count, i % s.count, SCALE);
-                head.iter().zip(want).map(|(g, w)| (f64::from(*g) - w).abs()).fold(0.0, f64::max)
-            };
+            let far =
+                |(i, head): (usize, &[f32])| farthest(head, &numbers.attended(s, i / s.count, i % s.count));
             let error = got.chunks(s.dim).enumerate().map(far).fold(0.0, f64::max);
             println!("{name} {}: {error:.2e}", s.dim);
             assert!(error <= MOST, "{name} {}: {error:e}", s.dim);

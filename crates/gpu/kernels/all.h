@@ -43,5 +43,6 @@ TENSOR_TYPES(LOOKUPS)
 #ifndef __METAL_VERSION__
 #include "tensor.h"
 #include "attend_tensor.h"
+#include "attend_latent.h"
 #endif
 #endif

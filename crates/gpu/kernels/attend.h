@@ -14,13 +14,14 @@ struct Stored { int at, row_bytes, type, width; };
 struct Queries { int from, row, head, at; };
 enum MaskCode { MASK_CAUSAL, MASK_WINDOW, MASK_CHUNK, MASK_FULL };
 struct AttendArgs {
-  int first_row, group, heads, share, tiles;   // `share` query heads have a key head, in `tiles` of 4
+  int first_row, group, heads, share, tiles;   // `share` query heads have a key head, in `tiles` of 4, or of 16
   int page_bytes, head_bytes;
   Stored key, rope, value;                     // rotary keys beside latents; width 0 for none
   Queries q, q_rope;
   int out_from, out_row, mask, span, has_sinks, slopes;   // `slopes`: place in the constants, -1 for none
   int units, stride, pass, last;               // units side by side: of a pass, blocks of a row, which pass, the last one
   float scale, softcap, slope_factor;
+  int rows;                                    // of the launch, from `first_row` on
 };
 // What a row sees: cells `from` to `to`, of them those whose token lies in [low, high).
 struct Sight { int from, to, low, high, index; DEV const int* map; DEV const int* table; };

@@ -42,10 +42,14 @@ struct AttendUnit { int number; DEV const u8* pages[2]; bool alike; };
 // Shared memory of a block. `joined`: values of a lane of `mix_pair` side by side.
 struct AttendShared { TG AttendRow* rows; TG u16* queries; TG float* scores; TG float* joined; TG int* wild; };
 
-// Rows of a sequence are cut into blocks by their number in the step; the block of another row than the first has nothing to do.
+// Rows of a sequence are cut into blocks by their number among those of the launch; the block of another row than the first has
+// nothing to do.
 FN bool block_of_row(DEV const int* step, AttendArgs a, int x, int row, int tiles, LOCAL AttendBlock& b) {
   DEV const int* seq = seq_of_row(step, row);
-  int most = a.share < MMA ? a.share : MMA, in_share = x % a.tiles * MMA, number = row - seq[SEQ_FIRST_ROW];
+  int begin = seq[SEQ_FIRST_ROW], end = begin + seq[SEQ_ROWS];
+  if (begin < a.first_row) begin = a.first_row;
+  if (end > a.first_row + a.rows) end = a.first_row + a.rows;
+  int most = a.share < MMA ? a.share : MMA, in_share = x % a.tiles * MMA, number = row - begin;
   b.row = row;
   b.per = MMA / most;
   b.key_head = x / a.tiles;
@@ -53,7 +57,7 @@ FN bool block_of_row(DEV const int* step, AttendArgs a, int x, int row, int tile
   b.heads = a.share - in_share < most ? a.share - in_share : most;
   // Side by side, a row's units have scratch memory of their own, counted from the first one that the row sees.
   bool side = a.units > 0;
-  b.rows = side ? 1 : b.per * tiles < seq[SEQ_ROWS] - number ? b.per * tiles : seq[SEQ_ROWS] - number;
+  b.rows = side ? 1 : b.per * tiles < end - row ? b.per * tiles : end - row;
   return side || number % (b.per * tiles) == 0;
 }
 // Row of the batch that row `i` of mma is for, or -1; its head is counted in `head`.
@@ -90,10 +94,8 @@ template <class L> FN void put_query(DEV const float* q, AttendArgs a, TG Attend
   }
   if (lane == 0) r.undo = f32_of((u32)(127 + e) << 23);
 }
-// What each row of mma is for, what it sees, and its query.
-template <class L, int TILES> FN Sight begin_rows(DEV const int* step, DEV const float* q, AttendArgs a, AttendBlock b, int me, AttendShared in) {
-  uint4 none = {0, 0, 0, 0};
-  UNROLL_1 for (int i = me; i < ATTEND_NUMBERS * MMA * L::PARTS / 8; i += ATTEND_THREADS) ((TG uint4*)in.queries)[i] = none;
+// What each row of mma is for, and what it sees.
+template <int TILES> FN Sight place_rows(DEV const int* step, AttendArgs a, AttendBlock b, int me, AttendShared in) {
   int head = 0, row = me < TILES * MMA ? row_of(b, a, me, head) : -1;
   // All rows are of one sequence: its cells and pages are the same for all threads.
   Sight s = sight_of(step, a, row < 0 ? b.row : row);
@@ -101,6 +103,13 @@ template <class L, int TILES> FN Sight begin_rows(DEV const int* step, DEV const
   if (me < TILES * MMA) in.rows[me] = r;
   if (me == 0) in.wild[0] = -1;
   BARRIER();
+  return s;
+}
+// The same, and their queries.
+template <class L, int TILES> FN Sight begin_rows(DEV const int* step, DEV const float* q, AttendArgs a, AttendBlock b, int me, AttendShared in) {
+  uint4 none = {0, 0, 0, 0};
+  UNROLL_1 for (int i = me; i < ATTEND_NUMBERS * MMA * L::PARTS / 8; i += ATTEND_THREADS) ((TG uint4*)in.queries)[i] = none;
+  Sight s = place_rows<TILES>(step, a, b, me, in);
   UNROLL_1 for (int i = me / 32; i < TILES * MMA; i += ATTEND_WARPS) {
     if (in.rows[i].row >= 0) put_query<L>(q, a, in.rows[i], i, me % 32, in.queries);
   }
@@ -191,16 +200,19 @@ template <class L> FN void look_for_wild(AttendUnit u, Sight s, AttendArgs a, At
     if (wild_numbers<L>(value[0])) wild[0] = u.number;
   }
 }
-// Weights of a row of mma in a unit, by a warp, and what is joined with them.
-template <class L> FN void weigh_row(DEV const float* constants, Sight s, AttendArgs a, AttendBlock b, AttendUnit u, TG AttendRow& r,
-                                     int lane, TG float* scores) {
+// Weights of a row of mma in a unit, by a warp, and what is joined with them. A score may stand in several pieces, a tile of
+// rows behind one another, which are added in order.
+template <class L, int SUMMANDS> FN void weigh_row(DEV const float* constants, Sight s, AttendArgs a, AttendBlock b, AttendUnit u,
+                                                   TG AttendRow& r, int lane, TG float* scores) {
   float most = 0.0f - infinity(), total = 0.0f, live = 0.0f, weight[2];
   Joined joined = r.joined;
   joined.begun = (joined.begun || r.seen) && a.units == 0;
   // Rolled: caps of scores are long.
   UNROLL_1 for (int cell = lane; cell < UNIT; cell += 32) {
     int token = token_of_row(r, b, s, u.number * UNIT + cell);
-    float score = scores[cell] * r.undo * a.scale;
+    float score = scores[cell];
+    UNROLL for (int p = 1; p < SUMMANDS; ++p) score = score + scores[p * (MMA * SCORE_ROW) + cell];
+    score = score * r.undo * a.scale;
     if (a.softcap > 0.0f) score = a.softcap * tanh_(score / a.softcap);
     if (a.slopes >= 0) {
       int far = r.index > token ? r.index - token : token - r.index;
@@ -342,7 +354,7 @@ template <class L, int TILES> FN void attend_block(DEV const int* step, DEV cons
     BARRIER();
     bool wild = in.wild[0] == u.number;
     UNROLL_1 for (int r = me / 32; r < tiles * MMA; r += ATTEND_WARPS) {
-      if (in.rows[r].row >= 0) weigh_row<L>(constants, s, a, b, u, in.rows[r], me % 32, in.scores + r * SCORE_ROW);
+      if (in.rows[r].row >= 0) weigh_row<L, 1>(constants, s, a, b, u, in.rows[r], me % 32, in.scores + r * SCORE_ROW);
     }
     BARRIER();
     mix_rows<L, TILES>(u, s, a, b, tiles, i, wild, me, in, parts);

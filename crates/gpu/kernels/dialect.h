@@ -98,6 +98,11 @@ FN u64 load8(const u8* p) { return *(const u64*)p; }
   }
 MMA(mma_f16, "f16")
 MMA(mma_bf16, "bf16")
+// The number itself: a loop does not compute beforehand what follows from it.
+FN int not_kept(int v) {
+  asm volatile("" : "+r"(v));
+  return v;
+}
 // Byte i of the result is byte number `pick >> 4 i & 7` of the eight of a, then b.
 FN u32 pick_bytes(u32 a, u32 b, u32 pick) { return __byte_perm(a, b, pick); }
 // (v & mask) | rest in one instruction, where the compiler makes two of it for two constants.

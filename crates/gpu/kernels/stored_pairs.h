@@ -24,6 +24,18 @@ struct pages_f16 {
 // The same bytes: only mma takes them for other numbers. Three parts of 8 bits are a float32.
 struct pages_bf16 : pages_f16 { enum { BF16 = 1, PARTS = 3, WORDS = 1, AHEAD = 4 }; };
 
+// FP8 by itself.
+struct pages_f8 {
+  enum { BF16 = 0, PARTS = 2, WORDS = 1, AHEAD = 4 };
+  static FN u32 numbers(u32 bytes) { return lane_f8_e4m3::numbers2(pick_bytes(bytes, 0u, 0x1404u)); }
+  static FN void two(int, DEV const u8* row, int at, u32 (&to)[1]) { to[0] = numbers(load2(row + at)); }
+  static FN void four(int, DEV const u8* row, int at, u32 (&to)[2][1]) {
+    u32 bytes = load4(row + at);
+    to[0][0] = numbers(bytes);
+    to[1][0] = numbers(bytes >> 16);
+  }
+};
+
 // The nearest float16 of two numbers, and of what they leave.
 FN void put_rests(float v, float w, u32 (&to)[2]) {
   u16 a = half_cut(v), b = half_cut(w);
@@ -35,7 +47,7 @@ struct pages_packed {
   static FN void two(int type, DEV const u8* row, int at, u32 (&to)[2]) {
     to[1] = 0u;
     if (type == KV_F16) to[0] = load4(row + 2 * at);
-    else if (type == KV_F8) to[0] = lane_f8_e4m3::numbers2(pick_bytes(load2(row + at), 0u, 0x1404u));
+    else if (type == KV_F8) to[0] = pages_f8::numbers(load2(row + at));
     else {
       bool bytes = type == KV_Q8_0, least = type == KV_Q4_1;
       DEV const u8* block = row + at / 32 * block_bytes(type);

@@ -55,7 +55,7 @@ args! {
         first_row: i32, group: i32, heads: i32, share: i32, tiles: i32, page_bytes: i32, head_bytes: i32,
         key: StoredPart, rope: StoredPart, value: StoredPart, q: QueryPart, q_rope: QueryPart,
         out_from: i32, out_row: i32, mask: i32, span: i32, has_sinks: i32, slopes: i32,
-        units: i32, stride: i32, pass: i32, last: i32, scale: f32, softcap: f32, slope_factor: f32,
+        units: i32, stride: i32, pass: i32, last: i32, scale: f32, softcap: f32, slope_factor: f32, rows: i32,
     }
     RouteArgs {
         experts: i32, top_k: i32, score: i32, renorm: i32, groups: i32, keep: i32, best_two: i32, has_bias: i32,

@@ -4,6 +4,7 @@ use crate::{
     args::{AttendArgs, QueryPart, RopeArgs, StoreArgs, StoredPart},
     device::{Bound, GpuDevice, ProductUnits},
     graphs::bucket,
+    kv::PagePlan,
     machine::{Enqueue, GpuMachine, unsupported},
     scratch::UnitSpace,
     tensor_pages::{TILE, TensorPages},
@@ -36,6 +37,9 @@ pub(super) struct AttendRun<'a, B> {
     /// How tensor cores do it; by chains of fma otherwise.
     pub tensor: Option<&'static TensorPages>,
 }
+
+/// How tensor cores attend to some pages, if they do.
+pub(super) type KnownPages = fn(&PagePlan) -> Option<&'static TensorPages>;
 
 /// Threads of a block that stores, each with 32 numbers.
 const STORED: usize = 64;
@@ -88,11 +92,11 @@ impl<D: GpuDevice> GpuMachine<D> {
         self.launch("store", [chunks.div_ceil(STORED), bucket(b.rows()), 1], &bound, &args)
     }
 
-    /// How tensor cores attend to the pages of layer `kv`, if they do.
-    fn tensor_pages(&self, kv: usize) -> Result<Option<&'static TensorPages>> {
+    /// How tensor cores attend to the pages of layer `kv`, if they do: `known` says it of pages of its kind.
+    pub(super) fn tensor_pages(&self, kv: usize, known: KnownPages) -> Result<Option<&'static TensorPages>> {
         let (_, pages) = self.pages(kv)?;
         let units = self.device.products();
-        Ok(TensorPages::of(&pages).filter(|_| units == ProductUnits::TensorCores))
+        Ok(known(&pages).filter(|_| units == ProductUnits::TensorCores))
     }
 
     /// Launches attention over the rows of `run` with what `args` says beside the layout of the layer's pages.
@@ -101,6 +105,7 @@ impl<D: GpuDevice> GpuMachine<D> {
         let share = args.heads as usize / pages.heads;
         let tiles = share.div_ceil(if run.tensor.is_some() { TILE } else { HEADS });
         let mut args = AttendArgs {
+            rows: run.rows as i32,
             group: pages.group as i32,
             share: share as i32,
             tiles: tiles as i32,
@@ -115,12 +120,16 @@ impl<D: GpuDevice> GpuMachine<D> {
         let stored = Bound::read(buffer, 0);
         let constants = Bound::read(&self.constants.buffer, 0);
         let parts = || Bound::write(&self.scratch, run.parts);
-        let on_tensor_cores = || [self.step(), run.q, stored, constants, run.sinks, parts(), run.out];
+        let on_tensor_cores = |tensor: &TensorPages| {
+            let turned = tensor.latent.then_some(run.q_rope);
+            let behind = [stored, constants, run.sinks, parts(), run.out];
+            [self.step(), run.q].into_iter().chain(turned).chain(behind).collect::<Vec<_>>()
+        };
         if !run.side {
             let grid = [blocks, 1, run.rows];
             if let Some(tensor) = run.tensor {
                 let kernel = tensor.in_turn(args.value.width as usize);
-                return self.launch(kernel, grid, &on_tensor_cores(), &args);
+                return self.launch(kernel, grid, &on_tensor_cores(tensor), &args);
             }
             let bound = [self.step(), run.q, run.q_rope, stored, constants, run.sinks, run.out];
             return self.launch("attend", grid, &bound, &args);
@@ -135,7 +144,7 @@ impl<D: GpuDevice> GpuMachine<D> {
             [args.pass, args.last] = [pass as i32, i32::from(pass + 1 == space.passes)];
             let grid = [blocks, stride, run.rows];
             match run.tensor {
-                Some(tensor) => self.launch(tensor.one, grid, &on_tensor_cores(), &args)?,
+                Some(tensor) => self.launch(tensor.one, grid, &on_tensor_cores(tensor), &args)?,
                 None => self.launch("attend_units", grid, &bound, &args)?,
             }
             self.launch("attend_join", [args.heads as usize, 1, run.rows], &join, &args)?;
@@ -188,7 +197,7 @@ impl<D: GpuDevice> Enqueue<Attention> for GpuMachine<D> {
             side: self.side_by_side(b),
             parts: 0,
             cells: self.most_cells(o.kv, o.mask),
-            tensor: self.tensor_pages(o.kv)?,
+            tensor: self.tensor_pages(o.kv, TensorPages::of)?,
         };
         self.attend(run, args)
     }

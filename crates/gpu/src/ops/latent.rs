@@ -8,6 +8,7 @@ use crate::{
     graphs::bucket,
     machine::{Enqueue, GpuMachine},
     scratch::LatentSpace,
+    tensor_pages::TensorPages,
 };
 use lamina_plan::{
     Batch,
@@ -85,8 +86,7 @@ impl<D: GpuDevice> GpuMachine<D> {
             side: self.side_by_side(b) && rows.start == 0,
             parts: space.bytes,
             cells: self.most_cells(o.kv, Mask::Causal),
-            // Latents are wider than the kernels have room for.
-            tensor: None,
+            tensor: self.tensor_pages(o.kv, TensorPages::of_latents)?,
         };
         self.attend(run, args)
     }
