@@ -38,9 +38,8 @@ fn reason(why: CudaUnusable) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
-    #![cfg(target_os = "linux")]
 
     use super::*;
     use crate::{alone::alone, part::KernelPart};

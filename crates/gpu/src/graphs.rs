@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_step_is_launched_then_recorded_then_run_however_many_pieces_it_has() {
-        let mut graphs = Graphs::new();
+        let mut graphs: Graphs<()> = Graphs::new();
         let pieces = 3 * KEPT;
         for rows in [1, 8] {
             let steps = [0; 3].map(|_| played(&mut graphs, pieces as u16, rows));
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_oldest_shape_of_a_piece_is_evicted_first() {
-        let mut graphs = Graphs::new();
+        let mut graphs: Graphs<()> = Graphs::new();
         // Buckets of rows are few: shapes differ by whether units of attention run side by side, and by rows that want logits.
         let mut shape = |rows: usize, logits: usize| {
             let mut batch = Batch::default();
