@@ -35,8 +35,8 @@ DEFINES = {
     "ARGS_OF(T)": "T",
 }
 OPTIONS = ["-x", "c++", "-std=c++14", "--target=x86_64-unknown-linux-gnu", "-nostdinc", f"-I{HERE}", "-Wall", "-Wextra",
-           "-Wno-unknown-attributes", "-Wno-ignored-attributes", "-Wno-unknown-pragmas", "-Wno-unused", "-Wno-sign-compare",
-           "-Wno-missing-braces", "-Wno-missing-field-initializers", *(f"-D{name}={value}" for name, value in DEFINES.items())]
+           "-Wno-unknown-attributes", "-Wno-ignored-attributes", "-Wno-unknown-pragmas", "-Wno-unused", "-Wno-unused-parameter",
+           "-Wno-sign-compare", "-Wno-missing-braces", "-Wno-missing-field-initializers", *(f"-D{name}={value}" for name, value in DEFINES.items())]
 
 # Words that MSL reserves, and C++ spells operators with: no name of ours. The dialect's own file uses some of them.
 RESERVED = set(
