@@ -2,7 +2,8 @@
 """Reads the load commands of the libraries in wheels for macOS, on any system.
 
 A library has to be for the wheel's processor, run on every macOS that the wheel's tag admits, link nothing but what the
-system has, and carry a signature where the system wants one (`codesign` makes it, linkers as well).
+system has, and carry a signature where the system wants one (`codesign` makes it, linkers as well). What it does not define
+is bound to one of these libraries by the linker: only Python's functions are looked up in whatever process loads it.
 """
 
 import re
@@ -12,7 +13,10 @@ import zipfile
 
 MAGIC = 0xFEEDFACF
 LOAD_DYLIB, LOAD_WEAK_DYLIB, REEXPORT_DYLIB = 0xC, 0x80000018, 0x8000001F
-CODE_SIGNATURE, MIN_MACOS, BUILD_VERSION = 0x1D, 0x24, 0x32
+SYMTAB, CODE_SIGNATURE, MIN_MACOS, BUILD_VERSION = 0x2, 0x1D, 0x24, 0x32
+# Of an entry of the table of symbols: external, the bits of its kind, and the numbers that stand for any library (0: zig writes it).
+EXTERNAL, KIND, ANY_LIBRARY = 0x01, 0x0E, (0x00, 0xFE)
+PYTHON = ("_Py", "__Py")
 PROCESSORS = {0x0100000C: "arm64", 0x01000007: "x86_64"}
 SYSTEM = ("/usr/lib/", "/System/Library/Frameworks/")
 
@@ -46,6 +50,18 @@ def facts(image):
     return processor, oldest, libraries, signed
 
 
+def looked_up(image):
+    """Names of symbols that no linker has found: they are looked up in all that is loaded."""
+    for command, body in load_commands(image):
+        if command != SYMTAB:
+            continue
+        at, count, names, _ = struct.unpack_from("<4I", body, 8)
+        for name, kind, _, description, _ in struct.iter_unpack("<IBBHQ", image[at : at + 16 * count]):
+            if kind & EXTERNAL and not kind & KIND and description >> 8 in ANY_LIBRARY:
+                start = names + name
+                yield image[start : image.index(b"\0", start)].decode()
+
+
 def problems(image, tag):
     """What is wrong with a library in a wheel whose tag is the oldest system and the processor."""
     if struct.unpack_from("<I", image)[0] != MAGIC:
@@ -57,6 +73,7 @@ def problems(image, tag):
     if oldest is None or oldest > tag[0]:
         yield f"needs macOS {oldest}, the wheel says {tag[0]}"
     yield from (f"links {library}" for library in libraries if not library.startswith(SYSTEM))
+    yield from (f"has {name} from no library" for name in looked_up(image) if not name.startswith(PYTHON))
     if processor == "arm64" and not signed:
         yield "has no signature"
 
