@@ -40,7 +40,6 @@ fn reason(why: CudaUnusable) -> String {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-
     use super::*;
     use crate::{alone::alone, part::KernelPart};
 

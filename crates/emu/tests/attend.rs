@@ -6,18 +6,18 @@
 
 #[path = "common/exact.rs"]
 mod exact;
+#[path = "common/steps.rs"]
+mod steps;
 
 use exact::{attended, farthest, kept, queries, row};
-use lamina_arch::weights::Tensor;
+use lamina_base::DType;
 use lamina_emu::Emu;
-use lamina_gpu::Gpu;
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, LayerState, Limits, Plan, Queue, RowKind, Select, SeqPlace, Slot,
-    SlotSpec, WeightId, WeightKind, WeightSpec,
+    KvLayout, KvType, LayerState, Plan, Slot, WeightKind, WeightSpec,
     kv::Reach,
-    op::{Attend, Attention, Embed, Mask, Op, Store},
-    walk,
+    op::{Attend, Attention, Mask, Store},
 };
+use steps::{encoded, look_ups, plan_of, rows_of, same_bits};
 
 /// Tokens: parts of three units of 64.
 const LEN: usize = 150;
@@ -60,19 +60,13 @@ const SCALE: f32 = 0.2;
 /// The slot of the result.
 const OUT: Slot = Slot(3);
 
-/// Three look-ups and an attention; token `t` is row `t` of each table.
+/// Three look-ups and an attention.
 fn plan(s: Heads) -> Plan {
     let widths = [s.count * s.dim, s.key_heads * s.dim, s.key_heads * s.dim, s.count * s.dim];
-    let slots = widths.map(|width| SlotSpec { name: "value", width, rows: RowKind::All });
-    let weights = (0..3).map(|i| WeightSpec {
-        name: format!("table.{i}"),
-        kind: WeightKind::Table { rows: LEN, cols: widths[i] },
-    });
+    let tables = [0, 1, 2].map(|i: usize| WeightKind::Table { rows: LEN, cols: widths[i] });
     let mut kv = KvLayout::default();
     let group = kv.group(Reach::All);
     kv.layers.push(LayerState::Paged { group, kv_heads: s.key_heads, dim: s.dim });
-    let mut ops: Vec<Op> =
-        (0..3).map(|i| Embed { table: WeightId(i), scale: 1.0, out: Slot(i as u16) }.into()).collect();
     let attention = Attention {
         q: Slot(0),
         kv: 0,
@@ -87,47 +81,14 @@ fn plan(s: Heads) -> Plan {
         out: OUT,
     };
     let store = Store { k: Slot(1), v: Slot(2), kv: 0 };
-    ops.push(Attend { before: vec![], store, attention }.into());
-    Plan {
-        ops,
-        slots: slots.into(),
-        weights: weights.collect(),
-        ropes: vec![],
-        kv,
-        normed: OUT,
-        logits: OUT,
-        marks: vec![],
-        hidden: widths[0],
-        tokens: LEN,
-        vocab: widths[0],
-    }
+    let attend = Attend { before: vec![], store, attention };
+    plan_of(&widths, &tables, kv, look_ups(3).chain([attend.into()]).collect(), OUT)
 }
 
-/// Rows of the result, of steps with so many tokens in turn.
 fn rows(s: Heads, kv_type: KvType, numbers: &Numbers, steps: &[usize]) -> Vec<f32> {
-    let (plan, backend) = (plan(s), Gpu::new(Emu::default().with_tensor_cores()));
-    let limits =
-        Limits { rows: LEN, selected: LEN, logits: LEN, pages: vec![6], states: 0, kv: vec![kv_type.into()] };
-    let tables = plan.weights.iter().zip([&numbers.q, &numbers.k, &numbers.v]).map(|(spec, numbers)| {
-        let (rows, cols) = spec.kind.shape();
-        backend.upload(spec, &Tensor::from_f32(&spec.name, rows, cols, numbers)).expect("uploads")
-    });
-    let tables = tables.collect();
-    let mut machine = backend.machine(&plan, tables, &limits).expect("a machine");
-    let (mut done, mut all) = (0, vec![]);
-    for n in steps {
-        let tokens: Vec<u32> = (done..done + n).map(|t| t as u32).collect();
-        let mut b = Batch::default();
-        let place = SeqPlace { pages: vec![vec![4, 1, 5, 0, 3]], ..SeqPlace::default() };
-        b.push(&tokens, done, place, Select::All);
-        machine.begin(&b).expect("begins");
-        walk(&mut machine, &plan.ops, &b).expect("runs");
-        let mut out = vec![];
-        machine.read(OUT, 0..*n, &mut out).expect("rows");
-        all.extend(out);
-        done += n;
-    }
-    all
+    let tables = [&numbers.q, &numbers.k, &numbers.v];
+    let weight = |i: usize, spec: &WeightSpec| encoded(spec, DType::F32, tables[i]);
+    rows_of(&Emu::default().with_tensor_cores(), &plan(s), weight, kv_type, steps)
 }
 
 #[test]
@@ -144,7 +105,7 @@ fn values_are_those_of_float64_in_every_type() {
             println!("{name} {}: {error:.2e}", s.dim);
             assert!(error <= MOST, "{name} {}: {error:e}", s.dim);
             let cut = rows(s, *kv_type, &numbers, &[70, 1, 8, 9, LEN - 89, 1]);
-            assert!(got.iter().zip(&cut).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}: bits of steps");
+            assert!(same_bits(&got, &cut), "{name}: bits of steps");
         }
     }
 }

@@ -4,26 +4,21 @@
 //! the same experts.
 #![cfg(target_os = "linux")]
 
+#[path = "common/draws.rs"]
+mod draws;
+#[path = "common/steps.rs"]
+mod steps;
+
+use draws::draws;
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_emu::{BlockOrder, Emu};
-use lamina_gpu::{Bound, Gpu, GpuDevice, Launch};
+use lamina_gpu::{Bound, GpuDevice, Launch};
 use lamina_plan::{
-    Backend, Batch, KvLayout, Limits, Plan, Queue, RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId,
-    WeightKind, WeightSpec,
-    op::{Act, Embed, ExpertRanks, Experts, FewerExperts, Op, RouterScore, Routing},
-    walk,
+    KvLayout, KvType, Plan, Slot, WeightId, WeightKind, WeightSpec,
+    op::{Act, ExpertRanks, Experts, FewerExperts, RouterScore, Routing},
 };
-
-/// Even numbers in `0..n` (splitmix64).
-fn draws(seed: u64, n: u64) -> impl Iterator<Item = u64> {
-    (1..).map(move |i: u64| {
-        let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z >> 33) % n
-    })
-}
+use steps::{encoded, look_ups, plan_of, rows_of, same_bits};
 
 /// What is grouped: experts of rows from `first` to `end`, of which the step has those before `there`.
 #[derive(Clone, Copy, Debug)]
@@ -166,15 +161,12 @@ fn layers() -> [Layer; 5] {
 }
 
 impl Layer {
-    /// Two look-ups and the experts; token `t` is row `t` of each table.
+    /// Two look-ups and the experts.
     fn plan(&self) -> Plan {
-        let slot = |width| SlotSpec { name: "value", width, rows: RowKind::All };
-        let spec = |i: usize, kind| WeightSpec { name: format!("weight.{i}"), kind };
         let table = |cols| WeightKind::Table { rows: ROWS, cols };
         let stack = |rows, cols| WeightKind::Stack { count: EXPERTS, rows, cols };
         let kinds =
             [table(HIDDEN), table(EXPERTS), stack(INNER, HIDDEN), stack(INNER, HIDDEN), stack(HIDDEN, INNER)];
-        let embed = |i: u32| Embed { table: WeightId(i), scale: 1.0, out: Slot(i as u16) };
         let experts = Experts {
             x: Slot(0),
             logits: Slot(1),
@@ -188,20 +180,8 @@ impl Layer {
             routing: self.routing,
             out: OUT,
         };
-        let ops: Vec<Op> = vec![embed(0).into(), embed(1).into(), experts.into()];
-        Plan {
-            ops,
-            slots: [HIDDEN, EXPERTS, HIDDEN].map(slot).into(),
-            weights: kinds.into_iter().enumerate().map(|(i, kind)| spec(i, kind)).collect(),
-            ropes: vec![],
-            kv: KvLayout::default(),
-            normed: OUT,
-            logits: OUT,
-            marks: vec![],
-            hidden: HIDDEN,
-            tokens: ROWS,
-            vocab: HIDDEN,
-        }
+        let ops = look_ups(2).chain([experts.into()]).collect();
+        plan_of(&[HIDDEN, EXPERTS, HIDDEN], &kinds, KvLayout::default(), ops, OUT)
     }
 
     fn weight(&self, i: usize, spec: &WeightSpec) -> Tensor {
@@ -212,36 +192,11 @@ impl Layer {
             0 => random.take(rows * cols).collect(),
             _ => random.map(|v| v * 0.2).take(rows * cols).collect(),
         };
-        let dtype = if i < 2 { DType::F32 } else { self.types[i - 2] };
-        if dtype == DType::F32 {
-            return Tensor::from_f32(&spec.name, rows, cols, &numbers);
-        }
-        let mut bytes = vec![0; dtype.bytes_for(cols).expect("whole blocks") * rows];
-        lamina_quant::encode(dtype, &numbers, None, &mut bytes).expect("encodes");
-        Tensor::from_bytes(&spec.name, dtype, rows, cols, bytes).expect("as many bytes as were made")
+        encoded(spec, if i < 2 { DType::F32 } else { self.types[i - 2] }, &numbers)
     }
 
-    /// Rows of the result, of steps with so many tokens in turn.
-    fn rows(&self, device: Emu, steps: &[usize]) -> Vec<f32> {
-        let (plan, backend) = (self.plan(), Gpu::new(device));
-        let limits =
-            Limits { rows: ROWS, selected: ROWS, logits: ROWS, pages: vec![], states: 0, kv: vec![] };
-        let upload = |(i, spec)| backend.upload(spec, &self.weight(i, spec)).expect("uploads");
-        let weights = plan.weights.iter().enumerate().map(upload).collect();
-        let mut machine = backend.machine(&plan, weights, &limits).expect("a machine");
-        let (mut done, mut all) = (0, vec![]);
-        for n in steps {
-            let tokens: Vec<u32> = (done..done + n).map(|t| t as u32).collect();
-            let mut b = Batch::default();
-            b.push(&tokens, done, SeqPlace::default(), Select::All);
-            machine.begin(&b).expect("begins");
-            walk(&mut machine, &plan.ops, &b).expect("runs");
-            let mut out = vec![];
-            machine.read(OUT, 0..*n, &mut out).expect("rows");
-            all.extend(out);
-            done += n;
-        }
-        all
+    fn rows(&self, device: &Emu, steps: &[usize]) -> Vec<f32> {
+        rows_of(device, &self.plan(), |i, spec| self.weight(i, spec), KvType::F16, steps)
     }
 }
 
@@ -255,8 +210,8 @@ fn most(types: [DType; 3]) -> f32 {
 fn a_row_has_the_same_bits_whoever_shares_its_experts() {
     for layer in layers() {
         let device = || Emu::default().with_tensor_cores();
-        let alone = layer.rows(device(), &[1; ROWS]);
-        let plain = layer.rows(Emu::default(), &[ROWS]);
+        let alone = layer.rows(&device(), &[1; ROWS]);
+        let plain = layer.rows(&Emu::default(), &[ROWS]);
         let largest = plain.iter().fold(0.0, |m: f32, v| m.max(v.abs()));
         let error = alone.iter().zip(&plain).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         println!("{}: {error:.1e} of {largest:.1e}", layer.what);
@@ -265,10 +220,8 @@ fn a_row_has_the_same_bits_whoever_shares_its_experts() {
         let steps: [(Emu, &[usize]); 3] =
             [(device(), &[ROWS]), (device(), &[20, 1, 3, 64, 2, 60]), (small, &[ROWS])];
         for (device, steps) in steps {
-            let rows = layer.rows(device, steps);
-            let differ = rows.iter().zip(&alone).position(|(a, b)| a.to_bits() != b.to_bits());
-            let row = differ.map(|i| i / HIDDEN);
-            assert_eq!(row, None, "{}: bits of steps of {steps:?}", layer.what);
+            let rows = layer.rows(&device, steps);
+            assert!(same_bits(&rows, &alone), "{}: bits of steps of {steps:?}", layer.what);
         }
     }
 }
@@ -279,7 +232,7 @@ fn rows_are_converted_once_for_products_that_share_them() {
     for (layer, converted) in layers().iter().zip([2, 3, 2, 2, 1]) {
         for (steps, lists) in [(&[1][..], 0), (&[2], 1), (&[ROWS], 1)] {
             let device = Emu::default().with_tensor_cores();
-            layer.rows(device.clone(), steps);
+            layer.rows(&device, steps);
             assert_eq!(device.launches("half_rows"), converted, "{}: {steps:?}", layer.what);
             assert_eq!(device.launches("group_pairs"), lists, "{}: {steps:?}", layer.what);
             // Gate and up of the first layer, by tiles of 64 where experts have enough rows.

@@ -6,18 +6,16 @@
 
 #[path = "common/exact.rs"]
 mod exact;
+#[path = "common/steps.rs"]
+mod steps;
 
 use exact::{attended, farthest, kept, queries, row};
-use lamina_arch::weights::Tensor;
+use lamina_base::DType;
 use lamina_emu::{BlockOrder, Emu};
-use lamina_gpu::Gpu;
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, LayerState, Limits, Plan, Queue, RowKind, Select, SeqPlace, Slot,
-    SlotSpec, WeightId, WeightKind, WeightSpec,
-    kv::Reach,
-    op::{Embed, LatentAttend, Op},
-    walk,
+    KvLayout, KvType, LayerState, Plan, Slot, WeightId, WeightKind, WeightSpec, kv::Reach, op::LatentAttend,
 };
+use steps::{encoded, look_ups, plan_of, rows_of, same_bits};
 
 /// Tokens: parts of three units of 64.
 const LEN: usize = 150;
@@ -70,74 +68,29 @@ fn unchanged(s: Latents) -> Vec<f32> {
     (0..s.heads * s.rank * s.rank).map(|i| f32::from(i / s.rank % s.rank == i % s.rank)).collect()
 }
 
-/// Three look-ups and an attention; token `t` is row `t` of each table.
+/// Three look-ups and an attention.
 fn plan(s: Latents) -> Plan {
     let Latents { heads, rank, rope } = s;
     let widths = [heads * (rank + rope), rank, rope, heads * rank];
-    let slots = widths.map(|width| SlotSpec { name: "value", width, rows: RowKind::All });
-    let tables = (0..3).map(|i| WeightKind::Table { rows: LEN, cols: widths[i] });
-    let stacks = [WeightKind::Stack { count: heads, rows: rank, cols: rank }; 2];
-    let named = |(i, kind)| WeightSpec { name: format!("weight.{i}"), kind };
-    let weights = tables.chain(stacks).enumerate().map(named).collect();
+    let table = |i: usize| WeightKind::Table { rows: LEN, cols: widths[i] };
+    let stack = WeightKind::Stack { count: heads, rows: rank, cols: rank };
     let mut kv = KvLayout::default();
     let group = kv.group(Reach::All);
     kv.layers.push(LayerState::Latent { group, rank, rope });
-    let mut ops: Vec<Op> =
-        (0..3).map(|i| Embed { table: WeightId(i), scale: 1.0, out: Slot(i as u16) }.into()).collect();
     let [q, latent, k_rope] = [Slot(0), Slot(1), Slot(2)];
     let [w_k, w_v] = [WeightId(3), WeightId(4)];
     let (nope, v_dim, scale) = (rank, rank, SCALE);
-    ops.push(
-        LatentAttend { q, latent, k_rope, w_k, w_v, kv: 0, heads, nope, rope, v_dim, scale, out: OUT }.into(),
-    );
-    Plan {
-        ops,
-        slots: slots.into(),
-        weights,
-        ropes: vec![],
-        kv,
-        normed: OUT,
-        logits: OUT,
-        marks: vec![],
-        hidden: widths[0],
-        tokens: LEN,
-        vocab: widths[0],
-    }
+    let attend =
+        LatentAttend { q, latent, k_rope, w_k, w_v, kv: 0, heads, nope, rope, v_dim, scale, out: OUT };
+    let kinds = [table(0), table(1), table(2), stack, stack];
+    plan_of(&widths, &kinds, kv, look_ups(3).chain([attend.into()]).collect(), OUT)
 }
 
-/// Rows of the result, of steps with so many tokens in turn.
 fn rows(device: &Emu, s: Latents, kv_type: KvType, numbers: &Numbers, steps: &[usize]) -> Vec<f32> {
-    let (plan, backend, ones) = (plan(s), Gpu::new(device.clone()), unchanged(s));
-    let limits =
-        Limits { rows: LEN, selected: LEN, logits: LEN, pages: vec![6], states: 0, kv: vec![kv_type.into()] };
+    let ones = unchanged(s);
     let all = [&numbers.q, &numbers.latents, &numbers.ropes, &ones, &ones];
-    let weights = plan.weights.iter().zip(all).map(|(spec, numbers)| {
-        let (rows, cols) = match spec.kind {
-            WeightKind::Stack { count, rows, cols } => (count * rows, cols),
-            _ => spec.kind.shape(),
-        };
-        backend.upload(spec, &Tensor::from_f32(&spec.name, rows, cols, numbers)).expect("uploads")
-    });
-    let weights = weights.collect();
-    let mut machine = backend.machine(&plan, weights, &limits).expect("a machine");
-    let (mut done, mut all) = (0, vec![]);
-    for n in steps {
-        let tokens: Vec<u32> = (done..done + n).map(|t| t as u32).collect();
-        let mut b = Batch::default();
-        let place = SeqPlace { pages: vec![vec![4, 1, 5, 0, 3]], ..SeqPlace::default() };
-        b.push(&tokens, done, place, Select::All);
-        machine.begin(&b).expect("begins");
-        walk(&mut machine, &plan.ops, &b).expect("runs");
-        let mut out = vec![];
-        machine.read(OUT, 0..*n, &mut out).expect("rows");
-        all.extend(out);
-        done += n;
-    }
-    all
-}
-
-fn same_bits(a: &[f32], b: &[f32]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+    let weight = |i: usize, spec: &WeightSpec| encoded(spec, DType::F32, all[i]);
+    rows_of(device, &plan(s), weight, kv_type, steps)
 }
 
 /// Types of pages, those that stay with chains of fma among them.

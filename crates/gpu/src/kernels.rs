@@ -31,9 +31,8 @@ macro_rules! sources {
 
 sources! {
     "all.h" "attend.h" "attend_latent.h" "attend_tensor.h" "cache.h" "dialect.h" "experts.h" "fragments.h" "groups.h" "halves.h"
-    "list.h" "math.h"
-    "norm.h" "panel.h" "product.h" "recurrent.h" "repack.h" "rope.h" "rows.h" "step.h" "stored_pairs.h" "super.h" "tensor.h"
-    "tensor_list.h" "types.h"
+    "list.h" "math.h" "norm.h" "panel.h" "product.h" "recurrent.h" "repack.h" "rope.h" "rows.h" "step.h" "stored_pairs.h"
+    "super.h" "tensor.h" "tensor_list.h" "types.h"
     "formats/bf16.h" "formats/f16.h" "formats/f32.h" "formats/f8_e4m3.h" "formats/f8_e5m2.h" "formats/iq4_nl.h"
     "formats/iq4_xs.h" "formats/mxfp4.h" "formats/nvfp4.h" "formats/q2_k.h" "formats/q3_k.h" "formats/q4_0.h"
     "formats/q4_1.h" "formats/q4_k.h" "formats/q5_0.h" "formats/q5_1.h" "formats/q5_k.h" "formats/q6_k.h"

@@ -1,34 +1,31 @@
 //! Ways of models by hand, and the program against brute force.
 
 use super::*;
+use crate::chance::Chance;
 
-/// Even numbers by chance, below `below`.
-struct Chance(u64);
+/// A number below `below` by chance.
+fn below(chance: &mut Chance, below: u64) -> u64 {
+    chance.below(below as usize) as u64
+}
 
-impl Chance {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
-
-    fn class(&mut self, parts: usize) -> PartClass {
-        let bytes = 1_000_000 * (1 + self.below(40));
-        let device_bytes = bytes + 100_000 * self.below(20);
-        // Some are slower on the device than on the CPU, as few multiplications behind a link are.
-        let cpu = bytes as f64 / 20e9 * (1.0 + self.below(8) as f64);
-        let seconds = (cpu * (1 + self.below(60)) as f64 / 40.0, cpu);
-        // Two slots of a half or a quarter of a part each.
-        let slot_bytes = bytes >> self.below(2);
-        PartClass {
-            bytes,
-            device_bytes,
-            sent_bytes: bytes,
-            slot_bytes,
-            parts,
-            seconds,
-            ways: [true; WAYS],
-            beside: None,
-        }
+fn part_class(chance: &mut Chance, parts: usize) -> PartClass {
+    let mut below = |n| below(chance, n);
+    let bytes = 1_000_000 * (1 + below(40));
+    let device_bytes = bytes + 100_000 * below(20);
+    // Some are slower on the device than on the CPU, as few multiplications behind a link are.
+    let cpu = bytes as f64 / 20e9 * (1.0 + below(8) as f64);
+    let seconds = (cpu * (1 + below(60)) as f64 / 40.0, cpu);
+    // Two slots of a half or a quarter of a part each.
+    let slot_bytes = bytes >> below(2);
+    PartClass {
+        bytes,
+        device_bytes,
+        sent_bytes: bytes,
+        slot_bytes,
+        parts,
+        seconds,
+        ways: [true; WAYS],
+        beside: None,
     }
 }
 
@@ -54,9 +51,9 @@ fn greedy(classes: &[PartClass], device: u64) -> f64 {
 fn fractions_are_those_of_greedy_where_one_budget_binds() {
     let mut chance = Chance(7);
     for _ in 0..200 {
-        let classes: Vec<PartClass> = (0..5).map(|i| chance.class(1 + 7 * i)).collect();
+        let classes: Vec<PartClass> = (0..5).map(|i| part_class(&mut chance, 1 + 7 * i)).collect();
         let all = total(&classes);
-        let device = chance.below(all);
+        let device = below(&mut chance, all);
         let limits = WayLimits { device, ram: all, disk: 1e9, link: 1e9 };
         // Without slots nothing is sent.
         let classes: Vec<PartClass> = classes.into_iter().map(|c| PartClass { slot_bytes: 1, ..c }).collect();
@@ -88,11 +85,11 @@ fn greedy_sending(classes: &[PartClass], link: f64) -> f64 {
 fn what_is_sent_is_that_of_greedy_where_the_link_binds() {
     let mut chance = Chance(5);
     for round in 0..200 {
-        let classes: Vec<PartClass> = (0..5).map(|i| chance.class(1 + 7 * i)).collect();
+        let classes: Vec<PartClass> = (0..5).map(|i| part_class(&mut chance, 1 + 7 * i)).collect();
         let classes: Vec<PartClass> =
             classes.into_iter().map(|c| PartClass { device_bytes: c.bytes, ..c }).collect();
         let slots = classes.iter().map(|c| c.slot_bytes).max().expect("some classes");
-        let link = 1e9 * (1 + chance.below(64)) as f64;
+        let link = 1e9 * (1 + below(&mut chance, 64)) as f64;
         let limits = WayLimits { device: slots, ram: total(&classes), disk: 1e9, link };
         let (ways, found) = best_fractions(&classes, &limits, slots).expect("a solution");
         let want = greedy_sending(&classes, link);
@@ -133,18 +130,18 @@ fn brute(classes: &[PartClass], limits: &WayLimits) -> f64 {
 fn whole_parts_are_within_three_percent_of_the_best() {
     let mut chance = Chance(11);
     for round in 0..80 {
-        let counts: Vec<usize> = (0..3).map(|_| 1 + chance.below(4) as usize).collect();
-        let mut classes: Vec<PartClass> = counts.iter().map(|&n| chance.class(n)).collect();
+        let counts: Vec<usize> = (0..3).map(|_| 1 + below(&mut chance, 4) as usize).collect();
+        let mut classes: Vec<PartClass> = counts.iter().map(|&n| part_class(&mut chance, n)).collect();
         if round % 2 == 1 {
             (classes[0].beside, classes[1].beside) = (Some(PairedClass::First), Some(PairedClass::Second));
         }
         assert!(classes.iter().map(|c| c.parts).sum::<usize>() <= 12);
         let all = total(&classes);
         let limits = WayLimits {
-            device: chance.below(all),
-            ram: chance.below(all + all / 4),
-            disk: 1e9 * (1 + chance.below(8)) as f64,
-            link: 1e9 * (1 + chance.below(32)) as f64,
+            device: below(&mut chance, all),
+            ram: below(&mut chance, all + all / 4),
+            disk: 1e9 * (1 + below(&mut chance, 8)) as f64,
+            link: 1e9 * (1 + below(&mut chance, 32)) as f64,
         };
         let found = best_ways(&classes, &limits).expect("a placement");
         assert!(WayLoad::of(&classes, &found.counts).fits(&limits), "{found:?}");
