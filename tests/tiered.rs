@@ -181,6 +181,8 @@ fn a_device_memory_and_disk_share_a_model() {
         ("llama", "ffn=disk-up"),
         ("gemma2", "layers 1=disk-up"),
         ("llama", r"ffn_(gate|up)=disk-up"),
+        ("mixtral", "experts=disk-up"),
+        ("qwen3-next", "layers 1=disk-up"),
     ] {
         let folder = models.folder(name);
         let want = answers(alone(&folder));
@@ -191,6 +193,43 @@ fn a_device_memory_and_disk_share_a_model() {
         let sent: u64 = loaded.info.placement.iter().map(|home| home.up).sum();
         assert_eq!(sent > 0, rule.ends_with("-up"), "{rule}");
         assert_eq!(answers(loaded), want, "{name}");
+    }
+}
+
+/// Experts that are read from disk and sent are found, read and sent as rows ask for them, beside those in all other ways.
+#[test]
+fn experts_on_disk_are_sent_however_few_are_in_memory() {
+    let (models, panels) = (Models::new(), tempfile::tempdir().expect("a folder"));
+    for name in ["mixtral", "deepseek-v2", "qwen3-next", "gpt-oss"] {
+        let folder = models.folder(name);
+        let deferred = ApproximateExperts { fewer: None, deferred: NonZeroUsize::new(1) };
+        for experts in [ApproximateExperts::default(), deferred] {
+            let asked = |policy| LoadOptions { experts, ..options(policy) };
+            let want = answers(alone_with(&folder, &asked(PlacementPolicy::default())));
+            for (slots, texts) in [
+                (Some(1), &["experts=disk-up"][..]),
+                (Some(9), &["experts=disk-up"]),
+                (None, &["experts=disk-up", "attention=up"]),
+                (Some(3), &["experts 1=disk-up", "experts 2=up", "experts=disk", "attention=device"]),
+                (Some(3), &["experts 1=disk-up", "experts=ram", "attention=device"]),
+                (Some(2), &["experts 1=device", "experts=disk-up", "attention=device"]),
+            ] {
+                let folder_of_panels = Some(panels.path().to_owned());
+                let stream = StreamOptions {
+                    folder: folder_of_panels,
+                    expert_slots: slots,
+                    ..StreamOptions::default()
+                };
+                let options = LoadOptions { stream, ..asked(rules(texts)) };
+                let loaded = divided(&folder, 1 << 30, &options).expect("opens");
+                let told = loaded.info.stream.as_ref().and_then(|stream| stream.experts).expect("a cache");
+                assert!(slots.is_none_or(|slots| told.slots == slots), "{name} {texts:?}: {told:?}");
+                let home =
+                    loaded.info.placement.iter().find(|home| home.class == "experts").expect("experts");
+                assert!(home.up > 0 && home.disk > 0 || slots.is_none(), "{name} {texts:?}: {home:?}");
+                assert_eq!(answers(loaded), want, "{name}: {texts:?}, {slots:?} slots");
+            }
+        }
     }
 }
 

@@ -64,6 +64,16 @@ impl CopyStream {
         check("copying to the device", unsafe { sys::cuEventRecord(order.sent, stream) })
     }
 
+    /// Returns when the copies to a slot are done; what they read is held no longer.
+    pub fn settle(&mut self, slot: usize) -> Result<()> {
+        self.context.bind()?;
+        let order = self.order(slot)?;
+        // SAFETY: the context is current; the event is its own, and has come where nothing was sent.
+        check("copying to the device", unsafe { sys::cuEventSynchronize(order.sent) })?;
+        order.sources.clear();
+        Ok(())
+    }
+
     /// Work on the context's stream waits for the copies to a slot.
     pub fn arrive(&mut self, slot: usize) -> Result<()> {
         self.context.bind()?;

@@ -178,6 +178,10 @@ impl GpuDevice for CudaDevice {
         self.with_copies(|copies| copies.send(slot, place, bytes))
     }
 
+    fn settle(&self, slot: usize) -> Result<()> {
+        self.with_copies(|copies| copies.settle(slot))
+    }
+
     fn arrive(&self, slot: usize) -> Result<()> {
         self.with_copies(|copies| copies.arrive(slot))
     }

@@ -161,14 +161,18 @@ impl GpuDevice for Emu {
         Ok(())
     }
 
-    fn arrive(&self, slot: usize) -> Result<()> {
+    fn settle(&self, slot: usize) -> Result<()> {
         let mut running = self.idle()?;
-        let sent = running.slots.entry(slot).or_default();
-        sent.used = true;
-        for (to, at, bytes) in sent.waiting.drain(..) {
+        for (to, at, bytes) in running.slots.entry(slot).or_default().waiting.drain(..) {
             // SAFETY: the lock is held.
             unsafe { to.put(at, &bytes) };
         }
+        Ok(())
+    }
+
+    fn arrive(&self, slot: usize) -> Result<()> {
+        self.settle(slot)?;
+        self.idle()?.slots.entry(slot).or_default().used = true;
         Ok(())
     }
 

@@ -2,24 +2,44 @@
 #![cfg(target_os = "linux")]
 
 mod common;
+#[path = "../../tier/tests/common/on_disk.rs"]
+#[expect(clippy::unwrap_used, reason = "of tests of another crate")]
+mod on_disk;
 
 use common::{ONCE, Told, runner, tell};
-use lamina_arch::{Family, weights::Weights};
+use lamina_arch::{
+    Family,
+    weights::{Tensor, Weights},
+};
 use lamina_cpu::Cpu;
+use lamina_disk::ReaderKind;
 use lamina_emu::Emu;
 use lamina_fixtures::{Models, packaged, tokens};
 use lamina_gpu::Gpu;
-use lamina_plan::{Backend, KvType, Plan, emit};
+use lamina_plan::{Backend, KvType, Limits, Plan, Runner, WeightSpec, emit};
 use lamina_store::Checkpoint;
 use lamina_tier::{DeviceHomes, TierSide, Tiered};
+use on_disk::OnDisk;
 use std::path::Path;
 
 fn plan(path: &Path) -> Plan {
+    opened(path).0
+}
+
+/// A plan, and its weights as float32.
+fn opened(path: &Path) -> (Plan, Vec<Tensor>) {
     let checkpoint = Checkpoint::open(path).expect("a model");
     let family = Family::of(&checkpoint).expect("a family");
     let spec = family.spec(&checkpoint).expect("a spec");
     let weights = Weights::new(&checkpoint, family, &spec);
-    emit(&spec, &|name| weights.has(name))
+    let plan = emit(&spec, &|name| weights.has(name));
+    let float = |w: &WeightSpec| {
+        let (rows, cols) = w.kind.shape();
+        let stored = weights.get(&w.name, rows, cols).expect("a weight");
+        Tensor::from_f32(&w.name, rows, cols, &stored.to_f32().expect("decodes"))
+    };
+    let tensors = plan.weights.iter().map(float).collect();
+    (plan, tensors)
 }
 
 fn cpu() -> Cpu {
@@ -62,19 +82,32 @@ fn the_text_is_that_of_the_cpu() {
     }
 }
 
-/// Experts that are sent as rows choose them give the bits of experts that stay on the device.
+/// Experts that are sent as rows choose them give the bits of experts that stay on the device; so do those that are read
+/// from disk first, however few are in memory.
 #[test]
 fn experts_are_sent_as_rows_choose_them() {
     let models = Models::new();
     let folder = models.folder("mixtral");
-    let plan = plan(&folder);
+    let (plan, tensors) = opened(&folder);
     let text = tokens(9);
-    let told = |sent: bool| {
-        let device = |_| TierSide::Device;
-        let homes = DeviceHomes::of(&plan, &device, &|_| TierSide::Device).expect("a division");
+    let device = |sent: bool| {
+        let homes = DeviceHomes::of(&plan, &|_| TierSide::Device, &|_| TierSide::Device);
+        let homes = homes.expect("a division");
         let homes = homes.sending(&plan, &|w| sent && plan.weight(w).name.contains("_exps"));
-        let backend = Tiered { device: Gpu::new(Emu::default()), host: cpu(), homes };
-        tell(runner(&folder, backend, KvType::F16, true), &[&text[..5], &text], 4, 4)
+        Tiered { device: Gpu::new(Emu::default()), host: cpu(), homes }
     };
-    assert!(told(true) == told(false));
+    let prompts = [&text[..5], &text];
+    let want = tell(runner(&folder, device(false), KvType::F16, true), &prompts, 4, 4);
+    assert!(tell(runner(&folder, device(true), KvType::F16, true), &prompts, 4, 4) == want);
+    let root = tempfile::tempdir().expect("a folder");
+    let on_disk = OnDisk { plan: &plan, tensors: &tensors, root: root.path() };
+    for (slots, chunk) in [(1, 4), (9, 4), (1 << 10, 9)] {
+        let reader = ReaderKind::Threads.start(2).expect("threads");
+        let (backend, steps, weights) = on_disk.streamed(device(true), &|_| true, (slots, reader));
+        let groups = plan.kv.groups.len();
+        let (pages, kv) = (vec![24; groups], vec![KvType::F16.into(); groups]);
+        let limits = Limits { rows: 64, selected: 3, logits: 3, pages, states: 0, kv };
+        let runner = Runner::new(backend, steps, weights, limits).expect("a machine");
+        assert!(tell(runner, &prompts, 4, chunk) == want, "{slots} slots");
+    }
 }

@@ -113,6 +113,11 @@ pub trait GpuDevice: Clone + Send + Sync + 'static {
         self.upload(to, at, bytes)
     }
 
+    /// Returns when what was sent for `slot` is there: its bytes are held no longer.
+    fn settle(&self, _slot: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// Work that is asked for from now on begins when what was sent for `slot` is there.
     fn arrive(&self, _slot: usize) -> Result<()> {
         Ok(())

@@ -34,6 +34,7 @@ pub struct GpuMachine<D: GpuDevice> {
     pub(crate) layers: Vec<LayerCache<D::Buffer>>,
     pub(crate) constants: Constants<D::Buffer>,
     pub(crate) scratch: D::Buffer,
+    pub(crate) scratch_bytes: usize,
     /// Inputs of products on tensor cores.
     pub(crate) halves: Option<HalfRows<D::Buffer>>,
     /// Most bytes of intermediate rows.
@@ -73,6 +74,7 @@ impl<D: GpuDevice> GpuMachine<D> {
             layers: plan.kv.layers.iter().map(layer).collect::<Result<_>>()?,
             constants: Constants::new(&device, plan)?,
             scratch: device.alloc(scratch.max(16), "scratch memory")?,
+            scratch_bytes: scratch,
             halves: HalfRows::new(&device, plan, &weights, limits, chunk)?,
             arena: device.alloc((arena.len * word).max(16), "activations")?,
             table: device.alloc(STEP_BYTES, "the step table")?,

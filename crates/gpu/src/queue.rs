@@ -146,6 +146,10 @@ impl<D: GpuDevice> Queue for GpuMachine<D> {
         staging.send(&mut self.weights, slot, weights)
     }
 
+    fn settle(&mut self, slot: usize) -> Result<()> {
+        self.device.settle(slot)
+    }
+
     fn arrive(&mut self, slot: usize) -> Result<()> {
         self.device.arrive(slot)
     }

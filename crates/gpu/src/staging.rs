@@ -29,9 +29,9 @@ impl<D: GpuDevice> StagingSlots<D> {
         }
     }
 
-    /// Sends weights of `all` to a slot, in the place of what is there.
+    /// Sends weights of `all` to a slot, in the place of what is there, or beside other matrices of the same weights.
     pub fn send(&mut self, all: &mut [GpuWeight<D>], slot: usize, weights: &[SentWeight]) -> Result<()> {
-        let need: usize = weights.iter().map(|w| staged_bytes(w.bytes.len())).sum();
+        let need: usize = weights.iter().map(|w| staged_bytes(w.len)).sum();
         if need > self.bytes || slot >= self.held.len() {
             let (slots, bytes) = (self.held.len(), self.bytes);
             let what = format!("{need} bytes of weights in staging slot {slot} of {slots} with {bytes}");
@@ -40,14 +40,13 @@ impl<D: GpuDevice> StagingSlots<D> {
         self.take_away(all, slot);
         let mut at = slot * self.bytes;
         for sent in weights {
-            for range in sent.ranges() {
-                let bytes = sent.bytes.slice(range.clone());
-                let bytes = bytes.expect("matrices lie inside the bytes of their weight");
-                self.device.send(slot, &self.buffer, at + range.start, &bytes)?;
+            for part in &sent.parts {
+                let place = at + sent.place(&part.pieces).start;
+                self.device.send(slot, &self.buffer, place, &part.bytes)?;
             }
             all[sent.weight.0 as usize].put(&self.buffer, at);
             self.held[slot].push(sent.weight);
-            at += staged_bytes(sent.bytes.len());
+            at += staged_bytes(sent.len);
         }
         Ok(())
     }

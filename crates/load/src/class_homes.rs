@@ -27,8 +27,9 @@ pub(crate) fn class_homes(plan: &Plan, sizes: &[WeightSize], stream: Option<&Str
     if let Some(experts) = stream.and_then(|stream| stream.experts.as_ref())
         && let Some(home) = homes.iter_mut().find(|home| home.class == "experts")
     {
-        home.memory = experts.slots_bytes().min(experts.bytes);
-        home.disk = experts.bytes - home.memory;
+        let cached = experts.slots_bytes().min(experts.bytes);
+        home.memory = home.memory.saturating_sub(experts.bytes) + cached;
+        home.disk = experts.bytes - cached;
     }
     homes.retain(|home| home.device + home.memory + home.disk > 0);
     homes

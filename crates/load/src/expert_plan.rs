@@ -2,6 +2,7 @@
 
 use lamina_disk::BLOCK;
 use lamina_plan::{Plan, WeightId, WeightLayout, lookahead, op::Op};
+use lamina_tier::Home;
 use std::{borrow::Cow, collections::HashSet};
 
 /// Experts that are not in memory at once.
@@ -48,6 +49,22 @@ impl ExpertPlan {
         let (count, bytes) = (sizes.iter().map(|s| s.0).sum(), sizes.iter().map(|s| s.2).sum());
         let slot_bytes = sizes.iter().map(|s| s.1).max().unwrap_or(0);
         Some(ExpertPlan { slots: count, count, bytes, slot_bytes, stacks })
+    }
+
+    /// The same without those that rules keep in memory.
+    pub fn unless_kept(
+        plan: &Plan,
+        layouts: &[Option<WeightLayout>],
+        homes: &[Option<Home>],
+    ) -> Option<ExpertPlan> {
+        let all = layouts.iter().zip(homes);
+        let free = all.map(|(layout, home)| layout.clone().filter(|_| *home != Some(Home::Ram)));
+        ExpertPlan::of(plan, &free.collect::<Vec<_>>())
+    }
+
+    /// True for operators whose experts these are.
+    pub fn serves(&self, op: &Op) -> bool {
+        matches!(op, Op::Experts(o) if self.stacks.iter().any(|stack| stack[0] == o.gate))
     }
 
     /// Slots below which nothing would be found again: the experts of a token in two layers.

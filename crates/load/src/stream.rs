@@ -137,7 +137,7 @@ impl MemoryQuestion<'_> {
             return Ok(None);
         }
         let streamable = streamable(self.plan, &layouts);
-        let experts = ExpertPlan::of(self.plan, &layouts).filter(|e| self.caches(e, &homes));
+        let experts = if self.caches() { ExpertPlan::unless_kept(self.plan, &layouts, &homes) } else { None };
         if streamable == 0 && experts.is_none() {
             return Ok(None);
         }
@@ -170,12 +170,10 @@ impl MemoryQuestion<'_> {
         }
     }
 
-    /// True where experts are read as rows ask for them, and not kept in memory.
-    fn caches(&self, experts: &ExpertPlan, homes: &[Option<Home>]) -> bool {
+    /// True where experts are read as rows ask for them: what is tuned for tests streams what it says, and no more.
+    fn caches(&self) -> bool {
         let tuned = &self.options.stream;
-        let kept = experts.stacks.iter().flatten().any(|w| homes[w.0 as usize] == Some(Home::Ram));
-        // What is tuned for tests streams what it says, and no more.
-        !kept && (tuned.resident.is_none() || tuned.expert_slots.is_some())
+        tuned.resident.is_none() || tuned.expert_slots.is_some()
     }
 
     /// What of `resident` bytes goes to dense weights, and the experts with their slots: dense weights first, since every

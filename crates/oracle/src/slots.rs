@@ -5,6 +5,7 @@ use lamina_disk::{BufferPool, LentBuffer};
 use lamina_plan::{BackendError, Ops, SentWeight, WeightId, backend::Result, staged_bytes};
 use std::{
     ops::Range,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -22,11 +23,21 @@ pub enum StagingEvent {
 /// A matrix in a slot: its weight, which of its matrices it is, and its bytes there.
 type PlacedMatrix = (WeightId, usize, Range<usize>);
 
+/// What was sent to a slot.
+struct SlotContents {
+    buffer: LentBuffer,
+    /// All weights that have a place in it.
+    weights: Vec<WeightId>,
+    placed: Vec<PlacedMatrix>,
+    /// When it is there.
+    there: Instant,
+}
+
 /// What is in a slot.
 enum SimulatedSlot {
     Free,
-    /// On its way, until then.
-    Sent(LentBuffer, Vec<PlacedMatrix>, Instant),
+    /// On its way, or there.
+    Sent(SlotContents),
     /// Bound.
     Arrived(Vec<PlacedMatrix>),
 }
@@ -54,37 +65,51 @@ impl SimulatedSlots {
         }
     }
 
-    /// Copies weights to a slot. They are there when the link, at so many bytes per second, has sent them and all before;
-    /// it begins when no operator reads any more what was in the slot.
+    /// Copies weights to a slot, beside what is there of the same weights. They are there when the link, at so many bytes per
+    /// second, has sent them and all before; it begins when no operator reads any more what was in the slot.
     pub fn send(&mut self, slot: usize, weights: &[SentWeight], rate: f64) -> Result<()> {
-        let need: usize = weights.iter().map(|w| staged_bytes(w.bytes.len())).sum();
+        let need: usize = weights.iter().map(|w| staged_bytes(w.len)).sum();
         match self.slots.get(slot) {
             Some(SimulatedSlot::Arrived(_)) => return Err(wrong(format!("staging slot {slot} is in use"))),
-            Some(_) if need <= self.bytes => self.slots[slot] = SimulatedSlot::Free,
+            Some(_) if need <= self.bytes => {}
             _ => return Err(wrong(format!("{need} bytes of weights in slot {slot} of {}", self.bytes))),
         }
-        let full = || wrong("more staging slots in use than there are".to_owned());
-        let mut buffer = self.memory.lend().ok_or_else(full)?;
-        let (mut at, mut placed) = (0, vec![]);
-        for sent in weights {
-            for piece in sent.copied() {
-                let (from, to) =
-                    (sent.piece(piece), sent.piece(piece).start + at..sent.piece(piece).end + at);
-                buffer[to.clone()].copy_from_slice(&sent.bytes[from]);
-                placed.push((sent.weight, piece, to));
+        let named: Vec<WeightId> = weights.iter().map(|w| w.weight).collect();
+        let (mut buffer, mut placed) = match std::mem::replace(&mut self.slots[slot], SimulatedSlot::Free) {
+            SimulatedSlot::Sent(sent) if sent.weights == named => (sent.buffer, sent.placed),
+            before => {
+                drop(before);
+                let full = || wrong("more staging slots in use than there are".to_owned());
+                (self.memory.lend().ok_or_else(full)?, vec![])
             }
-            at += staged_bytes(sent.bytes.len());
+        };
+        let mut at = 0;
+        for sent in weights {
+            for (piece, bytes) in sent.matrices() {
+                let Range { start, end } = sent.place(&(piece..piece + 1));
+                buffer[at + start..at + end].copy_from_slice(&bytes);
+                placed.push((sent.weight, piece, at + start..at + end));
+            }
+            at += staged_bytes(sent.len);
         }
         let copied: usize = weights.iter().map(SentWeight::copied_bytes).sum();
-        self.busy = self.busy.max(Instant::now()).max(self.used[slot])
+        let there = self.busy.max(Instant::now()).max(self.used[slot])
             + Duration::from_secs_f64(copied as f64 / rate);
-        self.slots[slot] = SimulatedSlot::Sent(buffer, placed, self.busy);
+        self.busy = there;
+        self.slots[slot] = SimulatedSlot::Sent(SlotContents { buffer, weights: named, placed, there });
         Ok(())
+    }
+
+    /// Sleeps until what was sent to a slot is there.
+    pub fn settle(&self, slot: usize) {
+        if let Some(SimulatedSlot::Sent(sent)) = self.slots.get(slot) {
+            thread::sleep(sent.there.saturating_duration_since(Instant::now()));
+        }
     }
 
     /// Binds what was sent to a slot; tells when it is there.
     pub fn arrive<M: Ops>(&mut self, machine: &mut M, slot: usize) -> Result<Instant> {
-        let SimulatedSlot::Sent(buffer, placed, there) =
+        let SimulatedSlot::Sent(SlotContents { buffer, placed, there, .. }) =
             std::mem::replace(&mut self.slots[slot], SimulatedSlot::Free)
         else {
             return Err(wrong(format!("nothing was sent to staging slot {slot}")));

@@ -234,6 +234,11 @@ impl<M: Ops> Wrapper for ThrottledMachine<M> {
         Ok(())
     }
 
+    fn settle_inner(&mut self, slot: usize) -> Result<()> {
+        self.parts()?.1.settle(slot);
+        Ok(())
+    }
+
     fn arrive_inner(&mut self, slot: usize) -> Result<()> {
         let (machine, slots) = self.parts()?;
         let there = slots.arrive(machine, slot)?;

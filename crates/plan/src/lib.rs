@@ -50,6 +50,6 @@ pub use runner::Runner;
 pub use slot::{Arena, RowKind, Slot, SlotSpec, WeightId};
 pub use sparsify::sparsify;
 pub use sparsity::{AttentionSparsity, ReadShare, SPARSE_BLOCK};
-pub use staging::{SentWeight, staged_bytes};
+pub use staging::{SentMatrices, SentWeight, staged_bytes};
 pub use step::{Rows, Step, Ticket};
 pub use walk::walk;

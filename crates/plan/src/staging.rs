@@ -2,52 +2,53 @@
 
 use crate::slot::WeightId;
 use lamina_base::Bytes;
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 /// Weights in a staging slot begin at multiples of so many bytes: kernels of all devices read them there.
 const ALIGNED: usize = 256;
+
+/// Matrices of a weight that follow one another, and lie so in the host's memory.
+#[derive(Clone, Debug)]
+pub struct SentMatrices {
+    /// Which of the weight's matrices.
+    pub pieces: Range<usize>,
+    /// Their bytes, in the form that [`Backend::layout`](crate::Backend::layout) describes.
+    pub bytes: Bytes,
+}
 
 /// A weight that is copied to a staging slot ([`Queue::send`](crate::Queue::send)).
 #[derive(Clone, Debug)]
 pub struct SentWeight {
     /// The weight.
     pub weight: WeightId,
-    /// Its matrices: one, or those of a stack.
+    /// Its matrices: one, or those of a stack. Each has its place in the slot, copied or not, one behind the other.
     pub pieces: usize,
-    /// Of a stack, the matrices that are copied, ascending: no operator multiplies with others. None: all of them.
-    pub some: Option<Arc<[usize]>>,
-    /// All of them, one behind the other, in the form that [`Backend::layout`](crate::Backend::layout) describes. Each has
-    /// its place in the slot, copied or not.
-    pub bytes: Bytes,
+    /// Bytes of all of them.
+    pub len: usize,
+    /// What is copied: of a stack maybe some matrices alone, and then no operator multiplies with others.
+    pub parts: Vec<SentMatrices>,
 }
 
 impl SentWeight {
-    /// The matrices that are copied, ascending.
-    pub fn copied(&self) -> Vec<usize> {
-        self.some.as_ref().map_or_else(|| (0..self.pieces).collect(), |some| some.to_vec())
+    /// The place of matrices `pieces` among the bytes of the weight.
+    pub fn place(&self, pieces: &Range<usize>) -> Range<usize> {
+        let each = self.len / self.pieces.max(1);
+        pieces.start * each..pieces.end * each
     }
 
-    /// Bytes of matrix `piece`.
-    pub fn piece(&self, piece: usize) -> Range<usize> {
-        let each = self.bytes.len() / self.pieces.max(1);
-        piece * each..(piece + 1) * each
-    }
-
-    /// Bytes that are copied, those of matrices that follow one another as one range.
-    pub fn ranges(&self) -> Vec<Range<usize>> {
-        let mut ranges: Vec<Range<usize>> = vec![];
-        for piece in self.copied().into_iter().map(|piece| self.piece(piece)) {
-            match ranges.last_mut().filter(|last| last.end == piece.start) {
-                Some(last) => last.end = piece.end,
-                None => ranges.push(piece),
-            }
-        }
-        ranges
+    /// Each matrix that is copied, with its bytes.
+    pub fn matrices(&self) -> impl Iterator<Item = (usize, Bytes)> {
+        let each = self.len / self.pieces.max(1);
+        self.parts.iter().flat_map(move |part| {
+            let first = part.pieces.start;
+            let bytes = move |i: usize| part.bytes.slice((i - first) * each..(i - first + 1) * each);
+            part.pieces.clone().filter_map(move |i| Some((i, bytes(i)?)))
+        })
     }
 
     /// How many bytes are copied.
     pub fn copied_bytes(&self) -> usize {
-        self.ranges().iter().map(Range::len).sum()
+        self.parts.iter().map(|part| part.bytes.len()).sum()
     }
 }
 
@@ -61,15 +62,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matrices_that_follow_one_another_are_copied_as_one() {
-        let bytes = Bytes::from(vec![0; 40]);
-        let of = |some: Option<&[usize]>| {
-            let some = some.map(Arc::from);
-            SentWeight { weight: WeightId(0), pieces: 8, some, bytes: bytes.clone() }
+    fn matrices_have_the_bytes_of_their_part_and_a_place_of_their_own() {
+        let part = |pieces: Range<usize>, byte: u8| {
+            let bytes = pieces.clone().flat_map(|i| [byte + i as u8; 5]).collect::<Vec<u8>>();
+            SentMatrices { pieces, bytes: Bytes::from(bytes) }
         };
-        let some = of(Some(&[0, 2, 3, 7]));
-        assert_eq!((some.ranges(), some.copied_bytes()), (vec![0..5, 10..20, 35..40], 20));
-        assert_eq!((of(None).ranges().len(), of(None).copied_bytes(), of(None).copied().len()), (1, 40, 8));
-        assert!(of(Some(&[])).ranges().is_empty());
+        let parts = vec![part(0..1, 10), part(2..4, 20), part(7..8, 30)];
+        let sent = SentWeight { weight: WeightId(0), pieces: 8, len: 40, parts };
+        assert_eq!((sent.copied_bytes(), sent.place(&(2..4))), (20, 10..20));
+        let told: Vec<(usize, Vec<u8>)> = sent.matrices().map(|(i, bytes)| (i, bytes.to_vec())).collect();
+        assert_eq!(told, [(0, vec![10; 5]), (2, vec![22; 5]), (3, vec![23; 5]), (7, vec![37; 5])]);
+        assert_eq!(SentWeight { parts: vec![], ..sent }.copied_bytes(), 0);
     }
 }

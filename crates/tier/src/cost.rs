@@ -58,6 +58,15 @@ impl MissedExperts {
     }
 }
 
+/// Experts that are read when rows ask for them.
+#[derive(Clone, Debug)]
+pub struct CachedExperts {
+    /// How many of those that rows ask for are in memory.
+    pub hits: ExpertHits,
+    /// Of each operator, whether these are its experts: those of other mixtures lie in memory, or on a device.
+    pub serves: Vec<bool>,
+}
+
 /// What a model does in a step, and how fast the machine is.
 #[derive(Clone, Debug)]
 pub struct CostModel {
@@ -74,7 +83,7 @@ pub struct CostModel {
     /// Extents that are read ahead at most.
     pub buffers: usize,
     /// Experts that are read when rows ask for them; none where all are in memory.
-    pub experts: Option<ExpertHits>,
+    pub experts: Option<CachedExperts>,
     /// Logits of a row.
     pub vocab: usize,
     /// What a device beside the host computes of it.
@@ -136,19 +145,31 @@ impl CostModel {
     fn missed(&self, shape: &CostShape) -> Vec<MissedExperts> {
         // Mixtures of a model are alike, and the law of hits is asked once for each kind of them.
         let mut known = HashMap::new();
-        let one = |work: &OpWork| {
+        let one = |(i, work): (usize, &OpWork)| {
             let rows = shape.count(work.rows);
             let stacks = || work.products.iter().filter(|p| p.chosen < p.matrices);
-            let (Some(hits), Some(stack)) = (&self.experts, stacks().next()) else {
+            let cached = self.experts.as_ref().filter(|experts| experts.serves[i]);
+            let (Some(CachedExperts { hits, .. }), Some(stack)) = (cached, stacks().next()) else {
                 return MissedExperts::default();
             };
             let found =
                 *known.entry((rows as usize, stack.chosen)).or_insert_with(|| hits.of(rows, stack.chosen));
             let bytes = stacks().map(|p| p.touched(rows) * p.bytes).sum::<f64>();
-            let beside = if found.passes_through { 0.0 } else { found.share };
+            // A device computes with those that are sent once all of them are there.
+            let at_once = found.passes_through || self.runs_on_device(i);
+            let beside = if at_once { 0.0 } else { found.share };
             MissedExperts { bytes: (1.0 - found.share) * bytes, beside }
         };
-        self.works.iter().map(one).collect()
+        self.works.iter().enumerate().map(one).collect()
+    }
+
+    fn runs_on_device(&self, i: usize) -> bool {
+        self.device.as_ref().is_some_and(|device| device.runs(i))
+    }
+
+    /// True where the experts of operator `i` are known to be needed only once rows are routed.
+    fn is_cached(&self, i: usize) -> bool {
+        self.experts.as_ref().is_some_and(|experts| experts.serves[i])
     }
 
     /// Seconds of operator `i` where the device computes it, or else the host, with its weights in the memory of that.
@@ -171,9 +192,18 @@ impl CostModel {
 
     /// The share of the weights of operator `i` that is sent where they are sent: of a mixture, experts that rows choose.
     pub fn sent_share(&self, i: usize, shape: &CostShape) -> f64 {
-        let work = &self.works[i];
-        let stack = work.products.iter().find(|p| p.chosen < p.matrices);
-        stack.map_or(1.0, |p| sent_share(shape.count(work.rows), p.chosen, p.matrices))
+        if self.is_cached(i) {
+            return self.read_share(i, shape);
+        }
+        let stack = self.works[i].products.iter().find(|p| p.chosen < p.matrices);
+        stack.map_or(1.0, |p| sent_share(shape.count(self.works[i].rows), p.chosen, p.matrices))
+    }
+
+    /// The share of the weights of operator `i` that a step reads of them on disk: of a mixture, experts that rows choose, as
+    /// if none of them was found in memory.
+    pub fn read_share(&self, i: usize, shape: &CostShape) -> f64 {
+        let stack = self.works[i].products.iter().find(|p| p.chosen < p.matrices);
+        stack.map_or(1.0, |p| p.touched(shape.count(self.works[i].rows)) / p.matrices as f64)
     }
 
     /// Seconds that the weights of operator `i` are on the link.
@@ -226,13 +256,14 @@ impl CostModel {
             clocks.disk = clocks.disk.max(free) + bytes / self.disk.max(1.0);
             clocks.host = clocks.host.max(clocks.disk);
         }
-        let on_device = self.device.as_ref().is_some_and(|device| device.runs(i));
+        let on_device = self.runs_on_device(i);
         let written = self.crossing(i, TierSide::Device, shape);
         let mut begins = if on_device { clocks.host.max(clocks.device) + written } else { clocks.host };
         if sending > 0.0 {
             let there = if bytes > 0.0 { clocks.disk.max(clocks.begun) } else { clocks.begun };
             // Which experts are sent is read of the device.
-            let there = if self.sent_share(i, shape) < 1.0 { begins } else { there };
+            let routed = self.is_cached(i) || self.sent_share(i, shape) < 1.0;
+            let there = if routed { begins } else { there };
             clocks.link = clocks.link.max(there) + sending;
             begins = begins.max(clocks.link);
             clocks.begun = begins;

@@ -19,6 +19,7 @@ mod experts;
 mod guess;
 mod hardware;
 mod hits;
+mod host_copy;
 mod kept;
 mod layer_cost;
 mod layer_paged;
@@ -42,7 +43,7 @@ mod tiered_machine;
 mod way_search;
 mod work;
 
-pub use cost::{CostModel, StepCost};
+pub use cost::{CachedExperts, CostModel, StepCost};
 pub use cost_shape::CostShape;
 pub use device_cost::{DeviceCost, link_rate};
 pub use device_homes::DeviceHomes;

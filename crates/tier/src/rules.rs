@@ -141,7 +141,7 @@ pub enum RuleError {
     },
     /// What it names cannot be read from disk in parts.
     #[error(
-        "the rule `{rule}` names weights that always stay in memory: norms, biases, routers, adapters, matrices that several operators share, and experts that are sent to a device"
+        "the rule `{rule}` names weights that always stay in memory: norms, biases, routers, adapters, matrices that several operators share, and experts that a device keeps a matrix of"
     )]
     Resident {
         /// The rule.

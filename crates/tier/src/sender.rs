@@ -1,6 +1,6 @@
 //! Sends weights of the host to a device, operator by operator, ahead of their use.
 
-use crate::{tier_plan::TierPlan, tier_side::TierSide};
+use crate::{host_copy::HostCopy, tier_plan::TierPlan, tier_side::TierSide};
 use lamina_base::Bytes;
 use lamina_plan::{
     BackendError, Batch, Ops, Plan, RowKind, SentWeight, WeightId,
@@ -8,7 +8,6 @@ use lamina_plan::{
     op::{Op, Operands, Routing},
     staged_bytes,
 };
-use std::sync::Arc;
 
 /// Experts are sent one by one, those that rows have chosen, where rows choose no larger share of them: what is chosen is
 /// known too late to be sent ahead.
@@ -24,17 +23,6 @@ pub(crate) fn sent_share(rows: f64, top_k: usize, experts: usize) -> f64 {
 
 /// Staging slots of a device: an operator multiplies with one, while the next one's weights are copied to the other.
 pub const STAGING_SLOTS: usize = 2;
-
-/// A weight that the host has and the device multiplies with.
-#[derive(Clone, Debug)]
-pub(crate) struct HostCopy {
-    /// Its matrices: one, or those of a stack.
-    pub pieces: usize,
-    /// Bytes of all of them in the device's form.
-    pub len: usize,
-    /// They themselves; none while they are on disk.
-    pub bytes: Option<Bytes>,
-}
 
 /// An operator of the device whose weights are sent.
 struct SentOp {
@@ -54,6 +42,9 @@ pub(crate) struct WeightSender {
     copies: Vec<Option<HostCopy>>,
     /// Operators whose weights are in a slot, or on their way there.
     slots: [Option<usize>; STAGING_SLOTS],
+    /// The slot that experts of a mixture go to as they come from disk, until all of them are there; or where a step has
+    /// failed before.
+    gathering: Option<usize>,
     /// Operators without rows in the running step.
     skipped: Vec<bool>,
     /// Mixtures of which it needs few experts.
@@ -85,7 +76,7 @@ impl WeightSender {
         split: &TierPlan,
         copies: Vec<Option<HostCopy>>,
     ) -> Option<(WeightSender, usize)> {
-        let len = |w: WeightId| copies[w.0 as usize].as_ref().map(|copy| copy.len);
+        let len = |w: WeightId| copies[w.0 as usize].as_ref().map(HostCopy::len);
         let bytes = slot_bytes(plan, split, &len);
         let (mut ops, mut of_op) = (vec![], vec![None; plan.ops.len()]);
         for (i, (op, step)) in plan.ops.iter().zip(&split.steps).enumerate() {
@@ -100,12 +91,13 @@ impl WeightSender {
         let (slots, none) = ([None; STAGING_SLOTS], vec![false; ops.len()]);
         let (skipped, few) = (none.clone(), none);
         let some = !ops.is_empty();
-        some.then_some((WeightSender { ops, of_op, copies, slots, skipped, few, bytes: 0 }, bytes))
+        let sender = WeightSender { ops, of_op, copies, slots, gathering: None, skipped, few, bytes: 0 };
+        some.then_some((sender, bytes))
     }
 
     /// What the host has in memory for good: nothing that is read from disk is there before the first step.
     pub fn resident(&self) -> impl Iterator<Item = &Bytes> {
-        self.copies.iter().flatten().filter_map(|copy| copy.bytes.as_ref())
+        self.copies.iter().flatten().filter_map(HostCopy::resident)
     }
 
     /// Bytes that were sent.
@@ -139,9 +131,23 @@ impl WeightSender {
     }
 
     /// The host has a matrix of a weight there from now on, or not at all; false for weights that are not sent.
-    pub fn bind(&mut self, weight: WeightId, bytes: Option<&Bytes>) -> bool {
+    pub fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<&Bytes>) -> bool {
         let copy = self.copies[weight.0 as usize].as_mut();
-        copy.map(|copy| copy.bytes = bytes.cloned()).is_some()
+        copy.map(|copy| copy.bind(piece, bytes)).is_some()
+    }
+
+    /// Sends experts of mixture `k` to a slot, beside those that were sent for it before: it is run with all of them.
+    pub fn gather<M: Ops>(&mut self, machine: &mut M, k: usize, experts: &[usize]) -> Result<usize> {
+        let slot = self.gathering.unwrap_or_else(|| self.free_slot(None));
+        self.slots[slot] = None;
+        self.gathering = Some(slot);
+        self.send_to(machine, slot, k, Some(experts))?;
+        Ok(slot)
+    }
+
+    /// Returns when what was gathered is on the device: the host may have something else where it was.
+    pub fn settle<M: Ops>(&self, machine: &mut M) -> Result<()> {
+        self.gathering.map_or(Ok(()), |slot| machine.settle(slot))
     }
 
     /// Runs operator `k` with its weights in a slot, of a mixture with `some` experts or all, and sends those of the next
@@ -154,13 +160,41 @@ impl WeightSender {
         &mut self,
         machine: &mut M,
         k: usize,
-        some: Option<Arc<[usize]>>,
+        some: Option<&[usize]>,
         run: impl FnOnce(&mut M) -> Result<()>,
     ) -> Result<()> {
         let slot = match self.slots.iter().position(|held| *held == Some(k)) {
             Some(slot) => slot,
             None => self.send(machine, k, some, None)?,
         };
+        self.run_in(machine, k, slot, run)
+    }
+
+    /// Runs mixture `k` with the experts that were gathered for it.
+    pub fn run_gathered<M: Ops>(
+        &mut self,
+        machine: &mut M,
+        k: usize,
+        run: impl FnOnce(&mut M) -> Result<()>,
+    ) -> Result<()> {
+        if self.skipped[k] {
+            return Ok(());
+        }
+        // Rows may have chosen none.
+        let slot = self.gather(machine, k, &[])?;
+        machine.settle(slot)?;
+        self.gathering = None;
+        self.run_in(machine, k, slot, run)
+    }
+
+    /// Runs operator `k` with what is in `slot`.
+    fn run_in<M: Ops>(
+        &mut self,
+        machine: &mut M,
+        k: usize,
+        slot: usize,
+        run: impl FnOnce(&mut M) -> Result<()>,
+    ) -> Result<()> {
         machine.arrive(slot)?;
         let eager = machine.eager();
         let ahead = if eager { self.send_next(machine, k, slot) } else { Ok(()) };
@@ -177,41 +211,55 @@ impl WeightSender {
         let Some(next) = behind.into_iter().find(|&i| !self.skipped[i] && !self.few[i]) else {
             return Ok(());
         };
-        let there = |w: &WeightId| self.copies[w.0 as usize].as_ref().is_some_and(|c| c.bytes.is_some());
+        let there = |w: &WeightId| self.copies[w.0 as usize].as_ref().is_some_and(HostCopy::is_whole);
         if self.slots.contains(&Some(next)) || !self.ops[next].weights.iter().all(there) {
             return Ok(());
         }
         self.send(machine, next, None, Some(slot)).map(|_| ())
     }
 
-    /// Sends the weights of operator `k`, of stacks `some` matrices or all, to a slot other than `used`: a free one, or one
-    /// whose weights came too early.
+    /// Sends the weights of operator `k`, of stacks `some` matrices or all, to a slot other than `used`.
     fn send<M: Ops>(
         &mut self,
         machine: &mut M,
         k: usize,
-        some: Option<Arc<[usize]>>,
+        some: Option<&[usize]>,
         used: Option<usize>,
     ) -> Result<usize> {
-        let others = || (0..STAGING_SLOTS).filter(|slot| Some(*slot) != used);
-        let free = others().find(|slot| self.slots[*slot].is_none());
-        let slot = free.or_else(|| others().next()).unwrap_or(0);
-        let weights = self.ops[k].weights.iter().map(|w| self.sent(*w, some.clone()));
-        let weights = weights.collect::<Result<Vec<_>>>()?;
-        self.slots[slot] = None;
-        machine.send(slot, &weights)?;
+        let slot = self.free_slot(used);
+        self.send_to(machine, slot, k, some)?;
         // Some experts of a mixture serve the present step alone.
         self.slots[slot] = some.is_none().then_some(k);
-        self.bytes += weights.iter().map(|w| w.copied_bytes() as u64).sum::<u64>();
         Ok(slot)
     }
 
-    fn sent(&self, weight: WeightId, some: Option<Arc<[usize]>>) -> Result<SentWeight> {
+    /// A slot other than `used`: a free one, or one whose weights came too early.
+    fn free_slot(&mut self, used: Option<usize>) -> usize {
+        let others = || (0..STAGING_SLOTS).filter(|slot| Some(*slot) != used);
+        let free = others().find(|slot| self.slots[*slot].is_none());
+        let slot = free.or_else(|| others().next()).unwrap_or(0);
+        self.slots[slot] = None;
+        slot
+    }
+
+    fn send_to<M: Ops>(
+        &mut self,
+        machine: &mut M,
+        slot: usize,
+        k: usize,
+        some: Option<&[usize]>,
+    ) -> Result<()> {
+        let weights = self.ops[k].weights.iter().map(|w| self.sent(*w, some));
+        let weights = weights.collect::<Result<Vec<_>>>()?;
+        machine.send(slot, &weights)?;
+        self.bytes += weights.iter().map(|w| w.copied_bytes() as u64).sum::<u64>();
+        Ok(())
+    }
+
+    fn sent(&self, weight: WeightId, some: Option<&[usize]>) -> Result<SentWeight> {
         let copy = self.copies[weight.0 as usize].as_ref();
-        let found = copy.and_then(|copy| Some((copy.pieces, copy.bytes.clone()?)));
         let what = || format!("sending weight {} that the host does not have", weight.0);
-        let (pieces, bytes) =
-            found.ok_or_else(|| BackendError::Unsupported { backend: "tiered", what: what() })?;
-        Ok(SentWeight { weight, pieces, some, bytes })
+        copy.and_then(|copy| copy.sent(weight, some))
+            .ok_or_else(|| BackendError::Unsupported { backend: "tiered", what: what() })
     }
 }

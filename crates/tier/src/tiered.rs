@@ -2,7 +2,8 @@
 
 use crate::{
     device_homes::DeviceHomes,
-    sender::{HostCopy, STAGING_SLOTS, WeightSender, slot_bytes},
+    host_copy::HostCopy,
+    sender::{STAGING_SLOTS, WeightSender, slot_bytes},
     tier_plan::{TierPlan, elsewhere},
     tier_side::{TierSide, TierSides},
     tiered_machine::TieredMachine,
@@ -12,7 +13,7 @@ use lamina_base::{Bytes, DType};
 use lamina_disk::PageBuffer;
 use lamina_plan::{
     About, Backend, BackendError, Capabilities, Footprint, Grade, KvLayout, KvTypes, Limits, Memory, Plan,
-    Queue, WeightId, WeightKind, WeightLayout, WeightSpec,
+    Queue, WeightId, WeightLayout, WeightSpec,
     backend::{PanelFill, Result},
     op::Op,
 };
@@ -92,8 +93,11 @@ impl<A: Backend, B: Backend> Tiered<A, B> {
             fill(panels, &mut memory.bytes_mut()[..len]).map(|()| Bytes::new(HostPanels(memory)))
         };
         let bytes = fill.map(filled).transpose()?.and_then(|bytes| bytes.slice(0..len));
-        let copy = Some(HostCopy { pieces: layout.matrices, len, bytes });
-        Ok(TieredWeight { device: Some(self.device.unbound(spec, dtype)?), host: None, copy })
+        let copy = match bytes {
+            Some(bytes) => HostCopy::whole(layout.matrices, bytes),
+            None => HostCopy::away(layout.matrices, len),
+        };
+        Ok(TieredWeight { device: Some(self.device.unbound(spec, dtype)?), host: None, copy: Some(copy) })
     }
 }
 
@@ -259,13 +263,12 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
         }
     }
 
-    /// Of what the host has, and can read from disk: experts that are sent stay in memory.
+    /// Of what the host has, and can read from disk.
     fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
-        match (self.homes.is_sent(spec), spec.kind) {
-            (true, WeightKind::Matrix { .. }) => self.device.layout(spec, dtype),
-            (true, _) => None,
-            (false, _) if self.homes.sides(spec).device => None,
-            (false, _) => self.host.layout(spec, dtype),
+        match self.homes.is_sent(spec) {
+            true => self.device.layout(spec, dtype),
+            false if self.homes.sides(spec).device => None,
+            false => self.host.layout(spec, dtype),
         }
     }
 

@@ -23,6 +23,8 @@ pub struct TieredMachine<A, B> {
     split: Arc<TierPlan>,
     /// Sends weights to the device that it does not keep.
     sender: Option<WeightSender>,
+    /// The mixture that was routed last, as the sender counts those whose experts are sent, and what its rows have chosen.
+    routed: Option<(usize, Vec<usize>)>,
     /// Slots that each side has memory for, the device first.
     placed: [Vec<bool>; 2],
     crossing: RowCrossing,
@@ -60,6 +62,7 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
             ops: plan.ops.clone().into(),
             split: Arc::new(split),
             sender,
+            routed: None,
             next: 0,
             ran: TierSide::Host,
             device,
@@ -140,10 +143,10 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
             Some((k, sender)) if sender.skips(k) => Ok(()),
             Some((k, sender)) => {
                 let chosen = match op {
-                    OpRef::Experts(o) if sender.needs_few(k) => Some(device.route_experts(b, o)?.into()),
+                    OpRef::Experts(o) if sender.needs_few(k) => Some(device.route_experts(b, o)?),
                     _ => None,
                 };
-                sender.run(device, k, chosen, |device| op.run(device, b))
+                sender.run(device, k, chosen.as_deref(), |device| op.run(device, b))
             }
         }
     }
@@ -236,7 +239,10 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     /// The other machine may be at work.
     fn finish(&mut self) -> Result<()> {
         match self.ran {
-            TierSide::Device => self.device.finish(),
+            TierSide::Device => {
+                self.sender.as_ref().map_or(Ok(()), |sender| sender.settle(&mut self.device))?;
+                self.device.finish()
+            }
             TierSide::Host => self.host.finish(),
         }
     }
@@ -292,7 +298,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     }
 
     fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
-        if self.sender.as_mut().is_some_and(|sender| sender.bind(weight, bytes.as_ref())) {
+        if self.sender.as_mut().is_some_and(|sender| sender.bind(weight, piece, bytes.as_ref())) {
             Ok(())
         } else if self.split.sides(weight.0 as usize).device {
             self.device.bind(weight, piece, bytes)
@@ -307,25 +313,40 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     }
 
     fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
-        self.enter(b, OpRef::Experts(o), |machine, step, _| match step.side {
-            TierSide::Device => machine.device.route_experts(b, o),
+        self.routed = None;
+        self.enter(b, OpRef::Experts(o), |machine, step, at| match step.side {
+            TierSide::Device => {
+                let asked = machine.device.route_experts(b, o)?;
+                let k = at.and_then(|at| machine.sender.as_ref()?.find(at));
+                machine.routed = k.map(|k| (k, asked.clone()));
+                Ok(asked)
+            }
             TierSide::Host => machine.host.route_experts(b, o),
         })
     }
 
+    /// Experts that are sent to the device are computed once all of them are there.
     fn some_experts(&mut self, b: &Batch, o: &Experts, which: Range<usize>) -> Result<()> {
         self.ran = self.side_of(o);
-        match self.ran {
-            TierSide::Device => self.device.some_experts(b, o, which),
-            TierSide::Host => self.host.some_experts(b, o, which),
+        let TieredMachine { device, host, sender, routed, .. } = self;
+        match (self.ran, sender, routed) {
+            (TierSide::Device, Some(sender), Some((k, asked))) => {
+                sender.gather(device, *k, &asked[which]).map(|_| ())
+            }
+            (TierSide::Device, ..) => device.some_experts(b, o, which),
+            (TierSide::Host, ..) => host.some_experts(b, o, which),
         }
     }
 
     fn sum_experts(&mut self, b: &Batch, o: &Experts) -> Result<()> {
         self.ran = self.side_of(o);
-        match self.ran {
-            TierSide::Device => self.device.sum_experts(b, o)?,
-            TierSide::Host => self.host.sum_experts(b, o)?,
+        let TieredMachine { device, host, sender, routed, .. } = self;
+        match (self.ran, sender, routed.take()) {
+            (TierSide::Device, Some(sender), Some((k, _))) => {
+                sender.run_gathered(device, k, |device| OpRef::Experts(o).run(device, b))?;
+            }
+            (TierSide::Device, ..) => device.sum_experts(b, o)?,
+            (TierSide::Host, ..) => host.sum_experts(b, o)?,
         }
         self.crossing.wrote(&[o.out], self.ran);
         Ok(())

@@ -24,6 +24,8 @@ pub struct PartClass {
     pub device_bytes: u64,
     /// Bytes that a step sends to the device of a part that is sent there: all, or experts that rows choose.
     pub sent_bytes: u64,
+    /// Bytes that a step reads of a part on disk: all, or experts that rows choose.
+    pub read_bytes: u64,
     /// Bytes of staging slots on the device where any part is sent to it; slots serve all classes.
     pub slot_bytes: u64,
     /// How many there are.
@@ -100,7 +102,7 @@ impl WayLoad {
             device: self.device + device * class.bytes + (device + sent) * cache,
             slots: if sent > 0 { self.slots.max(class.slot_bytes) } else { self.slots },
             ram: self.ram + (ram + up) * class.bytes,
-            read: self.read + (disk + disk_up) * class.bytes,
+            read: self.read + (disk + disk_up) * class.read_bytes,
             sent: self.sent + sent * class.sent_bytes,
             computing: self.computing + seconds.0 + seconds.1,
             beside,
@@ -197,7 +199,7 @@ pub fn best_fractions(
         [device, cpu, device, cpu, device]
     });
     at_once(&mut problem, (classes, &ways), unit, &mut computing);
-    let reading = sum(&|c| [0.0, 0.0, 0.0, 1.0, 1.0].map(|n| n * c.bytes as f64 / limits.disk / unit));
+    let reading = sum(&|c| [0.0, 0.0, 0.0, 1.0, 1.0].map(|n| n * c.read_bytes as f64 / limits.disk / unit));
     let sending = sum(&|c| [0.0, 0.0, 1.0, 0.0, 1.0].map(|n| n * c.sent_bytes as f64 / limits.link / unit));
     for mut sum in [computing, reading, sending] {
         sum.add(time, -1.0);

@@ -6,7 +6,7 @@ use crate::{
     device::{Bound, GpuDevice},
     graphs::bucket,
     half_rows::input_items,
-    machine::{Enqueue, GpuMachine},
+    machine::{Enqueue, GpuMachine, unsupported},
     scratch::ExpertSpace,
 };
 use lamina_plan::{
@@ -43,8 +43,13 @@ impl<D: GpuDevice> Enqueue<Experts> for GpuMachine<D> {
 impl<D: GpuDevice> GpuMachine<D> {
     /// Routes the rows of a mixture, and waits for it; returns the experts that any of them has chosen, ascending.
     pub(crate) fn chosen_experts(&self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
-        let space = ExpertSpace::new(o, self.width(o.x), self.limits.rows, self.chunk);
-        self.route(o, &space, bucket(b.rows()))?;
+        // Of the rows of this step: a guess chooses more experts of a row than the operators that there is room for.
+        let rows = bucket(b.rows());
+        let space = ExpertSpace::new(o, self.width(o.x), rows, self.chunk);
+        if space.lists > self.scratch_bytes {
+            return Err(unsupported::<D>(format!("routing {rows} rows to {} experts each", o.routing.top_k)));
+        }
+        self.route(o, &space, rows)?;
         let mut chosen = vec![0i32; b.count(self.kind(o.logits)) * o.routing.top_k];
         self.device.download(&self.scratch, space.chosen, bytemuck::cast_slice_mut(&mut chosen))?;
         // What was left out is below 0.

@@ -1,10 +1,7 @@
 //! The search of a division: which parts of each class of weights are best on the device, in memory and on disk, as rules.
 
 use crate::{cache_layers::layer_of, options::LoadOptions, policy::PlacementPolicy};
-use lamina_plan::{
-    Plan, WeightId, WeightKind,
-    op::{Op, Operands},
-};
+use lamina_plan::{Plan, WeightId, WeightKind, op::Operands};
 use lamina_tier::{
     CostModel, CostShape, PairedClass, PartClass, STAGING_SLOTS, WAYS, WayLimits, best_ways, weight_class,
 };
@@ -20,10 +17,9 @@ struct ClassParts {
     layers: BTreeMap<usize, (u64, u64, f64, f64)>,
     /// Bytes of weights of the largest operator.
     largest: u64,
-    /// Bytes of all that a step sends where all are sent.
+    /// Bytes of all that a step sends where all are sent, and that it reads where all are on disk.
     sent: f64,
-    /// Any are experts: these are sent as a whole, and not from disk.
-    experts: bool,
+    read: f64,
 }
 
 /// What a search goes by.
@@ -79,7 +75,7 @@ impl SearchQuestion<'_> {
             let cache = op.layer().map_or(0, |kv| self.cache[kv]);
             parts.largest = parts.largest.max(bytes);
             parts.sent += self.model.sent_share(i, &self.shape) * bytes as f64;
-            parts.experts |= matches!(op, Op::Experts(_));
+            parts.read += self.model.read_share(i, &self.shape) * bytes as f64;
             let part = parts.layers.entry(now).or_default();
             part.0 += bytes;
             part.1 += bytes + cache;
@@ -113,10 +109,11 @@ impl ClassParts {
             bytes: sum.0 / n as u64,
             device_bytes: sum.1 / n as u64,
             sent_bytes: (self.sent / n as f64) as u64,
+            read_bytes: (self.read / n as f64) as u64,
             slot_bytes: STAGING_SLOTS as u64 * self.largest,
             parts: self.layers.len(),
             seconds: (sum.2 / n as f64, sum.3 / n as f64),
-            ways: [true, true, sends, true, sends && !self.experts],
+            ways: [true, true, sends, true, sends],
             beside: None,
         }
     }
@@ -165,13 +162,11 @@ mod tests {
         assert_eq!(parts.rules("ffn", [0, 0, 9, 0, 0]), ["ffn=up"]);
     }
 
-    /// Experts are sent from memory: they are not both on disk and sent.
     #[test]
-    fn ways_are_those_that_a_device_and_a_class_have() {
-        let parts = |experts| ClassParts { experts, largest: 5, ..ClassParts::default() };
-        assert_eq!(parts(false).class(true).ways, [true; WAYS]);
-        assert_eq!(parts(true).class(true).ways, [true, true, true, true, false]);
-        assert_eq!(parts(false).class(false).ways, [true, true, false, true, false]);
-        assert_eq!(parts(false).class(true).slot_bytes, 10);
+    fn ways_are_those_that_a_device_has() {
+        let parts = ClassParts { largest: 5, ..ClassParts::default() };
+        assert_eq!(parts.class(true).ways, [true; WAYS]);
+        assert_eq!(parts.class(false).ways, [true, true, false, true, false]);
+        assert_eq!(parts.class(true).slot_bytes, 10);
     }
 }

@@ -31,8 +31,8 @@ use lamina_plan::{
 };
 use lamina_store::Checkpoint;
 use lamina_tier::{
-    CostModel, DeviceCost, ExpertHits, Hardware, KeptUses, LayerRoom, Placement, WeightForm, layers_on_disk,
-    works,
+    CachedExperts, CostModel, DeviceCost, ExpertHits, Hardware, KeptUses, LayerRoom, Placement, WeightForm,
+    layers_on_disk, works,
 };
 use std::{
     collections::HashMap,
@@ -297,10 +297,17 @@ impl SizedModel {
             extents,
             layers,
             buffers,
-            experts: self.hits(options),
+            experts: placement.and_then(|placement| self.cached(&placement.cut.plan.ops, options)),
             vocab: self.plan.vocab,
             device: None,
         }
+    }
+
+    /// Experts that `ops` read from disk as rows ask for them.
+    fn cached(&self, ops: &[Op], options: &LoadOptions) -> Option<CachedExperts> {
+        let experts = self.sizes.stream.as_ref()?.experts.as_ref()?;
+        let serves = ops.iter().map(|op| experts.serves(op)).collect();
+        Some(CachedExperts { hits: self.hits(options)?, serves })
     }
 
     /// How many of the experts that tokens ask for will be in memory, as far as earlier runs tell.

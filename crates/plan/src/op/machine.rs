@@ -149,15 +149,24 @@ pub trait Queue: Send + Sync {
     fn pin(&mut self, _bytes: &Bytes) {}
 
     /// Begins to copy unbound weights to a staging slot, one behind the other, beside the operators that are under way. What
-    /// is there has been released, or nobody wants it any more.
+    /// is there has been released, or nobody wants it any more; where it is some matrices of the same weights, it stays,
+    /// and these come beside it.
     ///
     /// # Errors
     /// When they do not fit into the slot, or the device fails.
     fn send(&mut self, _slot: usize, weights: &[SentWeight]) -> Result<()> {
         for sent in weights {
-            let bytes = |piece| sent.bytes.slice(sent.piece(piece));
-            sent.copied().into_iter().try_for_each(|piece| self.bind(sent.weight, piece, bytes(piece)))?;
+            sent.matrices().try_for_each(|(piece, bytes)| self.bind(sent.weight, piece, Some(bytes)))?;
         }
+        Ok(())
+    }
+
+    /// Returns when all that was sent to a slot is there: the machine holds no bytes of the host any more that it was sent
+    /// from. One whose kernels read weights where the host has them holds them until they are bound again.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn settle(&mut self, _slot: usize) -> Result<()> {
         Ok(())
     }
 

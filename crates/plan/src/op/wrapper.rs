@@ -101,6 +101,14 @@ pub trait Wrapper: Send + Sync {
         self.inner_mut().send(slot, weights)
     }
 
+    /// As [`Queue::settle`].
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn settle_inner(&mut self, slot: usize) -> Result<()> {
+        self.inner_mut().settle(slot)
+    }
+
     /// As [`Queue::arrive`].
     ///
     /// # Errors
@@ -205,6 +213,10 @@ impl<W: Wrapper> Queue for W {
 
     fn send(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {
         self.send_inner(slot, weights)
+    }
+
+    fn settle(&mut self, slot: usize) -> Result<()> {
+        self.settle_inner(slot)
     }
 
     fn arrive(&mut self, slot: usize) -> Result<()> {

@@ -156,6 +156,32 @@ fn experts_that_are_sent_one_by_one_are_waited_for() {
     assert!((many.sending - 0.4).abs() < 1e-12 && many.seconds < many.sending + 1e-9, "{many:?}");
 }
 
+/// Experts that come from disk are sent when rows have chosen them, however many these are, and computed with when all are
+/// there.
+#[test]
+fn experts_from_disk_are_read_and_sent_and_then_computed_with() {
+    let stack = ProductWork { dtype: DType::Q8_0, matrices: 100, chosen: 10, bytes: 1e6, macs: 1e6 };
+    let works = vec![OpWork { products: vec![stack], ..matrix(0.0, 0.0) }];
+    let device = DeviceCost::of_sent(hardware(), 1e9, vec![1e8]);
+    let cost = |rows| {
+        let hits = ExpertHits::new(50, &[100], 10, None);
+        let experts = Some(CachedExperts { hits, serves: vec![true] });
+        let model =
+            CostModel { works: works.clone(), experts, device: Some(device.clone()), ..model(vec![0.0]) };
+        model.step(&CostShape { rows, ..decoding(1) })
+    };
+    let one = cost(1);
+    // 4.5 of 10 MB are missing, at 1 GB/s, and all ten are sent as fast.
+    assert!((one.waiting - 4.5e-3).abs() < 1e-9 && (one.sending - 1e-2).abs() < 1e-9, "{one:?}");
+    assert!((one.seconds - one.waiting - one.sending - one.computing).abs() < 1e-9, "{one:?}");
+    let many = cost(16);
+    let chosen = 1.0 - 0.9_f64.powi(16);
+    assert!(
+        (many.sending - 0.1 * chosen).abs() < 1e-9 && many.seconds > many.waiting + many.sending,
+        "{many:?}"
+    );
+}
+
 /// Operators of 1 ms in turn on both machines: they compute at the same time but where rows are read.
 #[test]
 fn a_device_computes_until_the_host_reads_of_it() {
@@ -189,7 +215,8 @@ fn missing_experts_are_waited_for_beside_what_is_found() {
     let stack = ProductWork { dtype: DType::Q8_0, matrices: 100, chosen: 10, bytes: 1e6, macs: 1e6 };
     let work = OpWork { products: vec![stack], ..matrix(0.0, 0.0) };
     let with = |slots| {
-        let experts = Some(ExpertHits::new(slots, &[100], 10, None));
+        let hits = ExpertHits::new(slots, &[100], 10, None);
+        let experts = Some(CachedExperts { hits, serves: vec![true] });
         CostModel { works: vec![work.clone()], experts, ..model(vec![0.0]) }.step(&decoding(1))
     };
     let whole = with(100);
