@@ -1,10 +1,10 @@
 //! Forecasts: what they promise is what loading does, and advice that is followed gives what it says.
 
 use lamina::{
-    ClassHome, DType, Forecast, ForecastQuestion, LoadOptions, MemoryLimit, Model, PlacementPolicy,
-    PlacementRule, StreamOptions, plan,
+    ApproximateExperts, ClassHome, DType, Forecast, ForecastQuestion, LoadOptions, MemoryLimit, Model,
+    PlacementPolicy, PlacementRule, StreamOptions, plan,
 };
-use lamina_fixtures::packaged;
+use lamina_fixtures::{Models, packaged};
 
 fn options() -> LoadOptions {
     LoadOptions { threads: Some(2), context: Some(256), ..LoadOptions::default() }
@@ -96,6 +96,20 @@ fn advice_that_is_followed_gives_what_it_says() {
     let then = plan(Some(&packaged()), &followed, &question()).expect("a forecast").decode[0].tok_s;
     // The disk is measured each time.
     assert!((0.2..5.0).contains(&(then / advice.tok_s)), "{then} and {advice:?}");
+}
+
+/// How many experts fall below a threshold is not known before, and said not to be.
+#[test]
+fn speeds_of_fewer_experts_are_said_to_be_those_of_all() {
+    let (models, mut reports) = (Models::new(), vec![]);
+    for fewer in [None, Some("1,0.9".parse().expect("a threshold"))] {
+        let experts = ApproximateExperts { fewer, deferred: None };
+        let options = LoadOptions { experts, ..options() };
+        let told = plan(Some(&models.folder("mixtral")), &options, &question()).expect("a forecast");
+        reports.push(lamina_tools::plan_report(&told));
+    }
+    let said = "fewer_experts 1,0.9 (speeds are those with all experts of a token)";
+    assert!(!reports[0].contains("speeds are") && reports[1].contains(said), "{reports:?}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn work(plan: &Plan, op: &Op, forms: &[WeightForm], kv: &[KvTypes]) -> OpWork {
         return OpWork { rows, products: vec![], past: PastWork::None, numbers: 0.0 };
     }
     let chosen = match op {
-        // How many fewer there are is not known before.
+        // How many fewer there are is not known before: counts that are kept do not say how many tokens they are of.
         Op::Experts(o) => Some(o.routing.ranks.of(o.routing.top_k).len()),
         _ => None,
     };

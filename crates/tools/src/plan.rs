@@ -38,9 +38,15 @@ fn model(told: &Forecast) -> String {
     let (bytes, read) = (human_bytes(told.weights), human_bytes(told.bytes_per_token));
     let approximate = match &told.approximations[..] {
         [] => String::new(),
-        named => format!("; approximate: {}", named.join(", ")),
+        named => format!("; approximate: {}{}", named.join(", "), assumed(named)),
     };
     format!("{bytes} of weights, {layers} layers{experts}: {read} read per token{approximate}")
+}
+
+/// What the speeds leave out of approximations: how many experts fall below a threshold is not known before.
+fn assumed(approximations: &[String]) -> &'static str {
+    let fewer = approximations.iter().any(|named| named.starts_with("fewer_experts"));
+    if fewer { " (speeds are those with all experts of a token)" } else { "" }
 }
 
 fn memory(told: &Forecast) -> String {
