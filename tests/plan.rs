@@ -178,6 +178,43 @@ fn a_cache_on_disk_is_told_as_it_is_loaded_and_read() {
     assert_eq!(cache(&told(&LoadOptions { placement: percent, ..placement(&[]) })), cache(&all));
 }
 
+/// Where a context does not fit into memory, its cache on disk is a way out, told as fast as it is at the end of the context;
+/// nothing chooses it.
+#[test]
+fn a_context_that_does_not_fit_is_told_with_its_cache_on_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // 1024 bytes of a token in four layers: 2.1 GB, and buffers of three layers 1.6 GB. Nothing of it is allocated.
+    let context = 1 << 21;
+    let with = |memory: u64, placement| LoadOptions {
+        memory: Some(MemoryLimit::Bytes(memory)),
+        context: Some(context),
+        stream: StreamOptions { folder: Some(folder.path().to_owned()), ..StreamOptions::default() },
+        placement,
+        ..options()
+    };
+    let process = lamina_base::resident_memory().expect("Linux says so");
+    let found = (0..14).find_map(|i| {
+        let memory = process + 1_950_000_000 + i * 20_000_000;
+        let told = told(&with(memory, PlacementPolicy::default()));
+        let advice = told.advice.iter().find(|a| a.change == "--place \"kv=disk\"").cloned();
+        told.problem.and(advice.map(|advice| (memory, advice)))
+    });
+    let (memory, advice) = found.expect("some memory that the buffers alone fit into");
+    // Other tests of this process take some meanwhile.
+    let memory = memory + 40_000_000;
+    assert_eq!(advice.behind, Some(context - question().gen_tokens));
+    let full = ForecastQuestion { before: advice.behind, batch: vec![1], advice: false, ..question() };
+    let followed = plan(Some(&packaged()), &with(memory, rules(&["kv=disk"])), &full).expect("a forecast");
+    assert_eq!(followed.problem, None);
+    // The disk is measured each time.
+    assert!((0.2..5.0).contains(&(followed.decode[0].tok_s / advice.tok_s)), "{followed:?} and {advice:?}");
+    let report = lamina_tools::plan_report(&told(&with(memory, PlacementPolicy::default())));
+    assert!(report.contains("--place \"kv=disk\": ") && report.contains("behind 2097136 tokens"), "{report}");
+    // Who says where the cache lies is not told otherwise.
+    let said = told(&with(memory, rules(&["kv=ram"])));
+    assert!(said.problem.is_some() && said.advice.iter().all(|a| !a.change.contains("kv=disk")), "{said:?}");
+}
+
 /// Pages of a layer on disk: there are eight sequences of the context.
 fn pages(_: &lamina::CacheForecast) -> u64 {
     8 * 256 / lamina_plan::PAGE_LEN as u64

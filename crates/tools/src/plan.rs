@@ -150,7 +150,11 @@ fn describe_job(told: &Forecast, job: &JobForecast) -> String {
 fn way_out(advice: &ForecastAdvice, now: Option<f64>) -> String {
     let times =
         now.filter(|n| *n > 0.0).map_or(String::new(), |n| format!(", {:.1} times", advice.tok_s / n));
-    format!("{}: {} tokens/s{times}", advice.change, figure(advice.tok_s))
+    let (tok_s, change) = (figure(advice.tok_s), &advice.change);
+    match advice.behind {
+        None => format!("{change}: {tok_s} tokens/s{times}"),
+        Some(tokens) => format!("{change}: {tok_s} tokens/s behind {tokens} tokens"),
+    }
 }
 
 /// Three figures.
@@ -180,7 +184,7 @@ pub fn plan_json(told: &Forecast) -> Value {
                "cache_written_bytes": s.cache_bytes.1})
     };
     let job = |j: &JobForecast| json!({"batch": j.batch, "seconds": j.seconds, "tok_s": j.tok_s});
-    let advice = |a: &ForecastAdvice| json!({"change": a.change, "tok_s": a.tok_s});
+    let advice = |a: &ForecastAdvice| json!({"change": a.change, "tok_s": a.tok_s, "behind": a.behind});
     let cache = |c: CacheForecast| json!({"layers": c.layers.0, "all_layers": c.layers.1, "file_bytes": c.file_bytes, "buffer_bytes": c.buffer_bytes});
     let disk = told.disk.as_ref().map(|d| {
         json!({"folder": d.folder.display().to_string(), "missing_bytes": d.missing_bytes, "free": d.free,

@@ -1,12 +1,29 @@
 //! What could be changed: options that are tried in turn, each as its own forecast.
 
 use super::Forecast;
-use crate::{budget::MemoryLimit, options::LoadOptions};
+use crate::{budget::MemoryLimit, options::LoadOptions, policy::PlacementPolicy};
 use lamina_base::DType;
-use lamina_plan::{KvDtype, KvType};
+use lamina_plan::{Backend, KvDtype, KvType};
+use lamina_tier::PlacementRule;
 
 /// Context that is proposed where a longer one does not fit.
 const SHORT: usize = 2048;
+
+/// The cache on disk, where the user asks for a context and says nothing of where the cache lies: what has to be written, the
+/// options, and the context. Nothing else chooses it.
+pub fn cache_on_disk<B: Backend>(
+    options: &LoadOptions,
+    told: &Forecast,
+    backend: &B,
+) -> Option<(String, LoadOptions, usize)> {
+    let placement = &options.placement;
+    let said = placement.percent.is_some() || placement.rules.iter().any(PlacementRule::is_of_cache);
+    let wanted = told.problem.is_some() || told.disk.is_some();
+    let context = options.context.filter(|_| wanted && !said && backend.binds_cache())?;
+    let rules = placement.rules.iter().cloned().chain("kv=disk".parse().ok()).collect();
+    let placement = PlacementPolicy { rules, ..placement.clone() };
+    Some(("--place \"kv=disk\"".into(), LoadOptions { placement, ..options.clone() }, context))
+}
 
 /// Options in other settings, by what has to be written for them.
 pub fn alternatives(options: &LoadOptions, told: &Forecast) -> Vec<(String, LoadOptions)> {

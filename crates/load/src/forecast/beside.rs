@@ -90,7 +90,7 @@ pub fn forecast_beside<A: Backend, B: Backend>(
         if let DivisionForecast::Divided(other, _) = tell(ck, &other, &one, &mut backend, &mut speeds)? {
             let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
             let better = other.problem.is_none() && tok_s > LEAST_GAIN * now;
-            told.advice.extend(better.then_some(ForecastAdvice { change, tok_s }));
+            told.advice.extend(better.then_some(ForecastAdvice { change, tok_s, behind: None }));
         }
     }
     Ok(told)

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result},
     options::LoadOptions,
 };
-use advice::alternatives;
+use advice::{alternatives, cache_on_disk};
 pub(crate) use beside::holds;
 pub use beside::{DeviceForecast, forecast_beside};
 pub use cache_forecast::CacheForecast;
@@ -119,6 +119,8 @@ pub struct ForecastAdvice {
     pub change: String,
     /// Tokens per second then, of one sequence; of all sequences of a job where that is what shall be fast.
     pub tok_s: f64,
+    /// So many tokens stand before them, as many as the context has room for; none: as many as were asked about.
+    pub behind: Option<usize>,
 }
 
 /// What a model will take and how fast it will be.
@@ -195,12 +197,36 @@ pub fn forecast_on<B: Backend>(
             let other = forecast(ck, &other, &one, backend, &mut known)?;
             let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
             if other.problem.is_none() && tok_s > LEAST_GAIN * now {
-                told.advice.push(ForecastAdvice { change, tok_s });
+                told.advice.push(ForecastAdvice { change, tok_s, behind: None });
             }
         }
+        told.advice.extend(full_cache_on_disk(ck, options, &one, backend, (&told, &mut known))?);
         told.advice.sort_by(|a, b| b.tok_s.total_cmp(&a.tok_s));
     }
     Ok(told)
+}
+
+/// What a cache on disk gives at the end of the context that is asked for, where that does not fit into memory or weights
+/// have to be read from disk for it.
+fn full_cache_on_disk<B: Backend>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    question: &ForecastQuestion,
+    backend: &B,
+    (told, known): (&Forecast, &mut KnownSpeeds),
+) -> Result<Option<ForecastAdvice>> {
+    let Some((change, other, context)) = cache_on_disk(options, told, backend) else { return Ok(None) };
+    let before = context.saturating_sub(question.gen_tokens);
+    let full = ForecastQuestion { before: Some(before), ..question.clone() };
+    let other = match forecast(ck, &other, &full, backend, known) {
+        // The model keeps recurrent states alone.
+        Err(Error::InvalidRequest(_)) => return Ok(None),
+        other => other?,
+    };
+    let now = told.decode.first().map_or(0.0, |s| s.tok_s);
+    let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
+    let better = other.problem.is_none() && tok_s > LEAST_GAIN * now;
+    Ok(better.then_some(ForecastAdvice { change, tok_s, behind: Some(before) }))
 }
 
 fn forecast<B: Backend>(
