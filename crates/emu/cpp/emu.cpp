@@ -57,6 +57,7 @@ static bool run_block(State& state, unsigned threads) {
   state.block_bar = {};
   state.warp_bars.assign(threads / 32, {});
   state.live = threads;
+  state.copies.assign(threads, {});
   for (unsigned t = 0; t < threads; ++t) state.fibers[t].done = false;
   for (unsigned idle = 0; state.live;) {
     unsigned was = state.moves;

@@ -52,6 +52,17 @@ struct Fiber {
 };
 // A and the columns of B of a warp's matrix product, as numbers.
 struct Operands { float a[16][16], b[8][16]; };
+// A copy that its thread has asked for and not waited for, of the group that the thread will have made next: `from` is null where
+// zeros are asked for.
+struct AsyncCopy {
+  char* to;
+  const char* from;
+  unsigned bytes, group;
+};
+struct AsyncCopies {
+  std::vector<AsyncCopy> asked;
+  unsigned groups = 0;   // that were made
+};
 struct Body {
   void (*run)(void*);
   void* of;
@@ -69,6 +80,7 @@ struct State {
   std::vector<uint32_t> mail;           // two words a thread, used in turn
   std::vector<unsigned char> turn;
   std::vector<Operands> operands;       // two a warp, used in turn
+  std::vector<AsyncCopies> copies;
   Body body{};
   bool plain = false, stuck = false;
 };
@@ -100,6 +112,22 @@ inline float shuffle(float v, unsigned lane) {
   float r;
   std::memcpy(&r, warp + lane, 4);
   return r;
+}
+// What is on its way may be there at any time, or not: until it is waited for, there is NaN, and then it comes.
+inline void async_copy(void* to, const void* from, bool there, unsigned bytes) {
+  State& s = *running;
+  std::memset(to, 0xff, bytes);
+  AsyncCopies& own = s.copies[s.thread];
+  own.asked.push_back({(char*)to, there ? (const char*)from : nullptr, bytes, own.groups});
+}
+inline void async_wait(unsigned most) {
+  AsyncCopies& own = running->copies[running->thread];
+  auto copy = own.asked.begin();
+  for (; copy != own.asked.end() && copy->group + most < own.groups; ++copy) {
+    if (copy->from) std::memcpy(copy->to, copy->from, copy->bytes);
+    else std::memset(copy->to, 0, copy->bytes);
+  }
+  own.asked.erase(own.asked.begin(), copy);
 }
 // What a lane holds (PTX ISA, mma.m16n8k16 of 16-bit types): of A, row r and column k are in lane 4 (r % 8) + k % 8 / 2,
 // register r / 8 + 2 (k / 8), half k % 2; of B, row k and column c in lane 4 c + k % 8 / 2, register k / 8, half k % 2; of D,
@@ -186,6 +214,10 @@ FN uint4 load16(const u8* p) {
   return v;
 }
 FN uint4 inputs16(const u8* p) { return load16(p); }
+FN void async_copy16(void* to, const void* from, bool there) { emu::async_copy(to, from, there, 16); }
+FN void async_copy4(void* to, const void* from, bool there) { emu::async_copy(to, from, there, 4); }
+FN void async_commit() { ++emu::running->copies[emu::running->thread].groups; }
+template <int groups> FN void async_wait() { emu::async_wait(groups); }
 FN u32 load4(const u8* p) {
   u32 v;
   std::memcpy(&v, __builtin_assume_aligned(p, 4), 4);

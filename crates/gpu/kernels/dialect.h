@@ -124,6 +124,20 @@ FN uint4 inputs16(const u8* p) {
   asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
   return v;
 }
+// Copies into memory of the block that their thread does not wait for (sm_80 and newer), of `bytes` bytes, which are zeros where
+// the source is not there. async_commit makes a group of those that were asked for; async_wait waits until no more than the
+// last `groups` ones are on their way. Others see what was copied behind the next barrier. Nobody may look at what is copied to,
+// or write there, in the meantime.
+#define ASYNC_COPY(name, cache, bytes) \
+  FN void name(void* to, const void* from, bool there) { \
+    asm volatile("cp.async." cache ".shared.global [%0], [%1], " #bytes ", %2;" \
+                 :: "r"((u32)__cvta_generic_to_shared(to)), "l"(from), "r"(there ? bytes : 0)); \
+  }
+// The first cache is passed by for 16 bytes, and cannot be for 4.
+ASYNC_COPY(async_copy16, "cg", 16)
+ASYNC_COPY(async_copy4, "ca", 4)
+FN void async_commit() { asm volatile("cp.async.commit_group;"); }
+template <int groups> FN void async_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(groups) : "memory"); }
 // Two float16 at once.
 FN u32 sub2(u32 a, u32 b) {
   u32 d;

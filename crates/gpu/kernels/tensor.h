@@ -178,10 +178,14 @@ template <class L> FN void tensor_few(DEV const u8* w, HalfRows in, TilePairs pa
   write(y + (size_t)pair * a.y_row, bias, a, output, sum * in.undo[half_of(pairs, pair)]);
 }
 
-// 64 pairs times 64 outputs: a warp has 16 outputs and all pieces; 4 blocks of inputs at a time lie in shared memory, beside the
-// sums of the pieces before, for which registers are too few, and the numbers of the pairs. Warps of 32 outputs, which read it
-// half as often, took all 255 registers; two blocks of 8 warps need more than there are.
-CONST int STAGE_ROWS = 64, STAGE_BLOCKS = 4, STAGE_THREADS = 128;
+// 64 pairs times 64 outputs: a warp has 16 outputs and all pieces. In shared memory lie stages of two blocks of inputs, beside the
+// sums of the pieces before, for which registers are too few, and the numbers of the pairs. While a stage is multiplied, the next
+// two are on their way, by copies that nobody waits for; a fourth would not fit. Pieces begin with a stage, so that what is on its
+// way goes on from one piece to the next. Warps of 32 outputs, which read shared memory half as often, took all 255 registers; two
+// blocks of 8 warps need more than there are.
+CONST int STAGE_ROWS = 64, STAGE_BLOCKS = 2, STAGES = 3, STAGE_THREADS = 128;
+// 16-bit numbers of a stage, and its sums.
+CONST int STAGE_NUMBERS = STAGE_BLOCKS * STAGE_ROWS * 32, STAGE_SUMS = STAGE_BLOCKS * STAGE_ROWS;
 // Numbers of the pairs of a tile, and of their rows of halves.h.
 struct StagePairs { TG int* pairs; TG int* halves; int count; };
 FN void stage_pairs(TilePairs p, int me, StagePairs s) {
@@ -192,32 +196,60 @@ FN void stage_pairs(TilePairs p, int me, StagePairs s) {
   }
   BARRIER();
 }
-FN void stage_inputs(HalfRows in, StagePairs rows, int first, int end, int me, TG u16* inputs) {
-  uint4 none = {0, 0, 0, 0};
-  UNROLL for (int row = me / 4; row < STAGE_ROWS; row += STAGE_THREADS / 4) {
-    DEV const u8* from = (DEV const u8*)(in.x + ((size_t)rows.halves[row] * in.blocks + first) * 32 + 8 * (me % 4));
-    TG uint4* to = (TG uint4*)inputs + row * 4 + me % 4;
+// What stages are of, what of it a thread copies (parts of two rows, and sums of one), and where to: the stage of block `first`
+// and the next one is in slot `slot_of(first)`.
+CONST int STAGE_COPIES = STAGE_ROWS * 4 / STAGE_THREADS;
+struct Stages { HalfRows in; StagePairs rows; int me; DEV const u16* own[STAGE_COPIES]; DEV const float* own_sums; TG u16* inputs; TG float* sums; };
+FN Stages stages_of(HalfRows in, StagePairs rows, int me, TG u16* inputs, TG float* sums) {
+  Stages s = {in, rows, me, {nullptr, nullptr}, in.sums + (size_t)rows.halves[me / 2] * sums_row(in.blocks), inputs, sums};
+  UNROLL for (int n = 0; n < STAGE_COPIES; ++n)
+    s.own[n] = in.x + (size_t)rows.halves[me / 4 + n * (STAGE_THREADS / 4)] * in.blocks * 32 + 8 * (me % 4);
+  return s;
+}
+FN int slot_of(int first) { return (int)((u32)first / STAGE_BLOCKS % STAGES); }
+// Sums of blocks are 4 bytes each, for rows of them may begin at any number: with their stage a thread copies one. Both halves of
+// the sums of a super-block are 32 bytes of a row: with the last stage of it a thread copies 16. Nobody reads those of the
+// super-block before any more when they are asked for, so that they need one place only. As loads they would be waited for, or
+// take registers.
+template <class L> FN void ask_sums(Stages s, int first) {
+  int row = s.me / 2;
+  bool there = row < s.rows.count && first < s.in.blocks;
+  if constexpr (L::TAKEN == BY_SUPER) {
+    if (first % 8 == 8 - STAGE_BLOCKS)
+      async_copy16(s.sums + 4 * s.me, s.own_sums + s.in.blocks + first / 8 * 8 + s.me % 2 * 4, there);
+  } else if constexpr (L::OFFSET != 0) {
+    int b = s.me % STAGE_BLOCKS;
+    async_copy4(s.sums + slot_of(first) * STAGE_SUMS + b * STAGE_ROWS + row, s.own_sums + first + b, there && first + b < s.in.blocks);
+  }
+}
+// Asks for the stage that begins with block `first`. Rows that are not there, and blocks behind the last one, are zeros.
+template <class L> FN void ask_stage(Stages s, int first) {
+  TG u16* to = s.inputs + slot_of(first) * STAGE_NUMBERS + 8 * s.me;
+  UNROLL for (int n = 0; n < STAGE_COPIES; ++n) {
+    DEV const u16* from = s.own[n] + 32 * (size_t)first;
+    bool there = s.me / 4 + n * (STAGE_THREADS / 4) < s.rows.count;
     UNROLL for (int b = 0; b < STAGE_BLOCKS; ++b)
-      to[b * STAGE_ROWS * 4] = row < rows.count && first + b < end ? load16(from + 64 * b) : none;
+      async_copy16(to + b * (STAGE_ROWS * 32) + n * (8 * STAGE_THREADS), from + 32 * b, there && first + b < s.in.blocks);
   }
+  ask_sums<L>(s, first);
+  async_commit();
 }
-FN void stage_sums(HalfRows in, StagePairs rows, int first, int end, int me, TG float* sums) {
-  UNROLL for (int n = 0; n < STAGE_BLOCKS * STAGE_ROWS / STAGE_THREADS; ++n) {
-    int i = me + n * STAGE_THREADS, row = i % STAGE_ROWS, k = first + i / STAGE_ROWS;
-    sums[i] = row < rows.count && k < end ? in.sums[(size_t)rows.halves[row] * sums_row(in.blocks) + k] : 0.0f;
-  }
+template <class L> FN void ask_first_stages(Stages s) {
+  UNROLL for (int n = 0; n < STAGES - 1; ++n) ask_stage<L>(s, n * STAGE_BLOCKS);
 }
-// Both halves of the sums of a super-block, row by row.
-FN void stage_parts(HalfRows in, StagePairs rows, int first, int me, TG float* sums) {
-  uint4 none = {0, 0, 0, 0};
-  DEV const float* parts = in.sums + (size_t)rows.halves[me / 2] * sums_row(in.blocks) + in.blocks + first + me % 2 * 4;
-  ((TG uint4*)sums)[me] = me / 2 < rows.count ? load16((DEV const u8*)parts) : none;
+// The inputs of a stage, when all threads have what they asked for of it. Then all of them are done with the one before, and its
+// slot takes the next one that is asked for.
+template <class L> FN TG const u16* take_stage(Stages s, int first) {
+  async_wait<STAGES - 2>();
+  BARRIER();
+  ask_stage<L>(s, first + (STAGES - 1) * STAGE_BLOCKS);
+  return s.inputs + slot_of(first) * STAGE_NUMBERS;
 }
-// Where a lane's inputs of block `b` of the stage begin: those of the next eight rows lie 32 further on.
+// Where a lane's inputs of block `b` of a stage begin: those of the next eight rows lie 32 further on.
 FN TG const uint4* staged(TG const u16* inputs, int b, int g, int t) {
   return (TG const uint4*)inputs + b * (STAGE_ROWS * 4) + (g * 4 + t);
 }
-// A block of inputs that is number `b` in shared memory.
+// A block of inputs that is number `b` of its stage.
 template <class L> FN void tensor_rows(LOCAL const Fragment* f, TG const u16* inputs, TG const float* sums, int b, int g, int t,
                                        float (&total)[8][4]) {
   TG const uint4* x = staged(inputs, b, g, t);
@@ -226,98 +258,84 @@ template <class L> FN void tensor_rows(LOCAL const Fragment* f, TG const u16* in
     tensor_block<L>(f, x[32 * n], L::OFFSET != 0 ? s[8 * n] : 0.0f, L::OFFSET != 0 ? s[8 * n + 1] : 0.0f, total[n]);
 }
 // Blocks `from` to `to`, which are a piece.
-template <class L> FN void tensor_piece(DEV const u8* panel, int o, HalfRows in, StagePairs rows, int from, int to, int me,
-                                        TG u16* inputs, TG float* sums, float (&total)[8][4]) {
-  int g = me % 32 / 4, t = me % 4, end = to < in.blocks ? to : in.blocks;
+template <class L> FN void tensor_piece(DEV const u8* panel, int o, Stages s, int from, int to, float (&total)[8][4]) {
+  int g = s.me % 32 / 4, t = s.me % 4;
   for (int first = from; first < to; first += STAGE_BLOCKS) {
-    stage_inputs(in, rows, first, end, me, inputs);
-    stage_sums(in, rows, first, end, me, sums);
-    BARRIER();
+    TG const u16* inputs = take_stage<L>(s, first);
+    TG const float* sums = s.sums + slot_of(first) * STAGE_SUMS;
     // Rolled: blocks of inputs side by side would take twice the registers for weights.
     UNROLL_1 for (int b = 0; b < STAGE_BLOCKS; ++b) {
       int k = first + b;
-      if (k >= end) break;
+      if (k >= s.in.blocks) break;
       Fragment f[2];
       DEV const u8* block = block_at(panel, k / (L::INPUTS / 32), L::BYTES);
       L::fragment(block, k % (L::INPUTS / 32), o, t, f[0]);
       L::fragment(block, k % (L::INPUTS / 32), o + 8, t, f[1]);
       tensor_rows<L>(f, inputs, sums, b, g, t, total);
     }
-    BARRIER();
   }
 }
 // The same by halves of super-blocks.
-template <class L> FN void halves_piece(DEV const u8* panel, int o, HalfRows in, StagePairs rows, int from, int to, int me,
-                                        TG u16* inputs, float (&total)[8][4]) {
-  int g = me % 32 / 4, t = me % 4;
-  for (int first = from; first < to; first += STAGE_BLOCKS) {
-    stage_inputs(in, rows, first, first + STAGE_BLOCKS, me, inputs);
+template <class L> FN void halves_piece(DEV const u8* panel, int o, Stages s, int from, int to, float (&total)[8][4]) {
+  int g = s.me % 32 / 4, t = s.me % 4;
+  for (int first = from; first < to; first += 4) {
     typename L::Half words[2];
     L::take_half(block_at(panel, first / 8, L::BYTES), first / 4 % 2, o, t, words);
-    BARRIER();
-    UNROLL_1 for (int j = 0; j < 4; ++j) {
-      Fragment f[2];
-      UNROLL for (int i = 0; i < 2; ++i) L::fragment(words[i], 0, f[i]);
-      tensor_rows<L>(f, inputs, (TG const float*)inputs, j, g, t, total);
-      UNROLL for (int i = 0; i < 2; ++i) L::next_of_half(words[i]);
+    UNROLL_1 for (int k = first; k < first + 4; k += STAGE_BLOCKS) {
+      TG const u16* inputs = take_stage<L>(s, k);
+      UNROLL_1 for (int b = 0; b < STAGE_BLOCKS; ++b) {
+        Fragment f[2];
+        UNROLL for (int i = 0; i < 2; ++i) L::fragment(words[i], 0, f[i]);
+        tensor_rows<L>(f, inputs, s.sums, b, g, t, total);
+        UNROLL for (int i = 0; i < 2; ++i) L::next_of_half(words[i]);
+      }
     }
-    BARRIER();
   }
 }
-// Half of a super-block, whose blocks begin at `first`.
-template <class L> FN void super_half(DEV const u8* codes, const u32 (&fifth)[2][2], const SuperScales (&s)[2], int half_,
-                                      HalfRows in, StagePairs rows, int first, int me, TG u16* inputs, float (&sum)[8][4]) {
-  stage_inputs(in, rows, first, first + STAGE_BLOCKS, me, inputs);
-  BARRIER();
-  UNROLL_1 for (int q = 2 * half_; q < 2 * half_ + 2; ++q) {
-    u32 low[2][2], code[2][8];
-    load_quarter(codes, q, low);
-    put_quarter<L>(low, fifth, s, q, code);
-    TG const uint4* x = staged(inputs, q % 2 * 2, me % 32 / 4, me % 4);
-    UNROLL for (int n = 0; n < 16; ++n) mma_quarter(sum[n % 8], code, n / 8, x[n / 8 * (STAGE_ROWS * 4) + n % 8 * 32]);
-  }
-  BARRIER();
-}
-// The same in super-blocks.
-template <class L> FN void super_piece(DEV const u8* panel, int o, HalfRows in, StagePairs rows, int from, int to, int me,
-                                       TG u16* inputs, TG float* sums, float (&total)[8][4]) {
-  int g = me % 32 / 4, t = me % 4;
+// The same in super-blocks, of which a stage is a quarter.
+template <class L> FN void super_piece(DEV const u8* panel, int o, Stages s, int from, int to, float (&total)[8][4]) {
+  int g = s.me % 32 / 4, t = s.me % 4;
   for (int first = from; first < to; first += 8) {
     DEV const u8* at = block_at(panel, first / 8, L::BYTES);
     DEV const u8 *codes = at + (o * 16 + 4 * t), *marks = at + (L::SCALES_AT * LANES + o * 4);
-    SuperScales s[2] = {super_scales(marks), super_scales(marks + 32)};
-    SuperEnd e = super_end(s, t);
+    SuperScales scales[2] = {super_scales(marks), super_scales(marks + 32)};
+    SuperEnd e = super_end(scales, t);
     u32 fifth[2][2];
     load_fifths<L>(codes, fifth);
     float sum[8][4];
     UNROLL for (int n = 0; n < 32; ++n) sum[n / 4][n % 4] = 0.0f;
-    stage_parts(in, rows, first, me, sums);
-    UNROLL_1 for (int h = 0; h < 2; ++h) super_half<L>(codes, fifth, s, h, in, rows, first + 4 * h, me, inputs, sum);
-    TG const u64* parts = (TG const u64*)sums + (g * 4 + t);
+    UNROLL_1 for (int q = 0; q < 4; ++q) {
+      u32 low[2][2], code[2][8];
+      load_quarter(codes, q, low);
+      TG const uint4* x = staged(take_stage<L>(s, first + STAGE_BLOCKS * q), 0, g, t);
+      put_quarter<L>(low, fifth, scales, q, code);
+      UNROLL for (int n = 0; n < 16; ++n) mma_quarter(sum[n % 8], code, n / 8, x[n / 8 * (STAGE_ROWS * 4) + n % 8 * 32]);
+    }
+    TG const u64* parts = (TG const u64*)s.sums + (g * 4 + t);
     UNROLL for (int n = 0; n < 8; ++n) add_super(e, sum[n], parts[32 * n], total[n]);
-    BARRIER();
   }
 }
-template <class L> FN void tensor_many(DEV const u8* w, HalfRows in, StagePairs rows, DEV const float* bias, DEV float* y,
-                                       ProductArgs a, int tile, int me, TG u16* inputs, TG float* sums, TG float* done) {
-  int g = me % 32 / 4, t = me % 4, units = units_of<L>(in);
+template <class L> FN void tensor_many(DEV const u8* w, Stages s, DEV const float* bias, DEV float* y, ProductArgs a, int tile,
+                                       TG float* done) {
+  int me = s.me, g = me % 32 / 4, t = me % 4, units = units_of<L>(s.in);
   // Warps beyond the last output help to fill shared memory, and write nothing.
   int panel = tile * TENSOR_OUTPUTS < a.outputs ? tile / 2 : 0, first = tile % 2 * TENSOR_OUTPUTS + g;
   DEV const u8* own = panel_at<L>(w, a, (size_t)panel);
+  ask_first_stages<L>(s);
   UNROLL for (int n = 0; n < 32; ++n) done[n * STAGE_THREADS + me] = 0.0f;
   for (int piece = 0; piece < PIECES; ++piece) {
     float total[8][4];
     UNROLL for (int n = 0; n < 32; ++n) total[n / 4][n % 4] = 0.0f;
     int from = piece_start(units, piece) * unit_blocks<L>(), to = piece_start(units, piece + 1) * unit_blocks<L>();
-    if constexpr (L::TAKEN == BY_SUPER) super_piece<L>(own, first, in, rows, from, to, me, inputs, sums, total);
-    else if constexpr (L::TAKEN == BY_HALF) halves_piece<L>(own, first, in, rows, from, to, me, inputs, total);
-    else tensor_piece<L>(own, first, in, rows, from, to, me, inputs, sums, total);
+    if constexpr (L::TAKEN == BY_SUPER) super_piece<L>(own, first, s, from, to, total);
+    else if constexpr (L::TAKEN == BY_HALF) halves_piece<L>(own, first, s, from, to, total);
+    else tensor_piece<L>(own, first, s, from, to, total);
     UNROLL for (int n = 0; n < 32; ++n) done[n * STAGE_THREADS + me] = done[n * STAGE_THREADS + me] + total[n / 4][n % 4];
   }
   UNROLL for (int n = 0; n < 32; ++n) {
     int i = n % 4, row = n / 4 * 8 + 2 * t + i % 2, o = tile * TENSOR_OUTPUTS + g + i / 2 * 8;
-    if (row < rows.count && o < a.outputs)
-      write(y + (size_t)rows.pairs[row] * a.y_row, bias, a, o, done[n * STAGE_THREADS + me] * in.undo[rows.halves[row]]);
+    if (row < s.rows.count && o < a.outputs)
+      write(y + (size_t)s.rows.pairs[row] * a.y_row, bias, a, o, done[n * STAGE_THREADS + me] * s.in.undo[s.rows.halves[row]]);
   }
 }
 
@@ -339,11 +357,12 @@ KERNEL(256, 3) tensor_few_##name(TENSOR_IN) { \
   tensor_few<lane_##name>(w, in, pairs, bias, y, a.product, (int)BLOCK.x, (int)THREAD, part); \
 } \
 KERNEL(128, 2) tensor_many_##name(TENSOR_IN) { \
-  SHARED u16 inputs[STAGE_BLOCKS * STAGE_ROWS * 32]; SHARED float staged[8 * STAGE_ROWS], done[STAGE_ROWS * 64]; \
+  SHARED u16 inputs[STAGES * STAGE_NUMBERS]; SHARED float staged[8 * STAGE_ROWS], done[STAGE_ROWS * 64]; \
   SHARED int numbers[2 * STAGE_ROWS]; \
   TENSOR_TILE(lane_##name, STAGE_ROWS); \
   StagePairs rows = {numbers, numbers + STAGE_ROWS, pairs.count}; \
   stage_pairs(pairs, (int)THREAD, rows); \
-  tensor_many<lane_##name>(w, in, rows, bias, y, a.product, (int)BLOCK.x * (STAGE_THREADS / 32) + (int)THREAD / 32, (int)THREAD, inputs, staged, done); \
+  Stages stages = stages_of(in, rows, (int)THREAD, inputs, staged); \
+  tensor_many<lane_##name>(w, stages, bias, y, a.product, (int)BLOCK.x * (STAGE_THREADS / 32) + stages.me / 32, done); \
 }
 TENSOR_TYPES(TENSOR_PRODUCTS)
