@@ -57,7 +57,6 @@ static bool run_block(State& state, unsigned threads) {
   state.block_bar = {};
   state.warp_bars.assign(threads / 32, {});
   state.live = threads;
-  state.copies.assign(threads, {});
   for (unsigned t = 0; t < threads; ++t) state.fibers[t].done = false;
   for (unsigned idle = 0; state.live;) {
     unsigned was = state.moves;
@@ -91,6 +90,7 @@ static Outcome launch(D3 grid, unsigned threads, bool waits, Body body) {
   for (unsigned i = 0; i < n; ++i) {
     unsigned b = state.order > 0 ? i : n - 1 - i;
     state.block = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
+    state.copies.assign(threads, {});
     bool done = waits ? run_block(state, threads) : run_plain(state, threads);
     if (!done) {
       state.fibers.clear();   // stuck ones are not to be gone on with

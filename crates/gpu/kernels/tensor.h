@@ -199,7 +199,15 @@ FN void stage_pairs(TilePairs p, int me, StagePairs s) {
 // What stages are of, what of it a thread copies (parts of two rows, and sums of one), and where to: the stage of block `first`
 // and the next one is in slot `slot_of(first)`.
 CONST int STAGE_COPIES = STAGE_ROWS * 4 / STAGE_THREADS;
-struct Stages { HalfRows in; StagePairs rows; int me; DEV const u16* own[STAGE_COPIES]; DEV const float* own_sums; TG u16* inputs; TG float* sums; };
+struct Stages {
+  HalfRows in;
+  StagePairs rows;
+  int me;
+  DEV const u16* own[STAGE_COPIES];
+  DEV const float* own_sums;
+  TG u16* inputs;
+  TG float* sums;
+};
 FN Stages stages_of(HalfRows in, StagePairs rows, int me, TG u16* inputs, TG float* sums) {
   Stages s = {in, rows, me, {nullptr, nullptr}, in.sums + (size_t)rows.halves[me / 2] * sums_row(in.blocks), inputs, sums};
   UNROLL for (int n = 0; n < STAGE_COPIES; ++n)
@@ -219,7 +227,8 @@ template <class L> FN void ask_sums(Stages s, int first) {
       async_copy16(s.sums + 4 * s.me, s.own_sums + s.in.blocks + first / 8 * 8 + s.me % 2 * 4, there);
   } else if constexpr (L::OFFSET != 0) {
     int b = s.me % STAGE_BLOCKS;
-    async_copy4(s.sums + slot_of(first) * STAGE_SUMS + b * STAGE_ROWS + row, s.own_sums + first + b, there && first + b < s.in.blocks);
+    TG float* to = s.sums + slot_of(first) * STAGE_SUMS + b * STAGE_ROWS + row;
+    async_copy4(to, s.own_sums + first + b, there && first + b < s.in.blocks);
   }
 }
 // Asks for the stage that begins with block `first`. Rows that are not there, and blocks behind the last one, are zeros.
