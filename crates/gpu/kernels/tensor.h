@@ -341,6 +341,8 @@ template <class L> FN void tensor_many(DEV const u8* w, Stages s, DEV const floa
     else tensor_piece<L>(own, first, s, from, to, total);
     UNROLL for (int n = 0; n < 32; ++n) done[n * STAGE_THREADS + me] = done[n * STAGE_THREADS + me] + total[n / 4][n % 4];
   }
+  // The last stages asked for are behind the inputs, all zeros: no block ends with copies on their way into its memory.
+  async_wait<0>();
   UNROLL for (int n = 0; n < 32; ++n) {
     int i = n % 4, row = n / 4 * 8 + 2 * t + i % 2, o = tile * TENSOR_OUTPUTS + g + i / 2 * 8;
     if (row < s.rows.count && o < a.outputs)
