@@ -3,27 +3,27 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/divided.rs"]
+mod divided;
 #[path = "common/on_disk.rs"]
 mod on_disk;
 #[path = "common/opened.rs"]
 mod opened;
 
 use common::odd;
+use divided::{TwoCpus, chance, two_cpus};
 use lamina_cpu::Cpu;
 use lamina_fixtures::{Models, tokens};
-use lamina_oracle::Throttled;
 use lamina_plan::{
     Backend, BackendError, Batch, Ops, Plan, Queue, Runner, Select, SeqPlace, Step, StreamCounts, WeightId,
     WeightKind, Wrapper,
     op::{Experts, Op},
     walk,
 };
-use lamina_tier::{DeviceHomes, StreamedMachine, TierSide, Tiered, TieredMachine};
+use lamina_tier::{DeviceHomes, StreamedMachine, TierSide, TieredMachine};
 use on_disk::OnDisk;
 use opened::Opened;
 use std::{collections::BTreeSet, ops::Range};
-
-type TwoCpus = Tiered<Throttled<Cpu>, Cpu>;
 
 /// How a weight is kept and computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,13 +51,6 @@ impl Way {
     }
 }
 
-/// A number by chance, the same for the same name and seed.
-fn chance(seed: u64, name: &str) -> usize {
-    let mix = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = name.bytes().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xcbf2_9ce4_8422_2325, mix);
-    ((hash ^ hash >> 29) >> 3) as usize
-}
-
 /// The way of each weight of a plan: matrices of dense products are never on disk here.
 type Ways<'a> = &'a dyn Fn(&Plan, WeightId) -> Way;
 
@@ -76,10 +69,8 @@ fn scattered(seed: u64) -> impl Fn(&Plan, WeightId) -> Way {
 }
 
 fn backend(plan: &Plan, ways: Ways<'_>, layer: &dyn Fn(usize) -> TierSide) -> TwoCpus {
-    let cpu = || Cpu::new(1).unwrap();
     let homes = DeviceHomes::of(plan, &|w| ways(plan, w).side(), layer).unwrap();
-    let homes = homes.sending(plan, &|w| ways(plan, w).is_sent());
-    Tiered { device: Throttled::new(cpu(), 1 << 40, f64::INFINITY), host: cpu(), homes }
+    two_cpus(homes.sending(plan, &|w| ways(plan, w).is_sent()))
 }
 
 /// Rows `rows` of two texts.

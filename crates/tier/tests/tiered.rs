@@ -1,9 +1,12 @@
 //! Plans that are divided between a simulated device and the host give the bits of one machine, however they are divided.
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/divided.rs"]
+mod divided;
 #[path = "common/opened.rs"]
 mod opened;
 
+use divided::{TwoCpus, chance, two_cpus};
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_cpu::Cpu;
@@ -24,13 +27,9 @@ use lamina_tier::{DeviceHomes, TierSide, Tiered, staging_bytes};
 use opened::Opened;
 use std::time::Instant;
 
-type TwoCpus = Tiered<Throttled<Cpu>, Cpu>;
-
 /// A side by chance, the same for the same name and seed.
 fn coin(seed: u64, name: &str) -> TierSide {
-    let mix = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = name.bytes().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xcbf2_9ce4_8422_2325, mix);
-    if (hash ^ hash >> 29) & 4 == 0 { TierSide::Device } else { TierSide::Host }
+    if chance(seed, name).is_multiple_of(2) { TierSide::Device } else { TierSide::Host }
 }
 
 /// How a plan is divided.
@@ -81,8 +80,7 @@ impl Division {
     }
 
     fn backend(self, plan: &Plan) -> TwoCpus {
-        let cpu = || Cpu::new(1).unwrap();
-        Tiered { device: Throttled::new(cpu(), 1 << 40, f64::INFINITY), host: cpu(), homes: self.homes(plan) }
+        two_cpus(self.homes(plan))
     }
 }
 
