@@ -32,7 +32,7 @@ pub struct UnknownIsa {
 }
 
 impl Isa {
-    /// All that this build knows, weakest first.
+    /// All of this architecture, weakest first.
     pub const ALL: &'static [Isa] = &[
         Isa::Scalar,
         #[cfg(target_arch = "x86_64")]
@@ -65,8 +65,13 @@ impl Isa {
         }
     }
 
-    /// True when this CPU has the instructions.
+    /// True when this CPU has the instructions and this build has kernels for them: one for development has no others
+    /// than those of the machine that it was made on (`LAMINA_ALL_ISAS=1` builds all).
     pub fn available(self) -> bool {
+        self.is_built() && self.has_instructions()
+    }
+
+    fn has_instructions(self) -> bool {
         match self {
             Isa::Scalar => true,
             #[cfg(target_arch = "x86_64")]
@@ -81,7 +86,7 @@ impl Isa {
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
             #[cfg(target_arch = "aarch64")]
-            Isa::NeonI8mm => Isa::NeonDot.available() && std::arch::is_aarch64_feature_detected!("i8mm"),
+            Isa::NeonI8mm => Isa::NeonDot.has_instructions() && std::arch::is_aarch64_feature_detected!("i8mm"),
             #[allow(unreachable_patterns)] // the sets of other architectures
             _ => false,
         }

@@ -1,7 +1,7 @@
 //! From one generic kernel to one function per instruction set.
 
 /// Defines `fn $name(isa: Isa) -> fn pointer` that instantiates the generic kernel `$kernel::<S, ..>` for each
-/// instruction set inside a function that enables its features.
+/// instruction set of this build inside a function that enables its features.
 ///
 /// ```ignore
 /// shells! {
@@ -18,6 +18,7 @@ macro_rules! shells {
     ) => {
         $(#[$doc])*
         $vis fn $name $(<$($g: $bound),*>)? (isa: $crate::Isa) -> unsafe fn($($ty),*) $(-> $ret)? {
+            $crate::for_each_isa! { isa [$(<$($g: $bound),*>)?] [$($($use),*)?] [$($arg: $ty),*] [$($arg),*] [$(-> $ret)?] $kernel }
             /// # Safety
             /// As for the kernel.
             #[allow(clippy::too_many_arguments)]
@@ -25,86 +26,80 @@ macro_rules! shells {
                 // SAFETY: the caller keeps the kernel's own conditions; portable code needs no instructions.
                 unsafe { $kernel::<$crate::scalar::Scalar $(, $($use),*)?>($($arg),*) }
             }
+            scalar $(::<$($use),*>)?
+        }
+    };
+}
+
+/// Returns the function of one instruction set where `$isa` is that set.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shell {
+    (
+        $set:ident $features:literal $lanes:path:
+        $isa:ident [$($generics:tt)*] [$($use:ident),*] [$($args:tt)*] [$($arg:ident),*] [$($ret:tt)*] $kernel:ident
+    ) => {
+        if $isa == $crate::Isa::$set {
             /// # Safety
-            /// As for the kernel; the CPU has AVX2, FMA, F16C, BMI1 and BMI2.
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
+            /// As for the kernel; the CPU has the features that are enabled here.
+            #[target_feature(enable = $features)]
             #[allow(clippy::too_many_arguments)]
-            unsafe fn avx2 $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: chosen below only for CPUs with AVX2, FMA, F16C and BMI; the caller keeps the kernel's conditions.
-                unsafe { $kernel::<$crate::avx2::Avx2 $(, $($use),*)?>($($arg),*) }
+            unsafe fn shell $($generics)* ($($args)*) $($ret)* {
+                // SAFETY: chosen only for CPUs that `Isa::available` found to have these features; the caller keeps the
+                // kernel's own conditions.
+                unsafe { $kernel::<$lanes $(, $use)*>($($arg),*) }
             }
-            /// # Safety
-            /// As for the kernel; the CPU has what `avx2` asks for, and AVX-VNNI.
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avxvnni")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn avx_vnni $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: chosen below only for CPUs with AVX2, FMA, F16C and AVX-VNNI; the caller keeps the kernel's conditions.
-                unsafe { $kernel::<$crate::vnni::AvxVnni $(, $($use),*)?>($($arg),*) }
+            return shell::<$($use),*>;
+        }
+    };
+}
+
+/// The table of sets: name, features that are enabled, and lanes. `build.rs` says which of them are built.
+macro_rules! sets {
+    ($d:tt $($cfg:ident $set:ident $features:literal $module:ident :: $lanes:ident;)*) => {
+        $(
+            /// Its tokens where the set is built, and nothing where it is not: decided in this crate, not in the one that
+            /// expands a kernel.
+            #[doc(hidden)]
+            #[cfg($cfg)]
+            #[macro_export]
+            macro_rules! $cfg {
+                ($d($d signature:tt)*) => {
+                    $crate::shell! { $set $features $crate::$module::$lanes: $d($d signature)* }
+                };
             }
-            /// # Safety
-            /// As for the kernel; the CPU has AVX-512 F, BW, VL, DQ and VNNI, and what `avx2` asks for.
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn avx512_vl $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: chosen below only for CPUs with these AVX-512 parts; the caller keeps the kernel's conditions.
-                unsafe { $kernel::<$crate::vnni::Avx512Vl $(, $($use),*)?>($($arg),*) }
+            #[doc(hidden)]
+            #[cfg(not($cfg))]
+            #[macro_export]
+            macro_rules! $cfg {
+                ($d($d signature:tt)*) => {};
             }
-            /// # Safety
-            /// As for the kernel; the CPU has AVX-512 F, BW, VL, DQ and VNNI, and what `avx2` asks for.
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn avx512 $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: chosen below only for CPUs with these AVX-512 parts; the caller keeps the kernel's conditions.
-                unsafe { $kernel::<$crate::avx512::Avx512 $(, $($use),*)?>($($arg),*) }
-            }
-            /// # Safety
-            /// As for the kernel.
-            #[cfg(target_arch = "aarch64")]
-            #[target_feature(enable = "neon")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn neon $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: every aarch64 CPU has NEON; the caller keeps the kernel's conditions.
-                unsafe { $kernel::<$crate::neon::Neon $(, $($use),*)?>($($arg),*) }
-            }
-            /// # Safety
-            /// As for the kernel; the CPU has `sdot`.
-            #[cfg(target_arch = "aarch64")]
-            #[target_feature(enable = "neon,dotprod")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn neon_dot $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: chosen below only for CPUs with dot products; the caller keeps the kernel's conditions.
-                unsafe { $kernel::<$crate::neon::NeonDot $(, $($use),*)?>($($arg),*) }
-            }
-            /// # Safety
-            /// As for the kernel; the CPU has `sdot` and `smmla`.
-            #[cfg(target_arch = "aarch64")]
-            #[target_feature(enable = "neon,dotprod,i8mm")]
-            #[allow(clippy::too_many_arguments)]
-            unsafe fn neon_i8mm $(<$($g: $bound),*>)? ($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: chosen below only for CPUs with dot and matrix products; the caller keeps the kernel's conditions.
-                unsafe { $kernel::<$crate::neon::NeonI8mm $(, $($use),*)?>($($arg),*) }
-            }
-            match isa {
-                #[cfg(target_arch = "x86_64")]
-                $crate::Isa::Avx2 => avx2 $(::<$($use),*>)?,
-                #[cfg(target_arch = "x86_64")]
-                $crate::Isa::AvxVnni => avx_vnni $(::<$($use),*>)?,
-                #[cfg(target_arch = "x86_64")]
-                $crate::Isa::Avx512Vl => avx512_vl $(::<$($use),*>)?,
-                #[cfg(target_arch = "x86_64")]
-                $crate::Isa::Avx512 => avx512 $(::<$($use),*>)?,
-                #[cfg(target_arch = "aarch64")]
-                $crate::Isa::Neon => neon $(::<$($use),*>)?,
-                #[cfg(target_arch = "aarch64")]
-                $crate::Isa::NeonDot => neon_dot $(::<$($use),*>)?,
-                #[cfg(target_arch = "aarch64")]
-                $crate::Isa::NeonI8mm => neon_i8mm $(::<$($use),*>)?,
-                _ => scalar $(::<$($use),*>)?,
+        )*
+
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! for_each_isa {
+            ($d($d signature:tt)*) => { $($crate::$cfg! { $d($d signature)* })* };
+        }
+
+        impl crate::Isa {
+            /// True when kernels of this build are there for it.
+            pub(crate) const fn is_built(self) -> bool {
+                match self {
+                    $(crate::Isa::$set => cfg!($cfg),)*
+                    crate::Isa::Scalar => true,
+                }
             }
         }
     };
+}
+
+sets! { $
+    isa_avx2 Avx2 "avx2,fma,f16c,bmi1,bmi2" avx2::Avx2;
+    isa_avx_vnni AvxVnni "avx2,fma,f16c,bmi1,bmi2,avxvnni" vnni::AvxVnni;
+    isa_avx512_vl Avx512Vl "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni" vnni::Avx512Vl;
+    isa_avx512 Avx512 "avx2,fma,f16c,bmi1,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni" avx512::Avx512;
+    isa_neon Neon "neon" neon::Neon;
+    isa_neon_dot NeonDot "neon,dotprod" neon::NeonDot;
+    isa_neon_i8mm NeonI8mm "neon,dotprod,i8mm" neon::NeonI8mm;
 }
