@@ -21,7 +21,8 @@ def problems(step):
     if parsed.returncode != 0:
         yield f"{script!r}: {parsed.stderr.strip()}"
     paths = re.findall(r"(?:^|\s)((?:\.ci|tests|examples|benches|crates)/[\w./-]+)", script)
-    paths += [f"tests/{name}.rs" for name in re.findall(r"--test (\w+)", script) if "-p lamina " in script]
+    if "-p lamina --test it " in script:
+        paths += [f"tests/it/{name}.rs" for name in re.findall(r"(\w+)::", script)]
     yield from (f"{path} is not there" for path in paths if not (ROOT / path).exists())
 
 

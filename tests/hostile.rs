@@ -3,6 +3,8 @@
 //!
 //! A few hundred cases of each here; `LAMINA_FUZZ=50` runs fifty times as many. A failure names its case; the same
 //! number gives the same case again.
+//!
+//! A binary of its own: the peak of memory is the process's.
 #![allow(clippy::unwrap_used)] // helpers may fail like tests
 
 use lamina::{

@@ -1,6 +1,7 @@
-//! Rules of the house that a program can check: floors, circles, words, unsafe code, sizes.
+//! Rules of the house that a program can check: floors, circles, words, unsafe code, sizes, test binaries.
 
 mod circles;
+mod targets;
 mod words;
 
 use serde_json::Value;

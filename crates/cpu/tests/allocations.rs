@@ -1,4 +1,6 @@
 //! A warm decode step allocates nothing: a counting allocator around [`Step::submit`] and [`Step::wait`] says so.
+//!
+//! A binary of its own: the allocator is the whole process's, and so are the allocations that it counts.
 
 use lamina_arch::{Family, Weights, weights::Tensor};
 use lamina_cpu::Cpu;

@@ -1,11 +1,11 @@
 //! The CUDA device over a driver of our own, which runs kernels on the emulator and fails on demand.
 //!
 //! Each test that is ignored here runs in a process of its own, with the fake driver's folder in front of the libraries'
-//! path.
+//! path: this binary again, with the name of the test, so the file is a binary of its own.
 #![cfg(target_os = "linux")]
 
 mod alone;
-#[path = "../../emu/tests/common/mod.rs"]
+#[path = "../../emu/tests/it/common/runner.rs"]
 mod common;
 
 use alone::alone;

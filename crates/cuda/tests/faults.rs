@@ -1,5 +1,7 @@
 //! Faults put into kernels and into what the host waits for: the conformance kit finds each of them, and so does the
 //! comparison of long copies. A check that sees none of them would say nothing of a backend that it passes.
+//!
+//! A binary of its own: it runs itself again for each fault, with a driver that holds it.
 #![cfg(target_os = "linux")]
 
 mod alone;

@@ -1,4 +1,6 @@
 //! Kernels under the sanitizers of the C++ compiler: no index beyond an array, no undefined arithmetic, no memory that is gone.
+//!
+//! A binary of its own: it runs itself again with a sanitized driver and the sanitizer's library in front of all others.
 #![cfg(target_os = "linux")]
 
 mod alone;

@@ -1,4 +1,6 @@
 //! What one token costs: no allocation once the buffers have grown.
+//!
+//! A binary of its own: what counts allocations is the allocator of the whole process.
 
 use lamina_engine::sample::{Context, SampleError, Sampler, SamplingParams};
 

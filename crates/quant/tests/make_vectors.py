@@ -1,4 +1,4 @@
-"""Writes vectors.txt: what the gguf package decodes and encodes, as hashes over data that tests/support makes again.
+"""Writes vectors.txt: what the gguf package decodes and encodes, as hashes over data that tests/it/support.rs makes again.
 
 Run: python make_vectors.py > vectors.txt
 """

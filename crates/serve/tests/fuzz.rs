@@ -1,5 +1,7 @@
 //! Mutated bodies: whatever is sent, the answer is an answer or a refusal, never a fault, and nothing grows.
 //! `LAMINA_FUZZ_INPUTS` sets how many, `LAMINA_FUZZ_SEED` takes others than usual.
+//!
+//! A binary of its own: what must not grow is the memory of the process.
 
 use lamina::{LoadOptions, Model};
 use lamina_serve::{ModelOrigin, ServeOptions, Server};

@@ -27,7 +27,7 @@
 //! # Rules that every reader here keeps
 //! - A file is data from a stranger. Any bytes at all end in a value or in one [`FormatError`] that names the file, the
 //!   tensor or key, and the field; never in a panic, and never in an allocation or a loop as large as a number that a
-//!   file merely claims. `tests/hostile_*.rs` break one field at a time, `tests/fuzz.rs` mutates whole files.
+//!   file merely claims. `tests/it/hostile_*.rs` break one field at a time, `tests/fuzz.rs` mutates whole files.
 //! - Opening reads headers only: a [`HostTensor`](lamina_base::HostTensor) is a range of an open file, which stays open
 //!   as long as one of its tensors lives. No file is mapped: one that is shortened or written to meanwhile is an error of
 //!   whoever reads it, where a map would fault or give other numbers. Nothing promises that bytes are aligned for their

@@ -1,6 +1,10 @@
 //! Tokenizer files that ask for more than their bytes are worth: each ends soon with an error or a tokenizer that works.
+//!
+//! A binary of its own: the peak of memory is the process's.
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code, reason = "other tests use more")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::{

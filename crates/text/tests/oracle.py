@@ -1,7 +1,7 @@
 """Expected token ids from the tokenizers' own implementations.
 
 Reads {"jobs": [{"kind": ..., "texts": [...], ...}]} as JSON from stdin and writes one list of id lists per job to
-stdout. Run by tests/oracle.rs when LAMINA_PYTHON names a Python with tiktoken, sentencepiece,
+stdout. Run by tests/it/oracle.rs when LAMINA_PYTHON names a Python with tiktoken, sentencepiece,
 tokenizers, gguf and llama_cpp.
 """
 

@@ -1,7 +1,11 @@
 //! Programs of a grammar of templates: each ends soon, in bounded memory, with a text or an error, and no program ends
 //! the process. 20,000 programs here; `LAMINA_FUZZ=50` runs a million, `LAMINA_FUZZ_SEED` others than usual.
+//!
+//! A binary of its own: the peak of memory is the process's.
 #![allow(clippy::unwrap_used)]
 
+#[allow(dead_code, reason = "other tests use more")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::time::{Duration, Instant};

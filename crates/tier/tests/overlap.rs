@@ -1,8 +1,10 @@
 //! A device and the host compute at the same time: told by a simulated device with a clock of its own, and by a host whose
 //! operators sleep.
+//!
+//! A binary of its own: the times are those of a machine on which no other test of the crate runs.
 #![allow(clippy::unwrap_used)]
 
-#[path = "common/opened.rs"]
+#[path = "it/common/opened.rs"]
 mod opened;
 
 use lamina_cpu::Cpu;

@@ -1,0 +1,16 @@
+//! The command as a user runs it.
+#![allow(clippy::unwrap_used)] // helpers may fail like tests
+
+mod chat;
+mod common;
+mod convert;
+#[cfg(target_os = "linux")]
+mod cuda;
+mod errors;
+mod lora;
+#[cfg(target_os = "linux")]
+mod memory;
+mod packaged;
+mod reports;
+mod run;
+mod server;

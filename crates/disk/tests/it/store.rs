@@ -1,0 +1,178 @@
+//! A store that is killed, damaged, filled and shared.
+
+use lamina_disk::{Entry, Key, PageStore, StoreFolder, Unwritten};
+use std::{
+    fs,
+    io::Read,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+/// Names the folder that a writer of [`kills_leave_entries_whole_or_absent`] fills.
+const WRITER: &str = "LAMINA_TEST_STORE_WRITER";
+
+fn key(i: u64) -> Key {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&i.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
+    key
+}
+
+fn part(i: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at as u64 * 31 + i) as u8).collect()
+}
+
+fn entry(i: u64, len: usize) -> Entry {
+    Entry::new(&key(i), &i.to_le_bytes(), &[&part(i, len), &part(i + 1, 10)])
+}
+
+fn unwritten(i: u64, len: usize) -> Unwritten {
+    Unwritten { proof: i.to_le_bytes().to_vec(), parts: vec![part(i, len), part(i + 1, 10)] }
+}
+
+fn open(folder: &Path, budget: u64) -> PageStore {
+    PageStore::open(folder, budget, |_| {}).expect("opens")
+}
+
+fn holds(store: &PageStore, i: u64, len: usize) -> bool {
+    store.read(&key(i), &i.to_le_bytes()).is_some_and(|found| found == entry(i, len))
+}
+
+#[test]
+fn entries_outlive_the_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path(), 8 << 20);
+    assert!(!holds(&store, 1, 1000));
+    (0..50).for_each(|i| assert!(store.write(key(i), unwritten(i, 1000))));
+    drop(store);
+    let store = open(folder.path(), 8 << 20);
+    assert!((0..50).all(|i| holds(&store, i, 1000)));
+    assert!(store.read(&key(3), b"another past").is_none(), "a key alone proves nothing");
+    let counts = store.counts();
+    assert_eq!((counts.hits, counts.misses, counts.damaged), (50, 1, 0));
+}
+
+#[test]
+fn a_full_store_keeps_what_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path(), 1 << 20);
+    let len = 100_000;
+    store.write(key(0), unwritten(0, len));
+    store.flush();
+    for i in 1..40 {
+        assert!(holds(&store, 0, len), "after {i}");
+        store.write(key(i), unwritten(i, len));
+        store.flush();
+    }
+    assert!(!store.contains(&key(1)) && store.contains(&key(39)));
+    let bytes: u64 = StoreFolder::open(folder.path()).expect("opens").list().iter().map(|e| e.bytes).sum();
+    assert!(bytes <= 1 << 20, "{bytes} bytes");
+}
+
+#[test]
+fn damage_is_a_miss_and_goes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path(), 8 << 20);
+    for round in 0..200u64 {
+        store.write(key(round), unwritten(round, 500));
+        store.flush();
+        let file = StoreFolder::open(folder.path()).expect("opens").list().pop().expect("an entry");
+        let mut bytes = fs::read(&file.path).expect("readable");
+        match round % 3 {
+            0 => bytes.truncate(round as usize * 2),
+            1 => bytes.push(0),
+            _ => {
+                let at = round as usize * 7 % bytes.len();
+                bytes[at] ^= 1 << (round % 8);
+            }
+        }
+        fs::write(&file.path, bytes).expect("writable");
+        assert!(!holds(&store, round, 500) && !store.contains(&key(round)), "round {round}");
+        assert_eq!(store.counts().damaged, round + 1);
+    }
+}
+
+#[test]
+fn a_disk_that_refuses_is_counted_and_harmless() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path(), 8 << 20);
+    // A file where the folder of the entry would be: it cannot be written.
+    let name = format!("{:02x}", key(5)[0]);
+    fs::write(folder.path().join("v1").join(name), b"in the way").expect("writable");
+    store.write(key(5), unwritten(5, 10));
+    store.flush();
+    let counts = store.counts();
+    assert_eq!((counts.written, counts.dropped), (0, 1));
+    assert!(counts.failure.is_some() && !holds(&store, 5, 10));
+    let refused =
+        PageStore::open(&folder.path().join("v1").join(format!("{:02x}", key(5)[0])), 8 << 20, |_| {});
+    assert!(refused.is_err_and(|e| e.to_string().contains("the folder of the prefix cache cannot be used")));
+    assert!(PageStore::open(folder.path(), 10, |_| {}).is_err());
+}
+
+#[test]
+fn several_stores_share_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (a, b) = (open(folder.path(), 2 << 20), open(folder.path(), 2 << 20));
+    thread::scope(|threads| {
+        for (store, first) in [(&a, 0), (&b, 50)] {
+            threads.spawn(move || {
+                for i in first..first + 100 {
+                    store.write(key(i), unwritten(i, 30_000));
+                    holds(store, i / 2, 30_000);
+                }
+                store.flush();
+            });
+        }
+    });
+    assert_eq!((a.counts().damaged, b.counts().damaged), (0, 0));
+    // Readers may have been ahead of the writers until here; what both left is found by either.
+    let found = |store| (0..150).filter(|i| holds(store, *i, 30_000)).count();
+    assert!(found(&a) > 0 && found(&a) == found(&b));
+}
+
+/// Kills of a writer: `LAMINA_KILLS=1000` is the long form.
+#[test]
+fn kills_leave_entries_whole_or_absent() {
+    if let Ok(folder) = std::env::var(WRITER) {
+        let store = open(folder.as_ref(), 64 << 20);
+        println!("ready");
+        for i in 0.. {
+            store.write(key(i % 4000), unwritten(i % 4000, 20_000));
+            if i % 8 == 0 {
+                store.flush();
+            }
+        }
+    }
+    let kills = std::env::var("LAMINA_KILLS").map_or(20, |n| n.parse().expect("a number"));
+    let folder = tempfile::tempdir().expect("a folder");
+    for round in 0..kills {
+        let me = std::env::current_exe().expect("a path");
+        let mut writer = Command::new(me)
+            .args(["--exact", "store::kills_leave_entries_whole_or_absent", "--nocapture"])
+            .env(WRITER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let mut out = writer.stdout.take().expect("piped");
+        let mut seen = String::new();
+        while !seen.contains("ready") {
+            let mut byte = [0];
+            assert_eq!(out.read(&mut byte).expect("readable"), 1, "the writer ended: {seen}");
+            seen.push(byte[0] as char);
+        }
+        thread::sleep(Duration::from_micros(round * 7919 % 20_000));
+        writer.kill().expect("can be killed");
+        writer.wait().expect("ends");
+    }
+    let store = open(folder.path(), 64 << 20);
+    let stored = StoreFolder::open(folder.path()).expect("opens").list();
+    assert!(!stored.is_empty());
+    let known: Vec<Key> = (0..4000).map(key).collect();
+    for entry in stored {
+        let i = known.iter().position(|k| *k == entry.key).expect("a key of the writer") as u64;
+        assert!(holds(&store, i, 20_000), "{}", entry.path.display());
+    }
+    assert_eq!(store.counts().damaged, 0);
+}

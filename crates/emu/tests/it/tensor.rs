@@ -1,0 +1,104 @@
+//! Tensor cores on the emulated GPU: the conformance kit, and the text of the built-in model.
+
+use crate::common::kit::in_half;
+use crate::common::runner::{ONCE, Told, runner, tell};
+use lamina_cpu::Cpu;
+use lamina_emu::{BlockOrder, Emu};
+use lamina_fixtures::packaged;
+use lamina_gpu::Gpu;
+use lamina_oracle::conform::{self, Tolerance};
+use lamina_plan::{Backend, KvType};
+
+/// Rows are rounded to float16, half a step in 2^11 of each number at most, which makes some 2.6e-4 of a product; three
+/// products behind one another, and weights of types without fragments, which are float16, make it no more than this. Rows
+/// of matrices in bfloat16 are rounded to bfloat16, as the kit allows for `half`.
+fn tolerance() -> Tolerance {
+    Tolerance { quantized: 1e-3, ..Tolerance::default() }
+}
+
+fn device(order: BlockOrder) -> Emu {
+    Emu::new(order).with_tensor_cores()
+}
+
+/// Runs the cases whose name is `wanted`; returns how many there are.
+fn conforms(device: &Emu, wanted: impl Fn(&str) -> bool) -> usize {
+    let report = conform::run_where(|| Gpu::new(device.clone()), tolerance(), wanted);
+    println!("{report}");
+    report.assert();
+    assert!(report.refused.is_empty(), "declined: {:?}", report.refused);
+    report.cases
+}
+
+/// Runs the cases whose name contains each part.
+fn parts_conform(device: &Emu, parts: &[&str]) {
+    for part in parts {
+        assert!(conforms(device, |name| name.contains(part)) > 0, "no case is called {part}");
+    }
+}
+
+/// True for the cases that tensor cores may compute: not for long attention over float32 pages, which they do not read. That
+/// took a third of the time and is `conform.rs`'s, which runs all cases on the same portable kernels. The short ones, named by
+/// their heads, are run here too: the choice between kernels is this device's.
+fn reaches_tensor_cores(name: &str) -> bool {
+    match name.split(' ').collect::<Vec<_>>()[..] {
+        ["attend", first, ..] if first.contains(':') => true,
+        ["attend", kv, dim] if dim.parse::<usize>().is_ok() => kv != "f32",
+        ["attend", .., last] => last.contains("f16"),
+        _ => true,
+    }
+}
+
+#[test]
+fn one_half_of_the_cases_conforms() {
+    let half = in_half(0);
+    conforms(&device(BlockOrder::Forwards), |name| half(name) && reaches_tensor_cores(name));
+}
+
+#[test]
+fn the_other_half_of_the_cases_conforms() {
+    let half = in_half(1);
+    conforms(&device(BlockOrder::Forwards), |name| half(name) && reaches_tensor_cores(name));
+}
+
+#[test]
+fn blocks_and_threads_backwards_conform() {
+    let parts = ["linear 129x256 Q4_K", "linear 40x512 Q6_K", "linear 17x33 F16", "experts types"];
+    parts_conform(&device(BlockOrder::Backwards), &parts);
+}
+
+/// Inputs of products are done in turn, for want of memory.
+#[test]
+fn chunks_of_rows_conform() {
+    let parts = ["linear 129x256", "linear add", "experts types", "latent weights"];
+    parts_conform(&device(BlockOrder::Forwards).with_memory(6 << 20), &parts);
+}
+
+#[test]
+fn the_self_test_passes() {
+    for order in [BlockOrder::Forwards, BlockOrder::Backwards] {
+        lamina_gpu::self_test(&device(order)).expect("right products");
+    }
+}
+
+/// Codes times scales are exact, and minimums keep 22 bits of the sums of inputs: what is lost is what float32 loses of some
+/// hundred additions, whose terms are up to five times as large as the product's where minimums are taken from them. A code
+/// of 1024 more than it is, whose share would be taken away with the offset, loses ten times as much.
+#[test]
+fn products_are_those_of_float64() {
+    lamina_gpu::self_test_within(&device(BlockOrder::Forwards), 1e-6).expect("float32's rounding alone");
+}
+
+fn story<B: Backend>(backend: B, plain: bool) -> Vec<Told> {
+    tell(runner(&packaged(), backend, KvType::F16, plain), &ONCE, 40, 64)
+}
+
+/// As on the CPU with the same weights as float32: its own products round rows to 8 bits (`story.rs`).
+#[test]
+fn the_text_is_that_of_the_cpu() {
+    let told = story(Gpu::new(device(BlockOrder::Forwards)), false);
+    let plain = story(Cpu::new(1).expect("a CPU"), true);
+    let texts = |told: &[Told]| told.iter().map(|t| t.text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&told), texts(&plain));
+    let backwards = story(Gpu::new(device(BlockOrder::Backwards)), false);
+    assert!(told == backwards, "bits depend on the order of blocks and threads");
+}

@@ -1,0 +1,6 @@
+//! The step loop and the service around it.
+
+mod engine;
+mod limits;
+mod scripted;
+mod service;

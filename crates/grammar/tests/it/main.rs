@@ -1,0 +1,6 @@
+//! Schemas, grammars and tools, by the texts that they allow.
+
+mod hostile;
+mod schema;
+mod texts;
+mod tools;

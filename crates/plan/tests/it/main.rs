@@ -1,0 +1,14 @@
+//! Plans of every family, run by the reference interpreter.
+
+mod adapt;
+mod arena;
+mod common;
+mod deferral;
+mod golden;
+mod heads;
+mod hostile;
+mod lookahead;
+mod snapshots;
+mod toy;
+mod toy_backend;
+mod trained;

@@ -1,0 +1,165 @@
+//! What the tests share: where the data lies, and a minimal reader of GGUF metadata (the real one is a floor above).
+
+pub mod gguf;
+pub mod oracle;
+
+use std::path::{Path, PathBuf};
+
+/// The shared folder, or a loud skip.
+pub fn shared(part: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("LAMINA_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let path = root.join(part);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: {} is absent; set LAMINA_SHARED to the folder with {part}", path.display());
+    None
+}
+
+/// A Python interpreter for oracles, or a loud skip.
+pub fn python() -> Option<PathBuf> {
+    let python = std::env::var_os("LAMINA_PYTHON").map(PathBuf::from);
+    if python.is_none() {
+        eprintln!("SKIPPED: LAMINA_PYTHON names no Python with tiktoken, sentencepiece and llama_cpp");
+    }
+    python
+}
+
+pub fn read(path: impl AsRef<Path>) -> Vec<u8> {
+    let path = path.as_ref();
+    std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+pub fn read_text(path: impl AsRef<Path>) -> String {
+    String::from_utf8(read(path)).unwrap()
+}
+
+/// A small generator of pseudo-random numbers (SplitMix64), so that a failure can be repeated.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The cases of `LAMINA_FUZZ_SEED`, where a long run is done in parts; else those of every run.
+    pub fn seeded(usual: u64) -> Random {
+        let part: u64 = std::env::var("LAMINA_FUZZ_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+        Random(usual + (part << 32))
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    /// Text of many scripts, with spaces, digits, code, contractions, emoji and control characters.
+    pub fn text(&mut self) -> String {
+        self.text_with(0x2_0000)
+    }
+
+    /// As [`Random::text`]; with any single code points below `wild` among the parts.
+    pub fn text_with(&mut self, wild: usize) -> String {
+        const PARTS: &[&str] = &[
+            " ",
+            "  ",
+            "   ",
+            "\n",
+            "\n\n",
+            "\r\n",
+            "\t",
+            " \n ",
+            "\u{a0}",
+            "\u{3000}",
+            "\u{85}",
+            "\u{200b}",
+            "the",
+            "Hello",
+            " world",
+            "don't",
+            "I'LL",
+            "we're",
+            "'s",
+            "'S",
+            "'T",
+            "'ve",
+            "'M",
+            "HTTPServer",
+            "camelCase",
+            "a",
+            "Z",
+            "0",
+            "12",
+            "345",
+            "1234567",
+            "3.14",
+            "\u{bd}",
+            "\u{b2}",
+            "\u{663}\u{664}",
+            "!",
+            "?!",
+            "...",
+            "(x)",
+            "{}",
+            "[]",
+            "==",
+            "->",
+            "//",
+            "/* */",
+            "#",
+            "$",
+            "`",
+            "<|im_end|>",
+            "<s>",
+            "<0x0A>",
+            "\u{e9}",
+            "e\u{301}",
+            "\u{e4}\u{f6}\u{fc}\u{df}",
+            "\u{c5}ngstr\u{f6}m",
+            "\u{41f}\u{440}\u{438}\u{432}\u{435}\u{442}",
+            "\u{395}\u{3bb}\u{3bb}",
+            "\u{4f60}\u{597d}",
+            "\u{4e2d}\u{6587}",
+            "\u{3053}\u{3093}\u{306b}\u{3061}\u{306f}",
+            "\u{30ab}\u{30bf}",
+            "\u{d55c}\u{ad6d}\u{c5b4}",
+            "\u{e44}\u{e17}\u{e22}",
+            "\u{939}\u{93f}\u{928}\u{94d}\u{926}\u{940}",
+            "\u{627}\u{644}\u{639}\u{631}",
+            "\u{5e9}\u{5dc}\u{5d5}\u{5dd}",
+            "\u{1f600}",
+            "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}",
+            "\u{1f1e9}\u{1f1ea}",
+            "\u{fb01}",
+            "\u{ff21}\u{ff22}",
+            "\u{2581}",
+            "\u{1}",
+            "\u{1f}",
+            "\u{7f}",
+            "\u{fffd}",
+            "\u{feff}",
+            "\u{2028}",
+            "\u{10ffff}",
+            "\u{2026}",
+            "\u{300c}",
+            "\u{2014}",
+            "\u{20ac}",
+            "\u{2122}",
+            "\0",
+        ];
+        let count = self.below(24);
+        let mut text = String::new();
+        for _ in 0..count {
+            match self.below(8) {
+                0 => text.extend(char::from_u32(self.below(wild) as u32)),
+                1 => text.push(char::from(32 + self.below(95) as u8)),
+                _ => text.push_str(PARTS[self.below(PARTS.len())]),
+            }
+        }
+        text
+    }
+}

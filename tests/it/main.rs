@@ -1,0 +1,29 @@
+//! Models as a program uses them: loaded, asked, compared bit by bit.
+#![allow(clippy::unwrap_used)] // helpers may fail like tests
+
+mod approximate;
+mod cache;
+mod cache_on_disk;
+mod calibrate;
+mod changed;
+mod common;
+mod compress;
+mod constrained;
+mod damaged;
+mod encoders;
+mod examples;
+mod families;
+mod golden;
+mod grammar;
+mod invariance;
+mod lora;
+mod packed;
+mod plan;
+mod session;
+mod shift;
+mod sparse;
+mod speculation;
+mod stream;
+mod support;
+mod swap;
+mod tiered;
