@@ -2,12 +2,14 @@
 """Compiles every GPU kernel for every CUDA architecture, and holds registers, stack and shared memory against kernels/*list.h.
 
 `--out FOLDER` keeps the images, and the sources that they are of: a build takes them with LAMINA_CUBINS=FOLDER. Names of
-architectures, such as sm_90, compile those only. Images have the kernels that plans launch on them. compute_80 and compute_120
+architectures, such as sm_90, compile those only. What was found for all of them is kept in benches/record/kernels.txt with a hash
+of the sources; `--recorded` asks whether it is of these sources. Images have the kernels that plans launch on them. compute_80 and compute_120
 are texts in PTX, which drivers compile: of the kernels that only `lamina doctor` runs, and of all for newer devices.
 """
 
 import argparse
 import ctypes
+import hashlib
 import itertools
 import lzma
 import re
@@ -18,12 +20,21 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-KERNELS = Path(__file__).resolve().parent.parent / "crates/gpu/kernels"
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ROOT / "crates/gpu/kernels"
+RECORD = ROOT / "benches/record/kernels.txt"
 ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "compute_80", "compute_120"]
 OPTIONS = ["--std=c++17", "--fmad=false", "-default-device", f"-I{KERNELS}"]
 MOST_SHARED = 48 << 10
 # What the images of all architectures may add to a wheel.
 MOST_COMPRESSED = 2 << 20
+
+
+def fingerprint():
+    """A hash of all that decides what is compiled and what it is held against."""
+    files = sorted(f for f in KERNELS.rglob("*") if f.is_file())
+    texts = [f.relative_to(KERNELS).as_posix().encode() + b"\0" + f.read_bytes() for f in files]
+    return hashlib.sha256(b"\0".join([*texts, Path(__file__).read_bytes()])).hexdigest()
 
 
 def package_file(pattern):
@@ -154,33 +165,48 @@ def keep(folder, files):
     (folder / "sources.txt").write_text(sources)
 
 
-def main():
-    nvrtc, cuobjdump, nvdisasm = ctypes.CDLL(package_file("libnvrtc.so.*")), package_file("cuobjdump"), package_file("nvdisasm")
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("architectures", nargs="*", default=ARCHITECTURES)
-    parser.add_argument("--out", type=Path, help="folder for the images")
-    options = parser.parse_args()
-    architectures = options.architectures
-    with ThreadPoolExecutor(2) as pool:
-        images = dict(zip(architectures, pool.map(lambda a: compiled(nvrtc, a), architectures)))
-    wrong, files = [], dict(packs(images))
+def examined(images, tools):
+    """What is wrong with images, and lines that tell what they are."""
+    wrong, told = [], []
     for architecture, image in images.items():
         if architecture.startswith("compute_"):
             wrong += misplaced(architecture, entries(image))
-            print(f"{architecture}: {len(entries(image))} kernels, {len(image)} bytes of text")
+            told.append(f"{architecture}: {len(entries(image))} kernels, {len(image)} bytes of text")
             continue
-        used = usage(cuobjdump, image)
+        used = usage(tools["cuobjdump"], image)
         wrong += misplaced(architecture, used.keys())
         wrong += beyond(architecture, used)
-        print(f"{architecture}: {len(used)} kernels, {len(image)} bytes, most registers {max(r for r, _, _ in used.values())}")
-        counts = ", ".join(f"{name.removeprefix('tensor_')} {count}" for name, count in issued(nvdisasm, image))
-        print(f"{architecture}: instructions of a warp for 512 weights: {counts}")
-    print("compressed: " + ", ".join(f"{name} {len(data)} bytes" for name, data in files.items()))
+        told.append(f"{architecture}: {len(used)} kernels, {len(image)} bytes, most registers {max(r for r, _, _ in used.values())}")
+        counts = ", ".join(f"{name.removeprefix('tensor_')} {count}" for name, count in issued(tools["nvdisasm"], image))
+        told.append(f"{architecture}: instructions of a warp for 512 weights: {counts}")
+    return wrong, told
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("architectures", nargs="*", default=ARCHITECTURES)
+    parser.add_argument("--out", type=Path, help="folder for the images")
+    parser.add_argument("--recorded", action="store_true", help="compile nothing: print the record, and fail where it is of other sources")
+    options = parser.parse_args()
+    if options.recorded:
+        record = RECORD.read_text() if RECORD.is_file() else ""
+        print(record, end="")
+        sys.exit(0 if record.startswith(fingerprint()) else f"{RECORD.name} is of other kernels: .ci/kernels writes it anew")
+    nvrtc = ctypes.CDLL(package_file("libnvrtc.so.*"))
+    architectures = options.architectures
+    with ThreadPoolExecutor(2) as pool:
+        images = dict(zip(architectures, pool.map(lambda a: compiled(nvrtc, a), architectures)))
+    wrong, told = examined(images, {name: package_file(name) for name in ("cuobjdump", "nvdisasm")})
+    files = dict(packs(images))
+    told.append("compressed: " + ", ".join(f"{name} {len(data)} bytes" for name, data in files.items()))
+    print("\n".join(told))
     if options.out:
         keep(options.out, files)
     compressed = sum(map(len, files.values()))
     if compressed > MOST_COMPRESSED:
         wrong.append(f"the images take {compressed} bytes of a wheel, at most {MOST_COMPRESSED}")
+    if not wrong and architectures == ARCHITECTURES:
+        RECORD.write_text("\n".join([fingerprint(), *told]) + "\n")
     sys.exit("\n".join(wrong) if wrong else 0)
 
 

@@ -46,7 +46,7 @@ impl Backend for Candle {
 
     fn capabilities(&self) -> Capabilities {
         let (types, ops) = (self.form.types(), Op::PLAIN.to_vec());
-        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: false }
+        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: false, attention_unit: 256 }
     }
 
     fn handle(&self) -> Option<Self> {

@@ -3,6 +3,7 @@
 use crate::{
     bandwidth::read_bandwidth,
     expert_rows::ExpertRows,
+    kernel::attend::CHUNK,
     kv::{Cache, CacheRow, Codec, page_bytes},
     machine::{Machine, Operate},
     matrix::{Matrix, PanelPacker, layout, plain},
@@ -75,7 +76,7 @@ impl Backend for Cpu {
     fn capabilities(&self) -> Capabilities {
         let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
         let types = crate::format::NATIVE.to_vec();
-        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: true }
+        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: true, attention_unit: CHUNK }
     }
 
     fn handle(&self) -> Option<Self> {

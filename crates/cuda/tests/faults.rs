@@ -10,9 +10,11 @@ mod build;
 use alone::alone;
 use build::build_driver;
 use lamina_cuda::CudaDevice;
+use lamina_fixtures::extent;
 use lamina_gpu::{Gpu, GpuDevice, SOURCES};
-use lamina_oracle::conform::{self, Tolerance};
+use lamina_oracle::conform::{self, Tolerance, scope::FAULT_PARTS};
 use std::{
+    collections::BTreeSet,
     env, fs,
     path::Path,
     sync::{
@@ -373,11 +375,28 @@ fn for_each(n: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
-/// Faults that are tried: every third of them, and all where `LAMINA_FAULTS` says so.
+/// Each fault is tried once in so many days.
+const DAYS: usize = 9;
+
+/// Faults that are tried: those of this day, by night all.
 fn tried() -> Vec<usize> {
-    let step = if env::var("LAMINA_FAULTS").is_ok_and(|which| which == "all") { 1 } else { 3 };
-    (0..FAULTS.len()).step_by(step).collect()
+    (0..FAULTS.len()).filter(|&i| extent::takes(i, DAYS)).collect()
 }
+
+/// The short form of the kit is the cases that find faults, and no others.
+#[test]
+fn the_short_kit_has_the_cases_that_find_faults() {
+    let finding: BTreeSet<_> =
+        FAULTS.iter().map(|f| f.part).chain(FORGOTTEN_CALLS.map(|(_, part)| part)).collect();
+    assert_eq!(finding, BTreeSet::from_iter(FAULT_PARTS.iter().copied()));
+}
+
+/// Calls of the driver that are left undone, and the cases that find it.
+const FORGOTTEN_CALLS: [(&str, &str); 3] = [
+    ("cuStreamSynchronize=-1", "linear 40x512 Q8_0"),
+    ("cuMemcpyDtoDAsync_v2=-1", "memory"),
+    ("cuMemsetD8Async=-1", "conv "),
+];
 
 #[test]
 fn the_kit_finds_every_fault_of_the_kernels() {
@@ -429,11 +448,7 @@ fn inner_part() {
 /// A driver that leaves a call undone and says that it did it stands for a host that forgot the call.
 #[test]
 fn a_forgotten_call_is_found() {
-    for (function, part) in [
-        ("cuStreamSynchronize=-1", "linear 40x512 Q8_0"),
-        ("cuMemcpyDtoDAsync_v2=-1", "memory"),
-        ("cuMemsetD8Async=-1", "conv "),
-    ] {
+    for (function, part) in FORGOTTEN_CALLS {
         let settings = [("FAKE_CUDA", function), ("PART", part)];
         let done = alone("inner_part", lamina_emu::FAKE_CUDA, &settings);
         let out = String::from_utf8_lossy(&done.stdout);

@@ -7,6 +7,7 @@ use crate::{
     kv::page_bytes,
     machine::{Enqueue, GpuMachine},
     ops::recurrent::MOST_TAPS,
+    scratch::UNIT,
     weight::GpuWeight,
 };
 use lamina_arch::weights::Tensor;
@@ -49,7 +50,7 @@ impl<D: GpuDevice> Backend for Gpu<D> {
     fn capabilities(&self) -> Capabilities {
         let types = FORMATS.iter().map(|f| f.dtype).collect();
         let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
-        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: false }
+        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: false, attention_unit: UNIT }
     }
 
     fn handle(&self) -> Option<Self> {

@@ -14,7 +14,7 @@ pub(crate) fn chunk_bytes(total: u64) -> usize {
 }
 
 /// Cells of a unit of attention.
-const UNIT: usize = 64;
+pub(crate) const UNIT: usize = 64;
 
 /// Rows of a step up to which units of attention run side by side.
 pub(crate) const SIDE_ROWS: usize = 8;

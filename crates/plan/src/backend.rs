@@ -39,6 +39,9 @@ pub struct Capabilities {
     pub bits: Grade,
     /// Attention heeds [`KeptCells`](crate::KeptCells), so that caches of prompts can be compressed.
     pub selects_cells: bool,
+    /// Cells that attention sums up as one unit before units are joined: tests cross borders of units, and no more of them
+    /// than they need.
+    pub attention_unit: usize,
 }
 
 /// What a backend says of itself, for reports.

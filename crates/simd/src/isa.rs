@@ -86,7 +86,9 @@ impl Isa {
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
             #[cfg(target_arch = "aarch64")]
-            Isa::NeonI8mm => Isa::NeonDot.has_instructions() && std::arch::is_aarch64_feature_detected!("i8mm"),
+            Isa::NeonI8mm => {
+                Isa::NeonDot.has_instructions() && std::arch::is_aarch64_feature_detected!("i8mm")
+            }
             #[allow(unreachable_patterns)] // the sets of other architectures
             _ => false,
         }

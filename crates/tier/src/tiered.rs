@@ -156,6 +156,7 @@ impl<A: Backend, B: Backend> Backend for Tiered<A, B> {
             ops: host.ops.into_iter().chain(more).collect(),
             bits: if all_batches { Grade::AllBatches } else { Grade::PerShape },
             selects_cells: device.selects_cells && host.selects_cells,
+            attention_unit: device.attention_unit.max(host.attention_unit),
         }
     }
 

@@ -15,8 +15,11 @@ pub const VOCAB: usize = 101;
 /// Lengths of the sequences of most cases.
 const LENGTHS: &[usize] = &[1, 2, 7, 64];
 
-/// Lengths of the sequences where the context matters.
-pub const LONG: &[usize] = &[300, 33, 7];
+/// Lengths of the sequences where the context matters: the first one crosses two borders of units of attention, or one
+/// where units are long.
+fn long(attention_unit: usize) -> Vec<usize> {
+    vec![(2 * attention_unit + 22).min(300), 33, 7]
+}
 
 /// The codes of a type of one byte per number that come nearest, for types that Lamina only reads.
 fn nearest_codes(dtype: DType, numbers: &[f32]) -> Vec<u8> {
@@ -44,10 +47,22 @@ pub struct Case {
     pub weights: Vec<Tensor>,
     /// Lengths of the sequences.
     pub lengths: Vec<usize>,
+    /// [`Case::fitted`] sets the lengths.
+    long: bool,
     /// Types of the cache, for each layer group.
     pub kv: Vec<KvTypes>,
     /// What is rounded.
     pub rounds: Rounds,
+}
+
+impl Case {
+    /// With the lengths that are long for a backend with such units of attention, where the case asks for that.
+    pub fn fitted(mut self, attention_unit: usize) -> Case {
+        if self.long {
+            self.lengths = long(attention_unit);
+        }
+        self
+    }
 }
 
 /// A case under construction.
@@ -60,6 +75,7 @@ pub struct Bench {
     ropes: Vec<RopeTable>,
     kv: KvLayout,
     lengths: Vec<usize>,
+    long: bool,
     kv_type: KvType,
     rounds: Rounds,
 }
@@ -77,14 +93,16 @@ impl Bench {
             ropes: vec![],
             kv: KvLayout::default(),
             lengths: LENGTHS.to_vec(),
+            long: false,
             kv_type: KvType::F32,
             rounds: Rounds::Float,
         }
     }
 
-    /// With longer sequences.
-    pub fn long(self) -> Self {
-        self.lengths(LONG)
+    /// With sequences that are long for the backend.
+    pub fn long(mut self) -> Self {
+        self.long = true;
+        self
     }
 
     /// With sequences of these lengths.
@@ -223,6 +241,7 @@ impl Bench {
             vocab,
         };
         let kv = vec![self.kv_type.into(); plan.kv.groups.len()];
-        Case { name: self.name, plan, weights: tensors, lengths: self.lengths, kv, rounds: self.rounds }
+        let Bench { name, lengths, long, rounds, .. } = self;
+        Case { name, plan, weights: tensors, lengths, long, kv, rounds }
     }
 }

@@ -16,12 +16,14 @@
 mod bench;
 mod branches;
 mod cases;
+mod expected;
 mod finite;
 mod memory;
 mod queue;
 mod replays;
 mod report;
 mod rows;
+pub mod scope;
 mod selections;
 mod sparse;
 mod steps;
@@ -30,7 +32,6 @@ mod views;
 
 pub use report::{CaseFailure, Report, Tolerance};
 
-use crate::reference::Reference;
 use bench::Case;
 use lamina_plan::{
     Queue,
@@ -60,8 +61,8 @@ pub fn run_where<B: Backend>(
     wanted: impl Fn(&str) -> bool,
 ) -> Report {
     let mut report = Report::default();
-    for case in cases::all().iter().filter(|c| wanted(&c.name)) {
-        report.add(&case.name, check(&make, case, tolerance));
+    for case in cases::all(make().capabilities().attention_unit).filter(|c| wanted(&c.name)) {
+        report.add(&case.name, check(&make, &case, tolerance));
     }
     let mut add = |name: &str, check: &dyn Fn() -> Result<Option<CaseFailure>>| {
         if wanted(name) {
@@ -95,7 +96,7 @@ fn check<B: Backend>(
         return Err(BackendError::Unsupported { backend: backend.name(), what });
     }
     let (_, alone) = &SCHEDULES[0];
-    let want = rows_of(Reference, case, &alone(&case.lengths))?;
+    let want = expected::rows(case, Layout::InOrder)?;
     let got = rows_of(make(), case, &alone(&case.lengths))?;
     let most = case.rounds.tolerance(tolerance);
     if let Some(failure) = far(&got, &want, most) {

@@ -31,7 +31,7 @@ fn wants(sequence: usize, position: usize) -> bool {
 }
 
 /// Where the tokens of a sequence go, and what positions they have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Layout {
     /// Cell `c` holds token `c`, and no map says so.
     InOrder,

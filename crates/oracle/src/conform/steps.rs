@@ -30,7 +30,7 @@ pub const SCHEDULES: &[(&str, fn(&[usize]) -> Steps)] = &[
     ("other sequences in the batch", together),
     ("the size of steps", |lengths| chunked(lengths, &[7, 1, 32, 20])),
     ("being generated token by token", |lengths| chunked(lengths, &[1])),
-    ("a long chunk before", |lengths| chunked(lengths, &[250, 3, 1])),
+    ("a long chunk before", |lengths| chunked(lengths, &[most(lengths), 3, 1])),
 ];
 
 /// The ways in which the sequences of `plan` may be cut: where rows see later ones, not at all.
@@ -47,6 +47,11 @@ fn alone(lengths: &[usize]) -> Steps {
 /// All sequences in one step.
 fn together(lengths: &[usize]) -> Steps {
     vec![lengths.iter().copied().enumerate().collect()]
+}
+
+/// A chunk that leaves little of the longest sequence, and nothing of a short one.
+fn most(lengths: &[usize]) -> usize {
+    lengths.iter().fold(64, |most, n| most.max(n.saturating_sub(50)))
 }
 
 /// All sequences side by side, in pieces of these sizes in turn.

@@ -3,12 +3,11 @@
 use super::{
     CaseFailure, Tolerance,
     bench::{Bench, Case, VOCAB},
-    differs, far, machine,
+    differs, expected, far, machine,
     report::Bits,
     rows::{self, Found, Layout},
     steps::{SCHEDULES, schedules},
 };
-use crate::reference::Reference;
 use lamina_base::DType;
 use lamina_plan::{
     Queue,
@@ -38,8 +37,7 @@ pub fn check<B: Backend>(
     if let Some(failure) = differs(in_order, &mapped, "whether a map says that cells are in order") {
         return Ok(Some(failure));
     }
-    let steps = SCHEDULES[0].1(&case.lengths);
-    let want = rows::run(&mut machine(Reference, case)?, case, &steps, Layout::Picture)?;
+    let want = expected::rows(case, Layout::Picture)?;
     let got = run(Layout::Picture, 0)?;
     let most = case.rounds.tolerance(tolerance);
     if let Some(failure) = far(&got, &want, most) {

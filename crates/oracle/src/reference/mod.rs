@@ -49,7 +49,7 @@ impl Backend for Reference {
     fn capabilities(&self) -> Capabilities {
         // Rows are computed from the stored type, as float32.
         let (types, ops) = (DType::ALL.to_vec(), Op::NAMES.to_vec());
-        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: true }
+        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: true, attention_unit: 256 }
     }
 
     fn memory(&self) -> Option<Memory> {

@@ -48,7 +48,13 @@ impl Backend for Toy {
 
     fn capabilities(&self) -> Capabilities {
         let ops = Op::PLAIN.iter().copied().filter(|name| !MISSING.contains(name)).collect();
-        Capabilities { types: DType::ALL.to_vec(), ops, bits: Grade::AllBatches, selects_cells: false }
+        Capabilities {
+            types: DType::ALL.to_vec(),
+            ops,
+            bits: Grade::AllBatches,
+            selects_cells: false,
+            attention_unit: 256,
+        }
     }
 
     fn refuses(&self, plan: &Plan) -> Option<String> {

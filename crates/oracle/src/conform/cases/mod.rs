@@ -11,8 +11,8 @@ pub mod recurrent;
 use super::bench::Case;
 pub use linear::tail;
 
-/// Every case.
-pub fn all() -> Vec<Case> {
+/// Every case, for a backend with units of attention of so many cells.
+pub fn all(attention_unit: usize) -> impl Iterator<Item = Case> {
     let groups = [
         linear::cases,
         norm::cases,
@@ -22,5 +22,5 @@ pub fn all() -> Vec<Case> {
         latent::cases,
         recurrent::cases,
     ];
-    groups.into_iter().flat_map(|group: fn() -> Vec<Case>| group()).collect()
+    groups.into_iter().flat_map(|group: fn() -> Vec<Case>| group()).map(move |c| c.fitted(attention_unit))
 }
