@@ -1,5 +1,7 @@
 //! Approximations of experts: they are only what was asked for, and depend on the request alone.
 
+use crate::common::answers::bits;
+use crate::common::load;
 use lamina::{
     ApproximateExperts, Completion, GenerateOptions, LoadOptions, Model, Prompt, StreamOptions, TokenStream,
     disk,
@@ -16,10 +18,6 @@ fn options(experts: ApproximateExperts) -> LoadOptions {
     LoadOptions { experts, threads: Some(2), context: Some(256), ..LoadOptions::default() }
 }
 
-fn load(folder: &Path, options: LoadOptions) -> Model {
-    Model::load(Some(folder), options).unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
-}
-
 fn asked(seed: i64) -> GenerateOptions {
     let mut o = GenerateOptions { max_tokens: Some(20), ignore_eos: true, ..GenerateOptions::default() };
     o.sampling.set("seed", seed).expect("known");
@@ -29,11 +27,6 @@ fn asked(seed: i64) -> GenerateOptions {
 
 fn prompt(i: u32) -> Prompt {
     Prompt::Tokens(tokens(30 + 9 * i))
-}
-
-/// Tokens with the bits of their logprobs.
-fn bits(c: &Completion) -> Vec<(u32, u32)> {
-    c.tokens.iter().zip(&c.logprobs).map(|(t, l)| (*t, l.0.to_bits())).collect()
 }
 
 fn alone(model: &Model, i: u32) -> Vec<(u32, u32)> {

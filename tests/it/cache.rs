@@ -2,6 +2,8 @@
 //!
 //! Long forms: `LAMINA_KILLS=1000` and `LAMINA_FLIPS=10000`.
 
+use crate::common::answers::{Bits, top_bits};
+use crate::common::load;
 use lamina::{Completion, GenerateOptions, LoadOptions, Model, Prompt, Terms, disk::StoreFolder};
 use lamina_fixtures::{Models, names, packaged, tokens};
 use std::{
@@ -29,10 +31,6 @@ fn options(cache: Option<&Path>) -> LoadOptions {
     }
 }
 
-fn load(path: &Path, options: LoadOptions) -> Model {
-    Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
 fn asked() -> GenerateOptions {
     let mut o = GenerateOptions { max_tokens: Some(8), ignore_eos: true, ..GenerateOptions::default() };
     o.sampling.set("seed", 5i64).expect("known");
@@ -40,22 +38,10 @@ fn asked() -> GenerateOptions {
     o
 }
 
-/// A token's logprob, and those of tokens beside it.
-type Logprob = (f32, Vec<(u32, f32)>);
-
-/// A token's id, and the bits of its logprob and of those beside it.
-type Bits = Vec<(u32, u32, Vec<u32>)>;
-
-fn bits(c: &Completion) -> Bits {
-    let one =
-        |(t, (l, top)): (&u32, &Logprob)| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect());
-    c.tokens.iter().zip(&c.logprobs).map(one).collect()
-}
-
 /// The answer's bits, and how many tokens of the prompt came from memory and from disk, and from disk.
-fn answer(model: &Model, tokens: &[u32]) -> (Bits, usize, usize) {
+fn answer(model: &Model, tokens: &[u32]) -> (Vec<Bits>, usize, usize) {
     let out = &model.generate(&Prompt::Tokens(tokens.to_vec()), &asked()).expect("runs")[0];
-    (bits(out), out.usage.cached_tokens, out.usage.disk_tokens)
+    (top_bits(out), out.usage.cached_tokens, out.usage.disk_tokens)
 }
 
 fn folder() -> TempDir {
@@ -171,7 +157,7 @@ fn many_at_once_are_as_alone() {
         for (stream, want) in streams.into_iter().zip(&want) {
             let mut got = Completion::empty();
             stream.for_each(|piece| got.push(piece.expect("runs")));
-            assert_eq!(bits(&got), *want, "round {round}");
+            assert_eq!(top_bits(&got), *want, "round {round}");
             disk += got.usage.disk_tokens;
         }
         assert_eq!(disk > 0, round > 0);

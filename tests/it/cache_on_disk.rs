@@ -2,6 +2,7 @@
 //! with the disk is said.
 
 use crate::common::answers::{answer, assert_company_changes_nothing, bits};
+use crate::common::load;
 use lamina::{
     Completion, Compression, CompressionMethod, DraftSource, GenerateOptions, KvSwap, LoadOptions, Model,
     PlacementPolicy, Prompt, StreamOptions,
@@ -19,10 +20,6 @@ fn policy(text: &str) -> PlacementPolicy {
 fn options(folder: &Path) -> LoadOptions {
     let stream = StreamOptions { folder: Some(folder.into()), ..StreamOptions::default() };
     LoadOptions { threads: Some(2), context: Some(192), stream, ..LoadOptions::default() }
-}
-
-fn load(path: &Path, options: LoadOptions) -> Model {
-    Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 fn asked(seed: u32, count: usize) -> GenerateOptions {

@@ -2,6 +2,7 @@
 //! the whole prompt.
 
 use crate::common::answers::{answer, assert_company_changes_nothing, bits};
+use crate::common::load;
 use lamina::{
     AnswerState, Compression, CompressionMethod, DraftSource, GenerateOptions, KvType, LoadOptions, Model,
     Prompt,
@@ -21,10 +22,6 @@ fn options() -> LoadOptions {
         kv_dtype: KvType::Q8_0.into(),
         ..LoadOptions::default()
     }
-}
-
-fn load(path: &Path, options: LoadOptions) -> Model {
-    Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// 24 tokens of each layer's and key head's: eight of them the window's, of H2O's twelve.

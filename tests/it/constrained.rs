@@ -1,5 +1,6 @@
 //! Answers under a grammar, on the model inside the package: the same bits whatever else runs, always a legal text.
 
+use crate::common::answers::bits;
 use lamina::{
     Boundary, Completion, DraftSource, FinishReason, GenerateOptions, Grammar, LengthBy, LoadOptions, Model,
     Prompt, Special, Speculate, StopBy, grammar::SchemaOptions, sample::Param,
@@ -71,11 +72,6 @@ fn is_legal(model: &Model, grammar: &Grammar, answer: &Completion) {
     if let FinishReason::Stop { .. } = answer.finish_reason {
         assert_eq!(answer.complete, Some(true), "{grammar:?}: {shown:?}");
     }
-}
-
-/// Tokens, and the bits of their logprobs.
-fn bits(answer: &Completion) -> Vec<(u32, u32)> {
-    answer.tokens.iter().copied().zip(answer.logprobs.iter().map(|l| l.0.to_bits())).collect()
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //!
 //! `LAMINA_SNAPSHOTS=write cargo test -p lamina --test it families::` rewrites the logits.
 
+use crate::common::answers::{Bits, top_bits};
+use crate::common::load;
 use lamina::{Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt, TokenStream};
 use lamina_convert::{Draft, WriteOptions};
 use lamina_fixtures::{Models, logits, logits_file, names, tokens};
@@ -24,10 +26,6 @@ fn options() -> LoadOptions {
         context: Some(256),
         ..LoadOptions::default()
     }
-}
-
-fn load(path: &Path, options: LoadOptions) -> Model {
-    Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 fn error(a: &[f32], b: &[f32]) -> f64 {
@@ -113,16 +111,8 @@ fn request(i: usize) -> GenerateOptions {
     o
 }
 
-/// A token, and the bits of its logprob and of those beside it.
-type Bits = (u32, u32, Vec<u32>);
-
-fn bits(c: &Completion) -> Vec<Bits> {
-    let chosen = c.tokens.iter().zip(&c.logprobs);
-    chosen.map(|(t, (l, top))| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())).collect()
-}
-
 fn alone(model: &Model, i: usize) -> Vec<Vec<Bits>> {
-    model.generate(&prompt(i), &request(i)).expect("runs").iter().map(bits).collect()
+    model.generate(&prompt(i), &request(i)).expect("runs").iter().map(top_bits).collect()
 }
 
 fn together(model: &Model, count: usize) -> Vec<Vec<Vec<Bits>>> {
@@ -134,7 +124,7 @@ fn together(model: &Model, count: usize) -> Vec<Vec<Vec<Bits>>> {
             let piece = piece.expect("runs");
             answers[piece.index].push(piece);
         }
-        answers.iter().map(bits).collect()
+        answers.iter().map(top_bits).collect()
     };
     streams.into_iter().enumerate().map(collect).collect()
 }

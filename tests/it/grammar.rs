@@ -4,23 +4,15 @@ use lamina::{
     Grammar, GrammarError, Tokenizer,
     grammar::{GrammarMatcher, SchemaOptions, Vocabulary},
 };
+use lamina_fixtures::shared;
 use serde_json::{Value, json};
-use std::path::PathBuf;
-
-fn shared() -> PathBuf {
-    let root = std::env::var_os("LAMINA_SHARED").map(PathBuf::from);
-    root.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared").into())
-}
 
 /// The tokenizer inside the package, and those of the shared vocabularies where they are.
 fn tokenizers() -> Vec<(String, Tokenizer)> {
     let mut out = vec![("packaged".to_owned(), lamina::tokenizer(None).expect("a tokenizer"))];
     for name in ["llama-spm", "llama-bpe", "bert-bge", "qwen2", "deepseek-llm"] {
-        let path = shared().join(format!("vocab/ggml-vocab-{name}.gguf"));
-        match lamina::tokenizer(Some(&path)) {
-            Ok(tokenizer) => out.push((name.into(), tokenizer)),
-            Err(e) => eprintln!("SKIPPED: {name}: {e}"),
-        }
+        let Some(path) = shared(&format!("vocab/ggml-vocab-{name}.gguf")) else { continue };
+        out.push((name.into(), lamina::tokenizer(Some(&path)).expect("a tokenizer")));
     }
     out
 }

@@ -1,5 +1,6 @@
 //! The law of the house on the trained model inside the package: a request's bits depend on nothing but the request.
 
+use crate::common::answers::{Bits, top_bits};
 use lamina::{Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt, TokenStream};
 use lamina_base::DType;
 use lamina_fixtures::packaged;
@@ -36,20 +37,8 @@ fn prompt(i: usize) -> Prompt {
     Prompt::Text(format!("{long}One day, number {i}, she"))
 }
 
-/// A token's logprob, and those of tokens beside it.
-type Logprob = (f32, Vec<(u32, f32)>);
-
-/// A token, the bits of its logprob and those of the logprobs beside it.
-type Bits = (u32, u32, Vec<u32>);
-
-fn bits(c: &Completion) -> Vec<Bits> {
-    let one =
-        |(t, (l, top)): (&u32, &Logprob)| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect());
-    c.tokens.iter().zip(&c.logprobs).map(one).collect()
-}
-
 fn alone(model: &Model, i: usize) -> Vec<Bits> {
-    bits(&model.generate(&prompt(i), &asked(i as i64)).expect("runs")[0])
+    top_bits(&model.generate(&prompt(i), &asked(i as i64)).expect("runs")[0])
 }
 
 #[test]
@@ -76,7 +65,7 @@ fn company_threads_pieces_and_cache_change_no_bit() {
         for (stream, want) in streams.into_iter().zip(&want) {
             let mut got = Completion::empty();
             stream.for_each(|piece| got.push(piece.expect("runs")));
-            assert_eq!(bits(&got), *want, "{dtype:?} among eight");
+            assert_eq!(top_bits(&got), *want, "{dtype:?} among eight");
         }
     }
 }

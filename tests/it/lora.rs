@@ -1,5 +1,6 @@
 //! Adapters at run time: what they give is the merged model, and they are a request's own affair.
 
+use crate::common::answers::bits;
 use lamina::{Completion, DType, Error, GenerateOptions, KvType, LoadOptions, Model, Prompt, TokenStream};
 use lamina_convert::{Adapter, Draft, Types, WriteOptions};
 use lamina_fixtures::{Models, packaged};
@@ -232,10 +233,6 @@ fn asked(seed: i64) -> GenerateOptions {
 
 fn prompt() -> Prompt {
     Prompt::Text("Once upon a time there was a little girl who liked to play in the park. ".repeat(4))
-}
-
-fn bits(c: &Completion) -> Vec<(u32, u32)> {
-    c.tokens.iter().zip(&c.logprobs).map(|(t, l)| (*t, l.0.to_bits())).collect()
 }
 
 const LORAS: [&[(&str, f32)]; 5] =

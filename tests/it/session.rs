@@ -1,5 +1,6 @@
 //! Files that keep a conversation: what they give back has the bits of what was computed, and they refuse all else.
 
+use crate::common::answers::bits;
 use lamina::{Completion, Error, GenerateOptions, LoadOptions, Model, Prompt};
 use lamina_fixtures::{Models, names, tokens};
 use serde_json::{Value, json};
@@ -16,10 +17,6 @@ fn answer(model: &Model, tokens: &[u32]) -> Completion {
     options.sampling.set("logprobs", 3i64).expect("known");
     options.sampling.set("seed", 5i64).expect("known");
     model.generate(&Prompt::Tokens(tokens.to_vec()), &options).expect("runs").remove(0)
-}
-
-fn bits(c: &Completion) -> Vec<(u32, u32)> {
-    c.tokens.iter().zip(&c.logprobs).map(|(t, (l, _))| (*t, l.to_bits())).collect()
 }
 
 #[test]

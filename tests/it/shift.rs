@@ -1,6 +1,7 @@
 //! Answers that go on when their context is full: what follows a shift is what a request gives that begins with the tokens
 //! that were kept.
 
+use crate::common::answers::bits;
 use crate::common::rests;
 use lamina::{Completion, GenerateOptions, KvType, LoadOptions, Model, Prompt};
 use lamina_fixtures::{Models, names, packaged, tokens};
@@ -31,10 +32,6 @@ fn answer(model: &Model, tokens: Vec<u32>, count: usize, shift: Option<usize>) -
     options.sampling.set("temperature", 0.0).expect("known");
     options.sampling.set("logprobs", 2i64).expect("known");
     model.generate(&Prompt::Tokens(tokens), &options).expect("runs").remove(0)
-}
-
-fn bits(c: &Completion) -> Vec<(u32, u32)> {
-    c.tokens.iter().zip(&c.logprobs).map(|(t, (l, _))| (*t, l.to_bits())).collect()
 }
 
 /// The same by requests of their own, each of which begins with what is kept.

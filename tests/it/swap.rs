@@ -1,6 +1,8 @@
 //! Preempted requests whose memory is kept, in memory and on disk: the bits of an answer do not depend on it, and nothing is
 //! left behind.
 
+use crate::common::answers::bits;
+use crate::common::load;
 use crate::common::rests;
 use lamina::{
     Completion, GenerateOptions, KvSwap, LoadOptions, Model, Prompt, StreamOptions, SwapChoice, SwapCounts,
@@ -28,10 +30,6 @@ fn options(folder: &Path, budget: SwapBudget, kv_dtype: &str) -> LoadOptions {
     }
 }
 
-fn load(path: &Path, options: LoadOptions) -> Model {
-    Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
 /// With pages for about a sequence and a half: half of what states leave goes to pages. Without pages, as it is.
 fn tight(path: &Path, options: LoadOptions) -> Model {
     let one = load(path, options.clone()).info().kv_bytes_per_sequence;
@@ -55,11 +53,6 @@ fn asked(i: u32) -> (Prompt, GenerateOptions) {
     o.sampling.set("seed", i64::from(i)).expect("known");
     o.sampling.set("logprobs", 2i64).expect("known");
     (Prompt::Tokens(prompt), o)
-}
-
-/// A token's id, and the bits of its logprob.
-fn bits(c: &Completion) -> Vec<(u32, u32)> {
-    c.tokens.iter().zip(&c.logprobs).map(|(t, (l, _))| (*t, l.to_bits())).collect()
 }
 
 fn alone(model: &Model) -> Vec<Vec<(u32, u32)>> {

@@ -6,10 +6,9 @@
 
 mod alone;
 #[path = "../../emu/tests/it/common/runner.rs"]
-mod common;
+mod runner;
 
 use alone::alone;
-use common::{ONCE, runner, tell};
 use lamina_arch::{Family, weights::Weights};
 use lamina_cpu::Cpu;
 use lamina_cuda::{CudaDevice, ImageOrigin};
@@ -20,6 +19,7 @@ use lamina_oracle::conform::{self, Tolerance};
 use lamina_plan::{BackendError, KvType, emit};
 use lamina_store::Checkpoint;
 use lamina_tier::{DeviceHomes, TierSide, Tiered};
+use runner::{ONCE, runner, tell};
 use std::env;
 
 /// The same, with the fake driver, for a test that has to pass; what it wrote to stderr.

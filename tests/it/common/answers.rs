@@ -9,9 +9,18 @@ pub fn answer(model: &Model, tokens: &[u32], o: &GenerateOptions) -> Completion 
     model.generate(&Prompt::Tokens(tokens.to_vec()), o).expect("runs").remove(0)
 }
 
-/// Tokens with the bits of their likelihoods.
+/// Tokens with the bits of their logprobs.
 pub fn bits(c: &Completion) -> Vec<(u32, u32)> {
     c.tokens.iter().zip(&c.logprobs).map(|(t, (l, _))| (*t, l.to_bits())).collect()
+}
+
+/// A token, and the bits of its logprob and of those beside it.
+pub type Bits = (u32, u32, Vec<u32>);
+
+/// Tokens with the bits of their logprobs and of those beside them.
+pub fn top_bits(c: &Completion) -> Vec<Bits> {
+    let chosen = c.tokens.iter().zip(&c.logprobs);
+    chosen.map(|(t, (l, top))| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())).collect()
 }
 
 /// Two answers to each of `prompts` at once, in a cache that holds a few of them: those that lose their memory are computed

@@ -2,7 +2,13 @@
 
 pub mod answers;
 
-use lamina::Model;
+use lamina::{LoadOptions, Model};
+use std::path::Path;
+
+/// The model at a path that has to load.
+pub fn load(path: &Path, options: LoadOptions) -> Model {
+    Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
 
 /// True once nothing runs or waits and no page is held: answers are told before the snapshot that says so.
 pub fn rests(model: &Model) -> bool {

@@ -1,5 +1,7 @@
 //! Guessed tokens change no bit of an answer: every family, every drafter, on the model inside the package and its draft.
 
+use crate::common::answers::{Bits, top_bits};
+use crate::common::load;
 use lamina::Grammar;
 use lamina::{
     Completion, DraftSource, GenerateOptions, KvDtype, LoadOptions, Model, Prompt, Speculate, TokenStream,
@@ -12,10 +14,6 @@ mod heads;
 
 fn options(draft: Option<DraftSource>) -> LoadOptions {
     LoadOptions { threads: Some(1), context: Some(256), draft, ..LoadOptions::default() }
-}
-
-fn load(path: &Path, options: LoadOptions) -> Model {
-    Model::load(Some(path), options).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// Tokens that repeat themselves, so that there is something to look up.
@@ -39,16 +37,8 @@ fn request(i: usize, width: Option<usize>) -> GenerateOptions {
     o
 }
 
-/// A token, and the bits of its logprob and of those beside it.
-type Bits = (u32, u32, Vec<u32>);
-
-fn bits(c: &Completion) -> Vec<Bits> {
-    let chosen = c.tokens.iter().zip(&c.logprobs);
-    chosen.map(|(t, (l, top))| (*t, l.to_bits(), top.iter().map(|p| p.1.to_bits()).collect())).collect()
-}
-
 fn all_bits(answers: &[Completion]) -> Vec<Vec<Bits>> {
-    answers.iter().map(bits).collect()
+    answers.iter().map(top_bits).collect()
 }
 
 fn together(model: &Model, count: usize, width: Option<usize>) -> Vec<Vec<Completion>> {
@@ -186,7 +176,7 @@ fn grammars_and_stop_strings_end_drafted_answers_where_they_end_others() {
             let got = drafted.generate(&prompt, &o).expect("runs").remove(0);
             right += got.timings.speculation.accepted;
             let end = |c: &Completion| (c.text.clone(), c.finish_reason, c.complete);
-            assert_eq!((end(&got), bits(&got)), (end(&want), bits(&want)), "{grammar:?} {width:?}");
+            assert_eq!((end(&got), top_bits(&got)), (end(&want), top_bits(&want)), "{grammar:?} {width:?}");
             assert_eq!(got.tokens, want.tokens);
         }
     }

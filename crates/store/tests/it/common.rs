@@ -1,21 +1,10 @@
 //! Byte-level builders of tiny model files, apart from the crate's own writer so that they can lie, and where the shared
 //! test data is.
 
-use std::path::PathBuf;
+pub use lamina_fixtures::shared;
 
-/// The folder of shared test data, or `None` with a loud note when it is not there.
-pub fn shared(sub: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("LAMINA_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
-    let path = root.join(sub);
-    if !path.exists() {
-        eprintln!("SKIPPED: the shared test data {} is missing; set LAMINA_SHARED", path.display());
-        return None;
-    }
-    Some(path)
-}
+use lamina_store::{Config, Metadata, Tensors, Value};
+use std::path::PathBuf;
 
 /// All files below `folder` with the ending `ending`, sorted.
 pub fn files(folder: &std::path::Path, ending: &str) -> Vec<PathBuf> {
@@ -134,4 +123,19 @@ impl RawGguf {
 /// A safetensors file of a header text and data bytes.
 pub fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), data].concat()
+}
+
+/// Metadata as llama.cpp's converters write it; `%` in a key stands for the architecture.
+pub fn metadata(arch: &str, keys: &[(&str, Value)]) -> Metadata {
+    let mut m = Metadata::new("m.gguf");
+    m.insert("general.architecture", arch);
+    for (key, value) in keys {
+        m.insert(key.replace('%', arch), value.clone());
+    }
+    m
+}
+
+/// The settings that this metadata says.
+pub fn gguf(arch: &str, keys: &[(&str, Value)]) -> Config {
+    Config::from_metadata(&metadata(arch, keys), &Tensors::new()).expect("sound")
 }

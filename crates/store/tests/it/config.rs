@@ -1,25 +1,12 @@
 //! Settings of both formats under one set of names.
 
-use lamina_store::{Config, Metadata, Tensors, Value};
+use crate::common::gguf;
+use lamina_store::Config;
 use serde_json::{Value as Json, json};
 
 fn hf(json: Json) -> Config {
     let Json::Object(map) = json else { panic!("an object") };
     Config::from_hf("config.json", map).expect("sound")
-}
-
-/// Metadata as llama.cpp's converters write it; `%` in a key stands for the architecture.
-fn metadata(arch: &str, keys: &[(&str, Value)]) -> Metadata {
-    let mut m = Metadata::new("m.gguf");
-    m.insert("general.architecture", arch);
-    for (key, value) in keys {
-        m.insert(key.replace('%', arch), value.clone());
-    }
-    m
-}
-
-fn gguf(arch: &str, keys: &[(&str, Value)]) -> Config {
-    Config::from_metadata(&metadata(arch, keys), &Tensors::new()).expect("sound")
 }
 
 #[test]

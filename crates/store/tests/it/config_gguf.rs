@@ -1,22 +1,9 @@
 //! GGUF metadata under Hugging Face names, architecture by architecture.
 
+use crate::common::{gguf, metadata};
 use lamina_base::HostTensor;
-use lamina_store::{Config, Metadata, Tensors, Value};
+use lamina_store::{Config, Tensors, Value};
 use serde_json::{Value as Json, json};
-
-/// Metadata as llama.cpp's converters write it; `%` in a key stands for the architecture.
-fn metadata(arch: &str, keys: &[(&str, Value)]) -> Metadata {
-    let mut m = Metadata::new("m.gguf");
-    m.insert("general.architecture", arch);
-    for (key, value) in keys {
-        m.insert(key.replace('%', arch), value.clone());
-    }
-    m
-}
-
-fn gguf(arch: &str, keys: &[(&str, Value)]) -> Config {
-    Config::from_metadata(&metadata(arch, keys), &Tensors::new()).expect("sound")
-}
 
 fn refused(arch: &str, keys: &[(&str, Value)], parts: &[&str]) {
     let message =

@@ -3,19 +3,9 @@
 pub mod gguf;
 pub mod oracle;
 
-use std::path::{Path, PathBuf};
+pub use lamina_fixtures::shared;
 
-/// The shared folder, or a loud skip.
-pub fn shared(part: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("LAMINA_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let path = root.join(part);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {} is absent; set LAMINA_SHARED to the folder with {part}", path.display());
-    None
-}
+use std::path::{Path, PathBuf};
 
 /// A Python interpreter for oracles, or a loud skip.
 pub fn python() -> Option<PathBuf> {
@@ -40,6 +30,7 @@ pub struct Random(pub u64);
 
 impl Random {
     /// The cases of `LAMINA_FUZZ_SEED`, where a long run is done in parts; else those of every run.
+    #[allow(dead_code, reason = "long runs have binaries of their own")]
     pub fn seeded(usual: u64) -> Random {
         let part: u64 = std::env::var("LAMINA_FUZZ_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
         Random(usual + (part << 32))
