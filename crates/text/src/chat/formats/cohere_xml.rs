@@ -2,7 +2,9 @@
 
 use crate::chat::reasoning;
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static COHERE_XML: ChatFormat = ChatFormat {
     name: "cohere-xml",
@@ -20,13 +22,8 @@ pub(super) static COHERE_XML: ChatFormat = ChatFormat {
             CallPart::Space("\n"),
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<parameter=",
-                typed: None,
                 key_end: &[">"],
-                gap: "",
-                close: "</parameter>",
-                lines: false,
-                after: "\n",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("</function>"),
             CallPart::Space("\n"),

@@ -1,6 +1,8 @@
 //! As deepseek-v3.2 with another name of the section.
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static DEEPSEEK_V4: ChatFormat = ChatFormat {
     name: "deepseek-v4",
@@ -18,12 +20,8 @@ pub(super) static DEEPSEEK_V4: ChatFormat = ChatFormat {
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<｜DSML｜parameter name=\"",
                 typed: Some(("\" string=\"", "true")),
-                key_end: &["\">"],
-                gap: "",
                 close: "</｜DSML｜parameter>",
-                lines: false,
-                after: "\n",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("</｜DSML｜invoke>"),
         ],

@@ -1,6 +1,8 @@
 //! Pairs of tags for key and value.
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static GLM: ChatFormat = ChatFormat {
     name: "glm-4.5",
@@ -15,13 +17,10 @@ pub(super) static GLM: ChatFormat = ChatFormat {
             CallPart::Space("\n"),
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<arg_key>",
-                typed: None,
                 key_end: &["</arg_key>", "<arg_value>"],
                 gap: "\n",
                 close: "</arg_value>",
-                lines: false,
-                after: "\n",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("</tool_call>"),
         ],

@@ -2,7 +2,9 @@
 
 use crate::chat::reasoning;
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static HUNYUAN: ChatFormat = ChatFormat {
     name: "hunyuan",
@@ -20,13 +22,10 @@ pub(super) static HUNYUAN: ChatFormat = ChatFormat {
             CallPart::Space("\n"),
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<arg_key:opensource>",
-                typed: None,
                 key_end: &["</arg_key:opensource>", "<arg_value:opensource>"],
                 gap: "\n",
                 close: "</arg_value:opensource>",
-                lines: false,
-                after: "\n",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("</tool_call:opensource>"),
             CallPart::Space("\n"),

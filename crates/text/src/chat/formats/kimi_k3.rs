@@ -2,7 +2,9 @@
 
 use crate::chat::reasoning;
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static KIMI_K3: ChatFormat = ChatFormat {
     name: "kimi-k3",
@@ -28,11 +30,9 @@ pub(super) static KIMI_K3: ChatFormat = ChatFormat {
                 open: "<|open|>argument key=\"",
                 typed: Some(("\" type=\"", "string")),
                 key_end: &["\"<|sep|>"],
-                gap: "",
                 close: "<|close|>argument<|sep|>",
-                lines: false,
                 after: "",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("<|close|>call<|sep|>"),
         ],

@@ -1,6 +1,8 @@
 //! Tags, with values in CDATA where they have markup.
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static MINICPM5: ChatFormat = ChatFormat {
     name: "minicpm5",
@@ -15,13 +17,10 @@ pub(super) static MINICPM5: ChatFormat = ChatFormat {
             CallPart::Text("\">"),
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<param name=\"",
-                typed: None,
-                key_end: &["\">"],
-                gap: "",
                 close: "</param>",
-                lines: false,
                 after: "",
                 cdata: true,
+                ..TAGS
             })),
             CallPart::Text("</function>"),
         ],

@@ -1,6 +1,8 @@
 //! Tags in a section.
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static MINIMAX_M2: ChatFormat = ChatFormat {
     name: "minimax-m2",
@@ -15,16 +17,7 @@ pub(super) static MINIMAX_M2: ChatFormat = ChatFormat {
             CallPart::Name,
             CallPart::Text("\">"),
             CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
-                open: "<parameter name=\"",
-                typed: None,
-                key_end: &["\">"],
-                gap: "",
-                close: "</parameter>",
-                lines: false,
-                after: "\n",
-                cdata: false,
-            })),
+            CallPart::Arguments(ArgumentStyle::Tags(TagStyle { open: "<parameter name=\"", ..TAGS })),
             CallPart::Text("</invoke>"),
             CallPart::Space("\n"),
         ],

@@ -2,7 +2,9 @@
 
 use crate::chat::reasoning;
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static MUSE: ChatFormat = ChatFormat {
     name: "muse",
@@ -24,13 +26,8 @@ pub(super) static MUSE: ChatFormat = ChatFormat {
             CallPart::Space("\n"),
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<atem:parameter name=\"",
-                typed: None,
-                key_end: &["\">"],
-                gap: "",
                 close: "</atem:parameter>",
-                lines: false,
-                after: "\n",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("</atem:invoke>"),
             CallPart::Space("\n"),

@@ -1,6 +1,8 @@
 //! Tags with values on lines of their own.
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static QWEN3_CODER: ChatFormat = ChatFormat {
     name: "qwen3-coder",
@@ -18,13 +20,9 @@ pub(super) static QWEN3_CODER: ChatFormat = ChatFormat {
             CallPart::Space("\n"),
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<parameter=",
-                typed: None,
                 key_end: &[">"],
-                gap: "",
-                close: "</parameter>",
                 lines: true,
-                after: "\n",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("</function>"),
             CallPart::Space("\n"),

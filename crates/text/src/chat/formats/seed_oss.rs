@@ -2,7 +2,9 @@
 
 use crate::chat::reasoning;
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static SEED_OSS: ChatFormat = ChatFormat {
     name: "seed-oss",
@@ -21,13 +23,8 @@ pub(super) static SEED_OSS: ChatFormat = ChatFormat {
             CallPart::Space("\n"),
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<parameter=",
-                typed: None,
                 key_end: &[">"],
-                gap: "",
-                close: "</parameter>",
-                lines: false,
-                after: "\n",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("</function>"),
             CallPart::Space("\n"),

@@ -196,6 +196,18 @@ pub(super) const NAME_ARGUMENTS: ObjectKeys = ObjectKeys {
 /// A JSON list on one line.
 pub(super) const LIST: Items = Items::List { separator: ", ", first: "", last: "" };
 
+/// Tags with the key as an attribute, after the opening that a format gives.
+pub(super) const TAGS: TagStyle = TagStyle {
+    open: "",
+    typed: None,
+    key_end: &["\">"],
+    gap: "",
+    close: "</parameter>",
+    lines: false,
+    after: "\n",
+    cdata: false,
+};
+
 /// What most formats have in common.
 pub(super) const PLAIN: ChatFormat = ChatFormat {
     name: "none",

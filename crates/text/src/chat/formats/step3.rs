@@ -1,6 +1,8 @@
 //! Tags in a section of calls.
 
-use super::shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle};
+use super::shape::{
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+};
 
 pub(super) static STEP3: ChatFormat = ChatFormat {
     name: "step-3",
@@ -20,13 +22,8 @@ pub(super) static STEP3: ChatFormat = ChatFormat {
             CallPart::Space("\n"),
             CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
                 open: "<steptml:parameter name=\"",
-                typed: None,
-                key_end: &["\">"],
-                gap: "",
                 close: "</steptml:parameter>",
-                lines: false,
-                after: "\n",
-                cdata: false,
+                ..TAGS
             })),
             CallPart::Text("</steptml:invoke>"),
             CallPart::Text("<｜tool_call_end｜>"),
