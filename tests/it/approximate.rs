@@ -7,7 +7,7 @@ use lamina::{
     disk,
 };
 use lamina_fixtures::{Models, packaged, tokens};
-use std::{num::NonZeroUsize, path::Path};
+use std::num::NonZeroUsize;
 
 fn approximate(fewer: Option<&str>, deferred: usize) -> ApproximateExperts {
     let fewer = fewer.map(|text| text.parse().expect("two numbers"));

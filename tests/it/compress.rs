@@ -8,7 +8,6 @@ use lamina::{
     Prompt,
 };
 use lamina_fixtures::{Models, names, packaged, tokens};
-use std::path::Path;
 
 /// Longest sequence.
 const CONTEXT: usize = 128;

@@ -39,7 +39,7 @@ fn prompt(i: usize) -> Prompt {
 type Told = (String, lamina::FinishReason, Option<bool>, Vec<Bits>);
 
 fn told(answers: &[Completion]) -> Vec<Told> {
-    let one = |c: &Completion| (c.text.clone(), c.finish_reason, c.complete, bits(c));
+    let one = |c: &Completion| (c.text.clone(), c.finish_reason, c.complete, top_bits(c));
     answers.iter().map(one).collect()
 }
 

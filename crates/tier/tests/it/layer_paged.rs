@@ -7,7 +7,7 @@ use lamina_base::DType;
 use lamina_cpu::Cpu;
 use lamina_disk::{BlockFile, CacheFile};
 use lamina_fixtures::{Models, names, tokens};
-use lamina_oracle::conform::{self, Tolerance};
+use lamina_oracle::conform::{self, Tolerance, scope};
 use lamina_plan::{
     Backend, Batch, Capabilities, KvLayout, KvTypes, Limits, Plan, Runner, Select, SeqPlace, Step,
     WeightSpec, backend::Result,
@@ -154,7 +154,8 @@ impl Backend for AllPaged {
 
 #[test]
 fn the_kit_conforms_with_all_pages_on_disk() {
-    let report = conform::run(|| AllPaged, Tolerance { quantized: 2.5e-2, ..Tolerance::default() });
+    let tolerance = Tolerance { quantized: 2.5e-2, ..Tolerance::default() };
+    let report = conform::run_where(|| AllPaged, tolerance, scope::of_this_run());
     println!("{report}");
     report.assert();
     assert!(report.refused.is_empty(), "declined: {:?}", report.refused);

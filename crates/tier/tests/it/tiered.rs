@@ -9,7 +9,7 @@ use lamina_fixtures::{Models, packaged, tokens};
 use lamina_oracle::{
     StagingEvent::{self, Arrived, Released, Sent},
     Throttled,
-    conform::{self, Tolerance},
+    conform::{self, Tolerance, scope},
 };
 use lamina_plan::{
     Backend, BackendError, Batch, Capabilities, KvLayout, KvTypes, LORA, LayerState, Limits, Ops, Plan,
@@ -131,7 +131,7 @@ fn the_kit_conforms_with_other_divisions() {
 fn conforms(seeds: [u64; 2]) {
     let tolerance = Tolerance { quantized: 2.5e-2, ..Tolerance::default() };
     for seed in seeds {
-        let report = conform::run(|| Scattered(seed), tolerance);
+        let report = conform::run_where(|| Scattered(seed), tolerance, scope::of_this_run());
         println!("{seed}: {report}");
         report.assert();
         assert!(report.refused.is_empty(), "declined: {:?}", report.refused);
