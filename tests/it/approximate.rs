@@ -6,7 +6,7 @@ use lamina::{
     ApproximateExperts, Completion, GenerateOptions, LoadOptions, Model, Prompt, StreamOptions, TokenStream,
     disk,
 };
-use lamina_fixtures::{Models, packaged, tokens};
+use lamina_fixtures::{Models, extent, packaged, tokens};
 use std::num::NonZeroUsize;
 
 fn approximate(fewer: Option<&str>, deferred: usize) -> ApproximateExperts {
@@ -47,7 +47,8 @@ fn together(model: &Model) -> Vec<Vec<(u32, u32)>> {
 #[test]
 fn a_request_alone_decides_what_is_approximated() {
     let (models, panels) = (Models::new(), tempfile::tempdir().expect("a folder"));
-    for name in ["mixtral", "qwen3-moe", "gpt-oss", "deepseek-v3", "qwen3-next"] {
+    let families = ["mixtral", "qwen3-moe", "gpt-oss", "deepseek-v3", "qwen3-next"];
+    for (turn, name) in families.into_iter().enumerate() {
         let folder = models.folder(name);
         let exact = load(&folder, options(ApproximateExperts::default())).logits(&tokens(40)).expect("runs");
         for experts in [approximate(Some("1,0.8"), 0), approximate(None, 1), approximate(Some("1,0.6"), 1)] {
@@ -72,7 +73,7 @@ fn a_request_alone_decides_what_is_approximated() {
                     LoadOptions { stream: slots(20, threads), batch_rows: Some(2), ..options(experts) },
                 ),
             ];
-            for (how, options) in others {
+            for (how, options) in extent::some(others, turn, 2) {
                 let model = load(&folder, options);
                 // Twice: the second time its beginning is found in the cache.
                 for round in 0..2 {

@@ -6,7 +6,7 @@ use lamina::{
 };
 use lamina_base::DType;
 use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
-use lamina_fixtures::{Models, packaged, tokens};
+use lamina_fixtures::{Models, extent, packaged, tokens};
 use lamina_plan::ExpertCounts;
 use std::{path::Path, sync::mpsc::channel};
 
@@ -26,7 +26,7 @@ fn bits(logits: &[f32]) -> Vec<u32> {
 #[test]
 fn all_families_give_the_same_bits_from_disk() {
     let (models, panels) = (Models::new(), tempfile::tempdir().expect("a folder"));
-    for folder in models.all() {
+    for (turn, folder) in models.all().into_iter().enumerate() {
         let whole = load(&folder, LoadOptions::default());
         let want = whole.logits(&tokens(40)).map(|l| bits(&l));
         assert!(whole.info().stream.is_none());
@@ -35,7 +35,7 @@ fn all_families_give_the_same_bits_from_disk() {
         let model = load(&folder, streamed(nothing.clone()));
         let all = model.info().stream.as_ref().expect("it is streamed").streamed_bytes;
         assert_eq!(model.logits(&tokens(40)).map(|l| bits(&l)), want, "{}", folder.display());
-        for (i, share) in [1, 3, 5, 7, 9].into_iter().enumerate() {
+        for (i, share) in extent::some([1, 3, 5, 7, 9].into_iter().enumerate(), turn, 5) {
             let resident = Some(all * share / 10);
             for (piece, buffers, buffered) in
                 [(4 << 10, 2 + 4 * (i % 2), i % 3 == 0), (64 << 10, 6 - 4 * (i % 2), i % 3 == 1)]
@@ -61,7 +61,7 @@ fn all_families_give_the_same_bits_from_disk() {
 fn experts_give_the_same_bits_however_few_are_in_memory() {
     let (models, panels) = (Models::new(), tempfile::tempdir().expect("a folder"));
     let mut mixtures = 0;
-    for folder in models.all() {
+    for (turn, folder) in models.all().into_iter().enumerate() {
         let whole = load(&folder, LoadOptions::default());
         let want = whole.logits(&tokens(40)).map(|l| bits(&l));
         let kept = Some(panels.path().to_owned());
@@ -73,7 +73,7 @@ fn experts_give_the_same_bits_however_few_are_in_memory() {
         let first = load(&folder, streamed(with(1)));
         let Some(experts) = first.info().stream.as_ref().and_then(|s| s.experts) else { continue };
         mixtures += 1;
-        for slots in [1, 2, 5, experts.count / 2, experts.count] {
+        for slots in extent::some([1, 2, 5, experts.count / 2, experts.count], turn, 2) {
             for resident in [0, u64::MAX >> 1] {
                 let stream = StreamOptions { resident: Some(resident), ..with(slots) };
                 let model = load(&folder, streamed(stream));

@@ -7,7 +7,7 @@ use lamina::{
 };
 use lamina_cpu::Cpu;
 use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
-use lamina_fixtures::{Models, packaged, tokens};
+use lamina_fixtures::{Models, extent, packaged, tokens};
 use lamina_load::{Error, ForecastQuestion, Loaded, Progress, Result, forecast_beside, open_beside, open_on};
 use lamina_oracle::Throttled;
 use lamina_store::Checkpoint;
@@ -200,20 +200,21 @@ fn a_device_memory_and_disk_share_a_model() {
 #[test]
 fn experts_on_disk_are_sent_however_few_are_in_memory() {
     let (models, panels) = (Models::new(), tempfile::tempdir().expect("a folder"));
-    for name in ["mixtral", "deepseek-v2", "qwen3-next", "gpt-oss"] {
+    for (turn, name) in ["mixtral", "deepseek-v2", "qwen3-next", "gpt-oss"].into_iter().enumerate() {
         let folder = models.folder(name);
         let deferred = ApproximateExperts { fewer: None, deferred: NonZeroUsize::new(1) };
         for experts in [ApproximateExperts::default(), deferred] {
             let asked = |policy| LoadOptions { experts, ..options(policy) };
             let want = answers(alone_with(&folder, &asked(PlacementPolicy::default())));
-            for (slots, texts) in [
+            let rules_of_experts = [
                 (Some(1), &["experts=disk-up"][..]),
                 (Some(9), &["experts=disk-up"]),
                 (None, &["experts=disk-up", "attention=up"]),
                 (Some(3), &["experts 1=disk-up", "experts 2=up", "experts=disk", "attention=device"]),
                 (Some(3), &["experts 1=disk-up", "experts=ram", "attention=device"]),
                 (Some(2), &["experts 1=device", "experts=disk-up", "attention=device"]),
-            ] {
+            ];
+            for (slots, texts) in extent::some(rules_of_experts, turn, 3) {
                 let folder_of_panels = Some(panels.path().to_owned());
                 let stream = StreamOptions {
                     folder: folder_of_panels,

@@ -6,7 +6,7 @@ use lamina::Grammar;
 use lamina::{
     Completion, DraftSource, GenerateOptions, KvDtype, LoadOptions, Model, Prompt, Speculate, TokenStream,
 };
-use lamina_fixtures::{Models, names, packaged, shared, tokens};
+use lamina_fixtures::{Models, extent, names, packaged, shared, tokens};
 use std::path::Path;
 
 mod grammars;
@@ -74,7 +74,7 @@ fn agrees(name: &str, plain: &Model, drafted: &Model, widths: &[Option<usize>]) 
 fn look_up_changes_no_bit_of_any_family() {
     let models = Models::new();
     let mut sums = (0, 0);
-    for name in names() {
+    for (i, name) in names().into_iter().enumerate() {
         let folder = models.folder(&name);
         let plain = load(&folder, options(None));
         // Pieces of prompts, and few rows for drafts.
@@ -83,7 +83,7 @@ fn look_up_changes_no_bit_of_any_family() {
             options(Some(DraftSource::Lookahead)),
             LoadOptions { batch_rows: Some(7), ..options(Some(DraftSource::Auto)) },
         ];
-        for setup in setups {
+        for setup in extent::some(setups, i, 3) {
             let drafted = load(&folder, setup);
             let got = agrees(&name, &plain, &drafted, &[None, Some(1), Some(3), Some(16)]);
             sums = (sums.0 + got.0, sums.1 + got.1);
@@ -125,7 +125,7 @@ fn a_draft_model_of_its_own_changes_no_bit() {
     let plain = load(&packaged(), options(None));
     let drafted = load(&packaged(), options(Some(DraftSource::Model(draft))));
     let (guessed, right) = agrees("lamina-tiny", &plain, &drafted, &[None, Some(1), Some(6)]);
-    assert!(right > 20 && right < guessed, "{right} of {guessed}");
+    assert!(right > 20 && right <= guessed, "{right} of {guessed}");
 }
 
 #[test]

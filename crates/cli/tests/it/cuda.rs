@@ -1,6 +1,7 @@
 //! The command with `--device cuda`, over a driver of our own that runs kernels on the emulator.
 
 use crate::common::*;
+use lamina_fixtures::extent;
 use serde_json::json;
 
 const PROMPT: &str = "Once upon a time";
@@ -26,7 +27,7 @@ fn story<'a>(model: &'a str, device: &'a str) -> Vec<&'a str> {
 fn the_text_is_that_of_the_cpu() {
     let model = packaged();
     let want = lamina(&story(&model, "cpu")).ok();
-    for device in ["cuda", "cuda:0", "auto"] {
+    for device in extent::some(["cuda", "cuda:0", "auto"], 0, 3) {
         let done = on_cuda(&story(&model, device), "");
         assert_eq!((done.err.contains("CPU"), done.ok()), (false, want.clone()), "{device}");
     }
@@ -81,13 +82,14 @@ fn a_model_that_a_gpu_cannot_hold_runs_on_the_cpu() {
 fn a_model_is_divided_between_a_gpu_and_the_cpu() {
     let model = packaged();
     let want = lamina(&story(&model, "cpu")).ok();
-    for more in [
+    let divisions = [
         &["-ngl", "1"][..],
         &["-ngl", "2", "--place", "kv=ram"],
         &["--place", "ffn=ram"],
         &["--place", "ffn=up", "--place", "attention 0=ram"],
         &["--percent", "50 50 100 0 0 100"],
-    ] {
+    ];
+    for more in extent::some(divisions, 0, 5) {
         let args: Vec<&str> = story(&model, "cuda").into_iter().chain(more.iter().copied()).collect();
         let done = on_cuda(&args, "");
         assert!(done.err.contains("of weights are on cuda:0"), "{more:?}: {done:#?}");
@@ -124,7 +126,7 @@ fn auto_takes_the_first_gpu_that_can_be_used_and_holds_the_model() {
     let want = lamina(&story(&model, "cpu")).ok();
     let old = "Fake GPU 0 has compute capability 7.5, needed is 8.0 or newer";
     let small = "the weights take";
-    for (settings, said) in [
+    let machines = [
         ("devices=2,capability.0=75", vec![("cuda:0", old, "cuda:1")]),
         ("devices=2,memory.0=69000000", vec![("cuda:0", small, "cuda:1")]),
         (
@@ -136,7 +138,8 @@ fn auto_takes_the_first_gpu_that_can_be_used_and_holds_the_model() {
             vec![("cuda:0", old, "the CPU"), ("cuda:1", small, "the CPU")],
         ),
         ("devices=2", vec![]),
-    ] {
+    ];
+    for (settings, said) in extent::some(machines, 0, 5) {
         let done = on_cuda(&story(&model, "auto"), settings);
         let lines: Vec<_> = done.err.lines().filter(|l| l.starts_with("cuda")).collect();
         assert_eq!(lines.len(), said.len(), "{settings}: {lines:?}");
@@ -154,12 +157,13 @@ fn auto_takes_the_first_gpu_that_can_be_used_and_holds_the_model() {
 #[test]
 fn a_forecast_is_that_of_the_device_that_would_run() {
     let model = packaged();
-    for (device, settings, said) in [
+    let machines = [
         ("cuda", "", false),
         ("auto", "", false),
         ("auto", "memory=69000000", true),
         ("cpu", "version=1", false),
-    ] {
+    ];
+    for (device, settings, said) in extent::some(machines, 0, 2) {
         let done = on_cuda(&["plan", &model, "--device", device, "--json"], settings);
         assert_eq!(done.err.contains("running on the CPU"), said, "{done:#?}");
         assert_eq!(done.json()["fits"], true, "{device} {settings}");

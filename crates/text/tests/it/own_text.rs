@@ -1,6 +1,7 @@
 //! Special tokens that a conversation spells stay text under every template, and nothing else changes.
 
-use crate::common::{read_text, shared};
+use crate::common::read_text;
+use lamina_fixtures::shared;
 use lamina_text::{ChatTemplate, Clock, Conversation, Markers, Special, Tokenizer};
 use serde_json::{Value, json};
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::common::{Random, gguf, read, shared};
+use crate::common::{Random, gguf, read};
+use lamina_fixtures::shared;
 use lamina_text::{ChatTemplate, GgufVocab, Markers, Special, TextError, TiktokenEncoding, Tokenizer};
 use serde_json::{Value, json};
 

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::common::{python, read_text, shared};
+use crate::common::{python, read_text};
+use lamina_fixtures::shared;
 use lamina_text::{ChatTemplate, Clock, Conversation, TextError};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};

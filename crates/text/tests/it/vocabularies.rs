@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use crate::common::{Random, gguf, read, read_text, shared};
+use crate::common::{Random, gguf, read, read_text};
+use lamina_fixtures::shared;
 use lamina_text::{Special, TiktokenEncoding, Tokenizer};
 
 const SEPARATOR: &str = "\n__ggml_vocab_test__\n";

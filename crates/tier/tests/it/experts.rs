@@ -4,6 +4,7 @@
 use crate::common::odd::odd;
 use lamina_base::Bytes;
 use lamina_disk::{Extent, MatrixName, PanelError, PanelFolder, PanelRange};
+use lamina_fixtures::extent;
 use lamina_plan::{
     BackendError, Batch, ExpertCounts, ExpertGuess, Input, Ops, Queue, Slot, WeightId,
     op::{self, Act, ExpertRanks, Experts, RouterScore, Routing},
@@ -260,16 +261,17 @@ fn guesses_that_are_wrong_stop() {
 
 #[test]
 fn a_failed_read_fails_one_step_at_most_and_that_of_a_guess_none() {
-    let mut harmless = 0;
-    for fails in 1..60 {
+    let (mut harmless, mut harmful) = (0, 0);
+    for fails in extent::some(1..60, 0, 4) {
         let root = tempfile::tempdir().unwrap();
         let mut case = Case::new(&root, 24, Guesses::Wrong, (Some(fails), fails as u64));
         let errors: Vec<String> =
             (0..100).filter_map(|step| case.step(step).err().map(|e| e.to_string())).collect();
         assert!(errors.len() <= 1 && errors.iter().all(|e| e.contains("broken disk")), "{fails}: {errors:?}");
         harmless += usize::from(errors.is_empty());
+        harmful += errors.len();
     }
-    assert!((1..59).contains(&harmless), "{harmless}");
+    assert!(harmless > 0 && harmful > 0, "{harmless} and {harmful}");
 }
 
 #[test]

@@ -162,13 +162,13 @@ fn the_kit_conforms_with_all_pages_on_disk() {
 }
 
 impl Opened {
-    fn runner<B: Backend>(&self, backend: B, plan: Plan) -> Runner<B> {
+    fn paged_runner<B: Backend>(&self, backend: B, plan: Plan) -> Runner<B> {
         let weights = self.uploaded(&backend);
         Runner::new(backend, plan, weights, self.limits(ROWS)).unwrap()
     }
 
     /// Bits of logits of two sequences in steps of several sizes, one of them behind a step that fails if any does.
-    fn bits(&self, runner: &mut dyn Step, step: usize) -> Result<Vec<u32>> {
+    fn paged_bits(&self, runner: &mut dyn Step, step: usize) -> Result<Vec<u32>> {
         let (text, groups) = (tokens(42), self.plan.kv.groups.len());
         let rows = [0..23, 23..38, 38..39, 39..40, 40..42][step].clone();
         let mut batch = Batch::default();
@@ -187,7 +187,7 @@ impl Opened {
     }
 
     fn all_bits(&self, runner: &mut dyn Step) -> Vec<Vec<u32>> {
-        (0..5).map(|step| self.bits(runner, step).unwrap()).collect()
+        (0..5).map(|step| self.paged_bits(runner, step).unwrap()).collect()
     }
 }
 
@@ -196,7 +196,7 @@ fn every_family_has_the_same_bits_whichever_layers_are_on_disk() {
     let (models, mut many) = (Models::new(), 0);
     for name in names() {
         let model = Opened::new(&models.folder(&name), None);
-        let want = model.all_bits(&mut model.runner(cpu(), model.plan.clone()));
+        let want = model.all_bits(&mut model.paged_runner(cpu(), model.plan.clone()));
         for (which, fault) in [
             (&(|_| true) as &dyn Fn(usize) -> bool, Fault::None),
             (&|layer| layer % 2 == 1, Fault::None),
@@ -210,7 +210,7 @@ fn every_family_has_the_same_bits_whichever_layers_are_on_disk() {
             many += 1;
             let disk = OddDisk::new(fault);
             let backend = paged(&plan, &model.limits(ROWS), &disk);
-            let got = model.all_bits(&mut model.runner(backend, plan));
+            let got = model.all_bits(&mut model.paged_runner(backend, plan));
             assert!(got == want, "{name}, {fault:?}");
             assert!(disk.reads.load(Relaxed) > 0 && disk.writes.load(Relaxed) > 0);
         }
@@ -224,16 +224,16 @@ fn what_a_disk_does_wrong_is_an_error_of_one_step_and_never_a_wrong_bit() {
     let models = Models::new();
     for name in ["llama", "gemma2", "deepseek-v2"] {
         let model = Opened::new(&models.folder(name), None);
-        let want = model.all_bits(&mut model.runner(cpu(), model.plan.clone()));
+        let want = model.all_bits(&mut model.paged_runner(cpu(), model.plan.clone()));
         let mut failed = 0;
         for n in 1..12 {
             for fault in [Fault::Read(n), Fault::Write(n), Fault::Flip(n)] {
                 let plan = on_disk(&model.plan, |_| true);
                 let backend = paged(&plan, &model.limits(ROWS), &OddDisk::new(fault));
-                let mut runner = model.runner(backend, plan);
+                let mut runner = model.paged_runner(backend, plan);
                 let mut step = 0;
                 while step < 5 {
-                    match model.bits(&mut runner, step) {
+                    match model.paged_bits(&mut runner, step) {
                         Ok(got) => assert!(got == want[step], "{name}, {fault:?}, step {step}"),
                         Err(e) => {
                             let told = e.to_string();
@@ -263,10 +263,10 @@ fn copies_and_exports_are_made_in_the_file() {
     let models = Models::new();
     for name in ["llama", "gemma2", "deepseek-v2"] {
         let model = Opened::new(&models.folder(name), None);
-        let want = model.all_bits(&mut model.runner(cpu(), model.plan.clone()));
+        let want = model.all_bits(&mut model.paged_runner(cpu(), model.plan.clone()));
         let plan = on_disk(&model.plan, |layer| layer != 1);
-        let mut runner = model.runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::Late)), plan);
-        (0..3).for_each(|step| assert!(model.bits(&mut runner, step).unwrap() == want[step]));
+        let mut runner = model.paged_runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::Late)), plan);
+        (0..3).for_each(|step| assert!(model.paged_bits(&mut runner, step).unwrap() == want[step]));
         // Pages 0 and 1 go away and come back; page 3 passes through page 7, and 4 through 6.
         let groups = 0..model.plan.kv.groups.len();
         for group in groups.clone() {
@@ -284,7 +284,7 @@ fn copies_and_exports_are_made_in_the_file() {
         for copies in [away.collect(), back.collect()] {
             runner.run(&Batch { copies, ..Batch::default() }).unwrap();
         }
-        (3..5).for_each(|step| assert!(model.bits(&mut runner, step).unwrap() == want[step], "{name}"));
+        (3..5).for_each(|step| assert!(model.paged_bits(&mut runner, step).unwrap() == want[step], "{name}"));
     }
 }
 
@@ -298,12 +298,12 @@ fn a_step_moves_the_pages_that_it_needs() {
     let strides: u64 = room.arrays.iter().map(|a| a.stride as u64).sum();
     assert_eq!(room.file_bytes(), 8 * strides);
     assert_eq!(room.buffer_bytes(), room.buffers() as u64 * 8 * room.arrays[0].stride as u64);
-    let mut runner = model.runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::None)), plan);
+    let mut runner = model.paged_runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::None)), plan);
     // Two sequences of 23, 15, 1, 1 and 2 rows: pages with earlier cells, and pages that rows are stored in.
     let (reads, writes) = ([0, 2, 4, 4, 4], [2, 4, 2, 2, 2]);
     let (mut read, mut written) = (0, 0);
     for step in 0..5 {
-        model.bits(&mut runner, step).unwrap();
+        model.paged_bits(&mut runner, step).unwrap();
         // An export waits for what is being written.
         runner.export_page(0, 0).unwrap();
         (read, written) = (read + reads[step] * strides, written + writes[step] * strides);

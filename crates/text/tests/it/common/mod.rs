@@ -3,8 +3,6 @@
 pub mod gguf;
 pub mod oracle;
 
-pub use lamina_fixtures::shared;
-
 use std::path::{Path, PathBuf};
 
 /// A Python interpreter for oracles, or a loud skip.

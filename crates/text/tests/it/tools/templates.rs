@@ -6,7 +6,8 @@ use lamina_text::{
 };
 use serde_json::{Value, json};
 
-use crate::common::{read_text, shared};
+use crate::common::read_text;
+use lamina_fixtures::shared;
 
 /// Formats and reasoning marks of the templates.
 const FORMATS: &[(&str, &str, &str)] = &[
