@@ -19,7 +19,7 @@ fn the_toy_passes_the_kit_and_its_refusals_are_counted() {
     let known = |why: &str| told.iter().any(|begin| why.starts_with(begin));
     assert!(report.refused.iter().all(|(_, why)| known(why)), "{report}");
     // Latent attention, experts and recurrent layers.
-    assert!(!report.refused.is_empty() && report.cases > 5 * report.refused.len(), "{report}");
+    assert!(!report.refused.is_empty() && report.cases > 2 * report.refused.len(), "{report}");
 }
 
 /// Greedy tokens after a prompt, and the residual rows after the first layer of each step.

@@ -7,6 +7,7 @@ use crate::{
 };
 use lamina::{GenerateOptions, Prompt, sample::SamplingParams};
 use serde_json::json;
+use std::{thread, time::Duration};
 
 #[test]
 fn completion_tells_what_it_did() {
@@ -171,13 +172,20 @@ fn steps_and_pages_are_counted() {
     let answer =
         post(shared(), "/completion", &json!({ "prompt": "Once upon a time ".repeat(20), "n_predict": 3 }));
     assert_eq!(answer.status, 200);
-    let metrics = get(shared(), "/metrics").text();
-    let value = |name: &str| -> f64 {
+    let value_in = |metrics: &str, name: &str| -> f64 {
         let line =
             metrics.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{name}: {metrics}"));
         line.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("a number")
     };
-    assert!(value("lamina:kv_pages{model_name=\"tiny\",state=\"cached\"}") > 0.0);
+    // Pages become cached behind the answer's last token.
+    let is_settled =
+        |metrics: &String| value_in(metrics, "lamina:kv_pages{model_name=\"tiny\",state=\"cached\"}") > 0.0;
+    let read = |_| {
+        thread::sleep(Duration::from_millis(20));
+        get(shared(), "/metrics").text()
+    };
+    let metrics = (0..500).map(read).find(is_settled).expect("pages are cached");
+    let value = |name: &str| value_in(&metrics, name);
     assert!(value("lamina:tenant_seconds_total{tenant=\"-\"}") > 0.0);
     let steps = value("lamina:steps_total{model_name=\"tiny\"}");
     assert!(steps >= 3.0);

@@ -265,7 +265,8 @@ fn copies_and_exports_are_made_in_the_file() {
         let model = Opened::new(&models.folder(name), None);
         let want = model.all_bits(&mut model.paged_runner(cpu(), model.plan.clone()));
         let plan = on_disk(&model.plan, |layer| layer != 1);
-        let mut runner = model.paged_runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::Late)), plan);
+        let mut runner =
+            model.paged_runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::Late)), plan);
         (0..3).for_each(|step| assert!(model.paged_bits(&mut runner, step).unwrap() == want[step]));
         // Pages 0 and 1 go away and come back; page 3 passes through page 7, and 4 through 6.
         let groups = 0..model.plan.kv.groups.len();
