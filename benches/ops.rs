@@ -7,8 +7,8 @@ use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType};
 use lamina_cpu::{Cpu, read_bandwidth};
 use lamina_plan::{
-    Backend, Batch, KvLayout, Limits, Plan, Queue, RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId,
-    WeightKind, WeightSpec,
+    Backend, Batch, KvLayout, Limits, Plan, RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId, WeightKind,
+    WeightSpec,
     op::{ColumnRange, Embed, Linear, Part},
     walk,
 };
@@ -100,14 +100,14 @@ fn seconds(cpu: &Cpu, dtype: DType, rows: usize, batch: usize, rounds: usize) ->
     let weights =
         plan.weights.iter().zip(&uploads).map(|(s, t)| cpu.upload(s, t).expect("uploads")).collect();
     let limits = Limits { rows: batch, selected: batch, logits: batch, pages: vec![], states: 0, kv: vec![] };
-    let mut machine = cpu.clone().machine(&plan, weights, &limits).expect("builds");
+    let mut machine = Box::new(cpu.clone()).machine(&plan, weights, &limits).expect("builds");
     let mut b = Batch::default();
     b.push(&vec![0; batch], 0, SeqPlace::default(), Select::All);
     machine.begin(&b).expect("runs");
-    walk(&mut machine, &plan.ops[..1], &b).expect("runs");
+    walk(&mut *machine, &plan.ops[..1], &b).expect("runs");
     let mut once = || {
         let begin = Instant::now();
-        walk(&mut machine, &plan.ops[1..], &b).expect("runs");
+        walk(&mut *machine, &plan.ops[1..], &b).expect("runs");
         begin.elapsed().as_secs_f64()
     };
     (0..rounds).map(|_| once()).fold(f64::INFINITY, f64::min)

@@ -1,14 +1,16 @@
 //! From a device's name to its backend: the one place that knows backends by name.
 
-use crate::{
-    Error, Result,
-    cuda::{on_any, on_cuda, on_first},
-    metal::on_metal,
-    on_backend::OnBackend,
-    threads::default_threads,
-};
+#[cfg(any(target_os = "linux", windows))]
+use crate::cuda::{self, gpus};
+#[cfg(all(target_os = "macos", target_arch = "aarch64"))]
+use crate::metal;
+use crate::{Error, Result, gpu_search::GpuSearch, threads::default_threads};
 use lamina_cpu::Cpu;
 use lamina_load::Device;
+use lamina_plan::Backend;
+
+/// What runs where no GPU is taken, in the words of messages.
+const CPU: &str = "the CPU";
 
 /// The devices that this build has a backend for, the fastest first; GPUs by the first one.
 #[cfg(any(target_os = "linux", windows))]
@@ -27,41 +29,93 @@ pub fn devices() -> Vec<String> {
     [Device::Auto].iter().chain(DEVICES).map(ToString::to_string).collect()
 }
 
-/// Does `work` on the backend of `device`, with `threads` threads (of a GPU they run what the host does); none means all
-/// physical cores that the process may use. `auto` is the first GPU that can be used, or else the processor.
+/// A device that was opened.
+pub(crate) enum OpenedDevice {
+    /// It computes whole models.
+    Alone(Box<dyn Backend>),
+    /// It may share a model with the processor.
+    BesideCpu(Box<dyn Backend>),
+}
+
+/// The backend of `device`, with `threads` threads (of a GPU they run what the host does); none means all physical cores that
+/// the process may use. `auto` is the first GPU that can be used, or else the processor.
 ///
 /// # Errors
-/// When this build has no backend for the device, the device cannot be used, the threads make no sense, or the work fails.
-pub fn on_device<W: OnBackend>(device: Device, threads: Option<usize>, work: W) -> Result<W::Out> {
+/// When this build has no backend for the device, the device cannot be used, or the threads make no sense.
+pub fn backend_on(device: Device, threads: Option<usize>) -> Result<Box<dyn Backend>> {
+    let backend = |on: OpenedDevice| match on {
+        OpenedDevice::Alone(backend) | OpenedDevice::BesideCpu(backend) => Ok(backend),
+    };
+    on_device(device, threads, backend, |_| None)
+}
+
+/// Does `work` on `device`. For `auto` that is the first GPU that can be used and can do this work or, where there is none, the
+/// processor: `cannot` says why, of what the work gave on a GPU. The reasons are then lines on stderr.
+///
+/// # Errors
+/// Those of [`backend_on`], and those of the work on the device that did it last.
+pub(crate) fn on_device<T>(
+    device: Device,
+    threads: Option<usize>,
+    work: impl Fn(OpenedDevice) -> Result<T>,
+    cannot: impl Fn(&Result<T>) -> Option<String>,
+) -> Result<T> {
+    if device != Device::Auto {
+        return work(open(device, threads)?);
+    }
+    let mut search = GpuSearch::default();
+    for (device, opened) in gpus() {
+        match opened {
+            Ok(backend) => {
+                let done = work(OpenedDevice::BesideCpu(backend));
+                let Some(why) = cannot(&done) else {
+                    search.tell(&device);
+                    return done;
+                };
+                search.skip(device, &why);
+            }
+            Err(why) => search.skip_unusable(device, &why.to_string()),
+        }
+    }
+    // What the processor cannot do either has one reason only.
+    let done = work(OpenedDevice::Alone(cpu(threads)?))?;
+    search.tell(CPU);
+    Ok(done)
+}
+
+/// Opens a device that is named.
+fn open(device: Device, threads: Option<usize>) -> Result<OpenedDevice> {
     match device {
-        Device::Auto => on_first(|| cpu(threads), work, |work| work.run(cpu(threads)?)),
-        Device::Cpu => work.run(cpu(threads)?),
-        Device::Cuda(number) => on_cuda(number, || cpu(threads), work),
-        Device::Metal if DEVICES.contains(&device) => on_metal(work),
-        Device::Metal => Err(Error::Unsupported(format!(
-            "device `{device}`: this build has no backend for it; it has: {}",
+        Device::Cpu => Ok(OpenedDevice::Alone(cpu(threads)?)),
+        #[cfg(any(target_os = "linux", windows))]
+        Device::Cuda(number) => {
+            let backend = cuda::open(number).map_err(|why| Error::Unsupported(why.to_string()))?;
+            Ok(OpenedDevice::BesideCpu(backend))
+        }
+        #[cfg(all(target_os = "macos", target_arch = "aarch64"))]
+        Device::Metal => metal::open().map(OpenedDevice::Alone),
+        other => Err(Error::Unsupported(format!(
+            "device `{other}`: this build has no backend for it; it has: {}",
             devices().join(" ")
         ))),
     }
 }
 
-/// Does the work on the first GPU that can be used and can do this work or, where there is none, on the processor: `cannot`
-/// says why, of what the work gave on a GPU. The reasons are then lines on stderr.
-///
-/// # Errors
-/// Those of the work on the device that did it last.
-pub(crate) fn on_what_can<W: OnBackend>(
-    threads: Option<usize>,
-    work: impl Fn() -> W,
-    cannot: impl Fn(&Result<W::Out>) -> Option<String>,
-) -> Result<W::Out> {
-    on_any(|| cpu(threads), &work, cannot, || work().run(cpu(threads)?))
+/// GPUs that `auto` tries: none here.
+#[cfg(not(any(target_os = "linux", windows)))]
+fn gpus() -> impl Iterator<Item = (String, Result<Box<dyn Backend>>)> {
+    std::iter::empty()
 }
 
-fn cpu(threads: Option<usize>) -> Result<Cpu> {
+/// The processor, with all physical cores that the process may use where `threads` says nothing.
+///
+/// # Errors
+/// When the threads make no sense, or the processor lacks the instruction set that was asked for.
+pub(crate) fn cpu(threads: Option<usize>) -> Result<Box<dyn Backend>> {
     let threads = threads.unwrap_or_else(default_threads);
     if threads == 0 || threads > 1024 {
         return Err(Error::InvalidRequest(format!("threads is {threads}, but must be from 1 to 1024")));
     }
-    Cpu::new(threads).map_err(|e| Error::Unsupported(e.to_string()))
+    let cpu = Cpu::new(threads).map_err(|e| Error::Unsupported(e.to_string()))?;
+    Ok(Box::new(cpu))
 }

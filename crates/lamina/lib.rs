@@ -15,20 +15,12 @@ mod chat;
 mod constrain;
 #[cfg(any(target_os = "linux", windows))]
 mod cuda;
-#[cfg(not(any(target_os = "linux", windows)))]
-#[path = "no_cuda.rs"]
-mod cuda;
 mod device;
 mod generate;
-#[cfg(any(target_os = "linux", windows))]
 mod gpu_search;
 #[cfg(all(target_os = "macos", target_arch = "aarch64"))]
 mod metal;
-#[cfg(not(all(target_os = "macos", target_arch = "aarch64")))]
-#[path = "no_metal.rs"]
-mod metal;
 mod model;
-mod on_backend;
 mod open;
 mod passes;
 mod recent;
@@ -39,7 +31,7 @@ mod tools;
 
 pub use answer::{ChatAnswer, ChatReader, PreparedChat};
 pub use chat::{ChatOptions, ReasoningMode};
-pub use device::{DEVICES, devices, on_device};
+pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;
 pub use lamina_disk::{self as disk, StoreCounts};
@@ -63,7 +55,6 @@ pub use lamina_text::{
     Tokenizer, ToolCall, ToolChoice,
 };
 pub use model::Model;
-pub use on_backend::OnBackend;
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
 pub use session::SavedSession;

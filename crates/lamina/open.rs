@@ -2,14 +2,12 @@
 
 use crate::{
     Error, Result, builtin,
-    device::{on_device, on_what_can},
-    on_backend::OnBackend,
+    device::{OpenedDevice, cpu, on_device},
 };
 use lamina_load::{
-    Device, Forecast, ForecastQuestion, LoadOptions, Loaded, Progress, forecast_beside, forecast_on,
-    open_beside, open_on,
+    Forecast, ForecastQuestion, LoadOptions, Loaded, Progress, forecast_beside, forecast_on, open_beside,
+    open_on,
 };
-use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
 use std::path::Path;
@@ -29,38 +27,20 @@ pub fn checkpoint(path: Option<&Path>) -> Result<Checkpoint> {
 /// # Errors
 /// When it cannot be found, read, supported, or held in memory; when `progress` gives up.
 pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Loaded> {
-    let work = || Open { path, options, progress };
+    let load = |on: OpenedDevice| {
+        let ck = checkpoint(path)?;
+        match on {
+            OpenedDevice::Alone(backend) => open_on(&ck, options, backend, progress),
+            OpenedDevice::BesideCpu(device) => {
+                open_beside(&ck, options, device, || cpu(options.threads), progress)
+            }
+        }
+    };
     let cannot = |done: &Result<Loaded>| match done {
         Err(Error::OutOfMemory(why) | Error::Unsupported(why)) => Some(why.clone()),
         _ => None,
     };
-    match options.device {
-        Device::Auto => on_what_can(options.threads, work, cannot),
-        device => on_device(device, options.threads, work()),
-    }
-}
-
-struct Open<'a> {
-    path: Option<&'a Path>,
-    options: &'a LoadOptions,
-    progress: Progress<'a>,
-}
-
-impl OnBackend for Open<'_> {
-    type Out = Loaded;
-
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<Loaded> {
-        open_on(&checkpoint(self.path)?, self.options, backend, self.progress)
-    }
-
-    fn run_beside<A, B, H>(self, device: A, host: H) -> Result<Loaded>
-    where
-        A: Backend + 'static,
-        B: Backend + 'static,
-        H: FnOnce() -> Result<B>,
-    {
-        open_beside(&checkpoint(self.path)?, self.options, device, host, self.progress)
-    }
+    on_device(options.device, options.threads, load, cannot)
 }
 
 /// Tells what the model at `path` would take, loaded with `options`, and how fast it would be. Only headers are read.
@@ -69,39 +49,21 @@ impl OnBackend for Open<'_> {
 /// When it cannot be found, read or supported, or the device cannot be measured. A model that does not fit is no error: its
 /// forecast says so.
 pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuestion) -> Result<Forecast> {
-    let work = || ForecastModel { path, options, question };
+    let forecast = |on: OpenedDevice| {
+        let ck = checkpoint(path)?;
+        match on {
+            OpenedDevice::Alone(backend) => forecast_on(&ck, options, question, &*backend),
+            OpenedDevice::BesideCpu(device) => {
+                forecast_beside(&ck, options, question, device, || cpu(options.threads))
+            }
+        }
+    };
     let cannot = |done: &Result<Forecast>| match done {
         Ok(forecast) => forecast.problem.clone(),
         Err(Error::Unsupported(why)) => Some(why.clone()),
         Err(_) => None,
     };
-    match options.device {
-        Device::Auto => on_what_can(options.threads, work, cannot),
-        device => on_device(device, options.threads, work()),
-    }
-}
-
-struct ForecastModel<'a> {
-    path: Option<&'a Path>,
-    options: &'a LoadOptions,
-    question: &'a ForecastQuestion,
-}
-
-impl OnBackend for ForecastModel<'_> {
-    type Out = Forecast;
-
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<Forecast> {
-        forecast_on(&checkpoint(self.path)?, self.options, self.question, &backend)
-    }
-
-    fn run_beside<A, B, H>(self, device: A, host: H) -> Result<Forecast>
-    where
-        A: Backend + 'static,
-        B: Backend + 'static,
-        H: FnOnce() -> Result<B>,
-    {
-        forecast_beside(&checkpoint(self.path)?, self.options, self.question, device, host)
-    }
+    on_device(options.device, options.threads, forecast, cannot)
 }
 
 /// The tokenizer of the model at `path`, or of the one inside the package, without loading the model.

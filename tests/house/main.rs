@@ -100,6 +100,17 @@ fn crates_know_only_lower_floors() {
     }
 }
 
+/// The oracle is what tests hold backends against: nothing that is installed links it.
+#[test]
+fn the_oracle_is_a_dependency_of_tests_alone() {
+    for package in packages() {
+        for dependency in package["dependencies"].as_array().expect("a list") {
+            let (name, kind) = (&package["name"], &dependency["kind"]);
+            assert!(dependency["name"] != "lamina-oracle" || kind == "dev", "{name} links lamina-oracle");
+        }
+    }
+}
+
 #[test]
 fn only_kernels_pools_and_bindings_hold_unsafe_code() {
     for package in packages() {

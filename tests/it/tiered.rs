@@ -10,6 +10,7 @@ use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
 use lamina_fixtures::{Models, extent, packaged, tokens};
 use lamina_load::{Error, ForecastQuestion, Loaded, Progress, Result, forecast_beside, open_beside, open_on};
 use lamina_oracle::Throttled;
+use lamina_plan::Backend;
 use lamina_store::Checkpoint;
 use std::{
     collections::BTreeSet,
@@ -20,13 +21,13 @@ use std::{
 
 const QUIET: Progress<'_> = &|_, _| true;
 
-fn cpu() -> Result<Cpu> {
-    Cpu::new(2).map_err(|e| Error::Unsupported(e.to_string()))
+fn cpu() -> Result<Box<dyn Backend>> {
+    Cpu::new(2).map(Into::into).map_err(|e| Error::Unsupported(e.to_string()))
 }
 
 /// A device of so many bytes behind a link that takes no time.
-fn device(memory: u64) -> Throttled<Cpu> {
-    Throttled::new(cpu().expect("a CPU"), memory, f64::INFINITY)
+fn device(memory: u64) -> Box<dyn Backend> {
+    Throttled::new(Cpu::new(2).expect("a CPU"), memory, f64::INFINITY).into()
 }
 
 fn options(placement: PlacementPolicy) -> LoadOptions {

@@ -1,5 +1,6 @@
 //! Formulas that a model's spec names and an operator computes: both sides mean the same by the same name.
 
+use crate::scalar::{gelu, gelu_tanh, sigmoid, silu};
 use std::ops::Range;
 
 /// Formula of a norm; the weight is a plain factor, offsets such as Gemma's `1 + w` are settled at load.
@@ -42,6 +43,29 @@ pub enum Act {
         /// Cut.
         limit: f32,
     },
+}
+
+impl Act {
+    /// The nonlinearity of `gate`, times `up` where the part is gated.
+    pub fn apply(self, gate: f32, up: Option<f32>) -> f32 {
+        let one = |x: f32| up.map_or(x, |u| x * u);
+        match self {
+            Act::Silu => one(silu(gate)),
+            Act::Gelu => one(gelu(gate)),
+            Act::GeluTanh => one(gelu_tanh(gate)),
+            Act::GeluQuick => one(gate * sigmoid(1.702 * gate)),
+            Act::Relu => one(gate.max(0.0)),
+            Act::ReluSquared => one(gate.max(0.0).powi(2)),
+            Act::Xielu { alpha_p, alpha_n, beta } => {
+                let (p, n) = (gate.max(0.0), gate.min(0.0));
+                one(alpha_p * p * p + alpha_n * (n.exp_m1() - n) + beta * gate)
+            }
+            Act::SwigluClamped { alpha, limit } => {
+                let (g, u) = (gate.min(limit), up.unwrap_or(0.0).clamp(-limit, limit));
+                g * sigmoid(alpha * g) * (u + 1.0)
+            }
+        }
+    }
 }
 
 /// Which tokens `j` of its sequence the token `i` sees.

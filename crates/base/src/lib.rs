@@ -7,6 +7,7 @@ mod dtype;
 pub mod formula;
 mod memory;
 mod page_buffer;
+pub mod scalar;
 mod stored;
 mod tensor;
 mod threads;

@@ -10,8 +10,8 @@ use candle_core::Device;
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, available_memory, total_memory};
 use lamina_plan::{
-    About, Backend, Batch, Capabilities, Grade, KvLayout, KvTypes, LayerState, Limits, Memory, Ops, Plan,
-    WeightSpec, backend::Result, kv::PAGE_LEN, op::*,
+    About, Backend, BackendWeight, Batch, Capabilities, KvLayout, KvTypes, LayerState, Limits, Memory, Ops,
+    Plan, Reports, Sizes, WeightSpec, backend::Result, kv::PAGE_LEN, op::*,
 };
 
 /// A backend over candle's tensors on one of its devices.
@@ -36,32 +36,18 @@ impl Candle {
     }
 }
 
-impl Backend for Candle {
-    type Weight = CandleWeight;
-    type Machine = CandleMachine;
-
+impl Reports for Candle {
     fn name(&self) -> &'static str {
         NAME
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let (types, ops) = (self.form.types(), Op::PLAIN.to_vec());
-        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: false, attention_unit: 256 }
-    }
-
-    fn handle(&self) -> Option<Self> {
-        Some(self.clone())
-    }
-
-    fn refuses(&self, plan: &Plan) -> Option<String> {
-        plan.is_sparse().then(|| "sparse attention".to_owned())
     }
 
     fn about(&self) -> About {
         let device = if self.device.is_metal() { "metal" } else { "cpu" };
         About { device: device.into(), kernels: NAME.into(), threads: 1 }
     }
+}
 
+impl Sizes for Candle {
     /// That of the host: Metal's devices share it.
     fn memory(&self) -> Option<Memory> {
         Some(Memory { free: available_memory()?, total: total_memory()? })
@@ -73,14 +59,6 @@ impl Backend for Candle {
 
     fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
         self.form.weight_bytes(spec, dtype)
-    }
-
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<CandleWeight> {
-        CandleWeight::upload(self.form, &self.device, spec, tensor)
-    }
-
-    fn share(&self, weight: &CandleWeight) -> Option<CandleWeight> {
-        Some(weight.clone())
     }
 
     fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
@@ -99,9 +77,37 @@ impl Backend for Candle {
         };
         PAGE_LEN * layout.of_group(group).map(token).sum::<usize>()
     }
+}
 
-    fn machine(self, plan: &Plan, weights: Vec<CandleWeight>, limits: &Limits) -> Result<CandleMachine> {
-        CandleMachine::new(self.device, plan, weights, limits)
+impl Backend for Candle {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(self.form.types(), Op::PLAIN.to_vec())
+    }
+
+    fn handle(&self) -> Option<Box<dyn Backend>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn refuses(&self, plan: &Plan) -> Option<String> {
+        plan.is_sparse().then(|| "sparse attention".to_owned())
+    }
+
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
+        CandleWeight::upload(self.form, &self.device, spec, tensor).map(BackendWeight::new)
+    }
+
+    fn share(&self, weight: &BackendWeight) -> Option<BackendWeight> {
+        weight.get::<CandleWeight>().cloned().map(BackendWeight::new)
+    }
+
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let weights = BackendWeight::own(weights, NAME)?;
+        Ok(Box::new(CandleMachine::new(self.device, plan, weights, limits)?))
     }
 }
 

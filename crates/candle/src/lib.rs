@@ -16,5 +16,4 @@ mod queue;
 mod weight;
 
 pub use backend::Candle;
-pub use machine::CandleMachine;
-pub use weight::{CandleWeight, MatrixForm};
+pub use weight::MatrixForm;

@@ -17,9 +17,8 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, available_memory, startable, total_memory};
 use lamina_plan::{
-    About, Backend, Batch, Capabilities, Footprint, Grade, KvLayout, KvType, KvTypes, LayerState, Limits,
-    Memory, Ops, Plan, WeightLayout, WeightSpec,
-    backend::{PanelFill, Result},
+    About, Backend, BackendWeight, Batch, Capabilities, Footprint, KvLayout, KvType, KvTypes, LayerState,
+    Limits, Memory, Ops, PanelFill, Panels, Plan, Reports, Sizes, WeightLayout, WeightSpec, backend::Result,
     op::*,
 };
 use lamina_pool::Pool;
@@ -65,22 +64,9 @@ impl Cpu {
     }
 }
 
-impl Backend for Cpu {
-    type Weight = Weight;
-    type Machine = Machine;
-
+impl Reports for Cpu {
     fn name(&self) -> &'static str {
         "cpu"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
-        let types = crate::format::NATIVE.to_vec();
-        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: true, attention_unit: CHUNK }
-    }
-
-    fn handle(&self) -> Option<Self> {
-        Some(self.clone())
     }
 
     fn about(&self) -> About {
@@ -88,6 +74,12 @@ impl Backend for Cpu {
         About { device: "cpu".to_owned(), kernels, threads: self.pool.threads() }
     }
 
+    fn read_bandwidth(&self) -> Result<Option<f64>> {
+        read_bandwidth(&self.pool, self.isa).map(Some)
+    }
+}
+
+impl Sizes for Cpu {
     fn memory(&self) -> Option<Memory> {
         Some(Memory { free: available_memory()?, total: total_memory()? })
     }
@@ -100,26 +92,63 @@ impl Backend for Cpu {
         Weight::bytes(spec, dtype, self.isa)
     }
 
-    fn shares_memory(&self) -> bool {
-        true
+    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
+        cache_types(layout, group, types)
     }
 
-    fn reads_rows(&self) -> bool {
-        true
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        page_bytes(&Codec::new(cache_types(layout, group, types), self.isa), layout, group)
     }
 
-    fn read_bandwidth(&self) -> Result<Option<f64>> {
-        read_bandwidth(&self.pool, self.isa).map(Some)
+    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
+        let limits = with_cache_types(plan, limits);
+        let sizes = MachineSizes::new(plan, &limits, self.isa, self.pool.threads())?;
+        Ok(Some(sizes.footprint()))
+    }
+}
+
+impl Backend for Cpu {
+    fn capabilities(&self) -> Capabilities {
+        let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
+        let types = crate::format::NATIVE.to_vec();
+        Capabilities {
+            selects_cells: true,
+            attention_unit: CHUNK,
+            shares_memory: true,
+            reads_rows: true,
+            binds_cache: true,
+            ..Capabilities::new(types, ops)
+        }
     }
 
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Weight> {
-        Weight::upload(spec, tensor, self.isa, &self.pool)
+    fn handle(&self) -> Option<Box<dyn Backend>> {
+        Some(Box::new(self.clone()))
     }
 
-    fn share(&self, weight: &Weight) -> Option<Weight> {
-        weight.shared()
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
+        Weight::upload(spec, tensor, self.isa, &self.pool).map(BackendWeight::new)
     }
 
+    fn share(&self, weight: &BackendWeight) -> Option<BackendWeight> {
+        weight.get::<Weight>()?.shared().map(BackendWeight::new)
+    }
+
+    fn panels(&self) -> Option<&dyn Panels> {
+        Some(self)
+    }
+
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let weights = BackendWeight::own(weights, self.name())?;
+        Ok(Box::new(Machine::new(*self, plan, weights, limits)?))
+    }
+}
+
+impl Panels for Cpu {
     fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
         layout(spec, dtype, self.isa)
     }
@@ -142,42 +171,33 @@ impl Backend for Cpu {
         failed.into_inner().map_or(Ok(()), Err)
     }
 
-    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<Weight> {
-        Matrix::unbound(spec, dtype, self.isa).map(Weight::Matrix)
+    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<BackendWeight> {
+        let matrix = Matrix::unbound(spec, dtype, self.isa)?;
+        Ok(BackendWeight::new(Weight::Matrix(matrix)))
     }
 
-    fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<Weight> {
-        Matrix::filled(spec, dtype, self.isa, &self.pool, fill).map(Weight::Matrix)
+    fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<BackendWeight> {
+        let matrix = Matrix::filled(spec, dtype, self.isa, &self.pool, fill)?;
+        Ok(BackendWeight::new(Weight::Matrix(matrix)))
     }
+}
 
-    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
-        cache_types(layout, group, types)
-    }
-
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        page_bytes(&Codec::new(cache_types(layout, group, types), self.isa), layout, group)
-    }
-
-    fn binds_cache(&self) -> bool {
-        true
-    }
-
-    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
+impl Machine {
+    pub(crate) fn new(
+        Cpu { isa, pool }: Cpu,
+        plan: &Plan,
+        weights: Vec<Weight>,
+        limits: &Limits,
+    ) -> Result<Machine> {
         let limits = with_cache_types(plan, limits);
-        let sizes = MachineSizes::new(plan, &limits, self.isa, self.pool.threads())?;
-        Ok(Some(sizes.footprint()))
-    }
-
-    fn machine(self, plan: &Plan, weights: Vec<Weight>, limits: &Limits) -> Result<Machine> {
-        let limits = with_cache_types(plan, limits);
-        let threads = self.pool.threads();
-        let sizes = MachineSizes::new(plan, &limits, self.isa, threads)?;
+        let threads = pool.threads();
+        let sizes = MachineSizes::new(plan, &limits, isa, threads)?;
         let [float, int32, int256] = sizes.acts.map(|bytes| Aligned::zeroed(bytes, "activations"));
         let per_thread = |bytes: usize| {
             (0..threads).map(|_| Aligned::zeroed(bytes, "scratch memory")).collect::<Result<Vec<_>>>()
         };
         Ok(Machine {
-            kernels: RowKernels::new(self.isa),
+            kernels: RowKernels::new(isa),
             slots: plan.slots.clone(),
             ropes: RopeTables::new(&plan.ropes, limits.rows)?,
             acts: [float?, int32?, int256?],
@@ -194,7 +214,7 @@ impl Backend for Cpu {
             limits,
             arena: Aligned::zeroed(4 * sizes.arena.len, "activations")?,
             offsets: sizes.arena.offsets,
-            pool: self.pool,
+            pool,
             weights,
         })
     }

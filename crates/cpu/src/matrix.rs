@@ -6,10 +6,7 @@ use crate::{
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType, human_bytes};
-use lamina_plan::{
-    BackendError, WeightKind, WeightLayout, WeightSpec,
-    backend::{PanelFill, Result},
-};
+use lamina_plan::{BackendError, PanelFill, WeightKind, WeightLayout, WeightSpec, backend::Result};
 use lamina_pool::Pool;
 use lamina_simd::Isa;
 use std::{
@@ -187,6 +184,7 @@ impl Matrix {
     }
 
     /// Bytes in memory of its own.
+    #[cfg(test)]
     pub fn bytes(&self) -> usize {
         match &self.memory {
             MatrixMemory::Own(data) => data.len(),

@@ -73,6 +73,7 @@ impl Aligned {
     }
 
     /// Length in bytes.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
     }

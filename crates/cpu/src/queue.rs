@@ -103,11 +103,11 @@ fn imported(fits: bool, bytes: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Cpu;
+    use crate::{Cpu, machine::Machine};
     use lamina_base::PageBuffer;
     use lamina_plan::{
-        Backend, Batch, KvLayout, KvType, LayerState, Limits, Ops, Plan, Queue, Reach, RowKind, Select,
-        SeqPlace, Slot, SlotSpec, bound_stride,
+        Batch, KvLayout, KvType, LayerState, Limits, Ops, Plan, Queue, Reach, RowKind, Select, SeqPlace,
+        Sizes, Slot, SlotSpec, bound_stride,
         op::{Op, Store},
     };
 
@@ -149,7 +149,7 @@ mod tests {
         };
         let cpu = Cpu::new(1).expect("an instruction set");
         let page = cpu.page_bytes(&plan().kv.alone(1), 0, KvType::F32.into());
-        let mut machine = cpu.machine(&plan(), vec![], &limits).expect("builds");
+        let mut machine = Machine::new(cpu, &plan(), vec![], &limits).expect("builds");
         let mut batch = Batch::default();
         let place = SeqPlace { pages: vec![vec![2]], ..SeqPlace::default() };
         batch.push(&[0; 4], 0, place, Select::Last);

@@ -90,7 +90,7 @@ mod tests {
     use crate::{Cpu, machine::Machine};
     use lamina_arch::{Family, Weights};
     use lamina_fixtures::{Models, names};
-    use lamina_plan::{Backend, KvLayout, KvType, emit};
+    use lamina_plan::{KvLayout, KvType, Sizes, emit};
     use lamina_store::Checkpoint;
 
     /// Bytes of all memory that a machine has.
@@ -117,7 +117,7 @@ mod tests {
                 let limits =
                     Limits { rows, selected, logits: selected, pages: vec![5; groups], states: 3, kv };
                 let told = cpu.footprint(&plan, &limits).expect("counts").expect("the CPU can say");
-                let machine = cpu.clone().machine(&plan, vec![], &limits).expect("builds");
+                let machine = Machine::new(cpu.clone(), &plan, vec![], &limits).expect("builds");
                 assert_eq!(told.total(), held(&machine), "{name} with {rows} rows: {told:?}");
                 // Layers that are bound take no memory, and each page of them what it would take.
                 let paged = |layer: &usize| plan.kv.layers[*layer].group().is_some();
@@ -129,7 +129,7 @@ mod tests {
                 let away: usize = bound.iter().map(page).sum();
                 let plan = Plan { kv: KvLayout { bound, ..plan.kv.clone() }, ..plan.clone() };
                 let fewer = cpu.footprint(&plan, &limits).expect("counts").expect("the CPU can say");
-                let machine = cpu.clone().machine(&plan, vec![], &limits).expect("builds");
+                let machine = Machine::new(cpu.clone(), &plan, vec![], &limits).expect("builds");
                 assert_eq!(fewer.total(), held(&machine), "{name} with {rows} rows: {fewer:?}");
                 assert_eq!(fewer.total() + away, told.total(), "{name}");
             }

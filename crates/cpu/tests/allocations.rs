@@ -123,7 +123,7 @@ fn count(models: &Models, family: &str, run: Run) -> Result<()> {
     Ok(())
 }
 
-fn runner(models: &Models, family: &str, run: Run) -> Result<Runner<Cpu>> {
+fn runner(models: &Models, family: &str, run: Run) -> Result<Runner> {
     let checkpoint = Checkpoint::open(models.folder(family)).expect("a made checkpoint");
     let family = Family::of(&checkpoint)?;
     let spec = family.spec(&checkpoint)?;
@@ -163,7 +163,7 @@ fn pages_each(run: Run) -> usize {
 }
 
 /// Memory of sequence `s`.
-fn place(runner: &Runner<Cpu>, run: Run, s: usize) -> SeqPlace {
+fn place(runner: &Runner, run: Run, s: usize) -> SeqPlace {
     let each = pages_each(run);
     let pages: Vec<u32> = (s * each..(s + 1) * each).map(|p| p as u32).collect();
     let pages = vec![pages; runner.plan().kv.groups.len()];

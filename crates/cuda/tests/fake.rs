@@ -89,7 +89,7 @@ fn inner_sent() {
     let homes = homes.sending(&plan, &|_| true);
     let host = Cpu::new(1).expect("a CPU");
     let want = runner(&packaged(), Gpu::new(Emu::default().with_tensor_cores()), KvType::F16, false);
-    let got = runner(&packaged(), Tiered { device: Gpu::new(device), host, homes }, KvType::F16, false);
+    let got = runner(&packaged(), Tiered::new(Gpu::new(device), host, homes), KvType::F16, false);
     let [got, want] = [tell(got, &ONCE, 40, 64), tell(want, &ONCE, 40, 64)];
     assert!(got == want, "{:?} instead of {:?}", got[0].text, want[0].text);
 }

@@ -13,8 +13,8 @@ use crate::{
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
-    About, Backend, Batch, Capabilities, Footprint, Grade, KernelBits, KvLayout, KvTypes, Limits, Memory,
-    Ops, Plan, WeightLayout, WeightSpec, backend::Result, op::*,
+    About, Backend, BackendWeight, Batch, Capabilities, Footprint, KernelBits, KvLayout, KvTypes, Limits,
+    Memory, Ops, Panels, Plan, Reports, Sizes, WeightLayout, WeightSpec, backend::Result, op::*,
 };
 use std::{ops::Range, time::Instant};
 
@@ -39,36 +39,14 @@ impl<D: GpuDevice> Gpu<D> {
     }
 }
 
-impl<D: GpuDevice> Backend for Gpu<D> {
-    type Weight = GpuWeight<D>;
-    type Machine = GpuMachine<D>;
-
+impl<D: GpuDevice> Reports for Gpu<D> {
     fn name(&self) -> &'static str {
         D::NAME
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let types = FORMATS.iter().map(|f| f.dtype).collect();
-        let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
-        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: false, attention_unit: UNIT }
-    }
-
-    fn handle(&self) -> Option<Self> {
-        Some(self.clone())
     }
 
     fn about(&self) -> About {
         let info = self.device.info();
         About { device: info.device, kernels: info.kernels, threads: 1 }
-    }
-
-    fn memory(&self) -> Option<Memory> {
-        let info = self.device.info();
-        Some(Memory { free: info.free, total: info.total })
-    }
-
-    fn rows(&self) -> usize {
-        2048
     }
 
     /// By copies inside the device's memory, which read and write it.
@@ -90,6 +68,45 @@ impl<D: GpuDevice> Backend for Gpu<D> {
     fn kernel_bits(&self) -> Result<Option<KernelBits>> {
         golden::compare(&self.device).map(Some)
     }
+}
+
+impl<D: GpuDevice> Sizes for Gpu<D> {
+    fn memory(&self) -> Option<Memory> {
+        let info = self.device.info();
+        Some(Memory { free: info.free, total: info.total })
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        PanelFormat::of(dtype).dtype
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        PanelFormat::weight_bytes(spec, dtype)
+    }
+
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        page_bytes(layout, group, types)
+    }
+
+    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
+        Ok(Some(GpuMachine::footprint(&self.device, plan, limits)))
+    }
+}
+
+impl<D: GpuDevice> Backend for Gpu<D> {
+    fn capabilities(&self) -> Capabilities {
+        let types = FORMATS.iter().map(|f| f.dtype).collect();
+        let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
+        Capabilities { attention_unit: UNIT, ..Capabilities::new(types, ops) }
+    }
+
+    fn handle(&self) -> Option<Box<dyn Backend>> {
+        Some(Box::new(self.clone()))
+    }
+
+    fn rows(&self) -> usize {
+        2048
+    }
 
     fn refuses(&self, plan: &Plan) -> Option<String> {
         if plan.is_sparse() {
@@ -105,22 +122,30 @@ impl<D: GpuDevice> Backend for Gpu<D> {
         })
     }
 
-    fn runs_as(&self, dtype: DType) -> DType {
-        PanelFormat::of(dtype).dtype
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
+        GpuWeight::upload(&self.device, spec, tensor).map(BackendWeight::new)
     }
 
-    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
-        PanelFormat::weight_bytes(spec, dtype)
+    fn share(&self, weight: &BackendWeight) -> Option<BackendWeight> {
+        weight.get::<GpuWeight<D>>().cloned().map(BackendWeight::new)
     }
 
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight> {
-        GpuWeight::upload(&self.device, spec, tensor)
+    fn panels(&self) -> Option<&dyn Panels> {
+        Some(self)
     }
 
-    fn share(&self, weight: &Self::Weight) -> Option<Self::Weight> {
-        Some(weight.clone())
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let weights = BackendWeight::own(weights, self.name())?;
+        Ok(Box::new(GpuMachine::new(self.device, plan, weights, limits)?))
     }
+}
 
+impl<D: GpuDevice> Panels for Gpu<D> {
     fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
         host_panels::layout(spec, dtype)
     }
@@ -129,20 +154,8 @@ impl<D: GpuDevice> Backend for Gpu<D> {
         host_panels::pack(spec, tensor, panels, out)
     }
 
-    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<Self::Weight> {
-        GpuWeight::unbound(&self.device, spec, dtype)
-    }
-
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        page_bytes(layout, group, types)
-    }
-
-    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
-        Ok(Some(GpuMachine::footprint(&self.device, plan, limits)))
-    }
-
-    fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine> {
-        GpuMachine::new(self.device, plan, weights, limits)
+    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<BackendWeight> {
+        GpuWeight::unbound(&self.device, spec, dtype).map(BackendWeight::new)
     }
 }
 

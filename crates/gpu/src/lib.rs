@@ -33,7 +33,5 @@ pub use backend::Gpu;
 pub use device::{Bound, DeviceInfo, GpuDevice, Launch, ProductUnits};
 pub use golden::{golden_hashes, golden_text, kernel_hashes};
 pub use kernels::{KernelLine, SOURCES, compared_kernels, kernels, launched_kernels, tensor_kernels};
-pub use machine::GpuMachine;
 pub use self_test::{self_test, self_test_within};
 pub use source::{first_error, kernel_source};
-pub use weight::GpuWeight;

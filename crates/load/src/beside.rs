@@ -19,24 +19,24 @@ use lamina_tier::Tiered;
 ///
 /// # Errors
 /// Those of [`open_on`]; when the device holds no part of it, or not what rules put there.
-pub fn open_beside<A: Backend + 'static, B: Backend + 'static>(
+pub fn open_beside(
     ck: &Checkpoint,
     options: &LoadOptions,
-    device: A,
-    host: impl FnOnce() -> Result<B>,
+    device: Box<dyn Backend>,
+    host: impl FnOnce() -> Result<Box<dyn Backend>>,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
-    if !options.divides() || !options.placement.divides() && holds(ck, options, &device)? {
+    if !options.divides() || !options.placement.divides() && holds(ck, options, &*device)? {
         return open_on(ck, options, device, progress);
     }
     let host = host()?;
-    let Some(split) = divided(ck, options, &device, &host)? else {
+    let Some(split) = divided(ck, options, &*device, &*host)? else {
         return open_on(ck, options, host, progress);
     };
     let options = LoadOptions { batch_rows: Some(split.rows), ..options.clone() };
+    let name = device.about().device;
     let backend = Tiered { device, host, homes: split.homes.clone() };
-    let name = backend.device.about().device;
-    let mut loaded = open_sized(ck, &options, backend, Some(&split.cache), progress)?;
+    let mut loaded = open_sized(ck, &options, Box::new(backend), Some(&split.cache), progress)?;
     loaded.info.notes.push(note(&name, &split));
     Ok(loaded)
 }

@@ -119,12 +119,12 @@ pub struct StreamOptions {
 
 /// What can be had of a backend's memory. A limit on the process, which holds some already, is one on a backend that shares
 /// its memory; others have a limit of their own.
-pub fn limited<B: Backend>(
-    backend: &B,
+pub fn limited(
+    backend: &dyn Backend,
     (process, device): (Option<MemoryLimit>, Option<MemoryLimit>),
 ) -> Option<Memory> {
     let memory = backend.memory();
-    let (limit, held) = match backend.shares_memory() {
+    let (limit, held) = match backend.capabilities().shares_memory {
         true => (process.and_then(MemoryLimit::bytes), resident_memory().unwrap_or(0)),
         false => (device.and_then(|limit| limit.of(memory.map(|m| m.total))), 0),
     };

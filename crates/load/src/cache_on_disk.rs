@@ -7,8 +7,8 @@ use crate::{
 };
 use lamina_base::human_bytes;
 use lamina_disk::CacheFile;
-use lamina_plan::{Backend, Limits, Plan};
-use lamina_tier::{LayerPaged, LayerRoom};
+use lamina_plan::{Backend, Limits, Ops, Plan};
+use lamina_tier::{LayerPagedMachine, LayerRoom};
 use std::path::PathBuf;
 
 /// Layers of a cache that lie in a file, which exists.
@@ -25,8 +25,8 @@ impl CacheOnDisk {
     ///
     /// # Errors
     /// When the disk has no room for it.
-    pub fn open<B: Backend>(
-        backend: &B,
+    pub fn open(
+        backend: &dyn Backend,
         plan: &Plan,
         limits: &Limits,
         options: &LoadOptions,
@@ -40,9 +40,12 @@ impl CacheOnDisk {
         Ok(Some(CacheOnDisk { file, room, layers: plan.kv.layers.len(), folder }))
     }
 
-    /// The backend whose machine has these layers on disk.
-    pub fn around<B>(self, inner: B) -> LayerPaged<B> {
-        LayerPaged { inner, file: self.file }
+    /// Has the machine of `plan` keep these layers on disk.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn around(self, machine: Box<dyn Ops>, plan: &Plan) -> Result<Box<dyn Ops>> {
+        Ok(Box::new(LayerPagedMachine::new(machine, plan, self.file)?))
     }
 
     /// What a user is told at load.

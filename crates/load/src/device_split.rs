@@ -60,14 +60,14 @@ struct SplitSizes {
 }
 
 /// A model that is larger than a device, or that its user wants divided.
-pub(crate) struct SplitQuestion<'a, A, B> {
+pub(crate) struct SplitQuestion<'a> {
     pub opened: &'a OpenedModel<'a>,
     pub options: &'a LoadOptions,
-    pub device: &'a A,
-    pub host: &'a B,
+    pub device: &'a dyn Backend,
+    pub host: &'a dyn Backend,
 }
 
-impl<A: Backend, B: Backend> SplitQuestion<'_, A, B> {
+impl SplitQuestion<'_> {
     /// What lies on the device; none where the user wants nothing there.
     ///
     /// # Errors

@@ -16,11 +16,11 @@ use lamina_store::Checkpoint;
 ///
 /// # Errors
 /// As for [`SplitQuestion::answer`], and when the model is broken.
-pub(crate) fn divided<A: Backend, B: Backend>(
+pub(crate) fn divided(
     ck: &Checkpoint,
     options: &LoadOptions,
-    device: &A,
-    host: &B,
+    device: &dyn Backend,
+    host: &dyn Backend,
 ) -> Result<Option<DeviceSplit>> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;

@@ -13,8 +13,8 @@ use lamina_arch::{
 use lamina_base::DType;
 use lamina_engine::{Drafter, HeadDrafter, LoadedHead, Medusa};
 use lamina_plan::{
-    Backend, GroupSpec, KvDtype, KvTypes, Limits, Plan, RowKind, Runner, Step, WeightSpec, emit_features,
-    emit_head, emit_medusa,
+    Backend, BackendWeight, GroupSpec, KvDtype, KvTypes, Limits, Plan, RowKind, Runner, Step, WeightSpec,
+    emit_features, emit_head, emit_medusa,
 };
 use lamina_store::Checkpoint;
 
@@ -139,7 +139,7 @@ impl<'a> PlannedHead<'a> {
     ///
     /// # Errors
     /// When a tensor is missing or has another shape.
-    pub fn bytes<B: Backend>(&self, backend: &B) -> Result<u64> {
+    pub fn bytes(&self, backend: &dyn Backend) -> Result<u64> {
         let from = WeightSource { weights: self.weights, dtype: self.dtype };
         let own = self.plans.iter().flat_map(|p| &p.weights).filter(|w| is_own(w));
         own.map(|spec| from.bytes(backend, spec)).sum()
@@ -149,13 +149,13 @@ impl<'a> PlannedHead<'a> {
     ///
     /// # Errors
     /// When a tensor is missing or has another shape.
-    pub fn copied_bytes<B: Backend>(&self, backend: &B, model: &WeightSource<'_>) -> Result<u64> {
+    pub fn copied_bytes(&self, backend: &dyn Backend, model: &WeightSource<'_>) -> Result<u64> {
         let others = self.plans.iter().flat_map(|p| &p.weights).filter(|w| !is_own(w));
         others.map(|spec| model.bytes(backend, spec)).sum()
     }
 
     /// Bytes of one of its pages, which it has as many of as the model.
-    pub fn page_bytes<B: Backend>(&self, backend: &B, kv_dtype: KvDtype) -> usize {
+    pub fn page_bytes(&self, backend: &dyn Backend, kv_dtype: KvDtype) -> usize {
         let of = |plan: &Plan| -> usize {
             let kv = stored_types(backend, plan, kv_dtype);
             kv.iter().enumerate().map(|(g, &types)| backend.page_bytes(&plan.kv, g, types)).sum()
@@ -173,10 +173,10 @@ impl<'a> PlannedHead<'a> {
     ///
     /// # Errors
     /// When a tensor cannot be read, or memory does not suffice.
-    pub fn load<B: Backend + 'static>(
+    pub fn load(
         mut self,
-        backend: &B,
-        model: UploadedModel<'_, B>,
+        backend: &dyn Backend,
+        model: UploadedModel<'_>,
         like: &Limits,
         (pages, kv_dtype): (usize, KvDtype),
     ) -> Result<ReadyHead> {
@@ -207,12 +207,12 @@ impl<'a> PlannedHead<'a> {
     }
 
     /// The weights of one of its plans: its own, and the model's.
-    fn uploaded<B: Backend>(
+    fn uploaded(
         &self,
-        backend: &B,
+        backend: &dyn Backend,
         plan: &Plan,
-        model: &UploadedModel<'_, B>,
-    ) -> Result<Vec<B::Weight>> {
+        model: &UploadedModel<'_>,
+    ) -> Result<Vec<BackendWeight>> {
         let own = WeightSource { weights: self.weights, dtype: self.dtype };
         let threads = backend.about().threads;
         let one = |spec: &WeightSpec| {
@@ -228,15 +228,15 @@ impl<'a> PlannedHead<'a> {
 }
 
 /// A model whose weights are on a backend.
-pub(crate) struct UploadedModel<'a, B: Backend> {
+pub(crate) struct UploadedModel<'a> {
     pub plan: &'a Plan,
     /// None where some are read from disk: then the head has those that it needs for itself.
-    pub weights: &'a [B::Weight],
+    pub weights: &'a [BackendWeight],
     pub source: &'a WeightSource<'a>,
 }
 
 /// What each layer group is stored in: what was asked for, where the backend has it.
-pub(crate) fn stored_types<B: Backend>(backend: &B, plan: &Plan, asked: KvDtype) -> Vec<KvTypes> {
+pub(crate) fn stored_types(backend: &dyn Backend, plan: &Plan, asked: KvDtype) -> Vec<KvTypes> {
     let one = |(i, g): (usize, &GroupSpec)| backend.stores_as(&plan.kv, i, asked.of(g.reach));
     plan.kv.groups.iter().enumerate().map(one).collect()
 }
@@ -247,14 +247,14 @@ fn is_own(spec: &WeightSpec) -> bool {
 }
 
 /// A second machine on the backend of a model.
-fn machine<B: Backend + 'static>(
-    backend: &B,
+fn machine(
+    backend: &dyn Backend,
     plan: Plan,
-    weights: Vec<B::Weight>,
+    weights: Vec<BackendWeight>,
     limits: Limits,
 ) -> Result<Box<dyn Step>> {
     let own = backend.handle().ok_or_else(|| {
         Error::Unsupported(format!("a head beside a model on {}: it holds one model only", backend.name()))
     })?;
-    Ok(Box::new(InTurn::new(Box::new(Runner::<B>::new(own, plan, weights, limits)?))))
+    Ok(Box::new(InTurn::new(Box::new(Runner::new(own, plan, weights, limits)?))))
 }

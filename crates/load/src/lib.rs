@@ -66,7 +66,7 @@ pub use lamina_plan::AttentionSparsity;
 pub use lamina_tier::PlacementRule;
 pub use lora::lora_scales;
 pub use objective::Objective;
-pub use open::{Loaded, open_on, refusal};
+pub use open::{Loaded, open_on};
 pub use options::{CACHE_DISK, LoadOptions};
 pub use policy::{HostExperts, PlacementPolicy, TierPercent};
 pub use stream_info::{StreamInfo, StreamedExperts};

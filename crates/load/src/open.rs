@@ -23,10 +23,10 @@ use crate::{
 use lamina_arch::{Family, Weights};
 use lamina_disk::PageStore;
 use lamina_engine::{Engine, MOST_DRAFTS};
-use lamina_plan::{Backend, BackendError, Limits, Plan, Runner, Step, op::Op};
+use lamina_plan::{Backend, BackendError, BackendWeight, Limits, Plan, Runner, Step};
 use lamina_store::Checkpoint;
 use lamina_text::Tokenizer;
-use lamina_tier::Streamed;
+use lamina_tier::StreamedMachine;
 use std::sync::Arc;
 
 /// A model that is ready to run.
@@ -47,23 +47,23 @@ pub struct Loaded {
 ///
 /// # Errors
 /// When the model is broken, not supported by the backend, or cannot be held in its memory; when `progress` gives up.
-pub fn open_on<B: Backend + 'static>(
+pub fn open_on(
     ck: &Checkpoint,
     options: &LoadOptions,
-    backend: B,
+    backend: Box<dyn Backend>,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
-    if backend.shares_memory() {
+    if backend.capabilities().shares_memory {
         options.placement.without_device(&backend.about().device)?;
     }
     open_sized(ck, options, backend, None, progress)
 }
 
 /// The same with a cache of which a part lies on a device.
-pub(crate) fn open_sized<B: Backend + 'static>(
+pub(crate) fn open_sized(
     ck: &Checkpoint,
     options: &LoadOptions,
-    backend: B,
+    backend: Box<dyn Backend>,
     cache: Option<&CachePlan>,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
@@ -77,7 +77,7 @@ pub(crate) fn open_sized<B: Backend + 'static>(
     let beside = beside.map(Checkpoint::open).transpose()?;
     let heads = options.draft.as_ref().map_or(HeadChoice::None, |d| d.heads(beside.as_ref()));
     let draft = match (&beside, heads) {
-        (Some(ck), HeadChoice::None) => Some(build_draft(ck, options, &backend)?),
+        (Some(ck), HeadChoice::None) => Some(build_draft(ck, options, &*backend)?),
         _ => None,
     };
     let beside = Beside { bytes: draft.as_ref().map_or(0, |d| d.bytes), heads, cache };
@@ -114,7 +114,7 @@ fn open_store(options: &LoadOptions) -> Result<Option<Arc<PageStore>>> {
 }
 
 /// The draft model in `ck`, on the same device and threads.
-fn build_draft<B: Backend + 'static>(ck: &Checkpoint, options: &LoadOptions, backend: &B) -> Result<Built> {
+fn build_draft(ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) -> Result<Built> {
     let Some(own) = backend.handle() else {
         let what = format!("a draft model on {}: it holds one model only", backend.name());
         return Err(Error::Unsupported(what));
@@ -140,32 +140,32 @@ struct Beside<'a> {
 }
 
 /// Puts the model in `ck` on `backend`.
-fn build<B: Backend + 'static>(
+fn build(
     ck: &Checkpoint,
     options: &LoadOptions,
-    backend: B,
+    backend: Box<dyn Backend>,
     beside: Beside<'_>,
     progress: Progress<'_>,
 ) -> Result<Built> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
-    let (plan, loras) = planned(ck, (family, &spec), &weights, options, &backend)?;
+    let (plan, loras) = planned(ck, (family, &spec), &weights, options, &*backend)?;
     let tokenizer = vocab::tokenizer(ck)?;
-    check_plan(&backend, &plan)?;
+    check_plan(&*backend, &plan)?;
     let found = beside.heads.find(ck, family, &spec)?;
     let head_weights = found.as_ref().map(|head| head.weights().keeping(keep(options)));
     let head = found.as_ref().zip(head_weights.as_ref());
     let head = head.map(|(found, weights)| PlannedHead::new(found, weights, &plan, options.dtype));
-    head.iter().flat_map(PlannedHead::plans).try_for_each(|plan| check_plan(&backend, plan))?;
+    head.iter().flat_map(PlannedHead::plans).try_for_each(|plan| check_plan(&*backend, plan))?;
     let from = WeightSource { weights: &weights, dtype: options.dtype };
     let opened =
         OpenedModel { plan: &plan, from: &from, loras: &loras, head: head.as_ref(), context: spec.context };
-    let sizes = ModelSizes::of(&opened, &backend, options, (beside.bytes, beside.cache))?;
+    let sizes = ModelSizes::of(&opened, &*backend, options, (beside.bytes, beside.cache))?;
     let limits = sizes.limits(&opened);
     // Before weights are read: a disk that is too full is known at once.
-    let on_disk = CacheOnDisk::open(&backend, &plan, &limits, options)?;
-    let (placed, bytes) = PlacedWeights::load(&backend, &opened, ck, &sizes, options, progress)?;
+    let on_disk = CacheOnDisk::open(&*backend, &plan, &limits, options)?;
+    let (placed, bytes) = PlacedWeights::load(&*backend, &opened, ck, &sizes, options, progress)?;
     let about = backend.about();
     let identity = identity(ck, options, &backend.identity(), &loras);
     let known = ModelInfo {
@@ -183,13 +183,10 @@ fn build<B: Backend + 'static>(
     info.notes.extend(on_disk.as_ref().map(CacheOnDisk::note));
     let model = UploadedModel { plan: &plan, weights: placed.resident(), source: &from };
     let pages = (sizes.head_pages(), options.kv_dtype);
-    let head = head.map(|head| head.load(&backend, model, &limits, pages)).transpose()?;
+    let head = head.map(|head| head.load(&*backend, model, &limits, pages)).transpose()?;
     let bytes = sizes.bytes() - info.stream.as_ref().map_or(0, StreamInfo::saved_bytes);
     Ok(Built {
-        step: Box::new(InTurn::new(match on_disk {
-            None => placed.step(backend, plan, limits)?,
-            Some(on_disk) => placed.step(on_disk.around(backend), plan, limits)?,
-        })),
+        step: Box::new(InTurn::new(placed.step(backend, plan, limits, on_disk)?)),
         head,
         context: sizes.cache.context,
         end_tokens: vocab::end_tokens(ck, tokenizer.as_ref()).into(),
@@ -202,17 +199,17 @@ fn build<B: Backend + 'static>(
 }
 
 /// Where weights are.
-enum PlacedWeights<W> {
+enum PlacedWeights {
     /// All in memory.
-    Resident(Vec<W>),
+    Resident(Vec<BackendWeight>),
     /// Some on disk.
-    Streamed(Box<StreamedModel<W>>),
+    Streamed(Box<StreamedModel>),
 }
 
-impl<W: Send + Sync + 'static> PlacedWeights<W> {
+impl PlacedWeights {
     /// Puts the weights where `sizes` says; tells the bytes of each.
-    fn load<B: Backend<Weight = W>>(
-        backend: &B,
+    fn load(
+        backend: &dyn Backend,
         opened: &OpenedModel<'_>,
         ck: &Checkpoint,
         sizes: &ModelSizes,
@@ -240,42 +237,44 @@ impl<W: Send + Sync + 'static> PlacedWeights<W> {
     }
 
     /// Weights of the whole plan; none where some are streamed.
-    fn resident(&self) -> &[W] {
+    fn resident(&self) -> &[BackendWeight] {
         match self {
             PlacedWeights::Resident(weights) => weights,
             PlacedWeights::Streamed(_) => &[],
         }
     }
 
-    /// What runs steps. `plan` is that of the whole model.
-    fn step<B: Backend<Weight = W> + 'static>(
+    /// What runs steps: the machine of the backend, and around it what brings pages and weights from disk. `plan` is that of
+    /// the whole model.
+    fn step(
         self,
-        backend: B,
+        backend: Box<dyn Backend>,
         plan: Plan,
         limits: Limits,
+        cache: Option<CacheOnDisk>,
     ) -> Result<Box<dyn Step>> {
-        Ok(match self {
-            PlacedWeights::Resident(weights) => Box::new(Runner::<B>::new(backend, plan, weights, limits)?),
+        let selects_cells = backend.capabilities().selects_cells;
+        let (plan, weights, streamed) = match self {
+            PlacedWeights::Resident(weights) => (plan, weights, None),
             PlacedWeights::Streamed(model) => {
-                let (backend, plan, weights) = model.backend(backend)?;
-                Box::new(Runner::<Streamed<B>>::new(backend, plan, weights, limits)?)
+                let (plan, weights, streamed) = model.parts()?;
+                (plan, weights, Some(streamed))
             }
-        })
+        };
+        let mut machine = backend.machine(&plan, weights, &limits)?;
+        if let Some(cache) = cache {
+            machine = cache.around(machine, &plan)?;
+        }
+        if let Some(streamed) = streamed {
+            machine = Box::new(StreamedMachine::new(machine, &plan, streamed));
+        }
+        Ok(Box::new(Runner::on(machine, plan, limits).selecting_cells(selects_cells)))
     }
 }
 
-/// What of `plan` the backend does not run; none when it runs all of it. Fused operators that it lacks run as what they
-/// stand for.
-pub fn refusal<B: Backend>(backend: &B, plan: &Plan) -> Option<String> {
-    let has = backend.capabilities().ops;
-    let missing = |name: &&str| Op::PLAIN.contains(name) && !has.contains(name);
-    let operator = plan.ops.iter().map(Op::name).find(missing).map(|name| format!("the operator {name}"));
-    operator.or_else(|| backend.refuses(plan))
-}
-
 /// Refuses a plan that the backend does not run.
-pub(crate) fn check_plan<B: Backend>(backend: &B, plan: &Plan) -> Result<()> {
-    match refusal(backend, plan) {
+pub(crate) fn check_plan(backend: &dyn Backend, plan: &Plan) -> Result<()> {
+    match backend.refusal(plan) {
         Some(what) => Err(BackendError::Unsupported { backend: backend.name(), what }.into()),
         None => Ok(()),
     }

@@ -72,7 +72,7 @@ pub struct LoadOptions {
 
 impl LoadOptions {
     /// What can be had of a backend's memory within these limits; none where nobody says.
-    pub(crate) fn memory_of<B: Backend>(&self, backend: &B) -> Option<Memory> {
+    pub(crate) fn memory_of(&self, backend: &dyn Backend) -> Option<Memory> {
         limited(backend, (self.memory, self.device_memory))
     }
 

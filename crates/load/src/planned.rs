@@ -22,12 +22,12 @@ pub(crate) fn keep(options: &LoadOptions) -> Keep {
 /// # Errors
 /// When the model has nothing that an approximation could change, an adapter is broken, the context is beyond what the
 /// model can, or the type of weights can only be read.
-pub(crate) fn planned<B: Backend>(
+pub(crate) fn planned(
     ck: &Checkpoint,
     (family, spec): (&'static Family, &ModelSpec),
     weights: &Weights<'_>,
     options: &LoadOptions,
-    backend: &B,
+    backend: &dyn Backend,
 ) -> Result<(Plan, Loras)> {
     let plan = options.experts.apply(emit(spec, &|name| weights.has(name)))?;
     let loras = Loras::open(&options.loras, ck, family, spec, &plan)?;
@@ -39,9 +39,9 @@ pub(crate) fn planned<B: Backend>(
 }
 
 /// The plan with those layers of its cache marked that lie on disk.
-fn with_layers_on_disk<B: Backend>(plan: Plan, options: &LoadOptions, backend: &B) -> Result<Plan> {
+fn with_layers_on_disk(plan: Plan, options: &LoadOptions, backend: &dyn Backend) -> Result<Plan> {
     let bound = options.placement.layers_on_disk(&plan)?;
-    if !bound.is_empty() && !backend.binds_cache() {
+    if !bound.is_empty() && !backend.capabilities().binds_cache {
         return Err(Error::Unsupported(format!(
             "a cache on disk (kv=disk) with {}: pages are read to the memory of the CPU, use device=\"cpu\"",
             backend.about().device

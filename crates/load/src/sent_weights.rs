@@ -27,8 +27,8 @@ impl SentWeights {
     ///
     /// # Errors
     /// When the device takes weights only once.
-    pub fn of<A: Backend>(
-        device: &A,
+    pub fn of(
+        device: &dyn Backend,
         plan: &Plan,
         homes: &[Option<Home>],
         sizes: &[WeightSize],
@@ -58,7 +58,7 @@ impl SentWeights {
     }
 
     /// Bytes of the weights that are sent in a step where they lie as `homes` says.
-    pub fn bytes<A: Backend>(&self, device: &A, plan: &Plan, homes: &DeviceHomes) -> u64 {
+    pub fn bytes(&self, device: &dyn Backend, plan: &Plan, homes: &DeviceHomes) -> u64 {
         let sent = plan.weights.iter().zip(&self.dtypes).filter(|(spec, _)| homes.is_sent(spec));
         sent.filter_map(|(spec, dtype)| Some(device.layout(spec, *dtype)?.bytes() as u64)).sum()
     }
@@ -67,9 +67,9 @@ impl SentWeights {
     ///
     /// # Errors
     /// When the plan cannot be divided.
-    pub fn staging<A: Backend>(
+    pub fn staging(
         &self,
-        device: &A,
+        device: &dyn Backend,
         plan: &Plan,
         homes: DeviceHomes,
     ) -> Result<(DeviceHomes, u64)> {

@@ -51,9 +51,9 @@ impl ModelSizes {
     ///
     /// # Errors
     /// When a weight is missing or has another shape, or memory does not suffice.
-    pub fn of<B: Backend>(
+    pub fn of(
         opened: &OpenedModel<'_>,
-        backend: &B,
+        backend: &dyn Backend,
         options: &LoadOptions,
         (taken, fixed): (u64, Option<&CachePlan>),
     ) -> Result<ModelSizes> {
@@ -150,7 +150,7 @@ impl ModelSizes {
 const WHOLE_TEXT: usize = 8192;
 
 /// Rows of a step: what was asked for, what the backend likes, or a whole text where rows see later ones.
-pub(crate) fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOptions, own: usize) -> usize {
+pub(crate) fn step_rows(backend: &dyn Backend, plan: &Plan, options: &LoadOptions, own: usize) -> usize {
     let text = options.context.unwrap_or(own.min(WHOLE_TEXT));
     let rows = if plan.looks_ahead() { text.max(backend.rows()) } else { backend.rows() };
     options.batch_rows.unwrap_or(rows).clamp(1, 1 << 16)
@@ -158,14 +158,14 @@ pub(crate) fn step_rows<B: Backend>(backend: &B, plan: &Plan, options: &LoadOpti
 
 /// Bytes that a device's machine works with beside the cache. Those of a backend that has the host's memory are part of what
 /// the cache leaves.
-fn machine_memory<B: Backend>(
-    backend: &B,
+fn machine_memory(
+    backend: &dyn Backend,
     plan: &Plan,
     (rows, kv): (usize, &[KvTypes]),
     groups: &GroupBytes,
     context: usize,
 ) -> Result<u64> {
-    if backend.shares_memory() {
+    if backend.capabilities().shares_memory {
         return Ok(0);
     }
     let limits = step_limits(plan, rows, &CachePlan::of_one(plan, groups, context), kv.to_vec());
@@ -173,10 +173,10 @@ fn machine_memory<B: Backend>(
 }
 
 /// What a head needs beside a model that is streamed.
-fn needs<B: Backend>(
+fn needs(
     head: &PlannedHead<'_>,
     opened: &OpenedModel<'_>,
-    backend: &B,
+    backend: &dyn Backend,
     options: &LoadOptions,
 ) -> Result<HeadNeeds> {
     Ok(HeadNeeds {
@@ -193,14 +193,14 @@ fn longest_group(plan: &Plan) -> usize {
 }
 
 /// Bytes of a page of all layer groups, wherever their layers lie.
-fn all_page_bytes<B: Backend>(backend: &B, plan: &Plan, kv: &[KvTypes]) -> usize {
+fn all_page_bytes(backend: &dyn Backend, plan: &Plan, kv: &[KvTypes]) -> usize {
     let layout = KvLayout { bound: vec![], ..plan.kv.clone() };
     (0..layout.groups.len()).map(|group| backend.page_bytes(&layout, group, kv[group])).sum()
 }
 
 /// Bytes of memory of a page of each layer group: of layers on disk that is the share of buffers which all of them are read
 /// to.
-fn group_bytes<B: Backend>(backend: &B, plan: &Plan, kv: &[KvTypes], rows: usize) -> GroupBytes {
+fn group_bytes(backend: &dyn Backend, plan: &Plan, kv: &[KvTypes], rows: usize) -> GroupBytes {
     let buffers = |group: usize| {
         let pages = (0..plan.kv.groups.len()).map(|other| usize::from(other == group)).collect();
         let one = Limits { rows, selected: 0, logits: 0, pages, states: 0, kv: kv.to_vec() };

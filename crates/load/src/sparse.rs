@@ -11,7 +11,7 @@ use lamina_plan::{Backend, KvType, Plan, Reach, sparsify};
 ///
 /// # Errors
 /// When the model, or the type of its keys, cannot.
-pub(crate) fn sparse_plan<B: Backend>(plan: Plan, options: &LoadOptions, backend: &B) -> Result<Plan> {
+pub(crate) fn sparse_plan(plan: Plan, options: &LoadOptions, backend: &dyn Backend) -> Result<Plan> {
     let refuse = |what: &str| {
         Error::InvalidRequest(format!("attention_sparsity and sparse_prefill must be left out for {what}"))
     };

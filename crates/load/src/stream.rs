@@ -115,12 +115,12 @@ impl MemoryQuestion<'_> {
     ///
     /// # Errors
     /// When not even the least that has to be in memory fits.
-    pub fn answer<B: Backend>(&self, backend: &B) -> Result<Option<StreamPlan>> {
+    pub fn answer(&self, backend: &dyn Backend) -> Result<Option<StreamPlan>> {
         let wanted = &self.options.stream;
         let policy = &self.options.placement;
         let unlimited = self.memory.is_none() && wanted.resident.is_none();
         // What is read from disk comes to the host: a device alone has no part in it.
-        let never = self.options.offload == Offload::Never || !backend.shares_memory();
+        let never = self.options.offload == Offload::Never || !backend.capabilities().shares_memory;
         if never || unlimited && !policy.wants_disk() {
             return Ok(None);
         }
@@ -209,7 +209,7 @@ impl MemoryQuestion<'_> {
 
     /// True where all weights, what steps work with, and a short sequence fit into `free` bytes. Without a limit of the
     /// user's, a tenth stays free.
-    fn fits<B: Backend>(&self, backend: &B, free: u64) -> Result<bool> {
+    fn fits(&self, backend: &dyn Backend, free: u64) -> Result<bool> {
         let free = if self.options.memory.is_some() { free } else { free / 10 * 9 };
         let context = self.options.context.unwrap_or(self.context.min(512));
         let one = || CachePlan::of_one(self.plan, self.groups, context);
@@ -221,7 +221,7 @@ impl MemoryQuestion<'_> {
     }
 
     /// Bytes of the buffers that layers of the cache which lie on disk are read to.
-    fn cache_buffers<B: Backend>(&self, backend: &B, limits: &Limits) -> u64 {
+    fn cache_buffers(&self, backend: &dyn Backend, limits: &Limits) -> u64 {
         LayerRoom::of(backend, &self.plan.kv, limits).buffer_bytes()
     }
 
@@ -232,9 +232,9 @@ impl MemoryQuestion<'_> {
     }
 
     /// How memory is divided where steps of `rows` rows run the plan `steps`.
-    fn with_rows<B: Backend>(
+    fn with_rows(
         &self,
-        (backend, steps): (&B, &Plan),
+        (backend, steps): (&dyn Backend, &Plan),
         rows: usize,
         free: u64,
         (fixed, least): (u64, u64),

@@ -15,9 +15,9 @@ use lamina_disk::{
     DiskReader, Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ReaderKind, cache_folder,
     disk_space, faster_reader, note_sources,
 };
-use lamina_plan::{Backend, BackendError, ExpertGuess, Plan, WeightId, WeightSpec, lookahead};
+use lamina_plan::{Backend, BackendError, BackendWeight, ExpertGuess, Plan, WeightId, WeightSpec, lookahead};
 use lamina_store::Checkpoint;
-use lamina_tier::{ExpertCache, ExpertStack, Placement, StreamExtent, Streamed, StreamedOp};
+use lamina_tier::{ExpertCache, ExpertStack, Placement, StreamExtent, StreamedOp, StreamedWeights};
 use std::{
     ops::Range,
     path::{Path, PathBuf},
@@ -30,9 +30,9 @@ pub(crate) const READERS: usize = 2;
 pub(crate) const COUNTS: &str = "experts.liked";
 
 /// A model whose weights are partly in memory, and the rest of them in files.
-pub(crate) struct StreamedModel<W> {
+pub(crate) struct StreamedModel {
     pub plan: Plan,
-    pub weights: Vec<W>,
+    pub weights: Vec<BackendWeight>,
     pub info: StreamInfo,
     extents: Vec<StreamExtent>,
     experts: Option<StreamedStacks>,
@@ -57,12 +57,12 @@ impl StreamedStacks {
     }
 }
 
-impl<W> StreamedModel<W> {
-    /// The backend that reads what is not in memory.
+impl StreamedModel {
+    /// The plan, its weights on the backend, and what reads those that are not in memory.
     ///
     /// # Errors
     /// When no thread can be had.
-    pub fn backend<B: Backend<Weight = W>>(self, inner: B) -> Result<(Streamed<B>, Plan, Vec<W>)> {
+    pub fn parts(self) -> Result<(Plan, Vec<BackendWeight>, StreamedWeights)> {
         let threads = self.options.readers.unwrap_or(READERS);
         let reader = || {
             let reader = self.info.reader.start(threads);
@@ -73,8 +73,8 @@ impl<W> StreamedModel<W> {
             None => None,
         };
         let buffers = self.options.buffers.unwrap_or(BUFFERS);
-        let streamed = Streamed { inner, extents: self.extents, reader: reader()?, buffers, experts };
-        Ok((streamed, self.plan, self.weights))
+        let streamed = StreamedWeights { extents: self.extents, reader: reader()?, buffers, experts };
+        Ok((self.plan, self.weights, streamed))
     }
 }
 
@@ -82,14 +82,14 @@ impl<W> StreamedModel<W> {
 ///
 /// # Errors
 /// When a weight cannot be read, the disk is full, or `progress` gives up.
-pub(crate) fn load_streamed<B: Backend>(
-    backend: &B,
+pub(crate) fn load_streamed(
+    backend: &dyn Backend,
     opened: &OpenedModel<'_>,
     ck: &Checkpoint,
     stream: &StreamPlan,
     options: &StreamOptions,
     (total, progress): (u64, Progress<'_>),
-) -> Result<(StreamedModel<B::Weight>, Vec<u64>)> {
+) -> Result<(StreamedModel, Vec<u64>)> {
     let plan = opened.plan;
     let placement = stream.placement(plan);
     let root = options.folder.clone().unwrap_or_else(cache_folder);
@@ -201,8 +201,8 @@ fn expert_stack(
 }
 
 /// Packs and uploads weights, one after the other.
-struct StreamLoader<'a, B: Backend> {
-    backend: &'a B,
+struct StreamLoader<'a> {
+    backend: &'a dyn Backend,
     opened: &'a OpenedModel<'a>,
     plan: &'a Plan,
     stream: &'a StreamPlan,
@@ -210,7 +210,7 @@ struct StreamLoader<'a, B: Backend> {
     last: Option<(WeightId, Tensor)>,
 }
 
-impl<B: Backend> StreamLoader<'_, B> {
+impl StreamLoader<'_> {
     fn name(&self, w: WeightId) -> MatrixName {
         let layout = self.stream.layouts[w.0 as usize].as_ref().map_or(String::new(), |l| l.key.clone());
         MatrixName { name: self.plan.weight(w).name.clone(), layout }
@@ -252,11 +252,12 @@ impl<B: Backend> StreamLoader<'_, B> {
         if !chosen {
             enough_disk(panels.path(), panels.missing_bytes(&wanted))?;
         }
+        let own = self.backend.need_panels()?;
         let packed = panels.add::<PackFailure>(&wanted, &mut |i, range, out| {
-            let (backend, spec) = (self.backend, self.plan.weight(kept[i]));
+            let spec = self.plan.weight(kept[i]);
             let bytes = out.len() as u64;
             let tensor = self.tensor(kept[i])?;
-            backend.pack(spec, tensor, range, out).map_err(Error::from)?;
+            own.pack(spec, tensor, range, out).map_err(Error::from)?;
             Ok(meter.add(bytes)?)
         });
         self.last = None;
@@ -270,12 +271,12 @@ impl<B: Backend> StreamLoader<'_, B> {
         placement: &Placement,
         streamed: &[WeightId],
         meter: &mut LoadMeter<'_>,
-    ) -> Result<(Vec<B::Weight>, Vec<u64>)> {
+    ) -> Result<(Vec<BackendWeight>, Vec<u64>)> {
         let cut = &placement.cut;
         let mut order: Vec<usize> = (0..cut.plan.weights.len()).collect();
         // All parts of a weight in turn, so that it is opened once.
         order.sort_by_key(|&i| (cut.sources[i].0.0, i));
-        let mut out: Vec<Option<B::Weight>> = cut.plan.weights.iter().map(|_| None).collect();
+        let mut out: Vec<Option<BackendWeight>> = cut.plan.weights.iter().map(|_| None).collect();
         let mut bytes = vec![0; self.plan.weights.len()];
         for i in order {
             let (source, rows) = cut.sources[i].clone();
@@ -306,17 +307,17 @@ impl<B: Backend> StreamLoader<'_, B> {
         spec: &WeightSpec,
         streamed: &[WeightId],
         i: usize,
-    ) -> Result<B::Weight> {
+    ) -> Result<BackendWeight> {
         let dtype = self.stream.sizes[source.0 as usize].dtype;
         if streamed.contains(&WeightId(i as u32)) {
-            return Ok(self.backend.unbound(spec, dtype)?);
+            return Ok(self.backend.need_panels()?.unbound(spec, dtype)?);
         }
         let layout = self.stream.layouts[source.0 as usize].as_ref();
         let kept = layout.and_then(|layout| Some((layout, panels.find(&self.name(source))?)));
         if let Some((layout, (file, place))) = kept {
             // Rows of a stack are those of all its matrices.
             let first = if layout.matrices > 1 { 0 } else { layout.panels_of(&rows).start };
-            return Ok(self.backend.upload_panels(spec, dtype, &|range, out| {
+            return Ok(self.backend.need_panels()?.upload_panels(spec, dtype, &|range, out| {
                 let range = first + range.start..first + range.end;
                 file.read(place, range, out).map_err(|e| BackendError::Device {
                     backend: "disk",

@@ -7,7 +7,7 @@ use crate::{
 };
 use lamina_arch::{Weights, weights::Tensor};
 use lamina_base::DType;
-use lamina_plan::{Backend, Plan, WeightKind, WeightSpec, op::Op};
+use lamina_plan::{Backend, BackendWeight, Plan, WeightKind, WeightSpec, op::Op};
 
 /// Told how many bytes of the weights are loaded, and how many there are; returning false gives up.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> bool + Sync);
@@ -43,12 +43,12 @@ pub(crate) struct WeightSource<'a> {
 
 impl WeightSource<'_> {
     /// Bytes that a weight takes on the backend, found from headers alone. It is there, in its shape, once this returns.
-    pub fn bytes<B: Backend>(&self, backend: &B, spec: &WeightSpec) -> Result<u64> {
+    pub fn bytes(&self, backend: &dyn Backend, spec: &WeightSpec) -> Result<u64> {
         Ok(self.size(backend, spec)?.bytes)
     }
 
     /// The same with its type.
-    pub fn size<B: Backend>(&self, backend: &B, spec: &WeightSpec) -> Result<WeightSize> {
+    pub fn size(&self, backend: &dyn Backend, spec: &WeightSpec) -> Result<WeightSize> {
         let (rows, cols) = spec.kind.shape();
         let mut stored = self.weights.check(&spec.name, rows, cols)?;
         if rows == 1 && is_matrix(spec) {
@@ -56,7 +56,7 @@ impl WeightSource<'_> {
             stored = self.weights.get(&spec.name, rows, cols)?.dtype;
         }
         let dtype = self.dtype.filter(|_| is_matrix(spec)).map_or(stored, |to| becomes(stored, to, cols));
-        let in_file = matches!(spec.kind, WeightKind::Table { .. }) && backend.reads_rows();
+        let in_file = matches!(spec.kind, WeightKind::Table { .. }) && backend.capabilities().reads_rows;
         let bytes = match in_file {
             true => self.weights.get(&spec.name, rows, cols)?.held_bytes(),
             false => backend.weight_bytes(spec, dtype),
@@ -79,8 +79,8 @@ impl WeightSource<'_> {
 }
 
 /// What the weights of a plan take on the backend.
-pub(crate) fn weight_sizes<B: Backend>(
-    backend: &B,
+pub(crate) fn weight_sizes(
+    backend: &dyn Backend,
     plan: &Plan,
     from: &WeightSource<'_>,
     loras: &Loras,
@@ -125,13 +125,13 @@ impl<'a> LoadMeter<'a> {
 
 /// Hands every weight of the plan to the backend; `total` bytes are stored. Tells the bytes of each; those of adapters are
 /// not counted, since not every token reads them.
-pub(crate) fn upload<B: Backend>(
-    backend: &B,
+pub(crate) fn upload(
+    backend: &dyn Backend,
     from: &WeightSource<'_>,
     loras: &Loras,
     plan: &Plan,
     (total, progress): (u64, Progress<'_>),
-) -> Result<(Vec<B::Weight>, Vec<u64>)> {
+) -> Result<(Vec<BackendWeight>, Vec<u64>)> {
     let (threads, mut meter) = (backend.about().threads, LoadMeter::new(total, progress));
     let (mut out, mut bytes) = (Vec::with_capacity(plan.weights.len()), vec![]);
     for spec in &plan.weights {

@@ -4,10 +4,10 @@
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_load::{Error, LoadOptions, Loaded, open_on};
-use lamina_oracle::reference::{Reference, ReferenceMachine};
+use lamina_oracle::reference::Reference;
 use lamina_plan::{
-    About, Backend, BackendError, Capabilities, KvLayout, KvTypes, Limits, Memory, Plan, WeightSpec,
-    backend::Result,
+    About, Backend, BackendError, BackendWeight, Capabilities, KvLayout, KvTypes, Limits, Memory, Ops, Plan,
+    Reports, Sizes, WeightSpec, backend::Result,
 };
 use lamina_store::{Checkpoint, gguf::Writer};
 use std::{
@@ -31,47 +31,53 @@ struct Toy {
     uploads: Arc<AtomicUsize>,
 }
 
-impl Backend for Toy {
-    type Weight = Vec<f32>;
-    type Machine = ReferenceMachine;
-
+impl Reports for Toy {
     fn name(&self) -> &'static str {
         "toy"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let all = Reference.capabilities();
-        let ops = all.ops.into_iter().filter(|name| Some(*name) != self.lacks).collect();
-        Capabilities { ops, ..all }
     }
 
     fn about(&self) -> About {
         About { device: "toy:1".into(), kernels: "wood".into(), threads: 3 }
     }
+}
 
+impl Sizes for Toy {
     fn memory(&self) -> Option<Memory> {
         self.free.map(|free| Memory { free, total: ROOM })
-    }
-
-    fn refuses(&self, _plan: &Plan) -> Option<String> {
-        self.refusal.map(str::to_owned)
     }
 
     fn runs_as(&self, _dtype: DType) -> DType {
         DType::F32
     }
 
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Vec<f32>> {
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        Reference.page_bytes(layout, group, types)
+    }
+}
+
+impl Backend for Toy {
+    fn capabilities(&self) -> Capabilities {
+        let all = Reference.capabilities();
+        let ops = all.ops.into_iter().filter(|name| Some(*name) != self.lacks).collect();
+        Capabilities { ops, ..all }
+    }
+
+    fn refuses(&self, _plan: &Plan) -> Option<String> {
+        self.refusal.map(str::to_owned)
+    }
+
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
         self.uploads.fetch_add(1, Relaxed);
         Reference.upload(spec, tensor)
     }
 
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        Reference.page_bytes(layout, group, types)
-    }
-
-    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<ReferenceMachine> {
-        Reference.machine(plan, weights, limits)
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        Box::new(Reference).machine(plan, weights, limits)
     }
 }
 
@@ -83,7 +89,7 @@ fn packaged() -> Checkpoint {
 
 /// Loads on `toy`; an error must come before any weight was taken.
 fn load(ck: &Checkpoint, toy: &Toy, options: &LoadOptions) -> std::result::Result<Loaded, Error> {
-    let loaded = open_on(ck, options, toy.clone(), &|_, _| true);
+    let loaded = open_on(ck, options, Box::new(toy.clone()), &|_, _| true);
     if loaded.is_err() {
         assert_eq!(toy.uploads.load(Relaxed), 0, "weights were read before the refusal");
     }

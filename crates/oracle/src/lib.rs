@@ -11,4 +11,4 @@ mod slots;
 mod throttled;
 
 pub use slots::StagingEvent;
-pub use throttled::{Throttled, ThrottledMachine};
+pub use throttled::Throttled;

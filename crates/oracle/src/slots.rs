@@ -108,7 +108,7 @@ impl SimulatedSlots {
     }
 
     /// Binds what was sent to a slot; tells when it is there.
-    pub fn arrive<M: Ops>(&mut self, machine: &mut M, slot: usize) -> Result<Instant> {
+    pub fn arrive(&mut self, machine: &mut dyn Ops, slot: usize) -> Result<Instant> {
         let SimulatedSlot::Sent(SlotContents { buffer, placed, there, .. }) =
             std::mem::replace(&mut self.slots[slot], SimulatedSlot::Free)
         else {
@@ -123,7 +123,7 @@ impl SimulatedSlots {
     }
 
     /// Takes what is in a slot away from the machine, whose operators read it until `done`.
-    pub fn release<M: Ops>(&mut self, machine: &mut M, slot: usize, done: Instant) -> Result<()> {
+    pub fn release(&mut self, machine: &mut dyn Ops, slot: usize, done: Instant) -> Result<()> {
         self.used[slot] = done;
         if let SimulatedSlot::Arrived(placed) = std::mem::replace(&mut self.slots[slot], SimulatedSlot::Free)
         {

@@ -5,12 +5,12 @@ use crate::{
     slots::{SimulatedSlots, StagingEvent},
 };
 use lamina_arch::weights::Tensor;
-use lamina_base::{DType, human_bytes};
+use lamina_base::{Bytes, DType, human_bytes};
 use lamina_plan::{
-    About, BackendError, Batch, Footprint, Ops, Plan, SentWeight, WeightLayout, WeightSpec, Wrapper,
-    backend::{Backend, Limits, Memory, PanelFill, Result},
-    forward_backend,
-    op::OpRef,
+    About, BackendError, BackendWeight, Batch, Capabilities, Footprint, KvLayout, KvTypes, Memory, Ops,
+    PanelFill, Panels, Plan, Reports, SentWeight, Sizes, Slot, WeightId, WeightLayout, WeightSpec, Wrapper,
+    backend::{Backend, Limits, Result},
+    op::{Experts, OpRef},
 };
 use std::{
     ops::Range,
@@ -97,26 +97,54 @@ impl<B: Backend> Throttled<B> {
     }
 }
 
-impl<B: Backend> Backend for Throttled<B> {
-    type Weight = B::Weight;
-    type Machine = ThrottledMachine<B::Machine>;
-
-    forward_backend!(inner: capabilities runs_as weight_bytes stores_as page_bytes);
-
+impl<B: Backend + Panels + Clone + 'static> Reports for Throttled<B> {
     fn name(&self) -> &'static str {
         "simulated device"
-    }
-
-    fn handle(&self) -> Option<Self> {
-        Some(Throttled { inner: self.inner.handle()?, limits: self.limits.clone() })
     }
 
     fn about(&self) -> About {
         About { device: "simulated".to_owned(), ..self.inner.about() }
     }
 
+    fn read_bandwidth(&self) -> Result<Option<f64>> {
+        self.inner.read_bandwidth()
+    }
+}
+
+impl<B: Backend + Panels + Clone + 'static> Sizes for Throttled<B> {
     fn memory(&self) -> Option<Memory> {
         Some(Memory { free: self.limits.memory - self.taken(), total: self.limits.memory })
+    }
+
+    fn runs_as(&self, dtype: DType) -> DType {
+        self.inner.runs_as(dtype)
+    }
+
+    fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
+        self.inner.weight_bytes(spec, dtype)
+    }
+
+    fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
+        self.inner.stores_as(layout, group, types)
+    }
+
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        self.inner.page_bytes(layout, group, types)
+    }
+
+    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
+        self.inner.footprint(plan, limits)
+    }
+}
+
+impl<B: Backend + Panels + Clone + 'static> Backend for Throttled<B> {
+    fn capabilities(&self) -> Capabilities {
+        let all = self.inner.capabilities();
+        Capabilities { shares_memory: false, reads_rows: false, binds_cache: false, ..all }
+    }
+
+    fn handle(&self) -> Option<Box<dyn Backend>> {
+        Some(Box::new(self.clone()))
     }
 
     fn rows(&self) -> usize {
@@ -127,19 +155,34 @@ impl<B: Backend> Backend for Throttled<B> {
         self.inner.refuses(plan)
     }
 
-    fn read_bandwidth(&self) -> Result<Option<f64>> {
-        self.inner.read_bandwidth()
-    }
-
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
         self.limits.take(&spec.name, self.weight_bytes(spec, tensor.dtype))?;
         self.inner.upload(spec, tensor)
     }
 
-    fn share(&self, weight: &B::Weight) -> Option<B::Weight> {
+    fn share(&self, weight: &BackendWeight) -> Option<BackendWeight> {
         self.inner.share(weight)
     }
 
+    fn panels(&self) -> Option<&dyn Panels> {
+        Some(self)
+    }
+
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let footprint = self.inner.footprint(plan, limits)?.unwrap_or_default();
+        self.limits.take("the machine", footprint.total())?;
+        let inner = Box::new(self.inner).machine(plan, weights, limits)?;
+        let clock = DeviceClock::default();
+        Ok(Box::new(ThrottledMachine { inner, limits: self.limits, slots: None, clock }))
+    }
+}
+
+impl<B: Backend + Panels + Clone + 'static> Panels for Throttled<B> {
     fn layout(&self, spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
         self.inner.layout(spec, dtype)
     }
@@ -148,85 +191,131 @@ impl<B: Backend> Backend for Throttled<B> {
         self.inner.pack(spec, tensor, panels, out)
     }
 
-    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<B::Weight> {
+    fn unbound(&self, spec: &WeightSpec, dtype: DType) -> Result<BackendWeight> {
         self.inner.unbound(spec, dtype)
     }
 
-    fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<B::Weight> {
+    fn upload_panels(&self, spec: &WeightSpec, dtype: DType, fill: PanelFill<'_>) -> Result<BackendWeight> {
         self.limits.take(&spec.name, self.weight_bytes(spec, dtype))?;
         self.inner.upload_panels(spec, dtype, fill)
-    }
-
-    fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Option<Footprint>> {
-        self.inner.footprint(plan, limits)
-    }
-
-    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
-        let footprint = self.inner.footprint(plan, limits)?.unwrap_or_default();
-        self.limits.take("the machine", footprint.total())?;
-        Ok(ThrottledMachine {
-            inner: self.inner.machine(plan, weights, limits)?,
-            limits: self.limits,
-            slots: None,
-            clock: DeviceClock::default(),
-        })
     }
 }
 
 /// The machine of a simulated device.
-pub struct ThrottledMachine<M> {
-    inner: M,
+struct ThrottledMachine {
+    inner: Box<dyn Ops>,
     limits: DeviceLimits,
     slots: Option<SimulatedSlots>,
     clock: DeviceClock,
 }
 
-impl<M> ThrottledMachine<M> {
+impl ThrottledMachine {
     /// The machine, and its staging slots.
-    fn parts(&mut self) -> Result<(&mut M, &mut SimulatedSlots)> {
+    fn parts(&mut self) -> Result<(&mut dyn Ops, &mut SimulatedSlots)> {
         let what = "weights without staging slots".to_owned();
         let none = BackendError::Unsupported { backend: "simulated device", what };
-        Ok((&mut self.inner, self.slots.as_mut().ok_or(none)?))
+        Ok((&mut *self.inner, self.slots.as_mut().ok_or(none)?))
+    }
+
+    /// So many bytes cross the link to the device.
+    fn went(&self, bytes: usize) {
+        self.clock.add(self.limits.crossing(bytes));
+    }
+
+    /// So many bytes have crossed the link to the host, which waits for them.
+    fn came(&self, bytes: usize) {
+        self.went(bytes);
+        self.clock.wait();
     }
 }
 
-impl<M: Ops> Wrapper for ThrottledMachine<M> {
-    type Inner = M;
+impl Wrapper for ThrottledMachine {
     const FUSED: bool = true;
 
-    fn inner(&self) -> &M {
-        &self.inner
+    fn inner(&self) -> &dyn Ops {
+        &*self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut M {
-        &mut self.inner
+    fn inner_mut(&mut self) -> &mut dyn Ops {
+        &mut *self.inner
     }
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
         self.clock.add(self.limits.times.as_ref().map_or(Duration::ZERO, |times| times(op)));
-        op.run(&mut self.inner, b)
+        op.run(&mut *self.inner, b)
     }
 
-    fn eager_inner(&self) -> bool {
+    fn eager(&self) -> bool {
         self.limits.times.is_none() && self.inner.eager()
     }
 
-    fn wait_inner(&mut self) -> Result<()> {
+    fn wait(&mut self) -> Result<()> {
         self.clock.wait();
         self.inner.wait()
     }
 
-    fn finish_inner(&mut self) -> Result<()> {
-        self.wait_inner()
+    fn finish(&mut self) -> Result<()> {
+        self.clock.wait();
+        self.inner.wait()
     }
 
-    fn stage_inner(&mut self, slots: usize, bytes: usize) -> Result<()> {
+    fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
+        self.inner.read(slot, rows, out)?;
+        self.came(size_of_val(&out[..]));
+        Ok(())
+    }
+
+    fn write(&mut self, slot: Slot, rows: Range<usize>, numbers: &[f32]) -> Result<()> {
+        self.went(size_of_val(numbers));
+        self.inner.write(slot, rows, numbers)
+    }
+
+    fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
+        let front = self.inner.front(slot, row, n)?;
+        self.came(size_of_val(&front[..]));
+        Ok(front)
+    }
+
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+        let bytes = self.inner.export_page(group, page)?;
+        self.came(bytes.len());
+        Ok(bytes)
+    }
+
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+        self.went(bytes.len());
+        self.inner.import_page(group, page, bytes)
+    }
+
+    fn export_state(&self, state: u32) -> Result<Vec<u8>> {
+        let bytes = self.inner.export_state(state)?;
+        self.came(bytes.len());
+        Ok(bytes)
+    }
+
+    fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()> {
+        self.went(bytes.len());
+        self.inner.import_state(state, bytes)
+    }
+
+    fn bind(&mut self, weight: WeightId, piece: usize, bytes: Option<Bytes>) -> Result<()> {
+        self.went(bytes.as_ref().map_or(0, |b| b.len()));
+        self.inner.bind(weight, piece, bytes)
+    }
+
+    fn route_experts(&mut self, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+        let asked = self.inner.route_experts(b, o)?;
+        self.came(size_of_val(&asked[..]));
+        Ok(asked)
+    }
+
+    fn stage(&mut self, slots: usize, bytes: usize) -> Result<()> {
         self.limits.take("staging slots", slots * bytes)?;
         self.slots = Some(SimulatedSlots::new(slots, bytes));
         Ok(())
     }
 
-    fn send_inner(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {
+    fn send(&mut self, slot: usize, weights: &[SentWeight]) -> Result<()> {
         let rate = self.limits.rate;
         self.parts()?.1.send(slot, weights, rate)?;
         let named = weights.iter().map(|w| w.weight).collect();
@@ -234,12 +323,12 @@ impl<M: Ops> Wrapper for ThrottledMachine<M> {
         Ok(())
     }
 
-    fn settle_inner(&mut self, slot: usize) -> Result<()> {
+    fn settle(&mut self, slot: usize) -> Result<()> {
         self.parts()?.1.settle(slot);
         Ok(())
     }
 
-    fn arrive_inner(&mut self, slot: usize) -> Result<()> {
+    fn arrive(&mut self, slot: usize) -> Result<()> {
         let (machine, slots) = self.parts()?;
         let there = slots.arrive(machine, slot)?;
         self.clock.reach(there);
@@ -247,20 +336,11 @@ impl<M: Ops> Wrapper for ThrottledMachine<M> {
         Ok(())
     }
 
-    fn release_inner(&mut self, slot: usize) -> Result<()> {
+    fn release(&mut self, slot: usize) -> Result<()> {
         let done = self.clock.done();
         let (machine, slots) = self.parts()?;
         slots.release(machine, slot, done)?;
         self.limits.tell(StagingEvent::Released(slot));
         Ok(())
-    }
-
-    fn went(&self, bytes: usize) {
-        self.clock.add(self.limits.crossing(bytes));
-    }
-
-    fn came(&self, bytes: usize) {
-        self.clock.add(self.limits.crossing(bytes));
-        self.clock.wait();
     }
 }

@@ -3,11 +3,11 @@
 use lamina_arch::weights::Tensor;
 use lamina_oracle::{
     conform::{self, CaseFailure, Tolerance, scope},
-    reference::{Reference, ReferenceMachine},
+    reference::Reference,
 };
 use lamina_plan::{
-    Backend, BackendError, Batch, Capabilities, Grade, KvLayout, KvTypes, Limits, Ops, Plan, Queue,
-    WeightSpec, Wrapper, op::*,
+    Backend, BackendError, BackendWeight, Batch, Capabilities, Grade, KvLayout, KvTypes, Limits, Ops, Plan,
+    Reports, Sizes, WeightSpec, Wrapper, op::*,
 };
 
 #[test]
@@ -72,53 +72,59 @@ enum Fault {
 /// The reference with one fault.
 struct Faulty(Fault);
 
-struct FaultyMachine(ReferenceMachine, Fault, Vec<(usize, Vec<Op>)>);
+struct FaultyMachine(Box<dyn Ops>, Fault, Vec<(usize, Vec<Op>)>);
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-impl Backend for Faulty {
-    type Weight = Vec<f32>;
-    type Machine = FaultyMachine;
-
+impl Reports for Faulty {
     fn name(&self) -> &'static str {
         "faulty"
     }
+}
 
+impl Sizes for Faulty {
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        Reference.page_bytes(layout, group, types)
+    }
+}
+
+impl Backend for Faulty {
     fn capabilities(&self) -> Capabilities {
         let bits = if self.0 == Fault::BitsOfShapes { Grade::PerShape } else { Grade::AllBatches };
         Capabilities { bits, ..Reference.capabilities() }
     }
 
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Vec<f32>> {
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
         Reference.upload(spec, tensor)
     }
 
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        Reference.page_bytes(layout, group, types)
-    }
-
-    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<FaultyMachine> {
-        Ok(FaultyMachine(Reference.machine(plan, weights, limits)?, self.0, vec![]))
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let inner = Box::new(Reference).machine(plan, weights, limits)?;
+        Ok(Box::new(FaultyMachine(inner, self.0, vec![])))
     }
 }
 
 impl Wrapper for FaultyMachine {
-    type Inner = ReferenceMachine;
     const FUSED: bool = true;
 
-    fn inner(&self) -> &ReferenceMachine {
-        &self.0
+    fn inner(&self) -> &dyn Ops {
+        &*self.0
     }
 
-    fn inner_mut(&mut self) -> &mut ReferenceMachine {
-        &mut self.0
+    fn inner_mut(&mut self) -> &mut dyn Ops {
+        &mut *self.0
     }
 
-    fn begin_inner(&mut self, b: &Batch) -> Result<()> {
+    fn begin(&mut self, b: &Batch) -> Result<()> {
         if self.1 == Fault::NoCopy { Ok(()) } else { self.0.begin(b) }
     }
 
-    fn replay_inner(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
+    fn replay(&mut self, b: &Batch, ops: &[Op]) -> Result<bool> {
         if self.1 != Fault::RecordsByRows {
             return Ok(false);
         }
@@ -126,7 +132,7 @@ impl Wrapper for FaultyMachine {
             self.2.push((b.rows(), ops.to_vec()));
             return Ok(false);
         };
-        known.iter().try_for_each(|op| run(&mut self.0, op, b))?;
+        known.iter().try_for_each(|op| run(&mut *self.0, op, b))?;
         Ok(true)
     }
 
@@ -142,7 +148,7 @@ impl Wrapper for FaultyMachine {
                 // Far below any tolerance, yet not the same bits.
                 self.0.apply(b, &Apply { x: o.part.out, map: Map::Scale(1.0 + f32::EPSILON) })
             }
-            op => op.run(&mut self.0, b),
+            op => op.run(&mut *self.0, b),
         }
     }
 }

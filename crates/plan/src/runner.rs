@@ -2,22 +2,24 @@
 
 use crate::{
     backend::Backend,
+    backend_weight::BackendWeight,
     batch::{Batch, Tap},
     error::{BackendError, Result},
     limits::Limits,
-    op::{Op, Ops, Queue, StreamCounts, run},
+    op::{Op, Ops, run},
     plan::{Mark, Plan},
     profile::Profile,
     slot::{RowKind, Slot},
     step::{Rows, Step, Ticket},
+    stream_counts::StreamCounts,
     walk::walk,
 };
 use std::ops::Range;
 
 /// A plan, its machine, and optionally a profile.
-pub struct Runner<B: Backend> {
+pub struct Runner {
     plan: Plan,
-    machine: B::Machine,
+    machine: Box<dyn Ops>,
     limits: Limits,
     profile: Option<Profile>,
     /// Steps that were submitted.
@@ -29,15 +31,26 @@ pub struct Runner<B: Backend> {
     selects_cells: bool,
 }
 
-impl<B: Backend> Runner<B> {
+impl Runner {
     /// Builds the machine for `plan`.
     ///
     /// # Errors
     /// When the backend lacks memory.
-    pub fn new(backend: B, plan: Plan, weights: Vec<B::Weight>, limits: Limits) -> Result<Self> {
+    pub fn new(
+        backend: impl Into<Box<dyn Backend>>,
+        plan: Plan,
+        weights: Vec<BackendWeight>,
+        limits: Limits,
+    ) -> Result<Runner> {
+        let backend = backend.into();
         let selects_cells = backend.capabilities().selects_cells;
         let machine = backend.machine(&plan, weights, &limits)?;
-        Ok(Runner {
+        Ok(Runner::on(machine, plan, limits).selecting_cells(selects_cells))
+    }
+
+    /// Runs `plan` on a machine that was built for it and `limits`, and whose attention sees all cells of a sequence.
+    pub fn on(machine: Box<dyn Ops>, plan: Plan, limits: Limits) -> Runner {
+        Runner {
             plan,
             machine,
             limits,
@@ -45,8 +58,14 @@ impl<B: Backend> Runner<B> {
             steps: 0,
             taps: vec![],
             ends: vec![],
-            selects_cells,
-        })
+            selects_cells: false,
+        }
+    }
+
+    /// The same, where the backend of the machine [selects cells](crate::Capabilities::selects_cells).
+    #[must_use]
+    pub fn selecting_cells(self, selects_cells: bool) -> Runner {
+        Runner { selects_cells, ..self }
     }
 
     /// Walks the plan in segments that end where rows are tapped: nothing is added to the plan for them.
@@ -72,7 +91,7 @@ impl<B: Backend> Runner<B> {
     }
 
     fn segment(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
-        let (ops, machine) = (&self.plan.ops[ops], &mut self.machine);
+        let (ops, machine) = (&self.plan.ops[ops], &mut *self.machine);
         match &mut self.profile {
             None => walk(machine, ops, batch),
             Some(profile) => ops.iter().try_for_each(|op| profile.time(op, || finished(machine, op, batch))),
@@ -81,7 +100,7 @@ impl<B: Backend> Runner<B> {
 }
 
 /// Runs an operator to its end: a device's launches return before.
-fn finished<M: Ops>(machine: &mut M, op: &Op, batch: &Batch) -> Result<()> {
+fn finished(machine: &mut dyn Ops, op: &Op, batch: &Batch) -> Result<()> {
     run(machine, op, batch)?;
     machine.wait()
 }
@@ -104,7 +123,7 @@ fn tapped(batch: &Batch, tap: &Tap, kind: RowKind) -> Result<Range<usize>> {
     if whole { Ok(rows) } else { Err(missing()) }
 }
 
-impl<B: Backend> Step for Runner<B> {
+impl Step for Runner {
     fn submit(&mut self, batch: &Batch) -> Result<Ticket> {
         self.steps += 1;
         self.taps.resize_with(self.taps.len().max(batch.taps.len()), Vec::new);
@@ -166,13 +185,13 @@ impl<B: Backend> Step for Runner<B> {
     }
 }
 
-impl<B: Backend> Runner<B> {
+impl Runner {
     fn row(&self, slot: Slot, i: usize, out: &mut Vec<f32>) -> Result<()> {
         self.machine.read(slot, i..i + 1, out)
     }
 }
 
-impl<B: Backend> Rows for Runner<B> {
+impl Rows for Runner {
     fn logits(&self, i: usize, out: &mut Vec<f32>) -> Result<()> {
         self.row(self.plan.logits, i, out)
     }

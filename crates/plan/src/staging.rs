@@ -12,7 +12,7 @@ const ALIGNED: usize = 256;
 pub struct SentMatrices {
     /// Which of the weight's matrices.
     pub pieces: Range<usize>,
-    /// Their bytes, in the form that [`Backend::layout`](crate::Backend::layout) describes.
+    /// Their bytes, in the form that [`Panels::layout`](crate::Panels::layout) describes.
     pub bytes: Bytes,
 }
 

@@ -1,6 +1,8 @@
 //! The engine's view of a model: forward passes over batches, without a type parameter.
 
-use crate::{batch::Batch, error::Result, limits::Limits, op::StreamCounts, plan::Plan, profile::Profile};
+use crate::{
+    batch::Batch, error::Result, limits::Limits, plan::Plan, profile::Profile, stream_counts::StreamCounts,
+};
 
 /// A submitted step. Each is waited for once, before the next one is submitted.
 #[must_use = "a step's results are there after `Step::wait`"]

@@ -10,7 +10,7 @@ use crate::{
 ///
 /// # Errors
 /// The first one that an operator returns.
-pub fn walk<M: Ops>(machine: &mut M, ops: &[Op], b: &Batch) -> Result<()> {
+pub fn walk(machine: &mut dyn Ops, ops: &[Op], b: &Batch) -> Result<()> {
     if machine.replay(b, ops)? {
         return Ok(());
     }

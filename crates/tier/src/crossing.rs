@@ -1,7 +1,7 @@
 //! Brings rows from one of two machines to the other.
 
 use crate::{tier_plan::SlotHolders, tier_side::TierSide};
-use lamina_plan::{Batch, Queue, Slot, SlotSpec, backend::Result};
+use lamina_plan::{Batch, Ops, Slot, SlotSpec, backend::Result};
 
 /// Which of two machines have the rows of each slot in a step, and what brings them to the other.
 pub(crate) struct RowCrossing {
@@ -39,9 +39,9 @@ impl RowCrossing {
     }
 
     /// Brings the rows of a slot to `to`, unless they are there.
-    pub fn cross<A: Queue, B: Queue>(
+    pub fn cross(
         &mut self,
-        (device, host): (&mut A, &mut B),
+        (device, host): (&mut dyn Ops, &mut dyn Ops),
         b: &Batch,
         slot: Slot,
         to: TierSide,

@@ -2,7 +2,7 @@
 
 use crate::{hardware::Hardware, tier_plan::TierPlan, tier_side::TierSide};
 use lamina_plan::{
-    Backend, KvLayout, Limits, Plan, Queue, RowKind, Slot, SlotSpec, WeightId,
+    Backend, KvLayout, Limits, Plan, RowKind, Slot, SlotSpec, WeightId,
     backend::Result,
     op::{Copy, Op, Operands},
 };
@@ -117,7 +117,7 @@ impl DeviceCost {
 ///
 /// # Errors
 /// When the device fails, or has too little memory.
-pub fn link_rate<B: Backend>(backend: &B) -> Result<f64> {
+pub fn link_rate(backend: &dyn Backend) -> Result<f64> {
     let Some(own) = backend.handle() else { return Ok(UNKNOWN_LINK) };
     let ((rows, width), slot) = (SENT, Slot(0));
     let plan = Plan {

@@ -122,7 +122,7 @@ impl ExpertCache {
     ///
     /// # Errors
     /// When an expert cannot be read.
-    pub fn run<M: Ops>(&mut self, machine: &mut M, b: &Batch, o: &Experts, stack: usize) -> Result<()> {
+    pub fn run(&mut self, machine: &mut dyn Ops, b: &Batch, o: &Experts, stack: usize) -> Result<()> {
         // Before the true routing: a machine has room for one.
         let ahead = Ahead { guess: self.guess(machine, b, o, stack)?, soon: soon(machine, b, o)? };
         let asked = machine.route_experts(b, o)?;
@@ -145,7 +145,7 @@ impl ExpertCache {
     }
 
     /// A step that the cache has room for: all that it asks for stays.
-    fn keep<M: Ops>(&mut self, machine: &mut M, m: &Mixture<'_>, ahead: Ahead) -> Result<()> {
+    fn keep(&mut self, machine: &mut dyn Ops, m: &Mixture<'_>, ahead: Ahead) -> Result<()> {
         let held = [(m.stack, m.asked), (m.stack, &ahead.soon[..])];
         let missing = self.missing(m);
         self.slots.ask(machine, m.stack, &missing, (&held, &held[..1]))?;
@@ -161,7 +161,7 @@ impl ExpertCache {
     }
 
     /// A step that asks for more than the cache holds: what is missing comes and goes.
-    fn pass_through<M: Ops>(&mut self, machine: &mut M, m: &Mixture<'_>) -> Result<()> {
+    fn pass_through(&mut self, machine: &mut dyn Ops, m: &Mixture<'_>) -> Result<()> {
         let missing = self.missing(m);
         m.compute(machine, |e| !missing.contains(&e))?;
         for wave in missing.chunks(AHEAD.min(self.slots.count())) {
@@ -184,7 +184,7 @@ impl ExpertCache {
         m.asked.iter().copied().filter(|&e| !here(e)).collect()
     }
 
-    fn await_experts<M: Ops>(&mut self, machine: &mut M, stack: usize, experts: &[usize]) -> Result<()> {
+    fn await_experts(&mut self, machine: &mut dyn Ops, stack: usize, experts: &[usize]) -> Result<()> {
         let start = Instant::now();
         let done = self.slots.await_all(machine, stack, experts);
         self.counts.waited += start.elapsed();
@@ -219,9 +219,9 @@ impl ExpertCache {
     }
 
     /// What the next layer will probably ask for, best liked first.
-    fn guess<M: Ops>(
+    fn guess(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         b: &Batch,
         o: &Experts,
         stack: usize,
@@ -240,9 +240,9 @@ impl ExpertCache {
     }
 
     /// Has the disk read what was guessed, as far as there are slots for it.
-    fn read_ahead<M: Ops>(
+    fn read_ahead(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         m: &Mixture<'_>,
         Ahead { guess, soon }: Ahead,
     ) -> Result<()> {
@@ -258,7 +258,7 @@ impl ExpertCache {
     }
 
     /// Takes what has arrived, and what became of the guesses for `stack`.
-    fn settle<M: Ops>(&mut self, machine: &mut M, stack: usize, asked: &[usize]) -> Result<()> {
+    fn settle(&mut self, machine: &mut dyn Ops, stack: usize, asked: &[usize]) -> Result<()> {
         self.slots.take_arrived(machine)?;
         if self.open.stack != stack {
             return Ok(());
@@ -302,7 +302,7 @@ fn is_deferred(o: &Experts) -> bool {
 }
 
 /// Experts of the deferred part of a mixture, where there is one and so few rows that it is worth looking.
-fn soon<M: Ops>(machine: &mut M, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
+fn soon(machine: &mut dyn Ops, b: &Batch, o: &Experts) -> Result<Vec<usize>> {
     let ExpertRanks::First(n) = o.routing.ranks else { return Ok(vec![]) };
     if b.rows() > GUESSED_ROWS {
         return Ok(vec![]);
@@ -321,7 +321,7 @@ struct Mixture<'a> {
 
 impl Mixture<'_> {
     /// Computes the experts for which `is` is true.
-    fn compute<M: Ops>(&self, machine: &mut M, is: impl Fn(usize) -> bool) -> Result<()> {
+    fn compute(&self, machine: &mut dyn Ops, is: impl Fn(usize) -> bool) -> Result<()> {
         segments(self.asked, is).into_iter().try_for_each(|part| machine.some_experts(self.b, self.o, part))
     }
 }

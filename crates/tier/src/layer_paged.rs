@@ -1,4 +1,4 @@
-//! A backend around another one, whose cache lies on disk in some layers: their pages are in memory while they are used.
+//! A machine around another one, whose cache lies on disk in some layers: their pages are in memory while they are used.
 
 use crate::layer_pager::LayerPager;
 use lamina_disk::{CacheFile, PageArray};
@@ -6,7 +6,7 @@ use lamina_plan::{
     Backend, BackendError, Batch, KvLayout, Limits, Ops, Plan, StreamCounts, Wrapper,
     backend::Result,
     batch::Copy,
-    bound_stride, forward_backend,
+    bound_stride,
     op::{Op, OpRef, Operands},
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub struct LayerRoom {
 
 impl LayerRoom {
     /// The room for layers of `kv` that are bound, in machines of `backend`.
-    pub fn of<B: Backend>(backend: &B, kv: &KvLayout, limits: &Limits) -> LayerRoom {
+    pub fn of(backend: &dyn Backend, kv: &KvLayout, limits: &Limits) -> LayerRoom {
         let array = |&layer: &usize| {
             let group = kv.layers[layer].group()?;
             let page = backend.page_bytes(&kv.alone(layer), group, limits.kv[group]);
@@ -49,32 +49,6 @@ impl LayerRoom {
     }
 }
 
-/// A backend whose machine keeps the layers of [`KvLayout::bound`] in a file.
-pub struct LayerPaged<B> {
-    /// Computes.
-    pub inner: B,
-    /// Has the pages: arrays as [`LayerRoom::of`] tells them.
-    pub file: CacheFile,
-}
-
-impl<B: Backend> Backend for LayerPaged<B> {
-    type Weight = B::Weight;
-    type Machine = LayerPagedMachine<B::Machine>;
-
-    forward_backend!(inner: name capabilities about memory runs_as upload stores_as page_bytes);
-
-    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
-        let room = LayerRoom::of(&self.inner, &plan.kv, limits);
-        if room.arrays != self.file.arrays() {
-            let what = "a cache on disk whose file is of another plan".to_owned();
-            return Err(BackendError::Unsupported { backend: self.inner.name(), what });
-        }
-        let pager = LayerPager::new(Arc::new(self.file), plan, room.buffers())?;
-        let inner = self.inner.machine(plan, weights, limits)?;
-        Ok(LayerPagedMachine { inner, pager: Mutex::new(pager), bound: plan.kv.bound.clone(), running: None })
-    }
-}
-
 /// A layer whose pages are bound.
 struct RunningLayer {
     layer: usize,
@@ -85,8 +59,8 @@ struct RunningLayer {
 }
 
 /// A machine that binds pages of layers to memory that was filled ahead, before the first operator that uses them.
-pub struct LayerPagedMachine<M> {
-    inner: M,
+pub struct LayerPagedMachine {
+    inner: Box<dyn Ops>,
     /// Exports go by it with a shared machine.
     pager: Mutex<LayerPager>,
     /// Layers on disk.
@@ -94,7 +68,23 @@ pub struct LayerPagedMachine<M> {
     running: Option<RunningLayer>,
 }
 
-impl<M: Ops> LayerPagedMachine<M> {
+impl LayerPagedMachine {
+    /// Has `inner`, the machine of `plan`, keep the layers of [`KvLayout::bound`] in `file`, whose arrays are those that
+    /// [`LayerRoom::of`] tells of its backend.
+    ///
+    /// # Errors
+    /// When the file is of another plan, or the system gives no thread.
+    pub fn new(inner: Box<dyn Ops>, plan: &Plan, file: CacheFile) -> Result<LayerPagedMachine> {
+        let bound = plan.kv.bound.clone();
+        let room = LayerRoom { arrays: file.arrays().to_vec() };
+        if !room.arrays.iter().map(|array| array.layer).eq(bound.iter().copied()) {
+            let what = "a cache on disk whose file is of another plan".to_owned();
+            return Err(BackendError::Unsupported { backend: "disk", what });
+        }
+        let pager = Mutex::new(LayerPager::new(Arc::new(file), plan, room.buffers())?);
+        Ok(LayerPagedMachine { inner, pager, bound, running: None })
+    }
+
     fn pager(&mut self) -> &mut LayerPager {
         self.pager.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,19 +135,18 @@ impl<M: Ops> LayerPagedMachine<M> {
     }
 }
 
-impl<M: Ops> Wrapper for LayerPagedMachine<M> {
-    type Inner = M;
+impl Wrapper for LayerPagedMachine {
     const FUSED: bool = true;
 
-    fn inner(&self) -> &M {
-        &self.inner
+    fn inner(&self) -> &dyn Ops {
+        &*self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut M {
-        &mut self.inner
+    fn inner_mut(&mut self) -> &mut dyn Ops {
+        &mut *self.inner
     }
 
-    fn begin_inner(&mut self, b: &Batch) -> Result<()> {
+    fn begin(&mut self, b: &Batch) -> Result<()> {
         self.give_up();
         self.copy_pages(b)?;
         self.inner.begin(b)?;
@@ -166,13 +155,13 @@ impl<M: Ops> Wrapper for LayerPagedMachine<M> {
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
         let Some(layer) = op.layer().filter(|layer| self.bound.contains(layer)) else {
-            return op.run(&mut self.inner, b);
+            return op.run(&mut *self.inner, b);
         };
         if self.running.as_ref().is_none_or(|running| running.layer != layer) {
             self.leave()?;
             self.enter(b, layer)?;
         }
-        op.run(&mut self.inner, b)?;
+        op.run(&mut *self.inner, b)?;
         self.inner.finish()?;
         if let Some(running) = &mut self.running {
             running.ops = running.ops.saturating_sub(1);
@@ -181,18 +170,18 @@ impl<M: Ops> Wrapper for LayerPagedMachine<M> {
     }
 
     /// Pages move between steps: what was recorded would look for them where they were.
-    fn replay_inner(&mut self, _: &Batch, _: &[Op]) -> Result<bool> {
+    fn replay(&mut self, _: &Batch, _: &[Op]) -> Result<bool> {
         Ok(false)
     }
 
     /// Layers in memory come first.
-    fn export_page_inner(&self, group: usize, page: u32) -> Result<Vec<u8>> {
+    fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
         let mut bytes = self.inner.export_page(group, page)?;
         self.shared_pager().export_page(group, page, &mut bytes)?;
         Ok(bytes)
     }
 
-    fn import_page_inner(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
+    fn import_page(&mut self, group: usize, page: u32, bytes: &[u8]) -> Result<()> {
         let on_disk = self.pager().export_bytes(group);
         let Some((own, rest)) = bytes.len().checked_sub(on_disk).map(|at| bytes.split_at(at)) else {
             let what = format!("an import of {} bytes, where a page has more", bytes.len());
@@ -202,8 +191,8 @@ impl<M: Ops> Wrapper for LayerPagedMachine<M> {
         self.pager().import_page(group, page, rest)
     }
 
-    fn streamed_inner(&self) -> StreamCounts {
-        let (inner, (cache, waited)) = (self.inner.streamed(), self.shared_pager().counts());
-        StreamCounts { bytes: inner.bytes + cache.read, waited: inner.waited + waited, cache, ..inner }
+    fn streamed(&self) -> StreamCounts {
+        let (cache, waited) = self.shared_pager().counts();
+        self.inner.streamed() + StreamCounts { bytes: cache.read, waited, cache, ..StreamCounts::default() }
     }
 }

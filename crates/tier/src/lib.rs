@@ -1,10 +1,11 @@
 //! Floor 5: models larger than memory - which weights stay in memory, and the others read from disk while they are used.
 //!
-//! [`place`] decides once which rows of which matrices are resident and cuts the plan accordingly; [`Streamed`] is a
-//! backend around another one, whose machine has a [`Prefetcher`] read ahead and binds what has arrived before each
-//! operator. [`Tiered`] is a backend over a device with memory of its own and the host, between which a plan is divided.
-//! [`LayerPaged`] is a backend whose cache lies on disk in some layers. [`measure`] finds the speeds of a backend, and a [`CostModel`] predicts the time of a step by them. [`best_ways`] finds where
-//! parts of a model are best. It knows no backend by name.
+//! [`place`] decides once which rows of which matrices are resident and cuts the plan accordingly; [`StreamedMachine`] is a
+//! machine around another one, which has a [`Prefetcher`] read ahead and binds what has arrived before each operator.
+//! [`Tiered`] is a backend over a device with memory of its own and the host, between which a plan is divided. A
+//! [`LayerPagedMachine`] has the cache of some layers on disk. [`measure`] finds the speeds of a backend, and a
+//! [`CostModel`] predicts the time of a step by them. [`best_ways`] finds where parts of a model are best. It knows no
+//! backend by name.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -53,17 +54,16 @@ pub use hardware::{Hardware, ProductSpeed};
 pub use hits::{ExpertHits, FoundExperts};
 pub use kept::KeptUses;
 pub use layer_cost::{LayerOnDisk, layers_on_disk};
-pub use layer_paged::{LayerPaged, LayerPagedMachine, LayerRoom};
+pub use layer_paged::{LayerPagedMachine, LayerRoom};
 pub use measure::measure;
 pub use place::{Placement, StreamedOp, place};
 pub use prefetch::Prefetcher;
 pub use rules::{Home, PlacementRule, RuleError, WEIGHT_CLASSES, cache_homes, homes, weight_class};
 pub use sender::STAGING_SLOTS;
-pub use streamed::{StreamExtent, Streamed, StreamedMachine};
+pub use streamed::{StreamExtent, StreamedMachine, StreamedWeights};
 pub use tier_plan::{TierPlan, TierStep};
 pub use tier_side::{TierSide, TierSides};
-pub use tiered::{Tiered, TieredWeight, staging_bytes};
-pub use tiered_machine::TieredMachine;
+pub use tiered::{Tiered, staging_bytes};
 pub use way_search::{
     PairedClass, PartClass, WAYS, WayCounts, WayLimits, best_fractions, best_ways, step_seconds,
 };

@@ -33,7 +33,7 @@ const EMPTY: usize = 64;
 ///
 /// # Errors
 /// When the backend cannot hold a second model, or has too little memory.
-pub fn measure<B: Backend>(backend: &B, types: &[DType]) -> Result<Option<Hardware>> {
+pub fn measure(backend: &dyn Backend, types: &[DType]) -> Result<Option<Hardware>> {
     let (Some(ram), Some(_)) = (backend.read_bandwidth()?, backend.handle()) else { return Ok(None) };
     let mut products = vec![];
     for &dtype in types {
@@ -46,7 +46,7 @@ pub fn measure<B: Backend>(backend: &B, types: &[DType]) -> Result<Option<Hardwa
 }
 
 /// Times products of one type; none where it has no tensors of whole blocks.
-fn product_speed<B: Backend>(backend: &B, dtype: DType) -> Result<Option<ProductSpeed>> {
+fn product_speed(backend: &dyn Backend, dtype: DType) -> Result<Option<ProductSpeed>> {
     let Some(bytes) = dtype.bytes_for(COLS) else { return Ok(None) };
     let (most, mut points) = ((MOST / bytes).next_multiple_of(256), vec![]);
     for rows in ROWS {
@@ -65,7 +65,7 @@ fn product_speed<B: Backend>(backend: &B, dtype: DType) -> Result<Option<Product
     Ok(Some(ProductSpeed { points }))
 }
 
-fn product_seconds<B: Backend>(backend: &B, dtype: DType, outputs: usize, rows: usize) -> Result<f64> {
+fn product_seconds(backend: &dyn Backend, dtype: DType, outputs: usize, rows: usize) -> Result<f64> {
     let bytes = dtype.bytes_for(COLS).unwrap_or(0);
     let mut probe = Probe::default();
     let x = probe.input(COLS);
@@ -80,7 +80,7 @@ fn product_seconds<B: Backend>(backend: &B, dtype: DType, outputs: usize, rows: 
 }
 
 /// Seconds of a multiply-accumulate of attention for a sequence of `rows` new rows.
-fn attention<B: Backend>(backend: &B, rows: usize) -> Result<f64> {
+fn attention(backend: &dyn Backend, rows: usize) -> Result<f64> {
     let (heads, kv_heads, dim) = HEADS;
     let mut probe = Probe::default();
     let [q, k, v] = [heads, kv_heads, kv_heads].map(|n| probe.input(n * dim));
@@ -106,7 +106,7 @@ fn attention<B: Backend>(backend: &B, rows: usize) -> Result<f64> {
 }
 
 /// Seconds of an operator with next to no work.
-fn empty_operator<B: Backend>(backend: &B) -> Result<f64> {
+fn empty_operator(backend: &dyn Backend) -> Result<f64> {
     let mut probe = Probe::default();
     let x = probe.input(64);
     let tensor = Tensor::from_f32("probe", 64, 64, &[0.0; 64 * 64]);
@@ -150,7 +150,7 @@ impl Probe {
     }
 
     /// Seconds of the operators for a sequence of `rows` rows behind `depth` tokens.
-    fn seconds<B: Backend>(self, backend: &B, rows: usize, depth: usize, out: Slot) -> Result<f64> {
+    fn seconds(self, backend: &dyn Backend, rows: usize, depth: usize, out: Slot) -> Result<f64> {
         let handle = backend.handle().expect("asked for before");
         let (specs, tensors): (Vec<_>, Vec<_>) = self.weights.into_iter().unzip();
         let uploads = specs.iter().zip(&tensors).map(|(spec, tensor)| backend.upload(spec, tensor));
@@ -177,11 +177,11 @@ impl Probe {
         let tables = pages.iter().map(|&n| (0..n as u32).collect()).collect();
         let mut batch = Batch::default();
         batch.push(&vec![0; rows], depth, SeqPlace { pages: tables, ..SeqPlace::default() }, Select::All);
-        best(&mut machine, &plan, self.inputs.len(), &batch)
+        best(&mut *machine, &plan, self.inputs.len(), &batch)
     }
 }
 
-fn best<M: Ops>(machine: &mut M, plan: &Plan, inputs: usize, batch: &Batch) -> Result<f64> {
+fn best(machine: &mut dyn Ops, plan: &Plan, inputs: usize, batch: &Batch) -> Result<f64> {
     machine.begin(batch)?;
     walk(machine, &plan.ops[..inputs], batch)?;
     let mut best = f64::INFINITY;

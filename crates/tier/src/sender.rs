@@ -137,7 +137,7 @@ impl WeightSender {
     }
 
     /// Sends experts of mixture `k` to a slot, beside those that were sent for it before: it is run with all of them.
-    pub fn gather<M: Ops>(&mut self, machine: &mut M, k: usize, experts: &[usize]) -> Result<usize> {
+    pub fn gather(&mut self, machine: &mut dyn Ops, k: usize, experts: &[usize]) -> Result<usize> {
         let slot = self.gathering.unwrap_or_else(|| self.free_slot(None));
         self.slots[slot] = None;
         self.gathering = Some(slot);
@@ -146,7 +146,7 @@ impl WeightSender {
     }
 
     /// Returns when what was gathered is on the device: the host may have something else where it was.
-    pub fn settle<M: Ops>(&self, machine: &mut M) -> Result<()> {
+    pub fn settle(&self, machine: &mut dyn Ops) -> Result<()> {
         self.gathering.map_or(Ok(()), |slot| machine.settle(slot))
     }
 
@@ -156,12 +156,12 @@ impl WeightSender {
     /// A machine that computes before its calls return has to be sent them first. For one that queues its work they are sent
     /// behind it: the copy waits for the operator before the last one, which used the same slot, and a host that waits with
     /// it could not have queued this one.
-    pub fn run<M: Ops>(
+    pub fn run(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         k: usize,
         some: Option<&[usize]>,
-        run: impl FnOnce(&mut M) -> Result<()>,
+        run: impl FnOnce(&mut dyn Ops) -> Result<()>,
     ) -> Result<()> {
         let slot = match self.slots.iter().position(|held| *held == Some(k)) {
             Some(slot) => slot,
@@ -171,11 +171,11 @@ impl WeightSender {
     }
 
     /// Runs mixture `k` with the experts that were gathered for it.
-    pub fn run_gathered<M: Ops>(
+    pub fn run_gathered(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         k: usize,
-        run: impl FnOnce(&mut M) -> Result<()>,
+        run: impl FnOnce(&mut dyn Ops) -> Result<()>,
     ) -> Result<()> {
         if self.skipped[k] {
             return Ok(());
@@ -188,12 +188,12 @@ impl WeightSender {
     }
 
     /// Runs operator `k` with what is in `slot`.
-    fn run_in<M: Ops>(
+    fn run_in(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         k: usize,
         slot: usize,
-        run: impl FnOnce(&mut M) -> Result<()>,
+        run: impl FnOnce(&mut dyn Ops) -> Result<()>,
     ) -> Result<()> {
         machine.arrive(slot)?;
         let eager = machine.eager();
@@ -206,7 +206,7 @@ impl WeightSender {
 
     /// Sends the weights of the next operator that has rows and needs all of its weights, if the host has them; those of
     /// `slot` are in use.
-    fn send_next<M: Ops>(&mut self, machine: &mut M, k: usize, slot: usize) -> Result<()> {
+    fn send_next(&mut self, machine: &mut dyn Ops, k: usize, slot: usize) -> Result<()> {
         let behind = (k + 1..self.ops.len()).chain(0..k);
         let Some(next) = behind.into_iter().find(|&i| !self.skipped[i] && !self.few[i]) else {
             return Ok(());
@@ -219,9 +219,9 @@ impl WeightSender {
     }
 
     /// Sends the weights of operator `k`, of stacks `some` matrices or all, to a slot other than `used`.
-    fn send<M: Ops>(
+    fn send(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         k: usize,
         some: Option<&[usize]>,
         used: Option<usize>,
@@ -242,9 +242,9 @@ impl WeightSender {
         slot
     }
 
-    fn send_to<M: Ops>(
+    fn send_to(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         slot: usize,
         k: usize,
         some: Option<&[usize]>,

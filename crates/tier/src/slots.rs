@@ -166,9 +166,9 @@ impl ExpertSlots {
     ///
     /// # Errors
     /// When a read fails, or there is no slot.
-    pub fn ask<M: Ops>(
+    pub fn ask(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         stack: usize,
         experts: &[usize],
         (held, least): (Held<'_>, Held<'_>),
@@ -195,9 +195,9 @@ impl ExpertSlots {
     ///
     /// # Errors
     /// When the machine cannot unbind what is evicted.
-    pub fn ask_ahead<M: Ops>(
+    pub fn ask_ahead(
         &mut self,
-        machine: &mut M,
+        machine: &mut dyn Ops,
         stack: usize,
         experts: &[usize],
         held: Held<'_>,
@@ -230,7 +230,7 @@ impl ExpertSlots {
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn await_all<M: Ops>(&mut self, machine: &mut M, stack: usize, experts: &[usize]) -> Result<()> {
+    pub fn await_all(&mut self, machine: &mut dyn Ops, stack: usize, experts: &[usize]) -> Result<()> {
         let asked = |e: &usize| ExpertPlace { stack, expert: *e };
         while experts.iter().any(|e| matches!(self.state(asked(e)), ExpertState::Asked(_))) {
             self.take(machine, PATIENCE)?;
@@ -242,7 +242,7 @@ impl ExpertSlots {
     ///
     /// # Errors
     /// When an expert that a row asks for could not be read.
-    pub fn take_arrived<M: Ops>(&mut self, machine: &mut M) -> Result<()> {
+    pub fn take_arrived(&mut self, machine: &mut dyn Ops) -> Result<()> {
         while self.open > 0 && self.take(machine, Duration::ZERO)? {}
         Ok(())
     }
@@ -251,7 +251,7 @@ impl ExpertSlots {
     ///
     /// # Errors
     /// When the machine cannot unbind it.
-    pub fn evict<M: Ops>(&mut self, machine: &mut M, place: ExpertPlace) -> Result<()> {
+    pub fn evict(&mut self, machine: &mut dyn Ops, place: ExpertPlace) -> Result<()> {
         for weight in self.stacks[place.stack].weights {
             machine.bind(weight, place.expert, None)?;
         }
@@ -280,7 +280,7 @@ impl ExpertSlots {
     }
 
     /// A buffer for an expert that a row asks for.
-    fn free_slot<M: Ops>(&mut self, machine: &mut M, held: Held<'_>, least: Held<'_>) -> Result<LentBuffer> {
+    fn free_slot(&mut self, machine: &mut dyn Ops, held: Held<'_>, least: Held<'_>) -> Result<LentBuffer> {
         loop {
             if let Some(buffer) = self.buffers.lend() {
                 return Ok(buffer);
@@ -306,7 +306,7 @@ impl ExpertSlots {
     }
 
     /// Takes one expert that was read within `timeout`, if there is one, and binds it.
-    fn take<M: Ops>(&mut self, machine: &mut M, timeout: Duration) -> Result<bool> {
+    fn take(&mut self, machine: &mut dyn Ops, timeout: Duration) -> Result<bool> {
         let done = self.reader().next(timeout).map_err(|e| failed(e.to_string()))?;
         let Some(ReadDone { tag, buffer, result }) = done else { return Ok(false) };
         self.open -= 1;
@@ -327,7 +327,7 @@ impl ExpertSlots {
         }
     }
 
-    fn bind<M: Ops>(&mut self, machine: &mut M, place: ExpertPlace, bytes: Bytes) -> Result<()> {
+    fn bind(&mut self, machine: &mut dyn Ops, place: ExpertPlace, bytes: Bytes) -> Result<()> {
         let ExpertStack { weights, extents } = &self.stacks[place.stack];
         let extent = &extents[place.expert];
         self.bytes += extent.room() as u64;

@@ -1,12 +1,11 @@
-//! A backend around another one, some of whose weights are read from disk while they are used.
+//! A machine around another one, some of whose weights are read from disk while they are used.
 
 use crate::{experts::ExpertCache, prefetch::Prefetcher};
 use lamina_base::Bytes;
 use lamina_disk::{DiskReader, Extent};
 use lamina_plan::{
-    Backend, Batch, Limits, Ops, Plan, RowKind, StreamCounts, WeightId, Wrapper,
+    Batch, Ops, Plan, RowKind, StreamCounts, WeightId, Wrapper,
     backend::Result,
-    forward_backend,
     op::{Op, OpRef},
 };
 use std::{ops::Range, sync::Arc};
@@ -21,10 +20,9 @@ pub struct StreamExtent {
     pub rows: RowKind,
 }
 
-/// A backend whose machine reads some weights from disk. These are given as [`Backend::unbound`].
-pub struct Streamed<B> {
-    /// Computes.
-    pub inner: B,
+/// Weights that a machine reads from disk while it uses them. It has them as [`Panels::unbound`](lamina_plan::Panels::unbound)
+/// gives them.
+pub struct StreamedWeights {
     /// In the order of the plan.
     pub extents: Vec<StreamExtent>,
     /// Reads them.
@@ -35,28 +33,9 @@ pub struct Streamed<B> {
     pub experts: Option<ExpertCache>,
 }
 
-impl<B: Backend> Backend for Streamed<B> {
-    type Weight = B::Weight;
-    type Machine = StreamedMachine<B::Machine>;
-
-    forward_backend!(inner: name capabilities about memory runs_as upload stores_as page_bytes);
-
-    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
-        let mut extent_of = vec![None; plan.weights.len()];
-        for (i, e) in self.extents.iter().enumerate() {
-            e.weights.iter().for_each(|(w, _)| extent_of[w.0 as usize] = Some(i));
-        }
-        let inner = self.inner.machine(plan, weights, limits)?;
-        let read = self.extents.iter().map(|e| e.extent.clone()).collect();
-        let prefetcher = Prefetcher::new(read, self.reader, self.buffers);
-        let (extents, experts) = (self.extents, self.experts);
-        Ok(StreamedMachine { inner, prefetcher, extents, extent_of, bound_ahead: None, experts })
-    }
-}
-
 /// A machine that binds weights to what was read ahead, before each operator that multiplies with them.
-pub struct StreamedMachine<M> {
-    inner: M,
+pub struct StreamedMachine {
+    inner: Box<dyn Ops>,
     prefetcher: Prefetcher,
     extents: Vec<StreamExtent>,
     /// The extent that a weight is in.
@@ -66,14 +45,19 @@ pub struct StreamedMachine<M> {
     experts: Option<ExpertCache>,
 }
 
-impl<M> StreamedMachine<M> {
-    /// What reads ahead.
-    pub fn prefetcher(&self) -> &Prefetcher {
-        &self.prefetcher
+impl StreamedMachine {
+    /// Has `inner`, the machine of `plan`, read these weights.
+    pub fn new(inner: Box<dyn Ops>, plan: &Plan, weights: StreamedWeights) -> StreamedMachine {
+        let StreamedWeights { extents, reader, buffers, experts } = weights;
+        let mut extent_of = vec![None; plan.weights.len()];
+        for (i, e) in extents.iter().enumerate() {
+            e.weights.iter().for_each(|(w, _)| extent_of[w.0 as usize] = Some(i));
+        }
+        let read = extents.iter().map(|e| e.extent.clone()).collect();
+        let prefetcher = Prefetcher::new(read, reader, buffers);
+        StreamedMachine { inner, prefetcher, extents, extent_of, bound_ahead: None, experts }
     }
-}
 
-impl<M: Ops> StreamedMachine<M> {
     /// The bytes of extent `i`, which is bound then.
     fn fetch(&mut self, i: usize) -> Result<Bytes> {
         match self.bound_ahead.take() {
@@ -116,19 +100,18 @@ fn first_matrix(op: OpRef<'_>) -> Option<WeightId> {
     }
 }
 
-impl<M: Ops> Wrapper for StreamedMachine<M> {
-    type Inner = M;
+impl Wrapper for StreamedMachine {
     const FUSED: bool = true;
 
-    fn inner(&self) -> &M {
-        &self.inner
+    fn inner(&self) -> &dyn Ops {
+        &*self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut M {
-        &mut self.inner
+    fn inner_mut(&mut self) -> &mut dyn Ops {
+        &mut *self.inner
     }
 
-    fn begin_inner(&mut self, b: &Batch) -> Result<()> {
+    fn begin(&mut self, b: &Batch) -> Result<()> {
         if b.rows() > 0 {
             self.prefetcher.begin(self.extents.iter().map(|e| b.count(e.rows) == 0));
         }
@@ -143,17 +126,17 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
             if let OpRef::Experts(o) = op
                 && let Some(stack) = cache.stack(o)
             {
-                return cache.run(&mut self.inner, b, o, stack);
+                return cache.run(&mut *self.inner, b, o, stack);
             }
         }
         let extent = first_matrix(op).and_then(|w| self.extent_of[w.0 as usize]);
-        let Some(i) = extent else { return op.run(&mut self.inner, b) };
+        let Some(i) = extent else { return op.run(&mut *self.inner, b) };
         if b.count(self.extents[i].rows) == 0 {
             return Ok(());
         }
         let bytes = self.fetch(i)?;
         let ahead = self.bind_behind(i);
-        let done = ahead.and_then(|()| op.run(&mut self.inner, b)).and_then(|()| self.inner.finish());
+        let done = ahead.and_then(|()| op.run(&mut *self.inner, b)).and_then(|()| self.inner.finish());
         self.bind(i, None)?;
         drop(bytes);
         self.prefetcher.ask();
@@ -161,18 +144,12 @@ impl<M: Ops> Wrapper for StreamedMachine<M> {
     }
 
     /// Weights move between steps: what was recorded would read them where they were.
-    fn replay_inner(&mut self, _: &Batch, _: &[Op]) -> Result<bool> {
+    fn replay(&mut self, _: &Batch, _: &[Op]) -> Result<bool> {
         Ok(false)
     }
 
-    fn streamed_inner(&self) -> StreamCounts {
+    fn streamed(&self) -> StreamCounts {
         let experts = self.experts.as_ref().map(ExpertCache::counts).unwrap_or_default();
-        let (dense, inner) = (self.prefetcher.counts(), self.inner.streamed());
-        StreamCounts {
-            bytes: dense.bytes + experts.bytes + inner.bytes,
-            waited: dense.waited + experts.waited + inner.waited,
-            experts: experts.experts,
-            cache: inner.cache,
-        }
+        self.prefetcher.counts() + experts + self.inner.streamed()
     }
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 use lamina_base::{Bytes, PageBuffer};
 use lamina_plan::{
-    BackendError, Batch, CacheCounts, ExpertCounts, Limits, Ops, Plan, Queue, Slot, StreamCounts, WeightId,
+    BackendError, Batch, Limits, Ops, Plan, Queue, Slot, StreamCounts, WeightId,
     backend::Result,
     op::{Experts, Op, OpRef, *},
     walk,
@@ -16,9 +16,9 @@ use lamina_plan::{
 use std::{ops::Range, sync::Arc};
 
 /// The machine of a plan that is divided between a device and the host.
-pub struct TieredMachine<A, B> {
-    device: A,
-    host: B,
+pub(crate) struct TieredMachine {
+    device: Box<dyn Ops>,
+    host: Box<dyn Ops>,
     ops: Arc<[Op]>,
     split: Arc<TierPlan>,
     /// Sends weights to the device that it does not keep.
@@ -38,13 +38,13 @@ pub struct TieredMachine<A, B> {
     state_bytes: usize,
 }
 
-impl<A: Ops, B: Ops> TieredMachine<A, B> {
+impl TieredMachine {
     /// The machine of `plan`, from those of its two parts.
     ///
     /// # Errors
     /// When a machine fails.
-    pub(crate) fn new(
-        (device, host): (A, B),
+    pub fn new(
+        (device, host): (Box<dyn Ops>, Box<dyn Ops>),
         plan: &Plan,
         split: TierPlan,
         sender: Option<WeightSender>,
@@ -68,16 +68,6 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
             device,
             host,
         })
-    }
-
-    /// Bytes of rows that have crossed between the machines since this one was built.
-    pub fn crossed_bytes(&self) -> u64 {
-        self.crossing.bytes()
-    }
-
-    /// Bytes of weights that were sent to the device since this one was built.
-    pub fn sent_bytes(&self) -> u64 {
-        self.sender.as_ref().map_or(0, WeightSender::sent_bytes)
     }
 
     /// The index of an operator of the plan, from the running one on.
@@ -117,7 +107,7 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
         let TieredMachine { device, host, crossing, .. } = self;
         let own = step.reads.iter().map(|&slot| (slot, step.side));
         let mut all = step.brings.iter().copied().chain(own);
-        all.try_for_each(|(slot, to)| crossing.cross((&mut *device, &mut *host), b, slot, to))
+        all.try_for_each(|(slot, to)| crossing.cross((&mut **device, &mut **host), b, slot, to))
     }
 
     fn wrote(&mut self, step: &TierStep) {
@@ -128,7 +118,7 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
         self.enter(b, op, |machine, step, at| {
             match step.side {
                 TierSide::Device => machine.on_device(b, op, at)?,
-                TierSide::Host => op.run(&mut machine.host, b)?,
+                TierSide::Host => op.run(&mut *machine.host, b)?,
             }
             machine.wrote(step);
             Ok(())
@@ -138,6 +128,7 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
     /// Runs operator `at` of the plan on the device, with weights that are sent there where it keeps none.
     fn on_device(&mut self, b: &Batch, op: OpRef<'_>, at: Option<usize>) -> Result<()> {
         let TieredMachine { device, sender, .. } = self;
+        let device = &mut **device;
         match sender.as_mut().and_then(|sender| Some((sender.find(at?)?, sender))) {
             None => op.run(device, b),
             Some((k, sender)) if sender.skips(k) => Ok(()),
@@ -178,8 +169,8 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
             TierSide::Device if self.is_sent(ops.start) => {
                 self.on_device(b, plan[ops.start].view(), Some(ops.start))
             }
-            TierSide::Device => walk(&mut self.device, &plan[ops], b),
-            TierSide::Host => walk(&mut self.host, &plan[ops], b),
+            TierSide::Device => walk(&mut *self.device, &plan[ops], b),
+            TierSide::Host => walk(&mut *self.host, &plan[ops], b),
         }
     }
 
@@ -196,7 +187,7 @@ impl<A: Ops, B: Ops> TieredMachine<A, B> {
     }
 }
 
-impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
+impl Queue for TieredMachine {
     /// Both make the copies of the layers that they have.
     fn begin(&mut self, b: &Batch) -> Result<()> {
         self.crossing.begin();
@@ -240,7 +231,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     fn finish(&mut self) -> Result<()> {
         match self.ran {
             TierSide::Device => {
-                self.sender.as_ref().map_or(Ok(()), |sender| sender.settle(&mut self.device))?;
+                self.sender.as_ref().map_or(Ok(()), |sender| sender.settle(&mut *self.device))?;
                 self.device.finish()
             }
             TierSide::Host => self.host.finish(),
@@ -331,7 +322,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
         let TieredMachine { device, host, sender, routed, .. } = self;
         match (self.ran, sender, routed) {
             (TierSide::Device, Some(sender), Some((k, asked))) => {
-                sender.gather(device, *k, &asked[which]).map(|_| ())
+                sender.gather(&mut **device, *k, &asked[which]).map(|_| ())
             }
             (TierSide::Device, ..) => device.some_experts(b, o, which),
             (TierSide::Host, ..) => host.some_experts(b, o, which),
@@ -343,7 +334,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
         let TieredMachine { device, host, sender, routed, .. } = self;
         match (self.ran, sender, routed.take()) {
             (TierSide::Device, Some(sender), Some((k, _))) => {
-                sender.run_gathered(device, k, |device| OpRef::Experts(o).run(device, b))?;
+                sender.run_gathered(&mut **device, k, |device| OpRef::Experts(o).run(device, b))?;
             }
             (TierSide::Device, ..) => device.sum_experts(b, o)?,
             (TierSide::Host, ..) => host.sum_experts(b, o)?,
@@ -353,22 +344,9 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     }
 
     fn streamed(&self) -> StreamCounts {
-        let (a, b) = (self.device.streamed(), self.host.streamed());
-        let cache =
-            CacheCounts { read: a.cache.read + b.cache.read, written: a.cache.written + b.cache.written };
-        let sum = |of: fn(&ExpertCounts) -> u64| of(&a.experts) + of(&b.experts);
-        StreamCounts {
-            bytes: a.bytes + b.bytes,
-            waited: a.waited + b.waited,
-            cache,
-            experts: ExpertCounts {
-                hits: sum(|e| e.hits),
-                misses: sum(|e| e.misses),
-                lru_hits: sum(|e| e.lru_hits),
-                guessed: sum(|e| e.guessed),
-                guessed_right: sum(|e| e.guessed_right),
-            },
-        }
+        let sent = self.sender.as_ref().map_or(0, WeightSender::sent_bytes);
+        let own = StreamCounts { sent, crossed: self.crossing.bytes(), ..StreamCounts::default() };
+        self.device.streamed() + self.host.streamed() + own
     }
 
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
@@ -376,7 +354,7 @@ impl<A: Ops, B: Ops> Queue for TieredMachine<A, B> {
     }
 }
 
-impl<A, B> TieredMachine<A, B> {
+impl TieredMachine {
     /// Who has the rows of a slot: who wrote them last or, where nobody did, has memory for them.
     fn holder(&self, slot: Slot) -> TierSide {
         let side = self.crossing.holders().writer(slot);
@@ -390,7 +368,7 @@ macro_rules! operators {
         plain { $($(#[$_plain:meta])* $plain:ident $Plain:ident,)* }
         fused { $($(#[$_fused:meta])* $fused:ident $Fused:ident,)* }
     ) => {
-        impl<A: Ops, B: Ops> Ops for TieredMachine<A, B> {
+        impl Ops for TieredMachine {
             $(fn $plain(&mut self, b: &Batch, o: &$Plain) -> Result<()> { self.operator(b, OpRef::$Plain(o)) })*
             $(fn $fused(&mut self, b: &Batch, o: &$Fused) -> Result<()> { self.operator(b, OpRef::$Fused(o)) })*
         }

@@ -7,13 +7,15 @@
 #[path = "it/common/opened.rs"]
 mod opened;
 
+use lamina_arch::weights::Tensor;
 use lamina_cpu::Cpu;
 use lamina_fixtures::{Models, tokens};
 use lamina_oracle::Throttled;
 use lamina_plan::{
-    Backend, Batch, Limits, Plan, Queue, Select, SeqPlace, WeightId, Wrapper,
+    Backend, BackendWeight, Batch, Capabilities, KvLayout, KvTypes, Limits, Ops, Plan, Reports, Select,
+    SeqPlace, Sizes, WeightId, WeightSpec, Wrapper,
     backend::Result,
-    defer_experts, forward_backend,
+    defer_experts,
     op::{ExpertRanks, Op, OpRef, run},
     walk,
 };
@@ -31,34 +33,54 @@ type Times = Arc<dyn Fn(OpRef<'_>) -> Duration + Send + Sync>;
 /// A CPU on which operators take as long as it is said: they sleep, so that other work of the machine changes nothing.
 struct Sleeping(Cpu, Times);
 
-struct SleepingMachine(<Cpu as Backend>::Machine, Times);
+struct SleepingMachine(Box<dyn Ops>, Times);
+
+impl Reports for Sleeping {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+}
+
+impl Sizes for Sleeping {
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        self.0.page_bytes(layout, group, types)
+    }
+}
 
 impl Backend for Sleeping {
-    type Weight = <Cpu as Backend>::Weight;
-    type Machine = SleepingMachine;
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
 
-    forward_backend!(0: name capabilities about memory runs_as weight_bytes upload stores_as page_bytes);
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
+        self.0.upload(spec, tensor)
+    }
 
-    fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine> {
-        Ok(SleepingMachine(self.0.machine(plan, weights, limits)?, self.1))
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let Sleeping(cpu, times) = *self;
+        Ok(Box::new(SleepingMachine(Box::new(cpu).machine(plan, weights, limits)?, times)))
     }
 }
 
 impl Wrapper for SleepingMachine {
-    type Inner = <Cpu as Backend>::Machine;
     const FUSED: bool = true;
 
-    fn inner(&self) -> &Self::Inner {
-        &self.0
+    fn inner(&self) -> &dyn Ops {
+        &*self.0
     }
 
-    fn inner_mut(&mut self) -> &mut Self::Inner {
-        &mut self.0
+    fn inner_mut(&mut self) -> &mut dyn Ops {
+        &mut *self.0
     }
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
         thread::sleep((self.1)(op));
-        op.run(&mut self.0, b)
+        op.run(&mut *self.0, b)
     }
 }
 
@@ -81,9 +103,9 @@ fn seconds(opened: &Opened, (device, host): (&Times, &Times), asked: Asked) -> f
     let homes = DeviceHomes::of(plan, &side, &|_| TierSide::Device).unwrap();
     let (cpu, times) = (|| Cpu::new(1).unwrap(), device.clone());
     let device = Throttled::new(cpu(), 1 << 40, f64::INFINITY).taking(move |op: OpRef<'_>| times(op));
-    let backend = Tiered { device, host: Sleeping(cpu(), host.clone()), homes };
+    let backend = Box::new(Tiered::new(device, Sleeping(cpu(), host.clone()), homes));
     let plan = if asked == Asked::AsPlanned { plan.clone() } else { backend.ordered(plan.clone()) };
-    let weights = opened.uploaded(&backend);
+    let weights = opened.uploaded(&*backend);
     let mut machine = backend.machine(&plan, weights, &opened.limits(64)).unwrap();
     let mut batch = Batch::default();
     let pages = vec![vec![5, 2]; plan.kv.groups.len()];
@@ -91,8 +113,8 @@ fn seconds(opened: &Opened, (device, host): (&Times, &Times), asked: Asked) -> f
     machine.begin(&batch).unwrap();
     let begun = Instant::now();
     match asked {
-        Asked::OneByOne => plan.ops.iter().try_for_each(|op| run(&mut machine, op, &batch)).unwrap(),
-        _ => walk(&mut machine, &plan.ops, &batch).unwrap(),
+        Asked::OneByOne => plan.ops.iter().try_for_each(|op| run(&mut *machine, op, &batch)).unwrap(),
+        _ => walk(&mut *machine, &plan.ops, &batch).unwrap(),
     }
     machine.wait().unwrap();
     begun.elapsed().as_secs_f64()

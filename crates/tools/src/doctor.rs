@@ -1,12 +1,10 @@
 //! What this machine offers, and whether a device computes right.
 
 use lamina::{
-    Device, Error, OnBackend, Result, devices,
+    Device, Result, backend_on, devices,
     disk::{ReaderKind, ReaderRates, cache_folder, probe_readers},
-    on_device,
 };
 use lamina_base::{DType, available_memory, human_bytes};
-use lamina_oracle::conform::{self, Tolerance};
 use lamina_plan::{About, Backend, KernelBits, LeftOutKernels, Memory};
 use lamina_simd::Isa;
 use serde_json::{Value, json};
@@ -23,7 +21,7 @@ struct BackendFacts {
 }
 
 impl BackendFacts {
-    fn of<B: Backend>(backend: &B) -> Result<BackendFacts> {
+    fn of(backend: &dyn Backend) -> Result<BackendFacts> {
         let native = DType::ALL.iter().filter(|d| backend.runs_as(**d) == **d);
         Ok(BackendFacts {
             about: backend.about(),
@@ -31,16 +29,6 @@ impl BackendFacts {
             bandwidth: backend.read_bandwidth()?,
             native: native.map(|d| d.name()).collect(),
         })
-    }
-}
-
-struct Look;
-
-impl OnBackend for Look {
-    type Out = BackendFacts;
-
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<BackendFacts> {
-        BackendFacts::of(&backend)
     }
 }
 
@@ -60,7 +48,7 @@ fn disk_rates() -> Option<ReaderRates> {
 /// # Errors
 /// When `LAMINA_ISA` is wrong or memory for the test is missing.
 pub fn doctor() -> Result<Value> {
-    let BackendFacts { about, bandwidth, native, .. } = on_device(Device::Cpu, None, Look)?;
+    let BackendFacts { about, bandwidth, native, .. } = BackendFacts::of(&*backend_on(Device::Cpu, None)?)?;
     let disk = disk_rates();
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -99,59 +87,33 @@ fn bits_text(bits: &KernelBits) -> String {
     }
 }
 
-/// Runs the conformance kit: the cases whose name contains the text.
-struct Conform<'a>(&'a str);
-
-impl OnBackend for Conform<'_> {
-    type Out = Value;
-
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<Value> {
-        let facts = BackendFacts::of(&backend)?;
-        let start = Instant::now();
-        let handle = || backend.handle();
-        let one = "the conformance kit needs several machines, and this backend makes one";
-        handle().ok_or_else(|| Error::Unsupported(one.into()))?;
-        let report =
-            conform::run_matching(|| handle().expect("gave one just now"), Tolerance::default(), self.0);
-        let (failed, declined) = (report.failures.len(), report.refused.len());
-        let bits = backend.kernel_bits()?;
-        let said = bits.as_ref().map(bits_text);
-        let left_out = bits.iter().filter_map(|b| b.left_out.as_ref());
-        let verdict = format!(
-            "{}: {} of {} cases{}",
-            facts.about.device,
-            report.cases - failed - declined,
-            report.cases,
-            said.as_ref().map(|text| format!(", {text}")).unwrap_or_default()
-        );
-        let failures = report.failures.iter().map(|(name, why)| format!("{name}: {why}"));
-        let refused = report.refused.iter().map(|(name, why)| format!("{name}: {why}"));
-        Ok(json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "device": facts.about.device,
-            "kernels": facts.about.kernels,
-            "memory_free": facts.memory.map(|m| human_bytes(m.free)),
-            "memory_total": facts.memory.map(|m| human_bytes(m.total)),
-            "copy_bandwidth_gb_s": facts.bandwidth.map(|b| b / 1e9),
-            "native_types": facts.native,
-            "cases": report.cases,
-            "failed": failures.collect::<Vec<_>>(),
-            "declined": refused.collect::<Vec<_>>(),
-            "kernel_bits": said,
-            "kernels_that_differ": bits.iter().flat_map(|b| &b.differ).collect::<Vec<_>>(),
-            "kernels_not_compared": left_out.flat_map(|l| &l.names).collect::<Vec<_>>(),
-            "seconds": start.elapsed().as_secs_f64(),
-            "passed": failed == 0 && bits.is_none_or(|b| b.differ.is_empty()),
-            "verdict": verdict,
-        }))
-    }
-}
-
-/// What `lamina doctor --device` reports: the device, how many cases of the conformance kit it gets right, of those whose name
-/// contains `part`, and whether its kernels give the bits that are kept.
+/// What `lamina doctor --device` reports: the device, and whether its kernels give the bits that are kept. A GPU is opened by a
+/// short self-test, whose failure is the error.
 ///
 /// # Errors
-/// When the device cannot be used.
-pub fn examine(device: Device, part: &str) -> Result<Value> {
-    on_device(device, None, Conform(part))
+/// When the device cannot be used, or its self-test fails.
+pub fn examine(device: Device) -> Result<Value> {
+    let backend = backend_on(device, None)?;
+    let facts = BackendFacts::of(&*backend)?;
+    let start = Instant::now();
+    let bits = backend.kernel_bits()?;
+    let said = bits.as_ref().map(bits_text);
+    let left_out = bits.iter().filter_map(|b| b.left_out.as_ref());
+    let none = "no bits are kept of its kernels: nothing was compared";
+    Ok(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "device": facts.about.device,
+        "kernels": facts.about.kernels,
+        "memory_free": facts.memory.map(|m| human_bytes(m.free)),
+        "memory_total": facts.memory.map(|m| human_bytes(m.total)),
+        "copy_bandwidth_gb_s": facts.bandwidth.map(|b| b / 1e9),
+        "native_types": facts.native,
+        "kernel_bits": said,
+        "kernels_compared": bits.as_ref().map_or(0, |b| b.compared),
+        "kernels_that_differ": bits.iter().flat_map(|b| &b.differ).collect::<Vec<_>>(),
+        "kernels_not_compared": left_out.flat_map(|l| &l.names).collect::<Vec<_>>(),
+        "seconds": start.elapsed().as_secs_f64(),
+        "passed": bits.as_ref().is_none_or(|b| b.differ.is_empty()),
+        "verdict": format!("{}: {}", facts.about.device, said.as_deref().unwrap_or(none)),
+    }))
 }

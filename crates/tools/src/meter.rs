@@ -1,30 +1,15 @@
 //! The device's read bandwidth, taken between measurements, and the model's own peak of memory.
 
-use lamina::{Device, Error, OnBackend, Result, on_device};
+use lamina::{Device, Error, Result, backend_on};
 use lamina_base::peak_rss;
 use lamina_plan::Backend;
-
-/// Gives what measures the bandwidth of a backend.
-pub struct Bandwidth;
-
-/// Bytes per second now.
-type Read = Box<dyn Fn() -> Result<f64>>;
-
-impl OnBackend for Bandwidth {
-    type Out = Read;
-
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<Read> {
-        let missing = format!("the read bandwidth of {} cannot be measured", backend.name());
-        Ok(Box::new(move || backend.read_bandwidth()?.ok_or_else(|| Error::Unsupported(missing.clone()))))
-    }
-}
 
 /// Reads memory as fast as the threads can.
 ///
 /// Neighbours on a shared machine change what is left of its bandwidth from second to second: a speed is held against
 /// the reading that follows it.
 pub struct Meter {
-    once: Read,
+    backend: Box<dyn Backend>,
     /// Peak before the first reading, whose memory is not the model's, and just after it.
     peaks: Option<[Option<u64>; 2]>,
     readings: Vec<f64>,
@@ -36,16 +21,19 @@ impl Meter {
     /// # Errors
     /// When the device cannot be used.
     pub fn new(device: Device, threads: usize) -> Result<Meter> {
-        Ok(Meter { once: on_device(device, Some(threads), Bandwidth)?, peaks: None, readings: vec![] })
+        Ok(Meter { backend: backend_on(device, Some(threads))?, peaks: None, readings: vec![] })
     }
 
     /// Bytes per second now.
     ///
     /// # Errors
-    /// When there is no memory to read.
+    /// When there is no memory to read, or the device cannot be measured.
     pub fn read(&mut self) -> Result<f64> {
         let before = peak_rss();
-        let bandwidth = (self.once)()?;
+        let missing = || {
+            Error::Unsupported(format!("the read bandwidth of {} cannot be measured", self.backend.name()))
+        };
+        let bandwidth = self.backend.read_bandwidth()?.ok_or_else(missing)?;
         self.readings.push(bandwidth);
         self.peaks.get_or_insert_with(|| [before, peak_rss()]);
         Ok(bandwidth)

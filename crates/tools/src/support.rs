@@ -1,9 +1,8 @@
 //! What Lamina can run: in general, from its own lists, and of one file.
 
-use lamina::{DEVICES, DType, Device, OnBackend, Result, on_device};
+use lamina::{DEVICES, DType, Device, Result, backend_on};
 use lamina_arch::{Family, Weights, families, packings};
-use lamina_load::refusal;
-use lamina_plan::{Backend, Plan, WeightKind, emit};
+use lamina_plan::{Backend, WeightKind, emit};
 use lamina_store::Checkpoint;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -77,30 +76,6 @@ pub struct TypeUse {
     pub runs_as: DType,
 }
 
-/// What a backend answers, on its own or of one model.
-struct Answers {
-    name: &'static str,
-    /// The type that matrices of each type are multiplied in.
-    runs_as: BTreeMap<DType, DType>,
-    /// Why it does not run the plan, if it was asked about one.
-    refusal: Option<String>,
-}
-
-/// Asks a backend about its types, and about a plan.
-struct Ask<'a>(Option<&'a Plan>);
-
-impl OnBackend for Ask<'_> {
-    type Out = Answers;
-
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<Answers> {
-        Ok(Answers {
-            name: backend.name(),
-            runs_as: DType::ALL.iter().map(|&d| (d, backend.runs_as(d))).collect(),
-            refusal: self.0.and_then(|plan| refusal(&backend, plan)),
-        })
-    }
-}
-
 /// Families, types, packings and backends of this build.
 ///
 /// # Errors
@@ -113,31 +88,31 @@ pub fn support() -> Result<Support> {
         becomes: f.in_gguf().map(|(name, _)| name),
     };
     // A GPU that cannot be used here has nothing to say; what is wrong with the processor is wrong for everybody.
-    let ask = |device: &Device| match on_device(*device, Some(1), Ask(None)) {
+    let open = |device: &Device| match backend_on(*device, Some(1)) {
         Err(_) if *device != Device::Cpu => None,
-        answer => Some(answer),
+        opened => Some(opened),
     };
-    let answers: Vec<Answers> = DEVICES.iter().filter_map(ask).collect::<Result<_>>()?;
-    let weights = DType::ALL.iter().filter(|t| is_weight(**t, &answers));
+    let backends: Vec<Box<dyn Backend>> = DEVICES.iter().filter_map(open).collect::<Result<_>>()?;
+    let weights = DType::ALL.iter().filter(|t| is_weight(**t, &backends));
     Ok(Support {
         families: families::ALL.iter().map(family).collect(),
-        types: weights.map(|t| type_support(*t, &answers)).collect(),
+        types: weights.map(|t| type_support(*t, &backends)).collect(),
         packings: packings().collect(),
-        backends: answers.iter().map(|a| a.name).collect(),
+        backends: backends.iter().map(|b| b.name()).collect(),
     })
 }
 
 /// Types with a format or kernels of their own; all others are numbers for other things.
-fn is_weight(dtype: DType, answers: &[Answers]) -> bool {
-    lamina_quant::format(dtype).is_some() || answers.iter().any(|a| a.runs_as[&dtype] == dtype)
+fn is_weight(dtype: DType, backends: &[Box<dyn Backend>]) -> bool {
+    lamina_quant::format(dtype).is_some() || backends.iter().any(|b| b.runs_as(dtype) == dtype)
 }
 
-fn type_support(dtype: DType, answers: &[Answers]) -> TypeSupport {
+fn type_support(dtype: DType, backends: &[Box<dyn Backend>]) -> TypeSupport {
     TypeSupport {
         dtype,
         gguf: dtype.gguf_id().is_some(),
         written: lamina_quant::format(dtype).is_some() && dtype.gguf_id().is_some(),
-        runs_as: answers.iter().map(|a| a.runs_as[&dtype]).collect(),
+        runs_as: backends.iter().map(|b| b.runs_as(dtype)).collect(),
     }
 }
 
@@ -182,10 +157,10 @@ impl FileSupport {
                 Err(e) => missing.push(e.to_string()),
             }
         }
-        let answers = on_device(Device::Auto, Some(1), Ask(Some(&plan)))?;
-        missing.extend(answers.refusal.map(|what| format!("{} cannot run {what}", answers.name)));
+        let backend = backend_on(Device::Auto, Some(1))?;
+        missing.extend(backend.refusal(&plan).map(|what| format!("{} cannot run {what}", backend.name())));
         self.problems.splice(0..0, missing);
-        let used = |(dtype, matrices)| TypeUse { dtype, matrices, runs_as: answers.runs_as[&dtype] };
+        let used = |(dtype, matrices)| TypeUse { dtype, matrices, runs_as: backend.runs_as(dtype) };
         self.types = types.into_iter().map(used).collect();
         (self.unused, self.unread) = (weights.unused(), ck.config.unread());
         Ok(())

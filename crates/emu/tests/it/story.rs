@@ -10,7 +10,7 @@ use lamina_fixtures::packaged;
 use lamina_gpu::Gpu;
 use lamina_plan::{Backend, KvType};
 
-fn story<B: Backend>(backend: B, kv_type: KvType, plain: bool) -> Vec<Told> {
+fn story(backend: impl Into<Box<dyn Backend>>, kv_type: KvType, plain: bool) -> Vec<Told> {
     tell(runner(&packaged(), backend, kv_type, plain), &ONCE, 40, 64)
 }
 

@@ -86,7 +86,7 @@ fn products_are_those_of_float64() {
     lamina_gpu::self_test_within(&device(BlockOrder::Forwards), 1e-6).expect("float32's rounding alone");
 }
 
-fn story<B: Backend>(backend: B, plain: bool) -> Vec<Told> {
+fn story(backend: impl Into<Box<dyn Backend>>, plain: bool) -> Vec<Told> {
     tell(runner(&packaged(), backend, KvType::F16, plain), &ONCE, 40, 64)
 }
 

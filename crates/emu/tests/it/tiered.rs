@@ -40,7 +40,7 @@ fn cpu() -> Cpu {
     Cpu::new(1).expect("a CPU")
 }
 
-fn story<B: Backend>(backend: B, chunk: usize) -> Vec<Told> {
+fn story(backend: impl Into<Box<dyn Backend>>, chunk: usize) -> Vec<Told> {
     tell(runner(&packaged(), backend, KvType::F16, true), &ONCE, 40, chunk)
 }
 
@@ -67,7 +67,7 @@ fn the_text_is_that_of_the_cpu() {
             side(layers(&kv.to_string()))
         });
         let homes = homes.expect("a division").sending(&plan, &|w| sent(&plan.weight(w).name));
-        let backend = || Tiered { device: Gpu::new(device.clone()), host: cpu(), homes: homes.clone() };
+        let backend = || Tiered::new(Gpu::new(device.clone()), cpu(), homes.clone());
         let told = story(backend(), 64);
         let texts = |told: &[Told]| told.iter().map(|t| t.text.clone()).collect::<Vec<_>>();
         assert_eq!(texts(&told), texts(&want), "{name}");
@@ -88,7 +88,7 @@ fn experts_are_sent_as_rows_choose_them() {
         let homes = DeviceHomes::of(&plan, &|_| TierSide::Device, &|_| TierSide::Device);
         let homes = homes.expect("a division");
         let homes = homes.sending(&plan, &|w| sent && plan.weight(w).name.contains("_exps"));
-        Tiered { device: Gpu::new(Emu::default()), host: cpu(), homes }
+        Tiered::new(Gpu::new(Emu::default()), cpu(), homes)
     };
     let prompts = [&text[..5], &text];
     let want = tell(runner(&folder, device(false), KvType::F16, true), &prompts, 4, 4);
@@ -97,11 +97,11 @@ fn experts_are_sent_as_rows_choose_them() {
     let on_disk = OnDisk { plan: &plan, tensors: &tensors, root: root.path() };
     for (slots, chunk) in [(1, 4), (9, 4), (1 << 10, 9)] {
         let reader = ReaderKind::Threads.start(2).expect("threads");
-        let (backend, steps, weights) = on_disk.streamed(device(true), &|_| true, (slots, reader));
         let groups = plan.kv.groups.len();
         let (pages, kv) = (vec![24; groups], vec![KvType::F16.into(); groups]);
         let limits = Limits { rows: 64, selected: 3, logits: 3, pages, states: 0, kv };
-        let runner = Runner::new(backend, steps, weights, limits).expect("a machine");
+        let (machine, steps) = on_disk.streamed(device(true), &|_| true, (slots, reader), &limits);
+        let runner = Runner::on(machine, steps, limits);
         assert!(tell(runner, &prompts, 4, chunk) == want, "{slots} slots");
     }
 }

@@ -11,15 +11,15 @@ const SHORT: usize = 2048;
 
 /// The cache on disk, where the user asks for a context and says nothing of where the cache lies: what has to be written, the
 /// options, and the context. Nothing else chooses it.
-pub fn cache_on_disk<B: Backend>(
+pub fn cache_on_disk(
     options: &LoadOptions,
     told: &Forecast,
-    backend: &B,
+    backend: &dyn Backend,
 ) -> Option<(String, LoadOptions, usize)> {
     let placement = &options.placement;
     let said = placement.percent.is_some() || placement.rules.iter().any(PlacementRule::is_of_cache);
     let wanted = told.problem.is_some() || told.disk.is_some();
-    let context = options.context.filter(|_| wanted && !said && backend.binds_cache())?;
+    let context = options.context.filter(|_| wanted && !said && backend.capabilities().binds_cache)?;
     let rules = placement.rules.iter().cloned().chain("kv=disk".parse().ok()).collect();
     let placement = PlacementPolicy { rules, ..placement.clone() };
     Some(("--place \"kv=disk\"".into(), LoadOptions { placement, ..options.clone() }, context))

@@ -62,25 +62,25 @@ struct TwoSpeeds {
 ///
 /// # Errors
 /// Those of [`forecast_on`].
-pub fn forecast_beside<A: Backend, B: Backend>(
+pub fn forecast_beside(
     ck: &Checkpoint,
     options: &LoadOptions,
     question: &ForecastQuestion,
-    device: A,
-    host: impl FnOnce() -> Result<B>,
+    device: Box<dyn Backend>,
+    host: impl FnOnce() -> Result<Box<dyn Backend>>,
 ) -> Result<Forecast> {
-    if !options.divides() || !options.placement.divides() && holds(ck, options, &device)? {
-        return forecast_on(ck, options, question, &device);
+    if !options.divides() || !options.placement.divides() && holds(ck, options, &*device)? {
+        return forecast_on(ck, options, question, &*device);
     }
     let mut speeds = TwoSpeeds {
-        link: link_rate(&device)?,
+        link: link_rate(&*device)?,
         host: KnownSpeeds::new(question.measure),
         device: KnownSpeeds::new(question.measure),
     };
     let mut backend = Tiered { device, host: host()?, homes: Default::default() };
     let (mut told, search) = match tell(ck, options, question, &mut backend, &mut speeds)? {
         DivisionForecast::Divided(told, search) => (*told, search),
-        DivisionForecast::Host => return forecast_on(ck, options, question, &backend.host),
+        DivisionForecast::Host => return forecast_on(ck, options, question, &*backend.host),
     };
     let found = search.filter(|_| question.advice).and_then(|rules| ruled(options, &rules));
     if let Some((change, other)) = found.filter(|(_, other)| other.placement != options.placement) {
@@ -105,7 +105,7 @@ fn searched_batch(options: &LoadOptions, question: &ForecastQuestion) -> usize {
 }
 
 /// True where `device` has memory for the whole model.
-pub(crate) fn holds<A: Backend>(ck: &Checkpoint, options: &LoadOptions, device: &A) -> Result<bool> {
+pub(crate) fn holds(ck: &Checkpoint, options: &LoadOptions, device: &dyn Backend) -> Result<bool> {
     match SizedModel::of(ck, options, device, None) {
         Ok(_) => Ok(true),
         Err(Error::OutOfMemory(_)) => Ok(false),
@@ -121,15 +121,15 @@ enum DivisionForecast {
     Host,
 }
 
-fn tell<A: Backend, B: Backend>(
+fn tell(
     ck: &Checkpoint,
     options: &LoadOptions,
     question: &ForecastQuestion,
-    backend: &mut Tiered<A, B>,
+    backend: &mut Tiered,
     speeds: &mut TwoSpeeds,
 ) -> Result<DivisionForecast> {
     let no_room = |problem| Ok(DivisionForecast::Divided(Box::new(misfit(problem)), None));
-    let split = match divided(ck, options, &backend.device, &backend.host) {
+    let split = match divided(ck, options, &*backend.device, &*backend.host) {
         Ok(Some(split)) => split,
         Ok(None) => return Ok(DivisionForecast::Host),
         Err(Error::OutOfMemory(problem)) => return no_room(problem),
@@ -142,14 +142,14 @@ fn tell<A: Backend, B: Backend>(
         Err(Error::OutOfMemory(problem)) => return no_room(problem),
         Err(e) => return Err(e),
     };
-    let hardware = speeds.device.hardware(&backend.device, &model.types(&backend.device))?;
+    let hardware = speeds.device.hardware(&*backend.device, &model.types(&*backend.device))?;
     let steps = model.steps();
     let sent = |w: WeightId| model.sent_bytes(backend, steps.weight(w));
     let cost = DeviceCost::new(&steps, &backend.split(&steps)?, hardware, speeds.link).sending(&steps, &sent);
-    let whole = model.whole(backend, speeds.host.hardware(&backend.host, &model.types(&backend.host))?);
+    let whole = model.whole(backend, speeds.host.hardware(&*backend.host, &model.types(&*backend.host))?);
     let whole = CostModel { device: Some(cost.clone()), ..whole };
     let (plan, bytes) = (model.plan().clone(), model.weight_bytes());
-    let (sends, batch) = (model.can_be_sent(&backend.device), searched_batch(&options, question));
+    let (sends, batch) = (model.can_be_sent(&*backend.device), searched_batch(&options, question));
     let mut told = model.forecast(&options, question, backend, &mut speeds.host, Some(cost))?;
     told.device = Some(DeviceForecast::of(backend.device.about().device, &split, speeds.link));
     let depth = question.prompt.first().copied().unwrap_or(0);

@@ -50,7 +50,7 @@ impl KnownSpeeds {
     ///
     /// # Errors
     /// When it cannot be measured.
-    pub fn hardware<B: Backend>(&mut self, backend: &B, types: &[DType]) -> Result<Hardware> {
+    pub fn hardware(&mut self, backend: &dyn Backend, types: &[DType]) -> Result<Hardware> {
         let knows = |h: &&Hardware| types.iter().all(|t| h.products.iter().any(|p| p.0 == *t));
         if let Some(known) = self.hardware.as_ref().filter(knows) {
             return Ok(known.clone());
@@ -78,7 +78,7 @@ impl KnownSpeeds {
 ///
 /// # Errors
 /// When the device cannot be measured.
-fn known_speeds<B: Backend>(backend: &B, types: &[DType], renew: bool) -> Result<Hardware> {
+fn known_speeds(backend: &dyn Backend, types: &[DType], renew: bool) -> Result<Hardware> {
     let (path, key) = (cache_folder().join("speeds.json"), key(backend));
     let mut all = read(&path);
     let kept = all.get(&key).filter(|_| !renew).and_then(kept_speeds);
@@ -101,7 +101,7 @@ fn known_speeds<B: Backend>(backend: &B, types: &[DType], renew: bool) -> Result
 }
 
 /// What the speeds depend on.
-fn key<B: Backend>(backend: &B) -> String {
+fn key(backend: &dyn Backend) -> String {
     let about = backend.about();
     let version = env!("CARGO_PKG_VERSION");
     let build = if cfg!(debug_assertions) { " debug" } else { "" };

@@ -179,13 +179,13 @@ impl Forecast {
 /// # Errors
 /// When the model is broken or not supported, or the device cannot be measured. A model that does not fit is no error: its
 /// forecast says so.
-pub fn forecast_on<B: Backend>(
+pub fn forecast_on(
     ck: &Checkpoint,
     options: &LoadOptions,
     question: &ForecastQuestion,
-    backend: &B,
+    backend: &dyn Backend,
 ) -> Result<Forecast> {
-    if backend.shares_memory() {
+    if backend.capabilities().shares_memory {
         options.placement.without_device(&backend.about().device)?;
     }
     let mut known = KnownSpeeds::new(question.measure);
@@ -208,11 +208,11 @@ pub fn forecast_on<B: Backend>(
 
 /// What a cache on disk gives at the end of the context that is asked for, where that does not fit into memory or weights
 /// have to be read from disk for it.
-fn full_cache_on_disk<B: Backend>(
+fn full_cache_on_disk(
     ck: &Checkpoint,
     options: &LoadOptions,
     question: &ForecastQuestion,
-    backend: &B,
+    backend: &dyn Backend,
     (told, known): (&Forecast, &mut KnownSpeeds),
 ) -> Result<Option<ForecastAdvice>> {
     let Some((change, other, context)) = cache_on_disk(options, told, backend) else { return Ok(None) };
@@ -229,11 +229,11 @@ fn full_cache_on_disk<B: Backend>(
     Ok(better.then_some(ForecastAdvice { change, tok_s, behind: Some(before) }))
 }
 
-fn forecast<B: Backend>(
+fn forecast(
     ck: &Checkpoint,
     options: &LoadOptions,
     question: &ForecastQuestion,
-    backend: &B,
+    backend: &dyn Backend,
     known: &mut KnownSpeeds,
 ) -> Result<Forecast> {
     match SizedModel::of(ck, options, backend, None) {

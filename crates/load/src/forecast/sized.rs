@@ -135,10 +135,10 @@ impl SizedModel {
     ///
     /// # Errors
     /// As loading has them.
-    pub fn of<B: Backend>(
+    pub fn of(
         ck: &Checkpoint,
         options: &LoadOptions,
-        backend: &B,
+        backend: &dyn Backend,
         fixed: Option<&CachePlan>,
     ) -> Result<SizedModel> {
         let family = Family::of(ck)?;
@@ -151,8 +151,9 @@ impl SizedModel {
             OpenedModel { plan: &plan, from: &from, loras: &loras, head: None, context: spec.context };
         let sizes = ModelSizes::of(&opened, backend, options, (0, fixed))?;
         let process = resident_memory().unwrap_or(0);
-        let budget =
-            options.memory_of(backend).map(|m| m.free + if backend.shares_memory() { process } else { 0 });
+        let budget = options
+            .memory_of(backend)
+            .map(|m| m.free + if backend.capabilities().shares_memory { process } else { 0 });
         let (limits, weights) = (sizes.limits(&opened), weight_sizes(backend, &plan, &from, &loras)?);
         Ok(SizedModel {
             weights,
@@ -173,11 +174,11 @@ impl SizedModel {
     ///
     /// # Errors
     /// When the machine cannot be measured.
-    pub fn forecast<B: Backend>(
+    pub fn forecast(
         self,
         options: &LoadOptions,
         question: &ForecastQuestion,
-        backend: &B,
+        backend: &dyn Backend,
         known: &mut KnownSpeeds,
         device: Option<DeviceCost>,
     ) -> Result<Forecast> {
@@ -228,25 +229,25 @@ impl SizedModel {
     }
 
     /// Bytes of a weight, or of some rows of one, that a step sends to a device of `backend`.
-    pub fn sent_bytes<B: Backend>(&self, backend: &B, spec: &WeightSpec) -> f64 {
+    pub fn sent_bytes(&self, backend: &dyn Backend, spec: &WeightSpec) -> f64 {
         let whole = self.plan.weights.iter().position(|w| w.name == whole_name(&spec.name));
         whole.map_or(0.0, |i| backend.sent_bytes(spec, self.weights[i].dtype) as f64)
     }
 
     /// True where matrices can be sent to `device` when it multiplies with them.
-    pub fn can_be_sent<A: Backend>(&self, device: &A) -> bool {
+    pub fn can_be_sent(&self, device: &dyn Backend) -> bool {
         let mut all = self.plan.weights.iter().zip(&self.weights);
         let matrix = |w: &WeightSpec| matches!(w.kind, WeightKind::Matrix { .. });
         all.any(|(spec, size)| matrix(spec) && device.layout(spec, size.dtype).is_some())
     }
 
     /// The cost of all of it in memory.
-    pub fn whole<B: Backend>(&self, backend: &B, hardware: Hardware) -> CostModel {
+    pub fn whole(&self, backend: &dyn Backend, hardware: Hardware) -> CostModel {
         self.cost_model(backend, hardware, None, None, &LoadOptions::default())
     }
 
     /// Types that its products are computed in.
-    pub fn types<B: Backend>(&self, backend: &B) -> Vec<DType> {
+    pub fn types(&self, backend: &dyn Backend) -> Vec<DType> {
         let mut types: Vec<DType> = vec![];
         for (spec, size) in self.plan.weights.iter().zip(&self.weights) {
             let dtype = backend.runs_as(size.dtype);
@@ -258,9 +259,9 @@ impl SizedModel {
         types
     }
 
-    fn cost_model<B: Backend>(
+    fn cost_model(
         &self,
-        backend: &B,
+        backend: &dyn Backend,
         hardware: Hardware,
         placement: Option<&Placement>,
         disk: Option<&DiskForecast>,
@@ -325,9 +326,9 @@ impl SizedModel {
     }
 
     /// Where memory goes.
-    fn memory<B: Backend>(
+    fn memory(
         &self,
-        backend: &B,
+        backend: &dyn Backend,
         options: &LoadOptions,
         placement: Option<&Placement>,
     ) -> Result<Vec<MemoryPart>> {

@@ -2,7 +2,7 @@
 //! into states of their own. The rows of every path are to the bit those of a linear run of its tokens.
 
 use super::{
-    CaseFailure,
+    CaseFailure, Make,
     bench::{Bench, Case},
     cases, machine,
     report::Bits,
@@ -10,7 +10,7 @@ use super::{
 };
 use lamina_plan::{
     Ops,
-    backend::{Backend, Result},
+    backend::Result,
     batch::{Batch, Copy, EMPTY, Input, Select, SeqPlace, View},
     kv::{KvType, PAGE_LEN},
 };
@@ -50,10 +50,7 @@ enum TreeRun<'a> {
 /// Where a sequence is: its last page, the state that it goes on from and the one that it leaves behind.
 type Place = (u32, u32, u32);
 
-pub fn branches_are_linear_runs<B: Backend>(
-    make: &impl Fn() -> B,
-    kv_type: KvType,
-) -> Result<Option<CaseFailure>> {
+pub fn branches_are_linear_runs(make: Make<'_>, kv_type: KvType) -> Result<Option<CaseFailure>> {
     let cases: [fn(Bench) -> Case; 5] = [
         cases::attention::plain,
         cases::attention::windowed,
@@ -76,8 +73,8 @@ pub fn branches_are_linear_runs<B: Backend>(
     Ok(None)
 }
 
-fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, scattered: bool) -> Result<Option<CaseFailure>> {
-    let run = |shape| rows(&mut machine(make(), case)?, case, shape, scattered);
+fn check(make: Make<'_>, case: &Case, scattered: bool) -> Result<Option<CaseFailure>> {
+    let run = |shape| rows(&mut *machine(make(), case)?, case, shape, scattered);
     let tree = run(TreeRun::Tree)?;
     for (sequence, (path, in_tree)) in PATHS.iter().zip(tree).enumerate() {
         let want = run(TreeRun::Decode(path))?.concat();
@@ -94,7 +91,7 @@ fn check<B: Backend>(make: &impl Fn() -> B, case: &Case, scattered: bool) -> Res
 }
 
 /// Bits of the rows behind the beginning, of each path.
-fn rows<M: Ops>(machine: &mut M, case: &Case, shape: TreeRun<'_>, scattered: bool) -> Result<Vec<Vec<u32>>> {
+fn rows(machine: &mut dyn Ops, case: &Case, shape: TreeRun<'_>, scattered: bool) -> Result<Vec<Vec<u32>>> {
     let mut batch = Batch::default();
     let begun = (PLACES[0].0, BEGUN, BEGUN);
     batch.copies.push(Copy::State { from: None, to: BEGUN });

@@ -25,7 +25,7 @@ pub fn rows(case: &Case, layout: Layout) -> Result<Arc<Found>> {
         return Ok(found);
     }
     let steps = SCHEDULES[0].1(&case.lengths);
-    let found = Arc::new(rows::run(&mut machine(Reference, case)?, case, &steps, layout)?);
+    let found = Arc::new(rows::run(&mut *machine(Box::new(Reference), case)?, case, &steps, layout)?);
     known(|all| all.insert(key, found.clone()));
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! Numbers that are not finite, or too large for the cache: they show where they are seen, and nowhere else.
 
 use super::{
-    CaseFailure,
+    CaseFailure, Make,
     bench::{Bench, Case, VOCAB},
     cases, machine,
     report::Bits,
@@ -10,7 +10,7 @@ use super::{
 };
 use lamina_arch::weights::Tensor;
 use lamina_plan::{
-    backend::{Backend, Result},
+    backend::Result,
     kv::{KvType, PAGE_LEN},
     op::Op,
 };
@@ -24,10 +24,7 @@ const LENGTHS: [usize; 3] = [70, 33, 7];
 /// The token whose rows are wild: the first of its kind stands inside a page, before others.
 const AT: usize = 20;
 
-pub fn wild_rows_stay_alone<B: Backend>(
-    make: &impl Fn() -> B,
-    kv_type: KvType,
-) -> Result<Option<CaseFailure>> {
+pub fn wild_rows_stay_alone(make: Make<'_>, kv_type: KvType) -> Result<Option<CaseFailure>> {
     let cases: [fn(Bench) -> Case; 3] =
         [cases::attention::plain, cases::attention::windowed, cases::latent::plain];
     for (case, wild) in cases.iter().flat_map(|c| WILD.map(|w| (c, w))) {
@@ -39,17 +36,12 @@ pub fn wild_rows_stay_alone<B: Backend>(
     Ok(None)
 }
 
-fn check<B: Backend>(
-    make: &impl Fn() -> B,
-    healthy: &Case,
-    mut case: Case,
-    wild: f32,
-) -> Result<Option<CaseFailure>> {
+fn check(make: Make<'_>, healthy: &Case, mut case: Case, wild: f32) -> Result<Option<CaseFailure>> {
     if make().refuses(&case.plan).is_some() {
         return Ok(None);
     }
     poison(&mut case, wild)?;
-    let run = |steps: &Steps, layout| rows::run(&mut machine(make(), healthy)?, healthy, steps, layout);
+    let run = |steps: &Steps, layout| rows::run(&mut *machine(make(), healthy)?, healthy, steps, layout);
     let any_shape = make().capabilities().bits == Bits::AllBatches;
     let alone = SCHEDULES[0].1(&case.lengths);
     for layout in [Layout::InOrder, Layout::Picture] {
@@ -58,7 +50,7 @@ fn check<B: Backend>(
             if !any_shape {
                 want = run(&schedule(&case.lengths), layout)?;
             }
-            let got = rows::run(&mut machine(make(), &case)?, &case, &schedule(&case.lengths), layout)?;
+            let got = rows::run(&mut *machine(make(), &case)?, &case, &schedule(&case.lengths), layout)?;
             if let Some(failure) = reached(&got, &want, wild) {
                 return Ok(Some(failure));
             }
@@ -68,8 +60,8 @@ fn check<B: Backend>(
     let shorter = SCHEDULES[0].1(&[AT, PAGE_LEN + 1, 7]);
     let want = run(if any_shape { &alone } else { &shorter }, Layout::InOrder)?;
     let mut machine = machine(make(), &case)?;
-    rows::run(&mut machine, &case, &alone, Layout::InOrder)?;
-    let got = rows::run(&mut machine, &case, &shorter, Layout::InOrder)?;
+    rows::run(&mut *machine, &case, &alone, Layout::InOrder)?;
+    let got = rows::run(&mut *machine, &case, &shorter, Layout::InOrder)?;
     Ok(reached(&got, &want, wild))
 }
 

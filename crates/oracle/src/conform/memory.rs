@@ -2,7 +2,7 @@
 //! imported bytes, is the same as one that goes on from the original.
 
 use super::{
-    CaseFailure,
+    CaseFailure, Make,
     bench::{Bench, Case},
     cases,
     rows::token,
@@ -19,7 +19,7 @@ use lamina_plan::{
 /// Positions before the copy: a page and a bit.
 const BEFORE: usize = PAGE_LEN + 9;
 
-pub fn copies_are_equal<B: Backend>(make: &impl Fn() -> B, kv_type: KvType) -> Result<Option<CaseFailure>> {
+pub fn copies_are_equal(make: Make<'_>, kv_type: KvType) -> Result<Option<CaseFailure>> {
     let cases: [fn(Bench) -> Case; 3] =
         [cases::attention::plain, cases::latent::plain, cases::recurrent::plain];
     for case in cases {
@@ -31,14 +31,14 @@ pub fn copies_are_equal<B: Backend>(make: &impl Fn() -> B, kv_type: KvType) -> R
     Ok(None)
 }
 
-fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<CaseFailure>> {
+fn check(backend: Box<dyn Backend>, case: &Case) -> Result<Option<CaseFailure>> {
     if backend.refuses(&case.plan).is_some() {
         return Ok(None);
     }
     let weights = case.plan.weights.iter().zip(&case.weights);
     let uploaded = weights.map(|(spec, tensor)| backend.upload(spec, tensor)).collect::<Result<Vec<_>>>()?;
     let limits = Limits { kv: case.kv.clone(), ..steps::limits(&case.plan, BEFORE) };
-    let m = &mut backend.machine(&case.plan, uploaded, &limits)?;
+    let m = &mut *backend.machine(&case.plan, uploaded, &limits)?;
     let groups = case.plan.kv.groups.len();
     let place = |pages: [u32; 2], state| {
         let pages = vec![pages.into(); groups];
@@ -69,12 +69,12 @@ fn check<B: Backend>(backend: B, case: &Case) -> Result<Option<CaseFailure>> {
 }
 
 /// A page of every group, then a state.
-fn export<M: Ops>(machine: &M, groups: usize, page: u32, state: u32) -> Result<Vec<Vec<u8>>> {
+fn export(machine: &dyn Ops, groups: usize, page: u32, state: u32) -> Result<Vec<Vec<u8>>> {
     let pages = (0..groups).map(|group| machine.export_page(group, page));
     pages.chain([machine.export_state(state)]).collect()
 }
 
-fn import<M: Ops>(machine: &mut M, bytes: &[Vec<u8>], page: u32, state: u32) -> Result<()> {
+fn import(machine: &mut dyn Ops, bytes: &[Vec<u8>], page: u32, state: u32) -> Result<()> {
     let Some((last, pages)) = bytes.split_last() else { return Ok(()) };
     for (group, bytes) in pages.iter().enumerate() {
         machine.import_page(group, page, bytes)?;
@@ -83,14 +83,14 @@ fn import<M: Ops>(machine: &mut M, bytes: &[Vec<u8>], page: u32, state: u32) -> 
 }
 
 /// The first positions of a sequence, all with the same text.
-fn begin<M: Ops>(machine: &mut M, case: &Case, seq: &SeqPlace, copies: &[Copy]) -> Result<()> {
+fn begin(machine: &mut dyn Ops, case: &Case, seq: &SeqPlace, copies: &[Copy]) -> Result<()> {
     let tokens: Vec<u32> = (0..BEFORE).map(|p| token(0, p)).collect();
     step(machine, case, seq, 0, &tokens, copies).map(drop)
 }
 
 /// Some positions more, with tokens of `text`.
-fn go_on<M: Ops>(
-    machine: &mut M,
+fn go_on(
+    machine: &mut dyn Ops,
     case: &Case,
     seq: &SeqPlace,
     text: usize,
@@ -100,8 +100,8 @@ fn go_on<M: Ops>(
     step(machine, case, seq, BEFORE, &tokens, copies)
 }
 
-fn step<M: Ops>(
-    machine: &mut M,
+fn step(
+    machine: &mut dyn Ops,
     case: &Case,
     seq: &SeqPlace,
     start: usize,

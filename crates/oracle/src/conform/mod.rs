@@ -34,7 +34,7 @@ pub use report::{CaseFailure, Report, Tolerance};
 
 use bench::Case;
 use lamina_plan::{
-    Queue,
+    Ops,
     backend::{Backend, BackendError, Limits, Result},
     batch::{Batch, Copy},
     kv::KvType,
@@ -44,25 +44,36 @@ use rows::{Found, Layout, distance, first_difference};
 use steps::{SCHEDULES, Steps};
 use unfused::Unfused;
 
+/// Makes a backend of the kind that is examined.
+type Make<'a> = &'a dyn Fn() -> Box<dyn Backend>;
+
 /// Runs every case on the backends that `make` gives.
-pub fn run<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance) -> Report {
+pub fn run<B: Into<Box<dyn Backend>>>(make: impl Fn() -> B, tolerance: Tolerance) -> Report {
     run_matching(make, tolerance, "")
 }
 
 /// Runs the cases whose name contains `part`.
-pub fn run_matching<B: Backend>(make: impl Fn() -> B, tolerance: Tolerance, part: &str) -> Report {
+pub fn run_matching<B: Into<Box<dyn Backend>>>(
+    make: impl Fn() -> B,
+    tolerance: Tolerance,
+    part: &str,
+) -> Report {
     run_where(make, tolerance, |name| name.contains(part))
 }
 
 /// Runs the cases whose name is `wanted`.
-pub fn run_where<B: Backend>(
+pub fn run_where<B: Into<Box<dyn Backend>>>(
     make: impl Fn() -> B,
     tolerance: Tolerance,
     wanted: impl Fn(&str) -> bool,
 ) -> Report {
+    examine(&|| make().into(), tolerance, &wanted)
+}
+
+fn examine(make: Make<'_>, tolerance: Tolerance, wanted: &dyn Fn(&str) -> bool) -> Report {
     let mut report = Report::default();
     for case in cases::all(make().capabilities().attention_unit).filter(|c| wanted(&c.name)) {
-        report.add(&case.name, check(&make, &case, tolerance));
+        report.add(&case.name, check(make, &case, tolerance));
     }
     let mut add = |name: &str, check: &dyn Fn() -> Result<Option<CaseFailure>>| {
         if wanted(name) {
@@ -71,26 +82,22 @@ pub fn run_where<B: Backend>(
     };
     for kv_type in KvType::ALL.iter().map(|t| t.1) {
         let name = |what: &str| format!("{what} {kv_type:?}");
-        add(&name("memory"), &|| memory::copies_are_equal(&make, kv_type));
-        add(&name("branches"), &|| branches::branches_are_linear_runs(&make, kv_type));
-        add(&name("wild rows"), &|| finite::wild_rows_stay_alone(&make, kv_type));
-        add(&name("selections"), &|| selections::kept_cells_are_the_strongest(&make, kv_type, tolerance));
-        add(&name("sparse"), &|| sparse::rows_read_what_they_should(&make, kv_type, tolerance));
+        add(&name("memory"), &|| memory::copies_are_equal(make, kv_type));
+        add(&name("branches"), &|| branches::branches_are_linear_runs(make, kv_type));
+        add(&name("wild rows"), &|| finite::wild_rows_stay_alone(make, kv_type));
+        add(&name("selections"), &|| selections::kept_cells_are_the_strongest(make, kv_type, tolerance));
+        add(&name("sparse"), &|| sparse::rows_read_what_they_should(make, kv_type, tolerance));
     }
-    add("inputs", &|| views::numbers_are_taken_as_they_are(&make));
-    add("features", &|| views::features_stand_beside_rows(&make));
-    add("segments", &|| views::segments_are_looked_up(&make));
-    add("queue", &|| queue::rows_come_and_go(&make));
-    add("replays", &|| replays::unlike_steps_are_not_mistaken(&make));
+    add("inputs", &|| views::numbers_are_taken_as_they_are(make));
+    add("features", &|| views::features_stand_beside_rows(make));
+    add("segments", &|| views::segments_are_looked_up(make));
+    add("queue", &|| queue::rows_come_and_go(make));
+    add("replays", &|| replays::unlike_steps_are_not_mistaken(make));
     report
 }
 
 /// What went wrong in one case, if anything.
-fn check<B: Backend>(
-    make: &impl Fn() -> B,
-    case: &Case,
-    tolerance: Tolerance,
-) -> Result<Option<CaseFailure>> {
+fn check(make: Make<'_>, case: &Case, tolerance: Tolerance) -> Result<Option<CaseFailure>> {
     let backend = make();
     if let Some(what) = backend.refuses(&case.plan) {
         return Err(BackendError::Unsupported { backend: backend.name(), what });
@@ -102,7 +109,8 @@ fn check<B: Backend>(
     if let Some(failure) = far(&got, &want, most) {
         return Ok(Some(failure));
     }
-    let plain = rows_of(Unfused(make()), case, &alone(&case.lengths))?;
+    let mut plain = Unfused(machine(make(), case)?);
+    let plain = rows::run(&mut plain, case, &alone(&case.lengths), Layout::InOrder)?;
     let error = distance(&got, &plain);
     if error.is_nan() || error > most {
         return Ok(Some(CaseFailure::UnlikeDefault { error, most }));
@@ -146,26 +154,26 @@ fn limits(case: &Case) -> Limits {
     Limits { kv: case.kv.clone(), ..steps::limits(&case.plan, rows) }
 }
 
-fn machine<B: Backend>(backend: B, case: &Case) -> Result<B::Machine> {
+fn machine(backend: Box<dyn Backend>, case: &Case) -> Result<Box<dyn Ops>> {
     let weights = case.plan.weights.iter().zip(&case.weights);
     let uploaded = weights.map(|(spec, tensor)| backend.upload(spec, tensor)).collect::<Result<Vec<_>>>()?;
     backend.machine(&case.plan, uploaded, &limits(case))
 }
 
-fn rows_of<B: Backend>(backend: B, case: &Case, steps: &Steps) -> Result<Found> {
-    rows::run(&mut machine(backend, case)?, case, steps, Layout::InOrder)
+fn rows_of(backend: Box<dyn Backend>, case: &Case, steps: &Steps) -> Result<Found> {
+    rows::run(&mut *machine(backend, case)?, case, steps, Layout::InOrder)
 }
 
 /// The rows of a machine that has computed other sequences before, in the same pages and states.
-fn again<B: Backend>(backend: B, case: &Case, schedule: impl Fn(&[usize]) -> Steps) -> Result<Found> {
+fn again(backend: Box<dyn Backend>, case: &Case, schedule: impl Fn(&[usize]) -> Steps) -> Result<Found> {
     let (_, alone) = &SCHEDULES[0];
     let mut machine = machine(backend, case)?;
     let other: Vec<usize> = case.lengths.iter().rev().copied().collect();
-    rows::run(&mut machine, case, &alone(&other), Layout::InOrder)?;
+    rows::run(&mut *machine, case, &alone(&other), Layout::InOrder)?;
     let mut cleared = Batch::default();
     cleared.copies.extend((0..steps::STATES as u32).map(|to| Copy::State { from: None, to }));
     machine.begin(&cleared)?;
-    rows::run(&mut machine, case, &schedule(&case.lengths), Layout::InOrder)
+    rows::run(&mut *machine, case, &schedule(&case.lengths), Layout::InOrder)
 }
 
 /// True for what a backend says openly that it cannot do.

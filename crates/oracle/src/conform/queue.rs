@@ -2,13 +2,13 @@
 //! numbers in order.
 
 use super::{
-    CaseFailure,
+    CaseFailure, Make,
     bench::Bench,
     steps::{self, pages},
 };
 use lamina_plan::{
-    Queue,
-    backend::{Backend, Result},
+    Ops,
+    backend::Result,
     batch::{Batch, Select},
     front, walk,
 };
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// Width of the rows: not a whole number of lanes.
 const WIDTH: usize = 83;
 
-pub fn rows_come_and_go<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
+pub fn rows_come_and_go(make: Make<'_>) -> Result<Option<CaseFailure>> {
     let mut bench = Bench::new("queue");
     let x = bench.input(WIDTH);
     let mut numbers = bench.numbers(3 * WIDTH);
@@ -31,17 +31,17 @@ pub fn rows_come_and_go<B: Backend>(make: &impl Fn() -> B) -> Result<Option<Case
     let mut batch = Batch::default();
     batch.push(&[1, 2, 3, 4], 0, pages(&[4], 0, case.plan.kv.groups.len()), Select::All);
     machine.begin(&batch)?;
-    walk(&mut machine, &case.plan.ops, &batch)?;
-    let read = |machine: &B::Machine, rows: Range<usize>| {
+    walk(&mut *machine, &case.plan.ops, &batch)?;
+    let read = |machine: &dyn Ops, rows: Range<usize>| {
         let mut out = vec![f32::NAN; 7];
         machine.read(x, rows, &mut out).map(|()| out)
     };
-    let before = read(&machine, 0..4)?;
+    let before = read(&*machine, 0..4)?;
     machine.write(x, 1..4, &numbers)?;
     let expected = [&before[..WIDTH], &numbers[..]].concat();
-    let right = read(&machine, 0..4)? == expected
-        && read(&machine, 2..3)? == expected[2 * WIDTH..3 * WIDTH]
-        && read(&machine, 4..4)?.is_empty();
+    let right = read(&*machine, 0..4)? == expected
+        && read(&*machine, 2..3)? == expected[2 * WIDTH..3 * WIDTH]
+        && read(&*machine, 4..4)?.is_empty();
     if !right {
         return Ok(Some(CaseFailure::Queue("rows that are read are not those that were written")));
     }

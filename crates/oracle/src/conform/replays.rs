@@ -2,10 +2,10 @@
 //! machine of its own. What makes steps unlike is whether adapters are used, rows are read between operators, and how
 //! many rows are selected or want logits.
 
-use super::{CaseFailure, bench::Case, cases, machine, rows::token};
+use super::{CaseFailure, Make, bench::Case, cases, machine, rows::token};
 use lamina_plan::{
     Ops,
-    backend::{Backend, Result},
+    backend::Result,
     batch::{Batch, Select, SeqPlace, Wants},
     walk,
 };
@@ -35,14 +35,14 @@ const VARIANTS: [Variant; 6] = [
 /// Each step comes so often: a machine may record it the first time or the second.
 const ROUNDS: usize = 3;
 
-pub fn unlike_steps_are_not_mistaken<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
+pub fn unlike_steps_are_not_mistaken(make: Make<'_>) -> Result<Option<CaseFailure>> {
     let case = cases::tail();
     let mut used = machine(make(), &case)?;
     for (round, (sequence, variant)) in
         (0..ROUNDS).flat_map(|round| VARIANTS.into_iter().enumerate().map(move |v| (round, v)))
     {
-        let got = step(&mut used, &case, variant, round)?;
-        let want = step(&mut machine(make(), &case)?, &case, variant, round)?;
+        let got = step(&mut *used, &case, variant, round)?;
+        let want = step(&mut *machine(make(), &case)?, &case, variant, round)?;
         if got != want {
             let on = "which steps of as many rows were computed before";
             return Ok(Some(CaseFailure::Depends { on, sequence, position: round }));
@@ -52,7 +52,7 @@ pub fn unlike_steps_are_not_mistaken<B: Backend>(make: &impl Fn() -> B) -> Resul
 }
 
 /// Bits of the rows at the mark, of the selected rows, and of the logits.
-fn step<M: Ops>(machine: &mut M, case: &Case, v: Variant, round: usize) -> Result<Vec<Vec<u32>>> {
+fn step(machine: &mut dyn Ops, case: &Case, v: Variant, round: usize) -> Result<Vec<Vec<u32>>> {
     let mut batch = Batch::default();
     for (s, lora) in [v.lora, &[]].into_iter().enumerate() {
         let tokens = [2 * s, 2 * s + 1].map(|i| token(i, round));

@@ -77,7 +77,7 @@ impl Layout {
 }
 
 /// Runs `steps` and collects the rows of the case's result.
-pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps, layout: Layout) -> Result<Found> {
+pub fn run(machine: &mut dyn Ops, case: &Case, steps: &Steps, layout: Layout) -> Result<Found> {
     let lengths = totals(steps);
     let mut done = vec![0; lengths.len()];
     let mut rows = Found::new();
@@ -101,8 +101,8 @@ pub fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps, layout: Layout) 
 }
 
 /// The same where every row is selected and `place(sequence, rows done, rows of the step)` says where a sequence is.
-pub fn run_placed<M: Ops>(
-    machine: &mut M,
+pub fn run_placed(
+    machine: &mut dyn Ops,
     case: &Case,
     steps: &Steps,
     place: impl Fn(usize, usize, usize) -> SeqPlace,
@@ -126,7 +126,7 @@ pub fn run_placed<M: Ops>(
 }
 
 /// Bits of all rows of the case's result after one step.
-pub fn bits_of<M: Ops>(machine: &mut M, case: &Case, batch: &Batch) -> Result<Vec<u32>> {
+pub fn bits_of(machine: &mut dyn Ops, case: &Case, batch: &Batch) -> Result<Vec<u32>> {
     let (mut out, result) = (vec![], case.plan.logits);
     machine.begin(batch)?;
     walk(machine, &case.plan.ops, batch)?;

@@ -1,7 +1,7 @@
 //! Compressed sequences: which cells stay, that they are moved whole, and that a row's bits depend on nothing else.
 
 use super::{
-    CaseFailure, Tolerance,
+    CaseFailure, Make, Tolerance,
     bench::{Bench, Case},
     cases, differs, far, machine,
     report::{Bits, Rounds},
@@ -10,9 +10,7 @@ use super::{
 };
 use crate::reference::Reference;
 use lamina_plan::{
-    CellSelection, CellSums, KeptCells, LayerState, NO_PAGE, Ops, PAGE_LEN,
-    backend::{Backend, Result},
-    kv::KvType,
+    CellSelection, CellSums, KeptCells, LayerState, NO_PAGE, Ops, PAGE_LEN, backend::Result, kv::KvType,
 };
 use std::sync::Arc;
 
@@ -45,8 +43,8 @@ const SEQUENCES: [Compressed; 4] = [
 /// Width of neighbourhoods.
 const POOL: u32 = 5;
 
-pub fn kept_cells_are_the_strongest<B: Backend>(
-    make: &impl Fn() -> B,
+pub fn kept_cells_are_the_strongest(
+    make: Make<'_>,
     kv_type: KvType,
     tolerance: Tolerance,
 ) -> Result<Option<CaseFailure>> {
@@ -69,17 +67,17 @@ pub fn kept_cells_are_the_strongest<B: Backend>(
     Ok(None)
 }
 
-fn judged<B: Backend>(
-    make: &impl Fn() -> B,
+fn judged(
+    make: Make<'_>,
     case: &Case,
     judges: Judges,
     kv_type: KvType,
     tolerance: Tolerance,
 ) -> Result<Option<CaseFailure>> {
-    let got = run(&mut machine(make(), case)?, case, judges, &alone())?;
+    let got = run(&mut *machine(make(), case)?, case, judges, &alone())?;
     // Quantized keys are multiplied with quantized queries: cells whose sums are close may change places.
     let rounds_queries = matches!(kv_type, KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1);
-    let want = run(&mut machine(Reference, case)?, case, judges, &alone())?;
+    let want = run(&mut *machine(Box::new(Reference), case)?, case, judges, &alone())?;
     debug_assert!(matches!(case.rounds, Rounds::Kv(_)));
     if let Some(failure) = far(&got, &want, case.rounds.tolerance(tolerance)).filter(|_| !rounds_queries) {
         return Ok(Some(failure));
@@ -87,7 +85,7 @@ fn judged<B: Backend>(
     if make().capabilities().bits != Bits::AllBatches {
         return Ok(None);
     }
-    let other = run(&mut machine(make(), case)?, case, judges, &together(judges))?;
+    let other = run(&mut *machine(make(), case)?, case, judges, &together(judges))?;
     let what = match judges {
         Judges::Window => "steps and company, with selected cells",
         Judges::Prompt => "steps and company, with cells that all rows of a prompt select",
@@ -128,7 +126,7 @@ fn together(judges: Judges) -> Steps {
     steps
 }
 
-fn run<M: Ops>(machine: &mut M, case: &Case, judges: Judges, steps: &Steps) -> Result<Found> {
+fn run(machine: &mut dyn Ops, case: &Case, judges: Judges, steps: &Steps) -> Result<Found> {
     let heads =
         |layer: &LayerState| if let LayerState::Paged { kv_heads, .. } = layer { *kv_heads } else { 0 };
     let heads: Vec<usize> = case.plan.kv.layers.iter().map(heads).collect();

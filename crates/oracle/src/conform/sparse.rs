@@ -1,7 +1,7 @@
 //! Sparse attention: what decode rows and rows of a prompt read, and that a row's bits depend on nothing else.
 
 use super::{
-    CaseFailure, Tolerance,
+    CaseFailure, Make, Tolerance,
     bench::{Bench, Case},
     cases, differs, far, machine,
     report::Bits,
@@ -9,19 +9,14 @@ use super::{
     steps::{SCHEDULES, Steps, pages},
 };
 use crate::reference::Reference;
-use lamina_plan::{
-    AttentionSparsity, Ops, ReadShare,
-    backend::{Backend, Result},
-    batch::SeqPlace,
-    kv::KvType,
-};
+use lamina_plan::{AttentionSparsity, Ops, ReadShare, backend::Result, batch::SeqPlace, kv::KvType};
 
 /// Length of each sequence, and its first decode row.
 const SEQUENCES: [(usize, Option<u32>); 5] =
     [(400, Some(330)), (300, None), (140, Some(3)), (80, Some(64)), (7, Some(0))];
 
-pub fn rows_read_what_they_should<B: Backend>(
-    make: &impl Fn() -> B,
+pub fn rows_read_what_they_should(
+    make: Make<'_>,
     kv_type: KvType,
     tolerance: Tolerance,
 ) -> Result<Option<CaseFailure>> {
@@ -45,8 +40,8 @@ pub fn rows_read_what_they_should<B: Backend>(
     Ok(None)
 }
 
-fn check<B: Backend>(
-    make: &impl Fn() -> B,
+fn check(
+    make: Make<'_>,
     case: &Case,
     (kv_type, sparsity): (KvType, AttentionSparsity),
     tolerance: Tolerance,
@@ -57,16 +52,16 @@ fn check<B: Backend>(
         return Ok(None);
     }
     let (_, alone) = &SCHEDULES[0];
-    let got = run(&mut machine(make(), case)?, case, &alone(&case.lengths))?;
+    let got = run(&mut *machine(make(), case)?, case, &alone(&case.lengths))?;
     // Quantized keys are multiplied with quantized queries: what is close may change places.
     let rounds_queries = matches!(kv_type, KvType::Q8_0 | KvType::Q4_0 | KvType::Q4_1);
-    let want = run(&mut machine(Reference, case)?, case, &alone(&case.lengths))?;
+    let want = run(&mut *machine(Box::new(Reference), case)?, case, &alone(&case.lengths))?;
     if let Some(failure) = far(&got, &want, case.rounds.tolerance(tolerance)).filter(|_| !rounds_queries) {
         return Ok(Some(failure));
     }
     if make().capabilities().bits == Bits::AllBatches {
         for (name, schedule) in &SCHEDULES[1..] {
-            let other = run(&mut machine(make(), case)?, case, &schedule(&case.lengths))?;
+            let other = run(&mut *machine(make(), case)?, case, &schedule(&case.lengths))?;
             if let Some(failure) = differs(&got, &other, name) {
                 return Ok(Some(failure));
             }
@@ -75,7 +70,7 @@ fn check<B: Backend>(
     Ok(None)
 }
 
-fn run<M: Ops>(machine: &mut M, case: &Case, steps: &Steps) -> Result<Found> {
+fn run(machine: &mut dyn Ops, case: &Case, steps: &Steps) -> Result<Found> {
     run_placed(machine, case, steps, |i, _, _| {
         let place = pages(&case.lengths, i, case.plan.kv.groups.len());
         SeqPlace { decode_from: SEQUENCES[i].1, ..place }

@@ -1,7 +1,7 @@
 //! Cells in any order, positions on three axes, and inputs that are numbers.
 
 use super::{
-    CaseFailure, Tolerance,
+    CaseFailure, Make, Tolerance,
     bench::{Bench, Case, VOCAB},
     differs, expected, far, machine,
     report::Bits,
@@ -10,8 +10,7 @@ use super::{
 };
 use lamina_base::DType;
 use lamina_plan::{
-    Queue,
-    backend::{Backend, BackendError, Result},
+    backend::{BackendError, Result},
     batch::{Batch, Input, Select, SeqPlace},
     kv::LayerState,
     op::{Feature, PlaceIndex, Positions},
@@ -20,8 +19,8 @@ use lamina_plan::{
 
 /// Where tokens go must not matter: in order by a map to the bit, scattered within the tolerance, and scattered tokens
 /// to the bit however their sequence is cut. Positions that differ by axis turn each pair by its own.
-pub fn check<B: Backend>(
-    make: &impl Fn() -> B,
+pub fn check(
+    make: Make<'_>,
     case: &Case,
     in_order: &Found,
     tolerance: Tolerance,
@@ -31,7 +30,7 @@ pub fn check<B: Backend>(
     }
     let run = |layout, schedule: usize| {
         let steps = SCHEDULES[schedule].1(&case.lengths);
-        rows::run(&mut machine(make(), case)?, case, &steps, layout)
+        rows::run(&mut *machine(make(), case)?, case, &steps, layout)
     };
     let mapped = run(Layout::Mapped, 0)?;
     if let Some(failure) = differs(in_order, &mapped, "whether a map says that cells are in order") {
@@ -52,7 +51,7 @@ pub fn check<B: Backend>(
 }
 
 /// A row takes the table row of its segment, whatever its position.
-pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
+pub fn segments_are_looked_up(make: Make<'_>) -> Result<Option<CaseFailure>> {
     let mut b = Bench::new("segments");
     let (x, table) = (b.input(48), b.table(2, 48, DType::F32));
     b.push(Positions { table, by: PlaceIndex::Segment, x });
@@ -67,7 +66,7 @@ pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Optio
     batch.push(&[3; 6], 0, SeqPlace::default(), Select::All);
     batch.split_last(4);
     machine.begin(&batch)?;
-    walk(&mut machine, &case.plan.ops, &batch)?;
+    walk(&mut *machine, &case.plan.ops, &batch)?;
     machine.wait()?;
     machine.read(case.plan.logits, 0..batch.rows(), &mut out)?;
     let wrong = (0..11).find(|&r| {
@@ -79,7 +78,7 @@ pub fn segments_are_looked_up<B: Backend>(make: &impl Fn() -> B) -> Result<Optio
 }
 
 /// Numbers beside the rows of a batch are its rows.
-pub fn features_stand_beside_rows<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
+pub fn features_stand_beside_rows(make: Make<'_>) -> Result<Option<CaseFailure>> {
     let mut b = Bench::new("features");
     let x = b.input(48);
     b.push(Feature { out: x });
@@ -93,7 +92,7 @@ pub fn features_stand_beside_rows<B: Backend>(make: &impl Fn() -> B) -> Result<O
     batch.push(&[4; 6], 0, SeqPlace::default(), Select::All);
     batch.features = (0..11 * 48).map(|i| i as f32 / 7.0).collect();
     machine.begin(&batch)?;
-    walk(&mut machine, &case.plan.ops, &batch)?;
+    walk(&mut *machine, &case.plan.ops, &batch)?;
     machine.wait()?;
     machine.read(case.plan.logits, 0..batch.rows(), &mut out)?;
     let wrong = out.iter().zip(&batch.features).position(|(got, want)| got != want);
@@ -102,7 +101,7 @@ pub fn features_stand_beside_rows<B: Backend>(make: &impl Fn() -> B) -> Result<O
 }
 
 /// Rows that are given as numbers stand for themselves: those of the table give what its tokens give.
-pub fn numbers_are_taken_as_they_are<B: Backend>(make: &impl Fn() -> B) -> Result<Option<CaseFailure>> {
+pub fn numbers_are_taken_as_they_are(make: Make<'_>) -> Result<Option<CaseFailure>> {
     let mut b = Bench::new("inputs");
     let x = b.scaled_input(48, 1.0);
     let case = b.finish(x);
@@ -114,7 +113,7 @@ pub fn numbers_are_taken_as_they_are<B: Backend>(make: &impl Fn() -> B) -> Resul
         batch.numbers = table.clone();
         batch.push_rows((0..20).map(|i| (input(i), [i; 3], i)), SeqPlace::default(), Select::All);
         machine.begin(&batch)?;
-        walk(&mut machine, &case.plan.ops, &batch)?;
+        walk(&mut *machine, &case.plan.ops, &batch)?;
         machine.wait()?;
         machine.read(case.plan.logits, 0..batch.rows(), &mut out)?;
         Ok(out.iter().map(|v| v.to_bits()).collect())

@@ -18,16 +18,15 @@ mod storage;
 
 // Plain functions, for those who look at rows beside a backend.
 pub use attention::slopes;
-pub use experts::route;
-pub use math::{activate, dot, sigmoid, softcap, softmax};
+pub use math::{dot, sigmoid, softcap, softmax};
 pub use norm::norm;
 pub use rotary::{freqs, turn};
 
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
-    Arena, Plan, RowKind, Slot, WeightId, WeightSpec,
-    backend::{Backend, BackendError, Capabilities, Grade, Limits, Memory, Result},
+    Arena, BackendWeight, Ops, Plan, Reports, RowKind, Sizes, Slot, WeightId, WeightSpec,
+    backend::{Backend, BackendError, Capabilities, Limits, Result},
     batch::Batch,
     kv::{KvLayout, KvTypes, LayerState, PAGE_LEN},
     op::Op,
@@ -38,42 +37,61 @@ use memory::LayerMemory;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reference;
 
-impl Backend for Reference {
-    type Weight = Vec<f32>;
-    type Machine = ReferenceMachine;
-
+impl Reports for Reference {
     fn name(&self) -> &'static str {
         "reference"
     }
+}
 
-    fn capabilities(&self) -> Capabilities {
-        // Rows are computed from the stored type, as float32.
-        let (types, ops) = (DType::ALL.to_vec(), Op::NAMES.to_vec());
-        Capabilities { types, ops, bits: Grade::AllBatches, selects_cells: true, attention_unit: 256 }
-    }
-
-    fn memory(&self) -> Option<Memory> {
-        None
-    }
-
-    fn runs_as(&self, dtype: DType) -> DType {
-        dtype
-    }
-
+impl Sizes for Reference {
     fn weight_bytes(&self, spec: &WeightSpec, _dtype: DType) -> usize {
         let (rows, cols) = spec.kind.shape();
         rows * cols * size_of::<f32>()
     }
 
-    fn upload(&self, _spec: &WeightSpec, tensor: &Tensor) -> Result<Vec<f32>> {
-        Ok(tensor.to_f32()?)
-    }
-
     fn page_bytes(&self, layout: &KvLayout, group: usize, _types: KvTypes) -> usize {
         layout.numbers_per_token(group) * PAGE_LEN * size_of::<f32>()
     }
+}
 
-    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<ReferenceMachine> {
+impl Backend for Reference {
+    fn capabilities(&self) -> Capabilities {
+        // Rows are computed from the stored type, as float32.
+        let all = Capabilities::new(DType::ALL.to_vec(), Op::NAMES.to_vec());
+        Capabilities { selects_cells: true, ..all }
+    }
+
+    fn upload(&self, _spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
+        Ok(BackendWeight::new(tensor.to_f32()?))
+    }
+
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let weights = BackendWeight::own(weights, self.name())?;
+        Ok(Box::new(ReferenceMachine::new(plan, weights, limits)?))
+    }
+}
+
+/// Weights, slots and memory of one plan.
+pub struct ReferenceMachine {
+    plan: Plan,
+    weights: Vec<Vec<f32>>,
+    limits: Limits,
+    arena: Arena,
+    numbers: Vec<f32>,
+    memory: Vec<LayerMemory>,
+}
+
+impl ReferenceMachine {
+    /// The machine of `plan` with the numbers of its weights.
+    ///
+    /// # Errors
+    /// When a weight has not as many numbers as the plan says.
+    pub fn new(plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<ReferenceMachine> {
         for (spec, weight) in plan.weights.iter().zip(&weights) {
             let (rows, cols) = spec.kind.shape();
             if weight.len() != rows * cols {
@@ -91,19 +109,7 @@ impl Backend for Reference {
             limits: limits.clone(),
         })
     }
-}
 
-/// Weights, slots and memory of one plan.
-pub struct ReferenceMachine {
-    plan: Plan,
-    weights: Vec<Vec<f32>>,
-    limits: Limits,
-    arena: Arena,
-    numbers: Vec<f32>,
-    memory: Vec<LayerMemory>,
-}
-
-impl ReferenceMachine {
     fn weight(&self, w: WeightId) -> &[f32] {
         &self.weights[w.0 as usize]
     }

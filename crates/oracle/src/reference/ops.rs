@@ -2,7 +2,7 @@
 
 use super::{
     ReferenceMachine,
-    math::{activate, add, dot, sigmoid, silu, softcap},
+    math::{add, dot, sigmoid, silu, softcap},
 };
 use lamina_plan::{
     Ops, Slot,
@@ -90,7 +90,7 @@ impl Ops for ReferenceMachine {
         let columns = o.columns.range(width);
         let mut out = self.get(b, o.out).to_vec();
         for i in (0..out.len()).filter(|i| columns.contains(&(i % width))) {
-            out[i] = activate(o.act, gate[i], up.map(|u| u[i]));
+            out[i] = o.act.apply(gate[i], up.map(|u| u[i]));
         }
         self.set(b, o.out, &out);
         Ok(())

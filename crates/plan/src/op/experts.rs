@@ -4,68 +4,9 @@ use super::{
     Act,
     Operand::{self, *},
     Operands, operands,
+    routing::Routing,
 };
 use crate::slot::{Slot, WeightId};
-use lamina_base::formula::{ExpertGroups, RouterScore};
-use std::ops::Range;
-
-/// From router logits to chosen experts and their weights.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Routing {
-    /// Experts in the layer.
-    pub experts: usize,
-    /// Experts per token.
-    pub top_k: usize,
-    /// From router logits to scores.
-    pub score: RouterScore,
-    /// Chosen weights are divided by their sum.
-    pub renorm: bool,
-    /// Factor on the chosen weights.
-    pub scale: f32,
-    /// Experts are chosen inside the best groups only.
-    pub groups: Option<ExpertGroups>,
-    /// The weight scales the expert's input instead of its output.
-    pub weight_input: bool,
-    /// Chosen experts of small weight are dropped, before the others' weights are divided by their sum.
-    pub fewer: Option<FewerExperts>,
-    /// Which of the others this operator computes; their weights are the same wherever they are computed.
-    pub ranks: ExpertRanks,
-}
-
-/// Drops chosen experts whose weight is small: an approximation (smart expert reduction of ik_llama.cpp).
-///
-/// The model's rule then goes by those that are kept: where it divides weights by their sum, that is their sum, and where
-/// it does not, what is dropped is missing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FewerExperts {
-    /// Experts of largest weight that are kept in any case.
-    pub least: usize,
-    /// The others are kept from this share of the largest weight on.
-    pub threshold: f32,
-}
-
-/// Chosen experts by the rank of their weight, the largest first; of equal ones the one that was chosen first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ExpertRanks {
-    /// All of them.
-    #[default]
-    All,
-    /// So many of the first.
-    First(usize),
-    /// Those behind so many of the first.
-    Behind(usize),
-}
-
-impl ExpertRanks {
-    /// The ranks among those of `count` experts.
-    pub fn of(self, count: usize) -> Range<usize> {
-        match self {
-            ExpertRanks::All => 0..count,
-            ExpertRanks::First(n) => 0..n.min(count),
-            ExpertRanks::Behind(n) => n.min(count)..count,
-        }
-    }
-}
 
 /// Mixture of experts over one normed input and the router's logits.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -117,7 +117,7 @@ macro_rules! op {
             ///
             /// # Errors
             /// What the operator returns.
-            pub fn run<M: Ops + ?Sized>(self, m: &mut M, b: &Batch) -> Result<()> {
+            pub fn run(self, m: &mut dyn Ops, b: &Batch) -> Result<()> {
                 match self { $(OpRef::$Op(o) => m.$method(b, o),)* }
             }
         }
@@ -147,6 +147,6 @@ impl Operands for Op {
 ///
 /// # Errors
 /// What the operator returns.
-pub fn run<M: Ops + ?Sized>(m: &mut M, op: &Op, b: &Batch) -> Result<()> {
+pub fn run(m: &mut dyn Ops, op: &Op, b: &Batch) -> Result<()> {
     op.view().run(m, b)
 }

@@ -6,9 +6,10 @@ use crate::{
     error::{BackendError, Result},
     slot::{Slot, WeightId},
     staging::SentWeight,
+    stream_counts::StreamCounts,
 };
 use lamina_base::{Bytes, PageBuffer};
-use std::{ops::Range, time::Duration};
+use std::ops::Range;
 
 /// What a step needs around its operators. Slots, weights and cache belong to the machine: nothing here assumes that
 /// the host can see its memory.
@@ -29,7 +30,7 @@ pub trait Queue: Send + Sync {
     /// operators itself, and a backend may record them until [`Queue::recorded`].
     ///
     /// What makes two steps alike is the machine's own affair: rows of each kind, which operators, whether a sequence
-    /// is adapted.
+    /// is adapted. One that has to see every operator, or reads between them, returns false.
     ///
     /// # Errors
     /// When the device fails.
@@ -110,12 +111,12 @@ pub trait Queue: Send + Sync {
     fn import_state(&mut self, state: u32, bytes: &[u8]) -> Result<()>;
 
     /// Kernels read piece `piece` of a weight there from now on: a matrix, or one of a stack, in the form that
-    /// [`Backend::layout`] describes. Without bytes it cannot be multiplied with until it is bound again.
+    /// [`Panels::layout`] describes. Without bytes it cannot be multiplied with until it is bound again.
     ///
     /// # Errors
     /// When the machine cannot bind, or the bytes are not as many as the piece has.
     ///
-    /// [`Backend::layout`]: crate::Backend::layout
+    /// [`Panels::layout`]: crate::Panels::layout
     fn bind(&mut self, _weight: WeightId, _piece: usize, bytes: Option<Bytes>) -> Result<()> {
         let what = format!("weights of {} bytes that lie elsewhere", bytes.map_or(0, |b| b.len()));
         Err(BackendError::Unsupported { backend: "the machine", what })
@@ -222,43 +223,6 @@ pub trait Queue: Send + Sync {
     fn spread(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         (0..tasks).for_each(task);
     }
-}
-
-/// What was read below the memory of a machine while it ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StreamCounts {
-    /// Bytes that were read.
-    pub bytes: u64,
-    /// Time that operators waited for them.
-    pub waited: Duration,
-    /// Of experts that are not in memory at once.
-    pub experts: ExpertCounts,
-    /// Of a cache whose pages lie on disk.
-    pub cache: CacheCounts,
-}
-
-/// What was moved of a cache whose pages lie on disk, within the passes of a machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounts {
-    /// Bytes that were read; they count in [`StreamCounts::bytes`] too.
-    pub read: u64,
-    /// Bytes that were written.
-    pub written: u64,
-}
-
-/// How often experts were in memory when they were asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExpertCounts {
-    /// Experts that were there.
-    pub hits: u64,
-    /// Experts that had to be waited for.
-    pub misses: u64,
-    /// Experts that would have been there, had as many slots always been taken from the one least recently used.
-    pub lru_hits: u64,
-    /// Experts that were read on a guess.
-    pub guessed: u64,
-    /// Of these, experts that were asked for next.
-    pub guessed_right: u64,
 }
 
 macro_rules! ops {

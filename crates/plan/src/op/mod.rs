@@ -14,20 +14,22 @@ mod machine;
 mod norm;
 mod recurrent;
 mod rotary;
+mod routing;
 mod rows;
 mod wrapper;
 
 pub use adapt::{Adapt, AddAdapted, LowRank, Piece};
 pub use attention::{Attend, Attention, LatentAttend, Prepare, Store};
-pub use experts::{ExpertBiases, ExpertRanks, Experts, FewerExperts, Routing};
+pub use experts::{ExpertBiases, Experts};
 pub use front::front;
 pub use lamina_base::formula::*;
 pub use linear::{Glu, Linear, LinearAdd, Part, Project};
 pub use list::{Op, OpRef, run};
-pub use machine::{CacheCounts, ExpertCounts, Ops, Queue, StreamCounts};
+pub use machine::{Ops, Queue};
 pub use norm::{GatedNorm, HeadNorm, NormAdd, NormOp, Normalize};
 pub use recurrent::{Conv, DeltaRule, Scan};
 pub use rotary::{LongTable, RopeTable, Rotate};
+pub use routing::{ExpertRanks, FewerExperts, Routing};
 pub use rows::{
     Activate, Add, Apply, Concat, Copy, Embed, Feature, Gate, Map, PlaceIndex, Positions, Select,
 };

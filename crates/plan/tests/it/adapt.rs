@@ -68,7 +68,7 @@ fn pair(name: &str, adapter: usize, rank: usize, rows: usize, cols: usize) -> [V
 }
 
 /// The model on `plan`; its weights are those of the files, or with the adapters merged into them.
-fn runner(model: &Model, plan: Plan, merged: bool) -> Result<Runner<Reference>> {
+fn runner(model: &Model, plan: Plan, merged: bool) -> Result<Runner> {
     let weights = Weights::new(&model.checkpoint, model.family, &model.spec);
     let is_matrix = |k| matches!(k, WeightKind::Matrix { .. });
     let order: Vec<_> = model.plan.weights.iter().filter(|w| is_matrix(w.kind)).collect();

@@ -4,7 +4,9 @@ pub use lamina_fixtures::shared;
 
 use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_oracle::reference::Reference;
-use lamina_plan::{Backend, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, Select, SeqPlace, Step, emit};
+use lamina_plan::{
+    Backend, BackendWeight, Batch, KvType, Limits, PAGE_LEN, Plan, Runner, Select, SeqPlace, Step, emit,
+};
 use lamina_store::{Checkpoint, safetensors::Safetensors};
 use std::{
     error::Error,
@@ -73,14 +75,18 @@ impl Model {
     }
 
     /// A runner on the reference backend, and the names of stored tensors that nothing used.
-    pub fn runner(&self, kv_type: KvType) -> Result<(Runner<Reference>, Vec<String>)> {
+    pub fn runner(&self, kv_type: KvType) -> Result<(Runner, Vec<String>)> {
         self.runner_on(Reference, kv_type)
     }
 
     /// The same on another backend.
-    pub fn runner_on<B: Backend>(&self, backend: B, kv_type: KvType) -> Result<(Runner<B>, Vec<String>)> {
+    pub fn runner_on(
+        &self,
+        backend: impl Backend + 'static,
+        kv_type: KvType,
+    ) -> Result<(Runner, Vec<String>)> {
         let weights = Weights::new(&self.checkpoint, self.family, &self.spec);
-        let upload = |w: &lamina_plan::WeightSpec| -> Result<B::Weight> {
+        let upload = |w: &lamina_plan::WeightSpec| -> Result<BackendWeight> {
             let (rows, cols) = w.kind.shape();
             Ok(backend.upload(w, &weights.get(&w.name, rows, cols)?)?)
         };

@@ -3,10 +3,10 @@
 
 use crate::common::{Model, Result, prefill};
 use lamina_fixtures::{Models, tokens};
-use lamina_oracle::reference::{Reference, ReferenceMachine, route};
+use lamina_oracle::reference::{Reference, ReferenceMachine};
 use lamina_plan::{
-    Backend, BackendError, Batch, Capabilities, KvLayout, KvType, KvTypes, Limits, Ops, Plan, Queue,
-    WeightSpec, Wrapper, defer_experts, fewer_experts,
+    Backend, BackendError, BackendWeight, Batch, Capabilities, KvLayout, KvType, KvTypes, Limits, Ops, Plan,
+    Queue, Reports, Sizes, WeightSpec, Wrapper, defer_experts, fewer_experts,
     op::{ExpertRanks, Experts, FewerExperts, Op, OpRef, RouterScore, Routing},
 };
 
@@ -15,14 +15,19 @@ struct Deferring {
     count: usize,
 }
 
-impl Backend for Deferring {
-    type Weight = Vec<f32>;
-    type Machine = DeferringMachine;
-
+impl Reports for Deferring {
     fn name(&self) -> &'static str {
         Reference.name()
     }
+}
 
+impl Sizes for Deferring {
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        Reference.page_bytes(layout, group, types)
+    }
+}
+
+impl Backend for Deferring {
     fn capabilities(&self) -> Capabilities {
         Reference.capabilities()
     }
@@ -31,23 +36,21 @@ impl Backend for Deferring {
         &self,
         spec: &WeightSpec,
         tensor: &lamina_arch::weights::Tensor,
-    ) -> std::result::Result<Vec<f32>, BackendError> {
+    ) -> std::result::Result<BackendWeight, BackendError> {
         Reference.upload(spec, tensor)
     }
 
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        Reference.page_bytes(layout, group, types)
-    }
-
     fn machine(
-        self,
+        self: Box<Self>,
         plan: &Plan,
-        weights: Vec<Vec<f32>>,
+        weights: Vec<BackendWeight>,
         limits: &Limits,
-    ) -> std::result::Result<DeferringMachine, BackendError> {
-        let inner = Reference.machine(plan, weights.clone(), limits)?;
+    ) -> std::result::Result<Box<dyn Ops>, BackendError> {
+        let weights: Vec<Vec<f32>> = BackendWeight::own(weights, self.name())?;
+        let inner = ReferenceMachine::new(plan, weights.clone(), limits)?;
         let to_come = plan.ops.iter().filter(|op| matches!(op, Op::Experts(_))).count();
-        Ok(DeferringMachine { inner, plan: plan.clone(), weights, count: self.count, to_come, left: vec![] })
+        let (plan, left) = (plan.clone(), vec![]);
+        Ok(Box::new(DeferringMachine { inner, plan, weights, count: self.count, to_come, left }))
     }
 }
 
@@ -95,7 +98,7 @@ impl DeferringMachine {
         self.inner.read(o.logits, rows.clone(), &mut logits)?;
         let bias = o.select_bias.map(|w| self.weights[w.0 as usize].clone());
         let routed: Vec<Vec<(usize, f32)>> =
-            logits.chunks(o.routing.experts).map(|row| route(&o.routing, row, bias.as_deref())).collect();
+            logits.chunks(o.routing.experts).map(|row| o.routing.choose(row, bias.as_deref())).collect();
         self.to_come -= 1;
         let top_k = o.routing.top_k;
         let sure = if self.to_come == 0 || self.count >= top_k { top_k } else { top_k - self.count };
@@ -120,14 +123,13 @@ impl DeferringMachine {
 }
 
 impl Wrapper for DeferringMachine {
-    type Inner = ReferenceMachine;
     const FUSED: bool = false;
 
-    fn inner(&self) -> &ReferenceMachine {
+    fn inner(&self) -> &dyn Ops {
         &self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut ReferenceMachine {
+    fn inner_mut(&mut self) -> &mut dyn Ops {
         &mut self.inner
     }
 

@@ -131,7 +131,7 @@ fn planned(plan: Plan, weights: &Weights<'_>, features: &[Row]) -> [Vec<f32>; 3]
     let kv = vec![KvType::F32.into(); plan.kv.groups.len()];
     let limits = Limits { rows: ROWS, selected: ROWS, logits: ROWS, pages: vec![1; kv.len()], states: 0, kv };
     let groups = limits.pages.len();
-    let mut runner = Runner::<Reference>::new(Reference, plan, uploaded, limits).expect("builds");
+    let mut runner = Runner::new(Reference, plan, uploaded, limits).expect("builds");
     let mut batch = Batch::default();
     let place = SeqPlace { pages: vec![vec![0]; groups], ..SeqPlace::default() };
     batch.push(&tokens(ROWS as u32), 0, place, Select::All);

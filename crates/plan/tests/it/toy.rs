@@ -5,10 +5,11 @@
 
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
-use lamina_oracle::reference::{activate, dot, freqs, norm, slopes, softcap, softmax, turn};
+use lamina_oracle::reference::{dot, freqs, norm, slopes, softcap, softmax, turn};
 use lamina_plan::{
-    Backend, Batch, Capabilities, Grade, Input, KvLayout, KvTypes, LayerState, Limits, Ops, PAGE_LEN, Plan,
-    Queue, RowKind, Slot, View, WeightId, WeightSpec, backend::Result, batch::Copy as PageCopy, op::*,
+    Backend, BackendWeight, Batch, Capabilities, Input, KvLayout, KvTypes, LayerState, Limits, Ops, PAGE_LEN,
+    Plan, Queue, Reports, RowKind, Sizes, Slot, View, WeightId, WeightSpec, backend::Result,
+    batch::Copy as PageCopy, op::*,
 };
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,23 +39,22 @@ pub struct Machine {
     recording: Option<(Shape, Vec<Op>)>,
 }
 
-impl Backend for Toy {
-    type Weight = Vec<f32>;
-    type Machine = Machine;
-
+impl Reports for Toy {
     fn name(&self) -> &'static str {
         "toy"
     }
+}
 
+impl Sizes for Toy {
+    fn page_bytes(&self, layout: &KvLayout, group: usize, _types: KvTypes) -> usize {
+        layout.numbers_per_token(group) * PAGE_LEN * size_of::<f32>()
+    }
+}
+
+impl Backend for Toy {
     fn capabilities(&self) -> Capabilities {
         let ops = Op::PLAIN.iter().copied().filter(|name| !MISSING.contains(name)).collect();
-        Capabilities {
-            types: DType::ALL.to_vec(),
-            ops,
-            bits: Grade::AllBatches,
-            selects_cells: false,
-            attention_unit: 256,
-        }
+        Capabilities::new(DType::ALL.to_vec(), ops)
     }
 
     fn refuses(&self, plan: &Plan) -> Option<String> {
@@ -63,17 +63,19 @@ impl Backend for Toy {
         missing.map(|n| format!("the operator {n}")).or_else(sparse)
     }
 
-    fn upload(&self, _spec: &WeightSpec, tensor: &Tensor) -> Result<Vec<f32>> {
-        Ok(tensor.to_f32()?)
+    fn upload(&self, _spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
+        Ok(BackendWeight::new(tensor.to_f32()?))
     }
 
-    fn page_bytes(&self, layout: &KvLayout, group: usize, _types: KvTypes) -> usize {
-        layout.numbers_per_token(group) * PAGE_LEN * size_of::<f32>()
-    }
-
-    fn machine(self, plan: &Plan, weights: Vec<Vec<f32>>, limits: &Limits) -> Result<Machine> {
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let weights: Vec<Vec<f32>> = BackendWeight::own(weights, self.name())?;
         let device = Mutex::new(Device::new(plan, &weights, limits));
-        Ok(Machine { device, recordings: vec![], recording: None })
+        Ok(Box::new(Machine { device, recordings: vec![], recording: None }))
     }
 }
 
@@ -294,7 +296,7 @@ impl Device {
             Op::Activate(o) => self.each(o.gate, o.out, |d, r, gate| {
                 let (up, mut out) = (o.up.map(|up| d.row(up, r)), d.row(o.out, r));
                 for i in o.columns.range(gate.len()) {
-                    out[i] = activate(o.act, gate[i], up.as_ref().map(|u| u[i]));
+                    out[i] = o.act.apply(gate[i], up.as_ref().map(|u| u[i]));
                 }
                 out
             }),

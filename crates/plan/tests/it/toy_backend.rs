@@ -23,7 +23,7 @@ fn the_toy_passes_the_kit_and_its_refusals_are_counted() {
 }
 
 /// Greedy tokens after a prompt, and the residual rows after the first layer of each step.
-fn story<B: Backend>(backend: B, model: &Model) -> Result<(Vec<u32>, Vec<f32>)> {
+fn story(backend: impl Backend + 'static, model: &Model) -> Result<(Vec<u32>, Vec<f32>)> {
     let weights = Weights::new(&model.checkpoint, model.family, &model.spec);
     let plan = model.plan.clone();
     if let Some(what) = backend.refuses(&plan) {

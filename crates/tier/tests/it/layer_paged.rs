@@ -9,10 +9,10 @@ use lamina_disk::{BlockFile, CacheFile};
 use lamina_fixtures::{Models, names, tokens};
 use lamina_oracle::conform::{self, Tolerance, scope};
 use lamina_plan::{
-    Backend, Batch, Capabilities, KvLayout, KvTypes, Limits, Plan, Runner, Select, SeqPlace, Step,
-    WeightSpec, backend::Result,
+    Backend, BackendWeight, Batch, Capabilities, KvLayout, KvTypes, Limits, Ops, Plan, Reports, Runner,
+    Select, SeqPlace, Sizes, Step, WeightSpec, backend::Result,
 };
-use lamina_tier::{LayerPaged, LayerRoom};
+use lamina_tier::{LayerPagedMachine, LayerRoom};
 use std::{
     collections::HashMap,
     io,
@@ -110,32 +110,31 @@ fn cpu() -> Cpu {
     Cpu::new(2).unwrap()
 }
 
-fn paged(plan: &Plan, limits: &Limits, disk: &Arc<OddDisk>) -> LayerPaged<Cpu> {
+/// The machine of a plan, with its layers on that disk.
+fn paged(
+    plan: &Plan,
+    weights: Vec<BackendWeight>,
+    limits: &Limits,
+    disk: &Arc<OddDisk>,
+) -> Result<Box<dyn Ops>> {
     let room = LayerRoom::of(&cpu(), &plan.kv, limits);
-    LayerPaged { inner: cpu(), file: CacheFile::on(Box::new(SharedDisk(disk.clone())), room.arrays) }
+    let file = CacheFile::on(Box::new(SharedDisk(disk.clone())), room.arrays);
+    let inner = Box::new(cpu()).machine(plan, weights, limits)?;
+    Ok(Box::new(LayerPagedMachine::new(inner, plan, file)?))
 }
 
 /// A backend that puts all pages on disk when it sees a plan.
 struct AllPaged;
 
-impl Backend for AllPaged {
-    type Weight = <Cpu as Backend>::Weight;
-    type Machine = <LayerPaged<Cpu> as Backend>::Machine;
-
+impl Reports for AllPaged {
     fn name(&self) -> &'static str {
         "paged"
     }
+}
 
-    fn capabilities(&self) -> Capabilities {
-        cpu().capabilities()
-    }
-
+impl Sizes for AllPaged {
     fn runs_as(&self, dtype: DType) -> DType {
         cpu().runs_as(dtype)
-    }
-
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight> {
-        cpu().upload(spec, tensor)
     }
 
     fn stores_as(&self, layout: &KvLayout, group: usize, types: KvTypes) -> KvTypes {
@@ -145,10 +144,24 @@ impl Backend for AllPaged {
     fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
         cpu().page_bytes(layout, group, types)
     }
+}
 
-    fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine> {
-        let plan = on_disk(plan, |_| true);
-        paged(&plan, limits, &OddDisk::new(Fault::None)).machine(&plan, weights, limits)
+impl Backend for AllPaged {
+    fn capabilities(&self) -> Capabilities {
+        cpu().capabilities()
+    }
+
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
+        cpu().upload(spec, tensor)
+    }
+
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        paged(&on_disk(plan, |_| true), weights, limits, &OddDisk::new(Fault::None))
     }
 }
 
@@ -162,9 +175,14 @@ fn the_kit_conforms_with_all_pages_on_disk() {
 }
 
 impl Opened {
-    fn paged_runner<B: Backend>(&self, backend: B, plan: Plan) -> Runner<B> {
-        let weights = self.uploaded(&backend);
-        Runner::new(backend, plan, weights, self.limits(ROWS)).unwrap()
+    fn paged_runner(&self) -> Runner {
+        Runner::new(cpu(), self.plan.clone(), self.uploaded(&cpu()), self.limits(ROWS)).unwrap()
+    }
+
+    /// The same with the layers of `plan` on that disk.
+    fn paged(&self, plan: Plan, disk: &Arc<OddDisk>) -> Runner {
+        let machine = paged(&plan, self.uploaded(&cpu()), &self.limits(ROWS), disk).unwrap();
+        Runner::on(machine, plan, self.limits(ROWS))
     }
 
     /// Bits of logits of two sequences in steps of several sizes, one of them behind a step that fails if any does.
@@ -196,7 +214,7 @@ fn every_family_has_the_same_bits_whichever_layers_are_on_disk() {
     let (models, mut many) = (Models::new(), 0);
     for name in names() {
         let model = Opened::new(&models.folder(&name), None);
-        let want = model.all_bits(&mut model.paged_runner(cpu(), model.plan.clone()));
+        let want = model.all_bits(&mut model.paged_runner());
         for (which, fault) in [
             (&(|_| true) as &dyn Fn(usize) -> bool, Fault::None),
             (&|layer| layer % 2 == 1, Fault::None),
@@ -209,8 +227,7 @@ fn every_family_has_the_same_bits_whichever_layers_are_on_disk() {
             }
             many += 1;
             let disk = OddDisk::new(fault);
-            let backend = paged(&plan, &model.limits(ROWS), &disk);
-            let got = model.all_bits(&mut model.paged_runner(backend, plan));
+            let got = model.all_bits(&mut model.paged(plan, &disk));
             assert!(got == want, "{name}, {fault:?}");
             assert!(disk.reads.load(Relaxed) > 0 && disk.writes.load(Relaxed) > 0);
         }
@@ -224,13 +241,12 @@ fn what_a_disk_does_wrong_is_an_error_of_one_step_and_never_a_wrong_bit() {
     let models = Models::new();
     for name in ["llama", "gemma2", "deepseek-v2"] {
         let model = Opened::new(&models.folder(name), None);
-        let want = model.all_bits(&mut model.paged_runner(cpu(), model.plan.clone()));
+        let want = model.all_bits(&mut model.paged_runner());
         let mut failed = 0;
         for n in 1..12 {
             for fault in [Fault::Read(n), Fault::Write(n), Fault::Flip(n)] {
                 let plan = on_disk(&model.plan, |_| true);
-                let backend = paged(&plan, &model.limits(ROWS), &OddDisk::new(fault));
-                let mut runner = model.paged_runner(backend, plan);
+                let mut runner = model.paged(plan, &OddDisk::new(fault));
                 let mut step = 0;
                 while step < 5 {
                     match model.paged_bits(&mut runner, step) {
@@ -263,10 +279,9 @@ fn copies_and_exports_are_made_in_the_file() {
     let models = Models::new();
     for name in ["llama", "gemma2", "deepseek-v2"] {
         let model = Opened::new(&models.folder(name), None);
-        let want = model.all_bits(&mut model.paged_runner(cpu(), model.plan.clone()));
+        let want = model.all_bits(&mut model.paged_runner());
         let plan = on_disk(&model.plan, |layer| layer != 1);
-        let mut runner =
-            model.paged_runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::Late)), plan);
+        let mut runner = model.paged(plan, &OddDisk::new(Fault::Late));
         (0..3).for_each(|step| assert!(model.paged_bits(&mut runner, step).unwrap() == want[step]));
         // Pages 0 and 1 go away and come back; page 3 passes through page 7, and 4 through 6.
         let groups = 0..model.plan.kv.groups.len();
@@ -299,7 +314,7 @@ fn a_step_moves_the_pages_that_it_needs() {
     let strides: u64 = room.arrays.iter().map(|a| a.stride as u64).sum();
     assert_eq!(room.file_bytes(), 8 * strides);
     assert_eq!(room.buffer_bytes(), room.buffers() as u64 * 8 * room.arrays[0].stride as u64);
-    let mut runner = model.paged_runner(paged(&plan, &model.limits(ROWS), &OddDisk::new(Fault::None)), plan);
+    let mut runner = model.paged(plan, &OddDisk::new(Fault::None));
     // Two sequences of 23, 15, 1, 1 and 2 rows: pages with earlier cells, and pages that rows are stored in.
     let (reads, writes) = ([0, 2, 4, 4, 4], [2, 4, 2, 2, 2]);
     let (mut read, mut written) = (0, 0);

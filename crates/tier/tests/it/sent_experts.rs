@@ -1,19 +1,18 @@
 //! Experts in all five ways - on a device, in memory, sent up from there, on disk, sent up from disk - give the bits of one
 //! machine, however few are in memory at once and whatever the disk does.
 
-use crate::common::divided::{TwoCpus, chance, two_cpus};
+use crate::common::divided::{chance, two_cpus};
 use crate::common::odd::odd;
 use crate::common::on_disk::OnDisk;
 use crate::common::opened::Opened;
 use lamina_cpu::Cpu;
 use lamina_fixtures::{Models, tokens};
 use lamina_plan::{
-    Backend, BackendError, Batch, Ops, Plan, Queue, Runner, Select, SeqPlace, Step, StreamCounts, WeightId,
-    WeightKind, Wrapper,
+    BackendError, Batch, Plan, Runner, Select, SeqPlace, Sizes, Step, WeightId, WeightKind,
     op::{Experts, Op},
     walk,
 };
-use lamina_tier::{DeviceHomes, StreamedMachine, TierSide, TieredMachine};
+use lamina_tier::{DeviceHomes, TierSide, Tiered};
 use std::{collections::BTreeSet, ops::Range};
 
 /// How a weight is kept and computed with.
@@ -59,7 +58,7 @@ fn scattered(seed: u64) -> impl Fn(&Plan, WeightId) -> Way {
     }
 }
 
-fn backend(plan: &Plan, ways: Ways<'_>, layer: &dyn Fn(usize) -> TierSide) -> TwoCpus {
+fn backend(plan: &Plan, ways: Ways<'_>, layer: &dyn Fn(usize) -> TierSide) -> Tiered {
     let homes = DeviceHomes::of(plan, &|w| ways(plan, w).side(), layer).unwrap();
     two_cpus(homes.sending(plan, &|w| ways(plan, w).is_sent()))
 }
@@ -78,7 +77,7 @@ fn batch(plan: &Plan, rows: Range<usize>) -> Batch {
 /// A long step, one of half as many rows, and two of one row of each text.
 const STEPS: [Range<usize>; 4] = [0..23, 23..38, 38..39, 39..40];
 
-fn bits<B: Backend>(runner: &mut Runner<B>, batch: &Batch) -> Result<Vec<u32>, BackendError> {
+fn bits(runner: &mut Runner, batch: &Batch) -> Result<Vec<u32>, BackendError> {
     let selected = batch.selected.len();
     let (told, mut row, mut all) = (runner.run(batch)?, vec![], vec![]);
     for i in 0..selected {
@@ -89,7 +88,7 @@ fn bits<B: Backend>(runner: &mut Runner<B>, batch: &Batch) -> Result<Vec<u32>, B
 }
 
 /// Bits of all steps; one that fails, as `errors` counts, is run again.
-fn all_bits<B: Backend>(runner: &mut Runner<B>, plan: &Plan) -> (Vec<Vec<u32>>, Vec<String>) {
+fn all_bits(runner: &mut Runner, plan: &Plan) -> (Vec<Vec<u32>>, Vec<String>) {
     let mut errors = vec![];
     let mut step = |rows: Range<usize>| {
         let batch = batch(plan, rows);
@@ -128,8 +127,8 @@ fn all_five_ways_of_experts_give_the_same_bits() {
             seen.extend(on_disk.mixtures().map(|o| ways(plan, o.gate)));
             let inner = backend(plan, &ways, &layer);
             let is_read = |o: &Experts| ways(plan, o.gate).is_read();
-            let (backend, steps, weights) = on_disk.streamed(inner, &is_read, (slots, reader));
-            let mut runner = Runner::new(backend, steps, weights, opened.limits(64)).unwrap();
+            let (machine, steps) = on_disk.streamed(inner, &is_read, (slots, reader), &opened.limits(64));
+            let mut runner = Runner::on(machine, steps, opened.limits(64));
             assert!(all_bits(&mut runner, plan).0 == want, "seed {seed}, {slots} slots: {}", plan.hidden);
         }
     }
@@ -155,17 +154,17 @@ fn chosen_experts_are_sent_and_missing_ones_read() {
         let inner = backend(plan, &from_disk, &device);
         let weights = || plan.weights.iter().zip(&opened.tensors);
         let stacks: usize = weights().map(|(w, t)| inner.sent_bytes(w, t.dtype)).sum();
-        let (backend, steps, weights) = on_disk.streamed(inner, &|_| true, (all, odd(None, 1)));
-        let mut machine = backend.machine(&steps, weights, &opened.limits(64)).unwrap();
+        let (mut machine, steps) =
+            on_disk.streamed(inner, &|_| true, (all, odd(None, 1)), &opened.limits(64));
         let mut step = |rows: Range<usize>| {
-            let (mut batch, before) = (Batch::default(), told(&machine));
+            let (mut batch, before) = (Batch::default(), machine.streamed());
             let pages = vec![vec![5, 2]; plan.kv.groups.len()];
             let place = SeqPlace { pages, prompt_len: 40, ..SeqPlace::default() };
             batch.push(&tokens(40)[rows.clone()], rows.start, place, Select::All);
             machine.begin(&batch).unwrap();
-            walk(&mut machine, &steps.ops, &batch).unwrap();
-            let now = told(&machine);
-            (now.0 - before.0, now.1.experts.misses - before.1.experts.misses)
+            walk(&mut *machine, &steps.ops, &batch).unwrap();
+            let now = machine.streamed();
+            (now.sent - before.sent, now.experts.misses - before.experts.misses)
         };
         let chosen = (rule.top_k * on_disk.mixtures().count()) as u64;
         let (sent, read) = step(0..1);
@@ -179,11 +178,6 @@ fn chosen_experts_are_sent_and_missing_ones_read() {
     }
 }
 
-/// Bytes that were sent, and what was read.
-fn told<M: Ops, N: Ops>(machine: &StreamedMachine<TieredMachine<M, N>>) -> (u64, StreamCounts) {
-    (machine.inner().sent_bytes(), machine.streamed())
-}
-
 /// A read that fails ends its step, and what had been sent for it harms no later one.
 #[test]
 fn a_step_is_run_again_after_a_read_has_failed() {
@@ -195,8 +189,8 @@ fn a_step_is_run_again_after_a_read_has_failed() {
     for fails in 1..24 {
         let inner = backend(plan, &from_disk, &|_| TierSide::Device);
         let reader = odd(Some(fails), fails as u64);
-        let (backend, steps, weights) = on_disk.streamed(inner, &|_| true, (3, reader));
-        let mut runner = Runner::new(backend, steps, weights, opened.limits(64)).unwrap();
+        let (machine, steps) = on_disk.streamed(inner, &|_| true, (3, reader), &opened.limits(64));
+        let mut runner = Runner::on(machine, steps, opened.limits(64));
         let (bits, errors) = all_bits(&mut runner, plan);
         assert!(errors.len() <= 1 && errors.iter().all(|e| e.contains("broken disk")), "{fails}: {errors:?}");
         assert!(bits == want, "read {fails} fails");

@@ -1,6 +1,6 @@
 //! Plans that are divided between a simulated device and the host give the bits of one machine, however they are divided.
 
-use crate::common::divided::{TwoCpus, chance, two_cpus};
+use crate::common::divided::{beside_cpu, chance, roomy_device, two_cpus};
 use crate::common::opened::Opened;
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
@@ -12,8 +12,8 @@ use lamina_oracle::{
     conform::{self, Tolerance, scope},
 };
 use lamina_plan::{
-    Backend, BackendError, Batch, Capabilities, KvLayout, KvTypes, LORA, LayerState, Limits, Ops, Plan,
-    Queue, Runner, Select, SeqPlace, Slot, Step, Tap, WeightId, WeightKind, WeightSpec,
+    Backend, BackendError, BackendWeight, Batch, Capabilities, KvLayout, KvTypes, LORA, LayerState, Limits,
+    Ops, Plan, Reports, Runner, Select, SeqPlace, Sizes, Slot, Step, Tap, WeightId, WeightKind, WeightSpec,
     backend::Result,
     op::{Op, Operands},
     walk,
@@ -73,7 +73,7 @@ impl Division {
         })
     }
 
-    fn backend(self, plan: &Plan) -> TwoCpus {
+    fn backend(self, plan: &Plan) -> Tiered {
         two_cpus(self.homes(plan))
     }
 }
@@ -81,14 +81,23 @@ impl Division {
 /// A backend over two that divides plans when it sees them: cases of the kit are not known before.
 struct Scattered(u64);
 
-impl Backend for Scattered {
-    type Weight = (WeightSpec, Tensor);
-    type Machine = <TwoCpus as Backend>::Machine;
-
+impl Reports for Scattered {
     fn name(&self) -> &'static str {
         "scattered"
     }
+}
 
+impl Sizes for Scattered {
+    fn runs_as(&self, dtype: DType) -> DType {
+        Cpu::new(1).unwrap().runs_as(dtype)
+    }
+
+    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
+        Cpu::new(1).unwrap().page_bytes(layout, group, types)
+    }
+}
+
+impl Backend for Scattered {
     fn capabilities(&self) -> Capabilities {
         Cpu::new(1).unwrap().capabilities()
     }
@@ -97,20 +106,18 @@ impl Backend for Scattered {
         Division::Scattered(self.0).backend(plan).refuses(plan)
     }
 
-    fn runs_as(&self, dtype: DType) -> DType {
-        Cpu::new(1).unwrap().runs_as(dtype)
+    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<BackendWeight> {
+        Ok(BackendWeight::new((spec.clone(), tensor.clone())))
     }
 
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<Self::Weight> {
-        Ok((spec.clone(), tensor.clone()))
-    }
-
-    fn page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        Cpu::new(1).unwrap().page_bytes(layout, group, types)
-    }
-
-    fn machine(self, plan: &Plan, weights: Vec<Self::Weight>, limits: &Limits) -> Result<Self::Machine> {
-        let backend = Division::Scattered(self.0).backend(plan);
+    fn machine(
+        self: Box<Self>,
+        plan: &Plan,
+        weights: Vec<BackendWeight>,
+        limits: &Limits,
+    ) -> Result<Box<dyn Ops>> {
+        let backend = Box::new(Division::Scattered(self.0).backend(plan));
+        let weights: Vec<(WeightSpec, Tensor)> = BackendWeight::own(weights, self.name())?;
         let uploaded = weights.iter().map(|(spec, tensor)| backend.upload(spec, tensor));
         let uploaded = uploaded.collect::<Result<Vec<_>>>()?;
         backend.machine(plan, uploaded, limits)
@@ -139,13 +146,13 @@ fn conforms(seeds: [u64; 2]) {
 }
 
 impl Opened {
-    fn runner<B: Backend>(&self, backend: B) -> Runner<B> {
+    fn runner(&self, backend: impl Backend + 'static) -> Runner {
         let (weights, plan) = (self.uploaded(&backend), backend.ordered(self.plan.clone()));
         Runner::new(backend, plan, weights, self.limits(64)).unwrap()
     }
 
     /// Bits of all that steps give: logits, largest tokens, normed rows, rows at a mark in the middle.
-    fn bits<B: Backend>(&self, backend: B, lora: &[f32]) -> Vec<u32> {
+    fn bits(&self, backend: impl Backend + 'static, lora: &[f32]) -> Vec<u32> {
         let (mut runner, text, mut all) = (self.runner(backend), tokens(40), vec![]);
         let groups = self.plan.kv.groups.len();
         let mark = self.plan.marks.len() / 2;
@@ -234,16 +241,16 @@ fn what_crosses_is_known_before() {
             let backend = division.backend(&opened.plan);
             let plan = backend.ordered(opened.plan.clone());
             let (split, weights) = (backend.split(&plan).unwrap(), opened.uploaded(&backend));
-            let mut machine = backend.machine(&plan, weights, &opened.limits(64)).unwrap();
+            let mut machine = Box::new(backend).machine(&plan, weights, &opened.limits(64)).unwrap();
             let mut batch = Batch::default();
             let groups = opened.plan.kv.groups.len();
             let place = SeqPlace { pages: vec![vec![5, 2]; groups], prompt_len: 40, ..SeqPlace::default() };
             batch.push(&tokens(40), 0, place, Select::Tail(4));
             machine.begin(&batch).unwrap();
-            walk(&mut machine, &plan.ops, &batch).unwrap();
+            walk(&mut *machine, &plan.ops, &batch).unwrap();
             let row = |(s, _): &(Slot, TierSide)| 4 * plan.width(*s) * batch.count(plan.kind(*s));
             let named: usize = split.steps.iter().flat_map(|step| &step.brings).map(row).sum();
-            assert_eq!(machine.crossed_bytes(), named as u64, "{name}: {division:?}");
+            assert_eq!(machine.streamed().crossed, named as u64, "{name}: {division:?}");
             let one_machine = matches!(division, Division::All(_) | Division::AllSent);
             assert!(named == 0 || !one_machine, "{name}: {division:?} crosses {named}");
             let divided = matches!(division, Division::Layers(_) | Division::CacheOnHost);
@@ -286,28 +293,27 @@ fn a_simulated_device_keeps_its_budget_and_takes_its_time() {
     let need = (weights + machine.total() + 64) as u64;
     let with = |memory: u64, rate: f64| {
         let device = Throttled::new(Cpu::new(1).unwrap(), memory, rate);
-        Tiered { device, ..division.backend(&opened.plan) }
+        (beside_cpu(device.clone(), division.homes(&opened.plan)), device)
     };
-    let told = with(need, f64::INFINITY);
-    let device = told.device.clone();
+    let (told, device) = with(need, f64::INFINITY);
     opened.runner(told);
     assert!(device.taken() + 64 >= need, "{} of {need}", device.taken());
-    let small = with(weights as u64 / 2, f64::INFINITY);
+    let (small, _) = with(weights as u64 / 2, f64::INFINITY);
     let refused = opened.plan.weights.iter().zip(&opened.tensors).find_map(|(w, t)| small.upload(w, t).err());
     assert!(matches!(refused, Some(BackendError::OutOfMemory { .. })), "{refused:?}");
     // A link of 1 MB/s.
-    let slow = with(need, 1e6);
+    let (slow, _) = with(need, 1e6);
     let weights = opened.uploaded(&slow);
-    let mut machine = slow.machine(&opened.plan, weights, &limits).unwrap();
+    let mut machine = Box::new(slow).machine(&opened.plan, weights, &limits).unwrap();
     let mut batch = Batch::default();
     let groups = opened.plan.kv.groups.len();
     let place = SeqPlace { pages: vec![vec![5, 2]; groups], prompt_len: 40, ..SeqPlace::default() };
     batch.push(&tokens(40), 0, place, Select::Last);
     let before = Instant::now();
     machine.begin(&batch).unwrap();
-    opened.plan.ops.iter().try_for_each(|op| lamina_plan::op::run(&mut machine, op, &batch)).unwrap();
+    opened.plan.ops.iter().try_for_each(|op| lamina_plan::op::run(&mut *machine, op, &batch)).unwrap();
     machine.wait().unwrap();
-    let (crossed, took) = (machine.crossed_bytes() as f64 / 1e6, before.elapsed().as_secs_f64());
+    let (crossed, took) = (machine.streamed().crossed as f64 / 1e6, before.elapsed().as_secs_f64());
     assert!(crossed > 0.0 && took >= crossed, "{took} s for {crossed} MB");
 }
 
@@ -318,22 +324,21 @@ fn pages_and_states_come_and_go_as_one() {
     let opened = Opened::new(&models.folder("qwen3-next"), None);
     let backend = Division::Layers(2).backend(&opened.plan);
     let weights = opened.uploaded(&backend);
-    let mut machine = backend.machine(&opened.plan, weights, &opened.limits(64)).unwrap();
-    fn whole<M: Ops>(machine: &mut M, bytes: &[u8]) -> [bool; 3] {
-        let page = |m: &mut M, bytes: &[u8]| m.import_page(0, 1, bytes).is_ok();
-        [page(machine, bytes), page(machine, &bytes[1..]), page(machine, &[])]
+    let mut machine = Box::new(backend).machine(&opened.plan, weights, &opened.limits(64)).unwrap();
+    fn whole(machine: &mut dyn Ops, bytes: &[u8]) -> [bool; 3] {
+        [bytes, &bytes[1..], &[]].map(|bytes| machine.import_page(0, 1, bytes).is_ok())
     }
     let page = machine.export_page(0, 3).unwrap();
-    assert_eq!(whole(&mut machine, &page), [true, false, false]);
+    assert_eq!(whole(&mut *machine, &page), [true, false, false]);
     let state = machine.export_state(2).unwrap();
     assert_eq!(state.len(), 4 * opened.plan.kv.state_len());
     assert!(machine.import_state(1, &state).is_ok() && machine.import_state(1, &state[4..]).is_err());
 }
 
 /// Bytes of staging slots of a device for a division.
-fn slots_bytes(opened: &Opened, backend: &TwoCpus) -> usize {
+fn slots_bytes(opened: &Opened, backend: &Tiered) -> usize {
     let dtype = |w: WeightId| opened.tensors[w.0 as usize].dtype;
-    staging_bytes(&backend.device, &backend.homes, &opened.plan, &dtype).unwrap()
+    staging_bytes(&*backend.device, &backend.homes, &opened.plan, &dtype).unwrap()
 }
 
 /// What a device takes beside its machine and the weights that it keeps are two slots, of the largest operator each: a
@@ -354,17 +359,16 @@ fn staging_slots_are_used_in_turn_and_keep_the_budget() {
         let need = (kept + machine + slots) as u64;
         let with = |memory: u64| {
             let device = Throttled::new(Cpu::new(1).unwrap(), memory, f64::INFINITY);
-            Tiered { device, ..Division::AllSent.backend(plan) }
+            (beside_cpu(device.clone(), Division::AllSent.homes(plan)), device)
         };
         // What stands for a weight that lies elsewhere is a vector of one number.
-        let backend = with(need + 64);
-        let device = backend.device.clone();
+        let (backend, device) = with(need + 64);
         let want = opened.bits(Cpu::new(1).unwrap(), &[]);
         assert!(opened.bits(backend, &[]) == want, "{name}");
         assert!(device.taken() >= need, "{name}: {} of {need}", device.taken());
-        let small = with(need - 1);
+        let (small, _) = with(need - 1);
         let uploaded = opened.uploaded(&small);
-        let refused = small.machine(plan, uploaded, &opened.limits(64)).err();
+        let refused = Box::new(small).machine(plan, uploaded, &opened.limits(64)).err();
         assert!(matches!(refused, Some(BackendError::OutOfMemory { .. })), "{name}: {refused:?}");
     }
 }
@@ -375,9 +379,10 @@ fn staging_slots_are_used_in_turn_and_keep_the_budget() {
 fn the_next_operators_weights_are_copied_while_one_is_computed() {
     let models = Models::new();
     let opened = Opened::new(&models.folder("llama"), None);
-    let backend = Division::AllSent.backend(&opened.plan);
-    let (device, weights) = (backend.device.clone(), opened.uploaded(&backend));
-    let mut machine = backend.machine(&opened.plan, weights, &opened.limits(64)).unwrap();
+    let device = roomy_device();
+    let backend = beside_cpu(device.clone(), Division::AllSent.homes(&opened.plan));
+    let weights = opened.uploaded(&backend);
+    let mut machine = Box::new(backend).machine(&opened.plan, weights, &opened.limits(64)).unwrap();
     let place = || SeqPlace {
         pages: vec![vec![5, 2]; opened.plan.kv.groups.len()],
         prompt_len: 40,
@@ -388,7 +393,7 @@ fn the_next_operators_weights_are_copied_while_one_is_computed() {
         let mut batch = Batch::default();
         batch.push(&tokens(40)[rows.clone()], rows.start, place(), select);
         machine.begin(&batch).unwrap();
-        walk(&mut machine, &opened.plan.ops, &batch).unwrap();
+        walk(&mut *machine, &opened.plan.ops, &batch).unwrap();
         passes += 1;
     };
     pass(0..20, Select::Last);
@@ -413,12 +418,12 @@ fn the_next_operators_weights_are_copied_while_one_is_computed() {
     let mut batch = Batch::default();
     batch.push(&tokens(40)[..20], 0, place(), Select::None);
     machine.begin(&batch).unwrap();
-    walk(&mut machine, &opened.plan.ops, &batch).unwrap();
+    walk(&mut *machine, &opened.plan.ops, &batch).unwrap();
     let head = opened.plan.ops.iter().rev().find_map(|op| op.weights().first().copied()).unwrap();
     let named = |event: &StagingEvent| matches!(event, Sent(_, weights) if weights.contains(&head));
     let (all, few) = (&events[..], &device.staging_events()[before..]);
     assert!(all.iter().any(named) && !few.iter().any(named) && sent(few) > 0, "{few:?}");
-    assert!(machine.sent_bytes() > 0);
+    assert!(machine.streamed().sent > 0);
 }
 
 /// Of experts that are sent, a step of few rows sends those that its rows have chosen, and one of many all of them.
@@ -431,22 +436,22 @@ fn few_rows_send_the_experts_that_they_choose() {
         let of_experts = |w: WeightId| matches!(plan.weight(w).kind, WeightKind::Stack { .. });
         let is_sent = |w| of_experts(w) && plan.weight(w).name.contains("_exps");
         let homes = DeviceHomes::of(plan, &|_| TierSide::Device, &|_| TierSide::Device).unwrap();
-        let backend = Tiered { homes: homes.sending(plan, &is_sent), ..Division::AllSent.backend(plan) };
+        let backend = two_cpus(homes.sending(plan, &is_sent));
         let weights = || plan.weights.iter().zip(&opened.tensors);
         let stacks: usize = weights().map(|(w, t)| backend.sent_bytes(w, t.dtype)).sum();
         let rule =
             plan.ops.iter().find_map(|op| if let Op::Experts(o) = op { Some(o.routing) } else { None });
         let rule = rule.unwrap();
         let uploaded = opened.uploaded(&backend);
-        let mut machine = backend.machine(plan, uploaded, &opened.limits(64)).unwrap();
+        let mut machine = Box::new(backend).machine(plan, uploaded, &opened.limits(64)).unwrap();
         let mut sent = |rows: std::ops::Range<usize>| {
-            let (mut batch, before) = (Batch::default(), machine.sent_bytes());
+            let (mut batch, before) = (Batch::default(), machine.streamed().sent);
             let pages = vec![vec![5, 2]; plan.kv.groups.len()];
             let place = SeqPlace { pages, prompt_len: 40, ..SeqPlace::default() };
             batch.push(&tokens(40)[rows.clone()], rows.start, place, Select::All);
             machine.begin(&batch).unwrap();
-            walk(&mut machine, &plan.ops, &batch).unwrap();
-            (machine.sent_bytes() - before) as usize
+            walk(&mut *machine, &plan.ops, &batch).unwrap();
+            (machine.streamed().sent - before) as usize
         };
         let one = sent(0..1);
         assert_eq!(one * rule.experts, stacks * rule.top_k, "{name}: one row");

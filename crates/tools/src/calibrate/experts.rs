@@ -2,7 +2,6 @@
 
 use lamina_arch::weights::Tensor;
 use lamina_base::on_threads;
-use lamina_oracle::reference::{activate, route};
 use lamina_plan::op::Experts;
 use std::thread;
 
@@ -27,7 +26,7 @@ pub(super) fn seen(o: &Experts, halves: &Halves<'_>, x: &[f32], logits: &[f32], 
     let mut all: Vec<Seen> =
         (0..o.routing.experts).map(|expert| Seen { expert, input: vec![], middle: vec![] }).collect();
     for (x, logits) in x.chunks_exact(hidden).zip(logits.chunks_exact(o.routing.experts)) {
-        for (expert, weight) in route(&o.routing, logits, halves.select_bias) {
+        for (expert, weight) in o.routing.choose(logits, halves.select_bias) {
             let factor = if o.routing.weight_input { weight } else { 1.0 };
             all[expert].input.extend(x.iter().map(|v| v * factor));
         }
@@ -61,7 +60,7 @@ fn middle(o: &Experts, halves: &Halves<'_>, seen: &Seen, hidden: usize) -> Vec<f
         out
     };
     let (gate, up) = (half(halves.gate, halves.gate_bias), half(halves.up, halves.up_bias));
-    gate.iter().zip(&up).map(|(&g, &u)| activate(o.act, g, Some(u))).collect()
+    gate.iter().zip(&up).map(|(&g, &u)| o.act.apply(g, Some(u))).collect()
 }
 
 fn read(w: &Tensor, row: usize, stored: &mut [u8], out: &mut [f32]) -> Option<()> {

@@ -5,9 +5,7 @@ mod experts;
 mod record;
 mod recorder;
 
-use lamina::{
-    Device, Error, OnBackend, Prompt, Result, Special, Tokenizer, checkpoint, on_device, tokenizer_of,
-};
+use lamina::{Device, Error, Prompt, Result, Special, Tokenizer, backend_on, checkpoint, tokenizer_of};
 use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_convert::{Covariances, Imatrix};
 use lamina_plan::{
@@ -16,7 +14,7 @@ use lamina_plan::{
 };
 use lamina_store::{Checkpoint, Kind};
 use record::{Names, Record};
-use recorder::Recording;
+use recorder::{KeptWeights, Recorder};
 use std::path::Path;
 
 /// How a text is read.
@@ -87,38 +85,15 @@ pub fn calibrate(
     let most = options.windows.unwrap_or(usize::MAX);
     // The rest that fills no window is left out, as in llama.cpp: short windows would count like long ones.
     let windows: Vec<&[u32]> = tokens.chunks_exact(context).take(most).collect();
-    let read =
-        Read { ck: &ck, family, spec: &spec, record: &record, windows: &windows, bos, context, progress };
-    on_device(Device::Auto, options.threads, read)?;
-    record.finish(options.dataset.clone(), windows.len(), context)
-}
-
-/// Reads the windows on a backend.
-struct Read<'a> {
-    ck: &'a Checkpoint,
-    family: &'static Family,
-    spec: &'a ModelSpec,
-    record: &'a Record,
-    windows: &'a [&'a [u32]],
-    bos: Option<u32>,
-    context: usize,
-    progress: &'a mut dyn FnMut(usize, usize) -> bool,
-}
-
-impl OnBackend for Read<'_> {
-    type Out = ();
-
-    fn run<B: Backend + 'static>(self, backend: B) -> Result<()> {
-        let Read { ck, family, spec, record, windows, bos, context, progress } = self;
-        let mut runner = runner(ck, family, spec, context, Recording::new(backend, record.clone()))?;
-        for (i, window) in windows.iter().enumerate() {
-            read_window(&mut runner, window, bos)?;
-            if !progress(i + 1, windows.len()) {
-                return Err(Error::Runtime("the calibration was cancelled".into()));
-            }
+    let backend = backend_on(Device::Auto, options.threads)?;
+    let mut runner = runner(&ck, (family, &spec), context, backend, record.clone())?;
+    for (i, window) in windows.iter().enumerate() {
+        read_window(&mut runner, window, bos)?;
+        if !progress(i + 1, windows.len()) {
+            return Err(Error::Runtime("the calibration was cancelled".into()));
         }
-        Ok(())
     }
+    record.finish(options.dataset.clone(), windows.len(), context)
 }
 
 /// Tokens of the text, and the one that begins each window.
@@ -151,19 +126,22 @@ fn names(ck: &Checkpoint, family: &'static Family, spec: &ModelSpec) -> Names {
     plan.weights.iter().map(in_file).collect()
 }
 
-fn runner<B: Backend>(
+/// The model on a machine that notes what its matrices are applied to.
+fn runner(
     ck: &Checkpoint,
-    family: &'static Family,
-    spec: &ModelSpec,
+    (family, spec): (&'static Family, &ModelSpec),
     context: usize,
-    backend: Recording<B>,
-) -> Result<Runner<Recording<B>>> {
+    backend: Box<dyn Backend>,
+    record: Record,
+) -> Result<Runner> {
     let weights = Weights::new(ck, family, spec);
     let plan = emit(spec, &|name| weights.has(name));
-    let mut uploaded = Vec::with_capacity(plan.weights.len());
+    let (mut uploaded, mut kept) = (Vec::with_capacity(plan.weights.len()), KeptWeights::default());
     for w in &plan.weights {
         let (rows, cols) = w.kind.shape();
-        uploaded.push(backend.upload(w, &weights.get(&w.name, rows, cols)?)?);
+        let tensor = weights.get(&w.name, rows, cols)?;
+        kept.keep(w, &tensor)?;
+        uploaded.push(backend.upload(w, &tensor)?);
     }
     let states = plan.kv.layers.iter().any(|l| matches!(l, LayerState::Recurrent { .. }));
     let groups = plan.kv.groups.len();
@@ -175,14 +153,12 @@ fn runner<B: Backend>(
         states: usize::from(states),
         kv: vec![KvType::F16.into(); groups],
     };
-    Ok(Runner::new(backend, plan, uploaded, limits)?)
+    let machine = backend.machine(&plan, uploaded, &limits)?;
+    let machine = Recorder::new(machine, plan.clone(), kept, record);
+    Ok(Runner::on(Box::new(machine), plan, limits))
 }
 
-fn read_window<B: Backend>(
-    runner: &mut Runner<Recording<B>>,
-    window: &[u32],
-    bos: Option<u32>,
-) -> Result<()> {
+fn read_window(runner: &mut Runner, window: &[u32], bos: Option<u32>) -> Result<()> {
     let mut tokens = window.to_vec();
     if let Some(bos) = bos {
         tokens[0] = bos;

@@ -1,87 +1,66 @@
-//! A backend around another one: it hands every operator on, and notes what matrices are applied to.
+//! Notes what matrices are applied to while a machine runs.
 
 use super::{
     experts::{Halves, seen},
     record::Record,
 };
 use lamina_arch::weights::Tensor;
-use lamina_plan::{
-    Backend, BackendError, Batch, Limits, Ops, Plan, Slot, WeightId, WeightKind, WeightSpec, Wrapper,
-    forward_backend, op::*,
-};
-use std::{
-    collections::HashMap,
-    ops::Range,
-    sync::{Mutex, PoisonError},
-};
+use lamina_plan::{BackendError, Batch, Ops, Plan, Slot, WeightId, WeightKind, WeightSpec, Wrapper, op::*};
+use std::{collections::HashMap, ops::Range};
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-/// The backend.
-pub(super) struct Recording<B> {
-    inner: B,
-    record: Record,
-    /// By name: what [`Ops::experts`] needs a second time.
-    kept: Mutex<HashMap<String, Kept>>,
-}
+/// Weights that are looked at beside the machine, by name: what [`Ops::experts`] needs a second time.
+#[derive(Default)]
+pub(super) struct KeptWeights(HashMap<String, Kept>);
 
-/// A weight that is looked at beside the backend.
+/// A weight that is looked at beside the machine.
 enum Kept {
     Matrices(Tensor),
     Numbers(Vec<f32>),
 }
 
-impl<B: Backend> Recording<B> {
-    pub fn new(inner: B, record: Record) -> Self {
-        Recording { inner, record, kept: Mutex::default() }
-    }
-}
-
-impl<B: Backend> Backend for Recording<B> {
-    type Weight = B::Weight;
-    type Machine = Recorder<B::Machine>;
-
-    forward_backend!(inner: name capabilities page_bytes);
-
-    fn upload(&self, spec: &WeightSpec, tensor: &Tensor) -> Result<B::Weight> {
-        let keep = match spec.kind {
-            WeightKind::Stack { .. } => Some(Kept::Matrices(tensor.clone())),
-            WeightKind::Vector { .. } if spec.name.contains("exp") => Some(Kept::Numbers(tensor.to_f32()?)),
-            _ => None,
+impl KeptWeights {
+    /// Keeps a weight if it will be looked at.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn keep(&mut self, spec: &WeightSpec, tensor: &Tensor) -> Result<()> {
+        let kept = match spec.kind {
+            WeightKind::Stack { .. } => Kept::Matrices(tensor.clone()),
+            WeightKind::Vector { .. } if spec.name.contains("exp") => Kept::Numbers(tensor.to_f32()?),
+            _ => return Ok(()),
         };
-        if let Some(keep) = keep {
-            self.kept.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.name.clone(), keep);
-        }
-        self.inner.upload(spec, tensor)
-    }
-
-    fn machine(self, plan: &Plan, weights: Vec<B::Weight>, limits: &Limits) -> Result<Self::Machine> {
-        let kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let inner = self.inner.machine(plan, weights, limits)?;
-        Ok(Recorder { inner, record: self.record, kept, plan: plan.clone(), x: vec![], logits: vec![] })
+        self.0.insert(spec.name.clone(), kept);
+        Ok(())
     }
 }
 
-/// The machine.
-pub(super) struct Recorder<M> {
-    inner: M,
+/// A machine around another one: it hands every operator on, and notes what matrices are applied to.
+pub(super) struct Recorder {
+    inner: Box<dyn Ops>,
     record: Record,
-    kept: HashMap<String, Kept>,
+    kept: KeptWeights,
     plan: Plan,
     x: Vec<f32>,
     logits: Vec<f32>,
 }
 
-impl<M> Recorder<M> {
+impl Recorder {
+    /// Notes what `inner`, the machine of `plan`, applies matrices to.
+    pub fn new(inner: Box<dyn Ops>, plan: Plan, kept: KeptWeights, record: Record) -> Recorder {
+        Recorder { inner, record, kept, plan, x: vec![], logits: vec![] }
+    }
+
     fn numbers(&self, w: Option<WeightId>) -> Option<&[f32]> {
-        match self.kept.get(&self.plan.weight(w?).name)? {
+        match self.kept.0.get(&self.plan.weight(w?).name)? {
             Kept::Numbers(numbers) => Some(numbers),
             Kept::Matrices(_) => None,
         }
     }
 
     fn matrices(&self, w: WeightId) -> Option<&Tensor> {
-        match self.kept.get(&self.plan.weight(w).name)? {
+        match self.kept.0.get(&self.plan.weight(w).name)? {
             Kept::Matrices(tensor) => Some(tensor),
             Kept::Numbers(_) => None,
         }
@@ -108,9 +87,7 @@ impl<M> Recorder<M> {
         }
         Some(())
     }
-}
 
-impl<M: Ops> Recorder<M> {
     /// Rows of a slot that the batch has.
     fn rows(&self, b: &Batch, slot: Slot) -> Range<usize> {
         0..b.count(self.plan.kind(slot))
@@ -150,16 +127,15 @@ impl<M: Ops> Recorder<M> {
 }
 
 /// Fused products fall into their meaning, so that each comes by as a linear one.
-impl<M: Ops> Wrapper for Recorder<M> {
-    type Inner = M;
+impl Wrapper for Recorder {
     const FUSED: bool = false;
 
-    fn inner(&self) -> &M {
-        &self.inner
+    fn inner(&self) -> &dyn Ops {
+        &*self.inner
     }
 
-    fn inner_mut(&mut self) -> &mut M {
-        &mut self.inner
+    fn inner_mut(&mut self) -> &mut dyn Ops {
+        &mut *self.inner
     }
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {
@@ -169,11 +145,11 @@ impl<M: Ops> Wrapper for Recorder<M> {
             OpRef::Experts(o) => self.note_experts(b, o)?,
             _ => {}
         }
-        op.run(&mut self.inner, b)
+        op.run(&mut *self.inner, b)
     }
 
     /// Rows are read between operators, so every step has to run them one by one.
-    fn replay_inner(&mut self, _: &Batch, _: &[Op]) -> Result<bool> {
+    fn replay(&mut self, _: &Batch, _: &[Op]) -> Result<bool> {
         Ok(false)
     }
 }

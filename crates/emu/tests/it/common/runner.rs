@@ -26,7 +26,8 @@ pub struct Told {
 }
 
 /// The model at `path` on `backend`, as float32 where `plain`.
-pub fn runner<B: Backend>(path: &Path, backend: B, kv_type: KvType, plain: bool) -> Runner<B> {
+pub fn runner(path: &Path, backend: impl Into<Box<dyn Backend>>, kv_type: KvType, plain: bool) -> Runner {
+    let backend = backend.into();
     let checkpoint = Checkpoint::open(path).expect("a model");
     let family = Family::of(&checkpoint).expect("a family");
     let spec = family.spec(&checkpoint).expect("a spec");
@@ -47,7 +48,7 @@ pub fn runner<B: Backend>(path: &Path, backend: B, kv_type: KvType, plain: bool)
 }
 
 /// Goes on with `prompts` side by side for `tokens` greedy tokens; prompts are read in chunks of at most `chunk` rows.
-pub fn tell<B: Backend>(mut runner: Runner<B>, prompts: &[&[u32]], tokens: usize, chunk: usize) -> Vec<Told> {
+pub fn tell(mut runner: Runner, prompts: &[&[u32]], tokens: usize, chunk: usize) -> Vec<Told> {
     let mut all: Vec<Told> = prompts.iter().map(|p| Told { text: p.to_vec(), bits: vec![] }).collect();
     let mut done = vec![0; prompts.len()];
     while all.iter().zip(prompts).any(|(told, prompt)| told.text.len() < prompt.len() + tokens) {
@@ -58,13 +59,7 @@ pub fn tell<B: Backend>(mut runner: Runner<B>, prompts: &[&[u32]], tokens: usize
     all
 }
 
-fn step<B: Backend>(
-    runner: &mut Runner<B>,
-    all: &mut [Told],
-    done: &mut [usize],
-    prompts: &[&[u32]],
-    chunk: usize,
-) {
+fn step(runner: &mut Runner, all: &mut [Told], done: &mut [usize], prompts: &[&[u32]], chunk: usize) {
     let groups = runner.plan().kv.groups.len();
     let mut batch = Batch::default();
     let mut ends = vec![];

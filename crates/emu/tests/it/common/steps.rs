@@ -5,8 +5,8 @@ use lamina_base::DType;
 use lamina_emu::Emu;
 use lamina_gpu::Gpu;
 use lamina_plan::{
-    Backend, Batch, KvLayout, KvType, Limits, Plan, Queue, RowKind, Select, SeqPlace, Slot, SlotSpec,
-    WeightId, WeightKind, WeightSpec,
+    Backend, Batch, KvLayout, KvType, Limits, Plan, RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId,
+    WeightKind, WeightSpec,
     op::{Embed, Op},
     walk,
 };
@@ -60,7 +60,7 @@ pub fn rows_of(
     let limits = Limits { rows, selected: rows, logits: rows, pages, states: 0, kv };
     let upload = |(i, spec)| backend.upload(spec, &weight(i, spec)).expect("uploads");
     let weights = plan.weights.iter().enumerate().map(upload).collect();
-    let mut machine = backend.machine(plan, weights, &limits).expect("a machine");
+    let mut machine = Box::new(backend).machine(plan, weights, &limits).expect("a machine");
     let (mut done, mut all) = (0, vec![]);
     for n in steps {
         let tokens: Vec<u32> = (done..done + n).map(|t| t as u32).collect();
@@ -68,7 +68,7 @@ pub fn rows_of(
         let place = SeqPlace { pages: vec![vec![4, 1, 5, 0, 3]; groups], ..SeqPlace::default() };
         b.push(&tokens, done, place, Select::All);
         machine.begin(&b).expect("begins");
-        walk(&mut machine, &plan.ops, &b).expect("runs");
+        walk(&mut *machine, &plan.ops, &b).expect("runs");
         let mut out = vec![];
         machine.read(plan.logits, 0..*n, &mut out).expect("rows");
         all.extend(out);

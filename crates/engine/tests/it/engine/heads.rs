@@ -72,7 +72,7 @@ fn spec_with(mixers: &[Mixer], kind: Kind) -> ModelSpec {
 
 type Numbers = fn(&WeightSpec) -> Vec<f32>;
 
-fn runner_with(plan: Plan, s: Setup, numbers: Numbers) -> Runner<Reference> {
+fn runner_with(plan: Plan, s: Setup, numbers: Numbers) -> Runner {
     let uploaded = |w: &WeightSpec| {
         let (rows, cols) = w.kind.shape();
         Reference.upload(w, &Tensor::from_f32(&w.name, rows, cols, &numbers(w))).expect("uploads")
@@ -87,7 +87,7 @@ fn runner_with(plan: Plan, s: Setup, numbers: Numbers) -> Runner<Reference> {
         states: if plan.kv.state_len() > 0 { s.pages.min(16) } else { 0 },
         kv: vec![KvType::F32.into(); groups],
     };
-    Runner::<Reference>::new(Reference, plan, weights, limits).expect("builds")
+    Runner::new(Reference, plan, weights, limits).expect("builds")
 }
 
 /// Numbers that follow from the name and place.

@@ -112,7 +112,7 @@ fn engine_of(plan: Plan, s: Setup) -> Engine {
     Engine::new(Box::new(runner_of(plan, s)), CONTEXT, s.reuse)
 }
 
-fn runner_of(plan: Plan, s: Setup) -> Runner<Reference> {
+fn runner_of(plan: Plan, s: Setup) -> Runner {
     let uploaded = |i| Reference.upload(&plan.weights[i], &weight(&plan, i)).expect("uploads");
     let weights = (0..plan.weights.len()).map(uploaded).collect();
     let groups = plan.kv.groups.len();
@@ -124,7 +124,7 @@ fn runner_of(plan: Plan, s: Setup) -> Runner<Reference> {
         states: s.pages.min(16),
         kv: vec![KvType::F32.into(); groups],
     };
-    Runner::<Reference>::new(Reference, plan, weights, limits).expect("builds")
+    Runner::new(Reference, plan, weights, limits).expect("builds")
 }
 
 /// What came of a request: tokens and the bits of their logprobs of each answer.

@@ -296,7 +296,7 @@ pub fn model(mixers: &[Mixer], s: Setup) -> Box<dyn Drafter> {
     Box::new(DraftModel::new(Box::new(runner(mixers, s)), CONTEXT))
 }
 
-fn runner(mixers: &[Mixer], s: Setup) -> Runner<Reference> {
+fn runner(mixers: &[Mixer], s: Setup) -> Runner {
     runner_of(emit(&spec(mixers.to_vec()), &|_| false), s)
 }
 

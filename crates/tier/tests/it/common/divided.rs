@@ -4,12 +4,19 @@ use lamina_cpu::Cpu;
 use lamina_oracle::Throttled;
 use lamina_tier::{DeviceHomes, Tiered};
 
-pub type TwoCpus = Tiered<Throttled<Cpu>, Cpu>;
+/// A device of any size behind a link that takes no time.
+pub fn roomy_device() -> Throttled<Cpu> {
+    Throttled::new(Cpu::new(1).unwrap(), 1 << 40, f64::INFINITY)
+}
 
-/// A device of any size behind a link that takes no time, and the host.
-pub fn two_cpus(homes: DeviceHomes) -> TwoCpus {
-    let cpu = || Cpu::new(1).unwrap();
-    Tiered { device: Throttled::new(cpu(), 1 << 40, f64::INFINITY), host: cpu(), homes }
+/// A device and the host.
+pub fn beside_cpu(device: Throttled<Cpu>, homes: DeviceHomes) -> Tiered {
+    Tiered::new(device, Cpu::new(1).unwrap(), homes)
+}
+
+/// A device of any size and the host.
+pub fn two_cpus(homes: DeviceHomes) -> Tiered {
+    beside_cpu(roomy_device(), homes)
 }
 
 /// A number by chance, the same for the same name and seed.

@@ -3,10 +3,10 @@
 use lamina_arch::weights::Tensor;
 use lamina_disk::{DiskReader, Extent, MatrixName, PanelError, PanelFolder, PanelRange};
 use lamina_plan::{
-    Backend, Plan, WeightId, WeightLayout, lookahead,
+    Backend, Limits, Ops, Plan, WeightId, WeightLayout, lookahead,
     op::{Experts, Op},
 };
-use lamina_tier::{ExpertCache, ExpertStack, Streamed};
+use lamina_tier::{ExpertCache, ExpertStack, StreamedMachine, StreamedWeights};
 use std::{ops::Range, path::Path, sync::Arc};
 
 /// A model, and where panels of it are kept.
@@ -17,27 +17,31 @@ pub struct OnDisk<'a> {
 }
 
 impl OnDisk<'_> {
-    /// A backend around `inner` that reads the experts for which `on_disk` is true into `slots` slots, and guesses; the plan
-    /// that it runs, and its weights.
-    pub fn streamed<B: Backend>(
+    /// A machine of `backend` that reads the experts for which `on_disk` is true into `slots` slots, and guesses; and the plan
+    /// that it runs.
+    pub fn streamed(
         &self,
-        inner: B,
+        backend: impl Into<Box<dyn Backend>>,
         on_disk: &dyn Fn(&Experts) -> bool,
         (slots, reader): (usize, Box<dyn DiskReader>),
-    ) -> (Streamed<B>, Plan, Vec<B::Weight>) {
+        limits: &Limits,
+    ) -> (Box<dyn Ops>, Plan) {
+        let inner = backend.into();
         let stacks: Vec<[WeightId; 3]> = self.mixtures().filter(|o| on_disk(o)).map(stack).collect();
         let away: Vec<WeightId> = stacks.iter().flatten().copied().collect();
         let weight = |(i, (spec, tensor)): (usize, (&_, &Tensor))| match away.contains(&WeightId(i as u32)) {
-            true => inner.unbound(spec, tensor.dtype).unwrap(),
+            true => inner.need_panels().unwrap().unbound(spec, tensor.dtype).unwrap(),
             false => inner.upload(spec, tensor).unwrap(),
         };
         let weights = self.plan.weights.iter().zip(self.tensors).enumerate().map(weight).collect();
-        let stacks = self.packed(&inner, &stacks);
+        let stacks = self.packed(&*inner, &stacks);
         let (plan, guesses) = lookahead(inner.ordered(self.plan.clone()), &|_| true);
         let experts = (!stacks.is_empty()).then(|| ExpertCache::new(stacks, reader, slots));
         let experts = experts.map(|cache| cache.with_guesses(&guesses));
         let reader = lamina_disk::ReaderKind::Threads.start(1).unwrap();
-        (Streamed { inner, extents: vec![], reader, buffers: 1, experts }, plan, weights)
+        let inner = inner.machine(&plan, weights, limits).unwrap();
+        let streamed = StreamedWeights { extents: vec![], reader, buffers: 1, experts };
+        (Box::new(StreamedMachine::new(inner, &plan, streamed)), plan)
     }
 
     /// All mixtures of experts.
@@ -45,7 +49,7 @@ impl OnDisk<'_> {
         self.plan.ops.iter().filter_map(|op| if let Op::Experts(o) = op { Some(o) } else { None })
     }
 
-    fn packed<B: Backend>(&self, inner: &B, stacks: &[[WeightId; 3]]) -> Vec<ExpertStack> {
+    fn packed(&self, inner: &dyn Backend, stacks: &[[WeightId; 3]]) -> Vec<ExpertStack> {
         let tensor = |w: WeightId| &self.tensors[w.0 as usize];
         let layout =
             |w: WeightId| -> WeightLayout { inner.layout(self.plan.weight(w), tensor(w).dtype).unwrap() };
@@ -55,7 +59,7 @@ impl OnDisk<'_> {
             |w: &WeightId| (name(*w), layout(*w).matrices * layout(*w).panels, layout(*w).panel_bytes);
         let matrices: Vec<_> = all.iter().map(matrix).collect();
         let pack = &mut |i: usize, panels: Range<usize>, out: &mut [u8]| {
-            inner.pack(self.plan.weight(all[i]), tensor(all[i]), panels, out).unwrap();
+            inner.need_panels().unwrap().pack(self.plan.weight(all[i]), tensor(all[i]), panels, out).unwrap();
             Ok::<(), PanelError>(())
         };
         let mut folder = PanelFolder::open(self.root, "model", false).unwrap();

@@ -5,7 +5,7 @@ use lamina_arch::{
     weights::{Tensor, Weights},
 };
 use lamina_fixtures::Numbers;
-use lamina_plan::{Backend, KvType, LORA, Limits, Plan, WeightKind, WeightSpec, adapt, emit};
+use lamina_plan::{Backend, BackendWeight, KvType, LORA, Limits, Plan, WeightKind, WeightSpec, adapt, emit};
 use lamina_store::Checkpoint;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ impl Opened {
         Limits { rows, selected: rows, logits: rows, pages: vec![8; groups], states: 4, kv }
     }
 
-    pub fn uploaded<B: Backend>(&self, backend: &B) -> Vec<B::Weight> {
+    pub fn uploaded(&self, backend: &dyn Backend) -> Vec<BackendWeight> {
         let all = self.plan.weights.iter().zip(&self.tensors);
         all.map(|(spec, tensor)| backend.upload(spec, tensor).unwrap()).collect()
     }
