@@ -1,10 +1,11 @@
-//! Floor ½: the words every other crate speaks - element types, host tensors, bytes in memory or in a file.
+//! Floor ½: the words every other crate speaks - element types, number types of caches, host tensors, bytes in memory or in a file.
 #![forbid(unsafe_code)]
 
 mod bytes;
 mod cpu;
 mod dtype;
 pub mod formula;
+mod kv;
 mod memory;
 mod page_buffer;
 pub mod scalar;
@@ -15,6 +16,7 @@ mod threads;
 pub use bytes::Bytes;
 pub use cpu::cpu_name;
 pub use dtype::{DType, UnknownDType};
+pub use kv::{KvType, KvTypes, PAGE_LEN, UnknownKvType};
 pub use memory::{available_memory, human_bytes, peak_rss, resident_memory, total_memory};
 pub use page_buffer::{BLOCK, PageBuffer};
 pub use stored::{BytesFile, ReadError, StoredBytes, zeros};

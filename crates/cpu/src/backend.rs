@@ -3,19 +3,18 @@
 use crate::{
     bandwidth::read_bandwidth,
     expert_rows::ExpertRows,
-    kernel::attend::CHUNK,
-    kv::{Cache, CacheRow, Codec, page_bytes},
+    kv::{Cache, page_bytes},
     machine::{Machine, Operate},
     matrix::{Matrix, PanelPacker, layout, plain},
     memory::{Aligned, SharedPtr},
     ropes::RopeTables,
-    row_kernels::RowKernels,
     sizes::MachineSizes,
     tasks::TaskLists,
     weight::Weight,
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::{DType, available_memory, startable, total_memory};
+use lamina_kernels::{CHUNK, CacheRow, Codec, NATIVE, RowKernels};
 use lamina_plan::{
     About, Backend, BackendWeight, Batch, Capabilities, Footprint, KvLayout, KvType, KvTypes, LayerState,
     Limits, Memory, Ops, PanelFill, Panels, Plan, Reports, Sizes, WeightLayout, WeightSpec, backend::Result,
@@ -85,7 +84,7 @@ impl Sizes for Cpu {
     }
 
     fn runs_as(&self, dtype: DType) -> DType {
-        if crate::format::NATIVE.contains(&dtype) { dtype } else { plain(dtype) }
+        if NATIVE.contains(&dtype) { dtype } else { plain(dtype) }
     }
 
     fn weight_bytes(&self, spec: &WeightSpec, dtype: DType) -> usize {
@@ -110,7 +109,7 @@ impl Sizes for Cpu {
 impl Backend for Cpu {
     fn capabilities(&self) -> Capabilities {
         let ops = Op::PLAIN.iter().copied().chain(FUSED).collect();
-        let types = crate::format::NATIVE.to_vec();
+        let types = NATIVE.to_vec();
         Capabilities {
             selects_cells: true,
             attention_unit: CHUNK,

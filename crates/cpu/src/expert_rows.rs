@@ -1,6 +1,7 @@
 //! Scratch memory of a mixture of experts: the routing of rows to experts, and the rows between their matrices.
 
-use crate::{act::ActKind, memory::Aligned};
+use crate::memory::Aligned;
+use lamina_kernels::ActKind;
 use lamina_plan::{Plan, backend::Result, op::Op};
 use std::sync::Mutex;
 

@@ -3,18 +3,13 @@
 //! A page of keys has the layout of a weight panel whose rows are positions, so scores are ordinary panel products:
 //! integer ones where the cache is quantized, and with the rows of all query heads of a group at once.
 
-mod codec;
-mod lane;
 mod sizes;
 
 use crate::memory::{Aligned, SharedPtr};
-pub use codec::{CacheRow, Codec};
 use lamina_base::PageBuffer;
+use lamina_kernels::{CacheRow, Codec, VALUE_BLOCK};
 use lamina_plan::{BackendError, KvLayout, LayerState, PAGE_LEN, backend::Result};
 pub use sizes::CacheSizes;
-
-/// Stored values are filled up to a multiple of this: whole blocks, and whole vectors of every instruction set.
-const VALUE_BLOCK: usize = 32;
 
 /// Where the pages of one attention layer are.
 #[derive(Clone, Copy)]
@@ -92,7 +87,7 @@ pub struct Cache {
 fn layer_page(codec: &Codec, layer: &LayerState) -> usize {
     match *layer {
         LayerState::Paged { kv_heads, dim, .. } => {
-            let values = (codec.values.page_bytes)(dim.next_multiple_of(VALUE_BLOCK));
+            let values = codec.values().page_bytes(dim.next_multiple_of(VALUE_BLOCK));
             kv_heads * (codec.key_page(dim) + values).next_multiple_of(64)
         }
         LayerState::Latent { rank, rope, .. } => {
@@ -201,7 +196,7 @@ impl Cache {
     /// # Safety
     /// Nobody writes to them while the slice is used.
     pub unsafe fn value_rows(&self, l: &PagedLayer, page: usize, head: usize) -> &[u8] {
-        let bytes = (l.codec.values.page_bytes)(l.value_dim());
+        let bytes = l.codec.values().page_bytes(l.value_dim());
         // SAFETY: `values` has seen that page and head are the layer's, whose values take these bytes; nobody writes them.
         unsafe { std::slice::from_raw_parts(self.values(l, page, head), bytes) }
     }
@@ -232,15 +227,15 @@ impl Cache {
         row: &mut CacheRow,
     ) {
         let codec = &l.codec;
-        let row = codec.encode(codec.types.k, key, codec.keys.act.block(), row);
-        let n = codec.keys.rows;
-        let panel_bytes = codec.keys.panel_bytes(codec.key_dim(l.dim));
+        let row = codec.encode_key(key, row);
+        let n = codec.keys().rows();
+        let panel_bytes = codec.keys().panel_bytes(codec.key_dim(l.dim));
         let panel = self.keys(l, page, head).wrapping_add(place / n * panel_bytes);
         assert!(place < PAGE_LEN);
         // SAFETY: `keys` has seen that the page is one of the layer's, a page has `PAGE_LEN / n` panels, and the caller
         // promises that nobody else uses the keys of this head in it.
         let panel = unsafe { std::slice::from_raw_parts_mut(panel, panel_bytes) };
-        codec.keys.put(row, place % n, panel);
+        codec.keys().put(row, place % n, panel);
     }
 
     /// Writes the value of one position.
@@ -256,12 +251,12 @@ impl Cache {
         value: &[f32],
         row: &mut CacheRow,
     ) {
-        let row = l.codec.encode(l.codec.types.v, &[value], VALUE_BLOCK, row);
-        let bytes = (l.codec.values.page_bytes)(l.value_dim());
+        let row = l.codec.encode_value(value, row);
+        let bytes = l.codec.values().page_bytes(l.value_dim());
         // SAFETY: `values` has seen that the page is one of the layer's, the values of a head take these bytes of it, and the
         // caller promises that nobody else uses them.
         let page = unsafe { std::slice::from_raw_parts_mut(self.values(l, page, head), bytes) };
-        (l.codec.values.put)(row, place, l.value_dim(), page);
+        l.codec.values().put(row, place, l.value_dim(), page);
     }
 
     /// Moves key and value of a head from one page and place to another, as they are stored; `bytes` is room for them.
@@ -276,24 +271,24 @@ impl Cache {
         to: (usize, usize),
         bytes: &mut Vec<u8>,
     ) {
-        let (codec, n, dim) = (&l.codec, l.codec.keys.rows, l.value_dim());
-        let panel_bytes = codec.keys.panel_bytes(codec.key_dim(l.dim));
+        let (codec, n, dim) = (&l.codec, l.codec.keys().rows(), l.value_dim());
+        let panel_bytes = codec.keys().panel_bytes(codec.key_dim(l.dim));
         let panel = |place: usize| place / n * panel_bytes..(place / n + 1) * panel_bytes;
         // SAFETY: the caller promises that nobody writes to them.
         let keys = unsafe { self.key_panels(l, from.0, head) };
-        let lane = (codec.lane)(n);
+        let lane = codec.lane();
         lane.take(&keys[panel(from.1)], from.1 % n, bytes);
         // SAFETY: `keys` has seen that the page is one of the layer's, whose keys take these bytes, and the caller promises
         // that nobody else uses them; what was read of this page is not used any more.
         let keys = unsafe { std::slice::from_raw_parts_mut(self.keys(l, to.0, head), codec.key_page(l.dim)) };
         lane.put(bytes, to.1 % n, &mut keys[panel(to.1)]);
         // SAFETY: the caller promises that nobody writes to them.
-        (codec.values.take)(unsafe { self.value_rows(l, from.0, head) }, from.1, dim, bytes);
+        codec.values().take(unsafe { self.value_rows(l, from.0, head) }, from.1, dim, bytes);
         // SAFETY: as for the keys.
         let values = unsafe {
-            std::slice::from_raw_parts_mut(self.values(l, to.0, head), (codec.values.page_bytes)(dim))
+            std::slice::from_raw_parts_mut(self.values(l, to.0, head), codec.values().page_bytes(dim))
         };
-        (codec.values.put)(bytes, to.1, dim, values);
+        codec.values().put(bytes, to.1, dim, values);
     }
 
     /// Copies a page of every layer of a group.

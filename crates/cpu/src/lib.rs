@@ -1,11 +1,9 @@
-//! Floor 5: the CPU backend - panels of interleaved rows, kernels per instruction set, paged attention, own threads.
+//! Floor 5: the CPU backend - a plan's operators over the kernels of `lamina-kernels`, weights in panels of interleaved rows,
+//! paged attention, own threads.
 
-mod act;
 mod backend;
 mod bandwidth;
 mod expert_rows;
-mod format;
-mod kernel;
 mod kv;
 mod machine;
 mod matrix;
@@ -13,7 +11,6 @@ mod memory;
 mod ops;
 mod queue;
 mod ropes;
-mod row_kernels;
 mod row_softmax;
 mod sizes;
 mod tasks;

@@ -1,15 +1,10 @@
 //! The machine: one arena for all slots, the cache, scratch per thread, and kernels chosen for this CPU.
 
 use crate::{
-    expert_rows::ExpertRows,
-    kv::{Cache, CacheRow},
-    matrix::Matrix,
-    memory::Aligned,
-    ropes::RopeTables,
-    row_kernels::RowKernels,
-    tasks::TaskLists,
+    expert_rows::ExpertRows, kv::Cache, matrix::Matrix, memory::Aligned, ropes::RopeTables, tasks::TaskLists,
     weight::Weight,
 };
+use lamina_kernels::{CacheRow, RowKernels};
 use lamina_plan::{BackendError, Batch, Limits, Slot, SlotSpec, WeightId, backend::Result};
 use lamina_pool::Pool;
 use std::{

@@ -1,11 +1,9 @@
 //! Matrices in panels of interleaved rows, which lie in memory of their own or where they were bound.
 
-use crate::{
-    format::{self, Kernels},
-    memory::{Aligned, SharedPtr, product},
-};
+use crate::memory::{Aligned, SharedPtr, product};
 use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType, human_bytes};
+use lamina_kernels::Kernels;
 use lamina_plan::{BackendError, PanelFill, WeightKind, WeightLayout, WeightSpec, backend::Result};
 use lamina_pool::Pool;
 use lamina_simd::Isa;
@@ -76,10 +74,10 @@ pub fn layout(spec: &WeightSpec, dtype: DType, isa: Isa) -> Option<WeightLayout>
     let kernels = kernels_for(dtype, cols, isa);
     Some(WeightLayout {
         matrices,
-        panel_rows: kernels.rows,
-        panels: rows.div_ceil(kernels.rows),
+        panel_rows: kernels.rows(),
+        panels: rows.div_ceil(kernels.rows()),
         panel_bytes: kernels.panel_bytes(cols),
-        key: format!("cpu {} {}x{cols} v{LAYOUT}", kernels.dtype, kernels.rows),
+        key: format!("cpu {} {}x{cols} v{LAYOUT}", kernels.dtype(), kernels.rows()),
     })
 }
 
@@ -138,7 +136,7 @@ impl Matrix {
             kernels,
             rows,
             cols,
-            panels: rows.div_ceil(kernels.rows),
+            panels: rows.div_ceil(kernels.rows()),
             panel_bytes: kernels.panel_bytes(cols),
             places: vec![MatrixPlace::NOWHERE; count],
             memory: MatrixMemory::Bound(vec![None; count]),
@@ -239,7 +237,7 @@ impl<'a> PanelPacker<'a> {
     pub fn new(spec: &WeightSpec, tensor: &'a Tensor, isa: Isa) -> Result<PanelPacker<'a>> {
         let (_, rows, cols) = shape(spec.kind).ok_or_else(|| no_panels(spec))?;
         let kernels = kernels_for(tensor.dtype, cols, isa);
-        let (panels, panel_bytes) = (rows.div_ceil(kernels.rows), kernels.panel_bytes(cols));
+        let (panels, panel_bytes) = (rows.div_ceil(kernels.rows()), kernels.panel_bytes(cols));
         Ok(PanelPacker { tensor, kernels, rows, panels, panel_bytes })
     }
 
@@ -258,17 +256,17 @@ impl<'a> PanelPacker<'a> {
     }
 
     fn panel(&self, panel: usize, out: &mut [u8], converted: &mut Converted) -> Result<()> {
-        let (n, tensor) = (self.kernels.rows, self.tensor);
+        let (n, tensor) = (self.kernels.rows(), self.tensor);
         let (matrix, first) = (panel / self.panels, panel % self.panels * n);
         let (start, present) = (matrix * self.rows + first, n.min(self.rows - first));
         let mut stored = std::mem::take(&mut converted.stored);
         stored.resize(present * tensor.row_bytes(), 0);
         tensor.read(start..start + present, &mut stored)?;
         for (lane, row) in stored.chunks_exact(tensor.row_bytes().max(1)).enumerate() {
-            let row = if tensor.dtype == self.kernels.dtype {
+            let row = if tensor.dtype == self.kernels.dtype() {
                 row
             } else {
-                converted.row(row, tensor, self.kernels.dtype)?
+                converted.row(row, tensor, self.kernels.dtype())?
             };
             self.kernels.put(row, lane, out);
         }
@@ -301,10 +299,11 @@ impl Converted {
 
 /// Kernels of the stored type, or of the plain type that it is turned into.
 fn kernels_for(dtype: DType, cols: usize, isa: Isa) -> Kernels {
-    let fits = |k: &Kernels| cols.is_multiple_of(k.act.block());
-    let native = format::kernels(dtype, isa).filter(fits);
-    native
-        .unwrap_or_else(|| format::kernels(plain(dtype), isa).expect("plain types have kernels of any width"))
+    let fits = |k: &Kernels| cols.is_multiple_of(k.act().block());
+    let native = lamina_kernels::kernels(dtype, isa).filter(fits);
+    native.unwrap_or_else(|| {
+        lamina_kernels::kernels(plain(dtype), isa).expect("plain types have kernels of any width")
+    })
 }
 
 /// The plain type that holds every value of a type without kernels, with float16 rounding at most for block types.

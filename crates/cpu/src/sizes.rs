@@ -1,12 +1,12 @@
 //! Sizes of all that a machine allocates: computed once, so that what is promised is what is taken.
 
 use crate::{
-    act::ActKind,
     expert_rows::ExpertSizes,
-    kv::{CacheRow, CacheSizes},
+    kv::CacheSizes,
     ops::{attention, latent, linear},
     ropes,
 };
+use lamina_kernels::{ActKind, CacheRow};
 use lamina_plan::{Arena, Footprint, LayerState, Limits, Plan, backend::Result, op::Op};
 use lamina_simd::Isa;
 

@@ -89,7 +89,7 @@ mod tests {
                     // Integers are no weights.
                     let Ok(weight) = Weight::upload(&spec, &tensor.expect("as many bytes"), isa, &pool)
                     else {
-                        assert!(!crate::format::NATIVE.contains(&dtype), "{dtype} {kind:?}");
+                        assert!(!lamina_kernels::NATIVE.contains(&dtype), "{dtype} {kind:?}");
                         continue;
                     };
                     assert_eq!(Weight::bytes(&spec, dtype, isa), held(&weight), "{isa} {dtype} {kind:?}");

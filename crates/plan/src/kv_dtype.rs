@@ -105,16 +105,6 @@ impl FromStr for KvDtype {
     }
 }
 
-impl fmt::Display for KvTypes {
-    /// `q8_0`, or `k=q8_0,v=q4_0`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.k == self.v {
-            return write!(f, "{}", self.k);
-        }
-        write!(f, "k={},v={}", self.k, self.v)
-    }
-}
-
 impl fmt::Display for KvDtype {
     /// The shortest form that [`FromStr`] reads as the same.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,8 @@
 //! Where layers lie in the cache, and how much memory they take: known before any is allocated.
 
-use super::{CacheLayer, Codec, PageHome, PagedLayer, StateLayer, layer_page};
+use super::{CacheLayer, PageHome, PagedLayer, StateLayer, layer_page};
 use crate::memory::{SharedPtr, product};
+use lamina_kernels::Codec;
 use lamina_plan::{KvLayout, LayerState, Limits, backend::Result, bound_stride};
 use lamina_simd::Isa;
 

@@ -15,13 +15,13 @@ use super::{
     softmax::{Running, UNIT_ROWS},
 };
 use crate::{
-    kernel::attend::CHUNK,
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
     memory::SharedPtr,
     row_softmax::RowSoftmax,
     tasks::Unit,
 };
+use lamina_kernels::CHUNK;
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
 use std::ops::Range;
 
@@ -206,7 +206,7 @@ impl Machine {
     fn load_queries(&self, s: &AttentionArgs<'_>, u: Unit, row: &mut [f32], queries: &mut [u8]) {
         let dim = s.layer.dim;
         let rows = u.rows();
-        let kind = s.layer.codec.keys.act;
+        let kind = s.layer.codec.keys().act();
         let row = &mut row[..s.layer.codec.key_dim(dim)];
         row[dim..].fill(0.0);
         for r in 0..rows {

@@ -2,12 +2,11 @@
 
 use super::linear::{Acts, Product};
 use crate::{
-    act::{ActKind, ActKinds},
     expert_rows::{LEFT_OUT, Ranking, RoutedRows},
-    kernel::rows::Epilogue,
     machine::{Machine, Operate, RowsOf},
     matrix::Matrix,
 };
+use lamina_kernels::{ActKind, ActKinds, Epilogue};
 use lamina_plan::{
     BackendError, Batch, WeightId,
     backend::Result,
@@ -96,9 +95,9 @@ impl Machine {
 
         let input = self.expert_inputs(o, r, x, gate);
         self.expert_halves(o, r, (gate, up), input, inner);
-        self.quantize_rows(inner, down.kernels.act);
+        self.quantize_rows(inner, down.kernels.act());
         // SAFETY: the inner rows are complete, and nothing is prepared before their products have ended.
-        let acts = unsafe { self.acts_of(down.kernels.act, inner, false) };
+        let acts = unsafe { self.acts_of(down.kernels.act(), inner, false) };
         self.products(r.runs.len(), |i| {
             let (expert, first, n) = r.runs[i];
             let bias = o.biases.map(|b| self.row_of(b.down, expert, down.rows));
@@ -110,7 +109,7 @@ impl Machine {
 
     /// Inputs of all assignments in the order of experts, as activations.
     fn expert_inputs(&self, o: &Experts, r: &ExpertPart<'_>, x: RowsOf, gate: &Matrix) -> Acts<'_> {
-        let kind = gate.kernels.act;
+        let kind = gate.kernels.act();
         let rows = r.order.len();
         // One row that goes to all experts unscaled is prepared once: a stride of zero rows serves them all.
         let top_k = o.routing.top_k;
@@ -183,7 +182,7 @@ impl Machine {
             matrix: m,
             index: expert,
             up: None,
-            acts: acts.from(first, m.kernels.act),
+            acts: acts.from(first, m.kernels.act()),
             rows,
             to: to.at(first),
             stride: to.width,

@@ -9,21 +9,16 @@ use super::{
     softmax::{Running, UNIT_ROWS},
 };
 use crate::{
-    act::ActKind,
-    kernel::{
-        attend::{CHUNK, LaneGroups, PanelMix, ScoreBias, Visible},
-        product::{PREFETCH, PanelOperands},
-    },
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
     matrix::Matrix,
     tasks::Unit,
 };
+use lamina_kernels::{
+    ActKind, CHUNK, CHUNK_PAGES, LaneGroups, PREFETCH, PanelMix, PanelOperands, ScoreBias, Visible,
+};
 use lamina_plan::{Batch, PAGE_LEN, backend::Result, op::*};
 use std::ops::Range;
-
-/// Pages of a chunk.
-const CHUNK_PAGES: usize = CHUNK / PAGE_LEN;
 
 /// Operands that all units of a latent attention share.
 struct LatentArgs<'a> {
@@ -187,7 +182,7 @@ impl Machine {
         queries: &'a [f32],
         space: &'a mut [u8],
     ) -> Acts<'a> {
-        let (kind, dim, rows) = (s.layer.codec.keys.act, s.layer.dim, u.rows());
+        let (kind, dim, rows) = (s.layer.codec.keys().act(), s.layer.dim, u.rows());
         if kind == ActKind::F32 {
             return Acts { bytes: bytemuck::cast_slice(queries), stride: dim };
         }
@@ -206,7 +201,7 @@ impl Machine {
         small: &mut SmallProduct<'_>,
         mut put: impl FnMut(usize, usize, f32),
     ) {
-        let kind = w.kernels.act;
+        let kind = w.kernels.act();
         for r in 0..n {
             self.kernels.quantize(kind, row(r), r, n, small.acts);
         }
@@ -220,7 +215,7 @@ impl Machine {
             ahead: PREFETCH,
         };
         w.kernels.multiply(w.cols, operands);
-        let lanes = w.kernels.lanes;
+        let lanes = w.kernels.lanes();
         for r in 0..n {
             for i in 0..w.rows {
                 put(r, i, small.tile[(i / lanes * n + r) * lanes + i % lanes]);
@@ -239,8 +234,8 @@ impl Machine {
         cleared: bool,
     ) {
         let codec = &s.layer.codec;
-        let keys = &codec.keys;
-        let (rows, lanes, dim) = (u.rows(), keys.lanes, s.layer.dim);
+        let keys = codec.keys();
+        let (rows, lanes, dim) = (u.rows(), keys.lanes(), s.layer.dim);
         let sight = s.sight(u);
         let (base, end) = (chunk * CHUNK, s.cells(u).end.min((chunk + 1) * CHUNK));
         let mut pages = [&[][..]; CHUNK_PAGES];
@@ -277,7 +272,7 @@ impl Machine {
         scores: &mut [f32],
         part: &mut Running<'_>,
     ) {
-        let (rows, lanes, sight) = (u.rows(), s.layer.codec.keys.lanes, s.sight(u));
+        let (rows, lanes, sight) = (u.rows(), s.layer.codec.keys().lanes(), s.sight(u));
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
         for r in 0..rows {
             let to = s.b.index(u.row + r / u.heads) + 1;
@@ -297,12 +292,12 @@ impl Machine {
         scores: &mut [f32],
         part: &mut Running<'_>,
     ) {
-        let (codec, keys, sight) = (&s.layer.codec, &s.layer.codec.keys, s.sight(u));
+        let (codec, keys, sight) = (&s.layer.codec, s.layer.codec.keys(), s.sight(u));
         let panel_bytes = keys.panel_bytes(s.layer.dim);
-        let bytes = PAGE_LEN / keys.rows * panel_bytes;
+        let bytes = PAGE_LEN / keys.rows() * panel_bytes;
         let zero = codec.encoded_key(&vec![0.0; s.layer.dim]);
         let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
-        let (lanes, out_stride) = (keys.lanes, s.rank.next_multiple_of(32));
+        let (lanes, out_stride) = (keys.lanes(), s.rank.next_multiple_of(32));
         for t in 0..u.tokens {
             for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
                 let page = &mut pages.page(i)[..bytes];
@@ -311,8 +306,8 @@ impl Machine {
                 page.copy_from_slice(from);
                 let index = s.b.index(u.row + t);
                 for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
-                    let panel = &mut page[place / keys.rows * panel_bytes..][..panel_bytes];
-                    keys.put(&zero, place % keys.rows, panel);
+                    let panel = &mut page[place / keys.rows() * panel_bytes..][..panel_bytes];
+                    keys.put(&zero, place % keys.rows(), panel);
                 }
             }
             let list: [_; CHUNK_PAGES] = std::array::from_fn(|i| pages.at(i));

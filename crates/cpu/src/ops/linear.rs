@@ -2,15 +2,11 @@
 //! the epilogue on their results.
 
 use crate::{
-    act::{Act32, Act256, ActKind, ActKinds},
-    kernel::{
-        product::{PREFETCH, PanelOperands},
-        rows::{Epilogue, EpilogueArgs, NormArgs, Outputs},
-    },
     machine::{Machine, Operate, RowsOf},
     matrix::Matrix,
     tasks::TaskCut,
 };
+use lamina_kernels::{ActKind, ActKinds, Epilogue, EpilogueArgs, NormArgs, Outputs, PREFETCH, PanelOperands};
 use lamina_plan::{Batch, Plan, Slot, WeightKind, backend::Result, op::*};
 
 /// Rows of one task of a large product. Their activations (about 300 bytes per 256 columns) stay in L2 while
@@ -79,7 +75,7 @@ impl Product<'_> {
     fn cut(&self, threads: usize) -> TaskCut {
         let m = self.matrix;
         let rows = self.rows.min(ROW_BLOCK);
-        let room = TILE / (rows.max(1) * m.kernels.rows);
+        let room = TILE / (rows.max(1) * m.kernels.rows());
         let few = (TASK_BYTES / m.panel_bytes.max(1)).min(m.panels.div_ceil(2 * threads));
         let panels = if self.rows >= ROW_BLOCK { room } else { few.min(room) }.max(1);
         let each = m.panels.div_ceil(panels);
@@ -103,23 +99,22 @@ impl Product<'_> {
             self.multiply(up, panel, panels, row, rows, second);
         }
         let kernels = &self.matrix.kernels;
-        let first = panel * kernels.rows;
+        let first = panel * kernels.rows();
         let outputs = Outputs {
             to: self.to.wrapping_add(row * self.stride + first),
             rows,
             stride: self.stride,
-            width: (panels * kernels.rows).min(self.matrix.rows - first),
+            width: (panels * kernels.rows()).min(self.matrix.rows - first),
         };
         let biases = (self.bias.map(|b| &b[first..]), self.up_bias.map(|b| &b[first..]));
         let products = (&*out, self.up.map(|_| &*second));
         // SAFETY: `to` holds `self.rows` rows of the matrix's outputs, of which this task alone writes these.
-        let args = unsafe { EpilogueArgs::new(products, kernels.lanes, outputs, biases, self.epilogue) };
-        // SAFETY: the machine's kernels were chosen for this CPU.
-        unsafe { (m.kernels.epilogue)(&args) };
+        let args = unsafe { EpilogueArgs::new(products, kernels.lanes(), outputs, biases, self.epilogue) };
+        m.kernels.epilogue(&args);
     }
 
     fn multiply(&self, w: &Matrix, panel: usize, panels: usize, row: usize, rows: usize, out: &mut [f32]) {
-        let acts = self.acts.from(row, w.kernels.act);
+        let acts = self.acts.from(row, w.kernels.act());
         let operands = PanelOperands {
             weights: w.panels_of(self.index, panel, panels),
             acts: acts.bytes,
@@ -183,20 +178,10 @@ impl Machine {
 
     /// Quantizes one row into the activations' place `r` of `rows`; float32 rows are where they are.
     pub(crate) fn quantize_row(&self, row: *const f32, width: usize, r: usize, rows: usize, kinds: ActKinds) {
-        for kind in kinds.iter() {
-            match kind {
-                ActKind::F32 => {}
-                ActKind::Int32 => {
-                    let out = self.acts[1].ptr_mut().cast::<Act32>().wrapping_add(r);
-                    // SAFETY: the buffer holds `rows` rows, and this task alone writes row `r`.
-                    unsafe { (self.kernels.act32)(row, width, out, rows) };
-                }
-                ActKind::Int256 => {
-                    let out = self.acts[2].ptr_mut().cast::<Act256>().wrapping_add(r);
-                    // SAFETY: this buffer too holds `rows` rows, of which this task alone writes row `r`.
-                    unsafe { (self.kernels.act256)(row, width, out, rows) };
-                }
-            }
+        for kind in kinds.iter().filter(|&kind| kind != ActKind::F32) {
+            let out = self.acts[kind as usize].ptr_mut();
+            // SAFETY: the buffer begins on a page and holds `rows` rows, of which this task alone writes row `r`.
+            unsafe { self.kernels.quantize_at(kind, row, width, (r, rows), out) };
         }
     }
 
@@ -236,7 +221,7 @@ impl Machine {
             index: 0,
             up: None,
             // SAFETY: products write other slots than they read, and the next operator prepares activations after them.
-            acts: unsafe { self.acts_of(m.kernels.act, x, normed) },
+            acts: unsafe { self.acts_of(m.kernels.act(), x, normed) },
             rows: x.rows,
             to: to.ptr.wrapping_add(first),
             stride: to.width,
@@ -251,7 +236,7 @@ impl Machine {
     /// # Errors
     /// When one of them is not bound.
     fn kinds(&self, parts: &[Part]) -> Result<ActKinds> {
-        let with = |kinds: ActKinds, p: &Part| Ok(kinds.with(self.bound_matrix(p.weight)?.kernels.act));
+        let with = |kinds: ActKinds, p: &Part| Ok(kinds.with(self.bound_matrix(p.weight)?.kernels.act()));
         parts.iter().try_fold(ActKinds::default(), with)
     }
 
@@ -298,7 +283,7 @@ impl Operate<Glu> for Machine {
             return Ok(());
         };
         let second = self.matrix(up.weight);
-        if second.kernels.dtype != self.matrix(gate.weight).kernels.dtype {
+        if second.kernels.dtype() != self.matrix(gate.weight).kernels.dtype() {
             // Files that mix types inside a part are rare; the plain way is right for them.
             let store = |part: &Part| self.product(b, x, normed, part, Epilogue::Store, part.out);
             self.products(2, |i| store([gate, up][i]));

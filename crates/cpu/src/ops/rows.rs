@@ -1,11 +1,11 @@
 //! Operators over single rows: look-ups, norms, residuals, gates.
 
 use crate::{
-    kernel::rows::NormArgs,
     machine::{Machine, Operate},
     weight::Weight,
 };
 use lamina_arch::{ArchError, weights::Tensor};
+use lamina_kernels::NormArgs;
 use lamina_plan::{Batch, Input, Slot, WeightId, backend::Result, op::*};
 use std::{cell::RefCell, sync::OnceLock};
 

@@ -1,9 +1,7 @@
 //! The online softmax: chunks of scores are reduced on their own, and merged in order with rescaling.
 
-use crate::{
-    kernel::attend::{LaneGroups, RowScores, ScoreBias, Visible},
-    machine::Machine,
-};
+use crate::machine::Machine;
+use lamina_kernels::{LaneGroups, RowScores, ScoreBias, Visible};
 
 /// Query rows of a unit: enough to reuse each key page often, few enough for their scores to stay in L2.
 pub(super) const UNIT_ROWS: usize = 64;
@@ -42,10 +40,7 @@ impl<'a> Running<'a> {
             (self.top[r], self.sum[r]) = (f32::NEG_INFINITY, 0.0);
             return;
         }
-        let mut top_and_sum = [0.0; 2];
-        // SAFETY: the kernel was chosen for this CPU, and `RowScores::new` takes the memory of these groups.
-        unsafe { (m.kernels.softmax_weights)(&RowScores::new(row, groups, seen, bias), &mut top_and_sum) };
-        [self.top[r], self.sum[r]] = top_and_sum;
+        [self.top[r], self.sum[r]] = m.kernels.softmax_weights(RowScores::new(row, groups, seen, bias));
     }
 }
 
@@ -72,7 +67,6 @@ impl Machine {
         run.sum[to] = run.sum[to] * old + part.sum[r] * new;
         run.top[to] = top;
         let (a, b) = (&mut run.values[to * dim..][..dim], &part.values[r * dim..][..dim]);
-        // SAFETY: both have `dim` numbers, a multiple of 32, and the kernel was chosen for this CPU.
-        unsafe { (self.kernels.merge)(a.as_mut_ptr(), old, b.as_ptr(), new, dim) };
+        self.kernels.merge(a, old, b, new);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::sight::{pages_written, rows_of_page};
 use crate::{
-    kv::{CacheRow, PagedLayer},
+    kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},
 };
+use lamina_kernels::CacheRow;
 use lamina_plan::{Batch, BatchSeq, backend::Result, op::Store};
 use std::sync::{MutexGuard, PoisonError};
 

@@ -5,12 +5,8 @@
 //! by one and merged in order, so that a row has the same bits in any unit. This path allocates in a step.
 
 use super::{super::softmax::Running, AttentionArgs, AttentionScratch, finish};
-use crate::{
-    kernel::attend::{LaneGroups, PanelMix},
-    machine::Machine,
-    memory::SharedPtr,
-    tasks::Unit,
-};
+use crate::{machine::Machine, memory::SharedPtr, tasks::Unit};
+use lamina_kernels::{LaneGroups, PanelMix};
 use lamina_plan::{BackendError, PAGE_LEN, SPARSE_BLOCK, backend::Result};
 
 /// Pages of a block.
@@ -81,7 +77,7 @@ impl Machine {
     }
 
     fn average_keys(&self, s: &AttentionArgs<'_>, means: &mut BlockMeans) {
-        let (dim, keys) = (means.dim, &s.layer.codec.keys);
+        let (dim, keys) = (means.dim, s.layer.codec.keys());
         let shared = SharedPtr(means.numbers.as_mut_ptr());
         let (count, means) = (means.numbers.len() / dim, &*means);
         self.pool.run(count, |i, _| {
@@ -93,7 +89,7 @@ impl Machine {
             };
             let pages: [&[u8]; PAGES] = std::array::from_fn(page);
             let mut weights = [1.0 / SPARSE_BLOCK as f32; SPARSE_BLOCK];
-            let lanes = keys.lanes;
+            let lanes = keys.lanes();
             let weights = LaneGroups { numbers: &mut weights, stride: lanes, rows: 1, lanes };
             // SAFETY: every task has a mean of its own, of `dim` numbers.
             let out = unsafe { std::slice::from_raw_parts_mut(shared.at(i * dim), dim) };

@@ -4,15 +4,9 @@ use super::{
     super::{sight::Cleared, softmax::Running},
     AttentionArgs,
 };
-use crate::{
-    act::ActKind,
-    kernel::{
-        attend::{LaneGroups, ScoreBias, Visible},
-        mix::{CHUNK_PAGES, ValueMix, ValuePages},
-        product::PanelOperands,
-    },
-    machine::Machine,
-    tasks::Unit,
+use crate::{machine::Machine, tasks::Unit};
+use lamina_kernels::{
+    ActKind, CHUNK_PAGES, LaneGroups, PanelOperands, ScoreBias, ValueMix, ValuePages, Visible,
 };
 use lamina_plan::PAGE_LEN;
 use std::ops::Range;
@@ -50,7 +44,7 @@ impl Machine {
     ) {
         let (rows, sight) = (u.rows(), s.sight(u));
         let Range { start: base, end } = cells;
-        let lanes = s.layer.codec.keys.lanes;
+        let lanes = s.layer.codec.keys().lanes();
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
             let out = &mut scores[(page * PAGE_LEN - base) * u.score_rows()..];
             self.page_scores(s, u, page, queries, out);
@@ -80,7 +74,7 @@ impl Machine {
     }
 
     fn page_scores(&self, s: &AttentionArgs<'_>, u: Unit, page: usize, queries: &[u8], out: &mut [f32]) {
-        let keys = &s.layer.codec.keys;
+        let keys = s.layer.codec.keys();
         let padded = s.layer.codec.key_dim(s.layer.dim);
         let sight = s.sight(u);
         // SAFETY: attention writes nothing to the cache.
@@ -97,7 +91,7 @@ impl Machine {
         let operands = PanelOperands {
             weights,
             acts: queries,
-            stride: if keys.act == ActKind::F32 { s.layer.dim } else { rows },
+            stride: if keys.act() == ActKind::F32 { s.layer.dim } else { rows },
             rows,
             out,
             out_rows: u.score_rows(),
@@ -129,9 +123,9 @@ impl Machine {
             self.cache.keys(&s.layer, page, u.kv_head).cast_const()
         });
         let pages = ValuePages { pages: std::array::from_fn(values), next, positions: end - base };
-        let (lanes, dim) = (s.layer.codec.keys.lanes, s.layer.value_dim());
+        let (lanes, dim) = (s.layer.codec.keys().lanes(), s.layer.value_dim());
         let weights = LaneGroups { numbers: scores, stride: u.score_rows() * lanes, rows: u.rows(), lanes };
-        s.layer.codec.values.mix(&ValueMix::new(weights, pages, dim, part.values));
+        s.layer.codec.values().mix(&ValueMix::new(weights, pages, dim, part.values));
     }
 
     /// As [`Machine::mix`], token by token, with pages in which cells that the token does not see are cleared.
@@ -144,7 +138,7 @@ impl Machine {
         part: &mut Running<'_>,
     ) {
         let (codec, dim, sight) = (&s.layer.codec, s.layer.value_dim(), s.sight(u));
-        let bytes = (codec.values.page_bytes)(dim);
+        let bytes = codec.values().page_bytes(dim);
         let zero = codec.encoded_value(&vec![0.0; dim]);
         let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
         for t in 0..u.taken() {
@@ -155,15 +149,15 @@ impl Machine {
                 page.copy_from_slice(from);
                 let index = s.b.index(u.row_of(t));
                 for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
-                    (codec.values.put)(&zero, place, dim, page);
+                    codec.values().put(&zero, place, dim, page);
                 }
             }
             let list = std::array::from_fn(|i| pages.at(i));
             let values = ValuePages { pages: list, next: list.map(<[u8]>::as_ptr), positions: end - base };
-            let (lanes, first) = (codec.keys.lanes, t * u.heads);
+            let (lanes, first) = (codec.keys().lanes(), t * u.heads);
             let numbers = &mut scores[first * lanes..];
             let weights = LaneGroups { numbers, stride: u.score_rows() * lanes, rows: u.heads, lanes };
-            codec.values.mix(&ValueMix::new(weights, values, dim, &mut part.values[first * dim..]));
+            codec.values().mix(&ValueMix::new(weights, values, dim, &mut part.values[first * dim..]));
         }
     }
 }

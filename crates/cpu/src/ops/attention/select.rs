@@ -96,7 +96,7 @@ impl Machine {
         self.load_queries(s, u, query, queries);
         let mut part = Running::new(&mut [], 0, 0);
         self.chunk_weights(s, u, start..end, (scores, queries), &mut part);
-        let (lanes, mut sums) = (s.layer.codec.keys.lanes, sums.of(s.o.kv, u.kv_head));
+        let (lanes, mut sums) = (s.layer.codec.keys().lanes(), sums.of(s.o.kv, u.kv_head));
         // A row that sees nothing of the chunk adds nothing; neither do cells behind those that a row sees, whatever is there.
         for r in (0..u.rows()).filter(|&r| part.sum[r] > 0.0) {
             let (token, head) = u.place(r);

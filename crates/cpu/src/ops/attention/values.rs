@@ -6,15 +6,12 @@
 
 use super::{super::softmax::Running, AttentionArgs, AttentionScratch, chunk_cells, chunks};
 use crate::{
-    kernel::{
-        attend::{CHUNK, LaneGroups},
-        mix::{CHUNK_PAGES, ValueMix, ValuePages},
-    },
     machine::Machine,
     memory::{SharedPtr, out_of_memory},
     tasks::Unit,
 };
 use lamina_base::available_memory;
+use lamina_kernels::{CHUNK, CHUNK_PAGES, LaneGroups, ValueMix, ValuePages};
 use lamina_plan::{PAGE_LEN, ReadShare, backend::Result};
 use std::ops::Range;
 
@@ -43,7 +40,7 @@ struct RowMemory {
 impl RowMemory {
     fn new(s: &AttentionArgs<'_>, units: &[Unit]) -> RowMemory {
         let same = |u: &&Unit| (u.row, u.kv_head) == (units[0].row, units[0].kv_head);
-        let page = (s.layer.codec.values.page_bytes)(s.layer.value_dim()).div_ceil(size_of::<f32>());
+        let page = s.layer.codec.values().page_bytes(s.layer.value_dim()).div_ceil(size_of::<f32>());
         RowMemory {
             units: units.iter().take_while(same).count(),
             heads: units[0].heads,
@@ -178,7 +175,7 @@ impl Machine {
         // SAFETY: this worker runs this task alone, and what a task before it left is not used any more.
         let scratch = unsafe { self.attention_scratch(s, worker) };
         let AttentionScratch { scores, part, values, .. } = scratch;
-        let (dim, lanes, sight) = (s.layer.value_dim(), s.layer.codec.keys.lanes, s.sight(u));
+        let (dim, lanes, sight) = (s.layer.value_dim(), s.layer.codec.keys().lanes(), s.sight(u));
         let run = Running::new(values, u.heads, dim);
         let first = s.cells(u).start / PAGE_LEN * PAGE_LEN;
         while picks.len() > 0 {
@@ -190,7 +187,7 @@ impl Machine {
                     bytemuck::cast_slice_mut(&mut pages[i / PAGE_LEN * room.page..][..room.page]);
                 // SAFETY: attention writes nothing to the cache.
                 let from = unsafe { self.cache.value_rows(&s.layer, sight.page(cell / PAGE_LEN), u.kv_head) };
-                (s.layer.codec.values.copy)(from, [cell % PAGE_LEN, i % PAGE_LEN], dim, page);
+                s.layer.codec.values().copy(from, [cell % PAGE_LEN, i % PAGE_LEN], dim, page);
                 let (chunk, place) = (cell / CHUNK, cell - (cell / CHUNK * CHUNK).max(first));
                 let chunk = &weights[chunk * room.chunk()..][..room.chunk()];
                 let of_cell = &chunk[place / lanes * stride + place % lanes..];
@@ -204,7 +201,7 @@ impl Machine {
             let list: [&[u8]; CHUNK_PAGES] = std::array::from_fn(|i| &pages[i * bytes..][..bytes]);
             let values = ValuePages { pages: list, next: list.map(<[u8]>::as_ptr), positions };
             let weights = LaneGroups { numbers: &mut *scores, stride, rows: u.heads, lanes };
-            s.layer.codec.values.mix(&ValueMix::new(weights, values, dim, part));
+            s.layer.codec.values().mix(&ValueMix::new(weights, values, dim, part));
             for (sum, v) in run.values[..u.heads * dim].iter_mut().zip(&*part) {
                 *sum += v;
             }
@@ -264,7 +261,7 @@ fn sort_keys(
     newest: usize,
     keys: &mut [u32],
 ) -> usize {
-    let (lanes, all) = (s.layer.codec.keys.lanes, s.cells(units[0]));
+    let (lanes, all) = (s.layer.codec.keys().lanes(), s.cells(units[0]));
     for chunk in chunks(s, units[0]) {
         let cells = chunk_cells(s, units[0], chunk);
         for (group, first) in cells.clone().step_by(lanes).enumerate() {

@@ -4,41 +4,53 @@ mod iq;
 mod k;
 mod legacy;
 mod ternary;
-#[cfg(test)]
-mod tests;
 mod wide;
 
 use crate::{
     act::ActKind,
-    kernel::{
-        block::{self, BlockPanels},
-        float::{self, FloatFormat},
-        product::{Job, PanelOperands, PanelSizes, ProductKernel},
-        super_block::{self, SuperFormat},
-    },
+    block::{self, BlockPanels},
+    float::{self, FloatFormat},
+    product::{Job, PanelOperands, PanelSizes, ProductKernel},
+    super_block::{self, SuperFormat},
 };
 use lamina_base::DType;
 use lamina_simd::{Isa, Simd, shells};
 pub use legacy::{Q40, Q41, Q80};
 
-/// What the backend needs of a weight type on one instruction set.
+/// What a backend needs of a weight type on one instruction set.
 #[derive(Clone, Copy)]
 pub struct Kernels {
-    /// Type of the rows that [`Kernels::put`] reads.
-    pub dtype: DType,
-    /// Form of activations.
-    pub act: ActKind,
-    /// Rows per panel.
-    pub rows: usize,
-    /// Rows that results are grouped by: `[group][activation row][lane]`.
-    pub lanes: usize,
+    dtype: DType,
+    act: ActKind,
+    rows: usize,
+    lanes: usize,
     /// Bytes that one block of columns takes in a panel.
-    pub block_bytes: usize,
+    block_bytes: usize,
     put: unsafe fn(&[u8], usize, &mut [u8]),
     product: ProductKernel,
 }
 
 impl Kernels {
+    /// Type of the rows that [`Kernels::put`] reads.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Form of activations.
+    pub fn act(&self) -> ActKind {
+        self.act
+    }
+
+    /// Rows per panel.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Rows that results are grouped by: `[group][activation row][lane]`.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
     /// Bytes of a panel of `cols` columns.
     pub fn panel_bytes(&self, cols: usize) -> usize {
         cols / self.act.block() * self.block_bytes
@@ -53,7 +65,8 @@ impl Kernels {
     /// Multiplies panels of `cols` columns with rows of activations.
     ///
     /// # Panics
-    /// When activations or results are fewer than the panels and rows take.
+    /// When activations or results are fewer than the panels and rows take, or activations are not aligned as their form
+    /// asks.
     pub fn multiply(&self, cols: usize, operands: PanelOperands<'_>) {
         let job = Job::new(operands, self.panel(cols));
         // SAFETY: `kernels` has seen that this CPU has the instructions, and panels have the bytes of this type.
@@ -61,7 +74,11 @@ impl Kernels {
     }
 
     /// Writes a stored row into lane `lane` of a panel.
+    ///
+    /// # Panics
+    /// When a panel has no such lane.
     pub fn put(&self, row: &[u8], lane: usize, panel: &mut [u8]) {
+        assert!(lane < self.rows, "lane {lane} of {}", self.rows);
         // SAFETY: `kernels` has seen that this CPU has the instructions; the rest is slices.
         unsafe { (self.put)(row, lane, panel) };
     }
@@ -133,6 +150,9 @@ macro_rules! formats {
         $(impl Stored for $bt { const DTYPE: DType = DType::$b; })*
 
         /// The kernels of `dtype` on `isa`, if it has any.
+        ///
+        /// # Panics
+        /// When this CPU lacks the instructions.
         pub fn kernels(dtype: DType, isa: Isa) -> Option<Kernels> {
             assert!(isa.available(), "{isa} is not available");
             let n = lanes(isa);

@@ -1,10 +1,9 @@
-//! Small floats, and values mixed in every type.
+//! Keys and values as caches store them: encoded, mixed and moved, in every type.
 
-use super::*;
-use crate::kernel::{
-    attend::LaneGroups,
-    mix::{CHUNK_PAGES, ValuePages},
-};
+use lamina_base::{KvType, PAGE_LEN};
+use lamina_fixtures::Numbers;
+use lamina_kernels::{CHUNK_PAGES, CacheRow, Codec, LaneGroups, PanelMix, ValueMix, ValuePages};
+use lamina_simd::Isa;
 
 /// Types that latents are kept in.
 const LATENT_TYPES: [KvType; 5] = [KvType::F32, KvType::F16, KvType::BF16, KvType::F8, KvType::Q8_0];
@@ -13,25 +12,23 @@ const LATENT_TYPES: [KvType; 5] = [KvType::F32, KvType::F16, KvType::BF16, KvTyp
 fn e4m3_rounds_to_the_nearest_code() {
     let decode = |b: u8| {
         let mut out = [0.0];
-        lamina_quant::decode(lamina_base::DType::F8_E4M3, &[b], &mut out).expect("one byte");
+        lamina_quant::decode(KvType::F8.dtype(), &[b], &mut out).expect("one byte");
         out[0]
     };
+    let codec = Codec::new(KvType::F8.into(), Isa::Scalar);
+    let nearest = |v: f32| decode(codec.encoded_value(&[v])[0]);
     for b in (0..=255u8).filter(|b| b & 0x7f != 0x7f) {
-        assert_eq!(decode(to_e4m3(decode(b))), decode(b));
+        assert_eq!(nearest(decode(b)), decode(b));
     }
-    assert_eq!(decode(to_e4m3(1e9)), 448.0);
-    assert_eq!(decode(to_e4m3(1.06)), 1.0);
-    assert_eq!(decode(to_e4m3(1.07)), 1.125);
+    assert_eq!(nearest(1e9), 448.0);
+    assert_eq!(nearest(1.06), 1.0);
+    assert_eq!(nearest(1.07), 1.125);
 }
 
 /// Numbers of a usual size, some of them zero.
-fn random(n: usize, seed: u64) -> Vec<f32> {
-    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (s >> 40) as f32 / 8_388_608.0 - 1.0
-    };
-    (0..n).map(|_| if next() > 0.9 { 0.0 } else { 3.0 * next() }).collect()
+fn random(n: usize, seed: usize) -> Vec<f32> {
+    let mut numbers = Numbers::of(&format!("row {seed}"));
+    (0..n).map(|_| if numbers.uniform() > 0.9 { 0.0 } else { 3.0 * numbers.uniform() }).collect()
 }
 
 /// Weights of rows over positions, values stored in pages, and both as plain numbers.
@@ -48,14 +45,14 @@ impl Mixing {
     fn new(kv_type: KvType, isa: Isa, dim: usize, positions: usize) -> Mixing {
         let codec = Codec::new(kv_type.into(), isa);
         // What nothing was written to may hold anything, NaN among it.
-        let mut pages = vec![vec![0xffu8; (codec.values.page_bytes)(dim)]; CHUNK_PAGES];
+        let mut pages = vec![vec![0xffu8; codec.values().page_bytes(dim)]; CHUNK_PAGES];
         let (mut row, mut values) = (CacheRow::new(0), vec![]);
         for j in 0..positions {
             // Heads with a first position of tiny values and most of the weight are common: attention sinks.
             let size = if j == 0 { 0.01 } else { 1.0 };
-            let value: Vec<f32> = random(dim, j as u64).iter().map(|v| v * size).collect();
-            let row = codec.encode(kv_type, &[&value], 1, &mut row);
-            (codec.values.put)(row, j % PAGE_LEN, dim, &mut pages[j / PAGE_LEN]);
+            let value: Vec<f32> = random(dim, j).iter().map(|v| v * size).collect();
+            let row = codec.encode_value(&value, &mut row);
+            codec.values().put(row, j % PAGE_LEN, dim, &mut pages[j / PAGE_LEN]);
             let mut stored = vec![0.0; dim];
             lamina_quant::decode(kv_type.dtype(), row, &mut stored).expect("a stored row");
             values.push(stored);
@@ -72,7 +69,7 @@ impl Mixing {
 
     /// Sums of some rows by the kernel.
     fn mixed(&self, rows: std::ops::Range<usize>) -> Vec<f32> {
-        let (lanes, n) = (self.codec.keys.lanes, rows.len());
+        let (lanes, n) = (self.codec.keys().lanes(), rows.len());
         let mut weights = vec![0f32; CHUNK_PAGES * PAGE_LEN * n];
         for (r, row) in self.weights[rows].iter().enumerate() {
             row.iter().enumerate().for_each(|(j, &w)| weights[(j / lanes * n + r) * lanes + j % lanes] = w);
@@ -81,7 +78,7 @@ impl Mixing {
         let pages = std::array::from_fn(|i| &self.pages[i][..]);
         let values = ValuePages { pages, next: pages.map(<[u8]>::as_ptr), positions: self.positions };
         let weights = LaneGroups { numbers: &mut weights, stride: n * lanes, rows: n, lanes };
-        self.codec.values.mix(&ValueMix::new(weights, values, self.dim, &mut out));
+        self.codec.values().mix(&ValueMix::new(weights, values, self.dim, &mut out));
         out
     }
 
@@ -134,31 +131,31 @@ fn latents_are_mixed_as_one_by_one() {
         .flat_map(|(isa, t)| sizes.iter().map(move |s| (isa, t, *s)))
     {
         let codec = Codec::new(kv_type.into(), isa);
-        let (keys, width) = (codec.keys, codec.latent_dim(rank, rope));
+        let (keys, width) = (codec.keys(), codec.latent_dim(rank, rope));
+        let lanes = keys.lanes();
         let mut pages = vec![vec![0u8; codec.key_page(width)]; CHUNK_PAGES];
         let (mut row, mut latents) = (CacheRow::new(0), vec![]);
         for j in 0..positions {
             // Rotary keys are far larger here: they must not cost the latents any precision.
-            let (latent, turned) = (random(rank, j as u64), vec![1000.0; rope]);
-            let bytes = codec.encode(kv_type, &[&latent, &turned], keys.act.block(), &mut row);
-            let panel = &mut pages[j / PAGE_LEN][j % PAGE_LEN / keys.rows * keys.panel_bytes(width)..];
-            keys.put(bytes, j % keys.rows, &mut panel[..keys.panel_bytes(width)]);
+            let (latent, turned) = (random(rank, j), vec![1000.0; rope]);
+            let bytes = codec.encode_key(&[&latent, &turned], &mut row);
+            let panel = &mut pages[j / PAGE_LEN][j % PAGE_LEN / keys.rows() * keys.panel_bytes(width)..];
+            keys.put(bytes, j % keys.rows(), &mut panel[..keys.panel_bytes(width)]);
             let mut stored = vec![0.0; width];
             lamina_quant::decode(kv_type.dtype(), bytes, &mut stored).expect("a stored row");
             assert!(stored.iter().zip(&latent).all(|(a, b)| (a - b).abs() < 0.13), "{kv_type:?}");
             latents.push(stored);
         }
         for rows in [1, 3, 4, 7] {
-            let (weights, groups) = (random(rows * positions, 7), positions.div_ceil(keys.lanes));
-            let mut spread = vec![0f32; groups * rows * keys.lanes];
+            let (weights, groups) = (random(rows * positions, 7), positions.div_ceil(lanes));
+            let mut spread = vec![0f32; groups * rows * lanes];
             for (i, w) in weights.iter().enumerate() {
                 let (r, j) = (i / positions, i % positions);
-                spread[(j / keys.lanes * rows + r) * keys.lanes + j % keys.lanes] = w.abs();
+                spread[(j / lanes * rows + r) * lanes + j % lanes] = w.abs();
             }
             let mut out = vec![0f32; rows * rank.next_multiple_of(32)];
             let pages: Vec<&[u8]> = pages.iter().map(Vec::as_slice).collect();
-            let weighted =
-                LaneGroups { numbers: &mut spread, stride: rows * keys.lanes, rows, lanes: keys.lanes };
+            let weighted = LaneGroups { numbers: &mut spread, stride: rows * lanes, rows, lanes };
             let sums = (&mut out[..], rank.next_multiple_of(32));
             codec.mix_latents(&PanelMix::new(weighted, &pages, keys.panel(width), groups, rank, sums));
             for (r, d) in (0..rows).flat_map(|r| (0..rank).map(move |d| (r, d))) {
@@ -178,7 +175,7 @@ fn a_value_that_is_no_number_stays_visible() {
             let mut m = Mixing::new(kv_type, isa, 64, 40);
             let mut value = vec![1.0; 64];
             value[3] = f32::NAN;
-            (m.codec.values.put)(&m.codec.encoded_value(&value), 7, 64, &mut m.pages[1]);
+            m.codec.values().put(&m.codec.encoded_value(&value), 7, 64, &mut m.pages[1]);
             assert!(m.mixed(0..1)[3].is_nan(), "{isa} {kv_type:?}");
         }
     }
@@ -190,8 +187,9 @@ fn values_beyond_the_type_become_its_largest() {
         for (kv_type, most) in [(KvType::F16, 65504.0), (KvType::F8, 448.0)] {
             let codec = Codec::new(kv_type.into(), isa);
             let x = [1e6, -1e30, f32::INFINITY, f32::NEG_INFINITY, 65519.0, 1.0];
-            let mut out = [0.0; 6];
-            lamina_quant::decode(kv_type.dtype(), &codec.encoded_value(&x), &mut out).expect("whole numbers");
+            let (encoded, mut out) = (codec.encoded_value(&x), [0.0; 6]);
+            let bytes = kv_type.dtype().bytes_for(x.len()).expect("whole numbers");
+            lamina_quant::decode(kv_type.dtype(), &encoded[..bytes], &mut out).expect("whole numbers");
             assert_eq!(out, [most, -most, most, -most, most, 1.0], "{kv_type:?}");
         }
         let codec = Codec::new(KvType::Q8_0.into(), isa);
@@ -207,29 +205,29 @@ fn keys_and_values_are_moved_as_they_are_stored() {
     for isa in Isa::usable() {
         for &(name, kv_type) in KvType::ALL {
             let codec = Codec::new(kv_type.into(), isa);
-            let (dim, n) = (64, codec.keys.rows);
-            let panel_bytes = codec.keys.panel_bytes(dim);
+            let (keys, values) = (codec.keys(), codec.values());
+            let (dim, n) = (64, keys.rows());
+            let panel_bytes = keys.panel_bytes(dim);
             let (mut from, mut moved) = (vec![0u8; panel_bytes], vec![0u8; panel_bytes]);
-            let mut values = [0u8; 2].map(|_| vec![0u8; (codec.values.page_bytes)(dim)]);
-            let [value_from, value_moved] = &mut values;
-            let rows: Vec<_> = (0..PAGE_LEN).map(|j| random(dim, 50 + j as u64)).collect();
+            let [mut value_from, mut value_moved] = [(); 2].map(|()| vec![0u8; values.page_bytes(dim)]);
+            let rows: Vec<_> = (0..PAGE_LEN).map(|j| random(dim, 50 + j)).collect();
             for (j, row) in rows.iter().enumerate() {
-                codec.keys.put(&codec.encoded_key(row), j % n, &mut from);
-                (codec.values.put)(&codec.encoded_value(row), j, dim, value_from);
+                keys.put(&codec.encoded_key(row), j % n, &mut from);
+                values.put(&codec.encoded_value(row), j, dim, &mut value_from);
             }
             // What later rows of the loop left in a panel with fewer lanes than a page has positions.
             let last = |lane: usize| PAGE_LEN - n + lane;
             let (mut want, mut value_want, mut bytes) = (moved.clone(), value_moved.clone(), vec![]);
             for (to, lane) in [(0, 5), (n - 1, 0), (3, n - 1)] {
-                (codec.lane)(n).take(&from, lane, &mut bytes);
-                (codec.lane)(n).put(&bytes, to, &mut moved);
-                codec.keys.put(&codec.encoded_key(&rows[last(lane)]), to, &mut want);
-                (codec.values.take)(value_from, lane, dim, &mut bytes);
-                (codec.values.put)(&bytes, to, dim, value_moved);
-                (codec.values.put)(&codec.encoded_value(&rows[lane]), to, dim, &mut value_want);
+                codec.lane().take(&from, lane, &mut bytes);
+                codec.lane().put(&bytes, to, &mut moved);
+                keys.put(&codec.encoded_key(&rows[last(lane)]), to, &mut want);
+                values.take(&value_from, lane, dim, &mut bytes);
+                values.put(&bytes, to, dim, &mut value_moved);
+                values.put(&codec.encoded_value(&rows[lane]), to, dim, &mut value_want);
             }
             assert!(moved == want, "keys of {name} on {isa}");
-            assert!(*value_moved == value_want, "values of {name} on {isa}");
+            assert!(value_moved == value_want, "values of {name} on {isa}");
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | IQ3_XXS | 3.06 | 4.31 |
 //! | IQ3_S | 3.44 | 4.31 |
 
-use crate::kernel::{
+use crate::{
     codes::{Bits2, Bits3, Bits4},
     super_block::{SuperFormat, Unpacked},
 };

@@ -1,6 +1,6 @@
 //! Products of panels of floats with float32 activations: one fused multiply-add per column, in order.
 
-use super::product::{Job, TILE_ROWS, by_rows};
+use crate::product::{Job, TILE_ROWS, by_rows};
 use lamina_simd::Simd;
 use std::mem::MaybeUninit;
 

@@ -1,7 +1,7 @@
 //! The ternary types: values -1, 0 and 1 with one scale per 256. Both take 2.31 bits per weight in a panel (1.69 and 2.06
 //! in the file), a quarter bit of it for integer scales that are all 1.
 
-use crate::kernel::{
+use crate::{
     codes::Bits2,
     super_block::{SuperFormat, Unpacked},
 };

@@ -4,11 +4,11 @@
 //! Sums inside a block are exact integers, and blocks are added in order by fused multiply-adds per row, so a row's
 //! result is the same bits for every tile width, thread and batch.
 
-use super::{
+use crate::{
+    act::Act32,
     codes::Codes,
-    product::{Job, TILE_ROWS, by_rows},
+    product::{Job, TILE_ROWS, by_rows, put_codes},
 };
-use crate::act::Act32;
 use lamina_simd::Simd;
 use std::mem::MaybeUninit;
 
@@ -519,6 +519,6 @@ pub fn put_row<F: BlockPanels>(row: &[u8], stored_bytes: usize, r: usize, n: usi
             let at = BlockLayout::mins::<F>(n) + 2 * r;
             out[at..at + 2].copy_from_slice(&m.to_le_bytes());
         }
-        super::product::put_codes::<F::Codes>(&values, r, n, &mut out[BlockLayout::codes::<F>(n)..]);
+        put_codes::<F::Codes>(&values, r, n, &mut out[BlockLayout::codes::<F>(n)..]);
     }
 }

@@ -1,6 +1,6 @@
 //! Kernels over float32 rows: norms, nonlinearities, rotary embedding, and what follows a panel product.
 
-use lamina_plan::op::{Act, NormKind};
+use lamina_base::formula::{Act, NormKind};
 use lamina_simd::{Simd, exp, shells, sigmoid, tanh};
 
 /// A norm over one piece of a row.
@@ -29,8 +29,9 @@ pub struct EpilogueArgs<'a> {
     from: &'a [f32],
     /// Second product of a gated part, of the same shape.
     up: Option<&'a [f32]>,
-    /// Groups of `S::N` outputs.
+    /// Groups of `lanes` outputs.
     groups: usize,
+    lanes: usize,
     rows: usize,
     /// First output of the first row.
     to: *mut f32,
@@ -84,7 +85,14 @@ impl<'a> EpilogueArgs<'a> {
             "a gate without its other half"
         );
         let ((from, up), (bias, up_bias)) = (products, biases);
-        EpilogueArgs { from, up, groups, rows, to, stride, width, bias, up_bias, epilogue }
+        EpilogueArgs { from, up, groups, lanes, rows, to, stride, width, bias, up_bias, epilogue }
+    }
+}
+
+impl EpilogueArgs<'_> {
+    /// Outputs of a group.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes
     }
 }
 

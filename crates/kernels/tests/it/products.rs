@@ -1,20 +1,13 @@
 //! Every weight type on every instruction set: products equal the decoded weights times the quantized activations, and
 //! are the same bits for every number of rows at once.
 
-use super::{NATIVE, kernels};
-use crate::{
-    act::{Act32, Act256, ActKind, act32_kernel, act256_kernel},
-    kernel::product::{PREFETCH, PanelOperands},
-};
+use bytemuck::Zeroable;
 use lamina_base::DType;
+use lamina_fixtures::Numbers;
+use lamina_kernels::{Act256, ActKind, NATIVE, PREFETCH, PanelOperands, RowKernels, kernels, lanes};
 use lamina_simd::Isa;
 
 const PANELS: usize = 3;
-
-/// Aligned as activations are.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[allow(dead_code)] [u8; 64]); // read through pointers
 
 struct Case {
     dtype: DType,
@@ -26,23 +19,22 @@ struct Case {
     x: Vec<Vec<f32>>,
 }
 
-fn noise(seed: u64) -> impl FnMut() -> f32 {
-    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    move || {
-        s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((s >> 40) as f32 / 8_388_608.0 - 1.0) * if s >> 36 & 15 == 0 { 4.0 } else { 1.0 }
-    }
+/// From -1 to 1, and one in sixteen four times as large.
+fn noise(mut numbers: Numbers) -> impl FnMut() -> f32 {
+    move || numbers.uniform() * if numbers.uniform() > 0.875 { 4.0 } else { 1.0 }
 }
 
 impl Case {
     fn new(dtype: DType, rows: usize, cols: usize, xs: usize) -> Case {
-        let mut next = noise(dtype as u64 + 7);
+        let mut next = noise(Numbers::of(&format!("rows of {dtype}")));
         let mut row = || -> Vec<f32> { (0..cols).map(|_| next()).collect() };
         let (mut stored, mut decoded) = (vec![], vec![]);
         for _ in 0..rows {
             let mut bytes = vec![0; dtype.bytes_for(cols).expect("whole blocks")];
             match dtype {
-                DType::F8_E4M3 => bytes.iter_mut().for_each(|b| *b = (row()[0] * 100.0) as i8 as u8 & 0xbf),
+                DType::F8_E4M3 => {
+                    bytes.iter_mut().zip(row()).for_each(|(b, v)| *b = (v * 100.0) as i8 as u8 & 0xbf);
+                }
                 _ => lamina_quant::encode(dtype, &row(), None, &mut bytes).expect("encodes"),
             }
             let mut values = vec![0.0; cols];
@@ -55,8 +47,8 @@ impl Case {
 
     /// Rows of any bytes, which are codes and scales that no encoder would choose.
     fn of_any_bytes(dtype: DType, rows: usize, cols: usize, xs: usize) -> Case {
-        let mut next = noise(dtype as u64 + 99);
-        let mut x = || (next() * 1e6) as i32 as u8;
+        let mut numbers = Numbers::of(&format!("any bytes of {dtype}"));
+        let mut x = || (numbers.uniform() * 1e6) as i32 as u8;
         let (mut stored, mut decoded) = (vec![], vec![]);
         for _ in 0..rows {
             let (mut bytes, mut values) = (vec![], vec![]);
@@ -73,7 +65,7 @@ impl Case {
             stored.push(bytes);
             decoded.push(values);
         }
-        let mut next = noise(5);
+        let mut next = noise(Numbers::of("activations"));
         let x = (0..xs).map(|_| (0..cols).map(|_| next()).collect()).collect();
         Case { dtype, cols, stored, decoded, x }
     }
@@ -84,19 +76,17 @@ impl Case {
         let panel_bytes = k.panel_bytes(self.cols);
         let mut panels = vec![0u8; PANELS * panel_bytes];
         for (i, row) in self.stored.iter().enumerate() {
-            let panel = &mut panels[i / k.rows * panel_bytes..][..panel_bytes];
-            k.put(row, i % k.rows, panel);
+            let panel = &mut panels[i / k.rows() * panel_bytes..][..panel_bytes];
+            k.put(row, i % k.rows(), panel);
         }
         let mut out = vec![vec![]; self.stored.len()];
         for x in self.x.chunks(rows) {
-            let acts = self.acts(isa, k.act, x);
-            let mut tile = vec![f32::NAN; PANELS * x.len() * k.rows];
-            // SAFETY: plain bytes in lines of 64.
-            let bytes = unsafe { std::slice::from_raw_parts(acts.as_ptr().cast(), size_of_val(&acts[..])) };
+            let acts = self.acts(isa, k.act(), x);
+            let mut tile = vec![f32::NAN; PANELS * x.len() * k.rows()];
             let operands = PanelOperands {
                 weights: &panels,
-                acts: bytes,
-                stride: if k.act == ActKind::F32 { self.cols } else { x.len() },
+                acts: bytemuck::cast_slice(&acts),
+                stride: if k.act() == ActKind::F32 { self.cols } else { x.len() },
                 rows: x.len(),
                 out: &mut tile,
                 out_rows: x.len(),
@@ -104,40 +94,19 @@ impl Case {
             };
             k.multiply(self.cols, operands);
             for (i, out) in out.iter_mut().enumerate() {
-                let at = |r: usize| tile[(i / k.lanes * x.len() + r) * k.lanes + i % k.lanes];
+                let at = |r: usize| tile[(i / lanes(isa) * x.len() + r) * lanes(isa) + i % lanes(isa)];
                 out.extend((0..x.len()).map(at));
             }
         }
         out
     }
 
-    fn acts(&self, isa: Isa, kind: ActKind, x: &[Vec<f32>]) -> Vec<Line> {
-        let mut out = vec![Line([0; 64]); kind.bytes(x.len(), self.cols).div_ceil(64)];
+    /// Rows as activations, in memory that is aligned for all forms of them.
+    fn acts(&self, isa: Isa, kind: ActKind, x: &[Vec<f32>]) -> Vec<Act256> {
+        let mut out = vec![Act256::zeroed(); kind.bytes(x.len(), self.cols).div_ceil(size_of::<Act256>())];
+        let row_kernels = RowKernels::new(isa);
         for (r, row) in x.iter().enumerate() {
-            // SAFETY: the buffer has room for all rows.
-            unsafe {
-                match kind {
-                    ActKind::F32 => {
-                        std::ptr::copy_nonoverlapping(
-                            row.as_ptr(),
-                            out.as_mut_ptr().cast::<f32>().add(r * self.cols),
-                            self.cols,
-                        );
-                    }
-                    ActKind::Int32 => act32_kernel(isa)(
-                        row.as_ptr(),
-                        self.cols,
-                        out.as_mut_ptr().cast::<Act32>().add(r),
-                        x.len(),
-                    ),
-                    ActKind::Int256 => act256_kernel(isa)(
-                        row.as_ptr(),
-                        self.cols,
-                        out.as_mut_ptr().cast::<Act256>().add(r),
-                        x.len(),
-                    ),
-                }
-            }
+            row_kernels.quantize(kind, row, r, x.len(), bytemuck::cast_slice_mut(&mut out));
         }
         out
     }
@@ -157,7 +126,7 @@ impl Case {
     }
 
     fn check(&self, isa: Isa) {
-        let kind = kernels(self.dtype, isa).expect("native").act;
+        let kind = kernels(self.dtype, isa).expect("native").act();
         let got = self.run(isa, 1);
         for (w, got) in self.decoded.iter().zip(&got) {
             for (x, got) in self.x.iter().zip(got) {
@@ -183,7 +152,7 @@ fn products_are_right_and_bit_equal_for_any_number_of_rows() {
     for &dtype in NATIVE {
         let cols = if dtype.is_quantized() { 768 } else { 331 };
         for isa in Isa::usable() {
-            let rows = (PANELS - 1) * kernels(dtype, isa).expect("native").rows + 3;
+            let rows = (PANELS - 1) * kernels(dtype, isa).expect("native").rows() + 3;
             Case::new(dtype, rows, cols, 37).check(isa);
         }
     }
@@ -193,7 +162,7 @@ fn products_are_right_and_bit_equal_for_any_number_of_rows() {
 fn any_stored_bytes_multiply_as_they_decode() {
     for &dtype in NATIVE.iter().filter(|t| t.is_quantized()) {
         for isa in Isa::usable() {
-            Case::of_any_bytes(dtype, super::lanes(isa) + 3, 768, 13).check(isa);
+            Case::of_any_bytes(dtype, lanes(isa) + 3, 768, 13).check(isa);
         }
     }
 }
@@ -202,7 +171,8 @@ fn any_stored_bytes_multiply_as_they_decode() {
 fn panels_take_what_the_documentation_says() {
     let bits = |dtype: DType| {
         let k = kernels(dtype, Isa::Scalar).expect("native");
-        (k.block_bytes * 800 / (k.rows * k.act.block())) as f32 / 100.0
+        let block = k.act().block();
+        (k.panel_bytes(block) * 800 / (k.rows() * block)) as f32 / 100.0
     };
     let want = [
         (DType::IQ1_S, 2.31),

@@ -2,11 +2,12 @@
 //!
 //! Blocks of the same place in all rows stand together (`[block][row]`), so that a weight panel streams over rows.
 
+use bytemuck::{Pod, Zeroable};
 use lamina_simd::{Simd, shells};
 
 /// 256 activations with one scale, for weights whose integer scales cover 16 or 32 numbers.
 #[repr(C, align(64))]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 pub struct Act256 {
     /// `round(x / d)`, from -127 to 127.
     pub q: [i8; 256],
@@ -16,11 +17,13 @@ pub struct Act256 {
     pub sum32: [i16; 8],
     /// Scale: largest magnitude / 127.
     pub d: f32,
+    /// Fills the last line up.
+    rest: [u8; 12],
 }
 
 /// 32 activations with one scale.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 pub struct Act32 {
     /// `round(x / d)`, from -127 to 127.
     pub q: [i8; 32],
@@ -62,6 +65,15 @@ impl ActKind {
             ActKind::F32 => 4,
             ActKind::Int32 => size_of::<Act32>(),
             ActKind::Int256 => size_of::<Act256>(),
+        }
+    }
+
+    /// What addresses of blocks are multiples of, in bytes.
+    pub const fn align(self) -> usize {
+        match self {
+            ActKind::F32 => align_of::<f32>(),
+            ActKind::Int32 => align_of::<Act32>(),
+            ActKind::Int256 => align_of::<Act256>(),
         }
     }
 
@@ -178,54 +190,9 @@ unsafe fn to_act256<S: Simd>(x: *const f32, width: usize, out: *mut Act256, stri
 
 shells! {
     /// Quantizer to [`Act32`].
-    pub fn act32_kernel() = to_act32(x: *const f32, width: usize, out: *mut Act32, stride: usize)
+    pub(crate) fn act32_kernel() = to_act32(x: *const f32, width: usize, out: *mut Act32, stride: usize)
 }
 shells! {
     /// Quantizer to [`Act256`].
-    pub fn act256_kernel() = to_act256(x: *const f32, width: usize, out: *mut Act256, stride: usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lamina_simd::Isa;
-
-    #[test]
-    fn every_isa_quantizes_to_the_same_bytes() {
-        let x: Vec<f32> = (0..512).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.37).collect();
-        let run = |isa| {
-            let mut out = vec![Act256 { q: [0; 256], sum16: [0; 16], sum32: [0; 8], d: 0.0 }; 2];
-            // SAFETY: two blocks of room for 512 numbers.
-            unsafe { act256_kernel(isa)(x.as_ptr(), 512, out.as_mut_ptr(), 1) };
-            out.into_iter().map(|b| (b.q, b.sum16, b.sum32, b.d.to_bits())).collect::<Vec<_>>()
-        };
-        let want = run(Isa::Scalar);
-        assert!(Isa::usable().into_iter().all(|isa| run(isa) == want));
-        let sum: i32 = want[0].0.iter().map(|&q| i32::from(q)).sum();
-        assert_eq!(want[0].2.iter().map(|&s| i32::from(s)).sum::<i32>(), sum);
-    }
-
-    #[test]
-    fn zeros_have_scale_zero() {
-        let mut out = [Act32 { q: [1; 32], d: 1.0, sum: 1, low: 1 }];
-        // SAFETY: one block of room for 32 numbers.
-        unsafe { act32_kernel(Isa::Scalar)([0.0; 32].as_ptr(), 32, out.as_mut_ptr(), 1) };
-        assert_eq!((out[0].q, out[0].d, out[0].sum, out[0].low), ([0; 32], 0.0, 0, 0));
-    }
-
-    #[test]
-    fn nan_and_infinity_stay_visible_wherever_they_stand() {
-        for isa in Isa::usable() {
-            for (at, v) in
-                (0..32).flat_map(|at| [(at, f32::NAN), (at, f32::INFINITY), (at, f32::NEG_INFINITY)])
-            {
-                let mut x = [1.0; 32];
-                x[at] = v;
-                let mut out = [Act32 { q: [0; 32], d: 1.0, sum: 0, low: 0 }];
-                // SAFETY: one block of room for 32 numbers.
-                unsafe { act32_kernel(isa)(x.as_ptr(), 32, out.as_mut_ptr(), 1) };
-                assert!(out[0].d.is_nan(), "{isa}: {v} at {at}");
-            }
-        }
-    }
+    pub(crate) fn act256_kernel() = to_act256(x: *const f32, width: usize, out: *mut Act256, stride: usize)
 }

@@ -4,12 +4,12 @@
 //! 15 bits below the row's largest, so that a step is far finer than a block's own (8-bit weights would be as coarse
 //! as the blocks and lose what lies beside a dominant position; arXiv 2410.02367 found the same).
 
-use super::{
+use crate::{
     attend::{CHUNK, LaneGroups},
     float::FloatFormat,
     product::by_rows,
 };
-use lamina_plan::PAGE_LEN;
+use lamina_base::PAGE_LEN;
 use lamina_simd::{Simd, shells};
 use std::marker::PhantomData;
 
@@ -29,6 +29,7 @@ pub struct ValueMix<'a> {
     /// From one group of `S::N` positions to the next, in numbers.
     stride: usize,
     rows: usize,
+    lanes: usize,
     /// Values of each page, in order of positions.
     pages: [*const u8; CHUNK_PAGES],
     /// What is read next: it is prefetched meanwhile, line by line, since Zen 4 drops what comes in bursts.
@@ -66,8 +67,8 @@ impl<'a> ValueMix<'a> {
         out: &'a mut [f32],
     ) -> ValueMix<'a> {
         let ValuePages { pages, next, positions } = values;
-        let LaneGroups { stride, rows, .. } = weights;
-        assert!(positions <= CHUNK && weights.has(positions.div_ceil(weights.lanes)), "too few weights");
+        let LaneGroups { stride, rows, lanes, .. } = weights;
+        assert!(positions <= CHUNK && weights.has(positions.div_ceil(lanes)), "too few weights");
         assert!(dim.is_multiple_of(BLOCK) && rows * dim <= out.len(), "too few sums");
         let used = positions.div_ceil(PAGE_LEN);
         let page_len = pages[..used].iter().map(|p| p.len()).min().unwrap_or(usize::MAX);
@@ -75,6 +76,7 @@ impl<'a> ValueMix<'a> {
             weights: weights.numbers.as_mut_ptr(),
             stride,
             rows,
+            lanes,
             pages: pages.map(<[u8]>::as_ptr),
             next,
             positions,
@@ -86,8 +88,13 @@ impl<'a> ValueMix<'a> {
     }
 
     /// Bytes of the shortest page, and the width that they are for.
-    pub fn page(&self) -> (usize, usize) {
+    pub(crate) fn page(&self) -> (usize, usize) {
         (self.page_len, self.dim)
+    }
+
+    /// Positions of a group.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes
     }
 
     /// Number and address of each page with the positions of it that count.

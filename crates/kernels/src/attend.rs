@@ -1,14 +1,14 @@
 //! One chunk of softmax attention: from scores to weights, and weights times what key panels hold.
 //!
-//! Scores come from the panel products of `kernel`: a page of keys is a weight panel whose rows are positions.
+//! Scores come from panel products: a page of keys is a weight panel whose rows are positions.
 
-use super::{
+use crate::{
     block::{BlockPanels, ScaleForm, block_bytes, codes_offset},
     codes::Bits8,
     float::{self, FloatFormat},
     product::{PanelSizes, by_rows},
 };
-use lamina_plan::PAGE_LEN;
+use lamina_base::PAGE_LEN;
 use lamina_simd::{Simd, exp, shells, tanh};
 use std::marker::PhantomData;
 
@@ -73,6 +73,7 @@ pub struct RowScores<'a> {
     stride: usize,
     /// Groups that were computed.
     groups: usize,
+    lanes: usize,
     seen: Visible<'a>,
     bias: ScoreBias,
     memory: PhantomData<&'a mut [f32]>,
@@ -80,10 +81,18 @@ pub struct RowScores<'a> {
 
 impl<'a> RowScores<'a> {
     /// The scores of the one row of `row`.
+    ///
+    /// # Panics
+    /// When there are fewer groups, or more rows.
     pub fn new(row: LaneGroups<'a>, groups: usize, seen: Visible<'a>, bias: ScoreBias) -> RowScores<'a> {
-        debug_assert!(row.rows == 1 && row.has(groups), "too few scores");
-        let LaneGroups { numbers, stride, .. } = row;
-        RowScores { at: numbers.as_mut_ptr(), stride, groups, seen, bias, memory: PhantomData }
+        assert!(row.rows == 1 && row.has(groups), "too few scores");
+        let LaneGroups { numbers, stride, lanes, .. } = row;
+        RowScores { at: numbers.as_mut_ptr(), stride, groups, lanes, seen, bias, memory: PhantomData }
+    }
+
+    /// Positions of a group.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes
     }
 }
 
@@ -94,10 +103,11 @@ pub struct PanelMix<'a> {
     /// From one group of `S::N` positions to the next, in numbers.
     stride: usize,
     rows: usize,
+    lanes: usize,
     /// Keys of each page, in order of positions.
     pages: &'a [&'a [u8]],
-    /// Bytes of a panel; a page is one of numbers, and several of blocks.
-    panel_bytes: usize,
+    /// A panel; a page is one of numbers, and several of blocks.
+    panel: PanelSizes,
     /// Groups in all; the last page may end early.
     groups: usize,
     /// Columns that are mixed.
@@ -123,12 +133,9 @@ impl<'a> PanelMix<'a> {
         dim: usize,
         (out, out_stride): (&'a mut [f32], usize),
     ) -> PanelMix<'a> {
-        let rows = weights.rows;
-        let used = (groups * weights.lanes).div_ceil(PAGE_LEN);
-        assert!(
-            weights.has(groups) && groups * weights.lanes <= CHUNK,
-            "too few weights, or too many positions"
-        );
+        let (rows, lanes) = (weights.rows, weights.lanes);
+        let used = (groups * lanes).div_ceil(PAGE_LEN);
+        assert!(weights.has(groups) && groups * lanes <= CHUNK, "too few weights, or too many positions");
         let page_bytes = PAGE_LEN / panel.rows * panel.bytes;
         assert!(used <= pages.len() && pages[..used].iter().all(|p| p.len() >= page_bytes), "too few pages");
         assert!(dim <= panel.blocks * panel.act.block(), "too few columns");
@@ -138,14 +145,20 @@ impl<'a> PanelMix<'a> {
             weights,
             stride,
             rows,
+            lanes,
             pages,
-            panel_bytes: panel.bytes,
+            panel,
             groups,
             dim,
             out: out.as_mut_ptr(),
             out_stride,
             memory: PhantomData,
         }
+    }
+
+    /// Positions of a group, and sizes of the panels.
+    pub(crate) fn sizes(&self) -> (usize, PanelSizes) {
+        (self.lanes, self.panel)
     }
 }
 
@@ -303,7 +316,7 @@ mod lanes {
         // the block inside one.
         unsafe {
             let page = m.pages.get_unchecked(g / panels).as_ptr();
-            page.add(g % panels * m.panel_bytes + block * block_bytes::<F>(S::N))
+            page.add(g % panels * m.panel.bytes + block * block_bytes::<F>(S::N))
         }
     }
 

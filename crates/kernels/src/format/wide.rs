@@ -2,7 +2,7 @@
 //! and Q1_0 (1.5 bits; 1.13 in the file, where 128 columns share a scale).
 
 use super::nibbles;
-use crate::kernel::{
+use crate::{
     block::{BlockPanels, ScaleForm},
     codes::{Bits1, Bits4},
 };

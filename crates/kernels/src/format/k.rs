@@ -1,7 +1,7 @@
 //! The K types and IQ4_XS: super-blocks of 256 with integer scales. Layouts: `lamina_quant`.
 
 use super::nibbles;
-use crate::kernel::{
+use crate::{
     codes::{Bits2, Bits3, Bits4, Bits5, Bits6},
     super_block::{SuperFormat, Unpacked},
 };

@@ -1,18 +1,22 @@
-//! How one type of keys and one of values is written, and which kernels read it.
+//! How one type of keys and one of values is written into pages of the cache, and which kernels read it.
+//!
+//! A page of keys has the layout of a weight panel whose rows are positions.
 
-use super::lane::LaneBytes;
 use crate::{
     act::{Act32, act32_kernel},
+    attend::{self, PanelMix},
+    float::{self, FloatFormat},
     format::{self, Kernels},
-    kernel::{
-        attend::{self, PanelMix},
-        float::{self, FloatFormat},
-        mix::{self, BlockValues, ValueMix},
-    },
+    lane::LaneBytes,
+    mix::{self, BlockValues, ValueMix},
 };
+use bytemuck::Zeroable;
 use half::{bf16, f16, slice::HalfFloatSliceExt};
-use lamina_plan::{KvType, KvTypes, PAGE_LEN};
+use lamina_base::{KvType, KvTypes, PAGE_LEN};
 use lamina_simd::Isa;
+
+/// Stored values are filled up to a multiple of this: whole blocks, and whole vectors of every instruction set.
+pub const VALUE_BLOCK: usize = 32;
 
 /// A key or value on its way into the cache. A thread keeps one: its memory is used again for every row.
 pub struct CacheRow {
@@ -29,7 +33,6 @@ impl CacheRow {
     }
 
     /// Bytes that there is room for.
-    #[cfg(test)]
     pub fn held(&self) -> usize {
         self.numbers.capacity() * size_of::<f32>() + self.bytes.capacity()
     }
@@ -43,41 +46,64 @@ impl CacheRow {
 /// How the keys and values of a layer group are stored and read.
 #[derive(Clone, Copy)]
 pub struct Codec {
-    /// Kernels of key pages.
-    pub keys: Kernels,
-    /// Where the bytes of a key lie in a panel of so many lanes.
-    pub lane: fn(usize) -> LaneBytes,
-    /// How values are stored.
-    pub values: Values,
+    keys: Kernels,
+    lane: fn(usize) -> LaneBytes,
+    values: Values,
     /// Weights times latents, which are read out of key pages; none for types that latents are never kept in.
     mix_latents: Option<unsafe fn(&PanelMix<'_>)>,
-    pub(super) types: KvTypes,
+    types: KvTypes,
     quantize: unsafe fn(*const f32, usize, *mut Act32, usize),
 }
 
 /// How a page of values is written and read.
 #[derive(Clone, Copy)]
 pub struct Values {
-    /// Weights times values of a chunk.
+    lanes: usize,
     mix: unsafe fn(&ValueMix<'_>),
-    /// Bytes of a page of values of a width.
-    pub page_bytes: fn(usize) -> usize,
-    /// Writes an encoded row to a position of a page of values of a width.
-    pub put: fn(&[u8], usize, usize, &mut [u8]),
-    /// Reads the encoded row of a position of a page of values of a width.
-    pub take: fn(&[u8], usize, usize, &mut Vec<u8>),
-    /// Copies the first position of a page of values of a width to the second one of another page.
-    pub copy: fn(&[u8], [usize; 2], usize, &mut [u8]),
+    page_bytes: fn(usize) -> usize,
+    put: fn(&[u8], usize, usize, &mut [u8]),
+    take: fn(&[u8], usize, usize, &mut Vec<u8>),
+    copy: fn(&[u8], [usize; 2], usize, &mut [u8]),
 }
 
 impl Values {
+    /// Bytes of a page of values of `dim` numbers, whole blocks.
+    pub fn page_bytes(&self, dim: usize) -> usize {
+        (self.page_bytes)(dim)
+    }
+
+    /// Writes an encoded row to position `place` of a page of values of `dim` numbers.
+    ///
+    /// # Panics
+    /// When the page has no such position.
+    pub fn put(&self, row: &[u8], place: usize, dim: usize, page: &mut [u8]) {
+        (self.put)(row, place, dim, page);
+    }
+
+    /// Reads the encoded row of position `place` of a page of values of `dim` numbers.
+    ///
+    /// # Panics
+    /// When the page has no such position.
+    pub fn take(&self, page: &[u8], place: usize, dim: usize, row: &mut Vec<u8>) {
+        (self.take)(page, place, dim, row);
+    }
+
+    /// Copies the first of two positions of a page of values of `dim` numbers to the second one of another page.
+    ///
+    /// # Panics
+    /// When the pages have no such positions.
+    pub fn copy(&self, from: &[u8], places: [usize; 2], dim: usize, to: &mut [u8]) {
+        (self.copy)(from, places, dim, to);
+    }
+
     /// Weights times values of a chunk.
     ///
     /// # Panics
-    /// When a page has fewer bytes than values of its width take.
+    /// When a page has fewer bytes than values of its width take, or weights are in groups of another number of lanes.
     pub fn mix(&self, m: &ValueMix<'_>) {
         let (bytes, dim) = m.page();
         assert!(bytes >= (self.page_bytes)(dim), "too few values");
+        assert_eq!(m.lanes(), self.lanes, "weights of another instruction set");
         // SAFETY: `Codec::new` takes the kernel of an instruction set that `format::kernels` has seen to be there, and pages
         // were just compared with what this type's kernel reads.
         unsafe { (self.mix)(m) };
@@ -85,6 +111,7 @@ impl Values {
 
     fn numbers<F: FloatFormat>(isa: Isa) -> Values {
         Values {
+            lanes: format::lanes(isa),
             mix: mix::numbers_kernel::<F>(isa),
             page_bytes: |dim| PAGE_LEN * dim * F::BYTES,
             put: |row, place, _, page| page[place * row.len()..][..row.len()].copy_from_slice(row),
@@ -102,6 +129,7 @@ impl Values {
 
     fn blocks<V: BlockValues>(isa: Isa) -> Values {
         Values {
+            lanes: format::lanes(isa),
             mix: mix::blocks_kernel::<V>(isa),
             page_bytes: mix::page_bytes::<V>,
             put: mix::put_blocks::<V>,
@@ -113,6 +141,9 @@ impl Values {
 
 impl Codec {
     /// The codec of these types on `isa`.
+    ///
+    /// # Panics
+    /// When this CPU lacks the instructions.
     pub fn new(types: KvTypes, isa: Isa) -> Codec {
         let values = match types.v {
             KvType::F32 => Values::numbers::<float::F32>(isa),
@@ -145,22 +176,43 @@ impl Codec {
         Codec { keys, lane, values, mix_latents, types, quantize }
     }
 
+    /// Kernels of key pages.
+    pub fn keys(&self) -> &Kernels {
+        &self.keys
+    }
+
+    /// How values are stored.
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// Where the bytes of a key lie in a panel.
+    pub fn lane(&self) -> LaneBytes {
+        (self.lane)(self.keys.rows())
+    }
+
     /// True where keys can be averaged, as latents are: the kernel is the same.
     pub fn averages_keys(&self) -> bool {
         self.mix_latents.is_some()
     }
 
     /// Weights times latents of a chunk.
+    ///
+    /// # Panics
+    /// When pages are of another type or instruction set, or of one that has no kernel for latents.
     pub fn mix_latents(&self, m: &PanelMix<'_>) {
         let mix = self.mix_latents.expect("latents are kept in a type that has a kernel for them");
-        // SAFETY: `format::kernels` has seen in `new` that the instruction set is there, and `PanelMix::new` that the pages
-        // hold the columns.
+        let (lanes, panel) = m.sizes();
+        let own = self.keys.panel(panel.blocks * self.keys.act().block());
+        assert!(lanes == self.keys.lanes() && panel == own, "pages of another type or instruction set");
+        // SAFETY: `format::kernels` has seen in `new` that the instruction set is there, and `PanelMix::new` that the pages,
+        // which are of this type, hold the columns.
         unsafe { mix(m) };
     }
 
     /// Width of stored keys: whole blocks.
     pub fn key_dim(&self, dim: usize) -> usize {
-        dim.next_multiple_of(self.keys.act.block())
+        dim.next_multiple_of(self.keys.act().block())
     }
 
     /// Width of a stored latent with its rotary key. Each takes whole blocks, so that no scale serves both: rotary keys
@@ -171,7 +223,7 @@ impl Codec {
 
     /// Bytes of a page of keys of one head.
     pub fn key_page(&self, dim: usize) -> usize {
-        PAGE_LEN / self.keys.rows * self.keys.panel_bytes(self.key_dim(dim))
+        PAGE_LEN / self.keys.rows() * self.keys.panel_bytes(self.key_dim(dim))
     }
 
     /// The `pieces` of a row in the form of a type, one after the other, each filled up with zeros to a multiple of `block`
@@ -179,7 +231,7 @@ impl Codec {
     ///
     /// What is too large for float16 and 8-bit floats becomes the largest number of the type, and so do infinities: a
     /// later row's value must not be an infinity that a hidden weight of 0 turns into NaN. NaN stays NaN in all types.
-    pub(super) fn encode<'a>(
+    fn encode<'a>(
         &self,
         kv_type: KvType,
         pieces: &[&[f32]],
@@ -231,19 +283,29 @@ impl Codec {
         out
     }
 
-    /// A value as [`Values::put`] takes it.
-    pub fn encoded_value(&self, value: &[f32]) -> Vec<u8> {
-        self.encode(self.types.v, &[value], 1, &mut CacheRow::new(value.len())).to_vec()
+    /// A key of one or more pieces as [`Kernels::put`] takes it, each piece filled up to whole blocks.
+    pub fn encode_key<'a>(&self, pieces: &[&[f32]], row: &'a mut CacheRow) -> &'a [u8] {
+        self.encode(self.types.k, pieces, self.keys.act().block(), row)
     }
 
-    /// A key as the key kernels' `put` takes it, padded to whole blocks.
+    /// A value as [`Values::put`] takes it, filled up to a multiple of [`VALUE_BLOCK`].
+    pub fn encode_value<'a>(&self, value: &[f32], row: &'a mut CacheRow) -> &'a [u8] {
+        self.encode(self.types.v, &[value], VALUE_BLOCK, row)
+    }
+
+    /// As [`Codec::encode_key`], in memory of its own.
     pub fn encoded_key(&self, key: &[f32]) -> Vec<u8> {
-        self.encode(self.types.k, &[key], self.keys.act.block(), &mut CacheRow::new(key.len())).to_vec()
+        self.encode_key(&[key], &mut CacheRow::new(key.len())).to_vec()
+    }
+
+    /// As [`Codec::encode_value`], in memory of its own.
+    pub fn encoded_value(&self, value: &[f32]) -> Vec<u8> {
+        self.encode_value(value, &mut CacheRow::new(value.len())).to_vec()
     }
 
     fn encode_q8(&self, x: &[f32], out: &mut Vec<u8>) {
         for x in x.chunks_exact(32) {
-            let mut block = Act32 { q: [0; 32], d: 0.0, sum: 0, low: 0 };
+            let mut block = Act32::zeroed();
             // SAFETY: 32 numbers make one block, and the kernel was chosen for this CPU.
             unsafe { (self.quantize)(x.as_ptr(), 32, &mut block, 1) };
             let most = f16::MAX.to_f32();
@@ -269,6 +331,3 @@ fn to_e4m3(v: f32) -> u8 {
     let bits = (((exponent + 6) as u32) << 3) + steps;
     sign | bits as u8
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,7 @@
 //! Types with a float scale per 32: the first GGUF types, IQ4_NL and MXFP4. Layouts: `lamina_quant`.
 
 use super::nibbles;
-use crate::kernel::{
+use crate::{
     block::{BlockPanels, ScaleForm},
     codes::{Bits4, Bits5, Bits8},
 };

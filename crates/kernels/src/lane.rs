@@ -1,6 +1,6 @@
 //! Where the bytes of one lane of a key panel lie: keys are moved as they are stored, without a number being rounded again.
 
-use crate::kernel::{
+use crate::{
     block::{BlockPanels, block_bytes, codes_offset},
     float::FloatFormat,
 };

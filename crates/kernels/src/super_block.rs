@@ -3,11 +3,11 @@
 //! All sums inside a super-block are exact integers, and super-blocks are added in order by one fused multiply-add per
 //! row. A row's result is therefore the same bits for every tile width, thread and batch.
 
-use super::{
+use crate::{
+    act::Act256,
     codes::Codes,
-    product::{Job, TILE_ROWS, by_rows},
+    product::{Job, TILE_ROWS, by_rows, put_codes},
 };
-use crate::act::Act256;
 use lamina_simd::Simd;
 use std::{marker::PhantomData, mem::MaybeUninit};
 
@@ -689,6 +689,6 @@ fn put<F: SuperFormat>(one: &Unpacked, r: usize, n: usize, out: &mut [u8]) {
     let codes = &mut out[SuperLayout::codes::<F>(n)..];
     let size = F::Codes::BITS * 4 * n;
     for (values, sub) in one.codes.chunks_exact(32).zip(codes.chunks_exact_mut(size)) {
-        super::product::put_codes::<F::Codes>(values, r, n, sub);
+        put_codes::<F::Codes>(values, r, n, sub);
     }
 }

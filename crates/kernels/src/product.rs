@@ -1,7 +1,6 @@
 //! Operands and sizes of a product of weight panels with activations, shared by all weight types.
 
-use super::codes::Codes;
-use crate::act::ActKind;
+use crate::{act::ActKind, codes::Codes};
 use std::marker::PhantomData;
 
 /// From this many rows on, panels are unpacked into a tile first; below, values stay in registers.
@@ -33,30 +32,30 @@ macro_rules! by_rows {
         }
     }};
 }
-pub(super) use by_rows;
+pub(crate) use by_rows;
 
 /// Adjacent panels times rows of activations. [`Job::new`] is the one place where its memory enters.
 pub struct Job<'a> {
     /// First panel.
-    pub(super) weights: *const u8,
+    pub(crate) weights: *const u8,
     /// From one panel to the next.
-    pub(super) panel_bytes: usize,
+    pub(crate) panel_bytes: usize,
     /// Panels to multiply.
-    pub(super) panels: usize,
+    pub(crate) panels: usize,
     /// Prefetch distance in bytes.
-    pub(super) ahead: usize,
+    pub(crate) ahead: usize,
     /// Blocks of columns per panel.
-    pub(super) blocks: usize,
+    pub(crate) blocks: usize,
     /// Activation blocks `[block][row]`, from the first row of the job on; of float32 `[row][column]`.
-    pub(super) acts: *const u8,
+    pub(crate) acts: *const u8,
     /// From one block of a row to its next, in blocks; of float32 from one row to the next, in numbers.
-    pub(super) stride: usize,
+    pub(crate) stride: usize,
     /// Rows to multiply.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// Rows from one group of lanes to the next in `out`, at least `rows`.
-    pub(super) out_rows: usize,
+    pub(crate) out_rows: usize,
     /// Results `[group of lanes][row][lane]`.
-    pub(super) out: *mut f32,
+    pub(crate) out: *mut f32,
     memory: PhantomData<(&'a [u8], &'a mut [f32])>,
 }
 
@@ -79,7 +78,7 @@ pub struct PanelOperands<'a> {
 }
 
 /// Sizes of the panels of a matrix.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PanelSizes {
     /// Bytes of a panel.
     pub bytes: usize,
@@ -93,7 +92,7 @@ pub struct PanelSizes {
 
 impl<'a> Job<'a> {
     /// # Panics
-    /// When activations or results are fewer than the panels and rows take.
+    /// When activations or results are fewer than the panels and rows take, or activations are not aligned.
     pub fn new(o: PanelOperands<'a>, panel: PanelSizes) -> Job<'a> {
         let panels = o.weights.len() / panel.bytes.max(1);
         let blocks = match panel.act {
@@ -102,6 +101,10 @@ impl<'a> Job<'a> {
             ActKind::Int32 | ActKind::Int256 => (panel.blocks - 1) * o.stride + o.rows,
         };
         assert!(blocks * panel.act.block_bytes() <= o.acts.len(), "too few activations");
+        assert!(
+            blocks == 0 || o.acts.as_ptr().addr().is_multiple_of(panel.act.align()),
+            "activations between lines"
+        );
         assert!(o.rows <= o.out_rows && panels * panel.rows * o.out_rows <= o.out.len(), "too few results");
         Job {
             weights: o.weights.as_ptr(),
