@@ -42,12 +42,12 @@ pub use lamina_engine::{
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
-    ApproximateExperts, AttentionSparsity, Bottleneck, CACHE_DISK, CacheForecast, ClassHome, Device,
-    DeviceForecast, DiskForecast, DiskRate, DraftSource, Error, ExpertThreshold, Forecast, ForecastAdvice,
-    ForecastQuestion, HitForecast, HostExperts, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit,
-    MemoryPart, ModelInfo, Objective, Offload, PlacementPolicy, PlacementRule, Progress, Result,
-    SpeedForecast, StreamInfo, StreamOptions, SwapForecast, TierPercent, attention_sparsity,
-    tokenizer as tokenizer_of, type_name,
+    AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
+    ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftSource, Error, ExpertThreshold, Forecast,
+    ForecastAdvice, ForecastQuestion, HitForecast, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit,
+    MemoryPart, ModelInfo, Objective, Offload, OptionError, OptionKind, OptionSpec, PlacementPolicy,
+    PlacementRule, Progress, Result, Setting, SpeedForecast, StreamInfo, StreamOptions, Surface,
+    SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
 pub use lamina_text::{

@@ -95,11 +95,8 @@ class LLM(Closing):
 
         Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
         """
-        self._model = loading.load(
-            path, progress, device=device, context=context, kv_dtype=kv_dtype, dtype=dtype, threads=threads,
-            loras=loras, draft=draft, cache_dir=cache_dir, cache_disk=cache_disk, memory=memory, offload=offload,
-            panel_cache=panel_cache, kv_swap=kv_swap, device_memory=device_memory,
-        )  # fmt: skip
+        # The options of loading are arguments one by one for editors and types alone.
+        self._model = loading.load(path, progress, locals())
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
         self._loras = list(loras or ())
         self._requests = itertools.count()

@@ -12,27 +12,37 @@ from .progress import Bar, Progress, reporter
 from .types import Path
 
 
-def load(path: Optional[Path], progress: Union[bool, Progress], **given: Any) -> _lamina.Model:
+def load(path: Optional[Path], progress: Union[bool, Progress], given: Dict[str, Any]) -> _lamina.Model:
     """Loads the model at `path`, or the built-in one, with the arguments of `LLM` as they were given."""
     file = builtin.path() if path is None else path
-    checked = options(given)
+    texts, loras = options(given), paths("loras", given["loras"])
     report = reporter(progress, os.path.basename(os.fspath(file)))
     try:
-        return _lamina.Model(file, progress=report, **checked)
+        return _lamina.Model(file, texts, loras, report)
     finally:
         if isinstance(report, Bar):
             report.close()
 
 
-def options(given: Dict[str, Any]) -> Dict[str, Any]:
-    """Arguments of `LLM` as the binding takes them."""
-    offload = given.get("offload")
-    policy = offload if isinstance(offload, Policy) else Policy()
-    plain = {**given, "offload": "auto"} if offload is policy else given
-    checked = {name: _AS[name](name, value) for name, value in plain.items()}
-    objective = checks.text("objective", policy.objective)
-    placed = {"rules": policy.all_rules(), "percent": policy.percent(), "n_gpu_layers": policy.gpu_layers()}
-    return {**checked, **policy.approximations(), **policy.sparsity(), **placed, "objective": objective}
+def options(given: Dict[str, Any]) -> Dict[str, List[str]]:
+    """Those of the arguments that are options of loading, checked, as texts for the binding."""
+    offload = given["offload"]
+    values = {**given, **_said(offload), "offload": "auto"} if isinstance(offload, Policy) else given
+    texts = {}
+    for name, kind, least in _lamina.load_kinds():
+        # A text has a default of its own, and is never None.
+        if name in values and (values[name] is not None or kind == "text"):
+            texts[name] = _TEXTS[kind](name, values[name], least)
+    return texts
+
+
+def _said(policy: Policy) -> Dict[str, Any]:
+    """What a policy says, by the names of options of loading."""
+    said = {**vars(policy), "place": checks.texts("rules", policy.rules)}
+    if policy.weights is not None or (*policy.kv, *policy.activations) != (0, 100, 0, 100):
+        percent = [*(policy.weights or (0, 100)), *policy.kv, *policy.activations]
+        said["percent"] = " ".join(str(checks.whole("percent", n, 0, 100)) for n in percent)
+    return said
 
 
 def paths(name: str, value: Optional[Dict[str, Path]]) -> List[Tuple[str, str]]:
@@ -52,42 +62,29 @@ def file_path(name: str, value: Any) -> str:
         raise InvalidRequestError(f"{name} takes a path, but {value!r} was given") from None
 
 
-def _whole(name: str, value: Any) -> Optional[int]:
-    return None if value is None else checks.whole(name, value)
+def _size(name: str, value: Any) -> str:
+    return value if isinstance(value, str) else _bytes(name, value)
 
 
-def _folder(name: str, value: Any) -> Optional[str]:
-    return None if value is None else file_path(name, value)
-
-
-def _size(name: str, value: Any) -> Optional[str]:
-    if value is None or isinstance(value, str):
-        return value
+def _bytes(name: str, value: Any) -> str:
     return str(checks.whole(name, value, 1, 2**63 - 1))
 
 
-def _method(name: str, value: Any) -> Optional[str]:
-    return None if value is None else checks.text(name, os.fspath(value))
+def _pair(name: str, value: Any) -> str:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise InvalidRequestError(f"{name} takes two numbers such as (4, 0.1), but {value!r} was given")
+    return f"{checks.whole(name, value[0])},{checks.number(name, value[1])!r}"
 
 
-def _bytes(name: str, value: Any) -> Optional[int]:
-    return None if value is None else checks.whole(name, value, 1, 2**63 - 1)
-
-
-_AS: Dict[str, Callable[[str, Any], Any]] = {
-    "device": checks.text,
-    "context": _whole,
-    "kv_dtype": checks.text,
-    "dtype": checks.text,
-    "threads": _whole,
-    "loras": paths,
-    "draft": _method,
-    "cache_dir": _folder,
-    "cache_disk": _bytes,
-    "memory": _size,
-    "device_memory": _size,
-    "offload": checks.text,
-    "panel_cache": _folder,
-    "kv_swap": _size,
+_TEXTS: Dict[str, Callable[[str, Any, int], List[str]]] = {
+    "bytes": lambda name, value, _: [_bytes(name, value)],
+    "flag": lambda name, value, _: [str(checks.flag(name, value)).lower()],
+    "number": lambda name, value, _: [repr(checks.number(name, value))],
+    "pair": lambda name, value, _: [_pair(name, value)],
+    "path": lambda name, value, _: [file_path(name, value)],
+    "size": lambda name, value, _: [_size(name, value)],
+    "text": lambda name, value, _: [checks.text(name, value)],
+    "texts": lambda name, value, _: checks.texts(name, value),
+    "whole": lambda name, value, least: [str(checks.whole(name, value, least))],
 }
-"""How each argument is checked."""
+"""How a value of each kind is checked and written."""

@@ -77,17 +77,14 @@ def plan(
     measure: measures the machine anew; else its speeds are kept for a month. That of the disk is always measured.
     The other arguments are those of `LLM`. A model that does not fit is no error: `fits` says so.
     """
-    given = {
-        "device": device, "context": context, "kv_dtype": kv_dtype, "dtype": dtype, "threads": threads, "loras": loras,
-        "memory": memory, "device_memory": device_memory, "offload": offload, "panel_cache": panel_cache, "kv_swap": kv_swap,
-    }  # fmt: skip
     found, text = _lamina.plan(
         builtin.path() if path is None else path,
+        loading.options(locals()),
+        loading.paths("loras", loras),
         batch=_counts("batch", batch),
         prompt=_counts("prompt", prompt),
         gen_tokens=checks.whole("gen", gen, 1),
         measure=bool(measure),
-        **loading.options(given),
     )
     return Plan(**json.loads(found), text=text)
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
-
-from . import checks
-from .errors import InvalidRequestError
+from typing import Optional, Sequence, Tuple
 
 
 @dataclass(frozen=True)
@@ -45,35 +42,3 @@ class Policy:
     sparse_prefill: Optional[float] = None
     """Rows of prompts attend to this share of the blocks of 64 tokens between the first one and the last two, those whose
     mean key they look at most: an approximation. None: all."""
-
-    def approximations(self) -> Dict[str, Any]:
-        """What changes answers, as the binding takes it."""
-        fewer = self.fewer_experts
-        if fewer is not None:
-            if not isinstance(fewer, (tuple, list)) or len(fewer) != 2:
-                raise InvalidRequestError(f"fewer_experts takes two numbers such as (4, 0.1), but {fewer!r} was given")
-            fewer = (checks.whole("fewer_experts", fewer[0]), checks.number("fewer_experts", fewer[1]))
-        return {"defer_experts": checks.whole("defer_experts", self.defer_experts, 0), "fewer_experts": fewer}
-
-    def all_rules(self) -> List[str]:
-        """The rules as the binding takes them."""
-        rules = [checks.text(f"rules[{i}]", rule) for i, rule in enumerate(self.rules)]
-        if self.n_cpu_moe is not None:
-            rules.append(f"experts 0-{checks.whole('n_cpu_moe', self.n_cpu_moe, 1) - 1}=ram")
-        return rules
-
-    def gpu_layers(self) -> Optional[int]:
-        """Layers on the GPU as the binding takes them."""
-        return None if self.n_gpu_layers is None else checks.whole("n_gpu_layers", self.n_gpu_layers, 0)
-
-    def sparsity(self) -> Dict[str, Optional[float]]:
-        """What attention leaves out, as the binding takes it."""
-        given = {"attention_sparsity": self.attention_sparsity, "sparse_prefill": self.sparse_prefill}
-        return {name: None if share is None else checks.number(name, share) for name, share in given.items()}
-
-    def percent(self) -> Optional[str]:
-        """FlexGen's six numbers; None where nothing is said."""
-        if self.weights is None and self.kv == (0, 100) and self.activations == (0, 100):
-            return None
-        numbers = [*(self.weights or (0, 100)), *self.kv, *self.activations]
-        return " ".join(str(checks.whole("percent", n, 0, 100)) for n in numbers)

@@ -1,6 +1,7 @@
 //! Rules of the house that a program can check: floors, circles, words, unsafe code, sizes, test binaries.
 
 mod circles;
+mod options;
 mod targets;
 mod words;
 

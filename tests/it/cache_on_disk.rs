@@ -12,9 +12,10 @@ use std::path::Path;
 
 /// A policy of rules, or of six percentages.
 fn policy(text: &str) -> PlacementPolicy {
-    let rules: Vec<String> = if text.contains('=') { vec![text.into()] } else { vec![] };
-    let percent = rules.is_empty().then_some(text);
-    PlacementPolicy::read(&rules, percent, None).expect("a policy")
+    let name = if text.contains('=') { "place" } else { "percent" };
+    let mut options = LoadOptions::default();
+    options.put(name, text.as_ref()).expect("a policy");
+    options.placement
 }
 
 fn options(folder: &Path) -> LoadOptions {

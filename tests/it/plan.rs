@@ -174,7 +174,8 @@ fn a_cache_on_disk_is_told_as_it_is_loaded_and_read() {
         model.info().notes.iter().find(|note| note.contains("lies on disk")).expect("it is said").clone();
     assert!(note.contains(&lamina_base::human_bytes(cache(&all).file_bytes)), "{note}");
     // A percentage says the same of the first layers.
-    let percent = PlacementPolicy::read(&[], Some("0 100 0 0 0 100"), None).expect("percentages");
+    let percent = Some("0 100 0 0 0 100".parse().expect("percentages"));
+    let percent = PlacementPolicy { percent, ..PlacementPolicy::default() };
     assert_eq!(cache(&told(&LoadOptions { placement: percent, ..placement(&[]) })), cache(&all));
 }
 

@@ -3,7 +3,7 @@
 use crate::common::answers::{answer, assert_company_changes_nothing, bits};
 use lamina::{
     AnswerState, AttentionSparsity, DraftSource, GenerateOptions, KvType, LoadOptions, Model, Prompt,
-    attention_sparsity,
+    ReadShare,
 };
 use lamina_fixtures::{Models, names, packaged, tokens};
 use std::path::Path;
@@ -14,8 +14,7 @@ const CONTEXT: usize = 512;
 const PROMPT: u32 = 390;
 
 fn sparse(values: f64, prefill: f64) -> AttentionSparsity {
-    let share = |share: f64| (share < 1.0).then_some(share);
-    attention_sparsity(share(values), share(prefill)).expect("shares")
+    AttentionSparsity { values: ReadShare::new(values), prefill: ReadShare::new(prefill) }
 }
 
 fn options(sparsity: AttentionSparsity) -> LoadOptions {

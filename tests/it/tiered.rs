@@ -3,7 +3,7 @@
 
 use lamina::{
     ApproximateExperts, AttentionSparsity, Device, DraftSource, LoadOptions, MemoryLimit, PlacementPolicy,
-    StreamOptions, attention_sparsity,
+    ReadShare, StreamOptions,
 };
 use lamina_cpu::Cpu;
 use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
@@ -279,7 +279,7 @@ fn approximations_divide_with_the_same_bits() {
     let fewer = ApproximateExperts { fewer: Some("1,0.9".parse().expect("shares")), deferred: None };
     let deferred = ApproximateExperts { fewer: None, deferred: NonZeroUsize::new(1) };
     let all = ApproximateExperts::default();
-    let sparse = attention_sparsity(Some(0.05), Some(0.1)).expect("shares");
+    let sparse = AttentionSparsity { values: ReadShare::new(0.05), prefill: ReadShare::new(0.1) };
     let whole = AttentionSparsity::NONE;
     for (name, experts, sparsity) in [
         ("mixtral", fewer, whole),

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import lamina
+import numpy as np
 import pytest
-from lamina import _lamina, constraint, sampling
+from lamina import _lamina, constraint, loading, sampling
 
 PACKAGE = Path(lamina.__file__).parent
 
@@ -46,6 +47,31 @@ def test_defaults():
         "seed": None, "progress": True, "loras": None, "draft": None,
         "cache_dir": None, "cache_disk": None, "memory": None, "offload": "auto", "panel_cache": None,
         "kv_swap": None, "device_memory": None,
+    }  # fmt: skip
+
+
+def test_options_of_loading_are_those_of_the_list():
+    """Each is an argument of `LLM`, or said by a policy, and has a kind that is known; `plan` has those that change it."""
+    kinds = {name: kind for name, kind, _ in _lamina.load_kinds()}
+    arguments, planned = (set(inspect.signature(one).parameters) for one in (lamina.LLM, lamina.plan))
+    said = {*loading._said(lamina.Policy(weights=(0, 50)))}
+    assert {name for name in kinds if name not in arguments} == {name for name in kinds if name in said}
+    assert arguments - {*kinds} == {"path", "seed", "progress", "loras"}
+    assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras"}
+    assert arguments & {*kinds} - planned == {"draft", "cache_dir", "cache_disk"}
+    assert {*kinds.values()} <= {*loading._TEXTS}
+
+
+def test_options_reach_the_binding_as_texts(tmp_path):
+    policy = lamina.Policy(rules=["ffn=disk"], n_cpu_moe=2, fewer_experts=(4, 0.1), kv=(0, 50), sparse_prefill=0.25)
+    given = {
+        "offload": policy, "context": np.int64(64), "memory": 2**40, "kv_swap": "1G", "panel_cache": tmp_path,
+        "draft": None, "dtype": "q4_k", "seed": 3,
+    }  # fmt: skip
+    assert loading.options(given) == {
+        "context": ["64"], "memory": [str(2**40)], "kv_swap": ["1G"], "panel_cache": [str(tmp_path)], "dtype": ["q4_k"],
+        "offload": ["auto"], "objective": ["latency"], "place": ["ffn=disk"], "percent": ["0 100 0 50 0 100"],
+        "n_cpu_moe": ["2"], "fewer_experts": ["4,0.1"], "defer_experts": ["0"], "sparse_prefill": ["0.25"],
     }  # fmt: skip
 
 

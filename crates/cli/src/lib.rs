@@ -30,13 +30,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
-    let args = args.into_iter().map(|arg| match arg.to_str() {
-        // Options that users of llama.cpp know: clap has no short ones of several letters.
-        Some("-ot") => "--override-tensor".into(),
-        Some("-ser") => "--fewer-experts".into(),
-        Some("-ngl") => "--n-gpu-layers".into(),
-        _ => arg,
-    });
+    let args = args.into_iter().map(|arg| args::long_form(&arg).unwrap_or(arg));
     let matches = commands::parser().try_get_matches_from(args)?;
     let (name, matches) = matches.subcommand().unwrap_or(("", &matches));
     commands::ALL.iter().find(|c| c.name == name).map_or(Ok(()), |c| (c.execute)(matches))

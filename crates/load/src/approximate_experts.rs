@@ -1,6 +1,9 @@
 //! Approximations of mixtures of experts that a user has asked for by name.
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    setting::BadValue,
+};
 use lamina_plan::{
     Plan, defer_experts, fewer_experts,
     op::{FewerExperts, Op},
@@ -21,35 +24,22 @@ pub struct ApproximateExperts {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpertThreshold(FewerExperts);
 
-impl ExpertThreshold {
-    /// Keeps `least` experts in any case, and the others from this share of the largest weight on.
-    ///
-    /// # Errors
-    /// When no expert would be kept for sure, or the threshold is no share.
-    pub fn new(least: usize, threshold: f32) -> Result<ExpertThreshold> {
-        if least == 0 || !(threshold > 0.0 && threshold <= 1.0) {
-            return Err(Error::InvalidRequest(format!(
-                "fewer_experts is {least},{threshold}: the first number is how many experts are kept at least, from 1, \
-                 and the second the share of the largest weight from which on others are, above 0 and at most 1"
-            )));
-        }
-        Ok(ExpertThreshold(FewerExperts { least, threshold }))
-    }
-}
-
 impl FromStr for ExpertThreshold {
-    type Err = Error;
+    type Err = BadValue;
 
-    fn from_str(text: &str) -> Result<ExpertThreshold> {
+    fn from_str(text: &str) -> Result<ExpertThreshold, BadValue> {
         let numbers = text.split_once(',').and_then(|(least, threshold)| {
-            Some((least.trim().parse().ok()?, threshold.trim().parse().ok()?))
+            Some((least.trim().parse::<usize>().ok()?, threshold.trim().parse::<f32>().ok()?))
         });
-        let wrong = || {
-            let what = "two numbers such as 4,0.1: experts that are kept at least, and a share of the largest weight";
-            Error::InvalidRequest(format!("fewer_experts is `{text}`, but must be {what}"))
-        };
-        let (least, threshold) = numbers.ok_or_else(wrong)?;
-        ExpertThreshold::new(least, threshold)
+        match numbers {
+            Some((least @ 1.., threshold)) if threshold > 0.0 && threshold <= 1.0 => {
+                Ok(ExpertThreshold(FewerExperts { least, threshold }))
+            }
+            _ => Err(BadValue::must_be(
+                "two numbers such as 4,0.1: how many experts are kept at least, from 1, and the share of the largest \
+                 weight from which on others are, above 0 and at most 1",
+            )),
+        }
     }
 }
 
@@ -89,13 +79,6 @@ impl ApproximateExperts {
             plan = defer_experts(plan, count);
         }
         Ok(plan)
-    }
-
-    /// Each by the name of its option with its value; none where nothing is approximate.
-    pub fn names(&self) -> Vec<String> {
-        let fewer = self.fewer.map(|fewer| format!("fewer_experts {fewer}"));
-        let deferred = self.deferred.map(|count| format!("defer_experts {count}"));
-        fewer.into_iter().chain(deferred).collect()
     }
 }
 

@@ -1,10 +1,10 @@
 //! How much memory a model may take, and what is done where it wants more.
 
-use crate::error::{Error, Result};
+use crate::setting::BadValue;
 use lamina_base::{resident_memory, total_memory};
 use lamina_disk::ReaderKind;
 use lamina_plan::{Backend, Memory};
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{path::PathBuf, str::FromStr};
 
 /// The most memory that the process may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,46 +31,31 @@ impl MemoryLimit {
 }
 
 impl FromStr for MemoryLimit {
-    type Err = Error;
+    type Err = BadValue;
 
-    fn from_str(text: &str) -> Result<MemoryLimit> {
-        const UNITS: [(&str, u64); 10] = [
-            ("KIB", 1 << 10),
-            ("MIB", 1 << 20),
-            ("GIB", 1 << 30),
-            ("KB", 1_000),
-            ("MB", 1_000_000),
-            ("GB", 1_000_000_000),
-            ("K", 1_000),
-            ("M", 1_000_000),
-            ("G", 1_000_000_000),
-            ("", 1),
-        ];
-        let wrong = || {
-            let known = "8GiB, 8G, 500M, 80% or a number of bytes";
-            Error::InvalidRequest(format!("memory is `{text}`, but must be a size such as {known}"))
+    fn from_str(text: &str) -> Result<MemoryLimit, BadValue> {
+        let limit = match text.strip_suffix('%') {
+            Some(percent) => {
+                let percent = percent.trim().parse().ok().filter(|p| (1..=100).contains(p));
+                percent.map(MemoryLimit::Percent)
+            }
+            None => bytes(text).map(MemoryLimit::Bytes),
         };
-        if let Some(percent) = text.strip_suffix('%') {
-            let percent = percent.trim().parse().ok().filter(|p| (1..=100).contains(p));
-            return percent.map(MemoryLimit::Percent).ok_or_else(wrong);
-        }
-        let upper = text.trim().to_ascii_uppercase();
-        let (number, unit) = UNITS
-            .iter()
-            .find_map(|(name, unit)| Some((upper.strip_suffix(name)?, *unit)))
-            .ok_or_else(wrong)?;
-        let number = number.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
-        number.map(|n| MemoryLimit::Bytes((n * unit as f64) as u64)).ok_or_else(wrong)
+        limit.ok_or_else(|| BadValue::must_be("a size such as 8GiB, 8G, 500M, 80% or a number of bytes"))
     }
 }
 
-impl fmt::Display for MemoryLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MemoryLimit::Bytes(bytes) => write!(f, "{bytes}"),
-            MemoryLimit::Percent(percent) => write!(f, "{percent}%"),
-        }
-    }
+/// Bytes as people write them: `8GiB`, `1.5 gib`, `500mb`, `8G`, or a number.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let upper = text.trim().to_ascii_uppercase();
+    let (rest, step) = match upper.strip_suffix("IB") {
+        Some(rest) => (rest, 1024.0_f64),
+        None => (upper.strip_suffix('B').unwrap_or(&upper), 1000.0),
+    };
+    let power = rest.chars().last().and_then(|unit| "KMGT".find(unit)).map_or(0, |at| at + 1);
+    let number: f64 = rest[..rest.len() - power.min(1)].trim().parse().ok()?;
+    let bytes = number * step.powi(power as i32);
+    (0.0..u64::MAX as f64).contains(&bytes).then_some(bytes as u64)
 }
 
 /// What is done with weights that do not fit into memory.
@@ -81,18 +66,6 @@ pub enum Offload {
     Auto,
     /// The model is refused.
     Never,
-}
-
-impl FromStr for Offload {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Offload> {
-        match name {
-            "auto" => Ok(Offload::Auto),
-            "never" => Ok(Offload::Never),
-            _ => Err(Error::InvalidRequest(format!("offload is `{name}`, but must be auto or never"))),
-        }
-    }
 }
 
 /// Choices of streaming that are made by size; given, they are taken as they are. For measurements and tests: they change
@@ -151,8 +124,9 @@ mod tests {
         assert_eq!(bytes("8G"), Some(8_000_000_000));
         assert_eq!(bytes("500mb"), Some(500_000_000));
         assert_eq!(bytes("4096"), Some(4096));
+        assert_eq!(bytes("1.5T"), Some(1_500_000_000_000));
         assert_eq!("80%".parse(), Ok(MemoryLimit::Percent(80)));
-        for wrong in ["", "GiB", "-1G", "101%", "0%", "%", "8X", "nan", "inf G"] {
+        for wrong in ["", "GiB", "-1G", "101%", "0%", "%", "8X", "nan", "inf G", "99999999999999T", "é"] {
             assert!(wrong.parse::<MemoryLimit>().is_err(), "{wrong}");
         }
     }

@@ -1,6 +1,6 @@
 //! Devices as users write them. Which of them a build has is known further up, where backends have names.
 
-use crate::error::{Error, Result};
+use crate::setting::BadValue;
 use std::{fmt, str::FromStr};
 
 /// Where a model runs.
@@ -17,13 +17,10 @@ pub enum Device {
 }
 
 impl FromStr for Device {
-    type Err = Error;
+    type Err = BadValue;
 
-    fn from_str(s: &str) -> Result<Device> {
-        let unknown = || {
-            let known = "auto, cpu, cuda, cuda:N, metal";
-            Error::InvalidRequest(format!("unknown device `{s}`; devices are called: {known}"))
-        };
+    fn from_str(s: &str) -> Result<Device, BadValue> {
+        let unknown = || BadValue::must_be("auto, cpu, cuda, cuda:N or metal");
         match s {
             "auto" => Ok(Device::Auto),
             "cpu" => Ok(Device::Cpu),
@@ -59,10 +56,7 @@ mod tests {
         }
         assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
         for wrong in ["", "tpu", "cuda:", "cuda:-1", "cuda:x", "CPU"] {
-            assert!(
-                matches!(wrong.parse::<Device>(), Err(Error::InvalidRequest(e)) if e.contains("auto")),
-                "{wrong}"
-            );
+            assert!(wrong.parse::<Device>().is_err_and(|e| e.0.contains("auto")), "{wrong}");
         }
     }
 }

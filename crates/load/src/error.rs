@@ -1,5 +1,6 @@
 //! One error for users, by kinds that they can act on.
 
+use crate::setting::OptionError;
 use lamina_arch::ArchError;
 use lamina_base::ReadError;
 use lamina_engine::EngineError;
@@ -35,7 +36,7 @@ pub enum Error {
 }
 
 /// Shorthand of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Ends what is going on when memory has run out, before the reserve behind small allocations has too.
 ///
@@ -130,14 +131,8 @@ impl From<TextError> for Error {
     }
 }
 
-impl From<lamina_plan::UnknownKvDtype> for Error {
-    fn from(e: lamina_plan::UnknownKvDtype) -> Self {
-        Error::InvalidRequest(e.to_string())
-    }
-}
-
-impl From<lamina_base::UnknownDType> for Error {
-    fn from(e: lamina_base::UnknownDType) -> Self {
+impl From<OptionError> for Error {
+    fn from(e: OptionError) -> Self {
         Error::InvalidRequest(e.to_string())
     }
 }

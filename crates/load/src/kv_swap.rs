@@ -1,12 +1,13 @@
 //! What preempted sequences may take of memory and disk.
 
 use crate::{
-    budget::{MemoryLimit, StreamOptions},
+    budget::{StreamOptions, bytes},
     error::{Error, Result},
+    setting::BadValue,
 };
 use lamina_disk::{SwapBudget, SwapStore, cache_folder};
 use lamina_engine::SwapChoice;
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{path::PathBuf, str::FromStr};
 
 /// What preempted sequences may take, and when they are swapped. Nothing: all are computed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,18 +19,16 @@ pub struct KvSwap {
 }
 
 impl FromStr for KvSwap {
-    type Err = Error;
+    type Err = BadValue;
 
     /// Reads a size on disk such as `8GiB`, or places with sizes: `ram:2GiB,disk:8GiB`; `0` is nothing.
-    fn from_str(text: &str) -> Result<KvSwap> {
-        let wrong = || {
-            let known = "a size such as 8GiB, which is on disk, or ram:2GiB, or ram:2GiB,disk:8GiB";
-            Error::InvalidRequest(format!("kv_swap is `{text}`, but must be {known}"))
-        };
+    fn from_str(text: &str) -> Result<KvSwap, BadValue> {
+        let wrong =
+            || BadValue::must_be("a size such as 8GiB, which is on disk, or ram:2GiB, or ram:2GiB,disk:8GiB");
         let mut budget = SwapBudget::default();
         for part in text.split(',') {
             let (place, size) = part.split_once(':').unwrap_or(("disk", part));
-            let Ok(MemoryLimit::Bytes(bytes)) = size.parse() else { return Err(wrong()) };
+            let bytes = bytes(size).ok_or_else(wrong)?;
             match place.trim() {
                 "ram" => budget.memory = bytes,
                 "disk" => budget.disk = bytes,
@@ -37,12 +36,6 @@ impl FromStr for KvSwap {
             }
         }
         Ok(KvSwap { budget, ..KvSwap::default() })
-    }
-}
-
-impl fmt::Display for KvSwap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ram:{},disk:{}", self.budget.memory, self.budget.disk)
     }
 }
 
@@ -73,7 +66,7 @@ mod tests {
         assert_eq!(read("ram:2GiB"), Some((2 << 30, 0)));
         assert_eq!(read("ram:1k, disk:2k"), Some((1000, 2000)));
         assert_eq!(read("0"), Some((0, 0)));
-        assert_eq!(read(&"ram:7,disk:9".parse::<KvSwap>().expect("is one").to_string()), Some((7, 9)));
+        assert_eq!(read("ram:7,disk:9"), Some((7, 9)));
         for wrong in ["", "80%", "tape:3G", "ram:", "ram=3G", "-1"] {
             assert!(read(wrong).is_none(), "{wrong}");
         }

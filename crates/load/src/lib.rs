@@ -4,8 +4,8 @@
 //! sizes of the cache, the weights. It knows no backend by name; whoever calls it brings one.
 #![forbid(unsafe_code)]
 
+mod adapter_path;
 mod approximate_experts;
-mod asked_sparsity;
 mod beside;
 mod budget;
 mod built;
@@ -36,6 +36,7 @@ mod policy;
 mod pooling;
 mod requantize;
 mod sent_weights;
+mod setting;
 mod sizes;
 mod sparse;
 mod stream;
@@ -45,8 +46,8 @@ mod turn;
 mod uploads;
 mod vocab;
 
+pub use adapter_path::AdapterPath;
 pub use approximate_experts::{ApproximateExperts, ExpertThreshold};
-pub use asked_sparsity::attention_sparsity;
 pub use beside::open_beside;
 pub use budget::{MemoryLimit, Offload, StreamOptions};
 pub use class_home::ClassHome;
@@ -68,7 +69,8 @@ pub use lora::lora_scales;
 pub use objective::Objective;
 pub use open::{Loaded, open_on};
 pub use options::{CACHE_DISK, LoadOptions};
-pub use policy::{HostExperts, PlacementPolicy, TierPercent};
+pub use policy::{PlacementPolicy, TierPercent};
+pub use setting::{BadValue, OptionError, OptionKind, OptionSpec, Setting, Surface};
 pub use stream_info::{StreamInfo, StreamedExperts};
 pub use uploads::Progress;
 pub use vocab::tokenizer;

@@ -1,8 +1,6 @@
 //! What requests are served for: soon, each of them, or all of them together.
 
-use crate::error::{Error, Result};
 use lamina_engine::Policy;
-use std::str::FromStr;
 
 /// What requests are served for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,21 +20,6 @@ impl Objective {
         match self {
             Objective::Latency => policy,
             Objective::Throughput => Policy { prefill_share: 0.99, ..policy },
-        }
-    }
-}
-
-impl FromStr for Objective {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Objective> {
-        match name {
-            "latency" => Ok(Objective::Latency),
-            "throughput" => Ok(Objective::Throughput),
-            _ => {
-                let known = "must be latency or throughput";
-                Err(Error::InvalidRequest(format!("objective is `{name}`, but {known}")))
-            }
         }
     }
 }

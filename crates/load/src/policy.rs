@@ -4,10 +4,11 @@ use crate::{
     cache_layers::layers_of_cache,
     error::{Error, Result},
     expert_plan::ExpertPlan,
+    setting::BadValue,
 };
 use lamina_plan::{Plan, WeightLayout, cuttable};
 use lamina_tier::{Home, PlacementRule, RuleError, cache_homes, homes};
-use std::{num::NonZeroUsize, str::FromStr};
+use std::str::FromStr;
 
 /// Where weights lie, as far as the user says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -18,30 +19,10 @@ pub struct PlacementPolicy {
     pub percent: Option<TierPercent>,
     /// Layers of which weights lie on a device at most, the last ones; one more is the head. None: as many as fit.
     pub device_layers: Option<usize>,
-}
-
-/// Experts that stay in memory, beside a device too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HostExperts {
-    /// Those of all layers: llama.cpp's `--cpu-moe`.
-    All,
+    /// All experts stay in memory, beside a device too, as far as no rule says more: llama.cpp's `--cpu-moe`.
+    pub cpu_moe: bool,
     /// Those of so many first layers: its `--n-cpu-moe`.
-    First(NonZeroUsize),
-}
-
-impl HostExperts {
-    /// What these two options ask for; none of the first layers is nothing.
-    pub fn asked(all: bool, first: Option<usize>) -> Option<HostExperts> {
-        let first = first.and_then(NonZeroUsize::new).map(HostExperts::First);
-        if all { Some(HostExperts::All) } else { first }
-    }
-
-    fn rule(self) -> String {
-        match self {
-            HostExperts::All => "experts=ram".into(),
-            HostExperts::First(n) => format!("experts 0-{}=ram", n.get() - 1),
-        }
-    }
+    pub n_cpu_moe: Option<usize>,
 }
 
 /// FlexGen's policy (arXiv 2303.06865): percent of weights, of the cache and of activations on a device and in memory; the
@@ -56,20 +37,18 @@ pub struct TierPercent {
 }
 
 impl FromStr for TierPercent {
-    type Err = Error;
+    type Err = BadValue;
 
-    fn from_str(text: &str) -> Result<TierPercent> {
-        let numbers: Option<Vec<u64>> = text.split_whitespace().map(|n| n.parse().ok()).collect();
+    fn from_str(text: &str) -> Result<TierPercent, BadValue> {
         let wrong = |what: &str| {
-            Error::InvalidRequest(format!(
-                "percent is `{text}`: {what}; six numbers are weights, cache and activations on a device and in memory, \
-                 such as \"0 40 0 100 0 100\""
-            ))
+            let six = "six numbers are weights, cache and activations on a device and in memory";
+            BadValue(format!("{what}; {six}, such as \"0 40 0 100 0 100\"").into())
         };
+        let numbers: Option<Vec<u64>> = text.split_whitespace().map(|n| n.parse().ok()).collect();
         let numbers = numbers.filter(|n| n.len() == 6).ok_or_else(|| wrong("these are not six numbers"))?;
         let sums: Vec<u64> = numbers.as_chunks::<2>().0.iter().map(|[device, ram]| device + ram).collect();
         if sums.iter().any(|sum| *sum > 100) {
-            return Err(wrong("more than 100 percent"));
+            return Err(wrong("that is more than 100 percent"));
         }
         if sums[2] < 100 {
             return Err(wrong("activations cannot be on disk"));
@@ -79,23 +58,14 @@ impl FromStr for TierPercent {
 }
 
 impl PlacementPolicy {
-    /// The policy of rules, percentages and layers on a device, as users write them.
-    ///
-    /// # Errors
-    /// When a rule or the percentages cannot be read.
-    pub fn read(
-        rules: &[String],
-        percent: Option<&str>,
-        device_layers: Option<usize>,
-    ) -> Result<PlacementPolicy> {
-        let rules = rules.iter().map(|text| rule(text)).collect::<Result<_>>()?;
-        Ok(PlacementPolicy { rules, percent: percent.map(str::parse).transpose()?, device_layers })
-    }
-
-    /// The same with these experts in memory, as far as no rule says more.
-    pub fn keeping_experts(mut self, experts: Option<HostExperts>) -> PlacementPolicy {
-        self.rules.extend(experts.and_then(|experts| experts.rule().parse().ok()));
-        self
+    /// All rules of weights, those of the short options last.
+    fn weight_rules(&self) -> Vec<PlacementRule> {
+        let experts = match (self.cpu_moe, self.n_cpu_moe) {
+            (true, _) => Some("experts=ram".to_owned()),
+            (false, Some(n @ 1..)) => Some(format!("experts 0-{}=ram", n - 1)),
+            (false, _) => None,
+        };
+        self.rules.iter().cloned().chain(experts.and_then(|rule| rule.parse().ok())).collect()
     }
 
     /// True where weights are to be read from disk even if all fit into memory.
@@ -129,7 +99,7 @@ impl PlacementPolicy {
 
     /// True where anything is said of a division between a device and the host.
     pub fn divides(&self) -> bool {
-        !self.rules.is_empty() || self.percent.is_some() || self.device_layers.is_some()
+        !self.weight_rules().is_empty() || self.percent.is_some() || self.device_layers.is_some()
     }
 
     /// Refuses what is asked of a device where there is none: the model runs on `name` alone.
@@ -155,7 +125,7 @@ impl PlacementPolicy {
     /// When a rule names nothing.
     pub(crate) fn rule_homes(&self, plan: &Plan) -> Result<Vec<Option<Home>>> {
         let any = vec![true; plan.weights.len()];
-        homes(plan, &self.rules, &any).map_err(|e| Error::InvalidRequest(e.to_string()))
+        homes(plan, &self.weight_rules(), &any).map_err(|e| Error::InvalidRequest(e.to_string()))
     }
 
     /// The home of each weight of `plan` that can be read from disk, as far as rules give one.
@@ -171,7 +141,7 @@ impl PlacementPolicy {
         let experts = ExpertPlan::of(plan, layouts).map(|e| e.stacks).unwrap_or_default();
         experts.iter().flatten().for_each(|w| streamable[w.0 as usize] = true);
         let known = |e: RuleError| Error::InvalidRequest(e.to_string());
-        let homes = homes(plan, &self.rules, &streamable).map_err(known)?;
+        let homes = homes(plan, &self.weight_rules(), &streamable).map_err(known)?;
         // What is sent to a device is read like what is not; from memory it goes as far as that has room.
         let read = |home: Home| match home {
             Home::DiskUp => Some(Home::Disk),
@@ -181,10 +151,6 @@ impl PlacementPolicy {
         let one = |(home, can): (Option<Home>, bool)| home.filter(|_| can).and_then(read);
         Ok(homes.into_iter().zip(streamable).map(one).collect())
     }
-}
-
-fn rule(text: &str) -> Result<PlacementRule> {
-    text.parse().map_err(|e: RuleError| Error::InvalidRequest(e.to_string()))
 }
 
 #[cfg(test)]
@@ -208,18 +174,17 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_read_and_experts_kept_behind_rules() {
-        let rules = ["experts 0-1=disk".to_owned()];
-        let policy = PlacementPolicy::read(&rules, None, Some(3)).expect("a policy");
-        let texts = |experts| {
-            let policy = policy.clone().keeping_experts(experts);
-            policy.rules.iter().map(|r| r.text().to_owned()).collect::<Vec<_>>()
+    fn experts_are_kept_behind_rules() {
+        let rules = vec!["experts 0-1=disk".parse().expect("a rule")];
+        let texts = |cpu_moe, n_cpu_moe| {
+            let policy =
+                PlacementPolicy { rules: rules.clone(), cpu_moe, n_cpu_moe, ..PlacementPolicy::default() };
+            policy.weight_rules().iter().map(|r| r.text().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(texts(HostExperts::asked(true, Some(2))), ["experts 0-1=disk", "experts=ram"]);
-        assert_eq!(texts(HostExperts::asked(false, Some(4))), ["experts 0-1=disk", "experts 0-3=ram"]);
-        assert_eq!(texts(HostExperts::asked(false, Some(0))), ["experts 0-1=disk"]);
-        let error = PlacementPolicy::read(&["experts=moon".to_owned()], None, None).expect_err("no home");
-        assert!(error.to_string().contains("moon"), "{error}");
+        assert_eq!(texts(true, Some(2)), ["experts 0-1=disk", "experts=ram"]);
+        assert_eq!(texts(false, Some(4)), ["experts 0-1=disk", "experts 0-3=ram"]);
+        assert_eq!(texts(false, Some(0)), ["experts 0-1=disk"]);
+        assert!(PlacementPolicy { cpu_moe: true, ..PlacementPolicy::default() }.divides());
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl From<KvTypes> for KvDtype {
 /// A `kv_dtype` that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "kv_dtype: `{0}` is none of f32 f16 bf16 q8_0 q4_0 q4_1 fp8, nor a list such as `k=q8_0,v=q4_0` or \
+    "`{0}` is none of f32 f16 bf16 q8_0 q4_0 q4_1 fp8, nor a list such as `k=q8_0,v=q4_0` or \
      `window=f16,full.k=q8_0` (groups: full window chunk)"
 )]
 pub struct UnknownKvDtype(String);

@@ -30,7 +30,7 @@ mod _lamina {
         cli::cli_main,
         grammar::{PyGrammar, PyMatcher},
         model::Model,
-        options::check_options,
+        options::{check_options, load_kinds},
         plan::plan,
         sampling::sampling_params,
         serve::HttpServer,

@@ -6,16 +6,13 @@ use crate::{
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
     info::info,
-    options::{Lora, experts, generate_options, load_options},
+    options::{LoadTexts, Lora, generate_options, load_options},
     prompt::PromptArg,
     stream::Stream,
     trim::trim,
     wait::{detached, interruptible, silent},
 };
-use lamina::{
-    ChatOptions, LoadOptions, PlacementPolicy, Prompt, Rows, Special, StreamOptions,
-    attention_sparsity as sparsity,
-};
+use lamina::{ChatOptions, Prompt, Rows, Special};
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};
@@ -76,51 +73,14 @@ impl Model {
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (path, *, device, context, kv_dtype, dtype, threads, loras, draft, cache_dir, cache_disk, memory, device_memory, offload, panel_cache, kv_swap, rules, percent, n_gpu_layers, objective, defer_experts, fewer_experts, attention_sparsity, sparse_prefill, progress))]
-    #[allow(clippy::too_many_arguments)]
     fn load(
         py: Python<'_>,
         path: PathBuf,
-        device: &str,
-        context: Option<usize>,
-        kv_dtype: &str,
-        dtype: &str,
-        threads: Option<usize>,
+        options: LoadTexts,
         loras: Vec<(String, PathBuf)>,
-        draft: Option<&str>,
-        cache_dir: Option<PathBuf>,
-        cache_disk: Option<u64>,
-        memory: Option<&str>,
-        device_memory: Option<&str>,
-        offload: &str,
-        panel_cache: Option<PathBuf>,
-        kv_swap: Option<&str>,
-        rules: Vec<String>,
-        percent: Option<&str>,
-        n_gpu_layers: Option<usize>,
-        objective: &str,
-        defer_experts: usize,
-        fewer_experts: Option<(usize, f32)>,
-        attention_sparsity: Option<f64>,
-        sparse_prefill: Option<f64>,
         progress: Option<Py<PyAny>>,
     ) -> Result<Self> {
-        let options = load_options(device, context, kv_dtype, dtype, threads, loras, draft)?;
-        let cache_disk = cache_disk.unwrap_or(options.cache_disk);
-        let options = LoadOptions {
-            cache_dir,
-            cache_disk,
-            kv_swap: kv_swap.map(str::parse).transpose()?.unwrap_or_default(),
-            memory: memory.map(str::parse).transpose()?,
-            offload: offload.parse()?,
-            device_memory: device_memory.map(str::parse).transpose()?,
-            placement: PlacementPolicy::read(&rules, percent, n_gpu_layers)?,
-            objective: objective.parse()?,
-            experts: experts(defer_experts, fewer_experts)?,
-            sparsity: sparsity(attention_sparsity, sparse_prefill)?,
-            stream: StreamOptions { folder: panel_cache, ..StreamOptions::default() },
-            ..options
-        };
+        let options = load_options(options, loras)?;
         let tell = |py: Python<'_>, done, total| match &progress {
             Some(f) => f.call1(py, (done, total)).map(drop),
             None => Ok(()),

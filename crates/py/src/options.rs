@@ -6,11 +6,11 @@ use crate::{
     sampling,
 };
 use lamina::{
-    AnswerState, ApproximateExperts, Compression, ExpertThreshold, GenerateOptions, LoadOptions, Speculate,
+    AnswerState, Compression, GenerateOptions, LoadOptions, OptionSpec, Speculate, Surface,
     sample::{Param, SamplerState},
 };
 use pyo3::{prelude::*, types::PyDict};
-use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 /// Adapters of a request by name, with their scales. Python has checked the types.
 pub type Lora = BTreeMap<String, f32>;
@@ -85,24 +85,21 @@ fn answers(n: usize) -> Result<usize> {
     }
 }
 
-/// How to load, from the names that users write.
-pub fn load_options(
-    device: &str,
-    context: Option<usize>,
-    kv_dtype: &str,
-    dtype: &str,
-    threads: Option<usize>,
-    loras: Vec<(String, PathBuf)>,
-    draft: Option<&str>,
-) -> Result<LoadOptions> {
-    let dtype = if dtype == "auto" { None } else { Some(dtype.parse().map_err(lamina::Error::from)?) };
-    let (device, kv_dtype) = (device.parse()?, kv_dtype.parse().map_err(lamina::Error::from)?);
-    let draft = draft.map(Into::into);
-    Ok(LoadOptions { device, context, kv_dtype, dtype, threads, loras, draft, ..LoadOptions::default() })
+/// What was given of each option of loading, as it would stand on a command line. Python has checked the types.
+pub type LoadTexts = BTreeMap<String, Vec<OsString>>;
+
+/// How to load, with adapters by their names.
+pub fn load_options(given: LoadTexts, loras: Vec<(String, PathBuf)>) -> Result<LoadOptions> {
+    let mut options = LoadOptions { loras, ..LoadOptions::default() };
+    for (name, texts) in &given {
+        texts.iter().try_for_each(|text| options.put(name, text)).map_err(lamina::Error::from)?;
+    }
+    Ok(options)
 }
 
-/// Approximations of experts as Python has them: none deferred is 0.
-pub fn experts(deferred: usize, fewer: Option<(usize, f32)>) -> Result<ApproximateExperts> {
-    let fewer = fewer.map(|(least, threshold)| ExpertThreshold::new(least, threshold)).transpose()?;
-    Ok(ApproximateExperts { fewer, deferred: NonZeroUsize::new(deferred) })
+/// Name, kind and smallest number of every option of loading that Python has.
+#[pyfunction]
+pub fn load_kinds() -> Vec<(&'static str, String, usize)> {
+    let row = |spec: &OptionSpec| (spec.name, format!("{:?}", spec.kind).to_lowercase(), spec.least);
+    LoadOptions::specs(&[Surface::Python]).map(row).collect()
 }

@@ -31,7 +31,6 @@ mod run;
 mod server;
 
 pub use options::{
-    Arity, ByteSize, KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, OptionError,
-    OptionSpec, Reasoning, ScaledPath, ServeOptions, Span,
+    KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, Reasoning, ServeOptions, Span,
 };
 pub use server::{Server, StartError};

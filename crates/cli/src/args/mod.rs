@@ -1,6 +1,6 @@
 //! Arguments that several commands share.
 
-mod cache;
+mod flags;
 mod generate;
 mod grammar;
 mod load;
@@ -12,10 +12,9 @@ mod server;
 mod tools;
 mod types;
 
-pub use cache::CacheArgs;
 pub use generate::{GenerateArgs, Wanted};
 pub use grammar::{GrammarArgs, grammar_file};
-pub use load::{EngineArgs, LoadArgs};
+pub use load::{LoadArgs, ScoreArgs, long_form};
 pub use lora::LoraArgs;
 pub use output::{OutputArgs, SplitArgs, size};
 pub use sampling::{SamplingArgs, shown};

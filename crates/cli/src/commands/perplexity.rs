@@ -2,13 +2,13 @@
 
 use super::Execute;
 use crate::{
-    args::{EngineArgs, LoraArgs, positive},
+    args::{LoraArgs, ScoreArgs, positive},
     error::Result,
     input, output,
     progress::Bar,
     table::pairs,
 };
-use lamina::Prompt;
+use lamina::{LoadOptions, Prompt};
 use lamina_tools::{PerplexityOptions, perplexity};
 use serde_json::json;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub struct PerplexityArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    engine: EngineArgs,
+    load: ScoreArgs,
     #[command(flatten)]
     lora: LoraArgs,
 }
@@ -48,7 +48,8 @@ impl Execute for PerplexityArgs {
     fn execute(self) -> Result<()> {
         // First, so that a mistyped name does not wait for a large model.
         let text = input::file_text(&self.file)?;
-        let model = self.lora.load(self.model.as_deref(), self.engine.options(Some(self.context)))?;
+        let options = LoadOptions { context: Some(self.context), ..self.load.options() };
+        let model = self.lora.load(self.model.as_deref(), options)?;
         let stride = self.stride.unwrap_or(self.context);
         let options = PerplexityOptions { context: self.context, stride, skip: self.skip };
         let bar = Bar::steps("windows");

@@ -27,7 +27,7 @@ impl HttpCall {
     /// When it is too large, of another type, or does not come.
     pub async fn bytes(&self) -> Result<Vec<u8>, ApiError> {
         self.check_type()?;
-        let most = self.app.options.max_body.0;
+        let most = self.app.options.max_body;
         let large = || {
             ApiError::new(Cause::TooLarge, format!("the body has more than {most} bytes, which is the limit"))
         };

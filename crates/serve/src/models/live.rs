@@ -2,15 +2,10 @@
 
 use super::slot_texts::SlotTexts;
 use crate::options::{ModelSettings, Reasoning};
-use lamina::{
-    ApproximateExperts, ChatOptions, Device, HostExperts, KvSwap, LoadOptions, Model, ModelInfo,
-    PlacementPolicy, Policy, StreamOptions,
-};
+use lamina::{ChatOptions, LoadOptions, Model, ModelInfo, Policy};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{
-    num::NonZeroUsize,
-    path::PathBuf,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -50,7 +45,7 @@ impl LiveModel {
                 .map_err(|e| wrong(format!("chat_template_kwargs is no JSON object: {e}")))?,
             None => Map::new(),
         };
-        let scales = settings.lora.iter().map(|l| (l.name.clone(), l.scale)).collect();
+        let scales = settings.lora.iter().map(|l| (l.called().to_owned(), l.scale)).collect();
         let fingerprint = fingerprint(model.info());
         let (reasoning, scales) = (settings.reasoning, Mutex::new(scales));
         let slots = SlotTexts::new(slots);
@@ -111,61 +106,8 @@ fn fingerprint(info: &ModelInfo) -> String {
     format!("lamina-{}-{hex}", env!("CARGO_PKG_VERSION"))
 }
 
-/// What holds for every model that a server loads.
-#[derive(Debug, Clone)]
-pub struct LoadTerms {
-    /// How much each engine takes on.
-    pub policy: Policy,
-    /// Bytes of cache at most.
-    pub kv_memory: Option<u64>,
-    /// Folder of the cache on disk.
-    pub cache_dir: Option<PathBuf>,
-    /// Bytes that it may take.
-    pub cache_disk: u64,
-    /// What preempted sequences may take.
-    pub kv_swap: KvSwap,
-}
-
 /// The engine's options for a model.
-///
-/// # Errors
-/// When a name of a device or a type is wrong.
-pub fn load_options(settings: &ModelSettings, terms: &LoadTerms) -> lamina::Result<LoadOptions> {
-    let device: Device = settings.device.parse()?;
-    let dtype = match settings.dtype.as_str() {
-        "auto" => None,
-        name => Some(name.parse().map_err(lamina::Error::from)?),
-    };
-    Ok(LoadOptions {
-        device,
-        context: settings.context,
-        kv_dtype: settings.kv_dtype.parse().map_err(lamina::Error::from)?,
-        dtype,
-        threads: settings.threads,
-        memory: settings.memory.as_deref().map(str::parse).transpose()?,
-        device_memory: settings.device_memory.as_deref().map(str::parse).transpose()?,
-        offload: settings.offload.parse()?,
-        placement: placement(settings)?,
-        experts: ApproximateExperts {
-            fewer: settings.fewer_experts.as_deref().map(str::parse).transpose()?,
-            deferred: settings.defer_experts.and_then(NonZeroUsize::new),
-        },
-        sparsity: lamina::attention_sparsity(settings.attention_sparsity, settings.sparse_prefill)?,
-        stream: StreamOptions { folder: settings.panel_cache.clone(), ..StreamOptions::default() },
-        loras: settings.lora.iter().map(|l| (l.name.clone(), l.path.clone())).collect(),
-        batch_rows: settings.batch_rows,
-        draft: settings.draft.as_deref().map(Into::into),
-        draft_width: settings.draft_width,
-        policy: terms.policy,
-        kv_memory: terms.kv_memory,
-        cache_dir: terms.cache_dir.clone(),
-        cache_disk: terms.cache_disk,
-        kv_swap: terms.kv_swap,
-        ..LoadOptions::default()
-    })
-}
-
-fn placement(settings: &ModelSettings) -> lamina::Result<PlacementPolicy> {
-    let policy = PlacementPolicy::read(&settings.place, settings.percent.as_deref(), settings.n_gpu_layers)?;
-    Ok(policy.keeping_experts(HostExperts::asked(settings.cpu_moe, settings.n_cpu_moe)))
+pub fn load_options(settings: &ModelSettings, policy: Policy) -> LoadOptions {
+    let loras = settings.lora.iter().map(|l| (l.called().to_owned(), l.path.clone())).collect();
+    LoadOptions { loras, policy, ..settings.load.clone() }
 }

@@ -1,10 +1,10 @@
 //! Bringing a model into memory, on a thread of its own.
 
 use super::{
-    live::{LiveModel, LoadTerms, load_options},
+    live::{LiveModel, load_options},
     slot::{LoadFailure, ModelSlot, Phase, SlotOrigin},
 };
-use lamina::Model;
+use lamina::{Model, Policy};
 use std::sync::Arc;
 
 /// Address space of a thread, with what it takes beside its stack.
@@ -12,7 +12,7 @@ const THREAD: usize = 4 << 20;
 
 /// Brings models into memory, one after the other, unless they are there or on their way: what fits is computed from
 /// what is free, so no two may be read at once. Whoever waits for one watches its slot.
-pub(super) fn begin(slots: &[Arc<ModelSlot>], terms: &LoadTerms) {
+pub(super) fn begin(slots: &[Arc<ModelSlot>], policy: Policy) {
     let idle = |phase: &Phase| matches!(phase, Phase::Unloaded | Phase::Failed(_));
     let begun = |slot: &&Arc<ModelSlot>| slot.advance(Phase::Loading { done: 0.0 }, |s| idle(&s.phase));
     let mine: Vec<_> = slots.iter().filter(begun).cloned().collect();
@@ -27,15 +27,15 @@ pub(super) fn begin(slots: &[Arc<ModelSlot>], terms: &LoadTerms) {
     if !lamina_reserve::affordable(THREAD) {
         return failed("there is no memory for the thread that loads the model".into());
     }
-    let (loading, terms) = (mine.clone(), terms.clone());
-    let work = move || loading.iter().for_each(|slot| bring(slot, &terms));
+    let loading = mine.clone();
+    let work = move || loading.iter().for_each(|slot| bring(slot, policy));
     if let Err(e) = std::thread::Builder::new().name("lamina-load".into()).spawn(work) {
         failed(format!("no thread to load the model: {e}"));
     }
 }
 
-fn bring(slot: &ModelSlot, terms: &LoadTerms) {
-    let end = match lamina::shield(|| load(slot, terms)) {
+fn bring(slot: &ModelSlot, policy: Policy) {
+    let end = match lamina::shield(|| load(slot, policy)) {
         Ok(live) => Phase::Loaded(Arc::new(live)),
         Err(e) => {
             let memory = matches!(e, lamina::Error::OutOfMemory(_));
@@ -46,7 +46,7 @@ fn bring(slot: &ModelSlot, terms: &LoadTerms) {
     slot.advance(end, |_| true);
 }
 
-fn load(slot: &ModelSlot, terms: &LoadTerms) -> lamina::Result<LiveModel> {
+fn load(slot: &ModelSlot, policy: Policy) -> lamina::Result<LiveModel> {
     let model = match &slot.origin {
         SlotOrigin::Given(model) => model.clone(),
         SlotOrigin::Path(path) => {
@@ -55,10 +55,10 @@ fn load(slot: &ModelSlot, terms: &LoadTerms) -> lamina::Result<LiveModel> {
                 slot.advance(Phase::Loading { done }, |s| matches!(s.phase, Phase::Loading { .. }));
                 true
             };
-            Model::load_with(path.as_deref(), &load_options(&slot.settings, terms)?, &progress)?
+            Model::load_with(path.as_deref(), &load_options(&slot.settings, policy), &progress)?
         }
     };
-    LiveModel::new(model, &slot.settings, terms.policy.max_running)
+    LiveModel::new(model, &slot.settings, policy.max_running)
 }
 
 /// Takes the model out of memory, if nobody uses it; false when somebody does, or it is not there.

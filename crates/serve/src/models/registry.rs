@@ -3,7 +3,7 @@
 use super::{
     directory::{self, stem},
     lease::Lease,
-    live::{LiveModel, LoadTerms},
+    live::LiveModel,
     load,
     slot::{LoadFailure, ModelSlot, Phase, SlotOrigin, SlotState},
 };
@@ -25,7 +25,7 @@ struct ModelSet {
     slots: Vec<Arc<ModelSlot>>,
     /// So many of them, the first ones, are loaded at the start.
     named: usize,
-    terms: LoadTerms,
+    policy: Policy,
     /// ModelSet in memory at once.
     most: usize,
     /// Who wants a model loaded waits here, in order of arrival.
@@ -65,19 +65,12 @@ impl Registry {
             max_queue: options.max_queue,
             prefill_share: options.prefill_share.clamp(0.0, 0.99),
         };
-        let terms = LoadTerms {
-            policy,
-            kv_memory: options.kv_memory.map(|b| b.0),
-            cache_dir: options.cache_dir.clone(),
-            cache_disk: options.cache_disk.0,
-            kv_swap: options.kv_swap.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
-        };
         let most = options.max_models.unwrap_or(named + usize::from(options.models_dir.is_some())).max(1);
         let any_name = slots.len() == 1 && options.models_dir.is_none();
         Ok(Registry(Arc::new(ModelSet {
             slots,
             named,
-            terms,
+            policy,
             most,
             door: tokio::sync::Mutex::default(),
             any_name,
@@ -91,7 +84,7 @@ impl Registry {
 
     /// Begins to load the models that are loaded at the start.
     pub fn begin(&self) {
-        load::begin(self.first(), &self.0.terms);
+        load::begin(self.first(), self.0.policy);
     }
 
     /// The models that are loaded at the start.
@@ -136,7 +129,7 @@ impl Registry {
                 return Ok(());
             }
             self.room(slot).await;
-            load::begin(std::slice::from_ref(slot), &self.0.terms);
+            load::begin(std::slice::from_ref(slot), self.0.policy);
             let mut states = slot.watch();
             while matches!(slot.phase(), Phase::Loading { .. }) {
                 _ = states.changed().await;

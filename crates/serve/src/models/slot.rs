@@ -5,6 +5,7 @@ use crate::{
     error::ApiError,
     options::{KeepAlive, ModelSettings},
 };
+use lamina::AdapterPath;
 use std::{
     path::{MAIN_SEPARATOR, Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -135,7 +136,7 @@ impl ModelSlot {
 
     /// Names of its adapters.
     pub fn adapters(&self) -> impl Iterator<Item = &str> {
-        self.settings.lora.iter().map(|l| l.name.as_str())
+        self.settings.lora.iter().map(AdapterPath::called)
     }
 
     /// Where it stands now.

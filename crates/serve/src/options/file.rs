@@ -50,7 +50,7 @@ fn model(name: String, value: Value, usual: &ModelSettings, folder: &Path) -> Re
             continue;
         }
         for text in texts(&key, value)? {
-            settings.set(&key, &text).map_err(|e| format!("models.{name}: {e}"))?;
+            settings.put(&key, &text).map_err(|e| format!("models.{name}: {e}"))?;
         }
     }
     Ok(ModelOrigin::Path { name: Some(name), path, settings: Some(Box::new(settings)) })
@@ -78,13 +78,13 @@ mod tests {
             [models.tiny]\npath = 'a.gguf'\nalias = ['small']\n[models.other]\npath = '/b'\ncontext = 32\n";
         let mut options = ServeOptions::default();
         options.read(text, Path::new("/m")).unwrap();
-        assert_eq!((options.port, options.api_key.len(), options.max_body.0), (0, 2, 1_000_000));
+        assert_eq!((options.port, options.api_key.len(), options.max_body), (0, 2, 1_000_000));
         let seen: Vec<_> = options
             .models
             .iter()
             .map(|m| match m {
                 ModelOrigin::Path { name, path, settings } => {
-                    let context = settings.as_ref().and_then(|s| s.context);
+                    let context = settings.as_ref().and_then(|s| s.load.context);
                     (name.clone().unwrap(), path.clone().unwrap(), context)
                 }
                 other => panic!("{other:?}"),

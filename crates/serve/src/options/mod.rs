@@ -4,160 +4,18 @@
 mod file;
 mod setting;
 
-pub use setting::{Arity, ByteSize, KeepAlive, LogFormat, NamedPath, Network, Reasoning, ScaledPath, Span};
+pub use setting::{KeepAlive, LogFormat, NamedPath, Network, Reasoning, Span};
 
-use lamina::sample::SamplingParams;
-use setting::Setting;
-use std::{path::PathBuf, time::Duration};
-
-/// One option as the outside sees it.
-#[derive(Debug)]
-pub struct OptionSpec {
-    /// Name, as Python and files write it; the command line has dashes for underscores.
-    pub name: &'static str,
-    /// Names that users of other servers type.
-    pub aliases: &'static [&'static str],
-    /// What stands for its value in help.
-    pub value: &'static str,
-    /// How often it may be given.
-    pub arity: Arity,
-    /// Heading in help.
-    pub heading: &'static str,
-    /// What it means.
-    pub doc: &'static str,
-}
-
-/// An option that does not exist, or a value that it does not take.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OptionError {
-    /// No such option.
-    #[error("there is no option `{name}`; the nearest known one is `{nearest}`")]
-    Unknown {
-        /// As given.
-        name: String,
-        /// What may have been meant.
-        nearest: &'static str,
-    },
-    /// A wrong value.
-    #[error("{name} is {value:?}, but must be {want}")]
-    Value {
-        /// The option.
-        name: &'static str,
-        /// As given.
-        value: String,
-        /// What would work.
-        want: String,
-    },
-}
-
-/// Makes the struct, its defaults, its list and its setter out of the same lines:
-/// `name: type = default, "VALUE" | "alias";`.
-macro_rules! settings {
-    ($(#[doc = $about:literal])+ pub struct $group:ident { $($heading:literal {
-        $($(#[doc = $doc:literal])+ $field:ident: $ty:ty = $default:expr, $value:literal $(| $alias:literal)*;)*
-    })* $(+ $(#[doc = $more:literal])+ $other:ident: $other_ty:ty,)* }) => {
-        $(#[doc = $about])+
-        #[derive(Debug, Clone)]
-        pub struct $group {
-            $($($(#[doc = $doc])+ pub $field: $ty,)*)*
-            $($(#[doc = $more])+ pub $other: $other_ty,)*
-        }
-
-        impl Default for $group {
-            fn default() -> Self {
-                $group { $($($field: $default,)*)* $($other: Default::default(),)* }
-            }
-        }
-
-        impl $group {
-            /// Every option, in the order of the help.
-            pub const SPECS: &[OptionSpec] = &[$($(OptionSpec {
-                name: stringify!($field),
-                aliases: &[$($alias),*],
-                value: $value,
-                arity: <$ty as Setting>::ARITY,
-                heading: $heading,
-                doc: concat!($($doc),+).trim_ascii(),
-            },)*)*];
-
-            /// Sets the option of that name or alias from its text; one that may be given often grows.
-            ///
-            /// # Errors
-            /// When there is no such option, or it does not take the value.
-            pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-                let spec = find(Self::SPECS, name)?;
-                let wrong = |want| OptionError::Value { name: spec.name, value: value.into(), want };
-                match spec.name {
-                    $($(stringify!($field) => self.$field.put(value).map_err(wrong),)*)*
-                    _ => Ok(()),
-                }
-            }
-        }
-    };
-}
-
-fn find(specs: &'static [OptionSpec], name: &str) -> Result<&'static OptionSpec, OptionError> {
-    let canonical = name.replace('-', "_");
-    let known = |s: &&OptionSpec| s.name == canonical || s.aliases.contains(&canonical.as_str());
-    let distance = |s: &&OptionSpec| strsim::damerau_levenshtein(s.name, &canonical);
-    let nearest = || specs.iter().min_by_key(distance).map_or("", |s| s.name);
-    let unknown = || OptionError::Unknown { name: name.into(), nearest: nearest() };
-    specs.iter().find(known).ok_or_else(unknown)
-}
+use lamina::{AdapterPath, LoadOptions, OptionError, OptionSpec, Surface, sample::SamplingParams, settings};
+use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
 settings! {
     /// How one model is loaded and answers.
+    #[derive(Debug, Clone)]
     pub struct ModelSettings {
         "Loading" {
-            /// Longest sequence in tokens [default: the model's own, cut to what fits into memory]
-            context: Option<usize> = None, "TOKENS" | "ctx_size" | "max_model_len";
-            /// Number type of cached keys and values, as in `lamina run`
-            kv_dtype: String = "f16".into(), "TYPE" | "cache_type";
-            /// Type to quantize matrices to while loading; auto keeps the file's
-            dtype: String = "auto".into(), "TYPE";
-            /// Threads [default: physical cores]
-            threads: Option<usize> = None, "N";
-            /// Where to run: cpu, cuda, cuda:1, or auto for a GPU that can be used and else the CPU
-            device: String = "auto".into(), "DEVICE";
-            /// Most memory that the process may take, such as 8GiB or 80%; weights that do not fit are read from disk in
-            /// every step [default: what the system or the container has]
-            memory: Option<String> = None, "SIZE";
-            /// Most memory that may be taken of a GPU, such as 6GiB or 80%; what of the model does not fit there is computed
-            /// on the CPU [default: what is free there]
-            device_memory: Option<String> = None, "SIZE";
-            /// Layers of which weights lie on the GPU, the last ones; one more is the output matrix [default: as many as fit]
-            n_gpu_layers: Option<usize> = None, "N" | "gpu_layers";
-            /// Weights that do not fit into memory: auto reads them from disk, never refuses the model
-            offload: String = "auto".into(), "HOW";
-            /// Where weights lie, as in `lamina run`: WHAT=device|ram|disk, the first match decides
-            place: Vec<String> = vec![], "RULE" | "override_tensor";
-            /// Percent of weights, cache and activations on a device and in memory, as in FlexGen; the rest is on disk
-            percent: Option<String> = None, "SIX NUMBERS";
-            /// All experts stay in memory, beside a GPU too
-            cpu_moe: bool = false, "";
-            /// Experts of the first N layers stay in memory, beside a GPU too
-            n_cpu_moe: Option<usize> = None, "N";
-            /// Drop chosen experts of small weight: 4,0.1 keeps 4 in any case, and others from 0.1 of the largest weight on:
-            /// an approximation
-            fewer_experts: Option<String> = None, "LEAST,SHARE" | "smart_expert_reduction";
-            /// Add the results of each token's N experts of least weight one layer later: an approximation
-            defer_experts: Option<usize> = None, "N";
-            /// Share of the values of attention that answers read, those with the largest weights: an approximation
-            /// [default: all]
-            attention_sparsity: Option<f64> = None, "SHARE";
-            /// Share of the blocks of 64 tokens between the first one and the last two that rows of prompts attend to: an
-            /// approximation [default: all]
-            sparse_prefill: Option<f64> = None, "SHARE";
-            /// Folder that keeps all weights in the form that they are multiplied in, for the next start
-            panel_cache: Option<PathBuf> = None, "DIR";
             /// Low-rank adapter, at this scale in requests that name none (@0: only for those who ask)
-            lora: Vec<ScaledPath> = vec![], "[NAME=]PATH[@SCALE]";
-            /// Rows of one step [default: what the device likes best]
-            batch_rows: Option<usize> = None, "N";
-            /// What guesses tokens ahead: ngram, lookahead, mtp, auto, a smaller model with the same tokens, or a head
-            draft: Option<String> = None, "NAME|MODEL";
-            /// Guesses of each step, whatever they cost; 0 is none [default: as many as pay]
-            draft_width: Option<usize> = None, "N";
+            lora: Vec<AdapterPath> = vec![], "[NAME=]PATH[@SCALE]";
         }
         "Models" {
             /// Another name that requests may call the model
@@ -177,11 +35,14 @@ settings! {
             /// Whether reasoning is split off from answers: auto or none
             reasoning: Reasoning = Reasoning::Auto, "auto|none";
         }
+        + /// How it is loaded.
+        load: LoadOptions = LoadOptions::default(),
     }
 }
 
 settings! {
     /// How a server listens, whom it answers, and how much it takes on.
+    #[derive(Debug, Clone)]
     pub struct ServeOptions {
         "Listening" {
             /// Address to listen on, or unix:/path [default: 127.0.0.1]
@@ -198,15 +59,6 @@ settings! {
             models_dir: Option<PathBuf> = None, "DIR";
             /// Models in memory at once [default: those named on the command line, else 1]
             max_models: Option<usize> = None, "N";
-            /// Memory for cached keys and values of each model [default: by what is free]
-            kv_memory: Option<ByteSize> = None, "SIZE";
-            /// Folder that keeps computed beginnings of prompts across restarts [default: none]
-            cache_dir: Option<PathBuf> = None, "DIR";
-            /// What this folder may take on disk [default: 10 GB]
-            cache_disk: ByteSize = ByteSize(lamina::CACHE_DISK), "SIZE";
-            /// What requests that wait for memory may take beside the cache of each model, where that is cheaper than computing
-            /// them again: a size on disk, or ram:2GiB, or ram:2GiB,disk:8GiB [default: they are computed again]
-            kv_swap: Option<String> = None, "SIZE";
             /// Folder of the files that POST /slots/N?action=save writes [default: none]
             slot_save_path: Option<PathBuf> = None, "DIR";
         }
@@ -225,7 +77,7 @@ settings! {
             /// Part of a step's time that prompts may take while answers are written [default: 0.5]
             prefill_share: f64 = 0.5, "SHARE";
             /// Bytes of a request's body at most [default: 32M]
-            max_body: ByteSize = ByteSize(32 << 20), "SIZE";
+            max_body: u64 = 32 << 20, "SIZE";
             /// Connections at once [default: 4096]
             max_connections: usize = 4096, "N";
             /// Threads for HTTP [default: 1]
@@ -280,11 +132,11 @@ settings! {
             quiet: bool = false, "";
         }
         + /// The models: none means the small one inside the package.
-        models: Vec<ModelOrigin>,
+        models: Vec<ModelOrigin> = vec![],
         + /// What holds for every model that has no settings of its own.
-        model: ModelSettings,
+        model: ModelSettings = ModelSettings::default(),
         + /// Sampling of requests that do not say.
-        sampling: SamplingParams,
+        sampling: SamplingParams = SamplingParams::default(),
     }
 }
 
@@ -318,9 +170,32 @@ impl std::fmt::Debug for ModelOrigin {
     }
 }
 
+impl ModelOrigin {
+    /// Settings of its own.
+    fn settings(&mut self) -> Option<&mut ModelSettings> {
+        match self {
+            ModelOrigin::Path { settings, .. } => settings.as_deref_mut(),
+            ModelOrigin::Loaded { .. } => None,
+        }
+    }
+}
+
 impl From<NamedPath> for ModelOrigin {
     fn from(named: NamedPath) -> Self {
         ModelOrigin::Path { name: named.name, path: Some(named.path), settings: None }
+    }
+}
+
+impl ModelSettings {
+    /// Sets an option of a model by name.
+    ///
+    /// # Errors
+    /// When there is no such option, or it does not take the value.
+    pub fn put(&mut self, name: &str, value: impl AsRef<OsStr>) -> Result<(), OptionError> {
+        let value = value.as_ref();
+        let spec = OptionSpec::find(LoadOptions::specs(&[Surface::Model]).chain(Self::SPECS), name)?;
+        let own = self.set(spec, value);
+        own.unwrap_or_else(|| self.load.put(spec.name, value))
     }
 }
 
@@ -329,19 +204,24 @@ impl ServeOptions {
     ///
     /// # Errors
     /// When there is no such option, or it does not take the value.
-    pub fn put(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
-        match self.set(name, value) {
-            Err(unknown @ OptionError::Unknown { .. }) => match self.model.set(name, value) {
-                Err(OptionError::Unknown { .. }) => Err(unknown),
-                other => other,
-            },
-            other => other,
+    pub fn put(&mut self, name: &str, value: impl AsRef<OsStr>) -> Result<(), OptionError> {
+        let value = value.as_ref();
+        let spec = OptionSpec::find(Self::specs(), name)?;
+        if let Some(done) = self.set(spec, value) {
+            return done;
         }
+        if !LoadOptions::specs(&[Surface::Server]).any(|shared| shared.name == spec.name) {
+            return self.model.put(spec.name, value);
+        }
+        // Also of models that have settings of their own: these were made before.
+        let models = self.models.iter_mut().filter_map(ModelOrigin::settings).chain([&mut self.model]);
+        models.map(|model| model.load.put(spec.name, value)).collect()
     }
 
-    /// All options: those of the server, then those of models.
-    pub fn specs() -> impl Iterator<Item = &'static OptionSpec> {
-        ServeOptions::SPECS.iter().chain(ModelSettings::SPECS)
+    /// All options: those of the server, those of loading, then the others of models.
+    pub fn specs() -> impl Iterator<Item = &'static OptionSpec> + Clone {
+        let load = LoadOptions::specs(&[Surface::Server, Surface::Model]);
+        ServeOptions::SPECS.iter().chain(load).chain(ModelSettings::SPECS)
     }
 }
 
@@ -358,7 +238,7 @@ mod tests {
             for name in std::iter::once(&spec.name).chain(spec.aliases) {
                 assert!(seen.insert(*name), "{name} twice");
             }
-            assert_eq!(spec.value.is_empty(), spec.arity == Arity::Flag, "{}", spec.name);
+            assert_eq!(spec.value.is_empty(), spec.kind == lamina::OptionKind::Flag, "{}", spec.name);
         }
     }
 
@@ -369,10 +249,28 @@ mod tests {
         options.put("ctx-size", "512").unwrap();
         options.put("api_key", "a").unwrap();
         options.put("api_key", "b").unwrap();
-        assert_eq!((options.port, options.model.context, options.api_key.len()), (0, Some(512), 2));
+        assert_eq!((options.port, options.model.load.context, options.api_key.len()), (0, Some(512), 2));
         let text = options.put("prot", "1").unwrap_err().to_string();
         assert_eq!(text, "there is no option `prot`; the nearest known one is `port`");
         let text = options.put("sse_ping", "soon").unwrap_err().to_string();
         assert!(text.starts_with("sse_ping is \"soon\", but must be a duration"), "{text}");
+        let text = options.put("context", "0").unwrap_err().to_string();
+        assert_eq!(text, "context is \"0\", but must be a whole number from 1");
+    }
+
+    #[test]
+    fn what_all_models_share_also_reaches_those_with_settings_of_their_own() {
+        let mut options = ServeOptions::default();
+        let text = "cache_disk = '2G'\n[models.a]\npath = 'a.gguf'\n";
+        options.read(text, "/m".as_ref()).unwrap();
+        for (name, value) in [("kv_swap", "ram:1G"), ("kv-memory", "3G"), ("context", "64")] {
+            options.put(name, value).unwrap();
+        }
+        let load = options.models[0].settings().unwrap().load.clone();
+        let shared = (load.cache_disk, load.kv_swap.budget.memory, load.kv_memory);
+        assert_eq!(shared, (2_000_000_000, 1_000_000_000, Some(3_000_000_000)));
+        assert_eq!((load.context, options.model.load.context), (None, Some(64)));
+        let wrong = options.read("[models.b]\npath = 'b'\ncache_dir = 'c'\n", "/m".as_ref()).unwrap_err();
+        assert!(wrong.starts_with("models.b: there is no option `cache_dir`"), "{wrong}");
     }
 }

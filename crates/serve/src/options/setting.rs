@@ -2,79 +2,21 @@
 
 use std::{net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 
-/// How often an option may be given, and whether it has a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arity {
-    /// It is given or not.
-    Flag,
-    /// It has one value; the last one counts.
-    One,
-    /// Every value counts.
-    Many,
-}
-
-/// A value that is read from text.
-pub(super) trait Setting {
-    const ARITY: Arity = Arity::One;
-
-    /// Takes a value; the error says what would work.
-    fn put(&mut self, text: &str) -> Result<(), String>;
-}
-
-impl Setting for bool {
-    const ARITY: Arity = Arity::Flag;
-
-    fn put(&mut self, text: &str) -> Result<(), String> {
-        *self = text.parse().map_err(|_| "true or false".to_owned())?;
-        Ok(())
-    }
-}
-
-impl<T: Setting + Default> Setting for Option<T> {
-    const ARITY: Arity = T::ARITY;
-
-    fn put(&mut self, text: &str) -> Result<(), String> {
-        self.get_or_insert_default().put(text)
-    }
-}
-
-impl<T: Setting + Default> Setting for Vec<T> {
-    const ARITY: Arity = Arity::Many;
-
-    fn put(&mut self, text: &str) -> Result<(), String> {
-        let mut value = T::default();
-        value.put(text)?;
-        self.push(value);
-        Ok(())
-    }
-}
-
-/// Types whose own syntax is the one that users write.
-macro_rules! parsed {
-    ($($ty:ty: $want:literal,)*) => {
-        $(impl Setting for $ty {
-            fn put(&mut self, text: &str) -> Result<(), String> {
-                *self = text.parse().map_err(|_| $want.to_owned())?;
-                Ok(())
-            }
-        })*
-    };
-}
-
-parsed! {
-    String: "a text",
-    PathBuf: "a path",
-    u16: "a whole number from 0 to 65535",
-    usize: "a whole number",
-    f64: "a number",
-    Span: "a duration such as 300ms, 2s, 5m, 1h, or seconds",
-    KeepAlive: "a duration such as 5m, 0 for at once, or -1 for never",
-    ByteSize: "a size such as 200K, 32M, 2G, or bytes",
-    LogFormat: "text or json",
-    Reasoning: "auto or none",
-    Network: "an address or a network such as 10.0.0.0/8",
-    NamedPath: "NAME=PATH or PATH",
-    ScaledPath: "[NAME=]PATH[@SCALE]",
+lamina::read_settings! {
+    Span: Text = |text| text.parse().ok(), "a duration such as 300ms, 2s, 5m, 1h, or seconds";
+    KeepAlive: Text = |text| text.parse().ok(), "a duration such as 5m, 0 for at once, or -1 for never";
+    Network: Text = |text| text.parse().ok(), "an address or a network such as 10.0.0.0/8";
+    NamedPath: Text = |text| text.parse().ok(), "NAME=PATH or PATH";
+    LogFormat: Text = |text| match text {
+        "text" => Some(LogFormat::Text),
+        "json" => Some(LogFormat::Json),
+        _ => None,
+    }, "text or json";
+    Reasoning: Text = |text| match text {
+        "auto" => Some(Reasoning::Auto),
+        "none" => Some(Reasoning::None),
+        _ => None,
+    }, "auto or none";
 }
 
 /// A length of time.
@@ -115,22 +57,6 @@ impl FromStr for KeepAlive {
     }
 }
 
-/// Bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ByteSize(pub u64);
-
-impl FromStr for ByteSize {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<ByteSize, ()> {
-        let units = [("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("", 1)];
-        let upper = text.to_ascii_uppercase();
-        let (number, unit) =
-            units.iter().find_map(|(name, unit)| Some((upper.strip_suffix(name)?, *unit))).ok_or(())?;
-        number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).map(ByteSize).ok_or(())
-    }
-}
-
 /// How a line of the access log looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
@@ -141,18 +67,6 @@ pub enum LogFormat {
     Json,
 }
 
-impl FromStr for LogFormat {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<LogFormat, ()> {
-        match text {
-            "text" => Ok(LogFormat::Text),
-            "json" => Ok(LogFormat::Json),
-            _ => Err(()),
-        }
-    }
-}
-
 /// Whether reasoning is split off from answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reasoning {
@@ -161,18 +75,6 @@ pub enum Reasoning {
     Auto,
     /// It stays in the text.
     None,
-}
-
-impl FromStr for Reasoning {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Reasoning, ()> {
-        match text {
-            "auto" => Ok(Reasoning::Auto),
-            "none" => Ok(Reasoning::None),
-            _ => Err(()),
-        }
-    }
 }
 
 /// A range of addresses.
@@ -234,35 +136,6 @@ impl FromStr for NamedPath {
     }
 }
 
-/// An adapter as the command line names it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ScaledPath {
-    /// What requests call it.
-    pub name: String,
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its scale in requests that name no adapter.
-    pub scale: f32,
-}
-
-impl FromStr for ScaledPath {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<ScaledPath, ()> {
-        let NamedPath { name, path } = text.parse()?;
-        let (path, scale) = match path.to_str().and_then(|p| p.rsplit_once('@')) {
-            Some((before, scale)) if !path.exists() => match scale.parse() {
-                Ok(scale) => (before.into(), scale),
-                Err(_) => (path.clone(), 1.0),
-            },
-            _ => (path.clone(), 1.0),
-        };
-        let stem = |p: &PathBuf| p.file_stem().map(|s| s.to_string_lossy().into_owned());
-        let name = name.or_else(|| stem(&path)).ok_or(())?;
-        Ok(ScaledPath { name, path, scale })
-    }
-}
-
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(['/', '\\', ' '])
 }
@@ -272,15 +145,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_and_sizes_have_units() {
+    fn durations_have_units() {
         for (text, ms) in [("300ms", 300), ("2s", 2000), ("5m", 300_000), ("1h", 3_600_000), ("1.5", 1500)] {
             assert_eq!(text.parse::<Span>().map(|s| s.0.as_millis()), Ok(ms), "{text}");
         }
         for wrong in ["", "s", "-1s", "1d", "nan"] {
             assert!(wrong.parse::<Span>().is_err(), "{wrong}");
-        }
-        for (text, bytes) in [("200K", 200_000), ("32m", 32_000_000), ("2G", 2_000_000_000), ("7", 7)] {
-            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
         assert_eq!("-1".parse(), Ok(KeepAlive::Forever));
         assert_eq!("0".parse(), Ok(KeepAlive::For(Duration::ZERO)));
@@ -294,14 +164,5 @@ mod tests {
             holds("::1", "::1") && holds("0.0.0.0/0", "9.9.9.9") && holds("127.0.0.1", "::ffff:127.0.0.1")
         );
         assert!("10.0.0.0/33".parse::<Network>().is_err());
-    }
-
-    #[test]
-    fn adapters_have_names_and_scales() {
-        let scaled = |text: &str| text.parse::<ScaledPath>().unwrap();
-        let want = |name: &str, path: &str, scale| ScaledPath { name: name.into(), path: path.into(), scale };
-        assert_eq!(scaled("a/pirate.gguf"), want("pirate", "a/pirate.gguf", 1.0));
-        assert_eq!(scaled("p=a/x@0.5"), want("p", "a/x", 0.5));
-        assert_eq!(scaled("a/k=v@b"), want("k=v@b", "a/k=v@b", 1.0));
     }
 }

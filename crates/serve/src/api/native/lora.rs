@@ -7,6 +7,7 @@ use crate::{
     models::Lease,
 };
 use axum::response::Response;
+use lamina::AdapterPath;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,9 +17,9 @@ pub async fn list(call: HttpCall) -> Result<Response, ApiError> {
     let scales = slot.live().map(|live| live.scales()).unwrap_or_default();
     let scale = |name: &str| scales.iter().find(|(n, _)| n == name).map_or(0.0, |(_, s)| *s);
     // A path of this machine is nobody's business: its last part tells adapters apart.
-    let entry = |(id, lora): (usize, &crate::options::ScaledPath)| {
+    let entry = |(id, lora): (usize, &AdapterPath)| {
         let file = lora.path.file_name().map(|f| f.to_string_lossy().into_owned());
-        json!({ "id": id, "name": lora.name, "path": file, "scale": scale(&lora.name) })
+        json!({ "id": id, "name": lora.called(), "path": file, "scale": scale(lora.called()) })
     };
     Ok(json_response(&slot.settings.lora.iter().enumerate().map(entry).collect()))
 }
@@ -47,5 +48,5 @@ fn named(lease: &Lease, i: usize, one: &AdapterScale) -> Result<(String, f32), A
         let text = format!("[{i}]: id must be below {}, and scale a number", adapters.len());
         ApiError::at(format!("[{i}].id"), text)
     })?;
-    Ok((known.name.clone(), one.scale))
+    Ok((known.called().to_owned(), one.scale))
 }
