@@ -29,6 +29,14 @@ def test_it_is_installed():
     assert "lamina" in {e.name for e in entry_points()}
 
 
+def test_licences_of_what_it_links_are_inside():
+    from importlib.metadata import distribution
+
+    notices = [f for f in distribution("lamina").files if f.name == "THIRD-PARTY-LICENSES.txt"]
+    text = notices[0].read_text(encoding="utf-8")
+    assert all(name in text for name in ("marked 4", "hyper 1", "pyo3 0", "the Rust standard library"))
+
+
 def entry_points():
     from importlib.metadata import distribution
 

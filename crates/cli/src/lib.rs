@@ -10,6 +10,7 @@ mod chat;
 mod commands;
 mod error;
 mod exit;
+mod http;
 mod input;
 mod interrupt;
 mod output;

@@ -55,7 +55,7 @@ pub use reader_kind::{ReaderKind, ReaderRates, faster_reader};
 pub use reader_probe::probe_readers;
 pub use swap_store::SwapStore;
 pub use swap_use::{SwapBudget, SwapRate, SwapUse};
-pub use user_folder::cache_folder;
+pub use user_folder::{UserFolder, cache_folder, user_folder};
 pub use write_queue::Unwritten;
 
 /// A checksum of bytes: 64 bits of XXH3.

@@ -6,6 +6,7 @@ use crate::{
     input::cut_line_end,
     interrupt::{self, On},
 };
+use lamina::disk::{UserFolder, user_folder};
 use rustyline::{
     Config, Context, Editor, Helper, Highlighter, Hinter,
     completion::Completer,
@@ -104,7 +105,7 @@ impl Terminal {
 
 /// In the folder where the system keeps data of programs.
 fn history_file() -> Option<PathBuf> {
-    Some(dirs::data_dir()?.join("lamina").join("chat_history.txt"))
+    Some(user_folder(UserFolder::Data)?.join("chat_history.txt"))
 }
 
 /// Lines up to a complete message; none at the end.

@@ -4,13 +4,16 @@ use super::events::{EventData, EventReader};
 use crate::{
     args::ServerArgs,
     error::{CliError, Result},
+    http::{HttpAddress, HttpAnswer, HttpClient, HttpError, HttpRequest},
 };
-use reqwest::{Client, RequestBuilder, Response, Url, header::CONTENT_TYPE};
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use serde_json::Value;
-use std::{collections::VecDeque, error::Error, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 /// A server that cannot be reached in this time is not there.
 const CONNECT: Duration = Duration::from_secs(10);
+/// What this program calls itself.
+const AGENT: &str = concat!("lamina/", env!("CARGO_PKG_VERSION"));
 /// Characters of a body that is no JSON, in a message.
 const EXCERPT: usize = 200;
 
@@ -18,9 +21,10 @@ const EXCERPT: usize = 200;
 #[derive(Debug, Clone)]
 pub struct RemoteServer {
     /// Ends with `/v1`.
-    base: String,
-    key: Option<String>,
-    http: Client,
+    base: HttpAddress,
+    url: String,
+    key: Option<HeaderValue>,
+    http: HttpClient,
 }
 
 impl RemoteServer {
@@ -30,23 +34,21 @@ impl RemoteServer {
     /// When its address cannot be one.
     pub fn named(args: &ServerArgs) -> Result<Option<RemoteServer>> {
         let Some(url) = &args.server else { return Ok(None) };
-        let wrong = |problem: &str| CliError::usage(&format!("--server {url} {problem}"));
         let text = if url.contains("://") { url.clone() } else { format!("http://{url}") };
-        let parsed = Url::parse(&text).map_err(|e| wrong(&format!("is no address: {e}")))?;
-        if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
-            return Err(wrong("must begin with http:// or https://"));
-        }
-        let key = args.api_key.clone().filter(|key| !key.is_empty());
-        if key.iter().any(|key| !key.bytes().all(|b| b.is_ascii_graphic())) {
-            return Err(CliError::usage("--api-key holds a character that no key has"));
-        }
-        let http = client(&parsed).map_err(|e| wrong(&cause(&e)))?;
-        Ok(Some(RemoteServer { base: base(&parsed), key, http }))
+        let wrong = |e: HttpError| CliError::usage(&format!("--server: {e}"));
+        let given = HttpAddress::parse(&text).map_err(wrong)?;
+        let base = base(&given).map_err(wrong)?;
+        let key = match args.api_key.as_deref().filter(|key| !key.is_empty()) {
+            Some(key) => Some(bearer(key)?),
+            None => given.login().cloned(),
+        };
+        let http = HttpClient::new(AGENT, CONNECT);
+        Ok(Some(RemoteServer { url: base.to_string(), base, key, http }))
     }
 
     /// Where it is.
     pub fn url(&self) -> &str {
-        &self.base
+        &self.url
     }
 
     /// `given`, or the name of the server's first model; none where it lists none.
@@ -71,7 +73,7 @@ impl RemoteServer {
     /// # Errors
     /// When there is none.
     pub async fn get(&self, path: &str) -> Result<Value> {
-        self.whole(self.http.get(self.at(path))).await
+        self.whole(HttpRequest::get(self.at(path)?)).await
     }
 
     /// Posts `body` and waits for the whole answer.
@@ -79,7 +81,7 @@ impl RemoteServer {
     /// # Errors
     /// When the server refuses, or does not answer.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
-        self.whole(self.with_body(path, body)).await
+        self.whole(HttpRequest::post(self.at(path)?, body.to_string())).await
     }
 
     /// Posts `body` and returns once the answer begins.
@@ -87,45 +89,33 @@ impl RemoteServer {
     /// # Errors
     /// When the server refuses, or does not answer.
     pub async fn stream(&self, path: &str, body: &Value) -> Result<Events> {
-        let response = self.send(self.with_body(path, body)).await?;
-        Ok(Events { server: self.clone(), response, reader: EventReader::default(), ready: VecDeque::new() })
+        let answer = self.send(HttpRequest::post(self.at(path)?, body.to_string())).await?;
+        Ok(Events { server: self.clone(), answer, reader: EventReader::default(), ready: VecDeque::new() })
     }
 
-    fn at(&self, path: &str) -> String {
-        format!("{}{path}", self.base)
+    fn at(&self, path: &str) -> Result<HttpAddress> {
+        self.base.at(&format!("{}{path}", self.base.path())).map_err(|e| self.lost(&e))
     }
 
-    fn with_body(&self, path: &str, body: &Value) -> RequestBuilder {
-        self.http.post(self.at(path)).header(CONTENT_TYPE, "application/json").body(body.to_string())
-    }
-
-    async fn whole(&self, request: RequestBuilder) -> Result<Value> {
-        let response = self.send(request).await?;
-        let text = response.text().await.map_err(|e| self.lost(&e))?;
+    async fn whole(&self, request: HttpRequest) -> Result<Value> {
+        let text = self.send(request).await?.text().await.map_err(|e| self.lost(&e))?;
         serde_json::from_str(&text).map_err(|_| self.broken(&text))
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Response> {
-        let request = match &self.key {
-            Some(key) => request.bearer_auth(key),
-            None => request,
-        };
-        let response = request.send().await.map_err(|e| self.lost(&e))?;
-        if response.status().is_success() {
-            return Ok(response);
+    async fn send(&self, mut request: HttpRequest) -> Result<HttpAnswer> {
+        request.headers.extend(self.key.clone().map(|key| (AUTHORIZATION, key)));
+        let answer = self.http.send(request).await.map_err(|e| self.lost(&e))?;
+        if answer.status().is_success() {
+            return Ok(answer);
         }
-        let status = response.status().as_u16();
-        let text = response.text().await.unwrap_or_default();
+        let status = answer.status().as_u16();
+        // A status without its words is told all the same.
+        let text = answer.text().await.unwrap_or_default();
         Err(refused(status, &text))
     }
 
-    fn lost(&self, e: &reqwest::Error) -> CliError {
-        let problem = match (e.is_connect(), e.is_body() || e.is_decode()) {
-            (true, _) => format!("cannot connect: {}; is the server running there?", cause(e)),
-            (_, true) => format!("the answer broke off: {}", cause(e)),
-            _ => cause(e),
-        };
-        self.problem(problem)
+    fn lost(&self, e: &HttpError) -> CliError {
+        self.problem(e.to_string())
     }
 
     fn broken(&self, text: &str) -> CliError {
@@ -134,7 +124,7 @@ impl RemoteServer {
     }
 
     fn problem(&self, problem: String) -> CliError {
-        CliError::Server { url: self.base.clone(), problem }
+        CliError::Server { url: self.url.clone(), problem }
     }
 }
 
@@ -142,7 +132,7 @@ impl RemoteServer {
 #[derive(Debug)]
 pub struct Events {
     server: RemoteServer,
-    response: Response,
+    answer: HttpAnswer,
     reader: EventReader,
     ready: VecDeque<EventData>,
 }
@@ -159,7 +149,7 @@ impl Events {
                 Some(EventData::Text(text)) => return self.parse(&text).map(Some),
                 None => {}
             }
-            match self.response.chunk().await.map_err(|e| self.server.lost(&e))? {
+            match self.answer.piece().await.map_err(|e| self.server.lost(&e))? {
                 Some(piece) => self.ready.extend(self.reader.push(&piece)),
                 None => return Ok(None),
             }
@@ -180,26 +170,18 @@ impl Events {
     }
 }
 
-fn client(url: &Url) -> reqwest::Result<Client> {
-    // Another part of the program may have chosen already; then that choice holds.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = Client::builder().connect_timeout(CONNECT).tcp_nodelay(true);
-    let builder = builder.user_agent(concat!("lamina/", env!("CARGO_PKG_VERSION")));
-    // A proxy's own machine is not this one.
-    let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
-    builder.build()
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|a| a.is_loopback())
-}
-
 /// The address with the version of the API, whether or not it was given with it.
-fn base(url: &Url) -> String {
-    let text = url.as_str().split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-    if text.ends_with("/v1") { text.to_owned() } else { format!("{text}/v1") }
+fn base(given: &HttpAddress) -> std::result::Result<HttpAddress, HttpError> {
+    let path = given.path().trim_end_matches('/');
+    given.at(&if path.ends_with("/v1") { path.to_owned() } else { format!("{path}/v1") })
+}
+
+fn bearer(key: &str) -> Result<HeaderValue> {
+    let wrong = || CliError::usage("--api-key holds a character that no key has");
+    let header = HeaderValue::try_from(format!("Bearer {key}")).ok();
+    let mut header = header.filter(|_| key.bytes().all(|b| b.is_ascii_graphic())).ok_or_else(wrong)?;
+    header.set_sensitive(true);
+    Ok(header)
 }
 
 /// The error of a body: OpenAI's object, a plain text under `error`, or whatever it holds.
@@ -217,15 +199,6 @@ fn refused(status: u16, text: &str) -> CliError {
     CliError::Refused { status, code, message: message + hint }
 }
 
-/// What lies at the bottom of an error: the words above it only repeat the address.
-fn cause(e: &dyn Error) -> String {
-    let mut at = e;
-    while let Some(below) = at.source() {
-        at = below;
-    }
-    at.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +210,7 @@ mod tests {
             ("http://127.0.0.1:8080/v1/", "http://127.0.0.1:8080/v1"),
             ("https://example.org/openai/v1", "https://example.org/openai/v1"),
             ("[::1]:80", "http://[::1]/v1"),
+            ("http://user:secret@example.org/?a#b", "http://example.org/v1"),
         ] {
             let args = ServerArgs { server: Some(given.into()), api_key: None };
             assert_eq!(RemoteServer::named(&args).unwrap().unwrap().url(), expected);
@@ -245,13 +219,6 @@ mod tests {
             let args = ServerArgs { server: Some(wrong.into()), api_key: None };
             assert!(matches!(RemoteServer::named(&args), Err(CliError::Usage(_))), "{wrong}");
         }
-    }
-
-    #[test]
-    fn loopback_is_told_from_names_that_begin_like_it() {
-        let loopback = |url: &str| is_loopback(&Url::parse(url).unwrap());
-        assert!(loopback("http://localhost:1") && loopback("http://127.0.0.2") && loopback("http://[::1]:2"));
-        assert!(!loopback("http://127.0.0.1.example.org") && !loopback("http://10.0.0.1"));
     }
 
     #[test]

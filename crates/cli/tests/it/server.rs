@@ -1,6 +1,7 @@
 //! `run`, `chat` and `bench` as clients of a server: a scripted one, which says what it was asked.
 
 use crate::common::*;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -25,14 +26,36 @@ struct Scripted {
 
 impl Scripted {
     fn new(answer: impl Fn(&Seen) -> (u16, String) + Send + Sync + 'static) -> Scripted {
+        Scripted::over("http", answer, |mut stream, talk| talk(&mut stream))
+    }
+
+    /// One that speaks TLS.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    fn secured(
+        config: Arc<ServerConfig>,
+        answer: impl Fn(&Seen) -> (u16, String) + Send + Sync + 'static,
+    ) -> Scripted {
+        Scripted::over("https", answer, move |stream, talk| {
+            let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
+            talk(&mut stream);
+            stream.conn.send_close_notify();
+            _ = stream.flush();
+        })
+    }
+
+    fn over(
+        scheme: &str,
+        answer: impl Fn(&Seen) -> (u16, String) + Send + Sync + 'static,
+        accept: impl Fn(TcpStream, &dyn Fn(&mut dyn Duplex)) + Send + Sync + 'static,
+    ) -> Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(vec![]));
-        let (log, answer) = (seen.clone(), Arc::new(answer));
+        let (log, script) = (seen.clone(), Arc::new((answer, accept)));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (log, answer) = (log.clone(), answer.clone());
-                thread::spawn(move || talk(&stream, &log, &*answer));
+                let (log, script) = (log.clone(), script.clone());
+                thread::spawn(move || (script.1)(stream, &|stream| talk(stream, &log, &script.0)));
             }
         });
         Scripted { url, seen }
@@ -44,15 +67,19 @@ impl Scripted {
     }
 }
 
-fn talk(mut stream: &TcpStream, log: &Mutex<Vec<Seen>>, answer: &dyn Fn(&Seen) -> (u16, String)) {
-    let Some(seen) = read(&mut BufReader::new(stream)) else { return };
+trait Duplex: Read + Write {}
+
+impl<T: Read + Write> Duplex for T {}
+
+fn talk(mut stream: &mut dyn Duplex, log: &Mutex<Vec<Seen>>, answer: &dyn Fn(&Seen) -> (u16, String)) {
+    let Some(seen) = read(&mut BufReader::new(&mut stream)) else { return };
     log.lock().unwrap().push(seen.clone());
     let (status, body) = answer(&seen);
     // Without a length the body ends with the connection, as streams do.
     _ = write!(stream, "HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n{body}");
 }
 
-fn read(stream: &mut BufReader<&TcpStream>) -> Option<Seen> {
+fn read(stream: &mut impl BufRead) -> Option<Seen> {
     let mut line = String::new();
     stream.read_line(&mut line).ok().filter(|&n| n > 0)?;
     let (mut length, mut key) = (0, None);
@@ -176,6 +203,49 @@ fn what_is_no_answer_is_one_line() {
         let done = lamina(&[&["run", "--server", "http://127.0.0.1:1", "Once"][..], &args].concat());
         assert_eq!(done.code, Some(2), "{args:?} is of no use with a server: {done:#?}");
     }
+}
+
+#[test]
+fn proxies_of_the_environment_are_asked() {
+    let proxy = Scripted::new(story);
+    let args = ["run", "--server", "http://lamina.test:8080", "--api-key", "secret", "Once"];
+    let through = |settings: &[(&str, &str)]| {
+        let mut command = command(&args);
+        for name in ["HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "all_proxy", "no_proxy"] {
+            command.env_remove(name);
+        }
+        Done::of(command.envs(settings.iter().copied()).output().unwrap())
+    };
+    assert_eq!(through(&[("http_proxy", &proxy.url)]).ok(), "a héro went\n");
+    let seen = proxy.seen.lock().unwrap().clone();
+    assert!(seen[0].line.starts_with("GET http://lamina.test:8080/v1/models HTTP/1.1"), "{}", seen[0].line);
+    assert!(seen.iter().all(|s| s.key.as_deref() == Some("secret")), "{seen:?}");
+    let closed = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let error = through(&[("HTTP_PROXY", &closed), ("http_proxy", &proxy.url)]).error(1);
+    assert!(error.contains(&format!("cannot connect to {}", &closed["http://".len()..])), "{error}");
+}
+
+/// The certificates of the system come from a file here.
+#[cfg(target_os = "linux")]
+#[test]
+fn https_asks_for_a_certificate_that_the_system_trusts() {
+    use rustls::{crypto::ring, pki_types::PrivateKeyDer};
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = config.with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let server = Scripted::secured(Arc::new(config), story);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("certificates.pem");
+    std::fs::write(&file, made.cert.pem()).unwrap();
+    let args = ["run", "--server", &server.url, "Once"];
+    let done = Done::of(command(&args).env("SSL_CERT_FILE", &file).output().unwrap());
+    assert_eq!(done.ok(), "a héro went\n");
+    let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(&file, other.cert.pem()).unwrap();
+    let error = Done::of(command(&args).env("SSL_CERT_FILE", &file).output().unwrap()).error(1);
+    assert!(error.contains("TLS: ") && error.contains("certificate"), "{error}");
 }
 
 #[test]
