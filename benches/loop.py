@@ -13,7 +13,7 @@ from pathlib import Path
 
 from record import append
 
-RECORD = Path(__file__).resolve().parent / "record" / "loop.jsonl"
+RECORD = Path(__file__).resolve().parent / "record" / "loop" / "times.jsonl"
 # What is shorter is only counted.
 SHORTEST_UNIT, SHORTEST_TEST = 2.0, 1.0
 

@@ -13,10 +13,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def metadata(project, version):
-    yield "Metadata-Version: 2.1"
+    yield "Metadata-Version: 2.4"
     yield f"Name: {project['name']}"
     yield f"Version: {version}"
     yield f"Requires-Python: {project['requires-python']}"
+    yield from (f"License-File: {file}" for file in project["license-files"])
     yield from (f"Requires-Dist: {need}" for need in project["dependencies"])
     for extra, needs in project["optional-dependencies"].items():
         yield f"Provides-Extra: {extra}"
@@ -34,6 +35,8 @@ def main(folder):
         f"{stem}.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: in_place\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{stem}.dist-info/entry_points.txt": f"[console_scripts]\n{scripts}\n",
     }
+    for file in project["license-files"]:
+        files[f"{stem}.dist-info/licenses/{file}"] = (ROOT / file).read_text()
     record = f"{stem}.dist-info/RECORD"
     files[record] = "".join(f"{name},,\n" for name in [*files, record])
     wheel = Path(folder).resolve() / "in_place" / f"{stem}-py3-none-any.whl"

@@ -11,7 +11,11 @@ use std::{
 
 /// One for each crate that has tests, and those that need a process of their own: for its allocations, its memory, its
 /// drivers or its times. With one for each file there were 119, and linking them took minutes of every run.
-const MOST_TEST_TARGETS: usize = 34;
+const MOST_TEST_TARGETS: usize = 35;
+
+/// Packages of `Cargo.lock`, for all systems and for tests. Each is fetched, compiled and, on most systems, linked and licensed:
+/// there were 448 before the client of our own, and a further one should be worth a minute of everybody's first build.
+const MOST_PACKAGES: usize = 420;
 
 /// Targets of the workspace of one kind, each with the folder of its package.
 fn targets(kind: &str) -> Vec<(PathBuf, Value)> {
@@ -39,6 +43,13 @@ fn test_binaries_do_not_multiply() {
         "{} test binaries, {MOST_TEST_TARGETS} are allowed; a new file is a module of `tests/it/main.rs`: {names:#?}",
         names.len()
     );
+}
+
+#[test]
+fn packages_do_not_multiply() {
+    let lock = fs::read_to_string(super::root().join("Cargo.lock")).expect("readable");
+    let packages = lock.lines().filter(|line| *line == "[[package]]").count();
+    assert!(packages <= MOST_PACKAGES, "{packages} packages, {MOST_PACKAGES} are allowed");
 }
 
 /// A file that no `mod` line names is not compiled, and its tests never run.

@@ -329,7 +329,7 @@ fn what_is_wrong_is_named() {
         (&["quantize", &model, &out, "Q4_0", "--override", "ffn"], "PATTERN=TYPE"),
         (&["quantize", &model, &out, "Q4_0", "--override", "ffn=q9"], "Q4_K"),
         (&["quantize", &model, &out, "Q4_0", "--output-type", "i8"], "Q6_K"),
-        (&["quantize", &model, &out, "Q4_0", "--split-max-size", "1.5G"], "500M"),
+        (&["quantize", &model, &out, "Q4_0", "--split-max-size", "2X"], "500M"),
         (&["convert", &model, &out, "--outtype", "f7"], "BF16"),
         (&["convert", &model, &out, "--kv-align"], "--kv-heads"),
         (&["split", &model, &out], "--max-size"),

@@ -214,8 +214,8 @@ impl ServeOptions {
             return self.model.put(spec.name, value);
         }
         // Also of models that have settings of their own: these were made before.
-        let models = self.models.iter_mut().filter_map(ModelOrigin::settings).chain([&mut self.model]);
-        models.map(|model| model.load.put(spec.name, value)).collect()
+        let mut models = self.models.iter_mut().filter_map(ModelOrigin::settings).chain([&mut self.model]);
+        models.try_for_each(|model| model.load.put(spec.name, value))
     }
 
     /// All options: those of the server, those of loading, then the others of models.
