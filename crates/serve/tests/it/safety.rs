@@ -45,7 +45,7 @@ fn strange_pages_and_names_are_refused() {
 
 #[test]
 fn what_is_too_large_is_refused() {
-    let server = start(ServeOptions { max_body: "1K".parse().expect("a size"), ..options() });
+    let server = start(ServeOptions { max_body: 1_000, ..options() });
     let large = post(server.port(), "/v1/completions", &json!({ "prompt": "a".repeat(2000) }));
     assert_eq!(large.status, 413);
     let deep = format!("{{\"prompt\": {}{}}}", "[".repeat(300), "]".repeat(300));
