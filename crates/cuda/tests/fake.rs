@@ -18,7 +18,7 @@ use lamina_gpu::{Gpu, GpuDevice, self_test};
 use lamina_oracle::conform::{self, Tolerance};
 use lamina_plan::{BackendError, KvType, emit};
 use lamina_store::Checkpoint;
-use lamina_tier::{DeviceHomes, TierSide, Tiered};
+use lamina_stream::{DeviceHomes, TierSide, Tiered};
 use runner::{ONCE, runner, tell};
 use std::env;
 

@@ -12,7 +12,7 @@ use crate::{
 use lamina_base::human_bytes;
 use lamina_plan::Backend;
 use lamina_store::Checkpoint;
-use lamina_tier::Tiered;
+use lamina_stream::Tiered;
 
 /// Builds the engine of the model in `ck` on `device` where that holds all of it and nothing else is asked for, or where
 /// `options` do not let it be divided; else on both: what the device does not hold is computed by `host`.

@@ -8,7 +8,7 @@ use crate::{
 use lamina_base::human_bytes;
 use lamina_disk::CacheFile;
 use lamina_plan::{Backend, Limits, Ops, Plan};
-use lamina_tier::{LayerPagedMachine, LayerRoom};
+use lamina_stream::{LayerPagedMachine, LayerRoom};
 use std::path::PathBuf;
 
 /// Layers of a cache that lie in a file, which exists.

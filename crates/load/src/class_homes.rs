@@ -2,7 +2,7 @@
 
 use crate::{class_home::ClassHome, stream::StreamPlan, uploads::WeightSize};
 use lamina_plan::{Plan, WeightId, WeightKind};
-use lamina_tier::{WEIGHT_CLASSES, weight_class};
+use lamina_planner::{WEIGHT_CLASSES, weight_class};
 
 /// The class of what rules cannot name: norms behind the last layer, and other small weights.
 const OTHER: &str = "other";

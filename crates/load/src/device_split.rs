@@ -13,7 +13,8 @@ use crate::{
 };
 use lamina_base::human_bytes;
 use lamina_plan::{Backend, Footprint, GroupSpec, KvTypes, Limits, Plan, WeightKind};
-use lamina_tier::{DeviceHomes, TierSide, cache_homes};
+use lamina_planner::cache_homes;
+use lamina_stream::{DeviceHomes, TierSide};
 
 /// One part of so many of a device's memory stays free: a driver rounds what it gives out.
 const SLACK: u64 = 16;

@@ -5,7 +5,7 @@ use crate::{
     policy::PlacementPolicy,
 };
 use lamina_plan::{KvLayout, LayerState, Limits, Plan, WeightKind, WeightSpec, op::Op};
-use lamina_tier::{Home, weight_class};
+use lamina_planner::{Home, weight_class};
 
 /// Weights and layers of the cache that go to a device together.
 #[derive(Clone, Debug, Default)]

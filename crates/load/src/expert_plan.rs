@@ -2,7 +2,7 @@
 
 use lamina_disk::BLOCK;
 use lamina_plan::{Plan, WeightId, WeightLayout, lookahead, op::Op};
-use lamina_tier::Home;
+use lamina_planner::Home;
 use std::{borrow::Cow, collections::HashSet};
 
 /// Experts that are not in memory at once.

@@ -64,7 +64,7 @@ pub use kv_swap::KvSwap;
 pub use lamina_arch::spec::ModelOutput;
 pub use lamina_engine::Pooling;
 pub use lamina_plan::AttentionSparsity;
-pub use lamina_tier::PlacementRule;
+pub use lamina_planner::PlacementRule;
 pub use lora::lora_scales;
 pub use objective::Objective;
 pub use open::{Loaded, open_on};

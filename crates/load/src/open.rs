@@ -25,8 +25,8 @@ use lamina_disk::PageStore;
 use lamina_engine::{Engine, MOST_DRAFTS};
 use lamina_plan::{Backend, BackendError, BackendWeight, Limits, Plan, Runner, Step};
 use lamina_store::Checkpoint;
+use lamina_stream::StreamedMachine;
 use lamina_text::Tokenizer;
-use lamina_tier::StreamedMachine;
 use std::sync::Arc;
 
 /// A model that is ready to run.

@@ -19,7 +19,7 @@ use crate::{
 use lamina_base::DType;
 use lamina_engine::Policy;
 use lamina_plan::{AttentionSparsity, Backend, KvDtype, Memory, ReadShare};
-use lamina_tier::PlacementRule;
+use lamina_planner::PlacementRule;
 use std::{ffi::OsStr, num::NonZeroUsize, path::PathBuf};
 
 /// Who answers.

@@ -7,7 +7,7 @@ use crate::{
     setting::BadValue,
 };
 use lamina_plan::{Plan, WeightLayout, cuttable};
-use lamina_tier::{Home, PlacementRule, RuleError, cache_homes, homes};
+use lamina_planner::{Home, PlacementRule, RuleError, cache_homes, homes};
 use std::str::FromStr;
 
 /// Where weights lie, as far as the user says.

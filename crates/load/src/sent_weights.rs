@@ -3,7 +3,8 @@
 use crate::{error::Result, uploads::WeightSize};
 use lamina_base::DType;
 use lamina_plan::{Backend, BackendError, Plan, WeightId, WeightKind};
-use lamina_tier::{DeviceHomes, Home, staging_bytes};
+use lamina_planner::Home;
+use lamina_stream::{DeviceHomes, staging_bytes};
 
 /// Weights of a plan that are sent.
 pub(crate) struct SentWeights {

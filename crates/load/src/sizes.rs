@@ -13,7 +13,7 @@ use crate::{
     uploads::{WeightSource, weight_sizes},
 };
 use lamina_plan::{Backend, GroupSpec, KvDtype, KvLayout, KvTypes, Limits, Plan, Reach};
-use lamina_tier::LayerRoom;
+use lamina_stream::LayerRoom;
 
 /// A model whose files were read.
 pub(crate) struct OpenedModel<'a> {

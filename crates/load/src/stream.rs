@@ -13,7 +13,8 @@ use lamina_base::human_bytes;
 use lamina_plan::{
     Backend, KvTypes, Limits, Memory, Plan, WeightId, WeightKind, WeightLayout, WeightSpec, cuttable,
 };
-use lamina_tier::{Home, LayerRoom, Placement, place};
+use lamina_planner::{Home, Placement, place};
+use lamina_stream::LayerRoom;
 use std::ops::Range;
 
 /// Buffers that are read into: two threads read, one buffer is multiplied with, and the others wait their turn.

@@ -16,8 +16,9 @@ use lamina_disk::{
     disk_space, faster_reader, note_sources,
 };
 use lamina_plan::{Backend, BackendError, BackendWeight, ExpertGuess, Plan, WeightId, WeightSpec, lookahead};
+use lamina_planner::{Placement, StreamedOp};
 use lamina_store::Checkpoint;
-use lamina_tier::{ExpertCache, ExpertStack, Placement, StreamExtent, StreamedOp, StreamedWeights};
+use lamina_stream::{ExpertCache, ExpertStack, StreamExtent, StreamedWeights};
 use std::{
     ops::Range,
     path::{Path, PathBuf},

@@ -8,7 +8,7 @@ mod converted;
 mod golden;
 mod grouped;
 mod latent;
-#[path = "../../../tier/tests/it/common/on_disk.rs"]
+#[path = "../../../stream/tests/it/common/on_disk.rs"]
 #[expect(clippy::unwrap_used, reason = "of tests of another crate")]
 mod on_disk;
 mod story;

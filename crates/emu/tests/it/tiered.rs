@@ -13,7 +13,7 @@ use lamina_fixtures::{Models, packaged, tokens};
 use lamina_gpu::Gpu;
 use lamina_plan::{Backend, KvType, Limits, Plan, Runner, WeightSpec, emit};
 use lamina_store::Checkpoint;
-use lamina_tier::{DeviceHomes, TierSide, Tiered};
+use lamina_stream::{DeviceHomes, TierSide, Tiered};
 use std::path::Path;
 
 fn plan(path: &Path) -> Plan {

@@ -4,7 +4,7 @@ use super::Forecast;
 use crate::{budget::MemoryLimit, options::LoadOptions, policy::PlacementPolicy};
 use lamina_base::DType;
 use lamina_plan::{Backend, KvDtype, KvType};
-use lamina_tier::PlacementRule;
+use lamina_planner::PlacementRule;
 
 /// Context that is proposed where a longer one does not fit.
 const SHORT: usize = 2048;

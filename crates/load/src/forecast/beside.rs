@@ -14,8 +14,9 @@ use crate::{
     options::LoadOptions,
 };
 use lamina_plan::{Backend, WeightId};
+use lamina_planner::{CostModel, CostShape, DeviceCost, SearchLimits, link_rate};
 use lamina_store::Checkpoint;
-use lamina_tier::{CostModel, CostShape, DeviceCost, Tiered, WayLimits, link_rate};
+use lamina_stream::Tiered;
 
 /// What a device beside the host takes of a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,7 +158,7 @@ fn tell(
         plan: &plan,
         bytes: &bytes,
         cache: &split.layer_bytes,
-        limits: WayLimits {
+        limits: SearchLimits {
             device: split.room(),
             ram: options.memory_of(backend).map_or(u64::MAX >> 1, |m| m.free / 10 * 8),
             // Behind the forecast: what that has read of the disk is known.

@@ -1,6 +1,6 @@
 //! What is told of layers of the cache that lie on disk.
 
-use lamina_tier::LayerRoom;
+use lamina_stream::LayerRoom;
 
 /// Layers of the cache that lie on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::{
 use lamina_base::{DType, cpu_name};
 use lamina_disk::{cache_folder, read_rate};
 use lamina_plan::Backend;
-use lamina_tier::{Hardware, ProductSpeed, measure};
+use lamina_planner::{Hardware, ProductSpeed, measure};
 use serde_json::{Map, Value, json};
 use std::{
     fs,

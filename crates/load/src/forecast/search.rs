@@ -2,9 +2,10 @@
 
 use crate::{cache_layers::layer_of, options::LoadOptions, policy::PlacementPolicy};
 use lamina_plan::{Plan, WeightId, WeightKind, op::Operands};
-use lamina_tier::{
-    CostModel, CostShape, PairedClass, PartClass, STAGING_SLOTS, WAYS, WayLimits, best_ways, weight_class,
+use lamina_planner::{
+    CostModel, CostShape, PLACES, PairedClass, PartClass, SearchLimits, best_placement, weight_class,
 };
+use lamina_stream::STAGING_SLOTS;
 use std::collections::BTreeMap;
 
 /// Classes that are searched: what rules can name and every layer has, and the head.
@@ -33,7 +34,7 @@ pub struct SearchQuestion<'a> {
     /// Work and speeds of the plan as a whole.
     pub model: &'a CostModel,
     /// Budgets of weights.
-    pub limits: WayLimits,
+    pub limits: SearchLimits,
     /// Weights can be sent to the device.
     pub sends: bool,
     /// The step that shall be fast.
@@ -50,10 +51,11 @@ impl SearchQuestion<'_> {
             .collect();
         let classes: Vec<PartClass> = found
             .iter()
-            .map(|(name, parts)| PartClass { beside: beside(name), ..parts.class(self.sends) })
+            .map(|(name, parts)| PartClass { pair: pair(name), ..parts.class(self.sends) })
             .collect();
-        let ways = best_ways(&classes, &self.limits)?;
-        let rules = found.iter().zip(&ways.counts).flat_map(|((name, parts), n)| parts.rules(name, *n));
+        let found_places = best_placement(&classes, &self.limits)?;
+        let rules =
+            found.iter().zip(&found_places.counts).flat_map(|((name, parts), n)| parts.rules(name, *n));
         Some(rules.collect())
     }
 
@@ -91,7 +93,7 @@ impl SearchQuestion<'_> {
 }
 
 /// Classes that are computed at the same time by two machines.
-fn beside(class: &str) -> Option<PairedClass> {
+fn pair(class: &str) -> Option<PairedClass> {
     match class {
         "experts" => Some(PairedClass::First),
         "shared" => Some(PairedClass::Second),
@@ -113,13 +115,13 @@ impl ClassParts {
             slot_bytes: STAGING_SLOTS as u64 * self.largest,
             parts: self.layers.len(),
             seconds: (sum.2 / n as f64, sum.3 / n as f64),
-            ways: [true, true, sends, true, sends],
-            beside: None,
+            places: [true, true, sends, true, sends],
+            pair: None,
         }
     }
 
     /// Rules that put the last layers on the device and the first ones on disk.
-    fn rules(&self, class: &str, [device, ram, up, disk, disk_up]: [usize; WAYS]) -> Vec<String> {
+    fn rules(&self, class: &str, [device, ram, upload, disk, disk_upload]: [usize; PLACES]) -> Vec<String> {
         let layers: Vec<usize> = self.layers.keys().copied().collect();
         let rule = |place: &str, from: usize, count: usize| {
             let (first, last) = (layers[from], layers[from + count - 1]);
@@ -129,7 +131,8 @@ impl ClassParts {
             }
         };
         let (mut from, mut rules) = (0, vec![]);
-        let places = [("disk", disk), ("disk-up", disk_up), ("ram", ram), ("up", up), ("device", device)];
+        let places =
+            [("disk", disk), ("disk-up", disk_upload), ("ram", ram), ("up", upload), ("device", device)];
         for (place, count) in places.into_iter().filter(|(_, n)| *n > 0) {
             rules.push(rule(place, from, count));
             from += count;
@@ -163,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn ways_are_those_that_a_device_has() {
+    fn places_are_those_that_a_device_has() {
         let parts = ClassParts { largest: 5, ..ClassParts::default() };
-        assert_eq!(parts.class(true).ways, [true; WAYS]);
-        assert_eq!(parts.class(false).ways, [true, true, false, true, false]);
+        assert_eq!(parts.class(true).places, [true; PLACES]);
+        assert_eq!(parts.class(false).places, [true, true, false, true, false]);
         assert_eq!(parts.class(true).slot_bytes, 10);
     }
 }

@@ -29,11 +29,11 @@ use lamina_plan::{
     op::{Op, Operands},
     whole_name,
 };
-use lamina_store::Checkpoint;
-use lamina_tier::{
-    CachedExperts, CostModel, DeviceCost, ExpertHits, Hardware, KeptUses, LayerRoom, Placement, WeightForm,
-    layers_on_disk, works,
+use lamina_planner::{
+    CachedExperts, CostModel, DeviceCost, ExpertHits, Hardware, Placement, WeightForm, layers_on_disk, works,
 };
+use lamina_store::Checkpoint;
+use lamina_stream::{ExpertUses, LayerRoom};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -316,7 +316,7 @@ impl SizedModel {
         let experts = self.sizes.stream.as_ref()?.experts.as_ref()?;
         let (lengths, chosen) = experts.lengths(&self.plan);
         let panels = PanelFolder::existing(&self.panel_root(options), &self.key, options.stream.buffered);
-        let kept = panels.and_then(|p| KeptUses::read(&p.path().join(COUNTS), &lengths));
+        let kept = panels.and_then(|p| ExpertUses::read(&p.path().join(COUNTS), &lengths));
         Some(ExpertHits::new(experts.slots, &lengths, chosen, kept.as_ref()))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Bottleneck, ForecastQuestion, JobForecast, SpeedForecast};
 use lamina_plan::{Limits, Plan};
-use lamina_tier::{CostModel, CostShape, StepCost};
+use lamina_planner::{CostModel, CostShape, StepCost};
 
 /// From this share of a step's time on, reading is what limits it.
 const BOUND: f64 = 0.9;
