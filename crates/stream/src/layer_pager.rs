@@ -26,8 +26,9 @@ pub struct LayerUse {
     pub layer: usize,
     /// Its array in the file.
     pub array: usize,
-    /// The first of its operators, and how many they are.
+    /// The first of its operators.
     pub first: usize,
+    /// How many operators it has.
     pub ops: usize,
     /// Cells of the step are stored.
     pub stores: bool,
