@@ -10,6 +10,7 @@ use lamina::{
     Completion, GenerateOptions, Grammar, LoadOptions, Model, Prompt,
     grammar::{GrammarMatcher, SchemaOptions, Vocabulary},
 };
+use lamina_fixtures::CommandLine;
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Instant};
 
@@ -173,15 +174,14 @@ fn decode(path: &str, rounds: usize, tokens: usize) {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let value = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1));
-    if let Some(path) = value("--model") {
-        let number = |name: &str, usual| value(name).and_then(|n| n.parse().ok()).unwrap_or(usual);
+    let args = CommandLine::of_process();
+    if let Some(path) = args.value("--model") {
+        let number = |name: &str, usual| args.number(name).unwrap_or(usual);
         return decode(path, number("--rounds", 5), number("--gen", 64));
     }
-    let smoke = args.iter().any(|a| a == "--smoke");
-    let walks = value("--walks").and_then(|n| n.parse().ok()).unwrap_or(if smoke { 1 } else { 20 });
-    let path = value("--tokenizer").map(PathBuf::from);
+    let smoke = args.has("--smoke");
+    let walks = args.number("--walks").unwrap_or(if smoke { 1 } else { 20 });
+    let path = args.value("--tokenizer").map(PathBuf::from);
     let tokenizer = lamina::tokenizer(path.as_deref()).expect("a tokenizer");
     let start = Instant::now();
     let vocabulary = Vocabulary::new(&tokenizer, tokenizer.eog_ids()).expect("a vocabulary");

@@ -6,6 +6,7 @@
 
 use lamina::{GenerateOptions, LoadOptions, Model, Prompt, StreamInfo, StreamOptions};
 use lamina_disk::read_rate;
+use lamina_fixtures::CommandLine;
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -21,8 +22,8 @@ const THREADS: usize = 2;
 const READING: Duration = Duration::from_millis(1500);
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
-    let Some((path, percents)) = args.split_first() else {
+    let args = CommandLine::of_process();
+    let Some((path, percents)) = args.words().split_first() else {
         println!("usage: cargo bench --bench stream -- MODEL.gguf [PERCENT ..]");
         return;
     };

@@ -58,7 +58,8 @@ fn every_test_file_is_listed() {
     let all = targets("test");
     let mut listed = BTreeSet::new();
     all.iter().for_each(|(_, target)| follow(&source(target), true, &mut listed));
-    let folders: BTreeSet<_> = all.into_iter().map(|(folder, _)| folder.join("tests")).collect();
+    let of_crates = all.into_iter().map(|(folder, _)| folder.join("tests"));
+    let folders: BTreeSet<_> = of_crates.chain([super::root().join("tests")]).collect();
     let mut files = vec![];
     folders.iter().for_each(|folder| collect(folder, &mut files));
     files.retain(|file| !listed.contains(&file.canonicalize().expect("a file")));

@@ -17,8 +17,7 @@ type Change = fn(&Path);
 /// A copy of the packaged model that was written a while ago.
 fn copy(dir: &Path) -> PathBuf {
     let path = dir.join("model.gguf");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/lamina/models/lamina-tiny.gguf");
-    fs::write(&path, fs::read(source).unwrap()).unwrap();
+    fs::write(&path, fs::read(lamina_fixtures::packaged()).unwrap()).unwrap();
     let past = SystemTime::now() - Duration::from_secs(9);
     File::options().write(true).open(&path).unwrap().set_modified(past).unwrap();
     path

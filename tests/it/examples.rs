@@ -3,10 +3,8 @@
 //! `cargo test` builds the examples before the tests; after `cargo test -p lamina --test it examples::` alone they may be
 //! missing.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use lamina_fixtures::packaged;
+use std::{path::Path, process::Command};
 
 /// Runs an example that `cargo test` has built beside the tests; returns what it printed.
 fn run(name: &str, arguments: &[&Path]) -> String {
@@ -25,10 +23,6 @@ fn run(name: &str, arguments: &[&Path]) -> String {
 fn says(name: &str, parts: &[&str]) {
     let text = run(name, &[]);
     parts.iter().for_each(|part| assert!(text.contains(part), "{name} does not say {part:?}:\n{text}"));
-}
-
-fn packaged() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("python/lamina/models/lamina-tiny.gguf")
 }
 
 #[test]

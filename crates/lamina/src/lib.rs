@@ -12,6 +12,7 @@
 mod answer;
 mod builtin;
 mod chat;
+mod chat_options;
 mod constrain;
 #[cfg(any(target_os = "linux", windows))]
 mod cuda;
@@ -30,7 +31,7 @@ mod threads;
 mod tools;
 
 pub use answer::{ChatAnswer, ChatReader, PreparedChat};
-pub use chat::{ChatOptions, ReasoningMode};
+pub use chat_options::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::DType;

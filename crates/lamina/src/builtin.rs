@@ -14,7 +14,7 @@ pub fn path() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("LAMINA_MODEL").filter(|p| !p.is_empty()) {
         return Ok(path.into());
     }
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("python/lamina/models");
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../python/lamina/models");
     let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("models")));
     let found = beside.into_iter().chain([source]).map(|dir| dir.join(NAME)).find(|p| p.is_file());
     found.ok_or_else(|| {
