@@ -5,8 +5,8 @@
 
 use super::{
     Method, Settings,
-    bits::{RowBits, Words, field},
-    coded::{CodeLayout, Coded, Meaning},
+    bits::{CodeLayout, RowBits, Words, field},
+    codes::{Coded, Meaning},
     gptq::turned,
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
@@ -59,7 +59,7 @@ fn gemm(parts: &Parts) -> Result<Coded> {
     let zeros = pairs.map(|(row, g)| nibble(&zeros, g, row) as f32).collect();
     let table = (turned(&parts.floats(scales)?, rows), zeros);
     let groups = ScaleGroups::of_rows(cols / groups, groups);
-    Coded::new(parts, [rows, cols], Interleaved(words), Meaning::unsigned(4, 0), groups, table)
+    parts.coded([rows, cols], Interleaved(words), Meaning::unsigned(4, 0), groups, table)
 }
 
 /// Code of output `row` in line `line` of words.
@@ -101,12 +101,5 @@ fn gemv(parts: &Parts, settings: &Settings) -> Result<Coded> {
     let zeros = pairs.map(|(row, g)| field(g, 4, |w| zeros.at(row, w)) as f32).collect();
     let codes = RowBits { bytes: words.bytes, bits: 4, row_bytes: words.cols.saturating_mul(4) };
     let table = (parts.floats(scales)?, zeros);
-    Coded::new(
-        parts,
-        [rows, cols],
-        codes,
-        Meaning::unsigned(4, 0),
-        ScaleGroups::of_rows(group, across),
-        table,
-    )
+    parts.coded([rows, cols], codes, Meaning::unsigned(4, 0), ScaleGroups::of_rows(group, across), table)
 }

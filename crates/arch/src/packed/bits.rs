@@ -1,7 +1,19 @@
 //! Where codes of 1 to 8 bits stand in bytes and words.
 
-use super::coded::{CodeLayout, FETCHED};
 use lamina_base::StoredBytes;
+
+/// Why codes can be read: only `Parts::fetched` leads to a reader.
+pub(crate) const FETCHED: &str = "codes are fetched before they are read";
+
+/// Small codes in some layout.
+pub(crate) trait CodeLayout: Send + Sync {
+    /// True when a matrix of `rows x cols` lies inside; [`CodeLayout::read`] is only called for such.
+    fn holds(&self, rows: usize, cols: usize) -> bool;
+
+    /// The codes of `rows`, one row of `cols` after another. Rows come in tiles, because layouts that run down the
+    /// columns have 16 rows in a cache line.
+    fn read(&self, rows: &[u32], cols: usize, out: &mut [u8]);
+}
 
 /// A matrix of 32-bit words, row by row.
 pub(crate) struct Words {

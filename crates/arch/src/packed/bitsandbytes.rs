@@ -3,8 +3,8 @@
 
 use super::{
     Method, Settings,
-    bits::RowBits,
-    coded::{CodeLayout, Coded, FETCHED, Meaning},
+    bits::{CodeLayout, FETCHED, RowBits},
+    codes::{Coded, Meaning},
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
@@ -52,7 +52,7 @@ fn eight_bits(parts: &Parts, _: &Settings) -> Result<Coded> {
     let scales = parts.floats(largest)?.into_iter().map(|most| most / 127.0).collect();
     let codes = RowBits { bytes: parts.codes.bytes.clone(), bits: 8, row_bytes: cols };
     let groups = ScaleGroups::of_rows(cols.max(1), 1);
-    Coded::new(parts, [rows, cols], codes, Meaning::bytes(DType::I8)?, groups, (scales, vec![]))
+    parts.coded([rows, cols], codes, Meaning::bytes(DType::I8)?, groups, (scales, vec![]))
 }
 
 fn four_bits(parts: &Parts, _: &Settings) -> Result<Coded> {
@@ -71,14 +71,7 @@ fn four_bits(parts: &Parts, _: &Settings) -> Result<Coded> {
         None => parts.floats(absmax)?,
     };
     let codes = HighFirst(parts.codes.bytes.clone());
-    Coded::new(
-        parts,
-        state.shape,
-        codes,
-        Meaning::table(table),
-        ScaleGroups::Runs(state.run),
-        (scales, vec![]),
-    )
+    parts.coded(state.shape, codes, Meaning::table(table), ScaleGroups::Runs(state.run), (scales, vec![]))
 }
 
 /// Scales that are codes themselves: `table[code] * nested scale + offset`.

@@ -1,6 +1,6 @@
 //! Block types that hold a packed weight without rounding its values.
 
-use super::coded::{CodeKind, Coded};
+use super::codes::{CodeKind, Coded};
 use half::f16;
 use lamina_base::DType;
 

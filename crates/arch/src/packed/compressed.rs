@@ -4,7 +4,7 @@
 use super::{
     Method, Settings,
     bits::{RowBits, field},
-    coded::{Coded, Meaning},
+    codes::{Coded, Meaning},
     fp8::{self, Stacked},
     gptq::groups_of,
     int8, mxfp4, nvfp4,
@@ -69,7 +69,7 @@ fn open(parts: &Parts, settings: &Settings) -> Result<Coded> {
     };
     let codes = RowBits { bytes: words.bytes, bits, row_bytes: words.cols * 4 };
     let meaning = Meaning::unsigned(bits, 1 << (bits - 1));
-    Coded::new(parts, size, codes, meaning, groups, (parts.floats(scale)?, zeros))
+    parts.coded(size, codes, meaning, groups, (parts.floats(scale)?, zeros))
 }
 
 /// The group of each column, where there is an activation order; -1 stands for a list that was never filled.

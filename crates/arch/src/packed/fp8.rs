@@ -6,7 +6,7 @@
 use super::{
     Method, Settings,
     bits::RowBits,
-    coded::{Coded, Meaning},
+    codes::{Coded, Meaning},
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
@@ -42,7 +42,7 @@ fn open(parts: &Parts, settings: &Settings) -> Result<Coded> {
     };
     let codes = RowBits { bytes: parts.codes.bytes.clone(), bits: 8, row_bytes: shape.cols };
     let meaning = Meaning::bytes(parts.codes.dtype)?;
-    Coded::new(parts, [shape.matrices * shape.rows, shape.cols], codes, meaning, groups, (scales, vec![]))
+    parts.coded([shape.matrices * shape.rows, shape.cols], codes, meaning, groups, (scales, vec![]))
 }
 
 /// Extents of a weight: `matrices` of `rows x cols`, more than one for batched experts.

@@ -6,8 +6,8 @@
 
 use super::{
     Method, Settings,
-    bits::{Words, field},
-    coded::{CodeLayout, Coded, Meaning},
+    bits::{CodeLayout, Words, field},
+    codes::{Coded, Meaning},
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
@@ -49,14 +49,7 @@ fn open(parts: &Parts, settings: &Settings) -> Result<Coded> {
     };
     let table = (turned(&parts.floats(scales)?, rows), zero_points(parts, settings, &zeros, rows, bits)?);
     let size = [rows, cols];
-    Coded::new(
-        parts,
-        size,
-        Columns { words, bits },
-        Meaning::unsigned(bits, 0),
-        groups_of(of_col, groups),
-        table,
-    )
+    parts.coded(size, Columns { words, bits }, Meaning::unsigned(bits, 0), groups_of(of_col, groups), table)
 }
 
 /// The groups of columns; those that follow one another in equal lengths are said by their length.

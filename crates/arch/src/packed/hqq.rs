@@ -3,7 +3,8 @@
 
 use super::{
     Method, Settings,
-    coded::{CodeLayout, Coded, FETCHED, Meaning},
+    bits::{CodeLayout, FETCHED},
+    codes::{Coded, Meaning},
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
@@ -67,7 +68,7 @@ fn open(parts: &Parts, _: &Settings) -> Result<Coded> {
     let steps = bytes.len() / packing.word / width;
     let zeros = if zeros.len() == 1 { vec![zeros[0]; scales.len()] } else { zeros };
     let meaning = Meaning::unsigned(packing.bits, 0);
-    Coded::new(parts, size, Layers { bytes, packing, width, steps }, meaning, groups, (scales, zeros))
+    parts.coded(size, Layers { bytes, packing, width, steps }, meaning, groups, (scales, zeros))
 }
 
 /// How many codes of how many bits a stored number of `word` bytes holds.

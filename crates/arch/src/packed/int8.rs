@@ -3,7 +3,7 @@
 use super::{
     Settings,
     bits::RowBits,
-    coded::{Coded, Meaning},
+    codes::{Coded, Meaning},
     fp8::Stacked,
     parts::{Ending, Form, Parts},
 };
@@ -29,5 +29,5 @@ fn open(parts: &Parts, _: &Settings) -> Result<Coded> {
     };
     let codes = RowBits { bytes: parts.codes.bytes.clone(), bits: 8, row_bytes: shape.cols };
     let size = [shape.matrices * shape.rows, shape.cols];
-    Coded::new(parts, size, codes, Meaning::bytes(DType::I8)?, groups, (parts.floats(scale)?, zeros))
+    parts.coded(size, codes, Meaning::bytes(DType::I8)?, groups, (parts.floats(scale)?, zeros))
 }

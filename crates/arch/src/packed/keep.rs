@@ -2,7 +2,7 @@
 
 use super::{
     blocks::{self, EXACT},
-    coded::Coded,
+    codes::Coded,
 };
 use crate::error::Result;
 use half::{bf16, f16};

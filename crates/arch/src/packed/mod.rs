@@ -1,7 +1,7 @@
 //! Checkpoints whose weights are several tensors: codes with scales and zero points beside them.
 //!
 //! A method is one file: how its parts are named, how they lie, and what codes mean ([`Form::open`]). One line in
-//! [`METHODS`] makes it known. All methods end in one form, [`coded::Coded`]: `value = (meaning[code] - zero) * scale`.
+//! [`METHODS`] makes it known. All methods end in one form, [`codes::Coded`]: `value = (meaning[code] - zero) * scale`.
 //! From there [`keep`] chooses the type of the tensor that the rest of Lamina sees. Methods that compute with quantized
 //! activations are run with float ones; scales of activations are not used.
 //!
@@ -24,7 +24,7 @@ mod awq;
 mod bits;
 mod bitsandbytes;
 mod blocks;
-mod coded;
+mod codes;
 mod compressed;
 mod fp8;
 mod gptq;
@@ -32,6 +32,7 @@ mod groups;
 mod hqq;
 mod int8;
 mod keep;
+mod label;
 mod mxfp4;
 mod nvfp4;
 mod parts;

@@ -4,7 +4,7 @@
 use super::{
     Method,
     bits::RowBits,
-    coded::{Coded, Meaning},
+    codes::{Coded, Meaning},
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
 };
@@ -36,12 +36,5 @@ pub(super) fn open(parts: &Parts, exponents: &HostTensor) -> Result<Coded> {
     let (rows, cols) = (exponents.rows(), 32 * groups);
     let scales = parts.floats(&HostTensor { dtype: DType::F8_E8M0, ..exponents.clone() })?;
     let codes = RowBits { bytes: parts.codes.bytes.clone(), bits: 4, row_bytes: 16 * groups };
-    Coded::new(
-        parts,
-        [rows, cols],
-        codes,
-        Meaning::e2m1(),
-        ScaleGroups::of_rows(32, *groups),
-        (scales, vec![]),
-    )
+    parts.coded([rows, cols], codes, Meaning::e2m1(), ScaleGroups::of_rows(32, *groups), (scales, vec![]))
 }

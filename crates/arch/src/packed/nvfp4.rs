@@ -4,7 +4,7 @@
 use super::{
     Method,
     bits::RowBits,
-    coded::{Coded, Meaning},
+    codes::{Coded, Meaning},
     fp8,
     groups::ScaleGroups,
     parts::{Ending, Form, Parts},
@@ -42,5 +42,5 @@ pub(super) fn open(
     let values = parts.floats(scales)?.into_iter().map(|scale| combined(scale, whole)).collect();
     let codes = RowBits { bytes: parts.codes.bytes.clone(), bits: 4, row_bytes: bytes };
     let groups = ScaleGroups::of_rows(16, bytes / 8);
-    Coded::new(parts, [rows, 2 * bytes], codes, Meaning::e2m1(), groups, (values, vec![]))
+    parts.coded([rows, 2 * bytes], codes, Meaning::e2m1(), groups, (values, vec![]))
 }

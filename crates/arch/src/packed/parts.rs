@@ -1,6 +1,12 @@
 //! The tensors that one packed weight is made of, and what is said when they do not fit together.
 
-use super::{Settings, coded::Coded};
+use super::{
+    Settings,
+    bits::{CodeLayout, Words},
+    codes::{Coded, Meaning},
+    groups::ScaleGroups,
+    label::Label,
+};
 use crate::error::{ArchError, Result};
 use lamina_base::{DType, HostTensor};
 use lamina_store::Checkpoint;
@@ -26,22 +32,6 @@ pub(crate) struct Form {
     pub beside: &'static [Ending],
     /// Reads shapes, scales and zero points; the codes themselves wait.
     pub open: fn(&Parts, &Settings) -> Result<Coded>,
-}
-
-/// What errors call a packed weight.
-#[derive(Clone)]
-pub(crate) struct Label {
-    /// Name that it has in a plain checkpoint.
-    pub name: String,
-    /// The file that holds its codes.
-    file: String,
-}
-
-impl Label {
-    /// An error about this weight.
-    pub fn wrong(&self, problem: impl Into<String>) -> ArchError {
-        ArchError::Packed { file: self.file.clone(), name: self.name.clone(), problem: problem.into() }
-    }
 }
 
 /// A packed weight that was found and not yet opened.
@@ -168,14 +158,29 @@ impl Parts {
     ///
     /// # Errors
     /// When it is something else.
-    pub fn words(&self, t: &HostTensor) -> Result<super::bits::Words> {
+    pub fn words(&self, t: &HostTensor) -> Result<Words> {
         if !matches!(t.dtype, DType::I32 | DType::U32) {
             return Err(self.wrong_type(t, &[DType::I32]));
         }
         let [rows, cols] = self.matrix(t)?;
         let codes = std::ptr::eq(t, &self.codes);
         let bytes = if codes { t.bytes.clone() } else { t.bytes.fetched(&t.label())?.into() };
-        Ok(super::bits::Words { bytes, rows, cols })
+        Ok(Words { bytes, rows, cols })
+    }
+
+    /// The weight of these codes, which stand for `meaning`, with its scales and zero points.
+    ///
+    /// # Errors
+    /// When they are of different sizes, or a scale is no number.
+    pub fn coded(
+        &self,
+        extents: [usize; 2],
+        codes: impl CodeLayout + 'static,
+        meaning: Meaning,
+        groups: ScaleGroups,
+        scales_and_zeros: (Vec<f32>, Vec<f32>),
+    ) -> Result<Coded> {
+        Coded::new(&self.label, &self.codes, extents, codes, meaning, groups, scales_and_zeros)
     }
 
     /// Checks the extents of a part.

@@ -1,24 +1,8 @@
 //! What every packed weight is once its names and layouts are gone: codes, their meaning, scales and zero points.
 
-use super::{
-    groups::ScaleGroups,
-    parts::{Label, Parts},
-};
+use super::{bits::CodeLayout, groups::ScaleGroups, label::Label};
 use crate::error::Result;
-use lamina_base::DType;
-
-/// Why codes can be read: only [`Parts::fetched`] leads to a reader.
-pub(crate) const FETCHED: &str = "codes are fetched before they are read";
-
-/// Small codes in some layout.
-pub(crate) trait CodeLayout: Send + Sync {
-    /// True when a matrix of `rows x cols` lies inside; [`CodeLayout::read`] is only called for such.
-    fn holds(&self, rows: usize, cols: usize) -> bool;
-
-    /// The codes of `rows`, one row of `cols` after another. Rows come in tiles, because layouts that run down the
-    /// columns have 16 rows in a cache line.
-    fn read(&self, rows: &[u32], cols: usize, out: &mut [u8]);
-}
+use lamina_base::{DType, HostTensor};
 
 /// Which numbers codes stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,12 +91,13 @@ pub(crate) struct Coded {
 }
 
 impl Coded {
-    /// Puts the parts of a weight together.
+    /// Puts the parts of a weight together, whose codes are those of `stored`.
     ///
     /// # Errors
     /// When they are of different sizes, or a scale is no number.
     pub fn new(
-        parts: &Parts,
+        label: &Label,
+        stored: &HostTensor,
         [rows, cols]: [usize; 2],
         codes: impl CodeLayout + 'static,
         meaning: Meaning,
@@ -120,22 +105,22 @@ impl Coded {
         (scales, zeros): (Vec<f32>, Vec<f32>),
     ) -> Result<Coded> {
         if rows == 0 || cols == 0 || u32::try_from(rows).is_err() || !codes.holds(rows, cols) {
-            let found = format!("{:?} of {}", parts.codes.shape, parts.codes.dtype);
-            return Err(parts.wrong(format!("`{}` is {found}, not {rows} x {cols} codes", parts.codes.name)));
+            let found = format!("{:?} of {}", stored.shape, stored.dtype);
+            return Err(label.wrong(format!("`{}` is {found}, not {rows} x {cols} codes", stored.name)));
         }
         let count = groups.fit(rows, cols).then(|| groups.count(rows, cols)).flatten();
         if count.is_none_or(|n| n != scales.len() || (n != zeros.len() && !zeros.is_empty())) {
             let found = format!("{} scales and {} zero points", scales.len(), zeros.len());
-            return Err(parts.wrong(format!("{found} do not divide {rows} x {cols} numbers into groups")));
+            return Err(label.wrong(format!("{found} do not divide {rows} x {cols} numbers into groups")));
         }
         if let Some(bad) = scales.iter().chain(&zeros).find(|s| !s.is_finite()) {
-            return Err(parts.wrong(format!("a scale or zero point is {bad}")));
+            return Err(label.wrong(format!("a scale or zero point is {bad}")));
         }
-        let label = parts.label.clone();
-        let matrices = match parts.codes.shape[..] {
+        let matrices = match stored.shape[..] {
             [count, each, _] if count * each == rows => count,
             _ => 1,
         };
+        let label = label.clone();
         Ok(Coded { label, rows, matrices, cols, meaning, groups, scales, zeros, codes: Box::new(codes) })
     }
 
