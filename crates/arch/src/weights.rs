@@ -1,6 +1,6 @@
 //! Finds the tensors of canonical names in a checkpoint, cuts, stacks and edits them.
 
-mod found;
+mod source;
 
 pub use crate::tensor::Tensor;
 use crate::{
@@ -13,9 +13,9 @@ use crate::{
     pairing,
     spec::{Mixer, ModelSpec, Pairs},
 };
-use found::{Found, Source};
 use lamina_base::{DType, HostTensor};
 use lamina_store::{Checkpoint, Kind};
+use source::{Found, Source};
 use std::{
     collections::BTreeSet,
     sync::{Mutex, PoisonError},

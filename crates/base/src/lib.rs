@@ -9,7 +9,7 @@ mod kv;
 mod memory;
 mod page_buffer;
 pub mod scalar;
-mod stored;
+mod storage;
 mod tensor;
 mod threads;
 
@@ -19,6 +19,6 @@ pub use dtype::{DType, UnknownDType};
 pub use kv::{KvType, KvTypes, PAGE_LEN, UnknownKvType};
 pub use memory::{available_memory, human_bytes, peak_rss, resident_memory, total_memory};
 pub use page_buffer::{BLOCK, PageBuffer};
-pub use stored::{BytesFile, ReadError, StoredBytes, zeros};
+pub use storage::{BytesFile, ReadError, StoredBytes, zeros};
 pub use tensor::{HostTensor, ShapeError};
 pub use threads::{on_threads, startable};

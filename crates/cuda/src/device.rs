@@ -1,10 +1,10 @@
 //! An NVIDIA GPU as the host side of `lamina-gpu` wants it.
 
 use crate::{
-    compared::load_compared,
     context::CudaContext,
     copies::CopyStream,
     error::{CudaUnusable, NAME, Opened, check},
+    golden_kernels::load_compared,
     graph::CudaGraph,
     image::{ImageOrigin, KernelImage, OLDEST},
     kernels::{CudaFunction, LoadedKernels},

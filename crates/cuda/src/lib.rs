@@ -3,12 +3,12 @@
 //! Nothing is linked: a machine without the driver gets one clear line. Kernels come as images for known architectures,
 //! put into the build by whoever sets `LAMINA_CUBINS`; otherwise NVRTC compiles them, once for each source and architecture.
 
-mod compared;
 mod context;
 mod copies;
 mod device;
 mod driver;
 mod error;
+mod golden_kernels;
 mod graph;
 mod image;
 mod kernels;

@@ -7,8 +7,8 @@
 mod clock;
 pub mod conform;
 pub mod reference;
+mod simulator;
 mod slots;
-mod throttled;
 
+pub use simulator::Throttled;
 pub use slots::StagingEvent;
-pub use throttled::Throttled;

@@ -4,7 +4,7 @@
 //! and where its keys and values *go* (a cell of its sequence) are three things. For plain text they coincide:
 //! [`Batch::push`] fills all of them from a start.
 
-use crate::{kept::KeptCells, kv::PAGE_LEN, slot::RowKind};
+use crate::{cell_selection::KeptCells, kv::PAGE_LEN, slot::RowKind};
 use std::{ops::Range, sync::Arc};
 
 /// In a page table: a page that was given back, since no row can see its cells any more.

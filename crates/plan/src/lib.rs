@@ -5,12 +5,12 @@ mod adapt;
 pub mod backend;
 mod backend_weight;
 pub mod batch;
+mod cell_selection;
 mod cut;
 mod deferral;
 mod emit;
 mod error;
 mod footprint;
-mod kept;
 pub mod kv;
 mod kv_dtype;
 mod layout;
@@ -35,12 +35,12 @@ pub use adapt::{LORA, adapt};
 pub use backend::{Backend, Capabilities, Grade};
 pub use backend_weight::BackendWeight;
 pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, View, Wants};
+pub use cell_selection::{CellSelection, CellSums, KeptCells};
 pub use cut::{CutPlan, PartRows, cut, cuttable, whole_name};
 pub use deferral::{defer_experts, fewer_experts};
 pub use emit::{emit, emit_features, emit_head, emit_medusa};
 pub use error::BackendError;
 pub use footprint::Footprint;
-pub use kept::{CellSelection, CellSums, KeptCells};
 pub use kv::{
     GroupSpec, KvLayout, KvType, KvTypes, LayerState, PAGE_LEN, Reach, UnknownKvType, bound_stride,
 };

@@ -9,13 +9,13 @@ mod affine;
 mod codebook;
 mod levels;
 mod magnitudes;
-mod shifted;
+mod shifts;
 
 pub(crate) use affine::{AffineBlock, MinimumAndSteps};
 pub(crate) use codebook::Codebook;
 pub(crate) use levels::{Integers, Levels, ScaledBlock, both_ends, fit_scale};
 pub(crate) use magnitudes::{MagnitudeBlock, Magnitudes, Signs};
-pub(crate) use shifted::{SHIFT, Shifts};
+pub(crate) use shifts::{SHIFT, Shifts};
 
 use crate::le::F16Le;
 

@@ -2,6 +2,7 @@
 
 mod adapt;
 mod attention;
+mod cells;
 mod experts;
 mod latent;
 mod linear;
@@ -9,4 +10,3 @@ mod norm;
 mod recurrent;
 mod rotary;
 mod rows;
-mod seen;

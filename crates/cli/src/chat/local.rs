@@ -1,7 +1,7 @@
 //! A model of this process as the one that answers.
 
 use super::{
-    Session, SpokenAnswer, Template,
+    AnswerPrinter, Session, Template,
     partner::{Partner, Reply, ReplyEnd},
 };
 use crate::{
@@ -46,10 +46,10 @@ impl Partner for Local {
         interrupt::set(On::Catch);
         let answer = self.stream(&mut chat, &options);
         interrupt::set(On::Hint);
-        let (answer, spoken) = answer?;
+        let (answer, printer) = answer?;
         Ok(Reply {
-            text: spoken.text().to_owned(),
-            calls: spoken.calls(),
+            text: printer.text().to_owned(),
+            calls: printer.calls(),
             ending: ending(answer.finish_reason),
             stats: line(&answer),
         })
@@ -112,11 +112,11 @@ impl Local {
         &self,
         chat: &mut PreparedChat,
         options: &GenerateOptions,
-    ) -> Result<(Completion, SpokenAnswer)> {
+    ) -> Result<(Completion, AnswerPrinter)> {
         let mut stream = self.model.stream_chat(chat, options)?;
         chat.answer.warnings.iter().for_each(|warning| note(warning));
         let mut reader = chat.answer.reader();
-        let (mut answer, mut spoken) = (Completion::empty(), SpokenAnswer::default());
+        let (mut answer, mut printer) = (Completion::empty(), AnswerPrinter::default());
         loop {
             if interrupt::hit() {
                 stream.cancel();
@@ -124,15 +124,15 @@ impl Local {
             match stream.next_within(GLANCE) {
                 Ok(None) => {}
                 Ok(Some(piece)) => {
-                    reader.push(&piece).into_iter().try_for_each(|delta| spoken.push(delta))?;
+                    reader.push(&piece).into_iter().try_for_each(|delta| printer.push(delta))?;
                     answer.push(piece);
                 }
                 Err(Some(e)) => return Err(e.into()),
                 Err(None) => break,
             }
         }
-        spoken.finish()?;
-        Ok((answer, spoken))
+        printer.finish()?;
+        Ok((answer, printer))
     }
 }
 

@@ -4,15 +4,15 @@ mod answer;
 mod input;
 mod local;
 mod partner;
+mod printer;
 mod session;
 mod slash;
-mod spoken;
 mod template;
 
 pub use local::Local;
 pub use partner::{Partner, Reply, ReplyEnd};
+pub use printer::AnswerPrinter;
 pub use session::Session;
-pub use spoken::SpokenAnswer;
 pub use template::Template;
 
 use crate::{

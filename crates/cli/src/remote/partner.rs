@@ -3,7 +3,7 @@
 use super::{figures::Figures, server::RemoteServer};
 use crate::{
     args::Wanted,
-    chat::{Partner, Reply, ReplyEnd, Session, SpokenAnswer},
+    chat::{AnswerPrinter, Partner, Reply, ReplyEnd, Session},
     error::{CliError, Result},
     interrupt::{self, On},
     output::note,
@@ -61,7 +61,7 @@ impl ServerPartner {
     /// Streams one answer to stdout. Dropping the connection is what tells the server to stop.
     async fn stream(&self, body: &Value) -> Result<(Reply, Figures)> {
         let mut figures = Figures::begin();
-        let mut spoken = SpokenAnswer::default();
+        let mut printer = AnswerPrinter::default();
         let mut ending = ReplyEnd::Stopped;
         if let Some(events) = unless_interrupted(self.server.stream("/chat/completions", body)).await {
             let mut events = events?;
@@ -78,12 +78,12 @@ impl ServerPartner {
                 figures.take(&chunk);
                 for delta in deltas(&chunk["choices"][0]["delta"]) {
                     figures.piece();
-                    spoken.push(delta)?;
+                    printer.push(delta)?;
                 }
             }
         }
-        spoken.finish()?;
-        let (text, calls) = (spoken.text().to_owned(), spoken.calls());
+        printer.finish()?;
+        let (text, calls) = (printer.text().to_owned(), printer.calls());
         Ok((Reply { text, calls, ending, stats: figures.line() }, figures))
     }
 }

@@ -16,10 +16,10 @@
 mod bench;
 mod branches;
 mod cases;
-mod expected;
 mod finite;
 mod memory;
 mod queue;
+mod reference_rows;
 mod replays;
 mod report;
 mod rows;
@@ -103,7 +103,7 @@ fn check(make: Make<'_>, case: &Case, tolerance: Tolerance) -> Result<Option<Cas
         return Err(BackendError::Unsupported { backend: backend.name(), what });
     }
     let (_, alone) = &SCHEDULES[0];
-    let want = expected::rows(case, Layout::InOrder)?;
+    let want = reference_rows::rows(case, Layout::InOrder)?;
     let got = rows_of(make(), case, &alone(&case.lengths))?;
     let most = case.rounds.tolerance(tolerance);
     if let Some(failure) = far(&got, &want, most) {

@@ -36,7 +36,7 @@ pub fn check(
     if let Some(failure) = differs(in_order, &mapped, "whether a map says that cells are in order") {
         return Ok(Some(failure));
     }
-    let want = expected::rows(case, Layout::Picture)?;
+    let want = reference_rows::rows(case, Layout::Picture)?;
     let got = run(Layout::Picture, 0)?;
     let most = case.rounds.tolerance(tolerance);
     if let Some(failure) = far(&got, &want, most) {

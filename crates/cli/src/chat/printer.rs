@@ -4,11 +4,11 @@ use crate::{error::Result, output};
 use lamina::{ChatMessage, Delta};
 use serde_json::{Value, json};
 
-/// What has come of an answer.
+/// Writes an answer while it comes, and keeps it.
 #[derive(Debug, Default)]
-pub struct SpokenAnswer(ChatMessage);
+pub struct AnswerPrinter(ChatMessage);
 
-impl SpokenAnswer {
+impl AnswerPrinter {
     /// Takes a piece. Text goes to stdout; reasoning is shown to people, in a fainter colour, and not to scripts.
     ///
     /// # Errors
