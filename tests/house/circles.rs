@@ -135,7 +135,7 @@ fn handed_on(
             false => absolute(path, import)?,
         };
         // A module that imports one of its own hands nothing on: paths lead to it in any case.
-        (item != [path, &[name.clone()]].concat()).then_some((name, item))
+        (item != [path, std::slice::from_ref(&name)].concat()).then_some((name, item))
     };
     statements.filter_map(from).collect()
 }
@@ -193,7 +193,7 @@ fn tree(text: &str) -> Vec<ItemPath> {
     let below = text[name.len()..].strip_prefix("::").map(tree).unwrap_or_default();
     match below.is_empty() {
         true => vec![vec![name]],
-        false => below.into_iter().map(|rest| [&[name.clone()], &*rest].concat()).collect(),
+        false => below.into_iter().map(|rest| [std::slice::from_ref(&name), &*rest].concat()).collect(),
     }
 }
 

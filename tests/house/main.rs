@@ -1,6 +1,8 @@
 //! Rules of the house that a program can check: floors, circles, words, unsafe code, sizes, test binaries.
 
 mod circles;
+mod families;
+mod names;
 mod options;
 mod targets;
 mod words;
@@ -70,9 +72,6 @@ const MOST_KERNEL_LINES: usize = 800;
 const KERNELS: &[&str] = &["crates/simd/", "crates/kernels/src/"];
 /// Lines of a function.
 const MOST_FUNCTION_LINES: usize = 60;
-
-/// Lines of a model family: what is common to several has its place in the building blocks.
-const MOST_FAMILY_LINES: usize = 45;
 
 /// The folder of the workspace.
 fn root() -> PathBuf {
@@ -199,53 +198,6 @@ fn files_and_functions_keep_their_size() {
         );
     }
     assert!(long.is_empty(), "too long:\n{}", long.join("\n"));
-}
-
-/// Files of families with their names.
-fn family_files() -> Vec<(String, PathBuf)> {
-    let mut files = vec![];
-    collect(&root().join("crates/arch/src/families"), &mut files);
-    let named = files.into_iter().map(|f| (f.file_stem().expect("a name").to_string_lossy().into_owned(), f));
-    named.filter(|(name, _)| name != "mod").collect()
-}
-
-/// Names of families, apart from the one that is also the name of a kind of layer.
-fn families() -> Vec<String> {
-    family_files().into_iter().map(|(name, _)| name).filter(|name| name != "mamba2").collect()
-}
-
-#[test]
-fn a_family_is_one_small_file_and_a_word_in_the_list() {
-    let list = fs::read_to_string(root().join("crates/arch/src/families/mod.rs")).expect("readable");
-    let files = family_files();
-    for (name, file) in &files {
-        let lines = fs::read_to_string(file).expect("readable").lines().count();
-        assert!(lines <= MOST_FAMILY_LINES, "{name} has {lines} lines, {MOST_FAMILY_LINES} are allowed");
-        assert!(list.split_whitespace().any(|word| word == *name), "{name} is not in the list");
-    }
-    assert!(files.len() > 50, "families were not found");
-}
-
-/// No other code knows a family by name: a new one needs no change elsewhere.
-#[test]
-fn engine_plan_and_backends_name_no_family() {
-    let families = families();
-    // Short names are parts of other words.
-    let word = |line: &str, f: &str| line.split(|c: char| !c.is_ascii_alphanumeric()).any(|w| w == f);
-    let named =
-        |line: &str| families.iter().any(|f| if f.len() < 5 { word(line, f) } else { line.contains(f) });
-    let folders = ["crates/plan", "crates/oracle", "crates/kernels", "crates/cpu", "crates/engine"];
-    for folder in folders.map(|folder| format!("{folder}/src")) {
-        let mut files = vec![];
-        collect(&root().join(folder), &mut files);
-        for file in files {
-            let text = fs::read_to_string(&file).expect("readable");
-            let code = text.split("#[cfg(test)]").next().unwrap_or(&text);
-            let code = code.lines().filter(|l| !l.trim_start().starts_with("//"));
-            let bad: Vec<_> = code.filter(|l| named(&l.to_lowercase())).collect();
-            assert!(bad.is_empty(), "{} names a family: {bad:?}", file.display());
-        }
-    }
 }
 
 /// Functions of formatted code with their number of lines: from `fn` to the brace that closes at its indentation.

@@ -3,7 +3,7 @@
 use super::{
     CaseFailure, Make, Tolerance,
     bench::{Bench, Case, VOCAB},
-    differs, expected, far, machine,
+    differs, far, machine, reference_rows,
     report::Bits,
     rows::{self, Found, Layout},
     steps::{SCHEDULES, schedules},
