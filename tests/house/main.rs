@@ -2,6 +2,7 @@
 
 mod circles;
 mod families;
+mod features;
 mod names;
 mod options;
 mod targets;
