@@ -62,6 +62,7 @@ class LLM(Closing):
         panel_cache: Optional[Path] = None,
         kv_swap: Union[str, int, None] = None,
         device_memory: Union[str, int, None] = None,
+        panel_check: str = "always",
     ) -> None:
         """Loads a model.
 
@@ -90,6 +91,8 @@ class LLM(Closing):
         offload: "auto", "never" to refuse a model whose weights do not fit, or a `Policy` that says where weights lie.
         panel_cache: a folder that keeps all weights of a model that is read from disk, as they are multiplied, for the next
             start. None: the user's cache folder keeps those that are streamed.
+        panel_check: "always" compares weights that are read from disk with their checksums in every step, so that what
+            changes there is an error and no other answer; "first" does so when a part is read for the first time.
         kv_swap: where requests that wait for memory may keep theirs: "8GiB" (on disk; or bytes), "ram:2GiB", or both as
             "ram:2GiB,disk:8GiB"; None: they are computed again. Answers are the same.
 

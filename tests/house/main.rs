@@ -3,6 +3,7 @@
 mod circles;
 mod families;
 mod features;
+mod files;
 mod names;
 mod options;
 mod targets;

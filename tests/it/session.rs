@@ -68,7 +68,25 @@ fn other_models_and_layouts_are_refused_and_damage_is_told() {
         // A name that is another one is another model's, until the checksum says what it is.
         assert!(model.load_session(&file).is_err(), "byte {at}");
     }
+    // At the borders of entries, where all that is left has right checksums.
+    let mut border = 8;
+    while border < whole.len() {
+        damaged(&whole[..border]);
+        let len = u64::from_le_bytes(whole[border..border + 8].try_into().expect("8 bytes"));
+        border += 8 + len as usize;
+        if len == 0 {
+            break;
+        }
+    }
+    damaged(&[b"LMNSESS1", &whole[8..]].concat());
     fs::write(&file, &whole).expect("written");
     assert_eq!(model.load_session(&file).expect("read").cached_tokens, 96);
     assert!(matches!(model.load_session(&folder.path().join("none")), Err(Error::Model(_))));
+    // Refused at once: nobody will ever write to the pipe.
+    #[cfg(unix)]
+    {
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("runs").success());
+        assert!(matches!(model.load_session(&pipe), Err(Error::Model(_))));
+    }
 }

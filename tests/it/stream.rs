@@ -2,7 +2,8 @@
 //! the rest is read.
 
 use lamina::{
-    Completion, GenerateOptions, LoadOptions, Model, Offload, Prompt, StreamOptions, disk::ReaderKind,
+    Completion, GenerateOptions, LoadOptions, Model, Offload, Prompt, StreamOptions,
+    disk::{PanelCheck, ReaderKind},
 };
 use lamina_base::DType;
 use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
@@ -223,6 +224,32 @@ fn damaged_panels_are_found_and_written_anew() {
     for broken in [&whole[..whole.len() / 2], &[&[0], &whole[1..]].concat()[..]] {
         std::fs::write(file().expect("a file"), broken).expect("writes");
         assert_eq!(bits(&open().logits(&[1, 2, 3]).expect("written anew")), want);
+    }
+}
+
+/// Bytes that change under a model that runs: an error that names the file, and no other answer.
+#[test]
+fn panels_that_change_after_they_were_read_are_an_error() {
+    for check in [PanelCheck::Always, PanelCheck::First] {
+        let panels = tempfile::tempdir().expect("a folder");
+        let folder = Some(panels.path().to_owned());
+        let stream = StreamOptions { resident: Some(0), folder, check, ..StreamOptions::default() };
+        let model = load(&packaged(), streamed(stream));
+        let want = bits(&model.logits(&[1, 2, 3]).expect("runs"));
+        assert_eq!(bits(&model.logits(&[1, 2, 3]).expect("runs again")), want);
+        let path = files(panels.path(), "panels").pop().expect("a file of panels");
+        let mut bytes = std::fs::read(&path).expect("reads");
+        let index = u64::from_le_bytes(bytes[12..20].try_into().expect("8 bytes")) as usize;
+        (4096..index).step_by(8192).for_each(|at| bytes[at] ^= 1);
+        std::fs::write(&path, &bytes).expect("writes");
+        match (model.logits(&[1, 2, 3]), check) {
+            (Err(e), PanelCheck::Always) => {
+                let message = e.to_string();
+                assert!(message.contains("damaged") && message.contains(path.to_str().unwrap()), "{message}");
+            }
+            (Ok(_), PanelCheck::First) => {}
+            (other, _) => panic!("{check:?}: {other:?}"),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ PACKAGE = Path(lamina.__file__).parent
 
 PARAMETERS = {
     "__init__": "path device context kv_dtype dtype threads seed progress loras draft cache_dir cache_disk memory"
-    " offload panel_cache kv_swap device_memory",
+    " offload panel_cache kv_swap device_memory panel_check",
     "generate": "prompt sampling_params resume options",
     "stream": "prompt sampling_params options",
     "chat": "messages tools response_format stream chat_template chat_template_kwargs split_special_tokens"
@@ -46,7 +46,7 @@ def test_defaults():
         "path": None, "device": "auto", "context": None, "kv_dtype": "f16", "dtype": "auto", "threads": None,
         "seed": None, "progress": True, "loras": None, "draft": None,
         "cache_dir": None, "cache_disk": None, "memory": None, "offload": "auto", "panel_cache": None,
-        "kv_swap": None, "device_memory": None,
+        "kv_swap": None, "device_memory": None, "panel_check": "always",
     }  # fmt: skip
 
 
@@ -58,7 +58,7 @@ def test_options_of_loading_are_those_of_the_list():
     assert {name for name in kinds if name not in arguments} == {name for name in kinds if name in said}
     assert arguments - {*kinds} == {"path", "seed", "progress", "loras"}
     assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras"}
-    assert arguments & {*kinds} - planned == {"draft", "cache_dir", "cache_disk"}
+    assert arguments & {*kinds} - planned == {"draft", "cache_dir", "cache_disk", "panel_check"}
     assert {*kinds.values()} <= {*loading._TEXTS}
 
 

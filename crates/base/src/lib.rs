@@ -4,6 +4,7 @@
 mod bytes;
 mod cpu;
 mod dtype;
+pub mod files;
 pub mod formula;
 mod kv;
 mod memory;

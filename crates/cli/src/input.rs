@@ -1,9 +1,9 @@
 //! Text and models from arguments and standard input.
 
 use crate::error::{CliError, Result};
+use lamina::files::read_text;
 use std::{
     ffi::{OsStr, OsString},
-    fs,
     io::{self, IsTerminal, Read},
     path::{Path, PathBuf},
 };
@@ -81,13 +81,11 @@ pub fn cut_line_end(text: &mut String) {
 
 /// The text of a file as it is; `-` is standard input.
 pub fn file_text(path: &Path) -> Result<String> {
-    let mut text = String::new();
     let read = match path.as_os_str() == "-" {
-        true => io::stdin().read_to_string(&mut text).map(drop),
-        false => fs::File::open(path).and_then(|mut f| f.read_to_string(&mut text)).map(drop),
+        true => io::read_to_string(io::stdin()),
+        false => read_text(path),
     };
-    read.map_err(|source| CliError::File { action: "read", path: path.to_owned(), source })?;
-    Ok(text)
+    read.map_err(|source| CliError::File { action: "read", path: path.to_owned(), source })
 }
 
 /// Token ids written as `1 2 3` or `1,2,3`.

@@ -5,7 +5,7 @@
 //! `NAME.counts`) is written.
 
 use crate::error::{ConvertError, Result};
-use lamina_base::{Bytes, DType, HostTensor};
+use lamina_base::{Bytes, DType, HostTensor, files::read_regular};
 use lamina_quant::to_f32;
 use lamina_store::{
     Value,
@@ -16,6 +16,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Largest file of the largest models, and some.
+const MOST_BYTES: u64 = 4 << 30;
 const SUMS: &str = ".in_sum2";
 const COUNTS: &str = ".counts";
 
@@ -65,7 +67,7 @@ impl Imatrix {
     /// When the file is neither, or broken.
     pub fn open(path: impl AsRef<Path>) -> Result<Imatrix> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|e| ConvertError::file(path, e))?;
+        let bytes = read_regular(path, MOST_BYTES).map_err(|e| ConvertError::file(path, e))?;
         let mut matrix = if bytes.starts_with(&gguf::MAGIC) {
             from_gguf(&Gguf::from_bytes(path, &Bytes::from(bytes))?)?
         } else {

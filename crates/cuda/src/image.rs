@@ -5,6 +5,7 @@ use crate::{
     nvrtc::{Nvrtc, OPTIONS},
     part::KernelPart,
 };
+use lamina_base::files::read_regular;
 use lamina_disk::{cache_folder, checksum};
 use lamina_gpu::kernel_source;
 use std::{
@@ -26,6 +27,8 @@ type Pack = (&'static [u32], &'static [u8]);
 /// An image of the build: its pack, and its place in that.
 type Packed = (Pack, usize);
 
+/// Largest image of the cache that is read; all kernels of one device have some megabytes.
+const MOST_IMAGE: u64 = 1 << 30;
 /// Images are made from this compute capability on.
 pub(crate) const OLDEST: u32 = 80;
 
@@ -172,7 +175,7 @@ fn choose(
 
 /// An image of the cache: its checksum, then its bytes.
 fn cached(path: &Path) -> Option<Vec<u8>> {
-    let stored = fs::read(path).ok()?;
+    let stored = read_regular(path, MOST_IMAGE).ok()?;
     let (sum, bytes) = stored.split_first_chunk::<8>()?;
     (u64::from_le_bytes(*sum) == checksum(bytes)).then(|| bytes.to_vec())
 }

@@ -1,6 +1,7 @@
 //! Files that are read past the page cache: what is read once per step would only wash out what is used again.
 
 use crate::buffer::{BLOCK, PageBuffer};
+use lamina_base::files::open_regular;
 use std::{
     fs::File,
     io,
@@ -23,13 +24,14 @@ impl DirectFile {
     /// # Errors
     /// When it cannot be opened or read.
     pub fn open(path: &Path) -> io::Result<DirectFile> {
-        let open = |file| DirectFile { file, path: path.to_owned(), direct: true };
-        // Some file systems refuse to open, others the first read.
-        let direct = system::open_direct(path).map(open).and_then(|file| {
-            let mut block = PageBuffer::new(BLOCK);
-            file.read_some(0, block.bytes_mut()).map(|_| file)
-        });
-        direct.or_else(|_| DirectFile::buffered(path))
+        let mut file = DirectFile::buffered(path)?;
+        // Some file systems refuse the flag, others the first read.
+        let read = |()| file.read_some(0, PageBuffer::new(BLOCK).bytes_mut());
+        match system::set_direct(&file.file, true).and_then(read) {
+            Ok(_) => file.direct = true,
+            Err(_) => _ = system::set_direct(&file.file, false),
+        }
+        Ok(file)
     }
 
     /// Opens the file at `path` for reads through the page cache.
@@ -37,7 +39,7 @@ impl DirectFile {
     /// # Errors
     /// When it cannot be opened.
     pub fn buffered(path: &Path) -> io::Result<DirectFile> {
-        Ok(DirectFile { file: File::open(path)?, path: path.to_owned(), direct: false })
+        Ok(DirectFile { file: open_regular(path)?, path: path.to_owned(), direct: false })
     }
 
     /// A file of `len` bytes without a name on the disk of `folder`: it is gone with the process, however that ends.
@@ -167,11 +169,7 @@ pub fn disk_space(path: &Path) -> Option<(u64, u64)> {
 #[cfg(target_os = "linux")]
 mod system {
     use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
-    use std::{fs::File, io, num::NonZeroU64, ops::Range, os::unix::fs::OpenOptionsExt, path::Path};
-
-    pub fn open_direct(path: &Path) -> io::Result<File> {
-        File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path)
-    }
+    use std::{fs::File, io, num::NonZeroU64, ops::Range, path::Path};
 
     pub fn set_direct(file: &File, direct: bool) -> io::Result<()> {
         let mut flags = fcntl_getfl(file)?;
@@ -203,10 +201,6 @@ mod system {
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::{fs::File, io, ops::Range, path::Path};
-
-    pub fn open_direct(_: &Path) -> io::Result<File> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 
     pub fn set_direct(_: &File, _: bool) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())

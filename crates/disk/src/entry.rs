@@ -6,6 +6,8 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Name of an entry: 128 bits of a hash over what it holds.
 pub type Key = [u8; 16];
 
+/// Most bytes of an entry that is read: a page of the largest models has some hundred megabytes.
+pub(crate) const MOST_ENTRY: u64 = 2 << 30;
 const MAGIC: &[u8; 8] = b"LMNPAGE1";
 /// Magic, key, length of the proof, number of parts.
 const FIXED: usize = 8 + 16 + 4 + 4;

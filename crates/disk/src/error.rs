@@ -79,6 +79,23 @@ pub enum CachePageError {
     },
 }
 
+/// Why a file of entries cannot be read: the end of a sentence that names it.
+#[derive(Debug, thiserror::Error)]
+pub enum EntryFileError {
+    /// The system refused.
+    #[error("cannot be read: {0}")]
+    Io(io::Error),
+    /// It begins as nothing of this kind does.
+    #[error("is of another kind")]
+    Kind,
+    /// It is of another version of the form.
+    #[error("is of another version of the form")]
+    Version,
+    /// It is not what was written.
+    #[error("is damaged: {0}")]
+    Damaged(String),
+}
+
 /// Why a file of panels cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum PanelError {
@@ -108,5 +125,9 @@ pub enum PanelError {
 impl PanelError {
     pub(crate) fn io(what: &'static str, file: &Path, source: io::Error) -> PanelError {
         PanelError::Io { what, file: file.to_owned(), source }
+    }
+
+    pub(crate) fn broken(file: &Path, problem: &str) -> PanelError {
+        PanelError::Broken { file: file.to_owned(), problem: problem.to_owned() }
     }
 }

@@ -1,39 +1,54 @@
 //! The folder of a store: `v1/ab/NAME.new` for entries that were never used again, `v1/ab/NAME.used` for the others.
 
 use crate::{
-    entry::{Damage, Entry, Key},
+    entry::{Damage, Entry, Key, MOST_ENTRY},
     evict::{StoredEntry, victims},
+    whole_file::remove_abandoned,
 };
+use lamina_base::files::{open_regular, read_regular};
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, ErrorKind, Write},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 /// What entries are called that were read since they were written, and those that were not.
 const ENDINGS: [&str; 2] = ["used", "new"];
-/// Unfinished files of processes that were killed are removed when they are older than this.
-const ABANDONED: Duration = Duration::from_secs(3600);
 /// How the names of unfinished files begin.
 const UNFINISHED: &str = ".unfinished-";
 
 /// Files of entries, which several processes may share.
 #[derive(Clone, Debug)]
-pub struct StoreFolder(PathBuf);
+pub struct StoreFolder {
+    path: PathBuf,
+    writable: bool,
+}
 
 impl StoreFolder {
-    /// The entries below `path`; the folder is made where it is missing.
+    /// The entries below `path`; the folder is made where it is missing. One that may be read alone is read.
     ///
     /// # Errors
-    /// When it cannot be made or written.
+    /// When it can be neither written nor read.
     pub fn open(path: &Path) -> io::Result<StoreFolder> {
-        let folder = StoreFolder(path.join("v1"));
-        fs::create_dir_all(&folder.0)?;
-        // Written once: a folder that can be read alone would fail much later, and silently.
-        tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder.0)?;
-        folder.remove_abandoned();
+        let mut folder = StoreFolder { path: path.join("v1"), writable: true };
+        // Written once: else the disk would refuse much later.
+        let tried = fs::create_dir_all(&folder.path)
+            .and_then(|()| tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder.path));
+        if let Err(e) = tried {
+            let refused = [ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem].contains(&e.kind());
+            if !refused || fs::read_dir(&folder.path).is_err() {
+                return Err(e);
+            }
+            folder.writable = false;
+        }
+        folder.shelves().chain([folder.path.clone()]).for_each(|f| remove_abandoned(&f, UNFINISHED));
         Ok(folder)
+    }
+
+    /// False where entries can be read, and none be added.
+    pub fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// The entry called `key`: none where there is none. It counts as used from now on.
@@ -42,10 +57,10 @@ impl StoreFolder {
     /// A damaged entry, which is removed.
     pub fn read(&self, key: &Key) -> Result<Option<Entry>, Damage> {
         for (i, path) in self.paths(key).into_iter().enumerate() {
-            let Ok(bytes) = fs::read(&path) else { continue };
+            let Ok(bytes) = read_regular(&path, MOST_ENTRY) else { continue };
             let entry = Entry::read(key, bytes).inspect_err(|_| drop(fs::remove_file(&path)))?;
             let used = if i == 0 { path } else { self.promote(key, path) };
-            let _ = File::open(&used).and_then(|file| file.set_modified(SystemTime::now()));
+            let _ = open_regular(&used).and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(Some(entry));
         }
         Ok(None)
@@ -53,10 +68,10 @@ impl StoreFolder {
 
     /// True when there is a file for `key`.
     pub fn contains(&self, key: &Key) -> bool {
-        self.paths(key).iter().any(|path| path.exists())
+        self.paths(key).iter().any(|path| path.is_file())
     }
 
-    /// Writes an entry; false when there is one of this name, which stays.
+    /// Writes an entry; false when there is one of this name, which stays. What lies there and is no file gives way.
     ///
     /// There is no fsync: a kill leaves the file whole or unfinished, and what a power failure leaves is found by its
     /// checksum. Waiting for the disk would bound the rate by its latency, for numbers that can be computed again.
@@ -68,7 +83,7 @@ impl StoreFolder {
             return Ok(false);
         }
         let [_, path] = self.paths(key);
-        let parent = path.parent().unwrap_or(&self.0);
+        let parent = path.parent().unwrap_or(&self.path);
         fs::create_dir_all(parent)?;
         let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(parent)?;
         file.write_all(entry.bytes())?;
@@ -84,7 +99,7 @@ impl StoreFolder {
 
     /// Reads an entry without using it; false when it is damaged. One that another process has removed is whole.
     pub fn is_whole(&self, entry: &StoredEntry) -> bool {
-        match fs::read(&entry.path) {
+        match read_regular(&entry.path, MOST_ENTRY) {
             Ok(bytes) => Entry::read(&entry.key, bytes).is_ok(),
             Err(e) => e.kind() == ErrorKind::NotFound,
         }
@@ -94,6 +109,9 @@ impl StoreFolder {
     pub fn prune(&self, budget: u64) -> u64 {
         let all = self.list();
         let total: u64 = all.iter().map(|e| e.bytes).sum();
+        if !self.writable {
+            return total;
+        }
         let gone = victims(all, budget).into_iter().filter(|e| self.remove(e).is_ok());
         total - gone.map(|e| e.bytes).sum::<u64>()
     }
@@ -117,25 +135,12 @@ impl StoreFolder {
     /// Paths that an entry may have, by [`ENDINGS`].
     fn paths(&self, key: &Key) -> [PathBuf; 2] {
         let name: String = key.iter().map(|b| format!("{b:02x}")).collect();
-        ENDINGS.map(|ending| self.0.join(&name[..2]).join(format!("{name}.{ending}")))
+        ENDINGS.map(|ending| self.path.join(&name[..2]).join(format!("{name}.{ending}")))
     }
 
     fn shelves(&self) -> impl Iterator<Item = PathBuf> {
-        let inside = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let inside = fs::read_dir(&self.path).into_iter().flatten().flatten();
         inside.map(|shelf| shelf.path()).filter(|path| path.is_dir())
-    }
-
-    fn remove_abandoned(&self) {
-        for folder in self.shelves().chain([self.0.clone()]) {
-            let files = fs::read_dir(folder).into_iter().flatten().flatten();
-            for file in files.filter(|f| f.file_name().to_string_lossy().starts_with(UNFINISHED)) {
-                let age =
-                    file.metadata().and_then(|m| m.modified()).map(|at| at.elapsed().unwrap_or_default());
-                if age.is_ok_and(|age| age > ABANDONED) {
-                    let _ = fs::remove_file(file.path());
-                }
-            }
-        }
     }
 }
 

@@ -12,6 +12,7 @@ mod cache_file;
 mod counts;
 mod direct;
 mod entry;
+mod entry_file;
 mod error;
 mod evict;
 mod extents;
@@ -31,6 +32,7 @@ mod swap_store;
 mod swap_table;
 mod swap_use;
 mod user_folder;
+mod whole_file;
 mod write_queue;
 
 pub use buffer::{BLOCK, BufferPool, LentBuffer, PageBuffer};
@@ -38,15 +40,16 @@ pub use cache_file::{BlockFile, CacheFile, PageArray};
 pub use counts::{Report, StoreCounts};
 pub use direct::{DirectFile, disk_space};
 pub use entry::{Damage, Entry, Key};
-pub use error::{CachePageError, DiskError, NoRoom, PanelError};
+pub use entry_file::{EntryFileReader, EntryFileWriter, FileMagic};
+pub use error::{CachePageError, DiskError, EntryFileError, NoRoom, PanelError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
 pub use liking::{read_liking, write_liking};
 pub use page_queue::{PageDone, PageJob, PageQueue, PageTag, PageWay};
 pub use page_store::PageStore;
 pub use panels::{
-    KeptPanels, MatrixEntry, MatrixName, PanelFile, PanelFolder, PanelRange, PanelWriter, WriteWindow,
-    kept_panels, note_sources,
+    KeptPanels, MatrixEntry, MatrixName, PanelAccess, PanelCheck, PanelFile, PanelFolder, PanelRange,
+    PanelWriter, WriteWindow, kept_panels, note_sources,
 };
 pub use rate::read_rate;
 pub use read::{DiskReader, Extent, ReadDone, ReadRequest};
@@ -56,6 +59,7 @@ pub use reader_probe::probe_readers;
 pub use swap_store::SwapStore;
 pub use swap_use::{SwapBudget, SwapRate, SwapUse};
 pub use user_folder::{UserFolder, cache_folder, user_folder};
+pub use whole_file::WholeFile;
 pub use write_queue::Unwritten;
 
 /// A checksum of bytes: 64 bits of XXH3.

@@ -1,8 +1,8 @@
 //! How often parts of a model were asked for, kept between runs: a hint of what to read first, and never more.
 
 use crate::panels::UNFINISHED;
+use lamina_base::files::open_regular;
 use std::{
-    fs::File,
     io::{self, Read, Write},
     path::Path,
 };
@@ -16,7 +16,7 @@ pub fn read_liking(path: &Path, lengths: &[usize]) -> Option<Vec<Vec<f32>>> {
     let whole = MAGIC.len() + 4 * total + 8;
     let mut bytes = vec![];
     // One byte more: a file that is longer is another one, however long it is.
-    File::open(path).ok()?.take(whole as u64 + 1).read_to_end(&mut bytes).ok()?;
+    open_regular(path).ok()?.take(whole as u64 + 1).read_to_end(&mut bytes).ok()?;
     if bytes.len() != whole {
         return None;
     }

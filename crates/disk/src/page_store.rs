@@ -47,7 +47,7 @@ impl Shelves {
             let name: String = key.iter().map(|b| format!("{b:02x}")).collect();
             let folder = self.path.display();
             (self.report)(&format!(
-                "{folder}: entry {name} of the prefix cache was damaged ({damage}) and is removed"
+                "{folder}: entry {name} of the prefix cache was damaged ({damage}) and is not used"
             ));
             None
         });
@@ -67,14 +67,22 @@ impl PageStore {
     /// The store in `path`, which keeps at most `budget` bytes. `report` hears a line for each damaged entry, and of a
     /// disk that refuses.
     ///
+    /// A folder that can be read alone is read, and nothing is added to it.
+    ///
     /// # Errors
-    /// When the folder cannot be made or written, or the budget is below 1 MiB.
+    /// When the folder cannot be made or read, or the budget is below 1 MiB.
     pub fn open(path: &Path, budget: u64, report: Report) -> Result<PageStore, DiskError> {
         if budget < LEAST {
             return Err(DiskError::Budget { bytes: budget });
         }
         let failed = |source| DiskError::Folder { folder: path.into(), source };
         let folder = StoreFolder::open(path).map_err(failed)?;
+        if !folder.is_writable() {
+            let path = path.display();
+            report(&format!(
+                "{path}: the folder of the prefix cache can only be read: nothing is added to it"
+            ));
+        }
         let writes = WriteQueue::start(folder.clone(), budget, report).map_err(failed)?;
         let [hits, read_bytes, misses, damaged] = Default::default();
         let shelves =
@@ -87,6 +95,11 @@ impl PageStore {
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.shelves.path
+    }
+
+    /// False where entries can be read, and none be added.
+    pub fn is_writable(&self) -> bool {
+        self.shelves.folder.is_writable()
     }
 
     /// True when there is an entry called `key`, whole or not.
@@ -111,12 +124,12 @@ impl PageStore {
 
     /// True when `bytes` more may wait to be written.
     pub fn room(&self, bytes: usize) -> bool {
-        self.writes.room(bytes)
+        self.is_writable() && self.writes.room(bytes)
     }
 
-    /// Writes an entry some time later; false when too much waits to be written.
+    /// Writes an entry some time later; false when too much waits to be written, or nothing can be.
     pub fn write(&self, key: Key, entry: Unwritten) -> bool {
-        self.writes.push(key, entry)
+        self.is_writable() && self.writes.push(key, entry)
     }
 
     /// Waits until all entries are written.

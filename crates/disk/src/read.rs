@@ -65,15 +65,15 @@ impl Extent {
         self.check(out)
     }
 
-    /// Checks what was read into `out`, the first time that this extent is read.
+    /// Checks what was read into `out`, and reads what is wrong once more.
     ///
     /// # Errors
     /// When the bytes are not those that were written; such a file is removed.
-    pub(crate) fn check(&self, out: &[u8]) -> Result<(), PanelError> {
+    pub(crate) fn check(&self, out: &mut [u8]) -> Result<(), PanelError> {
         let mut start = 0;
         for (file, range) in &self.runs {
             let room = range.room();
-            let checked = range.check(file, &out[start..start + room]);
+            let checked = range.check(file, &mut out[start..start + room]);
             if matches!(checked, Err(PanelError::Broken { .. })) {
                 crate::panels::PanelFolder::discard(file);
             }

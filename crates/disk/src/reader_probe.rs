@@ -2,7 +2,7 @@
 
 use crate::{
     error::PanelError,
-    panels::{MatrixName, PanelFolder, PanelRange, UNFINISHED},
+    panels::{MatrixName, PanelAccess, PanelFolder, PanelRange, UNFINISHED},
     read::Extent,
     reader_kind::ReaderRates,
 };
@@ -23,7 +23,7 @@ const EACH: usize = 8;
 pub fn probe_readers(folder: &Path, threads: usize) -> Result<Option<ReaderRates>, PanelError> {
     let failed = |e| PanelError::io("write", folder, e);
     let root = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(folder).map_err(failed)?;
-    let mut panels = PanelFolder::open(root.path(), "probe", false)?;
+    let mut panels = PanelFolder::open(root.path(), "probe", PanelAccess::default())?;
     let name = MatrixName { name: "probe".into(), layout: String::new() };
     panels.add::<PanelError>(&[(name.clone(), PANELS, PANEL)], &mut |_, range, out| {
         for (panel, out) in range.zip(out.chunks_exact_mut(PANEL)) {

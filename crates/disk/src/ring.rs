@@ -203,8 +203,8 @@ impl RingLoop {
 
     fn finish(&mut self, owner: usize) {
         let Some(RingRequest { request, failed, .. }) = self.open[owner].take() else { return };
-        let ReadRequest { tag, extent, buffer } = request;
-        let result = failed.map_or_else(|| extent.check(&buffer), Err);
+        let ReadRequest { tag, extent, mut buffer } = request;
+        let result = failed.map_or_else(|| extent.check(&mut buffer), Err);
         // Nobody listens once the reader is dropped.
         let _ = self.done.send(ReadDone { tag, buffer, result });
     }

@@ -1,7 +1,8 @@
 //! The kernels' files as one text, as compilers of devices take it: they read no files.
 
 use crate::kernels::SOURCES;
-use std::{collections::HashSet, fmt::Write, fs, path::Path};
+use lamina_base::files::read_text;
+use std::{collections::HashSet, fmt::Write, path::Path};
 
 /// All kernels as one text, for CUDA's compiler as for Metal's: the dialect chooses by what the compiler defines. With a
 /// folder its files are read instead of those of the build.
@@ -11,7 +12,7 @@ pub fn kernel_source(folder: Option<&Path>) -> String {
         found.map(|(_, text)| (*text).to_owned())
     };
     match folder {
-        Some(folder) => flatten(&|file| fs::read_to_string(folder.join(file)).ok(), "all.h"),
+        Some(folder) => flatten(&|file| read_text(&folder.join(file)).ok(), "all.h"),
         None => flatten(&built_in, "all.h"),
     }
 }

@@ -34,7 +34,7 @@ pub use answer::{ChatAnswer, ChatReader, PreparedChat};
 pub use chat_options::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
-pub use lamina_base::DType;
+pub use lamina_base::{DType, files};
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
     Boundary, Compression, CompressionMethod, Counters, EngineError, Event, FinishReason, Handle, LastStep,

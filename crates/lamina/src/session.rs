@@ -1,20 +1,15 @@
 //! Files that keep a conversation with what was computed of it.
 //!
-//! `LMNSESS1`, then entries as the cache on disk has them, each behind its length: the first holds the facts as JSON, the
-//! others pages and states. Each entry has a checksum of its own.
+//! They are files of entries as the cache on disk has them: the first holds the facts as JSON, the others pages and states.
+//! One that is cut off anywhere is refused.
 
 use crate::{Error, Result, model::Model};
-use lamina_disk::Entry;
+use lamina_disk::{Entry, EntryFileError, EntryFileReader, EntryFileWriter, FileMagic};
 use serde_json::{Value, json};
-use std::{
-    collections::HashMap,
-    fs::File,
-    io::{BufReader, BufWriter, Read, Write},
-    path::Path,
-};
+use std::{collections::HashMap, iter, path::Path};
 
-/// Begins every file; its last character is the version of the form.
-const MAGIC: &[u8; 8] = b"LMNSESS1";
+/// Begins every file. Version 1 had no footer.
+const MAGIC: &FileMagic = b"LMNSESS2";
 /// What may differ beside the facts that a file names.
 const OTHERWISE: &str =
     "the model's files have changed, or what approximates, or which layers of the cache lie on disk";
@@ -55,21 +50,11 @@ impl Model {
         let failed = |e: std::io::Error| {
             Error::Runtime(format!("{}: the session cannot be saved: {e}", path.display()))
         };
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
-        let mut out = BufWriter::new(file);
-        out.write_all(MAGIC).map_err(failed)?;
         let facts = Entry::new(&fingerprint, FACTS, &[facts.to_string().as_bytes()]);
         let parts = parts.into_iter().map(|p| Entry::new(&p.key, &p.proof, &[&p.bytes]));
-        let mut bytes = MAGIC.len() as u64;
-        for entry in std::iter::once(facts).chain(parts) {
-            out.write_all(&(entry.bytes().len() as u64).to_le_bytes()).map_err(failed)?;
-            out.write_all(entry.bytes()).map_err(failed)?;
-            bytes += 8 + entry.bytes().len() as u64;
-        }
-        let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
-        file.persist(path).map_err(|e| failed(e.error))?;
-        Ok(bytes)
+        let mut file = EntryFileWriter::create(path, MAGIC).map_err(failed)?;
+        iter::once(facts).chain(parts).try_for_each(|entry| file.push(&entry)).map_err(failed)?;
+        file.finish().map_err(failed)
     }
 
     /// Reads what [`Model::save_session`] wrote, and puts its pages into the cache, as far as it has room.
@@ -134,45 +119,32 @@ impl Model {
 /// A session's file while it is read.
 struct SessionFile<'a> {
     path: &'a Path,
-    file: BufReader<File>,
-    left: u64,
+    file: EntryFileReader,
 }
 
 impl SessionFile<'_> {
     fn open(path: &Path) -> Result<SessionFile<'_>> {
-        let failed = |e| Error::Model(format!("{}: the session cannot be read: {e}", path.display()));
-        let file = File::open(path).map_err(failed)?;
-        let left = file.metadata().map_err(failed)?.len();
-        let mut file = SessionFile { path, file: BufReader::new(file), left };
-        match file.take(8)?.as_slice() {
-            magic if magic == MAGIC => Ok(file),
-            magic if magic[..7] == MAGIC[..7] => Err(file.broken("its form is one of another version")),
-            _ => Err(file.broken("it is no session")),
-        }
+        let file = EntryFileReader::open(path, MAGIC).map_err(|e| refused(path, &e))?;
+        Ok(SessionFile { path, file })
     }
 
     /// The next entry; none at the end.
     fn next(&mut self) -> Result<Option<Entry>> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        let len = u64::from_le_bytes(self.take(8)?.try_into().unwrap_or_default());
-        let bytes = self.take(len)?;
-        Entry::parse(bytes).map(Some).map_err(|damage| self.broken(&damage.to_string()))
-    }
-
-    /// The next `len` bytes. A length that the file does not have is found before memory is taken for it.
-    fn take(&mut self, len: u64) -> Result<Vec<u8>> {
-        if len > self.left {
-            return Err(self.broken("it is cut off"));
-        }
-        self.left -= len;
-        let mut bytes = vec![0; len as usize];
-        self.file.read_exact(&mut bytes).map_err(|e| self.broken(&e.to_string()))?;
-        Ok(bytes)
+        self.file.next_entry().map_err(|e| refused(self.path, &e))
     }
 
     fn broken(&self, what: &str) -> Error {
-        Error::Format(format!("{}: the session is damaged: {what}", self.path.display()))
+        refused(self.path, &EntryFileError::Damaged(what.into()))
+    }
+}
+
+fn refused(path: &Path, why: &EntryFileError) -> Error {
+    let text = format!("{}: the session {why}", path.display());
+    match why {
+        EntryFileError::Io(_) => Error::Model(text),
+        EntryFileError::Version => {
+            Error::Format(format!("{text}, which does not tell whether a file is whole; save it again"))
+        }
+        _ => Error::Format(text),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::setting::BadValue;
 use lamina_base::{resident_memory, total_memory};
-use lamina_disk::ReaderKind;
+use lamina_disk::{PanelAccess, PanelCheck, ReaderKind};
 use lamina_plan::{Backend, Memory};
 use std::{path::PathBuf, str::FromStr};
 
@@ -86,8 +86,17 @@ pub struct StreamOptions {
     pub reader: Option<ReaderKind>,
     /// Reads go through the page cache.
     pub buffered: bool,
+    /// When what was read is compared with its checksums.
+    pub check: PanelCheck,
     /// Instead of the user's cache folder. Given, the panels of all weights are kept there, and read at every start.
     pub folder: Option<PathBuf>,
+}
+
+impl StreamOptions {
+    /// How panel files are read.
+    pub(crate) fn access(&self) -> PanelAccess {
+        PanelAccess { buffered: self.buffered, check: self.check }
+    }
 }
 
 /// What can be had of a backend's memory. A limit on the process, which holds some already, is one on a backend that shares

@@ -17,6 +17,7 @@ use crate::{
     settings,
 };
 use lamina_base::DType;
+use lamina_disk::PanelCheck;
 use lamina_engine::Policy;
 use lamina_plan::{AttentionSparsity, Backend, KvDtype, Memory, ReadShare};
 use lamina_planner::PlacementRule;
@@ -107,6 +108,9 @@ settings! {
             /// Keep all weights of a model that is read from disk in this folder, in the form that they are multiplied in:
             /// the next start reads them from there. Without it, what is streamed is kept in the user's cache folder
             panel_cache: Option<PathBuf> = stream.folder, "DIR" {on ALL};
+            /// When weights that are read from disk are compared with their checksums: always, which makes an error of what
+            /// changes there later, or first, when a part is read for the first time [default: always]
+            panel_check: PanelCheck = stream.check, "WHEN" {on ALL};
         }
         + /// Which weights are in memory, as far as the user says.
         placement: PlacementPolicy = PlacementPolicy::default(),
@@ -186,6 +190,11 @@ read_settings! {
         "never" => Some(Offload::Never),
         _ => None,
     }, "auto or never";
+    PanelCheck: Text = |text| match text {
+        "first" => Some(PanelCheck::First),
+        "always" => Some(PanelCheck::Always),
+        _ => None,
+    }, "first or always";
     ReadShare: Number = |text| ReadShare::new(text.parse().ok()?), "above 0 and below 1";
     u64: Bytes = bytes, "a size such as 8GiB, 8G, 500M or bytes";
 }
@@ -254,7 +263,7 @@ mod tests {
             ("device", "auto"),
             ("offload", "auto"),
         ];
-        assert_eq!(read, [&want[..], &[("objective", "latency")]].concat());
+        assert_eq!(read, [&want[..], &[("objective", "latency"), ("panel_check", "always")]].concat());
     }
 
     #[test]
@@ -286,6 +295,14 @@ mod tests {
                 },
             ),
             ("draft", "auto", LoadOptions { draft: Some(DraftSource::Auto), ..LoadOptions::default() }),
+            (
+                "panel-check",
+                "first",
+                LoadOptions {
+                    stream: StreamOptions { check: PanelCheck::First, ..StreamOptions::default() },
+                    ..LoadOptions::default()
+                },
+            ),
             ("kv_memory", "1.5KiB", LoadOptions { kv_memory: Some(1536), ..LoadOptions::default() }),
         ] {
             assert_eq!(put(name, text), Ok(want), "{name}");

@@ -95,7 +95,7 @@ pub(crate) fn load_streamed(
     let placement = stream.placement(plan);
     let root = options.folder.clone().unwrap_or_else(cache_folder);
     let mut panels =
-        PanelFolder::open(&root, &panel_key(ck, opened.from.dtype), options.buffered).map_err(panel_error)?;
+        PanelFolder::open(&root, &panel_key(ck, opened.from.dtype), options.access()).map_err(panel_error)?;
     let mut streamed: Vec<WeightId> = placement.streamed.iter().flat_map(|op| op.weights.clone()).collect();
     // A cut leaves the numbers of weights that it does not cut.
     streamed.extend(stream.experts.iter().flat_map(|e| &e.stacks).flatten());

@@ -10,7 +10,6 @@ use crate::{
 use lamina_serve::{ModelOrigin, ServeOptions, Server, StartError};
 use pyo3::{prelude::*, types::PyDict};
 use std::{
-    fs,
     path::{Path, PathBuf},
     process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -139,7 +138,7 @@ fn origin(py: Python<'_>, (name, path, model): Served) -> Result<ModelOrigin> {
 
 fn read(options: &mut ServeOptions, path: &Path) -> Result<()> {
     let told = |what: String| invalid(format!("{}: {what}", path.display()));
-    let text = fs::read_to_string(path).map_err(|e| told(e.to_string()))?;
+    let text = lamina::files::read_text(path).map_err(|e| told(e.to_string()))?;
     options.read(&text, path.parent().unwrap_or(Path::new("."))).map_err(told)
 }
 

@@ -9,10 +9,9 @@ use crate::{
     json,
     safetensors::{self, Safetensors},
 };
-use lamina_base::HostTensor;
+use lamina_base::{HostTensor, files::open_regular};
 use serde_json::{Map, Value};
 use std::{
-    fs::File,
     io::Read,
     path::{Path, PathBuf},
     sync::Arc,
@@ -167,7 +166,7 @@ fn not_there(path: &Path, e: std::io::Error) -> FormatError {
 /// Refuses a file that is a known other thing, with what to do; whatever is left is read as GGUF.
 fn refuse_others(path: &Path) -> Result<()> {
     let mut start = [0; 4];
-    let readable = File::open(path).and_then(|mut f| f.read_exact(&mut start)).is_ok();
+    let readable = open_regular(path).and_then(|mut f| f.read_exact(&mut start)).is_ok();
     if readable && start == gguf::MAGIC {
         return Ok(());
     }

@@ -1,9 +1,10 @@
 //! JSON as it lies beside models: strict where two readings would differ, lenient where Python wrote what JSON forbids.
 
 use crate::error::{At, FilePart, FormatError, Result, quoted};
+use lamina_base::files::read_regular;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
-use std::{fmt, path::Path};
+use std::{fmt, io::ErrorKind, path::Path};
 
 /// Key of the object that stands for a number JSON cannot hold, as transformers writes it:
 /// `{"__float__": "Infinity"}`.
@@ -17,8 +18,8 @@ const MOST_BYTES: u64 = 128 << 20;
 /// # Errors
 /// When it is no regular file, larger than any real one, cannot be read, or holds something else.
 pub fn read_object(path: &Path) -> Result<Map<String, Value>> {
-    let meta = std::fs::metadata(path).map_err(|e| FormatError::io("open", path, e))?;
-    if !meta.is_file() {
+    let about = std::fs::metadata(path).map_err(|e| FormatError::io("open", path, e))?;
+    if !about.is_file() {
         return Err(FormatError::not_a_model(
             path,
             "is no regular file",
@@ -26,12 +27,10 @@ pub fn read_object(path: &Path) -> Result<Map<String, Value>> {
         ));
     }
     let at = At::new(path, FilePart::Json);
-    if meta.len() > MOST_BYTES {
-        return Err(
-            at.corrupt("text", format!("has {} bytes, more than the {MOST_BYTES} that are read", meta.len()))
-        );
-    }
-    let bytes = std::fs::read(path).map_err(|e| FormatError::io("read", path, e))?;
+    let bytes = read_regular(path, MOST_BYTES).map_err(|e| match e.kind() {
+        ErrorKind::FileTooLarge => at.corrupt("text", e.to_string()),
+        _ => FormatError::io("read", path, e),
+    })?;
     let text = std::str::from_utf8(&bytes)
         .map_err(|e| at.corrupt("text", format!("is not UTF-8 at byte {}", e.valid_up_to())))?;
     if text.trim().is_empty() {

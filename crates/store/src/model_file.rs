@@ -4,7 +4,7 @@ use crate::{
     error::{FormatError, Result},
     stamp::{self, Stamp},
 };
-use lamina_base::{Bytes, BytesFile, ReadError, StoredBytes, zeros};
+use lamina_base::{Bytes, BytesFile, ReadError, StoredBytes, files::open_regular, zeros};
 use std::{
     fs::{File, Metadata},
     path::{Path, PathBuf},
@@ -29,9 +29,8 @@ impl ModelFile {
     /// When the path is no regular file (a pipe would block, a folder has no bytes), is empty, or cannot be opened.
     pub fn open(path: &Path) -> Result<Arc<ModelFile>> {
         let failed = |e| FormatError::io("open", path, e);
-        // Before opening, which waits at a pipe; and again, for what is there by now.
         length(path, &std::fs::metadata(path).map_err(failed)?)?;
-        let file = File::open(path).map_err(failed)?;
+        let file = open_regular(path).map_err(failed)?;
         let len = length(path, &file.metadata().map_err(failed)?)?;
         let stamp = Stamp::of(&file).map_err(failed)?;
         Ok(Arc::new(ModelFile { file, stamp, len, path: path.to_owned() }))

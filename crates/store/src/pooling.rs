@@ -1,9 +1,10 @@
 //! How the makers of a model of sentence-transformers pool its rows into one vector: `modules.json` and
 //! `1_Pooling/config.json` of its folder.
 
+use lamina_base::files::read_regular;
 use serde_json::Value;
 use std::{
-    fs,
+    io::ErrorKind,
     path::{Component, Path},
 };
 
@@ -90,17 +91,17 @@ fn of_config(folder: &Path) -> Result<Option<PoolingMode>> {
 fn read(path: &Path) -> Result<Option<Value>> {
     const LARGEST: u64 = 1 << 20;
     let broken = |what: String| PoolingError::Format(format!("{}: {what}", path.display()));
-    let Ok(about) = fs::metadata(path) else { return Ok(None) };
-    if !about.is_file() || about.len() > LARGEST {
-        return Err(broken("is no file of at most 1 MiB".into()));
-    }
-    let text = fs::read_to_string(path).map_err(|e| broken(e.to_string()))?;
-    serde_json::from_str(&text).map(Some).map_err(|e| broken(e.to_string()))
+    let bytes = match read_regular(path, LARGEST) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(|e| broken(e.to_string()))?,
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| broken(e.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn folder(files: &[(&str, &str)]) -> Result<Option<PoolingMode>> {
         let folder = tempfile::tempdir().expect("a folder");

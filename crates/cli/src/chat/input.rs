@@ -53,7 +53,7 @@ impl LineSource {
         editor.set_helper(Some(Rules));
         let history = history_file();
         // Missing the first time; a conversation without its history is still one.
-        let _ = history.as_ref().map(|file| editor.load_history(file));
+        let _ = history.as_ref().filter(|file| file.is_file()).map(|file| editor.load_history(file));
         Ok(LineSource::Terminal(Box::new(Terminal { editor, history })))
     }
 

@@ -10,12 +10,9 @@ use crate::{
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
-use lamina::Profile;
+use lamina::{Profile, files::read_text};
 use lamina_tools::bench::{self, BenchOptions, DraftedSpeed, JobSpeed, Speed};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Measure the speed of a model, or of a server, with random tokens
 ///
@@ -97,7 +94,7 @@ impl Execute for BenchArgs {
 
 fn read(path: &Path) -> Result<String> {
     let failed = |source| CliError::File { action: "read", path: path.to_owned(), source };
-    fs::read_to_string(path).map_err(failed)
+    read_text(path).map_err(failed)
 }
 
 fn report(b: &bench::BenchReport) -> String {

@@ -2,10 +2,11 @@
 
 use super::{
     index::MatrixName,
-    open::PanelFile,
+    open::{PanelAccess, PanelFile},
     write::{PanelWriter, UNFINISHED, WriteWindow},
 };
 use crate::error::PanelError;
+use lamina_base::files::open_lock;
 use std::{
     collections::HashMap,
     fs::{self, File},
@@ -24,8 +25,7 @@ pub(super) const ENDING: &str = "panels";
 pub struct PanelFolder {
     path: PathBuf,
     key: String,
-    /// Reads go through the page cache.
-    buffered: bool,
+    access: PanelAccess,
     files: Vec<Arc<PanelFile>>,
     /// File and place in its index of each matrix.
     places: HashMap<MatrixName, (usize, usize)>,
@@ -38,28 +38,28 @@ fn folder_of(root: &Path, key: &str) -> PathBuf {
 
 impl PanelFolder {
     /// The files below `root` of the model that `key` names. Files that are damaged or of another model are not used, and
-    /// go when something is written. With `buffered` they are read through the page cache.
+    /// go when something is written.
     ///
     /// # Errors
     /// When the folder cannot be made.
-    pub fn open(root: &Path, key: &str, buffered: bool) -> Result<PanelFolder, PanelError> {
+    pub fn open(root: &Path, key: &str, access: PanelAccess) -> Result<PanelFolder, PanelError> {
         let path = folder_of(root, key);
         fs::create_dir_all(&path).map_err(|e| PanelError::io("make", &path, e))?;
-        let mut folder = PanelFolder::empty(path, key, buffered);
+        let mut folder = PanelFolder::empty(path, key, access);
         folder.look();
         Ok(folder)
     }
 
     /// The same, if there is such a folder: none is made.
-    pub fn existing(root: &Path, key: &str, buffered: bool) -> Option<PanelFolder> {
+    pub fn existing(root: &Path, key: &str, access: PanelAccess) -> Option<PanelFolder> {
         let path = folder_of(root, key);
-        let mut folder = path.is_dir().then(|| PanelFolder::empty(path, key, buffered))?;
+        let mut folder = path.is_dir().then(|| PanelFolder::empty(path, key, access))?;
         folder.look();
         Some(folder)
     }
 
-    fn empty(path: PathBuf, key: &str, buffered: bool) -> PanelFolder {
-        PanelFolder { path, key: key.to_owned(), buffered, files: vec![], places: HashMap::new() }
+    fn empty(path: PathBuf, key: &str, access: PanelAccess) -> PanelFolder {
+        PanelFolder { path, key: key.to_owned(), access, files: vec![], places: HashMap::new() }
     }
 
     /// One of its files.
@@ -128,15 +128,15 @@ impl PanelFolder {
     fn lock(&self) -> Result<File, PanelError> {
         let path = self.path.join(LOCK);
         let failed = |e| PanelError::io("lock", &path, e);
-        let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
+        let file = open_lock(&path).map_err(failed)?;
         file.lock().map_err(failed)?;
         Ok(file)
     }
 
     /// Opens all files that are whole.
     fn look(&mut self) {
-        let open = if self.buffered { PanelFile::open_buffered } else { PanelFile::open };
-        let files = self.panel_files().into_iter().filter_map(|path| open(&path).ok());
+        let files = self.panel_files().into_iter();
+        let files = files.filter_map(|path| PanelFile::open(&path, self.access).ok());
         self.files = files.filter(|f| f.key() == self.key).map(Arc::new).collect();
         let all = self.files.iter().enumerate().flat_map(|(f, file)| {
             file.matrices().iter().enumerate().map(move |(m, entry)| (entry.name.clone(), (f, m)))

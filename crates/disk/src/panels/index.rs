@@ -1,6 +1,5 @@
 //! The index of a panel file, and its form in bytes; integers are little-endian.
 
-use super::open::broken;
 use crate::{buffer::BLOCK, error::PanelError};
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
@@ -70,15 +69,15 @@ impl FileHead {
     pub fn read(file: &Path, block: &[u8]) -> Result<FileHead, PanelError> {
         let (all, sum) = block.split_at(BLOCK - 8);
         if !all.starts_with(MAGIC) || xxh3_64(all).to_le_bytes() != sum {
-            return Err(broken(file, "its first block is damaged"));
+            return Err(PanelError::broken(file, "its first block is damaged"));
         }
         let mut rest = IndexCursor { file, bytes: &all[MAGIC.len()..] };
         if rest.u32()? != VERSION {
-            return Err(broken(file, "it is of another version"));
+            return Err(PanelError::broken(file, "it is of another version"));
         }
         let head = FileHead { offset: rest.u64()?, len: rest.u64()?, sum: rest.u64()? };
         if head.len > MOST_INDEX {
-            return Err(broken(file, "its index is too long"));
+            return Err(PanelError::broken(file, "its index is too long"));
         }
         Ok(head)
     }
@@ -106,7 +105,7 @@ impl PanelIndex {
     /// When the bytes are no index, or name places outside of the file.
     pub fn read(file: &Path, bytes: &[u8], head: &FileHead) -> Result<PanelIndex, PanelError> {
         if xxh3_64(bytes) != head.sum {
-            return Err(broken(file, "its index is damaged"));
+            return Err(PanelError::broken(file, "its index is damaged"));
         }
         let mut rest = IndexCursor { file, bytes };
         let key = rest.text()?;
@@ -118,7 +117,7 @@ impl PanelIndex {
             let sums: Vec<u64> = sums.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b)).collect();
             let end = panel_bytes.checked_mul(count).and_then(|n| n.checked_add(offset));
             if end.is_none_or(|end| end > head.offset) || !offset.is_multiple_of(BLOCK as u64) {
-                return Err(broken(file, "its index names places outside of it"));
+                return Err(PanelError::broken(file, "its index names places outside of it"));
             }
             matrices.push(MatrixEntry { name, offset, panel_bytes: panel_bytes as usize, sums });
         }
@@ -135,7 +134,7 @@ struct IndexCursor<'a> {
 impl<'a> IndexCursor<'a> {
     fn take(&mut self, n: Option<usize>) -> Result<&'a [u8], PanelError> {
         let split = n.and_then(|n| self.bytes.split_at_checked(n));
-        let (front, rest) = split.ok_or_else(|| broken(self.file, "its index is cut off"))?;
+        let (front, rest) = split.ok_or_else(|| PanelError::broken(self.file, "its index is cut off"))?;
         self.bytes = rest;
         Ok(front)
     }
@@ -153,6 +152,6 @@ impl<'a> IndexCursor<'a> {
     fn text(&mut self) -> Result<String, PanelError> {
         let len = self.u32()? as usize;
         let bytes = self.take(Some(len))?.to_vec();
-        String::from_utf8(bytes).map_err(|_| broken(self.file, "its index holds no text"))
+        String::from_utf8(bytes).map_err(|_| PanelError::broken(self.file, "its index holds no text"))
     }
 }

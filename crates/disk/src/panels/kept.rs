@@ -2,12 +2,13 @@
 
 use super::{
     folder::{ENDING, LOCK},
-    open::PanelFile,
+    open::{PanelAccess, PanelFile},
     write::UNFINISHED,
 };
 use crate::error::PanelError;
+use lamina_base::files::{open_lock, read_text};
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
     time::SystemTime,
@@ -58,7 +59,7 @@ impl KeptPanels {
     fn of(path: PathBuf) -> KeptPanels {
         let inside = fs::read_dir(&path).into_iter().flatten().flatten().map(|f| f.path());
         let files: Vec<PathBuf> = inside.filter(|p| p.extension().is_some_and(|e| e == ENDING)).collect();
-        let sources = fs::read_to_string(path.join(SOURCES)).unwrap_or_default();
+        let sources = read_text(&path.join(SOURCES)).unwrap_or_default();
         let changed = |p: &PathBuf| fs::metadata(p).and_then(|about| about.modified()).ok();
         let times = files.iter().chain([&path.join(SOURCES)]).filter_map(changed).max();
         KeptPanels {
@@ -98,7 +99,7 @@ impl KeptPanels {
     /// # Errors
     /// When the system refuses.
     pub fn remove(&self) -> io::Result<bool> {
-        let lock = File::options().create(true).append(true).open(self.path.join(LOCK))?;
+        let lock = open_lock(&self.path.join(LOCK))?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(e)) => return Err(e),
@@ -111,7 +112,7 @@ impl KeptPanels {
 
 /// Reads every panel of a file.
 fn read_all(path: &Path) -> Result<(), PanelError> {
-    let file = PanelFile::open_buffered(path)?;
+    let file = PanelFile::open(path, PanelAccess { buffered: true, ..PanelAccess::default() })?;
     let mut out = vec![];
     for (i, matrix) in file.matrices().iter().enumerate() {
         let (panels, some) = (matrix.sums.len(), (WINDOW / matrix.panel_bytes.max(1)).max(1));

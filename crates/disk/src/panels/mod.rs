@@ -6,7 +6,7 @@
 //! index     the key of the file, and of each matrix: name, layout, place, bytes of a panel, a checksum of every panel
 //! ```
 //! A checksum for every panel, and not for larger blocks: matrices are read in ranges of panels that differ with the
-//! budget, and each range can be checked when it is first read.
+//! budget, and each range is checked whenever it is read.
 
 mod folder;
 mod index;
@@ -17,6 +17,6 @@ mod write;
 pub use folder::PanelFolder;
 pub use index::{MatrixEntry, MatrixName};
 pub use kept::{KeptPanels, kept_panels, note_sources};
-pub use open::{PanelFile, PanelRange};
+pub use open::{PanelAccess, PanelCheck, PanelFile, PanelRange};
 pub(crate) use write::UNFINISHED;
 pub use write::{PanelWriter, WriteWindow};

@@ -6,6 +6,7 @@ use crate::{
     direct::{forget, reserve},
     error::{NoRoom, PanelError},
 };
+use lamina_base::files::sync_folder;
 use std::{
     fs::File,
     io::{self, Seek, SeekFrom, Write},
@@ -102,7 +103,7 @@ impl PanelWriter {
         // The head says that all before it is there: so it is on disk before the file has its name.
         written.and_then(|()| file.sync_all()).map_err(|e| self.failed(e))?;
         self.file.persist(path).map_err(|e| PanelError::io("write", path, e.error))?;
-        sync_folder(path).map_err(|e| PanelError::io("write", path, e))
+        sync_folder(path.parent().unwrap_or(Path::new("."))).map_err(|e| PanelError::io("write", path, e))
     }
 
     fn failed(&self, e: io::Error) -> PanelError {
@@ -118,14 +119,5 @@ fn write_at(mut file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
         file.sync_data()?;
         forget(file, at..at + bytes.len() as u64);
     }
-    Ok(())
-}
-
-/// A new name is safe from a power failure once its folder is on disk.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = path;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Files of panels are whole or absent, and never believed: round trips, damage, kills while writing.
 
 use lamina_disk::{
-    BLOCK, BufferPool, Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ReadRequest,
-    ReaderKind,
+    BLOCK, BufferPool, Extent, MatrixName, PanelAccess, PanelCheck, PanelError, PanelFile, PanelFolder,
+    PanelRange, ReadRequest, ReaderKind,
 };
 use std::{
     fs,
@@ -15,6 +15,8 @@ use std::{
 
 /// Matrices with panels of odd sizes: some begin and end inside blocks, one is larger than a window of the writer.
 const MATRICES: [(usize, usize); 4] = [(3, 544), (40, 17_408), (1, 1), (9, 5 << 20)];
+
+const BUFFERED: PanelAccess = PanelAccess { buffered: true, check: PanelCheck::Always };
 
 fn name(i: usize) -> MatrixName {
     MatrixName { name: format!("blk.{i}.weight"), layout: "8x64".into() }
@@ -65,14 +67,16 @@ fn panel_file(root: &Path) -> PathBuf {
 fn what_was_written_is_read_and_more_is_added() {
     let root = tempfile::tempdir().unwrap();
     for buffered in [false, true] {
-        let mut folder = PanelFolder::open(root.path(), "model", buffered).unwrap();
+        let mut folder =
+            PanelFolder::open(root.path(), "model", PanelAccess { buffered, ..PanelAccess::default() })
+                .unwrap();
         fill(&mut folder, 2, || ()).unwrap();
         check(&folder, 2);
         let mut packed = 0;
         fill(&mut folder, 4, || packed += 1).unwrap();
         check(&folder, 4);
         assert_eq!(packed == 0, buffered, "the second folder finds all in the files of the first");
-        let other = PanelFolder::open(root.path(), "other model", buffered).unwrap();
+        let other = PanelFolder::open(root.path(), "other model", PanelAccess::default()).unwrap();
         assert!(other.find(&name(0)).is_none());
         let layout = MatrixName { layout: "16x64".into(), ..name(0) };
         assert!(folder.find(&layout).is_none());
@@ -82,7 +86,7 @@ fn what_was_written_is_read_and_more_is_added() {
 #[test]
 fn every_changed_byte_of_head_and_index_is_seen() {
     let root = tempfile::tempdir().unwrap();
-    let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+    let mut folder = PanelFolder::open(root.path(), "model", PanelAccess::default()).unwrap();
     fill(&mut folder, 3, || ()).unwrap();
     let path = panel_file(root.path());
     let whole = fs::read(&path).unwrap();
@@ -92,29 +96,29 @@ fn every_changed_byte_of_head_and_index_is_seen() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (at % 8);
         fs::write(&path, bytes).unwrap();
-        assert!(PanelFile::open_buffered(&path).is_err(), "byte {at}");
+        assert!(PanelFile::open(&path, BUFFERED).is_err(), "byte {at}");
     }
     for cut in (0..whole.len()).step_by(BLOCK) {
         fs::write(&path, &whole[..cut]).unwrap();
-        assert!(PanelFile::open_buffered(&path).is_err(), "cut at {cut}");
+        assert!(PanelFile::open(&path, BUFFERED).is_err(), "cut at {cut}");
     }
     fs::write(&path, &whole).unwrap();
-    assert!(PanelFile::open_buffered(&path).is_ok());
+    assert!(PanelFile::open(&path, BUFFERED).is_ok());
 }
 
 #[test]
 fn a_changed_panel_is_seen_when_it_is_read() {
     let root = tempfile::tempdir().unwrap();
-    let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+    let mut folder = PanelFolder::open(root.path(), "model", PanelAccess::default()).unwrap();
     fill(&mut folder, 2, || ()).unwrap();
     let path = panel_file(root.path());
     let mut bytes = fs::read(&path).unwrap();
-    let file = PanelFile::open(&path).unwrap();
+    let file = PanelFile::open(&path, PanelAccess::default()).unwrap();
     let entry = &file.matrices()[1];
     let at = entry.offset as usize + 20 * entry.panel_bytes + 100;
     bytes[at] ^= 4;
     fs::write(&path, &bytes).unwrap();
-    let file = PanelFile::open(&path).unwrap();
+    let file = PanelFile::open(&path, PanelAccess::default()).unwrap();
     let mut out = vec![0; 20 * MATRICES[1].1];
     file.read(1, 0..20, &mut out).expect("other panels are whole");
     let error = file.read(1, 19..22, &mut out[..3 * MATRICES[1].1]).expect_err("damaged").to_string();
@@ -147,10 +151,10 @@ fn read_by(kind: ReaderKind, file: &Arc<PanelFile>, matrix: usize) -> Result<(),
 fn every_reader_reads_all_and_sees_what_is_damaged_or_cut_off() {
     for kind in [ReaderKind::Threads, ReaderKind::Ring] {
         let root = tempfile::tempdir().unwrap();
-        let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+        let mut folder = PanelFolder::open(root.path(), "model", PanelAccess::default()).unwrap();
         fill(&mut folder, 4, || ()).unwrap();
         let path = panel_file(root.path());
-        let open = || Arc::new(PanelFile::open(&path).unwrap());
+        let open = || Arc::new(PanelFile::open(&path, PanelAccess::default()).unwrap());
         (0..4).for_each(|matrix| read_by(kind, &open(), matrix).unwrap());
         let file = open();
         let at = file.matrices()[3].offset + (6 << 20);
@@ -166,12 +170,44 @@ fn every_reader_reads_all_and_sees_what_is_damaged_or_cut_off() {
     }
 }
 
+/// Reads of one extent before and after its file has changed.
+#[test]
+fn what_changes_after_a_first_read_is_found_by_the_next_one() {
+    for (kind, check) in [
+        (ReaderKind::Threads, PanelCheck::Always),
+        (ReaderKind::Ring, PanelCheck::Always),
+        (ReaderKind::Threads, PanelCheck::First),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let access = PanelAccess { check, ..PanelAccess::default() };
+        let mut folder = PanelFolder::open(root.path(), "model", access).unwrap();
+        fill(&mut folder, 4, || ()).unwrap();
+        let (path, (file, place)) = (panel_file(root.path()), folder.find(&name(1)).unwrap());
+        let extent = Arc::new(Extent::new(vec![(file.clone(), PanelRange::new(file, place, 3..20))]));
+        let (pool, mut reader) = (BufferPool::new(1, extent.room()), kind.start(2).unwrap());
+        let mut read = || {
+            let buffer = pool.lend().unwrap();
+            reader.submit(ReadRequest { tag: 0, extent: extent.clone(), buffer });
+            reader.next(Duration::from_secs(60)).unwrap().expect("an answer").result
+        };
+        read().and_then(|()| read()).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[file.matrices()[place].offset as usize + 5 * MATRICES[1].1] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        match (read(), check) {
+            (Err(e), PanelCheck::Always) => assert!(e.to_string().contains(path.to_str().unwrap()), "{e}"),
+            (read, PanelCheck::First) => read.unwrap(),
+            (Ok(()), _) => panic!("{kind:?}: other bytes than were written"),
+        }
+    }
+}
+
 #[test]
 fn what_is_kept_is_listed_verified_and_removed() {
     let root = tempfile::tempdir().unwrap();
     let source = root.path().join("model.gguf");
     fs::write(&source, "model").unwrap();
-    let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+    let mut folder = PanelFolder::open(root.path(), "model", PanelAccess::default()).unwrap();
     fill(&mut folder, 2, || ()).unwrap();
     lamina_disk::note_sources(folder.path(), [source.as_path()]);
     let listed = lamina_disk::kept_panels(root.path());
@@ -194,7 +230,7 @@ const FOLDER: &str = "LAMINA_TEST_PANELS";
 #[test]
 fn killed_writers_leave_nothing_that_is_used() {
     if let Some(root) = std::env::var_os(FOLDER) {
-        let mut folder = PanelFolder::open(Path::new(&root), "model", false).unwrap();
+        let mut folder = PanelFolder::open(Path::new(&root), "model", PanelAccess::default()).unwrap();
         fill(&mut folder, 4, || eprintln!("window")).unwrap();
         eprintln!("done");
         return;
@@ -212,13 +248,13 @@ fn killed_writers_leave_nothing_that_is_used() {
         let _ = lines.map_while(Result::ok).filter(|l| l == "window").take(windows).count();
         child.kill().unwrap();
         child.wait().unwrap();
-        let folder = PanelFolder::open(root.path(), "model", false).unwrap();
+        let folder = PanelFolder::open(root.path(), "model", PanelAccess::default()).unwrap();
         // Whoever was killed after its last window may have finished.
         if folder.find(&name(0)).is_some() {
             check(&folder, 4);
         }
     }
-    let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+    let mut folder = PanelFolder::open(root.path(), "model", PanelAccess::default()).unwrap();
     fill(&mut folder, 4, || ()).unwrap();
     check(&folder, 4);
     let left = files(root.path())
@@ -234,7 +270,7 @@ fn two_writers_take_turns() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+                let mut folder = PanelFolder::open(root.path(), "model", PanelAccess::default()).unwrap();
                 fill(&mut folder, 3, || {
                     packed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 })
@@ -244,4 +280,36 @@ fn two_writers_take_turns() {
         }
     });
     assert_eq!(packed.into_inner(), 3, "one has packed each matrix");
+}
+
+/// Prints what the check of panels costs beside reading them past the page cache.
+#[test]
+#[ignore = "a measurement"]
+fn speeds_of_checks_and_reads() {
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (panels, bytes, each) = (4096, 128 << 10, 64);
+    let matrices = [(name(0), panels, bytes)];
+    let rate = |check| {
+        let access = PanelAccess { check, ..PanelAccess::default() };
+        let mut folder = PanelFolder::open(root.path(), "model", access).unwrap();
+        let pack = &mut |_, _, out: &mut [u8]| {
+            out.iter_mut().enumerate().for_each(|(at, b)| *b = byte(0, 1, at));
+            Ok::<(), PanelError>(())
+        };
+        folder.add(&matrices, pack).unwrap();
+        let (file, place) = folder.find(&name(0)).unwrap();
+        let range = |first| PanelRange::new(file, place, first..first + each);
+        let ranges: Vec<PanelRange> = (0..panels).step_by(each).map(range).collect();
+        let mut out = lamina_disk::PageBuffer::new(ranges[0].room());
+        ranges.iter().for_each(|r| r.read(file, out.bytes_mut()).unwrap());
+        let begin = std::time::Instant::now();
+        ranges.iter().for_each(|r| r.read(file, out.bytes_mut()).unwrap());
+        (panels * bytes) as f64 / 1e9 / begin.elapsed().as_secs_f64()
+    };
+    let window = vec![7; bytes];
+    let begin = std::time::Instant::now();
+    let sums: Vec<u64> = (0..panels).map(|_| lamina_disk::checksum(std::hint::black_box(&window))).collect();
+    let hash = (sums.len() * bytes) as f64 / 1e9 / begin.elapsed().as_secs_f64();
+    let (first, always) = (rate(PanelCheck::First), rate(PanelCheck::Always));
+    eprintln!("one thread, GB/s: hash {hash:.1}, read {first:.2} unchecked and {always:.2} checked");
 }

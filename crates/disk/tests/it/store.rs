@@ -1,9 +1,9 @@
 //! A store that is killed, damaged, filled and shared.
 
-use lamina_disk::{Entry, Key, PageStore, StoreFolder, Unwritten};
+use lamina_disk::{Entry, EntryFileWriter, Key, PageStore, StoreFolder, Unwritten};
 use std::{
     fs,
-    io::Read,
+    io::{BufRead, BufReader, Read},
     path::Path,
     process::{Command, Stdio},
     thread,
@@ -175,4 +175,114 @@ fn kills_leave_entries_whole_or_absent() {
         assert!(holds(&store, i, 20_000), "{}", entry.path.display());
     }
     assert_eq!(store.counts().damaged, 0);
+}
+
+/// What lies under the name of an entry and is no file is no entry: nobody waits for who writes to a pipe.
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_in_the_folder_are_missing_entries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path(), 8 << 20);
+    (0..3).for_each(|i| assert!(store.write(key(i), unwritten(i, 1000))));
+    store.flush();
+    let files = StoreFolder::open(folder.path()).expect("opens");
+    let path = |i: u64| files.list().into_iter().find(|e| e.key == key(i)).expect("listed").path;
+    let (pipe, device) = (path(0), path(1));
+    fs::remove_file(&pipe).expect("removed");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("runs").success());
+    fs::remove_file(&device).expect("removed");
+    std::os::unix::fs::symlink("/dev/zero", &device).expect("linked");
+    let read = thread::spawn(move || {
+        assert!(!holds(&store, 0, 1000) && !holds(&store, 1, 1000) && holds(&store, 2, 1000));
+        assert!(store.write(key(0), unwritten(0, 1000)), "the entry takes the place of the pipe");
+        store.flush();
+        assert!(holds(&store, 0, 1000));
+    });
+    for _ in 0..600 {
+        if read.is_finished() {
+            return read.join().expect("entries are right");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("a reader waits at a pipe or reads a device without end");
+}
+
+/// Set for the process that may read a folder alone.
+#[cfg(target_os = "linux")]
+const READER: &str = "LAMINA_TEST_STORE_READER";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_can_only_be_read_is_read() {
+    use std::os::unix::{fs::PermissionsExt, process::CommandExt};
+    if let Some(folder) = std::env::var_os(READER) {
+        let store = open(Path::new(&folder), 8 << 20);
+        assert!(!store.is_writable() && holds(&store, 3, 1000) && !holds(&store, 4, 1000));
+        assert!(!store.room(1) && !store.write(key(4), unwritten(4, 1000)));
+        drop(store);
+        eprintln!("read alone");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path(), 8 << 20);
+    assert!(store.write(key(3), unwritten(3, 1000)));
+    drop(store);
+    let of_all =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    let entry = StoreFolder::open(folder.path()).expect("opens").list().remove(0).path;
+    of_all(&entry, 0o444);
+    entry.ancestors().skip(1).take(3).for_each(|folder| of_all(folder, 0o555));
+    let exe = std::env::current_exe().expect("known");
+    let mut command = Command::new(&exe);
+    command.args(["--exact", "store::a_folder_that_can_only_be_read_is_read", "--nocapture"]);
+    command.env(READER, folder.path());
+    // Whoever may do everything may write too: such a one is somebody else for the test.
+    let root = fs::File::create(folder.path().join("probe")).is_ok();
+    let ran = if root { command.uid(65_534).gid(65_534) } else { &mut command }.output();
+    entry.ancestors().skip(1).take(3).for_each(|folder| of_all(folder, 0o755));
+    let Ok(ran) = ran else { return };
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("read alone"), "{said}");
+}
+
+/// Names the file that a writer of [`killed_writers_leave_the_old_file_alone`] writes.
+const FILE: &str = "LAMINA_TEST_ENTRY_FILE";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn killed_writers_leave_the_old_file_alone() {
+    let write = |path: &Path| {
+        let mut file = EntryFileWriter::create(path, b"LMNTEST2").expect("made");
+        for i in 0..100 {
+            file.push(&entry(i, 100_000)).expect("written");
+            eprintln!("entry");
+        }
+        file
+    };
+    if let Some(path) = std::env::var_os(FILE) {
+        let _file = write(Path::new(&path));
+        loop {
+            thread::sleep(Duration::from_secs(1));
+        }
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("state");
+    fs::write(&path, "the old file").expect("written");
+    for entries in [1, 50, 100] {
+        let mut child = Command::new(std::env::current_exe().expect("known"))
+            .args(["--exact", "store::killed_writers_leave_the_old_file_alone", "--nocapture"])
+            .env(FILE, &path)
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("starts");
+        let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        assert_eq!(lines.map_while(Result::ok).filter(|l| l == "entry").take(entries).count(), entries);
+        child.kill().expect("killed");
+        child.wait().expect("ends");
+        assert_eq!(fs::read(&path).expect("readable"), b"the old file");
+        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1, "nothing is left beside");
+    }
+    write(&path).finish().expect("finished");
+    assert!(fs::metadata(&path).expect("there").len() > 10_000_000);
 }

@@ -155,6 +155,9 @@ impl Engine {
     /// Hands a page or a state to the store; returns its bytes.
     fn export(&mut self, placed: &PlacedPart) -> usize {
         let (Some(disk), Some(namer)) = (&mut self.disk, self.schedule.memory.namer()) else { return 0 };
+        if !disk.store.is_writable() {
+            return 0;
+        }
         let bytes = match placed.part {
             CachePart::Page(group) => self.step.export_page(group, placed.at),
             CachePart::State => self.step.export_state(placed.at),
@@ -169,7 +172,7 @@ impl Engine {
 
     /// Goes on saving while nothing runs. None when all is saved, else how long to wait before the next call.
     pub(crate) fn save_idle(&mut self) -> Option<Duration> {
-        self.disk.as_ref()?;
+        self.disk.as_ref().filter(|disk| disk.store.is_writable())?;
         // A snapshot whose copy waits for a next step would wait for ever.
         self.make_copies().ok()?;
         if self.save_up_to(BESIDE_STEP) {

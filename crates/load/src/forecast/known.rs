@@ -4,7 +4,7 @@ use crate::{
     error::{Error, Result},
     stream_load::READERS,
 };
-use lamina_base::{DType, cpu_name};
+use lamina_base::{DType, cpu_name, files::read_text};
 use lamina_disk::{cache_folder, read_rate};
 use lamina_plan::Backend;
 use lamina_planner::{Hardware, ProductSpeed, measure};
@@ -109,7 +109,7 @@ fn key(backend: &dyn Backend) -> String {
 }
 
 fn read(path: &Path) -> Map<String, Value> {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = read_text(path).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 

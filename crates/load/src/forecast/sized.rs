@@ -315,7 +315,7 @@ impl SizedModel {
     fn hits(&self, options: &LoadOptions) -> Option<ExpertHits> {
         let experts = self.sizes.stream.as_ref()?.experts.as_ref()?;
         let (lengths, chosen) = experts.lengths(&self.plan);
-        let panels = PanelFolder::existing(&self.panel_root(options), &self.key, options.stream.buffered);
+        let panels = PanelFolder::existing(&self.panel_root(options), &self.key, options.stream.access());
         let kept = panels.and_then(|p| ExpertUses::read(&p.path().join(COUNTS), &lengths));
         Some(ExpertHits::new(experts.slots, &lengths, chosen, kept.as_ref()))
     }
@@ -363,7 +363,7 @@ impl SizedModel {
     ) -> Result<DiskForecast> {
         let experts = self.sizes.stream.as_ref().and_then(|s| s.experts.as_ref());
         let root = self.panel_root(options);
-        let panels = PanelFolder::existing(&root, &self.key, options.stream.buffered);
+        let panels = PanelFolder::existing(&root, &self.key, options.stream.access());
         let (kept, panel) = panels.as_ref().map_or((0, None), |p| (p.bytes(), p.any_file()));
         let file = panel.or_else(|| self.file.clone());
         let streamed = placement.map_or(0, |p| p.streamed_bytes);

@@ -3,7 +3,7 @@
 use crate::{call::Caller, options::ServeOptions};
 use http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
-use std::{fs, io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 use subtle::{Choice as Equal, ConditionallySelectable, ConstantTimeEq};
 
 /// The keys that a server knows. Without any, all may ask.
@@ -89,7 +89,7 @@ impl KnownKey {
 }
 
 fn file(path: &Path) -> io::Result<Vec<KnownKey>> {
-    let text = fs::read_to_string(path).map_err(|e| {
+    let text = lamina::files::read_text(path).map_err(|e| {
         io::Error::new(e.kind(), format!("the key file {} cannot be read: {e}", path.display()))
     })?;
     let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
@@ -116,6 +116,7 @@ pub fn key_of(headers: &HeaderMap) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn keys_have_names_shares_and_priorities() {

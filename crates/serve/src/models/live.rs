@@ -35,7 +35,7 @@ impl LiveModel {
         let wrong = |what: String| lamina::Error::InvalidRequest(what);
         let template = match &settings.chat_template {
             Some(path) => Some(
-                std::fs::read_to_string(path)
+                lamina::files::read_text(path.as_ref())
                     .map_err(|e| wrong(format!("the chat template {path} cannot be read: {e}")))?,
             ),
             None => None,

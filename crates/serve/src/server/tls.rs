@@ -1,6 +1,7 @@
 //! TLS from files in PEM.
 
 use crate::options::ServeOptions;
+use lamina::files::{MOST_TEXT, read_regular};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use std::{
     path::Path,
@@ -44,14 +45,15 @@ fn acceptor(options: &ServeOptions) -> Result<Option<TlsAcceptor>, String> {
         _ => return Err("tls_cert and tls_key belong together: give both".into()),
     };
     let told = |path: &Path, what: String| format!("{}: {what}", path.display());
-    let chain = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let read = |path: &Path| read_regular(path, MOST_TEXT).map_err(|e| told(path, e.to_string()));
+    let chain = CertificateDer::pem_slice_iter(&read(cert)?)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|e| told(cert, format!("no certificate in PEM: {e}")))?;
     if chain.is_empty() {
         return Err(told(cert, "there is no certificate in it".into()));
     }
-    let private =
-        PrivateKeyDer::from_pem_file(key).map_err(|e| told(key, format!("no private key in PEM: {e}")))?;
+    let private = PrivateKeyDer::from_pem_slice(&read(key)?)
+        .map_err(|e| told(key, format!("no private key in PEM: {e}")))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use lamina_base::files::{open_regular, sync_folder};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::error::{FormatError, Result};
@@ -76,7 +77,7 @@ pub(super) fn publish(files: Vec<Partial>) -> Result<Vec<PathBuf>> {
     }
     // Not every file system can flush a folder; the files themselves are safe.
     if let Some(folder) = named.first().map(|path| folder(path)) {
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        let _ = sync_folder(folder);
     }
     Ok(named)
 }
@@ -126,6 +127,6 @@ fn is_being_written(path: &Path, own: &Path) -> bool {
     others.filter(|entry| Some(entry.file_name().as_os_str()) != own.file_name()).any(|entry| {
         let regular = entry.file_type().is_ok_and(|kind| kind.is_file());
         let locked = |file: File| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
-        regular && File::open(entry.path()).is_ok_and(locked)
+        regular && open_regular(&entry.path()).is_ok_and(locked)
     })
 }

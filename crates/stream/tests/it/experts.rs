@@ -3,7 +3,7 @@
 
 use crate::common::odd::odd;
 use lamina_base::Bytes;
-use lamina_disk::{Extent, MatrixName, PanelError, PanelFolder, PanelRange};
+use lamina_disk::{Extent, MatrixName, PanelAccess, PanelError, PanelFolder, PanelRange};
 use lamina_fixtures::extent;
 use lamina_plan::{
     BackendError, Batch, ExpertCounts, ExpertGuess, Input, Ops, Queue, Slot, WeightId,
@@ -180,7 +180,7 @@ fn mixture(stack: usize, logits: u16) -> Experts {
 }
 
 fn stacks(root: &Path) -> Vec<ExpertStack> {
-    let mut folder = PanelFolder::open(root, "model", false).unwrap();
+    let mut folder = PanelFolder::open(root, "model", PanelAccess::default()).unwrap();
     let name = |w: usize| MatrixName { name: format!("w{w}"), layout: "l".into() };
     let matrices: Vec<_> = (0..3 * STACKS).map(|w| (name(w), EXPERTS, PANEL)).collect();
     let pack = &mut |w: usize, range: Range<usize>, out: &mut [u8]| {

@@ -1,7 +1,7 @@
 //! A reader that reorders, delays and fails: right bytes or one clear error, no deadlock, and every buffer comes back.
 
 use crate::common::odd::odd;
-use lamina_disk::{Extent, MatrixName, PanelError, PanelFolder, PanelRange, ReaderKind};
+use lamina_disk::{Extent, MatrixName, PanelAccess, PanelError, PanelFolder, PanelRange, ReaderKind};
 use lamina_stream::Prefetcher;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -10,7 +10,7 @@ const PANEL: usize = 1000;
 
 /// Extents of one to three panels, each panel filled with its number.
 fn extents(root: &TempDir, count: usize) -> Vec<Arc<Extent>> {
-    let mut folder = PanelFolder::open(root.path(), "model", false).unwrap();
+    let mut folder = PanelFolder::open(root.path(), "model", PanelAccess::default()).unwrap();
     let name = MatrixName { name: "w".into(), layout: "l".into() };
     let panels = 2 * count + 3;
     let pack = &mut |_, range: std::ops::Range<usize>, out: &mut [u8]| {

@@ -1,9 +1,10 @@
 //! What stands beside a tokenizer in a Hugging Face folder: `tokenizer_config.json`, `special_tokens_map.json`,
 //! `added_tokens.json` and the files with chat templates.
 
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::Path;
 
+use lamina_base::files::read_regular;
 use serde_json::{Map, Value};
 
 use crate::error::TextError;
@@ -240,25 +241,17 @@ fn additional(dir: &Path) -> Result<Vec<ChatTemplateSource>, TextError> {
     Ok(found)
 }
 
-/// The bytes of a file; None when there is none. A pipe would make us wait and a device never ends, so only a regular
-/// file is opened, and no more is read than it has.
+/// The bytes of a file; None when there is none.
 pub(crate) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, TextError> {
     let wrong = |problem: String| Err(TextError::malformed(path.display().to_string(), problem));
-    let meta = match std::fs::metadata(path) {
-        Ok(meta) => meta,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(TextError::Read { path: path.to_owned(), source }),
-    };
-    if !meta.is_file() {
-        return wrong("is no regular file".into());
+    match read_regular(path, LARGEST_FILE) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) => match e.kind() {
+            ErrorKind::NotFound => Ok(None),
+            ErrorKind::InvalidInput | ErrorKind::FileTooLarge => wrong(e.to_string()),
+            _ => Err(TextError::Read { path: path.to_owned(), source: e }),
+        },
     }
-    if meta.len() > LARGEST_FILE {
-        return wrong(format!("has {} bytes; at most {LARGEST_FILE} are read", meta.len()));
-    }
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(meta.len()).read_to_end(&mut bytes));
-    read.map_err(|source| TextError::Read { path: path.to_owned(), source })?;
-    Ok(Some(bytes))
 }
 
 /// The text of a file; None when there is none.

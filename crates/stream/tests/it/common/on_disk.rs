@@ -1,7 +1,7 @@
 //! Experts of a model in a panel file, and a backend that reads them as rows ask for them.
 
 use lamina_arch::weights::Tensor;
-use lamina_disk::{DiskReader, Extent, MatrixName, PanelError, PanelFolder, PanelRange};
+use lamina_disk::{DiskReader, Extent, MatrixName, PanelAccess, PanelError, PanelFolder, PanelRange};
 use lamina_plan::{
     Backend, Limits, Ops, Plan, WeightId, WeightLayout, lookahead,
     op::{Experts, Op},
@@ -62,7 +62,7 @@ impl OnDisk<'_> {
             inner.need_panels().unwrap().pack(self.plan.weight(all[i]), tensor(all[i]), panels, out).unwrap();
             Ok::<(), PanelError>(())
         };
-        let mut folder = PanelFolder::open(self.root, "model", false).unwrap();
+        let mut folder = PanelFolder::open(self.root, "model", PanelAccess::default()).unwrap();
         folder.add(&matrices, pack).unwrap();
         let run = |w: WeightId, expert: usize| {
             let (each, (file, place)) = (layout(w).panels, folder.find(&name(w)).unwrap());
