@@ -7,8 +7,7 @@ use crate::{lark, regex};
 /// Lark of exactly these strings: one expression, so that a string may begin another.
 pub(crate) fn lark(choices: &[&str]) -> Result<String> {
     let bytes: usize = choices.iter().map(|choice| choice.len()).sum();
-    let too_large =
-        |what: String, limit| GrammarError::TooLarge { what, limit, hint: "use a pattern".into() };
+    let too_large = |what: String, limit| GrammarError::too_large(what, limit, "use a pattern");
     if choices.is_empty() {
         return Err(GrammarError::broken("choice", "there is nothing to choose from"));
     }

@@ -131,6 +131,10 @@ impl GrammarError {
         GrammarError::Schema { path: path.into(), why: why.into() }
     }
 
+    pub(crate) fn too_large(what: impl Into<String>, limit: usize, hint: impl Into<String>) -> Self {
+        GrammarError::TooLarge { what: what.into(), limit, hint: hint.into() }
+    }
+
     pub(crate) fn broken(what: &'static str, why: impl Into<String>) -> Self {
         GrammarError::Broken { what, why: why.into() }
     }

@@ -245,10 +245,7 @@ impl std::fmt::Debug for Grammar {
 
 fn fits(what: &str, bytes: usize) -> Result<()> {
     let limit = limits::SOURCE_BYTES;
-    let too_large = || GrammarError::TooLarge {
-        what: format!("a {what} of {bytes} bytes"),
-        limit,
-        hint: "make it smaller".into(),
-    };
+    let too_large =
+        || GrammarError::too_large(format!("a {what} of {bytes} bytes"), limit, "make it smaller");
     (bytes <= limit).then_some(()).ok_or_else(too_large)
 }

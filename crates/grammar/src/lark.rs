@@ -107,8 +107,8 @@ impl LarkScan<'_> {
         self.depth += 1;
         self.at += 1;
         if self.depth > limits::NESTING {
-            let what = "a Lark grammar nested deeper".to_owned();
-            return Err(GrammarError::TooLarge { what, limit: limits::NESTING, hint: "flatten it".into() });
+            let what = "a Lark grammar nested deeper";
+            return Err(GrammarError::too_large(what, limits::NESTING, "flatten it"));
         }
         Ok(())
     }

@@ -62,12 +62,8 @@ struct TagBuilder {
 impl TagBuilder {
     fn format(&mut self, format: &Value, path: &str, depth: usize) -> Result<Expression> {
         if depth > limits::NESTING / 10 {
-            let what = "a structural tag nested deeper".to_owned();
-            return Err(GrammarError::TooLarge {
-                what,
-                limit: limits::NESTING / 10,
-                hint: "flatten it".into(),
-            });
+            let what = "a structural tag nested deeper";
+            return Err(GrammarError::too_large(what, limits::NESTING / 10, "flatten it"));
         }
         let part =
             |build: &mut Self, key: &str| build.format(&format[key], &format!("{path}/{key}"), depth + 1);

@@ -1,6 +1,6 @@
 //! Which terminals may follow which, and which may be possible at one place.
 
-use super::fuse::RulePart;
+use super::part::RulePart;
 
 /// A set of terminals, by number.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,10 +12,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::dfa::Dfa;
 use super::follow::{Follow, Set};
-use super::{Node, RuleSet, emit, is_regular};
+use super::part::RulePart;
+use super::regex::regex;
+use super::rules::{Node, RuleSet, is_regular};
 use crate::error::{GrammarError, Result};
 use crate::limits;
-use crate::lowered::LarkPiece;
 
 /// Terminals up to which pairs are looked at; larger grammars are taken character by character.
 const MOST_TERMINALS: usize = 400;
@@ -23,29 +24,6 @@ const MOST_TERMINALS: usize = 400;
 const MOST_RULES: usize = 2_000;
 /// Longer expressions are split before anything else.
 const LONGEST_REGEX: usize = 64 << 10;
-
-/// A rule's body over terminals.
-#[derive(Debug, Clone)]
-pub(super) enum RulePart {
-    /// A terminal: all strings of the node but the empty one, which makes it optional.
-    Leaf {
-        node: Node,
-        number: usize,
-        nullable: bool,
-    },
-    Token {
-        piece: LarkPiece,
-        number: usize,
-    },
-    Rule(usize),
-    Sequence(Vec<RulePart>),
-    Choice(Vec<RulePart>),
-    Repeat {
-        inner: Box<RulePart>,
-        least: u32,
-        most: Option<u32>,
-    },
-}
 
 /// The rules that `root` needs, in parts; None for those that are within a terminal.
 ///
@@ -58,7 +36,7 @@ pub(super) fn fuse(rules: &RuleSet) -> Result<Vec<Option<RulePart>>> {
     while let Some(rule) = todo.pop() {
         if parts[rule].is_none() {
             let part = lifted(&rules.bodies[rule], rules, &regular);
-            references(&part, &mut todo);
+            part.references(&mut todo);
             parts[rule] = Some(part);
         }
     }
@@ -67,11 +45,7 @@ pub(super) fn fuse(rules: &RuleSet) -> Result<Vec<Option<RulePart>>> {
         let leaves = number(&mut parts);
         if leaves.len() > limits::TERMINALS {
             let what = format!("a grammar of {} terminals", leaves.len());
-            return Err(GrammarError::TooLarge {
-                what,
-                limit: limits::TERMINALS,
-                hint: "make it smaller".into(),
-            });
+            return Err(GrammarError::too_large(what, limits::TERMINALS, "make it smaller"));
         }
         let bad = conflicts(rules, &parts, &leaves, &mut known);
         if bad.is_empty() {
@@ -84,7 +58,7 @@ pub(super) fn fuse(rules: &RuleSet) -> Result<Vec<Option<RulePart>>> {
 /// A node with its regular parts as terminals as large as they can be.
 fn lifted(node: &Node, rules: &RuleSet, regular: &[bool]) -> RulePart {
     if is_regular(node, regular) {
-        return leaf(node.clone(), rules);
+        return RulePart::leaf(node.clone(), rules);
     }
     match node {
         Node::Rule(rule) => RulePart::Rule(*rule),
@@ -94,8 +68,8 @@ fn lifted(node: &Node, rules: &RuleSet, regular: &[bool]) -> RulePart {
         }
         Node::Choice(nodes) => {
             let (plain, rest): (Vec<&Node>, Vec<&Node>) = nodes.iter().partition(|n| is_regular(n, regular));
-            let plain =
-                (!plain.is_empty()).then(|| leaf(Node::Choice(plain.into_iter().cloned().collect()), rules));
+            let plain = (!plain.is_empty())
+                .then(|| RulePart::leaf(Node::Choice(plain.into_iter().cloned().collect()), rules));
             RulePart::Choice(
                 plain.into_iter().chain(rest.into_iter().map(|n| lifted(n, rules, regular))).collect(),
             )
@@ -104,27 +78,11 @@ fn lifted(node: &Node, rules: &RuleSet, regular: &[bool]) -> RulePart {
             let runs = nodes.chunk_by(|a, b| is_regular(a, regular) && is_regular(b, regular));
             let run = |run: &[Node]| match run {
                 [one] => lifted(one, rules, regular),
-                several => leaf(Node::Sequence(several.to_vec()), rules),
+                several => RulePart::leaf(Node::Sequence(several.to_vec()), rules),
             };
             RulePart::Sequence(runs.map(run).collect())
         }
-        Node::Text(_) | Node::Class { .. } => leaf(node.clone(), rules),
-    }
-}
-
-fn leaf(node: Node, rules: &RuleSet) -> RulePart {
-    let nullable = rules.is_nullable(&node);
-    RulePart::Leaf { node, number: 0, nullable }
-}
-
-fn references(part: &RulePart, out: &mut Vec<usize>) {
-    match part {
-        RulePart::Rule(rule) => out.push(*rule),
-        RulePart::Sequence(parts) | RulePart::Choice(parts) => {
-            parts.iter().for_each(|part| references(part, out))
-        }
-        RulePart::Repeat { inner, .. } => references(inner, out),
-        RulePart::Leaf { .. } | RulePart::Token { .. } => {}
+        Node::Text(_) | Node::Class { .. } => RulePart::leaf(node.clone(), rules),
     }
 }
 
@@ -178,7 +136,7 @@ fn conflicts(
     let mut regexes = Vec::with_capacity(leaves.len());
     let mut too_large = HashSet::new();
     for (i, node) in leaves.iter().enumerate() {
-        let regex = node.as_ref().map(|node| emit::regex(node, rules, LONGEST_REGEX));
+        let regex = node.as_ref().map(|node| regex(node, rules, LONGEST_REGEX));
         let regex = regex.flatten();
         let dfa = regex
             .as_ref()
@@ -264,7 +222,7 @@ fn split(part: &mut RulePart, bad: &HashSet<usize>, rules: &RuleSet) {
 
 /// A node as smaller terminals: what comes last apart from the rest, alternatives apart, repetitions undone.
 fn halves(node: &Node, rules: &RuleSet) -> RulePart {
-    let leaf = |node: Node| leaf(node, rules);
+    let leaf = |node: Node| RulePart::leaf(node, rules);
     match node {
         Node::Rule(rule) => halves(&rules.bodies[*rule], rules),
         Node::Repeat { inner, least, most } => {

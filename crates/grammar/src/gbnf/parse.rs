@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Node, RuleSet, prune::productive};
+use super::prune::productive;
+use super::rules::{Node, RuleSet};
 use crate::error::{GrammarError, Result};
 use crate::limits;
 use crate::lowered::LarkPiece;
@@ -15,8 +16,7 @@ pub(super) fn parse(text: &str) -> Result<RuleSet> {
     while !parser.rest.is_empty() {
         let (rule, body) = parser.rule()?;
         if parser.order.len() > limits::RULES {
-            let what = "a grammar of more rules".to_owned();
-            return Err(GrammarError::TooLarge { what, limit: limits::RULES, hint: "merge some".into() });
+            return Err(GrammarError::too_large("a grammar of more rules", limits::RULES, "merge some"));
         }
         bodies.resize(parser.order.len(), None);
         // As in llama.cpp, a later definition replaces an earlier one.
@@ -140,8 +140,7 @@ impl GbnfParser<'_> {
     fn choice(&mut self, nested: bool) -> Result<Node> {
         self.depth += 1;
         if self.depth > limits::NESTING {
-            let what = "a grammar nested deeper".to_owned();
-            return Err(GrammarError::TooLarge { what, limit: limits::NESTING, hint: "flatten it".into() });
+            return Err(GrammarError::too_large("a grammar nested deeper", limits::NESTING, "flatten it"));
         }
         let mut ways = vec![self.sequence(nested)?];
         while self.take("|") {

@@ -1,6 +1,6 @@
 //! Parts from which no text can come: left in a grammar, they would let an answer begin what it can never end.
 
-use super::Node;
+use super::rules::Node;
 
 /// The rules without parts that derive no text; None where the root does not either. `root` keeps its number, and rules
 /// that derive nothing are left empty: nothing refers to them any more.

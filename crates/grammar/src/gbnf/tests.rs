@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Node, RuleSet, emit, prune::productive};
+use super::emit;
+use super::prune::productive;
+use super::rules::{Node, RuleSet};
 use crate::Grammar;
 use crate::lowered::Lowered;
 

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::walk::{Rewritten, Walk, combines, counts, may_be};
-use super::{object_of, step};
+use super::keywords::{combines, counts, may_be, object_of, step};
+use super::rewritten::Rewritten;
+use super::walk::Walk;
 use crate::error::Result;
 
 impl Walk<'_> {

@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::keywords::{counts, entries, may_be, step};
+use super::object;
+use super::rewritten::Rewritten;
 use super::strings::pattern;
-use super::walk::{Rewritten, Walk, counts, entries, may_be};
-use super::{object, step};
+use super::walk::Walk;
 use crate::error::{GrammarError, Result};
 
 impl Walk<'_> {

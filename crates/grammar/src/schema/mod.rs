@@ -6,8 +6,10 @@
 //! that are enforced exactly.
 
 mod arrays;
+mod depth;
 mod ecma;
 mod formats;
+mod keywords;
 mod members;
 mod negate;
 mod numbers;
@@ -15,11 +17,14 @@ mod object;
 mod one_of;
 mod references;
 mod refs;
+mod rewritten;
 mod strings;
 mod values;
 mod walk;
 
 use serde_json::{Map, Value, json};
+
+use keywords::object_of;
 
 use crate::error::Result;
 use crate::lowered::SchemaOptions;
@@ -47,85 +52,3 @@ pub(crate) fn normalize(schema: &Value, options: SchemaOptions) -> Result<(Value
     root.insert("x-guidance".into(), library);
     Ok((Value::Object(root), walk.into_warnings()))
 }
-
-/// An object of a few entries.
-fn object_of<const N: usize>(entries: [(&str, Value); N]) -> Map<String, Value> {
-    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-/// `path` and one more step of a JSON pointer.
-fn step(path: &str, key: impl std::fmt::Display) -> String {
-    format!("{path}/{}", key.to_string().replace('~', "~0").replace('/', "~1"))
-}
-
-/// Keywords that say nothing about what is valid.
-const ANNOTATIONS: &[&str] = &[
-    "$anchor",
-    "$comment",
-    "$defs",
-    "$dynamicAnchor",
-    "$id",
-    "$recursiveAnchor",
-    "$schema",
-    "$vocabulary",
-    "contentEncoding",
-    "contentMediaType",
-    "contentSchema",
-    "default",
-    "definitions",
-    "deprecated",
-    "description",
-    "example",
-    "examples",
-    "id",
-    "readOnly",
-    "title",
-    "writeOnly",
-];
-
-/// Keywords that [`walk`] reads.
-const ASSERTIONS: &[&str] = &[
-    "$dynamicRef",
-    "$recursiveRef",
-    "$ref",
-    "additionalItems",
-    "additionalProperties",
-    "allOf",
-    "anyOf",
-    "const",
-    "contains",
-    "dependencies",
-    "dependentRequired",
-    "dependentSchemas",
-    "else",
-    "enum",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "format",
-    "if",
-    "items",
-    "maxContains",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "maximum",
-    "minContains",
-    "minItems",
-    "minLength",
-    "minProperties",
-    "minimum",
-    "multipleOf",
-    "not",
-    "oneOf",
-    "pattern",
-    "patternProperties",
-    "prefixItems",
-    "properties",
-    "propertyNames",
-    "required",
-    "then",
-    "type",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "uniqueItems",
-];

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{ANNOTATIONS, ASSERTIONS, values};
+use super::keywords::{ANNOTATIONS, ASSERTIONS, object_of};
+use super::values;
 
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
@@ -132,12 +133,12 @@ fn other_numbers(list: &[&Value]) -> Option<Vec<Value>> {
         list.iter().map(|v| Some((v.as_f64()?, *v))).collect::<Option<_>>()?;
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     sorted.dedup_by(|a, b| a.0 == b.0);
-    let mut gaps: Vec<Map<String, Value>> = vec![super::object_of([("type", json!("number"))])];
+    let mut gaps: Vec<Map<String, Value>> = vec![object_of([("type", json!("number"))])];
     for (_, value) in sorted {
         if let Some(last) = gaps.last_mut() {
             last.insert("exclusiveMaximum".into(), value.clone());
         }
-        gaps.push(super::object_of([("type", json!("number")), ("exclusiveMinimum", value.clone())]));
+        gaps.push(object_of([("type", json!("number")), ("exclusiveMinimum", value.clone())]));
     }
     Some(gaps.into_iter().map(Value::Object).collect())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::step;
+use super::keywords::step;
 use crate::error::{GrammarError, Result};
 
 /// Whole numbers up to here are exact.

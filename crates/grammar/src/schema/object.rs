@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{object_of, step};
+use super::keywords::{ASSERTIONS, object_of, step};
+use super::values;
 use crate::error::{GrammarError, Result};
 
 /// Names in `dependentRequired` and the like: each doubles the ways through an object.
@@ -48,7 +49,7 @@ pub(super) fn names(value: &Value, path: &str) -> Result<Option<Value>> {
         _ => return Err(GrammarError::schema(step(path, "propertyNames"), "must be a schema")),
     };
     let said: Vec<&str> =
-        map.keys().map(String::as_str).filter(|k| super::ASSERTIONS.contains(k) && *k != "type").collect();
+        map.keys().map(String::as_str).filter(|k| ASSERTIONS.contains(k) && *k != "type").collect();
     if map.get("type").is_some_and(|t| t != "string") {
         return Err(refused());
     }
@@ -58,7 +59,7 @@ pub(super) fn names(value: &Value, path: &str) -> Result<Option<Value>> {
         [] => Ok(None),
         ["pattern"] => Ok(Some(open(map["pattern"].as_str().ok_or_else(refused)?))),
         ["enum"] | ["const"] => {
-            let names = super::values::finite(map).ok_or_else(refused)?;
+            let names = values::finite(map).ok_or_else(refused)?;
             let names =
                 names.iter().filter_map(Value::as_str).map(|name| (name.to_owned(), Value::Bool(true)));
             let known: Map<String, Value> = names.collect();

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::keywords::step;
+
 /// Places of a document that references can name.
 pub(super) struct Index {
     /// JSON pointer of the schema that has this `$id`, resolved.
@@ -47,13 +49,13 @@ impl Index {
             let base = index.read_names(map, &path, base);
             let mut next = |value, path| todo.push((value, path, base.clone()));
             for (key, value) in map {
-                let at = super::step(&path, key);
+                let at = step(&path, key);
                 match value {
                     Value::Array(list) if LIST.contains(&key.as_str()) => {
-                        list.iter().enumerate().for_each(|(i, v)| next(v, super::step(&at, i)));
+                        list.iter().enumerate().for_each(|(i, v)| next(v, step(&at, i)));
                     }
                     Value::Object(map) if MAP.contains(&key.as_str()) => {
-                        map.iter().for_each(|(k, v)| next(v, super::step(&at, k)));
+                        map.iter().for_each(|(k, v)| next(v, step(&at, k)));
                     }
                     Value::Object(_) if ONE.contains(&key.as_str()) => next(value, at),
                     _ => {}

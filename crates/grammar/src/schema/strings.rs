@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::walk::{Rewritten, Walk, counts};
-use super::{ecma, formats, object_of, step};
+use super::keywords::{counts, object_of, step};
+use super::rewritten::Rewritten;
+use super::walk::Walk;
+use super::{ecma, formats};
 use crate::error::{GrammarError, Result};
 use crate::regex::{Scope, plain};
 

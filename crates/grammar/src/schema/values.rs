@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{numbers, step};
+use super::keywords::step;
+use super::numbers;
 use crate::error::{GrammarError, Result};
 use crate::limits::ENUM_VALUES;
 
@@ -43,11 +44,8 @@ pub(super) fn list<'a>(value: &'a Value, path: &str) -> Result<&'a Vec<Value>> {
     let list = value.as_array();
     let list = list.ok_or_else(|| GrammarError::schema(step(path, "enum"), "must be a list"))?;
     if list.len() > ENUM_VALUES {
-        return Err(GrammarError::TooLarge {
-            what: format!("an enum of {} values at {path}", list.len()),
-            limit: ENUM_VALUES,
-            hint: "shorten it, or use a pattern".into(),
-        });
+        let what = format!("an enum of {} values at {path}", list.len());
+        return Err(GrammarError::too_large(what, ENUM_VALUES, "shorten it, or use a pattern"));
     }
     Ok(list)
 }

@@ -4,7 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use super::{ANNOTATIONS, ASSERTIONS, negate, numbers, one_of, references, refs, step, values};
+use super::keywords::{ANNOTATIONS, ASSERTIONS, step};
+use super::rewritten::Rewritten;
+use super::{depth, negate, numbers, one_of, refs, values};
 use crate::error::{GrammarError, Result, place};
 use crate::limits;
 
@@ -27,17 +29,6 @@ pub(super) struct Walk<'a> {
     /// See [`limits::ALTERNATIVES`].
     alternatives: usize,
     pub(super) warnings: Vec<String>,
-}
-
-/// A schema while it is rewritten.
-#[derive(Default)]
-pub(super) struct Rewritten {
-    /// Keywords about the value itself.
-    pub plain: Map<String, Value>,
-    /// Schemas that must hold beside it.
-    pub also: Vec<Value>,
-    /// Keywords that combine schemas; after the others, for the library applies keywords in their order.
-    pub combined: Map<String, Value>,
 }
 
 impl<'a> Walk<'a> {
@@ -74,7 +65,7 @@ impl<'a> Walk<'a> {
         if defs.is_empty() {
             return Ok(root);
         }
-        references::check_depth(&root, &defs)?;
+        depth::check(&root, &defs)?;
         let Value::Object(mut map) = root else { return Ok(root) };
         map.insert("$defs".into(), Value::Object(defs));
         Ok(Value::Object(map))
@@ -88,10 +79,18 @@ impl<'a> Walk<'a> {
     pub(super) fn schema(&mut self, schema: &Value, path: &str, depth: usize) -> Result<Value> {
         self.subschemas += 1;
         if self.subschemas > limits::SUBSCHEMAS {
-            return Err(too_large("a schema of more subschemas", limits::SUBSCHEMAS, "make it smaller"));
+            return Err(GrammarError::too_large(
+                "a schema of more subschemas",
+                limits::SUBSCHEMAS,
+                "make it smaller",
+            ));
         }
         if depth > limits::SCHEMA_DEPTH {
-            return Err(too_large("a schema nested deeper", limits::SCHEMA_DEPTH, "flatten it"));
+            return Err(GrammarError::too_large(
+                "a schema nested deeper",
+                limits::SCHEMA_DEPTH,
+                "flatten it",
+            ));
         }
         match schema {
             Value::Bool(_) => Ok(schema.clone()),
@@ -116,7 +115,7 @@ impl<'a> Walk<'a> {
         }
         self.references(map, path, &mut out)?;
         self.note_unknown(map, path);
-        Ok(assembled(out))
+        Ok(out.assembled())
     }
 
     /// Leaves a keyword out with a warning, or refuses the schema.
@@ -214,7 +213,7 @@ impl<'a> Walk<'a> {
                 "{keyword} at {at}: a schema with {count} optional members or branches there, squares added up,"
             );
             let hint = "make members required, or split the schema";
-            return Err(too_large(&what, limits::ALTERNATIVES, hint));
+            return Err(GrammarError::too_large(what, limits::ALTERNATIVES, hint));
         }
         Ok(())
     }
@@ -307,78 +306,4 @@ impl<'a> Walk<'a> {
         let same = self.index.base(&pointer) == self.index.base(path);
         self.root.pointer(&pointer).filter(|_| same).cloned()
     }
-}
-
-fn assembled(mut out: Rewritten) -> Value {
-    if !out.also.is_empty() {
-        match out.combined.get_mut("allOf") {
-            Some(Value::Array(list)) => list.append(&mut out.also),
-            _ => {
-                out.combined.insert("allOf".into(), Value::Array(out.also));
-            }
-        }
-    }
-    out.plain.extend(out.combined);
-    Value::Object(out.plain)
-}
-
-/// Whether keywords are there that combine schemas.
-pub(super) fn combines(map: &Map<String, Value>) -> bool {
-    [
-        "$ref",
-        "$dynamicRef",
-        "$recursiveRef",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "if",
-        "not",
-        "dependentSchemas",
-        "dependencies",
-    ]
-    .iter()
-    .any(|key| map.contains_key(*key))
-}
-
-/// Whether a value of this type can satisfy `type`.
-pub(super) fn may_be(map: &Map<String, Value>, name: &str) -> bool {
-    match map.get("type") {
-        Some(Value::String(only)) => only == name,
-        Some(Value::Array(names)) => names.iter().any(|n| n == name),
-        _ => true,
-    }
-}
-
-pub(super) fn entries<'v>(value: &'v Value, at: &str) -> Result<&'v Map<String, Value>> {
-    value.as_object().ok_or_else(|| GrammarError::schema(at, "must be an object"))
-}
-
-/// Copies whole numbers that count something.
-pub(super) fn counts(
-    map: &Map<String, Value>,
-    keywords: &[&str],
-    path: &str,
-    out: &mut Rewritten,
-) -> Result<()> {
-    for keyword in keywords {
-        let Some(value) = map.get(*keyword) else { continue };
-        let whole =
-            value.as_u64().or(value.as_f64().filter(|v| *v >= 0.0 && v.fract() == 0.0).map(|v| v as u64));
-        let wrong = || GrammarError::schema(step(path, keyword), "must be a whole number, 0 or more");
-        let mut count = whole.ok_or_else(wrong)?;
-        if count > limits::REPETITION {
-            if keyword.starts_with("min") {
-                let hint = "ask for less";
-                return Err(too_large(&format!("{keyword} at {path}"), limits::REPETITION as usize, hint));
-            }
-            // No answer is as long: the bound is kept, closer.
-            count = limits::REPETITION;
-        }
-        out.plain.insert((*keyword).into(), json!(count));
-    }
-    Ok(())
-}
-
-pub(super) fn too_large(what: &str, limit: usize, hint: &str) -> GrammarError {
-    GrammarError::TooLarge { what: what.into(), limit, hint: hint.into() }
 }

@@ -1,5 +1,9 @@
 //! Regular expressions without anchors: grammars match whole strings, and the library knows no `^` inside.
 
+mod write;
+
+pub(crate) use write::counts;
+
 use regex_syntax::{
     ParserBuilder,
     hir::{Hir, HirKind, Look, Repetition},
@@ -39,7 +43,7 @@ pub(crate) fn plain(pattern: &str, scope: Scope) -> Result<Option<String>, Strin
     };
     let whole = Hir::alternation(branches.into_iter().map(ends).collect());
     // An expression that matches nothing has no length.
-    Ok(whole.properties().minimum_len().map(|_| whole.to_string()))
+    whole.properties().minimum_len().map(|_| write::write(&whole)).transpose()
 }
 
 /// Any text at all.
