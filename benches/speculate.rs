@@ -6,12 +6,14 @@
 //! `lookahead`, `mtp`, the path of a draft model or of a head). Prompts are parts of the text, plain and said twice.
 
 use lamina::{DraftSource, LoadOptions, Special, open};
-use lamina_engine::{
-    Engine, Event, Generation, KnownAnswers, KnownTexts, Request, Rightness, Speculate, Task,
-    sample::SamplingParams,
-};
+use lamina_engine::{Engine, Event, Generation, Request, Speculate, Task, sample::SamplingParams};
 use lamina_fixtures::CommandLine;
 use std::{fs, path::PathBuf, sync::mpsc::channel};
+
+#[path = "../crates/engine/tests/it/known.rs"]
+mod known;
+
+use known::{KnownAnswers, KnownTexts, Rightness};
 
 /// What is measured with each drafter.
 struct Setup {

@@ -1,8 +1,9 @@
 //! Why a request cannot be served.
 
-use crate::{sample::SampleError, stop::StopError};
 use lamina_grammar::GrammarError;
 use lamina_plan::BackendError;
+use lamina_sample::{SampleError, stop::StopError};
+use lamina_speculate::SpeculateError;
 use lamina_text::TextError;
 
 /// Why a request cannot be served, or ended early.
@@ -52,16 +53,9 @@ pub enum EngineError {
         /// What would work.
         want: &'static str,
     },
-    /// A drafter that was not loaded.
-    #[error(
-        "drafts by {method} were asked for, but the model was loaded with: {loaded}; load it with a draft that has it"
-    )]
-    NoDrafter {
-        /// Its name.
-        method: String,
-        /// Those that were loaded.
-        loaded: String,
-    },
+    /// Drafts cannot be made as they were asked for.
+    #[error(transparent)]
+    Speculate(SpeculateError),
     /// As many requests wait as may.
     #[error("{limit} requests wait already, and no more may: try again later, or raise the queue's limit")]
     QueueFull {
@@ -130,6 +124,15 @@ impl From<SampleError> for EngineError {
                 EngineError::Runtime(e.to_string())
             }
             e => EngineError::Sample(e),
+        }
+    }
+}
+
+impl From<SpeculateError> for EngineError {
+    fn from(e: SpeculateError) -> Self {
+        match e {
+            SpeculateError::Parameter { name, value, want } => EngineError::Parameter { name, value, want },
+            e => EngineError::Speculate(e),
         }
     }
 }

@@ -13,12 +13,11 @@ pub(crate) use disk::PlacedPart;
 pub(crate) use swap::Swaps;
 
 use crate::{
-    held::Held,
     kv::{
         Pages, States,
         content::{Cells, Content, Contents, Hash, Name, Namer, Past, sha256},
     },
-    sequence::Sequence,
+    sequence::{Sequence, memory::SeqMemory},
 };
 use lamina_plan::{
     GroupSpec, KeptCells, Limits, NO_PAGE, PAGE_LEN, Plan, Reach, SeqPlace, View, batch::Copy,
@@ -283,7 +282,7 @@ impl Memory {
     /// Notes that all rows of `s` up to `s.computed` were computed, for tokens that are kept: publishes what has become
     /// full, and gives back pages that no later row sees, or that only wrong drafts have written.
     pub fn computed(&mut self, s: &mut Sequence) {
-        self.settle_selected(s);
+        self.drop_unselected(s);
         self.publish(s);
         for (group, table) in self.groups.iter_mut().zip(&mut s.held.tables) {
             let beyond = s.computed.div_ceil(PAGE_LEN).min(table.len());
@@ -331,7 +330,7 @@ impl Memory {
     }
 
     /// Gives `fork` the memory of `of`: all pages are shared, a state is copied. False when there is no state.
-    pub fn share(&mut self, of: &Held, fork: &mut Sequence) -> bool {
+    pub fn share(&mut self, of: &SeqMemory, fork: &mut Sequence) -> bool {
         if !self.take_state(fork) {
             return false;
         }

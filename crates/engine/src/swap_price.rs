@@ -1,6 +1,6 @@
 //! Whether a preempted sequence is swapped or computed again: the cheaper of both, by what was measured.
 
-use crate::cost::Cost;
+use crate::policy::cost::Cost;
 
 /// When preempted sequences are swapped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl SwapPrice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::Size;
+    use crate::policy::cost::Size;
     use std::time::Duration;
 
     #[test]

@@ -37,9 +37,9 @@ pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, Toke
 pub use lamina_base::{DType, files};
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
-    Boundary, Compression, CompressionMethod, Counters, EngineError, Event, FinishReason, Handle, LastStep,
-    LengthBy, Policy, Pooled, Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation, StepTallies,
-    StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token, sample,
+    Boundary, Compression, CompressionMethod, Counters, EngineError, Event, FinishReason, Goal, Handle,
+    LastStep, LengthBy, Policy, Pooled, Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation,
+    StepTallies, StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token, sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{

@@ -3,7 +3,6 @@
 
 use crate::{
     error::{Error, Result},
-    turn::InTurn,
     uploads::WeightSource,
 };
 use lamina_arch::{
@@ -11,7 +10,7 @@ use lamina_arch::{
     spec::{HeadFeed, HeadSource, LastRow},
 };
 use lamina_base::DType;
-use lamina_engine::{Drafter, HeadDrafter, LoadedHead, Medusa};
+use lamina_engine::{Drafter, HeadDrafter, InTurn, LoadedHead, Medusa};
 use lamina_plan::{
     Backend, BackendWeight, GroupSpec, KvDtype, KvTypes, Limits, Plan, RowKind, Runner, Step, WeightSpec,
     emit_features, emit_head, emit_medusa,

@@ -42,7 +42,6 @@ mod sparse;
 mod stream;
 mod stream_info;
 mod stream_load;
-mod turn;
 mod uploads;
 mod vocab;
 

@@ -16,13 +16,12 @@ use crate::{
     sizes::{ModelSizes, OpenedModel},
     stream_info::StreamInfo,
     stream_load::{StreamedModel, load_streamed},
-    turn::InTurn,
     uploads::{Progress, WeightSource, bytes_per_token, upload},
     vocab,
 };
 use lamina_arch::{Family, Weights};
 use lamina_disk::PageStore;
-use lamina_engine::{Engine, MOST_DRAFTS};
+use lamina_engine::{Engine, InTurn, MOST_DRAFTS};
 use lamina_plan::{Backend, BackendError, BackendWeight, Limits, Plan, Runner, Step};
 use lamina_store::Checkpoint;
 use lamina_stream::StreamedMachine;

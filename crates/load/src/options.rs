@@ -18,7 +18,7 @@ use crate::{
 };
 use lamina_base::DType;
 use lamina_disk::PanelCheck;
-use lamina_engine::Policy;
+use lamina_engine::{Goal, Policy};
 use lamina_plan::{AttentionSparsity, Backend, KvDtype, Memory, ReadShare};
 use lamina_planner::PlacementRule;
 use std::{ffi::OsStr, num::NonZeroUsize, path::PathBuf};
@@ -185,6 +185,7 @@ read_settings! {
         "throughput" => Some(Objective::Throughput),
         _ => None,
     }, "latency or throughput";
+    Goal: Text = |text| text.parse().ok(), "ttft=MS,tbt=MS, or one of them";
     Offload: Text = |text| match text {
         "auto" => Some(Offload::Auto),
         "never" => Some(Offload::Never),

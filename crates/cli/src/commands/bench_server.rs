@@ -6,9 +6,10 @@ use crate::{
     input::file_text,
     output,
     progress::Bar,
-    remote::{self, Arrivals, Goal, Lengths, LoadPlan, RemoteServer},
+    remote::{self, Arrivals, Lengths, LoadPlan, RemoteServer},
 };
 use clap::ValueEnum;
+use lamina::Goal;
 use std::path::PathBuf;
 
 /// Requests of a measurement without a trace.

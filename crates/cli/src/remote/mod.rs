@@ -7,7 +7,7 @@ mod partner;
 mod run;
 mod server;
 
-pub use load::{Arrivals, Goal, Lengths, LoadPlan, measure};
+pub use load::{Arrivals, Lengths, LoadPlan, measure};
 pub use partner::ServerPartner;
 pub use run::{complete, complete_whole, write_texts};
 pub use server::RemoteServer;

@@ -5,9 +5,8 @@
 
 use super::Memory;
 use crate::{
-    held::BranchMemory,
     kv::{Pages, States},
-    sequence::Sequence,
+    sequence::{Sequence, memory::BranchMemory},
 };
 use lamina_plan::{PAGE_LEN, SeqPlace, batch::Copy};
 
@@ -61,7 +60,7 @@ impl Memory {
 
     /// Leaves `s` the memory of the chain along which it goes on. False where the step's rows have to be computed again,
     /// since that chain's state has seen a wrong token: the one before them is kept then.
-    pub fn settle_drafts(&mut self, s: &mut Sequence, drafts: usize, kept: KeptDrafts) -> bool {
+    pub fn keep_drafts(&mut self, s: &mut Sequence, drafts: usize, kept: KeptDrafts) -> bool {
         if s.held.next_state.is_some() && kept.accepted < self.drafts_of(s, drafts, kept.chain) {
             self.drop_drafts(s);
             return false;

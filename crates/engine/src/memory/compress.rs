@@ -45,7 +45,7 @@ impl Memory {
     }
 
     /// Notes that cells were selected, once the last rows of the prompt are computed, and gives back the pages before them.
-    pub(super) fn settle_selected(&mut self, s: &mut Sequence) {
+    pub(super) fn drop_unselected(&mut self, s: &mut Sequence) {
         let Some((compressor, closing)) = s.compressor.clone().zip(s.closing()) else { return };
         if s.held.kept != KeptCells::All || s.computed < closing.end {
             return;

@@ -1,17 +1,20 @@
 //! The schedule without a machine: random arrivals, lengths, limits and readers. What a machine would have written is
 //! kept beside it, so that a page in wrong hands shows.
 
+mod load;
 mod swap;
 
 use super::*;
 use crate::{
-    cost::Size,
+    events::{
+        outbox::PendingEvents,
+        output::{Event, Scored},
+        sink::{Gone, Sink},
+    },
     kv::content::{Cells, Hash, Name, sha256},
-    outbox::PendingEvents,
-    output::{Event, Scored},
-    purpose::Purpose,
+    policy::cost::Size,
     request::{Generation, Pass, Request, Task, Terms},
-    sink::{Gone, Sink},
+    sequence::purpose::Purpose,
 };
 use lamina_arch::spec::{Embed, Head, ModelOutput, ModelSpec};
 use lamina_plan::{KvLayout, LayerState, NO_PAGE, PAGE_LEN, Reach, Select, SeqPlace, emit};
@@ -374,6 +377,7 @@ fn an_answers_next_token_comes_within_two_decode_steps() {
     let truth = |rows: usize| Duration::from_micros(1000 + 200 * (rows as u64 - 1));
     let mut cost = Cost::default();
     let mut world = World::new(false, limits(512, 16, 64), false);
+    world.schedule.policy.goal.between = Some(Duration::ZERO);
     world.answer(tokens(1, 10), 400);
     for _ in 0..2 {
         world.step();

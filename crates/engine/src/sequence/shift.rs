@@ -7,7 +7,7 @@
 //! of prompts, and gives the bits of a request that begins with what was kept.
 
 use super::Sequence;
-use crate::purpose::Purpose;
+use crate::sequence::purpose::Purpose;
 use std::sync::Arc;
 
 /// What shifts of the context have changed in a sequence.

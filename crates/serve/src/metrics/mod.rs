@@ -294,7 +294,7 @@ impl Engines {
             step_age: r.gauge("step_age_seconds", "Time since the last step while there is work"),
             loras: r.gauge("lora_requests_info", "1 for each adapter"),
             preemptions: r.counter("num_preemptions", "Sequences that lost their memory to others"),
-            swaps: SwapMetrics::register(r.sheet, r.prefix),
+            swaps: SwapMetrics::new(r),
             cache_queries: r.counter("prefix_cache_queries", "Tokens of prompts that were looked for"),
             cache_hits: r.counter("prefix_cache_hits", "Tokens of prompts that were found"),
             disk_hits: r.counter("prefix_cache_disk_hits", "Of these, tokens that were read from disk"),

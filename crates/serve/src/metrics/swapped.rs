@@ -1,36 +1,33 @@
 //! Numbers of preempted sequences whose memory is kept.
 
-use super::labels::{ModelLabel, PagesLabel};
-use lamina::{SwapCounts, disk::SwapUse};
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::Registry as Sheet,
+use super::{
+    Gauges, Registrar, Seconds,
+    labels::{ModelLabel, PagesLabel},
 };
-use std::sync::atomic::AtomicU64;
+use lamina::{SwapCounts, disk::SwapUse};
+use prometheus_client::metrics::{counter::Counter, family::Family};
 
 /// Families of one server.
 pub(super) struct SwapMetrics {
     sequences: Family<PagesLabel, Counter>,
     bytes: Family<PagesLabel, Counter>,
-    seconds: Family<ModelLabel, Counter<f64, AtomicU64>>,
-    held: Family<PagesLabel, Gauge<f64, AtomicU64>>,
+    seconds: Seconds<ModelLabel>,
+    held: Gauges<PagesLabel>,
 }
 
 impl SwapMetrics {
-    /// Adds the families to a sheet, under its prefix.
-    pub fn register(sheet: &mut Sheet, prefix: &str) -> SwapMetrics {
-        let new = SwapMetrics {
-            sequences: Family::default(),
-            bytes: Family::default(),
-            seconds: Family::default(),
-            held: Family::default(),
-        };
-        let name = |name: &str| format!("{prefix}:kv_swap_{name}");
-        sheet.register(name("sequences"), "Preempted sequences whose memory was kept", new.sequences.clone());
-        sheet.register(name("bytes"), "Bytes of the cache that were swapped", new.bytes.clone());
-        sheet.register(name("return_seconds"), "Time in which swapped memory came back", new.seconds.clone());
-        sheet.register(name("held_bytes"), "Bytes that swapped memory takes", new.held.clone());
-        new
+    /// Adds the families to a sheet.
+    pub fn new(r: &mut Registrar<'_>) -> SwapMetrics {
+        SwapMetrics {
+            sequences: r.counter("kv_swap_sequences", "Preempted sequences whose memory was kept"),
+            bytes: r.counter("kv_swap_bytes", "Bytes of the cache that were swapped"),
+            seconds: r.add(
+                "kv_swap_return_seconds",
+                "Time in which swapped memory came back",
+                Family::default(),
+            ),
+            held: r.gauge("kv_swap_held_bytes", "Bytes that swapped memory takes"),
+        }
     }
 
     /// Adds what has happened in the engine of a model since the last time, and sets what its store holds.

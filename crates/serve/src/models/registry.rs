@@ -64,6 +64,7 @@ impl Registry {
             max_running: options.max_running,
             max_queue: options.max_queue,
             prefill_share: options.prefill_share.clamp(0.0, 0.99),
+            goal: options.goal,
         };
         let most = options.max_models.unwrap_or(named + usize::from(options.models_dir.is_some())).max(1);
         let any_name = slots.len() == 1 && options.models_dir.is_none();

@@ -6,7 +6,9 @@ mod setting;
 
 pub use setting::{KeepAlive, LogFormat, NamedPath, Network, Reasoning, Span};
 
-use lamina::{AdapterPath, LoadOptions, OptionError, OptionSpec, Surface, sample::SamplingParams, settings};
+use lamina::{
+    AdapterPath, Goal, LoadOptions, OptionError, OptionSpec, Surface, sample::SamplingParams, settings,
+};
 use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
 settings! {
@@ -74,7 +76,10 @@ settings! {
             max_running: usize = 64, "N" | "parallel" | "max_num_seqs";
             /// Requests that may wait [default: 256]
             max_queue: usize = 256, "N";
-            /// Part of a step's time that prompts may take while answers are written [default: 0.5]
+            /// Milliseconds to the first token and between tokens that answers are to keep, as ttft=500,tbt=50: while answers are
+            /// written, prompts take as much of a step as the time between tokens allows [default: tbt=100]
+            goal: Goal = Goal::default(), "GOAL";
+            /// Part of a step's time that prompts get while answers are written, however slow steps are [default: 0.5]
             prefill_share: f64 = 0.5, "SHARE";
             /// Bytes of a request's body at most [default: 32M]
             max_body: u64 = 32 << 20, "SIZE";

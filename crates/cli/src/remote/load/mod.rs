@@ -5,7 +5,7 @@ mod plan;
 mod report;
 
 pub use plan::{Arrivals, Lengths, LoadPlan};
-pub use report::{Goal, LoadReport};
+pub use report::LoadReport;
 
 use super::server::RemoteServer;
 use crate::error::{CliError, Result};

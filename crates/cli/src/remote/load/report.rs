@@ -5,46 +5,17 @@ use super::{
     plan::{Arrivals, LoadPlan},
 };
 use crate::table::{pairs, table};
+use lamina::Goal;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// The percentiles that are told.
 const PERCENTILES: [f64; 3] = [50.0, 90.0, 99.0];
 
-/// The longest times that an answer may take to count as good.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Goal {
-    /// To the first token.
-    first: Duration,
-    /// Between tokens, on average over the answer.
-    between: Duration,
-}
-
-impl FromStr for Goal {
-    type Err = String;
-
-    /// Written as `ttft=500,tbt=50`, in milliseconds; what is missing is no limit.
-    fn from_str(text: &str) -> Result<Goal, String> {
-        let mut goal = Goal { first: Duration::MAX, between: Duration::MAX };
-        for part in text.split(',') {
-            let (name, value) = part.split_once('=').ok_or("is no goal; write it as ttft=500,tbt=50")?;
-            let ms: f64 =
-                value.trim().parse().map_err(|_| format!("`{value}` is no number of milliseconds"))?;
-            let limit = Duration::try_from_secs_f64(ms / 1e3).map_err(|e| format!("`{value}`: {e}"))?;
-            match name.trim() {
-                "ttft" => goal.first = limit,
-                "tbt" | "tpot" | "itl" => goal.between = limit,
-                other => return Err(format!("`{other}` is no time of an answer; there are ttft and tbt")),
-            }
-        }
-        Ok(goal)
-    }
-}
-
-impl Goal {
-    fn met(&self, m: &Measured) -> bool {
-        m.times[0] <= self.first && mean_gap(m).is_none_or(|gap| gap <= self.between)
-    }
+/// True for an answer that took no longer than its goal allows; the time between tokens is a mean over the answer.
+fn met(goal: Goal, m: &Measured) -> bool {
+    goal.first.is_none_or(|limit| m.times[0] <= limit)
+        && mean_gap(m).zip(goal.between).is_none_or(|(gap, limit)| gap <= limit)
 }
 
 /// The time of a token after the first one, on average.
@@ -150,8 +121,8 @@ impl LoadReport {
     }
 
     fn goodput(&self, goal: Goal) -> Value {
-        let good: Vec<_> = self.answers.iter().filter(|m| goal.met(m)).collect();
-        let ms = |limit: Duration| (limit < Duration::MAX).then_some(limit.as_secs_f64() * 1e3);
+        let good: Vec<_> = self.answers.iter().filter(|m| met(goal, m)).collect();
+        let ms = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64() * 1e3);
         json!({
             "ttft_ms": ms(goal.first),
             "tbt_ms": ms(goal.between),
@@ -256,15 +227,5 @@ mod tests {
         assert_eq!(json["tbt_ms"]["max"], 100.0);
         assert_eq!(json["completion_tok_s"], 4.5);
         assert!(report.text(None).contains("1 times: busy"));
-    }
-
-    #[test]
-    fn goals_are_read() {
-        let goal: Goal = "ttft=500,tbt=50".parse().unwrap();
-        assert_eq!((goal.first, goal.between), (Duration::from_millis(500), Duration::from_millis(50)));
-        assert_eq!("tbt=1".parse::<Goal>().unwrap().first, Duration::MAX);
-        for wrong in ["", "ttft", "ttft=x", "speed=1", "ttft=-1"] {
-            assert!(wrong.parse::<Goal>().is_err(), "{wrong}");
-        }
     }
 }

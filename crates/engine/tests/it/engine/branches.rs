@@ -5,7 +5,8 @@ use super::{
     speculation::*,
     *,
 };
-use lamina_engine::{Drafter, KnownAnswers, Lookahead, Rightness, Speculate};
+use crate::known::{KnownAnswers, Rightness};
+use lamina_engine::{Drafter, Lookahead, Speculate};
 
 /// Guesses of known answers with branches, the first chain wrong behind a depth below `wrong_below`.
 fn branched(texts: &[Vec<u32>], wrong_below: usize) -> Box<dyn Drafter> {

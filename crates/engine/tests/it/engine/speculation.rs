@@ -1,8 +1,9 @@
 //! Answers with drafts: the same tokens, the same bits of logprobs, the same ends, whatever guesses and however wide.
 
 use super::*;
+use crate::known::{KnownAnswers, Rightness};
 use lamina_engine::{
-    DraftAsk, DraftModel, Drafter, KnownAnswers, Ngram, Proposal, Rightness, Speculate, Speculation, Suffix,
+    DraftAsk, DraftModel, Drafter, Ngram, Proposal, Speculate, SpeculateError, Speculation, Suffix,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -224,7 +225,10 @@ fn drafters_that_are_not_loaded_are_refused_and_failing_ones_are_left_alone() {
     let mut plain = engine(vec![attention()], ROOMY);
     let want = ask(&mut plain, Speculate::default());
     let by = |m: &str| Speculate { method: Some(m.into()), width: Some(3), branches: None };
-    assert!(matches!(ask(&mut plain, by("ngram")).error, Some(EngineError::NoDrafter { .. })));
+    assert!(matches!(
+        ask(&mut plain, by("ngram")).error,
+        Some(EngineError::Speculate(SpeculateError::NoDrafter { .. }))
+    ));
 
     struct Broken(Arc<AtomicBool>);
     impl Drafter for Broken {
@@ -234,16 +238,19 @@ fn drafters_that_are_not_loaded_are_refused_and_failing_ones_are_left_alone() {
         fn prior(&self, _: u8) -> f32 {
             1.0
         }
-        fn propose(&mut self, _: &[DraftAsk<'_>]) -> Result<Vec<Proposal>, EngineError> {
+        fn propose(&mut self, _: &[DraftAsk<'_>]) -> Result<Vec<Proposal>, SpeculateError> {
             assert!(!self.0.swap(true, Ordering::Relaxed), "it is asked once");
-            Err(EngineError::EmptyPrompt)
+            Err(SpeculateError::NoDrafter { method: "broken".into(), loaded: String::new() })
         }
         fn forget(&mut self, _: &DraftAsk<'_>) {}
     }
     let mut e = engine(vec![attention()], ROOMY).drafting(vec![Box::new(Broken(Arc::default()))], None);
     assert_eq!(ask(&mut e, Speculate::default()), want);
     assert_eq!(ask(&mut e, by("broken")), want);
-    assert!(matches!(ask(&mut e, by("ngram")).error, Some(EngineError::NoDrafter { .. })));
+    assert!(matches!(
+        ask(&mut e, by("ngram")).error,
+        Some(EngineError::Speculate(SpeculateError::NoDrafter { .. }))
+    ));
 }
 
 #[test]

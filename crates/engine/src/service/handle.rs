@@ -1,0 +1,101 @@
+//! The caller's end of a request.
+
+use crate::{
+    error::EngineError,
+    events::output::Event,
+    request::{Request, Task},
+    service::{
+        mailbox::Inbox,
+        message::{Fault, Waker},
+    },
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{RecvTimeoutError, TryRecvError},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// The caller's end of a request: blocking, with a time limit, or polled. Dropping it cancels the request.
+///
+/// A request that the engine can no longer answer brings the cause as its last event.
+pub struct Handle {
+    inbox: Inbox,
+    cancel: Arc<AtomicBool>,
+    engine: Waker,
+    fault: Fault,
+    /// Answers that have not ended.
+    open: AtomicUsize,
+}
+
+impl Handle {
+    pub(crate) fn new(request: &Request, inbox: Inbox, engine: Waker, fault: Fault) -> Handle {
+        let open = if let Task::Generate(g) = &request.task { g.n } else { 1 };
+        Handle { inbox, cancel: request.cancel.clone(), engine, fault, open: AtomicUsize::new(open) }
+    }
+
+    /// Waits for the next event; none when the request is over.
+    pub fn next(&self) -> Option<Event> {
+        self.inbox.next().map_or_else(|| self.cause(), |event| Some(self.count(event)))
+    }
+
+    /// Waits for the next event for at most `time`.
+    ///
+    /// # Errors
+    /// `Timeout` when none came, `Disconnected` when the request is over.
+    pub fn next_within(&self, time: Duration) -> Result<Event, RecvTimeoutError> {
+        match self.inbox.next_within(time) {
+            Err(RecvTimeoutError::Disconnected) => self.cause().ok_or(RecvTimeoutError::Disconnected),
+            other => other.map(|event| self.count(event)),
+        }
+    }
+
+    /// The next event if there is one.
+    ///
+    /// # Errors
+    /// `Empty` when none has come yet, `Disconnected` when the request is over.
+    pub fn try_next(&self) -> Result<Event, TryRecvError> {
+        match self.inbox.try_next() {
+            Err(TryRecvError::Disconnected) => self.cause().ok_or(TryRecvError::Disconnected),
+            other => other.map(|event| self.count(event)),
+        }
+    }
+
+    /// The next event, or a wake-up when it has come; ready with none when the request is over.
+    pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        match self.inbox.poll_next(context) {
+            Poll::Ready(None) => Poll::Ready(self.cause()),
+            other => other.map(|event| event.map(|event| self.count(event))),
+        }
+    }
+
+    /// Asks for an early end; the last event says `Cancelled`.
+    pub fn cancel(&self) {
+        self.cancel.store(true, Ordering::Relaxed);
+        self.engine.wake();
+    }
+
+    fn count(&self, event: Event) -> Event {
+        match &event {
+            Event::Finished { .. } => _ = self.open.fetch_sub(1, Ordering::Relaxed),
+            Event::Failed(_) => self.open.store(0, Ordering::Relaxed),
+            Event::Prompt { .. } | Event::Progress { .. } | Event::Token(_) => {}
+        }
+        event
+    }
+
+    /// Why the events have ended, told once and only where answers are missing.
+    fn cause(&self) -> Option<Event> {
+        let open = self.open.swap(0, Ordering::Relaxed);
+        (open > 0).then(|| Event::Failed(self.fault.get().cloned().unwrap_or(EngineError::Closed)))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
