@@ -2,17 +2,14 @@
 
 use crate::{
     driver,
-    error::{CudaUnusable, Opened, check},
+    error::{CudaUnusable, Opened, check, check_start},
+    sys,
 };
-use cudarc::driver::sys::{self, CUdevice_attribute, CUstreamCaptureMode};
 use lamina_plan::backend::Result;
 use std::{
     ffi::{CStr, c_char},
-    ptr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    mem, ptr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Streams that do not wait for work of other libraries in the process.
@@ -23,7 +20,14 @@ pub(crate) struct CudaContext {
     device: sys::CUdevice,
     context: sys::CUcontext,
     stream: sys::CUstream,
-    recording: AtomicBool,
+    recording: Mutex<Recording>,
+}
+
+/// Whether launches are recorded, and memory that is given back meanwhile: the driver frees none before the end.
+#[derive(Default)]
+struct Recording {
+    on: bool,
+    freed: Vec<u64>,
 }
 
 // SAFETY: the handles are names of things inside the driver, which may be used on any thread that the context was set
@@ -38,7 +42,7 @@ impl CudaContext {
         driver::load()?;
         let mut count = 0;
         // SAFETY: the driver writes one number.
-        check("counting the devices", unsafe { sys::cuDeviceGetCount(&raw mut count) })?;
+        check_start("counting the devices", unsafe { sys::cuDeviceGetCount(&raw mut count) })?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -50,14 +54,13 @@ impl CudaContext {
         }
         let mut device = 0;
         // SAFETY: the driver writes one handle.
-        check("finding the device", unsafe { sys::cuDeviceGet(&raw mut device, number as i32) })?;
+        check_start("finding the device", unsafe { sys::cuDeviceGet(&raw mut device, number as i32) })?;
         let mut context = ptr::null_mut();
         // SAFETY: the driver writes one handle; `drop` gives it back.
         let retained = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) };
-        check("opening the device", retained)?;
-        let recording = AtomicBool::new(false);
+        check_start("opening the device", retained)?;
         // From here on, `drop` cleans up.
-        let mut own = CudaContext { device, context, stream: ptr::null_mut(), recording };
+        let mut own = CudaContext { device, context, stream: ptr::null_mut(), recording: Mutex::default() };
         own.bind()?;
         // SAFETY: the context is current; the driver writes one handle.
         let created = unsafe { sys::cuStreamCreate(&raw mut own.stream, NON_BLOCKING) };
@@ -96,8 +99,8 @@ impl CudaContext {
             check("asking for the compute capability", asked)?;
             Ok(u32::try_from(value).unwrap_or(0))
         };
-        let major = number(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        Ok(10 * major + number(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?)
+        let major = number(sys::CAPABILITY_MAJOR)?;
+        Ok(10 * major + number(sys::CAPABILITY_MINOR)?)
     }
 
     /// Bytes that can be had now, and bytes that there are.
@@ -118,29 +121,47 @@ impl CudaContext {
 
     /// True while launches are recorded.
     pub fn is_recording(&self) -> bool {
-        self.recording.load(Ordering::Acquire)
+        self.recording().on
+    }
+
+    fn recording(&self) -> MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to record launches.
     pub fn begin_recording(&self) -> Result<()> {
         self.bind()?;
         // Other threads may allocate meanwhile: only this one's calls are held against the rules of recordings.
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let mode = sys::CAPTURE_THREAD_LOCAL;
         // SAFETY: the context is current, the stream its own.
         check("beginning a recording", unsafe { sys::cuStreamBeginCapture_v2(self.stream, mode) })?;
-        self.recording.store(true, Ordering::Release);
+        self.recording().on = true;
         Ok(())
     }
 
     /// Ends the recording; the caller destroys the graph.
     pub fn end_recording(&self) -> Result<sys::CUgraph> {
         // Over in any case: of a lost device it cannot be ended, and copies have to say that it is lost.
-        self.recording.store(false, Ordering::Release);
-        self.bind()?;
+        let freed = mem::take(&mut *self.recording()).freed;
+        let bound = self.bind();
         let mut graph = ptr::null_mut();
-        // SAFETY: the context is current, the stream its own; the driver writes one handle.
+        // SAFETY: the stream is its own, its context current unless the device is lost; the driver writes one handle.
         let ended = unsafe { sys::cuStreamEndCapture(self.stream, &raw mut graph) };
-        check("ending a recording", ended).map(|()| graph)
+        freed.into_iter().for_each(|address| self.free(address));
+        bound.and_then(|()| check("ending a recording", ended)).map(|()| graph)
+    }
+
+    /// Gives memory back, behind all work that was asked for: that may use it.
+    pub fn free(&self, address: u64) {
+        let mut recording = self.recording();
+        if recording.on {
+            return recording.freed.push(address);
+        }
+        drop(recording);
+        // After a failure the context is lost, and its memory goes with it; to free it is tried all the same.
+        let _ = self.wait();
+        // SAFETY: the caller's, which frees it once; nothing that is under way uses it.
+        let _ = unsafe { sys::cuMemFree_v2(address) };
     }
 }
 

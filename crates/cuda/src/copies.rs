@@ -1,7 +1,6 @@
 //! Copies to staging slots, on a stream of their own beside the work.
 
-use crate::{context::CudaContext, error::check};
-use cudarc::driver::sys;
+use crate::{context::CudaContext, error::check, sys};
 use lamina_base::Bytes;
 use lamina_plan::backend::Result;
 use std::{ptr, sync::Arc};

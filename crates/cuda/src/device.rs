@@ -11,8 +11,8 @@ use crate::{
     memory::CudaBuffer,
     pinned,
     staging::Staging,
+    sys,
 };
-use cudarc::driver::sys;
 use lamina_base::Bytes;
 use lamina_gpu::{DeviceInfo, GpuDevice, Launch, ProductUnits, compared_kernels};
 use lamina_plan::{BackendError, backend::Result};

@@ -1,8 +1,8 @@
 //! Why a CUDA device cannot be used, in one line each, and what the driver's codes mean.
 
-use cudarc::driver::{result::DriverError, sys::CUresult};
+use crate::sys::{self, Code};
 use lamina_plan::{BackendError, backend::Result};
-use std::fmt;
+use std::{ffi::CStr, fmt, ops::RangeInclusive, ptr};
 
 /// What opening a device gives.
 pub(crate) type Opened<T> = std::result::Result<T, CudaUnusable>;
@@ -66,45 +66,105 @@ impl From<BackendError> for CudaUnusable {
     }
 }
 
-/// Codes after which nothing more can be asked of the context: every later call fails too.
-const LOST: &[CUresult] = &[
-    CUresult::CUDA_ERROR_DEINITIALIZED,
-    CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE,
-    CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
-    CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE,
-    CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
-    CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
-    CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
-    CUresult::CUDA_ERROR_ASSERT,
-    CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
-    CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
-    CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
-    CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE,
-    CUresult::CUDA_ERROR_INVALID_PC,
-    CUresult::CUDA_ERROR_LAUNCH_FAILED,
-    CUresult::CUDA_ERROR_EXTERNAL_DEVICE,
-    CUresult::CUDA_ERROR_UNKNOWN,
+/// Codes after which the device goes on: what was asked for was wrong, too much, or not supported. After any other one, and
+/// any that only newer drivers know, nothing more can be asked of the context.
+const GOES_ON: &[RangeInclusive<Code>] = &[
+    1..=3,
+    34..=36,
+    100..=102,
+    200..=213,
+    215..=219,
+    221..=225,
+    300..=304,
+    400..=402,
+    500..=500,
+    600..=600,
+    701..=701,
+    703..=708,
+    711..=713,
+    720..=720,
+    800..=804,
+    811..=812,
+    900..=910,
+    912..=915,
+];
+
+/// What to do about codes that a driver starts with, or a device is opened with.
+const ADVICE: &[(Code, &str)] = &[
+    (sys::OUT_OF_MEMORY, "end other programs on the device"),
+    (46, "another program may have the device for itself: see nvidia-smi"),
+    (802, "its services are not up yet: start nvidia-fabricmanager, or wait for it"),
+    (
+        803,
+        "its kernel module and its library are of different versions, as after an update: restart the machine",
+    ),
+    (804, "this device has no forward compatibility: take the folder of cuda-compat out of LD_LIBRARY_PATH"),
+    (
+        999,
+        "its kernel module may not be loaded, or a container lacks /dev/nvidia-uvm: run nvidia-smi on the host, then start again",
+    ),
 ];
 
 /// The driver's answer to `what`, which is a part of a sentence such as `copying to the device`.
-pub(crate) fn check(what: impl fmt::Display, outcome: CUresult) -> Result<()> {
-    if outcome == CUresult::CUDA_SUCCESS {
+pub(crate) fn check(what: impl fmt::Display, outcome: Code) -> Result<()> {
+    if outcome == sys::SUCCESS {
         return Ok(());
     }
     let what = format!("{what} failed: {}", words(outcome));
-    Err(BackendError::Device { backend: NAME, what, lost: LOST.contains(&outcome) })
+    let lost = !GOES_ON.iter().any(|codes| codes.contains(&outcome));
+    Err(BackendError::Device { backend: NAME, what, lost })
+}
+
+/// The same before a device is open: there is none to be lost, and often something to be done.
+pub(crate) fn check_start(what: &str, outcome: Code) -> Opened<()> {
+    if outcome == sys::SUCCESS {
+        return Ok(());
+    }
+    let advice = ADVICE.iter().find(|(code, _)| *code == outcome).map(|(_, advice)| format!(": {advice}"));
+    let said = words(outcome);
+    Err(CudaUnusable::Failed(format!("{NAME}: {what} failed: {said}{}", advice.unwrap_or_default())))
 }
 
 /// A code in the driver's own words.
-fn words(outcome: CUresult) -> String {
-    let error = DriverError(outcome);
-    match (error.error_string(), error.error_name()) {
-        (Ok(words), Ok(name)) => format!("{} ({})", words.to_string_lossy(), name.to_string_lossy()),
-        _ => format!("code {}", outcome as u32),
+fn words(outcome: Code) -> String {
+    let (mut words, mut name) = (ptr::null(), ptr::null());
+    // SAFETY: the driver writes the address of a text of its own, which stays.
+    let described = unsafe { sys::cuGetErrorString(outcome, &raw mut words) };
+    // SAFETY: as above.
+    let named = unsafe { sys::cuGetErrorName(outcome, &raw mut name) };
+    if (described, named) != (sys::SUCCESS, sys::SUCCESS) || words.is_null() || name.is_null() {
+        return format!("code {outcome}");
     }
+    // SAFETY: the driver gave a text with its end.
+    let words = unsafe { CStr::from_ptr(words) };
+    // SAFETY: as above.
+    let name = unsafe { CStr::from_ptr(name) };
+    format!("{} ({})", words.to_string_lossy(), name.to_string_lossy())
 }
 
 /// True for the code that says so.
-pub(crate) fn is_out_of_memory(outcome: CUresult) -> bool {
-    outcome == CUresult::CUDA_ERROR_OUT_OF_MEMORY
+pub(crate) fn is_out_of_memory(outcome: Code) -> bool {
+    outcome == sys::OUT_OF_MEMORY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_nobody_knows_lose_the_device() {
+        let lost = |code| matches!(check("a test", code), Err(BackendError::Device { lost: true, .. }));
+        assert!([4, 46, 214, 220, 226, 700, 702, 709, 719, 721, 911, 999, 1234].map(lost).iter().all(|l| *l));
+        assert!(![1, 2, 209, 222, 400, 701, 801, 900].map(lost).iter().any(|l| *l));
+    }
+
+    #[test]
+    fn a_driver_that_does_not_start_says_what_to_do() {
+        let said = |code| check_start("starting the driver", code).expect_err("a failure").to_string();
+        assert!(
+            said(803).starts_with("cuda: starting the driver failed: ")
+                && said(803).contains("restart the machine")
+        );
+        assert!(said(999).contains("nvidia-uvm") && !said(999).contains("lost"), "{}", said(999));
+    }
 }

@@ -1,7 +1,6 @@
 //! Recorded launches as a graph of the driver.
 
-use crate::{context::CudaContext, error::check, kernels::LoadedKernels};
-use cudarc::driver::sys;
+use crate::{context::CudaContext, error::check, kernels::LoadedKernels, sys};
 use lamina_plan::backend::Result;
 use std::{ptr, sync::Arc};
 

@@ -131,8 +131,8 @@ fn no_nvrtc(part: KernelPart) -> String {
         KernelPart::Compared => "",
     };
     format!(
-        "{others}NVRTC, which would compile them, is not found: install nvidia-cuda-nvrtc-cu12, and put the folder of its \
-         library into LD_LIBRARY_PATH (PATH on Windows)"
+        "{others}NVRTC, which would compile them, is not found: install nvidia-cuda-nvrtc-cu12 beside the Python package, or put \
+         the folder of its library into LD_LIBRARY_PATH (PATH on Windows)"
     )
 }
 

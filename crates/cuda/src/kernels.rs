@@ -4,9 +4,12 @@ use crate::{
     context::CudaContext,
     error::{Opened, check},
     image::KernelImage,
+    sys,
 };
-use cudarc::driver::sys;
 use std::{collections::HashMap, ffi::CString, ptr, sync::Arc};
+
+/// Bytes of shared memory from which on it decides how many blocks run on a multiprocessor.
+const MUCH_SHARED: i32 = 16 << 10;
 
 /// A function of an image, and the threads of its blocks.
 #[derive(Clone, Copy)]
@@ -43,6 +46,7 @@ impl LoadedKernels {
             // SAFETY: the context is current; name and module live; the driver writes one handle.
             let found = unsafe { sys::cuModuleGetFunction(&raw mut handle, own.module, name.as_ptr()) };
             check(format_args!("finding the kernel {}", line.name), found)?;
+            prefer_shared(handle);
             own.functions.insert(line.name, CudaFunction { handle, threads: line.threads });
         }
         Ok(own)
@@ -50,6 +54,18 @@ impl LoadedKernels {
 
     pub fn get(&self, name: &str) -> Option<CudaFunction> {
         self.functions.get(name).copied()
+    }
+}
+
+/// Where blocks take much shared memory, asks for as much of the first cache as can be that: by its default the driver may leave
+/// room for one block alone. What it refuses costs speed and nothing else.
+fn prefer_shared(function: sys::CUfunction) {
+    let mut bytes = 0;
+    // SAFETY: the function is one of a live module, whose context is current; the driver writes one number.
+    let asked = unsafe { sys::cuFuncGetAttribute(&raw mut bytes, sys::SHARED_BYTES, function) };
+    if asked == sys::SUCCESS && bytes >= MUCH_SHARED {
+        // SAFETY: as above.
+        let _ = unsafe { sys::cuFuncSetAttribute(function, sys::SHARED_CARVEOUT, 100) };
     }
 }
 

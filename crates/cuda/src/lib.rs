@@ -12,11 +12,13 @@ mod golden_kernels;
 mod graph;
 mod image;
 mod kernels;
+mod library;
 mod memory;
 mod nvrtc;
 mod part;
 mod pinned;
 mod staging;
+mod sys;
 
 #[cfg(all(test, target_os = "linux"))]
 #[path = "../tests/alone/mod.rs"]

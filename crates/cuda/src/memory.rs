@@ -3,8 +3,8 @@
 use crate::{
     context::CudaContext,
     error::{check, is_out_of_memory},
+    sys,
 };
-use cudarc::driver::sys;
 use lamina_base::human_bytes;
 use lamina_plan::{BackendError, backend::Result};
 use std::{ops::Range, sync::Arc};
@@ -61,10 +61,6 @@ impl CudaBuffer {
 
 impl Drop for CudaBuffer {
     fn drop(&mut self) {
-        // Work that is under way may use it. A recording has not used it yet, and forbids to wait.
-        // After a failure the context is lost, and its memory goes with it; to free it is tried all the same.
-        let _ = if self.context.is_recording() { self.context.bind() } else { self.context.wait() };
-        // SAFETY: allocated by `new`, freed once.
-        let _ = unsafe { sys::cuMemFree_v2(self.address) };
+        self.context.free(self.address);
     }
 }

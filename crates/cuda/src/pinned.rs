@@ -1,6 +1,6 @@
 //! Pinned memory of the host that somebody else has allocated.
 
-use cudarc::driver::sys::{self, CUresult};
+use crate::sys;
 use lamina_base::Bytes;
 
 /// For copies of the context alone.
@@ -13,7 +13,7 @@ pub(crate) fn register(bytes: &Bytes) -> bool {
     // SAFETY: a context is current. The memory is there: the caller keeps the bytes until they are unregistered. The device
     // only reads it.
     let done = unsafe { sys::cuMemHostRegister_v2(memory, bytes.len(), PLAIN) };
-    done == CUresult::CUDA_SUCCESS
+    done == sys::SUCCESS
 }
 
 /// Undoes [`register`], which was true for these bytes.

@@ -1,7 +1,6 @@
 //! Copies between host and device, by way of pinned memory that the device reads and writes on its own.
 
-use crate::{context::CudaContext, error::check};
-use cudarc::driver::sys;
+use crate::{context::CudaContext, error::check, sys};
 use lamina_plan::backend::Result;
 use std::{ffi::c_void, ptr, sync::Arc};
 

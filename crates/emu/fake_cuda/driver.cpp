@@ -1,10 +1,12 @@
 // A libcuda.so of our own: what crates/cuda calls of NVIDIA's driver, over the emulator. Tests put its folder in front of the
 // libraries' path.
 //
-// Work is done as late as it may be: when its stream, or an event behind it, is waited for. FAKE_CUDA holds settings, `name=value` with commas between them: `version`, `devices`,
+// Work is done as late as it may be: when its stream, or an event behind it, is waited for; with `early=1`, copies to the device
+// are done as early as they may. FAKE_CUDA holds settings, `name=value` with commas between them: `version`, `devices`,
 // `capability` and `memory` say what the devices are (`memory.1` that of the second one), `order=-1` runs blocks and threads backwards; the name of a function
 // says which code it fails with, from its call number `@n` on (0 without), or with -1 that it does nothing and says that it
-// did. After an error that loses a device every call fails with it, as the driver does.
+// did. After an error that loses a device every call fails with it, as the driver does. `tell_pinned=1` and `tell_shared=1` write to
+// stderr what is pinned, and which kernels prefer shared memory.
 #include "fake.h"
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +27,7 @@ extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* cou
 
 namespace {
 enum Code { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
-            INVALID_CONTEXT = 201, UNSUPPORTED_PTX_VERSION = 222, INVALID_HANDLE = 400, NOT_FOUND = 500, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, LAUNCH_FAILED = 719,
+            INVALID_CONTEXT = 201, UNSUPPORTED_PTX_VERSION = 222, INVALID_HANDLE = 400, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, ALREADY_REGISTERED = 712, NOT_REGISTERED = 713, LAUNCH_FAILED = 719,
             CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
 
 // The value of a setting, and what follows its `@`.
@@ -77,7 +79,7 @@ Driver& driver() { static Driver& all = *new Driver; return all; }   // outlives
 thread_local int current = -1;   // the device whose context is that of the thread
 thread_local int recordings = 0;   // of this thread: they are asked for as thread-local, so others may go on allocating
 
-bool loses(int code) { return code == 214 || code == 999 || (code >= 700 && code < 720 && code != 701); }
+bool loses(int code) { return code == 214 || code == 226 || code == 721 || code >= 999 || (code >= 700 && code < 720 && code != 701); }
 
 // The code that a call of this function is to fail with; below 0, it is to do nothing.
 int failure(const char* name) {
@@ -108,8 +110,14 @@ bool whole(uint64_t address, size_t bytes) {
     if (*bytes_at(address - i) != 0xff || *bytes_at(address + bytes + i - 1) != 0xff) return false;
   return true;
 }
+// What a kernel is given lies in live memory, also when a recording runs again.
 int run(Launched& l) {
   std::vector<void*> arguments;
+  for (size_t i = 0; i + 1 < l.kernel->count; ++i) {
+    if (inside(l.words[i], 0)) continue;
+    std::fprintf(stderr, "fake cuda: %s is given memory that is not there\n", l.kernel->name.c_str());
+    return driver().lost = ILLEGAL_ADDRESS;
+  }
   for (size_t i = 0; i < l.kernel->count; ++i) arguments.push_back(&l.words[i]);
   int outcome = lamina_emu_launch(l.kernel->name.c_str(), l.grid, (int)said("order", 1), arguments.data(), l.kernel->count, l.kernel->bytes);
   if (outcome) {
@@ -127,10 +135,15 @@ void refuse_under_copy(const void* memory, size_t bytes) {
     std::abort();
   }
 }
-// Notes work, or says why not.
-int ask(void* stream, const void* host, std::function<int()> run) {
+// Notes work, or says why not. A copy of which nothing is ahead in its stream may be done at once.
+int ask(void* stream, const void* host, std::function<int()> run, bool copy = false) {
   auto& s = *(Stream*)stream;
   if (s.recording) return CAPTURE_UNSUPPORTED;
+  if (copy && s.queue.empty() && said("early", 0)) {
+    ++s.asked;
+    ++s.done;
+    return run();
+  }
   s.queue.push_back({std::move(run), host});
   ++s.asked;
   return OK;
@@ -293,6 +306,7 @@ int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
 }
 int cuMemFree_v2(uint64_t address) {
   std::lock_guard<std::recursive_mutex> held(driver().lock);
+  if (recordings) return CAPTURE_UNSUPPORTED;   // and the memory is never given back
   if (!driver().lost) finish_all();   // as the driver: work may use it
   auto at = driver().memory.find(address);
   if (at == driver().memory.end()) return INVALID_VALUE;
@@ -349,7 +363,7 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stre
   return ask(stream, from, [=] {
     std::memcpy(bytes_at(to), from, bytes);
     return (int)OK;
-  });
+  }, true);
 }
 int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
   BEGIN_CURRENT(cuMemcpyDtoHAsync_v2)
@@ -402,6 +416,20 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   auto& own = ((Module*)module)->kernels[name];
   if (!own) own = std::make_unique<Kernel>(kernel);
   *function = own.get();
+  return OK;
+}
+// Kernels that multiply tiles, or attend, keep these in shared memory.
+int cuFuncGetAttribute(int* value, int attribute, void* function) {
+  BEGIN_CURRENT(cuFuncGetAttribute)
+  const char* name = ((const Kernel*)function)->name.c_str();
+  if (attribute != 1) return INVALID_VALUE;
+  *value = starts(name, "tensor_many_") || starts(name, "attend_one_") ? 42 << 10 : 0;
+  return OK;
+}
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  BEGIN_CURRENT(cuFuncSetAttribute)
+  if (attribute != 9) return INVALID_VALUE;
+  if (said("tell_shared", 0)) std::fprintf(stderr, "fake cuda: %s prefers %d %% of shared memory\n", ((const Kernel*)function)->name.c_str(), value);
   return OK;
 }
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,

@@ -3,12 +3,12 @@
 use super::Execute;
 use crate::{error::Result, output, progress::spinner, table::pairs};
 use lamina::Device;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Show what this machine offers: CPU features, threads, memory and its speed, devices
 #[derive(clap::Args)]
 pub struct DoctorArgs {
-    /// Write one JSON object
+    /// Write one JSON object; with `error` where a device cannot be examined
     #[arg(long)]
     json: bool,
     /// Open this device, and compare what its kernels give with the bits that are kept: cuda, cuda:1, metal
@@ -32,6 +32,9 @@ impl Execute for DoctorArgs {
             }
         };
         spinner.finish_and_clear();
+        if let (Err(why), true) = (&found, self.json) {
+            output::json(&json!({ "version": env!("CARGO_PKG_VERSION"), "error": why.to_string() }))?;
+        }
         let found = found?;
         match self.json {
             true => output::json(&found)?,

@@ -212,4 +212,9 @@ fn doctor_examines_a_device() {
     assert!(wrong.out.contains("\"product_many_q2_k\""), "{wrong:#?}");
     let missing = on_cuda(&["doctor", "--device", "cuda"], "devices=0").error(1);
     assert!(missing.contains("cuda: there is no device 0"), "{missing}");
+    // Who reads JSON gets it in any case.
+    let missing = on_cuda(&args, "devices=0");
+    let told: serde_json::Value = serde_json::from_str(&missing.out).expect("an object");
+    let why = told["error"].as_str().expect("a text");
+    assert!(missing.code == Some(1) && why.contains("cuda: there is no device 0"), "{missing:#?}");
 }
