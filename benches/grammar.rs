@@ -10,7 +10,7 @@ use lamina::{
     Completion, GenerateOptions, Grammar, LoadOptions, Model, Prompt,
     grammar::{GrammarMatcher, SchemaOptions, Vocabulary},
 };
-use lamina_fixtures::CommandLine;
+use lamina_fixtures::{CommandLine, Numbers};
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Instant};
 
@@ -44,17 +44,8 @@ fn schemas() -> Vec<(&'static str, Value)> {
     vec![("person", person), ("tree", tree), ("tool call", call), ("any object", json!({ "type": "object" }))]
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % limit
-    }
-}
-
 /// Microseconds of each mask of a walk of at most `steps` tokens.
-fn walk(matcher: &mut GrammarMatcher, random: &mut Random, steps: usize) -> Vec<f64> {
+fn walk(matcher: &mut GrammarMatcher, random: &mut Numbers, steps: usize) -> Vec<f64> {
     let mut mask = vec![0u32; matcher.vocabulary().mask_words()];
     let mut times = Vec::new();
     for _ in 0..steps {
@@ -186,7 +177,7 @@ fn main() {
     let start = Instant::now();
     let vocabulary = Vocabulary::new(&tokenizer, tokenizer.eog_ids()).expect("a vocabulary");
     println!("{} tokens made ready in {:.0} ms", vocabulary.size(), start.elapsed().as_secs_f64() * 1e3);
-    let (mut random, mut all) = (Random(17), Vec::new());
+    let (mut random, mut all) = (Numbers::seeded(17), Vec::new());
     for (name, schema) in schemas() {
         let start = Instant::now();
         let grammar = Grammar::json_schema(&schema, SchemaOptions::default()).expect("a schema");

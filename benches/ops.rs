@@ -6,6 +6,7 @@
 use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType};
 use lamina_cpu::{Cpu, read_bandwidth};
+use lamina_fixtures::Numbers;
 use lamina_plan::{
     Backend, Batch, KvLayout, Limits, Plan, RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId, WeightKind,
     WeightSpec,
@@ -55,14 +56,10 @@ fn options() -> Options {
 
 /// A matrix of `rows x COLS` of random blocks with sane scales.
 fn matrix(dtype: DType, rows: usize) -> Tensor {
-    let mut s = 1u64;
-    let mut next = move || {
-        s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (s >> 40) as f32 / 8_388_608.0 - 1.0
-    };
+    let mut numbers = Numbers::seeded(1);
     // A few encoded rows repeated: encoding all of them would take minutes.
     let mut one = vec![0; dtype.bytes_for(64 * COLS).expect("whole blocks")];
-    let values: Vec<f32> = (0..64 * COLS).map(|_| next()).collect();
+    let values: Vec<f32> = (0..64 * COLS).map(|_| numbers.uniform()).collect();
     lamina_quant::encode(dtype, &values, None, &mut one).expect("encodes");
     let bytes = one.repeat(rows / 64);
     Tensor::from_bytes("bench", dtype, rows, COLS, Bytes::from(bytes)).expect("fits")

@@ -21,7 +21,6 @@ import argparse
 import contextlib
 import json
 import os
-import random
 import shlex
 import shutil
 import signal
@@ -29,10 +28,10 @@ import socket
 import statistics
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import record
@@ -102,10 +101,9 @@ def healthy(url):
         return error.code == 404
 
 
-def load(url, args, clients, seed):
-    """What one load on a server found."""
-    line = [COMMAND, "bench", "--server", url, "--clients", clients, "--requests", clients * args.requests]
-    line += ["--prompt", ",".join(map(str, args.prompt)), "--gen", args.gen, "--goal", args.goal, "--seed", seed, "--json"]
+def sent(url, prompt, tokens, seed, *more):
+    """What requests with prompts of these lengths found."""
+    line = [COMMAND, "bench", "--server", url, "--prompt", ",".join(map(str, prompt)), "--gen", tokens, "--seed", seed, "--json", *more]
     done = subprocess.run([str(word) for word in line], capture_output=True, text=True)
     if not done.stdout:
         raise SystemExit(f"{shlex.join(map(str, line))}: {done.stderr}")
@@ -113,6 +111,17 @@ def load(url, args, clients, seed):
     if found["failed"]:
         print(f"{found['failed']} requests failed: {found['errors']}", file=sys.stderr)
     return found
+
+
+def load(url, args, clients, seed):
+    """What one load on a server found."""
+    more = ["--clients", clients, "--requests", clients * args.requests, "--goal", args.goal]
+    return sent(url, args.prompt, args.gen, seed, *more)
+
+
+def one(url, prompt, tokens, seed):
+    """What one request found."""
+    return sent(url, [prompt], tokens, seed, "--clients", 1, "--requests", 1)
 
 
 def figures(found):
@@ -153,54 +162,21 @@ def compare(model, args, clients):
     return row
 
 
-def stream(url, prompt, count):
-    """When the tokens of one answer came, from the request on."""
-    body = {"prompt": prompt, "max_tokens": count, "temperature": 0, "ignore_eos": True, "stream": True}
-    request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(), {"content-type": "application/json"})
-    began, times = time.perf_counter(), []
-    with urllib.request.urlopen(request, timeout=600) as answer:
-        for line in answer:
-            if line.startswith(b"data: {") and b'"finish_reason":null' in line.replace(b" ", b""):
-                times.append(time.perf_counter() - began)
-    return times
-
-
-def tokens(url, count, salt):
-    """A prompt of so many tokens that no other one begins like."""
-    with urllib.request.urlopen(url + "/v1/models", timeout=30) as answer:
-        size = json.load(answer)["data"][0].get("meta", {}).get("n_vocab", 32000)
-    chance = random.Random(salt)
-    return [chance.randrange(size // 8, size - size // 8) for _ in range(count)]
-
-
-def gaps(times):
-    return [1e3 * (late - early) for early, late in zip(times, times[1:])]
-
-
-def percentile(values, share):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
 def beside(model, args):
     """A stream alone and beside a long prompt; times in milliseconds."""
     rounds = []
     for number in range(args.rounds):
-        with running(OURS, model, args, 4) as url:
-            alone = gaps(stream(url, tokens(url, 16, number), args.gen))
-            found = {}
-            long = threading.Thread(target=lambda: found.update(long=stream(url, tokens(url, args.beside, 100 + number), 1)))
-            short = threading.Thread(target=lambda: found.update(short=stream(url, tokens(url, 32, 200 + number), 1)))
-            starter = threading.Timer(0.3, lambda: (long.start(), time.sleep(0.3), short.start()))
-            starter.start()
-            together = gaps(stream(url, tokens(url, 16, 300 + number), args.gen))
-            starter.join()
-            long.join()
-            short.join()
+        with running(OURS, model, args, 4) as url, ThreadPoolExecutor(3) as pool:
+            alone = one(url, 16, args.gen, number)
+            together = pool.submit(one, url, 16, args.gen, 300 + number)
+            time.sleep(0.3)
+            long = pool.submit(one, url, args.beside, 1, 100 + number)
+            time.sleep(0.3)
+            short = pool.submit(one, url, 32, 1, 200 + number)
         rounds.append(
             {
-                "p99_over_median_alone": percentile(together, 0.99) / statistics.median(alone),
-                "short_over_long": found["short"][0] / found["long"][0],
+                "p99_over_median_alone": together.result()["tbt_ms"]["p99"] / alone["tbt_ms"]["p50"],
+                "short_over_long": short.result()["ttft_ms"]["p50"] / long.result()["ttft_ms"]["p50"],
             }
         )
     row = {"model": Path(model).name, "beside": args.beside, "n": args.gen, "threads": args.threads}

@@ -12,7 +12,7 @@ use lamina::{
     sample::{Kind, Value as Setting, params},
 };
 use lamina_base::peak_rss;
-use lamina_fixtures::{Models, names, packaged, tokens};
+use lamina_fixtures::{Models, Numbers, names, packaged, tokens};
 use serde_json::{Map, Value, json};
 use std::{
     cell::Cell,
@@ -30,22 +30,18 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// splitmix64: small, and the same everywhere.
 struct Random {
-    state: u64,
+    numbers: Numbers,
     /// Bytes of the texts of the case that is being made.
     text: u64,
 }
 
 impl Random {
     fn seeded(state: u64) -> Random {
-        Random { state, text: 0 }
+        Random { numbers: Numbers::seeded(state), text: 0 }
     }
 
     fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.numbers.word()
     }
 
     fn below(&mut self, n: usize) -> usize {

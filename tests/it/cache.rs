@@ -5,7 +5,7 @@
 use crate::common::answers::{Bits, top_bits};
 use crate::common::load;
 use lamina::{Completion, GenerateOptions, LoadOptions, Model, Prompt, Terms, disk::StoreFolder};
-use lamina_fixtures::{Models, names, packaged, tokens};
+use lamina_fixtures::{Models, Numbers, names, packaged, tokens};
 use std::{
     fs,
     path::Path,
@@ -193,11 +193,8 @@ fn flipped_bytes_are_found_and_answers_stay() {
     let flips: usize = std::env::var("LAMINA_FLIPS").map_or(300, |n| n.parse().expect("a number"));
     let entries = store.list();
     let whole: Vec<_> = entries.iter().map(|e| fs::read(&e.path).expect("readable")).collect();
-    let mut random = 7u64;
-    let mut next = |below: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize % below
-    };
+    let mut random = Numbers::seeded(7);
+    let mut next = |below: usize| random.below(below);
     for flip in 0..flips {
         let i = next(entries.len());
         let mut bytes = whole[i].clone();

@@ -4,7 +4,7 @@ use lamina::{
     Grammar, GrammarError, Tokenizer,
     grammar::{GrammarMatcher, SchemaOptions, Vocabulary},
 };
-use lamina_fixtures::shared;
+use lamina_fixtures::{Numbers, shared};
 use serde_json::{Value, json};
 
 /// The tokenizer inside the package, and those of the shared vocabularies where they are.
@@ -21,15 +21,6 @@ fn vocabulary(tokenizer: &Tokenizer) -> Vocabulary {
     Vocabulary::new(tokenizer, tokenizer.eog_ids()).expect("a vocabulary")
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % limit
-    }
-}
-
 fn allowed(mask: &[u32]) -> Vec<u32> {
     let bits = |(i, word): (usize, &u32)| {
         let word = *word;
@@ -40,7 +31,7 @@ fn allowed(mask: &[u32]) -> Vec<u32> {
 
 /// Samples at random until an end token, until the tokens are used up, or, with a vocabulary that lacks characters, until
 /// one of those has to come. Bytes, and whether it ended.
-fn sample(matcher: &mut GrammarMatcher, tokenizer: &Tokenizer, random: &mut Random) -> (Vec<u8>, bool) {
+fn sample(matcher: &mut GrammarMatcher, tokenizer: &Tokenizer, random: &mut Numbers) -> (Vec<u8>, bool) {
     let vocabulary = matcher.vocabulary().clone();
     let mut mask = vec![0; vocabulary.mask_words()];
     let mut bytes = Vec::new();
@@ -88,7 +79,7 @@ fn what_is_sampled_satisfies_the_grammar() {
     grammars.push(Grammar::gbnf("root ::= \"(\" root \")\" | [a-c]+ \"é\"").expect("a grammar"));
     for (name, tokenizer) in tokenizers() {
         let vocabulary = vocabulary(&tokenizer);
-        let mut random = Random(11);
+        let mut random = Numbers::seeded(11);
         for grammar in &grammars {
             let mut ended = 0;
             for _ in 0..6 {
@@ -108,7 +99,7 @@ fn what_is_sampled_satisfies_the_grammar() {
 fn forks_and_rollbacks_leave_no_trace() {
     let tokenizer = lamina::tokenizer(None).expect("a tokenizer");
     let vocabulary = vocabulary(&tokenizer);
-    let mut random = Random(5);
+    let mut random = Numbers::seeded(5);
     for schema in schemas() {
         let grammar = Grammar::json_schema(&schema, SchemaOptions::default()).expect("a schema");
         let mut matcher = grammar.matcher(&vocabulary).expect("a matcher");

@@ -3,7 +3,7 @@
 use crate::common::answers::bits;
 use lamina::{Completion, DType, Error, GenerateOptions, KvType, LoadOptions, Model, Prompt, TokenStream};
 use lamina_convert::{Adapter, Draft, Types, WriteOptions};
-use lamina_fixtures::{Models, packaged};
+use lamina_fixtures::{Models, Numbers, packaged};
 use lamina_store::{Checkpoint, gguf::Writer};
 use serde_json::{Map, Value, json};
 use std::{
@@ -51,12 +51,9 @@ const LEFT_OUT: &[&str] = &[
 
 /// Reproducible numbers between `-size` and `size`.
 fn numbers(seed: &str, count: usize, size: f32) -> Vec<f32> {
-    let mut s = seed.bytes().fold(7u64, |h, b| h.wrapping_mul(1_099_511_628_211) ^ u64::from(b));
-    let mut one = || {
-        s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        size * ((s >> 40) as f32 / 8_388_608.0 - 1.0)
-    };
-    (0..count).map(|_| one()).collect()
+    let seed = seed.bytes().fold(7u64, |h, b| h.wrapping_mul(1_099_511_628_211) ^ u64::from(b));
+    let mut numbers = Numbers::seeded(seed);
+    (0..count).map(|_| size * numbers.uniform()).collect()
 }
 
 /// What an adapter of `rank` changes of one weight: its name, and A and B.

@@ -3,6 +3,7 @@
 
 use lamina::{KvType, LoadOptions, Model};
 use lamina_base::DType;
+use lamina_fixtures::Numbers;
 use lamina_tools::inspect;
 use serde_json::{Map, Value, json};
 use std::{
@@ -37,18 +38,9 @@ impl Stored {
     }
 }
 
-/// Numbers between -1 and 1 that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
-
-    fn code(&mut self, below: u32) -> u32 {
-        ((self.next() + 1.0) / 2.0 * below as f32) as u32 % below
-    }
+/// A number from 0 to below another one.
+fn code(n: &mut Numbers, below: u32) -> u32 {
+    ((n.uniform() + 1.0) / 2.0 * below as f32) as u32 % below
 }
 
 /// Packed tensors by the ending of their names, and the values that they stand for.
@@ -66,9 +58,9 @@ struct Steps {
 
 fn steps(n: &mut Numbers, rows: usize, cols: usize) -> Steps {
     let groups = cols / GROUP;
-    let codes: Vec<u32> = (0..rows * cols).map(|_| n.code(16)).collect();
-    let zeros: Vec<u32> = (0..rows * groups).map(|_| 1 + n.code(15)).collect();
-    let scales: Vec<f32> = (0..rows * groups).map(|_| (2.0 + n.next()) / 64.0).collect();
+    let codes: Vec<u32> = (0..rows * cols).map(|_| code(n, 16)).collect();
+    let zeros: Vec<u32> = (0..rows * groups).map(|_| 1 + code(n, 15)).collect();
+    let scales: Vec<f32> = (0..rows * groups).map(|_| (2.0 + n.uniform()) / 64.0).collect();
     let group = |i: usize| i / cols * groups + i % cols / GROUP;
     let value = |i: usize| (codes[i] as f32 - zeros[group(i)] as f32) * scales[group(i)];
     let values = (0..rows * cols).map(value).collect();
@@ -107,9 +99,9 @@ fn awq(n: &mut Numbers, rows: usize, cols: usize) -> Packed {
 
 /// 8-bit floats with a scale per 32 x 32, the last blocks cut off at the edge.
 fn fp8(n: &mut Numbers, rows: usize, cols: usize) -> Packed {
-    let bytes: Vec<u8> = (0..rows * cols).map(|_| (n.code(2) << 7 | (40 + n.code(24))) as u8).collect();
+    let bytes: Vec<u8> = (0..rows * cols).map(|_| (code(n, 2) << 7 | (40 + code(n, 24))) as u8).collect();
     let shape = [rows.div_ceil(32), cols.div_ceil(32)];
-    let scales: Vec<f32> = (0..shape[0] * shape[1]).map(|_| (2.0 + n.next()) / 8.0).collect();
+    let scales: Vec<f32> = (0..shape[0] * shape[1]).map(|_| (2.0 + n.uniform()) / 8.0).collect();
     // One bit of sign, four of exponent (less 7), three of mantissa; none of the codes is subnormal.
     let float = |b: u8| {
         let size = (1.0 + f32::from(b & 7) / 8.0) * f32::from(b >> 3 & 15).exp2() / 128.0;
@@ -124,9 +116,9 @@ fn fp8(n: &mut Numbers, rows: usize, cols: usize) -> Packed {
 
 /// A Llama, packed and plain.
 fn model(packed: &Path, plain: &Path, pack: Pack, settings: &Value) -> Result<()> {
-    let (mut n, mut one, mut other) = (Numbers(1), vec![], vec![]);
+    let (mut n, mut one, mut other) = (Numbers::seeded(1), vec![], vec![]);
     let mut whole = |name: &str, shape: &[usize]| {
-        let values: Vec<f32> = (0..shape.iter().product()).map(|_| 1.0 + n.next() / 2.0).collect();
+        let values: Vec<f32> = (0..shape.iter().product()).map(|_| 1.0 + n.uniform() / 2.0).collect();
         for all in [&mut one, &mut other] {
             all.push((format!("{name}.weight"), Stored::floats(shape, &values)));
         }
@@ -206,10 +198,10 @@ fn adapted(folder: &Path, dtype: Option<DType>, adapter: Option<&Path>) -> Resul
 
 /// An adapter of rank 4 as PEFT saves it, for two of the packed weights: the usual way to tune a quantized model.
 fn adapter() -> Result<PathBuf> {
-    let (folder, mut n, mut tensors) = (folder("adapter")?, Numbers(3), vec![]);
+    let (folder, mut n, mut tensors) = (folder("adapter")?, Numbers::seeded(3), vec![]);
     for (part, rows, cols) in [("0.self_attn.q_proj", HIDDEN, HIDDEN), ("1.mlp.down_proj", HIDDEN, INNER)] {
         for (letter, shape) in [("A", [4, cols]), ("B", [rows, 4])] {
-            let values: Vec<f32> = (0..shape[0] * shape[1]).map(|_| n.next() / 4.0).collect();
+            let values: Vec<f32> = (0..shape[0] * shape[1]).map(|_| n.uniform() / 4.0).collect();
             let name = format!("base_model.model.model.layers.{part}.lora_{letter}.weight");
             tensors.push((name, Stored::floats(&shape, &values)));
         }

@@ -4,6 +4,7 @@
 //! A binary of its own: what must not grow is the memory of the process.
 
 use lamina::{LoadOptions, Model};
+use lamina_fixtures::Numbers;
 use lamina_serve::{ModelOrigin, ServeOptions, Server};
 use serde_json::{Value, json};
 use std::{
@@ -11,16 +12,6 @@ use std::{
     net::TcpStream,
     time::Duration,
 };
-
-/// Numbers without a library: tests repeat.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as usize) % n.max(1)
-    }
-}
 
 /// Bodies that are right, of every endpoint that reads one.
 fn seeds() -> Vec<(&'static str, Value)> {
@@ -78,7 +69,7 @@ fn seeds() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn strange(chance: &mut Chance) -> Value {
+fn strange(chance: &mut Numbers) -> Value {
     let values = [
         json!(null),
         json!(true),
@@ -104,7 +95,7 @@ fn strange(chance: &mut Chance) -> Value {
 }
 
 /// Changes one place of a value.
-fn mutate(value: &mut Value, chance: &mut Chance) {
+fn mutate(value: &mut Value, chance: &mut Numbers) {
     match value {
         Value::Object(map) if !map.is_empty() && chance.below(4) > 0 => {
             let key = map.keys().nth(chance.below(map.len())).cloned().unwrap_or_default();
@@ -127,7 +118,7 @@ fn mutate(value: &mut Value, chance: &mut Chance) {
 }
 
 /// Bytes of a body, now and then broken.
-fn bytes(value: &Value, chance: &mut Chance) -> Vec<u8> {
+fn bytes(value: &Value, chance: &mut Numbers) -> Vec<u8> {
     let mut bytes = value.to_string().into_bytes();
     match chance.below(10) {
         0 => bytes.truncate(chance.below(bytes.len())),
@@ -221,7 +212,7 @@ fn mutated_bodies_are_answered_or_refused() {
         ServeOptions { port: 0, quiet: true, models, request_timeout: limit, ..ServeOptions::default() };
     let server = Server::start(options).expect("a free port");
     let part: u64 = std::env::var("LAMINA_FUZZ_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
-    let (mut chance, seeds) = (Chance(7 + (part << 32)), seeds());
+    let (mut chance, seeds) = (Numbers::seeded(7 + (part << 32)), seeds());
     let mut line = Line::new(server.port());
     let mut before = None;
     for i in 0..inputs {

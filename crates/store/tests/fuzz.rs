@@ -12,6 +12,7 @@ mod common;
 
 use common::{RawGguf, RawTensor, array, entry, files, safetensors, shared, string, u32_entry};
 use lamina_base::Bytes;
+use lamina_fixtures::Numbers;
 use lamina_store::{
     Checkpoint, Config, FormatError, Value,
     gguf::{Array, Gguf, Strings, Writer},
@@ -61,16 +62,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// splitmix64: small, and the same everywhere.
-struct Random(u64);
+struct Random(Numbers);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.word()
     }
 
     fn below(&mut self, n: usize) -> usize {
@@ -312,7 +308,7 @@ fn cut_safetensors(path: &Path) -> Vec<u8> {
 /// Runs one input under all the promises.
 fn run(input: usize, seeds: &[Seed]) -> bool {
     // A block of its own for the generator: inputs do not depend on one another.
-    let mut random = Random(input as u64);
+    let mut random = Random(Numbers::seeded(input as u64));
     let seed = &seeds[random.below(seeds.len())];
     let mut bytes = seed.bytes.clone();
     mutate(&mut bytes, &mut random, seed.text);

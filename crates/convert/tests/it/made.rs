@@ -1,19 +1,13 @@
 //! Models made by the tests themselves.
 
+use lamina_fixtures::Numbers;
 use serde_json::{Map, Value, json};
 use std::{fs, path::Path};
 
-/// Reproducible numbers in -1 to 1 (SplitMix64).
+/// Reproducible numbers in -1 to 1.
 pub fn numbers(seed: u64, count: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mut next = || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 40) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
+    let mut numbers = Numbers::seeded(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    (0..count).map(|_| (numbers.word() >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
 }
 
 /// `[rows x inner] [inner x cols]`.

@@ -2,6 +2,7 @@
 
 use crate::common::{Model, Result, folders, for_each, logits, pages, prompts, relative_error};
 use lamina_arch::weights::{Tensor, Weights};
+use lamina_fixtures::Numbers;
 use lamina_oracle::reference::Reference;
 use lamina_plan::{
     Backend, Batch, KvType, LORA, Limits, Plan, Runner, Select, Step, WeightKind, adapt, batch::Copy, op::Op,
@@ -52,13 +53,9 @@ fn check(folder: &Path) -> Result<String> {
 
 /// Numbers that depend on the name and the adapter; of both matrices together about a third of a weight's size.
 fn numbers(name: &str, adapter: usize, len: usize, size: f32) -> Vec<f32> {
-    let mut s =
-        name.bytes().fold(adapter as u64 + 7, |h, b| h.wrapping_mul(1_099_511_628_211) ^ u64::from(b));
-    let mut one = || {
-        s = s.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        size * ((s >> 40) as f32 / 8_388_608.0 - 1.0)
-    };
-    (0..len).map(|_| one()).collect()
+    let seed = name.bytes().fold(adapter as u64 + 7, |h, b| h.wrapping_mul(1_099_511_628_211) ^ u64::from(b));
+    let mut numbers = Numbers::seeded(seed);
+    (0..len).map(|_| size * numbers.uniform()).collect()
 }
 
 /// `[rank x cols]` and `[rows x rank]` of an adapter.
