@@ -71,9 +71,9 @@ pub enum CliError {
     /// Ctrl-C ended the work, which left nothing half-written behind.
     #[error("stopped")]
     Interrupted,
-    /// Something that was told already.
+    /// What was reported already.
     #[error("failed")]
-    Told,
+    Reported,
 }
 
 /// Shorthand of this crate.

@@ -27,20 +27,20 @@ impl CliError {
             }
             // Who closed the pipe has seen enough: `lamina inspect model.gguf | head` is no failure.
             CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
-            CliError::Told => FAILED,
+            CliError::Reported => FAILED,
             CliError::Interrupted => {
                 note("stopped");
                 interrupt::CODE
             }
             e => {
-                e.tell();
+                e.print_line();
                 FAILED
             }
         }
     }
 
     /// One line on stderr.
-    pub fn tell(&self) {
+    pub fn print_line(&self) {
         // Without stderr there is no place left to complain.
         let _ = writeln!(io::stderr(), "error: {}", printable(&self.to_string()));
     }

@@ -50,7 +50,7 @@ pub fn hit() -> bool {
     HIT.swap(false, SeqCst)
 }
 
-/// Said to those who press Ctrl-C where there is nothing to stop.
+/// InputLine to those who press Ctrl-C where there is nothing to stop.
 pub fn hint() {
     note("Ctrl-C stops an answer; /quit or Ctrl-D ends the conversation");
 }

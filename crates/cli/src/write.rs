@@ -39,8 +39,8 @@ pub fn file(draft: &Draft, path: &Path, options: &WriteOptions<'_>, stop: &Stopp
     stop.end(draft.write(path, options, &progress))
 }
 
-/// Tells what was written: notes on stderr, figures on stdout, `more` in the JSON object.
-pub fn tell(report: &WriteReport, as_json: bool, more: &[(&str, Value)]) -> Result<()> {
+/// Reports what was written: notes on stderr, figures on stdout, `more` in the JSON object.
+pub fn report(report: &WriteReport, as_json: bool, more: &[(&str, Value)]) -> Result<()> {
     report.notes.iter().for_each(|n| note(&format!("note: {n}")));
     if !as_json {
         return output::text(&figures(report));

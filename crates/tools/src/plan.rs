@@ -9,34 +9,38 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 /// Lines for people: model, memory, disk, speed, and what could be changed.
-pub fn plan_report(told: &Forecast) -> String {
+pub fn plan_report(forecast: &Forecast) -> String {
     let mut lines: Vec<(&str, String)> = vec![];
-    lines.extend(told.problem.iter().map(|problem| ("problem", problem.clone())));
-    if told.problem.is_none() {
-        lines.push(("model", model(told)));
-        lines.push(("memory", memory(told)));
-        lines.extend(told.device.as_ref().map(|device| ("device", describe_device(device))));
-        lines.extend(told.disk.as_ref().map(|_| ("disk", disk(told))));
+    lines.extend(forecast.problem.iter().map(|problem| ("problem", problem.clone())));
+    if forecast.problem.is_none() {
+        lines.push(("model", model(forecast)));
+        lines.push(("memory", memory(forecast)));
+        lines.extend(forecast.device.as_ref().map(|device| ("device", describe_device(device))));
+        lines.extend(forecast.disk.as_ref().map(|_| ("disk", disk(forecast))));
         lines.extend(
-            told.disk.as_ref().and_then(|d| d.cache).map(|cache| ("cache", describe_cache(told, &cache))),
+            forecast
+                .disk
+                .as_ref()
+                .and_then(|d| d.cache)
+                .map(|cache| ("cache", describe_cache(forecast, &cache))),
         );
-        lines.extend(told.swap.as_ref().map(|swap| ("swap", describe_swap(swap))));
-        lines.push(("speed", speed(told)));
-        lines.extend(told.jobs.iter().map(|job| ("job", describe_job(told, job))));
+        lines.extend(forecast.swap.as_ref().map(|swap| ("swap", describe_swap(swap))));
+        lines.push(("speed", speed(forecast)));
+        lines.extend(forecast.jobs.iter().map(|job| ("job", describe_job(forecast, job))));
     }
-    let now = told.decode.first().map(|s| s.tok_s);
-    lines.extend(told.advice.iter().map(|advice| ("way out", way_out(advice, now))));
+    let now = forecast.decode.first().map(|s| s.tok_s);
+    lines.extend(forecast.advice.iter().map(|advice| ("way out", way_out(advice, now))));
     lines.iter().fold(String::new(), |mut text, (name, line)| {
         let _ = writeln!(text, "{name:8} {line}");
         text
     })
 }
 
-fn model(told: &Forecast) -> String {
-    let (layers, experts) = told.shape;
+fn model(forecast: &Forecast) -> String {
+    let (layers, experts) = forecast.shape;
     let experts = experts.map_or(String::new(), |(all, used)| format!(", {used} of {all} experts"));
-    let (bytes, read) = (human_bytes(told.weights), human_bytes(told.bytes_per_token));
-    let approximate = match &told.approximations[..] {
+    let (bytes, read) = (human_bytes(forecast.weights), human_bytes(forecast.bytes_per_token));
+    let approximate = match &forecast.approximations[..] {
         [] => String::new(),
         named => format!("; approximate: {}{}", named.join(", "), assumed(named)),
     };
@@ -49,15 +53,15 @@ fn assumed(approximations: &[String]) -> &'static str {
     if fewer { " (speeds are those with all experts of a token)" } else { "" }
 }
 
-fn memory(told: &Forecast) -> String {
+fn memory(forecast: &Forecast) -> String {
     let part = |p: &MemoryPart| format!("{} {}", human_bytes(p.bytes), p.name);
-    let parts: Vec<_> = told.memory.iter().map(part).collect();
-    let budget = told.budget.map_or(String::new(), |b| format!(" of {}", human_bytes(b)));
+    let parts: Vec<_> = forecast.memory.iter().map(part).collect();
+    let budget = forecast.budget.map_or(String::new(), |b| format!(" of {}", human_bytes(b)));
     format!(
         "{}{budget} = {}; {} tokens of context",
-        human_bytes(told.memory_bytes()),
+        human_bytes(forecast.memory_bytes()),
         parts.join(" + "),
-        told.context
+        forecast.context
     )
 }
 
@@ -73,8 +77,8 @@ fn describe_device(device: &DeviceForecast) -> String {
     format!("{all} of {budget} on {} = {}; {link}/s to it{sent}", device.name, parts.join(" + "))
 }
 
-fn disk(told: &Forecast) -> String {
-    let Some(disk) = &told.disk else { return String::new() };
+fn disk(forecast: &Forecast) -> String {
+    let Some(disk) = &forecast.disk else { return String::new() };
     let written = match disk.missing_bytes {
         // Where only the cache is read there are none.
         0 if disk.step_bytes == 0 && disk.experts.is_none() => "no panels".to_owned(),
@@ -94,15 +98,15 @@ fn disk(told: &Forecast) -> String {
         .map_or(String::new(), |(slots, all)| format!(", {slots} of {all} experts in memory{hits}"));
     format!(
         "{} read per step{experts}, at {}/s ({measured}); {written} ({})",
-        human_bytes(told.decode.first().map_or(disk.step_bytes, |s| s.streamed_bytes)),
+        human_bytes(forecast.decode.first().map_or(disk.step_bytes, |s| s.streamed_bytes)),
         human_bytes(disk.rate.bytes as u64),
         disk.folder.display()
     )
 }
 
-fn describe_cache(told: &Forecast, cache: &CacheForecast) -> String {
-    let (read, written) = told.decode.first().map_or((0, 0), |s| s.cache_bytes);
-    let batch = told.decode.first().map_or(0, |s| s.running);
+fn describe_cache(forecast: &Forecast, cache: &CacheForecast) -> String {
+    let (read, written) = forecast.decode.first().map_or((0, 0), |s| s.cache_bytes);
+    let batch = forecast.decode.first().map_or(0, |s| s.running);
     format!(
         "{} of {} layers on disk, {}; a step of {batch} reads {} of it and writes {}, by buffers of {}",
         cache.layers.0,
@@ -126,7 +130,7 @@ fn describe_swap(swap: &SwapForecast) -> String {
     format!("{} for {} tokens of preempted sequences", places.join(" + "), swap.tokens)
 }
 
-fn speed(told: &Forecast) -> String {
+fn speed(forecast: &Forecast) -> String {
     let decode = |s: &SpeedForecast| {
         let turns = if s.running < s.batch { format!(", {} at once", s.running) } else { String::new() };
         let plural = if s.batch == 1 { "" } else { "s" };
@@ -136,13 +140,13 @@ fn speed(told: &Forecast) -> String {
         let (seconds, rate) = (figure(s.tokens as f64 / s.tok_s), figure(s.tok_s));
         format!("prompt of {}: {seconds} s, {rate} tokens/s", s.tokens)
     };
-    let all: Vec<_> = told.decode.iter().map(decode).chain(told.prefill.iter().map(prompt)).collect();
+    let all: Vec<_> = forecast.decode.iter().map(decode).chain(forecast.prefill.iter().map(prompt)).collect();
     all.join(" | ")
 }
 
-fn describe_job(told: &Forecast, job: &JobForecast) -> String {
-    let tokens = told.decode.first().map_or(0, |s| s.tokens);
-    let prompt = told.prefill.first().map_or(0, |s| s.tokens);
+fn describe_job(forecast: &Forecast, job: &JobForecast) -> String {
+    let tokens = forecast.decode.first().map_or(0, |s| s.tokens);
+    let prompt = forecast.prefill.first().map_or(0, |s| s.tokens);
     let (seconds, rate) = (figure(job.seconds), figure(job.tok_s));
     format!("{} prompts of {prompt}, answers of {tokens}: {seconds} s, {rate} tokens/s", job.batch)
 }
@@ -175,9 +179,9 @@ fn placement_json(homes: &[ClassHome]) -> Value {
 }
 
 /// The same as one JSON object.
-pub fn plan_json(told: &Forecast) -> Value {
+pub fn plan_json(forecast: &Forecast) -> Value {
     let parts: Map<String, Value> =
-        told.memory.iter().map(|p| (p.name.replace(' ', "_"), p.bytes.into())).collect();
+        forecast.memory.iter().map(|p| (p.name.replace(' ', "_"), p.bytes.into())).collect();
     let speed = |s: &SpeedForecast| {
         json!({"n": s.tokens, "batch": s.batch, "running": s.running, "tok_s": s.tok_s,
                "bound": s.bound.name(), "streamed_bytes": s.streamed_bytes, "cache_read_bytes": s.cache_bytes.0,
@@ -186,45 +190,45 @@ pub fn plan_json(told: &Forecast) -> Value {
     let job = |j: &JobForecast| json!({"batch": j.batch, "seconds": j.seconds, "tok_s": j.tok_s});
     let advice = |a: &ForecastAdvice| json!({"change": a.change, "tok_s": a.tok_s, "behind": a.behind});
     let cache = |c: CacheForecast| json!({"layers": c.layers.0, "all_layers": c.layers.1, "file_bytes": c.file_bytes, "buffer_bytes": c.buffer_bytes});
-    let disk = told.disk.as_ref().map(|d| {
+    let disk = forecast.disk.as_ref().map(|d| {
         json!({"folder": d.folder.display().to_string(), "missing_bytes": d.missing_bytes, "free": d.free,
                "step_bytes": d.step_bytes, "cache": d.cache.map(cache), "experts": d.experts.map(|e| e.1), "expert_slots": d.experts.map(|e| e.0),
                "expert_hit_share": d.hits.map(|h| h.share), "expert_hits_counted": d.hits.map(|h| h.counted), "read_gb_s": d.rate.bytes / 1e9, "measured": d.rate.measured})
     });
-    let device = told.device.as_ref().map(|d| {
+    let device = forecast.device.as_ref().map(|d| {
         let parts: Map<String, Value> =
             d.parts.iter().map(|p| (p.name.replace(' ', "_"), p.bytes.into())).collect();
         json!({"name": d.name, "budget": d.budget, "total": d.bytes(), "parts": parts, "link_gb_s": d.link_rate / 1e9,
                "sent_bytes": d.sent_bytes})
     });
-    let swap = told.swap.as_ref().map(|s| {
+    let swap = forecast.swap.as_ref().map(|s| {
         json!({"folder": s.folder.display().to_string(), "free": s.free, "tokens": s.tokens,
                "memory_bytes": s.budget.memory, "disk_bytes": s.budget.disk})
     });
-    let (layers, experts) = told.shape;
+    let (layers, experts) = forecast.shape;
     json!({
-        "fits": told.problem.is_none(),
-        "problem": told.problem,
+        "fits": forecast.problem.is_none(),
+        "problem": forecast.problem,
         "model": {
-            "bytes": told.weights,
-            "bytes_per_token": told.bytes_per_token,
+            "bytes": forecast.weights,
+            "bytes_per_token": forecast.bytes_per_token,
             "layers": layers,
             "experts": experts.map(|e| e.0),
             "experts_per_token": experts.map(|e| e.1),
-            "approximations": told.approximations,
+            "approximations": forecast.approximations,
         },
-        "memory": { "budget": told.budget, "total": told.memory_bytes(), "parts": parts },
-        "placement": placement_json(&told.placement),
-        "context": told.context,
+        "memory": { "budget": forecast.budget, "total": forecast.memory_bytes(), "parts": parts },
+        "placement": placement_json(&forecast.placement),
+        "context": forecast.context,
         "disk": disk,
         "device": device,
         "swap": swap,
         "predict": {
-            "decode": told.decode.iter().map(speed).collect::<Vec<_>>(),
-            "prefill": told.prefill.iter().map(speed).collect::<Vec<_>>(),
-            "jobs": told.jobs.iter().map(job).collect::<Vec<_>>(),
+            "decode": forecast.decode.iter().map(speed).collect::<Vec<_>>(),
+            "prefill": forecast.prefill.iter().map(speed).collect::<Vec<_>>(),
+            "jobs": forecast.jobs.iter().map(job).collect::<Vec<_>>(),
         },
-        "hardware": { "ram_gb_s": told.ram_rate / 1e9 },
-        "advice": told.advice.iter().map(advice).collect::<Vec<_>>(),
+        "hardware": { "ram_gb_s": forecast.ram_rate / 1e9 },
+        "advice": forecast.advice.iter().map(advice).collect::<Vec<_>>(),
     })
 }

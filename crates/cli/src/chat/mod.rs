@@ -68,7 +68,7 @@ impl ChatLoop {
                 Ok(Flow::Quit) => break,
                 Err(e @ (CliError::Output(_) | CliError::Terminal(_))) => return Err(e),
                 Err(e) => {
-                    e.tell();
+                    e.print_line();
                     self.failed = true;
                 }
             }
@@ -76,7 +76,7 @@ impl ChatLoop {
         interrupt::set(interrupt::On::Exit);
         input.close();
         self.file.iter().try_for_each(|file| self.partner.save(&self.session, file))?;
-        if self.failed && !input.is_terminal() { Err(CliError::Told) } else { Ok(()) }
+        if self.failed && !input.is_terminal() { Err(CliError::Reported) } else { Ok(()) }
     }
 
     fn greet(&self, input: &LineSource) {
@@ -90,9 +90,9 @@ impl ChatLoop {
     /// One message or command.
     fn take(&mut self, message: &str) -> Result<Flow> {
         match slash::parse(message)? {
-            slash::Said::Nothing => Ok(Flow::Next),
-            slash::Said::Command(command, rest) => (command.run)(self, rest),
-            slash::Said::Message(text) => {
+            slash::InputLine::Nothing => Ok(Flow::Next),
+            slash::InputLine::Command(command, rest) => (command.run)(self, rest),
+            slash::InputLine::Message(text) => {
                 self.session.ask(text);
                 self.answer()
             }

@@ -53,7 +53,7 @@ pub const ALL: &[Slash] = &[
 ];
 
 /// What a line means.
-pub enum Said<'a> {
+pub enum InputLine<'a> {
     /// Blank.
     Nothing,
     /// A command and what follows its name.
@@ -66,12 +66,12 @@ pub enum Said<'a> {
 ///
 /// # Errors
 /// When there is no such command.
-pub fn parse(line: &str) -> Result<Said<'_>> {
+pub fn parse(line: &str) -> Result<InputLine<'_>> {
     let Some(command) = line.strip_prefix('/') else {
-        return Ok(if line.trim().is_empty() { Said::Nothing } else { Said::Message(line) });
+        return Ok(if line.trim().is_empty() { InputLine::Nothing } else { InputLine::Message(line) });
     };
     if command.starts_with('/') {
-        return Ok(Said::Message(command));
+        return Ok(InputLine::Message(command));
     }
     let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     let unknown =
@@ -79,7 +79,7 @@ pub fn parse(line: &str) -> Result<Said<'_>> {
     // People type what other programs call it.
     let name = if matches!(name, "exit" | "bye" | "q") { "quit" } else { name };
     let found = ALL.iter().find(|c| c.name == name).ok_or_else(unknown)?;
-    Ok(Said::Command(found, rest.trim()))
+    Ok(InputLine::Command(found, rest.trim()))
 }
 
 /// Commands that begin as `line` does, for completion.
@@ -224,11 +224,11 @@ mod tests {
 
     #[test]
     fn lines_are_commands_messages_or_nothing() {
-        assert!(matches!(parse("  "), Ok(Said::Nothing)));
-        assert!(matches!(parse("hello /quit"), Ok(Said::Message("hello /quit"))));
-        assert!(matches!(parse("//etc/passwd"), Ok(Said::Message("/etc/passwd"))));
-        assert!(matches!(parse("/set top_k  5 "), Ok(Said::Command(c, "top_k  5")) if c.name == "set"));
-        assert!(matches!(parse("/bye"), Ok(Said::Command(c, "")) if c.name == "quit"));
+        assert!(matches!(parse("  "), Ok(InputLine::Nothing)));
+        assert!(matches!(parse("hello /quit"), Ok(InputLine::Message("hello /quit"))));
+        assert!(matches!(parse("//etc/passwd"), Ok(InputLine::Message("/etc/passwd"))));
+        assert!(matches!(parse("/set top_k  5 "), Ok(InputLine::Command(c, "top_k  5")) if c.name == "set"));
+        assert!(matches!(parse("/bye"), Ok(InputLine::Command(c, "")) if c.name == "quit"));
         let message = parse("/qiut").err().map(|e| e.to_string()).unwrap_or_default();
         assert!(message.contains("/qiut") && message.contains("/help"), "{message}");
     }

@@ -45,6 +45,6 @@ impl Execute for GrammarFileArgs {
             all &= verdict == "matches";
             output::text(&format!("{text:?} {verdict}\n"))?;
         }
-        if all { Ok(()) } else { Err(CliError::Told) }
+        if all { Ok(()) } else { Err(CliError::Reported) }
     }
 }

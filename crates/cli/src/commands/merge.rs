@@ -46,5 +46,5 @@ pub fn copy(input: &Path, output: &Path, split: &SplitArgs, replace: &OutputArgs
     }
     let options = write::options(Choice::new(Types::Keep), None, default_threads(), split);
     let report = write::file(&draft, output, &options, &Stoppable::new())?;
-    write::tell(&report, json, &[])
+    write::report(&report, json, &[])
 }

@@ -52,14 +52,14 @@ impl Execute for PlanArgs {
         };
         let spinner = spinner();
         spinner.set_message("measuring this machine");
-        let told = lamina::plan(self.model.as_deref(), &self.load.options(), &question);
+        let forecast = lamina::plan(self.model.as_deref(), &self.load.options(), &question);
         spinner.finish_and_clear();
-        let told = told?;
+        let forecast = forecast?;
         match self.json {
-            true => output::json(&plan_json(&told))?,
-            false => output::text(&plan_report(&told))?,
+            true => output::json(&plan_json(&forecast))?,
+            false => output::text(&plan_report(&forecast))?,
         }
         // The report has said why.
-        if told.problem.is_none() { Ok(()) } else { Err(CliError::Told) }
+        if forecast.problem.is_none() { Ok(()) } else { Err(CliError::Reported) }
     }
 }

@@ -69,7 +69,7 @@ impl QuantizeArgs {
         let options =
             write::options(self.choice.choice(types), imatrix.as_ref(), self.choice.threads(), &self.split);
         let report = write::file(&draft, output, &options, &Stoppable::new())?;
-        write::tell(&report, self.json, &[])
+        write::report(&report, self.json, &[])
     }
 
     fn list(&self, input: Option<&Path>) -> Result<()> {

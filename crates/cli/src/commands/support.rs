@@ -44,7 +44,7 @@ fn of_file(path: &Path, json: bool) -> Result<()> {
         output::text(&report(&inspection.architecture, found))?;
     }
     // The report has said why.
-    if found.problems.is_empty() { Ok(()) } else { Err(CliError::Told) }
+    if found.problems.is_empty() { Ok(()) } else { Err(CliError::Reported) }
 }
 
 /// Names on a line; a model may have thousands of tensors.

@@ -49,19 +49,19 @@ enum Grouped {
     Similar,
 }
 
-/// A way to pool.
+/// How heads are pooled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Way {
+struct PoolingScheme {
     name: &'static str,
     grouping: Grouping,
     align: bool,
 }
 
-const WAYS: [Way; 4] = [
-    Way { name: "in order", grouping: Grouping::InOrder, align: false },
-    Way { name: "similar", grouping: Grouping::Similar, align: false },
-    Way { name: "aligned", grouping: Grouping::InOrder, align: true },
-    Way { name: "similar and aligned", grouping: Grouping::Similar, align: true },
+const SCHEMES: [PoolingScheme; 4] = [
+    PoolingScheme { name: "in order", grouping: Grouping::InOrder, align: false },
+    PoolingScheme { name: "similar", grouping: Grouping::Similar, align: false },
+    PoolingScheme { name: "aligned", grouping: Grouping::InOrder, align: true },
+    PoolingScheme { name: "similar and aligned", grouping: Grouping::Similar, align: true },
 ];
 
 /// A model to convert.
@@ -96,7 +96,7 @@ impl HeadArgs {
         // First, so that a mistyped name does not wait for a large model.
         let text = self.trial.as_deref().map(input::file_text).transpose()?;
         let covariances = self.calibration.as_deref().map(|file| self.covariances(job, file)).transpose()?;
-        let pool = |way: Way| KvHeads {
+        let pool = |way: PoolingScheme| KvHeads {
             count,
             grouping: way.grouping,
             align: way.align,
@@ -105,7 +105,7 @@ impl HeadArgs {
         };
         let asked = self.asked();
         let Some(text) = text else {
-            let way = asked.unwrap_or(WAYS[0]);
+            let way = asked.unwrap_or(SCHEMES[0]);
             let draft = job.draft.with_kv_heads(&pool(way))?;
             let report = write::file(&draft, job.output, job.options, job.stop)?;
             let more = json!({"count": count, "chosen": way.name});
@@ -119,13 +119,13 @@ impl HeadArgs {
     }
 
     /// The way that the user wants, if any is named.
-    fn asked(&self) -> Option<Way> {
+    fn asked(&self) -> Option<PoolingScheme> {
         let named = self.kv_grouping.is_some() || self.kv_align;
         let grouping = match self.kv_grouping {
             Some(Grouped::Similar) => Grouping::Similar,
             _ => Grouping::InOrder,
         };
-        WAYS.into_iter().find(|w| named && w.grouping == grouping && w.align == self.kv_align)
+        SCHEMES.into_iter().find(|w| named && w.grouping == grouping && w.align == self.kv_align)
     }
 
     /// What the attention of each layer sees on a text.
@@ -164,8 +164,8 @@ impl HeadArgs {
         &self,
         job: &HeadsJob<'_>,
         text: &str,
-        asked: Option<Way>,
-        pooled: &dyn Fn(Way) -> Result<Draft>,
+        asked: Option<PoolingScheme>,
+        pooled: &dyn Fn(PoolingScheme) -> Result<Draft>,
     ) -> Result<Tried> {
         let measure = |draft: &Draft| -> Result<(Trial, Perplexity)> {
             let trial = Trial::write(draft, job.output, job.options, job.stop)?;
@@ -174,8 +174,8 @@ impl HeadArgs {
         };
         note("measuring the model as it is, and in each way to pool its heads");
         let mut measured = vec![("base", measure(job.draft)?.1)];
-        let mut best: Option<(Way, Trial, f64)> = None;
-        for way in WAYS {
+        let mut best: Option<(PoolingScheme, Trial, f64)> = None;
+        for way in SCHEMES {
             let (trial, found) = measure(&pooled(way)?)?;
             measured.push((way.name, found));
             let better = best.as_ref().is_none_or(|(.., ppl)| found.ppl < *ppl);
@@ -183,7 +183,7 @@ impl HeadArgs {
                 best = Some((way, trial, found.ppl));
             }
         }
-        let (way, trial, _) = best.ok_or(crate::error::CliError::Told)?;
+        let (way, trial, _) = best.ok_or(crate::error::CliError::Reported)?;
         Ok(Tried { measured, chosen: way.name, report: trial.keep(job.output)? })
     }
 }

@@ -81,7 +81,7 @@ impl Execute for ConvertArgs {
         let source = self.lora.is_empty().then_some(self.input.as_path());
         let job = HeadsJob { draft: &draft, source, output: &self.output, options: &options, stop: &stop };
         let ConvertedHeads { report, more } = self.heads.convert(&job, self.json)?;
-        write::tell(&report, self.json, &more)
+        write::report(&report, self.json, &more)
     }
 }
 
