@@ -7,7 +7,7 @@
 use lamina::{LoadOptions, Loaded, open};
 use lamina_engine::{Engine, Event, Generation, Request, Task, sample::SamplingParams};
 use lamina_fixtures::CommandLine;
-use lamina_text::Tokenizer;
+use lamina_tokenize::Tokenizer;
 use std::{sync::mpsc::channel, time::Instant};
 
 /// Ways of sampling, with the parameters that differ from the default.

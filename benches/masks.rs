@@ -12,7 +12,7 @@
 use std::{path::Path, time::Duration};
 
 use lamina_grammar::{Grammar, SchemaOptions, Vocabulary};
-use lamina_text::{GgufVocab, Special, Tokenizer};
+use lamina_tokenize::{GgufVocab, Special, Tokenizer};
 use serde_json::{Value, json};
 
 /// Processor time that the process has used.

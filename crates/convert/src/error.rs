@@ -5,7 +5,7 @@ use lamina_base::{DType, ReadError};
 use lamina_lora::LoraError;
 use lamina_quant::QuantError;
 use lamina_store::{FormatError, PoolingError};
-use lamina_text::TextError;
+use lamina_tokenize::TokenizeError;
 use std::path::PathBuf;
 
 /// Why a model file cannot be made, or is not sound.
@@ -22,7 +22,7 @@ pub enum ConvertError {
     Lora(#[from] LoraError),
     /// The tokenizer cannot be read.
     #[error("tokenizer: {0}")]
-    Text(#[from] TextError),
+    Text(#[from] TokenizeError),
     /// A tensor's values do not fit its new type.
     #[error("tensor `{tensor}`: {source}")]
     Quant {

@@ -4,7 +4,7 @@ use lamina_grammar::GrammarError;
 use lamina_plan::BackendError;
 use lamina_sample::{SampleError, stop::StopError};
 use lamina_speculate::SpeculateError;
-use lamina_text::TextError;
+use lamina_tokenize::TokenizeError;
 
 /// Why a request cannot be served, or ended early.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -137,8 +137,8 @@ impl From<SpeculateError> for EngineError {
     }
 }
 
-impl From<TextError> for EngineError {
-    fn from(e: TextError) -> Self {
+impl From<TokenizeError> for EngineError {
+    fn from(e: TokenizeError) -> Self {
         EngineError::Text(e.to_string())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use lamina_text::{Special, TokenKind, Tokenizer};
+use lamina_tokenize::{Special, TokenKind, Tokenizer};
 use llguidance::ParserFactory;
 use toktrie::{INVALID_TOKEN, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 

@@ -1,7 +1,8 @@
 //! Answers of conversations: prompt, format and reasoning settled before, the answer taken apart while it comes.
 
 use crate::{chat_options::ReasoningMode, generate::Piece};
-use lamina_text::{ChatFormat, Delta, Markers, Parser, ParserOptions, ReasoningMarks, Tokenizer, ToolChoice};
+use lamina_chat::{ChatFormat, Delta, Parser, ParserOptions, ReasoningMarks, ToolChoice};
+use lamina_tokenize::{Markers, Tokenizer};
 use serde_json::Value;
 
 /// A conversation whose answer can begin.

@@ -8,7 +8,9 @@ use crate::{
     model::Model,
     tools::{ChatGrammar, grammar_key, reasoning_boundary},
 };
-use lamina_text::{ChatFormat, ChatTemplate, Conversation, ReasoningMarks, ToolChoice, reasoning_variables};
+use lamina_chat::{
+    ChatError, ChatFormat, ChatTemplate, Conversation, ReasoningMarks, ToolChoice, reasoning_variables,
+};
 use serde_json::Value;
 
 impl Model {
@@ -17,7 +19,9 @@ impl Model {
     /// # Errors
     /// When the model has no tokenizer, or its template refuses the messages.
     pub fn apply_chat_template(&self, messages: &[Value], options: &ChatOptions) -> Result<String> {
-        self.conversation(messages, options, |template, conversation| Ok(template.render(conversation)?))
+        self.conversation(messages, options, |template, conversation| {
+            template.render(conversation).map_err(refused)
+        })
     }
 
     /// The tokens that `messages` become; the beginning token stands once.
@@ -27,10 +31,11 @@ impl Model {
     pub fn chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
         let tokenizer = self.need_tokenizer()?;
         self.conversation(messages, options, |template, conversation| {
-            Ok(match options.no_split_special_tokens {
-                true => template.encode_all_special(conversation, tokenizer)?,
-                false => template.encode(conversation, tokenizer)?,
-            })
+            let encoded = match options.no_split_special_tokens {
+                true => template.encode_all_special(conversation, tokenizer),
+                false => template.encode(conversation, tokenizer),
+            };
+            encoded.map_err(refused)
         })
     }
 
@@ -126,10 +131,11 @@ impl Model {
 
     fn chat_template(&self, options: &ChatOptions) -> Result<ChatTemplate> {
         let tokenizer = self.need_tokenizer()?;
-        Ok(match &options.template {
-            Some(source) => ChatTemplate::new(source)?,
-            None => ChatTemplate::of_tokenizer(tokenizer, options.tools.is_some())?,
-        })
+        let template = match &options.template {
+            Some(source) => ChatTemplate::new(source),
+            None => ChatTemplate::of_tokenizer(tokenizer, options.tools.is_some()),
+        };
+        template.map_err(refused)
     }
 
     fn conversation<T>(
@@ -175,4 +181,12 @@ fn shown(options: &ChatOptions, source: &str, warnings: &mut Vec<String>) -> Cha
         shown.variables.entry(name).or_insert(value);
     }
     shown
+}
+
+/// A conversation that makes no prompt is the request's fault, unless there was no memory for it.
+fn refused(error: ChatError) -> Error {
+    match error.is_out_of_memory() {
+        true => Error::OutOfMemory(error.to_string()),
+        false => Error::InvalidRequest(error.to_string()),
+    }
 }

@@ -1,6 +1,6 @@
 //! What a conversation asks of the template, of tools and of reasoning.
 
-use lamina_text::ToolChoice;
+use lamina_chat::ToolChoice;
 use serde_json::{Map, Value};
 
 /// What a template may use beside the messages.

@@ -35,6 +35,10 @@ pub use chat_options::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
 pub use lamina_base::{DType, files};
+pub use lamina_chat::{
+    ChatFormat, ChatMessage, DefaultTemplate, Delta, Parser, ParserOptions, ReasoningMarks, ToolCall,
+    ToolChoice,
+};
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
     Boundary, Compression, CompressionMethod, Counters, EngineError, Event, FinishReason, Goal, Handle,
@@ -51,10 +55,7 @@ pub use lamina_load::{
     SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
-pub use lamina_text::{
-    ChatFormat, ChatMessage, DefaultTemplate, Delta, Markers, Parser, ParserOptions, ReasoningMarks, Special,
-    Tokenizer, ToolCall, ToolChoice,
-};
+pub use lamina_tokenize::{Markers, Special, Tokenizer};
 pub use model::Model;
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};

@@ -11,7 +11,7 @@ use lamina_engine::{EngineError, Generation, Handle, Resume, Service, Snapshot, 
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
 use lamina_plan::Profile;
-use lamina_text::{Special, Tokenizer};
+use lamina_tokenize::{Special, Tokenizer};
 use std::{
     path::Path,
     sync::{Arc, OnceLock},

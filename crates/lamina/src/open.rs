@@ -9,7 +9,7 @@ use lamina_load::{
     open_on,
 };
 use lamina_store::Checkpoint;
-use lamina_text::Tokenizer;
+use lamina_tokenize::Tokenizer;
 use std::path::Path;
 
 /// Opens the checkpoint at `path`, or that of the model inside the package.

@@ -2,11 +2,12 @@
 //! model's format writes them.
 
 use crate::{Error, Result, answer::ChatAnswer, chat_options::ReasoningMode};
+use lamina_chat::{
+    MarkTokens, ToolGrammar, ToolRules, has_channels, mark_pieces, structure_tokens, tool_grammar,
+};
 use lamina_engine::{Boundary, EngineError};
 use lamina_grammar::{Grammar, GrammarError, SchemaOptions};
-use lamina_text::{
-    MarkTokens, Special, ToolGrammar, ToolRules, has_channels, mark_pieces, structure_tokens, tool_grammar,
-};
+use lamina_tokenize::Special;
 use serde_json::Value;
 
 /// What a [`ChatGrammar`] was made of: format, tools and choice as text, and the form of the answer.

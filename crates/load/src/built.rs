@@ -3,7 +3,7 @@
 use crate::{heads::ReadyHead, info::ModelInfo};
 use lamina_engine::Identity;
 use lamina_plan::Step;
-use lamina_text::Tokenizer;
+use lamina_tokenize::Tokenizer;
 use std::sync::Arc;
 
 /// A model on a backend, before it has an engine.

@@ -8,7 +8,7 @@ use crate::{
 use lamina_arch::{Family, ModelSpec, is_head_folder};
 use lamina_engine::{BridgedModel, DraftModel, Drafter, Lookahead, Ngram, Suffix};
 use lamina_store::Checkpoint;
-use lamina_text::Tokenizer;
+use lamina_tokenize::Tokenizer;
 use std::{
     fmt,
     path::{Path, PathBuf},

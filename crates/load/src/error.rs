@@ -7,7 +7,7 @@ use lamina_engine::EngineError;
 use lamina_lora::LoraError;
 use lamina_plan::BackendError;
 use lamina_store::FormatError;
-use lamina_text::TextError;
+use lamina_tokenize::TokenizeError;
 
 /// What went wrong, by what the user can do about it. Each message says what, where, and what to do.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -122,10 +122,10 @@ impl From<lamina_engine::sample::SampleError> for Error {
     }
 }
 
-impl From<TextError> for Error {
-    fn from(e: TextError) -> Self {
+impl From<TokenizeError> for Error {
+    fn from(e: TokenizeError) -> Self {
         match e {
-            TextError::OutOfMemory { .. } | TextError::NoStack { .. } => Error::OutOfMemory(e.to_string()),
+            TokenizeError::OutOfMemory { .. } => Error::OutOfMemory(e.to_string()),
             e => Error::InvalidRequest(e.to_string()),
         }
     }

@@ -25,7 +25,7 @@ use lamina_engine::{Engine, InTurn, MOST_DRAFTS};
 use lamina_plan::{Backend, BackendError, BackendWeight, Limits, Plan, Runner, Step};
 use lamina_store::Checkpoint;
 use lamina_stream::StreamedMachine;
-use lamina_text::Tokenizer;
+use lamina_tokenize::Tokenizer;
 use std::sync::Arc;
 
 /// A model that is ready to run.

@@ -6,7 +6,7 @@ use lamina_store::{
     Checkpoint, Kind, Metadata,
     gguf::{Array, Strings, Value},
 };
-use lamina_text::{ChatTemplateSource, GgufVocab, InfillIds, TextError, Tokenizer};
+use lamina_tokenize::{ChatTemplateSource, GgufVocab, InfillIds, TokenizeError, Tokenizer};
 
 /// The tokenizer of `ck`; none when it has none at all.
 ///
@@ -20,7 +20,7 @@ pub fn tokenizer(ck: &Checkpoint) -> Result<Option<Tokenizer>> {
 }
 
 fn built(ck: &Checkpoint) -> Result<Option<Tokenizer>> {
-    let broken = |e: TextError| Error::Format(format!("tokenizer: {e}"));
+    let broken = |e: TokenizeError| Error::Format(format!("tokenizer: {e}"));
     match ck.kind {
         Kind::HuggingFace => {
             let size = |name| std::fs::metadata(ck.folder.join(name)).map_or(0, |m| m.len() as usize);

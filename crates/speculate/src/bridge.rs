@@ -9,7 +9,7 @@ use crate::{
     error::Result,
     model::DraftModel,
 };
-use lamina_text::{Markers, Special, StreamDecoder, Tokenizer};
+use lamina_tokenize::{Markers, Special, StreamDecoder, Tokenizer};
 use std::collections::HashMap;
 
 /// Bytes of a text's end that are encoded anew, at most and at least.

@@ -3,7 +3,7 @@
 use super::Folder;
 use crate::error::Result;
 use lamina_store::{Metadata, Value, gguf::Strings};
-use lamina_text::GgufVocab;
+use lamina_tokenize::GgufVocab;
 
 /// Writes the folder's tokenizer, or that there is none; what a user should know comes back.
 pub fn write(folder: &Folder, metadata: &mut Metadata) -> Result<Vec<String>> {

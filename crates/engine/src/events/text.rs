@@ -2,7 +2,7 @@
 
 use crate::error::{EngineError, Result};
 use lamina_sample::stop::{StopMatcher, StopSet, StopText};
-use lamina_text::{Markers, StreamDecoder, Tokenizer};
+use lamina_tokenize::{Markers, StreamDecoder, Tokenizer};
 use std::sync::Arc;
 
 /// Decoder and stop strings of an answer, in the state behind its last token.

@@ -5,7 +5,7 @@
 
 use crate::error::{EngineError, Result};
 use lamina_grammar::{GrammarMatcher, Stop};
-use lamina_text::Tokenizer;
+use lamina_tokenize::Tokenizer;
 
 /// Marks around a model's reasoning, in tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

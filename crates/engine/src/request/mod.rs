@@ -15,7 +15,7 @@ use crate::{
 use lamina_plan::{Plan, Select, op::Op};
 use lamina_sample::{Breakers, SamplerState, SamplingParams};
 use lamina_speculate::Speculate;
-use lamina_text::Tokenizer;
+use lamina_tokenize::Tokenizer;
 use std::{
     ops::RangeInclusive,
     sync::{Arc, atomic::AtomicBool},

@@ -3,12 +3,12 @@
 mod vocabulary;
 mod walk;
 
-use lamina_fixtures::extent;
-use lamina_grammar::{Grammar, SchemaOptions};
-use lamina_text::{
+use lamina_chat::{
     ChatFormat, ChatMessage, MarkTokens, Parser, ParserOptions, ToolChoice, ToolGrammar, ToolRules,
     mark_pieces, structure_tokens, tool_grammar,
 };
+use lamina_fixtures::extent;
+use lamina_grammar::{Grammar, SchemaOptions};
 use serde_json::{Value, json};
 use vocabulary::Words;
 use walk::Walk;

@@ -1,7 +1,7 @@
 //! Small vocabularies: every byte, with and without the marks of formats as tokens of their own.
 
 use lamina_grammar::Vocabulary;
-use lamina_text::{GgufVocab, Markers, Special, Tokenizer};
+use lamina_tokenize::{GgufVocab, Markers, Special, Tokenizer};
 
 /// Marks that are tokens in the models that write them, longer ones first.
 const MARKS: &[&str] = &[
