@@ -2,6 +2,7 @@
 
 mod write;
 
+use write::Place;
 pub(crate) use write::counts;
 
 use regex_syntax::{
@@ -34,6 +35,18 @@ struct Branch {
 /// # Errors
 /// What is wrong with it, or what cannot be enforced.
 pub(crate) fn plain(pattern: &str, scope: Scope) -> Result<Option<String>, String> {
+    written(pattern, scope, Place::Text)
+}
+
+/// [`plain`] of what is matched inside the quotes of JSON strings.
+///
+/// # Errors
+/// As there.
+pub(crate) fn quoted(pattern: &str, scope: Scope) -> Result<Option<String>, String> {
+    written(pattern, scope, Place::Json)
+}
+
+fn written(pattern: &str, scope: Scope, place: Place) -> Result<Option<String>, String> {
     let hir = ParserBuilder::new().nest_limit(250).build().parse(pattern).map_err(|e| explain(&e))?;
     let branches = branches(&hir)?;
     let ends = |branch: Branch| {
@@ -43,7 +56,7 @@ pub(crate) fn plain(pattern: &str, scope: Scope) -> Result<Option<String>, Strin
     };
     let whole = Hir::alternation(branches.into_iter().map(ends).collect());
     // An expression that matches nothing has no length.
-    whole.properties().minimum_len().map(|_| write::write(&whole)).transpose()
+    whole.properties().minimum_len().map(|_| write::write(&whole, place)).transpose()
 }
 
 /// Any text at all.

@@ -6,64 +6,117 @@
 
 use std::fmt::Write;
 
-use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
+
+/// Where an expression is matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the text itself.
+    Text,
+    /// Inside the quotes of a JSON string, without `\u`. The library takes a class of all control characters for one
+    /// that has quote and backslash as well: `[^"]` would take `\"`. U+0000 cannot be spelled there, so it goes from
+    /// every class that lacks one of the two, and none has all control characters any more.
+    Json,
+}
 
 /// `hir` in Rust's syntax.
 ///
 /// # Errors
 /// When it has what no text has a place for: anchors, and bytes that are no characters.
-pub(super) fn write(hir: &Hir) -> Result<String, String> {
-    let mut out = String::new();
-    expression(hir, &mut out)?;
-    Ok(out)
+pub(super) fn write(hir: &Hir, place: Place) -> Result<String, String> {
+    let mut writer = Writer { out: String::new(), place };
+    writer.expression(hir)?;
+    Ok(writer.out)
 }
 
-fn expression(hir: &Hir, out: &mut String) -> Result<(), String> {
-    match hir.kind() {
-        HirKind::Empty => out.push_str("(?:)"),
-        HirKind::Literal(literal) => {
-            let text = std::str::from_utf8(&literal.0).map_err(|_| NO_TEXT)?;
-            text.chars().for_each(|c| character(c, out));
-        }
-        HirKind::Class(found) => class(found, out)?,
-        HirKind::Look(_) => return Err("an anchor in the middle cannot be enforced".into()),
-        HirKind::Capture(capture) => group(&capture.sub, out)?,
-        HirKind::Repetition(repetition) => {
-            group(&repetition.sub, out)?;
-            // Laziness tells no strings apart.
-            out.push_str(&counts(repetition.min, repetition.max));
-        }
-        HirKind::Concat(parts) => parts.iter().try_for_each(|part| match part.kind() {
-            HirKind::Alternation(_) => group(part, out),
-            _ => expression(part, out),
-        })?,
-        HirKind::Alternation(ways) => {
-            for (i, way) in ways.iter().enumerate() {
-                out.push_str(if i == 0 { "" } else { "|" });
-                expression(way, out)?;
+struct Writer {
+    out: String,
+    place: Place,
+}
+
+impl Writer {
+    fn expression(&mut self, hir: &Hir) -> Result<(), String> {
+        match hir.kind() {
+            HirKind::Empty => self.out.push_str("(?:)"),
+            HirKind::Literal(literal) => {
+                let text = std::str::from_utf8(&literal.0).map_err(|_| NO_TEXT)?;
+                text.chars().for_each(|c| self.literal(c));
+            }
+            HirKind::Class(class) => self.class(class)?,
+            HirKind::Look(_) => return Err("an anchor in the middle cannot be enforced".into()),
+            HirKind::Capture(capture) => self.group(&capture.sub)?,
+            HirKind::Repetition(repetition) => {
+                self.group(&repetition.sub)?;
+                // Laziness tells no strings apart.
+                self.out.push_str(&counts(repetition.min, repetition.max));
+            }
+            HirKind::Concat(parts) => parts.iter().try_for_each(|part| match part.kind() {
+                HirKind::Alternation(_) => self.group(part),
+                _ => self.expression(part),
+            })?,
+            HirKind::Alternation(ways) => {
+                for (i, way) in ways.iter().enumerate() {
+                    self.out.push_str(if i == 0 { "" } else { "|" });
+                    self.expression(way)?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// As one operand.
+    fn group(&mut self, hir: &Hir) -> Result<(), String> {
+        let is_one = match hir.kind() {
+            HirKind::Class(_) => true,
+            HirKind::Literal(literal) => {
+                std::str::from_utf8(&literal.0).is_ok_and(|text| text.chars().count() == 1)
+            }
+            HirKind::Capture(capture) => return self.group(&capture.sub),
+            _ => false,
+        };
+        self.out.push_str(if is_one { "" } else { "(?:" });
+        self.expression(hir)?;
+        self.out.push_str(if is_one { "" } else { ")" });
+        Ok(())
+    }
+
+    fn literal(&mut self, c: char) {
+        match (self.place, c) {
+            (Place::Json, '\0') => self.out.push_str(NOTHING),
+            _ => character(c, &mut self.out),
+        }
+    }
+
+    fn class(&mut self, class: &Class) -> Result<(), String> {
+        let characters = match class {
+            Class::Unicode(class) => Some(class.clone()),
+            Class::Bytes(bytes) => bytes.to_unicode_class(),
+        };
+        let mut characters = characters.ok_or(NO_TEXT)?;
+        let has = |c: char| characters.iter().any(|range| (range.start()..=range.end()).contains(&c));
+        if self.place == Place::Json && !(has('"') && has('\\')) {
+            characters.difference(&ClassUnicode::new([ClassUnicodeRange::new('\0', '\0')]));
+        }
+        if characters.ranges().is_empty() {
+            self.out.push_str(NOTHING);
+            return Ok(());
+        }
+        self.out.push('[');
+        for range in characters.iter() {
+            character(range.start(), &mut self.out);
+            if range.start() < range.end() {
+                self.out.push('-');
+                character(range.end(), &mut self.out);
+            }
+        }
+        self.out.push(']');
+        Ok(())
+    }
 }
 
 const NO_TEXT: &str = "bytes that are no UTF-8 cannot be enforced";
-
-/// As one operand.
-fn group(hir: &Hir, out: &mut String) -> Result<(), String> {
-    let is_one = match hir.kind() {
-        HirKind::Class(_) => true,
-        HirKind::Literal(literal) => {
-            std::str::from_utf8(&literal.0).is_ok_and(|text| text.chars().count() == 1)
-        }
-        HirKind::Capture(capture) => return group(&capture.sub, out),
-        _ => false,
-    };
-    out.push_str(if is_one { "" } else { "(?:" });
-    expression(hir, out)?;
-    out.push_str(if is_one { "" } else { ")" });
-    Ok(())
-}
+/// Of what matches nothing.
+const NOTHING: &str = "[a&&b]";
 
 /// How often what stands before it comes.
 pub(crate) fn counts(least: u32, most: Option<u32>) -> String {
@@ -75,29 +128,6 @@ pub(crate) fn counts(least: u32, most: Option<u32>) -> String {
         (least, Some(most)) if least == most => format!("{{{least}}}"),
         (least, Some(most)) => format!("{{{least},{most}}}"),
     }
-}
-
-fn class(class: &Class, out: &mut String) -> Result<(), String> {
-    let characters = match class {
-        Class::Unicode(class) => Some(class.clone()),
-        Class::Bytes(bytes) => bytes.to_unicode_class(),
-    };
-    let characters = characters.ok_or(NO_TEXT)?;
-    if characters.ranges().is_empty() {
-        // Of what matches nothing.
-        out.push_str("[a&&b]");
-        return Ok(());
-    }
-    out.push('[');
-    for range in characters.iter() {
-        character(range.start(), out);
-        if range.start() < range.end() {
-            out.push('-');
-            character(range.end(), out);
-        }
-    }
-    out.push(']');
-    Ok(())
 }
 
 /// A character that means itself, in a class or outside of one. What is no letter is written by its number: Lark ends
@@ -128,16 +158,31 @@ mod tests {
             (r"[\]\-&\n]\*", r"[\x{A}\x{26}\x{2D}\x{5D}]\x{2A}"),
         ] {
             let parsed = regex_syntax::parse(pattern).expect("an expression");
-            assert_eq!(write(&parsed).expect("text"), written);
+            assert_eq!(write(&parsed, Place::Text).expect("text"), written);
             let again = regex_syntax::parse(written).expect("an expression");
-            assert_eq!(write(&again).expect("text"), written);
+            assert_eq!(write(&again, Place::Text).expect("text"), written);
+        }
+    }
+
+    #[test]
+    fn no_class_in_json_has_all_control_characters_and_not_both_quotes() {
+        for (pattern, written) in [
+            ("[^\"]", r"[\x{1}-\x{21}\x{23}-\x{10FFFF}]"),
+            ("(?s:.)", r"[\x{0}-\x{10FFFF}]"),
+            ("a\0?", "a[a&&b]?"),
+        ] {
+            let parsed = regex_syntax::parse(pattern).expect("an expression");
+            assert_eq!(write(&parsed, Place::Json).expect("text"), written);
         }
     }
 
     #[test]
     fn what_is_no_text_is_an_error() {
         for pattern in ["a^b", r"\bx"] {
-            assert!(write(&regex_syntax::parse(pattern).expect("an expression")).is_err(), "{pattern}");
+            assert!(
+                write(&regex_syntax::parse(pattern).expect("an expression"), Place::Text).is_err(),
+                "{pattern}"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use super::rewritten::Rewritten;
 use super::walk::Walk;
 use super::{ecma, formats};
 use crate::error::{GrammarError, Result};
-use crate::regex::{Scope, plain};
+use crate::regex::{Scope, quoted};
 
 impl Walk<'_> {
     pub(super) fn strings(
@@ -55,12 +55,12 @@ impl Walk<'_> {
 pub(super) fn pattern(text: &str, keyword: &str, path: &str) -> Result<Option<String>> {
     let refused = |why: String| GrammarError::refused(keyword, path, format!("{text:?}: {why}"));
     let rust = ecma::to_rust(text).map_err(refused)?;
-    let plain = plain(&rust, Scope::Somewhere).map_err(refused)?;
+    let plain = quoted(&rust, Scope::Somewhere).map_err(refused)?;
     Ok(plain.map(|plain| format!("^(?:{plain})$")))
 }
 
 /// A regular expression of Rust's, of whole strings.
 fn whole(regex: &str, keyword: &str, path: &str) -> Result<Option<String>> {
-    let plain = plain(regex, Scope::Whole).map_err(|why| GrammarError::refused(keyword, path, why))?;
+    let plain = quoted(regex, Scope::Whole).map_err(|why| GrammarError::refused(keyword, path, why))?;
     Ok(plain.map(|plain| format!("^(?:{plain})$")))
 }

@@ -221,4 +221,12 @@ fn groups_mean_what_they_say() {
         schema(json!({ "patternProperties": { "^a([0-9]+)?$": { "type": "string" } }, "type": "object" }));
     assert!(names.matches("{\"a\": \"x\"}") && names.matches("{\"b\": 5}"));
     assert!(!names.matches("{\"a\": 5}") && !names.matches("{\"a12\": 5}"));
+    // The library takes a class of all control characters for one that has quote and backslash as well.
+    for (pattern, text) in [("^[^\"]*$", r#""a\"b""#), (r"^[^\\]*$", r#""a\\b""#), ("^[^a-z]$", r#""a""#)] {
+        let grammar = schema(json!({ "type": "string", "pattern": pattern }));
+        assert!(
+            !grammar.matches(text) && grammar.matches("\"?\"") && grammar.matches("\"\\n\""),
+            "{pattern}"
+        );
+    }
 }
