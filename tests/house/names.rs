@@ -47,7 +47,6 @@ const KNOWN: &[&str] = &[
     "kept",
     "known",
     "layer_paged",
-    "liking",
     "logged",
     "lowered",
     "planned",

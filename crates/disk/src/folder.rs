@@ -42,7 +42,7 @@ impl StoreFolder {
             }
             folder.writable = false;
         }
-        folder.shelves().chain([folder.path.clone()]).for_each(|f| remove_abandoned(&f, UNFINISHED));
+        folder.shards().chain([folder.path.clone()]).for_each(|f| remove_abandoned(&f, UNFINISHED));
         Ok(folder)
     }
 
@@ -93,7 +93,7 @@ impl StoreFolder {
 
     /// All entries, in no order. Files of other names are not looked at.
     pub fn list(&self) -> Vec<StoredEntry> {
-        let files = self.shelves().flat_map(|shelf| fs::read_dir(shelf).into_iter().flatten().flatten());
+        let files = self.shards().flat_map(|shard| fs::read_dir(shard).into_iter().flatten().flatten());
         files.filter_map(|file| stored(&file)).collect()
     }
 
@@ -138,9 +138,9 @@ impl StoreFolder {
         ENDINGS.map(|ending| self.path.join(&name[..2]).join(format!("{name}.{ending}")))
     }
 
-    fn shelves(&self) -> impl Iterator<Item = PathBuf> {
+    fn shards(&self) -> impl Iterator<Item = PathBuf> {
         let inside = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        inside.map(|shelf| shelf.path()).filter(|path| path.is_dir())
+        inside.map(|shard| shard.path()).filter(|path| path.is_dir())
     }
 }
 

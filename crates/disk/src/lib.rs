@@ -17,10 +17,11 @@ mod error;
 mod evict;
 mod extents;
 mod folder;
-mod liking;
+mod hotness;
 mod page_queue;
 mod page_store;
 mod panels;
+mod queue;
 mod rate;
 mod read;
 mod read_queue;
@@ -44,13 +45,14 @@ pub use entry_file::{EntryFileReader, EntryFileWriter, FileMagic};
 pub use error::{CachePageError, DiskError, EntryFileError, NoRoom, PanelError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
-pub use liking::{read_liking, write_liking};
+pub use hotness::{read_hotness, write_hotness};
 pub use page_queue::{PageDone, PageJob, PageQueue, PageTag, PageWay};
 pub use page_store::PageStore;
 pub use panels::{
     KeptPanels, MatrixEntry, MatrixName, PanelAccess, PanelCheck, PanelFile, PanelFolder, PanelRange,
     PanelWriter, WriteWindow, kept_panels, note_sources,
 };
+pub use queue::DiskQueue;
 pub use rate::read_rate;
 pub use read::{DiskReader, Extent, ReadDone, ReadRequest};
 pub use read_queue::{Arrival, Fetch, WantedEntry};

@@ -1,15 +1,7 @@
 //! Pages of a cache on their way between memory and disk: jobs go in with a buffer and come out with it, in any order.
 
-use crate::{buffer::PageBuffer, cache_file::CacheFile, error::CachePageError};
-use std::{
-    io,
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    },
-    thread,
-    time::Duration,
-};
+use crate::{buffer::PageBuffer, cache_file::CacheFile, error::CachePageError, queue::DiskQueue};
+use std::{io, sync::Arc};
 
 /// Which way pages go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,62 +51,22 @@ pub struct PageDone {
     pub result: Result<u64, CachePageError>,
 }
 
-/// Threads that move pages, one job each at a time. They need no core while a disk works: they are no pool threads.
-pub struct PageQueue {
-    jobs: Sender<PageJob>,
-    done: Receiver<PageDone>,
-}
+/// A queue of pages.
+pub type PageQueue = DiskQueue<PageJob, PageDone>;
 
-impl PageQueue {
-    /// `threads` threads, one at least, over `file`.
+impl DiskQueue<PageJob, PageDone> {
+    /// `threads` threads, one at least, over `file`, which move the pages of one job each at a time.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn start(file: Arc<CacheFile>, threads: usize) -> io::Result<PageQueue> {
-        let (jobs, waiting) = channel();
-        let (sender, done) = channel();
-        let waiting = Arc::new(Mutex::new(waiting));
-        for i in 0..threads.max(1) {
-            let (file, waiting, sender) = (file.clone(), waiting.clone(), sender.clone());
-            let builder = thread::Builder::new().name(format!("lamina-page-{i}"));
-            // Not joined: one that waits for a disk that hangs would hold up whoever closes the model.
-            match builder.spawn(move || serve(&file, &waiting, &sender)) {
-                Err(e) if i == 0 => return Err(e),
-                _ => {}
-            }
-        }
-        Ok(PageQueue { jobs, done })
-    }
-
-    /// Takes a job; does not wait.
-    ///
-    /// # Errors
-    /// When the threads have ended.
-    pub fn submit(&self, job: PageJob) -> io::Result<()> {
-        self.jobs.send(job).map_err(|_| ended())
-    }
-
-    /// A job that is done; none when there is none after `timeout`.
-    ///
-    /// # Errors
-    /// When the threads have ended.
-    pub fn next(&self, timeout: Duration) -> io::Result<Option<PageDone>> {
-        match self.done.recv_timeout(timeout) {
-            Ok(done) => Ok(Some(done)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(ended()),
-        }
+        DiskQueue::of_threads("pages", threads, move |job: PageJob| job.run(&file))
     }
 }
 
-fn ended() -> io::Error {
-    io::Error::other("the threads that move pages of the cache have ended")
-}
-
-fn serve(file: &CacheFile, waiting: &Mutex<Receiver<PageJob>>, done: &Sender<PageDone>) {
-    loop {
-        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(PageJob { tag, way, array, pages, cleared, mut buffer }) = next else { return };
+impl PageJob {
+    fn run(self, file: &CacheFile) -> PageDone {
+        let PageJob { tag, way, array, pages, cleared, mut buffer } = self;
         let result = match way {
             PageWay::In => {
                 let stride = file.arrays()[array].stride;
@@ -124,9 +76,7 @@ fn serve(file: &CacheFile, waiting: &Mutex<Receiver<PageJob>>, done: &Sender<Pag
             }
             PageWay::Out => file.write(array, &pages, buffer.bytes()),
         };
-        if done.send(PageDone { tag, way, array, buffer, result }).is_err() {
-            return;
-        }
+        PageDone { tag, way, array, buffer, result }
     }
 }
 
@@ -135,6 +85,7 @@ mod tests {
     use super::*;
     use crate::cache_file::PageArray;
     use lamina_base::BLOCK;
+    use std::time::Duration;
 
     #[test]
     fn what_goes_out_comes_in_again_with_its_buffer() {
@@ -146,16 +97,8 @@ mod tests {
             let mut buffer = PageBuffer::new(8 * BLOCK);
             buffer.bytes_mut().fill(fill);
             let (pages, cleared) = (vec![1, 2, 6], if way == PageWay::In { vec![7] } else { vec![] });
-            queue
-                .submit(PageJob {
-                    tag: PageTag { pass: 7, place: array },
-                    way,
-                    array,
-                    pages,
-                    cleared,
-                    buffer,
-                })
-                .expect("taken");
+            let tag = PageTag { pass: 7, place: array };
+            queue.submit(PageJob { tag, way, array, pages, cleared, buffer });
         };
         let all = || -> Vec<PageDone> {
             let next = |_| queue.next(Duration::from_secs(20)).expect("runs").expect("arrives");

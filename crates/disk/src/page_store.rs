@@ -23,14 +23,14 @@ const LEAST: u64 = 1 << 20;
 /// Entries by their keys in a folder that other processes may use too.
 #[derive(Debug)]
 pub struct PageStore {
-    shelves: Arc<Shelves>,
+    stored: Arc<StoredEntries>,
     writes: WriteQueue,
     reads: ReadQueue,
 }
 
 /// What the reading threads share with the store.
 #[derive(Debug)]
-struct Shelves {
+struct StoredEntries {
     path: PathBuf,
     folder: StoreFolder,
     report: Report,
@@ -40,7 +40,7 @@ struct Shelves {
     damaged: AtomicU64,
 }
 
-impl Shelves {
+impl StoredEntries {
     fn read(&self, key: &Key, proof: &[u8]) -> Option<Entry> {
         let found = self.folder.read(key).unwrap_or_else(|damage| {
             self.damaged.fetch_add(1, Relaxed);
@@ -85,31 +85,31 @@ impl PageStore {
         }
         let writes = WriteQueue::start(folder.clone(), budget, report).map_err(failed)?;
         let [hits, read_bytes, misses, damaged] = Default::default();
-        let shelves =
-            Arc::new(Shelves { path: path.into(), folder, report, hits, read_bytes, misses, damaged });
-        let theirs = shelves.clone();
+        let stored =
+            Arc::new(StoredEntries { path: path.into(), folder, report, hits, read_bytes, misses, damaged });
+        let theirs = stored.clone();
         let reads = ReadQueue::start(Arc::new(move |w: &WantedEntry| theirs.read(&w.key, &w.proof)));
-        Ok(PageStore { shelves, writes, reads: reads.map_err(failed)? })
+        Ok(PageStore { stored, writes, reads: reads.map_err(failed)? })
     }
 
     /// The folder.
     pub fn path(&self) -> &Path {
-        &self.shelves.path
+        &self.stored.path
     }
 
     /// False where entries can be read, and none be added.
     pub fn is_writable(&self) -> bool {
-        self.shelves.folder.is_writable()
+        self.stored.folder.is_writable()
     }
 
     /// True when there is an entry called `key`, whole or not.
     pub fn contains(&self, key: &Key) -> bool {
-        self.shelves.folder.contains(key)
+        self.stored.folder.contains(key)
     }
 
     /// The entry called `key` that was made of `proof`. A damaged one is removed, and missing.
     pub fn read(&self, key: &Key, proof: &[u8]) -> Option<Entry> {
-        self.shelves.read(key, proof)
+        self.stored.read(key, proof)
     }
 
     /// Begins to read entries, the first one first. Dropping the result gives the rest up.
@@ -139,7 +139,7 @@ impl PageStore {
 
     /// What happened so far.
     pub fn counts(&self) -> StoreCounts {
-        let s = &self.shelves;
+        let s = &self.stored;
         let [hits, read_bytes, misses, damaged] =
             [&s.hits, &s.read_bytes, &s.misses, &s.damaged].map(|n| n.load(Relaxed));
         let mut counts = StoreCounts { hits, read_bytes, misses, damaged, ..StoreCounts::default() };

@@ -4,18 +4,9 @@ use crate::{
     buffer::LentBuffer,
     error::PanelError,
     panels::{PanelFile, PanelRange},
+    queue::DiskQueue,
 };
-use std::{
-    collections::VecDeque,
-    io,
-    ops::Range,
-    sync::{
-        Arc, Condvar, Mutex, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    },
-    thread,
-    time::Duration,
-};
+use std::{io, ops::Range, sync::Arc, time::Duration};
 
 /// What is read at once: panels of one or several matrices, which one operator multiplies with.
 #[derive(Debug)]
@@ -131,124 +122,33 @@ pub trait DiskReader: Send {
     fn name(&self) -> &'static str;
 }
 
-/// A reader behind a queue of requests: threads of its own take them out and answer.
-pub(crate) struct QueuedReader {
-    queue: Arc<RequestQueue>,
-    done: Receiver<ReadDone>,
-    name: &'static str,
-}
-
-/// Requests that nobody has begun to read.
-#[derive(Default)]
-pub(crate) struct RequestQueue {
-    waiting: Mutex<(VecDeque<ReadRequest>, bool)>,
-    changed: Condvar,
-}
-
-impl QueuedReader {
-    /// A reader whose requests those read who have `queue`, and answer to the sender of `done`.
-    pub(crate) fn new(
-        name: &'static str,
-        queue: Arc<RequestQueue>,
-        done: Receiver<ReadDone>,
-    ) -> QueuedReader {
-        QueuedReader { queue, done, name }
-    }
-
-    /// `threads` threads, one at least, that read one extent each at a time. They need no core while a disk works: they are
-    /// no pool threads.
+impl DiskQueue<ReadRequest, ReadDone> {
+    /// A reader of `threads` threads, one at least, that read one extent each at a time.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(crate) fn of_threads(threads: usize) -> io::Result<QueuedReader> {
-        let (sender, done) = channel();
-        let queue = Arc::<RequestQueue>::default();
-        for i in 0..threads.max(1) {
-            let (queue, sender) = (queue.clone(), sender.clone());
-            let builder = thread::Builder::new().name(format!("lamina-read-{i}"));
-            // Not joined: one that waits for a disk that hangs would hold up whoever closes the model.
-            match builder.spawn(move || queue.serve(&sender)) {
-                Err(e) if i == 0 => return Err(e),
-                _ => {}
-            }
-        }
-        Ok(QueuedReader::new("threads", queue, done))
-    }
-}
-
-impl RequestQueue {
-    fn serve(&self, done: &Sender<ReadDone>) {
-        while let Some(ReadRequest { tag, extent, mut buffer }) = self.take() {
+    pub(crate) fn of_readers(threads: usize) -> io::Result<DiskQueue<ReadRequest, ReadDone>> {
+        DiskQueue::of_threads("threads", threads, |ReadRequest { tag, extent, mut buffer }| {
             let result = extent.read(&mut buffer);
-            if done.send(ReadDone { tag, buffer, result }).is_err() {
-                return;
-            }
-        }
-    }
-
-    /// Puts a request behind the others.
-    pub(crate) fn put(&self, request: ReadRequest) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).0.push_back(request);
-        self.changed.notify_one();
-    }
-
-    /// Takes out what no thread has begun to read.
-    pub(crate) fn withdraw(&self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let (out, kept): (VecDeque<_>, VecDeque<_>) = waiting.0.drain(..).partition(|r| unwanted(r.tag));
-        waiting.0 = kept;
-        Vec::from(out)
-    }
-
-    /// The next request, if there is one now.
-    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    pub(crate) fn take_now(&self) -> Option<ReadRequest> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).0.pop_front()
-    }
-
-    /// There will be no more requests, and those that wait are dropped.
-    pub(crate) fn end(&self) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.0.clear();
-        waiting.1 = true;
-        self.changed.notify_all();
-    }
-
-    /// The next request; none when there will be no more.
-    pub(crate) fn take(&self) -> Option<ReadRequest> {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = |(requests, ended): &mut (VecDeque<_>, bool)| requests.is_empty() && !*ended;
-        let mut waiting = self.changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner);
-        if waiting.1 { None } else { waiting.0.pop_front() }
+            ReadDone { tag, buffer, result }
+        })
     }
 }
 
-impl DiskReader for QueuedReader {
+impl DiskReader for DiskQueue<ReadRequest, ReadDone> {
     fn submit(&mut self, request: ReadRequest) {
-        self.queue.put(request);
+        DiskQueue::submit(self, request);
     }
 
     fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>> {
-        match self.done.recv_timeout(timeout) {
-            Ok(done) => Ok(Some(done)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
-                Err(io::Error::other(format!("the reader of {} has ended", self.name)))
-            }
-        }
+        DiskQueue::next(self, timeout)
     }
 
     fn withdraw(&mut self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
-        self.queue.withdraw(unwanted)
+        DiskQueue::withdraw(self, |request| unwanted(request.tag))
     }
 
     fn name(&self) -> &'static str {
-        self.name
-    }
-}
-
-impl Drop for QueuedReader {
-    fn drop(&mut self) {
-        self.queue.end();
+        DiskQueue::name(self)
     }
 }

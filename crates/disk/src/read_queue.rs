@@ -1,13 +1,10 @@
 //! Entries on their way from disk: threads read them ahead of whoever takes them, so that no step waits for a disk.
 
-use crate::entry::{Entry, Key};
-use std::{
-    collections::{HashMap, VecDeque},
-    fmt, io, mem,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::{self, JoinHandle},
-    time::Duration,
+use crate::{
+    entry::{Entry, Key},
+    queue::{JobQueue, start_threads},
 };
+use std::{collections::HashMap, io, mem, sync::Arc, thread::JoinHandle, time::Duration};
 
 /// Threads that read. One alone leaves the disk idle while it checks what it has read.
 const READERS: usize = 2;
@@ -29,54 +26,33 @@ pub type Arrival = (usize, Option<Entry>);
 /// How an entry is read.
 pub type ReadEntry = Arc<dyn Fn(&WantedEntry) -> Option<Entry> + Send + Sync>;
 
-#[derive(Default)]
-struct Ordered {
-    /// Number of the fetch, place in it, and what is wanted.
-    jobs: VecDeque<(u64, usize, WantedEntry)>,
-    /// What was read, by number of the fetch.
+/// What was read for those who wait.
+#[derive(Debug, Default)]
+struct Arrived {
+    /// By number of the fetch.
     ready: HashMap<u64, Vec<Arrival>>,
-    /// Bytes of what was read.
+    /// Bytes of it.
     bytes: usize,
     fetches: u64,
-    closed: bool,
 }
 
-#[derive(Default)]
-struct Counter {
-    ordered: Mutex<Ordered>,
-    changed: Condvar,
-}
+/// Number of the fetch, place in it, and what is wanted.
+type EntryJobs = JobQueue<(u64, usize, WantedEntry), Arrived>;
 
-impl Counter {
-    fn lock(&self) -> MutexGuard<'_, Ordered> {
-        self.ordered.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next entry to read; none when the queue is closed.
-    fn next(&self) -> Option<(u64, usize, WantedEntry)> {
-        let mut ordered = self.lock();
-        loop {
-            if ordered.closed {
-                return None;
-            }
-            if ordered.bytes < MOST_AHEAD
-                && let Some(job) = ordered.jobs.pop_front()
-            {
-                return Some(job);
-            }
-            ordered = self.changed.wait(ordered).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn put(&self, fetch: u64, place: usize, entry: Option<Entry>) {
-        let mut ordered = self.lock();
+impl Arrived {
+    fn put(&mut self, fetch: u64, place: usize, entry: Option<Entry>) {
         let bytes = size(&entry);
         // Nobody waits for what was given up.
-        if let Some(ready) = ordered.ready.get_mut(&fetch) {
+        if let Some(ready) = self.ready.get_mut(&fetch) {
             ready.push((place, entry));
-            ordered.bytes += bytes;
-            self.changed.notify_all();
+            self.bytes += bytes;
         }
+    }
+
+    fn take(&mut self, fetch: u64) -> Vec<Arrival> {
+        let arrivals = self.ready.get_mut(&fetch).map(mem::take).unwrap_or_default();
+        self.bytes -= arrivals.iter().map(|(_, entry)| size(entry)).sum::<usize>();
+        arrivals
     }
 }
 
@@ -85,8 +61,9 @@ fn size(entry: &Option<Entry>) -> usize {
 }
 
 /// The queue, and its threads.
+#[derive(Debug)]
 pub struct ReadQueue {
-    counter: Arc<Counter>,
+    jobs: Arc<EntryJobs>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -96,81 +73,63 @@ impl ReadQueue {
     /// # Errors
     /// When no thread can be started.
     pub fn start(read: ReadEntry) -> io::Result<ReadQueue> {
-        let mut queue = ReadQueue { counter: Arc::default(), threads: vec![] };
-        for _ in 0..READERS {
-            let (counter, read) = (queue.counter.clone(), read.clone());
-            let work = move || {
-                while let Some((fetch, place, wanted)) = counter.next() {
-                    counter.put(fetch, place, read(&wanted));
-                }
-            };
-            queue.threads.push(thread::Builder::new().name("lamina-disk".into()).spawn(work)?);
-        }
-        Ok(queue)
+        let jobs: Arc<EntryJobs> = JobQueue::new();
+        let theirs = jobs.clone();
+        let threads = start_threads("lamina-entries", READERS, move || {
+            while let Some((fetch, place, wanted)) = theirs.take(|arrived| arrived.bytes < MOST_AHEAD) {
+                let entry = read(&wanted);
+                theirs.ended(|arrived| arrived.put(fetch, place, entry));
+            }
+        })?;
+        Ok(ReadQueue { jobs, threads })
     }
 
     /// Begins to read entries, the first one first.
     pub fn fetch(&self, wanted: Vec<WantedEntry>) -> Fetch {
-        let mut ordered = self.counter.lock();
-        ordered.fetches += 1;
-        let id = ordered.fetches;
-        ordered.ready.insert(id, vec![]);
-        ordered.jobs.extend(wanted.into_iter().enumerate().map(|(place, wanted)| (id, place, wanted)));
-        self.counter.changed.notify_all();
-        Fetch { id, counter: self.counter.clone() }
+        let id = self.jobs.update(|jobs| {
+            jobs.shared.fetches += 1;
+            let id = jobs.shared.fetches;
+            jobs.shared.ready.insert(id, vec![]);
+            jobs.waiting.extend(wanted.into_iter().enumerate().map(|(place, wanted)| (id, place, wanted)));
+            id
+        });
+        Fetch { id, jobs: self.jobs.clone() }
     }
 
     /// Waits until an entry of any fetch has come, or for `longest`.
     pub fn wait(&self, longest: Duration) {
-        let nothing = |o: &mut Ordered| o.ready.values().all(Vec::is_empty);
-        let waited = self.counter.changed.wait_timeout_while(self.counter.lock(), longest, nothing);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl fmt::Debug for ReadQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadQueue of {} threads", self.threads.len())
+        self.jobs.wait(longest, |jobs| jobs.shared.ready.values().all(Vec::is_empty));
     }
 }
 
 impl Drop for ReadQueue {
     fn drop(&mut self) {
-        self.counter.lock().closed = true;
-        self.counter.changed.notify_all();
+        self.jobs.abandon();
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
 /// Entries that are being read for one who waits. Dropping it gives up those that have not come.
+#[derive(Debug)]
 pub struct Fetch {
     id: u64,
-    counter: Arc<Counter>,
+    jobs: Arc<EntryJobs>,
 }
 
 impl Fetch {
     /// What has come since the last call, in the order of coming.
     pub fn take(&mut self) -> Vec<Arrival> {
-        let mut ordered = self.counter.lock();
-        let arrivals = ordered.ready.get_mut(&self.id).map(mem::take).unwrap_or_default();
-        ordered.bytes -= arrivals.iter().map(|(_, entry)| size(entry)).sum::<usize>();
-        self.counter.changed.notify_all();
-        arrivals
-    }
-}
-
-impl fmt::Debug for Fetch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fetch {}", self.id)
+        self.jobs.update(|jobs| jobs.shared.take(self.id))
     }
 }
 
 impl Drop for Fetch {
     fn drop(&mut self) {
-        drop(self.take());
-        let mut ordered = self.counter.lock();
-        ordered.ready.remove(&self.id);
-        ordered.jobs.retain(|(id, ..)| *id != self.id);
+        self.jobs.update(|jobs| {
+            jobs.shared.take(self.id);
+            jobs.shared.ready.remove(&self.id);
+            jobs.waiting.retain(|(id, ..)| *id != self.id);
+        });
     }
 }
 
@@ -204,7 +163,7 @@ mod tests {
             assert_eq!((*place, entry.is_some()), (i, i % 2 == 0));
         }
         assert_eq!(came[1], [(0, None)]);
-        assert_eq!(queue.counter.lock().bytes, 0);
+        assert_eq!(queue.jobs.lock().shared.bytes, 0);
     }
 
     #[test]
@@ -215,7 +174,7 @@ mod tests {
         queue.wait(Duration::from_secs(5));
         assert_eq!(next.take().len(), 1);
         drop(next);
-        let ordered = queue.counter.lock();
-        assert!(ordered.jobs.is_empty() && ordered.ready.is_empty() && ordered.bytes == 0);
+        let jobs = queue.jobs.lock();
+        assert!(jobs.waiting.is_empty() && jobs.shared.ready.is_empty() && jobs.shared.bytes == 0);
     }
 }

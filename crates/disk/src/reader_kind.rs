@@ -2,7 +2,8 @@
 
 use crate::{
     buffer::BufferPool,
-    read::{DiskReader, Extent, QueuedReader, ReadRequest},
+    queue::DiskQueue,
+    read::{DiskReader, Extent, ReadRequest},
 };
 use std::{
     io,
@@ -56,7 +57,7 @@ impl ReaderKind {
         {
             return Ok(reader);
         }
-        Ok(Box::new(QueuedReader::of_threads(threads)?))
+        Ok(Box::new(DiskQueue::of_readers(threads)?))
     }
 }
 
@@ -99,7 +100,7 @@ impl ReaderRates {
     /// # Errors
     /// When a read fails, or the system gives no thread.
     pub fn of(threads: usize, samples: &[Arc<Extent>]) -> io::Result<ReaderRates> {
-        let mut readers: Vec<Box<dyn DiskReader>> = vec![Box::new(QueuedReader::of_threads(threads)?)];
+        let mut readers: Vec<Box<dyn DiskReader>> = vec![Box::new(DiskQueue::of_readers(threads)?)];
         readers.extend(ring());
         let room = samples.iter().map(|e| e.room()).max().unwrap_or(0);
         let pool = BufferPool::new(BUFFERS, room);

@@ -5,7 +5,8 @@
 use crate::{
     buffer::BLOCK,
     error::PanelError,
-    read::{QueuedReader, ReadDone, ReadRequest, RequestQueue},
+    queue::{DiskQueue, JobQueue},
+    read::{ReadDone, ReadRequest},
 };
 use io_uring::{IoUring, Probe, opcode, types::Fd};
 use std::{
@@ -28,7 +29,7 @@ const READ: usize = 1 << 20;
 ///
 /// # Errors
 /// When the system refuses either.
-pub(crate) fn ring_reader() -> io::Result<QueuedReader> {
+pub(crate) fn ring_reader() -> io::Result<DiskQueue<ReadRequest, ReadDone>> {
     let ring = IoUring::new(DEPTH as u32)?;
     // The first systems with io_uring had no plain reads.
     let mut probe = Probe::new();
@@ -37,12 +38,12 @@ pub(crate) fn ring_reader() -> io::Result<QueuedReader> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let (sender, done) = channel();
-    let queue = Arc::<RequestQueue>::default();
+    let queue = JobQueue::new();
     let served = queue.clone();
     // Not joined: a disk that hangs would hold up whoever closes the model.
     let serve = move || RingLoop::new(ring, served, sender).serve();
     thread::Builder::new().name("lamina-ring".into()).spawn(serve)?;
-    Ok(QueuedReader::new("io_uring", queue, done))
+    Ok(DiskQueue::over("io_uring", queue, done))
 }
 
 /// A part of a request: one read.
@@ -71,7 +72,7 @@ struct RingRequest {
 /// What the thread works with. It is made there: pointers do not move between threads.
 struct RingLoop {
     ring: IoUring,
-    queue: Arc<RequestQueue>,
+    queue: Arc<JobQueue<ReadRequest>>,
     done: Sender<ReadDone>,
     open: Vec<Option<RingRequest>>,
     waiting: VecDeque<RingRead>,
@@ -80,7 +81,7 @@ struct RingLoop {
 }
 
 impl RingLoop {
-    fn new(ring: IoUring, queue: Arc<RequestQueue>, done: Sender<ReadDone>) -> RingLoop {
+    fn new(ring: IoUring, queue: Arc<JobQueue<ReadRequest>>, done: Sender<ReadDone>) -> RingLoop {
         RingLoop { ring, queue, done, open: vec![], waiting: VecDeque::new(), flying: vec![None; DEPTH] }
     }
 
@@ -88,7 +89,7 @@ impl RingLoop {
         loop {
             while self.waiting.len() < DEPTH {
                 let idle = self.open.iter().all(Option::is_none);
-                match if idle { self.queue.take() } else { self.queue.take_now() } {
+                match if idle { self.queue.take(|()| true) } else { self.queue.take_now() } {
                     Some(request) => self.begin(request),
                     None if idle => return,
                     None => break,

@@ -10,6 +10,7 @@ use crate::{
     direct::DirectFile,
     entry::Key,
     error::NoRoom,
+    queue::start_threads,
     read_queue::{Fetch, ReadQueue, WantedEntry},
     swap_table::SwapTable,
     swap_use::{SwapBudget, SwapRate, SwapUse},
@@ -19,7 +20,7 @@ use std::{
     io,
     path::Path,
     sync::Arc,
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -33,7 +34,7 @@ const PIECE: u64 = 1 << 20;
 pub struct SwapStore {
     table: Arc<SwapTable>,
     reads: ReadQueue,
-    writer: Option<JoinHandle<()>>,
+    writers: Vec<JoinHandle<()>>,
 }
 
 impl SwapStore {
@@ -68,14 +69,11 @@ impl SwapStore {
         let table = Arc::new(table);
         let (theirs, reading) = (table.clone(), table.clone());
         let reads = ReadQueue::start(Arc::new(move |wanted: &WantedEntry| reading.read(wanted)))?;
-        let write_all = move || {
+        let writers = start_threads("lamina-swap", 1, move || {
             step_back();
-            while let Some(write) = theirs.next_write() {
-                theirs.write(write);
-            }
-        };
-        let writer = thread::Builder::new().name("lamina-swap".into()).spawn(write_all)?;
-        Ok(SwapStore { table, reads, writer: Some(writer) })
+            theirs.write_all();
+        })?;
+        Ok(SwapStore { table, reads, writers })
     }
 
     /// Takes an entry in; false when there is no room for it. Waits for a disk that has much to write already.
@@ -112,7 +110,7 @@ impl SwapStore {
 impl Drop for SwapStore {
     fn drop(&mut self) {
         self.table.close();
-        self.writer.take().map(JoinHandle::join);
+        self.writers.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 

@@ -6,12 +6,13 @@ use crate::{
     direct::DirectFile,
     entry::{Entry, Key},
     extents::FreeExtents,
+    queue::JobQueue,
     read_queue::WantedEntry,
     swap_use::{MOST_WAITING, SwapBudget, SwapRate, SwapUse},
     write_queue::Unwritten,
 };
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     ops::Range,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -40,31 +41,30 @@ struct SwapEntry {
 }
 
 #[derive(Debug, Default)]
-struct SwapShelf {
+struct SwapEntries {
     entries: HashMap<Key, SwapEntry>,
     free: FreeExtents,
-    /// Entries that are to be written, oldest first; some may be gone.
-    queue: VecDeque<(Key, u64)>,
     serials: u64,
     waiting_bytes: u64,
     /// Reads of the file that go on, and since when there are any.
     reading: (u32, Option<Instant>),
-    closed: bool,
     used: SwapUse,
 }
 
 /// Entries of a swap store, shared with its threads.
 #[derive(Debug)]
 pub(crate) struct SwapTable {
-    held: Mutex<SwapShelf>,
+    held: Mutex<SwapEntries>,
     changed: Condvar,
+    /// Entries that are to be written, with their serial numbers; some may be gone.
+    writes: Arc<JobQueue<(Key, u64)>>,
     file: Option<DirectFile>,
     budget: SwapBudget,
     report: Report,
 }
 
 /// An entry that is to be written.
-pub(crate) struct SwapWrite {
+struct SwapWrite {
     key: Key,
     serial: u64,
     entry: Arc<Unwritten>,
@@ -83,11 +83,11 @@ impl SwapTable {
         let free =
             FreeExtents::new(if file.is_some() { budget.disk / BLOCK as u64 * BLOCK as u64 } else { 0 });
         let used = SwapUse { written, read, ..SwapUse::default() };
-        let held = Mutex::new(SwapShelf { free, used, ..SwapShelf::default() });
-        SwapTable { held, changed: Condvar::new(), file, budget, report }
+        let held = Mutex::new(SwapEntries { free, used, ..SwapEntries::default() });
+        SwapTable { held, changed: Condvar::new(), writes: JobQueue::new(), file, budget, report }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SwapShelf> {
+    fn lock(&self) -> MutexGuard<'_, SwapEntries> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,16 +116,15 @@ impl SwapTable {
         held.serials += 1;
         let serial = held.serials;
         if let SwapHome::Waiting(..) = home {
-            held.queue.push_back((key, serial));
-            self.changed.notify_all();
+            self.writes.put((key, serial));
         }
         held.entries.insert(key, SwapEntry { serial, home });
         true
     }
 
     /// Waits until `len` more bytes may wait for the disk.
-    fn wait_for_room<'a>(&self, held: MutexGuard<'a, SwapShelf>, len: u64) -> MutexGuard<'a, SwapShelf> {
-        let full = |held: &mut SwapShelf| held.waiting_bytes > 0 && held.waiting_bytes + len > MOST_WAITING;
+    fn wait_for_room<'a>(&self, held: MutexGuard<'a, SwapEntries>, len: u64) -> MutexGuard<'a, SwapEntries> {
+        let full = |held: &mut SwapEntries| held.waiting_bytes > 0 && held.waiting_bytes + len > MOST_WAITING;
         let waited = self.changed.wait_timeout_while(held, PATIENCE, full);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
@@ -138,25 +137,27 @@ impl SwapTable {
         self.changed.notify_all();
     }
 
-    /// The next entry to write; none when the store is closed.
-    pub fn next_write(&self) -> Option<SwapWrite> {
-        let mut held = self.lock();
-        while !held.closed {
-            let Some((key, serial)) = held.queue.pop_front() else {
-                held = self.changed.wait(held).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let Some(kept) = held.entries.get(&key).filter(|kept| kept.serial == serial) else { continue };
-            if let SwapHome::Waiting(entry, range) = kept.home.clone() {
-                held.entries.insert(key, SwapEntry { serial, home: SwapHome::Writing(entry.clone()) });
-                return Some(SwapWrite { key, serial, entry, range });
+    /// Writes entries until the store is closed.
+    pub fn write_all(&self) {
+        while let Some((key, serial)) = self.writes.take(|()| true) {
+            if let Some(write) = self.begin_write(key, serial) {
+                self.write(write);
             }
+            self.writes.ended(|()| ());
         }
-        None
+    }
+
+    /// Takes the range of an entry that is to be written; none where nobody wants it any more.
+    fn begin_write(&self, key: Key, serial: u64) -> Option<SwapWrite> {
+        let mut held = self.lock();
+        let kept = held.entries.get_mut(&key).filter(|kept| kept.serial == serial)?;
+        let SwapHome::Waiting(entry, range) = kept.home.clone() else { return None };
+        kept.home = SwapHome::Writing(entry.clone());
+        Some(SwapWrite { key, serial, entry, range })
     }
 
     /// Writes an entry, and lets go of its copy in memory.
-    pub fn write(&self, write: SwapWrite) {
+    fn write(&self, write: SwapWrite) {
         let SwapWrite { key, serial, entry, range } = write;
         let begin = Instant::now();
         let written = self.file.as_ref().map(|file| {
@@ -234,7 +235,7 @@ impl SwapTable {
     }
 
     /// Notes a failure, and tells one that is not the last one again.
-    fn failed(&self, held: &mut SwapShelf, failure: String) {
+    fn failed(&self, held: &mut SwapEntries, failure: String) {
         if held.used.failure.as_ref() != Some(&failure) {
             (self.report)(&failure);
         }
@@ -243,13 +244,11 @@ impl SwapTable {
 
     /// Waits until nothing is to be written.
     pub fn flush(&self) {
-        let waiting = |held: &mut SwapShelf| held.waiting_bytes > 0 && !held.closed;
-        drop(self.changed.wait_while(self.lock(), waiting));
+        self.writes.flush();
     }
 
     pub fn close(&self) {
-        self.lock().closed = true;
-        self.changed.notify_all();
+        self.writes.abandon();
     }
 
     pub fn used(&self) -> SwapUse {
@@ -262,7 +261,7 @@ impl SwapTable {
     }
 }
 
-impl SwapShelf {
+impl SwapEntries {
     /// A range of the file for `len` bytes, which wait to be written there.
     fn reserve(&mut self, len: u64) -> Option<Range<u64>> {
         if self.waiting_bytes > 0 && self.waiting_bytes + len > MOST_WAITING {

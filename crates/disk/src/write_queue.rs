@@ -4,13 +4,9 @@ use crate::{
     counts::{Report, StoreCounts},
     entry::{Entry, Key},
     folder::StoreFolder,
+    queue::{JobQueue, start_threads},
 };
-use std::{
-    collections::VecDeque,
-    io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::{self, JoinHandle},
-};
+use std::{io, sync::Arc, thread::JoinHandle};
 
 /// Most bytes that wait; what comes then is dropped.
 const MOST_WAITING: usize = 256 << 20;
@@ -40,39 +36,24 @@ impl Unwritten {
     }
 }
 
+/// What became of entries.
 #[derive(Debug, Default)]
-struct Waiting {
-    entries: VecDeque<(Key, Unwritten)>,
-    bytes: usize,
-    writing: bool,
-    closed: bool,
+struct Written {
+    /// Bytes of those that wait, or are being written.
+    waiting_bytes: usize,
     written: u64,
     written_bytes: u64,
     dropped: u64,
     failure: Option<String>,
 }
 
-#[derive(Debug, Default)]
-struct Desk {
-    waiting: Mutex<Waiting>,
-    changed: Condvar,
-}
-
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, guard: MutexGuard<'a, Waiting>) -> MutexGuard<'a, Waiting> {
-        self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
-    }
-}
+type WriteJobs = JobQueue<(Key, Unwritten), Written>;
 
 /// The queue, and its thread. Dropping it writes what waits.
 #[derive(Debug)]
 pub struct WriteQueue {
-    desk: Arc<Desk>,
-    thread: Option<JoinHandle<()>>,
+    jobs: Arc<WriteJobs>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl WriteQueue {
@@ -81,56 +62,50 @@ impl WriteQueue {
     /// # Errors
     /// When no thread can be started.
     pub fn start(folder: StoreFolder, budget: u64, report: Report) -> io::Result<WriteQueue> {
-        let desk = Arc::new(Desk::default());
-        let theirs = desk.clone();
-        let thread = thread::Builder::new()
-            .name("lamina-disk".into())
-            .spawn(move || write_all(&theirs, &folder, budget, report))?;
-        Ok(WriteQueue { desk, thread: Some(thread) })
+        let jobs = JobQueue::new();
+        let theirs = jobs.clone();
+        let threads = start_threads("lamina-writes", 1, move || write_all(&theirs, &folder, budget, report))?;
+        Ok(WriteQueue { jobs, threads })
     }
 
     /// True when `bytes` more may wait.
     pub fn room(&self, bytes: usize) -> bool {
-        self.desk.lock().bytes + bytes <= MOST_WAITING
+        self.jobs.lock().shared.waiting_bytes + bytes <= MOST_WAITING
     }
 
     /// Hands an entry over; false when too much waits already.
     pub fn push(&self, key: Key, entry: Unwritten) -> bool {
-        let mut waiting = self.desk.lock();
-        let len = entry.len();
-        if waiting.bytes + len > MOST_WAITING {
-            waiting.dropped += 1;
-            return false;
-        }
-        waiting.bytes += len;
-        waiting.entries.push_back((key, entry));
-        self.desk.changed.notify_all();
-        true
+        self.jobs.update(|jobs| {
+            let len = entry.len();
+            if jobs.shared.waiting_bytes + len > MOST_WAITING {
+                jobs.shared.dropped += 1;
+                return false;
+            }
+            jobs.shared.waiting_bytes += len;
+            jobs.waiting.push_back((key, entry));
+            true
+        })
     }
 
     /// Waits until all that was handed over is written.
     pub fn flush(&self) {
-        let mut waiting = self.desk.lock();
-        while waiting.writing || !waiting.entries.is_empty() {
-            waiting = self.desk.wait(waiting);
-        }
+        self.jobs.flush();
     }
 
     /// Adds what was written and dropped to `counts`.
     pub fn count(&self, counts: &mut StoreCounts) {
-        let waiting = self.desk.lock();
-        counts.written = waiting.written;
-        counts.written_bytes = waiting.written_bytes;
-        counts.dropped = waiting.dropped;
-        counts.failure.clone_from(&waiting.failure);
+        let written = &self.jobs.lock().shared;
+        counts.written = written.written;
+        counts.written_bytes = written.written_bytes;
+        counts.dropped = written.dropped;
+        counts.failure.clone_from(&written.failure);
     }
 }
 
 impl Drop for WriteQueue {
     fn drop(&mut self) {
-        self.desk.lock().closed = true;
-        self.desk.changed.notify_all();
-        self.thread.take().map(JoinHandle::join);
+        self.jobs.close();
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
@@ -142,10 +117,10 @@ pub(crate) fn step_back() {
     let _ = rustix::process::nice(19);
 }
 
-fn write_all(desk: &Desk, folder: &StoreFolder, budget: u64, report: Report) {
+fn write_all(jobs: &WriteJobs, folder: &StoreFolder, budget: u64, report: Report) {
     step_back();
     let mut bytes = folder.prune(budget);
-    while let Some((key, unwritten)) = next(desk) {
+    while let Some((key, unwritten)) = jobs.take(|_| true) {
         let entry = unwritten.entry(&key);
         let len = entry.bytes().len() as u64;
         if bytes + len > budget {
@@ -157,43 +132,30 @@ fn write_all(desk: &Desk, folder: &StoreFolder, budget: u64, report: Report) {
             false => folder.write(&key, &entry),
         };
         bytes += if let Ok(true) = result { len } else { 0 };
-        let news = desk.lock().note(&unwritten, len, result);
+        let news = jobs.ended(|written| written.note(&unwritten, len, result));
         if let Some(failure) = news {
             report(&format!("an entry of the prefix cache could not be written: {failure}"));
         }
-        desk.changed.notify_all();
     }
 }
 
-impl Waiting {
-    /// Notes what became of the entry that was being written; a failure that is not the last one again is told.
+impl Written {
+    /// Notes what became of an entry; a failure that is not the last one again is told.
     fn note(&mut self, unwritten: &Unwritten, len: u64, result: io::Result<bool>) -> Option<String> {
-        (self.writing, self.bytes) = (false, self.bytes - unwritten.len());
-        let failure = match result {
-            Ok(false) => return None,
+        self.waiting_bytes -= unwritten.len();
+        match result {
+            Ok(false) => None,
             Ok(true) => {
                 (self.written, self.written_bytes) = (self.written + 1, self.written_bytes + len);
-                return None;
+                None
             }
-            Err(e) => Some(e.to_string()),
-        };
-        self.dropped += 1;
-        let news = failure.clone().filter(|_| self.failure != failure);
-        self.failure = failure;
-        news
-    }
-}
-
-fn next(desk: &Desk) -> Option<(Key, Unwritten)> {
-    let mut waiting = desk.lock();
-    loop {
-        if let Some(entry) = waiting.entries.pop_front() {
-            waiting.writing = true;
-            return Some(entry);
+            Err(e) => {
+                self.dropped += 1;
+                let failure = Some(e.to_string());
+                let news = failure.clone().filter(|_| self.failure != failure);
+                self.failure = failure;
+                news
+            }
         }
-        if waiting.closed {
-            return None;
-        }
-        waiting = desk.wait(waiting);
     }
 }

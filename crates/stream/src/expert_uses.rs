@@ -16,7 +16,7 @@ pub struct ExpertUses {
 impl ExpertUses {
     /// What the file at `path` has for stacks of these lengths; none where it is missing, damaged or of another model.
     pub fn read(path: &Path, lengths: &[usize]) -> Option<ExpertUses> {
-        let mut lists = lamina_disk::read_liking(path, &[lengths, &[BINS, BINS]].concat())?;
+        let mut lists = lamina_disk::read_hotness(path, &[lengths, &[BINS, BINS]].concat())?;
         let (first, found) = (lists.pop()?, lists.pop()?);
         Some(ExpertUses { uses: lists, reuse: ReuseCounts { found, first } })
     }
@@ -28,6 +28,6 @@ impl ExpertUses {
     pub fn write(self, path: &Path) -> io::Result<()> {
         let ExpertUses { mut uses, reuse } = self;
         uses.extend([reuse.found, reuse.first]);
-        lamina_disk::write_liking(path, &uses)
+        lamina_disk::write_hotness(path, &uses)
     }
 }

@@ -183,16 +183,16 @@ impl LayerPager {
             let UsePages { read, cleared, .. } = &self.pages[self.next];
             let (pages, cleared) = (read.clone(), cleared.clone());
             let tag = PageTag { pass: self.pass, place: self.next };
-            self.submit(PageJob { tag, way: PageWay::In, array, pages, cleared, buffer })?;
+            self.submit(PageJob { tag, way: PageWay::In, array, pages, cleared, buffer });
             self.states[self.next] = UseState::Asked;
             self.next += 1;
         }
         Ok(())
     }
 
-    fn submit(&mut self, job: PageJob) -> Result<()> {
+    fn submit(&mut self, job: PageJob) {
         self.open += 1;
-        self.queue.submit(job).map_err(|e| failed(e.to_string()))
+        self.queue.submit(job);
     }
 
     /// Waits for the pages of the next use of `layer`: returns which that is, how many operators it has, and the memory of its
@@ -256,7 +256,7 @@ impl LayerPager {
         } else {
             self.writing[array] += 1;
             let tag = PageTag { pass: self.pass, place: i };
-            self.submit(PageJob { tag, way: PageWay::Out, array, pages, cleared: vec![], buffer })?;
+            self.submit(PageJob { tag, way: PageWay::Out, array, pages, cleared: vec![], buffer });
         }
         self.ask()
     }

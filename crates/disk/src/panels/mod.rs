@@ -10,13 +10,13 @@
 
 mod folder;
 mod index;
-mod kept;
+mod inventory;
 mod open;
 mod write;
 
 pub use folder::PanelFolder;
 pub use index::{MatrixEntry, MatrixName};
-pub use kept::{KeptPanels, kept_panels, note_sources};
+pub use inventory::{KeptPanels, kept_panels, note_sources};
 pub use open::{PanelAccess, PanelCheck, PanelFile, PanelRange};
 pub(crate) use write::UNFINISHED;
 pub use write::{PanelWriter, WriteWindow};

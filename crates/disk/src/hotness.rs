@@ -10,8 +10,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"LMNLIKE1";
 
-/// Reads what [`write_liking`] has written, if it has `lengths` numbers in its lists; none of anything else.
-pub fn read_liking(path: &Path, lengths: &[usize]) -> Option<Vec<Vec<f32>>> {
+/// Reads what [`write_hotness`] has written, if it has `lengths` numbers in its lists; none of anything else.
+pub fn read_hotness(path: &Path, lengths: &[usize]) -> Option<Vec<Vec<f32>>> {
     let total: usize = lengths.iter().map(|n| n + 1).sum();
     let whole = MAGIC.len() + 4 * total + 8;
     let mut bytes = vec![];
@@ -37,7 +37,7 @@ pub fn read_liking(path: &Path, lengths: &[usize]) -> Option<Vec<Vec<f32>>> {
 ///
 /// # Errors
 /// When the disk refuses.
-pub fn write_liking(path: &Path, lists: &[Vec<f32>]) -> io::Result<()> {
+pub fn write_hotness(path: &Path, lists: &[Vec<f32>]) -> io::Result<()> {
     let mut bytes = MAGIC.to_vec();
     for list in lists {
         bytes.extend((list.len() as u32).to_le_bytes());
@@ -58,23 +58,23 @@ mod tests {
     #[test]
     fn lists_come_back_and_anything_else_is_nothing() -> io::Result<()> {
         let folder = tempfile::tempdir()?;
-        let path = folder.path().join("liked");
+        let path = folder.path().join("hotness");
         let lists = vec![vec![1.0, 0.5, 0.0], vec![], vec![7.0]];
-        write_liking(&path, &lists)?;
-        assert_eq!(read_liking(&path, &[3, 0, 1]), Some(lists));
+        write_hotness(&path, &lists)?;
+        assert_eq!(read_hotness(&path, &[3, 0, 1]), Some(lists));
         for other in [&[3, 1, 0][..], &[3, 0], &[3, 0, 1, 0], &[]] {
-            assert_eq!(read_liking(&path, other), None);
+            assert_eq!(read_hotness(&path, other), None);
         }
         let whole = fs::read(&path)?;
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(&path, bytes)?;
-            assert_eq!(read_liking(&path, &[3, 0, 1]), None, "byte {at}");
+            assert_eq!(read_hotness(&path, &[3, 0, 1]), None, "byte {at}");
         }
         for bytes in [&whole[..whole.len() - 1], &[&whole[..], &[0]].concat(), &[]] {
             fs::write(&path, bytes)?;
-            assert_eq!(read_liking(&path, &[3, 0, 1]), None);
+            assert_eq!(read_hotness(&path, &[3, 0, 1]), None);
         }
         Ok(())
     }
@@ -82,16 +82,16 @@ mod tests {
     #[test]
     fn of_several_writers_one_is_read_and_nothing_is_left_beside() -> io::Result<()> {
         let folder = tempfile::tempdir()?;
-        let path = folder.path().join("liked");
+        let path = folder.path().join("hotness");
         let lists = |i: usize| vec![vec![i as f32; 1000]];
-        write_liking(&path, &lists(0))?;
+        write_hotness(&path, &lists(0))?;
         std::thread::scope(|scope| {
             for i in 1..4 {
                 let path = &path;
-                scope.spawn(move || (0..20).for_each(|_| write_liking(path, &lists(i)).expect("writes")));
+                scope.spawn(move || (0..20).for_each(|_| write_hotness(path, &lists(i)).expect("writes")));
             }
             for _ in 0..60 {
-                let read = read_liking(&path, &[1000]).expect("one of them");
+                let read = read_hotness(&path, &[1000]).expect("one of them");
                 assert!((0..4).any(|i| read == lists(i)));
             }
         });

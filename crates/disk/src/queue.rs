@@ -1,0 +1,210 @@
+//! The queue to a disk: jobs go in, threads that need no core while the disk works take them out, and answers come back.
+//! Entries that are read and written, pages and extents of weights are its clients.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// Jobs in their order, and what those who put them in share with those who work on them.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs<J, S> {
+    pub waiting: VecDeque<J>,
+    pub shared: S,
+    /// Jobs that were taken out and have not ended.
+    working: usize,
+    closed: bool,
+}
+
+/// Jobs between threads.
+#[derive(Debug)]
+pub(crate) struct JobQueue<J, S = ()> {
+    jobs: Mutex<Jobs<J, S>>,
+    changed: Condvar,
+}
+
+impl<J, S: Default> JobQueue<J, S> {
+    pub fn new() -> Arc<JobQueue<J, S>> {
+        let jobs = Jobs { waiting: VecDeque::new(), shared: S::default(), working: 0, closed: false };
+        Arc::new(JobQueue { jobs: Mutex::new(jobs), changed: Condvar::new() })
+    }
+}
+
+impl<J, S> JobQueue<J, S> {
+    pub fn lock(&self) -> MutexGuard<'_, Jobs<J, S>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes something, and wakes all who wait for it.
+    pub fn update<R>(&self, change: impl FnOnce(&mut Jobs<J, S>) -> R) -> R {
+        let changed = change(&mut self.lock());
+        self.changed.notify_all();
+        changed
+    }
+
+    /// Puts a job behind the others.
+    pub fn put(&self, job: J) {
+        self.update(|jobs| jobs.waiting.push_back(job));
+    }
+
+    /// Takes back jobs that nobody has begun.
+    pub fn withdraw(&self, unwanted: impl Fn(&J) -> bool) -> Vec<J> {
+        self.update(|jobs| {
+            let (out, kept): (VecDeque<_>, VecDeque<_>) = jobs.waiting.drain(..).partition(unwanted);
+            jobs.waiting = kept;
+            out.into()
+        })
+    }
+
+    /// Waits for the next job, as long as what is shared is not `ready` for it; none when there will be no more.
+    pub fn take(&self, ready: impl Fn(&S) -> bool) -> Option<J> {
+        let idle = |jobs: &mut Jobs<J, S>| {
+            !(jobs.closed && jobs.waiting.is_empty()) && (jobs.waiting.is_empty() || !ready(&jobs.shared))
+        };
+        let mut jobs = self.changed.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        jobs.take()
+    }
+
+    /// The next job, if there is one now.
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub fn take_now(&self) -> Option<J> {
+        self.lock().take()
+    }
+
+    /// One of the jobs that were taken out has ended, with a `change` of what is shared.
+    pub fn ended<R>(&self, change: impl FnOnce(&mut S) -> R) -> R {
+        self.update(|jobs| {
+            jobs.working -= 1;
+            change(&mut jobs.shared)
+        })
+    }
+
+    /// Waits as long as `unmet`, and for `longest` at most.
+    pub fn wait(&self, longest: Duration, unmet: impl FnMut(&mut Jobs<J, S>) -> bool) {
+        let waited = self.changed.wait_timeout_while(self.lock(), longest, unmet);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until all jobs have ended.
+    pub fn flush(&self) {
+        let busy = |jobs: &mut Jobs<J, S>| jobs.working > 0 || !jobs.waiting.is_empty();
+        drop(self.changed.wait_while(self.lock(), busy));
+    }
+
+    /// There will be no more jobs; those that wait are still taken out.
+    pub fn close(&self) {
+        self.update(|jobs| jobs.closed = true);
+    }
+
+    /// There will be no more jobs, and those that wait are dropped.
+    pub fn abandon(&self) {
+        self.update(|jobs| {
+            jobs.waiting.clear();
+            jobs.closed = true;
+        });
+    }
+}
+
+impl<J, S> Jobs<J, S> {
+    fn take(&mut self) -> Option<J> {
+        let job = self.waiting.pop_front()?;
+        self.working += 1;
+        Some(job)
+    }
+}
+
+/// Starts `count` threads, one at least; fewer where the system gives no more. They are no threads of a pool: a disk keeps
+/// them waiting.
+///
+/// # Errors
+/// When the system gives none.
+pub(crate) fn start_threads(
+    name: &str,
+    count: usize,
+    work: impl Fn() + Clone + Send + 'static,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let start = |i| thread::Builder::new().name(format!("{name}-{i}")).spawn(work.clone());
+    let mut threads = vec![start(0)?];
+    threads.extend((1..count).map_while(|i| start(i).ok()));
+    Ok(threads)
+}
+
+/// A queue whose answers come back one by one, in any order.
+pub struct DiskQueue<J, D> {
+    jobs: Arc<JobQueue<J>>,
+    done: Receiver<D>,
+    name: &'static str,
+}
+
+impl<J, D> DiskQueue<J, D> {
+    /// A queue of which others take the jobs, and send the answers.
+    pub(crate) fn over(name: &'static str, jobs: Arc<JobQueue<J>>, done: Receiver<D>) -> DiskQueue<J, D> {
+        DiskQueue { jobs, done, name }
+    }
+
+    /// Takes a job; does not wait.
+    pub fn submit(&self, job: J) {
+        self.jobs.put(job);
+    }
+
+    /// An answer; none when there is none after `timeout`.
+    ///
+    /// # Errors
+    /// When the threads have ended.
+    pub fn next(&self, timeout: Duration) -> io::Result<Option<D>> {
+        match self.done.recv_timeout(timeout) {
+            Ok(done) => Ok(Some(done)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(io::Error::other(format!("the queue to the disk ({}) has ended", self.name)))
+            }
+        }
+    }
+
+    /// Takes back jobs that nobody has begun: they get no answer.
+    pub fn withdraw(&self, unwanted: impl Fn(&J) -> bool) -> Vec<J> {
+        self.jobs.withdraw(unwanted)
+    }
+
+    /// What it is called in reports.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl<J: Send + 'static, D: Send + 'static> DiskQueue<J, D> {
+    /// A queue of `threads` threads, which answer with what `work` says.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn of_threads(
+        name: &'static str,
+        threads: usize,
+        work: impl Fn(J) -> D + Clone + Send + 'static,
+    ) -> io::Result<DiskQueue<J, D>> {
+        let (sender, done) = channel();
+        let jobs = JobQueue::new();
+        let theirs = jobs.clone();
+        // Not joined: one that waits for a disk that hangs would hold up whoever closes the model.
+        start_threads(&format!("lamina-{name}"), threads, move || {
+            while let Some(job) = theirs.take(|()| true) {
+                if sender.send(work(job)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(DiskQueue::over(name, jobs, done))
+    }
+}
+
+impl<J, D> Drop for DiskQueue<J, D> {
+    fn drop(&mut self) {
+        self.jobs.abandon();
+    }
+}
