@@ -13,6 +13,7 @@ const ALLOWED: &[&str] = &[
     "crates/base/src/cpu.rs",
     "crates/base/src/memory.rs",
     "crates/base/src/memory/groups.rs",
+    "crates/cuda/src/library.rs",
     "crates/serve/src/api/fields.rs",
     "crates/serve/src/metrics/process.rs",
 ];

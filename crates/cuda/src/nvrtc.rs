@@ -25,14 +25,7 @@ mod sys {
     functions! {
         Code, -1;
         fn nvrtcVersion(major: *mut c_int, minor: *mut c_int);
-        fn nvrtcCreateProgram(
-            program: *mut Program,
-            source: *const c_char,
-            name: *const c_char,
-            headers: c_int,
-            texts: *const *const c_char,
-            names: *const *const c_char
-        );
+        fn nvrtcCreateProgram(program: *mut Program, source: *const c_char, name: *const c_char, headers: c_int, texts: *const *const c_char, names: *const *const c_char);
         fn nvrtcDestroyProgram(program: *mut Program);
         fn nvrtcCompileProgram(program: Program, count: c_int, options: *const *const c_char);
         fn nvrtcGetProgramLogSize(program: Program, bytes: *mut usize);
@@ -43,6 +36,7 @@ mod sys {
 }
 
 /// What gives the library's words for a code.
+// SAFETY: the type of a pointer; whoever calls it keeps to the library's manual.
 type ErrorText = unsafe extern "system" fn(sys::Code) -> *const c_char;
 
 /// How kernels are compiled, here and for the wheel: contraction would round otherwise than the emulator does.

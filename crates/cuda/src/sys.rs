@@ -72,19 +72,7 @@ functions! {
     fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
     fn cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
     fn cuFuncSetAttribute(function: CUfunction, attribute: c_uint, value: c_int);
-    fn cuLaunchKernel(
-        function: CUfunction,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared_bytes: c_uint,
-        stream: CUstream,
-        parameters: *mut *mut c_void,
-        extra: *mut *mut c_void
-    );
+    fn cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void);
     fn cuGraphInstantiateWithFlags(instance: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
     fn cuGraphLaunch(instance: CUgraphExec, stream: CUstream);
     fn cuGraphDestroy(graph: CUgraph);
