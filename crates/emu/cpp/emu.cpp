@@ -11,7 +11,7 @@ asm(".text\n.globl lamina_emu_switch\nlamina_emu_switch:\n"
 #endif
 
 namespace emu {
-enum Outcome { DONE, NO_KERNEL, WRONG_ARGUMENTS, DIVERGENT };
+enum Outcome { DONE, NO_KERNEL, WRONG_ARGUMENTS, DIVERGENT, MISALIGNED };
 
 // A fiber runs its thread of one block after the other.
 static void fiber_main() {
@@ -84,7 +84,7 @@ static Outcome launch(D3 grid, unsigned threads, bool waits, Body body) {
   State& state = *running;
   state.body = body;
   state.plain = !waits;
-  state.stuck = false;
+  state.stuck = state.misaligned = false;
   if (waits) prepare(state, threads);
   unsigned n = grid.x * grid.y * grid.z;
   for (unsigned i = 0; i < n; ++i) {
@@ -97,7 +97,7 @@ static Outcome launch(D3 grid, unsigned threads, bool waits, Body body) {
       return DIVERGENT;
     }
   }
-  return DONE;
+  return state.misaligned ? MISALIGNED : DONE;
 }
 
 template <class... P, size_t... I>

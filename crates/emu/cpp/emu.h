@@ -82,10 +82,15 @@ struct State {
   std::vector<Operands> operands;       // two a warp, used in turn
   std::vector<AsyncCopies> copies;
   Body body{};
-  bool plain = false, stuck = false;
+  bool plain = false, stuck = false, misaligned = false;
 };
 // Set before kernels run. A plain pointer is reached without a look whether it was set up, which kernels would feel.
 inline constinit thread_local State* running = nullptr;
+
+// Devices refuse wide accesses at other places; this CPU does not mind.
+inline void aligned(const void* at, unsigned bytes) {
+  if ((uintptr_t)at % bytes) [[unlikely]] running->misaligned = true;
+}
 
 inline void wait(Bar& b, unsigned n) {
   State& s = *running;
@@ -116,6 +121,8 @@ inline float shuffle(float v, unsigned lane) {
 // What is on its way may be there at any time, or not: until it is waited for, there is NaN, and then it comes.
 inline void async_copy(void* to, const void* from, bool there, unsigned bytes) {
   State& s = *running;
+  aligned(to, bytes);
+  if (there) aligned(from, bytes);
   std::memset(to, 0xff, bytes);
   AsyncCopies& own = s.copies[s.thread];
   own.asked.push_back({(char*)to, there ? (const char*)from : nullptr, bytes, own.groups});
@@ -167,6 +174,7 @@ inline void mma(float (&d)[4], const uint32_t (&own)[6], Number number) {
 #define BLOCK emu::running->block
 #define THREAD emu::running->thread
 #define BARRIER() emu::block_wait()
+#define WARP_SYNC() emu::warp_wait()
 using std::floor;
 using std::fma;
 using std::rint;
@@ -204,13 +212,15 @@ FN u32 fma2(u32 a, u32 b, u32 c) {
 FN u32 fma2_low(u32 a, u32 b, u32 c) { return fma2(a, (b & 0xffffu) * 0x10001u, (c & 0xffffu) * 0x10001u); }
 FN u32 fma2_high(u32 a, u32 b, u32 c) { return fma2(a, (b >> 16) * 0x10001u, (c >> 16) * 0x10001u); }
 FN u64 load8(const u8* p) {
+  emu::aligned(p, 8);
   u64 v;
-  std::memcpy(&v, __builtin_assume_aligned(p, 8), 8);
+  std::memcpy(&v, p, 8);
   return v;
 }
 FN uint4 load16(const u8* p) {
+  emu::aligned(p, 16);
   uint4 v;
-  std::memcpy(&v, __builtin_assume_aligned(p, 16), 16);
+  std::memcpy(&v, p, 16);
   return v;
 }
 FN uint4 inputs16(const u8* p) { return load16(p); }

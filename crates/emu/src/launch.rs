@@ -50,7 +50,8 @@ impl OwnLaunch {
     /// Runs it, blocks and threads forwards or (`order` below 0) backwards.
     ///
     /// # Errors
-    /// When there is no such kernel, its arguments are others, its threads wait for ever, or it wrote outside a buffer.
+    /// When there is no such kernel, its arguments are others, its threads wait for ever, it reads wide numbers where none may
+    /// lie, or it wrote outside a buffer.
     ///
     /// # Safety
     /// The caller holds the device's lock.
@@ -80,6 +81,7 @@ impl OwnLaunch {
             (0, false) => Err(format!("kernel {name} wrote outside its buffers")),
             (1, _) => Err(format!("there is no kernel {name}")),
             (2, _) => Err(format!("kernel {name} takes other arguments than the host gives")),
+            (4, _) => Err(format!("kernel {name} reads 8 or 16 bytes at a place that they do not divide")),
             _ => Err(format!("threads of kernel {name} wait for others that are elsewhere")),
         }
     }

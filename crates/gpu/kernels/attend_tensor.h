@@ -231,9 +231,10 @@ template <class L, int SUMMANDS> FN void weigh_row(DEV const float* constants, S
     weight[h] = exp_(scores[lane + 32 * h] - most);
     total = total + weight[h];
   }
-  // Behind these all lanes have read their scores.
   for (int m = 1; m < 32; m *= 2) total = total + lane_xor(total, m);
   if (live == 0.0f) weight[0] = weight[1] = 0.0f;
+  // Weights go where scores of other lanes are, and lane 0 changes what all have read of the row.
+  WARP_SYNC();
   UNROLL for (int h = 0; h < 2; ++h) put_parts<L>(weight[h] * WEIGHT_FACTOR, WEIGHT_PARTS, (TG u16*)scores + lane + 32 * h, UNIT);
   if (lane != 0) return;
   r.seen = live > 0.0f;

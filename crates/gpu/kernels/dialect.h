@@ -2,7 +2,8 @@
 //
 // Every pointer says where it points (DEV device memory, TG memory of a block, LOCAL registers); ids are handed to helpers
 // as arguments; SHARED stands in kernels only. a*b+c is written fma(a, b, c) and compiled without contraction (NVRTC
-// --fmad=false, MSL by a pragma, g++ -ffp-contract=off), so that all compilers round alike. No double, no long long (u64 and
+// --fmad=false, MSL by a pragma, g++ -ffp-contract=off), so that all compilers round alike. BARRIER orders the memory of a block,
+// WARP_SYNC that of a warp; a shuffle (lane_xor) orders none. No double, no long long (u64 and
 // i64 have no literals of their own), no includes, no words that MSL reserves: .ci/msl reads the sources for Metal.
 #pragma once
 #if defined(__METAL_VERSION__)
@@ -35,6 +36,7 @@ typedef long i64;
 #define ARGS(i, T, name) \
   ARGS_OF(T) name [[buffer(i)]], uint3 BLOCK [[threadgroup_position_in_grid]], uint THREAD [[thread_index_in_threadgroup]]
 #define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device)
+#define WARP_SYNC() simdgroup_barrier(mem_flags::mem_threadgroup)
 FN float lane_xor(float v, int m) { return simd_shuffle_xor(v, (ushort)m); }
 FN float h2f(u16 h) { return (float)as_type<half>(h); }
 FN u16 f2h(float f) { return as_type<u16>((half)f); }
@@ -67,6 +69,7 @@ typedef long long i64;
 #define BLOCK blockIdx
 #define THREAD threadIdx.x
 #define BARRIER() __syncthreads()
+#define WARP_SYNC() __syncwarp()
 FN float lane_xor(float v, int m) { return __shfl_xor_sync(~0u, v, m); }
 FN float h2f(u16 h) {
   float f;
