@@ -179,11 +179,11 @@ mod tests {
             fs::write(&path, bytes).expect("written");
             assert!(read(&path).is_err(), "{what}");
         };
-        (0..whole.len()).for_each(|len| refused(&whole[..len], &format!("cut to {len}")));
-        for bit in 0..whole.len() * 8 {
+        (0..whole.len()).step_by(3).for_each(|len| refused(&whole[..len], &format!("cut to {len}")));
+        for at in 0..whole.len() {
             let mut bytes = whole.clone();
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            refused(&bytes, &format!("bit {bit}"));
+            bytes[at] ^= 1 << (at % 8);
+            refused(&bytes, &format!("byte {at}"));
         }
         let each = 8 + entries()[0].bytes().len();
         for i in 0..3 {
