@@ -14,6 +14,7 @@ const ALLOWED: &[&str] = &[
     "crates/base/src/memory.rs",
     "crates/base/src/memory/groups.rs",
     "crates/cuda/src/library.rs",
+    "crates/planner/src/cpu_share.rs",
     "crates/serve/src/api/fields.rs",
     "crates/serve/src/metrics/process.rs",
 ];

@@ -112,6 +112,34 @@ fn speeds_of_fewer_experts_are_said_to_be_those_of_all() {
     assert!(!reports[0].contains("speeds are") && reports[1].contains(said), "{reports:?}");
 }
 
+/// One decision for both: what a forecast refuses is not loaded, what it lets through is, and no part is left out of the sum.
+#[test]
+fn loading_does_what_a_forecast_says_of_memory_and_takes_no_more() {
+    let none = ForecastQuestion { advice: false, batch: vec![1], prompt: vec![16], ..question() };
+    let mut fitted = vec![];
+    for (context, room) in
+        [256, 2048, 8192].into_iter().flat_map(|n| [3, 6, 10, 13, 18, 40].map(|mb| (n, mb)))
+    {
+        // Both find the process as it is then.
+        let within = || {
+            let held = lamina_base::resident_memory().expect("a size");
+            let memory = Some(MemoryLimit::Bytes(held + room * 1_000_000));
+            LoadOptions { context: Some(context), memory, ..options() }
+        };
+        let told = plan(Some(&packaged()), &within(), &none).expect("a forecast");
+        let (all, budget) = (told.memory_bytes(), told.budget);
+        let fits = told.problem.is_none();
+        assert!(
+            !fits || all <= budget.expect("a limit") + 500_000,
+            "{context} in {room} MB: {all} of {budget:?}"
+        );
+        let loaded = Model::load(Some(&packaged()), within());
+        assert_eq!(loaded.is_ok(), fits, "{context} in {room} MB: {:?}, {:?}", told.problem, loaded.err());
+        fitted.push(fits);
+    }
+    assert!(fitted.contains(&true) && fitted.contains(&false));
+}
+
 #[test]
 fn rules_put_weights_where_they_say() {
     let panels = tempfile::tempdir().expect("a folder");

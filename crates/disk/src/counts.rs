@@ -1,7 +1,4 @@
-//! What happened in a store since it was opened, in numbers and in lines.
-
-/// Hears a line about what went wrong, from any thread.
-pub type Report = fn(&str);
+//! What happened in a store since it was opened, in numbers.
 
 /// What happened since a store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

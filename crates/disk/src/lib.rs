@@ -28,6 +28,7 @@ mod read_queue;
 mod reader_kind;
 mod reader_probe;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod report;
 mod ring;
 mod swap_store;
 mod swap_table;
@@ -38,7 +39,7 @@ mod write_queue;
 
 pub use buffer::{BLOCK, BufferPool, LentBuffer, PageBuffer};
 pub use cache_file::{BlockFile, CacheFile, PageArray};
-pub use counts::{Report, StoreCounts};
+pub use counts::StoreCounts;
 pub use direct::{DirectFile, disk_space};
 pub use entry::{Damage, Entry, Key};
 pub use entry_file::{EntryFileReader, EntryFileWriter, FileMagic};
@@ -58,6 +59,7 @@ pub use read::{DiskReader, Extent, ReadDone, ReadRequest};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
 pub use reader_kind::{ReaderKind, ReaderRates, faster_reader};
 pub use reader_probe::probe_readers;
+pub use report::Report;
 pub use swap_store::SwapStore;
 pub use swap_use::{SwapBudget, SwapRate, SwapUse};
 pub use user_folder::{UserFolder, cache_folder, user_folder};

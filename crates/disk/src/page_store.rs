@@ -1,11 +1,12 @@
 //! A store of entries that outlive the process.
 
 use crate::{
-    counts::{Report, StoreCounts},
+    counts::StoreCounts,
     entry::{Entry, Key},
     error::DiskError,
     folder::StoreFolder,
     read_queue::{Fetch, ReadQueue, WantedEntry},
+    report::Report,
     write_queue::{Unwritten, WriteQueue},
 };
 use std::{
@@ -46,7 +47,7 @@ impl StoredEntries {
             self.damaged.fetch_add(1, Relaxed);
             let name: String = key.iter().map(|b| format!("{b:02x}")).collect();
             let folder = self.path.display();
-            (self.report)(&format!(
+            self.report.line(&format!(
                 "{folder}: entry {name} of the prefix cache was damaged ({damage}) and is not used"
             ));
             None
@@ -79,11 +80,11 @@ impl PageStore {
         let folder = StoreFolder::open(path).map_err(failed)?;
         if !folder.is_writable() {
             let path = path.display();
-            report(&format!(
+            report.line(&format!(
                 "{path}: the folder of the prefix cache can only be read: nothing is added to it"
             ));
         }
-        let writes = WriteQueue::start(folder.clone(), budget, report).map_err(failed)?;
+        let writes = WriteQueue::start(folder.clone(), budget, report.clone()).map_err(failed)?;
         let [hits, read_bytes, misses, damaged] = Default::default();
         let stored =
             Arc::new(StoredEntries { path: path.into(), folder, report, hits, read_bytes, misses, damaged });

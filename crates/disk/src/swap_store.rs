@@ -6,12 +6,12 @@
 
 use crate::{
     buffer::{BLOCK, PageBuffer},
-    counts::Report,
     direct::DirectFile,
     entry::Key,
     error::NoRoom,
     queue::start_threads,
     read_queue::{Fetch, ReadQueue, WantedEntry},
+    report::Report,
     swap_table::SwapTable,
     swap_use::{SwapBudget, SwapRate, SwapUse},
     write_queue::{Unwritten, step_back},
@@ -137,8 +137,6 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const SILENT: Report = |_| {};
-
     fn key(i: u32) -> Key {
         let mut key = Key::default();
         key[..4].copy_from_slice(&i.to_le_bytes());
@@ -175,7 +173,8 @@ mod tests {
     fn entries_come_back_from_memory_and_from_the_file_and_leave_room() {
         let folder = tempfile::tempdir().expect("a folder");
         for (memory, disk) in [(1 << 20, 0), (0, 1 << 20), (20_000, 1 << 20)] {
-            let store = SwapStore::open(folder.path(), SwapBudget { memory, disk }, SILENT).expect("opens");
+            let store = SwapStore::open(folder.path(), SwapBudget { memory, disk }, Report::default())
+                .expect("opens");
             let all: Vec<u32> = (0..50).collect();
             assert!(all.iter().all(|&i| store.put(key(i), entry(i))));
             assert_eq!(found(&store, &all), all, "{memory} {disk}, on the way");
@@ -198,7 +197,7 @@ mod tests {
     fn what_does_not_fit_is_refused_and_what_is_given_up_while_it_is_written_frees_its_room() {
         let folder = tempfile::tempdir().expect("a folder");
         let budget = SwapBudget { memory: 0, disk: 64 << 10 };
-        let store = SwapStore::open(folder.path(), budget, SILENT).expect("opens");
+        let store = SwapStore::open(folder.path(), budget, Report::default()).expect("opens");
         for round in 0..200 {
             let put = (0..20).filter(|&i| store.put(key(i), entry(i))).count();
             assert!((8..16).contains(&put), "{put} entries of one or two blocks in sixteen");
@@ -218,7 +217,7 @@ mod tests {
         use std::os::unix::fs::FileExt;
         let folder = tempfile::tempdir().expect("a folder");
         let budget = SwapBudget { memory: 0, disk: 1 << 20 };
-        let store = SwapStore::open(folder.path(), budget, SILENT).expect("opens");
+        let store = SwapStore::open(folder.path(), budget, Report::default()).expect("opens");
         let all: Vec<u32> = (0..40).collect();
         assert!(all.iter().all(|&i| store.put(key(i), entry(i))));
         store.flush();
@@ -243,7 +242,8 @@ mod tests {
         // It can only be read.
         let file = DirectFile::open(file.path()).expect("opens");
         let budget = SwapBudget { memory: 0, disk: 1 << 20 };
-        let store = SwapStore::with_table(SwapTable::new(Some(file), budget, SILENT, Default::default()));
+        let store =
+            SwapStore::with_table(SwapTable::new(Some(file), budget, Report::default(), Default::default()));
         let store = store.expect("threads");
         assert!(store.put(key(1), entry(1)));
         store.flush();
@@ -256,7 +256,8 @@ mod tests {
     fn a_folder_that_is_none_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let budget = SwapBudget { memory: 0, disk: 1 << 20 };
-        let e = SwapStore::open(&file.path().join("below"), budget, SILENT).expect_err("a file is no folder");
+        let e = SwapStore::open(&file.path().join("below"), budget, Report::default())
+            .expect_err("a file is no folder");
         assert!(e.to_string().contains("kv_swap"), "{e}");
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::{
     buffer::{BLOCK, PageBuffer},
-    counts::Report,
     direct::DirectFile,
     entry::{Entry, Key},
     extents::FreeExtents,
     queue::JobQueue,
     read_queue::WantedEntry,
+    report::Report,
     swap_use::{MOST_WAITING, SwapBudget, SwapRate, SwapUse},
     write_queue::Unwritten,
 };
@@ -237,7 +237,7 @@ impl SwapTable {
     /// Notes a failure, and tells one that is not the last one again.
     fn failed(&self, held: &mut SwapEntries, failure: String) {
         if held.used.failure.as_ref() != Some(&failure) {
-            (self.report)(&failure);
+            self.report.line(&failure);
         }
         held.used.failure = Some(failure);
     }

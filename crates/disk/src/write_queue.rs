@@ -1,10 +1,11 @@
 //! Entries on their way to disk: a bounded queue and the thread that writes them, so that no step waits for a disk.
 
 use crate::{
-    counts::{Report, StoreCounts},
+    counts::StoreCounts,
     entry::{Entry, Key},
     folder::StoreFolder,
     queue::{JobQueue, start_threads},
+    report::Report,
 };
 use std::{io, sync::Arc, thread::JoinHandle};
 
@@ -64,7 +65,8 @@ impl WriteQueue {
     pub fn start(folder: StoreFolder, budget: u64, report: Report) -> io::Result<WriteQueue> {
         let jobs = JobQueue::new();
         let theirs = jobs.clone();
-        let threads = start_threads("lamina-writes", 1, move || write_all(&theirs, &folder, budget, report))?;
+        let threads =
+            start_threads("lamina-writes", 1, move || write_all(&theirs, &folder, budget, &report))?;
         Ok(WriteQueue { jobs, threads })
     }
 
@@ -117,7 +119,7 @@ pub(crate) fn step_back() {
     let _ = rustix::process::nice(19);
 }
 
-fn write_all(jobs: &WriteJobs, folder: &StoreFolder, budget: u64, report: Report) {
+fn write_all(jobs: &WriteJobs, folder: &StoreFolder, budget: u64, report: &Report) {
     step_back();
     let mut bytes = folder.prune(budget);
     while let Some((key, unwritten)) = jobs.take(|_| true) {
@@ -134,7 +136,7 @@ fn write_all(jobs: &WriteJobs, folder: &StoreFolder, budget: u64, report: Report
         bytes += if let Ok(true) = result { len } else { 0 };
         let news = jobs.ended(|written| written.note(&unwritten, len, result));
         if let Some(failure) = news {
-            report(&format!("an entry of the prefix cache could not be written: {failure}"));
+            report.line(&format!("an entry of the prefix cache could not be written: {failure}"));
         }
     }
 }

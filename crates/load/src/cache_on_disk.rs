@@ -2,12 +2,12 @@
 
 use crate::{
     error::{Error, Result},
-    kv_swap::swap_folder,
     options::LoadOptions,
 };
 use lamina_base::human_bytes;
 use lamina_disk::CacheFile;
-use lamina_plan::{Backend, Limits, Ops, Plan};
+use lamina_plan::{Ops, Plan};
+use lamina_planner::Placement;
 use lamina_stream::{LayerPagedMachine, LayerRoom};
 use std::path::PathBuf;
 
@@ -25,16 +25,11 @@ impl CacheOnDisk {
     ///
     /// # Errors
     /// When the disk has no room for it.
-    pub fn open(
-        backend: &dyn Backend,
-        plan: &Plan,
-        limits: &Limits,
-        options: &LoadOptions,
-    ) -> Result<Option<CacheOnDisk>> {
+    pub fn open(placement: &Placement, plan: &Plan, options: &LoadOptions) -> Result<Option<CacheOnDisk>> {
         if plan.kv.bound.is_empty() {
             return Ok(None);
         }
-        let (room, folder) = (LayerRoom::of(backend, &plan.kv, limits), swap_folder(&options.stream));
+        let (room, folder) = (placement.layers.clone(), options.stream.panel_root());
         let file = CacheFile::create(&folder, room.arrays.clone());
         let file = file.map_err(|e| Error::InvalidRequest(e.to_string()))?;
         Ok(Some(CacheOnDisk { file, room, layers: plan.kv.layers.len(), folder }))

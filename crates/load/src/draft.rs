@@ -1,7 +1,7 @@
 //! What guesses a model's tokens ahead, by the names that users type.
 
 use crate::{
-    built::Built,
+    backend_model::BackendModel,
     error::{Error, Result},
     heads::FoundHead,
 };
@@ -149,7 +149,7 @@ pub(crate) fn names(drafters: &[Box<dyn Drafter>]) -> Option<String> {
 ///
 /// # Errors
 /// When one of them has no tokenizer to compare.
-pub(crate) fn draft_model(model: &Built, draft: Built) -> Result<Box<dyn Drafter>> {
+pub(crate) fn draft_model(model: &BackendModel, draft: BackendModel) -> Result<Box<dyn Drafter>> {
     let (own, other) = (model.info.vocab, draft.info.vocab);
     let guesses = DraftModel::new(draft.step, draft.context);
     match (&model.tokenizer, draft.tokenizer) {

@@ -6,6 +6,7 @@ use lamina_base::ReadError;
 use lamina_engine::EngineError;
 use lamina_lora::LoraError;
 use lamina_plan::BackendError;
+use lamina_planner::PlannerError;
 use lamina_store::FormatError;
 use lamina_tokenize::TokenizeError;
 
@@ -83,6 +84,18 @@ impl From<LoraError> for Error {
             LoraError::Format(e) => e.into(),
             LoraError::Arch(e) => e.into(),
             e => Error::Format(e.to_string()),
+        }
+    }
+}
+
+impl From<PlannerError> for Error {
+    fn from(e: PlannerError) -> Self {
+        match e {
+            PlannerError::OutOfMemory(text) => Error::OutOfMemory(text),
+            PlannerError::InvalidRequest(text) => Error::InvalidRequest(text),
+            PlannerError::Unsupported(text) => Error::Unsupported(text),
+            PlannerError::Unmeasured(text) => Error::Runtime(text),
+            PlannerError::Backend(e) => e.into(),
         }
     }
 }

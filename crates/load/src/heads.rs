@@ -12,9 +12,10 @@ use lamina_arch::{
 use lamina_base::DType;
 use lamina_engine::{Drafter, HeadDrafter, InTurn, LoadedHead, Medusa};
 use lamina_plan::{
-    Backend, BackendWeight, GroupSpec, KvDtype, KvTypes, Limits, Plan, RowKind, Runner, Step, WeightSpec,
-    emit_features, emit_head, emit_medusa,
+    Backend, BackendWeight, KvDtype, Limits, Plan, RowKind, Runner, Step, WeightSpec, emit_features,
+    emit_head, emit_medusa,
 };
+use lamina_planner::{HeadSizes, stored_types};
 use lamina_store::Checkpoint;
 
 /// Rows of a head's step: sequences that it guesses for at once, or kept tokens that it reads.
@@ -134,27 +135,39 @@ impl<'a> PlannedHead<'a> {
         &self.plans
     }
 
-    /// Bytes that it takes beside the model, but for its pages.
+    /// What it takes beside a model whose weights come from `source`.
     ///
     /// # Errors
     /// When a tensor is missing or has another shape.
-    pub fn bytes(&self, backend: &dyn Backend) -> Result<u64> {
+    pub fn sizes(
+        &self,
+        backend: &dyn Backend,
+        (model, source): (&Plan, &WeightSource<'_>),
+        kv_dtype: KvDtype,
+    ) -> Result<HeadSizes> {
+        Ok(HeadSizes {
+            bytes: self.bytes(backend)?,
+            copies: self.copied_bytes(backend, source)?,
+            page_bytes: self.page_bytes(backend, kv_dtype),
+            selects: self.selects(model),
+        })
+    }
+
+    /// Bytes that it takes beside the model, but for its pages.
+    fn bytes(&self, backend: &dyn Backend) -> Result<u64> {
         let from = WeightSource { weights: self.weights, dtype: self.dtype };
         let own = self.plans.iter().flat_map(|p| &p.weights).filter(|w| is_own(w));
         own.map(|spec| from.bytes(backend, spec)).sum()
     }
 
     /// Bytes of the model's weights that it holds a second time, beside a model that does not hold them in memory.
-    ///
-    /// # Errors
-    /// When a tensor is missing or has another shape.
-    pub fn copied_bytes(&self, backend: &dyn Backend, model: &WeightSource<'_>) -> Result<u64> {
+    fn copied_bytes(&self, backend: &dyn Backend, model: &WeightSource<'_>) -> Result<u64> {
         let others = self.plans.iter().flat_map(|p| &p.weights).filter(|w| !is_own(w));
         others.map(|spec| model.bytes(backend, spec)).sum()
     }
 
     /// Bytes of one of its pages, which it has as many of as the model.
-    pub fn page_bytes(&self, backend: &dyn Backend, kv_dtype: KvDtype) -> usize {
+    fn page_bytes(&self, backend: &dyn Backend, kv_dtype: KvDtype) -> usize {
         let of = |plan: &Plan| -> usize {
             let kv = stored_types(backend, plan, kv_dtype);
             kv.iter().enumerate().map(|(g, &types)| backend.page_bytes(&plan.kv, g, types)).sum()
@@ -163,7 +176,7 @@ impl<'a> PlannedHead<'a> {
     }
 
     /// True where the model's steps have to select all of their rows for it.
-    pub fn selects(&self, model: &Plan) -> bool {
+    fn selects(&self, model: &Plan) -> bool {
         self.taps.iter().any(|&mark| model.kind(model.marks[mark].slot) != RowKind::All)
     }
 
@@ -232,12 +245,6 @@ pub(crate) struct UploadedModel<'a> {
     /// None where some are read from disk: then the head has those that it needs for itself.
     pub weights: &'a [BackendWeight],
     pub source: &'a WeightSource<'a>,
-}
-
-/// What each layer group is stored in: what was asked for, where the backend has it.
-pub(crate) fn stored_types(backend: &dyn Backend, plan: &Plan, asked: KvDtype) -> Vec<KvTypes> {
-    let one = |(i, g): (usize, &GroupSpec)| backend.stores_as(&plan.kv, i, asked.of(g.reach));
-    plan.kv.groups.iter().enumerate().map(one).collect()
 }
 
 /// True for the weights of a head itself; its plan has those of the model under the model's names.

@@ -1,9 +1,10 @@
 //! What is known about a model while it runs.
 
-use crate::{class_home::ClassHome, error::Result, stream_info::StreamInfo};
+use crate::{error::Result, stream_info::StreamInfo};
 use lamina_arch::{Family, ModelSpec, spec::ModelOutput};
 use lamina_engine::Pooling;
-use lamina_plan::KvDtype;
+use lamina_plan::{KvDtype, Plan};
+use lamina_planner::{ClassHome, Placement};
 use lamina_quant::MIXES;
 use lamina_store::Checkpoint;
 use serde_json::Value;
@@ -104,6 +105,18 @@ impl ModelInfo {
 }
 
 impl ModelInfo {
+    /// The same with where it lies.
+    pub(crate) fn placed(self, placement: &Placement, plan: &Plan) -> ModelInfo {
+        ModelInfo {
+            context: placement.cache.context,
+            kv_dtype: placement.kv_dtype(plan).unwrap_or(self.kv_dtype),
+            kv_bytes_per_token: placement.token_bytes,
+            kv_bytes_per_sequence: placement.cache.sequence_bytes as u64,
+            placement: placement.classes(plan),
+            ..self
+        }
+    }
+
     /// What is said at load of approximations, and of what is read from disk.
     pub(crate) fn load_notes(&self) -> Vec<String> {
         let named = self.approximations.join(", ");

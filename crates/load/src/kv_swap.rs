@@ -1,13 +1,9 @@
 //! What preempted sequences may take of memory and disk.
 
-use crate::{
-    budget::{StreamOptions, bytes},
-    error::{Error, Result},
-    setting::BadValue,
-};
-use lamina_disk::{SwapBudget, SwapStore, cache_folder};
+use lamina_disk::SwapBudget;
 use lamina_engine::SwapChoice;
-use std::{path::PathBuf, str::FromStr};
+use lamina_planner::{BadValue, bytes};
+use std::str::FromStr;
 
 /// What preempted sequences may take, and when they are swapped. Nothing: all are computed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,21 +33,6 @@ impl FromStr for KvSwap {
         }
         Ok(KvSwap { budget, ..KvSwap::default() })
     }
-}
-
-/// Where the file of swapped pages is made: beside the panels of weights.
-pub(crate) fn swap_folder(stream: &StreamOptions) -> PathBuf {
-    stream.folder.clone().unwrap_or_else(cache_folder)
-}
-
-/// The store of preempted sequences that was asked for. What goes wrong in it later is a line on stderr, and no error of a
-/// request.
-pub(crate) fn open_swap(swap: KvSwap, stream: &StreamOptions) -> Result<Option<SwapStore>> {
-    if swap.budget.is_none() {
-        return Ok(None);
-    }
-    let store = SwapStore::open(&swap_folder(stream), swap.budget, |line| eprintln!("lamina: {line}"));
-    Ok(Some(store.map_err(|e| Error::InvalidRequest(e.to_string()))?))
 }
 
 #[cfg(test)]

@@ -1,28 +1,27 @@
 //! From a checkpoint to an engine: family, plan, what is refused, cache, weights.
 
 use crate::{
-    built::Built,
+    backend_model::BackendModel,
     cache_on_disk::CacheOnDisk,
     draft::{DraftSource, HeadChoice, draft_model, names},
     error::{Error, Result},
+    headers::{OpenedModel, check_plan},
     heads::{PlannedHead, ReadyHead, UploadedModel},
     identity::identity,
     info::ModelInfo,
-    kv_swap::open_swap,
-    memory::CachePlan,
+    model_plan::keep,
     options::LoadOptions,
-    planned::{keep, planned},
+    panel_load::{StreamedModel, load_streamed},
     pooling::pooling,
-    sizes::{ModelSizes, OpenedModel},
+    stores::{open_store, open_swap},
     stream_info::StreamInfo,
-    stream_load::{StreamedModel, load_streamed},
-    uploads::{Progress, WeightSource, bytes_per_token, upload},
+    uploads::{Progress, upload},
     vocab,
 };
 use lamina_arch::{Family, Weights};
-use lamina_disk::PageStore;
 use lamina_engine::{Engine, InTurn, MOST_DRAFTS};
-use lamina_plan::{Backend, BackendError, BackendWeight, Limits, Plan, Runner, Step};
+use lamina_plan::{Backend, BackendWeight, Limits, Plan, Runner, Step};
+use lamina_planner::{CachePlan, DevicePlacement, Placement, bytes_per_token};
 use lamina_store::Checkpoint;
 use lamina_stream::StreamedMachine;
 use lamina_tokenize::Tokenizer;
@@ -55,15 +54,15 @@ pub fn open_on(
     if backend.capabilities().shares_memory {
         options.placement.without_device(&backend.about().device)?;
     }
-    open_sized(ck, options, backend, None, progress)
+    open_placed(ck, options, backend, None, progress)
 }
 
-/// The same with a cache of which a part lies on a device.
-pub(crate) fn open_sized(
+/// The same where a part of the model lies on a device beside the host.
+pub(crate) fn open_placed(
     ck: &Checkpoint,
     options: &LoadOptions,
     backend: Box<dyn Backend>,
-    cache: Option<&CachePlan>,
+    device: Option<DevicePlacement>,
     progress: Progress<'_>,
 ) -> Result<Loaded> {
     if let Some(w) = options.draft_width.filter(|&w| w > MOST_DRAFTS) {
@@ -71,7 +70,7 @@ pub(crate) fn open_sized(
             "draft_width is {w}, but must be from 0 to {MOST_DRAFTS}"
         )));
     }
-    let (store, swap) = (open_store(options)?, open_swap(options.kv_swap, &options.stream)?);
+    let (store, swap) = (open_store(options)?, open_swap(options)?);
     let beside = options.draft.as_ref().map(DraftSource::model).transpose()?.flatten();
     let beside = beside.map(Checkpoint::open).transpose()?;
     let heads = options.draft.as_ref().map_or(HeadChoice::None, |d| d.heads(beside.as_ref()));
@@ -79,41 +78,30 @@ pub(crate) fn open_sized(
         (Some(ck), HeadChoice::None) => Some(build_draft(ck, options, &*backend)?),
         _ => None,
     };
-    let beside = Beside { bytes: draft.as_ref().map_or(0, |d| d.bytes), heads, cache };
-    let mut model = build(ck, options, backend, beside, progress)?;
+    let company = Company { bytes: draft.as_ref().map_or(0, |d| d.bytes), heads, device };
+    let mut model = build(ck, options, backend, company, progress)?;
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
     if let Some(draft) = draft {
         computing.push(draft_model(&model, draft)?);
     }
     let drafters = options.draft.as_ref().map(|source| source.drafters(computing)).unwrap_or_default();
     let info = ModelInfo { draft: names(&drafters), ..model.info };
-    let mut engine = Engine::with_policy(
-        model.step,
-        model.context,
-        options.reuse_prefixes,
-        options.objective.of(options.policy),
-    )
-    .identified(model.identity)
-    .drafting(drafters, options.draft_width);
+    let mut engine =
+        Engine::with_policy(model.step, model.context, options.reuse_prefixes, options.engine_policy())
+            .identified(model.identity)
+            .drafting(drafters, options.draft_width);
     if let Some(store) = store {
         engine = engine.persisted(store);
     }
     if let Some(swap) = swap {
         engine = engine.swapping(swap, options.kv_swap.choice)?;
     }
-    let Built { tokenizer, end_tokens, loras, .. } = model;
+    let BackendModel { tokenizer, end_tokens, loras, .. } = model;
     Ok(Loaded { engine, tokenizer, end_tokens, loras, info })
 }
 
-/// The cache on disk that was asked for. What goes wrong in it later is a line on stderr, and no error of a request.
-fn open_store(options: &LoadOptions) -> Result<Option<Arc<PageStore>>> {
-    let Some(folder) = &options.cache_dir else { return Ok(None) };
-    let store = PageStore::open(folder, options.cache_disk, |line| eprintln!("lamina: {line}"));
-    Ok(Some(Arc::new(store.map_err(|e| Error::InvalidRequest(e.to_string()))?)))
-}
-
 /// The draft model in `ck`, on the same device and threads.
-fn build_draft(ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) -> Result<Built> {
+fn build_draft(ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) -> Result<BackendModel> {
     let Some(own) = backend.handle() else {
         let what = format!("a draft model on {}: it holds one model only", backend.name());
         return Err(Error::Unsupported(what));
@@ -124,18 +112,18 @@ fn build_draft(ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) ->
     let plain =
         LoadOptions { threads: options.threads, batch_rows: options.batch_rows, ..LoadOptions::default() };
     let options = LoadOptions { kv_memory, device: options.device, ..plain };
-    build(ck, &options, own, Beside::default(), &|_, _| true)
+    build(ck, &options, own, Company::default(), &|_, _| true)
 }
 
-/// What stands beside a model.
+/// What shares a machine with a model.
 #[derive(Default)]
-struct Beside<'a> {
+struct Company<'a> {
     /// Bytes that others take.
     bytes: u64,
     /// Heads that guess its tokens.
     heads: HeadChoice<'a>,
-    /// Its cache, where a part of that lies on a device.
-    cache: Option<&'a CachePlan>,
+    /// What of the model lies on a device.
+    device: Option<DevicePlacement>,
 }
 
 /// Puts the model in `ck` on `backend`.
@@ -143,51 +131,53 @@ fn build(
     ck: &Checkpoint,
     options: &LoadOptions,
     backend: Box<dyn Backend>,
-    beside: Beside<'_>,
+    company: Company<'_>,
     progress: Progress<'_>,
-) -> Result<Built> {
+) -> Result<BackendModel> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
-    let (plan, loras) = planned(ck, (family, &spec), &weights, options, &*backend)?;
+    let opened = OpenedModel::new(ck, (family, &spec), &weights, options, &*backend)?;
+    let (plan, source) = (&opened.plan, &opened.from);
     let tokenizer = vocab::tokenizer(ck)?;
-    check_plan(&*backend, &plan)?;
-    let found = beside.heads.find(ck, family, &spec)?;
+    let found = company.heads.find(ck, family, &spec)?;
     let head_weights = found.as_ref().map(|head| head.weights().keeping(keep(options)));
     let head = found.as_ref().zip(head_weights.as_ref());
-    let head = head.map(|(found, weights)| PlannedHead::new(found, weights, &plan, options.dtype));
+    let head = head.map(|(found, weights)| PlannedHead::new(found, weights, plan, options.dtype));
     head.iter().flat_map(PlannedHead::plans).try_for_each(|plan| check_plan(&*backend, plan))?;
-    let from = WeightSource { weights: &weights, dtype: options.dtype };
-    let opened =
-        OpenedModel { plan: &plan, from: &from, loras: &loras, head: head.as_ref(), context: spec.context };
-    let sizes = ModelSizes::of(&opened, &*backend, options, (beside.bytes, beside.cache))?;
-    let limits = sizes.limits(&opened);
+    let sizes = head.as_ref().map(|head| head.sizes(&*backend, (plan, source), options.kv_dtype));
+    let headers = opened.headers(sizes.transpose()?.unwrap_or_default());
+    let others = (company.bytes, company.device);
+    let placement = Placement::of(&headers, &*backend, &options.placing(), others)?;
     // Before weights are read: a disk that is too full is known at once.
-    let on_disk = CacheOnDisk::open(&*backend, &plan, &limits, options)?;
-    let (placed, bytes) = PlacedWeights::load(&*backend, &opened, ck, &sizes, options, progress)?;
+    let on_disk = CacheOnDisk::open(&placement, plan, options)?;
+    let (placed, bytes) = PlacedWeights::load(&*backend, &opened, &placement, options, progress)?;
     let about = backend.about();
-    let identity = identity(ck, options, &backend.identity(), &loras);
     let known = ModelInfo {
-        bytes_per_token: bytes_per_token(&plan, &bytes),
+        bytes_per_token: bytes_per_token(plan, &bytes),
         threads: about.threads,
         isa: about.kernels,
         device: about.device,
-        notes: notes(ck, &weights, tokenizer.as_ref(), &sizes.cache, spec.context),
+        notes: notes(ck, &weights, tokenizer.as_ref(), &placement.cache, spec.context),
         stream: placed.info(),
         pooling: pooling(ck),
+        kv_dtype: options.kv_dtype,
+        approximations: options.approximations(),
         ..ModelInfo::of(ck, family, &spec)
     };
-    let mut info = sizes.told(known, &plan, options);
+    let mut info = known.placed(&placement, plan);
     info.notes.extend(info.load_notes());
     info.notes.extend(on_disk.as_ref().map(CacheOnDisk::note));
-    let model = UploadedModel { plan: &plan, weights: placed.resident(), source: &from };
-    let pages = (sizes.head_pages(), options.kv_dtype);
-    let head = head.map(|head| head.load(&*backend, model, &limits, pages)).transpose()?;
-    let bytes = sizes.bytes() - info.stream.as_ref().map_or(0, StreamInfo::saved_bytes);
-    Ok(Built {
-        step: Box::new(InTurn::new(placed.step(backend, plan, limits, on_disk)?)),
+    let model = UploadedModel { plan, weights: placed.resident(), source };
+    let pages = (placement.head_pages, options.kv_dtype);
+    let head = head.map(|head| head.load(&*backend, model, &placement.limits, pages)).transpose()?;
+    let bytes = placement.bytes - info.stream.as_ref().map_or(0, StreamInfo::saved_bytes);
+    let identity = identity(ck, options, &backend.identity(), &opened.loras);
+    let OpenedModel { plan, loras, .. } = opened;
+    Ok(BackendModel {
+        step: Box::new(InTurn::new(placed.step(backend, plan, placement.limits, on_disk)?)),
         head,
-        context: sizes.cache.context,
+        context: placement.cache.context,
         end_tokens: vocab::end_tokens(ck, tokenizer.as_ref()).into(),
         tokenizer,
         info,
@@ -206,23 +196,24 @@ enum PlacedWeights {
 }
 
 impl PlacedWeights {
-    /// Puts the weights where `sizes` says; tells the bytes of each.
+    /// Puts the weights where `placement` says; tells the bytes of each.
     fn load(
         backend: &dyn Backend,
         opened: &OpenedModel<'_>,
-        ck: &Checkpoint,
-        sizes: &ModelSizes,
+        placement: &Placement,
         options: &LoadOptions,
         progress: Progress<'_>,
     ) -> Result<(Self, Vec<u64>)> {
-        let meter = (ck.total_bytes(), progress);
-        Ok(match &sizes.stream {
+        let meter = (opened.ck.total_bytes(), progress);
+        Ok(match &placement.weights.offload {
             None => {
-                let (weights, bytes) = upload(backend, opened.from, opened.loras, opened.plan, meter)?;
+                let (weights, bytes) = upload(backend, &opened.from, &opened.loras, &opened.plan, meter)?;
                 (PlacedWeights::Resident(weights), bytes)
             }
-            Some(stream) => {
-                let (model, bytes) = load_streamed(backend, opened, ck, stream, &options.stream, meter)?;
+            Some(offload) => {
+                let sizes = &placement.weights.sizes;
+                let (model, bytes) =
+                    load_streamed(backend, opened, (offload, sizes), &options.stream, meter)?;
                 (PlacedWeights::Streamed(Box::new(model)), bytes)
             }
         })
@@ -268,14 +259,6 @@ impl PlacedWeights {
             machine = Box::new(StreamedMachine::new(machine, &plan, streamed));
         }
         Ok(Box::new(Runner::on(machine, plan, limits).selecting_cells(selects_cells)))
-    }
-}
-
-/// Refuses a plan that the backend does not run.
-pub(crate) fn check_plan(backend: &dyn Backend, plan: &Plan) -> Result<()> {
-    match backend.refusal(plan) {
-        Some(what) => Err(BackendError::Unsupported { backend: backend.name(), what }.into()),
-        None => Ok(()),
     }
 }
 

@@ -3,24 +3,24 @@
 
 use crate::{
     approximate_experts::{ApproximateExperts, ExpertThreshold},
-    budget::{MemoryLimit, Offload, StreamOptions, bytes, limited},
     device::Device,
     draft::DraftSource,
     kv_swap::KvSwap,
-    objective::Objective,
-    policy::{PlacementPolicy, TierPercent},
     read_settings,
     setting::{
-        BadValue, OptionError, OptionKind, OptionSpec, Setting,
+        OptionError, OptionKind, OptionSpec, Setting,
         Surface::{self, Answer, Model, Python, Score, Server},
     },
     settings,
 };
 use lamina_base::DType;
-use lamina_disk::PanelCheck;
+use lamina_disk::{PanelCheck, Report};
 use lamina_engine::{Goal, Policy};
-use lamina_plan::{AttentionSparsity, Backend, KvDtype, Memory, ReadShare};
-use lamina_planner::PlacementRule;
+use lamina_plan::{AttentionSparsity, KvDtype, ReadShare};
+use lamina_planner::{
+    BadValue, MemoryLimit, Objective, Offload, PlacementOptions, PlacementPolicy, PlacementRule,
+    StreamOptions, TierPercent, bytes,
+};
 use std::{ffi::OsStr, num::NonZeroUsize, path::PathBuf};
 
 /// Who answers.
@@ -127,6 +127,8 @@ settings! {
         reuse_prefixes: bool = true,
         + /// How many requests run and wait, and how prompts and answers share a step.
         policy: Policy = Policy::default(),
+        + /// Who is told what goes wrong beside requests.
+        report: Report = Report::default(),
     }
 }
 
@@ -148,9 +150,30 @@ impl LoadOptions {
         self.set(spec, text).unwrap_or(Ok(()))
     }
 
-    /// What can be had of a backend's memory within these limits; none where nobody says.
-    pub(crate) fn memory_of(&self, backend: &dyn Backend) -> Option<Memory> {
-        limited(backend, (self.memory, self.device_memory))
+    /// What decides where a model lies.
+    pub(crate) fn placing(&self) -> PlacementOptions {
+        PlacementOptions {
+            context: self.context,
+            kv_dtype: self.kv_dtype,
+            kv_memory: self.kv_memory,
+            batch_rows: self.batch_rows,
+            memory: self.memory,
+            device_memory: self.device_memory,
+            offload: self.offload,
+            objective: self.objective,
+            policy: self.placement.clone(),
+            stream: self.stream.clone(),
+            swap: self.kv_swap.budget,
+        }
+    }
+
+    /// The policy of an engine with this objective. Where weights are read from disk in every step, a job of many prompts
+    /// takes the fewest steps where prompts take their rows before answers go on.
+    pub(crate) fn engine_policy(&self) -> Policy {
+        match self.objective {
+            Objective::Latency => self.policy,
+            Objective::Throughput => Policy { prefill_share: 0.99, ..self.policy },
+        }
     }
 
     /// Approximations that were asked for, each as `option value`; none where answers are the model's own.

@@ -1,7 +1,8 @@
 //! Lists of options: a struct, its defaults, the description of each option and the reading of its text come from the same
 //! lines. The command line, the server and Python are derived from the descriptions.
 
-use std::{borrow::Cow, ffi::OsStr, num::NonZeroUsize, path::PathBuf};
+pub use lamina_planner::BadValue;
+use std::{ffi::OsStr, num::NonZeroUsize, path::PathBuf};
 
 /// One option as the outside sees it.
 #[derive(Debug)]
@@ -89,18 +90,6 @@ pub enum OptionError {
         /// What would work.
         why: BadValue,
     },
-}
-
-/// Why a text is no value of an option, as the end of a sentence: `must be auto or never`.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BadValue(pub Cow<'static, str>);
-
-impl BadValue {
-    /// A value that must be something else.
-    pub fn must_be(what: &str) -> BadValue {
-        BadValue(format!("must be {what}").into())
-    }
 }
 
 impl OptionSpec {

@@ -7,32 +7,11 @@ use crate::{
 };
 use lamina_arch::{Weights, weights::Tensor};
 use lamina_base::DType;
-use lamina_plan::{Backend, BackendWeight, Plan, WeightKind, WeightSpec, op::Op};
+use lamina_plan::{Backend, BackendWeight, Plan, WeightKind, WeightSpec};
+use lamina_planner::{StoredWeight, WeightSize};
 
 /// Told how many bytes of the weights are loaded, and how many there are; returning false gives up.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> bool + Sync);
-
-/// What is known of a weight before it is read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WeightSize {
-    /// Its type, after requantization.
-    pub dtype: DType,
-    /// Bytes that it takes on the backend.
-    pub bytes: u64,
-    /// Bytes that it takes on a device beside the backend's own memory.
-    pub device: u64,
-    /// Bytes of it that are sent to that device in every step.
-    pub sent: u64,
-    /// It belongs to an adapter, and not to the model.
-    pub of_adapter: bool,
-}
-
-impl WeightSize {
-    /// Bytes where it is multiplied: on a device, or in the backend's own memory.
-    pub fn any_bytes(&self) -> u64 {
-        self.bytes.max(self.device)
-    }
-}
 
 /// Where weights come from.
 pub(crate) struct WeightSource<'a> {
@@ -44,11 +23,12 @@ pub(crate) struct WeightSource<'a> {
 impl WeightSource<'_> {
     /// Bytes that a weight takes on the backend, found from headers alone. It is there, in its shape, once this returns.
     pub fn bytes(&self, backend: &dyn Backend, spec: &WeightSpec) -> Result<u64> {
-        Ok(self.size(backend, spec)?.bytes)
+        let stored = self.stored(spec, backend.capabilities().reads_rows)?;
+        Ok(WeightSize::of(backend, spec, &stored).bytes)
     }
 
-    /// The same with its type.
-    pub fn size(&self, backend: &dyn Backend, spec: &WeightSpec) -> Result<WeightSize> {
+    /// What headers say of a weight; of a table also what it takes where a backend `reads_rows` of it in its file.
+    pub fn stored(&self, spec: &WeightSpec, reads_rows: bool) -> Result<StoredWeight> {
         let (rows, cols) = spec.kind.shape();
         let mut stored = self.weights.check(&spec.name, rows, cols)?;
         if rows == 1 && is_matrix(spec) {
@@ -56,14 +36,10 @@ impl WeightSource<'_> {
             stored = self.weights.get(&spec.name, rows, cols)?.dtype;
         }
         let dtype = self.dtype.filter(|_| is_matrix(spec)).map_or(stored, |to| becomes(stored, to, cols));
-        let in_file = matches!(spec.kind, WeightKind::Table { .. }) && backend.capabilities().reads_rows;
-        let bytes = match in_file {
-            true => self.weights.get(&spec.name, rows, cols)?.held_bytes(),
-            false => backend.weight_bytes(spec, dtype),
-        };
-        let device = backend.device_bytes(spec, dtype) as u64;
-        let sent = backend.sent_bytes(spec, dtype) as u64;
-        Ok(WeightSize { dtype, bytes: bytes as u64, device, sent, of_adapter: false })
+        let in_file = matches!(spec.kind, WeightKind::Table { .. }) && reads_rows;
+        let held = || Ok::<_, Error>(self.weights.get(&spec.name, rows, cols)?.held_bytes());
+        let held_bytes = in_file.then(held).transpose()?;
+        Ok(StoredWeight { dtype, held_bytes, of_adapter: false })
     }
 
     /// A weight as it is uploaded, and its stored bytes.
@@ -76,25 +52,6 @@ impl WeightSource<'_> {
             None => Ok((tensor, stored)),
         }
     }
-}
-
-/// What the weights of a plan take on the backend.
-pub(crate) fn weight_sizes(
-    backend: &dyn Backend,
-    plan: &Plan,
-    from: &WeightSource<'_>,
-    loras: &Loras,
-) -> Result<Vec<WeightSize>> {
-    let of_adapter = |spec: &WeightSpec| {
-        let bytes = backend.weight_bytes(spec, DType::F32) as u64;
-        let device = backend.device_bytes(spec, DType::F32) as u64;
-        WeightSize { dtype: DType::F32, bytes, device, sent: 0, of_adapter: true }
-    };
-    let one = |spec: &WeightSpec| match loras.has(spec) {
-        true => Ok(of_adapter(spec)),
-        false => from.size(backend, spec),
-    };
-    plan.weights.iter().map(one).collect()
 }
 
 /// Tells how far loading is, and whether it goes on.
@@ -150,21 +107,4 @@ pub(crate) fn upload(
 
 fn is_matrix(spec: &WeightSpec) -> bool {
     matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. })
-}
-
-/// Bytes of weights that one decoded token reads: all matrices, and of experts those that a token chooses.
-pub(crate) fn bytes_per_token(plan: &Plan, bytes: &[u64]) -> u64 {
-    let chosen = plan.ops.iter().find_map(|op| match op {
-        Op::Experts(e) => Some((e.routing.top_k, e.routing.experts)),
-        _ => None,
-    });
-    let one = |(w, bytes): (&WeightSpec, &u64)| match (w.kind, chosen) {
-        (WeightKind::Matrix { .. }, _) => *bytes,
-        (WeightKind::Stack { count, .. }, Some((top_k, experts))) if count == experts => {
-            bytes * top_k as u64 / experts as u64
-        }
-        (WeightKind::Stack { .. }, _) => *bytes,
-        _ => 0,
-    };
-    plan.weights.iter().zip(bytes).map(one).sum()
 }

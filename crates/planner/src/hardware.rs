@@ -26,7 +26,34 @@ impl ProductSpeed {
         let ((x0, y0), (x1, y1)) = (self.points[above - 1], self.points[above]);
         y0 + (y1 - y0) * (rows - x0 as f64) / (x1 - x0) as f64
     }
+
+    /// True where more rows take no less time.
+    fn is_monotonic(&self) -> bool {
+        self.points.windows(2).all(|pair| pair[0].1 <= UNEVEN * pair[1].1)
+    }
+
+    /// With times of fewer rows that are no longer than those of more.
+    fn monotonic(mut self) -> ProductSpeed {
+        let mut least = f64::INFINITY;
+        for (_, seconds) in self.points.iter_mut().rev() {
+            least = least.min(*seconds);
+            *seconds = least;
+        }
+        self
+    }
+
+    /// The shorter time of both for each number of rows.
+    fn best(mut self, other: &ProductSpeed) -> ProductSpeed {
+        for (rows, seconds) in &mut self.points {
+            let same = other.points.iter().find(|p| p.0 == *rows);
+            *seconds = same.map_or(*seconds, |p| p.1.min(*seconds));
+        }
+        self
+    }
 }
+
+/// Fewer rows may take so much longer than more by chance.
+const UNEVEN: f64 = 1.25;
 
 /// What a device does in a second.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +73,40 @@ pub struct Hardware {
 }
 
 impl Hardware {
+    /// Those of `types` whose products were not measured.
+    pub fn missing(&self, types: &[DType]) -> Vec<DType> {
+        types.iter().filter(|t| !self.products.iter().any(|p| p.0 == **t)).copied().collect()
+    }
+
+    /// True where no time contradicts another: one row of a product takes no longer than four.
+    pub fn is_monotonic(&self) -> bool {
+        self.products.iter().all(|(_, speed)| speed.is_monotonic())
+    }
+
+    /// With times that do not contradict one another: what more rows take is enough for fewer.
+    #[must_use]
+    pub fn monotonic(self) -> Hardware {
+        let products = self.products.into_iter().map(|(dtype, speed)| (dtype, speed.monotonic()));
+        Hardware { products: products.collect(), ..self }
+    }
+
+    /// The better of both in everything, for the products of this one.
+    #[must_use]
+    pub fn best(self, other: Hardware) -> Hardware {
+        let better = |(dtype, speed): (DType, ProductSpeed)| {
+            let same = other.products.iter().find(|p| p.0 == dtype);
+            (dtype, same.map_or(speed.clone(), |(_, other)| speed.best(other)))
+        };
+        Hardware {
+            ram: self.ram.max(other.ram),
+            products: self.products.into_iter().map(better).collect(),
+            attend_one: self.attend_one.min(other.attend_one),
+            attend_many: self.attend_many.min(other.attend_many),
+            operator: self.operator.min(other.operator),
+            threads: self.threads,
+        }
+    }
+
     /// Speed of products with weights of a type; that of the slowest known one for others.
     pub fn product(&self, dtype: DType) -> Option<&ProductSpeed> {
         let slowest = || {

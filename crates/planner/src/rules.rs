@@ -14,9 +14,9 @@ pub enum Home {
     /// On disk: it is read in every step.
     Disk,
     /// In memory, as far as that has room: it is sent to a device whenever that multiplies with it, and does not stay there.
-    Up,
+    Upload,
     /// On disk: it is read in every step, and sent to a device.
-    DiskUp,
+    DiskUpload,
 }
 
 impl Home {
@@ -27,12 +27,12 @@ impl Home {
 
     /// True where the weight is sent to a device in every step.
     pub fn is_sent(self) -> bool {
-        matches!(self, Home::Up | Home::DiskUp)
+        matches!(self, Home::Upload | Home::DiskUpload)
     }
 
     /// True where the weight is read from disk in every step.
     pub fn is_read(self) -> bool {
-        matches!(self, Home::Disk | Home::DiskUp)
+        matches!(self, Home::Disk | Home::DiskUpload)
     }
 }
 
@@ -193,8 +193,8 @@ impl FromStr for PlacementRule {
         let home = match home.trim().to_ascii_lowercase().as_str() {
             "ram" | "cpu" => Home::Ram,
             "disk" => Home::Disk,
-            "up" => Home::Up,
-            "disk-up" => Home::DiskUp,
+            "up" => Home::Upload,
+            "disk-up" => Home::DiskUpload,
             "device" | "device:0" | "gpu" | "cuda" | "cuda0" | "cuda:0" => Home::Device,
             other if other.starts_with("device") || other.starts_with("cuda") || other.starts_with("gpu") => {
                 return Err(wrong("a model is divided between one device and memory: WHERE is device"));

@@ -6,7 +6,7 @@ use crate::{
     sampling,
 };
 use lamina::{
-    AnswerState, Compression, GenerateOptions, LoadOptions, OptionSpec, Speculate, Surface,
+    AnswerState, Compression, GenerateOptions, LoadOptions, OptionSpec, Report, Speculate, Surface,
     sample::{Param, SamplerState},
 };
 use pyo3::{prelude::*, types::PyDict};
@@ -88,9 +88,10 @@ fn answers(n: usize) -> Result<usize> {
 /// What was given of each option of loading, as it would stand on a command line. Python has checked the types.
 pub type LoadTexts = BTreeMap<String, Vec<OsString>>;
 
-/// How to load, with adapters by their names.
+/// How to load, with adapters by their names. What goes wrong beside requests is a line on stderr.
 pub fn load_options(given: LoadTexts, loras: Vec<(String, PathBuf)>) -> Result<LoadOptions> {
-    let mut options = LoadOptions { loras, ..LoadOptions::default() };
+    let report = Report::to(|line| eprintln!("lamina: {line}"));
+    let mut options = LoadOptions { loras, report, ..LoadOptions::default() };
     for (name, texts) in &given {
         texts.iter().try_for_each(|text| options.put(name, text)).map_err(lamina::Error::from)?;
     }

@@ -52,14 +52,14 @@ impl DeviceHomes {
         Ok(DeviceHomes { weights, layers, sent: HashSet::new() })
     }
 
-    /// The same where the device's matrices of which `up` is true stay with the host, and are sent to the device whenever it
+    /// The same where the device's matrices of which `sends` is true stay with the host, and are sent to the device whenever it
     /// multiplies with them. Adapters are small, and stay on the device.
     #[must_use]
-    pub fn sending(self, plan: &Plan, up: &dyn Fn(WeightId) -> bool) -> DeviceHomes {
+    pub fn sending(self, plan: &Plan, sends: &dyn Fn(WeightId) -> bool) -> DeviceHomes {
         let is_sent = |i: &usize| {
             let own = base(plan, *i) == WeightId(*i as u32);
             let there = is_matrix(&plan.weights[*i]) && self.sides(&plan.weights[*i]).device;
-            own && there && up(WeightId(*i as u32))
+            own && there && sends(WeightId(*i as u32))
         };
         let sent = (0..plan.weights.len()).filter(is_sent).map(|i| plan.weights[i].name.clone()).collect();
         DeviceHomes { sent, ..self }

@@ -8,7 +8,6 @@
 
 #[cfg(test)]
 mod chance;
-mod crossing;
 mod device_homes;
 mod expert_slot;
 mod expert_uses;
@@ -22,6 +21,7 @@ mod lru;
 mod page_use;
 mod prefetch;
 mod reuse;
+mod row_transfer;
 mod sender;
 mod slots;
 mod stream_machine;

@@ -1,7 +1,7 @@
 //! Runs a plan that is divided between two machines: brings rows to where they are read, and runs operators there.
 
 use crate::{
-    crossing::RowCrossing,
+    row_transfer::RowTransfer,
     sender::WeightSender,
     tier_plan::{TierPlan, TierStep},
     tier_side::TierSide,
@@ -27,7 +27,7 @@ pub(crate) struct TieredMachine {
     routed: Option<(usize, Vec<usize>)>,
     /// Slots that each side has memory for, the device first.
     placed: [Vec<bool>; 2],
-    crossing: RowCrossing,
+    crossing: RowTransfer,
     /// Operators before it have run in this step.
     next: usize,
     /// Who ran the last operator.
@@ -58,7 +58,7 @@ impl TieredMachine {
             page_bytes: limits.pages.iter().enumerate().map(page).collect::<Result<_>>()?,
             state_bytes: if limits.states > 0 { device.export_state(0)?.len() } else { 0 },
             placed: TierSide::BOTH.map(|side| split.touched(plan.slots.len(), side)),
-            crossing: RowCrossing::new(&plan.slots),
+            crossing: RowTransfer::new(&plan.slots),
             ops: plan.ops.clone().into(),
             split: Arc::new(split),
             sender,

@@ -2,7 +2,7 @@
 
 use lamina::{
     CacheForecast, ClassHome, DeviceForecast, Forecast, ForecastAdvice, JobForecast, MemoryPart,
-    SpeedForecast, SwapForecast,
+    SpeedForecast, SpeedQuality, SwapForecast,
 };
 use lamina_base::human_bytes;
 use serde_json::{Map, Value, json};
@@ -27,6 +27,7 @@ pub fn plan_report(forecast: &Forecast) -> String {
         lines.extend(forecast.swap.as_ref().map(|swap| ("swap", describe_swap(swap))));
         lines.push(("speed", speed(forecast)));
         lines.extend(forecast.jobs.iter().map(|job| ("job", describe_job(forecast, job))));
+        lines.extend(forecast.measured.map(|quality| ("measured", describe_quality(quality))));
     }
     let now = forecast.decode.first().map(|s| s.tok_s);
     lines.extend(forecast.advice.iter().map(|advice| ("way out", way_out(advice, now))));
@@ -144,6 +145,23 @@ fn speed(forecast: &Forecast) -> String {
     all.join(" | ")
 }
 
+/// When speeds were measured, and how quietly.
+fn describe_quality(quality: SpeedQuality) -> String {
+    let age = match quality.age() {
+        0..120 => "now".to_owned(),
+        seconds @ 120..7200 => format!("{} minutes ago", seconds / 60),
+        seconds @ 7200..172_800 => format!("{} hours ago", seconds / 3600),
+        seconds => format!("{} days ago", seconds / 86_400),
+    };
+    let share =
+        quality.cpu_share.map_or(String::new(), |share| format!(", with {:.0} % of the CPU", 100.0 * share));
+    let doubt = match quality.kept {
+        true => "",
+        false => ": the machine is busy, so that it may be faster than this says; these figures are not kept",
+    };
+    format!("{age}{share}{doubt}")
+}
+
 fn describe_job(forecast: &Forecast, job: &JobForecast) -> String {
     let tokens = forecast.decode.first().map_or(0, |s| s.tokens);
     let prompt = forecast.prefill.first().map_or(0, |s| s.tokens);
@@ -228,7 +246,12 @@ pub fn plan_json(forecast: &Forecast) -> Value {
             "prefill": forecast.prefill.iter().map(speed).collect::<Vec<_>>(),
             "jobs": forecast.jobs.iter().map(job).collect::<Vec<_>>(),
         },
-        "hardware": { "ram_gb_s": forecast.ram_rate / 1e9 },
+        "hardware": {
+            "ram_gb_s": forecast.ram_rate / 1e9,
+            "age_s": forecast.measured.map(|quality| quality.age()),
+            "cpu_share": forecast.measured.and_then(|quality| quality.cpu_share),
+            "kept": forecast.measured.map(|quality| quality.kept),
+        },
         "advice": forecast.advice.iter().map(advice).collect::<Vec<_>>(),
     })
 }

@@ -3,7 +3,7 @@
 use super::flags::{dashed, flag, given};
 use crate::{error::Result, output::note, progress::Bar};
 use clap::{ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
-use lamina::{LoadOptions, Model, OptionSpec, Surface};
+use lamina::{LoadOptions, Model, OptionSpec, Report, Surface};
 use std::{
     ffi::{OsStr, OsString},
     path::Path,
@@ -23,9 +23,9 @@ impl<const SCORES: bool> LoadFlags<SCORES> {
         LoadOptions::specs(if SCORES { &[Surface::Score] } else { &[Surface::Answer] })
     }
 
-    /// The same for the library.
+    /// The same for the library, whose report goes to stderr.
     pub fn options(&self) -> LoadOptions {
-        self.0.clone()
+        LoadOptions { report: Report::to(|line| eprintln!("lamina: {line}")), ..self.0.clone() }
     }
 }
 

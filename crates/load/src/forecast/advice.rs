@@ -1,10 +1,9 @@
 //! What could be changed: options that are tried in turn, each as its own forecast.
 
-use super::Forecast;
-use crate::{budget::MemoryLimit, options::LoadOptions, policy::PlacementPolicy};
+use crate::options::LoadOptions;
 use lamina_base::DType;
 use lamina_plan::{Backend, KvDtype, KvType};
-use lamina_planner::PlacementRule;
+use lamina_planner::{Forecast, MemoryLimit, PlacementPolicy, PlacementRule};
 
 /// Context that is proposed where a longer one does not fit.
 const SHORT: usize = 2048;
@@ -53,4 +52,12 @@ pub fn alternatives(options: &LoadOptions, told: &Forecast) -> Vec<(String, Load
         }
     }
     out
+}
+
+/// `options` with `rules` instead of what the user says of the division; and the rules as options of the command line.
+pub fn ruled(options: &LoadOptions, rules: &[String]) -> Option<(String, LoadOptions)> {
+    let parsed = rules.iter().map(|rule| rule.parse().ok()).collect::<Option<Vec<_>>>()?;
+    let placement = PlacementPolicy { rules: parsed, ..PlacementPolicy::default() };
+    let text: Vec<String> = rules.iter().map(|rule| format!("--place \"{rule}\"")).collect();
+    Some((text.join(" "), LoadOptions { placement, ..options.clone() }))
 }

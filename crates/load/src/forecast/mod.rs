@@ -1,178 +1,27 @@
 //! What a model will take and how fast it will be, told from headers alone and from measured speeds.
 
 mod advice;
-mod beside;
-mod cache_forecast;
-mod known;
-mod search;
-mod sized;
-mod speeds;
 
 use crate::{
-    class_home::ClassHome,
+    divide::{has_all, on_device},
     error::{Error, Result},
+    headers::OpenedModel,
+    model_plan::keep,
     options::LoadOptions,
+    vocab,
 };
-use advice::{alternatives, cache_on_disk};
-pub(crate) use beside::holds;
-pub use beside::{DeviceForecast, forecast_beside};
-pub use cache_forecast::CacheForecast;
-pub use known::DiskRate;
-use known::KnownSpeeds;
+use advice::{alternatives, cache_on_disk, ruled};
+use lamina_arch::{Family, Weights};
 use lamina_plan::Backend;
+use lamina_planner::{
+    DevicePlacement, DividedSpeeds, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, HeadSizes,
+    Objective, Placement, SpeedTable,
+};
 use lamina_store::Checkpoint;
-use sized::SizedModel;
-pub use sized::{DiskForecast, HitForecast, MemoryPart, SwapForecast};
+use lamina_stream::Tiered;
 
 /// Changes that make less of a difference are not worth telling.
 const LEAST_GAIN: f64 = 1.1;
-
-/// What shall be told.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ForecastQuestion {
-    /// Sequences that decode at once.
-    pub batch: Vec<usize>,
-    /// Lengths of prompts; the first is that before decoding.
-    pub prompt: Vec<usize>,
-    /// Tokens of an answer.
-    pub gen_tokens: usize,
-    /// Tokens of each sequence in the cache before; none: prompts begin a text, and answers stand behind the first prompt.
-    pub before: Option<usize>,
-    /// Speeds of this machine are measured anew, and not taken from the last time.
-    pub measure: bool,
-    /// What could be changed for more speed is told too.
-    pub advice: bool,
-}
-
-impl Default for ForecastQuestion {
-    fn default() -> Self {
-        ForecastQuestion {
-            batch: vec![1, 32],
-            prompt: vec![512],
-            gen_tokens: 128,
-            before: None,
-            measure: false,
-            advice: true,
-        }
-    }
-}
-
-/// What limits a speed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bottleneck {
-    /// Weights, or layers of the cache, that are read from disk.
-    Disk,
-    /// Experts that are read when tokens ask for them, and waited for.
-    Experts,
-    /// Weights that are sent to a device.
-    Link,
-    /// The cores and the memory.
-    Computing,
-}
-
-impl Bottleneck {
-    /// In reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Bottleneck::Disk => "disk",
-            Bottleneck::Experts => "waiting for experts",
-            Bottleneck::Link => "link",
-            Bottleneck::Computing => "computing",
-        }
-    }
-}
-
-/// A predicted speed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SpeedForecast {
-    /// Tokens of the prompt, or of an answer.
-    pub tokens: usize,
-    /// Sequences that were asked for.
-    pub batch: usize,
-    /// Sequences of them that the cache holds at once.
-    pub running: usize,
-    /// Tokens per second of all sequences.
-    pub tok_s: f64,
-    /// What limits it.
-    pub bound: Bottleneck,
-    /// Bytes that a step reads from disk.
-    pub streamed_bytes: u64,
-    /// Of these, bytes of the cache; and bytes of the cache that a step writes there.
-    pub cache_bytes: (u64, u64),
-}
-
-/// A job of sequences of equal length: all prompts, then all answers (FlexGen, arXiv 2303.06865).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct JobForecast {
-    /// Sequences.
-    pub batch: usize,
-    /// Seconds of all of it.
-    pub seconds: f64,
-    /// Tokens of answers per second of the whole job.
-    pub tok_s: f64,
-}
-
-/// A change that makes a model faster, or makes it fit at all.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ForecastAdvice {
-    /// What to change, as an option of the command line.
-    pub change: String,
-    /// Tokens per second then, of one sequence; of all sequences of a job where that is what shall be fast.
-    pub tok_s: f64,
-    /// So many tokens stand before them, as many as the context has room for; none: as many as were asked about.
-    pub behind: Option<usize>,
-}
-
-/// What a model will take and how fast it will be.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Forecast {
-    /// Why it cannot be loaded; none where it can.
-    pub problem: Option<String>,
-    /// Bytes of the weights in the form of the kernels.
-    pub weights: u64,
-    /// Bytes of weights that a token reads.
-    pub bytes_per_token: u64,
-    /// Layers, and of mixtures the experts of a layer with those that a token takes.
-    pub shape: (usize, Option<(usize, usize)>),
-    /// Approximations that were asked for, each as `option value`.
-    pub approximations: Vec<String>,
-    /// Most memory that can be had; none where the device does not say.
-    pub budget: Option<u64>,
-    /// What takes it.
-    pub memory: Vec<MemoryPart>,
-    /// Where weights lie.
-    pub placement: Vec<ClassHome>,
-    /// Tokens of context.
-    pub context: usize,
-    /// What is read from disk; none where all is in memory.
-    pub disk: Option<DiskForecast>,
-    /// What a device beside the host takes; none where one machine has all.
-    pub device: Option<DeviceForecast>,
-    /// What preempted sequences may take; none where they are computed again.
-    pub swap: Option<SwapForecast>,
-    /// Bytes per second that the memory gives, as measured.
-    pub ram_rate: f64,
-    /// Decoding, one for each batch.
-    pub decode: Vec<SpeedForecast>,
-    /// Prompts, one for each length.
-    pub prefill: Vec<SpeedForecast>,
-    /// Jobs, one for each batch.
-    pub jobs: Vec<JobForecast>,
-    /// What could be changed.
-    pub advice: Vec<ForecastAdvice>,
-}
-
-impl Forecast {
-    /// Bytes of all parts.
-    pub fn memory_bytes(&self) -> u64 {
-        self.memory.iter().map(|part| part.bytes).sum()
-    }
-
-    /// Speed of decoding of so many sequences.
-    pub fn decode_of(&self, batch: usize) -> Option<&SpeedForecast> {
-        self.decode.iter().find(|s| s.batch == batch)
-    }
-}
 
 /// Tells what the model in `ck` would take on `backend` and how fast it would be. No weight is read.
 ///
@@ -188,22 +37,24 @@ pub fn forecast_on(
     if backend.capabilities().shares_memory {
         options.placement.without_device(&backend.about().device)?;
     }
-    let mut known = KnownSpeeds::new(question.measure);
-    let mut told = forecast(ck, options, question, backend, &mut known)?;
+    // Loading has it in memory when it decides.
+    let _tokenizer = vocab::tokenizer(ck)?;
+    let mut speeds = SpeedTable::new(question.measure);
+    let mut found = forecast(ck, options, question, backend, &mut speeds)?;
     if question.advice {
-        let now = told.decode.first().map_or(0.0, |s| s.tok_s);
+        let now = found.decode.first().map_or(0.0, |s| s.tok_s);
         let one = ForecastQuestion { batch: vec![1], ..question.clone() };
-        for (change, other) in alternatives(options, &told) {
-            let other = forecast(ck, &other, &one, backend, &mut known)?;
+        for (change, other) in alternatives(options, &found) {
+            let other = forecast(ck, &other, &one, backend, &mut speeds)?;
             let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
             if other.problem.is_none() && tok_s > LEAST_GAIN * now {
-                told.advice.push(ForecastAdvice { change, tok_s, behind: None });
+                found.advice.push(ForecastAdvice { change, tok_s, behind: None });
             }
         }
-        told.advice.extend(full_cache_on_disk(ck, options, &one, backend, (&told, &mut known))?);
-        told.advice.sort_by(|a, b| b.tok_s.total_cmp(&a.tok_s));
+        found.advice.extend(full_cache_on_disk(ck, options, &one, backend, (&found, &mut speeds))?);
+        found.advice.sort_by(|a, b| b.tok_s.total_cmp(&a.tok_s));
     }
-    Ok(told)
+    Ok(found)
 }
 
 /// What a cache on disk gives at the end of the context that is asked for, where that does not fit into memory or weights
@@ -213,55 +64,128 @@ fn full_cache_on_disk(
     options: &LoadOptions,
     question: &ForecastQuestion,
     backend: &dyn Backend,
-    (told, known): (&Forecast, &mut KnownSpeeds),
+    (found, speeds): (&Forecast, &mut SpeedTable),
 ) -> Result<Option<ForecastAdvice>> {
-    let Some((change, other, context)) = cache_on_disk(options, told, backend) else { return Ok(None) };
+    let Some((change, other, context)) = cache_on_disk(options, found, backend) else { return Ok(None) };
     let before = context.saturating_sub(question.gen_tokens);
     let full = ForecastQuestion { before: Some(before), ..question.clone() };
-    let other = match forecast(ck, &other, &full, backend, known) {
+    let other = match forecast(ck, &other, &full, backend, speeds) {
         // The model keeps recurrent states alone.
         Err(Error::InvalidRequest(_)) => return Ok(None),
         other => other?,
     };
-    let now = told.decode.first().map_or(0.0, |s| s.tok_s);
+    let now = found.decode.first().map_or(0.0, |s| s.tok_s);
     let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
     let better = other.problem.is_none() && tok_s > LEAST_GAIN * now;
     Ok(better.then_some(ForecastAdvice { change, tok_s, behind: Some(before) }))
 }
 
+/// The forecast of the model in `ck` on `backend`: where it lies is decided as loading decides it.
 fn forecast(
     ck: &Checkpoint,
     options: &LoadOptions,
     question: &ForecastQuestion,
     backend: &dyn Backend,
-    known: &mut KnownSpeeds,
+    speeds: &mut SpeedTable,
 ) -> Result<Forecast> {
-    match SizedModel::of(ck, options, backend, None) {
-        Ok(model) => model.forecast(options, question, backend, known, None),
-        Err(Error::OutOfMemory(problem)) => Ok(misfit(problem)),
-        Err(e) => Err(e),
+    let of = |model: ForecastModel<'_>| Ok(model.forecast(question, speeds, None)?);
+    Ok(placed(ck, options, backend, None, of)?.unwrap_or_else(Forecast::misfit))
+}
+
+/// What `of` tells of the model in `ck` and of where it lies; why it does not fit where it does not.
+fn placed<T>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    backend: &dyn Backend,
+    device: Option<DevicePlacement>,
+    of: impl FnOnce(ForecastModel<'_>) -> Result<T>,
+) -> Result<Result<T, String>> {
+    let family = Family::of(ck)?;
+    let spec = family.spec(ck)?;
+    let weights = Weights::new(ck, family, &spec).keeping(keep(options));
+    let opened = OpenedModel::new(ck, (family, &spec), &weights, options, backend)?;
+    let (model, placing) = (opened.headers(HeadSizes::default()), options.placing());
+    let placement = match Placement::of(&model, backend, &placing, (0, device)).map_err(Error::from) {
+        Ok(placement) => placement,
+        Err(Error::OutOfMemory(problem)) => return Ok(Err(problem)),
+        Err(e) => return Err(e),
+    };
+    let files = opened.files(options);
+    of(ForecastModel::new((&model, &files), &placement, backend, &placing)).map(Ok)
+}
+
+/// Tells what the model in `ck` would take of `device` and of `host` beside it, and how fast it would be. No weight is read.
+///
+/// # Errors
+/// Those of [`forecast_on`].
+pub fn forecast_beside(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    question: &ForecastQuestion,
+    device: Box<dyn Backend>,
+    host: impl FnOnce() -> Result<Box<dyn Backend>>,
+) -> Result<Forecast> {
+    if has_all(ck, options, &*device)? {
+        return forecast_on(ck, options, question, &*device);
+    }
+    let _tokenizer = vocab::tokenizer(ck)?;
+    let mut speeds = DividedSpeeds::new(&*device, question.measure)?;
+    let mut tiered = Tiered { device, host: host()?, homes: Default::default() };
+    let (mut found, rules) = match divided(ck, options, question, &mut tiered, &mut speeds)? {
+        Division::Both(found, rules) => (*found, rules),
+        Division::Host => return forecast_on(ck, options, question, &*tiered.host),
+    };
+    let other = rules.filter(|_| question.advice).and_then(|rules| ruled(options, &rules));
+    if let Some((change, other)) = other.filter(|(_, other)| other.placement != options.placement) {
+        let batch = searched_batch(options, question);
+        let one = ForecastQuestion { batch: vec![batch], advice: false, ..question.clone() };
+        let now = found.decode_of(batch).or(found.decode.first()).map_or(0.0, |s| s.tok_s);
+        if let Division::Both(other, _) = divided(ck, &other, &one, &mut tiered, &mut speeds)? {
+            let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
+            let better = other.problem.is_none() && tok_s > LEAST_GAIN * now;
+            found.advice.extend(better.then_some(ForecastAdvice { change, tok_s, behind: None }));
+        }
+    }
+    Ok(found)
+}
+
+/// Sequences of the steps that a division is searched for: one that is waited for, or all of a job.
+fn searched_batch(options: &LoadOptions, question: &ForecastQuestion) -> usize {
+    match options.objective {
+        Objective::Latency => 1,
+        Objective::Throughput => question.batch.iter().copied().max().unwrap_or(1),
     }
 }
 
-/// The forecast of a model that does not fit.
-fn misfit(problem: String) -> Forecast {
-    Forecast {
-        problem: Some(problem),
-        weights: 0,
-        bytes_per_token: 0,
-        shape: (0, None),
-        approximations: vec![],
-        budget: None,
-        memory: vec![],
-        placement: vec![],
-        context: 0,
-        disk: None,
-        device: None,
-        swap: None,
-        ram_rate: 0.0,
-        decode: vec![],
-        prefill: vec![],
-        jobs: vec![],
-        advice: vec![],
-    }
+/// What becomes of a model beside a device.
+enum Division {
+    /// It is divided; the rules of a search for a better division.
+    Both(Box<Forecast>, Option<Vec<String>>),
+    /// All of it is on the host.
+    Host,
+}
+
+fn divided(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    question: &ForecastQuestion,
+    tiered: &mut Tiered,
+    speeds: &mut DividedSpeeds,
+) -> Result<Division> {
+    let no_room = |problem| Division::Both(Box::new(Forecast::misfit(problem)), None);
+    let device = match on_device(ck, options, (&*tiered.device, &*tiered.host)) {
+        Ok(Some(device)) => device,
+        Ok(None) => return Ok(Division::Host),
+        Err(Error::OutOfMemory(problem)) => return Ok(no_room(problem)),
+        Err(e) => return Err(e),
+    };
+    let options = LoadOptions { batch_rows: Some(device.rows), ..options.clone() };
+    tiered.homes = device.homes.clone();
+    let (tiered, batch) = (&*tiered, searched_batch(&options, question));
+    let of =
+        |model: ForecastModel<'_>| Ok(model.forecast_divided(question, (tiered, &device), batch, speeds)?);
+    Ok(match placed(ck, &options, tiered, Some(device.clone()), of)? {
+        Ok((found, rules)) => Division::Both(Box::new(found), rules),
+        Err(problem) => no_room(problem),
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::slot_texts::SlotTexts;
 use crate::options::{ModelSettings, Reasoning};
-use lamina::{ChatOptions, LoadOptions, Model, ModelInfo, Policy};
+use lamina::{ChatOptions, LoadOptions, Model, ModelInfo, Policy, Report};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{
@@ -106,8 +106,9 @@ fn fingerprint(info: &ModelInfo) -> String {
     format!("lamina-{}-{hex}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The engine's options for a model.
+/// The engine's options for a model, whose report goes to stderr.
 pub fn load_options(settings: &ModelSettings, policy: Policy) -> LoadOptions {
     let loras = settings.lora.iter().map(|l| (l.called().to_owned(), l.path.clone())).collect();
-    LoadOptions { loras, policy, ..settings.load.clone() }
+    let report = Report::to(|line| eprintln!("lamina: {line}"));
+    LoadOptions { loras, policy, report, ..settings.load.clone() }
 }

@@ -2,18 +2,21 @@
 
 use crate::{
     budget::Offload,
-    error::{Error, Result},
-    expert_plan::ExpertPlan,
-    memory::{CachePlan, GroupBytes, cache_memory, plan_cache, step_limits},
+    cache_plan::{CachePlan, GroupBytes, cache_memory, plan_cache, step_limits},
+    error::{PlannerError, Result},
+    experts::ExpertPlacement,
+    model::{ModelHeaders, WeightSize},
     objective::Objective,
-    options::LoadOptions,
-    uploads::WeightSize,
+    options::PlacementOptions,
+    rows::place_rows,
+    rules::Home,
+    weights::WeightOffload,
 };
 use lamina_base::human_bytes;
 use lamina_plan::{
-    Backend, KvTypes, Limits, Memory, Plan, WeightId, WeightKind, WeightLayout, WeightSpec, cuttable,
+    Backend, Footprint, KvTypes, Limits, Memory, Plan, WeightId, WeightKind, WeightLayout, WeightSpec,
+    cuttable,
 };
-use lamina_planner::{Home, Placement, place};
 use lamina_stream::LayerRoom;
 use std::ops::Range;
 
@@ -32,30 +35,13 @@ const AMPLE_ROWS: usize = 128;
 /// What is left for tokenizers, results and the allocator.
 const SLACK: Range<u64> = 8 << 20..256 << 20;
 /// Fewer rows of a step save no more memory.
-const LEAST_ROWS: usize = 32;
-
-/// What a head that guesses tokens needs beside a model.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct HeadNeeds {
-    /// Bytes of the model's weights that it holds for itself where the model does not hold them.
-    pub copies: u64,
-    /// Bytes of one of its pages.
-    pub page_bytes: usize,
-    /// The layer group that it has as many pages as.
-    pub group: usize,
-    /// Steps select all of their rows for it.
-    pub selects: bool,
-}
-
-impl HeadNeeds {
-    fn cache(&self, limits: &Limits) -> u64 {
-        (limits.pages.get(self.group).copied().unwrap_or(0) * self.page_bytes) as u64
-    }
-}
+pub(crate) const LEAST_ROWS: usize = 32;
 
 /// What has to fit.
 pub(crate) struct MemoryQuestion<'a> {
-    pub plan: &'a Plan,
+    pub model: &'a ModelHeaders<'a>,
+    pub backend: &'a dyn Backend,
+    pub options: &'a PlacementOptions,
     pub sizes: &'a [WeightSize],
     pub memory: Option<Memory>,
     /// Bytes that others take.
@@ -63,12 +49,18 @@ pub(crate) struct MemoryQuestion<'a> {
     pub rows: usize,
     pub kv: &'a [KvTypes],
     pub groups: &'a GroupBytes,
-    /// Context of the model.
-    pub context: usize,
+    /// The layer group that a head has as many pages as.
+    pub group: usize,
     /// The cache, where a part of it lies on a device.
     pub fixed: Option<&'a CachePlan>,
-    pub head: HeadNeeds,
-    pub options: &'a LoadOptions,
+}
+
+/// How large steps are.
+#[derive(Clone, Copy)]
+pub(crate) struct StepSize {
+    pub rows: usize,
+    /// They hand out few logits, for the sake of memory.
+    pub few_logits: bool,
 }
 
 /// How memory is divided for steps of so many rows.
@@ -83,90 +75,120 @@ struct StepParts {
     working: u64,
 }
 
-/// Sizes of a model that is streamed.
-pub(crate) struct StreamPlan {
-    pub cache: CachePlan,
-    pub limits: Limits,
-    /// Bytes of weights that can be streamed and stay.
-    pub resident: u64,
-    /// Most bytes that are read at once.
-    pub piece: usize,
-    /// How the weights of the plan lie in memory.
-    pub layouts: Vec<Option<WeightLayout>>,
-    /// Where rules put them.
-    pub homes: Vec<Option<Home>>,
-    /// Experts that are read from disk as rows ask for them.
-    pub experts: Option<ExpertPlan>,
-    pub sizes: Vec<WeightSize>,
-}
-
-impl StreamPlan {
-    /// Which rows of the weights of `plan` stay, and which are read.
-    pub fn placement(&self, plan: &Plan) -> Placement {
-        place(plan.clone(), &self.layouts, &self.homes, self.resident, self.piece)
-    }
-}
-
 impl MemoryQuestion<'_> {
-    fn weights(&self) -> u64 {
+    pub fn weights(&self) -> u64 {
         self.sizes.iter().map(|s| s.bytes).sum()
     }
 
-    /// Whether weights are streamed, and how then. None where all fit, or the backend takes weights whole only.
+    pub fn plan(&self) -> &Plan {
+        self.model.plan
+    }
+
+    /// A cache for one sequence of what was asked for, or of `context` tokens.
+    pub fn short_cache(&self, context: usize) -> CachePlan {
+        CachePlan::of_one(self.plan(), self.groups, self.options.context.unwrap_or(context))
+    }
+
+    /// What a machine is made for whose steps have this size.
+    pub fn limits(&self, step: StepSize, cache: &CachePlan, free: Option<u64>) -> Limits {
+        let limits = step_limits(self.plan(), step.rows, cache, self.kv.to_vec());
+        let limits = match free.filter(|_| step.few_logits) {
+            Some(free) => self.fewer_logits(limits, free),
+            None => limits,
+        };
+        let selected = if self.model.head.selects { step.rows } else { limits.selected };
+        Limits { selected, ..limits }
+    }
+
+    pub fn footprint(&self, plan: &Plan, limits: &Limits) -> Result<Footprint> {
+        Ok(self.backend.footprint(plan, limits)?.unwrap_or_default())
+    }
+
+    /// Bytes that steps of `plan` and their cache take beside the weights.
+    pub fn machine_bytes(&self, plan: &Plan, limits: &Limits) -> Result<u64> {
+        let logits = (size_of::<f32>() * limits.logits * plan.vocab) as u64;
+        let foot = self.footprint(plan, limits)?.total() as u64;
+        Ok(foot + logits + self.cache_buffers(limits) + self.head_cache(limits))
+    }
+
+    /// Bytes of a head's own cache.
+    fn head_cache(&self, limits: &Limits) -> u64 {
+        (limits.pages.get(self.group).copied().unwrap_or(0) * self.model.head.page_bytes) as u64
+    }
+
+    /// True where nobody asked for so many rows of a step.
+    pub fn may_be_fewer(&self) -> bool {
+        self.options.batch_rows.is_none() && self.fixed.is_none() && !self.plan().looks_ahead()
+    }
+
+    /// What is offloaded, and the cache and limits of steps then. None where all weights fit, or the backend takes weights
+    /// whole only.
     ///
     /// # Errors
     /// When not even the least that has to be in memory fits.
-    pub fn answer(&self, backend: &dyn Backend) -> Result<Option<StreamPlan>> {
-        let wanted = &self.options.stream;
-        let policy = &self.options.placement;
+    pub fn offloaded(&self) -> Result<Option<(CachePlan, Limits, WeightOffload)>> {
+        let (wanted, policy) = (&self.options.stream, &self.options.policy);
         let unlimited = self.memory.is_none() && wanted.resident.is_none();
         // What is read from disk comes to the host: a device alone has no part in it.
-        let never = self.options.offload == Offload::Never || !backend.capabilities().shares_memory;
+        let never = self.options.offload == Offload::Never || !self.backend.capabilities().shares_memory;
         if never || unlimited && !policy.wants_disk() {
             return Ok(None);
         }
         let free = self.memory.map_or(u64::MAX >> 1, |m| m.free).saturating_sub(self.reserved);
-        let all = self.plan.weights.iter().zip(self.sizes);
+        let all = self.plan().weights.iter().zip(self.sizes);
         // Adapters are small, and no part of the model that panels are kept for.
         let layout = |(spec, size): (&WeightSpec, &WeightSize)| {
-            if size.of_adapter { None } else { backend.layout(spec, size.dtype) }
+            if size.of_adapter { None } else { self.backend.layout(spec, size.dtype) }
         };
         let layouts: Vec<_> = all.map(layout).collect();
-        let homes = policy.homes(self.plan, &layouts)?;
-        let asked = wanted.resident.is_some() || wanted.expert_slots.is_some() || policy.wants_disk();
-        if !asked && self.fits(backend, free)? {
-            return Ok(None);
-        }
-        let streamable = streamable(self.plan, &layouts);
-        let experts = if self.caches() { ExpertPlan::unless_kept(self.plan, &layouts, &homes) } else { None };
+        let homes = policy.homes(self.plan(), &layouts)?;
+        let problem = match !self.asks_for_disk() && self.fits(free)? {
+            false => None,
+            true => match self.resident() {
+                Ok(_) => return Ok(None),
+                // The context that is asked for leaves too little: weights make room for it, where they can.
+                Err(PlannerError::OutOfMemory(why)) if self.options.kv_memory.is_none() => Some(why),
+                Err(e) => return Err(e),
+            },
+        };
+        let streamable = streamable(self.plan(), &layouts);
+        let experts =
+            if self.caches() { ExpertPlacement::unless_kept(self.plan(), &layouts, &homes) } else { None };
         if streamable == 0 && experts.is_none() {
             return Ok(None);
         }
-        let least = experts.as_ref().map_or(0, |e| e.least(self.plan) as u64 * e.slot_bytes);
+        let StepParts { cache, limits, resident, piece, .. } =
+            self.divided(free, streamable, experts.as_ref()).map_err(|e| match problem {
+                Some(why) => PlannerError::OutOfMemory(why),
+                None => e,
+            })?;
         let fixed = self.weights() - streamable - experts.as_ref().map_or(0, |e| e.bytes);
-        let steps = ExpertPlan::steps(self.plan, experts.as_ref());
+        let resident = self.as_ruled(resident, fixed, &homes)?;
+        let (resident, experts) = self.divide(resident, streamable, experts);
+        let rows = place_rows(self.plan().clone(), &layouts, &homes, resident, piece);
+        Ok(Some((cache, limits, WeightOffload { layouts, rows, experts })))
+    }
+
+    /// True where something is to be read from disk even if all fits.
+    pub fn asks_for_disk(&self) -> bool {
+        let wanted = &self.options.stream;
+        wanted.resident.is_some() || wanted.expert_slots.is_some() || self.options.policy.wants_disk()
+    }
+
+    /// How memory is divided, for steps of as many rows as it allows.
+    fn divided(&self, free: u64, streamable: u64, experts: Option<&ExpertPlacement>) -> Result<StepParts> {
+        let least = experts.map_or(0, |e| e.least(self.plan()) as u64 * e.slot_bytes);
+        let fixed = self.weights() - streamable - experts.map_or(0, |e| e.bytes);
+        let steps = ExpertPlacement::steps(self.plan(), experts);
         let mut rows = self.rows;
         loop {
-            match self.with_rows((backend, steps.as_ref()), rows, free, (fixed, least)) {
+            match self.with_rows(steps.as_ref(), rows, free, (fixed, least)) {
                 Ok(parts) if parts.working > free / WORKING && self.may_shrink(rows) => rows /= 2,
-                Ok(StepParts { cache, limits, resident, piece, .. }) => {
-                    let resident = self.as_ruled(resident, fixed, &homes)?;
-                    let (resident, experts) = self.divide(resident, streamable, experts);
-                    let sizes = self.sizes.to_vec();
-                    return Ok(Some(StreamPlan {
-                        cache,
-                        limits,
-                        resident,
-                        piece,
-                        layouts,
-                        homes,
-                        experts,
-                        sizes,
-                    }));
-                }
                 // Steps of fewer rows need less memory to work in.
-                Err(_) if self.options.batch_rows.is_none() && rows > LEAST_ROWS => rows /= 2,
-                Err(e) => return Err(e),
+                Err(_) if self.options.batch_rows.is_none() && self.fixed.is_none() && rows > LEAST_ROWS => {
+                    rows /= 2;
+                }
+                done => return done,
             }
         }
     }
@@ -179,27 +201,32 @@ impl MemoryQuestion<'_> {
 
     /// What of `resident` bytes goes to dense weights, and the experts with their slots: dense weights first, since every
     /// token reads them.
-    fn divide(&self, resident: u64, dense: u64, experts: Option<ExpertPlan>) -> (u64, Option<ExpertPlan>) {
+    fn divide(
+        &self,
+        resident: u64,
+        dense: u64,
+        experts: Option<ExpertPlacement>,
+    ) -> (u64, Option<ExpertPlacement>) {
         let Some(experts) = experts else { return (resident, None) };
         if let Some(slots) = self.options.stream.expert_slots {
-            return (resident, Some(ExpertPlan { slots: slots.clamp(1, experts.count), ..experts }));
+            return (resident, Some(ExpertPlacement { slots: slots.clamp(1, experts.count), ..experts }));
         }
-        let least = experts.least(self.plan) as u64 * experts.slot_bytes;
+        let least = experts.least(self.plan()) as u64 * experts.slot_bytes;
         let dense = dense.min(resident.saturating_sub(least));
         let slots = (resident - dense) / experts.slot_bytes.max(1);
-        (dense, Some(ExpertPlan { slots: (slots as usize).clamp(1, experts.count), ..experts }))
+        (dense, Some(ExpertPlacement { slots: (slots as usize).clamp(1, experts.count), ..experts }))
     }
 
     /// Of the `resident` bytes that fit, as many as percentages allow, and enough for what rules keep.
     fn as_ruled(&self, resident: u64, fixed: u64, homes: &[Option<Home>]) -> Result<u64> {
         let all = self.weights() + self.sizes.iter().map(|s| s.device).sum::<u64>();
-        let percent = self.options.placement.percent.map(|p| all / 100 * p.weights.1);
+        let percent = self.options.policy.percent.map(|p| all / 100 * p.weights.1);
         let resident = percent.map_or(resident, |most| resident.min(most.saturating_sub(fixed)));
-        let dense = |i: &usize| matches!(self.plan.weights[*i].kind, WeightKind::Matrix { .. });
+        let dense = |i: &usize| matches!(self.plan().weights[*i].kind, WeightKind::Matrix { .. });
         let kept = (0..homes.len()).filter(dense).filter(|&i| homes[i] == Some(Home::Ram));
         let kept: u64 = kept.map(|i| self.sizes[i].bytes).sum();
         if kept > resident {
-            return Err(Error::OutOfMemory(format!(
+            return Err(PlannerError::OutOfMemory(format!(
                 "rules keep {} of weights in memory, but {} are left for them: allow more memory, or let fewer stay",
                 human_bytes(kept),
                 human_bytes(resident)
@@ -210,42 +237,43 @@ impl MemoryQuestion<'_> {
 
     /// True where all weights, what steps work with, and a short sequence fit into `free` bytes. Without a limit of the
     /// user's, a tenth stays free.
-    fn fits(&self, backend: &dyn Backend, free: u64) -> Result<bool> {
+    fn fits(&self, free: u64) -> Result<bool> {
         let free = if self.options.memory.is_some() { free } else { free / 10 * 9 };
-        let context = self.options.context.unwrap_or(self.context.min(512));
-        let one = || CachePlan::of_one(self.plan, self.groups, context);
-        let cache = self.fixed.cloned().unwrap_or_else(one);
-        let limits = step_limits(self.plan, self.rows, &cache, self.kv.to_vec());
-        let foot = backend.footprint(self.plan, &limits)?.unwrap_or_default();
-        let buffers = self.cache_buffers(backend, &limits);
-        Ok(self.weights() + foot.total() as u64 + buffers + self.head.cache(&limits) <= free)
+        let cache = self.fixed.cloned().unwrap_or_else(|| self.short_cache(self.model.context.min(512)));
+        for few_logits in [false, true] {
+            let step = StepSize { rows: self.rows, few_logits };
+            let left = free.saturating_sub(self.weights());
+            let need = self.machine_bytes(self.plan(), &self.limits(step, &cache, Some(left)))?;
+            if self.weights() + need <= free {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Bytes of the buffers that layers of the cache which lie on disk are read to.
-    fn cache_buffers(&self, backend: &dyn Backend, limits: &Limits) -> u64 {
-        LayerRoom::of(backend, &self.plan.kv, limits).buffer_bytes()
+    fn cache_buffers(&self, limits: &Limits) -> u64 {
+        LayerRoom::of(self.backend, &self.plan().kv, limits).buffer_bytes()
     }
 
     /// True where steps of fewer than `rows` rows may be made for the sake of memory: nobody asked for so many.
     fn may_shrink(&self, rows: usize) -> bool {
         let soon = self.options.objective == Objective::Latency && self.options.stream.resident.is_none();
-        soon && self.options.batch_rows.is_none() && rows > AMPLE_ROWS && !self.plan.looks_ahead()
+        soon && rows > AMPLE_ROWS && self.may_be_fewer()
     }
 
     /// How memory is divided where steps of `rows` rows run the plan `steps`.
     fn with_rows(
         &self,
-        (backend, steps): (&dyn Backend, &Plan),
+        steps: &Plan,
         rows: usize,
         free: u64,
         (fixed, least): (u64, u64),
     ) -> Result<StepParts> {
         let groups = GroupBytes { rows, ..self.groups.clone() };
         let cache = self.cache(&groups, free.saturating_sub(fixed));
-        let limits = self.fewer_logits(step_limits(self.plan, rows, &cache, self.kv.to_vec()), free);
-        let selected = if self.head.selects { rows } else { limits.selected };
-        let limits = Limits { selected, ..limits };
-        let foot = backend.footprint(steps, &limits)?.unwrap_or_default();
+        let limits = self.limits(StepSize { rows, few_logits: true }, &cache, Some(free));
+        let foot = self.footprint(steps, &limits)?;
         let working = foot.working() as u64;
         let tuned = &self.options.stream;
         let piece = tuned.piece.unwrap_or((free / PIECES).clamp(PIECE.start, PIECE.end) as usize);
@@ -257,8 +285,8 @@ impl MemoryQuestion<'_> {
         let parts = [
             ("weights that every token needs whole", fixed),
             (cache_name.as_str(), (foot.cache + foot.states) as u64),
-            ("buffers of a cache that lies on disk", self.cache_buffers(backend, &limits)),
-            ("a head that guesses tokens", self.head.copies + self.head.cache(&limits)),
+            ("buffers of a cache that lies on disk", self.cache_buffers(&limits)),
+            ("a head that guesses tokens", self.model.head.copies + self.head_cache(&limits)),
             ("memory to work in", working),
             ("buffers", (tuned.buffers.unwrap_or(BUFFERS) * (piece + 3 * lamina_disk::BLOCK)) as u64),
             ("experts of a token", least),
@@ -270,7 +298,7 @@ impl MemoryQuestion<'_> {
             None => {
                 let parts = parts.iter().filter(|p| p.1 > 0);
                 let list: Vec<_> = parts.map(|(what, n)| format!("{} for {what}", human_bytes(*n))).collect();
-                Err(Error::OutOfMemory(format!(
+                Err(PlannerError::OutOfMemory(format!(
                     "{} of memory can be had, but even with weights that are read from disk the model needs {}: {}; \
                      ask for a smaller context, or allow more memory",
                     human_bytes(free),
@@ -283,8 +311,8 @@ impl MemoryQuestion<'_> {
 
     /// Logits of a step take at most one part in 64 of the memory.
     fn fewer_logits(&self, limits: Limits, free: u64) -> Limits {
-        let most = (free / 64 / 4 / self.plan.vocab.max(1) as u64).max(8);
-        if self.plan.looks_ahead() || limits.logits as u64 <= most {
+        let most = (free / 64 / 4 / self.plan().vocab.max(1) as u64).max(8);
+        if self.plan().looks_ahead() || limits.logits as u64 <= most {
             return limits;
         }
         Limits { selected: most as usize, logits: most as usize, ..limits }
@@ -299,10 +327,10 @@ impl MemoryQuestion<'_> {
         let (asked, own) = (self.options.context, self.options.kv_memory);
         let plan = |free| {
             let free = cache_memory(Some(free), own);
-            plan_cache(self.plan, groups, self.context, asked, free).ok()
+            plan_cache(self.plan(), groups, self.model.context, asked, free).ok()
         };
         let large = || if asked.is_some() || own.is_some() { plan(free) } else { None };
-        let least = || CachePlan::of_one(self.plan, groups, asked.unwrap_or(self.context.min(512)));
+        let least = || CachePlan::of_one(self.plan(), groups, asked.unwrap_or(self.model.context.min(512)));
         plan(free / 8).or_else(large).unwrap_or_else(least)
     }
 }

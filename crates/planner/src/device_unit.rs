@@ -3,9 +3,9 @@
 use crate::{
     cache_layers::{layer_of, layers_of_cache},
     policy::PlacementPolicy,
+    rules::{Home, weight_class},
 };
 use lamina_plan::{KvLayout, LayerState, Limits, Plan, WeightKind, WeightSpec, op::Op};
-use lamina_planner::{Home, weight_class};
 
 /// Weights and layers of the cache that go to a device together.
 #[derive(Clone, Debug, Default)]

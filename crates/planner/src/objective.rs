@@ -1,7 +1,5 @@
 //! What requests are served for: soon, each of them, or all of them together.
 
-use lamina_engine::Policy;
-
 /// What requests are served for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Objective {
@@ -11,15 +9,4 @@ pub enum Objective {
     /// All requests of a job: prompts take a step's rows before answers go on. Where weights are read from disk in every
     /// step, a job of many prompts takes the fewest steps so.
     Throughput,
-}
-
-impl Objective {
-    /// The policy of an engine with this objective; of a latency it is `policy` as it is.
-    #[must_use]
-    pub fn of(self, policy: Policy) -> Policy {
-        match self {
-            Objective::Latency => policy,
-            Objective::Throughput => Policy { prefill_share: 0.99, ..policy },
-        }
-    }
 }

@@ -4,11 +4,11 @@ use crate::{
     error::{Error, Result},
     lora::Loras,
     options::LoadOptions,
-    sparse::sparse_plan,
 };
 use lamina_arch::{Family, Keep, ModelSpec, Weights, grows_with_the_text};
 use lamina_base::DType;
-use lamina_plan::{Backend, KvLayout, Plan, emit};
+use lamina_plan::{Backend, KvLayout, KvType, Plan, Reach, emit, sparsify};
+use lamina_planner::stored_types;
 use lamina_store::{Checkpoint, Config};
 
 /// Whoever asks for float32 wants packed weights as their method's formula gives them.
@@ -22,7 +22,7 @@ pub(crate) fn keep(options: &LoadOptions) -> Keep {
 /// # Errors
 /// When the model has nothing that an approximation could change, an adapter is broken, the context is beyond what the
 /// model can, or the type of weights can only be read.
-pub(crate) fn planned(
+pub(crate) fn model_plan(
     ck: &Checkpoint,
     (family, spec): (&'static Family, &ModelSpec),
     weights: &Weights<'_>,
@@ -36,6 +36,28 @@ pub(crate) fn planned(
     check_context(spec, &ck.config, options.context)?;
     check_dtype(options.dtype)?;
     Ok((plan, loras))
+}
+
+/// The plan with the attention that was asked for.
+///
+/// # Errors
+/// When the model, or the type of its keys, cannot.
+fn sparse_plan(plan: Plan, options: &LoadOptions, backend: &dyn Backend) -> Result<Plan> {
+    let refuse = |what: &str| {
+        Error::InvalidRequest(format!("attention_sparsity and sparse_prefill must be left out for {what}"))
+    };
+    let plan = sparsify(plan, options.sparsity).map_err(refuse)?;
+    let types = stored_types(backend, &plan, options.kv_dtype);
+    let coarse = |(group, types): (_, &lamina_plan::KvTypes)| {
+        let all = plan.kv.groups.get::<usize>(group).is_some_and(|g| g.reach == Reach::All);
+        all && matches!(types.k, KvType::Q4_0 | KvType::Q4_1)
+    };
+    match options.sparsity.prefill.is_some() && types.iter().enumerate().any(coarse) {
+        true => Err(refuse(
+            "keys of q4_0 and q4_1, which nothing averages; kv_dtype k=q8_0 is the smallest that is",
+        )),
+        false => Ok(plan),
+    }
 }
 
 /// The plan with those layers of its cache marked that lie on disk.

@@ -1,6 +1,6 @@
 //! How much of the cache fits: computed from sizes before anything is allocated.
 
-use crate::error::{Error, Result};
+use crate::error::{PlannerError, Result};
 use lamina_base::human_bytes;
 use lamina_plan::{KvTypes, Limits, Memory, PAGE_LEN, Plan, Reach};
 
@@ -99,7 +99,7 @@ impl GroupBytes {
 /// When `bytes`, in the backend's form, are more than the memory that is free on its device.
 pub fn check_weights(bytes: u64, memory: Option<Memory>) -> Result<()> {
     match memory {
-        Some(have) if bytes > have.free => Err(Error::OutOfMemory(format!(
+        Some(have) if bytes > have.free => Err(PlannerError::OutOfMemory(format!(
             "the weights take {}, but only {} of memory are available: use a smaller or more strongly quantized model",
             human_bytes(bytes),
             human_bytes(have.free)
@@ -127,10 +127,10 @@ pub fn plan_cache(
     let fit = groups.longest(budget);
     let wanted = asked.unwrap_or(model);
     if wanted == 0 {
-        return Err(Error::InvalidRequest("context is 0, but must be at least 1 token".into()));
+        return Err(PlannerError::InvalidRequest("context is 0, but must be at least 1 token".into()));
     }
     if fit < wanted && asked.is_some() || fit < PAGE_LEN {
-        return Err(Error::OutOfMemory(format!(
+        return Err(PlannerError::OutOfMemory(format!(
             "a context of {wanted} tokens needs {}, but {} are left for it: ask for at most {fit} tokens or use kv_dtype=\"q8_0\"",
             human_bytes(groups.sequence(wanted) as u64),
             human_bytes(budget as u64)
@@ -153,7 +153,7 @@ pub fn plan_cache(
 pub fn fixed_cache(cache: &CachePlan, groups: &GroupBytes, free: Option<u64>) -> Result<CachePlan> {
     let bytes = groups.all(&cache.pages) as u64;
     match free {
-        Some(free) if bytes > free / 5 * 4 => Err(Error::OutOfMemory(format!(
+        Some(free) if bytes > free / 5 * 4 => Err(PlannerError::OutOfMemory(format!(
             "the part of a cache of {} tokens that is beside a device needs {}, but {} are left for it: ask for a smaller \
              context or use kv_dtype=\"q8_0\"",
             cache.context,

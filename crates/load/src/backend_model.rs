@@ -7,7 +7,7 @@ use lamina_tokenize::Tokenizer;
 use std::sync::Arc;
 
 /// A model on a backend, before it has an engine.
-pub(crate) struct Built {
+pub(crate) struct BackendModel {
     pub step: Box<dyn Step>,
     /// A head that guesses its tokens.
     pub head: Option<ReadyHead>,

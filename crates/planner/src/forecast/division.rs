@@ -1,10 +1,13 @@
 //! The search of a division: which parts of each class of weights are best on the device, in memory and on disk, as rules.
 
-use crate::{cache_layers::layer_of, options::LoadOptions, policy::PlacementPolicy};
-use lamina_plan::{Plan, WeightId, WeightKind, op::Operands};
-use lamina_planner::{
-    CostModel, CostShape, PLACES, PairedClass, PartClass, SearchLimits, best_placement, weight_class,
+use crate::{
+    cache_layers::layer_of,
+    cost::CostModel,
+    cost_shape::CostShape,
+    rules::weight_class,
+    search::{PLACES, PairedClass, PartClass, SearchLimits, best_placement},
 };
+use lamina_plan::{Plan, WeightId, WeightKind, op::Operands};
 use lamina_stream::STAGING_SLOTS;
 use std::collections::BTreeMap;
 
@@ -141,17 +144,10 @@ impl ClassParts {
     }
 }
 
-/// `options` with rules in the place of what was said of the division, and as one writes them.
-pub fn ruled(options: &LoadOptions, rules: &[String]) -> Option<(String, LoadOptions)> {
-    let parsed = rules.iter().map(|rule| rule.parse().ok()).collect::<Option<Vec<_>>>()?;
-    let placement = PlacementPolicy { rules: parsed, ..PlacementPolicy::default() };
-    let text: Vec<String> = rules.iter().map(|rule| format!("--place \"{rule}\"")).collect();
-    Some((text.join(" "), LoadOptions { placement, ..options.clone() }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::PlacementRule;
 
     #[test]
     fn rules_name_every_layer_once_and_can_be_read() {
@@ -160,8 +156,7 @@ mod tests {
         let rules = parts.rules("ffn", [1, 2, 3, 1, 2]);
         let want = ["ffn 0-0=disk", "ffn 1-2=disk-up", "ffn 3-4=ram", "ffn 5-7=up", "ffn 8-8=device"];
         assert_eq!(rules, want);
-        let (text, options) = ruled(&LoadOptions::default(), &rules).expect("rules");
-        assert!(text.starts_with("--place \"ffn 0-0=disk\" --place ") && options.placement.wants_disk());
+        assert!(rules.iter().all(|rule| rule.parse::<PlacementRule>().is_ok()));
         assert_eq!(parts.rules("ffn", [0, 0, 9, 0, 0]), ["ffn=up"]);
     }
 

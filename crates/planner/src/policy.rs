@@ -1,13 +1,13 @@
 //! What a user says about where weights lie: rules, and FlexGen's six percentages.
 
 use crate::{
+    bad_value::BadValue,
     cache_layers::layers_of_cache,
-    error::{Error, Result},
-    expert_plan::ExpertPlan,
-    setting::BadValue,
+    error::{PlannerError, Result},
+    experts::ExpertPlacement,
+    rules::{Home, PlacementRule, RuleError, cache_homes, homes},
 };
 use lamina_plan::{Plan, WeightLayout, cuttable};
-use lamina_planner::{Home, PlacementRule, RuleError, cache_homes, homes};
 use std::str::FromStr;
 
 /// Where weights lie, as far as the user says.
@@ -78,13 +78,13 @@ impl PlacementPolicy {
     ///
     /// # Errors
     /// When a rule puts layers there, and names none that has pages.
-    pub(crate) fn layers_on_disk(&self, plan: &Plan) -> Result<Vec<usize>> {
+    pub fn layers_on_disk(&self, plan: &Plan) -> Result<Vec<usize>> {
         let of = layers_of_cache(plan);
         let paged = |layer: &usize| plan.kv.layers[*layer].group().is_some();
         for rule in self.rules.iter().filter(|r| r.is_of_cache() && r.home() == Home::Disk) {
             let named = cache_homes(&of, std::slice::from_ref(rule));
             if !(0..of.len()).filter(paged).any(|layer| named[layer].is_some()) {
-                return Err(Error::InvalidRequest(format!(
+                return Err(PlannerError::InvalidRequest(format!(
                     "the rule `{}` names no layer of this model that keeps keys and values; recurrent states stay in memory",
                     rule.text()
                 )));
@@ -112,7 +112,7 @@ impl PlacementPolicy {
         let percent = self.percent.filter(|p| p.weights.0 + p.kv.0 > 0).map(|_| "percent".to_owned());
         match rule.or(percent) {
             None => Ok(()),
-            Some(what) => Err(Error::InvalidRequest(format!(
+            Some(what) => Err(PlannerError::InvalidRequest(format!(
                 "{what} asks for a device, but the model runs on {name} alone: name one with device, such as \
                  device=\"cuda\""
             ))),
@@ -125,7 +125,7 @@ impl PlacementPolicy {
     /// When a rule names nothing.
     pub(crate) fn rule_homes(&self, plan: &Plan) -> Result<Vec<Option<Home>>> {
         let any = vec![true; plan.weights.len()];
-        homes(plan, &self.weight_rules(), &any).map_err(|e| Error::InvalidRequest(e.to_string()))
+        homes(plan, &self.weight_rules(), &any).map_err(|e| PlannerError::InvalidRequest(e.to_string()))
     }
 
     /// The home of each weight of `plan` that can be read from disk, as far as rules give one.
@@ -138,14 +138,14 @@ impl PlacementPolicy {
             let whole = op.iter().all(|w| layouts[w.0 as usize].is_some());
             op.iter().for_each(|w| streamable[w.0 as usize] = whole);
         }
-        let experts = ExpertPlan::of(plan, layouts).map(|e| e.stacks).unwrap_or_default();
+        let experts = ExpertPlacement::of(plan, layouts).map(|e| e.stacks).unwrap_or_default();
         experts.iter().flatten().for_each(|w| streamable[w.0 as usize] = true);
-        let known = |e: RuleError| Error::InvalidRequest(e.to_string());
+        let known = |e: RuleError| PlannerError::InvalidRequest(e.to_string());
         let homes = homes(plan, &self.weight_rules(), &streamable).map_err(known)?;
         // What is sent to a device is read like what is not; from memory it goes as far as that has room.
         let read = |home: Home| match home {
-            Home::DiskUp => Some(Home::Disk),
-            Home::Up => None,
+            Home::DiskUpload => Some(Home::Disk),
+            Home::Upload => None,
             home => Some(home),
         };
         let one = |(home, can): (Option<Home>, bool)| home.filter(|_| can).and_then(read);

@@ -1,15 +1,14 @@
 //! Weights that rules send to a device whenever it multiplies with them.
 
-use crate::{error::Result, uploads::WeightSize};
+use crate::{error::Result, model::WeightSize, rules::Home};
 use lamina_base::DType;
 use lamina_plan::{Backend, BackendError, Plan, WeightId, WeightKind};
-use lamina_planner::Home;
 use lamina_stream::{DeviceHomes, staging_bytes};
 
 /// Weights of a plan that are sent.
 pub(crate) struct SentWeights {
     /// By weight.
-    up: Vec<bool>,
+    sent: Vec<bool>,
     dtypes: Vec<DType>,
 }
 
@@ -39,23 +38,23 @@ impl SentWeights {
             let kind = plan.weights[i].kind;
             matches!(kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. }) && !sizes[i].of_adapter
         };
-        let up: Vec<bool> =
+        let sent: Vec<bool> =
             (0..homes.len()).map(|i| can_be(i) && homes[i].is_some_and(Home::is_sent)).collect();
         let refused =
-            (0..up.len()).find(|&i| up[i] && device.layout(&plan.weights[i], sizes[i].dtype).is_none());
+            (0..sent.len()).find(|&i| sent[i] && device.layout(&plan.weights[i], sizes[i].dtype).is_none());
         if let Some(i) = refused {
             let what = format!("`{}`, which a rule sends to it in every step", plan.weights[i].name);
             return Err(BackendError::Unsupported { backend: device.name(), what }.into());
         }
-        Ok(SentWeights { up, dtypes: sizes.iter().map(|s| s.dtype).collect() })
+        Ok(SentWeights { sent, dtypes: sizes.iter().map(|s| s.dtype).collect() })
     }
 
     /// The sizes of weights on the device, where those that are sent take nothing but staging slots.
     pub fn without(&self, sizes: Vec<WeightSize>) -> Vec<WeightSize> {
-        let one = |(size, &up): (WeightSize, &bool)| {
-            if up { WeightSize { bytes: 0, ..size } } else { size }
+        let one = |(size, &sent): (WeightSize, &bool)| {
+            if sent { WeightSize { bytes: 0, ..size } } else { size }
         };
-        sizes.into_iter().zip(&self.up).map(one).collect()
+        sizes.into_iter().zip(&self.sent).map(one).collect()
     }
 
     /// Bytes of the weights that are sent in a step where they lie as `homes` says.
@@ -74,7 +73,7 @@ impl SentWeights {
         plan: &Plan,
         homes: DeviceHomes,
     ) -> Result<(DeviceHomes, u64)> {
-        let homes = homes.sending(plan, &|w: WeightId| self.up[w.0 as usize]);
+        let homes = homes.sending(plan, &|w: WeightId| self.sent[w.0 as usize]);
         let bytes = staging_bytes(device, &homes, plan, &|w: WeightId| self.dtypes[w.0 as usize])?;
         Ok((homes, bytes as u64))
     }

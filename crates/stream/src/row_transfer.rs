@@ -4,7 +4,7 @@ use crate::{tier_plan::SlotHolders, tier_side::TierSide};
 use lamina_plan::{Batch, Ops, Slot, SlotSpec, backend::Result};
 
 /// Which of two machines have the rows of each slot in a step, and what brings them to the other.
-pub(crate) struct RowCrossing {
+pub(crate) struct RowTransfer {
     slots: Vec<SlotSpec>,
     holders: SlotHolders,
     /// Rows on their way.
@@ -13,9 +13,9 @@ pub(crate) struct RowCrossing {
     bytes: u64,
 }
 
-impl RowCrossing {
-    pub fn new(slots: &[SlotSpec]) -> RowCrossing {
-        RowCrossing { slots: slots.to_vec(), holders: SlotHolders::new(slots.len()), rows: vec![], bytes: 0 }
+impl RowTransfer {
+    pub fn new(slots: &[SlotSpec]) -> RowTransfer {
+        RowTransfer { slots: slots.to_vec(), holders: SlotHolders::new(slots.len()), rows: vec![], bytes: 0 }
     }
 
     /// Begins a step: no rows are anywhere.

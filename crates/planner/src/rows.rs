@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// A plan whose weights are partly resident and partly streamed.
 #[derive(Clone, Debug)]
-pub struct Placement {
+pub struct RowPlacement {
     /// The plan, cut where some rows of a matrix are resident and others are not.
     pub cut: CutPlan,
     /// Operators that multiply with streamed weights, in the order of the plan.
@@ -45,13 +45,13 @@ struct PlacedRows {
 ///
 /// `layouts` are those of the plan's weights; what has none stays resident and is not counted. Weights with a home of
 /// `homes` are there, whatever `resident` says; both halves of a gated product are read from disk if one is.
-pub fn place(
+pub fn place_rows(
     plan: Plan,
     layouts: &[Option<WeightLayout>],
     homes: &[Option<Home>],
     resident: u64,
     most: usize,
-) -> Placement {
+) -> RowPlacement {
     let layout = |w: &WeightId| layouts[w.0 as usize].as_ref();
     let known = |all: &Vec<WeightId>| !all.is_empty() && all.iter().all(|w| layout(w).is_some());
     let ops: Vec<Option<Vec<PlacedRows>>> = cuttable(&plan)
@@ -81,7 +81,7 @@ pub fn place(
     let cut = cut(plan, &cuts);
     let streamed = cut.plan.ops.iter().zip(flags).filter(|(_, (streamed, _))| *streamed);
     let streamed = streamed.map(|(op, (_, bytes))| streamed_op(&cut.plan, op, bytes)).collect();
-    Placement { cut, streamed, resident_bytes, streamed_bytes }
+    RowPlacement { cut, streamed, resident_bytes, streamed_bytes }
 }
 
 fn streamed_op(plan: &Plan, op: &Op, bytes: usize) -> StreamedOp {

@@ -1,34 +1,26 @@
 //! Loading a model that is streamed: panels are packed that are not on disk yet, and what stays in memory is uploaded.
 
 use crate::{
-    budget::StreamOptions,
     error::{Error, Result},
+    headers::OpenedModel,
     panel_key::panel_key,
-    sizes::OpenedModel,
-    stream::{BUFFERS, StreamPlan},
     stream_info::{StreamInfo, StreamedExperts},
     uploads::{LoadMeter, Progress},
 };
 use lamina_arch::weights::Tensor;
 use lamina_base::human_bytes;
 use lamina_disk::{
-    DiskReader, Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ReaderKind, cache_folder,
-    disk_space, faster_reader, note_sources,
+    DiskReader, Extent, MatrixName, PanelError, PanelFile, PanelFolder, PanelRange, ReaderKind, disk_space,
+    faster_reader, note_sources,
 };
 use lamina_plan::{Backend, BackendError, BackendWeight, ExpertGuess, Plan, WeightId, WeightSpec, lookahead};
-use lamina_planner::{Placement, StreamedOp};
-use lamina_store::Checkpoint;
+use lamina_planner::{BUFFERS, EXPERT_USES, READERS, StreamOptions, StreamedOp, WeightOffload, WeightSize};
 use lamina_stream::{ExpertCache, ExpertStack, StreamExtent, StreamedWeights};
 use std::{
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// Threads that read.
-pub(crate) const READERS: usize = 2;
-/// The file beside panels that says how often experts were asked for.
-pub(crate) const COUNTS: &str = "experts.liked";
 
 /// A model whose weights are partly in memory, and the rest of them in files.
 pub(crate) struct StreamedModel {
@@ -86,42 +78,38 @@ impl StreamedModel {
 pub(crate) fn load_streamed(
     backend: &dyn Backend,
     opened: &OpenedModel<'_>,
-    ck: &Checkpoint,
-    stream: &StreamPlan,
+    (offload, sizes): (&WeightOffload, &[WeightSize]),
     options: &StreamOptions,
     (total, progress): (u64, Progress<'_>),
 ) -> Result<(StreamedModel, Vec<u64>)> {
-    let plan = opened.plan;
-    let placement = stream.placement(plan);
-    let root = options.folder.clone().unwrap_or_else(cache_folder);
-    let mut panels =
-        PanelFolder::open(&root, &panel_key(ck, opened.from.dtype), options.access()).map_err(panel_error)?;
-    let mut streamed: Vec<WeightId> = placement.streamed.iter().flat_map(|op| op.weights.clone()).collect();
+    let (ck, plan, rows) = (opened.ck, &opened.plan, &offload.rows);
+    let key = panel_key(ck, opened.from.dtype);
+    let mut panels = PanelFolder::open(&options.panel_root(), &key, options.access()).map_err(panel_error)?;
+    let mut streamed: Vec<WeightId> = rows.streamed.iter().flat_map(|op| op.weights.clone()).collect();
     // A cut leaves the numbers of weights that it does not cut.
-    streamed.extend(stream.experts.iter().flat_map(|e| &e.stacks).flatten());
-    let kept = kept_weights(plan, &placement, stream, &streamed, options.folder.is_some());
-    let mut loader = StreamLoader { backend, opened, plan, stream, last: None };
+    streamed.extend(offload.experts.iter().flat_map(|e| &e.stacks).flatten());
+    let kept = kept_weights(plan, offload, &streamed, options.folder.is_some());
+    let mut loader = StreamLoader { backend, opened, plan, offload, sizes, last: None };
     let mut meter = LoadMeter::new(total, progress);
     loader.pack(&mut panels, &kept, options.folder.is_some(), &mut meter)?;
     note_sources(panels.path(), ck.files.iter().map(|file| file.path()));
-    let (weights, bytes) = loader.upload(&panels, &placement, &streamed, &mut meter)?;
+    let (weights, bytes) = loader.upload(&panels, &streamed, &mut meter)?;
     let names = |w: WeightId| loader.name(w);
-    let extents: Vec<_> =
-        placement.streamed.iter().map(|op| extent(op, &placement, stream, &panels, &names)).collect();
-    let stack = |stack: &[WeightId; 3]| expert_stack(*stack, stream, &panels, &names);
+    let extents: Vec<_> = rows.streamed.iter().map(|op| extent(op, offload, &panels, &names)).collect();
+    let stack = |stack: &[WeightId; 3]| expert_stack(*stack, offload, &panels, &names);
     let stacks: Option<Vec<ExpertStack>> =
-        stream.experts.as_ref().map(|e| e.stacks.iter().map(stack).collect());
+        offload.experts.as_ref().map(|e| e.stacks.iter().map(stack).collect());
     let largest = extents.iter().map(|e| e.extent.room()).max().unwrap_or(0);
     let reader = chosen_reader(options, &extents, stacks.as_deref());
     let info = StreamInfo {
-        resident_bytes: placement.resident_bytes,
-        streamed_bytes: placement.streamed_bytes,
+        resident_bytes: rows.resident_bytes,
+        streamed_bytes: rows.streamed_bytes,
         buffer_bytes: (largest * options.buffers.unwrap_or(BUFFERS)) as u64,
         panel_bytes: panels.bytes(),
         folder: panels.path().display().to_string(),
         direct: extents.iter().all(|e| e.extent.is_direct()),
         reader,
-        experts: stream.experts.as_ref().map(|e| StreamedExperts {
+        experts: offload.experts.as_ref().map(|e| StreamedExperts {
             slots: e.slots,
             count: e.count,
             bytes: e.bytes,
@@ -130,26 +118,20 @@ pub(crate) fn load_streamed(
     };
     let options = options.clone();
     let (plan, guesses) = match &stacks {
-        Some(_) => lookahead(placement.cut.plan, &|w| !streamed.contains(&w)),
-        None => (placement.cut.plan, vec![]),
+        Some(_) => lookahead(rows.cut.plan.clone(), &|w| !streamed.contains(&w)),
+        None => (rows.cut.plan.clone(), vec![]),
     };
-    let (slots, counts) = (stream.experts.as_ref().map_or(0, |e| e.slots), panels.path().join(COUNTS));
+    let (slots, counts) = (offload.experts.as_ref().map_or(0, |e| e.slots), panels.path().join(EXPERT_USES));
     let experts = stacks.map(|stacks| StreamedStacks { stacks, slots, guesses, counts });
     Ok((StreamedModel { plan, weights, info, extents, experts, options }, bytes))
 }
 
 /// Weights of the whole plan that are kept as panels: those of which anything is streamed, or all that have a layout.
-fn kept_weights(
-    plan: &Plan,
-    placement: &Placement,
-    stream: &StreamPlan,
-    streamed: &[WeightId],
-    all: bool,
-) -> Vec<WeightId> {
-    let sources = &placement.cut.sources;
+fn kept_weights(plan: &Plan, offload: &WeightOffload, streamed: &[WeightId], all: bool) -> Vec<WeightId> {
+    let sources = &offload.rows.cut.sources;
     let some: Vec<WeightId> = streamed.iter().map(|w| sources[w.0 as usize].0).collect();
     let ids = (0..plan.weights.len()).map(|i| WeightId(i as u32));
-    ids.filter(|w| stream.layouts[w.0 as usize].is_some() && (all || some.contains(w))).collect()
+    ids.filter(|w| offload.layouts[w.0 as usize].is_some() && (all || some.contains(w))).collect()
 }
 
 /// How what is streamed is read: as it was asked for, or as it is read faster.
@@ -169,14 +151,13 @@ fn chosen_reader(
 /// What is read before an operator.
 fn extent(
     op: &StreamedOp,
-    placement: &Placement,
-    stream: &StreamPlan,
+    offload: &WeightOffload,
     panels: &PanelFolder,
     name: &dyn Fn(WeightId) -> MatrixName,
 ) -> StreamExtent {
     let run = |w: &WeightId| -> (Arc<PanelFile>, PanelRange) {
-        let (source, rows) = &placement.cut.sources[w.0 as usize];
-        let layout = stream.layouts[source.0 as usize].as_ref().expect("streamed weights have a layout");
+        let (source, rows) = &offload.rows.cut.sources[w.0 as usize];
+        let layout = offload.layouts[source.0 as usize].as_ref().expect("streamed weights have a layout");
         let (file, place) = panels.find(&name(*source)).expect("streamed weights were packed");
         (file.clone(), PanelRange::new(file, place, layout.panels_of(rows)))
     };
@@ -188,11 +169,11 @@ fn extent(
 /// What is read for each expert of an operator.
 fn expert_stack(
     weights: [WeightId; 3],
-    stream: &StreamPlan,
+    offload: &WeightOffload,
     panels: &PanelFolder,
     name: &dyn Fn(WeightId) -> MatrixName,
 ) -> ExpertStack {
-    let layout = |w: WeightId| stream.layouts[w.0 as usize].as_ref().expect("experts have a layout");
+    let layout = |w: WeightId| offload.layouts[w.0 as usize].as_ref().expect("experts have a layout");
     let run = |w: WeightId, expert: usize| -> (Arc<PanelFile>, PanelRange) {
         let (each, (file, place)) = (layout(w).panels, panels.find(&name(w)).expect("experts were packed"));
         (file.clone(), PanelRange::new(file, place, expert * each..(expert + 1) * each))
@@ -206,14 +187,15 @@ struct StreamLoader<'a> {
     backend: &'a dyn Backend,
     opened: &'a OpenedModel<'a>,
     plan: &'a Plan,
-    stream: &'a StreamPlan,
+    offload: &'a WeightOffload,
+    sizes: &'a [WeightSize],
     /// The weight that was opened last: it is used for all of its parts.
     last: Option<(WeightId, Tensor)>,
 }
 
 impl StreamLoader<'_> {
     fn name(&self, w: WeightId) -> MatrixName {
-        let layout = self.stream.layouts[w.0 as usize].as_ref().map_or(String::new(), |l| l.key.clone());
+        let layout = self.offload.layouts[w.0 as usize].as_ref().map_or(String::new(), |l| l.key.clone());
         MatrixName { name: self.plan.weight(w).name.clone(), layout }
     }
 
@@ -226,7 +208,7 @@ impl StreamLoader<'_> {
                 Some(tensor) => tensor,
                 None => self.opened.from.tensor(spec, self.backend.about().threads)?.0,
             };
-            let layout = self.stream.layouts[w.0 as usize].as_ref();
+            let layout = self.offload.layouts[w.0 as usize].as_ref();
             if layout.is_some() && self.backend.layout(spec, tensor.dtype).as_ref() != layout {
                 let what =
                     format!("`{}` is of type {} where its header says another", spec.name, tensor.dtype);
@@ -246,7 +228,7 @@ impl StreamLoader<'_> {
         meter: &mut LoadMeter<'_>,
     ) -> Result<()> {
         let matrix = |w: &WeightId| {
-            let layout = self.stream.layouts[w.0 as usize].as_ref().expect("kept weights have a layout");
+            let layout = self.offload.layouts[w.0 as usize].as_ref().expect("kept weights have a layout");
             (self.name(*w), layout.matrices * layout.panels, layout.panel_bytes)
         };
         let wanted: Vec<_> = kept.iter().map(matrix).collect();
@@ -269,11 +251,10 @@ impl StreamLoader<'_> {
     fn upload(
         &mut self,
         panels: &PanelFolder,
-        placement: &Placement,
         streamed: &[WeightId],
         meter: &mut LoadMeter<'_>,
     ) -> Result<(Vec<BackendWeight>, Vec<u64>)> {
-        let cut = &placement.cut;
+        let cut = &self.offload.rows.cut;
         let mut order: Vec<usize> = (0..cut.plan.weights.len()).collect();
         // All parts of a weight in turn, so that it is opened once.
         order.sort_by_key(|&i| (cut.sources[i].0.0, i));
@@ -293,8 +274,8 @@ impl StreamLoader<'_> {
     /// Bytes of a matrix as it is stored.
     fn stored_bytes(&self, w: WeightId) -> u64 {
         let (rows, cols) = self.plan.weight(w).kind.shape();
-        let dtype = self.stream.sizes[w.0 as usize].dtype;
-        if self.stream.layouts[w.0 as usize].is_none() || self.opened.loras.has(self.plan.weight(w)) {
+        let dtype = self.sizes[w.0 as usize].dtype;
+        if self.offload.layouts[w.0 as usize].is_none() || self.opened.loras.has(self.plan.weight(w)) {
             return 0;
         }
         (rows * dtype.bytes_for(cols).unwrap_or(4 * cols)) as u64
@@ -309,11 +290,11 @@ impl StreamLoader<'_> {
         streamed: &[WeightId],
         i: usize,
     ) -> Result<BackendWeight> {
-        let dtype = self.stream.sizes[source.0 as usize].dtype;
+        let dtype = self.sizes[source.0 as usize].dtype;
         if streamed.contains(&WeightId(i as u32)) {
             return Ok(self.backend.need_panels()?.unbound(spec, dtype)?);
         }
-        let layout = self.stream.layouts[source.0 as usize].as_ref();
+        let layout = self.offload.layouts[source.0 as usize].as_ref();
         let kept = layout.and_then(|layout| Some((layout, panels.find(&self.name(source))?)));
         if let Some((layout, (file, place))) = kept {
             // Rows of a stack are those of all its matrices.

@@ -1,8 +1,8 @@
 //! How much memory a model may take, and what is done where it wants more.
 
-use crate::setting::BadValue;
+use crate::bad_value::BadValue;
 use lamina_base::{resident_memory, total_memory};
-use lamina_disk::{PanelAccess, PanelCheck, ReaderKind};
+use lamina_disk::{PanelAccess, PanelCheck, ReaderKind, cache_folder};
 use lamina_plan::{Backend, Memory};
 use std::{path::PathBuf, str::FromStr};
 
@@ -46,7 +46,7 @@ impl FromStr for MemoryLimit {
 }
 
 /// Bytes as people write them: `8GiB`, `1.5 gib`, `500mb`, `8G`, or a number.
-pub(crate) fn bytes(text: &str) -> Option<u64> {
+pub fn bytes(text: &str) -> Option<u64> {
     let upper = text.trim().to_ascii_uppercase();
     let (rest, step) = match upper.strip_suffix("IB") {
         Some(rest) => (rest, 1024.0_f64),
@@ -94,8 +94,13 @@ pub struct StreamOptions {
 
 impl StreamOptions {
     /// How panel files are read.
-    pub(crate) fn access(&self) -> PanelAccess {
+    pub fn access(&self) -> PanelAccess {
         PanelAccess { buffered: self.buffered, check: self.check }
+    }
+
+    /// The folder that has the panels of all models, and the file of swapped pages.
+    pub fn panel_root(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(cache_folder)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Experts that are read from disk as rows ask for them: which they are, and how many are in memory.
 
+use crate::rules::Home;
 use lamina_disk::BLOCK;
 use lamina_plan::{Plan, WeightId, WeightLayout, lookahead, op::Op};
-use lamina_planner::Home;
 use std::{borrow::Cow, collections::HashSet};
 
 /// Experts that are not in memory at once.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ExpertPlan {
+pub struct ExpertPlacement {
     /// Gate, up and down of each operator.
     pub stacks: Vec<[WeightId; 3]>,
     /// Experts in memory, over all operators.
@@ -20,9 +20,9 @@ pub(crate) struct ExpertPlan {
     pub slot_bytes: u64,
 }
 
-impl ExpertPlan {
+impl ExpertPlacement {
     /// Those of `plan` that can be read apart: three matrices with layouts, which no other operator reads.
-    pub fn of(plan: &Plan, layouts: &[Option<WeightLayout>]) -> Option<ExpertPlan> {
+    pub fn of(plan: &Plan, layouts: &[Option<WeightLayout>]) -> Option<ExpertPlacement> {
         let layout = |w: WeightId| layouts[w.0 as usize].as_ref();
         let stack = |op: &Op| match op {
             Op::Experts(o) => Some([o.gate, o.up, o.down]),
@@ -48,7 +48,7 @@ impl ExpertPlan {
         let sizes: Vec<_> = stacks.iter().map(of).collect();
         let (count, bytes) = (sizes.iter().map(|s| s.0).sum(), sizes.iter().map(|s| s.2).sum());
         let slot_bytes = sizes.iter().map(|s| s.1).max().unwrap_or(0);
-        Some(ExpertPlan { slots: count, count, bytes, slot_bytes, stacks })
+        Some(ExpertPlacement { slots: count, count, bytes, slot_bytes, stacks })
     }
 
     /// The same without those that rules keep in memory.
@@ -56,10 +56,10 @@ impl ExpertPlan {
         plan: &Plan,
         layouts: &[Option<WeightLayout>],
         homes: &[Option<Home>],
-    ) -> Option<ExpertPlan> {
+    ) -> Option<ExpertPlacement> {
         let all = layouts.iter().zip(homes);
         let free = all.map(|(layout, home)| layout.clone().filter(|_| *home != Some(Home::Ram)));
-        ExpertPlan::of(plan, &free.collect::<Vec<_>>())
+        ExpertPlacement::of(plan, &free.collect::<Vec<_>>())
     }
 
     /// True for operators whose experts these are.
@@ -74,7 +74,7 @@ impl ExpertPlan {
     }
 
     /// What steps run, for sizes: routers run early, too, where experts are read ahead.
-    pub fn steps<'a>(plan: &'a Plan, experts: Option<&ExpertPlan>) -> Cow<'a, Plan> {
+    pub fn steps<'a>(plan: &'a Plan, experts: Option<&ExpertPlacement>) -> Cow<'a, Plan> {
         match experts {
             Some(_) => Cow::Owned(lookahead(plan.clone(), &|_| true).0),
             None => Cow::Borrowed(plan),

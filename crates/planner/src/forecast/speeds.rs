@@ -1,8 +1,11 @@
 //! Speeds of decoding, of prompts and of whole jobs, by the cost model.
 
 use super::{Bottleneck, ForecastQuestion, JobForecast, SpeedForecast};
+use crate::{
+    cost::{CostModel, StepCost},
+    cost_shape::CostShape,
+};
 use lamina_plan::{Limits, Plan};
-use lamina_planner::{CostModel, CostShape, StepCost};
 
 /// From this share of a step's time on, reading is what limits it.
 const BOUND: f64 = 0.9;
