@@ -91,6 +91,8 @@ struct Crew {
     generation: AtomicU64,
     done: AtomicUsize,
     closure: UnsafeCell<Closure>,
+    /// Workers that run: what the system gives a thread at its start is theirs.
+    begun: AtomicU32,
     sleeping: AtomicU32,
     stop: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -120,6 +122,7 @@ impl Pool {
             generation: AtomicU64::new(0),
             done: AtomicUsize::new(0),
             closure: UnsafeCell::new(closure),
+            begun: AtomicU32::new(0),
             sleeping: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             panic: Mutex::new(None),
@@ -132,7 +135,11 @@ impl Pool {
             Some((handle, thread))
         };
         // Threads that cannot be started are missing: the others claim their tasks.
-        let workers = (1..threads.max(1)).map_while(spawn).collect();
+        let workers: Vec<_> = (1..threads.max(1)).map_while(spawn).collect();
+        // A thread that gets no memory for its start ends the process: that must not be in the middle of an answer.
+        while (state.begun.load(Acquire) as usize) < workers.len() {
+            thread::yield_now();
+        }
         Pool { state, workers, running: Mutex::new(()) }
     }
 
@@ -243,6 +250,7 @@ fn claim_all(s: &Crew, worker: usize) {
 }
 
 fn work(s: &Crew, worker: usize) {
+    s.begun.fetch_add(1, AcqRel);
     let mut seen = 0;
     while !s.stop.load(Acquire) {
         let generation = s.generation.load(Acquire);

@@ -1,6 +1,6 @@
 //! The end of what holds an engine, where Python drops it.
 
-use crate::trim::trim;
+use lamina_reserve::trim;
 use pyo3::Python;
 use std::{mem, process};
 

@@ -15,7 +15,6 @@ mod prompt;
 mod sampling;
 mod serve;
 mod stream;
-mod trim;
 mod wait;
 
 #[global_allocator]

@@ -9,10 +9,10 @@ use crate::{
     options::{LoadTexts, Lora, generate_options, load_options},
     prompt::PromptArg,
     stream::Stream,
-    trim::trim,
     wait::{detached, interruptible, silent},
 };
 use lamina::{ChatOptions, Prompt, Rows, Special};
+use lamina_reserve::trim;
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};

@@ -134,6 +134,16 @@ pub fn whole() -> bool {
     kept
 }
 
+/// Gives free memory back to the system. glibc keeps blocks below 32 MB for later use once such blocks have been freed
+/// before, which after a model or a long body are hundreds of megabytes; other allocators give them back by themselves.
+pub fn trim() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: may be called at any time from any thread; it touches only memory that is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// True when the system has `bytes` more in one piece and the reserve is whole. For threads, and for work whose many
 /// allocations together have a known size; what is asked about is not kept.
 ///

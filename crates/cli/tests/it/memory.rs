@@ -140,3 +140,41 @@ fn no_limit_of_the_address_space_aborts_a_server() {
     let args = ["serve", &model, "--port", "0", "--context", "128", "--threads", "2", "--drain-timeout", "1"];
     rises(start(), &args, serve);
 }
+
+/// Leaves a running process as much address space as it has now and `more` bytes; false where the system has no program
+/// for that.
+fn leave(child: &Child, more: usize) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let size = status.lines().find_map(|l| l.strip_prefix("VmSize:")).unwrap();
+    let bytes = size.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024 + more;
+    let pid = child.id().to_string();
+    Command::new("prlimit")
+        .args(["--pid", &pid, &format!("--as={bytes}")])
+        .status()
+        .is_ok_and(|s| s.success())
+}
+
+#[test]
+fn a_first_request_finds_all_threads_where_no_memory_is_left() {
+    let model = packaged();
+    for more in [0, 0, 0, 0, 4 << 10, 64 << 10, 1 << 20, 8 << 20] {
+        let args =
+            ["serve", &model, "--port", "0", "--context", "128", "--threads", "3", "--drain-timeout", "1"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lamina"));
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let listens = lines.find_map(|l| l.strip_prefix("listening on http://").map(str::to_owned)).unwrap();
+        lines.find(|l| l.starts_with("ready: ")).unwrap();
+        if !leave(&child, more) {
+            end(&child);
+            child.wait().unwrap();
+            return;
+        }
+        (0..2).for_each(|_| _ = answers(&listens));
+        end(&child);
+        let status = child.wait().unwrap();
+        let err: Vec<String> = lines.collect();
+        assert_eq!(status.signal(), None, "{more} bytes more: {err:?}");
+    }
+}

@@ -9,8 +9,9 @@ pub struct Gone;
 
 /// Takes the events of a request, on the engine's thread. Neither method may block.
 pub trait Sink: Send {
-    /// Back-pressure: while this is false the request's sequences are paused. They keep their pages but get no rows,
-    /// and are the first to be preempted. Who makes room calls [`Waker::wake`](crate::Waker::wake).
+    /// Back-pressure: while this is false the request's sequences are paused. They get no rows and hold no place of those
+    /// that run, keep their pages while nobody else needs them, and are the first to be preempted. Who makes room calls
+    /// [`Waker::wake`](crate::Waker::wake).
     fn room(&self) -> bool;
 
     /// Takes an event. Room is asked for before a step, and a step may send a few events: they are taken even where

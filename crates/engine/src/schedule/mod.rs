@@ -195,15 +195,16 @@ impl Schedule {
         }
     }
 
-    /// Moves waiting sequences to the running ones, first come first, while there is memory for them.
+    /// Moves waiting sequences to the running ones, first come first, while there is memory for them. Sequences whose
+    /// readers are behind keep nobody out: they hold no place, and give back their memory where a newcomer needs it.
     fn admit(&mut self, preemption: &mut Preemption<'_>) {
         let now = preemption.now;
         let most = self.policy.max_running.min(self.room.selected).max(1);
-        while self.running.len() < most {
+        while self.running.iter().filter(|s| !s.paused).count() < most {
             let Some(i) = self.first_in_queue(now) else { return };
-            if !self.fits(&self.waiting[i]) {
-                // Sequences whose readers are behind must not keep others out while nothing else runs.
-                if !self.running.iter().all(|s| s.paused) || !self.preempt_last(preemption) {
+            let crowded = self.running.len() >= most.saturating_mul(2);
+            if crowded || !self.fits(&self.waiting[i]) {
+                if !self.preempt_last_of(|s| s.paused, preemption) {
                     return;
                 }
                 continue;
@@ -250,7 +251,17 @@ impl Schedule {
 
     /// Preempts the last in rank; false when nothing runs.
     fn preempt_last(&mut self, preemption: &mut Preemption<'_>) -> bool {
-        let ranks = self.running.iter().enumerate().map(|(i, s)| (s.rank(preemption.now), i));
+        self.preempt_last_of(|_| true, preemption)
+    }
+
+    /// Preempts the last in rank of those for which `what` is true; false when there is none.
+    fn preempt_last_of(&mut self, what: impl Fn(&Sequence) -> bool, preemption: &mut Preemption<'_>) -> bool {
+        let ranks = self
+            .running
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| what(s))
+            .map(|(i, s)| (s.rank(preemption.now), i));
         let Some((rank, i)) = ranks.max() else { return false };
         preemption.preempted.push(rank.id);
         let mut s = self.running.remove(i);

@@ -372,6 +372,28 @@ fn paused_sequences_give_way() {
 }
 
 #[test]
+fn paused_sequences_hold_no_place() {
+    let mut world = World::new(false, limits(64, 8, 8), false);
+    world.schedule.policy.max_running = 2;
+    let slow = Arc::new(AtomicBool::new(false));
+    let paused: Vec<u64> =
+        (1..=6).map(|i| world.add(tokens(i, 30), generate(1), Terms::default(), &slow)).collect();
+    paused.iter().for_each(|&id| _ = world.wants.insert(id, 60));
+    world.step();
+    slow.store(true, Ordering::Relaxed);
+    // Also one that needs most of the memory, while another one runs.
+    let (short, long) = (world.answer(tokens(7, 10), 20), world.answer(tokens(8, 70), 20));
+    for _ in 0..100 {
+        world.step();
+        assert!(world.schedule.running.len() <= 4, "those that are paused do not pile up");
+    }
+    assert!(!world.wants.contains_key(&short) || world.wants[&short] == 0, "{:?}", world.wants);
+    assert!(!world.wants.contains_key(&long) || world.wants[&long] == 0, "{:?}", world.wants);
+    slow.store(false, Ordering::Relaxed);
+    world.finish();
+}
+
+#[test]
 fn an_answers_next_token_comes_within_two_decode_steps() {
     // A row costs a fifth of the first one.
     let truth = |rows: usize| Duration::from_micros(1000 + 200 * (rows as u64 - 1));

@@ -68,9 +68,14 @@ impl Service {
         if !lamina_reserve::affordable(THREAD) {
             return Err(std::io::ErrorKind::OutOfMemory.into());
         }
-        let thread = std::thread::Builder::new()
-            .name("lamina-engine".into())
-            .spawn(move || run(engine, receiver, &cause))?;
+        let (begun, begins) = channel();
+        let thread = std::thread::Builder::new().name("lamina-engine".into()).spawn(move || {
+            _ = begun.send(());
+            run(engine, receiver, &cause);
+        })?;
+        // What the system gives a thread at its start is there before the first request: where there is no more memory by
+        // then, that would end the process.
+        _ = begins.recv();
         let messages = Waker::new(sender);
         Ok(Service { messages, thread: Mutex::new(Some(thread)), context, queue, board, fault, intake })
     }
