@@ -1,7 +1,8 @@
 //! What all requests of a server share.
 
 use crate::{
-    end_rate::EndRate, kept::KeptAnswers, metrics::Metrics, models::Registry, options::ServeOptions,
+    end_rate::EndRate, kept::KeptAnswers, log::LogWriter, metrics::Metrics, models::Registry,
+    options::ServeOptions,
 };
 use std::sync::{
     Arc,
@@ -21,6 +22,8 @@ pub struct AppState {
     pub models: Registry,
     /// Its numbers.
     pub metrics: Metrics,
+    /// What it tells those who run it.
+    pub log: LogWriter,
     /// How fast requests end.
     pub end_rate: EndRate,
     /// Answers that can be asked for again.
@@ -36,9 +39,13 @@ pub struct AppState {
 
 impl App {
     /// A server that has not begun.
-    pub fn new(options: ServeOptions, models: Registry) -> App {
+    ///
+    /// # Errors
+    /// When the system gives no thread for the log.
+    pub fn new(options: ServeOptions, models: Registry) -> std::io::Result<App> {
         let metrics = Metrics::new(&options.metrics_prefix);
-        App(Arc::new(AppState {
+        Ok(App(Arc::new(AppState {
+            log: LogWriter::to_stderr(metrics.log_dropped.clone())?,
             metrics,
             kept: KeptAnswers::default(),
             end_rate: EndRate::default(),
@@ -48,7 +55,7 @@ impl App {
             end: CancellationToken::new(),
             requests: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
-        }))
+        })))
     }
 
     /// New requests are refused from now on.

@@ -1,7 +1,10 @@
-//! Mutated bodies: whatever is sent, the answer is an answer or a refusal, never a fault, and nothing grows.
-//! `LAMINA_FUZZ_INPUTS` sets how many, `LAMINA_FUZZ_SEED` takes others than usual.
+//! Mutated bodies: whatever is sent, the answer is an answer or a refusal, never a fault, nothing grows, and nobody else
+//! waits for it. `LAMINA_FUZZ_INPUTS` sets how many, `LAMINA_FUZZ_SEED` takes others than usual.
 //!
 //! A binary of its own: what must not grow is the memory of the process.
+
+#[path = "it/watch.rs"]
+mod watch;
 
 use lamina::{LoadOptions, Model};
 use lamina_fixtures::Numbers;
@@ -10,8 +13,9 @@ use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    time::Duration,
+    time::{Duration, Instant},
 };
+use watch::{MOST_HELD, Watch};
 
 /// Bodies that are right, of every endpoint that reads one.
 fn seeds() -> Vec<(&'static str, Value)> {
@@ -89,6 +93,9 @@ fn strange(chance: &mut Numbers) -> Value {
         json!({ "type": "x" }),
         json!([null, 1, "a"]),
         json!("a".repeat(3000)),
+        json!("(a|b)*c{9}"),
+        json!("{\"a\": 1}"),
+        json!([{ "type": "function", "function": { "name": "f", "parameters": {} } }]),
         json!({ "a": { "b": [1] } }),
     ];
     values[chance.below(values.len())].clone()
@@ -116,6 +123,27 @@ fn mutate(value: &mut Value, chance: &mut Numbers) {
         other => *other = strange(chance),
     }
 }
+
+/// Grows one place of a value beyond what is handled on the thread of HTTP.
+fn grow(value: &mut Value, chance: &mut Numbers) {
+    let times = 1 << (8 + chance.below(10));
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            let key = map.keys().nth(chance.below(map.len())).cloned().unwrap_or_default();
+            grow(map.get_mut(&key).expect("a field"), chance);
+        }
+        Value::Array(list) if !list.is_empty() && chance.below(2) == 0 => {
+            let at = chance.below(list.len());
+            grow(&mut list[at], chance);
+        }
+        Value::Array(list) => *list = (0..times).map(|_| strange(chance)).take(MOST_GROWN / 40).collect(),
+        Value::String(text) => *text = format!("{text} ").repeat(times).chars().take(MOST_GROWN).collect(),
+        other => *other = json!("ab ".repeat(times.min(MOST_GROWN / 3))),
+    }
+}
+
+/// Bytes of a place that has grown, about.
+const MOST_GROWN: usize = 1 << 18;
 
 /// Bytes of a body, now and then broken.
 fn bytes(value: &Value, chance: &mut Numbers) -> Vec<u8> {
@@ -191,6 +219,8 @@ impl Line {
     }
 }
 
+/// How long bodies are sent where no number of them is asked for.
+const BY_DAY: Duration = Duration::from_secs(8);
 /// What the second half of the bodies may add to the memory: cached grammars and prompts, and what the allocator keeps.
 const MOST_GROWTH: u64 = 64 << 20;
 
@@ -202,7 +232,8 @@ fn resident() -> Option<u64> {
 
 #[test]
 fn mutated_bodies_are_answered_or_refused() {
-    let inputs: usize = std::env::var("LAMINA_FUZZ_INPUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(1500);
+    let asked: Option<usize> = std::env::var("LAMINA_FUZZ_INPUTS").ok().and_then(|n| n.parse().ok());
+    let (inputs, end) = (asked.unwrap_or(100_000), Instant::now() + BY_DAY);
     let model =
         Model::load(None, LoadOptions { context: Some(256), ..LoadOptions::default() }).expect("the model");
     let models = vec![ModelOrigin::Loaded { name: "m".into(), model: model.clone() }];
@@ -214,21 +245,35 @@ fn mutated_bodies_are_answered_or_refused() {
     let part: u64 = std::env::var("LAMINA_FUZZ_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
     let (mut chance, seeds) = (Numbers::seeded(7 + (part << 32)), seeds());
     let mut line = Line::new(server.port());
-    let mut before = None;
+    let (mut before, mut sent, mut halfway) = (None, 0, false);
+    let watch = Watch::begin(server.port());
     for i in 0..inputs {
         // By then everything has been used that grows once.
-        if i == inputs / 2 {
-            before = resident();
+        if !halfway && (i == inputs / 2 || asked.is_none() && Instant::now() + BY_DAY / 2 > end) {
+            (before, halfway) = (resident(), true);
         }
+        if asked.is_none() && Instant::now() > end {
+            break;
+        }
+        sent += 1;
         let (path, mut body) = seeds[i % seeds.len()].clone();
         (0..1 + chance.below(3)).for_each(|_| mutate(&mut body, &mut chance));
+        if chance.below(50) == 0 {
+            grow(&mut body, &mut chance);
+        }
         let bytes = bytes(&body, &mut chance);
         let status = line.ask(path, &bytes);
         assert!(status != 500, "{path}: {}", String::from_utf8_lossy(&bytes));
     }
+    let worst = watch.worst();
+    assert!(worst < MOST_HELD, "a second client waited for {worst:?}");
     if let (Some(before), Some(after)) = (before, resident()) {
         assert!(after < before + MOST_GROWTH, "from {before} to {after} bytes");
-        eprintln!("{inputs} bodies: {} MB, half of them later {} MB", before >> 20, after >> 20);
+        eprintln!(
+            "{sent} bodies: {} MB, half of them later {} MB, /health within {worst:?}",
+            before >> 20,
+            after >> 20
+        );
     }
     drop(server);
     let snapshot = model.snapshot();

@@ -2,11 +2,13 @@
 
 mod scalar;
 mod table;
+mod tree;
 
 pub use scalar::{sampling_value, texts};
 #[cfg(test)]
 pub use table::COMMON;
 pub use table::{FieldSpec, FieldTable, FieldUsage, harmless, refused, taken};
+pub use tree::json_of;
 
 use crate::error::ApiError;
 use serde::de::DeserializeOwned;
@@ -30,15 +32,7 @@ impl Body {
     pub fn parse(bytes: &[u8], table: &'static FieldTable, lenient: bool) -> Result<Body, ApiError> {
         // An empty body is an object without fields: some endpoints need none.
         let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
-        let value = serde_json::from_slice(bytes).map_err(|e| {
-            ApiError::invalid(format!(
-                "the body is no JSON that can be read: {} in line {}, column {}",
-                syntax(&e),
-                e.line(),
-                e.column()
-            ))
-        })?;
-        Body::new(value, table, "", lenient)
+        Body::new(json_of(bytes, "the body")?, table, "", lenient)
     }
 
     /// Checks the names of an object at `path`.
@@ -184,12 +178,6 @@ fn discreet(message: &str) -> String {
         },
         _ => message.to_owned(),
     }
-}
-
-/// What is wrong with the syntax, without its place.
-fn syntax(e: &serde_json::Error) -> String {
-    let text = e.to_string();
-    text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
 /// What a value is, for messages.

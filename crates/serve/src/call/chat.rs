@@ -2,13 +2,13 @@
 
 use super::pooled;
 use crate::{
-    body::kind,
+    body::{json_of, kind},
     error::ApiError,
-    models::{Lease, LiveModel},
+    models::{Lease, LiveModel, TextRoom},
     run::Split,
 };
 use lamina::{ChatOptions, ReasoningMode, Special, ToolChoice};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// What a conversation consists of, in OpenAI's shape.
@@ -45,9 +45,9 @@ pub struct PromptTokens {
 const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool"];
 
 /// The prompt of a conversation, made on the pool.
-pub(super) async fn prompt(lease: &Lease, turn: ChatTurn) -> Result<PromptTokens, ApiError> {
+pub(super) async fn prompt(lease: &Lease, turn: ChatTurn, room: TextRoom) -> Result<PromptTokens, ApiError> {
     let live = lease.live.clone();
-    pooled(move || build(&live, turn)).await
+    pooled(move || build(&live, turn, room)).await
 }
 
 /// The text of a conversation.
@@ -60,11 +60,18 @@ pub(super) fn rendered(live: &LiveModel, mut turn: ChatTurn) -> Result<String, A
     text.map(|text| text + &begun).map_err(|e| ApiError::from(e).of(turn.path))
 }
 
-fn build(live: &LiveModel, mut turn: ChatTurn) -> Result<PromptTokens, ApiError> {
+fn build(live: &LiveModel, mut turn: ChatTurn, room: TextRoom) -> Result<PromptTokens, ApiError> {
     takes_tools(live, &turn)?;
     messages(live, &mut turn)?;
+    let long = room.check(text_bytes(&turn)).is_err();
     let begun = begun_answer(&mut turn);
     let options = options(live, &mut turn);
+    if long {
+        // Templates leave texts out: what this one makes of them decides.
+        let rendered = live.model.apply_chat_template(&turn.messages, &options);
+        let rendered = rendered.map_err(|e| ApiError::from(e).of(turn.path))?;
+        room.check(rendered.len()).map_err(|e| e.of(turn.path))?;
+    }
     let mut chat =
         live.model.prepare_chat(&turn.messages, &options).map_err(|e| ApiError::from(e).of(turn.path))?;
     chat.answer.keeps_reasoning = !live.splits_reasoning();
@@ -81,6 +88,19 @@ fn build(live: &LiveModel, mut turn: ChatTurn) -> Result<PromptTokens, ApiError>
         false => Split::Chat(Arc::new(answer)),
     };
     Ok(PromptTokens { tokens: chat.tokens, split })
+}
+
+/// Bytes of all texts of a conversation.
+fn text_bytes(turn: &ChatTurn) -> usize {
+    fn of(value: &Value) -> usize {
+        match value {
+            Value::String(text) => text.len(),
+            Value::Array(list) => list.iter().map(of).sum(),
+            Value::Object(map) => map.iter().map(|(name, value)| name.len() + of(value)).sum(),
+            _ => 0,
+        }
+    }
+    turn.messages.iter().chain(turn.tools.iter().flatten()).map(of).sum()
 }
 
 /// What the template is told, and what the answer must be.
@@ -129,7 +149,7 @@ fn messages(live: &LiveModel, turn: &mut ChatTurn) -> Result<(), ApiError> {
         };
         check(map, &path)?;
         if map["role"] == "developer" && !knows_developers {
-            map.insert("role".into(), json!("system"));
+            map.insert("role".into(), "system".into());
         }
     }
     Ok(())
@@ -146,10 +166,10 @@ fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {
         None | Some(Value::Null) => {
             return Err(ApiError::at(format!("{path}.content"), format!("{path}.content is missing")));
         }
-        Some(content) => json!(text_of(content, &format!("{path}.content"))?),
+        Some(content) => text_of(content, &format!("{path}.content"))?.into(),
     };
     // Templates ask whether there is text by its truth, and add it to other texts.
-    message.insert("content".into(), if content.is_null() { json!("") } else { content });
+    message.insert("content".into(), if content.is_null() { "".into() } else { content });
     message.retain(|_, value| !value.is_null());
     match message.get_mut("tool_calls") {
         Some(calls) => arguments(calls, &format!("{path}.tool_calls")),
@@ -193,11 +213,11 @@ fn arguments(calls: &mut Value, path: &str) -> Result<(), ApiError> {
             return Err(ApiError::at(&at, format!("{at} is missing")));
         }
         let parsed = match function.get("arguments") {
-            Some(Value::String(text)) => serde_json::from_str::<Map<String, Value>>(text).ok(),
+            Some(Value::String(text)) => json_of(text.as_bytes(), path).ok().filter(Value::is_object),
             _ => None,
         };
         if let Some(parsed) = parsed {
-            function.insert("arguments".into(), Value::Object(parsed));
+            function.insert("arguments".into(), parsed);
         }
     }
     Ok(())
@@ -206,6 +226,7 @@ fn arguments(calls: &mut Value, path: &str) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn checked(message: Value) -> Result<Value, ApiError> {
         let Value::Object(mut map) = message else { panic!("an object") };

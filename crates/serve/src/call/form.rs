@@ -1,7 +1,7 @@
 //! Fields that say what form an answer has: OpenAI's, llama-server's and vLLM's.
 
 use crate::{
-    body::{Body, kind, typed},
+    body::{Body, json_of, kind, typed},
     error::ApiError,
     run::{FormSource, WantedForm, Wishes},
 };
@@ -91,7 +91,7 @@ fn named_schema(mut named: Value, path: &str) -> Result<WantedForm, ApiError> {
 fn schema(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
     let schema = match value {
         Value::String(text) => {
-            serde_json::from_str(&text).map_err(|e| ApiError::at(path, format!("{path} is no JSON: {e}")))?
+            json_of(text.as_bytes(), path).map_err(|e| ApiError { param: Some(path.into()), ..e })?
         }
         other => other,
     };
@@ -127,7 +127,7 @@ fn json_object(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError>
 fn tag(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
     let tag = match value {
         Value::String(text) => {
-            serde_json::from_str(&text).map_err(|e| ApiError::at(path, format!("{path} is no JSON: {e}")))?
+            json_of(text.as_bytes(), path).map_err(|e| ApiError { param: Some(path.into()), ..e })?
         }
         other => other,
     };

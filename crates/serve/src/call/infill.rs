@@ -33,6 +33,8 @@ impl HttpCall {
         if self.app.options.log_prompts {
             self.log.entry().prompt = Some(format!("{}\u{2026}{}", gap.before, gap.behind));
         }
+        let files = gap.files.iter().map(|file| file.text.len()).sum::<usize>();
+        self.text_room(lease).check(gap.before.len() + gap.behind.len() + files)?;
         let model = lease.live.model.clone();
         pooled(move || prompt(&model, &gap)).await
     }

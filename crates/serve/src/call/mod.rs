@@ -5,6 +5,7 @@ mod common;
 mod form;
 mod infill;
 mod method;
+mod pool;
 mod prompts;
 mod read;
 
@@ -12,6 +13,7 @@ pub use chat::{ChatTurn, PromptTokens};
 pub use form::response_format;
 pub use infill::{GapText, OtherFile};
 pub use method::{delete, get, post, refusal};
+pub use pool::{in_turn, pooled};
 
 use crate::{
     app::App,
@@ -19,7 +21,7 @@ use crate::{
     dialect::Dialect,
     error::{ApiError, Cause},
     log::RequestLog,
-    models::Lease,
+    models::{Lease, TextRoom},
     run::{AnswerJob, Render, RenderedStream, Run, SlotTurn, Wishes, whole},
 };
 use axum::response::Response;
@@ -31,6 +33,9 @@ use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
+
+/// Bodies up to so many bytes are handled on the thread of HTTP; what is made of longer ones takes too long for it.
+pub const SMALL_BODY: usize = 64 << 10;
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,8 +105,11 @@ impl HttpCall {
     /// # Errors
     /// When it is too large, no JSON, of another type, or has fields that are unknown or refused.
     pub async fn body(&self, table: &'static FieldTable) -> Result<Body, ApiError> {
-        let bytes = self.bytes().await?;
-        let body = Body::parse(&bytes, table, self.app.options.lenient)?;
+        let (bytes, lenient) = (self.bytes().await?, self.app.options.lenient);
+        let body = match bytes.len() > SMALL_BODY {
+            true => pooled(move || Body::parse(&bytes, table, lenient)).await?,
+            false => Body::parse(&bytes, table, lenient)?,
+        };
         self.ignore(&body);
         Ok(body)
     }
@@ -182,7 +190,7 @@ impl HttpCall {
     /// # Errors
     /// When the template refuses it, or a message is not what it should be.
     pub async fn chat(&self, lease: &Lease, turn: ChatTurn) -> Result<PromptTokens, ApiError> {
-        chat::prompt(lease, turn).await
+        chat::prompt(lease, turn, self.text_room(lease)).await
     }
 
     /// The text of a conversation.
@@ -194,13 +202,35 @@ impl HttpCall {
         pooled(move || chat::rendered(&live, turn)).await
     }
 
+    /// Tokens of a text that is to fit into the context.
+    ///
+    /// # Errors
+    /// When it cannot fit, or the model has no tokenizer.
+    pub async fn text(&self, lease: &Lease, text: String, special: Special) -> Result<Vec<u32>, ApiError> {
+        self.text_room(lease).check(text.len())?;
+        self.any_text(lease, text, special).await
+    }
+
     /// Tokens of a text.
     ///
     /// # Errors
     /// When the model has no tokenizer.
-    pub async fn text(&self, lease: &Lease, text: String, special: Special) -> Result<Vec<u32>, ApiError> {
+    pub async fn any_text(
+        &self,
+        lease: &Lease,
+        text: String,
+        special: Special,
+    ) -> Result<Vec<u32>, ApiError> {
         let model = lease.live.model.clone();
         pooled(move || Ok(model.tokenize(&text, special)?)).await
+    }
+
+    /// How long texts may be: as long as fits, unless contexts are shifted.
+    fn text_room(&self, lease: &Lease) -> TextRoom {
+        match self.app.options.context_shift {
+            Some(_) => TextRoom::ENDLESS,
+            None => lease.live.text_room,
+        }
     }
 
     /// Queues a job. Everything that can be refused is refused here.
@@ -277,15 +307,4 @@ pub fn json_response(value: &Value) -> Response {
     let mut response = Response::new(axum::body::Body::from(value.to_string()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
-}
-
-/// Runs work of milliseconds, such as templates and tokenizing, on the pool beside the thread of HTTP.
-///
-/// # Errors
-/// Those of the work; a panic in it is a fault.
-pub async fn pooled<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    let joined = tokio::task::spawn_blocking(work).await;
-    joined.unwrap_or_else(|_| Err(ApiError::fault("a fault inside Lamina, please report it")))
 }

@@ -4,7 +4,7 @@ use super::{HttpCall, pooled};
 use crate::{
     body::{kind, typed},
     error::ApiError,
-    models::Lease,
+    models::{Lease, TextRoom},
 };
 use lamina::{Model, Special};
 use serde_json::Value;
@@ -22,12 +22,16 @@ impl HttpCall {
     /// # Errors
     /// When it is no prompt, or the model has no tokenizer for its texts.
     pub async fn prompts(&self, lease: &Lease, value: Value, path: &str) -> Result<Vec<Vec<u32>>, ApiError> {
-        let given = several(value, path)?;
-        if self.app.options.log_prompts {
-            self.log.entry().prompt = Some(given.iter().flatten().map(shown).collect());
-        }
-        let model = lease.live.model.clone();
-        pooled(move || given.into_iter().map(|pieces| tokens(&model, pieces)).collect()).await
+        let log = self.app.options.log_prompts.then(|| self.log.clone());
+        let (model, room, path) = (lease.live.model.clone(), self.text_room(lease), path.to_owned());
+        pooled(move || {
+            let given = several(value, &path)?;
+            if let Some(log) = log {
+                log.entry().prompt = Some(given.iter().flatten().map(shown).collect());
+            }
+            given.into_iter().map(|pieces| tokens(&model, pieces, room)).collect()
+        })
+        .await
     }
 }
 
@@ -38,7 +42,8 @@ fn shown(piece: &PromptPiece) -> String {
     }
 }
 
-fn tokens(model: &Model, pieces: Vec<PromptPiece>) -> Result<Vec<u32>, ApiError> {
+fn tokens(model: &Model, pieces: Vec<PromptPiece>, room: TextRoom) -> Result<Vec<u32>, ApiError> {
+    room.check(pieces.iter().map(|p| if let PromptPiece::Text(text) = p { text.len() } else { 0 }).sum())?;
     let mut all = vec![];
     for piece in pieces {
         match piece {

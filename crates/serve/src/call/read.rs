@@ -1,6 +1,6 @@
 //! The bytes of a body, under the limits.
 
-use super::HttpCall;
+use super::{HttpCall, pool::has_body_of};
 use crate::{
     dialect::Dialect,
     error::{ApiError, Cause},
@@ -8,7 +8,7 @@ use crate::{
 use http::header;
 use http_body_util::BodyExt;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// Bodies up to this make nothing that is larger than the memory kept back serves.
 const SHORT: usize = 256 << 10;
@@ -19,6 +19,8 @@ const LATER: Duration = Duration::from_secs(10);
 
 /// How long a body may stand still.
 const STILL: Duration = Duration::from_secs(60);
+/// Bytes that come in a second at least, once the body has taken that long.
+const SLOWEST: u64 = 4 << 10;
 
 impl HttpCall {
     /// Reads the body.
@@ -38,11 +40,18 @@ impl HttpCall {
         }
         let Some(mut body) = self.take_body() else { return Ok(vec![]) };
         let mut bytes = Vec::with_capacity(told.unwrap_or(0).min(1 << 20) as usize);
+        let begun = Instant::now();
         loop {
-            let frame = timeout(STILL, body.frame()).await;
-            let frame = frame.map_err(|_| ApiError::new(Cause::Timeout, "the body stands still"))?;
+            // One that comes byte by byte would hold its memory and its place for days.
+            let end = begun + STILL + Duration::from_secs(bytes.len() as u64 / SLOWEST);
+            let frame = timeout_at(end.min(Instant::now() + STILL), body.frame()).await;
+            let frame = frame.map_err(|_| ApiError::new(Cause::Timeout, "the body comes too slowly"))?;
             match frame {
-                None => return room(bytes.len()).map(|()| bytes),
+                None => {
+                    room(bytes.len())?;
+                    has_body_of(bytes.len());
+                    return Ok(bytes);
+                }
                 Some(Err(_)) => return Err(ApiError::invalid("the body ended before it was whole")),
                 Some(Ok(frame)) => {
                     let data = frame.into_data().unwrap_or_default();

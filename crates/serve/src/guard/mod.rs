@@ -2,10 +2,12 @@
 
 mod auth;
 mod origin;
+mod own_name;
 mod peer;
 mod request_id;
 
 pub use auth::{KeyRing, key_of};
 pub use origin::{Access, cors_headers, preflight};
+pub use own_name::own_name;
 pub use peer::client_address;
 pub use request_id::request_id;

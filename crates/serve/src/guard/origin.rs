@@ -18,25 +18,23 @@ pub struct Access {
 }
 
 impl Access {
-    /// True when a page of this origin may ask.
-    pub fn admits_origin(&self, headers: &HeaderMap) -> bool {
+    /// True when a page of this origin may ask the server under the name `own`.
+    pub fn admits_origin(&self, headers: &HeaderMap, own: Option<&str>) -> bool {
         let Some(origin) = headers.get(header::ORIGIN) else { return true };
         let Ok(origin) = origin.to_str() else { return false };
-        let own = headers.get(header::HOST).and_then(|h| h.to_str().ok());
         let is_own =
             own.is_some_and(|host| origin.eq_ignore_ascii_case(&format!("{}://{host}", self.scheme)));
         let listed = self.origins.iter().any(|o| o == "*" || o.eq_ignore_ascii_case(origin));
         is_own || listed || authority(origin).is_some_and(|a| is_loopback(host_of(a)))
     }
 
-    /// True when the server may be reached under the name that the request gives.
-    pub fn admits_host(&self, headers: &HeaderMap, uri_host: Option<&str>) -> bool {
+    /// True when the server may be reached under the name `own`.
+    pub fn admits_host(&self, own: Option<&str>) -> bool {
         if !self.guards_host {
             return true;
         }
-        let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).or(uri_host);
         // HTTP/1.0 and tools without names: no browser.
-        let Some(host) = host.map(host_of) else { return true };
+        let Some(host) = own.map(host_of) else { return true };
         is_loopback(host) || self.hosts.iter().any(|h| h.eq_ignore_ascii_case(host))
     }
 }
@@ -104,8 +102,7 @@ mod tests {
     #[test]
     fn origins_are_ours_loopback_or_listed() {
         let access = Access { origins: vec!["https://a.org".into()], scheme: "http", ..Access::default() };
-        let admits =
-            |origin: &str| access.admits_origin(&headers(&[("origin", origin), ("host", "box:8080")]));
+        let admits = |origin: &str| access.admits_origin(&headers(&[("origin", origin)]), Some("box:8080"));
         for good in [
             "http://box:8080",
             "http://localhost:3000",
@@ -120,15 +117,18 @@ mod tests {
         {
             assert!(!admits(bad), "{bad}");
         }
-        assert!(access.admits_origin(&headers(&[])));
+        assert!(access.admits_origin(&headers(&[]), None));
+        let access = Access { scheme: "https", ..Access::default() };
+        let own = headers(&[("origin", "https://box:8443")]);
+        assert!(access.admits_origin(&own, Some("box:8443")) && !access.admits_origin(&own, Some("box")));
     }
 
     #[test]
     fn hosts_are_loopback_or_listed() {
         let access = Access { hosts: vec!["box".into()], guards_host: true, ..Access::default() };
-        let admits = |host: &str| access.admits_host(&headers(&[("host", host)]), None);
+        let admits = |host: &str| access.admits_host(Some(host));
         assert!(admits("localhost:8080") && admits("127.0.0.1") && admits("[::1]:80") && admits("box:1"));
         assert!(!admits("evil.org:8080") && !admits("127.0.0.1.evil.org"));
-        assert!(Access::default().admits_host(&headers(&[("host", "evil.org")]), None));
+        assert!(Access::default().admits_host(Some("evil.org")));
     }
 }

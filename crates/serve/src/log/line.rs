@@ -5,6 +5,9 @@ use crate::options::LogFormat;
 use serde_json::{Map, Value, json};
 use std::time::SystemTime;
 
+/// Bytes of names of ignored fields in a line or a header.
+const MOST_IGNORED: usize = 2000;
+
 impl LogEntry {
     /// The line, without its end. Control characters are escaped.
     pub fn line(&self, format: LogFormat) -> String {
@@ -19,6 +22,12 @@ impl LogEntry {
                 fields.iter().map(word).collect::<Vec<_>>().join(" ")
             }
         }
+    }
+
+    /// Names of the fields that made no difference: of many the first ones.
+    pub fn ignored_fields(&self, between: &str) -> String {
+        let names = self.ignored.join(between);
+        names[..names.floor_char_boundary(MOST_IGNORED)].to_owned()
     }
 
     fn fields(&self) -> Map<String, Value> {
@@ -45,7 +54,7 @@ impl LogEntry {
         put("total_ms", ms(self.arrival.elapsed()));
         self.finish.iter().for_each(|finish| put("finish", json!(finish)));
         if !self.ignored.is_empty() {
-            put("ignored", json!(self.ignored.join(",")));
+            put("ignored", json!(self.ignored_fields(",")));
         }
         self.prompt.iter().for_each(|prompt| put("prompt", json!(prompt)));
         fields
@@ -61,6 +70,15 @@ fn plain(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::log::RequestLog;
+
+    #[test]
+    fn a_line_is_short() {
+        let log =
+            RequestLog::new("r1".into(), "127.0.0.1".into(), "GET", &format!("/{}", "\u{e9}".repeat(15_000)));
+        log.entry().ignored = vec!["x".repeat(80); 10_000];
+        let line = log.entry().line(LogFormat::Text);
+        assert!(line.len() < 3000, "{} bytes", line.len());
+    }
 
     #[test]
     fn a_line_stays_a_line() {

@@ -1,6 +1,9 @@
 //! What is remembered of a request until it ends: one line of the access log, and the numbers of the metrics.
 
 mod line;
+mod writer;
+
+pub use writer::LogWriter;
 
 use crate::{
     dialect::Dialect,
@@ -29,7 +32,7 @@ pub struct LogEntry {
     pub key: Option<Arc<str>>,
     /// Method and path, without the query.
     pub method: String,
-    /// See `method`.
+    /// See `method`; its beginning.
     pub path: String,
     /// Whose words it is in.
     pub dialect: Dialect,
@@ -64,6 +67,9 @@ pub struct LogEntry {
     pub prompt: Option<String>,
 }
 
+/// Bytes of a path that are kept: the rest of a longer one says nothing.
+const MOST_PATH: usize = 200;
+
 impl RequestLog {
     /// A request that has just come in.
     pub fn new(id: Arc<str>, peer: String, method: &str, path: &str) -> RequestLog {
@@ -73,7 +79,7 @@ impl RequestLog {
             peer,
             key: None,
             method: method.to_owned(),
-            path: path.to_owned(),
+            path: path[..path.floor_char_boundary(MOST_PATH)].to_owned(),
             dialect: Dialect::of_path(path),
             status: 0,
             model: None,

@@ -57,6 +57,8 @@ pub struct Metrics {
     resident: Gauge,
     cpu: Gauge<f64, AtomicU64>,
     files: Gauge,
+    /// Lines of the log that were dropped.
+    pub log_dropped: Counter,
     seen: Mutex<SeenCounters>,
 }
 
@@ -156,6 +158,8 @@ impl Metrics {
         let requests = Requests::new(&mut r);
         let engines = Engines::new(&mut r);
         let open_connections = r.add("open_connections", "Connections that are open", Gauge::default());
+        let log_dropped =
+            r.add("log_lines_dropped", "Lines of the log that nobody read in time", Counter::default());
         let build: Family<BuildLabel, Gauge> =
             r.add("build_info", "Version of the server", Family::default());
         build.get_or_create(&BuildLabel { version: env!("CARGO_PKG_VERSION").into() }).set(1);
@@ -169,7 +173,7 @@ impl Metrics {
         let cpu = Gauge::<f64, AtomicU64>::default();
         sheet.register("process_cpu_seconds_total", "Processor time of user and system", cpu.clone());
         let seen = Mutex::new(SeenCounters::default());
-        Metrics { sheet, requests, engines, open_connections, resident, cpu, files, seen }
+        Metrics { sheet, requests, engines, open_connections, resident, cpu, files, log_dropped, seen }
     }
 
     /// Counts a request that has ended: once, whatever its `n`.

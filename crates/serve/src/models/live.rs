@@ -1,6 +1,6 @@
 //! A model in memory, with what requests need beside its weights.
 
-use super::slot_texts::SlotTexts;
+use super::{slot_texts::SlotTexts, text_room::TextRoom};
 use crate::options::{ModelSettings, Reasoning};
 use lamina::{ChatOptions, LoadOptions, Model, ModelInfo, Policy, Report};
 use serde_json::{Map, Value};
@@ -24,6 +24,8 @@ pub struct LiveModel {
     scales: Mutex<Vec<(String, f32)>>,
     /// What its slots hold.
     pub slots: SlotTexts,
+    /// How long texts may be.
+    pub text_room: TextRoom,
 }
 
 impl LiveModel {
@@ -49,7 +51,8 @@ impl LiveModel {
         let fingerprint = fingerprint(model.info());
         let (reasoning, scales) = (settings.reasoning, Mutex::new(scales));
         let slots = SlotTexts::new(slots);
-        Ok(LiveModel { model, fingerprint, template, variables, reasoning, scales, slots })
+        let text_room = TextRoom::of(&model);
+        Ok(LiveModel { model, fingerprint, template, variables, reasoning, scales, slots, text_room })
     }
 
     /// How a conversation becomes a prompt: the model's way, with the request's tools and variables.

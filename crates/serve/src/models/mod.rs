@@ -7,6 +7,7 @@ mod load;
 mod registry;
 mod slot;
 mod slot_texts;
+mod text_room;
 mod time;
 
 pub use lease::Lease;
@@ -14,5 +15,6 @@ pub use live::LiveModel;
 pub use registry::Registry;
 pub use slot::{ModelSlot, Phase};
 pub use slot_texts::SlotText;
+pub use text_room::TextRoom;
 
 pub use time::{now, rfc3339};

@@ -30,6 +30,7 @@ pub fn send_documents(
     terms: &Terms,
 ) -> Result<Vec<SentDocument>, ApiError> {
     let model = &live.model;
+    documents.iter().try_for_each(|document| live.text_room.check(query.len() + document.len()))?;
     if model.scores_pairs() {
         let send = |document: &String| {
             Ok(SentDocument { row: model.submit_pair(query, document, terms.clone())?, words: None })

@@ -3,7 +3,8 @@
 use super::{
     front::Front,
     listen::{Acceptor, ByteStream, Listening},
-    pace::{Activity, Paced},
+    open::{ConnectionPlace, OpenConnections},
+    pace::{Paced, Patience},
 };
 use hyper::{Request, body::Incoming, service::service_fn};
 use hyper_util::{
@@ -11,16 +12,12 @@ use hyper_util::{
     server::conn::auto::Builder,
 };
 use std::{
-    io::Write,
     net::IpAddr,
     pin::pin,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-use tokio::{
-    sync::Semaphore,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// How long a TLS handshake may take.
@@ -50,17 +47,18 @@ impl Connections {
         let app = self.front.app().clone();
         match listening.into_acceptor() {
             Ok(acceptor) => {
-                let permits = Arc::new(Semaphore::new(app.options.max_connections.max(1)));
+                let open = OpenConnections::new(app.options.max_connections);
                 let delay = async {
                     self.drain.cancelled().await;
                     sleep(app.options.drain_delay.0).await;
                 };
                 tokio::select! {
-                    () = self.accept(&acceptor, &permits) => {}
+                    () = self.accept(&acceptor, &open) => {}
+                    () = open.watch(app.options.slow_client_timeout.0) => {}
                     () = delay => {}
                 }
             }
-            Err(e) => _ = writeln!(std::io::stderr(), "error: cannot listen: {e}"),
+            Err(e) => app.log.line(&format!("error: cannot listen: {e}")),
         }
         self.close.cancel();
         // The listener is closed by now. What runs goes on for a while, then it is cancelled.
@@ -78,23 +76,24 @@ impl Connections {
         }
     }
 
-    async fn accept(&self, acceptor: &Acceptor, permits: &Arc<Semaphore>) {
+    async fn accept(&self, acceptor: &Acceptor, open: &Arc<OpenConnections>) {
         loop {
-            // The semaphore is never closed.
-            let Ok(permit) = permits.clone().acquire_owned().await else { return };
-            match acceptor.accept().await {
-                Ok((wire, peer)) => {
-                    let (front, close) = (self.front.clone(), self.close.clone());
-                    tokio::spawn(async move {
-                        let open = front.app().clone();
-                        open.connections.fetch_add(1, Ordering::Relaxed);
-                        connection(front, close, wire, peer).await;
-                        open.connections.fetch_sub(1, Ordering::Relaxed);
-                        drop(permit);
-                    });
+            let Ok((wire, peer)) = acceptor.accept().await else {
+                open.make_room();
+                sleep(BREATH).await;
+                continue;
+            };
+            let (front, close, open) = (self.front.clone(), self.close.clone(), open.clone());
+            tokio::spawn(async move {
+                let Some(place) = open.enter(peer).await else { return };
+                let (app, closed) = (front.app().clone(), place.close.clone());
+                app.connections.fetch_add(1, Ordering::Relaxed);
+                tokio::select! {
+                    () = connection(front, close, wire, peer, &place) => {}
+                    () = closed.cancelled() => {}
                 }
-                Err(_) => sleep(BREATH).await,
-            }
+                app.connections.fetch_sub(1, Ordering::Relaxed);
+            });
         }
     }
 }
@@ -105,13 +104,14 @@ async fn connection(
     close: CancellationToken,
     wire: Box<dyn ByteStream>,
     peer: Option<IpAddr>,
+    place: &ConnectionPlace,
 ) {
     match front.tls() {
-        None => exchange(front, close, wire, peer).await,
+        None => exchange(front, close, wire, peer, place).await,
         Some(tls) => {
             // Who does not shake hands is no client.
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(wire)).await {
-                exchange(front, close, Box::new(stream), peer).await;
+                exchange(front, close, Box::new(stream), peer, place).await;
             }
         }
     }
@@ -123,9 +123,11 @@ async fn exchange(
     close: CancellationToken,
     wire: Box<dyn ByteStream>,
     peer: Option<IpAddr>,
+    place: &ConnectionPlace,
 ) {
-    let activity = Arc::new(Activity::default());
-    let io = Paced::new(wire, activity.clone(), front.app().options.slow_client_timeout.0);
+    let activity = place.activity.clone();
+    let patience = Patience::of_readers(front.app().options.slow_client_timeout.0);
+    let io = Paced::new(wire, activity.clone(), patience);
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().max_buf_size(HEAD).header_read_timeout(None);
     builder.http2().max_header_list_size(HEAD as u32).max_concurrent_streams(256);

@@ -1,13 +1,19 @@
 //! What stands before the routes: id, origin, host, key, the end of the server; and behind them: headers and the log.
 
-use super::{logged::LoggedBody, pace::Busy, tls::Tls};
+use super::{
+    large::LargeBodies,
+    logged::LoggedBody,
+    pace::{Activity, Busy},
+    tls::Tls,
+    upload::Upload,
+};
 use crate::{
     api,
     app::App,
     call::{CallContext, Caller, refusal},
     dialect::Dialect,
     error::{ApiError, Cause},
-    guard::{Access, KeyRing, client_address, cors_headers, key_of, preflight, request_id},
+    guard::{Access, KeyRing, client_address, cors_headers, key_of, own_name, preflight, request_id},
     log::RequestLog,
 };
 use axum::{Router, body::Body};
@@ -33,12 +39,13 @@ pub(super) struct Front {
     keys: RwLock<Arc<KeyRing>>,
     tls: Option<Tls>,
     routes: Router,
+    large: LargeBodies,
 }
 
 impl Front {
-    pub fn new(app: App, access: Access, keys: KeyRing, tls: Option<Tls>) -> Front {
+    pub fn new(app: App, access: Access, keys: KeyRing, tls: Option<Tls>, large: LargeBodies) -> Front {
         let routes = api::routes().with_state(app.clone());
-        Front { app, access, keys: RwLock::new(Arc::new(keys)), tls, routes }
+        Front { app, access, keys: RwLock::new(Arc::new(keys)), tls, routes, large }
     }
 
     pub fn app(&self) -> &App {
@@ -89,6 +96,7 @@ impl Front {
         let shown = peer.map_or_else(|| "unix".to_owned(), |ip| ip.to_string());
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let log = RequestLog::new(id.clone(), shown.clone(), method.as_str(), &path);
+        let (activity, version) = (busy.activity().clone(), request.version());
         let ending = LoggedBody::begin(self.app.clone(), log.clone(), busy);
         let origin = request.headers().get(header::ORIGIN).cloned();
         let admitted = self.admit(&request, &shown);
@@ -96,7 +104,8 @@ impl Front {
             Ok(_) if method == Method::OPTIONS => preflight(request.headers()),
             Ok(caller) => {
                 log.entry().key = caller.key.clone();
-                self.route(request, CallContext { caller, id: id.clone(), log: log.clone() }).await
+                let context = CallContext { caller, id: id.clone(), log: log.clone() };
+                self.route(request, &activity, context).await
             }
             Err(error) => {
                 let mut response = refusal(&error, Dialect::of_path(&path), &id);
@@ -114,19 +123,20 @@ impl Front {
             &log,
         );
         log.entry().status = status.as_u16();
-        response.map(|body| ending.with(body))
+        response.map(|body| ending.with(body, version))
     }
 
     /// Whether the request may be answered, and who sends it.
     fn admit<B>(&self, request: &Request<B>, address: &str) -> Result<Caller, ApiError> {
         let (headers, path) = (request.headers(), request.uri().path());
-        if !self.access.admits_origin(headers) {
+        let own = own_name(request).map_err(ApiError::invalid)?;
+        if !self.access.admits_origin(headers, own) {
             return Err(ApiError::new(
                 Cause::Forbidden,
                 "pages of this origin may not ask: see --cors-origin",
             ));
         }
-        if !self.access.admits_host(headers, request.uri().host()) {
+        if !self.access.admits_host(own) {
             let text = "the server is not known under this name: see --allowed-host";
             return Err(ApiError::new(Cause::Forbidden, text));
         }
@@ -148,12 +158,29 @@ impl Front {
         }
     }
 
-    async fn route(&self, request: Request<Incoming>, context: CallContext) -> Response<Body> {
-        let mut request = request.map(Body::new);
+    /// Hands a request to its handler: on this thread, or beside it where the body is large.
+    async fn route(
+        &self,
+        request: Request<Incoming>,
+        activity: &Arc<Activity>,
+        context: CallContext,
+    ) -> Response<Body> {
+        let large = LargeBodies::takes(request.body());
+        let (id, dialect) = (context.id.clone(), Dialect::of_path(request.uri().path()));
+        let mut request = request.map(|body| Body::new(Upload::new(body, activity.clone())));
         request.extensions_mut().insert(context);
-        match self.routes.clone().call(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
+        let mut routes = self.routes.clone();
+        let handler = async move {
+            match routes.call(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        };
+        match large {
+            false => handler.await,
+            true => self.large.handle(handler).await.unwrap_or_else(|| {
+                refusal(&ApiError::fault("a fault inside Lamina, please report it"), dialect, &id)
+            }),
         }
     }
 
@@ -162,7 +189,7 @@ impl Front {
             headers.insert("x-request-id", id.clone());
             headers.insert("request-id", id);
         }
-        let ignored = log.entry().ignored.join(", ");
+        let ignored = log.entry().ignored_fields(", ");
         if let Ok(ignored) = HeaderValue::from_str(&ignored)
             && !ignored.is_empty()
         {

@@ -2,11 +2,15 @@
 
 mod connection;
 mod front;
+mod large;
 mod listen;
 mod logged;
+mod open;
 mod pace;
 mod signals;
+mod threads;
 mod tls;
+mod upload;
 
 use crate::{
     app::App,
@@ -16,14 +20,14 @@ use crate::{
 };
 use connection::Connections;
 use front::Front;
+use large::LargeBodies;
 use listen::Listening;
 use std::{
-    sync::{Arc, Condvar, Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread::JoinHandle,
     time::Duration,
 };
 use tls::Tls;
-use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 /// Why a server cannot start.
@@ -48,6 +52,9 @@ pub enum StartError {
     Thread(std::io::Error),
 }
 
+/// How long the end waits for who reads the log.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
 /// A running server. Dropping it drains and ends it.
 pub struct Server {
     url: String,
@@ -70,8 +77,9 @@ impl Server {
         let keys = KeyRing::read(&options).map_err(|e| StartError::Access(e.to_string()))?;
         let tls = Tls::read(&options).map_err(StartError::Access)?;
         let listening = Listening::open(&options)?;
-        room_for_threads(options.http_threads).map_err(StartError::Thread)?;
-        let runtime = runtime(options.http_threads).map_err(StartError::Thread)?;
+        threads::affordable(options.http_threads).map_err(StartError::Thread)?;
+        let runtime = threads::http(options.http_threads).map_err(StartError::Thread)?;
+        let large = LargeBodies::start().map_err(StartError::Thread)?;
         let access = Access {
             origins: options.cors_origin.clone(),
             hosts: options.allowed_host.clone(),
@@ -79,11 +87,11 @@ impl Server {
             scheme: if tls.is_some() { "https" } else { "http" },
         };
         let (url, port) = (listening.url(access.scheme), listening.port());
-        let app = App::new(options, models);
+        let app = App::new(options, models).map_err(StartError::Thread)?;
         app.models.begin();
-        let front = Arc::new(Front::new(app.clone(), access, keys, tls));
+        let front = Arc::new(Front::new(app.clone(), access, keys, tls, large));
         let drain = CancellationToken::new();
-        let models = app.models.clone();
+        let (models, log) = (app.models.clone(), app.clone());
         let connections = Connections::new(front.clone(), drain.clone());
         let handle = runtime.handle().clone();
         let (over, ended) = mpsc::channel();
@@ -91,6 +99,7 @@ impl Server {
             let idle = runtime.spawn(async move { models.forget_idle().await });
             runtime.block_on(connections.serve(listening));
             idle.abort();
+            log.log.flush(LAST_LINES);
             // What still runs on the pool ends by itself.
             runtime.shutdown_background();
             drop(over);
@@ -175,68 +184,5 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.drain();
         self.wait();
-    }
-}
-
-/// How long idle threads stay; the largest time is none that every system can wait for.
-const FOR_EVER: Duration = Duration::from_secs(1 << 30);
-/// Threads for templates and tokenizers.
-const HELPERS: usize = 2;
-/// Address space of a thread, with what it takes beside its stack: one that gets only that ends the process.
-const THREAD: usize = 4 << 20;
-
-/// Refuses to start where there is no memory for all threads of HTTP: later nothing could refuse them.
-fn room_for_threads(http: usize) -> std::io::Result<()> {
-    let threads = http.max(1) + HELPERS + 1;
-    match lamina_reserve::affordable(threads.saturating_mul(THREAD)) {
-        true => Ok(()),
-        false => Err(std::io::ErrorKind::OutOfMemory.into()),
-    }
-}
-
-/// HTTP must not take cores from the kernels: one thread unless asked for more, and two for templates and tokenizers,
-/// which start at once and stay.
-fn runtime(threads: usize) -> std::io::Result<Runtime> {
-    let mut builder = match threads {
-        0 | 1 => Builder::new_current_thread(),
-        n => {
-            let mut builder = Builder::new_multi_thread();
-            builder.worker_threads(n);
-            builder
-        }
-    };
-    builder.max_blocking_threads(HELPERS).thread_keep_alive(FOR_EVER).thread_name("lamina-http");
-    let runtime = builder.enable_all().build()?;
-    let started = Arc::new(HelperCount::default());
-    for _ in 0..HELPERS {
-        let started = started.clone();
-        // Each waits for the other, so neither takes the work of both.
-        runtime.spawn_blocking(move || started.one_more());
-    }
-    match started.all() {
-        true => Ok(runtime),
-        false => Err(std::io::ErrorKind::OutOfMemory.into()),
-    }
-}
-
-/// How many helpers there are.
-#[derive(Default)]
-struct HelperCount(Mutex<usize>, Condvar);
-
-impl HelperCount {
-    /// How long they wait for one another; where the system gives fewer threads, this ends it.
-    const PATIENCE: Duration = Duration::from_secs(2);
-
-    fn one_more(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.1.notify_all();
-        self.all();
-    }
-
-    /// Waits for all; false when they do not come.
-    fn all(&self) -> bool {
-        let count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.1.wait_timeout_while(count, Self::PATIENCE, |count| *count < HELPERS);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 >= HELPERS
     }
 }

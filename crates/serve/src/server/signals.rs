@@ -1,8 +1,6 @@
 //! Signals of the system: SIGTERM ends in good order, SIGHUP reads keys and certificates again.
 
 use super::Server;
-#[cfg(unix)]
-use std::io::Write;
 
 /// Exit code of a second signal.
 #[cfg(unix)]
@@ -33,8 +31,7 @@ impl Server {
                     Ok(()) => "keys and certificates were read again".to_owned(),
                     Err(e) => format!("error: {e}; the old keys and certificates stay"),
                 };
-                // Nobody may be left to hear it.
-                _ = writeln!(std::io::stderr(), "{told}");
+                front.app().log.line(&told);
             }
         });
         Ok(())

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// A model of the test's own: its engine has no other requests.
-fn alone(policy: Policy) -> (Model, ServeOptions) {
+pub fn alone(policy: Policy) -> (Model, ServeOptions) {
     let model = Model::load(None, LoadOptions { policy, ..LoadOptions::default() }).expect("the model");
     let models = vec![ModelOrigin::Loaded { name: "tiny".into(), model: model.clone() }];
     (model, ServeOptions { models, ..options() })
 }
 
-fn wait_for(what: impl Fn() -> bool) {
+pub fn wait_for(what: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !what() {
         assert!(Instant::now() < end, "it did not happen");

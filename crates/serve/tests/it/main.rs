@@ -1,13 +1,19 @@
 //! A server with the small model of the package, over real sockets.
 
 mod client;
+mod frames;
 mod infill;
 mod limits;
+mod names;
 mod native;
 mod openai;
+mod quiet;
 mod rank;
 mod safety;
 mod slots;
+mod slow;
+mod storm;
+mod watch;
 
 use lamina::Model;
 use lamina_serve::{ModelOrigin, ServeOptions, Server};

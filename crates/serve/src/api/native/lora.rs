@@ -1,7 +1,7 @@
 //! Adapters and their usual scales.
 
 use crate::{
-    body::typed,
+    body::{json_of, typed},
     call::{HttpCall, json_response},
     error::ApiError,
     models::Lease,
@@ -34,7 +34,7 @@ struct AdapterScale {
 pub async fn set(call: HttpCall) -> Result<Response, ApiError> {
     let lease = call.lease(call.query("model").as_deref()).await?;
     let bytes = call.bytes().await?;
-    let value: Value = serde_json::from_slice(&bytes)
+    let value: Value = json_of(&bytes, "the body")
         .map_err(|_| ApiError::invalid("the body must be a list of {id, scale}"))?;
     let given: Vec<AdapterScale> = typed(value, "body")?;
     let scales = given.iter().enumerate().map(|(i, one)| named(&lease, i, one));

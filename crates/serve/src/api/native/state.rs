@@ -49,7 +49,8 @@ pub async fn slots(call: HttpCall) -> Result<Response, ApiError> {
     let context = live.as_ref().map_or(0, |l| l.model.info().context);
     let snapshot = live.map(|l| l.model.snapshot());
     let running = snapshot.as_ref().map_or(&[][..], |s| &s.running);
-    if running.len() >= options.max_running && call.query("fail_on_no_slot").as_deref() == Some("1") {
+    let busy = running.iter().filter(|s| !s.paused).count();
+    if busy >= options.max_running && call.query("fail_on_no_slot").as_deref() == Some("1") {
         let retry = Some(Duration::from_secs(1));
         return Err(ApiError { retry, ..ApiError::new(Cause::Unavailable, "no slot is free") });
     }

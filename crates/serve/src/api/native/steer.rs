@@ -12,6 +12,9 @@ use lamina::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Bytes of a text whose tokens are biased at most.
+const MOST_BIASED: usize = 1024;
+
 /// Names of a sampler.
 type Names = &'static [&'static str];
 /// Parameters with which it does nothing.
@@ -77,6 +80,9 @@ pub fn logit_bias(body: &mut Body, lease: &Lease) -> Result<Option<BTreeMap<u32,
         };
         match token {
             Value::String(text) => {
+                if text.len() > MOST_BIASED {
+                    return Err(wrong(&format!("a text must have {MOST_BIASED} bytes at most")));
+                }
                 let tokens = lease.live.model.tokenize(text, Special::PARSE)?;
                 biases.extend(tokens.into_iter().map(|id| (id, bias)));
             }

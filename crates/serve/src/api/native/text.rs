@@ -82,7 +82,7 @@ async fn plain(call: &HttpCall, body: &mut Body, lease: &Lease) -> Result<Vec<u3
     let text: String = body.need(name)?;
     let add = body.take("add_special")?.or(body.take("add_special_tokens")?).unwrap_or(usual);
     let parse = body.take("parse_special")?.unwrap_or(true);
-    call.text(lease, text, Special { add, parse }).await
+    call.any_text(lease, text, Special { add, parse }).await
 }
 
 /// POST /detokenize.
