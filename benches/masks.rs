@@ -138,6 +138,9 @@ impl Times {
 /// Average, median, 99th percentile and most.
 fn summary(name: &str, times: &mut [(f64, String)], slow: usize) -> Value {
     times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if times.is_empty() {
+        return Value::Null;
+    }
     let at = |share: f64| times.get(((times.len() - 1) as f64 * share) as usize).map_or(0.0, |t| t.0);
     let average = times.iter().map(|t| t.0).sum::<f64>() / times.len() as f64;
     println!(

@@ -67,7 +67,7 @@ mod tests {
                 json!({ "type": "object", "properties": { format!("key{n}"): { "type": "string" } } });
             let grammar = Grammar::json_schema(&schema, SchemaOptions::default()).expect("a schema");
             let lowered = grammar.lowered();
-            let library = compile(&lowered, &vocabulary).expect("a grammar").library();
+            let library = compile(&lowered, None, &vocabulary).expect("a grammar").library();
             (lowered, library)
         };
         let (first, library) = made(0);

@@ -1,6 +1,9 @@
 //! From a lowered source to a parser of the library.
 
-use llguidance::{Matcher as Library, api::TopLevelGrammar};
+use llguidance::{
+    Matcher as Library,
+    api::{GrammarInit, TopLevelGrammar},
+};
 
 use crate::cache::Compiled;
 use crate::error::{GrammarError, Result};
@@ -9,10 +12,29 @@ use crate::limits;
 use crate::lowered::{LarkPiece, Lowered};
 use crate::vocab::{NAMED_TOKEN, Vocabulary};
 
-/// `lowered` over the tokens of `vocabulary`.
-pub(crate) fn compile(lowered: &Lowered, vocabulary: &Vocabulary) -> Result<Compiled> {
-    let bound = bound(lowered, vocabulary)?;
-    let build = || vocabulary.factory().create_parser(bound).map_err(|e| explain(lowered, &format!("{e:#}")));
+/// `lowered` as the library has it before it meets a vocabulary; None where it names tokens. Half of the time that a
+/// schema takes goes into it, so it is done once for all vocabularies.
+pub(crate) fn read(lowered: &Lowered) -> Result<Option<GrammarInit>> {
+    let Lowered::Schema(value) = lowered else { return Ok(None) };
+    let source = GrammarInit::Serialized(TopLevelGrammar::from_json_schema(value.clone()));
+    let parse =
+        || source.to_internal(None, limits::parser()).map_err(|e| explain(lowered, &format!("{e:#}")));
+    deep(parse).map(|(rules, lexer)| Some(GrammarInit::Internal(rules, lexer)))
+}
+
+/// `lowered` over the tokens of `vocabulary`; `read` is what [`read`] made of it, if that is at hand.
+pub(crate) fn compile(
+    lowered: &Lowered,
+    read: Option<GrammarInit>,
+    vocabulary: &Vocabulary,
+) -> Result<Compiled> {
+    let source = match read {
+        Some(read) => read,
+        None => GrammarInit::Serialized(bound(lowered, vocabulary)?),
+    };
+    let factory = vocabulary.factory();
+    let build =
+        || factory.create_parser_from_init_default(source).map_err(|e| explain(lowered, &format!("{e:#}")));
     let parser = deep(build)?;
     let bytes = parser.parser.lexer_stats().num_bytes + limits::BYTES_OF_SOURCE * lowered.bytes();
     let mut library = Library::new(Ok(parser));

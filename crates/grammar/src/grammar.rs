@@ -1,11 +1,12 @@
 //! A grammar: checked, without a vocabulary in it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use llguidance::api::GrammarInit;
 use serde_json::Value;
 
 use crate::cache::Compiled;
-use crate::compile::{compile, deep};
+use crate::compile::{compile, deep, read};
 use crate::error::{GrammarError, Result};
 use crate::lowered::{Lowered, SchemaOptions};
 use crate::matcher::GrammarMatcher;
@@ -20,6 +21,8 @@ struct Checked {
     kind: &'static str,
     source: String,
     lowered: Arc<Lowered>,
+    /// As the library read it, for the first vocabulary that it meets.
+    read: Mutex<Option<GrammarInit>>,
     warnings: Vec<String>,
     /// Compiled over bytes; an error where no text satisfies the grammar.
     judge: Result<Arc<Compiled>>,
@@ -158,7 +161,8 @@ impl Grammar {
     /// A grammar that no text satisfies, and why.
     fn of_nothing(kind: &'static str, source: String, why: GrammarError) -> Grammar {
         let lowered = Arc::new(Lowered::text(String::new()));
-        Grammar(Arc::new(Checked { kind, source, lowered, warnings: Vec::new(), judge: Err(why) }))
+        let (read, warnings) = (Mutex::default(), Vec::new());
+        Grammar(Arc::new(Checked { kind, source, lowered, read, warnings, judge: Err(why) }))
     }
 
     fn checked(
@@ -167,12 +171,15 @@ impl Grammar {
         lowered: Lowered,
         warnings: Vec<String>,
     ) -> Result<Grammar> {
-        let judge = match compile(&lowered, &Vocabulary::bytes()?) {
-            Ok(compiled) => Ok(Arc::new(compiled)),
-            Err(e @ GrammarError::Unsatisfiable(_)) => Err(e),
+        let bytes = Vocabulary::bytes()?;
+        let made = read(&lowered).and_then(|read| Ok((read.clone(), compile(&lowered, read, &bytes)?)));
+        let (read, judge) = match made {
+            Ok((read, compiled)) => (read, Ok(Arc::new(compiled))),
+            Err(e @ GrammarError::Unsatisfiable(_)) => (None, Err(e)),
             Err(e) => return Err(e),
         };
-        Ok(Grammar(Arc::new(Checked { kind, source, lowered: Arc::new(lowered), warnings, judge })))
+        let (lowered, read) = (Arc::new(lowered), Mutex::new(read));
+        Ok(Grammar(Arc::new(Checked { kind, source, lowered, read, warnings, judge })))
     }
 
     /// Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have.
@@ -203,7 +210,8 @@ impl Grammar {
         if let Some(compiled) = cache().get(&self.0.lowered) {
             return Ok(GrammarMatcher::new(&compiled, vocabulary));
         }
-        let compiled = Arc::new(compile(&self.0.lowered, vocabulary)?);
+        let read = self.0.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let compiled = Arc::new(compile(&self.0.lowered, read, vocabulary)?);
         cache().insert(self.0.lowered.clone(), compiled.clone());
         Ok(GrammarMatcher::new(&compiled, vocabulary))
     }

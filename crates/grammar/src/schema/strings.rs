@@ -1,5 +1,7 @@
 //! Keywords of strings.
 
+use std::{collections::BTreeMap, sync::Mutex};
+
 use serde_json::{Map, Value, json};
 
 use super::keywords::{counts, object_of, step};
@@ -26,7 +28,7 @@ impl Walk<'_> {
         }
         if let Some(name) = map.get("format").and_then(Value::as_str) {
             match formats::lookup(name) {
-                formats::FormatRule::Pattern(regex) => patterns.push(whole(&regex, "format", path)?),
+                formats::FormatRule::Pattern(regex) => patterns.push(Some(written(name, &regex, path)?)),
                 formats::FormatRule::Refused(why) => {
                     self.refuse("format", path, &format!("{name}: {why}"))?
                 }
@@ -59,8 +61,18 @@ pub(super) fn pattern(text: &str, keyword: &str, path: &str) -> Result<Option<St
     Ok(plain.map(|plain| format!("^(?:{plain})$")))
 }
 
-/// A regular expression of Rust's, of whole strings.
-fn whole(regex: &str, keyword: &str, path: &str) -> Result<Option<String>> {
-    let plain = quoted(regex, Scope::Whole).map_err(|why| GrammarError::refused(keyword, path, why))?;
-    Ok(plain.map(|plain| format!("^(?:{plain})$")))
+/// Patterns of the formats that were met: that of an address takes half a millisecond.
+static WRITTEN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+/// The pattern of the format `name`, whose expression is `regex`.
+fn written(name: &str, regex: &str, path: &str) -> Result<String> {
+    let refused = |why: &str| GrammarError::refused("format", path, why);
+    let mut written = WRITTEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(pattern) = written.get(name) {
+        return Ok(pattern.clone());
+    }
+    let plain = quoted(regex, Scope::Whole).map_err(|why| refused(&why))?;
+    let pattern = format!("^(?:{})$", plain.ok_or_else(|| refused("no string has it"))?);
+    written.insert(name.to_owned(), pattern.clone());
+    Ok(pattern)
 }
