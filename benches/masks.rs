@@ -7,7 +7,7 @@
 //! ```
 //!
 //! FOLDER has a tokenizer, say one of 128k tokens; `--smoke` makes do with one of bytes, and two schemas. Times are the processor's, so that neighbours count less. The last line
-//! is an object for `benches/record.py`.
+//! is an object for `benches/record.py`, as in `benches/record/masks`.
 
 use std::{path::Path, time::Duration};
 
