@@ -16,6 +16,7 @@ from .asking import asked, echo
 from .closing import Closing
 from .conversation import answer, answer_options, conversation
 from .errors import InvalidRequestError, numbered
+from .foreign import LOADING, understands
 from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
 from .policy import Policy
 from .progress import Progress
@@ -43,6 +44,7 @@ class LLM(Closing):
     ...     print(llm.generate("Once upon a time", max_tokens=64, temperature=0.8).text)
     """
 
+    @understands(LOADING)
     def __init__(
         self,
         path: Optional[Path] = None,
@@ -96,7 +98,10 @@ class LLM(Closing):
         kv_swap: where requests that wait for memory may keep theirs: "8GiB" (on disk; or bytes), "ram:2GiB", or both as
             "ram:2GiB,disk:8GiB"; None: they are computed again. Answers are the same.
 
-        Raises ModelError, FormatError, OutOfMemoryError or InvalidRequestError.
+        Parameters of llama-cpp-python's `Llama` and vLLM's `LLM` are understood by their names too (model_path, n_ctx,
+        n_gpu_layers, max_model_len, ..); one that there is no such thing for is refused, with what there is instead.
+
+        Raises ModelError, FormatError, UnsupportedError, OutOfMemoryError or InvalidRequestError.
         """
         # The options of loading are arguments one by one for editors and types alone.
         self._model = loading.load(path, progress, locals())

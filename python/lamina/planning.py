@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _lamina, builtin, checks, loading
+from .foreign import LOADING, understands
 from .policy import Policy
 from .types import Path
 
@@ -50,6 +51,7 @@ class Plan:
         return self.text
 
 
+@understands(LOADING)
 def plan(
     path: Optional[Path] = None,
     *,

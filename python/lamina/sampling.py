@@ -6,7 +6,6 @@ meanings, so nothing is written twice. `sampling.pyi` spells the list out for ty
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from copy import copy
 from typing import Any, Dict, List, Optional, TypedDict, Union
@@ -14,6 +13,7 @@ from typing import Any, Dict, List, Optional, TypedDict, Union
 from . import checks
 from ._lamina import check_options, sampling_params
 from .constraint import ANNOTATIONS, take_grammar
+from .foreign import SAMPLING, translated
 from .grammar import Grammar
 
 _PARAMS = sampling_params()
@@ -80,7 +80,7 @@ class SamplingParams:
     >>> llm.generate("Once upon a time", sampling_params=careful, seed=7)
 
     None means the default. Values are checked here: a wrong one raises `InvalidRequestError`, a name that does not
-    exist `TypeError`.
+    exist `TypeError`. Names of vLLM's `SamplingParams` are understood; what is not here is an `UnsupportedError`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -131,12 +131,9 @@ def wants_logprobs(params: SamplingParams) -> bool:
 def _canonical(options: Dict[str, Any]) -> Dict[str, Any]:
     """Options under their own names."""
     found: Dict[str, Any] = {}
-    for given, value in take_grammar(options).items():
+    known = [*_DEFAULTS, *_ALIASES, *ANNOTATIONS]
+    for given, value in take_grammar(translated(options, known, SAMPLING)).items():
         name = _ALIASES.get(given, given)
-        if name not in _DEFAULTS:
-            near = difflib.get_close_matches(given, [*_DEFAULTS, *_ALIASES, *ANNOTATIONS], 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"there is no option {given!r}{hint}")
         if name in found:
             raise TypeError(f"{name!r} is given twice, once as {given!r}")
         found[name] = value

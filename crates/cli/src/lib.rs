@@ -31,7 +31,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
-    let args = args.into_iter().map(|arg| args::long_form(&arg).unwrap_or(arg));
+    let args: Vec<OsString> = args.into_iter().map(|arg| args::long_form(&arg).unwrap_or(arg)).collect();
+    args::check_foreign(&args)?;
     let matches = commands::parser().try_get_matches_from(args)?;
     let (name, matches) = matches.subcommand().unwrap_or(("", &matches));
     commands::ALL.iter().find(|c| c.name == name).map_or(Ok(()), |c| (c.execute)(matches))

@@ -1,6 +1,7 @@
 //! Arguments that several commands share.
 
 mod flags;
+mod foreign;
 mod generate;
 mod grammar;
 mod load;
@@ -12,6 +13,7 @@ mod server;
 mod tools;
 mod types;
 
+pub use foreign::check as check_foreign;
 pub use generate::{GenerateArgs, Wanted};
 pub use grammar::{GrammarArgs, grammar_file};
 pub use load::{LoadArgs, ScoreArgs, long_form};

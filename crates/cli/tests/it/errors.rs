@@ -30,6 +30,16 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
+fn a_name_to_download_is_no_call_for_help() {
+    for args in
+        [&["chat", "-hf", "a/b"][..], &["run", "-hf", "a/b:Q4_K_M", "text"], &["serve", "--hf-repo", "a/b"]]
+    {
+        let message = lamina(args).error(2);
+        assert!(message.contains("downloads nothing"), "{args:?}: {message}");
+    }
+}
+
+#[test]
 fn a_file_that_is_no_model_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("model.gguf");
