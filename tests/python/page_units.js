@@ -17,13 +17,44 @@ const storage = {
   removeItem: (name) => items.delete(name),
 };
 const context = vm.createContext({ window: { localStorage: storage, sessionStorage: storage }, crypto, performance });
-for (const name of ["vendor/marked.min.js", "script/dom.js", "script/markdown.js", "script/store.js", "script/client.js", "script/params.js", "script/answer.js"]) {
+for (const name of ["vendor/marked.min.js", "script/dom.js", "script/markdown.js", "script/versions.js", "script/store.js", "script/client.js", "script/params.js", "script/greeting.js", "script/answer.js"]) {
   vm.runInContext(fs.readFileSync(path.join(folder, name), "utf8"), context, { filename: name });
 }
 const get = (name) => vm.runInContext(name, context);
 const plain = (value) => JSON.parse(JSON.stringify(value));
 
 const tests = {
+  "answers that are made again are kept"() {
+    const { of, show, next, checked } = get("Versions");
+    const first = next();
+    assert.deepEqual(plain(first), { role: "assistant", content: "", reasoning: "" });
+    Object.assign(first, { content: "one", figures: { speed: 1 } });
+    const second = next(of(first));
+    second.content = "two";
+    assert.deepEqual(plain(of(second).map((v) => v.content)), ["one", "two"]);
+    show(second, 0);
+    assert.equal(second.content, "one");
+    assert.equal(second.figures.speed, 1);
+    show(second, 1);
+    assert.equal(second.content, "two");
+    assert.equal(second.figures, undefined);
+    show(second, 7);
+    assert.equal(second.version, 1);
+    const third = next(of(second));
+    assert.equal(third.version, 2);
+    assert.deepEqual(plain(checked(plain(second))), plain(second));
+    for (const broken of [{ versions: 7 }, { versions: [{}], version: 0 }, { versions: [], version: -1 }, { versions: [] }]) {
+      assert.deepEqual(plain(checked({ role: "assistant", content: "x", ...broken })), { role: "assistant", content: "x" });
+    }
+  },
+  "a greeting tells what is known of the model"() {
+    const { facts } = get("Greeting");
+    const meta = { n_params: 7241732096, type_name: "Q4_K_M", size: 4.37e9, n_ctx: 32768 };
+    assert.equal(facts({ meta }), "7.2B parameters · Q4_K_M · 4.4 GB · context of 32,768 tokens");
+    assert.equal(facts({ meta: { n_params: 260032 } }), "260K parameters");
+    assert.match(facts({ meta: null, status: { value: "unloaded" } }), /loaded with the first message/);
+    assert.equal(facts(undefined), "It is loaded with the first message.");
+  },
   "events are the same however the body is cut"() {
     const body = ': ping\r\n\r\ndata: {"a": 1}\r\n\r\nevent: x\ndata:{"b": "é"}\n\ndata: [DONE]\n\n';
     for (let size = 1; size <= body.length; size++) {

@@ -1,8 +1,12 @@
 """Ollama's own client, unchanged, beside a live server."""
 
+import json
 import math
+import shutil
 
 import pytest
+from conftest import PACKAGED
+from serving import Live
 
 ollama = pytest.importorskip("ollama")
 
@@ -67,7 +71,28 @@ def test_lists(client, server):
     assert running.model == model.model and running.context_length > 0 and running.expires_at.year == 9999
     shown = client.show(model.model)
     assert shown.modelinfo["general.architecture"] == model.details.family and "completion" in shown.capabilities
-    assert server.get("/api/version")[1].startswith('{"version"')
+    assert shown.details.quantization_level and f"{model.details.family}.context_length" in shown.modelinfo
+    # Clients refuse servers that are older than what they need.
+    version = json.loads(server.get("/api/version")[1])["version"]
+    assert [int(part) for part in version.split(".")] >= [0, 6, 4]
+
+
+def test_models_that_are_not_in_memory_are_described(client, tmp_path):
+    ollama = pytest.importorskip("ollama")
+    shutil.copy(PACKAGED, tmp_path / "sleeping.gguf")
+    with Live("--models-dir", tmp_path) as live, ollama.Client(host=live.url) as other:
+        (model,) = other.list().models
+        awake = client.list().models[0]
+        assert model.model == "sleeping" and (model.size, model.digest) == (awake.size, awake.digest) and len(model.digest) == 64
+        assert model.details == awake.details
+        shown, known = other.show("sleeping"), client.show(awake.model)
+        assert (shown.capabilities, shown.details) == (known.capabilities, known.details)
+        numbers = {name: value for name, value in known.modelinfo.items() if name != "general.basename"}
+        assert {name: value for name, value in shown.modelinfo.items() if name in numbers} == numbers
+        assert not other.ps().models, "nothing was loaded for it"
+        shutil.copy(PACKAGED, tmp_path / "later.gguf")
+        assert other.show("later").capabilities == shown.capabilities
+        assert {one.model for one in other.list().models} == {"sleeping", "later"}
 
 
 def test_an_empty_prompt_loads(client):

@@ -116,6 +116,37 @@ def test_openai_responses(openai_client):
     assert called.output[-1].type == "function_call" and is_rain(called.output[-1].arguments)
 
 
+def test_streamed_responses_are_the_whole_ones(openai_client):
+    asked = dict(model="any", input="Is it raining?", max_output_tokens=LONGEST, reasoning={"effort": "none"}, extra_body={"seed": 3})
+    tool = {"type": "function", "name": "rain", "parameters": SCHEMA, "strict": True}
+    for more in ({"tools": [tool], "tool_choice": "required"}, {"text": {"format": {"type": "json_schema", "name": "v", "schema": VERDICT}}}):
+        whole = openai_client.responses.create(**asked, **more)
+        events = list(openai_client.responses.create(**asked, **more, stream=True))
+        streamed = events[-1].response
+
+        def said(response):
+            return [item.to_dict() | {"id": "", "call_id": ""} for item in response.output]
+
+        assert said(streamed) == said(whole)
+        done = [event.item for event in events if event.type == "response.output_item.done"]
+        assert [item.to_dict() for item in done] == [item.to_dict() for item in streamed.output]
+        assert {item.type for item in streamed.output} == {"function_call" if "tools" in more else "message"}
+
+
+def test_responses_are_gone_on_from_by_their_items(openai_client, server):
+    first = openai_client.responses.create(model="any", input="Hello", max_output_tokens=4)
+    listed = openai_client.responses.input_items.list(first.id).data
+    assert [item.to_dict()["content"] for item in listed] == [[{"type": "input_text", "text": "Hello"}]]
+    items = [{"role": "user", "content": "Hello"}, {"type": "item_reference", "id": first.output[-1].id}, {"role": "user", "content": "And?"}]
+    second = openai_client.responses.create(model="any", input=items, max_output_tokens=4)
+    spelled = [*items[:1], {"role": "assistant", "content": first.output_text}, *items[2:]]
+    counted = [server.post("/v1/responses/input_tokens", {"model": "any", "input": one})[1]["input_tokens"] for one in (items, spelled)]
+    assert counted == [second.usage.input_tokens] * 2
+    page = openai_client.responses.input_items.list(second.id, limit=2, order="asc")
+    assert page.has_more and [item.to_dict()["content"][0]["text"] for item in page.data] == ["Hello", first.output_text]
+    assert server.request("/v1/responses/resp_nothing/input_items")[0] == 404
+
+
 def test_a_thought_ends_with_its_budget(server):
     body = {"model": "any", "messages": MESSAGES, "max_tokens": LONGEST, "seed": 1, "json_schema": VERDICT}
     thinking = {**body, "chat_template_kwargs": {"enable_thinking": True}, "reasoning_budget": 6}

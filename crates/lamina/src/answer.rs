@@ -78,6 +78,33 @@ impl ChatAnswer {
         self.inside = self.marks.is_some_and(|marks| marks.begins_inside(&end));
     }
 
+    /// Why the calls that the choice of tools requires cannot be made, and which option is to blame; none where they can,
+    /// or none is required.
+    pub fn refused_choice(&self) -> Option<(&'static str, String)> {
+        let name = |tool: &Value| {
+            let function = tool.get("function").filter(|f| f.is_object()).unwrap_or(tool);
+            function.get("name").and_then(Value::as_str).map(str::to_owned)
+        };
+        let named = match &self.choice {
+            ToolChoice::Auto | ToolChoice::None => return None,
+            ToolChoice::Required => None,
+            ToolChoice::Named(named) => Some(named),
+        };
+        if self.format.name == "none" {
+            let why = "a call is required, but the model's template writes none: leave tool_choice at auto";
+            return Some(("tool_choice", why.into()));
+        }
+        match named {
+            Some(named) if !self.tools.iter().any(|tool| name(tool).as_ref() == Some(named)) => {
+                Some(("tool_choice", format!("tool_choice names {named}, which is not among the tools")))
+            }
+            None if self.tools.is_empty() => {
+                Some(("tools", "a call is required, but there are no tools".into()))
+            }
+            _ => None,
+        }
+    }
+
     /// Takes an answer apart.
     pub fn reader(&self) -> ChatReader {
         let options = ParserOptions {

@@ -55,7 +55,7 @@ pub use lamina_load::{
     Surface, SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
-pub use lamina_tokenize::{Markers, Special, Tokenizer};
+pub use lamina_tokenize::{Markers, Special, StreamDecoder, Tokenizer};
 pub use model::Model;
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};

@@ -14,6 +14,9 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// All of them.
+    pub const ALL: [Dialect; 4] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Native, Dialect::Ollama];
+
     /// The dialect that errors before the routing are told in.
     pub fn of_path(path: &str) -> Dialect {
         let bare = path.strip_prefix("/v1").unwrap_or(path);

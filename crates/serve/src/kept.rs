@@ -19,6 +19,8 @@ pub struct KeptAnswer {
     pub body: Value,
     /// The conversation up to it, in OpenAI's shape.
     pub messages: Vec<Value>,
+    /// The items that it was asked with.
+    pub input: Vec<Value>,
 }
 
 /// The kept answers of a server: each is found by its id, and only by who asked for it.
@@ -43,8 +45,8 @@ struct KeptEntry {
 impl KeptAnswers {
     /// Keeps an answer.
     pub fn keep(&self, id: &str, tenant: &Arc<str>, answer: KeptAnswer) {
-        let bytes = answer.body.to_string().len()
-            + answer.messages.iter().map(|m| m.to_string().len()).sum::<usize>();
+        let parts = answer.messages.iter().chain(&answer.input).chain([&answer.body]);
+        let bytes = parts.map(|part| part.to_string().len()).sum::<usize>();
         let mut shelf = self.shelf();
         shelf.bytes += bytes;
         shelf.order.push_back(id.to_owned());
@@ -59,6 +61,19 @@ impl KeptAnswers {
         let mut shelf = self.shelf();
         shelf.clear_out(MOST, MOST_BYTES, LIFE);
         shelf.answers.get(id).filter(|k| &*k.tenant == tenant).map(|k| k.answer.clone())
+    }
+
+    /// The item of that id, of an answer's output or of what was asked.
+    pub fn item(&self, id: &str, tenant: &str) -> Option<Value> {
+        let mut shelf = self.shelf();
+        shelf.clear_out(MOST, MOST_BYTES, LIFE);
+        let own = shelf.answers.values().filter(|kept| &*kept.tenant == tenant);
+        own.flat_map(|kept| {
+            let output = kept.answer.body["output"].as_array().into_iter().flatten();
+            output.chain(&kept.answer.input)
+        })
+        .find(|item| item["id"] == id)
+        .cloned()
     }
 
     /// Forgets an answer; false where there is none.
@@ -107,10 +122,13 @@ mod tests {
     fn answers_are_their_askers_own_and_the_oldest_go() {
         let kept = KeptAnswers::default();
         let [a, b]: [Arc<str>; 2] = ["a".into(), "b".into()];
+        let answer = |i: usize| json!({ "i": i, "output": [{ "id": format!("m{i}") }] });
         for i in 0..3 {
-            kept.keep(&format!("r{i}"), &a, KeptAnswer { body: json!({ "i": i }), messages: vec![] });
+            kept.keep(&format!("r{i}"), &a, KeptAnswer { body: answer(i), messages: vec![], input: vec![] });
         }
         assert_eq!(kept.find("r1", &a).unwrap().body["i"], 1);
+        assert_eq!(kept.item("m2", &a), Some(json!({ "id": "m2" })));
+        assert!(kept.item("m2", &b).is_none() && kept.item("m9", &a).is_none());
         assert!(kept.find("r1", &b).is_none() && !kept.forget("r1", &b));
         assert!(kept.forget("r1", &a) && kept.find("r1", &a).is_none());
         kept.shelf().clear_out(1, usize::MAX, LIFE);

@@ -6,14 +6,15 @@ use lamina::sample::params;
 use serde_json::json;
 use std::{fmt::Write, fs, path::Path};
 
-fn tables() -> impl Iterator<Item = &'static FieldTable> {
+/// All tables.
+pub fn tables() -> impl Iterator<Item = &'static FieldTable> {
     [openai::TABLES, native::TABLES, anthropic::TABLES, ollama::TABLES].into_iter().flatten().copied()
 }
 
 #[test]
 fn each_field_is_what_its_table_says() {
     for table in tables() {
-        for field in table.fields {
+        for field in table.specs() {
             let body = json!({ field.name: 1 });
             let read = Body::new(body, table, "", false);
             let at = format!("{} {}", table.name, field.name);
@@ -35,14 +36,14 @@ fn each_field_is_what_its_table_says() {
 #[test]
 fn names_are_unique_in_a_table() {
     for table in tables() {
-        let mut names: Vec<_> = table.fields.iter().map(|f| f.name).collect();
+        let mut names: Vec<_> = table.specs().map(|f| f.name).collect();
         names.sort_unstable();
         assert!(names.windows(2).all(|w| w[0] != w[1]), "{}: {names:?}", table.name);
     }
 }
 
-fn list(out: &mut String, fields: &[FieldSpec], usage: FieldUsage, heading: &str) {
-    let chosen: Vec<_> = fields.iter().filter(|f| f.usage == usage).collect();
+fn list<'a>(out: &mut String, fields: impl Iterator<Item = &'a FieldSpec>, usage: FieldUsage, heading: &str) {
+    let chosen: Vec<_> = fields.filter(|f| f.usage == usage).collect();
     if chosen.is_empty() {
         return;
     }
@@ -61,13 +62,13 @@ fn documentation() -> String {
         if table.sampling {
             _ = writeln!(out, "\nAll of the common fields, and:");
         }
-        list(&mut out, table.fields, FieldUsage::Taken, "Read:");
-        list(&mut out, table.fields, FieldUsage::Harmless, "Accepted, and without effect:");
-        list(&mut out, table.fields, FieldUsage::Refused, "Refused:");
+        list(&mut out, table.specs(), FieldUsage::Taken, "Read:");
+        list(&mut out, table.specs(), FieldUsage::Harmless, "Accepted, and without effect:");
+        list(&mut out, table.specs(), FieldUsage::Refused, "Refused:");
     }
     _ = writeln!(out, "\n## Common fields");
-    list(&mut out, COMMON, FieldUsage::Taken, "Read:");
-    list(&mut out, COMMON, FieldUsage::Harmless, "Accepted, and without effect:");
+    list(&mut out, COMMON.iter(), FieldUsage::Taken, "Read:");
+    list(&mut out, COMMON.iter(), FieldUsage::Harmless, "Accepted, and without effect:");
     _ = writeln!(out, "\nSampling:\n\n| field | also | |\n|---|---|---|");
     for p in params() {
         let aliases: Vec<_> = p.aliases.iter().map(|a| format!("`{a}`")).collect();

@@ -5,6 +5,7 @@ use crate::{
     call::{HttpCall, get},
     dialect::Dialect,
     error::{ApiError, Cause},
+    metrics::MetricsFormat,
 };
 use axum::{Router, body::Body, response::Response};
 use http::{HeaderValue, header};
@@ -20,9 +21,11 @@ async fn metrics(call: HttpCall) -> Result<Response, ApiError> {
     if app.options.no_metrics {
         return Err(ApiError::new(Cause::NoPath, "the server was started with --no-metrics"));
     }
-    let text = app.metrics.text(app.models.slots(), app.connections.load(Ordering::Relaxed));
-    let mut response = Response::new(Body::from(text));
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    let format = MetricsFormat::of(call.headers());
+    let text = app.metrics.text(&app.models.slots(), app.connections.load(Ordering::Relaxed));
+    let mut response = Response::new(Body::from(format.written(text)));
+    let kind = HeaderValue::from_static(format.content_type());
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
 }

@@ -2,9 +2,13 @@
 
 mod anthropic;
 #[cfg(test)]
+mod both_ways;
+#[cfg(test)]
 mod fields;
 mod health;
 mod metrics;
+#[cfg(test)]
+mod mutations;
 mod native;
 mod ollama;
 mod openai;

@@ -141,6 +141,11 @@ impl Body {
         &self.ignored
     }
 
+    /// Paths of fields that nobody has read.
+    pub fn unread(&self) -> impl Iterator<Item = String> {
+        self.map.keys().map(|name| self.path(name))
+    }
+
     /// Counts a field that was taken as one that makes no difference.
     pub fn ignore(&mut self, name: &str) {
         let path = self.path(name);
@@ -205,6 +210,7 @@ mod tests {
             harmless("user", "nobody asks"),
             refused("audio", "answers are text"),
         ],
+        also: &[],
     };
 
     fn parse(text: &str) -> Result<Body, ApiError> {

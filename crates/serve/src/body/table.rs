@@ -10,8 +10,10 @@ pub struct FieldTable {
     pub name: &'static str,
     /// Every sampling parameter and the common fields are admitted too.
     pub sampling: bool,
-    /// Fields of its own; they win over those that are common.
+    /// Fields of its own; they win over all others.
     pub fields: &'static [FieldSpec],
+    /// Lists of fields that other tables have too.
+    pub also: &'static [&'static [FieldSpec]],
 }
 
 /// A field.
@@ -100,9 +102,16 @@ pub const COMMON: &[FieldSpec] = &[
 ];
 
 impl FieldTable {
+    /// Its fields but for those that are common: its own, then those of the lists that it shares with other tables.
+    pub fn specs(&self) -> impl Iterator<Item = &'static FieldSpec> + Clone {
+        let own = self.fields;
+        let shared = self.also.iter().flat_map(|list| list.iter());
+        own.iter().chain(shared.filter(move |f| own.iter().all(|o| o.name != f.name)))
+    }
+
     /// What happens to the field of that name; none where the table does not know it.
     pub fn find(&self, name: &str) -> Option<FieldSpec> {
-        let own = self.fields.iter().chain(COMMON.iter().filter(|_| self.sampling));
+        let own = self.specs().chain(COMMON.iter().filter(|_| self.sampling));
         let sampled = || params().find(|p| self.sampling && (p.name == name || p.aliases.contains(&name)));
         let found = own.copied().find(|f| f.name == name);
         found.or_else(|| sampled().map(|p| taken(p.name, p.doc)))
@@ -113,7 +122,7 @@ impl FieldTable {
         let sampling = self.sampling;
         let sampled = params().flat_map(|p| std::iter::once(p.name).chain(p.aliases.iter().copied()));
         let common = COMMON.iter().map(|f| f.name).chain(sampled).filter(move |_| sampling);
-        self.fields.iter().map(|f| f.name).chain(common)
+        self.specs().map(|f| f.name).chain(common)
     }
 
     /// The known name that is most like `name`.

@@ -166,7 +166,7 @@ fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {
         None | Some(Value::Null) => {
             return Err(ApiError::at(format!("{path}.content"), format!("{path}.content is missing")));
         }
-        Some(content) => text_of(content, &format!("{path}.content"))?.into(),
+        Some(content) => message_text(content, &format!("{path}.content"))?.into(),
     };
     // Templates ask whether there is text by its truth, and add it to other texts.
     message.insert("content".into(), if content.is_null() { "".into() } else { content });
@@ -178,7 +178,10 @@ fn check(message: &mut Map<String, Value>, path: &str) -> Result<(), ApiError> {
 }
 
 /// A text, or the texts of a list of parts.
-fn text_of(content: Value, path: &str) -> Result<String, ApiError> {
+///
+/// # Errors
+/// When it is something else, or a part is no text.
+pub fn message_text(content: Value, path: &str) -> Result<String, ApiError> {
     let parts = match content {
         Value::String(text) => return Ok(text),
         Value::Array(parts) => parts,

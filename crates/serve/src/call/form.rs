@@ -1,7 +1,7 @@
 //! Fields that say what form an answer has: OpenAI's, llama-server's and vLLM's.
 
 use crate::{
-    body::{Body, json_of, kind, typed},
+    body::{Body, FieldSpec, FieldTable, json_of, kind, taken, typed},
     error::ApiError,
     run::{FormSource, WantedForm, Wishes},
 };
@@ -32,6 +32,27 @@ const STRUCTURED: &[(&str, Maker)] = &[
     ("structural_tag", tag),
 ];
 
+/// A schema with its name.
+const SCHEMA: &[FieldSpec] = &[
+    taken("name", "what the schema is called"),
+    taken("description", "what it is for"),
+    taken("schema", "the schema"),
+    taken("strict", "false: what cannot be enforced is left out"),
+];
+/// Fields of `json_schema` in `response_format`.
+pub const NAMED_SCHEMA: FieldTable =
+    FieldTable { name: "json_schema", sampling: false, fields: &[], also: &[SCHEMA] };
+/// Fields of `response_format`.
+pub const FORMAT: FieldTable = FieldTable {
+    name: "response_format",
+    sampling: false,
+    fields: &[
+        taken("type", "text, json_object, json_schema or structural_tag"),
+        taken("json_schema", "a schema with its name; its fields may stand beside the type"),
+    ],
+    also: &[SCHEMA],
+};
+
 /// Reads the form that a body asks for.
 ///
 /// # Errors
@@ -48,43 +69,43 @@ pub(super) fn forms(body: &mut Body, wishes: &mut Wishes) -> Result<(), ApiError
 /// # Errors
 /// When it has no such type, or lacks its schema.
 pub fn response_format(value: Value, path: &str) -> Result<Option<WantedForm>, ApiError> {
-    let Value::Object(mut format) = value else { return Err(wrong(path, &value, "an object")) };
-    let source = match format.get("type").and_then(Value::as_str) {
-        Some("text") => return Ok(None),
-        Some("json_object") => match format.remove("schema") {
-            Some(schema) => return Ok(Some(WantedForm::schema(format!("{path}.schema"), schema))),
-            None => FormSource::Json,
-        },
-        Some("json_schema") => {
-            let (named, path) = match format.remove("json_schema") {
-                Some(named) => (named, format!("{path}.json_schema")),
-                // Responses and llama-server write it flat.
-                None => (Value::Object(format), path.to_owned()),
-            };
-            return named_schema(named, &path).map(Some);
-        }
-        Some("structural_tag") => FormSource::Tag(Value::Object(format)),
+    if value["type"] == "structural_tag" {
+        return Ok(Some(WantedForm { path: path.to_owned(), source: FormSource::Tag(value) }));
+    }
+    let mut format = Body::new(value, &FORMAT, path, false)?;
+    let kind: String = format.need("type")?;
+    let form = match kind.as_str() {
+        "text" => None,
+        "json_object" => Some(match format.value("schema") {
+            Some(schema) => WantedForm::schema(format.path("schema"), schema),
+            None => WantedForm { path: path.to_owned(), source: FormSource::Json },
+        }),
+        "json_schema" => Some(match format.nested("json_schema", &NAMED_SCHEMA, false)? {
+            Some(mut named) => named_schema(&mut named)?,
+            // Responses and llama-server write it flat.
+            None => named_schema(&mut format)?,
+        }),
         _ => {
             let text = format!("{path}.type must be text, json_object, json_schema or structural_tag");
             return Err(ApiError::at(format!("{path}.type"), text));
         }
     };
-    Ok(Some(WantedForm { path: path.to_owned(), source }))
+    match format.unread().next() {
+        Some(other) => {
+            Err(ApiError::at(&other, format!("{other} has no meaning where {path}.type is {kind}")))
+        }
+        None => Ok(form),
+    }
 }
 
 /// `{name, schema, strict}`. Where it need not be exact, what cannot be enforced is left out.
-fn named_schema(mut named: Value, path: &str) -> Result<WantedForm, ApiError> {
-    let at = format!("{path}.schema");
-    if !named.is_object() {
-        return Err(wrong(path, &named, "an object with a schema"));
-    }
-    match named["schema"].take() {
-        Value::Null => Err(ApiError::at(&at, format!("{at} is missing"))),
-        schema => {
-            let lenient = named["strict"] == false;
-            Ok(WantedForm { path: at, source: FormSource::Schema { schema, lenient } })
-        }
-    }
+fn named_schema(named: &mut Body) -> Result<WantedForm, ApiError> {
+    named.take::<String>("name")?;
+    named.take::<String>("description")?;
+    let lenient = named.take::<bool>("strict")? == Some(false);
+    let path = named.path("schema");
+    let schema = named.need("schema")?;
+    Ok(WantedForm { path, source: FormSource::Schema { schema, lenient } })
 }
 
 /// A schema, or one as text.

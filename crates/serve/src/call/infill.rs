@@ -18,6 +18,7 @@ pub struct GapText {
 
 /// A file beside the one with the gap.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OtherFile {
     #[serde(default)]
     filename: String,

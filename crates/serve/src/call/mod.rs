@@ -8,12 +8,17 @@ mod method;
 mod pool;
 mod prompts;
 mod read;
+mod token_count;
 
-pub use chat::{ChatTurn, PromptTokens};
+pub use chat::{ChatTurn, PromptTokens, message_text};
 pub use form::response_format;
+#[cfg(test)]
+pub use form::{FORMAT, NAMED_SCHEMA};
 pub use infill::{GapText, OtherFile};
 pub use method::{delete, get, post, refusal};
 pub use pool::{in_turn, pooled};
+
+use token_count::CountedRequest;
 
 use crate::{
     app::App,
@@ -48,6 +53,8 @@ pub struct Caller {
     pub share: f64,
     /// The smallest priority that it may ask for, and has if it asks for none.
     pub priority: i32,
+    /// It may do what changes the server for all.
+    pub admin: bool,
 }
 
 /// What is known of a request before it is routed; it travels as an extension.
@@ -88,6 +95,20 @@ impl HttpCall {
     pub fn query(&self, name: &str) -> Option<Cow<'_, str>> {
         let pairs = form_urlencoded::parse(self.parts.uri.query().unwrap_or("").as_bytes());
         pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Refuses what changes the server for all callers where this one is only one of them.
+    ///
+    /// # Errors
+    /// Then.
+    pub fn need_admin(&self) -> Result<(), ApiError> {
+        match self.caller.admin {
+            true => Ok(()),
+            false => Err(ApiError::new(
+                Cause::Forbidden,
+                "this changes the server for all callers, which this key may not: start the server with --admin-key",
+            )),
+        }
     }
 
     /// Headers of the request.
@@ -131,10 +152,21 @@ impl HttpCall {
 
     /// Names what a body has that makes no difference, in the log and in the response.
     pub fn ignore(&self, body: &Body) {
+        self.name_ignored(body.ignored().iter().cloned());
+    }
+
+    /// A body has been read: fields that nobody has looked at make no difference, and are named.
+    pub fn finish(&self, body: Body) {
+        self.ignore(&body);
+        self.name_ignored(body.unread());
+    }
+
+    /// Names fields that make no difference.
+    pub fn name_ignored(&self, names: impl IntoIterator<Item = String>) {
         let mut entry = self.log.entry();
-        for name in body.ignored() {
-            if !entry.ignored.contains(name) {
-                entry.ignored.push(name.clone());
+        for name in names {
+            if !entry.ignored.contains(&name) {
+                entry.ignored.push(name);
             }
         }
     }
@@ -276,15 +308,17 @@ impl HttpCall {
         stream: bool,
         mut renderer: impl Render,
     ) -> Result<Response, ApiError> {
+        let tokens = self.app.metrics.tokens(job.lease.name());
+        let observer = CountedRequest { log: self.log.clone(), tokens };
         let run = self.start(self.constrained(job).await?)?;
         if !stream {
-            let answer = whole(run, self.log.clone()).await?;
+            let answer = whole(run, observer).await?;
             return Ok(json_response(&renderer.whole(&answer)));
         }
         self.log.entry().stream = true;
         let kind = renderer.content_type();
         let ping = self.app.options.sse_ping.0;
-        let body = RenderedStream::new(run, Box::new(renderer), Box::new(self.log.clone()), ping);
+        let body = RenderedStream::new(run, Box::new(renderer), Box::new(observer), ping);
         let mut response = Response::new(axum::body::Body::new(body));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

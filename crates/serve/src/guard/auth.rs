@@ -19,19 +19,35 @@ struct KnownKey {
     name: Arc<str>,
     share: f64,
     priority: i32,
+    admin: bool,
 }
 
 impl KeyRing {
-    /// The keys of the options, of the environment and of the key file.
+    /// The keys of the options, of the environment and of the key file. A lone key is that of who runs the server, and
+    /// may do all; of several, only those that are said to.
     ///
     /// # Errors
-    /// When the file cannot be read or has a line that makes no sense; the key itself is never told.
+    /// When a key is empty, or the file cannot be read or has a line that makes no sense; the key itself is never told.
     pub fn read(options: &ServeOptions) -> io::Result<KeyRing> {
         let env = std::env::var("LAMINA_API_KEY").ok().filter(|k| !k.is_empty());
         let given = options.api_key.iter().cloned().chain(env);
         let mut keys: Vec<KnownKey> = given.enumerate().map(|(i, key)| KnownKey::new(&key, i + 1)).collect();
+        for (i, key) in options.admin_key.iter().enumerate() {
+            keys.push(KnownKey {
+                name: format!("admin-{}", i + 1).into(),
+                admin: true,
+                ..KnownKey::new(key, 0)
+            });
+        }
+        if options.api_key.iter().chain(&options.admin_key).any(|key| key.trim().is_empty()) {
+            let text = "a key is empty: give --api-key and --admin-key a text, or leave them out";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         if let Some(path) = &options.api_key_file {
             keys.extend(file(path)?);
+        }
+        if let [lone] = keys.as_mut_slice() {
+            lone.admin = true;
         }
         Ok(KeyRing { keys })
     }
@@ -56,6 +72,7 @@ impl KeyRing {
             key: Some(known.name.clone()),
             share: known.share,
             priority: known.priority,
+            admin: known.admin,
         })
     }
 }
@@ -63,10 +80,10 @@ impl KeyRing {
 impl KnownKey {
     fn new(key: &str, number: usize) -> KnownKey {
         let hash = Sha256::digest(key.as_bytes()).into();
-        KnownKey { hash, name: format!("key-{number}").into(), share: 1.0, priority: 0 }
+        KnownKey { hash, name: format!("key-{number}").into(), share: 1.0, priority: 0, admin: false }
     }
 
-    /// `KEY [name] [share=N] [priority=N]`.
+    /// `KEY [name] [share=N] [priority=N] [admin=yes]`.
     fn parse(line: &str, number: usize) -> Result<KnownKey, String> {
         let mut words = line.split_whitespace();
         let mut key = KnownKey::new(words.next().unwrap_or_default(), number);
@@ -80,7 +97,8 @@ impl KnownKey {
                     let priority = n.parse().ok().filter(|p| (-100..=100).contains(p));
                     key.priority = priority.ok_or("priority must be from -100 to 100")?;
                 }
-                Some(_) => return Err("only share= and priority= are known".into()),
+                Some(("admin", "yes")) => key.admin = true,
+                Some(_) => return Err("only share=, priority= and admin=yes are known".into()),
                 None => key.name = word.into(),
             }
         }
@@ -137,6 +155,28 @@ mod tests {
         fs::write(&path, "secret-a share=0\n").unwrap();
         let message = KeyRing::read(&options).unwrap_err().to_string();
         assert!(message.contains("line 1") && !message.contains("secret"), "{message}");
+    }
+
+    #[test]
+    fn of_several_keys_only_those_that_may_change_the_server() {
+        let ring = |api: &[&str], admin: &[&str]| {
+            let [api_key, admin_key] =
+                [api, admin].map(|keys| keys.iter().map(ToString::to_string).collect());
+            KeyRing::read(&ServeOptions { api_key, admin_key, ..Default::default() })
+        };
+        let admin = |ring: &KeyRing, key: &str| ring.holder(key).unwrap().admin;
+        let lone = ring(&["a"], &[]).unwrap();
+        assert!(admin(&lone, "a"), "who runs the server for themselves");
+        let several = ring(&["a", "b"], &[]).unwrap();
+        assert!(!admin(&several, "a") && !admin(&several, "b"));
+        let both = ring(&["a"], &["c"]).unwrap();
+        assert!(!admin(&both, "a") && admin(&both, "c"));
+        for (api, admin) in [(&[""][..], &[][..]), (&["a", " "], &[]), (&["a"], &[""])] {
+            let error = ring(api, admin).unwrap_err().to_string();
+            assert!(error.contains("a key is empty"), "{error}");
+        }
+        let (known, wrong) = (KnownKey::parse("k ann admin=yes", 1), KnownKey::parse("k admin=perhaps", 1));
+        assert!(known.unwrap().admin && wrong.is_err());
     }
 
     #[test]

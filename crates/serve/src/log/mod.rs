@@ -46,6 +46,8 @@ pub struct LogEntry {
     pub queued: bool,
     /// Its tokens.
     pub usage: TokenUsage,
+    /// Of these, tokens that metrics have counted while they came.
+    pub counted: TokenUsage,
     /// Time until its first step, of its first answer.
     pub queue: Duration,
     /// Time of its prompt.
@@ -86,6 +88,7 @@ impl RequestLog {
             stream: false,
             queued: false,
             usage: TokenUsage::default(),
+            counted: TokenUsage::default(),
             queue: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,

@@ -3,50 +3,37 @@
 mod kept;
 mod labels;
 mod process;
+mod registrar;
+mod requests;
 mod seen;
 mod swapped;
+mod text;
+
+pub use requests::TokenCounters;
+pub use text::MetricsFormat;
 
 use crate::{
     log::LogEntry,
     models::{ModelSlot, Phase},
 };
 use kept::KeptHistogram;
-use labels::{
-    AdapterLabel, BuildLabel, EndLabel, ModelLabel, PagesLabel, PhaseLabel, StatusLabel, StepLabel,
-    TenantLabel, WhyLabel,
-};
+use labels::{AdapterLabel, BuildLabel, ModelLabel, PagesLabel, PhaseLabel, StepLabel};
 use prometheus_client::{
     encoding::text::encode,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry as Sheet,
 };
+use registrar::{Gauges, Registrar};
+use requests::Requests;
 use seen::SeenCounters;
-use std::{
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 use swapped::SwapMetrics;
 
-type Gauges<L> = Family<L, Gauge<f64, AtomicU64>>;
-type Seconds<L> = Family<L, Counter<f64, AtomicU64>>;
 /// Histograms of engines.
 type Kept<L> = Family<L, KeptHistogram, fn() -> KeptHistogram>;
-type Histograms = Family<ModelLabel, Histogram, fn() -> Histogram>;
-
-/// vLLM's buckets.
-const FIRST_TOKEN: &[f64] = &[
-    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0,
-    80.0, 160.0, 640.0, 2560.0,
-];
-const BETWEEN_TOKENS: &[f64] = &[
-    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
-];
-const WHOLE: &[f64] = &[
-    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0,
-    960.0, 1920.0, 7680.0,
-];
-const TOKENS: &[f64] =
-    &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6];
 
 /// The numbers of a server.
 pub struct Metrics {
@@ -55,30 +42,11 @@ pub struct Metrics {
     engines: Engines,
     open_connections: Gauge,
     resident: Gauge,
-    cpu: Gauge<f64, AtomicU64>,
+    cpu: Counter<f64, AtomicU64>,
     files: Gauge,
     /// Lines of the log that were dropped.
     pub log_dropped: Counter,
     seen: Mutex<SeenCounters>,
-}
-
-/// Numbers that requests bring when they end.
-struct Requests {
-    prompt_tokens: Family<ModelLabel, Counter>,
-    generation_tokens: Family<ModelLabel, Counter>,
-    success: Family<EndLabel, Counter>,
-    answered: Family<StatusLabel, Counter>,
-    cancelled: Family<WhyLabel, Counter>,
-    rejected: Family<WhyLabel, Counter>,
-    tenants: Seconds<TenantLabel>,
-    first_token: Histograms,
-    between_tokens: Histograms,
-    whole: Histograms,
-    queue: Histograms,
-    prefill: Histograms,
-    decode: Histograms,
-    prompt_size: Histograms,
-    answer_size: Histograms,
 }
 
 /// Numbers that engines have at any time.
@@ -103,53 +71,6 @@ struct Engines {
     step_rows: Kept<ModelLabel>,
 }
 
-/// Adds families to a sheet, under its prefix.
-struct Registrar<'a> {
-    sheet: &'a mut Sheet,
-    prefix: &'a str,
-}
-
-impl Registrar<'_> {
-    fn add<M: prometheus_client::registry::Metric + Clone>(&mut self, name: &str, doc: &str, metric: M) -> M {
-        self.sheet.register(format!("{}:{name}", self.prefix), doc, metric.clone());
-        metric
-    }
-
-    fn counter<L>(&mut self, name: &str, doc: &str) -> Family<L, Counter>
-    where
-        Family<L, Counter>: prometheus_client::registry::Metric + Default + Clone,
-    {
-        self.add(name, doc, Family::default())
-    }
-
-    fn gauge<L>(&mut self, name: &str, doc: &str) -> Gauges<L>
-    where
-        Gauges<L>: prometheus_client::registry::Metric + Default + Clone,
-    {
-        self.add(name, doc, Family::default())
-    }
-
-    fn histogram(&mut self, name: &str, doc: &str, new: fn() -> Histogram) -> Histograms {
-        self.add(name, doc, Family::new_with_constructor(new))
-    }
-}
-
-fn first_token_buckets() -> Histogram {
-    Histogram::new(FIRST_TOKEN.iter().copied())
-}
-
-fn between_tokens_buckets() -> Histogram {
-    Histogram::new(BETWEEN_TOKENS.iter().copied())
-}
-
-fn whole_buckets() -> Histogram {
-    Histogram::new(WHOLE.iter().copied())
-}
-
-fn token_buckets() -> Histogram {
-    Histogram::new(TOKENS.iter().copied())
-}
-
 impl Metrics {
     /// Numbers whose names begin with `prefix`.
     pub fn new(prefix: &str) -> Metrics {
@@ -170,8 +91,8 @@ impl Metrics {
         };
         let resident = plain("process_resident_memory_bytes", "Resident memory");
         let files = plain("process_open_fds", "Open file descriptors");
-        let cpu = Gauge::<f64, AtomicU64>::default();
-        sheet.register("process_cpu_seconds_total", "Processor time of user and system", cpu.clone());
+        let cpu = Counter::<f64, AtomicU64>::default();
+        sheet.register("process_cpu_seconds", "Processor time of user and system", cpu.clone());
         let seen = Mutex::new(SeenCounters::default());
         Metrics { sheet, requests, engines, open_connections, resident, cpu, files, log_dropped, seen }
     }
@@ -181,105 +102,29 @@ impl Metrics {
         self.requests.finish(entry);
     }
 
+    /// Where tokens of a model's requests are counted while they come.
+    pub fn tokens(&self, model: &str) -> TokenCounters {
+        self.requests.tokens(model)
+    }
+
     /// The numbers as text.
     pub fn text(&self, slots: &[Arc<ModelSlot>], connections: usize) -> String {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.iter().for_each(|slot| self.engines.read(slot, &mut seen));
+        for slot in slots {
+            let names = std::iter::once(slot.name.as_str()).chain(slot.adapters());
+            names.for_each(|name| self.requests.begin(name));
+            self.engines.read(slot, &mut seen);
+        }
         self.open_connections.set(connections as i64);
         self.resident.set(process::resident_bytes() as i64);
         self.files.set(process::open_files() as i64);
-        self.cpu.set(process::cpu_seconds());
+        // Time of a process never goes back, and what is written is not read by anybody else.
+        self.cpu.inner().store(process::cpu_seconds().to_bits(), Ordering::Relaxed);
         let mut text = String::new();
         // Writing into a string does not fail.
         _ = encode(&mut text, &self.sheet);
         text
     }
-}
-
-impl Requests {
-    fn new(r: &mut Registrar<'_>) -> Requests {
-        Requests {
-            prompt_tokens: r.counter("prompt_tokens", "Tokens of prompts, cached ones too"),
-            generation_tokens: r.counter("generation_tokens", "Tokens of answers"),
-            success: r.counter("request_success", "Requests that ended as they should"),
-            answered: r.counter("requests", "Responses"),
-            cancelled: r.counter("requests_cancelled", "Requests that did not end as they should"),
-            rejected: r.counter("rejected", "Requests that were refused before they were queued"),
-            tenants: r.add(
-                "tenant_seconds",
-                "Machine time by key; - is everybody without one",
-                Family::default(),
-            ),
-            first_token: r.histogram(
-                "time_to_first_token_seconds",
-                "Arrival to first token",
-                first_token_buckets,
-            ),
-            between_tokens: r.histogram(
-                "inter_token_latency_seconds",
-                "Time between tokens",
-                between_tokens_buckets,
-            ),
-            whole: r.histogram("e2e_request_latency_seconds", "Arrival to last token", whole_buckets),
-            queue: r.histogram("request_queue_time_seconds", "Arrival to first step", whole_buckets),
-            prefill: r.histogram("request_prefill_time_seconds", "First step to first token", whole_buckets),
-            decode: r.histogram("request_decode_time_seconds", "First token to last", whole_buckets),
-            prompt_size: r.histogram("request_prompt_tokens", "Tokens of a prompt", token_buckets),
-            answer_size: r.histogram("request_generation_tokens", "Tokens of an answer", token_buckets),
-        }
-    }
-
-    fn finish(&self, entry: &LogEntry) {
-        let status = StatusLabel { dialect: entry.dialect.name().into(), status: entry.status };
-        self.answered.get_or_create(&status).inc();
-        if let Some(why) = rejection(entry.status).filter(|_| !entry.queued) {
-            self.rejected.get_or_create(&WhyLabel { why: why.into() }).inc();
-        }
-        if entry.machine_seconds > 0.0 {
-            let tenant = entry.key.as_deref().unwrap_or("-").to_owned();
-            self.tenants.get_or_create(&TenantLabel { tenant }).inc_by(entry.machine_seconds);
-        }
-        let (true, Some(model)) = (entry.queued, &entry.model) else { return };
-        match entry.finish {
-            Some(reason @ ("stop" | "length" | "tool_calls")) => {
-                let label = EndLabel { model_name: model.clone(), finished_reason: reason.into() };
-                self.success.get_or_create(&label).inc();
-            }
-            Some(why) => _ = self.cancelled.get_or_create(&WhyLabel { why: why.into() }).inc(),
-            None => {}
-        }
-        self.observe(entry, &ModelLabel { model_name: model.clone() });
-    }
-
-    fn observe(&self, entry: &LogEntry, label: &ModelLabel) {
-        let seconds =
-            |family: &Histograms, time: Duration| family.get_or_create(label).observe(time.as_secs_f64());
-        self.prompt_tokens.get_or_create(label).inc_by(entry.usage.prompt as u64);
-        self.generation_tokens.get_or_create(label).inc_by(entry.usage.completion as u64);
-        entry.first_token.iter().for_each(|t| seconds(&self.first_token, *t));
-        let gaps = self.between_tokens.get_or_create(label);
-        entry.gaps.iter().for_each(|gap| gaps.observe(gap.as_secs_f64()));
-        drop(gaps);
-        seconds(&self.whole, entry.arrival.elapsed());
-        seconds(&self.queue, entry.queue);
-        seconds(&self.prefill, entry.prefill);
-        seconds(&self.decode, entry.decode);
-        self.prompt_size.get_or_create(label).observe(entry.usage.prompt as f64);
-        self.answer_size.get_or_create(label).observe(entry.usage.completion as f64);
-    }
-}
-
-/// Why a status refuses.
-fn rejection(status: u16) -> Option<&'static str> {
-    Some(match status {
-        401 => "key",
-        403 => "origin",
-        413 => "body",
-        429 | 529 => "queue",
-        503 => "unavailable",
-        400..=499 => "request",
-        _ => return None,
-    })
 }
 
 impl Engines {
@@ -370,6 +215,31 @@ impl Engines {
 mod tests {
     use super::*;
     use crate::log::RequestLog;
+    use std::time::Duration;
+
+    /// Every counter, as it is before the first request.
+    #[test]
+    fn counters_are_there_from_the_start() {
+        let options = crate::options::ServeOptions::default();
+        let models = crate::models::Registry::new(&options).expect("the packaged model");
+        let metrics = Metrics::new("lamina");
+        let text = metrics.text(&models.slots(), 0);
+        for line in [
+            "lamina:prompt_tokens_total{model_name=\"lamina-tiny\"} 0",
+            "lamina:generation_tokens_total{model_name=\"lamina-tiny\"} 0",
+            "lamina:request_success_total{model_name=\"lamina-tiny\",finished_reason=\"stop\"} 0",
+            "lamina:requests_cancelled_total{why=\"disconnect\"} 0",
+            "lamina:rejected_total{why=\"queue\"} 0",
+            "lamina:requests_total{dialect=\"anthropic\",status=\"200\"} 0",
+            "lamina:time_to_first_token_seconds_count{model_name=\"lamina-tiny\"} 0",
+            "# TYPE process_cpu_seconds counter",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        let cpu =
+            text.lines().find_map(|l| l.strip_prefix("process_cpu_seconds_total ")?.parse::<f64>().ok());
+        assert!(cpu.is_some_and(|seconds| seconds >= 0.0), "{text}");
+    }
 
     #[test]
     fn a_request_counts_once() {

@@ -1,8 +1,8 @@
 //! Numbers of preempted sequences whose memory is kept.
 
 use super::{
-    Gauges, Registrar, Seconds,
     labels::{ModelLabel, PagesLabel},
+    registrar::{Gauges, Registrar, Seconds},
 };
 use lamina::{SwapCounts, disk::SwapUse};
 use prometheus_client::metrics::{counter::Counter, family::Family};

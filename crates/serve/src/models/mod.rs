@@ -1,6 +1,7 @@
 //! The models of a server: which there are, which are in memory, who uses them.
 
 mod directory;
+mod facts;
 mod lease;
 mod live;
 mod load;
@@ -10,6 +11,7 @@ mod slot_texts;
 mod text_room;
 mod time;
 
+pub use facts::ModelFacts;
 pub use lease::Lease;
 pub use live::LiveModel;
 pub use registry::Registry;

@@ -1,7 +1,7 @@
 //! Which models there are, and how names find them.
 
 use super::{
-    directory::{self, stem},
+    directory::{Directory, stem},
     lease::Lease,
     live::LiveModel,
     load,
@@ -13,7 +13,7 @@ use crate::{
 };
 use lamina::Policy;
 use std::{
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
@@ -22,7 +22,9 @@ use std::{
 pub struct Registry(Arc<ModelSet>);
 
 struct ModelSet {
-    slots: Vec<Arc<ModelSlot>>,
+    slots: RwLock<Vec<Arc<ModelSlot>>>,
+    /// Where more of them may come.
+    directory: Option<Directory>,
     /// So many of them, the first ones, are loaded at the start.
     named: usize,
     policy: Policy,
@@ -56,8 +58,9 @@ impl Registry {
         let origins = if none { &lone[..] } else { &options.models };
         let mut slots = origins.iter().map(|o| slot(o, options)).collect::<lamina::Result<Vec<_>>>()?;
         let named = slots.len();
-        if let Some(dir) = &options.models_dir {
-            slots.extend(directory::slots(dir, options)?);
+        let directory = Directory::of(options);
+        if let Some(directory) = &directory {
+            slots.extend(directory.slots()?);
         }
         unique(&slots)?;
         let policy = Policy {
@@ -67,9 +70,12 @@ impl Registry {
             goal: options.goal,
         };
         let most = options.max_models.unwrap_or(named + usize::from(options.models_dir.is_some())).max(1);
-        let any_name = slots.len() == 1 && options.models_dir.is_none();
+        let alone = slots.len() == 1 && options.models_dir.is_none();
+        // Where an adapter is asked for under its name, a name that is none would be another answer.
+        let any_name = alone && slots.iter().all(|slot| slot.adapters().next().is_none());
         Ok(Registry(Arc::new(ModelSet {
-            slots,
+            slots: RwLock::new(slots),
+            directory,
             named,
             policy,
             most,
@@ -79,18 +85,44 @@ impl Registry {
     }
 
     /// All models.
-    pub fn slots(&self) -> &[Arc<ModelSlot>] {
-        &self.0.slots
+    pub fn slots(&self) -> Vec<Arc<ModelSlot>> {
+        self.0.slots.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All models, with those that have come into the directory since, and without those that have left it.
+    pub fn listed(&self) -> Vec<Arc<ModelSlot>> {
+        self.look();
+        self.slots()
+    }
+
+    /// Looks for changes in the directory. One that cannot be read now is as it was.
+    fn look(&self) {
+        let Some(directory) = self.0.directory.as_ref().filter(|d| d.may_have_changed()) else { return };
+        let Ok(found) = directory.slots() else { return };
+        let mut slots = self.0.slots.write().unwrap_or_else(PoisonError::into_inner);
+        let there = |slot: &ModelSlot| found.iter().any(|f| f.path() == slot.path());
+        let (named, mut at) = (self.0.named, 0);
+        slots.retain(|slot| {
+            at += 1;
+            at <= named || there(slot) || slot.live().is_some() || slot.uses() > 0
+        });
+        for new in found {
+            let taken =
+                |slot: &Arc<ModelSlot>| slot.answers_to(&new.name) || slot.adapters().any(|a| a == new.name);
+            if !slots.iter().any(taken) {
+                slots.push(new);
+            }
+        }
     }
 
     /// Begins to load the models that are loaded at the start.
     pub fn begin(&self) {
-        load::begin(self.first(), self.0.policy);
+        load::begin(&self.first(), self.0.policy);
     }
 
     /// The models that are loaded at the start.
-    pub fn first(&self) -> &[Arc<ModelSlot>] {
-        &self.0.slots[..self.0.named.min(self.0.most)]
+    pub fn first(&self) -> Vec<Arc<ModelSlot>> {
+        self.slots().into_iter().take(self.0.named.min(self.0.most)).collect()
     }
 
     /// The model of that name, loaded if need be; none: the only one. It waits for those that asked before.
@@ -147,7 +179,7 @@ impl Registry {
     /// Waits until one more model may be in memory.
     async fn room(&self, slot: &Arc<ModelSlot>) {
         let there = |s: &&Arc<ModelSlot>| !Arc::ptr_eq(s, slot) && s.live().is_some();
-        while self.0.slots.iter().filter(there).count() >= self.0.most {
+        while self.slots().iter().filter(there).count() >= self.0.most {
             if !self.evict().await {
                 tokio::time::sleep(TICK).await;
             }
@@ -156,9 +188,10 @@ impl Registry {
 
     /// Unloads the model that nobody uses and that was used least recently; false when all are used.
     async fn evict(&self) -> bool {
-        let mut idle: Vec<_> = self.0.slots.iter().filter(|s| s.uses() == 0 && s.live().is_some()).collect();
+        let mut idle = self.slots();
+        idle.retain(|s| s.uses() == 0 && s.live().is_some());
         idle.sort_by_key(|s| s.last_use());
-        for slot in idle {
+        for slot in &idle {
             if load::unload(slot) {
                 let mut states = slot.watch();
                 while matches!(slot.phase(), Phase::Unloading(_)) {
@@ -215,10 +248,18 @@ impl Registry {
         self.find(name).map(|found| found.slot)
     }
 
+    /// A name that is unknown may be that of a file that has come since.
     fn find(&self, name: Option<&str>) -> Result<FoundModel, ApiError> {
-        let slots = &self.0.slots;
+        let found = self.find_in(&self.slots(), name);
+        match &found {
+            Err(error) if error.cause == Cause::NoModel => self.find_in(&self.listed(), name),
+            _ => found,
+        }
+    }
+
+    fn find_in(&self, slots: &[Arc<ModelSlot>], name: Option<&str>) -> Result<FoundModel, ApiError> {
         let Some(name) = name else {
-            return match slots.as_slice() {
+            return match slots {
                 [only] => Ok(FoundModel { slot: only.clone(), adapter: None }),
                 _ => Err(ApiError::at("model", format!("model is missing; known: {}", self.names()))),
             };
@@ -246,7 +287,8 @@ impl Registry {
 
     /// Names of all models and adapters.
     fn names(&self) -> String {
-        let names = self.0.slots.iter().flat_map(|s| std::iter::once(s.name.as_str()).chain(s.adapters()));
+        let slots = self.slots();
+        let names = slots.iter().flat_map(|s| std::iter::once(s.name.as_str()).chain(s.adapters()));
         names.collect::<Vec<_>>().join(" ")
     }
 }
@@ -288,4 +330,47 @@ fn unique(slots: &[Arc<ModelSlot>]) -> lamina::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::ModelSettings;
+    use lamina::AdapterPath;
+    use std::{fs, path::Path};
+
+    fn packaged() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/lamina/models/lamina-tiny.gguf")
+    }
+
+    #[test]
+    fn files_that_come_later_are_found_and_those_that_go_are_not() {
+        let dir = tempfile::TempDir::new().expect("a folder");
+        let options = ServeOptions { models_dir: Some(dir.path().to_owned()), ..ServeOptions::default() };
+        let models = Registry::new(&options).expect("no models");
+        let cause = |name| models.slot(Some(name)).map(|_| ()).map_err(|e| e.cause);
+        assert_eq!(cause("later"), Err(Cause::NoModel));
+        fs::copy(packaged(), dir.path().join("later.gguf")).expect("a copy");
+        assert_eq!(cause("later"), Ok(()));
+        assert_eq!(models.listed().len(), 1);
+        fs::remove_file(dir.path().join("later.gguf")).expect("a file");
+        assert_eq!(models.listed().len(), 0);
+        assert_eq!(cause("later"), Err(Cause::NoModel));
+    }
+
+    #[test]
+    fn a_lone_model_with_adapters_answers_to_names_that_are_known() {
+        let named = |lora: Vec<AdapterPath>| {
+            let settings = ModelSettings { lora, ..ModelSettings::default() };
+            let models = vec![ModelOrigin::Path { name: Some("m".into()), path: None, settings: None }];
+            Registry::new(&ServeOptions { models, model: settings, ..ServeOptions::default() })
+                .expect("a model")
+        };
+        let adapter = || "style=/nowhere.gguf".parse::<AdapterPath>().expect("an adapter");
+        let cause = |models: &Registry, name| models.slot(Some(name)).map(|_| ()).map_err(|e| e.cause);
+        assert_eq!(cause(&named(vec![]), "gpt-4o"), Ok(()), "editors send fixed names");
+        let models = named(vec![adapter()]);
+        assert_eq!((cause(&models, "style"), cause(&models, "m")), (Ok(()), Ok(())));
+        assert_eq!(cause(&models, "stile"), Err(Cause::NoModel));
+    }
 }

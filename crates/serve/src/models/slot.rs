@@ -1,6 +1,6 @@
 //! A model that requests can ask for by name, whether it is in memory or not.
 
-use super::live::LiveModel;
+use super::{facts::ModelFacts, live::LiveModel};
 use crate::{
     error::ApiError,
     options::{KeepAlive, ModelSettings},
@@ -9,7 +9,7 @@ use lamina::AdapterPath;
 use std::{
     path::{MAIN_SEPARATOR, Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::sync::watch;
 
@@ -31,6 +31,8 @@ pub struct ModelSlot {
     pub created: u64,
     state: watch::Sender<SlotState>,
     keep: Mutex<KeepState>,
+    /// What its files say, and when they were written.
+    facts: Mutex<Option<(Option<SystemTime>, Arc<ModelFacts>)>>,
 }
 
 /// Where a model comes from.
@@ -125,6 +127,7 @@ impl ModelSlot {
             created: super::time::now(),
             state: watch::Sender::new(SlotState::default()),
             keep: Mutex::new(KeepState { alive, last_use: Instant::now(), revivals: vec![] }),
+            facts: Mutex::new(None),
         }
     }
 
@@ -149,6 +152,41 @@ impl ModelSlot {
         match &self.state.borrow().phase {
             Phase::Loaded(live) | Phase::Unloading(live) => Some(live.clone()),
             _ => None,
+        }
+    }
+
+    /// What it is, by the model in memory or else by its files, which are read again when they have changed. It may take
+    /// as long as reading a vocabulary.
+    ///
+    /// # Errors
+    /// When the files are gone or broken.
+    pub fn facts(&self) -> lamina::Result<Arc<ModelFacts>> {
+        let path = match (&self.origin, self.live()) {
+            (_, Some(live)) => return Ok(Arc::new(ModelFacts::of_live(&live))),
+            (SlotOrigin::Given(_), None) => None,
+            (SlotOrigin::Path(path), None) => path.as_deref(),
+        };
+        let written = path.and_then(|path| path.metadata().ok()?.modified().ok());
+        let mut kept = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, facts)) = kept.as_ref().filter(|(at, _)| *at == written) {
+            return Ok(facts.clone());
+        }
+        let facts = Arc::new(ModelFacts::of_file(path)?);
+        *kept = Some((written, facts.clone()));
+        Ok(facts)
+    }
+
+    /// True for the model inside the package.
+    pub fn is_packaged(&self) -> bool {
+        let own = matches!(&self.origin, SlotOrigin::Path(None));
+        own || self.path().and_then(Path::file_name).is_some_and(|name| name == "lamina-tiny.gguf")
+    }
+
+    /// The file or folder that it is read from.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.origin {
+            SlotOrigin::Path(path) => path.as_deref(),
+            SlotOrigin::Given(_) => None,
         }
     }
 
@@ -182,9 +220,8 @@ impl ModelSlot {
     }
 
     /// A message for those who ask: of the paths of this machine it has the names of files only.
-    pub(super) fn without_paths(&self, message: &str) -> String {
-        let own = if let SlotOrigin::Path(path) = &self.origin { path.as_deref() } else { None };
-        let paths = own.into_iter().chain(self.settings.lora.iter().map(|l| l.path.as_path()));
+    pub fn without_paths(&self, message: &str) -> String {
+        let paths = self.path().into_iter().chain(self.settings.lora.iter().map(|l| l.path.as_path()));
         let folders = paths.filter_map(Path::parent).filter(|folder| folder.parent().is_some());
         let cut =
             |text: String, folder: &Path| text.replace(&format!("{}{MAIN_SEPARATOR}", folder.display()), "");

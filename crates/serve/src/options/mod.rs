@@ -107,7 +107,10 @@ settings! {
         "Access" {
             /// A key that requests must bring; may be repeated. LAMINA_API_KEY is one too
             api_key: Vec<String> = vec![], "KEY" | "api_keys";
-            /// Keys, one a line: KEY [name] [share=N] [priority=N]
+            /// A key that may also force models out of memory, set the scales of adapters for all, and act on slots;
+            /// where none is given, a lone key may. May be repeated
+            admin_key: Vec<String> = vec![], "KEY" | "admin_keys";
+            /// Keys, one a line: KEY [name] [share=N] [priority=N] [admin=yes]
             api_key_file: Option<PathBuf> = None, "FILE";
             /// Web page that may ask, such as https://example.org; * means any
             cors_origin: Vec<String> = vec![], "ORIGIN";

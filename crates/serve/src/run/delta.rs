@@ -9,7 +9,7 @@ pub struct AnswerDelta {
     pub choice: usize,
     /// What it brings.
     pub part: DeltaPart,
-    /// The tokens that it came with.
+    /// The tokens that it came with. Those without text of their own come with the next part, at last with the end.
     pub tokens: Vec<ChosenToken>,
 }
 
@@ -32,9 +32,9 @@ pub enum DeltaPart {
         /// Of these, computed or found so far.
         computed: usize,
     },
-    /// Reasoning before the answer.
+    /// Reasoning before the answer; never empty.
     Reasoning(String),
-    /// Text of the answer: whole characters, possibly none.
+    /// Text of the answer: whole characters, never none.
     Text(String),
     /// A tool call begins.
     ToolStart {

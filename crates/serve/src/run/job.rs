@@ -88,10 +88,10 @@ impl AnswerJob {
         if let Split::Chat(chat) = &mut self.split {
             let chat = Arc::make_mut(chat);
             let known = chat.warnings.len();
-            model.constrain_chat(chat, generate).map_err(|e| {
-                let choice = e.to_string().contains("tool_choice");
-                ApiError::from(e).of(if choice { "tool_choice" } else { &field })
-            })?;
+            if let Some((field, why)) = chat.refused_choice() {
+                return Err(ApiError::at(field, why));
+            }
+            model.constrain_chat(chat, generate).map_err(|e| ApiError::from(e).of(&field))?;
             parts.extend((chat.warnings.len() > known).then(|| "tools".to_owned()));
         }
         if let Some(grammar) = &generate.grammar {
@@ -101,12 +101,10 @@ impl AnswerJob {
         Ok(parts)
     }
 
-    /// Refuses what can never run: the engine would say the same, but later, when a stream has begun.
+    /// Refuses what is beyond the limits of the server. Those of the model and of its parameters are the engine's, which
+    /// checks them when the job is handed over.
     pub(super) fn check(&self) -> Result<(), ApiError> {
         let (info, options) = (self.lease.live.model.info(), &self.wishes.generate);
-        if !self.lease.live.model.continues_texts() {
-            return Err(EngineError::NoNextToken.into());
-        }
         if self.prompts.is_empty() {
             return Err(ApiError::at("prompt", "prompt is an empty list: give at least one prompt"));
         }
@@ -125,9 +123,19 @@ impl AnswerJob {
         self.check_stops()?;
         self.check_sampling(info.vocab)?;
         // The last token of a context can be computed, but nothing can follow it.
-        let room = if options.max_tokens == Some(0) { info.context } else { info.context.saturating_sub(1) };
-        let room = if options.context_shift.is_some() { usize::MAX } else { room };
-        self.prompts.iter().try_for_each(|p| check_prompt(p, info.vocab, room))
+        let full = |prompt: &&Vec<u32>| prompt.len() == info.context;
+        let answers = options.max_tokens != Some(0) && options.context_shift.is_none();
+        match self.prompts.iter().find(full).filter(|_| answers) {
+            Some(prompt) => {
+                let (prompt, context) = (prompt.len(), info.context);
+                let text = format!(
+                    "the prompt has {prompt} tokens, but the context has room for {}: shorten it",
+                    context - 1
+                );
+                Err(ApiError::new(Cause::TooLong { prompt, context }, text).of("prompt"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_stops(&self) -> Result<(), ApiError> {
@@ -146,7 +154,6 @@ impl AnswerJob {
 
     fn check_sampling(&self, vocab: usize) -> Result<(), ApiError> {
         let sampling = &self.wishes.generate.sampling;
-        sampling.check().map_err(|e| ApiError::invalid(e.to_string()))?;
         let biases = &sampling.logit_bias.biases;
         if biases.len() > MOST_BIASES {
             let text =
@@ -163,21 +170,4 @@ impl AnswerJob {
             None => Ok(()),
         }
     }
-}
-
-fn check_prompt(prompt: &[u32], vocab: usize, room: usize) -> Result<(), ApiError> {
-    if prompt.is_empty() {
-        return Err(ApiError::from(EngineError::EmptyPrompt).of("prompt"));
-    }
-    if let Some(&token) = prompt.iter().find(|&&t| t as usize >= vocab) {
-        return Err(ApiError::from(EngineError::UnknownToken { token, vocab }).of("prompt"));
-    }
-    if prompt.len() > room {
-        let text = format!(
-            "the prompt has {} tokens, but the context has room for {room}: shorten it",
-            prompt.len()
-        );
-        return Err(ApiError::new(Cause::TooLong { prompt: prompt.len(), context: room + 1 }, text));
-    }
-    Ok(())
 }

@@ -14,7 +14,7 @@ mod slot_turn;
 mod split;
 mod stream;
 
-pub use collect::{ToolUse, WholeAnswer, WholeChoice};
+pub use collect::{AnswerBlock, BlockKind, ToolUse, WholeAnswer, WholeChoice};
 pub use delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
 pub use embed::{shortened, vectors};
 pub use form::{FormSource, WantedForm};

@@ -5,18 +5,18 @@ use super::{
     job::{AnswerJob, Wishes},
     render::Started,
     slot_turn::SlotTurn,
-    split::AnswerSplitter,
+    split::{AnswerSplitter, Split},
 };
 use crate::{
     error::{ApiError, Cause},
     models::Lease,
 };
-use lamina::{Event, FinishReason, Handle, LengthBy, StopBy, Timings, Token};
+use lamina::{EngineError, Event, FinishReason, Handle, LengthBy, StopBy, Timings, Token};
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -44,11 +44,45 @@ pub struct Run {
     lease: Lease,
 }
 
+/// An answer that still grows.
 struct OpenChoice {
     splitter: AnswerSplitter,
     /// Tokens whose text is held back.
     held: Vec<ChosenToken>,
     reasoning: usize,
+}
+
+impl OpenChoice {
+    fn new(split: &Split) -> OpenChoice {
+        OpenChoice { splitter: AnswerSplitter::new(split), held: vec![], reasoning: 0 }
+    }
+
+    /// The parts that became certain with `text`, which came with `token`.
+    fn push(&mut self, text: String, token: Option<u32>) -> Vec<(DeltaPart, Vec<ChosenToken>)> {
+        let parts = self.splitter.push(text, token);
+        self.with_tokens(parts)
+    }
+
+    /// The parts that were held back.
+    fn finish(&mut self) -> Vec<(DeltaPart, Vec<ChosenToken>)> {
+        let parts = self.splitter.finish();
+        self.with_tokens(parts)
+    }
+
+    /// Parts with the tokens that are held, which go with the first of them. A part without text is none: it would open
+    /// a message that says nothing.
+    fn with_tokens(&mut self, parts: Vec<DeltaPart>) -> Vec<(DeltaPart, Vec<ChosenToken>)> {
+        let empty =
+            |part: &DeltaPart| matches!(part, DeltaPart::Text(t) | DeltaPart::Reasoning(t) if t.is_empty());
+        let parts = parts.into_iter().filter(|part| !empty(part)).map(|part| {
+            let tokens = std::mem::take(&mut self.held);
+            if matches!(part, DeltaPart::Reasoning(_)) {
+                self.reasoning += tokens.len();
+            }
+            (part, tokens)
+        });
+        parts.collect()
+    }
 }
 
 impl Run {
@@ -69,10 +103,9 @@ impl Run {
             .into_iter()
             .map(|prompt| Ok(Some(model.submit(prompt, &options)?)))
             .collect::<Result<Vec<_>, lamina::EngineError>>()?;
-        let open = || OpenChoice { splitter: AnswerSplitter::new(&job.split), held: vec![], reasoning: 0 };
-        Ok(Run {
+        let mut run = Run {
             handles,
-            choices: (0..choices).map(|_| open()).collect(),
+            choices: (0..choices).map(|_| OpenChoice::new(&job.split)).collect(),
             ready: VecDeque::new(),
             usage: TokenUsage { prompt: prompt_tokens.iter().sum(), ..TokenUsage::default() },
             started: Started { prompt_tokens, choices, model: job.lease.name().to_owned() },
@@ -82,7 +115,10 @@ impl Run {
             end: Box::pin(end.cancelled_owned()),
             slot: None,
             lease: job.lease,
-        })
+        };
+        // What the engine refuses it refuses at once, and a refusal has a status.
+        run.poll_handles(&mut Context::from_waker(Waker::noop()));
+        run.failure.take().map_or(Ok(run), Err)
     }
 
     /// What is known of it from the start.
@@ -170,7 +206,17 @@ impl Run {
             Event::Finished { index, text, reason, timings, .. } => {
                 self.finish(first + index, text, reason, timings);
             }
-            Event::Failed(e) => self.failure = Some(e.into()),
+            Event::Failed(e) => {
+                let of_prompt = matches!(
+                    e,
+                    EngineError::EmptyPrompt
+                        | EngineError::UnknownToken { .. }
+                        | EngineError::TooLong { .. }
+                        | EngineError::CacheTooSmall { .. }
+                );
+                let error = ApiError::from(e);
+                self.failure = Some(if of_prompt { error.of("prompt") } else { error });
+            }
         }
     }
 
@@ -180,35 +226,19 @@ impl Run {
             slot.push(id);
         }
         self.choices[choice].held.push(ChosenToken { id, logprob, top });
-        self.text(choice, text, Some(id));
+        let parts = self.choices[choice].push(text, Some(id));
+        self.deliver(choice, parts);
     }
 
-    /// Text of an answer, in parts; the tokens that are held go with the first.
-    fn text(&mut self, choice: usize, text: String, token: Option<u32>) {
-        let parts = self.choices[choice].splitter.push(text, token);
-        self.parts(choice, parts);
-    }
-
-    fn parts(&mut self, choice: usize, parts: Vec<DeltaPart>) {
-        for part in parts {
-            let open = &mut self.choices[choice];
-            let tokens = std::mem::take(&mut open.held);
-            if matches!(part, DeltaPart::Reasoning(_)) {
-                open.reasoning += tokens.len();
-            }
-            self.ready.push_back(AnswerDelta { choice, part, tokens });
-        }
+    fn deliver(&mut self, choice: usize, parts: Vec<(DeltaPart, Vec<ChosenToken>)>) {
+        self.ready.extend(parts.into_iter().map(|(part, tokens)| AnswerDelta { choice, part, tokens }));
     }
 
     fn finish(&mut self, choice: usize, rest: String, reason: FinishReason, timings: Timings) {
-        if !rest.is_empty() {
-            self.text(choice, rest, None);
-        }
-        let mut last = self.choices[choice].splitter.finish();
-        if last.is_empty() && !self.choices[choice].held.is_empty() {
-            last.push(DeltaPart::Text(String::new()));
-        }
-        self.parts(choice, last);
+        let open = &mut self.choices[choice];
+        let mut last = if rest.is_empty() { vec![] } else { open.push(rest, None) };
+        last.extend(open.finish());
+        self.deliver(choice, last);
         if timings.times.first_step.is_none()
             && matches!(reason, FinishReason::Length { by: LengthBy::Deadline })
         {
@@ -231,8 +261,9 @@ impl Run {
         if choice.is_multiple_of(self.wishes.generate.n) {
             self.usage.cached += usage.cached;
         }
+        let tokens = std::mem::take(&mut self.choices[choice].held);
         let part = DeltaPart::End(ChoiceEnd { why, usage, timings });
-        self.ready.push_back(AnswerDelta { choice, part, tokens: vec![] });
+        self.ready.push_back(AnswerDelta { choice, part, tokens });
     }
 
     fn ended(&self, choice: usize, reason: FinishReason) -> Result<Ended, ApiError> {
@@ -255,5 +286,48 @@ impl Run {
             }
             FinishReason::Cancelled => Ended::Cancelled,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lamina::{ChatAnswer, ChatFormat};
+    use std::sync::Arc;
+
+    fn token(id: u32) -> ChosenToken {
+        ChosenToken { id, logprob: None, top: vec![] }
+    }
+
+    /// Every token of a stream comes once, and no part is empty, wherever its text is cut.
+    #[test]
+    fn tokens_without_text_go_with_the_next_part_or_the_end() {
+        let format = ChatFormat::named("hermes").expect("a format");
+        let mut chat = ChatAnswer::new(format, lamina::tokenizer(None).expect("the packaged tokenizer"));
+        chat.tools = vec![serde_json::json!({ "type": "function", "function": { "name": "now" } })];
+        let call = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+        for (split, text) in [
+            (Split::Chat(Arc::new(chat)), format!("Hm {call}")),
+            (Split::Plain, "\u{e9}t\u{e9}".to_owned()),
+            (Split::Plain, String::new()),
+        ] {
+            let mut open = OpenChoice::new(&split);
+            let mut parts = vec![];
+            let pieces = text.chars().flat_map(|c| [c.to_string(), String::new()]).chain([String::new()]);
+            for (id, piece) in (0..).zip(pieces) {
+                open.held.push(token(id));
+                parts.extend(open.push(piece, Some(id)));
+            }
+            parts.extend(open.finish());
+            let texts = parts.iter().filter_map(|(part, _)| match part {
+                DeltaPart::Text(text) | DeltaPart::Reasoning(text) => Some(text),
+                _ => None,
+            });
+            assert!(texts.clone().all(|t| !t.is_empty()), "{parts:?}");
+            let said = texts.map(String::as_str).collect::<String>();
+            assert_eq!(said.trim_end(), text.split("<tool").next().unwrap_or_default().trim_end());
+            let told = parts.iter().flat_map(|(_, tokens)| tokens).chain(&open.held);
+            assert!(told.map(|t| t.id).eq(0..=2 * text.chars().count() as u32), "{parts:?} {:?}", open.held);
+        }
     }
 }

@@ -129,7 +129,7 @@ impl Server {
     /// # Errors
     /// Why a model cannot be loaded.
     pub fn ready(&self, mut keep: impl FnMut() -> bool) -> Result<(), String> {
-        for slot in self.app.models.first() {
+        for slot in &self.app.models.first() {
             loop {
                 match slot.phase() {
                     Phase::Loading { .. } if keep() => std::thread::sleep(Duration::from_millis(20)),

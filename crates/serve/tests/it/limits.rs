@@ -46,6 +46,57 @@ fn who_leaves_costs_nobody_anything() {
     assert!(metrics.contains("lamina:requests_cancelled_total{why=\"disconnect\"}"), "{metrics}");
 }
 
+/// Tokens count when they come, and stay counted when their reader leaves.
+#[test]
+fn a_running_stream_is_counted() {
+    let (model, options) = alone(Policy::default());
+    let server = start(options);
+    let counted = |name: &str| -> f64 {
+        let text = get(server.port(), "/metrics").text();
+        let line = text
+            .lines()
+            .find_map(|l| l.strip_prefix(&format!("lamina:{name}_total{{model_name=\"tiny\"}} ")));
+        line.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
+    };
+    assert_eq!((counted("prompt_tokens"), counted("generation_tokens")), (0.0, 0.0));
+    let body = json!({ "prompt": "Once", "max_tokens": 100_000, "stream": true, "ignore_eos": true });
+    let mut leaving = open(server.port(), "POST", "/v1/completions", &[JSON], body.to_string().as_bytes());
+    leaving.begin();
+    wait_for(|| counted("generation_tokens") >= 1.0);
+    assert!(counted("prompt_tokens") >= 1.0);
+    drop(leaving);
+    wait_for(|| model.snapshot().running.is_empty());
+    let (prompt, generated) = (counted("prompt_tokens"), counted("generation_tokens"));
+    let whole = post(
+        server.port(),
+        "/v1/completions",
+        &json!({ "prompt": "Once", "max_tokens": 5, "ignore_eos": true }),
+    );
+    assert_eq!(whole.json()["usage"]["completion_tokens"], 5);
+    wait_for(|| counted("generation_tokens") >= generated + 5.0);
+    assert_eq!(counted("prompt_tokens"), 2.0 * prompt, "a prompt counts once");
+}
+
+#[test]
+fn numbers_come_in_the_format_that_is_asked_for() {
+    let server = start(options());
+    let ask = |accept: &str| {
+        let headers: &[(&str, &str)] = if accept.is_empty() { &[] } else { &[("accept", accept)] };
+        open(server.port(), "GET", "/metrics", headers, b"").read()
+    };
+    let plain = ask("");
+    assert_eq!(plain.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert!(
+        plain.text().contains("# TYPE process_cpu_seconds_total counter\n")
+            && !plain.text().contains("# EOF")
+    );
+    let newer = ask("application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+    assert!(
+        newer.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text"))
+    );
+    assert!(newer.text().ends_with("# EOF\n"));
+}
+
 #[test]
 fn a_full_queue_says_when_to_come_back() {
     let (model, options) = alone(Policy { max_running: 1, max_queue: 1, ..Policy::default() });

@@ -9,6 +9,7 @@ mod native;
 mod openai;
 mod quiet;
 mod rank;
+mod responses;
 mod safety;
 mod slots;
 mod slow;

@@ -28,7 +28,7 @@ fn completion_tells_what_it_did() {
     let fields = json!({ "prompt": "a", "n_predict": 1, "response_fields": ["content", "generation_settings/n_predict"] });
     let fields = post(shared(), "/completion", &fields).json();
     assert_eq!(fields.as_object().map(serde_json::Map::len), Some(2));
-    assert_eq!(fields["n_predict"], 1);
+    assert_eq!(fields["generation_settings/n_predict"], 1, "under the path that was asked for");
 }
 
 #[test]

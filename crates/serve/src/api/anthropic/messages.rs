@@ -2,7 +2,7 @@
 
 use super::{
     conversation::{conversation, tools},
-    fields::{COUNT, MESSAGES, OUTPUT_CONFIG, THINKING_CONFIG},
+    fields::{CHOICE, COUNT, FORMAT, MESSAGES, OUTPUT_CONFIG, THINKING_CONFIG},
     render::MessageRenderer,
 };
 use crate::{
@@ -34,6 +34,7 @@ pub async fn messages(call: HttpCall) -> Result<Response, ApiError> {
     wishes.generate.max_tokens = Some(max_tokens);
     wishes.generate.stop = stop;
     wishes.form = form;
+    call.finish(body);
     let prompt = call.chat(&lease, turn).await?;
     let renderer = MessageRenderer::new(lease.name(), &call.id);
     let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
@@ -46,6 +47,7 @@ pub async fn count_tokens(call: HttpCall) -> Result<Response, ApiError> {
     let lease = call.model(&mut body).await?;
     form(&call, &mut body)?;
     let turn = turn(&call, &mut body)?;
+    call.finish(body);
     let prompt = call.chat(&lease, turn).await?;
     Ok(json_response(&json!({"input_tokens": prompt.tokens.len()})))
 }
@@ -54,9 +56,15 @@ pub async fn count_tokens(call: HttpCall) -> Result<Response, ApiError> {
 fn turn(call: &HttpCall, body: &mut Body) -> Result<ChatTurn, ApiError> {
     let messages = conversation(body.value("system"), body.need("messages")?)?;
     let tools = Some(tools(body.take("tools")?.unwrap_or_default())?).filter(|tools| !tools.is_empty());
-    let choice = body.value("tool_choice").unwrap_or_else(|| json!({"type": "auto"}));
-    let one_call = choice["disable_parallel_tool_use"] == true;
-    let choice = tool_choice(&choice)?;
+    let (choice, one_call) = match call.nested(body, "tool_choice", &CHOICE)? {
+        None => (ToolChoice::Auto, false),
+        Some(mut choice) => {
+            let one_call = choice.take("disable_parallel_tool_use")?.unwrap_or(false);
+            let read = tool_choice(&mut choice)?;
+            call.finish(choice);
+            (read, one_call)
+        }
+    };
     let (reasoning, variables) = thinking(call, body)?;
     Ok(ChatTurn {
         messages,
@@ -70,34 +78,30 @@ fn turn(call: &HttpCall, body: &mut Body) -> Result<ChatTurn, ApiError> {
     })
 }
 
-fn tool_choice(choice: &Value) -> Result<ToolChoice, ApiError> {
-    match (choice["type"].as_str(), choice["name"].as_str()) {
-        (Some("auto"), _) => Ok(ToolChoice::Auto),
-        (Some("none"), _) => Ok(ToolChoice::None),
-        (Some("any"), _) => Ok(ToolChoice::Required),
-        (Some("tool"), Some(name)) => Ok(ToolChoice::Named(name.to_owned())),
-        (Some("tool"), None) => Err(ApiError::at("tool_choice.name", "tool_choice.name is missing")),
+fn tool_choice(choice: &mut Body) -> Result<ToolChoice, ApiError> {
+    match choice.need::<String>("type")?.as_str() {
+        "auto" => Ok(ToolChoice::Auto),
+        "none" => Ok(ToolChoice::None),
+        "any" => Ok(ToolChoice::Required),
+        "tool" => Ok(ToolChoice::Named(choice.need("name")?)),
         _ => Err(ApiError::at("tool_choice.type", "tool_choice.type must be auto, any, tool or none")),
     }
 }
 
 /// The form of the answer.
 fn form(call: &HttpCall, body: &mut Body) -> Result<Option<WantedForm>, ApiError> {
-    let older = body.value("output_format").map(|format| (format, "output_format"));
-    let config = call.nested(body, "output_config", &OUTPUT_CONFIG)?;
-    let newer =
-        config.and_then(|mut config| config.value("format")).map(|format| (format, "output_config.format"));
-    match newer.or(older) {
-        None => Ok(None),
-        Some((mut format, path)) if format["type"] == "json_schema" => match format["schema"].take() {
-            Value::Null => Err(ApiError::at(format!("{path}.schema"), format!("{path}.schema is missing"))),
-            schema => Ok(Some(WantedForm::schema(format!("{path}.schema"), schema))),
-        },
-        Some((_, path)) => {
-            let path = format!("{path}.type");
-            Err(ApiError::at(&path, format!("{path} must be json_schema")))
-        }
+    let older = call.nested(body, "output_format", &FORMAT)?;
+    let newer = match call.nested(body, "output_config", &OUTPUT_CONFIG)? {
+        Some(mut config) => call.nested(&mut config, "format", &FORMAT)?,
+        None => None,
+    };
+    let Some(mut format) = newer.or(older) else { return Ok(None) };
+    if format.need::<String>("type")? != "json_schema" {
+        let path = format.path("type");
+        return Err(ApiError::at(&path, format!("{path} must be json_schema")));
     }
+    let path = format.path("schema");
+    Ok(Some(WantedForm::schema(path, format.need("schema")?)))
 }
 
 /// Whether the model reasons and how long; adaptive leaves it to the template.
@@ -116,6 +120,7 @@ fn thinking(call: &HttpCall, body: &mut Body) -> Result<(ReasoningMode, Map<Stri
             return Err(ApiError::at("thinking.type", text));
         }
     };
+    call.finish(config);
     if mode != ReasoningMode::Template {
         variables.insert("enable_thinking".into(), json!(mode != ReasoningMode::Off));
     }

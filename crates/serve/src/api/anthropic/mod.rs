@@ -7,14 +7,23 @@ mod render;
 mod words;
 
 #[cfg(test)]
+pub use render::MessageRenderer;
+
+#[cfg(test)]
 use crate::body::FieldTable;
 use crate::{app::App, call::post, dialect::Dialect};
 use axum::Router;
 
 /// Fields of all bodies.
 #[cfg(test)]
-pub const TABLES: &[&FieldTable] =
-    &[&fields::MESSAGES, &fields::COUNT, &fields::OUTPUT_CONFIG, &fields::THINKING_CONFIG];
+pub const TABLES: &[&FieldTable] = &[
+    &fields::MESSAGES,
+    &fields::COUNT,
+    &fields::OUTPUT_CONFIG,
+    &fields::FORMAT,
+    &fields::CHOICE,
+    &fields::THINKING_CONFIG,
+];
 
 /// The routes of this dialect.
 pub fn routes() -> Router<App> {

@@ -4,7 +4,10 @@ use super::words::{stop_reason, stop_sequence, tool_id, tool_use, usage};
 use crate::{
     dialect::Dialect,
     error::ApiError,
-    run::{AnswerDelta, ChoiceEnd, DeltaPart, Frames, Render, Started, TokenUsage, WholeAnswer, ids},
+    run::{
+        AnswerBlock, AnswerDelta, BlockKind, ChoiceEnd, DeltaPart, Frames, Render, Started, TokenUsage,
+        WholeAnswer, WholeChoice, ids,
+    },
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -102,12 +105,12 @@ impl Render for MessageRenderer {
 
     fn delta(&mut self, delta: &AnswerDelta, out: &mut Frames) {
         match &delta.part {
-            DeltaPart::Reasoning(text) if !text.is_empty() => {
+            DeltaPart::Reasoning(text) => {
                 let empty = json!({"type": "thinking", "thinking": "", "signature": ""});
                 self.block(OpenBlock::Thinking, empty, out);
                 self.add(json!({"type": "thinking_delta", "thinking": text}), out);
             }
-            DeltaPart::Text(text) if !text.is_empty() => {
+            DeltaPart::Text(text) => {
                 self.block(OpenBlock::Text, json!({"type": "text", "text": ""}), out);
                 self.add(json!({"type": "text_delta", "text": text}), out);
             }
@@ -119,10 +122,7 @@ impl Render for MessageRenderer {
                 self.add(json!({"type": "input_json_delta", "partial_json": json}), out);
             }
             DeltaPart::End(end) => self.finish(end, out),
-            DeltaPart::Reasoning(_)
-            | DeltaPart::Text(_)
-            | DeltaPart::Prompt { .. }
-            | DeltaPart::Progress { .. } => {}
+            DeltaPart::Prompt { .. } | DeltaPart::Progress { .. } => {}
         }
     }
 
@@ -139,18 +139,15 @@ impl Render for MessageRenderer {
     }
 
     fn whole(&mut self, answer: &WholeAnswer) -> Value {
-        let mut content = vec![];
         let choice = answer.choices.first();
-        if let Some(choice) = choice {
-            if !choice.reasoning.is_empty() {
-                let block = json!({"type": "thinking", "thinking": choice.reasoning, "signature": self.id});
-                content.push(block);
+        let block = |choice: &WholeChoice, block: &AnswerBlock| match block.kind {
+            BlockKind::Reasoning => {
+                json!({"type": "thinking", "thinking": choice.text_of(block), "signature": self.id})
             }
-            if !choice.text.is_empty() {
-                content.push(json!({"type": "text", "text": choice.text}));
-            }
-            content.extend(choice.calls.iter().map(tool_use));
-        }
+            BlockKind::Text => json!({"type": "text", "text": choice.text_of(block)}),
+            BlockKind::Call(i) => choice.calls.get(i).map_or(Value::Null, tool_use),
+        };
+        let content = choice.iter().flat_map(|c| c.blocks.iter().map(move |b| block(c, b))).collect();
         self.message(content, choice.and_then(|c| c.end.as_ref()), &answer.usage)
     }
 }

@@ -5,7 +5,7 @@ use super::{
     steer::{known_seed, logit_bias, samplers},
 };
 use crate::{
-    body::{Body, FieldTable, refused, taken},
+    body::{Body, FieldSpec, FieldTable, refused, taken},
     call::HttpCall,
     error::ApiError,
     models::Lease,
@@ -15,26 +15,30 @@ use axum::response::Response;
 use lamina::sample::Value as SampleValue;
 use std::time::{Duration, Instant};
 
+/// Fields of everything that is answered here.
+pub const ANSWER: &[FieldSpec] = &[
+    taken("model", "name of the model or of an adapter"),
+    taken("n_predict", "tokens at most; -1: to the end, 0: only the prompt is computed"),
+    taken("max_tokens", "the same"),
+    taken("stream", "the answer comes as it grows"),
+    taken("return_tokens", "tokens of the answer"),
+    taken("timings_per_token", "timings in every piece"),
+    taken("response_fields", "paths of the fields that the answer has"),
+    taken("t_max_predict_ms", "time after which the answer is cut"),
+    taken("samplers", "names; those that are not listed are off"),
+    taken("n_indent", "0: lines are not indented"),
+    taken("return_progress", "a stream tells how much of the prompt is computed"),
+];
+
 /// Fields of the body.
 pub const COMPLETION: FieldTable = FieldTable {
     name: "POST /completion",
     sampling: true,
     fields: &[
         taken("prompt", "a text, token ids, both mixed, or a list of these"),
-        taken("model", "name of the model or of an adapter"),
-        taken("n_predict", "tokens at most; -1: to the end, 0: only the prompt is computed"),
-        taken("max_tokens", "the same"),
-        taken("stream", "the answer comes as it grows"),
-        taken("return_tokens", "tokens of the answer"),
-        taken("timings_per_token", "timings in every piece"),
-        taken("response_fields", "paths of the fields that the answer has"),
-        taken("t_max_predict_ms", "time after which the answer is cut"),
-        taken("samplers", "names; those that are not listed are off"),
-        taken("n_indent", "0: lines are not indented"),
-        taken("return_progress", "a stream tells how much of the prompt is computed"),
-        taken("cache_prompt", "false: the prompt is computed anew"),
         refused("image_data", "this model takes no pictures"),
     ],
+    also: &[ANSWER],
 };
 
 /// The handler.
@@ -43,7 +47,7 @@ pub async fn completion(call: HttpCall) -> Result<Response, ApiError> {
     let lease = call.model(&mut body).await?;
     let prompt = body.value("prompt").ok_or_else(|| ApiError::at("prompt", "prompt is missing"))?;
     let asked = Asked::read(&call, &mut body, &lease)?;
-    call.ignore(&body);
+    call.finish(body);
     let prompts = call.prompts(&lease, prompt, "prompt").await?;
     answer(&call, lease, prompts, asked).await
 }
@@ -119,7 +123,8 @@ pub async fn answer(
     asked: Asked,
 ) -> Result<Response, ApiError> {
     let Asked { stream, wishes, told } = asked;
-    let renderer = NativeRenderer::new(&lease, &prompts, &wishes, told, stream);
+    let tokenizer = lease.live.model.tokenizer().cloned();
+    let renderer = NativeRenderer::new(lease.name(), tokenizer, &prompts, &wishes, told, stream);
     let job = AnswerJob { lease, prompts, wishes, split: Split::Plain };
     call.answer(job, stream, renderer).await
 }

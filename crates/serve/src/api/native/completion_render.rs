@@ -5,7 +5,6 @@ use crate::{
     api::shared::{logprob, piece, timings},
     dialect::Dialect,
     error::ApiError,
-    models::Lease,
     run::{
         AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, Frames, Render, TokenUsage, WholeAnswer,
         Wishes,
@@ -57,7 +56,8 @@ pub struct NativeRenderer {
 impl NativeRenderer {
     /// A renderer of one request's answers.
     pub fn new(
-        lease: &Lease,
+        model: &str,
+        tokenizer: Option<Tokenizer>,
         prompts: &[Vec<u32>],
         wishes: &Wishes,
         told: Told,
@@ -66,8 +66,8 @@ impl NativeRenderer {
         let n = wishes.generate.n;
         let drawn = wishes.generate.sampling.logprobs.drawn > 0;
         NativeRenderer {
-            model: lease.name().to_owned(),
-            tokenizer: lease.live.model.tokenizer().cloned(),
+            model: model.to_owned(),
+            tokenizer,
             prompts: prompts.to_vec(),
             n,
             settings: settings::of_request(wishes, stream),
@@ -124,10 +124,7 @@ impl NativeRenderer {
             return Value::Object(body);
         }
         let body = Value::Object(body);
-        let field = |path: &String| {
-            let name = path.rsplit('/').next()?.to_owned();
-            Some((name, body.pointer(&format!("/{path}"))?.clone()))
-        };
+        let field = |path: &String| Some((path.clone(), body.pointer(&format!("/{path}"))?.clone()));
         Value::Object(self.told.fields.iter().filter_map(field).collect())
     }
 

@@ -24,6 +24,7 @@ pub const EMBEDDING: FieldTable = FieldTable {
         ),
         taken("encoding_format", "float"),
     ],
+    also: &[],
 };
 
 /// The handler.
@@ -39,6 +40,7 @@ pub async fn embedding(call: HttpCall) -> Result<Response, ApiError> {
     }
     let name = if body.has("content") { "content" } else { "input" };
     let input = body.value(name).ok_or_else(|| ApiError::at("content", "content is missing"))?;
+    call.finish(body);
     let prompts = call.prompts(&lease, input, name).await?;
     let pools = run::vectors(&lease, prompts, &call.terms()).await?;
     let entry =

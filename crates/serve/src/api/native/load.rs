@@ -16,12 +16,14 @@ pub const MODEL: FieldTable = FieldTable {
         taken("model", "name of the model"),
         taken("force", "unload: requests that run are not waited for"),
     ],
+    also: &[],
 };
 
 /// POST /models/load.
 pub async fn load(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&MODEL).await?;
     call.model(&mut body).await?;
+    call.finish(body);
     Ok(json_response(&json!({ "success": true })))
 }
 
@@ -29,12 +31,15 @@ pub async fn load(call: HttpCall) -> Result<Response, ApiError> {
 pub async fn unload(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&MODEL).await?;
     let slot = call.app.models.slot(body.take::<String>("model")?.as_deref())?;
+    let force = body.take("force")?.unwrap_or(false);
+    call.finish(body);
+    if force {
+        call.need_admin()?;
+    }
     if slot.is_given() {
         return Err(ApiError::unsupported("this model belongs to the program that started the server"));
     }
-    if body.take("force")?.unwrap_or(false)
-        && let Some(live) = slot.live()
-    {
+    if force && let Some(live) = slot.live() {
         // Its requests end with an error.
         crate::call::pooled(move || {
             live.model.close();

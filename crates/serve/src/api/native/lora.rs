@@ -32,6 +32,7 @@ struct AdapterScale {
 
 /// POST /lora-adapters: the scales of requests that name no adapter.
 pub async fn set(call: HttpCall) -> Result<Response, ApiError> {
+    call.need_admin()?;
     let lease = call.lease(call.query("model").as_deref()).await?;
     let bytes = call.bytes().await?;
     let value: Value = json_of(&bytes, "the body")

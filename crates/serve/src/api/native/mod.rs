@@ -20,6 +20,8 @@ use crate::{
     error::ApiError,
 };
 use axum::{Router, response::Response, routing::MethodRouter};
+#[cfg(test)]
+pub use completion_render::{NativeRenderer, Told};
 
 /// Field tables of this dialect, for the documentation and its test.
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub const RERANK: FieldTable = FieldTable {
         refused("max_chunks_per_doc", "documents are not cut: send the part that counts"),
         refused("rank_fields", "give each document as a text"),
     ],
+    also: &[],
 };
 
 /// What is told of each document.
@@ -58,6 +59,7 @@ pub async fn rerank(call: HttpCall) -> Result<Response, ApiError> {
     let texts = documents_too?.unwrap_or(false) || text_too?.unwrap_or(false);
     let ranking = RankingForm { top, texts, raw: raw?.unwrap_or(false), tei };
     let lease = call.model(&mut body).await?;
+    call.finish(body);
     let (live, ask, terms, list) =
         (lease.live.clone(), run::may_ask(&lease), call.terms(), documents.clone());
     let sent = pooled(move || run::send_documents(&live, ask, &query, &list, &terms)).await?;

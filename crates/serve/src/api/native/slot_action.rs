@@ -21,6 +21,7 @@ pub const SLOT_ACTION: FieldTable = FieldTable {
         taken("filename", "name of the file, without folders"),
         taken("model", "name of the model or of an adapter"),
     ],
+    also: &[],
 };
 
 /// Bytes of a file's name at most, as most file systems have it.
@@ -28,6 +29,7 @@ const LONGEST_NAME: usize = 255;
 
 /// The handler.
 pub async fn act(call: HttpCall) -> Result<Response, ApiError> {
+    call.need_admin()?;
     let folder = folder(&call)?;
     let id = slot(&call)?;
     let action = call.query("action").unwrap_or_default().into_owned();
@@ -39,6 +41,7 @@ pub async fn act(call: HttpCall) -> Result<Response, ApiError> {
         "erase" => json!({ "id_slot": id, "n_erased": lease.live.slots.put(id, vec![], None).tokens.len() }),
         _ => return Err(ApiError::at("action", "action must be save, restore or erase")),
     };
+    call.finish(body);
     Ok(json_response(&answer))
 }
 

@@ -28,6 +28,7 @@ pub const TOKENIZE: FieldTable = FieldTable {
         taken("chat_template_kwargs", "variables of the template"),
         taken("add_generation_prompt", "false: the text does not end where an answer begins"),
     ],
+    also: &[],
 };
 
 /// Fields of POST /detokenize.
@@ -35,6 +36,7 @@ pub const DETOKENIZE: FieldTable = FieldTable {
     name: "POST /detokenize",
     sampling: false,
     fields: &[taken("tokens", "token ids"), taken("model", "name of the model")],
+    also: &[],
 };
 
 /// Fields of POST /apply-template.
@@ -49,6 +51,7 @@ pub const TEMPLATE: FieldTable = FieldTable {
         taken("add_generation_prompt", "false: the text does not end where an answer begins"),
         refused("chat_template", "templates are set when the server starts"),
     ],
+    also: &[],
 };
 
 /// POST /tokenize.
@@ -61,6 +64,7 @@ pub async fn tokenize(call: HttpCall) -> Result<Response, ApiError> {
         true => call.chat(&lease, turn(&mut body)?).await?.tokens,
         false => plain(&call, &mut body, &lease).await?,
     };
+    call.finish(body);
     let model = &lease.live.model;
     let text = |id: u32| model.tokenizer().and_then(|t| t.token_bytes(id)).unwrap_or_default().to_vec();
     let piece = |id: &u32| {
@@ -90,6 +94,7 @@ pub async fn detokenize(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&DETOKENIZE).await?;
     let lease = call.model(&mut body).await?;
     let tokens: Vec<u32> = body.need("tokens")?;
+    call.finish(body);
     let model = lease.live.model.clone();
     let decode = move || {
         let decoded = model.need_tokenizer()?.decode_with(&tokens, Markers::Show);
@@ -103,7 +108,9 @@ pub async fn detokenize(call: HttpCall) -> Result<Response, ApiError> {
 pub async fn apply_template(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&TEMPLATE).await?;
     let lease = call.model(&mut body).await?;
-    let text = call.rendered(&lease, turn(&mut body)?).await?;
+    let turn = turn(&mut body)?;
+    call.finish(body);
+    let text = call.rendered(&lease, turn).await?;
     Ok(json_response(&json!({ "prompt": text })))
 }
 

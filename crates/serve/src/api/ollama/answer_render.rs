@@ -4,7 +4,10 @@ use super::words::{ReplyHead, logprobs};
 use crate::{
     dialect::Dialect,
     error::ApiError,
-    run::{AnswerDelta, ChoiceEnd, DeltaPart, Frames, Render, TokenUsage, ToolUse, WholeAnswer, WholeChoice},
+    run::{
+        AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Frames, Render, TokenUsage, ToolUse, WholeAnswer,
+        WholeChoice,
+    },
 };
 use lamina::{Timings, Tokenizer};
 use serde_json::{Map, Value, json};
@@ -25,6 +28,10 @@ pub struct AnswerRenderer {
     tokenizer: Option<Tokenizer>,
     /// A call whose arguments are not complete: these clients take whole calls only.
     call: Option<ToolUse>,
+    /// Calls that were written.
+    calls: usize,
+    /// Tokens that no line has told of.
+    held: Vec<ChosenToken>,
     end: Option<ChoiceEnd>,
 }
 
@@ -34,12 +41,14 @@ struct Addition<'a> {
     text: &'a str,
     thinking: &'a str,
     calls: &'a [ToolUse],
+    /// Calls before these.
+    first: usize,
 }
 
 impl AnswerRenderer {
     /// A renderer of the answer of `model`; with a tokenizer it tells logprobs.
     pub fn new(form: AnswerForm, head: ReplyHead, tokenizer: Option<Tokenizer>) -> AnswerRenderer {
-        AnswerRenderer { form, head, tokenizer, call: None, end: None }
+        AnswerRenderer { form, head, tokenizer, call: None, calls: 0, held: vec![], end: None }
     }
 
     fn put(&self, piece: &Addition<'_>, object: &mut Map<String, Value>) {
@@ -56,27 +65,34 @@ impl AnswerRenderer {
                     message["thinking"] = json!(piece.thinking);
                 }
                 if !piece.calls.is_empty() {
-                    message["tool_calls"] = piece.calls.iter().enumerate().map(tool_call).collect();
+                    message["tool_calls"] = (piece.first..).zip(piece.calls).map(tool_call).collect();
                 }
                 object.insert("message".to_owned(), message);
             }
         }
     }
 
-    fn line(&self, piece: &Addition<'_>, delta: &AnswerDelta, out: &mut Frames) {
+    fn line(&mut self, piece: &Addition<'_>, out: &mut Frames) {
         let mut object = self.head.object(false);
         self.put(piece, &mut object);
-        if self.tokenizer.is_some() && !delta.tokens.is_empty() {
-            object.insert("logprobs".to_owned(), logprobs(self.tokenizer.as_ref(), &delta.tokens));
-        }
+        self.tell_tokens(&mut object);
         out.line(&object);
     }
 
+    /// The logprobs of tokens that no line has told of.
+    fn tell_tokens(&mut self, object: &mut Map<String, Value>) {
+        let tokens = std::mem::take(&mut self.held);
+        if self.tokenizer.is_some() && !tokens.is_empty() {
+            object.insert("logprobs".to_owned(), logprobs(self.tokenizer.as_ref(), &tokens));
+        }
+    }
+
     /// Writes the call that is complete now.
-    fn flush(&mut self, delta: &AnswerDelta, out: &mut Frames) {
+    fn flush(&mut self, out: &mut Frames) {
         if let Some(call) = self.call.take() {
-            let tokenless = AnswerDelta { tokens: vec![], ..delta.clone() };
-            self.line(&Addition { calls: &[call], ..Addition::default() }, &tokenless, out);
+            let first = self.calls;
+            self.calls += 1;
+            self.line(&Addition { calls: &[call], first, ..Addition::default() }, out);
         }
     }
 
@@ -99,13 +115,12 @@ impl Render for AnswerRenderer {
 
     fn delta(&mut self, delta: &AnswerDelta, out: &mut Frames) {
         if !matches!(delta.part, DeltaPart::ToolArguments { .. }) {
-            self.flush(delta, out);
+            self.flush(out);
         }
+        self.held.extend_from_slice(&delta.tokens);
         match &delta.part {
-            DeltaPart::Reasoning(text) => {
-                self.line(&Addition { thinking: text, ..Addition::default() }, delta, out)
-            }
-            DeltaPart::Text(text) => self.line(&Addition { text, ..Addition::default() }, delta, out),
+            DeltaPart::Reasoning(text) => self.line(&Addition { thinking: text, ..Addition::default() }, out),
+            DeltaPart::Text(text) => self.line(&Addition { text, ..Addition::default() }, out),
             DeltaPart::ToolStart { id, name, .. } => {
                 self.call = Some(ToolUse { id: id.clone(), name: name.clone(), arguments: String::new() });
             }
@@ -120,6 +135,7 @@ impl Render for AnswerRenderer {
     fn end(&mut self, usage: &TokenUsage, out: &mut Frames) {
         let mut object = self.counts(self.end.as_ref(), usage);
         self.put(&Addition::default(), &mut object);
+        self.tell_tokens(&mut object);
         out.line(&object);
     }
 
@@ -138,7 +154,8 @@ impl Render for AnswerRenderer {
         let empty = WholeChoice::default();
         let choice = answer.choices.first().unwrap_or(&empty);
         let mut object = self.counts(choice.end.as_ref(), &answer.usage);
-        let piece = Addition { text: &choice.text, thinking: &choice.reasoning, calls: &choice.calls };
+        let piece =
+            Addition { text: &choice.text, thinking: &choice.reasoning, calls: &choice.calls, first: 0 };
         self.put(&piece, &mut object);
         if self.tokenizer.is_some() {
             object.insert("logprobs".to_owned(), logprobs(self.tokenizer.as_ref(), &choice.tokens));

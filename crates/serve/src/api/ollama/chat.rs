@@ -24,6 +24,7 @@ pub async fn chat(call: HttpCall) -> Result<Response, ApiError> {
         let reason = if unloads(keep_alive(&mut body, &lease)?) { "unload" } else { "load" };
         let mut object = head.loaded(reason);
         object.insert("message".to_owned(), json!({"role": "assistant", "content": ""}));
+        call.finish(body);
         return Ok(json_response(&Value::Object(object)));
     }
     let tools = body.take::<Vec<Value>>("tools")?.filter(|tools| !tools.is_empty());
@@ -35,7 +36,7 @@ pub async fn chat(call: HttpCall) -> Result<Response, ApiError> {
     let (reasoning, variables) = thinking(&mut body)?;
     let wishes = wishes(&call, &mut body, &lease)?;
     let messages = messages.into_iter().enumerate().map(turn).collect::<Result<_, _>>()?;
-    call.ignore(&body);
+    call.finish(body);
     let tokenizer = wishes.generate.sampling.logprobs.count.and(lease.live.model.tokenizer().cloned());
     let turn = ChatTurn { messages, tools, reasoning, variables, path: "messages", ..ChatTurn::default() };
     let prompt = call.chat(&lease, turn).await?;

@@ -30,6 +30,7 @@ pub async fn embed(call: HttpCall) -> Result<Response, ApiError> {
     let input = body.value("input").ok_or_else(|| ApiError::at("input", "input is missing"))?;
     let texts = texts(input, "input")?;
     options_of_vectors(&call, &mut body, &lease)?;
+    call.finish(body);
     if texts.is_empty() {
         return Ok(json_response(&json!({"model": lease.name(), "embeddings": []})));
     }
@@ -50,6 +51,7 @@ pub async fn embeddings(call: HttpCall) -> Result<Response, ApiError> {
     let lease = call.model(&mut body).await?;
     let prompt: String = body.take("prompt")?.unwrap_or_default();
     options_of_vectors(&call, &mut body, &lease)?;
+    call.finish(body);
     let vector: Vec<f32> = match prompt.is_empty() {
         // So clients load a model.
         true => vec![],

@@ -47,6 +47,7 @@ pub const GENERATE: FieldTable = FieldTable {
         refused("steps", PICTURE),
         DEBUG,
     ],
+    also: &[],
 };
 
 /// POST /api/chat.
@@ -68,6 +69,7 @@ pub const CHAT: FieldTable = FieldTable {
         SHIFT,
         DEBUG,
     ],
+    also: &[],
 };
 
 /// POST /api/embed.
@@ -82,6 +84,7 @@ pub const EMBED: FieldTable = FieldTable {
         OPTIONS,
         KEEP_ALIVE,
     ],
+    also: &[],
 };
 
 /// POST /api/embeddings.
@@ -89,6 +92,7 @@ pub const EMBEDDINGS: FieldTable = FieldTable {
     name: "POST /api/embeddings",
     sampling: false,
     fields: &[MODEL, taken("prompt", "a text"), OPTIONS, KEEP_ALIVE],
+    also: &[],
 };
 
 /// POST /api/show.
@@ -96,6 +100,7 @@ pub const SHOW: FieldTable = FieldTable {
     name: "POST /api/show",
     sampling: false,
     fields: &[MODEL, taken("name", "older clients' word for model"), harmless("verbose", "all is told")],
+    also: &[],
 };
 
 /// `options` of a request.
@@ -111,4 +116,5 @@ pub const REQUEST_OPTIONS: FieldTable = FieldTable {
         harmless("vocab_only", "models are loaded whole"),
         harmless("embedding_only", "models do both"),
     ],
+    also: &[],
 };

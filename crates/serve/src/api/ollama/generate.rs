@@ -27,6 +27,7 @@ pub async fn generate(call: HttpCall) -> Result<Response, ApiError> {
         let reason = if unloads(keep_alive(&mut body, &lease)?) { "unload" } else { "load" };
         let mut object = head.loaded(reason);
         object.insert("response".to_owned(), json!(""));
+        call.finish(body);
         return Ok(json_response(&Value::Object(object)));
     }
     refuse_images(body.value("images"), "images")?;
@@ -34,7 +35,7 @@ pub async fn generate(call: HttpCall) -> Result<Response, ApiError> {
     let wishes = wishes(&call, &mut body, &lease)?;
     let tokenizer = wishes.generate.sampling.logprobs.count.and(lease.live.model.tokenizer().cloned());
     let prompt = tokens(&call, &lease, &mut body, prompt).await?;
-    call.ignore(&body);
+    call.finish(body);
     let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
     call.answer(job, stream, AnswerRenderer::new(AnswerForm::Generate, head, tokenizer)).await
 }

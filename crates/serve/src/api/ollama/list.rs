@@ -5,21 +5,29 @@ use super::{
     words::{details, listed},
 };
 use crate::{
-    call::{HttpCall, json_response},
+    call::{HttpCall, json_response, pooled},
     error::ApiError,
-    models::{LiveModel, ModelSlot, now, rfc3339},
+    models::{ModelFacts, ModelSlot, now, rfc3339},
 };
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// When to ask again for a model whose files cannot be read.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// When a model goes that never goes.
 const NEVER: &str = "9999-12-31T23:59:59Z";
 
+/// A version of Ollama whose API this is: its clients refuse servers that are older than what they ask for. This one
+/// brought logprobs, the youngest of the fields that are answered here.
+const OLLAMA: &str = "0.12.11";
+
 /// GET /api/tags.
 pub async fn tags(call: HttpCall) -> Result<Response, ApiError> {
-    let models: Vec<_> = call.app.models.slots().iter().map(|slot| listed(slot)).collect();
-    Ok(json_response(&json!({"models": models})))
+    let models = call.app.models.clone();
+    let tags = move || Ok(models.listed().iter().map(|slot| listed(slot)).collect::<Vec<_>>());
+    Ok(json_response(&json!({"models": pooled(tags).await?})))
 }
 
 /// GET /api/ps.
@@ -44,7 +52,7 @@ fn expires_at(slot: &ModelSlot) -> String {
 
 /// GET /api/version.
 pub async fn version(_: HttpCall) -> Result<Response, ApiError> {
-    Ok(json_response(&json!({"version": env!("CARGO_PKG_VERSION")})))
+    Ok(json_response(&json!({"version": OLLAMA})))
 }
 
 /// POST /api/show. It loads nothing: clients ask it for every model that there is.
@@ -52,44 +60,39 @@ pub async fn show(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&SHOW).await?;
     let older: Option<String> = body.take("name")?;
     let name = body.take("model")?.or(older);
+    call.finish(body);
     let slot = call.app.models.slot(name.as_deref())?;
-    let live = slot.live();
-    let live = live.as_deref();
-    Ok(json_response(&json!({
-        "modelfile": "",
-        "parameters": "",
-        "template": live.map_or_else(String::new, |l| l.template()),
-        "details": details(live),
-        "model_info": model_info(&slot),
-        "capabilities": capabilities(live),
-        "modified_at": rfc3339(slot.created),
-    })))
-}
-
-/// What the model does beside completing text.
-fn capabilities(live: Option<&LiveModel>) -> Vec<&'static str> {
-    let tools = live.is_some_and(|l| l.template().contains("tools"));
-    let more = tools.then_some("tools");
-    ["completion"].into_iter().chain(more).collect()
+    let told = pooled(move || {
+        let facts =
+            slot.facts().map_err(|e| ApiError::unavailable(slot.without_paths(&e.to_string()), AGAIN))?;
+        Ok(json!({
+            "modelfile": "",
+            "parameters": "",
+            "template": facts.template,
+            "details": details(Some(&facts)),
+            "model_info": model_info(&slot.name, &facts),
+            "capabilities": facts.capabilities(),
+            "modified_at": rfc3339(slot.created),
+        }))
+    });
+    Ok(json_response(&told.await?))
 }
 
 /// Sizes under the names that GGUF has for them.
-fn model_info(slot: &ModelSlot) -> Value {
-    let Some(live) = slot.live() else { return json!({"general.basename": slot.name}) };
-    let info = live.model.info();
+fn model_info(name: &str, facts: &ModelFacts) -> Value {
     let mut object = json!({
-        "general.architecture": info.architecture,
-        "general.basename": slot.name,
-        "general.parameter_count": info.params,
+        "general.architecture": facts.architecture,
+        "general.basename": name,
+        "general.parameter_count": facts.params,
     });
     let sizes = [
-        ("context_length", info.model_context),
-        ("embedding_length", info.hidden),
-        ("block_count", info.layers),
-        ("vocab_size", info.vocab),
+        ("context_length", facts.context),
+        ("embedding_length", facts.hidden),
+        ("block_count", facts.layers),
+        ("vocab_size", facts.vocab),
     ];
     for (name, size) in sizes {
-        object[format!("{}.{name}", info.architecture)] = json!(size);
+        object[format!("{}.{name}", facts.architecture)] = json!(size);
     }
     object
 }

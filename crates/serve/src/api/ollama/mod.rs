@@ -10,6 +10,12 @@ mod request;
 mod words;
 
 #[cfg(test)]
+pub use {
+    answer_render::{AnswerForm, AnswerRenderer},
+    words::ReplyHead,
+};
+
+#[cfg(test)]
 use crate::body::FieldTable;
 use crate::{
     app::App,

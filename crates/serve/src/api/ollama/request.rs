@@ -26,7 +26,7 @@ pub fn wishes(call: &HttpCall, body: &mut Body, lease: &Lease) -> Result<Wishes,
     }
     let most: Option<i64> = options.take("num_predict")?;
     let mut wishes = call.options(&mut options, lease)?;
-    call.ignore(&options);
+    call.finish(options);
     match most {
         None => {}
         Some(-1 | -2) => wishes.generate.max_tokens = None,
@@ -50,7 +50,7 @@ pub fn options_of_vectors(call: &HttpCall, body: &mut Body, lease: &Lease) -> Re
     keep_alive(body, lease)?;
     let mut options = options(call, body)?;
     context(&mut options, lease)?;
-    call.ignore(&options);
+    call.finish(options);
     refuse_truncation(body)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     api::shared::{logprob, piece},
-    models::{LiveModel, ModelSlot, now, rfc3339},
+    models::{ModelFacts, ModelSlot, now, rfc3339},
     run::{ChosenToken, Ended, TokenUsage},
 };
 use lamina::{Timings, Tokenizer};
@@ -77,18 +77,17 @@ pub fn logprobs(tokenizer: Option<&Tokenizer>, tokens: &[ChosenToken]) -> Value 
     told.collect()
 }
 
-/// Sizes and types of a model, as far as they are known while it is not in memory.
-pub fn details(live: Option<&LiveModel>) -> Value {
-    let info = live.map(|l| l.model.info());
+/// Sizes and types of a model; empty texts where its files cannot be read.
+pub fn details(facts: Option<&ModelFacts>) -> Value {
     let text = |value: Option<String>| value.unwrap_or_default();
-    let family = text(info.map(|i| i.architecture.clone()));
+    let family = text(facts.map(|f| f.architecture.clone()));
     json!({
         "parent_model": "",
         "format": "gguf",
         "family": family,
         "families": [family],
-        "parameter_size": text(info.map(|i| parameters(i.params))),
-        "quantization_level": text(info.map(|i| i.type_name.clone())),
+        "parameter_size": text(facts.map(|f| parameters(f.params))),
+        "quantization_level": text(facts.map(|f| f.type_name.clone())),
     })
 }
 
@@ -100,22 +99,18 @@ fn parameters(count: u64) -> String {
     fits.map_or_else(|| format!("{count}"), |(size, unit)| format!("{:.1}{unit}", count / size))
 }
 
-/// What tells versions of a model apart; empty while it is not in memory.
-pub fn digest(live: Option<&LiveModel>) -> String {
-    live.map_or_else(String::new, |l| l.fingerprint.clone())
-}
-
-/// A model in the lists, under its own name.
+/// A model in the lists, under its own name. Its files may be read for it.
 pub fn listed(slot: &ModelSlot) -> Map<String, Value> {
-    let live = slot.live();
-    let live = live.as_deref();
+    let facts = slot.facts().ok();
+    let facts = facts.as_deref();
     let value = json!({
         "name": slot.name,
         "model": slot.name,
         "modified_at": rfc3339(slot.created),
-        "size": live.map_or(0, |l| l.model.info().bytes),
-        "digest": digest(live),
-        "details": details(live),
+        "size": facts.map_or(0, |f| f.bytes),
+        "digest": facts.map_or("", |f| &f.digest),
+        "details": details(facts),
+        "capabilities": facts.map(ModelFacts::capabilities).unwrap_or_default(),
     });
     match value {
         Value::Object(map) => map,

@@ -41,17 +41,12 @@ pub const CHAT: FieldTable = FieldTable {
         harmless("verbosity", "the model has no such setting"),
         harmless("prediction", "drafts do not change answers"),
         harmless("moderation", "nothing is moderated"),
-        HARMLESS[0],
-        HARMLESS[1],
-        HARMLESS[2],
-        HARMLESS[3],
-        HARMLESS[4],
-        HARMLESS[5],
         refused("audio", "answers are text"),
         refused("web_search_options", "there is no search"),
         refused("functions", "use tools"),
         refused("function_call", "use tool_choice"),
     ],
+    also: &[HARMLESS],
 };
 
 /// Fields of `stream_options`.
@@ -67,6 +62,7 @@ pub const STREAM: FieldTable = FieldTable {
             doc: "lengths of chunks are those of tokens",
         },
     ],
+    also: &[],
 };
 
 /// The handler.
@@ -83,7 +79,7 @@ pub async fn chat(call: HttpCall) -> Result<Response, ApiError> {
     let mut wishes = call.options(&mut body, &lease)?;
     set_limits(&mut wishes, max_tokens, flex);
     wishes.generate.sampling.logprobs.count = logprobs;
-    call.ignore(&body);
+    call.finish(body);
     let prompt = call.chat(&lease, turn).await?;
     let head = AnswerHead::new("chatcmpl-", lease.name(), &lease.live.fingerprint);
     let renderer = ChatRenderer::new(head, lease.live.model.tokenizer().cloned(), &wishes, usage);

@@ -10,7 +10,7 @@ use crate::{
         WholeChoice, Wishes,
     },
 };
-use lamina::{Scored, Tokenizer};
+use lamina::{Markers, Scored, StreamDecoder, Tokenizer};
 use serde_json::{Map, Value, json};
 
 /// Writes plain completions.
@@ -24,12 +24,14 @@ pub struct CompletionRenderer {
     /// Answers that are made for each prompt, and those that are given.
     made: usize,
     given: usize,
-    /// Prompts that stand before their answers.
-    echo: Vec<Vec<u32>>,
-    /// Characters of each answer so far.
-    offsets: Vec<usize>,
-    /// Answers whose prompt was told.
-    echoed: Vec<bool>,
+    /// The prompts.
+    prompts: Vec<Vec<u32>>,
+    /// They stand before their answers.
+    echo: bool,
+    /// Where the text of each answer's next token begins; none of those that have not begun.
+    places: Vec<Option<TextPlaces>>,
+    /// Characters of each answer that were sent.
+    sent: Vec<usize>,
     /// Logprobs of the prompt, until the first piece of its answers.
     scored: Vec<Vec<Scored>>,
 }
@@ -51,9 +53,10 @@ impl CompletionRenderer {
             growing: GrowingUsage::default(),
             made: wishes.generate.n,
             given: wishes.generate.n,
-            echo: vec![],
-            offsets: vec![],
-            echoed: vec![],
+            prompts: vec![],
+            echo: false,
+            places: vec![],
+            sent: vec![],
             scored: vec![],
         }
     }
@@ -68,9 +71,10 @@ impl CompletionRenderer {
         CompletionRenderer { given, ..self }
     }
 
-    /// Prompts that stand before their answers.
-    pub fn echo(self, echo: Vec<Vec<u32>>) -> Self {
-        CompletionRenderer { echo, ..self }
+    /// The prompts, and whether they stand before their answers.
+    pub fn prompts(self, prompts: &[Vec<u32>], echo: bool) -> Self {
+        let prompts = if echo || self.logprobs { prompts.to_vec() } else { vec![] };
+        CompletionRenderer { prompts, echo, ..self }
     }
 
     fn chunk(&self, choices: Vec<Value>) -> Value {
@@ -83,32 +87,46 @@ impl CompletionRenderer {
         Value::Object(chunk)
     }
 
+    /// Tokens of the prompt of answer `choice`.
+    fn prompt(&self, choice: usize) -> &[u32] {
+        self.prompts.get(choice / self.made.max(1)).map_or(&[][..], Vec::as_slice)
+    }
+
     /// The prompt's text that stands before answer `choice`.
     fn echo_text(&self, choice: usize) -> String {
-        let prompt = self.echo.get(choice / self.made.max(1));
-        let text = prompt.zip(self.tokenizer.as_ref()).and_then(|(p, t)| t.decode(p).ok());
-        text.unwrap_or_default()
+        let told = self.tokenizer.as_ref().filter(|_| self.echo);
+        told.and_then(|t| t.decode(self.prompt(choice)).ok()).unwrap_or_default()
     }
 
-    /// Logprobs of the prompt's tokens: the first has none, since nothing stands before it.
-    fn prompt_entries(&self, choice: usize, scored: &[Scored]) -> Vec<ListedToken> {
-        let prompt = self.echo.get(choice / self.made.max(1)).map_or(&[][..], Vec::as_slice);
-        let told = prompt.len().saturating_sub(scored.len());
-        let bare = prompt[..told].iter().map(|&id| ListedToken { id, logprob: None, top: vec![] });
-        let rest =
-            scored.iter().map(|s| ListedToken { id: s.id, logprob: Some(s.logprob), top: s.top.clone() });
-        bare.chain(rest).collect()
+    /// The prompt's tokens where it is told, with logprobs: the first has none, since nothing stands before it. Returns
+    /// also where the text of the answer begins.
+    fn prompt_entries(&self, choice: usize, scored: &[Scored]) -> (Vec<ListedToken>, TextPlaces) {
+        let (prompt, tokenizer) = (self.prompt(choice), self.tokenizer.as_ref());
+        if !(self.echo && self.logprobs) {
+            return (vec![], TextPlaces::after(tokenizer, prompt));
+        }
+        let mut places = TextPlaces::after(tokenizer, &[]);
+        let bare = prompt.len().saturating_sub(scored.len());
+        let scores = std::iter::repeat_n(None, bare).chain(scored.iter().map(Some));
+        let entry = |(&id, scored): (&u32, Option<&Scored>)| ListedToken {
+            id,
+            offset: places.next(id),
+            logprob: scored.map(|s| s.logprob),
+            top: scored.map_or_else(Vec::new, |s| s.top.clone()),
+        };
+        let entries = prompt.iter().zip(scores).map(entry).collect();
+        // A character that the prompt leaves unfinished is told as U+FFFD.
+        places.chars = self.echo_text(choice).chars().count();
+        (entries, places)
     }
 
-    /// OpenAI's four lists; `offset` is where the first token's text begins.
-    fn lists(&self, entries: &[ListedToken], offset: &mut usize) -> Value {
+    /// OpenAI's four lists. No token begins behind the text that is told, whose end a stop string may have cut.
+    fn lists(&self, entries: &[ListedToken], end: usize) -> Value {
         let text = |id| piece(self.tokenizer.as_ref(), id).0;
         let mut lists = (vec![], vec![], vec![], vec![]);
         for entry in entries {
-            let token = text(entry.id);
-            lists.3.push(json!(*offset));
-            *offset += token.chars().count();
-            lists.0.push(json!(token));
+            lists.3.push(json!(entry.offset.min(end)));
+            lists.0.push(json!(text(entry.id)));
             lists.1.push(json!(entry.logprob.map(logprob)));
             let top: Map<String, Value> =
                 entry.top.iter().map(|&(id, l)| (text(id), json!(logprob(l)))).collect();
@@ -117,22 +135,16 @@ impl CompletionRenderer {
         json!({ "tokens": lists.0, "token_logprobs": lists.1, "top_logprobs": lists.2, "text_offset": lists.3 })
     }
 
-    fn whole_choice(&self, index: usize, made: usize, choice: &WholeChoice) -> Value {
-        let echo = self.echo_text(made);
+    fn whole_choice(&self, index: usize, made: usize, choice: &WholeChoice, scored: &[Scored]) -> Value {
+        let text = format!("{}{}", self.echo_text(made), choice.text);
         let logprobs = self.logprobs.then(|| {
-            let prompt = made / self.made * self.made;
-            let mut entries =
-                if self.echo.is_empty() { vec![] } else { self.prompt_entries(prompt, &choice.prompt) };
-            entries.extend(choice.tokens.iter().map(ListedToken::of));
-            self.lists(&entries, &mut 0)
+            let (mut entries, mut places) = self.prompt_entries(made, scored);
+            entries.extend(choice.tokens.iter().map(|token| ListedToken::of(token, &mut places)));
+            self.lists(&entries, text.chars().count())
         });
         let finish = choice.end.as_ref().map_or("stop", |e| finish_reason(&e.why));
-        let mut value = json!({
-            "index": index,
-            "text": format!("{echo}{}", choice.text),
-            "logprobs": logprobs,
-            "finish_reason": finish,
-        });
+        let mut value =
+            json!({ "index": index, "text": text, "logprobs": logprobs, "finish_reason": finish });
         if self.token_ids {
             value["token_ids"] = choice.tokens.iter().map(|t| t.id).collect();
         }
@@ -157,13 +169,38 @@ impl CompletionRenderer {
 /// A token with its logprobs.
 struct ListedToken {
     id: u32,
+    /// Characters of the text before its own.
+    offset: usize,
     logprob: Option<f32>,
     top: Vec<(u32, f32)>,
 }
 
 impl ListedToken {
-    fn of(token: &ChosenToken) -> ListedToken {
-        ListedToken { id: token.id, logprob: token.logprob, top: token.top.clone() }
+    fn of(token: &ChosenToken, places: &mut TextPlaces) -> ListedToken {
+        let offset = places.next(token.id);
+        ListedToken { id: token.id, offset, logprob: token.logprob, top: token.top.clone() }
+    }
+}
+
+/// Where the text of tokens begins in the text that is sent: special tokens have none, and a character may take several.
+struct TextPlaces {
+    decoder: Option<StreamDecoder>,
+    chars: usize,
+}
+
+impl TextPlaces {
+    /// Of a text that goes on after `tokens`.
+    fn after(tokenizer: Option<&Tokenizer>, tokens: &[u32]) -> TextPlaces {
+        let decoder = tokenizer.map(|t| StreamDecoder::after(t, Markers::Hide, tokens));
+        TextPlaces { decoder, chars: 0 }
+    }
+
+    /// Where the next token's text begins.
+    fn next(&mut self, id: u32) -> usize {
+        // Ids without a text, such as padding of the vocabulary, add nothing.
+        let text = self.decoder.as_mut().and_then(|d| d.push(id).ok()).unwrap_or_default();
+        let chars = self.chars + text.chars().count();
+        std::mem::replace(&mut self.chars, chars)
     }
 }
 
@@ -175,8 +212,8 @@ fn likelihood(choice: &WholeChoice) -> f64 {
 
 impl Render for CompletionRenderer {
     fn begin(&mut self, started: &Started, _out: &mut Frames) {
-        self.offsets = vec![0; started.choices];
-        self.echoed = vec![self.echo.is_empty(); started.choices];
+        self.sent = vec![0; started.choices];
+        self.places.resize_with(started.choices, || None);
         self.scored = vec![vec![]; started.choices];
         self.growing.begin(started);
     }
@@ -195,15 +232,19 @@ impl Render for CompletionRenderer {
         };
         self.growing.grow(delta.tokens.len());
         let mut entries = vec![];
-        if !std::mem::replace(&mut self.echoed[i], true) {
+        if self.places[i].is_none() {
             text.insert_str(0, &self.echo_text(i));
             let scored = std::mem::take(&mut self.scored[i]);
-            entries = self.prompt_entries(i, &scored);
+            let (prompt, places) = self.prompt_entries(i, &scored);
+            entries = prompt;
+            self.places[i] = Some(places);
         }
-        entries.extend(delta.tokens.iter().map(ListedToken::of));
-        let mut offset = self.offsets[i];
-        let logprobs = (self.logprobs && !entries.is_empty()).then(|| self.lists(&entries, &mut offset));
-        self.offsets[i] = offset;
+        self.sent[i] += text.chars().count();
+        if let Some(places) = self.places[i].as_mut().filter(|_| self.logprobs) {
+            entries.extend(delta.tokens.iter().map(|token| ListedToken::of(token, places)));
+        }
+        let most = if end.is_some() { self.sent[i] } else { usize::MAX };
+        let logprobs = (self.logprobs && !entries.is_empty()).then(|| self.lists(&entries, most));
         let finish = end.filter(|e| e.why != Ended::Cancelled).map(|e| finish_reason(&e.why));
         let mut choice = json!({ "index": i, "text": text, "logprobs": logprobs, "finish_reason": finish });
         if self.token_ids {
@@ -232,8 +273,11 @@ impl Render for CompletionRenderer {
 
     fn whole(&mut self, answer: &WholeAnswer) -> Value {
         let chosen = self.chosen(&answer.choices);
-        let told =
-            chosen.iter().enumerate().map(|(i, &made)| self.whole_choice(i, made, &answer.choices[made]));
+        let told = chosen.iter().enumerate().map(|(i, &made)| {
+            // The prompt is scored once for all answers to it.
+            let scored = &answer.choices[made / self.made.max(1) * self.made.max(1)].prompt;
+            self.whole_choice(i, made, &answer.choices[made], scored)
+        });
         let mut body = self.head.object("text_completion", told.collect());
         body.insert("usage".into(), usage(&answer.usage));
         if let Some(end) = answer.choices.first().and_then(|c| c.end.as_ref()) {

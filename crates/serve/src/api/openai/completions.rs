@@ -30,13 +30,8 @@ pub const COMPLETION: FieldTable = FieldTable {
         taken("stream", "the answer comes as it grows"),
         taken("stream_options", "what a stream tells beside the answer"),
         taken("service_tier", "auto, default, or flex: later than others"),
-        HARMLESS[0],
-        HARMLESS[1],
-        HARMLESS[2],
-        HARMLESS[3],
-        HARMLESS[4],
-        HARMLESS[5],
     ],
+    also: &[HARMLESS],
 };
 
 /// Tokens of an answer where nobody says: OpenAI's default for this endpoint.
@@ -63,7 +58,7 @@ pub async fn completions(call: HttpCall) -> Result<Response, ApiError> {
     wishes.generate.echo = echo;
     wishes.generate.sampling.logprobs.count = logprobs;
     let given = check_best_of(best_of, wishes.generate.n, stream)?;
-    call.ignore(&body);
+    call.finish(body);
     let prompts = prompts(&call, &lease, prompt, suffix).await?;
     let n = wishes.generate.n;
     if given > n {
@@ -76,7 +71,7 @@ pub async fn completions(call: HttpCall) -> Result<Response, ApiError> {
     let renderer = CompletionRenderer::new(head, tokenizer, &wishes, usage)
         .logprobs(logprobs.is_some())
         .best(n)
-        .echo(if echo { prompts.clone() } else { vec![] });
+        .prompts(&prompts, echo);
     let job = AnswerJob { lease, prompts, wishes, split: Split::Plain };
     call.answer(job, stream, renderer).await
 }

@@ -1,6 +1,6 @@
 //! POST /v1/embeddings.
 
-use super::words::HARMLESS;
+use super::words::USER;
 use crate::{
     body::{FieldTable, taken},
     call::{HttpCall, json_response},
@@ -22,8 +22,9 @@ pub const EMBEDDINGS: FieldTable = FieldTable {
         taken("model", "name of the model or of an adapter"),
         taken("encoding_format", "float or base64: little-endian 32-bit numbers"),
         taken("dimensions", "so many numbers of each vector, which is of length one again"),
-        HARMLESS[0],
+        USER,
     ],
+    also: &[],
 };
 
 #[derive(Deserialize, Default)]
@@ -46,6 +47,7 @@ pub async fn embeddings(call: HttpCall) -> Result<Response, ApiError> {
         return Err(ApiError::at("dimensions", text));
     }
     let input = body.value("input").ok_or_else(|| ApiError::at("input", "input is missing"))?;
+    call.finish(body);
     let prompts = call.prompts(&lease, input, "input").await?;
     let tokens: usize = prompts.iter().map(Vec::len).sum();
     let pools = run::vectors(&lease, prompts, &call.terms()).await?;

@@ -8,9 +8,13 @@ use crate::{
 use axum::response::Response;
 use serde_json::{Value, json};
 
+/// What the model inside the package is, for those who meet it first.
+const PACKAGED: &str = "This is the small model inside the package, trained on stories for children: it shows that all \
+    works, and tells stories. Start the server with a model of your own for anything else.";
+
 /// GET /v1/models.
 pub async fn models(call: HttpCall) -> Result<Response, ApiError> {
-    let data: Vec<Value> = call.app.models.slots().iter().flat_map(|slot| items(slot)).collect();
+    let data: Vec<Value> = call.app.models.listed().iter().flat_map(|slot| items(slot)).collect();
     let id = |item: Option<&Value>| item.map_or(Value::Null, |i| i["id"].clone());
     Ok(json_response(&json!({
         "object": "list",
@@ -44,6 +48,7 @@ fn describe(slot: &ModelSlot, id: &str) -> Value {
             "n_embd": info.hidden,
             "n_params": info.params,
             "size": info.bytes,
+            "type_name": info.type_name,
         })
     });
     let phase = slot.phase();
@@ -60,6 +65,7 @@ fn describe(slot: &ModelSlot, id: &str) -> Value {
         "aliases": slot.aliases,
         "loras": slot.adapters().collect::<Vec<_>>(),
         "meta": meta,
+        "about": slot.is_packaged().then_some(PACKAGED),
         "status": { "value": phase.name(), "progress": progress },
     })
 }

@@ -20,11 +20,30 @@ use crate::{
     dialect::Dialect,
 };
 use axum::Router;
+#[cfg(test)]
+pub use {
+    chat_render::ChatRenderer,
+    completion_render::CompletionRenderer,
+    response_items::Echoing,
+    response_render::ResponseRenderer,
+    words::{AnswerHead, StreamUsage},
+};
 
 /// Field tables of this dialect, for the documentation and its test.
 #[cfg(test)]
-pub const TABLES: &[&crate::body::FieldTable] =
-    &[&chat::CHAT, &chat::STREAM, &completions::COMPLETION, &embeddings::EMBEDDINGS, &responses::RESPONSES];
+pub const TABLES: &[&crate::body::FieldTable] = &[
+    &chat::CHAT,
+    &chat::STREAM,
+    &tools::CHOICE,
+    &tools::CHOSEN,
+    &crate::call::FORMAT,
+    &crate::call::NAMED_SCHEMA,
+    &completions::COMPLETION,
+    &embeddings::EMBEDDINGS,
+    &responses::RESPONSES,
+    &responses::TEXT,
+    &responses::REASONING,
+];
 
 /// The routes of this dialect.
 pub fn routes() -> Router<App> {
@@ -43,4 +62,5 @@ pub fn routes() -> Router<App> {
         .route("/v1/responses", post(Dialect::OpenAi, responses::create))
         .route("/v1/responses/input_tokens", post(Dialect::OpenAi, responses::input_tokens))
         .route("/v1/responses/{id}", kept)
+        .route("/v1/responses/{id}/input_items", get(Dialect::OpenAi, responses::input_items))
 }

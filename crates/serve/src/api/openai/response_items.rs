@@ -4,7 +4,7 @@ use super::chat_words::content_logprobs;
 use crate::{
     body::Body,
     models::now,
-    run::{ChosenToken, TokenUsage, WholeChoice, Wishes, ids},
+    run::{AnswerBlock, BlockKind, ChosenToken, Ended, TokenUsage, WholeChoice, Wishes, ids},
 };
 use lamina::Tokenizer;
 use serde_json::{Map, Value, json};
@@ -40,8 +40,14 @@ impl Echoing {
     /// What a body asks for.
     pub fn new(body: &Body) -> Echoing {
         let given = GIVEN.iter().map(|(name, usual)| {
-            let value = body.peek(name).cloned();
-            ((*name).to_owned(), value.unwrap_or_else(usual))
+            let mut value = usual();
+            match (body.peek(name), &mut value) {
+                // What an object does not say is as usual.
+                (Some(Value::Object(given)), Value::Object(usual)) => usual.extend(given.clone()),
+                (Some(given), value) => *value = given.clone(),
+                (None, _) => {}
+            }
+            ((*name).to_owned(), value)
         });
         Echoing { id: ids::fresh("resp_"), metadata: Map::new(), fields: given.collect() }
     }
@@ -85,35 +91,111 @@ impl Echoing {
     }
 }
 
-/// A message's part with its logprobs.
-pub fn message_part(tokenizer: Option<&Tokenizer>, text: &str, tokens: &[ChosenToken]) -> Value {
-    let logprobs = content_logprobs(tokenizer, tokens)["content"].clone();
-    json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": logprobs })
+/// What stands in an output: an item, whole or still growing.
+#[derive(Debug, Clone)]
+pub struct OutputItem {
+    /// Its id.
+    pub id: String,
+    /// What it is.
+    pub kind: ItemKind,
+    /// Its text, or the arguments of a call.
+    pub text: String,
+    /// The tokens of its text that logprobs are told of.
+    pub tokens: Vec<ChosenToken>,
 }
 
-/// The items of a whole answer.
-pub fn items(tokenizer: Option<&Tokenizer>, choice: &WholeChoice, logprobs: bool) -> Vec<Value> {
-    let mut items = vec![];
-    if !choice.reasoning.is_empty() {
-        items.push(json!({
-            "id": ids::fresh("rs_"), "type": "reasoning", "summary": [], "status": "completed",
-            "content": [{ "type": "reasoning_text", "text": choice.reasoning }],
-        }));
+/// Kinds of items.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ItemKind {
+    /// Reasoning.
+    Reasoning,
+    /// A message.
+    Message,
+    /// A call of a function.
+    Call {
+        /// Its id.
+        id: String,
+        /// The function.
+        name: String,
+    },
+}
+
+impl OutputItem {
+    /// An item that has not begun.
+    pub fn new(kind: ItemKind) -> OutputItem {
+        let prefix = match kind {
+            ItemKind::Reasoning => "rs_",
+            ItemKind::Message => "msg_",
+            ItemKind::Call { .. } => "fc_",
+        };
+        OutputItem { id: ids::fresh(prefix), kind, text: String::new(), tokens: vec![] }
     }
-    if !choice.text.is_empty() || choice.calls.is_empty() {
-        let tokens = if logprobs { &choice.tokens[..] } else { &[] };
-        items.push(json!({
-            "id": ids::fresh("msg_"), "type": "message", "role": "assistant", "status": "completed",
-            "content": [message_part(tokenizer, &choice.text, tokens)],
-        }));
+
+    /// The part of content that it has; calls have none.
+    pub fn part(&self, tokenizer: Option<&Tokenizer>) -> Option<Value> {
+        match self.kind {
+            ItemKind::Reasoning => Some(json!({ "type": "reasoning_text", "text": self.text })),
+            ItemKind::Message => Some(json!({ "type": "output_text", "text": self.text, "annotations": [],
+                "logprobs": logprobs(tokenizer, &self.tokens) })),
+            ItemKind::Call { .. } => None,
+        }
     }
-    items.extend(choice.calls.iter().map(|call| {
-        json!({
-            "id": ids::fresh("fc_"), "type": "function_call", "call_id": call.id, "name": call.name,
-            "arguments": call.arguments, "status": "completed",
-        })
-    }));
+
+    /// The item with its content so far.
+    pub fn value(&self, status: &str, content: Value) -> Value {
+        match &self.kind {
+            ItemKind::Reasoning => json!({
+                "id": self.id, "type": "reasoning", "summary": [], "content": content, "status": status }),
+            ItemKind::Message => json!({
+                "id": self.id, "type": "message", "role": "assistant", "content": content, "status": status }),
+            ItemKind::Call { id, name } => json!({
+                "id": self.id, "type": "function_call", "call_id": id, "name": name, "arguments": self.text,
+                "status": status }),
+        }
+    }
+
+    /// The item when it has ended.
+    pub fn ended(&self, tokenizer: Option<&Tokenizer>, status: &str) -> Value {
+        self.value(status, self.part(tokenizer).into_iter().collect())
+    }
+}
+
+/// The logprobs of a message's tokens.
+pub fn logprobs(tokenizer: Option<&Tokenizer>, tokens: &[ChosenToken]) -> Value {
+    content_logprobs(tokenizer, tokens)["content"].take()
+}
+
+/// The items of a whole answer. One that says nothing and calls nothing is an empty message.
+pub fn items(choice: &WholeChoice, logprobs: bool) -> Vec<OutputItem> {
+    let item = |block: &AnswerBlock| {
+        let call = |i: usize| choice.calls.get(i).cloned().unwrap_or_default();
+        let mut item = OutputItem::new(match block.kind {
+            BlockKind::Reasoning => ItemKind::Reasoning,
+            BlockKind::Text => ItemKind::Message,
+            BlockKind::Call(i) => ItemKind::Call { id: call(i).id, name: call(i).name },
+        });
+        item.text = match block.kind {
+            BlockKind::Call(i) => call(i).arguments,
+            _ => choice.text_of(block).to_owned(),
+        };
+        if logprobs && block.kind == BlockKind::Text {
+            item.tokens = choice.tokens_of(block).to_vec();
+        }
+        item
+    };
+    let mut items: Vec<OutputItem> = choice.blocks.iter().map(item).collect();
+    if items.iter().all(|item| item.kind == ItemKind::Reasoning) {
+        items.push(OutputItem::new(ItemKind::Message));
+    }
     items
+}
+
+/// How an item stands when its answer has ended so: only the last one can be cut.
+pub fn item_status(why: Option<&Ended>) -> &'static str {
+    match why {
+        Some(Ended::Token(_) | Ended::Text(_) | Ended::ToolCalls) => "completed",
+        _ => "incomplete",
+    }
 }
 
 /// The counts of a response.

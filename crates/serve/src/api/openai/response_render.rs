@@ -2,7 +2,7 @@
 
 use super::{
     chat_words::message,
-    response_items::{Echoing, items, message_part, usage},
+    response_items::{Echoing, ItemKind, OutputItem, item_status, items, logprobs, usage},
 };
 use crate::{
     app::App,
@@ -11,15 +11,24 @@ use crate::{
     kept::KeptAnswer,
     run::{
         AnswerDelta, ChosenToken, DeltaPart, Ended, Frames, Render, Started, TokenUsage, WholeAnswer,
-        WholeChoice, ids,
+        WholeChoice,
     },
 };
 use lamina::Tokenizer;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Where an answer is kept: the server, who asked, and the conversation before it.
-type Keeping = (App, Arc<str>, Vec<Value>);
+/// Where an answer is kept, and what is kept with it.
+pub struct Keeping {
+    /// The server.
+    pub app: App,
+    /// Who asked.
+    pub tenant: Arc<str>,
+    /// The conversation before the answer.
+    pub messages: Vec<Value>,
+    /// The items that it was asked with.
+    pub input: Vec<Value>,
+}
 
 /// Writes responses.
 pub struct ResponseRenderer {
@@ -31,33 +40,9 @@ pub struct ResponseRenderer {
     /// The answer so far, out of which the last event is made.
     answer: WholeAnswer,
     /// What stands at the end of the output and still grows.
-    open: Option<OpenItem>,
+    open: Option<OutputItem>,
     /// Items that are whole, or begun.
     output: Vec<Value>,
-}
-
-/// An item that still grows.
-struct OpenItem {
-    id: String,
-    kind: ItemKind,
-    text: String,
-}
-
-#[derive(Clone, PartialEq)]
-enum ItemKind {
-    Reasoning,
-    Message,
-    Call { id: String, name: String },
-}
-
-impl ItemKind {
-    fn prefix(&self) -> &'static str {
-        match self {
-            ItemKind::Reasoning => "rs_",
-            ItemKind::Message => "msg_",
-            ItemKind::Call { .. } => "fc_",
-        }
-    }
 }
 
 impl ResponseRenderer {
@@ -99,40 +84,24 @@ impl ResponseRenderer {
             return;
         }
         self.close("completed", out);
-        let open = OpenItem { id: ids::fresh(kind.prefix()), kind, text: String::new() };
-        let item = open.item("in_progress", json!([]));
+        let open = OutputItem::new(kind);
+        let (item, part) = (open.value("in_progress", json!([])), open.part(None));
         self.output.push(item.clone());
         self.open = Some(open);
         let index = self.output.len() - 1;
         self.event("response.output_item.added", json!({ "output_index": index, "item": item }), out);
-        if let Some(part) = self.part("", &[]) {
+        if let Some(part) = part {
             let body = merged(self.place(), json!({ "content_index": 0, "part": part }));
             self.event("response.content_part.added", body, out);
         }
     }
 
-    /// The part of content that the open item has; calls have none.
-    fn part(&self, text: &str, tokens: &[ChosenToken]) -> Option<Value> {
-        match self.open.as_ref()?.kind {
-            ItemKind::Reasoning => Some(json!({ "type": "reasoning_text", "text": text })),
-            ItemKind::Message => Some(message_part(self.tokenizer.as_ref(), text, self.told(tokens))),
-            ItemKind::Call { .. } => None,
-        }
-    }
-
-    fn told<'a>(&self, tokens: &'a [ChosenToken]) -> &'a [ChosenToken] {
-        if self.logprobs { tokens } else { &[] }
-    }
-
     /// Ends the open item.
     fn close(&mut self, status: &str, out: &mut Frames) {
-        let Some(open) = &self.open else { return };
-        let (text, place) = (open.text.clone(), self.place());
-        let tokens = match open.kind {
-            ItemKind::Message => self.answer.choices[0].tokens.clone(),
-            _ => vec![],
-        };
-        let part = self.part(&text, &tokens);
+        let place = self.place();
+        let Some(open) = self.open.take() else { return };
+        let (part, item) = (open.part(self.tokenizer.as_ref()), open.ended(self.tokenizer.as_ref(), status));
+        let text = &open.text;
         let done = match &open.kind {
             ItemKind::Reasoning => {
                 ("response.reasoning_text.done", json!({ "content_index": 0, "text": text }))
@@ -148,26 +117,25 @@ impl ResponseRenderer {
                 ("response.function_call_arguments.done", json!({ "arguments": text, "name": name }))
             }
         };
-        let item = open.item(status, part.iter().cloned().collect());
         self.event(done.0, merged(place.clone(), done.1), out);
         if let Some(part) = part {
-            let body = merged(place.clone(), json!({ "content_index": 0, "part": part }));
+            let body = merged(place, json!({ "content_index": 0, "part": part }));
             self.event("response.content_part.done", body, out);
         }
         let index = self.output.len() - 1;
         self.output[index] = item.clone();
-        self.open = None;
         self.event("response.output_item.done", json!({ "output_index": index, "item": item }), out);
     }
 
     /// Text of the open item has come.
     fn grow(&mut self, name: &str, text: &str, tokens: &[ChosenToken], out: &mut Frames) {
+        let tokens = if self.logprobs { tokens } else { &[] };
         let Some(open) = &mut self.open else { return };
         open.text.push_str(text);
+        open.tokens.extend_from_slice(tokens);
         let mut body = merged(self.place(), json!({ "delta": text }));
         if name == "response.output_text.delta" {
-            let part = message_part(self.tokenizer.as_ref(), text, self.told(tokens));
-            body["logprobs"] = part["logprobs"].clone();
+            body["logprobs"] = logprobs(self.tokenizer.as_ref(), tokens);
         }
         if name != "response.function_call_arguments.delta" {
             body["content_index"] = json!(0);
@@ -192,23 +160,9 @@ impl ResponseRenderer {
     }
 
     fn keep(&mut self, body: &Value, choice: &WholeChoice) {
-        let Some((app, tenant, mut messages)) = self.keeping.take() else { return };
+        let Some(Keeping { app, tenant, mut messages, input }) = self.keeping.take() else { return };
         messages.push(message(choice));
-        app.kept.keep(&self.echoed.id, &tenant, KeptAnswer { body: body.clone(), messages });
-    }
-}
-
-impl OpenItem {
-    fn item(&self, status: &str, content: Value) -> Value {
-        match &self.kind {
-            ItemKind::Reasoning => json!({
-                "id": self.id, "type": "reasoning", "summary": [], "content": content, "status": status }),
-            ItemKind::Message => json!({
-                "id": self.id, "type": "message", "role": "assistant", "content": content, "status": status }),
-            ItemKind::Call { id, name } => json!({
-                "id": self.id, "type": "function_call", "call_id": id, "name": name, "arguments": self.text,
-                "status": status }),
-        }
+        app.kept.keep(&self.echoed.id, &tenant, KeptAnswer { body: body.clone(), messages, input });
     }
 }
 
@@ -250,11 +204,10 @@ impl Render for ResponseRenderer {
 
     fn end(&mut self, total: &TokenUsage, out: &mut Frames) {
         let choice = self.answer.choices[0].clone();
-        let whole = matches!(
-            choice.end.as_ref().map(|e| &e.why),
-            Some(Ended::Token(_) | Ended::Text(_) | Ended::ToolCalls)
-        );
-        self.close(if whole { "completed" } else { "incomplete" }, out);
+        if choice.text.is_empty() && choice.calls.is_empty() {
+            self.item(ItemKind::Message, out);
+        }
+        self.close(item_status(choice.end.as_ref().map(|e| &e.why)), out);
         let (body, status) = self.body(&choice, self.output.clone(), total);
         self.keep(&body, &choice);
         self.event(&format!("response.{status}"), json!({ "response": body }), out);
@@ -270,7 +223,11 @@ impl Render for ResponseRenderer {
 
     fn whole(&mut self, answer: &WholeAnswer) -> Value {
         let choice = &answer.choices[0];
-        let output = items(self.tokenizer.as_ref(), choice, self.logprobs);
+        let items = items(choice, self.logprobs);
+        let (last, cut) = (items.len() - 1, item_status(choice.end.as_ref().map(|e| &e.why)));
+        let status = |i: usize| if i == last { cut } else { "completed" };
+        let output = items.iter().enumerate().map(|(i, item)| item.ended(self.tokenizer.as_ref(), status(i)));
+        let output = output.collect();
         let (body, _) = self.body(choice, output, &answer.usage);
         self.keep(&body, choice);
         body
@@ -286,7 +243,7 @@ mod tests {
         run::Wishes,
     };
 
-    static NOTHING: FieldTable = FieldTable { name: "test", sampling: false, fields: &[] };
+    static NOTHING: FieldTable = FieldTable { name: "test", sampling: false, fields: &[], also: &[] };
 
     fn renderer() -> ResponseRenderer {
         let mut echoed = Echoing::new(&Body::parse(b"", &NOTHING, false).expect("an object"));

@@ -2,9 +2,9 @@
 
 use super::{
     chat::{reasoning, service_tier, set_limits},
-    response_input::{ResponseInput, read},
+    response_input::ResponseInput,
     response_items::Echoing,
-    response_render::ResponseRenderer,
+    response_render::{Keeping, ResponseRenderer},
     tools::{self, AskedTools},
     words::HARMLESS,
 };
@@ -45,11 +45,6 @@ pub const RESPONSES: FieldTable = FieldTable {
         taken("chat_template_kwargs", "variables of the template"),
         taken("background", "false"),
         harmless("stream_options", "lengths of events are those of tokens"),
-        HARMLESS[0],
-        HARMLESS[2],
-        HARMLESS[3],
-        HARMLESS[4],
-        HARMLESS[5],
         harmless("verbosity", "the model has no such setting"),
         refused("conversation", "conversations are not kept: use previous_response_id"),
         refused("prompt", "there are no stored prompts: use instructions and input"),
@@ -59,6 +54,30 @@ pub const RESPONSES: FieldTable = FieldTable {
         refused("stop", "this endpoint has none: use /v1/chat/completions"),
         refused("n", "this endpoint gives one answer: use /v1/chat/completions"),
     ],
+    also: &[HARMLESS],
+};
+
+/// Fields of `text`.
+pub const TEXT: FieldTable = FieldTable {
+    name: "text",
+    sampling: false,
+    fields: &[
+        taken("format", "form of the answer: text, json_object or json_schema"),
+        harmless("verbosity", "the model has no such setting"),
+    ],
+    also: &[],
+};
+
+/// Fields of `reasoning`.
+pub const REASONING: FieldTable = FieldTable {
+    name: "reasoning",
+    sampling: false,
+    fields: &[
+        taken("effort", "a variable of the template; none: the model does not reason"),
+        harmless("summary", "reasoning is told as it is"),
+        harmless("generate_summary", "reasoning is told as it is"),
+    ],
+    also: &[],
 };
 
 /// Where logprobs are asked for.
@@ -76,8 +95,8 @@ pub async fn create(call: HttpCall) -> Result<Response, ApiError> {
     let logprobs = logprobs(&mut body)?;
     let store = body.take("store")?.unwrap_or(true);
     echoed.metadata = body.take("metadata")?.unwrap_or_default();
-    let form = form(&mut body)?;
-    let turn = turn(&mut body)?;
+    let form = form(&call, &mut body)?;
+    let turn = turn(&call, &mut body)?;
     let conversation = conversation(&call, &mut body)?;
     let max_tokens: Option<usize> = body.take("max_output_tokens")?;
     let flex = service_tier(&mut body)?;
@@ -85,11 +104,16 @@ pub async fn create(call: HttpCall) -> Result<Response, ApiError> {
     set_limits(&mut wishes, max_tokens, flex);
     wishes.generate.sampling.logprobs.count = logprobs;
     wishes.ask_form(form)?;
-    call.ignore(&body);
+    call.finish(body);
     echoed.settle(&wishes, lease.name());
     let prompt = call.chat(&lease, ChatTurn { messages: conversation.prompt(), ..turn }).await?;
     let tokenizer = lease.live.model.tokenizer().cloned();
-    let kept = store.then(|| (call.app.clone(), call.caller.tenant.clone(), conversation.messages));
+    let kept = store.then(|| Keeping {
+        app: call.app.clone(),
+        tenant: call.caller.tenant.clone(),
+        messages: conversation.messages,
+        input: conversation.items,
+    });
     let renderer = ResponseRenderer::new(echoed, tokenizer, logprobs.is_some(), kept);
     let job = AnswerJob { lease, prompts: vec![prompt.tokens], wishes, split: prompt.split };
     call.answer(job, stream, renderer).await
@@ -100,11 +124,48 @@ pub async fn input_tokens(call: HttpCall) -> Result<Response, ApiError> {
     let mut body = call.body(&RESPONSES).await?;
     let lease = call.model(&mut body).await?;
     not_built(&mut body)?;
-    let turn = turn(&mut body)?;
+    let turn = turn(&call, &mut body)?;
     let conversation = conversation(&call, &mut body)?;
+    call.finish(body);
     let turn = ChatTurn { messages: conversation.prompt(), ..turn };
     let tokens = call.chat(&lease, turn).await?.tokens.len();
     Ok(json_response(&json!({ "object": "response.input_tokens", "input_tokens": tokens })))
+}
+
+/// Items of a list at most, and where a request does not say.
+const MOST_LISTED: usize = 100;
+const LISTED: usize = 20;
+
+/// GET /v1/responses/{id}/input_items.
+pub async fn input_items(call: HttpCall) -> Result<Response, ApiError> {
+    let kept = call.app.kept.find(call.path("id"), &call.caller.tenant).ok_or_else(missing)?;
+    let limit = match call.query("limit") {
+        None => LISTED,
+        Some(text) => text.parse().ok().filter(|n| (1..=MOST_LISTED).contains(n)).ok_or_else(|| {
+            ApiError::at("limit", format!("limit must be a whole number from 1 to {MOST_LISTED}"))
+        })?,
+    };
+    let mut items: Vec<&Value> = kept.input.iter().collect();
+    match call.query("order").as_deref() {
+        None | Some("desc") => items.reverse(),
+        Some("asc") => {}
+        Some(_) => return Err(ApiError::at("order", "order must be asc or desc")),
+    }
+    if let Some(after) = call.query("after") {
+        let at = items.iter().position(|item| item["id"] == *after);
+        let at = at.ok_or_else(|| ApiError::at("after", "after must be the id of an item in the list"))?;
+        items.drain(..=at);
+    }
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let id = |item: Option<&&Value>| item.map_or(Value::Null, |item| item["id"].clone());
+    Ok(json_response(&json!({
+        "object": "list",
+        "first_id": id(items.first()),
+        "last_id": id(items.last()),
+        "has_more": more,
+        "data": items,
+    })))
 }
 
 /// GET /v1/responses/{id}.
@@ -136,15 +197,12 @@ fn conversation(call: &HttpCall, body: &mut Body) -> Result<ResponseInput, ApiEr
             kept.ok_or_else(|| missing().of("previous_response_id"))?.messages.clone()
         }
     };
-    let instructions = match body.value("instructions") {
-        None => None,
-        Some(Value::String(text)) => Some(text),
-        Some(_) => return Err(ApiError::at("instructions", "instructions must be a text")),
-    };
+    let instructions = body.take("instructions")?;
     let input = body.value("input").ok_or_else(|| ApiError::at("input", "input is missing"))?;
-    let mut messages = before;
-    messages.extend(read(input)?);
-    Ok(ResponseInput { instructions, messages })
+    let mut conversation = ResponseInput { instructions, messages: before, ..ResponseInput::default() };
+    conversation.read(input, |id| call.app.kept.item(id, &call.caller.tenant))?;
+    call.name_ignored(std::mem::take(&mut conversation.ignored));
+    Ok(conversation)
 }
 
 /// Refuses what is not built.
@@ -159,11 +217,10 @@ fn not_built(body: &mut Body) -> Result<(), ApiError> {
 }
 
 /// The form that `text` asks for.
-fn form(body: &mut Body) -> Result<Option<WantedForm>, ApiError> {
-    match body.value("text").unwrap_or_default().get_mut("format").map(Value::take) {
-        None | Some(Value::Null) => Ok(None),
-        Some(format) => response_format(format, "text.format"),
-    }
+fn form(call: &HttpCall, body: &mut Body) -> Result<Option<WantedForm>, ApiError> {
+    let text = call.nested(body, "text", &TEXT)?;
+    let format = text.and_then(|mut text| text.value("format"));
+    format.map_or(Ok(None), |format| response_format(format, "text.format"))
 }
 
 fn logprobs(body: &mut Body) -> Result<Option<u32>, ApiError> {
@@ -177,18 +234,22 @@ fn logprobs(body: &mut Body) -> Result<Option<u32>, ApiError> {
     if top.is_some_and(|n| n > 20) {
         return Err(ApiError::at("top_logprobs", "top_logprobs must be from 0 to 20"));
     }
-    Ok(include.iter().any(|name| name == LOGPROBS).then(|| top.unwrap_or(0)))
+    let wanted = include.iter().any(|name| name == LOGPROBS);
+    if top.is_some() && !wanted {
+        body.ignore("top_logprobs");
+    }
+    Ok(wanted.then(|| top.unwrap_or(0)))
 }
 
 /// All of the conversation but its messages.
-fn turn(body: &mut Body) -> Result<ChatTurn, ApiError> {
+fn turn(call: &HttpCall, body: &mut Body) -> Result<ChatTurn, ApiError> {
     let AskedTools { tools, choice, one_call } = tools::read(body, true)?;
     let mut variables: Map<String, Value> = body.take("chat_template_kwargs")?.unwrap_or_default();
-    let asked = body.value("reasoning").unwrap_or_default();
-    let effort = asked.get("effort").and_then(Value::as_str);
+    let asked = call.nested(body, "reasoning", &REASONING)?;
+    let effort: Option<String> = asked.map_or(Ok(None), |mut asked| asked.take("effort"))?;
+    let reasoning = reasoning(effort.as_deref(), None);
     if let Some(effort) = effort {
         variables.entry("reasoning_effort").or_insert(effort.into());
     }
-    let reasoning = reasoning(effort, None);
     Ok(ChatTurn { tools, choice, one_call, variables, reasoning, path: "input", ..ChatTurn::default() })
 }

@@ -1,7 +1,7 @@
 //! Tools of a request.
 
 use crate::{
-    body::{Body, kind},
+    body::{Body, FieldTable, kind, taken},
     error::ApiError,
 };
 use lamina::ToolChoice;
@@ -35,7 +35,7 @@ pub fn read(body: &mut Body, flat: bool) -> Result<AskedTools, ApiError> {
     }
     let tools = tools.into_iter().enumerate().map(|(i, tool)| function(tool, &format!("tools[{i}]"), flat));
     let tools = tools.collect::<Result<Vec<_>, _>>()?;
-    let choice = body.value("tool_choice").map_or(Ok(ToolChoice::Auto), |value| choice(&value, flat))?;
+    let choice = body.value("tool_choice").map_or(Ok(ToolChoice::Auto), |value| choice(value, flat))?;
     let parallel = body.take::<bool>("parallel_tool_calls")?;
     if parallel.is_some() && tools.is_empty() {
         body.ignore("parallel_tool_calls");
@@ -44,18 +44,53 @@ pub fn read(body: &mut Body, flat: bool) -> Result<AskedTools, ApiError> {
     Ok(AskedTools { tools, choice, one_call: parallel == Some(false) })
 }
 
-fn choice(value: &Value, flat: bool) -> Result<ToolChoice, ApiError> {
-    let named = if flat { &value["name"] } else { &value["function"]["name"] };
-    match (value.as_str(), value["type"].as_str(), named.as_str()) {
-        (Some("auto"), ..) => Ok(ToolChoice::Auto),
-        (Some("none"), ..) => Ok(ToolChoice::None),
-        (Some("required"), ..) => Ok(ToolChoice::Required),
-        (None, Some("function"), Some(name)) => Ok(ToolChoice::Named(name.to_owned())),
-        _ => {
-            let text = "tool_choice must be none, auto, required, or a function by its name";
-            Err(ApiError::at("tool_choice", text))
-        }
+/// Fields of `tool_choice`.
+pub const CHOICE: FieldTable = FieldTable {
+    name: "tool_choice",
+    sampling: false,
+    fields: &[
+        taken("type", "function"),
+        taken("function", "the function that is called"),
+        taken("name", "its name, as Responses writes it"),
+    ],
+    also: &[],
+};
+/// Fields of `tool_choice.function`.
+pub const CHOSEN: FieldTable = FieldTable {
+    name: "tool_choice.function",
+    sampling: false,
+    fields: &[taken("name", "the function that is called")],
+    also: &[],
+};
+
+fn choice(value: Value, flat: bool) -> Result<ToolChoice, ApiError> {
+    let wrong = || {
+        let text = "tool_choice must be none, auto, required, or a function by its name";
+        ApiError::at("tool_choice", text)
+    };
+    if !value.is_object() {
+        return match value.as_str() {
+            Some("auto") => Ok(ToolChoice::Auto),
+            Some("none") => Ok(ToolChoice::None),
+            Some("required") => Ok(ToolChoice::Required),
+            _ => Err(wrong()),
+        };
     }
+    let mut choice = Body::new(value, &CHOICE, "tool_choice", false)?;
+    if choice.need::<String>("type")? != "function" {
+        return Err(wrong());
+    }
+    let name = match flat {
+        true => choice.need("name")?,
+        false => match choice.nested("function", &CHOSEN, false)? {
+            Some(mut function) => function.need("name")?,
+            None => return Err(wrong()),
+        },
+    };
+    let other = choice.unread().next();
+    other.map_or(Ok(ToolChoice::Named(name)), |path| {
+        Err(ApiError::at(&path, format!("{path} has no place in this endpoint's tool_choice")))
+    })
 }
 
 fn function(tool: Value, path: &str, flat: bool) -> Result<Value, ApiError> {
@@ -85,11 +120,16 @@ mod tests {
     #[test]
     fn choices_are_read_in_both_shapes() {
         let named = Ok(ToolChoice::Named("f".into()));
-        assert_eq!(choice(&json!("required"), false), Ok(ToolChoice::Required));
-        assert_eq!(choice(&json!({ "type": "function", "function": { "name": "f" } }), false), named);
-        assert_eq!(choice(&json!({ "type": "function", "name": "f" }), true), named);
+        assert_eq!(choice(json!("required"), false), Ok(ToolChoice::Required));
+        assert_eq!(choice(json!({ "type": "function", "function": { "name": "f" } }), false), named);
+        assert_eq!(choice(json!({ "type": "function", "name": "f" }), true), named);
         for wrong in [json!("f"), json!(1), json!({ "type": "function" }), json!({ "type": "web_search" })] {
-            assert_eq!(choice(&wrong, false).unwrap_err().param.as_deref(), Some("tool_choice"), "{wrong}");
+            assert_eq!(choice(wrong, false).unwrap_err().param.as_deref(), Some("tool_choice"));
         }
+        let param = |value, flat| choice(value, flat).unwrap_err().param;
+        let extra = json!({ "type": "function", "function": { "name": "f", "nmae": 1 } });
+        assert_eq!(param(extra, false).as_deref(), Some("tool_choice.function.nmae"));
+        let both = json!({ "type": "function", "name": "f", "function": {} });
+        assert_eq!(param(both, true).as_deref(), Some("tool_choice.function"));
     }
 }

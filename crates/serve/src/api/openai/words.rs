@@ -7,9 +7,12 @@ use crate::{
 };
 use serde_json::{Map, Value, json};
 
+/// Who asks for whom.
+pub const USER: FieldSpec = harmless("user", "machine time is counted for keys");
+
 /// Fields of OpenAI's that make no difference here.
 pub const HARMLESS: &[FieldSpec] = &[
-    harmless("user", "machine time is counted for keys"),
+    USER,
     harmless("metadata", "nothing is kept"),
     harmless("safety_identifier", "nobody is reported"),
     harmless("prompt_cache_key", "beginnings are found by their content"),

@@ -24,11 +24,26 @@ const App = (() => {
     select.replaceChildren(...models.map((m) => el("option", { value: m.id }, m.id + state(m))));
     if (models.some((m) => m.id === wanted)) select.value = wanted;
     select.disabled = models.length < 2;
+    greet();
+  }
+
+  // Before anything was said, the page says who would answer.
+  function greet() {
+    const greeting = byId("greeting");
+    greeting.hidden = Boolean(Chat.conversation?.messages.length) || !models.length;
+    if (greeting.hidden) return;
+    const model = models.find((m) => m.id === byId("model").value) ?? models[0];
+    Greeting.draw(greeting, model, (text) => {
+      byId("text").value = text;
+      Chat.send();
+      byId("text").focus();
+    });
   }
 
   async function chooseModel() {
     const name = byId("model").value;
     Store.set("model", name);
+    greet();
     if (models.find((m) => m.id === name)?.status?.value === "unloaded") await load(name);
     await learnProps();
   }
@@ -243,6 +258,7 @@ const App = (() => {
 
   return {
     start,
+    greet,
     refreshModels,
     listConversations,
     fitText,

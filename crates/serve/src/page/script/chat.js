@@ -10,6 +10,7 @@ const Chat = (() => {
     isLast: (message) => conversation.messages.at(-1) === message,
     regenerate,
     extend: (message) => generate(message),
+    choose,
     edited,
     remove,
   };
@@ -27,6 +28,7 @@ const Chat = (() => {
     views = new Map(conversation.messages.map((m) => [m, views.get(m) ?? new MessageView(m, actions)]));
     byId("log").replaceChildren(...[...views.values()].map((view) => view.node));
     views.forEach((view, message) => view.update(running?.message === message));
+    App.greet();
   }
 
   function keep(changed = conversation) {
@@ -56,10 +58,10 @@ const Chat = (() => {
   }
 
   // Answers the last message, or goes on with `message` where it is an answer already.
-  async function generate(message) {
+  async function generate(message, older) {
     if (running) return;
     notice("");
-    message ??= appended();
+    message ??= appended(older);
     message.error = undefined;
     const before = conversation.messages.slice(0, conversation.messages.indexOf(message));
     const messages = message.content ? [...before, message] : before;
@@ -75,8 +77,8 @@ const Chat = (() => {
     finish(run);
   }
 
-  function appended() {
-    const message = { role: "assistant", content: "", reasoning: "" };
+  function appended(older) {
+    const message = Versions.next(older);
     conversation.messages.push(message);
     keep();
     return message;
@@ -117,9 +119,21 @@ const Chat = (() => {
   function regenerate(message) {
     if (running) return;
     const at = conversation.messages.indexOf(message);
-    conversation.messages.length = message.role === "user" ? at + 1 : at;
-    generate();
+    const user = message.role === "user";
+    // The answer that is made again stays beside the new one.
+    const older = user || !message.content ? message.versions : Versions.of(message);
+    conversation.messages.length = user ? at + 1 : at;
+    generate(undefined, older);
     byId("text").focus();
+  }
+
+  // Shows another one of an answer's versions.
+  function choose(message, index) {
+    if (running) return;
+    Versions.show(message, index);
+    keep();
+    redraw();
+    announce(`Answer ${index + 1} of ${message.versions.length}`);
   }
 
   // What follows an edited message answered its old text. A changed answer stays as it is, to be gone on with.

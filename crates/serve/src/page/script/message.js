@@ -66,13 +66,19 @@ class MessageView {
     const { message, actions } = this;
     const answer = message.role === "assistant";
     const last = actions.isLast(message);
-    const offered = streaming ? "" : [answer, last, Boolean(message.probabilities)].join();
+    const versions = answer && last ? Versions.of(message).length : 1;
+    const at = message.version ?? 0;
+    const offered = streaming ? "" : [answer, last, Boolean(message.probabilities), versions, at].join();
     if (offered === this.offered) return;
     this.offered = offered;
     if (streaming) return this.buttons.replaceChildren();
     const copy = button("Copy", () => copyText(message.content, copy));
     const tokens = button("Tokens", () => this.toggleTokens(tokens), { "aria-expanded": "false" });
+    const step = (sign, to, name) => button(sign, () => actions.choose(message, to), { "aria-label": name, disabled: to < 0 || to >= versions });
     this.buttons.replaceChildren(
+      ...(versions > 1
+        ? [step("‹", at - 1, "Earlier answer"), el("span", { className: "version" }, `${at + 1}/${versions}`), step("›", at + 1, "Later answer")]
+        : []),
       copy,
       button("Edit", () => this.edit()),
       ...(answer ? [button("Regenerate", () => actions.regenerate(message))] : []),

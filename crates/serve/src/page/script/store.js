@@ -57,7 +57,7 @@ const Store = (() => {
       params: { ...object(value.params) },
       created,
       updated: Number(value.updated) || created,
-      messages: value.messages.map((m) => ({ ...m, reasoning: text(m.reasoning) })),
+      messages: value.messages.map((m) => Versions.checked({ ...m, reasoning: text(m.reasoning) })),
     };
   }
 
