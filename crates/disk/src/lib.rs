@@ -28,7 +28,7 @@ mod read_queue;
 mod reader_kind;
 mod reader_probe;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod report;
+mod reporter;
 mod ring;
 mod swap_store;
 mod swap_table;
@@ -59,7 +59,7 @@ pub use read::{DiskReader, Extent, ReadDone, ReadRequest};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
 pub use reader_kind::{ReaderKind, ReaderRates, faster_reader};
 pub use reader_probe::probe_readers;
-pub use report::Report;
+pub use reporter::Reporter;
 pub use swap_store::SwapStore;
 pub use swap_use::{SwapBudget, SwapRate, SwapUse};
 pub use user_folder::{UserFolder, cache_folder, user_folder};

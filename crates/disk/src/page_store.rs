@@ -6,7 +6,7 @@ use crate::{
     error::DiskError,
     folder::StoreFolder,
     read_queue::{Fetch, ReadQueue, WantedEntry},
-    report::Report,
+    reporter::Reporter,
     write_queue::{Unwritten, WriteQueue},
 };
 use std::{
@@ -34,7 +34,7 @@ pub struct PageStore {
 struct StoredEntries {
     path: PathBuf,
     folder: StoreFolder,
-    report: Report,
+    report: Reporter,
     hits: AtomicU64,
     read_bytes: AtomicU64,
     misses: AtomicU64,
@@ -72,7 +72,7 @@ impl PageStore {
     ///
     /// # Errors
     /// When the folder cannot be made or read, or the budget is below 1 MiB.
-    pub fn open(path: &Path, budget: u64, report: Report) -> Result<PageStore, DiskError> {
+    pub fn open(path: &Path, budget: u64, report: Reporter) -> Result<PageStore, DiskError> {
         if budget < LEAST {
             return Err(DiskError::Budget { bytes: budget });
         }

@@ -11,7 +11,7 @@ use crate::{
     error::NoRoom,
     queue::start_threads,
     read_queue::{Fetch, ReadQueue, WantedEntry},
-    report::Report,
+    reporter::Reporter,
     swap_table::SwapTable,
     swap_use::{SwapBudget, SwapRate, SwapUse},
     write_queue::{Unwritten, step_back},
@@ -43,7 +43,7 @@ impl SwapStore {
     ///
     /// # Errors
     /// When the disk has no room, or the folder cannot be made or written.
-    pub fn open(folder: &Path, budget: SwapBudget, report: Report) -> Result<SwapStore, NoRoom> {
+    pub fn open(folder: &Path, budget: SwapBudget, report: Reporter) -> Result<SwapStore, NoRoom> {
         let failed = |source| NoRoom {
             what: "swapped pages take up to",
             folder: folder.into(),
@@ -54,7 +54,7 @@ impl SwapStore {
         SwapStore::start(folder, budget, report).map_err(failed)
     }
 
-    fn start(folder: &Path, budget: SwapBudget, report: Report) -> io::Result<SwapStore> {
+    fn start(folder: &Path, budget: SwapBudget, report: Reporter) -> io::Result<SwapStore> {
         let (mut file, mut rates) = (None, [SwapRate::default(); 2]);
         if budget.disk > 0 {
             std::fs::create_dir_all(folder)?;
@@ -173,7 +173,7 @@ mod tests {
     fn entries_come_back_from_memory_and_from_the_file_and_leave_room() {
         let folder = tempfile::tempdir().expect("a folder");
         for (memory, disk) in [(1 << 20, 0), (0, 1 << 20), (20_000, 1 << 20)] {
-            let store = SwapStore::open(folder.path(), SwapBudget { memory, disk }, Report::default())
+            let store = SwapStore::open(folder.path(), SwapBudget { memory, disk }, Reporter::default())
                 .expect("opens");
             let all: Vec<u32> = (0..50).collect();
             assert!(all.iter().all(|&i| store.put(key(i), entry(i))));
@@ -197,7 +197,7 @@ mod tests {
     fn what_does_not_fit_is_refused_and_what_is_given_up_while_it_is_written_frees_its_room() {
         let folder = tempfile::tempdir().expect("a folder");
         let budget = SwapBudget { memory: 0, disk: 64 << 10 };
-        let store = SwapStore::open(folder.path(), budget, Report::default()).expect("opens");
+        let store = SwapStore::open(folder.path(), budget, Reporter::default()).expect("opens");
         for round in 0..200 {
             let put = (0..20).filter(|&i| store.put(key(i), entry(i))).count();
             assert!((8..16).contains(&put), "{put} entries of one or two blocks in sixteen");
@@ -217,7 +217,7 @@ mod tests {
         use std::os::unix::fs::FileExt;
         let folder = tempfile::tempdir().expect("a folder");
         let budget = SwapBudget { memory: 0, disk: 1 << 20 };
-        let store = SwapStore::open(folder.path(), budget, Report::default()).expect("opens");
+        let store = SwapStore::open(folder.path(), budget, Reporter::default()).expect("opens");
         let all: Vec<u32> = (0..40).collect();
         assert!(all.iter().all(|&i| store.put(key(i), entry(i))));
         store.flush();
@@ -242,8 +242,12 @@ mod tests {
         // It can only be read.
         let file = DirectFile::open(file.path()).expect("opens");
         let budget = SwapBudget { memory: 0, disk: 1 << 20 };
-        let store =
-            SwapStore::with_table(SwapTable::new(Some(file), budget, Report::default(), Default::default()));
+        let store = SwapStore::with_table(SwapTable::new(
+            Some(file),
+            budget,
+            Reporter::default(),
+            Default::default(),
+        ));
         let store = store.expect("threads");
         assert!(store.put(key(1), entry(1)));
         store.flush();
@@ -256,7 +260,7 @@ mod tests {
     fn a_folder_that_is_none_is_an_error() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let budget = SwapBudget { memory: 0, disk: 1 << 20 };
-        let e = SwapStore::open(&file.path().join("below"), budget, Report::default())
+        let e = SwapStore::open(&file.path().join("below"), budget, Reporter::default())
             .expect_err("a file is no folder");
         assert!(e.to_string().contains("kv_swap"), "{e}");
     }

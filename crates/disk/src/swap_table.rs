@@ -7,7 +7,7 @@ use crate::{
     extents::FreeExtents,
     queue::JobQueue,
     read_queue::WantedEntry,
-    report::Report,
+    reporter::Reporter,
     swap_use::{MOST_WAITING, SwapBudget, SwapRate, SwapUse},
     write_queue::Unwritten,
 };
@@ -60,7 +60,7 @@ pub(crate) struct SwapTable {
     writes: Arc<JobQueue<(Key, u64)>>,
     file: Option<DirectFile>,
     budget: SwapBudget,
-    report: Report,
+    report: Reporter,
 }
 
 /// An entry that is to be written.
@@ -76,7 +76,7 @@ impl SwapTable {
     pub fn new(
         file: Option<DirectFile>,
         budget: SwapBudget,
-        report: Report,
+        report: Reporter,
         rates: [SwapRate; 2],
     ) -> SwapTable {
         let [written, read] = rates;

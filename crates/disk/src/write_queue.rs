@@ -5,7 +5,7 @@ use crate::{
     entry::{Entry, Key},
     folder::StoreFolder,
     queue::{JobQueue, start_threads},
-    report::Report,
+    reporter::Reporter,
 };
 use std::{io, sync::Arc, thread::JoinHandle};
 
@@ -62,7 +62,7 @@ impl WriteQueue {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(folder: StoreFolder, budget: u64, report: Report) -> io::Result<WriteQueue> {
+    pub fn start(folder: StoreFolder, budget: u64, report: Reporter) -> io::Result<WriteQueue> {
         let jobs = JobQueue::new();
         let theirs = jobs.clone();
         let threads =
@@ -119,7 +119,7 @@ pub(crate) fn step_back() {
     let _ = rustix::process::nice(19);
 }
 
-fn write_all(jobs: &WriteJobs, folder: &StoreFolder, budget: u64, report: &Report) {
+fn write_all(jobs: &WriteJobs, folder: &StoreFolder, budget: u64, report: &Reporter) {
     step_back();
     let mut bytes = folder.prune(budget);
     while let Some((key, unwritten)) = jobs.take(|_| true) {

@@ -51,8 +51,9 @@ pub use lamina_load::{
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftSource, Error, ExpertThreshold, Forecast,
     ForecastAdvice, ForecastQuestion, HitForecast, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit,
     MemoryPart, ModelInfo, Objective, Offload, OptionError, OptionKind, OptionSpec, PlacementPolicy,
-    PlacementRule, Progress, Report, Result, Setting, SpeedForecast, SpeedQuality, StreamInfo, StreamOptions,
-    Surface, SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of, type_name,
+    PlacementRule, Progress, Reporter, Result, Setting, SpeedForecast, SpeedQuality, StreamInfo,
+    StreamOptions, Surface, SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of,
+    type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
 pub use lamina_tokenize::{Markers, Special, StreamDecoder, Tokenizer};

@@ -11,7 +11,7 @@ use crate::{
 use lamina_arch::{Family, ModelSpec, Weights};
 use lamina_base::DType;
 use lamina_plan::{Backend, BackendError, Plan, WeightSpec};
-use lamina_planner::{HeadSizes, ModelFiles, ModelHeaders, StoredWeight};
+use lamina_planner::{HeadSizes, ModelFiles, ModelHeaders, WeightHeader};
 use lamina_store::Checkpoint;
 
 /// A model before any of its weights is read.
@@ -22,7 +22,7 @@ pub(crate) struct OpenedModel<'a> {
     /// What is run, with its adapters.
     pub plan: Plan,
     pub loras: Loras,
-    stored: Vec<StoredWeight>,
+    stored: Vec<WeightHeader>,
 }
 
 impl<'a> OpenedModel<'a> {
@@ -41,7 +41,7 @@ impl<'a> OpenedModel<'a> {
         check_plan(backend, &plan)?;
         let from = WeightSource { weights, dtype: options.dtype };
         let reads_rows = backend.capabilities().reads_rows;
-        let adapter = StoredWeight { dtype: DType::F32, held_bytes: None, of_adapter: true };
+        let adapter = WeightHeader { dtype: DType::F32, held_bytes: None, of_adapter: true };
         let one = |spec: &WeightSpec| match loras.has(spec) {
             true => Ok(adapter),
             false => from.stored(spec, reads_rows),

@@ -42,7 +42,7 @@ pub use forecast::{forecast_beside, forecast_on};
 pub use info::{ModelInfo, type_name};
 pub use kv_swap::KvSwap;
 pub use lamina_arch::spec::ModelOutput;
-pub use lamina_disk::Report;
+pub use lamina_disk::Reporter;
 pub use lamina_engine::Pooling;
 pub use lamina_plan::AttentionSparsity;
 pub use lamina_planner::{

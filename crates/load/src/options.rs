@@ -14,7 +14,7 @@ use crate::{
     settings,
 };
 use lamina_base::DType;
-use lamina_disk::{PanelCheck, Report};
+use lamina_disk::{PanelCheck, Reporter};
 use lamina_engine::{Goal, Policy};
 use lamina_plan::{AttentionSparsity, KvDtype, ReadShare};
 use lamina_planner::{
@@ -128,7 +128,7 @@ settings! {
         + /// How many requests run and wait, and how prompts and answers share a step.
         policy: Policy = Policy::default(),
         + /// Who is told what goes wrong beside requests.
-        report: Report = Report::default(),
+        report: Reporter = Reporter::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
 use lamina_arch::{Weights, weights::Tensor};
 use lamina_base::DType;
 use lamina_plan::{Backend, BackendWeight, Plan, WeightKind, WeightSpec};
-use lamina_planner::{StoredWeight, WeightSize};
+use lamina_planner::{WeightHeader, WeightSize};
 
 /// Told how many bytes of the weights are loaded, and how many there are; returning false gives up.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> bool + Sync);
@@ -28,7 +28,7 @@ impl WeightSource<'_> {
     }
 
     /// What headers say of a weight; of a table also what it takes where a backend `reads_rows` of it in its file.
-    pub fn stored(&self, spec: &WeightSpec, reads_rows: bool) -> Result<StoredWeight> {
+    pub fn stored(&self, spec: &WeightSpec, reads_rows: bool) -> Result<WeightHeader> {
         let (rows, cols) = spec.kind.shape();
         let mut stored = self.weights.check(&spec.name, rows, cols)?;
         if rows == 1 && is_matrix(spec) {
@@ -39,7 +39,7 @@ impl WeightSource<'_> {
         let in_file = matches!(spec.kind, WeightKind::Table { .. }) && reads_rows;
         let held = || Ok::<_, Error>(self.weights.get(&spec.name, rows, cols)?.held_bytes());
         let held_bytes = in_file.then(held).transpose()?;
-        Ok(StoredWeight { dtype, held_bytes, of_adapter: false })
+        Ok(WeightHeader { dtype, held_bytes, of_adapter: false })
     }
 
     /// A weight as it is uploaded, and its stored bytes.

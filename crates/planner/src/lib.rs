@@ -63,7 +63,7 @@ pub use hits::{ExpertHits, FoundExperts};
 pub use layer_cost::{LayerOnDisk, layers_on_disk};
 pub use measure::measure;
 pub use memory_question::BUFFERS;
-pub use model::{HeadSizes, ModelHeaders, StoredWeight, WeightSize};
+pub use model::{HeadSizes, ModelHeaders, WeightHeader, WeightSize};
 pub use objective::Objective;
 pub use options::PlacementOptions;
 pub use placement::Placement;

@@ -9,7 +9,7 @@ pub struct ModelHeaders<'a> {
     /// What steps run, adapters included.
     pub plan: &'a Plan,
     /// Its weights, in the order of the plan.
-    pub weights: &'a [StoredWeight],
+    pub weights: &'a [WeightHeader],
     /// Tokens that it was made for.
     pub context: usize,
     /// A head that guesses its tokens.
@@ -26,7 +26,7 @@ impl ModelHeaders<'_> {
 
 /// A weight in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredWeight {
+pub struct WeightHeader {
     /// Its type, after requantization.
     pub dtype: DType,
     /// Bytes of memory that a table takes of which rows are read in its file; none where nobody reads them there.
@@ -65,8 +65,8 @@ pub struct WeightSize {
 
 impl WeightSize {
     /// The sizes of a weight on `backend`.
-    pub fn of(backend: &dyn Backend, spec: &WeightSpec, stored: &StoredWeight) -> WeightSize {
-        let StoredWeight { dtype, held_bytes, of_adapter } = *stored;
+    pub fn of(backend: &dyn Backend, spec: &WeightSpec, stored: &WeightHeader) -> WeightSize {
+        let WeightHeader { dtype, held_bytes, of_adapter } = *stored;
         let is_table = matches!(spec.kind, WeightKind::Table { .. });
         let in_file = held_bytes.filter(|_| is_table && !of_adapter && backend.capabilities().reads_rows);
         WeightSize {

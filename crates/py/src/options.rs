@@ -6,7 +6,7 @@ use crate::{
     sampling,
 };
 use lamina::{
-    AnswerState, Compression, GenerateOptions, LoadOptions, OptionSpec, Report, Speculate, Surface,
+    AnswerState, Compression, GenerateOptions, LoadOptions, OptionSpec, Reporter, Speculate, Surface,
     sample::{Param, SamplerState},
 };
 use pyo3::{prelude::*, types::PyDict};
@@ -90,7 +90,7 @@ pub type LoadTexts = BTreeMap<String, Vec<OsString>>;
 
 /// How to load, with adapters by their names. What goes wrong beside requests is a line on stderr.
 pub fn load_options(given: LoadTexts, loras: Vec<(String, PathBuf)>) -> Result<LoadOptions> {
-    let report = Report::to(|line| eprintln!("lamina: {line}"));
+    let report = Reporter::to(|line| eprintln!("lamina: {line}"));
     let mut options = LoadOptions { loras, report, ..LoadOptions::default() };
     for (name, texts) in &given {
         texts.iter().try_for_each(|text| options.put(name, text)).map_err(lamina::Error::from)?;

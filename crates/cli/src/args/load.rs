@@ -3,7 +3,7 @@
 use super::flags::{dashed, flag, given};
 use crate::{error::Result, output::note, progress::Bar};
 use clap::{ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
-use lamina::{LoadOptions, Model, OptionSpec, Report, Surface};
+use lamina::{LoadOptions, Model, OptionSpec, Reporter, Surface};
 use std::{
     ffi::{OsStr, OsString},
     path::Path,
@@ -25,7 +25,7 @@ impl<const SCORES: bool> LoadFlags<SCORES> {
 
     /// The same for the library, whose report goes to stderr.
     pub fn options(&self) -> LoadOptions {
-        LoadOptions { report: Report::to(|line| eprintln!("lamina: {line}")), ..self.0.clone() }
+        LoadOptions { report: Reporter::to(|line| eprintln!("lamina: {line}")), ..self.0.clone() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A store that is killed, damaged, filled and shared.
 
-use lamina_disk::{Entry, EntryFileWriter, Key, PageStore, Report, StoreFolder, Unwritten};
+use lamina_disk::{Entry, EntryFileWriter, Key, PageStore, Reporter, StoreFolder, Unwritten};
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
@@ -32,7 +32,7 @@ fn unwritten(i: u64, len: usize) -> Unwritten {
 }
 
 fn open(folder: &Path, budget: u64) -> PageStore {
-    PageStore::open(folder, budget, Report::default()).expect("opens")
+    PageStore::open(folder, budget, Reporter::default()).expect("opens")
 }
 
 fn holds(store: &PageStore, i: u64, len: usize) -> bool {
@@ -108,10 +108,10 @@ fn a_disk_that_refuses_is_counted_and_harmless() {
     let refused = PageStore::open(
         &folder.path().join("v1").join(format!("{:02x}", key(5)[0])),
         8 << 20,
-        Report::default(),
+        Reporter::default(),
     );
     assert!(refused.is_err_and(|e| e.to_string().contains("the folder of the prefix cache cannot be used")));
-    assert!(PageStore::open(folder.path(), 10, Report::default()).is_err());
+    assert!(PageStore::open(folder.path(), 10, Reporter::default()).is_err());
 }
 
 #[test]

@@ -132,15 +132,15 @@ pub fn forecast_beside(
     let mut speeds = DividedSpeeds::new(&*device, question.measure)?;
     let mut tiered = Tiered { device, host: host()?, homes: Default::default() };
     let (mut found, rules) = match divided(ck, options, question, &mut tiered, &mut speeds)? {
-        Division::Both(found, rules) => (*found, rules),
-        Division::Host => return forecast_on(ck, options, question, &*tiered.host),
+        DivisionForecast::Both(found, rules) => (*found, rules),
+        DivisionForecast::Host => return forecast_on(ck, options, question, &*tiered.host),
     };
     let other = rules.filter(|_| question.advice).and_then(|rules| ruled(options, &rules));
     if let Some((change, other)) = other.filter(|(_, other)| other.placement != options.placement) {
         let batch = searched_batch(options, question);
         let one = ForecastQuestion { batch: vec![batch], advice: false, ..question.clone() };
         let now = found.decode_of(batch).or(found.decode.first()).map_or(0.0, |s| s.tok_s);
-        if let Division::Both(other, _) = divided(ck, &other, &one, &mut tiered, &mut speeds)? {
+        if let DivisionForecast::Both(other, _) = divided(ck, &other, &one, &mut tiered, &mut speeds)? {
             let tok_s = other.decode.first().map_or(0.0, |s| s.tok_s);
             let better = other.problem.is_none() && tok_s > LEAST_GAIN * now;
             found.advice.extend(better.then_some(ForecastAdvice { change, tok_s, behind: None }));
@@ -158,7 +158,7 @@ fn searched_batch(options: &LoadOptions, question: &ForecastQuestion) -> usize {
 }
 
 /// What becomes of a model beside a device.
-enum Division {
+enum DivisionForecast {
     /// It is divided; the rules of a search for a better division.
     Both(Box<Forecast>, Option<Vec<String>>),
     /// All of it is on the host.
@@ -171,11 +171,11 @@ fn divided(
     question: &ForecastQuestion,
     tiered: &mut Tiered,
     speeds: &mut DividedSpeeds,
-) -> Result<Division> {
-    let no_room = |problem| Division::Both(Box::new(Forecast::misfit(problem)), None);
+) -> Result<DivisionForecast> {
+    let no_room = |problem| DivisionForecast::Both(Box::new(Forecast::misfit(problem)), None);
     let device = match on_device(ck, options, (&*tiered.device, &*tiered.host)) {
         Ok(Some(device)) => device,
-        Ok(None) => return Ok(Division::Host),
+        Ok(None) => return Ok(DivisionForecast::Host),
         Err(Error::OutOfMemory(problem)) => return Ok(no_room(problem)),
         Err(e) => return Err(e),
     };
@@ -185,7 +185,7 @@ fn divided(
     let of =
         |model: ForecastModel<'_>| Ok(model.forecast_divided(question, (tiered, &device), batch, speeds)?);
     Ok(match placed(ck, &options, tiered, Some(device.clone()), of)? {
-        Ok((found, rules)) => Division::Both(Box::new(found), rules),
+        Ok((found, rules)) => DivisionForecast::Both(Box::new(found), rules),
         Err(problem) => no_room(problem),
     })
 }

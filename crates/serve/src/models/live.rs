@@ -2,7 +2,7 @@
 
 use super::{slot_texts::SlotTexts, text_room::TextRoom};
 use crate::options::{ModelSettings, Reasoning};
-use lamina::{ChatOptions, LoadOptions, Model, ModelInfo, Policy, Report};
+use lamina::{ChatOptions, LoadOptions, Model, ModelInfo, Policy, Reporter};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::{
@@ -112,6 +112,6 @@ fn fingerprint(info: &ModelInfo) -> String {
 /// The engine's options for a model, whose report goes to stderr.
 pub fn load_options(settings: &ModelSettings, policy: Policy) -> LoadOptions {
     let loras = settings.lora.iter().map(|l| (l.called().to_owned(), l.path.clone())).collect();
-    let report = Report::to(|line| eprintln!("lamina: {line}"));
+    let report = Reporter::to(|line| eprintln!("lamina: {line}"));
     LoadOptions { loras, policy, report, ..settings.load.clone() }
 }

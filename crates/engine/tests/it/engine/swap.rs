@@ -1,7 +1,7 @@
 //! Preempted sequences are swapped: to memory, to a file, with a file that is damaged, and with one that is too small.
 
 use super::*;
-use lamina_disk::{Report, SwapBudget, SwapStore, SwapUse};
+use lamina_disk::{Reporter, SwapBudget, SwapStore, SwapUse};
 use lamina_engine::{SwapChoice, SwapCounts};
 use std::{
     fs,
@@ -17,7 +17,7 @@ fn folder() -> TempDir {
 }
 
 fn store(folder: &Path, memory: u64, disk: u64) -> SwapStore {
-    SwapStore::open(folder, SwapBudget { memory, disk }, Report::default()).expect("opens")
+    SwapStore::open(folder, SwapBudget { memory, disk }, Reporter::default()).expect("opens")
 }
 
 fn swapping(mixers: &[Mixer], s: Setup, store: SwapStore) -> Engine {

@@ -5,14 +5,14 @@ use std::{fmt, sync::Arc};
 /// Is told what goes wrong beside requests, such as a cache on disk that cannot be written: one line at a time, from any
 /// thread. By default nobody is.
 #[derive(Clone, Default)]
-pub struct Report(Option<Arc<Listener>>);
+pub struct Reporter(Option<Arc<Listener>>);
 
 type Listener = dyn Fn(&str) + Send + Sync;
 
-impl Report {
+impl Reporter {
     /// Lines go to `listener`.
-    pub fn to(listener: impl Fn(&str) + Send + Sync + 'static) -> Report {
-        Report(Some(Arc::new(listener)))
+    pub fn to(listener: impl Fn(&str) + Send + Sync + 'static) -> Reporter {
+        Reporter(Some(Arc::new(listener)))
     }
 
     /// Tells a line.
@@ -21,15 +21,15 @@ impl Report {
     }
 }
 
-impl fmt::Debug for Report {
+impl fmt::Debug for Reporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Report(..)" } else { "Report(none)" })
+        f.write_str(if self.0.is_some() { "Reporter(..)" } else { "Reporter(none)" })
     }
 }
 
 /// Options are the same whoever listens.
-impl PartialEq for Report {
-    fn eq(&self, _: &Report) -> bool {
+impl PartialEq for Reporter {
+    fn eq(&self, _: &Reporter) -> bool {
         true
     }
 }
@@ -43,9 +43,9 @@ mod tests {
     fn lines_go_to_whoever_listens() {
         let heard = Arc::new(Mutex::new(vec![]));
         let lines = heard.clone();
-        let report = Report::to(move |line| lines.lock().expect("no panic").push(line.to_owned()));
+        let report = Reporter::to(move |line| lines.lock().expect("no panic").push(line.to_owned()));
         report.clone().line("one");
-        Report::default().line("nobody hears this");
+        Reporter::default().line("nobody hears this");
         report.line("two");
         assert_eq!(*heard.lock().expect("no panic"), ["one", "two"]);
     }
