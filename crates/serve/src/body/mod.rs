@@ -226,6 +226,9 @@ mod tests {
         assert_eq!(parse(r#"{"audio": {}}"#).unwrap_err().param.as_deref(), Some("audio"));
         let error = parse(r#"{"temprature": 1}"#).unwrap_err();
         assert!(error.message.ends_with("nearest known one is `temperature`"), "{}", error.message);
+        let begun = std::time::Instant::now();
+        assert!(parse(&format!("{{\"{}\": 1}}", "x".repeat(60_000))).is_err());
+        assert!(begun.elapsed() < std::time::Duration::from_millis(500), "{:?}", begun.elapsed());
         let lenient = Body::parse(br#"{"temprature": 1}"#, &TABLE, true).unwrap();
         assert_eq!(lenient.ignored(), ["temprature"]);
     }

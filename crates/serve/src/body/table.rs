@@ -3,6 +3,9 @@
 
 use lamina::sample::params;
 
+/// Bytes of a name for which a known one is looked for.
+const LONGEST_NAME: usize = 64;
+
 /// Fields of a body.
 #[derive(Debug)]
 pub struct FieldTable {
@@ -127,6 +130,8 @@ impl FieldTable {
 
     /// The known name that is most like `name`.
     pub fn nearest(&self, name: &str) -> &'static str {
+        // No name is as long, and the comparison takes time by the length of both.
+        let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
         self.names().min_by_key(|known| strsim::damerau_levenshtein(known, name)).unwrap_or("")
     }
 }
