@@ -12,9 +12,11 @@ pub enum CliError {
     #[error(transparent)]
     Grammar(#[from] lamina::GrammarError),
     /// A model file cannot be made.
+    #[cfg(feature = "convert")]
     #[error(transparent)]
     Convert(#[from] lamina_convert::ConvertError),
     /// A server cannot start.
+    #[cfg(feature = "serve")]
     #[error("{0}")]
     Start(String),
     /// The command line is wrong, or asks for help.
@@ -64,7 +66,7 @@ pub enum CliError {
     Output(#[from] io::Error),
     /// The terminal cannot be read.
     #[error("cannot read from the terminal: {0}")]
-    Terminal(#[from] rustyline::error::ReadlineError),
+    Terminal(io::Error),
     /// A file is there where another one should go.
     #[error("{} exists already; give another name, or --force to replace it", .0.display())]
     Exists(PathBuf),

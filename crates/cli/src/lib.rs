@@ -4,6 +4,8 @@
 //! A command is one file under `commands/` and one line in its list. Answers and reports go to stdout; progress, notes and
 //! errors go to stderr. Exit codes: 0 done, 1 failed with one line on stderr, 2 wrong usage, 130 ended by Ctrl-C.
 #![forbid(unsafe_code)]
+// What only one part of the command uses stays where the rest of its kind is.
+#![cfg_attr(not(all(feature = "convert", feature = "editor", feature = "serve")), allow(dead_code))]
 
 mod args;
 mod chat;
@@ -18,6 +20,7 @@ mod progress;
 mod remote;
 mod stats;
 mod table;
+#[cfg(feature = "convert")]
 mod write;
 
 use error::Result;

@@ -1,8 +1,8 @@
 //! From a device's name to its backend: the one place that knows backends by name.
 
-#[cfg(any(target_os = "linux", windows))]
+#[cfg(all(feature = "cuda", any(target_os = "linux", windows)))]
 use crate::cuda::{self, gpus};
-#[cfg(all(target_os = "macos", target_arch = "aarch64"))]
+#[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
 use crate::metal;
 use crate::{Error, Result, gpu_search::GpuSearch, threads::default_threads};
 use lamina_cpu::Cpu;
@@ -13,15 +13,18 @@ use lamina_plan::Backend;
 const CPU: &str = "the CPU";
 
 /// The devices that this build has a backend for, the fastest first; GPUs by the first one.
-#[cfg(any(target_os = "linux", windows))]
+#[cfg(all(feature = "cuda", any(target_os = "linux", windows)))]
 pub const DEVICES: &[Device] = &[Device::Cuda(0), Device::Cpu];
 
 /// The devices that this build has a backend for. Metal stands behind the processor until somebody has measured it.
-#[cfg(all(target_os = "macos", target_arch = "aarch64"))]
+#[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
 pub const DEVICES: &[Device] = &[Device::Cpu, Device::Metal];
 
 /// The devices that this build has a backend for.
-#[cfg(not(any(target_os = "linux", windows, all(target_os = "macos", target_arch = "aarch64"))))]
+#[cfg(not(any(
+    all(feature = "cuda", any(target_os = "linux", windows)),
+    all(feature = "metal", target_os = "macos", target_arch = "aarch64")
+)))]
 pub const DEVICES: &[Device] = &[Device::Cpu];
 
 /// Names that `device=` takes in this build.
@@ -87,12 +90,12 @@ pub(crate) fn on_device<T>(
 fn open(device: Device, threads: Option<usize>) -> Result<OpenedDevice> {
     match device {
         Device::Cpu => Ok(OpenedDevice::Alone(cpu(threads)?)),
-        #[cfg(any(target_os = "linux", windows))]
+        #[cfg(all(feature = "cuda", any(target_os = "linux", windows)))]
         Device::Cuda(number) => {
             let backend = cuda::open(number).map_err(|why| Error::Unsupported(why.to_string()))?;
             Ok(OpenedDevice::BesideCpu(backend))
         }
-        #[cfg(all(target_os = "macos", target_arch = "aarch64"))]
+        #[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
         Device::Metal => metal::open().map(OpenedDevice::Alone),
         other => Err(Error::Unsupported(format!(
             "device `{other}`: this build has no backend for it; it has: {}",
@@ -102,7 +105,7 @@ fn open(device: Device, threads: Option<usize>) -> Result<OpenedDevice> {
 }
 
 /// GPUs that `auto` tries: none here.
-#[cfg(not(any(target_os = "linux", windows)))]
+#[cfg(not(all(feature = "cuda", any(target_os = "linux", windows))))]
 fn gpus() -> impl Iterator<Item = (String, Result<Box<dyn Backend>>)> {
     std::iter::empty()
 }

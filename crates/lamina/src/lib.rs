@@ -14,12 +14,12 @@ mod builtin;
 mod chat;
 mod chat_options;
 mod constrain;
-#[cfg(any(target_os = "linux", windows))]
+#[cfg(all(feature = "cuda", any(target_os = "linux", windows)))]
 mod cuda;
 mod device;
 mod generate;
 mod gpu_search;
-#[cfg(all(target_os = "macos", target_arch = "aarch64"))]
+#[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
 mod metal;
 mod model;
 mod open;

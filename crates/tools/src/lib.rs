@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+#[cfg(feature = "convert")]
 mod calibrate;
 mod doctor;
 mod inspect;
@@ -16,6 +17,7 @@ mod perplexity;
 mod plan;
 mod support;
 
+#[cfg(feature = "convert")]
 pub use calibrate::{Calibration, CalibrationOptions, calibrate};
 pub use doctor::{doctor, examine};
 pub use inspect::{Inspection, TensorInfo, inspect};

@@ -6,11 +6,15 @@ mod generate;
 mod grammar;
 mod load;
 mod lora;
+#[cfg(feature = "convert")]
 mod output;
 mod sampling;
+#[cfg(feature = "serve")]
 mod serve;
 mod server;
+mod size;
 mod tools;
+#[cfg(feature = "convert")]
 mod types;
 
 pub use foreign::check as check_foreign;
@@ -18,11 +22,15 @@ pub use generate::{GenerateArgs, Wanted};
 pub use grammar::{GrammarArgs, grammar_file};
 pub use load::{LoadArgs, ScoreArgs, long_form};
 pub use lora::LoraArgs;
-pub use output::{OutputArgs, SplitArgs, size};
+#[cfg(feature = "convert")]
+pub use output::{OutputArgs, SplitArgs};
 pub use sampling::{SamplingArgs, shown};
+#[cfg(feature = "serve")]
 pub use serve::ServeFlags;
 pub use server::ServerArgs;
+pub use size::size;
 pub use tools::ToolArgs;
+#[cfg(feature = "convert")]
 pub use types::TypeArgs;
 
 use clap::builder::RangedU64ValueParser;

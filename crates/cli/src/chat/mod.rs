@@ -1,7 +1,13 @@
 //! A conversation with a model: lines in, answers and reports out.
 
 mod answer;
+#[cfg(feature = "editor")]
+mod editor;
+#[cfg(not(feature = "editor"))]
+#[path = "plain_editor.rs"]
+mod editor;
 mod input;
+mod lines;
 mod local;
 mod partner;
 mod printer;

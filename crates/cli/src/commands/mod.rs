@@ -5,18 +5,24 @@ mod bench_server;
 mod cache;
 mod cache_panels;
 mod chat;
+#[cfg(feature = "convert")]
 mod convert;
 mod detokenize;
 mod doctor;
 mod grammar;
+#[cfg(feature = "convert")]
 mod imatrix;
 mod inspect;
+#[cfg(feature = "convert")]
 mod merge;
 mod perplexity;
 mod plan;
+#[cfg(feature = "convert")]
 mod quantize;
 mod run;
+#[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "convert")]
 mod split;
 mod support;
 mod tokenize;
@@ -46,16 +52,22 @@ pub struct Command {
 pub const ALL: &[Command] = &[
     command::<run::RunArgs>(),
     command::<chat::ChatArgs>(),
+    #[cfg(feature = "serve")]
     command::<serve::ServeArgs>(),
     command::<bench::BenchArgs>(),
     command::<plan::PlanArgs>(),
     command::<perplexity::PerplexityArgs>(),
     command::<inspect::InspectArgs>(),
     command::<support::SupportArgs>(),
+    #[cfg(feature = "convert")]
     command::<quantize::QuantizeArgs>(),
+    #[cfg(feature = "convert")]
     command::<imatrix::ImatrixArgs>(),
+    #[cfg(feature = "convert")]
     command::<convert::ConvertArgs>(),
+    #[cfg(feature = "convert")]
     command::<split::SplitFileArgs>(),
+    #[cfg(feature = "convert")]
     command::<merge::MergeArgs>(),
     command::<tokenize::TokenizeArgs>(),
     command::<detokenize::DetokenizeArgs>(),
