@@ -67,9 +67,9 @@ pub enum TokenizeError {
         /// The number of tokens.
         size: usize,
     },
-    /// The Hugging Face `tokenizers` library refused something.
+    /// A `tokenizer.json` is not what its format says, asks for what is not known, or cannot be followed in a text.
     #[error("tokenizer.json: {0}")]
-    HuggingFace(String),
+    Json(String),
 }
 
 impl TokenizeError {

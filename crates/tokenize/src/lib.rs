@@ -10,6 +10,7 @@ mod encode;
 mod error;
 mod export;
 mod frame;
+mod hf;
 mod infill;
 mod pre;
 mod room;

@@ -6,7 +6,7 @@ use crate::error::TokenizeError;
 pub(crate) fn room(bytes: usize) -> Result<(), TokenizeError> {
     /// No piece that is made of a shorter text is larger than the memory kept back serves.
     const SHORT: usize = 256 << 10;
-    /// Bytes for each byte of a text: pieces, symbols with links, offsets, ids. Those of the library `tokenizers` are most.
+    /// Bytes for each byte of a text: pieces, symbols with links, offsets, ids.
     const EACH: usize = 64;
     match bytes < SHORT || lamina_reserve::affordable(bytes.saturating_mul(EACH)) {
         true => Ok(()),

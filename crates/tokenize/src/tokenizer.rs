@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ahash::{AHashMap, AHashSet};
 
 use crate::encode::Encoder;
-use crate::encode::hf::HfEngine;
 use crate::error::TokenizeError;
 pub(crate) use crate::frame::{Frame, Lead};
+use crate::hf::HfEngine;
 use crate::room::room;
 use crate::special::{Finder, Markers, Special, SpecialFragment, SpecialIds, SpecialTarget, Strip, end_ids};
 use crate::vocab::{TokenKind, Vocab};
@@ -37,7 +37,7 @@ struct Inner {
 pub(crate) enum TokenizerEngine {
     /// Special tokens are cut out here, the rest goes to an encoder.
     Native { finder: Finder, encoder: Box<dyn Encoder> },
-    /// The `tokenizers` library does both; the finder is for texts whose special tokens are partly plain.
+    /// As a `tokenizer.json` says, which does both; the finder is for texts whose special tokens are partly plain.
     HuggingFace(Box<HfEngine>, Finder),
     /// A model without a tokenizer.
     None,

@@ -9,7 +9,7 @@ use crate::error::TokenizeError;
 const WHAT: &str = "precompiled_charsmap";
 
 /// A parsed map. All its offsets are checked when followed, so a hostile map matches nothing and breaks nothing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Charsmap {
     units: Vec<u32>,
     replacements: Vec<u8>,
@@ -55,6 +55,20 @@ impl Charsmap {
             }
         }
         found.filter(|(length, _)| text.is_char_boundary(*length))
+    }
+
+    /// What the shortest entry that `text` starts with is replaced by.
+    pub fn first<'a>(&'a self, text: &str) -> Option<&'a str> {
+        let mut at = offset(*self.units.first()?);
+        for byte in text.bytes().take_while(|byte| *byte != 0) {
+            at ^= usize::from(byte);
+            let unit = self.units.get(at).filter(|unit| *unit & (1 << 31 | 0xff) == u32::from(byte))?;
+            at ^= offset(*unit);
+            if unit >> 8 & 1 == 1 {
+                return self.replacement((self.units.get(at)? & !(1 << 31)) as usize);
+            }
+        }
+        None
     }
 
     fn replacement(&self, start: usize) -> Option<&str> {

@@ -3,13 +3,11 @@
 
 pub(crate) mod bpe;
 pub(crate) mod charsmap;
-pub(crate) mod hf;
 pub(crate) mod merge;
 pub(crate) mod normalize;
 pub(crate) mod plamo2;
 pub(crate) mod rwkv;
 pub(crate) mod spm;
-pub(crate) mod stage;
 pub(crate) mod unigram;
 pub(crate) mod wordpiece;
 

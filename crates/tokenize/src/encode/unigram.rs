@@ -26,7 +26,6 @@ impl Lattice {
         let normal =
             vocab.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal).map(|(id, _, _)| score(id));
         let (worst, best) = normal.fold((f64::MAX, f64::MIN), |(lo, hi), s| (lo.min(s), hi.max(s)));
-        let mut texts = Vec::new();
         let mut pieces = Vec::new();
         for (id, text, kind) in vocab.iter().filter(|(_, text, _)| !text.is_empty()) {
             let score = match kind {
@@ -35,14 +34,19 @@ impl Lattice {
                 TokenKind::UserDefined => text.chars().count() as f64 * best - 0.1,
                 _ => continue,
             };
-            texts.push(text);
-            pieces.push((id, score));
+            pieces.push((text, id, score));
         }
+        Lattice::of_pieces(pieces, worst.min(0.0))
+    }
+
+    /// Pieces with ids and scores; `worst` is what an unknown character is worse than.
+    pub fn of_pieces(pieces: Vec<(&str, u32, f64)>, worst: f64) -> Result<Lattice, TokenizeError> {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
-            .build(texts)
+            .build(pieces.iter().map(|(text, ..)| text))
             .map_err(|e| TokenizeError::malformed("unigram pieces", e.to_string()))?;
-        Ok(Lattice { automaton, pieces, unknown_score: worst.min(0.0) - UNKNOWN_PENALTY })
+        let pieces = pieces.into_iter().map(|(_, id, score)| (id, score)).collect();
+        Ok(Lattice { automaton, pieces, unknown_score: worst - UNKNOWN_PENALTY })
     }
 }
 
@@ -66,15 +70,7 @@ pub(crate) struct Unigram {
 impl Encoder for Unigram {
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TokenizeError> {
         let text = self.normalizer.normalize(text);
-        let best = self.best(&text);
-        let mut cuts = Vec::new();
-        let mut end = text.len();
-        while end > 0 {
-            let step = best[end];
-            cuts.push((step.start as usize, end, step.id));
-            end = step.start as usize;
-        }
-        for (start, end, id) in cuts.into_iter().rev() {
+        for (start, end, id) in self.lattice.cuts(&text) {
             match id {
                 Some(id) => out.push(id),
                 None => self.fallback.spell(&text[start..end], start, out)?,
@@ -84,26 +80,44 @@ impl Encoder for Unigram {
     }
 }
 
-impl Unigram {
+impl Lattice {
+    /// The best cut of a text: where each piece starts and ends, and its id; none for an unknown character.
+    pub fn cuts(&self, text: &str) -> Vec<(usize, usize, Option<u32>)> {
+        let best = self.best(text);
+        let (mut cuts, mut end) = (Vec::new(), text.len());
+        while end > 0 {
+            let step = best[end];
+            cuts.push((step.start as usize, end, step.id));
+            end = step.start as usize;
+        }
+        cuts.reverse();
+        cuts
+    }
+
+    /// Whether the best way to any place ends in an unknown character.
+    pub fn meets_unknown(&self, text: &str) -> bool {
+        self.best(text).iter().skip(1).any(|best| best.id.is_none() && best.score > f64::NEG_INFINITY)
+    }
+
     /// The best way to reach every byte of `text` that a character ends at.
     fn best(&self, text: &str) -> Vec<Best> {
         let mut best = vec![Best { score: f64::NEG_INFINITY, start: 0, id: None }; text.len() + 1];
         best[0].score = 0.0;
         // Matches come by their ends, and of one end the longest first: all that reaches the start of a match is
         // settled before it, and of equal scores the longest piece stays, as in the original.
-        let mut matches = self.lattice.automaton.find_overlapping_iter(text).peekable();
+        let mut matches = self.automaton.find_overlapping_iter(text).peekable();
         for (start, c) in text.char_indices() {
             let end = start + c.len_utf8();
             let mut known = false;
             while let Some(found) = matches.next_if(|found| found.end() <= end) {
-                let (id, score) = self.lattice.pieces[found.pattern().as_usize()];
+                let (id, score) = self.pieces[found.pattern().as_usize()];
                 known |= found.start() == start;
                 let score = best[found.start()].score + score;
                 if score > best[end].score {
                     best[end] = Best { score, start: found.start() as u32, id: Some(id) };
                 }
             }
-            let score = best[start].score + self.lattice.unknown_score;
+            let score = best[start].score + self.unknown_score;
             if !known && score > best[end].score {
                 best[end] = Best { score, start: start as u32, id: None };
             }

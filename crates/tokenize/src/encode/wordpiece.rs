@@ -21,20 +21,21 @@ pub(crate) struct WordPiece {
     unknown: Option<u32>,
 }
 
+/// Tokens by what they spell.
 #[derive(Default)]
-struct Tokens {
+pub(crate) struct Tokens {
     ids: AHashMap<Box<str>, u32>,
     longest: usize,
 }
 
 impl Tokens {
-    fn insert(&mut self, text: &str, id: u32) {
+    pub fn insert(&mut self, text: &str, id: u32) {
         self.longest = self.longest.max(text.len());
         self.ids.insert(text.into(), id);
     }
 
     /// The longest token that `text` starts with: its id and length.
-    fn longest(&self, text: &str) -> Option<(u32, usize)> {
+    pub fn longest(&self, text: &str) -> Option<(u32, usize)> {
         let ends = (1..=self.longest.min(text.len())).rev().filter(|&end| text.is_char_boundary(end));
         ends.filter_map(|end| self.ids.get(&text[..end]).map(|&id| (id, end))).next()
     }
@@ -116,7 +117,7 @@ fn is_alone(c: char) -> bool {
 }
 
 /// The blocks of `tokenize_chinese_chars`.
-fn is_chinese(c: char) -> bool {
+pub(crate) fn is_chinese(c: char) -> bool {
     matches!(u32::from(c),
         0x4e00..=0x9fff | 0x3400..=0x4dbf | 0x20000..=0x2a6df | 0x2a700..=0x2b73f | 0x2b740..=0x2b81f
         | 0x2b920..=0x2ceaf | 0xf900..=0xfaff | 0x2f800..=0x2fa1f)

@@ -1,8 +1,7 @@
 //! Which of the named ways to cut text a tokenizer has: the first that cuts the probe in the same places.
 
-use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer as Library};
-
 use crate::error::TokenizeError;
+use crate::hf::HfEngine;
 use crate::pre::{self, Pre, WholePieces};
 use crate::split::{SplitRule, Splitter};
 
@@ -19,20 +18,12 @@ pub(super) const PROBE: &[&str] = &[
     "Nefer'in Ali'mdir 'really Ankara'ya  ... \u{2026}\u{201c}q\u{201d} \u{2014} and/or\n/path/to\n 1 22 333 4444 55555",
 ];
 
-/// The family that cuts as the library's tokenizer does and merges whole pieces as it does.
-pub(super) fn of_library(
-    library: &Library,
+/// The family that cuts as a `tokenizer.json` does and merges whole pieces as it does.
+pub(super) fn of_engine(
+    engine: &HfEngine,
     whole_pieces: bool,
 ) -> Result<Option<&'static Pre>, TokenizeError> {
-    let mut wanted = vec![];
-    for text in PROBE {
-        let mut pieces = PreTokenizedString::from(*text);
-        if let Some(step) = library.get_pre_tokenizer() {
-            step.pre_tokenize(&mut pieces).map_err(|e| TokenizeError::HuggingFace(e.to_string()))?;
-        }
-        let splits = pieces.get_splits(OffsetReferential::Original, OffsetType::Byte);
-        wanted.push(splits.into_iter().map(|(_, (_, end), _)| end).collect());
-    }
+    let wanted = PROBE.iter().map(|text| engine.cut_ends(text)).collect::<Result<Vec<_>, _>>()?;
     let habit = |p: &&&Pre| (p.whole_pieces == WholePieces::Always) == whole_pieces;
     let same = same_cuts(&wanted)?;
     Ok(same.iter().find(habit).or(same.first()).copied())

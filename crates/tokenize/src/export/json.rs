@@ -6,10 +6,10 @@ use ahash::AHashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use tokenizers::Tokenizer as Library;
 
 use super::{GgufVocab, SPACE, cuts, sentencepiece};
 use crate::error::TokenizeError;
+use crate::hf::{HfEngine, model_kind};
 use crate::source::folder::Files;
 use crate::source::sentencepiece::Proto;
 use crate::special::Special;
@@ -25,11 +25,11 @@ pub(super) fn fill(
     let value: Value = serde_json::from_slice(json)
         .map_err(|e| TokenizeError::malformed("tokenizer.json", e.to_string()))?;
     let model = &value["model"];
-    match kind(model) {
+    match model_kind(model) {
         "BPE"
             if mentions(&value["pre_tokenizer"], "ByteLevel") || mentions(&value["decoder"], "ByteLevel") =>
         {
-            byte_level(vocab, model, json)
+            byte_level(vocab, &value)
         }
         "BPE" => characters(vocab, tokenizer, model, dir),
         "Unigram" => unigram(vocab, tokenizer, &value),
@@ -44,16 +44,6 @@ pub(super) fn fill(
     }
 }
 
-/// Older files leave the type out.
-fn kind(model: &Value) -> &str {
-    let guess = || match model {
-        _ if model.get("merges").is_some() => "BPE",
-        _ if model["vocab"].is_array() => "Unigram",
-        _ => "WordPiece",
-    };
-    model["type"].as_str().unwrap_or_else(guess)
-}
-
 /// Whether a step of this type is anywhere in a part of the file.
 fn mentions(part: &Value, step: &str) -> bool {
     match part {
@@ -65,10 +55,10 @@ fn mentions(part: &Value, step: &str) -> bool {
     }
 }
 
-fn byte_level(vocab: &mut GgufVocab, model: &Value, json: &[u8]) -> Result<(), TokenizeError> {
-    let library = Library::from_bytes(json).map_err(|e| TokenizeError::HuggingFace(e.to_string()))?;
+fn byte_level(vocab: &mut GgufVocab, json: &Value) -> Result<(), TokenizeError> {
+    let model = &json["model"];
     let whole_pieces = model["ignore_merges"].as_bool().unwrap_or(false);
-    let family = cuts::of_library(&library, whole_pieces)?;
+    let family = cuts::of_engine(&HfEngine::from_json(json)?, whole_pieces)?;
     vocab.model = "gpt2".into();
     vocab.pre = Some(family.map_or("default", |f| f.names[0]).into());
     let pairs = merges(model);

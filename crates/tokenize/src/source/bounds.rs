@@ -1,5 +1,5 @@
-//! Checks of a `tokenizer.json` before the library builds it. The library takes every piece at its word: it allocates
-//! what a header claims, panics on an empty pattern, and runs forty doublings of the text one after the other.
+//! Checks of a `tokenizer.json` before it is built: what a stranger's file may ask for. Forty doublings of the text one
+//! after the other, or a pattern that matches nothing everywhere, are taken at no file's word.
 
 use base64::Engine;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use crate::split::FilePattern;
 const MOST_PIECES: usize = 64;
 /// How many bytes the replacements of all normalizers may make of one byte of a text. Real files stay below 16.
 const MOST_GROWTH: usize = 64;
-/// Bytes of one added token. To build the search for a token that overlaps itself takes the library quadratic time.
+/// Bytes of one added token.
 const LONGEST_ADDED: usize = 1024;
 /// Characters of a word that WordPiece takes apart. Real files say 100.
 const LONGEST_WORD: u64 = 256;
@@ -21,7 +21,7 @@ const MOST_LONG_ADDED: usize = 4096;
 
 const WHAT: &str = "tokenizer.json";
 
-/// Refuses what the library would not survive.
+/// Refuses what takes more time or memory than a tokenizer needs.
 pub(crate) fn check(json: &Value) -> Result<(), TokenizeError> {
     let mut growth = 1usize;
     for (stage, inner) in [
@@ -120,7 +120,6 @@ fn pattern(piece: &Value) -> Result<usize, String> {
     }
 }
 
-/// The library reads the size of the map and allocates it before it looks at what follows.
 fn charsmap(piece: &Value) -> Result<(), String> {
     let Some(text) = piece.get("precompiled_charsmap").and_then(Value::as_str) else { return Ok(()) };
     let bytes = base64::engine::general_purpose::STANDARD.decode(text);

@@ -170,7 +170,7 @@ fn add(draft: &mut TokenizerDraft, added: Added) -> Result<(), TokenizeError> {
 
 /// A token that the vocabulary has: its kind is corrected, and a reserved one gets its name.
 fn add_known(draft: &mut TokenizerDraft, added: Added, kind: TokenKind) -> Result<(), TokenizeError> {
-    // The library knows its own added tokens better than a file beside it.
+    // A `tokenizer.json` knows its own added tokens better than a file beside it.
     if matches!(draft.encoder, DraftEncoder::HuggingFace(..)) {
         return Ok(());
     }

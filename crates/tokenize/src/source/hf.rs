@@ -1,14 +1,12 @@
-//! `tokenizer.json`, the format of Hugging Face, through its own library `tokenizers`.
+//! `tokenizer.json`, the format of Hugging Face.
 
 use serde_json::Value;
-use tokenizers::AddedToken;
 
-use crate::encode::hf::{HfEngine, Library};
 use crate::error::TokenizeError;
+use crate::hf::HfEngine;
 use crate::source::bounds;
 use crate::source::config::LARGEST_GAP;
 use crate::source::pieces::Spelling;
-use crate::special::Strip;
 use crate::tokenizer::{DraftEncoder, Frame, Tokenizer, TokenizerDraft};
 use crate::vocab::{LARGEST_ID, TokenEntry, TokenKind, Vocab};
 
@@ -22,15 +20,13 @@ impl Tokenizer {
 
 /// The ids that the post-processor puts around a text, found by trying.
 fn frame(engine: &HfEngine) -> Result<Frame, TokenizeError> {
-    let mut bare = Vec::new();
-    let mut probe = "";
-    for text in ["a", "0", " ", "\u{4e00}"] {
-        probe = text;
-        engine.encode(probe, false, &mut bare)?;
-        if !bare.is_empty() {
-            break;
-        }
-    }
+    let probes = ["a", "0", " ", "\u{4e00}"].into_iter();
+    let mut found = probes.filter_map(|probe| {
+        let mut bare = Vec::new();
+        engine.encode(probe, false, &mut bare).ok()?;
+        (!bare.is_empty()).then_some((probe, bare))
+    });
+    let (probe, bare) = found.next().unwrap_or_default();
     let full = engine.framed(probe)?;
     let Some(at) = (0..=full.len().saturating_sub(bare.len())).find(|&at| full[at..].starts_with(&bare))
     else {
@@ -47,7 +43,7 @@ pub(crate) fn draft(json: &[u8]) -> Result<TokenizerDraft, TokenizeError> {
     let value: Value = serde_json::from_slice(json)
         .map_err(|e| TokenizeError::malformed("tokenizer.json", e.to_string()))?;
     bounds::check(&value)?;
-    let engine = HfEngine::from_json(json)?;
+    let engine = HfEngine::from_json(&value)?;
     let mut warnings = Vec::new();
     let decoder = value.get("decoder").unwrap_or(&Value::Null);
     let spelling = Spelling::of_decoder(decoder).unwrap_or_else(|| {
@@ -56,10 +52,8 @@ pub(crate) fn draft(json: &[u8]) -> Result<TokenizerDraft, TokenizeError> {
         ));
         Spelling::plain()
     });
-    let vocab = vocab(engine.library(), &value, &spelling)?;
-    let added = engine.library().get_added_tokens_decoder();
-    let strip = |token: &AddedToken| Strip { left: token.lstrip, right: token.rstrip };
-    let strips = added.iter().map(|(&id, token)| (id, strip(token))).collect();
+    let vocab = vocab(&engine, &value, &spelling)?;
+    let strips = engine.added().map(|(id, token)| (id, token.strip)).collect();
     let frame = frame(&engine)?;
     let mut draft = TokenizerDraft::new(vocab, DraftEncoder::HuggingFace(Box::new(engine), frame.clone()));
     draft.strips = strips;
@@ -78,16 +72,14 @@ fn unknown(json: &Value, vocab: &Vocab) -> Option<u32> {
     by_text.or_else(|| model.get("unk_id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok()))
 }
 
-fn vocab(library: &Library, json: &Value, spelling: &Spelling) -> Result<Vocab, TokenizeError> {
-    let mut tokens: Vec<(u32, String)> = library.get_vocab(true).into_iter().map(|(t, id)| (id, t)).collect();
-    tokens.sort_unstable();
+fn vocab(engine: &HfEngine, json: &Value, spelling: &Spelling) -> Result<Vocab, TokenizeError> {
+    let tokens = engine.tokens();
     // Ids between tokens take memory too.
     let largest = LARGEST_ID.min(tokens.len() as u32 + LARGEST_GAP);
     if let Some((id, text)) = tokens.last().filter(|(id, _)| *id >= largest) {
         let problem = format!("token {text:?} has id {id}, above {largest}");
         return Err(TokenizeError::malformed("tokenizer.json", problem));
     }
-    let added = library.get_added_tokens_decoder();
     let mut vocab = Vocab::default();
     for (id, text) in tokens {
         if (id as usize) < vocab.len() {
@@ -96,23 +88,25 @@ fn vocab(library: &Library, json: &Value, spelling: &Spelling) -> Result<Vocab, 
         while vocab.len() < id as usize {
             vocab.push(TokenEntry { text: String::new(), bytes: Vec::new(), kind: TokenKind::Unused });
         }
-        let entry = match added.get(&id) {
-            Some(token) if token.special => {
-                TokenEntry { bytes: text.clone().into_bytes(), text, kind: TokenKind::Control }
-            }
+        let entry = match engine.added_token(id) {
+            Some(token) if token.special => TokenEntry {
+                bytes: text.as_bytes().to_vec(),
+                text: text.to_owned(),
+                kind: TokenKind::Control,
+            },
             Some(token) => {
-                // The library decodes a normalized token in its normalized form, which the decoder then undoes.
-                let normalized = library.id_to_token(id).unwrap_or_else(|| token.content.clone());
+                // A normalized token is decoded in its normalized form, which the decoder then undoes.
+                let normalized = engine.spelled(id).unwrap_or(&token.content);
                 TokenEntry {
-                    bytes: spelling.bytes(&normalized),
+                    bytes: spelling.bytes(normalized),
                     text: token.content.clone(),
                     kind: TokenKind::UserDefined,
                 }
             }
             None => {
-                let byte = spelling.byte_tokens && crate::vocab::byte_of_text(&text).is_some();
+                let byte = spelling.byte_tokens && crate::vocab::byte_of_text(text).is_some();
                 let kind = if byte { TokenKind::Byte } else { TokenKind::Normal };
-                TokenEntry { bytes: spelling.bytes(&text), text, kind }
+                TokenEntry { bytes: spelling.bytes(text), text: text.to_owned(), kind }
             }
         };
         vocab.push(entry);

@@ -1,6 +1,6 @@
 //! Regular expressions of a `tokenizer.json`, which anybody may have written.
 //!
-//! The library `tokenizers` follows those that look around with a backtracking engine. It takes an error of that (too
+//! Hugging Face's library follows those that look around with a backtracking engine. It takes an error of that (too
 //! many steps, too deep a stack, as a million spaces bring it about) for the end of the matches: the rest of the text
 //! becomes one piece, and the tokens are others than they should be. And a pattern can be written that takes its engine
 //! a million steps for each byte of a text, also one that looks around nowhere. Here the published patterns run in linear
@@ -9,7 +9,6 @@
 use fancy_regex::{Expr, LookAround, Regex, RegexBuilder};
 use regex_automata::util::syntax;
 use std::sync::OnceLock;
-use tokenizers::tokenizer::pattern::Pattern;
 
 use super::counted::{CountedMatcher, settles, settles_beside};
 
@@ -26,7 +25,7 @@ const STEPS_OF_BYTE: usize = 256;
 /// Bytes of one text where each step may look at all of it: a pattern that looks around without bound.
 const LONGEST_LOOK: usize = 32 << 10;
 
-/// A pattern that needs more than the library's linear engine.
+/// A pattern that needs more than a linear engine.
 #[derive(Debug)]
 pub(crate) enum FilePattern {
     /// By an automaton: one pass over the text, unless the pattern looks far beyond where it ends.
@@ -36,7 +35,7 @@ pub(crate) enum FilePattern {
 }
 
 impl FilePattern {
-    /// Reads a pattern; none where the library's own engine takes linear time for it.
+    /// Reads a pattern; none where an engine without backtracking takes linear time for it.
     ///
     /// # Errors
     /// When it is no regular expression, or refers to what it has matched.
@@ -100,8 +99,12 @@ impl FilePattern {
     }
 }
 
-impl Pattern for &FilePattern {
-    fn find_matches(&self, text: &str) -> Result<Places, Failure> {
+impl FilePattern {
+    /// Where it matches in a text, and the gaps between.
+    ///
+    /// # Errors
+    /// When that takes too long.
+    pub fn places(&self, text: &str) -> Result<Places, Failure> {
         let mut places = Places::new();
         match self {
             FilePattern::Walking(matcher) => {
@@ -119,9 +122,7 @@ impl Pattern for &FilePattern {
         }
         Ok(places)
     }
-}
 
-impl FilePattern {
     /// All matches, as the iterator of the engine gives them: none that is empty right behind another.
     fn by_trying(&self, text: &str, places: &mut Places) -> Result<(), Failure> {
         let mut left = most_steps(text);
@@ -251,6 +252,7 @@ fn is_no_space(tree: &Expr) -> bool {
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
+    use tokenizers::tokenizer::pattern::Pattern;
 
     const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
     const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -262,7 +264,8 @@ mod tests {
 
     /// What the engine of the library finds, on texts that do not exhaust it.
     fn twin(pattern: &str, text: &str) -> Places {
-        (&Regex::new(pattern).unwrap()).find_matches(text).unwrap()
+        let library = tokenizers::utils::SysRegex::new(pattern).unwrap();
+        (&library).find_matches(text).unwrap()
     }
 
     #[test]
@@ -283,7 +286,7 @@ mod tests {
             let file = read(pattern);
             assert_eq!(matches!(file, FilePattern::Walking(_)), pattern.contains(r"\S)|"), "{pattern}");
             for text in texts {
-                let (got, want) = ((&file).find_matches(text).unwrap(), twin(pattern, text));
+                let (got, want) = (file.places(text).unwrap(), twin(pattern, text));
                 // Of an empty text there is nothing to cut.
                 assert!(got == want || text.is_empty(), "{pattern} {text:?}: {got:?} {want:?}");
             }
@@ -303,23 +306,23 @@ mod tests {
             let file = read(pattern);
             for text in ["aaab", "aaaa", "ab\u{e9} \n\n  aaaX", "", "b a\u{e9}a", "  \n a  b"] {
                 assert!(
-                    (&file).find_matches(text).unwrap() == twin(pattern, text) || text.is_empty(),
+                    file.places(text).unwrap() == twin(pattern, text) || text.is_empty(),
                     "{pattern} {text}"
                 );
             }
-            let refused = (&file).find_matches(&long).is_err_and(|e| e.to_string().contains("looks too far"));
+            let refused = file.places(&long).is_err_and(|e| e.to_string().contains("looks too far"));
             assert!(refused || pattern.contains("{1,3}"), "{pattern}");
         }
         // A run of any length is looked through twice.
         let spaces = " ".repeat(1_000_000) + "a";
-        assert_eq!((&read(r"\s*[\r\n]+|\s+(?!\S)|\s|a")).find_matches(&spaces).unwrap().len(), 3);
+        assert_eq!(read(r"\s*[\r\n]+|\s+(?!\S)|\s|a").places(&spaces).unwrap().len(), 3);
         assert!(FilePattern::new("(?:a+b)*").is_err(), "it may match nothing");
     }
 
     #[test]
     fn a_run_that_exhausts_the_librarys_engine_is_cut_right() {
         let text = " ".repeat(1_100_000) + "a b";
-        let places = (&read(GPT2)).find_matches(&text).unwrap();
+        let places = read(GPT2).places(&text).unwrap();
         assert_eq!(places.len(), 3, "the run, its last space with the letter, the other word");
         let library = tokenizers::utils::SysRegex::new(GPT2).unwrap();
         assert_eq!(
@@ -337,15 +340,15 @@ mod tests {
         {
             for text in [&long, &long[..60]] {
                 let start = Instant::now();
-                let found = (&read(pattern)).find_matches(text);
+                let found = read(pattern).places(text);
                 let took = start.elapsed();
                 assert!(took < Duration::from_secs(20), "{pattern}: {took:?}");
                 let why = found.map_or_else(|e| e.to_string(), |_| "done".into());
                 assert!(why == "done" || why.contains("shorten it"), "{pattern}: {why}");
             }
         }
-        assert!((&read(r"(?:a|aa)+(?!c)b")).find_matches(&long).is_err());
-        let far = (&read(THREES)).find_matches(&"1".repeat(40_000)).unwrap_err().to_string();
+        assert!(read(r"(?:a|aa)+(?!c)b").places(&long).is_err());
+        let far = read(THREES).places(&"1".repeat(40_000)).unwrap_err().to_string();
         assert!(far.contains("40000 bytes"), "{far}");
         for refused in [r"(a)\1", "(a", r"(?<x>a)\k<x>"] {
             assert!(FilePattern::new(refused).is_err(), "{refused}");

@@ -4,6 +4,7 @@
 mod common;
 mod decoding;
 mod export;
+mod hf_oracle;
 mod oracle;
 mod oracle_gguf;
 mod sources;

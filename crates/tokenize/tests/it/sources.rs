@@ -88,7 +88,7 @@ fn configurations_are_heeded() {
 }
 
 #[test]
-fn tokens_that_only_the_configuration_names_reach_the_library() {
+fn tokens_that_only_the_configuration_names_are_found() {
     let Some(files) = shared("tokenizers") else { return };
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy(files.join("gpt-neox.tokenizer.json"), folder.path().join("tokenizer.json")).unwrap();

@@ -1,0 +1,250 @@
+//! Pre-tokenizers of a `tokenizer.json`: where a text is cut before tokens are looked for.
+
+use std::sync::LazyLock;
+
+use regex_automata::meta::Regex;
+use serde_json::Value;
+use unicode_categories::UnicodeCategories;
+
+use super::field;
+use super::normalize::byte_characters;
+use super::passage::{Passage, Piece, cut};
+use super::pattern::{Behavior, Pattern, Places, of_chars, with_gaps};
+use super::scripts;
+
+/// One way to cut a text, or several one after the other.
+#[derive(Clone)]
+pub(super) enum PreTokenizer {
+    Sequence(Vec<PreTokenizer>),
+    Bert,
+    ByteLevel { prefix_space: bool, regex: bool },
+    Delimiter(char),
+    Digits { each: bool },
+    FixedLength(usize),
+    Metaspace(Metaspace),
+    Punctuation(Behavior),
+    Split { pattern: Pattern, behavior: Behavior, invert: bool },
+    UnicodeScripts,
+    Whitespace,
+    WhitespaceSplit,
+}
+
+/// A character in the place of spaces.
+#[derive(Clone, Copy)]
+pub(super) struct Metaspace {
+    replacement: char,
+    prepend: Prepend,
+    split: bool,
+}
+
+/// Where a space is put first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Prepend {
+    Always,
+    /// Where the original text begins.
+    First,
+    Never,
+}
+
+/// GPT-2's pattern.
+static GPT2: LazyLock<Result<Pattern, String>> = LazyLock::new(|| {
+    Pattern::regex(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+});
+
+static WORDS: LazyLock<Result<Regex, String>> =
+    LazyLock::new(|| Regex::new(r"\w+|[^\w\s]+").map_err(|e| e.to_string()));
+
+impl PreTokenizer {
+    pub fn read(json: &Value) -> Result<PreTokenizer, String> {
+        Ok(match field::kind(json)? {
+            "Sequence" => {
+                let parts = field::list(json, "pretokenizers")?;
+                PreTokenizer::Sequence(parts.iter().map(PreTokenizer::read).collect::<Result<_, _>>()?)
+            }
+            "BertPreTokenizer" => PreTokenizer::Bert,
+            "ByteLevel" => PreTokenizer::ByteLevel {
+                prefix_space: field::flag(json, "add_prefix_space")?,
+                regex: field::optional(json, "use_regex", field::flag)?.unwrap_or(true),
+            },
+            "CharDelimiterSplit" => PreTokenizer::Delimiter(field::character(json, "delimiter")?),
+            "Digits" => PreTokenizer::Digits { each: field::flag(json, "individual_digits")? },
+            "FixedLength" => match field::optional(json, "length", field::number)?.unwrap_or(5) {
+                0 => return Err("cuts into pieces of length 0".into()),
+                length => PreTokenizer::FixedLength(length),
+            },
+            "Metaspace" => PreTokenizer::Metaspace(Metaspace::read(json)?),
+            "Punctuation" => {
+                let behavior = field::optional(json, "behavior", field::text)?.unwrap_or("Isolated");
+                PreTokenizer::Punctuation(Behavior::read(behavior)?)
+            }
+            "Split" => PreTokenizer::Split {
+                pattern: Pattern::read(json)?,
+                behavior: Behavior::read(field::text(json, "behavior")?)?,
+                invert: field::flag(json, "invert")?,
+            },
+            "UnicodeScripts" => PreTokenizer::UnicodeScripts,
+            "Whitespace" => PreTokenizer::Whitespace,
+            "WhitespaceSplit" => PreTokenizer::WhitespaceSplit,
+            other => return Err(format!("{other} is unknown")),
+        })
+    }
+
+    /// Whether it asks where in the original text a piece begins.
+    pub fn asks_place(&self) -> bool {
+        match self {
+            PreTokenizer::Sequence(parts) => parts.iter().any(PreTokenizer::asks_place),
+            PreTokenizer::Metaspace(metaspace) => metaspace.prepend == Prepend::First,
+            _ => false,
+        }
+    }
+
+    /// The same for a text that is not at the beginning: no space is put first that only a beginning gets.
+    pub fn without_first(&self) -> PreTokenizer {
+        match self {
+            PreTokenizer::Sequence(parts) => {
+                PreTokenizer::Sequence(parts.iter().map(PreTokenizer::without_first).collect())
+            }
+            PreTokenizer::Metaspace(metaspace) if metaspace.prepend == Prepend::First => {
+                PreTokenizer::Metaspace(Metaspace { prepend: Prepend::Never, ..*metaspace })
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Cuts all pieces of text.
+    pub fn run(&self, pieces: &mut Vec<Piece>) -> Result<(), String> {
+        match self {
+            PreTokenizer::Sequence(parts) => parts.iter().try_for_each(|part| part.run(pieces)),
+            PreTokenizer::Bert => {
+                split(pieces, Behavior::Removed, |text| Ok(of_chars(text, char::is_whitespace)))?;
+                split(pieces, Behavior::Isolated, |text| Ok(of_chars(text, is_punctuation)))
+            }
+            PreTokenizer::ByteLevel { prefix_space, regex } => byte_level(pieces, *prefix_space, *regex),
+            PreTokenizer::Delimiter(c) => {
+                split(pieces, Behavior::Removed, |text| Ok(of_chars(text, |other| other == *c)))
+            }
+            PreTokenizer::Digits { each } => {
+                let behavior = if *each { Behavior::Isolated } else { Behavior::Contiguous };
+                split(pieces, behavior, |text| Ok(of_chars(text, char::is_numeric)))
+            }
+            PreTokenizer::FixedLength(length) => cut(pieces, |passage, out| {
+                let starts: Vec<usize> =
+                    passage.text.char_indices().map(|(at, _)| at).step_by(*length).collect();
+                push_between(&passage, &starts, out);
+                Ok(())
+            }),
+            PreTokenizer::Metaspace(metaspace) => metaspace.run(pieces),
+            PreTokenizer::Punctuation(behavior) => {
+                split(pieces, *behavior, |text| Ok(of_chars(text, is_punctuation)))
+            }
+            PreTokenizer::Split { pattern, behavior, invert } => split(pieces, *behavior, |text| {
+                let mut places = pattern.places(text)?;
+                places.iter_mut().for_each(|(_, matches)| *matches ^= invert);
+                Ok(places)
+            }),
+            PreTokenizer::UnicodeScripts => cut(pieces, |passage, out| {
+                push_between(&passage, &scripts::changes(&passage.text), out);
+                Ok(())
+            }),
+            PreTokenizer::Whitespace => split(pieces, Behavior::Removed, between_words),
+            PreTokenizer::WhitespaceSplit => {
+                split(pieces, Behavior::Removed, |text| Ok(of_chars(text, char::is_whitespace)))
+            }
+        }
+    }
+}
+
+impl Metaspace {
+    fn read(json: &Value) -> Result<Metaspace, String> {
+        let scheme = field::optional(json, "prepend_scheme", field::text)?.unwrap_or("always");
+        let prepend = match scheme {
+            "always" => Prepend::Always,
+            "first" => Prepend::First,
+            "never" => Prepend::Never,
+            other => return Err(format!("has an unknown prepend_scheme {other:?}")),
+        };
+        let spaced = field::optional(json, "add_prefix_space", field::flag)?;
+        if spaced == Some(false) && prepend != Prepend::Never {
+            return Err(format!("says both add_prefix_space: false and prepend_scheme: {scheme}"));
+        }
+        let split = field::optional(json, "split", field::flag)?.unwrap_or(true);
+        Ok(Metaspace { replacement: field::character(json, "replacement")?, prepend, split })
+    }
+
+    fn run(self, pieces: &mut Vec<Piece>) -> Result<(), String> {
+        let replacement = self.replacement.to_string();
+        cut(pieces, |mut passage, out| {
+            let spaces: Vec<_> = passage.text.match_indices(' ').map(|(at, _)| (at, at + 1)).collect();
+            passage.replace(&spaces, &replacement);
+            let wanted = match self.prepend {
+                Prepend::Always => true,
+                Prepend::First => passage.place.0 == 0,
+                Prepend::Never => false,
+            };
+            if wanted && !passage.text.starts_with(self.replacement) {
+                passage.prepend(&replacement);
+            }
+            match self.split {
+                false => out.push(passage),
+                true => {
+                    let places = of_chars(&passage.text, |c| c == self.replacement);
+                    push(&passage, Behavior::MergedWithNext.pieces(places), out);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A space first where there is none, GPT-2's pattern, and bytes as characters.
+fn byte_level(pieces: &mut Vec<Piece>, prefix_space: bool, regex: bool) -> Result<(), String> {
+    let pattern = GPT2.as_ref().map_err(Clone::clone)?;
+    cut(pieces, |mut passage, out| {
+        if prefix_space && !passage.text.starts_with(' ') {
+            passage.prepend(" ");
+        }
+        match regex {
+            false => out.push(passage),
+            true => push(&passage, Behavior::Isolated.pieces(pattern.places(&passage.text)?), out),
+        }
+        out.iter_mut().for_each(byte_characters);
+        Ok(())
+    })
+}
+
+/// Cuts all pieces where a pattern says so.
+fn split(
+    pieces: &mut Vec<Piece>,
+    behavior: Behavior,
+    places: impl Fn(&str) -> Result<Places, String>,
+) -> Result<(), String> {
+    cut(pieces, |passage, out| {
+        push(&passage, behavior.pieces(places(&passage.text)?), out);
+        Ok(())
+    })
+}
+
+/// Parts of a passage, those that are not empty.
+fn push(passage: &Passage, parts: Vec<(usize, usize)>, out: &mut Vec<Passage>) {
+    out.extend(
+        parts.into_iter().filter(|(start, end)| start < end).map(|(start, end)| passage.slice(start..end)),
+    );
+}
+
+/// From each of these places to the next; the last goes to the end.
+fn push_between(passage: &Passage, starts: &[usize], out: &mut Vec<Passage>) {
+    let ends = starts.iter().copied().skip(1).chain([passage.text.len()]);
+    push(passage, starts.iter().copied().zip(ends).collect(), out);
+}
+
+/// Words are left, and what is neither word nor space.
+fn between_words(text: &str) -> Result<Places, String> {
+    let found = WORDS.as_ref().map_err(Clone::clone)?.find_iter(text);
+    let mut places = with_gaps(text, found.map(|found| (found.start(), found.end())));
+    places.iter_mut().for_each(|(_, matches)| *matches = !*matches);
+    Ok(places)
+}
+
+fn is_punctuation(c: char) -> bool {
+    c.is_ascii_punctuation() || c.is_punctuation()
+}
