@@ -18,10 +18,8 @@ type ItemPath = Vec<String>;
 const KNOWN: &[&[&str]] = &[
     &["builtins", "python"],
     &["draft", "nested", "outlet", "types"],
-    &["emit", "follow", "fuse"],
     &["index", "open"],
     &["meter", "namespace", "size"],
-    &["references", "walk"],
 ];
 
 #[test]
