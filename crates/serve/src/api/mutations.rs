@@ -208,7 +208,8 @@ async fn mutate(routes: &Routes, table: &FieldTable, place: &Place, name: &str) 
     let named = told.ignored.contains(&path);
     let refused = told.status == 400 && told.text.contains(&path);
     let right = match usage {
-        Some(FieldUsage::Taken) => refused || named,
+        // What a model cannot do at all is said whatever the fields are.
+        Some(FieldUsage::Taken) => refused || named || told.status == 501,
         Some(FieldUsage::Harmless) => named,
         _ => refused,
     };
