@@ -51,8 +51,25 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As for [`read_regular`]; and when it is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    let text = String::from_utf8(read_regular(path, MOST_TEXT)?);
-    text.map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+    text_of(read_regular(path, MOST_TEXT)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// The text of what a person names on a command line, of at most [`MOST_TEXT`] bytes: pipes too, as `<(command)` and
+/// `/dev/stdin` are. It waits for who writes, as the person does.
+///
+/// # Errors
+/// When it cannot be read, is too long, or is not UTF-8.
+pub fn read_given(path: &Path) -> io::Result<String> {
+    let mut bytes = vec![];
+    File::open(path)?.take(MOST_TEXT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_TEXT {
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {MOST_TEXT} bytes")));
+    }
+    text_of(bytes)
 }
 
 /// Has the names in `folder` on disk, so that they are there after a loss of power. Some systems and file systems have no
@@ -152,6 +169,11 @@ mod tests {
             }
         }
         assert!(system::open_at_once(&pipe, File::options().append(true)).is_err(), "nobody reads");
+        assert_eq!(read_given("/dev/zero".as_ref()).expect_err("endless").kind(), ErrorKind::FileTooLarge);
+        std::thread::scope(|s| {
+            s.spawn(|| fs::write(&pipe, "a text").expect("somebody reads"));
+            assert_eq!(read_given(&pipe).expect("a text"), "a text");
+        });
         fs::remove_file(&pipe).expect("removed");
     }
 }

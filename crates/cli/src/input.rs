@@ -1,7 +1,7 @@
 //! Text and models from arguments and standard input.
 
 use crate::error::{CliError, Result};
-use lamina::files::read_text;
+use lamina::files::read_given;
 use std::{
     ffi::{OsStr, OsString},
     io::{self, IsTerminal, Read},
@@ -83,7 +83,7 @@ pub fn cut_line_end(text: &mut String) {
 pub fn file_text(path: &Path) -> Result<String> {
     let read = match path.as_os_str() == "-" {
         true => io::read_to_string(io::stdin()),
-        false => read_text(path),
+        false => read_given(path),
     };
     read.map_err(|source| CliError::File { action: "read", path: path.to_owned(), source })
 }

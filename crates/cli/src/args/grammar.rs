@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
-use lamina::{Grammar, GrammarError, files::read_text, grammar::SchemaOptions};
+use lamina::{Grammar, GrammarError, files::read_given, grammar::SchemaOptions};
 use std::path::Path;
 
 /// The grammar of a request from the command line; one of its flags may be given.
@@ -83,7 +83,7 @@ fn schema_of(text: &str) -> Result<Grammar, GrammarError> {
 }
 
 fn read(path: &Path) -> Result<String, CliError> {
-    read_text(path).map_err(|source| CliError::File { action: "read", path: path.to_owned(), source })
+    read_given(path).map_err(|source| CliError::File { action: "read", path: path.to_owned(), source })
 }
 
 #[cfg(test)]

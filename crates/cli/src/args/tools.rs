@@ -1,7 +1,7 @@
 //! Tools of a conversation, and reasoning before its answers.
 
 use clap::builder::NonEmptyStringValueParser;
-use lamina::{ChatOptions, ReasoningMode, ToolChoice, files::read_text};
+use lamina::{ChatOptions, ReasoningMode, ToolChoice, files::read_given};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub struct ToolArgs {
 struct ToolList(Vec<Value>);
 
 fn tools(path: &str) -> Result<ToolList, String> {
-    let text = read_text(Path::new(path)).map_err(|e| format!("cannot be read: {e}"))?;
+    let text = read_given(Path::new(path)).map_err(|e| format!("cannot be read: {e}"))?;
     let list: Vec<Value> =
         serde_json::from_str(&text).map_err(|e| format!("is no JSON list of functions: {e}"))?;
     match list.iter().position(|tool| !tool["function"]["name"].is_string()) {

@@ -10,7 +10,7 @@ use crate::{
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
-use lamina::{Profile, files::read_text};
+use lamina::{Profile, files::read_given};
 use lamina_tools::bench::{self, BenchOptions, DraftedSpeed, JobSpeed, Speed};
 use std::path::{Path, PathBuf};
 
@@ -94,7 +94,7 @@ impl Execute for BenchArgs {
 
 fn read(path: &Path) -> Result<String> {
     let failed = |source| CliError::File { action: "read", path: path.to_owned(), source };
-    read_text(path).map_err(failed)
+    read_given(path).map_err(failed)
 }
 
 fn report(b: &bench::BenchReport) -> String {
