@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } e
 /// What a case may take beyond a good one.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// splitmix64: small, and the same everywhere.
+/// Numbers of a case.
 struct Random {
     numbers: Numbers,
     /// Bytes of the texts of the case that is being made.
@@ -45,11 +45,11 @@ impl Random {
     }
 
     fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
+        self.numbers.below(n)
     }
 
     fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
+        self.numbers.pick(of)
     }
 
     fn chance(&mut self, of: usize) -> bool {

@@ -4,7 +4,7 @@
 //! A binary of its own: the peak of memory is the process's.
 #![allow(clippy::unwrap_used)]
 
-use lamina_fixtures::{Random, extent};
+use lamina_fixtures::{Numbers, extent};
 use std::time::{Duration, Instant};
 
 use lamina_base::peak_rss;
@@ -110,7 +110,7 @@ const OPERATORS: &[&str] =
 
 /// A writer of programs.
 struct Program<'r> {
-    random: &'r mut Random,
+    random: &'r mut Numbers,
     text: String,
     depth: usize,
 }
@@ -305,7 +305,7 @@ impl Program<'_> {
     }
 }
 
-fn program(random: &mut Random) -> String {
+fn program(random: &mut Numbers) -> String {
     let start = "{% set ns = namespace(x=[1]) %}{% set a = 'ab' %}{% set b = [1, 'x'] %}".to_owned();
     let mut program = Program { random, text: start, depth: 0 };
     for _ in 0..2 + program.random.below(4) {
@@ -330,7 +330,7 @@ fn every_program_ends() {
         Conversation { messages: &messages, add_generation_prompt: true, ..Conversation::default() };
     ChatTemplate::new("{{ messages }}").and_then(|t| t.render(&conversation)).unwrap();
     let before = peak_rss();
-    let mut random = Random::seeded(20);
+    let mut random = Numbers::fuzz(20);
     let mut rendered = 0;
     let programs = if extent::is_whole() { 20_000 } else { 5_000 };
     for _ in 0..programs * times {

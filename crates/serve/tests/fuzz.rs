@@ -242,8 +242,7 @@ fn mutated_bodies_are_answered_or_refused() {
     let options =
         ServeOptions { port: 0, quiet: true, models, request_timeout: limit, ..ServeOptions::default() };
     let server = Server::start(options).expect("a free port");
-    let part: u64 = std::env::var("LAMINA_FUZZ_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
-    let (mut chance, seeds) = (Numbers::seeded(7 + (part << 32)), seeds());
+    let (mut chance, seeds) = (Numbers::fuzz(7), seeds());
     let mut line = Line::new(server.port());
     let (mut before, mut sent, mut halfway) = (None, 0, false);
     let watch = Watch::begin(server.port());

@@ -62,18 +62,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-struct Random(Numbers);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0.word()
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-}
-
 const ODD_NUMBERS: &[u64] = &[
     0,
     1,
@@ -123,13 +111,13 @@ const ODD_TEXTS: &[&str] = &[
 ];
 
 /// Changes `bytes` in one to four places.
-fn mutate(bytes: &mut Vec<u8>, random: &mut Random, text: bool) {
+fn mutate(bytes: &mut Vec<u8>, random: &mut Numbers, text: bool) {
     for _ in 0..1 + random.below(4) {
         let (at, len) = (random.below(bytes.len()), bytes.len());
         match random.below(if text { 8 } else { 7 }) {
-            _ if len == 0 => bytes.push(random.next() as u8),
+            _ if len == 0 => bytes.push(random.word() as u8),
             0 => bytes[at] ^= 1 << random.below(8),
-            1 => bytes[at] = random.next() as u8,
+            1 => bytes[at] = random.word() as u8,
             2 => overwrite(bytes, at, &ODD_NUMBERS[random.below(ODD_NUMBERS.len())].to_le_bytes()[..8]),
             3 => overwrite(bytes, at, &ODD_NUMBERS[random.below(ODD_NUMBERS.len())].to_le_bytes()[..4]),
             4 => bytes.truncate(at),
@@ -308,7 +296,7 @@ fn cut_safetensors(path: &Path) -> Vec<u8> {
 /// Runs one input under all the promises.
 fn run(input: usize, seeds: &[Seed]) -> bool {
     // A block of its own for the generator: inputs do not depend on one another.
-    let mut random = Random(Numbers::seeded(input as u64));
+    let mut random = Numbers::seeded(input as u64);
     let seed = &seeds[random.below(seeds.len())];
     let mut bytes = seed.bytes.clone();
     mutate(&mut bytes, &mut random, seed.text);

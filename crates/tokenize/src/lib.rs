@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod byte_level;
+mod chat_template_source;
 mod encode;
 mod error;
 mod export;
@@ -21,6 +22,7 @@ mod stream;
 mod tokenizer;
 mod vocab;
 
+pub use chat_template_source::ChatTemplateSource;
 pub use error::TokenizeError;
 pub use infill::InfillMarks;
 pub use pre::pre_tokenizer_names;
@@ -28,5 +30,5 @@ pub use source::gguf::GgufVocab;
 pub use source::tiktoken::TiktokenEncoding;
 pub use special::{InfillIds, Markers, Special, SpecialFragment, SpecialIds};
 pub use stream::StreamDecoder;
-pub use tokenizer::{ChatTemplateSource, Tokenizer};
+pub use tokenizer::Tokenizer;
 pub use vocab::TokenKind;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};
 
+use crate::chat_template_source::ChatTemplateSource;
 use crate::encode::Encoder;
 use crate::error::TokenizeError;
 pub(crate) use crate::frame::{Frame, Lead};
@@ -41,15 +42,6 @@ pub(crate) enum TokenizerEngine {
     HuggingFace(Box<HfEngine>, Finder),
     /// A model without a tokenizer.
     None,
-}
-
-/// A chat template that came with a tokenizer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChatTemplateSource {
-    /// `default`, `tool_use`, `rag` or what the model's maker calls it.
-    pub name: String,
-    /// Jinja source.
-    pub source: String,
 }
 
 /// A tokenizer while a source fills it.

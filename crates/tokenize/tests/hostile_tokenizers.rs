@@ -9,7 +9,7 @@ use std::{
 };
 
 use lamina_base::peak_rss;
-use lamina_fixtures::Random;
+use lamina_fixtures::Numbers;
 use lamina_tokenize::{Special, TokenizeError, Tokenizer};
 use serde_json::{Value, json};
 
@@ -201,7 +201,7 @@ fn pipes_and_devices_are_not_read() {
 }
 
 /// Pieces of every kind with likely and unlikely settings, alone and in sequences.
-fn piece(random: &mut Random, kinds: &[&str], inner: &str, depth: usize) -> Value {
+fn piece(random: &mut Numbers, kinds: &[&str], inner: &str, depth: usize) -> Value {
     let texts = [
         "",
         "a",
@@ -263,7 +263,7 @@ fn piece(random: &mut Random, kinds: &[&str], inner: &str, depth: usize) -> Valu
 }
 
 /// A model of every kind with likely and unlikely settings.
-fn model(random: &mut Random) -> Value {
+fn model(random: &mut Numbers) -> Value {
     let texts = ["a", "b", "ab", " ", "<s>", "[UNK]", "##b", "\u{2581}", "<0x41>", "", "aaaaaaaa", "\u{e9}"];
     let mut text = || texts[random.below(texts.len())];
     let (unknown, prefix, suffix) = (text(), text(), text());
@@ -358,7 +358,7 @@ fn any_pieces_end_in_an_error_or_a_tokenizer() {
     ];
     let times: usize = std::env::var("LAMINA_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let _alone = alone();
-    let mut random = Random::seeded(7);
+    let mut random = Numbers::fuzz(7);
     let (mut built, mut slowest) = (0, (Duration::ZERO, String::new()));
     for _ in 0..500 * times {
         let mut json = file("decoder", Value::Null);

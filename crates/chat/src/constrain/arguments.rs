@@ -8,31 +8,35 @@ use crate::formats::{ArgumentStyle, TagStyle};
 use crate::parse::{ValueType, resolve_reference};
 
 /// What was written, and keywords of the schema that it does not enforce.
-pub(super) struct Written {
+pub(super) struct WrittenArguments {
     pub text: String,
     pub loose: Vec<String>,
 }
 
 /// The arguments' expression for a schema that is an object's.
-pub(super) fn arguments(out: &mut LarkText<'_>, style: &'static ArgumentStyle, schema: &Value) -> Written {
+pub(super) fn arguments(
+    out: &mut LarkText<'_>,
+    style: &'static ArgumentStyle,
+    schema: &Value,
+) -> WrittenArguments {
     let speller = |spelling| Speller { spelling, root: schema, loose: Vec::new() };
     match style {
-        ArgumentStyle::Json => Written { text: json_object(schema), loose: Vec::new() },
+        ArgumentStyle::Json => WrittenArguments { text: json_object(schema), loose: Vec::new() },
         ArgumentStyle::Tags(style) => tags(out, style, schema),
         ArgumentStyle::Keywords => {
             let mut speller = speller(ValueSpelling::Python);
             let text = speller.members(out, schema, ("", "="), 0);
-            Written { text: format!("{text} /\\)/"), loose: speller.loose }
+            WrittenArguments { text: format!("{text} /\\)/"), loose: speller.loose }
         }
         ArgumentStyle::Bare => {
             let mut speller = speller(ValueSpelling::Gemma);
             let text = speller.members(out, schema, ("", ":"), 0);
-            Written { text: format!("/\\{{/ {text} /\\}}/"), loose: speller.loose }
+            WrittenArguments { text: format!("/\\{{/ {text} /\\}}/"), loose: speller.loose }
         }
         ArgumentStyle::Nested(mark) => {
             let mut speller = speller(ValueSpelling::Nested(mark));
             let text = speller.tags(out, schema, 0);
-            Written { text, loose: speller.loose }
+            WrittenArguments { text, loose: speller.loose }
         }
     }
 }
@@ -54,7 +58,7 @@ fn part(root: &Value, schema: &Value) -> Value {
     Value::Object(map)
 }
 
-fn tags(out: &mut LarkText<'_>, style: &'static TagStyle, schema: &Value) -> Written {
+fn tags(out: &mut LarkText<'_>, style: &'static TagStyle, schema: &Value) -> WrittenArguments {
     let mut loose = Vec::new();
     let mut all = String::from("\"\"");
     let known = properties(schema, schema);
@@ -65,7 +69,7 @@ fn tags(out: &mut LarkText<'_>, style: &'static TagStyle, schema: &Value) -> Wri
     if known.is_empty() && schema.get("additionalProperties") != Some(&Value::Bool(false)) {
         all += &format!(" ({})*", any_tag(out, style));
     }
-    Written { text: all, loose }
+    WrittenArguments { text: all, loose }
 }
 
 /// The text between key and value.

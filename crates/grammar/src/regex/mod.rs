@@ -2,7 +2,7 @@
 
 mod write;
 
-use write::Place;
+use write::PatternPlace;
 pub(crate) use write::counts;
 
 use regex_syntax::{
@@ -35,7 +35,7 @@ struct Branch {
 /// # Errors
 /// What is wrong with it, or what cannot be enforced.
 pub(crate) fn plain(pattern: &str, scope: Scope) -> Result<Option<String>, String> {
-    written(pattern, scope, Place::Text)
+    written(pattern, scope, PatternPlace::Text)
 }
 
 /// [`plain`] of what is matched inside the quotes of JSON strings.
@@ -43,10 +43,10 @@ pub(crate) fn plain(pattern: &str, scope: Scope) -> Result<Option<String>, Strin
 /// # Errors
 /// As there.
 pub(crate) fn quoted(pattern: &str, scope: Scope) -> Result<Option<String>, String> {
-    written(pattern, scope, Place::Json)
+    written(pattern, scope, PatternPlace::Json)
 }
 
-fn written(pattern: &str, scope: Scope, place: Place) -> Result<Option<String>, String> {
+fn written(pattern: &str, scope: Scope, place: PatternPlace) -> Result<Option<String>, String> {
     let hir = ParserBuilder::new().nest_limit(250).build().parse(pattern).map_err(|e| explain(&e))?;
     let branches = branches(&hir)?;
     let ends = |branch: Branch| {

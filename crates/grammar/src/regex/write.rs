@@ -10,7 +10,7 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 
 /// Where an expression is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PatternPlace {
     /// In the text itself.
     Text,
     /// Inside the quotes of a JSON string, without `\u`. The library takes a class of all control characters for one
@@ -23,18 +23,18 @@ pub(super) enum Place {
 ///
 /// # Errors
 /// When it has what no text has a place for: anchors, and bytes that are no characters.
-pub(super) fn write(hir: &Hir, place: Place) -> Result<String, String> {
-    let mut writer = Writer { out: String::new(), place };
+pub(super) fn write(hir: &Hir, place: PatternPlace) -> Result<String, String> {
+    let mut writer = PatternWriter { out: String::new(), place };
     writer.expression(hir)?;
     Ok(writer.out)
 }
 
-struct Writer {
+struct PatternWriter {
     out: String,
-    place: Place,
+    place: PatternPlace,
 }
 
-impl Writer {
+impl PatternWriter {
     fn expression(&mut self, hir: &Hir) -> Result<(), String> {
         match hir.kind() {
             HirKind::Empty => self.out.push_str("(?:)"),
@@ -82,7 +82,7 @@ impl Writer {
 
     fn literal(&mut self, c: char) {
         match (self.place, c) {
-            (Place::Json, '\0') => self.out.push_str(NOTHING),
+            (PatternPlace::Json, '\0') => self.out.push_str(NOTHING),
             _ => character(c, &mut self.out),
         }
     }
@@ -94,7 +94,7 @@ impl Writer {
         };
         let mut characters = characters.ok_or(NO_TEXT)?;
         let has = |c: char| characters.iter().any(|range| (range.start()..=range.end()).contains(&c));
-        if self.place == Place::Json && !(has('"') && has('\\')) {
+        if self.place == PatternPlace::Json && !(has('"') && has('\\')) {
             characters.difference(&ClassUnicode::new([ClassUnicodeRange::new('\0', '\0')]));
         }
         if characters.ranges().is_empty() {
@@ -158,9 +158,9 @@ mod tests {
             (r"[\]\-&\n]\*", r"[\x{A}\x{26}\x{2D}\x{5D}]\x{2A}"),
         ] {
             let parsed = regex_syntax::parse(pattern).expect("an expression");
-            assert_eq!(write(&parsed, Place::Text).expect("text"), written);
+            assert_eq!(write(&parsed, PatternPlace::Text).expect("text"), written);
             let again = regex_syntax::parse(written).expect("an expression");
-            assert_eq!(write(&again, Place::Text).expect("text"), written);
+            assert_eq!(write(&again, PatternPlace::Text).expect("text"), written);
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
             ("a\0?", "a[a&&b]?"),
         ] {
             let parsed = regex_syntax::parse(pattern).expect("an expression");
-            assert_eq!(write(&parsed, Place::Json).expect("text"), written);
+            assert_eq!(write(&parsed, PatternPlace::Json).expect("text"), written);
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
     fn what_is_no_text_is_an_error() {
         for pattern in ["a^b", r"\bx"] {
             assert!(
-                write(&regex_syntax::parse(pattern).expect("an expression"), Place::Text).is_err(),
+                write(&regex_syntax::parse(pattern).expect("an expression"), PatternPlace::Text).is_err(),
                 "{pattern}"
             );
         }

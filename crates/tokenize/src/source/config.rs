@@ -7,9 +7,10 @@ use std::path::Path;
 use lamina_base::files::read_regular;
 use serde_json::{Map, Value};
 
+use crate::chat_template_source::ChatTemplateSource;
 use crate::error::TokenizeError;
 use crate::special::Strip;
-use crate::tokenizer::{ChatTemplateSource, DraftEncoder, TokenizerDraft};
+use crate::tokenizer::{DraftEncoder, TokenizerDraft};
 use crate::vocab::{TokenEntry, TokenKind};
 
 /// Added tokens further above the vocabulary than this are taken for damage.

@@ -2,6 +2,7 @@
 //! since files are written with them in mind.
 
 use crate::byte_level;
+use crate::chat_template_source::ChatTemplateSource;
 use crate::encode::charsmap::Charsmap;
 use crate::encode::normalize::{DummySpace, Normalizer};
 use crate::encode::plamo2::Plamo2;
@@ -14,7 +15,7 @@ use crate::error::TokenizeError;
 use crate::pre::{self, Alphabet, Pre};
 use crate::source::merges;
 use crate::special::{InfillIds, Strip};
-use crate::tokenizer::{ChatTemplateSource, DraftEncoder, Lead, Tokenizer, TokenizerDraft};
+use crate::tokenizer::{DraftEncoder, Lead, Tokenizer, TokenizerDraft};
 use crate::vocab::{TokenEntry, TokenKind, Vocab, byte_of_text};
 
 /// The tokenizer part of a GGUF file's metadata, as it stands there: one field per key, None where it is absent.

@@ -1,7 +1,7 @@
 //! Streams of tokens, folders, hostile files, threads: what holds for every tokenizer.
 
 use crate::common::{gguf, read, read_text, text};
-use lamina_fixtures::{Random, extent, shared};
+use lamina_fixtures::{Numbers, extent, shared};
 use lamina_tokenize::{Markers, Special, StreamDecoder, TiktokenEncoding, TokenKind, Tokenizer};
 
 /// One tokenizer of each kind.
@@ -34,7 +34,7 @@ fn every_kind() -> Vec<(&'static str, Tokenizer)> {
 
 #[test]
 fn streamed_pieces_together_are_the_decoded_text() {
-    let mut random = Random(11);
+    let mut random = Numbers::seeded(11);
     for (name, tokenizer) in every_kind() {
         for round in 0..400 {
             // Random ids break characters apart; ids of a text keep them whole.
@@ -55,7 +55,7 @@ fn streamed_pieces_together_are_the_decoded_text() {
 
 #[test]
 fn texts_survive_encoding() {
-    let mut random = Random(12);
+    let mut random = Numbers::seeded(12);
     // BERT and GPT-NeoX (NFC) normalize; in these two no text is lost.
     let lossless =
         ["llama-spm", "llama-bpe", "qwen", "llama2", "gpt2", "lamina-tiny", "phi-3 json", "phi-2 json"];
@@ -148,7 +148,7 @@ fn threads_share_one_tokenizer() {
     let Some(vocab) = shared("vocab") else { return };
     let tokenizer = Tokenizer::from_gguf(gguf::vocab(vocab.join("ggml-vocab-llama-bpe.gguf"))).unwrap();
     let run = |tokenizer: &Tokenizer| {
-        let mut random = Random(13);
+        let mut random = Numbers::seeded(13);
         let texts: Vec<String> = (0..300).map(|_| text(&mut random)).collect();
         texts.iter().map(|text| tokenizer.encode(text, Special::ADD_AND_PARSE).unwrap()).collect::<Vec<_>>()
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::oracle::{TEXTS, ask, compare, ids, tame, texts};
 use crate::common::{gguf, python, read};
-use lamina_fixtures::{Random, shared};
+use lamina_fixtures::{Numbers, shared};
 use lamina_tokenize::{GgufVocab, Special, TiktokenEncoding, Tokenizer};
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn check_sentencepiece(python: &Path, path: &Path, texts: &[String]) {
     let expected = ids(&answers[0]);
     compare(&name, &tokenizer, Special::NONE, texts, &expected);
     // Sequences without unknown and byte tokens: those are shown differently on purpose.
-    let mut random = Random(3);
+    let mut random = Numbers::seeded(3);
     let visible: Vec<u32> = (0..tokenizer.vocab_size() as u32)
         .filter(|&id| {
             !tokenizer.is_special(id) && tokenizer.kind(id) != Some(lamina_tokenize::TokenKind::Byte)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::{gguf, read, text};
-use lamina_fixtures::{Random, shared};
+use lamina_fixtures::{Numbers, shared};
 use lamina_tokenize::{GgufVocab, Markers, Special, TiktokenEncoding, TokenizeError, Tokenizer};
 use serde_json::{Value, json};
 
@@ -176,7 +176,7 @@ fn damaged_files_are_errors_not_panics() {
     let model = read(files.join("llama2.tokenizer.model"));
     let ranks = read(files.join("qwen.tiktoken"));
     let qwen = TiktokenEncoding::named("qwen").unwrap();
-    let mut random = Random(15);
+    let mut random = Numbers::seeded(15);
     for _ in 0..60 {
         let mut damaged = model[..random.below(20_000)].to_vec();
         for _ in 0..random.below(4) {
@@ -205,7 +205,7 @@ fn tokenizer_json_decodes_as_its_library_does() {
     let mut paths: Vec<_> =
         ["phi-2", "phi-3", "gpt-neox"].map(|n| files.join(format!("{n}.tokenizer.json"))).into();
     paths.push(models.join("lamina-tiny/tokenizer.json"));
-    let mut random = Random(16);
+    let mut random = Numbers::seeded(16);
     for path in paths {
         let library = tokenizers::Tokenizer::from_file(&path).unwrap();
         let ours = Tokenizer::from_hf_json(&read(&path)).unwrap();

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::common::{gguf, read, read_text, text};
-use lamina_fixtures::{Random, shared};
+use lamina_fixtures::{Numbers, shared};
 use lamina_tokenize::{Special, TiktokenEncoding, Tokenizer};
 
 const SEPARATOR: &str = "\n__ggml_vocab_test__\n";
@@ -50,7 +50,7 @@ fn all_published_cases_match() {
 /// Both give the same ids and texts, and their first `tokens` ids the same bytes. (Beyond the ordinary tokens the
 /// sources are of different dates and name their reserved tokens differently.)
 fn assert_same(name: &str, a: &Tokenizer, b: &Tokenizer, special: Special, tokens: u32) {
-    let mut random = Random(7);
+    let mut random = Numbers::seeded(7);
     for _ in 0..2_000 {
         let text = text(&mut random);
         let (left, right) = (a.encode(&text, special).unwrap(), b.encode(&text, special).unwrap());

@@ -3,7 +3,7 @@
 pub mod gguf;
 pub mod oracle;
 
-use lamina_fixtures::Random;
+use lamina_fixtures::Numbers;
 use std::path::{Path, PathBuf};
 
 /// A Python interpreter for oracles, or a loud skip.
@@ -25,12 +25,12 @@ pub fn read_text(path: impl AsRef<Path>) -> String {
 }
 
 /// Text of many scripts, with spaces, digits, code, contractions, emoji and control characters.
-pub fn text(random: &mut Random) -> String {
+pub fn text(random: &mut Numbers) -> String {
     text_with(random, 0x2_0000)
 }
 
 /// As [`text`]; with any single code points below `wild` among the parts.
-pub fn text_with(random: &mut Random, wild: usize) -> String {
+pub fn text_with(random: &mut Numbers, wild: usize) -> String {
     const PARTS: &[&str] = &[
         " ",
         "  ",

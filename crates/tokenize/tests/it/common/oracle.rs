@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lamina_fixtures::Random;
+use lamina_fixtures::Numbers;
 use lamina_tokenize::{Special, Tokenizer};
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub fn ids(answer: &Value) -> Vec<Vec<u32>> {
 }
 
 pub fn texts(seed: u64, count: usize) -> Vec<String> {
-    let mut random = Random(seed);
+    let mut random = Numbers::seeded(seed);
     std::iter::once(String::new()).chain((1..count).map(|_| text(&mut random))).collect()
 }
 
@@ -70,6 +70,6 @@ pub fn compare(name: &str, tokenizer: &Tokenizer, special: Special, texts: &[Str
 
 /// Text without rare characters: llama.cpp's tables are of an older Unicode.
 pub fn tame(seed: u64) -> Vec<String> {
-    let mut random = Random(seed);
+    let mut random = Numbers::seeded(seed);
     (0..TEXTS).map(|_| text_with(&mut random, 0x250)).collect()
 }
