@@ -6,7 +6,7 @@ use crate::cuda::{self, gpus};
 use crate::metal;
 use crate::{Error, Result, gpu_search::GpuSearch, threads::default_threads};
 use lamina_cpu::Cpu;
-use lamina_load::Device;
+use lamina_load::{Device, Reporter};
 use lamina_plan::Backend;
 
 /// What runs where no GPU is taken, in the words of messages.
@@ -49,22 +49,23 @@ pub fn backend_on(device: Device, threads: Option<usize>) -> Result<Box<dyn Back
     let backend = |on: OpenedDevice| match on {
         OpenedDevice::Alone(backend) | OpenedDevice::BesideCpu(backend) => Ok(backend),
     };
-    on_device(device, threads, backend, |_| None)
+    on_device(device, threads, &Reporter::default(), backend, |_| None)
 }
 
 /// Does `work` on `device`. For `auto` that is the first GPU that can be used and can do this work or, where there is none, the
-/// processor: `cannot` says why, of what the work gave on a GPU. The reasons are then lines on stderr.
+/// processor: `cannot` says why, of what the work gave on a GPU. The reasons are then lines of the report.
 ///
 /// # Errors
 /// Those of [`backend_on`], and those of the work on the device that did it last.
 pub(crate) fn on_device<T>(
     device: Device,
     threads: Option<usize>,
+    report: &Reporter,
     work: impl Fn(OpenedDevice) -> Result<T>,
     cannot: impl Fn(&Result<T>) -> Option<String>,
 ) -> Result<T> {
     if device != Device::Auto {
-        return work(open(device, threads)?);
+        return work(open(device, threads, report)?);
     }
     let mut search = GpuSearch::default();
     for (device, opened) in gpus() {
@@ -72,7 +73,7 @@ pub(crate) fn on_device<T>(
             Ok(backend) => {
                 let done = work(OpenedDevice::BesideCpu(backend));
                 let Some(why) = cannot(&done) else {
-                    search.tell(&device);
+                    search.tell(&device, report);
                     return done;
                 };
                 search.skip(device, &why);
@@ -82,12 +83,16 @@ pub(crate) fn on_device<T>(
     }
     // What the processor cannot do either has one reason only.
     let done = work(OpenedDevice::Alone(cpu(threads)?))?;
-    search.tell(CPU);
+    search.tell(CPU, report);
     Ok(done)
 }
 
 /// Opens a device that is named.
-fn open(device: Device, threads: Option<usize>) -> Result<OpenedDevice> {
+#[cfg_attr(
+    not(all(feature = "metal", target_os = "macos", target_arch = "aarch64")),
+    expect(unused_variables, reason = "Metal reports")
+)]
+fn open(device: Device, threads: Option<usize>, report: &Reporter) -> Result<OpenedDevice> {
     match device {
         Device::Cpu => Ok(OpenedDevice::Alone(cpu(threads)?)),
         #[cfg(all(feature = "cuda", any(target_os = "linux", windows)))]
@@ -96,7 +101,7 @@ fn open(device: Device, threads: Option<usize>) -> Result<OpenedDevice> {
             Ok(OpenedDevice::BesideCpu(backend))
         }
         #[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
-        Device::Metal => metal::open().map(OpenedDevice::Alone),
+        Device::Metal => metal::open(report).map(OpenedDevice::Alone),
         other => Err(Error::Unsupported(format!(
             "device `{other}`: this build has no backend for it; it has: {}",
             devices().join(" ")

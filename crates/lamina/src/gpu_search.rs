@@ -1,5 +1,6 @@
 //! What is said of GPUs that are there and are not taken.
 
+use lamina_load::Reporter;
 use std::{
     collections::BTreeSet,
     sync::{Mutex, PoisonError},
@@ -35,13 +36,13 @@ impl GpuSearch {
         self.skipped.push(SkippedGpu { device, why: why.to_owned(), unusable });
     }
 
-    /// Says on stderr why each of them is not taken, and what runs `instead`, in a line each.
-    pub(crate) fn tell(&self, instead: &str) {
+    /// Reports why each of them is not taken, and what runs `instead`, in a line each.
+    pub(crate) fn tell(&self, instead: &str, report: &Reporter) {
         static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
         for gpu in &self.skipped {
             let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
             if !gpu.unusable || told.insert(gpu.device.clone()) {
-                eprintln!("{}: {}: running on {instead}", gpu.device, gpu.why);
+                report.line(&format!("{}: {}: running on {instead}", gpu.device, gpu.why));
             }
         }
     }

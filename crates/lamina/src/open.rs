@@ -40,7 +40,7 @@ pub fn open(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) 
         Err(Error::OutOfMemory(why) | Error::Unsupported(why)) => Some(why.clone()),
         _ => None,
     };
-    on_device(options.device, options.threads, load, cannot)
+    on_device(options.device, options.threads, &options.report, load, cannot)
 }
 
 /// Tells what the model at `path` would take, loaded with `options`, and how fast it would be. Only headers are read.
@@ -63,7 +63,7 @@ pub fn plan(path: Option<&Path>, options: &LoadOptions, question: &ForecastQuest
         Err(Error::Unsupported(why)) => Some(why.clone()),
         Err(_) => None,
     };
-    on_device(options.device, options.threads, forecast, cannot)
+    on_device(options.device, options.threads, &options.report, forecast, cannot)
 }
 
 /// The tokenizer of the model at `path`, or of the one inside the package, without loading the model.

@@ -43,7 +43,12 @@ fn what_cannot_be_used_is_one_line_and_the_cpu() {
     let old = on_cuda(&story(&model, "cuda"), "version=11070").error(1);
     assert_eq!(old, format!("error: {line}"));
     let fallback = on_cuda(&story(&model, "auto"), "version=11070");
-    let lines = fallback.err.lines().filter(|l| l.starts_with("cuda: ")).collect::<Vec<_>>();
+    let lines = fallback
+        .err
+        .lines()
+        .filter_map(|l| l.strip_prefix("lamina: "))
+        .filter(|l| l.starts_with("cuda: "))
+        .collect::<Vec<_>>();
     assert_eq!(lines, [format!("{line}: running on the CPU")]);
     assert_eq!(fallback.ok(), want);
     // A machine without such a device is told nothing about it.
@@ -68,7 +73,12 @@ fn a_model_that_a_gpu_cannot_hold_runs_on_the_cpu() {
     let refused = on_cuda(&nothing, "").error(1);
     assert!(refused.contains("cuda:0 has 1.0 kB"), "{refused}");
     let fallback = on_cuda(&story(&model, "auto"), small);
-    let lines: Vec<_> = fallback.err.lines().filter(|l| l.starts_with("cuda: ")).collect();
+    let lines: Vec<_> = fallback
+        .err
+        .lines()
+        .filter_map(|l| l.strip_prefix("lamina: "))
+        .filter(|l| l.starts_with("cuda: "))
+        .collect();
     assert!(lines.len() == 1 && lines[0].ends_with(": running on the CPU"), "{lines:?}");
     assert_eq!(fallback.ok(), want);
     // Memory that another program took in the meantime is found missing on the way.
@@ -141,7 +151,12 @@ fn auto_takes_the_first_gpu_that_can_be_used_and_holds_the_model() {
     ];
     for (settings, said) in extent::some(machines, 0, 5) {
         let done = on_cuda(&story(&model, "auto"), settings);
-        let lines: Vec<_> = done.err.lines().filter(|l| l.starts_with("cuda")).collect();
+        let lines: Vec<_> = done
+            .err
+            .lines()
+            .filter_map(|l| l.strip_prefix("lamina: "))
+            .filter(|l| l.starts_with("cuda"))
+            .collect();
         assert_eq!(lines.len(), said.len(), "{settings}: {lines:?}");
         for (line, (device, why, instead)) in lines.iter().zip(said) {
             let whole = line.starts_with(&format!("{device}: "))
