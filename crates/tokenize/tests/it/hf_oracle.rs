@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{read, text};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use lamina_fixtures::{Random, shared};
+use lamina_fixtures::{Numbers, shared};
 use lamina_tokenize::{Special, Tokenizer};
 use serde_json::{Value, json};
 use tokenizers::Tokenizer as Library;
@@ -70,7 +70,7 @@ fn published_files_give_the_librarys_ids() {
     let (Some(root), Some(corpus)) = (shared("tokenizers"), shared("text")) else { return };
     let mut files = Vec::new();
     each_file(root.parent().unwrap(), &mut files);
-    let mut random = Random::seeded(51);
+    let mut random = Numbers::fuzz(51);
     let mut texts: Vec<String> = (0..400).map(|_| text(&mut random)).collect();
     texts.extend(["", " ", "\n", "a", " <s> </s>  <|endoftext|> x<unk>"].map(String::from));
     for entry in std::fs::read_dir(corpus).unwrap() {
@@ -95,7 +95,7 @@ const WORDS: &[&str] =
     &["the", "he", "hello", "world", "unable", "123", "\u{e9}t\u{e9}", "\u{4f60}\u{597d}", "Stra\u{df}e"];
 
 /// One of the four models over a small vocabulary.
-fn model(random: &mut Random, space: &str) -> Value {
+fn model(random: &mut Numbers, space: &str) -> Value {
     let mut tokens: Vec<String> = ["<unk>", "<s>", "[UNK]", space].map(String::from).to_vec();
     let chars = (33..127u8).map(char::from).chain("\u{e9}\u{df}\u{4f60}\u{301}\u{2581}".chars());
     tokens.extend(chars.map(String::from));
@@ -130,7 +130,7 @@ fn model(random: &mut Random, space: &str) -> Value {
     }
 }
 
-fn bpe(random: &mut Random, mut tokens: Vec<String>, prefix: &str, space: &str) -> Value {
+fn bpe(random: &mut Numbers, mut tokens: Vec<String>, prefix: &str, space: &str) -> Value {
     let suffix = *random.pick(&["", "", "</w>"]);
     tokens.extend(('a'..='z').map(|c| format!("{c}{suffix}")));
     tokens.extend(('a'..='z').map(|c| format!("{prefix}{c}{suffix}")));
@@ -180,7 +180,7 @@ fn byte_char(byte: u8) -> char {
     }
 }
 
-fn pattern(random: &mut Random) -> Value {
+fn pattern(random: &mut Numbers) -> Value {
     const REGEXES: &[&str] = &[
         r"\s+",
         r"\p{L}+",
@@ -201,7 +201,7 @@ fn pattern(random: &mut Random) -> Value {
     }
 }
 
-fn normalizer(random: &mut Random, depth: usize) -> Value {
+fn normalizer(random: &mut Numbers, depth: usize) -> Value {
     let kinds = [
         "BertNormalizer",
         "Strip",
@@ -287,7 +287,7 @@ fn place(units: &mut Vec<Option<u32>>, at: usize, keys: &[(&[u8], u32)]) {
     }
 }
 
-fn pre_tokenizer(random: &mut Random, depth: usize) -> Value {
+fn pre_tokenizer(random: &mut Numbers, depth: usize) -> Value {
     let kinds = [
         "BertPreTokenizer",
         "ByteLevel",
@@ -326,7 +326,7 @@ fn pre_tokenizer(random: &mut Random, depth: usize) -> Value {
     }
 }
 
-fn post_processor(random: &mut Random) -> Value {
+fn post_processor(random: &mut Numbers) -> Value {
     let (cls, sep) = (json!(["<s>", 1]), json!(["[UNK]", 2]));
     let text = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
     let token = json!({"SpecialToken": {"id": "<s>", "type_id": 0}});
@@ -347,7 +347,7 @@ fn post_processor(random: &mut Random) -> Value {
     }
 }
 
-fn added(random: &mut Random) -> Vec<Value> {
+fn added(random: &mut Numbers) -> Vec<Value> {
     let contents = ["<s>", "<|end|>", "the", "ll", "Hello", " x", "\u{e9}", "[UNK]", "wor", "123", "<s>the"];
     let mut chosen: Vec<&str> = contents.into_iter().filter(|_| random.below(4) == 0).collect();
     chosen.dedup();
@@ -359,9 +359,9 @@ fn added(random: &mut Random) -> Vec<Value> {
     chosen.into_iter().enumerate().map(one).collect()
 }
 
-fn file(random: &mut Random) -> Value {
+fn file(random: &mut Numbers) -> Value {
     let space = *random.pick(&["\u{2581}", "\u{120}", " "]);
-    let or_null = |value: Value, random: &mut Random| if random.below(3) == 0 { Value::Null } else { value };
+    let or_null = |value: Value, random: &mut Numbers| if random.below(3) == 0 { Value::Null } else { value };
     let (normal, cuts) = (normalizer(random, 2), pre_tokenizer(random, 2));
     json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": added(random),
         "normalizer": or_null(normal, random), "pre_tokenizer": or_null(cuts, random),
@@ -371,7 +371,7 @@ fn file(random: &mut Random) -> Value {
 #[test]
 fn made_up_files_give_the_librarys_ids() {
     let times: usize = std::env::var("LAMINA_FUZZ").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    let mut random = Random::seeded(52);
+    let mut random = Numbers::fuzz(52);
     let (mut compared, mut refused) = (0, 0);
     for _ in 0..400 * times {
         let json = file(&mut random);
