@@ -1,7 +1,7 @@
 //! Encoding as a `tokenizer.json` says: added tokens, normalizer, pre-tokenizer, model, post-processor, each of every kind
 //! that Hugging Face's library knows. What is of another kind is refused by its name. In tests the library is the oracle.
 
-mod added;
+mod added_tokens;
 mod bpe;
 mod cuts;
 mod field;
@@ -21,8 +21,8 @@ use serde_json::Value;
 use crate::error::TokenizeError;
 use crate::special::Strip;
 
-pub(crate) use added::AddedToken;
-use added::AddedTokens;
+pub(crate) use added_tokens::AddedToken;
+use added_tokens::AddedTokens;
 use cuts::PreTokenizer;
 use model::Model;
 pub(crate) use model::kind as model_kind;
