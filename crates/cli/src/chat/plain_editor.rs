@@ -8,15 +8,18 @@ use crate::{
 use std::io::{self, Write};
 
 /// A terminal.
-pub struct Terminal;
+pub struct PlainTerminal;
 
-impl Terminal {
+/// Under the name of the editor that stands here otherwise.
+pub use PlainTerminal as Terminal;
+
+impl PlainTerminal {
     /// Reads from stdin, which is a terminal.
     ///
     /// # Errors
     /// None.
-    pub fn open() -> Result<Terminal> {
-        Ok(Terminal)
+    pub fn open() -> Result<PlainTerminal> {
+        Ok(PlainTerminal)
     }
 
     /// The next message; none at the end.

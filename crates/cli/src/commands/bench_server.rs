@@ -29,8 +29,8 @@ pub struct TrafficArgs {
     #[arg(long, value_name = "R", value_parser = rate, requires = "server")]
     rate: Option<f64>,
     /// By chance or in equal distances
-    #[arg(long, value_enum, default_value_t = Pattern::Poisson, requires = "rate")]
-    arrivals: Pattern,
+    #[arg(long, value_enum, default_value_t = ArrivalPattern::Poisson, requires = "rate")]
+    arrivals: ArrivalPattern,
     /// Lengths from a file with `PROMPT ANSWER [SECONDS]` on each line, or JSON with input_length, output_length and
     /// timestamp; with times and without --rate they arrive at these
     #[arg(long, value_name = "FILE", requires = "server", conflicts_with_all = ["prompt", "gen"])]
@@ -44,7 +44,7 @@ pub struct TrafficArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Pattern {
+enum ArrivalPattern {
     Poisson,
     Fixed,
 }
@@ -97,8 +97,8 @@ impl TrafficArgs {
             },
         };
         let arrivals = match (self.rate, self.arrivals) {
-            (Some(rate), Pattern::Poisson) => Arrivals::Poisson(rate),
-            (Some(rate), Pattern::Fixed) => Arrivals::Fixed(rate),
+            (Some(rate), ArrivalPattern::Poisson) => Arrivals::Poisson(rate),
+            (Some(rate), ArrivalPattern::Fixed) => Arrivals::Fixed(rate),
             (None, _) if lengths.timed() => Arrivals::Trace,
             (None, _) => Arrivals::Closed,
         };

@@ -2,12 +2,14 @@
 
 mod anthropic;
 #[cfg(test)]
+#[path = "tests/both_ways/mod.rs"]
 mod both_ways;
 #[cfg(test)]
 mod fields;
 mod health;
 mod metrics;
 #[cfg(test)]
+#[path = "tests/mutations.rs"]
 mod mutations;
 mod native;
 mod ollama;

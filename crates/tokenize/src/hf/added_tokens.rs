@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::field;
 use super::model::Model;
-use super::normalize::Normalizer;
+use super::normalize::FileNormalizer;
 use super::passage::{Passage, Piece, cut_pieces};
 use crate::special::Strip;
 
@@ -64,7 +64,7 @@ impl AddedTokens {
         &mut self,
         tokens: Vec<AddedToken>,
         model: &Model,
-        normalizer: Option<&Normalizer>,
+        normalizer: Option<&FileNormalizer>,
     ) -> Result<(), String> {
         let mut next = self.next_id(model);
         for token in tokens.into_iter().filter(|token| !token.content.is_empty()) {
@@ -139,7 +139,7 @@ impl AddedTokens {
     pub fn extract(
         &self,
         text: Passage,
-        normalizer: Option<&Normalizer>,
+        normalizer: Option<&FileNormalizer>,
         parse: bool,
     ) -> Result<Vec<Piece>, String> {
         let mut pieces = vec![Piece::Text(text)];

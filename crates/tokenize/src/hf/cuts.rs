@@ -9,7 +9,7 @@ use unicode_categories::UnicodeCategories;
 use super::field;
 use super::normalize::byte_characters;
 use super::passage::{Passage, Piece, cut};
-use super::pattern::{Behavior, Pattern, Places, of_chars, with_gaps};
+use super::pattern::{Behavior, Places, StagePattern, of_chars, with_gaps};
 use super::scripts;
 
 /// One way to cut a text, or several one after the other.
@@ -23,7 +23,7 @@ pub(super) enum PreTokenizer {
     FixedLength(usize),
     Metaspace(Metaspace),
     Punctuation(Behavior),
-    Split { pattern: Pattern, behavior: Behavior, invert: bool },
+    Split { pattern: StagePattern, behavior: Behavior, invert: bool },
     UnicodeScripts,
     Whitespace,
     WhitespaceSplit,
@@ -47,8 +47,8 @@ enum Prepend {
 }
 
 /// GPT-2's pattern.
-static GPT2: LazyLock<Result<Pattern, String>> = LazyLock::new(|| {
-    Pattern::regex(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+static GPT2: LazyLock<Result<StagePattern, String>> = LazyLock::new(|| {
+    StagePattern::regex(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 });
 
 static WORDS: LazyLock<Result<Regex, String>> =
@@ -78,7 +78,7 @@ impl PreTokenizer {
                 PreTokenizer::Punctuation(Behavior::read(behavior)?)
             }
             "Split" => PreTokenizer::Split {
-                pattern: Pattern::read(json)?,
+                pattern: StagePattern::read(json)?,
                 behavior: Behavior::read(field::text(json, "behavior")?)?,
                 invert: field::flag(json, "invert")?,
             },

@@ -26,7 +26,7 @@ use added_tokens::AddedTokens;
 use cuts::PreTokenizer;
 use model::Model;
 pub(crate) use model::kind as model_kind;
-use normalize::Normalizer;
+use normalize::FileNormalizer;
 use passage::{Passage, Piece};
 use post::PostProcessor;
 
@@ -52,7 +52,7 @@ const LONGEST_REPEATED: usize = 64;
 /// The encoder of a `tokenizer.json`.
 pub(crate) struct HfEngine {
     added: AddedTokens,
-    normalizer: Option<Normalizer>,
+    normalizer: Option<FileNormalizer>,
     cuts: Option<PreTokenizer>,
     /// Without the space that only the beginning of a text gets.
     inner_cuts: Option<PreTokenizer>,
@@ -76,7 +76,7 @@ impl HfEngine {
         };
         let mut engine = HfEngine {
             added: AddedTokens::default(),
-            normalizer: stage(json, "normalizer", Normalizer::read)?,
+            normalizer: stage(json, "normalizer", FileNormalizer::read)?,
             inner_cuts: cuts.as_ref().map(PreTokenizer::without_first),
             cuts,
             model: stage(json, "model", Model::read)?
@@ -166,7 +166,7 @@ impl HfEngine {
         parse: bool,
     ) -> Result<Vec<Piece>, TokenizeError> {
         let tracked = cuts.is_some_and(PreTokenizer::asks_place)
-            || self.normalizer.as_ref().is_some_and(Normalizer::may_insert);
+            || self.normalizer.as_ref().is_some_and(FileNormalizer::may_insert);
         let whole = Passage::new(text, tracked);
         let mut pieces =
             self.added.extract(whole, self.normalizer.as_ref(), parse).map_err(TokenizeError::Json)?;

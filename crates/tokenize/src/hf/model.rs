@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::bpe::HfBpe;
 use super::ids::TokenIds;
 use super::unigram::HfUnigram;
-use super::words::{WordLevel, WordPiece};
+use super::words::{FileWordPiece, WordLevel};
 
 /// One of the four.
 pub(super) enum Model {
     Bpe(HfBpe),
     Unigram(HfUnigram),
-    WordPiece(WordPiece),
+    WordPiece(FileWordPiece),
     WordLevel(WordLevel),
 }
 
@@ -20,7 +20,7 @@ impl Model {
         Ok(match kind(json) {
             "BPE" => Model::Bpe(HfBpe::read(json)?),
             "Unigram" => Model::Unigram(HfUnigram::read(json)?),
-            "WordPiece" => Model::WordPiece(WordPiece::read(json)?),
+            "WordPiece" => Model::WordPiece(FileWordPiece::read(json)?),
             "WordLevel" => Model::WordLevel(WordLevel::read(json)?),
             other => return Err(format!("{other} is unknown")),
         })

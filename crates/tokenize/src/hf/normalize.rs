@@ -10,15 +10,15 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::field;
 use super::passage::Passage;
-use super::pattern::Pattern;
+use super::pattern::StagePattern;
 use crate::byte_level;
 use crate::encode::charsmap::Charsmap;
 use crate::encode::wordpiece::is_chinese;
 
 /// One change of a text, or several.
 #[derive(Clone)]
-pub(super) enum Normalizer {
-    Sequence(Vec<Normalizer>),
+pub(super) enum FileNormalizer {
+    Sequence(Vec<FileNormalizer>),
     Bert(BertNormalizer),
     Strip { left: bool, right: bool },
     StripAccents,
@@ -26,7 +26,7 @@ pub(super) enum Normalizer {
     Lowercase,
     Nmt,
     Precompiled(Box<Charsmap>),
-    Replace(Pattern, String),
+    Replace(StagePattern, String),
     Prepend(String),
     ByteLevel,
 }
@@ -49,43 +49,45 @@ pub(super) enum NormalForm {
     Kd,
 }
 
-impl Normalizer {
-    pub fn read(json: &Value) -> Result<Normalizer, String> {
+impl FileNormalizer {
+    pub fn read(json: &Value) -> Result<FileNormalizer, String> {
         Ok(match field::kind(json)? {
             "Sequence" => {
                 let parts = field::list(json, "normalizers")?;
-                Normalizer::Sequence(parts.iter().map(Normalizer::read).collect::<Result<_, _>>()?)
+                FileNormalizer::Sequence(parts.iter().map(FileNormalizer::read).collect::<Result<_, _>>()?)
             }
             "BertNormalizer" | "Bert" => {
                 let lowercase = field::flag(json, "lowercase")?;
-                Normalizer::Bert(BertNormalizer {
+                FileNormalizer::Bert(BertNormalizer {
                     clean: field::flag(json, "clean_text")?,
                     chinese: field::flag(json, "handle_chinese_chars")?,
                     strip_accents: field::optional(json, "strip_accents", field::flag)?.unwrap_or(lowercase),
                     lowercase,
                 })
             }
-            "Strip" => Normalizer::Strip {
+            "Strip" => FileNormalizer::Strip {
                 left: field::flag(json, "strip_left")?,
                 right: field::flag(json, "strip_right")?,
             },
-            "StripAccents" => Normalizer::StripAccents,
-            "NFC" => Normalizer::Form(NormalForm::C),
-            "NFD" => Normalizer::Form(NormalForm::D),
-            "NFKC" => Normalizer::Form(NormalForm::Kc),
-            "NFKD" => Normalizer::Form(NormalForm::Kd),
-            "Lowercase" => Normalizer::Lowercase,
-            "Nmt" => Normalizer::Nmt,
+            "StripAccents" => FileNormalizer::StripAccents,
+            "NFC" => FileNormalizer::Form(NormalForm::C),
+            "NFD" => FileNormalizer::Form(NormalForm::D),
+            "NFKC" => FileNormalizer::Form(NormalForm::Kc),
+            "NFKD" => FileNormalizer::Form(NormalForm::Kd),
+            "Lowercase" => FileNormalizer::Lowercase,
+            "Nmt" => FileNormalizer::Nmt,
             "Precompiled" => {
                 let map = base64::engine::general_purpose::STANDARD
                     .decode(field::text(json, "precompiled_charsmap")?)
                     .map_err(|e| format!("precompiled_charsmap is no base64: {e}"))?;
                 let map = Charsmap::parse(&map).map_err(|e| e.to_string())?;
-                Normalizer::Precompiled(Box::new(map.ok_or("precompiled_charsmap is empty")?))
+                FileNormalizer::Precompiled(Box::new(map.ok_or("precompiled_charsmap is empty")?))
             }
-            "Replace" => Normalizer::Replace(Pattern::read(json)?, field::text(json, "content")?.to_owned()),
-            "Prepend" => Normalizer::Prepend(field::text(json, "prepend")?.to_owned()),
-            "ByteLevel" => Normalizer::ByteLevel,
+            "Replace" => {
+                FileNormalizer::Replace(StagePattern::read(json)?, field::text(json, "content")?.to_owned())
+            }
+            "Prepend" => FileNormalizer::Prepend(field::text(json, "prepend")?.to_owned()),
+            "ByteLevel" => FileNormalizer::ByteLevel,
             other => return Err(format!("{other} is unknown")),
         })
     }
@@ -93,8 +95,8 @@ impl Normalizer {
     /// Whether it may put a text where there was none, which makes later changes ask for places.
     pub fn may_insert(&self) -> bool {
         match self {
-            Normalizer::Sequence(parts) => parts.iter().any(Normalizer::may_insert),
-            Normalizer::Replace(pattern, _) => pattern.may_be_empty(),
+            FileNormalizer::Sequence(parts) => parts.iter().any(FileNormalizer::may_insert),
+            FileNormalizer::Replace(pattern, _) => pattern.may_be_empty(),
             _ => false,
         }
     }
@@ -102,24 +104,24 @@ impl Normalizer {
     /// Changes a text.
     pub fn apply(&self, passage: &mut Passage) -> Result<(), String> {
         match self {
-            Normalizer::Sequence(parts) => return parts.iter().try_for_each(|part| part.apply(passage)),
-            Normalizer::Bert(bert) => bert.apply(passage),
-            Normalizer::Strip { left, right } => passage.strip(*left, *right),
-            Normalizer::StripAccents => passage.filter(|c| !is_combining_mark(c)),
-            Normalizer::Form(form) => form.apply(passage),
-            Normalizer::Lowercase => lowercase(passage),
-            Normalizer::Nmt => {
+            FileNormalizer::Sequence(parts) => return parts.iter().try_for_each(|part| part.apply(passage)),
+            FileNormalizer::Bert(bert) => bert.apply(passage),
+            FileNormalizer::Strip { left, right } => passage.strip(*left, *right),
+            FileNormalizer::StripAccents => passage.filter(|c| !is_combining_mark(c)),
+            FileNormalizer::Form(form) => form.apply(passage),
+            FileNormalizer::Lowercase => lowercase(passage),
+            FileNormalizer::Nmt => {
                 passage.filter(|c| !is_nmt_dropped(c));
                 passage.map(|c| if is_nmt_space(c) { ' ' } else { c });
             }
-            Normalizer::Precompiled(map) => precompiled(map, passage),
-            Normalizer::Replace(pattern, content) => {
+            FileNormalizer::Precompiled(map) => precompiled(map, passage),
+            FileNormalizer::Replace(pattern, content) => {
                 let places = pattern.places(&passage.text)?.into_iter();
                 let found: Vec<_> = places.filter(|(_, matches)| *matches).map(|(place, _)| place).collect();
                 passage.replace(&found, content);
             }
-            Normalizer::Prepend(text) => passage.prepend(text),
-            Normalizer::ByteLevel => byte_characters(passage),
+            FileNormalizer::Prepend(text) => passage.prepend(text),
+            FileNormalizer::ByteLevel => byte_characters(passage),
         }
         Ok(())
     }

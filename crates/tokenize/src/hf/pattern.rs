@@ -13,7 +13,7 @@ pub(super) type Places = Vec<((usize, usize), bool)>;
 
 /// What is looked for.
 #[derive(Clone)]
-pub(super) enum Pattern {
+pub(super) enum StagePattern {
     /// This text.
     Text(String),
     /// An expression that an engine without backtracking follows.
@@ -22,50 +22,52 @@ pub(super) enum Pattern {
     Followed(Arc<FilePattern>),
 }
 
-impl Pattern {
+impl StagePattern {
     /// From the `pattern` of a part.
-    pub fn read(part: &Value) -> Result<Pattern, String> {
+    pub fn read(part: &Value) -> Result<StagePattern, String> {
         let pattern = part.get("pattern").unwrap_or(&Value::Null);
         match (pattern.get("String").and_then(Value::as_str), pattern.get("Regex").and_then(Value::as_str)) {
-            (Some(text), None) => Ok(Pattern::Text(text.to_owned())),
-            (None, Some(regex)) => Pattern::regex(regex),
+            (Some(text), None) => Ok(StagePattern::Text(text.to_owned())),
+            (None, Some(regex)) => StagePattern::regex(regex),
             _ => Err("needs a pattern with a String or a Regex".into()),
         }
     }
 
-    pub fn regex(regex: &str) -> Result<Pattern, String> {
+    pub fn regex(regex: &str) -> Result<StagePattern, String> {
         let followed = FilePattern::new(regex).map_err(|e| format!("the pattern {e}"))?;
         Ok(match followed {
-            Some(pattern) => Pattern::Followed(Arc::new(pattern)),
-            None => Pattern::Linear(Regex::new(regex).map_err(|e| format!("the pattern is not taken: {e}"))?),
+            Some(pattern) => StagePattern::Followed(Arc::new(pattern)),
+            None => {
+                StagePattern::Linear(Regex::new(regex).map_err(|e| format!("the pattern is not taken: {e}"))?)
+            }
         })
     }
 
     /// Whether it may match nothing.
     pub fn may_be_empty(&self) -> bool {
         match self {
-            Pattern::Text(_) => false,
-            Pattern::Linear(regex) => {
+            StagePattern::Text(_) => false,
+            StagePattern::Linear(regex) => {
                 let tree = syntax::parse(regex.as_str());
                 tree.is_ok_and(|tree| tree.properties().minimum_len().is_none_or(|least| least == 0))
             }
-            Pattern::Followed(_) => true,
+            StagePattern::Followed(_) => true,
         }
     }
 
     /// Where it matches in a text, and the gaps between.
     pub fn places(&self, text: &str) -> Result<Places, String> {
         match self {
-            Pattern::Text(wanted) => {
+            StagePattern::Text(wanted) => {
                 let found = text.match_indices(wanted.as_str()).map(|(at, found)| (at, at + found.len()));
                 Ok(with_gaps(text, found))
             }
-            Pattern::Linear(regex) => {
+            StagePattern::Linear(regex) => {
                 let found =
                     regex.find_iter(text).map_while(Result::ok).map(|found| (found.start(), found.end()));
                 Ok(with_gaps(text, found))
             }
-            Pattern::Followed(pattern) => pattern.places(text).map_err(|e| e.to_string()),
+            StagePattern::Followed(pattern) => pattern.places(text).map_err(|e| e.to_string()),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::ids::{TokenIds, missing, read_ids};
 use crate::encode::wordpiece::Tokens;
 
 /// BERT's model.
-pub(super) struct WordPiece {
+pub(super) struct FileWordPiece {
     pub ids: TokenIds,
     /// Tokens that begin a word.
     first: Tokens,
@@ -17,8 +17,8 @@ pub(super) struct WordPiece {
     unknown: String,
 }
 
-impl WordPiece {
-    pub fn read(json: &Value) -> Result<WordPiece, String> {
+impl FileWordPiece {
+    pub fn read(json: &Value) -> Result<FileWordPiece, String> {
         let (ids, prefix) = (read_ids(json)?, field::text(json, "continuing_subword_prefix")?);
         let (mut first, mut inner) = (Tokens::default(), Tokens::default());
         for (text, &id) in &ids {
@@ -28,7 +28,7 @@ impl WordPiece {
             }
         }
         let longest = field::number(json, "max_input_chars_per_word")?;
-        Ok(WordPiece { ids, first, inner, longest, unknown: field::text(json, "unk_token")?.to_owned() })
+        Ok(FileWordPiece { ids, first, inner, longest, unknown: field::text(json, "unk_token")?.to_owned() })
     }
 
     pub fn encode(&self, word: &str, out: &mut Vec<u32>) -> Result<(), String> {

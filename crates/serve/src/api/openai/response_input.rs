@@ -36,7 +36,7 @@ impl ResponseInput {
                 return Err(ApiError::at("input", text));
             }
         };
-        let mut turns = Turns { messages: std::mem::take(&mut self.messages), thought: None };
+        let mut turns = InputTurns { messages: std::mem::take(&mut self.messages), thought: None };
         for (i, item) in items.into_iter().enumerate() {
             let path = format!("input[{i}]");
             let item = InputItem::new(resolved(item, &path, &find)?, path)?;
@@ -140,13 +140,13 @@ impl InputItem {
 }
 
 /// Messages that items become: reasoning, text and calls of one answer are one message.
-struct Turns {
+struct InputTurns {
     messages: Vec<Value>,
     /// Reasoning of an answer whose next item has not come.
     thought: Option<String>,
 }
 
-impl Turns {
+impl InputTurns {
     fn add(&mut self, item: &InputItem) -> Result<(), ApiError> {
         match item.kind {
             "reasoning" => return self.think(item),

@@ -15,7 +15,7 @@ use crate::{
     error::ApiError,
     run::{AnswerDelta, DeltaPart, Frames, Render, Started, WholeAnswer, Wishes},
 };
-use cases::{Case, cases, prompt, tokenizer};
+use cases::{AnswerCase, cases, prompt, tokenizer};
 use serde_json::Value;
 
 /// A dialect: its renderer, and what its reader has of either way.
@@ -24,7 +24,7 @@ struct Reader {
     /// Its format has several answers, and calls and reasoning.
     several: bool,
     chat: bool,
-    renderer: fn(&Case, &Wishes) -> Box<dyn Render>,
+    renderer: fn(&AnswerCase, &Wishes) -> Box<dyn Render>,
     /// What the pieces of a stream are together.
     joined: fn(&str) -> Value,
     /// The same of a whole body.
@@ -115,7 +115,7 @@ fn head() -> AnswerHead {
     AnswerHead::new("id-", "tiny", "f")
 }
 
-fn completion(case: &Case, wishes: &Wishes, echo: bool) -> CompletionRenderer {
+fn completion(case: &AnswerCase, wishes: &Wishes, echo: bool) -> CompletionRenderer {
     let logprobs = wishes.generate.sampling.logprobs.count.is_some();
     let renderer = CompletionRenderer::new(head(), Some(tokenizer()), wishes, StreamUsage::AtEnd);
     renderer.logprobs(logprobs).best(wishes.generate.n).prompts(&vec![prompt(); case.prompts], echo)
@@ -126,7 +126,7 @@ fn ollama(form: AnswerForm, wishes: &Wishes) -> AnswerRenderer {
     AnswerRenderer::new(form, ReplyHead::new("tiny"), tokenizer)
 }
 
-impl Case {
+impl AnswerCase {
     fn started(&self) -> Started {
         let prompt_tokens = vec![prompt().len(); self.prompts];
         Started { prompt_tokens, choices: self.choices(), model: "tiny".into() }
@@ -158,7 +158,7 @@ impl Case {
 }
 
 /// True where a dialect has words for all that an answer consists of.
-fn fits(reader: &Reader, case: &Case) -> bool {
+fn fits(reader: &Reader, case: &AnswerCase) -> bool {
     let plain =
         |delta: &AnswerDelta| !matches!(delta.part, DeltaPart::Reasoning(_) | DeltaPart::ToolStart { .. });
     (reader.several || case.choices() == 1) && (reader.chat || case.deltas.iter().all(plain))

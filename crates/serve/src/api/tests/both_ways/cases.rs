@@ -5,7 +5,7 @@ use lamina::{Markers, Scored, Special, StreamDecoder, Timings, Tokenizer};
 use std::sync::LazyLock;
 
 /// An answer, or several.
-pub struct Case {
+pub struct AnswerCase {
     /// What it shows.
     pub name: &'static str,
     /// Prompts, and answers to each.
@@ -16,7 +16,7 @@ pub struct Case {
     pub deltas: Vec<AnswerDelta>,
 }
 
-impl Case {
+impl AnswerCase {
     /// Answers in all.
     pub fn choices(&self) -> usize {
         self.prompts * self.n
@@ -123,10 +123,10 @@ fn interleaved(mut answers: Vec<std::vec::IntoIter<AnswerDelta>>) -> Vec<AnswerD
 }
 
 /// The answers.
-pub fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<AnswerCase> {
     let args = "{\"zone\": \"UTC\"}";
     let token = || Ended::Token(2);
-    let one = |name, said: &[Said], why| Case { name, prompts: 1, n: 1, deltas: answer(0, said, why) };
+    let one = |name, said: &[Said], why| AnswerCase { name, prompts: 1, n: 1, deltas: answer(0, said, why) };
     let mut cases = vec![
         one("text", &[Text("There was a caf\u{e9}, and tea.\n")], token()),
         one("characters of several tokens", &[Text("\u{1f600}\u{4e2d} ok")], token()),
@@ -152,15 +152,20 @@ pub fn cases() -> Vec<Case> {
         one("time is over", &[Text("There was")], Ended::Deadline),
     ];
     let two = |c| answer(c, &[Text(["There was", "A cat sat. "][c % 2]), Silence(c)], token()).into_iter();
-    cases.push(Case { name: "two answers", prompts: 1, n: 2, deltas: interleaved(vec![two(0), two(1)]) });
+    cases.push(AnswerCase {
+        name: "two answers",
+        prompts: 1,
+        n: 2,
+        deltas: interleaved(vec![two(0), two(1)]),
+    });
     let read_first = |c| read(c).into_iter().chain(two(c)).collect::<Vec<_>>().into_iter();
     let several = vec![read_first(0), two(1), read_first(2), two(3)];
-    cases.push(Case { name: "two to each of two prompts", prompts: 2, n: 2, deltas: ordered(several) });
+    cases.push(AnswerCase { name: "two to each of two prompts", prompts: 2, n: 2, deltas: ordered(several) });
     let deltas = [read(0), answer(0, &[Text("There was")], token())].concat();
-    cases.push(Case { name: "the prompt's logprobs", prompts: 1, n: 1, deltas });
+    cases.push(AnswerCase { name: "the prompt's logprobs", prompts: 1, n: 1, deltas });
     let tools = |c| answer(c, &[Reasoning("Hm"), Text("Yes "), Call("now", args)], Ended::ToolCalls);
     let deltas = interleaved(vec![tools(0).into_iter(), tools(1).into_iter()]);
-    cases.push(Case { name: "two answers with tools", prompts: 1, n: 2, deltas });
+    cases.push(AnswerCase { name: "two answers with tools", prompts: 1, n: 2, deltas });
     cases
 }
 
