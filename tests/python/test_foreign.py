@@ -79,7 +79,7 @@ def test_parameters_mean_ours(given, meant):
 REFUSED = [
     ({"tensor_parallel_size": 2}, lamina.UnsupportedError, "tensor_parallel_size=2.*one device"),
     ({"lora_path": "x"}, lamina.UnsupportedError, "loras={name: path}"),
-    ({"draft_model": object()}, lamina.UnsupportedError, "ngram"),
+    ({"draft_model": Ellipsis}, lamina.UnsupportedError, "ngram"),
     ({"vocab_only": 1}, lamina.UnsupportedError, "vocab_only"),
     ({"n_ctx": 64, "context": 64}, TypeError, "'context' is given twice, as 'context' and as 'n_ctx'"),
     ({"contxt": 64}, TypeError, "'contxt'; did you mean 'context'"),
