@@ -255,6 +255,11 @@ impl CallWriter<'_, '_> {
                 let before_id = literal(&format!(", \"{id}\": \""));
                 format!("{open} {schema} {before_id} {NINE} {}", literal("\"}"))
             }
+            (Some(id), IdPlace::LastIfAny) => {
+                let open = literal(&format!("{before}{{{middle}"));
+                let before_id = literal(&format!(", \"{id}\": \""));
+                format!("{open} {schema} ({before_id} {ID} {})? /\\}}/", literal("\""))
+            }
         }
     }
 

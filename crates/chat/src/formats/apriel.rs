@@ -2,7 +2,9 @@
 
 use crate::reasoning;
 
-use super::shape::{CallPart, CallSection, CallSyntax, ChatFormat, LIST, NAME_ARGUMENTS, ObjectKeys, PLAIN};
+use super::shape::{
+    CallPart, CallSection, CallSyntax, ChatFormat, IdPlace, LIST, NAME_ARGUMENTS, ObjectKeys, PLAIN,
+};
 
 pub(super) static APRIEL: ChatFormat = ChatFormat {
     name: "apriel",
@@ -12,7 +14,11 @@ pub(super) static APRIEL: ChatFormat = ChatFormat {
     calls: CallSyntax::Sections(&[CallSection {
         open: &["<tool_calls>"],
         items: LIST,
-        call: &[CallPart::Object(ObjectKeys { id: Some("id"), ..NAME_ARGUMENTS })],
+        call: &[CallPart::Object(ObjectKeys {
+            id: Some("id"),
+            id_place: IdPlace::LastIfAny,
+            ..NAME_ARGUMENTS
+        })],
         close: "</tool_calls>",
     }]),
     ..PLAIN

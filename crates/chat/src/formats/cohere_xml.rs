@@ -3,7 +3,7 @@
 use crate::reasoning;
 
 use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, FUNCTION_TAGS, Items, PLAIN,
 };
 
 pub(super) static COHERE_XML: ChatFormat = ChatFormat {
@@ -20,11 +20,7 @@ pub(super) static COHERE_XML: ChatFormat = ChatFormat {
             CallPart::Name,
             CallPart::Text(">"),
             CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
-                open: "<parameter=",
-                key_end: &[">"],
-                ..TAGS
-            })),
+            CallPart::Arguments(ArgumentStyle::Tags(FUNCTION_TAGS)),
             CallPart::Text("</function>"),
             CallPart::Space("\n"),
         ],

@@ -1,8 +1,6 @@
 //! As deepseek-v3.2 with another name of the section.
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
-};
+use super::shape::{CallSection, CallSyntax, ChatFormat, DSML_CALL, Items, PLAIN};
 
 pub(super) static DEEPSEEK_V4: ChatFormat = ChatFormat {
     name: "deepseek-v4",
@@ -11,20 +9,7 @@ pub(super) static DEEPSEEK_V4: ChatFormat = ChatFormat {
     calls: CallSyntax::Sections(&[CallSection {
         open: &["<｜DSML｜tool_calls>"],
         items: Items::Several("\n"),
-        call: &[
-            CallPart::Space("\n"),
-            CallPart::Text("<｜DSML｜invoke name=\""),
-            CallPart::Name,
-            CallPart::Text("\">"),
-            CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
-                open: "<｜DSML｜parameter name=\"",
-                typed: Some(("\" string=\"", "true")),
-                close: "</｜DSML｜parameter>",
-                ..TAGS
-            })),
-            CallPart::Text("</｜DSML｜invoke>"),
-        ],
+        call: DSML_CALL,
         close: "</｜DSML｜tool_calls>",
     }]),
     ..PLAIN

@@ -1,7 +1,7 @@
 //! Tags with values on lines of their own.
 
 use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, FUNCTION_TAGS, Items, PLAIN, TagStyle,
 };
 
 pub(super) static QWEN3_CODER: ChatFormat = ChatFormat {
@@ -18,12 +18,7 @@ pub(super) static QWEN3_CODER: ChatFormat = ChatFormat {
             CallPart::Name,
             CallPart::Text(">"),
             CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
-                open: "<parameter=",
-                key_end: &[">"],
-                lines: true,
-                ..TAGS
-            })),
+            CallPart::Arguments(ArgumentStyle::Tags(TagStyle { lines: true, ..FUNCTION_TAGS })),
             CallPart::Text("</function>"),
             CallPart::Space("\n"),
             CallPart::Text("</tool_call>"),

@@ -3,7 +3,7 @@
 use crate::reasoning;
 
 use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, FUNCTION_TAGS, Items, PLAIN,
 };
 
 pub(super) static SEED_OSS: ChatFormat = ChatFormat {
@@ -21,11 +21,7 @@ pub(super) static SEED_OSS: ChatFormat = ChatFormat {
             CallPart::Name,
             CallPart::Text(">"),
             CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
-                open: "<parameter=",
-                key_end: &[">"],
-                ..TAGS
-            })),
+            CallPart::Arguments(ArgumentStyle::Tags(FUNCTION_TAGS)),
             CallPart::Text("</function>"),
             CallPart::Space("\n"),
             CallPart::Text("</seed:tool_call>"),

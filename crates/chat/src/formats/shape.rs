@@ -114,6 +114,15 @@ pub enum IdPlace {
     First,
     /// After the arguments, which are held back until it is known: what starts a call says its id.
     Last,
+    /// As [`IdPlace::Last`], from models that give one.
+    LastIfAny,
+}
+
+impl ObjectKeys {
+    /// Whether a call has to wait for its id until its arguments are over.
+    pub fn id_is_late(&self) -> bool {
+        self.id.is_some() && self.id_place != IdPlace::First
+    }
 }
 
 /// How arguments are written.
@@ -207,6 +216,25 @@ pub(super) const TAGS: TagStyle = TagStyle {
     after: "\n",
     cdata: false,
 };
+
+/// A call in DeepSeek's markup, whose tags say which values are strings.
+pub(super) const DSML_CALL: &[CallPart] = &[
+    CallPart::Space("\n"),
+    CallPart::Text("<｜DSML｜invoke name=\""),
+    CallPart::Name,
+    CallPart::Text("\">"),
+    CallPart::Space("\n"),
+    CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
+        open: "<｜DSML｜parameter name=\"",
+        typed: Some(("\" string=\"", "true")),
+        close: "</｜DSML｜parameter>",
+        ..TAGS
+    })),
+    CallPart::Text("</｜DSML｜invoke>"),
+];
+
+/// Tags `<parameter=KEY>` within `<function=NAME>`.
+pub(super) const FUNCTION_TAGS: TagStyle = TagStyle { open: "<parameter=", key_end: &[">"], ..TAGS };
 
 /// What most formats have in common.
 pub(super) const PLAIN: ChatFormat = ChatFormat {

@@ -8,7 +8,7 @@ use super::nested::NestedScan;
 use super::object::{CallKeys, ObjectScan};
 use super::outlet::Outlet;
 use super::tags::TagScan;
-use crate::formats::{ArgumentStyle, CallPart, IdPlace};
+use crate::formats::{ArgumentStyle, CallPart};
 
 /// Letters of a name or an id at most.
 const LONGEST_WORD: usize = 256;
@@ -47,9 +47,7 @@ enum PartRun {
 impl ItemRun {
     /// Reads `parts` from number `at` on.
     pub fn new(parts: &'static [CallPart], at: usize, bare: bool) -> ItemRun {
-        let late = parts.iter().any(|part| {
-            matches!(part, CallPart::Object(keys) if keys.id.is_some() && keys.id_place == IdPlace::Last)
-        });
+        let late = parts.iter().any(|part| matches!(part, CallPart::Object(keys) if keys.id_is_late()));
         let mut item =
             ItemRun { parts, at, reading: PartRun::Over, begun: 0, bare, draft: CallDraft::new(late) };
         item.begin();

@@ -4,7 +4,7 @@ use super::draft::CallDraft;
 use super::glyph::Fate;
 use super::json::{JsonScan, StringScan, StringStep};
 use super::outlet::Outlet;
-use crate::formats::{IdPlace, ObjectKeys};
+use crate::formats::ObjectKeys;
 
 /// Which keys mean what.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +197,7 @@ impl ObjectScan {
     fn arguments_end(&mut self, draft: &mut CallDraft, out: &mut Outlet) -> Fate {
         self.at = ObjectAt::After;
         draft.complete = true;
-        let late = matches!(&self.keys, CallKeys::Named(keys) if keys.id.is_some() && keys.id_place == IdPlace::Last);
+        let late = matches!(&self.keys, CallKeys::Named(keys) if keys.id_is_late());
         if !late {
             draft.start(out);
         }

@@ -140,6 +140,19 @@ fn values_of_tags_follow_the_schema() {
     assert_eq!(value("unknown", "one"), "one");
 }
 
+/// Apriel writes an id behind the arguments, and other models of its format none.
+#[test]
+fn ids_behind_the_arguments_are_those_of_the_calls() {
+    let first = "{\"name\": \"now\", \"arguments\": {\"zone\": \"utc\"}, \"id\": \"abc123\"}";
+    let second = "{\"name\": \"now\", \"arguments\": {}}";
+    let message = super::parse("apriel", &format!("<tool_calls>[{first}, {second}]</tool_calls>"), &[]);
+    let calls: Vec<(&str, &str)> =
+        message.tool_calls.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
+    assert_eq!(calls[0], ("abc123", "{\"zone\": \"utc\"}"));
+    assert_eq!((calls.len(), calls[1].1), (2, "{}"));
+    assert!(calls[1].0.starts_with("call_"), "{calls:?}");
+}
+
 #[test]
 fn without_tools_calls_are_text() {
     let format = ChatFormat::named("hermes").unwrap();
