@@ -49,7 +49,7 @@ fn kinds(events: &[Value]) -> Vec<&str> {
 #[test]
 fn text_comes_in_one_block_between_start_and_stop() {
     let text = |t: &str| DeltaPart::Text(t.into());
-    let events = events(&[text("He"), text(""), text("llo"), end(Ended::Text("END".into()))]);
+    let events = events(&[text("He"), text("llo"), end(Ended::Text("END".into()))]);
     assert_eq!(
         kinds(&events),
         [
