@@ -96,16 +96,6 @@ impl HostTensor {
     pub fn label(&self) -> String {
         format!("tensor `{}`", self.name)
     }
-
-    /// Rows `from..to` as a tensor of two dimensions that shares these bytes.
-    ///
-    /// # Panics
-    /// When the range reaches beyond [`HostTensor::rows`].
-    pub fn rows_slice(&self, from: usize, to: usize) -> HostTensor {
-        let n = self.row_bytes();
-        let bytes = self.bytes.slice(from * n..to * n).expect("rows inside the tensor");
-        HostTensor { name: self.name.clone(), dtype: self.dtype, shape: vec![to - from, self.cols()], bytes }
-    }
 }
 
 #[cfg(test)]
@@ -119,16 +109,5 @@ mod tests {
             .expect_err("40 is no multiple of 32");
         assert!(e.to_string().contains("blk.0.w") && e.to_string().contains("blocks of 32"));
         assert!(HostTensor::new("w", DType::F16, vec![2, 3], Bytes::from(vec![0; 12])).is_ok());
-    }
-
-    #[test]
-    fn row_slices_share_bytes() {
-        let t = HostTensor::from_f32("t", vec![3, 2], &[0., 1., 2., 3., 4., 5.]);
-        assert_eq!(
-            bytemuck::allocation::pod_collect_to_vec::<u8, f32>(
-                t.rows_slice(1, 3).bytes.held().expect("held")
-            ),
-            [2., 3., 4., 5.]
-        );
     }
 }

@@ -46,7 +46,10 @@ pub(crate) struct Memory {
     state_count: usize,
     /// Prefixes are looked up and published.
     reuse: bool,
+    /// Due, and in no plan yet.
     copies: Vec<Copy>,
+    /// In the plan of the next step, which was not run yet.
+    planned: Vec<Copy>,
     /// Contents go to a store on disk.
     saves: bool,
     /// States whose snapshots a store has to get before they are written to.
@@ -73,6 +76,7 @@ impl Memory {
             state_count: limits.states,
             reuse,
             copies: vec![],
+            planned: vec![],
             saves: false,
             evicted: vec![],
             swaps: Swaps::default(),
@@ -125,9 +129,27 @@ impl Memory {
         self.groups.iter().map(one).min().unwrap_or(usize::MAX)
     }
 
-    /// The copies that are due, in order.
+    /// The copies that are due, in order, to be made at once.
     pub fn take_copies(&mut self) -> Vec<Copy> {
         std::mem::take(&mut self.copies)
+    }
+
+    /// The copies that are due, in order, for the plan of the next step: what they fill is not there yet.
+    pub fn plan_copies(&mut self) -> Vec<Copy> {
+        let copies = self.take_copies();
+        self.planned.extend_from_slice(&copies);
+        copies
+    }
+
+    /// A step is planned: all copies of the one before were made.
+    pub fn begin_plan(&mut self) {
+        self.planned.clear();
+    }
+
+    /// True where a state holds what it is known for: no copy into it is still to be made.
+    fn is_filled(copies: &[Copy], planned: &[Copy], state: u32) -> bool {
+        let fills = |copy: &Copy| matches!(copy, Copy::State { to, .. } if *to == state);
+        !copies.iter().chain(planned).any(fills)
     }
 
     /// Takes a state for a sequence that is about to run; false when there is none.

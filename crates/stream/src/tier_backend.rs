@@ -19,8 +19,7 @@ use lamina_plan::{
 use std::ops::Range;
 
 /// A backend over two: weights and layers of the cache lie where [`DeviceHomes`] says, and operators are run where these
-/// lie. What it tells of memory is that of the host: [`Sizes::device_bytes`],
-/// [`Tiered::device_page_bytes`] and [`Tiered::device_footprint`] tell the device's.
+/// lie. What it tells of memory is that of the host: [`Sizes::device_bytes`] and [`Tiered::device_footprint`] tell the device's.
 ///
 /// Between unlike machines the bits of a row depend on where operators run, which is fixed with the homes, and on nothing
 /// else.
@@ -55,11 +54,6 @@ impl Tiered {
         homes: DeviceHomes,
     ) -> Tiered {
         Tiered { device: device.into(), host: host.into(), homes }
-    }
-
-    /// Bytes on the device of one page of a layer group, over its layers there.
-    pub fn device_page_bytes(&self, layout: &KvLayout, group: usize, types: KvTypes) -> usize {
-        self.device.page_bytes(&self.homes.layout(layout, TierSide::Device), group, types)
     }
 
     /// What the machine would take on the device, to the byte; none where the device cannot say.

@@ -202,6 +202,20 @@ pub(super) const NAME_ARGUMENTS: ObjectKeys = ObjectKeys {
     silent: "",
 };
 
+/// Calls as objects between tags, one a line.
+pub(super) const TAGGED_OBJECTS: CallSyntax = CallSyntax::Sections(&[CallSection {
+    open: &[],
+    items: Items::Several("\n"),
+    call: &[
+        CallPart::Text("<tool_call>"),
+        CallPart::Space("\n"),
+        CallPart::Object(NAME_ARGUMENTS),
+        CallPart::Space("\n"),
+        CallPart::Text("</tool_call>"),
+    ],
+    close: "",
+}]);
+
 /// A JSON list on one line.
 pub(super) const LIST: Items = Items::List { separator: ", ", first: "", last: "" };
 

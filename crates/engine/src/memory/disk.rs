@@ -10,7 +10,7 @@ use crate::{
     },
     sequence::Sequence,
 };
-use lamina_plan::{PAGE_LEN, batch::Copy};
+use lamina_plan::PAGE_LEN;
 use std::sync::Arc;
 
 /// A part of a content, and the page or the state that holds it.
@@ -207,7 +207,7 @@ impl Memory {
     /// Notes the snapshots whose states were just taken, but for those that no copy has filled yet.
     pub(super) fn note_evicted(&mut self) {
         let Some(states) = &mut self.states else { return };
-        let filled = |at: u32| !self.copies.iter().any(|c| matches!(c, Copy::State { to, .. } if *to == at));
+        let filled = |at: u32| Memory::is_filled(&self.copies, &self.planned, at);
         self.evicted.extend(states.take_evicted().into_iter().filter(|(at, _)| filled(*at)));
         self.swaps.states.extend(states.take_swapped().into_iter().filter(|(at, _)| filled(*at)));
     }
@@ -228,8 +228,7 @@ impl Memory {
                 return Some(PlacedPart { content, part: CachePart::Page(group), at });
             }
         }
-        let copies = &self.copies;
-        let filled = |at: u32| !copies.iter().any(|c| matches!(c, Copy::State { to, .. } if *to == at));
+        let filled = |at: u32| Memory::is_filled(&self.copies, &self.planned, at);
         let states = self.states.as_mut()?;
         let (at, content) = states.unsaved().find(|(at, _)| filled(*at)).map(|(at, c)| (at, c.clone()))?;
         states.saved(&content);

@@ -250,12 +250,16 @@ impl Memory {
         }
         if s.held.state.is_none() {
             s.held.state = states.take();
-            let (Some(to), from) = (s.held.state, states.find(last)) else { return false };
-            match from {
-                Some(from) => self.copies.push(Copy::State { from: Some(from), to }),
-                None => wanted.push((WantedPart { content: last.clone(), part: CachePart::State }, to)),
-            }
+            let from = states.find(last);
+            // Before a copy into the state that was taken: what it held until then is whole.
             self.note_evicted();
+            match (s.held.state, from) {
+                (None, _) => return false,
+                (Some(to), Some(from)) => self.copies.push(Copy::State { from: Some(from), to }),
+                (Some(to), None) => {
+                    wanted.push((WantedPart { content: last.clone(), part: CachePart::State }, to));
+                }
+            }
         }
         true
     }

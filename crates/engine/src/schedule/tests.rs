@@ -297,6 +297,34 @@ impl World {
         self.schedule.remove(|s| ended.contains(&s.id));
     }
 
+    /// Steps through the arrivals, and on until all have ended. Slow readers are behind in three of seven steps.
+    fn serve(&mut self, arrivals: &[Arrival]) {
+        let slow = Arc::new(AtomicBool::new(false));
+        for step in 0..80 {
+            for a in arrivals.iter().filter(|a| a.at == step) {
+                let task = if a.pass {
+                    Task::Pass(Pass {
+                        hidden: None,
+                        rows: Select::All,
+                        second: None,
+                        sink: Box::new(|_, _| {}),
+                    })
+                } else {
+                    let prompt_logprobs = a.scores.then_some(0);
+                    Task::Generate(Box::new(Generation { n: a.n, prompt_logprobs, ..Generation::default() }))
+                };
+                let terms = Terms { priority: a.priority, ..Terms::default() };
+                let reader = if a.slow { slow.clone() } else { Arc::default() };
+                let id = self.add(tokens(a.seed, a.prompt), task, terms, &reader);
+                self.wants.insert(id, if a.pass { 0 } else { a.tokens });
+            }
+            slow.store(step % 7 < 3, Ordering::Relaxed);
+            self.step();
+        }
+        slow.store(false, Ordering::Relaxed);
+        self.finish();
+    }
+
     fn finish(&mut self) {
         for _ in 0..200_000 {
             if self.schedule.waiting.is_empty() && self.schedule.running.is_empty() {
@@ -499,7 +527,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(300 * lamina_fixtures::extent::times() as u32))]
 
     /// Limits hold, no page is written that others hold, what a row sees is what was written for it, and all end.
     #[test]
@@ -524,26 +552,36 @@ proptest! {
         if let Some((seed, faults)) = swapped {
             world.keep_swapped(seed, faults);
         }
-        let slow = Arc::new(AtomicBool::new(false));
-        for step in 0..80 {
-            for a in arrivals.iter().filter(|a| a.at == step) {
-                let task = if a.pass {
-                    Task::Pass(Pass { hidden: None, rows: Select::All, second: None, sink: Box::new(|_, _| {}) })
-                } else {
-                    let prompt_logprobs = a.scores.then_some(0);
-                    Task::Generate(Box::new(Generation { n: a.n, prompt_logprobs, ..Generation::default() }))
-                };
-                let terms = Terms { priority: a.priority, ..Terms::default() };
-                let reader = if a.slow { slow.clone() } else { Arc::default() };
-                let id = world.add(tokens(a.seed, a.prompt), task, terms, &reader);
-                world.wants.insert(id, if a.pass { 0 } else { a.tokens });
-            }
-            slow.store(step % 7 < 3, Ordering::Relaxed);
-            world.step();
-        }
-        slow.store(false, Ordering::Relaxed);
-        world.finish();
+        world.serve(&arrivals);
     }
+}
+
+/// A snapshot is taken of a preempted sequence's state, and gives way to drafts before the copy that fills it is made: what
+/// is kept is not what lies there. Found by chance, above.
+#[test]
+fn a_snapshot_that_no_copy_has_filled_yet_is_kept_nowhere() {
+    let arrival = |at, prompt, seed, tokens, n, priority| Arrival {
+        at,
+        prompt,
+        seed,
+        tokens,
+        n,
+        priority,
+        pass: false,
+        scores: false,
+        slow: false,
+    };
+    let arrivals = [
+        Arrival { slow: true, ..arrival(6, 65, 1, 3, 2, -2) },
+        arrival(6, 97, 0, 0, 1, -1),
+        Arrival { pass: true, ..arrival(1, 65, 2, 0, 1, 1) },
+        Arrival { scores: true, ..arrival(6, 75, 1, 37, 3, -2) },
+        Arrival { scores: true, ..arrival(4, 77, 1, 38, 3, 0) },
+    ];
+    let mut world = World::new(true, limits(21, 6, 7), true);
+    world.luck = 7_677_094_866_969_343_093;
+    world.keep_swapped(3_748_666_558_592_120_195, 3);
+    world.serve(&arrivals);
 }
 
 #[test]

@@ -44,8 +44,7 @@ impl Watch {
                 late.store(0, Ordering::Relaxed);
                 let begun = Instant::now();
                 line.health();
-                // The server's thread is as late as this one.
-                let lateness = 2 * Duration::from_micros(late.load(Ordering::Relaxed));
+                let lateness = Duration::from_micros(late.load(Ordering::Relaxed));
                 worst = worst.max(begun.elapsed().saturating_sub(lateness));
                 std::thread::sleep(Duration::from_millis(3));
             }

@@ -12,13 +12,36 @@ use crate::vocab::{TokenKind, Vocab};
 
 /// A WordPiece encoder.
 pub(crate) struct WordPiece {
-    /// Tokens that begin a word.
-    first: Tokens,
-    /// Tokens inside a word.
-    inner: Tokens,
+    tokens: WordTokens,
     lowercase: bool,
     strip_accents: bool,
     unknown: Option<u32>,
+}
+
+/// The tokens of a model, by their places in a word.
+#[derive(Default)]
+pub(crate) struct WordTokens {
+    /// Those that begin a word.
+    pub first: Tokens,
+    /// Those inside a word, without their prefix.
+    pub inner: Tokens,
+}
+
+impl WordTokens {
+    /// Appends the longest tokens that `word` consists of, from its start; false, and nothing appended, where there are none.
+    pub fn cover(&self, word: &str, out: &mut Vec<u32>) -> bool {
+        let (before, mut start) = (out.len(), 0);
+        while start < word.len() {
+            let tokens = if start == 0 { &self.first } else { &self.inner };
+            let Some((id, length)) = tokens.longest(&word[start..]) else {
+                out.truncate(before);
+                return false;
+            };
+            out.push(id);
+            start += length;
+        }
+        true
+    }
 }
 
 /// Tokens by what they spell.
@@ -35,7 +58,7 @@ impl Tokens {
     }
 
     /// The longest token that `text` starts with: its id and length.
-    pub fn longest(&self, text: &str) -> Option<(u32, usize)> {
+    fn longest(&self, text: &str) -> Option<(u32, usize)> {
         let ends = (1..=self.longest.min(text.len())).rev().filter(|&end| text.is_char_boundary(end));
         ends.filter_map(|end| self.ids.get(&text[..end]).map(|&id| (id, end))).next()
     }
@@ -44,30 +67,21 @@ impl Tokens {
 impl WordPiece {
     /// `unknown` stands for every word that the tokens cannot cover.
     pub fn new(vocab: &Vocab, unknown: Option<u32>, lowercase: bool, strip_accents: bool) -> WordPiece {
-        let (mut first, mut inner) = (Tokens::default(), Tokens::default());
+        let mut tokens = WordTokens::default();
         for (id, text, _) in vocab.iter().filter(|(_, _, kind)| *kind != TokenKind::Control) {
             match text.strip_prefix('\u{2581}') {
-                Some(text) => first.insert(text, id),
-                None => inner.insert(text, id),
+                Some(text) => tokens.first.insert(text, id),
+                None => tokens.inner.insert(text, id),
             }
         }
-        WordPiece { first, inner, lowercase, strip_accents, unknown }
+        WordPiece { tokens, lowercase, strip_accents, unknown }
     }
 
     /// Appends the pieces of one word, or the unknown token.
     fn word(&self, word: &str, out: &mut Vec<u32>) -> Result<(), TokenizeError> {
-        let before = out.len();
-        let mut start = 0;
-        while start < word.len() {
-            let tokens = if start == 0 { &self.first } else { &self.inner };
-            let Some((id, length)) = tokens.longest(&word[start..]) else {
-                out.truncate(before);
-                let error = || TokenizeError::Unencodable { what: format!("{word:?}"), offset: 0 };
-                out.push(self.unknown.ok_or_else(error)?);
-                return Ok(());
-            };
-            out.push(id);
-            start += length;
+        if !self.tokens.cover(word, out) {
+            let error = || TokenizeError::Unencodable { what: format!("{word:?}"), offset: 0 };
+            out.push(self.unknown.ok_or_else(error)?);
         }
         Ok(())
     }

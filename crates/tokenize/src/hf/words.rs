@@ -4,15 +4,13 @@ use serde_json::Value;
 
 use super::field;
 use super::ids::{TokenIds, missing, read_ids};
-use crate::encode::wordpiece::Tokens;
+use crate::encode::wordpiece::WordTokens;
 
 /// BERT's model.
 pub(super) struct FileWordPiece {
     pub ids: TokenIds,
-    /// Tokens that begin a word.
-    first: Tokens,
-    /// Tokens inside a word, without their prefix.
-    inner: Tokens,
+    tokens: WordTokens,
+    /// Characters of the longest word that is covered.
     longest: usize,
     unknown: String,
 }
@@ -20,32 +18,19 @@ pub(super) struct FileWordPiece {
 impl FileWordPiece {
     pub fn read(json: &Value) -> Result<FileWordPiece, String> {
         let (ids, prefix) = (read_ids(json)?, field::text(json, "continuing_subword_prefix")?);
-        let (mut first, mut inner) = (Tokens::default(), Tokens::default());
+        let mut tokens = WordTokens::default();
         for (text, &id) in &ids {
-            first.insert(text, id);
+            tokens.first.insert(text, id);
             if let Some(rest) = text.strip_prefix(prefix) {
-                inner.insert(rest, id);
+                tokens.inner.insert(rest, id);
             }
         }
         let longest = field::number(json, "max_input_chars_per_word")?;
-        Ok(FileWordPiece { ids, first, inner, longest, unknown: field::text(json, "unk_token")?.to_owned() })
+        Ok(FileWordPiece { ids, tokens, longest, unknown: field::text(json, "unk_token")?.to_owned() })
     }
 
     pub fn encode(&self, word: &str, out: &mut Vec<u32>) -> Result<(), String> {
-        let before = out.len();
-        let mut start = if word.chars().count() > self.longest { usize::MAX } else { 0 };
-        while start < word.len() {
-            let tokens = if start == 0 { &self.first } else { &self.inner };
-            match tokens.longest(&word[start..]) {
-                Some((id, length)) => {
-                    out.push(id);
-                    start += length;
-                }
-                None => start = usize::MAX,
-            }
-        }
-        if start == usize::MAX {
-            out.truncate(before);
+        if word.chars().count() > self.longest || !self.tokens.cover(word, out) {
             out.push(*self.ids.get(self.unknown.as_str()).ok_or_else(|| missing(&self.unknown))?);
         }
         Ok(())
