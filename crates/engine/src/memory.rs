@@ -4,6 +4,7 @@
 
 mod branches;
 mod compress;
+mod copies;
 mod disk;
 mod session;
 mod swap;
@@ -12,6 +13,7 @@ pub(crate) use branches::KeptDrafts;
 pub(crate) use disk::PlacedPart;
 pub(crate) use swap::Swaps;
 
+use self::copies::Copies;
 use crate::{
     kv::{
         Pages, States,
@@ -46,10 +48,7 @@ pub(crate) struct Memory {
     state_count: usize,
     /// Prefixes are looked up and published.
     reuse: bool,
-    /// Due, and in no plan yet.
-    copies: Vec<Copy>,
-    /// In the plan of the next step, which was not run yet.
-    planned: Vec<Copy>,
+    copies: Copies,
     /// Contents go to a store on disk.
     saves: bool,
     /// States whose snapshots a store has to get before they are written to.
@@ -75,8 +74,7 @@ impl Memory {
             rows: limits.rows,
             state_count: limits.states,
             reuse,
-            copies: vec![],
-            planned: vec![],
+            copies: Copies::default(),
             saves: false,
             evicted: vec![],
             swaps: Swaps::default(),
@@ -131,25 +129,17 @@ impl Memory {
 
     /// The copies that are due, in order, to be made at once.
     pub fn take_copies(&mut self) -> Vec<Copy> {
-        std::mem::take(&mut self.copies)
+        self.copies.take()
     }
 
-    /// The copies that are due, in order, for the plan of the next step: what they fill is not there yet.
+    /// The copies that are due, in order, for the plan of the next step.
     pub fn plan_copies(&mut self) -> Vec<Copy> {
-        let copies = self.take_copies();
-        self.planned.extend_from_slice(&copies);
-        copies
+        self.copies.plan()
     }
 
     /// A step is planned: all copies of the one before were made.
     pub fn begin_plan(&mut self) {
-        self.planned.clear();
-    }
-
-    /// True where a state holds what it is known for: no copy into it is still to be made.
-    fn is_filled(copies: &[Copy], planned: &[Copy], state: u32) -> bool {
-        let fills = |copy: &Copy| matches!(copy, Copy::State { to, .. } if *to == state);
-        !copies.iter().chain(planned).any(fills)
+        self.copies.begin_plan();
     }
 
     /// Takes a state for a sequence that is about to run; false when there is none.

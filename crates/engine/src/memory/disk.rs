@@ -38,7 +38,7 @@ impl Memory {
 
     /// True when copies are due, before which nothing may be put into pages and states.
     pub fn owes_copies(&self) -> bool {
-        !self.copies.is_empty()
+        !self.copies.due().is_empty()
     }
 
     /// Takes the longest beginning of `s` over that is in memory; where a store on disk has a longer one, it is fetched
@@ -207,9 +207,10 @@ impl Memory {
     /// Notes the snapshots whose states were just taken, but for those that no copy has filled yet.
     pub(super) fn note_evicted(&mut self) {
         let Some(states) = &mut self.states else { return };
-        let filled = |at: u32| Memory::is_filled(&self.copies, &self.planned, at);
-        self.evicted.extend(states.take_evicted().into_iter().filter(|(at, _)| filled(*at)));
-        self.swaps.states.extend(states.take_swapped().into_iter().filter(|(at, _)| filled(*at)));
+        self.evicted.extend(states.take_evicted().into_iter().filter(|(at, _)| self.copies.have_filled(*at)));
+        self.swaps
+            .states
+            .extend(states.take_swapped().into_iter().filter(|(at, _)| self.copies.have_filled(*at)));
     }
 
     /// What a store has to get before the next step, or anything else that writes to the machine.
@@ -228,9 +229,9 @@ impl Memory {
                 return Some(PlacedPart { content, part: CachePart::Page(group), at });
             }
         }
-        let filled = |at: u32| Memory::is_filled(&self.copies, &self.planned, at);
         let states = self.states.as_mut()?;
-        let (at, content) = states.unsaved().find(|(at, _)| filled(*at)).map(|(at, c)| (at, c.clone()))?;
+        let (at, content) =
+            states.unsaved().find(|(at, _)| self.copies.have_filled(*at)).map(|(at, c)| (at, c.clone()))?;
         states.saved(&content);
         Some(PlacedPart { content, part: CachePart::State, at })
     }

@@ -88,7 +88,7 @@ impl Memory {
 
     /// True when copies are due that fill what `s` holds: it is not there yet.
     fn owes_copies_to(&self, s: &Sequence) -> bool {
-        self.copies.iter().any(|copy| match *copy {
+        self.copies.due().iter().any(|copy| match *copy {
             Copy::Page { group, to, .. } => s.held.tables[group as usize].contains(&to),
             Copy::State { to, .. } => s.held.state == Some(to),
         })
