@@ -18,6 +18,7 @@ mod evict;
 mod extents;
 mod folder;
 mod hotness;
+mod in_flight;
 mod page_queue;
 mod page_store;
 mod panels;
@@ -27,8 +28,8 @@ mod read;
 mod read_queue;
 mod reader_kind;
 mod reader_probe;
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod reporter;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod ring;
 mod swap_store;
 mod swap_table;
@@ -47,13 +48,13 @@ pub use error::{CachePageError, DiskError, EntryFileError, NoRoom, PanelError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
 pub use hotness::{read_hotness, write_hotness};
+pub use in_flight::{DiskJobs, InFlight};
 pub use page_queue::{PageDone, PageJob, PageQueue, PageTag, PageWay};
 pub use page_store::PageStore;
 pub use panels::{
     KeptPanels, MatrixEntry, MatrixName, PanelAccess, PanelCheck, PanelFile, PanelFolder, PanelRange,
     PanelWriter, WriteWindow, kept_panels, note_sources,
 };
-pub use queue::DiskQueue;
 pub use rate::read_rate;
 pub use read::{DiskReader, Extent, ReadDone, ReadRequest};
 pub use read_queue::{Arrival, Fetch, WantedEntry};

@@ -1,6 +1,8 @@
 //! Pages of a cache on their way between memory and disk: jobs go in with a buffer and come out with it, in any order.
 
-use crate::{buffer::PageBuffer, cache_file::CacheFile, error::CachePageError, queue::DiskQueue};
+use crate::{
+    buffer::PageBuffer, cache_file::CacheFile, error::CachePageError, in_flight::InFlight, queue::DiskQueue,
+};
 use std::{io, sync::Arc};
 
 /// Which way pages go.
@@ -52,15 +54,15 @@ pub struct PageDone {
 }
 
 /// A queue of pages.
-pub type PageQueue = DiskQueue<PageJob, PageDone>;
+pub type PageQueue = InFlight<PageJob, PageDone>;
 
-impl DiskQueue<PageJob, PageDone> {
+impl InFlight<PageJob, PageDone> {
     /// `threads` threads, one at least, over `file`, which move the pages of one job each at a time.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn start(file: Arc<CacheFile>, threads: usize) -> io::Result<PageQueue> {
-        DiskQueue::of_threads("pages", threads, move |job: PageJob| job.run(&file))
+        DiskQueue::of_threads("pages", threads, move |job: PageJob| job.run(&file)).map(InFlight::over)
     }
 }
 
@@ -85,34 +87,35 @@ mod tests {
     use super::*;
     use crate::cache_file::PageArray;
     use lamina_base::BLOCK;
-    use std::time::Duration;
 
     #[test]
     fn what_goes_out_comes_in_again_with_its_buffer() {
         let folder = tempfile::tempdir().expect("a folder");
         let arrays = (0..4).map(|layer| PageArray { layer, stride: BLOCK, pages: 8 }).collect();
         let file = Arc::new(CacheFile::create(folder.path(), arrays).expect("made"));
-        let queue = PageQueue::start(file, 2).expect("threads");
-        let job = |array: usize, way, fill: u8| {
+        let mut queue = PageQueue::start(file, 2).expect("threads");
+        let job = |queue: &mut PageQueue, array: usize, way, fill: u8| {
             let mut buffer = PageBuffer::new(8 * BLOCK);
             buffer.bytes_mut().fill(fill);
             let (pages, cleared) = (vec![1, 2, 6], if way == PageWay::In { vec![7] } else { vec![] });
             let tag = PageTag { pass: 7, place: array };
             queue.submit(PageJob { tag, way, array, pages, cleared, buffer });
         };
-        let all = || -> Vec<PageDone> {
-            let next = |_| queue.next(Duration::from_secs(20)).expect("runs").expect("arrives");
-            (0..4).map(next).collect()
+        let all = |queue: &mut PageQueue| -> Vec<PageDone> {
+            (0..4).map(|_| queue.wait().expect("runs").expect("arrives")).collect()
         };
-        (0..4).for_each(|array| job(array, PageWay::Out, array as u8 + 1));
-        assert!(all().iter().all(|done| matches!(done.result, Ok(bytes) if bytes == 3 * BLOCK as u64)));
-        (0..4).for_each(|array| job(array, PageWay::In, 99));
-        for PageDone { tag, buffer, result, .. } in all() {
+        (0..4).for_each(|array| job(&mut queue, array, PageWay::Out, array as u8 + 1));
+        assert!(
+            all(&mut queue).iter().all(|done| matches!(done.result, Ok(bytes) if bytes == 3 * BLOCK as u64))
+        );
+        (0..4).for_each(|array| job(&mut queue, array, PageWay::In, 99));
+        for PageDone { tag, buffer, result, .. } in all(&mut queue) {
             result.expect("whole");
             let bytes = [0, 1, 2, 3, 6, 7].map(|page| buffer.bytes()[page * BLOCK]);
             let own = tag.place as u8 + 1;
             assert_eq!(bytes, [99, own, own, 99, own, 0]);
         }
-        assert!(queue.next(Duration::ZERO).expect("runs").is_none());
+        assert!(queue.arrived().expect("runs").is_none() && queue.wait().expect("runs").is_none());
+        assert_eq!(queue.count(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! The queue to a disk: jobs go in, threads that need no core while the disk works take them out, and answers come back.
 //! Entries that are read and written, pages and extents of weights are its clients.
 
+use crate::in_flight::DiskJobs;
 use std::{
     collections::VecDeque,
     io,
@@ -136,28 +137,25 @@ pub(crate) fn start_threads(
 }
 
 /// A queue whose answers come back one by one, in any order.
-pub struct DiskQueue<J, D> {
+pub(crate) struct DiskQueue<J, D> {
     jobs: Arc<JobQueue<J>>,
     done: Receiver<D>,
     name: &'static str,
 }
 
 impl<J, D> DiskQueue<J, D> {
-    /// A queue of which others take the jobs, and send the answers.
-    pub(crate) fn over(name: &'static str, jobs: Arc<JobQueue<J>>, done: Receiver<D>) -> DiskQueue<J, D> {
+    /// A queue of which others take the jobs, and send the answers. `name` is what errors call it.
+    pub fn over(name: &'static str, jobs: Arc<JobQueue<J>>, done: Receiver<D>) -> DiskQueue<J, D> {
         DiskQueue { jobs, done, name }
     }
+}
 
-    /// Takes a job; does not wait.
-    pub fn submit(&self, job: J) {
+impl<J: Send, D: Send> DiskJobs<J, D> for DiskQueue<J, D> {
+    fn submit(&mut self, job: J) {
         self.jobs.put(job);
     }
 
-    /// An answer; none when there is none after `timeout`.
-    ///
-    /// # Errors
-    /// When the threads have ended.
-    pub fn next(&self, timeout: Duration) -> io::Result<Option<D>> {
+    fn next(&mut self, timeout: Duration) -> io::Result<Option<D>> {
         match self.done.recv_timeout(timeout) {
             Ok(done) => Ok(Some(done)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -167,14 +165,8 @@ impl<J, D> DiskQueue<J, D> {
         }
     }
 
-    /// Takes back jobs that nobody has begun: they get no answer.
-    pub fn withdraw(&self, unwanted: impl Fn(&J) -> bool) -> Vec<J> {
+    fn withdraw(&mut self, unwanted: &dyn Fn(&J) -> bool) -> Vec<J> {
         self.jobs.withdraw(unwanted)
-    }
-
-    /// What it is called in reports.
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 }
 
@@ -183,7 +175,7 @@ impl<J: Send + 'static, D: Send + 'static> DiskQueue<J, D> {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(crate) fn of_threads(
+    pub fn of_threads(
         name: &'static str,
         threads: usize,
         work: impl Fn(J) -> D + Clone + Send + 'static,

@@ -3,10 +3,11 @@
 use crate::{
     buffer::LentBuffer,
     error::PanelError,
+    in_flight::InFlight,
     panels::{PanelFile, PanelRange},
     queue::DiskQueue,
 };
-use std::{io, ops::Range, sync::Arc, time::Duration};
+use std::{io, ops::Range, sync::Arc};
 
 /// What is read at once: panels of one or several matrices, which one operator multiplies with.
 #[derive(Debug)]
@@ -102,53 +103,16 @@ pub struct ReadDone {
 }
 
 /// Reads extents in any order.
-pub trait DiskReader: Send {
-    /// Takes a request; does not wait.
-    fn submit(&mut self, request: ReadRequest);
+pub type DiskReader = InFlight<ReadRequest, ReadDone>;
 
-    /// A request that was answered; none when there is none after `timeout`.
-    ///
-    /// # Errors
-    /// When the reader has ended.
-    fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>>;
-
-    /// Takes back those requests whose tag `unwanted` names and that nothing was read for yet: they get no answer. A reader
-    /// may take back none.
-    fn withdraw(&mut self, _unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
-        vec![]
-    }
-
-    /// What it is called in reports.
-    fn name(&self) -> &'static str;
-}
-
-impl DiskQueue<ReadRequest, ReadDone> {
-    /// A reader of `threads` threads, one at least, that read one extent each at a time.
-    ///
-    /// # Errors
-    /// When the system gives no thread.
-    pub(crate) fn of_readers(threads: usize) -> io::Result<DiskQueue<ReadRequest, ReadDone>> {
-        DiskQueue::of_threads("threads", threads, |ReadRequest { tag, extent, mut buffer }| {
-            let result = extent.read(&mut buffer);
-            ReadDone { tag, buffer, result }
-        })
-    }
-}
-
-impl DiskReader for DiskQueue<ReadRequest, ReadDone> {
-    fn submit(&mut self, request: ReadRequest) {
-        DiskQueue::submit(self, request);
-    }
-
-    fn next(&mut self, timeout: Duration) -> io::Result<Option<ReadDone>> {
-        DiskQueue::next(self, timeout)
-    }
-
-    fn withdraw(&mut self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
-        DiskQueue::withdraw(self, |request| unwanted(request.tag))
-    }
-
-    fn name(&self) -> &'static str {
-        DiskQueue::name(self)
-    }
+/// A queue of `threads` threads, one at least, that read one extent each at a time.
+///
+/// # Errors
+/// When the system gives no thread.
+pub(crate) fn reader_threads(threads: usize) -> io::Result<DiskReader> {
+    let queue = DiskQueue::of_threads("threads", threads, |ReadRequest { tag, extent, mut buffer }| {
+        let result = extent.read(&mut buffer);
+        ReadDone { tag, buffer, result }
+    });
+    Ok(InFlight::over(queue?))
 }

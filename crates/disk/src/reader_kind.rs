@@ -2,8 +2,7 @@
 
 use crate::{
     buffer::BufferPool,
-    queue::DiskQueue,
-    read::{DiskReader, Extent, ReadRequest},
+    read::{DiskReader, Extent, ReadRequest, reader_threads},
 };
 use std::{
     io,
@@ -51,24 +50,19 @@ impl ReaderKind {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(self, threads: usize) -> io::Result<Box<dyn DiskReader>> {
-        if self == ReaderKind::Ring
-            && let Some(reader) = ring()
-        {
-            return Ok(reader);
-        }
-        Ok(Box::new(DiskQueue::of_readers(threads)?))
+    pub fn start(self, threads: usize) -> io::Result<DiskReader> {
+        let ring = if self == ReaderKind::Ring { ring() } else { None };
+        ring.map_or_else(|| reader_threads(threads), Ok)
     }
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn ring() -> Option<Box<dyn DiskReader>> {
-    let reader = crate::ring::ring_reader().ok()?;
-    Some(Box::new(reader))
+fn ring() -> Option<DiskReader> {
+    crate::ring::ring_reader().ok()
 }
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-fn ring() -> Option<Box<dyn DiskReader>> {
+fn ring() -> Option<DiskReader> {
     None
 }
 
@@ -100,7 +94,7 @@ impl ReaderRates {
     /// # Errors
     /// When a read fails, or the system gives no thread.
     pub fn of(threads: usize, samples: &[Arc<Extent>]) -> io::Result<ReaderRates> {
-        let mut readers: Vec<Box<dyn DiskReader>> = vec![Box::new(DiskQueue::of_readers(threads)?)];
+        let mut readers = vec![reader_threads(threads)?];
         readers.extend(ring());
         let room = samples.iter().map(|e| e.room()).max().unwrap_or(0);
         let pool = BufferPool::new(BUFFERS, room);
@@ -110,7 +104,7 @@ impl ReaderRates {
             let which = turn % readers.len();
             let (bytes, seconds) = &mut sums[which];
             let start = Instant::now();
-            *bytes += read_for(readers[which].as_mut(), samples, &pool, &mut next)? as f64;
+            *bytes += read_for(&mut readers[which], samples, &pool, &mut next)? as f64;
             *seconds += start.elapsed().as_secs_f64();
         }
         let rate = |(bytes, seconds): (f64, f64)| bytes / seconds;
@@ -136,12 +130,12 @@ impl ReaderRates {
 
 /// Reads `samples` from `next` on until the time of a trial has passed; returns how many bytes.
 fn read_for(
-    reader: &mut dyn DiskReader,
+    reader: &mut DiskReader,
     samples: &[Arc<Extent>],
     pool: &BufferPool,
     next: &mut usize,
 ) -> io::Result<usize> {
-    let (start, mut open, mut bytes) = (Instant::now(), 0, 0);
+    let (start, mut bytes) = (Instant::now(), 0);
     loop {
         while start.elapsed() < TRIAL
             && let Some(buffer) = pool.lend()
@@ -149,15 +143,9 @@ fn read_for(
             let tag = *next % samples.len();
             reader.submit(ReadRequest { tag, extent: samples[tag].clone(), buffer });
             *next += 1;
-            open += 1;
         }
-        if open == 0 {
-            return Ok(bytes);
-        }
-        if let Some(done) = reader.next(Duration::from_secs(1))? {
-            done.result.map_err(io::Error::other)?;
-            bytes += samples[done.tag].room();
-            open -= 1;
-        }
+        let Some(done) = reader.wait()? else { return Ok(bytes) };
+        done.result.map_err(io::Error::other)?;
+        bytes += samples[done.tag].room();
     }
 }

@@ -5,8 +5,9 @@
 use crate::{
     buffer::BLOCK,
     error::PanelError,
+    in_flight::InFlight,
     queue::{DiskQueue, JobQueue},
-    read::{ReadDone, ReadRequest},
+    read::{DiskReader, ReadDone, ReadRequest},
 };
 use io_uring::{IoUring, Probe, opcode, types::Fd};
 use std::{
@@ -29,7 +30,7 @@ const READ: usize = 1 << 20;
 ///
 /// # Errors
 /// When the system refuses either.
-pub(crate) fn ring_reader() -> io::Result<DiskQueue<ReadRequest, ReadDone>> {
+pub(crate) fn ring_reader() -> io::Result<DiskReader> {
     let ring = IoUring::new(DEPTH as u32)?;
     // The first systems with io_uring had no plain reads.
     let mut probe = Probe::new();
@@ -43,7 +44,7 @@ pub(crate) fn ring_reader() -> io::Result<DiskQueue<ReadRequest, ReadDone>> {
     // Not joined: a disk that hangs would hold up whoever closes the model.
     let serve = move || RingLoop::new(ring, served, sender).serve();
     thread::Builder::new().name("lamina-ring".into()).spawn(serve)?;
-    Ok(DiskQueue::over("io_uring", queue, done))
+    Ok(InFlight::over(DiskQueue::over("io_uring", queue, done)))
 }
 
 /// A part of a request: one read.

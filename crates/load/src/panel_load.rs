@@ -44,7 +44,7 @@ struct StreamedStacks {
 }
 
 impl StreamedStacks {
-    fn cache(self, reader: Box<dyn DiskReader>) -> ExpertCache {
+    fn cache(self, reader: DiskReader) -> ExpertCache {
         let cache = ExpertCache::new(self.stacks, reader, self.slots);
         cache.with_guesses(&self.guesses).with_kept_counts(self.counts)
     }

@@ -14,7 +14,7 @@ use lamina_plan::{
     backend::Result,
     op::{ExpertRanks, Experts, OpRef, Routing},
 };
-use std::{ops::Range, path::PathBuf, time::Instant};
+use std::{ops::Range, path::PathBuf};
 
 /// Experts that are read ahead while others are computed, where a step asks for more than the cache holds.
 const AHEAD: usize = 8;
@@ -50,14 +50,14 @@ pub struct ExpertCache {
     score: GuessScore,
     lru: LruTwin,
     reuse: ReuseDistances,
-    counts: StreamCounts,
+    counts: ExpertCounts,
     /// Where counts are kept between runs.
     kept: Option<PathBuf>,
 }
 
 impl ExpertCache {
     /// A cache of `slots` experts (one at least) of all stacks, which are in the order of the plan.
-    pub fn new(stacks: Vec<ExpertStack>, reader: Box<dyn DiskReader>, slots: usize) -> ExpertCache {
+    pub fn new(stacks: Vec<ExpertStack>, reader: DiskReader, slots: usize) -> ExpertCache {
         let room = stacks.iter().flat_map(|s| &s.extents).map(|e| e.room()).max().unwrap_or(0);
         let all: usize = stacks.iter().map(|s| s.extents.len()).sum();
         let buffers = BufferPool::new(slots.max(1), room);
@@ -68,7 +68,7 @@ impl ExpertCache {
             score: GuessScore::default(),
             lru: LruTwin::new(slots, all),
             reuse: ReuseDistances::new(all, ReuseCounts::default()),
-            counts: StreamCounts::default(),
+            counts: ExpertCounts::default(),
             kept: None,
         }
     }
@@ -104,7 +104,8 @@ impl ExpertCache {
 
     /// What was read, how long it was waited for, and how often that could be spared.
     pub fn counts(&self) -> StreamCounts {
-        StreamCounts { bytes: self.slots.bytes_read(), ..self.counts }
+        let (bytes, waited) = (self.slots.bytes_read(), self.slots.waited());
+        StreamCounts { bytes, waited, experts: self.counts, ..StreamCounts::default() }
     }
 
     /// True for operators of guesses, where none is wanted.
@@ -155,7 +156,7 @@ impl ExpertCache {
             return m.compute(machine, |_| true);
         }
         m.compute(machine, |e| !missing.contains(&e))?;
-        self.await_experts(machine, m.stack, &missing)?;
+        self.slots.await_all(machine, m.stack, &missing)?;
         self.read_ahead(machine, m, ahead)?;
         m.compute(machine, |e| missing.contains(&e))
     }
@@ -169,7 +170,7 @@ impl ExpertCache {
             // Experts of this layer are evicted where there is nothing else: they were computed.
             let (held, least) = ([(m.stack, m.asked)], [(m.stack, wave)]);
             self.slots.ask(machine, m.stack, wave, (&held, &least))?;
-            self.await_experts(machine, m.stack, wave)?;
+            self.slots.await_all(machine, m.stack, wave)?;
             m.compute(machine, |e| wave.contains(&e))?;
             machine.finish()?;
             wave.iter()
@@ -184,19 +185,12 @@ impl ExpertCache {
         m.asked.iter().copied().filter(|&e| !here(e)).collect()
     }
 
-    fn await_experts(&mut self, machine: &mut dyn Ops, stack: usize, experts: &[usize]) -> Result<()> {
-        let start = Instant::now();
-        let done = self.slots.await_all(machine, stack, experts);
-        self.counts.waited += start.elapsed();
-        done
-    }
-
     fn count(&mut self, stack: usize, asked: &[usize], scan: bool) {
         let of_stack = |expert: &usize| ExpertPlace { stack, expert: *expert };
         let places: Vec<ExpertPlace> = asked.iter().map(of_stack).collect();
         let here = places.iter().filter(|p| self.slots.is_here(**p)).count() as u64;
         let lru = places.iter().filter(|p| self.lru.ask(self.slots.tag(**p))).count() as u64;
-        let ExpertCounts { hits, misses, lru_hits, .. } = &mut self.counts.experts;
+        let ExpertCounts { hits, misses, lru_hits, .. } = &mut self.counts;
         *hits += here;
         *misses += asked.len() as u64 - here;
         *lru_hits += lru;
@@ -250,7 +244,7 @@ impl ExpertCache {
             let held = [(m.stack, m.asked), (m.stack, &soon[..]), (stack, &experts[..])];
             let most = (ReadFor::Guess, self.guess_slots());
             let asked = self.slots.ask_ahead(machine, stack, &experts, &held, most)?;
-            self.counts.experts.guessed += asked.len() as u64;
+            self.counts.guessed += asked.len() as u64;
             self.open = OpenGuess { stack, experts: asked };
         }
         self.slots.go_on_warming();
@@ -271,7 +265,7 @@ impl ExpertCache {
                 (false, ExpertState::Asked(_)) => GuessOutcome::InTheWay,
                 (false, _) => GuessOutcome::Wrong,
             };
-            self.counts.experts.guessed_right += u64::from(right);
+            self.counts.guessed_right += u64::from(right);
             self.score.add(outcome);
         }
         Ok(())

@@ -105,11 +105,9 @@ impl LayerPagedMachine {
         let Some(RunningLayer { layer, place, .. }) = self.running.take() else { return Ok(()) };
         match self.inner.bind_cache(layer, None)? {
             Some(buffer) => self.pager().put(place, buffer),
-            None => {
-                self.pager().put_failed(None);
-                Ok(())
-            }
+            None => self.pager().put_failed(None),
         }
+        Ok(())
     }
 
     /// Ends a pass that has failed: what it has changed is not written.
@@ -150,7 +148,10 @@ impl Wrapper for LayerPagedMachine {
         self.give_up();
         self.copy_pages(b)?;
         self.inner.begin(b)?;
-        if b.rows() > 0 { self.pager().begin(b) } else { Ok(()) }
+        if b.rows() > 0 {
+            self.pager().begin(b);
+        }
+        Ok(())
     }
 
     fn operator(&mut self, b: &Batch, op: OpRef<'_>) -> Result<()> {

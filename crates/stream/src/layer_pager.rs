@@ -1,21 +1,19 @@
 //! Brings the pages of layers that lie on disk into memory, layer by layer ahead of their use, and writes back what a step
 //! has changed.
 
-use crate::page_use::{PageUse, either};
+use crate::{
+    disk_error::disk_error,
+    page_use::{PageUse, either},
+};
 use lamina_base::PageBuffer;
-use lamina_disk::{CacheFile, CachePageError, PageDone, PageJob, PageQueue, PageTag, PageWay};
+use lamina_disk::{CacheFile, PageDone, PageJob, PageQueue, PageTag, PageWay};
 use lamina_plan::{
-    BackendError, Batch, CacheCounts, KvLayout, Plan, Reach,
+    Batch, CacheCounts, KvLayout, Plan, Reach,
     backend::Result,
     op::{Op, Operands},
 };
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-/// How long to wait for the disk before the next look at it.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Threads that move pages: while one waits for the disk, the other checks what it has read.
 const THREADS: usize = 2;
 
@@ -101,12 +99,10 @@ pub(crate) struct LayerPager {
     /// Serial number of the pass: an answer to an earlier one is not wanted.
     pass: u64,
     free: Vec<PageBuffer>,
-    /// Jobs of each array that write, and all jobs without an answer.
+    /// Jobs of each array that write.
     writing: Vec<usize>,
-    open: usize,
     buffer_bytes: usize,
     counts: CacheCounts,
-    waited: Duration,
 }
 
 impl LayerPager {
@@ -116,7 +112,7 @@ impl LayerPager {
     /// When the system gives no thread.
     pub fn new(file: Arc<CacheFile>, plan: &Plan, buffers: usize) -> Result<LayerPager> {
         let uses = LayerUse::of(plan);
-        let queue = PageQueue::start(file.clone(), THREADS).map_err(|e| failed(e.to_string()))?;
+        let queue = PageQueue::start(file.clone(), THREADS).map_err(disk_error)?;
         let buffer_bytes = file.arrays().iter().map(|a| a.bytes()).max().unwrap_or(0);
         Ok(LayerPager {
             groups: plan.kv.bound.iter().map(|&layer| group_of(&plan.kv, layer)).collect(),
@@ -129,10 +125,8 @@ impl LayerPager {
             pass: 0,
             free: (0..buffers.max(1)).map(|_| PageBuffer::new(buffer_bytes)).collect(),
             writing: vec![0; file.arrays().len()],
-            open: 0,
             buffer_bytes,
             counts: CacheCounts::default(),
-            waited: Duration::ZERO,
             uses,
             queue,
             file,
@@ -151,16 +145,13 @@ impl LayerPager {
     }
 
     /// Begins the pass of a step, and asks for its first layers.
-    ///
-    /// # Errors
-    /// When the threads that move pages have ended.
-    pub fn begin(&mut self, b: &Batch) -> Result<()> {
+    pub fn begin(&mut self, b: &Batch) {
         self.give_up();
         (self.next, self.turn) = (0, 0);
         self.uses.truncate(self.planned);
         self.states = self.uses.iter().map(|_| UseState::Away).collect();
         self.pages = self.uses.iter().map(|one| self.pages_of(b, one)).collect();
-        self.ask()
+        self.ask();
     }
 
     fn pages_of(&self, b: &Batch, one: &LayerUse) -> UsePages {
@@ -171,28 +162,22 @@ impl LayerPager {
     }
 
     /// Asks for the next layers while buffers are free.
-    fn ask(&mut self) -> Result<()> {
+    fn ask(&mut self) {
         while let Some(&LayerUse { array, .. }) = self.uses.get(self.next) {
             // What an earlier use changes is read when it has been written.
             let mut before = self.uses[..self.next].iter().zip(&self.states);
             let pending = before.any(|(one, state)| one.array == array && !matches!(state, UseState::Done));
             if pending || self.writing[array] > 0 {
-                return Ok(());
+                return;
             }
-            let Some(buffer) = self.free.pop() else { return Ok(()) };
+            let Some(buffer) = self.free.pop() else { return };
             let UsePages { read, cleared, .. } = &self.pages[self.next];
             let (pages, cleared) = (read.clone(), cleared.clone());
             let tag = PageTag { pass: self.pass, place: self.next };
-            self.submit(PageJob { tag, way: PageWay::In, array, pages, cleared, buffer });
+            self.queue.submit(PageJob { tag, way: PageWay::In, array, pages, cleared, buffer });
             self.states[self.next] = UseState::Asked;
             self.next += 1;
         }
-        Ok(())
-    }
-
-    fn submit(&mut self, job: PageJob) {
-        self.open += 1;
-        self.queue.submit(job);
     }
 
     /// Waits for the pages of the next use of `layer`: returns which that is, how many operators it has, and the memory of its
@@ -202,20 +187,16 @@ impl LayerPager {
     /// When a page cannot be read, is not what was written, or could not be written.
     pub fn take(&mut self, b: &Batch, layer: usize) -> Result<(usize, usize, PageBuffer)> {
         let i = self.jump_to(b, layer);
-        let start = Instant::now();
-        let mut waited = false;
         loop {
-            self.ask()?;
+            self.ask();
             if let UseState::Here(_) = self.states[i]
                 && let UseState::Here(buffer) = std::mem::replace(&mut self.states[i], UseState::Taken)
             {
-                self.waited += if waited { start.elapsed() } else { Duration::ZERO };
                 return Ok((i, self.uses[i].ops, buffer));
             }
-            if self.open == 0 {
-                return Err(failed(format!("no buffer is free for layer {layer} of the cache")));
+            if !self.wait()? {
+                return Err(disk_error(format!("no buffer is free for layer {layer} of the cache")));
             }
-            waited |= !self.receive(Duration::ZERO)? && self.wait()?;
         }
     }
 
@@ -245,10 +226,7 @@ impl LayerPager {
     }
 
     /// Takes the memory of use `i` back, and writes what the step has changed.
-    ///
-    /// # Errors
-    /// When the threads that move pages have ended.
-    pub fn put(&mut self, i: usize, buffer: PageBuffer) -> Result<()> {
+    pub fn put(&mut self, i: usize, buffer: PageBuffer) {
         self.states[i] = UseState::Done;
         let (array, pages) = (self.uses[i].array, std::mem::take(&mut self.pages[i].written));
         if pages.is_empty() {
@@ -256,9 +234,9 @@ impl LayerPager {
         } else {
             self.writing[array] += 1;
             let tag = PageTag { pass: self.pass, place: i };
-            self.submit(PageJob { tag, way: PageWay::Out, array, pages, cleared: vec![], buffer });
+            self.queue.submit(PageJob { tag, way: PageWay::Out, array, pages, cleared: vec![], buffer });
         }
-        self.ask()
+        self.ask();
     }
 
     /// Takes the memory of a use back whose step has failed: nothing of it is written.
@@ -267,17 +245,10 @@ impl LayerPager {
         self.free.push(buffer.unwrap_or_else(|| PageBuffer::new(self.buffer_bytes)));
     }
 
-    /// Waits until something was moved.
+    /// Waits until something was moved; false where nothing is.
     fn wait(&mut self) -> Result<bool> {
-        while !self.receive(PATIENCE)? {}
-        Ok(true)
-    }
-
-    /// Takes one answer, if there is one within `timeout`.
-    fn receive(&mut self, timeout: Duration) -> Result<bool> {
-        let done = self.queue.next(timeout).map_err(|e| failed(e.to_string()))?;
+        let done = self.queue.wait().map_err(disk_error)?;
         let Some(PageDone { tag, way, array, buffer, result }) = done else { return Ok(false) };
-        self.open -= 1;
         if way == PageWay::Out {
             self.writing[array] -= 1;
             self.free.push(buffer);
@@ -299,7 +270,7 @@ impl LayerPager {
             Err(e) => {
                 self.free.push(buffer);
                 self.states[i] = UseState::Done;
-                Err(page_error(&e))
+                Err(disk_error(e))
             }
         }
     }
@@ -328,8 +299,8 @@ impl LayerPager {
     pub fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<()> {
         for array in self.of_group(group) {
             let mut memory = PageBuffer::new(self.file.arrays()[array].stride);
-            self.file.read_page(array, from, memory.bytes_mut()).map_err(|e| page_error(&e))?;
-            self.file.write_page(array, to, memory.bytes()).map_err(|e| page_error(&e))?;
+            self.file.read_page(array, from, memory.bytes_mut()).map_err(disk_error)?;
+            self.file.write_page(array, to, memory.bytes()).map_err(disk_error)?;
         }
         Ok(())
     }
@@ -342,7 +313,7 @@ impl LayerPager {
         self.settle()?;
         for array in self.of_group(group) {
             let mut memory = PageBuffer::new(self.file.arrays()[array].stride);
-            self.file.read_page(array, page, memory.bytes_mut()).map_err(|e| page_error(&e))?;
+            self.file.read_page(array, page, memory.bytes_mut()).map_err(disk_error)?;
             out.extend_from_slice(memory.bytes());
         }
         Ok(())
@@ -364,7 +335,7 @@ impl LayerPager {
             let mut memory = PageBuffer::new(stride);
             let (own, rest) = bytes.split_at(stride);
             memory.bytes_mut().copy_from_slice(own);
-            self.file.write_page(array, page, memory.bytes()).map_err(|e| page_error(&e))?;
+            self.file.write_page(array, page, memory.bytes()).map_err(disk_error)?;
             bytes = rest;
         }
         Ok(())
@@ -372,7 +343,7 @@ impl LayerPager {
 
     /// What was moved, and how long steps have waited for it.
     pub fn counts(&self) -> (CacheCounts, Duration) {
-        (self.counts, self.waited)
+        (self.counts, self.queue.waited())
     }
 }
 
@@ -380,12 +351,4 @@ impl LayerPager {
 fn group_of(kv: &KvLayout, layer: usize) -> (usize, Reach) {
     let group = kv.layers[layer].group().unwrap_or(0);
     (group, kv.groups.get(group).map_or(Reach::All, |g| g.reach))
-}
-
-fn failed(what: String) -> BackendError {
-    BackendError::Device { backend: "disk", what, lost: false }
-}
-
-fn page_error(e: &CachePageError) -> BackendError {
-    failed(e.to_string())
 }

@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod chance;
 mod device_homes;
+mod disk_error;
 mod expert_slot;
 mod expert_uses;
 mod experts;

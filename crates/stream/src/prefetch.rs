@@ -1,16 +1,10 @@
 //! Reads what a pass will need, ahead of its use, around the circle of passes.
 
+use crate::disk_error::disk_error;
 use lamina_base::Bytes;
 use lamina_disk::{BufferPool, DiskReader, Extent, LentBuffer, ReadDone, ReadRequest};
-use lamina_plan::{BackendError, StreamCounts, backend::Result};
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
-
-/// How long to wait for the disk before the next look at it.
-const PATIENCE: Duration = Duration::from_secs(1);
+use lamina_plan::{StreamCounts, backend::Result};
+use std::{collections::VecDeque, sync::Arc};
 
 /// Buffers that are in use, or bound ahead, where others are read into: with fewer the disk would wait for them.
 const LEFT_BUFFERS: usize = 3;
@@ -38,28 +32,25 @@ pub struct Prefetcher {
     ahead: VecDeque<usize>,
     /// The next one to ask for.
     next: usize,
-    /// Requests without an answer.
-    open: usize,
     buffers: BufferPool,
-    /// Used through `&mut` alone; a machine is shared between threads.
-    reader: Mutex<Box<dyn DiskReader>>,
-    counts: StreamCounts,
+    reader: DiskReader,
+    /// Bytes of extents that operators have used.
+    bytes: u64,
 }
 
 impl Prefetcher {
     /// Reads `extents`, which are used in this order in every pass, into `buffers` buffers (one at least).
-    pub fn new(extents: Vec<Arc<Extent>>, reader: Box<dyn DiskReader>, buffers: usize) -> Prefetcher {
+    pub fn new(extents: Vec<Arc<Extent>>, reader: DiskReader, buffers: usize) -> Prefetcher {
         let room = extents.iter().map(|e| e.room()).max().unwrap_or(0);
         let mut prefetcher = Prefetcher {
             states: extents.iter().map(|_| ExtentState::Away).collect(),
             skipped: vec![false; extents.len()],
             ahead: VecDeque::new(),
             next: 0,
-            open: 0,
             buffers: BufferPool::new(buffers.max(1), room),
-            counts: StreamCounts::default(),
+            bytes: 0,
             extents,
-            reader: Mutex::new(reader),
+            reader,
         };
         prefetcher.ask();
         prefetcher
@@ -76,25 +67,21 @@ impl Prefetcher {
     /// When it cannot be read.
     pub fn fetch(&mut self, i: usize) -> Result<Bytes> {
         self.jump_to(i);
-        let start = Instant::now();
-        let mut waited = false;
         loop {
             self.ask();
             if let Some(bytes) = self.take(i) {
                 self.used(i);
-                self.counts.waited += if waited { start.elapsed() } else { Duration::ZERO };
                 return Ok(bytes);
             }
-            if self.open == 0 {
-                return Err(failed("no buffer is free for weights that are read from disk".into()));
-            }
-            waited |= !self.take_arrived(Duration::ZERO)? && self.wait()?;
+            let done = self.reader.wait().map_err(disk_error)?;
+            let no_buffer = || disk_error("no buffer is free for weights that are read from disk");
+            self.keep(done.ok_or_else(no_buffer)?)?;
         }
     }
 
     /// Counts that an operator uses extent `i`.
     pub fn used(&mut self, i: usize) {
-        self.counts.bytes += self.extents[i].room() as u64;
+        self.bytes += self.extents[i].room() as u64;
     }
 
     /// The bytes of extent `i`, the next one, if it is there.
@@ -115,7 +102,9 @@ impl Prefetcher {
     /// # Errors
     /// When something that has arrived could not be read.
     pub fn fetch_behind(&mut self, i: usize) -> Result<Option<(usize, Bytes)>> {
-        while self.open > 0 && self.take_arrived(Duration::ZERO)? {}
+        while let Some(done) = self.reader.arrived().map_err(disk_error)? {
+            self.keep(done)?;
+        }
         let behind = (i + 1..self.extents.len()).chain(0..i).find(|&j| !self.skipped[j]);
         let next = behind.filter(|j| self.ahead.front() == Some(j) && self.buffers.count() > LEFT_BUFFERS);
         Ok(next.and_then(|j| Some((j, self.take(j)?))))
@@ -134,9 +123,8 @@ impl Prefetcher {
                 ExtentState::Away => {
                     let Some(buffer) = self.buffers.lend() else { return };
                     let extent = self.extents[i].clone();
-                    self.reader().submit(ReadRequest { tag: i, extent, buffer });
+                    self.reader.submit(ReadRequest { tag: i, extent, buffer });
                     self.states[i] = ExtentState::Asked { wanted: true };
-                    self.open += 1;
                 }
                 // The whole circle is asked for or here.
                 _ => return,
@@ -148,7 +136,7 @@ impl Prefetcher {
 
     /// What was read, and how long passes have waited for it.
     pub fn counts(&self) -> StreamCounts {
-        self.counts
+        StreamCounts { bytes: self.bytes, waited: self.reader.waited(), ..StreamCounts::default() }
     }
 
     /// Buffers that neither hold an extent nor wait for one.
@@ -176,17 +164,8 @@ impl Prefetcher {
         }
     }
 
-    /// Waits until something has arrived.
-    fn wait(&mut self) -> Result<bool> {
-        while !self.take_arrived(PATIENCE)? {}
-        Ok(true)
-    }
-
-    /// Takes one answer, if there is one within `timeout`.
-    fn take_arrived(&mut self, timeout: Duration) -> Result<bool> {
-        let done = self.reader().next(timeout).map_err(|e| failed(e.to_string()))?;
-        let Some(ReadDone { tag, buffer, result }) = done else { return Ok(false) };
-        self.open -= 1;
+    /// Keeps what was read, if it is still wanted.
+    fn keep(&mut self, ReadDone { tag, buffer, result }: ReadDone) -> Result<()> {
         let wanted = matches!(self.states[tag], ExtentState::Asked { wanted: true });
         self.states[tag] = ExtentState::Away;
         match result {
@@ -195,14 +174,10 @@ impl Prefetcher {
             Err(e) => {
                 // The pass ends here; the next one asks anew.
                 self.drop_all();
-                return Err(failed(e.to_string()));
+                return Err(disk_error(e));
             }
         }
-        Ok(true)
-    }
-
-    fn reader(&mut self) -> &mut dyn DiskReader {
-        self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
+        Ok(())
     }
 
     fn drop_all(&mut self) {
@@ -213,8 +188,4 @@ impl Prefetcher {
             }
         }
     }
-}
-
-fn failed(what: String) -> BackendError {
-    BackendError::Device { backend: "disk", what, lost: false }
 }

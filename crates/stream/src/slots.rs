@@ -1,17 +1,15 @@
 //! Memory for some of the experts on disk: which are there, which are on their way, and who goes for whom.
 
-use crate::expert_slot::{CachedExpert, ExpertPlace, ExpertStack, ExpertState, ReadFor};
-use crate::hotness::ExpertHotness;
+use crate::{
+    disk_error::disk_error,
+    expert_slot::{CachedExpert, ExpertPlace, ExpertStack, ExpertState, ReadFor},
+    hotness::ExpertHotness,
+};
 use lamina_base::Bytes;
 use lamina_disk::{BufferPool, DiskReader, LentBuffer, ReadDone, ReadRequest};
-use lamina_plan::{BackendError, Ops, WeightId, backend::Result};
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use lamina_plan::{Ops, WeightId, backend::Result};
+use std::time::Duration;
 
-/// How long to wait for the disk before the next look at it.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Experts that were hot in an earlier run and are read at once, once there was something else to read.
 const WARMED_AT_ONCE: usize = 8;
 
@@ -26,10 +24,7 @@ pub struct ExpertSlots {
     first: Vec<usize>,
     hotness: ExpertHotness,
     buffers: BufferPool,
-    /// Used through `&mut` alone; a machine is shared between threads.
-    reader: Mutex<Box<dyn DiskReader>>,
-    /// Requests without an answer.
-    open: usize,
+    reader: DiskReader,
     /// Hot in an earlier run and not read yet; the hottest is the last.
     warm: Vec<ExpertPlace>,
     bytes: u64,
@@ -37,7 +32,7 @@ pub struct ExpertSlots {
 
 impl ExpertSlots {
     /// Slots in `buffers`, each of which has room for any expert.
-    pub fn new(stacks: Vec<ExpertStack>, reader: Box<dyn DiskReader>, buffers: BufferPool) -> ExpertSlots {
+    pub fn new(stacks: Vec<ExpertStack>, reader: DiskReader, buffers: BufferPool) -> ExpertSlots {
         let of = |s: &ExpertStack| s.extents.iter().map(|_| CachedExpert::default()).collect();
         let mut next = 0;
         let first = |s: &ExpertStack| {
@@ -52,8 +47,7 @@ impl ExpertSlots {
                 buffers.count(),
             ),
             buffers,
-            reader: Mutex::new(reader),
-            open: 0,
+            reader,
             warm: vec![],
             bytes: 0,
             stacks,
@@ -78,6 +72,11 @@ impl ExpertSlots {
     /// Bytes that were read.
     pub fn bytes_read(&self) -> u64 {
         self.bytes
+    }
+
+    /// How long experts were waited for.
+    pub fn waited(&self) -> Duration {
+        self.reader.waited()
     }
 
     /// The stack whose first weight is `gate`.
@@ -148,7 +147,7 @@ impl ExpertSlots {
 
     /// Asks for experts until `most` requests are open. Nobody is evicted for them.
     fn warm_up(&mut self, most: usize) {
-        while self.open < most
+        while self.reader.count() < most
             && let Some(place) = self.warm.pop()
         {
             if !matches!(self.state(place), ExpertState::Away) {
@@ -233,7 +232,7 @@ impl ExpertSlots {
     pub fn await_all(&mut self, machine: &mut dyn Ops, stack: usize, experts: &[usize]) -> Result<()> {
         let asked = |e: &usize| ExpertPlace { stack, expert: *e };
         while experts.iter().any(|e| matches!(self.state(asked(e)), ExpertState::Asked(_))) {
-            self.take(machine, PATIENCE)?;
+            self.wait(machine)?;
         }
         Ok(())
     }
@@ -243,7 +242,9 @@ impl ExpertSlots {
     /// # Errors
     /// When an expert that a row asks for could not be read.
     pub fn take_arrived(&mut self, machine: &mut dyn Ops) -> Result<()> {
-        while self.open > 0 && self.take(machine, Duration::ZERO)? {}
+        while let Some(done) = self.reader.arrived().map_err(disk_error)? {
+            self.keep(machine, done)?;
+        }
         Ok(())
     }
 
@@ -262,14 +263,9 @@ impl ExpertSlots {
 
     /// Takes back what nobody has asked for and the disk has not begun to read, but for `experts` of `stack`.
     fn withdraw(&mut self, stack: usize, experts: &[usize]) {
-        if self.open == 0 {
-            return;
-        }
         let first = self.first[stack];
         let wanted = |tag: usize| tag.checked_sub(first).is_some_and(|e| experts.contains(&e));
-        let back = self.reader().withdraw(&|tag| !wanted(tag));
-        self.open -= back.len();
-        for request in back {
+        for request in self.reader.withdraw(&|request| !wanted(request.tag)) {
             let place = self.place_of(request.tag);
             if matches!(self.state(place), ExpertState::Asked(ReadFor::Warmth)) {
                 self.warm.push(place);
@@ -288,10 +284,7 @@ impl ExpertSlots {
             match self.victim(held).or_else(|| self.victim(least)) {
                 Some(victim) => self.evict(machine, victim)?,
                 // What is on its way for nobody has a slot.
-                None if self.open > 0 => {
-                    self.take(machine, PATIENCE)?;
-                }
-                None => return Err(failed("no slot is free for an expert that is read from disk".into())),
+                None => self.wait(machine)?,
             }
         }
     }
@@ -301,28 +294,32 @@ impl ExpertSlots {
         let tag = self.tag(place);
         let entry = self.entry_mut(place);
         (entry.state, entry.spare) = (ExpertState::Asked(why), why == ReadFor::Guess);
-        self.open += 1;
-        self.reader().submit(ReadRequest { tag, extent, buffer });
+        self.reader.submit(ReadRequest { tag, extent, buffer });
     }
 
-    /// Takes one expert that was read within `timeout`, if there is one, and binds it.
-    fn take(&mut self, machine: &mut dyn Ops, timeout: Duration) -> Result<bool> {
-        let done = self.reader().next(timeout).map_err(|e| failed(e.to_string()))?;
-        let Some(ReadDone { tag, buffer, result }) = done else { return Ok(false) };
-        self.open -= 1;
+    /// Waits for an expert that is on its way.
+    fn wait(&mut self, machine: &mut dyn Ops) -> Result<()> {
+        let done = self.reader.wait().map_err(disk_error)?;
+        let no_slot = || disk_error("no slot is free for an expert that is read from disk");
+        self.keep(machine, done.ok_or_else(no_slot)?)
+    }
+
+    /// Binds an expert that was read.
+    fn keep(&mut self, machine: &mut dyn Ops, done: ReadDone) -> Result<()> {
+        let ReadDone { tag, buffer, result } = done;
         let place = self.place_of(tag);
         let needed = matches!(self.state(place), ExpertState::Asked(ReadFor::Need));
         self.entry_mut(place).state = ExpertState::Away;
         match result {
-            Ok(()) => self.bind(machine, place, Bytes::new(buffer)).map(|()| true),
+            Ok(()) => self.bind(machine, place, Bytes::new(buffer)),
             Err(e) if needed => {
                 self.need_nothing();
-                Err(failed(e.to_string()))
+                Err(disk_error(e))
             }
             // It is read again when somebody asks for it.
             Err(_) => {
                 self.entry_mut(place).spare = false;
-                Ok(true)
+                Ok(())
             }
         }
     }
@@ -381,12 +378,4 @@ impl ExpertSlots {
     fn entry_mut(&mut self, place: ExpertPlace) -> &mut CachedExpert {
         &mut self.experts[place.stack][place.expert]
     }
-
-    fn reader(&mut self) -> &mut dyn DiskReader {
-        self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
-    }
-}
-
-fn failed(what: String) -> BackendError {
-    BackendError::Device { backend: "disk", what, lost: false }
 }

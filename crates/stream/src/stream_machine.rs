@@ -26,7 +26,7 @@ pub struct StreamedWeights {
     /// In the order of the plan.
     pub extents: Vec<StreamExtent>,
     /// Reads them.
-    pub reader: Box<dyn DiskReader>,
+    pub reader: DiskReader,
     /// Buffers that extents are read into.
     pub buffers: usize,
     /// Experts that are not in memory at once, if any.

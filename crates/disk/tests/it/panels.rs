@@ -10,7 +10,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
-    time::Duration,
 };
 
 /// Matrices with panels of odd sizes: some begin and end inside blocks, one is larger than a window of the writer.
@@ -137,7 +136,7 @@ fn read_by(kind: ReaderKind, file: &Arc<PanelFile>, matrix: usize) -> Result<(),
     let buffer = BufferPool::new(1, extent.room()).lend().unwrap();
     let mut reader = kind.start(2).unwrap();
     reader.submit(ReadRequest { tag: 7, extent: extent.clone(), buffer });
-    let done = reader.next(Duration::from_secs(60)).unwrap().expect("an answer");
+    let done = reader.wait().unwrap().expect("an answer");
     done.result?;
     assert_eq!(done.tag, 7);
     let read = &done.buffer[extent.inside()[0].clone()];
@@ -188,7 +187,7 @@ fn what_changes_after_a_first_read_is_found_by_the_next_one() {
         let mut read = || {
             let buffer = pool.lend().unwrap();
             reader.submit(ReadRequest { tag: 0, extent: extent.clone(), buffer });
-            reader.next(Duration::from_secs(60)).unwrap().expect("an answer").result
+            reader.wait().unwrap().expect("an answer").result
         };
         read().and_then(|()| read()).unwrap();
         let mut bytes = fs::read(&path).unwrap();

@@ -1,6 +1,6 @@
 //! A reader of disks that are not as one would like them.
 
-use lamina_disk::{DiskReader, PanelError, ReadDone, ReadRequest};
+use lamina_disk::{DiskJobs, DiskReader, InFlight, PanelError, ReadDone, ReadRequest};
 use std::{io, time::Duration};
 
 /// Answers in an order of its own, late, and not always well.
@@ -13,7 +13,7 @@ struct OddReader {
     state: u64,
 }
 
-impl DiskReader for OddReader {
+impl DiskJobs<ReadRequest, ReadDone> for OddReader {
     fn submit(&mut self, request: ReadRequest) {
         self.waiting.push(request);
     }
@@ -38,19 +38,15 @@ impl DiskReader for OddReader {
         Ok(Some(ReadDone { tag, buffer, result }))
     }
 
-    fn withdraw(&mut self, unwanted: &dyn Fn(usize) -> bool) -> Vec<ReadRequest> {
+    fn withdraw(&mut self, unwanted: &dyn Fn(&ReadRequest) -> bool) -> Vec<ReadRequest> {
         // Not all: others it has begun to read.
-        let (back, kept) = self.waiting.drain(..).partition(|r| unwanted(r.tag) && r.tag % 2 == 0);
+        let (back, kept) = self.waiting.drain(..).partition(|r| unwanted(r) && r.tag % 2 == 0);
         self.waiting = kept;
         back
-    }
-
-    fn name(&self) -> &'static str {
-        "odd"
     }
 }
 
 /// A reader whose `fails`th read fails.
-pub fn odd(fails: Option<usize>, state: u64) -> Box<dyn DiskReader> {
-    Box::new(OddReader { waiting: vec![], seen: 0, fails, state })
+pub fn odd(fails: Option<usize>, state: u64) -> DiskReader {
+    InFlight::over(OddReader { waiting: vec![], seen: 0, fails, state })
 }

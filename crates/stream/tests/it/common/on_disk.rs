@@ -23,7 +23,7 @@ impl OnDisk<'_> {
         &self,
         backend: impl Into<Box<dyn Backend>>,
         on_disk: &dyn Fn(&Experts) -> bool,
-        (slots, reader): (usize, Box<dyn DiskReader>),
+        (slots, reader): (usize, DiskReader),
         limits: &Limits,
     ) -> (Box<dyn Ops>, Plan) {
         let inner = backend.into();

@@ -1,0 +1,95 @@
+//! Jobs that a disk has not answered yet.
+
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long to wait for the disk before the next look at it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Takes jobs for a disk, and answers them one by one in any order.
+pub trait DiskJobs<J, D>: Send {
+    /// Takes a job; does not wait.
+    fn submit(&mut self, job: J);
+
+    /// An answer; none when there is none after `timeout`.
+    ///
+    /// # Errors
+    /// When nobody works on jobs any more.
+    fn next(&mut self, timeout: Duration) -> io::Result<Option<D>>;
+
+    /// Takes back those of the `unwanted` jobs that nobody has begun, or none: they get no answer.
+    fn withdraw(&mut self, unwanted: &dyn Fn(&J) -> bool) -> Vec<J>;
+}
+
+/// A queue to a disk, and how many of its jobs have no answer.
+pub struct InFlight<J, D> {
+    /// Used through `&mut` alone; a machine is shared between threads.
+    queue: Mutex<Box<dyn DiskJobs<J, D>>>,
+    count: usize,
+    waited: Duration,
+}
+
+impl<J, D> InFlight<J, D> {
+    /// Jobs for `queue`, which has none yet.
+    pub fn over(queue: impl DiskJobs<J, D> + 'static) -> InFlight<J, D> {
+        InFlight { queue: Mutex::new(Box::new(queue)), count: 0, waited: Duration::ZERO }
+    }
+
+    fn queue(&mut self) -> &mut dyn DiskJobs<J, D> {
+        self.queue.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
+    }
+
+    /// Jobs without an answer.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How long answers were waited for.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Takes a job; does not wait.
+    pub fn submit(&mut self, job: J) {
+        self.count += 1;
+        self.queue().submit(job);
+    }
+
+    /// An answer that has come, if there is one.
+    ///
+    /// # Errors
+    /// When nobody works on jobs any more.
+    pub fn arrived(&mut self) -> io::Result<Option<D>> {
+        self.next(Duration::ZERO)
+    }
+
+    /// Waits for an answer; none where no job is without one.
+    ///
+    /// # Errors
+    /// When nobody works on jobs any more.
+    pub fn wait(&mut self) -> io::Result<Option<D>> {
+        let mut done = self.arrived()?;
+        let begin = Instant::now();
+        while done.is_none() && self.count > 0 {
+            done = self.next(PATIENCE)?;
+            self.waited += if done.is_some() { begin.elapsed() } else { Duration::ZERO };
+        }
+        Ok(done)
+    }
+
+    fn next(&mut self, timeout: Duration) -> io::Result<Option<D>> {
+        let done = if self.count > 0 { self.queue().next(timeout)? } else { None };
+        self.count -= usize::from(done.is_some());
+        Ok(done)
+    }
+
+    /// Takes back those of the `unwanted` jobs that nobody has begun: they get no answer.
+    pub fn withdraw(&mut self, unwanted: &dyn Fn(&J) -> bool) -> Vec<J> {
+        let back = if self.count > 0 { self.queue().withdraw(unwanted) } else { vec![] };
+        self.count -= back.len();
+        back
+    }
+}
