@@ -20,6 +20,7 @@ use std::{
 /// A crate knows only crates on lower floors.
 const FLOORS: &[(&str, u32)] = &[
     ("lamina-base", 5),
+    ("lamina-http", 5),
     ("lamina-simd", 0),
     ("lamina-pool", 0),
     ("lamina-reserve", 0),

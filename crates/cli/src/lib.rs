@@ -12,7 +12,6 @@ mod chat;
 mod commands;
 mod error;
 mod exit;
-mod http;
 mod input;
 mod interrupt;
 mod output;

@@ -4,9 +4,11 @@ use super::events::{EventData, EventReader};
 use crate::{
     args::ServerArgs,
     error::{CliError, Result},
-    http::{HttpAddress, HttpAnswer, HttpClient, HttpError, HttpRequest},
 };
-use hyper::header::{AUTHORIZATION, HeaderValue};
+use lamina_http::{
+    HttpAddress, HttpAnswer, HttpClient, HttpError, HttpRequest,
+    header::{AUTHORIZATION, HeaderValue},
+};
 use serde_json::Value;
 use std::{collections::VecDeque, time::Duration};
 

@@ -26,6 +26,11 @@ impl HttpRequest {
         HttpRequest { method: Method::GET, address, headers: HeaderMap::new(), body: Bytes::new() }
     }
 
+    /// Asks what a [`HttpRequest::get`] would answer, without its body.
+    pub fn head(address: HttpAddress) -> HttpRequest {
+        HttpRequest { method: Method::HEAD, ..HttpRequest::get(address) }
+    }
+
     /// Posts JSON.
     pub fn post(address: HttpAddress, json: String) -> HttpRequest {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);

@@ -12,8 +12,7 @@ use super::{
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
-    Request, Response,
-    body::Incoming,
+    Request,
     header::{ACCEPT, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT},
 };
 use hyper_util::{
@@ -60,16 +59,20 @@ impl HttpClient {
     /// When no connection can be opened, it ends before an answer, or redirects have no end.
     pub async fn send(&self, mut request: HttpRequest) -> Result<HttpAnswer, HttpError> {
         for _ in 0..=MOST_REDIRECTS {
-            let response = self.send_once(&request).await?;
-            match request.redirected(response.status(), response.headers())? {
+            let answer = self.send_once(&request).await?;
+            match request.redirected(&answer)? {
                 Some(next) => request = next,
-                None => return Ok(HttpAnswer::new(response, request.address.host_and_port().to_owned())),
+                None => return Ok(answer),
             }
         }
         Err(HttpError::Redirects { most: MOST_REDIRECTS, to: request.address.to_string() })
     }
 
-    async fn send_once(&self, request: &HttpRequest) -> Result<Response<Incoming>, HttpError> {
+    /// Sends `request`, and follows no redirect: that is an answer, too.
+    ///
+    /// # Errors
+    /// When no connection can be opened, or it ends before an answer.
+    pub async fn send_once(&self, request: &HttpRequest) -> Result<HttpAnswer, HttpError> {
         let uri = request.address.uri();
         let mut sent = Request::new(Full::new(request.body.clone()));
         *sent.method_mut() = request.method.clone();
@@ -79,8 +82,9 @@ impl HttpClient {
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(USER_AGENT, self.agent.clone());
         headers.extend(self.proxies.login_beside(uri).map(|login| (PROXY_AUTHORIZATION, login)));
-        let lost = |e| no_answer(&e, request.address.host_and_port());
-        self.connections.request(sent).await.map_err(lost)
+        let peer = request.address.host_and_port();
+        let response = self.connections.request(sent).await.map_err(|e| no_answer(&e, peer))?;
+        Ok(HttpAnswer::new(response, peer.to_owned()))
     }
 }
 

@@ -1,32 +1,29 @@
 //! Answers that send a request to another place.
 
-use super::{error::HttpError, request::HttpRequest};
+use super::{answer::HttpAnswer, error::HttpError, request::HttpRequest};
 use bytes::Bytes;
 use hyper::{
     Method, StatusCode,
-    header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, HeaderMap, LOCATION},
+    header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, LOCATION},
 };
 
 /// How often a request is sent on before its servers are said to go round in a circle.
 pub const MOST_REDIRECTS: usize = 10;
 
 impl HttpRequest {
-    /// The request that an answer asks for in this one's place; none where the answer is one.
+    /// The request that an answer asks for in this one's place; none where it is no redirect. A key goes to its own origin alone.
     ///
     /// # Errors
     /// When the place is no address of http or https.
-    pub(super) fn redirected(
-        &self,
-        status: StatusCode,
-        answer: &HeaderMap,
-    ) -> Result<Option<HttpRequest>, HttpError> {
-        let asks_again = match status {
+    pub fn redirected(&self, answer: &HttpAnswer) -> Result<Option<HttpRequest>, HttpError> {
+        let asks_again = match answer.status() {
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method == Method::POST,
             StatusCode::SEE_OTHER => self.method != Method::HEAD,
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => false,
             _ => return Ok(None),
         };
-        let location = answer.get(LOCATION).and_then(|place| std::str::from_utf8(place.as_bytes()).ok());
+        let location =
+            answer.headers().get(LOCATION).and_then(|place| std::str::from_utf8(place.as_bytes()).ok());
         let Some(location) = location else { return Ok(None) };
         let mut next = HttpRequest { address: self.address.join(location)?, ..self.clone() };
         if asks_again {

@@ -1,9 +1,10 @@
-//! A client of HTTP/1.1 servers over hyper: connections are kept and used again, TLS trusts what the system trusts, proxies
+//! Floor ½: a client of HTTP/1.1 servers over hyper: connections are kept and used again, TLS trusts what the system trusts, proxies
 //! are those of the environment, redirects are followed, bodies come in pieces. To drop an answer closes its connection,
 //! which is what tells a server to stop.
 //!
 //! These files stand where reqwest was: it parses addresses with tables of Unicode and brings a second stack of middleware,
 //! 29 packages in all.
+#![forbid(unsafe_code)]
 
 mod address;
 mod answer;
@@ -22,5 +23,7 @@ mod tunnel;
 pub use address::HttpAddress;
 pub use answer::HttpAnswer;
 pub use client::HttpClient;
-pub use error::HttpError;
+pub use error::{ConnectError, HttpError};
+pub use hyper::{Method, StatusCode, header};
+pub use redirect::MOST_REDIRECTS;
 pub use request::HttpRequest;

@@ -3,7 +3,7 @@
 use super::error::{HttpError, cause};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::{Response, StatusCode, body::Incoming};
+use hyper::{Response, StatusCode, body::Incoming, header::HeaderMap};
 
 /// An answer whose body comes in pieces. To drop it before its end closes its connection.
 #[derive(Debug)]
@@ -21,6 +21,11 @@ impl HttpAnswer {
     /// How it went.
     pub fn status(&self) -> StatusCode {
         self.response.status()
+    }
+
+    /// What it says beside its body.
+    pub fn headers(&self) -> &HeaderMap {
+        self.response.headers()
     }
 
     /// The next piece of the body as the network brings it; none at the end. There is no limit of time: a model may think
