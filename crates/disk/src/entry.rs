@@ -120,6 +120,32 @@ impl Entry {
     }
 }
 
+/// Bytes that are on their way to disk: those of an [`Entry`] before its checksum, which the writer makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// What the key was made of.
+    pub proof: Vec<u8>,
+    /// The parts, in order.
+    pub parts: Vec<Vec<u8>>,
+}
+
+impl Unwritten {
+    /// Bytes of the entry that it becomes.
+    pub(crate) fn entry_len(&self) -> usize {
+        Entry::length(self.proof.len(), self.parts.iter().map(Vec::len))
+    }
+
+    /// Bytes that it takes in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.proof.len() + self.parts.iter().map(Vec::len).sum::<usize>()
+    }
+
+    pub(crate) fn entry(&self, key: &Key) -> Entry {
+        let parts: Vec<&[u8]> = self.parts.iter().map(Vec::as_slice).collect();
+        Entry::new(key, &self.proof, &parts)
+    }
+}
+
 /// Where the proof and the parts lie; none where the lengths and that of the file do not agree.
 fn ranges(bytes: &[u8]) -> Option<(Range<usize>, Vec<Range<usize>>)> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize);

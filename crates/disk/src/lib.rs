@@ -13,14 +13,15 @@ mod counts;
 mod direct;
 mod entry;
 mod entry_file;
+mod entry_store;
 mod error;
 mod evict;
 mod extents;
 mod folder;
+mod folder_shelf;
 mod hotness;
 mod in_flight;
 mod page_queue;
-mod page_store;
 mod panels;
 mod queue;
 mod rate;
@@ -31,26 +32,26 @@ mod reader_probe;
 mod reporter;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod ring;
-mod swap_store;
+mod swap_shelf;
 mod swap_table;
 mod swap_use;
 mod user_folder;
 mod whole_file;
-mod write_queue;
 
 pub use buffer::{BLOCK, BufferPool, LentBuffer, PageBuffer};
 pub use cache_file::{BlockFile, CacheFile, PageArray};
 pub use counts::StoreCounts;
 pub use direct::{DirectFile, disk_space};
-pub use entry::{Damage, Entry, Key};
+pub use entry::{Damage, Entry, Key, Unwritten};
 pub use entry_file::{EntryFileReader, EntryFileWriter, FileMagic};
+pub use entry_store::{EntryShelf, EntryStore};
 pub use error::{CachePageError, DiskError, EntryFileError, NoRoom, PanelError};
 pub use evict::StoredEntry;
 pub use folder::StoreFolder;
+pub use folder_shelf::{FolderShelf, PageStore};
 pub use hotness::{read_hotness, write_hotness};
 pub use in_flight::{DiskJobs, InFlight};
 pub use page_queue::{PageDone, PageJob, PageQueue, PageTag, PageWay};
-pub use page_store::PageStore;
 pub use panels::{
     KeptPanels, MatrixEntry, MatrixName, PanelAccess, PanelCheck, PanelFile, PanelFolder, PanelRange,
     PanelWriter, WriteWindow, kept_panels, note_sources,
@@ -61,11 +62,10 @@ pub use read_queue::{Arrival, Fetch, WantedEntry};
 pub use reader_kind::{ReaderKind, ReaderRates, faster_reader};
 pub use reader_probe::probe_readers;
 pub use reporter::Reporter;
-pub use swap_store::SwapStore;
+pub use swap_shelf::{SwapShelf, SwapStore};
 pub use swap_use::{SwapBudget, SwapRate, SwapUse};
 pub use user_folder::{UserFolder, cache_folder, user_folder};
 pub use whole_file::WholeFile;
-pub use write_queue::Unwritten;
 
 /// A checksum of bytes: 64 bits of XXH3.
 pub fn checksum(bytes: &[u8]) -> u64 {

@@ -32,12 +32,17 @@ pub(crate) struct JobQueue<J, S = ()> {
 
 impl<J, S: Default> JobQueue<J, S> {
     pub fn new() -> Arc<JobQueue<J, S>> {
-        let jobs = Jobs { waiting: VecDeque::new(), shared: S::default(), working: 0, closed: false };
-        Arc::new(JobQueue { jobs: Mutex::new(jobs), changed: Condvar::new() })
+        JobQueue::sharing(S::default())
     }
 }
 
 impl<J, S> JobQueue<J, S> {
+    /// An empty queue with something that is shared.
+    pub fn sharing(shared: S) -> Arc<JobQueue<J, S>> {
+        let jobs = Jobs { waiting: VecDeque::new(), shared, working: 0, closed: false };
+        Arc::new(JobQueue { jobs: Mutex::new(jobs), changed: Condvar::new() })
+    }
+
     pub fn lock(&self) -> MutexGuard<'_, Jobs<J, S>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -23,9 +23,6 @@ pub struct WantedEntry {
 /// An entry that was asked for, by its place among those of its fetch; none where it is not there.
 pub type Arrival = (usize, Option<Entry>);
 
-/// How an entry is read.
-pub type ReadEntry = Arc<dyn Fn(&WantedEntry) -> Option<Entry> + Send + Sync>;
-
 /// What was read for those who wait.
 #[derive(Debug, Default)]
 struct Arrived {
@@ -72,7 +69,9 @@ impl ReadQueue {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(read: ReadEntry) -> io::Result<ReadQueue> {
+    pub fn start(
+        read: impl Fn(&WantedEntry) -> Option<Entry> + Clone + Send + 'static,
+    ) -> io::Result<ReadQueue> {
         let jobs: Arc<EntryJobs> = JobQueue::new();
         let theirs = jobs.clone();
         let threads = start_threads("lamina-entries", READERS, move || {
@@ -146,7 +145,7 @@ mod tests {
         let read = |w: &WantedEntry| {
             w.key[0].is_multiple_of(2).then(|| Entry::new(&w.key, &[], &[&[w.key[0]; 100]]))
         };
-        ReadQueue::start(Arc::new(read)).expect("threads")
+        ReadQueue::start(read).expect("threads")
     }
 
     #[test]

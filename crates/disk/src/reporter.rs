@@ -27,6 +27,12 @@ impl fmt::Debug for Reporter {
     }
 }
 
+/// Keeps a failure as the `last` one; returns it where the last one was another.
+pub(crate) fn news(last: &mut Option<String>, failure: String) -> Option<String> {
+    let new = last.as_ref() != Some(&failure);
+    new.then(|| last.insert(failure).clone())
+}
+
 /// Options are the same whoever listens.
 impl PartialEq for Reporter {
     fn eq(&self, _: &Reporter) -> bool {

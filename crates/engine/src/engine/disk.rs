@@ -166,7 +166,7 @@ impl Engine {
         let Ok(bytes) = bytes else { return 0 };
         let (size, wanted) = (bytes.len(), placed.part.wanted(&namer, &placed.content));
         disk.largest = disk.largest.max(size);
-        disk.store.write(wanted.key, Unwritten { proof: wanted.proof, parts: vec![bytes] });
+        disk.store.put(wanted.key, Unwritten { proof: wanted.proof, parts: vec![bytes] });
         size
     }
 

@@ -1,4 +1,4 @@
-//! A store of entries that are needed no longer than the process lives: pages of sequences that others pushed out.
+//! Entries that are needed no longer than the process lives: pages of sequences that others pushed out.
 //!
 //! They lie in memory up to a budget, and behind that in a file without a name, so that nothing is left behind however the
 //! process ends. A thread of its own writes; what it has not written yet is read from memory. Entries in the file have
@@ -7,20 +7,20 @@
 use crate::{
     buffer::{BLOCK, PageBuffer},
     direct::DirectFile,
-    entry::Key,
+    entry::{Entry, Key, Unwritten},
+    entry_store::{EntryShelf, EntryStore},
     error::NoRoom,
-    queue::start_threads,
-    read_queue::{Fetch, ReadQueue, WantedEntry},
+    queue::JobQueue,
+    read_queue::WantedEntry,
     reporter::Reporter,
-    swap_table::SwapTable,
+    swap_table::{SwapHome, SwapName, SwapTable},
     swap_use::{SwapBudget, SwapRate, SwapUse},
-    write_queue::{Unwritten, step_back},
 };
 use std::{
     io,
+    ops::Range,
     path::Path,
     sync::Arc,
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -28,16 +28,22 @@ use std::{
 const PROBE: u64 = 16 << 20;
 /// Bytes of each such write and read.
 const PIECE: u64 = 1 << 20;
+/// How long is waited for a disk that has too much to write already. It writes more than may wait in that time, or is not
+/// worth waiting for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Entries by their keys, for as long as the process lives.
+/// A store whose entries are gone with the process. Dropping it leaves unwritten what waits.
+pub type SwapStore = EntryStore<SwapShelf>;
+
+/// Entries in memory and in a file without a name, and those that wait to be written there; some of these may be gone.
 #[derive(Debug)]
-pub struct SwapStore {
-    table: Arc<SwapTable>,
-    reads: ReadQueue,
-    writers: Vec<JoinHandle<()>>,
+pub struct SwapShelf {
+    writes: Arc<JobQueue<SwapName, SwapTable>>,
+    file: Option<DirectFile>,
+    report: Reporter,
 }
 
-impl SwapStore {
+impl EntryStore<SwapShelf> {
     /// An empty store. Its file is made on the disk of `folder`, with its whole length, and some of it is written and read
     /// to know how fast that is. `report` hears a line of what goes wrong later.
     ///
@@ -51,10 +57,22 @@ impl SwapStore {
             source,
             advice: "free space, ask for less with kv_swap, or name another folder with panel_cache",
         };
-        SwapStore::start(folder, budget, report).map_err(failed)
+        SwapShelf::open(folder, budget, report).and_then(EntryStore::start).map_err(failed)
     }
 
-    fn start(folder: &Path, budget: SwapBudget, report: Reporter) -> io::Result<SwapStore> {
+    /// Lets go of an entry: its room is free at once.
+    pub fn remove(&self, key: &Key) {
+        self.shelf.writes.update(|jobs| jobs.shared.remove(key));
+    }
+
+    /// What it holds, and what happened.
+    pub fn used(&self) -> SwapUse {
+        self.shelf.writes.lock().shared.used()
+    }
+}
+
+impl SwapShelf {
+    fn open(folder: &Path, budget: SwapBudget, report: Reporter) -> io::Result<SwapShelf> {
         let (mut file, mut rates) = (None, [SwapRate::default(); 2]);
         if budget.disk > 0 {
             std::fs::create_dir_all(folder)?;
@@ -62,55 +80,71 @@ impl SwapStore {
             rates = probe(&made, PROBE.min(budget.disk))?;
             file = Some(made);
         }
-        SwapStore::with_table(SwapTable::new(file, budget, report, rates))
+        Ok(SwapShelf { writes: JobQueue::sharing(SwapTable::new(budget, rates)), file, report })
     }
 
-    fn with_table(table: SwapTable) -> io::Result<SwapStore> {
-        let table = Arc::new(table);
-        let (theirs, reading) = (table.clone(), table.clone());
-        let reads = ReadQueue::start(Arc::new(move |wanted: &WantedEntry| reading.read(wanted)))?;
-        let writers = start_threads("lamina-swap", 1, move || {
-            step_back();
-            theirs.write_all();
-        })?;
-        Ok(SwapStore { table, reads, writers })
+    /// Writes an entry; returns how long that took.
+    fn write(&self, key: &Key, entry: &Unwritten, offset: u64) -> io::Result<Duration> {
+        let begin = Instant::now();
+        let entry = entry.entry(key);
+        let mut buffer = PageBuffer::new(entry.bytes().len());
+        buffer.bytes_mut()[..entry.bytes().len()].copy_from_slice(entry.bytes());
+        self.file.as_ref().map_or(Ok(()), |file| file.write_blocks(offset, buffer.bytes()))?;
+        Ok(begin.elapsed())
     }
 
-    /// Takes an entry in; false when there is no room for it. Waits for a disk that has much to write already.
-    pub fn put(&self, key: Key, entry: Unwritten) -> bool {
-        self.table.put(key, entry)
-    }
-
-    /// Lets go of an entry: its room is free at once.
-    pub fn remove(&self, key: &Key) {
-        self.table.remove(key);
-    }
-
-    /// Begins to read entries, the first one first. Dropping the result gives the rest up.
-    pub fn fetch(&self, wanted: Vec<WantedEntry>) -> Fetch {
-        self.reads.fetch(wanted)
-    }
-
-    /// Waits until an entry of any fetch has come, or for `longest`.
-    pub fn wait(&self, longest: Duration) {
-        self.reads.wait(longest);
-    }
-
-    /// Waits until nothing is on its way to disk.
-    pub fn flush(&self) {
-        self.table.flush();
-    }
-
-    /// What it holds, and what happened.
-    pub fn used(&self) -> SwapUse {
-        self.table.used()
+    fn read_range(&self, name: &SwapName, range: Range<u64>) -> Option<Entry> {
+        let len = (range.end - range.start) as usize;
+        let mut buffer = PageBuffer::new(len);
+        let read = self.file.as_ref()?.read_blocks(range.start, buffer.bytes_mut());
+        let entry = read.map_err(|e| e.to_string()).and_then(|()| {
+            Entry::read(&name.0, buffer.bytes()[..len].to_vec()).map_err(|damage| damage.to_string())
+        });
+        let (entry, failure) = self.writes.lock().shared.end_read(name, range, entry);
+        failure.iter().for_each(|failure| self.report.line(failure));
+        entry
     }
 }
 
-impl Drop for SwapStore {
-    fn drop(&mut self) {
-        self.table.close();
-        self.writers.drain(..).for_each(|thread| drop(thread.join()));
+impl EntryShelf for SwapShelf {
+    const WRITER: &'static str = "lamina-swap";
+
+    /// Waits for a disk that has much to write already.
+    fn put(&self, key: Key, entry: Unwritten) -> bool {
+        let len = entry.entry_len() as u64;
+        self.writes.wait(PATIENCE, |jobs| jobs.shared.is_full_for(&key, len));
+        self.writes.update(|jobs| jobs.shared.put(key, entry, &mut jobs.waiting))
+    }
+
+    fn read(&self, wanted: &WantedEntry) -> Option<Entry> {
+        let (home, serial) = self.writes.lock().shared.begin_read(&wanted.key)?;
+        let entry = match home {
+            SwapHome::File(range) => self.read_range(&(wanted.key, serial), range)?,
+            SwapHome::Memory(entry) | SwapHome::Waiting(entry, _) | SwapHome::Writing(entry) => {
+                entry.entry(&wanted.key)
+            }
+        };
+        (entry.proof() == wanted.proof).then_some(entry)
+    }
+
+    fn write_all(&self) {
+        while let Some(name) = self.writes.take(|_| true) {
+            let write = self.writes.lock().shared.begin_write(&name);
+            let written = write.map(|(entry, range)| (self.write(&name.0, &entry, range.start), range));
+            let failure = self.writes.ended(|table| {
+                let (result, range) = written?;
+                table.end_write(&name, range, result.map_err(|e| e.to_string()))
+            });
+            failure.iter().for_each(|failure| self.report.line(failure));
+        }
+    }
+
+    fn flush(&self) {
+        self.writes.flush();
+    }
+
+    fn close(&self) {
+        self.writes.abandon();
     }
 }
 
@@ -242,13 +276,9 @@ mod tests {
         // It can only be read.
         let file = DirectFile::open(file.path()).expect("opens");
         let budget = SwapBudget { memory: 0, disk: 1 << 20 };
-        let store = SwapStore::with_table(SwapTable::new(
-            Some(file),
-            budget,
-            Reporter::default(),
-            Default::default(),
-        ));
-        let store = store.expect("threads");
+        let writes = JobQueue::sharing(SwapTable::new(budget, Default::default()));
+        let shelf = SwapShelf { writes, file: Some(file), report: Reporter::default() };
+        let store = EntryStore::start(shelf).expect("threads");
         assert!(store.put(key(1), entry(1)));
         store.flush();
         let used = store.used();
