@@ -123,6 +123,8 @@ impl Entry {
 /// Bytes that are on their way to disk: those of an [`Entry`] before its checksum, which the writer makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwritten {
+    /// Its name.
+    pub key: Key,
     /// What the key was made of.
     pub proof: Vec<u8>,
     /// The parts, in order.
@@ -140,9 +142,10 @@ impl Unwritten {
         self.proof.len() + self.parts.iter().map(Vec::len).sum::<usize>()
     }
 
-    pub(crate) fn entry(&self, key: &Key) -> Entry {
+    /// The entry that it becomes.
+    pub fn entry(&self) -> Entry {
         let parts: Vec<&[u8]> = self.parts.iter().map(Vec::as_slice).collect();
-        Entry::new(key, &self.proof, &parts)
+        Entry::new(&self.key, &self.proof, &parts)
     }
 }
 

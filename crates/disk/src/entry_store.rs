@@ -1,7 +1,7 @@
 //! A store of entries: its threads read and write them, so that no step waits for a disk. Where entries lie is its shelf.
 
 use crate::{
-    entry::{Entry, Key, Unwritten},
+    entry::{Entry, Unwritten},
     queue::start_threads,
     read_queue::{Fetch, ReadQueue, WantedEntry},
 };
@@ -13,7 +13,7 @@ pub trait EntryShelf: Debug + Send + Sync + 'static {
     const WRITER: &'static str;
 
     /// Takes an entry in, which is written some time later; false where it is not.
-    fn put(&self, key: Key, entry: Unwritten) -> bool;
+    fn put(&self, entry: Unwritten) -> bool;
 
     /// The entry that is wanted; none where it is not there, or was damaged.
     fn read(&self, wanted: &WantedEntry) -> Option<Entry>;
@@ -53,8 +53,8 @@ impl<S: EntryShelf> EntryStore<S> {
     }
 
     /// Takes an entry in, which is written some time later; false where there is no room for it, or nothing can be written.
-    pub fn put(&self, key: Key, entry: Unwritten) -> bool {
-        self.shelf.put(key, entry)
+    pub fn put(&self, entry: Unwritten) -> bool {
+        self.shelf.put(entry)
     }
 
     /// The entry that is wanted; a damaged one is removed, and missing.

@@ -31,7 +31,7 @@ pub struct FolderShelf {
     folder: StoreFolder,
     budget: u64,
     report: Reporter,
-    writes: Arc<JobQueue<(Key, Unwritten), FolderUse>>,
+    writes: Arc<JobQueue<Unwritten, FolderUse>>,
 }
 
 /// What happened so far, and bytes of entries that wait or are being written.
@@ -89,12 +89,12 @@ impl EntryStore<FolderShelf> {
 impl EntryShelf for FolderShelf {
     const WRITER: &'static str = "lamina-writes";
 
-    fn put(&self, key: Key, entry: Unwritten) -> bool {
+    fn put(&self, entry: Unwritten) -> bool {
         let len = entry.len();
         self.folder.is_writable()
             && self.writes.update(|jobs| {
                 let taken = jobs.shared.take_in(len);
-                jobs.waiting.extend(taken.then_some((key, entry)));
+                jobs.waiting.extend(taken.then_some(entry));
                 taken
             })
     }
@@ -119,8 +119,8 @@ impl EntryShelf for FolderShelf {
 
     fn write_all(&self) {
         let mut bytes = self.folder.prune(self.budget);
-        while let Some((key, unwritten)) = self.writes.take(|_| true) {
-            let entry = unwritten.entry(&key);
+        while let Some(unwritten) = self.writes.take(|_| true) {
+            let entry = unwritten.entry();
             let len = entry.bytes().len() as u64;
             if bytes + len > self.budget {
                 // Other processes write and remove here too: the folder itself says what it holds.
@@ -128,7 +128,7 @@ impl EntryShelf for FolderShelf {
             }
             let result = match len > self.budget {
                 true => Err(io::Error::other("it alone is larger than the budget")),
-                false => self.folder.write(&key, &entry),
+                false => self.folder.write(&unwritten.key, &entry),
             };
             bytes += if let Ok(true) = result { len } else { 0 };
             let failure = self.writes.ended(|used| used.end_write(&unwritten, len, result));

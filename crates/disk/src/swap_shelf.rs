@@ -84,9 +84,9 @@ impl SwapShelf {
     }
 
     /// Writes an entry; returns how long that took.
-    fn write(&self, key: &Key, entry: &Unwritten, offset: u64) -> io::Result<Duration> {
+    fn write(&self, entry: &Unwritten, offset: u64) -> io::Result<Duration> {
         let begin = Instant::now();
-        let entry = entry.entry(key);
+        let entry = entry.entry();
         let mut buffer = PageBuffer::new(entry.bytes().len());
         buffer.bytes_mut()[..entry.bytes().len()].copy_from_slice(entry.bytes());
         self.file.as_ref().map_or(Ok(()), |file| file.write_blocks(offset, buffer.bytes()))?;
@@ -110,19 +110,17 @@ impl EntryShelf for SwapShelf {
     const WRITER: &'static str = "lamina-swap";
 
     /// Waits for a disk that has much to write already.
-    fn put(&self, key: Key, entry: Unwritten) -> bool {
+    fn put(&self, entry: Unwritten) -> bool {
         let len = entry.entry_len() as u64;
-        self.writes.wait(PATIENCE, |jobs| jobs.shared.is_full_for(&key, len));
-        self.writes.update(|jobs| jobs.shared.put(key, entry, &mut jobs.waiting))
+        self.writes.wait(PATIENCE, |jobs| jobs.shared.is_full_for(&entry.key, len));
+        self.writes.update(|jobs| jobs.shared.put(entry, &mut jobs.waiting))
     }
 
     fn read(&self, wanted: &WantedEntry) -> Option<Entry> {
         let (home, serial) = self.writes.lock().shared.begin_read(&wanted.key)?;
         let entry = match home {
             SwapHome::File(range) => self.read_range(&(wanted.key, serial), range)?,
-            SwapHome::Memory(entry) | SwapHome::Waiting(entry, _) | SwapHome::Writing(entry) => {
-                entry.entry(&wanted.key)
-            }
+            SwapHome::Memory(entry) | SwapHome::Waiting(entry, _) | SwapHome::Writing(entry) => entry.entry(),
         };
         (entry.proof() == wanted.proof).then_some(entry)
     }
@@ -130,7 +128,7 @@ impl EntryShelf for SwapShelf {
     fn write_all(&self) {
         while let Some(name) = self.writes.take(|_| true) {
             let write = self.writes.lock().shared.begin_write(&name);
-            let written = write.map(|(entry, range)| (self.write(&name.0, &entry, range.start), range));
+            let written = write.map(|(entry, range)| (self.write(&entry, range.start), range));
             let failure = self.writes.ended(|table| {
                 let (result, range) = written?;
                 table.end_write(&name, range, result.map_err(|e| e.to_string()))
@@ -180,7 +178,7 @@ mod tests {
     /// An entry of some thousand bytes that are all its own.
     fn entry(i: u32) -> Unwritten {
         let bytes = (0..3000 + i as usize % 5 * 1000).map(|at| (at as u32 * 7 + i) as u8).collect();
-        Unwritten { proof: i.to_le_bytes().to_vec(), parts: vec![bytes] }
+        Unwritten { key: key(i), proof: i.to_le_bytes().to_vec(), parts: vec![bytes] }
     }
 
     fn wanted(i: u32) -> WantedEntry {
@@ -210,7 +208,7 @@ mod tests {
             let store = SwapStore::open(folder.path(), SwapBudget { memory, disk }, Reporter::default())
                 .expect("opens");
             let all: Vec<u32> = (0..50).collect();
-            assert!(all.iter().all(|&i| store.put(key(i), entry(i))));
+            assert!(all.iter().all(|&i| store.put(entry(i))));
             assert_eq!(found(&store, &all), all, "{memory} {disk}, on the way");
             store.flush();
             assert_eq!(found(&store, &all), all, "{memory} {disk}");
@@ -233,7 +231,7 @@ mod tests {
         let budget = SwapBudget { memory: 0, disk: 64 << 10 };
         let store = SwapStore::open(folder.path(), budget, Reporter::default()).expect("opens");
         for round in 0..200 {
-            let put = (0..20).filter(|&i| store.put(key(i), entry(i))).count();
+            let put = (0..20).filter(|&i| store.put(entry(i))).count();
             assert!((8..16).contains(&put), "{put} entries of one or two blocks in sixteen");
             if round % 3 == 0 {
                 store.flush();
@@ -253,7 +251,7 @@ mod tests {
         let budget = SwapBudget { memory: 0, disk: 1 << 20 };
         let store = SwapStore::open(folder.path(), budget, Reporter::default()).expect("opens");
         let all: Vec<u32> = (0..40).collect();
-        assert!(all.iter().all(|&i| store.put(key(i), entry(i))));
+        assert!(all.iter().all(|&i| store.put(entry(i))));
         store.flush();
         // The file has no name, but the process has it open.
         let links = fs::read_dir("/proc/self/fd").expect("readable").flatten();
@@ -279,7 +277,7 @@ mod tests {
         let writes = JobQueue::sharing(SwapTable::new(budget, Default::default()));
         let shelf = SwapShelf { writes, file: Some(file), report: Reporter::default() };
         let store = EntryStore::start(shelf).expect("threads");
-        assert!(store.put(key(1), entry(1)));
+        assert!(store.put(entry(1)));
         store.flush();
         let used = store.used();
         assert_eq!((found(&store, &[1]), used.entries, used.file_bytes), (vec![], 0, 0));

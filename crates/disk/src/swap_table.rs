@@ -74,8 +74,8 @@ impl SwapTable {
     }
 
     /// Takes an entry in, and adds it to `writes` where it has to be written; false when there is no room for it.
-    pub fn put(&mut self, key: Key, entry: Unwritten, writes: &mut VecDeque<SwapName>) -> bool {
-        let len = entry.entry_len() as u64;
+    pub fn put(&mut self, entry: Unwritten, writes: &mut VecDeque<SwapName>) -> bool {
+        let (key, len) = (entry.key, entry.entry_len() as u64);
         if self.entries.contains_key(&key) {
             return true;
         }

@@ -9,18 +9,16 @@ mod answer;
 mod engine;
 mod error;
 mod events;
-mod fetching;
 pub mod kv;
 mod memory;
+mod part_fetch;
 mod policy;
 mod request;
-mod saved;
 mod schedule;
 mod sequence;
 mod service;
 mod swap_counts;
 mod swap_price;
-mod swapped;
 
 pub use engine::{
     Engine,
@@ -33,7 +31,10 @@ pub use events::{
     output::{Event, FinishReason, LengthBy, Scored, StopBy, Times, Timings, Token},
     sink::{Gone, Sink},
 };
-pub use kv::content::{Identity, Name};
+pub use kv::{
+    cache_part::SavedEntries,
+    content::{Identity, Name},
+};
 pub use policy::{Policy, goal::Goal};
 pub use request::{
     Generation, Pass, Request, Resume, RowSink, Task, Terms,
@@ -42,7 +43,6 @@ pub use request::{
     numbers::NumberRows,
     pooling::{Pooled, Pooling, pooled},
 };
-pub use saved::{SavedEntries, SavedPart};
 pub use service::{Service, handle::Handle, message::Waker};
 pub use swap_counts::SwapCounts;
 pub use swap_price::SwapChoice;

@@ -156,7 +156,7 @@ impl Memory {
         s.held.tables = vec![vec![]; self.groups.len()];
         s.held.sums = Memory::empty_sums(s);
         let mut contents = match self.reuse && s.reads_cache() {
-            true => self.known(s),
+            true => self.contents_of(s, s.sharable() / PAGE_LEN, |_| false),
             false => vec![],
         };
         let mut snapshot = None;
@@ -184,23 +184,35 @@ impl Memory {
         s.held.contents = contents;
     }
 
-    /// Contents of the full pages of `s` as far as they are known and may be shared.
-    fn known(&self, s: &Sequence) -> Vec<Arc<Content>> {
-        let mut past = Past::Root(s.root.clone());
+    /// Contents of the first `pages` full pages of `s` up to the first one that is neither known nor `elsewhere`.
+    fn contents_of(
+        &mut self,
+        s: &Sequence,
+        pages: usize,
+        elsewhere: impl Fn(usize) -> bool,
+    ) -> Vec<Arc<Content>> {
         let mut found = vec![];
-        for page in 0..s.sharable() / PAGE_LEN {
-            let cells = s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN);
-            let name = self.name(s, page, &past, &cells);
-            let Some(content) = self.contents.find(&name, &past, &cells) else { break };
-            past = Past::Page(content.clone());
+        for page in 0..pages {
+            let (name, past, cells) = self.named(s, &found, (page + 1) * PAGE_LEN);
+            let content = match self.contents.find(&name, &past, &cells) {
+                Some(content) => content,
+                None if elsewhere(page) => self.contents.intern(name, &past, &cells),
+                None => break,
+            };
             found.push(content);
         }
         found
     }
 
-    /// The name of a page of `s`: made beforehand, but for pages of its answer.
-    fn name(&self, s: &Sequence, page: usize, past: &Past, cells: &Cells<'_>) -> Name {
-        s.prompt_pages.names.get(page).copied().unwrap_or_else(|| self.contents.namer().name(past, cells))
+    /// What the page of `s` behind `before` holds up to token `end`, and its name: made beforehand, but for pages of its answer
+    /// and those that are not full.
+    fn named<'a>(&self, s: &'a Sequence, before: &[Arc<Content>], end: usize) -> (Name, Past, Cells<'a>) {
+        let start = before.len() * PAGE_LEN;
+        let past = before.last().map_or_else(|| Past::Root(s.root.clone()), |c| Past::Page(c.clone()));
+        let cells = s.cells(start..end);
+        let known = s.prompt_pages.names.get(before.len()).filter(|_| end - start == PAGE_LEN);
+        let name = known.copied().unwrap_or_else(|| self.contents.namer().name(&past, &cells));
+        (name, past, cells)
     }
 
     /// True when every group has the pages that the first row behind `contents` sees.
@@ -213,7 +225,7 @@ impl Memory {
 
     /// Rows that `s` can use in one step.
     pub fn most_rows(&self, s: &Sequence) -> usize {
-        if s.held.fetching.is_some() || s.held.swapping_in.is_some() {
+        if s.held.awaits.is_some() {
             return 0;
         }
         let closing = s.closing();
@@ -317,10 +329,7 @@ impl Memory {
         }
         while (s.held.contents.len() + 1) * PAGE_LEN <= s.computed {
             let n = s.held.contents.len();
-            let past =
-                s.held.contents.last().map_or_else(|| Past::Root(s.root.clone()), |c| Past::Page(c.clone()));
-            let cells = s.cells(n * PAGE_LEN..(n + 1) * PAGE_LEN);
-            let name = self.name(s, n, &past, &cells);
+            let (name, past, cells) = self.named(s, &s.held.contents, (n + 1) * PAGE_LEN);
             let content = self.contents.intern(name, &past, &cells);
             for (group, table) in self.groups.iter_mut().zip(&s.held.tables).filter(|(_, t)| t[n] != NO_PAGE)
             {
@@ -362,12 +371,9 @@ impl Memory {
     pub fn free(&mut self, s: &mut Sequence) {
         self.forget_swapped(s);
         self.drop_drafts(s);
+        self.release_tables(s);
         let held = std::mem::take(&mut s.held);
-        // The end of a sequence is the least likely to be wanted again: it is evicted first.
-        for (group, table) in self.groups.iter_mut().zip(&held.tables) {
-            table.iter().rev().filter(|&&p| p != NO_PAGE).for_each(|&p| group.pages.release(p));
-        }
-        held.fetching.into_iter().for_each(|fetching| self.release(&fetching.pages));
+        held.awaits.into_iter().for_each(|fetch| self.release(&fetch.pages));
         self.save_last_state(&held.contents);
         s.computed = 0;
         if let Some(states) = &mut self.states {

@@ -4,7 +4,7 @@
 //! One that is cut off anywhere is refused.
 
 use crate::{Error, Result, model::Model};
-use lamina_disk::{Entry, EntryFileError, EntryFileReader, EntryFileWriter, FileMagic};
+use lamina_disk::{Entry, EntryFileError, EntryFileReader, EntryFileWriter, FileMagic, Unwritten};
 use serde_json::{Value, json};
 use std::{collections::HashMap, iter, path::Path};
 
@@ -51,7 +51,7 @@ impl Model {
             Error::Runtime(format!("{}: the session cannot be saved: {e}", path.display()))
         };
         let facts = Entry::new(&fingerprint, FACTS, &[facts.to_string().as_bytes()]);
-        let parts = parts.into_iter().map(|p| Entry::new(&p.key, &p.proof, &[&p.bytes]));
+        let parts = parts.iter().map(Unwritten::entry);
         let mut file = EntryFileWriter::create(path, MAGIC).map_err(failed)?;
         iter::once(facts).chain(parts).try_for_each(|entry| file.push(&entry)).map_err(failed)?;
         file.finish().map_err(failed)

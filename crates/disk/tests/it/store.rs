@@ -28,7 +28,7 @@ fn entry(i: u64, len: usize) -> Entry {
 }
 
 fn unwritten(i: u64, len: usize) -> Unwritten {
-    Unwritten { proof: i.to_le_bytes().to_vec(), parts: vec![part(i, len), part(i + 1, 10)] }
+    Unwritten { key: key(i), proof: i.to_le_bytes().to_vec(), parts: vec![part(i, len), part(i + 1, 10)] }
 }
 
 fn wanted(i: u64) -> WantedEntry {
@@ -48,7 +48,7 @@ fn entries_outlive_the_store() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path(), 8 << 20);
     assert!(!holds(&store, 1, 1000));
-    (0..50).for_each(|i| assert!(store.put(key(i), unwritten(i, 1000))));
+    (0..50).for_each(|i| assert!(store.put(unwritten(i, 1000))));
     drop(store);
     let store = open(folder.path(), 8 << 20);
     assert!((0..50).all(|i| holds(&store, i, 1000)));
@@ -65,11 +65,11 @@ fn a_full_store_keeps_what_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path(), 1 << 20);
     let len = 100_000;
-    store.put(key(0), unwritten(0, len));
+    store.put(unwritten(0, len));
     store.flush();
     for i in 1..40 {
         assert!(holds(&store, 0, len), "after {i}");
-        store.put(key(i), unwritten(i, len));
+        store.put(unwritten(i, len));
         store.flush();
     }
     assert!(!store.contains(&key(1)) && store.contains(&key(39)));
@@ -82,7 +82,7 @@ fn damage_is_a_miss_and_goes() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path(), 8 << 20);
     for round in 0..200u64 {
-        store.put(key(round), unwritten(round, 500));
+        store.put(unwritten(round, 500));
         store.flush();
         let file = StoreFolder::open(folder.path()).expect("opens").list().pop().expect("an entry");
         let mut bytes = fs::read(&file.path).expect("readable");
@@ -107,7 +107,7 @@ fn a_disk_that_refuses_is_counted_and_harmless() {
     // A file where the folder of the entry would be: it cannot be written.
     let name = format!("{:02x}", key(5)[0]);
     fs::write(folder.path().join("v1").join(name), b"in the way").expect("writable");
-    store.put(key(5), unwritten(5, 10));
+    store.put(unwritten(5, 10));
     store.flush();
     let counts = store.counts();
     assert_eq!((counts.written, counts.dropped), (0, 1));
@@ -129,7 +129,7 @@ fn several_stores_share_a_folder() {
         for (store, first) in [(&a, 0), (&b, 50)] {
             threads.spawn(move || {
                 for i in first..first + 100 {
-                    store.put(key(i), unwritten(i, 30_000));
+                    store.put(unwritten(i, 30_000));
                     holds(store, i / 2, 30_000);
                 }
                 store.flush();
@@ -149,7 +149,7 @@ fn kills_leave_entries_whole_or_absent() {
         let store = open(folder.as_ref(), 64 << 20);
         println!("ready");
         for i in 0.. {
-            store.put(key(i % 4000), unwritten(i % 4000, 20_000));
+            store.put(unwritten(i % 4000, 20_000));
             if i % 8 == 0 {
                 store.flush();
             }
@@ -193,7 +193,7 @@ fn kills_leave_entries_whole_or_absent() {
 fn pipes_and_devices_in_the_folder_are_missing_entries() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path(), 8 << 20);
-    (0..3).for_each(|i| assert!(store.put(key(i), unwritten(i, 1000))));
+    (0..3).for_each(|i| assert!(store.put(unwritten(i, 1000))));
     store.flush();
     let files = StoreFolder::open(folder.path()).expect("opens");
     let path = |i: u64| files.list().into_iter().find(|e| e.key == key(i)).expect("listed").path;
@@ -204,7 +204,7 @@ fn pipes_and_devices_in_the_folder_are_missing_entries() {
     std::os::unix::fs::symlink("/dev/zero", &device).expect("linked");
     let read = thread::spawn(move || {
         assert!(!holds(&store, 0, 1000) && !holds(&store, 1, 1000) && holds(&store, 2, 1000));
-        assert!(store.put(key(0), unwritten(0, 1000)), "the entry takes the place of the pipe");
+        assert!(store.put(unwritten(0, 1000)), "the entry takes the place of the pipe");
         store.flush();
         assert!(holds(&store, 0, 1000));
     });
@@ -228,14 +228,14 @@ fn a_folder_that_can_only_be_read_is_read() {
     if let Some(folder) = std::env::var_os(READER) {
         let store = open(Path::new(&folder), 8 << 20);
         assert!(!store.is_writable() && holds(&store, 3, 1000) && !holds(&store, 4, 1000));
-        assert!(!store.room(1) && !store.put(key(4), unwritten(4, 1000)));
+        assert!(!store.room(1) && !store.put(unwritten(4, 1000)));
         drop(store);
         eprintln!("read alone");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path(), 8 << 20);
-    assert!(store.put(key(3), unwritten(3, 1000)));
+    assert!(store.put(unwritten(3, 1000)));
     drop(store);
     let of_all =
         |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");

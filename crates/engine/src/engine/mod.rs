@@ -8,6 +8,7 @@ pub(crate) mod results;
 mod session;
 pub(crate) mod snapshot;
 mod status;
+mod stores;
 mod swap;
 pub(crate) mod tally;
 pub(crate) mod turn;
@@ -116,16 +117,14 @@ impl Engine {
     pub(crate) fn step_beside(&mut self, beside: &mut dyn FnMut(&mut Engine)) -> bool {
         let begin = Instant::now();
         self.end_early(begin);
-        self.exchange_with_disk();
-        self.exchange_with_swap();
+        self.exchange_with_stores();
         let mut plan = self.schedule.next(begin, &self.cost);
         self.drafting.guess(&mut plan, &mut self.schedule, &self.cost, self.context);
         self.counters.preemptions += plan.preempted.len() as u64;
         self.save_evicted();
         if plan.shares.is_empty() {
             self.flush();
-            let (from_disk, from_swap) = (self.wait_for_disk(), self.wait_for_swap());
-            return from_disk || from_swap;
+            return self.wait_for_stores();
         }
         match enough_memory().and_then(|()| self.run(&plan, beside)) {
             Ok(machine) => self.count(&plan, begin.elapsed(), machine),

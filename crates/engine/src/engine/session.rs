@@ -1,28 +1,16 @@
 //! Exporting and importing what was computed of one text.
 
-use super::Engine;
-use crate::{
-    error::Result,
-    kv::cache_part::CachePart,
-    saved::{SavedEntries, SavedPart},
-    sequence::Sequence,
-};
+use super::{Engine, stores::export_part};
+use crate::{error::Result, kv::cache_part::SavedEntries, sequence::Sequence};
+use lamina_disk::Unwritten;
 
 impl Engine {
     /// All that memory has of the full pages of `s`, as bytes. Called between steps.
-    pub(crate) fn export_text(&mut self, s: &Sequence) -> Result<Vec<SavedPart>> {
+    pub(crate) fn export_text(&mut self, s: &Sequence) -> Result<Vec<Unwritten>> {
         let Some(namer) = self.schedule.memory.namer() else { return Ok(vec![]) };
         self.make_copies()?;
-        let mut saved = vec![];
-        for placed in self.schedule.memory.parts_of(s) {
-            let bytes = match placed.part {
-                CachePart::Page(group) => self.step.export_page(group, placed.at)?,
-                CachePart::State => self.step.export_state(placed.at)?,
-            };
-            let wanted = placed.part.wanted(&namer, &placed.content);
-            saved.push(SavedPart { key: wanted.key, proof: wanted.proof, bytes });
-        }
-        Ok(saved)
+        let parts = self.schedule.memory.parts_of(s);
+        parts.iter().map(|placed| export_part(&*self.step, &namer, placed)).collect()
     }
 
     /// Puts back what [`Engine::export_text`] gave of `s`, as far as there are pages that nobody holds; returns how many

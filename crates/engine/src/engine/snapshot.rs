@@ -151,7 +151,7 @@ fn state(s: &Sequence) -> SequenceState {
         index: s.index(),
         priority: s.terms.priority,
         paused: s.paused,
-        swapped: s.swapped.is_some() || s.held.swapping_in.is_some(),
+        swapped: s.swapped.is_some() || s.held.returns(),
         prompt_tokens: s.shifted.prompt,
         computed: s.computed,
         tokens: s.answered(),

@@ -1,24 +1,25 @@
 //! Memory of preempted sequences on its way out and back, between steps.
 //!
 //! What others take of it is exported before it is written over, and handed to a store. When the sequence has room again,
-//! that is read by threads of the store while others run, and put into pages of its own.
+//! that is put into pages of its own.
 
-use super::Engine;
+use super::{
+    Engine,
+    stores::{export_part, import_part},
+};
 use crate::{
     error::Result,
     kv::cache_part::CachePart,
+    part_fetch::FetchGoal,
     swap_counts::SwapCounts,
     swap_price::{SwapChoice, SwapPrice},
 };
-use lamina_disk::{Arrival, SwapStore, SwapUse, Unwritten};
-use std::time::{Duration, Instant};
-
-/// How long an engine that has nothing else to do waits for the disk before it looks for messages.
-const READ_WAIT: Duration = Duration::from_millis(5);
+use lamina_disk::{Entry, SwapStore, SwapUse};
+use std::time::Instant;
 
 /// Where preempted sequences go.
 pub(super) struct SwapTier {
-    store: SwapStore,
+    pub store: SwapStore,
     choice: SwapChoice,
     /// Bytes of a page of each layer group, and of a state.
     page_bytes: Vec<usize>,
@@ -66,79 +67,34 @@ impl Engine {
         self.swap.as_ref().map(|swap| swap.store.used())
     }
 
-    /// Puts back what has come, asks for what is wanted, and renews the price of it all.
-    pub(super) fn exchange_with_swap(&mut self) {
-        if self.swap.is_none() {
-            return;
-        }
-        self.begin_swapping_in();
-        for i in 0..self.schedule.running.len() {
-            let Some(back) = self.schedule.running[i].held.swapping_in.as_mut() else { continue };
-            let arrivals = back.arrivals();
-            if !arrivals.is_empty()
-                && let Err(e) = self.take_back(i, arrivals)
-            {
-                return self.fail_running(&e);
-            }
-        }
+    /// Renews what swapping costs.
+    pub(super) fn price_swap(&mut self) {
         self.schedule.swap = self.swap.as_ref().map(|swap| swap.price(&self.counters.swap));
     }
 
-    /// Waits a moment where sequences wait to come back; false where none does.
-    pub(super) fn wait_for_swap(&mut self) -> bool {
-        let begun = self.begin_swapping_in();
-        if let (true, Some(swap)) = (begun, &self.swap) {
-            swap.store.wait(READ_WAIT);
-        }
-        begun
-    }
-
-    /// Asks for what sequences wait for; true where any does.
-    fn begin_swapping_in(&mut self) -> bool {
-        let Some(swap) = &self.swap else { return false };
-        let namer = self.schedule.memory.content_namer();
-        let mut any = false;
-        for back in self.schedule.running.iter_mut().filter_map(|s| s.held.swapping_in.as_mut()) {
-            any = true;
-            if back.fetch.is_none() {
-                let wanted = back.wanted.iter().map(|(w, _)| w.part.wanted(&namer, &w.content)).collect();
-                back.fetch = Some(swap.store.fetch(wanted));
-            }
-        }
-        any
-    }
-
-    /// Puts what has come for running sequence `i` into its memory. With all of it the sequence goes on, and without some of
-    /// it it is computed again.
-    fn take_back(&mut self, i: usize, arrivals: Vec<Arrival>) -> Result<()> {
-        self.make_copies()?;
-        self.save_evicted();
+    /// Puts an entry into the page or the state of a sequence that comes back; false where it is not what it should be.
+    pub(super) fn put_back(&mut self, part: CachePart, at: u32, entry: &Entry) -> bool {
         let begin = Instant::now();
-        let mut whole = true;
-        for (place, entry) in arrivals {
-            let Some(back) = &self.schedule.running[i].held.swapping_in else { break };
-            let (part, at) = (back.wanted[place].0.part, back.wanted[place].1);
-            let bytes = entry.as_ref().and_then(|e| e.parts().next());
-            let done = bytes.map(|bytes| match part {
-                CachePart::Page(group) => self.step.import_page(group, at, bytes),
-                CachePart::State => self.step.import_state(at, bytes),
-            });
-            whole &= matches!(done, Some(Ok(())));
-            self.counters.swap.parts_in += 1;
-            self.counters.swap.bytes_in += bytes.map_or(0, <[u8]>::len) as u64;
-        }
-        self.counters.swap.copy_seconds += begin.elapsed().as_secs_f64();
+        let done = import_part(&mut *self.step, part, at, entry);
+        let counts = &mut self.counters.swap;
+        counts.parts_in += 1;
+        counts.bytes_in += entry.parts().next().map_or(0, <[u8]>::len) as u64;
+        counts.copy_seconds += begin.elapsed().as_secs_f64();
+        done.is_ok()
+    }
+
+    /// A sequence goes on where it was preempted, or is computed again where it does not have the `whole` of its memory.
+    pub(super) fn return_sequence(&mut self, i: usize, whole: bool) {
         let (memory, s) = (&mut self.schedule.memory, &mut self.schedule.running[i]);
-        if let Some(back) = s.held.swapping_in.as_ref().filter(|back| back.left == 0 || !whole) {
-            self.counters.swap.return_seconds += back.began.elapsed().as_secs_f64();
+        if let Some(FetchGoal::Return { began, .. }) = s.held.awaits.as_ref().map(|fetch| &fetch.goal) {
+            self.counters.swap.return_seconds += began.elapsed().as_secs_f64();
         }
-        match s.held.swapping_in.as_ref().map_or(0, |back| back.left) {
-            _ if !whole => memory.not_swapped_in(s),
-            0 => memory.swapped_in(s),
-            _ => {}
+        if whole {
+            memory.swapped_in(s)
+        } else {
+            memory.not_swapped_in(s)
         }
         self.let_go_of_swapped();
-        Ok(())
     }
 
     /// Lets go of what no sequence waits for any more, and hands over what was taken from those that wait.
@@ -148,17 +104,13 @@ impl Engine {
         let (Some(swap), counts) = (&self.swap, &mut self.counters.swap) else { return };
         for placed in self.schedule.memory.take_swapped() {
             let begin = Instant::now();
-            let bytes = match placed.part {
-                CachePart::Page(group) => self.step.export_page(group, placed.at),
-                CachePart::State => self.step.export_state(placed.at),
-            };
             // A machine that fails here fails in its next step too, where somebody is told.
-            let Ok(bytes) = bytes else { continue };
+            let Ok(saved) = export_part(&*self.step, &namer, &placed) else { continue };
             counts.copy_seconds += begin.elapsed().as_secs_f64();
-            let (len, wanted) = (bytes.len() as u64, placed.part.wanted(&namer, &placed.content));
-            if swap.store.put(wanted.key, Unwritten { proof: wanted.proof, parts: vec![bytes] }) {
+            let bytes: usize = saved.parts.iter().map(Vec::len).sum();
+            if swap.store.put(saved) {
                 counts.parts_out += 1;
-                counts.bytes_out += len;
+                counts.bytes_out += bytes as u64;
                 self.schedule.memory.stored(&placed);
             }
         }

@@ -1,7 +1,8 @@
 //! What a store on disk keeps of a content: a page of each layer group, and the state behind its last token.
 
 use super::content::{Cells, Content, Name, Namer, sha256};
-use lamina_disk::{Key, WantedEntry};
+use lamina_disk::{Entry, Key, WantedEntry};
+use std::collections::HashMap;
 
 /// One of the things that a machine has computed for a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +32,9 @@ impl CachePart {
         }
     }
 }
+
+/// Entries by their names, to be put back.
+pub type SavedEntries = HashMap<Key, Entry>;
 
 #[cfg(test)]
 mod tests {

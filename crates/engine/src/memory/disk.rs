@@ -3,11 +3,8 @@
 
 use super::Memory;
 use crate::{
-    fetching::{Fetching, WantedPart},
-    kv::{
-        cache_part::CachePart,
-        content::{Content, Past},
-    },
+    kv::{cache_part::CachePart, content::Content},
+    part_fetch::{FetchGoal, PartFetch, WantedPart},
     sequence::Sequence,
 };
 use lamina_plan::PAGE_LEN;
@@ -44,15 +41,15 @@ impl Memory {
     /// Takes the longest beginning of `s` over that is in memory; where a store on disk has a longer one, it is fetched
     /// first.
     pub fn begin(&mut self, s: &mut Sequence) {
-        s.held.fetching = self.plan_fetch(s).map(Box::new);
-        if s.held.fetching.is_none() {
+        s.held.awaits = self.plan_fetch(s).map(Box::new);
+        if s.held.awaits.is_none() {
             self.adopt(s);
             s.begun = true;
         }
     }
 
     /// What has to be read for a beginning of `s` that is longer than the one in memory.
-    fn plan_fetch(&mut self, s: &Sequence) -> Option<Fetching> {
+    fn plan_fetch(&mut self, s: &Sequence) -> Option<PartFetch> {
         if !(self.saves && s.prompt_pages.are_on_disk() && s.reads_cache()) {
             return None;
         }
@@ -64,29 +61,14 @@ impl Memory {
             memory.holds(&contents[page], part) || s.prompt_pages.is_on_disk(page, part)
         };
         let end = self.longest_beginning(contents.len(), anywhere);
-        (end > reached).then(|| {
-            let (wanted, pages) = self.missing(&contents[..end]);
-            Fetching { left: wanted.len(), wanted, fetch: None, pages, in_memory: reached * PAGE_LEN }
-        })
+        (end > reached).then(|| self.missing(&contents[..end], reached * PAGE_LEN))
     }
 
     /// Contents of the prompt's pages up to the first of which neither memory nor disk has anything.
     pub(super) fn nameable(&mut self, s: &Sequence) -> Vec<Arc<Content>> {
         let parts = self.parts();
-        let mut past = Past::Root(s.root.clone());
-        let mut contents = vec![];
-        for (page, name) in s.prompt_pages.names.iter().enumerate() {
-            let cells = s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN);
-            let stored = parts.iter().any(|&part| s.prompt_pages.is_on_disk(page, part));
-            let content = match self.contents.find(name, &past, &cells) {
-                Some(content) => content,
-                None if stored => self.contents.intern(*name, &past, &cells),
-                None => break,
-            };
-            past = Past::Page(content.clone());
-            contents.push(content);
-        }
-        contents
+        let on_disk = |page| parts.iter().any(|&part| s.prompt_pages.is_on_disk(page, part));
+        self.contents_of(s, s.prompt_pages.names.len(), on_disk)
     }
 
     /// Pages of the longest beginning, of at most `most` pages, of which `has` all that the row behind it needs.
@@ -121,40 +103,43 @@ impl Memory {
         }
     }
 
-    /// What memory lacks of a beginning, and the pages that it has of it, which are held from now on.
-    fn missing(&mut self, contents: &[Arc<Content>]) -> (Vec<WantedPart>, Vec<(usize, u32)>) {
-        let (mut wanted, mut pages) = (vec![], vec![]);
+    /// What memory lacks of a beginning, of which it has `in_memory` tokens in a row.
+    fn missing(&mut self, contents: &[Arc<Content>], in_memory: usize) -> PartFetch {
+        let mut missing = PartFetch::new(vec![], FetchGoal::Begin { in_memory });
         let firsts: Vec<usize> =
             self.groups.iter().map(|g| g.reach.first(contents.len() * PAGE_LEN) / PAGE_LEN).collect();
         for (page, content) in contents.iter().enumerate() {
             for (group, _) in firsts.iter().enumerate().filter(|(_, first)| page >= **first) {
-                match self.groups[group].pages.find(content) {
-                    Some(held) => {
-                        self.groups[group].pages.hold(held);
-                        pages.push((group, held));
-                    }
-                    None => {
-                        wanted.push(WantedPart { content: content.clone(), part: CachePart::Page(group) })
-                    }
-                }
+                self.look_for(content, CachePart::Page(group), &mut missing);
             }
         }
-        if let Some(last) =
-            contents.last().filter(|last| self.states.is_some() && !self.holds(last, CachePart::State))
-        {
-            wanted.push(WantedPart { content: last.clone(), part: CachePart::State });
+        if let Some(last) = contents.last().filter(|_| self.states.is_some()) {
+            self.look_for(last, CachePart::State, &mut missing);
         }
-        (wanted, pages)
+        missing
+    }
+
+    /// Adds a part to those that are missing where memory lacks it; a page that is there is held.
+    pub(super) fn look_for(&mut self, content: &Arc<Content>, part: CachePart, missing: &mut PartFetch) {
+        if !self.holds(content, part) {
+            return missing.wanted.push(WantedPart { content: content.clone(), part });
+        }
+        if let CachePart::Page(group) = part
+            && let Some(page) = self.groups[group].pages.find(content)
+        {
+            self.groups[group].pages.hold(page);
+            missing.pages.push((group, page));
+        }
     }
 
     /// Where to put a part that was read, for the sequence that waits for it: a page or a state of its own. None where
     /// there is room for no more.
-    pub fn take_for(&mut self, fetching: &mut Fetching, place: usize) -> Option<PlacedPart> {
-        let WantedPart { content, part } = &fetching.wanted[place];
+    pub fn take_for(&mut self, fetch: &mut PartFetch, place: usize) -> Option<PlacedPart> {
+        let WantedPart { content, part } = &fetch.wanted[place];
         let at = match *part {
             CachePart::Page(group) => {
                 let at = self.groups[group].pages.take()?;
-                fetching.pages.push((group, at));
+                fetch.pages.push((group, at));
                 at
             }
             CachePart::State => {
@@ -184,11 +169,13 @@ impl Memory {
 
     /// Ends the waiting of `s`: it takes over what is in memory by now.
     pub fn fetched(&mut self, s: &mut Sequence) {
-        let Some(fetching) = s.held.fetching.take() else { return };
+        let Some(fetch) = s.held.awaits.take_if(|fetch| !fetch.returns()) else { return };
         self.adopt(s);
         s.begun = true;
-        s.cached_on_disk = s.cached.saturating_sub(fetching.in_memory);
-        self.release(&fetching.pages);
+        if let FetchGoal::Begin { in_memory } = fetch.goal {
+            s.cached_on_disk = s.cached.saturating_sub(in_memory);
+        }
+        self.release(&fetch.pages);
     }
 
     /// Lets go of pages that were held for a sequence that waited, the last one first.

@@ -2,8 +2,8 @@
 
 use super::{Memory, disk::PlacedPart};
 use crate::{
-    fetching::{Fetching, WantedPart},
-    kv::{cache_part::CachePart, content::Past},
+    kv::cache_part::CachePart,
+    part_fetch::{FetchGoal, PartFetch},
     sequence::Sequence,
 };
 use lamina_plan::PAGE_LEN;
@@ -35,38 +35,24 @@ impl Memory {
     }
 
     /// What memory lacks of the full pages of `s`; what it has is held until [`Memory::restored`].
-    pub fn lacking(&mut self, s: &Sequence) -> Fetching {
-        let mut past = Past::Root(s.root.clone());
-        let (mut wanted, mut pages) = (vec![], vec![]);
-        for (page, name) in s.prompt_pages.names.iter().enumerate() {
-            let cells = s.cells(page * PAGE_LEN..(page + 1) * PAGE_LEN);
-            let content = self.contents.intern(*name, &past, &cells);
+    pub fn lacking(&mut self, s: &Sequence) -> PartFetch {
+        let mut missing = PartFetch::new(vec![], FetchGoal::Begin { in_memory: 0 });
+        for content in self.contents_of(s, s.prompt_pages.names.len(), |_| true) {
             for part in self.parts() {
-                match part {
-                    CachePart::Page(group) if self.holds(&content, part) => {
-                        let held = self.groups[group].pages.find(&content);
-                        held.into_iter().for_each(|at| {
-                            self.groups[group].pages.hold(at);
-                            pages.push((group, at));
-                        });
-                    }
-                    part if self.holds(&content, part) => {}
-                    part => wanted.push(WantedPart { content: content.clone(), part }),
-                }
+                self.look_for(&content, part, &mut missing);
             }
-            past = Past::Page(content);
         }
-        Fetching { left: wanted.len(), wanted, fetch: None, pages, in_memory: 0 }
+        missing
     }
 
     /// Lets go of what was put back for `s`: it is found like all that was computed. Returns the tokens of the longest
     /// beginning that memory has now.
-    pub fn restored(&mut self, s: &Sequence, fetching: &Fetching) -> usize {
+    pub fn restored(&mut self, s: &Sequence, fetch: &PartFetch) -> usize {
         let contents = self.nameable(s);
         let in_memory =
             |memory: &mut Memory, page: usize, part: CachePart| memory.holds(&contents[page], part);
         let pages = self.longest_beginning(contents.len(), in_memory);
-        self.release(&fetching.pages);
+        self.release(&fetch.pages);
         pages * PAGE_LEN
     }
 }

@@ -7,13 +7,9 @@
 
 use super::{Memory, disk::PlacedPart};
 use crate::{
-    fetching::WantedPart,
-    kv::{
-        cache_part::CachePart,
-        content::{Content, Past},
-    },
+    kv::{cache_part::CachePart, content::Content},
+    part_fetch::{FetchGoal, PartFetch, SwappedOut, WantedPart},
     sequence::Sequence,
-    swapped::{SwappedOut, SwappingIn},
 };
 use lamina_disk::Key;
 use lamina_plan::{KeptCells, NO_PAGE, PAGE_LEN, batch::Copy};
@@ -51,7 +47,7 @@ impl Memory {
 
     /// Takes the memory of a preempted sequence back as [`Memory::free`] does, and has it wait for what was in it.
     pub fn swap_out(&mut self, s: &mut Sequence) {
-        if let Some(back) = s.held.swapping_in.take() {
+        if let Some(back) = s.held.awaits.take_if(|fetch| fetch.returns()) {
             return self.swap_out_again(s, *back);
         }
         // Selected cells are not what the tokens of their pages say, and sums are nowhere else: both are computed again.
@@ -70,12 +66,13 @@ impl Memory {
     }
 
     /// A sequence that was preempted on its way back waits for the same again.
-    fn swap_out_again(&mut self, s: &mut Sequence, back: SwappingIn) {
-        if !back.wanted.iter().any(|(wanted, _)| wanted.part == CachePart::State) {
-            self.keep_state(s, &back.out);
+    fn swap_out_again(&mut self, s: &mut Sequence, back: PartFetch) {
+        let FetchGoal::Return { out, .. } = back.goal else { return };
+        if !back.wanted.iter().any(|wanted| wanted.part == CachePart::State) {
+            self.keep_state(s, &out);
         }
         self.free(s);
-        s.swapped = Some(Box::new(back.out));
+        s.swapped = Some(Box::new(out));
     }
 
     fn keep_state(&mut self, s: &mut Sequence, out: &SwappedOut) {
@@ -99,10 +96,8 @@ impl Memory {
         let mut contents = s.held.contents.clone();
         for page in 0..s.computed.div_ceil(PAGE_LEN) {
             if page == contents.len() {
-                let past =
-                    contents.last().map_or_else(|| Past::Root(s.root.clone()), |c| Past::Page(c.clone()));
-                let cells = s.cells(page * PAGE_LEN..s.computed.min((page + 1) * PAGE_LEN));
-                let name = self.contents.namer().name(&past, &cells);
+                let end = s.computed.min((page + 1) * PAGE_LEN);
+                let (name, past, cells) = self.named(s, &contents, end);
                 contents.push(self.contents.intern(name, &past, &cells));
             }
             // A page is not known where another one had the same content before, which may be gone by now.
@@ -164,8 +159,13 @@ impl Memory {
 
     /// Lets go of what a sequence waited for, wherever it is.
     pub(super) fn forget_swapped(&mut self, s: &mut Sequence) {
-        let back = s.held.swapping_in.take().map(|back| back.out);
-        back.into_iter().chain(s.swapped.take().map(|out| *out)).for_each(|out| self.give_up(&out));
+        let back = s.held.awaits.take_if(|fetch| fetch.returns());
+        if let Some(FetchGoal::Return { out, .. }) = back.map(|back| back.goal) {
+            self.give_up(&out);
+        }
+        if let Some(out) = s.swapped.take() {
+            self.give_up(&out);
+        }
     }
 
     /// Memory for a sequence that is about to run: a state, and all that it had when it was preempted. False when there is
@@ -195,10 +195,11 @@ impl Memory {
             s.swapped = Some(Box::new(out));
             return false;
         }
-        let left = wanted.len();
-        s.held.swapping_in =
-            Some(Box::new(SwappingIn { out, wanted, fetch: None, left, began: Instant::now() }));
-        if left == 0 {
+        let (wanted, places): (Vec<_>, Vec<_>) = wanted.into_iter().unzip();
+        let fetch = PartFetch::new(wanted, FetchGoal::Return { out, places, began: Instant::now() });
+        let ended = fetch.has_ended();
+        s.held.awaits = Some(Box::new(fetch));
+        if ended {
             self.swapped_in(s);
         }
         true
@@ -264,7 +265,9 @@ impl Memory {
         true
     }
 
-    fn release_tables(&mut self, s: &mut Sequence) {
+    /// Gives all pages of a sequence back.
+    pub(super) fn release_tables(&mut self, s: &mut Sequence) {
+        // The end of a sequence is the least likely to be wanted again: it is evicted first.
         for (group, table) in self.groups.iter_mut().zip(std::mem::take(&mut s.held.tables)) {
             table.iter().rev().filter(|&&p| p != NO_PAGE).for_each(|&p| group.pages.release(p));
         }
@@ -272,7 +275,8 @@ impl Memory {
 
     /// All that `s` had is back: it goes on where it was.
     pub fn swapped_in(&mut self, s: &mut Sequence) {
-        let Some(SwappingIn { out, .. }) = s.held.swapping_in.take().map(|back| *back) else { return };
+        let back = s.held.awaits.take_if(|fetch| fetch.returns());
+        let Some(FetchGoal::Return { out, .. }) = back.map(|back| back.goal) else { return };
         (s.computed, s.begun) = (out.computed, true);
         self.give_up(&out);
         self.swaps.returned += 1;

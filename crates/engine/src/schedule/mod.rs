@@ -279,7 +279,7 @@ impl Schedule {
     fn swaps(&self, s: &Sequence, cost: &Cost) -> bool {
         let pays =
             |price: &SwapPrice| price.pays(&self.memory.swap_pages(s), s.computed, self.room.rows, cost);
-        s.held.swapping_in.is_some() || self.swap.as_ref().is_some_and(pays)
+        s.held.returns() || self.swap.as_ref().is_some_and(pays)
     }
 
     /// Drops the older half of the tokens of running sequences that have reached the end of the context; they wait to be

@@ -1,6 +1,6 @@
 //! Block tables and recurrent state of one sequence.
 
-use crate::{fetching::Fetching, kv::content::Content, swapped::SwappingIn};
+use crate::{kv::content::Content, part_fetch::PartFetch};
 use lamina_plan::{CellSums, KeptCells};
 use std::sync::Arc;
 
@@ -34,8 +34,13 @@ pub(crate) struct SeqMemory {
     pub next_state: Option<u32>,
     /// Memory of further chains of drafts in a step.
     pub branches: Vec<BranchMemory>,
-    /// What it waits for before its first row.
-    pub fetching: Option<Box<Fetching>>,
-    /// What it waits for before it goes on where it was preempted.
-    pub swapping_in: Option<Box<SwappingIn>>,
+    /// What it waits for before it begins, or goes on where it was preempted.
+    pub awaits: Option<Box<PartFetch>>,
+}
+
+impl SeqMemory {
+    /// True for a sequence that waits for what it had when it was preempted.
+    pub fn returns(&self) -> bool {
+        self.awaits.as_ref().is_some_and(|fetch| fetch.returns())
+    }
 }

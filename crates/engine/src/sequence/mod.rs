@@ -20,6 +20,7 @@ use crate::{
         content::{Cells, Name},
         prompt_pages::PromptPages,
     },
+    part_fetch::SwappedOut,
     policy::{self, Candidate, Rank},
     request::{
         Request, Task, Terms,
@@ -28,7 +29,6 @@ use crate::{
         queue::QueuePlace,
     },
     sequence::{memory::SeqMemory, purpose::Purpose},
-    swapped::SwappedOut,
 };
 use lamina_plan::Plan;
 use std::{

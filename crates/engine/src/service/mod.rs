@@ -12,9 +12,8 @@ use crate::{
     },
     error::{EngineError, Result},
     events::output::Event,
-    kv::content::Name,
+    kv::{cache_part::SavedEntries, content::Name},
     request::{Pass, Request, Task, Terms, queue::Queue},
-    saved::{SavedEntries, SavedPart},
     sequence::Sequence,
     service::{
         handle::Handle,
@@ -22,6 +21,7 @@ use crate::{
         message::{Errand, Fault, Message, Waker},
     },
 };
+use lamina_disk::Unwritten;
 use lamina_plan::{Profile, Select};
 use std::{
     any::Any,
@@ -130,7 +130,7 @@ impl Service {
     ///
     /// # Errors
     /// When `tokens` are no text for this model, the machine fails, or the service has ended.
-    pub fn export_text(&self, tokens: Vec<u32>, lora: Arc<[f32]>) -> Result<Vec<SavedPart>> {
+    pub fn export_text(&self, tokens: Vec<u32>, lora: Arc<[f32]>) -> Result<Vec<Unwritten>> {
         let s = self.text(tokens, lora)?;
         self.between_steps(move |engine| engine.export_text(&s))?
     }

@@ -2,7 +2,7 @@
 //! computed again.
 
 use super::*;
-use crate::{kv::cache_part::CachePart, swap_price::SwapChoice};
+use crate::{kv::cache_part::CachePart, part_fetch::FetchGoal, swap_price::SwapChoice};
 use lamina_disk::Key;
 
 /// What a part of a content held.
@@ -60,7 +60,7 @@ impl World {
     pub(super) fn swap_in(&mut self) {
         for i in 0..self.schedule.running.len() {
             let comes = self.swapped.as_mut().is_some_and(|store| store.roll(3) == 0);
-            if !comes || self.schedule.running[i].held.swapping_in.is_none() {
+            if !comes || !self.schedule.running[i].held.returns() {
                 continue;
             }
             self.swap_out();
@@ -74,11 +74,11 @@ impl World {
 
     /// Puts all that sequence `i` waits for into its place; false where something is missing.
     fn take_back(&mut self, i: usize) -> bool {
-        let (Some(store), Some(back)) = (&mut self.swapped, &self.schedule.running[i].held.swapping_in)
-        else {
+        let (Some(store), Some(back)) = (&mut self.swapped, &self.schedule.running[i].held.awaits) else {
             return false;
         };
-        back.wanted.iter().all(|(wanted, at)| {
+        let FetchGoal::Return { places, .. } = &back.goal else { return false };
+        back.wanted.iter().zip(places).all(|(wanted, at)| {
             let key = wanted.part.key(&wanted.content.name);
             let kept =
                 store.kept.get(&key).filter(|(id, _)| *id == wanted.content.id).map(|(_, kept)| kept.clone());
