@@ -56,7 +56,7 @@ pub use lamina_load::{
     type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
-pub use lamina_tokenize::{Markers, Special, StreamDecoder, Tokenizer};
+pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};
 pub use model::Model;
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};

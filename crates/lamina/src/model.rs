@@ -11,7 +11,7 @@ use lamina_engine::{EngineError, Generation, Handle, Resume, Service, Snapshot, 
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
 use lamina_plan::Profile;
-use lamina_tokenize::{Special, Tokenizer};
+use lamina_tokenize::{LongText, Special, Tokenizer};
 use std::{
     path::Path,
     sync::{Arc, OnceLock},
@@ -122,12 +122,25 @@ impl Model {
     /// # Errors
     /// When the model has no tokenizer, or there is no memory for a long text.
     pub fn tokenize(&self, text: &str, special: Special) -> Result<Vec<u32>> {
+        Ok(self.tokenizer_with_room()?.encode(text, special)?)
+    }
+
+    /// The same in parts, for callers that have other things to do between them.
+    ///
+    /// # Errors
+    /// As for [`Model::tokenize`].
+    pub fn long_text(&self, text: &str, special: Special) -> Result<LongText> {
+        Ok(LongText::new(self.tokenizer_with_room()?, text, special)?)
+    }
+
+    fn tokenizer_with_room(&self) -> Result<&Tokenizer> {
         // An earlier request may have spent what is kept back, and only the engine's thread has been told.
-        if !lamina_reserve::whole() {
-            let text = "there is no memory to tokenize a text: end other programs".into();
-            return Err(Error::OutOfMemory(text));
+        match lamina_reserve::whole() {
+            true => self.need_tokenizer(),
+            false => {
+                Err(Error::OutOfMemory("there is no memory to tokenize a text: end other programs".into()))
+            }
         }
-        Ok(self.need_tokenizer()?.encode(text, special)?)
     }
 
     /// Text of tokens, without special ones.

@@ -1,8 +1,8 @@
 //! What all requests of a server share.
 
 use crate::{
-    end_rate::EndRate, kept::KeptAnswers, log::LogWriter, metrics::Metrics, models::Registry,
-    options::ServeOptions,
+    body::BodyBudget, end_rate::EndRate, kept::KeptAnswers, log::LogWriter, metrics::Metrics,
+    models::Registry, options::ServeOptions,
 };
 use std::sync::{
     Arc,
@@ -24,6 +24,8 @@ pub struct AppState {
     pub metrics: Metrics,
     /// What it tells those who run it.
     pub log: LogWriter,
+    /// What large bodies may hold together.
+    pub bodies: BodyBudget,
     /// How fast requests end.
     pub end_rate: EndRate,
     /// Answers that can be asked for again.
@@ -48,6 +50,7 @@ impl App {
             log: LogWriter::to_stderr(metrics.log_dropped.clone())?,
             metrics,
             kept: KeptAnswers::default(),
+            bodies: BodyBudget::new(options.max_body_memory),
             end_rate: EndRate::default(),
             options,
             models,

@@ -30,5 +30,5 @@ pub use source::gguf::GgufVocab;
 pub use source::tiktoken::TiktokenEncoding;
 pub use special::{InfillIds, Markers, Special, SpecialFragment, SpecialIds};
 pub use stream::StreamDecoder;
-pub use tokenizer::Tokenizer;
+pub use tokenizer::{LongText, Tokenizer};
 pub use vocab::TokenKind;

@@ -1,5 +1,8 @@
 //! The tokenizer: text to ids and back, one type for every source (see [`crate::source`]).
 
+mod long_text;
+
+pub use long_text::LongText;
 use std::sync::Arc;
 
 use ahash::{AHashMap, AHashSet};

@@ -1,9 +1,11 @@
 //! JSON bodies, read against a field table.
 
+mod budget;
 mod scalar;
 mod table;
 mod tree;
 
+pub use budget::{BodyBudget, BodyShare};
 pub use scalar::{sampling_value, texts};
 #[cfg(test)]
 pub use table::COMMON;
@@ -79,6 +81,11 @@ impl Body {
             }
         }
         Ok(())
+    }
+
+    /// Bytes that its fields take.
+    pub fn memory(&self) -> u64 {
+        self.map.values().map(budget::memory).sum()
     }
 
     /// Path of a field from the body's root.

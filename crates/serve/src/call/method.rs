@@ -80,7 +80,7 @@ impl HttpCall {
         let raw = RawPathParams::from_request_parts(&mut parts, &()).await;
         let parameters = raw.iter().flatten().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         log.entry().dialect = dialect;
-        let body = Mutex::new(Some(body));
-        Ok(HttpCall { app, dialect, caller, id, log, parts, parameters, body })
+        let (body, share) = (Mutex::new(Some(body)), Mutex::new(app.bodies.share()));
+        Ok(HttpCall { app, dialect, caller, id, log, parts, parameters, body, share })
     }
 }

@@ -9,6 +9,7 @@ mod pool;
 mod prompts;
 mod read;
 mod token_count;
+mod tokens;
 
 pub use chat::{ChatTurn, PromptTokens, message_text};
 pub use form::response_format;
@@ -22,7 +23,7 @@ use token_count::CountedRequest;
 
 use crate::{
     app::App,
-    body::{Body, FieldTable},
+    body::{Body, BodyShare, FieldTable},
     dialect::Dialect,
     error::{ApiError, Cause},
     log::RequestLog,
@@ -36,7 +37,7 @@ use serde_json::Value;
 use std::{
     borrow::Cow,
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Bodies up to so many bytes are handled on the thread of HTTP; what is made of longer ones takes too long for it.
@@ -83,6 +84,7 @@ pub struct HttpCall {
     parts: Parts,
     parameters: HashMap<String, String>,
     body: Mutex<Option<axum::body::Body>>,
+    share: Mutex<BodyShare>,
 }
 
 impl HttpCall {
@@ -121,14 +123,28 @@ impl HttpCall {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// What its body holds of the memory for large bodies.
+    fn share(&self) -> MutexGuard<'_, BodyShare> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reads the body against a field table.
     ///
     /// # Errors
-    /// When it is too large, no JSON, of another type, or has fields that are unknown or refused.
+    /// When it is too large, no JSON, of another type, or has fields that are unknown or refused; when there is no room for
+    /// what it was parsed to.
     pub async fn body(&self, table: &'static FieldTable) -> Result<Body, ApiError> {
         let (bytes, lenient) = (self.bytes().await?, self.app.options.lenient);
         let body = match bytes.len() > SMALL_BODY {
-            true => pooled(move || Body::parse(&bytes, table, lenient)).await?,
+            true => {
+                let parsed = pooled(move || {
+                    let body = Body::parse(&bytes, table, lenient)?;
+                    Ok((body.memory(), body))
+                });
+                let (memory, body) = parsed.await?;
+                self.share().resize(memory)?;
+                body
+            }
             false => Body::parse(&bytes, table, lenient)?,
         };
         self.ignore(&body);
@@ -253,8 +269,7 @@ impl HttpCall {
         text: String,
         special: Special,
     ) -> Result<Vec<u32>, ApiError> {
-        let model = lease.live.model.clone();
-        pooled(move || Ok(model.tokenize(&text, special)?)).await
+        tokens::tokens(&lease.live.model, text, special).await
     }
 
     /// How long texts may be: as long as fits, unless contexts are shifted.
@@ -271,6 +286,8 @@ impl HttpCall {
     /// Whatever is wrong with it; a full queue; a model that has stopped.
     pub fn start(&self, job: AnswerJob) -> Result<Run, ApiError> {
         let turn = self.slot_turn(&job);
+        // Nothing is left of the body but its tokens, which the queue has a limit for.
+        self.share().release();
         let mut run = Run::start(job, self.app.end.clone()).map_err(|e| self.with_retry(e))?;
         if let Some(turn) = turn {
             run.remember(turn);

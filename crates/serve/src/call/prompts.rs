@@ -1,12 +1,12 @@
 //! Prompts as bodies give them: a text, token ids, both mixed, or lists of these.
 
-use super::{HttpCall, pooled};
+use super::{HttpCall, pooled, tokens::PART};
 use crate::{
     body::{kind, typed},
     error::ApiError,
     models::{Lease, TextRoom},
 };
-use lamina::{Model, Special};
+use lamina::{LongText, Model, Special};
 use serde_json::Value;
 
 /// A piece of a prompt.
@@ -24,14 +24,28 @@ impl HttpCall {
     pub async fn prompts(&self, lease: &Lease, value: Value, path: &str) -> Result<Vec<Vec<u32>>, ApiError> {
         let log = self.app.options.log_prompts.then(|| self.log.clone());
         let (model, room, path) = (lease.live.model.clone(), self.text_room(lease), path.to_owned());
-        pooled(move || {
+        let mut work = pooled(move || {
             let given = several(value, &path)?;
             if let Some(log) = log {
                 log.entry().prompt = Some(given.iter().flatten().map(shown).collect());
             }
-            given.into_iter().map(|pieces| tokens(&model, pieces, room)).collect()
+            PromptWork::new(model, given, room)
         })
-        .await
+        .await?;
+        while !work.is_done() {
+            work = pooled(move || work.advance()).await?;
+        }
+        Ok(work.prompts)
+    }
+}
+
+impl PromptPiece {
+    /// Bytes of its text.
+    fn bytes(&self) -> usize {
+        match self {
+            PromptPiece::Text(text) => text.len(),
+            PromptPiece::Tokens(_) => 0,
+        }
     }
 }
 
@@ -42,24 +56,69 @@ fn shown(piece: &PromptPiece) -> String {
     }
 }
 
-fn tokens(model: &Model, pieces: Vec<PromptPiece>, room: TextRoom) -> Result<Vec<u32>, ApiError> {
-    room.check(pieces.iter().map(|p| if let PromptPiece::Text(text) = p { text.len() } else { 0 }).sum())?;
-    let mut all = vec![];
-    for piece in pieces {
-        match piece {
-            PromptPiece::Tokens(ids) => all.extend(ids),
-            // What stands around a text stands around all of it.
-            PromptPiece::Text(text) => {
-                let special = if all.is_empty() { Special::ADD_AND_PARSE } else { Special::PARSE };
-                all.extend(model.tokenize(&text, special)?);
-                if all.is_empty() {
-                    // An empty text still has a beginning.
-                    all.extend(model.need_tokenizer()?.bos());
+/// Prompts that become tokens in parts.
+struct PromptWork {
+    model: Model,
+    /// Pieces that have not begun, each with the number of its prompt; the last one first.
+    pieces: Vec<(usize, PromptPiece)>,
+    begun: Option<(usize, LongText)>,
+    prompts: Vec<Vec<u32>>,
+}
+
+impl PromptWork {
+    fn new(model: Model, given: Vec<Vec<PromptPiece>>, room: TextRoom) -> Result<PromptWork, ApiError> {
+        for pieces in &given {
+            room.check(pieces.iter().map(PromptPiece::bytes).sum())?;
+        }
+        let prompts = vec![vec![]; given.len()];
+        let numbered = given.into_iter().enumerate();
+        let mut pieces: Vec<_> =
+            numbered.flat_map(|(at, all)| all.into_iter().map(move |p| (at, p))).collect();
+        pieces.reverse();
+        Ok(PromptWork { model, pieces, begun: None, prompts })
+    }
+
+    fn is_done(&self) -> bool {
+        self.pieces.is_empty() && self.begun.is_none()
+    }
+
+    /// Does a part of what is left.
+    fn advance(mut self) -> Result<PromptWork, ApiError> {
+        let mut bytes = 0;
+        while bytes < PART && !self.is_done() {
+            bytes += self.begin()?;
+            let Some((at, mut long)) = self.begun.take() else { continue };
+            match long.advance(PART).map_err(lamina::Error::from)? {
+                None => {
+                    self.begun = Some((at, long));
+                    bytes = PART;
                 }
+                Some(ids) => self.prompts[at].extend(ids),
+            }
+            if self.begun.is_none() && self.prompts[at].is_empty() {
+                // An empty text still has a beginning.
+                self.prompts[at].extend(self.model.need_tokenizer()?.bos());
             }
         }
+        Ok(self)
     }
-    Ok(all)
+
+    /// Begins the next piece, unless one has begun; its bytes.
+    fn begin(&mut self) -> Result<usize, ApiError> {
+        let next = if self.begun.is_none() { self.pieces.pop() } else { None };
+        let Some((at, piece)) = next else { return Ok(0) };
+        let bytes = piece.bytes();
+        match piece {
+            PromptPiece::Tokens(ids) => self.prompts[at].extend(ids),
+            // What stands around a text stands around all of it.
+            PromptPiece::Text(text) => {
+                let special =
+                    if self.prompts[at].is_empty() { Special::ADD_AND_PARSE } else { Special::PARSE };
+                self.begun = Some((at, self.model.long_text(&text, special)?));
+            }
+        }
+        Ok(bytes)
+    }
 }
 
 /// A list whose items are all texts, or lists, is a list of prompts; other lists are one.

@@ -1,6 +1,6 @@
 //! The bytes of a body, under the limits.
 
-use super::{HttpCall, pool::has_body_of};
+use super::{HttpCall, SMALL_BODY, pool::has_body_of};
 use crate::{
     dialect::Dialect,
     error::{ApiError, Cause},
@@ -38,6 +38,9 @@ impl HttpCall {
         if told.is_some_and(|n| n > most) {
             return Err(large());
         }
+        if let Some(told) = told.filter(|&n| n > SMALL_BODY as u64) {
+            self.share().check(told)?;
+        }
         let Some(mut body) = self.take_body() else { return Ok(vec![]) };
         let mut bytes = Vec::with_capacity(told.unwrap_or(0).min(1 << 20) as usize);
         let begun = Instant::now();
@@ -57,6 +60,10 @@ impl HttpCall {
                     let data = frame.into_data().unwrap_or_default();
                     if (bytes.len() + data.len()) as u64 > most {
                         return Err(large());
+                    }
+                    // As it comes: whoever tells a length and sends nothing keeps nobody out.
+                    if bytes.len() + data.len() > SMALL_BODY {
+                        self.share().resize((bytes.len() + data.len()) as u64)?;
                     }
                     bytes.try_reserve(data.len()).map_err(|_| no_room(bytes.len()))?;
                     bytes.extend_from_slice(&data);

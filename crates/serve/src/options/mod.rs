@@ -83,6 +83,9 @@ settings! {
             prefill_share: f64 = 0.5, "SHARE";
             /// Bytes of a request's body at most [default: 32M]
             max_body: u64 = 32 << 20, "SIZE";
+            /// Bytes of memory that all bodies above 64 kB may hold together until prompts are made of them; others are told
+            /// to come back [default: 256M]
+            max_body_memory: u64 = 256 << 20, "SIZE";
             /// Connections at once [default: 4096]
             max_connections: usize = 4096, "N";
             /// Threads for HTTP [default: 1]

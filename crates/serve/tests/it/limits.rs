@@ -7,7 +7,11 @@ use crate::{
 use lamina::{LoadOptions, Model, Policy};
 use lamina_serve::{ModelOrigin, ServeOptions};
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::{
+    io::Write,
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -143,4 +147,39 @@ fn who_waits_too_long_is_told() {
     drop(running);
     wait_for(|| model.snapshot().running.is_empty());
     assert_eq!(post(server.port(), "/v1/completions", &json!({ "prompt": "Once" })).status, 200);
+}
+
+#[test]
+fn large_bodies_share_the_memory_for_them() {
+    let server = start(ServeOptions { max_body_memory: 1 << 20, ..options() });
+    let port = server.port();
+    let body = json!({ "prompt": "Once ".repeat(60_000) }).to_string();
+    let ask = || open(port, "POST", "/v1/completions", &[JSON], body.as_bytes()).read();
+    assert_eq!(ask().status, 400, "alone it is read, and longer than the context");
+    // Told as 8 MB, and held as what has come.
+    let begun = |bytes: usize| {
+        let mut slow = TcpStream::connect(("127.0.0.1", port)).expect("a server");
+        let head = format!(
+            "POST /v1/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
+        );
+        write!(slow, "{head}content-length: 8000000\r\n\r\n{{\"prompt\": \"").expect("a server");
+        slow.write_all(&vec![b'a'; bytes]).expect("a server");
+        slow
+    };
+    let nothing = begun(0);
+    assert_eq!(ask().status, 400, "what has not come holds nothing");
+    drop(nothing);
+    // Of two that come at once either is refused: the slow one has to be there before.
+    let mut tries = (1..20).map(|i| {
+        let slow = begun(900_000);
+        std::thread::sleep(Duration::from_millis(100 * i));
+        (ask(), slow)
+    });
+    let (refused, slow) =
+        tries.find(|(answer, _)| answer.status == 503).expect("no room beside a large body");
+    assert!(refused.header("retry-after").is_some() && refused.text().contains("--max-body-memory"));
+    let short = post(port, "/v1/completions", &json!({ "prompt": "Once", "max_tokens": 1 }));
+    assert_eq!(short.status, 200, "short bodies are not counted");
+    drop(slow);
+    wait_for(|| ask().status == 400);
 }

@@ -67,13 +67,38 @@ pub(crate) struct Bpe<R> {
 
 impl<R: MergeRule + Send + Sync> Encoder for Bpe<R> {
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TokenizeError> {
+        let whole = usize::MAX;
+        match self.alphabet {
+            Alphabet::ByteLevel | Alphabet::Words => self.encode_from(text, 0, whole, out),
+            Alphabet::Spaced => self.encode_from(&self.normal(text.to_owned()), 0, whole, out),
+        }
+        .map(drop)
+    }
+
+    fn normal(&self, text: String) -> String {
+        match self.alphabet {
+            Alphabet::ByteLevel | Alphabet::Words => text,
+            Alphabet::Spaced => text.replace(' ', "\u{2581}"),
+        }
+    }
+
+    fn encode_from(
+        &self,
+        normal: &str,
+        from: usize,
+        bytes: usize,
+        out: &mut Vec<u32>,
+    ) -> Result<usize, TokenizeError> {
         let mut symbols = Vec::new();
         let mut each = |piece: &str| self.piece(piece, &mut symbols, out);
         match self.alphabet {
-            Alphabet::ByteLevel => self.splitter.split(text, &mut each),
-            Alphabet::Spaced => self.splitter.split(&text.replace(' ', "\u{2581}"), &mut each),
+            Alphabet::ByteLevel | Alphabet::Spaced => {
+                self.splitter.split_from(normal, from, bytes, &mut each)
+            }
             Alphabet::Words => {
-                text.split_whitespace().try_for_each(|word| self.splitter.split(word, &mut each))
+                let mut words = normal.split_whitespace();
+                words.try_for_each(|word| self.splitter.split(word, &mut each))?;
+                Ok(normal.len())
             }
         }
     }

@@ -17,6 +17,24 @@ use crate::error::TokenizeError;
 pub(crate) trait Encoder: Send + Sync {
     /// Appends the ids of `text`.
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TokenizeError>;
+
+    /// What [`Encoder::encode_from`] takes: the text as it is cut into words.
+    fn normal(&self, text: String) -> String {
+        text
+    }
+
+    /// Appends the ids of a normal text from `from` on, up to the first cut that is `bytes` behind it or more, or to the
+    /// end. `from` is 0 or where an earlier call stopped. Returns where it stops.
+    fn encode_from(
+        &self,
+        normal: &str,
+        _from: usize,
+        _bytes: usize,
+        out: &mut Vec<u32>,
+    ) -> Result<usize, TokenizeError> {
+        // Without cuts there is no other place than the end.
+        self.encode(normal, out).map(|()| normal.len())
+    }
 }
 
 /// What stands for text that no token spells.

@@ -83,16 +83,30 @@ pub(crate) struct Spm {
 
 impl Encoder for Spm {
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TokenizeError> {
-        let text = self.normalizer.normalize(text);
-        let mut rest = text.as_str();
+        self.encode_from(&self.normalizer.normalize(text), 0, usize::MAX, out).map(drop)
+    }
+
+    fn normal(&self, text: String) -> String {
+        self.normalizer.normalize(&text)
+    }
+
+    fn encode_from(
+        &self,
+        normal: &str,
+        from: usize,
+        bytes: usize,
+        out: &mut Vec<u32>,
+    ) -> Result<usize, TokenizeError> {
+        let (mut at, stop) = (from, from.saturating_add(bytes).min(normal.len()));
         let mut symbols = Vec::new();
-        while !rest.is_empty() {
+        while at < stop {
+            let rest = &normal[at..];
             let cut = if self.pieces.word_by_word { word_start(rest) } else { None };
-            let (word, after) = rest.split_at(cut.unwrap_or(rest.len()));
+            let word = &rest[..cut.unwrap_or(rest.len())];
             self.word(word, &mut symbols, out)?;
-            rest = after;
+            at += word.len();
         }
-        Ok(())
+        Ok(at)
     }
 }
 

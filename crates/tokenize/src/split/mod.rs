@@ -55,6 +55,39 @@ impl Splitter {
     ) -> Result<(), TokenizeError> {
         run(&self.stages, text, each)
     }
+
+    /// The same for the pieces from `from` on, up to one that ends `bytes` behind it or more; returns where that ends.
+    /// `from` is 0 or where an earlier call stopped.
+    pub fn split_from(
+        &self,
+        text: &str,
+        from: usize,
+        bytes: usize,
+        each: &mut dyn FnMut(&str) -> Result<(), TokenizeError>,
+    ) -> Result<usize, TokenizeError> {
+        match self.stages.split_first() {
+            Some((SplitStage::Match(matcher), rest)) => matches((matcher, rest), text, (from, bytes), each),
+            // What such a stage cuts depends on all that follows.
+            _ => self.split(text, each).map(|()| text.len()),
+        }
+    }
+}
+
+/// Cuts `text` from `from` on by a first stage of patterns and the stages behind it. Each of its pieces depends on where it
+/// begins and on the text, and on no earlier piece.
+fn matches(
+    (matcher, rest): (&Matcher, &[SplitStage]),
+    text: &str,
+    (from, bytes): (usize, usize),
+    each: &mut dyn FnMut(&str) -> Result<(), TokenizeError>,
+) -> Result<usize, TokenizeError> {
+    let (mut start, stop) = (from, from.saturating_add(bytes).min(text.len()));
+    while start < stop {
+        let end = matcher.piece_end(text, start);
+        run(rest, &text[start..end], each)?;
+        start = end;
+    }
+    Ok(start)
 }
 
 fn run(
@@ -66,26 +99,17 @@ fn run(
         return Ok(());
     }
     let Some((stage, rest)) = stages.split_first() else { return each(text) };
-    let mut start = 0;
-    let mut piece = |end: usize| {
-        let piece = &text[start..end];
-        start = end;
-        run(rest, piece, each)
-    };
     match stage {
-        SplitStage::Match(matcher) => {
-            let mut end = 0;
-            while end < text.len() {
-                end = matcher.piece_end(text, end);
-                piece(end)?;
-            }
-        }
+        SplitStage::Match(matcher) => matches((matcher, rest), text, (0, text.len()), each).map(drop),
         SplitStage::Triples(triples) => {
-            triples.cuts(text).into_iter().try_for_each(&mut piece)?;
-            piece(text.len())?;
+            let mut start = 0;
+            triples.cuts(text).into_iter().chain([text.len()]).try_for_each(|end| {
+                let piece = &text[start..end];
+                start = end;
+                run(rest, piece, each)
+            })
         }
     }
-    Ok(())
 }
 
 /// One set of alternatives, compiled.

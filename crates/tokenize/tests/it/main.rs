@@ -5,6 +5,7 @@ mod common;
 mod decoding;
 mod export;
 mod hf_oracle;
+mod long_text;
 mod oracle;
 mod oracle_gguf;
 mod sources;
