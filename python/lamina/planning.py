@@ -37,6 +37,9 @@ class Plan:
     swap: Optional[Dict[str, Any]]
     """`memory_bytes` and `disk_bytes` that preempted requests may take, and for how many `tokens`; None where they are
     computed again."""
+    draft: Optional[Dict[str, Any]]
+    """What guesses ahead by computing: `name`, `guess_s`, and `decode` of one sequence for some shares of right guesses
+    (`accepted`, `guesses`, `tok_s`); None where nothing does."""
     predict: Dict[str, List[Dict[str, Any]]]
     """`decode`, `prefill` and `jobs`, each a list with `tok_s`, and what limits it (`bound`: `disk`, `computing`,
     or `waiting for experts`)."""
@@ -64,6 +67,7 @@ def plan(
     threads: Optional[int] = None,
     device: str = "auto",
     loras: Optional[Dict[str, Path]] = None,
+    draft: Optional[Path] = None,
     memory: Union[str, int, None] = None,
     device_memory: Union[str, int, None] = None,
     offload: Union[str, Policy] = "auto",

@@ -1,8 +1,8 @@
 //! Forecasts: what they promise is what loading does, and advice that is followed gives what it says.
 
 use lamina::{
-    ApproximateExperts, ClassHome, DType, Forecast, ForecastQuestion, LoadOptions, MemoryLimit, Model,
-    PlacementPolicy, PlacementRule, StreamOptions, plan,
+    ApproximateExperts, ClassHome, DType, DraftSource, Forecast, ForecastQuestion, LoadOptions, MemoryLimit,
+    Model, PlacementPolicy, PlacementRule, StreamOptions, plan,
 };
 use lamina_fixtures::{Models, packaged};
 
@@ -138,6 +138,49 @@ fn loading_does_what_a_forecast_says_of_memory_and_takes_no_more() {
         fitted.push(fits);
     }
     assert!(fitted.contains(&true) && fitted.contains(&false));
+}
+
+/// The packaged model guesses for itself: what its other copy takes is counted, and decided as loading decides it.
+#[test]
+fn what_a_draft_model_takes_is_told_as_it_is_loaded() {
+    let part =
+        |told: &Forecast, name: &str| told.memory.iter().find(|p| p.name == name).map_or(0, |p| p.bytes);
+    let with = |room: Option<u64>| {
+        let held = lamina_base::resident_memory().expect("a size");
+        let memory = room.map(|mb| MemoryLimit::Bytes(held + mb * 1_000_000));
+        LoadOptions { draft: Some(DraftSource::Model(packaged())), memory, ..options() }
+    };
+    let (plain, drafted) = (told(&options()), told(&with(None)));
+    assert!(part(&drafted, "draft model") > part(&plain, "weights") + part(&plain, "logits") / 2);
+    let draft = drafted.draft.expect("something guesses");
+    assert!(draft.cost.seconds > 0.0 && draft.speeds.len() == 3, "{draft:?}");
+    assert!(draft.speeds.is_sorted_by(|a, b| a.tok_s <= b.tok_s) && plain.draft.is_none());
+    let one = ForecastQuestion { advice: false, batch: vec![1], prompt: vec![16], ..question() };
+    let mut fitted = vec![];
+    for room in [4, 12, 20, 30, 40, 60, 100, 160] {
+        let told = plan(Some(&packaged()), &with(Some(room)), &one).expect("a forecast");
+        let loaded = Model::load(Some(&packaged()), with(Some(room)));
+        let fits = told.problem.is_none();
+        assert_eq!(loaded.is_ok(), fits, "{room} MB: {:?}, {:?}", told.problem, loaded.err());
+        assert!(
+            !fits || told.memory_bytes() <= told.budget.expect("a limit") + 500_000,
+            "{room} MB: {told:?}"
+        );
+        fitted.push(fits);
+    }
+    assert!(fitted.contains(&true) && fitted.contains(&false), "{fitted:?}");
+}
+
+#[test]
+fn what_draft_heads_take_is_told() {
+    let models = Models::new();
+    let folder = models.head("mimo-three");
+    let with = LoadOptions { draft: Some(DraftSource::Mtp), ..options() };
+    let told = plan(Some(&folder), &with, &question()).expect("a forecast");
+    let heads = told.memory.iter().find(|p| p.name == "draft heads").expect("they take memory");
+    assert!(heads.bytes > 0 && told.draft.is_some_and(|d| d.cost.name == "mtp"));
+    let error = plan(Some(&packaged()), &with, &question()).expect_err("it has none");
+    assert!(error.to_string().contains("no layers that guess"), "{error}");
 }
 
 #[test]

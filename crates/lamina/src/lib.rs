@@ -48,12 +48,12 @@ pub use lamina_engine::{
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
-    ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftSource, Error, ExpertThreshold, Forecast,
-    ForecastAdvice, ForecastQuestion, HitForecast, JobForecast, KvSwap, LoadOptions, Loaded, MemoryLimit,
-    MemoryPart, ModelInfo, Objective, Offload, OptionError, OptionKind, OptionSpec, PlacementPolicy,
-    PlacementRule, Progress, Reporter, Result, Setting, SpeedForecast, SpeedQuality, StreamInfo,
-    StreamOptions, Surface, SwapForecast, TierPercent, read_settings, settings, tokenizer as tokenizer_of,
-    type_name,
+    ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
+    DraftSpeed, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
+    KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart, ModelInfo, Objective, Offload, OptionError,
+    OptionKind, OptionSpec, PlacementPolicy, PlacementRule, Progress, Reporter, Result, Setting,
+    SpeedForecast, SpeedQuality, StreamInfo, StreamOptions, Surface, SwapForecast, TierPercent,
+    read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
 pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
 pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};

@@ -20,6 +20,6 @@ pub(crate) struct BackendModel {
     /// Names of the adapters.
     pub loras: Vec<String>,
     pub identity: Identity,
-    /// Bytes of weights and cache.
+    /// Bytes of memory that all of it takes.
     pub bytes: u64,
 }

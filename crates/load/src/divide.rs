@@ -11,7 +11,7 @@ use crate::{
 use lamina_arch::{Family, Weights};
 use lamina_base::human_bytes;
 use lamina_plan::Backend;
-use lamina_planner::{DevicePlacement, DeviceQuestion, HeadSizes, Placement};
+use lamina_planner::{DevicePlacement, DeviceQuestion, HeadSizes, Neighbours, Placement};
 use lamina_store::Checkpoint;
 use lamina_stream::Tiered;
 
@@ -57,7 +57,7 @@ fn holds(ck: &Checkpoint, options: &LoadOptions, device: &dyn Backend) -> Result
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, device)?;
     let headers = opened.headers(HeadSizes::default());
-    match Placement::of(&headers, device, &options.placing(), (0, None)).map_err(Error::from) {
+    match Placement::of(&headers, device, &options.placing(), Neighbours::default()).map_err(Error::from) {
         Ok(_) => Ok(true),
         Err(Error::OutOfMemory(_)) => Ok(false),
         Err(e) => Err(e),

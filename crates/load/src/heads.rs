@@ -26,7 +26,7 @@ const SEQUENCES: usize = 64;
 /// A head, before anything of it is uploaded.
 pub(crate) struct FoundHead<'a> {
     /// Its name in requests and reports.
-    name: &'static str,
+    pub name: &'static str,
     ck: &'a Checkpoint,
     head: HeadFolder,
     /// Longest chain.
@@ -148,6 +148,7 @@ impl<'a> PlannedHead<'a> {
         Ok(HeadSizes {
             bytes: self.bytes(backend)?,
             copies: self.copied_bytes(backend, source)?,
+            working: self.working_bytes(backend, kv_dtype)?,
             page_bytes: self.page_bytes(backend, kv_dtype),
             selects: self.selects(model),
         })
@@ -164,6 +165,25 @@ impl<'a> PlannedHead<'a> {
     fn copied_bytes(&self, backend: &dyn Backend, model: &WeightSource<'_>) -> Result<u64> {
         let others = self.plans.iter().flat_map(|p| &p.weights).filter(|w| !is_own(w));
         others.map(|spec| model.bytes(backend, spec)).sum()
+    }
+
+    /// Bytes that its machines work in at most, and their logits.
+    fn working_bytes(&self, backend: &dyn Backend, kv_dtype: KvDtype) -> Result<u64> {
+        let of = |plan: &Plan| -> Result<u64> {
+            let kv = stored_types(backend, plan, kv_dtype);
+            let selected = self.selected(SEQUENCES, ROWS);
+            let pages = vec![1; kv.len()];
+            let limits = Limits { rows: ROWS, selected, logits: SEQUENCES, pages, states: 0, kv };
+            let foot = backend.footprint(plan, &limits)?.unwrap_or_default();
+            Ok((foot.working() + size_of::<f32>() * SEQUENCES * plan.vocab) as u64)
+        };
+        self.plans.iter().map(of).sum()
+    }
+
+    /// Rows that its machines hand on, of so many with logits and of all.
+    fn selected(&self, logits: usize, rows: usize) -> usize {
+        // All rows of a layer go on to the next one.
+        if self.found.head.spec.heads.len() > 1 { rows } else { logits }
     }
 
     /// Bytes of one of its pages, which it has as many of as the model.
@@ -193,8 +213,7 @@ impl<'a> PlannedHead<'a> {
         (pages, kv_dtype): (usize, KvDtype),
     ) -> Result<ReadyHead> {
         let (logits, rows) = (SEQUENCES.min(like.logits), ROWS.min(like.rows));
-        // All rows of a layer go on to the next one.
-        let selected = if self.found.head.spec.heads.len() > 1 { rows } else { logits };
+        let selected = self.selected(logits, rows);
         let mut steps = vec![];
         for plan in std::mem::take(&mut self.plans) {
             let kv = stored_types(backend, &plan, kv_dtype);

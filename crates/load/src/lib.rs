@@ -8,6 +8,7 @@ mod adapter_path;
 mod approximate_experts;
 mod backend_model;
 mod cache_on_disk;
+mod company;
 mod device;
 mod divide;
 mod draft;
@@ -46,9 +47,10 @@ pub use lamina_disk::Reporter;
 pub use lamina_engine::Pooling;
 pub use lamina_plan::AttentionSparsity;
 pub use lamina_planner::{
-    BadValue, Bottleneck, CacheForecast, ClassHome, DeviceForecast, DiskForecast, DiskRate, Forecast,
-    ForecastAdvice, ForecastQuestion, HitForecast, JobForecast, MemoryLimit, MemoryPart, Objective, Offload,
-    PlacementPolicy, PlacementRule, SpeedForecast, SpeedQuality, StreamOptions, SwapForecast, TierPercent,
+    BadValue, Bottleneck, CacheForecast, ClassHome, DeviceForecast, DiskForecast, DiskRate, DraftCost,
+    DraftForecast, DraftSpeed, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
+    MemoryLimit, MemoryPart, Objective, Offload, PlacementPolicy, PlacementRule, SpeedForecast, SpeedQuality,
+    StreamOptions, SwapForecast, TierPercent,
 };
 pub use lora::lora_scales;
 pub use open::{Loaded, open_on};

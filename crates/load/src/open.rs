@@ -3,9 +3,10 @@
 use crate::{
     backend_model::BackendModel,
     cache_on_disk::CacheOnDisk,
-    draft::{DraftSource, HeadChoice, draft_model, names},
+    company::{Company, DraftFiles, draft_backend, draft_options, head_sizes},
+    draft::{draft_model, names},
     error::{Error, Result},
-    headers::{OpenedModel, check_plan},
+    headers::OpenedModel,
     heads::{PlannedHead, ReadyHead, UploadedModel},
     identity::identity,
     info::ModelInfo,
@@ -21,7 +22,7 @@ use crate::{
 use lamina_arch::{Family, Weights};
 use lamina_engine::{Engine, InTurn, MOST_DRAFTS};
 use lamina_plan::{Backend, BackendWeight, Limits, Plan, Runner, Step};
-use lamina_planner::{CachePlan, DevicePlacement, Placement, bytes_per_token};
+use lamina_planner::{CachePlan, DevicePlacement, MemoryPart, Placement, bytes_per_token};
 use lamina_store::Checkpoint;
 use lamina_stream::StreamedMachine;
 use lamina_tokenize::Tokenizer;
@@ -71,14 +72,17 @@ pub(crate) fn open_placed(
         )));
     }
     let (store, swap) = (open_store(options)?, open_swap(options)?);
-    let beside = options.draft.as_ref().map(DraftSource::model).transpose()?.flatten();
-    let beside = beside.map(Checkpoint::open).transpose()?;
-    let heads = options.draft.as_ref().map_or(HeadChoice::None, |d| d.heads(beside.as_ref()));
-    let draft = match (&beside, heads) {
-        (Some(ck), HeadChoice::None) => Some(build_draft(ck, options, &*backend)?),
-        _ => None,
-    };
-    let company = Company { bytes: draft.as_ref().map_or(0, |d| d.bytes), heads, device };
+    let files = DraftFiles::open(options)?;
+    let mut company = Company { heads: files.heads(), device, ..Company::default() };
+    let mut draft = None;
+    if let Some((draft_ck, draft_tokenizer)) = files.model() {
+        // A forecast finds as much memory: it has the tokenizers, and loads nothing else.
+        company.tokenizer = vocab::tokenizer(ck)?;
+        company.memory = options.placing().memory_of(&*backend);
+        let loaded = build_draft(draft_ck, draft_tokenizer, options, &*backend)?;
+        company.bytes = loaded.bytes;
+        draft = Some(loaded);
+    }
     let mut model = build(ck, options, backend, company, progress)?;
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
     if let Some(draft) = draft {
@@ -101,29 +105,16 @@ pub(crate) fn open_placed(
 }
 
 /// The draft model in `ck`, on the same device and threads.
-fn build_draft(ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) -> Result<BackendModel> {
-    let Some(own) = backend.handle() else {
-        let what = format!("a draft model on {}: it holds one model only", backend.name());
-        return Err(Error::Unsupported(what));
-    };
-    // Its cache is small beside the model's: an eighth of what is free, or a quarter of what was asked for.
-    let free = backend.memory().map(|m| m.free / 8);
-    let kv_memory = options.kv_memory.map(|bytes| bytes / 4).into_iter().chain(free).min();
-    let plain =
-        LoadOptions { threads: options.threads, batch_rows: options.batch_rows, ..LoadOptions::default() };
-    let options = LoadOptions { kv_memory, device: options.device, ..plain };
-    build(ck, &options, own, Company::default(), &|_, _| true)
-}
-
-/// What shares a machine with a model.
-#[derive(Default)]
-struct Company<'a> {
-    /// Bytes that others take.
-    bytes: u64,
-    /// Heads that guess its tokens.
-    heads: HeadChoice<'a>,
-    /// What of the model lies on a device.
-    device: Option<DevicePlacement>,
+fn build_draft(
+    ck: &Checkpoint,
+    tokenizer: Option<Tokenizer>,
+    options: &LoadOptions,
+    backend: &dyn Backend,
+) -> Result<BackendModel> {
+    let own = draft_backend(backend)?;
+    build(ck, &draft_options(options, backend), own, Company { tokenizer, ..Company::default() }, &|_, _| {
+        true
+    })
 }
 
 /// Puts the model in `ck` on `backend`.
@@ -139,16 +130,15 @@ fn build(
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, &*backend)?;
     let (plan, source) = (&opened.plan, &opened.from);
-    let tokenizer = vocab::tokenizer(ck)?;
+    let tokenizer = company.tokenizer_of(ck)?;
     let found = company.heads.find(ck, family, &spec)?;
     let head_weights = found.as_ref().map(|head| head.weights().keeping(keep(options)));
     let head = found.as_ref().zip(head_weights.as_ref());
     let head = head.map(|(found, weights)| PlannedHead::new(found, weights, plan, options.dtype));
-    head.iter().flat_map(PlannedHead::plans).try_for_each(|plan| check_plan(&*backend, plan))?;
-    let sizes = head.as_ref().map(|head| head.sizes(&*backend, (plan, source), options.kv_dtype));
-    let headers = opened.headers(sizes.transpose()?.unwrap_or_default());
-    let others = (company.bytes, company.device);
-    let placement = Placement::of(&headers, &*backend, &options.placing(), others)?;
+    let sizes = found.as_ref().map(|found| head_sizes(found, &opened, &*backend, options)).transpose()?;
+    let (headers, placing) = (opened.headers(sizes.unwrap_or_default()), options.placing());
+    let placement = Placement::of(&headers, &*backend, &placing, company.neighbours())?;
+    let parts = MemoryPart::of(&headers, &placement, &*backend, &placing)?;
     // Before weights are read: a disk that is too full is known at once.
     let on_disk = CacheOnDisk::open(&placement, plan, options)?;
     let (placed, bytes) = PlacedWeights::load(&*backend, &opened, &placement, options, progress)?;
@@ -171,7 +161,7 @@ fn build(
     let model = UploadedModel { plan, weights: placed.resident(), source };
     let pages = (placement.head_pages, options.kv_dtype);
     let head = head.map(|head| head.load(&*backend, model, &placement.limits, pages)).transpose()?;
-    let bytes = placement.bytes - info.stream.as_ref().map_or(0, StreamInfo::saved_bytes);
+    let bytes = parts.iter().map(|part| part.bytes).sum();
     let identity = identity(ck, options, &backend.identity(), &opened.loras);
     let OpenedModel { plan, loras, .. } = opened;
     Ok(BackendModel {

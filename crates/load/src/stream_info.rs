@@ -38,12 +38,6 @@ pub struct StreamedExperts {
 }
 
 impl StreamInfo {
-    /// Bytes of memory that the weights do not take.
-    pub(crate) fn saved_bytes(&self) -> u64 {
-        let experts = self.experts.map_or(0, |e| e.bytes.saturating_sub(e.slots as u64 * e.slot_bytes));
-        self.streamed_bytes.saturating_sub(self.buffer_bytes) + experts
-    }
-
     /// What a user is told at load.
     pub fn note(&self) -> String {
         let all = self.resident_bytes + self.streamed_bytes;

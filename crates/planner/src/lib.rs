@@ -27,6 +27,7 @@ mod hardware;
 mod hits;
 mod layer_cost;
 mod measure;
+mod memory_parts;
 mod memory_question;
 mod model;
 mod objective;
@@ -54,19 +55,20 @@ pub use device_placement::{DevicePlacement, DeviceQuestion};
 pub use error::{PlannerError, Result};
 pub use experts::ExpertPlacement;
 pub use forecast::{
-    Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DividedSpeeds, EXPERT_USES, Forecast,
-    ForecastAdvice, ForecastModel, ForecastQuestion, HitForecast, JobForecast, MemoryPart, ModelFiles,
-    SpeedForecast, SwapForecast, bytes_per_token,
+    Bottleneck, CacheForecast, DeviceForecast, DiskForecast, DividedSpeeds, DraftCost, DraftForecast,
+    DraftSpeed, EXPERT_USES, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, HitForecast,
+    JobForecast, ModelFiles, SpeedForecast, SwapForecast, bytes_per_token,
 };
 pub use hardware::{Hardware, ProductSpeed};
 pub use hits::{ExpertHits, FoundExperts};
 pub use layer_cost::{LayerOnDisk, layers_on_disk};
 pub use measure::measure;
+pub use memory_parts::MemoryPart;
 pub use memory_question::BUFFERS;
 pub use model::{HeadSizes, ModelHeaders, WeightHeader, WeightSize};
 pub use objective::Objective;
 pub use options::PlacementOptions;
-pub use placement::Placement;
+pub use placement::{Neighbours, Placement};
 pub use policy::{PlacementPolicy, TierPercent};
 pub use rows::{RowPlacement, StreamedOp, place_rows};
 pub use rules::{Home, PlacementRule, RuleError, WEIGHT_CLASSES, cache_homes, homes, weight_class};

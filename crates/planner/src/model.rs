@@ -42,10 +42,19 @@ pub struct HeadSizes {
     pub bytes: u64,
     /// Bytes of the model's weights that it holds for itself where the model does not hold them.
     pub copies: u64,
+    /// Bytes that its steps work in, and their logits.
+    pub working: u64,
     /// Bytes of one of its pages, of which it has as many as the longest layer group.
     pub page_bytes: usize,
     /// Steps select all of their rows for it.
     pub selects: bool,
+}
+
+impl HeadSizes {
+    /// Bytes that it takes with so many pages, but for copies of the model's weights.
+    pub fn own_bytes(&self, pages: usize) -> u64 {
+        self.bytes + self.working + (pages * self.page_bytes) as u64
+    }
 }
 
 /// What is known of a weight before it is read.

@@ -11,7 +11,7 @@ use crate::{
     step_sizes::{all_page_bytes, group_bytes, longest_group, step_rows, stored_types},
     weights::WeightPlacement,
 };
-use lamina_plan::{Backend, KvDtype, Limits, PAGE_LEN, Plan};
+use lamina_plan::{Backend, KvDtype, Limits, Memory, PAGE_LEN, Plan};
 use lamina_stream::LayerRoom;
 
 /// Where the weights, the cache and the experts of a model lie, and the steps that run it.
@@ -34,9 +34,20 @@ pub struct Placement {
     pub head_pages: usize,
 }
 
+/// What a model shares its memory with.
+#[derive(Clone, Default)]
+pub struct Neighbours {
+    /// Bytes that others take.
+    pub taken: u64,
+    /// What could be had before any of them was loaded; none: what can be had now.
+    pub memory: Option<Memory>,
+    /// What of the model lies on a device beside the host.
+    pub device: Option<DevicePlacement>,
+}
+
 impl Placement {
-    /// Where a model lies on `backend` beside `taken` bytes that others take. A head counts as one more layer of the model.
-    /// Rows and cache are those of `device` where a part of the model lies there.
+    /// Where a model lies on `backend` beside others. A head counts as one more layer of the model. Rows and cache are those of
+    /// the device where a part of the model lies there.
     ///
     /// # Errors
     /// When a rule contradicts the model, or memory does not suffice.
@@ -44,7 +55,7 @@ impl Placement {
         model: &ModelHeaders<'_>,
         backend: &dyn Backend,
         options: &PlacementOptions,
-        (taken, device): (u64, Option<DevicePlacement>),
+        Neighbours { taken, memory, device }: Neighbours,
     ) -> Result<Placement> {
         let plan = model.plan;
         let rows = device.as_ref().map_or_else(|| step_rows(backend, model, options), |d| d.rows);
@@ -58,8 +69,8 @@ impl Placement {
             backend,
             options,
             sizes: &sizes,
-            memory: options.memory_of(backend),
-            reserved: taken + options.swap.memory_bytes() + model.head.bytes,
+            memory: memory.or_else(|| options.memory_of(backend)),
+            reserved: taken + options.swap.memory_bytes() + model.head.bytes + model.head.working,
             rows,
             kv: &kv,
             groups: &groups,

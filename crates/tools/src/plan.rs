@@ -1,8 +1,8 @@
 //! What a model will take and how fast it will be, as a report and as JSON.
 
 use lamina::{
-    CacheForecast, ClassHome, DeviceForecast, Forecast, ForecastAdvice, JobForecast, MemoryPart,
-    SpeedForecast, SpeedQuality, SwapForecast,
+    CacheForecast, ClassHome, DeviceForecast, DraftForecast, DraftSpeed, Forecast, ForecastAdvice,
+    JobForecast, MemoryPart, SpeedForecast, SpeedQuality, SwapForecast,
 };
 use lamina_base::human_bytes;
 use serde_json::{Map, Value, json};
@@ -26,6 +26,7 @@ pub fn plan_report(forecast: &Forecast) -> String {
         );
         lines.extend(forecast.swap.as_ref().map(|swap| ("swap", describe_swap(swap))));
         lines.push(("speed", speed(forecast)));
+        lines.extend(forecast.draft.as_ref().map(|draft| ("draft", describe_draft(draft))));
         lines.extend(forecast.jobs.iter().map(|job| ("job", describe_job(forecast, job))));
         lines.extend(forecast.measured.map(|quality| ("measured", describe_quality(quality))));
     }
@@ -145,6 +146,19 @@ fn speed(forecast: &Forecast) -> String {
     all.join(" | ")
 }
 
+fn describe_draft(draft: &DraftForecast) -> String {
+    let guesses = |s: &DraftSpeed| match s.guesses {
+        0 => "no guesses pay".to_owned(),
+        n => format!("{n} in a step"),
+    };
+    let one = |s: &DraftSpeed| {
+        format!("{:.0} % right: {} tokens/s ({})", 100.0 * s.accepted, figure(s.tok_s), guesses(s))
+    };
+    let speeds: Vec<_> = draft.speeds.iter().map(one).collect();
+    let milliseconds = figure(1e3 * draft.cost.seconds);
+    format!("{}: {milliseconds} ms a guess; 1 sequence with {}", draft.cost.name, speeds.join(" | "))
+}
+
 /// When speeds were measured, and how quietly.
 fn describe_quality(quality: SpeedQuality) -> String {
     let age = match quality.age() {
@@ -196,6 +210,12 @@ fn placement_json(homes: &[ClassHome]) -> Value {
     Value::Object(homes.iter().map(one).collect())
 }
 
+fn draft_json(draft: &DraftForecast) -> Value {
+    let speed = |s: &DraftSpeed| json!({"accepted": s.accepted, "guesses": s.guesses, "tok_s": s.tok_s});
+    let speeds: Vec<Value> = draft.speeds.iter().map(speed).collect();
+    json!({"name": draft.cost.name, "guess_s": draft.cost.seconds, "decode": speeds})
+}
+
 /// The same as one JSON object.
 pub fn plan_json(forecast: &Forecast) -> Value {
     let parts: Map<String, Value> =
@@ -241,6 +261,7 @@ pub fn plan_json(forecast: &Forecast) -> Value {
         "disk": disk,
         "device": device,
         "swap": swap,
+        "draft": forecast.draft.as_ref().map(draft_json),
         "predict": {
             "decode": forecast.decode.iter().map(speed).collect::<Vec<_>>(),
             "prefill": forecast.prefill.iter().map(speed).collect::<Vec<_>>(),

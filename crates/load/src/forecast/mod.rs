@@ -1,8 +1,10 @@
 //! What a model will take and how fast it will be, told from headers alone and from measured speeds.
 
 mod advice;
+mod guesses;
 
 use crate::{
+    company::{Company, DraftFiles, head_sizes},
     divide::{has_all, on_device},
     error::{Error, Result},
     headers::OpenedModel,
@@ -11,11 +13,12 @@ use crate::{
     vocab,
 };
 use advice::{alternatives, cache_on_disk, ruled};
+use guesses::{HeadCost, draft_bytes, guess_cost};
 use lamina_arch::{Family, Weights};
 use lamina_plan::Backend;
 use lamina_planner::{
-    DevicePlacement, DividedSpeeds, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, HeadSizes,
-    Objective, Placement, SpeedTable,
+    DevicePlacement, DividedSpeeds, Forecast, ForecastAdvice, ForecastModel, ForecastQuestion, Objective,
+    Placement, SpeedTable,
 };
 use lamina_store::Checkpoint;
 use lamina_stream::Tiered;
@@ -88,30 +91,58 @@ fn forecast(
     backend: &dyn Backend,
     speeds: &mut SpeedTable,
 ) -> Result<Forecast> {
-    let of = |model: ForecastModel<'_>| Ok(model.forecast(question, speeds, None)?);
-    Ok(placed(ck, options, backend, None, of)?.unwrap_or_else(Forecast::misfit))
+    let files = DraftFiles::open(options)?;
+    let of = |model: ForecastModel<'_>, head: Option<HeadCost>| {
+        let draft = guess_cost(&files, options, backend, (head, speeds))?;
+        Ok(model.drafted(draft).forecast(question, speeds, None)?)
+    };
+    Ok(placed(ck, options, backend, (&files, None), of)?.unwrap_or_else(Forecast::misfit))
 }
 
-/// What `of` tells of the model in `ck` and of where it lies; why it does not fit where it does not.
+/// What `of` tells of the model in `ck` and of where it lies beside what guesses for it; why it does not fit where it does
+/// not.
 fn placed<T>(
     ck: &Checkpoint,
     options: &LoadOptions,
     backend: &dyn Backend,
-    device: Option<DevicePlacement>,
-    of: impl FnOnce(ForecastModel<'_>) -> Result<T>,
+    (files, device): (&DraftFiles<'_>, Option<DevicePlacement>),
+    of: impl FnOnce(ForecastModel<'_>, Option<HeadCost>) -> Result<T>,
+) -> Result<Result<T, String>> {
+    let memory = files.model().and_then(|_| options.placing().memory_of(backend));
+    let bytes = match files.model().map(|(draft, _)| draft_bytes(draft, options, backend)).transpose()? {
+        Some(Err(problem)) => return Ok(Err(problem)),
+        Some(Ok(bytes)) => bytes,
+        None => 0,
+    };
+    let company = Company { bytes, memory, heads: files.heads(), device, tokenizer: None };
+    in_company(ck, options, backend, company, |model, head| of(model.beside(bytes), head))
+}
+
+fn in_company<T>(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+    backend: &dyn Backend,
+    company: Company<'_>,
+    of: impl FnOnce(ForecastModel<'_>, Option<HeadCost>) -> Result<T>,
 ) -> Result<Result<T, String>> {
     let family = Family::of(ck)?;
     let spec = family.spec(ck)?;
     let weights = Weights::new(ck, family, &spec).keeping(keep(options));
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, backend)?;
-    let (model, placing) = (opened.headers(HeadSizes::default()), options.placing());
-    let placement = match Placement::of(&model, backend, &placing, (0, device)).map_err(Error::from) {
+    let found = company.heads.find(ck, family, &spec)?;
+    let sizes = found.as_ref().map(|found| head_sizes(found, &opened, backend, options)).transpose()?;
+    let (model, placing) = (opened.headers(sizes.unwrap_or_default()), options.placing());
+    let placement = match Placement::of(&model, backend, &placing, company.neighbours()).map_err(Error::from)
+    {
         Ok(placement) => placement,
         Err(Error::OutOfMemory(problem)) => return Ok(Err(problem)),
         Err(e) => return Err(e),
     };
     let files = opened.files(options);
-    of(ForecastModel::new((&model, &files), &placement, backend, &placing)).map(Ok)
+    let head = found
+        .zip(sizes)
+        .map(|(found, sizes)| HeadCost { name: found.name, bytes: sizes.bytes + sizes.copies });
+    of(ForecastModel::new((&model, &files), &placement, backend, &placing), head).map(Ok)
 }
 
 /// Tells what the model in `ck` would take of `device` and of `host` beside it, and how fast it would be. No weight is read.
@@ -182,9 +213,12 @@ fn divided(
     let options = LoadOptions { batch_rows: Some(device.rows), ..options.clone() };
     tiered.homes = device.homes.clone();
     let (tiered, batch) = (&*tiered, searched_batch(&options, question));
-    let of =
-        |model: ForecastModel<'_>| Ok(model.forecast_divided(question, (tiered, &device), batch, speeds)?);
-    Ok(match placed(ck, &options, tiered, Some(device.clone()), of)? {
+    let files = DraftFiles::open(&options)?;
+    let of = |model: ForecastModel<'_>, head: Option<HeadCost>| {
+        let draft = guess_cost(&files, &options, tiered, (head, speeds.host()))?;
+        Ok(model.drafted(draft).forecast_divided(question, (tiered, &device), batch, speeds)?)
+    };
+    Ok(match placed(ck, &options, tiered, (&files, Some(device.clone())), of)? {
         Ok((found, rules)) => DivisionForecast::Both(Box::new(found), rules),
         Err(problem) => no_room(problem),
     })

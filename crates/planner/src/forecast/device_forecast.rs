@@ -1,16 +1,13 @@
 //! The forecast of a model that is divided between a device and the host.
 
-use super::{
-    Forecast, ForecastQuestion,
-    division::SearchQuestion,
-    model_forecast::{ForecastModel, MemoryPart},
-};
+use super::{Forecast, ForecastQuestion, division::SearchQuestion, model_forecast::ForecastModel};
 use crate::{
     cost::CostModel,
     cost_shape::CostShape,
     device_cost::{DeviceCost, link_rate},
     device_placement::DevicePlacement,
     error::Result,
+    memory_parts::MemoryPart,
     search::SearchLimits,
     speed_table::SpeedTable,
 };
@@ -66,6 +63,11 @@ impl DividedSpeeds {
     pub fn new(device: &dyn Backend, renew: bool) -> Result<DividedSpeeds> {
         let (host, device, link) = (SpeedTable::new(renew), SpeedTable::new(renew), link_rate(device)?);
         Ok(DividedSpeeds { host, device, link })
+    }
+
+    /// Speeds of the host.
+    pub fn host(&mut self) -> &mut SpeedTable {
+        &mut self.host
     }
 }
 

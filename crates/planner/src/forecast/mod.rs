@@ -3,15 +3,16 @@
 mod cache_forecast;
 mod device_forecast;
 mod division;
+mod draft_forecast;
 mod model_forecast;
 mod speeds;
 
-use crate::{class_home::ClassHome, speed_table::SpeedQuality};
+use crate::{class_home::ClassHome, memory_parts::MemoryPart, speed_table::SpeedQuality};
 pub use cache_forecast::CacheForecast;
 pub use device_forecast::{DeviceForecast, DividedSpeeds};
+pub use draft_forecast::{DraftCost, DraftForecast, DraftSpeed};
 pub use model_forecast::{
-    DiskForecast, EXPERT_USES, ForecastModel, HitForecast, MemoryPart, ModelFiles, SwapForecast,
-    bytes_per_token,
+    DiskForecast, EXPERT_USES, ForecastModel, HitForecast, ModelFiles, SwapForecast, bytes_per_token,
 };
 
 /// What shall be told.
@@ -147,6 +148,8 @@ pub struct Forecast {
     pub prefill: Vec<SpeedForecast>,
     /// Jobs, one for each batch.
     pub jobs: Vec<JobForecast>,
+    /// What guesses ahead by computing; none where nothing does.
+    pub draft: Option<DraftForecast>,
     /// What could be changed.
     pub advice: Vec<ForecastAdvice>,
 }

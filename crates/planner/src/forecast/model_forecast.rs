@@ -1,14 +1,14 @@
 //! A model of which the sizes are known, and its cost model.
 
-use super::{Forecast, ForecastQuestion, cache_forecast::CacheForecast, speeds};
+use super::{DraftCost, Forecast, ForecastQuestion, cache_forecast::CacheForecast, speeds};
 use crate::{
     cost::{CachedExperts, CostModel},
     device_cost::DeviceCost,
     error::Result,
-    experts::ExpertPlacement,
     hardware::Hardware,
     hits::ExpertHits,
     layer_cost::layers_on_disk,
+    memory_parts::MemoryPart,
     memory_question::BUFFERS,
     model::{ModelHeaders, WeightSize},
     options::PlacementOptions,
@@ -32,15 +32,6 @@ use std::{
 
 /// The file beside panels with the uses of experts in earlier runs.
 pub const EXPERT_USES: &str = "experts.liked";
-
-/// Something that takes memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryPart {
-    /// What it is.
-    pub name: &'static str,
-    /// Bytes.
-    pub bytes: u64,
-}
 
 /// What is read from disk.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,6 +107,9 @@ pub struct ForecastModel<'a> {
     /// Bytes that the process held before anything was measured, and most that it may hold.
     process: u64,
     budget: Option<u64>,
+    /// Bytes of a draft model beside it, and what a guess costs.
+    neighbour: u64,
+    draft: Option<DraftCost>,
 }
 
 /// What a forecast says of a model, or looks at, beside its plan.
@@ -141,7 +135,18 @@ impl<'a> ForecastModel<'a> {
         let process = resident_memory().unwrap_or(0);
         let held = if backend.capabilities().shares_memory { process } else { 0 };
         let budget = options.memory_of(backend).map(|m| m.free + held);
-        ForecastModel { model, placement, backend, options, files, process, budget }
+        let (neighbour, draft) = (0, None);
+        ForecastModel { model, placement, backend, options, files, process, budget, neighbour, draft }
+    }
+
+    /// The same beside a draft model of so many bytes.
+    pub fn beside(self, neighbour: u64) -> Self {
+        ForecastModel { neighbour, ..self }
+    }
+
+    /// The same with guesses that cost so much.
+    pub fn drafted(self, draft: Option<DraftCost>) -> Self {
+        ForecastModel { draft, ..self }
     }
 
     /// What it takes, and how fast it is.
@@ -180,6 +185,7 @@ impl<'a> ForecastModel<'a> {
             decode: speeds::decoding(&model, limits, plan, question),
             prefill: speeds::prompts(&model, limits, question),
             jobs: speeds::jobs(&model, limits, plan, question),
+            draft: self.draft.as_ref().map(|draft| draft.forecast(&model, question)),
             advice: vec![],
         })
     }
@@ -298,29 +304,23 @@ impl<'a> ForecastModel<'a> {
         PanelFolder::existing(&stream.panel_root(), &self.files.panel_key, stream.access())
     }
 
+    /// Bytes that it takes beside the process.
+    ///
+    /// # Errors
+    /// When the backend cannot tell what its machine takes.
+    pub fn bytes(&self) -> Result<u64> {
+        let parts = MemoryPart::of(self.model, self.placement, self.backend, self.options)?;
+        Ok(parts.iter().map(|part| part.bytes).sum())
+    }
+
     /// Where memory goes.
     fn memory(&self) -> Result<Vec<MemoryPart>> {
-        let (plan, limits, weights) = (self.model.plan, &self.placement.limits, &self.placement.weights);
-        let steps = ExpertPlacement::steps(plan, weights.experts());
-        let foot = self.backend.footprint(&steps, limits)?.unwrap_or_default();
-        let rows = weights.offload.as_ref().map(|offload| &offload.rows);
-        let streamed = rows.map_or(0, |rows| rows.streamed_bytes);
-        let largest = rows.and_then(|rows| rows.streamed.iter().map(|op| op.bytes).max()).unwrap_or(0);
-        let all: u64 = weights.sizes.iter().map(|w| w.bytes).sum();
-        let part = |name, bytes| MemoryPart { name, bytes };
-        let (apart, slots) = weights.experts().map_or((0, 0), |e| (e.bytes, e.slots_bytes()));
-        let parts = [
-            part("weights", all - streamed - apart),
-            part("experts", slots),
-            part("cache", (foot.cache + foot.states) as u64),
-            part("cache buffers", self.placement.layers.buffer_bytes()),
-            part("working memory", foot.working() as u64),
-            part("logits", 4 * (limits.logits * plan.vocab) as u64),
-            part("buffers", (largest * self.options.stream.buffers.unwrap_or(BUFFERS)) as u64),
-            part("swap", self.options.swap.memory_bytes()),
-            part("process", self.process),
-        ];
-        Ok(parts.into_iter().filter(|p| p.bytes > 0).collect())
+        let mut parts = MemoryPart::of(self.model, self.placement, self.backend, self.options)?;
+        let others = [("draft model", self.neighbour), ("process", self.process)];
+        parts.extend(
+            others.map(|(name, bytes)| MemoryPart { name, bytes }).into_iter().filter(|p| p.bytes > 0),
+        );
+        Ok(parts)
     }
 
     fn disk(&self, speeds: &mut SpeedTable) -> Result<DiskForecast> {
