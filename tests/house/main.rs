@@ -179,6 +179,7 @@ const FEATURED: &[&str] = &[
     "crates/cli/src/commands/mod.rs",
     "crates/cli/src/error.rs",
     "crates/cli/src/lib.rs",
+    "crates/cli/src/parts.rs",
     "crates/tools/src/lib.rs",
     "tests",
 ];

@@ -41,6 +41,7 @@ pub enum CliError {
         problem: String,
     },
     /// A server that the user named does not answer, or not as it should.
+    #[cfg(feature = "client")]
     #[error("{url}: {problem}")]
     Server {
         /// Where it is.
@@ -49,6 +50,7 @@ pub enum CliError {
         problem: String,
     },
     /// A server refused a request.
+    #[cfg(feature = "client")]
     #[error("the server refused ({status}): {message}")]
     Refused {
         /// Status of HTTP.
@@ -68,14 +70,12 @@ pub enum CliError {
     #[error("cannot read from the terminal: {0}")]
     Terminal(io::Error),
     /// A file is there where another one should go.
+    #[cfg(feature = "convert")]
     #[error("{} exists already; give another name, or --force to replace it", .0.display())]
     Exists(PathBuf),
-    /// Ctrl-C ended the work, which left nothing half-written behind.
-    #[error("stopped")]
-    Interrupted,
-    /// What was reported already.
+    /// What was reported already, and the exit code for it.
     #[error("failed")]
-    Reported,
+    Reported(i32),
 }
 
 /// Shorthand of this crate.

@@ -1,14 +1,10 @@
 //! How an error is told, and with which exit code it ends the program.
 
-use crate::{
-    error::CliError,
-    interrupt,
-    output::{note, printable},
-};
+use crate::{error::CliError, output::printable};
 use std::io::{self, Write};
 
 /// Exit code after a failure.
-const FAILED: i32 = 1;
+pub const FAILED: i32 = 1;
 
 impl CliError {
     /// A command line that clap cannot know to be wrong.
@@ -27,11 +23,7 @@ impl CliError {
             }
             // Who closed the pipe has seen enough: `lamina inspect model.gguf | head` is no failure.
             CliError::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
-            CliError::Reported => FAILED,
-            CliError::Interrupted => {
-                note("stopped");
-                interrupt::CODE
-            }
+            CliError::Reported(code) => *code,
             e => {
                 e.print_line();
                 FAILED

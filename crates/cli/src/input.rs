@@ -23,19 +23,6 @@ pub fn model_and_text(
     }
 }
 
-/// The same where the model is a server's, so that its name is no path and a lone argument is the text.
-pub fn name_and_text(
-    first: Option<OsString>,
-    second: Option<OsString>,
-    what: &str,
-) -> Result<(Option<String>, String)> {
-    match (first, second) {
-        (None, _) => Ok((None, piped(what)?)),
-        (Some(text), None) => Ok((None, text_of(&text, what)?)),
-        (Some(name), Some(text)) => Ok((Some(text_of(&name, "MODEL")?), text_of(&text, what)?)),
-    }
-}
-
 /// A lone argument is the text, unless it can only be meant as a model: a folder with a model in it, or one word that
 /// ends in `.gguf` (missing or not, so that a mistyped path is not taken for a text).
 fn is_model(path: &Path) -> bool {
@@ -44,7 +31,8 @@ fn is_model(path: &Path) -> bool {
     gguf && (path.exists() || one_word()) || path.join("config.json").is_file()
 }
 
-fn piped(what: &str) -> Result<String> {
+/// Standard input in the place of the argument `what`.
+pub fn piped(what: &str) -> Result<String> {
     if io::stdin().is_terminal() {
         return Err(CliError::usage(&format!(
             "{what} is missing: give it as the last argument or pipe it in"
@@ -53,7 +41,8 @@ fn piped(what: &str) -> Result<String> {
     stdin_text()
 }
 
-fn text_of(value: &OsStr, what: &str) -> Result<String> {
+/// The argument `what`; `-` is standard input.
+pub fn text_of(value: &OsStr, what: &str) -> Result<String> {
     if value == "-" {
         return stdin_text();
     }

@@ -1,10 +1,7 @@
 //! Ctrl-C. It ends the program at once with code 130, unless a conversation catches it, or work that leaves half-written
 //! files behind otherwise.
 
-use crate::{
-    error::{CliError, Result},
-    output::{note, watched},
-};
+use crate::output::{note, watched};
 use std::{
     io::{self, Write},
     process,
@@ -50,42 +47,9 @@ pub fn hit() -> bool {
     HIT.swap(false, SeqCst)
 }
 
-/// InputLine to those who press Ctrl-C where there is nothing to stop.
+/// Helps those who press Ctrl-C where there is nothing to stop.
 pub fn hint() {
     note("Ctrl-C stops an answer; /quit or Ctrl-D ends the conversation");
-}
-
-/// Work that Ctrl-C stops in good order: it is told, cleans up behind itself, and then the program ends.
-pub struct Stoppable {
-    stopped: AtomicBool,
-}
-
-impl Stoppable {
-    /// From now on, and as long as this lives.
-    pub fn new() -> Stoppable {
-        set(On::Catch);
-        Stoppable { stopped: AtomicBool::new(false) }
-    }
-
-    /// False after a Ctrl-C.
-    pub fn goes_on(&self) -> bool {
-        if hit() {
-            self.stopped.store(true, SeqCst);
-        }
-        !self.stopped.load(SeqCst)
-    }
-
-    /// The result of the work, or that it was stopped.
-    pub fn end<T, E: Into<CliError>>(&self, result: std::result::Result<T, E>) -> Result<T> {
-        let stopped = self.stopped.load(SeqCst);
-        result.map_err(|e| if stopped { CliError::Interrupted } else { e.into() })
-    }
-}
-
-impl Drop for Stoppable {
-    fn drop(&mut self) {
-        set(On::Exit);
-    }
 }
 
 /// Runs on a thread of its own, so it may write and exit.

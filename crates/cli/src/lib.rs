@@ -4,8 +4,6 @@
 //! A command is one file under `commands/` and one line in its list. Answers and reports go to stdout; progress, notes and
 //! errors go to stderr. Exit codes: 0 done, 1 failed with one line on stderr, 2 wrong usage, 130 ended by Ctrl-C.
 #![forbid(unsafe_code)]
-// What only one part of the command uses stays where the rest of its kind is.
-#![cfg_attr(not(all(feature = "convert", feature = "editor", feature = "serve")), allow(dead_code))]
 
 mod args;
 mod chat;
@@ -15,9 +13,13 @@ mod exit;
 mod input;
 mod interrupt;
 mod output;
+mod parts;
 mod progress;
+#[cfg(feature = "client")]
 mod remote;
 mod stats;
+#[cfg(feature = "convert")]
+mod stoppable;
 mod table;
 #[cfg(feature = "convert")]
 mod write;
@@ -35,6 +37,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     let args: Vec<OsString> = args.into_iter().map(|arg| args::long_form(&arg).unwrap_or(arg)).collect();
     args::check_foreign(&args)?;
+    parts::check(&args)?;
     let matches = commands::parser().try_get_matches_from(args)?;
     let (name, matches) = matches.subcommand().unwrap_or(("", &matches));
     commands::ALL.iter().find(|c| c.name == name).map_or(Ok(()), |c| (c.execute)(matches))

@@ -3,9 +3,9 @@
 use crate::{
     args::SplitArgs,
     error::Result,
-    interrupt::Stoppable,
     output::{self, note},
     progress::Bar,
+    stoppable::Stoppable,
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;

@@ -5,7 +5,6 @@ use lamina::{
     Compression, GenerateOptions,
     sample::{Param, SampleError, Value},
 };
-use serde_json::{Map, json};
 use std::collections::BTreeMap;
 
 /// Arguments of commands that generate text.
@@ -57,7 +56,7 @@ pub struct Wanted {
     /// All of it.
     pub options: GenerateOptions,
     /// Sampling parameters that the user set.
-    given: BTreeMap<&'static str, Value>,
+    pub(super) given: BTreeMap<&'static str, Value>,
 }
 
 impl Wanted {
@@ -72,91 +71,16 @@ impl Wanted {
         self.given.insert(param.name, value);
         Ok(())
     }
-
-    /// Fields of a request to a server: only what was asked for, the rest is as the server has it.
-    pub fn fields(&self) -> Map<String, serde_json::Value> {
-        let GenerateOptions { max_tokens, stop, ignore_eos, n, echo, compress, grammar, .. } = &self.options;
-        let mut fields: Map<_, _> =
-            self.given.iter().map(|(name, v)| ((*name).to_owned(), json(v))).collect();
-        let own = [
-            ("max_tokens", max_tokens.map(|n| json!(n))),
-            ("stop", (!stop.is_empty()).then(|| json!(stop))),
-            ("ignore_eos", ignore_eos.then(|| json!(true))),
-            ("n", (*n > 1).then(|| json!(n))),
-            ("echo", echo.then(|| json!(true))),
-            ("compress", compress.map(|c| json!(c.to_string()))),
-        ];
-        fields.extend(own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        fields.extend(grammar.as_ref().map(|g| field_of(g.kind(), g.source())));
-        fields
-    }
-}
-
-/// The form of an answer in the words of OpenAI's API, or, for what that lacks, of vLLM's.
-fn field_of(kind: &str, source: &str) -> (String, serde_json::Value) {
-    let parsed = || serde_json::from_str(source).unwrap_or(serde_json::Value::Null);
-    let (name, value) = match kind {
-        "json_schema" => {
-            let named = json!({ "name": "answer", "schema": parsed(), "strict": true });
-            ("response_format", json!({ "type": "json_schema", "json_schema": named }))
-        }
-        "json" => ("response_format", json!({ "type": "json_object" })),
-        "choice" | "structural_tag" => ("structured_outputs", json!({ kind: parsed() })),
-        "regex" => ("structured_outputs", json!({ "regex": source })),
-        _ => ("structured_outputs", json!({ "grammar": source })),
-    };
-    (name.to_owned(), value)
-}
-
-fn json(value: &Value) -> serde_json::Value {
-    match value {
-        Value::None => json!(null),
-        Value::Int(v) => json!(v),
-        Value::Float(v) => json!(v),
-        Value::Strings(list) => json!(list),
-        Value::Biases(biases) => biases.iter().map(|(id, bias)| (id.to_string(), json!(bias))).collect(),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lamina::{Grammar, grammar::SchemaOptions};
-
-    fn wanted() -> Wanted {
-        Wanted { options: GenerateOptions::default(), given: BTreeMap::new() }
-    }
-
-    #[test]
-    fn a_server_is_sent_only_what_was_asked_for() {
-        assert!(wanted().fields().is_empty());
-        let mut w = wanted();
-        w.options.max_tokens = Some(5);
-        w.options.stop = vec!["\n".into()];
-        w.set("temp", "0.8").unwrap();
-        w.set("logit_bias", "7=-2").unwrap();
-        let expected =
-            json!({"logit_bias": {"7": -2.0}, "temperature": 0.8, "max_tokens": 5, "stop": ["\n"]});
-        assert_eq!(serde_json::Value::from(w.fields()), expected, "also a value that is our default");
-    }
-
-    #[test]
-    fn a_server_is_told_the_form_of_the_answer() {
-        let mut w = wanted();
-        w.options.grammar = Some(Grammar::choice(&["a", "b"]).unwrap());
-        assert_eq!(
-            serde_json::Value::from(w.fields()),
-            json!({"structured_outputs": {"choice": ["a", "b"]}})
-        );
-        let schema = json!({"type": "integer"});
-        w.options.grammar = Some(Grammar::json_schema(&schema, SchemaOptions::default()).unwrap());
-        assert_eq!(w.fields()["response_format"]["json_schema"]["schema"], schema);
-    }
 
     #[test]
     fn wrong_values_change_nothing() {
-        let mut w = wanted();
+        let mut w = Wanted { options: GenerateOptions::default(), given: BTreeMap::new() };
         assert!(w.set("top_p", "7").is_err() && w.set("no_such", "1").is_err());
-        assert!(w.fields().is_empty());
+        assert!(w.given.is_empty() && w.options.sampling == GenerateOptions::default().sampling);
     }
 }

@@ -15,11 +15,6 @@ pub struct LoraArgs {
 }
 
 impl LoraArgs {
-    /// True when an adapter is named.
-    pub fn any(&self) -> bool {
-        !self.lora.is_empty()
-    }
-
     /// Loads the model at `path`, or the one inside the package, with its adapters in use.
     pub fn load(&self, path: Option<&Path>, options: LoadOptions) -> Result<Model> {
         // Whole paths: files in different folders may have one stem.

@@ -1,5 +1,7 @@
 //! Arguments that several commands share.
 
+#[cfg(feature = "client")]
+mod fields;
 mod flags;
 mod foreign;
 mod generate;
@@ -11,6 +13,7 @@ mod output;
 mod sampling;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "client")]
 mod server;
 mod size;
 mod tools;
@@ -27,6 +30,7 @@ pub use output::{OutputArgs, SplitArgs};
 pub use sampling::{SamplingArgs, shown};
 #[cfg(feature = "serve")]
 pub use serve::ServeFlags;
+#[cfg(feature = "client")]
 pub use server::ServerArgs;
 pub use size::size;
 pub use tools::ToolArgs;

@@ -2,7 +2,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 use lamina::{ChatOptions, ReasoningMode, ToolChoice, files::read_given};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::path::Path;
 
 /// Arguments about tools and reasoning.
@@ -11,21 +11,21 @@ use std::path::Path;
 pub struct ToolArgs {
     /// Tools that the model may call: a JSON file with a list of functions, as OpenAI's API has them
     #[arg(long, value_name = "FILE", value_parser = tools)]
-    tools: Option<ToolList>,
+    pub(super) tools: Option<ToolList>,
     /// Which calls an answer has: auto, none, required, or the name of the one tool that it calls
     #[arg(long, value_name = "CHOICE", requires = "tools", value_parser = NonEmptyStringValueParser::new())]
-    tool_choice: Option<String>,
+    pub(super) tool_choice: Option<String>,
     /// At most one call in an answer
     #[arg(long, requires = "tools")]
-    no_parallel_tool_calls: bool,
+    pub(super) no_parallel_tool_calls: bool,
     /// Whether the model reasons before it answers: on, off, or for so many tokens at most
     #[arg(long, value_name = "N|on|off", value_parser = reasoning)]
-    reasoning: Option<ReasoningMode>,
+    pub(super) reasoning: Option<ReasoningMode>,
 }
 
 /// Tools as a file lists them.
 #[derive(Debug, Clone)]
-struct ToolList(Vec<Value>);
+pub(super) struct ToolList(pub(super) Vec<Value>);
 
 fn tools(path: &str) -> Result<ToolList, String> {
     let text = read_given(Path::new(path)).map_err(|e| format!("cannot be read: {e}"))?;
@@ -60,38 +60,15 @@ impl ToolArgs {
         options.one_call = self.no_parallel_tool_calls;
         options.reasoning = self.reasoning.unwrap_or_default();
     }
-
-    /// For a server, in the words of OpenAI's API; a budget is in ours.
-    pub fn fields(&self) -> Map<String, Value> {
-        let choice = self.tool_choice.as_deref().map(|choice| match choice {
-            "auto" | "none" | "required" => json!(choice),
-            name => json!({ "type": "function", "function": { "name": name } }),
-        });
-        let (effort, budget) = match self.reasoning {
-            None | Some(ReasoningMode::Template | ReasoningMode::On) => (None, None),
-            Some(ReasoningMode::Off) => (Some(json!("none")), None),
-            Some(ReasoningMode::Budget(tokens)) => (None, Some(json!(tokens))),
-        };
-        // The variable that most templates read; servers pass it on.
-        let thinks = (self.reasoning == Some(ReasoningMode::On)).then(|| json!({ "enable_thinking": true }));
-        let all = [
-            ("tools", self.tools.as_ref().map(|list| json!(list.0))),
-            ("tool_choice", choice),
-            ("parallel_tool_calls", self.no_parallel_tool_calls.then(|| json!(false))),
-            ("reasoning_effort", effort),
-            ("reasoning_budget", budget),
-            ("chat_template_kwargs", thinks),
-        ];
-        all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
-    fn both_ways_say_the_same() {
+    fn flags_become_options_of_the_library() {
         let tool = json!({ "type": "function", "function": { "name": "now" } });
         let args = ToolArgs {
             tools: Some(ToolList(vec![tool.clone()])),
@@ -104,12 +81,6 @@ mod tests {
         assert_eq!(options.tools, Some(vec![tool.clone()]));
         assert_eq!(options.tool_choice, ToolChoice::Named("now".into()));
         assert!(options.one_call && options.reasoning == ReasoningMode::Budget(7));
-        let named = json!({ "type": "function", "function": { "name": "now" } });
-        let fields = json!({ "tools": [tool], "tool_choice": named, "parallel_tool_calls": false, "reasoning_budget": 7 });
-        assert_eq!(Value::from(args.fields()), fields);
-        assert!(ToolArgs::default().fields().is_empty());
-        let on = ToolArgs { reasoning: Some(ReasoningMode::On), ..ToolArgs::default() };
-        assert_eq!(Value::from(on.fields()), json!({ "chat_template_kwargs": { "enable_thinking": true } }));
     }
 
     #[test]

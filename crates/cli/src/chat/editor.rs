@@ -1,6 +1,6 @@
 //! A line editor with history.
 
-use super::{lines::is_complete, slash};
+use super::{input::LineEditor, lines::is_complete, slash};
 use crate::{
     error::{CliError, Result},
     interrupt::{self, On},
@@ -38,12 +38,10 @@ impl Terminal {
         let _ = history.as_ref().map(|file| editor.load_history(file));
         Ok(Terminal { editor, history })
     }
+}
 
-    /// The next message; none at the end.
-    ///
-    /// # Errors
-    /// When the terminal cannot be read.
-    pub fn read(&mut self) -> Result<Option<String>> {
+impl LineEditor for Terminal {
+    fn read(&mut self) -> Result<Option<String>> {
         interrupt::set(On::Hint);
         loop {
             match self.editor.readline("> ") {
@@ -57,8 +55,7 @@ impl Terminal {
         }
     }
 
-    /// Keeps the history.
-    pub fn close(&mut self) {
+    fn close(&mut self) {
         let Some(file) = &self.history else { return };
         // A full disk or a read-only home takes nothing but the history.
         let _ = file.parent().map(fs::create_dir_all);
@@ -73,6 +70,12 @@ fn unreadable(e: ReadlineError) -> CliError {
 /// In the folder where the system keeps data of programs.
 fn history_file() -> Option<PathBuf> {
     Some(user_folder(UserFolder::Data)?.join("chat_history.txt"))
+}
+
+/// Commands that begin as `line` does.
+fn completions(line: &str) -> Vec<String> {
+    let names = slash::ALL.iter().map(|c| format!("/{}", c.name));
+    names.filter(|name| !line.is_empty() && name.starts_with(line)).collect()
 }
 
 /// What the line editor asks while a message is typed.
@@ -93,6 +96,17 @@ impl Completer for Rules {
     type Candidate = String;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok((0, slash::completions(&line[..pos])))
+        Ok((0, completions(&line[..pos])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginnings_of_commands_are_completed() {
+        assert_eq!(completions("/ret"), ["/retry"]);
+        assert!(completions("").is_empty() && completions("re").is_empty());
     }
 }

@@ -3,20 +3,17 @@
 mod answer;
 #[cfg(feature = "editor")]
 mod editor;
-#[cfg(not(feature = "editor"))]
-#[path = "plain_editor.rs"]
-mod editor;
 mod input;
 mod lines;
 mod local;
-mod partner;
+pub mod partner;
 mod printer;
 mod session;
 mod slash;
 mod template;
 
 pub use local::Local;
-pub use partner::{Partner, Reply, ReplyEnd};
+pub use partner::Partner;
 pub use printer::AnswerPrinter;
 pub use session::Session;
 pub use template::Template;
@@ -24,10 +21,11 @@ pub use template::Template;
 use crate::{
     args::Wanted,
     error::{CliError, Result},
+    exit::FAILED,
     interrupt,
     output::note,
 };
-use input::LineSource;
+use input::{LineEditor, LineSource};
 use std::path::PathBuf;
 
 /// A running conversation.
@@ -40,6 +38,15 @@ pub struct ChatLoop {
     file: Option<PathBuf>,
     /// Something went wrong in a conversation that nobody watches.
     failed: bool,
+}
+
+/// A line editor on stdin and stdout, which are terminals; none in builds without one.
+fn line_editor() -> Result<Option<Box<dyn LineEditor>>> {
+    #[cfg(feature = "editor")]
+    let editor: Option<Box<dyn LineEditor>> = Some(Box::new(editor::Terminal::open()?));
+    #[cfg(not(feature = "editor"))]
+    let editor = None;
+    Ok(editor)
 }
 
 /// Whether there is more to come.
@@ -82,7 +89,7 @@ impl ChatLoop {
         interrupt::set(interrupt::On::Exit);
         input.close();
         self.file.iter().try_for_each(|file| self.partner.save(&self.session, file))?;
-        if self.failed && !input.is_terminal() { Err(CliError::Reported) } else { Ok(()) }
+        if self.failed && !input.is_terminal() { Err(CliError::Reported(FAILED)) } else { Ok(()) }
     }
 
     fn greet(&self, input: &LineSource) {

@@ -82,12 +82,6 @@ pub fn parse(line: &str) -> Result<InputLine<'_>> {
     Ok(InputLine::Command(found, rest.trim()))
 }
 
-/// Commands that begin as `line` does, for completion.
-pub fn completions(line: &str) -> Vec<String> {
-    let names = ALL.iter().map(|c| format!("/{}", c.name));
-    names.filter(|name| !line.is_empty() && name.starts_with(line)).collect()
-}
-
 fn refused(problem: String) -> CliError {
     CliError::Model(lamina::Error::InvalidRequest(problem))
 }
@@ -231,12 +225,6 @@ mod tests {
         assert!(matches!(parse("/bye"), Ok(InputLine::Command(c, "")) if c.name == "quit"));
         let message = parse("/qiut").err().map(|e| e.to_string()).unwrap_or_default();
         assert!(message.contains("/qiut") && message.contains("/help"), "{message}");
-    }
-
-    #[test]
-    fn beginnings_of_commands_are_completed() {
-        assert_eq!(completions("/ret"), ["/retry"]);
-        assert!(completions("").is_empty() && completions("re").is_empty());
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! `lamina bench`: speed of a model on this machine.
 
-use super::{Execute, bench_server::TrafficArgs};
+use super::Execute;
 use crate::{
-    args::{LoadArgs, ServerArgs, positive},
+    args::{LoadArgs, positive},
     error::{CliError, Result},
     output,
     progress::spinner,
-    remote::RemoteServer,
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
@@ -18,45 +17,37 @@ use std::path::{Path, PathBuf};
 ///
 /// Every combination of the lists is measured after one warm-up. The read bandwidth of the memory is measured in the
 /// same run with the same threads: what decoding reaches of it says how good the speed is for this machine.
-///
-/// With --server requests are sent to a server, with lengths by chance from the lists of --prompt and --gen, and the
-/// times of their tokens are taken: to the first one, between them, and in all.
 #[derive(clap::Args)]
 pub struct BenchArgs {
     /// GGUF file or Hugging Face folder
-    model: Option<PathBuf>,
+    pub(super) model: Option<PathBuf>,
     /// Prompt lengths, such as 128,512; 0 measures none
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "512")]
-    prompt: Vec<usize>,
+    pub(super) prompt: Vec<usize>,
     /// Tokens to decode; 0 measures none
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64")]
-    r#gen: Vec<usize>,
+    pub(super) r#gen: Vec<usize>,
     /// Tokens in the cache before
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", conflicts_with = "server")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0")]
     depth: Vec<usize>,
     /// Sequences that decode at once
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = positive(),
-        conflicts_with = "server")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = positive())]
     batch: Vec<usize>,
     /// Repeats of each measurement
-    #[arg(long, value_name = "N", default_value = "3", value_parser = positive(), conflicts_with = "server")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = positive())]
     repeat: usize,
     /// Take prompts before decoding from this file, instead of random tokens: what look-up finds depends on it
-    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
     /// Measure whole jobs: all prompts and answers of each --batch, from first to last, as FlexGen does
-    #[arg(long, conflicts_with_all = ["server", "depth"])]
+    #[arg(long, conflicts_with = "depth")]
     throughput: bool,
     /// Take the time of each operator, too
-    #[arg(long, conflicts_with = "server")]
+    #[arg(long)]
     profile: bool,
     /// Write one JSON object
     #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    traffic: TrafficArgs,
+    pub(super) json: bool,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -65,10 +56,6 @@ impl Execute for BenchArgs {
     const NAME: &'static str = "bench";
 
     fn execute(self) -> Result<()> {
-        if let Some(server) = RemoteServer::named(&self.server)? {
-            let model = self.model.map(|m| m.display().to_string());
-            return self.traffic.measure(&server, model, &self.prompt, &self.r#gen, self.json);
-        }
         let options = BenchOptions {
             prompt: self.prompt,
             gen_tokens: self.r#gen,

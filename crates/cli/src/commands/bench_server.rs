@@ -1,5 +1,6 @@
 //! `lamina bench --server`: requests that arrive as they would from users.
 
+use super::{ask::Ask, bench::BenchArgs};
 use crate::{
     args::positive,
     error::{CliError, Result},
@@ -19,7 +20,8 @@ const REQUESTS: usize = 32;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Requests to a server")]
 pub struct TrafficArgs {
-    /// How many [default: 32, or as many as the trace has]
+    /// How many, with lengths by chance from the lists of --prompt and --gen; the times of their tokens are measured
+    /// [default: 32, or as many as the trace has]
     #[arg(long, value_name = "N", value_parser = positive(), requires = "server")]
     requests: Option<usize>,
     /// How many at once at most; without --rate each one begins when another one ends [default: 1, with --rate no limit]
@@ -54,26 +56,22 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
     rate.ok_or_else(|| "must be a number above 0".to_owned())
 }
 
-impl TrafficArgs {
-    /// Measures `server` and reports.
-    pub fn measure(
-        &self,
-        server: &RemoteServer,
-        model: Option<String>,
-        prompt: &[usize],
-        answer: &[usize],
-        json: bool,
-    ) -> Result<()> {
-        let plan = self.plan(prompt, answer)?;
+impl Ask for BenchArgs {
+    type Flags = TrafficArgs;
+    const LOCAL: &'static [&'static str] = &["depth", "batch", "repeat", "text", "throughput", "profile"];
+
+    fn ask(self, server: RemoteServer, traffic: TrafficArgs) -> Result<()> {
+        let plan = traffic.plan(&self.prompt, &self.r#gen)?;
+        let model = self.model.map(|m| m.display().to_string());
         let all = plan.requests.len() as u64;
         let report = remote::runtime()?.block_on(async {
             let model = server.model(model).await?;
             let bar = Bar::steps("requests");
-            remote::measure(server, model, &plan, |done| bar.at(done as u64, all)).await
+            remote::measure(&server, model, &plan, |done| bar.at(done as u64, all)).await
         })?;
-        match json {
-            true => output::json(&report.json(self.goal))?,
-            false => output::text(&report.text(self.goal))?,
+        match self.json {
+            true => output::json(&report.json(traffic.goal))?,
+            false => output::text(&report.text(traffic.goal))?,
         }
         match report.failed() {
             0 => Ok(()),
@@ -83,7 +81,9 @@ impl TrafficArgs {
             }),
         }
     }
+}
 
+impl TrafficArgs {
     fn plan(&self, prompt: &[usize], answer: &[usize]) -> Result<LoadPlan> {
         let lengths = match &self.trace {
             Some(file) => Lengths::read(file, &file_text(file)?)?.first(self.requests),

@@ -4,6 +4,7 @@ use super::Execute;
 use crate::{
     args::grammar_file,
     error::{CliError, Result},
+    exit::FAILED,
     output::{self, note},
 };
 use std::path::PathBuf;
@@ -45,6 +46,6 @@ impl Execute for GrammarFileArgs {
             all &= verdict == "matches";
             output::text(&format!("{text:?} {verdict}\n"))?;
         }
-        if all { Ok(()) } else { Err(CliError::Reported) }
+        if all { Ok(()) } else { Err(CliError::Reported(FAILED)) }
     }
 }

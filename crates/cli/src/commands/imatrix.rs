@@ -4,10 +4,9 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, positive},
     error::Result,
-    input,
-    interrupt::Stoppable,
-    output,
+    input, output,
     progress::Bar,
+    stoppable::Stoppable,
     table::pairs,
 };
 use lamina::Prompt;

@@ -4,7 +4,7 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, SplitArgs},
     error::{CliError, Result},
-    interrupt::Stoppable,
+    stoppable::Stoppable,
     write,
 };
 use lamina::default_threads;

@@ -1,10 +1,15 @@
 //! The list of commands.
 
+#[cfg(feature = "client")]
+mod ask;
 mod bench;
+#[cfg(feature = "client")]
 mod bench_server;
 mod cache;
 mod cache_panels;
 mod chat;
+#[cfg(feature = "client")]
+mod chat_server;
 #[cfg(feature = "convert")]
 mod convert;
 mod detokenize;
@@ -20,6 +25,8 @@ mod plan;
 #[cfg(feature = "convert")]
 mod quantize;
 mod run;
+#[cfg(feature = "client")]
+mod run_server;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "convert")]
@@ -50,11 +57,11 @@ pub struct Command {
 
 /// All commands, in the order of the help.
 pub const ALL: &[Command] = &[
-    command::<run::RunArgs>(),
-    command::<chat::ChatArgs>(),
+    asking::<run::RunArgs>(),
+    asking::<chat::ChatArgs>(),
     #[cfg(feature = "serve")]
     command::<serve::ServeArgs>(),
-    command::<bench::BenchArgs>(),
+    asking::<bench::BenchArgs>(),
     command::<plan::PlanArgs>(),
     command::<perplexity::PerplexityArgs>(),
     command::<inspect::InspectArgs>(),
@@ -82,6 +89,17 @@ const fn command<C: Execute>() -> Command {
         define: || C::augment_args(clap::Command::new(C::NAME)),
         execute: |matches| C::from_arg_matches(matches)?.execute(),
     }
+}
+
+/// A command whose work a server can do, in builds that can ask one.
+#[cfg(feature = "client")]
+const fn asking<C: ask::Ask>() -> Command {
+    Command { name: C::NAME, define: ask::define::<C>, execute: ask::execute::<C> }
+}
+
+#[cfg(not(feature = "client"))]
+const fn asking<C: Execute>() -> Command {
+    command::<C>()
 }
 
 const ABOUT: &str = "Large language models on the machine you have";

@@ -4,6 +4,7 @@ use super::Execute;
 use crate::{
     args::{LoadArgs, positive},
     error::{CliError, Result},
+    exit::FAILED,
     output,
     progress::spinner,
 };
@@ -60,6 +61,6 @@ impl Execute for PlanArgs {
             false => output::text(&plan_report(&forecast))?,
         }
         // The report has said why.
-        if forecast.problem.is_none() { Ok(()) } else { Err(CliError::Reported) }
+        if forecast.problem.is_none() { Ok(()) } else { Err(CliError::Reported(FAILED)) }
     }
 }

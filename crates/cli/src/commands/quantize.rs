@@ -4,8 +4,8 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, SplitArgs, TypeArgs},
     error::Result,
-    interrupt::Stoppable,
     output::{self, note},
+    stoppable::Stoppable,
     table::table,
     write,
 };

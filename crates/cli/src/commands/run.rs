@@ -2,11 +2,10 @@
 
 use super::Execute;
 use crate::{
-    args::{GenerateArgs, LoadArgs, LoraArgs, ServerArgs, positive},
-    error::{CliError, Result},
+    args::{GenerateArgs, LoadArgs, LoraArgs, positive},
+    error::Result,
     input,
     output::{self, LineEnd, note, watched},
-    remote::{self, RemoteServer},
     stats::{decode_speed, line, prefill_speed},
     table::table,
 };
@@ -22,28 +21,26 @@ use std::ffi::OsString;
 #[command(override_usage = "lamina run [OPTIONS] [MODEL] PROMPT")]
 pub struct RunArgs {
     /// GGUF file or Hugging Face folder
-    model: Option<OsString>,
+    pub(super) model: Option<OsString>,
     /// What to continue; `-` or nothing reads it from stdin
-    prompt: Option<OsString>,
+    pub(super) prompt: Option<OsString>,
     /// Write the prompt before its continuation
     #[arg(long)]
-    echo: bool,
+    pub(super) echo: bool,
     /// Continuations of the same prompt
     #[arg(long, value_name = "N", default_value = "1", value_parser = positive())]
-    n: usize,
+    pub(super) n: usize,
     /// PROMPT is token ids, such as `1,2,3`, and so is what is written
     #[arg(long)]
     ids: bool,
     /// Write counts and speeds to stderr even if it is no terminal
     #[arg(long)]
-    stats: bool,
+    pub(super) stats: bool,
     /// Write one JSON object with all that is known of the answers
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    generate: GenerateArgs,
+    pub(super) generate: GenerateArgs,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
@@ -54,9 +51,6 @@ impl Execute for RunArgs {
     const NAME: &'static str = "run";
 
     fn execute(self) -> Result<()> {
-        if let Some(server) = RemoteServer::named(&self.server)? {
-            return self.on(&server);
-        }
         let (path, text) = input::model_and_text(self.model, self.prompt, "PROMPT")?;
         let prompt = match self.ids {
             true => Prompt::Tokens(input::token_ids(&text)?),
@@ -78,33 +72,6 @@ impl Execute for RunArgs {
             answers.last().into_iter().for_each(|a| note(&line(a)));
         }
         Ok(())
-    }
-}
-
-impl RunArgs {
-    /// The same with a server's model.
-    fn on(self, server: &RemoteServer) -> Result<()> {
-        if self.ids || self.lora.any() {
-            return Err(CliError::usage("--ids and --lora need a model on this machine"));
-        }
-        let (model, prompt) = input::name_and_text(self.model, self.prompt, "PROMPT")?;
-        let mut wanted = self.generate.wanted();
-        (wanted.options.n, wanted.options.echo) = (self.n, self.echo);
-        let fields = wanted.fields();
-        remote::runtime()?.block_on(async {
-            let model = server.model(model).await?;
-            if self.json {
-                return output::json(&remote::complete_whole(server, model, &prompt, fields).await?);
-            }
-            if self.n > 1 {
-                return remote::write_texts(&remote::complete_whole(server, model, &prompt, fields).await?);
-            }
-            let line = remote::complete(server, model, &prompt, fields).await?;
-            if self.stats || watched() {
-                note(&line);
-            }
-            Ok(())
-        })
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Execute;
 use crate::{
     error::{CliError, Result},
+    exit::FAILED,
     output,
     table::{pairs, table},
 };
@@ -44,7 +45,7 @@ fn of_file(path: &Path, json: bool) -> Result<()> {
         output::text(&report(&inspection.architecture, found))?;
     }
     // The report has said why.
-    if found.problems.is_empty() { Ok(()) } else { Err(CliError::Reported) }
+    if found.problems.is_empty() { Ok(()) } else { Err(CliError::Reported(FAILED)) }
 }
 
 /// Names on a line; a model may have thousands of tensors.

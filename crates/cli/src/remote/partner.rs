@@ -3,7 +3,10 @@
 use super::{figures::Figures, server::RemoteServer};
 use crate::{
     args::Wanted,
-    chat::{AnswerPrinter, Partner, Reply, ReplyEnd, Session},
+    chat::{
+        AnswerPrinter, Partner, Session,
+        partner::{Reply, ReplyEnd},
+    },
     error::{CliError, Result},
     interrupt::{self, On},
     output::note,

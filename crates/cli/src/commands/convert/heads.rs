@@ -5,9 +5,9 @@ use crate::{
     args::positive,
     error::Result,
     input,
-    interrupt::Stoppable,
     output::{self, note},
     progress::Bar,
+    stoppable::Stoppable,
     table::table,
     write,
 };
@@ -183,7 +183,7 @@ impl HeadArgs {
                 best = Some((way, trial, found.ppl));
             }
         }
-        let (way, trial, _) = best.ok_or(crate::error::CliError::Reported)?;
+        let (way, trial, _) = best.ok_or(crate::error::CliError::Reported(crate::exit::FAILED))?;
         Ok(Tried { measured, chosen: way.name, report: trial.keep(job.output)? })
     }
 }

@@ -7,7 +7,7 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, SplitArgs, TypeArgs},
     error::Result,
-    interrupt::Stoppable,
+    stoppable::Stoppable,
     write,
 };
 use heads::{ConvertedHeads, HeadArgs, HeadsJob};

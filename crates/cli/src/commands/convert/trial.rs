@@ -2,8 +2,8 @@
 
 use crate::{
     error::{CliError, Result},
-    interrupt::Stoppable,
     progress::Bar,
+    stoppable::Stoppable,
     write,
 };
 use lamina::{LoadOptions, Model, Prompt};
