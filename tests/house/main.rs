@@ -30,6 +30,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-tokenize", 10),
     ("lamina-chat", 15),
     ("lamina-grammar", 15),
+    ("lamina-hub", 15),
     ("lamina-sample", 15),
     ("lamina-store", 20),
     ("lamina-arch", 30),

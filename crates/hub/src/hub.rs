@@ -1,0 +1,91 @@
+//! From a name to the files of a model.
+
+#[cfg(feature = "client")]
+use crate::client::Pace;
+use crate::{
+    cache::HubCache,
+    error::{HubError, Result},
+    lm_studio::LmStudioStore,
+    name::{ModelName, RepoName},
+    ollama::OllamaStore,
+    progress::PullWatch,
+    settings::HubSettings,
+};
+use std::path::PathBuf;
+
+/// The hub, its cache, and the stores of other programs.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    /// Where things are.
+    pub settings: HubSettings,
+    /// What was fetched.
+    pub cache: HubCache,
+    /// Ollama's store.
+    pub ollama: OllamaStore,
+    /// LM Studio's folder.
+    pub lm_studio: LmStudioStore,
+    /// How files are fetched.
+    #[cfg(feature = "client")]
+    pub pace: Pace,
+}
+
+impl Hub {
+    /// As the environment has it.
+    pub fn of_the_environment() -> Hub {
+        Hub::new(HubSettings::of_the_environment())
+    }
+
+    /// With these settings.
+    pub fn new(settings: HubSettings) -> Hub {
+        Hub {
+            cache: HubCache::new(&settings.cache),
+            settings,
+            ollama: OllamaStore::of_the_environment(),
+            lm_studio: LmStudioStore::of_the_environment(),
+            #[cfg(feature = "client")]
+            pace: Pace::default(),
+        }
+    }
+
+    /// The file or folder of a model, which is fetched where it is not here yet. It waits for the network, with pauses after
+    /// which what is missing alone is asked for again.
+    ///
+    /// # Errors
+    /// When there is no such model, it cannot be fetched, or `watch` finds it unfit or gives up.
+    pub fn locate(&self, name: &ModelName, watch: &dyn PullWatch) -> Result<PathBuf> {
+        match name {
+            ModelName::Ollama(name) => {
+                let found = self.ollama.find(name)?;
+                watch.say("Ollama's own template and parameters are not read: those of the file itself hold");
+                Ok(found)
+            }
+            ModelName::LmStudio(name) => self.lm_studio.find(name),
+            ModelName::Hub(repo) if self.settings.offline => self.here(repo, OFFLINE, watch),
+            ModelName::Hub(repo) => self.hub_model(repo, watch),
+            ModelName::Url(url) => self.url_model(url, watch),
+        }
+    }
+
+    /// A model that was fetched before.
+    pub(crate) fn here(&self, name: &RepoName, why: &'static str, watch: &dyn PullWatch) -> Result<PathBuf> {
+        let missing = || HubError::NotHere { name: format!("hf:{name}"), why };
+        let found = self.cache.find(name)?.ok_or_else(missing)?;
+        watch.say(&format!("{why}: what was fetched before is used"));
+        Ok(found)
+    }
+}
+
+/// Why nothing is fetched.
+pub(crate) const OFFLINE: &str = "HF_HUB_OFFLINE is set";
+
+#[cfg(not(feature = "client"))]
+impl Hub {
+    fn hub_model(&self, name: &RepoName, watch: &dyn PullWatch) -> Result<PathBuf> {
+        self.here(name, "this build fetches nothing (Cargo feature `client`)", watch)
+    }
+
+    fn url_model(&self, url: &str, _: &dyn PullWatch) -> Result<PathBuf> {
+        let why = "this build fetches nothing (Cargo feature `client`)";
+        Err(HubError::NotHere { name: url.to_owned(), why })
+    }
+}

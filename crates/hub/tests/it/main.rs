@@ -1,0 +1,9 @@
+//! Names, the cache, other programs' stores, and fetching from a hub on loopback that does everything wrong.
+#![allow(clippy::unwrap_used)] // helpers may fail like tests
+
+mod cuts;
+mod faults;
+mod fetch;
+mod loopback;
+mod names;
+mod stores;
