@@ -2,8 +2,9 @@
 
 use crate::reasoning;
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, FUNCTION_TAGS, Items, PLAIN,
+use super::{
+    shape::{CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN},
+    tags::{FUNCTION_TAGS, function_call},
 };
 
 pub(super) static COHERE_XML: ChatFormat = ChatFormat {
@@ -14,16 +15,7 @@ pub(super) static COHERE_XML: ChatFormat = ChatFormat {
     calls: CallSyntax::Sections(&[CallSection {
         open: &["<|START_ACTION|>"],
         items: Items::Several("\n"),
-        call: &[
-            CallPart::Space("\n"),
-            CallPart::Text("<function="),
-            CallPart::Name,
-            CallPart::Text(">"),
-            CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(FUNCTION_TAGS)),
-            CallPart::Text("</function>"),
-            CallPart::Space("\n"),
-        ],
+        call: function_call!([CallPart::Space("\n")], FUNCTION_TAGS, [CallPart::Space("\n")]),
         close: "<|END_ACTION|>",
     }]),
     ..PLAIN

@@ -1,6 +1,9 @@
 //! Tags that say which values are strings.
 
-use super::shape::{CallSection, CallSyntax, ChatFormat, DSML_CALL, Items, PLAIN};
+use super::{
+    shape::{CallSection, CallSyntax, ChatFormat, Items, PLAIN},
+    tags::DSML_CALL,
+};
 
 pub(super) static DEEPSEEK_V3_2: ChatFormat = ChatFormat {
     name: "deepseek-v3.2",

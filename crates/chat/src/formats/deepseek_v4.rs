@@ -1,6 +1,9 @@
 //! As deepseek-v3.2 with another name of the section.
 
-use super::shape::{CallSection, CallSyntax, ChatFormat, DSML_CALL, Items, PLAIN};
+use super::{
+    shape::{CallSection, CallSyntax, ChatFormat, Items, PLAIN},
+    tags::DSML_CALL,
+};
 
 pub(super) static DEEPSEEK_V4: ChatFormat = ChatFormat {
     name: "deepseek-v4",

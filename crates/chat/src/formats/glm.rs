@@ -1,7 +1,8 @@
 //! Pairs of tags for key and value.
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+use super::{
+    shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle},
+    tags::TAGS,
 };
 
 pub(super) static GLM: ChatFormat = ChatFormat {

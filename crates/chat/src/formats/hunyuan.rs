@@ -2,8 +2,9 @@
 
 use crate::reasoning;
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+use super::{
+    shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle},
+    tags::TAGS,
 };
 
 pub(super) static HUNYUAN: ChatFormat = ChatFormat {

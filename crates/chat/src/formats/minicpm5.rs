@@ -1,7 +1,8 @@
 //! Tags, with values in CDATA where they have markup.
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+use super::{
+    shape::{ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle},
+    tags::TAGS,
 };
 
 pub(super) static MINICPM5: ChatFormat = ChatFormat {

@@ -1,7 +1,8 @@
 //! Tags in a section.
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+use super::{
+    shape::{CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN},
+    tags::invoke_call,
 };
 
 pub(super) static MINIMAX_M2: ChatFormat = ChatFormat {
@@ -11,16 +12,7 @@ pub(super) static MINIMAX_M2: ChatFormat = ChatFormat {
     calls: CallSyntax::Sections(&[CallSection {
         open: &["<minimax:tool_call>"],
         items: Items::Several("\n"),
-        call: &[
-            CallPart::Space("\n"),
-            CallPart::Text("<invoke name=\""),
-            CallPart::Name,
-            CallPart::Text("\">"),
-            CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle { open: "<parameter name=\"", ..TAGS })),
-            CallPart::Text("</invoke>"),
-            CallPart::Space("\n"),
-        ],
+        call: invoke_call!([CallPart::Space("\n")], "", None, [CallPart::Space("\n")]),
         close: "</minimax:tool_call>",
     }]),
     ..PLAIN

@@ -39,6 +39,7 @@ mod seed_oss;
 mod shape;
 mod solar;
 mod step3;
+mod tags;
 
 pub use shape::ChatFormat;
 pub(crate) use shape::{

@@ -2,8 +2,9 @@
 
 use crate::reasoning;
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+use super::{
+    shape::{CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN},
+    tags::invoke_call,
 };
 
 pub(super) static MUSE: ChatFormat = ChatFormat {
@@ -15,24 +16,17 @@ pub(super) static MUSE: ChatFormat = ChatFormat {
     calls: CallSyntax::Sections(&[CallSection {
         open: &[" to="],
         items: Items::One,
-        call: &[
-            CallPart::Word,
-            CallPart::Text("<|message|>"),
-            CallPart::Text("<atem:function_calls>"),
-            CallPart::Space("\n"),
-            CallPart::Text("<atem:invoke name=\""),
-            CallPart::Name,
-            CallPart::Text("\">"),
-            CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
-                open: "<atem:parameter name=\"",
-                close: "</atem:parameter>",
-                ..TAGS
-            })),
-            CallPart::Text("</atem:invoke>"),
-            CallPart::Space("\n"),
-            CallPart::Text("</atem:function_calls>"),
-        ],
+        call: invoke_call!(
+            [
+                CallPart::Word,
+                CallPart::Text("<|message|>"),
+                CallPart::Text("<atem:function_calls>"),
+                CallPart::Space("\n")
+            ],
+            "atem:",
+            None,
+            [CallPart::Space("\n"), CallPart::Text("</atem:function_calls>")]
+        ),
         close: "",
     }]),
     ..PLAIN

@@ -1,7 +1,8 @@
 //! Tags with values on lines of their own.
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, FUNCTION_TAGS, Items, PLAIN, TagStyle,
+use super::{
+    shape::{CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TagStyle},
+    tags::{FUNCTION_TAGS, function_call},
 };
 
 pub(super) static QWEN3_CODER: ChatFormat = ChatFormat {
@@ -11,18 +12,11 @@ pub(super) static QWEN3_CODER: ChatFormat = ChatFormat {
     calls: CallSyntax::Sections(&[CallSection {
         open: &[],
         items: Items::Several("\n"),
-        call: &[
-            CallPart::Text("<tool_call>"),
-            CallPart::Space("\n"),
-            CallPart::Text("<function="),
-            CallPart::Name,
-            CallPart::Text(">"),
-            CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle { lines: true, ..FUNCTION_TAGS })),
-            CallPart::Text("</function>"),
-            CallPart::Space("\n"),
-            CallPart::Text("</tool_call>"),
-        ],
+        call: function_call!(
+            [CallPart::Text("<tool_call>"), CallPart::Space("\n")],
+            TagStyle { lines: true, ..FUNCTION_TAGS },
+            [CallPart::Space("\n"), CallPart::Text("</tool_call>")]
+        ),
         close: "",
     }]),
     ..PLAIN

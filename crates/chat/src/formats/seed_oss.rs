@@ -2,8 +2,9 @@
 
 use crate::reasoning;
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, FUNCTION_TAGS, Items, PLAIN,
+use super::{
+    shape::{CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN},
+    tags::{FUNCTION_TAGS, function_call},
 };
 
 pub(super) static SEED_OSS: ChatFormat = ChatFormat {
@@ -14,18 +15,11 @@ pub(super) static SEED_OSS: ChatFormat = ChatFormat {
     calls: CallSyntax::Sections(&[CallSection {
         open: &[],
         items: Items::Several("\n"),
-        call: &[
-            CallPart::Text("<seed:tool_call>"),
-            CallPart::Space("\n"),
-            CallPart::Text("<function="),
-            CallPart::Name,
-            CallPart::Text(">"),
-            CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(FUNCTION_TAGS)),
-            CallPart::Text("</function>"),
-            CallPart::Space("\n"),
-            CallPart::Text("</seed:tool_call>"),
-        ],
+        call: function_call!(
+            [CallPart::Text("<seed:tool_call>"), CallPart::Space("\n")],
+            FUNCTION_TAGS,
+            [CallPart::Space("\n"), CallPart::Text("</seed:tool_call>")]
+        ),
         close: "",
     }]),
     ..PLAIN

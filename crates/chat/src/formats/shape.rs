@@ -219,37 +219,6 @@ pub(super) const TAGGED_OBJECTS: CallSyntax = CallSyntax::Sections(&[CallSection
 /// A JSON list on one line.
 pub(super) const LIST: Items = Items::List { separator: ", ", first: "", last: "" };
 
-/// Tags with the key as an attribute, after the opening that a format gives.
-pub(super) const TAGS: TagStyle = TagStyle {
-    open: "",
-    typed: None,
-    key_end: &["\">"],
-    gap: "",
-    close: "</parameter>",
-    lines: false,
-    after: "\n",
-    cdata: false,
-};
-
-/// A call in DeepSeek's markup, whose tags say which values are strings.
-pub(super) const DSML_CALL: &[CallPart] = &[
-    CallPart::Space("\n"),
-    CallPart::Text("<｜DSML｜invoke name=\""),
-    CallPart::Name,
-    CallPart::Text("\">"),
-    CallPart::Space("\n"),
-    CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
-        open: "<｜DSML｜parameter name=\"",
-        typed: Some(("\" string=\"", "true")),
-        close: "</｜DSML｜parameter>",
-        ..TAGS
-    })),
-    CallPart::Text("</｜DSML｜invoke>"),
-];
-
-/// Tags `<parameter=KEY>` within `<function=NAME>`.
-pub(super) const FUNCTION_TAGS: TagStyle = TagStyle { open: "<parameter=", key_end: &[">"], ..TAGS };
-
 /// What most formats have in common.
 pub(super) const PLAIN: ChatFormat = ChatFormat {
     name: "none",

@@ -1,7 +1,8 @@
 //! Tags in a section of calls.
 
-use super::shape::{
-    ArgumentStyle, CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN, TAGS, TagStyle,
+use super::{
+    shape::{CallPart, CallSection, CallSyntax, ChatFormat, Items, PLAIN},
+    tags::invoke_call,
 };
 
 pub(super) static STEP3: ChatFormat = ChatFormat {
@@ -11,24 +12,17 @@ pub(super) static STEP3: ChatFormat = ChatFormat {
     calls: CallSyntax::Sections(&[CallSection {
         open: &["<｜tool_calls_begin｜>"],
         items: Items::Several("\n"),
-        call: &[
-            CallPart::Space("\n"),
-            CallPart::Text("<｜tool_call_begin｜>"),
-            CallPart::Text("function"),
-            CallPart::Text("<｜tool_sep｜>"),
-            CallPart::Text("<steptml:invoke name=\""),
-            CallPart::Name,
-            CallPart::Text("\">"),
-            CallPart::Space("\n"),
-            CallPart::Arguments(ArgumentStyle::Tags(TagStyle {
-                open: "<steptml:parameter name=\"",
-                close: "</steptml:parameter>",
-                ..TAGS
-            })),
-            CallPart::Text("</steptml:invoke>"),
-            CallPart::Text("<｜tool_call_end｜>"),
-            CallPart::Space("\n"),
-        ],
+        call: invoke_call!(
+            [
+                CallPart::Space("\n"),
+                CallPart::Text("<｜tool_call_begin｜>"),
+                CallPart::Text("function"),
+                CallPart::Text("<｜tool_sep｜>")
+            ],
+            "steptml:",
+            None,
+            [CallPart::Text("<｜tool_call_end｜>"), CallPart::Space("\n")]
+        ),
         close: "<｜tool_calls_end｜>",
     }]),
     ..PLAIN
