@@ -2,10 +2,10 @@
 
 use crate::{
     error::{Error, Result},
+    identity::panel_key,
     lora::Loras,
     model_plan::model_plan,
     options::LoadOptions,
-    panel_key::panel_key,
     uploads::WeightSource,
 };
 use lamina_arch::{Family, ModelSpec, Weights};

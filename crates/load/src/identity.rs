@@ -1,7 +1,8 @@
-//! Names of weights and adapters that hold across processes, so that cached pages can outlive one.
+//! Names of weights and adapters that hold across processes, so that cached pages and panels on disk can outlive one.
 
 use crate::{lora::Loras, options::LoadOptions};
-use lamina_base::BytesFile;
+use lamina_base::{BytesFile, DType};
+use lamina_disk::checksum;
 use lamina_engine::{
     Identity, Name,
     kv::content::{Cells, RowsId, sha256},
@@ -10,9 +11,9 @@ use lamina_lora::Factors;
 use lamina_store::{Checkpoint, ModelFile};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// How many pieces of a file are looked at, and how long each is.
+/// Blocks of a file that are looked at, and how long each is.
 const SAMPLES: usize = 64;
-const SAMPLE: usize = 4096;
+const SAMPLE_BYTES: usize = 4096;
 
 /// What the numbers of a loaded model depend on beside its plan: the files as they are now, what they are turned into,
 /// and what computes with them (`backend`).
@@ -24,7 +25,10 @@ pub(crate) fn identity(ck: &Checkpoint, options: &LoadOptions, backend: &str, lo
     for file in &ck.files {
         line(&mut text, format_args!("{:?}", file.stamp()));
         if options.cache_dir.is_some() {
-            line(&mut text, format_args!("{:?}", name(&samples(file))));
+            line(
+                &mut text,
+                format_args!("{:?}", name(&samples(file).flat_map(|(block, _)| block).collect::<Vec<_>>())),
+            );
         }
     }
     for t in ck.tensors.values() {
@@ -37,19 +41,39 @@ pub(crate) fn identity(ck: &Checkpoint, options: &LoadOptions, backend: &str, lo
     Identity { weights: name(text.as_bytes()), loras: loras.changes().map(lora).collect() }
 }
 
-/// Bytes from all over a file: pages that outlive a process must not be those of a file that was written over within the
-/// resolution of its time.
-fn samples(file: &ModelFile) -> Vec<u8> {
-    let piece = SAMPLE.min(file.len());
-    let mut bytes = vec![0; SAMPLES * piece];
-    for (i, out) in bytes.chunks_exact_mut(piece.max(1)).enumerate() {
-        let offset = (file.len() - piece) / (SAMPLES - 1) * i;
-        if file.read_at(offset, out).is_err() {
-            // It changed since it was loaded; as zeros it is another file than the one that was.
-            out.fill(0);
+/// What names the bytes of a model's matrices, before a backend packs them: the files as they are now, and what their
+/// weights are turned into.
+pub(crate) fn panel_key(ck: &Checkpoint, dtype: Option<DType>) -> String {
+    let mut text = format!("{dtype:?}");
+    let mut add = |what: std::fmt::Arguments<'_>| text.write_fmt(what).expect("strings take all");
+    for file in &ck.files {
+        add(format_args!(" {:?}", file.stamp()));
+        for (block, read) in samples(file) {
+            add(format_args!(" {:x} {read}", checksum(&block)));
         }
     }
-    bytes
+    for t in ck.tensors.values() {
+        let held = if ck.files.is_empty() { t.bytes.held().map(checksum) } else { None };
+        add(format_args!(" {:?} {} {:?} {held:?}", t.name, t.dtype, t.shape));
+    }
+    // Names and shapes of thousands of tensors make no better key than their checksum.
+    format!("{:016x}-{}", checksum(text.as_bytes()), text.len())
+}
+
+/// Blocks from all over a file, and whether each could be read: what outlives a process must not be that of a file that was
+/// written over within the resolution of its time. A block that cannot be read changed since the file was loaded; as zeros
+/// it is another one than it was.
+fn samples(file: &ModelFile) -> impl Iterator<Item = (Vec<u8>, bool)> {
+    let bytes = SAMPLE_BYTES.min(file.len());
+    let step = (file.len() - bytes) / (SAMPLES - 1);
+    (0..SAMPLES).map(move |i| {
+        let mut block = vec![0; bytes];
+        let read = file.read_at(step * i, &mut block).is_ok();
+        if !read {
+            block.fill(0);
+        }
+        (block, read)
+    })
 }
 
 /// The name of an adapter: what it changes by which numbers.

@@ -4,10 +4,8 @@
 //! sizes of the cache, the weights. It knows no backend by name; whoever calls it brings one.
 #![forbid(unsafe_code)]
 
-mod adapter_path;
 mod approximate_experts;
 mod backend_model;
-mod cache_on_disk;
 mod company;
 mod device;
 mod divide;
@@ -18,29 +16,25 @@ mod headers;
 mod heads;
 mod identity;
 mod info;
+mod kv_stores;
 mod kv_swap;
 mod lora;
 mod model_plan;
 mod open;
 mod options;
-mod panel_key;
 mod panel_load;
 mod pooling;
-mod requantize;
 mod setting;
-mod stores;
-mod stream_info;
 mod uploads;
 mod vocab;
 
-pub use adapter_path::AdapterPath;
 pub use approximate_experts::{ApproximateExperts, ExpertThreshold};
 pub use device::Device;
 pub use divide::open_beside;
 pub use draft::DraftSource;
 pub use error::{Error, Result};
 pub use forecast::{forecast_beside, forecast_on};
-pub use info::{ModelInfo, type_name};
+pub use info::{ModelInfo, StreamInfo, StreamedExperts, type_name};
 pub use kv_swap::KvSwap;
 pub use lamina_arch::spec::ModelOutput;
 pub use lamina_disk::Reporter;
@@ -52,10 +46,9 @@ pub use lamina_planner::{
     MemoryLimit, MemoryPart, Objective, Offload, PlacementPolicy, PlacementRule, SpeedForecast, SpeedQuality,
     StreamOptions, SwapForecast, TierPercent,
 };
-pub use lora::lora_scales;
+pub use lora::{AdapterPath, lora_scales};
 pub use open::{Loaded, open_on};
 pub use options::{CACHE_DISK, LoadOptions};
 pub use setting::{OptionError, OptionKind, OptionSpec, Setting, Surface};
-pub use stream_info::{StreamInfo, StreamedExperts};
 pub use uploads::Progress;
 pub use vocab::tokenizer;

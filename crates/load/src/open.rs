@@ -2,20 +2,18 @@
 
 use crate::{
     backend_model::BackendModel,
-    cache_on_disk::CacheOnDisk,
     company::{Company, DraftFiles, draft_backend, draft_options, head_sizes},
     draft::{draft_model, names},
     error::{Error, Result},
     headers::OpenedModel,
     heads::{PlannedHead, ReadyHead, UploadedModel},
     identity::identity,
-    info::ModelInfo,
+    info::{ModelInfo, StreamInfo},
+    kv_stores::{CacheOnDisk, open_store, open_swap},
     model_plan::keep,
     options::LoadOptions,
     panel_load::{StreamedModel, load_streamed},
     pooling::pooling,
-    stores::{open_store, open_swap},
-    stream_info::StreamInfo,
     uploads::{Progress, upload},
     vocab,
 };

@@ -3,8 +3,8 @@
 use crate::{
     error::{Error, Result},
     headers::OpenedModel,
-    panel_key::panel_key,
-    stream_info::{StreamInfo, StreamedExperts},
+    identity::panel_key,
+    info::{StreamInfo, StreamedExperts},
     uploads::{LoadMeter, Progress},
 };
 use lamina_arch::weights::Tensor;

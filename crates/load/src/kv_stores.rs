@@ -1,15 +1,16 @@
-//! Layers of the cache that lie on disk: their file, and what a user is told of it.
+//! Where keys and values lie beside a device's memory: layers in a file, whole pages in a folder that outlives the process,
+//! sequences that were preempted. What goes wrong in a store later is a line of the report, and no error of a request.
 
 use crate::{
     error::{Error, Result},
     options::LoadOptions,
 };
 use lamina_base::human_bytes;
-use lamina_disk::CacheFile;
+use lamina_disk::{CacheFile, PageStore, SwapStore};
 use lamina_plan::{Ops, Plan};
 use lamina_planner::Placement;
 use lamina_stream::{LayerPagedMachine, LayerRoom};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// Layers of a cache that lie in a file, which exists.
 pub(crate) struct CacheOnDisk {
@@ -55,4 +56,21 @@ impl CacheOnDisk {
             human_bytes(self.room.buffer_bytes())
         )
     }
+}
+
+/// The store of pages that outlive the process; none where no folder was named.
+pub(crate) fn open_store(options: &LoadOptions) -> Result<Option<Arc<PageStore>>> {
+    let Some(folder) = &options.cache_dir else { return Ok(None) };
+    let store = PageStore::open(folder, options.cache_disk, options.report.clone());
+    Ok(Some(Arc::new(store.map_err(|e| Error::InvalidRequest(e.to_string()))?)))
+}
+
+/// The store of preempted sequences; none where they are computed again.
+pub(crate) fn open_swap(options: &LoadOptions) -> Result<Option<SwapStore>> {
+    let budget = options.kv_swap.budget;
+    if budget.is_none() {
+        return Ok(None);
+    }
+    let store = SwapStore::open(&options.stream.panel_root(), budget, options.report.clone());
+    Ok(Some(store.map_err(|e| Error::InvalidRequest(e.to_string()))?))
 }
