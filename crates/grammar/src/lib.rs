@@ -22,6 +22,7 @@ mod lowered;
 mod matcher;
 mod regex;
 mod schema;
+mod slices;
 mod tags;
 mod vocab;
 

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use lamina_tokenize::{Special, TokenKind, Tokenizer};
 use llguidance::ParserFactory;
-use toktrie::{INVALID_TOKEN, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
+use toktrie::{INVALID_TOKEN, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv};
 
 use crate::cache::CompiledCache;
 use crate::error::{GrammarError, Result};
 use crate::limits;
+use crate::slices::slices;
 
 /// Longer tokens are left out of the trie, whose depth is counted in 8 bits; no text needs them.
 const LONGEST_TOKEN: usize = 250;
@@ -46,7 +47,7 @@ impl Vocabulary {
             return Err(GrammarError::Tokenizer(why));
         }
         let words: Vec<Vec<u8>> = (0..size).map(|id| word(tokenizer, id, end_tokens.contains(&id))).collect();
-        Self::of_words(&words, end_tokens, Some(tokenizer.clone()))
+        Self::of_words(&words, end_tokens, Some(tokenizer.clone()), &slices())
     }
 
     /// One token for each byte: grammars judge texts with it where there is no model.
@@ -56,12 +57,18 @@ impl Vocabulary {
             let mut words: Vec<Vec<u8>> = (0..=254u8).map(|byte| vec![byte]).collect();
             // No character has the byte 0xFF; in the trie it marks what is no text.
             words.extend((255..=END_OF_BYTES).map(numbered));
-            Vocabulary::of_words(&words, &[END_OF_BYTES], None)
+            Vocabulary::of_words(&words, &[END_OF_BYTES], None, &slices())
         };
         BYTES.get_or_init(make).clone()
     }
 
-    fn of_words(words: &[Vec<u8>], end_tokens: &[u32], tokenizer: Option<Tokenizer>) -> Result<Vocabulary> {
+    /// Of tokens by their bytes; `slices` change the time of masks, never what they allow.
+    pub(crate) fn of_words(
+        words: &[Vec<u8>],
+        end_tokens: &[u32],
+        tokenizer: Option<Tokenizer>,
+        slices: &[String],
+    ) -> Result<Vocabulary> {
         let first_end = end_tokens.first().copied().unwrap_or(INVALID_TOKEN);
         let mut trie = TokTrie::from(&TokRxInfo::new(words.len() as u32, first_end), words);
         if !end_tokens.is_empty() {
@@ -70,7 +77,8 @@ impl Vocabulary {
         let writes_all = writes_all(&trie);
         let env: TokEnv = Arc::new(Environment::new(trie, tokenizer.clone(), writes_all));
         let failed = |e| GrammarError::Tokenizer(format!("the vocabulary cannot be used with grammars: {e}"));
-        let mut factory = ParserFactory::new_simple(&env).map_err(failed)?;
+        let mut factory =
+            ParserFactory::new(&env, InferenceCapabilities::default(), slices).map_err(failed)?;
         factory.quiet();
         *factory.limits_mut() = limits::parser();
         Ok(Vocabulary(Arc::new(Prepared { factory, tokenizer, writes_all, cache: Mutex::default() })))
