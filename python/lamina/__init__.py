@@ -15,6 +15,7 @@ interrupt.exit_early()
 
 from . import chat
 from ._lamina import __version__
+from .async_stream import AsyncStream
 from .errors import (
     DeviceLostError,
     FormatError,

@@ -11,6 +11,7 @@ __all__ = [
     "Model",
     "Server",
     "Stream",
+    "Vector",
     "__version__",
     "chat_format_of",
     "chat_formats",
@@ -99,10 +100,17 @@ class ChatParser:
     def __new__(cls, format: str, tools: Optional[str], thinking: bool) -> ChatParser: ...
     def push(self, text: str) -> List[_DeltaRow]: ...
     def finish(self) -> List[_DeltaRow]: ...
+    def watch(self, call: Callable[[], Any], whole: bool) -> None: ...
 
 @final
 class Model:
     def __new__(
+@final
+class Vector:
+    def watch(self, call: Callable[[], Any]) -> None: ...
+    def take(self) -> NDArray[np.float32]: ...
+    def close(self) -> None: ...
+
         cls,
         path: Union[str, PathLike[str]],
         options: Dict[str, List[str]],
@@ -147,6 +155,7 @@ class Model:
 
 @final
 class Server:
+    def submit_embedding(self, prompt: _Prompt, lora: Dict[str, float]) -> Vector: ...
     def __new__(
         cls,
         models: Sequence[Tuple[Optional[str], Union[str, PathLike[str], None], Optional[Model]]],

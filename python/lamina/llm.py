@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union, ov
 import numpy as np
 
 from . import _lamina, checks, loading, state
-from .asking import asked, echo
+from .asking import asked
+from .batch import Batch
 from .closing import Closing
-from .conversation import answer, answer_options, conversation
+from .conversation import answer_options, conversation
+from .coroutines import Coroutines
 from .errors import InvalidRequestError, numbered
 from .foreign import LOADING, understands
 from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
 from .policy import Policy
 from .progress import Progress
 from .resume import Begun, Resumed, begun
-from .sampling import SamplingParams, to_request, wants_logprobs
+from .sampling import SamplingParams, to_request
 from .server import Server
 from .state import State
 from .stream import Stream
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lamina")
 
 
-class LLM(Closing):
+class LLM(Coroutines, Closing):
     """A model, ready to answer. Any number of threads may use it at once: their requests run as one batch.
     All calls leave other Python threads running, and end with `KeyboardInterrupt` soon after Ctrl-C.
 
@@ -141,25 +143,8 @@ class LLM(Closing):
         A text starts with the model's beginning token; ids are taken as they are. With the same prompt and options,
         resume goes on with an answer that was cut, given as its Completion or the `state` of it, to the same tokens.
         """
-        params = self._params(sampling_params, options)
-        given, single = checks.prompts("prompt", prompt)
-        cut = begun("resume", resume)
-        if cut and not single:
-            raise InvalidRequestError("resume goes on with one answer, but a list of prompts was given")
-        requests: List[_lamina.Stream] = []
-        answers: List[Completion] = []
-        try:
-            for i, one in enumerate(given):
-                with numbered("prompt", None if single else i):
-                    requests.append(self._submit(one, params, cut))
-            for i, (request, one) in enumerate(zip(requests, given)):
-                with numbered("prompt", None if single else i):
-                    answers.append(completion(request.collect(), asked(self._model, one, params, cut.tokens if cut else ())))
-        except BaseException:
-            for request in requests:
-                request.close()
-            raise
-        return answers[0] if single else answers
+        with self._batch(prompt, sampling_params, resume, options) as batch:
+            return batch.answers()
 
     def stream(
         self, prompt: Prompt, *, sampling_params: Optional[SamplingParams] = None, **options: Unpack[SamplingOptions]
@@ -173,7 +158,7 @@ class LLM(Closing):
         given, single = checks.prompts("prompt", prompt)
         if not single:
             raise InvalidRequestError("stream takes one prompt, but a list of prompts was given: call it for each")
-        return Stream(self._submit(given[0], params), echo(self._model, given[0], params), params.n, wants_logprobs(params))
+        return Stream(self._submit(given[0], params), asked(self._model, given[0], params), params.n)
 
     @overload
     def chat(
@@ -265,9 +250,8 @@ class LLM(Closing):
             answer_options(tool_choice, parallel_tool_calls, reasoning, chat_format),
             self._request(params),
         )
-        if stream:
-            return Stream(request, "", params.n, wants_logprobs(params), chat=True)
-        return answer(request, Asked("", params.stop, wants_logprobs(params), False))
+        running = Stream(request, asked(self._model, "", params), params.n, chat=True)
+        return running if stream else running.whole()
 
     def apply_chat_template(
         self,
@@ -403,3 +387,7 @@ class LLM(Closing):
 
     def _submit(self, prompt: checks.Prompt, params: SamplingParams, cut: Optional[Begun] = None) -> _lamina.Stream:
         return self._model.stream(prompt, {**self._request(params), **({"resume": cut} if cut else {})})
+    def _batch(self, prompt: Any, given: Optional[SamplingParams], resume: Resumed, options: Any) -> Batch:
+        params, cut = self._params(given, options), begun("resume", resume)
+        return Batch(self._model, lambda one: self._submit(one, params, cut), prompt, params, cut)
+

@@ -60,6 +60,16 @@ class _ChatOptions(TypedDict, total=False):
 
 class SamplingOptions(_ChatOptions, total=False):
     response_format: Any
+class _ChatCall(_ChatOptions, total=False):
+    chat_template: Optional[str]
+    chat_template_kwargs: Optional[Dict[str, Any]]
+    split_special_tokens: bool
+    tool_choice: Union[str, Dict[str, Any]]
+    parallel_tool_calls: bool
+    reasoning: Reasoning
+    chat_format: Optional[str]
+    sampling_params: Optional[SamplingParams]
+
 
 class SamplingParams:
     __signature__: ClassVar[Signature]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Iterator, List, Set
 
 from . import _lamina
 from .chat import Delta
 from .closing import Closing
-from .outputs import Piece
+from .conversation import answer
+from .event_loop import called
+from .outputs import Asked, Completion, Piece
 
 
 class Stream(Closing, Iterator[Piece]):
@@ -18,19 +21,19 @@ class Stream(Closing, Iterator[Piece]):
     piece goes to one of them.
     """
 
-    def __init__(self, request: _lamina.Stream, echo: str, n: int, logprobs: bool, chat: bool = False) -> None:
+    def __init__(self, request: _lamina.Stream, asked: Asked, n: int, chat: bool = False) -> None:
         self._request = request
+        self._asked = asked
         self._chat = chat
         self._called: Set[int] = set()
-        self._logprobs = logprobs
-        self._echoes = iter([Piece(echo, None, i, None, None, None) for i in range(n)] if echo else [])
+        self._echoes = [Piece(asked.echo, None, i, None, None, None) for i in range(n)] if asked.echo else []
 
     def __iter__(self) -> "Stream":
         return self
 
     def __next__(self) -> Piece:
-        for echo in self._echoes:
-            return echo
+        with contextlib.suppress(IndexError):
+            return self._echoes.pop(0)
         try:
             row = self._request.next()
         except BaseException:
@@ -39,9 +42,18 @@ class Stream(Closing, Iterator[Piece]):
         if row is None:
             raise StopIteration
         index, text, token, forced, logprob, top, finish_reason, complete = row
-        tops = dict(top) if self._logprobs and token is not None else None
+        tops = dict(top) if self._asked.logprobs and token is not None else None
         piece = Piece(text, token, index, logprob, tops, finish_reason, forced, complete)
         return self._taken_apart(piece) if self._chat else piece
+
+    async def ready(self, whole: bool) -> None:
+        """Waits in the event loop for the next piece, or for all of them."""
+        if whole or not self._echoes:
+            await called(lambda call: self._request.watch(call, whole))
+
+    def whole(self) -> Completion:
+        """Waits for all of a chat's answer."""
+        return answer(self._request, self._asked)
 
     def _taken_apart(self, piece: Piece) -> Piece:
         deltas = [Delta(*row) for index, row in self._request.take_deltas() if index == piece.index]
@@ -66,5 +78,5 @@ class Stream(Closing, Iterator[Piece]):
 
     def close(self) -> None:
         """Cancels the request; there are no further pieces."""
-        self._echoes = iter(())
+        self._echoes = []
         self._request.close()

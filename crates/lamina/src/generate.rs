@@ -6,7 +6,10 @@ use lamina_engine::{
     sample::{SamplerState, SamplingParams},
 };
 use lamina_grammar::Grammar;
-use std::time::Duration;
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
 
 /// What to continue.
 #[derive(Debug, Clone, PartialEq)]
@@ -181,10 +184,7 @@ impl TokenStream {
         match self.handle.next_within(time) {
             Ok(event) => self.piece(event).map(Some).map_err(Some),
             Err(Timeout) => Ok(None),
-            Err(Disconnected) => {
-                self.left = 0;
-                Err(Some(lamina_engine::EngineError::Closed.into()))
-            }
+            Err(Disconnected) => self.take(None).map(Some).map_err(Some),
         }
     }
 
@@ -192,6 +192,19 @@ impl TokenStream {
         match event {
             Event::Prompt { tokens, .. } => Ok(Piece { prompt: tokens, ..Piece::empty() }),
             Event::Progress { .. } => Ok(Piece::empty()),
+    /// The next piece, or a wake-up when it has come; ready with none after the last one.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        self.handle.poll_next(context).map(|event| Some(self.take(event)))
+    }
+
+    /// What an event brings; where there is none any more, the model was closed.
+    fn take(&mut self, event: Option<Event>) -> Result<Piece, Error> {
+        self.piece(event.unwrap_or(Event::Failed(EngineError::Closed)))
+    }
+
             Event::Token(Token { index, id, text, forced, logprob, top }) => {
                 Ok(Piece { index, text, token: Some(id), forced, logprob, top, ..Piece::empty() })
             }
@@ -214,13 +227,8 @@ impl Iterator for TokenStream {
         if self.left == 0 {
             return None;
         }
-        Some(match self.handle.next() {
-            Some(event) => self.piece(event),
-            None => {
-                self.left = 0;
-                Err(lamina_engine::EngineError::Closed.into())
-            }
-        })
+        let event = self.handle.next();
+        Some(self.take(event))
     }
 }
 

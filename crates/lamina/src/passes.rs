@@ -7,6 +7,7 @@ use lamina_load::ModelOutput;
 use lamina_plan::Select;
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc::RecvTimeoutError},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -31,6 +32,20 @@ pub struct SentRow {
     pub rows: Pooled,
     /// Tokens that it reads.
     pub tokens: usize,
+}
+
+impl SentRow {
+    /// Ready when the row is there or the pass has failed; else a wake-up when there is news.
+    pub fn poll(&self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            match ready!(self.handle.poll_next(context)) {
+                Some(Event::Finished { .. }) => return Poll::Ready(Ok(())),
+                Some(Event::Failed(e)) => return Poll::Ready(Err(e.into())),
+                Some(Event::Token(_) | Event::Prompt { .. } | Event::Progress { .. }) => {}
+                None => return Poll::Ready(Err(EngineError::Closed.into())),
+            }
+        }
+    }
 }
 
 impl Model {
@@ -87,12 +102,20 @@ impl Model {
     /// # Errors
     /// As for [`Model::rows`]; when the model's own pooling is not built.
     pub fn embed(&self, prompt: &Prompt, keep: &mut dyn FnMut() -> bool) -> Result<Vec<f32>> {
-        let tokens = self.prompt_tokens(prompt)?;
-        let pooling = self.shared.info.pooling.clone()?;
-        let (sink, pool) = pooled(pooling, self.shared.info.hidden);
-        let pass = Pass { hidden: Some(self.mark(-1)?), rows: pooling.rows(), second: None, sink };
-        self.run_pass(tokens, pass, keep)?;
-        Ok(pool.unit())
+        let sent = self.submit_embedding(prompt, Terms::default())?;
+        finished(&sent.handle, keep)?;
+        Ok(sent.rows.unit())
+    }
+
+    /// Sends a text for [`Model::embed`]; its vector is the direction of the row.
+    ///
+    /// # Errors
+    /// As for [`Model::submit`]; when the model's own pooling is not built.
+    pub fn submit_embedding(&self, prompt: &Prompt, terms: Terms) -> Result<SentRow> {
+        let (tokens, pooling) = (self.prompt_tokens(prompt)?, self.shared.info.pooling.clone()?);
+        let count = tokens.len();
+        let (handle, rows) = self.submit_pooled(tokens, pooling, terms)?;
+        Ok(SentRow { handle, rows, tokens: count })
     }
 
     /// Sends tokens whose final hidden rows become one vector, which the pool has when the handle says `Finished`.

@@ -17,7 +17,9 @@ mod serve;
 mod stream;
 mod wait;
 
+mod vector;
 #[global_allocator]
+mod watch;
 static MEMORY: lamina_reserve::WithReserve = lamina_reserve::WithReserve;
 
 /// The compiled part of the package.
@@ -37,6 +39,7 @@ mod _lamina {
     };
 
     /// Takes the memory that is kept back for when there is no more.
+        vector::Vector,
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         let missing =

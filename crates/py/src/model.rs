@@ -9,9 +9,10 @@ use crate::{
     options::{LoadTexts, Lora, generate_options, load_options},
     prompt::PromptArg,
     stream::Stream,
+    vector::Vector,
     wait::{detached, interruptible, silent},
 };
-use lamina::{ChatOptions, Prompt, Rows, Special};
+use lamina::{ChatOptions, Prompt, Rows, Special, Terms};
 use lamina_reserve::trim;
 use lamina_tools::{PerplexityOptions, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -44,7 +45,7 @@ impl Model {
     }
 
     /// The model for requests with these adapters.
-    fn with(&self, lora: &Lora) -> Result<lamina::Model> {
+    pub fn with(&self, lora: &Lora) -> Result<lamina::Model> {
         let lora: Vec<_> = lora.iter().map(|(name, scale)| (name, *scale)).collect();
         Ok(self.get()?.with_lora(&lora)?)
     }
@@ -159,7 +160,7 @@ impl Model {
         answer.apply(&mut chat);
         let (stream, prepared) = detached(py, || {
             let mut prepared = model.prepare_chat(&messages, &chat)?;
-            let stream = model.stream_chat(&mut prepared, &options)?;
+            let stream = model.stream_chat(&mut prepared, &generate)?;
             Ok((stream, prepared))
         })?;
         Ok(Stream::of_chat(stream, options.n, model, &prepared.answer))
@@ -230,6 +231,13 @@ impl Model {
         let model = self.with(&lora)?;
         let vector = interruptible(py, silent, |keep| model.embed(&prompt.0, &mut || keep(0, 0)))?;
         Ok(PyArray1::from_vec(py, vector))
+    }
+
+    /// Submits a text for a vector.
+    fn submit_embedding(&self, py: Python<'_>, prompt: PromptArg, lora: Lora) -> Result<Vector> {
+        let model = self.with(&lora)?;
+        let sent = detached(py, || model.submit_embedding(&prompt.0, Terms::default()))?;
+        Ok(Vector::new(sent, model))
     }
 
     /// Score of each document by a reranker.

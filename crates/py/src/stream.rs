@@ -2,10 +2,11 @@
 
 use crate::{
     chat::{DeltaRow, delta_row},
-    discard::discard,
+    discard::discard_shared,
     error::{Failure, Result},
     wait::{POLL, detached},
 };
+    watch::watch,
 use lamina::{
     ChatAnswer, ChatReader, Completion, FinishReason, Model, Piece, Speculation, StopBy, TokenStream,
     sample::SamplerState,
@@ -13,8 +14,10 @@ use lamina::{
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
     process,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
 };
 
 /// Index, text, token and whether it was forced, logprob, most likely tokens, why the answer ended, whether it is complete.
@@ -57,7 +60,7 @@ type Drafted = (usize, usize, usize, &'static str);
 #[pyclass(frozen, module = "lamina._lamina")]
 pub struct Stream {
     /// None once closed.
-    stream: Mutex<Option<OpenRequest>>,
+    stream: Arc<Mutex<Option<OpenRequest>>>,
     answers: usize,
     /// What was asked for and is not done.
     warnings: Vec<String>,
@@ -71,6 +74,8 @@ struct OpenRequest {
     _model: Model,
     /// One for each answer of a conversation; none for other requests.
     readers: Vec<ChatReader>,
+    /// Pieces that came while nobody but a watch asked for them.
+    come: VecDeque<lamina::Result<Piece>>,
     /// What answers of a conversation brought, and nobody took yet: with the answer's number.
     deltas: Vec<(usize, DeltaRow)>,
 }
@@ -79,6 +84,25 @@ impl OpenRequest {
     fn read(&mut self, piece: &Piece) {
         if let Some(reader) = self.readers.get_mut(piece.index) {
             let rows = reader.push(piece).into_iter().map(|delta| (piece.index, delta_row(delta)));
+    fn next_within(&mut self, time: Duration) -> std::result::Result<Option<Piece>, Option<lamina::Error>> {
+        match self.come.pop_front() {
+            Some(piece) => piece.map(Some).map_err(Some),
+            None => self.stream.next_within(time),
+        }
+    }
+
+    /// Ready when the next piece is there that Python is given, or all are.
+    fn poll(&mut self, context: &mut Context<'_>, whole: bool) -> Poll<()> {
+        while whole || self.come.is_empty() {
+            match ready!(self.stream.poll_next(context)) {
+                Some(Ok(piece)) if !whole && !piece.prompt.is_empty() => {}
+                Some(piece) => self.come.push_back(piece),
+                None => break,
+            }
+        }
+        Poll::Ready(())
+    }
+
             self.deltas.extend(rows);
         }
     }
@@ -104,7 +128,6 @@ impl Stream {
 
     fn with(
         stream: TokenStream,
-        answers: usize,
         model: Model,
         readers: Vec<ChatReader>,
         warnings: Vec<String>,
@@ -131,7 +154,7 @@ impl Stream {
     fn step(&self) -> lamina::Result<Step> {
         let mut lock = self.lock();
         let Some(running) = lock.as_mut() else { return Ok(Step::Over) };
-        match running.stream.next_within(POLL) {
+        match running.next_within(POLL) {
             Err(None) => Ok(Step::Over),
             Ok(None) => Ok(Step::Nothing),
             Ok(Some(piece)) => {
@@ -162,7 +185,7 @@ impl Stream {
     fn next(&self, py: Python<'_>) -> Result<Option<PieceRow>> {
         self.check_process()?;
         loop {
-            match detached(py, || self.step())? {
+            match detached(py, || self.step()).map_err(|e| self.cause(e))? {
                 // Logprobs of the prompt are part of whole answers only.
                 Step::Piece(piece) if !piece.prompt.is_empty() => {}
                 Step::Piece(piece) => return Ok(Some(piece_row(*piece))),
@@ -176,7 +199,7 @@ impl Stream {
     fn collect(&self, py: Python<'_>) -> Result<Vec<Answer>> {
         self.check_process()?;
         let mut answers = vec![Completion::empty(); self.answers];
-        while !detached(py, || self.gather(&mut answers))? {
+        while !detached(py, || self.gather(&mut answers)).map_err(|e| self.cause(e))? {
             py.check_signals().map_err(Failure::Python)?;
         }
         Ok(answers.into_iter().map(answer).collect())
@@ -200,12 +223,20 @@ impl Stream {
     }
 }
 
+    /// Calls `call` once, from any thread, when the next piece is there, or all are (`whole`): what is read then does not
+    /// wait.
+    fn watch(&self, call: Py<PyAny>, whole: bool) -> Result<()> {
+        self.check_process()?;
+        let request = self.stream.clone();
+        watch(call, move |context| match &mut *request.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(running) => running.poll(context, whole),
+            None => Poll::Ready(()),
+        })
+    }
+
 impl Drop for Stream {
     fn drop(&mut self) {
-        let running = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(running) = running {
-            discard(self.process, running);
-        }
+        discard_shared(self.process, &self.stream);
     }
 }
 
