@@ -16,11 +16,12 @@ from .constraint import ANNOTATIONS, take_grammar
 from .foreign import SAMPLING, translated
 from .grammar import Grammar
 
+from .types import Processor
 _PARAMS = sampling_params()
 
 _OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {},
                         "grammar": None, "speculate": None, "context_shift": None,
-                        "compress": None}  # fmt: skip
+                        "compress": None, "processor": None}  # fmt: skip
 _OWN_DOCS = {
     "max_tokens": "Tokens of the answer at most; None: as many as the context holds; 0: only the prompt is computed.",
     "stop": "Strings that end the answer; they are no part of it.",
@@ -37,6 +38,9 @@ _OWN_DOCS = {
     "in the mean, fewer from layer to layer; 'h2o:1024' the last 512 and those that all of the prompt looks at most; "
     ",window=N and ,pool=N may follow. None: all stay.",
     "speculate": "How tokens are guessed ahead, which changes the speed and nothing else. None: as the model was loaded; "
+    "processor": "A function of the tokens so far, the prompt's too, and the row of logits of the next one, both arrays: it "
+    "changes the row in place before a token is sampled. It is called once for each token that no grammar forces, and holds "
+    "up the step of all requests while it runs: slow. What it raises ends the request.",
     "False: not at all; a number: so many in each step, whatever they cost; or a dict of method, width and branches.",
 }
 
@@ -62,6 +66,7 @@ _FIELDS: Dict[str, Any] = {
     "context_shift": Optional[int],
     "compress": Optional[str],
 }
+    "processor": Optional[Processor],
 _FIELDS.update({name: _TYPES[kind] for name, _, kind, _, _, _ in _PARAMS})
 
 SamplingOptions = TypedDict(  # type: ignore[misc]
@@ -153,6 +158,8 @@ def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
     if "compress" in values:
         values["compress"] = checks.text("compress", values["compress"])
     if "lora" in values:
+    if "processor" in values and not callable(values["processor"]):
+        raise InvalidRequestError(f"processor takes a function of tokens and logits, but {values['processor']!r} was given")
         values["lora"] = checks.lora("lora", values["lora"])
     if isinstance(values.get("logprobs"), bool):
         # OpenAI's chat API switches the report on and off.

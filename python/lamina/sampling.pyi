@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Dict, List, Optional, Tuple, TypedDict, Union
 from typing_extensions import Unpack
 
 from .grammar import Grammar
+from .types import Processor, Reasoning
 
 class _ChatOptions(TypedDict, total=False):
     max_tokens: Optional[int]
@@ -16,6 +17,7 @@ class _ChatOptions(TypedDict, total=False):
     speculate: Union[None, bool, int, Dict[str, Any]]
     context_shift: Optional[int]
     compress: Optional[str]
+    processor: Optional[Processor]
     json_schema: Any
     regex: Optional[str]
     choice: Union[None, List[str], Tuple[str, ...]]
@@ -83,6 +85,7 @@ class SamplingParams:
     speculate: Union[None, bool, int, Dict[str, Any]]
     context_shift: Optional[int]
     compress: Optional[str]
+    processor: Optional[Processor]
     logit_bias: Dict[int, float]
     repeat_penalty: float
     repeat_last_n: int

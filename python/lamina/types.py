@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 from numpy.typing import NDArray
 
@@ -21,4 +21,6 @@ Tool = Dict[str, Any]
 Lora = Union[None, str, Dict[str, float]]
 """Adapters to use: the name of one, or names and scales."""
 Reasoning = Union[None, bool, int, Dict[str, Any]]
+Processor = Callable[[NDArray[np.uint32], NDArray[np.float32]], Any]
+"""Changes the logits of the token behind those that are given, in place."""
 """Whether a model thinks before it answers, or for how many tokens."""

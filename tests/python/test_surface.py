@@ -130,7 +130,7 @@ def test_the_stub_of_options_is_true():
         found = [f.target.id for f in classes[name].body if isinstance(f, ast.AnnAssign)]
         return [f for f in found if not f.startswith("_")]
 
-    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora", "grammar", "speculate", "context_shift", "compress"]
+    own = ["max_tokens", "stop", "n", "echo", "ignore_eos", "lora", "grammar", "speculate", "context_shift", "compress", "processor"]
     grammars = [name for name in constraint.SOURCES if name != "grammar"]
     rows = _lamina.sampling_params()
     assert fields("SamplingParams") == [*own, *(row[0] for row in rows)]

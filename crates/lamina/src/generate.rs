@@ -30,6 +30,8 @@ pub struct GenerateOptions {
     /// Sampling.
     pub sampling: SamplingParams,
     /// Strings that end the answer.
+    /// Changes each row of logits before a token is sampled from it: tokens that a grammar forces have none.
+    pub processor: Option<Processor>,
     pub stop: Vec<String>,
     /// The string that ended the answer stays in its text.
     pub include_stop: bool,
@@ -69,6 +71,7 @@ impl Default for GenerateOptions {
             min_tokens: 0,
             sampling: SamplingParams::default(),
             stop: vec![],
+            processor: None,
             include_stop: false,
             stop_tokens: vec![],
             n: 1,

@@ -12,6 +12,7 @@ mod model;
 mod options;
 mod plan;
 mod prompt;
+mod processor;
 mod sampling;
 mod serve;
 mod stream;

@@ -6,7 +6,7 @@ use crate::{
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
     info::info,
-    options::{LoadTexts, Lora, generate_options, load_options},
+    options::{LoadTexts, Lora, RequestOptions, load_options, request_options},
     prompt::PromptArg,
     stream::Stream,
     vector::Vector,
@@ -134,10 +134,10 @@ impl Model {
 
     /// Submits a request.
     fn stream(&self, py: Python<'_>, prompt: PromptArg, options: &Bound<'_, PyDict>) -> Result<Stream> {
-        let (options, lora) = generate_options(options)?;
+        let RequestOptions { generate, lora, raised } = request_options(options)?;
         let model = self.with(&lora)?;
-        let stream = detached(py, || model.stream(&prompt.0, &options))?;
-        Ok(Stream::new(stream, options.n, model))
+        let stream = detached(py, || model.stream(&prompt.0, &generate))?;
+        Ok(Stream::new(stream, generate.n, model, raised))
     }
 
     /// Submits the next answer of a conversation; messages, tools and variables are JSON.
@@ -153,7 +153,7 @@ impl Model {
         answer: AnswerArgs,
         options: &Bound<'_, PyDict>,
     ) -> Result<Stream> {
-        let (options, lora) = generate_options(options)?;
+        let RequestOptions { generate, lora, raised } = request_options(options)?;
         let model = self.with(&lora)?;
         let (messages, mut chat) = chat_options(messages, template, tools, variables, true)?;
         chat.no_split_special_tokens = !split_special_tokens;
@@ -163,7 +163,7 @@ impl Model {
             let stream = model.stream_chat(&mut prepared, &generate)?;
             Ok((stream, prepared))
         })?;
-        Ok(Stream::of_chat(stream, options.n, model, &prepared.answer))
+        Ok(Stream::of_chat(stream, generate.n, model, raised, &prepared.answer))
     }
 
     /// Name of the format in which the model calls tools.

@@ -3,6 +3,7 @@
 use crate::{
     error::{Failure, Result, invalid},
     grammar::PyGrammar,
+    processor::Raised,
     sampling,
 };
 use lamina::{
@@ -15,10 +16,19 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 /// Adapters of a request by name, with their scales. Python has checked the types.
 pub type Lora = BTreeMap<String, f32>;
 
-/// Options of a request, by canonical names, and its adapters. Python has checked the types of those that are no
-/// sampling parameters.
-pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lora)> {
-    let (mut options, mut lora) = (GenerateOptions::default(), Lora::new());
+/// What a request was given.
+#[derive(Default)]
+pub struct RequestOptions {
+    pub generate: GenerateOptions,
+    pub lora: Lora,
+    /// By its processor.
+    pub raised: Raised,
+}
+
+/// Options of a request, by canonical names. Python has checked the types of those that are no sampling parameters.
+pub fn request_options(dict: &Bound<'_, PyDict>) -> Result<RequestOptions> {
+    let mut request = RequestOptions::default();
+    let options = &mut request.generate;
     for (name, value) in dict.iter() {
         let name: String = name.extract().map_err(Failure::Python)?;
         match name.as_str() {
@@ -32,7 +42,11 @@ pub fn generate_options(dict: &Bound<'_, PyDict>) -> Result<(GenerateOptions, Lo
             "grammar" => options.grammar = grammar(&value)?,
             "resume" => options.resume = resume(&value)?,
             "speculate" => options.speculate = speculate(&value)?,
-            "lora" => lora = value.extract().map_err(Failure::Python)?,
+            "processor" => {
+                let function = (!value.is_none()).then(|| value.clone().unbind());
+                options.processor = function.map(|function| request.raised.processor(function));
+            }
+            "lora" => request.lora = value.extract().map_err(Failure::Python)?,
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
         }
     }
@@ -71,7 +85,7 @@ fn grammar(value: &Bound<'_, PyAny>) -> Result<Option<lamina::Grammar>> {
 /// Raises what is wrong with options of a request, if anything is.
 #[pyfunction]
 pub fn check_options(options: &Bound<'_, PyDict>) -> Result<()> {
-    Ok(generate_options(options)?.0.sampling.check()?)
+    Ok(request_options(options)?.generate.sampling.check()?)
 }
 
 /// Answers to one prompt at most, as the engine has it.

@@ -4,7 +4,7 @@ use crate::{
     discard::discard,
     error::{Result, invalid},
     model::Model,
-    options::generate_options,
+    options::{RequestOptions, request_options},
     wait::{POLL, detached, interruptible, silent},
 };
 use lamina_serve::{ModelOrigin, ServeOptions, Server, StartError};
@@ -44,7 +44,7 @@ impl HttpServer {
         options: Vec<(String, String)>,
         sampling: &Bound<'_, PyDict>,
     ) -> Result<HttpServer> {
-        let (generate, _) = generate_options(sampling)?;
+        let RequestOptions { generate, .. } = request_options(sampling)?;
         let mut given = ServeOptions { sampling: generate.sampling, quiet: true, ..ServeOptions::default() };
         if let Some(path) = config {
             read(&mut given, &path)?;

@@ -4,6 +4,7 @@ use crate::{
     chat::{DeltaRow, delta_row},
     discard::discard_shared,
     error::{Failure, Result},
+    processor::Raised,
     wait::{POLL, detached},
 };
     watch::watch,
@@ -64,6 +65,8 @@ pub struct Stream {
     answers: usize,
     /// What was asked for and is not done.
     warnings: Vec<String>,
+    /// What ends the request, where its processor has raised it.
+    raised: Raised,
     /// Process that the engine's thread lives in.
     process: u32,
 }
@@ -116,24 +119,34 @@ enum Step {
 }
 
 impl Stream {
-    pub fn new(stream: TokenStream, answers: usize, model: Model) -> Stream {
-        Stream::with(stream, answers, model, Vec::new(), Vec::new())
+    pub fn new(stream: TokenStream, answers: usize, model: Model, raised: Raised) -> Stream {
+        Stream::with(stream, model, raised, answers, None)
     }
 
     /// Answers of a conversation, taken apart.
-    pub fn of_chat(stream: TokenStream, answers: usize, model: Model, chat: &ChatAnswer) -> Stream {
-        let readers = (0..answers).map(|_| chat.reader()).collect();
-        Stream::with(stream, answers, model, readers, chat.warnings.clone())
+    pub fn of_chat(
+        stream: TokenStream,
+        answers: usize,
+        model: Model,
+        raised: Raised,
+        chat: &ChatAnswer,
+    ) -> Stream {
+        Stream::with(stream, model, raised, answers, Some(chat))
     }
 
     fn with(
         stream: TokenStream,
         model: Model,
-        readers: Vec<ChatReader>,
-        warnings: Vec<String>,
+        raised: Raised,
+        answers: usize,
+        chat: Option<&ChatAnswer>,
     ) -> Stream {
-        let running = OpenRequest { stream, _model: model, readers, deltas: Vec::new() };
-        Stream { stream: Mutex::new(Some(running)), answers, warnings, process: process::id() }
+        let readers = chat.iter().flat_map(|chat| (0..answers).map(|_| chat.reader())).collect();
+        let warnings = chat.map(|chat| chat.warnings.clone()).unwrap_or_default();
+        let come = VecDeque::new();
+        let running = OpenRequest { stream, come, _model: model, readers, deltas: Vec::new() };
+        let (stream, process) = (Arc::new(Mutex::new(Some(running))), process::id());
+        Stream { stream, answers, warnings, raised, process }
     }
 
     /// Refuses to wait for an engine that a forked process has not.
@@ -163,6 +176,11 @@ impl Stream {
             }
             Err(Some(e)) => Err(e),
         }
+    }
+
+    /// What ended the request: where its processor has raised something, that.
+    fn cause(&self, failure: Failure) -> Failure {
+        self.raised.take().map_or(failure, Failure::Python)
     }
 
     /// Collects pieces for a moment; true when all have come.

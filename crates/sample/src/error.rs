@@ -59,6 +59,9 @@ pub enum SampleError {
         /// Tokens of the model.
         vocab: usize,
     },
+    /// The request's own processor failed.
+    #[error("the processor of the request failed: {0}")]
+    Processor(String),
     /// Texts that are longer than any use of them.
     #[error("sampling parameter {name} has {what}, but may have at most {most}")]
     TooMuch {

@@ -6,7 +6,7 @@ use super::draw::Random;
 use super::logprobs::{ReportedProbs, drawn, logprobs};
 use super::peak::Peak;
 use super::stream::{Stream, fresh_seed};
-use super::{Context, SampleError, SamplerState, SamplingParams, mask};
+use super::{Context, Processor, SampleError, SamplerState, SamplingParams, mask};
 
 /// Longest front of a ranking that is asked of a backend instead of the whole row.
 const LONGEST_FRONT: usize = 128;
@@ -38,6 +38,7 @@ pub struct Sampled {
 /// ```
 pub struct Sampler {
     vocab: usize,
+    processor: Option<Processor>,
     edits: Vec<Box<dyn Edit>>,
     shapes: Vec<Box<dyn Shape>>,
     pick: Box<dyn Pick>,
@@ -70,6 +71,7 @@ impl Sampler {
         let seed = params.draw.seed.map_or_else(fresh_seed, |s| s as u64);
         Ok(Self {
             vocab: context.vocab,
+            processor: context.processor,
             edits,
             shapes,
             pick: pick.unwrap_or_else(|| Box::new(Random)),
@@ -86,6 +88,7 @@ impl Sampler {
     /// The sampler of answer `index` to the same prompt: what was said is the same, the random stream is its own.
     pub fn fork(&self, index: u64) -> Self {
         Self {
+            processor: self.processor.clone(),
             edits: self.edits.iter().map(|edit| (**edit).fork()).collect(),
             shapes: self.shapes.iter().map(|shape| (**shape).fork()).collect(),
             pick: (*self.pick).fork(),
@@ -95,6 +98,11 @@ impl Sampler {
             raw: Vec::new(),
             ..*self
         }
+    }
+
+    /// Without its processor, which is not asked of rows that are only guessed.
+    pub fn unprocessed(self) -> Self {
+        Self { processor: None, ..self }
     }
 
     /// Where it stands.
@@ -115,7 +123,7 @@ impl Sampler {
     /// Adds a token to what was said: each token of the prompt, then each chosen one. Ids beyond the vocabulary
     /// (placeholders of pictures) are allowed and never penalized.
     pub fn accept(&mut self, id: u32) {
-        if self.edits.is_empty() {
+        if !self.edits() {
             return;
         }
         self.history.push(id);
@@ -147,7 +155,7 @@ impl Sampler {
     /// How many from the front of a row's ranking are all that the choice depends on; none where the whole row counts,
     /// or a longer front than is worth asking a backend for.
     pub fn front(&self) -> Option<usize> {
-        if !self.edits.is_empty() || self.reports() {
+        if self.edits() || self.reports() {
             return None;
         }
         let first = self.shapes.first().map_or_else(|| self.pick.looks(), |shape| shape.looks());
@@ -200,9 +208,9 @@ impl Sampler {
         Ok(Sampled { id, logprob, top })
     }
 
-    /// True where tokens that were said, or a bias, change a row.
+    /// True where tokens that were said, a bias, or a processor change a row.
     pub fn edits(&self) -> bool {
-        !self.edits.is_empty()
+        !self.edits.is_empty() || self.processor.is_some()
     }
 
     /// The likeliest token after mask and edits, which work on the row in place, and its logit; none where none is left or
@@ -213,14 +221,17 @@ impl Sampler {
         Some((peak.id, peak.logit))
     }
 
-    /// Mask and edits, and the highest logit that they leave, which is finite.
+    /// Processor, mask and edits, and the highest logit that they leave, which is finite.
     fn edit(&mut self, logits: &mut [f32], mask: Option<&[u32]>) -> Result<Peak, SampleError> {
         let mut peak = Peak::of(logits)?;
+        if let Some(processor) = &self.processor {
+            processor.process(&self.history, logits)?;
+        }
         if let Some(mask) = mask {
             mask::apply(mask, logits);
         }
         self.edits.iter_mut().for_each(|edit| edit.edit(logits, &self.history));
-        if mask.is_some() || !self.edits.is_empty() {
+        if mask.is_some() || self.edits() {
             peak = Peak::of(logits)?;
         }
         match peak.logit {

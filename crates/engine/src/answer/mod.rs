@@ -77,7 +77,12 @@ impl Answer {
     /// When a parameter or a stop string is wrong.
     pub fn new(mut generation: Generation, tokens: &[u32], vocab: usize) -> Result<Answer> {
         let stop = Arc::new(StopSet::new(&std::mem::take(&mut generation.stop))?);
-        let context = Context { vocab, index: 0, breakers: generation.breakers.clone() };
+        let context = Context {
+            vocab,
+            index: 0,
+            breakers: generation.breakers.clone(),
+            processor: generation.processor.clone(),
+        };
         let mut sampler = Sampler::new(&generation.params, context)?;
         let resume = generation.resume.filter(|r| r.answered < tokens.len());
         let (tokens, said) = tokens.split_at(tokens.len() - resume.map_or(0, |r| r.answered));
@@ -287,7 +292,7 @@ impl DraftEdits for Answer {
     fn chooser(&self) -> Option<Box<dyn GuessChooser>> {
         let edits = self.sampler.edits() || self.constraint.is_some();
         let chooser = || DraftChooser {
-            sampler: self.sampler.fork(0),
+            sampler: self.sampler.fork(0).unprocessed(),
             constraint: self.constraint.clone(),
             ends: self.generation.end_tokens.clone(),
             mask: vec![],

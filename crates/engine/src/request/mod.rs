@@ -13,7 +13,7 @@ use crate::{
     request::{compress::Compression, constraint::Constraint, numbers::NumberRows},
 };
 use lamina_plan::{Plan, Select, op::Op};
-use lamina_sample::{Breakers, SamplerState, SamplingParams};
+use lamina_sample::{Breakers, Processor, SamplerState, SamplingParams};
 use lamina_speculate::Speculate;
 use lamina_tokenize::Tokenizer;
 use std::{
@@ -98,6 +98,8 @@ pub struct Generation {
     /// What each answer must satisfy.
     pub constraint: Option<Constraint>,
     /// How its tokens are guessed ahead, where the engine has drafters.
+    /// Changes each row of logits before a token is sampled from it.
+    pub processor: Option<Processor>,
     pub speculate: Speculate,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[u32]>,
@@ -145,6 +147,7 @@ impl Default for Generation {
             n: 1,
             resume: None,
             context_shift: None,
+            processor: None,
             compress: None,
             progress: false,
             tokenizer: None,
