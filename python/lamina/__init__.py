@@ -55,6 +55,7 @@ __all__ = [
     "SamplingParams",
     "Server",
     "Speculation",
+    "Score",
     "State",
     "Stream",
     "Timings",

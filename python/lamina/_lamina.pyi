@@ -157,6 +157,7 @@ class Vector:
 class Server:
     def submit_embedding(self, prompt: _Prompt, lora: Dict[str, float]) -> Vector: ...
     def __new__(
+    def score(self, pairs: List[Tuple[_Prompt, _Prompt]], lora: Dict[str, float]) -> List[Tuple[float, bool]]: ...
         cls,
         models: Sequence[Tuple[Optional[str], Union[str, PathLike[str], None], Optional[Model]]],
         config: Union[str, PathLike[str], None],

@@ -155,8 +155,8 @@ impl Memory {
     pub fn adopt(&mut self, s: &mut Sequence) {
         s.held.tables = vec![vec![]; self.groups.len()];
         s.held.sums = Memory::empty_sums(s);
-        let mut contents = match self.reuse && s.reads_cache() {
-            true => self.contents_of(s, s.sharable() / PAGE_LEN, |_| false),
+        let mut contents = match self.reuse {
+            true => self.contents_of(s, s.adoptable() / PAGE_LEN, |_| false),
             false => vec![],
         };
         let mut snapshot = None;

@@ -2,8 +2,9 @@
 
 use crate::Error;
 use lamina_engine::{
-    Boundary, Compression, Event, FinishReason, Handle, LengthBy, Scored, Speculate, Terms, Timings, Token,
-    sample::{SamplerState, SamplingParams},
+    Boundary, Compression, EngineError, Event, FinishReason, Handle, LengthBy, Scored, Speculate, Terms,
+    Timings, Token,
+    sample::{Processor, SamplerState, SamplingParams},
 };
 use lamina_grammar::Grammar;
 use std::{

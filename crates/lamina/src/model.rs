@@ -179,7 +179,7 @@ impl Model {
         self.send(tokens, generation, options)
     }
 
-    fn send(
+    pub(crate) fn send(
         &self,
         mut tokens: Vec<u32>,
         generation: Generation,
@@ -197,6 +197,8 @@ impl Model {
             min_tokens: options.min_tokens,
             params: options.sampling.clone(),
             prompt_logprobs: options.sampling.logprobs.count.filter(|_| options.echo).map(|n| n as usize),
+            processor: options.processor.clone(),
+            scored_from: 0,
             breakers: self.breakers(options)?,
             constraint: self.constraint(options)?,
             speculate: options.speculate.clone(),

@@ -92,10 +92,10 @@ impl Answer {
             .unstopped(generation.min_tokens);
         let mut answer = Answer {
             n: generation.n,
+            scored: generation.scored_from,
             constraint: generation.constraint.take(),
             generation: Arc::new(generation),
             index: 0,
-            scored: 0,
             drafts: Drafts::default(),
             speculation: Speculation::default(),
             sampler,

@@ -103,6 +103,8 @@ pub struct Generation {
     pub speculate: Speculate,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[u32]>,
+    /// Place in the prompt of the first token whose logprob is wanted.
+    pub scored_from: usize,
     /// Strings that end an answer.
     pub stop: Vec<String>,
     /// The stop string stays in the text.
@@ -147,6 +149,7 @@ impl Default for Generation {
             n: 1,
             resume: None,
             context_shift: None,
+            scored_from: 0,
             processor: None,
             compress: None,
             progress: false,
