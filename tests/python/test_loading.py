@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import lamina
 import pytest
@@ -36,6 +37,34 @@ def test_no_bar_elsewhere(stories_gguf, monkeypatch):
         assert stream.getvalue() == ""
     monkeypatch.setattr(sys, "stderr", None)
     lamina.LLM(stories_gguf).close()
+
+
+class Notebook:
+    """What a cell of a notebook shows, as IPython's kernel has it."""
+
+    kernel = True
+
+    def __init__(self):
+        self.outputs = []
+
+    def display(self, shown, raw, display_id):
+        self.outputs.append([shown["text/plain"]])
+        return self
+
+    def update(self, shown, raw):
+        self.outputs[-1].append(shown["text/plain"])
+
+
+def test_one_line_in_a_notebook(stories_gguf, monkeypatch):
+    monkeypatch.setattr(progress.Bar, "_EVERY", 0)
+    notebook, written = Notebook(), io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: notebook))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=notebook.display))
+    lamina.LLM(stories_gguf).close()
+    assert written.getvalue() == "" and len(notebook.outputs) == 1, "one output, which is replaced"
+    drawn = notebook.outputs[0]
+    assert "100%" in drawn[-2] and drawn[-1] == "" and not any("\r" in line for line in drawn)
 
 
 def test_own_progress(stories_gguf):
