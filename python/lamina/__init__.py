@@ -28,7 +28,7 @@ from .errors import (
 from .grammar import Grammar
 from .llm import LLM
 from .matcher import Matcher
-from .outputs import Completion, ModelInfo, Perplexity, Piece, Speculation, Timings, TokenLogprob, Usage
+from .outputs import Beam, Completion, ModelInfo, Perplexity, Piece, Score, Speculation, Timings, TokenLogprob, Usage
 from .planning import Plan, plan
 from .policy import Policy
 from .sampling import SamplingParams
@@ -38,6 +38,8 @@ from .stream import Stream
 
 __all__ = [
     "LLM",
+    "AsyncStream",
+    "Beam",
     "Completion",
     "DeviceLostError",
     "FormatError",
@@ -53,9 +55,9 @@ __all__ = [
     "Plan",
     "Policy",
     "SamplingParams",
+    "Score",
     "Server",
     "Speculation",
-    "Score",
     "State",
     "Stream",
     "Timings",

@@ -138,6 +138,20 @@ def prompts(name: str, value: Any) -> Tuple[List[Prompt], bool]:
     return [prompt(name, value)], True
 
 
+def pairs(first: Tuple[str, Any], second: Tuple[str, Any]) -> Tuple[List[Tuple[Prompt, Prompt]], bool]:
+    """Pairs of prompts, and whether it was one by itself. One by itself stands beside each of several."""
+    (lefts, one), (rights, other) = prompts(*first), prompts(*second)
+    if one and not other:
+        lefts = lefts * len(rights)
+    if other and not one:
+        rights = rights * len(lefts)
+    if len(lefts) != len(rights):
+        raise InvalidRequestError(
+            f"{first[0]} and {second[0]} are to be as many, but {len(lefts)} and {len(rights)} were given"
+        )
+    return list(zip(lefts, rights)), one and other
+
+
 def as_json(name: str, value: Any) -> str:
     """JSON for the binding."""
     try:

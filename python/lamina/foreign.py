@@ -227,9 +227,9 @@ LOADING: Dict[str, Meaning] = {**LLAMA, **VLLM}
 
 SAMPLING: Dict[str, Meaning] = {
     "best_of": _only(1, instead="n gives several answers with their logprobs"),
-    "use_beam_search": _only(False, instead="tokens are drawn one by one"),
-    "length_penalty": _only(1, 1.0, instead="tokens are drawn one by one"),
-    "early_stopping": _only(False, instead="tokens are drawn one by one"),
+    "use_beam_search": _only(False, instead="LLM.beam searches"),
+    "length_penalty": _only(1, 1.0, instead="LLM.beam takes it"),
+    "early_stopping": _only(False, instead="LLM.beam takes it"),
     "stop_token_ids": _only([], instead="stop takes texts, and the server's requests take stop_token_ids"),
     "min_tokens": _only(0, instead="ignore_eos goes on, and the server's requests take min_tokens"),
     "prompt_logprobs": _only(instead="echo=True with logprobs=N tells those of the prompt"),

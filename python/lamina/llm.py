@@ -19,7 +19,8 @@ from .conversation import answer_options, conversation
 from .coroutines import Coroutines
 from .errors import InvalidRequestError, numbered
 from .foreign import LOADING, understands
-from .outputs import Asked, Completion, ModelInfo, Perplexity, completion
+from .grammar import Grammar
+from .outputs import Beam, Completion, ModelInfo, Perplexity, Score
 from .policy import Policy
 from .progress import Progress
 from .resume import Begun, Resumed, begun
@@ -321,6 +322,62 @@ class LLM(Coroutines, Closing):
         texts = checks.texts("documents", documents)
         return self._model.rerank(checks.text("query", query), texts, checks.lora("lora", lora))
 
+    def beam(
+        self,
+        prompt: Prompt,
+        width: int = 4,
+        max_tokens: Optional[int] = None,
+        length_penalty: float = 1.0,
+        early_stopping: Union[bool, str] = False,
+        stop: Union[None, str, List[str]] = None,
+        n: int = 1,
+        grammar: Union[None, str, Grammar] = None,
+        lora: Lora = None,
+    ) -> List[Beam]:
+        """The n likeliest answers to a prompt, best first, by beam search as transformers' `generate(num_beams=width)` has it.
+
+        width: beginnings that go on side by side; each costs a row of every step, and the pages that it does not share.
+        max_tokens: tokens of an answer at most; None: as many as the context holds.
+        length_penalty: answers are compared by the sum of their logprobs by this power of their length: above 0 it
+            favors long ones, below 0 short ones.
+        early_stopping: once there are as many answers as beams, True ends the search; False ends it when the best beam
+            would be no better than the worst answer, were it to end now; "never" when none can become better.
+        stop, grammar, lora: as for `generate`.
+        """
+        params = SamplingParams(max_tokens=max_tokens, stop=stop, n=n, grammar=grammar, lora=lora)
+        if early_stopping not in (False, True, "never"):
+            raise InvalidRequestError(f'early_stopping takes False, True or "never", but {early_stopping!r} was given')
+        rows = _lamina.beam(
+            self._model,
+            checks.prompt("prompt", prompt),
+            to_request(params),
+            checks.whole("width", width),
+            checks.number("length_penalty", length_penalty),
+            str(early_stopping).lower(),
+        )
+        return [Beam(*row) for row in rows]
+
+    @overload
+    def score(self, context: Prompt, continuation: Prompt, lora: Lora = ...) -> Score: ...
+    @overload
+    def score(
+        self, context: Union[Prompt, Prompts], continuation: Union[Prompt, Prompts], lora: Lora = ...
+    ) -> Union[Score, List[Score]]: ...
+    def score(
+        self, context: Union[Prompt, Prompts], continuation: Union[Prompt, Prompts], lora: Lora = None
+    ) -> Union[Score, List[Score]]:
+        """How likely a continuation is behind a context, and whether the model would have chosen it: lm-eval's
+        `loglikelihood`. Of lists a list, as one batch; one context may have several continuations, and is computed once.
+
+        Both are texts or both token ids. Spaces at the end of a context count for its continuation.
+
+        >>> warm, fish = llm.score("The sun is", [" warm", " a fish"])
+        >>> warm.logprob > fish.logprob
+        """
+        pairs, single = checks.pairs(("context", context), ("continuation", continuation))
+        scores = [Score(*row) for row in self._model.score(pairs, checks.lora("lora", lora))]
+        return scores[0] if single else scores
+
     def perplexity(
         self, text_or_ids: Prompt, context: int = 512, stride: int = 512, lora: Lora = None
     ) -> Perplexity:
@@ -385,9 +442,9 @@ class LLM(Coroutines, Closing):
             options["seed"] = (self._seed + 0x9E37_79B9_7F4A_7C15 * next(self._requests)) % 2**63
         return options
 
-    def _submit(self, prompt: checks.Prompt, params: SamplingParams, cut: Optional[Begun] = None) -> _lamina.Stream:
-        return self._model.stream(prompt, {**self._request(params), **({"resume": cut} if cut else {})})
     def _batch(self, prompt: Any, given: Optional[SamplingParams], resume: Resumed, options: Any) -> Batch:
         params, cut = self._params(given, options), begun("resume", resume)
         return Batch(self._model, lambda one: self._submit(one, params, cut), prompt, params, cut)
 
+    def _submit(self, prompt: checks.Prompt, params: SamplingParams, cut: Optional[Begun] = None) -> _lamina.Stream:
+        return self._model.stream(prompt, {**self._request(params), **({"resume": cut} if cut else {})})

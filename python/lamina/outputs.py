@@ -156,6 +156,29 @@ class Piece:
     """Of a chat: what the token adds to calls of tools."""
 
 
+class Beam(NamedTuple):
+    """One of the likeliest answers to a prompt."""
+
+    text: str
+    tokens: List[int]
+    """Without one that ended the answer."""
+    score: float
+    """What answers are compared by: `cumulative_logprob / length ** length_penalty`, where an end token counts too."""
+    cumulative_logprob: float
+    """Sum of the natural logarithms of the tokens' probabilities, of an end token's too."""
+    finish_reason: str
+    """As `Completion.finish_reason`."""
+
+
+class Score(NamedTuple):
+    """How likely a continuation is behind its context."""
+
+    logprob: float
+    """Sum of the natural logarithms of its tokens' probabilities; 0 for an empty one."""
+    greedy: bool
+    """Each of its tokens is the likeliest one of its place."""
+
+
 class Perplexity(NamedTuple):
     """How well a model predicts a text."""
 

@@ -13,10 +13,11 @@ from typing import Any, Dict, List, Optional, TypedDict, Union
 from . import checks
 from ._lamina import check_options, sampling_params
 from .constraint import ANNOTATIONS, take_grammar
+from .errors import InvalidRequestError
 from .foreign import SAMPLING, translated
 from .grammar import Grammar
-
 from .types import Processor
+
 _PARAMS = sampling_params()
 
 _OWN: Dict[str, Any] = {"max_tokens": None, "stop": [], "n": 1, "echo": False, "ignore_eos": False, "lora": {},
@@ -37,10 +38,10 @@ _OWN_DOCS = {
     "layer and key head the last 32 tokens and the others that these look at most, 1024 in all; 'pyramidkv:1024' so many "
     "in the mean, fewer from layer to layer; 'h2o:1024' the last 512 and those that all of the prompt looks at most; "
     ",window=N and ,pool=N may follow. None: all stay.",
-    "speculate": "How tokens are guessed ahead, which changes the speed and nothing else. None: as the model was loaded; "
     "processor": "A function of the tokens so far, the prompt's too, and the row of logits of the next one, both arrays: it "
     "changes the row in place before a token is sampled. It is called once for each token that no grammar forces, and holds "
     "up the step of all requests while it runs: slow. What it raises ends the request.",
+    "speculate": "How tokens are guessed ahead, which changes the speed and nothing else. None: as the model was loaded; "
     "False: not at all; a number: so many in each step, whatever they cost; or a dict of method, width and branches.",
 }
 
@@ -65,8 +66,8 @@ _FIELDS: Dict[str, Any] = {
     "speculate": Union[None, bool, int, Dict[str, Any]],
     "context_shift": Optional[int],
     "compress": Optional[str],
-}
     "processor": Optional[Processor],
+}
 _FIELDS.update({name: _TYPES[kind] for name, _, kind, _, _, _ in _PARAMS})
 
 SamplingOptions = TypedDict(  # type: ignore[misc]
@@ -91,7 +92,7 @@ class SamplingParams:
     def __init__(self, **options: Any) -> None:
         values = {**_DEFAULTS, **_clean(options)}
         # Copies: neither the defaults nor the caller's lists are shared.
-        self.__dict__.update({name: copy(value) for name, value in values.items()})
+        self.__dict__.update({name: value if callable(value) else copy(value) for name, value in values.items()})
         check_options(to_request(self))
 
     def replace(self, **options: Any) -> "SamplingParams":
@@ -157,9 +158,9 @@ def _clean(options: Dict[str, Any]) -> Dict[str, Any]:
         values[name] = checks.texts(name, values[name])
     if "compress" in values:
         values["compress"] = checks.text("compress", values["compress"])
-    if "lora" in values:
     if "processor" in values and not callable(values["processor"]):
         raise InvalidRequestError(f"processor takes a function of tokens and logits, but {values['processor']!r} was given")
+    if "lora" in values:
         values["lora"] = checks.lora("lora", values["lora"])
     if isinstance(values.get("logprobs"), bool):
         # OpenAI's chat API switches the report on and off.

@@ -60,8 +60,6 @@ class _ChatOptions(TypedDict, total=False):
     n_probs: Union[None, int, bool]
     post_sampling_probs: Union[None, int, bool]
 
-class SamplingOptions(_ChatOptions, total=False):
-    response_format: Any
 class _ChatCall(_ChatOptions, total=False):
     chat_template: Optional[str]
     chat_template_kwargs: Optional[Dict[str, Any]]
@@ -72,6 +70,8 @@ class _ChatCall(_ChatOptions, total=False):
     chat_format: Optional[str]
     sampling_params: Optional[SamplingParams]
 
+class SamplingOptions(_ChatOptions, total=False):
+    response_format: Any
 
 class SamplingParams:
     __signature__: ClassVar[Signature]

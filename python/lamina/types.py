@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
+import numpy as np
 from numpy.typing import NDArray
 
 Path = Union[str, "os.PathLike[str]"]
@@ -20,7 +21,7 @@ Tool = Dict[str, Any]
 """JSON schema of a function that the model may call."""
 Lora = Union[None, str, Dict[str, float]]
 """Adapters to use: the name of one, or names and scales."""
-Reasoning = Union[None, bool, int, Dict[str, Any]]
 Processor = Callable[[NDArray[np.uint32], NDArray[np.float32]], Any]
 """Changes the logits of the token behind those that are given, in place."""
+Reasoning = Union[None, bool, int, Dict[str, Any]]
 """Whether a model thinks before it answers, or for how many tokens."""

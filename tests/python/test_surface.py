@@ -27,6 +27,12 @@ PARAMETERS = {
     "logits": "prompt lora",
     "hidden": "prompt layer lora",
     "embed": "text lora",
+    "agenerate": "prompt sampling_params resume options",
+    "astream": "prompt sampling_params options",
+    "achat": "messages tools response_format stream options",
+    "aembed": "text lora",
+    "score": "context continuation lora",
+    "beam": "prompt width max_tokens length_penalty early_stopping stop n grammar lora",
     "save_state": "path prompt data lora",
     "load_state": "path lora",
     "perplexity": "text_or_ids context stride lora",
@@ -158,6 +164,16 @@ def test_mypy_agrees(tmp_path):
         "g: lamina.Stream = llm.chat([{'role': 'user', 'content': 'x'}], stream=True)\n"
         "llm.generate('x', temprature=1)  # type: ignore[call-overload]\n"
         "h: float = lamina.SamplingParams(top_p=0.5).top_p\n"
+        "i: lamina.Score = llm.score('x', 'y')\n"
+        "j: list[lamina.Beam] = llm.beam('x', width=3, early_stopping='never')\n"
+        "llm.generate('x', processor=lambda tokens, logits: logits.fill(0))\n"
+        "async def awaited() -> None:\n"
+        "    a: lamina.Completion = await llm.agenerate('x', max_tokens=3)\n"
+        "    b: list[lamina.Completion] = await llm.agenerate(['x', 'y'])\n"
+        "    c: lamina.Completion = await llm.achat([{'role': 'user', 'content': 'x'}], tool_choice='none', seed=1)\n"
+        "    d: lamina.AsyncStream = await llm.achat([{'role': 'user', 'content': 'x'}], stream=True)\n"
+        "    e: list[str] = [p.text async for p in llm.astream('x')]\n"
+        "    await llm.agenerate('x', temprature=1)  # type: ignore[call-overload]\n"
     )
     for command in (["mypy", "--strict", use], ["mypy.stubtest", "lamina"]):
         run = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, cwd=tmp_path)

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod beams;
 mod engine;
 mod error;
 mod events;
@@ -38,6 +39,7 @@ pub use kv::{
 pub use policy::{Policy, goal::Goal};
 pub use request::{
     Generation, Pass, Request, Resume, RowSink, Task, Terms,
+    beams::{Beam, BeamSearch, BeamSink, BeamTask, EarlyStopping},
     compress::{Compression, CompressionMethod},
     constraint::{Boundary, Constraint, ReasoningState},
     numbers::NumberRows,

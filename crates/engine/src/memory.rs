@@ -2,6 +2,7 @@
 //!
 //! Nothing is copied here. Copies go out as a list, which the machine works off in order before the next step's rows.
 
+mod beams;
 mod branches;
 mod compress;
 mod copies;
@@ -228,6 +229,9 @@ impl Memory {
         if s.held.awaits.is_some() {
             return 0;
         }
+        if let Some(beams) = s.beams() {
+            return beams.rows(self.rows);
+        }
         let closing = s.closing();
         // Prompts of recurrent models stop at their last page boundary, so that a snapshot can be taken there.
         let last = closing.as_ref().map_or(s.prompt_len - 1, |closing| closing.start);
@@ -248,12 +252,17 @@ impl Memory {
 
     /// Pages of a group that `s` takes in its next step at most, and one to spare.
     fn next_pages(&self, group: usize, s: &Sequence) -> usize {
+        if let Some(beams) = s.beams() {
+            // Each may write to a page that it shares, and to those behind it.
+            return beams.search.beams()
+                + (beams.rows(self.rows).div_ceil(PAGE_LEN)).max(beams.search.beams());
+        }
         // What comes back takes all of its pages at once.
         let computed = s.swapped.as_ref().map_or(s.computed, |out| out.computed);
         let end = computed + (s.tokens.len() - computed).min(self.rows);
         let gone = if s.swapped.is_some() { self.groups[group].reach.first(computed) / PAGE_LEN } else { 0 };
         let have = s.held.tables.get(group).map_or(gone, Vec::len);
-        end.div_ceil(PAGE_LEN).saturating_sub(have) + 1
+        end.div_ceil(PAGE_LEN).saturating_sub(have) + 1 + s.beam_pages()
     }
 
     /// Makes room for up to `rows` more rows of `s`, in pages that nobody else holds; returns the rows that fit.
@@ -264,23 +273,25 @@ impl Memory {
             return 0;
         }
         for page in first..end {
-            if !(0..self.groups.len()).all(|group| self.own(s, group, page)) {
+            let computed = s.computed;
+            if !(0..self.groups.len()).all(|group| self.own(&mut s.held.tables, computed, group, page)) {
                 return (page * PAGE_LEN).saturating_sub(s.computed);
             }
         }
         rows
     }
 
-    /// Gives `s` logical page `page` of a group, which nobody else holds; false when there is none to take.
-    fn own(&mut self, s: &mut Sequence, group: usize, page: usize) -> bool {
-        let (pages, table) = (&mut self.groups[group].pages, &mut s.held.tables[group]);
+    /// Gives page tables of `computed` tokens logical page `page` of a group, which nobody else holds; false when there is
+    /// none to take.
+    fn own(&mut self, tables: &mut [Vec<u32>], computed: usize, group: usize, page: usize) -> bool {
+        let (pages, table) = (&mut self.groups[group].pages, &mut tables[group]);
         let Some(&from) = table.get(page) else { return pages.take().map(|new| table.push(new)).is_some() };
         // Copy-on-write.
         if !pages.shared(from) {
             return true;
         }
         let Some(to) = pages.take() else { return false };
-        if page * PAGE_LEN < s.computed {
+        if page * PAGE_LEN < computed {
             self.copies.push(Copy::Page { group: group as u32, from, to });
         }
         pages.release(from);
@@ -312,8 +323,14 @@ impl Memory {
             let beyond = s.computed.div_ceil(PAGE_LEN).min(table.len());
             table.drain(beyond..).for_each(|page| group.pages.release(page));
         }
-        for (group, table) in self.groups.iter_mut().zip(&mut s.held.tables) {
-            let first = (group.reach.first(s.computed) / PAGE_LEN).min(table.len());
+        self.drop_passed(&mut s.held.tables, s.computed);
+        self.drop_passed_of_beams(s);
+    }
+
+    /// Gives back pages that no row behind `computed` tokens sees.
+    fn drop_passed(&mut self, tables: &mut [Vec<u32>], computed: usize) {
+        for (group, table) in self.groups.iter_mut().zip(tables) {
+            let first = (group.reach.first(computed) / PAGE_LEN).min(table.len());
             // Those before the first that is gone went earlier.
             for page in table[..first].iter_mut().rev().take_while(|p| **p != NO_PAGE) {
                 group.pages.release(std::mem::replace(page, NO_PAGE));
@@ -371,6 +388,8 @@ impl Memory {
     pub fn free(&mut self, s: &mut Sequence) {
         self.forget_swapped(s);
         self.drop_drafts(s);
+        s.restart_beams();
+        std::mem::take(&mut s.held.beams).into_iter().for_each(|beam| self.release_beam(beam));
         self.release_tables(s);
         let held = std::mem::take(&mut s.held);
         held.awaits.into_iter().for_each(|fetch| self.release(&fetch.pages));

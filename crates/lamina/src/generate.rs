@@ -30,9 +30,9 @@ pub struct GenerateOptions {
     pub min_tokens: usize,
     /// Sampling.
     pub sampling: SamplingParams,
-    /// Strings that end the answer.
     /// Changes each row of logits before a token is sampled from it: tokens that a grammar forces have none.
     pub processor: Option<Processor>,
+    /// Strings that end the answer.
     pub stop: Vec<String>,
     /// The string that ended the answer stays in its text.
     pub include_stop: bool,
@@ -71,8 +71,8 @@ impl Default for GenerateOptions {
             max_tokens: None,
             min_tokens: 0,
             sampling: SamplingParams::default(),
-            stop: vec![],
             processor: None,
+            stop: vec![],
             include_stop: false,
             stop_tokens: vec![],
             n: 1,
@@ -192,10 +192,6 @@ impl TokenStream {
         }
     }
 
-    fn piece(&mut self, event: Event) -> Result<Piece, Error> {
-        match event {
-            Event::Prompt { tokens, .. } => Ok(Piece { prompt: tokens, ..Piece::empty() }),
-            Event::Progress { .. } => Ok(Piece::empty()),
     /// The next piece, or a wake-up when it has come; ready with none after the last one.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
         if self.left == 0 {
@@ -209,6 +205,10 @@ impl TokenStream {
         self.piece(event.unwrap_or(Event::Failed(EngineError::Closed)))
     }
 
+    fn piece(&mut self, event: Event) -> Result<Piece, Error> {
+        match event {
+            Event::Prompt { tokens, .. } => Ok(Piece { prompt: tokens, ..Piece::empty() }),
+            Event::Progress { .. } => Ok(Piece::empty()),
             Event::Token(Token { index, id, text, forced, logprob, top }) => {
                 Ok(Piece { index, text, token: Some(id), forced, logprob, top, ..Piece::empty() })
             }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod beam;
 mod builtin;
 mod chat;
 mod chat_options;
@@ -25,13 +26,14 @@ mod model;
 mod open;
 mod passes;
 mod recent;
-mod session;
 mod score;
+mod session;
 mod shield;
 mod threads;
 mod tools;
 
 pub use answer::{ChatAnswer, ChatReader, PreparedChat};
+pub use beam::{BeamOptions, SentSearch};
 pub use chat_options::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
@@ -42,9 +44,10 @@ pub use lamina_chat::{
 };
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
-    Boundary, Compression, CompressionMethod, Counters, EngineError, Event, FinishReason, Goal, Handle,
-    LastStep, LengthBy, Policy, Pooled, Pooling, Scored, SequenceState, Snapshot, Speculate, Speculation,
-    StepTallies, StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token, sample,
+    Beam, Boundary, Compression, CompressionMethod, Counters, EarlyStopping, EngineError, Event,
+    FinishReason, Goal, Handle, LastStep, LengthBy, Policy, Pooled, Pooling, Scored, SequenceState, Snapshot,
+    Speculate, Speculation, StepTallies, StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token,
+    sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_load::{
@@ -61,7 +64,7 @@ pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};
 pub use model::Model;
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
+pub use score::ContinuationScore;
 pub use session::SavedSession;
 pub use shield::shield;
 pub use threads::default_threads;
-pub use score::ContinuationScore;

@@ -220,7 +220,7 @@ impl Model {
     }
 
     /// Tokens that end an answer.
-    fn ends(&self, options: &GenerateOptions) -> Arc<[u32]> {
+    pub(crate) fn ends(&self, options: &GenerateOptions) -> Arc<[u32]> {
         match (options.ignore_eos, options.stop_tokens.as_slice()) {
             (false, []) => self.shared.end_tokens.clone(),
             (true, more) => more.into(),

@@ -2,6 +2,7 @@
 //! and maps the error. Documentation, defaults and ergonomics live in `python/lamina`.
 #![deny(unsafe_code)]
 
+mod beam;
 mod chat;
 mod cli;
 mod discard;
@@ -11,16 +12,16 @@ mod info;
 mod model;
 mod options;
 mod plan;
-mod prompt;
 mod processor;
+mod prompt;
 mod sampling;
 mod serve;
 mod stream;
-mod wait;
-
 mod vector;
-#[global_allocator]
+mod wait;
 mod watch;
+
+#[global_allocator]
 static MEMORY: lamina_reserve::WithReserve = lamina_reserve::WithReserve;
 
 /// The compiled part of the package.
@@ -28,6 +29,7 @@ static MEMORY: lamina_reserve::WithReserve = lamina_reserve::WithReserve;
 mod _lamina {
     #[pymodule_export]
     use crate::{
+        beam::beam,
         chat::{ChatParser, chat_format_of, chat_formats},
         cli::cli_main,
         grammar::{PyGrammar, PyMatcher},
@@ -37,10 +39,10 @@ mod _lamina {
         sampling::sampling_params,
         serve::HttpServer,
         stream::Stream,
+        vector::Vector,
     };
 
     /// Takes the memory that is kept back for when there is no more.
-        vector::Vector,
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         let missing =

@@ -253,6 +253,20 @@ impl Model {
         Ok(PyArray1::from_vec(py, scores))
     }
 
+    /// Sum of the logprobs of each continuation behind its context, and whether each of its tokens is the likeliest.
+    fn score(
+        &self,
+        py: Python<'_>,
+        pairs: Vec<(PromptArg, PromptArg)>,
+        lora: Lora,
+    ) -> Result<Vec<(f64, bool)>> {
+        let model = self.with(&lora)?;
+        let pairs: Vec<_> =
+            pairs.into_iter().map(|(context, continuation)| (context.0, continuation.0)).collect();
+        let scores = interruptible(py, silent, |keep| model.score(&pairs, &mut || keep(0, 0)))?;
+        Ok(scores.into_iter().map(|score| (score.logprob, score.greedy)).collect())
+    }
+
     /// Perplexity, mean negative log-likelihood, tokens and standard error.
     fn perplexity(
         &self,

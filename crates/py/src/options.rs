@@ -50,7 +50,7 @@ pub fn request_options(dict: &Bound<'_, PyDict>) -> Result<RequestOptions> {
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
         }
     }
-    Ok((options, lora))
+    Ok(request)
 }
 
 /// How an answer is drafted: Python gives nothing, or method, width and branches, each of which may be None.

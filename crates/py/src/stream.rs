@@ -6,16 +6,16 @@ use crate::{
     error::{Failure, Result},
     processor::Raised,
     wait::{POLL, detached},
-};
     watch::watch,
+};
 use lamina::{
     ChatAnswer, ChatReader, Completion, FinishReason, Model, Piece, Speculation, StopBy, TokenStream,
     sample::SamplerState,
 };
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
-    process,
     collections::VecDeque,
+    process,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
     time::{Duration, Instant},
@@ -74,19 +74,16 @@ pub struct Stream {
 /// A request with its model, which lives as long as the request does.
 struct OpenRequest {
     stream: TokenStream,
+    /// Pieces that came while nobody but a watch asked for them.
+    come: VecDeque<lamina::Result<Piece>>,
     _model: Model,
     /// One for each answer of a conversation; none for other requests.
     readers: Vec<ChatReader>,
-    /// Pieces that came while nobody but a watch asked for them.
-    come: VecDeque<lamina::Result<Piece>>,
     /// What answers of a conversation brought, and nobody took yet: with the answer's number.
     deltas: Vec<(usize, DeltaRow)>,
 }
 
 impl OpenRequest {
-    fn read(&mut self, piece: &Piece) {
-        if let Some(reader) = self.readers.get_mut(piece.index) {
-            let rows = reader.push(piece).into_iter().map(|delta| (piece.index, delta_row(delta)));
     fn next_within(&mut self, time: Duration) -> std::result::Result<Option<Piece>, Option<lamina::Error>> {
         match self.come.pop_front() {
             Some(piece) => piece.map(Some).map_err(Some),
@@ -106,6 +103,9 @@ impl OpenRequest {
         Poll::Ready(())
     }
 
+    fn read(&mut self, piece: &Piece) {
+        if let Some(reader) = self.readers.get_mut(piece.index) {
+            let rows = reader.push(piece).into_iter().map(|delta| (piece.index, delta_row(delta)));
             self.deltas.extend(rows);
         }
     }
@@ -223,6 +223,17 @@ impl Stream {
         Ok(answers.into_iter().map(answer).collect())
     }
 
+    /// Calls `call` once, from any thread, when the next piece is there, or all are (`whole`): what is read then does not
+    /// wait.
+    fn watch(&self, call: Py<PyAny>, whole: bool) -> Result<()> {
+        self.check_process()?;
+        let request = self.stream.clone();
+        watch(call, move |context| match &mut *request.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(running) => running.poll(context, whole),
+            None => Poll::Ready(()),
+        })
+    }
+
     /// What answers of a conversation brought since the last call: the answer's number, and a delta.
     fn take_deltas(&self) -> Vec<(usize, DeltaRow)> {
         self.lock().as_mut().map(|running| std::mem::take(&mut running.deltas)).unwrap_or_default()
@@ -240,17 +251,6 @@ impl Stream {
         }
     }
 }
-
-    /// Calls `call` once, from any thread, when the next piece is there, or all are (`whole`): what is read then does not
-    /// wait.
-    fn watch(&self, call: Py<PyAny>, whole: bool) -> Result<()> {
-        self.check_process()?;
-        let request = self.stream.clone();
-        watch(call, move |context| match &mut *request.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(running) => running.poll(context, whole),
-            None => Poll::Ready(()),
-        })
-    }
 
 impl Drop for Stream {
     fn drop(&mut self) {

@@ -45,7 +45,7 @@ pub use draw::Draw;
 pub use dry::Dry;
 pub use error::SampleError;
 pub use logit_bias::LogitBias;
-pub use logprobs::{Logprobs, logprobs};
+pub use logprobs::{Logprobs, likeliest, logprobs};
 pub use min_p::MinP;
 pub use mirostat::Mirostat;
 pub use params::{Info, Param, params};

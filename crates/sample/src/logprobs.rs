@@ -5,7 +5,8 @@ use super::candidates::Candidates;
 use super::chain::{Build, Stage};
 use super::params::group;
 use super::peak::Peak;
-use super::{Context, SampleError};
+use super::sampler::keep_certain;
+use super::{Context, SampleError, mask};
 
 group! { "logprobs"
     /// Reports how likely the chosen token and the most likely ones were; has no part in the choice.
@@ -56,14 +57,39 @@ pub fn logprobs(row: &[f32], id: u32, top: usize) -> Result<(f32, Vec<(u32, f32)
     if peak.logit == f32::INFINITY {
         return Ok(certain(row, id, top));
     }
-    let max = f64::from(peak.logit);
-    let norm = max + row.iter().map(|&x| f64::from((x - peak.logit).exp())).sum::<f64>().ln();
+    let norm = norm(row, peak);
     let log = |logit: f32| (f64::from(logit) - norm) as f32;
     let mut most = Vec::new();
     if top > 0 {
         Candidates::new(row, peak, &mut most, 1).keep_top(top);
     }
     Ok((log(chosen), most.iter().map(|c| (c.id, log(c.logit))).collect()))
+}
+
+/// The logarithm of the sum of a row's exponentials.
+fn norm(row: &[f32], peak: Peak) -> f64 {
+    let sum = row.iter().map(|&x| f64::from((x - peak.logit).exp())).sum::<f64>();
+    f64::from(peak.logit) + sum.ln()
+}
+
+/// The `top` most likely tokens of a row that a mask leaves, most likely first, with the logarithms of their probabilities
+/// in the whole row. `mask` is as [`Sampler::sample`](super::Sampler::sample) has it.
+///
+/// # Errors
+/// When a logit is not a number.
+pub fn likeliest(row: &mut [f32], mask: Option<&[u32]>, top: usize) -> Result<Vec<(u32, f32)>, SampleError> {
+    let whole = Peak::of(row)?;
+    if whole.logit == f32::INFINITY {
+        keep_certain(row);
+        return likeliest(row, mask, top);
+    }
+    let norm = norm(row, whole);
+    mask.into_iter().for_each(|mask| mask::apply(mask, row));
+    let (peak, mut most) = (Peak::of(row)?, Vec::new());
+    if peak.logit > f32::NEG_INFINITY {
+        Candidates::new(row, peak, &mut most, 1).keep_top(top);
+    }
+    Ok(most.iter().map(|c| (c.id, (f64::from(c.logit) - norm) as f32)).collect())
 }
 
 /// As [`logprobs`], of the candidates that samplers have left and token `id` was drawn from.

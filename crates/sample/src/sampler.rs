@@ -236,7 +236,10 @@ impl Sampler {
         }
         match peak.logit {
             f32::NEG_INFINITY => Err(SampleError::NothingLeft { vocab: self.vocab }),
-            f32::INFINITY => Ok(keep_certain(logits, peak.id)),
+            f32::INFINITY => {
+                keep_certain(logits);
+                Ok(Peak { id: peak.id, logit: 0.0 })
+            }
             _ => Ok(peak),
         }
     }
@@ -254,11 +257,10 @@ fn choose(
 }
 
 /// Tokens with a logit of +inf are certain: they share the probability, and all others have none.
-fn keep_certain(logits: &mut [f32], first: u32) -> Peak {
+pub(super) fn keep_certain(logits: &mut [f32]) {
     for x in logits.iter_mut() {
         *x = if *x == f32::INFINITY { 0.0 } else { f32::NEG_INFINITY };
     }
-    Peak { id: first, logit: 0.0 }
 }
 
 #[cfg(test)]

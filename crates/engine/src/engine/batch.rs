@@ -1,6 +1,7 @@
 //! The flat arrays of a step: rows of each share, which of them are wanted, and hidden rows that drafters watch.
 
 use crate::{
+    beams::BeamGroup,
     engine::results::{BranchRows, RowPlace},
     memory::Memory,
     request::numbers,
@@ -18,6 +19,9 @@ pub(crate) fn fill(
     memory: &Memory,
     taps: WantedTaps<'_>,
 ) -> RowPlace {
+    if let Some(beams) = s.beams() {
+        return fill_beams(batch, s, beams, share, memory);
+    }
     let wanted = s.wanted(share.rows, share.left) + share.drafts;
     let mark = s.mark();
     let logits = batch.logits.len();
@@ -42,6 +46,22 @@ pub(crate) fn fill(
     });
     let branches = branches.collect();
     RowPlace { logits, count: wanted, tap: of_pass, watched, heard, branches }
+}
+
+/// Appends the rows of each beam of a search.
+fn fill_beams(
+    batch: &mut Batch,
+    s: &Sequence,
+    beams: &BeamGroup,
+    share: &Share,
+    memory: &Memory,
+) -> RowPlace {
+    let (logits, wanted) = (batch.logits.len(), s.wanted(share.rows, share.left));
+    for (beam, place) in memory.beam_places(s).enumerate() {
+        let tokens = &beams.search.tokens(beam)[beams.computed..beams.computed + share.rows];
+        batch.push(tokens, share.start, place, Select::Tail(wanted));
+    }
+    RowPlace { logits, count: batch.logits.len() - logits, ..RowPlace::default() }
 }
 
 /// Taps the last `rows` rows of a batch; the result is the number of the first tap.

@@ -39,7 +39,7 @@ impl PlannedStep<'_> {
     fn answer(&mut self, share: usize) -> Option<&mut Answer> {
         match &mut self.schedule.running[self.plan.shares[share].seq].purpose {
             Purpose::Answer(answer) => Some(answer),
-            Purpose::Pass { .. } => None,
+            Purpose::Pass { .. } | Purpose::Beams(_) => None,
         }
     }
 }
@@ -197,7 +197,7 @@ fn goes_on(share: &Share, s: &Sequence) -> bool {
 fn ask(s: &Sequence) -> DraftAsk<'_> {
     let edits = match &s.purpose {
         Purpose::Answer(answer) => Some(&**answer as &dyn DraftEdits),
-        Purpose::Pass { .. } => None,
+        Purpose::Pass { .. } | Purpose::Beams(_) => None,
     };
     let (prompt_len, shared) = (s.prompt_len, s.terms.cache_salt.is_none());
     DraftAsk { prompt_len, shared, edits, ..DraftAsk::new(s.id, &s.tokens, 1) }

@@ -9,8 +9,10 @@ use crate::{
         content::{Identity, Namer},
         prompt_pages::PromptPages,
     },
+    memory::Memory,
     request::{
         Request,
+        beams::BeamRoom,
         compress::{CompressibleLayers, Compressor},
     },
     sequence::Sequence,
@@ -38,18 +40,22 @@ struct IntakeFacts {
     /// Names pages; none where computed beginnings are not kept.
     namer: Option<Namer>,
     compressible: CompressibleLayers,
+    beam_room: BeamRoom,
 }
 
 impl Intake {
-    pub fn new(
-        step: &dyn Step,
-        identity: Identity,
-        context: usize,
-        positions: usize,
-        namer: Option<Namer>,
-    ) -> Intake {
-        let (plan, compressible) = (step.plan().clone(), CompressibleLayers::new(step));
-        let facts = Arc::new(IntakeFacts { plan, identity, context, positions, namer, compressible });
+    pub fn new(step: &dyn Step, identity: Identity, context: usize, memory: &Memory) -> Intake {
+        let (plan, limits) = (step.plan().clone(), step.limits());
+        let facts = IntakeFacts {
+            plan,
+            identity,
+            context,
+            positions: memory.longest(),
+            namer: memory.namer(),
+            compressible: CompressibleLayers::new(step),
+            beam_room: memory.beam_room(limits.rows.min(limits.selected).min(limits.logits)),
+        };
+        let facts = Arc::new(facts);
         Intake { facts, methods: Arc::default(), store: None }
     }
 
@@ -69,12 +75,13 @@ impl Intake {
     }
 
     /// The sequence of a request; none where it can never run, and its caller was told.
-    pub fn prepare(&self, request: Request) -> Option<Sequence> {
-        let IntakeFacts { plan, identity, context, positions, namer, compressible } = &*self.facts;
+    pub fn prepare(&self, mut request: Request) -> Option<Sequence> {
+        let IntakeFacts { plan, identity, context, positions, namer, compressible, beam_room } = &*self.facts;
         let arrival = Instant::now();
         let checked = request.check(plan, *context, *positions);
         let checked = checked
             .and_then(|()| Ok(request.speculate().check(&self.methods)?))
+            .and_then(|()| request.fit_beams(*context, beam_room))
             .and_then(|()| enough_memory())
             .and_then(|()| {
                 let asked = request.compression();

@@ -303,8 +303,7 @@ impl Engine {
 
 /// What prepares requests for an engine.
 fn new_intake(step: &dyn Step, schedule: &Schedule, context: usize, identity: Identity) -> Intake {
-    let memory = &schedule.memory;
-    Intake::new(step, identity, context, memory.longest(), memory.namer())
+    Intake::new(step, identity, context, &schedule.memory)
 }
 
 /// Tells a sequence how it ended.

@@ -112,10 +112,17 @@ struct Task<'a> {
 
 impl Task<'_> {
     fn run(&mut self, rows: &dyn Rows, outcome: &mut Outcome) -> Result<()> {
-        if let Purpose::Pass { .. } = self.s.purpose {
-            self.pass(rows)?;
-            outcome.next = (self.share.left == 0).then_some(Ok(Next::Nothing));
-            return Ok(());
+        match self.s.purpose {
+            Purpose::Pass { .. } => {
+                self.pass(rows)?;
+                outcome.next = (self.share.left == 0).then_some(Ok(Next::Nothing));
+                return Ok(());
+            }
+            Purpose::Beams(_) => {
+                outcome.next = self.beams(rows)?.then_some(Ok(Next::Nothing));
+                return Ok(());
+            }
+            Purpose::Answer(_) => {}
         }
         outcome.scored = self.score(rows)?;
         if self.share.left == 0 {
@@ -134,6 +141,20 @@ impl Task<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Chooses the next tokens of beams from their rows; true at the end.
+    fn beams(&mut self, rows: &dyn Rows) -> Result<bool> {
+        let Purpose::Beams(beams) = &mut self.s.purpose else { return Ok(false) };
+        if self.place.count == 0 {
+            return Ok(false);
+        }
+        let first = self.place.logits;
+        let rows: Vec<_> =
+            (first..first + self.place.count).map(|index| LogitsRow::of(rows, index)).collect();
+        let over = beams.advance(&rows)?;
+        self.s.chose();
+        Ok(over)
     }
 
     /// Hands on the rows of a pass; those that are computed again after a preemption were handed on before.

@@ -26,7 +26,8 @@ impl Memory {
     fn own_published(&mut self, s: &mut Sequence, group: usize, page: usize) -> bool {
         let (pages, from) = (&mut self.groups[group].pages, s.held.tables[group][page]);
         if !pages.published(from) {
-            return self.own(s, group, page);
+            let computed = s.computed;
+            return self.own(&mut s.held.tables, computed, group, page);
         }
         match pages.take() {
             Some(to) => {

@@ -1,5 +1,6 @@
 //! What callers ask for: an answer to a prompt, or a pass over given tokens; and on what terms.
 
+pub(crate) mod beams;
 pub(crate) mod compress;
 pub(crate) mod constraint;
 pub(crate) mod numbers;
@@ -10,7 +11,12 @@ use crate::{
     error::{EngineError, Result},
     events::sink::Sink,
     kv::content::Name,
-    request::{compress::Compression, constraint::Constraint, numbers::NumberRows},
+    request::{
+        beams::{BeamRoom, BeamTask},
+        compress::Compression,
+        constraint::Constraint,
+        numbers::NumberRows,
+    },
 };
 use lamina_plan::{Plan, Select, op::Op};
 use lamina_sample::{Breakers, Processor, SamplerState, SamplingParams};
@@ -79,6 +85,8 @@ pub enum Task {
     Generate(Box<Generation>),
     /// Hand out rows of its own positions.
     Pass(Pass),
+    /// Search the likeliest continuations.
+    Beams(Box<BeamTask>),
 }
 
 /// How to continue a prompt.
@@ -90,21 +98,21 @@ pub struct Generation {
     pub min_tokens: usize,
     /// Sampling.
     pub params: SamplingParams,
+    /// Changes each row of logits before a token is sampled from it.
+    pub processor: Option<Processor>,
     /// Logprobs of the prompt's tokens, with so many of the most likely tokens for each. Such a request computes its
-    /// whole prompt.
+    /// prompt from there on.
     pub prompt_logprobs: Option<usize>,
+    /// Place in the prompt of the first token whose logprob is wanted.
+    pub scored_from: usize,
     /// Token sequences that break DRY's repetitions.
     pub breakers: Arc<Breakers>,
     /// What each answer must satisfy.
     pub constraint: Option<Constraint>,
     /// How its tokens are guessed ahead, where the engine has drafters.
-    /// Changes each row of logits before a token is sampled from it.
-    pub processor: Option<Processor>,
     pub speculate: Speculate,
     /// Tokens that end an answer.
     pub end_tokens: Arc<[u32]>,
-    /// Place in the prompt of the first token whose logprob is wanted.
-    pub scored_from: usize,
     /// Strings that end an answer.
     pub stop: Vec<String>,
     /// The stop string stays in the text.
@@ -139,7 +147,9 @@ impl Default for Generation {
             max_tokens: None,
             min_tokens: 0,
             params: SamplingParams::default(),
+            processor: None,
             prompt_logprobs: None,
+            scored_from: 0,
             breakers: Arc::default(),
             constraint: None,
             speculate: Speculate::default(),
@@ -149,8 +159,6 @@ impl Default for Generation {
             n: 1,
             resume: None,
             context_shift: None,
-            scored_from: 0,
-            processor: None,
             compress: None,
             progress: false,
             tokenizer: None,
@@ -216,10 +224,10 @@ impl Request {
         self.check_rows(embedding_width(plan))?;
         self.terms.check()?;
         match &self.task {
-            Task::Generate(_) if !plan.generates() => Err(EngineError::NoNextToken),
+            Task::Generate(_) | Task::Beams(_) if !plan.generates() => Err(EngineError::NoNextToken),
             Task::Generate(g) => g.check().and_then(|()| self.check_shift(g, context)),
             Task::Pass(pass) if pass.hidden.is_none() && plan.vocab == 0 => Err(EngineError::NoNextToken),
-            Task::Pass(_) => Ok(()),
+            Task::Pass(_) | Task::Beams(_) => Ok(()),
         }
     }
 }
@@ -240,6 +248,14 @@ impl Request {
                 Err(wrong("context_shift", sinks, "left out where rows of numbers stand in the prompt"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Limits beams to what there is room for.
+    pub(crate) fn fit_beams(&mut self, context: usize, room: &BeamRoom) -> Result<()> {
+        match &mut self.task {
+            Task::Beams(task) => task.fit(self.prompt.len(), context, room),
+            Task::Generate(_) | Task::Pass(_) => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::{
     memory::{KeptDrafts, Memory},
     policy::{self, Policy, Room, cost::Cost, tenants::Tenants},
-    sequence::Sequence,
+    sequence::{Sequence, purpose::Purpose},
     swap_price::SwapPrice,
 };
 use lamina_plan::{Limits, Plan, batch::Copy};
@@ -25,7 +25,7 @@ pub(crate) struct Share {
     pub left: usize,
     /// Rows of drafts behind them, where none remain.
     pub drafts: usize,
-    /// Rows of branches: each has those before its drafts, too.
+    /// Rows of branches, each of which has those before its drafts too, and of all beams but one.
     pub branch_rows: usize,
     /// These are its first rows of all.
     pub begins: bool,
@@ -173,8 +173,9 @@ impl Schedule {
     fn share_of(&self, id: u64, rows: usize) -> Option<Share> {
         let seq = self.running.iter().position(|s| s.id == id)?;
         let s = &self.running[seq];
-        let (start, left) = (s.computed, s.pending() - rows);
-        Some(Share { seq, id, start, rows, left, drafts: 0, branch_rows: 0, begins: s.begins() })
+        let (all, rows) = (rows, rows / s.row_width());
+        let (start, left) = (s.next_place(), s.pending() - rows);
+        Some(Share { seq, id, start, rows, left, drafts: 0, branch_rows: all - rows, begins: s.begins() })
     }
 
     /// Rows of each running sequence that gets any. Those that begin take over what the cache has of them.
@@ -242,7 +243,11 @@ impl Schedule {
     fn give_pages(&mut self, id: u64, rows: usize, preemption: &mut Preemption<'_>) -> Option<usize> {
         loop {
             let s = self.running.iter_mut().find(|s| s.id == id)?;
-            let fit = self.memory.grow(s, rows);
+            let fit = match s.row_width() {
+                1 if s.beams().is_none() => self.memory.grow(s, rows),
+                width if self.memory.grow_beams(s, rows / width) => rows,
+                _ => 0,
+            };
             if fit > 0 && (fit == rows || !s.comes_whole()) {
                 return Some(fit);
             }
@@ -279,7 +284,9 @@ impl Schedule {
     fn swaps(&self, s: &Sequence, cost: &Cost) -> bool {
         let pays =
             |price: &SwapPrice| price.pays(&self.memory.swap_pages(s), s.computed, self.room.rows, cost);
-        s.held.returns() || self.swap.as_ref().is_some_and(pays)
+        // What a search has is many beams' and not one text's.
+        let searches = matches!(s.purpose, Purpose::Beams(_));
+        s.held.returns() || (!searches && self.swap.as_ref().is_some_and(pays))
     }
 
     /// Drops the older half of the tokens of running sequences that have reached the end of the context; they wait to be
@@ -307,7 +314,8 @@ impl Schedule {
         let selected = |share: &Share| {
             let s = &self.running[share.seq];
             let of_branches: usize = s.held.branches.iter().map(|b| b.drafts).sum();
-            if s.is_free() { 0 } else { s.wanted(share.rows, share.left) + share.drafts + of_branches }
+            let wanted = s.wanted(share.rows, share.left) * s.row_width();
+            if s.is_free() { 0 } else { wanted + share.drafts + of_branches }
         };
         let selected = plan.shares.iter().map(selected).sum();
         self.room.rows.saturating_sub(rows).min(self.room.selected.saturating_sub(selected))
@@ -338,7 +346,7 @@ impl Schedule {
     pub fn computed(&mut self, share: &Share, kept: KeptDrafts) {
         let s = &mut self.running[share.seq];
         if self.memory.keep_drafts(s, share.drafts, kept) {
-            s.computed += share.rows + kept.accepted;
+            s.advance(share.start, share.rows + kept.accepted);
         }
         self.memory.computed(s);
     }

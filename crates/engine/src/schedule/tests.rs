@@ -281,7 +281,7 @@ impl World {
             *left -= 1;
             let n = match &mut s.purpose {
                 Purpose::Answer(a) => std::mem::replace(&mut a.n, 1),
-                Purpose::Pass { .. } => 1,
+                Purpose::Pass { .. } | Purpose::Beams(_) => 1,
             };
             let left = *left;
             let forks: Vec<_> = (1..n).map(|i| s.fork(i)).collect();

@@ -17,6 +17,15 @@ pub(crate) struct BranchMemory {
     pub next_state: Option<u32>,
 }
 
+/// Memory of a beam of a search.
+#[derive(Debug)]
+pub(crate) struct BeamMemory {
+    /// As [`SeqMemory::tables`].
+    pub tables: Vec<Vec<u32>>,
+    /// Recurrent state.
+    pub state: Option<u32>,
+}
+
 /// Memory that a sequence holds while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct SeqMemory {
@@ -34,6 +43,8 @@ pub(crate) struct SeqMemory {
     pub next_state: Option<u32>,
     /// Memory of further chains of drafts in a step.
     pub branches: Vec<BranchMemory>,
+    /// Memory of its beams, which that of the prompt has become.
+    pub beams: Vec<BeamMemory>,
     /// What it waits for before it begins, or goes on where it was preempted.
     pub awaits: Option<Box<PartFetch>>,
 }

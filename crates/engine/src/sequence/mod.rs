@@ -1,5 +1,6 @@
 //! A sequence: tokens, block tables, and the purpose of its rows.
 
+mod beams;
 pub(crate) mod memory;
 mod progress;
 pub(crate) mod purpose;
@@ -10,6 +11,7 @@ pub(crate) use shift::ContextShifts;
 
 use crate::{
     answer::{Answer, Chosen},
+    beams::BeamGroup,
     error::Result,
     events::{
         outbox::{EventOutlet, PendingEvents},
@@ -102,15 +104,15 @@ impl Sequence {
         let root = request.root(plan, loras);
         let outlet = EventOutlet::new(SharedSink::new(request.events), request.cancel);
         let purpose = match request.task {
-            Task::Pass(pass) => Purpose::of_pass(pass, plan),
-            Task::Generate(g) => match Answer::new(*g, &request.prompt, plan.vocab) {
-                Ok(answer) => Purpose::Answer(Box::new(answer)),
-                Err(e) => {
-                    outlet.send(Event::Failed(e));
-                    return None;
-                }
-            },
+            Task::Pass(pass) => Ok(Purpose::of_pass(pass, plan)),
+            Task::Generate(g) => {
+                Answer::new(*g, &request.prompt, plan.vocab).map(|answer| Purpose::Answer(Box::new(answer)))
+            }
+            Task::Beams(task) => {
+                BeamGroup::new(*task, &request.prompt).map(|beams| Purpose::Beams(Box::new(beams)))
+            }
         };
+        let purpose = purpose.map_err(|e| outlet.send(Event::Failed(e))).ok()?;
         Some(Sequence {
             id: 0,
             prompt_len,
@@ -186,10 +188,27 @@ impl Sequence {
         Cells { decoded: decoded.map(|first| first.saturating_sub(start) as u32), ..cells }
     }
 
-    /// True where pages that others have computed spare work: a pass, a scored prompt and one whose rows all decide what
+    /// Tokens at its beginning whose cells it may take from others.
+    pub fn adoptable(&self) -> usize {
+        match &self.purpose {
+            Purpose::Pass { .. } => 0,
+            Purpose::Beams(_) => self.sharable(),
+            Purpose::Answer(_) if self.sums_all_rows() => 0,
+            // The row before a token scores it.
+            Purpose::Answer(a) if self.scores(a) => self.sharable().min(a.scored.max(1) - 1),
+            Purpose::Answer(_) => self.sharable(),
+        }
+    }
+
+    /// True where pages on disk spare work: a pass, a scored prompt and one whose rows all decide what
     /// stays of it need all of their rows.
     pub fn reads_cache(&self) -> bool {
-        matches!(&self.purpose, Purpose::Answer(a) if !self.scores(a)) && !self.sums_all_rows()
+        let needs = match &self.purpose {
+            Purpose::Pass { .. } => true,
+            Purpose::Beams(_) => false,
+            Purpose::Answer(a) => self.scores(a) || self.sums_all_rows(),
+        };
+        !needs
     }
 
     /// True when rows of the prompt are still wanted for their logprobs.
@@ -217,9 +236,9 @@ impl Sequence {
         if let Purpose::Pass { pass, .. } = &self.purpose { pass.second } else { None }
     }
 
-    /// Tokens that still have to be computed.
+    /// Tokens that still have to be computed, of each beam where it has any.
     pub fn pending(&self) -> usize {
-        self.tokens.len() - self.computed
+        self.beams().map_or(self.tokens.len() - self.computed, BeamGroup::pending)
     }
 
     /// Of its pending rows, how many of the last are wanted: for logits, or to be handed out.
@@ -228,6 +247,8 @@ impl Sequence {
             // The row before a token scores it; the first token of all has none.
             Purpose::Answer(a) if self.scores(a) => self.tokens.len() - (a.scored.max(1) - 1),
             Purpose::Answer(_) => 1,
+            // Behind a prompt that is computed again the tokens are chosen.
+            Purpose::Beams(beams) => usize::from(!beams.has_begun() || self.beams().is_some()),
             // What is computed again after a preemption was handed out before.
             Purpose::Pass { pass, handed, .. } => pass.tail().min(self.tokens.len() - handed),
         }
@@ -245,16 +266,22 @@ impl Sequence {
 
     /// What the policy has to know of it; `most` rows are of use in one step.
     pub fn candidate(&self, most: usize, now: Instant) -> Candidate {
+        let width = self.row_width();
         Candidate {
             rank: self.rank(now),
             age: self.times.arrival.map_or(Duration::ZERO, |came| now.saturating_duration_since(came)),
-            pending: self.pending(),
+            pending: width * self.pending(),
             most,
-            least: if self.comes_whole() { most } else { 1 },
-            tail: if self.is_free() { 0 } else { self.tail() },
-            depth: self.computed + 1,
+            least: if self.comes_whole() || width > 1 { most } else { 1 },
+            tail: if self.is_free() { 0 } else { self.tail().saturating_mul(width) },
+            depth: self.next_place() + 1,
             answers: self.answered() > 0 && self.computed + 1 >= self.prompt_len,
         }
+    }
+
+    /// Place of its next row.
+    pub fn next_place(&self) -> usize {
+        self.computed + self.beams().map_or(0, |beams| beams.computed)
     }
 
     /// Its place among others.
@@ -315,6 +342,13 @@ impl Sequence {
         self.begun = false;
     }
 
+    /// Notes that a token was chosen now.
+    pub fn chose(&mut self) {
+        let now = Instant::now();
+        self.times.first_token.get_or_insert(now);
+        self.times.last_token = Some(now);
+    }
+
     /// Appends chosen tokens. Returns how the answer ends, if it does.
     pub fn commit(
         &mut self,
@@ -322,9 +356,7 @@ impl Sequence {
         context: usize,
         out: &mut PendingEvents,
     ) -> Option<Result<FinishReason>> {
-        let now = Instant::now();
-        self.times.first_token.get_or_insert(now);
-        self.times.last_token = Some(now);
+        self.chose();
         for token in chosen.tokens {
             self.tokens.push(token.id);
             self.put(Event::Token(token), chosen.text.clone(), out);

@@ -25,7 +25,7 @@ impl Sequence {
     pub fn finish(&mut self, reason: FinishReason, out: &mut PendingEvents) {
         let (text, complete, sampler) = match &mut self.purpose {
             Purpose::Answer(a) => (Some(a.text()), a.is_complete(reason), Some(a.sampler_state())),
-            Purpose::Pass { .. } => (None, None, None),
+            Purpose::Pass { .. } | Purpose::Beams(_) => (None, None, None),
         };
         let (index, timings) = (self.index(), self.timings());
         let end = Event::Finished { index, text: String::new(), reason, complete, sampler, timings };

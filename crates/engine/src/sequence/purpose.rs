@@ -1,6 +1,6 @@
 //! Purpose of a sequence's rows: an answer, or a pass.
 
-use crate::{answer::Answer, request::Pass};
+use crate::{answer::Answer, beams::BeamGroup, request::Pass};
 use lamina_plan::{Plan, RowKind};
 
 /// Purpose of a sequence's rows: an answer, or a pass.
@@ -16,6 +16,8 @@ pub(crate) enum Purpose {
         /// The rows are there without being selected.
         free: bool,
     },
+    /// The likeliest answers.
+    Beams(Box<BeamGroup>),
 }
 
 impl Purpose {

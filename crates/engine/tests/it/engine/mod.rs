@@ -13,6 +13,7 @@ use std::sync::{
     mpsc::{Receiver, channel},
 };
 
+mod beams;
 mod branches;
 mod heads;
 mod speculation;
