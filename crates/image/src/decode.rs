@@ -1,0 +1,140 @@
+//! Files as pictures, within limits that are checked on the header, before memory is taken.
+
+mod bmp;
+mod gif;
+mod jpeg;
+mod png;
+mod webp;
+
+use crate::{
+    error::Error,
+    orientation::Orientation,
+    picture::{Picture, Size},
+    white::over_white,
+};
+
+/// What a file and its picture may measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of a file.
+    pub bytes: usize,
+    /// Most pixels.
+    pub pixels: usize,
+    /// Longest side in pixels.
+    pub side: u32,
+}
+
+/// A picture that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded {
+    /// Upright, over white; of a file that moves its first frame.
+    pub picture: Picture,
+    /// The file has more frames, which were left out.
+    pub moves: bool,
+}
+
+/// What a format's decoder gives.
+struct Raw {
+    size: Size,
+    samples: Vec<u8>,
+    /// Samples of a pixel: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA.
+    channels: usize,
+    orientation: Orientation,
+    moves: bool,
+}
+
+/// A format that is read.
+struct Format {
+    name: &'static str,
+    is: fn(&[u8]) -> bool,
+    read: fn(&[u8], &Limits) -> Result<Raw, Failure>,
+}
+
+/// Why a decoder gave up.
+enum Failure {
+    TooLarge(Size),
+    Damaged(String),
+}
+
+/// Formats by their first bytes: never by a name or a header that somebody sent with them.
+const FORMATS: &[Format] = &[
+    Format { name: "PNG", is: |b| b.starts_with(b"\x89PNG\r\n\x1a\n"), read: png::read },
+    Format { name: "JPEG", is: |b| b.starts_with(b"\xff\xd8\xff"), read: jpeg::read },
+    Format {
+        name: "WebP",
+        is: |b| b.starts_with(b"RIFF") && b.get(8..12) == Some(b"WEBP"),
+        read: webp::read,
+    },
+    Format { name: "GIF", is: |b| b.starts_with(b"GIF87a") || b.starts_with(b"GIF89a"), read: gif::read },
+    Format { name: "BMP", is: |b| b.starts_with(b"BM"), read: bmp::read },
+];
+
+const CONVERT: &str = "save the picture as PNG or JPEG";
+
+/// Formats that people send and that are not read, with what to do.
+#[allow(clippy::type_complexity)]
+const REFUSED: &[(&str, fn(&[u8]) -> bool, &str)] = &[
+    ("HEIC and AVIF", |b| b.get(4..8) == Some(b"ftyp"), CONVERT),
+    ("TIFF", |b| b.starts_with(b"II*\0") || b.starts_with(b"MM\0*"), CONVERT),
+    ("JPEG XL", |b| b.starts_with(b"\xff\x0a") || b.get(4..8) == Some(b"JXL "), CONVERT),
+    ("SVG", is_svg, "draw it in the size that you want, and save it as PNG"),
+    ("PDF", |b| b.starts_with(b"%PDF"), "save its pages as PNG"),
+];
+
+fn is_svg(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(1024)];
+    let text = head.trim_ascii_start();
+    text.starts_with(b"<svg") || text.starts_with(b"<?xml") && head.windows(4).any(|w| w == b"<svg")
+}
+
+impl Default for Limits {
+    /// 20 MiB, 64 million pixels, 16,384 on a side.
+    fn default() -> Limits {
+        Limits { bytes: 20 << 20, pixels: 64 << 20, side: 16_384 }
+    }
+}
+
+impl Limits {
+    /// Refuses a size before memory is taken for it.
+    fn check(&self, size: Size) -> Result<(), Failure> {
+        if size.area() == 0 {
+            return Err(Failure::Damaged(format!("it says that it has {size} pixels")));
+        }
+        let fits = size.width.max(size.height) <= self.side && size.area() <= self.pixels as u64;
+        if fits { Ok(()) } else { Err(Failure::TooLarge(size)) }
+    }
+
+    /// Bytes that a decoder may take.
+    fn memory(&self) -> usize {
+        self.pixels.saturating_mul(4).saturating_add(16 << 20)
+    }
+}
+
+impl Failure {
+    fn of(error: impl std::fmt::Display) -> Failure {
+        Failure::Damaged(error.to_string())
+    }
+}
+
+/// Reads a picture of any format that is known.
+///
+/// # Errors
+/// The bytes are no picture, are damaged or cut, of a format that is refused, or beyond the limits.
+pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+    if bytes.len() > limits.bytes {
+        return Err(Error::TooManyBytes { bytes: bytes.len(), limit: limits.bytes });
+    }
+    let Some(format) = FORMATS.iter().find(|format| (format.is)(bytes)) else {
+        let refused = REFUSED.iter().find(|(_, is, _)| is(bytes));
+        return Err(refused.map_or(Error::Unknown, |&(format, _, advice)| Error::Refused { format, advice }));
+    };
+    let raw = (format.read)(bytes, limits).map_err(|failure| match failure {
+        Failure::TooLarge(size) => Error::TooLarge { size, pixels: limits.pixels, side: limits.side },
+        Failure::Damaged(reason) => Error::Damaged { format: format.name, reason },
+    })?;
+    let size = raw.size;
+    let picture = Picture::new(size, over_white(raw.samples, raw.channels));
+    let damaged =
+        || Error::Damaged { format: format.name, reason: format!("it has not the pixels of {size}") };
+    Ok(Decoded { picture: raw.orientation.apply(picture.ok_or_else(damaged)?), moves: raw.moves })
+}

@@ -1,0 +1,55 @@
+//! What is wrong with a picture.
+
+use crate::picture::Size;
+
+/// Why a picture cannot be read or taken. Messages never hold the picture itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The bytes are of no known format.
+    #[error("this is no picture: give a PNG, JPEG, WebP, GIF or BMP file")]
+    Unknown,
+    /// The format is known and not read.
+    #[error("{format} pictures are not read: {advice}")]
+    Refused {
+        /// Its usual name.
+        format: &'static str,
+        /// What to do instead.
+        advice: &'static str,
+    },
+    /// The file breaks its format's rules, or ends early.
+    #[error("the {format} file is damaged: {reason}")]
+    Damaged {
+        /// Its usual name.
+        format: &'static str,
+        /// What the decoder said.
+        reason: String,
+    },
+    /// The file has more bytes than are allowed.
+    #[error("the file has {bytes} bytes, {limit} are allowed")]
+    TooManyBytes {
+        /// Its bytes.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The picture is larger than allowed; it was not decoded.
+    #[error(
+        "the picture has {size} pixels, at most {pixels} in all and {side} on a side are allowed: make it smaller"
+    )]
+    TooLarge {
+        /// Its size.
+        size: Size,
+        /// Most pixels.
+        pixels: usize,
+        /// Longest side.
+        side: u32,
+    },
+    /// The model does not take so thin a picture.
+    #[error("the picture has {size} pixels: one side may be at most {ratio} times the other for this model")]
+    TooThin {
+        /// Its size.
+        size: Size,
+        /// Largest ratio of the sides.
+        ratio: u32,
+    },
+}
