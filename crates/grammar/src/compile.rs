@@ -1,5 +1,8 @@
 //! From a lowered source to a parser of the library.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use llguidance::{
     Matcher as Library,
     api::{GrammarInit, TopLevelGrammar},
@@ -19,7 +22,7 @@ pub(crate) fn read(lowered: &Lowered) -> Result<Option<GrammarInit>> {
     let source = GrammarInit::Serialized(TopLevelGrammar::from_json_schema(value.clone()));
     let parse =
         || source.to_internal(None, limits::parser()).map_err(|e| explain(lowered, &format!("{e:#}")));
-    deep(parse).map(|(rules, lexer)| Some(GrammarInit::Internal(rules, lexer)))
+    deep(lowered.nesting(), parse).map(|(rules, lexer)| Some(GrammarInit::Internal(rules, lexer)))
 }
 
 /// `lowered` over the tokens of `vocabulary`; `read` is what [`read`] made of it, if that is at hand.
@@ -35,7 +38,7 @@ pub(crate) fn compile(
     let factory = vocabulary.factory();
     let build =
         || factory.create_parser_from_init_default(source).map_err(|e| explain(lowered, &format!("{e:#}")));
-    let parser = deep(build)?;
+    let parser = deep(lowered.nesting(), build)?;
     let bytes = parser.parser.lexer_stats().num_bytes + limits::BYTES_OF_SOURCE * lowered.bytes();
     let mut library = Library::new(Ok(parser));
     match library.get_error() {
@@ -77,18 +80,37 @@ fn bound(lowered: &Lowered, vocabulary: &Vocabulary) -> Result<TopLevelGrammar> 
     Ok(TopLevelGrammar::from_lark(out))
 }
 
-/// Runs on a thread with a deep stack: sources may be nested deeply, and so is the recursion over them.
-pub(crate) fn deep<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    /// What a thread takes beside its stack: one that gets only that ends the process.
-    const BESIDE: usize = 4 << 20;
-    if !lamina_reserve::affordable(limits::STACK + BESIDE) {
+/// Runs `work`, which recurses as deep as `nesting` says: in place where that is shallow, since a thread takes as long as a
+/// small schema (and 2 ms on a busy machine), else on one with a deep stack.
+pub(crate) fn deep<T: Send>(nesting: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let caught = || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()));
+    if nesting <= limits::SHALLOW || ON_DEEP_STACK.get() {
+        return caught();
+    }
+    if !lamina_reserve::affordable(limits::STACK + BESIDE_STACK) {
         let why = format!("no thread to compile it: it takes {} MB of address space", limits::STACK >> 20);
         return Err(GrammarError::broken("grammar", why));
     }
+    let marked = || {
+        ON_DEEP_STACK.set(true);
+        caught()
+    };
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(limits::STACK).spawn_scoped(scope, work);
+        let thread = std::thread::Builder::new().stack_size(limits::STACK).spawn_scoped(scope, marked);
         let thread =
             thread.map_err(|e| GrammarError::broken("grammar", format!("no thread to compile it: {e}")))?;
-        thread.join().unwrap_or_else(|_| Err(GrammarError::broken("grammar", "the compiler panicked")))
+        thread.join().unwrap_or_else(|_| Err(panicked()))
     })
+}
+
+/// What a thread takes beside its stack: one that gets only that ends the process.
+const BESIDE_STACK: usize = 4 << 20;
+
+thread_local! {
+    /// This thread is one of [`deep`].
+    static ON_DEEP_STACK: Cell<bool> = const { Cell::new(false) };
+}
+
+fn panicked() -> GrammarError {
+    GrammarError::broken("grammar", "the compiler panicked")
 }

@@ -1,6 +1,6 @@
 //! A grammar: checked, without a vocabulary in it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use llguidance::api::GrammarInit;
 use serde_json::Value;
@@ -11,9 +11,10 @@ use crate::error::{GrammarError, Result};
 use crate::lowered::{Lowered, SchemaOptions};
 use crate::matcher::GrammarMatcher;
 use crate::vocab::Vocabulary;
-use crate::{choice, gbnf, lark, limits, regex, schema, tags};
+use crate::{choice, gbnf, lark, limits, nesting, regex, schema, tags};
 
-/// What a text must look like. Cheap to clone, shared freely between threads; every constructor checks it whole.
+/// What a text must look like. Cheap to clone, shared freely between threads. Every constructor checks it whole, but for
+/// the limits of a schema's lexer, which [`Grammar::check`] and [`Grammar::matcher`] find.
 #[derive(Clone)]
 pub struct Grammar(Arc<Checked>);
 
@@ -24,8 +25,9 @@ struct Checked {
     /// As the library read it, for the first vocabulary that it meets.
     read: Mutex<Option<GrammarInit>>,
     warnings: Vec<String>,
-    /// Compiled over bytes; an error where no text satisfies the grammar.
-    judge: Result<Arc<Compiled>>,
+    /// Compiled over bytes when it is asked for: a request compiles the grammar over the model's tokens alone. An error
+    /// where no text satisfies the grammar.
+    judge: OnceLock<Result<Arc<Compiled>>>,
 }
 
 impl Grammar {
@@ -46,8 +48,10 @@ impl Grammar {
     pub fn json_schema(schema: &Value, options: SchemaOptions) -> Result<Grammar> {
         let source = schema.to_string();
         fits("JSON schema", source.len())?;
-        let (value, warnings) = deep(|| schema::normalize(schema, options))?;
-        Self::checked("json_schema", source, Lowered::Schema(value), warnings)
+        deep(nesting::of_schema(schema), || {
+            let (value, warnings) = schema::normalize(schema, options)?;
+            Self::checked("json_schema", source, Lowered::Schema(value), warnings)
+        })
     }
 
     /// [`Grammar::json_schema`] of a schema as JSON text.
@@ -104,11 +108,11 @@ impl Grammar {
     /// When it does not parse: with line and column.
     pub fn gbnf(text: &str) -> Result<Grammar> {
         fits("GBNF", text.len())?;
-        match deep(|| gbnf::lark(text)) {
+        deep(nesting::of_text(text), || match gbnf::lark(text) {
             Ok(pieces) => Self::checked("gbnf", text.to_owned(), Lowered::Lark(pieces), Vec::new()),
             Err(e @ GrammarError::Unsatisfiable(_)) => Ok(Self::of_nothing("gbnf", text.to_owned(), e)),
             Err(e) => Err(e),
-        }
+        })
     }
 
     /// Lark in the library's dialect. Schemas in `%json` are checked as those of [`Grammar::json_schema`] are.
@@ -117,7 +121,9 @@ impl Grammar {
     /// When it does not parse, or asks for what would need tokens taken back.
     pub fn lark(text: &str) -> Result<Grammar> {
         fits("Lark", text.len())?;
-        Self::checked("lark", text.to_owned(), Lowered::Lark(deep(|| lark::checked(text))?), Vec::new())
+        deep(nesting::of_text(text), || {
+            Self::checked("lark", text.to_owned(), Lowered::Lark(lark::checked(text)?), Vec::new())
+        })
     }
 
     /// [`Grammar::lark`] with `inner` wherever the text has [`Grammar::HOLE`]: what stands around an answer whose form
@@ -127,7 +133,7 @@ impl Grammar {
     /// As there.
     pub fn lark_around(text: &str, inner: &Grammar) -> Result<Grammar> {
         fits("Lark", text.len())?;
-        let pieces = deep(|| lark::checked(text))?;
+        let pieces = deep(nesting::of_text(text), || lark::checked(text))?;
         let inside = lark::nested(&inner.0.lowered);
         let warnings = inner.0.warnings.clone();
         // The source of what is inside tells such grammars apart.
@@ -145,7 +151,10 @@ impl Grammar {
     pub fn structural_tag(tag: &Value) -> Result<Grammar> {
         let source = tag.to_string();
         fits("structural tag", source.len())?;
-        Self::checked("structural_tag", source, Lowered::Lark(deep(|| tags::lark(tag))?), Vec::new())
+        deep(nesting::of_text(&source), || {
+            let lowered = Lowered::Lark(tags::lark(tag)?);
+            Self::checked("structural_tag", source, lowered, Vec::new())
+        })
     }
 
     #[cfg(test)]
@@ -162,7 +171,7 @@ impl Grammar {
     fn of_nothing(kind: &'static str, source: String, why: GrammarError) -> Grammar {
         let lowered = Arc::new(Lowered::text(String::new()));
         let (read, warnings) = (Mutex::default(), Vec::new());
-        Grammar(Arc::new(Checked { kind, source, lowered, read, warnings, judge: Err(why) }))
+        Grammar(Arc::new(Checked { kind, source, lowered, read, warnings, judge: Err(why).into() }))
     }
 
     fn checked(
@@ -171,15 +180,38 @@ impl Grammar {
         lowered: Lowered,
         warnings: Vec<String>,
     ) -> Result<Grammar> {
-        let bytes = Vocabulary::bytes()?;
-        let made = read(&lowered).and_then(|read| Ok((read.clone(), compile(&lowered, read, &bytes)?)));
-        let (read, judge) = match made {
-            Ok((read, compiled)) => (read, Ok(Arc::new(compiled))),
-            Err(e @ GrammarError::Unsatisfiable(_)) => (None, Err(e)),
+        let (read, judge) = match read(&lowered) {
+            Ok(read) => (read, OnceLock::new()),
+            Err(e @ GrammarError::Unsatisfiable(_)) => (None, Err(e).into()),
             Err(e) => return Err(e),
         };
+        let is_read = read.is_some();
         let (lowered, read) = (Arc::new(lowered), Mutex::new(read));
-        Ok(Grammar(Arc::new(Checked { kind, source, lowered, read, warnings, judge })))
+        let grammar = Grammar(Arc::new(Checked { kind, source, lowered, read, warnings, judge }));
+        // What is read only together with a vocabulary is not yet checked at all.
+        if !is_read {
+            grammar.check()?;
+        }
+        Ok(grammar)
+    }
+
+    fn judge(&self) -> Result<Arc<Compiled>> {
+        let make = || {
+            let read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            compile(&self.0.lowered, read, &Vocabulary::bytes()?).map(Arc::new)
+        };
+        self.0.judge.get_or_init(make).clone()
+    }
+
+    /// Compiles the grammar over bytes, as [`Grammar::matches`] does: nothing that is wrong with it stays unknown.
+    ///
+    /// # Errors
+    /// When a limit is reached. One that no text satisfies is none: see [`Grammar::is_satisfiable`].
+    pub fn check(&self) -> Result<()> {
+        match self.judge() {
+            Ok(_) | Err(GrammarError::Unsatisfiable(_)) => Ok(()),
+            Err(e) => Err(e),
+        }
     }
 
     /// Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have.
@@ -194,7 +226,8 @@ impl Grammar {
 
     /// The state after `text`; None where it cannot be a beginning.
     fn read(&self, text: &[u8]) -> Option<GrammarMatcher> {
-        let mut matcher = GrammarMatcher::new(self.0.judge.as_ref().ok()?, &Vocabulary::bytes().ok()?);
+        let judge = self.judge().ok()?;
+        let mut matcher = GrammarMatcher::new(&judge, &Vocabulary::bytes().ok()?);
         // The byte 0xFF marks what is no text.
         let legal = |&byte: &u8| byte != 0xFF && matcher.accept(u32::from(byte)).is_ok();
         text.iter().all(legal).then_some(matcher)
@@ -205,12 +238,14 @@ impl Grammar {
     /// # Errors
     /// When no text satisfies the grammar, when it names tokens that the vocabulary lacks, or a limit is reached.
     pub fn matcher(&self, vocabulary: &Vocabulary) -> Result<GrammarMatcher> {
-        self.0.judge.as_ref().map_err(Clone::clone)?;
-        let cache = || vocabulary.cache().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(Err(e)) = self.0.judge.get() {
+            return Err(e.clone());
+        }
+        let cache = || vocabulary.cache().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(compiled) = cache().get(&self.0.lowered) {
             return Ok(GrammarMatcher::new(&compiled, vocabulary));
         }
-        let read = self.0.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner).take();
         let compiled = Arc::new(compile(&self.0.lowered, read, vocabulary)?);
         cache().insert(self.0.lowered.clone(), compiled.clone());
         Ok(GrammarMatcher::new(&compiled, vocabulary))
@@ -234,7 +269,7 @@ impl Grammar {
 
     /// Whether any text at all satisfies it, as far as the compiler sees.
     pub fn is_satisfiable(&self) -> bool {
-        self.0.judge.is_ok()
+        self.judge().is_ok()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Floor 1, beside text: grammars. What an answer must look like, as bits over the vocabulary.
 //!
 //! - [`Grammar`]: from a JSON schema, a regular expression, strings to choose from, GBNF, Lark or structural tags;
-//!   checked whole when it is made. What cannot be enforced is refused, never ignored.
+//!   checked when it is made. What cannot be enforced is refused, never ignored.
 //! - [`Vocabulary`]: the tokens of one model as a trie, made once.
 //! - [`GrammarMatcher`]: a grammar beside one answer: mask, accept, roll back, fork.
 //!
@@ -20,6 +20,7 @@ mod lark;
 mod limits;
 mod lowered;
 mod matcher;
+mod nesting;
 mod regex;
 mod schema;
 mod slices;

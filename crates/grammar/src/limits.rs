@@ -28,6 +28,8 @@ pub(crate) const ALTERNATIVES: usize = 2_000 * 2_000;
 pub(crate) const ENUM_VALUES: usize = 10_000;
 /// Largest count in a repetition (`{m,n}`, `maxLength`, `maxItems`).
 pub(crate) const REPETITION: u64 = 1_000_000;
+/// Nesting up to which a source is read and compiled on the caller's stack: a megabyte is enough without optimization.
+pub(crate) const SHALLOW: usize = 64;
 /// Stack of the thread that reads and compiles: both recurse over the source. Only what is touched costs memory.
 pub(crate) const STACK: usize = 256 << 20;
 /// Compiled grammars that a vocabulary keeps; each use looks at all of them.

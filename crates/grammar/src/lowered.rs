@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::nesting;
+
 /// A source in the form of the library.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Lowered {
@@ -28,6 +30,16 @@ impl Lowered {
     /// Lark without tokens.
     pub fn text(text: String) -> Lowered {
         Lowered::Lark(vec![LarkPiece::Text(text)])
+    }
+
+    /// A bound of how deep the library recurses over it.
+    pub fn nesting(&self) -> usize {
+        match self {
+            Lowered::Schema(value) => nesting::of_schema(value),
+            Lowered::Lark(pieces) => {
+                pieces.iter().map(|p| if let LarkPiece::Text(t) = p { nesting::of_text(t) } else { 0 }).sum()
+            }
+        }
     }
 
     /// Size of the source, roughly.

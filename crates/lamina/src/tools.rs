@@ -106,7 +106,8 @@ pub(crate) fn grammar_key(chat: &ChatAnswer, form: Option<&Grammar>, behind: boo
 /// Why a schema cannot be enforced, if it cannot.
 fn refused(schema: &Value) -> Option<String> {
     let why = |e: GrammarError| e.to_string();
-    match Grammar::json_schema(schema, SchemaOptions::default()) {
+    let made = Grammar::json_schema(schema, SchemaOptions::default());
+    match made.and_then(|grammar| grammar.check().map(|()| grammar)) {
         Err(e) => Some(why(e)),
         Ok(grammar) if !grammar.is_satisfiable() => Some("nothing satisfies it".into()),
         Ok(_) => None,

@@ -33,7 +33,11 @@ fn made(
     py: Python<'_>,
     make: impl FnOnce() -> std::result::Result<lamina::Grammar, GrammarError> + Send,
 ) -> Result<PyGrammar> {
-    freely(py, make).map(PyGrammar)
+    let checked = || {
+        let grammar = make()?;
+        grammar.check().map(|()| grammar)
+    };
+    freely(py, checked).map(PyGrammar)
 }
 
 fn parsed(what: &'static str, text: &str) -> Result<Value> {

@@ -79,7 +79,8 @@ pub fn grammar_file(path: &Path) -> Result<Grammar, CliError> {
 }
 
 fn schema_of(text: &str) -> Result<Grammar, GrammarError> {
-    Grammar::json_schema_text(text, SchemaOptions::default())
+    let grammar = Grammar::json_schema_text(text, SchemaOptions::default())?;
+    grammar.check().map(|()| grammar)
 }
 
 fn read(path: &Path) -> Result<String, CliError> {
