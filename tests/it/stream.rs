@@ -72,7 +72,7 @@ fn experts_give_the_same_bits_however_few_are_in_memory() {
             ..StreamOptions::default()
         };
         let first = load(&folder, streamed(with(1)));
-        let Some(experts) = first.info().stream.as_ref().and_then(|s| s.experts) else { continue };
+        let Some(experts) = first.info().stream.as_ref().and_then(|s| s.experts.as_ref()) else { continue };
         mixtures += 1;
         for slots in extent::some([1, 2, 5, experts.count / 2, experts.count], turn, 2) {
             for resident in [0, u64::MAX >> 1] {

@@ -224,7 +224,8 @@ fn experts_on_disk_are_sent_however_few_are_in_memory() {
                 };
                 let options = LoadOptions { stream, ..asked(rules(texts)) };
                 let loaded = divided(&folder, 1 << 30, &options).expect("opens");
-                let told = loaded.info.stream.as_ref().and_then(|stream| stream.experts).expect("a cache");
+                let told =
+                    loaded.info.stream.as_ref().and_then(|stream| stream.experts.as_ref()).expect("a cache");
                 assert!(slots.is_none_or(|slots| told.slots == slots), "{name} {texts:?}: {told:?}");
                 let home =
                     loaded.info.placement.iter().find(|home| home.class == "experts").expect("experts");

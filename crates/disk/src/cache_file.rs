@@ -116,25 +116,12 @@ impl CacheFile {
         self.marks[array].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads `pages` of an array, which ascend, to their places in `out`, and returns how many bytes. Those that nobody has
-    /// written become zeros.
+    /// Reads pages of an array, which ascend, to their places in memory that begins with page `first`, and returns how many
+    /// bytes. Those that nobody has written become zeros.
     ///
     /// # Errors
     /// When one cannot be read, is not what was written, or could not be written.
-    pub fn read(&self, array: usize, pages: &[u32], out: &mut [u8]) -> Result<u64, CachePageError> {
-        self.read_from(array, (0, pages), out)
-    }
-
-    /// The same of one page, whose bytes are all of `out`.
-    ///
-    /// # Errors
-    /// As for [`CacheFile::read`].
-    pub fn read_page(&self, array: usize, page: u32, out: &mut [u8]) -> Result<u64, CachePageError> {
-        self.read_from(array, (page, &[page]), out)
-    }
-
-    /// Reads pages to memory that begins with page `first`.
-    fn read_from(
+    pub fn read(
         &self,
         array: usize,
         (first, pages): (u32, &[u32]),
@@ -167,25 +154,12 @@ impl CacheFile {
         Ok((written.len() * stride) as u64)
     }
 
-    /// Writes `pages` of an array, which ascend, from their places in `bytes`, and returns how many bytes. Those that cannot
-    /// be written are lost: whoever reads them is told.
+    /// Writes pages of an array, which ascend, from their places in memory that begins with page `first`, and returns how many
+    /// bytes. Those that cannot be written are lost: whoever reads them is told.
     ///
     /// # Errors
     /// When one cannot be written.
-    pub fn write(&self, array: usize, pages: &[u32], bytes: &[u8]) -> Result<u64, CachePageError> {
-        self.write_from(array, (0, pages), bytes)
-    }
-
-    /// The same of one page, whose bytes are all of `bytes`.
-    ///
-    /// # Errors
-    /// As for [`CacheFile::write`].
-    pub fn write_page(&self, array: usize, page: u32, bytes: &[u8]) -> Result<u64, CachePageError> {
-        self.write_from(array, (page, &[page]), bytes)
-    }
-
-    /// Writes pages from memory that begins with page `first`.
-    fn write_from(
+    pub fn write(
         &self,
         array: usize,
         (first, pages): (u32, &[u32]),
@@ -290,9 +264,9 @@ mod tests {
         ] {
             for (i, array) in arrays().iter().enumerate() {
                 let from = filled(array, 10 * (i as u8 + 1));
-                assert_eq!(file.write(i, &[0, 2, 3], from.bytes()).ok(), Some(3 * array.stride as u64));
+                assert_eq!(file.write(i, (0, &[0, 2, 3]), from.bytes()).ok(), Some(3 * array.stride as u64));
                 let mut to = filled(array, 100);
-                assert_eq!(file.read(i, &[1, 2, 3], to.bytes_mut()).ok(), Some(2 * array.stride as u64));
+                assert_eq!(file.read(i, (0, &[1, 2, 3]), to.bytes_mut()).ok(), Some(2 * array.stride as u64));
                 let first = |page: usize| to.bytes()[page * array.stride];
                 // Page 1 was never written, and page 0 was not asked for.
                 let seed = 10 * (i as u8 + 1);
@@ -307,27 +281,27 @@ mod tests {
         let memory = memory(false);
         let file = CacheFile::on(Box::new(memory.clone()), arrays());
         let mut buffer = filled(&arrays()[1], 1);
-        file.write(1, &[0, 1, 2], buffer.bytes()).expect("written");
+        file.write(1, (0, &[0, 1, 2]), buffer.bytes()).expect("written");
         // One bit of page 2 of the second array.
         memory.bytes.lock().expect("whole")[(9 + 2 * 2) * BLOCK + 77] ^= 1;
-        file.read(1, &[0, 1], buffer.bytes_mut()).expect("these are whole");
-        let error = file.read(1, &[1, 2], buffer.bytes_mut()).expect_err("damaged").to_string();
+        file.read(1, (0, &[0, 1]), buffer.bytes_mut()).expect("these are whole");
+        let error = file.read(1, (0, &[1, 2]), buffer.bytes_mut()).expect_err("damaged").to_string();
         assert!(error.contains("page 2 of layer 5") && error.contains("checksum"), "{error}");
-        file.write(1, &[2], buffer.bytes()).expect("written anew");
-        file.read(1, &[1, 2], buffer.bytes_mut()).expect("whole again");
+        file.write(1, (0, &[2]), buffer.bytes()).expect("written anew");
+        file.read(1, (0, &[1, 2]), buffer.bytes_mut()).expect("whole again");
     }
 
     #[test]
     fn what_cannot_be_written_is_lost_until_it_is_written_again() {
         let file = CacheFile::on(Box::new(memory(true)), arrays());
         let mut buffer = filled(&arrays()[0], 1);
-        let error = file.write(0, &[4], buffer.bytes()).expect_err("refused").to_string();
+        let error = file.write(0, (0, &[4]), buffer.bytes()).expect_err("refused").to_string();
         assert!(error.contains("no room") && error.contains("layer 3"), "{error}");
         assert!(matches!(
-            file.read(0, &[3, 4], buffer.bytes_mut()),
+            file.read(0, (0, &[3, 4]), buffer.bytes_mut()),
             Err(CachePageError::Lost { page: 4, .. })
         ));
-        file.read(0, &[3], buffer.bytes_mut()).expect("nobody has written it");
+        file.read(0, (0, &[3]), buffer.bytes_mut()).expect("nobody has written it");
     }
 
     #[test]

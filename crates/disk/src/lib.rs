@@ -51,13 +51,13 @@ pub use folder::StoreFolder;
 pub use folder_shelf::{FolderShelf, PageStore};
 pub use hotness::{read_hotness, write_hotness};
 pub use in_flight::{DiskJobs, InFlight};
-pub use page_queue::{PageDone, PageJob, PageQueue, PageTag, PageWay};
+pub use page_queue::{MovedBytes, PageJob, PageQueue, PageTag, PageWay};
 pub use panels::{
     KeptPanels, MatrixEntry, MatrixName, PanelAccess, PanelCheck, PanelFile, PanelFolder, PanelRange,
     PanelWriter, WriteWindow, kept_panels, note_sources,
 };
 pub use rate::read_rate;
-pub use read::{DiskReader, Extent, ReadDone, ReadRequest};
+pub use read::{DiskReader, Extent, ReadRequest, ReadResult};
 pub use read_queue::{Arrival, Fetch, WantedEntry};
 pub use reader_kind::{ReaderKind, ReaderRates, faster_reader};
 pub use reader_probe::probe_readers;

@@ -25,7 +25,7 @@ pub struct PageTag {
 
 /// Pages of one layer that are moved.
 pub struct PageJob {
-    /// Comes back with the result.
+    /// By what it is known again.
     pub tag: PageTag,
     /// Which way they go.
     pub way: PageWay,
@@ -39,46 +39,32 @@ pub struct PageJob {
     pub buffer: PageBuffer,
 }
 
-/// A job that is done.
-pub struct PageDone {
-    /// Of the job.
-    pub tag: PageTag,
-    /// Which way its pages went.
-    pub way: PageWay,
-    /// The array of the file.
-    pub array: usize,
-    /// Its buffer.
-    pub buffer: PageBuffer,
-    /// Bytes that were read or written.
-    pub result: Result<u64, CachePageError>,
-}
+/// Bytes that were read or written.
+pub type MovedBytes = Result<u64, CachePageError>;
 
 /// A queue of pages.
-pub type PageQueue = InFlight<PageJob, PageDone>;
+pub type PageQueue = InFlight<PageJob, MovedBytes>;
 
-impl InFlight<PageJob, PageDone> {
+impl InFlight<PageJob, MovedBytes> {
     /// `threads` threads, one at least, over `file`, which move the pages of one job each at a time.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn start(file: Arc<CacheFile>, threads: usize) -> io::Result<PageQueue> {
-        DiskQueue::of_threads("pages", threads, move |job: PageJob| job.run(&file)).map(InFlight::over)
+        DiskQueue::of_threads("pages", threads, move |job: &mut PageJob| job.run(&file)).map(InFlight::over)
     }
 }
 
 impl PageJob {
-    fn run(self, file: &CacheFile) -> PageDone {
-        let PageJob { tag, way, array, pages, cleared, mut buffer } = self;
-        let result = match way {
+    fn run(&mut self, file: &CacheFile) -> MovedBytes {
+        match self.way {
             PageWay::In => {
-                let stride = file.arrays()[array].stride;
-                let bytes = buffer.bytes_mut();
-                cleared.iter().for_each(|&page| bytes[page as usize * stride..][..stride].fill(0));
-                file.read(array, &pages, bytes)
+                let (stride, bytes) = (file.arrays()[self.array].stride, self.buffer.bytes_mut());
+                self.cleared.iter().for_each(|&page| bytes[page as usize * stride..][..stride].fill(0));
+                file.read(self.array, (0, &self.pages), bytes)
             }
-            PageWay::Out => file.write(array, &pages, buffer.bytes()),
-        };
-        PageDone { tag, way, array, buffer, result }
+            PageWay::Out => file.write(self.array, (0, &self.pages), self.buffer.bytes()),
+        }
     }
 }
 
@@ -101,16 +87,14 @@ mod tests {
             let tag = PageTag { pass: 7, place: array };
             queue.submit(PageJob { tag, way, array, pages, cleared, buffer });
         };
-        let all = |queue: &mut PageQueue| -> Vec<PageDone> {
+        let all = |queue: &mut PageQueue| -> Vec<(PageJob, MovedBytes)> {
             (0..4).map(|_| queue.wait().expect("runs").expect("arrives")).collect()
         };
         (0..4).for_each(|array| job(&mut queue, array, PageWay::Out, array as u8 + 1));
-        assert!(
-            all(&mut queue).iter().all(|done| matches!(done.result, Ok(bytes) if bytes == 3 * BLOCK as u64))
-        );
+        assert!(all(&mut queue).into_iter().all(|(_, moved)| moved.ok() == Some(3 * BLOCK as u64)));
         (0..4).for_each(|array| job(&mut queue, array, PageWay::In, 99));
-        for PageDone { tag, buffer, result, .. } in all(&mut queue) {
-            result.expect("whole");
+        for (PageJob { tag, buffer, .. }, moved) in all(&mut queue) {
+            moved.expect("whole");
             let bytes = [0, 1, 2, 3, 6, 7].map(|page| buffer.bytes()[page * BLOCK]);
             let own = tag.place as u8 + 1;
             assert_eq!(bytes, [99, own, own, 99, own, 0]);

@@ -141,26 +141,26 @@ pub(crate) fn start_threads(
     Ok(threads)
 }
 
-/// A queue whose answers come back one by one, in any order.
-pub(crate) struct DiskQueue<J, D> {
+/// A queue whose jobs come back one by one, in any order.
+pub(crate) struct DiskQueue<J, R> {
     jobs: Arc<JobQueue<J>>,
-    done: Receiver<D>,
+    done: Receiver<(J, R)>,
     name: &'static str,
 }
 
-impl<J, D> DiskQueue<J, D> {
-    /// A queue of which others take the jobs, and send the answers. `name` is what errors call it.
-    pub fn over(name: &'static str, jobs: Arc<JobQueue<J>>, done: Receiver<D>) -> DiskQueue<J, D> {
+impl<J, R> DiskQueue<J, R> {
+    /// A queue of which others take the jobs, and send them back. `name` is what errors call it.
+    pub fn over(name: &'static str, jobs: Arc<JobQueue<J>>, done: Receiver<(J, R)>) -> DiskQueue<J, R> {
         DiskQueue { jobs, done, name }
     }
 }
 
-impl<J: Send, D: Send> DiskJobs<J, D> for DiskQueue<J, D> {
+impl<J: Send, R: Send> DiskJobs<J, R> for DiskQueue<J, R> {
     fn submit(&mut self, job: J) {
         self.jobs.put(job);
     }
 
-    fn next(&mut self, timeout: Duration) -> io::Result<Option<D>> {
+    fn next(&mut self, timeout: Duration) -> io::Result<Option<(J, R)>> {
         match self.done.recv_timeout(timeout) {
             Ok(done) => Ok(Some(done)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -175,23 +175,24 @@ impl<J: Send, D: Send> DiskJobs<J, D> for DiskQueue<J, D> {
     }
 }
 
-impl<J: Send + 'static, D: Send + 'static> DiskQueue<J, D> {
-    /// A queue of `threads` threads, which answer with what `work` says.
+impl<J: Send + 'static, R: Send + 'static> DiskQueue<J, R> {
+    /// A queue of `threads` threads, which do `work`.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn of_threads(
         name: &'static str,
         threads: usize,
-        work: impl Fn(J) -> D + Clone + Send + 'static,
-    ) -> io::Result<DiskQueue<J, D>> {
+        work: impl Fn(&mut J) -> R + Clone + Send + 'static,
+    ) -> io::Result<DiskQueue<J, R>> {
         let (sender, done) = channel();
         let jobs = JobQueue::new();
         let theirs = jobs.clone();
         // Not joined: one that waits for a disk that hangs would hold up whoever closes the model.
         start_threads(&format!("lamina-{name}"), threads, move || {
-            while let Some(job) = theirs.take(|()| true) {
-                if sender.send(work(job)).is_err() {
+            while let Some(mut job) = theirs.take(|()| true) {
+                let result = work(&mut job);
+                if sender.send((job, result)).is_err() {
                     return;
                 }
             }
@@ -200,7 +201,7 @@ impl<J: Send + 'static, D: Send + 'static> DiskQueue<J, D> {
     }
 }
 
-impl<J, D> Drop for DiskQueue<J, D> {
+impl<J, R> Drop for DiskQueue<J, R> {
     fn drop(&mut self) {
         self.jobs.abandon();
     }

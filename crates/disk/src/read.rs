@@ -84,7 +84,7 @@ impl Extent {
 
 /// A request: what to read, and where to.
 pub struct ReadRequest {
-    /// Comes back with the result.
+    /// By what whoever submits it knows it again.
     pub tag: usize,
     /// What is read.
     pub extent: Arc<Extent>,
@@ -92,27 +92,17 @@ pub struct ReadRequest {
     pub buffer: LentBuffer,
 }
 
-/// A request that was answered.
-pub struct ReadDone {
-    /// Of the request.
-    pub tag: usize,
-    /// Holds what was read, if it was.
-    pub buffer: LentBuffer,
-    /// Whether it was.
-    pub result: Result<(), PanelError>,
-}
+/// Whether a request was read.
+pub type ReadResult = Result<(), PanelError>;
 
 /// Reads extents in any order.
-pub type DiskReader = InFlight<ReadRequest, ReadDone>;
+pub type DiskReader = InFlight<ReadRequest, ReadResult>;
 
 /// A queue of `threads` threads, one at least, that read one extent each at a time.
 ///
 /// # Errors
 /// When the system gives no thread.
 pub(crate) fn reader_threads(threads: usize) -> io::Result<DiskReader> {
-    let queue = DiskQueue::of_threads("threads", threads, |ReadRequest { tag, extent, mut buffer }| {
-        let result = extent.read(&mut buffer);
-        ReadDone { tag, buffer, result }
-    });
-    Ok(InFlight::over(queue?))
+    let read = |request: &mut ReadRequest| request.extent.read(&mut request.buffer);
+    DiskQueue::of_threads("threads", threads, read).map(InFlight::over)
 }

@@ -144,8 +144,8 @@ fn read_for(
             reader.submit(ReadRequest { tag, extent: samples[tag].clone(), buffer });
             *next += 1;
         }
-        let Some(done) = reader.wait()? else { return Ok(bytes) };
-        done.result.map_err(io::Error::other)?;
-        bytes += samples[done.tag].room();
+        let Some((request, result)) = reader.wait()? else { return Ok(bytes) };
+        result.map_err(io::Error::other)?;
+        bytes += request.extent.room();
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     error::PanelError,
     in_flight::InFlight,
     queue::{DiskQueue, JobQueue},
-    read::{DiskReader, ReadDone, ReadRequest},
+    read::{DiskReader, ReadRequest, ReadResult},
 };
 use io_uring::{IoUring, Probe, opcode, types::Fd};
 use std::{
@@ -74,7 +74,7 @@ struct RingRequest {
 struct RingLoop {
     ring: IoUring,
     queue: Arc<JobQueue<ReadRequest>>,
-    done: Sender<ReadDone>,
+    done: Sender<(ReadRequest, ReadResult)>,
     open: Vec<Option<RingRequest>>,
     waiting: VecDeque<RingRead>,
     /// Reads that the system has, by the number that it knows them by.
@@ -82,7 +82,11 @@ struct RingLoop {
 }
 
 impl RingLoop {
-    fn new(ring: IoUring, queue: Arc<JobQueue<ReadRequest>>, done: Sender<ReadDone>) -> RingLoop {
+    fn new(
+        ring: IoUring,
+        queue: Arc<JobQueue<ReadRequest>>,
+        done: Sender<(ReadRequest, ReadResult)>,
+    ) -> RingLoop {
         RingLoop { ring, queue, done, open: vec![], waiting: VecDeque::new(), flying: vec![None; DEPTH] }
     }
 
@@ -204,11 +208,10 @@ impl RingLoop {
     }
 
     fn finish(&mut self, owner: usize) {
-        let Some(RingRequest { request, failed, .. }) = self.open[owner].take() else { return };
-        let ReadRequest { tag, extent, mut buffer } = request;
-        let result = failed.map_or_else(|| extent.check(&mut buffer), Err);
+        let Some(RingRequest { mut request, failed, .. }) = self.open[owner].take() else { return };
+        let result = failed.map_or_else(|| request.extent.check(&mut request.buffer), Err);
         // Nobody listens once the reader is dropped.
-        let _ = self.done.send(ReadDone { tag, buffer, result });
+        let _ = self.done.send((request, result));
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Memory {
     state_count: usize,
     /// Prefixes are looked up and published.
     reuse: bool,
-    copies: Copies,
+    pub copies: Copies,
     /// Contents go to a store on disk.
     saves: bool,
     /// States whose snapshots a store has to get before they are written to.
@@ -126,21 +126,6 @@ impl Memory {
             if windowed { usize::MAX } else { g.pages.len() * PAGE_LEN }
         };
         self.groups.iter().map(one).min().unwrap_or(usize::MAX)
-    }
-
-    /// The copies that are due, in order, to be made at once.
-    pub fn take_copies(&mut self) -> Vec<Copy> {
-        self.copies.take()
-    }
-
-    /// The copies that are due, in order, for the plan of the next step.
-    pub fn plan_copies(&mut self) -> Vec<Copy> {
-        self.copies.plan()
-    }
-
-    /// A step is planned: all copies of the one before were made.
-    pub fn begin_plan(&mut self) {
-        self.copies.begin_plan();
     }
 
     /// Takes a state for a sequence that is about to run; false when there is none.

@@ -6,7 +6,7 @@ use lamina_base::human_bytes;
 use lamina_disk::ReaderKind;
 use lamina_engine::Pooling;
 use lamina_plan::{KvDtype, Plan};
-use lamina_planner::{ClassHome, Placement};
+use lamina_planner::{ClassHome, ExpertPlacement, Placement};
 use lamina_quant::MIXES;
 use lamina_store::Checkpoint;
 use serde_json::Value;
@@ -159,20 +159,7 @@ pub struct StreamInfo {
     /// How it is read.
     pub reader: ReaderKind,
     /// Experts that are read as rows ask for them; none where all are in memory.
-    pub experts: Option<StreamedExperts>,
-}
-
-/// Experts of a model that are not in memory at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamedExperts {
-    /// In memory, over all layers.
-    pub slots: usize,
-    /// All of them.
-    pub count: usize,
-    /// Bytes of all.
-    pub bytes: u64,
-    /// Bytes of one in memory.
-    pub slot_bytes: u64,
+    pub experts: Option<ExpertPlacement>,
 }
 
 impl StreamInfo {
@@ -183,7 +170,7 @@ impl StreamInfo {
             let (some, all) = (human_bytes(self.streamed_bytes), human_bytes(all));
             format!("{some} of {all} of weights do not fit into memory and are read from disk in every step")
         });
-        let experts = self.experts.map(|e| {
+        let experts = self.experts.as_ref().map(|e| {
             format!(
                 "{} of {} experts are in memory, the others ({} in all) are read from disk when tokens ask for them",
                 e.slots,

@@ -34,7 +34,7 @@ pub use divide::open_beside;
 pub use draft::DraftSource;
 pub use error::{Error, Result};
 pub use forecast::{forecast_beside, forecast_on};
-pub use info::{ModelInfo, StreamInfo, StreamedExperts, type_name};
+pub use info::{ModelInfo, StreamInfo, type_name};
 pub use kv_swap::KvSwap;
 pub use lamina_arch::spec::ModelOutput;
 pub use lamina_disk::Reporter;

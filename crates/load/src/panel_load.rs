@@ -4,7 +4,7 @@ use crate::{
     error::{Error, Result},
     headers::OpenedModel,
     identity::panel_key,
-    info::{StreamInfo, StreamedExperts},
+    info::StreamInfo,
     uploads::{LoadMeter, Progress},
 };
 use lamina_arch::weights::Tensor;
@@ -109,12 +109,7 @@ pub(crate) fn load_streamed(
         folder: panels.path().display().to_string(),
         direct: extents.iter().all(|e| e.extent.is_direct()),
         reader,
-        experts: offload.experts.as_ref().map(|e| StreamedExperts {
-            slots: e.slots,
-            count: e.count,
-            bytes: e.bytes,
-            slot_bytes: e.slot_bytes,
-        }),
+        experts: offload.experts.clone(),
     };
     let options = options.clone();
     let (plan, guesses) = match &stacks {

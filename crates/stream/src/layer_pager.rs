@@ -6,7 +6,7 @@ use crate::{
     page_use::{PageUse, either},
 };
 use lamina_base::PageBuffer;
-use lamina_disk::{CacheFile, PageDone, PageJob, PageQueue, PageTag, PageWay};
+use lamina_disk::{CacheFile, PageJob, PageQueue, PageTag, PageWay};
 use lamina_plan::{
     Batch, CacheCounts, KvLayout, Plan, Reach,
     backend::Result,
@@ -248,7 +248,7 @@ impl LayerPager {
     /// Waits until something was moved; false where nothing is.
     fn wait(&mut self) -> Result<bool> {
         let done = self.queue.wait().map_err(disk_error)?;
-        let Some(PageDone { tag, way, array, buffer, result }) = done else { return Ok(false) };
+        let Some((PageJob { tag, way, array, buffer, .. }, result)) = done else { return Ok(false) };
         if way == PageWay::Out {
             self.writing[array] -= 1;
             self.free.push(buffer);
@@ -299,8 +299,8 @@ impl LayerPager {
     pub fn copy_page(&mut self, group: usize, from: u32, to: u32) -> Result<()> {
         for array in self.of_group(group) {
             let mut memory = PageBuffer::new(self.file.arrays()[array].stride);
-            self.file.read_page(array, from, memory.bytes_mut()).map_err(disk_error)?;
-            self.file.write_page(array, to, memory.bytes()).map_err(disk_error)?;
+            self.file.read(array, (from, &[from]), memory.bytes_mut()).map_err(disk_error)?;
+            self.file.write(array, (to, &[to]), memory.bytes()).map_err(disk_error)?;
         }
         Ok(())
     }
@@ -313,7 +313,7 @@ impl LayerPager {
         self.settle()?;
         for array in self.of_group(group) {
             let mut memory = PageBuffer::new(self.file.arrays()[array].stride);
-            self.file.read_page(array, page, memory.bytes_mut()).map_err(disk_error)?;
+            self.file.read(array, (page, &[page]), memory.bytes_mut()).map_err(disk_error)?;
             out.extend_from_slice(memory.bytes());
         }
         Ok(())
@@ -335,7 +335,7 @@ impl LayerPager {
             let mut memory = PageBuffer::new(stride);
             let (own, rest) = bytes.split_at(stride);
             memory.bytes_mut().copy_from_slice(own);
-            self.file.write_page(array, page, memory.bytes()).map_err(disk_error)?;
+            self.file.write(array, (page, &[page]), memory.bytes()).map_err(disk_error)?;
             bytes = rest;
         }
         Ok(())

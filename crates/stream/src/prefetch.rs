@@ -2,7 +2,7 @@
 
 use crate::disk_error::disk_error;
 use lamina_base::Bytes;
-use lamina_disk::{BufferPool, DiskReader, Extent, LentBuffer, ReadDone, ReadRequest};
+use lamina_disk::{BufferPool, DiskReader, Extent, LentBuffer, ReadRequest, ReadResult};
 use lamina_plan::{StreamCounts, backend::Result};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -165,7 +165,8 @@ impl Prefetcher {
     }
 
     /// Keeps what was read, if it is still wanted.
-    fn keep(&mut self, ReadDone { tag, buffer, result }: ReadDone) -> Result<()> {
+    fn keep(&mut self, (request, result): (ReadRequest, ReadResult)) -> Result<()> {
+        let ReadRequest { tag, buffer, .. } = request;
         let wanted = matches!(self.states[tag], ExtentState::Asked { wanted: true });
         self.states[tag] = ExtentState::Away;
         match result {

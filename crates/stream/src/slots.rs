@@ -6,7 +6,7 @@ use crate::{
     hotness::ExpertHotness,
 };
 use lamina_base::Bytes;
-use lamina_disk::{BufferPool, DiskReader, LentBuffer, ReadDone, ReadRequest};
+use lamina_disk::{BufferPool, DiskReader, LentBuffer, ReadRequest, ReadResult};
 use lamina_plan::{Ops, WeightId, backend::Result};
 use std::time::Duration;
 
@@ -305,8 +305,8 @@ impl ExpertSlots {
     }
 
     /// Binds an expert that was read.
-    fn keep(&mut self, machine: &mut dyn Ops, done: ReadDone) -> Result<()> {
-        let ReadDone { tag, buffer, result } = done;
+    fn keep(&mut self, machine: &mut dyn Ops, (request, result): (ReadRequest, ReadResult)) -> Result<()> {
+        let ReadRequest { tag, buffer, .. } = request;
         let place = self.place_of(tag);
         let needed = matches!(self.state(place), ExpertState::Asked(ReadFor::Need));
         self.entry_mut(place).state = ExpertState::Away;

@@ -136,8 +136,8 @@ fn read_by(kind: ReaderKind, file: &Arc<PanelFile>, matrix: usize) -> Result<(),
     let buffer = BufferPool::new(1, extent.room()).lend().unwrap();
     let mut reader = kind.start(2).unwrap();
     reader.submit(ReadRequest { tag: 7, extent: extent.clone(), buffer });
-    let done = reader.wait().unwrap().expect("an answer");
-    done.result?;
+    let (done, result) = reader.wait().unwrap().expect("an answer");
+    result?;
     assert_eq!(done.tag, 7);
     let read = &done.buffer[extent.inside()[0].clone()];
     for (panel, out) in read.chunks_exact(bytes).enumerate() {
@@ -187,7 +187,7 @@ fn what_changes_after_a_first_read_is_found_by_the_next_one() {
         let mut read = || {
             let buffer = pool.lend().unwrap();
             reader.submit(ReadRequest { tag: 0, extent: extent.clone(), buffer });
-            reader.wait().unwrap().expect("an answer").result
+            reader.wait().unwrap().expect("an answer").1
         };
         read().and_then(|()| read()).unwrap();
         let mut bytes = fs::read(&path).unwrap();

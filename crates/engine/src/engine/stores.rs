@@ -101,9 +101,9 @@ impl Engine {
 
     /// Makes the copies that are due: what comes from a store may lie where they read.
     pub(super) fn make_copies(&mut self) -> Result<()> {
-        if self.schedule.memory.owes_copies() {
+        if !self.schedule.memory.copies.due().is_empty() {
             self.save_evicted();
-            let batch = Batch { copies: self.schedule.memory.take_copies(), ..Batch::default() };
+            let batch = Batch { copies: self.schedule.memory.copies.take(), ..Batch::default() };
             self.step.run(&batch)?;
         }
         Ok(())

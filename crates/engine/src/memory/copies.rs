@@ -4,7 +4,7 @@ use lamina_plan::batch::Copy;
 
 /// Copies in order, in two parts.
 #[derive(Default)]
-pub(super) struct Copies {
+pub(crate) struct Copies {
     /// In no plan yet.
     due: Vec<Copy>,
     /// In the plan of the next step, which was not run yet.
@@ -17,7 +17,7 @@ impl Copies {
         self.due.push(copy);
     }
 
-    /// Copies that are in no plan yet.
+    /// Copies that are in no plan yet: before them nothing may be put into pages and states.
     pub fn due(&self) -> &[Copy] {
         &self.due
     }

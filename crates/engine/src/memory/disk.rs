@@ -33,11 +33,6 @@ impl Memory {
             .collect()
     }
 
-    /// True when copies are due, before which nothing may be put into pages and states.
-    pub fn owes_copies(&self) -> bool {
-        !self.copies.due().is_empty()
-    }
-
     /// Takes the longest beginning of `s` over that is in memory; where a store on disk has a longer one, it is fetched
     /// first.
     pub fn begin(&mut self, s: &mut Sequence) {

@@ -149,7 +149,7 @@ impl Schedule {
     /// The next step.
     pub fn next(&mut self, now: Instant, cost: &Cost) -> StepPlan {
         let mut preemption = Preemption { now, cost, preempted: vec![] };
-        self.memory.begin_plan();
+        self.memory.copies.begin_plan();
         self.waiting.iter_mut().chain(&mut self.running).for_each(Sequence::ask_reader);
         self.admit(&mut preemption);
         let mut order = self.divide(now, cost);
@@ -162,7 +162,7 @@ impl Schedule {
         let shares = given.into_iter().filter_map(|(id, rows)| self.share_of(id, rows)).collect();
         let mut plan = StepPlan { shares, copies: vec![], preempted: preemption.preempted };
         if !plan.shares.is_empty() {
-            plan.copies = self.memory.plan_copies();
+            plan.copies = self.memory.copies.plan();
         }
         for share in &plan.shares {
             self.running[share.seq].start(now);
@@ -327,7 +327,7 @@ impl Schedule {
         let s = &mut self.running[share.seq];
         let fit = self.memory.grow(s, share.rows + drafts).saturating_sub(share.rows);
         share.drafts = if fit > 0 && self.memory.take_next_state(s) { fit } else { 0 };
-        plan.copies.extend(self.memory.plan_copies());
+        plan.copies.extend(self.memory.copies.plan());
         share.drafts
     }
 
@@ -337,7 +337,7 @@ impl Schedule {
         let rows = share.rows + drafts;
         let has = rows <= left && self.memory.branch(&mut self.running[share.seq], share.rows, drafts);
         share.branch_rows += if has { rows } else { 0 };
-        plan.copies.extend(self.memory.plan_copies());
+        plan.copies.extend(self.memory.copies.plan());
         has
     }
 

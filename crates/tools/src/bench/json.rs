@@ -26,7 +26,7 @@ impl BenchReport {
                    "buffer_bytes": s.buffer_bytes, "panel_file_bytes": s.panel_bytes, "direct": s.direct,
                    "reader": s.reader.name(),
                    "read_bytes": self.streamed.bytes, "stall_s": self.streamed.waited.as_secs_f64(),
-                   "experts": s.experts.map(|_| experts(&self.streamed.experts))})
+                   "experts": s.experts.as_ref().map(|_| experts(&self.streamed.experts))})
         });
         let profile = |(kind, p): &(&str, Profile)| {
             let rows = p.rows();

@@ -64,7 +64,7 @@ impl World {
                 continue;
             }
             self.swap_out();
-            let copies = self.schedule.memory.take_copies();
+            let copies = self.schedule.memory.copies.take();
             self.copy(&copies);
             let whole = self.take_back(i);
             let (memory, s) = (&mut self.schedule.memory, &mut self.schedule.running[i]);
