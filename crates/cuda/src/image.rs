@@ -6,13 +6,12 @@ use crate::{
     part::KernelPart,
 };
 use lamina_base::files::read_regular;
-use lamina_disk::{cache_folder, checksum};
+use lamina_disk::{cache_folder, checksum, replace_file};
 use lamina_gpu::kernel_source;
 use std::{
     env,
     ffi::c_void,
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -182,12 +181,8 @@ fn cached(path: &Path) -> Option<Vec<u8>> {
 
 /// Keeps an image, whole or not at all.
 fn keep(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(&checksum(bytes).to_le_bytes())?;
-    file.write_all(bytes)?;
-    file.persist(path).map(|_| ()).map_err(|e| e.error)
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    replace_file(path, &[&checksum(bytes).to_le_bytes()[..], bytes].concat())
 }
 
 #[cfg(test)]

@@ -3,20 +3,18 @@
 use crate::{
     entry::{Damage, Entry, Key, MOST_ENTRY},
     evict::{StoredEntry, victims},
-    whole_file::remove_abandoned,
+    whole_file::{UNFINISHED, remove_abandoned, replace_file},
 };
 use lamina_base::files::{open_regular, read_regular};
 use std::{
     fs,
-    io::{self, ErrorKind, Write},
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 /// What entries are called that were read since they were written, and those that were not.
 const ENDINGS: [&str; 2] = ["used", "new"];
-/// How the names of unfinished files begin.
-const UNFINISHED: &str = ".unfinished-";
 
 /// Files of entries, which several processes may share.
 #[derive(Clone, Debug)]
@@ -85,10 +83,7 @@ impl StoreFolder {
         let [_, path] = self.paths(key);
         let parent = path.parent().unwrap_or(&self.path);
         fs::create_dir_all(parent)?;
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(parent)?;
-        file.write_all(entry.bytes())?;
-        file.persist(&path).map_err(|e| e.error)?;
-        Ok(true)
+        replace_file(&path, entry.bytes()).map(|()| true)
     }
 
     /// All entries, in no order. Files of other names are not looked at.

@@ -1,9 +1,9 @@
 //! How often parts of a model were asked for, kept between runs: a hint of what to read first, and never more.
 
-use crate::panels::UNFINISHED;
+use crate::whole_file::replace_file;
 use lamina_base::files::open_regular;
 use std::{
-    io::{self, Read, Write},
+    io::{self, Read},
     path::Path,
 };
 use xxhash_rust::xxh3::xxh3_64;
@@ -44,10 +44,7 @@ pub fn write_hotness(path: &Path, lists: &[Vec<f32>]) -> io::Result<()> {
         list.iter().for_each(|v| bytes.extend(v.to_le_bytes()));
     }
     bytes.extend(xxh3_64(&bytes).to_le_bytes());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
-    file.write_all(&bytes)?;
-    file.persist(path).map(drop).map_err(|e| e.error)
+    replace_file(path, &bytes)
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub use reporter::Reporter;
 pub use swap_shelf::{SwapShelf, SwapStore};
 pub use swap_use::{SwapBudget, SwapRate, SwapUse};
 pub use user_folder::{UserFolder, cache_folder, user_folder};
-pub use whole_file::WholeFile;
+pub use whole_file::{WholeFile, replace_file};
 
 /// A checksum of bytes: 64 bits of XXH3.
 pub fn checksum(bytes: &[u8]) -> u64 {

@@ -2,9 +2,10 @@
 
 use crate::{
     error::PanelError,
-    panels::{MatrixName, PanelAccess, PanelFolder, PanelRange, UNFINISHED},
+    panels::{MatrixName, PanelAccess, PanelFolder, PanelRange},
     read::Extent,
     reader_kind::ReaderRates,
+    whole_file::UNFINISHED,
 };
 use std::{path::Path, sync::Arc};
 

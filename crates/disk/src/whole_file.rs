@@ -12,6 +12,8 @@ use std::{
 };
 use tempfile::TempPath;
 
+/// How the names of unfinished files begin.
+pub(crate) const UNFINISHED: &str = ".unfinished-";
 /// Unfinished files of processes that were killed are removed when they are older than this.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
@@ -88,10 +90,21 @@ fn folder_of(path: &Path) -> &Path {
 
 /// How the name of the file begins that will be at `path`.
 fn unfinished(path: &Path) -> OsString {
-    let mut name = OsString::from(".unfinished-");
+    let mut name = OsString::from(UNFINISHED);
     name.push(path.file_name().unwrap_or(OsStr::new("file")));
     name.push("-");
     name
+}
+
+/// Gives the file at `path` other bytes: a reader sees the old file or the new one, and nothing else is left. Nobody waits
+/// for the disk: what a power failure leaves is for readers to find.
+///
+/// # Errors
+/// When the folder cannot be written, or the disk refuses.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder_of(path))?;
+    file.write_all(bytes)?;
+    file.persist(path).map(drop).map_err(|e| e.error)
 }
 
 /// Removes files of a folder whose names begin with `prefix` and that nobody has written to for an hour.

@@ -3,7 +3,7 @@
 use crate::format::{LANES, PanelFormat, matrices};
 use lamina_arch::{ArchError, weights::Tensor};
 use lamina_base::DType;
-use lamina_plan::{WeightKind, WeightLayout, WeightSpec, backend::Result};
+use lamina_plan::{WeightLayout, WeightSpec, backend::Result};
 use std::{ops::Range, thread};
 
 /// Counts changes of the order of bytes inside a panel: files of panels say what they were written by.
@@ -11,7 +11,7 @@ const LAYOUT: u32 = 1;
 
 /// How a matrix of `dtype` lies in panels; none for tables and vectors.
 pub(crate) fn layout(spec: &WeightSpec, dtype: DType) -> Option<WeightLayout> {
-    if !matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. }) {
+    if !spec.kind.is_matrix() {
         return None;
     }
     let (format, (count, rows, cols)) = (PanelFormat::of(dtype), matrices(spec));

@@ -30,11 +30,12 @@ impl WeightSource<'_> {
     pub fn stored(&self, spec: &WeightSpec, reads_rows: bool) -> Result<WeightHeader> {
         let (rows, cols) = spec.kind.shape();
         let mut stored = self.weights.check(&spec.name, rows, cols)?;
-        if rows == 1 && is_matrix(spec) {
+        if rows == 1 && spec.kind.is_matrix() {
             // A matrix of one row is stored as a vector, and those are read as float32.
             stored = self.weights.get(&spec.name, rows, cols)?.dtype;
         }
-        let dtype = self.dtype.filter(|_| is_matrix(spec)).map_or(stored, |to| becomes(stored, to, cols));
+        let dtype =
+            self.dtype.filter(|_| spec.kind.is_matrix()).map_or(stored, |to| becomes(stored, to, cols));
         let in_file = matches!(spec.kind, WeightKind::Table { .. }) && reads_rows;
         let held = || Ok::<_, Error>(self.weights.get(&spec.name, rows, cols)?.held_bytes());
         let held_bytes = in_file.then(held).transpose()?;
@@ -46,7 +47,7 @@ impl WeightSource<'_> {
         let (rows, cols) = spec.kind.shape();
         let tensor = self.weights.get(&spec.name, rows, cols)?;
         let stored = tensor.bytes() as u64;
-        match self.dtype.filter(|_| is_matrix(spec)) {
+        match self.dtype.filter(|_| spec.kind.is_matrix()) {
             Some(dtype) => Ok((requantize(tensor, dtype, threads)?, stored)),
             None => Ok((tensor, stored)),
         }
@@ -102,10 +103,6 @@ pub(crate) fn upload(
         meter.add(stored)?;
     }
     Ok((out, bytes))
-}
-
-fn is_matrix(spec: &WeightSpec) -> bool {
-    matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. })
 }
 
 /// The type that rows of `cols` numbers have after [`requantize`] from `from` to `to`.

@@ -59,6 +59,11 @@ impl WeightKind {
             WeightKind::Stack { count, rows, cols } => (count * rows, cols),
         }
     }
+
+    /// True for what rows are multiplied with: a matrix, or a stack of them.
+    pub fn is_matrix(self) -> bool {
+        matches!(self, WeightKind::Matrix { .. } | WeightKind::Stack { .. })
+    }
 }
 
 /// A tap point: the operator after which a layer's residual is complete.

@@ -5,7 +5,7 @@ use crate::{
     policy::PlacementPolicy,
     rules::{Home, weight_class},
 };
-use lamina_plan::{KvLayout, LayerState, Limits, Plan, WeightKind, WeightSpec, op::Op};
+use lamina_plan::{KvLayout, LayerState, Limits, Plan, WeightSpec, op::Op};
 
 /// Weights and layers of the cache that go to a device together.
 #[derive(Clone, Debug, Default)]
@@ -32,10 +32,7 @@ pub(crate) fn device_units(
     let experts = expert_weights(plan);
     let layers = plan.weights.iter().filter_map(|w| layer_of(&w.name)).max().map_or(0, |last| last + 1);
     let allowed = |from_end: usize| policy.device_layers.is_none_or(|most| from_end < most);
-    let matrix = |i: &usize| {
-        let kind = plan.weights[*i].kind;
-        !matches!(kind, WeightKind::Table { .. } | WeightKind::Vector { .. })
-    };
+    let matrix = |i: &usize| plan.weights[*i].kind.is_matrix();
     let free: Vec<usize> = (0..plan.weights.len()).filter(|&i| homes[i].is_none()).filter(matrix).collect();
     let of = |layer: Option<usize>, expert: bool| -> Vec<usize> {
         let inside = |i: &usize| layer_of(&plan.weights[*i].name) == layer && experts[*i] == expert;
@@ -71,8 +68,7 @@ pub(crate) fn device_units(
 /// What rules say of the attention of a layer, or of what stands in its place.
 fn mixing_home(plan: &Plan, homes: &[Option<Home>], layer: usize) -> Option<Home> {
     let is = |w: &WeightSpec| {
-        let matrix = matches!(w.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. });
-        matrix && layer_of(&w.name) == Some(layer) && weight_class(&w.name) == Some("attention")
+        w.kind.is_matrix() && layer_of(&w.name) == Some(layer) && weight_class(&w.name) == Some("attention")
     };
     plan.weights.iter().zip(homes).find(|(w, _)| is(w)).and_then(|(_, home)| *home)
 }

@@ -34,10 +34,7 @@ impl SentWeights {
         sizes: &[WeightSize],
     ) -> Result<SentWeights> {
         // Adapters are small, and stay on the device.
-        let can_be = |i: usize| {
-            let kind = plan.weights[i].kind;
-            matches!(kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. }) && !sizes[i].of_adapter
-        };
+        let can_be = |i: usize| plan.weights[i].kind.is_matrix() && !sizes[i].of_adapter;
         let sent: Vec<bool> =
             (0..homes.len()).map(|i| can_be(i) && homes[i].is_some_and(Home::is_sent)).collect();
         let refused =

@@ -7,7 +7,7 @@ use crate::{
     measure::measure,
 };
 use lamina_base::{DType, cpu_name, files::read_text};
-use lamina_disk::{cache_folder, read_rate};
+use lamina_disk::{cache_folder, read_rate, replace_file};
 use lamina_plan::Backend;
 use serde_json::{Map, Value, json};
 use std::{
@@ -212,14 +212,10 @@ fn read(path: &Path) -> Map<String, Value> {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// Writes beside and renames: a reader sees the old file or the new one. Without a cache folder, it is measured each time.
+/// Without a cache folder, it is measured each time.
 fn write(path: &Path, all: &Map<String, Value>) {
-    let beside: PathBuf = path.with_extension(format!("{}.tmp", std::process::id()));
-    let made = path.parent().map(fs::create_dir_all);
-    let written = made.is_some_and(|m| m.is_ok()) && fs::write(&beside, json!(all).to_string()).is_ok();
-    if !written || fs::rename(&beside, path).is_err() {
-        let _ = fs::remove_file(&beside);
-    }
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let _ = made.and_then(|()| replace_file(path, json!(all).to_string().as_bytes()));
 }
 
 fn now() -> u64 {

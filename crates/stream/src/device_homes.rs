@@ -58,7 +58,7 @@ impl DeviceHomes {
     pub fn sending(self, plan: &Plan, sends: &dyn Fn(WeightId) -> bool) -> DeviceHomes {
         let is_sent = |i: &usize| {
             let own = base(plan, *i) == WeightId(*i as u32);
-            let there = is_matrix(&plan.weights[*i]) && self.sides(&plan.weights[*i]).device;
+            let there = plan.weights[*i].kind.is_matrix() && self.sides(&plan.weights[*i]).device;
             own && there && sends(WeightId(*i as u32))
         };
         let sent = (0..plan.weights.len()).filter(is_sent).map(|i| plan.weights[i].name.clone()).collect();
@@ -67,7 +67,7 @@ impl DeviceHomes {
 
     /// True for a matrix that the host has and the device multiplies with, or for some rows of one.
     pub fn is_sent(&self, spec: &WeightSpec) -> bool {
-        is_matrix(spec) && self.sent.contains(whole_name(&spec.name))
+        spec.kind.is_matrix() && self.sent.contains(whole_name(&spec.name))
     }
 
     /// How `plan` is divided.
@@ -129,10 +129,6 @@ fn is_long_vector(spec: &WeightSpec) -> bool {
 
 fn is_vector(spec: &WeightSpec) -> bool {
     matches!(spec.kind, WeightKind::Vector { .. })
-}
-
-fn is_matrix(spec: &WeightSpec) -> bool {
-    matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. })
 }
 
 /// The matrix that weight `i` belongs to: one of an adapter to that which it changes.

@@ -239,10 +239,7 @@ impl Queue for TieredMachine {
     }
 
     fn read(&self, slot: Slot, rows: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
-        match self.holder(slot) {
-            TierSide::Device => self.device.read(slot, rows, out),
-            TierSide::Host => self.host.read(slot, rows, out),
-        }
+        self.holder(slot).read(slot, rows, out)
     }
 
     /// On every machine that has the slot.
@@ -258,10 +255,7 @@ impl Queue for TieredMachine {
     }
 
     fn front(&self, slot: Slot, row: usize, n: usize) -> Result<Vec<(u32, f32)>> {
-        match self.holder(slot) {
-            TierSide::Device => self.device.front(slot, row, n),
-            TierSide::Host => self.host.front(slot, row, n),
-        }
+        self.holder(slot).front(slot, row, n)
     }
 
     fn export_page(&self, group: usize, page: u32) -> Result<Vec<u8>> {
@@ -355,11 +349,14 @@ impl Queue for TieredMachine {
 }
 
 impl TieredMachine {
-    /// Who has the rows of a slot: who wrote them last or, where nobody did, has memory for them.
-    fn holder(&self, slot: Slot) -> TierSide {
+    /// The machine that has the rows of a slot: that wrote them last or, where none did, has memory for them.
+    fn holder(&self, slot: Slot) -> &dyn Ops {
         let side = self.crossing.holders().writer(slot);
         let has = |side: TierSide| self.placed[usize::from(side == TierSide::Host)][slot.0 as usize];
-        if has(side) { side } else { side.other() }
+        match if has(side) { side } else { side.other() } {
+            TierSide::Device => &*self.device,
+            TierSide::Host => &*self.host,
+        }
     }
 }
 

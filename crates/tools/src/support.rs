@@ -2,7 +2,7 @@
 
 use lamina::{DEVICES, DType, Device, Result, backend_on};
 use lamina_arch::{Family, Weights, families, packings};
-use lamina_plan::{Backend, WeightKind, emit};
+use lamina_plan::{Backend, emit};
 use lamina_store::Checkpoint;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -150,9 +150,8 @@ impl FileSupport {
         for weight in &plan.weights {
             let (rows, cols) = weight.kind.shape();
             // Tables and vectors are read in any type.
-            let product = matches!(weight.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. });
             match weights.check(&weight.name, rows, cols) {
-                Ok(dtype) if product => *types.entry(dtype).or_default() += 1,
+                Ok(dtype) if weight.kind.is_matrix() => *types.entry(dtype).or_default() += 1,
                 Ok(_) => {}
                 Err(e) => missing.push(e.to_string()),
             }

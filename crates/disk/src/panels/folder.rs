@@ -3,9 +3,9 @@
 use super::{
     index::MatrixName,
     open::{PanelAccess, PanelFile},
-    write::{PanelWriter, UNFINISHED, WriteWindow},
+    write::{PanelWriter, WriteWindow},
 };
-use crate::error::PanelError;
+use crate::{error::PanelError, whole_file::UNFINISHED};
 use lamina_base::files::open_lock;
 use std::{
     collections::HashMap,

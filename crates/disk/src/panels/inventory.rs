@@ -3,13 +3,12 @@
 use super::{
     folder::{ENDING, LOCK},
     open::{PanelAccess, PanelFile},
-    write::UNFINISHED,
 };
-use crate::error::PanelError;
+use crate::{error::PanelError, whole_file::replace_file};
 use lamina_base::files::{open_lock, read_text};
 use std::{
     fs::{self, TryLockError},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -39,12 +38,7 @@ pub struct KeptPanels {
 pub fn note_sources<'a>(path: &Path, sources: impl IntoIterator<Item = &'a Path>) {
     let absolute = |p: &Path| fs::canonicalize(p).unwrap_or_else(|_| p.to_owned()).display().to_string();
     let lines: Vec<String> = sources.into_iter().map(absolute).collect();
-    let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(path)?;
-        file.write_all(lines.join("\n").as_bytes())?;
-        file.persist(path.join(SOURCES)).map(drop).map_err(|e| e.error)
-    };
-    let _ = write();
+    let _ = replace_file(&path.join(SOURCES), lines.join("\n").as_bytes());
 }
 
 /// Whose panels are kept below `root`; those that were not used for longest come first.

@@ -18,5 +18,4 @@ pub use folder::PanelFolder;
 pub use index::{MatrixEntry, MatrixName};
 pub use inventory::{KeptPanels, kept_panels, note_sources};
 pub use open::{PanelAccess, PanelCheck, PanelFile, PanelRange};
-pub(crate) use write::UNFINISHED;
 pub use write::{PanelWriter, WriteWindow};

@@ -5,6 +5,7 @@ use crate::{
     buffer::BLOCK,
     direct::{forget, reserve},
     error::{NoRoom, PanelError},
+    whole_file::UNFINISHED,
 };
 use lamina_base::files::sync_folder;
 use std::{
@@ -18,8 +19,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes that are packed before they are written.
 const WINDOW: usize = 32 << 20;
-/// How the names of unfinished files begin.
-pub(crate) const UNFINISHED: &str = ".unfinished-";
 
 /// A panel file that is being written. It has its name once [`PanelWriter::finish`] returns.
 pub struct PanelWriter {

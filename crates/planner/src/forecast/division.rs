@@ -7,7 +7,7 @@ use crate::{
     rules::weight_class,
     search::{PLACES, PairedClass, PartClass, SearchLimits, best_placement},
 };
-use lamina_plan::{Plan, WeightId, WeightKind, op::Operands};
+use lamina_plan::{Plan, WeightId, op::Operands};
 use lamina_stream::STAGING_SLOTS;
 use std::collections::BTreeMap;
 
@@ -66,7 +66,8 @@ impl SearchQuestion<'_> {
     fn parts(&self, class: &str) -> ClassParts {
         let (mut parts, mut now) = (ClassParts::default(), 0);
         for (i, op) in self.plan.ops.iter().enumerate() {
-            let large: Vec<WeightId> = op.weights().into_iter().filter(|w| self.is_matrix(*w)).collect();
+            let large: Vec<WeightId> =
+                op.weights().into_iter().filter(|w| self.plan.weight(*w).kind.is_matrix()).collect();
             let name = large.first().map(|w| self.plan.weight(*w).name.as_str());
             now = name.and_then(layer_of).unwrap_or(now);
             let own = match name {
@@ -88,10 +89,6 @@ impl SearchQuestion<'_> {
             part.3 += self.model.operator_seconds(i, &self.shape, false);
         }
         parts
-    }
-
-    fn is_matrix(&self, w: WeightId) -> bool {
-        matches!(self.plan.weight(w).kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. })
     }
 }
 

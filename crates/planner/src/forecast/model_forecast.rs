@@ -226,8 +226,7 @@ impl<'a> ForecastModel<'a> {
         let mut types: Vec<DType> = vec![];
         for (spec, size) in self.model.plan.weights.iter().zip(&self.placement.weights.sizes) {
             let dtype = backend.runs_as(size.dtype);
-            let multiplied = matches!(spec.kind, WeightKind::Matrix { .. } | WeightKind::Stack { .. });
-            if multiplied && !size.of_adapter && !types.contains(&dtype) {
+            if spec.kind.is_matrix() && !size.of_adapter && !types.contains(&dtype) {
                 types.push(dtype);
             }
         }
@@ -344,13 +343,10 @@ impl<'a> ForecastModel<'a> {
 
 /// Bytes of weights that one decoded token reads: all matrices, and of experts those that a token chooses.
 pub fn bytes_per_token(plan: &Plan, bytes: &[u64]) -> u64 {
-    let chosen = plan.ops.iter().find_map(|op| match op {
-        Op::Experts(e) => Some((e.routing.top_k, e.routing.experts)),
-        _ => None,
-    });
+    let chosen = experts(plan);
     let one = |(w, bytes): (&WeightSpec, &u64)| match (w.kind, chosen) {
         (WeightKind::Matrix { .. }, _) => *bytes,
-        (WeightKind::Stack { count, .. }, Some((top_k, experts))) if count == experts => {
+        (WeightKind::Stack { count, .. }, Some((experts, top_k))) if count == experts => {
             bytes * top_k as u64 / experts as u64
         }
         (WeightKind::Stack { .. }, _) => *bytes,
