@@ -23,12 +23,13 @@ pub fn model_and_text(
     }
 }
 
-/// A lone argument is the text, unless it can only be meant as a model: a folder with a model in it, or one word that
-/// ends in `.gguf` (missing or not, so that a mistyped path is not taken for a text).
+/// A lone argument is the text, unless it can only be meant as a model: a folder with a model in it, a name such as
+/// `hf:org/repo`, or one word that ends in `.gguf` (missing or not, so that a mistyped path is not taken for a text).
 fn is_model(path: &Path) -> bool {
     let gguf = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
     let one_word = || path.to_str().is_none_or(|p| !p.contains(char::is_whitespace));
-    gguf && (path.exists() || one_word()) || path.join("config.json").is_file()
+    let named = || path.to_str().is_some_and(lamina::is_name);
+    gguf && (path.exists() || one_word()) || path.join("config.json").is_file() || named()
 }
 
 /// Standard input in the place of the argument `what`.

@@ -12,6 +12,7 @@ mod error;
 mod exit;
 mod input;
 mod interrupt;
+mod model_path;
 mod output;
 mod parts;
 mod progress;

@@ -15,7 +15,12 @@ struct BuildPart {
 
 /// All parts whose absence takes words of the command line away.
 const PARTS: [BuildPart; 3] = [
-    BuildPart { feature: "client", included: cfg!(feature = "client"), commands: &[], flags: &["--server"] },
+    BuildPart {
+        feature: "client",
+        included: cfg!(feature = "client"),
+        commands: &["pull", "search", "login", "logout"],
+        flags: &["--server"],
+    },
     BuildPart {
         feature: "convert",
         included: cfg!(feature = "convert"),

@@ -1,11 +1,13 @@
 //! Bars and spinners on stderr; hidden where nobody watches.
 
-use crate::output::watched;
+use crate::output::{printable, watched};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::time::Duration;
+use std::{cell::OnceCell, time::Duration};
 
 const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {eta}";
 const STEPS: &str = "{msg} {wide_bar} {pos}/{len} {eta}";
+
+const FETCH: &str = "{msg} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}";
 
 /// What takes less is not worth a bar.
 const SHORT: Duration = Duration::from_millis(300);
@@ -36,6 +38,36 @@ impl Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// Bytes of files that come over the network: a bar that is there from the first one on.
+#[derive(Default)]
+pub struct PullBar(OnceCell<ProgressBar>);
+
+impl PullBar {
+    /// `done` bytes of `all` are here; `file` comes now.
+    pub fn at(&self, file: &str, done: u64, all: u64) {
+        if all > 0 {
+            let bar = self.0.get_or_init(|| bar(FETCH, ""));
+            bar.set_message(printable(file).into_owned());
+            bar.set_length(all);
+            bar.set_position(done);
+        }
+    }
+
+    /// Lets something write beside the bar.
+    pub fn aside(&self, write: impl FnOnce()) {
+        match self.0.get() {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+impl Drop for PullBar {
+    fn drop(&mut self) {
+        self.0.get().iter().for_each(|bar| bar.finish_and_clear());
     }
 }
 

@@ -136,7 +136,7 @@ fn others(sets: &[Vec<RepoFile>]) -> Vec<String> {
 
 fn line(set: &[RepoFile]) -> String {
     let bytes: Option<u64> = set.iter().map(|f| f.size).sum();
-    let size = bytes.map_or(String::new(), |bytes| format!("  {}", lamina_base::human_bytes(bytes)));
+    let size = bytes.map_or(String::new(), |bytes| format!(" ({})", lamina_base::human_bytes(bytes)));
     format!("{}{size}", set[0].path)
 }
 

@@ -174,6 +174,5 @@ impl HubError {
 }
 
 fn listed(files: &[String]) -> String {
-    let lines: String = files.iter().map(|file| format!("\n  {file}")).collect();
-    if lines.is_empty() { lines } else { format!("; there are:{lines}") }
+    if files.is_empty() { String::new() } else { format!("; there are: {}", files.join(", ")) }
 }

@@ -141,7 +141,7 @@ impl Hub {
         let choice = choose(&sound, &name.part).map_err(wrong)?;
         if let [first, ..] = &choice.others[..] {
             let taken = choice.files.first().map_or(first, |f| &f.path);
-            watch.say(&format!("{}: {taken} is taken of:\n  {}", name.repo, choice.others.join("\n  ")));
+            watch.say(&format!("{}: {taken} is taken of {}", name.repo, choice.others.join(", ")));
         }
         let repo = self.cache.repo(&name.repo);
         let mut files = vec![];

@@ -23,6 +23,7 @@ mod gpu_search;
 #[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
 mod metal;
 mod model;
+mod names;
 mod open;
 mod passes;
 mod recent;
@@ -37,7 +38,7 @@ pub use beam::{BeamOptions, SentSearch};
 pub use chat_options::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
-pub use lamina_base::{DType, files};
+pub use lamina_base::{DType, available_memory, files};
 pub use lamina_chat::{
     ChatFormat, ChatMessage, DefaultTemplate, Delta, Parser, ParserOptions, ReasoningMarks, ToolCall,
     ToolChoice,
@@ -50,6 +51,7 @@ pub use lamina_engine::{
     sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
+pub use lamina_hub as hub;
 pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
@@ -62,6 +64,7 @@ pub use lamina_load::{
 pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
 pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};
 pub use model::Model;
+pub use names::{ModelJudge, is_name, locate, locate_parts, meant, name_error};
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
 pub use score::ContinuationScore;

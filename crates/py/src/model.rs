@@ -10,7 +10,7 @@ use crate::{
     prompt::PromptArg,
     stream::Stream,
     vector::Vector,
-    wait::{detached, interruptible, silent},
+    wait::{CallWatch, detached, interruptible, located, silent},
 };
 use lamina::{ChatOptions, Prompt, Rows, Special, Terms};
 use lamina_reserve::trim;
@@ -86,7 +86,10 @@ impl Model {
             Some(f) => f.call1(py, (done, total)).map(drop),
             None => Ok(()),
         };
-        let model = interruptible(py, tell, |keep| lamina::Model::load_with(Some(&path), &options, keep))?;
+        let model = interruptible(py, tell, |keep| {
+            let (path, options) = located(&path, &options, &CallWatch(keep))?;
+            lamina::Model::load_with(Some(&path), &options, keep)
+        })?;
         Ok(Model { model: RwLock::new(Some(model)), process: process::id() })
     }
 

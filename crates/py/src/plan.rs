@@ -3,7 +3,7 @@
 use crate::{
     error::Result,
     options::{LoadTexts, load_options},
-    wait::detached,
+    wait::{CallWatch, interruptible, located, silent},
 };
 use lamina::ForecastQuestion;
 use lamina_tools::{plan_json, plan_report};
@@ -26,6 +26,9 @@ pub fn plan(
 ) -> Result<(String, String)> {
     let options = load_options(options, loras)?;
     let question = ForecastQuestion { batch, prompt, gen_tokens, measure, ..ForecastQuestion::default() };
-    let told = detached(py, move || lamina::plan(Some(&path), &options, &question))?;
+    let told = interruptible(py, silent, |keep| {
+        let (path, options) = located(&path, &options, &CallWatch(keep))?;
+        lamina::plan(Some(&path), &options, &question)
+    })?;
     Ok((plan_json(&told).to_string(), plan_report(&told)))
 }

@@ -5,7 +5,7 @@ use crate::{
     error::{Result, invalid},
     model::Model,
     options::{RequestOptions, request_options},
-    wait::{POLL, detached, interruptible, silent},
+    wait::{CallWatch, POLL, detached, interruptible, silent},
 };
 use lamina_serve::{ModelOrigin, ServeOptions, Server, StartError};
 use pyo3::{prelude::*, types::PyDict};
@@ -55,6 +55,7 @@ impl HttpServer {
         for model in models {
             given.models.push(origin(py, model)?);
         }
+        interruptible(py, silent, |keep| given.locate(&CallWatch(keep)))?;
         let server = Arc::new(detached(py, || Server::start(given).map_err(refusal))?);
         let ready =
             interruptible(py, silent, |keep| server.ready(|| keep(0, 0)).map_err(lamina::Error::Runtime));

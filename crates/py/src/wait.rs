@@ -1,9 +1,14 @@
 //! Waiting without the interpreter's lock, and with an eye on Python's signals.
 
 use crate::error::{Failure, Result};
-use lamina::shield;
+use lamina::{
+    LoadOptions,
+    hub::{PullProgress, PullWatch},
+    shield,
+};
 use pyo3::prelude::*;
 use std::{
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -33,6 +38,29 @@ pub fn interruptible<T: Send>(
         Some(e) => Err(Failure::Python(e)),
         None => result,
     }
+}
+
+/// Fetching a model, watched by who waits for it; lines go to stderr, as those of loading do.
+pub struct CallWatch<'a>(pub &'a (dyn Fn(u64, u64) -> bool + Sync));
+
+impl PullWatch for CallWatch<'_> {
+    fn say(&self, line: &str) {
+        eprintln!("lamina: {line}");
+    }
+
+    fn at(&self, progress: &PullProgress) -> bool {
+        (self.0)(progress.done, progress.size)
+    }
+}
+
+/// Path and options of a model that has a name, or parts that have.
+pub fn located(
+    path: &Path,
+    options: &LoadOptions,
+    watch: &CallWatch<'_>,
+) -> lamina::Result<(PathBuf, LoadOptions)> {
+    let found = lamina::locate(Some(path), watch)?;
+    Ok((found.unwrap_or_else(|| path.to_owned()), lamina::locate_parts(options, watch)?))
 }
 
 /// For calls that report no progress.

@@ -1,7 +1,7 @@
 //! How a model is loaded: flags made from the one list that the library has of its options.
 
 use super::flags::{dashed, flag, given};
-use crate::{error::Result, output::note, progress::Bar};
+use crate::{error::Result, model_path, output::note, progress::Bar};
 use clap::{ArgMatches, Args, Command, FromArgMatches, error::ErrorKind};
 use lamina::{LoadOptions, Model, OptionSpec, Reporter, Surface};
 use std::{
@@ -66,14 +66,15 @@ pub fn long_form(arg: &OsStr) -> Option<OsString> {
     Some(format!("--{}", dashed(spec.name)).into())
 }
 
-/// Loads the model at `path`, or the one inside the package, with a bar and with its notes.
+/// Loads the model at a path or of a name, or the one inside the package, with a bar and with its notes.
 pub fn load(path: Option<&Path>, options: &LoadOptions) -> Result<Model> {
+    let (path, options) = (model_path::model(path)?, model_path::parts(options)?);
     let bar = Bar::bytes("loading");
     let progress = |done, all| {
         bar.at(done, all);
         true
     };
-    let model = Model::load_with(path, options, &progress)?;
+    let model = Model::load_with(path.as_deref(), &options, &progress)?;
     drop(bar);
     model.info().notes.iter().for_each(|n| note(&format!("note: {n}")));
     Ok(model)

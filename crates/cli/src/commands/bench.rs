@@ -4,7 +4,7 @@ use super::Execute;
 use crate::{
     args::{LoadArgs, positive},
     error::{CliError, Result},
-    output,
+    model_path, output,
     progress::spinner,
     table::{pairs, table},
 };
@@ -66,10 +66,12 @@ impl Execute for BenchArgs {
             profile: self.profile,
             text: self.text.as_deref().map(read).transpose()?,
         };
+        let path = model_path::model(self.model.as_deref())?;
+        let load = model_path::parts(&self.load.options())?;
         let spinner = spinner();
         spinner.set_message("loading");
         let mut note = |what: &str| spinner.set_message(what.to_owned());
-        let results = bench::run(self.model.as_deref(), &self.load.options(), &options, &mut note);
+        let results = bench::run(path.as_deref(), &load, &options, &mut note);
         spinner.finish_and_clear();
         let results = results?;
         match self.json {

@@ -3,7 +3,7 @@
 use super::Execute;
 use crate::{
     error::{CliError, Result},
-    input, output,
+    input, model_path, output,
 };
 use lamina::{Markers, tokenizer};
 use serde_json::json;
@@ -41,7 +41,9 @@ impl Execute for DetokenizeArgs {
             words => input::token_ids(&words.join(" "))?,
         };
         let markers = if self.special { Markers::Show } else { Markers::Hide };
-        let text = tokenizer(path)?.decode_with(&ids, markers).map_err(lamina::Error::from)?;
+        let text = tokenizer(model_path::model(path)?.as_deref())?
+            .decode_with(&ids, markers)
+            .map_err(lamina::Error::from)?;
         match self.json {
             true => output::json(&json!({"text": text})),
             false => output::text(&(text + "\n")),

@@ -4,7 +4,7 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, positive},
     error::Result,
-    input, output,
+    input, model_path, output,
     progress::Bar,
     stoppable::Stoppable,
     table::pairs,
@@ -53,6 +53,7 @@ impl Execute for ImatrixArgs {
     fn execute(self) -> Result<()> {
         self.replace.check(&self.output)?;
         let text = input::file_text(&self.file)?;
+        let path = model_path::model(self.model.as_deref())?;
         let options = CalibrationOptions {
             context: self.context,
             windows: self.chunks,
@@ -66,7 +67,7 @@ impl Execute for ImatrixArgs {
             bar.at(done as u64, all as u64);
             stop.goes_on()
         };
-        let seen = calibrate(self.model.as_deref(), &Prompt::Text(text), &options, &mut progress);
+        let seen = calibrate(path.as_deref(), &Prompt::Text(text), &options, &mut progress);
         let matrix = stop.end(seen)?.imatrix;
         drop(bar);
         matrix.write(&self.output)?;

@@ -3,7 +3,7 @@
 use super::Execute;
 use crate::{
     error::Result,
-    output,
+    model_path, output,
     table::{pairs, table},
 };
 use indicatif::DecimalBytes;
@@ -28,7 +28,7 @@ impl Execute for InspectArgs {
     const NAME: &'static str = "inspect";
 
     fn execute(self) -> Result<()> {
-        let found = inspect(self.model.as_deref())?;
+        let found = inspect(model_path::model(self.model.as_deref())?.as_deref())?;
         match self.json {
             true => output::json(&found.json()),
             false => output::text(&report(&found)),

@@ -4,6 +4,7 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, SplitArgs},
     error::{CliError, Result},
+    model_path,
     stoppable::Stoppable,
     write,
 };
@@ -39,7 +40,7 @@ impl Execute for MergeArgs {
 /// Writes the tensors of a GGUF file as they are into one file, or into several.
 pub fn copy(input: &Path, output: &Path, split: &SplitArgs, replace: &OutputArgs, json: bool) -> Result<()> {
     replace.check(output)?;
-    let draft = Draft::open(input)?;
+    let draft = Draft::open(&model_path::needed(input)?)?;
     if draft.usual_types() != Types::Keep {
         let problem = "is no GGUF file; `lamina convert` makes one of it".to_owned();
         return Err(CliError::Content { path: input.to_owned(), problem });

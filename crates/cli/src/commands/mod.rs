@@ -18,15 +18,23 @@ mod grammar;
 #[cfg(feature = "convert")]
 mod imatrix;
 mod inspect;
+mod list;
+#[cfg(feature = "client")]
+mod login;
 #[cfg(feature = "convert")]
 mod merge;
 mod perplexity;
 mod plan;
+#[cfg(feature = "client")]
+mod pull;
 #[cfg(feature = "convert")]
 mod quantize;
+mod removal;
 mod run;
 #[cfg(feature = "client")]
 mod run_server;
+#[cfg(feature = "client")]
+mod search;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "convert")]
@@ -79,6 +87,16 @@ pub const ALL: &[Command] = &[
     command::<tokenize::TokenizeArgs>(),
     command::<detokenize::DetokenizeArgs>(),
     command::<grammar::GrammarFileArgs>(),
+    #[cfg(feature = "client")]
+    command::<pull::PullArgs>(),
+    command::<list::ListArgs>(),
+    command::<removal::RemovalArgs>(),
+    #[cfg(feature = "client")]
+    command::<search::SearchArgs>(),
+    #[cfg(feature = "client")]
+    command::<login::LoginArgs>(),
+    #[cfg(feature = "client")]
+    command::<login::LogoutArgs>(),
     command::<cache::CacheFolderArgs>(),
     command::<doctor::DoctorArgs>(),
 ];
@@ -104,8 +122,9 @@ const fn asking<C: Execute>() -> Command {
 
 const ABOUT: &str = "Large language models on the machine you have";
 const MORE: &str = "\
-MODEL is a GGUF file (or its first shard) or a Hugging Face folder. Without one, the model that LAMINA_MODEL names is \
-used, or else the small one inside the package.
+MODEL is a GGUF file (or its first shard), a Hugging Face folder, or a name: hf:org/repo[:TAG|/FILE][@REVISION], \
+https://.., ollama:name[:TAG], lmstudio:org/repo; what is not here is fetched. Without one, the model that LAMINA_MODEL \
+names is used, or else the small one inside the package.
 
 Answers and reports go to stdout; progress and notes go to stderr. With --json a report is one JSON object.
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C.";

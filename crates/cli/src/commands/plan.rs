@@ -5,7 +5,7 @@ use crate::{
     args::{LoadArgs, positive},
     error::{CliError, Result},
     exit::FAILED,
-    output,
+    model_path, output,
     progress::spinner,
 };
 use lamina::ForecastQuestion;
@@ -51,9 +51,11 @@ impl Execute for PlanArgs {
             measure,
             ..ForecastQuestion::default()
         };
+        let path = model_path::model(self.model.as_deref())?;
+        let options = model_path::parts(&self.load.options())?;
         let spinner = spinner();
         spinner.set_message("measuring this machine");
-        let forecast = lamina::plan(self.model.as_deref(), &self.load.options(), &question);
+        let forecast = lamina::plan(path.as_deref(), &options, &question);
         spinner.finish_and_clear();
         let forecast = forecast?;
         match self.json {

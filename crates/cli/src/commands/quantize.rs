@@ -4,6 +4,7 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, SplitArgs, TypeArgs},
     error::Result,
+    model_path,
     output::{self, note},
     stoppable::Stoppable,
     table::table,
@@ -47,7 +48,8 @@ impl Execute for QuantizeArgs {
     const NAME: &'static str = "quantize";
 
     fn execute(self) -> Result<()> {
-        match (&self.input, &self.output, self.types) {
+        let input = self.input.as_deref().map(model_path::needed).transpose()?;
+        match (&input, &self.output, self.types) {
             (Some(input), Some(output), Some(types)) if !self.list => self.quantize(input, output, types),
             (input, ..) => self.list(input.as_deref()),
         }

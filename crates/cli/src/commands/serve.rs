@@ -6,6 +6,7 @@ use crate::{
     error::{CliError, Result},
     input,
     interrupt::{self, On},
+    model_path,
     output::note,
 };
 use lamina_serve::{ModelOrigin, NamedPath, ServeOptions, Server, StartError};
@@ -53,6 +54,7 @@ impl Execute for ServeArgs {
         }
         options.models.extend(self.models.into_iter().map(ModelOrigin::from));
         self.options.set(&mut options).map_err(|e| CliError::Start(e.to_string()))?;
+        model_path::fetching(|line| options.locate(line))?;
         // From now on Ctrl-C ends in good order, also while the model loads.
         interrupt::set(On::Catch);
         let server = Server::start(options)?;

@@ -4,7 +4,7 @@ use super::Execute;
 use crate::{
     error::{CliError, Result},
     exit::FAILED,
-    output,
+    model_path, output,
     table::{pairs, table},
 };
 use lamina_tools::{FamilySupport, FileSupport, TypeSupport, TypeUse, inspect, support};
@@ -27,7 +27,7 @@ impl Execute for SupportArgs {
 
     fn execute(self) -> Result<()> {
         match self.model {
-            Some(path) => of_file(&path, self.json),
+            Some(path) => of_file(&model_path::needed(&path)?, self.json),
             None if self.json => output::json(&support()?.json()),
             None => output::text(&all(&support()?)),
         }

@@ -10,6 +10,7 @@ mod errors;
 mod lora;
 #[cfg(target_os = "linux")]
 mod memory;
+mod names;
 mod packaged;
 mod reports;
 mod run;

@@ -44,9 +44,8 @@ fn model(name: String, value: Value, usual: &ModelSettings, folder: &Path) -> Re
     let (mut settings, mut path) = (usual.clone(), None);
     for (key, value) in table {
         if key == "path" {
-            path = Some(
-                folder.join(value.as_str().ok_or_else(|| format!("models.{name}.path must be a text"))?),
-            );
+            let text = value.as_str().ok_or_else(|| format!("models.{name}.path must be a text"))?;
+            path = Some(if lamina::is_name(text) { text.into() } else { folder.join(text) });
             continue;
         }
         for text in texts(&key, value)? {

@@ -7,7 +7,8 @@ mod setting;
 pub use setting::{KeepAlive, LogFormat, NamedPath, Network, Reasoning, Span};
 
 use lamina::{
-    AdapterPath, Goal, LoadOptions, OptionError, OptionSpec, Surface, sample::SamplingParams, settings,
+    AdapterPath, Goal, LoadOptions, OptionError, OptionSpec, Surface, hub::PullWatch, sample::SamplingParams,
+    settings,
 };
 use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
@@ -210,6 +211,28 @@ impl ModelSettings {
     }
 }
 
+impl ModelSettings {
+    fn locate(&mut self, watch: &dyn PullWatch) -> lamina::Result<()> {
+        self.load = lamina::locate_parts(&self.load, watch)?;
+        for lora in &mut self.lora {
+            let called = lora.called().to_owned();
+            let found = lamina::locate(Some(&lora.path), watch)?.unwrap_or_else(|| lora.path.clone());
+            if found != lora.path {
+                lora.name.get_or_insert(called);
+                lora.path = found;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What requests call a model that was named: the end of its name, without an ending.
+fn short_name(name: &str) -> String {
+    let end = name.rsplit('/').next().unwrap_or(name);
+    let end = end.strip_prefix("ollama:").unwrap_or(end);
+    end.strip_suffix(".gguf").unwrap_or(end).to_owned()
+}
+
 impl ServeOptions {
     /// Sets an option of the server, or of all its models, by name.
     ///
@@ -227,6 +250,24 @@ impl ServeOptions {
         // Also of models that have settings of their own: these were made before.
         let mut models = self.models.iter_mut().filter_map(ModelOrigin::settings).chain([&mut self.model]);
         models.try_for_each(|model| model.load.put(spec.name, value))
+    }
+
+    /// Has all models, drafts and adapters on this machine: those that have names are fetched.
+    ///
+    /// # Errors
+    /// When a name leads to no model, or `watch` gives up.
+    pub fn locate(&mut self, watch: &dyn PullWatch) -> lamina::Result<()> {
+        self.model.locate(watch)?;
+        for origin in &mut self.models {
+            let ModelOrigin::Path { name, path, settings } = origin else { continue };
+            settings.iter_mut().try_for_each(|settings| settings.locate(watch))?;
+            let found = lamina::locate(path.as_deref(), watch)?;
+            if let Some(given) = path.as_ref().and_then(|path| path.to_str()).filter(|_| *path != found) {
+                name.get_or_insert_with(|| short_name(given));
+            }
+            *path = found;
+        }
+        Ok(())
     }
 
     /// All options: those of the server, those of loading, then the others of models.

@@ -7,6 +7,7 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, SplitArgs, TypeArgs},
     error::Result,
+    model_path,
     stoppable::Stoppable,
     write,
 };
@@ -68,9 +69,10 @@ impl Execute for ConvertArgs {
     fn execute(self) -> Result<()> {
         self.replace.check(&self.output)?;
         let imatrix = self.choice.imatrix()?;
-        let mut draft = Draft::open(&self.input)?;
+        let input = model_path::needed(&self.input)?;
+        let mut draft = Draft::open(&input)?;
         for lora in &self.lora {
-            let adapter = Adapter::open(&lora.path).map_err(ConvertError::from)?;
+            let adapter = Adapter::open(&model_path::needed(&lora.path)?).map_err(ConvertError::from)?;
             draft.merge(&adapter, lora.scale)?;
         }
         let types = self.outtype.unwrap_or(draft.usual_types());
@@ -78,7 +80,7 @@ impl Execute for ConvertArgs {
         let options = write::options(self.choice.choice(types), imatrix.as_ref(), threads, &self.split);
         let stop = Stoppable::new();
         // What the model is before heads are pooled; none where that has to be written first.
-        let source = self.lora.is_empty().then_some(self.input.as_path());
+        let source = self.lora.is_empty().then_some(input.as_path());
         let job = HeadsJob { draft: &draft, source, output: &self.output, options: &options, stop: &stop };
         let ConvertedHeads { report, more } = self.heads.convert(&job, self.json)?;
         write::report(&report, self.json, &more)
