@@ -38,10 +38,11 @@ impl HttpCall {
         if told.is_some_and(|n| n > most) {
             return Err(large());
         }
-        if let Some(told) = told.filter(|&n| n > SMALL_BODY as u64) {
-            self.share().check(told)?;
-        }
         let Some(mut body) = self.take_body() else { return Ok(vec![]) };
+        if let Some(told) = told.filter(|&n| n > SMALL_BODY as u64) {
+            let room = self.share().check(told);
+            self.or_drained(room, &mut body).await?;
+        }
         let mut bytes = Vec::with_capacity(told.unwrap_or(0).min(1 << 20) as usize);
         let begun = Instant::now();
         loop {
@@ -62,14 +63,32 @@ impl HttpCall {
                         return Err(large());
                     }
                     // As it comes: whoever tells a length and sends nothing keeps nobody out.
-                    if bytes.len() + data.len() > SMALL_BODY {
-                        self.share().resize((bytes.len() + data.len()) as u64)?;
+                    let all = bytes.len() + data.len();
+                    let room = if all > SMALL_BODY { self.share().resize(all as u64) } else { Ok(()) };
+                    if room.is_err() {
+                        bytes = vec![];
+                        self.share().release();
                     }
+                    self.or_drained(room, &mut body).await?;
                     bytes.try_reserve(data.len()).map_err(|_| no_room(bytes.len()))?;
                     bytes.extend_from_slice(&data);
                 }
             }
         }
+    }
+
+    /// Lets a body that is refused come to its end, which is thrown away: a client that is cut off while it sends may never
+    /// see why. One that asks before it sends is told at once.
+    async fn or_drained(
+        &self,
+        room: Result<(), ApiError>,
+        body: &mut axum::body::Body,
+    ) -> Result<(), ApiError> {
+        let end = Instant::now() + LATER;
+        if room.is_err() && !self.headers().contains_key(header::EXPECT) {
+            while let Ok(Some(Ok(_))) = timeout_at(end, body.frame()).await {}
+        }
+        room
     }
 
     /// Clients of OpenAI and Anthropic say that they send JSON; a page that cannot is no client of theirs. The

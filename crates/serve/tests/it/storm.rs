@@ -125,7 +125,8 @@ fn is_large(storm: &Storm, chance: &mut Numbers) {
     let item = ["1,", "[],", "\"a\",", "{\"a\":1},"][chance.below(4)];
     let body = format!("{{\"prompt\": [{}1]}}", item.repeat((1 << 20) / item.len()));
     let status = open(storm.port, "POST", "/v1/completions", &[JSON], body.as_bytes()).read().status;
-    assert!(matches!(status, 400 | 413), "{status}");
+    // Beside others that are as large there may be no room for it.
+    assert!(matches!(status, 400 | 413 | 503), "{status}");
     pause(chance);
 }
 
