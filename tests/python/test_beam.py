@@ -1,6 +1,6 @@
 """Beam search against a slow twin of the algorithm, and against transformers where that is installed.
 
-The night's judge: `pip install transformers torch`, then this file.
+The judge, by night: `tests/night transformers`.
 """
 
 import json
@@ -141,6 +141,7 @@ def test_searches_that_are_refused(stories, options, message):
         stories.beam(ONCE, **{"max_tokens": 3, **options})
 
 
+@pytest.mark.filterwarnings("default")
 def test_transformers_finds_the_same(often_ends):
     transformers = pytest.importorskip("transformers", reason="transformers, the judge of beam search, is not installed")
     torch = pytest.importorskip("torch", reason="torch, which transformers needs, is not installed")

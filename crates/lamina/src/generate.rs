@@ -1,6 +1,6 @@
 //! Requests for text and their answers.
 
-use crate::Error;
+use crate::{Error, beam_options::BeamOptions};
 use lamina_engine::{
     Boundary, Compression, EngineError, Event, FinishReason, Handle, LengthBy, Scored, Speculate, Terms,
     Timings, Token,
@@ -54,6 +54,9 @@ pub struct GenerateOptions {
     pub progress: bool,
     /// What each answer must look like.
     pub grammar: Option<Grammar>,
+    /// The likeliest answers are searched for instead of drawn: all of their pieces come when the search has ended. The options
+    /// that it follows are those of [`Model::beam`](crate::Model::beam).
+    pub beams: Option<BeamOptions>,
     /// How tokens are guessed ahead, where the model was loaded with a draft. It changes the speed and nothing else.
     pub speculate: Speculate,
     /// Where reasoning before the answer ends, and how long it may be. A grammar is of what follows.
@@ -82,6 +85,7 @@ impl Default for GenerateOptions {
             compress: None,
             progress: false,
             grammar: None,
+            beams: None,
             speculate: Speculate::default(),
             reasoning: None,
             resume: None,

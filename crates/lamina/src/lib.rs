@@ -11,6 +11,7 @@
 
 mod answer;
 mod beam;
+mod beam_options;
 mod builtin;
 mod chat;
 mod chat_options;
@@ -34,7 +35,7 @@ mod threads;
 mod tools;
 
 pub use answer::{ChatAnswer, ChatReader, PreparedChat};
-pub use beam::{BeamOptions, SentSearch};
+pub use beam_options::BeamOptions;
 pub use chat_options::{ChatOptions, ReasoningMode};
 pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};

@@ -160,8 +160,7 @@ impl Model {
         if !options.stop.is_empty() {
             self.need_tokenizer()?;
         }
-        let generation = self.generation(options)?;
-        let handle = self.send(tokens, generation, options)?;
+        let handle = self.send(tokens, self.task(options)?, options)?;
         // No answers at all is an error that the stream has to bring.
         Ok(TokenStream::new(handle, options.n.max(1)))
     }
@@ -175,18 +174,24 @@ impl Model {
         tokens: Vec<u32>,
         options: &GenerateOptions,
     ) -> std::result::Result<Handle, EngineError> {
-        let generation = self.generation(options).map_err(|e| EngineError::Text(e.to_string()))?;
-        self.send(tokens, generation, options)
+        let task = self.task(options).map_err(|e| EngineError::Text(e.to_string()))?;
+        self.send(tokens, task, options)
+    }
+
+    fn task(&self, options: &GenerateOptions) -> Result<Task> {
+        match &options.beams {
+            None => Ok(Task::Generate(Box::new(self.generation(options)?))),
+            Some(beams) => self.search(options, beams, Box::new(|_| {})),
+        }
     }
 
     pub(crate) fn send(
         &self,
         mut tokens: Vec<u32>,
-        generation: Generation,
+        task: Task,
         options: &GenerateOptions,
     ) -> std::result::Result<Handle, EngineError> {
         tokens.extend(options.resume.iter().flat_map(|r| &r.tokens));
-        let task = Task::Generate(Box::new(generation));
         self.shared.service.submit(tokens, self.scales.clone(), task, options.terms.clone())
     }
 

@@ -218,8 +218,8 @@ impl Model {
     }
 }
 
-/// Waits for a pass; `keep` is asked meanwhile, and gives up by returning false.
-fn finished(handle: &Handle, keep: &mut dyn FnMut() -> bool) -> Result<()> {
+/// Waits for the first end of a request; `keep` is asked meanwhile, and gives up by returning false.
+pub(crate) fn finished(handle: &Handle, keep: &mut dyn FnMut() -> bool) -> Result<()> {
     loop {
         match handle.next_within(PATIENCE) {
             Ok(Event::Finished { .. }) => return Ok(()),

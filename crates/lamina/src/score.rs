@@ -5,7 +5,7 @@ use crate::{
     generate::{GenerateOptions, Piece, Prompt, TokenStream},
     model::Model,
 };
-use lamina_engine::{Generation, sample::SamplingParams};
+use lamina_engine::{Generation, Task, sample::SamplingParams};
 use lamina_plan::PAGE_LEN;
 use std::{collections::HashMap, time::Duration};
 
@@ -84,7 +84,8 @@ impl Model {
             scored_from: *from,
             ..Generation::default()
         };
-        Ok(TokenStream::new(self.send(tokens.clone(), generation, &GenerateOptions::default())?, 1))
+        let task = Task::Generate(Box::new(generation));
+        Ok(TokenStream::new(self.send(tokens.clone(), task, &GenerateOptions::default())?, 1))
     }
 }
 

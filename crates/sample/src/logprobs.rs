@@ -4,8 +4,7 @@
 use super::candidates::Candidates;
 use super::chain::{Build, Stage};
 use super::params::group;
-use super::peak::Peak;
-use super::sampler::keep_certain;
+use super::peak::{Peak, keep_certain};
 use super::{Context, SampleError, mask};
 
 group! { "logprobs"

@@ -30,6 +30,13 @@ impl Peak {
     }
 }
 
+/// Tokens with a logit of +inf are certain: they share the probability, and all others have none.
+pub(super) fn keep_certain(logits: &mut [f32]) {
+    for x in logits.iter_mut() {
+        *x = if *x == f32::INFINITY { 0.0 } else { f32::NEG_INFINITY };
+    }
+}
+
 /// Logits looked at together; small enough that the rescan of one block costs nothing.
 pub(super) const BLOCK: usize = 128;
 

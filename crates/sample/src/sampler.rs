@@ -4,7 +4,7 @@ use super::candidates::{Candidate, Candidates};
 use super::chain::{Edit, Looks, Pick, Shape, Stage};
 use super::draw::Random;
 use super::logprobs::{ReportedProbs, drawn, logprobs};
-use super::peak::Peak;
+use super::peak::{Peak, keep_certain};
 use super::stream::{Stream, fresh_seed};
 use super::{Context, Processor, SampleError, SamplerState, SamplingParams, mask};
 
@@ -254,13 +254,6 @@ fn choose(
 ) -> u32 {
     shapes.iter_mut().for_each(|shape| shape.apply(candidates, stream));
     pick.pick(candidates, stream)
-}
-
-/// Tokens with a logit of +inf are certain: they share the probability, and all others have none.
-pub(super) fn keep_certain(logits: &mut [f32]) {
-    for x in logits.iter_mut() {
-        *x = if *x == f32::INFINITY { 0.0 } else { f32::NEG_INFINITY };
-    }
 }
 
 #[cfg(test)]

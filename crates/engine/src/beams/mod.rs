@@ -7,7 +7,7 @@ use crate::{
     answer::row::LogitsRow,
     beams::search::Search,
     error::Result,
-    request::beams::{BeamSink, BeamTask},
+    request::beams::{Beam, BeamSink, BeamTask},
 };
 
 /// A search, and how far the machine is with it. All beams are computed together or not at all.
@@ -17,6 +17,8 @@ pub(crate) struct BeamGroup {
     pub computed: usize,
     /// Which beam's memory each goes on with, where that has changed since it was given out; empty: each with its own.
     pub parents: Vec<usize>,
+    /// Answers whose ends are still to be told.
+    pub untold: std::ops::Range<usize>,
     sink: BeamSink,
 }
 
@@ -26,8 +28,9 @@ impl BeamGroup {
     /// # Errors
     /// When a stop string is wrong.
     pub fn new(task: BeamTask, tokens: &[u32]) -> Result<BeamGroup> {
-        let BeamTask { search, by, sink } = task;
-        Ok(BeamGroup { search: Search::new(search, tokens, by)?, computed: 0, parents: vec![], sink })
+        let BeamTask { search, n, by, sink } = task;
+        let search = Search::new(search, tokens, by)?;
+        Ok(BeamGroup { search, computed: 0, parents: vec![], untold: 0..n, sink })
     }
 
     /// True when the first tokens are chosen: rows are the beams' from now on.
@@ -46,16 +49,18 @@ impl BeamGroup {
         beams * self.pending().min(most / beams).max(1)
     }
 
-    /// Chooses the next tokens; true at the end, when the answers are handed out.
+    /// Chooses the next tokens. At the end, the answers, which the sink has taken too.
     ///
     /// # Errors
     /// As for [`Search::advance`].
-    pub fn advance(&mut self, rows: &[LogitsRow<'_>]) -> Result<bool> {
-        match self.search.advance(rows)? {
-            Some(parents) => self.parents = parents,
-            None => (self.sink)(self.search.take_found()),
+    pub fn advance(&mut self, rows: &[LogitsRow<'_>]) -> Result<Option<Vec<Beam>>> {
+        if let Some(parents) = self.search.advance(rows)? {
+            self.parents = parents;
+            return Ok(None);
         }
-        Ok(self.parents.is_empty())
+        let found = self.search.take_found();
+        (self.sink)(&found);
+        Ok(Some(found))
     }
 
     /// All memory was taken away: beams are computed again behind the prompt.

@@ -32,6 +32,8 @@ pub(crate) struct Search {
     live: Vec<LiveBeam>,
     /// The best answers so far, best first.
     found: Vec<Beam>,
+    /// The text behind the prompt.
+    root: AnswerText,
     /// A bit for each token that may come next.
     mask: Vec<u32>,
 }
@@ -64,8 +66,9 @@ impl Search {
         let stop = Arc::new(StopSet::new(&std::mem::take(&mut asked.stop))?);
         let text = AnswerText::new(asked.tokenizer.as_ref(), tokens, &stop, StopText::Exclude);
         let constraint = asked.constraint.take();
-        let root = LiveBeam { tokens: vec![], logprob: 0.0, said: String::new(), text, constraint };
-        Ok(Search { asked, most, live: vec![root], found: vec![], mask: vec![] })
+        let root = text.clone();
+        let first = LiveBeam { tokens: vec![], logprob: 0.0, said: String::new(), text, constraint };
+        Ok(Search { asked, most, live: vec![first], found: vec![], root, mask: vec![] })
     }
 
     /// Beams that go on; before the first token the prompt is the only one.
@@ -86,6 +89,11 @@ impl Search {
     /// The answers, best first.
     pub fn take_found(&mut self) -> Vec<Beam> {
         std::mem::take(&mut self.found)
+    }
+
+    /// What makes text of an answer token by token.
+    pub fn text(&self) -> AnswerText {
+        self.root.clone()
     }
 
     /// Goes on by one token. Returns which beam each of the next ones goes on from; none at the end.

@@ -201,6 +201,7 @@ impl Engine {
         }
         s.scored(share.start + share.rows, outcome.scored, &mut self.outbox);
         s.tell_progress(share.start, share.start + share.rows, &mut self.outbox);
+        s.tell_found(outcome.found, &mut self.outbox);
         let forks = self.begin(outcome.forks);
         let end = outcome.next.and_then(|next| self.commit_next(share.seq, next));
         self.count_drafts(share, &outcome.verified, &outcome.said);

@@ -13,6 +13,7 @@ use crate::{
     },
     error::{EngineError, Result},
     events::output::Scored,
+    request::beams::Beam,
     schedule::Share,
     sequence::{Sequence, purpose::Purpose},
 };
@@ -58,6 +59,8 @@ pub(crate) struct Outcome {
     pub next: Option<Result<Next>>,
     /// The other answers to the same prompt, which begin with it, each with its first token.
     pub forks: Vec<(Sequence, Result<Next>)>,
+    /// What a search has found.
+    pub found: Vec<Beam>,
     /// What came of its drafts.
     pub verified: Verification,
     /// The likeliest token of its last row and of each draft's of the first chain, where drafters listen.
@@ -119,7 +122,9 @@ impl Task<'_> {
                 return Ok(());
             }
             Purpose::Beams(_) => {
-                outcome.next = self.beams(rows)?.then_some(Ok(Next::Nothing));
+                let found = self.beams(rows)?;
+                outcome.next = found.is_some().then_some(Ok(Next::Nothing));
+                outcome.found = found.unwrap_or_default();
                 return Ok(());
             }
             Purpose::Answer(_) => {}
@@ -143,18 +148,18 @@ impl Task<'_> {
         Ok(())
     }
 
-    /// Chooses the next tokens of beams from their rows; true at the end.
-    fn beams(&mut self, rows: &dyn Rows) -> Result<bool> {
-        let Purpose::Beams(beams) = &mut self.s.purpose else { return Ok(false) };
+    /// Chooses the next tokens of beams from their rows; the answers at the end.
+    fn beams(&mut self, rows: &dyn Rows) -> Result<Option<Vec<Beam>>> {
+        let Purpose::Beams(beams) = &mut self.s.purpose else { return Ok(None) };
         if self.place.count == 0 {
-            return Ok(false);
+            return Ok(None);
         }
         let first = self.place.logits;
         let rows: Vec<_> =
             (first..first + self.place.count).map(|index| LogitsRow::of(rows, index)).collect();
-        let over = beams.advance(&rows)?;
+        let found = beams.advance(&rows)?;
         self.s.chose();
-        Ok(over)
+        Ok(found)
     }
 
     /// Hands on the rows of a pass; those that are computed again after a preemption were handed on before.

@@ -73,21 +73,24 @@ pub struct Beam {
     pub reason: FinishReason,
 }
 
-/// Takes what a search has found, best first, before the event that ends the request.
-pub type BeamSink = Box<dyn FnMut(Vec<Beam>) + Send>;
+/// Takes what a search has found, best first, before the event that ends the first answer.
+pub type BeamSink = Box<dyn FnMut(&[Beam]) + Send>;
 
-/// A search, and who takes what it finds.
+/// A search, and who takes what it finds. The events of its `n` best answers come when it has ended, as if they had been
+/// chosen token by token.
 pub struct BeamTask {
     pub(crate) search: BeamSearch,
+    /// Answers whose events are sent.
+    pub(crate) n: usize,
     /// What an answer ends by that has as many tokens as may be.
     pub(crate) by: LengthBy,
     pub(crate) sink: BeamSink,
 }
 
 impl BeamTask {
-    /// A search whose answers `sink` takes.
-    pub fn new(search: BeamSearch, sink: BeamSink) -> BeamTask {
-        BeamTask { search, by: LengthBy::MaxTokens, sink }
+    /// A search for `n` answers, which `sink` takes with all others that were found.
+    pub fn new(search: BeamSearch, n: usize, sink: BeamSink) -> BeamTask {
+        BeamTask { search, n, by: LengthBy::MaxTokens, sink }
     }
 
     /// Limits its answers to what a context of `context` tokens and the machine hold behind a prompt of `prompt` tokens.
@@ -97,6 +100,9 @@ impl BeamTask {
     pub(crate) fn fit(&mut self, prompt: usize, context: usize, room: &BeamRoom) -> Result<()> {
         let search = &mut self.search;
         search.check(room)?;
+        if !(1..=search.width).contains(&self.n) {
+            return Err(wrong("n", self.n, "from 1 to the width of the search"));
+        }
         // The last token of all is never computed, so it may stand one position behind the context.
         let (free, held) = ((context + 1).saturating_sub(prompt), room.tokens(search.width, prompt) + 1);
         let most = search.max_tokens.unwrap_or(held).min(free);

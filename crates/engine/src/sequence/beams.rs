@@ -1,7 +1,15 @@
 //! A sequence whose rows are those of beams, once the tokens behind its prompt are chosen.
 
 use super::Sequence;
-use crate::{beams::BeamGroup, sequence::purpose::Purpose};
+use crate::{
+    beams::BeamGroup,
+    events::{
+        outbox::PendingEvents,
+        output::{Event, FinishReason, Timings, Token},
+    },
+    request::beams::Beam,
+    sequence::purpose::Purpose,
+};
 use lamina_plan::PAGE_LEN;
 
 impl Sequence {
@@ -27,6 +35,36 @@ impl Sequence {
             Purpose::Beams(beams) => beams.search.beams() * beams.search.len().div_ceil(PAGE_LEN),
             _ => 0,
         }
+    }
+
+    /// Tells the caller what its search has found, best first.
+    pub fn tell_found(&mut self, found: Vec<Beam>, out: &mut PendingEvents) {
+        for beam in found {
+            let Purpose::Beams(beams) = &mut self.purpose else { return };
+            let Some(index) = beams.untold.next() else { return };
+            let (mut text, count) = (beams.search.text(), beam.tokens.len());
+            for id in beam.tokens {
+                // The search has made the same text of it before.
+                let text = text.push(id).map(|(text, _)| text).unwrap_or_default();
+                let token = Token { index, id, text, forced: false, logprob: None, top: vec![] };
+                self.put(Event::Token(token), None, out);
+            }
+            self.end_beam(index, beam.reason, text.rest().unwrap_or_default(), count, out);
+        }
+    }
+
+    /// Tells the caller the end of an answer of a search.
+    pub(super) fn end_beam(
+        &self,
+        index: usize,
+        reason: FinishReason,
+        text: String,
+        tokens: usize,
+        out: &mut PendingEvents,
+    ) {
+        let timings = Timings { tokens, ..self.timings() };
+        let end = Event::Finished { index, text, reason, complete: None, sampler: None, timings };
+        self.put(end, None, out);
     }
 
     /// Notes that its beams have lost their memory.

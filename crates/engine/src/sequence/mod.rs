@@ -4,6 +4,7 @@ mod beams;
 pub(crate) mod memory;
 mod progress;
 pub(crate) mod purpose;
+mod score;
 mod shift;
 mod window;
 
@@ -15,7 +16,7 @@ use crate::{
     error::Result,
     events::{
         outbox::{EventOutlet, PendingEvents},
-        output::{Event, FinishReason, LengthBy, Scored, Times},
+        output::{Event, FinishReason, LengthBy, Times},
         sink::SharedSink,
     },
     kv::{
@@ -188,18 +189,6 @@ impl Sequence {
         Cells { decoded: decoded.map(|first| first.saturating_sub(start) as u32), ..cells }
     }
 
-    /// Tokens at its beginning whose cells it may take from others.
-    pub fn adoptable(&self) -> usize {
-        match &self.purpose {
-            Purpose::Pass { .. } => 0,
-            Purpose::Beams(_) => self.sharable(),
-            Purpose::Answer(_) if self.sums_all_rows() => 0,
-            // The row before a token scores it.
-            Purpose::Answer(a) if self.scores(a) => self.sharable().min(a.scored.max(1) - 1),
-            Purpose::Answer(_) => self.sharable(),
-        }
-    }
-
     /// True where pages on disk spare work: a pass, a scored prompt and one whose rows all decide what
     /// stays of it need all of their rows.
     pub fn reads_cache(&self) -> bool {
@@ -209,11 +198,6 @@ impl Sequence {
             Purpose::Answer(a) => self.scores(a) || self.sums_all_rows(),
         };
         !needs
-    }
-
-    /// True when rows of the prompt are still wanted for their logprobs.
-    fn scores(&self, answer: &Answer) -> bool {
-        answer.generation.prompt_logprobs.is_some() && answer.scored < self.prompt_len
     }
 
     /// True for an answer whose next tokens may be drafted.
@@ -385,26 +369,5 @@ impl Sequence {
         // The last token of all is never computed, so it may stand one position behind the context.
         let over = self.tokens.len() > context && answer.generation.context_shift.is_none();
         over.then_some(FinishReason::Length { by: LengthBy::Context })
-    }
-
-    /// Places of the prompt's tokens that `rows` rows from `start` on score, and how many of the most likely tokens are wanted
-    /// beside each; none where that was not asked for, or is done.
-    pub fn to_score(&self, start: usize, rows: usize) -> Option<(Range<usize>, usize)> {
-        let Purpose::Answer(answer) = &self.purpose else { return None };
-        let top = answer.generation.prompt_logprobs.filter(|_| self.scores(answer))?;
-        // Nothing comes before the first token; those that are computed again were scored before.
-        let first = answer.scored.max(start + 1);
-        let end = (start + 1 + rows).min(self.prompt_len);
-        Some((first..end.max(first), top))
-    }
-
-    /// Tells what rows up to position `end` said of the prompt's tokens.
-    pub fn scored(&mut self, end: usize, tokens: Vec<Scored>, out: &mut PendingEvents) {
-        let Purpose::Answer(answer) = &mut self.purpose else { return };
-        answer.scored = answer.scored.max((end + 1).min(self.prompt_len));
-        if !tokens.is_empty() {
-            let start = answer.scored - tokens.len();
-            self.put(Event::Prompt { start, tokens }, None, out);
-        }
     }
 }

@@ -25,7 +25,11 @@ impl Sequence {
     pub fn finish(&mut self, reason: FinishReason, out: &mut PendingEvents) {
         let (text, complete, sampler) = match &mut self.purpose {
             Purpose::Answer(a) => (Some(a.text()), a.is_complete(reason), Some(a.sampler_state())),
-            Purpose::Pass { .. } | Purpose::Beams(_) => (None, None, None),
+            Purpose::Pass { .. } => (None, None, None),
+            Purpose::Beams(beams) => {
+                let untold = std::mem::take(&mut beams.untold);
+                return untold.for_each(|index| self.end_beam(index, reason, String::new(), 0, out));
+            }
         };
         let (index, timings) = (self.index(), self.timings());
         let end = Event::Finished { index, text: String::new(), reason, complete, sampler, timings };
@@ -56,7 +60,7 @@ impl Sequence {
         if let Purpose::Answer(answer) = &self.purpose { answer.speculation } else { Speculation::default() }
     }
 
-    fn timings(&self) -> Timings {
+    pub(super) fn timings(&self) -> Timings {
         let [queue_seconds, prefill_seconds, decode_seconds] = self.times.seconds(Instant::now());
         Timings {
             prompt_tokens: self.shifted.prompt,

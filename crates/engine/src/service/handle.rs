@@ -33,7 +33,11 @@ pub struct Handle {
 
 impl Handle {
     pub(crate) fn new(request: &Request, inbox: Inbox, engine: Waker, fault: Fault) -> Handle {
-        let open = if let Task::Generate(g) = &request.task { g.n } else { 1 };
+        let open = match &request.task {
+            Task::Generate(g) => g.n,
+            Task::Beams(task) => task.n,
+            Task::Pass(_) => 1,
+        };
         Handle { inbox, cancel: request.cancel.clone(), engine, fault, open: AtomicUsize::new(open) }
     }
 

@@ -1,5 +1,6 @@
 //! A server with the small model of the package, over real sockets.
 
+mod beams;
 mod client;
 mod frames;
 mod infill;

@@ -27,16 +27,32 @@ struct Sent(Arc<Mutex<Vec<Beam>>>, Receiver<Event>);
 fn send(e: &mut Engine, prompt: Vec<u32>, search: BeamSearch) -> Sent {
     let found = Arc::new(Mutex::new(vec![]));
     let (taken, (events, receiver)) = (found.clone(), channel());
-    let task = BeamTask::new(search, Box::new(move |beams| *taken.lock().expect("lock") = beams));
+    let n = search.width.clamp(1, 2);
+    let task = BeamTask::new(search, n, Box::new(move |beams| *taken.lock().expect("lock") = beams.to_vec()));
     e.add(Request::new(prompt, Task::Beams(Box::new(task)), Box::new(events)));
     Sent(found, receiver)
 }
 
 impl Sent {
     fn found(&self) -> Vec<Beam> {
-        let last = self.1.try_iter().last();
-        assert!(matches!(last, Some(Event::Finished { .. })), "{last:?}");
-        self.0.lock().expect("lock").clone()
+        let found = self.0.lock().expect("lock").clone();
+        let mut told = vec![vec![]; 2];
+        let mut ends = vec![];
+        for event in self.1.try_iter() {
+            match event {
+                Event::Token(token) => told[token.index].push(token.id),
+                Event::Finished { index, reason, .. } => {
+                    assert_eq!(index, ends.len(), "answers come one after the other");
+                    ends.push(reason);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        for ((beam, tokens), reason) in found.iter().zip(told).zip(&ends) {
+            assert_eq!((&beam.tokens, beam.reason), (&tokens, *reason), "events tell the best answers");
+        }
+        assert!(!ends.is_empty());
+        found
     }
 
     fn error(&self) -> String {
@@ -210,7 +226,7 @@ fn ends_are_told_and_cancelled_searches_leave_nothing() {
     assert!(by_end.iter().all(|b| b.tokens.is_empty() && b.reason != length(LengthBy::MaxTokens)));
     assert!(matches!(by_end[0].reason, FinishReason::Stop { by: StopBy::End(_) }));
     let (events, receiver) = channel();
-    let task = BeamTask::new(endless, Box::new(|_| panic!("nobody wants it")));
+    let task = BeamTask::new(endless, 1, Box::new(|_| panic!("nobody wants it")));
     let request = Request::new(prompt(2, 20), Task::Beams(Box::new(task)), Box::new(events));
     let cancel = request.cancel.clone();
     e.add(request);

@@ -1,6 +1,7 @@
 //! POST /v1/chat/completions.
 
 use super::{
+    beams::{self, BEAMS},
     chat_render::ChatRenderer,
     tools::{self, AskedTools},
     words::{AnswerHead, HARMLESS, StreamUsage},
@@ -46,7 +47,7 @@ pub const CHAT: FieldTable = FieldTable {
         refused("functions", "use tools"),
         refused("function_call", "use tool_choice"),
     ],
-    also: &[HARMLESS],
+    also: &[HARMLESS, BEAMS],
 };
 
 /// Fields of `stream_options`.
@@ -79,6 +80,11 @@ pub async fn chat(call: HttpCall) -> Result<Response, ApiError> {
     let mut wishes = call.options(&mut body, &lease)?;
     set_limits(&mut wishes, max_tokens, flex);
     wishes.generate.sampling.logprobs.count = logprobs;
+    let best_of = body.take("best_of")?;
+    beams::search(&mut body, &mut wishes, best_of, stream)?;
+    if best_of.is_some_and(|best| best != wishes.generate.n) && wishes.generate.beams.is_none() {
+        return Err(ApiError::at("best_of", "best_of needs use_beam_search"));
+    }
     call.finish(body);
     let prompt = call.chat(&lease, turn).await?;
     let head = AnswerHead::new("chatcmpl-", lease.name(), &lease.live.fingerprint);

@@ -1,6 +1,7 @@
 //! POST /v1/completions.
 
 use super::{
+    beams::{self, BEAMS},
     chat::{service_tier, set_limits, stream_usage},
     completion_render::CompletionRenderer,
     words::{AnswerHead, HARMLESS},
@@ -31,7 +32,7 @@ pub const COMPLETION: FieldTable = FieldTable {
         taken("stream_options", "what a stream tells beside the answer"),
         taken("service_tier", "auto, default, or flex: later than others"),
     ],
-    also: &[HARMLESS],
+    also: &[HARMLESS, BEAMS],
 };
 
 /// Tokens of an answer where nobody says: OpenAI's default for this endpoint.
@@ -57,6 +58,9 @@ pub async fn completions(call: HttpCall) -> Result<Response, ApiError> {
     set_limits(&mut wishes, Some(max_tokens), flex);
     wishes.generate.echo = echo;
     wishes.generate.sampling.logprobs.count = logprobs;
+    beams::search(&mut body, &mut wishes, best_of, stream)?;
+    // A search gives the likeliest by itself.
+    let best_of = best_of.filter(|_| wishes.generate.beams.is_none());
     let given = check_best_of(best_of, wishes.generate.n, stream)?;
     call.finish(body);
     let prompts = prompts(&call, &lease, prompt, suffix).await?;

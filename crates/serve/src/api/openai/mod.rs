@@ -1,5 +1,6 @@
 //! OpenAI's API.
 
+mod beams;
 mod chat;
 mod chat_render;
 mod chat_words;
