@@ -259,7 +259,7 @@ mod lanes {
     pub unsafe fn mix_panels<S: Simd, F: FloatFormat>(m: &PanelMix<'_>) {
         // SAFETY: rows are counted up to those of `m`.
         unsafe {
-            by_rows!(m.rows, row, R => mix_columns::<S, F, R>(m, row));
+            by_rows!(S, m.rows, row, R => mix_columns::<S, F, R>(m, row));
         }
     }
 
@@ -300,7 +300,7 @@ mod lanes {
         // SAFETY: rows are counted up to those of `m`, and blocks up to the last one that has a column of it.
         unsafe {
             for block in 0..m.dim.div_ceil(32) {
-                by_rows!(m.rows, row, R => mix_block::<S, F, R>(m, row, block));
+                by_rows!(S, m.rows, row, R => mix_block::<S, F, R>(m, row, block));
             }
         }
     }

@@ -491,11 +491,13 @@ mod lanes {
         unsafe {
             for panel in 0..job.panels {
                 if job.rows < TILE_ROWS {
-                    by_rows!(job.rows, row, C => direct::<S, F, C>(job, panel, row));
-                } else if S::N == 16 {
-                    tile_rows::<S, F, 8>(job, panel);
+                    by_rows!(S, job.rows, row, C => direct::<S, F, C>(job, panel, row));
                 } else {
-                    tile_rows::<S, F, 4>(job, panel);
+                    match S::AT_ONCE {
+                        8 => tile_rows::<S, F, 8>(job, panel),
+                        4 => tile_rows::<S, F, 4>(job, panel),
+                        _ => tile_rows::<S, F, 1>(job, panel),
+                    }
                 }
             }
         }

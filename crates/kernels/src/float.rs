@@ -147,16 +147,17 @@ mod lanes {
                     }
                 }
                 let mut row = 0;
-                while row + 6 <= job.rows {
+                while S::AT_ONCE >= 4 && row + 6 <= job.rows {
                     tiled::<S, 6>(job, out, tile, row, first, n);
                     row += 6;
                 }
-                while row + 2 <= job.rows {
+                while S::AT_ONCE >= 2 && row + 2 <= job.rows {
                     tiled::<S, 2>(job, out, tile, row, first, n);
                     row += 2;
                 }
-                if row < job.rows {
+                while row < job.rows {
                     tiled::<S, 1>(job, out, tile, row, first, n);
+                    row += 1;
                 }
                 first += n;
             }
@@ -213,7 +214,7 @@ mod lanes {
                         tile_rows::<S, F>(job, panel, vector, tile.as_mut_ptr().cast());
                     }
                 } else if S::N == 16 {
-                    by_rows!(job.rows, row, C => direct::<S, F, 2, C>(job, panel, row));
+                    by_rows!(S, job.rows, row, C => direct::<S, F, 2, C>(job, panel, row));
                 } else {
                     direct_narrow::<S, F>(job, panel);
                 }
@@ -230,12 +231,13 @@ mod lanes {
         // SAFETY: rows are counted up to those of the job, and four vectors of 8 lanes are a panel.
         unsafe {
             let mut row = 0;
-            while row + 2 <= job.rows {
+            while S::AT_ONCE >= 2 && row + 2 <= job.rows {
                 direct::<S, F, 4, 2>(job, panel, row);
                 row += 2;
             }
-            if row < job.rows {
+            while row < job.rows {
                 direct::<S, F, 4, 1>(job, panel, row);
+                row += 1;
             }
         }
     }

@@ -273,13 +273,13 @@ mod lanes {
     macro_rules! by_more_rows {
         ($lanes:ty, $rows:expr, $row:ident, $count:ident => $call:expr) => {{
             let mut $row = 0;
-            while <$lanes>::N == 16 && $row + 8 <= $rows {
+            while <$lanes>::AT_ONCE == 8 && $row + 8 <= $rows {
                 const $count: usize = 8;
                 $call;
                 $row += 8;
             }
             let first = $row;
-            by_rows!($rows - first, rest, $count => {
+            by_rows!($lanes, $rows - first, rest, $count => {
                 let $row = first + rest;
                 $call
             });

@@ -14,21 +14,22 @@ pub const PREFETCH: usize = 2304;
 
 /// Runs a call for all rows, four, two or one at a time: `$row` is the first and `$count` a constant.
 macro_rules! by_rows {
-    ($rows:expr, $row:ident, $count:ident => $call:expr) => {{
+    ($lanes:ty, $rows:expr, $row:ident, $count:ident => $call:expr) => {{
         let mut $row = 0;
-        while $row + 4 <= $rows {
+        while <$lanes>::AT_ONCE >= 4 && $row + 4 <= $rows {
             const $count: usize = 4;
             $call;
             $row += 4;
         }
-        if $row + 2 <= $rows {
+        if <$lanes>::AT_ONCE >= 2 && $row + 2 <= $rows {
             const $count: usize = 2;
             $call;
             $row += 2;
         }
-        if $row < $rows {
+        while $row < $rows {
             const $count: usize = 1;
             $call;
+            $row += 1;
         }
     }};
 }

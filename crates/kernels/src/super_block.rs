@@ -638,22 +638,22 @@ mod lanes {
             if job.rows >= TILE_ROWS {
                 let mut panel = 0;
                 // Two tiles share spread activations where the sums of both fit the registers.
-                while S::N < 16 && F::ADDS >= 8 && panel + 2 <= job.panels {
+                while S::AT_ONCE == 4 && F::ADDS >= 8 && panel + 2 <= job.panels {
                     tile_rows::<S, F, 2, 4>(job, panel);
                     panel += 2;
                 }
                 while panel < job.panels {
-                    if S::N == 16 {
-                        tile_rows::<S, F, 1, 8>(job, panel);
-                    } else {
-                        tile_rows::<S, F, 1, 4>(job, panel);
+                    match S::AT_ONCE {
+                        8 => tile_rows::<S, F, 1, 8>(job, panel),
+                        4 => tile_rows::<S, F, 1, 4>(job, panel),
+                        _ => tile_rows::<S, F, 1, 1>(job, panel),
                     }
                     panel += 1;
                 }
                 return;
             }
             for panel in 0..job.panels {
-                by_rows!(job.rows, row, C => direct::<S, F, C>(job, panel, row));
+                by_rows!(S, job.rows, row, C => direct::<S, F, C>(job, panel, row));
             }
         }
     }

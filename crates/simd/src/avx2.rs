@@ -110,6 +110,7 @@ impl Products for Maddubs {
 
 impl<P: Products> Simd for Lanes<P> {
     const N: usize = 8;
+    const AT_ONCE: usize = 4;
     const SIGNED_OFFSET: i32 = P::SIGNED_OFFSET;
     const WIDE_SUMS: bool = P::WIDE_SUMS;
     const SPLIT_SIGNED: bool = P::SPLIT_SIGNED;

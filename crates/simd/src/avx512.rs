@@ -46,6 +46,7 @@ methods! { registers:
 
 impl Simd for Avx512 {
     const N: usize = 16;
+    const AT_ONCE: usize = 8;
     const SIGNED_OFFSET: i32 = 128;
     const WIDE_SUMS: bool = true;
     const SPLIT_SIGNED: bool = false;

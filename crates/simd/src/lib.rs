@@ -32,6 +32,8 @@ pub use math::{exp, sigmoid, tanh};
 pub trait Simd: Copy + Send + Sync + 'static {
     /// Lanes; also the rows of a panel of blocks.
     const N: usize;
+    /// Rows of a batch that kernels take at once: as many as registers hold sums of. Bits do not depend on it.
+    const AT_ONCE: usize;
     /// What [`Simd::dot_signed`] adds to every signed weight; kernels take `OFFSET * sum(x)` off again.
     const SIGNED_OFFSET: i32;
     /// Sums of byte products are int32 from the start, so that they never have to be widened in between.

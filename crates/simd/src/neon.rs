@@ -232,6 +232,7 @@ mod lanes {
 
     impl<P: Products> Simd for Lanes<P> {
         const N: usize = 8;
+        const AT_ONCE: usize = 4;
         const SIGNED_OFFSET: i32 = 0;
         const WIDE_SUMS: bool = P::WIDE_SUMS;
         const SPLIT_SIGNED: bool = false;
