@@ -163,7 +163,7 @@ impl Panels for Cpu {
             let at = panels.start + i;
             panel.fill(0);
             if let Err(e) = packer.pack(at..at + 1, panel) {
-                // The first error is the one that is told.
+                // The first error is the one that is returned.
                 let _ = failed.set(e);
             }
         });

@@ -209,7 +209,7 @@ fn write_panels(
             std::slice::from_raw_parts_mut(out.at(panels.start * panel_bytes), panels.len() * panel_bytes)
         };
         if let Err(e) = fill(panels, to) {
-            // The first error is the one that is told.
+            // The first error is the one that is returned.
             let _ = failed.set(e);
         }
     });

@@ -37,7 +37,7 @@ pub fn product(sizes: &[usize], what: &str) -> Result<usize, BackendError> {
     all.ok_or_else(|| out_of_memory(what, u64::MAX, available_memory().unwrap_or(0)))
 }
 
-/// What is told where `need` bytes for `what` cannot be had.
+/// The error where `need` bytes for `what` cannot be allocated.
 pub fn out_of_memory(what: &str, need: u64, have: u64) -> BackendError {
     BackendError::OutOfMemory {
         what: what.to_owned(),

@@ -116,9 +116,9 @@ mod tests {
                 let kv = vec![kv_type.into(); groups];
                 let limits =
                     Limits { rows, selected, logits: selected, pages: vec![5; groups], states: 3, kv };
-                let told = cpu.footprint(&plan, &limits).expect("counts").expect("the CPU can say");
+                let counted = cpu.footprint(&plan, &limits).expect("counts").expect("the CPU can say");
                 let machine = Machine::new(cpu.clone(), &plan, vec![], &limits).expect("builds");
-                assert_eq!(told.total(), held(&machine), "{name} with {rows} rows: {told:?}");
+                assert_eq!(counted.total(), held(&machine), "{name} with {rows} rows: {counted:?}");
                 // Layers that are bound take no memory, and each page of them what it would take.
                 let paged = |layer: &usize| plan.kv.layers[*layer].group().is_some();
                 let bound: Vec<usize> = (0..plan.kv.layers.len()).filter(paged).skip(1).collect();
@@ -131,7 +131,7 @@ mod tests {
                 let fewer = cpu.footprint(&plan, &limits).expect("counts").expect("the CPU can say");
                 let machine = Machine::new(cpu.clone(), &plan, vec![], &limits).expect("builds");
                 assert_eq!(fewer.total(), held(&machine), "{name} with {rows} rows: {fewer:?}");
-                assert_eq!(fewer.total() + away, told.total(), "{name}");
+                assert_eq!(fewer.total() + away, counted.total(), "{name}");
             }
         }
     }

@@ -79,7 +79,7 @@ pub trait Backend: Reports + Sizes {
         None
     }
 
-    /// Rows of a step that it likes best, where the user asks for none.
+    /// Rows of a step that it prefers, where the user asks for none.
     fn rows(&self) -> usize {
         512
     }

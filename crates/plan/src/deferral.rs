@@ -90,7 +90,7 @@ impl DeferralPlanner {
         out
     }
 
-    /// Computes what was left open for the rows that are still there, and tells where it is.
+    /// Computes the deferred experts for the rows that are still there; returns the slot of their sum.
     fn late(&mut self, open: Experts, rows: RowKind) -> Slot {
         let [x, logits] = [open.x, open.logits].map(|slot| self.selected(slot, rows));
         let out = self.slot("deferred experts", SlotSpec { rows, ..self.slots[usize::from(open.out.0)] });

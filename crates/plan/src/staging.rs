@@ -70,8 +70,8 @@ mod tests {
         let parts = vec![part(0..1, 10), part(2..4, 20), part(7..8, 30)];
         let sent = SentWeight { weight: WeightId(0), pieces: 8, len: 40, parts };
         assert_eq!((sent.copied_bytes(), sent.place(&(2..4))), (20, 10..20));
-        let told: Vec<(usize, Vec<u8>)> = sent.matrices().map(|(i, bytes)| (i, bytes.to_vec())).collect();
-        assert_eq!(told, [(0, vec![10; 5]), (2, vec![22; 5]), (3, vec![23; 5]), (7, vec![37; 5])]);
+        let copies: Vec<(usize, Vec<u8>)> = sent.matrices().map(|(i, bytes)| (i, bytes.to_vec())).collect();
+        assert_eq!(copies, [(0, vec![10; 5]), (2, vec![22; 5]), (3, vec![23; 5]), (7, vec![37; 5])]);
         assert_eq!(SentWeight { parts: vec![], ..sent }.copied_bytes(), 0);
     }
 }

@@ -11,7 +11,7 @@ mod select;
 mod values;
 
 use super::{
-    sight::Sight,
+    cell_mask::CellMask,
     softmax::{Running, UNIT_ROWS},
 };
 use crate::{
@@ -39,13 +39,13 @@ struct AttentionArgs<'a> {
 }
 
 impl<'a> AttentionArgs<'a> {
-    fn sight(&self, u: Unit) -> Sight<'a> {
-        Sight::new(self.b, &self.b.seqs[u.seq], (self.o.kv, self.layer.group), self.o.mask)
+    fn cell_mask(&self, u: Unit) -> CellMask<'a> {
+        CellMask::new(self.b, &self.b.seqs[u.seq], (self.o.kv, self.layer.group), self.o.mask)
     }
 
     /// A range of cells that holds everything the unit's rows attend to.
     fn cells(&self, u: Unit) -> Range<usize> {
-        self.sight(u).cells(self.b.index(u.row), self.b.index(u.row + u.tokens - 1))
+        self.cell_mask(u).cells(self.b.index(u.row), self.b.index(u.row + u.tokens - 1))
     }
 }
 

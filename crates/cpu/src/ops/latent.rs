@@ -4,8 +4,8 @@
 //! The cache holds one latent and one rotary key per position; keys and values of the heads never exist.
 
 use super::{
+    cell_mask::{CellMask, Cleared, rows_of_page},
     linear::Acts,
-    sight::{Cleared, Sight, rows_of_page},
     softmax::{Running, UNIT_ROWS},
 };
 use crate::{
@@ -34,13 +34,13 @@ struct LatentArgs<'a> {
 }
 
 impl<'a> LatentArgs<'a> {
-    fn sight(&self, u: Unit) -> Sight<'a> {
-        Sight::new(self.b, &self.b.seqs[u.seq], (self.o.kv, self.layer.group), Mask::Causal)
+    fn cell_mask(&self, u: Unit) -> CellMask<'a> {
+        CellMask::new(self.b, &self.b.seqs[u.seq], (self.o.kv, self.layer.group), Mask::Causal)
     }
 
     /// A range of cells that holds everything the unit's rows attend to.
     fn cells(&self, u: Unit) -> Range<usize> {
-        self.sight(u).cells(self.b.index(u.row), self.b.index(u.row + u.tokens - 1))
+        self.cell_mask(u).cells(self.b.index(u.row), self.b.index(u.row + u.tokens - 1))
     }
 }
 
@@ -236,12 +236,12 @@ impl Machine {
         let codec = &s.layer.codec;
         let keys = codec.keys();
         let (rows, lanes, dim) = (u.rows(), keys.lanes(), s.layer.dim);
-        let sight = s.sight(u);
+        let cell_mask = s.cell_mask(u);
         let (base, end) = (chunk * CHUNK, s.cells(u).end.min((chunk + 1) * CHUNK));
         let mut pages = [&[][..]; CHUNK_PAGES];
         for (i, page) in (base / PAGE_LEN..end.div_ceil(PAGE_LEN)).enumerate() {
             // SAFETY: latents were stored before the units began, which write nothing to the cache.
-            pages[i] = unsafe { self.cache.key_panels(&s.layer, sight.page(page), 0) };
+            pages[i] = unsafe { self.cache.key_panels(&s.layer, cell_mask.page(page), 0) };
             let operands = PanelOperands {
                 weights: pages[i],
                 acts: queries.bytes,
@@ -272,13 +272,13 @@ impl Machine {
         scores: &mut [f32],
         part: &mut Running<'_>,
     ) {
-        let (rows, lanes, sight) = (u.rows(), s.layer.codec.keys().lanes(), s.sight(u));
+        let (rows, lanes, cell_mask) = (u.rows(), s.layer.codec.keys().lanes(), s.cell_mask(u));
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
         for r in 0..rows {
             let to = s.b.index(u.row + r / u.heads) + 1;
-            let to = if sight.map.is_some() { to } else { to.min(end).saturating_sub(base) };
+            let to = if cell_mask.map.is_some() { to } else { to.min(end).saturating_sub(base) };
             let row = LaneGroups { numbers: &mut scores[r * lanes..], stride: rows * lanes, rows: 1, lanes };
-            let seen = Visible { from: 0, to, map: sight.map.map(|m| &m[base..end]) };
+            let seen = Visible { from: 0, to, map: cell_mask.map.map(|m| &m[base..end]) };
             part.softmax_weights(self, r, row, groups, seen, ScoreBias::NONE);
         }
     }
@@ -292,7 +292,7 @@ impl Machine {
         scores: &mut [f32],
         part: &mut Running<'_>,
     ) {
-        let (codec, keys, sight) = (&s.layer.codec, s.layer.codec.keys(), s.sight(u));
+        let (codec, keys, cell_mask) = (&s.layer.codec, s.layer.codec.keys(), s.cell_mask(u));
         let panel_bytes = keys.panel_bytes(s.layer.dim);
         let bytes = PAGE_LEN / keys.rows() * panel_bytes;
         let zero = codec.encoded_key(&vec![0.0; s.layer.dim]);
@@ -302,10 +302,10 @@ impl Machine {
             for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
                 let page = &mut pages.page(i)[..bytes];
                 // SAFETY: latents were stored before the units began, which write nothing to the cache.
-                let from = unsafe { self.cache.key_panels(&s.layer, sight.page(cell / PAGE_LEN), 0) };
+                let from = unsafe { self.cache.key_panels(&s.layer, cell_mask.page(cell / PAGE_LEN), 0) };
                 page.copy_from_slice(from);
                 let index = s.b.index(u.row + t);
-                for place in (0..PAGE_LEN).filter(|p| !sight.sees(index, cell + p)) {
+                for place in (0..PAGE_LEN).filter(|p| !cell_mask.sees(index, cell + p)) {
                     let panel = &mut page[place / keys.rows() * panel_bytes..][..panel_bytes];
                     keys.put(&zero, place % keys.rows(), panel);
                 }

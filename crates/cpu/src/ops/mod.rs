@@ -2,12 +2,12 @@
 
 mod adapt;
 pub mod attention;
+mod cell_mask;
 pub mod experts;
 pub mod latent;
 pub mod linear;
 pub mod recurrent;
 pub mod rope;
 mod rows;
-mod sight;
 mod softmax;
 mod store;

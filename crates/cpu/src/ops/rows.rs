@@ -36,7 +36,7 @@ impl Operate<Embed> for Machine {
                 }
             };
             if let Err(e) = look_up(table, token, row) {
-                // The first error is the one that is told.
+                // The first error is the one that is returned.
                 let _ = failed.set(e);
             }
             if o.scale != 1.0 {

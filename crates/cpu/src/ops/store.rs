@@ -1,6 +1,6 @@
 //! Keys and values of a step's rows into the cache.
 
-use super::sight::{pages_written, rows_of_page};
+use super::cell_mask::{pages_written, rows_of_page};
 use crate::{
     kv::PagedLayer,
     machine::{Machine, Operate, RowsOf},

@@ -4,7 +4,7 @@ use crate::op;
 use lamina_arch::spec;
 
 impl From<&spec::Rope> for op::RopeTable {
-    /// The order of pairs is settled when weights are loaded.
+    /// Without the pairing: weights are permuted to one of them when they are loaded.
     fn from(rope: &spec::Rope) -> Self {
         let long = rope.long.as_ref();
         op::RopeTable {

@@ -103,7 +103,7 @@ impl Machine {
             // SAFETY: there is one of each row and head, and nothing writes to them any more.
             let RowSoftmax { top, sum } = unsafe { *softmaxes.at(token * s.o.heads + head) };
             let factor = (part.top[r] - top).exp() / sum;
-            let seen = s.sight(u).visible(s.b.index(token)).1.min(end).min(sums.len());
+            let seen = s.cell_mask(u).visible(s.b.index(token)).1.min(end).min(sums.len());
             for (group, sums) in sums[start..seen.max(start)].chunks_mut(lanes).enumerate() {
                 let weights = &scores[(group * u.score_rows() + r) * lanes..];
                 sums.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += factor * weight);

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// The mask, the cell map and the block table of one sequence in one layer.
 #[derive(Clone, Copy)]
-pub(super) struct Sight<'a> {
+pub(super) struct CellMask<'a> {
     /// Token of each cell; none where cell `c` holds token `c`.
     pub map: Option<&'a [u32]>,
     mask: Mask,
@@ -19,9 +19,9 @@ pub(super) struct Sight<'a> {
     any: u32,
 }
 
-impl<'a> Sight<'a> {
-    /// The sight of the rows of `seq` in layer `kv` of the cache, which is of a layer group.
-    pub fn new(b: &'a Batch, seq: &'a BatchSeq, (kv, group): (usize, usize), mask: Mask) -> Sight<'a> {
+impl<'a> CellMask<'a> {
+    /// The mask of the rows of `seq` in layer `kv` of the cache, which is of a layer group.
+    pub fn new(b: &'a Batch, seq: &'a BatchSeq, (kv, group): (usize, usize), mask: Mask) -> CellMask<'a> {
         let table = b.table(seq, group);
         let map = match &seq.view {
             View::InOrder => None,
@@ -30,7 +30,7 @@ impl<'a> Sight<'a> {
         let any = table.iter().rev().find(|&&p| p != NO_PAGE).copied().unwrap_or(0);
         // Only masks that look ahead have to know.
         let len = if mask == Mask::Full { b.len_of(seq) } else { 0 };
-        Sight { map, mask, from: seq.kept.first(kv), len, table, any }
+        CellMask { map, mask, from: seq.kept.first(kv), len, table, any }
     }
 
     /// Tokens that the token at `index` sees.
@@ -127,9 +127,9 @@ mod tests {
         let view = View::Mapped([5, EMPTY, 3, 4].into());
         let place = SeqPlace { pages: vec![vec![NO_PAGE, 7]], view, ..SeqPlace::default() };
         b.push_rows([(Input::Token(1), [5; 3], 0), (Input::Token(1), [4; 3], 3)], place, Select::All);
-        let sight = Sight::new(&b, &b.seqs[0], (0, 0), Mask::Window(2));
-        let seen = |index| (0..5).filter(|&c| sight.sees(index, c)).collect::<Vec<_>>();
-        assert_eq!((seen(5), seen(4), sight.page(0), sight.page(1)), (vec![0, 3], vec![2, 3], 7, 7));
+        let cell_mask = CellMask::new(&b, &b.seqs[0], (0, 0), Mask::Window(2));
+        let seen = |index| (0..5).filter(|&c| cell_mask.sees(index, c)).collect::<Vec<_>>();
+        assert_eq!((seen(5), seen(4), cell_mask.page(0), cell_mask.page(1)), (vec![0, 3], vec![2, 3], 7, 7));
         assert_eq!(rows_of_page(&b, &b.seqs[0], 0).collect::<Vec<_>>(), [(0, 0), (1, 3)]);
     }
 
