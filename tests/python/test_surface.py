@@ -64,7 +64,7 @@ def test_options_of_loading_are_those_of_the_list():
     assert {name for name in kinds if name not in arguments} == {name for name in kinds if name in said}
     assert arguments - {*kinds} == {"path", "seed", "progress", "loras"}
     assert planned - {*kinds} == {"path", "batch", "prompt", "gen", "measure", "loras"}
-    assert arguments & {*kinds} - planned == {"draft", "cache_dir", "cache_disk", "panel_check"}
+    assert arguments & {*kinds} - planned == {"cache_dir", "cache_disk", "panel_check"}
     assert {*kinds.values()} <= {*loading._TEXTS}
 
 
