@@ -173,7 +173,7 @@ fn has_note(above: &[&str]) -> bool {
 
 /// Only `crates/lamina` decides between backends.
 /// Where parts of a build are chosen: devices in `lamina`, commands and the line editor in lists of the command, what
-/// quantizers need in `tools`.
+/// quantizers need in `tools`, what fetches in `hub`.
 const FEATURED: &[&str] = &[
     "crates/lamina",
     "crates/cli/src/args/mod.rs",
@@ -182,6 +182,7 @@ const FEATURED: &[&str] = &[
     "crates/cli/src/error.rs",
     "crates/cli/src/lib.rs",
     "crates/cli/src/parts.rs",
+    "crates/hub/src/lib.rs",
     "crates/tools/src/lib.rs",
     "tests",
 ];

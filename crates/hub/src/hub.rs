@@ -1,8 +1,7 @@
 //! From a name to the files of a model.
 
-#[cfg(feature = "client")]
-use crate::client::Pace;
 use crate::{
+    Pace,
     cache::HubCache,
     error::{HubError, Result},
     lm_studio::LmStudioStore,
@@ -25,7 +24,6 @@ pub struct Hub {
     /// LM Studio's folder.
     pub lm_studio: LmStudioStore,
     /// How files are fetched.
-    #[cfg(feature = "client")]
     pub pace: Pace,
 }
 
@@ -42,7 +40,6 @@ impl Hub {
             settings,
             ollama: OllamaStore::of_the_environment(),
             lm_studio: LmStudioStore::of_the_environment(),
-            #[cfg(feature = "client")]
             pace: Pace::default(),
         }
     }
@@ -77,15 +74,3 @@ impl Hub {
 
 /// Why nothing is fetched.
 pub(crate) const OFFLINE: &str = "HF_HUB_OFFLINE is set";
-
-#[cfg(not(feature = "client"))]
-impl Hub {
-    fn hub_model(&self, name: &RepoName, watch: &dyn PullWatch) -> Result<PathBuf> {
-        self.here(name, "this build fetches nothing (Cargo feature `client`)", watch)
-    }
-
-    fn url_model(&self, url: &str, _: &dyn PullWatch) -> Result<PathBuf> {
-        let why = "this build fetches nothing (Cargo feature `client`)";
-        Err(HubError::NotHere { name: url.to_owned(), why })
-    }
-}

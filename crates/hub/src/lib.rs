@@ -11,6 +11,8 @@ mod hub;
 mod list;
 mod lm_studio;
 mod name;
+#[cfg(not(feature = "client"))]
+mod no_client;
 mod ollama;
 mod progress;
 #[cfg(feature = "client")]
@@ -20,6 +22,9 @@ mod removal;
 mod search;
 mod settings;
 mod store;
+#[cfg(all(test, feature = "client"))]
+#[allow(clippy::unwrap_used)] // helpers may fail like tests
+mod tests;
 #[cfg(feature = "client")]
 mod url;
 #[cfg(feature = "client")]
@@ -43,3 +48,7 @@ pub use removal::Removal;
 pub use search::SearchHit;
 pub use settings::HubSettings;
 pub use store::{ModelStore, StoredModel};
+
+/// How files are fetched: not at all.
+#[cfg(not(feature = "client"))]
+pub type Pace = ();

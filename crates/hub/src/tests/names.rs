@@ -1,6 +1,6 @@
 //! Which texts are names, and which files they choose.
 
-use lamina_hub::{ModelName, RepoFile, RepoPart, choose, is_inner_path};
+use crate::{ModelName, RepoFile, RepoPart, choose, is_inner_path};
 
 #[test]
 fn names_are_read_and_written_alike() {

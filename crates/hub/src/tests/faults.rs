@@ -1,7 +1,7 @@
 //! What servers and proxies do wrong, one by one.
 
 use super::loopback::*;
-use lamina_hub::{HubError, ModelPreview, PullWatch};
+use crate::{HubError, ModelPreview, PullWatch};
 use std::time::{Duration, Instant};
 
 fn of_bytes(asked: &Asked) -> bool {
@@ -150,7 +150,7 @@ fn a_key_is_not_told_to_other_hosts() {
 struct Impatient;
 
 impl PullWatch for Impatient {
-    fn at(&self, _: &lamina_hub::PullProgress) -> bool {
+    fn at(&self, _: &crate::PullProgress) -> bool {
         false
     }
 }
@@ -162,7 +162,7 @@ fn who_gives_up_stops_it_and_keeps_what_has_arrived() {
         (of_bytes(asked) && number > 2).then_some(Fault::Busy(60))
     });
     let c = client(&hub);
-    let name = lamina_hub::ModelName::parse("hf:a/b").unwrap().unwrap();
+    let name = crate::ModelName::parse("hf:a/b").unwrap().unwrap();
     let done = c.hub.locate(&name, &Impatient);
     assert!(matches!(done, Err(HubError::Cancelled)), "{done:?}");
 }
@@ -180,7 +180,7 @@ impl PullWatch for Strict {
 
 #[test]
 fn a_model_that_cannot_run_costs_its_beginning_alone() {
-    let name = lamina_hub::ModelName::parse("hf:a/b").unwrap().unwrap();
+    let name = crate::ModelName::parse("hf:a/b").unwrap().unwrap();
     let (hub, _) = faulty(Fault::Cut(0), 0);
     let mut c = client(&hub);
     c.hub.pace.preview = 100;

@@ -1,6 +1,6 @@
 //! A hub on loopback with a list of faults.
 
-use lamina_hub::{Hub, HubSettings, ModelName, Pace, PullProgress, PullWatch};
+use crate::{Hub, HubSettings, ModelName, Pace, PullProgress, PullWatch};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use serde_json::{Value, json};
 use std::{
@@ -355,7 +355,7 @@ pub fn client(of: &Loopback) -> Client {
 }
 
 impl Client {
-    pub fn get(&self, name: &str) -> lamina_hub::Result<PathBuf> {
+    pub fn get(&self, name: &str) -> crate::Result<PathBuf> {
         self.hub.locate(&ModelName::parse(name).unwrap().unwrap(), &self.lines)
     }
 

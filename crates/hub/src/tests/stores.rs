@@ -1,6 +1,6 @@
 //! Ollama's and LM Studio's stores, made from their formats.
 
-use lamina_hub::{HubCache, LmStudioStore, ModelName, ModelStore, OllamaStore, RepoName, list_all};
+use crate::{HubCache, LmStudioStore, ModelName, ModelStore, OllamaStore, RepoName, list_all};
 use serde_json::json;
 use std::{fs, path::Path};
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! What is fetched, where it lies, and when nothing is.
 
 use super::loopback::*;
-use lamina_hub::{HubError, ModelName, RepoName, RepoPart};
+use crate::{HubError, ModelName, RepoName, RepoPart};
 use std::{fs, path::Path};
 
 fn repo(part: RepoPart) -> RepoName {

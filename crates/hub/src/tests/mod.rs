@@ -1,5 +1,4 @@
 //! Names, the cache, other programs' stores, and fetching from a hub on loopback that does everything wrong.
-#![allow(clippy::unwrap_used)] // helpers may fail like tests
 
 mod cuts;
 mod faults;
