@@ -8,7 +8,7 @@ use crate::{
 };
 use lamina::{
     LoadOptions,
-    hub::{Hub, ModelName, PullProgress, PullWatch},
+    hub::{ModelName, PullProgress, PullWatch},
 };
 use std::{
     cell::Cell,
@@ -32,11 +32,6 @@ pub fn needed(given: &Path) -> Result<PathBuf> {
 /// Options whose draft model and adapters are on this machine.
 pub fn parts(options: &LoadOptions) -> Result<LoadOptions> {
     fetching(|line| lamina::locate_parts(options, line))
-}
-
-/// What a name leads to.
-pub fn located(hub: &Hub, name: &ModelName) -> Result<PathBuf> {
-    fetching(|line| hub.locate(name, &lamina::ModelJudge(line)).map_err(lamina::name_error))
 }
 
 /// Work that Ctrl-C stops in good order.

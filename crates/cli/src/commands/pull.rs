@@ -4,7 +4,7 @@ use super::Execute;
 use crate::{
     error::{CliError, Result},
     exit::FAILED,
-    model_path::{fetching, located},
+    model_path::fetching,
     output,
     table::table,
 };
@@ -53,7 +53,8 @@ impl Execute for PullArgs {
             }
             _ => {}
         }
-        let path = located(&hub, &name)?;
+        let locate = |line: &_| hub.locate(&name, &lamina::ModelJudge(line)).map_err(lamina::name_error);
+        let path = fetching(locate)?;
         let damaged = repo.filter(|_| self.verify).map(|repo| verified(&hub, repo)).transpose()?;
         match self.json {
             true => output::json(&json!({ "name": name.to_string(), "path": path, "damaged": damaged }))?,
