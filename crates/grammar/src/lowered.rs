@@ -35,7 +35,7 @@ impl Lowered {
     /// A bound of how deep the library recurses over it.
     pub fn nesting(&self) -> usize {
         match self {
-            Lowered::Schema(value) => nesting::of_schema(value),
+            Lowered::Schema(value) => nesting::of_lowered(value),
             Lowered::Lark(pieces) => {
                 pieces.iter().map(|p| if let LarkPiece::Text(t) = p { nesting::of_text(t) } else { 0 }).sum()
             }

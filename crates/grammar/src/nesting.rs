@@ -4,26 +4,36 @@ use serde_json::Value;
 
 use crate::limits;
 
-/// A bound of how deep a recursion over `schema` goes: each reference may lead down its whole depth once more. What is
-/// beyond [`limits::SHALLOW`] is not told apart.
+/// Of a schema as it is written: references are followed where it is negated.
 pub(crate) fn of_schema(schema: &Value) -> usize {
-    fn walk(value: &Value, depth: usize, references: &mut usize) -> usize {
-        if depth > limits::SHALLOW {
-            return depth;
-        }
-        match value {
-            Value::Object(map) => {
-                *references += usize::from(map.contains_key("$ref") || map.contains_key("$dynamicRef"));
-                map.values().map(|value| walk(value, depth + 1, references)).max().unwrap_or(depth)
-            }
-            Value::Array(list) => {
-                list.iter().map(|value| walk(value, depth + 1, references)).max().unwrap_or(depth)
-            }
-            _ => depth,
-        }
-    }
+    const FOLLOWED: usize = 12;
     let mut references = 0;
-    walk(schema, 1, &mut references) * (1 + references)
+    levels(schema, 1, &mut references) * (1 + references.min(FOLLOWED))
+}
+
+/// Of a schema as the library gets it, which reads a definition where it meets the first reference to it.
+pub(crate) fn of_lowered(schema: &Value) -> usize {
+    let Some(map) = schema.as_object() else { return 1 };
+    let own = map.iter().filter(|(key, _)| *key != "$defs").map(|(_, value)| levels(value, 2, &mut 0));
+    let defs = map.get("$defs").and_then(Value::as_object).into_iter().flat_map(|defs| defs.values());
+    own.max().unwrap_or(1) + defs.map(|schema| levels(schema, 1, &mut 0)).sum::<usize>()
+}
+
+/// Levels of `value`, which is one of `depth` itself, as far as [`limits::SHALLOW`]; counts references.
+fn levels(value: &Value, depth: usize, references: &mut usize) -> usize {
+    if depth > limits::SHALLOW {
+        return depth;
+    }
+    let mut deeper = |value| levels(value, depth + 1, references);
+    match value {
+        Value::Object(map) => {
+            let deepest = map.values().map(&mut deeper).max().unwrap_or(depth);
+            *references += usize::from(map.contains_key("$ref") || map.contains_key("$dynamicRef"));
+            deepest
+        }
+        Value::Array(list) => list.iter().map(deeper).max().unwrap_or(depth),
+        _ => depth,
+    }
 }
 
 /// Brackets that open in a grammar, and its lines: groups and rules nest no deeper.
@@ -76,7 +86,11 @@ mod tests {
     fn each_reference_may_lead_down_the_whole_depth() {
         let flat = json!({ "properties": { "a": {}, "b": {} } });
         let chain = json!({ "properties": { "a": { "$ref": "#" }, "b": { "$ref": "#" } } });
-        assert_eq!((of_schema(&flat), of_schema(&chain)), (3, 12));
+        assert_eq!((of_schema(&flat), of_schema(&chain)), (3, 4 * 3));
+        assert_eq!(
+            of_lowered(&json!({ "$ref": "#/$defs/a", "$defs": { "a": flat, "b": chain } })),
+            2 + 3 + 4
+        );
         assert_eq!(of_text("start: (a | [b])\na: \"x\"{2}\n"), 5);
     }
 }

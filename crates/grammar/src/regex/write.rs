@@ -83,7 +83,20 @@ impl PatternWriter {
     fn literal(&mut self, c: char) {
         match (self.place, c) {
             (PatternPlace::Json, '\0') => self.out.push_str(NOTHING),
-            _ => character(c, &mut self.out),
+            _ => self.character(c),
+        }
+    }
+
+    /// A character that means itself, in a class or outside of one.
+    fn character(&mut self, c: char) {
+        match (self.place, c) {
+            (_, c) if c.is_alphanumeric() || c == '_' => self.out.push(c),
+            // `\<` and `\>` are borders of words.
+            (PatternPlace::Json, c) if c.is_ascii_punctuation() && !"<>".contains(c) => {
+                self.out.extend(['\\', c]);
+            }
+            // Lark ends terminals at `/` and lines at newlines.
+            (_, c) => _ = write!(self.out, "\\x{{{:X}}}", u32::from(c)),
         }
     }
 
@@ -103,10 +116,10 @@ impl PatternWriter {
         }
         self.out.push('[');
         for range in characters.iter() {
-            character(range.start(), &mut self.out);
+            self.character(range.start());
             if range.start() < range.end() {
                 self.out.push('-');
-                character(range.end(), &mut self.out);
+                self.character(range.end());
             }
         }
         self.out.push(']');
@@ -127,16 +140,6 @@ pub(crate) fn counts(least: u32, most: Option<u32>) -> String {
         (least, None) => format!("{{{least},}}"),
         (least, Some(most)) if least == most => format!("{{{least}}}"),
         (least, Some(most)) => format!("{{{least},{most}}}"),
-    }
-}
-
-/// A character that means itself, in a class or outside of one. What is no letter is written by its number: Lark ends
-/// terminals at `/` and lines at newlines.
-fn character(c: char, out: &mut String) {
-    if c.is_alphanumeric() || c == '_' {
-        out.push(c);
-    } else {
-        let _ = write!(out, "\\x{{{:X}}}", u32::from(c));
     }
 }
 
@@ -166,11 +169,9 @@ mod tests {
 
     #[test]
     fn no_class_in_json_has_all_control_characters_and_not_both_quotes() {
-        for (pattern, written) in [
-            ("[^\"]", r"[\x{1}-\x{21}\x{23}-\x{10FFFF}]"),
-            ("(?s:.)", r"[\x{0}-\x{10FFFF}]"),
-            ("a\0?", "a[a&&b]?"),
-        ] {
+        for (pattern, written) in
+            [("[^\"]", r"[\x{1}-\!\#-\x{10FFFF}]"), ("(?s:.)", r"[\x{0}-\x{10FFFF}]"), ("a\0?", "a[a&&b]?")]
+        {
             let parsed = regex_syntax::parse(pattern).expect("an expression");
             assert_eq!(write(&parsed, PatternPlace::Json).expect("text"), written);
         }

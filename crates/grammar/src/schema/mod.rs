@@ -18,6 +18,7 @@ mod one_of;
 mod references;
 mod refs;
 mod rewritten;
+mod shared;
 mod strings;
 mod values;
 mod walk;
@@ -45,6 +46,7 @@ pub(crate) fn normalize(schema: &Value, options: SchemaOptions) -> Result<(Value
         // The library takes options in objects only.
         _ => object_of([("enum", json!([]))]),
     };
+    shared::patterns(&mut root);
     let mut library = json!({ "json_allowed_escapes": ESCAPES, "whitespace_pattern": WHITE_SPACE });
     if options.compact {
         library = json!({ "json_allowed_escapes": ESCAPES, "whitespace_flexible": false });
