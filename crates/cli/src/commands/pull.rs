@@ -53,8 +53,7 @@ impl Execute for PullArgs {
             }
             _ => {}
         }
-        let locate = |line: &_| hub.locate(&name, &lamina::ModelJudge(line)).map_err(lamina::name_error);
-        let path = fetching(locate)?;
+        let path = fetching(|line| hub.locate(&name, &lamina::ModelJudge(line)).map_err(lamina::name_error))?;
         let damaged = repo.filter(|_| self.verify).map(|repo| verified(&hub, repo)).transpose()?;
         match self.json {
             true => output::json(&json!({ "name": name.to_string(), "path": path, "damaged": damaged }))?,
