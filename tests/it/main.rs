@@ -27,3 +27,4 @@ mod stream;
 mod support;
 mod swap;
 mod tiered;
+mod token_stream;

@@ -45,7 +45,11 @@ pub use request::{
     numbers::NumberRows,
     pooling::{Pooled, Pooling, pooled},
 };
-pub use service::{Service, handle::Handle, message::Waker};
+pub use service::{
+    Service,
+    handle::{Canceller, Handle},
+    message::Waker,
+};
 pub use swap_counts::SwapCounts;
 pub use swap_price::SwapChoice;
 

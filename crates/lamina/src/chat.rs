@@ -4,8 +4,9 @@ use crate::{
     Error, Result,
     answer::{ChatAnswer, PreparedChat},
     chat_options::{ChatOptions, ReasoningMode},
-    generate::{GenerateOptions, Prompt, TokenStream},
+    generate::{GenerateOptions, Prompt},
     model::Model,
+    token_stream::TokenStream,
     tools::{ChatGrammar, grammar_key, reasoning_boundary},
 };
 use lamina_chat::{

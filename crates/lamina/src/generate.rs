@@ -1,16 +1,11 @@
 //! Requests for text and their answers.
 
-use crate::{Error, beam_options::BeamOptions};
+use crate::beam_options::BeamOptions;
 use lamina_engine::{
-    Boundary, Compression, EngineError, Event, FinishReason, Handle, LengthBy, Scored, Speculate, Terms,
-    Timings, Token,
+    Boundary, Compression, FinishReason, LengthBy, Scored, Speculate, Terms, Timings,
     sample::{Processor, SamplerState, SamplingParams},
 };
 use lamina_grammar::Grammar;
-use std::{
-    task::{Context, Poll},
-    time::Duration,
-};
 
 /// What to continue.
 #[derive(Debug, Clone, PartialEq)]
@@ -164,84 +159,8 @@ pub struct Piece {
     pub sampler: Option<SamplerState>,
 }
 
-/// Pieces of the answers to one prompt, as they come. Dropping it cancels the request.
-pub struct TokenStream {
-    handle: Handle,
-    left: usize,
-}
-
-impl TokenStream {
-    pub(crate) fn new(handle: Handle, answers: usize) -> TokenStream {
-        TokenStream { handle, left: answers }
-    }
-
-    /// Asks for an early end; the last piece then says `Cancelled`.
-    pub fn cancel(&self) {
-        self.handle.cancel();
-    }
-
-    /// The next piece within `time`: `Ok(None)` when none came in time, and `Err(None)` after the last one.
-    ///
-    /// # Errors
-    /// What ended the request, or none when it is over.
-    pub fn next_within(&mut self, time: Duration) -> Result<Option<Piece>, Option<Error>> {
-        use std::sync::mpsc::RecvTimeoutError::*;
-        if self.left == 0 {
-            return Err(None);
-        }
-        match self.handle.next_within(time) {
-            Ok(event) => self.piece(event).map(Some).map_err(Some),
-            Err(Timeout) => Ok(None),
-            Err(Disconnected) => self.take(None).map(Some).map_err(Some),
-        }
-    }
-
-    /// The next piece, or a wake-up when it has come; ready with none after the last one.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Piece, Error>>> {
-        if self.left == 0 {
-            return Poll::Ready(None);
-        }
-        self.handle.poll_next(context).map(|event| Some(self.take(event)))
-    }
-
-    /// What an event brings; where there is none any more, the model was closed.
-    fn take(&mut self, event: Option<Event>) -> Result<Piece, Error> {
-        self.piece(event.unwrap_or(Event::Failed(EngineError::Closed)))
-    }
-
-    fn piece(&mut self, event: Event) -> Result<Piece, Error> {
-        match event {
-            Event::Prompt { tokens, .. } => Ok(Piece { prompt: tokens, ..Piece::empty() }),
-            Event::Progress { .. } => Ok(Piece::empty()),
-            Event::Token(Token { index, id, text, forced, logprob, top }) => {
-                Ok(Piece { index, text, token: Some(id), forced, logprob, top, ..Piece::empty() })
-            }
-            Event::Finished { index, text, reason, complete, sampler, timings } => {
-                self.left -= 1;
-                Ok(Piece { index, text, end: Some((reason, timings)), complete, sampler, ..Piece::empty() })
-            }
-            Event::Failed(e) => {
-                self.left = 0;
-                Err(e.into())
-            }
-        }
-    }
-}
-
-impl Iterator for TokenStream {
-    type Item = Result<Piece, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let event = self.handle.next();
-        Some(self.take(event))
-    }
-}
-
 impl Piece {
-    fn empty() -> Piece {
+    pub(crate) fn empty() -> Piece {
         Piece {
             index: 0,
             text: String::new(),

@@ -15,12 +15,14 @@ mod beam_options;
 mod builtin;
 mod chat;
 mod chat_options;
+mod chat_stream;
 mod constrain;
 #[cfg(all(feature = "cuda", any(target_os = "linux", windows)))]
 mod cuda;
 mod device;
 mod generate;
 mod gpu_search;
+mod info_json;
 #[cfg(all(feature = "metal", target_os = "macos", target_arch = "aarch64"))]
 mod metal;
 mod model;
@@ -32,13 +34,15 @@ mod score;
 mod session;
 mod shield;
 mod threads;
+mod token_stream;
 mod tools;
 
 pub use answer::{ChatAnswer, ChatReader, PreparedChat};
 pub use beam_options::BeamOptions;
 pub use chat_options::{ChatOptions, ReasoningMode};
+pub use chat_stream::{ChatPiece, ChatStream};
 pub use device::{DEVICES, backend_on, devices};
-pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, TokenStream, Usage};
+pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, Usage};
 pub use lamina_base::{DType, available_memory, files};
 pub use lamina_chat::{
     ChatFormat, ChatMessage, DefaultTemplate, Delta, Parser, ParserOptions, ReasoningMarks, ToolCall,
@@ -46,7 +50,7 @@ pub use lamina_chat::{
 };
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
-    Beam, Boundary, Compression, CompressionMethod, Counters, EarlyStopping, EngineError, Event,
+    Beam, Boundary, Canceller, Compression, CompressionMethod, Counters, EarlyStopping, EngineError, Event,
     FinishReason, Goal, Handle, LastStep, LengthBy, Policy, Pooled, Pooling, Scored, SequenceState, Snapshot,
     Speculate, Speculation, StepTallies, StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token,
     sample,
@@ -72,3 +76,4 @@ pub use score::ContinuationScore;
 pub use session::SavedSession;
 pub use shield::shield;
 pub use threads::default_threads;
+pub use token_stream::TokenStream;

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Result,
-    generate::{Completion, GenerateOptions, Prompt, TokenStream},
+    generate::{Completion, GenerateOptions, Prompt},
     open::open,
     recent::Recent,
     tools::{ChatGrammar, GrammarKey},
@@ -151,20 +151,6 @@ impl Model {
         Ok(self.need_tokenizer()?.decode(tokens)?)
     }
 
-    /// Streams the answers to a prompt.
-    ///
-    /// # Errors
-    /// When the prompt cannot be tokenized; later errors come through the stream.
-    pub fn stream(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<TokenStream> {
-        let tokens = self.prompt_tokens(prompt)?;
-        if !options.stop.is_empty() {
-            self.need_tokenizer()?;
-        }
-        let handle = self.send(tokens, self.task(options)?, options)?;
-        // No answers at all is an error that the stream has to bring.
-        Ok(TokenStream::new(handle, options.n.max(1)))
-    }
-
     /// Sends a prompt to the engine. Its events can be waited for or polled; dropping the handle cancels the request.
     ///
     /// # Errors
@@ -178,7 +164,7 @@ impl Model {
         self.send(tokens, task, options)
     }
 
-    fn task(&self, options: &GenerateOptions) -> Result<Task> {
+    pub(crate) fn task(&self, options: &GenerateOptions) -> Result<Task> {
         match &options.beams {
             None => Ok(Task::Generate(Box::new(self.generation(options)?))),
             Some(beams) => self.search(options, beams, Box::new(|_| {})),
@@ -196,7 +182,7 @@ impl Model {
     }
 
     /// The options as the engine reads them.
-    fn generation(&self, options: &GenerateOptions) -> Result<Generation> {
+    pub(crate) fn generation(&self, options: &GenerateOptions) -> Result<Generation> {
         Ok(Generation {
             max_tokens: options.max_tokens,
             min_tokens: options.min_tokens,

@@ -2,8 +2,9 @@
 
 use crate::{
     Error, Result,
-    generate::{GenerateOptions, Piece, Prompt, TokenStream},
+    generate::{GenerateOptions, Piece, Prompt},
     model::Model,
+    token_stream::TokenStream,
 };
 use lamina_engine::{Generation, Task, sample::SamplingParams};
 use lamina_plan::PAGE_LEN;
@@ -85,7 +86,8 @@ impl Model {
             ..Generation::default()
         };
         let task = Task::Generate(Box::new(generation));
-        Ok(TokenStream::new(self.send(tokens.clone(), task, &GenerateOptions::default())?, 1))
+        let handle = self.send(tokens.clone(), task, &GenerateOptions::default())?;
+        Ok(TokenStream::new(handle, 1, self.clone()))
     }
 }
 

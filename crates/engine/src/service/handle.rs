@@ -24,11 +24,25 @@ use std::{
 /// A request that the engine can no longer answer brings the cause as its last event.
 pub struct Handle {
     inbox: Inbox,
-    cancel: Arc<AtomicBool>,
-    engine: Waker,
+    canceller: Canceller,
     fault: Fault,
     /// Answers that have not ended.
     open: AtomicUsize,
+}
+
+/// Asks for the early end of a request, from any thread, while another one waits for its events. Clones are the same.
+#[derive(Clone)]
+pub struct Canceller {
+    cancel: Arc<AtomicBool>,
+    engine: Waker,
+}
+
+impl Canceller {
+    /// Asks for an early end; the last event says `Cancelled`. A request that has ended is none the wiser.
+    pub fn cancel(&self) {
+        self.cancel.store(true, Ordering::Relaxed);
+        self.engine.wake();
+    }
 }
 
 impl Handle {
@@ -38,7 +52,8 @@ impl Handle {
             Task::Beams(task) => task.n,
             Task::Pass(_) => 1,
         };
-        Handle { inbox, cancel: request.cancel.clone(), engine, fault, open: AtomicUsize::new(open) }
+        let canceller = Canceller { cancel: request.cancel.clone(), engine };
+        Handle { inbox, canceller, fault, open: AtomicUsize::new(open) }
     }
 
     /// Waits for the next event; none when the request is over.
@@ -78,8 +93,12 @@ impl Handle {
 
     /// Asks for an early end; the last event says `Cancelled`.
     pub fn cancel(&self) {
-        self.cancel.store(true, Ordering::Relaxed);
-        self.engine.wake();
+        self.canceller.cancel();
+    }
+
+    /// What cancels it from other threads.
+    pub fn canceller(&self) -> Canceller {
+        self.canceller.clone()
     }
 
     fn count(&self, event: Event) -> Event {
