@@ -22,6 +22,7 @@ mod end_rate;
 mod error;
 mod guard;
 mod kept;
+mod local;
 mod log;
 mod metrics;
 mod models;
@@ -30,7 +31,9 @@ mod page;
 mod run;
 mod server;
 
+pub use local::{DetailedDelta, LocalRequest, LocalServer};
 pub use options::{
     KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, Reasoning, ServeOptions, Span,
 };
+pub use run::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
 pub use server::{Server, StartError};

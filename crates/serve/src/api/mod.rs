@@ -19,6 +19,8 @@ mod recorded;
 mod root;
 mod shared;
 
+pub use shared::{logprob, timings};
+
 use crate::{
     app::App,
     call::{CallContext, refusal},

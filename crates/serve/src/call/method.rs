@@ -60,6 +60,8 @@ pub fn refusal(error: &ApiError, dialect: Dialect, id: &str) -> Response {
     let mut response = super::json_response(&error.body(dialect, id));
     *response.status_mut() = error.status(dialect);
     let unauthorized = response.status() == http::StatusCode::UNAUTHORIZED;
+    // For callers inside the process.
+    response.extensions_mut().insert(error.clone());
     let headers = response.headers_mut();
     if let Some(retry) = error.retry {
         // Clients understand one or the other.
@@ -77,10 +79,11 @@ impl HttpCall {
         let (mut parts, body) = request.into_parts();
         let missing = || ApiError::fault("a request without its context");
         let CallContext { caller, id, log } = parts.extensions.remove::<CallContext>().ok_or_else(missing)?;
+        let taker = parts.extensions.remove();
         let raw = RawPathParams::from_request_parts(&mut parts, &()).await;
         let parameters = raw.iter().flatten().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         log.entry().dialect = dialect;
         let (body, share) = (Mutex::new(Some(body)), Mutex::new(app.bodies.share()));
-        Ok(HttpCall { app, dialect, caller, id, log, parts, parameters, body, share })
+        Ok(HttpCall { app, dialect, caller, id, log, parts, parameters, body, share, taker })
     }
 }

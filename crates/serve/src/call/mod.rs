@@ -8,6 +8,7 @@ mod method;
 mod pool;
 mod prompts;
 mod read;
+mod taker;
 mod token_count;
 mod tokens;
 
@@ -18,6 +19,7 @@ pub use form::{FORMAT, NAMED_SCHEMA};
 pub use infill::{GapText, OtherFile};
 pub use method::{delete, get, post, refusal};
 pub use pool::{in_turn, pooled};
+pub use taker::RunTaker;
 
 use token_count::CountedRequest;
 
@@ -85,6 +87,8 @@ pub struct HttpCall {
     parameters: HashMap<String, String>,
     body: Mutex<Option<axum::body::Body>>,
     share: Mutex<BodyShare>,
+    /// Takes the pieces of its answer as they are, where the caller is inside the process.
+    taker: Option<RunTaker>,
 }
 
 impl HttpCall {
@@ -328,6 +332,10 @@ impl HttpCall {
         let tokens = self.app.metrics.tokens(job.lease.name());
         let observer = CountedRequest { log: self.log.clone(), tokens };
         let run = self.start(self.constrained(job).await?)?;
+        if let Some(taker) = &self.taker {
+            taker.put(run);
+            return Ok(Response::default());
+        }
         if !stream {
             let answer = whole(run, observer).await?;
             return Ok(json_response(&renderer.whole(&answer)));

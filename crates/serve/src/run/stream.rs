@@ -11,7 +11,7 @@ use crate::{
     error::{ApiError, Cause},
     models::Lease,
 };
-use lamina::{EngineError, Event, FinishReason, Handle, LengthBy, StopBy, Timings, Token};
+use lamina::{Canceller, EngineError, Event, FinishReason, Handle, LengthBy, StopBy, Timings, Token};
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
@@ -119,6 +119,11 @@ impl Run {
         // What the engine refuses it refuses at once, and a refusal has a status.
         run.poll_handles(&mut Context::from_waker(Waker::noop()));
         run.failure.take().map_or(Ok(run), Err)
+    }
+
+    /// What cancels it from other threads, for each prompt.
+    pub fn cancellers(&self) -> Vec<Canceller> {
+        self.handles.iter().flatten().map(Handle::canceller).collect()
     }
 
     /// What is known of it from the start.

@@ -12,6 +12,8 @@ mod threads;
 mod tls;
 mod upload;
 
+pub use threads::beside;
+
 use crate::{
     app::App,
     guard::{Access, KeyRing},

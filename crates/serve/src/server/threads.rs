@@ -39,7 +39,7 @@ pub(super) fn http(threads: usize) -> io::Result<Runtime> {
 }
 
 /// One thread beside those of HTTP, with a pool of its own.
-pub(super) fn beside() -> io::Result<Runtime> {
+pub fn beside() -> io::Result<Runtime> {
     with_helpers(Builder::new_multi_thread().worker_threads(1).thread_name("lamina-large"))
 }
 
