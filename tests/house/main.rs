@@ -55,6 +55,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-tools", 75),
     ("lamina-serve", 75),
     ("lamina-cli", 80),
+    ("lamina-capi", 80),
     ("lamina-py", 90),
 ];
 
@@ -70,6 +71,7 @@ const UNSAFE: &[&str] = &[
     "lamina-emu",
     "lamina-metal",
     "lamina-py",
+    "lamina-capi",
 ];
 
 /// Lines of a source file, tests apart.
