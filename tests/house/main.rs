@@ -162,7 +162,9 @@ fn is_unsafe_site(line: &str) -> bool {
         let in_text = before.matches('"').count() % 2 == 1;
         let word_begins = !in_text && !before.ends_with(|c: char| c.is_alphanumeric() || "_`".contains(c));
         let next = &code[at + word.len()..];
-        word_begins && ["{", "impl ", "impl<", "trait ", "fn ", "extern "].iter().any(|p| next.starts_with(p))
+        let begins = ["{", "impl ", "impl<", "trait ", "fn ", "extern "].iter().any(|p| next.starts_with(p));
+        // A type of functions: who calls one argues.
+        word_begins && begins && !next.starts_with("extern \"C\" fn(")
     })
 }
 

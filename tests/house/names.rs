@@ -19,6 +19,7 @@ const NOUNS: &[&str] = &[
     "grouping",
     "need",
     "nested",
+    "nesting",
     "pairing",
     "pinned",
     "pooling",

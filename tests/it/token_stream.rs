@@ -78,7 +78,7 @@ fn another_thread_cancels_a_stream_that_is_waited_for() {
     let model = model();
     let mut stream = begin(&model, 200);
     let (canceller, mut came, mut end) = (stream.canceller(), 0, None);
-    while let Some(piece) = stream.next() {
+    for piece in stream.by_ref() {
         came += 1;
         if came == 3 {
             let canceller = canceller.clone();

@@ -55,17 +55,17 @@ pub unsafe fn text<'a>(first: *const c_char, bytes: usize, name: &str) -> Result
 ///
 /// # Safety
 /// It is NULL or may be written for as long as the place is used.
-pub unsafe fn place<'a, T>(place: *mut T, name: &str) -> Result<Place<'a, T>> {
+pub unsafe fn place<'a, T>(place: *mut T, name: &str) -> Result<OutPlace<'a, T>> {
     match place.is_null() {
         true => Err(invalid(format!("{name} is NULL: there is no place for the result"))),
-        false => Ok(Place(place, std::marker::PhantomData)),
+        false => Ok(OutPlace(place, std::marker::PhantomData)),
     }
 }
 
 /// A place that may be written; what is in it is never read.
-pub struct Place<'a, T>(*mut T, std::marker::PhantomData<&'a mut T>);
+pub struct OutPlace<'a, T>(*mut T, std::marker::PhantomData<&'a mut T>);
 
-impl<T> Place<'_, T> {
+impl<T> OutPlace<'_, T> {
     /// Writes the result.
     pub fn put(self, value: T) {
         // SAFETY: whoever made the place has said that it may be written.
@@ -81,7 +81,7 @@ pub unsafe fn fill<T: Copy>(
     values: &[T],
     out: *mut T,
     capacity: usize,
-    count: Place<'_, usize>,
+    count: OutPlace<'_, usize>,
 ) -> Result<()> {
     if out.is_null() && capacity > 0 {
         return Err(invalid(format!("out is NULL, but should have room for {capacity} values")));

@@ -1,11 +1,11 @@
 //! The border: errors and panics become a status and a message that the caller frees.
 
-use crate::text::owned;
 use lamina::Error;
 use std::{
     any::Any,
-    ffi::c_char,
+    ffi::{CString, c_char},
     panic::{AssertUnwindSafe, catch_unwind},
+    ptr,
 };
 
 /// What a call came to. Numbers never change their meaning.
@@ -42,6 +42,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A refusal of an argument.
 pub fn invalid(what: impl Into<String>) -> Error {
     Error::InvalidRequest(what.into())
+}
+
+/// A string that the caller frees; of a text with zero bytes what is before the first one.
+pub fn owned(text: &str) -> *mut c_char {
+    let text = text.split('\0').next().unwrap_or_default();
+    CString::new(text).map_or(ptr::null_mut(), CString::into_raw)
 }
 
 /// Runs a call, and writes the message of its error where the caller has a place for it.
@@ -90,8 +96,7 @@ fn cause_text(cause: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::lamina_string_free;
-    use std::{ffi::CStr, ptr};
+    use std::ffi::CStr;
 
     #[test]
     fn a_panic_is_a_status_with_its_message() {
@@ -102,6 +107,6 @@ mod tests {
         let text = unsafe { CStr::from_ptr(message) }.to_str().expect("text").to_owned();
         assert_eq!((status, text.ends_with("of 7")), (LaminaStatus::Panic, true), "{text}");
         // SAFETY: the string is this library's, and is freed once.
-        unsafe { lamina_string_free(message) };
+        drop(unsafe { CString::from_raw(message) });
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::{
     argument::{UserPointer, place, string},
-    guard::{LaminaStatus, Result, guard, invalid, quiet},
+    guard::{LaminaStatus, Result, guard, invalid, owned, quiet},
     handle::HandleTable,
-    text::owned,
 };
 use lamina::Error;
 use lamina_serve::{LocalServer, ModelSettings};
@@ -43,9 +42,10 @@ pub unsafe extern "C" fn lamina_model_load(
     error: *mut *mut c_char,
 ) -> LaminaStatus {
     let call = || {
-        // SAFETY: strings end and the place may be written, says the caller.
-        let (path, options, out) =
-            unsafe { (string(path, "path")?, string(options, "options")?, place(out, "out")?) };
+        // SAFETY: strings end, says the caller.
+        let (path, options) = unsafe { (string(path, "path")?, string(options, "options")?) };
+        // SAFETY: the place may be written, says the caller.
+        let out = unsafe { place(out, "out") }?;
         if !lamina_reserve::keep() {
             return Err(Error::OutOfMemory("there is not enough memory to load lamina".into()));
         }

@@ -51,9 +51,10 @@ pub unsafe extern "C" fn lamina_rerank(
 ) -> LaminaStatus {
     let call = || {
         let model = MODELS.get(model)?;
-        // SAFETY: the string ends and the list is valid, says the caller.
-        let (query, documents) =
-            unsafe { (need_string(query, "query")?, list(documents, document_count, "documents")?) };
+        // SAFETY: the string ends, says the caller.
+        let query = unsafe { need_string(query, "query") }?;
+        // SAFETY: the list is valid, says the caller.
+        let documents = unsafe { list(documents, document_count, "documents") }?;
         let read = |(i, &text): (usize, &*const c_char)| {
             // SAFETY: the string ends, says the caller.
             unsafe { need_string(text, &format!("documents[{i}]")) }.map(str::to_owned)

@@ -2,20 +2,11 @@
 
 use crate::{
     argument::{fill, list, need_string, place, text},
-    guard::{LaminaStatus, guard, quiet},
+    guard::{LaminaStatus, guard, owned, quiet},
     model::{LaminaModel, MODELS},
 };
 use lamina::Special;
-use std::{
-    ffi::{CString, c_char},
-    ptr,
-};
-
-/// A string that the caller frees; of a text with zero bytes what is before the first one.
-pub fn owned(text: &str) -> *mut c_char {
-    let text = text.split('\0').next().unwrap_or_default();
-    CString::new(text).map_or(ptr::null_mut(), CString::into_raw)
-}
+use std::ffi::{CString, c_char};
 
 /// Frees a string of this library; NULL is nothing.
 ///

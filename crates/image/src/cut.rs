@@ -2,7 +2,7 @@
 
 use crate::{
     filter::Filter,
-    picture::{Picture, Size},
+    picture::{Picture, PixelSize},
     resize::resize,
 };
 
@@ -14,14 +14,14 @@ pub struct Region {
     /// Row of its left upper corner.
     pub top: u32,
     /// Its sides.
-    pub size: Size,
+    pub size: PixelSize,
 }
 
 /// One change of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Resampled to a size.
-    Resize(Size),
+    Resize(PixelSize),
     /// Laid on a larger canvas of one colour.
     Pad {
         /// Where it lies on the canvas: column of its left upper corner.
@@ -29,7 +29,7 @@ pub enum Step {
         /// Row of its left upper corner.
         top: u32,
         /// The canvas.
-        canvas: Size,
+        canvas: PixelSize,
         /// Colour around it.
         colour: [u8; 3],
     },
@@ -39,7 +39,7 @@ pub enum Step {
 
 /// Tiles of equal size, in rows and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
+pub struct TileGrid {
     /// Tiles below one another.
     pub rows: u32,
     /// Tiles beside one another.
@@ -48,25 +48,25 @@ pub struct Grid {
 
 /// A look at a picture: steps, and then a grid of tiles, which are taken row by row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
+pub struct TileView {
     /// The view whose canvas the steps begin with; none for the picture itself.
     pub of: Option<usize>,
     /// What is done, in order.
     pub steps: Vec<Step>,
     /// How the result is cut.
-    pub grid: Grid,
+    pub grid: TileGrid,
 }
 
 /// All views of a picture, in the order in which an encoder takes their tiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct Tiling {
     /// The views. One refers to earlier ones only.
-    pub views: Vec<View>,
+    pub views: Vec<TileView>,
 }
 
-impl Grid {
+impl TileGrid {
     /// A view that is not cut.
-    pub const WHOLE: Grid = Grid { rows: 1, columns: 1 };
+    pub const WHOLE: TileGrid = TileGrid { rows: 1, columns: 1 };
 
     /// Number of tiles.
     pub fn tiles(self) -> u32 {
@@ -76,7 +76,7 @@ impl Grid {
 
 impl Step {
     /// The size behind this step.
-    fn size(&self) -> Size {
+    fn size(&self) -> PixelSize {
         match *self {
             Step::Resize(size) => size,
             Step::Pad { canvas, .. } => canvas,
@@ -93,27 +93,27 @@ impl Step {
     }
 }
 
-impl View {
+impl TileView {
     /// The picture itself after some steps, as one tile.
-    pub fn whole(steps: Vec<Step>) -> View {
-        View { of: None, steps, grid: Grid::WHOLE }
+    pub fn whole(steps: Vec<Step>) -> TileView {
+        TileView { of: None, steps, grid: TileGrid::WHOLE }
     }
 
     /// The size of a canvas that begins as `from`.
-    fn canvas(&self, from: Size) -> Size {
+    fn canvas(&self, from: PixelSize) -> PixelSize {
         self.steps.last().map_or(from, Step::size)
     }
 
     /// The size of each tile of a canvas.
-    fn tile(&self, canvas: Size) -> Size {
-        Size::new(canvas.width / self.grid.columns, canvas.height / self.grid.rows)
+    fn tile(&self, canvas: PixelSize) -> PixelSize {
+        PixelSize::new(canvas.width / self.grid.columns, canvas.height / self.grid.rows)
     }
 }
 
-impl Cut {
+impl Tiling {
     /// Sizes of all tiles of a picture of size `of`, in order, without a pixel of it.
-    pub fn sizes(&self, of: Size) -> Vec<Size> {
-        let mut canvases: Vec<Size> = vec![];
+    pub fn sizes(&self, of: PixelSize) -> Vec<PixelSize> {
+        let mut canvases: Vec<PixelSize> = vec![];
         let mut sizes = vec![];
         for view in &self.views {
             let canvas = view.canvas(view.of.map_or(of, |i| canvases[i]));

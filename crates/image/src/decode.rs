@@ -7,15 +7,15 @@ mod png;
 mod webp;
 
 use crate::{
-    error::Error,
+    error::ImageError,
     orientation::Orientation,
-    picture::{Picture, Size},
+    picture::{Picture, PixelSize},
     white::over_white,
 };
 
 /// What a file and its picture may measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ImageLimits {
     /// Most bytes of a file.
     pub bytes: usize,
     /// Most pixels.
@@ -35,7 +35,7 @@ pub struct Decoded {
 
 /// What a format's decoder gives.
 struct Raw {
-    size: Size,
+    size: PixelSize,
     samples: Vec<u8>,
     /// Samples of a pixel: 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA.
     channels: usize,
@@ -44,29 +44,29 @@ struct Raw {
 }
 
 /// A format that is read.
-struct Format {
+struct FileFormat {
     name: &'static str,
     is: fn(&[u8]) -> bool,
-    read: fn(&[u8], &Limits) -> Result<Raw, Failure>,
+    read: fn(&[u8], &ImageLimits) -> Result<Raw, ReadFailure>,
 }
 
 /// Why a decoder gave up.
-enum Failure {
-    TooLarge(Size),
+enum ReadFailure {
+    TooLarge(PixelSize),
     Damaged(String),
 }
 
 /// Formats by their first bytes: never by a name or a header that somebody sent with them.
-const FORMATS: &[Format] = &[
-    Format { name: "PNG", is: |b| b.starts_with(b"\x89PNG\r\n\x1a\n"), read: png::read },
-    Format { name: "JPEG", is: |b| b.starts_with(b"\xff\xd8\xff"), read: jpeg::read },
-    Format {
+const FORMATS: &[FileFormat] = &[
+    FileFormat { name: "PNG", is: |b| b.starts_with(b"\x89PNG\r\n\x1a\n"), read: png::read },
+    FileFormat { name: "JPEG", is: |b| b.starts_with(b"\xff\xd8\xff"), read: jpeg::read },
+    FileFormat {
         name: "WebP",
         is: |b| b.starts_with(b"RIFF") && b.get(8..12) == Some(b"WEBP"),
         read: webp::read,
     },
-    Format { name: "GIF", is: |b| b.starts_with(b"GIF87a") || b.starts_with(b"GIF89a"), read: gif::read },
-    Format { name: "BMP", is: |b| b.starts_with(b"BM"), read: bmp::read },
+    FileFormat { name: "GIF", is: |b| b.starts_with(b"GIF87a") || b.starts_with(b"GIF89a"), read: gif::read },
+    FileFormat { name: "BMP", is: |b| b.starts_with(b"BM"), read: bmp::read },
 ];
 
 const CONVERT: &str = "save the picture as PNG or JPEG";
@@ -87,21 +87,21 @@ fn is_svg(bytes: &[u8]) -> bool {
     text.starts_with(b"<svg") || text.starts_with(b"<?xml") && head.windows(4).any(|w| w == b"<svg")
 }
 
-impl Default for Limits {
+impl Default for ImageLimits {
     /// 20 MiB, 64 million pixels, 16,384 on a side.
-    fn default() -> Limits {
-        Limits { bytes: 20 << 20, pixels: 64 << 20, side: 16_384 }
+    fn default() -> ImageLimits {
+        ImageLimits { bytes: 20 << 20, pixels: 64 << 20, side: 16_384 }
     }
 }
 
-impl Limits {
+impl ImageLimits {
     /// Refuses a size before memory is taken for it.
-    fn check(&self, size: Size) -> Result<(), Failure> {
+    fn check(&self, size: PixelSize) -> Result<(), ReadFailure> {
         if size.area() == 0 {
-            return Err(Failure::Damaged(format!("it says that it has {size} pixels")));
+            return Err(ReadFailure::Damaged(format!("it says that it has {size} pixels")));
         }
         let fits = size.width.max(size.height) <= self.side && size.area() <= self.pixels as u64;
-        if fits { Ok(()) } else { Err(Failure::TooLarge(size)) }
+        if fits { Ok(()) } else { Err(ReadFailure::TooLarge(size)) }
     }
 
     /// Bytes that a decoder may take.
@@ -110,9 +110,9 @@ impl Limits {
     }
 }
 
-impl Failure {
-    fn of(error: impl std::fmt::Display) -> Failure {
-        Failure::Damaged(error.to_string())
+impl ReadFailure {
+    fn of(error: impl std::fmt::Display) -> ReadFailure {
+        ReadFailure::Damaged(error.to_string())
     }
 }
 
@@ -120,21 +120,24 @@ impl Failure {
 ///
 /// # Errors
 /// The bytes are no picture, are damaged or cut, of a format that is refused, or beyond the limits.
-pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Decoded, Error> {
+pub fn decode(bytes: &[u8], limits: &ImageLimits) -> Result<Decoded, ImageError> {
     if bytes.len() > limits.bytes {
-        return Err(Error::TooManyBytes { bytes: bytes.len(), limit: limits.bytes });
+        return Err(ImageError::TooManyBytes { bytes: bytes.len(), limit: limits.bytes });
     }
     let Some(format) = FORMATS.iter().find(|format| (format.is)(bytes)) else {
         let refused = REFUSED.iter().find(|(_, is, _)| is(bytes));
-        return Err(refused.map_or(Error::Unknown, |&(format, _, advice)| Error::Refused { format, advice }));
+        return Err(refused
+            .map_or(ImageError::Unknown, |&(format, _, advice)| ImageError::Refused { format, advice }));
     };
     let raw = (format.read)(bytes, limits).map_err(|failure| match failure {
-        Failure::TooLarge(size) => Error::TooLarge { size, pixels: limits.pixels, side: limits.side },
-        Failure::Damaged(reason) => Error::Damaged { format: format.name, reason },
+        ReadFailure::TooLarge(size) => {
+            ImageError::TooLarge { size, pixels: limits.pixels, side: limits.side }
+        }
+        ReadFailure::Damaged(reason) => ImageError::Damaged { format: format.name, reason },
     })?;
     let size = raw.size;
     let picture = Picture::new(size, over_white(raw.samples, raw.channels));
     let damaged =
-        || Error::Damaged { format: format.name, reason: format!("it has not the pixels of {size}") };
+        || ImageError::Damaged { format: format.name, reason: format!("it has not the pixels of {size}") };
     Ok(Decoded { picture: raw.orientation.apply(picture.ok_or_else(damaged)?), moves: raw.moves })
 }

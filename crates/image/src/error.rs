@@ -1,10 +1,10 @@
 //! What is wrong with a picture.
 
-use crate::picture::Size;
+use crate::picture::PixelSize;
 
 /// Why a picture cannot be read or taken. Messages never hold the picture itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ImageError {
     /// The bytes are of no known format.
     #[error("this is no picture: give a PNG, JPEG, WebP, GIF or BMP file")]
     Unknown,
@@ -38,7 +38,7 @@ pub enum Error {
     )]
     TooLarge {
         /// Its size.
-        size: Size,
+        size: PixelSize,
         /// Most pixels.
         pixels: usize,
         /// Longest side.
@@ -48,7 +48,7 @@ pub enum Error {
     #[error("the picture has {size} pixels: one side may be at most {ratio} times the other for this model")]
     TooThin {
         /// Its size.
-        size: Size,
+        size: PixelSize,
         /// Largest ratio of the sides.
         ratio: u32,
     },

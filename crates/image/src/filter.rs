@@ -11,7 +11,7 @@ pub enum Filter {
     Lanczos,
 }
 
-/// Weights are rounded to integers of so many bits behind the point: a sum of 8-bit samples then fits 32 bits.
+/// FilterWeights are rounded to integers of so many bits behind the point: a sum of 8-bit samples then fits 32 bits.
 pub(crate) const WEIGHT_BITS: u32 = 22;
 
 /// The samples that make one sample of the result, and their weights, which add up to about `1 << WEIGHT_BITS`.
@@ -21,11 +21,11 @@ pub(crate) struct Taps<'t> {
 }
 
 /// Taps of all samples of a resized line.
-pub(crate) struct Weights {
+pub(crate) struct FilterWeights {
     /// Index of the first tap and number of taps.
     spans: Vec<(usize, usize)>,
     weights: Vec<i32>,
-    /// Weights are stored in rows of so many.
+    /// FilterWeights are stored in rows of so many.
     most: usize,
 }
 
@@ -67,15 +67,15 @@ fn sinc(x: f64) -> f64 {
     if x == 0.0 { 1.0 } else { x.sin() / x }
 }
 
-impl Weights {
-    /// Weights for a line of `from` samples that becomes one of `to`. Where it shrinks, the filter is widened, so that every
+impl FilterWeights {
+    /// FilterWeights for a line of `from` samples that becomes one of `to`. Where it shrinks, the filter is widened, so that every
     /// sample of the source counts.
-    pub fn new(filter: Filter, from: usize, to: usize) -> Weights {
+    pub fn new(filter: Filter, from: usize, to: usize) -> FilterWeights {
         let scale = from as f64 / to as f64;
         let stretch = scale.max(1.0);
         let support = filter.support() * stretch;
         let most = support.ceil() as usize * 2 + 1;
-        let mut weights = Weights { spans: Vec::with_capacity(to), weights: vec![0; to * most], most };
+        let mut weights = FilterWeights { spans: Vec::with_capacity(to), weights: vec![0; to * most], most };
         for (i, row) in weights.weights.chunks_exact_mut(most).enumerate() {
             let center = (i as f64 + 0.5) * scale;
             let first = (center - support + 0.5).max(0.0) as usize;

@@ -4,7 +4,7 @@ mod area;
 mod grid;
 mod whole;
 
-use crate::{cut::Cut, error::Error, picture::Size};
+use crate::{cut::Tiling, error::ImageError, picture::PixelSize};
 
 /// A rule of a family. Each is that of the processor that the family was trained with, to the pixel.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,7 +12,7 @@ pub enum Fit {
     /// Resized to one size, whatever its aspect (SigLIP, Gemma 3).
     Exact {
         /// That size.
-        size: Size,
+        size: PixelSize,
         /// Crops of long pictures behind the whole.
         crops: Option<PanAndScan>,
     },
@@ -21,7 +21,7 @@ pub enum Fit {
         /// The shorter side.
         short: u32,
         /// The middle; what is missing around it is black.
-        crop: Size,
+        crop: PixelSize,
     },
     /// Padded to a square in its middle, then resized (LLaVA as its authors did).
     Square {
@@ -62,7 +62,7 @@ pub enum Fit {
         /// Side of a tile.
         tile: u32,
         /// The canvases.
-        canvases: Vec<Size>,
+        canvases: Vec<PixelSize>,
     },
     /// The longer side resized, both sides up to whole tiles; tiles, then the whole as one (Idefics 3, SmolVLM).
     Split {
@@ -75,8 +75,8 @@ pub enum Fit {
     },
     /// Tiles in the grid whose aspect is nearest, then the whole where there are several (InternVL).
     Aspect {
-        /// Size of a tile.
-        tile: Size,
+        /// PixelSize of a tile.
+        tile: PixelSize,
         /// Fewest and most tiles; one: only the whole.
         min: u32,
         /// Most tiles.
@@ -123,7 +123,7 @@ impl Fit {
     ///
     /// # Errors
     /// The picture is too thin for the rule.
-    pub fn cut(&self, of: Size) -> Result<Cut, Error> {
+    pub fn cut(&self, of: PixelSize) -> Result<Tiling, ImageError> {
         let views = match *self {
             Fit::Exact { size, crops } => whole::exact(of, size, crops),
             Fit::Center { short, crop } => whole::center(of, short, crop),
@@ -137,6 +137,6 @@ impl Fit {
             Fit::Canvas { tile, most, enlarge } => grid::canvas(of, tile, most, enlarge),
             Fit::Slices { side, most, cell } => grid::slices(of, side, most, cell),
         };
-        Ok(Cut { views })
+        Ok(Tiling { views })
     }
 }

@@ -16,12 +16,12 @@ mod picture;
 mod resize;
 mod white;
 
-pub use cut::{Cut, Grid, Region, Step, View};
-pub use decode::{Decoded, Limits, decode};
-pub use error::Error;
+pub use cut::{Region, Step, TileGrid, TileView, Tiling};
+pub use decode::{Decoded, ImageLimits, decode};
+pub use error::ImageError;
 pub use filter::Filter;
 pub use fit::{Fit, PanAndScan};
-pub use number::Normalize;
+pub use number::Normalization;
 pub use patch::{Patches, PixelOrder};
-pub use picture::{Picture, Size};
+pub use picture::{Picture, PixelSize};
 pub use resize::resize;

@@ -1,6 +1,6 @@
 //! Exif orientation: cameras store a picture as the sensor lies, and say how it is to be turned.
 
-use crate::picture::{Picture, Size};
+use crate::picture::{Picture, PixelSize};
 
 /// How stored pixels are to be shown: by Exif's numbers 1 to 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +42,9 @@ impl Orientation {
         if self == Orientation::UPRIGHT {
             return picture;
         }
-        let Size { width, height } = picture.size();
-        let size = if self.transposed { Size::new(height, width) } else { Size::new(width, height) };
+        let PixelSize { width, height } = picture.size();
+        let size =
+            if self.transposed { PixelSize::new(height, width) } else { PixelSize::new(width, height) };
         Picture::by_rows(size, |y, row| {
             let y = if self.flipped { size.height - 1 - y } else { y };
             for (pixel, x) in row.chunks_exact_mut(3).zip(0..) {

@@ -1,8 +1,8 @@
 //! Tiles as rows of patches: what a patch embedding multiplies.
 
 use crate::{
-    number::Normalize,
-    picture::{Picture, Size},
+    number::Normalization,
+    picture::{Picture, PixelSize},
 };
 
 /// Order of the numbers inside a patch.
@@ -29,8 +29,8 @@ pub struct Patches {
 
 impl Patches {
     /// Patches of a tile, in columns and rows.
-    pub fn grid(&self, tile: Size) -> Size {
-        Size::new(tile.width / self.side, tile.height / self.side)
+    pub fn grid(&self, tile: PixelSize) -> PixelSize {
+        PixelSize::new(tile.width / self.side, tile.height / self.side)
     }
 
     /// Numbers in a row.
@@ -39,7 +39,7 @@ impl Patches {
     }
 
     /// Column and row of each patch of a grid, in order: row by row, or square by square of merged neighbours.
-    pub fn places(&self, grid: Size) -> impl Iterator<Item = (u32, u32)> {
+    pub fn places(&self, grid: PixelSize) -> impl Iterator<Item = (u32, u32)> {
         let merge = self.merge;
         let squares =
             (0..grid.height / merge).flat_map(move |y| (0..grid.width / merge).map(move |x| (x, y)));
@@ -51,7 +51,7 @@ impl Patches {
     }
 
     /// All rows `[patches][width]` of a tile.
-    pub fn rows(&self, tile: &Picture, normalize: &Normalize) -> Vec<f32> {
+    pub fn rows(&self, tile: &Picture, normalize: &Normalization) -> Vec<f32> {
         let grid = self.grid(tile.size());
         let mut rows = Vec::with_capacity(grid.area() as usize * self.width());
         for (x, y) in self.places(grid) {
@@ -72,7 +72,7 @@ impl Patches {
     }
 
     /// The numbers of one patch, channel by channel.
-    fn push_channels(&self, lines: &[&[u8]], normalize: &Normalize, rows: &mut Vec<f32>) {
+    fn push_channels(&self, lines: &[&[u8]], normalize: &Normalization, rows: &mut Vec<f32>) {
         for channel in 0..3 {
             for _ in 0..self.frames {
                 let samples = lines.iter().flat_map(|line| line[channel..].iter().step_by(3));

@@ -4,8 +4,8 @@
 //! torchvision keep it, so it stays.
 
 use crate::{
-    filter::{Filter, WEIGHT_BITS, Weights},
-    picture::{Picture, Size},
+    filter::{Filter, FilterWeights, WEIGHT_BITS},
+    picture::{Picture, PixelSize},
 };
 
 /// Half of the last place: sums are rounded to the nearest.
@@ -15,7 +15,7 @@ const HALF: i32 = 1 << (WEIGHT_BITS - 1);
 const STRIP: usize = 512;
 
 /// The picture in another size.
-pub fn resize(picture: &Picture, to: Size, filter: Filter) -> Picture {
+pub fn resize(picture: &Picture, to: PixelSize, filter: Filter) -> Picture {
     let from = picture.size();
     let wide = if from.width == to.width { picture.clone() } else { resize_rows(picture, to.width, filter) };
     if from.height == to.height { wide } else { resize_columns(&wide, to.height, filter) }
@@ -23,8 +23,8 @@ pub fn resize(picture: &Picture, to: Size, filter: Filter) -> Picture {
 
 /// Makes each row longer or shorter.
 fn resize_rows(picture: &Picture, width: u32, filter: Filter) -> Picture {
-    let weights = Weights::new(filter, picture.size().width as usize, width as usize);
-    Picture::by_rows(Size::new(width, picture.size().height), |y, row| {
+    let weights = FilterWeights::new(filter, picture.size().width as usize, width as usize);
+    Picture::by_rows(PixelSize::new(width, picture.size().height), |y, row| {
         let source = picture.row(y);
         for (x, pixel) in row.chunks_exact_mut(3).enumerate() {
             let taps = weights.taps(x);
@@ -40,9 +40,9 @@ fn resize_rows(picture: &Picture, width: u32, filter: Filter) -> Picture {
 
 /// Makes more or fewer rows.
 fn resize_columns(picture: &Picture, height: u32, filter: Filter) -> Picture {
-    let weights = Weights::new(filter, picture.size().height as usize, height as usize);
+    let weights = FilterWeights::new(filter, picture.size().height as usize, height as usize);
     let mut sums = [HALF; STRIP];
-    Picture::by_rows(Size::new(picture.size().width, height), |y, row| {
+    Picture::by_rows(PixelSize::new(picture.size().width, height), |y, row| {
         let taps = weights.taps(y as usize);
         for (i, strip) in row.chunks_mut(STRIP).enumerate() {
             let sums = &mut sums[..strip.len()];

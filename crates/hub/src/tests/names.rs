@@ -6,12 +6,12 @@ use crate::{ModelName, RepoFile, RepoPart, choose, is_inner_path};
 fn names_are_read_and_written_alike() {
     for text in [
         "hf:org/repo",
-        "hf:gpt2",
+        "hf:alone",
         "hf:org/repo:Q4_K_M",
         "hf:org/repo:IQ3_S-imat@v1",
         "hf:org/repo/path/file.gguf@refs/pr/1",
-        "ollama:llama3.2",
-        "ollama:me/llama3.2:1b",
+        "ollama:small3.2",
+        "ollama:me/small3.2:1b",
         "ollama:localhost:5000/me/x:1b",
         "lmstudio:org/repo/file.gguf",
         "https://example.org/model.gguf",

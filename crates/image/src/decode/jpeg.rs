@@ -1,25 +1,25 @@
 //! JPEG: baseline and progressive, grey, YCbCr and CMYK.
 
-use super::{Failure, Limits, Raw};
-use crate::{orientation::Orientation, picture::Size};
+use super::{ImageLimits, Raw, ReadFailure};
+use crate::{orientation::Orientation, picture::PixelSize};
 use jpeg_decoder::{Decoder, PixelFormat};
 
 /// Reads the picture as grey levels or RGB.
 ///
 /// Its chroma is enlarged as libjpeg does it, so pixels are within 3 of 255 of Pillow's. zune-jpeg is quicker, and rounds
 /// between the two directions: 7.
-pub fn read(bytes: &[u8], limits: &Limits) -> Result<Raw, Failure> {
+pub fn read(bytes: &[u8], limits: &ImageLimits) -> Result<Raw, ReadFailure> {
     if !has_end(bytes) {
-        return Err(Failure::Damaged("it ends early".into()));
+        return Err(ReadFailure::Damaged("it ends early".into()));
     }
     let mut decoder = Decoder::new(bytes);
-    decoder.read_info().map_err(Failure::of)?;
-    let info = decoder.info().ok_or_else(|| Failure::Damaged("it has no header".into()))?;
-    let size = Size::new(u32::from(info.width), u32::from(info.height));
+    decoder.read_info().map_err(ReadFailure::of)?;
+    let info = decoder.info().ok_or_else(|| ReadFailure::Damaged("it has no header".into()))?;
+    let size = PixelSize::new(u32::from(info.width), u32::from(info.height));
     limits.check(size)?;
     decoder.set_max_decoding_buffer_size(limits.memory());
     let orientation = decoder.exif_data().map_or(Orientation::UPRIGHT, Orientation::of_exif);
-    let samples = decoder.decode().map_err(Failure::of)?;
+    let samples = decoder.decode().map_err(ReadFailure::of)?;
     let (samples, channels) = match info.pixel_format {
         PixelFormat::L8 => (samples, 1),
         // Big-endian words behind this decoder are the machine's own.

@@ -2,22 +2,27 @@
 
 use super::MAX_RATIO;
 use crate::{
-    cut::{Step, View},
-    error::Error,
-    picture::Size,
+    cut::{Step, TileView},
+    error::ImageError,
+    picture::PixelSize,
 };
 use std::ops::RangeInclusive;
 
-fn resized(size: Size) -> Vec<View> {
-    vec![View::whole(vec![Step::Resize(size)])]
+fn resized(size: PixelSize) -> Vec<TileView> {
+    vec![TileView::whole(vec![Step::Resize(size)])]
 }
 
-fn too_thin(size: Size) -> Error {
-    Error::TooThin { size, ratio: MAX_RATIO }
+fn too_thin(size: PixelSize) -> ImageError {
+    ImageError::TooThin { size, ratio: MAX_RATIO }
 }
 
 /// Whole cells, half to even; where the area is beyond its bounds, all sides are scaled before they are rounded.
-pub fn bounded(of: Size, cell: u32, pixels: RangeInclusive<u64>, frames: u32) -> Result<Vec<View>, Error> {
+pub fn bounded(
+    of: PixelSize,
+    cell: u32,
+    pixels: RangeInclusive<u64>,
+    frames: u32,
+) -> Result<Vec<TileView>, ImageError> {
     let of = if frames > 1 { enlarged(of, cell) } else { of };
     if f64::from(of.width.max(of.height)) / f64::from(of.width.min(of.height)) > f64::from(MAX_RATIO) {
         return Err(too_thin(of));
@@ -25,7 +30,7 @@ pub fn bounded(of: Size, cell: u32, pixels: RangeInclusive<u64>, frames: u32) ->
     let by = f64::from(cell);
     let sides = |round: &dyn Fn(f64) -> f64| {
         let side = |side: u32| round(f64::from(side)) as u32 * cell;
-        Size::new(side(of.width), side(of.height))
+        PixelSize::new(side(of.width), side(of.height))
     };
     let all = (u64::from(frames) * of.area()) as f64;
     let near = sides(&|side| (side / by).round_ties_even());
@@ -42,27 +47,27 @@ pub fn bounded(of: Size, cell: u32, pixels: RangeInclusive<u64>, frames: u32) ->
 }
 
 /// A picture that is narrower or lower than a cell, scaled until it is not.
-fn enlarged(of: Size, cell: u32) -> Size {
+fn enlarged(of: PixelSize, cell: u32) -> PixelSize {
     if of.width >= cell && of.height >= cell {
         return of;
     }
     let scale = (f64::from(cell) / f64::from(of.height)).max(f64::from(cell) / f64::from(of.width));
     let side = |side: u32| (f64::from(side) * scale) as u32;
-    Size::new(side(of.width).max(1), side(of.height).max(1))
+    PixelSize::new(side(of.width).max(1), side(of.height).max(1))
 }
 
 /// The longer side bounded, then whole cells, rounded up.
-pub fn long_side(of: Size, longest: u32, cell: u32) -> Vec<View> {
+pub fn long_side(of: PixelSize, longest: u32, cell: u32) -> Vec<TileView> {
     let ratio = f64::from(of.width.max(of.height)) / f64::from(longest);
     let side = |side: u32| {
         let side = if ratio > 1.0 { (f64::from(side) / ratio) as u32 } else { side };
         side.max(1).div_ceil(cell) * cell
     };
-    resized(Size::new(side(of.width), side(of.height)))
+    resized(PixelSize::new(side(of.width), side(of.height)))
 }
 
 /// The largest size of whole cells within a number of cells.
-pub fn budget(of: Size, cell: u32, cells: u32) -> Result<Vec<View>, Error> {
+pub fn budget(of: PixelSize, cell: u32, cells: u32) -> Result<Vec<TileView>, ImageError> {
     let factor = ((u64::from(cells) * u64::from(cell) * u64::from(cell)) as f64 / of.area() as f64).sqrt();
     let side = |side: u32| (factor * f64::from(side) / f64::from(cell)) as u32;
     let long = |long: u32, short: u32| (long / short).min(cells);
@@ -72,5 +77,5 @@ pub fn budget(of: Size, cell: u32, cells: u32) -> Result<Vec<View>, Error> {
         (0, _) => (1, long(of.height, of.width)),
         both => both,
     };
-    Ok(resized(Size::new(width * cell, height * cell)))
+    Ok(resized(PixelSize::new(width * cell, height * cell)))
 }

@@ -1,8 +1,8 @@
 //! Rules that cut a picture into tiles.
 
 use crate::{
-    cut::{Grid, Step, View},
-    picture::Size,
+    cut::{Step, TileGrid, TileView},
+    picture::PixelSize,
 };
 use std::{cmp::Ordering, ops::RangeInclusive};
 
@@ -10,88 +10,88 @@ use std::{cmp::Ordering, ops::RangeInclusive};
 const MAX_SPLIT_SIDE: u32 = 4096;
 
 /// The largest size of the aspect of `of` within `canvas`; `round` makes the shorter side whole.
-fn inside(of: Size, canvas: Size, round: fn(f64) -> f64) -> Size {
+fn inside(of: PixelSize, canvas: PixelSize, round: fn(f64) -> f64) -> PixelSize {
     let (wide, high) =
         (f64::from(canvas.width) / f64::from(of.width), f64::from(canvas.height) / f64::from(of.height));
     let side = |side: u32, scale: f64, most: u32| (round(f64::from(side) * scale) as u32).min(most);
     match wide < high {
-        true => Size::new(canvas.width, side(of.height, wide, canvas.height)),
-        false => Size::new(side(of.width, high, canvas.width), canvas.height),
+        true => PixelSize::new(canvas.width, side(of.height, wide, canvas.height)),
+        false => PixelSize::new(side(of.width, high, canvas.width), canvas.height),
     }
 }
 
 /// The whole, then tiles of the canvas that keeps the most pixels of the picture, and of these wastes the fewest.
-pub fn pinpoints(of: Size, tile: u32, canvases: &[Size]) -> Vec<View> {
-    let kept = |canvas: Size| {
+pub fn pinpoints(of: PixelSize, tile: u32, canvases: &[PixelSize]) -> Vec<TileView> {
+    let kept = |canvas: PixelSize| {
         let scale = (f64::from(canvas.width) / f64::from(of.width))
             .min(f64::from(canvas.height) / f64::from(of.height));
         let side = |side: u32| u64::from((f64::from(side) * scale) as u32);
         (side(of.width) * side(of.height)).min(of.area())
     };
-    let better = |a: Size, b: Size| {
-        let wasted = |canvas: Size| canvas.area() as i64 - kept(canvas) as i64;
+    let better = |a: PixelSize, b: PixelSize| {
+        let wasted = |canvas: PixelSize| canvas.area() as i64 - kept(canvas) as i64;
         kept(b) > kept(a) || kept(b) == kept(a) && wasted(b) < wasted(a)
     };
     let best = canvases.iter().copied().reduce(|a, b| if better(a, b) { b } else { a });
-    let canvas = best.unwrap_or(Size::square(tile));
+    let canvas = best.unwrap_or(PixelSize::square(tile));
     let size = inside(of, canvas, f64::ceil);
     let (left, top) = ((canvas.width - size.width) / 2, (canvas.height - size.height) / 2);
     let steps = vec![Step::Resize(size), Step::Pad { left, top, canvas, colour: [0; 3] }];
-    let grid = Grid { rows: canvas.height.div_ceil(tile), columns: canvas.width.div_ceil(tile) };
-    vec![View::whole(vec![Step::Resize(Size::square(tile))]), View { of: None, steps, grid }]
+    let grid = TileGrid { rows: canvas.height.div_ceil(tile), columns: canvas.width.div_ceil(tile) };
+    vec![TileView::whole(vec![Step::Resize(PixelSize::square(tile))]), TileView { of: None, steps, grid }]
 }
 
 /// Resized twice, to the longer side and then to whole tiles; the whole follows the tiles.
-pub fn split(of: Size, longest: u32, tile: u32, tiles: bool) -> Vec<View> {
+pub fn split(of: PixelSize, longest: u32, tile: u32, tiles: bool) -> Vec<TileView> {
     let size = long_even(of, longest);
-    let whole = Step::Resize(Size::square(tile));
+    let whole = Step::Resize(PixelSize::square(tile));
     if !tiles {
-        return vec![View::whole(vec![Step::Resize(size), whole])];
+        return vec![TileView::whole(vec![Step::Resize(size), whole])];
     }
     let up = |side: u32| side.div_ceil(tile) * tile;
     let canvas = match size.width >= size.height {
         true => {
             let width = up(size.width);
-            Size::new(width, up(((f64::from(width) / size.aspect()) as u32).max(1)))
+            PixelSize::new(width, up(((f64::from(width) / size.aspect()) as u32).max(1)))
         }
         false => {
             let height = up(size.height);
-            Size::new(up(((f64::from(height) * size.aspect()) as u32).max(1)), height)
+            PixelSize::new(up(((f64::from(height) * size.aspect()) as u32).max(1)), height)
         }
     };
-    let grid = Grid { rows: canvas.height / tile, columns: canvas.width / tile };
-    let cut = View { of: None, steps: vec![Step::Resize(size), Step::Resize(canvas)], grid };
+    let grid = TileGrid { rows: canvas.height / tile, columns: canvas.width / tile };
+    let cut = TileView { of: None, steps: vec![Step::Resize(size), Step::Resize(canvas)], grid };
     match grid.tiles() {
         1 => vec![cut],
-        _ => vec![cut, View { of: Some(0), steps: vec![whole], grid: Grid::WHOLE }],
+        _ => vec![cut, TileView { of: Some(0), steps: vec![whole], grid: TileGrid::WHOLE }],
     }
 }
 
 /// The longer side as given and the other even, neither beyond the largest that there may be.
-fn long_even(of: Size, longest: u32) -> Size {
+fn long_even(of: PixelSize, longest: u32) -> PixelSize {
     let even = |side: f64| (side as u32).next_multiple_of(2).max(1);
     let size = match of.width >= of.height {
-        true => Size::new(longest, even(f64::from(longest) / of.aspect())),
-        false => Size::new(even(f64::from(longest) * of.aspect()), longest),
+        true => PixelSize::new(longest, even(f64::from(longest) / of.aspect())),
+        false => PixelSize::new(even(f64::from(longest) * of.aspect()), longest),
     };
     match size.width.max(size.height) > MAX_SPLIT_SIDE {
         true if size.width >= size.height => {
-            Size::new(MAX_SPLIT_SIDE, ((f64::from(MAX_SPLIT_SIDE) / size.aspect()) as u32).max(1))
+            PixelSize::new(MAX_SPLIT_SIDE, ((f64::from(MAX_SPLIT_SIDE) / size.aspect()) as u32).max(1))
         }
-        true => Size::new(((f64::from(MAX_SPLIT_SIDE) * size.aspect()) as u32).max(1), MAX_SPLIT_SIDE),
+        true => PixelSize::new(((f64::from(MAX_SPLIT_SIDE) * size.aspect()) as u32).max(1), MAX_SPLIT_SIDE),
         false => size,
     }
 }
 
 /// Tiles in the grid of the nearest aspect. Of equally near ones the larger, as long as it is not above twice the picture.
-pub fn aspect(of: Size, tile: Size, tiles: RangeInclusive<u32>, thumbnail: bool) -> Vec<View> {
-    let mut grids: Vec<Grid> = (1..=*tiles.end())
-        .flat_map(|columns| (1..=*tiles.end()).map(move |rows| Grid { rows, columns }))
+pub fn aspect(of: PixelSize, tile: PixelSize, tiles: RangeInclusive<u32>, thumbnail: bool) -> Vec<TileView> {
+    let mut grids: Vec<TileGrid> = (1..=*tiles.end())
+        .flat_map(|columns| (1..=*tiles.end()).map(move |rows| TileGrid { rows, columns }))
         .filter(|grid| tiles.contains(&grid.tiles()))
         .collect();
     // Stable: of grids of as many tiles those with fewer columns come first.
     grids.sort_by_key(|grid| grid.tiles());
-    let (mut best, mut nearest) = (Grid::WHOLE, f64::INFINITY);
+    let (mut best, mut nearest) = (TileGrid::WHOLE, f64::INFINITY);
     for grid in grids {
         let difference = (of.aspect() - f64::from(grid.columns) / f64::from(grid.rows)).abs();
         let filled = of.area() as f64 > 0.5 * (tile.area() * u64::from(grid.tiles())) as f64;
@@ -100,37 +100,37 @@ pub fn aspect(of: Size, tile: Size, tiles: RangeInclusive<u32>, thumbnail: bool)
         }
         nearest = nearest.min(difference);
     }
-    let canvas = Size::new(tile.width * best.columns, tile.height * best.rows);
-    let cut = View { of: None, steps: vec![Step::Resize(canvas)], grid: best };
-    let whole = (thumbnail && best.tiles() > 1).then(|| View::whole(vec![Step::Resize(tile)]));
+    let canvas = PixelSize::new(tile.width * best.columns, tile.height * best.rows);
+    let cut = TileView { of: None, steps: vec![Step::Resize(canvas)], grid: best };
+    let whole = (thumbnail && best.tiles() > 1).then(|| TileView::whole(vec![Step::Resize(tile)]));
     std::iter::once(cut).chain(whole).collect()
 }
 
 /// Tiles of the canvas that shrinks the picture least, or, where none has to, enlarges it least; then the whole.
-pub fn canvas(of: Size, tile: u32, most: u32, enlarge: bool) -> Vec<View> {
+pub fn canvas(of: PixelSize, tile: u32, most: u32, enlarge: bool) -> Vec<TileView> {
     let grid = canvas_grid(of, tile, most, enlarge);
-    let canvas = Size::new(grid.columns * tile, grid.rows * tile);
+    let canvas = PixelSize::new(grid.columns * tile, grid.rows * tile);
     let bound = match enlarge {
         true => canvas,
-        false => Size::new(of.width.max(tile).min(canvas.width), of.height.max(tile).min(canvas.height)),
+        false => PixelSize::new(of.width.max(tile).min(canvas.width), of.height.max(tile).min(canvas.height)),
     };
     let size = inside(of, bound, f64::floor);
-    let size = Size::new(size.width.max(1), size.height.max(1));
+    let size = PixelSize::new(size.width.max(1), size.height.max(1));
     let steps = vec![Step::Resize(size), Step::Pad { left: 0, top: 0, canvas, colour: [0; 3] }];
-    let whole = (grid.tiles() > 1).then(|| View::whole(vec![Step::Resize(Size::square(tile))]));
-    std::iter::once(View { of: None, steps, grid }).chain(whole).collect()
+    let whole = (grid.tiles() > 1).then(|| TileView::whole(vec![Step::Resize(PixelSize::square(tile))]));
+    std::iter::once(TileView { of: None, steps, grid }).chain(whole).collect()
 }
 
-fn canvas_grid(of: Size, tile: u32, most: u32, enlarge: bool) -> Grid {
+fn canvas_grid(of: PixelSize, tile: u32, most: u32, enlarge: bool) -> TileGrid {
     // The reference divides in 32 bits.
-    let scale = |grid: &Grid| {
+    let scale = |grid: &TileGrid| {
         let wide = (grid.columns * tile) as f32 / of.width as f32;
         wide.min((grid.rows * tile) as f32 / of.height as f32)
     };
-    let grids: Vec<Grid> = (1..=most)
+    let grids: Vec<TileGrid> = (1..=most)
         .rev()
         .flat_map(|tiles| (1..=tiles).filter(move |rows| tiles % rows == 0).map(move |rows| (tiles, rows)))
-        .map(|(tiles, rows)| Grid { rows, columns: tiles / rows })
+        .map(|(tiles, rows)| TileGrid { rows, columns: tiles / rows })
         .collect();
     let scales = || grids.iter().map(scale);
     let enlarging = scales().filter(|&scale| scale >= 1.0);
@@ -140,24 +140,24 @@ fn canvas_grid(of: Size, tile: u32, most: u32, enlarge: bool) -> Grid {
     };
     let chosen = chosen.or_else(|| scales().reduce(f32::max)).unwrap_or(1.0);
     let fitting = grids.iter().copied().filter(|grid| scale(grid) == chosen);
-    fitting.min_by_key(|grid| grid.tiles()).unwrap_or(Grid::WHOLE)
+    fitting.min_by_key(|grid| grid.tiles()).unwrap_or(TileGrid::WHOLE)
 }
 
 /// The whole in about the area of a slice; where it has more, slices by area and logarithm of the aspect.
-pub fn slices(of: Size, side: u32, most: u32, cell: u32) -> Vec<View> {
+pub fn slices(of: PixelSize, side: u32, most: u32, cell: u32) -> Vec<TileView> {
     let sides = (f64::from(of.width), f64::from(of.height));
     let Some(grid) = slice_grid(of, side, most) else {
-        return vec![View::whole(vec![Step::Resize(slice_size(sides, side, cell, true))])];
+        return vec![TileView::whole(vec![Step::Resize(slice_size(sides, side, cell, true))])];
     };
-    let whole = View::whole(vec![Step::Resize(slice_size(sides, side, cell, false))]);
+    let whole = TileView::whole(vec![Step::Resize(slice_size(sides, side, cell, false))]);
     let part = |side: u32, by: u32| f64::from(nearest_multiple(f64::from(side), by)) / f64::from(by);
     let slice = slice_size((part(of.width, grid.columns), part(of.height, grid.rows)), side, cell, true);
-    let canvas = Size::new(slice.width * grid.columns, slice.height * grid.rows);
-    vec![whole, View { of: None, steps: vec![Step::Resize(canvas)], grid }]
+    let canvas = PixelSize::new(slice.width * grid.columns, slice.height * grid.rows);
+    vec![whole, TileView { of: None, steps: vec![Step::Resize(canvas)], grid }]
 }
 
 /// The grid of a picture's slices; none where one is enough.
-fn slice_grid(of: Size, side: u32, most: u32) -> Option<Grid> {
+fn slice_grid(of: PixelSize, side: u32, most: u32) -> Option<TileGrid> {
     let slices = (of.area() as f64 / f64::from(side * side)).ceil().min(f64::from(most)) as u32;
     if slices <= 1 {
         return None;
@@ -166,17 +166,17 @@ fn slice_grid(of: Size, side: u32, most: u32) -> Option<Grid> {
     let grids = counts.flat_map(|count| {
         (1..=count)
             .filter(move |rows| count % rows == 0)
-            .map(move |rows| Grid { rows, columns: count / rows })
+            .map(move |rows| TileGrid { rows, columns: count / rows })
     });
     let aspect = of.aspect().ln();
-    let error = |grid: &Grid| (aspect - (f64::from(grid.columns) / f64::from(grid.rows)).ln()).abs();
+    let error = |grid: &TileGrid| (aspect - (f64::from(grid.columns) / f64::from(grid.rows)).ln()).abs();
     // Of equally near ones that with more rows.
-    let order = |a: &Grid, b: &Grid| error(a).total_cmp(&error(b)).then(b.rows.cmp(&a.rows));
+    let order = |a: &TileGrid, b: &TileGrid| error(a).total_cmp(&error(b)).then(b.rows.cmp(&a.rows));
     grids.reduce(|best, grid| if order(&grid, &best) == Ordering::Less { grid } else { best })
 }
 
 /// Whole cells of about the area of a slice, for (width, height) that may be fractions.
-fn slice_size((width, height): (f64, f64), side: u32, cell: u32, enlarge: bool) -> Size {
+fn slice_size((width, height): (f64, f64), side: u32, cell: u32, enlarge: bool) -> PixelSize {
     let (width, height) = match enlarge || width * height > f64::from(side * side) {
         true => {
             let aspect = width / height;
@@ -185,7 +185,7 @@ fn slice_size((width, height): (f64, f64), side: u32, cell: u32, enlarge: bool) 
         }
         false => (width, height),
     };
-    Size::new(nearest_multiple(width, cell), nearest_multiple(height, cell))
+    PixelSize::new(nearest_multiple(width, cell), nearest_multiple(height, cell))
 }
 
 /// The nearest multiple of `by`, half to even, and at least one of it.

@@ -1,6 +1,6 @@
 //! What the reference has written.
 
-use lamina_image::{Limits, Picture, Size, decode};
+use lamina_image::{ImageLimits, Picture, PixelSize, decode};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -55,7 +55,7 @@ fn from_f16(bits: u16) -> f32 {
 impl Tensor {
     /// Bytes `[h][w][3]` as a picture.
     pub fn picture(&self) -> Picture {
-        let size = Size::new(self.shape[1] as u32, self.shape[0] as u32);
+        let size = PixelSize::new(self.shape[1] as u32, self.shape[0] as u32);
         Picture::new(size, self.numbers.iter().map(|&n| n as u8).collect()).expect("a picture")
     }
 }
@@ -64,5 +64,5 @@ pub fn read(file: &str) -> Picture {
     // Decoders of JPEG differ by a step or two: pixels are compared behind that of Pillow.
     let file = if file == "rotated.jpg" { "rotated.decoded.png" } else { file };
     let bytes = fs::read(golden(&format!("images/{file}")).expect("there")).expect("readable");
-    decode(&bytes, &Limits::default()).expect("a picture").picture
+    decode(&bytes, &ImageLimits::default()).expect("a picture").picture
 }

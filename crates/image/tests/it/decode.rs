@@ -1,7 +1,7 @@
 //! Files beside Pillow, and files that are refused.
 
 use crate::common::{golden, tensors};
-use lamina_image::{Error, Limits, decode};
+use lamina_image::{ImageError, ImageLimits, decode};
 use std::{fs, path::Path, time::Instant};
 
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -15,7 +15,7 @@ fn files_are_read_as_pillow_reads_them() {
     let Some(folder) = golden("decode") else { return };
     let expected = tensors("decode/decoded.safetensors");
     for (name, bytes) in files(&folder).iter().filter(|(name, _)| !name.ends_with("safetensors")) {
-        let got = decode(bytes, &Limits::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let got = decode(bytes, &ImageLimits::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let want = expected[name].picture();
         assert_eq!(got.picture.size(), want.size(), "{name}");
         assert_eq!(got.moves, name == "moving.gif", "{name}");
@@ -34,7 +34,7 @@ fn hostile_files_end_in_one_clear_error_soon() {
     let Some(folder) = golden("hostile") else { return };
     for (name, bytes) in files(&folder) {
         let began = Instant::now();
-        let got = decode(&bytes, &Limits::default());
+        let got = decode(&bytes, &ImageLimits::default());
         assert!(began.elapsed().as_secs() < 2, "{name}");
         // Long and thin, or with more data than it needs: within the limits.
         let readable = ["inflates.png"].contains(&&*name);
@@ -47,7 +47,7 @@ fn hostile_files_end_in_one_clear_error_soon() {
 
 #[test]
 fn refused_formats_are_named_with_what_to_do() {
-    let said = |bytes: &[u8]| decode(bytes, &Limits::default()).unwrap_err().to_string();
+    let said = |bytes: &[u8]| decode(bytes, &ImageLimits::default()).unwrap_err().to_string();
     assert!(said(b"\0\0\0\x18ftypheic").starts_with("HEIC and AVIF pictures are not read"));
     assert!(said(b"  <svg xmlns=\"\"/>").contains("draw it in the size"));
     assert!(said(b"%PDF-1.7").contains("save its pages as PNG"));
@@ -59,11 +59,11 @@ fn refused_formats_are_named_with_what_to_do() {
 fn limits_are_those_that_were_asked_for() {
     let Some(file) = golden("images/wide.png") else { return };
     let bytes = fs::read(file).expect("readable");
-    let limits = Limits { pixels: 96 * 64, side: 96, ..Limits::default() };
+    let limits = ImageLimits { pixels: 96 * 64, side: 96, ..ImageLimits::default() };
     assert!(decode(&bytes, &limits).is_ok());
-    for tight in [Limits { pixels: 96 * 64 - 1, ..limits }, Limits { side: 95, ..limits }] {
-        assert!(matches!(decode(&bytes, &tight), Err(Error::TooLarge { .. })), "{tight:?}");
+    for tight in [ImageLimits { pixels: 96 * 64 - 1, ..limits }, ImageLimits { side: 95, ..limits }] {
+        assert!(matches!(decode(&bytes, &tight), Err(ImageError::TooLarge { .. })), "{tight:?}");
     }
-    let tight = Limits { bytes: bytes.len() - 1, ..limits };
-    assert!(matches!(decode(&bytes, &tight), Err(Error::TooManyBytes { .. })));
+    let tight = ImageLimits { bytes: bytes.len() - 1, ..limits };
+    assert!(matches!(decode(&bytes, &tight), Err(ImageError::TooManyBytes { .. })));
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{Tensor, golden, read, tensors};
 use lamina_fixtures::Numbers;
-use lamina_image::{Filter, Fit, Normalize, PanAndScan, Patches, Picture, PixelOrder, Size};
+use lamina_image::{Filter, Fit, Normalization, PanAndScan, Patches, Picture, PixelOrder, PixelSize};
 use std::collections::BTreeMap;
 
 const CLIP: ([f32; 3], [f32; 3]) = ([0.48145466, 0.4578275, 0.40821073], [0.26862955, 0.2613026, 0.2757771]);
@@ -24,11 +24,12 @@ enum Layout {
 }
 
 fn rules() -> Vec<Rule> {
-    let clip = Fit::Center { short: 56, crop: Size::square(56) };
+    let clip = Fit::Center { short: 56, crop: PixelSize::square(56) };
     let rows =
         |side: u32| Layout::Rows(Patches { side, frames: 2, merge: 2, order: PixelOrder::ChannelsFirst });
     let area = |cell: u32, min: u64, max: u64, frames: u32| Fit::Area { cell, min, max, frames };
-    let canvases = [(112, 56), (56, 112), (112, 112), (56, 168), (168, 56)].map(|(w, h)| Size::new(w, h));
+    let canvases =
+        [(112, 56), (56, 112), (112, 112), (56, 168), (168, 56)].map(|(w, h)| PixelSize::new(w, h));
     let budget = Patches { side: 4, frames: 1, merge: 1, order: PixelOrder::ChannelsLast };
     let list = [
         ("llava-clip", clip, Filter::Bicubic, Layout::Tiles),
@@ -38,7 +39,7 @@ fn rules() -> Vec<Rule> {
             Filter::Bicubic,
             Layout::Tiles,
         ),
-        ("gemma3", Fit::Exact { size: Size::square(64), crops: None }, Filter::Bilinear, Layout::Tiles),
+        ("gemma3", Fit::Exact { size: PixelSize::square(64), crops: None }, Filter::Bilinear, Layout::Tiles),
         ("gemma4", Fit::Budget { patch: 4, pool: 3, cells: 70 }, Filter::Bicubic, Layout::Rows(budget)),
         ("glm4v", area(28, 3136, 14112, 2), Filter::Bicubic, rows(14)),
         ("qwen2-vl", area(28, 1568, 6272, 1), Filter::Bicubic, rows(14)),
@@ -50,7 +51,7 @@ fn rules() -> Vec<Rule> {
         ("mistral3", Fit::LongSide { longest: 112, cell: 28 }, Filter::Bicubic, Layout::Tiles),
         (
             "internvl",
-            Fit::Aspect { tile: Size::square(56), min: 1, max: 6, thumbnail: true },
+            Fit::Aspect { tile: PixelSize::square(56), min: 1, max: 6, thumbnail: true },
             Filter::Bicubic,
             Layout::Tiles,
         ),
@@ -68,13 +69,13 @@ impl Rule {
         let picture = read(file);
         let cut = fit.cut(picture.size()).expect("a cut");
         let tiles = cut.apply(&picture, self.filter);
-        let sizes: Vec<Size> = tiles.iter().map(Picture::size).collect();
+        let sizes: Vec<PixelSize> = tiles.iter().map(Picture::size).collect();
         assert_eq!(cut.sizes(picture.size()), sizes, "sizes are known beforehand");
         tiles
     }
 
     /// The numbers of tiles in the reference's layout.
-    fn numbers(&self, tiles: &[Picture], normalize: &Normalize) -> Vec<f32> {
+    fn numbers(&self, tiles: &[Picture], normalize: &Normalization) -> Vec<f32> {
         let rows = |tile: &Picture, side: u32| {
             let patches = Patches { side, frames: 1, merge: 1, order: PixelOrder::ChannelsFirst };
             patches.rows(tile, normalize)
@@ -135,7 +136,7 @@ fn pixels_are_those_of_the_reference() {
     if golden("images").is_none() {
         return;
     }
-    let samples = Normalize::new(1.0, ([0.0; 3], [1.0; 3]));
+    let samples = Normalization::new(1.0, ([0.0; 3], [1.0; 3]));
     let mut compared = 0;
     for rule in rules() {
         let tensors = tensors(&format!("{}/golden.safetensors", rule.family));
@@ -162,7 +163,7 @@ fn numbers_are_those_of_the_reference() {
     let rules = rules();
     let rule = rules.iter().find(|rule| rule.family == "llava-next").expect("there");
     let tensors = tensors("llava-next/golden.safetensors");
-    let normalize = Normalize::new(1.0 / 255.0, CLIP);
+    let normalize = Normalization::new(1.0 / 255.0, CLIP);
     let tiles = ["tall.png", "alpha.png"].map(|file| rule.tiles(file, true));
     let got: Vec<Vec<f32>> = tiles.iter().map(|tiles| rule.numbers(tiles, &normalize)).collect();
     assert_equal("llava-next/two", &got, &tensors["two/pixel_values"], 1e-6);
@@ -176,7 +177,7 @@ fn canvases_are_those_of_the_reference_within_two_steps_of_its_other_resize() {
     let fit = Fit::Canvas { tile: 56, most: 4, enlarge: false };
     let rule = Rule { family: "llama4", fit, filter: Filter::Bilinear, layout: Layout::Tiles };
     let tensors = tensors("llama4/golden.safetensors");
-    let normalize = Normalize::in_bfloat16(1.0 / 255.0, ([0.5; 3], [0.5; 3]));
+    let normalize = Normalization::in_bfloat16(1.0 / 255.0, ([0.5; 3], [0.5; 3]));
     for (case, (files, _)) in cases("llama4") {
         let Some(want) = tensors.get(&format!("{case}/pixel_values")) else { continue };
         let tiles: Vec<Picture> = files.iter().flat_map(|file| rule.tiles(file, true)).collect();
@@ -190,11 +191,11 @@ fn canvases_are_those_of_the_reference_within_two_steps_of_its_other_resize() {
 /// All rules with the numbers of released models.
 fn released() -> Vec<Fit> {
     let canvases =
-        [(672, 336), (336, 672), (672, 672), (336, 1008), (1008, 336)].map(|(w, h)| Size::new(w, h));
+        [(672, 336), (336, 672), (672, 672), (336, 1008), (1008, 336)].map(|(w, h)| PixelSize::new(w, h));
     let crops = Some(PanAndScan { min_side: 256, most: 4, ratio: 1.2 });
     vec![
-        Fit::Exact { size: Size::square(896), crops },
-        Fit::Center { short: 336, crop: Size::square(336) },
+        Fit::Exact { size: PixelSize::square(896), crops },
+        Fit::Center { short: 336, crop: PixelSize::square(336) },
         Fit::Square { side: 336, colour: [122, 116, 104] },
         Fit::Area { cell: 28, min: 56 * 56, max: 28 * 28 * 1280, frames: 1 },
         Fit::Area { cell: 28, min: 112 * 112, max: 28 * 28 * 15_000, frames: 2 },
@@ -202,7 +203,7 @@ fn released() -> Vec<Fit> {
         Fit::Budget { patch: 16, pool: 3, cells: 280 },
         Fit::Pinpoints { tile: 336, canvases: canvases.to_vec() },
         Fit::Split { longest: 1456, tile: 364, tiles: true },
-        Fit::Aspect { tile: Size::square(448), min: 1, max: 12, thumbnail: true },
+        Fit::Aspect { tile: PixelSize::square(448), min: 1, max: 12, thumbnail: true },
         Fit::Canvas { tile: 336, most: 16, enlarge: false },
         Fit::Slices { side: 448, most: 9, cell: 56 },
     ]
@@ -213,7 +214,7 @@ fn tiles_of_any_size_are_inside_and_within_their_bounds() {
     let mut random = Numbers::of("fit");
     for _ in 0..20_000 {
         let mut side = || (1 << random.below(14)) + random.below(6_000) as u32;
-        let of = Size::new(side(), side());
+        let of = PixelSize::new(side(), side());
         for fit in released() {
             let Ok(cut) = fit.cut(of) else { continue };
             let sizes = cut.sizes(of);

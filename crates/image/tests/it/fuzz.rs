@@ -2,7 +2,7 @@
 
 use crate::common::golden;
 use lamina_fixtures::Numbers;
-use lamina_image::{Limits, decode};
+use lamina_image::{ImageLimits, decode};
 use std::{fs, time::Instant};
 
 /// `LAMINA_FUZZ` times as many by night.
@@ -43,7 +43,7 @@ fn changed_files_are_read_or_refused_and_nothing_else() {
     let pictures = paths.filter(|path| path.extension().is_some_and(|e| e != "safetensors"));
     let files: Vec<Vec<u8>> = pictures.map(|path| fs::read(path).expect("readable")).collect();
     let times = std::env::var("LAMINA_FUZZ").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
-    let limits = Limits { pixels: 1 << 20, ..Limits::default() };
+    let limits = ImageLimits { pixels: 1 << 20, ..ImageLimits::default() };
     let mut random = Numbers::of("changed pictures");
     for i in 0..INPUTS * times {
         let bytes = mutate(&mut random, &files);

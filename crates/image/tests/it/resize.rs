@@ -2,7 +2,7 @@
 
 use crate::common::{golden, tensors};
 use lamina_fixtures::Numbers;
-use lamina_image::{Filter, Picture, Size, resize};
+use lamina_image::{Filter, Picture, PixelSize, resize};
 
 const FILTERS: [(&str, Filter); 3] =
     [("bilinear", Filter::Bilinear), ("bicubic", Filter::Bicubic), ("lanczos", Filter::Lanczos)];
@@ -18,7 +18,7 @@ fn resized_pictures_are_those_of_pillow() {
         let parts: Vec<_> = name.split('/').collect();
         let [source, filter, size] = parts[..] else { continue };
         let (width, height) = size.split_once('x').expect("there");
-        let size = Size::new(width.parse().expect("there"), height.parse().expect("there"));
+        let size = PixelSize::new(width.parse().expect("there"), height.parse().expect("there"));
         let filter = FILTERS.iter().find(|(name, _)| *name == filter).expect("there").1;
         let got = resize(&tensors[&format!("{source}/source")].picture(), size, filter);
         assert!(got == expected.picture(), "{name}");
@@ -28,7 +28,7 @@ fn resized_pictures_are_those_of_pillow() {
 }
 
 /// In float64 and without a clip between the passes, which costs a step where it overshoots.
-fn slow(picture: &Picture, to: Size) -> Vec<[f64; 3]> {
+fn slow(picture: &Picture, to: PixelSize) -> Vec<[f64; 3]> {
     let from = picture.size();
     let weights = |from: u32, to: u32, i: u32| {
         let scale = f64::from(from) / f64::from(to);
@@ -57,7 +57,7 @@ fn slow(picture: &Picture, to: Size) -> Vec<[f64; 3]> {
 fn integers_are_within_a_step_of_exact_numbers() {
     let mut random = Numbers::of("resize");
     for _ in 0..30 {
-        let mut size = || Size::new(1 + random.below(40) as u32, 1 + random.below(40) as u32);
+        let mut size = || PixelSize::new(1 + random.below(40) as u32, 1 + random.below(40) as u32);
         let (from, to) = (size(), size());
         let bytes = (0..from.area() * 3).map(|_| random.bits() as u8).collect();
         let picture = Picture::new(from, bytes).expect("there");
@@ -73,7 +73,7 @@ fn integers_are_within_a_step_of_exact_numbers() {
 fn a_picture_of_one_colour_stays_one() {
     for (name, filter) in FILTERS {
         for (from, to) in [((1, 1), (700, 3)), ((4000, 2), (7, 9)), ((37, 41), (37, 5))] {
-            let (from, to) = (Size::new(from.0, from.1), Size::new(to.0, to.1));
+            let (from, to) = (PixelSize::new(from.0, from.1), PixelSize::new(to.0, to.1));
             let picture = Picture::new(from, [7, 200, 255].repeat(from.area() as usize)).expect("there");
             let got = resize(&picture, to, filter);
             assert_eq!(got.size(), to);

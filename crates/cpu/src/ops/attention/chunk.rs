@@ -42,7 +42,7 @@ impl Machine {
         (scores, queries): (&mut [f32], &[u8]),
         part: &mut Running<'_>,
     ) {
-        let (rows, cell_mask) = (u.rows(), s.cell_mask(u));
+        let (rows, mask) = (u.rows(), s.cell_mask(u));
         let Range { start: base, end } = cells;
         let lanes = s.layer.codec.keys().lanes();
         for page in base / PAGE_LEN..end.div_ceil(PAGE_LEN) {
@@ -50,14 +50,13 @@ impl Machine {
             self.page_scores(s, u, page, queries, out);
         }
         // Where cells are mapped the kernel compares tokens, else places.
-        let (map, origin) =
-            (cell_mask.map.map(|m| &m[base..end]), if cell_mask.map.is_some() { 0 } else { base });
+        let (map, origin) = (mask.map.map(|m| &m[base..end]), if mask.map.is_some() { 0 } else { base });
         let groups = (end.div_ceil(PAGE_LEN) * PAGE_LEN - base) / lanes;
         for r in 0..rows {
             let (row, head) = u.place(r);
             let index = s.b.index(row);
-            let (from, to) = cell_mask.visible(index);
-            let to = if cell_mask.map.is_some() { to } else { to.min(end) };
+            let (from, to) = mask.visible(index);
+            let to = if mask.map.is_some() { to } else { to.min(end) };
             let row = LaneGroups {
                 numbers: &mut scores[r * lanes..],
                 stride: u.score_rows() * lanes,
@@ -77,16 +76,15 @@ impl Machine {
     fn page_scores(&self, s: &AttentionArgs<'_>, u: Unit, page: usize, queries: &[u8], out: &mut [f32]) {
         let keys = s.layer.codec.keys();
         let padded = s.layer.codec.key_dim(s.layer.dim);
-        let cell_mask = s.cell_mask(u);
+        let mask = s.cell_mask(u);
         // SAFETY: attention writes nothing to the cache.
-        let keys_of =
-            |page: usize| unsafe { self.cache.key_panels(&s.layer, cell_mask.page(page), u.kv_head) };
+        let keys_of = |page: usize| unsafe { self.cache.key_panels(&s.layer, mask.page(page), u.kv_head) };
         // The values of the page are read next. Keys of the next chunk's page, tried before, lie as many pages ahead as a
         // set of L2 has ways, and were gone when they were wanted: decoding at depth 4096 took 29 % longer.
         // Decode rows that read few values read the next page's keys.
         let next = match s.o.sparse_values(s.b, u.row) {
-            None => self.cache.values(&s.layer, cell_mask.page(page), u.kv_head),
-            Some(_) => self.cache.keys(&s.layer, cell_mask.page(page + 1), u.kv_head),
+            None => self.cache.values(&s.layer, mask.page(page), u.kv_head),
+            Some(_) => self.cache.keys(&s.layer, mask.page(page + 1), u.kv_head),
         };
         let weights = keys_of(page);
         let rows = u.rows();
@@ -112,16 +110,16 @@ impl Machine {
         scores: &mut [f32],
         part: &mut Running<'_>,
     ) {
-        let cell_mask = s.cell_mask(u);
+        let mask = s.cell_mask(u);
         let values = |i: usize| {
-            let page = cell_mask.page((base / PAGE_LEN + i).min((last - 1) / PAGE_LEN));
+            let page = mask.page((base / PAGE_LEN + i).min((last - 1) / PAGE_LEN));
             // SAFETY: attention writes nothing to the cache.
             unsafe { self.cache.value_rows(&s.layer, page, u.kv_head) }
         };
         // Scores of the next chunk are next: its keys. Where blocks are left out, it is not known which.
         let ahead = if u.picked.is_none() { CHUNK_PAGES } else { 0 };
         let next = std::array::from_fn(|i| {
-            let page = cell_mask.page((base / PAGE_LEN + i + ahead).min((last - 1) / PAGE_LEN));
+            let page = mask.page((base / PAGE_LEN + i + ahead).min((last - 1) / PAGE_LEN));
             self.cache.keys(&s.layer, page, u.kv_head).cast_const()
         });
         let pages = ValuePages { pages: std::array::from_fn(values), next, positions: end - base };
@@ -139,7 +137,7 @@ impl Machine {
         scores: &mut [f32],
         part: &mut Running<'_>,
     ) {
-        let (codec, dim, cell_mask) = (&s.layer.codec, s.layer.value_dim(), s.cell_mask(u));
+        let (codec, dim, mask) = (&s.layer.codec, s.layer.value_dim(), s.cell_mask(u));
         let bytes = codec.values().page_bytes(dim);
         let zero = codec.encoded_value(&vec![0.0; dim]);
         let mut pages = Cleared::new((end - base).div_ceil(PAGE_LEN), bytes);
@@ -147,11 +145,10 @@ impl Machine {
             for (i, cell) in (base..end).step_by(PAGE_LEN).enumerate() {
                 let page = &mut pages.page(i)[..bytes];
                 // SAFETY: attention writes nothing to the cache.
-                let from =
-                    unsafe { self.cache.value_rows(&s.layer, cell_mask.page(cell / PAGE_LEN), u.kv_head) };
+                let from = unsafe { self.cache.value_rows(&s.layer, mask.page(cell / PAGE_LEN), u.kv_head) };
                 page.copy_from_slice(from);
                 let index = s.b.index(u.row_of(t));
-                for place in (0..PAGE_LEN).filter(|p| !cell_mask.sees(index, cell + p)) {
+                for place in (0..PAGE_LEN).filter(|p| !mask.sees(index, cell + p)) {
                     codec.values().put(&zero, place, dim, page);
                 }
             }

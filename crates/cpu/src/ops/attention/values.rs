@@ -175,7 +175,7 @@ impl Machine {
         // SAFETY: this worker runs this task alone, and what a task before it left is not used any more.
         let scratch = unsafe { self.attention_scratch(s, worker) };
         let AttentionScratch { scores, part, values, .. } = scratch;
-        let (dim, lanes, cell_mask) = (s.layer.value_dim(), s.layer.codec.keys().lanes(), s.cell_mask(u));
+        let (dim, lanes, mask) = (s.layer.value_dim(), s.layer.codec.keys().lanes(), s.cell_mask(u));
         let run = Running::new(values, u.heads, dim);
         let first = s.cells(u).start / PAGE_LEN * PAGE_LEN;
         while picks.len() > 0 {
@@ -186,8 +186,7 @@ impl Machine {
                 let page: &mut [u8] =
                     bytemuck::cast_slice_mut(&mut pages[i / PAGE_LEN * room.page..][..room.page]);
                 // SAFETY: attention writes nothing to the cache.
-                let from =
-                    unsafe { self.cache.value_rows(&s.layer, cell_mask.page(cell / PAGE_LEN), u.kv_head) };
+                let from = unsafe { self.cache.value_rows(&s.layer, mask.page(cell / PAGE_LEN), u.kv_head) };
                 s.layer.codec.values().copy(from, [cell % PAGE_LEN, i % PAGE_LEN], dim, page);
                 let (chunk, place) = (cell / CHUNK, cell - (cell / CHUNK * CHUNK).max(first));
                 let chunk = &weights[chunk * room.chunk()..][..room.chunk()];
@@ -289,15 +288,12 @@ fn sort_keys(
 
 /// Clears what the row does not see; returns how many keys are left.
 fn hide_unseen(s: &AttentionArgs<'_>, u: Unit, cells: &Range<usize>, keys: &mut [u32]) -> usize {
-    let cell_mask = s.cell_mask(u);
-    if cell_mask.map.is_none() {
+    let mask = s.cell_mask(u);
+    if mask.map.is_none() {
         return keys.len() - 1;
     }
     let index = s.b.index(u.row);
-    keys.iter_mut()
-        .zip(cells.clone())
-        .filter(|(_, cell)| !cell_mask.sees(index, *cell))
-        .for_each(|(k, _)| *k = 0);
+    keys.iter_mut().zip(cells.clone()).filter(|(_, cell)| !mask.sees(index, *cell)).for_each(|(k, _)| *k = 0);
     keys.iter().filter(|key| **key > 0).count()
 }
 
