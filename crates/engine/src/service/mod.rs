@@ -223,6 +223,8 @@ fn serve(engine: &mut Engine, messages: &Receiver<Message>) -> EngineError {
     loop {
         // Without work, and with all of the cache saved, the thread sleeps until a message comes.
         let next = match (engine.idle(), stalled) {
+            // What came beside the last step comes first: with it the caller of `close` waits for this thread.
+            _ if inbox.holds() => None,
             (true, _) => match engine.save_idle() {
                 Some(wait) => within(wait, messages),
                 None => Some(messages.recv().unwrap_or(Message::Close)),
@@ -262,6 +264,11 @@ struct Messages {
 }
 
 impl Messages {
+    /// True where something was taken that the machine's rest is needed for.
+    fn holds(&self) -> bool {
+        self.closed || !self.errands.is_empty()
+    }
+
     /// Takes `first` and all messages that have come, and hands new sequences to the engine.
     fn take(&mut self, engine: &mut Engine, first: Option<Message>, messages: &Receiver<Message>) {
         let mut news = false;
