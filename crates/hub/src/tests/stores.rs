@@ -29,21 +29,21 @@ fn lm_studio(name: &str) -> RepoName {
 #[test]
 fn models_of_ollama_are_found_by_their_names() {
     let dir = TempDir::new().unwrap();
-    ollama(dir.path(), "registry.ollama.ai/library/small3.2/latest", "aa");
+    ollama(dir.path(), "registry.ollama.ai/library/large3.2/latest", "aa");
     ollama(dir.path(), "registry.ollama.ai/me/own/1b", "bb");
     ollama(dir.path(), "host.test/me/own/1b", "cc");
     let store = OllamaStore::at([dir.path().join("none"), dir.path().to_owned()]);
     for (name, hex) in
-        [("small3.2", "aa"), ("small3.2:latest", "aa"), ("me/own:1b", "bb"), ("host.test/me/own:1b", "cc")]
+        [("large3.2", "aa"), ("large3.2:latest", "aa"), ("me/own:1b", "bb"), ("host.test/me/own:1b", "cc")]
     {
         assert_eq!(store.find(name).unwrap(), dir.path().join(format!("blobs/sha256-{hex}")), "{name}");
     }
     let names: Vec<_> = store.list().into_iter().map(|m| m.name).collect();
-    assert_eq!(names, ["ollama:host.test/me/own:1b", "ollama:small3.2:latest", "ollama:me/own:1b"]);
+    assert_eq!(names, ["ollama:host.test/me/own:1b", "ollama:large3.2:latest", "ollama:me/own:1b"]);
     assert!(names.iter().all(|n| ModelName::parse(n).unwrap().is_some()));
     assert!(store.find("other").unwrap_err().to_string().contains("ollama pull"));
     fs::remove_file(dir.path().join("blobs/sha256-aa")).unwrap();
-    assert!(store.find("small3.2").unwrap_err().to_string().contains("missing"));
+    assert!(store.find("large3.2").unwrap_err().to_string().contains("missing"));
     write(&dir.path().join("manifests/registry.ollama.ai/library/bad/latest"), "{");
     assert!(store.find("bad").unwrap_err().to_string().contains("broken"));
 }
