@@ -1,6 +1,9 @@
 //! Compiled grammars of one vocabulary, least recently used evicted first.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex},
+};
 
 use llguidance::Matcher as Library;
 
@@ -28,26 +31,39 @@ impl Compiled {
 
 /// Compiled grammars, the most recently used last.
 #[derive(Default)]
-pub(crate) struct CompiledCache(Vec<(Arc<Lowered>, Arc<Compiled>)>);
+pub(crate) struct CompiledCache {
+    entries: Vec<CachedGrammar>,
+    hasher: RandomState,
+}
+
+struct CachedGrammar {
+    /// Of `lowered`: to compare two schemas takes as long as to read one.
+    hash: u64,
+    lowered: Arc<Lowered>,
+    compiled: Arc<Compiled>,
+}
 
 impl CompiledCache {
     /// The compiled form of `lowered`, if it is here.
     pub fn get(&mut self, lowered: &Arc<Lowered>) -> Option<Arc<Compiled>> {
-        let found = self.0.iter().position(|(p, _)| Arc::ptr_eq(p, lowered) || p == lowered)?;
-        let entry = self.0.remove(found);
-        let compiled = entry.1.clone();
-        self.0.push(entry);
+        let hash = self.hasher.hash_one(lowered);
+        let is_same =
+            |e: &CachedGrammar| e.hash == hash && (Arc::ptr_eq(&e.lowered, lowered) || e.lowered == *lowered);
+        let found = self.entries.iter().position(is_same)?;
+        let entry = self.entries.remove(found);
+        let compiled = entry.compiled.clone();
+        self.entries.push(entry);
         Some(compiled)
     }
 
     pub fn insert(&mut self, lowered: Arc<Lowered>, compiled: Arc<Compiled>) {
-        self.0.push((lowered, compiled));
-        let bytes = |entries: &[(Arc<Lowered>, Arc<Compiled>)]| {
-            entries.iter().map(|(_, compiled)| compiled.bytes).sum::<usize>()
-        };
+        self.entries.push(CachedGrammar { hash: self.hasher.hash_one(&lowered), lowered, compiled });
+        let bytes = |entries: &[CachedGrammar]| entries.iter().map(|e| e.compiled.bytes).sum::<usize>();
         // The newest always stays.
-        while self.0.len() > CACHED_GRAMMARS || (self.0.len() > 1 && bytes(&self.0) > CACHED_BYTES) {
-            self.0.remove(0);
+        while self.entries.len() > CACHED_GRAMMARS
+            || (self.entries.len() > 1 && bytes(&self.entries) > CACHED_BYTES)
+        {
+            self.entries.remove(0);
         }
     }
 }

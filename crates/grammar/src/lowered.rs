@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::nesting;
 
 /// A source in the form of the library.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) enum Lowered {
     /// A JSON schema of which every keyword is enforced.
     Schema(Value),
@@ -14,7 +14,7 @@ pub(crate) enum Lowered {
 }
 
 /// A part of a Lark grammar.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub(crate) enum LarkPiece {
     Text(String),
     /// A token named by its text; negated: any other token.
