@@ -66,6 +66,8 @@ pub struct Scripted {
     /// At which token what goes wrong.
     pub fault: Option<(u32, Fault)>,
     pub gate: Gate,
+    /// Before a step begins, and so before what is done beside it.
+    pub entry: Gate,
     /// Logits of the last step, and its taps.
     pub rows: Vec<Vec<f32>>,
     pub taps: Vec<Vec<f32>>,
@@ -96,7 +98,15 @@ impl Scripted {
             states: 0,
             kv: vec![KvType::F32.into()],
         };
-        Scripted { plan, limits, fault: None, gate: Gate::default(), rows: vec![], taps: vec![] }
+        Scripted {
+            plan,
+            limits,
+            fault: None,
+            gate: Gate::default(),
+            entry: Gate::default(),
+            rows: vec![],
+            taps: vec![],
+        }
     }
 
     fn row(&self, token: u32) -> Result<Vec<f32>, BackendError> {
@@ -121,6 +131,7 @@ fn number(input: &Input) -> f32 {
 
 impl Step for Scripted {
     fn submit(&mut self, batch: &Batch) -> Result<Ticket, BackendError> {
+        self.entry.pass();
         // Hidden rows are their tokens.
         let tokens = |t: &Tap| batch.inputs[t.rows.start as usize..t.rows.end as usize].iter().map(number);
         self.taps =

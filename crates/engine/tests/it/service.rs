@@ -295,6 +295,27 @@ fn closing_tells_who_waits() {
 }
 
 #[test]
+fn a_service_that_is_closed_beside_its_last_step_ends() {
+    let entry = Gate::closed();
+    let service = service(Scripted { entry: entry.clone(), ..Scripted::new() });
+    // One token: no step follows in which the message could be found.
+    let handle = submit(&service, 1, 1, Terms::default());
+    entry.wait_for_step();
+    let (sender, ended) = channel();
+    let thread = std::thread::spawn(move || {
+        service.close();
+        sender.send(()).expect("listens");
+    });
+    // Time for the message to lie there before the step goes on, which takes it then. One that came later would be found
+    // after the step, as it always was.
+    std::thread::sleep(Duration::from_millis(100));
+    entry.open();
+    assert_eq!(ended.recv_timeout(LONG), Ok(()), "the thread waits for a message that nobody sends");
+    thread.join().expect("ends");
+    assert_eq!(answer(&handle), (counted(1, 1), Ok(FinishReason::Length { by: LengthBy::MaxTokens })));
+}
+
+#[test]
 fn a_snapshot_is_read_while_a_step_runs() {
     let gate = Gate::closed();
     let service = service(Scripted { gate: gate.clone(), ..Scripted::new() });
