@@ -8,12 +8,15 @@
 mod args;
 mod chat;
 mod commands;
+mod completion;
 mod error;
 mod exit;
 mod input;
 mod interrupt;
 mod model_path;
 mod output;
+#[cfg(test)]
+mod page;
 mod parts;
 mod progress;
 #[cfg(feature = "client")]
@@ -24,6 +27,7 @@ mod stoppable;
 mod table;
 #[cfg(feature = "convert")]
 mod write;
+mod write_file;
 
 use error::Result;
 use std::{ffi::OsString, io::Write};
@@ -36,6 +40,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 }
 
 fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if completion::answer(&args)? {
+        return Ok(());
+    }
     let args: Vec<OsString> = args.into_iter().map(|arg| args::long_form(&arg).unwrap_or(arg)).collect();
     args::check_foreign(&args)?;
     parts::check(&args)?;

@@ -25,12 +25,11 @@ impl Execute for LoginArgs {
         let hub = Hub::of_the_environment();
         if io::stdin().is_terminal() {
             note(&format!(
-                "a token for reading, made at {}/settings/tokens (it will be shown here):",
+                "a token for reading, made at {}/settings/tokens (what you type is not shown):",
                 hub.settings.endpoint
             ));
         }
-        let mut token = String::new();
-        io::stdin().lock().read_line(&mut token).map_err(CliError::Input)?;
+        let token = secret_line()?;
         let token = token.trim();
         if token.is_empty() {
             return Err(CliError::usage("a token is missing on stdin"));
@@ -39,6 +38,16 @@ impl Execute for LoginArgs {
         note(&format!("logged in as {name}; the token is in {}", hub.settings.token_file.display()));
         Ok(())
     }
+}
+
+/// A line of stdin, which a terminal does not show.
+fn secret_line() -> Result<String> {
+    let mut line = String::new();
+    match io::stdin().is_terminal() {
+        true => line = console::Term::stderr().read_secure_line().map_err(CliError::Terminal)?,
+        false => _ = io::stdin().lock().read_line(&mut line).map_err(CliError::Input)?,
+    }
+    Ok(line)
 }
 
 impl Execute for LogoutArgs {

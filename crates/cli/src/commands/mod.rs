@@ -10,6 +10,7 @@ mod cache_panels;
 mod chat;
 #[cfg(feature = "client")]
 mod chat_server;
+mod completions;
 #[cfg(feature = "convert")]
 mod convert;
 mod detokenize;
@@ -21,6 +22,7 @@ mod inspect;
 mod list;
 #[cfg(feature = "client")]
 mod login;
+mod man;
 #[cfg(feature = "convert")]
 mod merge;
 mod perplexity;
@@ -99,6 +101,8 @@ pub const ALL: &[Command] = &[
     command::<login::LogoutArgs>(),
     command::<cache::CacheFolderArgs>(),
     command::<doctor::DoctorArgs>(),
+    command::<completions::CompletionsArgs>(),
+    command::<man::ManArgs>(),
 ];
 
 const fn command<C: Execute>() -> Command {

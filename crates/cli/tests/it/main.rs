@@ -3,6 +3,7 @@
 
 mod chat;
 mod common;
+mod completion;
 mod convert;
 #[cfg(target_os = "linux")]
 mod cuda;
