@@ -41,7 +41,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 
 fn execute(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     let args: Vec<OsString> = args.into_iter().collect();
-    if completion::answer(&args)? {
+    if completion::answer(commands::parser, &args)? {
         return Ok(());
     }
     let args: Vec<OsString> = args.into_iter().map(|arg| args::long_form(&arg).unwrap_or(arg)).collect();

@@ -18,7 +18,10 @@ pub trait Ask: Execute {
 /// The command `C` with the flags of servers.
 pub fn define<C: Ask>() -> clap::Command {
     let command = C::augment_args(clap::Command::new(C::NAME));
-    let command = ServerArgs::augment_args(C::Flags::augment_args(command));
+    // Sets of flags would describe the command as well.
+    let about = command.get_about().cloned().unwrap_or_default();
+    let whole = command.get_long_about().unwrap_or(&about).clone();
+    let command = ServerArgs::augment_args(C::Flags::augment_args(command)).about(about).long_about(whole);
     command.mut_arg("server", |arg| arg.conflicts_with_all(C::LOCAL))
 }
 

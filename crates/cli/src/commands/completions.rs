@@ -50,3 +50,19 @@ impl Execute for CompletionsArgs {
         output::text(&String::from_utf8_lossy(&script))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{commands::parser, completion};
+
+    #[test]
+    fn what_is_completed_is_there() {
+        completion::with_names(parser()).debug_assert();
+        let parser = parser();
+        let ids: Vec<_> =
+            parser.get_subcommands().flat_map(clap::Command::get_arguments).map(|a| a.get_id()).collect();
+        for name in completion::MODELS.into_iter().chain(completion::NAMES) {
+            assert!(ids.iter().any(|id| id.as_str() == name), "{name}");
+        }
+    }
+}

@@ -158,6 +158,8 @@ mod tests {
         for command in super::parser().get_subcommands() {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             assert!(about.len() > 10, "{}: {about}", command.get_name());
+            // What a set of flags says of itself is about no command.
+            assert!(!about.contains("server and its key"), "{}: {about}", command.get_name());
         }
     }
 }
