@@ -107,13 +107,18 @@ impl ChatAnswer {
 
     /// Takes an answer apart.
     pub fn reader(&self) -> ChatReader {
+        self.reader_with(None)
+    }
+
+    /// As [`ChatAnswer::reader`]; the same `seed` gives the same ids of calls.
+    pub fn reader_with(&self, seed: Option<u64>) -> ChatReader {
         let options = ParserOptions {
             tools: &self.tools,
             reasoning: self.marks.filter(|_| !self.keeps_reasoning),
             inside: self.inside && !self.keeps_reasoning,
             no_calls: self.tools.is_empty(),
             earlier_calls: self.earlier_calls,
-            seed: None,
+            seed,
         };
         ChatReader { parser: Parser::new(self.format, &options), tokenizer: self.tokenizer.clone() }
     }

@@ -99,7 +99,7 @@ impl TokenStream {
         match event {
             Event::Prompt { tokens, .. } => Ok(Piece { prompt: tokens, ..Piece::empty() }),
             Event::Progress { .. } => Ok(Piece::empty()),
-            Event::Token(Token { index, id, text, forced, logprob, top }) => {
+            Event::Token(Token { index, id, text, forced, logprob, top, .. }) => {
                 Ok(Piece { index, text, token: Some(id), forced, logprob, top, ..Piece::empty() })
             }
             Event::Finished { index, text, reason, complete, sampler, timings } => {

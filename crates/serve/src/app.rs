@@ -45,7 +45,7 @@ impl App {
     /// # Errors
     /// When the system gives no thread for the log.
     pub fn new(options: ServeOptions, models: Registry) -> std::io::Result<App> {
-        let metrics = Metrics::new(&options.metrics_prefix);
+        let metrics = Metrics::new(&options.metrics_prefix, options.replicas > 1);
         Ok(App(Arc::new(AppState {
             log: LogWriter::to_stderr(metrics.log_dropped.clone())?,
             metrics,

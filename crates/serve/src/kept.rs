@@ -1,6 +1,6 @@
 //! Answers that can be asked for again, or gone on from: kept in memory for a while.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,6 +21,13 @@ pub struct KeptAnswer {
     pub messages: Vec<Value>,
     /// The items that it was asked with.
     pub input: Vec<Value>,
+}
+
+impl KeptAnswer {
+    /// As another process reads it.
+    pub fn written(&self, id: &str, tenant: &str) -> Value {
+        json!({ "id": id, "tenant": tenant, "body": self.body, "messages": self.messages, "input": self.input })
+    }
 }
 
 /// The kept answers of a server: each is found by its id, and only by who asked for it.
@@ -54,6 +61,29 @@ impl KeptAnswers {
             KeptEntry { answer: Arc::new(answer), tenant: tenant.clone(), bytes, since: Instant::now() };
         shelf.answers.insert(id.to_owned(), kept);
         shelf.clear_out(MOST, MOST_BYTES, LIFE);
+    }
+
+    /// Keeps an answer that another process has written, unless it is there.
+    pub fn read(&self, written: &Value) {
+        let text = |name: &str| written[name].as_str().unwrap_or_default();
+        let list = |name: &str| written[name].as_array().cloned().unwrap_or_default();
+        let (id, tenant) = (text("id"), Arc::from(text("tenant")));
+        if self.find(id, &tenant).is_none() {
+            let (messages, input) = (list("messages"), list("input"));
+            self.keep(id, &tenant, KeptAnswer { body: written["body"].clone(), messages, input });
+        }
+    }
+
+    /// The answers of which a request speaks: by their ids, or by those of their items.
+    pub fn named_in(&self, request: &str, tenant: &str) -> Vec<Value> {
+        let shelf = self.shelf();
+        let own = shelf.answers.iter().filter(|(_, kept)| &*kept.tenant == tenant);
+        let named = own.filter(|(id, kept)| {
+            let output = kept.answer.body["output"].as_array().into_iter().flatten();
+            let mut items = output.chain(&kept.answer.input).filter_map(|item| item["id"].as_str());
+            request.contains(id.as_str()) || items.any(|item| request.contains(item))
+        });
+        named.map(|(id, kept)| kept.answer.written(id, tenant)).collect()
     }
 
     /// The answer of that id.

@@ -20,6 +20,8 @@ mod call;
 mod dialect;
 mod end_rate;
 mod error;
+mod frames;
+mod gateway;
 mod guard;
 mod kept;
 mod local;
@@ -28,6 +30,7 @@ mod metrics;
 mod models;
 mod options;
 mod page;
+mod replica;
 mod run;
 mod server;
 
@@ -35,5 +38,6 @@ pub use local::{DetailedDelta, LocalRequest, LocalServer};
 pub use options::{
     KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, Reasoning, ServeOptions, Span,
 };
+pub use replica::{ReplicaPlace, serve_replica};
 pub use run::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
 pub use server::{Server, StartError};

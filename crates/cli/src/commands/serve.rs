@@ -9,8 +9,9 @@ use crate::{
     model_path,
     output::note,
 };
-use lamina_serve::{ModelOrigin, NamedPath, ServeOptions, Server, StartError};
+use lamina_serve::{ModelOrigin, NamedPath, ReplicaPlace, ServeOptions, Server, StartError, serve_replica};
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -55,6 +56,10 @@ impl Execute for ServeArgs {
         options.models.extend(self.models.into_iter().map(ModelOrigin::from));
         self.options.set(&mut options).map_err(|e| CliError::Start(e.to_string()))?;
         model_path::fetching(|line| options.locate(line))?;
+        if let Some(place) = ReplicaPlace::of_environment() {
+            return Ok(serve_replica(options, &place)?);
+        }
+        options.replica_command = own_command();
         // From now on Ctrl-C ends in good order, also while the model loads.
         interrupt::set(On::Catch);
         let server = Server::start(options)?;
@@ -76,6 +81,14 @@ impl Execute for ServeArgs {
         interrupt::set(On::Exit);
         Ok(())
     }
+}
+
+/// What starts this command again; nothing where the system does not say.
+fn own_command() -> Vec<OsString> {
+    let program = std::env::current_exe().map(OsString::from).ok();
+    program.map_or_else(Vec::new, |program| {
+        std::iter::once(program).chain(std::env::args_os().skip(1)).collect()
+    })
 }
 
 /// Looks for Ctrl-C: the first drains the server, the second ends the program.

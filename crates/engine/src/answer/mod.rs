@@ -256,7 +256,8 @@ impl Answer {
             true => self.text.lock().push(id)?,
             false => (String::new(), None),
         };
-        let token = Token { index: self.index, id, text, forced, logprob, top };
+        let sampler = Some(self.sampler.state());
+        let token = Token { index: self.index, id, text, forced, logprob, top, sampler };
         let stop = match hit {
             Some(n) => Some(StopBy::Text(n)),
             None => self.constraint.as_ref().filter(|c| c.is_over()).map(|_| StopBy::Grammar),

@@ -153,7 +153,15 @@ mod tests {
         let texts = [0, 1].map(|_| SharedText::new(AnswerText::new(None, &[], &stop, StopText::Exclude)));
         let mut outbox = PendingEvents::default();
         for (index, id) in [(0, 7), (1, 8), (0, 9)] {
-            let token = Token { index, id, text: String::new(), forced: false, logprob: None, top: vec![] };
+            let token = Token {
+                index,
+                id,
+                text: String::new(),
+                forced: false,
+                logprob: None,
+                top: vec![],
+                sampler: None,
+            };
             let text = Some(texts[index].clone());
             outbox.push(Parcel { outlet: outlet.clone(), event: Event::Token(token), text });
         }

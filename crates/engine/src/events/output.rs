@@ -72,6 +72,8 @@ pub struct Token {
     pub logprob: Option<f32>,
     /// Most likely tokens and their logprobs, where they were asked for.
     pub top: Vec<(u32, f32)>,
+    /// Where the sampler stands behind it, for a request that goes on from here; none in a search by beams.
+    pub sampler: Option<SamplerState>,
 }
 
 /// Why an answer ended.

@@ -46,7 +46,8 @@ impl Sequence {
             for id in beam.tokens {
                 // The search has made the same text of it before.
                 let text = text.push(id).map(|(text, _)| text).unwrap_or_default();
-                let token = Token { index, id, text, forced: false, logprob: None, top: vec![] };
+                let token =
+                    Token { index, id, text, forced: false, logprob: None, top: vec![], sampler: None };
                 self.put(Event::Token(token), None, out);
             }
             self.end_beam(index, beam.reason, text.rest().unwrap_or_default(), count, out);

@@ -43,6 +43,11 @@ pub fn routes() -> Router<App> {
         .method_not_allowed_fallback(wrong_method)
 }
 
+/// The routes that a gateway answers by itself.
+pub fn gateway_routes() -> Router<App> {
+    Router::new().merge(metrics::routes()).merge(openai::kept_routes())
+}
+
 async fn no_path(request: Request) -> Response {
     let text = "there is nothing at this path";
     tell(&request, ApiError::new(Cause::NoPath, text))

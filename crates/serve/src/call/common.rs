@@ -6,17 +6,14 @@ use crate::{
     error::ApiError,
     models::Lease,
     options::{KeepAlive, Span},
-    run::{Wishes, ids},
+    run::{Wishes, arrival, ids},
 };
 use lamina::{
     EngineError, GenerateOptions, Terms,
     sample::{SamplingParams, params},
 };
 use serde_json::Value;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 /// Reads the common fields.
 pub(super) fn wishes(
@@ -89,7 +86,7 @@ fn limits(body: &mut Body, generate: &mut GenerateOptions) -> Result<(), ApiErro
 /// On what terms requests of a caller run that do not say.
 pub(super) fn usual_terms(call: &HttpCall) -> Terms {
     let (caller, options) = (&call.caller, &call.app.options);
-    let by = |limit: Option<Span>| limit.and_then(|t| Instant::now().checked_add(t.0));
+    let by = |limit: Option<Span>| limit.and_then(|t| arrival().checked_add(t.0));
     Terms {
         priority: caller.priority.max(0),
         tenant: caller.tenant.clone(),
@@ -119,7 +116,7 @@ fn terms(call: &HttpCall, body: &mut Body, generate: &mut GenerateOptions) -> Re
             Some(Duration::try_from_secs_f64(seconds).map_err(wrong)?)
         }
     };
-    let own = own.and_then(|t| Instant::now().checked_add(t));
+    let own = own.and_then(|t| arrival().checked_add(t));
     terms.deadline = own.into_iter().chain(terms.deadline).min();
     let salt: Option<String> = body.take("cache_salt")?;
     let tenant = options.isolate_tenants.then(|| caller.tenant.to_string());

@@ -75,15 +75,19 @@ pub fn refusal(error: &ApiError, dialect: Dialect, id: &str) -> Response {
 }
 
 impl HttpCall {
-    async fn of(app: App, dialect: Dialect, request: Request) -> Result<HttpCall, ApiError> {
+    /// A request with its context.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub async fn of(app: App, dialect: Dialect, request: Request) -> Result<HttpCall, ApiError> {
         let (mut parts, body) = request.into_parts();
         let missing = || ApiError::fault("a request without its context");
         let CallContext { caller, id, log } = parts.extensions.remove::<CallContext>().ok_or_else(missing)?;
-        let taker = parts.extensions.remove();
+        let (taker, attempt) = (parts.extensions.remove(), parts.extensions.remove());
         let raw = RawPathParams::from_request_parts(&mut parts, &()).await;
         let parameters = raw.iter().flatten().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         log.entry().dialect = dialect;
         let (body, share) = (Mutex::new(Some(body)), Mutex::new(app.bodies.share()));
-        Ok(HttpCall { app, dialect, caller, id, log, parts, parameters, body, share, taker })
+        Ok(HttpCall { app, dialect, caller, id, log, parts, parameters, body, share, taker, attempt })
     }
 }

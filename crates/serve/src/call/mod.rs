@@ -30,7 +30,7 @@ use crate::{
     error::{ApiError, Cause},
     log::RequestLog,
     models::{Lease, TextRoom},
-    run::{AnswerJob, Render, RenderedStream, Run, SlotTurn, Wishes, whole},
+    run::{AnswerJob, Attempt, Render, RenderedStream, Run, SlotTurn, Wishes, whole},
 };
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header, request::Parts};
@@ -89,6 +89,8 @@ pub struct HttpCall {
     share: Mutex<BodyShare>,
     /// Takes the pieces of its answer as they are, where the caller is inside the process.
     taker: Option<RunTaker>,
+    /// A gateway is told how its answer goes on.
+    attempt: Option<Arc<Attempt>>,
 }
 
 impl HttpCall {
@@ -292,10 +294,8 @@ impl HttpCall {
         let turn = self.slot_turn(&job);
         // Nothing is left of the body but its tokens, which the queue has a limit for.
         self.share().release();
-        let mut run = Run::start(job, self.app.end.clone()).map_err(|e| self.with_retry(e))?;
-        if let Some(turn) = turn {
-            run.remember(turn);
-        }
+        let run = Run::start(job, self.app.end.clone(), turn, self.attempt.clone());
+        let run = run.map_err(|e| self.with_retry(e))?;
         let mut entry = self.log.entry();
         entry.queued = true;
         entry.usage.prompt = run.started().prompt_tokens.iter().sum();

@@ -67,6 +67,8 @@ pub struct LogEntry {
     pub ignored: Vec<String>,
     /// Its prompt, where prompts are logged.
     pub prompt: Option<String>,
+    /// Id under which its answer is kept.
+    pub kept: Option<String>,
 }
 
 /// Bytes of a path that are kept: the rest of a longer one says nothing.
@@ -99,6 +101,7 @@ impl RequestLog {
             finish: None,
             ignored: vec![],
             prompt: None,
+            kept: None,
         };
         RequestLog(Arc::new(Mutex::new(entry)))
     }

@@ -2,6 +2,7 @@
 
 mod kept;
 mod labels;
+mod moves;
 mod process;
 mod registrar;
 mod requests;
@@ -18,6 +19,7 @@ use crate::{
 };
 use kept::KeptHistogram;
 use labels::{AdapterLabel, BuildLabel, ModelLabel, PagesLabel, PhaseLabel, StepLabel};
+use moves::MoveMetrics;
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -46,6 +48,8 @@ pub struct Metrics {
     files: Gauge,
     /// Lines of the log that were dropped.
     pub log_dropped: Counter,
+    /// What becomes of answers where there are replicas.
+    pub moves: MoveMetrics,
     seen: Mutex<SeenCounters>,
 }
 
@@ -72,12 +76,13 @@ struct Engines {
 }
 
 impl Metrics {
-    /// Numbers whose names begin with `prefix`.
-    pub fn new(prefix: &str) -> Metrics {
+    /// Numbers whose names begin with `prefix`: those of a gateway where there are `replicas`.
+    pub fn new(prefix: &str, replicas: bool) -> Metrics {
         let mut sheet = Sheet::default();
         let mut r = Registrar { sheet: &mut sheet, prefix };
         let requests = Requests::new(&mut r);
         let engines = Engines::new(&mut r);
+        let moves = MoveMetrics::new(replicas.then_some(&mut r));
         let open_connections = r.add("open_connections", "Connections that are open", Gauge::default());
         let log_dropped =
             r.add("log_lines_dropped", "Lines of the log that nobody read in time", Counter::default());
@@ -94,7 +99,7 @@ impl Metrics {
         let cpu = Counter::<f64, AtomicU64>::default();
         sheet.register("process_cpu_seconds", "Processor time of user and system", cpu.clone());
         let seen = Mutex::new(SeenCounters::default());
-        Metrics { sheet, requests, engines, open_connections, resident, cpu, files, log_dropped, seen }
+        Metrics { sheet, requests, engines, open_connections, resident, cpu, files, log_dropped, moves, seen }
     }
 
     /// Counts a request that has ended: once, whatever its `n`.
@@ -222,7 +227,7 @@ mod tests {
     fn counters_are_there_from_the_start() {
         let options = crate::options::ServeOptions::default();
         let models = crate::models::Registry::new(&options).expect("the packaged model");
-        let metrics = Metrics::new("lamina");
+        let metrics = Metrics::new("lamina", false);
         let text = metrics.text(&models.slots(), 0);
         for line in [
             "lamina:prompt_tokens_total{model_name=\"lamina-tiny\"} 0",
@@ -243,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_request_counts_once() {
-        let metrics = Metrics::new("lamina");
+        let metrics = Metrics::new("lamina", false);
         let log = RequestLog::new("r".into(), "p".into(), "POST", "/v1/completions");
         {
             let mut entry = log.entry();

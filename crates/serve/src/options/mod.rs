@@ -10,7 +10,11 @@ use lamina::{
     AdapterPath, Goal, LoadOptions, OptionError, OptionSpec, Surface, hub::PullWatch, sample::SamplingParams,
     settings,
 };
-use std::{ffi::OsStr, path::PathBuf, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    time::Duration,
+};
 
 settings! {
     /// How one model is loaded and answers.
@@ -75,6 +79,9 @@ settings! {
         "Load" {
             /// Sequences that run at once [default: 64]
             max_running: usize = 64, "N" | "parallel" | "max_num_seqs";
+            /// Processes that answer, each with an engine of its own: an answer whose process is lost goes on in another one,
+            /// as if nothing had happened [default: 1]
+            replicas: usize = 1, "N";
             /// Requests that may wait [default: 256]
             max_queue: usize = 256, "N";
             /// Milliseconds to the first token and between tokens that answers are to keep, as ttft=500,tbt=50: while answers are
@@ -147,6 +154,8 @@ settings! {
         models: Vec<ModelOrigin> = vec![],
         + /// What holds for every model that has no settings of its own.
         model: ModelSettings = ModelSettings::default(),
+        + /// What starts one of several replicas: a program and its arguments.
+        replica_command: Vec<OsString> = vec![],
         + /// Sampling of requests that do not say.
         sampling: SamplingParams = SamplingParams::default(),
     }

@@ -1,11 +1,11 @@
 //! Ids of answers and calls.
 
-use uuid::Uuid;
+use super::draws::id_bits;
 
 /// `prefix` and 24 letters and digits that nobody can guess.
 pub fn fresh(prefix: &str) -> String {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    let [mut a, mut b] = [Uuid::new_v4(), Uuid::new_v4()].map(|id| id.as_u128());
+    let [mut a, mut b] = [id_bits(), id_bits()];
     let letter = |n: &mut u128| {
         let at = (*n % 62) as usize;
         *n /= 62;

@@ -2,6 +2,7 @@
 
 mod collect;
 mod delta;
+mod draws;
 mod embed;
 mod form;
 mod frames;
@@ -10,12 +11,15 @@ mod job;
 mod render;
 mod rerank;
 mod respond;
+mod resume;
 mod slot_turn;
 mod split;
 mod stream;
+mod telling;
 
 pub use collect::{AnswerBlock, BlockKind, ToolUse, WholeAnswer, WholeChoice};
 pub use delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
+pub use draws::{FixedDraws, arrival, asked_at};
 pub use embed::{shortened, vectors};
 pub use form::{FormSource, WantedForm};
 pub use frames::Frames;
@@ -26,3 +30,4 @@ pub use respond::{Observer, RenderedStream, whole};
 pub use slot_turn::SlotTurn;
 pub use split::Split;
 pub use stream::Run;
+pub use telling::Attempt;

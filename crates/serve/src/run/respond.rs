@@ -82,13 +82,19 @@ pub struct RenderedStream {
 impl RenderedStream {
     /// The stream of a running request; `ping` is how long it may be silent.
     pub fn new(
-        run: Run,
+        mut run: Run,
         mut renderer: Box<dyn Render>,
         observer: Box<dyn Observer>,
         ping: Duration,
     ) -> RenderedStream {
         let mut out = Frames::default();
         renderer.begin(run.started(), &mut out);
+        while let Some(delta) = run.next_told() {
+            renderer.delta(&delta, &mut out);
+        }
+        if run.told_before() {
+            out.take();
+        }
         let silence = Box::pin(sleep(ping));
         RenderedStream { run, renderer, observer, out, begun: false, over: false, ping, silence }
     }

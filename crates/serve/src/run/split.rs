@@ -21,10 +21,11 @@ pub(super) struct AnswerSplitter {
 }
 
 impl AnswerSplitter {
-    pub fn new(split: &Split) -> AnswerSplitter {
+    /// The same `seed` gives the same ids of calls.
+    pub fn new(split: &Split, seed: Option<u64>) -> AnswerSplitter {
         let chat = match split {
             Split::Plain => None,
-            Split::Chat(chat) => Some(chat.reader()),
+            Split::Chat(chat) => Some(chat.reader_with(seed)),
         };
         AnswerSplitter { chat, calls: 0 }
     }
@@ -76,7 +77,7 @@ mod tests {
         let split = |tools: Vec<Value>| {
             let mut chat = ChatAnswer::new(format, lamina::tokenizer(None).expect("the packaged tokenizer"));
             (chat.marks, chat.inside, chat.tools) = (Some(format.reasoning), true, tools);
-            let mut splitter = AnswerSplitter::new(&Split::Chat(Arc::new(chat)));
+            let mut splitter = AnswerSplitter::new(&Split::Chat(Arc::new(chat)), None);
             let mut parts = vec![];
             for piece in
                 ["Hm</thi", "nk>Yes <tool_call>\n{\"name\": \"now\", ", "\"arguments\": {}}\n</tool_call>"]

@@ -2,20 +2,24 @@
 
 use super::{
     delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage},
+    draws,
     job::{AnswerJob, Wishes},
     render::Started,
+    resume::{self, SentPrompt},
     slot_turn::SlotTurn,
     split::{AnswerSplitter, Split},
+    telling::{Attempt, Telling},
 };
 use crate::{
     error::{ApiError, Cause},
     models::Lease,
 };
-use lamina::{Canceller, EngineError, Event, FinishReason, Handle, LengthBy, StopBy, Timings, Token};
+use lamina::{Canceller, Event, FinishReason, Handle, LengthBy, StopBy, Timings, Token};
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -26,10 +30,12 @@ const BACKLOG: usize = 64;
 
 /// A running request. Dropping it cancels what has not ended.
 pub struct Run {
-    /// One for each prompt; none when its answers have ended.
-    handles: Vec<Option<Handle>>,
+    sent: Vec<SentPrompt>,
     choices: Vec<OpenChoice>,
     ready: VecDeque<AnswerDelta>,
+    telling: Telling,
+    /// Pieces at the front of those that are ready which an engine before this one told.
+    told: usize,
     usage: TokenUsage,
     wishes: Wishes,
     started: Started,
@@ -53,8 +59,8 @@ struct OpenChoice {
 }
 
 impl OpenChoice {
-    fn new(split: &Split) -> OpenChoice {
-        OpenChoice { splitter: AnswerSplitter::new(split), held: vec![], reasoning: 0 }
+    fn new(split: &Split, seed: Option<u64>) -> OpenChoice {
+        OpenChoice { splitter: AnswerSplitter::new(split, seed), held: vec![], reasoning: 0 }
     }
 
     /// The parts that became certain with `text`, which came with `token`.
@@ -86,36 +92,41 @@ impl OpenChoice {
 }
 
 impl Run {
-    /// Queues a request; `end` cancels it.
+    /// Queues a request; `end` cancels it, `slot` remembers the text of its first answer. With an `attempt` it goes on behind
+    /// what was told before, and what it says is told.
     ///
     /// # Errors
     /// Whatever is wrong with it; a full queue; a model that has stopped.
-    pub fn start(job: AnswerJob, end: CancellationToken) -> Result<Run, ApiError> {
+    pub fn start(
+        mut job: AnswerJob,
+        end: CancellationToken,
+        slot: Option<SlotTurn>,
+        attempt: Option<Arc<Attempt>>,
+    ) -> Result<Run, ApiError> {
         job.check()?;
         let model = job.lease.model(job.wishes.lora.as_deref())?;
-        let mut options = job.wishes.generate.clone();
-        options.terms.backlog = BACKLOG * options.n;
+        job.wishes.generate.terms.backlog = BACKLOG * job.wishes.generate.n;
         let prompt_tokens: Vec<usize> = job.prompts.iter().map(Vec::len).collect();
         let choices = job.choices();
-        // A request of several prompts is queued as a whole or not at all: dropping the handles cancels.
-        let handles = job
-            .prompts
-            .into_iter()
-            .map(|prompt| Ok(Some(model.submit(prompt, &options)?)))
-            .collect::<Result<Vec<_>, lamina::EngineError>>()?;
+        let (told, telling) = Telling::begin(attempt);
+        let sent = resume::send(&model, job.prompts, &job.wishes, &told)?;
         let mut run = Run {
-            handles,
-            choices: (0..choices).map(|_| OpenChoice::new(&job.split)).collect(),
+            sent,
+            choices: (0..choices).map(|choice| OpenChoice::new(&job.split, draws::seed(choice))).collect(),
             ready: VecDeque::new(),
+            telling,
+            told: 0,
             usage: TokenUsage { prompt: prompt_tokens.iter().sum(), ..TokenUsage::default() },
             started: Started { prompt_tokens, choices, model: job.lease.name().to_owned() },
             wishes: job.wishes,
             failure: None,
             over: false,
             end: Box::pin(end.cancelled_owned()),
-            slot: None,
+            slot,
             lease: job.lease,
         };
+        told.into_iter().for_each(|(first, event)| run.take(first, event));
+        run.told = run.ready.len();
         // What the engine refuses it refuses at once, and a refusal has a status.
         run.poll_handles(&mut Context::from_waker(Waker::noop()));
         run.failure.take().map_or(Ok(run), Err)
@@ -123,7 +134,7 @@ impl Run {
 
     /// What cancels it from other threads, for each prompt.
     pub fn cancellers(&self) -> Vec<Canceller> {
-        self.handles.iter().flatten().map(Handle::canceller).collect()
+        self.sent.iter().filter_map(|s| s.handle.as_ref()).map(Handle::canceller).collect()
     }
 
     /// What is known of it from the start.
@@ -131,9 +142,15 @@ impl Run {
         &self.started
     }
 
-    /// The text of the first answer is left in a slot.
-    pub fn remember(&mut self, turn: SlotTurn) {
-        self.slot = Some(turn);
+    /// True where bytes of the answer were told before.
+    pub fn told_before(&self) -> bool {
+        self.telling.told_before()
+    }
+
+    /// The next piece that an engine before this one told.
+    pub fn next_told(&mut self) -> Option<AnswerDelta> {
+        self.told = self.told.checked_sub(1)?;
+        self.ready.pop_front()
     }
 
     /// Tokens so far; all of them when it has ended.
@@ -152,9 +169,11 @@ impl Run {
             if let Some(delta) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(delta)));
             }
-            if self.over || self.handles.iter().all(Option::is_none) {
+            if self.over || self.sent.iter().all(|s| s.handle.is_none()) {
+                self.telling.end();
                 return Poll::Ready(None);
             }
+            self.telling.publish();
             if self.end.as_mut().poll(context).is_ready() {
                 let text = "the server is about to end";
                 self.failure = Some(ApiError::unavailable(text, Duration::from_secs(5)));
@@ -170,19 +189,15 @@ impl Run {
     /// Takes an event of each prompt that has one; true when there was any, or an end.
     fn poll_handles(&mut self, context: &mut Context<'_>) -> bool {
         let mut any = false;
-        for prompt in 0..self.handles.len() {
-            let Some(handle) = &self.handles[prompt] else { continue };
+        for place in 0..self.sent.len() {
+            let prompt = &mut self.sent[place];
+            let Some(handle) = &prompt.handle else { continue };
             match handle.poll_next(context) {
-                Poll::Pending => {}
-                Poll::Ready(None) => {
-                    self.handles[prompt] = None;
-                    any = true;
-                }
-                Poll::Ready(Some(event)) => {
-                    any = true;
-                    self.take(prompt, event);
-                }
+                Poll::Pending => continue,
+                Poll::Ready(None) => prompt.handle = None,
+                Poll::Ready(Some(event)) => self.take_from(place, event),
             }
+            any = true;
         }
         any
     }
@@ -192,12 +207,29 @@ impl Run {
         let Some(error) = self.failure.take() else { return Ok(()) };
         self.over = true;
         self.ready.clear();
-        self.handles.iter_mut().for_each(|h| *h = None);
+        self.sent.clear();
+        self.telling.end();
         Err(error)
     }
 
-    fn take(&mut self, prompt: usize, event: Event) {
-        let first = prompt * self.wishes.generate.n;
+    /// Takes an event of a prompt, unless it was told before.
+    fn take_from(&mut self, place: usize, mut event: Event) {
+        let prompt = &mut self.sent[place];
+        match &mut event {
+            Event::Token(token) => match prompt.was_told(token.id) {
+                Ok(false) => {}
+                Ok(true) => return,
+                Err(error) => return self.failure = Some(error),
+            },
+            Event::Finished { timings, .. } => *timings = prompt.whole(*timings),
+            _ => {}
+        }
+        let first = prompt.first;
+        self.telling.note(first, &event);
+        self.take(first, event);
+    }
+
+    fn take(&mut self, first: usize, event: Event) {
         match event {
             Event::Prompt { start, tokens } => {
                 let part = DeltaPart::Prompt { start, scored: tokens };
@@ -212,13 +244,7 @@ impl Run {
                 self.finish(first + index, text, reason, timings);
             }
             Event::Failed(e) => {
-                let of_prompt = matches!(
-                    e,
-                    EngineError::EmptyPrompt
-                        | EngineError::UnknownToken { .. }
-                        | EngineError::TooLong { .. }
-                        | EngineError::CacheTooSmall { .. }
-                );
+                let of_prompt = SentPrompt::is_of_prompt(&e);
                 let error = ApiError::from(e);
                 self.failure = Some(if of_prompt { error.of("prompt") } else { error });
             }
@@ -316,7 +342,7 @@ mod tests {
             (Split::Plain, "\u{e9}t\u{e9}".to_owned()),
             (Split::Plain, String::new()),
         ] {
-            let mut open = OpenChoice::new(&split);
+            let mut open = OpenChoice::new(&split, None);
             let mut parts = vec![];
             let pieces = text.chars().flat_map(|c| [c.to_string(), String::new()]).chain([String::new()]);
             for (id, piece) in (0..).zip(pieces) {

@@ -8,7 +8,6 @@ use super::{
     upload::Upload,
 };
 use crate::{
-    api,
     app::App,
     call::{CallContext, Caller, refusal},
     dialect::Dialect,
@@ -43,8 +42,14 @@ pub(super) struct Front {
 }
 
 impl Front {
-    pub fn new(app: App, access: Access, keys: KeyRing, tls: Option<Tls>, large: LargeBodies) -> Front {
-        let routes = api::routes().with_state(app.clone());
+    pub fn new(
+        app: App,
+        access: Access,
+        keys: KeyRing,
+        tls: Option<Tls>,
+        large: LargeBodies,
+        routes: Router,
+    ) -> Front {
         Front { app, access, keys: RwLock::new(Arc::new(keys)), tls, routes, large }
     }
 

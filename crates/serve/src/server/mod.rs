@@ -15,7 +15,9 @@ mod upload;
 pub use threads::beside;
 
 use crate::{
+    api,
     app::App,
+    gateway::Gateway,
     guard::{Access, KeyRing},
     models::{Phase, Registry},
     options::ServeOptions,
@@ -49,6 +51,9 @@ pub enum StartError {
     /// Keys or certificates cannot be read.
     #[error("{0}")]
     Access(String),
+    /// Replicas cannot be started.
+    #[error("replicas cannot be started: {0}")]
+    Replicas(std::io::Error),
     /// The system gives no thread.
     #[error("no thread for the server: {0}")]
     Thread(std::io::Error),
@@ -62,6 +67,7 @@ pub struct Server {
     url: String,
     port: u16,
     app: App,
+    gateway: Option<Gateway>,
     front: Arc<Front>,
     drain: CancellationToken,
     ended: Mutex<mpsc::Receiver<()>>,
@@ -90,24 +96,49 @@ impl Server {
         };
         let (url, port) = (listening.url(access.scheme), listening.port());
         let app = App::new(options, models).map_err(StartError::Thread)?;
-        app.models.begin();
-        let front = Arc::new(Front::new(app.clone(), access, keys, tls, large));
+        let gateway = match app.options.replicas > 1 {
+            true => Some(Gateway::start(&app).map_err(StartError::Replicas)?),
+            false => None,
+        };
+        let routes = match &gateway {
+            Some(gateway) => gateway.routes(),
+            None => {
+                app.models.begin();
+                api::routes().with_state(app.clone())
+            }
+        };
+        let front = Arc::new(Front::new(app.clone(), access, keys, tls, large, routes));
         let drain = CancellationToken::new();
         let (models, log) = (app.models.clone(), app.clone());
         let connections = Connections::new(front.clone(), drain.clone());
         let handle = runtime.handle().clone();
+        let replicas = gateway.clone();
         let (over, ended) = mpsc::channel();
         let thread = std::thread::Builder::new().name("lamina-http".into()).spawn(move || {
             let idle = runtime.spawn(async move { models.forget_idle().await });
+            let listens =
+                replicas.clone().map(|gateway| runtime.spawn(async move { gateway.listen().await }));
             runtime.block_on(connections.serve(listening));
             idle.abort();
+            listens.iter().for_each(|listens| listens.abort());
+            replicas.iter().for_each(Gateway::end);
             log.log.flush(LAST_LINES);
             // What still runs on the pool ends by itself.
             runtime.shutdown_background();
             drop(over);
         });
         let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
-        Ok(Server { url, port, app, front, drain, ended: Mutex::new(ended), thread, runtime: handle })
+        Ok(Server {
+            url,
+            port,
+            app,
+            gateway,
+            front,
+            drain,
+            ended: Mutex::new(ended),
+            thread,
+            runtime: handle,
+        })
     }
 
     /// Where it listens, such as `http://127.0.0.1:8080`.
@@ -131,6 +162,12 @@ impl Server {
     /// # Errors
     /// Why a model cannot be loaded.
     pub fn ready(&self, mut keep: impl FnMut() -> bool) -> Result<(), String> {
+        if let Some(gateway) = &self.gateway {
+            while !gateway.is_ready()? && keep() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            return Ok(());
+        }
         for slot in &self.app.models.first() {
             loop {
                 match slot.phase() {

@@ -57,11 +57,17 @@ pub fn routes() -> Router<App> {
     for path in ["/v1/models", "/models"] {
         router = router.route(path, get(Dialect::OpenAi, list::models));
     }
-    let kept = get(Dialect::OpenAi, responses::retrieve).merge(delete(Dialect::OpenAi, responses::remove));
     router
+        .merge(kept_routes())
         .route("/v1/models/{id}", get(Dialect::OpenAi, list::model))
         .route("/v1/responses", post(Dialect::OpenAi, responses::create))
         .route("/v1/responses/input_tokens", post(Dialect::OpenAi, responses::input_tokens))
+}
+
+/// The routes of answers that are kept.
+pub fn kept_routes() -> Router<App> {
+    let kept = get(Dialect::OpenAi, responses::retrieve).merge(delete(Dialect::OpenAi, responses::remove));
+    Router::new()
         .route("/v1/responses/{id}", kept)
         .route("/v1/responses/{id}/input_items", get(Dialect::OpenAi, responses::input_items))
 }

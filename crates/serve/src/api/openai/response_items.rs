@@ -3,8 +3,7 @@
 use super::chat_words::content_logprobs;
 use crate::{
     body::Body,
-    models::now,
-    run::{AnswerBlock, BlockKind, ChosenToken, Ended, TokenUsage, WholeChoice, Wishes, ids},
+    run::{AnswerBlock, BlockKind, ChosenToken, Ended, TokenUsage, WholeChoice, Wishes, asked_at, ids},
 };
 use lamina::Tokenizer;
 use serde_json::{Map, Value, json};
@@ -62,7 +61,7 @@ impl Echoing {
         };
         let more = json!({
             "object": "response",
-            "created_at": now(),
+            "created_at": asked_at(),
             "model": model,
             "background": false,
             "error": null,

@@ -9,6 +9,7 @@ use crate::{
     dialect::Dialect,
     error::{ApiError, Cause},
     kept::KeptAnswer,
+    log::RequestLog,
     run::{
         AnswerDelta, ChosenToken, DeltaPart, Ended, Frames, Render, Started, TokenUsage, WholeAnswer,
         WholeChoice,
@@ -22,6 +23,8 @@ use std::sync::Arc;
 pub struct Keeping {
     /// The server.
     pub app: App,
+    /// What is remembered of the request.
+    pub log: RequestLog,
     /// Who asked.
     pub tenant: Arc<str>,
     /// The conversation before the answer.
@@ -160,7 +163,8 @@ impl ResponseRenderer {
     }
 
     fn keep(&mut self, body: &Value, choice: &WholeChoice) {
-        let Some(Keeping { app, tenant, mut messages, input }) = self.keeping.take() else { return };
+        let Some(Keeping { app, log, tenant, mut messages, input }) = self.keeping.take() else { return };
+        log.entry().kept = Some(self.echoed.id.clone());
         messages.push(message(choice));
         app.kept.keep(&self.echoed.id, &tenant, KeptAnswer { body: body.clone(), messages, input });
     }

@@ -110,6 +110,7 @@ pub async fn create(call: HttpCall) -> Result<Response, ApiError> {
     let tokenizer = lease.live.model.tokenizer().cloned();
     let kept = store.then(|| Keeping {
         app: call.app.clone(),
+        log: call.log.clone(),
         tenant: call.caller.tenant.clone(),
         messages: conversation.messages,
         input: conversation.items,

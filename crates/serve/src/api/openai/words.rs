@@ -2,8 +2,7 @@
 
 use crate::{
     body::{FieldSpec, harmless},
-    models::now,
-    run::{Ended, Started, TokenUsage, ids},
+    run::{Ended, Started, TokenUsage, asked_at, ids},
 };
 use serde_json::{Map, Value, json};
 
@@ -38,7 +37,7 @@ impl AnswerHead {
     pub fn new(prefix: &str, model: &str, fingerprint: &str) -> AnswerHead {
         AnswerHead {
             id: ids::fresh(prefix),
-            created: now(),
+            created: asked_at(),
             model: model.to_owned(),
             fingerprint: fingerprint.to_owned(),
         }

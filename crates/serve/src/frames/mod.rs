@@ -1,0 +1,66 @@
+//! What an engine says to a gateway about one request, and the request itself: frames of bytes over a connection of their own.
+//!
+//! A frame is `u32 length of the payload, u8 kind, payload, u64 XXH3 of all before`, integers in little endian. One that is
+//! cut or damaged does not count. Frames whose kind a side does not know are skipped.
+
+mod events;
+mod read;
+mod ticket;
+mod write;
+
+pub use events::{read_events, write_event};
+pub use read::FrameReader;
+pub use ticket::{AnswerSummary, ResponseHead, Ticket};
+pub use write::{write_frame, write_value};
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameKind {
+    /// To the engine: a [`Ticket`].
+    Ticket,
+    /// To the engine: the request's body.
+    Request,
+    /// To the engine: a mark of an engine before it.
+    Told,
+    /// To the engine: nothing more of the request follows.
+    Go,
+    /// A [`ResponseHead`].
+    Head,
+    /// Bytes of the response.
+    Bytes,
+    /// All bytes so far tell these events, and those of the marks before.
+    Mark,
+    /// All bytes so far are told, and no other engine could go on behind them.
+    Final,
+    /// A kept answer, with its id.
+    Kept,
+    /// The engine lives and has nothing to say.
+    Alive,
+    /// The response is whole: an [`AnswerSummary`].
+    End,
+}
+
+impl FrameKind {
+    const ALL: [FrameKind; 11] = [
+        FrameKind::Ticket,
+        FrameKind::Request,
+        FrameKind::Told,
+        FrameKind::Go,
+        FrameKind::Head,
+        FrameKind::Bytes,
+        FrameKind::Mark,
+        FrameKind::Final,
+        FrameKind::Kept,
+        FrameKind::Alive,
+        FrameKind::End,
+    ];
+
+    /// Its number: numbers of kinds never change.
+    fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
+    fn of(number: u8) -> Option<FrameKind> {
+        FrameKind::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+}

@@ -1,0 +1,72 @@
+//! What stands at the head of a request and of a response.
+
+use crate::{call::Caller, run::FixedDraws};
+use serde::{Deserialize, Serialize};
+
+/// A request that a gateway sends on. Its body and the marks of engines before follow.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ticket {
+    /// Who may send requests at all: the key that the gateway gave the engine at its start.
+    pub key: String,
+    /// HTTP method.
+    pub method: String,
+    /// Path and query.
+    pub uri: String,
+    /// Headers that the answer may depend on.
+    pub headers: Vec<(String, String)>,
+    /// Id of the request.
+    pub id: String,
+    /// Address of who asks, for the log.
+    pub peer: String,
+    /// Whom machine time is counted for.
+    pub tenant: String,
+    /// Name of the key, where there is one.
+    pub key_name: Option<String>,
+    /// Part of the machine's time beside others.
+    pub share: f64,
+    /// Smallest priority.
+    pub priority: i32,
+    /// It may change the server for all.
+    pub admin: bool,
+    /// What would be drawn by chance.
+    pub draws: FixedDraws,
+    /// Answers that the request may refer to, in the form of [`FrameKind::Kept`](super::FrameKind::Kept).
+    pub kept: Vec<serde_json::Value>,
+}
+
+impl Ticket {
+    /// Who asks, as the gateway found.
+    pub fn caller(&self) -> Caller {
+        Caller {
+            tenant: self.tenant.as_str().into(),
+            key: self.key_name.as_deref().map(Into::into),
+            share: self.share,
+            priority: self.priority,
+            admin: self.admin,
+        }
+    }
+}
+
+/// The head of a response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseHead {
+    /// HTTP status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: Vec<(String, String)>,
+    /// Its bytes are to be told as they come.
+    pub stream: bool,
+    /// Fields of the request that made no difference.
+    pub ignored: Vec<String>,
+}
+
+/// What the gateway's log says of a response that is whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerSummary {
+    /// The model.
+    pub model: Option<String>,
+    /// Tokens of the prompt, those of them that were cached, and those of the answer.
+    pub tokens: [usize; 3],
+    /// Why the first answer ended.
+    pub finish: Option<String>,
+}

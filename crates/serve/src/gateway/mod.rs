@@ -1,0 +1,239 @@
+//! A server whose engines are processes of their own. It carries requests to them and their answers back, and keeps of each
+//! answer what another engine needs to go on with it: the client of an engine that is lost sees a pause and nothing else.
+
+mod body;
+mod carry;
+mod link;
+mod replicas;
+mod watch;
+mod whole;
+
+use crate::{
+    api,
+    app::App,
+    call::{CallContext, HttpCall, refusal},
+    dialect::Dialect,
+    error::{ApiError, Cause},
+    frames::{ResponseHead, Ticket},
+    replica::ReplicaPlace,
+    run::FixedDraws,
+};
+use axum::{Router, body::Body, extract::Request, response::Response};
+use body::CarriedBody;
+use bytes::Bytes;
+use carry::{Carry, Piece};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use replicas::{Place, Replicas};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+use tokio::time::timeout;
+use uuid::Uuid;
+use whole::Settings;
+
+/// Headers of a request that are the connection's, or for the gateway alone.
+const OWN: [HeaderName; 9] = [
+    header::HOST,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::AUTHORIZATION,
+    header::COOKIE,
+    header::EXPECT,
+    header::UPGRADE,
+    header::TE,
+];
+/// How long a request waits for a replica where the options do not say.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// When to come back where no replica can answer.
+const LATER: Duration = Duration::from_secs(10);
+
+/// The gateway of a server. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Gateway(Arc<GatewayState>);
+
+/// See [`Gateway`].
+pub(crate) struct GatewayState {
+    app: App,
+    replicas: Replicas,
+    /// What the requests of this gateway carry.
+    key: String,
+    settings: Settings,
+}
+
+impl std::ops::Deref for Gateway {
+    type Target = GatewayState;
+
+    fn deref(&self) -> &GatewayState {
+        &self.0
+    }
+}
+
+impl Gateway {
+    /// A gateway for the replicas that the options of the server ask for, which begin to start.
+    ///
+    /// # Errors
+    /// When there is no command that starts one, or the system gives no thread.
+    pub fn start(app: &App) -> io::Result<Gateway> {
+        let command = &app.options.replica_command;
+        if command.is_empty() {
+            let text = "replicas are processes of the command: use `lamina serve --replicas N`";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let of = app.options.replicas;
+        let key = Uuid::new_v4().simple().to_string() + &Uuid::new_v4().simple().to_string();
+        let (app, replicas, settings) = (app.clone(), Replicas::new(of), Settings::default());
+        let gateway = Gateway(Arc::new(GatewayState { app, replicas, key, settings }));
+        for replica in gateway.replicas.all() {
+            let place = ReplicaPlace { number: replica.number, of, key: gateway.key.clone() };
+            watch::watch(replica.clone(), gateway.app.options.replica_command.clone(), place)?;
+        }
+        Ok(gateway)
+    }
+
+    /// The routes of a server with this gateway.
+    pub fn routes(&self) -> Router {
+        let gateway = self.clone();
+        let carried = move |request: Request| {
+            let gateway = gateway.clone();
+            async move { gateway.answer(request).await }
+        };
+        let own = api::gateway_routes().with_state(self.app.clone());
+        own.fallback(carried.clone()).method_not_allowed_fallback(carried)
+    }
+
+    /// True where a replica can answer.
+    ///
+    /// # Errors
+    /// When none of them can be started.
+    pub fn is_ready(&self) -> Result<bool, String> {
+        match self.replicas.all_fail() {
+            true => Err("no replica starts: what each of them says stands above".into()),
+            false => Ok(self.replicas.any()),
+        }
+    }
+
+    /// Ends all replicas, and waits for a while until they have ended.
+    pub fn end(&self) {
+        self.replicas.end();
+        let end = Instant::now() + Duration::from_secs(4);
+        while self.replicas.all().iter().any(|r| r.life().is_some()) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Looks again and again whether replicas that were silent speak.
+    pub async fn listen(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            for replica in self.replicas.all() {
+                if replica.life().is_some_and(|life| life.is_silent()) {
+                    self.wake(replica).await;
+                }
+            }
+        }
+    }
+
+    /// A place for a request that came then.
+    async fn choose(&self, apart: &[u64], arrival: Instant) -> Result<Place, ApiError> {
+        let limit = self.app.options.request_timeout.map_or(LONGEST_WAIT, |span| span.0);
+        let left = limit.saturating_sub(arrival.elapsed());
+        let cost = |replica: &replicas::Replica| replica.running.load(Ordering::SeqCst) as f64;
+        let late = |_| ApiError::unavailable("no replica can answer", LATER);
+        let place = timeout(left, self.replicas.place(apart, cost)).await.map_err(late)?;
+        self.settings.settle(&place).await;
+        Ok(place)
+    }
+
+    /// Answers a request by one of the replicas.
+    async fn answer(&self, request: Request) -> Response {
+        let id = request.extensions().get::<CallContext>().map(|c| c.id.clone()).unwrap_or_default();
+        let dialect = Dialect::of_path(request.uri().path());
+        let (method, uri) = (request.method().clone(), request.uri().to_string());
+        let done = match HttpCall::of(self.app.clone(), dialect, request).await {
+            Ok(call) => self.carry(call, method, uri).await,
+            Err(e) => Err(e),
+        };
+        done.unwrap_or_else(|error| refusal(&error, dialect, &id))
+    }
+
+    async fn carry(&self, call: HttpCall, method: Method, uri: String) -> Result<Response, ApiError> {
+        if let Some(whole) = self.whole(&call, &method, &uri).await {
+            return whole;
+        }
+        let body = Bytes::from(call.bytes().await?);
+        let mut ticket = self.ticket(&call, method, uri);
+        let text = std::str::from_utf8(&body).unwrap_or_default();
+        if ["previous_response_id", "item_reference", "/input_items"].iter().any(|word| text.contains(word)) {
+            ticket.kept = self.app.kept.named_in(text, &call.caller.tenant);
+        }
+        let mut carry = Carry::new(self.clone(), ticket, body, call.dialect, call.log.clone());
+        call.log.entry().queued = true;
+        let Piece { head, bytes, is_last } = carry.next().await?;
+        let head = head.ok_or_else(|| ApiError::new(Cause::Fault, "an answer without a head"))?;
+        let body = match is_last {
+            true => Body::from(bytes),
+            false => Body::new(CarriedBody::new(carry, bytes)),
+        };
+        Ok(response(&head, body))
+    }
+
+    /// What a replica is told of a request.
+    fn ticket(&self, call: &HttpCall, method: Method, uri: String) -> Ticket {
+        Ticket {
+            method: method.to_string(),
+            uri,
+            headers: for_replica(call.headers()),
+            id: call.id.to_string(),
+            peer: call.log.entry().peer.clone(),
+            tenant: call.caller.tenant.to_string(),
+            key_name: call.caller.key.as_deref().map(str::to_owned),
+            share: call.caller.share,
+            priority: call.caller.priority,
+            admin: call.caller.admin,
+            ..self.plain_ticket()
+        }
+    }
+
+    /// A request of the gateway's own.
+    fn plain_ticket(&self) -> Ticket {
+        Ticket {
+            key: self.key.clone(),
+            method: "GET".into(),
+            uri: "/".into(),
+            headers: vec![],
+            id: "gateway".into(),
+            peer: "gateway".into(),
+            tenant: "gateway".into(),
+            key_name: None,
+            share: 1.0,
+            priority: 0,
+            admin: true,
+            draws: FixedDraws::fresh(),
+            kept: vec![],
+        }
+    }
+}
+
+/// The headers that an answer may depend on.
+fn for_replica(headers: &HeaderMap) -> Vec<(String, String)> {
+    let own = |name: &HeaderName| OWN.contains(name) || name == "x-api-key";
+    let given = headers.iter().filter(|(name, _)| !own(name));
+    given.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned()))).collect()
+}
+
+fn response(head: &ResponseHead, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    for (name, value) in &head.headers {
+        let (name, value) = (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.as_str()));
+        if let (Ok(name), Ok(value)) = (name, value)
+            && !OWN.contains(&name)
+        {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}

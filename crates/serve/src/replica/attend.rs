@@ -1,0 +1,151 @@
+//! One request of a gateway, from its ticket to its last frame.
+
+use super::port::{AskedRequest, FramePort};
+use crate::{
+    app::App,
+    call::CallContext,
+    frames::{AnswerSummary, FrameKind, ResponseHead, Ticket},
+    log::RequestLog,
+    run::Attempt,
+};
+use axum::{Router, body::Body, response::Response};
+use http::{Request, header};
+use http_body_util::BodyExt;
+use std::{
+    io,
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+use tokio::time::sleep;
+use tower_service::Service;
+
+/// How often an engine without news says that it lives.
+const ALIVE: Duration = Duration::from_secs(2);
+
+/// Answers a request. Dropping the future cancels it.
+///
+/// # Errors
+/// When the gateway is gone, or the request is none: it then ends without an end.
+pub(super) async fn attend(app: App, routes: Router, asked: AskedRequest, port: FramePort) -> io::Result<()> {
+    let AskedRequest { ticket, body, told } = asked;
+    let unreadable = || io::Error::from(io::ErrorKind::InvalidData);
+    let attempt = Arc::new(Attempt::new(&told).ok_or_else(unreadable)?);
+    for kept in &ticket.kept {
+        app.kept.read(kept);
+    }
+    let method = ticket.method.as_str();
+    let log = RequestLog::new(ticket.id.as_str().into(), ticket.peer.clone(), method, &ticket.uri);
+    app.requests.fetch_add(1, Ordering::SeqCst);
+    let turn = EngineTurn { app, log, attempt, port };
+    let request = turn.request(&ticket, body).ok_or_else(unreadable)?;
+    ticket.draws.within(turn.answer(routes, request, &ticket.tenant)).await
+}
+
+/// A request that is being answered, until it has ended or is dropped.
+struct EngineTurn {
+    app: App,
+    log: RequestLog,
+    attempt: Arc<Attempt>,
+    port: FramePort,
+}
+
+impl EngineTurn {
+    fn request(&self, ticket: &Ticket, body: bytes::Bytes) -> Option<Request<Body>> {
+        let context =
+            CallContext { caller: ticket.caller(), id: ticket.id.as_str().into(), log: self.log.clone() };
+        let mut request = Request::builder()
+            .method(ticket.method.as_str())
+            .uri(ticket.uri.as_str())
+            .header(header::CONTENT_LENGTH, body.len())
+            .extension(context)
+            .extension(self.attempt.clone());
+        for (name, value) in &ticket.headers {
+            request = request.header(name, value);
+        }
+        request.body(Body::from(body)).ok()
+    }
+
+    async fn answer(mut self, mut routes: Router, request: Request<Body>, tenant: &str) -> io::Result<()> {
+        let attempt = self.attempt.clone();
+        let mut handler = pin!(routes.call(request));
+        let response = loop {
+            tokio::select! {
+                biased;
+                Ok(response) = &mut handler => break response,
+                () = attempt.news() => self.mark(false),
+                () = sleep(ALIVE) => self.port.frame(FrameKind::Alive, &[]),
+            }
+            self.port.flush().await?;
+        };
+        let head = self.head(&response);
+        self.port.value(FrameKind::Head, &head);
+        let mut body = response.into_body();
+        loop {
+            tokio::select! {
+                biased;
+                frame = body.frame() => match frame {
+                    None => break,
+                    Some(Err(_)) => return Err(io::ErrorKind::InvalidData.into()),
+                    Some(Ok(frame)) => {
+                        let data = frame.into_data().unwrap_or_default();
+                        self.port.frame(FrameKind::Bytes, &data);
+                        self.mark(head.stream);
+                    }
+                },
+                () = attempt.news() => self.mark(false),
+                () = sleep(ALIVE) => self.port.frame(FrameKind::Alive, &[]),
+            }
+            self.port.flush().await?;
+        }
+        self.end(tenant);
+        self.port.flush().await
+    }
+
+    /// Marks what was written so far as told, where it can be; without events only where `bytes` were written.
+    fn mark(&mut self, bytes: bool) {
+        match self.attempt.is_run() {
+            true => {
+                let told = self.attempt.take_mark().filter(|told| bytes || !told.is_empty());
+                told.iter().for_each(|told| self.port.frame(FrameKind::Mark, told));
+            }
+            false if bytes => self.port.frame(FrameKind::Final, &[]),
+            false => {}
+        }
+    }
+
+    fn head(&self, response: &Response) -> ResponseHead {
+        self.log.entry().status = response.status().as_u16();
+        let text = |value: &http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value)));
+        let kind = response.headers().get(header::CONTENT_TYPE).map(text).unwrap_or_default();
+        let stream = kind.starts_with("text/event-stream") || kind.starts_with("application/x-ndjson");
+        let ignored = self.log.entry().ignored.clone();
+        ResponseHead { status: response.status().as_u16(), headers: headers.collect(), stream, ignored }
+    }
+
+    fn end(&mut self, tenant: &str) {
+        let entry = self.log.entry();
+        let kept = entry.kept.as_ref().and_then(|id| Some((id, self.app.kept.find(id, tenant)?)));
+        if let Some((id, kept)) = kept {
+            self.port.value(FrameKind::Kept, &kept.written(id, tenant));
+        }
+        let summary = AnswerSummary {
+            model: entry.model.clone(),
+            tokens: [entry.usage.prompt, entry.usage.cached, entry.usage.completion],
+            finish: entry.finish.map(str::to_owned),
+        };
+        self.port.value(FrameKind::End, &summary);
+    }
+}
+
+impl Drop for EngineTurn {
+    fn drop(&mut self) {
+        let entry = self.log.entry();
+        if entry.queued {
+            self.app.end_rate.ended();
+        }
+        self.app.metrics.finish(&entry);
+        self.app.requests.fetch_sub(1, Ordering::SeqCst);
+    }
+}

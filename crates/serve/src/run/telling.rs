@@ -1,0 +1,130 @@
+//! What of an answer a gateway is told, so that another engine can go on behind it.
+
+use crate::frames::{read_events, write_event};
+use bytes::Bytes;
+use lamina::Event;
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+use tokio::sync::Notify;
+
+/// An event with the number of the first answer to its prompt.
+pub type ToldEvent = (usize, Event);
+
+/// One engine's turn at a request: what was told before it, and what it has to tell. It travels as an extension.
+pub struct Attempt {
+    /// What engines before it told; the first run takes it.
+    before: Mutex<Option<Vec<ToldEvent>>>,
+    /// Bytes were told before: what they say is not said again.
+    told_before: bool,
+    marks: Mutex<Marks>,
+    news: Notify,
+    is_run: AtomicBool,
+}
+
+/// What is to be told.
+#[derive(Default)]
+struct Marks {
+    /// Events that were rendered, not yet sent.
+    told: Vec<u8>,
+    /// An event was taken whose bytes are not all written.
+    partial: bool,
+}
+
+impl Attempt {
+    /// A turn behind these marks; none where one of them is none.
+    pub fn new(marks: &[Bytes]) -> Option<Attempt> {
+        let events: Vec<Vec<ToldEvent>> =
+            marks.iter().map(|mark| read_events(mark)).collect::<Option<_>>()?;
+        Some(Attempt {
+            before: Mutex::new(Some(events.concat())),
+            told_before: !marks.is_empty(),
+            marks: Mutex::default(),
+            news: Notify::new(),
+            is_run: AtomicBool::new(false),
+        })
+    }
+
+    /// The request generates an answer, which another engine could go on with.
+    pub fn is_run(&self) -> bool {
+        self.is_run.load(Ordering::Relaxed)
+    }
+
+    /// Waits for something to tell.
+    pub async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    /// Takes what is to be told, where all bytes so far are the bytes of told events.
+    pub fn take_mark(&self) -> Option<Vec<u8>> {
+        let mut marks = self.marks();
+        (!marks.partial).then(|| std::mem::take(&mut marks.told))
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The side of an attempt that a run has; without one nothing is noted.
+#[derive(Default)]
+pub(super) struct Telling {
+    attempt: Option<std::sync::Arc<Attempt>>,
+    /// Events that were taken, but whose bytes may not all be written.
+    open: Vec<ToldEvent>,
+    /// Prompts whose scores came and whose first token did not: a successor computes all of its scores or none.
+    scoring: Vec<usize>,
+    /// Tokens of a search cannot be gone on behind.
+    search: bool,
+}
+
+impl Telling {
+    /// What was told before, and how the rest is told.
+    pub fn begin(attempt: Option<std::sync::Arc<Attempt>>) -> (Vec<ToldEvent>, Telling) {
+        let before = |attempt: &std::sync::Arc<Attempt>| {
+            attempt.is_run.store(true, Ordering::Relaxed);
+            attempt.before.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+        };
+        (attempt.as_ref().map(before).unwrap_or_default(), Telling { attempt, ..Telling::default() })
+    }
+
+    /// True where bytes of the answer were told already.
+    pub fn told_before(&self) -> bool {
+        self.attempt.as_ref().is_some_and(|attempt| attempt.told_before)
+    }
+
+    /// An event of a prompt was taken whose first answer has this number.
+    pub fn note(&mut self, first: usize, event: &Event) {
+        let Some(attempt) = &self.attempt else { return };
+        match event {
+            Event::Token(token) => {
+                self.search |= token.sampler.is_none();
+                self.scoring.retain(|scored| *scored != first);
+            }
+            Event::Finished { .. } => self.scoring.retain(|scored| *scored != first),
+            Event::Prompt { .. } => self.scoring.push(first),
+            Event::Progress { .. } | Event::Failed(_) => {}
+        }
+        self.open.push((first, event.clone()));
+        attempt.marks().partial = true;
+    }
+
+    /// All events so far are rendered.
+    pub fn publish(&mut self) {
+        let held = self.open.is_empty() || self.search || !self.scoring.is_empty();
+        let Some(attempt) = self.attempt.as_ref().filter(|_| !held) else { return };
+        let mut marks = attempt.marks();
+        self.open.drain(..).for_each(|(first, event)| write_event(&mut marks.told, first, &event));
+        marks.partial = false;
+        drop(marks);
+        attempt.news.notify_one();
+    }
+
+    /// The last bytes follow: they are told with the end.
+    pub fn end(&mut self) {
+        if let Some(attempt) = &self.attempt {
+            attempt.marks().partial = true;
+        }
+    }
+}
