@@ -11,7 +11,6 @@ use crate::{
 };
 use lamina_serve::{ModelOrigin, NamedPath, ReplicaPlace, ServeOptions, Server, StartError, serve_replica};
 use std::{
-    ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -59,7 +58,8 @@ impl Execute for ServeArgs {
         if let Some(place) = ReplicaPlace::of_environment() {
             return Ok(serve_replica(options, &place)?);
         }
-        options.replica_command = own_command();
+        // As it was called: what an environment of Python's calls python is a link that knows its packages.
+        options.replica_command = std::env::args_os().collect();
         // From now on Ctrl-C ends in good order, also while the model loads.
         interrupt::set(On::Catch);
         let server = Server::start(options)?;
@@ -81,14 +81,6 @@ impl Execute for ServeArgs {
         interrupt::set(On::Exit);
         Ok(())
     }
-}
-
-/// What starts this command again; nothing where the system does not say.
-fn own_command() -> Vec<OsString> {
-    let program = std::env::current_exe().map(OsString::from).ok();
-    program.map_or_else(Vec::new, |program| {
-        std::iter::once(program).chain(std::env::args_os().skip(1)).collect()
-    })
 }
 
 /// Looks for Ctrl-C: the first drains the server, the second ends the program.
