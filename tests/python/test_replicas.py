@@ -9,12 +9,13 @@ import re
 import signal
 import threading
 import time
+import urllib.request
 
 import pytest
 from serving import Live
 from test_serve_tools import NOW, TEMPLATE, TOOL
 
-KILLS = int(os.environ.get("LAMINA_KILLS", "5"))
+KILLS = int(os.environ.get("LAMINA_KILLS", "4"))
 PROMPT = "Once upon a time there was a little"
 MESSAGES = [{"role": "user", "content": "Tell me of a girl and her dog."}]
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 60}, "age": {"type": "integer"}},
@@ -189,6 +190,24 @@ def test_answers_go_on_where_replicas_are_renewed_or_stopped(server, alone):
     check(clients)
     assert moved(server, "leave") and moved(server, "silent")
     assert server.request("/replicas/7", {})[0] == 404
+
+
+def test_an_answer_goes_on_in_its_middle(server):
+    """A reader that is slow holds the engine back: the replica is killed while it makes the answer that is being read."""
+    wait(lambda: all(r["state"] == "up" for r in replicas(server)))
+    body = {"prompt": PROMPT, "seed": 1, "n": 4, "max_tokens": 400, "logprobs": 20, "stream": True, **LONG}
+    request = urllib.request.Request(server.url + "/v1/completions", json.dumps(body).encode(), {"content-type": "application/json"})
+    texts = []
+    for kill in (False, True):
+        with urllib.request.urlopen(request, timeout=120) as response:
+            text = response.read(100_000)
+            if kill:
+                [busy] = [r for r in replicas(server) if r["running"]]
+                before = moved(server, "lost")
+                os.kill(busy["pid"], signal.SIGKILL)
+            texts.append(plain((text + response.read()).decode()))
+    assert texts[0] == texts[1] and moved(server, "lost") == before + 1
+    assert texts[0].count('"finish_reason":"length"') == 4
 
 
 def test_what_is_about_the_whole_service(server):
