@@ -31,6 +31,7 @@ mod models;
 mod options;
 mod page;
 mod replica;
+pub mod router;
 mod run;
 mod server;
 

@@ -10,13 +10,13 @@ mod write;
 
 pub use events::{read_events, write_event};
 pub use read::FrameReader;
-pub use ticket::{AnswerSummary, ResponseHead, Ticket};
+pub use ticket::{AnswerSummary, RequestTicket, ResponseHead};
 pub use write::{write_frame, write_value};
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
-    /// To the engine: a [`Ticket`].
+    /// To the engine: a [`RequestTicket`].
     Ticket,
     /// To the engine: the request's body.
     Request,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A request that a gateway sends on. Its body and the marks of engines before follow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ticket {
+pub struct RequestTicket {
     /// Who may send requests at all: the key that the gateway gave the engine at its start.
     pub key: String,
     /// HTTP method.
@@ -34,7 +34,7 @@ pub struct Ticket {
     pub kept: Vec<serde_json::Value>,
 }
 
-impl Ticket {
+impl RequestTicket {
     /// Who asks, as the gateway found.
     pub fn caller(&self) -> Caller {
         Caller {
@@ -61,12 +61,14 @@ pub struct ResponseHead {
 }
 
 /// What the gateway's log says of a response that is whole.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerSummary {
     /// The model.
     pub model: Option<String>,
     /// Tokens of the prompt, those of them that were cached, and those of the answer.
     pub tokens: [usize; 3],
+    /// Seconds of the prompt and of the answer.
+    pub seconds: [f64; 2],
     /// Why the first answer ended.
     pub finish: Option<String>,
 }

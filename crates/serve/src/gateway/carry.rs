@@ -1,11 +1,12 @@
 //! A request on its way to an engine, and its answer on the way back; where the engine is lost, another one goes on.
 
-use super::{Gateway, link::Link, replicas::Place};
+use super::{Gateway, link::Link, replicas::ReplicaSeat, watch::held};
 use crate::{
     dialect::Dialect,
     error::{ApiError, Cause},
-    frames::{AnswerSummary, FrameKind, ResponseHead, Ticket},
+    frames::{AnswerSummary, FrameKind, RequestTicket, ResponseHead},
     log::RequestLog,
+    router::{RequestNames, Routed},
 };
 use bytes::{Bytes, BytesMut};
 use std::{
@@ -28,8 +29,9 @@ const AUTOPSY: Duration = Duration::from_millis(100);
 /// A request and its answer.
 pub(super) struct Carry {
     gateway: Gateway,
-    pub ticket: Ticket,
+    pub ticket: RequestTicket,
     body: Bytes,
+    names: RequestNames,
     pub dialect: Dialect,
     pub log: RequestLog,
     arrival: Instant,
@@ -48,8 +50,28 @@ pub(super) struct Carry {
 /// An engine's turn at it.
 struct EngineTurn {
     link: Link,
-    place: Place,
+    place: ReplicaSeat,
+    route: RouteTurn,
     begun: Instant,
+}
+
+/// What the router knows of a turn, until it is over.
+struct RouteTurn {
+    gateway: Gateway,
+    sent: Option<Routed>,
+}
+
+impl RouteTurn {
+    /// The answer has begun.
+    fn begun(&mut self) {
+        self.sent.iter_mut().for_each(|sent| held(&self.gateway.router).begun(sent));
+    }
+}
+
+impl Drop for RouteTurn {
+    fn drop(&mut self) {
+        self.sent.take().into_iter().for_each(|sent| held(&self.gateway.router).ended(sent));
+    }
 }
 
 /// What went wrong since the answer made progress.
@@ -71,11 +93,19 @@ pub(super) struct Piece {
 }
 
 impl Carry {
-    pub fn new(gateway: Gateway, ticket: Ticket, body: Bytes, dialect: Dialect, log: RequestLog) -> Carry {
+    /// A request with its body and the names of its text.
+    pub fn new(
+        gateway: Gateway,
+        ticket: RequestTicket,
+        (body, names): (Bytes, RequestNames),
+        dialect: Dialect,
+        log: RequestLog,
+    ) -> Carry {
         Carry {
             gateway,
             ticket,
             body,
+            names,
             dialect,
             log,
             arrival: Instant::now(),
@@ -125,11 +155,16 @@ impl Carry {
     /// Gives the request to an engine.
     async fn begin(&mut self) -> Result<(), ApiError> {
         sleep(PAUSES[self.losses.count.min(PAUSES.len() - 1)]).await;
-        let place = self.gateway.choose(&self.losses.apart, self.arrival).await?;
+        let place = self.gateway.choose(&self.names, &self.losses.apart, self.arrival).await?;
         self.ticket.draws.waited = self.arrival.elapsed().as_millis() as u64;
         let port = place.life.hello.port;
         match Link::open(port, &self.ticket, &self.body, &self.told).await {
-            Ok(link) => self.turn = Some(EngineTurn { link, place, begun: Instant::now() }),
+            Ok(link) => {
+                let (gateway, number) = (self.gateway.clone(), place.replica.number);
+                let sent = held(&gateway.router).send(&self.names, number, place.life.hello.boot);
+                let route = RouteTurn { gateway, sent: Some(sent) };
+                self.turn = Some(EngineTurn { link, place, route, begun: Instant::now() });
+            }
             Err(e) => self.count_loss(&place, &e, Duration::ZERO).await?,
         }
         Ok(())
@@ -141,11 +176,14 @@ impl Carry {
             FrameKind::Head => self.take_head(&payload),
             FrameKind::Bytes => self.held.extend_from_slice(&payload),
             FrameKind::Mark => {
-                // A mark without events says that bytes were told.
+                // A mark without events says that bytes were told, which is no progress of the answer.
+                if !payload.is_empty() {
+                    (self.losses.count, self.losses.crashes) = (0, 0);
+                    self.turn.iter_mut().for_each(|turn| turn.route.begun());
+                }
                 if !payload.is_empty() || self.told.is_empty() {
                     self.told.push(payload);
                 }
-                (self.losses.count, self.losses.crashes) = (0, 0);
                 let streams = self.head.as_ref().is_some_and(|head| head.stream);
                 return (streams && !self.held.is_empty()).then(|| self.piece(false));
             }
@@ -185,6 +223,10 @@ impl Carry {
         let summary: AnswerSummary = serde_json::from_slice(payload).unwrap_or_default();
         let mut entry = self.log.entry();
         entry.model = summary.model;
+        let [prompt_seconds, answer_seconds] = summary.seconds;
+        let [prompt, cached, _] = summary.tokens.map(|tokens| tokens as f64);
+        let bytes = self.names.bytes as f64 * (1.0 - cached / prompt.max(1.0));
+        held(&self.gateway.router).measured(bytes, prompt_seconds, answer_seconds);
         let [prompt, cached, completion] = summary.tokens;
         (entry.usage.prompt, entry.usage.cached, entry.usage.completion) = (prompt, cached, completion);
         (entry.counted.prompt, entry.counted.completion) = (prompt, completion);
@@ -210,7 +252,12 @@ impl Carry {
         self.turn.take()
     }
 
-    async fn count_loss(&mut self, place: &Place, error: &io::Error, ran: Duration) -> Result<(), ApiError> {
+    async fn count_loss(
+        &mut self,
+        place: &ReplicaSeat,
+        error: &io::Error,
+        ran: Duration,
+    ) -> Result<(), ApiError> {
         self.losses.since.get_or_insert_with(Instant::now);
         let silent = error.kind() == io::ErrorKind::TimedOut;
         if silent {

@@ -1,6 +1,6 @@
 //! A connection to an engine: it carries one request.
 
-use crate::frames::{FrameKind, FrameReader, Ticket, write_frame, write_value};
+use crate::frames::{FrameKind, FrameReader, RequestTicket, write_frame, write_value};
 use bytes::Bytes;
 use std::{
     io,
@@ -29,7 +29,7 @@ impl Link {
     ///
     /// # Errors
     /// When the engine is not there, or does not read.
-    pub async fn open(port: u16, ticket: &Ticket, body: &Bytes, told: &[Bytes]) -> io::Result<Link> {
+    pub async fn open(port: u16, ticket: &RequestTicket, body: &Bytes, told: &[Bytes]) -> io::Result<Link> {
         let send = async {
             let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
             _ = stream.set_nodelay(true);

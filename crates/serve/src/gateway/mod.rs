@@ -11,11 +11,12 @@ mod whole;
 use crate::{
     api,
     app::App,
-    call::{CallContext, HttpCall, refusal},
+    call::{CallContext, HttpCall, SMALL_BODY, pooled, refusal},
     dialect::Dialect,
     error::{ApiError, Cause},
-    frames::{ResponseHead, Ticket},
+    frames::{RequestTicket, ResponseHead},
     replica::ReplicaPlace,
+    router::{RequestNames, Router},
     run::FixedDraws,
 };
 use axum::{Router, body::Body, extract::Request, response::Response};
@@ -23,15 +24,15 @@ use body::CarriedBody;
 use bytes::Bytes;
 use carry::{Carry, Piece};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use replicas::{Place, Replicas};
+use replicas::{ReplicaSeat, Replicas};
 use std::{
     io,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use tokio::time::timeout;
 use uuid::Uuid;
-use whole::Settings;
+use whole::ServiceSettings;
 
 /// Headers of a request that are the connection's, or for the gateway alone.
 const OWN: [HeaderName; 9] = [
@@ -47,6 +48,8 @@ const OWN: [HeaderName; 9] = [
 ];
 /// How long a request waits for a replica where the options do not say.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// Names that a replica is believed to hold: 64 thousand tokens of four bytes.
+const ROOM: usize = 2048;
 /// When to come back where no replica can answer.
 const LATER: Duration = Duration::from_secs(10);
 
@@ -60,7 +63,8 @@ pub(crate) struct GatewayState {
     replicas: Replicas,
     /// What the requests of this gateway carry.
     key: String,
-    settings: Settings,
+    settings: ServiceSettings,
+    router: Mutex<Router>,
 }
 
 impl std::ops::Deref for Gateway {
@@ -84,8 +88,14 @@ impl Gateway {
         }
         let of = app.options.replicas;
         let key = Uuid::new_v4().simple().to_string() + &Uuid::new_v4().simple().to_string();
-        let (app, replicas, settings) = (app.clone(), Replicas::new(of), Settings::default());
-        let gateway = Gateway(Arc::new(GatewayState { app, replicas, key, settings }));
+        let (app, replicas, settings) = (app.clone(), Replicas::new(of), ServiceSettings::default());
+        let gateway = Gateway(Arc::new(GatewayState {
+            app,
+            replicas,
+            key,
+            settings,
+            router: Mutex::new(Router::new(of, ROOM)),
+        }));
         for replica in gateway.replicas.all() {
             let place = ReplicaPlace { number: replica.number, of, key: gateway.key.clone() };
             watch::watch(replica.clone(), gateway.app.options.replica_command.clone(), place)?;
@@ -136,13 +146,18 @@ impl Gateway {
         }
     }
 
-    /// A place for a request that came then.
-    async fn choose(&self, apart: &[u64], arrival: Instant) -> Result<Place, ApiError> {
+    /// A place for a request of these names that came then.
+    async fn choose(
+        &self,
+        names: &RequestNames,
+        apart: &[u64],
+        arrival: Instant,
+    ) -> Result<ReplicaSeat, ApiError> {
         let limit = self.app.options.request_timeout.map_or(LONGEST_WAIT, |span| span.0);
         let left = limit.saturating_sub(arrival.elapsed());
-        let cost = |replica: &replicas::Replica| replica.running.load(Ordering::SeqCst) as f64;
+        let choose = |able: &[(usize, u64)]| watch::held(&self.router).choose(names, able);
         let late = |_| ApiError::unavailable("no replica can answer", LATER);
-        let place = timeout(left, self.replicas.place(apart, cost)).await.map_err(late)?;
+        let place = timeout(left, self.replicas.place(apart, choose)).await.map_err(late)?;
         self.settings.settle(&place).await;
         Ok(place)
     }
@@ -169,7 +184,8 @@ impl Gateway {
         if ["previous_response_id", "item_reference", "/input_items"].iter().any(|word| text.contains(word)) {
             ticket.kept = self.app.kept.named_in(text, &call.caller.tenant);
         }
-        let mut carry = Carry::new(self.clone(), ticket, body, call.dialect, call.log.clone());
+        let names = self.names(&call, &body).await?;
+        let mut carry = Carry::new(self.clone(), ticket, (body, names), call.dialect, call.log.clone());
         call.log.entry().queued = true;
         let Piece { head, bytes, is_last } = carry.next().await?;
         let head = head.ok_or_else(|| ApiError::new(Cause::Fault, "an answer without a head"))?;
@@ -180,9 +196,22 @@ impl Gateway {
         Ok(response(&head, body))
     }
 
+    /// The names of a request's text.
+    async fn names(&self, call: &HttpCall, body: &Bytes) -> Result<RequestNames, ApiError> {
+        let salt =
+            if self.app.options.isolate_tenants { call.caller.tenant.to_string() } else { String::new() };
+        match body.len() > SMALL_BODY {
+            false => Ok(RequestNames::of(body, &salt)),
+            true => {
+                let body = body.clone();
+                pooled(move || Ok(RequestNames::of(&body, &salt))).await
+            }
+        }
+    }
+
     /// What a replica is told of a request.
-    fn ticket(&self, call: &HttpCall, method: Method, uri: String) -> Ticket {
-        Ticket {
+    fn ticket(&self, call: &HttpCall, method: Method, uri: String) -> RequestTicket {
+        RequestTicket {
             method: method.to_string(),
             uri,
             headers: for_replica(call.headers()),
@@ -198,8 +227,8 @@ impl Gateway {
     }
 
     /// A request of the gateway's own.
-    fn plain_ticket(&self) -> Ticket {
-        Ticket {
+    fn plain_ticket(&self) -> RequestTicket {
+        RequestTicket {
             key: self.key.clone(),
             method: "GET".into(),
             uri: "/".into(),

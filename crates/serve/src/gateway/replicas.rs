@@ -30,7 +30,7 @@ pub(super) struct Replica {
 
 #[derive(Default)]
 struct ReplicaState {
-    life: Option<Life>,
+    life: Option<ReplicaLife>,
     starts: usize,
     failures: usize,
     /// The last process that has ended, and whether that was a fault of its own.
@@ -39,7 +39,7 @@ struct ReplicaState {
 
 /// A process that answers.
 #[derive(Clone)]
-pub(super) struct Life {
+pub(super) struct ReplicaLife {
     pub hello: ReplicaHello,
     pid: u32,
     /// It is to end: its answers go on elsewhere.
@@ -60,7 +60,7 @@ impl Replica {
         let mut state = held(&self.state);
         (state.starts, state.failures) = (state.starts + 1, 0);
         let (leave, silent, settled) = (CancellationToken::new(), Arc::default(), Arc::default());
-        state.life = Some(Life { hello, pid, leave, silent, settled });
+        state.life = Some(ReplicaLife { hello, pid, leave, silent, settled });
     }
 
     pub fn down(&self, status: Option<ExitStatus>) {
@@ -71,7 +71,7 @@ impl Replica {
         }
     }
 
-    pub fn life(&self) -> Option<Life> {
+    pub fn life(&self) -> Option<ReplicaLife> {
         held(&self.state).life.clone()
     }
 
@@ -113,7 +113,7 @@ impl Replica {
     }
 }
 
-impl Life {
+impl ReplicaLife {
     /// Whether it has spoken.
     pub fn speaks(&self, speaks: bool) {
         self.silent.store(!speaks, Ordering::Relaxed);
@@ -132,15 +132,15 @@ impl Life {
 pub(super) struct Replicas(Vec<Arc<Replica>>);
 
 /// A request's place at a replica, given back with it.
-pub(super) struct Place {
+pub(super) struct ReplicaSeat {
     pub replica: Arc<Replica>,
-    pub life: Life,
+    pub life: ReplicaLife,
 }
 
-impl Place {
-    fn new(replica: Arc<Replica>, life: Life) -> Place {
+impl ReplicaSeat {
+    fn new(replica: Arc<Replica>, life: ReplicaLife) -> ReplicaSeat {
         replica.running.fetch_add(1, Ordering::SeqCst);
-        Place { replica, life }
+        ReplicaSeat { replica, life }
     }
 
     /// True where its process has ended by a fault of its own.
@@ -149,7 +149,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ReplicaSeat {
     fn drop(&mut self) {
         self.replica.running.fetch_sub(1, Ordering::SeqCst);
     }
@@ -174,25 +174,29 @@ impl Replicas {
         self.0.iter().all(|r| held(&r.state).failures >= MOST_FAILURES)
     }
 
-    /// A place at the replica whose cost is least, without those of these boots; waits until there is one.
-    pub async fn place(&self, apart: &[u64], cost: impl Fn(&Replica) -> f64) -> Place {
+    /// A place at the replica that is chosen among those that are able, without those of these boots; waits until there is one.
+    pub async fn place(
+        &self,
+        apart: &[u64],
+        choose: impl Fn(&[(usize, u64)]) -> Option<usize>,
+    ) -> ReplicaSeat {
         loop {
-            let able = self.0.iter().filter_map(|replica| {
-                let life = replica.life().filter(|l| l.may_answer() && !apart.contains(&l.hello.boot))?;
-                Some((cost(replica), replica.running.load(Ordering::SeqCst), replica, life))
-            });
-            let best = able.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            if let Some((_, _, replica, life)) = best {
-                return Place::new(replica.clone(), life);
+            let lives: Vec<(usize, ReplicaLife)> =
+                self.0.iter().filter_map(|r| Some((r.number, r.life()?))).collect();
+            let able = lives.iter().filter(|(_, l)| l.may_answer() && !apart.contains(&l.hello.boot));
+            let able: Vec<(usize, u64)> = able.map(|(number, life)| (*number, life.hello.boot)).collect();
+            let chosen = choose(&able).and_then(|chosen| lives.into_iter().find(|(n, _)| *n == chosen));
+            if let Some((number, life)) = chosen {
+                return ReplicaSeat::new(self.0[number].clone(), life);
             }
             sleep(TICK).await;
         }
     }
 
     /// A place at this very replica, where it can answer.
-    pub fn place_at(&self, number: usize) -> Option<Place> {
+    pub fn place_at(&self, number: usize) -> Option<ReplicaSeat> {
         let replica = self.0.get(number)?;
-        replica.life().filter(|life| !life.is_silent()).map(|life| Place::new(replica.clone(), life))
+        replica.life().filter(|life| !life.is_silent()).map(|life| ReplicaSeat::new(replica.clone(), life))
     }
 
     /// Lets the process of a replica go: its answers go on elsewhere, and another process takes its place.

@@ -3,14 +3,14 @@
 use super::{
     Gateway, LATER,
     link::Link,
-    replicas::{Place, Replica},
+    replicas::{Replica, ReplicaSeat},
     response,
     watch::held,
 };
 use crate::{
     call::{HttpCall, json_response},
     error::{ApiError, Cause},
-    frames::{FrameKind, ResponseHead, Ticket},
+    frames::{FrameKind, RequestTicket, ResponseHead},
 };
 use axum::{body::Body, response::Response};
 use bytes::{Bytes, BytesMut};
@@ -20,11 +20,11 @@ use std::{io, sync::Mutex};
 
 /// What all replicas were told, so that new ones are told too.
 #[derive(Default)]
-pub(super) struct Settings(Mutex<Vec<(Ticket, Bytes)>>);
+pub(super) struct ServiceSettings(Mutex<Vec<(RequestTicket, Bytes)>>);
 
-impl Settings {
+impl ServiceSettings {
     /// Keeps what all replicas were told; an earlier word to the same endpoint is over.
-    fn keep(&self, ticket: Ticket, body: Bytes) {
+    fn keep(&self, ticket: RequestTicket, body: Bytes) {
         let mut told = held(&self.0);
         told.retain(|(old, old_body)| {
             old.uri != ticket.uri || (ticket.uri.starts_with("/models/") && *old_body != body)
@@ -33,7 +33,7 @@ impl Settings {
     }
 
     /// Tells a replica that has just started what the others were told.
-    pub async fn settle(&self, place: &Place) {
+    pub async fn settle(&self, place: &ReplicaSeat) {
         if place.life.settled.swap(true, std::sync::atomic::Ordering::SeqCst) {
             return;
         }
@@ -46,7 +46,7 @@ impl Settings {
 }
 
 /// Asks one replica, and waits for the whole response.
-async fn ask(place: &Place, ticket: &Ticket, body: &Bytes) -> io::Result<(ResponseHead, Bytes)> {
+async fn ask(place: &ReplicaSeat, ticket: &RequestTicket, body: &Bytes) -> io::Result<(ResponseHead, Bytes)> {
     let mut link = Link::open(place.life.hello.port, ticket, body, &[]).await?;
     let (mut head, mut bytes) = (None, BytesMut::new());
     loop {

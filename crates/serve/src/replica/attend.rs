@@ -4,7 +4,7 @@ use super::port::{AskedRequest, FramePort};
 use crate::{
     app::App,
     call::CallContext,
-    frames::{AnswerSummary, FrameKind, ResponseHead, Ticket},
+    frames::{AnswerSummary, FrameKind, RequestTicket, ResponseHead},
     log::RequestLog,
     run::Attempt,
 };
@@ -37,21 +37,21 @@ pub(super) async fn attend(app: App, routes: Router, asked: AskedRequest, port: 
     let method = ticket.method.as_str();
     let log = RequestLog::new(ticket.id.as_str().into(), ticket.peer.clone(), method, &ticket.uri);
     app.requests.fetch_add(1, Ordering::SeqCst);
-    let turn = EngineTurn { app, log, attempt, port };
+    let turn = AttendedRequest { app, log, attempt, port };
     let request = turn.request(&ticket, body).ok_or_else(unreadable)?;
     ticket.draws.within(turn.answer(routes, request, &ticket.tenant)).await
 }
 
 /// A request that is being answered, until it has ended or is dropped.
-struct EngineTurn {
+struct AttendedRequest {
     app: App,
     log: RequestLog,
     attempt: Arc<Attempt>,
     port: FramePort,
 }
 
-impl EngineTurn {
-    fn request(&self, ticket: &Ticket, body: bytes::Bytes) -> Option<Request<Body>> {
+impl AttendedRequest {
+    fn request(&self, ticket: &RequestTicket, body: bytes::Bytes) -> Option<Request<Body>> {
         let context =
             CallContext { caller: ticket.caller(), id: ticket.id.as_str().into(), log: self.log.clone() };
         let mut request = Request::builder()
@@ -133,13 +133,14 @@ impl EngineTurn {
         let summary = AnswerSummary {
             model: entry.model.clone(),
             tokens: [entry.usage.prompt, entry.usage.cached, entry.usage.completion],
+            seconds: [entry.prefill.as_secs_f64(), entry.decode.as_secs_f64()],
             finish: entry.finish.map(str::to_owned),
         };
         self.port.value(FrameKind::End, &summary);
     }
 }
 
-impl Drop for EngineTurn {
+impl Drop for AttendedRequest {
     fn drop(&mut self) {
         let entry = self.log.entry();
         if entry.queued {

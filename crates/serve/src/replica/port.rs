@@ -3,7 +3,7 @@
 use super::attend::attend;
 use crate::{
     app::App,
-    frames::{FrameKind, FrameReader, Ticket, write_frame, write_value},
+    frames::{FrameKind, FrameReader, RequestTicket, write_frame, write_value},
 };
 use axum::Router;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ const BREATH: Duration = Duration::from_millis(100);
 
 /// A request with what engines before told of its answer.
 pub(super) struct AskedRequest {
-    pub ticket: Ticket,
+    pub ticket: RequestTicket,
     pub body: Bytes,
     pub told: Vec<Bytes>,
 }
@@ -65,7 +65,7 @@ async fn request(read: &mut OwnedReadHalf, key: &str, most: usize) -> Option<Ask
         while let Some((kind, payload)) = reader.next().ok()? {
             match kind {
                 FrameKind::Ticket => {
-                    let found: Ticket = serde_json::from_slice(&payload).ok()?;
+                    let found: RequestTicket = serde_json::from_slice(&payload).ok()?;
                     let known: bool = found.key.as_bytes().ct_eq(key.as_bytes()).into();
                     ticket = Some(known.then_some(found)?);
                 }

@@ -1,5 +1,6 @@
 //! The one way from a request to its answer: a job goes in, pieces come out, and a dialect's renderer writes them.
 
+mod attempt;
 mod collect;
 mod delta;
 mod draws;
@@ -15,8 +16,8 @@ mod resume;
 mod slot_turn;
 mod split;
 mod stream;
-mod telling;
 
+pub use attempt::Attempt;
 pub use collect::{AnswerBlock, BlockKind, ToolUse, WholeAnswer, WholeChoice};
 pub use delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
 pub use draws::{FixedDraws, arrival, asked_at};
@@ -30,4 +31,3 @@ pub use respond::{Observer, RenderedStream, whole};
 pub use slot_turn::SlotTurn;
 pub use split::Split;
 pub use stream::Run;
-pub use telling::Attempt;

@@ -1,6 +1,6 @@
 //! Prompts sent to the engine: as they are, or behind what another engine told of their answers.
 
-use super::{draws, job::Wishes, telling::ToldEvent};
+use super::{attempt::ToldEvent, draws, job::Wishes};
 use crate::error::ApiError;
 use lamina::{
     AnswerState, EngineError, Event, GenerateOptions, Handle, Model, Timings, sample::SamplerState,

@@ -1,6 +1,7 @@
 //! A running request: events of the engine in, pieces of answers out.
 
 use super::{
+    attempt::{Attempt, Telling},
     delta::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage},
     draws,
     job::{AnswerJob, Wishes},
@@ -8,7 +9,6 @@ use super::{
     resume::{self, SentPrompt},
     slot_turn::SlotTurn,
     split::{AnswerSplitter, Split},
-    telling::{Attempt, Telling},
 };
 use crate::{
     error::{ApiError, Cause},

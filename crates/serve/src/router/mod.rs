@@ -1,0 +1,188 @@
+//! Which replica gets a request: the one that costs the service least seconds.
+
+mod index;
+mod names;
+
+pub use index::{MOST_REPLICAS, RouteIndex};
+pub use names::{PIECE, RequestNames};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Seconds of things, as measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RouteRates {
+    /// Of a byte of a prompt that is not cached.
+    pub byte: f64,
+    /// That an answer costs those beside it, over all of its tokens.
+    pub answer: f64,
+}
+
+/// Part of the time of a prompt by which it holds up each answer that runs.
+const HOLD_UP: f64 = 0.15;
+/// Part of an answer's time that one more answer costs it.
+const SHARE: f64 = 0.06;
+/// How much a new measurement weighs.
+const WEIGHT: f64 = 0.1;
+
+impl Default for RouteRates {
+    /// 1,500 tokens of 4 bytes a second, and answers of 4 s: a guess until the first answers have ended.
+    fn default() -> RouteRates {
+        RouteRates { byte: 1.0 / 6000.0, answer: 4.0 * SHARE }
+    }
+}
+
+/// What the router knows of each replica.
+#[derive(Debug, Clone)]
+pub struct Router {
+    index: RouteIndex,
+    loads: Vec<ReplicaLoad>,
+    /// Seconds of things.
+    pub rates: RouteRates,
+}
+
+/// What a replica has to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct ReplicaLoad {
+    /// Bytes of prompts that wait or are computed, without those that are cached.
+    waiting: f64,
+    /// Requests that it has.
+    running: usize,
+    boot: u64,
+}
+
+/// A request at the replica that was chosen for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Routed {
+    /// Which replica.
+    pub replica: usize,
+    /// Bytes of its prompt that are not cached there, as far as the router knows, while its answer has not begun.
+    waiting: f64,
+    boot: u64,
+}
+
+impl Router {
+    /// A router for idle replicas, each with room for so many names.
+    pub fn new(replicas: usize, room: usize) -> Router {
+        let loads = vec![ReplicaLoad::default(); replicas];
+        Router { index: RouteIndex::new(replicas, room), loads, rates: RouteRates::default() }
+    }
+
+    /// The replica among those that are able, each with the boot of its process, that costs least; none where none is.
+    pub fn choose(&self, request: &RequestNames, able: &[(usize, u64)]) -> Option<usize> {
+        let found = self.index.found(&request.names);
+        let cost = |&(replica, boot): &(usize, u64)| {
+            let load = self.loads.get(replica).filter(|load| load.boot == boot).copied().unwrap_or_default();
+            let pieces = if load.boot == boot { found.get(replica).copied().unwrap_or(0) } else { 0 };
+            let own = request.behind(pieces) as f64 * self.rates.byte;
+            let waits = load.waiting * self.rates.byte;
+            let beside = load.running as f64 * (self.rates.answer + HOLD_UP * own);
+            (waits + own + beside, load.running, self.order(request, replica))
+        };
+        let all = able.iter().map(|able| (cost(able), able.0));
+        let least = all.min_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        least.map(|(_, replica)| replica)
+    }
+
+    /// Among equals, the same text goes to the same replica: rendezvous hashing.
+    fn order(&self, request: &RequestNames, replica: usize) -> u64 {
+        let first = request.names.first().copied().unwrap_or(request.bytes as u128);
+        xxh3_64(&[first.to_le_bytes().as_slice(), &replica.to_le_bytes()].concat())
+    }
+
+    /// A request is sent to a replica's process.
+    pub fn send(&mut self, request: &RequestNames, replica: usize, boot: u64) -> Routed {
+        if self.loads[replica].boot != boot {
+            self.index.forget(replica);
+            self.loads[replica] = ReplicaLoad { boot, ..ReplicaLoad::default() };
+        }
+        let found = self.index.found(&request.names).get(replica).copied().unwrap_or(0);
+        let waiting = request.behind(found) as f64;
+        self.index.put(replica, &request.names);
+        self.loads[replica].waiting += waiting;
+        self.loads[replica].running += 1;
+        Routed { replica, waiting, boot }
+    }
+
+    /// The answer of a request has begun: its prompt waits no more.
+    pub fn begun(&mut self, routed: &mut Routed) {
+        let waiting = std::mem::take(&mut routed.waiting);
+        if let Some(load) = self.loads.get_mut(routed.replica).filter(|load| load.boot == routed.boot) {
+            load.waiting = (load.waiting - waiting).max(0.0);
+        }
+    }
+
+    /// A request has left its replica.
+    pub fn ended(&mut self, mut routed: Routed) {
+        self.begun(&mut routed);
+        if let Some(load) = self.loads.get_mut(routed.replica).filter(|load| load.boot == routed.boot) {
+            load.running = load.running.saturating_sub(1);
+        }
+    }
+
+    /// An answer took so many seconds for these uncached bytes of its prompt, and so many for itself.
+    pub fn measured(&mut self, bytes: f64, prompt: f64, answer: f64) {
+        let mean = |old: &mut f64, new: f64| *old += WEIGHT * (new - *old);
+        if bytes > PIECE as f64 && prompt > 0.0 {
+            mean(&mut self.rates.byte, prompt / bytes);
+        }
+        if answer > 0.0 {
+            mean(&mut self.rates.answer, answer * SHARE);
+        }
+    }
+
+    /// How many of a request's names a replica holds, as far as the router knows.
+    pub fn found(&self, request: &RequestNames, replica: usize) -> usize {
+        self.index.found(&request.names).get(replica).copied().unwrap_or(0)
+    }
+
+    /// Another gateway has sent a request to this replica.
+    pub fn heard(&mut self, request: &RequestNames, replica: usize) {
+        self.index.put(replica, &request.names);
+    }
+
+    /// Names that any replica holds.
+    pub fn entries(&self) -> usize {
+        self.index.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(first: u128, pieces: usize) -> RequestNames {
+        RequestNames { names: (0..pieces as u128).map(|i| first * 1000 + i).collect(), bytes: pieces * PIECE }
+    }
+
+    #[test]
+    fn holders_are_preferred_until_they_have_too_much_to_do() {
+        let able = [(0, 10), (1, 11)];
+        let mut router = Router::new(2, 1000);
+        let one = request(1, 50);
+        let first = router.choose(&one, &able).unwrap();
+        let sent = router.send(&one, first, able[first].1);
+        router.ended(sent);
+        assert_eq!(router.choose(&one, &able), Some(first));
+        let other = request(2, 50);
+        let sent = router.send(&other, first, able[first].1);
+        assert_eq!(router.choose(&request(3, 50), &able), Some(1 - first), "one waits there");
+        router.ended(sent);
+        for i in 0..20 {
+            _ = router.send(&request(100 + i, 50), first, able[first].1);
+        }
+        assert_eq!(router.choose(&one, &able), Some(1 - first));
+        assert_eq!(router.choose(&one, &[]), None);
+    }
+
+    #[test]
+    fn a_new_process_holds_nothing() {
+        let mut router = Router::new(2, 1000);
+        let one = request(1, 50);
+        _ = router.send(&one, 1, 7);
+        assert_eq!(router.found(&one, 1), 50);
+        let sent = router.send(&request(2, 3), 1, 8);
+        assert_eq!((router.found(&one, 1), router.entries()), (0, 3));
+        router.ended(sent);
+        assert_eq!(router.loads[1], ReplicaLoad { boot: 8, ..ReplicaLoad::default() });
+    }
+}
