@@ -6,7 +6,9 @@
 //! contents; the bars are those of the design: it ends with an error where one is missed.
 
 use lamina_fixtures::CommandLine;
-use lamina_serve::router::{MOST_REPLICAS, PIECE, RequestNames, RouteIndex, RouteRates, Routed, Router};
+use lamina_serve::router::{
+    MOST_REPLICAS, PIECE, ReplicaRouter, RequestNames, RouteIndex, RouteRates, Routed,
+};
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
@@ -131,7 +133,7 @@ struct Open {
 fn run(rule: Rule, asked: &[Asked], replicas: usize, pieces: usize, gateways: usize) -> Report {
     let mut random = Random(7);
     let rates = RouteRates { byte: SECONDS_OF_PIECE / PIECE as f64, answer: ROW * USUAL_ANSWER };
-    let mut routers = vec![Router::new(replicas, pieces); gateways];
+    let mut routers = vec![ReplicaRouter::new(replicas, pieces); gateways];
     routers.iter_mut().for_each(|router| router.rates = rates);
     let mut truth = RouteIndex::new(replicas, pieces);
     let (mut free, mut ends, mut sent) =

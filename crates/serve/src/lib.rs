@@ -34,11 +34,13 @@ mod replica;
 pub mod router;
 mod run;
 mod server;
+mod ticket;
 
 pub use local::{DetailedDelta, LocalRequest, LocalServer};
 pub use options::{
     KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, Reasoning, ServeOptions, Span,
 };
-pub use replica::{ReplicaPlace, serve_replica};
+pub use replica::serve_replica;
 pub use run::{AnswerDelta, ChoiceEnd, ChosenToken, DeltaPart, Ended, TokenUsage};
 pub use server::{Server, StartError};
+pub use ticket::ReplicaPlace;

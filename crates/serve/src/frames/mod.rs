@@ -5,18 +5,16 @@
 
 mod events;
 mod read;
-mod ticket;
 mod write;
 
 pub use events::{read_events, write_event};
 pub use read::FrameReader;
-pub use ticket::{AnswerSummary, RequestTicket, ResponseHead};
 pub use write::{write_frame, write_value};
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameKind {
-    /// To the engine: a [`RequestTicket`].
+    /// To the engine: what is asked, and by whom.
     Ticket,
     /// To the engine: the request's body.
     Request,
@@ -24,7 +22,7 @@ pub enum FrameKind {
     Told,
     /// To the engine: nothing more of the request follows.
     Go,
-    /// A [`ResponseHead`].
+    /// The head of the response.
     Head,
     /// Bytes of the response.
     Bytes,
@@ -36,7 +34,7 @@ pub enum FrameKind {
     Kept,
     /// The engine lives and has nothing to say.
     Alive,
-    /// The response is whole: an [`AnswerSummary`].
+    /// The response is whole: what there is to say of it.
     End,
 }
 

@@ -4,9 +4,10 @@ use super::{Gateway, link::Link, replicas::ReplicaSeat, watch::held};
 use crate::{
     dialect::Dialect,
     error::{ApiError, Cause},
-    frames::{AnswerSummary, FrameKind, RequestTicket, ResponseHead},
+    frames::FrameKind,
     log::RequestLog,
     router::{RequestNames, Routed},
+    ticket::{AnswerSummary, RequestTicket, ResponseHead},
 };
 use bytes::{Bytes, BytesMut};
 use std::{

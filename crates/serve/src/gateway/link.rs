@@ -1,6 +1,9 @@
 //! A connection to an engine: it carries one request.
 
-use crate::frames::{FrameKind, FrameReader, RequestTicket, write_frame, write_value};
+use crate::{
+    frames::{FrameKind, FrameReader, write_frame, write_value},
+    ticket::RequestTicket,
+};
 use bytes::Bytes;
 use std::{
     io,

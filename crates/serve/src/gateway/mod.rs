@@ -14,10 +14,10 @@ use crate::{
     call::{CallContext, HttpCall, SMALL_BODY, pooled, refusal},
     dialect::Dialect,
     error::{ApiError, Cause},
-    frames::{RequestTicket, ResponseHead},
-    replica::ReplicaPlace,
-    router::{RequestNames, Router},
+    router::{ReplicaRouter, RequestNames},
     run::FixedDraws,
+    ticket::ReplicaPlace,
+    ticket::{RequestTicket, ResponseHead},
 };
 use axum::{Router, body::Body, extract::Request, response::Response};
 use body::CarriedBody;
@@ -64,7 +64,7 @@ pub(crate) struct GatewayState {
     /// What the requests of this gateway carry.
     key: String,
     settings: ServiceSettings,
-    router: Mutex<Router>,
+    router: Mutex<ReplicaRouter>,
 }
 
 impl std::ops::Deref for Gateway {
@@ -94,7 +94,7 @@ impl Gateway {
             replicas,
             key,
             settings,
-            router: Mutex::new(Router::new(of, ROOM)),
+            router: Mutex::new(ReplicaRouter::new(of, ROOM)),
         }));
         for replica in gateway.replicas.all() {
             let place = ReplicaPlace { number: replica.number, of, key: gateway.key.clone() };

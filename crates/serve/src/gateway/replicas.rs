@@ -1,7 +1,7 @@
 //! The replicas of a gateway: which live, what each does, who gets the next request.
 
 use super::watch::{has_crashed, held};
-use crate::replica::ReplicaHello;
+use crate::ticket::ReplicaHello;
 use serde_json::{Value, json};
 use std::{
     process::ExitStatus,

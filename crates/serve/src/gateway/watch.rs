@@ -1,7 +1,7 @@
 //! The processes of replicas: each is started again when it has ended, as long as the gateway runs.
 
 use super::replicas::Replica;
-use crate::replica::{PLACE, ReplicaHello, ReplicaPlace};
+use crate::ticket::{PLACE, ReplicaHello, ReplicaPlace};
 use std::{
     ffi::OsString,
     io::{self, BufRead, BufReader},

@@ -10,7 +10,8 @@ use super::{
 use crate::{
     call::{HttpCall, json_response},
     error::{ApiError, Cause},
-    frames::{FrameKind, RequestTicket, ResponseHead},
+    frames::FrameKind,
+    ticket::{RequestTicket, ResponseHead},
 };
 use axum::{body::Body, response::Response};
 use bytes::{Bytes, BytesMut};

@@ -4,9 +4,10 @@ use super::port::{AskedRequest, FramePort};
 use crate::{
     app::App,
     call::CallContext,
-    frames::{AnswerSummary, FrameKind, RequestTicket, ResponseHead},
+    frames::FrameKind,
     log::RequestLog,
     run::Attempt,
+    ticket::{AnswerSummary, RequestTicket, ResponseHead},
 };
 use axum::{Router, body::Body, response::Response};
 use http::{Request, header};

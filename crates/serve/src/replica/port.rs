@@ -3,7 +3,8 @@
 use super::attend::attend;
 use crate::{
     app::App,
-    frames::{FrameKind, FrameReader, RequestTicket, write_frame, write_value},
+    frames::{FrameKind, FrameReader, write_frame, write_value},
+    ticket::RequestTicket,
 };
 use axum::Router;
 use bytes::Bytes;

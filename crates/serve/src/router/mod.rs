@@ -33,7 +33,7 @@ impl Default for RouteRates {
 
 /// What the router knows of each replica.
 #[derive(Debug, Clone)]
-pub struct Router {
+pub struct ReplicaRouter {
     index: RouteIndex,
     loads: Vec<ReplicaLoad>,
     /// Seconds of things.
@@ -60,11 +60,11 @@ pub struct Routed {
     boot: u64,
 }
 
-impl Router {
+impl ReplicaRouter {
     /// A router for idle replicas, each with room for so many names.
-    pub fn new(replicas: usize, room: usize) -> Router {
+    pub fn new(replicas: usize, room: usize) -> ReplicaRouter {
         let loads = vec![ReplicaLoad::default(); replicas];
-        Router { index: RouteIndex::new(replicas, room), loads, rates: RouteRates::default() }
+        ReplicaRouter { index: RouteIndex::new(replicas, room), loads, rates: RouteRates::default() }
     }
 
     /// The replica among those that are able, each with the boot of its process, that costs least; none where none is.
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn holders_are_preferred_until_they_have_too_much_to_do() {
         let able = [(0, 10), (1, 11)];
-        let mut router = Router::new(2, 1000);
+        let mut router = ReplicaRouter::new(2, 1000);
         let one = request(1, 50);
         let first = router.choose(&one, &able).unwrap();
         let sent = router.send(&one, first, able[first].1);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_new_process_holds_nothing() {
-        let mut router = Router::new(2, 1000);
+        let mut router = ReplicaRouter::new(2, 1000);
         let one = request(1, 50);
         _ = router.send(&one, 1, 7);
         assert_eq!(router.found(&one, 1), 50);

@@ -17,7 +17,7 @@ pub struct RequestNames {
 }
 
 /// Text on its way to names.
-struct Namer {
+struct TextNamer {
     out: RequestNames,
     last: u128,
     piece: Vec<u8>,
@@ -30,7 +30,7 @@ impl RequestNames {
             return RequestNames::default();
         };
         let mut namer =
-            Namer { out: RequestNames::default(), last: xxh3_128(salt.as_bytes()), piece: vec![] };
+            TextNamer { out: RequestNames::default(), last: xxh3_128(salt.as_bytes()), piece: vec![] };
         // What decides how the text is computed is no text of the prompt, and is in all of its names.
         for field in ["model", "lora", "cache_salt", "compress", "chat_template_kwargs"] {
             if let Some(value) = body.get(field) {
@@ -67,7 +67,7 @@ fn named(last: u128, piece: &[u8]) -> u128 {
     hash.digest128()
 }
 
-impl Namer {
+impl TextNamer {
     /// Messages one after another, or what stands in their place.
     fn conversation(&mut self, value: &Value) {
         match value {

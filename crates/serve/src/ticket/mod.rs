@@ -1,4 +1,9 @@
-//! What stands at the head of a request and of a response.
+//! What a gateway and its replicas tell each other beside the bytes of an answer: who a replica is, and what stands at the head
+//! and at the end of a request.
+
+mod place;
+
+pub use place::{PLACE, ReplicaHello, ReplicaPlace};
 
 use crate::{call::Caller, run::FixedDraws};
 use serde::{Deserialize, Serialize};
@@ -30,7 +35,7 @@ pub struct RequestTicket {
     pub admin: bool,
     /// What would be drawn by chance.
     pub draws: FixedDraws,
-    /// Answers that the request may refer to, in the form of [`FrameKind::Kept`](super::FrameKind::Kept).
+    /// Answers that the request may refer to, in the form of [`FrameKind::Kept`](crate::frames::FrameKind::Kept).
     pub kept: Vec<serde_json::Value>,
 }
 
