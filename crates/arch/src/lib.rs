@@ -23,6 +23,7 @@ mod routing;
 pub mod spec;
 mod tensor;
 mod validate;
+pub mod vision;
 pub mod weights;
 
 pub use cut::Cut;

@@ -1,0 +1,67 @@
+//! Where an encoder's settings and tensors come from: a folder, or an mmproj file that is translated to a folder's names.
+
+use crate::error::Result;
+use lamina_store::{Checkpoint, Config, Kind, Tensors};
+use serde_json::{Map, Value};
+use std::{fs, path::Path};
+
+/// The settings of an encoder and its processor under the names of folders, and its tensors under those of their format.
+///
+/// Families read this and do not ask which format it came from. What reads an mmproj GGUF makes one of its metadata:
+/// `clip.vision.embedding_length` becomes `hidden_size` of `encoder` and so on, `clip.projector_type` the `name`.
+#[derive(Clone, Debug)]
+pub struct VisionSource {
+    /// Decides the names of tensors.
+    pub kind: Kind,
+    /// What a family is found by: `model_type` of a folder, the projector's type of an mmproj.
+    pub name: String,
+    /// `vision_config`.
+    pub encoder: Config,
+    /// The model's own settings.
+    pub model: Config,
+    /// Settings of the processor: of `processor_config.json` and `preprocessor_config.json`, those inside `image_processor`
+    /// at the top.
+    pub processor: Config,
+    /// All tensors.
+    pub tensors: Tensors,
+}
+
+/// Files of a processor; where both say something, the later one is right.
+const PROCESSORS: [&str; 2] = ["processor_config.json", "preprocessor_config.json"];
+
+impl VisionSource {
+    /// The encoder of a folder; none where it has no `vision_config`.
+    ///
+    /// # Errors
+    /// A file of the processor is no JSON object.
+    pub fn of_folder(ck: &Checkpoint) -> Result<Option<VisionSource>> {
+        if ck.kind != Kind::HuggingFace {
+            return Ok(None);
+        }
+        let Some(encoder) = ck.config.section("vision_config") else { return Ok(None) };
+        let outer = ck.folder.join("config.json");
+        let name = read(&outer)?.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut processor = Map::new();
+        for file in PROCESSORS {
+            let mut map = read(&ck.folder.join(file))?;
+            if let Some(Value::Object(inner)) = map.shift_remove("image_processor") {
+                map.extend(inner);
+            }
+            processor.extend(map);
+        }
+        let processor = Config::from_hf(ck.folder.join(PROCESSORS[1]), processor)?;
+        let (model, tensors) = (ck.config.clone(), ck.tensors.clone());
+        Ok(Some(VisionSource { kind: ck.kind, name, encoder, model, processor, tensors }))
+    }
+}
+
+/// An object of JSON; empty where there is no file.
+fn read(path: &Path) -> Result<Map<String, Value>> {
+    if !path.exists() {
+        return Ok(Map::new());
+    }
+    let name = path.display().to_string();
+    let text =
+        fs::read_to_string(path).map_err(|e| crate::ArchError::value(&name, e, "a file that can be read"))?;
+    serde_json::from_str(&text).map_err(|e| crate::ArchError::value(&name, e, "an object of JSON"))
+}
