@@ -1,7 +1,7 @@
 //! Models that see: an encoder and a projector beside the language model, as data.
 //!
 //! A picture becomes rows of numbers that stand in a prompt like tokens. [`VisionSpec`] says all of it: which pixels
-//! ([`Pixels`], a rule of `lamina-image`), which encoder ([`Encoder`]), which projector ([`Projector`]), and what stands
+//! ([`Pixels`], a rule of `lamina-image`), which encoder ([`VisionEncoder`]), which projector ([`Projector`]), and what stands
 //! around the rows in a prompt ([`PromptRule`]). It names no tensors; they are found under the names that mmproj GGUF
 //! files have (`v.*`, `mm.*`), to which a Hugging Face folder's are renamed by rules, as for text: a folder and an mmproj
 //! of the same weights give equal bits.
@@ -10,9 +10,9 @@
 //! | where | what |
 //! |---|---|
 //! | [`VisionSource`] | the settings of an encoder and its processor, under the names of folders; an mmproj is translated to them |
-//! | `VisionFamily::of`, `VisionFamily::spec` | from a source to a [`VisionSpec`] |
-//! | `VisionWeights` | the tensor of a canonical name as `rows x cols` |
-//! | `lamina_load::vision::Encoders` | the chain of plans on a backend: `open(&VisionSource, &dyn Backend)`, then `encode(&[Picture]) -> Vec<PictureRows>` |
+//! | [`VisionFamily::of`], [`VisionFamily::spec`] | from a source to a [`VisionSpec`] |
+//! | [`VisionWeights`] | the tensor of a canonical name as `rows x cols` |
+//! | `lamina_load::vision::Eyes` | the chain of plans on a backend: `open(&VisionSource, &dyn Backend)`, then `encode(&[Picture]) -> Vec<PictureRows>` |
 //! | [`VisionSpec::layout`] | size of a picture -> [`PictureLayout`]: tiles, cells and rows, without a pixel |
 //! | [`PromptRule::expand`] | [`PictureLayout`] -> the text that takes the place of a marker; its soft tokens are the rows |
 //!
@@ -23,12 +23,18 @@
 //! `mm.0`, `mm.1`, `mm.2`, `mm.model.fc`, `mm.model.mlp.N`, `mm.input_projection`, `mm.soft_emb_norm`, `mm.input_norm`,
 //! `mm.patch_merger`, `mm.post_norm`, `mm.gate`, `mm.up`, `mm.down`.
 
+mod families;
+mod family;
 mod layout;
 mod prompt;
 mod source;
 mod spec;
+mod vit;
+mod weights;
 
+pub use family::VisionFamily;
 pub use layout::{CellGrid, PictureLayout};
 pub use prompt::{PictureText, PromptRule, TileText};
 pub use source::VisionSource;
 pub use spec::*;
+pub use weights::VisionWeights;

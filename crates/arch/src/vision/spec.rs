@@ -10,7 +10,7 @@ pub struct VisionSpec {
     /// From a picture to what the encoder takes.
     pub pixels: Pixels,
     /// From patches to rows.
-    pub encoder: Encoder,
+    pub encoder: VisionEncoder,
     /// From the encoder's rows to those of the language model.
     pub projector: Projector,
     /// How the rows of tiles become those of the picture.
@@ -63,9 +63,11 @@ impl PixelScaling {
 
 /// A vision transformer: patches, places, blocks. Its rows of a tile see one another.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Encoder {
+pub struct VisionEncoder {
     /// Width of a row.
     pub hidden: usize,
+    /// Norm right behind the patch embedding, before places are added (GLM-V).
+    pub patch_norm: Option<Norm>,
     /// A row beside those of the patches.
     pub class: Option<ClassRow>,
     /// Learned places, added behind the patch embedding.
@@ -76,6 +78,8 @@ pub struct Encoder {
     pub pre_norm: Option<Norm>,
     /// Blocks that are run; positions of their rotary embeddings are `[patch, row, column]`.
     pub layers: Vec<Layer>,
+    /// Order of the rotary pairs of a head as stored; blocks are run with halves.
+    pub pairs: RotaryPairs,
     /// Blocks that see a part of the tile only.
     pub windows: Option<Windows>,
     /// Blocks between which neighbours are merged.
@@ -84,6 +88,17 @@ pub struct Encoder {
     pub post_norm: Option<Norm>,
     /// Blocks behind which rows are taken for [`Projector::deep`].
     pub deep: Vec<usize>,
+}
+
+/// Order of the rotary pairs of a head in a file; settled at load by reordering rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RotaryPairs {
+    /// `(i, i + dim / 2)`.
+    Half,
+    /// `(2 i, 2 i + 1)`.
+    Adjacent,
+    /// Halves of each half: `(i, i + dim / 4)` in both halves of the head (Gemma 4).
+    HalfOfEach,
 }
 
 /// Where the row stands that is no patch.
@@ -155,7 +170,7 @@ pub struct LayerMerger {
 pub struct Projector {
     /// What is done, in order.
     pub steps: Vec<ProjectorStep>,
-    /// Steps on rows taken inside the encoder, for each of [`Encoder::deep`]; what they give is added behind the language
+    /// Steps on rows taken inside the encoder, for each of [`VisionEncoder::deep`]; what they give is added behind the language
     /// model's first layers.
     pub deep: Vec<Vec<ProjectorStep>>,
     /// Width of the language model's rows.
@@ -177,7 +192,7 @@ pub enum ProjectorStep {
         /// How their numbers stand in it.
         order: MergeOrder,
     },
-    /// A norm under a canonical name; no weight where the name is empty.
+    /// A norm under a canonical name; no weight where the name is empty. `{i}` in names is the block that a deep row is from.
     Norm(&'static str, Norm),
     /// `x w^T + b` under a canonical name, with so many outputs.
     Linear(&'static str, usize),
