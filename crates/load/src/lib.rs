@@ -26,6 +26,7 @@ mod panel_load;
 mod pooling;
 mod setting;
 mod uploads;
+pub mod vision;
 mod vocab;
 
 pub use approximate_experts::{ApproximateExperts, ExpertThreshold};

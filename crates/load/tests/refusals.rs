@@ -1,6 +1,8 @@
 //! What cannot run is refused before a weight is read, and what a backend says of itself is what users see.
 #![allow(clippy::unwrap_used)]
 
+mod pictures;
+
 use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_load::{Error, LoadOptions, Loaded, open_on};

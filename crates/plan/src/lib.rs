@@ -38,7 +38,7 @@ pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, V
 pub use cell_selection::{CellSelection, CellSums, KeptCells};
 pub use cut::{CutPlan, PartRows, cut, cuttable, whole_name};
 pub use deferral::{defer_experts, fewer_experts};
-pub use emit::{emit, emit_features, emit_head, emit_medusa};
+pub use emit::{emit, emit_blocks, emit_features, emit_head, emit_medusa, emit_patches, emit_projection};
 pub use error::BackendError;
 pub use footprint::Footprint;
 pub use kv::{

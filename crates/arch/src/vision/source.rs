@@ -1,9 +1,9 @@
 //! Where an encoder's settings and tensors come from: a folder, or an mmproj file that is translated to a folder's names.
 
 use crate::error::Result;
-use lamina_store::{Checkpoint, Config, Kind, Tensors};
+use lamina_store::{Checkpoint, Config, Kind, Tensors, read_object};
 use serde_json::{Map, Value};
-use std::{fs, path::Path};
+use std::path::Path;
 
 /// The settings of an encoder and its processor under the names of folders, and its tensors under those of their format.
 ///
@@ -57,11 +57,5 @@ impl VisionSource {
 
 /// An object of JSON; empty where there is no file.
 fn read(path: &Path) -> Result<Map<String, Value>> {
-    if !path.exists() {
-        return Ok(Map::new());
-    }
-    let name = path.display().to_string();
-    let text =
-        fs::read_to_string(path).map_err(|e| crate::ArchError::value(&name, e, "a file that can be read"))?;
-    serde_json::from_str(&text).map_err(|e| crate::ArchError::value(&name, e, "an object of JSON"))
+    Ok(if path.exists() { read_object(path)? } else { Map::new() })
 }

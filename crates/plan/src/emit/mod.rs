@@ -6,8 +6,10 @@ mod ffn;
 mod head;
 mod output;
 mod recurrent;
+mod vision;
 
 pub use head::{emit_features, emit_head, emit_medusa};
+pub use vision::{emit_blocks, emit_patches, emit_projection};
 
 use crate::{
     kv::{KvLayout, LayerState, Reach},

@@ -1,0 +1,34 @@
+//! Which family an encoder is of, and what it says of it.
+
+use super::{VisionFamily, VisionSource, VisionSpec, families::ALL};
+use crate::error::{ArchError, Result};
+use lamina_store::Kind;
+
+impl VisionFamily {
+    /// The family of a source.
+    ///
+    /// # Errors
+    /// When no family has its name.
+    pub fn of(source: &VisionSource) -> Result<&'static VisionFamily> {
+        let tower = source.encoder.opt_str("model_type")?.unwrap_or_default();
+        let fits = |family: &&VisionFamily| match source.kind {
+            Kind::Gguf => family.projectors.contains(&source.name.as_str()),
+            Kind::HuggingFace => {
+                family.models.contains(&source.name.as_str())
+                    && (family.towers.is_empty() || family.towers.contains(&tower))
+            }
+        };
+        ALL.iter().copied().find(fits).ok_or_else(|| ArchError::UnknownArchitecture {
+            name: format!("{} (pictures)", source.name),
+            known: ALL.iter().map(|family| family.name).collect::<Vec<_>>().join(" "),
+        })
+    }
+
+    /// The spec of a source of this family.
+    ///
+    /// # Errors
+    /// A missing or unsupported setting.
+    pub fn spec(&self, source: &VisionSource) -> Result<VisionSpec> {
+        (self.build)(source)
+    }
+}

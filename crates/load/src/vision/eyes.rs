@@ -1,0 +1,372 @@
+//! From pictures to the rows of a prompt.
+
+use super::{
+    fold::TileCells,
+    order::RowOrder,
+    places::Places,
+    stage::{Stage, Together},
+};
+use crate::error::{Error, Result};
+use lamina_arch::vision::{
+    CellGrid, ClassRow, PictureLayout, ProjectorStep, VisionFamily, VisionSource, VisionSpec, VisionWeights,
+};
+use lamina_image::{Normalization, Picture};
+use lamina_plan::{Backend, emit_blocks, emit_patches, emit_projection};
+use std::ops::Range;
+
+/// Rows of tiles that are encoded in one step, where one tile does not have more.
+const STEP_ROWS: usize = 4096;
+
+/// An encoder and a projector on a backend.
+pub struct Eyes {
+    spec: VisionSpec,
+    numbers: Normalization,
+    patches: Stage,
+    blocks: Stage,
+    projector: Vec<Fold>,
+    deep: Vec<Vec<Fold>>,
+    places: Places,
+    class: Vec<f32>,
+    newline: Vec<f32>,
+}
+
+/// Rows of a picture, as they stand in a prompt.
+#[derive(Clone, Debug)]
+pub struct PictureRows {
+    /// How the picture was cut, and how its rows lie.
+    pub layout: PictureLayout,
+    /// Numbers of a row.
+    pub width: usize,
+    /// `[rows x width]`.
+    pub rows: Vec<f32>,
+    /// For each of the language model's first layers what is added to the rows behind it; `[rows x width]`.
+    pub deep: Vec<Vec<f32>>,
+}
+
+/// A step of a projector.
+enum Fold {
+    Pool(usize),
+    Merge(usize, lamina_arch::vision::MergeOrder),
+    Plan(Box<Stage>),
+}
+
+/// Patches of a tile on their way.
+struct TilePatches {
+    grid: CellGrid,
+    numbers: Vec<f32>,
+}
+
+/// What the blocks made of a tile.
+struct TileRows {
+    rows: Vec<f32>,
+    deep: Vec<Vec<f32>>,
+}
+
+impl Eyes {
+    /// Puts the encoder of `source` on `backend`.
+    ///
+    /// # Errors
+    /// When its family is not known, a weight is missing or broken, or the backend cannot run it.
+    pub fn open(source: &VisionSource, backend: &dyn Backend) -> Result<Eyes> {
+        let family = VisionFamily::of(source)?;
+        let spec = family.spec(source)?;
+        let weights = VisionWeights::new(source, family, &spec);
+        let has = |name: &str| weights.has(name);
+        let hidden = spec.encoder.hidden;
+        let stage = |plan| Stage::new(backend, plan, &weights);
+        let projector = folds(&spec, &spec.projector.steps, (hidden, 0), &weights, backend)?;
+        let deep = spec.projector.deep.iter().zip(&spec.encoder.deep);
+        let deep = deep
+            .map(|(steps, &block)| folds(&spec, steps, (hidden, block), &weights, backend))
+            .collect::<Result<_>>()?;
+        let table = weights.numbers("v.position_embd.weight")?.unwrap_or_default();
+        let class = weights.numbers("v.class_embd")?.unwrap_or_default();
+        let newline = weights.numbers("v.image_newline")?.unwrap_or_default();
+        Ok(Eyes {
+            numbers: spec.pixels.scaling.table(),
+            patches: stage(emit_patches(&spec, &has))?,
+            blocks: stage(emit_blocks(&spec, 0..spec.encoder.layers.len(), &has))?,
+            projector,
+            deep,
+            places: Places::new(spec.encoder.places, spec.encoder.class, hidden, table),
+            class,
+            newline,
+            spec,
+        })
+    }
+
+    /// What it is.
+    pub fn spec(&self) -> &VisionSpec {
+        &self.spec
+    }
+
+    /// The rows of pictures. A picture's bits depend on nothing but its pixels.
+    ///
+    /// # Errors
+    /// When a picture is too thin for the model, or the backend fails.
+    pub fn encode(&mut self, pictures: &[&Picture]) -> Result<Vec<PictureRows>> {
+        let mut layouts = vec![];
+        let mut tiles = vec![];
+        for picture in pictures {
+            let layout =
+                self.spec.layout(picture.size()).map_err(|e| Error::InvalidRequest(e.to_string()))?;
+            let pixels = layout.tiling.apply(picture, self.spec.pixels.filter);
+            let rows = pixels.iter().map(|tile| self.spec.pixels.patches.rows(tile, &self.numbers));
+            tiles.extend(
+                layout.patches.iter().zip(rows).map(|(&grid, numbers)| TilePatches { grid, numbers }),
+            );
+            layouts.push(layout);
+        }
+        let mut encoded = self.encode_tiles(tiles)?.into_iter();
+        let joined = |layout: PictureLayout| {
+            let tiles: Vec<TileRows> = encoded.by_ref().take(layout.tiles.len()).collect();
+            self.picture(layout, &tiles)
+        };
+        Ok(layouts.into_iter().map(joined).collect())
+    }
+
+    /// Rows of tiles behind the projector, in steps of some tiles.
+    fn encode_tiles(&mut self, tiles: Vec<TilePatches>) -> Result<Vec<TileRows>> {
+        let mut out = vec![];
+        let mut rest = &tiles[..];
+        while !rest.is_empty() {
+            let sums = rest.iter().scan(0, |sum, tile| {
+                *sum += tile.grid.cells() + 1;
+                Some(*sum)
+            });
+            let fit = sums.take_while(|&sum| sum <= STEP_ROWS).count().max(1);
+            let (now, later) = rest.split_at(fit);
+            out.extend(self.step(now)?);
+            rest = later;
+        }
+        Ok(out)
+    }
+
+    fn step(&mut self, tiles: &[TilePatches]) -> Result<Vec<TileRows>> {
+        let orders: Vec<RowOrder> = tiles.iter().map(|tile| RowOrder::of(&self.spec, tile.grid)).collect();
+        let embedded = self.embed(tiles)?;
+        let mut rows = vec![];
+        let (mut positions, mut whole, mut windows) = (vec![], vec![], vec![]);
+        let mut first = 0;
+        for (tile, order) in tiles.iter().zip(&orders) {
+            let start = positions.len();
+            self.place(
+                tile.grid,
+                order,
+                &embedded[first * self.spec.encoder.hidden..],
+                (&mut rows, &mut positions),
+            );
+            first += tile.grid.cells();
+            whole.push(Together { rows: start..positions.len() });
+            windows.extend(order.windows.iter().map(|w| Together { rows: start + w.start..start + w.end }));
+        }
+        let (last, deep) = self.run_blocks(rows, &positions, (&whole, &windows))?;
+        let cells = |numbers: &[f32]| -> Vec<TileCells> {
+            tiles
+                .iter()
+                .zip(&orders)
+                .zip(&whole)
+                .map(|((tile, order), all)| self.unordered(tile.grid, order, all.rows.clone(), numbers))
+                .collect()
+        };
+        let (last, deep): (_, Vec<_>) = (cells(&last), deep.iter().map(|numbers| cells(numbers)).collect());
+        let rows = project(&mut self.projector, last)?;
+        let deep = self
+            .deep
+            .iter_mut()
+            .zip(deep)
+            .map(|(folds, cells)| project(folds, cells))
+            .collect::<Result<Vec<_>>>()?;
+        let tile = |(i, rows): (usize, TileCells)| TileRows {
+            rows: rows.rows,
+            deep: deep.iter().map(|d| d[i].rows.clone()).collect(),
+        };
+        Ok(rows.into_iter().enumerate().map(tile).collect())
+    }
+
+    /// The patch embedding of tiles.
+    fn embed(&mut self, tiles: &[TilePatches]) -> Result<Vec<f32>> {
+        let numbers: Vec<f32> = tiles.iter().flat_map(|tile| tile.numbers.iter().copied()).collect();
+        let rows = numbers.len() / self.spec.pixels.patches.width();
+        self.patches.all(numbers, rows)
+    }
+
+    /// Rows of a tile as the blocks get them: in their order, with places and the class row.
+    fn place(
+        &self,
+        grid: CellGrid,
+        order: &RowOrder,
+        embedded: &[f32],
+        (rows, positions): (&mut Vec<f32>, &mut Vec<[u32; 3]>),
+    ) {
+        let (width, first) = (self.spec.encoder.hidden, self.spec.encoder.first_place);
+        let class = |rows: &mut Vec<f32>, positions: &mut Vec<[u32; 3]>| {
+            let start = rows.len();
+            rows.extend_from_slice(&self.class);
+            self.places.add_class(&mut rows[start..]);
+            positions.push([0; 3]);
+        };
+        let has = self.spec.encoder.class;
+        if matches!(has, Some(ClassRow::First | ClassRow::FirstKept)) {
+            class(rows, positions);
+        }
+        for &from in &order.from {
+            let (row, column) = order.places[from];
+            let start = rows.len();
+            rows.extend_from_slice(&embedded[from * width..(from + 1) * width]);
+            self.places.add(grid, (row, column), &mut rows[start..]);
+            positions.push([from as u32, row as u32 + first, column as u32 + first]);
+        }
+        if has == Some(ClassRow::Last) {
+            class(rows, positions);
+        }
+    }
+
+    /// The residual behind all blocks, and behind those whose rows are wanted.
+    fn run_blocks(
+        &mut self,
+        rows: Vec<f32>,
+        positions: &[[u32; 3]],
+        (whole, windows): (&[Together], &[Together]),
+    ) -> Result<(Vec<f32>, Vec<Vec<f32>>)> {
+        let encoder = &self.spec.encoder;
+        let marks = &self.blocks.plan.marks;
+        let sees_all = |i: usize| encoder.windows.as_ref().is_none_or(|w| w.full.contains(&i));
+        let mut segments: Vec<(Range<usize>, &[Together])> = vec![];
+        let mut begins = 0;
+        for i in 0..encoder.layers.len() {
+            let last = i + 1 == encoder.layers.len();
+            if last || encoder.deep.contains(&i) || sees_all(i) != sees_all(i + 1) {
+                let end = if last { self.blocks.plan.ops.len() } else { marks[i + 1].ops };
+                segments.push((begins..end, if sees_all(i) { whole } else { windows }));
+                begins = end;
+            }
+        }
+        let taps: Vec<_> = encoder.deep.iter().map(|&i| marks[i + 1]).collect();
+        let (end, normed) = (segments.len() - 1, self.blocks.plan.normed);
+        let (mut out, mut deep) = (vec![], vec![]);
+        let ends: Vec<usize> = segments.iter().map(|(ops, _)| ops.end).collect();
+        self.blocks.run(rows, positions, &segments, |i, read| {
+            for tap in taps.iter().filter(|tap| tap.ops == ends[i]) {
+                deep.push(read(tap.slot)?);
+            }
+            if i == end {
+                out = read(normed)?;
+            }
+            Ok(())
+        })?;
+        Ok((out, deep))
+    }
+
+    /// A tile's rows in the order of the pixels, without the class row.
+    fn unordered(&self, grid: CellGrid, order: &RowOrder, rows: Range<usize>, numbers: &[f32]) -> TileCells {
+        let width = self.spec.encoder.hidden;
+        let skip = usize::from(self.spec.encoder.class == Some(ClassRow::First));
+        let mine = &numbers[(rows.start + skip) * width..rows.end * width];
+        let squares = self.spec.pixels.patches.merge as usize;
+        if self.spec.encoder.class == Some(ClassRow::FirstKept) {
+            let grid = CellGrid { rows: 1, columns: rows.len() };
+            return TileCells { grid, width, rows: mine.to_vec(), squares };
+        }
+        let mut out = vec![0.0; order.from.len() * width];
+        for (&to, row) in order.from.iter().zip(mine.chunks_exact(width)) {
+            out[to * width..(to + 1) * width].copy_from_slice(row);
+        }
+        TileCells { grid, width, rows: out, squares }
+    }
+
+    /// The rows of a picture out of those of its tiles.
+    fn picture(&self, layout: PictureLayout, tiles: &[TileRows]) -> PictureRows {
+        let width = self.spec.projector.out;
+        let rows = match layout.joined {
+            None => tiles.iter().flat_map(|tile| tile.rows.iter().copied()).collect(),
+            Some(kept) => self.joined(&layout, kept, tiles),
+        };
+        let deep = (0..self.deep.len())
+            .map(|d| tiles.iter().flat_map(|tile| tile.deep[d].iter().copied()).collect())
+            .collect();
+        PictureRows { layout, width, rows, deep }
+    }
+
+    /// The whole, then tiles as one grid, from the middle of which `kept` is taken, each row with a row behind it.
+    fn joined(&self, layout: &PictureLayout, kept: CellGrid, tiles: &[TileRows]) -> Vec<f32> {
+        let (width, grid, cell) = (self.spec.projector.out, layout.whole_grid(), layout.cells[1]);
+        let columns = layout.tile_grid().columns as usize;
+        let (top, left) = ((grid.rows - kept.rows) / 2, (grid.columns - kept.columns) / 2);
+        let mut out = tiles[0].rows.clone();
+        for y in top..top + kept.rows {
+            for x in left..left + kept.columns {
+                let tile = &tiles[1 + y / cell.rows * columns + x / cell.columns];
+                let at = (y % cell.rows * cell.columns + x % cell.columns) * width;
+                out.extend_from_slice(&tile.rows[at..at + width]);
+            }
+            out.extend_from_slice(&self.newline);
+        }
+        out
+    }
+}
+
+impl Stage {
+    /// Runs all of the plan on rows that see nothing of one another.
+    fn all(&mut self, features: Vec<f32>, rows: usize) -> Result<Vec<f32>> {
+        let (ops, normed) = (0..self.plan.ops.len(), self.plan.normed);
+        let mut out = vec![];
+        let together = Together { rows: 0..rows };
+        self.run(features, &vec![[0; 3]; rows], &[(ops, &[together])], |_, read| {
+            out = read(normed)?;
+            Ok(())
+        })?;
+        Ok(out)
+    }
+}
+
+/// Steps of a projector on `backend`: runs of steps on single rows are a plan each.
+fn folds(
+    spec: &VisionSpec,
+    steps: &[ProjectorStep],
+    (mut width, block): (usize, usize),
+    weights: &VisionWeights<'_>,
+    backend: &dyn Backend,
+) -> Result<Vec<Fold>> {
+    let joins =
+        |step: &ProjectorStep| matches!(step, ProjectorStep::Pool { .. } | ProjectorStep::Merge { .. });
+    let mut out = vec![];
+    for run in steps.chunk_by(|a, b| !joins(a) && !joins(b)) {
+        match run[0] {
+            ProjectorStep::Pool { side } => out.push(Fold::Pool(side)),
+            ProjectorStep::Merge { side, order } => {
+                width *= side * side;
+                out.push(Fold::Merge(side, order));
+            }
+            _ => {
+                let plan = emit_projection(spec, run, (width, block), &|name| weights.has(name));
+                width = plan.width(plan.normed);
+                out.push(Fold::Plan(Box::new(Stage::new(backend, plan, weights)?)));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Takes the rows of tiles through a projector, those of all tiles together.
+fn project(folds: &mut [Fold], mut tiles: Vec<TileCells>) -> Result<Vec<TileCells>> {
+    for fold in folds {
+        tiles = match fold {
+            Fold::Pool(side) => tiles.into_iter().map(|tile| tile.pooled(*side)).collect(),
+            Fold::Merge(side, order) => tiles.into_iter().map(|tile| tile.merged(*side, *order)).collect(),
+            Fold::Plan(stage) => {
+                let all: Vec<f32> = tiles.iter().flat_map(|tile| tile.rows.iter().copied()).collect();
+                let rows = tiles.iter().map(|tile| tile.grid.cells()).sum();
+                let (out, width) = (stage.all(all, rows)?, stage.plan.width(stage.plan.normed));
+                let mut first = 0;
+                let mut mine = |tile: TileCells| {
+                    let range = first..first + tile.grid.cells() * width;
+                    first = range.end;
+                    TileCells { width, rows: out[range].to_vec(), ..tile }
+                };
+                tiles.into_iter().map(&mut mine).collect()
+            }
+        };
+    }
+    Ok(tiles)
+}

@@ -1,0 +1,9 @@
+//! Pictures on a backend: the chain of an encoder's plans, and what the host does between them.
+
+mod eyes;
+mod fold;
+mod order;
+mod places;
+mod stage;
+
+pub use eyes::{Eyes, PictureRows};
