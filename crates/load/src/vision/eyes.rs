@@ -4,7 +4,7 @@ use super::{
     fold::TileCells,
     order::RowOrder,
     places::Places,
-    stage::{Stage, Together},
+    stage::{PlanStage, Together},
 };
 use crate::error::{Error, Result};
 use lamina_arch::vision::{
@@ -21,8 +21,8 @@ const STEP_ROWS: usize = 4096;
 pub struct Eyes {
     spec: VisionSpec,
     numbers: Normalization,
-    patches: Stage,
-    blocks: Stage,
+    patches: PlanStage,
+    blocks: PlanStage,
     projector: Vec<Fold>,
     deep: Vec<Vec<Fold>>,
     places: Places,
@@ -47,7 +47,7 @@ pub struct PictureRows {
 enum Fold {
     Pool(usize),
     Merge(usize, lamina_arch::vision::MergeOrder),
-    Plan(Box<Stage>),
+    Plan(Box<PlanStage>),
 }
 
 /// Patches of a tile on their way.
@@ -73,7 +73,7 @@ impl Eyes {
         let weights = VisionWeights::new(source, family, &spec);
         let has = |name: &str| weights.has(name);
         let hidden = spec.encoder.hidden;
-        let stage = |plan| Stage::new(backend, plan, &weights);
+        let stage = |plan| PlanStage::new(backend, plan, &weights);
         let projector = folds(&spec, &spec.projector.steps, (hidden, 0), &weights, backend)?;
         let deep = spec.projector.deep.iter().zip(&spec.encoder.deep);
         let deep = deep
@@ -306,7 +306,7 @@ impl Eyes {
     }
 }
 
-impl Stage {
+impl PlanStage {
     /// Runs all of the plan on rows that see nothing of one another.
     fn all(&mut self, features: Vec<f32>, rows: usize) -> Result<Vec<f32>> {
         let (ops, normed) = (0..self.plan.ops.len(), self.plan.normed);
@@ -341,7 +341,7 @@ fn folds(
             _ => {
                 let plan = emit_projection(spec, run, (width, block), &|name| weights.has(name));
                 width = plan.width(plan.normed);
-                out.push(Fold::Plan(Box::new(Stage::new(backend, plan, weights)?)));
+                out.push(Fold::Plan(Box::new(PlanStage::new(backend, plan, weights)?)));
             }
         }
     }

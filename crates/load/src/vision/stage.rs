@@ -11,7 +11,7 @@ use std::ops::Range;
 const LEAST_ROWS: usize = 256;
 
 /// A plan of the chain.
-pub(super) struct Stage {
+pub(super) struct PlanStage {
     pub plan: Plan,
     backend: Box<dyn Backend>,
     weights: Vec<BackendWeight>,
@@ -23,9 +23,9 @@ pub(super) struct Together {
     pub rows: Range<usize>,
 }
 
-impl Stage {
+impl PlanStage {
     /// The plan with its weights on a handle of `backend`.
-    pub fn new(backend: &dyn Backend, plan: Plan, from: &VisionWeights<'_>) -> Result<Stage> {
+    pub fn new(backend: &dyn Backend, plan: Plan, from: &VisionWeights<'_>) -> Result<PlanStage> {
         if let Some(refused) = backend.refusal(&plan) {
             return Err(Error::Unsupported(format!("pictures on {}: {refused}", backend.name())));
         }
@@ -34,7 +34,7 @@ impl Stage {
             let (rows, cols) = spec.kind.shape();
             weights.push(backend.upload(spec, &from.get(&spec.name, rows, cols)?)?);
         }
-        Ok(Stage { plan, backend: handle(backend)?, weights, machine: None })
+        Ok(PlanStage { plan, backend: handle(backend)?, weights, machine: None })
     }
 
     /// Runs segments of the plan, each with the sequences of its rows; then `read`s slots at the end of each segment.
