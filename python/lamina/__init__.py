@@ -1,8 +1,9 @@
 """Large language models on the machine you have.
 
->>> import lamina
->>> llm = lamina.LLM("model.gguf")
->>> print(llm.generate("Once upon a time", max_tokens=64).text)
+Examples:
+    >>> import lamina
+    >>> llm = lamina.LLM("model.gguf")
+    >>> print(llm.generate("Once upon a time", max_tokens=64).text)
 
 `LLM` loads a GGUF file or a Hugging Face folder and answers requests; `SamplingParams` holds the options of a request;
 `Server` answers over HTTP, for clients of OpenAI, Anthropic, llama-server and Ollama.

@@ -1,7 +1,8 @@
 """Answers taken apart: reasoning, text and tool calls, as each family of models writes them.
 
->>> lamina.chat.parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
-'now'
+Examples:
+    >>> lamina.chat.parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
+    'now'
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .types import Tool
 DeltaRow = Tuple[
     Optional[str], Optional[str], Optional[int], Optional[str], Optional[str], Optional[str], Optional[bool]
 ]
+"""A `Delta` as the binding gives it."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Delta:
     id: Optional[str] = None
     """With the name, once, when a call begins."""
     name: Optional[str] = None
+    """Of the tool that is called."""
     arguments: Optional[str] = None
     """A piece of the arguments' JSON text."""
     complete: Optional[bool] = None
@@ -42,7 +45,9 @@ class ToolCall:
     """A call of a tool."""
 
     id: str
+    """What the tool's answer names it by."""
     name: str
+    """Of the tool."""
     arguments: str
     """JSON text."""
     complete: bool = True
@@ -58,8 +63,11 @@ class Message:
     """An answer, taken apart."""
 
     content: Optional[str] = None
+    """Text for the user."""
     reasoning: Optional[str] = None
+    """What the model thought before, where it did."""
     tool_calls: List[ToolCall] = field(default_factory=list)
+    """Calls of tools, in their order."""
 
     def to_dict(self) -> Dict[str, Any]:
         """The answer as a message, to be appended to a conversation."""
@@ -75,18 +83,25 @@ class Message:
 
 
 class Parser:
-    """Takes an answer apart as it comes.
-
-    format: a name of `formats()`. tools: the tools of the request, for formats that write values without quotes.
-    thinking: the prompt ended within the reasoning.
-    """
+    """Takes an answer apart as it comes."""
 
     def __init__(self, format: str, tools: Optional[Sequence[Tool]] = None, thinking: bool = False) -> None:
+        """Begins an answer.
+
+        Args:
+            format: a name of `formats()`.
+            tools: the tools of the request, for formats that write values without quotes.
+            thinking: the prompt ended within the reasoning.
+        """
         listed = None if tools is None else checks.as_json("tools", list(tools))
         self._parser = _lamina.ChatParser(checks.text("format", format), listed, checks.flag("thinking", thinking))
 
     def push(self, text: str) -> List[Delta]:
-        """What a piece of the text adds. Only what may begin a mark is held back."""
+        """What a piece of the text adds. Only what may begin a mark is held back.
+
+        Args:
+            text: the piece.
+        """
         return [Delta(*row) for row in self._parser.push(checks.text("text", text))]
 
     def finish(self) -> List[Delta]:
@@ -95,13 +110,24 @@ class Parser:
 
 
 def parse(text: str, format: str, tools: Optional[Sequence[Tool]] = None, thinking: bool = False) -> Message:
-    """A whole answer; see `Parser`."""
+    """Takes a whole answer apart.
+
+    Args:
+        text: the answer.
+        format: a name of `formats()`.
+        tools: the tools of the request, for formats that write values without quotes.
+        thinking: the prompt ended within the reasoning.
+    """
     parser = Parser(format, tools, thinking)
     return joined([*parser.push(text), *parser.finish()])
 
 
 def joined(deltas: Iterable[Delta]) -> Message:
-    """The message that pieces make."""
+    """The message that pieces make.
+
+    Args:
+        deltas: all pieces of an answer, in their order.
+    """
     content: List[str] = []
     reasoning: List[str] = []
     calls: List[Dict[str, Any]] = []
@@ -125,5 +151,9 @@ def formats() -> List[str]:
 
 
 def format_of(template: str) -> str:
-    """The format that a template writes, by the marks in its source; "none" where it writes no known one."""
+    """The format that a template writes, by the marks in its source; "none" where it writes no known one.
+
+    Args:
+        template: Jinja source.
+    """
     return _lamina.chat_format_of(checks.text("template", template))

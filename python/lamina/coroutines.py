@@ -57,7 +57,14 @@ class Coroutines:
     ) -> Union[Completion, List[Completion]]:
         """`LLM.generate`, awaited.
 
-        >>> first, second = await asyncio.gather(llm.agenerate("Once"), llm.agenerate("Twice"))
+        Args:
+            prompt: a text, token ids, or a list of such.
+            sampling_params: options that several requests share.
+            resume: an answer that was cut.
+            options: as for `LLM.generate`.
+
+        Examples:
+            >>> first, second = await asyncio.gather(llm.agenerate("Once"), llm.agenerate("Twice"))
         """
         with self._llm._batch(prompt, sampling_params, resume, options) as batch:
             await batch.ended()
@@ -68,8 +75,14 @@ class Coroutines:
     ) -> AsyncStream:
         """`LLM.stream`, for `async for`.
 
-        >>> async for piece in llm.astream("Once upon a time"):
-        ...     print(piece.text, end="", flush=True)
+        Args:
+            prompt: a text or token ids.
+            sampling_params: options that several requests share.
+            options: as for `LLM.generate`.
+
+        Examples:
+            >>> async for piece in llm.astream("Once upon a time"):
+            ...     print(piece.text, end="", flush=True)
         """
         return AsyncStream(self._llm.stream(prompt, sampling_params=sampling_params, **options))
 
@@ -99,10 +112,18 @@ class Coroutines:
         stream: bool = False,
         **options: Any,
     ) -> Union[Completion, AsyncStream]:
-        """`LLM.chat`, awaited, with all of its keywords.
+        """`LLM.chat`, awaited.
 
-        >>> async for piece in await llm.achat(messages, stream=True):
-        ...     print(piece.text, end="", flush=True)
+        Args:
+            messages: as for `LLM.chat`.
+            tools: as for `LLM.chat`.
+            response_format: as for `LLM.chat`.
+            stream: returns the pieces of the answer as they come.
+            options: all other keywords of `LLM.chat`.
+
+        Examples:
+            >>> async for piece in await llm.achat(messages, stream=True):
+            ...     print(piece.text, end="", flush=True)
         """
         # A stream is what a whole answer is collected from, too.
         running: Stream = self._llm.chat(messages, tools, response_format, True, **options)
@@ -113,7 +134,12 @@ class Coroutines:
             return running.whole()
 
     async def aembed(self, text: Union[Prompt, Prompts], lora: Lora = None) -> NDArray[np.float32]:
-        """`LLM.embed`, awaited; the texts of a list run as one batch."""
+        """`LLM.embed`, awaited; the texts of a list run as one batch.
+
+        Args:
+            text: a text, token ids, or a list of such.
+            lora: adapters to use.
+        """
         given, single = checks.prompts("text", text)
         scales = checks.lora("lora", lora)
         running: List[_lamina.Vector] = []

@@ -20,11 +20,12 @@ _WHITESPACE = ("any", "compact")
 class Grammar:
     """What a text must look like; made by one of the class methods, checked whole when it is made.
 
-    >>> g = lamina.Grammar.from_json_schema({"type": "array", "items": {"type": "integer"}})
-    >>> g.matches("[1, 2]"), g.matches("[1.5]")
-    (True, False)
-
     What cannot be enforced raises `UnsupportedError` with its keyword and place; nothing is ignored. No model is needed.
+
+    Examples:
+        >>> g = lamina.Grammar.from_json_schema({"type": "array", "items": {"type": "integer"}})
+        >>> g.matches("[1, 2]"), g.matches("[1.5]")
+        (True, False)
     """
 
     __slots__ = ("_options", "compiled", "kind", "source")
@@ -60,10 +61,12 @@ class Grammar:
 
     @classmethod
     def from_json_schema(cls, schema: Any, *, lenient: bool = False, whitespace: str = "any") -> Grammar:
-        """JSON that satisfies `schema`: a dict, JSON text, a pydantic model or type adapter, or a dataclass.
+        """JSON that satisfies a schema.
 
-        `lenient` leaves out what cannot be enforced, and lists it in `warnings`, where it would be refused otherwise.
-        `whitespace` is `any` (a space, or a line break and its indent, between tokens) or `compact` (none).
+        Args:
+            schema: a dict, JSON text, a pydantic model or type adapter, or a dataclass.
+            lenient: leaves out what cannot be enforced, and lists it in `warnings`, where it would be refused otherwise.
+            whitespace: `any` (a space, or a line break and its indent, between tokens) or `compact` (none).
         """
         if whitespace not in _WHITESPACE:
             raise InvalidRequestError(f"whitespace must be one of {', '.join(_WHITESPACE)}, not {whitespace!r}")
@@ -72,37 +75,65 @@ class Grammar:
 
     @classmethod
     def from_regex(cls, pattern: str) -> Grammar:
-        """Texts that match all of `pattern`, in Rust's syntax: no lookaround, no back references."""
+        """Texts that match all of `pattern`, in Rust's syntax: no lookaround, no back references.
+
+        Args:
+            pattern: a regular expression.
+        """
         return cls._make("regex", pattern)
 
     @classmethod
     def from_gbnf(cls, text: str) -> Grammar:
-        """A grammar in llama.cpp's form, exactly as it is read there; the first rule is `root`."""
+        """A grammar in llama.cpp's form, exactly as it is read there; the first rule is `root`.
+
+        Args:
+            text: the grammar, GBNF.
+        """
         return cls._make("gbnf", text)
 
     @classmethod
     def from_lark(cls, text: str) -> Grammar:
-        """A grammar in llguidance's dialect of Lark; the first rule is `start`."""
+        """A grammar in llguidance's dialect of Lark; the first rule is `start`.
+
+        Args:
+            text: the grammar.
+        """
         return cls._make("lark", text)
 
     @classmethod
     def from_choice(cls, choices: Sequence[str]) -> Grammar:
-        """One of these strings, whole."""
+        """One of these strings, whole.
+
+        Args:
+            choices: the strings.
+        """
         if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
             raise InvalidRequestError("choices must be a sequence of strings")
         return cls._make("choice", checks.as_json("choices", list(choices)))
 
     @classmethod
     def from_structural_tag(cls, tag: Union[str, Dict[str, Any]]) -> Grammar:
-        """Free text with parts of a given form, as vLLM and xgrammar write it: the old form or the new."""
+        """Free text with parts of a given form, as vLLM and xgrammar write it: the old form or the new.
+
+        Args:
+            tag: the structural tag, as a dict or as JSON text.
+        """
         return cls._make("structural_tag", tag if isinstance(tag, str) else checks.as_json("structural tag", tag))
 
     def matches(self, text: Union[str, bytes]) -> bool:
-        """Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have."""
+        """Whether the whole of `text` satisfies the grammar, in a spelling that an answer could have.
+
+        Args:
+            text: a whole text; bytes may end within a character.
+        """
         return self.compiled.matches(_bytes(text))
 
     def allows(self, prefix: Union[str, bytes]) -> bool:
-        """Whether some text that begins with `prefix` may satisfy the grammar."""
+        """Whether some text that begins with `prefix` may satisfy the grammar.
+
+        Args:
+            prefix: the beginning of a text; bytes may end within a character.
+        """
         return self.compiled.allows(_bytes(prefix))
 
     @property
@@ -111,7 +142,11 @@ class Grammar:
         return self.compiled.warnings()
 
     def matcher(self, llm: LLM) -> Matcher:
-        """This grammar beside one answer of `llm`, for those who sample themselves."""
+        """This grammar beside one answer of `llm`, for those who sample themselves.
+
+        Args:
+            llm: the model whose tokens are meant.
+        """
         return Matcher(llm, self)
 
     def __repr__(self) -> str:

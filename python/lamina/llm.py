@@ -43,8 +43,9 @@ class LLM(Coroutines, Closing):
     """A model, ready to answer. Any number of threads may use it at once: their requests run as one batch.
     All calls leave other Python threads running, and end with `KeyboardInterrupt` soon after Ctrl-C.
 
-    >>> with lamina.LLM("model.gguf") as llm:
-    ...     print(llm.generate("Once upon a time", max_tokens=64, temperature=0.8).text)
+    Examples:
+        >>> with lamina.LLM("model.gguf") as llm:
+        ...     print(llm.generate("Once upon a time", max_tokens=64, temperature=0.8).text)
     """
 
     @understands(LOADING)
@@ -71,40 +72,48 @@ class LLM(Coroutines, Closing):
     ) -> None:
         """Loads a model.
 
-        path: a GGUF file (or its first shard), a Hugging Face folder (config.json, *.safetensors, tokenizer), or None
-            for the small model inside the package.
-        device: "auto" (a GPU that holds the model, else the CPU), "cpu", "cuda" or "cuda:1", with the CPU for what is too large.
-        context: the longest sequence in tokens; None: the model's own, cut to what memory holds.
-        kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8; or apart, as in ``k=q8_0,v=q4_0``,
-            and by how far layers see, as in ``window=f16,full.k=q8_0`` (full, window, chunk).
-        dtype: "auto" keeps the file's types; a name such as "q4_k" quantizes the matrices to it while loading.
-        threads: None: one for each physical core that this process may use.
-        seed: requests without a seed get one from this and their number, to be repeated; None: answers differ each time.
-        progress: shows a line on a terminal's stderr while loading; or a function that is told the bytes done, and all.
-        loras: low-rank adapters to load beside the model, by the names that requests call them: folders that PEFT
-            saved, or GGUF adapters. A request uses those that its `lora` names, and none without.
-        draft: guesses tokens ahead, which are verified in one step and kept where the model would have chosen them, so
-            that answers are the same: "ngram" looks them up in the prompt and the answer, "lookahead" also in what was
-            said behind wrong guesses, "auto" in earlier answers too; "mtp" asks the checkpoint's own layers that guess
-            further tokens (as "auto" does where there are any); the path of a smaller model, best with the same
-            tokens, or of a head that was trained for the model (EAGLE, Medusa), lets that one guess. How many are
-            guessed follows what they cost and how often they are right.
-        cache_dir: a folder of at most cache_disk bytes (None: 10 GB) that keeps what was computed of prompts: the same
-            beginning is read after a restart, or by another process with the same model and options, with the same bits.
-        memory, device_memory: the most that the process may take, and of a GPU, in bytes or as "8GiB" or "80%"; None: what
-            there is. Weights that do not fit are read from disk in every step; the answers are the same.
-        offload: "auto", "never" to refuse a model whose weights do not fit, or a `Policy` that says where weights lie.
-        panel_cache: a folder that keeps all weights of a model that is read from disk, as they are multiplied, for the next
-            start. None: the user's cache folder keeps those that are streamed.
-        panel_check: "always" compares weights that are read from disk with their checksums in every step, so that what
-            changes there is an error and no other answer; "first" does so when a part is read for the first time.
-        kv_swap: where requests that wait for memory may keep theirs: "8GiB" (on disk; or bytes), "ram:2GiB", or both as
-            "ram:2GiB,disk:8GiB"; None: they are computed again. Answers are the same.
+        Args:
+            path: a GGUF file (or its first shard), a Hugging Face folder (config.json, *.safetensors, tokenizer), or None
+                for the small model inside the package.
+            device: "auto" (a GPU that holds the model, else the CPU), "cpu", "cuda" or "cuda:1", with the CPU for what is too large.
+            context: the longest sequence in tokens; None: the model's own, cut to what memory holds.
+            kv_dtype: type of cached keys and values: f32 f16 bf16 q8_0 q4_0 q4_1 fp8; or apart, as in ``k=q8_0,v=q4_0``,
+                and by how far layers see, as in ``window=f16,full.k=q8_0`` (full, window, chunk).
+            dtype: "auto" keeps the file's types; a name such as "q4_k" quantizes the matrices to it while loading.
+            threads: None: one for each physical core that this process may use.
+            seed: requests without a seed get one from this and their number, to be repeated; None: answers differ each time.
+            progress: shows a line on a terminal's stderr while loading; or a function that is told the bytes done, and all.
+            loras: low-rank adapters to load beside the model, by the names that requests call them: folders that PEFT
+                saved, or GGUF adapters. A request uses those that its `lora` names, and none without.
+            draft: guesses tokens ahead, which are verified in one step and kept where the model would have chosen them, so
+                that answers are the same: "ngram" looks them up in the prompt and the answer, "lookahead" also in what was
+                said behind wrong guesses, "auto" in earlier answers too; "mtp" asks the checkpoint's own layers that guess
+                further tokens (as "auto" does where there are any); the path of a smaller model, best with the same
+                tokens, or of a head that was trained for the model (EAGLE, Medusa), lets that one guess. How many are
+                guessed follows what they cost and how often they are right.
+            cache_dir: a folder that keeps what was computed of prompts: the same beginning is read after a restart, or by
+                another process with the same model and options, with the same bits.
+            cache_disk: bytes that this folder may take; None: 10 GB.
+            memory: the most that the process may take, in bytes or as "8GiB" or "80%"; None: what there is. Weights that do
+                not fit are read from disk in every step; the answers are the same.
+            device_memory: the most that may be taken of a GPU's memory, in the same way; None: what is free there.
+            offload: "auto", "never" to refuse a model whose weights do not fit, or a `Policy` that says where weights lie.
+            panel_cache: a folder that keeps all weights of a model that is read from disk, as they are multiplied, for the next
+                start. None: the user's cache folder keeps those that are streamed.
+            panel_check: "always" compares weights that are read from disk with their checksums in every step, so that what
+                changes there is an error and no other answer; "first" does so when a part is read for the first time.
+            kv_swap: where requests that wait for memory may keep theirs: "8GiB" (on disk; or bytes), "ram:2GiB", or both as
+                "ram:2GiB,disk:8GiB"; None: they are computed again. Answers are the same.
 
         Parameters of llama-cpp-python's `Llama` and vLLM's `LLM` are understood by their names too (model_path, n_ctx,
         n_gpu_layers, max_model_len, ..); one that there is no such thing for is refused, with what there is instead.
 
-        Raises ModelError, FormatError, UnsupportedError, OutOfMemoryError or InvalidRequestError.
+        Raises:
+            ModelError: there is no model at the path, or its parts do not fit together.
+            FormatError: a file is damaged.
+            UnsupportedError: the model cannot be run here, or a parameter has no counterpart.
+            OutOfMemoryError: it does not fit into the memory that it may take.
+            InvalidRequestError: an option has a value that it cannot have.
         """
         # The options of loading are arguments one by one for editors and types alone.
         self._model = loading.load(path, progress, locals())
@@ -136,13 +145,25 @@ class LLM(Coroutines, Closing):
         resume: Resumed = None,
         **options: Any,
     ) -> Union[Completion, List[Completion]]:
-        """Continues a prompt: text or token ids. A list of prompts runs as one batch and returns a list.
+        """Continues a prompt. A list of prompts runs as one batch and returns a list.
 
-        The options are those of `SamplingParams`: max_tokens, temperature, top_p, stop, seed, ...; they win over
-        sampling_params. With n above 1, `completions` of the result has all answers.
+        Args:
+            prompt: a text, which starts with the model's beginning token; or token ids, which are taken as they are; or a
+                list of such.
+            sampling_params: options that several requests share.
+            resume: an answer that was cut, as its `Completion` or the `state` of it: with the same prompt and options it
+                goes on to the tokens that it would have had.
+            options: those of `SamplingParams` (max_tokens, temperature, top_p, stop, seed, ..) and of grammars (json_schema,
+                grammar, regex, choice); they win over sampling_params.
 
-        A text starts with the model's beginning token; ids are taken as they are. With the same prompt and options,
-        resume goes on with an answer that was cut, given as its Completion or the `state` of it, to the same tokens.
+        Returns:
+            The answer, for a list of prompts a list. With n above 1, its `completions` has all answers.
+
+        Raises:
+            InvalidRequestError: an option or a prompt is wrong; nothing was computed.
+
+        Examples:
+            >>> llm.generate("Once upon a time", max_tokens=16, temperature=0).text
         """
         with self._batch(prompt, sampling_params, resume, options) as batch:
             return batch.answers()
@@ -150,10 +171,16 @@ class LLM(Coroutines, Closing):
     def stream(
         self, prompt: Prompt, *, sampling_params: Optional[SamplingParams] = None, **options: Unpack[SamplingOptions]
     ) -> Stream:
-        """Continues a prompt piece by piece; closing the iterator cancels the request. Options as for `generate`.
+        """Continues a prompt piece by piece; closing the iterator cancels the request.
 
-        >>> for piece in llm.stream("Once upon a time"):
-        ...     print(piece.text, end="", flush=True)
+        Args:
+            prompt: a text or token ids.
+            sampling_params: options that several requests share.
+            options: as for `generate`.
+
+        Examples:
+            >>> for piece in llm.stream("Once upon a time"):
+            ...     print(piece.text, end="", flush=True)
         """
         params = self._params(sampling_params, options)
         given, single = checks.prompts("prompt", prompt)
@@ -216,29 +243,33 @@ class LLM(Coroutines, Closing):
     ) -> Union[Completion, Stream]:
         """Answers a conversation, written with the model's own template.
 
-        messages: objects with "role" and "content", and whatever else the template knows.
-        tools: JSON schemas of tools; the template shows them to the model.
-        response_format: what the answer must look like: {"type": "json_object"}, {"type": "json_schema", "json_schema":
-            {"name": ..., "schema": ...}}, {"type": "structural_tag", ...}, or {"type": "text"}, which is anything.
-        stream: returns the pieces of the answer as they come, like `LLM.stream`.
-        chat_template: another template than the model's, as Jinja source.
-        chat_template_kwargs: further variables of the template, such as {"enable_thinking": False}.
-        split_special_tokens: special tokens that the messages spell, such as "</s>", stay text. False reads them as
-            tokens, as other engines do: never with text of strangers, who could end their turn and open another.
-        tool_choice: "auto": the model calls tools or answers; "none": it is not shown them; "required": it calls at
-            least one; a tool's name, or {"type": "function", "function": {"name": ...}}: it calls that one. Names and
-            arguments of calls are always valid; a schema that cannot be enforced is told in `warnings`, or refused
-            where the tool says "strict".
-        parallel_tool_calls: False: at most one call.
-        reasoning: None: as the template has it; False or True: the template is told whether to think; a number, or
-            {"budget": 512, "end_text": "..."}: tokens after which the thought is closed, after that text. The form of
-            the answer (response_format, calls) begins behind the thought.
-        chat_format: how calls are written, if not as the template shows; a name of `lamina.chat.formats()`.
+        Args:
+            messages: objects with "role" and "content", and whatever else the template knows.
+            tools: JSON schemas of tools; the template shows them to the model.
+            response_format: what the answer must look like: {"type": "json_object"}, {"type": "json_schema", "json_schema":
+                {"name": ..., "schema": ...}}, {"type": "structural_tag", ...}, or {"type": "text"}, which is anything.
+            stream: returns the pieces of the answer as they come, like `LLM.stream`.
+            chat_template: another template than the model's, as Jinja source.
+            chat_template_kwargs: further variables of the template, such as {"enable_thinking": False}.
+            split_special_tokens: special tokens that the messages spell, such as "</s>", stay text. False reads them as
+                tokens, as other engines do: never with text of strangers, who could end their turn and open another.
+            tool_choice: "auto": the model calls tools or answers; "none": it is not shown them; "required": it calls at
+                least one; a tool's name, or {"type": "function", "function": {"name": ...}}: it calls that one. Names and
+                arguments of calls are always valid; a schema that cannot be enforced is told in `warnings`, or refused
+                where the tool says "strict".
+            parallel_tool_calls: False: at most one call.
+            reasoning: None: as the template has it; False or True: the template is told whether to think; a number, or
+                {"budget": 512, "end_text": "..."}: tokens after which the thought is closed, after that text. The form of
+                the answer (response_format, calls) begins behind the thought.
+            chat_format: how calls are written, if not as the template shows; a name of `lamina.chat.formats()`.
+            sampling_params: options that several requests share.
+            options: as for `generate`.
 
         The answer comes taken apart: `text` is its content, beside it are `reasoning` and `tool_calls`.
 
-        >>> answer = llm.chat([{"role": "user", "content": "Hello!"}], max_tokens=100)
-        >>> answer.text, answer.message
+        Examples:
+            >>> answer = llm.chat([{"role": "user", "content": "Hello!"}], max_tokens=100)
+            >>> answer.text, answer.message
         """
         if response_format is not None:
             options["response_format"] = response_format
@@ -262,39 +293,81 @@ class LLM(Coroutines, Closing):
         chat_template: Optional[str] = None,
         **variables: Any,
     ) -> str:
-        """The text that a conversation becomes; further keywords are variables of the template."""
+        """The text that a conversation becomes.
+
+        Args:
+            messages: as for `chat`.
+            tools: as for `chat`.
+            add_generation_prompt: whether the text ends where the answer begins.
+            chat_template: another template than the model's, as Jinja source.
+            variables: further variables of the template.
+        """
         ending = checks.flag("add_generation_prompt", add_generation_prompt)
         return self._model.apply_chat_template(*conversation(messages, tools, chat_template, variables), ending)
 
     def tokenize(self, text: str, special: bool = False) -> List[int]:
-        """Token ids of a text. special: reads special tokens such as "</s>" in the text as such, and adds those that
-        the model wants around a text."""
+        """Token ids of a text.
+
+        Args:
+            text: any text.
+            special: reads special tokens such as "</s>" in the text as such, and adds those that the model wants around a
+                text.
+        """
         return self._model.tokenize(checks.text("text", text), checks.flag("special", special))
 
     def detokenize(self, ids: Ids) -> str:
-        """The text of token ids, without special tokens."""
+        """The text of token ids, without special tokens.
+
+        Args:
+            ids: token ids, as a list or an array.
+        """
         return self._model.detokenize(checks.token_ids("ids", ids))
 
     def logits(self, prompt: Prompt, lora: Lora = None) -> NDArray[np.float32]:
-        """Logits of every position of a prompt, [tokens, vocab], from one forward. lora: adapters to use, as for
-        `generate`."""
+        """Logits of every position of a prompt, [tokens, vocab], from one forward.
+
+        Args:
+            prompt: a text or token ids.
+            lora: adapters to use, as for `generate`.
+        """
         return self._model.logits(checks.prompt("prompt", prompt), checks.lora("lora", lora))
 
     def hidden(self, prompt: Prompt, layer: int = -1, lora: Lora = None) -> NDArray[np.float32]:
-        """Hidden rows of every position, [tokens, hidden]: after the embedding (0), after layer n, or after the final
-        norm (-1 or the number of layers). Negative numbers count from the end."""
+        """Hidden rows of every position, [tokens, hidden].
+
+        Args:
+            prompt: a text or token ids.
+            layer: 0 is after the embedding, n after layer n, and -1 or the number of layers after the final norm. Negative
+                numbers count from the end.
+            lora: adapters to use, as for `generate`.
+        """
         number = checks.whole("layer", layer, -(2**31))
         return self._model.hidden(checks.prompt("prompt", prompt), number, checks.lora("lora", lora))
 
     def save_state(self, path: Path, prompt: Prompt, data: Any = None, lora: Lora = None) -> int:
-        """Saves what memory has of a prompt as a file, with any JSON `data` beside it; returns its bytes."""
+        """Saves what memory has of a prompt as a file.
+
+        Args:
+            path: the file.
+            prompt: a text or token ids that were computed: a conversation so far.
+            data: anything that JSON can say, kept beside it.
+            lora: the adapters that it was computed with.
+
+        Returns:
+            Bytes of the file.
+        """
         return state.save(self._model, path, prompt, data, lora)
 
     def load_state(self, path: Path, lora: Lora = None) -> State:
         """Reads what `save_state` wrote, and puts what was computed back into memory: it is not computed again.
 
-        Raises InvalidRequestError where the file belongs to another model or to other options, FormatError where it is
-        damaged.
+        Args:
+            path: the file.
+            lora: the adapters that it was computed with.
+
+        Raises:
+            InvalidRequestError: the file belongs to another model or to other options.
+            FormatError: it is damaged.
         """
         return state.load(self._model, path, lora)
 
@@ -303,6 +376,10 @@ class LLM(Coroutines, Closing):
 
         Its final hidden rows are pooled as the model's makers do (GGUF's pooling_type, the files of
         sentence-transformers); where they say nothing it is their mean.
+
+        Args:
+            text: a text, token ids, or a list of such.
+            lora: adapters to use, as for `generate`.
         """
         given, single = checks.prompts("text", text)
         scales = checks.lora("lora", lora)
@@ -318,6 +395,11 @@ class LLM(Coroutines, Closing):
         """How well each document answers the query, [documents], by a reranker: its classifier's score, greater is better.
 
         The sigmoid of a score is what rerankers are trained on as a probability.
+
+        Args:
+            query: what is asked.
+            documents: texts, in any order.
+            lora: adapters to use, as for `generate`.
         """
         texts = checks.texts("documents", documents)
         return self._model.rerank(checks.text("query", query), texts, checks.lora("lora", lora))
@@ -336,13 +418,18 @@ class LLM(Coroutines, Closing):
     ) -> List[Beam]:
         """The n likeliest answers to a prompt, best first, by beam search as transformers' `generate(num_beams=width)` has it.
 
-        width: beginnings that go on side by side; each costs a row of every step, and the pages that it does not share.
-        max_tokens: tokens of an answer at most; None: as many as the context holds.
-        length_penalty: answers are compared by the sum of their logprobs by this power of their length: above 0 it
-            favors long ones, below 0 short ones.
-        early_stopping: once there are as many answers as beams, True ends the search; False ends it when the best beam
-            would be no better than the worst answer, were it to end now; "never" when none can become better.
-        stop, grammar, lora: as for `generate`.
+        Args:
+            prompt: a text or token ids.
+            width: beginnings that go on side by side; each costs a row of every step, and the pages that it does not share.
+            max_tokens: tokens of an answer at most; None: as many as the context holds.
+            length_penalty: answers are compared by the sum of their logprobs by this power of their length: above 0 it
+                favors long ones, below 0 short ones.
+            early_stopping: once there are as many answers as beams, True ends the search; False ends it when the best beam
+                would be no better than the worst answer, were it to end now; "never" when none can become better.
+            stop: as for `generate`.
+            n: answers that are returned, at most `width`.
+            grammar: as for `generate`.
+            lora: as for `generate`.
         """
         params = SamplingParams(max_tokens=max_tokens, stop=stop, n=n, grammar=grammar, lora=lora)
         if early_stopping not in (False, True, "never"):
@@ -369,10 +456,16 @@ class LLM(Coroutines, Closing):
         """How likely a continuation is behind a context, and whether the model would have chosen it: lm-eval's
         `loglikelihood`. Of lists a list, as one batch; one context may have several continuations, and is computed once.
 
-        Both are texts or both token ids. Spaces at the end of a context count for its continuation.
+        Spaces at the end of a context count for its continuation.
 
-        >>> warm, fish = llm.score("The sun is", [" warm", " a fish"])
-        >>> warm.logprob > fish.logprob
+        Args:
+            context: a text or token ids, or a list of such.
+            continuation: the same kind, or a list of such.
+            lora: adapters to use, as for `generate`.
+
+        Examples:
+            >>> warm, fish = llm.score("The sun is", [" warm", " a fish"])
+            >>> warm.logprob > fish.logprob
         """
         pairs, single = checks.pairs(("context", context), ("continuation", continuation))
         scores = [Score(*row) for row in self._model.score(pairs, checks.lora("lora", lora))]
@@ -385,6 +478,12 @@ class LLM(Coroutines, Closing):
 
         No token is scored twice, and the first one of a window that does not overlap is not scored. Each window of a
         text starts with the model's beginning token, where it has one; ids are taken as they are.
+
+        Args:
+            text_or_ids: a long text, or token ids.
+            context: tokens of a window.
+            stride: tokens between the beginnings of windows.
+            lora: adapters to use, as for `generate`.
         """
         sizes = checks.whole("context", context), checks.whole("stride", stride)
         prompt, scales = checks.prompt("text_or_ids", text_or_ids), checks.lora("lora", lora)
@@ -413,7 +512,11 @@ class LLM(Coroutines, Closing):
         return list(self._loras)
 
     def serve(self, **options: Any) -> None:
-        """Answers over HTTP until Ctrl-C, which lets running requests end. Options as for `Server`: port, host, ..."""
+        """Answers over HTTP until Ctrl-C, which lets running requests end.
+
+        Args:
+            options: as for `Server`: port, host, ..
+        """
         with Server(self, **options) as server:
             print(f"listening on {server.url}", file=sys.stderr)
             with contextlib.suppress(KeyboardInterrupt):

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 class Matcher:
     """Which tokens of a model may come next, and what happens when one does. `Grammar.matcher` makes it.
 
-    >>> matcher = lamina.Grammar.from_choice(["yes", "no"]).matcher(llm)
-    >>> while not matcher.finished:
-    ...     matcher.accept(my_choice(matcher.mask()))
+    Examples:
+        >>> matcher = lamina.Grammar.from_choice(["yes", "no"]).matcher(llm)
+        >>> while not matcher.finished:
+        ...     matcher.accept(my_choice(matcher.mask()))
     """
 
     __slots__ = ("_matcher",)
@@ -41,11 +42,19 @@ class Matcher:
         return self._matcher.mask()
 
     def allows(self, token: int) -> bool:
-        """Whether this token may come next. Where text is forced, any spelling of it may."""
+        """Whether this token may come next. Where text is forced, any spelling of it may.
+
+        Args:
+            token: its id.
+        """
         return self._matcher.allows(token)
 
     def accept(self, token: int) -> None:
-        """Takes the next token; raises InvalidRequestError, and changes nothing, when it may not come here."""
+        """Takes the next token; raises InvalidRequestError, and changes nothing, when it may not come here.
+
+        Args:
+            token: its id.
+        """
         self._matcher.accept(token)
 
     def forced(self) -> List[int]:
@@ -53,11 +62,19 @@ class Matcher:
         return self._matcher.forced()
 
     def legal(self, tokens: List[int]) -> int:
-        """How many of these tokens may come in turn; none is accepted."""
+        """How many of these tokens may come in turn; none is accepted.
+
+        Args:
+            tokens: their ids.
+        """
         return self._matcher.legal(tokens)
 
     def rollback(self, count: int) -> None:
-        """Takes back the last `count` tokens."""
+        """Takes back the last `count` tokens.
+
+        Args:
+            count: how many, of those that were accepted.
+        """
         self._matcher.rollback(count)
 
     @property

@@ -14,7 +14,9 @@ class Usage:
     """Tokens of a request."""
 
     prompt_tokens: int
+    """Of the prompt."""
     completion_tokens: int
+    """Of all answers."""
     cached_tokens: int
     """Of the prompt: tokens that an earlier request had computed already."""
     cached_disk_tokens: int = 0
@@ -65,6 +67,7 @@ class TokenLogprob(NamedTuple):
     """How likely a chosen token was, before any sampling."""
 
     token: int
+    """Its id."""
     logprob: float
     """Natural logarithm of its probability."""
     top: Dict[int, float]
@@ -91,7 +94,9 @@ class Completion:
     """One for each token of the prompt, None for the first; only the first answer has them, and only if `logprobs` and
     `echo` were both asked for."""
     usage: Usage
+    """Tokens of the request."""
     timings: Timings
+    """Where its time went."""
     complete: Optional[bool] = None
     """Whether the text satisfies the request's grammar; False: it was cut, and is a beginning of a text that does. None
     without a grammar."""
@@ -102,6 +107,7 @@ class Completion:
     state: Optional[Dict[str, Any]] = field(default=None, repr=False)
     """Where the answer stands, as JSON: `generate(.., resume=state)` goes on from there as if it had not been cut."""
     others: Tuple["Completion", ...] = field(default=(), repr=False)
+    """The other answers; `completions` has all."""
     warnings: List[str] = field(default_factory=list)
     """Of a chat: what was asked for and is not done."""
     answer: Optional[ChatMessage] = field(default=None, repr=False)
@@ -160,6 +166,7 @@ class Beam(NamedTuple):
     """One of the likeliest answers to a prompt."""
 
     text: str
+    """Without the stop string."""
     tokens: List[int]
     """Without one that ended the answer."""
     score: float
@@ -197,6 +204,7 @@ class ModelInfo:
     """Sizes and names of a loaded model."""
 
     path: str
+    """File or folder that it was loaded from."""
     architecture: str
     """As the file names it."""
     family: str
@@ -208,6 +216,7 @@ class ModelInfo:
     params: int
     """Numbers in all tensors."""
     layers: int
+    """Blocks of attention or recurrence with their feed-forward part."""
     hidden: int
     """Width of a hidden row."""
     vocab: int
@@ -217,13 +226,17 @@ class ModelInfo:
     model_context: int
     """Longest sequence that the model was made for."""
     kv_dtype: str
+    """Type of cached keys and values."""
     kv_bytes_per_token: float
+    """Bytes of the cache that a token takes."""
     bytes_per_token: int
     """Bytes of weights that one decoded token reads."""
     threads: int
+    """Threads that compute."""
     isa: str
     """Instruction set of the kernels."""
     device: str
+    """What computes, such as `cpu`, `cuda:0`."""
     placement: Dict[str, Dict[str, int]]
     """Bytes of the weights of each class (`attention`, `ffn`, `experts`..) on a `device` beside the host, in `memory`, and on
     `disk` alone: those are read in every step, and experts when tokens ask for them."""

@@ -77,11 +77,27 @@ def plan(
 ) -> Plan:
     """Tells what a model will take and how fast it will be, from its headers and the speeds of this machine.
 
-    batch: sequences that decode at once, or several such numbers.
-    prompt: length of the prompts, or several; decoding is told behind the first.
-    gen: tokens of an answer.
-    measure: measures the machine anew; else its speeds are kept for a month. That of the disk is always measured.
-    The other arguments are those of `LLM`. A model that does not fit is no error: `fits` says so.
+    Args:
+        batch: sequences that decode at once, or several such numbers.
+        prompt: length of the prompts, or several; decoding is told behind the first.
+        gen: tokens of an answer.
+        measure: measures the machine anew; else its speeds are kept for a month. That of the disk is always measured.
+        path: as for `LLM`.
+        context: as for `LLM`.
+        kv_dtype: as for `LLM`.
+        dtype: as for `LLM`.
+        threads: as for `LLM`.
+        device: as for `LLM`.
+        loras: as for `LLM`.
+        draft: as for `LLM`.
+        memory: as for `LLM`.
+        device_memory: as for `LLM`.
+        offload: as for `LLM`.
+        panel_cache: as for `LLM`.
+        kv_swap: as for `LLM`.
+
+    Returns:
+        What was found; a model that does not fit is no error: `fits` says so.
     """
     found, text = _lamina.plan(
         builtin.path() if path is None else path,

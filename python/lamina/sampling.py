@@ -81,9 +81,10 @@ SamplingOptions = TypedDict(  # type: ignore[misc]
 class SamplingParams:
     """Options of a request as one value that can be used again. It cannot be changed; `replace` makes another one.
 
-    >>> careful = SamplingParams(temperature=0.2, top_p=0.9, max_tokens=100)
-    >>> llm.generate("Once upon a time", sampling_params=careful)
-    >>> llm.generate("Once upon a time", sampling_params=careful, seed=7)
+    Examples:
+        >>> careful = SamplingParams(temperature=0.2, top_p=0.9, max_tokens=100)
+        >>> llm.generate("Once upon a time", sampling_params=careful)
+        >>> llm.generate("Once upon a time", sampling_params=careful, seed=7)
 
     None means the default. Values are checked here: a wrong one raises `InvalidRequestError`, a name that does not
     exist `TypeError`. Names of vLLM's `SamplingParams` are understood; what is not here is an `UnsupportedError`.

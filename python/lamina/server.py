@@ -24,8 +24,9 @@ class Server(Closing):
     """Answers over HTTP, for clients of OpenAI, Anthropic, llama-server and Ollama. It runs beside the program, which
     may use the same `LLM` at the same time: their requests are batched.
 
-    >>> with lamina.Server("model.gguf", port=0) as server:
-    ...     print(server.url)
+    Examples:
+        >>> with lamina.Server("model.gguf", port=0) as server:
+        ...     print(server.url)
     """
 
     def __init__(
@@ -38,14 +39,18 @@ class Server(Closing):
     ) -> None:
         """Listens, and loads the models.
 
-        model: a path, an `LLM`, or a dict of these by the names that requests call them; None: the models of config
-            or models_dir, else the small one inside the package.
-        sampling_params: what holds for requests that do not say.
-        config: a file of options and models, in TOML.
-        options: those of the command line, as keywords: ``host="127.0.0.1"``, ``port=8080`` (0: any that is free),
-            ``api_keys=["secret"]``, ``context=4096``, ``max_running=16``, ... (`python -m lamina serve --help`).
+        Args:
+            model: a path, an `LLM`, or a dict of these by the names that requests call them; None: the models of config
+                or models_dir, else the small one inside the package.
+            sampling_params: what holds for requests that do not say.
+            config: a file of options and models, in TOML.
+            options: those of the command line, as keywords: ``host="127.0.0.1"``, ``port=8080`` (0: any that is free),
+                ``api_keys=["secret"]``, ``context=4096``, ``max_running=16``, ... (`python -m lamina serve --help`).
 
-        Raises ModelError, InvalidRequestError or LaminaError, before anything is loaded where that can be seen.
+        Raises:
+            ModelError: there is no model at a path.
+            InvalidRequestError: an option has a value that it cannot have.
+            LaminaError: the address cannot be listened on.
         """
         models = list(_models(model))
         if not models and config is None and options.get("models_dir") is None:

@@ -47,7 +47,11 @@ class Stream(Closing, Iterator[Piece]):
         return self._taken_apart(piece) if self._chat else piece
 
     async def ready(self, whole: bool) -> None:
-        """Waits in the event loop for the next piece, or for all of them."""
+        """Waits in the event loop for the next piece.
+
+        Args:
+            whole: waits for all of them.
+        """
         if whole or not self._echoes:
             await called(lambda call: self._request.watch(call, whole))
 

@@ -1,13 +1,20 @@
-"""Every Python example runs on the model inside the package and says what it should."""
+"""Every Python example and recipe runs on the model inside the package and says what it should."""
 
 import re
+import shutil
+import socket
+import ssl
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
+from serving import Live
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "python"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER, RECIPES = ROOT / "examples" / "python", ROOT / "examples" / "cookbook"
 
 SAYS = {
     "generate": ["Once upon a time", "llama, 2.8 M parameters on cpu", r"\d+ tokens/s"],
@@ -22,9 +29,88 @@ SAYS = {
 }
 
 
+RECIPES_SAY = {
+    "documents": [r"found: \S+:\d \S+:\d", r'"sources"'],
+    "tools": [r'-> \{"(fruit|error)": "', "roles: user assistant tool assistant"],
+    "extraction": [r"a.txt Order\(item=", r"whole: \d of 3"],
+    "many_prompts": ["24 answers, in order: True", "the same after a break: True"],
+    "adapters": ["adapters: north south", "each has its own: True", "alone and together the same: True"],
+    "larger_than_memory": ["memory 40MiB: fits False", r"1\.\d MB of the weights are on disk", "the same answer: True"],
+    "guess_ahead": [r"a refrain: [1-9]\d* of \d+ guesses were right", "the same answers: True"],
+    "classify": [r"happy +0\.\d\d +Lily got", r"sad +0\.\d\d +Tom lost", "chosen: happy"],
+    "long_chats": [r"second turn: 1\d\d of", r"shifted: [1-9]\d* times", r"after a restart: 1\d\d tokens .* the same: True", "turns 1"],
+    "measure": [r"auto +perplexity \d", r"q4_k: \d+ of 32"],
+    "inside_my_app": ["threads and tasks say the same: True", "cancelled after 5 pieces"],
+}
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.py")), ids=lambda path: path.stem)
+def test_recipe(path):
+    """Each runs, and its page shows it as it is."""
+    run(path, RECIPES_SAY[path.stem])
+    page = ROOT / "docs" / "cookbook" / f"{path.stem.replace('_', '-')}.md"
+    assert f"```python\n{path.read_text().strip()}\n```" in page.read_text()
+    assert 40 <= len(page.read_text().splitlines()) <= 120
+
+
+def test_behind_nginx(tmp_path):
+    """The file of the recipe, with the ports of two live servers: streams come piece by piece, and a lost replica is passed over."""
+    conf = (RECIPES / "nginx.conf").read_text()
+    assert f"```nginx\n{conf.strip()}\n```" in (ROOT / "docs/cookbook/behind-nginx.md").read_text()
+    if shutil.which("nginx") is None or shutil.which("openssl") is None:
+        pytest.skip("nginx or openssl is not installed")
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run([*made, "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"], check=True, capture_output=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    flags = ("--trusted-proxy", "127.0.0.1", "--api-key", "secret", "--context", "512")
+    with Live(*flags) as first, Live(*flags) as second:
+        for old, new in ((8081, first.url), (8082, second.url)):
+            conf = conf.replace(f"127.0.0.1:{old} ", new.removeprefix("http://") + " ")
+        (tmp_path / "nginx.conf").write_text(conf.replace("8443", str(port)).replace("worker_processes 1;", "worker_processes 1; daemon off;"))
+        with subprocess.Popen(["nginx", "-p", tmp_path, "-c", tmp_path / "nginx.conf"], stderr=subprocess.PIPE) as nginx:
+            try:
+                ask_through(f"https://127.0.0.1:{port}", first)
+            finally:
+                nginx.terminate()
+
+
+def ask_through(url, first):
+    trusting = ssl._create_unverified_context()
+
+    def ask(path, body=None):
+        headers = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
+        return urllib.request.urlopen(urllib.request.Request(url + path, body, headers), timeout=60, context=trusting)
+
+    end = time.monotonic() + 20
+    while True:
+        try:
+            with ask("/health") as answer:
+                assert answer.status == 200
+                break
+        except OSError:
+            assert time.monotonic() < end, "nginx does not answer"
+            time.sleep(0.1)
+    body = b'{"prompt": "Once", "max_tokens": 200, "stream": true, "ignore_eos": true}'
+    with ask("/v1/completions", body) as stream:
+        began = time.monotonic()
+        times = [time.monotonic() - began for line in stream if line.startswith(b"data:")]
+    assert len(times) > 100 and times[0] < times[-1] / 2, "pieces came at once"
+    with pytest.raises(urllib.error.HTTPError):
+        ask("/metrics")
+    first.close()
+    with ask("/v1/completions", b'{"prompt": "Once", "max_tokens": 2}') as answer:
+        assert answer.status == 200
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
 def test_example(path):
+    run(path, SAYS[path.stem])
+
+
+def run(path, says):
     out = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300)
     assert out.returncode == 0, out.stderr
-    for part in SAYS[path.stem]:
+    for part in says:
         assert re.search(part, out.stdout), f"{part} is not in:\n{out.stdout}"

@@ -21,7 +21,7 @@ fn text(text: &StyledStr) -> String {
         lines.push_str(if lines.is_empty() { "" } else { " " });
         lines.push_str(line);
     }
-    lines.trim().replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
+    lines.trim().replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*").replace('[', "\\[")
 }
 
 /// How an option or an argument is written.
