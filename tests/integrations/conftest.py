@@ -1,0 +1,59 @@
+"""A live server for the real packages of others, and the page of those that passed."""
+
+import importlib.metadata
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+
+from serving import Live  # noqa: E402
+
+PASSED = {}
+HEAD = """# Integrations
+
+Packages that were held against this version: each is the real one of its index, and talks to a live server with the small model. Made from
+the tests that passed (`tests/integrations`, `bash tests/night integrations`); others that speak OpenAI's, Anthropic's, Ollama's or
+llama-server's API work by their base URL in the same way.
+
+| package | version | how | held against |
+| --- | --- | --- | --- |
+"""
+
+
+@pytest.fixture(scope="session")
+def server():
+    with Live("--context", "512", "--max-tokens", "48") as live:
+        yield live
+
+
+@pytest.fixture(scope="session")
+def base(server):
+    return server.url + "/v1"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    report = (yield).get_result()
+    mark = item.get_closest_marker("package")
+    if mark and report.when == "call" and report.passed:
+        name, how = mark.args
+        PASSED.setdefault((name, how), []).append(item.function.__doc__.strip().rstrip("."))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "package(name, how): the package of its index, and how it is pointed here")
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """`LAMINA_BLESS=1` writes the page, of a whole run that passed."""
+    if not os.environ.get("LAMINA_BLESS") or exitstatus != 0:
+        return
+    rows = [
+        f"| `{name}` | {importlib.metadata.version(name)} | {how} | {'; '.join(told)} |\n"
+        for (name, how), told in sorted(PASSED.items())
+    ]
+    (ROOT / "docs" / "integrations.md").write_text(HEAD + "".join(rows))
