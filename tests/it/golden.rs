@@ -106,6 +106,46 @@ fn all_families_hold_with_the_default_cache() {
     }
 }
 
+/// Models that see, with texts only, and the rows before a picture: the greedy text behind them holds too.
+#[test]
+fn the_text_of_models_that_see_holds() {
+    let Some(golden) = shared("golden-vision") else { return };
+    let mut failed = vec![];
+    for folder in fixtures(&golden) {
+        if let Err(e) = check_text(&folder) {
+            failed.push(format!("{}: {e}", folder.display()));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Row 0 of the first case, which stands before its picture, and all of case `text` where there is one.
+fn check_text(folder: &Path) -> Result<(), String> {
+    let file = Safetensors::open(folder.join("golden.safetensors")).expect("opens");
+    let floats = |name: &str| file.tensors.get(name).map(|t| to_f32(t).expect("decodes"));
+    let model = Model::load(Some(folder), options(KvType::F32)).map_err(|e| e.to_string())?;
+    let first = file.tensors.keys().find(|k| k.ends_with("/inputs_embeds")).expect("a first case");
+    let case = first.split('/').next().unwrap_or_default();
+    let vocab = model.info().vocab;
+    for (case, rows) in [(case, 1), ("text", usize::MAX)] {
+        let Some(ids) = ids(&file, case) else { continue };
+        let ids = &ids[..rows.min(ids.len())];
+        let golden = floats(&format!("{case}/logits")).expect("logits");
+        let row = if rows == 1 { &golden[..vocab] } else { &golden[golden.len() - vocab..] };
+        let error = error(&model.logits(ids).map_err(|e| e.to_string())?, row);
+        if error.is_nan() || error > 1e-4 {
+            return Err(format!("logits of {case} are off by {error:.1e}"));
+        }
+    }
+    Ok(())
+}
+
+fn ids(file: &Safetensors, case: &str) -> Option<Vec<u32>> {
+    let t = file.tensors.get(&format!("{case}/input_ids"))?;
+    let bytes = t.bytes.read(&t.label()).expect("reads");
+    Some(bytes.chunks(4).map(|b| u32::from_le_bytes(b[..4].try_into().expect("four"))).collect())
+}
+
 /// Folders of the same layout elsewhere, such as `crates/arch/tests/make_fixtures.py` and `make_packed.py` write them:
 /// `LAMINA_GOLDEN_EXTRA=folder:folder`.
 #[test]

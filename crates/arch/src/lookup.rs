@@ -6,6 +6,7 @@ use crate::{
     family::Family,
     heads::with_heads,
     packed::Packing,
+    senses::{has_senses, ignore_settings},
     spec::ModelSpec,
     validate::validate,
 };
@@ -55,7 +56,11 @@ impl Family {
             Kind::HuggingFace => ALL.iter().find(|f| f.hf.iter().any(|n| stem(n) == stem(name))),
             Kind::Gguf => None,
         };
-        exact.or_else(alike).copied().ok_or_else(|| ArchError::UnknownArchitecture {
+        let inside = || {
+            let text = ck.config.tree().get("model_type")?.as_str().filter(|_| has_senses(ck))?;
+            ALL.iter().find(|f| f.hf.iter().any(|n| stem(n) == stem(text)))
+        };
+        exact.or_else(alike).or_else(inside).copied().ok_or_else(|| ArchError::UnknownArchitecture {
             name: name.to_owned(),
             known: ALL.iter().flat_map(|f| names(f)).copied().collect::<Vec<_>>().join(" "),
         })
@@ -71,6 +76,7 @@ impl Family {
         let spec = with_heads(ck, self, spec);
         Packing::of(ck)?;
         ck.config.ignore(PRESENCE);
+        ignore_settings(ck);
         Ok(spec)
     }
 

@@ -27,6 +27,13 @@ const PREFIXES: &[(&str, &str)] = &[
     ("model.", "language_model.model."),
     ("model.", "model.language_model."),
     ("lm_head", "language_model.lm_head"),
+    ("output.", "language_model.output."),
+    ("model.", "model.text_model."),
+    ("model.", "text_model.model."),
+    ("lm_head", "text_model.lm_head"),
+    ("model.", "llm.model."),
+    ("lm_head", "llm.lm_head"),
+    ("model.", "language_model."),
     ("model.", ""),
     ("transformer.", ""),
     ("model.decoder.", "decoder."),
@@ -213,6 +220,7 @@ impl<'a> Weights<'a> {
         let known = |n: &str| {
             let named = |list: &[&str]| list.iter().any(|i| n.contains(i));
             named(IGNORED)
+                || crate::senses::is_sense(n)
                 || named(self.family.ignored)
                 || self.packing.as_ref().is_some_and(|p| p.ignores(n))
                 || self.beyond(n)
@@ -349,7 +357,7 @@ pub(crate) fn is_head(name: &str) -> bool {
     let packed = ["lm_head.qweight", "lm_head.weight_packed", "lm_head.W_q"];
     names.iter().chain(&packed).any(|h| {
         name.strip_suffix(h)
-            .is_some_and(|before| before.is_empty() || before == "model." || before == "language_model.")
+            .is_some_and(|before| ["", "model.", "language_model.", "text_model.", "llm."].contains(&before))
     })
 }
 

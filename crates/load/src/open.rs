@@ -17,7 +17,7 @@ use crate::{
     uploads::{Progress, upload},
     vocab,
 };
-use lamina_arch::{Family, Weights};
+use lamina_arch::{Family, SENSE_SECTIONS, Weights, is_sense};
 use lamina_engine::{Engine, InTurn, MOST_DRAFTS};
 use lamina_plan::{Backend, BackendWeight, Limits, Plan, Runner, Step};
 use lamina_planner::{CachePlan, DevicePlacement, MemoryPart, Placement, bytes_per_token};
@@ -273,7 +273,12 @@ fn notes(
         let some: Vec<_> = unused.iter().take(3).map(String::as_str).collect();
         notes.push(format!("{} tensors are not used, such as {}", unused.len(), some.join(", ")));
     }
-    let unread = ck.config.unread();
+    let senses = ck.tensors.keys().filter(|name| is_sense(name)).count();
+    if senses > 0 {
+        notes.push(format!("its encoders of pictures or sound ({senses} tensors) are not used: text only"));
+    }
+    let mut unread = ck.config.unread();
+    unread.retain(|key| !SENSE_SECTIONS.iter().any(|section| key.contains(section)));
     if !unread.is_empty() {
         notes.push(format!("settings that nothing reads: {}", unread.join(", ")));
     }

@@ -31,7 +31,7 @@ pub static FAMILY: Family = Family {
             "model.layers.{i}.mlp.gate.moe_statics.e_score_correction_bias",
         )],
     ],
-    ignored: &["mtp", "vision_model.", "resampler_model."],
+    ignored: &["mtp"],
     head: HeadStyle::ERNIE,
     ..Family::LLAMA_LIKE
 };

@@ -23,6 +23,5 @@ pub static FAMILY: Family = Family {
     // The 27B model has 62 layers.
     build: |ck, family| Ok(gemma_sandwich(ck, family, 62)?.with_qk_norm(QkSpan::Head)),
     rules: &[SANDWICH],
-    ignored: &["vision_tower.", "multi_modal_projector.", "vision_model."],
     ..Family::LLAMA_LIKE
 };

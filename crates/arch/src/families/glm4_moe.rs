@@ -9,7 +9,7 @@ use crate::{
 
 pub static FAMILY: Family = Family {
     name: "glm4-moe",
-    hf: &["Glm4MoeForCausalLM"],
+    hf: &["Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration"],
     gguf: &["glm4moe"],
     build: |ck, family| {
         let spec = late_experts(&ck.config, llama_like(ck, family)?, RouterScore::Sigmoid)?;

@@ -40,6 +40,5 @@ pub static FAMILY: Family = Family {
         &[Rule::new("blk.{i}.ffn_gate_inp", "model.layers.{i}.feed_forward.router")],
         &transposed_experts!("model.layers.{i}.feed_forward.experts"),
     ],
-    ignored: &["vision_model.", "multi_modal_projector."],
     ..Family::LLAMA_LIKE
 };

@@ -26,6 +26,5 @@ pub static FAMILY: Family = Family {
         c.ignore(&["rope_parameters.max_position_embeddings"]);
         Ok(llama_like(ck, family)?.each_gqa(|_, g| g.temperature = temperature))
     },
-    ignored: &["vision_tower.", "multi_modal_projector.", "vision_encoder.", "patch_merger."],
     ..Family::LLAMA_LIKE
 };

@@ -6,6 +6,5 @@ pub static FAMILY: Family = Family {
     name: "qwen2",
     hf: &["Qwen2ForCausalLM", "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"],
     gguf: &["qwen2", "qwen2vl"],
-    ignored: &["visual."],
     ..Family::LLAMA_LIKE
 };

@@ -6,7 +6,6 @@ pub static FAMILY: Family = Family {
     name: "qwen3",
     hf: &["Qwen3ForCausalLM", "Qwen3VLForConditionalGeneration"],
     gguf: &["qwen3", "qwen3vl"],
-    ignored: &["visual."],
     build: |ck, family| Ok(llama_like(ck, family)?.with_qk_norm(QkSpan::Head)),
     ..Family::LLAMA_LIKE
 };

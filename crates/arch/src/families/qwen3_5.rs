@@ -15,7 +15,7 @@ pub static FAMILY: Family = Family {
     build: hybrid_in,
     rules: &[HEAD_TENSORS, LAYERS, SEPARATE],
     gguf_rules: &[GGUF_LAYERS],
-    ignored: &["mtp.", "visual."],
+    ignored: &["mtp."],
     head: HEAD,
     ..Family::LLAMA_LIKE
 };

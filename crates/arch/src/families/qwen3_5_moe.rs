@@ -15,7 +15,7 @@ pub static FAMILY: Family = Family {
     build: |ck, family| with_gated_shared(&ck.config, sparse(&ck.config, hybrid_in(ck, family)?, true)?),
     rules: &[HEAD_TENSORS, LAYERS, SEPARATE],
     gguf_rules: &[GGUF_LAYERS],
-    ignored: &["mtp.", "visual."],
+    ignored: &["mtp."],
     head: HEAD,
     ..Family::LLAMA_LIKE
 };

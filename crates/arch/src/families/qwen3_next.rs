@@ -18,7 +18,7 @@ pub static FAMILY: Family = Family {
     },
     rules: &[HEAD_TENSORS, LAYERS, FUSED],
     gguf_rules: &[GGUF_LAYERS, GGUF_FUSED],
-    ignored: &["mtp.", "visual."],
+    ignored: &["mtp."],
     head: HEAD,
     ..Family::LLAMA_LIKE
 };

@@ -27,7 +27,9 @@ fn spec(ck: &Checkpoint) -> Result<(&'static Family, ModelSpec)> {
 
 #[test]
 fn wrappers_and_bare_models_have_the_same_tensors() -> Result<()> {
-    for prefix in ["model.", "", "language_model.model.", "model.language_model."] {
+    let wrappers = ["model.text_model.", "text_model.model.", "llm.model.", "language_model."];
+    let usual = ["model.", "", "language_model.model.", "model.language_model."];
+    for prefix in usual.into_iter().chain(wrappers) {
         let norm = counting(&format!("{prefix}norm.weight"), &[4]);
         let (_folder, ck) = folder(&llama("LlamaForCausalLM"), &[norm])?;
         let (family, spec) = spec(&ck)?;
@@ -36,6 +38,30 @@ fn wrappers_and_bare_models_have_the_same_tensors() -> Result<()> {
         assert_eq!(weights.get("output_norm.weight", 1, 4)?.to_f32()?, [0.0, 1.0, 2.0, 3.0]);
         assert!(weights.unused().is_empty());
     }
+    Ok(())
+}
+
+#[test]
+fn a_model_that_sees_is_the_family_of_its_text() -> Result<()> {
+    let text =
+        json!({ "model_type": "llama", "rms_norm_eps": 1e-5, "vocab_size": 7, "num_hidden_layers": 1 });
+    let whole = json!({
+        "architectures": ["SeesForConditionalGeneration"], "model_type": "sees", "text_config": text,
+        "vision_config": { "model_type": "eye", "hidden_size": 8 },
+    });
+    let eye = counting("model.vision_tower.x.weight", &[3]);
+    let (_folder, ck) = folder(&whole, &[eye.clone(), counting("lm_head.weight", &[1, 1])])?;
+    let (family, found) = spec(&ck)?;
+    assert_eq!(family.name, "llama");
+    // What a nested text model leaves out has the defaults of its type.
+    assert_eq!((found.hidden, found.vocab, found.layers.len()), (4096, 7, 1));
+    assert_eq!(Weights::new(&ck, family, &found).unused(), ["lm_head.weight"]);
+    assert_eq!(ck.config.unread(), ["`vision_config`"]);
+
+    let mut alone = whole;
+    alone.as_object_mut().expect("an object").remove("vision_config");
+    let (_folder, ck) = folder(&alone, &[eye])?;
+    assert!(Family::of(&ck).is_err(), "a name that nobody knows, and nothing that sees");
     Ok(())
 }
 

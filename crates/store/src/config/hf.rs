@@ -1,6 +1,6 @@
 //! A `config.json` brought to one form: nested text models at the top, today's spelling of rope and layer kinds.
 
-use super::{Config, ConfigTree, layers, rope};
+use super::{Config, ConfigTree, layers, nested, rope};
 use crate::error::Result;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -50,7 +50,8 @@ const COPIES_OF_ORIGINAL: &[&str] = &[
 /// Lays the settings of a nested text model over those of the top.
 fn flatten(mut top: Map<String, Value>) -> Map<String, Value> {
     let nested = TEXT_CONFIGS.iter().find(|k| top.get(**k).is_some_and(Value::is_object));
-    let Some(Value::Object(text)) = nested.and_then(|k| top.shift_remove(*k)) else { return top };
+    let Some(Value::Object(mut text)) = nested.and_then(|k| top.shift_remove(*k)) else { return top };
+    nested::complete(&mut text);
     for (key, value) in text {
         let keep = value.is_null() || OUTER.contains(&key.as_str());
         if !keep || !top.contains_key(&key) {

@@ -6,6 +6,7 @@ mod gguf;
 mod hf;
 mod inert;
 mod layers;
+mod nested;
 mod rope;
 mod table;
 mod tree;
