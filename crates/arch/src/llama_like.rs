@@ -43,7 +43,14 @@ pub fn llama_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
             None => inner_default(c, family, hidden)?,
         };
         let ffn = Ffn::Dense(Dense { inner, act: act(c)?, gated: true });
-        Ok(Layer { mixer: Mixer::Gqa(gqa(ck, family, i)?), ffn, place: Place::Pre, norm, residual: 1.0 })
+        Ok(Layer {
+            mixer: Mixer::Gqa(gqa(ck, family, i)?),
+            ffn,
+            place: Place::Pre,
+            norm,
+            residual: 1.0,
+            scale: 1.0,
+        })
     });
     Ok(ModelSpec {
         hidden,
@@ -108,6 +115,7 @@ pub fn gqa(ck: &Checkpoint, family: &Family, i: usize) -> Result<Gqa> {
         kv_heads,
         dim,
         qk_norm: None,
+        v_norm: None,
         rope: Some(rope(ck, family, dim, layer_type)?),
         alibi: None,
         scale: (dim as f32).powf(-0.5),

@@ -27,7 +27,22 @@ pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Optio
     let kind = keys.text("rope_type")?.unwrap_or("default");
     let factor = keys.f32("factor")?.unwrap_or(1.0);
     match kind {
-        "default" | "none" | "mrope" => Ok(plain(with_factors(ck, "rope_freqs.weight", base)?)),
+        "default" | "none" | "mrope" => {
+            // Factors are those of the layers that see all where the others have heads of another size (Gemma 4).
+            let sliding = layer_type == Some("sliding_attention");
+            let unfit = |t: &lamina_base::HostTensor| sliding && t.elements() != base.len();
+            let name = "rope_freqs.weight";
+            let base =
+                if ck.tensors.get(name).is_some_and(unfit) { base } else { with_factors(ck, name, base)? };
+            Ok(plain(base))
+        }
+        // Frequencies of the whole head, of which only the first turn.
+        "proportional" => {
+            let mut freqs = self::base(head_dim, theta);
+            freqs.iter_mut().for_each(|f| *f /= factor);
+            freqs[dim / 2..].fill(0.0);
+            Ok(Rope { dim: head_dim, ..plain(freqs) })
+        }
         "linear" => Ok(plain(base.iter().map(|f| f / factor).collect())),
         "llama3" => Ok(plain(llama3(&keys, &base)?)),
         "yarn" => Ok(Rope {
@@ -42,7 +57,7 @@ pub fn rope(ck: &Checkpoint, family: &Family, head_dim: usize, layer_type: Optio
         other => Err(ArchError::value(
             "rope_parameters.rope_type",
             other,
-            "default linear llama3 yarn longrope dynamic",
+            "default linear llama3 yarn longrope dynamic proportional",
         )),
     }
 }

@@ -89,6 +89,8 @@ pub struct Layer {
     pub norm: Norm,
     /// Factor on what a part adds to the residual (Granite).
     pub residual: f32,
+    /// Factor on the residual behind the block (Gemma 4).
+    pub scale: f32,
 }
 
 /// Order of norm, part and residual.
@@ -144,6 +146,8 @@ pub struct Gqa {
     pub dim: usize,
     /// Norm of queries and keys.
     pub qk_norm: Option<QkNorm>,
+    /// Norm of each head of the values, without a weight (Gemma 4).
+    pub v_norm: Option<Norm>,
     /// Rotary positions; `None` in layers without (NoPE, ALiBi, learned).
     pub rope: Option<Rope>,
     /// Linear position bias.

@@ -5,7 +5,7 @@ use crate::{
     names::{Edit, Rule},
     spec::{Act, Ffn, ModelSpec},
 };
-use lamina_store::Checkpoint;
+use lamina_store::{Checkpoint, Config};
 
 pub static FAMILY: Family = Family {
     name: "gemma",
@@ -24,8 +24,6 @@ pub static FAMILY: Family = Family {
 
 /// What all Gemmas share.
 pub fn gemma_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
-    // The first files said `gelu` and meant the tanh approximation, which is what the models were trained with.
-    ck.config.ignore(&["hidden_act"]);
     if ck.config.flag("use_bidirectional_attention")? {
         return Err(ArchError::value(
             "use_bidirectional_attention",
@@ -33,11 +31,17 @@ pub fn gemma_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
             "false: this is no model that generates",
         ));
     }
-    let mut spec = llama_like(ck, family)?;
+    Ok(gelu_scaled(&ck.config, llama_like(ck, family)?))
+}
+
+/// A scaled embedding and GELU.
+pub fn gelu_scaled(c: &Config, mut spec: ModelSpec) -> ModelSpec {
+    // The first files said `gelu` and meant the tanh approximation, which is what the models were trained with.
+    c.ignore(&["hidden_act"]);
     spec.embed.scale = (spec.hidden as f32).sqrt();
-    Ok(spec.each(|_, l| {
+    spec.each(|_, l| {
         if let Ffn::Dense(d) = &mut l.ffn {
             d.act = Act::GeluTanh;
         }
-    }))
+    })
 }

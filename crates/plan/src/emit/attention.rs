@@ -54,6 +54,10 @@ impl Emitter<'_> {
         });
         let after = g.qk_norm.is_some_and(|n| n.after_rope);
         steps.extend(norms.into_iter().flatten().filter(|_| !after));
+        steps.extend(g.v_norm.map(|n| {
+            let norm = NormOp { kind: n.kind, eps: n.eps, weight: None, bias: None };
+            Prepare::HeadNorm(HeadNorm { x: v, heads: g.kv_heads, norm, weight_per_head: false })
+        }));
         if let Some(rope) = &g.rope {
             let rope = self.rope(rope);
             let turn = |x, heads| Prepare::Rotate(Rotate { x, heads, start: 0, rope });

@@ -29,6 +29,9 @@ pub fn emit(spec: &ModelSpec, has: &dyn Fn(&str) -> bool) -> Plan {
     let last = spec.layers.len().saturating_sub(1);
     for (i, layer) in spec.layers.iter().enumerate() {
         x = e.layer(i, layer, x, i == last);
+        if layer.scale != 1.0 {
+            e.push(Apply { x, map: Map::Scale(layer.scale) });
+        }
         e.mark(x);
     }
     let (normed, logits) = e.head(spec, x);

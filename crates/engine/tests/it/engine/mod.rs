@@ -34,6 +34,7 @@ fn attention() -> Mixer {
         kv_heads: 1,
         dim: 8,
         qk_norm: None,
+        v_norm: None,
         rope: Some(rope),
         alibi: None,
         scale: 0.35,
@@ -65,6 +66,7 @@ fn spec(mixers: Vec<Mixer>) -> ModelSpec {
         place: Place::Pre,
         norm: norm(),
         residual: 1.0,
+        scale: 1.0,
     };
     ModelSpec {
         hidden: 16,
