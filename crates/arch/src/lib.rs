@@ -7,6 +7,7 @@ mod edit;
 mod error;
 pub mod families;
 mod family;
+mod gemma_like;
 mod head_folder;
 mod head_style;
 mod heads;

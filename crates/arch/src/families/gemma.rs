@@ -1,11 +1,13 @@
 //! Gemma 1: norms stored as offsets from 1, a scaled embedding, GELU.
 
 use crate::{
-    ArchError, Family, Result, llama_like,
+    ArchError, Family, Result,
+    gemma_like::gelu_scaled,
+    llama_like,
     names::{Edit, Rule},
-    spec::{Act, Ffn, ModelSpec},
+    spec::ModelSpec,
 };
-use lamina_store::{Checkpoint, Config};
+use lamina_store::Checkpoint;
 
 pub static FAMILY: Family = Family {
     name: "gemma",
@@ -32,16 +34,4 @@ pub fn gemma_like(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         ));
     }
     Ok(gelu_scaled(&ck.config, llama_like(ck, family)?))
-}
-
-/// A scaled embedding and GELU.
-pub fn gelu_scaled(c: &Config, mut spec: ModelSpec) -> ModelSpec {
-    // The first files said `gelu` and meant the tanh approximation, which is what the models were trained with.
-    c.ignore(&["hidden_act"]);
-    spec.embed.scale = (spec.hidden as f32).sqrt();
-    spec.each(|_, l| {
-        if let Ffn::Dense(d) = &mut l.ffn {
-            d.act = Act::GeluTanh;
-        }
-    })
 }

@@ -56,6 +56,7 @@ impl Vit {
                 kv_heads: self.heads,
                 dim,
                 qk_norm: None,
+                v_norm: None,
                 rope: None,
                 alibi: None,
                 scale: (dim as f32).powf(-0.5),
@@ -70,6 +71,7 @@ impl Vit {
             place: Place::Pre,
             norm: self.norm,
             residual: 1.0,
+            scale: 1.0,
         };
         Ok(VisionEncoder {
             hidden: self.hidden,
