@@ -26,6 +26,36 @@ pub enum ChatError {
         /// Bytes of its stack.
         bytes: usize,
     },
+    /// More or fewer markers in the text than there are pictures.
+    #[error(
+        "the prompt has {found} places for pictures (`{marker}`), but {pictures} pictures came with it: the chat template \
+         may not take pictures in messages of this role"
+    )]
+    Pictures {
+        /// Markers in the text.
+        found: usize,
+        /// Pictures.
+        pictures: usize,
+        /// The family's marker.
+        marker: String,
+    },
+    /// More or fewer soft tokens than rows.
+    #[error(
+        "the prompt has {found} tokens `{soft}`, but its pictures have {rows} rows: remove that token from the text"
+    )]
+    Rows {
+        /// The soft token.
+        soft: String,
+        /// Such tokens in the prompt.
+        found: usize,
+        /// Rows of all pictures.
+        rows: usize,
+    },
+    /// The tokenizer lacks the soft token of the model's family.
+    #[error(
+        "the tokenizer has no token `{0}`, which stands for pictures: take the tokenizer of the model that sees"
+    )]
+    NoSoftToken(String),
     /// The rendered conversation cannot be tokenized.
     #[error(transparent)]
     Tokenize(#[from] TokenizeError),

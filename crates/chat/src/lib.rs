@@ -4,6 +4,7 @@
 //! - [`ChatFormat`]: how a model writes tool calls, as data.
 //! - [`Parser`]: an answer taken apart while it streams: reasoning, text, tool calls.
 //! - [`tool_grammar`]: the grammar of answers with tool calls.
+//! - [`take_pictures`], [`ChatTemplate::encode_media`]: pictures in messages, and where their rows go.
 //!
 //! Of a tokenizer it needs special tokens alone: which a text spells, their ids and their kinds.
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@ mod conversation;
 mod defaults;
 mod error;
 mod formats;
+mod media;
 mod own_text;
 mod parse;
 mod reasoning;
@@ -27,6 +29,9 @@ pub use conversation::Conversation;
 pub use defaults::DefaultTemplate;
 pub use error::ChatError;
 pub use formats::ChatFormat;
+pub use media::{
+    MediaMarks, MediaPrompt, PicturePart, PictureText, expand_prompt, place_rows, take_pictures,
+};
 pub use parse::{ChatMessage, Delta, Parser, ParserOptions, ToolCall};
 pub use reasoning::{ReasoningMarks, reasoning_variables};
 pub use sandbox::Clock;

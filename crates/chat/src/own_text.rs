@@ -28,6 +28,16 @@ impl Marked {
         source: &str,
         tokenizer: &Tokenizer,
     ) -> Result<Option<Marked>, ChatError> {
+        Self::around(conversation, source, tokenizer, &[])
+    }
+
+    /// The same, with `words` broken too: they would stand for pictures. None where there is nothing to break.
+    pub fn around(
+        conversation: &Conversation<'_>,
+        source: &str,
+        tokenizer: &Tokenizer,
+        words: &[&str],
+    ) -> Result<Option<Marked>, ChatError> {
         let mut texts = Vec::new();
         let lists = [Some(conversation.messages), conversation.tools, conversation.documents];
         lists.into_iter().flatten().flatten().for_each(|value| collect(value, &mut texts));
@@ -38,18 +48,25 @@ impl Marked {
             let problem = "the messages use all code points that are no characters: remove U+FDD0";
             return Err(ChatError::Failed(problem.into()));
         };
-        if !texts.iter().any(|text| tokenizer.break_special(text, mark).is_some()) {
+        let breaker = Breaker { mark, words, tokenizer };
+        if !texts.iter().any(|text| breaker.broken(text).is_some()) {
             return Ok(None);
         }
-        let list =
-            |list: &[Value]| list.iter().map(|value| marked(value, mark, tokenizer)).collect::<Vec<_>>();
+        let list = |list: &[Value]| list.iter().map(|value| breaker.value(value)).collect::<Vec<_>>();
         Ok(Some(Marked {
             mark,
             messages: list(conversation.messages),
             tools: conversation.tools.map(list),
             documents: conversation.documents.map(list),
-            variables: conversation.variables.map(|map| object(map, mark, tokenizer)),
+            variables: conversation.variables.map(|map| breaker.object(map)),
         }))
+    }
+
+    /// The ids of the rendered text, in which what is marked stays text.
+    pub fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, ChatError> {
+        // JSON in ASCII writes the mark as an escape.
+        let escaped = format!("\\u{:04x}", u32::from(self.mark));
+        Ok(tokenizer.encode_marked(&rendered.replace(&escaped, ""), self.mark)?)
     }
 
     /// The same conversation with the marked texts.
@@ -76,21 +93,50 @@ fn collect<'v>(value: &'v Value, out: &mut Vec<&'v str>) {
     }
 }
 
-fn marked(value: &Value, mark: char, tokenizer: &Tokenizer) -> Value {
-    match value {
-        Value::String(text) => Value::String(text_marked(text, mark, tokenizer)),
-        Value::Array(items) => items.iter().map(|item| marked(item, mark, tokenizer)).collect(),
-        Value::Object(map) => Value::Object(object(map, mark, tokenizer)),
-        other => other.clone(),
+/// Puts the mark into texts.
+struct Breaker<'a> {
+    mark: char,
+    words: &'a [&'a str],
+    tokenizer: &'a Tokenizer,
+}
+
+impl Breaker<'_> {
+    fn value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::Object(map) => Value::Object(self.object(map)),
+            other => other.clone(),
+        }
     }
-}
 
-fn object(map: &Map<String, Value>, mark: char, tokenizer: &Tokenizer) -> Map<String, Value> {
-    map.iter()
-        .map(|(key, value)| (text_marked(key, mark, tokenizer), marked(value, mark, tokenizer)))
-        .collect()
-}
+    fn object(&self, map: &Map<String, Value>) -> Map<String, Value> {
+        map.iter().map(|(key, value)| (self.text(key), self.value(value))).collect()
+    }
 
-fn text_marked(text: &str, mark: char, tokenizer: &Tokenizer) -> String {
-    tokenizer.break_special(text, mark).unwrap_or_else(|| text.to_owned())
+    fn text(&self, text: &str) -> String {
+        self.broken(text).unwrap_or_else(|| text.to_owned())
+    }
+
+    /// The text with marks, if it needs any.
+    fn broken(&self, text: &str) -> Option<String> {
+        let mut whole = text.to_owned();
+        self.words.iter().for_each(|word| self.word(&mut whole, word));
+        match self.tokenizer.break_special(&whole, self.mark) {
+            None => (whole != text).then_some(whole),
+            broken => broken,
+        }
+    }
+
+    /// A mark in each `word`, and behind a beginning of it at the end of the text, which the next part may complete.
+    fn word(&self, text: &mut String, word: &str) {
+        let Some(first) = word.chars().next().map(char::len_utf8).filter(|&n| n < word.len()) else { return };
+        if text.contains(word) {
+            *text = text.replace(word, &format!("{}{}{}", &word[..first], self.mark, &word[first..]));
+        }
+        let begun = word.char_indices().skip(1).any(|(at, _)| text.ends_with(&word[..at]));
+        if begun {
+            text.push(self.mark);
+        }
+    }
 }

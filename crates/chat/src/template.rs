@@ -95,12 +95,7 @@ impl ChatTemplate {
     ) -> Result<Vec<u32>, ChatError> {
         match own_text::Marked::new(conversation, &self.source, tokenizer)? {
             None => Ok(tokenizer.encode_chat(&self.render(conversation)?)?),
-            Some(marked) => {
-                let rendered = self.render(&marked.conversation(conversation))?;
-                // JSON in ASCII writes the mark as an escape.
-                let escaped = format!("\\u{:04x}", u32::from(marked.mark));
-                Ok(tokenizer.encode_marked(&rendered.replace(&escaped, ""), marked.mark)?)
-            }
+            Some(marked) => marked.encode(&self.render(&marked.conversation(conversation))?, tokenizer),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Chat templates, and answers taken apart.
 #![allow(clippy::unwrap_used)] // helpers may fail like tests
 
+mod media;
 mod own_text;
 mod template_limits;
 mod templates;
