@@ -28,11 +28,13 @@ mod families;
 mod family;
 mod layout;
 mod lookup;
+mod mmproj;
 mod prompt;
 mod source;
 mod spec;
 mod vit;
 mod weights;
+mod written;
 
 pub use family::VisionFamily;
 pub use layout::{CellGrid, PictureLayout};
@@ -40,3 +42,4 @@ pub use prompt::{PictureText, PromptRule, TileText};
 pub use source::VisionSource;
 pub use spec::*;
 pub use weights::VisionWeights;
+pub use written::MmprojTensor;

@@ -34,9 +34,9 @@ const PREFIXES: &[&str] = &["", "model."];
 
 /// A source seen through a family's names.
 pub struct VisionWeights<'a> {
-    source: &'a VisionSource,
-    family: &'a VisionFamily,
-    spec: &'a VisionSpec,
+    pub(super) source: &'a VisionSource,
+    pub(super) family: &'a VisionFamily,
+    pub(super) spec: &'a VisionSpec,
     used: Mutex<BTreeSet<String>>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> VisionWeights<'a> {
     }
 
     /// The block that a name belongs to.
-    fn layer(&self, name: &str) -> Option<usize> {
+    pub(super) fn layer(&self, name: &str) -> Option<usize> {
         let i = name.strip_prefix("v.blk.")?.split('.').next()?.parse().ok()?;
         (i < self.spec.encoder.layers.len()).then_some(i)
     }
@@ -184,7 +184,7 @@ impl<'a> VisionWeights<'a> {
         Ok(Tensor::from_f32(name, rows, cols, &values))
     }
 
-    fn find(&self, name: &str) -> Option<(HostTensor, Rule)> {
+    pub(super) fn find(&self, name: &str) -> Option<(HostTensor, Rule)> {
         let rules = match self.source.kind {
             Kind::HuggingFace => self.family.rules,
             Kind::Gguf => self.family.gguf_rules,

@@ -100,7 +100,7 @@ fn wrong_key(draft: &ConfigTree, key: &str, wanted: String, found: String) -> Fo
 
 /// The value as the config has it, `None` to leave the key out, or what it should have been.
 fn convert(how: Conversion, value: &Value) -> Result<Option<Json>, String> {
-    let plain = || json_of(value);
+    let plain = || value.to_json();
     match how {
         Conversion::Same => Ok(Some(plain())),
         Conversion::PerLayer => Ok(Some(collapse(plain()))),
@@ -146,18 +146,21 @@ fn collapse(value: Json) -> Json {
     }
 }
 
-fn json_of(value: &Value) -> Json {
-    match value {
-        Value::F32(v) => float((*v).into(), &v.to_string()),
-        Value::F64(v) => float(*v, &v.to_string()),
-        Value::Bool(v) => (*v).into(),
-        Value::Str(v) => v.as_str().into(),
-        Value::Array(a) => a.iter().map(|v| json_of(&v)).collect(),
-        other => match other.as_int() {
-            Some(n) if n >= 0 => (n as u64).into(),
-            Some(n) => (n as i64).into(),
-            None => Json::Null,
-        },
+impl Value {
+    /// The value as JSON: floats as their shortest decimal reads.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Value::F32(v) => float((*v).into(), &v.to_string()),
+            Value::F64(v) => float(*v, &v.to_string()),
+            Value::Bool(v) => (*v).into(),
+            Value::Str(v) => v.as_str().into(),
+            Value::Array(a) => a.iter().map(|v| v.to_json()).collect(),
+            other => match other.as_int() {
+                Some(n) if n >= 0 => (n as u64).into(),
+                Some(n) => (n as i64).into(),
+                None => Json::Null,
+            },
+        }
     }
 }
 

@@ -59,5 +59,8 @@ pub static FAMILY: VisionFamily = VisionFamily {
         ],
         SIGLIP,
     ],
-    gguf_rules: &[FUSED],
+    gguf_rules: &[
+        &[Rule::new("mm.input_projection.weight", "mm.input_projection.weight").edit(Edit::Transpose)],
+        FUSED,
+    ],
 };
