@@ -1,7 +1,10 @@
 //! What Lamina can run: in general, from its own lists, and of one file.
 
 use lamina::{DEVICES, DType, Device, Result, backend_on};
-use lamina_arch::{Family, Weights, families, packings};
+use lamina_arch::{
+    Family, Weights, families, packings,
+    vision::{VisionFamily, VisionSource},
+};
 use lamina_plan::{Backend, emit};
 use lamina_store::Checkpoint;
 use serde_json::{Value, json};
@@ -139,7 +142,19 @@ pub fn file_support(ck: &Checkpoint) -> FileSupport {
 }
 
 impl FileSupport {
+    /// An mmproj file: the encoder's family, and whether its settings make an encoder.
+    fn encoder(&mut self, ck: &Checkpoint) -> Result<()> {
+        let source = VisionSource::of_mmproj(ck)?;
+        let family = VisionFamily::of(&source)?;
+        self.family = Some(family.name);
+        family.spec(&source)?;
+        Ok(())
+    }
+
     fn model(&mut self, ck: &Checkpoint) -> Result<()> {
+        if VisionSource::is_mmproj(ck) {
+            return self.encoder(ck);
+        }
         let family = Family::of(ck)?;
         let spec = family.spec(ck)?;
         let weights = Weights::new(ck, family, &spec);

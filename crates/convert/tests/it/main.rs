@@ -8,6 +8,7 @@ mod golden;
 mod kv_heads;
 mod lora;
 mod made;
+mod mmproj;
 mod peer;
 mod quantize;
 mod shards;

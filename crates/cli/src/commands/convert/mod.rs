@@ -1,5 +1,6 @@
 //! `lamina convert`: a model as a GGUF file, with adapters merged and heads pooled on the way.
 
+mod eyes;
 mod heads;
 mod trial;
 
@@ -33,6 +34,12 @@ pub struct ConvertArgs {
     /// Adapter to merge, a folder of PEFT or a GGUF file, and its scale if it is not 1; may be repeated
     #[arg(long, value_name = "PATH[=SCALE]")]
     lora: Vec<Lora>,
+    /// Do not write the encoder of pictures, which goes to mmproj-OUT
+    #[arg(long)]
+    no_mmproj: bool,
+    /// Write the encoder of pictures alone, to OUT
+    #[arg(long, conflicts_with = "no_mmproj")]
+    mmproj_only: bool,
     /// Write one JSON object
     #[arg(long)]
     json: bool,
@@ -68,8 +75,16 @@ impl Execute for ConvertArgs {
 
     fn execute(self) -> Result<()> {
         self.replace.check(&self.output)?;
-        let imatrix = self.choice.imatrix()?;
         let input = model_path::needed(&self.input)?;
+        if self.mmproj_only {
+            return eyes::alone(&input, &self.output, self.json);
+        }
+        let beside = lamina_convert::mmproj_path(&self.output);
+        let eyes = if self.no_mmproj { None } else { eyes::beside(&input) };
+        if eyes.is_some() {
+            self.replace.check(&beside)?;
+        }
+        let imatrix = self.choice.imatrix()?;
         let mut draft = Draft::open(&input)?;
         for lora in &self.lora {
             let adapter = Adapter::open(&model_path::needed(&lora.path)?).map_err(ConvertError::from)?;
@@ -83,6 +98,10 @@ impl Execute for ConvertArgs {
         let source = self.lora.is_empty().then_some(input.as_path());
         let job = HeadsJob { draft: &draft, source, output: &self.output, options: &options, stop: &stop };
         let ConvertedHeads { report, more } = self.heads.convert(&job, self.json)?;
+        let mut more = more;
+        if let Some(eyes) = eyes {
+            more.push(eyes::written(&eyes, &beside)?);
+        }
         write::report(&report, self.json, &more)
     }
 }
