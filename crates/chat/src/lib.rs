@@ -30,7 +30,7 @@ pub use defaults::DefaultTemplate;
 pub use error::ChatError;
 pub use formats::ChatFormat;
 pub use media::{
-    MediaMarks, MediaPrompt, PicturePart, PictureText, expand_prompt, place_rows, take_pictures,
+    ExpandedPicture, MediaMarks, MediaPrompt, PicturePart, expand_prompt, place_rows, take_pictures,
 };
 pub use parse::{ChatMessage, Delta, Parser, ParserOptions, ToolCall};
 pub use reasoning::{ReasoningMarks, reasoning_variables};

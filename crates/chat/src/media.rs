@@ -37,7 +37,7 @@ pub struct PicturePart {
 
 /// What takes the place of a picture's marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PictureText {
+pub struct ExpandedPicture {
     /// The text, with as many soft tokens as there are rows.
     pub text: String,
     /// Rows.
@@ -80,7 +80,7 @@ pub fn take_pictures(messages: &[Value]) -> (Vec<Value>, Vec<PicturePart>) {
 pub fn expand_prompt(
     prompt: &str,
     marks: MediaMarks<'_>,
-    pictures: &[PictureText],
+    pictures: &[ExpandedPicture],
 ) -> Result<String, ChatError> {
     let found = prompt.matches(marks.marker).count();
     let Some(missing) = pictures.len().checked_sub(found) else {
@@ -122,7 +122,7 @@ fn ranges(places: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     all
 }
 
-fn expand(text: &str, marker: &str, pictures: &[PictureText]) -> Result<String, ChatError> {
+fn expand(text: &str, marker: &str, pictures: &[ExpandedPicture]) -> Result<String, ChatError> {
     let pieces: Vec<&str> = text.split(marker).collect();
     if pieces.len() != pictures.len() + 1 {
         let (found, marker) = (pieces.len() - 1, marker.to_owned());
@@ -143,7 +143,7 @@ impl ChatTemplate {
         conversation: &Conversation<'_>,
         tokenizer: &Tokenizer,
         marks: MediaMarks<'_>,
-        pictures: &[PictureText],
+        pictures: &[ExpandedPicture],
     ) -> Result<MediaPrompt, ChatError> {
         let marked = Marked::around(conversation, self.source(), tokenizer, &[marks.marker, marks.soft])?;
         let conversation =

@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 /// The architecture's name in such files.
 const ARCHITECTURE: &str = "clip";
 
-/// Settings of the three parts of a source while they are collected.
+/// FolderSettings of the three parts of a source while they are collected.
 #[derive(Default)]
-struct Settings {
+struct FolderSettings {
     encoder: Map<String, Value>,
     model: Map<String, Value>,
     processor: Map<String, Value>,
@@ -64,7 +64,7 @@ impl VisionSource {
         }
         let tensors = straight(ck);
         let name = projector(&ck.metadata)?;
-        let mut settings = Settings::default();
+        let mut settings = FolderSettings::default();
         settings.translate(&ck.metadata);
         settings.measure(&tensors);
         settings.derive(&name, &ck.metadata, &tensors)?;
@@ -120,7 +120,7 @@ fn straight(ck: &Checkpoint) -> Tensors {
     tensors
 }
 
-impl Settings {
+impl FolderSettings {
     fn translate(&mut self, metadata: &Metadata) {
         for (key, paths) in KEYS {
             let Some(value) = metadata.get(&format!("clip.vision.{key}")) else { continue };

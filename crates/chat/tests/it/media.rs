@@ -2,7 +2,7 @@
 
 use lamina_arch::vision::{PromptRule, VisionFamily, VisionSource};
 use lamina_chat::{
-    ChatTemplate, Conversation, MediaMarks, MediaPrompt, PictureText, expand_prompt, take_pictures,
+    ChatTemplate, Conversation, ExpandedPicture, MediaMarks, MediaPrompt, expand_prompt, take_pictures,
 };
 use lamina_fixtures::shared;
 use lamina_image::{ImageLimits, decode};
@@ -29,7 +29,7 @@ impl Small {
     }
 
     fn encode(&self, template: &str, messages: &[Value], pictures: usize) -> Result<MediaPrompt, String> {
-        let text = PictureText { text: "<image><image>".to_owned(), rows: 2 };
+        let text = ExpandedPicture { text: "<image><image>".to_owned(), rows: 2 };
         let texts = vec![text; pictures];
         let conversation = Conversation::new(messages, &self.tokenizer);
         let template = ChatTemplate::new(template).unwrap();
@@ -85,7 +85,7 @@ fn counts_are_checked() {
     let two = user(json!([{"type": "image"}, {"type": "image"}]));
     let error = small.encode(PARTS, &two, 1).unwrap_err();
     assert!(error.contains('2') && error.contains('1'), "{error}");
-    let text = PictureText { text: "[x]".to_owned(), rows: 0 };
+    let text = ExpandedPicture { text: "[x]".to_owned(), rows: 0 };
     let marks = small.marks;
     assert_eq!(expand_prompt("a <image> b", marks, &[text.clone(), text.clone()]).unwrap(), "[x]a [x] b");
     assert!(expand_prompt("<image><image>", marks, &[text]).is_err());
@@ -98,7 +98,7 @@ fn with_options(source: &mut VisionSource, options: &Map<String, Value>) {
     source.processor = Config::from_hf("options", tree).unwrap();
 }
 
-fn texts(folder: &Path, source: &VisionSource, case: &Value) -> (PromptRule, Vec<PictureText>) {
+fn texts(folder: &Path, source: &VisionSource, case: &Value) -> (PromptRule, Vec<ExpandedPicture>) {
     let spec = VisionFamily::of(source).unwrap().spec(source).unwrap();
     let layouts = case["images"].as_array().unwrap().iter().map(|name| {
         let path = folder.parent().unwrap().join("images").join(name.as_str().unwrap());
@@ -107,7 +107,7 @@ fn texts(folder: &Path, source: &VisionSource, case: &Value) -> (PromptRule, Vec
     });
     let texts = layouts
         .enumerate()
-        .map(|(i, layout)| PictureText { text: spec.prompt.expand(i, &layout), rows: layout.rows() });
+        .map(|(i, layout)| ExpandedPicture { text: spec.prompt.expand(i, &layout), rows: layout.rows() });
     let texts = texts.collect();
     (spec.prompt, texts)
 }
