@@ -28,3 +28,4 @@ mod support;
 mod swap;
 mod tiered;
 mod token_stream;
+mod trace;

@@ -20,6 +20,7 @@ mod sequence;
 mod service;
 mod swap_counts;
 mod swap_price;
+mod trace;
 
 pub use engine::{
     Engine,
@@ -52,6 +53,10 @@ pub use service::{
 };
 pub use swap_counts::SwapCounts;
 pub use swap_price::SwapChoice;
+pub use trace::{
+    ChoiceEvent, EventLog, OpEvent, PageEvent, PageMoment, SequenceEvent, SequenceMoment, ShareEvent,
+    StepEvent, TraceDetail,
+};
 
 pub use lamina_sample as sample;
 pub use lamina_sample::stop;

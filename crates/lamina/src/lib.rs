@@ -50,10 +50,11 @@ pub use lamina_chat::{
 };
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
-    Beam, Boundary, Canceller, Compression, CompressionMethod, Counters, EarlyStopping, EngineError, Event,
-    FinishReason, Goal, Handle, LastStep, LengthBy, Policy, Pooled, Pooling, Scored, SequenceState, Snapshot,
-    Speculate, Speculation, StepTallies, StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token,
-    sample,
+    Beam, Boundary, Canceller, ChoiceEvent, Compression, CompressionMethod, Counters, EarlyStopping,
+    EngineError, Event, EventLog, FinishReason, Goal, Handle, LastStep, LengthBy, OpEvent, PageEvent, Policy,
+    Pooled, Pooling, Scored, SequenceEvent, SequenceMoment, SequenceState, ShareEvent, Snapshot, Speculate,
+    Speculation, StepEvent, StepTallies, StopBy, SwapChoice, SwapCounts, Tally, Terms, Timings, Token,
+    TraceDetail, sample,
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_hub as hub;
@@ -66,7 +67,7 @@ pub use lamina_load::{
     SpeedForecast, SpeedQuality, StreamInfo, StreamOptions, Surface, SwapForecast, TierPercent,
     read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
-pub use lamina_plan::{KvDtype, KvType, Profile, ReadShare};
+pub use lamina_plan::{KvDtype, KvType, OpCost, OpRows, Plan, Profile, ReadShare};
 pub use lamina_tokenize::{LongText, Markers, Special, StreamDecoder, Tokenizer};
 pub use model::Model;
 pub use names::{ModelJudge, is_name, locate, locate_parts, meant, name_error};

@@ -7,10 +7,12 @@ use crate::{
     recent::Recent,
     tools::{ChatGrammar, GrammarKey},
 };
-use lamina_engine::{EngineError, Generation, Handle, Resume, Service, Snapshot, Task, sample::Breakers};
+use lamina_engine::{
+    EngineError, EventLog, Generation, Handle, Resume, Service, Snapshot, Task, TraceDetail, sample::Breakers,
+};
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
-use lamina_plan::Profile;
+use lamina_plan::Plan;
 use lamina_tokenize::{LongText, Special, Tokenizer};
 use std::{
     path::Path,
@@ -249,9 +251,20 @@ impl Model {
         }
     }
 
-    /// Starts or stops taking the time of operators; returns what was taken so far.
-    pub fn profile(&self, on: bool) -> Option<Profile> {
-        self.shared.service.profile(on)
+    /// Records what the engine does from now on, for all requests, in `detail`; none stops it. Returns what was recorded
+    /// before. No bit of an answer changes.
+    pub fn record(&self, detail: Option<TraceDetail>) -> Option<EventLog> {
+        self.shared.service.record(detail)
+    }
+
+    /// A copy of what was recorded so far; none where nothing is.
+    pub fn recorded(&self) -> Option<EventLog> {
+        self.shared.service.recorded()
+    }
+
+    /// The plan that its machine runs; none where the engine has ended.
+    pub fn machine_plan(&self) -> Option<Plan> {
+        self.shared.service.plan()
     }
 
     /// What the engine does: sequences, pages, counters. Never waits for a step.

@@ -6,22 +6,21 @@ use crate::{
     batch::{Batch, Tap},
     error::{BackendError, Result},
     limits::Limits,
-    op::{Op, Ops, run},
+    op::{Ops, run},
     plan::{Mark, Plan},
-    profile::Profile,
     slot::{RowKind, Slot},
     step::{Rows, Step, Ticket},
     stream_counts::StreamCounts,
     walk::walk,
+    watch::Watch,
 };
-use std::ops::Range;
+use std::{ops::Range, time::Instant};
 
-/// A plan, its machine, and optionally a profile.
+/// A plan and its machine.
 pub struct Runner {
     plan: Plan,
     machine: Box<dyn Ops>,
     limits: Limits,
-    profile: Option<Profile>,
     /// Steps that were submitted.
     steps: u64,
     /// Rows of the last step's taps, and memory of those that earlier steps had.
@@ -50,16 +49,7 @@ impl Runner {
 
     /// Runs `plan` on a machine that was built for it and `limits`, and whose attention sees all cells of a sequence.
     pub fn on(machine: Box<dyn Ops>, plan: Plan, limits: Limits) -> Runner {
-        Runner {
-            plan,
-            machine,
-            limits,
-            profile: None,
-            steps: 0,
-            taps: vec![],
-            ends: vec![],
-            selects_cells: false,
-        }
+        Runner { plan, machine, limits, steps: 0, taps: vec![], ends: vec![], selects_cells: false }
     }
 
     /// The same, where the backend of the machine [selects cells](crate::Capabilities::selects_cells).
@@ -69,7 +59,7 @@ impl Runner {
     }
 
     /// Walks the plan in segments that end where rows are tapped: nothing is added to the plan for them.
-    fn walk(&mut self, batch: &Batch) -> Result<()> {
+    fn walk(&mut self, batch: &Batch, mut watch: Option<&mut dyn Watch>) -> Result<()> {
         self.ends.clear();
         self.ends.extend(batch.taps.iter().map(|t| self.plan.marks[t.mark].ops).chain([self.plan.ops.len()]));
         self.ends.sort_unstable();
@@ -77,7 +67,10 @@ impl Runner {
         let mut start = 0;
         for i in 0..self.ends.len() {
             let end = self.ends[i];
-            self.segment(batch, start..end)?;
+            match &mut watch {
+                None => walk(&mut *self.machine, &self.plan.ops[start..end], batch)?,
+                Some(watch) => self.watched(batch, start..end, *watch)?,
+            }
             for (i, tap) in batch.taps.iter().enumerate() {
                 let Mark { ops, slot } = self.plan.marks[tap.mark];
                 if ops == end {
@@ -90,19 +83,26 @@ impl Runner {
         Ok(())
     }
 
-    fn segment(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
-        let (ops, machine) = (&self.plan.ops[ops], &mut *self.machine);
-        match &mut self.profile {
-            None => walk(machine, ops, batch),
-            Some(profile) => ops.iter().try_for_each(|op| profile.time(op, || finished(machine, op, batch))),
+    /// Runs operators one by one, each to its end: a device's launches return before.
+    fn watched(&mut self, batch: &Batch, ops: Range<usize>, watch: &mut dyn Watch) -> Result<()> {
+        for index in ops {
+            let begin = Instant::now();
+            run(&mut *self.machine, &self.plan.ops[index], batch)?;
+            self.machine.wait()?;
+            watch.op(index, begin, Instant::now());
         }
+        Ok(())
     }
-}
 
-/// Runs an operator to its end: a device's launches return before.
-fn finished(machine: &mut dyn Ops, op: &Op, batch: &Batch) -> Result<()> {
-    run(machine, op, batch)?;
-    machine.wait()
+    fn start(&mut self, batch: &Batch, watch: Option<&mut dyn Watch>) -> Result<Ticket> {
+        self.steps += 1;
+        self.taps.resize_with(self.taps.len().max(batch.taps.len()), Vec::new);
+        self.machine.begin(batch)?;
+        if batch.rows() > 0 {
+            self.walk(batch, watch)?;
+        }
+        Ok(Ticket(self.steps))
+    }
 }
 
 /// Rows of the mark's slot that hold a tap's rows of the batch.
@@ -125,13 +125,11 @@ fn tapped(batch: &Batch, tap: &Tap, kind: RowKind) -> Result<Range<usize>> {
 
 impl Step for Runner {
     fn submit(&mut self, batch: &Batch) -> Result<Ticket> {
-        self.steps += 1;
-        self.taps.resize_with(self.taps.len().max(batch.taps.len()), Vec::new);
-        self.machine.begin(batch)?;
-        if batch.rows() > 0 {
-            self.walk(batch)?;
-        }
-        Ok(Ticket(self.steps))
+        self.start(batch, None)
+    }
+
+    fn submit_watched(&mut self, batch: &Batch, watch: &mut dyn Watch) -> Result<Ticket> {
+        self.start(batch, Some(watch))
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<&dyn Rows> {
@@ -170,10 +168,6 @@ impl Step for Runner {
 
     fn eager(&self) -> bool {
         self.machine.eager()
-    }
-
-    fn profile(&mut self, on: bool) -> Option<Profile> {
-        std::mem::replace(&mut self.profile, on.then(Profile::default))
     }
 
     fn plan(&self) -> &Plan {

@@ -1,7 +1,7 @@
 //! The engine's view of a model: forward passes over batches, without a type parameter.
 
 use crate::{
-    batch::Batch, error::Result, limits::Limits, plan::Plan, profile::Profile, stream_counts::StreamCounts,
+    batch::Batch, error::Result, limits::Limits, plan::Plan, stream_counts::StreamCounts, watch::Watch,
 };
 
 /// A submitted step. Each is waited for once, before the next one is submitted.
@@ -18,6 +18,17 @@ pub trait Step: Send {
     /// # Errors
     /// When the backend fails, or a tap asks for rows that its mark does not have.
     fn submit(&mut self, batch: &Batch) -> Result<Ticket>;
+
+    /// [`Step::submit`], which tells `watch` of each operator. A device is waited for behind each one, and no recording is
+    /// replayed: what is timed is that, and not the step that runs without it. Machines that cannot tell operators apart
+    /// tell nothing.
+    ///
+    /// # Errors
+    /// As for [`Step::submit`].
+    fn submit_watched(&mut self, batch: &Batch, watch: &mut dyn Watch) -> Result<Ticket> {
+        let _ = watch;
+        self.submit(batch)
+    }
 
     /// The results of a submitted step, which stay where they are until they are asked for.
     ///
@@ -71,9 +82,6 @@ pub trait Step: Send {
 
     /// True where [`Step::submit`] returns when the step is computed: what shall go on beside it has to come before.
     fn eager(&self) -> bool;
-
-    /// Starts or stops taking the time of each operator; returns what was taken so far.
-    fn profile(&mut self, on: bool) -> Option<Profile>;
 
     /// The plan that is run.
     fn plan(&self) -> &Plan;

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use super::look::{ChoiceLooks, of_list, of_row};
 use super::peak::{BLOCK, Peak, block_max};
 
 /// A token, its logit, and its probability as of the last [`Candidates::softmax`].
@@ -65,6 +66,14 @@ impl<'a> Candidates<'a> {
             .first()
             .map_or(Peak { id: 0, logit: f32::NEG_INFINITY }, |c| Peak { id: c.id, logit: c.logit });
         Self { row: &[], peak, items, state: State::Sorted, min_keep: min_keep.max(1) }
+    }
+
+    /// Notes what is left, and changes nothing.
+    pub fn look(&self, name: &'static str, looks: &mut ChoiceLooks) {
+        match self.state {
+            State::Row => looks.note(name, of_row(self.row)),
+            State::List | State::Sorted => looks.note(name, of_list(self.items)),
+        }
     }
 
     /// The candidate that ranks first.

@@ -4,9 +4,10 @@ use super::candidates::{Candidate, Candidates};
 use super::chain::{Edit, Looks, Pick, Shape, Stage};
 use super::draw::Random;
 use super::logprobs::{ReportedProbs, drawn, logprobs};
+use super::look::{ChoiceLooks, of_row};
 use super::peak::{Peak, keep_certain};
 use super::stream::{Stream, fresh_seed};
-use super::{Context, Processor, SampleError, SamplerState, SamplingParams, mask};
+use super::{Context, Processor, SAMPLERS, SampleError, SamplerState, SamplingParams, mask};
 
 /// Longest front of a ranking that is asked of a backend instead of the whole row.
 const LONGEST_FRONT: usize = 128;
@@ -41,6 +42,8 @@ pub struct Sampler {
     processor: Option<Processor>,
     edits: Vec<Box<dyn Edit>>,
     shapes: Vec<Box<dyn Shape>>,
+    /// What the shapes are called.
+    names: Vec<&'static str>,
     pick: Box<dyn Pick>,
     seed: u64,
     stream: Stream,
@@ -59,12 +62,16 @@ impl Sampler {
         let stages = params.stages(&context)?;
         let picks_its_own_way = stages.iter().any(|s| matches!(s, Stage::Pick(_)));
         let (mut edits, mut shapes, mut pick) = (Vec::new(), Vec::new(), None);
-        for stage in stages {
+        let mut names = Vec::new();
+        for (stage, info) in stages.into_iter().zip(SAMPLERS) {
             match stage {
                 Stage::Off => {}
                 Stage::Edit(edit) => edits.push(edit),
                 Stage::Cut(_) if picks_its_own_way => {}
-                Stage::Cut(shape) | Stage::Scale(shape) => shapes.push(shape),
+                Stage::Cut(shape) | Stage::Scale(shape) => {
+                    shapes.push(shape);
+                    names.push(info.name);
+                }
                 Stage::Pick(own) => pick = pick.or(Some(own)),
             }
         }
@@ -74,6 +81,7 @@ impl Sampler {
             processor: context.processor,
             edits,
             shapes,
+            names,
             pick: pick.unwrap_or_else(|| Box::new(Random)),
             seed,
             stream: Stream::new(seed, context.index),
@@ -91,6 +99,7 @@ impl Sampler {
             processor: self.processor.clone(),
             edits: self.edits.iter().map(|edit| (**edit).fork()).collect(),
             shapes: self.shapes.iter().map(|shape| (**shape).fork()).collect(),
+            names: self.names.clone(),
             pick: (*self.pick).fork(),
             stream: Stream::new(self.seed, index),
             history: self.history.clone(),
@@ -143,13 +152,45 @@ impl Sampler {
         let peak = self.edit(logits, mask)?;
         let mut candidates = Candidates::new(logits, peak, &mut self.items, self.min_keep);
         let id = choose(&mut candidates, &mut self.shapes, &mut *self.pick, &mut self.stream);
-        if let ReportedProbs::Drawn(top) = self.report
-            && self.pick.draws()
-        {
-            let (logprob, top) = drawn(&mut candidates, id, top);
-            return Ok(Sampled { id, logprob: Some(logprob), top });
+        match reported(self.report, &*self.pick, &mut candidates, id) {
+            Some(sampled) => Ok(sampled),
+            None => self.given(&self.raw, id),
         }
-        self.given(&self.raw, id)
+    }
+
+    /// [`Sampler::sample`], which looks at the distribution between its stages. Token, random numbers and report are the
+    /// same.
+    pub fn sample_traced(
+        &mut self,
+        logits: &mut [f32],
+        mask: Option<&[u32]>,
+        looks: &mut ChoiceLooks,
+    ) -> Result<Sampled, SampleError> {
+        if logits.len() != self.vocab {
+            return Err(SampleError::WrongLength { given: logits.len(), vocab: self.vocab });
+        }
+        self.raw.clear();
+        self.raw.extend_from_slice(logits);
+        looks.clear();
+        looks.note("model", of_row(&self.raw));
+        let peak = self.edit(logits, mask)?;
+        if mask.is_some() || self.edits() {
+            looks.note("edits", of_row(logits));
+        }
+        let mut candidates = Candidates::new(logits, peak, &mut self.items, self.min_keep);
+        for (shape, name) in self.shapes.iter_mut().zip(&self.names) {
+            shape.apply(&mut candidates, &mut self.stream);
+            candidates.look(name, looks);
+        }
+        let id = self.pick.pick(&mut candidates, &mut self.stream);
+        if !self.pick.draws() {
+            looks.note("greedy", [(id, 0.0)].into_iter());
+        }
+        looks.place(&self.raw, id);
+        match reported(self.report, &*self.pick, &mut candidates, id) {
+            Some(sampled) => Ok(sampled),
+            None => self.given(&self.raw, id),
+        }
     }
 
     /// How many from the front of a row's ranking are all that the choice depends on; none where the whole row counts,
@@ -243,6 +284,15 @@ impl Sampler {
             _ => Ok(peak),
         }
     }
+}
+
+/// A token with the probabilities that it was drawn by, where those are reported.
+fn reported(report: ReportedProbs, pick: &dyn Pick, candidates: &mut Candidates, id: u32) -> Option<Sampled> {
+    let ReportedProbs::Drawn(top) = report else { return None };
+    pick.draws().then(|| {
+        let (logprob, top) = drawn(candidates, id, top);
+        Sampled { id, logprob: Some(logprob), top }
+    })
 }
 
 /// Cuts, scales, and picks.

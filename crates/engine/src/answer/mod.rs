@@ -2,10 +2,11 @@
 
 pub(crate) mod chooser;
 pub(crate) mod row;
+mod seen;
 pub(crate) mod verify;
 
 use crate::{
-    answer::{chooser::DraftChooser, row::LogitsRow},
+    answer::{chooser::DraftChooser, row::LogitsRow, seen::SeenChoice},
     error::{EngineError, Result},
     events::{
         outbox::SharedText,
@@ -38,6 +39,8 @@ pub(crate) struct Answer {
     pub drafts: Drafts,
     /// What drafts did so far.
     pub speculation: Speculation,
+    /// What was seen of its last choices, where they are traced.
+    pub seen: Vec<SeenChoice>,
     sampler: Sampler,
     constraint: Option<Constraint>,
     /// A bit for each token that may come next, where not all may.
@@ -98,6 +101,7 @@ impl Answer {
             index: 0,
             drafts: Drafts::default(),
             speculation: Speculation::default(),
+            seen: vec![],
             sampler,
             mask: vec![],
             chosen: 0,
@@ -141,6 +145,7 @@ impl Answer {
             scored: self.scored,
             drafts: Drafts::default(),
             speculation: Speculation::default(),
+            seen: vec![],
             sampler: self.sampler.fork(index as u64),
             constraint: self.constraint.clone(),
             mask: vec![],
@@ -158,11 +163,16 @@ impl Answer {
 
     /// Chooses the next token from its row of logits, or takes up to `room` of those that are forced, without looking
     /// at the row. Where logprobs were asked for, forced tokens are taken one by one: each is reported from its own row.
+    /// `TRACED` notes what it is chosen from.
     ///
     /// # Errors
     /// When the row leaves no choice, or the tokenizer does not know the token.
-    pub fn choose(&mut self, row: LogitsRow<'_>, room: usize) -> Result<Chosen> {
+    pub fn choose<const TRACED: bool>(&mut self, row: LogitsRow<'_>, room: usize) -> Result<Chosen> {
         let forced = self.constraint.as_mut().map(Constraint::forced).unwrap_or_default();
+        if TRACED {
+            let taken = if self.sampler.reports() { 1 } else { room.max(1) };
+            self.saw_forced(&forced[..forced.len().min(taken)]);
+        }
         match forced.first() {
             Some(&first) if self.sampler.reports() => {
                 let sampled = row.whole(|logits| Ok(self.sampler.given(logits, first)?))?;
@@ -173,18 +183,14 @@ impl Answer {
                 self.take(forced.into_iter().take(room.max(1)).map(sampled).collect(), true)
             }
             None => {
-                let sampled = self.sample(row)?;
+                let sampled = if TRACED { self.sample_traced(row)? } else { self.sample(row)? };
                 self.take(vec![sampled], false)
             }
         }
     }
 
     fn sample(&mut self, row: LogitsRow<'_>) -> Result<Sampled> {
-        let legal = match &mut self.constraint {
-            Some(constraint) => constraint.mask(&mut self.mask, &self.generation.end_tokens)?,
-            None => Legal::All,
-        };
-        let legal = self.forbid_ends(legal);
+        let legal = self.legal_next()?;
         let sampler = &mut self.sampler;
         if legal == Legal::Masked {
             let sampled = row.whole(|logits| Ok(sampler.sample(logits, Some(&self.mask))?));
@@ -194,6 +200,15 @@ impl Answer {
             Some(n) => Ok(sampler.sample_front(&row.front(n)?)?),
             None => row.whole(|logits| Ok(sampler.sample(logits, None)?)),
         }
+    }
+
+    /// What may come next; a mask says which where not all may.
+    fn legal_next(&mut self) -> Result<Legal> {
+        let legal = match &mut self.constraint {
+            Some(constraint) => constraint.mask(&mut self.mask, &self.generation.end_tokens)?,
+            None => Legal::All,
+        };
+        Ok(self.forbid_ends(legal))
     }
 
     /// Takes away the tokens that would end the answer too soon, unless no other may come.

@@ -35,13 +35,13 @@ impl ChainRows<'_> {
 ///
 /// # Errors
 /// When the first row leaves no choice; a later one's failure comes behind the tokens before it.
-pub(crate) fn choose(
+pub(crate) fn choose<const TRACED: bool>(
     answer: &mut Answer,
     rows: &dyn Rows,
     places: ChainRows<'_>,
     room: usize,
 ) -> (Result<Chosen>, Verification) {
-    let mut all = match answer.choose(LogitsRow::of(rows, places.first), room) {
+    let mut all = match answer.choose::<TRACED>(LogitsRow::of(rows, places.first), room) {
         Ok(chosen) => chosen,
         Err(e) => return (Err(e), Verification::default()),
     };
@@ -55,7 +55,7 @@ pub(crate) fn choose(
     {
         met = all.tokens.len();
         let row = LogitsRow::of(rows, places.at(verifier.chain(), verifier.depth()));
-        match answer.choose(row, room - met) {
+        match answer.choose::<TRACED>(row, room - met) {
             Ok(chosen) => all.append(chosen),
             Err(e) => {
                 all.failure = Some(e);

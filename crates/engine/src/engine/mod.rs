@@ -28,6 +28,7 @@ use crate::{
     request::{Request, queue::QueuePlace},
     schedule::{Schedule, Share, StepPlan},
     sequence::Sequence,
+    trace::{EventRecorder, StepPhase},
 };
 use disk::DiskTier;
 use drafts::Drafting;
@@ -56,6 +57,8 @@ pub struct Engine {
     lost: Option<EngineError>,
     disk: Option<DiskTier>,
     swap: Option<SwapTier>,
+    /// Notes what happens, while somebody wants to know.
+    recorder: Option<Box<EventRecorder>>,
 }
 
 impl Engine {
@@ -91,6 +94,7 @@ impl Engine {
             lost: None,
             disk: None,
             swap: None,
+            recorder: None,
         }
     }
 
@@ -122,6 +126,9 @@ impl Engine {
         self.drafting.guess(&mut plan, &mut self.schedule, &self.cost, self.context);
         self.counters.preemptions += plan.preempted.len() as u64;
         self.save_evicted();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.planned(begin, &plan, &self.schedule);
+        }
         if plan.shares.is_empty() {
             self.flush();
             return self.wait_for_stores();
@@ -140,20 +147,36 @@ impl Engine {
     /// Runs the plan of a step; returns the time that the machine took.
     fn run(&mut self, plan: &StepPlan, beside: &mut dyn FnMut(&mut Engine)) -> Result<Duration> {
         let places = self.fill(plan);
+        self.phase(StepPhase::Fill);
         let eager = self.step.eager();
         if eager {
             self.go_on(beside);
         }
-        let (begin, before) = (Instant::now(), self.step.streamed().waited);
-        let ticket = self.step.submit(&self.batch)?;
+        let (begin, before) = (Instant::now(), self.step.streamed());
+        let ticket = match self.recorder.as_deref_mut().filter(|recorder| recorder.times_ops()) {
+            Some(recorder) => self.step.submit_watched(&self.batch, recorder)?,
+            None => self.step.submit(&self.batch)?,
+        };
         if !eager {
+            self.phase(StepPhase::Machine);
             self.go_on(beside);
         }
         let rows = self.step.wait(ticket)?;
         let time = begin.elapsed();
-        let outcomes = results::take(rows, &mut self.schedule.running, &plan.shares, &places, self.context);
+        phase(&mut self.recorder, StepPhase::Machine);
+        let running = &mut self.schedule.running;
+        let outcomes = match self.recorder.as_deref_mut().filter(|recorder| recorder.sees_choices()) {
+            Some(recorder) => {
+                let outcomes = results::take::<true>(rows, running, &plan.shares, &places, self.context);
+                plan.shares.iter().for_each(|share| recorder.chosen(&mut running[share.seq]));
+                outcomes
+            }
+            None => results::take::<false>(rows, running, &plan.shares, &places, self.context),
+        };
+        phase(&mut self.recorder, StepPhase::Choose);
         self.drafting.observe(rows, plan, &places, &outcomes, &self.schedule.running);
-        let waited = self.step.streamed().waited.saturating_sub(before);
+        let streamed = self.step.streamed();
+        let waited = streamed.waited.saturating_sub(before.waited);
         self.charge(plan, time, waited);
         let mut ended = vec![];
         for (share, outcome) in plan.shares.iter().zip(outcomes) {
@@ -164,6 +187,9 @@ impl Engine {
         }
         let drafting = &mut self.drafting;
         self.schedule.shift_full(self.context, Instant::now(), |s| drafting.forget(s));
+        if let Some(recorder) = &mut self.recorder {
+            recorder.stepped(streamed.bytes.saturating_sub(before.bytes), waited);
+        }
         Ok(time)
     }
 
@@ -171,6 +197,7 @@ impl Engine {
     fn go_on(&mut self, beside: &mut dyn FnMut(&mut Engine)) {
         self.flush();
         beside(self);
+        self.phase(StepPhase::Tell);
     }
 
     /// Makes the texts of the last step's tokens and sends all events that wait.
@@ -216,6 +243,10 @@ impl Engine {
         let drafted = self.drafting.learn(&mut self.schedule.running[share.seq], verified, said);
         self.counters.drafted += drafted as u64;
         self.counters.accepted += accepted as u64;
+        if let Some(recorder) = &mut self.recorder {
+            let method = self.schedule.running[share.seq].timings().speculation.method;
+            recorder.computed(share, accepted, method);
+        }
         self.schedule.computed(share, KeptDrafts { chain, accepted });
     }
 
@@ -240,6 +271,9 @@ impl Engine {
     fn end(&mut self, what: impl FnMut(&Sequence) -> bool, end: Result<FinishReason>) {
         for mut s in self.schedule.remove(what) {
             self.drafting.forget(&s);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.ended(&s, &end);
+            }
             tell(&mut s, end.clone(), &mut self.counters, &mut self.outbox);
         }
         self.let_go_of_swapped();
@@ -252,6 +286,9 @@ impl Engine {
         for mut s in self.schedule.remove(|s| s.failure().is_some()) {
             let end = s.failure().map_or(Ok(FinishReason::Cancelled), Err);
             self.drafting.forget(&s);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.ended(&s, &end);
+            }
             tell(&mut s, end, &mut self.counters, &mut self.outbox);
         }
     }
@@ -295,10 +332,21 @@ impl Engine {
         }
     }
 
+    fn phase(&mut self, ended: StepPhase) {
+        phase(&mut self.recorder, ended);
+    }
+
     fn count(&mut self, plan: &StepPlan, time: Duration, machine: Duration) {
         let (decode_rows, prompt_rows) = plan.rows();
         self.counters.step(decode_rows, prompt_rows, time, machine);
         self.last_step = Some(LastStep { ended: Instant::now(), time, decode_rows, prompt_rows });
+    }
+}
+
+/// Tells a recorder, where there is one, that a phase of the step has ended.
+fn phase(recorder: &mut Option<Box<EventRecorder>>, ended: StepPhase) {
+    if let Some(recorder) = recorder {
+        recorder.phase(ended);
     }
 }
 

@@ -75,8 +75,9 @@ pub(crate) enum Next {
     Nothing,
 }
 
-/// Gives each sequence its rows; none grows beyond `context` tokens. One outcome per share, in their order.
-pub(crate) fn take(
+/// Gives each sequence its rows; none grows beyond `context` tokens. One outcome per share, in their order. `TRACED` looks
+/// at what tokens are chosen from.
+pub(crate) fn take<const TRACED: bool>(
     rows: &dyn Rows,
     running: &mut [Sequence],
     shares: &[Share],
@@ -94,7 +95,7 @@ pub(crate) fn take(
         .collect();
     let run = |i: usize| {
         let (task, outcome) = &mut *tasks[i].lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(e) = task.run(rows, outcome) {
+        if let Err(e) = task.run::<TRACED>(rows, outcome) {
             outcome.next = Some(Err(e));
         }
     };
@@ -114,7 +115,7 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn run(&mut self, rows: &dyn Rows, outcome: &mut Outcome) -> Result<()> {
+    fn run<const TRACED: bool>(&mut self, rows: &dyn Rows, outcome: &mut Outcome) -> Result<()> {
         match self.s.purpose {
             Purpose::Pass { .. } => {
                 self.pass(rows)?;
@@ -133,12 +134,12 @@ impl Task<'_> {
         if self.share.left == 0 {
             // Behind the row of its last token come those of its drafts.
             let first = self.place.logits + self.place.count.saturating_sub(1 + self.share.drafts);
-            outcome.forks = self.fork(rows, first);
+            outcome.forks = self.fork::<TRACED>(rows, first);
             let room = self.s.room(self.context);
             let Purpose::Answer(answer) = &mut self.s.purpose else { return Ok(()) };
             let branches: Vec<_> = self.place.branches.iter().map(|b| b.logits).collect();
             let places = ChainRows { first, branches: &branches };
-            let (next, verified) = next(answer, rows, places, room);
+            let (next, verified) = next::<TRACED>(answer, rows, places, room);
             (outcome.next, outcome.verified) = (Some(next), verified);
             if self.place.heard && self.share.drafts > 0 {
                 let said = (first..=first + self.share.drafts).map(|row| Ok(rows.argmax(row)?.0));
@@ -206,14 +207,14 @@ impl Task<'_> {
     }
 
     /// When a prompt is computed, the other answers to it are split off, each with its own choice from the same row.
-    fn fork(&mut self, rows: &dyn Rows, row: usize) -> Vec<(Sequence, Result<Next>)> {
+    fn fork<const TRACED: bool>(&mut self, rows: &dyn Rows, row: usize) -> Vec<(Sequence, Result<Next>)> {
         let Purpose::Answer(answer) = &mut self.s.purpose else { return vec![] };
         let n = std::mem::replace(&mut answer.n, 1);
         let one = |index| {
             let mut fork = self.s.fork(index);
             let room = fork.room(self.context);
             let Purpose::Answer(answer) = &mut fork.purpose else { unreachable!("a fork is an answer") };
-            let (next, _) = next(answer, rows, ChainRows { first: row, branches: &[] }, room);
+            let (next, _) = next::<TRACED>(answer, rows, ChainRows { first: row, branches: &[] }, room);
             (fork, next)
         };
         (1..n).map(one).collect()
@@ -234,7 +235,7 @@ fn sound(rows: &[f32], first: usize, count: usize, wrong: impl Fn(f32) -> bool) 
 
 /// Samples the next tokens of an answer from the row of its last token, and from those of its drafts; `room` tokens are
 /// left to it.
-fn next(
+fn next<const TRACED: bool>(
     answer: &mut Answer,
     rows: &dyn Rows,
     places: ChainRows<'_>,
@@ -243,6 +244,6 @@ fn next(
     if answer.is_over() {
         return (Ok(Next::Nothing), Verification::default());
     }
-    let (chosen, verified) = verify::choose(answer, rows, places, room);
+    let (chosen, verified) = verify::choose::<TRACED>(answer, rows, places, room);
     (chosen.map(Next::Chosen), verified)
 }

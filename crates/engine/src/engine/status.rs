@@ -7,7 +7,12 @@ use super::{
     new_intake,
     snapshot::{Board, Counters, Snapshot},
 };
-use crate::{error::EngineError, kv::content::Identity, policy::Policy};
+use crate::{
+    error::EngineError,
+    kv::content::Identity,
+    policy::Policy,
+    trace::{EventLog, EventRecorder, TraceDetail},
+};
 use lamina_plan::Step;
 use lamina_speculate::Drafter;
 
@@ -56,6 +61,19 @@ impl Engine {
     /// The machine, for profiles and reports.
     pub fn machine(&mut self) -> &mut dyn Step {
         &mut *self.step
+    }
+
+    /// Records what happens from now on, in `detail`; none stops it. Returns what was recorded before.
+    pub fn record(&mut self, detail: Option<TraceDetail>) -> Option<EventLog> {
+        let log = self.recorded();
+        let ops = self.step.plan().ops.len();
+        self.recorder = detail.map(|detail| Box::new(EventRecorder::new(detail, ops)));
+        log
+    }
+
+    /// A copy of what was recorded so far.
+    pub fn recorded(&self) -> Option<EventLog> {
+        self.recorder.as_ref().map(|recorder| recorder.log(self.step.plan()))
     }
 
     /// Sums since it was built.

@@ -3,7 +3,7 @@
 //! Two models that step at once on all cores take each other's caches and cores, and both are slower than in turn. Who
 //! asked first goes first, so no model starves.
 
-use lamina_plan::{BackendError, Batch, Limits, Plan, Profile, Rows, Step, StreamCounts, Ticket};
+use lamina_plan::{BackendError, Batch, Limits, Plan, Rows, Step, StreamCounts, Ticket, Watch};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The turn of this process.
@@ -56,16 +56,28 @@ impl InTurn {
     pub fn new(inner: Box<dyn Step>) -> InTurn {
         InTurn { inner, held: None }
     }
-}
 
-impl Step for InTurn {
-    fn submit(&mut self, batch: &Batch) -> Result<Ticket, BackendError> {
+    /// Submits when it is its turn, which it keeps until the step is waited for.
+    fn in_turn(
+        &mut self,
+        submit: impl FnOnce(&mut dyn Step) -> Result<Ticket, BackendError>,
+    ) -> Result<Ticket, BackendError> {
         self.held = Some(TURN.take());
-        let ticket = self.inner.submit(batch);
+        let ticket = submit(&mut *self.inner);
         if ticket.is_err() {
             self.held = None;
         }
         ticket
+    }
+}
+
+impl Step for InTurn {
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, BackendError> {
+        self.in_turn(|inner| inner.submit(batch))
+    }
+
+    fn submit_watched(&mut self, batch: &Batch, watch: &mut dyn Watch) -> Result<Ticket, BackendError> {
+        self.in_turn(|inner| inner.submit_watched(batch, watch))
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<&dyn Rows, BackendError> {
@@ -104,10 +116,6 @@ impl Step for InTurn {
 
     fn eager(&self) -> bool {
         self.inner.eager()
-    }
-
-    fn profile(&mut self, on: bool) -> Option<Profile> {
-        self.inner.profile(on)
     }
 
     fn plan(&self) -> &Plan {

@@ -60,7 +60,7 @@ impl Sequence {
         if let Purpose::Answer(answer) = &self.purpose { answer.speculation } else { Speculation::default() }
     }
 
-    pub(super) fn timings(&self) -> Timings {
+    pub fn timings(&self) -> Timings {
         let [queue_seconds, prefill_seconds, decode_seconds] = self.times.seconds(Instant::now());
         Timings {
             prompt_tokens: self.shifted.prompt,

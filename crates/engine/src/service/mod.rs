@@ -20,9 +20,10 @@ use crate::{
         mailbox::mailbox,
         message::{Errand, Fault, Message, Waker},
     },
+    trace::{EventLog, TraceDetail},
 };
 use lamina_disk::Unwritten;
-use lamina_plan::{Profile, Select};
+use lamina_plan::{Plan, Select};
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -116,9 +117,20 @@ impl Service {
         self.messages.clone()
     }
 
-    /// Starts (`true`) or stops taking the time of operators; returns what was taken so far.
-    pub fn profile(&self, on: bool) -> Option<Profile> {
-        self.between_steps(move |engine| engine.machine().profile(on)).ok()?
+    /// Records what the engine does from now on, in `detail`; none stops it. Returns what was recorded before. Waits for the
+    /// step that runs.
+    pub fn record(&self, detail: Option<TraceDetail>) -> Option<EventLog> {
+        self.between_steps(move |engine| engine.record(detail)).ok()?
+    }
+
+    /// A copy of what was recorded so far; none where nothing is.
+    pub fn recorded(&self) -> Option<EventLog> {
+        self.between_steps(|engine| engine.recorded()).ok()?
+    }
+
+    /// The plan that the machine runs.
+    pub fn plan(&self) -> Option<Plan> {
+        self.between_steps(|engine| engine.machine().plan().clone()).ok()
     }
 
     /// What tells models, options and versions apart whose numbers differ; none where computed beginnings are not kept.

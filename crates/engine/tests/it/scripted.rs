@@ -2,8 +2,8 @@
 
 use lamina_arch::spec::{Embed, Head, ModelOutput, ModelSpec};
 use lamina_plan::{
-    BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Profile, Reach, Rows, Step, Tap,
-    Ticket, emit, front,
+    BackendError, Batch, Input, KvLayout, KvType, LayerState, Limits, Plan, Reach, Rows, Step, Tap, Ticket,
+    emit, front,
 };
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -176,10 +176,6 @@ impl Step for Scripted {
 
     fn eager(&self) -> bool {
         false
-    }
-
-    fn profile(&mut self, _: bool) -> Option<Profile> {
-        None
     }
 
     fn plan(&self) -> &Plan {

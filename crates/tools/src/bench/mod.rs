@@ -10,7 +10,9 @@ use lamina::{
     Error, LoadOptions, Loaded, MemoryLimit, ModelInfo, Objective, Result, Special, Speculate, Tokenizer,
     open,
 };
-use lamina_engine::{Engine, Event, Generation, Request, Task, Timings, sample::SamplingParams};
+use lamina_engine::{
+    Engine, Event, EventLog, Generation, Request, Task, Timings, TraceDetail, sample::SamplingParams,
+};
 use lamina_plan::{Profile, StreamCounts};
 use predict::forecasts;
 use std::{path::Path, sync::mpsc::channel, time::Instant};
@@ -327,11 +329,12 @@ impl Lab {
         let first = |list: &[usize], or: usize| list.first().copied().filter(|&n| n > 0).unwrap_or(or);
         let (n, depth) = (first(&o.prompt, 512), first(&o.depth, 0));
         let prompt = self.tokens(depth + n);
-        self.engine.machine().profile(true);
+        let profile = |log: Option<EventLog>| log.map(|log| log.profile()).unwrap_or_default();
+        self.engine.record(Some(TraceDetail::Ops));
         self.answers(std::slice::from_ref(&prompt), 1)?;
-        let prefill = self.engine.machine().profile(true).unwrap_or_default();
+        let prefill = profile(self.engine.record(Some(TraceDetail::Ops)));
         self.answers(&[prompt], 32)?;
-        let decode = self.engine.machine().profile(false).unwrap_or_default();
+        let decode = profile(self.engine.record(None));
         Ok(vec![("prefill", prefill), ("decode", decode)])
     }
 }

@@ -1,10 +1,16 @@
-//! Where the time of a step goes, by operator.
+//! Who looks on while a step runs: times of its operators.
 
 use crate::op::Op;
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
+
+/// Is told of each operator of a step as it ends. Called on the thread that submits: it neither blocks nor allocates.
+pub trait Watch {
+    /// The operator of this `index` in the plan ran from `begin` to `end`.
+    fn op(&mut self, index: usize, begin: Instant, end: Instant);
+}
 
 /// Seconds and calls of each kind of operator.
 #[derive(Clone, Debug, Default)]
@@ -14,14 +20,14 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Runs `f` and books its time on `op`.
-    pub fn time<T>(&mut self, op: &Op, f: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let out = f();
-        let entry = self.by_op.entry(op.name()).or_default();
-        entry.0 += start.elapsed();
-        entry.1 += 1;
-        out
+    /// The sums of times that operators of a plan took, each with the number of its calls.
+    pub fn of(ops: &[Op], times: &[(Duration, usize)]) -> Profile {
+        let mut profile = Profile::default();
+        for (op, (time, calls)) in ops.iter().zip(times).filter(|(_, (_, calls))| *calls > 0) {
+            let entry = profile.by_op.entry(op.name()).or_default();
+            *entry = (entry.0 + *time, entry.1 + calls);
+        }
+        profile
     }
 
     /// Name, seconds, calls and share of the whole, longest first.

@@ -1,0 +1,117 @@
+//! Recording changes no bit of an answer, and what is recorded adds up.
+
+use crate::common::answers::{Bits, top_bits};
+use crate::common::load;
+use lamina::{
+    Completion, EventLog, GenerateOptions, LoadOptions, Model, Prompt, SequenceMoment, TokenStream,
+    TraceDetail,
+};
+use lamina_fixtures::{Models, names, tokens};
+use std::collections::BTreeMap;
+
+fn request(i: usize) -> GenerateOptions {
+    let mut o = GenerateOptions { max_tokens: Some(9), ignore_eos: true, n: 1 + i % 2, ..Default::default() };
+    o.sampling.set("seed", i as i64).expect("known");
+    o.sampling.set("logprobs", 2i64).expect("known");
+    o
+}
+
+/// Three requests at once; each row of the result is an answer.
+fn answers(model: &Model) -> Vec<Vec<Bits>> {
+    let prompt = |i: usize| Prompt::Tokens(tokens(20 + 17 * i as u32));
+    let start = |i| model.stream(&prompt(i), &request(i)).expect("starts");
+    let streams: Vec<TokenStream> = (0..3).map(start).collect();
+    let collect = |(i, stream): (usize, TokenStream)| {
+        let mut answers = vec![Completion::empty(); request(i).n];
+        for piece in stream {
+            let piece = piece.expect("runs");
+            answers[piece.index].push(piece);
+        }
+        answers.iter().map(top_bits).collect::<Vec<_>>()
+    };
+    streams.into_iter().enumerate().flat_map(collect).collect()
+}
+
+#[test]
+fn no_detail_changes_a_bit_in_any_family() {
+    let models = Models::new();
+    for name in names() {
+        let options = LoadOptions { threads: Some(1), context: Some(128), ..LoadOptions::default() };
+        let model = load(&models.folder(&name), options);
+        if model.machine_plan().is_none_or(|plan| !plan.generates()) {
+            continue;
+        }
+        let want = answers(&model);
+        for (detail_name, detail) in TraceDetail::ALL {
+            assert!(model.record(Some(detail)).is_none(), "{name}: nothing was recorded before");
+            let got = answers(&model);
+            let log = model.record(None).expect("was recorded");
+            assert!(got == want, "{name}: {detail_name} changed an answer");
+            adds_up(&log, detail, &want, &format!("{name} in {detail_name}"));
+        }
+    }
+}
+
+/// Operators take no longer than the machine, phases are the step, rows and tokens are those of the answers.
+fn adds_up(log: &EventLog, detail: TraceDetail, answers: &[Vec<Bits>], what: &str) {
+    let mut ops: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
+    for op in &log.ops {
+        let sum = ops.entry(op.step).or_default();
+        *sum = (sum.0 + op.time, sum.1 + 1);
+    }
+    for (step, next) in log.steps.iter().zip(log.steps.iter().skip(1)) {
+        assert!(step.begin + step.time() <= next.begin, "{what}: steps overlap");
+    }
+    for step in &log.steps {
+        let (time, count) = ops.get(&step.step).copied().unwrap_or_default();
+        assert!(time <= step.machine, "{what}: operators {time} ns, machine {} ns", step.machine);
+        let all = if detail >= TraceDetail::Ops { log.plan.ops.len() } else { 0 };
+        assert_eq!(count, all, "{what}: operators of a step");
+        let rows: u32 = log.shares.iter().filter(|s| s.step == step.step).map(|s| s.rows + s.drafts).sum();
+        assert_eq!(rows, step.decode_rows + step.prompt_rows, "{what}: rows of step {}", step.step);
+    }
+    let ends = log.sequences.iter().filter_map(|e| match e.what {
+        SequenceMoment::End { tokens, .. } => Some(tokens as usize),
+        _ => None,
+    });
+    assert_eq!(ends.clone().count(), answers.len(), "{what}: ends");
+    assert_eq!(ends.sum::<usize>(), answers.iter().map(Vec::len).sum(), "{what}: tokens");
+    if detail < TraceDetail::Tokens {
+        return assert!(log.choices.is_empty(), "{what}: choices that nobody asked for");
+    }
+    let mut chosen: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    log.choices.iter().for_each(|c| chosen.entry(c.sequence).or_default().push(c.id));
+    let mut seen: Vec<Vec<u32>> = chosen.into_values().collect();
+    let mut want: Vec<Vec<u32>> = answers.iter().map(|a| a.iter().map(|t| t.0).collect()).collect();
+    seen.sort();
+    want.sort();
+    assert_eq!(seen, want, "{what}: chosen tokens");
+    for c in &log.choices {
+        let stages = c.looks.stages();
+        assert!(stages.is_sorted_by(|a, b| a.left >= b.left), "{what}: samplers only take away");
+        let p: f32 = stages[0].front().iter().map(|t| t.1).sum();
+        assert!(p <= 1.0 + 1e-5 && stages.last().is_some_and(|s| s.left > 0), "{what}: {stages:?}");
+    }
+}
+
+#[test]
+fn what_runs_when_a_recording_begins_or_ends_is_not_disturbed() {
+    let models = Models::new();
+    let model = load(&models.folder("llama"), LoadOptions { threads: Some(1), ..LoadOptions::default() });
+    let options = GenerateOptions { max_tokens: Some(200), ..request(0) };
+    let prompt = Prompt::Tokens(tokens(24));
+    let want = top_bits(&model.generate(&prompt, &options).expect("runs")[0]);
+    let stream = model.stream(&prompt, &options).expect("starts");
+    let mut got = Completion::empty();
+    for (i, piece) in stream.enumerate() {
+        match i {
+            20 | 90 => _ = model.record(Some(TraceDetail::Tokens)),
+            60 => assert!(model.recorded().is_some_and(|log| !log.steps.is_empty())),
+            140 => _ = model.record(None),
+            _ => {}
+        }
+        got.push(piece.expect("runs"));
+    }
+    assert!(top_bits(&got) == want);
+    assert!(model.recorded().is_none());
+}
