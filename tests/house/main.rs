@@ -52,6 +52,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-engine", 60),
     ("lamina-load", 65),
     ("lamina", 70),
+    ("lamina-see", 72),
     ("lamina-tools", 75),
     ("lamina-serve", 75),
     ("lamina-cli", 80),

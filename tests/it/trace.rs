@@ -75,7 +75,7 @@ fn adds_up(log: &EventLog, detail: TraceDetail, answers: &[Vec<Bits>], what: &st
         _ => None,
     });
     assert_eq!(ends.clone().count(), answers.len(), "{what}: ends");
-    assert_eq!(ends.sum::<usize>(), answers.iter().map(Vec::len).sum(), "{what}: tokens");
+    assert_eq!(ends.sum::<usize>(), answers.iter().map(Vec::len).sum::<usize>(), "{what}: tokens");
     if detail < TraceDetail::Tokens {
         return assert!(log.choices.is_empty(), "{what}: choices that nobody asked for");
     }

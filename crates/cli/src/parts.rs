@@ -14,7 +14,7 @@ struct BuildPart {
 }
 
 /// All parts whose absence takes words of the command line away.
-const PARTS: [BuildPart; 3] = [
+const PARTS: [BuildPart; 4] = [
     BuildPart {
         feature: "client",
         included: cfg!(feature = "client"),
@@ -27,6 +27,7 @@ const PARTS: [BuildPart; 3] = [
         commands: &["convert", "quantize", "imatrix", "split", "merge"],
         flags: &[],
     },
+    BuildPart { feature: "see", included: cfg!(feature = "see"), commands: &["trace"], flags: &[] },
     BuildPart { feature: "serve", included: cfg!(feature = "serve"), commands: &["serve"], flags: &[] },
 ];
 

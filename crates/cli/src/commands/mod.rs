@@ -43,6 +43,8 @@ mod serve;
 mod split;
 mod support;
 mod tokenize;
+#[cfg(feature = "see")]
+mod trace;
 
 use crate::error::Result;
 use clap::{ArgMatches, Args};
@@ -73,6 +75,8 @@ pub const ALL: &[Command] = &[
     command::<serve::ServeArgs>(),
     asking::<bench::BenchArgs>(),
     command::<plan::PlanArgs>(),
+    #[cfg(feature = "see")]
+    command::<trace::TraceArgs>(),
     command::<perplexity::PerplexityArgs>(),
     command::<inspect::InspectArgs>(),
     command::<support::SupportArgs>(),

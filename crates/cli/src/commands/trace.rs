@@ -1,0 +1,218 @@
+//! `lamina trace`: what happened between a prompt and its answer.
+
+use super::Execute;
+use crate::{
+    args::{GenerateArgs, LoadArgs, LoraArgs},
+    error::{CliError, Result},
+    input,
+    output::{self, note},
+    table::pairs,
+};
+use lamina::{GenerateOptions, LoadOptions, Model, Prompt, TraceDetail, files::read_given};
+use lamina_see::{SeeError, Trace, TraceJob, chart, export, page, plan_view, record};
+use lamina_tools::Meter;
+use serde_json::Value;
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Tokens of an answer where nothing is said.
+const TOKENS: usize = 64;
+
+/// Show what happened between a prompt and its answer, as one page of figures
+///
+/// The page asks nobody for anything and can be kept and sent. Names of files say what is written: .html the page, .json the
+/// recording, .svg one figure, .csv the columns of one event. `lamina trace FILE.json -o page.html` makes a page of a
+/// recording. Recording changes no bit of an answer.
+#[derive(clap::Args)]
+#[command(override_usage = "lamina trace [OPTIONS] [MODEL] PROMPT")]
+pub struct TraceArgs {
+    /// GGUF file or Hugging Face folder, or a recording
+    model: Option<OsString>,
+    /// What to continue; `-` or nothing reads it from stdin
+    prompt: Option<OsString>,
+    /// Where it is written: .html, .json, .svg or .csv
+    #[arg(short, long, value_name = "FILE", default_value = "trace.html")]
+    out: PathBuf,
+    /// How much is recorded: steps, ops or tokens, each with the ones before
+    #[arg(long, value_name = "DETAIL", default_value = "tokens")]
+    detail: TraceDetail,
+    /// The figure that an .svg shows, such as limits, or the event whose columns a .csv has, such as step
+    #[arg(long, value_name = "NAME")]
+    figure: Option<String>,
+    /// Requests that run together instead of PROMPT, a JSON object a line: {"prompt": "..", "max_tokens": 32}
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
+    /// Write the trace events of Chrome, which Perfetto opens, too
+    #[arg(long, value_name = "FILE")]
+    chrome: Option<PathBuf>,
+    /// Write the plan of the model instead: its operators, without running them
+    #[arg(long)]
+    plan: bool,
+    /// The form of the plan
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json", "mermaid", "dot"])]
+    format: String,
+    #[command(flatten)]
+    generate: GenerateArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    lora: LoraArgs,
+}
+
+impl Execute for TraceArgs {
+    const NAME: &'static str = "trace";
+
+    fn execute(mut self) -> Result<()> {
+        if let Some(file) = self.recording() {
+            let text = read_given(&file).map_err(|source| read_error(&file, source))?;
+            let trace = Trace::from_json(text.as_bytes()).map_err(|e| content(&file, &e))?;
+            return self.write(&trace);
+        }
+        if self.plan {
+            return self.plan();
+        }
+        let options = self.load.options();
+        let (path, texts) = match self.requests.take() {
+            Some(file) => (self.model.take().map(PathBuf::from), requests(&file)?),
+            None => {
+                let (path, text) = input::model_and_text(self.model.take(), self.prompt.take(), "PROMPT")?;
+                (path, vec![(text, None)])
+            }
+        };
+        let model = self.lora.load(path.as_deref(), options.clone())?;
+        let wanted = self.generate.wanted().options;
+        let job = |(text, most): (String, Option<usize>)| TraceJob {
+            prompt: Prompt::Text(text),
+            options: GenerateOptions {
+                max_tokens: most.or(wanted.max_tokens).or(Some(TOKENS)),
+                ..wanted.clone()
+            },
+        };
+        let jobs: Vec<TraceJob> = texts.into_iter().map(job).collect();
+        warm_up(&model)?;
+        let (_, mut trace) = record(&model, &jobs, self.detail).map_err(|e| of_see(&self.out, e))?;
+        trace.run.bandwidth = bandwidth(&options, &model);
+        let out = Written { out: self.out, figure: self.figure, chrome: self.chrome };
+        out.write(&trace)
+    }
+}
+
+impl TraceArgs {
+    /// The recording that the only argument names.
+    fn recording(&self) -> Option<PathBuf> {
+        let file = PathBuf::from(self.model.as_ref().filter(|_| self.prompt.is_none())?);
+        (file.extension().is_some_and(|e| e == "json") && file.is_file()).then_some(file)
+    }
+
+    fn write(self, trace: &Trace) -> Result<()> {
+        Written { out: self.out, figure: self.figure, chrome: self.chrome }.write(trace)
+    }
+
+    fn plan(self) -> Result<()> {
+        let path = self.model.map(PathBuf::from);
+        let model = self.lora.load(path.as_deref(), self.load.options())?;
+        let plan =
+            model.machine_plan().ok_or_else(|| lamina::Error::Runtime("the engine has ended".into()))?;
+        let view = plan_view(&plan, model.info());
+        match self.format.as_str() {
+            "json" => output::json(&serde_json::to_value(&view).unwrap_or(Value::Null)),
+            "mermaid" => output::text(&export::mermaid(&view)),
+            "dot" => output::text(&export::dot(&view)),
+            _ => output::text(&export::plan_text(&view)),
+        }
+    }
+}
+
+/// What is made of a trace.
+struct Written {
+    out: PathBuf,
+    figure: Option<String>,
+    chrome: Option<PathBuf>,
+}
+
+impl Written {
+    fn write(self, trace: &Trace) -> Result<()> {
+        let extension = self.out.extension().and_then(|e| e.to_str()).unwrap_or_default();
+        let named = |or: &str| self.figure.clone().unwrap_or_else(|| or.to_owned());
+        let text = match extension {
+            "html" => page::trace_page(trace),
+            "json" => trace.json() + "\n",
+            "svg" => {
+                let figure = chart::figure(trace, &named("limits")).map_err(|e| of_see(&self.out, e))?;
+                chart::standalone(&figure.svg)
+            }
+            "csv" => export::csv(trace, &named("step")).ok_or_else(|| {
+                CliError::usage(&format!(
+                    "--figure {}: there are the columns of step share op sequence page token stage",
+                    named("step")
+                ))
+            })?,
+            other => {
+                let problem = format!("`.{other}` is none of .html .json .svg .csv");
+                return Err(CliError::Content { path: self.out, problem });
+            }
+        };
+        write(&self.out, &text)?;
+        if let Some(file) = &self.chrome {
+            write(file, &export::chrome(trace))?;
+        }
+        let lines: Vec<_> =
+            chart::figures(trace).into_iter().map(|f| (f.title, f.finding.replace('*', ""))).collect();
+        output::text(&pairs(lines))?;
+        note(&format!("{} written", self.out.display()));
+        Ok(())
+    }
+}
+
+/// Requests of a file, one a line, each with its tokens at most.
+fn requests(file: &Path) -> Result<Vec<(String, Option<usize>)>> {
+    let text = input::file_text(file)?;
+    let wrong = |line: usize| CliError::Content {
+        path: file.to_owned(),
+        problem: format!(
+            "line {line} is no object with a `prompt`, such as {{\"prompt\": \"Once\", \"max_tokens\": 32}}"
+        ),
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let one = |(i, line): (usize, &str)| {
+        let value: Value = serde_json::from_str(line).map_err(|_| wrong(i + 1))?;
+        let prompt = value["prompt"].as_str().ok_or_else(|| wrong(i + 1))?;
+        Ok((prompt.to_owned(), value["max_tokens"].as_u64().map(|n| n as usize)))
+    };
+    let all: Vec<_> = lines.map(one).collect::<Result<_>>()?;
+    if all.is_empty() { Err(wrong(1)) } else { Ok(all) }
+}
+
+/// A few tokens before the recording: threads that start and memory that is touched first are nobody's operators.
+fn warm_up(model: &Model) -> Result<()> {
+    let options = GenerateOptions { max_tokens: Some(3), ignore_eos: true, ..GenerateOptions::default() };
+    model.generate(&Prompt::Tokens(vec![0, 0]), &options)?;
+    Ok(())
+}
+
+/// The bandwidth that the same threads have beside the run; none where the device cannot be measured.
+fn bandwidth(options: &LoadOptions, model: &Model) -> Option<f64> {
+    Meter::new(options.device, model.info().threads).and_then(|mut meter| meter.read()).ok()
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).map_err(|source| CliError::File { action: "write", path: file.to_owned(), source })
+}
+
+fn read_error(file: &Path, source: std::io::Error) -> CliError {
+    CliError::File { action: "read", path: file.to_owned(), source }
+}
+
+fn content(file: &Path, e: &SeeError) -> CliError {
+    CliError::Content { path: file.to_owned(), problem: e.to_string() }
+}
+
+fn of_see(file: &Path, e: SeeError) -> CliError {
+    match e {
+        SeeError::Model(e) => e.into(),
+        e => content(file, &e),
+    }
+}

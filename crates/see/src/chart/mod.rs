@@ -1,0 +1,82 @@
+//! Figures: functions from a trace to SVG text, each with the sentence that it proves, and its numbers as a table.
+
+mod axis;
+mod canvas;
+mod choice;
+mod floor;
+mod form;
+mod lanes;
+mod letters;
+mod limits;
+mod pages;
+mod plan;
+mod roofline;
+mod steps;
+mod sums;
+mod turns;
+
+pub use canvas::{STYLE, standalone};
+
+use crate::{error::SeeError, read::Strip, trace::Trace};
+
+/// A figure with what it says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figure {
+    /// Name in commands: `limits`.
+    pub id: &'static str,
+    /// Heading.
+    pub title: &'static str,
+    /// Its key number, for the list of stations.
+    pub key: String,
+    /// What it shows, as one or two sentences; `*` surrounds what matters.
+    pub finding: String,
+    /// How to read it.
+    pub caption: &'static str,
+    /// How to see it alone.
+    pub command: &'static str,
+    /// Labels of colours: class and word.
+    pub colours: Vec<(&'static str, &'static str)>,
+    /// The drawing.
+    pub svg: String,
+    /// It follows the chosen token: scripts fill a place of this name below the drawing.
+    pub follows: Option<&'static str>,
+    /// Its numbers: heads and rows.
+    pub table: (Vec<&'static str>, Vec<Vec<String>>),
+}
+
+type Draw = fn(&Trace, &Strip) -> Option<Figure>;
+
+/// The stations in their order; those without data in a trace are left out of it.
+const STATIONS: &[Draw] = &[
+    letters::letters,
+    steps::steps,
+    floor::floor,
+    plan::plan,
+    limits::limits,
+    roofline::roofline,
+    lanes::lanes,
+    pages::pages,
+    turns::turns,
+    choice::choice,
+    form::form,
+    steps::drafts,
+    steps::streamed,
+    sums::sums,
+];
+
+/// All figures that a trace has data for.
+pub fn figures(trace: &Trace) -> Vec<Figure> {
+    let strip = Strip::of(trace);
+    STATIONS.iter().filter_map(|draw| draw(trace, &strip)).collect()
+}
+
+/// One figure by its name.
+///
+/// # Errors
+/// When there is none of this name, or the trace has no data for it.
+pub fn figure(trace: &Trace, name: &str) -> Result<Figure, SeeError> {
+    let all = figures(trace);
+    let known = all.iter().map(|f| f.id).collect::<Vec<_>>().join(" ");
+    let found = all.into_iter().find(|f| f.id == name);
+    found.ok_or_else(|| SeeError::NoFigure { name: name.to_owned(), known })
+}

@@ -1,0 +1,202 @@
+//! Events as columns: a tenth of the size of objects, and a data frame as they are.
+
+use serde::{Deserialize, Serialize};
+
+/// Makes the struct of an event's columns: all have one length, and a row is pushed at once.
+macro_rules! columns {
+    ($(#[$doc:meta])* $Name:ident, $event:literal { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $Name { $($(#[$field_doc])* pub $field: Vec<$ty>,)* }
+
+        impl $Name {
+            /// Name of the event in files.
+            pub const EVENT: &'static str = $event;
+            /// Names of the columns.
+            pub const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            /// Rows; none where columns differ in length.
+            pub fn rows(&self) -> Option<usize> {
+                let all = [$(self.$field.len()),*];
+                all.iter().all(|n| *n == all[0]).then_some(all[0])
+            }
+
+            /// Adds a row.
+            #[allow(clippy::too_many_arguments)] // one for each column
+            pub fn push(&mut self, $($field: $ty),*) {
+                $(self.$field.push($field);)*
+            }
+        }
+    };
+}
+
+columns! {
+    /// Steps; times in nanoseconds.
+    StepColumns, "step" {
+        /// Number since the recording began.
+        step: u64,
+        /// When it began.
+        begin: u64,
+        /// Who gets rows, which pages, which drafts.
+        schedule: u64,
+        /// Flat arrays of the batch.
+        fill: u64,
+        /// Texts and events of the step before.
+        tell: u64,
+        /// The machine.
+        machine: u64,
+        /// Tokens chosen.
+        choose: u64,
+        /// Tokens appended, pages published.
+        commit: u64,
+        /// Rows of answers.
+        decode_rows: u32,
+        /// Rows of prompts.
+        prompt_rows: u32,
+        /// Sequences that run.
+        running: u32,
+        /// Sequences that wait.
+        waiting: u32,
+        /// Pages that nobody holds.
+        free_pages: u32,
+        /// Of these, pages that keep a beginning.
+        cached_pages: u32,
+        /// Copies before the rows.
+        copies: u32,
+        /// Bytes of weights that were read or sent.
+        streamed: u64,
+        /// Time that was waited for them.
+        waited: u64,
+    }
+}
+
+columns! {
+    /// Rows of sequences.
+    ShareColumns, "share" {
+        /// The step.
+        step: u64,
+        /// The sequence.
+        sequence: u64,
+        /// Tokens computed before.
+        start: u32,
+        /// Rows.
+        rows: u32,
+        /// Tokens that remain.
+        left: u32,
+        /// Guesses.
+        drafts: u32,
+        /// Guesses that were right.
+        accepted: u32,
+        /// What guessed.
+        method: String,
+    }
+}
+
+columns! {
+    /// Operators.
+    OpColumns, "op" {
+        /// The step.
+        step: u64,
+        /// Index in the plan.
+        op: u32,
+        /// Rows of the step.
+        rows: u32,
+        /// When it began.
+        begin: u64,
+        /// Nanoseconds.
+        ns: u64,
+    }
+}
+
+columns! {
+    /// Moments of sequences. Fields that a moment does not have are 0 or empty.
+    SequenceColumns, "sequence" {
+        /// When.
+        at: u64,
+        /// The sequence.
+        sequence: u64,
+        /// `begin`, `preempt` or `end`.
+        what: String,
+        /// Which of the answers of its request.
+        index: u32,
+        /// Nanoseconds that it waited before its first step.
+        queue: u64,
+        /// From there to the first token.
+        prefill: u64,
+        /// From there to the last one.
+        decode: u64,
+        /// Its part of the machine's time.
+        machine: u64,
+        /// Tokens of the prompt.
+        prompt_tokens: u32,
+        /// Of these, found in memory or on disk.
+        cached: u32,
+        /// Of these, read from disk.
+        disk: u32,
+        /// Tokens of the answer.
+        tokens: u32,
+        /// How often it was preempted.
+        preemptions: u32,
+        /// Why it ended.
+        reason: String,
+    }
+}
+
+columns! {
+    /// Pages that sequences come to.
+    PageColumns, "page" {
+        /// The step.
+        step: u64,
+        /// The sequence.
+        sequence: u64,
+        /// Layer group.
+        group: u32,
+        /// Which page of the sequence.
+        place: u32,
+        /// Which page of memory.
+        page: u32,
+        /// `take` or `find`.
+        what: String,
+    }
+}
+
+columns! {
+    /// Chosen tokens.
+    TokenColumns, "token" {
+        /// The step.
+        step: u64,
+        /// The sequence.
+        sequence: u64,
+        /// Its id.
+        id: u32,
+        /// The grammar left no other.
+        forced: bool,
+        /// Tokens that the grammar allowed.
+        allowed: u32,
+        /// Nanoseconds that its mask took.
+        mask: u64,
+        /// Place in the model's own ranking, from 0; none where it was not looked up.
+        rank: Option<u32>,
+        /// Natural logarithm of the model's own probability.
+        logprob: Option<f32>,
+    }
+}
+
+columns! {
+    /// Distributions behind the stages of choices.
+    StageColumns, "stage" {
+        /// Row of the token.
+        token: u32,
+        /// The stage.
+        name: String,
+        /// Candidates left.
+        left: u32,
+        /// Entropy in bits.
+        bits: f32,
+        /// The likeliest candidates.
+        ids: Vec<u32>,
+        /// Their probabilities.
+        p: Vec<f32>,
+    }
+}

@@ -1,0 +1,11 @@
+//! A trace in the forms of other tools.
+
+mod chrome;
+mod columns;
+mod otlp;
+mod plan;
+
+pub use chrome::chrome;
+pub use columns::csv;
+pub use otlp::otlp;
+pub use plan::{dot, mermaid, plan_text};

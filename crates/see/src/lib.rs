@@ -1,0 +1,21 @@
+//! Floor 7¼: what happened in an inference. A [`Trace`] is data; [`read`] finds what it says, [`export`] hands it to other
+//! tools, [`chart`] draws it as SVG, and [`page`] tells it to a reader. Nothing is loaded from anywhere, and nothing here
+//! serves, waits or measures.
+#![forbid(unsafe_code)]
+
+pub mod chart;
+mod columns;
+mod error;
+pub mod export;
+mod format;
+pub mod page;
+pub mod read;
+mod record;
+mod trace;
+
+pub use columns::{
+    OpColumns, PageColumns, SequenceColumns, ShareColumns, StageColumns, StepColumns, TokenColumns,
+};
+pub use error::SeeError;
+pub use record::{TraceJob, plan_view, record};
+pub use trace::{Events, ModelFacts, OpView, PlanView, RunFacts, SlotView, Trace, TracedRequest, WeightView};

@@ -1,0 +1,132 @@
+'use strict';
+// Lets every figure of the page follow one token. All that is shown stands in the page already; texts of tokens become
+// text nodes and nothing else.
+const data = JSON.parse(document.getElementById('data').textContent);
+const strip = document.getElementById('strip'), line = document.getElementById('at');
+const links = [...document.querySelectorAll('nav a')], sections = [...document.querySelectorAll('section')];
+const word = id => data.words[id] ?? `#${id}`;
+let at = -1;
+
+const make = (tag, text, cls) => {
+  const e = document.createElement(tag);
+  if (text !== undefined) e.textContent = text;
+  if (cls) e.className = cls;
+  return e;
+};
+const percent = p => p >= 0.1 ? `${Math.round(1000 * p) / 10}%` : `${(100 * p).toPrecision(2)}%`;
+
+function stage(s, all, chosen) {
+  const column = make('section');
+  column.className = 'stage';
+  column.append(make('h3', { model: 'the model', edits: 'bias, mask, penalties' }[s.n] ?? s.n));
+  column.append(make('p', `${s.l.toLocaleString('en')} left · ${s.b.toFixed(2)} bits`));
+  for (const id of all) {
+    const k = s.i.indexOf(id), row = make('div');
+    row.className = [id === chosen ? 'won' : '', k < 0 ? 'out' : ''].join(' ');
+    const name = make('bdi', word(id));
+    name.title = `${word(id)}, number ${id}`;
+    const box = make('span'), bar = make('u');
+    bar.style.width = k < 0 ? '0' : `${100 * s.p[k]}%`;
+    box.append(bar);
+    row.append(name, box, make('em', k < 0 ? '' : percent(s.p[k])));
+    column.append(row);
+  }
+  return column;
+}
+
+function stages(place) {
+  const box = document.querySelector('[data-follow=stages]');
+  if (!box) return;
+  const c = data.choices[place];
+  if (!c || !c.s.length) {
+    box.replaceChildren(make('p', place < data.prompt ? 'This token was given: choose one of the answer.'
+      : c && c.f ? 'The grammar left no other token: nothing was sampled.' : 'Nothing was recorded of this choice.'));
+    return;
+  }
+  const chosen = data.ids[place], all = [...c.s[0].i];
+  if (!all.includes(chosen)) all.push(chosen);
+  const grid = make('div');
+  grid.className = 'stages';
+  grid.append(...c.s.map(s => stage(s, all, chosen)));
+  box.replaceChildren(grid);
+}
+
+function tell(place) {
+  const step = data.steps.find(s => s[0] <= place && place < s[1]), c = data.choices[place];
+  const parts = [`token ${place}`, `“${word(data.ids[place])}”`, `number ${data.ids[place]}`];
+  parts.push(place < data.prompt ? 'given' : 'chosen');
+  if (step) parts.push(`in a step of ${step[2]}`);
+  if (c && c.lp !== null && c.lp !== undefined) parts.push(`${percent(Math.exp(c.lp))} by the model`, `its choice number ${c.r + 1}`);
+  line.textContent = parts.join(' · ');
+}
+
+function choose(place, scroll) {
+  place = Math.max(0, Math.min(data.ids.length - 1, place));
+  if (place === at || !data.ids.length) return;
+  for (const e of document.querySelectorAll('[data-t].on')) e.classList.remove('on');
+  const old = strip.children[at], now = strip.children[place];
+  if (old) old.removeAttribute('aria-selected');
+  now.setAttribute('aria-selected', 'true');
+  now.id = 'chosen';
+  if (old) old.removeAttribute('id');
+  strip.setAttribute('aria-activedescendant', 'chosen');
+  // A step with a prompt has no mark of its own for each of its tokens: the last mark before stands for it.
+  for (const figure of document.querySelectorAll('figure>svg')) {
+    let best = null, near = -1;
+    for (const e of figure.querySelectorAll('[data-t]')) {
+      const t = +e.dataset.t;
+      if (t === place) e.classList.add('on');
+      else if (t < place && t > near && e.closest('#steps')) { near = t; best = e; }
+    }
+    if (best && !figure.querySelector('.on')) best.classList.add('on');
+  }
+  at = place;
+  stages(place);
+  tell(place);
+  if (scroll) now.scrollIntoView({ block: 'nearest' });
+}
+
+const here = () => {
+  let k = 0;
+  sections.forEach((s, i) => { if (s.parentElement.id === 'main' && s.getBoundingClientRect().top < innerHeight * 0.4) k = i; });
+  links.forEach((a, i) => a.classList.toggle('on', i === k));
+  return k;
+};
+
+function find() {
+  const text = prompt('find a token');
+  if (!text) return;
+  const shown = i => word(data.ids[i]).replaceAll('·', ' ');
+  for (let i = 1; i <= data.ids.length; i++) {
+    const place = (at + i) % data.ids.length;
+    if (shown(place).includes(text)) return choose(place, true);
+  }
+}
+
+function large(figure) {
+  const dialog = document.querySelector('dialog');
+  dialog.querySelector('div').replaceChildren(figure.querySelector('svg[role=img]').cloneNode(true));
+  dialog.showModal();
+}
+
+document.addEventListener('click', e => {
+  const mark = e.target.closest('[data-t]');
+  if (mark) choose(+mark.dataset.t);
+});
+addEventListener('scroll', here, { passive: true });
+addEventListener('keydown', e => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('dialog')) return;
+  const root = document.documentElement, dark = matchMedia('(prefers-color-scheme: dark)').matches;
+  const go = {
+    ArrowRight: () => choose(at + 1, true),
+    ArrowLeft: () => choose(at - 1, true),
+    j: () => links[Math.min(here() + 1, links.length - 1)].click(),
+    k: () => links[Math.max(here() - 1, 0)].click(),
+    t: () => { root.dataset.theme = (root.dataset.theme ?? (dark ? 'dark' : 'light')) === 'dark' ? 'light' : 'dark'; },
+    '/': find,
+    Enter: () => e.target.matches('figure') && large(e.target),
+  }[e.key];
+  if (go && !(e.key === 'Enter' && !e.target.matches('figure'))) { e.preventDefault(); go(); }
+});
+choose(Math.min(data.prompt, data.ids.length - 1));
+here();

@@ -1,0 +1,334 @@
+//! From a running model to a trace.
+
+use crate::{
+    error::SeeError,
+    trace::{Events, ModelFacts, OpView, PlanView, RunFacts, SlotView, Trace, TracedRequest, WeightView},
+};
+use lamina::{
+    ChoiceEvent, Completion, EventLog, GenerateOptions, Model, ModelInfo, PageEvent, Plan, Prompt,
+    SequenceMoment, TokenStream, TraceDetail, checkpoint,
+};
+use lamina_base::{cpu_name, files::read_text, resident_memory};
+use lamina_plan::{
+    OpCost, OpRows, PAGE_LEN, RowKind, WeightKind, WeightSpec,
+    op::{Op, Operands},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+/// A request that is to be traced.
+#[derive(Clone, Debug)]
+pub struct TraceJob {
+    /// What to continue.
+    pub prompt: Prompt,
+    /// How.
+    pub options: GenerateOptions,
+}
+
+/// Runs requests together, and records what happens meanwhile. A recording that was on is over afterwards.
+///
+/// # Errors
+/// What ended one of the requests, or the model's engine.
+pub fn record(
+    model: &Model,
+    jobs: &[TraceJob],
+    detail: TraceDetail,
+) -> Result<(Vec<Completion>, Trace), SeeError> {
+    let prompts =
+        jobs.iter().map(|job| model.prompt_tokens(&job.prompt)).collect::<lamina::Result<Vec<_>>>()?;
+    let starved = starved_ns();
+    model.record(Some(detail));
+    let answers = run(model, jobs, &prompts);
+    let log = model.record(None);
+    let answers = answers?;
+    let log = log.ok_or_else(|| lamina::Error::Runtime("the engine has ended".into()))?;
+    let asked: Vec<_> = prompts.into_iter().zip(&answers).collect();
+    let mut trace = of_log(model, &log, &asked);
+    trace.run.starved_ns = starved.zip(starved_ns()).map(|(before, now)| now.saturating_sub(before));
+    Ok((answers, trace))
+}
+
+fn run(model: &Model, jobs: &[TraceJob], prompts: &[Vec<u32>]) -> lamina::Result<Vec<Completion>> {
+    let start =
+        |(job, tokens): (&TraceJob, &Vec<u32>)| model.stream(&Prompt::Tokens(tokens.clone()), &job.options);
+    let streams: Vec<TokenStream> = jobs.iter().zip(prompts).map(start).collect::<lamina::Result<_>>()?;
+    let mut answers = vec![];
+    for stream in streams {
+        let mut first = Completion::empty();
+        for piece in stream {
+            let piece = piece?;
+            if piece.index == 0 {
+                first.push(piece);
+            }
+        }
+        answers.push(first);
+    }
+    Ok(answers)
+}
+
+/// What a model's log says of requests, each with the tokens of its prompt.
+pub(crate) fn of_log(model: &Model, log: &EventLog, asked: &[(Vec<u32>, &Completion)]) -> Trace {
+    let info = model.info();
+    let events = events(log);
+    let requests = requests(&events, asked);
+    let mut ids: BTreeSet<u32> = events.token.id.iter().copied().collect();
+    ids.extend(events.stage.ids.iter().flatten());
+    ids.extend(requests.iter().flat_map(|r| r.prompt.iter().chain(&r.answer)));
+    let (words, special) = words(model, &ids);
+    let mut plan = plan_view(&log.plan, info);
+    for (op, (time, calls)) in plan.ops.iter_mut().zip(&log.op_sums) {
+        (op.ns, op.calls) = (time.as_nanos() as u64, *calls as u64);
+    }
+    let run = RunFacts {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        detail: log.detail.name().to_owned(),
+        model: facts(info),
+        cpu: cpu_name(),
+        bandwidth: None,
+        process_bytes: resident_memory(),
+        ns: log.until,
+        starved_ns: None,
+        dropped: log.dropped,
+        page_tokens: PAGE_LEN as u32,
+    };
+    Trace {
+        format: Trace::FORMAT.to_owned(),
+        version: Trace::VERSION,
+        run,
+        plan,
+        words,
+        special,
+        requests,
+        events,
+    }
+}
+
+fn facts(info: &ModelInfo) -> ModelFacts {
+    let name = Path::new(&info.path).file_stem().map(|s| s.to_string_lossy().into_owned());
+    ModelFacts {
+        name: name.unwrap_or_default(),
+        architecture: info.architecture.clone(),
+        r#type: info.type_name.clone(),
+        bytes: info.bytes,
+        params: info.params,
+        layers: info.layers,
+        hidden: info.hidden,
+        vocab: info.vocab,
+        context: info.context,
+        kv_bytes_per_token: info.kv_bytes_per_token,
+        kv_dtype: info.kv_dtype.to_string(),
+        bytes_per_token: info.bytes_per_token,
+        threads: info.threads,
+        isa: info.isa.clone(),
+        device: info.device.clone(),
+    }
+}
+
+/// Texts of tokens, and those that stand for none.
+fn words(model: &Model, ids: &BTreeSet<u32>) -> (BTreeMap<u32, String>, Vec<u32>) {
+    let Some(tokenizer) = model.tokenizer() else { return Default::default() };
+    let special: Vec<u32> = ids.iter().copied().filter(|&id| tokenizer.is_special(id)).collect();
+    let text = |&id: &u32| {
+        let bytes = tokenizer.token_bytes(id).filter(|_| !tokenizer.is_special(id));
+        let text = bytes.map(|b| String::from_utf8_lossy(b).into_owned());
+        Some((id, text.or_else(|| tokenizer.id_to_token(id).map(str::to_owned))?))
+    };
+    (ids.iter().filter_map(text).collect(), special)
+}
+
+/// Which sequence each request became: in the order of arrival, by the length of its prompt.
+fn requests(events: &Events, asked: &[(Vec<u32>, &Completion)]) -> Vec<TracedRequest> {
+    let s = &events.sequence;
+    let begun = (0..s.at.len()).filter(|&i| s.what[i] == "begin" && s.index[i] == 0);
+    let mut free: Vec<(u64, u32)> = begun.map(|i| (s.sequence[i], s.prompt_tokens[i])).collect();
+    free.sort_unstable();
+    let one = |(prompt, answer): &(Vec<u32>, &Completion)| {
+        let at = free.iter().position(|(_, tokens)| *tokens as usize == prompt.len());
+        TracedRequest {
+            sequence: at.map(|at| free.remove(at).0),
+            prompt: prompt.clone(),
+            answer: answer.tokens.clone(),
+            text: answer.text.clone(),
+            finish: answer.finish_reason.name().to_owned(),
+        }
+    };
+    asked.iter().map(one).collect()
+}
+
+fn events(log: &EventLog) -> Events {
+    let mut e = Events::default();
+    for s in &log.steps {
+        e.step.push(
+            s.step,
+            s.begin,
+            s.schedule,
+            s.fill,
+            s.tell,
+            s.machine,
+            s.choose,
+            s.commit,
+            s.decode_rows,
+            s.prompt_rows,
+            s.running,
+            s.waiting,
+            s.free_pages,
+            s.cached_pages,
+            s.copies,
+            s.streamed,
+            s.waited,
+        );
+    }
+    for s in &log.shares {
+        let (drafts, method) = (s.drafts, s.method.to_owned());
+        e.share.push(s.step, s.sequence, s.start, s.rows, s.left, drafts, s.accepted, method);
+    }
+    log.ops.iter().for_each(|o| e.op.push(o.step, o.op, o.rows, o.begin, o.time));
+    for s in &log.sequences {
+        moment(&mut e, s.at, s.sequence, s.what);
+    }
+    for &PageEvent { step, sequence, group, place, page, what } in &log.pages {
+        e.page.push(step, sequence, group, place, page, what.name().to_owned());
+    }
+    log.choices.iter().for_each(|c| choice(&mut e, c));
+    e
+}
+
+fn moment(e: &mut Events, at: u64, sequence: u64, what: SequenceMoment) {
+    let name = |name: &str| name.to_owned();
+    let s = &mut e.sequence;
+    match what {
+        SequenceMoment::Begin { index, queued, prompt_tokens, cached, disk } => s.push(
+            at,
+            sequence,
+            name("begin"),
+            index,
+            queued,
+            0,
+            0,
+            0,
+            prompt_tokens,
+            cached,
+            disk,
+            0,
+            0,
+            name(""),
+        ),
+        SequenceMoment::Preempt => {
+            s.push(at, sequence, name("preempt"), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, name(""));
+        }
+        SequenceMoment::End {
+            reason,
+            tokens,
+            queue,
+            prefill,
+            decode,
+            machine,
+            preemptions,
+            prompt_tokens,
+        } => {
+            s.push(
+                at,
+                sequence,
+                name("end"),
+                0,
+                queue,
+                prefill,
+                decode,
+                machine,
+                prompt_tokens,
+                0,
+                0,
+                tokens,
+                preemptions,
+                name(reason),
+            );
+        }
+    }
+}
+
+fn choice(e: &mut Events, c: &ChoiceEvent) {
+    let token = e.token.id.len() as u32;
+    let rank = (c.looks.rank != u32::MAX).then_some(c.looks.rank);
+    let logprob = Some(c.looks.logprob).filter(|p| p.is_finite());
+    e.token.push(c.step, c.sequence, c.id, c.forced, c.allowed, c.mask, rank, logprob);
+    for stage in c.looks.stages() {
+        let (ids, p) = stage.front().iter().copied().unzip();
+        e.stage.push(token, stage.name.to_owned(), stage.left, stage.bits, ids, p);
+    }
+}
+
+/// A plan for readers, with the types and sizes that the model's file has.
+pub fn plan_view(plan: &Plan, info: &ModelInfo) -> PlanView {
+    let file = checkpoint(Some(Path::new(&info.path))).ok();
+    let per_number = info.bytes as f64 / info.params.max(1) as f64;
+    let weight = |w: &WeightSpec| {
+        let tensor = file.as_ref().and_then(|f| f.tensors.get(&w.name));
+        let (rows, cols) = w.kind.shape();
+        let shape = match w.kind {
+            WeightKind::Vector { len } => vec![len],
+            WeightKind::Stack { count, rows, cols } => vec![count, rows, cols],
+            _ => vec![rows, cols],
+        };
+        WeightView {
+            name: w.name.clone(),
+            shape,
+            r#type: tensor.map(|t| t.dtype.name().to_owned()).unwrap_or_default(),
+            bytes: tensor.map_or((per_number * (rows * cols) as f64) as u64, |t| t.bytes.len() as u64),
+        }
+    };
+    let weights: Vec<WeightView> = plan.weights.iter().map(weight).collect();
+    let size: BTreeMap<&str, u64> = weights.iter().map(|w| (w.name.as_str(), w.bytes)).collect();
+    let numbers: usize = (0..plan.kv.groups.len()).map(|group| plan.kv.numbers_per_token(group)).sum();
+    let number = info.kv_bytes_per_token / numbers.max(1) as f64;
+    let cost = |op: &Op, rows: &OpRows| plan.cost(op, rows, |w| size[w.name.as_str()], number);
+    let ops =
+        plan.ops.iter().enumerate().map(|(i, op)| op_view(plan, i, op, |rows| cost(op, rows))).collect();
+    let slots = plan.slots.iter();
+    let slot = slots.map(|s| SlotView { name: s.name.to_owned(), width: s.width }).collect();
+    PlanView { ops, slots: slot, weights }
+}
+
+fn op_view(plan: &Plan, index: usize, op: &Op, cost: impl Fn(&OpRows) -> OpCost) -> OpView {
+    let rows = |n: usize, seen: u64| OpRows { all: n, selected: n, logits: n, seen, held: seen };
+    let (one, many) = (cost(&rows(1, 0)), cost(&rows(1 << 16, 0)));
+    let deep = cost(&rows(1, 1 << 20));
+    let kind = op.writes().first().map_or(RowKind::All, |slot| plan.kind(*slot));
+    OpView {
+        name: op.name().to_owned(),
+        fused: !Op::PLAIN.contains(&op.name()),
+        layer: plan.marks.iter().position(|m| index < m.ops).and_then(|at| {
+            // Behind the embedding comes the first layer; behind the last layer the final norm.
+            let layer = at.checked_sub(1)?;
+            (at + 1 < plan.marks.len()).then_some(layer as u32)
+        }),
+        reads: op.reads().iter().map(|s| s.0).collect(),
+        writes: op.writes().iter().map(|s| s.0).collect(),
+        weights: op.weights().iter().map(|w| w.0).collect(),
+        rows: match kind {
+            RowKind::All => "all",
+            RowKind::Selected => "selected",
+            RowKind::Logits => "logits",
+        }
+        .to_owned(),
+        row_bytes: one.weight_bytes,
+        weight_bytes: many.weight_bytes,
+        row_flop: one.flop,
+        token_bytes: deep.cache_bytes.saturating_sub(one.cache_bytes) as f64 / f64::from(1 << 20),
+        token_flop: deep.flop.saturating_sub(one.flop) >> 20,
+        ns: 0,
+        calls: 0,
+    }
+}
+
+/// Nanoseconds that threads of this process were ready and had no core so far; none where the system does not tell.
+fn starved_ns() -> Option<u64> {
+    let tasks = fs::read_dir("/proc/self/task").ok()?;
+    let waited = |task: fs::DirEntry| {
+        let text = read_text(&task.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    Some(tasks.flatten().filter_map(waited).sum())
+}
