@@ -36,6 +36,7 @@ from .sampling import SamplingParams
 from .server import Server
 from .state import State
 from .stream import Stream
+from .trace import Trace
 
 __all__ = [
     "LLM",
@@ -63,6 +64,7 @@ __all__ = [
     "Stream",
     "Timings",
     "TokenLogprob",
+    "Trace",
     "UnsupportedError",
     "Usage",
     "__version__",

@@ -28,6 +28,7 @@ from .sampling import SamplingParams, to_request
 from .server import Server
 from .state import State
 from .stream import Stream
+from .trace import Trace, Watching
 from .types import Ids, Lora, Message, Path, Prompt, Prompts, Reasoning, Tool
 
 if TYPE_CHECKING:
@@ -488,6 +489,36 @@ class LLM(Coroutines, Closing):
         sizes = checks.whole("context", context), checks.whole("stride", stride)
         prompt, scales = checks.prompt("text_or_ids", text_or_ids), checks.lora("lora", lora)
         return Perplexity(*self._model.perplexity(prompt, *sizes, scales))
+
+    def trace(
+        self,
+        prompt: Union[Prompt, Prompts],
+        *,
+        detail: str = "tokens",
+        sampling_params: Optional[SamplingParams] = None,
+        **options: Unpack[SamplingOptions],
+    ) -> Trace:
+        """Continues a prompt, or several at once, and records what happens; the answer's bits are the same as without.
+
+        detail: "steps", "ops" (each operator too), or "tokens" (each token with its candidates behind every sampler too).
+        Options are those of `generate`; without `max_tokens` 64 tokens are made.
+        """
+        options.setdefault("max_tokens", 64)
+        params = self._params(sampling_params, options)
+        several = isinstance(prompt, (list, tuple)) and not all(isinstance(one, int) for one in prompt)
+        prompts = [checks.prompt("prompt", one) for one in (prompt if several else [prompt])]
+        if not prompts:
+            raise InvalidRequestError("prompt is an empty list: give at least one prompt to trace")
+        return Trace(_lamina.trace(self._model, prompts, [self._request(params) for _ in prompts], detail))
+
+    def watch(self, detail: str = "ops") -> Watching:
+        """Records all that the model does while a block runs, for requests of any thread.
+
+        >>> with llm.watch() as watching:
+        ...     llm.generate("Once upon a time", max_tokens=16)
+        >>> watching.trace.save("trace.html")
+        """
+        return Watching(self._model, detail)
 
     @property
     def config(self) -> Dict[str, Any]:

@@ -17,6 +17,7 @@ mod prompt;
 mod sampling;
 mod serve;
 mod stream;
+mod trace;
 mod vector;
 mod wait;
 mod watch;
@@ -39,6 +40,7 @@ mod _lamina {
         sampling::sampling_params,
         serve::HttpServer,
         stream::Stream,
+        trace::{record, trace, trace_form},
         vector::Vector,
     };
 

@@ -17,5 +17,8 @@ pub use columns::{
     OpColumns, PageColumns, SequenceColumns, ShareColumns, StageColumns, StepColumns, TokenColumns,
 };
 pub use error::SeeError;
-pub use record::{TraceJob, plan_view, record};
+pub use record::{TraceJob, finish, plan_view, record, so_far};
 pub use trace::{Events, ModelFacts, OpView, PlanView, RunFacts, SlotView, Trace, TracedRequest, WeightView};
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    time::Duration,
 };
+
+/// How often it is asked whether requests go on.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A request that is to be traced.
 #[derive(Clone, Debug)]
@@ -28,7 +32,8 @@ pub struct TraceJob {
     pub options: GenerateOptions,
 }
 
-/// Runs requests together, and records what happens meanwhile. A recording that was on is over afterwards.
+/// Runs requests together, and records what happens meanwhile. A recording that was on is over afterwards. `goes_on` is
+/// asked while they run; all of them end where it says no.
 ///
 /// # Errors
 /// What ended one of the requests, or the model's engine.
@@ -36,12 +41,13 @@ pub fn record(
     model: &Model,
     jobs: &[TraceJob],
     detail: TraceDetail,
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<(Vec<Completion>, Trace), SeeError> {
     let prompts =
         jobs.iter().map(|job| model.prompt_tokens(&job.prompt)).collect::<lamina::Result<Vec<_>>>()?;
     let starved = starved_ns();
     model.record(Some(detail));
-    let answers = run(model, jobs, &prompts);
+    let answers = run(model, jobs, &prompts, goes_on);
     let log = model.record(None);
     let answers = answers?;
     let log = log.ok_or_else(|| lamina::Error::Runtime("the engine has ended".into()))?;
@@ -51,17 +57,37 @@ pub fn record(
     Ok((answers, trace))
 }
 
-fn run(model: &Model, jobs: &[TraceJob], prompts: &[Vec<u32>]) -> lamina::Result<Vec<Completion>> {
+/// Ends the recording that a model has; none where nothing was recorded.
+pub fn finish(model: &Model) -> Option<Trace> {
+    model.record(None).map(|log| of_log(model, &log, &[]))
+}
+
+/// What a model's recording has so far; it goes on. None where nothing is recorded.
+pub fn so_far(model: &Model) -> Option<Trace> {
+    model.recorded().map(|log| of_log(model, &log, &[]))
+}
+
+fn run(
+    model: &Model,
+    jobs: &[TraceJob],
+    prompts: &[Vec<u32>],
+    goes_on: &mut dyn FnMut() -> bool,
+) -> lamina::Result<Vec<Completion>> {
     let start =
         |(job, tokens): (&TraceJob, &Vec<u32>)| model.stream(&Prompt::Tokens(tokens.clone()), &job.options);
     let streams: Vec<TokenStream> = jobs.iter().zip(prompts).map(start).collect::<lamina::Result<_>>()?;
     let mut answers = vec![];
-    for stream in streams {
+    for mut stream in streams {
         let mut first = Completion::empty();
-        for piece in stream {
-            let piece = piece?;
-            if piece.index == 0 {
-                first.push(piece);
+        loop {
+            if !goes_on() {
+                return Err(lamina::Error::Runtime("the requests were given up".into()));
+            }
+            match stream.next_within(PATIENCE) {
+                Ok(Some(piece)) if piece.index == 0 => first.push(piece),
+                Ok(_) => {}
+                Err(None) => break,
+                Err(Some(e)) => return Err(e),
             }
         }
         answers.push(first);

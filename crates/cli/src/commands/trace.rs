@@ -10,7 +10,7 @@ use crate::{
 };
 use lamina::{GenerateOptions, LoadOptions, Model, Prompt, TraceDetail, files::read_given};
 use lamina_see::{SeeError, Trace, TraceJob, chart, export, page, plan_view, record};
-use lamina_tools::Meter;
+use lamina_tools::meter::Meter;
 use serde_json::Value;
 use std::{
     ffi::OsString,
@@ -93,7 +93,8 @@ impl Execute for TraceArgs {
         };
         let jobs: Vec<TraceJob> = texts.into_iter().map(job).collect();
         warm_up(&model)?;
-        let (_, mut trace) = record(&model, &jobs, self.detail).map_err(|e| of_see(&self.out, e))?;
+        let (_, mut trace) =
+            record(&model, &jobs, self.detail, &mut || true).map_err(|e| of_see(&self.out, e))?;
         trace.run.bandwidth = bandwidth(&options, &model);
         let out = Written { out: self.out, figure: self.figure, chrome: self.chrome };
         out.write(&trace)

@@ -1,0 +1,219 @@
+//! A recording of the packaged model, in all of its forms.
+
+use crate::{SeeError, Trace, TraceJob, chart, export, page, read, record};
+use lamina::{GenerateOptions, LoadOptions, Model, Prompt, TraceDetail};
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::OnceLock};
+
+const HOSTILE: &str = "A</script><b onload=x>&\u{202e} \" ' é";
+
+fn job(text: &str, max_tokens: usize) -> TraceJob {
+    let mut options = GenerateOptions { max_tokens: Some(max_tokens), ..GenerateOptions::default() };
+    options.sampling.set("seed", 4i64).unwrap();
+    TraceJob { prompt: Prompt::Text(text.into()), options }
+}
+
+fn model() -> &'static Model {
+    static MODEL: OnceLock<Model> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let options = LoadOptions { threads: Some(1), ..LoadOptions::default() };
+        Model::load(Some(&lamina_fixtures::packaged()), options).unwrap()
+    })
+}
+
+/// Three requests at once.
+fn trace() -> &'static Trace {
+    static TRACE: OnceLock<Trace> = OnceLock::new();
+    TRACE.get_or_init(|| {
+        let jobs =
+            [job("Once upon a time, there was a brave little robot", 20), job(HOSTILE, 9), job("A cat", 5)];
+        let mut trace = record(model(), &jobs, TraceDetail::Tokens, &mut || true).unwrap().1;
+        trace.run.bandwidth = Some(2e10);
+        trace
+    })
+}
+
+#[test]
+fn a_recording_is_read_again_and_nothing_else_is() {
+    let text = trace().json();
+    assert_eq!(&Trace::from_json(text.as_bytes()).unwrap(), trace());
+    // Fields of a later program are skipped.
+    let mut value: Value = serde_json::from_str(&text).unwrap();
+    value["later"] = 1.into();
+    value["events"]["wind"] = serde_json::json!({"speed": [1, 2]});
+    assert_eq!(&Trace::from_json(value.to_string().as_bytes()).unwrap(), trace());
+    value["events"]["step"]["begin"] = serde_json::json!([1]);
+    assert!(matches!(Trace::from_json(value.to_string().as_bytes()), Err(SeeError::Ragged("step"))));
+    value["version"] = 2.into();
+    assert!(matches!(Trace::from_json(value.to_string().as_bytes()), Err(SeeError::Newer(2, 1))));
+    for wrong in ["", "[]", "{\"format\": \"other\", \"version\": 1}"] {
+        assert!(matches!(Trace::from_json(wrong.as_bytes()), Err(SeeError::NoTrace(_))), "{wrong}");
+    }
+}
+
+#[test]
+fn requests_are_their_sequences_and_sums_add_up() {
+    let t = trace();
+    let asked: Vec<_> = t.requests.iter().map(|r| r.sequence.unwrap()).collect();
+    assert!(asked.windows(2).all(|pair| pair[0] < pair[1]));
+    let strip = read::Strip::of(t);
+    let chosen: usize = strip.steps.iter().map(|s| s.chosen.1 - s.chosen.0).sum();
+    assert_eq!(chosen, strip.tokens.len() - strip.prompt_len());
+    assert_eq!(chosen, t.requests[0].answer.len());
+    // A step of one token reads the weights that the model says it reads.
+    let row = strip.middle_decode.unwrap();
+    let limit = read::step_limits(t, row);
+    let cache = t.run.model.kv_bytes_per_token * strip.tokens.len() as f64;
+    let off = limit.bytes - t.run.model.bytes_per_token as f64;
+    assert!(
+        off >= 0.0 && off < cache + 0.05 * limit.bytes,
+        "{} {}",
+        limit.bytes,
+        t.run.model.bytes_per_token
+    );
+    // Two operations for each number that is multiplied with.
+    assert!(limit.flop > 1.5 * (t.run.model.params as f64) * 0.8, "{}", limit.flop);
+    let ops: u64 = read::op_limits(t, row).iter().map(|o| o.ns).sum();
+    assert!(ops <= t.events.step.machine[row]);
+}
+
+#[test]
+fn every_figure_says_something_and_is_sound() {
+    let figures = chart::figures(trace());
+    let ids: Vec<_> = figures.iter().map(|f| f.id).collect();
+    for id in [
+        "letters", "steps", "floor", "plan", "limits", "roofline", "lanes", "pages", "turns", "choice",
+        "sums",
+    ] {
+        assert!(ids.contains(&id), "{id} is not in {ids:?}");
+    }
+    for f in &figures {
+        assert!(f.finding.len() > 30 && f.finding.matches('*').count() % 2 == 0, "{}: {}", f.id, f.finding);
+        assert!(
+            !f.table.1.is_empty() && f.table.1.iter().all(|row| row.len() == f.table.0.len()),
+            "{}",
+            f.id
+        );
+        assert!(
+            f.svg.contains("aria-label=\"") && !f.svg.contains("NaN") && !f.svg.contains("inf"),
+            "{}",
+            f.id
+        );
+        balanced(&f.svg);
+        balanced(&chart::standalone(&f.svg));
+    }
+    assert!(matches!(chart::figure(trace(), "form"), Err(SeeError::NoFigure { .. })), "there was no grammar");
+}
+
+/// Each element is closed, in order.
+fn balanced(svg: &str) {
+    let mut open = vec![];
+    for tag in svg.split('<').skip(1) {
+        let inside = tag.split_once('>').expect("ends").0;
+        match inside.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name), "{tag}"),
+            None if inside.ends_with('/') => {}
+            None => open.push(inside.split(' ').next().unwrap()),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn texts_of_strangers_stay_text() {
+    let mut hostile = trace().clone();
+    hostile.requests.swap(0, 1);
+    let page = page::trace_page(&hostile);
+    assert!(!page.contains("<b onload") && !page.contains('\u{202e}') && page.contains("default-src 'none'"));
+    assert_eq!(page.matches("</script>").count(), 2);
+    hostile
+        .words
+        .values_mut()
+        .for_each(|word| *word = format!("</script>{{{{data}}}}<!--{}", "x".repeat(10_000)));
+    let page = page::trace_page(&hostile);
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert!(!page.contains("<!--") && page.len() < 1 << 20, "{}", page.len());
+}
+
+#[test]
+fn a_trace_without_tokens_or_operators_has_the_other_figures() {
+    let steps = record(model(), &[job("Once", 3)], TraceDetail::Steps, &mut || true).unwrap().1;
+    let ids: Vec<_> = chart::figures(&steps).iter().map(|f| f.id).collect();
+    assert_eq!(ids, ["letters", "steps", "floor", "plan", "pages", "sums"]);
+    assert!(page::trace_page(&steps).contains("Two lives"));
+    let nothing = Trace {
+        run: Default::default(),
+        plan: Default::default(),
+        words: Default::default(),
+        special: vec![],
+        requests: vec![],
+        events: Default::default(),
+        format: Trace::FORMAT.into(),
+        version: 1,
+    };
+    assert!(chart::figures(&nothing).is_empty());
+    assert!(page::trace_page(&nothing).contains("</html>"));
+    assert_eq!(Trace::from_json(br#"{"format": "lamina-trace", "version": 1}"#).unwrap(), nothing);
+}
+
+#[test]
+fn spans_of_chrome_nest_and_arrows_have_both_ends() {
+    let value: Value = serde_json::from_str(&export::chrome(trace())).unwrap();
+    let events = value["traceEvents"].as_array().unwrap();
+    let mut tracks: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
+    for e in events.iter().filter(|e| e["ph"] == "X") {
+        let (begin, time) = (e["ts"].as_f64().unwrap(), e["dur"].as_f64().unwrap());
+        let track = (e["pid"].as_u64().unwrap(), e["tid"].as_u64().unwrap());
+        tracks.entry(track).or_default().push((begin, begin + time));
+    }
+    for (track, mut spans) in tracks {
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        let mut open: Vec<f64> = vec![];
+        for (begin, end) in spans {
+            // A thousandth of a microsecond is rounding of numbers that count nanoseconds.
+            while open.last().is_some_and(|last| *last <= begin + 1e-3) {
+                open.pop();
+            }
+            assert!(open.last().is_none_or(|last| end <= last + 1e-3), "{track:?}: {begin} {end}");
+            open.push(end);
+        }
+    }
+    let count = |ph: &str| events.iter().filter(|e| e["ph"] == ph).count();
+    assert_eq!((count("s"), count("f")), (trace().events.share.step.len(), trace().events.share.step.len()));
+    let ops = events.iter().filter(|e| e["pid"] == 2 && e["ph"] == "X").count();
+    assert_eq!(ops, trace().events.op.step.len());
+}
+
+#[test]
+fn spans_of_requests_fill_them_and_tell_no_text() {
+    let value = export::otlp(trace(), 1_700_000_000_000_000_000, "lamina");
+    let spans = value["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    assert_eq!(spans.len(), 4 * 3);
+    let time = |s: &Value, key: &str| s[key].as_str().unwrap().parse::<u64>().unwrap();
+    for request in spans.chunks(4) {
+        assert!(request[1..].iter().all(|s| s["parentSpanId"] == request[0]["spanId"]));
+        assert_eq!(request[0]["traceId"].as_str().unwrap().len(), 32);
+        let (begin, end) = (time(&request[0], "startTimeUnixNano"), time(&request[0], "endTimeUnixNano"));
+        let inside: u64 =
+            request[1..].iter().map(|s| time(s, "endTimeUnixNano") - time(s, "startTimeUnixNano")).sum();
+        assert_eq!(inside, end - begin);
+    }
+    assert!(!value.to_string().contains("robot"));
+}
+
+#[test]
+fn columns_and_plans_have_their_forms() {
+    let csv = export::csv(trace(), "token").unwrap();
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!(lines.len(), 1 + trace().events.token.id.len());
+    assert_eq!(lines[0], "step,sequence,id,forced,allowed,mask,rank,logprob");
+    assert!(export::csv(trace(), "wind").is_none());
+    let plan = &trace().plan;
+    let (text, dot, mermaid) = (export::plan_text(plan), export::dot(plan), export::mermaid(plan));
+    assert!(text.contains("Attend") && text.contains(&format!("x {}", trace().run.model.layers)), "{text}");
+    assert_eq!(dot.matches('{').count(), dot.matches('}').count());
+    assert!(
+        dot.matches(" -> ").count() + 1 == dot.matches("label=\"").count() - 1
+            && mermaid.contains("subgraph")
+    );
+}

@@ -1,0 +1,64 @@
+"""Recordings: the same answers, the forms they come in, and pages that strangers' texts do not break."""
+
+import json
+
+import pytest
+
+import lamina
+
+PROMPT = "Once upon a time, there was a brave little robot"
+
+
+@pytest.fixture(scope="module")
+def llm():
+    with lamina.LLM(progress=False, threads=1, seed=1) as llm:
+        yield llm
+
+
+@pytest.mark.parametrize("detail", ["steps", "ops", "tokens"])
+def test_the_answer_is_the_same(llm, detail):
+    want = llm.generate(PROMPT, max_tokens=12, seed=3, top_p=0.9)
+    trace = llm.trace(PROMPT, detail=detail, max_tokens=12, seed=3, top_p=0.9)
+    assert trace.text == want.text
+    assert trace.data["requests"][0]["answer"] == list(want.tokens)
+    assert len(trace.steps) == 12
+    assert (len(trace.ops) > 0) == (detail != "steps")
+    assert len(trace.tokens) == (12 if detail == "tokens" else 0)
+    assert trace.summary["prompt_tokens"] == len(llm.tokenize(PROMPT, True))
+
+
+def test_what_is_saved_is_read_again(llm, tmp_path):
+    trace = llm.trace([PROMPT, "A cat"], max_tokens=8, temperature=0.0)
+    assert "turns" in trace.figures and "Two lives" in repr(trace)
+    for name in "t.json", "t.json.gz":
+        trace.save(tmp_path / name)
+        assert lamina.Trace.load(tmp_path / name).data == trace.data
+    trace.save(tmp_path / "t.html")
+    page = (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in page and "http://" not in page.replace("http://www.w3.org", "")
+    trace.save(tmp_path / "t.chrome.json")
+    events = json.loads((tmp_path / "t.chrome.json").read_text())["traceEvents"]
+    assert {"engine", "machine", "requests"} == {e["args"]["name"] for e in events if e["ph"] == "M"}
+    assert len([e for e in events if e["ph"] == "s"]) == len([e for e in events if e["ph"] == "f"])
+    assert trace.figure("limits").svg.startswith("<svg xmlns")
+    with pytest.raises(lamina.InvalidRequestError, match="there are"):
+        trace.figure("nothing")
+    with pytest.raises(lamina.InvalidRequestError, match="ends in none"):
+        trace.save(tmp_path / "t.doc")
+    with pytest.raises(lamina.InvalidRequestError, match="steps ops tokens"):
+        llm.trace(PROMPT, detail="all")
+
+
+def test_all_that_happens_meanwhile_is_watched(llm):
+    with llm.watch("steps") as watching:
+        llm.generate(PROMPT, max_tokens=4)
+        llm.generate("A dog", max_tokens=5)
+    assert list(watching.trace.sequences["what"]).count("end") == 2
+    assert watching.trace.steps.to_dict()["machine"].min() > 0
+
+
+def test_texts_of_strangers_stay_text(llm):
+    trace = llm.trace("x</script><img src=x onerror=alert(1)>\u202e & \" '", max_tokens=2)
+    body = trace.html
+    assert "<img" not in body and body.count("</script>") == 2
+    assert "\u202e" not in body
