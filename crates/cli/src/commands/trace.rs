@@ -10,7 +10,6 @@ use crate::{
 };
 use lamina::{GenerateOptions, LoadOptions, Model, Prompt, TraceDetail, files::read_given};
 use lamina_see::{SeeError, Trace, TraceJob, chart, export, page, plan_view, record};
-use lamina_tools::meter::Meter;
 use serde_json::Value;
 use std::{
     ffi::OsString,
@@ -196,7 +195,7 @@ fn warm_up(model: &Model) -> Result<()> {
 
 /// The bandwidth that the same threads have beside the run; none where the device cannot be measured.
 fn bandwidth(options: &LoadOptions, model: &Model) -> Option<f64> {
-    Meter::new(options.device, model.info().threads).and_then(|mut meter| meter.read()).ok()
+    lamina::backend_on(options.device, Some(model.info().threads)).ok()?.read_bandwidth().ok()?
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
