@@ -18,7 +18,9 @@ pub use columns::{
 };
 pub use error::SeeError;
 pub use record::{TraceJob, finish, plan_view, record, so_far};
-pub use trace::{Events, ModelFacts, OpView, PlanView, RunFacts, SlotView, Trace, TracedRequest, WeightView};
+pub use trace::{
+    OpView, PlanView, RunFacts, SlotView, Trace, TraceEvents, TracedModel, TracedRequest, WeightView,
+};
 
 #[cfg(test)]
 mod tests;

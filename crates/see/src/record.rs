@@ -2,7 +2,9 @@
 
 use crate::{
     error::SeeError,
-    trace::{Events, ModelFacts, OpView, PlanView, RunFacts, SlotView, Trace, TracedRequest, WeightView},
+    trace::{
+        OpView, PlanView, RunFacts, SlotView, Trace, TraceEvents, TracedModel, TracedRequest, WeightView,
+    },
 };
 use lamina::{
     ChoiceEvent, Completion, EventLog, GenerateOptions, Model, ModelInfo, PageEvent, Plan, Prompt,
@@ -132,9 +134,9 @@ pub(crate) fn of_log(model: &Model, log: &EventLog, asked: &[(Vec<u32>, &Complet
     }
 }
 
-fn facts(info: &ModelInfo) -> ModelFacts {
+fn facts(info: &ModelInfo) -> TracedModel {
     let name = Path::new(&info.path).file_stem().map(|s| s.to_string_lossy().into_owned());
-    ModelFacts {
+    TracedModel {
         name: name.unwrap_or_default(),
         architecture: info.architecture.clone(),
         r#type: info.type_name.clone(),
@@ -166,7 +168,7 @@ fn words(model: &Model, ids: &BTreeSet<u32>) -> (BTreeMap<u32, String>, Vec<u32>
 }
 
 /// Which sequence each request became: in the order of arrival, by the length of its prompt.
-fn requests(events: &Events, asked: &[(Vec<u32>, &Completion)]) -> Vec<TracedRequest> {
+fn requests(events: &TraceEvents, asked: &[(Vec<u32>, &Completion)]) -> Vec<TracedRequest> {
     let s = &events.sequence;
     let begun = (0..s.at.len()).filter(|&i| s.what[i] == "begin" && s.index[i] == 0);
     let mut free: Vec<(u64, u32)> = begun.map(|i| (s.sequence[i], s.prompt_tokens[i])).collect();
@@ -184,8 +186,8 @@ fn requests(events: &Events, asked: &[(Vec<u32>, &Completion)]) -> Vec<TracedReq
     asked.iter().map(one).collect()
 }
 
-fn events(log: &EventLog) -> Events {
-    let mut e = Events::default();
+fn events(log: &EventLog) -> TraceEvents {
+    let mut e = TraceEvents::default();
     for s in &log.steps {
         e.step.push(
             s.step,
@@ -222,7 +224,7 @@ fn events(log: &EventLog) -> Events {
     e
 }
 
-fn moment(e: &mut Events, at: u64, sequence: u64, what: SequenceMoment) {
+fn moment(e: &mut TraceEvents, at: u64, sequence: u64, what: SequenceMoment) {
     let name = |name: &str| name.to_owned();
     let s = &mut e.sequence;
     match what {
@@ -275,7 +277,7 @@ fn moment(e: &mut Events, at: u64, sequence: u64, what: SequenceMoment) {
     }
 }
 
-fn choice(e: &mut Events, c: &ChoiceEvent) {
+fn choice(e: &mut TraceEvents, c: &ChoiceEvent) {
     let token = e.token.id.len() as u32;
     let rank = (c.looks.rank != u32::MAX).then_some(c.looks.rank);
     let logprob = Some(c.looks.logprob).filter(|p| p.is_finite());

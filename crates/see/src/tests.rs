@@ -56,7 +56,7 @@ fn requests_are_their_sequences_and_sums_add_up() {
     let t = trace();
     let asked: Vec<_> = t.requests.iter().map(|r| r.sequence.unwrap()).collect();
     assert!(asked.windows(2).all(|pair| pair[0] < pair[1]));
-    let strip = read::Strip::of(t);
+    let strip = read::TextStrip::of(t);
     let chosen: usize = strip.steps.iter().map(|s| s.chosen.1 - s.chosen.0).sum();
     assert_eq!(chosen, strip.tokens.len() - strip.prompt_len());
     assert_eq!(chosen, t.requests[0].answer.len());

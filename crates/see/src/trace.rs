@@ -35,7 +35,7 @@ pub struct Trace {
     pub requests: Vec<TracedRequest>,
     /// What happened.
     #[serde(default)]
-    pub events: Events,
+    pub events: TraceEvents,
 }
 
 /// Where and with what.
@@ -47,7 +47,7 @@ pub struct RunFacts {
     /// How much was recorded: `steps`, `ops` or `tokens`.
     pub detail: String,
     /// The model.
-    pub model: ModelFacts,
+    pub model: TracedModel,
     /// The CPU's name.
     pub cpu: String,
     /// Bytes per second that the same threads read at most, measured beside the run; none where it was not measured.
@@ -58,7 +58,7 @@ pub struct RunFacts {
     pub ns: u64,
     /// Nanoseconds that threads of this process were ready and had no core meanwhile; none where the system does not tell.
     pub starved_ns: Option<u64>,
-    /// Events that made room for newer ones.
+    /// TraceEvents that made room for newer ones.
     pub dropped: u64,
     /// Tokens of a page.
     pub page_tokens: u32,
@@ -67,7 +67,7 @@ pub struct RunFacts {
 /// What is known of the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ModelFacts {
+pub struct TracedModel {
     /// Its file's name, without folders.
     pub name: String,
     /// As the checkpoint names it.
@@ -189,7 +189,7 @@ pub struct TracedRequest {
 /// What happened, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Events {
+pub struct TraceEvents {
     /// Steps.
     pub step: StepColumns,
     /// Rows of sequences.

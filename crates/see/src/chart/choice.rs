@@ -6,12 +6,12 @@ use super::{
 };
 use crate::{
     format::{number, visible},
-    read::{Doubt, Strip, doubts},
+    read::{Doubt, TextStrip, doubts},
     trace::Trace,
 };
 
 /// A bar for each token, as high as the doubt about it.
-pub(super) fn choice(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn choice(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let all: Vec<Doubt> = doubts(trace, strip);
     let free: Vec<Doubt> = all.iter().copied().filter(|d| !d.forced).collect();
     if free.is_empty() {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     format::{bytes, number},
-    read::Strip,
+    read::TextStrip,
     trace::{Trace, WeightView},
 };
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn layer(name: &str) -> Option<u32> {
 }
 
 /// One row for each layer, as wide as its bytes.
-pub(super) fn floor(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn floor(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let weights = &trace.plan.weights;
     if weights.is_empty() {
         return None;
@@ -104,7 +104,7 @@ fn told(trace: &Trace, total: u64) -> String {
 }
 
 /// The memory of the process: weights, cache of this text, the rest.
-fn process(canvas: &mut Canvas, trace: &Trace, strip: &Strip, y: f64) {
+fn process(canvas: &mut Canvas, trace: &Trace, strip: &TextStrip, y: f64) {
     let Some(all) = trace.run.process_bytes.filter(|all| *all > 0) else { return };
     let weights = trace.run.model.bytes.min(all);
     let cache = (trace.run.model.kv_bytes_per_token * strip.tokens.len() as f64) as u64;

@@ -6,12 +6,12 @@ use super::{
 };
 use crate::{
     format::{number, time, visible},
-    read::{Doubt, Strip, doubts},
+    read::{Doubt, TextStrip, doubts},
     trace::Trace,
 };
 
 /// A bar for each token, as high as the share of the vocabulary that was allowed; none without a grammar.
-pub(super) fn form(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn form(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let vocab = trace.run.model.vocab as f64;
     let all: Vec<Doubt> = doubts(trace, strip);
     if vocab < 2.0 || all.iter().all(|d| !d.forced && f64::from(d.allowed) >= vocab) {

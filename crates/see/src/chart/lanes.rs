@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     format::{number, time},
-    read::Strip,
+    read::TextStrip,
     trace::Trace,
 };
 
@@ -22,7 +22,7 @@ struct Ran {
 }
 
 /// Lanes of the step whose time is in the middle, and of the prompt's first.
-pub(super) fn lanes(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn lanes(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let steps: Vec<(&str, Vec<Ran>)> =
         [("the step of one token", strip.middle_decode), ("one step of the prompt", strip.first_prompt)]
             .into_iter()

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     format::{bytes, number, visible},
-    read::Strip,
+    read::TextStrip,
     trace::Trace,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const MOST: usize = 240;
 
 /// The prompt as boxes, each a token.
-pub(super) fn letters(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn letters(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let ids: Vec<u32> = strip.tokens.iter().filter(|t| t.prompt).map(|t| t.id).collect();
     if ids.is_empty() || trace.words.is_empty() {
         return None;

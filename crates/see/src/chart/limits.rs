@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     format::{bytes, number, scaled, time},
-    read::{OpLimit, Strip, op_limits, step_limits},
+    read::{OpLimit, TextStrip, op_limits, step_limits},
     trace::Trace,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const MOST: usize = 8;
 
 /// A bar for each kind of operator of a prompt's step and of a token's step, with the limit as a mark.
-pub(super) fn limits(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn limits(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let row = strip.middle_decode.or(strip.first_prompt)?;
     let groups: Vec<(&str, &str, usize, Vec<OpLimit>)> = [
         ("one step of the prompt", "ca", strip.first_prompt),

@@ -17,7 +17,7 @@ mod turns;
 
 pub use canvas::{STYLE, standalone};
 
-use crate::{error::SeeError, read::Strip, trace::Trace};
+use crate::{error::SeeError, read::TextStrip, trace::Trace};
 
 /// A figure with what it says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,7 +44,7 @@ pub struct Figure {
     pub table: (Vec<&'static str>, Vec<Vec<String>>),
 }
 
-type Draw = fn(&Trace, &Strip) -> Option<Figure>;
+type Draw = fn(&Trace, &TextStrip) -> Option<Figure>;
 
 /// The stations in their order; those without data in a trace are left out of it.
 const STATIONS: &[Draw] = &[
@@ -66,7 +66,7 @@ const STATIONS: &[Draw] = &[
 
 /// All figures that a trace has data for.
 pub fn figures(trace: &Trace) -> Vec<Figure> {
-    let strip = Strip::of(trace);
+    let strip = TextStrip::of(trace);
     STATIONS.iter().filter_map(|draw| draw(trace, &strip)).collect()
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     format::{bytes, number, visible},
-    read::Strip,
+    read::TextStrip,
     trace::Trace,
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const MOST: usize = 1024;
 
 /// A cell for each token, a row for each page.
-pub(super) fn pages(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn pages(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let (page, tokens) = (trace.run.page_tokens as usize, strip.tokens.len());
     if page == 0 || tokens == 0 || trace.run.model.kv_bytes_per_token <= 0.0 {
         return None;
@@ -72,7 +72,7 @@ pub(super) fn pages(trace: &Trace, strip: &Strip) -> Option<Figure> {
     })
 }
 
-fn told(strip: &Strip, kept: usize, page: usize, size: f64, shown: usize) -> String {
+fn told(strip: &TextStrip, kept: usize, page: usize, size: f64, shown: usize) -> String {
     let mut text = format!(
         "Keys and values of {} tokens fill *{} pages* of {page}: *{}*. ",
         number(kept as f64),

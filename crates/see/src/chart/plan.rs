@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     format::{bytes, number, scaled},
-    read::Strip,
+    read::TextStrip,
     trace::{OpView, Trace},
 };
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 const COLUMNS: usize = 6;
 
 /// Operators of the layer that most layers are like, with those before and behind.
-pub(super) fn plan(trace: &Trace, _: &Strip) -> Option<Figure> {
+pub(super) fn plan(trace: &Trace, _: &TextStrip) -> Option<Figure> {
     let ops = &trace.plan.ops;
     if ops.is_empty() {
         return None;

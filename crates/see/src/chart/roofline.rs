@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     format::{bytes, number, scaled},
-    read::{OpLimit, Strip, op_limits},
+    read::{OpLimit, TextStrip, op_limits},
     trace::Trace,
 };
 
@@ -40,7 +40,7 @@ impl Scale {
 }
 
 /// Operators as dots: those of a prompt's step and of a token's.
-pub(super) fn roofline(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn roofline(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let bandwidth = trace.run.bandwidth?;
     let of = |row: Option<usize>, class| {
         let ops = row.map(|row| op_limits(trace, row)).unwrap_or_default();

@@ -7,12 +7,12 @@ use super::{
 };
 use crate::{
     format::{bytes, number, time, visible},
-    read::{Strip, StripStep, median},
+    read::{StripStep, TextStrip, median},
     trace::Trace,
 };
 
 /// One bar for each step, as wide as it took.
-pub(super) fn steps(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn steps(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let all: u64 = strip.steps.iter().map(|s| s.ns).sum();
     if all == 0 {
         return None;
@@ -60,7 +60,7 @@ pub(super) fn steps(trace: &Trace, strip: &Strip) -> Option<Figure> {
     })
 }
 
-fn told(strip: &Strip, prompt_ns: u64, prompt: &[&StripStep], middle: f64, tokens: usize) -> String {
+fn told(strip: &TextStrip, prompt_ns: u64, prompt: &[&StripStep], middle: f64, tokens: usize) -> String {
     let rows: u32 = prompt.iter().map(|s| s.rows).sum();
     let steps = match prompt.len() {
         1 => "one step".to_owned(),
@@ -95,7 +95,7 @@ fn told(strip: &Strip, prompt_ns: u64, prompt: &[&StripStep], middle: f64, token
     text
 }
 
-fn tip(trace: &Trace, strip: &Strip, step: &StripStep) -> String {
+fn tip(trace: &Trace, strip: &TextStrip, step: &StripStep) -> String {
     let words: Vec<_> = (step.chosen.0..step.chosen.1)
         .filter_map(|place| strip.tokens.get(place))
         .map(|t| visible(trace.word(t.id), 20))
@@ -104,7 +104,7 @@ fn tip(trace: &Trace, strip: &Strip, step: &StripStep) -> String {
 }
 
 /// Guesses of each step; none without any.
-pub(super) fn drafts(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn drafts(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let drafted: u32 = strip.steps.iter().map(|s| s.drafts.0).sum();
     let accepted: u32 = strip.steps.iter().map(|s| s.drafts.1).sum();
     if drafted == 0 {
@@ -147,7 +147,7 @@ pub(super) fn drafts(trace: &Trace, strip: &Strip) -> Option<Figure> {
 }
 
 /// What steps waited for weights that do not stay in memory; none without any.
-pub(super) fn streamed(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn streamed(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let s = &trace.events.step;
     let read: u64 = strip.steps.iter().map(|step| s.streamed[step.row]).sum();
     if read == 0 {

@@ -6,12 +6,12 @@ use super::{
 };
 use crate::{
     format::{number, time},
-    read::{Strip, phases},
+    read::{TextStrip, phases},
     trace::Trace,
 };
 
 /// One bar for all steps, by phase.
-pub(super) fn sums(trace: &Trace, _: &Strip) -> Option<Figure> {
+pub(super) fn sums(trace: &Trace, _: &TextStrip) -> Option<Figure> {
     let phases = phases(trace);
     let all: u64 = phases.iter().map(|p| p.1).sum();
     if all == 0 {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     format::{number, time},
-    read::{Strip, median, step_ns},
+    read::{TextStrip, median, step_ns},
     trace::Trace,
 };
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const MOST: usize = 40;
 
 /// A sequence's life.
 #[derive(Default)]
-struct Life {
+struct SequenceLife {
     arrived: u64,
     /// Begin, end, rows, and whether a token came of it.
     steps: Vec<(u64, u64, u32, bool)>,
@@ -29,7 +29,7 @@ struct Life {
 }
 
 /// A row for each sequence; none for one alone.
-pub(super) fn turns(trace: &Trace, strip: &Strip) -> Option<Figure> {
+pub(super) fn turns(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
     let lives = lives(trace);
     if lives.len() < 2 {
         return None;
@@ -78,7 +78,7 @@ pub(super) fn turns(trace: &Trace, strip: &Strip) -> Option<Figure> {
     }
     time_axis(&mut canvas, (LEFT, shown as f64 * 28.0 + 8.0, WIDTH - LEFT - RIGHT), span);
     let gaps: Vec<u64> = lives.values().flat_map(gaps).collect();
-    let row = |(id, l): (&u64, &Life)| {
+    let row = |(id, l): (&u64, &SequenceLife)| {
         let first = l.steps.iter().find(|s| s.3).map_or(0, |s| s.1.saturating_sub(l.arrived));
         vec![
             id.to_string(),
@@ -105,14 +105,15 @@ pub(super) fn turns(trace: &Trace, strip: &Strip) -> Option<Figure> {
     })
 }
 
-fn lives(trace: &Trace) -> BTreeMap<u64, Life> {
+fn lives(trace: &Trace) -> BTreeMap<u64, SequenceLife> {
     let (share, step, s) = (&trace.events.share, &trace.events.step, &trace.events.sequence);
-    let mut lives: BTreeMap<u64, Life> = BTreeMap::new();
+    let mut lives: BTreeMap<u64, SequenceLife> = BTreeMap::new();
     for i in 0..share.step.len() {
         let Ok(row) = step.step.binary_search(&share.step[i]) else { continue };
         let (from, ns) = (step.begin[row], step_ns(trace, row));
-        let life =
-            lives.entry(share.sequence[i]).or_insert_with(|| Life { arrived: from, ..Life::default() });
+        let life = lives
+            .entry(share.sequence[i])
+            .or_insert_with(|| SequenceLife { arrived: from, ..SequenceLife::default() });
         life.steps.push((from, from + ns, share.rows[i], share.left[i] == 0));
     }
     for i in 0..s.at.len() {
@@ -127,12 +128,12 @@ fn lives(trace: &Trace) -> BTreeMap<u64, Life> {
 }
 
 /// Times between tokens.
-fn gaps(life: &Life) -> Vec<u64> {
+fn gaps(life: &SequenceLife) -> Vec<u64> {
     let ends: Vec<u64> = life.steps.iter().filter(|s| s.3).map(|s| s.1).collect();
     ends.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect()
 }
 
-fn told(lives: &BTreeMap<u64, Life>, span: f64, mut gaps: Vec<u64>) -> String {
+fn told(lives: &BTreeMap<u64, SequenceLife>, span: f64, mut gaps: Vec<u64>) -> String {
     gaps.sort_unstable();
     let late = gaps.get(gaps.len() * 99 / 100).copied().unwrap_or(0);
     let preempted: usize = lives.values().map(|l| l.preempted.len()).sum();

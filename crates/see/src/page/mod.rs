@@ -6,7 +6,7 @@
 use crate::{
     chart::{Figure, STYLE, figures},
     format::{escape, number, time, visible},
-    read::Strip,
+    read::TextStrip,
     trace::Trace,
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -22,7 +22,7 @@ const MOST_ROWS: usize = 1000;
 
 /// The page of a trace. Its security policy admits its own script and nothing else: no request leaves it.
 pub fn trace_page(trace: &Trace) -> String {
-    let (strip, figures) = (Strip::of(trace), figures(trace));
+    let (strip, figures) = (TextStrip::of(trace), figures(trace));
     let script = BASE64_STANDARD.encode(Sha256::digest(SCRIPT));
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'; base-uri 'none'; form-action 'none'"
@@ -116,7 +116,7 @@ fn table(f: &Figure) -> String {
 }
 
 /// The text of the request, a button for each token.
-fn text(trace: &Trace, strip: &Strip) -> String {
+fn text(trace: &Trace, strip: &TextStrip) -> String {
     let mut out = String::new();
     for (place, token) in strip.tokens.iter().enumerate() {
         let word = visible(trace.word(token.id), 40);
@@ -174,7 +174,7 @@ fn busy(trace: &Trace) -> String {
 }
 
 /// The figures on top.
-fn keys(trace: &Trace, strip: &Strip) -> String {
+fn keys(trace: &Trace, strip: &TextStrip) -> String {
     let prompt = strip.prompt_len();
     let decode: Vec<u64> = strip.steps.iter().filter(|s| !s.prompt).map(|s| s.ns).collect();
     let first: u64 = strip.steps.iter().filter(|s| s.prompt).map(|s| s.ns).sum();
@@ -199,7 +199,7 @@ fn keys(trace: &Trace, strip: &Strip) -> String {
 }
 
 /// What the script follows a token with, as JSON that no markup can end.
-fn data(trace: &Trace, strip: &Strip) -> String {
+fn data(trace: &Trace, strip: &TextStrip) -> String {
     let (token, stage) = (&trace.events.token, &trace.events.stage);
     let mut words: BTreeMap<u32, String> = BTreeMap::new();
     let mut known = |id: u32| {

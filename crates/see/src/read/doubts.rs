@@ -1,6 +1,6 @@
 //! How unsure the model was of each token, and what samplers made of it.
 
-use super::Strip;
+use super::TextStrip;
 use crate::trace::Trace;
 
 /// The doubt about one token of the answer.
@@ -23,7 +23,7 @@ pub struct Doubt {
 }
 
 /// Doubts about all tokens of the first request's answer.
-pub fn doubts(trace: &Trace, strip: &Strip) -> Vec<Doubt> {
+pub fn doubts(trace: &Trace, strip: &TextStrip) -> Vec<Doubt> {
     let (token, stage) = (&trace.events.token, &trace.events.stage);
     let one = |(place, event): (usize, usize)| {
         let first = stage.token.partition_point(|&t| (t as usize) < event);

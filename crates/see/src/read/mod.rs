@@ -6,14 +6,14 @@ mod strip;
 
 pub use doubts::{Doubt, doubts};
 pub use limits::{OpLimit, op_limits, step_limits};
-pub use strip::{Strip, StripStep, StripToken};
+pub use strip::{StripStep, StripToken, TextStrip};
 
 use crate::trace::Trace;
 use serde_json::{Value, json};
 
 /// The figures that a program asks first: tokens, times, speeds, and how near the machine came to its limits.
 pub fn summary(trace: &Trace) -> Value {
-    let strip = Strip::of(trace);
+    let strip = TextStrip::of(trace);
     let decode: Vec<u64> = strip.steps.iter().filter(|s| !s.prompt).map(|s| s.ns).collect();
     let prompt: u64 = strip.steps.iter().filter(|s| s.prompt).map(|s| s.ns).sum();
     let middle = median(decode.clone());

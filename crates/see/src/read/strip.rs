@@ -35,7 +35,7 @@ pub struct StripStep {
 
 /// The text of the first request, and its steps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Strip {
+pub struct TextStrip {
     /// Its sequence; none where it was not recognized.
     pub sequence: Option<u64>,
     /// Prompt and answer.
@@ -50,9 +50,9 @@ pub struct Strip {
     pub middle_decode: Option<usize>,
 }
 
-impl Strip {
+impl TextStrip {
     /// Of the first request, or of the sequence that began first where no request is known.
-    pub fn of(trace: &Trace) -> Strip {
+    pub fn of(trace: &Trace) -> TextStrip {
         let s = &trace.events.sequence;
         let request = trace.requests.first();
         let begun = || s.what.iter().position(|w| w == "begin").map(|i| s.sequence[i]);
@@ -73,7 +73,7 @@ impl Strip {
         let steps = steps(trace, sequence, first_answer, tokens.len());
         let begin = (0..s.at.len()).find(|&i| s.what[i] == "begin" && Some(s.sequence[i]) == sequence);
         let first_prompt = steps.iter().find(|step| step.prompt).map(|step| step.row);
-        Strip {
+        TextStrip {
             sequence,
             cached: begin.map_or(0, |i| s.cached[i]),
             first_prompt,
