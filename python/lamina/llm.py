@@ -507,8 +507,6 @@ class LLM(Coroutines, Closing):
         params = self._params(sampling_params, options)
         several = isinstance(prompt, (list, tuple)) and not all(isinstance(one, int) for one in prompt)
         prompts = [checks.prompt("prompt", one) for one in (prompt if several else [prompt])]
-        if not prompts:
-            raise InvalidRequestError("prompt is an empty list: give at least one prompt to trace")
         return Trace(_lamina.trace(self._model, prompts, [self._request(params) for _ in prompts], detail))
 
     def watch(self, detail: str = "ops") -> Watching:
