@@ -151,7 +151,7 @@ fn what_a_draft_model_takes_is_told_as_it_is_loaded() {
         LoadOptions { draft: Some(DraftSource::Model(packaged())), memory, ..options() }
     };
     let (plain, drafted) = (told(&options()), told(&with(None)));
-    assert!(part(&drafted, "draft model") > part(&plain, "weights") + part(&plain, "logits") / 2);
+    assert!(part(&drafted, "draft model") > part(&plain, "weights"));
     let draft = drafted.draft.expect("something guesses");
     assert!(draft.cost.seconds > 0.0 && draft.speeds.len() == 3, "{draft:?}");
     assert!(draft.speeds.is_sorted_by(|a, b| a.tok_s <= b.tok_s) && plain.draft.is_none());

@@ -167,15 +167,14 @@ impl<'a> PlannedHead<'a> {
         others.map(|spec| model.bytes(backend, spec)).sum()
     }
 
-    /// Bytes that its machines work in at most, and their logits.
+    /// Bytes that its machines work in at most.
     fn working_bytes(&self, backend: &dyn Backend, kv_dtype: KvDtype) -> Result<u64> {
         let of = |plan: &Plan| -> Result<u64> {
             let kv = stored_types(backend, plan, kv_dtype);
             let selected = self.selected(SEQUENCES, ROWS);
             let pages = vec![1; kv.len()];
             let limits = Limits { rows: ROWS, selected, logits: SEQUENCES, pages, states: 0, kv };
-            let foot = backend.footprint(plan, &limits)?.unwrap_or_default();
-            Ok((foot.working() + size_of::<f32>() * SEQUENCES * plan.vocab) as u64)
+            Ok(backend.footprint(plan, &limits)?.unwrap_or_default().working() as u64)
         };
         self.plans.iter().map(of).sum()
     }

@@ -41,8 +41,8 @@ impl MemoryPart {
             part("experts", slots),
             part("cache", (foot.cache + foot.states) as u64),
             part("cache buffers", placement.layers.buffer_bytes()),
+            // Logits of a step stand in its arena, and are read from there row by row.
             part("working memory", foot.working() as u64),
-            part("logits", 4 * (limits.logits * plan.vocab) as u64),
             part("buffers", (largest * options.stream.buffers.unwrap_or(BUFFERS)) as u64),
             part("swap", options.swap.memory_bytes()),
             part("draft heads", model.head.own_bytes(placement.head_pages) + copies),

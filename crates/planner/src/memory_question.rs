@@ -106,9 +106,8 @@ impl MemoryQuestion<'_> {
 
     /// Bytes that steps of `plan` and their cache take beside the weights.
     pub fn machine_bytes(&self, plan: &Plan, limits: &Limits) -> Result<u64> {
-        let logits = (size_of::<f32>() * limits.logits * plan.vocab) as u64;
         let foot = self.footprint(plan, limits)?.total() as u64;
-        Ok(foot + logits + self.cache_buffers(limits) + self.head_cache(limits))
+        Ok(foot + self.cache_buffers(limits) + self.head_cache(limits))
     }
 
     /// Bytes of a head's own cache.

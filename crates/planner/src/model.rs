@@ -42,7 +42,7 @@ pub struct HeadSizes {
     pub bytes: u64,
     /// Bytes of the model's weights that it holds for itself where the model does not hold them.
     pub copies: u64,
-    /// Bytes that its steps work in, and their logits.
+    /// Bytes that its steps work in.
     pub working: u64,
     /// Bytes of one of its pages, of which it has as many as the longest layer group.
     pub page_bytes: usize,
