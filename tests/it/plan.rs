@@ -152,6 +152,15 @@ fn what_a_draft_model_takes_is_told_as_it_is_loaded() {
     };
     let (plain, drafted) = (told(&options()), told(&with(None)));
     assert!(part(&drafted, "draft model") > part(&plain, "weights"));
+    // Its cache holds texts as long as the model's, and no longer ones.
+    let longer = told(&LoadOptions { context: Some(512), ..with(None) });
+    let cache = |told: &Forecast| part(told, "cache");
+    let more = part(&longer, "draft model") - part(&drafted, "draft model");
+    assert_eq!(
+        (cache(&longer), more),
+        (2 * cache(&plain), cache(&plain)),
+        "one page for each of the model's"
+    );
     let draft = drafted.draft.expect("something guesses");
     assert!(draft.cost.seconds > 0.0 && draft.speeds.len() == 3, "{draft:?}");
     assert!(draft.speeds.is_sorted_by(|a, b| a.tok_s <= b.tok_s) && plain.draft.is_none());

@@ -17,13 +17,35 @@ const storage = {
   removeItem: (name) => items.delete(name),
 };
 const context = vm.createContext({ window: { localStorage: storage, sessionStorage: storage }, crypto, performance });
-for (const name of ["vendor/marked.min.js", "script/dom.js", "script/markdown.js", "script/versions.js", "script/store.js", "script/client.js", "script/params.js", "script/greeting.js", "script/answer.js"]) {
+for (const name of ["vendor/marked.min.js", "script/dom.js", "script/markdown.js", "script/versions.js", "script/store.js", "script/client.js", "script/params.js", "script/greeting.js", "script/answer.js", "script/engine.js"]) {
   vm.runInContext(fs.readFileSync(path.join(folder, name), "utf8"), context, { filename: name });
 }
 const get = (name) => vm.runInContext(name, context);
 const plain = (value) => JSON.parse(JSON.stringify(value));
 
 const tests = {
+  "the engine's picture is read from its metrics"() {
+    const { read, speed, points } = get("Engine");
+    const text = (tokens, cache) => `# HELP lamina:generation_tokens Tokens
+lamina:generation_tokens_total{model_name="a"} ${tokens}
+lamina:generation_tokens_total{model_name="b \\"x\\""} 5
+lamina:request_generation_tokens_sum{model_name="a"} 900.0
+lamina:num_requests_running{model_name="a"} 2.0
+lamina:num_requests_running{model_name="b"} 1.0
+lamina:num_requests_waiting{model_name="a"} 4.0
+lamina:kv_cache_usage_perc{model_name="a"} ${cache}
+lamina:kv_cache_usage_perc{model_name="b"} 0.75
+`;
+    const before = read(text(10, 0.25), "a", 1000);
+    assert.deepEqual(plain(before), { time: 1000, tokens: 15, running: 3, waiting: 4, cache: 0.25 });
+    assert.equal(read(text(10, 0.25), "c", 0).cache, 0.75, "of an unknown one the fullest");
+    const now = read(text(60, 0.5).replaceAll("lamina:", ""), "a", 3000);
+    assert.equal(speed(before, now), 25);
+    assert.equal(speed(now, before), null, "a server that was started anew");
+    assert.equal(speed(null, now), null);
+    assert.equal(points([0, 10, 5]), "58,19.0 59,1.0 60,10.0");
+    assert.deepEqual(plain(read("", "a", 0)), { time: 0, tokens: 0, running: 0, waiting: 0, cache: 0 });
+  },
   "answers that are made again are kept"() {
     const { of, show, next, checked } = get("Versions");
     const first = next();

@@ -236,6 +236,21 @@ def test_narrow_screens_and_dark_colours(page):
     page.colours("light")
 
 
+def test_the_engine_is_shown_beside_the_conversations(page, server):
+    page.run("document.querySelector('#parameter-max_tokens').value = '200'")
+    page.run("document.querySelector('#parameter-max_tokens').dispatchEvent(new Event('input'))")
+    page.wait("!document.querySelector('#engine').hidden")
+    say(page, "Once upon a time")
+    # One look more follows the answer.
+    page.wait("/^0 running, 0 waiting$/.test(document.querySelector('#engine-queue').textContent)")
+    assert page.run("/^[0-9.]+ tokens.s$/.test(document.querySelector('#engine-speed').textContent)")
+    assert page.run("/^cache [0-9]+ %$/.test(document.querySelector('#engine-share').textContent)")
+    for width, height in [(1100, 900), (390, 844), (320, 640)]:
+        page.size(width, height)
+        assert page.run("document.documentElement.scrollWidth") == width
+        page.picture(PICTURES / f"engine-{width}.png")
+
+
 def test_conversations_are_exported_and_imported(page):
     page.run("document.querySelector('#parameter-max_tokens').value = '4'")
     page.run("document.querySelector('#parameter-max_tokens').dispatchEvent(new Event('input'))")

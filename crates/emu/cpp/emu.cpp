@@ -138,10 +138,11 @@ extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* cou
 
 // Runs a kernel to its end on this thread. `arguments` are addresses of the buffers' addresses and, last, of the struct of
 // `bytes` bytes.
-extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int order, void** arguments, size_t count, size_t bytes) {
+extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int order, unsigned mma_block, void** arguments, size_t count, size_t bytes) {
   static thread_local emu::State state;
   emu::running = &state;
   state.order = order;
+  state.mma_block = mma_block;
   emu::D3 g{grid[0], grid[1], grid[2]};
 #define KERNEL_LINE(kernel, threads, waits, registers) \
   if (!std::strcmp(name, #kernel)) return emu::checked(kernel, arguments, count, bytes, g, threads, waits);

@@ -5,6 +5,7 @@
 // a block that depends on another one, then changes bits.
 // All state is the thread's own, so that tests may run side by side.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -75,6 +76,7 @@ struct State {
   D3 block{};
   unsigned thread = 0, threads = 0, live = 0, moves = 0;
   int order = 1;
+  unsigned mma_block = 0;               // products that a tensor core sums at once and truncates; 0: all, rounded once
   Bar block_bar;
   std::vector<Bar> warp_bars;
   std::vector<uint32_t> mail;           // two words a thread, used in turn
@@ -138,8 +140,31 @@ inline void async_wait(unsigned most) {
 }
 // What a lane holds (PTX ISA, mma.m16n8k16 of 16-bit types): of A, row r and column k are in lane 4 (r % 8) + k % 8 / 2,
 // register r / 8 + 2 (k / 8), half k % 2; of B, row k and column c in lane 4 c + k % 8 / 2, register k / 8, half k % 2; of D,
-// row r and column c in lane 4 (r % 8) + c / 2, number 2 (r / 8) + c % 2. Products are exact, their sum is rounded once;
-// devices round otherwise.
+// row r and column c in lane 4 (r % 8) + c / 2, number 2 (r / 8) + c % 2. Products are exact. Their sum is rounded once, or as
+// devices are reported to (Fasi, Higham, Mikaitis, Pranesh: "Numerical behavior of NVIDIA tensor cores", 2021): a few products
+// at a time with what was summed before, each cut to 24 bits below the largest of them, and the sum cut to 24 bits.
+inline double truncated(double x, int exponent) {
+  if (exponent < -120) return x;   // near where float32 ends nothing is cut: kernels' numbers are far from it
+  double unit = std::ldexp(1.0, exponent - 23);
+  return std::trunc(x / unit) * unit;
+}
+inline double summed(const double* x, unsigned n, unsigned block) {
+  double sum = x[0];   // what is added to
+  for (unsigned first = 1; first < n; first += block) {
+    unsigned end = std::min(n, first + block);
+    double largest = std::fabs(sum);
+    for (unsigned i = first; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
+    if (!(largest > 0) || std::isinf(largest)) {   // zeros, and what is no number
+      for (unsigned i = first; i < end; ++i) sum += x[i];
+      continue;
+    }
+    int exponent = std::ilogb(largest);
+    double all = truncated(sum, exponent);
+    for (unsigned i = first; i < end; ++i) all += truncated(x[i], exponent);
+    sum = all == 0 || !std::isfinite(all) ? all : truncated(all, std::ilogb(all));
+  }
+  return sum;
+}
 template <class Number>
 inline void mma(float (&d)[4], const uint32_t (&own)[6], Number number) {
   State& s = *running;
@@ -156,9 +181,9 @@ inline void mma(float (&d)[4], const uint32_t (&own)[6], Number number) {
   warp_wait();
   for (unsigned i = 0; i < 4; ++i) {
     const float *row = warp.a[lane / 4 + i / 2 * 8], *col = warp.b[lane % 4 * 2 + i % 2];
-    double sum = d[i];
-    for (unsigned k = 0; k < 16; ++k) sum += (double)row[k] * col[k];
-    d[i] = (float)sum;
+    double all[17] = {d[i]}, sum = d[i];
+    for (unsigned k = 0; k < 16; ++k) sum += all[1 + k] = (double)row[k] * col[k];
+    d[i] = (float)(s.mma_block ? summed(all, 17, s.mma_block) : sum);
   }
 }
 }   // namespace emu

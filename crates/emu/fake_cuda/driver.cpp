@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int order, void** arguments, size_t count, size_t bytes);
+extern "C" int lamina_emu_launch(const char* name, const unsigned* grid, int order, unsigned mma_block, void** arguments, size_t count, size_t bytes);
 extern "C" int lamina_emu_shape(const char* name, unsigned* threads, size_t* count, size_t* bytes);
 
 namespace {
@@ -119,7 +119,7 @@ int run(Launched& l) {
     return driver().lost = ILLEGAL_ADDRESS;
   }
   for (size_t i = 0; i < l.kernel->count; ++i) arguments.push_back(&l.words[i]);
-  int outcome = lamina_emu_launch(l.kernel->name.c_str(), l.grid, (int)said("order", 1), arguments.data(), l.kernel->count, l.kernel->bytes);
+  int outcome = lamina_emu_launch(l.kernel->name.c_str(), l.grid, (int)said("order", 1), (unsigned)said("mma_block", 0), arguments.data(), l.kernel->count, l.kernel->bytes);
   if (outcome) {
     std::fprintf(stderr, "fake cuda: %s ends with %d\n", l.kernel->name.c_str(), outcome);
     return driver().lost = LAUNCH_FAILED;

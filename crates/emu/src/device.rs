@@ -29,6 +29,8 @@ pub struct Emu {
     order: BlockOrder,
     memory: u64,
     products: ProductUnits,
+    /// Products that its tensor cores sum at once, and truncate; 0: all, and round.
+    mma_block: u32,
 }
 
 /// What the device is at. Its lock is what all access to buffers needs.
@@ -62,7 +64,7 @@ impl Default for Emu {
 impl Emu {
     /// A device that runs blocks and threads in this order.
     pub fn new(order: BlockOrder) -> Emu {
-        Emu { shared: Arc::default(), order, memory: 1 << 30, products: ProductUnits::Fma }
+        Emu { shared: Arc::default(), order, memory: 1 << 30, products: ProductUnits::Fma, mma_block: 0 }
     }
 
     /// The same with `bytes` bytes of memory, for each buffer.
@@ -75,6 +77,13 @@ impl Emu {
     pub fn with_tensor_cores(mut self) -> Emu {
         self.products = ProductUnits::TensorCores;
         self
+    }
+
+    /// The same with tensor cores that sum so many products at once and truncate what does not fit beside the largest, as
+    /// those of devices are reported to: 4 (sm_70), 8 (sm_80), 16 (sm_90).
+    pub fn with_truncating_tensor_cores(mut self, products: u32) -> Emu {
+        self.mma_block = products;
+        self.with_tensor_cores()
     }
 
     /// Recordings that were run so far.
@@ -105,7 +114,7 @@ impl Emu {
     fn run(&self, launch: &mut OwnLaunch, _lock: &MutexGuard<'_, EmuState>) -> Result<()> {
         let order = if self.order == BlockOrder::Forwards { 1 } else { -1 };
         // SAFETY: the lock is held: the guard is in the arguments.
-        unsafe { launch.run(order) }.map_err(failed)
+        unsafe { launch.run(order, self.mma_block) }.map_err(failed)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::memory::EmuBuffer;
 use lamina_gpu::Launch;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 
 // SAFETY: this is how `cpp/emu.cpp` declares it. Of a call: `arguments` are `count` addresses, of the address of each buffer
 // and of a struct of `bytes` bytes; the buffers hold what the kernel reads and writes.
@@ -11,6 +11,7 @@ unsafe extern "C" {
         name: *const c_char,
         grid: *const u32,
         order: c_int,
+        mma_block: c_uint,
         arguments: *mut *mut c_void,
         count: usize,
         bytes: usize,
@@ -47,7 +48,8 @@ impl OwnLaunch {
         }
     }
 
-    /// Runs it, blocks and threads forwards or (`order` below 0) backwards.
+    /// Runs it, blocks and threads forwards or (`order` below 0) backwards, with tensor cores that sum `mma_block` products at once
+    /// and truncate (0: all, and round).
     ///
     /// # Errors
     /// When there is no such kernel, its arguments are others, its threads wait for ever, it reads wide numbers where none may
@@ -55,7 +57,7 @@ impl OwnLaunch {
     ///
     /// # Safety
     /// The caller holds the device's lock.
-    pub unsafe fn run(&mut self, order: i32) -> Result<(), String> {
+    pub unsafe fn run(&mut self, order: i32, mma_block: u32) -> Result<(), String> {
         let mut addresses: Vec<*mut u8> = self.buffers.iter().map(|(b, at)| b.address(*at)).collect();
         let buffers = addresses.iter_mut().map(|a| std::ptr::from_mut(a).cast::<c_void>());
         let mut arguments: Vec<*mut c_void> =
@@ -68,6 +70,7 @@ impl OwnLaunch {
                 self.kernel.as_ptr(),
                 self.grid.as_ptr(),
                 order,
+                mma_block,
                 arguments.as_mut_ptr(),
                 arguments.len(),
                 self.args_bytes,

@@ -4,13 +4,13 @@ use crate::{
     draft::{DraftSource, HeadChoice},
     error::{Error, Result},
     headers::{OpenedModel, check_plan},
-    heads::{FoundHead, PlannedHead},
+    heads::{FoundHead, PlannedHead, SEQUENCES},
     model_plan::keep,
     options::LoadOptions,
     vocab,
 };
 use lamina_plan::{Backend, Memory};
-use lamina_planner::{DevicePlacement, HeadSizes, Neighbours};
+use lamina_planner::{DevicePlacement, HeadSizes, ModelHeaders, Neighbours};
 use lamina_store::Checkpoint;
 use lamina_tokenize::Tokenizer;
 
@@ -80,6 +80,8 @@ pub(crate) struct Company<'a> {
     pub heads: HeadChoice<'a>,
     /// What of the model lies on a device.
     pub device: Option<DevicePlacement>,
+    /// Longest text of those that it guesses for, where it is a draft model: its cache has room for no longer ones.
+    pub longest: Option<usize>,
 }
 
 impl Company<'_> {
@@ -92,6 +94,13 @@ impl Company<'_> {
             Some(read) => Ok(Some(read.clone())),
             None => vocab::tokenizer(ck),
         }
+    }
+
+    /// The headers of `model`, whose cache is planned by its context. A draft model guesses one token at a time for each of a
+    /// few sequences.
+    pub fn bounded<'a>(&self, model: ModelHeaders<'a>) -> ModelHeaders<'a> {
+        let Some(longest) = self.longest else { return model };
+        ModelHeaders { context: model.context.min(longest), logits: Some(SEQUENCES), ..model }
     }
 
     /// What planning needs to know of it.

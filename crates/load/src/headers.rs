@@ -52,7 +52,13 @@ impl<'a> OpenedModel<'a> {
 
     /// What planning needs of it, with a head of these sizes.
     pub fn headers(&self, head: HeadSizes) -> ModelHeaders<'_> {
-        ModelHeaders { plan: &self.plan, weights: &self.stored, context: self.spec.context, head }
+        ModelHeaders {
+            plan: &self.plan,
+            weights: &self.stored,
+            context: self.spec.context,
+            head,
+            logits: None,
+        }
     }
 
     /// What a forecast says of it beside its plan.

@@ -21,7 +21,7 @@ use lamina_store::Checkpoint;
 /// Rows of a head's step: sequences that it guesses for at once, or kept tokens that it reads.
 const ROWS: usize = 256;
 /// Sequences that it guesses for at once.
-const SEQUENCES: usize = 64;
+pub(crate) const SEQUENCES: usize = 64;
 
 /// A head, before anything of it is uploaded.
 pub(crate) struct FoundHead<'a> {

@@ -110,9 +110,9 @@ fn build_draft(
     backend: &dyn Backend,
 ) -> Result<BackendModel> {
     let own = draft_backend(backend)?;
-    build(ck, &draft_options(options, backend), own, Company { tokenizer, ..Company::default() }, &|_, _| {
-        true
-    })
+    let company =
+        Company { tokenizer, longest: Some(options.context.unwrap_or(usize::MAX)), ..Company::default() };
+    build(ck, &draft_options(options, backend), own, company, &|_, _| true)
 }
 
 /// Puts the model in `ck` on `backend`.
@@ -134,7 +134,8 @@ fn build(
     let head = found.as_ref().zip(head_weights.as_ref());
     let head = head.map(|(found, weights)| PlannedHead::new(found, weights, plan, options.dtype));
     let sizes = found.as_ref().map(|found| head_sizes(found, &opened, &*backend, options)).transpose()?;
-    let (headers, placing) = (opened.headers(sizes.unwrap_or_default()), options.placing());
+    let headers = company.bounded(opened.headers(sizes.unwrap_or_default()));
+    let placing = options.placing();
     let placement = Placement::of(&headers, &*backend, &placing, company.neighbours())?;
     let parts = MemoryPart::of(&headers, &placement, &*backend, &placing)?;
     // Before weights are read: a disk that is too full is known at once.

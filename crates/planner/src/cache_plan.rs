@@ -1,6 +1,9 @@
 //! How much of the cache fits: computed from sizes before anything is allocated.
 
-use crate::error::{PlannerError, Result};
+use crate::{
+    error::{PlannerError, Result},
+    model::ModelHeaders,
+};
 use lamina_base::human_bytes;
 use lamina_plan::{KvTypes, Limits, Memory, PAGE_LEN, Plan, Reach};
 
@@ -171,8 +174,10 @@ pub fn cache_memory(free: Option<u64>, asked: Option<u64>) -> Option<u64> {
 }
 
 /// What the machine is made for.
-pub fn step_limits(plan: &Plan, rows: usize, cache: &CachePlan, kv: Vec<KvTypes>) -> Limits {
-    let most = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows);
+pub fn step_limits(model: &ModelHeaders<'_>, rows: usize, cache: &CachePlan, kv: Vec<KvTypes>) -> Limits {
+    let plan = model.plan;
+    let asked = model.logits.unwrap_or(rows).max(1);
+    let most = (LOGITS / plan.vocab.max(1)).clamp(8, 512).min(rows).min(asked);
     let logits = if plan.looks_ahead() { rows } else { most };
     Limits { rows, selected: logits, logits, pages: cache.pages.clone(), states: cache.states, kv }
 }

@@ -135,7 +135,7 @@ impl DeviceQuestion<'_> {
         let mut rows = step_rows(self.host, self.model, self.options);
         loop {
             let (cache, kv) = self.cache(rows, free);
-            let limits = step_limits(plan, rows, &cache, kv);
+            let limits = step_limits(self.model, rows, &cache, kv);
             let working = self.machine(&homes, &limits)?.working() as u64;
             let fixed = self.options.batch_rows.is_some() || plan.looks_ahead();
             if working <= free / WORKING || fixed || rows <= LEAST_ROWS {

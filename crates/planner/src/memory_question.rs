@@ -91,7 +91,7 @@ impl MemoryQuestion<'_> {
 
     /// What a machine is made for whose steps have this size.
     pub fn limits(&self, step: StepSize, cache: &CachePlan, free: Option<u64>) -> Limits {
-        let limits = step_limits(self.plan(), step.rows, cache, self.kv.to_vec());
+        let limits = step_limits(self.model, step.rows, cache, self.kv.to_vec());
         let limits = match free.filter(|_| step.few_logits) {
             Some(free) => self.fewer_logits(limits, free),
             None => limits,

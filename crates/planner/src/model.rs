@@ -14,6 +14,8 @@ pub struct ModelHeaders<'a> {
     pub context: usize,
     /// A head that guesses its tokens.
     pub head: HeadSizes,
+    /// Most rows of a step that have logits, where whoever steps asks for no more; none: as many as memory allows.
+    pub logits: Option<usize>,
 }
 
 impl ModelHeaders<'_> {

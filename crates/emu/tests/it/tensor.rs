@@ -4,7 +4,7 @@ use crate::common::kit::{in_half, with_parts};
 use crate::common::runner::{ONCE, Told, runner, tell};
 use lamina_cpu::Cpu;
 use lamina_emu::{BlockOrder, Emu};
-use lamina_fixtures::packaged;
+use lamina_fixtures::{extent, packaged};
 use lamina_gpu::Gpu;
 use lamina_oracle::conform::{self, Tolerance};
 use lamina_plan::{Backend, KvType};
@@ -76,6 +76,21 @@ fn the_self_test_passes() {
     for order in [BlockOrder::Forwards, BlockOrder::Backwards] {
         lamina_gpu::self_test(&device(order)).expect("right products");
     }
+}
+
+/// What devices are reported to round otherwise must not look wrong: the self-test of the first day, and the kit.
+#[test]
+fn tensor_cores_that_truncate_pass() {
+    for products in [4, 8, 16] {
+        let device = Emu::default().with_truncating_tensor_cores(products);
+        lamina_gpu::self_test(&device).expect("right products");
+        match extent::is_whole() {
+            true => conforms(&device, reaches_tensor_cores),
+            false => conforms(&device, with_parts(&["linear 129x256 Q4_K", "linear 17x33 F16"])),
+        };
+    }
+    let cut = story(Gpu::new(Emu::default().with_truncating_tensor_cores(8)), false);
+    assert!(cut != story(Gpu::new(device(BlockOrder::Forwards)), false), "nothing is cut");
 }
 
 /// Codes times scales are exact, and minimums keep 22 bits of the sums of inputs: what is lost is what float32 loses of some

@@ -23,8 +23,9 @@ pub(super) fn draft_bytes(
     options: &LoadOptions,
     backend: &dyn Backend,
 ) -> Result<Result<u64, String>> {
+    let company = Company { longest: Some(options.context.unwrap_or(usize::MAX)), ..Company::default() };
     let (own, options) = (draft_backend(backend)?, draft_options(options, backend));
-    in_company(ck, &options, &*own, Company::default(), |model, _| Ok(model.bytes()?))
+    in_company(ck, &options, &*own, company, |model, _| Ok(model.bytes()?))
 }
 
 /// What a guess costs; none where nothing computes guesses.
@@ -41,11 +42,11 @@ pub(super) fn guess_cost(
     }
     let Some((ck, _)) = files.model() else { return Ok(None) };
     let name = options.draft.as_ref().map(ToString::to_string).unwrap_or_default();
+    let company = Company { longest: Some(options.context.unwrap_or(usize::MAX)), ..Company::default() };
     let (own, options) = (draft_backend(backend)?, draft_options(options, backend));
     let question = ForecastQuestion { batch: vec![1], ..ForecastQuestion::default() };
-    let told = in_company(ck, &options, &*own, Company::default(), |model, _| {
-        Ok(model.forecast(&question, speeds, None)?)
-    })?;
+    let told =
+        in_company(ck, &options, &*own, company, |model, _| Ok(model.forecast(&question, speeds, None)?))?;
     let tok_s = told.ok().and_then(|told| told.decode.first().map(|s| s.tok_s));
     Ok(tok_s.map(|tok_s| DraftCost { name, seconds: 1.0 / tok_s }))
 }

@@ -114,7 +114,7 @@ fn placed<T>(
         Some(Ok(bytes)) => bytes,
         None => 0,
     };
-    let company = Company { bytes, memory, heads: files.heads(), device, tokenizer: None };
+    let company = Company { bytes, memory, heads: files.heads(), device, ..Company::default() };
     in_company(ck, options, backend, company, |model, head| of(model.beside(bytes), head))
 }
 
@@ -131,7 +131,8 @@ fn in_company<T>(
     let opened = OpenedModel::new(ck, (family, &spec), &weights, options, backend)?;
     let found = company.heads.find(ck, family, &spec)?;
     let sizes = found.as_ref().map(|found| head_sizes(found, &opened, backend, options)).transpose()?;
-    let (model, placing) = (opened.headers(sizes.unwrap_or_default()), options.placing());
+    let model = company.bounded(opened.headers(sizes.unwrap_or_default()));
+    let placing = options.placing();
     let placement = match Placement::of(&model, backend, &placing, company.neighbours()).map_err(Error::from)
     {
         Ok(placement) => placement,

@@ -20,6 +20,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("script/message.js"),
     include_str!("script/answer.js"),
     include_str!("script/chat.js"),
+    include_str!("script/engine.js"),
     include_str!("script/app.js"),
 ];
 

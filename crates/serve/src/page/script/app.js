@@ -73,6 +73,7 @@ const App = (() => {
       vision = Boolean(props.modalities?.vision);
       byId("attach").hidden = !vision;
       drawParameters();
+      Engine.look();
     } catch (error) {
       notice(error.message);
     }
@@ -219,6 +220,7 @@ const App = (() => {
     files("attach-file", attachPictures);
     byId("model").addEventListener("change", chooseModel);
     byId("text").addEventListener("input", fitText);
+    document.addEventListener("visibilitychange", () => document.hidden || !models.length || Engine.look());
     window.addEventListener("pagehide", () => Chat.running && Chat.keep());
   }
 

@@ -71,6 +71,7 @@ const Chat = (() => {
     redraw();
     scroll(true);
     setRunning(true);
+    Engine.look();
     announce("Answering");
     const body = requestFor(conversation, messages, App.model);
     await answer(body, message, control.signal, () => show(run));

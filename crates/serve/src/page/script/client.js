@@ -79,6 +79,7 @@ const Client = (() => {
 
   return {
     stream,
+    text: (path) => request(path).then((response) => response.text()),
     get: (path) => request(path).then((response) => response.json()),
     post: (path, body) => request(path, body).then((response) => response.json()),
   };
