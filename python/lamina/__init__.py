@@ -17,6 +17,7 @@ interrupt.exit_early()
 from . import chat
 from ._lamina import __version__
 from .async_stream import AsyncStream
+from .divergence import Divergence, TokenDivergence
 from .errors import (
     DeviceLostError,
     FormatError,
@@ -44,6 +45,7 @@ __all__ = [
     "Beam",
     "Completion",
     "DeviceLostError",
+    "Divergence",
     "FormatError",
     "Grammar",
     "InvalidRequestError",
@@ -63,6 +65,7 @@ __all__ = [
     "State",
     "Stream",
     "Timings",
+    "TokenDivergence",
     "TokenLogprob",
     "Trace",
     "UnsupportedError",

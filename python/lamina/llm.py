@@ -17,6 +17,7 @@ from .batch import Batch
 from .closing import Closing
 from .conversation import answer_options, conversation
 from .coroutines import Coroutines
+from .divergence import Divergence, TokenDivergence
 from .errors import InvalidRequestError, numbered
 from .foreign import LOADING, understands
 from .grammar import Grammar
@@ -517,6 +518,24 @@ class LLM(Coroutines, Closing):
         >>> watching.trace.save("trace.html")
         """
         return Watching(self._model, detail)
+
+    def divergence(self, base: Union[LLM, Path], text_or_ids: Prompt, context: int = 512, lora: Lora = None) -> Divergence:
+        """How far this model's probabilities of a text are from those of its base, such as the one it was quantized from.
+
+        base: an `LLM`, or a path to load one from for the comparison; both are in memory at once. Windows are those of
+        `perplexity`. The mean KL divergence of a model from itself is 0.
+
+        >>> d = lamina.LLM("model-Q4_K_M.gguf").divergence("model-F16.gguf", text)
+        >>> d.kl, d.same_top, d.to_pandas()
+        """
+        prompt, size = checks.prompt("text_or_ids", text_or_ids), checks.whole("context", context)
+        scales = checks.lora("lora", lora)
+        if isinstance(base, LLM):
+            figures, rows = self._model.divergence(base._model, prompt, size, scales)
+        else:
+            with LLM(base, context=size) as loaded:
+                figures, rows = self._model.divergence(loaded._model, prompt, size, scales)
+        return Divergence(**json.loads(figures), by_token=[TokenDivergence(*row) for row in rows])
 
     @property
     def config(self) -> Dict[str, Any]:

@@ -36,6 +36,7 @@ PARAMETERS = {
     "save_state": "path prompt data lora",
     "load_state": "path lora",
     "perplexity": "text_or_ids context stride lora",
+    "divergence": "base text_or_ids context lora",
     "close": "",
 }
 

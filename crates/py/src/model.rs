@@ -14,7 +14,7 @@ use crate::{
 };
 use lamina::{ChatOptions, Prompt, Rows, Special, Terms};
 use lamina_reserve::trim;
-use lamina_tools::{PerplexityOptions, perplexity};
+use lamina_tools::{PerplexityOptions, divergence, perplexity};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::{prelude::*, types::PyDict};
 use serde_json::{Map, Value};
@@ -23,6 +23,9 @@ use std::{
     process,
     sync::{PoisonError, RwLock},
 };
+
+/// See [`Model::divergence`].
+type TokenRow = (u32, f64, f64, f64, bool);
 
 /// A model on a device, until it is closed.
 #[pyclass(frozen, module = "lamina._lamina")]
@@ -284,6 +287,24 @@ impl Model {
             perplexity(&model, &prompt.0, options, &mut |done, all| keep(done as u64, all as u64))
         })?;
         Ok((p.ppl, p.nll, p.tokens, p.stderr))
+    }
+
+    /// Figures as JSON, and of each token: its id, KL divergence, both logprobs, and whether both tops are the same.
+    fn divergence(
+        &self,
+        py: Python<'_>,
+        base: PyRef<'_, Model>,
+        prompt: PromptArg,
+        context: usize,
+        lora: Lora,
+    ) -> Result<(String, Vec<TokenRow>)> {
+        let (base, model) = (base.get()?, self.with(&lora)?);
+        let options = PerplexityOptions { context, stride: context, skip: 0 };
+        let found = interruptible(py, silent, |keep| {
+            divergence(&base, &model, &prompt.0, options, &mut |done, all| keep(done as u64, all as u64))
+        })?;
+        let rows = found.tokens.iter().map(|t| (t.token, t.kl, t.base_logprob, t.logprob, t.same_top));
+        Ok((found.figures().json().to_string(), rows.collect()))
     }
 
     /// Configuration under Hugging Face names, as JSON.

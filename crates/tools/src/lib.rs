@@ -1,6 +1,7 @@
 //! Floor 7 and a half: what is measured of models, and said of them, without being part of running one.
 //!
-//! [`bench`] measures speed, [`perplexity()`] how well a text is predicted, [`calibrate()`] which weights matter;
+//! [`bench`] measures speed, [`perplexity()`] how well a text is predicted, [`divergence()`] how
+//! far from another model, [`calibrate()`] which weights matter;
 //! [`inspect()`] and [`support()`] read headers only, [`doctor`] looks at the machine; [`plan_report`] tells what a
 //! model will take and how fast it will be. The command line and the Python
 //! package call them.
@@ -9,6 +10,7 @@
 pub mod bench;
 #[cfg(feature = "convert")]
 mod calibrate;
+mod divergence;
 mod doctor;
 mod inspect;
 mod meter;
@@ -16,11 +18,17 @@ mod origin;
 mod perplexity;
 mod plan;
 mod support;
+mod windows;
 
 #[cfg(feature = "convert")]
 pub use calibrate::{Calibration, CalibrationOptions, calibrate};
+pub use divergence::{
+    Divergence, DivergenceFigures, Measured, TokenDivergence, WindowProgress, divergence, divergence_from,
+    write_logits,
+};
 pub use doctor::{doctor, examine};
 pub use inspect::{Inspection, TensorInfo, inspect};
-pub use perplexity::{Perplexity, PerplexityOptions, perplexity};
+pub use perplexity::{Perplexity, perplexity};
 pub use plan::{plan_json, plan_report};
 pub use support::{FamilySupport, FileSupport, Support, TypeSupport, TypeUse, support};
+pub use windows::PerplexityOptions;

@@ -1,25 +1,8 @@
 //! Perplexity of a text in windows.
 
-use lamina::{Error, Model, Prompt, Result, Special, Tokenizer};
+use crate::windows::{PerplexityOptions, TextWindow, TextWindows};
+use lamina::{Error, Model, Prompt, Result};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Windows of a perplexity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PerplexityOptions {
-    /// Tokens of a window.
-    pub context: usize,
-    /// Tokens from one window to the next; tokens that an earlier window has scored are not scored again.
-    pub stride: usize,
-    /// Tokens at the beginning of each window that are not scored: none for the plain definition, half the window for
-    /// llama.cpp's.
-    pub skip: usize,
-}
-
-impl Default for PerplexityOptions {
-    fn default() -> Self {
-        PerplexityOptions { context: 512, stride: 512, skip: 0 }
-    }
-}
 
 /// How well a model predicts a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,55 +54,25 @@ pub fn perplexity(
     options: PerplexityOptions,
     progress: &mut dyn FnMut(usize, usize) -> bool,
 ) -> Result<Perplexity> {
-    let PerplexityOptions { context, stride, skip } = options;
-    // Windows that the model cannot hold shrink, and what divides them shrinks along.
-    let (stride, context) = match model.info().context {
-        held if held < context => (stride.min(held), held),
-        _ => (stride, context),
-    };
-    if context < 2 || stride == 0 || stride > context || skip + 1 >= context {
-        let sizes = format!("context {context}, stride {stride}, skip {skip}");
-        return Err(Error::InvalidRequest(format!(
-            "perplexity windows do not fit ({sizes}): stride must be from 1 to context, skip below it"
-        )));
-    }
-    let tokens = tokens(model, prompt)?;
-    if tokens.len() < skip + 2 {
-        return Err(Error::InvalidRequest(format!(
-            "perplexity needs at least {} tokens, the text has {}",
-            skip + 2,
-            tokens.len()
-        )));
-    }
-    let bos = if matches!(prompt, Prompt::Text(_)) { beginning(model) } else { None };
-    let windows = windows(tokens.len(), context, stride);
-    let mut sums = LossSums::default();
-    let mut scored = 0;
-    for (i, &(start, end)) in windows.iter().enumerate() {
-        let first = skip.max(scored.max(start) - start);
-        let keep = &mut || progress(i, windows.len());
-        score_window(model, &tokens[start..end], bos, first, &mut sums, keep)?;
-        scored = end;
-        if !progress(i + 1, windows.len()) {
+    let windows = TextWindows::new(model, prompt, options)?.all();
+    let (mut sums, all) = (LossSums::default(), windows.len());
+    for (i, window) in windows.into_iter().enumerate() {
+        score_window(model, window, &mut sums, &mut || progress(i, all))?;
+        if !progress(i + 1, all) {
             return Err(Error::Runtime("the perplexity was cancelled".into()));
         }
     }
     Ok(sums.result())
 }
 
-/// Scores tokens of a window from `first` on; the first token of all has nothing before it and is never scored.
+/// Scores the tokens of a window from its first one on.
 fn score_window(
     model: &Model,
-    window: &[u32],
-    bos: Option<u32>,
-    first: usize,
+    window: TextWindow,
     sums: &mut LossSums,
     keep: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
-    let mut tokens = window.to_vec();
-    if let Some(bos) = bos {
-        tokens[0] = bos;
-    }
+    let TextWindow { tokens, first } = window;
     let shared = Arc::new(Mutex::new(vec![]));
     let (nlls, targets) = (shared.clone(), tokens.clone());
     let vocab = model.info().vocab;
@@ -137,20 +90,8 @@ fn score_window(
         keep,
     )?;
     let nlls = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    nlls.iter().enumerate().filter(|(i, _)| i + 1 >= first.max(1)).for_each(|(_, &nll)| sums.add(nll));
+    nlls.iter().enumerate().filter(|(i, _)| i + 1 >= first).for_each(|(_, &nll)| sums.add(nll));
     Ok(())
-}
-
-fn tokens(model: &Model, prompt: &Prompt) -> Result<Vec<u32>> {
-    match prompt {
-        Prompt::Tokens(tokens) => Ok(tokens.clone()),
-        Prompt::Text(text) => model.tokenize(text, Special::ADD),
-    }
-}
-
-/// The token that begins each window of a text.
-fn beginning(model: &Model) -> Option<u32> {
-    model.tokenizer().filter(|t| t.adds_bos()).and_then(Tokenizer::bos)
 }
 
 fn negative_log_likelihood(row: &[f32], target: u32) -> f64 {
@@ -159,32 +100,9 @@ fn negative_log_likelihood(row: &[f32], target: u32) -> f64 {
     f64::from(top - row[target as usize]) + sum.ln()
 }
 
-/// Start and end of each window; the last one may be shorter.
-fn windows(tokens: usize, context: usize, stride: usize) -> Vec<(usize, usize)> {
-    let mut out = vec![];
-    let mut start = 0;
-    loop {
-        let end = (start + context).min(tokens);
-        if end - start >= 2 {
-            out.push((start, end));
-        }
-        if end == tokens {
-            return out;
-        }
-        start += stride;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn windows_cover_every_token() {
-        assert_eq!(windows(10, 4, 4), [(0, 4), (4, 8), (8, 10)]);
-        assert_eq!(windows(10, 6, 2), [(0, 6), (2, 8), (4, 10)]);
-        assert_eq!(windows(3, 8, 8), [(0, 3)]);
-    }
 
     #[test]
     fn equal_logits_give_the_logarithm_of_the_vocabulary() {

@@ -23,7 +23,7 @@ mod types;
 pub use foreign::check as check_foreign;
 pub use generate::{GenerateArgs, Wanted};
 pub use grammar::{GrammarArgs, grammar_file};
-pub use load::{LoadArgs, ScoreArgs, long_form};
+pub use load::{LoadArgs, ScoreArgs, load, long_form};
 pub use lora::LoraArgs;
 #[cfg(feature = "convert")]
 pub use output::{OutputArgs, SplitArgs};

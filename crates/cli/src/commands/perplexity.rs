@@ -1,29 +1,37 @@
-//! `lamina perplexity`: how well a model predicts a text.
+//! `lamina perplexity`: how well a model predicts a text, and how far it is from another one.
 
 use super::Execute;
 use crate::{
-    args::{LoraArgs, ScoreArgs, positive},
+    args::{LoraArgs, ScoreArgs, load, positive},
     error::Result,
     input, output,
     progress::Bar,
     table::pairs,
 };
 use lamina::{LoadOptions, Prompt};
-use lamina_tools::{PerplexityOptions, perplexity};
+use lamina_tools::{Divergence, PerplexityOptions, divergence, divergence_from, perplexity, write_logits};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Measure how well a model predicts a text
 ///
 /// The text is cut into windows. Each window starts with the model's beginning token where it has one; each token is
-/// scored once, in the first window that has it.
+/// scored once, in the first window that has it. With --base the model's probabilities are compared with those of another
+/// model, in the figures that quantizers publish: KL divergence, change of the probability of the text's tokens, same top.
 #[derive(clap::Args)]
 pub struct PerplexityArgs {
     /// GGUF file or Hugging Face folder
     model: Option<PathBuf>,
     /// The text; `-` reads stdin
-    #[arg(short, long)]
-    file: PathBuf,
+    #[arg(short, long, required_unless_present = "logits")]
+    file: Option<PathBuf>,
+    /// Model to compare with, such as the one that was quantized; both are in memory at once
+    #[arg(long, value_name = "MODEL")]
+    base: Option<PathBuf>,
+    /// The base's 256 likeliest tokens of each place: with --base it is written first and the base leaves memory before the
+    /// model is loaded, else it is read
+    #[arg(long, value_name = "FILE")]
+    logits: Option<PathBuf>,
     /// Tokens of a window
     #[arg(short, long, value_name = "TOKENS", default_value = "512", value_parser = positive())]
     context: usize,
@@ -47,18 +55,18 @@ impl Execute for PerplexityArgs {
 
     fn execute(self) -> Result<()> {
         // First, so that a mistyped name does not wait for a large model.
-        let text = input::file_text(&self.file)?;
-        let options = LoadOptions { context: Some(self.context), ..self.load.options() };
-        let model = self.lora.load(self.model.as_deref(), options)?;
-        let stride = self.stride.unwrap_or(self.context);
-        let options = PerplexityOptions { context: self.context, stride, skip: self.skip };
-        let bar = Bar::steps("windows");
-        let mut progress = |done: usize, all: usize| {
-            bar.at(done as u64, all as u64);
-            true
-        };
-        let p = perplexity(&model, &Prompt::Text(text), options, &mut progress)?;
-        drop(bar);
+        let text = self.file.as_deref().map(input::file_text).transpose()?.map(Prompt::Text);
+        match (&text, self.base.is_some() || self.logits.is_some()) {
+            (Some(text), false) => self.perplexity(text),
+            _ => self.divergence(text.as_ref()),
+        }
+    }
+}
+
+impl PerplexityArgs {
+    fn perplexity(&self, text: &Prompt) -> Result<()> {
+        let model = self.lora.load(self.model.as_deref(), self.load_options())?;
+        let p = windowed(|progress| perplexity(&model, text, self.windows(), progress))?;
         if self.json {
             let report = json!({"ppl": p.ppl, "nll": p.nll, "tokens": p.tokens, "stderr": p.stderr});
             return output::json(&report);
@@ -69,4 +77,53 @@ impl Execute for PerplexityArgs {
             ("tokens scored", p.tokens.to_string()),
         ]))
     }
+
+    fn divergence(&self, text: Option<&Prompt>) -> Result<()> {
+        let figures = self.compared(text)?.figures();
+        match self.json {
+            true => output::json(&figures.json()),
+            false => output::text(&pairs(figures.rows())),
+        }
+    }
+
+    fn compared(&self, text: Option<&Prompt>) -> Result<Divergence> {
+        let base = self.base.as_deref().map(|path| load(Some(path), &self.load_options()));
+        match (base.transpose()?, &self.logits, text) {
+            (Some(base), None, Some(text)) => {
+                let model = self.lora.load(self.model.as_deref(), self.load_options())?;
+                windowed(|progress| divergence(&base, &model, text, self.windows(), progress))
+            }
+            (Some(base), Some(file), Some(text)) => {
+                windowed(|progress| write_logits(&base, text, self.windows(), file, progress))?;
+                base.close();
+                drop(base);
+                self.beside_file(file, Some(text))
+            }
+            (None, Some(file), text) => self.beside_file(file, text),
+            _ => Err(crate::error::CliError::usage("--base needs a text: give it by --file")),
+        }
+    }
+
+    fn beside_file(&self, file: &Path, text: Option<&Prompt>) -> Result<Divergence> {
+        let model = self.lora.load(self.model.as_deref(), self.load_options())?;
+        windowed(|progress| divergence_from(file, &model, text, progress))
+    }
+
+    fn load_options(&self) -> LoadOptions {
+        LoadOptions { context: Some(self.context), ..self.load.options() }
+    }
+
+    fn windows(&self) -> PerplexityOptions {
+        let stride = self.stride.unwrap_or(self.context);
+        PerplexityOptions { context: self.context, stride, skip: self.skip }
+    }
+}
+
+/// Work over windows, with a bar.
+fn windowed<T>(work: impl FnOnce(&mut dyn FnMut(usize, usize) -> bool) -> lamina::Result<T>) -> Result<T> {
+    let bar = Bar::steps("windows");
+    Ok(work(&mut |done, all| {
+        bar.at(done as u64, all as u64);
+        true
+    })?)
 }
