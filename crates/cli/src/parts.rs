@@ -28,7 +28,12 @@ const PARTS: [BuildPart; 4] = [
         flags: &[],
     },
     BuildPart { feature: "see", included: cfg!(feature = "see"), commands: &["trace"], flags: &[] },
-    BuildPart { feature: "serve", included: cfg!(feature = "serve"), commands: &["serve"], flags: &[] },
+    BuildPart {
+        feature: "serve",
+        included: cfg!(feature = "serve"),
+        commands: &["batch", "serve"],
+        flags: &[],
+    },
 ];
 
 /// Refuses a command or a flag of a part that is not in this build.

@@ -36,7 +36,7 @@ mod run;
 mod server;
 mod ticket;
 
-pub use local::{DetailedDelta, LocalRequest, LocalServer};
+pub use local::{DetailedDelta, LocalRequest, LocalResponse, LocalServer};
 pub use options::{
     KeepAlive, LogFormat, ModelOrigin, ModelSettings, NamedPath, Network, Reasoning, ServeOptions, Span,
 };

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "client")]
 mod ask;
+#[cfg(feature = "serve")]
+mod batch;
 mod bench;
 #[cfg(feature = "client")]
 mod bench_server;
@@ -73,6 +75,8 @@ pub const ALL: &[Command] = &[
     asking::<chat::ChatArgs>(),
     #[cfg(feature = "serve")]
     command::<serve::ServeArgs>(),
+    #[cfg(feature = "serve")]
+    command::<batch::BatchArgs>(),
     asking::<bench::BenchArgs>(),
     command::<plan::PlanArgs>(),
     #[cfg(feature = "see")]

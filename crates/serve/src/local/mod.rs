@@ -36,6 +36,15 @@ pub struct LocalServer {
     runtime: Option<Runtime>,
 }
 
+/// All of a response.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LocalResponse {
+    /// Status of HTTP.
+    pub status: u16,
+    /// Its body, JSON for most endpoints.
+    pub body: Vec<u8>,
+}
+
 impl LocalServer {
     /// Loads the model at `path`, or the one inside the package.
     ///
@@ -117,6 +126,23 @@ impl LocalServer {
                 }
             }
             Ok(())
+        })
+    }
+
+    /// Posts `body` to an endpoint and waits for all of its response, which is also how it refuses.
+    ///
+    /// # Errors
+    /// When `path` is none, or the response breaks off.
+    pub fn post(&self, path: &str, body: String) -> Result<LocalResponse> {
+        let request = self.request(Method::POST, path, body)?;
+        self.wait(async {
+            let response = match self.routes.clone().call(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            };
+            let status = response.status().as_u16();
+            let body = response.into_body().collect().await.map_err(|e| Error::Runtime(e.to_string()))?;
+            Ok(LocalResponse { status, body: body.to_bytes().into() })
         })
     }
 
