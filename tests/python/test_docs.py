@@ -1,7 +1,7 @@
 """Documentation: links lead somewhere, and every block of every page is run or has a reason.
 
 Blocks of `python` run as they are, those of clients against a server; lines of `sh` blocks that call `lamina` or `curl` run in
-a folder with models, a text (`text.txt`), tools (`tools.json`) and a Hugging Face folder (`folder`). Files of settings are read.
+a folder with models, a text (`text.txt`), tools (`tools.json`), requests (`requests.jsonl`) and a Hugging Face folder (`folder`). Files of settings are read.
 """
 
 import configparser
@@ -120,6 +120,8 @@ def place(tmp_path_factory, made_folder):
     (folder / "serve.toml").write_text(settings(folder))
     tool = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
     (folder / "tools.json").write_text(json.dumps([tool]))
+    request = {"custom_id": "a", "url": "/v1/completions", "body": {"prompt": "Once upon a time", "max_tokens": 4}}
+    (folder / "requests.jsonl").write_text(json.dumps(request))
     (folder / "text.txt").write_text("Once upon a time there was a little girl. She liked to play. " * 100)
     return folder
 
