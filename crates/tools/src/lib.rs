@@ -12,6 +12,7 @@ pub mod bench;
 mod calibrate;
 mod divergence;
 mod doctor;
+mod eval;
 mod inspect;
 mod meter;
 mod origin;
@@ -27,6 +28,7 @@ pub use divergence::{
     write_logits,
 };
 pub use doctor::{doctor, examine};
+pub use eval::{Accuracy, PairedVerdict, Question, RightAnswer, Verdict, ask, questions};
 pub use inspect::{Inspection, TensorInfo, inspect};
 pub use perplexity::{Perplexity, perplexity};
 pub use plan::{plan_json, plan_report};

@@ -17,6 +17,7 @@ mod completions;
 mod convert;
 mod detokenize;
 mod doctor;
+mod eval;
 mod grammar;
 #[cfg(feature = "convert")]
 mod imatrix;
@@ -82,6 +83,7 @@ pub const ALL: &[Command] = &[
     #[cfg(feature = "see")]
     command::<trace::TraceArgs>(),
     command::<perplexity::PerplexityArgs>(),
+    command::<eval::EvalArgs>(),
     command::<inspect::InspectArgs>(),
     command::<support::SupportArgs>(),
     #[cfg(feature = "convert")]

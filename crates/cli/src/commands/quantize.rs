@@ -4,14 +4,17 @@ use super::Execute;
 use crate::{
     args::{OutputArgs, SplitArgs, TypeArgs},
     error::Result,
-    model_path,
+    input, model_path,
     output::{self, note},
+    progress::Bar,
     stoppable::Stoppable,
-    table::table,
+    table::{pairs, table},
     write,
 };
 use indicatif::DecimalBytes;
+use lamina::{LoadOptions, Model, Prompt};
 use lamina_convert::{Draft, MIXES, Mix, Types};
+use lamina_tools::{Divergence, PerplexityOptions, divergence};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +33,9 @@ pub struct QuantizeArgs {
     /// Type or mix, such as Q4_K_M; keep changes overridden tensors only
     #[arg(value_name = "TYPE", required_unless_present = "list")]
     types: Option<Types>,
+    /// Text to compare both models on, in the figures of `lamina perplexity --base`
+    #[arg(long, value_name = "TEXT", conflicts_with = "list")]
+    measure: Option<PathBuf>,
     /// List the types; with IN, what each would make of that model
     #[arg(long)]
     list: bool,
@@ -59,6 +65,8 @@ impl Execute for QuantizeArgs {
 impl QuantizeArgs {
     fn quantize(&self, input: &Path, output: &Path, types: Types) -> Result<()> {
         self.replace.check(output)?;
+        // First, so that a mistyped name does not wait for a large model.
+        let text = self.measure.as_deref().map(input::file_text).transpose()?.map(Prompt::Text);
         let imatrix = self.choice.imatrix()?;
         let draft = Draft::open(input)?;
         let quantizes = matches!(types, Types::Mix(mix) if mix.dtype.is_quantized());
@@ -70,8 +78,16 @@ impl QuantizeArgs {
         }
         let options =
             write::options(self.choice.choice(types), imatrix.as_ref(), self.choice.threads(), &self.split);
-        let report = write::file(&draft, output, &options, &Stoppable::new())?;
-        write::report(&report, self.json, &[])
+        let stop = Stoppable::new();
+        let report = write::file(&draft, output, &options, &stop)?;
+        let Some(text) = text else { return write::report(&report, self.json, &[]) };
+        let written = report.files.first().map_or(output, |f| f.as_path());
+        let figures = measured(input, written, &text, options.threads, &stop)?.figures();
+        write::report(&report, self.json, &[("divergence", figures.json())])?;
+        match self.json {
+            true => Ok(()),
+            false => output::text(&format!("\n{}", pairs(figures.rows()))),
+        }
     }
 
     fn list(&self, input: Option<&Path>) -> Result<()> {
@@ -88,6 +104,19 @@ impl QuantizeArgs {
             false => output::text(&rows(&all, params)),
         }
     }
+}
+
+/// How far the model at `path` is from the one at `base`.
+fn measured(base: &Path, path: &Path, text: &Prompt, threads: usize, stop: &Stoppable) -> Result<Divergence> {
+    let windows = PerplexityOptions::default();
+    let options =
+        LoadOptions { context: Some(windows.context), threads: Some(threads), ..LoadOptions::default() };
+    let load = |path: &Path| stop.end(Model::load_with(Some(path), &options, &|_, _| stop.goes_on()));
+    let (base, model, bar) = (load(base)?, load(path)?, Bar::steps("windows"));
+    stop.end(divergence(&base, &model, text, windows, &mut |done, all| {
+        bar.at(done as u64, all as u64);
+        stop.goes_on()
+    }))
 }
 
 fn bits(bytes: u64, params: u64) -> f64 {

@@ -45,7 +45,7 @@ pub struct BatchArgs {
     #[arg(short, long, value_name = "MODEL")]
     model: Option<PathBuf>,
     /// Low-rank adapter to use, a folder of PEFT or a GGUF adapter, at this scale [default: 1]; may be repeated
-    #[arg(long, value_name = "[NAME=]PATH[@SCALE]")]
+    #[arg(long, value_name = "[NAME=]PATH[@SCALE]", help_heading = "Loading")]
     lora: Vec<AdapterPath>,
     /// Requests that run at once
     #[arg(long, value_name = "N", default_value = "64", value_parser = positive())]
