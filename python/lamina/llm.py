@@ -522,11 +522,17 @@ class LLM(Coroutines, Closing):
     def divergence(self, base: Union[LLM, Path], text_or_ids: Prompt, context: int = 512, lora: Lora = None) -> Divergence:
         """How far this model's probabilities of a text are from those of its base, such as the one it was quantized from.
 
-        base: an `LLM`, or a path to load one from for the comparison; both are in memory at once. Windows are those of
-        `perplexity`. The mean KL divergence of a model from itself is 0.
+        Windows are those of `perplexity`. The mean KL divergence of a model from itself is 0.
 
-        >>> d = lamina.LLM("model-Q4_K_M.gguf").divergence("model-F16.gguf", text)
-        >>> d.kl, d.same_top, d.to_pandas()
+        Args:
+            base: an `LLM`, or a path to load one from for the comparison; both are in memory at once.
+            text_or_ids: a long text, or token ids.
+            context: tokens of a window.
+            lora: adapters of this model to use, as for `generate`.
+
+        Examples:
+            >>> d = lamina.LLM("model-Q4_K_M.gguf").divergence("model-F16.gguf", text)
+            >>> d.kl, d.same_top, d.to_pandas()
         """
         prompt, size = checks.prompt("text_or_ids", text_or_ids), checks.whole("context", context)
         scales = checks.lora("lora", lora)

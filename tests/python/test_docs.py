@@ -1,7 +1,8 @@
 """Documentation: links lead somewhere, and every block of every page is run or has a reason.
 
 Blocks of `python` run as they are, those of clients against a server; lines of `sh` blocks that call `lamina` or `curl` run in
-a folder with models, a text (`text.txt`), tools (`tools.json`), requests (`requests.jsonl`) and a Hugging Face folder (`folder`). Files of settings are read.
+a folder with models, a text (`text.txt`), tools (`tools.json`), requests (`requests.jsonl`) and a Hugging Face folder (`folder`).
+Files of settings are read.
 """
 
 import configparser
