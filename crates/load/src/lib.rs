@@ -19,6 +19,7 @@ mod info;
 mod kv_stores;
 mod kv_swap;
 mod lora;
+mod mmproj;
 mod model_plan;
 mod open;
 mod options;
@@ -48,6 +49,7 @@ pub use lamina_planner::{
     StreamOptions, SwapForecast, TierPercent,
 };
 pub use lora::{AdapterPath, lora_scales};
+pub use mmproj::{FoundMmproj, MmprojChoice};
 pub use open::{Loaded, open_on};
 pub use options::{CACHE_DISK, LoadOptions};
 pub use setting::{OptionError, OptionKind, OptionSpec, Setting, Surface};

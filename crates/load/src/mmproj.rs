@@ -1,0 +1,169 @@
+//! Where the encoder of pictures of a model is: in its folder, or in an mmproj file.
+
+use crate::{
+    error::{Error, Result},
+    setting::{OptionKind, Setting},
+};
+use lamina_arch::vision::VisionSource;
+use lamina_planner::BadValue;
+use lamina_store::{Checkpoint, Kind};
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Which encoder of pictures a model gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum MmprojChoice {
+    /// That of its folder, or the one mmproj file beside it that fits.
+    #[default]
+    Auto,
+    /// None: text only. Nothing of an encoder is read.
+    Off,
+    /// That of an mmproj file, or of a folder.
+    File(PathBuf),
+}
+
+impl Setting for MmprojChoice {
+    const KIND: OptionKind = OptionKind::Path;
+
+    fn read(text: &OsStr) -> std::result::Result<Self, BadValue> {
+        Ok(match text.to_str().map(str::to_ascii_lowercase).as_deref() {
+            Some("auto") => MmprojChoice::Auto,
+            Some("off" | "false" | "no" | "none") => MmprojChoice::Off,
+            _ => MmprojChoice::File(text.into()),
+        })
+    }
+}
+
+/// An encoder that goes with a model.
+pub struct FoundMmproj {
+    /// Its settings and tensors.
+    pub source: VisionSource,
+    /// The file, where it is not the model's own folder.
+    pub file: Option<PathBuf>,
+}
+
+impl MmprojChoice {
+    /// The encoder for the model in `ck`, whose rows are `hidden` wide; none where there is none.
+    ///
+    /// # Errors
+    /// The file that was named cannot be read or is of another model; two files beside the model fit.
+    pub fn find(&self, ck: &Checkpoint, hidden: usize) -> Result<Option<FoundMmproj>> {
+        match (self, ck.kind) {
+            (MmprojChoice::Off, _) => Ok(None),
+            (MmprojChoice::File(path), _) => named(path, hidden).map(Some),
+            (MmprojChoice::Auto, Kind::HuggingFace) => {
+                Ok(VisionSource::of_folder(ck)?.map(|source| FoundMmproj { source, file: None }))
+            }
+            (MmprojChoice::Auto, Kind::Gguf) => beside(ck, hidden),
+        }
+    }
+}
+
+/// The encoder of `path`, which has to fit.
+fn named(path: &Path, hidden: usize) -> Result<FoundMmproj> {
+    let source = open(path)?;
+    match source.model.opt_usize("hidden_size").map_err(lamina_arch::ArchError::from)? {
+        Some(width) if width != hidden => Err(Error::InvalidRequest(format!(
+            "mmproj {} makes rows of {width} numbers, but the model's rows have {hidden}: it is the mmproj of another model",
+            path.display()
+        ))),
+        _ => Ok(FoundMmproj { source, file: Some(path.to_owned()) }),
+    }
+}
+
+fn open(path: &Path) -> Result<VisionSource> {
+    let ck = Checkpoint::open(path)?;
+    let none = || {
+        Error::InvalidRequest(format!("{} has no encoder of pictures: give an mmproj file", path.display()))
+    };
+    match ck.kind {
+        Kind::Gguf => Ok(VisionSource::of_mmproj(&ck)?),
+        Kind::HuggingFace => VisionSource::of_folder(&ck)?.ok_or_else(none),
+    }
+}
+
+/// The one mmproj file in the model's folder that fits. Those that cannot be read or belong to another model are passed over.
+fn beside(ck: &Checkpoint, hidden: usize) -> Result<Option<FoundMmproj>> {
+    let folder = if ck.folder.as_os_str().is_empty() { Path::new(".") } else { &ck.folder };
+    let mut fitting: Vec<FoundMmproj> =
+        candidates(folder).iter().filter_map(|path| named(path, hidden).ok()).collect();
+    if fitting.len() > 1 {
+        let names: Vec<String> =
+            fitting.iter().filter_map(|f| Some(f.file.as_ref()?.display().to_string())).collect();
+        return Err(Error::InvalidRequest(format!(
+            "several mmproj files beside the model fit it ({}): name one with mmproj, or switch pictures off with mmproj=off",
+            names.join(", ")
+        )));
+    }
+    Ok(fitting.pop())
+}
+
+fn candidates(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return vec![] };
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        name.contains("mmproj") && name.ends_with(".gguf")
+    };
+    let mut found: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(is_one).collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lamina_fixtures::shared;
+    use lamina_store::gguf::Writer;
+
+    /// A folder with a model file and mmproj files of these families under these names.
+    fn folder(files: &[(&str, &str)]) -> Option<(tempfile::TempDir, Checkpoint)> {
+        let golden = shared("golden-vision")?.join("mmproj");
+        let dir = tempfile::tempdir().expect("a folder");
+        let model = dir.path().join("model.gguf");
+        Writer::new(&model, "llama").create().expect("a file").finish().expect("written");
+        for (family, name) in files {
+            fs::copy(golden.join(format!("{family}.gguf")), dir.path().join(name)).expect("copied");
+        }
+        let ck = Checkpoint::open(&model).expect("opens");
+        Some((dir, ck))
+    }
+
+    #[test]
+    fn the_one_that_fits_is_found_and_two_are_named() {
+        let Some((dir, ck)) = folder(&[("pixtral", "mmproj-a.gguf")]) else { return };
+        let found = MmprojChoice::Auto.find(&ck, 64).expect("looked").expect("one fits");
+        assert_eq!(found.source.name, "pixtral");
+        assert!(MmprojChoice::Auto.find(&ck, 128).expect("looked").is_none(), "of another model");
+        assert!(MmprojChoice::Off.find(&ck, 64).expect("nothing is read").is_none());
+        fs::write(dir.path().join("mmproj-broken.gguf"), b"GGUF").expect("written");
+        assert!(MmprojChoice::Auto.find(&ck, 64).expect("looked").is_some(), "a broken one is passed over");
+        fs::copy(dir.path().join("mmproj-a.gguf"), dir.path().join("b-mmproj.gguf")).expect("copied");
+        let error = MmprojChoice::Auto.find(&ck, 64).err().expect("two fit").to_string();
+        assert!(error.contains("mmproj-a.gguf") && error.contains("b-mmproj.gguf"), "{error}");
+    }
+
+    #[test]
+    fn one_that_is_named_has_to_fit() {
+        let Some((dir, ck)) = folder(&[("pixtral", "eye.gguf")]) else { return };
+        assert!(MmprojChoice::Auto.find(&ck, 64).expect("looked").is_none(), "not by its name");
+        let choice = MmprojChoice::File(dir.path().join("eye.gguf"));
+        assert!(choice.find(&ck, 64).expect("fits").is_some());
+        let error = choice.find(&ck, 100).err().expect("another width").to_string();
+        assert!(error.contains("64") && error.contains("100"), "{error}");
+        let model = MmprojChoice::File(dir.path().join("model.gguf"));
+        assert!(model.find(&ck, 64).is_err(), "no encoder");
+    }
+
+    #[test]
+    fn words_switch_it_off() {
+        let read = |text: &str| MmprojChoice::read(text.as_ref()).expect("a choice");
+        assert_eq!(
+            (read("off"), read("False"), read("auto")),
+            (MmprojChoice::Off, MmprojChoice::Off, MmprojChoice::Auto)
+        );
+        assert_eq!(read("a/mmproj.gguf"), MmprojChoice::File("a/mmproj.gguf".into()));
+    }
+}
