@@ -11,6 +11,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
 from serving import Live  # noqa: E402
+from test_serve_tools import TEMPLATE  # noqa: E402
+
+# Packages that would ask elsewhere for prices, or tell of their use.
+os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", HAYSTACK_TELEMETRY_ENABLED="False", DO_NOT_TRACK="1")
 
 PASSED = {}
 HEAD = """# Integrations
@@ -25,8 +29,11 @@ llama-server's API work by their base URL in the same way.
 
 
 @pytest.fixture(scope="session")
-def server():
-    with Live("--context", "512", "--max-tokens", "48") as live:
+def server(tmp_path_factory):
+    """The small model with a template that shows tools: its own, for stories, takes none."""
+    template = tmp_path_factory.mktemp("template") / "template.jinja"
+    template.write_text(TEMPLATE)
+    with Live("--context", "2048", "--max-tokens", "400", "--chat-template", template) as live:
         yield live
 
 
