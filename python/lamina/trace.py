@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import html
+import importlib
 import json
 import os
 from typing import Any, Dict, List
@@ -39,9 +40,7 @@ class Columns:
 
     def to_pandas(self) -> Any:
         """The columns as `pandas.DataFrame`; pandas is imported here."""
-        import pandas
-
-        return pandas.DataFrame(self._columns)
+        return importlib.import_module("pandas").DataFrame(self._columns)
 
     def __repr__(self) -> str:
         return f"Columns({len(self)} rows: {', '.join(self._columns)})"
