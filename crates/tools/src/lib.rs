@@ -24,7 +24,7 @@ mod windows;
 #[cfg(feature = "convert")]
 pub use calibrate::{Calibration, CalibrationOptions, calibrate};
 pub use divergence::{
-    Divergence, DivergenceFigures, Measured, TokenDivergence, WindowProgress, divergence, divergence_from,
+    Divergence, DivergenceFigures, Estimate, TokenDivergence, WindowProgress, divergence, divergence_from,
     write_logits,
 };
 pub use doctor::{doctor, examine};

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 /// A mean and its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured {
+pub struct Estimate {
     /// The figure.
     pub value: f64,
     /// Its standard error; 0 of a single token.
     pub error: f64,
 }
 
-impl std::fmt::Display for Measured {
+impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:.6} +- {:.6}", self.value, self.error)
     }
@@ -24,7 +24,7 @@ pub struct DivergenceFigures {
     /// Tokens that were compared.
     pub tokens: usize,
     /// Mean KL divergence in nats.
-    pub kl: Measured,
+    pub kl: Estimate,
     /// See [`Divergence::kl_bound`].
     pub kl_bound: f64,
     /// Half of the tokens have less.
@@ -40,17 +40,17 @@ pub struct DivergenceFigures {
     /// The least.
     pub kl_min: f64,
     /// Mean change of the probability of the text's token.
-    pub delta_p: Measured,
+    pub delta_p: Estimate,
     /// Root of its mean square.
-    pub delta_p_rms: Measured,
+    pub delta_p_rms: Estimate,
     /// Share of the tokens for which both find the same token the likeliest.
-    pub same_top: Measured,
+    pub same_top: Estimate,
     /// Perplexity of the model.
-    pub ppl: Measured,
+    pub ppl: Estimate,
     /// Perplexity of the base.
-    pub base_ppl: Measured,
+    pub base_ppl: Estimate,
     /// Logarithm of the first by the second.
-    pub ln_ppl_ratio: Measured,
+    pub ln_ppl_ratio: Estimate,
     /// Correlation of both models' logarithms of the text's tokens; 1 where neither varies.
     pub correlation: f64,
 }
@@ -80,7 +80,7 @@ impl Divergence {
             kl_max: at(1.0),
             kl_min: at(0.0),
             delta_p: mean(&delta),
-            delta_p_rms: Measured { value: rms, error: rms_error },
+            delta_p_rms: Estimate { value: rms, error: rms_error },
             same_top: mean(&column(|t| f64::from(u8::from(t.same_top)))),
             ppl: exponential(mean(&own)),
             base_ppl: exponential(mean(&base)),
@@ -122,7 +122,7 @@ impl DivergenceFigures {
 
     /// Names and figures for people.
     pub fn rows(&self) -> Vec<(&'static str, String)> {
-        let percent = |m: Measured| format!("{:.3} % +- {:.3} %", 100.0 * m.value, 100.0 * m.error);
+        let percent = |m: Estimate| format!("{:.3} % +- {:.3} %", 100.0 * m.value, 100.0 * m.error);
         let number = |x: f64| format!("{x:.6}");
         let mut rows = vec![
             ("perplexity", self.ppl.to_string()),
@@ -149,15 +149,15 @@ impl DivergenceFigures {
 }
 
 /// Mean of `values`, with the root of the variance by `n - 1`.
-fn mean(values: &[f64]) -> Measured {
+fn mean(values: &[f64]) -> Estimate {
     let n = values.len() as f64;
     let value = values.iter().sum::<f64>() / n;
     let variance = values.iter().map(|v| (v - value).powi(2)).sum::<f64>() / n;
-    Measured { value, error: if n > 1.0 { (variance / (n - 1.0)).sqrt() } else { 0.0 } }
+    Estimate { value, error: if n > 1.0 { (variance / (n - 1.0)).sqrt() } else { 0.0 } }
 }
 
-fn exponential(log: Measured) -> Measured {
-    Measured { value: log.value.exp(), error: log.value.exp() * log.error }
+fn exponential(log: Estimate) -> Estimate {
+    Estimate { value: log.value.exp(), error: log.value.exp() * log.error }
 }
 
 fn quantile(sorted: &[f64], share: f64) -> f64 {

@@ -1,6 +1,6 @@
 //! A base's rows in a file: the likeliest tokens of each, and the sum of the rest.
 
-use super::token::RowNorm;
+use super::norm::RowNorm;
 use crate::windows::{PerplexityOptions, TextWindows};
 use half::f16;
 use lamina::{Error, Result, files};

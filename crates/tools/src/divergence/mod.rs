@@ -2,9 +2,10 @@
 
 mod figures;
 mod likeliest;
+mod norm;
 mod token;
 
-pub use figures::{DivergenceFigures, Measured};
+pub use figures::{DivergenceFigures, Estimate};
 pub use token::TokenDivergence;
 
 use crate::windows::{PerplexityOptions, TextWindow, TextWindows, text_tokens};
