@@ -61,8 +61,8 @@ class LaminaLM(TemplateLM):  # type: ignore[misc]
                 raise ValueError(f"the model is loaded already: {', '.join(options)} cannot be set")
             self.llm = pretrained
         else:
-            # lm-eval's command line says where its own tensors lie, which is no device of Lamina's unless it is a GPU.
-            place: Dict[str, Any] = {} if device in (None, "mps") else {"device": device}
+            # lm-eval's command line says cuda:0 where nobody asked for it: the first GPU that there is, or else none.
+            place: Dict[str, Any] = {} if device in (None, "mps", "cuda", "cuda:0") else {"device": device}
             self.llm = LLM(pretrained, context=max_length, **place, **options)
         self._lora = lora
         self.max_gen_toks = max_gen_toks

@@ -81,7 +81,8 @@ def evaluated(tasks, stories_folder):
     import lamina.eval
 
     with lamina.LLM(stories_folder, kv_dtype="f32", progress=False) as llm:
-        ours = evaluate(lamina.eval.LaminaLM(llm))
+        # The folder's tokenizer has no configuration that would have transformers begin with the beginning token.
+        ours = evaluate(lamina.eval.LaminaLM(llm, add_bos_token=False))
     return ours, theirs
 
 
