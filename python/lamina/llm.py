@@ -501,8 +501,11 @@ class LLM(Coroutines, Closing):
     ) -> Trace:
         """Continues a prompt, or several at once, and records what happens; the answer's bits are the same as without.
 
-        detail: "steps", "ops" (each operator too), or "tokens" (each token with its candidates behind every sampler too).
-        Options are those of `generate`; without `max_tokens` 64 tokens are made.
+        Args:
+            prompt: a text, token ids, or a list of such.
+            detail: "steps", "ops" (each operator too), or "tokens" (each token with its candidates behind every sampler too).
+            sampling_params: options that several requests share.
+            options: as for `generate`; without `max_tokens` 64 tokens are made.
         """
         options.setdefault("max_tokens", 64)
         params = self._params(sampling_params, options)
@@ -513,9 +516,13 @@ class LLM(Coroutines, Closing):
     def watch(self, detail: str = "ops") -> Watching:
         """Records all that the model does while a block runs, for requests of any thread.
 
-        >>> with llm.watch() as watching:
-        ...     llm.generate("Once upon a time", max_tokens=16)
-        >>> watching.trace.save("trace.html")
+        Args:
+            detail: as for `trace`.
+
+        Examples:
+            >>> with llm.watch() as watching:
+            ...     llm.generate("Once upon a time", max_tokens=16)
+            >>> watching.trace.save("trace.html")
         """
         return Watching(self._model, detail)
 

@@ -64,11 +64,12 @@ class Figure:
 class Trace:
     """What happened between prompts and their answers: steps, operators, pages, and each token with its candidates.
 
-    >>> trace = llm.trace("Once upon a time", max_tokens=64)
-    >>> trace.save("trace.html")
-    >>> trace.figure("limits").save("limits.svg")
-
     Notebooks show the page; elsewhere its findings are printed.
+
+    Examples:
+        >>> trace = llm.trace("Once upon a time", max_tokens=64)
+        >>> trace.save("trace.html")
+        >>> trace.figure("limits").save("limits.svg")
     """
 
     def __init__(self, text: str) -> None:
@@ -79,14 +80,22 @@ class Trace:
 
     @classmethod
     def load(cls, path: Path) -> Trace:
-        """Reads a recording that `save` or `lamina trace -o FILE.json` has written."""
+        """Reads a recording that `save` or `lamina trace -o FILE.json` has written.
+
+        Args:
+            path: the file, .json or .json.gz.
+        """
         name = os.fspath(path)
         opened = gzip.open(name, "rt", encoding="utf-8") if str(name).endswith(".gz") else open(name, encoding="utf-8")
         with opened as file:
             return cls(file.read())
 
     def save(self, path: Path) -> None:
-        """Writes the page (.html), the recording (.json, .json.gz), or trace events for Perfetto (.chrome.json)."""
+        """Writes the page (.html), the recording (.json, .json.gz), or trace events for Perfetto (.chrome.json).
+
+        Args:
+            path: the file; its ending says which.
+        """
         name = str(os.fspath(path))
         if name.endswith(".html"):
             text = self.html
@@ -116,7 +125,11 @@ class Trace:
         return _lamina.trace_form(self._text, "figures").split()
 
     def figure(self, name: str) -> Figure:
-        """One figure by its name."""
+        """One figure by its name.
+
+        Args:
+            name: one of `figures`.
+        """
         return Figure(_lamina.trace_form(self._text, name))
 
     @property
