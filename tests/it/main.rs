@@ -18,6 +18,7 @@ mod grammar;
 mod invariance;
 mod lora;
 mod packed;
+mod pictures;
 mod plan;
 mod session;
 mod shift;

@@ -43,7 +43,7 @@ pub use request::{
     beams::{Beam, BeamSearch, BeamSink, BeamTask, EarlyStopping},
     compress::{Compression, CompressionMethod},
     constraint::{Boundary, Constraint, ReasoningState},
-    numbers::NumberRows,
+    numbers::{NumberRows, RowGrid},
     pooling::{Pooled, Pooling, pooled},
 };
 pub use service::{

@@ -32,6 +32,9 @@ FN Sight sight_of(DEV const int* step, AttendArgs a, int row) {
   s.low = a.mask == MASK_WINDOW ? s.index + 1 - a.span : a.mask == MASK_CHUNK ? s.index / a.span * a.span : 0;
   if (s.low < 0) s.low = 0;
   s.high = a.mask == MASK_FULL ? seq[SEQ_LEN] : s.index + 1;
+  // Rows of a picture that see one another both ways.
+  int until = a.mask <= MASK_WINDOW ? step_list(step, STEP_SEES_UNTIL)[row] : 0;
+  if (until > s.high) s.high = until;
   s.map = step + seq[SEQ_MAP];
   s.table = step + seq[SEQ_TABLES + a.group];
   bool mapped = seq[SEQ_MAP_LEN] >= 0;

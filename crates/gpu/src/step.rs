@@ -13,6 +13,7 @@ enum HeadWord {
     Cells,
     SeqOf,
     Indices,
+    SeesUntil,
     RowOfSelected,
     RowOfLogits,
     PickOfLogits,
@@ -80,6 +81,8 @@ impl StepWords {
         self.list(HeadWord::Cells, b.cells.iter().copied());
         self.list(HeadWord::SeqOf, b.seq_of.iter().copied());
         self.list(HeadWord::Indices, (0..b.rows()).map(|row| b.index(row) as u32));
+        let until = |row: usize| b.sees_until.get(row).copied().unwrap_or(0);
+        self.list(HeadWord::SeesUntil, (0..b.rows()).map(until));
     }
 
     /// The list of sequences, then what it points to: page tables, maps, scales of adapters.

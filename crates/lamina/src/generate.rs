@@ -6,6 +6,8 @@ use lamina_engine::{
     sample::{Processor, SamplerState, SamplingParams},
 };
 use lamina_grammar::Grammar;
+use lamina_image::Picture;
+use std::sync::Arc;
 
 /// What to continue.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +61,9 @@ pub struct GenerateOptions {
     /// The beginning of the answer, where an earlier request was cut: it goes on as it would have. The other options are to
     /// be the same; `n` is 1.
     pub resume: Option<AnswerState>,
+    /// Pictures of the prompt, in the order of their markers. A text has the model's markers where they stand, and its special
+    /// tokens are read; tokens have as many soft tokens as the pictures have rows.
+    pub images: Vec<Arc<Picture>>,
     /// Priority, deadline, and what else a server sets.
     pub terms: Terms,
 }
@@ -84,6 +89,7 @@ impl Default for GenerateOptions {
             speculate: Speculate::default(),
             reasoning: None,
             resume: None,
+            images: vec![],
             terms: Terms::default(),
         }
     }

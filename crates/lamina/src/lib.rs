@@ -29,6 +29,7 @@ mod model;
 mod names;
 mod open;
 mod passes;
+mod pictures;
 mod recent;
 mod score;
 mod session;
@@ -58,6 +59,7 @@ pub use lamina_engine::{
 };
 pub use lamina_grammar::{self as grammar, Grammar, GrammarError};
 pub use lamina_hub as hub;
+pub use lamina_image as image;
 pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,

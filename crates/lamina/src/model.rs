@@ -11,7 +11,7 @@ use lamina_engine::{
     EngineError, EventLog, Generation, Handle, Resume, Service, Snapshot, Task, TraceDetail, sample::Breakers,
 };
 use lamina_grammar::{GrammarError, Vocabulary};
-use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales};
+use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales, vision::PictureEncoder};
 use lamina_plan::Plan;
 use lamina_tokenize::{LongText, Special, Tokenizer};
 use std::{
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     end_tokens: Arc<[u32]>,
     loras: Vec<String>,
     pub(crate) info: ModelInfo,
+    /// What turns pictures into rows, where the model sees.
+    pub(crate) pictures: Option<PictureEncoder>,
     /// DRY's sequence breakers by their strings: finding their tokens costs a pass over the vocabulary.
     breakers: Recent<Vec<String>, Arc<Breakers>>,
     /// Grammars of conversations by what they were made of: agents send the same tools again and again.
@@ -56,12 +58,21 @@ impl Model {
     /// # Errors
     /// As for [`Model::load`]; also when `progress` gives up.
     pub fn load_with(path: Option<&Path>, options: &LoadOptions, progress: Progress<'_>) -> Result<Model> {
-        let Loaded { engine, tokenizer, end_tokens, loras, info } = open(path, options, progress)?;
+        let Loaded { engine, tokenizer, end_tokens, loras, info, pictures } = open(path, options, progress)?;
         let service = Service::start(engine)
             .map_err(|e| Error::OutOfMemory(format!("no thread for the engine: {e}")))?;
         let (breakers, chat_grammars, vocabulary) = (Recent::default(), Recent::default(), OnceLock::new());
-        let shared =
-            Shared { service, tokenizer, end_tokens, loras, info, breakers, chat_grammars, vocabulary };
+        let shared = Shared {
+            service,
+            tokenizer,
+            end_tokens,
+            loras,
+            info,
+            pictures,
+            breakers,
+            chat_grammars,
+            vocabulary,
+        };
         Ok(Model { shared: Arc::new(shared), scales: Arc::default() })
     }
 
@@ -179,8 +190,10 @@ impl Model {
         task: Task,
         options: &GenerateOptions,
     ) -> std::result::Result<Handle, EngineError> {
+        let rows =
+            self.picture_rows(&tokens, &options.images).map_err(|e| EngineError::Text(e.to_string()))?;
         tokens.extend(options.resume.iter().flat_map(|r| &r.tokens));
-        self.shared.service.submit(tokens, self.scales.clone(), task, options.terms.clone())
+        self.shared.service.submit_rows(tokens, rows, self.scales.clone(), task, options.terms.clone())
     }
 
     /// The options as the engine reads them.

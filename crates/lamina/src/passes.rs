@@ -3,6 +3,7 @@
 use crate::{Error, Result, generate::Prompt, model::Model};
 use lamina_base::human_bytes;
 use lamina_engine::{EngineError, Event, Handle, Pass, Pooled, Pooling, RowSink, Task, Terms, pooled};
+use lamina_image::Picture;
 use lamina_load::ModelOutput;
 use lamina_plan::Select;
 use std::{
@@ -55,6 +56,24 @@ impl Model {
     /// As for [`Model::rows`].
     pub fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>> {
         self.rows(tokens, Rows::Logits, &mut || true)
+    }
+
+    /// Logits of every position behind pictures, whose soft tokens are among `tokens`.
+    ///
+    /// # Errors
+    /// As for [`Model::rows`]; also when there are not as many soft tokens as the pictures have rows.
+    pub fn logits_seeing(&self, tokens: &[u32], images: &[Arc<Picture>]) -> Result<Vec<f32>> {
+        let rows = self.picture_rows(tokens, images)?;
+        let shared = Arc::new(Mutex::new(room_for_rows(tokens.len(), self.shared.info.vocab)?));
+        let all = shared.clone();
+        let sink =
+            move |_, new: &[f32]| all.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(new);
+        let pass = Pass { hidden: None, rows: Select::All, second: None, sink: Box::new(sink) };
+        let (scales, task, terms) = (self.scales.clone(), Task::Pass(pass), Terms::default());
+        let handle = self.shared.service.submit_rows(tokens.to_vec(), rows, scales, task, terms)?;
+        finished(&handle, &mut || true)?;
+        let mut out = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(std::mem::take(&mut *out))
     }
 
     /// Residual rows of every position, `[tokens x hidden]`; see [`Rows::Hidden`] for the numbers of layers.

@@ -27,7 +27,7 @@ impl Model {
     /// # Errors
     /// When the prompt cannot be tokenized; later errors come through the stream.
     pub fn stream(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<TokenStream> {
-        let tokens = self.prompt_tokens(prompt)?;
+        let tokens = self.seeing_tokens(prompt, &options.images)?;
         if !options.stop.is_empty() {
             self.need_tokenizer()?;
         }

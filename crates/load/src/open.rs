@@ -15,6 +15,7 @@ use crate::{
     panel_load::{StreamedModel, load_streamed},
     pooling::pooling,
     uploads::{Progress, upload},
+    vision::PictureEncoder,
     vocab,
 };
 use lamina_arch::{Family, SENSE_SECTIONS, Weights, is_sense};
@@ -38,6 +39,8 @@ pub struct Loaded {
     pub loras: Vec<String>,
     /// Sizes and names.
     pub info: ModelInfo,
+    /// What turns pictures into rows, where the model sees.
+    pub pictures: Option<PictureEncoder>,
 }
 
 /// Builds the engine of the model in `ck` on `backend`. Whatever can be refused is refused before a weight is read.
@@ -81,7 +84,20 @@ pub(crate) fn open_placed(
         company.bytes = loaded.bytes;
         draft = Some(loaded);
     }
+    // A model whose encoder is not known answers texts all the same.
+    let (pictures, blind) = match PictureEncoder::of(ck, &*backend, options.image_cache) {
+        Ok(pictures) => (pictures, None),
+        Err(why) => (None, Some(format!("pictures are not taken: {why}"))),
+    };
+    let least = pictures.as_ref().map_or(0, PictureEncoder::step_rows);
+    let batch_rows = options.batch_rows.map(|rows| rows.max(least));
+    let raised = LoadOptions {
+        batch_rows: batch_rows.or((backend.rows() < least).then_some(least)),
+        ..options.clone()
+    };
+    let options = &raised;
     let mut model = build(ck, options, backend, company, progress)?;
+    model.info.notes.extend(blind);
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
     if let Some(draft) = draft {
         computing.push(draft_model(&model, draft)?);
@@ -99,7 +115,7 @@ pub(crate) fn open_placed(
         engine = engine.swapping(swap, options.kv_swap.choice)?;
     }
     let BackendModel { tokenizer, end_tokens, loras, .. } = model;
-    Ok(Loaded { engine, tokenizer, end_tokens, loras, info })
+    Ok(Loaded { engine, tokenizer, end_tokens, loras, info, pictures })
 }
 
 /// The draft model in `ck`, on the same device and threads.

@@ -12,6 +12,7 @@ use crate::{
         Surface::{self, Answer, Model, Python, Score, Server},
     },
     settings,
+    vision::IMAGE_CACHE,
 };
 use lamina_base::DType;
 use lamina_disk::{PanelCheck, Reporter};
@@ -52,6 +53,8 @@ settings! {
             cache_dir: Option<PathBuf> = None, "DIR" {on SHARED};
             /// What this folder may take on disk, such as 20G [default: 10G]
             cache_disk: u64 = CACHE_DISK, "SIZE" {needs "cache_dir", on SHARED};
+            /// Memory for what encoders made of the last pictures, such as 1GiB; 0 keeps none [default: 512MiB]
+            image_cache: u64 = IMAGE_CACHE, "SIZE" {on &[Answer, Server]};
             /// Threads [default: physical cores]
             threads: Option<usize> = None, "N" {letters "t", from 1, on ALL};
             /// Rows of one step: longer prompts are computed in pieces [default: what the device likes best]

@@ -70,7 +70,7 @@ impl Capabilities {
 
 /// A kind of device: takes weights, and builds the machine that runs a plan. What it says of itself is in [`Reports`], what
 /// weights and machines take in [`Sizes`], and how others may write its matrices in [`Panels`].
-pub trait Backend: Reports + Sizes {
+pub trait Backend: Reports + Sizes + Send {
     /// Its types, operators and grade of bit-equality.
     fn capabilities(&self) -> Capabilities;
 

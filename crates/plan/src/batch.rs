@@ -5,6 +5,7 @@
 //! [`Batch::push`] fills all of them from a start.
 
 use crate::{cell_selection::KeptCells, kv::PAGE_LEN, slot::RowKind};
+use lamina_base::formula::Mask;
 use std::{ops::Range, sync::Arc};
 
 /// In a page table: a page that was given back, since no row can see its cells any more.
@@ -90,6 +91,18 @@ pub struct Tap {
     pub rows: Range<u32>,
 }
 
+/// Numbers that are added to residual rows behind a mark: what a picture's encoder has for the first layers of a language
+/// model, beside its rows (DeepStack, arXiv 2406.04334). Rows of text have none, and keep their bits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Addend {
+    /// Index into [`crate::Plan::marks`].
+    pub mark: usize,
+    /// Row of the batch.
+    pub row: u32,
+    /// As many as the residual is wide.
+    pub numbers: Vec<f32>,
+}
+
 /// All rows of a step, in the order of their sequences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
@@ -108,6 +121,10 @@ pub struct Batch {
     pub cells: Vec<u32>,
     /// Index into `seqs` of each row.
     pub seq_of: Vec<u32>,
+    /// Of each row one more than the last token of its sequence that it sees, where that is one behind it: the rows of a picture
+    /// see one another both ways (Gemma 3), and stand in one step as far as they are not in the cache. Empty where no row looks
+    /// ahead; 0 for rows that do not. Causal masks and windows heed it. Cells are in order.
+    pub sees_until: Vec<u32>,
     /// Sequences.
     pub seqs: Vec<BatchSeq>,
     /// Page tables of all sequences and layer groups, one after the other.
@@ -120,6 +137,8 @@ pub struct Batch {
     pub logits: Vec<u32>,
     /// Residual rows that are read after the step.
     pub taps: Vec<Tap>,
+    /// What is added to residual rows on the way.
+    pub addends: Vec<Addend>,
 }
 
 impl Batch {
@@ -132,12 +151,14 @@ impl Batch {
         self.segments.clear();
         self.cells.clear();
         self.seq_of.clear();
+        self.sees_until.clear();
         self.seqs.clear();
         self.tables.clear();
         self.copies.clear();
         self.selected.clear();
         self.logits.clear();
         self.taps.clear();
+        self.addends.clear();
     }
 
     /// Appends rows of plain text of one sequence: `tokens` at positions, and in cells, from `start` on.
@@ -242,6 +263,20 @@ impl Batch {
         match &self.seq(row).view {
             View::InOrder => cell,
             View::Mapped(map) => map[cell] as usize,
+        }
+    }
+
+    /// Tokens of its sequence that `row` sees by `mask`.
+    pub fn visible(&self, row: usize, mask: Mask) -> Range<usize> {
+        let seen = mask.visible(self.index(row), self.len_of(self.seq(row)));
+        seen.start..seen.end.max(self.ahead(row, mask))
+    }
+
+    /// One more than the last token that `row` sees ahead by `mask`; 0 where it sees none.
+    pub fn ahead(&self, row: usize, mask: Mask) -> usize {
+        match mask {
+            Mask::Causal | Mask::Window(_) => self.sees_until.get(row).map_or(0, |&end| end as usize),
+            Mask::Chunk(_) | Mask::Full => 0,
         }
     }
 

@@ -35,7 +35,7 @@ mod watch;
 pub use adapt::{LORA, adapt};
 pub use backend::{Backend, Capabilities, Grade};
 pub use backend_weight::BackendWeight;
-pub use batch::{Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, View, Wants};
+pub use batch::{Addend, Batch, BatchSeq, EMPTY, Input, NO_PAGE, Select, SeqPlace, Tap, View, Wants};
 pub use cell_selection::{CellSelection, CellSums, KeptCells};
 pub use cost::{OpCost, OpRows};
 pub use cut::{CutPlan, PartRows, cut, cuttable, whole_name};

@@ -61,7 +61,8 @@ impl Runner {
     /// Walks the plan in segments that end where rows are tapped: nothing is added to the plan for them.
     fn walk(&mut self, batch: &Batch, mut watch: Option<&mut dyn Watch>) -> Result<()> {
         self.ends.clear();
-        self.ends.extend(batch.taps.iter().map(|t| self.plan.marks[t.mark].ops).chain([self.plan.ops.len()]));
+        let marks = batch.taps.iter().map(|t| t.mark).chain(batch.addends.iter().map(|a| a.mark));
+        self.ends.extend(marks.map(|mark| self.plan.marks[mark].ops).chain([self.plan.ops.len()]));
         self.ends.sort_unstable();
         self.ends.dedup();
         let mut start = 0;
@@ -71,6 +72,7 @@ impl Runner {
                 None => walk(&mut *self.machine, &self.plan.ops[start..end], batch)?,
                 Some(watch) => self.watched(batch, start..end, *watch)?,
             }
+            self.add(batch, end)?;
             for (i, tap) in batch.taps.iter().enumerate() {
                 let Mark { ops, slot } = self.plan.marks[tap.mark];
                 if ops == end {
@@ -79,6 +81,21 @@ impl Runner {
                 }
             }
             start = end;
+        }
+        Ok(())
+    }
+
+    /// Adds what the batch has for the marks behind operator `end`. Rows that the plan has dropped by then need nothing.
+    fn add(&mut self, batch: &Batch, end: usize) -> Result<()> {
+        let mut row = vec![];
+        for addend in &batch.addends {
+            let Mark { ops, slot } = self.plan.marks[addend.mark];
+            let kind = self.plan.kind(slot);
+            let at = (0..batch.count(kind)).find(|&i| batch.row_of(kind, i) == addend.row as usize);
+            let Some(at) = at.filter(|_| ops == end) else { continue };
+            self.machine.read(slot, at..at + 1, &mut row)?;
+            row.iter_mut().zip(&addend.numbers).for_each(|(number, more)| *number += more);
+            self.machine.write(slot, at..at + 1, &row)?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ impl CandleMachine {
     /// What batch row `row` sees in layer `kv`.
     pub(super) fn seen(&self, b: &Batch, kv: usize, row: usize, mask: Mask) -> Result<SeenCells> {
         let (seq, index) = (b.seq(row), b.index(row));
-        let tokens = mask.visible(index, b.len_of(seq));
+        let tokens = b.visible(row, mask);
         let cells: Vec<(usize, usize)> = match &seq.view {
             View::InOrder => tokens.map(|token| (token, token)).collect(),
             View::Mapped(map) => {

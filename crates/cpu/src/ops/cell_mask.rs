@@ -14,6 +14,9 @@ pub(super) struct CellMask<'a> {
     from: usize,
     /// Tokens of the sequence.
     len: usize,
+    /// What each row of the step sees ahead, and the token of the first one.
+    ahead: &'a [u32],
+    first: usize,
     table: &'a [u32],
     /// A valid page, read in place of evicted ones; the mask hides what is read there.
     any: u32,
@@ -30,13 +33,17 @@ impl<'a> CellMask<'a> {
         let any = table.iter().rev().find(|&&p| p != NO_PAGE).copied().unwrap_or(0);
         // Only masks that look ahead have to know.
         let len = if mask == Mask::Full { b.len_of(seq) } else { 0 };
-        CellMask { map, mask, from: seq.kept.first(kv), len, table, any }
+        let looks_ahead = matches!(mask, Mask::Causal | Mask::Window(_)) && map.is_none();
+        let ahead = b.sees_until.get(seq.rows()).filter(|_| looks_ahead).unwrap_or(&[]);
+        let first = if ahead.is_empty() { 0 } else { b.index(seq.rows().start) };
+        CellMask { map, mask, from: seq.kept.first(kv), len, ahead, first, table, any }
     }
 
     /// Tokens that the token at `index` sees.
     pub fn visible(&self, index: usize) -> (usize, usize) {
         let seen = self.mask.visible(index, self.len);
-        (seen.start.max(self.from), seen.end)
+        let ahead = index.checked_sub(self.first).and_then(|row| self.ahead.get(row));
+        (seen.start.max(self.from), ahead.map_or(seen.end, |&end| seen.end.max(end as usize)))
     }
 
     /// A range of cells that holds everything the tokens `first..=last` attend to.

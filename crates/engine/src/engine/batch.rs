@@ -8,7 +8,7 @@ use crate::{
     schedule::Share,
     sequence::Sequence,
 };
-use lamina_plan::{Batch, Input, Select, SeqPlace, Tap, Wants};
+use lamina_plan::{Addend, Batch, Input, Select, SeqPlace, Tap, Wants};
 use lamina_speculate::WantedTaps;
 
 /// Appends the rows of a share to a batch; the result says where they will be among the step's results.
@@ -59,7 +59,9 @@ fn fill_beams(
     let (logits, wanted) = (batch.logits.len(), s.wanted(share.rows, share.left));
     for (beam, place) in memory.beam_places(s).enumerate() {
         let tokens = &beams.search.tokens(beam)[beams.computed..beams.computed + share.rows];
-        batch.push(tokens, share.start, place, Select::Tail(wanted));
+        let rows = tokens.iter().zip(share.start..);
+        let rows = rows.map(|(&token, at)| (Input::Token(token), numbers::position(at, &s.rows), at as u32));
+        batch.push_rows(rows, place, Select::Tail(wanted));
     }
     RowPlace { logits, count: batch.logits.len() - logits, ..RowPlace::default() }
 }
@@ -77,12 +79,22 @@ fn push(batch: &mut Batch, s: &Sequence, share: &Share, drafts: &[u32], place: S
     let places = share.start..share.start + share.rows;
     let inputs = places.map(|at| {
         let input = numbers::input(s.tokens[at], at, &s.rows, &mut numbers);
-        (input, [at as u32; 3], at as u32)
+        (input, numbers::position(at, &s.rows), at as u32)
     });
     let guessed = drafts.iter().zip(share.start + share.rows..);
-    let drafts = guessed.map(|(&token, at)| (Input::Token(token), [at as u32; 3], at as u32));
+    let drafts = guessed.map(|(&token, at)| (Input::Token(token), numbers::position(at, &s.rows), at as u32));
+    let first = batch.rows();
     batch.push_rows(inputs.chain(drafts), place, wants);
     batch.numbers = numbers;
+    for (place, row) in (share.start..share.start + share.rows).zip(first as u32..) {
+        if let Some(places) = numbers::together(place, &s.rows) {
+            batch.sees_until.resize(batch.rows(), 0);
+            batch.sees_until[row as usize] = places.end as u32;
+        }
+        // Mark 0 is the embedding, the next one stands behind the first layer.
+        let addends = numbers::deep(place, &s.rows).zip(1..);
+        batch.addends.extend(addends.map(|(deep, mark)| Addend { mark, row, numbers: deep.to_vec() }));
+    }
     if let Some(second) = s.second() {
         batch.split_last(second.saturating_sub(share.start));
     }

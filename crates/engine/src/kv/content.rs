@@ -46,6 +46,14 @@ impl RowsId {
         }
         RowsId(h.finalize().into())
     }
+
+    /// The digest of a part of what is made of something with the digest `source`.
+    pub fn of_source(source: &Name, part: std::ops::Range<usize>) -> RowsId {
+        let mut h = Sha256::new();
+        h.update(source);
+        [part.start, part.end].into_iter().for_each(|n| h.update((n as u64).to_le_bytes()));
+        RowsId(h.finalize().into())
+    }
 }
 
 /// Cells that hold rows of numbers in the place of tokens.

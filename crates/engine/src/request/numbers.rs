@@ -1,6 +1,6 @@
 //! Rows of numbers in a prompt: what stands there in the place of tokens, such as pieces of a picture.
 
-use crate::kv::content::{Cells, RowSpan, RowsId};
+use crate::kv::content::{Cells, Name, RowSpan, RowsId};
 use lamina_plan::Input;
 use std::{ops::Range, sync::Arc};
 
@@ -13,12 +13,72 @@ pub struct NumberRows {
     width: usize,
     numbers: Arc<[f32]>,
     id: RowsId,
+    /// The picture that they are a part of, where its rows have positions of their own.
+    grid: Option<RowGrid>,
+    /// For each of the model's first layers what is added behind it; as many numbers as the rows have.
+    deep: Vec<Arc<[f32]>>,
+    /// They see one another both ways, so that they are computed in one step.
+    both_ways: bool,
+}
+
+/// Rows of a picture whose positions are its rows and columns (mrope): the first stands at the position `p` that a token would
+/// have there, others at `[p, p + row, p + column]`, and what follows at `p` plus the longer side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowGrid {
+    /// Cells below one another.
+    pub rows: usize,
+    /// Cells beside one another.
+    pub columns: usize,
+}
+
+impl RowGrid {
+    /// Positions that it takes on the first axis, and cells.
+    fn sizes(self) -> (usize, usize) {
+        (self.rows.max(self.columns), self.rows * self.columns)
+    }
 }
 
 impl NumberRows {
     /// Rows of `width` numbers from place `start` of a prompt on. Hashes the numbers: call it beside the engine.
     pub fn new(start: usize, width: usize, numbers: Arc<[f32]>) -> NumberRows {
-        NumberRows { start, width, id: RowsId::of(width, &numbers), numbers }
+        NumberRows {
+            start,
+            width,
+            id: RowsId::of(width, &numbers),
+            numbers,
+            grid: None,
+            deep: vec![],
+            both_ways: false,
+        }
+    }
+
+    /// The same, where what they are made of has the digest `source`: rows of one picture are told apart by `part`.
+    pub fn of_source(
+        start: usize,
+        width: usize,
+        numbers: Arc<[f32]>,
+        (source, part): (&Name, Range<usize>),
+    ) -> NumberRows {
+        let id = RowsId::of_source(source, part);
+        NumberRows { start, width, id, numbers, grid: None, deep: vec![], both_ways: false }
+    }
+
+    /// The same rows as all cells of a picture whose positions are its rows and columns.
+    #[must_use]
+    pub fn in_grid(self, grid: RowGrid) -> NumberRows {
+        NumberRows { grid: Some(grid), ..self }
+    }
+
+    /// The same rows with what is added behind the model's first layers.
+    #[must_use]
+    pub fn with_deep(self, deep: Vec<Arc<[f32]>>) -> NumberRows {
+        NumberRows { deep, ..self }
+    }
+
+    /// The same rows where they see one another both ways.
+    #[must_use]
+    pub fn seeing_both_ways(self) -> NumberRows {
+        NumberRows { both_ways: true, ..self }
     }
 
     /// Places of the prompt that the rows take.
@@ -35,7 +95,11 @@ impl NumberRows {
             Some("whole rows, at least one")
         } else if self.start < from || self.places().end > tokens {
             Some("inside the prompt, in order, and apart from each other")
-        } else if !self.numbers.iter().all(|v| v.is_finite()) {
+        } else if self.grid.is_some_and(|grid| grid.sizes().1 != self.numbers.len() / width) {
+            Some("as many rows as its grid has cells")
+        } else if self.deep.iter().any(|deep| deep.len() != self.numbers.len()) {
+            Some("as many numbers for each layer as the rows have")
+        } else if !self.numbers.iter().chain(self.deep.iter().flat_map(|d| d.iter())).all(|v| v.is_finite()) {
             Some("finite numbers")
         } else {
             None
@@ -62,6 +126,40 @@ pub(crate) fn cells<'a>(tokens: &'a [u32], start: usize, rows: &[NumberRows]) ->
         })
     };
     Cells { rows: rows.iter().filter_map(span).collect(), ..Cells::from(tokens) }
+}
+
+/// Position of the row at `place`: what stands behind grids is nearer than its place says.
+pub(crate) fn position(place: usize, rows: &[NumberRows]) -> [u32; 3] {
+    let mut less = 0;
+    for NumberRows { start, grid, .. } in rows {
+        let Some(grid) = grid.filter(|_| *start <= place) else { continue };
+        let (side, cells) = grid.sizes();
+        if let Some(cell) = Some(place - start).filter(|&cell| cell < cells) {
+            let first = start - less;
+            return [first, first + cell / grid.columns, first + cell % grid.columns].map(|at| at as u32);
+        }
+        less += cells - side;
+    }
+    [(place - less) as u32; 3]
+}
+
+/// Places that are computed in one step with `place`, since they see one another both ways.
+pub(crate) fn together(place: usize, rows: &[NumberRows]) -> Option<Range<usize>> {
+    rows.iter().filter(|r| r.both_ways).map(NumberRows::places).find(|places| places.contains(&place))
+}
+
+/// How many of `count` rows from `place` on can be computed in a step: as many as cut nothing that comes together.
+pub(crate) fn uncut(place: usize, count: usize, rows: &[NumberRows]) -> usize {
+    match together(place + count, rows).filter(|places| places.start < place + count) {
+        None => count,
+        Some(places) => places.start.saturating_sub(place),
+    }
+}
+
+/// What is added to the row at `place` behind the model's first layers.
+pub(crate) fn deep(place: usize, rows: &[NumberRows]) -> impl Iterator<Item = &[f32]> {
+    let at = rows.iter().find(|r| r.places().contains(&place)).map(|r| (r, place - r.start));
+    at.into_iter().flat_map(|(r, i)| r.deep.iter().map(move |deep| &deep[i * r.width..(i + 1) * r.width]))
 }
 
 /// What the row of `token` at `place` starts from; rows of numbers go to the end of `numbers`.
@@ -104,6 +202,30 @@ mod tests {
         let got: Vec<_> = (0..4).map(|place| input(place as u32 + 50, place, &rows, &mut numbers)).collect();
         assert_eq!(got, [Input::Token(50), Input::Row(0), Input::Row(1), Input::Token(53)]);
         assert_eq!(numbers, [100.0, 101.0, 102.0, 103.0]);
+    }
+
+    #[test]
+    fn what_follows_a_grid_stands_behind_its_longer_side() {
+        let grid = RowGrid { rows: 2, columns: 3 };
+        let rows = [rows(2, 6).in_grid(grid), rows(9, 6).in_grid(grid)];
+        let at = |place| position(place, &rows);
+        assert_eq!([at(1), at(2), at(4), at(7)], [[1; 3], [2; 3], [2, 2, 4], [2, 3, 4]]);
+        assert_eq!([at(8), at(9), at(14), at(15)], [[5; 3], [6; 3], [6, 7, 8], [9; 3]]);
+        assert!(
+            NumberRows { grid: Some(RowGrid { rows: 2, columns: 2 }), ..rows[0].clone() }
+                .problem(0, 20, 2)
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn steps_cut_no_rows_that_see_one_another() {
+        let rows = [rows(3, 4).seeing_both_ways(), rows(9, 2)];
+        assert_eq!(
+            [(0, 3), (0, 4), (0, 7), (0, 6), (5, 1), (5, 2), (7, 3)].map(|(p, n)| uncut(p, n, &rows)),
+            [3, 3, 7, 3, 0, 2, 3]
+        );
+        assert_eq!((together(4, &rows), together(9, &rows)), (Some(3..7), None));
     }
 
     #[test]

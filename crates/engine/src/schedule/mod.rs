@@ -243,11 +243,16 @@ impl Schedule {
     fn give_pages(&mut self, id: u64, rows: usize, preemption: &mut Preemption<'_>) -> Option<usize> {
         loop {
             let s = self.running.iter_mut().find(|s| s.id == id)?;
+            let rows = s.uncut(rows);
+            if rows == 0 {
+                return None;
+            }
             let fit = match s.row_width() {
                 1 if s.beams().is_none() => self.memory.grow(s, rows),
                 width if self.memory.grow_beams(s, rows / width) => rows,
                 _ => 0,
             };
+            let fit = if fit < rows { s.uncut(fit) } else { fit };
             if fit > 0 && (fit == rows || !s.comes_whole()) {
                 return Some(fit);
             }

@@ -256,11 +256,21 @@ impl Sequence {
             age: self.times.arrival.map_or(Duration::ZERO, |came| now.saturating_duration_since(came)),
             pending: width * self.pending(),
             most,
-            least: if self.comes_whole() || width > 1 { most } else { 1 },
+            least: if self.comes_whole() || width > 1 { most } else { self.least_rows() },
             tail: if self.is_free() { 0 } else { self.tail().saturating_mul(width) },
             depth: self.next_place() + 1,
             answers: self.answered() > 0 && self.computed + 1 >= self.prompt_len,
         }
+    }
+
+    /// Fewer of its next rows are of no use: those of a picture that see one another come in one step.
+    fn least_rows(&self) -> usize {
+        numbers::together(self.computed, &self.rows).map_or(1, |places| places.end - self.computed)
+    }
+
+    /// How many of its next `rows` rows a step can have.
+    pub fn uncut(&self, rows: usize) -> usize {
+        if self.rows.is_empty() { rows } else { numbers::uncut(self.computed, rows, &self.rows) }
     }
 
     /// Place of its next row.

@@ -13,7 +13,7 @@ use crate::{
     error::{EngineError, Result},
     events::output::Event,
     kv::{cache_part::SavedEntries, content::Name},
-    request::{Pass, Request, Task, Terms, queue::Queue},
+    request::{Pass, Request, Task, Terms, numbers::NumberRows, queue::Queue},
     sequence::Sequence,
     service::{
         handle::Handle,
@@ -91,9 +91,24 @@ impl Service {
     /// # Errors
     /// When as many requests wait as may, or the service has ended: the cause.
     pub fn submit(&self, prompt: Vec<u32>, lora: Arc<[f32]>, task: Task, terms: Terms) -> Result<Handle> {
+        self.submit_rows(prompt, vec![], lora, task, terms)
+    }
+
+    /// [`Service::submit`] with rows of numbers in the place of some of the tokens.
+    ///
+    /// # Errors
+    /// As for [`Service::submit`].
+    pub fn submit_rows(
+        &self,
+        prompt: Vec<u32>,
+        rows: Vec<NumberRows>,
+        lora: Arc<[f32]>,
+        task: Task,
+        terms: Terms,
+    ) -> Result<Handle> {
         let waker = self.waker();
         let (events, inbox) = mailbox(terms.backlog, Box::new(move || waker.wake()));
-        let request = Request { lora, terms, ..Request::new(prompt, task, Box::new(events)) };
+        let request = Request { rows, lora, terms, ..Request::new(prompt, task, Box::new(events)) };
         let handle = Handle::new(&request, inbox, self.waker(), self.fault.clone());
         self.send(request).map(|()| handle)
     }

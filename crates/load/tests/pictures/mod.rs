@@ -71,6 +71,16 @@ fn soft_rows(golden: &Safetensors, case: &str, soft: f32) -> Option<Vec<f32>> {
 }
 
 fn check(folder: &str) {
+    check_within(folder, TOLERANCE);
+}
+
+#[test]
+fn llama4_projects_as_the_reference_does_from_pixels_of_another_resize() {
+    // The reference resizes by torchvision here, whose pixels are up to two steps of 255 away.
+    check_within("llama4", 3e-2);
+}
+
+fn check_within(folder: &str, tolerance: f64) {
     let Some(mut eyes) = eyes(folder, 2) else { return };
     let golden = shared(&format!("golden-vision/{folder}/golden.safetensors")).unwrap();
     let golden = Safetensors::open(golden).unwrap();
@@ -84,7 +94,7 @@ fn check(folder: &str) {
         let mut close = |name: &str, got: &[f32], want: Vec<f32>| {
             assert_eq!(got.len(), want.len(), "{folder}/{case}: numbers of {name}");
             let error = error(got, &want);
-            assert!(error < TOLERANCE, "{folder}/{case}: {name} is off by {error:.1e}");
+            assert!(error < tolerance, "{folder}/{case}: {name} is off by {error:.1e}");
             compared += 1;
         };
         let stored = |name: &str| golden.tensors.get(&format!("{case}/{name}")).map(|t| to_f32(t).unwrap());

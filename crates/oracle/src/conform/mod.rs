@@ -13,6 +13,7 @@
 //!
 //! A backend's tests call [`run`] and [`Report::assert`].
 
+mod ahead;
 mod bench;
 mod branches;
 mod cases;
@@ -87,6 +88,9 @@ fn examine(make: Make<'_>, tolerance: Tolerance, wanted: &dyn Fn(&str) -> bool) 
         add(&name("wild rows"), &|| finite::wild_rows_stay_alone(make, kv_type));
         add(&name("selections"), &|| selections::kept_cells_are_the_strongest(make, kv_type, tolerance));
         add(&name("sparse"), &|| sparse::rows_read_what_they_should(make, kv_type, tolerance));
+    }
+    for (name, mask) in [("looking ahead", Mask::Causal), ("looking ahead in windows", Mask::Window(16))] {
+        add(name, &|| ahead::rows_see_what_the_batch_says(make, mask, tolerance));
     }
     add("inputs", &|| views::numbers_are_taken_as_they_are(make));
     add("features", &|| views::features_stand_beside_rows(make));

@@ -30,6 +30,7 @@ fn visible(mask: Mask, index: usize, len: usize) -> RangeInclusive<usize> {
 fn seen(b: &Batch, row: usize, kv: usize, mask: Mask) -> Vec<(usize, usize)> {
     let len = b.seq(row).rows().map(|r| b.index(r) + 1).max().unwrap_or(1);
     let tokens = visible(mask, b.index(row), len);
+    let tokens = *tokens.start()..=(*tokens.end()).max(b.ahead(row, mask).saturating_sub(1));
     match &b.seq(row).view {
         View::InOrder => tokens.filter(|&j| j >= b.seq(row).kept.first(kv)).map(|j| (j, j)).collect(),
         View::Mapped(map) => {

@@ -1,0 +1,170 @@
+//! Models that see, from pictures and texts to logits and greedy tokens, beside the reference's own code; and the same bits
+//! however a picture's rows come.
+
+use lamina::{
+    GenerateOptions, KvType, LoadOptions, Model, Prompt, Special,
+    image::{ImageLimits, Picture, decode},
+};
+use lamina_fixtures::shared;
+use lamina_quant::to_f32;
+use lamina_store::safetensors::Safetensors;
+use serde_json::Value;
+use std::{fs, path::PathBuf, sync::Arc};
+
+/// Gaps between the two best logits below this are ties, as the fixtures' README says.
+const TIE: f32 = 0.02;
+
+struct Case {
+    name: String,
+    prompt: String,
+    pictures: Vec<Arc<Picture>>,
+}
+
+fn folder(name: &str) -> Option<PathBuf> {
+    let found = shared(&format!("golden-vision/{name}"));
+    if found.is_none() {
+        eprintln!("skipped: golden-vision/{name} is not there");
+    }
+    found
+}
+
+fn read(file: &str) -> Arc<Picture> {
+    // The reference's decoder of JPEG differs by a step or two: what it made of the file is read instead.
+    let file = if file == "rotated.jpg" { "rotated.decoded.png" } else { file };
+    let bytes = fs::read(shared(&format!("golden-vision/images/{file}")).unwrap()).unwrap();
+    Arc::new(decode(&bytes, &ImageLimits::default()).unwrap().picture)
+}
+
+/// Cases without options of the processor.
+fn cases(name: &str) -> Vec<Case> {
+    let file = fs::read(folder(name).unwrap().join("cases.json")).unwrap();
+    let all: Value = serde_json::from_slice(&file).unwrap();
+    let cases = all["cases"].as_object().unwrap().iter();
+    let plain = cases.filter(|(_, case)| case["options"].as_object().is_none_or(serde_json::Map::is_empty));
+    let case = |(name, case): (&String, &Value)| Case {
+        name: name.clone(),
+        prompt: case["prompt"].as_str().unwrap().to_owned(),
+        pictures: case["images"].as_array().unwrap().iter().map(|f| read(f.as_str().unwrap())).collect(),
+    };
+    plain.map(case).collect()
+}
+
+/// `|a - b| / |b|`.
+fn error(a: &[f32], b: &[f32]) -> f64 {
+    let sum = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
+        a.iter().zip(b).map(|(&a, &b)| f(f64::from(a), f64::from(b))).sum()
+    };
+    (sum(&|a, b| (a - b) * (a - b)) / sum(&|_, b| b * b)).sqrt()
+}
+
+fn load(path: &PathBuf, change: impl FnOnce(LoadOptions) -> LoadOptions) -> Model {
+    let exact = LoadOptions { kv_dtype: KvType::F32.into(), threads: Some(2), ..LoadOptions::default() };
+    Model::load(Some(path), change(exact)).unwrap()
+}
+
+fn tokens(model: &Model, case: &Case) -> Vec<u32> {
+    let text = match case.pictures.is_empty() {
+        true => case.prompt.clone(),
+        false => model.expand_images(&case.prompt, &case.pictures).unwrap(),
+    };
+    model.tokenize(&text, Special::ADD_AND_PARSE).unwrap()
+}
+
+fn greedy(images: &[Arc<Picture>]) -> GenerateOptions {
+    let mut options = GenerateOptions {
+        max_tokens: Some(8),
+        ignore_eos: true,
+        images: images.to_vec(),
+        ..GenerateOptions::default()
+    };
+    options.sampling.set("temperature", 0.0).unwrap();
+    options
+}
+
+fn check(name: &str) {
+    let Some(path) = folder(name) else { return };
+    let model = load(&path, |o| o);
+    let golden = Safetensors::open(path.join("golden.safetensors")).unwrap();
+    for case in cases(name) {
+        let stored = |part: &str| to_f32(&golden.tensors[&format!("{}/{part}", case.name)]).unwrap();
+        let ids: Vec<u32> = stored("input_ids").iter().map(|&id| id as u32).collect();
+        assert_eq!(tokens(&model, &case), ids, "{name}/{}: what markers become", case.name);
+        let (logits, want) = (model.logits_seeing(&ids, &case.pictures).unwrap(), stored("logits"));
+        let last = &logits[logits.len() - want.len()..];
+        assert!(
+            error(last, &want) < 1e-4,
+            "{name}/{}: logits are off by {:.1e}",
+            case.name,
+            error(last, &want)
+        );
+        let answer = model.generate(&Prompt::Tokens(ids), &greedy(&case.pictures)).unwrap();
+        let sure = stored("greedy_margin").iter().take_while(|m| **m >= TIE).count();
+        let greedy: Vec<u32> = stored("greedy").iter().map(|&id| id as u32).collect();
+        assert_eq!(answer[0].tokens[..sure], greedy[..sure], "{name}/{}: greedy tokens", case.name);
+    }
+}
+
+macro_rules! families {
+    ($($name:ident $folder:literal)*) => { $(#[test] fn $name() { check($folder); })* };
+}
+
+families! {
+    gemma3_sees_as_the_reference "gemma3"
+    mistral3_sees_as_the_reference "mistral3"
+    qwen2_5_vl_sees_as_the_reference "qwen2-5-vl"
+    qwen2_vl_sees_as_the_reference "qwen2-vl"
+    qwen3_5_sees_as_the_reference "qwen3-5"
+    qwen3_vl_sees_as_the_reference "qwen3-vl"
+}
+
+#[test]
+fn logits_behind_a_picture_have_the_same_bits_however_it_comes() {
+    for name in ["gemma3", "qwen2-vl", "qwen3-vl", "mistral3"] {
+        let Some(path) = folder(name) else { return };
+        let case = cases(name).into_iter().find(|case| case.name == "two").unwrap();
+        let bits = |model: &Model| {
+            let logits = model.logits_seeing(&tokens(model, &case), &case.pictures).unwrap();
+            logits.iter().map(|v| v.to_bits()).collect::<Vec<_>>()
+        };
+        let want = bits(&load(&path, |o| o));
+        for rows in [1, 5, 7, 64] {
+            let model =
+                load(&path, |o| LoadOptions { batch_rows: Some(rows), threads: Some(1 + rows % 3), ..o });
+            assert!(bits(&model) == want, "{name}: steps of {rows} rows");
+            assert!(bits(&model) == want, "{name}: rows from the cache");
+        }
+    }
+}
+
+#[test]
+fn the_same_text_with_another_picture_finds_nothing_of_the_first() {
+    let Some(path) = folder("qwen2-vl") else { return };
+    let model = load(&path, |o| o);
+    let ask = |file: &str| {
+        let text = format!("{}<|image_pad|> What is it?", "Look here. ".repeat(6));
+        let options = greedy(&[read(file)]);
+        let answer = model.generate(&Prompt::Text(text), &options).unwrap().remove(0);
+        (answer.tokens, answer.usage.cached_tokens)
+    };
+    let (first, again, other) = (ask("wide.png"), ask("wide.png"), ask("alpha.png"));
+    assert_eq!(first.0, again.0);
+    assert!(again.1 > first.1, "the same picture is found: {} tokens", again.1);
+    assert!(other.1 < again.1, "another one is not: {} of {} tokens", other.1, again.1);
+}
+
+#[test]
+fn pictures_without_their_markers_go_first_and_markers_without_pictures_are_an_error() {
+    let Some(path) = folder("qwen2-vl") else { return };
+    let model = load(&path, |o| o);
+    let picture = read("tiny.png");
+    let first = model.expand_images("What?", &[picture.clone()]).unwrap();
+    assert_eq!(first, "<|image_pad|>".repeat(4) + "What?");
+    assert_eq!(model.image_tokens(&picture).unwrap(), 4);
+    assert_eq!(model.image_rows(&picture).unwrap().rows.len(), 4 * 64);
+    let many = model.expand_images("<|image_pad|><|image_pad|>", &[picture.clone()]).unwrap_err();
+    assert!(many.to_string().contains("2 markers"), "{many}");
+    let few = model.logits_seeing(&[1, 2, 3], &[picture.clone()]).unwrap_err();
+    assert!(few.to_string().contains("4 rows"), "{few}");
+    let blind = Model::load(None, LoadOptions::default()).unwrap();
+    assert!(blind.image_tokens(&picture).unwrap_err().to_string().contains("text only"));
+}
