@@ -9,7 +9,12 @@ use lamina_fixtures::shared;
 use lamina_quant::to_f32;
 use lamina_store::safetensors::Safetensors;
 use serde_json::Value;
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    slice::from_ref,
+    sync::Arc,
+};
 
 /// Gaps between the two best logits below this are ties, as the fixtures' README says.
 const TIE: f32 = 0.02;
@@ -57,7 +62,7 @@ fn error(a: &[f32], b: &[f32]) -> f64 {
     (sum(&|a, b| (a - b) * (a - b)) / sum(&|_, b| b * b)).sqrt()
 }
 
-fn load(path: &PathBuf, change: impl FnOnce(LoadOptions) -> LoadOptions) -> Model {
+fn load(path: &Path, change: impl FnOnce(LoadOptions) -> LoadOptions) -> Model {
     let exact = LoadOptions { kv_dtype: KvType::F32.into(), threads: Some(2), ..LoadOptions::default() };
     Model::load(Some(path), change(exact)).unwrap()
 }
@@ -141,7 +146,7 @@ fn the_same_text_with_another_picture_finds_nothing_of_the_first() {
     let Some(path) = folder("qwen2-vl") else { return };
     let model = load(&path, |o| o);
     let ask = |file: &str| {
-        let text = format!("{}<|image_pad|> What is it?", "Look here. ".repeat(6));
+        let text = format!("{}<|image_pad|> What is it?", "Look here. ".repeat(2));
         let options = greedy(&[read(file)]);
         let answer = model.generate(&Prompt::Text(text), &options).unwrap().remove(0);
         (answer.tokens, answer.usage.cached_tokens)
@@ -157,13 +162,13 @@ fn pictures_without_their_markers_go_first_and_markers_without_pictures_are_an_e
     let Some(path) = folder("qwen2-vl") else { return };
     let model = load(&path, |o| o);
     let picture = read("tiny.png");
-    let first = model.expand_images("What?", &[picture.clone()]).unwrap();
+    let first = model.expand_images("What?", from_ref(&picture)).unwrap();
     assert_eq!(first, "<|image_pad|>".repeat(4) + "What?");
     assert_eq!(model.image_tokens(&picture).unwrap(), 4);
     assert_eq!(model.image_rows(&picture).unwrap().rows.len(), 4 * 64);
-    let many = model.expand_images("<|image_pad|><|image_pad|>", &[picture.clone()]).unwrap_err();
+    let many = model.expand_images("<|image_pad|><|image_pad|>", from_ref(&picture)).unwrap_err();
     assert!(many.to_string().contains("2 markers"), "{many}");
-    let few = model.logits_seeing(&[1, 2, 3], &[picture.clone()]).unwrap_err();
+    let few = model.logits_seeing(&[1, 2, 3], from_ref(&picture)).unwrap_err();
     assert!(few.to_string().contains("4 rows"), "{few}");
     let blind = Model::load(None, LoadOptions::default()).unwrap();
     assert!(blind.image_tokens(&picture).unwrap_err().to_string().contains("text only"));

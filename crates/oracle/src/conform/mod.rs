@@ -89,7 +89,10 @@ fn examine(make: Make<'_>, tolerance: Tolerance, wanted: &dyn Fn(&str) -> bool) 
         add(&name("selections"), &|| selections::kept_cells_are_the_strongest(make, kv_type, tolerance));
         add(&name("sparse"), &|| sparse::rows_read_what_they_should(make, kv_type, tolerance));
     }
-    for (name, mask) in [("looking ahead", Mask::Causal), ("looking ahead in windows", Mask::Window(16))] {
+    for (name, mask) in [
+        ("looking ahead", lamina_plan::op::Mask::Causal),
+        ("looking ahead in windows", lamina_plan::op::Mask::Window(16)),
+    ] {
         add(name, &|| ahead::rows_see_what_the_batch_says(make, mask, tolerance));
     }
     add("inputs", &|| views::numbers_are_taken_as_they_are(make));
