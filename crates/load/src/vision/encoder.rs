@@ -83,7 +83,7 @@ impl PictureEncoder {
     pub fn rows(&self, picture: &Picture) -> Result<Arc<PictureRows>> {
         if self.spec.sight == PictureSight::BothInWindows {
             return Err(Error::Unsupported(
-                "pictures whose rows see one another in some layers only (Gemma 4): give text only".into(),
+                "pictures whose rows see one another in some layers only: give text only".into(),
             ));
         }
         self.features(picture)
