@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(lamina.__file__).parent
 
 # Whoever uses these gets them from a method, and never calls the class.
-MADE = {"AsyncStream", "Grammar", "Matcher", "Stream"}
+MADE = {"AsyncStream", "Grammar", "Matcher", "Stream", "Trace"}
 # Their list is Rust's: `help(lamina.SamplingParams)` and docs/sampling.md have what it says of each.
 LISTED = {"SamplingParams"}
 
