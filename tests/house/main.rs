@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lamina-base", 5),
     ("lamina-http", 5),
     ("lamina-image", 5),
+    ("lamina-sound", 5),
     ("lamina-simd", 0),
     ("lamina-pool", 0),
     ("lamina-reserve", 0),

@@ -1,0 +1,6 @@
+//! Sound beside its references.
+
+mod decode;
+mod features;
+mod hostile;
+mod resample;
