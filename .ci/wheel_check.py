@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""What a wheel asks of the system that it is installed on, and what it tells of the one that made it.
+
+    wheel_check.py TARGET WHEEL
+
+Tag, size (`wheel_size.py`), libraries and versions of the C library (auditwheel), symbols outside Python's stable interface
+(abi3audit), licences and the list of linked packages, folders of the building machine in its strings.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TAGS = {
+    "x86_64-unknown-linux-gnu": r"manylinux_2_17_x86_64(\.manylinux2014_x86_64)?",
+    "aarch64-unknown-linux-gnu": r"manylinux_2_17_aarch64(\.manylinux2014_aarch64)?",
+    "x86_64-unknown-linux-musl": r"musllinux_1_2_x86_64",
+    "aarch64-unknown-linux-musl": r"musllinux_1_2_aarch64",
+    "aarch64-apple-darwin": r"macosx_11_0_arm64",
+    "x86_64-apple-darwin": r"macosx_10_12_x86_64",
+    "x86_64-pc-windows-msvc": r"win_amd64",
+    "x86_64-pc-windows-gnu": r"win_amd64",
+}
+# What a wheel may ask of Linux beside the C library's own parts.
+SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|util)\.so\.\d+|ld-linux[-\w]*\.so\.\d+|libc\.musl-\w+\.so\.1")
+# Folders that only a building machine has.
+FOLDERS = re.compile(rb"/(home|root|Users|work|tmp|runner)/[\w.\-/]{3,}|\.cargo/registry/src/[\w.\-]+/")
+NOTICES = ("LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY-LICENSES.txt")
+
+
+def tag(target, wheel, _):
+    asked = f"-cp39-abi3-{TAGS[target]}.whl"
+    if not re.search(asked, wheel.name):
+        yield f"its tag is not {asked}"
+
+
+def contents(target, wheel, _):
+    names = zipfile.ZipFile(wheel).namelist()
+    yield from (f"{notice} is missing" for notice in NOTICES if not any(n.endswith(notice) for n in names))
+    if not any(re.search(r"\.dist-info/sboms/.*\.json$", n) for n in names):
+        yield "there is no list of linked packages (SBOM)"
+    if not any(n.endswith("models/lamina-tiny.gguf") for n in names):
+        yield "the model is missing"
+
+
+def folders(target, wheel, library):
+    found = sorted({m.group().decode() for m in FOLDERS.finditer(library.read_bytes())})
+    yield from (f"folder of the building machine: {folder}" for folder in found[:8])
+
+
+def libraries(target, wheel, library):
+    if "linux" not in target:
+        return
+    listed = subprocess.run(["readelf", "--dynamic", library], capture_output=True, text=True, check=True).stdout
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", listed)
+    yield from (f"it needs {name}" for name in needed if not SYSTEM.fullmatch(name))
+    if "gnu" in target:
+        shown = subprocess.run(["auditwheel", "show", wheel], capture_output=True, text=True)
+        if shown.returncode or "manylinux_2_17" not in shown.stdout:
+            yield f"auditwheel: {shown.stdout.strip()} {shown.stderr.strip()}"
+
+
+def interface(target, wheel, _):
+    ran = subprocess.run(["abi3audit", "--strict", wheel], capture_output=True, text=True)
+    if ran.returncode:
+        yield f"abi3audit: {ran.stdout.strip()} {ran.stderr.strip()}"
+
+
+def size(target, wheel, _):
+    if subprocess.run([sys.executable, HERE / "wheel_size.py", wheel]).returncode:
+        yield "it is too large"
+
+
+def main(target, wheel):
+    wheel = Path(wheel)
+    with tempfile.TemporaryDirectory() as folder:
+        archive = zipfile.ZipFile(wheel)
+        inside = next(n for n in archive.namelist() if n.endswith((".so", ".pyd")))
+        library = Path(archive.extract(inside, folder))
+        checks = (tag, contents, folders, libraries, interface, size)
+        found = [problem for check in checks for problem in check(target, wheel, library)]
+    sys.exit("\n".join(f"{wheel.name}: {problem}" for problem in found) or 0)
+
+
+main(*sys.argv[1:])
