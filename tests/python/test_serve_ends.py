@@ -215,3 +215,20 @@ def test_a_second_signal_ends_at_once():
 def listens(host, port):
     with socket.socket() as connection:
         return connection.connect_ex((host, port)) == 0
+
+
+def test_the_program_that_started_it_is_told_the_address_and_takes_it_along():
+    line = command("--port", 0, "--print-url", "--exit-with-parent")
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        url = process.stdout.readline().strip()
+        with urllib.request.urlopen(url + "/health", timeout=20) as answer:
+            assert answer.status == 200
+        # What is written to it is no reason to end.
+        process.stdin.write("nothing\n" * 10)
+        process.stdin.flush()
+        with urllib.request.urlopen(url + "/health", timeout=20) as answer:
+            assert answer.status == 200
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
+        assert process.stdout.read() == ""
+        assert "standard input was closed" in process.stderr.read()

@@ -17,6 +17,8 @@ mod model_path;
 mod output;
 #[cfg(test)]
 mod page;
+#[cfg(feature = "serve")]
+mod parent;
 mod parts;
 mod progress;
 #[cfg(feature = "client")]

@@ -8,9 +8,11 @@ use crate::{
     interrupt::{self, On},
     model_path,
     output::note,
+    parent::Parent,
 };
 use lamina_serve::{ModelOrigin, NamedPath, ReplicaPlace, ServeOptions, Server, StartError, serve_replica};
 use std::{
+    io::Write,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -28,6 +30,13 @@ pub struct ServeArgs {
     /// File of options and models, in TOML; what the command line says wins
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Write the address, and nothing else, to standard output once requests are answered: for the program that starts this
+    /// one, with --port 0
+    #[arg(long)]
+    print_url: bool,
+    /// End in good order when standard input is closed, as it is when the program that started this one has ended
+    #[arg(long)]
+    exit_with_parent: bool,
     #[command(flatten)]
     options: ServeFlags,
     #[command(flatten)]
@@ -66,31 +75,48 @@ impl Execute for ServeArgs {
         server.end_on_signals()?;
         note(&format!("listening on {}", server.url()));
         server.notes().iter().for_each(|n| note(n));
-        let mut interrupted = false;
-        let ready = server.ready(|| !drains(&server, &mut interrupted));
+        let mut end = End { interrupted: false, parent: self.exit_with_parent.then(Parent::watch) };
+        let ready = server.ready(|| !end.drains(&server));
         if let Err(why) = ready {
             server.abort();
             return Err(CliError::Model(lamina::Error::Runtime(why)));
         }
-        if !interrupted {
+        if !end.interrupted {
             server.models().iter().for_each(|name| note(&format!("ready: {name}")));
+            if self.print_url {
+                let mut out = std::io::stdout();
+                writeln!(out, "{}", server.url()).and_then(|()| out.flush())?;
+            }
         }
         while !server.wait_within(PATIENCE) {
-            drains(&server, &mut interrupted);
+            end.drains(&server);
         }
         interrupt::set(On::Exit);
         Ok(())
     }
 }
 
-/// Looks for Ctrl-C: the first drains the server, the second ends the program.
-fn drains(server: &Server, interrupted: &mut bool) -> bool {
-    if interrupt::hit() && !std::mem::replace(interrupted, true) {
-        note("ending; press Ctrl-C again to end at once");
-        server.drain();
-        interrupt::set(On::Exit);
+/// What ends a server beside signals.
+struct End {
+    interrupted: bool,
+    parent: Option<Parent>,
+}
+
+impl End {
+    /// Looks for Ctrl-C and for the end of the parent: the first drains the server, a second Ctrl-C ends the program.
+    fn drains(&mut self, server: &Server) -> bool {
+        let orphan = self.parent.as_ref().is_some_and(Parent::gone);
+        if (interrupt::hit() || orphan) && !std::mem::replace(&mut self.interrupted, true) {
+            note(if orphan {
+                "ending: standard input was closed"
+            } else {
+                "ending; press Ctrl-C again to end at once"
+            });
+            server.drain();
+            interrupt::set(On::Exit);
+        }
+        self.interrupted
     }
-    *interrupted
 }
 
 impl From<StartError> for CliError {
