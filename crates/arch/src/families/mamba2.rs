@@ -29,7 +29,10 @@ fn build(ck: &Checkpoint, family: &Family) -> Result<ModelSpec> {
         vocab: family.usize(c, "vocab_size")?,
         context: c.opt_usize("max_position_embeddings")?.unwrap_or(1 << 20),
         embed: Embed { scale: 1.0, positions: None, segments: 0, norm: None, width: None },
-        layers: vec![Layer { mixer, ffn: Ffn::None, place: Place::Pre, norm, residual: 1.0, scale: 1.0 }; count],
+        layers: vec![
+            Layer { mixer, ffn: Ffn::None, place: Place::Pre, norm, residual: 1.0, scale: 1.0 };
+            count
+        ],
         final_norm: Some(norm),
         head: Head { tied: crate::tied(ck)?, scale: 1.0, softcap: None },
         output: ModelOutput::Tokens,
