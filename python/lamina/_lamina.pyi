@@ -20,7 +20,10 @@ __all__ = [
     "cli_main",
     "load_kinds",
     "plan",
+    "record",
     "sampling_params",
+    "trace",
+    "trace_form",
 ]
 
 __version__: str

@@ -6,7 +6,7 @@ use lamina::{
     disk::{PanelCheck, ReaderKind},
 };
 use lamina_base::DType;
-use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
+use lamina_engine::{Event, Generation, Request, Task, Token, sample::SamplingParams};
 use lamina_fixtures::{Models, extent, packaged, tokens};
 use lamina_plan::ExpertCounts;
 use std::{io::Write, path::Path, sync::mpsc::channel};
@@ -112,7 +112,8 @@ fn answer(folder: &Path, options: &LoadOptions) -> (Vec<String>, ExpertCounts) {
         loaded.engine.step();
     }
     let token = |event| match event {
-        Event::Token(t) => Some(format!("{t:?}")),
+        // Its sampler's seed is drawn for each request.
+        Event::Token(t) => Some(format!("{:?}", Token { sampler: None, ..t })),
         Event::Failed(e) => panic!("{}: {e}", folder.display()),
         _ => None,
     };

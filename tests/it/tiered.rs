@@ -6,7 +6,7 @@ use lamina::{
     ReadShare, StreamOptions,
 };
 use lamina_cpu::Cpu;
-use lamina_engine::{Event, Generation, Request, Task, sample::SamplingParams};
+use lamina_engine::{Event, Generation, Request, Task, Token, sample::SamplingParams};
 use lamina_fixtures::{Models, extent, packaged, tokens};
 use lamina_load::{Error, ForecastQuestion, Loaded, Progress, Result, forecast_beside, open_beside, open_on};
 use lamina_oracle::Throttled;
@@ -71,7 +71,8 @@ fn answers(mut loaded: Loaded) -> Vec<String> {
         loaded.engine.step();
     }
     let token = |event| match event {
-        Event::Token(t) => Some(format!("{t:?}")),
+        // Its sampler's seed is drawn for each request.
+        Event::Token(t) => Some(format!("{:?}", Token { sampler: None, ..t })),
         Event::Failed(e) => panic!("{e}"),
         _ => None,
     };

@@ -65,7 +65,7 @@ impl MmprojChoice {
 /// The encoder of `path`, which has to fit.
 fn named(path: &Path, hidden: usize) -> Result<FoundMmproj> {
     let source = open(path)?;
-    match source.model.opt_usize("hidden_size").map_err(lamina_arch::ArchError::from)? {
+    match source.model_width()? {
         Some(width) if width != hidden => Err(Error::InvalidRequest(format!(
             "mmproj {} makes rows of {width} numbers, but the model's rows have {hidden}: it is the mmproj of another model",
             path.display()

@@ -285,6 +285,7 @@ mod tests {
             values.filter(|(name, word)| put(name, word) == Ok(LoadOptions::default())).collect();
         let want = [
             ("cache_disk", "10G"),
+            ("image_cache", "512MiB"),
             ("kv_dtype", "f16"),
             ("dtype", "auto"),
             ("device", "auto"),

@@ -4,32 +4,9 @@
 //! read the row itself and write only what they keep. Wherever two logits are equal the lower id comes first, so no
 //! result depends on how a sort treats equal keys.
 
-use std::cmp::Ordering;
-
+use super::candidate::Candidate;
 use super::look::{ChoiceLooks, of_list, of_row};
 use super::peak::{BLOCK, Peak, block_max};
-
-/// A token, its logit, and its probability as of the last [`Candidates::softmax`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Candidate {
-    pub id: u32,
-    pub logit: f32,
-    pub p: f32,
-}
-
-impl Candidate {
-    /// Higher logit first, then lower id. NaN does not occur: [`Peak::of`] has refused it.
-    fn rank(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-
-    /// Logit and id as one integer: comparing it takes no branch, which halves the time of a sort (150,000 candidates: 10.5 ms to 5.7).
-    fn key(&self) -> u64 {
-        let bits = (self.logit + 0.0).to_bits(); // -0.0 + 0.0 is 0.0
-        let rising = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
-        u64::from(!rising) << 32 | u64::from(self.id)
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod breakers;
+mod candidate;
 mod candidates;
 mod chain;
 mod context;

@@ -3,7 +3,7 @@
 //! The chain that runs every day has no test for it: [`Sampler::sample_traced`](super::Sampler::sample_traced) is a second
 //! function, and a test holds their tokens equal. It only reads: a look never lists, sorts or softens candidates.
 
-use super::candidates::Candidate;
+use super::candidate::Candidate;
 
 /// Likeliest candidates that are noted of a stage.
 pub const LOOK: usize = 10;

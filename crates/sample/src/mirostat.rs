@@ -1,6 +1,7 @@
 //! Mirostat (Basu et al. 2020): steers the cut so that the surprise of the chosen tokens stays near a target.
 
-use super::candidates::{Candidate, Candidates};
+use super::candidate::Candidate;
+use super::candidates::Candidates;
 use super::chain::{Build, Pick, Stage};
 use super::params::group;
 use super::stream::Stream;

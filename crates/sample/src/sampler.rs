@@ -1,6 +1,7 @@
 //! The sampling state of one request.
 
-use super::candidates::{Candidate, Candidates};
+use super::candidate::Candidate;
+use super::candidates::Candidates;
 use super::chain::{Edit, Looks, Pick, Shape, Stage};
 use super::draw::Random;
 use super::logprobs::{ReportedProbs, drawn, logprobs};

@@ -1,6 +1,7 @@
 //! Top-n-sigma (Tang et al. 2024, "Top-nσ: Not All Logits Are You Need").
 
-use super::candidates::{Candidate, Candidates};
+use super::candidate::Candidate;
+use super::candidates::Candidates;
 use super::chain::{Build, Shape, Stage};
 use super::params::group;
 use super::stream::Stream;

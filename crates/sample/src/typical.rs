@@ -1,6 +1,7 @@
 //! Locally typical sampling (Meister et al. 2022).
 
-use super::candidates::{Candidate, Candidates};
+use super::candidate::Candidate;
+use super::candidates::Candidates;
 use super::chain::{Build, Shape, Stage};
 use super::params::group;
 use super::stream::Stream;

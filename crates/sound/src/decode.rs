@@ -38,7 +38,7 @@ pub fn decode(bytes: &[u8], limits: &SoundLimits) -> Result<Sound, SoundError> {
     }
 }
 
-struct Format {
+struct SoundFormat {
     name: &'static str,
     is: fn(&[u8]) -> bool,
     how: How,
@@ -53,23 +53,27 @@ enum How {
 const CONVERT: &str = "convert it to WAV, FLAC, MP3 or Ogg Vorbis";
 
 /// By what files of a format begin with; MP3 has no first bytes of its own, so it comes last.
-const FORMATS: &[Format] = &[
-    Format {
+const FORMATS: &[SoundFormat] = &[
+    SoundFormat {
         name: "WAV",
         is: |b| begins(b, 0, b"RIFF") && begins(b, 8, b"WAVE"),
         how: How::Decode(wav::decode),
     },
-    Format { name: "FLAC", is: |b| begins(b, 0, b"fLaC"), how: How::Decode(flac::decode) },
-    Format {
+    SoundFormat { name: "FLAC", is: |b| begins(b, 0, b"fLaC"), how: How::Decode(flac::decode) },
+    SoundFormat {
         name: "Ogg Opus",
         is: |b| begins(b, 0, b"OggS") && begins(b, 28, b"OpusHead"),
         how: How::Refuse(CONVERT),
     },
-    Format { name: "Ogg Vorbis", is: |b| begins(b, 0, b"OggS"), how: How::Decode(vorbis::decode) },
-    Format { name: "MP4 (AAC)", is: |b| begins(b, 4, b"ftyp"), how: How::Refuse(CONVERT) },
-    Format { name: "WebM", is: |b| begins(b, 0, b"\x1a\x45\xdf\xa3"), how: How::Refuse(CONVERT) },
-    Format { name: "AIFF", is: |b| begins(b, 0, b"FORM") && begins(b, 8, b"AIF"), how: How::Refuse(CONVERT) },
-    Format { name: "MP3", is: mp3::is, how: How::Decode(mp3::decode) },
+    SoundFormat { name: "Ogg Vorbis", is: |b| begins(b, 0, b"OggS"), how: How::Decode(vorbis::decode) },
+    SoundFormat { name: "MP4 (AAC)", is: |b| begins(b, 4, b"ftyp"), how: How::Refuse(CONVERT) },
+    SoundFormat { name: "WebM", is: |b| begins(b, 0, b"\x1a\x45\xdf\xa3"), how: How::Refuse(CONVERT) },
+    SoundFormat {
+        name: "AIFF",
+        is: |b| begins(b, 0, b"FORM") && begins(b, 8, b"AIF"),
+        how: How::Refuse(CONVERT),
+    },
+    SoundFormat { name: "MP3", is: mp3::is, how: How::Decode(mp3::decode) },
 ];
 
 fn begins(bytes: &[u8], at: usize, with: &[u8]) -> bool {
@@ -77,16 +81,16 @@ fn begins(bytes: &[u8], at: usize, with: &[u8]) -> bool {
 }
 
 /// Samples of one channel while they come, with the limit that they count against.
-struct Mixer {
+struct MonoMix {
     samples: Vec<f32>,
     rate: u32,
     channels: usize,
     seconds: u32,
 }
 
-impl Mixer {
-    fn new(rate: u32, channels: usize, seconds: u32) -> Mixer {
-        Mixer { samples: vec![], rate, channels: channels.max(1), seconds }
+impl MonoMix {
+    fn new(rate: u32, channels: usize, seconds: u32) -> MonoMix {
+        MonoMix { samples: vec![], rate, channels: channels.max(1), seconds }
     }
 
     /// Adds the mean of all channels.

@@ -30,6 +30,14 @@ pub struct VisionSource {
 const PROCESSORS: [&str; 2] = ["processor_config.json", "preprocessor_config.json"];
 
 impl VisionSource {
+    /// Numbers of a row of the language model that the encoder was made for; none where its settings do not say it.
+    ///
+    /// # Errors
+    /// The setting is no number.
+    pub fn model_width(&self) -> Result<Option<usize>> {
+        Ok(self.model.opt_usize("hidden_size")?)
+    }
+
     /// The encoder of a folder; none where it has no `vision_config`.
     ///
     /// # Errors

@@ -45,36 +45,7 @@ pub(super) fn turns(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         let y = i as f64 * 28.0 + 4.0;
         let class = if Some(*id) == strip.sequence { "s" } else { "f" };
         canvas.text(0.0, y + 14.0, class, Anchor::Start, &format!("sequence {id}"));
-        let first = life.steps.first().map_or(end, |s| s.0);
-        canvas.mark(
-            Box2::new(x(life.arrived), y + 8.0, x(first) - x(life.arrived), 4.0),
-            "cg",
-            &format!("waited {}", time(first.saturating_sub(life.arrived) as f64)),
-            None,
-        );
-        for (from, to, rows, token) in &life.steps {
-            let tip = format!("{rows} rows, {}", time((to - from) as f64));
-            match token {
-                true if *rows == 1 => canvas.mark(Box2::new(x(*to) - 1.0, y, 1.8, 20.0), "cb", &tip, None),
-                _ => canvas.mark(Box2::new(x(*from), y + 3.0, x(*to) - x(*from), 14.0), "ca", &tip, None),
-            }
-        }
-        for at in &life.preempted {
-            canvas.mark(
-                Box2::new(x(*at) - 1.5, y - 2.0, 3.0, 24.0),
-                "ce",
-                "preempted: its pages were needed",
-                None,
-            );
-        }
-        let last = life.steps.last().map_or(end, |s| s.1);
-        canvas.text(
-            x(last) + 6.0,
-            y + 14.0,
-            "f",
-            Anchor::Start,
-            &format!("{} → {}", life.prompt, life.tokens),
-        );
+        draw(&mut canvas, y, life, &x, end);
     }
     time_axis(&mut canvas, (LEFT, shown as f64 * 28.0 + 8.0, WIDTH - LEFT - RIGHT), span);
     let gaps: Vec<u64> = lives.values().flat_map(gaps).collect();
@@ -103,6 +74,30 @@ pub(super) fn turns(trace: &Trace, strip: &TextStrip) -> Option<Figure> {
         ),
         ..Figure::default()
     })
+}
+
+/// The row of a sequence; `x` is the place of a time, and `end` that of the last step.
+fn draw(canvas: &mut Canvas, y: f64, life: &SequenceLife, x: &impl Fn(u64) -> f64, end: u64) {
+    let first = life.steps.first().map_or(end, |s| s.0);
+    canvas.mark(
+        Box2::new(x(life.arrived), y + 8.0, x(first) - x(life.arrived), 4.0),
+        "cg",
+        &format!("waited {}", time(first.saturating_sub(life.arrived) as f64)),
+        None,
+    );
+    for (from, to, rows, token) in &life.steps {
+        let tip = format!("{rows} rows, {}", time((to - from) as f64));
+        match token {
+            true if *rows == 1 => canvas.mark(Box2::new(x(*to) - 1.0, y, 1.8, 20.0), "cb", &tip, None),
+            _ => canvas.mark(Box2::new(x(*from), y + 3.0, x(*to) - x(*from), 14.0), "ca", &tip, None),
+        }
+    }
+    for at in &life.preempted {
+        let mark = Box2::new(x(*at) - 1.5, y - 2.0, 3.0, 24.0);
+        canvas.mark(mark, "ce", "preempted: its pages were needed", None);
+    }
+    let last = life.steps.last().map_or(end, |s| s.1);
+    canvas.text(x(last) + 6.0, y + 14.0, "f", Anchor::Start, &format!("{} → {}", life.prompt, life.tokens));
 }
 
 fn lives(trace: &Trace) -> BTreeMap<u64, SequenceLife> {

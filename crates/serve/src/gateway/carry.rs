@@ -1,6 +1,6 @@
 //! A request on its way to an engine, and its answer on the way back; where the engine is lost, another one goes on.
 
-use super::{Gateway, link::Link, replicas::ReplicaSeat, watch::held};
+use super::{Gateway, link::Link, lock::held, replicas::ReplicaSeat};
 use crate::{
     dialect::Dialect,
     error::{ApiError, Cause},

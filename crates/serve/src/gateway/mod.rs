@@ -3,7 +3,9 @@
 
 mod body;
 mod carry;
+mod crash;
 mod link;
+mod lock;
 mod replicas;
 mod watch;
 mod whole;
@@ -155,7 +157,7 @@ impl Gateway {
     ) -> Result<ReplicaSeat, ApiError> {
         let limit = self.app.options.request_timeout.map_or(LONGEST_WAIT, |span| span.0);
         let left = limit.saturating_sub(arrival.elapsed());
-        let choose = |able: &[(usize, u64)]| watch::held(&self.router).choose(names, able);
+        let choose = |able: &[(usize, u64)]| lock::held(&self.router).choose(names, able);
         let late = |_| ApiError::unavailable("no replica can answer", LATER);
         let place = timeout(left, self.replicas.place(apart, choose)).await.map_err(late)?;
         self.settings.settle(&place).await;

@@ -1,6 +1,6 @@
 //! The replicas of a gateway: which live, what each does, who gets the next request.
 
-use super::watch::{has_crashed, held};
+use super::{crash::has_crashed, lock::held};
 use crate::ticket::ReplicaHello;
 use serde_json::{Value, json};
 use std::{

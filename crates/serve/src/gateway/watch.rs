@@ -6,7 +6,7 @@ use std::{
     ffi::OsString,
     io::{self, BufRead, BufReader},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -82,22 +82,4 @@ fn goodbye(child: &mut Child) -> io::Result<ExitStatus> {
     }
     child.kill()?;
     child.wait()
-}
-
-/// True where a process has ended by a fault of its own, not because somebody has killed it.
-pub(super) fn has_crashed(status: ExitStatus) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::process::ExitStatusExt;
-        /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
-        const FAULTS: [i32; 6] = [4, 5, 6, 7, 8, 11];
-        status.signal().map_or(!status.success(), |signal| FAULTS.contains(&signal))
-    }
-    #[cfg(not(unix))]
-    !status.success()
-}
-
-/// What a lock guards, also where a thread has panicked that held it.
-pub(super) fn held<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,9 +3,9 @@
 use super::{
     Gateway, LATER,
     link::Link,
+    lock::held,
     replicas::{Replica, ReplicaSeat},
     response,
-    watch::held,
 };
 use crate::{
     call::{HttpCall, json_response},

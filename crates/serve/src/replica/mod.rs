@@ -1,6 +1,7 @@
 //! A process behind a gateway: the models and the whole server, without a listener for clients.
 
 mod attend;
+mod connection;
 mod port;
 
 use crate::{
@@ -40,7 +41,7 @@ pub fn serve_replica(mut options: ServeOptions, place: &ReplicaPlace) -> Result<
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).map_err(listen)?;
     let port = listener.local_addr().map_err(listen)?.port();
     let routes = api::routes().with_state(app.clone());
-    runtime.spawn(port::accept(app.clone(), routes, place.key.as_str().into(), listener));
+    runtime.spawn(connection::accept(app.clone(), routes, place.key.as_str().into(), listener));
     let idle = app.models.clone();
     runtime.spawn(async move { idle.forget_idle().await });
     let hello = serde_json::to_string(&ReplicaHello { port, boot: Uuid::new_v4().as_u64_pair().0 });

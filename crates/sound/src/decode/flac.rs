@@ -1,6 +1,6 @@
 //! FLAC, by the `claxon` crate.
 
-use super::{Mixer, damaged};
+use super::{MonoMix, damaged};
 use crate::{error::SoundError, sound::Sound};
 use claxon::FlacReader;
 use std::io::Cursor;
@@ -10,7 +10,7 @@ pub(super) fn decode(bytes: &[u8], seconds: u32) -> Result<Sound, SoundError> {
     let mut reader = FlacReader::new(Cursor::new(bytes)).map_err(|e| damaged(&e))?;
     let info = reader.streaminfo();
     let full = (1_u64 << (info.bits_per_sample.clamp(1, 32) - 1)) as f32;
-    let mut mixer = Mixer::new(info.sample_rate, info.channels as usize, seconds);
+    let mut mixer = MonoMix::new(info.sample_rate, info.channels as usize, seconds);
     let mut blocks = reader.blocks();
     let mut buffer = vec![];
     while let Some(block) = blocks.read_next_or_eof(buffer).map_err(|e| damaged(&e))? {

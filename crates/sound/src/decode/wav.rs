@@ -1,6 +1,6 @@
 //! WAV: integers of 8 to 32 bits and float32.
 
-use super::{Mixer, damaged};
+use super::{MonoMix, damaged};
 use crate::{error::SoundError, sound::Sound};
 use hound::{SampleFormat, WavReader};
 use std::io::Cursor;
@@ -16,7 +16,7 @@ pub(super) fn decode(bytes: &[u8], seconds: u32) -> Result<Sound, SoundError> {
             Box::new(reader.samples::<i32>().map(move |s| s.map(|s| s as f32 / full)))
         }
     };
-    let mut mixer = Mixer::new(spec.sample_rate, usize::from(spec.channels), seconds);
+    let mut mixer = MonoMix::new(spec.sample_rate, usize::from(spec.channels), seconds);
     let mut frame = Vec::with_capacity(mixer.channels);
     for sample in samples {
         frame.push(sample.map_err(|e| damaged(&e))?);

@@ -1,9 +1,9 @@
 //! How many questions a model gets right, and whether another one gets more.
 
-mod paired;
+mod mcnemar;
 mod question;
 
-pub use paired::PairedVerdict;
+pub use mcnemar::PairedVerdict;
 pub use question::{Question, RightAnswer, questions};
 
 use lamina::{
