@@ -4,6 +4,8 @@
 //! read the row itself and write only what they keep. Wherever two logits are equal the lower id comes first, so no
 //! result depends on how a sort treats equal keys.
 
+use std::cmp::Ordering;
+
 use super::candidate::Candidate;
 use super::look::{ChoiceLooks, of_list, of_row};
 use super::peak::{BLOCK, Peak, block_max};
