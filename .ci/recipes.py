@@ -16,10 +16,12 @@ HOME = "https://example.org/lamina"
 
 
 def made_hashes():
-    """A line of `sha256sum` for each file that a recipe names."""
-    recipes = [f.read_text() for f in (ROOT / "packaging").rglob("*") if f.is_file() and f.suffix != ".py"]
+    """A line of `sha256sum` for each file that the workflow makes and recipes may name: a recipe of another file is not filled."""
     version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
-    names = {n.replace("@VERSION@", version) for text in recipes for n in re.findall(r"@SHA256:((?:@VERSION@|[^@])+)@", text)}
+    jobs = yaml.safe_load((ROOT / ".github/workflows/wheels.yml").read_text())["jobs"]
+    targets = [entry["target"] for entry in jobs["archives"]["strategy"]["matrix"]["include"]]
+    names = [f"lamina-{version}-{target}.{'zip' if 'windows' in target else 'tar.gz'}" for target in targets]
+    names.append(f"lamina-{version}.tar.gz")
     return "".join(f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n" for name in sorted(names))
 
 

@@ -30,12 +30,13 @@ def code(names):
 def models():
     run = subprocess.run([sys.executable, "-m", "lamina", "support", "--json"], capture_output=True, text=True, check=True)
     known = json.loads(run.stdout)
-    made = [path.stem for path in (ROOT / "crates/fixtures/families").glob("*.json")]
+    made = [path.stem for kind in ("families", "encoders") for path in (ROOT / "crates/fixtures" / kind).glob("*.json")]
+    made = [{"jina-v3": "jina-bert-v3", "xlm-roberta": "roberta"}.get(stem, stem) for stem in made]
     # A fixture is of a family, or of one of its forms: `llama-yarn`, `qwen3_5-text`.
     golden = lambda name: any(re.fullmatch(rf"{re.escape(name)}(-\w+)*", stem.replace("_", ".")) for stem in made)  # noqa: E731
     families = [
         [f"`{f['name']}`", code(f["folders"]) or "-", code(f["gguf"]) or (f"as `{f['becomes']}`" if f["becomes"] else "-"),
-         "logits of the family's own code" if golden(f["name"]) else "a checkpoint that the tests make"]
+         "logits of the family's own code" if golden(f["name"]) else "-"]
         for f in known["families"]
     ]  # fmt: skip
     types = [
@@ -47,7 +48,8 @@ def models():
     return (
         "# Models\n\nWhat this version runs: `lamina support --json` as a page. `lamina support MODEL` says the same of one file, and what exactly\n"
         "of it cannot be run; it reads headers only, also of names such as `hf:org/repo`.\n\n"
-        f"## {len(families)} families\n\n" + table(["family", "folders of Hugging Face", "GGUF files", "in a fresh clone held against"], families) +
+        f"## {len(families)} families\n\nWhere the last column has nothing, no checkpoint of the family is in the clone: it is put together from parts that others\n"
+        "hold, and `crates/arch/tests/make_fixtures.py` makes checkpoints of most by their own code.\n\n" + table(["family", "folders of Hugging Face", "GGUF files", "in a fresh clone held against"], families) +
         "\n## Types of weights\n\n" + table(["type", "bits", "in GGUF files", "can be made", "kernels"], types) +
         "\n## Packed folders\n\n" + table(["packing", "also called"], packings)
     )  # fmt: skip

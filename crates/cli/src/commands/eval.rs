@@ -31,7 +31,7 @@ pub struct EvalArgs {
     /// Prompts are messages of a user, written with the model's template
     #[arg(long)]
     chat: bool,
-    /// Write one JSON object, with a line for each question
+    /// Write one JSON object, with the answer to each question
     #[arg(long)]
     json: bool,
     #[command(flatten)]
