@@ -113,7 +113,7 @@ fn seconds(cpu: &Cpu, dtype: DType, rows: usize, batch: usize, rounds: usize) ->
 fn main() {
     let o = options();
     let cpu = Cpu::new(o.threads).expect("an instruction set");
-    let bandwidth = read_bandwidth(cpu.pool(), cpu.isa()).expect("memory");
+    let bandwidth = read_bandwidth(cpu.pool(), cpu.isa()).expect("memory").rate;
     println!("{} threads, {}, read bandwidth {:.1} GB/s", o.threads, cpu.isa(), bandwidth / 1e9);
     println!(
         "{:8} {:>6} {:>13} {:>7} {:>16} {:>16}",

@@ -21,7 +21,7 @@ MB = 1_000_000
 SEQUENCES = 8
 TINY = str(builtin.path())
 # Limits in MB, and options.
-CASES = [(150, ["--context", "256"]), (150, ["--context", "256", "--draft", TINY]), (150, ["--context", "1024"])]
+CASES = [(150, ["--context", "256"]), (150, ["--context", "256", "--draft", TINY]), (60, ["--context", "1024"])]
 
 
 def forecast(group, options):

@@ -17,8 +17,8 @@ use lamina_base::{DType, available_memory, startable, total_memory};
 use lamina_kernels::{CHUNK, CacheRow, Codec, NATIVE, RowKernels};
 use lamina_plan::{
     About, Backend, BackendWeight, Batch, Capabilities, Footprint, KvLayout, KvType, KvTypes, LayerState,
-    Limits, Memory, Ops, PanelFill, Panels, Plan, Reports, Sizes, WeightLayout, WeightSpec, backend::Result,
-    op::*,
+    Limits, Memory, Ops, PanelFill, Panels, Plan, ReadSpeed, Reports, Sizes, WeightLayout, WeightSpec,
+    backend::Result, op::*,
 };
 use lamina_pool::Pool;
 use lamina_simd::{Isa, UnknownIsa};
@@ -73,7 +73,7 @@ impl Reports for Cpu {
         About { device: "cpu".to_owned(), kernels, threads: self.pool.threads() }
     }
 
-    fn read_bandwidth(&self) -> Result<Option<f64>> {
+    fn read_bandwidth(&self) -> Result<Option<ReadSpeed>> {
         read_bandwidth(&self.pool, self.isa).map(Some)
     }
 }

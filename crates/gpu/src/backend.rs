@@ -14,7 +14,7 @@ use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
     About, Backend, BackendWeight, Batch, Capabilities, Footprint, KernelBits, KvLayout, KvTypes, Limits,
-    Memory, Ops, Panels, Plan, Reports, Sizes, WeightLayout, WeightSpec, backend::Result, op::*,
+    Memory, Ops, Panels, Plan, ReadSpeed, Reports, Sizes, WeightLayout, WeightSpec, backend::Result, op::*,
 };
 use std::{ops::Range, time::Instant};
 
@@ -50,7 +50,7 @@ impl<D: GpuDevice> Reports for Gpu<D> {
     }
 
     /// By copies inside the device's memory, which read and write it.
-    fn read_bandwidth(&self) -> Result<Option<f64>> {
+    fn read_bandwidth(&self) -> Result<Option<ReadSpeed>> {
         let half = (self.device.info().free / 16).min(256 << 20) as usize;
         if half == 0 {
             return Ok(None);
@@ -62,7 +62,8 @@ impl<D: GpuDevice> Reports for Gpu<D> {
         let start = Instant::now();
         (0..COPIES).try_for_each(|_| self.device.copy(&buffer, 0, half, half))?;
         self.device.wait()?;
-        Ok(Some((COPIES * 2 * half) as f64 / start.elapsed().as_secs_f64()))
+        let rate = (COPIES * 2 * half) as f64 / start.elapsed().as_secs_f64();
+        Ok(Some(ReadSpeed::of_memory(rate)))
     }
 
     fn kernel_bits(&self) -> Result<Option<KernelBits>> {

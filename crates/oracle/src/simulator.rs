@@ -8,7 +8,8 @@ use lamina_arch::weights::Tensor;
 use lamina_base::{Bytes, DType, human_bytes};
 use lamina_plan::{
     About, BackendError, BackendWeight, Batch, Capabilities, Footprint, KvLayout, KvTypes, Memory, Ops,
-    PanelFill, Panels, Plan, Reports, SentWeight, Sizes, Slot, WeightId, WeightLayout, WeightSpec, Wrapper,
+    PanelFill, Panels, Plan, ReadSpeed, Reports, SentWeight, Sizes, Slot, WeightId, WeightLayout, WeightSpec,
+    Wrapper,
     backend::{Backend, Limits, Result},
     op::{Experts, OpRef},
 };
@@ -106,7 +107,7 @@ impl<B: Backend + Panels + Clone + 'static> Reports for Throttled<B> {
         About { device: "simulated".to_owned(), ..self.inner.about() }
     }
 
-    fn read_bandwidth(&self) -> Result<Option<f64>> {
+    fn read_bandwidth(&self) -> Result<Option<ReadSpeed>> {
         self.inner.read_bandwidth()
     }
 }

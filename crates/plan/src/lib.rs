@@ -53,7 +53,7 @@ pub use lookahead::{ExpertGuess, lookahead};
 pub use op::{Ops, Queue, Wrapper, front};
 pub use panels::{PanelFill, Panels};
 pub use plan::{Mark, Plan, WeightKind, WeightSpec};
-pub use reports::{About, KernelBits, LeftOutKernels, Reports};
+pub use reports::{About, KernelBits, LeftOutKernels, ReadSource, ReadSpeed, Reports};
 pub use runner::Runner;
 pub use sizes::{Memory, Sizes};
 pub use slot::{Arena, RowKind, Slot, SlotSpec, WeightId};

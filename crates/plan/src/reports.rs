@@ -33,6 +33,36 @@ pub struct LeftOutKernels {
     pub why: String,
 }
 
+/// How fast a device reads its memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadSpeed {
+    /// Bytes per second.
+    pub rate: f64,
+    /// What gave them.
+    pub source: ReadSource,
+}
+
+/// What answered the reads of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadSource {
+    /// Memory: more was read than caches hold.
+    Memory,
+    /// Caches may have: so little memory was free that only these bytes were read. The memory is no faster.
+    Caches(u64),
+}
+
+impl ReadSpeed {
+    /// Bytes per second of memory.
+    pub fn of_memory(rate: f64) -> ReadSpeed {
+        ReadSpeed { rate, source: ReadSource::Memory }
+    }
+
+    /// Bytes per second, if it was memory that was read.
+    pub fn memory_rate(self) -> Option<f64> {
+        (self.source == ReadSource::Memory).then_some(self.rate)
+    }
+}
+
 /// What a backend says of itself, for messages and reports.
 pub trait Reports {
     /// Name in messages and reports, such as `cpu`.
@@ -49,11 +79,11 @@ pub trait Reports {
         format!("{device} {kernels}")
     }
 
-    /// Bytes per second that the device reads from its memory, measured now; none where it cannot be measured.
+    /// How fast the device reads its memory, measured now; none where it cannot be measured.
     ///
     /// # Errors
     /// When there is no memory to read.
-    fn read_bandwidth(&self) -> Result<Option<f64>> {
+    fn read_bandwidth(&self) -> Result<Option<ReadSpeed>> {
         Ok(None)
     }
 

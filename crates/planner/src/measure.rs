@@ -5,7 +5,7 @@ use lamina_arch::weights::Tensor;
 use lamina_base::DType;
 use lamina_plan::{
     AttentionSparsity, Backend, Batch, KvLayout, KvType, LayerState, Limits, Ops, PAGE_LEN, Plan, Reach,
-    RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId, WeightKind, WeightSpec,
+    ReadSource, RowKind, Select, SeqPlace, Slot, SlotSpec, WeightId, WeightKind, WeightSpec,
     backend::Result,
     op::{Attend, Attention, ColumnRange, Embed, Linear, Mask, Op, Part, Store},
     walk,
@@ -18,6 +18,8 @@ const ROWS: [usize; 5] = [1, 4, 16, 64, 512];
 const COLS: usize = 2048;
 /// Bytes of the largest matrix: far larger ones would measure the memory.
 const MOST: usize = 16 << 20;
+/// One part in so many of the free memory may be taken by it: it is read from a host's memory, and has an output.
+const SHARE: u64 = 16;
 /// Seconds that one timing should take.
 const TARGET: f64 = 0.02;
 /// How often each is repeated; the best counts, since others on the machine only add.
@@ -29,12 +31,13 @@ const HEADS: (usize, usize, usize) = (16, 4, 128);
 /// Products whose time is that of the operator.
 const EMPTY: usize = 64;
 
-/// Measures the speeds of `backend` for weights of `types`, which are those that its kernels read.
+/// Measures the speeds of `backend` for weights of `types`, which are those that its kernels read; and what answered the reads
+/// of memory.
 ///
 /// # Errors
 /// When the backend cannot hold a second model, or has too little memory.
-pub fn measure(backend: &dyn Backend, types: &[DType]) -> Result<Option<Hardware>> {
-    let (Some(ram), Some(_)) = (backend.read_bandwidth()?, backend.handle()) else { return Ok(None) };
+pub fn measure(backend: &dyn Backend, types: &[DType]) -> Result<Option<(Hardware, ReadSource)>> {
+    let (Some(read), Some(_)) = (backend.read_bandwidth()?, backend.handle()) else { return Ok(None) };
     let mut products = vec![];
     for &dtype in types {
         products.extend(product_speed(backend, dtype)?.map(|speed| (dtype, speed)));
@@ -42,13 +45,15 @@ pub fn measure(backend: &dyn Backend, types: &[DType]) -> Result<Option<Hardware
     let threads = backend.about().threads;
     let (attend_one, attend_many) = (attention(backend, 1)?, attention(backend, 256)?);
     let operator = empty_operator(backend)?;
-    Ok(Some(Hardware { ram, products, attend_one, attend_many, operator, threads }))
+    let hardware = Hardware { ram: read.rate, products, attend_one, attend_many, operator, threads };
+    Ok(Some((hardware, read.source)))
 }
 
 /// Times products of one type; none where it has no tensors of whole blocks.
 fn product_speed(backend: &dyn Backend, dtype: DType) -> Result<Option<ProductSpeed>> {
     let Some(bytes) = dtype.bytes_for(COLS) else { return Ok(None) };
-    let (most, mut points) = ((MOST / bytes).next_multiple_of(256), vec![]);
+    let free = backend.memory().map_or(MOST, |memory| (memory.free / SHARE) as usize);
+    let (most, mut points) = ((MOST.min(free) / bytes).next_multiple_of(256), vec![]);
     for rows in ROWS {
         // A small matrix says how large one may be.
         let mut outputs = 256;

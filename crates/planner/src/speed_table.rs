@@ -8,7 +8,7 @@ use crate::{
 };
 use lamina_base::{DType, cpu_name, files::read_text};
 use lamina_disk::{cache_folder, read_rate, replace_file};
-use lamina_plan::Backend;
+use lamina_plan::{Backend, ReadSource};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
@@ -62,7 +62,9 @@ pub struct SpeedQuality {
     pub at: u64,
     /// Share of the CPU that the process got; none where the system does not say.
     pub cpu_share: Option<f64>,
-    /// They are believed by later runs: it was quiet, and no number contradicts another.
+    /// What gave the speed of memory.
+    pub read: ReadSource,
+    /// They are believed by later runs: it was quiet, no number contradicts another, and it was memory that was read.
     pub kept: bool,
 }
 
@@ -124,21 +126,26 @@ impl SpeedTable {
     }
 }
 
-/// Speeds of `backend` now, and the share of the CPU that the process got meanwhile.
+/// Speeds of `backend` now, what gave them, and the share of the CPU that the process got meanwhile.
 fn sample(backend: &dyn Backend, types: &[DType]) -> Result<SpeedSample> {
     let before = CpuClock::now();
     let unknown = || {
         let what = format!("predictions for {}: its speed cannot be measured", backend.name());
         PlannerError::Unsupported(what)
     };
-    let hardware = measure(backend, types)?.ok_or_else(unknown)?;
+    let (hardware, read) = measure(backend, types)?.ok_or_else(unknown)?;
     let computes = backend.capabilities().shares_memory;
-    let share = before.zip(CpuClock::now()).map(|(before, now)| now.share_since(&before, computes));
-    Ok((hardware, share))
+    let cpu_share = before.zip(CpuClock::now()).map(|(before, now)| now.share_since(&before, computes));
+    Ok(SpeedSample { hardware, read, cpu_share })
 }
 
-/// Speeds, and the share of the CPU that the process got while it measured; none where the system does not say.
-type SpeedSample = (Hardware, Option<f64>);
+/// Speeds that were measured once.
+struct SpeedSample {
+    hardware: Hardware,
+    read: ReadSource,
+    /// Share of the CPU that the process got meanwhile; none where the system does not say.
+    cpu_share: Option<f64>,
+}
 
 /// Which speeds are asked for, and where they are kept.
 struct SpeedQuestion<'a> {
@@ -164,10 +171,10 @@ impl SpeedQuestion<'_> {
         }
         let mut found: Option<MeasuredSpeeds> = None;
         for _ in 0..ATTEMPTS {
-            let (hardware, cpu_share) = measure(&missing)?;
+            let SpeedSample { hardware, read, cpu_share } = measure(&missing)?;
             let is_good = cpu_share.is_none_or(|share| share >= QUIET) && hardware.is_monotonic();
             let best = found.take().map_or(hardware.clone(), |before| before.hardware.best(hardware));
-            let quality = SpeedQuality { at: now(), cpu_share, kept: is_good };
+            let quality = SpeedQuality { at: now(), cpu_share, read, kept: is_good };
             found = Some(MeasuredSpeeds { hardware: best, quality });
             if is_good {
                 break;
@@ -175,6 +182,7 @@ impl SpeedQuestion<'_> {
         }
         let measured = found.expect("measured once at least");
         let mut speeds = measured.with(kept);
+        speeds.quality.kept &= speeds.quality.read == ReadSource::Memory;
         if speeds.quality.kept {
             all.insert(self.key.clone(), value(&speeds));
             write(&self.path, &all);
@@ -188,6 +196,11 @@ impl MeasuredSpeeds {
     /// With the types that were measured before: as old as the older, and as quiet as the less quiet of both.
     fn with(mut self, kept: Option<MeasuredSpeeds>) -> MeasuredSpeeds {
         let Some(kept) = kept else { return self };
+        if self.quality.read != ReadSource::Memory {
+            // Only memory's own speed is ever kept.
+            self.hardware.ram = kept.hardware.ram;
+            self.quality.read = kept.quality.read;
+        }
         let types: Vec<DType> = kept.hardware.products.iter().map(|p| p.0).collect();
         let new = self.hardware.products.clone().into_iter().filter(|p| !types.contains(&p.0));
         let products = new.chain(kept.hardware.products.clone()).collect();
@@ -253,7 +266,7 @@ fn kept_speeds(value: &Value) -> Option<MeasuredSpeeds> {
         operator: value["operator"].as_f64()?,
         threads: usize::try_from(value["threads"].as_u64()?).ok()?,
     };
-    let quality = SpeedQuality { at, cpu_share, kept: true };
+    let quality = SpeedQuality { at, cpu_share, read: ReadSource::Memory, kept: true };
     let is_good = cpu_share.is_none_or(|share| share >= QUIET) && hardware.is_monotonic();
     is_good.then_some(MeasuredSpeeds { hardware, quality })
 }
@@ -287,7 +300,11 @@ mod tests {
             assert_eq!(types, [DType::Q8_0]);
             let (one, share) = samples[calls];
             calls += 1;
-            Ok((hardware(DType::Q8_0, one), share))
+            Ok(SpeedSample {
+                hardware: hardware(DType::Q8_0, one),
+                read: ReadSource::Memory,
+                cpu_share: share,
+            })
         };
         let speeds = question.answer(renew, &mut measure).expect("measured");
         (speeds, calls)
@@ -320,10 +337,32 @@ mod tests {
     }
 
     #[test]
+    fn a_speed_of_caches_is_not_kept_and_that_of_memory_stands_against_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("speeds.json");
+        let ask = |dtype: DType, ram: f64, read: ReadSource| {
+            let question = SpeedQuestion { path: path.clone(), key: "a CPU".into(), types: &[dtype] };
+            let sample = |_: &[DType]| {
+                let hardware = Hardware { ram, ..hardware(dtype, 0.5) };
+                Ok(SpeedSample { hardware, read, cpu_share: Some(1.0) })
+            };
+            question.answer(false, &mut { sample }).expect("measured")
+        };
+        let cached = ask(DType::Q8_0, 9e10, ReadSource::Caches(1 << 20));
+        assert_eq!((cached.hardware.ram, cached.quality.kept, path.exists()), (9e10, false, false));
+        assert!(ask(DType::Q8_0, 2e10, ReadSource::Memory).quality.kept);
+        let added = ask(DType::Q4_K, 9e10, ReadSource::Caches(1 << 20));
+        assert_eq!(
+            (added.hardware.ram, added.quality.read, added.quality.kept),
+            (2e10, ReadSource::Memory, true)
+        );
+    }
+
+    #[test]
     fn types_are_added_to_those_that_are_known() {
-        let quality = SpeedQuality { at: 7, cpu_share: Some(0.92), kept: true };
+        let quality = SpeedQuality { at: 7, cpu_share: Some(0.92), read: ReadSource::Memory, kept: true };
         let kept = MeasuredSpeeds { hardware: hardware(DType::Q4_K, 0.5), quality };
-        let new = SpeedQuality { at: 9, cpu_share: Some(0.97), kept: true };
+        let new = SpeedQuality { at: 9, cpu_share: Some(0.97), ..quality };
         let both = MeasuredSpeeds { hardware: hardware(DType::Q8_0, 0.6), quality: new }.with(Some(kept));
         assert!(both.hardware.missing(&[DType::Q8_0, DType::Q4_K]).is_empty());
         assert_eq!((both.hardware.products.len(), both.quality), (2, quality));
@@ -331,7 +370,7 @@ mod tests {
 
     #[test]
     fn speeds_are_read_as_they_were_written() {
-        let quality = SpeedQuality { at: now(), cpu_share: Some(0.95), kept: true };
+        let quality = SpeedQuality { at: now(), cpu_share: Some(0.95), read: ReadSource::Memory, kept: true };
         let speeds = MeasuredSpeeds { hardware: hardware(DType::Q4_K, 0.5), quality };
         let written = value(&speeds);
         assert_eq!(kept_speeds(&written), Some(speeds));

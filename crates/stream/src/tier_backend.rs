@@ -13,7 +13,7 @@ use lamina_base::{Bytes, DType};
 use lamina_disk::PageBuffer;
 use lamina_plan::{
     About, Backend, BackendError, BackendWeight, Capabilities, Footprint, Grade, KvLayout, KvTypes, Limits,
-    Memory, Ops, PanelFill, Panels, Plan, Reports, Sizes, WeightId, WeightLayout, WeightSpec,
+    Memory, Ops, PanelFill, Panels, Plan, ReadSpeed, Reports, Sizes, WeightId, WeightLayout, WeightSpec,
     backend::Result,
 };
 use std::ops::Range;
@@ -150,7 +150,7 @@ impl Reports for Tiered {
         format!("{} {} {}", self.device.identity(), self.host.identity(), self.homes.text())
     }
 
-    fn read_bandwidth(&self) -> Result<Option<f64>> {
+    fn read_bandwidth(&self) -> Result<Option<ReadSpeed>> {
         self.host.read_bandwidth()
     }
 }

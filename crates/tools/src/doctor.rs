@@ -5,7 +5,7 @@ use lamina::{
     disk::{ReaderKind, ReaderRates, cache_folder, probe_readers},
 };
 use lamina_base::{DType, available_memory, human_bytes};
-use lamina_plan::{About, Backend, KernelBits, LeftOutKernels, Memory};
+use lamina_plan::{About, Backend, KernelBits, LeftOutKernels, Memory, ReadSpeed};
 use lamina_simd::Isa;
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -14,8 +14,8 @@ use std::time::Instant;
 struct BackendFacts {
     about: About,
     memory: Option<Memory>,
-    /// Bytes per second.
-    bandwidth: Option<f64>,
+    /// How fast its memory is read.
+    bandwidth: Option<ReadSpeed>,
     /// Names of the types that are multiplied as they are stored.
     native: Vec<&'static str>,
 }
@@ -58,7 +58,8 @@ pub fn doctor() -> Result<Value> {
         "logical_cpus": std::thread::available_parallelism().map_or(1, usize::from),
         "memory_available": available_memory(),
         "memory_available_text": available_memory().map(human_bytes),
-        "read_bandwidth_gb_s": bandwidth.map(|b| b / 1e9),
+        // Of memory only: where little is free, caches would answer.
+        "read_bandwidth_gb_s": bandwidth.and_then(ReadSpeed::memory_rate).map(|b| b / 1e9),
         "cache_folder": cache_folder(),
         "disk_reader": disk.map(|d| d.faster().name()),
         "disk_read_gb_s": disk.map(|d| d.best() / 1e9),
@@ -106,7 +107,7 @@ pub fn examine(device: Device) -> Result<Value> {
         "kernels": facts.about.kernels,
         "memory_free": facts.memory.map(|m| human_bytes(m.free)),
         "memory_total": facts.memory.map(|m| human_bytes(m.total)),
-        "copy_bandwidth_gb_s": facts.bandwidth.map(|b| b / 1e9),
+        "copy_bandwidth_gb_s": facts.bandwidth.and_then(ReadSpeed::memory_rate).map(|b| b / 1e9),
         "native_types": facts.native,
         "kernel_bits": said,
         "kernels_compared": bits.as_ref().map_or(0, |b| b.compared),

@@ -30,10 +30,15 @@ impl Meter {
     /// When there is no memory to read, or the device cannot be measured.
     pub fn read(&mut self) -> Result<f64> {
         let before = peak_rss();
-        let missing = || {
-            Error::Unsupported(format!("the read bandwidth of {} cannot be measured", self.backend.name()))
+        let refuse = |why: &str| {
+            Error::Unsupported(format!(
+                "the read bandwidth of {} cannot be measured{why}",
+                self.backend.name()
+            ))
         };
-        let bandwidth = self.backend.read_bandwidth()?.ok_or_else(missing)?;
+        let measured = self.backend.read_bandwidth()?.ok_or_else(|| refuse(""))?;
+        let little = ": so little memory is free that caches would be read";
+        let bandwidth = measured.memory_rate().ok_or_else(|| refuse(little))?;
         self.readings.push(bandwidth);
         self.peaks.get_or_insert_with(|| [before, peak_rss()]);
         Ok(bandwidth)

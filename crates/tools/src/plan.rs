@@ -5,6 +5,7 @@ use lamina::{
     JobForecast, MemoryPart, SpeedForecast, SpeedQuality, SwapForecast,
 };
 use lamina_base::human_bytes;
+use lamina_plan::ReadSource;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -169,9 +170,17 @@ fn describe_quality(quality: SpeedQuality) -> String {
     };
     let share =
         quality.cpu_share.map_or(String::new(), |share| format!(", with {:.0} % of the CPU", 100.0 * share));
-    let doubt = match quality.kept {
-        true => "",
-        false => ": the machine is busy, so that it may be faster than this says; these figures are not kept",
+    let doubt = match (quality.read, quality.kept) {
+        (ReadSource::Caches(bytes), _) => format!(
+            ": only {} could be read to know the speed of memory, which caches may hold, so that it may be slower than this \
+             says; these figures are not kept",
+            human_bytes(bytes)
+        ),
+        (ReadSource::Memory, true) => String::new(),
+        (ReadSource::Memory, false) => {
+            ": the machine is busy, so that it may be faster than this says; these figures are not kept"
+                .to_owned()
+        }
     };
     format!("{age}{share}{doubt}")
 }
@@ -271,6 +280,10 @@ pub fn plan_json(forecast: &Forecast) -> Value {
             "ram_gb_s": forecast.ram_rate / 1e9,
             "age_s": forecast.measured.map(|quality| quality.age()),
             "cpu_share": forecast.measured.and_then(|quality| quality.cpu_share),
+            "ram_from": forecast.measured.map(|quality| match quality.read {
+                ReadSource::Memory => "memory",
+                ReadSource::Caches(_) => "caches",
+            }),
             "kept": forecast.measured.map(|quality| quality.kept),
         },
         "advice": forecast.advice.iter().map(advice).collect::<Vec<_>>(),

@@ -195,7 +195,7 @@ fn warm_up(model: &Model) -> Result<()> {
 
 /// The bandwidth that the same threads have beside the run; none where the device cannot be measured.
 fn bandwidth(options: &LoadOptions, model: &Model) -> Option<f64> {
-    lamina::backend_on(options.device, Some(model.info().threads)).ok()?.read_bandwidth().ok()?
+    lamina::backend_on(options.device, Some(model.info().threads)).ok()?.read_bandwidth().ok()??.memory_rate()
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
