@@ -115,7 +115,15 @@ macro_rules! families {
 
 families! {
     gemma3_sees_as_the_reference "gemma3"
+    gemma4_sees_as_the_reference "gemma4"
+    glm4v_sees_as_the_reference "glm4v"
+    idefics3_sees_as_the_reference "idefics3"
+    internvl_sees_as_the_reference "internvl"
+    llava_clip_sees_as_the_reference "llava-clip"
+    llava_next_sees_as_the_reference "llava-next"
+    minicpmv4_6_sees_as_the_reference "minicpmv4-6"
     mistral3_sees_as_the_reference "mistral3"
+    pixtral_sees_as_the_reference "pixtral"
     qwen2_5_vl_sees_as_the_reference "qwen2-5-vl"
     qwen2_vl_sees_as_the_reference "qwen2-vl"
     qwen3_5_sees_as_the_reference "qwen3-5"

@@ -5,7 +5,7 @@ use crate::{
     family::Family,
     llama_like::{gqa, llama_like, norm, softcapped},
     rope::rope,
-    spec::{Act, Ffn, Gqa, Mixer, ModelSpec, Place, QkNorm, QkSpan},
+    spec::{Act, Ffn, Gqa, Mask, Mixer, ModelSpec, Place, QkNorm, QkSpan},
 };
 use lamina_store::{Checkpoint, Config, Kind};
 
@@ -68,6 +68,8 @@ fn attention(ck: &Checkpoint, family: &Family, i: usize) -> Result<Gqa> {
     let norm = norm(c)?;
     g.qk_norm = Some(QkNorm { norm, over: QkSpan::Head, after_rope: false });
     (g.v_norm, g.scale) = (Some(norm), 1.0);
+    // Rows of a picture see one another in layers that slide.
+    g.mask = if g.mask == Mask::Causal { Mask::Strict } else { g.mask };
     Ok(g)
 }
 

@@ -77,6 +77,14 @@ impl Rule {
     }
 }
 
+/// Rules for names that begin alike: `rules!("v.blk.{i}." "~layers.{i}."; "ln1" "norm1", ..)`, canonical name first.
+macro_rules! rules {
+    ($to:literal $from:literal; $($canonical:literal $source:literal),* $(,)?) => {
+        [$($crate::names::Rule::new(concat!($to, $canonical), concat!($from, $source))),*]
+    };
+}
+pub(crate) use rules;
+
 /// Gate, up and down projection of a feed-forward part: canonical names with an ending, sources with a prefix.
 macro_rules! gated {
     ($ending:literal, $prefix:literal) => {

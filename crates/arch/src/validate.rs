@@ -95,7 +95,7 @@ fn gqa(g: &Gqa) -> Result<()> {
     width("head_dim", g.dim)?;
     divides("num_key_value_heads", g.kv_heads, g.heads)?;
     match g.mask {
-        Mask::Causal | Mask::Full => Ok(()),
+        Mask::Causal | Mask::Strict | Mask::Full => Ok(()),
         Mask::Window(n) => width("sliding_window", n.min(WIDEST)),
         Mask::Chunk(n) => width("attention_chunk_size", n.min(WIDEST)),
     }

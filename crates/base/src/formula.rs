@@ -71,8 +71,10 @@ impl Act {
 /// Which tokens `j` of its sequence the token `i` sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
-    /// `j <= i`.
+    /// `j <= i`, and all of a picture that the batch lets a row see.
     Causal,
+    /// `j <= i` also inside pictures whose rows see one another in other layers (full layers of Gemma 4).
+    Strict,
     /// `0 <= i - j < n` (sliding window).
     Window(usize),
     /// `j <= i` and `i / n == j / n` (chunks, Llama 4).
@@ -85,7 +87,7 @@ impl Mask {
     /// Tokens that token `index` sees in a sequence of `len` tokens.
     pub fn visible(self, index: usize, len: usize) -> Range<usize> {
         match self {
-            Mask::Causal => 0..index + 1,
+            Mask::Causal | Mask::Strict => 0..index + 1,
             Mask::Window(n) => (index + 1).saturating_sub(n)..index + 1,
             Mask::Chunk(n) => index / n * n..index + 1,
             Mask::Full => 0..len,

@@ -53,7 +53,7 @@ impl UnitSpace {
 pub(crate) fn most_cells(layout: &KvLayout, limits: &Limits, kv: usize, mask: Mask) -> usize {
     let held = layout.layers[kv].group().map_or(0, |group| limits.pages[group] * PAGE_LEN);
     match mask {
-        Mask::Causal | Mask::Full => held,
+        Mask::Causal | Mask::Strict | Mask::Full => held,
         Mask::Window(n) | Mask::Chunk(n) => n.min(held),
     }
 }

@@ -42,7 +42,7 @@ impl Model {
     /// # Errors
     /// As for [`Model::image_layout`]; also when the encoder cannot be loaded or fails.
     pub fn image_rows(&self, picture: &Picture) -> Result<Arc<PictureRows>> {
-        self.need_pictures()?.features(picture)
+        self.need_pictures()?.rows(picture)
     }
 
     /// `text` with what pictures become in the place of their markers, in order. Pictures beyond the markers go first.
@@ -123,7 +123,7 @@ impl Model {
                 let placed = placed.with_deep(rows.deep.iter().map(|deep| numbers(deep)).collect());
                 let placed = match encoder.spec().sight {
                     PictureSight::Causal => placed,
-                    PictureSight::Both | PictureSight::BothInWindows => placed.seeing_both_ways(),
+                    PictureSight::Both => placed.seeing_both_ways(),
                 };
                 out.push(match grid {
                     Some(cells) => placed.in_grid(RowGrid { rows: cells.rows, columns: cells.columns }),

@@ -276,7 +276,7 @@ impl Batch {
     pub fn ahead(&self, row: usize, mask: Mask) -> usize {
         match mask {
             Mask::Causal | Mask::Window(_) => self.sees_until.get(row).map_or(0, |&end| end as usize),
-            Mask::Chunk(_) | Mask::Full => 0,
+            Mask::Strict | Mask::Chunk(_) | Mask::Full => 0,
         }
     }
 

@@ -40,7 +40,9 @@ pub use cell_selection::{CellSelection, CellSums, KeptCells};
 pub use cost::{OpCost, OpRows};
 pub use cut::{CutPlan, PartRows, cut, cuttable, whole_name};
 pub use deferral::{defer_experts, fewer_experts};
-pub use emit::{emit, emit_blocks, emit_features, emit_head, emit_medusa, emit_patches, emit_projection};
+pub use emit::{
+    emit, emit_blocks, emit_features, emit_head, emit_medusa, emit_merger, emit_patches, emit_projection,
+};
 pub use error::BackendError;
 pub use footprint::Footprint;
 pub use kv::{

@@ -62,7 +62,7 @@ impl VisionWeights<'_> {
         }
         let (rows, cols) =
             (tensor.shape.iter().rev().skip(1).product(), tensor.shape.last().copied().unwrap_or(1));
-        let values = self.numbers(&tensor.canonical)?.unwrap_or_default();
+        let values = self.patches(self.spec.encoder.hidden, self.spec.pixels.patches.width())?.to_f32()?;
         let plane = tensor.shape[2..].iter().product::<usize>().max(1);
         let frames = self.frames();
         let chosen: Vec<f32> = match tensor.frame {

@@ -155,7 +155,7 @@ pub struct Windows {
 pub struct LayerMerger {
     /// Blocks before it.
     pub after: usize,
-    /// Neighbours on a side.
+    /// Neighbours on a side; their patches stand behind one another.
     pub side: usize,
     /// Norms before attention and before the merge.
     pub norm: Norm,
@@ -209,6 +209,8 @@ pub enum ProjectorStep {
     },
     /// All numbers times one.
     Scale(f32),
+    /// Each number less one, times another: vectors of these canonical names.
+    Standardize([&'static str; 2]),
 }
 
 /// How the numbers of merged neighbours stand in their row.
@@ -243,8 +245,6 @@ pub enum RowPositions {
 pub enum PictureSight {
     /// Those before.
     Causal,
-    /// All, in every layer (Gemma 3).
+    /// All, in layers whose mask lets them: every one (Gemma 3), or those with a sliding window (Gemma 4).
     Both,
-    /// All, in layers with a sliding window (Gemma 4).
-    BothInWindows,
 }

@@ -1,13 +1,13 @@
 //! What vision transformers have in common: blocks of one shape, positions of patches, names of their tensors.
 
-use super::{PatchPlaces, PixelScaling, Projector, ProjectorStep, RotaryPairs, VisionEncoder, VisionSource};
+pub(super) use super::channels::*;
+use super::{PatchPlaces, RotaryPairs, VisionEncoder};
 use crate::{
     cut::Cut,
     error::{ArchError, Result},
-    names::Rule,
+    names::{Rule, rules},
     spec::{Act, Dense, Ffn, Gqa, Layer, Mask, Mixer, Norm, NormKind, Pairs, Place, Rope},
 };
-use lamina_image::Filter;
 use lamina_store::Config;
 
 /// Sizes of a vision transformer of equal blocks.
@@ -32,11 +32,15 @@ pub(super) const fn layer_norm(eps: f32) -> Norm {
 impl Vit {
     /// Its sizes under the usual names, with blocks of two matrices.
     pub fn of(c: &Config, norm: Norm, act: Act) -> Result<Vit> {
+        let either = |usual: &str, other: &str| match c.opt_usize(usual)? {
+            Some(n) => Ok::<usize, ArchError>(n),
+            None => Ok(c.usize(other)?),
+        };
         Ok(Vit {
             hidden: c.usize("hidden_size")?,
-            heads: c.usize("num_attention_heads")?,
+            heads: either("num_attention_heads", "num_heads")?,
             inner: c.usize("intermediate_size")?,
-            layers: c.usize("num_hidden_layers")?,
+            layers: either("num_hidden_layers", "depth")?,
             norm,
             act: activation(c)?.unwrap_or(act),
             gated: false,
@@ -120,13 +124,6 @@ impl VisionEncoder {
     }
 }
 
-impl Projector {
-    /// Steps without deep rows.
-    pub(super) fn plain(out: usize, steps: Vec<ProjectorStep>) -> Projector {
-        Projector { steps, deep: vec![], out }
-    }
-}
-
 /// `theta^(-2 i / dim)` for `count` pairs.
 pub(super) fn angles(theta: f32, dim: usize, count: usize) -> Vec<f32> {
     (0..count).map(|i| f64::from(theta).powf(-((2 * i) as f64) / dim as f64) as f32).collect()
@@ -138,11 +135,11 @@ pub(super) fn by_halves(theta: f32, dim: usize, axes: [u8; 2]) -> Vec<(f32, u8)>
     axes.iter().flat_map(|&axis| freqs.iter().map(move |&f| (f, axis)).collect::<Vec<_>>()).collect()
 }
 
-/// The base of a rotary embedding, in either spelling.
-pub(super) fn theta(c: &Config) -> Result<f32> {
+/// The base of a rotary embedding, in either spelling; `usual` where the settings do not say it.
+pub(super) fn theta(c: &Config, usual: f32) -> Result<f32> {
     c.ignore(&["rope_parameters.rope_type"]);
     let nested = c.opt_f32("rope_parameters.rope_theta")?;
-    Ok(nested.or(c.opt_f32("rope_theta")?).unwrap_or(10_000.0))
+    Ok(nested.or(c.opt_f32("rope_theta")?).unwrap_or(usual))
 }
 
 /// The nonlinearity that the settings name.
@@ -161,78 +158,15 @@ pub(super) fn activation(c: &Config) -> Result<Option<Act>> {
     }))
 }
 
-/// A number that some write as a pair of equal ones.
-pub(super) fn side(c: &Config, key: &str) -> Result<Option<usize>> {
-    if c.value(key).is_some_and(|v| v.is_array()) {
-        let both = c.opt_usize_list(key)?.unwrap_or_default();
-        return match both[..] {
-            [a, b] if a == b => Ok(Some(a)),
-            _ => Err(ArchError::value(key, format!("{both:?}"), "two equal numbers")),
-        };
-    }
-    if c.value(key).is_some_and(|v| v.is_object()) {
-        return Ok(c.opt_usize(&format!("{key}.height"))?);
-    }
-    Ok(c.opt_usize(key)?)
-}
-
-/// [`side`] of what has to be there.
-pub(super) fn need_side(c: &Config, key: &str) -> Result<usize> {
-    side(c, key)?.filter(|&n| n > 0).ok_or_else(|| ArchError::value(key, "missing", "a number above 0"))
-}
-
-/// How the processor scales samples, and what it says of resampling.
-pub(super) fn scaling(source: &VisionSource, means: ([f32; 3], [f32; 3])) -> Result<PixelScaling> {
-    let c = &source.processor;
-    let three = |key: &str, default: [f32; 3]| -> Result<[f32; 3]> {
-        let Some(list) = c.opt_f32_list(key)? else { return Ok(default) };
-        let found = format!("{list:?}");
-        list.try_into().map_err(|_| ArchError::value(key, found, "three numbers"))
-    };
-    let rescale = c.value("rescale_factor").and_then(serde_json::Value::as_f64).unwrap_or(1.0 / 255.0);
-    Ok(PixelScaling {
-        rescale,
-        mean: three("image_mean", means.0)?,
-        deviation: three("image_std", means.1)?,
-        bfloat16: false,
-    })
-}
-
-/// The filter that the processor names by Pillow's number, or the family's own.
-pub(super) fn filter(source: &VisionSource, own: Filter) -> Result<Filter> {
-    Ok(match source.processor.opt_usize("resample")? {
-        None => own,
-        Some(1) => Filter::Lanczos,
-        Some(2) => Filter::Bilinear,
-        Some(3) => Filter::Bicubic,
-        Some(other) => {
-            return Err(ArchError::value("resample", other, "1 (Lanczos), 2 (bilinear) or 3 (bicubic)"));
-        }
-    })
-}
-
-/// Means and deviations of CLIP, of those who halve, and of ImageNet.
-pub(super) const CLIP: ([f32; 3], [f32; 3]) =
-    ([0.481_454_66, 0.457_827_5, 0.408_210_73], [0.268_629_54, 0.261_302_6, 0.275_777_1]);
-pub(super) const HALF: ([f32; 3], [f32; 3]) = ([0.5; 3], [0.5; 3]);
-pub(super) const IMAGENET: ([f32; 3], [f32; 3]) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
-
 /// Names of CLIP and SigLIP.
-pub(super) const SIGLIP: &[Rule] = &[
-    Rule::new("v.patch_embd", "~embeddings.patch_embedding"),
-    Rule::new("v.class_embd", "~embeddings.class_embedding"),
-    Rule::new("v.position_embd", "~embeddings.position_embedding"),
-    Rule::new("v.pre_ln", "~pre_layrnorm"),
-    Rule::new("v.post_ln", "~post_layernorm"),
-    Rule::new("v.blk.{i}.ln1", "~encoder.layers.{i}.layer_norm1"),
-    Rule::new("v.blk.{i}.ln2", "~encoder.layers.{i}.layer_norm2"),
-    Rule::new("v.blk.{i}.attn_q", "~encoder.layers.{i}.self_attn.q_proj"),
-    Rule::new("v.blk.{i}.attn_k", "~encoder.layers.{i}.self_attn.k_proj"),
-    Rule::new("v.blk.{i}.attn_v", "~encoder.layers.{i}.self_attn.v_proj"),
-    Rule::new("v.blk.{i}.attn_out", "~encoder.layers.{i}.self_attn.out_proj"),
-    Rule::new("v.blk.{i}.ffn_up", "~encoder.layers.{i}.mlp.fc1"),
-    Rule::new("v.blk.{i}.ffn_down", "~encoder.layers.{i}.mlp.fc2"),
-];
+pub(super) const SIGLIP: &[Rule] = &rules!("v." "~";
+    "patch_embd" "embeddings.patch_embedding", "class_embd" "embeddings.class_embedding",
+    "position_embd" "embeddings.position_embedding", "pre_ln" "pre_layrnorm", "post_ln" "post_layernorm");
+
+/// Names of their blocks.
+pub(super) const SIGLIP_BLOCKS: &[Rule] = &rules!("v.blk.{i}." "~encoder.layers.{i}.";
+    "ln1" "layer_norm1", "ln2" "layer_norm2", "attn_q" "self_attn.q_proj", "attn_k" "self_attn.k_proj",
+    "attn_v" "self_attn.v_proj", "attn_out" "self_attn.out_proj", "ffn_up" "mlp.fc1", "ffn_down" "mlp.fc2");
 
 /// Names of the encoders of Qwen-VL and GLM-V.
 pub(super) const VISUAL: &[Rule] = &[

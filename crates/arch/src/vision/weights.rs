@@ -107,7 +107,7 @@ impl<'a> VisionWeights<'a> {
 
     /// The patch embedding as a matrix over `[channel][frame][row][column]`, always in float32: it is small, and its
     /// inputs are pixels. A second frame stands in a tensor of its own in GGUF files.
-    fn patches(&self, rows: usize, cols: usize) -> Result<Tensor> {
+    pub(super) fn patches(&self, rows: usize, cols: usize) -> Result<Tensor> {
         let (first, rule) = self.find("v.patch_embd.weight").ok_or_else(|| missing("v.patch_embd.weight"))?;
         let numbers = |t: HostTensor| {
             let len = t.shape.iter().product();

@@ -221,7 +221,7 @@ impl<'a> Facts<'a> {
 
     fn window(&self) -> Option<Value> {
         let found = self.masks().find_map(|mask| match mask {
-            Mask::Causal | Mask::Full => None,
+            Mask::Causal | Mask::Strict | Mask::Full => None,
             Mask::Window(n) | Mask::Chunk(n) => u(n),
         });
         // Llama 4 without chunks says so.
@@ -230,7 +230,8 @@ impl<'a> Facts<'a> {
 
     /// Which layers slide, where only some do and the reader would take others.
     fn pattern(&self) -> Option<Value> {
-        let slides: Vec<bool> = self.masks().map(|mask| mask != Mask::Causal).collect();
+        let slides: Vec<bool> =
+            self.masks().map(|mask| !matches!(mask, Mask::Causal | Mask::Strict)).collect();
         let every = if self.of(&["llama4"]) { Some(4) } else { self.folder.reader.full_every };
         let as_known = match every {
             Some(n) => slides.iter().enumerate().all(|(i, s)| *s != (i + 1).is_multiple_of(n)),

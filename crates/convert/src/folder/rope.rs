@@ -92,7 +92,7 @@ fn tables(folder: &Folder) -> impl Iterator<Item = (&Rope, Mask)> {
 
 /// The settings of the full layers; of all layers where there are no full ones that turn.
 fn main(folder: &Folder) -> Option<Section<'_>> {
-    let full = tables(folder).find(|(_, mask)| *mask == Mask::Causal);
+    let full = tables(folder).find(|(_, mask)| matches!(mask, Mask::Causal | Mask::Strict));
     let (rope, mask) = full.or_else(|| tables(folder).next())?;
     let config = &folder.ck.config;
     let path = match mask {

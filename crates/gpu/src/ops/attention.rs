@@ -67,6 +67,8 @@ impl<D: GpuDevice> Enqueue<Rotate> for GpuMachine<D> {
 fn mask_code(mask: Mask) -> (i32, i32) {
     match mask {
         Mask::Causal => (0, 0),
+        // One chunk: the device looks ahead for the first two codes only.
+        Mask::Strict => (2, i32::MAX),
         Mask::Window(n) => (1, n.min(i32::MAX as usize) as i32),
         Mask::Chunk(n) => (2, n.clamp(1, i32::MAX as usize) as i32),
         Mask::Full => (3, 0),

@@ -61,11 +61,16 @@ impl PictureEncoder {
         &self.spec
     }
 
-    /// Rows that a step must have room for: those of a tile that see one another, where its size is known.
+    /// Rows that a step must have room for: those of a picture or tile that see one another, where there is a largest one.
     pub fn step_rows(&self) -> usize {
-        let Fit::Exact { size, .. } = self.spec.pixels.fit else { return 0 };
-        let layout = self.spec.layout(size).ok().filter(|_| self.spec.sight != PictureSight::Causal);
-        layout.map_or(0, |layout| layout.cells[0].cells())
+        if self.spec.sight == PictureSight::Causal {
+            return 0;
+        }
+        match self.spec.pixels.fit {
+            Fit::Budget { cells, .. } => cells as usize,
+            Fit::Exact { size, .. } => self.spec.layout(size).map_or(0, |layout| layout.cells[0].cells()),
+            _ => 0,
+        }
     }
 
     /// What names a picture: its pixels, what becomes of them, and what computes it. Two files with the same pixels are the
@@ -81,19 +86,6 @@ impl PictureEncoder {
     /// # Errors
     /// When the encoder cannot be loaded, the picture is too thin for the model, or the backend fails.
     pub fn rows(&self, picture: &Picture) -> Result<Arc<PictureRows>> {
-        if self.spec.sight == PictureSight::BothInWindows {
-            return Err(Error::Unsupported(
-                "pictures whose rows see one another in some layers only: give text only".into(),
-            ));
-        }
-        self.features(picture)
-    }
-
-    /// [`PictureEncoder::rows`] for callers who put them into no prompt.
-    ///
-    /// # Errors
-    /// As for [`PictureEncoder::rows`].
-    pub fn features(&self, picture: &Picture) -> Result<Arc<PictureRows>> {
         let id = self.id(picture);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rows) = state.cache.get(&id) {

@@ -1,6 +1,7 @@
 //! From pictures to the rows of a prompt.
 
 use super::{
+    blocks::{Blocks, TileRun},
     fold::TileCells,
     order::RowOrder,
     places::Places,
@@ -8,10 +9,11 @@ use super::{
 };
 use crate::error::{Error, Result};
 use lamina_arch::vision::{
-    CellGrid, ClassRow, PictureLayout, ProjectorStep, VisionFamily, VisionSource, VisionSpec, VisionWeights,
+    CellGrid, ClassRow, MergeOrder, PictureLayout, ProjectorStep, VisionFamily, VisionSource, VisionSpec,
+    VisionWeights,
 };
 use lamina_image::{Normalization, Picture};
-use lamina_plan::{Backend, emit_blocks, emit_patches, emit_projection};
+use lamina_plan::{Backend, emit_patches, emit_projection};
 use std::ops::Range;
 
 /// Rows of tiles that are encoded in one step, where one tile does not have more.
@@ -22,7 +24,7 @@ pub struct Eyes {
     spec: VisionSpec,
     numbers: Normalization,
     patches: PlanStage,
-    blocks: PlanStage,
+    blocks: Blocks,
     projector: Vec<Fold>,
     deep: Vec<Vec<Fold>>,
     places: Places,
@@ -46,7 +48,8 @@ pub struct PictureRows {
 /// A step of a projector.
 enum Fold {
     Pool(usize),
-    Merge(usize, lamina_arch::vision::MergeOrder),
+    Merge(usize, MergeOrder),
+    Standardize([Vec<f32>; 2]),
     Plan(Box<PlanStage>),
 }
 
@@ -85,7 +88,7 @@ impl Eyes {
         Ok(Eyes {
             numbers: spec.pixels.scaling.table(),
             patches: stage(emit_patches(&spec, &has))?,
-            blocks: stage(emit_blocks(&spec, 0..spec.encoder.layers.len(), &has))?,
+            blocks: Blocks::new(&spec, &weights, backend)?,
             projector,
             deep,
             places: Places::new(spec.encoder.places, spec.encoder.class, hidden, table),
@@ -160,16 +163,15 @@ impl Eyes {
             whole.push(Together { rows: start..positions.len() });
             windows.extend(order.windows.iter().map(|w| Together { rows: start + w.start..start + w.end }));
         }
-        let (last, deep) = self.run_blocks(rows, &positions, (&whole, &windows))?;
+        let blocks =
+            self.blocks.run(&self.spec.encoder, TileRun { numbers: rows, positions, whole, windows })?;
         let cells = |numbers: &[f32]| -> Vec<TileCells> {
-            tiles
-                .iter()
-                .zip(&orders)
-                .zip(&whole)
-                .map(|((tile, order), all)| self.unordered(tile.grid, order, all.rows.clone(), numbers))
+            let all = tiles.iter().zip(&orders).zip(&blocks.whole);
+            all.map(|((tile, order), mine)| self.cells(tile.grid, order, mine.rows.clone(), numbers))
                 .collect()
         };
-        let (last, deep): (_, Vec<_>) = (cells(&last), deep.iter().map(|numbers| cells(numbers)).collect());
+        let deep: Vec<_> = blocks.deep.iter().map(|numbers| cells(numbers)).collect();
+        let last = cells(&blocks.last);
         let rows = project(&mut self.projector, last)?;
         let deep = self
             .deep
@@ -222,49 +224,16 @@ impl Eyes {
         }
     }
 
-    /// The residual behind all blocks, and behind those whose rows are wanted.
-    fn run_blocks(
-        &mut self,
-        rows: Vec<f32>,
-        positions: &[[u32; 3]],
-        (whole, windows): (&[Together], &[Together]),
-    ) -> Result<(Vec<f32>, Vec<Vec<f32>>)> {
-        let encoder = &self.spec.encoder;
-        let marks = &self.blocks.plan.marks;
-        let sees_all = |i: usize| encoder.windows.as_ref().is_none_or(|w| w.full.contains(&i));
-        let mut segments: Vec<(Range<usize>, &[Together])> = vec![];
-        let mut begins = 0;
-        for i in 0..encoder.layers.len() {
-            let last = i + 1 == encoder.layers.len();
-            if last || encoder.deep.contains(&i) || sees_all(i) != sees_all(i + 1) {
-                let end = if last { self.blocks.plan.ops.len() } else { marks[i + 1].ops };
-                segments.push((begins..end, if sees_all(i) { whole } else { windows }));
-                begins = end;
-            }
-        }
-        let taps: Vec<_> = encoder.deep.iter().map(|&i| marks[i + 1]).collect();
-        let (end, normed) = (segments.len() - 1, self.blocks.plan.normed);
-        let (mut out, mut deep) = (vec![], vec![]);
-        let ends: Vec<usize> = segments.iter().map(|(ops, _)| ops.end).collect();
-        self.blocks.run(rows, positions, &segments, |i, read| {
-            for tap in taps.iter().filter(|tap| tap.ops == ends[i]) {
-                deep.push(read(tap.slot)?);
-            }
-            if i == end {
-                out = read(normed)?;
-            }
-            Ok(())
-        })?;
-        Ok((out, deep))
-    }
-
     /// A tile's rows in the order of the pixels, without the class row.
-    fn unordered(&self, grid: CellGrid, order: &RowOrder, rows: Range<usize>, numbers: &[f32]) -> TileCells {
-        let width = self.spec.encoder.hidden;
-        let skip = usize::from(self.spec.encoder.class == Some(ClassRow::First));
+    fn cells(&self, grid: CellGrid, order: &RowOrder, rows: Range<usize>, numbers: &[f32]) -> TileCells {
+        let (width, class) = (self.spec.encoder.hidden, self.spec.encoder.class);
+        let skip = usize::from(class == Some(ClassRow::First));
         let mine = &numbers[(rows.start + skip) * width..rows.end * width];
+        if let Some(merger) = &self.spec.encoder.merger {
+            return TileCells { grid: grid.merged(merger.side), width, rows: mine.to_vec(), squares: 1 };
+        }
         let squares = self.spec.pixels.patches.merge as usize;
-        if self.spec.encoder.class == Some(ClassRow::FirstKept) {
+        if class == Some(ClassRow::FirstKept) {
             let grid = CellGrid { rows: 1, columns: rows.len() };
             return TileCells { grid, width, rows: mine.to_vec(), squares };
         }
@@ -306,20 +275,6 @@ impl Eyes {
     }
 }
 
-impl PlanStage {
-    /// Runs all of the plan on rows that see nothing of one another.
-    fn all(&mut self, features: Vec<f32>, rows: usize) -> Result<Vec<f32>> {
-        let (ops, normed) = (0..self.plan.ops.len(), self.plan.normed);
-        let mut out = vec![];
-        let together = Together { rows: 0..rows };
-        self.run(features, &vec![[0; 3]; rows], &[(ops, &[together])], |_, read| {
-            out = read(normed)?;
-            Ok(())
-        })?;
-        Ok(out)
-    }
-}
-
 /// Steps of a projector on `backend`: runs of steps on single rows are a plan each.
 fn folds(
     spec: &VisionSpec,
@@ -328,13 +283,14 @@ fn folds(
     weights: &VisionWeights<'_>,
     backend: &dyn Backend,
 ) -> Result<Vec<Fold>> {
-    let joins =
-        |step: &ProjectorStep| matches!(step, ProjectorStep::Pool { .. } | ProjectorStep::Merge { .. });
+    use ProjectorStep::{Merge, Pool, Standardize};
+    let on_host = |step: &ProjectorStep| matches!(step, Pool { .. } | Merge { .. } | Standardize(_));
     let mut out = vec![];
-    for run in steps.chunk_by(|a, b| !joins(a) && !joins(b)) {
+    for run in steps.chunk_by(|a, b| !on_host(a) && !on_host(b)) {
         match run[0] {
-            ProjectorStep::Pool { side } => out.push(Fold::Pool(side)),
-            ProjectorStep::Merge { side, order } => {
+            Pool { side } => out.push(Fold::Pool(side)),
+            Standardize(names) => out.push(Fold::Standardize(vectors(names, width, weights)?)),
+            Merge { side, order } => {
                 width *= side * side;
                 out.push(Fold::Merge(side, order));
             }
@@ -348,12 +304,21 @@ fn folds(
     Ok(out)
 }
 
+/// Vectors of `width` numbers that have to be there.
+fn vectors(names: [&str; 2], width: usize, weights: &VisionWeights<'_>) -> Result<[Vec<f32>; 2]> {
+    let one = |name: &str| -> Result<Vec<f32>> { Ok(weights.get(name, 1, width)?.to_f32()?) };
+    Ok([one(names[0])?, one(names[1])?])
+}
+
 /// Takes the rows of tiles through a projector, those of all tiles together.
 fn project(folds: &mut [Fold], mut tiles: Vec<TileCells>) -> Result<Vec<TileCells>> {
     for fold in folds {
         tiles = match fold {
             Fold::Pool(side) => tiles.into_iter().map(|tile| tile.pooled(*side)).collect(),
             Fold::Merge(side, order) => tiles.into_iter().map(|tile| tile.merged(*side, *order)).collect(),
+            Fold::Standardize([less, times]) => {
+                tiles.into_iter().map(|tile| tile.standardized(less, times)).collect()
+            }
             Fold::Plan(stage) => {
                 let all: Vec<f32> = tiles.iter().flat_map(|tile| tile.rows.iter().copied()).collect();
                 let rows = tiles.iter().map(|tile| tile.grid.cells()).sum();

@@ -44,6 +44,16 @@ impl TileCells {
         })
     }
 
+    /// Each number less one of `less`, times one of `times`.
+    pub fn standardized(mut self, less: &[f32], times: &[f32]) -> TileCells {
+        for row in self.rows.chunks_exact_mut(self.width) {
+            row.iter_mut()
+                .zip(less.iter().zip(times))
+                .for_each(|(v, (less, times))| *v = (*v - less) * times);
+        }
+        self
+    }
+
     /// The mean of squares of neighbours, summed in their order.
     pub fn pooled(self, side: usize) -> TileCells {
         let width = self.width;
@@ -74,5 +84,7 @@ mod tests {
         assert_eq!(channels.rows[..8], [0., 2., 8., 10., 1., 3., 9., 11.]);
         assert_eq!(cells(2, by_rows).merged(2, MergeOrder::Neighbours).rows[..8], by_rows[..8]);
         assert_eq!(cells(1, by_rows).pooled(2).rows, [5., 6., 9., 10.]);
+        let standardized = cells(1, by_rows).standardized(&[1., 2.], &[2., 3.]).rows;
+        assert_eq!(standardized[..4], [-2., -3., 2., 3.]);
     }
 }

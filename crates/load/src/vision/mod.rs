@@ -1,5 +1,6 @@
 //! Pictures on a backend: the chain of an encoder's plans, and what the host does between them.
 
+mod blocks;
 mod encoder;
 mod eyes;
 mod fold;

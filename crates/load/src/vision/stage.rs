@@ -19,6 +19,7 @@ pub(super) struct PlanStage {
 }
 
 /// A sequence of rows: patches that may see one another.
+#[derive(Clone)]
 pub(super) struct Together {
     pub rows: Range<usize>,
 }
@@ -66,6 +67,27 @@ impl PlanStage {
             })?;
         }
         Ok(())
+    }
+
+    /// Runs all of the plan.
+    pub fn once(
+        &mut self,
+        features: Vec<f32>,
+        positions: &[[u32; 3]],
+        sequences: &[Together],
+    ) -> Result<Vec<f32>> {
+        let (ops, normed) = (0..self.plan.ops.len(), self.plan.normed);
+        let mut out = vec![];
+        self.run(features, positions, &[(ops, sequences)], |_, read| {
+            out = read(normed)?;
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    /// Runs all of the plan on rows that see nothing of one another.
+    pub fn all(&mut self, features: Vec<f32>, rows: usize) -> Result<Vec<f32>> {
+        self.once(features, &vec![[0; 3]; rows], &[Together { rows: 0..rows }])
     }
 
     /// A machine for so many rows and pages.

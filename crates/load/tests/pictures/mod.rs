@@ -54,6 +54,9 @@ fn cases(folder: &str) -> Vec<(String, Vec<Picture>)> {
 /// Families whose projector's rows the reference puts in another order behind it, or joins.
 const REORDERED: [&str; 2] = ["llava-next", "qwen2-5-vl"];
 
+/// Families whose reference projects tile by tile, of which the first is stored.
+const FIRST_TILE: [&str; 1] = ["minicpmv4-6"];
+
 /// Number of a special token in the folder's tokenizer.
 fn token(folder: &str, text: &str) -> f32 {
     let file = fs::read(shared(&format!("golden-vision/{folder}/tokenizer.json")).unwrap()).unwrap();
@@ -99,7 +102,8 @@ fn check_within(folder: &str, tolerance: f64) {
         };
         let stored = |name: &str| golden.tensors.get(&format!("{case}/{name}")).map(|t| to_f32(t).unwrap());
         if let Some(want) = stored("projected").filter(|_| !REORDERED.contains(&folder)) {
-            close("projected", &rows, want);
+            let kept = if FIRST_TILE.contains(&folder) { want.len() } else { rows.len() };
+            close("projected", &rows[..kept], want);
         }
         if let Some(want) = soft_rows(&golden, &case, soft) {
             close("inputs_embeds", &rows, want);
@@ -131,11 +135,13 @@ macro_rules! families {
 
 families! {
     gemma3_projects_as_the_reference "gemma3"
+    gemma4_projects_as_the_reference "gemma4"
     glm4v_projects_as_the_reference "glm4v"
     idefics3_projects_as_the_reference "idefics3"
     internvl_projects_as_the_reference "internvl"
     llava_clip_projects_as_the_reference "llava-clip"
     llava_next_projects_as_the_reference "llava-next"
+    minicpmv4_6_projects_as_the_reference "minicpmv4-6"
     mistral3_projects_as_the_reference "mistral3"
     pixtral_projects_as_the_reference "pixtral"
     qwen2_5_vl_projects_as_the_reference "qwen2-5-vl"

@@ -29,7 +29,7 @@ pub fn rows_see_what_the_batch_says(
     tolerance: Tolerance,
 ) -> Result<Option<CaseFailure>> {
     let bench = Bench::new("ahead").lengths(&[LENGTH, LENGTH]);
-    let case = if mask == Mask::Causal { attention::plain(bench) } else { attention::windowed(bench) };
+    let case = attention::masked(bench, mask);
     let backend = make();
     if let Some(what) = backend.refuses(&case.plan) {
         return Err(BackendError::Unsupported { backend: backend.name(), what });

@@ -92,6 +92,7 @@ fn examine(make: Make<'_>, tolerance: Tolerance, wanted: &dyn Fn(&str) -> bool) 
     for (name, mask) in [
         ("looking ahead", lamina_plan::op::Mask::Causal),
         ("looking ahead in windows", lamina_plan::op::Mask::Window(16)),
+        ("looking ahead in other layers", lamina_plan::op::Mask::Strict),
     ] {
         add(name, &|| ahead::rows_see_what_the_batch_says(make, mask, tolerance));
     }

@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 /// Tokens of its sequence of `len` tokens that the token at `index` sees.
 fn visible(mask: Mask, index: usize, len: usize) -> RangeInclusive<usize> {
     let first = match mask {
-        Mask::Causal => 0,
+        Mask::Causal | Mask::Strict => 0,
         Mask::Window(n) => (index + 1).saturating_sub(n),
         Mask::Chunk(n) => index / n * n,
         Mask::Full => return 0..=len - 1,

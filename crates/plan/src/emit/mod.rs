@@ -9,7 +9,7 @@ mod recurrent;
 mod vision;
 
 pub use head::{emit_features, emit_head, emit_medusa};
-pub use vision::{emit_blocks, emit_patches, emit_projection};
+pub use vision::{emit_blocks, emit_merger, emit_patches, emit_projection};
 
 use crate::{
     kv::{KvLayout, LayerState, Reach},
@@ -171,7 +171,7 @@ impl<'a> Emitter<'a> {
     /// A paged layer, in the group of those that see as far.
     fn paged(&mut self, mask: Mask, layer: impl FnOnce(usize) -> LayerState) -> usize {
         let group = self.kv.group(match mask {
-            Mask::Causal | Mask::Full => Reach::All,
+            Mask::Causal | Mask::Strict | Mask::Full => Reach::All,
             Mask::Window(n) => Reach::Window(n),
             Mask::Chunk(n) => Reach::Chunk(n),
         });

@@ -8,8 +8,8 @@ use crate::{
     slot::{RowKind, Slot},
 };
 use lamina_arch::{
-    spec::{Embed as EmbedSpec, Head, ModelOutput, ModelSpec, Norm},
-    vision::{ProjectorStep, VisionSpec},
+    spec::{Embed as EmbedSpec, Ffn, Head, Layer, ModelOutput, ModelSpec, Norm, Place},
+    vision::{LayerMerger, ProjectorStep, VisionSpec},
 };
 use std::ops::Range;
 
@@ -73,6 +73,23 @@ pub fn emit_blocks(spec: &VisionSpec, blocks: Range<usize>, has: &dyn Fn(&str) -
     plan
 }
 
+/// What the names of a merge inside the encoder begin with.
+const MERGER: &str = "v.vit_merger.";
+
+/// Emits the attention before a merge inside the encoder, between the rows of a square of neighbours: rows are the residual,
+/// as features.
+pub fn emit_merger(spec: &VisionSpec, merger: &LayerMerger, has: &dyn Fn(&str) -> bool) -> Plan {
+    let renamed = |name: &str| name.replacen("v.blk.0.", MERGER, 1);
+    let mut plan = emitted(spec, &|name| has(&renamed(name)), |e| {
+        let block = &spec.encoder.layers[0];
+        let layer = Layer { ffn: Ffn::None, place: Place::Pre, norm: merger.norm, ..block.clone() };
+        let x = e.feature(spec.encoder.hidden);
+        e.layer(0, &layer, x, false)
+    });
+    plan.weights.iter_mut().for_each(|weight| weight.name = renamed(&weight.name));
+    plan
+}
+
 /// Emits steps of a projector that join no rows, over rows of `width` numbers; `block` is the one that deep rows are from.
 pub fn emit_projection(
     spec: &VisionSpec,
@@ -85,7 +102,7 @@ pub fn emit_projection(
         let mut x = e.feature(width);
         for step in steps {
             match step {
-                ProjectorStep::Pool { .. } | ProjectorStep::Merge { .. } => {}
+                ProjectorStep::Pool { .. } | ProjectorStep::Merge { .. } | ProjectorStep::Standardize(_) => {}
                 ProjectorStep::Norm(name, norm) => e.norm_in_place(&named(name), *norm, x),
                 ProjectorStep::Linear(name, outputs) => {
                     let (out, cols) = (e.slot("projected", *outputs), e.width(x));

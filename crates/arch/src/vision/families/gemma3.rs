@@ -1,15 +1,15 @@
 //! Gemma 3: SigLIP, and a mean over squares of its rows.
 
 use super::super::{
-    Arrangement, VisionEncoder, PatchPlaces, PictureSight, Pixels, Projector, ProjectorStep as Step, PromptRule, RowPositions,
-    VisionFamily, VisionSpec, prompt::PictureText, vit::*,
+    PatchPlaces, PictureSight, Projector, ProjectorStep as Step, PromptRule, VisionEncoder, VisionFamily, VisionSpec,
+    prompt::PictureText, vit::*,
 };
 use crate::{
     error::ArchError,
     names::{Edit, Rule},
     spec::Act,
 };
-use lamina_image::{Filter, Fit, PanAndScan, Patches, PixelOrder, PixelSize};
+use lamina_image::{Filter, Fit, PanAndScan, PixelSize};
 
 const TEXT: PictureText = PictureText::Rows {
     before: "\n\n<start_of_image>",
@@ -35,22 +35,13 @@ pub static FAMILY: VisionFamily = VisionFamily {
             ratio: f64::from(p.opt_f32("pan_and_scan_min_ratio_to_activate")?.unwrap_or(1.2)),
         };
         let crops = (p.opt_bool("do_pan_and_scan")? == Some(true)).then_some(crops);
-        let steps = vec![Step::Pool { side: pool }, Step::Norm("mm.soft_emb_norm", rms(1e-6)), Step::Linear("mm.input_projection", out)];
+        let pixels = (Fit::Exact { size: PixelSize::square(size as u32), crops }, Filter::Bilinear, HALF);
         let vit = Vit::of(c, norm, Act::GeluTanh)?.encoder()?;
-        Ok(VisionSpec {
-            pixels: Pixels {
-                fit: Fit::Exact { size: PixelSize::square(size as u32), crops },
-                filter: filter(source, Filter::Bilinear)?,
-                scaling: scaling(source, HALF)?,
-                patches: Patches { side: side as u32, frames: 1, merge: 1, order: PixelOrder::ChannelsFirst },
-            },
-            encoder: VisionEncoder { places: PatchPlaces::Each, post_norm: Some(norm), ..vit },
-            projector: Projector::plain(out, steps),
-            arrangement: Arrangement::InOrder,
-            prompt: PromptRule { marker: "<start_of_image>", soft: "<image_soft_token>", text: TEXT },
-            positions: RowPositions::Counted,
-            sight: PictureSight::Both,
-        })
+        let encoder = VisionEncoder { places: PatchPlaces::Each, post_norm: Some(norm), ..vit };
+        let steps = vec![Step::Pool { side: pool }, Step::Norm("mm.soft_emb_norm", rms(1e-6)), Step::Linear("mm.input_projection", out)];
+        let prompt = PromptRule { marker: "<start_of_image>", soft: "<image_soft_token>", text: TEXT };
+        let spec = VisionSpec::usual(source, pixels, encoder, Projector::plain(out, steps), prompt)?;
+        Ok(VisionSpec { sight: PictureSight::Both, ..spec })
     },
     rules: &[
         &[
@@ -58,9 +49,7 @@ pub static FAMILY: VisionFamily = VisionFamily {
             Rule::new("mm.input_projection.weight", "multi_modal_projector.mm_input_projection_weight").edit(Edit::Transpose),
         ],
         SIGLIP,
+        SIGLIP_BLOCKS,
     ],
-    gguf_rules: &[
-        &[Rule::new("mm.input_projection.weight", "mm.input_projection.weight").edit(Edit::Transpose)],
-        FUSED,
-    ],
+    gguf_rules: &[&[Rule::new("mm.input_projection.weight", "mm.input_projection.weight").edit(Edit::Transpose)], FUSED],
 };

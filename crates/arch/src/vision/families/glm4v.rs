@@ -1,10 +1,11 @@
 //! GLM-4.1V and its followers: places by a cubic sample of a square table, four neighbours through a convolution.
 
 use super::super::{
-    VisionEncoder, MergeOrder, PatchPlaces, Pixels, Projector, ProjectorStep as Step, PromptRule, VisionFamily, VisionSpec, prompt::PictureText, vit::*,
+    MergeOrder, PatchPlaces, Pixels, Projector, ProjectorStep as Step, PromptRule, VisionEncoder, VisionFamily, VisionSpec,
+    qwen_like::{pixels, spec},
+    vit::*,
 };
-use super::qwen2_vl::{pixels, spec};
-use crate::{names::Rule, spec::Act};
+use crate::{names::rules, spec::Act};
 use lamina_image::Fit;
 
 pub static FAMILY: VisionFamily = VisionFamily {
@@ -17,10 +18,10 @@ pub static FAMILY: VisionFamily = VisionFamily {
         let norm = rms(c.opt_f32("rms_norm_eps")?.unwrap_or(1e-5));
         let out = c.usize("out_hidden_size")?;
         // The blocks are as wide inside as the language model; `intermediate_size` is the merger's.
-        let (inner, act) = (c.usize("intermediate_size")?, activation(c)?.unwrap_or(Act::Silu));
-        let vit = Vit { hidden: c.usize("hidden_size")?, heads: c.usize("num_heads")?, inner: out, layers: c.usize("depth")?, norm, act, gated: true };
-        let vit = vit.encoder()?;
-        let turns = by_halves(theta(c)?, vit.head_dim(), [1, 2]);
+        let vit = Vit { gated: true, ..Vit::of(c, norm, Act::Silu)? };
+        let (inner, act) = (vit.inner, vit.act);
+        let vit = Vit { inner: out, ..vit }.encoder()?;
+        let turns = by_halves(theta(c, 10_000.0)?, vit.head_dim(), [1, 2]);
         let side = need_side(c, "image_size")? / need_side(c, "patch_size")?;
         let steps = vec![
             Step::Norm("v.post_ln", norm),
@@ -37,22 +38,14 @@ pub static FAMILY: VisionFamily = VisionFamily {
             pixels = Pixels { fit: Fit::Area { cell, min, max, frames: pixels.patches.frames }, ..pixels };
         }
         let encoder = VisionEncoder { patch_norm: Some(norm), places: PatchPlaces::Bicubic { side }, ..vit.turned(&turns) };
-        let text = PictureText::Rows { before: "", after: "", crops: None };
-        let prompt = PromptRule { marker: "<|image|>", soft: "<|image|>", text };
+        let prompt = PromptRule::rows("<|image|>", "<|image|>", ("", ""));
         Ok(VisionSpec { prompt, ..spec(pixels, encoder, Projector::plain(out, steps)) })
     },
     rules: &[
-        &[
-            Rule::new("v.position_embd", "~embeddings.position_embedding"),
-            Rule::new("v.norm_embd", "~post_conv_layernorm"),
-            Rule::new("v.post_ln", "~post_layernorm"),
-            Rule::new("mm.patch_merger", "~downsample"),
-            Rule::new("mm.model.fc", "~merger.proj"),
-            Rule::new("mm.post_norm", "~merger.post_projection_norm"),
-            Rule::new("mm.gate", "~merger.gate_proj"),
-            Rule::new("mm.up", "~merger.up_proj"),
-            Rule::new("mm.down", "~merger.down_proj"),
-        ],
+        &rules!("v." "~"; "position_embd" "embeddings.position_embedding", "norm_embd" "post_conv_layernorm",
+            "post_ln" "post_layernorm"),
+        &rules!("mm." "~"; "patch_merger" "downsample", "model.fc" "merger.proj", "post_norm" "merger.post_projection_norm",
+            "gate" "merger.gate_proj", "up" "merger.up_proj", "down" "merger.down_proj"),
         VISUAL,
     ],
     gguf_rules: &[FUSED],

@@ -1,15 +1,26 @@
 //! Idefics 3 and SmolVLM: SigLIP over tiles, neighbours joined.
 
 use super::super::{
-    Arrangement, VisionEncoder, MergeOrder, PatchPlaces, PictureSight, Pixels, Projector, ProjectorStep as Step, PromptRule,
-    RowPositions, VisionFamily, VisionSpec,
+    MergeOrder, PatchPlaces, Projector, ProjectorStep as Step, PromptRule, VisionEncoder, VisionFamily, VisionSpec,
     prompt::{PictureText, TileText},
     vit::*,
 };
-use crate::{names::Rule, spec::Act};
-use lamina_image::{Filter, Fit, Patches, PixelOrder};
+use crate::{names::rules, spec::Act};
+use lamina_image::{Filter, Fit};
 
-const WHOLE: TileText = TileText { before: "<fake_token_around_image><global-img>", after: "<fake_token_around_image>" };
+const WHOLE: TileText = TileText::around("<fake_token_around_image><global-img>", "<fake_token_around_image>");
+
+const TEXT: PictureText = PictureText::Tiles {
+    before: "",
+    tile: TileText::around("<fake_token_around_image><row_{row}_col_{column}>", ""),
+    whole: WHOLE,
+    only: WHOLE,
+    between: "",
+    line: "\n",
+    lines: "",
+    join: "\n",
+    after: "",
+};
 
 pub static FAMILY: VisionFamily = VisionFamily {
     name: "idefics3",
@@ -26,35 +37,11 @@ pub static FAMILY: VisionFamily = VisionFamily {
         let merge = source.model.opt_usize("scale_factor")?.unwrap_or(2);
         let steps = vec![Step::Merge { side: merge, order: MergeOrder::Neighbours }, Step::Linear("mm.model.fc", out)];
         let vit = Vit::of(c, norm, Act::GeluTanh)?.encoder()?;
-        Ok(VisionSpec {
-            pixels: Pixels {
-                fit: Fit::Split { longest, tile, tiles },
-                filter: filter(source, Filter::Lanczos)?,
-                scaling: scaling(source, HALF)?,
-                patches: Patches { side: side as u32, frames: 1, merge: 1, order: PixelOrder::ChannelsFirst },
-            },
-            encoder: VisionEncoder { places: PatchPlaces::Fraction { side: size / side }, post_norm: Some(norm), ..vit },
-            projector: Projector::plain(out, steps),
-            arrangement: Arrangement::InOrder,
-            prompt: PromptRule {
-                marker: "<image>",
-                soft: "<image>",
-                text: PictureText::Tiles {
-                    before: "",
-                    tile: TileText { before: "<fake_token_around_image><row_{row}_col_{column}>", after: "" },
-                    whole: WHOLE,
-                    only: WHOLE,
-                    between: "",
-                    line: "\n",
-                    lines: "",
-                    join: "\n",
-                    after: "",
-                },
-            },
-            positions: RowPositions::Counted,
-            sight: PictureSight::Causal,
-        })
+        let encoder = VisionEncoder { places: PatchPlaces::Fraction { side: size / side }, post_norm: Some(norm), ..vit };
+        let pixels = (Fit::Split { longest, tile, tiles }, Filter::Lanczos, HALF);
+        let prompt = PromptRule { marker: "<image>", soft: "<image>", text: TEXT };
+        VisionSpec::usual(source, pixels, encoder, Projector::plain(out, steps), prompt)
     },
-    rules: &[&[Rule::new("mm.model.fc", "connector.modality_projection.proj")], SIGLIP],
+    rules: &[&rules!("mm." "connector."; "model.fc" "modality_projection.proj"), SIGLIP, SIGLIP_BLOCKS],
     gguf_rules: &[FUSED],
 };

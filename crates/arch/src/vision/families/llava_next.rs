@@ -1,6 +1,6 @@
 //! LLaVA 1.6: the whole picture, then tiles of the best canvas as one grid.
 
-use super::super::{Arrangement, VisionFamily, vit::*};
+use super::super::{Arrangement, VisionFamily, VisionSpec, vit::*};
 use super::llava::{PROJECTOR, spec};
 use crate::error::ArchError;
 use lamina_image::{Fit, PixelSize};
@@ -23,8 +23,8 @@ pub static FAMILY: VisionFamily = VisionFamily {
         let canvases: Option<Vec<PixelSize>> = list.map(|all| all.iter().map(canvas).collect()).unwrap_or_default();
         let canvases = canvases.filter(|all| !all.is_empty());
         let canvases = canvases.ok_or_else(|| ArchError::value(key, "missing", "pairs of height and width"))?;
-        spec(source, Fit::Pinpoints { tile, canvases }, Arrangement::Joined)
+        Ok(VisionSpec { arrangement: Arrangement::Joined, ..spec(source, Fit::Pinpoints { tile, canvases })? })
     },
-    rules: &[PROJECTOR, SIGLIP],
+    rules: &[PROJECTOR, SIGLIP, SIGLIP_BLOCKS],
     gguf_rules: &[FUSED],
 };

@@ -9,4 +9,6 @@ macro_rules! families {
     };
 }
 
-families! { gemma3 glm4v idefics3 internvl llama4 llava llava_next pixtral qwen2_5_vl qwen2_vl qwen3_vl }
+families! {
+    gemma3 gemma4 glm4v idefics3 internvl llama4 llava llava_next minicpmv4_6 pixtral qwen2_5_vl qwen2_vl qwen3_vl
+}

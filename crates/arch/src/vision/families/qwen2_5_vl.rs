@@ -1,7 +1,11 @@
 //! Qwen2.5-VL: windows in most blocks.
 
-use super::super::{VisionEncoder, VisionFamily, Windows, vit::*};
-use super::qwen2_vl::{NAMES, merger, pixels, spec};
+use super::super::{
+    VisionEncoder, VisionFamily, Windows,
+    qwen_like::{merger, pixels, spec},
+    vit::*,
+};
+use super::qwen2_vl::NAMES;
 use crate::spec::Act;
 
 pub static FAMILY: VisionFamily = VisionFamily {
@@ -10,24 +14,15 @@ pub static FAMILY: VisionFamily = VisionFamily {
     towers: &[],
     projectors: &["qwen2.5vl_merger"],
     build: |source| {
-        let c = &source.encoder;
-        let norm = rms(1e-6);
-        let vit = Vit {
-            hidden: c.usize("hidden_size")?,
-            heads: c.usize("num_heads")?,
-            inner: c.usize("intermediate_size")?,
-            layers: c.usize("depth")?,
-            norm,
-            act: activation(c)?.unwrap_or(Act::Silu),
-            gated: true,
-        };
-        let (vit, side) = (vit.encoder()?, need_side(c, "patch_size")?);
-        let turns = by_halves(theta(c)?, vit.head_dim(), [1, 2]);
-        let steps = merger(norm, vit.hidden, source.model.usize("hidden_size")?);
+        let (c, norm) = (&source.encoder, rms(1e-6));
+        let vit = Vit { gated: true, ..Vit::of(c, norm, Act::Silu)? }.encoder()?;
+        let side = need_side(c, "patch_size")?;
+        let turns = by_halves(theta(c, 10_000.0)?, vit.head_dim(), [1, 2]);
+        let projector = merger(norm, vit.hidden, source.model.usize("hidden_size")?);
         let full = c.opt_usize_list("fullatt_block_indexes")?.unwrap_or_else(|| vec![7, 15, 23, 31]);
         let windows = Some(Windows { side: c.opt_usize("window_size")?.unwrap_or(112) / side, full });
         let pixels = pixels(source, (56 * 56, 28 * 28 * 1280), CLIP)?;
-        Ok(spec(pixels, VisionEncoder { windows, ..vit.turned(&turns) }, steps))
+        Ok(spec(pixels, VisionEncoder { windows, ..vit.turned(&turns) }, projector))
     },
     rules: &[NAMES, VISUAL],
     gguf_rules: &[FUSED],

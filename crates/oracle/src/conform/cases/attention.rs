@@ -148,7 +148,12 @@ pub fn sparse(bench: impl Fn() -> Bench, sparsity: AttentionSparsity) -> Vec<Cas
 
 /// A case with a window on `bench`.
 pub fn windowed(bench: Bench) -> Case {
-    attend(bench, COMMON, ScoreRule { mask: Mask::Window(16), ..PLAIN }, |_, _, _| vec![])
+    masked(bench, Mask::Window(16))
+}
+
+/// A case with a mask on `bench`.
+pub fn masked(bench: Bench, mask: Mask) -> Case {
+    attend(bench, COMMON, ScoreRule { mask, ..PLAIN }, |_, _, _| vec![])
 }
 
 /// An attention whose steps before come from `before` of queries, keys and values.
@@ -161,7 +166,7 @@ fn attend(
     let (q, k) = (b.scaled_input(s.heads * s.dim, 1.5), b.scaled_input(s.kv_heads * s.dim, 1.5));
     let (v, out) = (b.input(s.kv_heads * s.dim), b.slot(s.heads * s.dim));
     let reach = match scores.mask {
-        Mask::Causal | Mask::Full => Reach::All,
+        Mask::Causal | Mask::Strict | Mask::Full => Reach::All,
         Mask::Window(n) => Reach::Window(n),
         Mask::Chunk(n) => Reach::Chunk(n),
     };
