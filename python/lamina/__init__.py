@@ -30,7 +30,20 @@ from .errors import (
 from .grammar import Grammar
 from .llm import LLM
 from .matcher import Matcher
-from .outputs import Beam, Completion, ModelInfo, Perplexity, Piece, Score, Speculation, Timings, TokenLogprob, Usage
+from .outputs import (
+    Beam,
+    Completion,
+    ImageUse,
+    ModelInfo,
+    Perplexity,
+    Piece,
+    Score,
+    Speculation,
+    Timings,
+    TokenLogprob,
+    Usage,
+    VisionInfo,
+)
 from .planning import Plan, plan
 from .policy import Policy
 from .sampling import SamplingParams
@@ -48,6 +61,7 @@ __all__ = [
     "Divergence",
     "FormatError",
     "Grammar",
+    "ImageUse",
     "InvalidRequestError",
     "LaminaError",
     "Matcher",
@@ -70,6 +84,7 @@ __all__ = [
     "Trace",
     "UnsupportedError",
     "Usage",
+    "VisionInfo",
     "__version__",
     "chat",
     "plan",

@@ -9,6 +9,7 @@ from .asking import asked
 from .closing import Closing
 from .errors import InvalidRequestError, numbered
 from .event_loop import called
+from .images import Picture, of_prompts
 from .outputs import Completion, completion
 from .resume import Begun
 from .sampling import SamplingParams
@@ -20,8 +21,9 @@ class Batch(Closing):
     def __init__(
         self,
         model: _lamina.Model,
-        submit: Callable[[checks.Prompt], _lamina.Stream],
+        submit: Callable[[checks.Prompt, List[Picture]], _lamina.Stream],
         prompt: Any,
+        given: Any,
         params: SamplingParams,
         cut: Optional[Begun],
     ) -> None:
@@ -29,11 +31,12 @@ class Batch(Closing):
         self._given, self._single = checks.prompts("prompt", prompt)
         if cut and not self._single:
             raise InvalidRequestError("resume goes on with one answer, but a list of prompts was given")
+        images = of_prompts("images", given, None if self._single else len(self._given))
         self._requests: List[_lamina.Stream] = []
         try:
             for i, one in enumerate(self._given):
                 with self._numbered(i):
-                    self._requests.append(submit(one))
+                    self._requests.append(submit(one, images[i]))
         except BaseException:
             self.close()
             raise
@@ -48,7 +51,8 @@ class Batch(Closing):
         answers: List[Completion] = []
         for i, (request, one) in enumerate(zip(self._requests, self._given)):
             with self._numbered(i):
-                answers.append(completion(request.collect(), asked(self._model, one, self._params, self._said)))
+                own = asked(self._model, one, self._params, self._said)
+                answers.append(completion(request.collect(), own, request.pictures()))
         return answers[0] if self._single else answers
 
     def close(self) -> None:

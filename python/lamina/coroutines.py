@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Type, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Type, TypeVar, Union, cast, overload
 
 import numpy as np
 
 from . import _lamina, checks
 from .async_stream import AsyncStream
+from .closing import Closing
 from .errors import numbered
 from .event_loop import called
+from .images import any_in
 from .outputs import Completion
 from .resume import Resumed
 from .sampling import SamplingParams
 from .stream import Stream
-from .types import Lora, Message, Prompt, Prompts, Tool
+from .types import Images, Lora, Message, Prompt, Prompts, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +26,36 @@ if TYPE_CHECKING:
 
     from .llm import LLM
     from .sampling import SamplingOptions, _ChatCall
+
+_Made = TypeVar("_Made", bound=Closing)
+
+
+async def _made(make: Callable[[], _Made], apart: bool) -> _Made:
+    """What `make` returns, on a thread of its own where that takes long; what is made for a task that was cancelled is
+    closed."""
+    if not apart:
+        return make()
+    made: List[_Made] = []
+    raised: List[BaseException] = []
+    left = threading.Event()
+
+    def run(call: Callable[[], None]) -> None:
+        try:
+            made.append(make())
+        except BaseException as error:  # noqa: BLE001  it is raised where it is awaited
+            raised.append(error)
+        if left.is_set() and made:
+            made[0].close()
+        call()
+
+    try:
+        await called(lambda call: threading.Thread(target=run, args=(call,), name="lamina-encode").start())
+    except BaseException:
+        left.set()
+        raise
+    if raised:
+        raise raised[0]
+    return made[0]
 
 
 class Coroutines:
@@ -41,11 +73,17 @@ class Coroutines:
         *,
         sampling_params: Optional[SamplingParams] = ...,
         resume: Resumed = ...,
+        images: Images = ...,
         **options: Unpack[SamplingOptions],
     ) -> Completion: ...
     @overload
     async def agenerate(
-        self, prompt: Prompts, *, sampling_params: Optional[SamplingParams] = ..., **options: Unpack[SamplingOptions]
+        self,
+        prompt: Prompts,
+        *,
+        sampling_params: Optional[SamplingParams] = ...,
+        images: Images = ...,
+        **options: Unpack[SamplingOptions],
     ) -> List[Completion]: ...
     async def agenerate(
         self,
@@ -53,6 +91,7 @@ class Coroutines:
         *,
         sampling_params: Optional[SamplingParams] = None,
         resume: Resumed = None,
+        images: Images = None,
         **options: Any,
     ) -> Union[Completion, List[Completion]]:
         """`LLM.generate`, awaited.
@@ -61,30 +100,37 @@ class Coroutines:
             prompt: a text, token ids, or a list of such.
             sampling_params: options that several requests share.
             resume: an answer that was cut.
+            images: pictures, which are encoded on a thread.
             options: as for `LLM.generate`.
 
         Examples:
             >>> first, second = await asyncio.gather(llm.agenerate("Once"), llm.agenerate("Twice"))
         """
-        with self._llm._batch(prompt, sampling_params, resume, options) as batch:
+        with await _made(lambda: self._llm._batch(prompt, sampling_params, resume, images, options), bool(images)) as batch:
             await batch.ended()
             return batch.answers()
 
     def astream(
-        self, prompt: Prompt, *, sampling_params: Optional[SamplingParams] = None, **options: Unpack[SamplingOptions]
+        self,
+        prompt: Prompt,
+        *,
+        sampling_params: Optional[SamplingParams] = None,
+        images: Images = None,
+        **options: Unpack[SamplingOptions],
     ) -> AsyncStream:
         """`LLM.stream`, for `async for`.
 
         Args:
             prompt: a text or token ids.
             sampling_params: options that several requests share.
+            images: pictures, which are encoded before this returns: `achat` does so on a thread.
             options: as for `LLM.generate`.
 
         Examples:
             >>> async for piece in llm.astream("Once upon a time"):
             ...     print(piece.text, end="", flush=True)
         """
-        return AsyncStream(self._llm.stream(prompt, sampling_params=sampling_params, **options))
+        return AsyncStream(self._llm.stream(prompt, sampling_params=sampling_params, images=images, **options))
 
     @overload
     async def achat(
@@ -126,7 +172,8 @@ class Coroutines:
             ...     print(piece.text, end="", flush=True)
         """
         # A stream is what a whole answer is collected from, too.
-        running: Stream = self._llm.chat(messages, tools, response_format, True, **options)
+        seeing = any_in(messages) if isinstance(messages, (list, tuple)) else False
+        running: Stream = await _made(lambda: self._llm.chat(messages, tools, response_format, True, **options), seeing)
         if stream:
             return AsyncStream(running)
         with running:

@@ -21,7 +21,8 @@ from .divergence import Divergence, TokenDivergence
 from .errors import InvalidRequestError, numbered
 from .foreign import LOADING, understands
 from .grammar import Grammar
-from .outputs import Beam, Completion, ModelInfo, Perplexity, Score
+from .images import Picture, any_in, of_messages, picture, pictures, without
+from .outputs import Beam, Completion, ModelInfo, Perplexity, Score, model_info
 from .policy import Policy
 from .progress import Progress
 from .resume import Begun, Resumed, begun
@@ -30,7 +31,7 @@ from .server import Server
 from .state import State
 from .stream import Stream
 from .trace import Trace, Watching
-from .types import Ids, Lora, Message, Path, Prompt, Prompts, Reasoning, Tool
+from .types import Ids, Image, Images, Lora, Message, Path, Prompt, Prompts, Reasoning, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,6 +72,11 @@ class LLM(Coroutines, Closing):
         kv_swap: Union[str, int, None] = None,
         device_memory: Union[str, int, None] = None,
         panel_check: str = "always",
+        mmproj: Union[Path, bool, None] = None,
+        image_cache: Union[str, int, None] = None,
+        image_max_tokens: Optional[int] = None,
+        image_min_tokens: Optional[int] = None,
+        image_limit: Optional[str] = None,
     ) -> None:
         """Loads a model.
 
@@ -106,6 +112,13 @@ class LLM(Coroutines, Closing):
                 changes there is an error and no other answer; "first" does so when a part is read for the first time.
             kv_swap: where requests that wait for memory may keep theirs: "8GiB" (on disk; or bytes), "ram:2GiB", or both as
                 "ram:2GiB,disk:8GiB"; None: they are computed again. Answers are the same.
+            mmproj: the file with the encoder of pictures of a GGUF model; None: the one beside the model that fits; False: text
+                only, nothing of an encoder is read.
+            image_cache: memory for what the encoder made of the last pictures, as "512MiB" or in bytes; "0": nothing is kept.
+            image_max_tokens: most tokens of a picture, which trades detail for time, where the model's rule has such a bound.
+            image_min_tokens: fewest tokens of a picture: smaller ones are enlarged, where the model's rule does so.
+            image_limit: what pictures may measure, as "bytes=20MiB,pixels=64M,side=16384,all=256M,count=64" or some of these:
+                bytes, pixels and longer side of each, pixels and number of all in a request.
 
         Parameters of llama-cpp-python's `Llama` and vLLM's `LLM` are understood by their names too (model_path, n_ctx,
         n_gpu_layers, max_model_len, ..); one that there is no such thing for is refused, with what there is instead.
@@ -122,7 +135,7 @@ class LLM(Coroutines, Closing):
         self._seed = None if seed is None else checks.whole("seed", seed, -1, 2**63 - 1)
         self._loras = list(loras or ())
         self._requests = itertools.count()
-        self._info = ModelInfo(**self._model.info())
+        self._info = model_info(**self._model.info())
         for note in self._info.notes:
             _log.warning("%s: %s", self._info.path, note)
 
@@ -133,11 +146,17 @@ class LLM(Coroutines, Closing):
         *,
         sampling_params: Optional[SamplingParams] = ...,
         resume: Resumed = ...,
+        images: Images = ...,
         **options: Unpack[SamplingOptions],
     ) -> Completion: ...
     @overload
     def generate(
-        self, prompt: Prompts, *, sampling_params: Optional[SamplingParams] = ..., **options: Unpack[SamplingOptions]
+        self,
+        prompt: Prompts,
+        *,
+        sampling_params: Optional[SamplingParams] = ...,
+        images: Images = ...,
+        **options: Unpack[SamplingOptions],
     ) -> List[Completion]: ...
     def generate(
         self,
@@ -145,6 +164,7 @@ class LLM(Coroutines, Closing):
         *,
         sampling_params: Optional[SamplingParams] = None,
         resume: Resumed = None,
+        images: Images = None,
         **options: Any,
     ) -> Union[Completion, List[Completion]]:
         """Continues a prompt. A list of prompts runs as one batch and returns a list.
@@ -155,6 +175,9 @@ class LLM(Coroutines, Closing):
             sampling_params: options that several requests share.
             resume: an answer that was cut, as its `Completion` or the `state` of it: with the same prompt and options it
                 goes on to the tokens that it would have had.
+            images: pictures, in the order of the model's markers in the prompt (`info.vision.marker`), before it where there
+                are none; for a list of prompts a list of such lists. Each is a path, the bytes of a file, a PIL image, an
+                array of uint8 [height, width, channels], or a data: URL.
             options: those of `SamplingParams` (max_tokens, temperature, top_p, stop, seed, ..) and of grammars (json_schema,
                 grammar, regex, choice); they win over sampling_params.
 
@@ -167,17 +190,23 @@ class LLM(Coroutines, Closing):
         Examples:
             >>> llm.generate("Once upon a time", max_tokens=16, temperature=0).text
         """
-        with self._batch(prompt, sampling_params, resume, options) as batch:
+        with self._batch(prompt, sampling_params, resume, images, options) as batch:
             return batch.answers()
 
     def stream(
-        self, prompt: Prompt, *, sampling_params: Optional[SamplingParams] = None, **options: Unpack[SamplingOptions]
+        self,
+        prompt: Prompt,
+        *,
+        sampling_params: Optional[SamplingParams] = None,
+        images: Images = None,
+        **options: Unpack[SamplingOptions],
     ) -> Stream:
         """Continues a prompt piece by piece; closing the iterator cancels the request.
 
         Args:
             prompt: a text or token ids.
             sampling_params: options that several requests share.
+            images: as for `generate`.
             options: as for `generate`.
 
         Examples:
@@ -188,7 +217,8 @@ class LLM(Coroutines, Closing):
         given, single = checks.prompts("prompt", prompt)
         if not single:
             raise InvalidRequestError("stream takes one prompt, but a list of prompts was given: call it for each")
-        return Stream(self._submit(given[0], params), asked(self._model, given[0], params), params.n)
+        request = self._submit(given[0], params, pictures("images", images))
+        return Stream(request, asked(self._model, given[0], params), params.n)
 
     @overload
     def chat(
@@ -246,7 +276,9 @@ class LLM(Coroutines, Closing):
         """Answers a conversation, written with the model's own template.
 
         Args:
-            messages: objects with "role" and "content", and whatever else the template knows.
+            messages: objects with "role" and "content", and whatever else the template knows. Parts of a content may be
+                pictures: {"type": "image", "image": x}, where x is as for `generate`, or {"type": "image_url", "image_url":
+                {"url": x}}, where x may be a data: URL or a path.
             tools: JSON schemas of tools; the template shows them to the model.
             response_format: what the answer must look like: {"type": "json_object"}, {"type": "json_schema", "json_schema":
                 {"name": ..., "schema": ...}}, {"type": "structural_tag", ...}, or {"type": "text"}, which is anything.
@@ -278,11 +310,12 @@ class LLM(Coroutines, Closing):
         params = self._params(sampling_params, options)
         if params.echo:
             raise InvalidRequestError("echo is for generate and stream: apply_chat_template shows a chat's prompt")
+        said, images = of_messages(messages) if any_in(messages) else (messages, [])
         request = self._model.chat(
-            *conversation(messages, tools, chat_template, chat_template_kwargs),
+            *conversation(said, tools, chat_template, chat_template_kwargs),
             checks.flag("split_special_tokens", split_special_tokens),
             answer_options(tool_choice, parallel_tool_calls, reasoning, chat_format),
-            self._request(params),
+            {**self._request(params), "images": images},
         )
         running = Stream(request, asked(self._model, "", params), params.n, chat=True)
         return running if stream else running.whole()
@@ -305,7 +338,8 @@ class LLM(Coroutines, Closing):
             variables: further variables of the template.
         """
         ending = checks.flag("add_generation_prompt", add_generation_prompt)
-        return self._model.apply_chat_template(*conversation(messages, tools, chat_template, variables), ending)
+        said = without(messages) if any_in(messages) else messages
+        return self._model.apply_chat_template(*conversation(said, tools, chat_template, variables), ending)
 
     def tokenize(self, text: str, special: bool = False) -> List[int]:
         """Token ids of a text.
@@ -324,6 +358,22 @@ class LLM(Coroutines, Closing):
             ids: token ids, as a list or an array.
         """
         return self._model.detokenize(checks.token_ids("ids", ids))
+
+    def image_tokens(self, image: Image) -> int:
+        """Tokens that a picture takes in a prompt, with those that the model's markup around it has. Nothing is encoded.
+
+        Args:
+            image: as for `generate`.
+        """
+        return self._model.image_tokens(picture("image", image))
+
+    def image_rows(self, image: Image) -> NDArray[np.float32]:
+        """What the encoder and its projector make of a picture: the rows that stand in a prompt, [rows, hidden].
+
+        Args:
+            image: as for `generate`.
+        """
+        return self._model.image_rows(picture("image", image))
 
     def logits(self, prompt: Prompt, lora: Lora = None) -> NDArray[np.float32]:
         """Logits of every position of a prompt, [tokens, vocab], from one forward.
@@ -606,9 +656,17 @@ class LLM(Coroutines, Closing):
             options["seed"] = (self._seed + 0x9E37_79B9_7F4A_7C15 * next(self._requests)) % 2**63
         return options
 
-    def _batch(self, prompt: Any, given: Optional[SamplingParams], resume: Resumed, options: Any) -> Batch:
+    def _batch(
+        self, prompt: Any, given: Optional[SamplingParams], resume: Resumed, images: Images, options: Any
+    ) -> Batch:
         params, cut = self._params(given, options), begun("resume", resume)
-        return Batch(self._model, lambda one: self._submit(one, params, cut), prompt, params, cut)
+        return Batch(self._model, lambda one, own: self._submit(one, params, own, cut), prompt, images, params, cut)
 
-    def _submit(self, prompt: checks.Prompt, params: SamplingParams, cut: Optional[Begun] = None) -> _lamina.Stream:
-        return self._model.stream(prompt, {**self._request(params), **({"resume": cut} if cut else {})})
+    def _submit(
+        self, prompt: checks.Prompt, params: SamplingParams, images: List[Picture], cut: Optional[Begun] = None
+    ) -> _lamina.Stream:
+        options = {**self._request(params), "images": images, **({"resume": cut} if cut else {})}
+        request = self._model.stream(prompt, options)
+        for warning in request.warnings():
+            _log.warning("%s", warning)
+        return request

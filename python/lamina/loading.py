@@ -77,11 +77,11 @@ def _pair(name: str, value: Any) -> str:
 
 
 _TEXTS: Dict[str, Callable[[str, Any, int], List[str]]] = {
-    "bytes": lambda name, value, _: [_bytes(name, value)],
+    "bytes": lambda name, value, _: [_size(name, value)],
     "flag": lambda name, value, _: [str(checks.flag(name, value)).lower()],
     "number": lambda name, value, _: [repr(checks.number(name, value))],
     "pair": lambda name, value, _: [_pair(name, value)],
-    "path": lambda name, value, _: [file_path(name, value)],
+    "path": lambda name, value, _: ["off" if name == "mmproj" and value is False else file_path(name, value)],
     "size": lambda name, value, _: [_size(name, value)],
     "text": lambda name, value, _: [checks.text(name, value)],
     "texts": lambda name, value, _: checks.texts(name, value),

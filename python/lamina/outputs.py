@@ -21,6 +21,8 @@ class Usage:
     """Of the prompt: tokens that an earlier request had computed already."""
     cached_disk_tokens: int = 0
     """Of these: tokens that were read from disk."""
+    image_tokens: int = 0
+    """Of the prompt: tokens in whose places pictures stand."""
 
     @property
     def total_tokens(self) -> int:
@@ -48,6 +50,22 @@ class Timings:
     """How long its steps waited for weights that are read from disk, see `memory` of `LLM`."""
     context_shifts: int = 0
     """How often the context was full, and the older half of it left."""
+    encode_seconds: float = 0.0
+    """From the pictures of the prompt to their rows, before the request was queued."""
+
+
+@dataclass(frozen=True)
+class ImageUse:
+    """What a picture of a prompt became."""
+
+    size: Tuple[int, int]
+    """Its width and height in pixels."""
+    resized: Tuple[int, int]
+    """Width and height in which the encoder sees it."""
+    tokens: int
+    """Tokens of the prompt in whose places its rows stand."""
+    cached: bool
+    """Its rows were kept from an earlier request: it was not encoded again."""
 
 
 class Speculation(NamedTuple):
@@ -112,6 +130,8 @@ class Completion:
     """Of a chat: what was asked for and is not done."""
     answer: Optional[ChatMessage] = field(default=None, repr=False)
     """Of a chat: the answer taken apart; `text` is then its content."""
+    images: List[ImageUse] = field(default_factory=list)
+    """What the pictures of the prompt became, in their order."""
 
     @property
     def completions(self) -> List["Completion"]:
@@ -200,6 +220,24 @@ class Perplexity(NamedTuple):
 
 
 @dataclass(frozen=True)
+class VisionInfo:
+    """What a model does with pictures."""
+
+    family: str
+    """As Lamina names it."""
+    projector: str
+    """As its settings name it."""
+    mmproj: Optional[str]
+    """The file of the encoder; None where it is part of the model."""
+    max_tokens: int
+    """Most tokens of a picture."""
+    token_rule: str
+    """How the tokens of a picture follow from its size."""
+    marker: str
+    """What stands for a picture in the text of a prompt."""
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """Sizes and names of a loaded model."""
 
@@ -250,6 +288,8 @@ class ModelInfo:
     """Tokens that end an answer."""
     notes: List[str]
     """What you should know and no error says."""
+    vision: Optional[VisionInfo] = None
+    """What it does with pictures; None where it takes text only."""
 
 
 _Logprob = Tuple[float, List[Tuple[int, float]]]
@@ -264,6 +304,14 @@ _Answer = Tuple[
 ]
 
 
+_Pictures = Tuple[List[Tuple[Tuple[int, int], Tuple[int, int], int, bool]], float]
+
+
+def model_info(vision: Optional[Dict[str, Any]], **figures: Any) -> ModelInfo:
+    """From the keywords that the binding gives."""
+    return ModelInfo(**figures, vision=None if vision is None else VisionInfo(**vision))
+
+
 class Asked(NamedTuple):
     """What of a request its answers do not say."""
 
@@ -276,10 +324,10 @@ class Asked(NamedTuple):
     """Tokens that the answer had before."""
 
 
-def completion(answers: List[_Answer], asked: Asked) -> Completion:
+def completion(answers: List[_Answer], asked: Asked, pictures: _Pictures) -> Completion:
     """All answers to a prompt, from the binding's rows."""
-    others = tuple(_answer(i, a, asked, ()) for i, a in enumerate(answers) if i > 0)
-    return _answer(0, answers[0], asked, others)
+    others = tuple(_answer(i, a, asked, (), pictures) for i, a in enumerate(answers) if i > 0)
+    return _answer(0, answers[0], asked, others, pictures)
 
 
 def taken_apart(
@@ -298,7 +346,9 @@ def taken_apart(
     return replace(one(answer), others=tuple(one(other) for other in answer.others))
 
 
-def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...]) -> Completion:
+def _answer(
+    index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ...], pictures: _Pictures
+) -> Completion:
     text, tokens, (reason, by), complete, rows, prompt_rows, (prompt, cached, disk), times, drafted, sampler = row
     queue, prefill, decode, preemptions, io_wait, shifts = times
     logs = [TokenLogprob(t, log, dict(top)) for t, (log, top) in zip(tokens, rows)] if asked.logprobs else None
@@ -314,14 +364,17 @@ def _answer(index: int, row: _Answer, asked: Asked, others: Tuple[Completion, ..
         preemptions,
         io_wait,
         shifts,
+        pictures[1],
     )
+    images = [ImageUse(*picture) for picture in pictures[0]]
     stop = asked.stop[by[0]] if isinstance(by, tuple) else by
-    usage = Usage(prompt, len(tokens), cached, disk)
+    usage = Usage(prompt, len(tokens), cached, disk, sum(image.tokens for image in images))
     speculation = None if drafted is None else Speculation(*drafted)
     state = {"tokens": [*asked.resumed, *tokens], **dict(zip(("seed", "index", "drawn", "surprise"), sampler))}
     return Completion(
-        asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, speculation, state, others
-    )
+        asked.echo + text, tokens, reason, stop, logs, scores, usage, timings, complete, index, speculation, state, others,
+        images=images,
+    )  # fmt: skip
 
 
 def _per_second(tokens: int, seconds: float) -> float:

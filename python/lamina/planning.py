@@ -74,6 +74,10 @@ def plan(
     panel_cache: Optional[Path] = None,
     kv_swap: Union[str, int, None] = None,
     measure: bool = False,
+    mmproj: Union[Path, bool, None] = None,
+    image_cache: Union[str, int, None] = None,
+    image_max_tokens: Optional[int] = None,
+    image_min_tokens: Optional[int] = None,
 ) -> Plan:
     """Tells what a model will take and how fast it will be, from its headers and the speeds of this machine.
 
@@ -95,6 +99,10 @@ def plan(
         offload: as for `LLM`.
         panel_cache: as for `LLM`.
         kv_swap: as for `LLM`.
+        mmproj: as for `LLM`.
+        image_cache: as for `LLM`.
+        image_max_tokens: as for `LLM`.
+        image_min_tokens: as for `LLM`.
 
     Returns:
         What was found; a model that does not fit is no error: `fits` says so.

@@ -25,3 +25,7 @@ Processor = Callable[[NDArray[np.uint32], NDArray[np.float32]], Any]
 """Changes the logits of the token behind those that are given, in place."""
 Reasoning = Union[None, bool, int, Dict[str, Any]]
 """Whether a model thinks before it answers, or for how many tokens."""
+Image = Any
+"""A picture: a path, the bytes of a file, a PIL image, an array of uint8 [height, width, channels], or a data: URL."""
+Images = Union[None, Sequence[Image], Sequence[Sequence[Image]]]
+"""The pictures of a prompt, or of each of several."""

@@ -18,6 +18,7 @@ mod grammar;
 mod invariance;
 mod lora;
 mod packed;
+mod picture_chats;
 mod pictures;
 mod plan;
 mod session;

@@ -19,13 +19,13 @@ use std::{
 /// Gaps between the two best logits below this are ties, as the fixtures' README says.
 const TIE: f32 = 0.02;
 
-struct Case {
-    name: String,
-    prompt: String,
-    pictures: Vec<Arc<Picture>>,
+pub struct Case {
+    pub name: String,
+    pub prompt: String,
+    pub pictures: Vec<Arc<Picture>>,
 }
 
-fn folder(name: &str) -> Option<PathBuf> {
+pub fn folder(name: &str) -> Option<PathBuf> {
     let found = shared(&format!("golden-vision/{name}"));
     if found.is_none() {
         eprintln!("skipped: golden-vision/{name} is not there");
@@ -33,7 +33,7 @@ fn folder(name: &str) -> Option<PathBuf> {
     found
 }
 
-fn read(file: &str) -> Arc<Picture> {
+pub fn read(file: &str) -> Arc<Picture> {
     // The reference's decoder of JPEG differs by a step or two: what it made of the file is read instead.
     let file = if file == "rotated.jpg" { "rotated.decoded.png" } else { file };
     let bytes = fs::read(shared(&format!("golden-vision/images/{file}")).unwrap()).unwrap();
@@ -41,7 +41,7 @@ fn read(file: &str) -> Arc<Picture> {
 }
 
 /// Cases without options of the processor.
-fn cases(name: &str) -> Vec<Case> {
+pub fn cases(name: &str) -> Vec<Case> {
     let file = fs::read(folder(name).unwrap().join("cases.json")).unwrap();
     let all: Value = serde_json::from_slice(&file).unwrap();
     let cases = all["cases"].as_object().unwrap().iter();
@@ -62,7 +62,7 @@ fn error(a: &[f32], b: &[f32]) -> f64 {
     (sum(&|a, b| (a - b) * (a - b)) / sum(&|_, b| b * b)).sqrt()
 }
 
-fn load(path: &Path, change: impl FnOnce(LoadOptions) -> LoadOptions) -> Model {
+pub fn load(path: &Path, change: impl FnOnce(LoadOptions) -> LoadOptions) -> Model {
     let exact = LoadOptions { kv_dtype: KvType::F32.into(), threads: Some(2), ..LoadOptions::default() };
     Model::load(Some(path), change(exact)).unwrap()
 }
@@ -75,7 +75,7 @@ fn tokens(model: &Model, case: &Case) -> Vec<u32> {
     model.tokenize(&text, Special::ADD_AND_PARSE).unwrap()
 }
 
-fn greedy(images: &[Arc<Picture>]) -> GenerateOptions {
+pub fn greedy(images: &[Arc<Picture>]) -> GenerateOptions {
     let mut options = GenerateOptions {
         max_tokens: Some(8),
         ignore_eos: true,
@@ -175,7 +175,7 @@ fn pictures_without_their_markers_go_first_and_markers_without_pictures_are_an_e
     assert_eq!(model.image_tokens(&picture).unwrap(), 4);
     assert_eq!(model.image_rows(&picture).unwrap().rows.len(), 4 * 64);
     let many = model.expand_images("<|image_pad|><|image_pad|>", from_ref(&picture)).unwrap_err();
-    assert!(many.to_string().contains("2 markers"), "{many}");
+    assert!(many.to_string().contains("2 places"), "{many}");
     let few = model.logits_seeing(&[1, 2, 3], from_ref(&picture)).unwrap_err();
     assert!(few.to_string().contains("4 rows"), "{few}");
     let blind = Model::load(None, LoadOptions::default()).unwrap();

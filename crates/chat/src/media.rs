@@ -53,6 +53,16 @@ pub struct MediaPrompt {
     pub places: Vec<Vec<Range<usize>>>,
 }
 
+/// Whether a part of a message is a picture.
+pub fn has_pictures(messages: &[Value]) -> bool {
+    let parts = messages.iter().filter_map(|message| message.get("content").and_then(Value::as_array));
+    parts.flatten().any(is_picture)
+}
+
+fn is_picture(part: &Value) -> bool {
+    part.get("type").and_then(Value::as_str).is_some_and(|kind| PICTURES.contains(&kind))
+}
+
 /// The messages with `{"type": "image"}` for each picture, as templates know them, and the pictures in order.
 pub fn take_pictures(messages: &[Value]) -> (Vec<Value>, Vec<PicturePart>) {
     let mut taken = vec![];
@@ -60,10 +70,7 @@ pub fn take_pictures(messages: &[Value]) -> (Vec<Value>, Vec<PicturePart>) {
     for (i, message) in messages.iter_mut().enumerate() {
         let Some(parts) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
         for (j, value) in parts.iter_mut().enumerate() {
-            let is_picture = |part: &Map<String, Value>| {
-                part.get("type").and_then(Value::as_str).is_some_and(|kind| PICTURES.contains(&kind))
-            };
-            if let Some(part) = value.as_object().filter(|part| is_picture(part)).cloned() {
+            if let Some(part) = value.as_object().filter(|_| is_picture(value)).cloned() {
                 taken.push(PicturePart { at: format!("messages[{i}].content[{j}]"), part });
                 *value = json!({"type": "image"});
             }
@@ -148,19 +155,24 @@ impl ChatTemplate {
         let marked = Marked::around(conversation, self.source(), tokenizer, &[marks.marker, marks.soft])?;
         let conversation =
             marked.as_ref().map_or_else(|| conversation.clone(), |m| m.conversation(conversation));
-        let flat;
-        let conversation = if self.knows_pictures(marks.marker) {
-            conversation
-        } else {
-            flat = conversation.messages.iter().map(|m| flattened(m, marks.marker)).collect::<Vec<_>>();
-            Conversation { messages: &flat, ..conversation }
-        };
-        let text = expand(&self.render(&conversation)?, marks.marker, pictures)?;
+        let text = expand(&self.render_media(&conversation, marks.marker)?, marks.marker, pictures)?;
         let ids = match marked {
             None => tokenizer.encode_chat(&text)?,
             Some(marked) => marked.encode(&text, tokenizer)?,
         };
         place_rows(ids, tokenizer, marks.soft, &pictures.iter().map(|p| p.rows).collect::<Vec<_>>())
+    }
+
+    /// The text of a conversation whose messages came from [`take_pictures`], with a marker where each picture stands.
+    ///
+    /// # Errors
+    /// As for [`ChatTemplate::render`].
+    pub fn render_media(&self, conversation: &Conversation<'_>, marker: &str) -> Result<String, ChatError> {
+        if self.knows_pictures(marker) {
+            return self.render(conversation);
+        }
+        let flat: Vec<Value> = conversation.messages.iter().map(|m| flattened(m, marker)).collect();
+        self.render(&Conversation { messages: &flat, ..conversation.clone() })
     }
 
     /// Whether the template writes the marker for a part `{"type": "image"}`, and texts of parts as texts.

@@ -90,18 +90,22 @@ fn is_svg(bytes: &[u8]) -> bool {
 impl Default for ImageLimits {
     /// 20 MiB, 64 million pixels, 16,384 on a side.
     fn default() -> ImageLimits {
-        ImageLimits { bytes: 20 << 20, pixels: 64 << 20, side: 16_384 }
+        ImageLimits { bytes: 20 << 20, pixels: 64_000_000, side: 16_384 }
     }
 }
 
 impl ImageLimits {
+    /// Whether a picture of that size is within them.
+    pub(crate) fn holds(&self, size: PixelSize) -> bool {
+        size.width.max(size.height) <= self.side && size.area() <= self.pixels as u64
+    }
+
     /// Refuses a size before memory is taken for it.
     fn check(&self, size: PixelSize) -> Result<(), ReadFailure> {
         if size.area() == 0 {
             return Err(ReadFailure::Damaged(format!("it says that it has {size} pixels")));
         }
-        let fits = size.width.max(size.height) <= self.side && size.area() <= self.pixels as u64;
-        if fits { Ok(()) } else { Err(ReadFailure::TooLarge(size)) }
+        if self.holds(size) { Ok(()) } else { Err(ReadFailure::TooLarge(size)) }
     }
 
     /// Bytes that a decoder may take.

@@ -52,4 +52,43 @@ pub enum ImageError {
         /// Largest ratio of the sides.
         ratio: u32,
     },
+    /// More pictures than a request may have.
+    #[error("there are more than {limit} pictures, which is the limit of a request: give fewer")]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// The pictures of a request have more pixels than are allowed.
+    #[error(
+        "the pictures have more than {limit} pixels in all, which is the limit of a request: make them smaller"
+    )]
+    TooManyPixels {
+        /// The limit.
+        limit: usize,
+    },
+    /// Bytes in memory that are not the pixels of a picture.
+    #[error(
+        "{bytes} bytes are no picture of {size} pixels of {channels} bytes: give 1 (grey), 2, 3 (RGB) or 4 of each pixel"
+    )]
+    Samples {
+        /// The size.
+        size: PixelSize,
+        /// Bytes of a pixel.
+        channels: usize,
+        /// Bytes that there are.
+        bytes: usize,
+    },
+}
+
+impl ImageError {
+    /// Whether a smaller picture, or fewer of them, would be taken.
+    pub fn is_too_large(&self) -> bool {
+        matches!(
+            self,
+            ImageError::TooManyBytes { .. }
+                | ImageError::TooLarge { .. }
+                | ImageError::TooMany { .. }
+                | ImageError::TooManyPixels { .. }
+        )
+    }
 }

@@ -13,6 +13,7 @@ mod number;
 mod orientation;
 mod patch;
 mod picture;
+mod request;
 mod resize;
 mod white;
 
@@ -24,4 +25,5 @@ pub use fit::{Fit, PanAndScan};
 pub use number::Normalization;
 pub use patch::{Patches, PixelOrder};
 pub use picture::{Picture, PixelSize};
+pub use request::{RawPixels, RequestLimits, RequestReader};
 pub use resize::resize;

@@ -23,7 +23,8 @@ impl Orientation {
         tag_0112(tiff).map_or(Orientation::UPRIGHT, Orientation::of_number)
     }
 
-    fn of_number(number: u16) -> Orientation {
+    /// That of a number; upright where Exif has no such.
+    pub fn of_number(number: u16) -> Orientation {
         let (transposed, mirrored, flipped) = match number {
             2 => (false, true, false),
             3 => (false, true, true),

@@ -2,14 +2,18 @@
 
 use crate::{chat_options::ReasoningMode, generate::Piece};
 use lamina_chat::{ChatFormat, Delta, Parser, ParserOptions, ReasoningMarks, ToolChoice};
+use lamina_image::Picture;
 use lamina_tokenize::{Markers, Tokenizer};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A conversation whose answer can begin.
 #[derive(Debug, Clone)]
 pub struct PreparedChat {
     /// The prompt.
     pub tokens: Vec<u32>,
+    /// Its pictures, for [`GenerateOptions::images`](crate::GenerateOptions::images).
+    pub images: Vec<Arc<Picture>>,
     /// How its answers are written.
     pub answer: ChatAnswer,
 }

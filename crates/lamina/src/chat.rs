@@ -10,7 +10,8 @@ use crate::{
     tools::{ChatGrammar, grammar_key, reasoning_boundary},
 };
 use lamina_chat::{
-    ChatError, ChatFormat, ChatTemplate, Conversation, ReasoningMarks, ToolChoice, reasoning_variables,
+    ChatError, ChatFormat, ChatTemplate, Conversation, ReasoningMarks, ToolChoice, has_pictures,
+    reasoning_variables, take_pictures,
 };
 use serde_json::Value;
 
@@ -20,6 +21,11 @@ impl Model {
     /// # Errors
     /// When the model has no tokenizer, or its template refuses the messages.
     pub fn apply_chat_template(&self, messages: &[Value], options: &ChatOptions) -> Result<String> {
+        if let Some(vision) = self.vision().filter(|_| has_pictures(messages)) {
+            return self.conversation(&take_pictures(messages).0, options, |template, conversation| {
+                template.render_media(conversation, vision.prompt.marker).map_err(refused)
+            });
+        }
         self.conversation(messages, options, |template, conversation| {
             template.render(conversation).map_err(refused)
         })
@@ -28,8 +34,12 @@ impl Model {
     /// The tokens that `messages` become; the beginning token stands once.
     ///
     /// # Errors
-    /// As for [`Model::apply_chat_template`].
+    /// As for [`Model::apply_chat_template`]; also when the messages have other pictures than the options, or the model takes
+    /// text only.
     pub fn chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
+        if !options.images.is_empty() || has_pictures(messages) {
+            return self.seeing_chat_tokens(messages, options);
+        }
         let tokenizer = self.need_tokenizer()?;
         self.conversation(messages, options, |template, conversation| {
             let encoded = match options.no_split_special_tokens {
@@ -93,7 +103,7 @@ impl Model {
             ..ChatAnswer::new(format, self.need_tokenizer()?.clone())
         };
         answer.begins_after(&tokens);
-        Ok(PreparedChat { tokens, answer })
+        Ok(PreparedChat { tokens, images: options.images.clone(), answer })
     }
 
     /// Streams the answers to a conversation, each within the form that was asked for. What cannot be enforced is added
@@ -102,7 +112,7 @@ impl Model {
     /// # Errors
     /// As for [`Model::stream`]; also when a call is required and cannot be made, or a form cannot be enforced.
     pub fn stream_chat(&self, chat: &mut PreparedChat, options: &GenerateOptions) -> Result<TokenStream> {
-        let mut options = options.clone();
+        let mut options = GenerateOptions { images: chat.images.clone(), ..options.clone() };
         self.constrain_chat(&mut chat.answer, &mut options)?;
         self.stream(&Prompt::Tokens(chat.tokens.clone()), &options)
     }
@@ -139,7 +149,7 @@ impl Model {
         template.map_err(refused)
     }
 
-    fn conversation<T>(
+    pub(crate) fn conversation<T>(
         &self,
         messages: &[Value],
         options: &ChatOptions,
@@ -185,7 +195,7 @@ fn shown(options: &ChatOptions, source: &str, warnings: &mut Vec<String>) -> Cha
 }
 
 /// A conversation that makes no prompt is the request's fault, unless there was no memory for it.
-fn refused(error: ChatError) -> Error {
+pub(crate) fn refused(error: ChatError) -> Error {
     match error.is_out_of_memory() {
         true => Error::OutOfMemory(error.to_string()),
         false => Error::InvalidRequest(error.to_string()),

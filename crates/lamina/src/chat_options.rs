@@ -1,7 +1,9 @@
 //! What a conversation asks of the template, of tools and of reasoning.
 
 use lamina_chat::ToolChoice;
+use lamina_image::Picture;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// What a template may use beside the messages.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -27,6 +29,8 @@ pub struct ChatOptions {
     pub reasoning_end: String,
     /// Another format of calls than the template's, by its name.
     pub format: Option<String>,
+    /// Pictures of the messages, in the order of the parts that [`take_pictures`](lamina_chat::take_pictures) finds.
+    pub images: Vec<Arc<Picture>>,
 }
 
 /// Whether a model is to reason before it answers.

@@ -1,6 +1,6 @@
 //! Requests for text and their answers.
 
-use crate::beam_options::BeamOptions;
+use crate::{beam_options::BeamOptions, picture_rows::PicturesUsed};
 use lamina_engine::{
     Boundary, Compression, FinishReason, LengthBy, Scored, Speculate, Terms, Timings,
     sample::{Processor, SamplerState, SamplingParams},
@@ -125,6 +125,8 @@ pub struct Completion {
     pub usage: Usage,
     /// Where the time went.
     pub timings: Timings,
+    /// What the pictures of the prompt became.
+    pub pictures: PicturesUsed,
 }
 
 /// Tokens of a request.
@@ -195,6 +197,7 @@ impl Completion {
             prompt_logprobs: vec![],
             usage: Usage::default(),
             timings: Timings::default(),
+            pictures: PicturesUsed::default(),
         }
     }
 

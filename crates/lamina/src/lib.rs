@@ -29,6 +29,8 @@ mod model;
 mod names;
 mod open;
 mod passes;
+mod picture_input;
+mod picture_rows;
 mod pictures;
 mod recent;
 mod score;
@@ -44,10 +46,11 @@ pub use chat_options::{ChatOptions, ReasoningMode};
 pub use chat_stream::{ChatPiece, ChatStream};
 pub use device::{DEVICES, backend_on, devices};
 pub use generate::{AnswerState, Completion, GenerateOptions, Piece, Prompt, Usage};
+pub use lamina_arch::vision;
 pub use lamina_base::{DType, available_memory, files};
 pub use lamina_chat::{
-    ChatFormat, ChatMessage, DefaultTemplate, Delta, Parser, ParserOptions, ReasoningMarks, ToolCall,
-    ToolChoice,
+    ChatFormat, ChatMessage, DefaultTemplate, Delta, Parser, ParserOptions, PicturePart, ReasoningMarks,
+    ToolCall, ToolChoice, has_pictures, take_pictures,
 };
 pub use lamina_disk::{self as disk, StoreCounts};
 pub use lamina_engine::{
@@ -64,8 +67,8 @@ pub use lamina_load::{
     AdapterPath, ApproximateExperts, AttentionSparsity, BadValue, Bottleneck, CACHE_DISK, CacheForecast,
     ClassHome, Device, DeviceForecast, DiskForecast, DiskRate, DraftCost, DraftForecast, DraftSource,
     DraftSpeed, Error, ExpertThreshold, Forecast, ForecastAdvice, ForecastQuestion, HitForecast, JobForecast,
-    KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart, ModelInfo, Objective, Offload, OptionError,
-    OptionKind, OptionSpec, PlacementPolicy, PlacementRule, Progress, Reporter, Result, Setting,
+    KvSwap, LoadOptions, Loaded, MemoryLimit, MemoryPart, MmprojChoice, ModelInfo, Objective, Offload,
+    OptionError, OptionKind, OptionSpec, PlacementPolicy, PlacementRule, Progress, Reporter, Result, Setting,
     SpeedForecast, SpeedQuality, StreamInfo, StreamOptions, Surface, SwapForecast, TierPercent,
     read_settings, settings, tokenizer as tokenizer_of, type_name,
 };
@@ -75,6 +78,8 @@ pub use model::Model;
 pub use names::{ModelJudge, is_name, locate, locate_parts, meant, name_error};
 pub use open::{checkpoint, open, plan, tokenizer};
 pub use passes::{Rows, SentRow};
+pub use picture_input::{ImageInput, ReadImages};
+pub use picture_rows::{PictureUse, PicturesUsed};
 pub use score::ContinuationScore;
 pub use session::SavedSession;
 pub use shield::shield;

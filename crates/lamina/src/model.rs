@@ -4,11 +4,13 @@ use crate::{
     Error, Result,
     generate::{Completion, GenerateOptions, Prompt},
     open::open,
+    picture_rows::PicturesUsed,
     recent::Recent,
     tools::{ChatGrammar, GrammarKey},
 };
 use lamina_engine::{
-    EngineError, EventLog, Generation, Handle, Resume, Service, Snapshot, Task, TraceDetail, sample::Breakers,
+    EngineError, EventLog, Generation, Handle, NumberRows, Resume, Service, Snapshot, Task, TraceDetail,
+    sample::Breakers,
 };
 use lamina_grammar::{GrammarError, Vocabulary};
 use lamina_load::{LoadOptions, Loaded, ModelInfo, Progress, lora_scales, vision::PictureEncoder};
@@ -173,8 +175,27 @@ impl Model {
         tokens: Vec<u32>,
         options: &GenerateOptions,
     ) -> std::result::Result<Handle, EngineError> {
-        let task = self.task(options).map_err(|e| EngineError::Text(e.to_string()))?;
-        self.send(tokens, task, options)
+        Ok(self.submit_seeing(tokens, options)?.0)
+    }
+
+    /// [`Model::submit`], and what the pictures of the request became: they are encoded before this returns.
+    ///
+    /// # Errors
+    /// As for [`Model::submit`].
+    pub fn submit_seeing(
+        &self,
+        tokens: Vec<u32>,
+        options: &GenerateOptions,
+    ) -> std::result::Result<(Handle, PicturesUsed), EngineError> {
+        let text = |e: Error| EngineError::Text(e.to_string());
+        let task = self.task(options).map_err(text)?;
+        let (rows, used) = self.picture_rows(&tokens, &options.images).map_err(|e| match e {
+            Error::OutOfMemory(why) => EngineError::OutOfMemory(why),
+            Error::DeviceLost(why) => EngineError::DeviceLost(why),
+            Error::Runtime(why) => EngineError::Runtime(why),
+            e => text(e),
+        })?;
+        Ok((self.send(tokens, rows, task, options)?, used))
     }
 
     pub(crate) fn task(&self, options: &GenerateOptions) -> Result<Task> {
@@ -187,11 +208,10 @@ impl Model {
     pub(crate) fn send(
         &self,
         mut tokens: Vec<u32>,
+        rows: Vec<NumberRows>,
         task: Task,
         options: &GenerateOptions,
     ) -> std::result::Result<Handle, EngineError> {
-        let rows =
-            self.picture_rows(&tokens, &options.images).map_err(|e| EngineError::Text(e.to_string()))?;
         tokens.extend(options.resume.iter().flat_map(|r| &r.tokens));
         self.shared.service.submit_rows(tokens, rows, self.scales.clone(), task, options.terms.clone())
     }
@@ -240,12 +260,15 @@ impl Model {
     /// What ended the request.
     pub fn generate(&self, prompt: &Prompt, options: &GenerateOptions) -> Result<Vec<Completion>> {
         let mut answers = vec![];
-        for piece in self.stream(prompt, options)? {
+        let stream = self.stream(prompt, options)?;
+        let pictures = stream.pictures().clone();
+        for piece in stream {
             let piece = piece?;
             // The number that was asked for is sound once something comes of it.
             answers.resize_with(answers.len().max(options.n), Completion::empty);
             answers[piece.index].push(piece);
         }
+        answers.iter_mut().for_each(|a| a.pictures = pictures.clone());
         if options.echo {
             let text = self.echo_text(prompt)?;
             answers.iter_mut().for_each(|a| a.text.insert_str(0, &text));

@@ -63,7 +63,7 @@ impl Model {
     /// # Errors
     /// As for [`Model::rows`]; also when there are not as many soft tokens as the pictures have rows.
     pub fn logits_seeing(&self, tokens: &[u32], images: &[Arc<Picture>]) -> Result<Vec<f32>> {
-        let rows = self.picture_rows(tokens, images)?;
+        let (rows, _) = self.picture_rows(tokens, images)?;
         let shared = Arc::new(Mutex::new(room_for_rows(tokens.len(), self.shared.info.vocab)?));
         let all = shared.clone();
         let sink =

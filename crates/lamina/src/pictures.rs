@@ -1,12 +1,16 @@
-//! Pictures in prompts: how many tokens they take, the rows that stand in the place of these, and the text around them.
+//! Pictures in prompts: how many tokens they take, and the text that takes the place of their markers.
 
-use crate::{Error, Result, generate::Prompt, model::Model};
-use lamina_arch::vision::{PictureLayout, PictureSight, RowPositions, VisionSpec};
-use lamina_engine::{NumberRows, RowGrid};
-use lamina_image::Picture;
+use crate::{Error, Result, chat::refused, chat_options::ChatOptions, generate::Prompt, model::Model};
+use lamina_arch::vision::{PictureLayout, VisionSpec};
+use lamina_chat::{ExpandedPicture, MediaMarks, expand_prompt, take_pictures};
+use lamina_image::{Picture, RequestReader};
 use lamina_load::vision::{PictureEncoder, PictureRows};
 use lamina_tokenize::Special;
-use std::{ops::Range, sync::Arc};
+use serde_json::Value;
+use std::sync::Arc;
+
+const TEXT_ONLY: &str =
+    "this model takes text only: for pictures, load it with the file of its encoder as mmproj";
 
 impl Model {
     /// What the model does with pictures; none where it takes text only.
@@ -14,9 +18,37 @@ impl Model {
         self.shared.pictures.as_ref().map(PictureEncoder::spec)
     }
 
-    fn need_pictures(&self) -> Result<&PictureEncoder> {
-        let missing = || Error::InvalidRequest("this model takes text only".into());
+    /// The encoder of pictures; none where the model takes text only.
+    pub fn picture_encoder(&self) -> Option<&PictureEncoder> {
+        self.shared.pictures.as_ref()
+    }
+
+    /// Reads the pictures of a request, within the limits of the model.
+    ///
+    /// # Errors
+    /// When the model takes text only.
+    pub fn image_reader(&self) -> Result<RequestReader> {
+        Ok(self.need_pictures()?.limits().reader())
+    }
+
+    pub(crate) fn need_pictures(&self) -> Result<&PictureEncoder> {
+        let missing = || Error::InvalidRequest(TEXT_ONLY.into());
         self.shared.pictures.as_ref().ok_or_else(missing)
+    }
+
+    fn marks(&self) -> Result<MediaMarks<'static>> {
+        let rule = &self.need_pictures()?.spec().prompt;
+        Ok(MediaMarks { marker: rule.marker, soft: rule.soft })
+    }
+
+    /// What takes the places of the markers of pictures, in order.
+    fn expanded(&self, images: &[Arc<Picture>]) -> Result<Vec<ExpandedPicture>> {
+        let rule = &self.need_pictures()?.spec().prompt;
+        let one = |(i, picture): (usize, &Arc<Picture>)| {
+            let layout = self.image_layout(picture)?;
+            Ok(ExpandedPicture { text: rule.expand(i, &layout), rows: layout.rows() })
+        };
+        images.iter().enumerate().map(one).collect()
     }
 
     /// How a picture is cut, and how its rows lie; nothing is encoded.
@@ -42,7 +74,7 @@ impl Model {
     /// # Errors
     /// As for [`Model::image_layout`]; also when the encoder cannot be loaded or fails.
     pub fn image_rows(&self, picture: &Picture) -> Result<Arc<PictureRows>> {
-        self.need_pictures()?.rows(picture)
+        Ok(self.need_pictures()?.rows(picture)?.rows)
     }
 
     /// `text` with what pictures become in the place of their markers, in order. Pictures beyond the markers go first.
@@ -50,30 +82,14 @@ impl Model {
     /// # Errors
     /// As for [`Model::image_layout`]; also when there are more markers than pictures.
     pub fn expand_images(&self, text: &str, images: &[Arc<Picture>]) -> Result<String> {
-        let rule = &self.need_pictures()?.spec().prompt;
-        let parts: Vec<&str> = text.split(rule.marker).collect();
-        let markers = parts.len() - 1;
-        if markers > images.len() {
-            return Err(Error::InvalidRequest(format!(
-                "the prompt has {markers} markers {:?}, but there are {} pictures",
-                rule.marker,
-                images.len()
-            )));
-        }
-        let texts =
-            images.iter().enumerate().map(|(i, picture)| Ok(rule.expand(i, &self.image_layout(picture)?)));
-        let texts = texts.collect::<Result<Vec<_>>>()?;
-        let (before, inside) = texts.split_at(images.len() - markers);
-        let mut out = before.concat();
-        for (i, part) in parts.iter().enumerate() {
-            out += part;
-            out += inside.get(i).map_or("", String::as_str);
-        }
-        Ok(out)
+        expand_prompt(text, self.marks()?, &self.expanded(images)?).map_err(refused)
     }
 
     /// Tokens of a prompt with pictures.
-    pub(crate) fn seeing_tokens(&self, prompt: &Prompt, images: &[Arc<Picture>]) -> Result<Vec<u32>> {
+    ///
+    /// # Errors
+    /// As for [`Model::prompt_tokens`] and [`Model::expand_images`].
+    pub fn seeing_tokens(&self, prompt: &Prompt, images: &[Arc<Picture>]) -> Result<Vec<u32>> {
         match prompt {
             Prompt::Text(text) if !images.is_empty() => {
                 self.tokenize(&self.expand_images(text, images)?, Special::ADD_AND_PARSE)
@@ -82,60 +98,29 @@ impl Model {
         }
     }
 
-    /// Rows of pictures in the place of the soft tokens of a prompt.
-    pub(crate) fn picture_rows(&self, tokens: &[u32], images: &[Arc<Picture>]) -> Result<Vec<NumberRows>> {
-        if images.is_empty() {
-            return Ok(vec![]);
-        }
-        let encoder = self.need_pictures()?;
-        let soft = encoder.spec().prompt.soft;
-        let id = self.need_tokenizer()?.token_to_id(soft);
-        let places: Vec<usize> = (0..tokens.len()).filter(|&i| Some(tokens[i]) == id).collect();
-        let layouts = images.iter().map(|picture| self.image_layout(picture)).collect::<Result<Vec<_>>>()?;
-        let wanted: usize = layouts.iter().map(PictureLayout::rows).sum();
-        if wanted != places.len() {
+    /// Tokens of a conversation whose pictures `options` has. Text of its messages that looks like a picture's marker stays
+    /// text.
+    pub(crate) fn seeing_chat_tokens(&self, messages: &[Value], options: &ChatOptions) -> Result<Vec<u32>> {
+        let (messages, parts) = take_pictures(messages);
+        let (found, given) = (parts.len(), options.images.len());
+        let marks = self.marks().map_err(|e| match (e, parts.first()) {
+            (Error::InvalidRequest(why), Some(part)) => Error::InvalidRequest(format!("{}: {why}", part.at)),
+            (e, _) => e,
+        })?;
+        if found != given {
             return Err(Error::InvalidRequest(format!(
-                "the prompt has {} tokens {soft:?}, but its pictures have {wanted} rows",
-                places.len()
+                "the messages have {found} pictures, but {given} came with them"
             )));
         }
-        let mut rest = &places[..];
-        let mut out = vec![];
-        for (picture, layout) in images.iter().zip(&layouts) {
-            let (mine, behind) = rest.split_at(layout.rows());
-            rest = behind;
-            let rows = encoder.rows(picture)?;
-            if rows.width != self.shared.info.hidden {
-                return Err(Error::Unsupported(format!(
-                    "the encoder is of another model: its rows have {} numbers, those of this one {}",
-                    rows.width, self.shared.info.hidden
-                )));
-            }
-            let grid = (encoder.spec().positions == RowPositions::Grid).then(|| layout.cells[0]);
-            let name = encoder.id(picture);
-            let mut first = 0;
-            for run in mine.chunk_by(|a, b| a + 1 == *b) {
-                let part = first..first + run.len();
-                first = part.end;
-                let numbers = |all: &[f32]| -> Arc<[f32]> { slice(all, rows.width, &part).into() };
-                let placed =
-                    NumberRows::of_source(run[0], rows.width, numbers(&rows.rows), (&name, part.clone()));
-                let placed = placed.with_deep(rows.deep.iter().map(|deep| numbers(deep)).collect());
-                let placed = match encoder.spec().sight {
-                    PictureSight::Causal => placed,
-                    PictureSight::Both => placed.seeing_both_ways(),
-                };
-                out.push(match grid {
-                    Some(cells) => placed.in_grid(RowGrid { rows: cells.rows, columns: cells.columns }),
-                    None => placed,
-                });
-            }
+        if options.no_split_special_tokens {
+            return Err(Error::InvalidRequest(
+                "beside pictures, special tokens that messages spell stay text: leave that option out".into(),
+            ));
         }
-        Ok(out)
+        let (tokenizer, pictures) = (self.need_tokenizer()?, self.expanded(&options.images)?);
+        self.conversation(&messages, options, |template, conversation| {
+            let prompt = template.encode_media(conversation, tokenizer, marks, &pictures).map_err(refused)?;
+            Ok(prompt.ids)
+        })
     }
-}
-
-/// Rows `part` of rows of `width` numbers.
-fn slice<'a>(all: &'a [f32], width: usize, part: &Range<usize>) -> &'a [f32] {
-    &all[part.start * width..part.end * width]
 }

@@ -86,7 +86,7 @@ impl Model {
             ..Generation::default()
         };
         let task = Task::Generate(Box::new(generation));
-        let handle = self.send(tokens.clone(), task, &GenerateOptions::default())?;
+        let handle = self.send(tokens.clone(), vec![], task, &GenerateOptions::default())?;
         Ok(TokenStream::new(handle, 1, self.clone()))
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     Error, Result,
     generate::{GenerateOptions, Piece, Prompt},
     model::Model,
+    picture_rows::PicturesUsed,
 };
 use lamina_engine::{Canceller, EngineError, Event, Handle, Token};
 use std::{
@@ -16,6 +17,7 @@ use std::{
 /// it cancels the request.
 pub struct TokenStream {
     handle: Handle,
+    pictures: PicturesUsed,
     left: usize,
     /// The engine ends with the last value of its model, and its requests with it.
     _model: Model,
@@ -31,15 +33,22 @@ impl Model {
         if !options.stop.is_empty() {
             self.need_tokenizer()?;
         }
-        let handle = self.send(tokens, self.task(options)?, options)?;
+        let task = self.task(options)?;
+        let (rows, pictures) = self.picture_rows(&tokens, &options.images)?;
+        let handle = self.send(tokens, rows, task, options)?;
         // No answers at all is an error that the stream has to bring.
-        Ok(TokenStream::new(handle, options.n.max(1), self.clone()))
+        Ok(TokenStream { pictures, ..TokenStream::new(handle, options.n.max(1), self.clone()) })
     }
 }
 
 impl TokenStream {
     pub(crate) fn new(handle: Handle, answers: usize, model: Model) -> TokenStream {
-        TokenStream { handle, left: answers, _model: model }
+        TokenStream { handle, pictures: PicturesUsed::default(), left: answers, _model: model }
+    }
+
+    /// What the pictures of the prompt became.
+    pub fn pictures(&self) -> &PicturesUsed {
+        &self.pictures
     }
 
     /// Asks for an early end; the last piece then says `Cancelled`.

@@ -22,23 +22,34 @@ pub(crate) fn identity(ck: &Checkpoint, options: &LoadOptions, backend: &str, lo
     for approximation in options.approximations() {
         line(&mut text, format_args!("{approximation}"));
     }
+    files(&mut text, ck, options);
+    Identity { weights: name(text.as_bytes()), loras: loras.changes().map(lora).collect() }
+}
+
+/// What names the weights of an encoder beside a model: its files as they are now.
+pub(crate) fn encoder_identity(ck: &Checkpoint, options: &LoadOptions) -> Name {
+    let mut text = format!("encoder {}\n", env!("CARGO_PKG_VERSION"));
+    files(&mut text, ck, options);
+    name(text.as_bytes())
+}
+
+fn files(text: &mut String, ck: &Checkpoint, options: &LoadOptions) {
     for file in &ck.files {
-        line(&mut text, format_args!("{:?}", file.stamp()));
+        line(text, format_args!("{:?}", file.stamp()));
         if options.cache_dir.is_some() {
             line(
-                &mut text,
+                text,
                 format_args!("{:?}", name(&samples(file).flat_map(|(block, _)| block).collect::<Vec<_>>())),
             );
         }
     }
     for t in ck.tensors.values() {
-        line(&mut text, format_args!("{:?} {} {:?}", t.name, t.dtype, t.shape));
+        line(text, format_args!("{:?} {} {:?}", t.name, t.dtype, t.shape));
         if ck.files.is_empty() {
             // No file stands for the values.
-            line(&mut text, format_args!("{:?}", name(t.bytes.held().unwrap_or_default())));
+            line(text, format_args!("{:?}", name(t.bytes.held().unwrap_or_default())));
         }
     }
-    Identity { weights: name(text.as_bytes()), loras: loras.changes().map(lora).collect() }
 }
 
 /// What names the bytes of a model's matrices, before a backend packs them: the files as they are now, and what their

@@ -15,6 +15,7 @@ mod forecast;
 mod headers;
 mod heads;
 mod identity;
+mod image_limit;
 mod info;
 mod kv_stores;
 mod kv_swap;

@@ -6,12 +6,15 @@ use crate::{
 };
 use lamina_arch::vision::VisionSource;
 use lamina_planner::BadValue;
-use lamina_store::{Checkpoint, Kind};
+use lamina_store::{Checkpoint, Config, Kind};
 use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
+
+/// The epsilon of the language model's norms, as folders call it.
+const EPSILON: &str = "rms_norm_eps";
 
 /// Which encoder of pictures a model gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,6 +46,8 @@ pub struct FoundMmproj {
     pub source: VisionSource,
     /// The file, where it is not the model's own folder.
     pub file: Option<PathBuf>,
+    /// That file as it was opened.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 impl MmprojChoice {
@@ -53,9 +58,10 @@ impl MmprojChoice {
     pub fn find(&self, ck: &Checkpoint, hidden: usize) -> Result<Option<FoundMmproj>> {
         match (self, ck.kind) {
             (MmprojChoice::Off, _) => Ok(None),
-            (MmprojChoice::File(path), _) => named(path, hidden).map(Some),
+            (MmprojChoice::File(path), _) => named(path, ck, hidden).map(Some),
             (MmprojChoice::Auto, Kind::HuggingFace) => {
-                Ok(VisionSource::of_folder(ck)?.map(|source| FoundMmproj { source, file: None }))
+                let own = |source| FoundMmproj { source, file: None, checkpoint: None };
+                Ok(VisionSource::of_folder(ck)?.map(own))
             }
             (MmprojChoice::Auto, Kind::Gguf) => beside(ck, hidden),
         }
@@ -63,25 +69,31 @@ impl MmprojChoice {
 }
 
 /// The encoder of `path`, which has to fit.
-fn named(path: &Path, hidden: usize) -> Result<FoundMmproj> {
-    let source = open(path)?;
+fn named(path: &Path, ck: &Checkpoint, hidden: usize) -> Result<FoundMmproj> {
+    let checkpoint = Checkpoint::open(path)?;
+    let mut source = source(path, &checkpoint)?;
+    // A projector's norm has the language model's epsilon (Mistral 3), which an mmproj file does not say.
+    if let Some(eps) = ck.config.value(EPSILON) {
+        let mut model = source.model.tree().clone();
+        model.insert(EPSILON.to_owned(), eps.clone());
+        source.model = Config::from_hf(source.model.file(), model)?;
+    }
     match source.model_width()? {
         Some(width) if width != hidden => Err(Error::InvalidRequest(format!(
             "mmproj {} makes rows of {width} numbers, but the model's rows have {hidden}: it is the mmproj of another model",
             path.display()
         ))),
-        _ => Ok(FoundMmproj { source, file: Some(path.to_owned()) }),
+        _ => Ok(FoundMmproj { source, file: Some(path.to_owned()), checkpoint: Some(checkpoint) }),
     }
 }
 
-fn open(path: &Path) -> Result<VisionSource> {
-    let ck = Checkpoint::open(path)?;
+fn source(path: &Path, ck: &Checkpoint) -> Result<VisionSource> {
     let none = || {
         Error::InvalidRequest(format!("{} has no encoder of pictures: give an mmproj file", path.display()))
     };
     match ck.kind {
-        Kind::Gguf => Ok(VisionSource::of_mmproj(&ck)?),
-        Kind::HuggingFace => VisionSource::of_folder(&ck)?.ok_or_else(none),
+        Kind::Gguf => Ok(VisionSource::of_mmproj(ck)?),
+        Kind::HuggingFace => VisionSource::of_folder(ck)?.ok_or_else(none),
     }
 }
 
@@ -89,7 +101,7 @@ fn open(path: &Path) -> Result<VisionSource> {
 fn beside(ck: &Checkpoint, hidden: usize) -> Result<Option<FoundMmproj>> {
     let folder = if ck.folder.as_os_str().is_empty() { Path::new(".") } else { &ck.folder };
     let mut fitting: Vec<FoundMmproj> =
-        candidates(folder).iter().filter_map(|path| named(path, hidden).ok()).collect();
+        candidates(folder).iter().filter_map(|path| named(path, ck, hidden).ok()).collect();
     if fitting.len() > 1 {
         let names: Vec<String> =
             fitting.iter().filter_map(|f| Some(f.file.as_ref()?.display().to_string())).collect();

@@ -15,7 +15,7 @@ use crate::{
     panel_load::{StreamedModel, load_streamed},
     pooling::pooling,
     uploads::{Progress, upload},
-    vision::PictureEncoder,
+    vision::{PictureEncoder, find_encoder},
     vocab,
 };
 use lamina_arch::{Family, SENSE_SECTIONS, Weights, is_sense};
@@ -84,11 +84,8 @@ pub(crate) fn open_placed(
         company.bytes = loaded.bytes;
         draft = Some(loaded);
     }
-    // A model whose encoder is not known answers texts all the same.
-    let (pictures, blind) = match PictureEncoder::of(ck, &*backend, options.image_cache) {
-        Ok(pictures) => (pictures, None),
-        Err(why) => (None, Some(format!("pictures are not taken: {why}"))),
-    };
+    let (found, told) = find_encoder(ck, options)?;
+    let pictures = found.and_then(|found| found.on(ck, options, &*backend));
     let least = pictures.as_ref().map_or(0, PictureEncoder::step_rows);
     let batch_rows = options.batch_rows.map(|rows| rows.max(least));
     let raised = LoadOptions {
@@ -97,7 +94,7 @@ pub(crate) fn open_placed(
     };
     let options = &raised;
     let mut model = build(ck, options, backend, company, progress)?;
-    model.info.notes.extend(blind);
+    model.info.notes.extend(told.or_else(|| unused_senses(ck).filter(|_| pictures.is_none())));
     let mut computing: Vec<_> = model.head.take().map(ReadyHead::drafter).into_iter().collect();
     if let Some(draft) = draft {
         computing.push(draft_model(&model, draft)?);
@@ -267,6 +264,13 @@ impl PlacedWeights {
     }
 }
 
+/// What is said of encoders that nothing uses.
+fn unused_senses(ck: &Checkpoint) -> Option<String> {
+    let senses = ck.tensors.keys().filter(|name| is_sense(name)).count();
+    let told = format!("its encoders of pictures or sound ({senses} tensors) are not used: text only");
+    (senses > 0).then_some(told)
+}
+
 /// What a user should know and no error says.
 fn notes(
     ck: &Checkpoint,
@@ -289,10 +293,6 @@ fn notes(
     if !unused.is_empty() {
         let some: Vec<_> = unused.iter().take(3).map(String::as_str).collect();
         notes.push(format!("{} tensors are not used, such as {}", unused.len(), some.join(", ")));
-    }
-    let senses = ck.tensors.keys().filter(|name| is_sense(name)).count();
-    if senses > 0 {
-        notes.push(format!("its encoders of pictures or sound ({senses} tensors) are not used: text only"));
     }
     let mut unread = ck.config.unread();
     unread.retain(|key| !SENSE_SECTIONS.iter().any(|section| key.contains(section)));

@@ -6,6 +6,7 @@ use crate::{
     device::Device,
     draft::DraftSource,
     kv_swap::KvSwap,
+    mmproj::MmprojChoice,
     read_settings,
     setting::{
         OptionError, OptionKind, OptionSpec, Setting,
@@ -17,6 +18,7 @@ use crate::{
 use lamina_base::DType;
 use lamina_disk::{PanelCheck, Reporter};
 use lamina_engine::{Goal, Policy};
+use lamina_image::RequestLimits;
 use lamina_plan::{AttentionSparsity, KvDtype, ReadShare};
 use lamina_planner::{
     BadValue, MemoryLimit, Objective, Offload, PlacementOptions, PlacementPolicy, PlacementRule,
@@ -53,8 +55,18 @@ settings! {
             cache_dir: Option<PathBuf> = None, "DIR" {on SHARED};
             /// What this folder may take on disk, such as 20G [default: 10G]
             cache_disk: u64 = CACHE_DISK, "SIZE" {needs "cache_dir", on SHARED};
+            /// The file with the encoder of pictures of a GGUF model, auto for the one beside it that fits, or off, which reads
+            /// nothing of an encoder: text only [default: auto]
+            mmproj: MmprojChoice = MmprojChoice::Auto, "FILE" {on ANSWERS};
+            /// Most tokens of a picture, which trades detail for time, where the model's rule has a bound [default: its own]
+            image_max_tokens: Option<usize> = None, "N" {from 1, on ANSWERS};
+            /// Fewest tokens of a picture: smaller ones are enlarged, where the model's rule does so [default: its own]
+            image_min_tokens: Option<usize> = None, "N" {from 1, on ANSWERS};
+            /// What pictures may measure: bytes and pixels and the longer side of each, pixels and number of all in a
+            /// request; some or all of them [default: bytes=20MiB,pixels=64M,side=16384,all=256M,count=64]
+            image_limit: RequestLimits = RequestLimits::default(), "LIMITS" {on ANSWERS};
             /// Memory for what encoders made of the last pictures, such as 1GiB; 0 keeps none [default: 512MiB]
-            image_cache: u64 = IMAGE_CACHE, "SIZE" {on &[Answer, Server]};
+            image_cache: u64 = IMAGE_CACHE, "SIZE" {on SHARED};
             /// Threads [default: physical cores]
             threads: Option<usize> = None, "N" {letters "t", from 1, on ALL};
             /// Rows of one step: longer prompts are computed in pieces [default: what the device likes best]
@@ -285,6 +297,8 @@ mod tests {
             values.filter(|(name, word)| put(name, word) == Ok(LoadOptions::default())).collect();
         let want = [
             ("cache_disk", "10G"),
+            ("mmproj", "auto"),
+            ("image_limit", "bytes=20MiB,pixels=64M,side=16384,all=256M,count=64"),
             ("image_cache", "512MiB"),
             ("kv_dtype", "f16"),
             ("dtype", "auto"),

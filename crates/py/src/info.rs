@@ -36,8 +36,22 @@ pub fn info<'py>(py: Python<'py>, model: &Model) -> PyResult<Bound<'py, PyDict>>
     dict.set_item("placement", placement)?;
     dict.set_item("draft", &info.draft)?;
     dict.set_item("approximations", &info.approximations)?;
+    dict.set_item("vision", vision(py, model)?)?;
     dict.set_item("tokenizer", model.tokenizer().is_some())?;
     dict.set_item("end_tokens", model.end_tokens())?;
     dict.set_item("notes", &info.notes)?;
     Ok(dict)
+}
+
+/// The keywords of `lamina.VisionInfo`; none where the model takes text only.
+fn vision<'py>(py: Python<'py>, model: &Model) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Some(encoder) = model.picture_encoder() else { return Ok(None) };
+    let dict = PyDict::new(py);
+    dict.set_item("family", encoder.family())?;
+    dict.set_item("projector", encoder.projector())?;
+    dict.set_item("mmproj", encoder.file())?;
+    dict.set_item("max_tokens", encoder.spec().max_rows())?;
+    dict.set_item("token_rule", encoder.spec().token_rule())?;
+    dict.set_item("marker", encoder.spec().prompt.marker)?;
+    Ok(Some(dict))
 }

@@ -8,6 +8,7 @@ mod cli;
 mod discard;
 mod error;
 mod grammar;
+mod image;
 mod info;
 mod model;
 mod options;

@@ -5,6 +5,7 @@ use crate::{
     discard::discard,
     error::{Failure, Result, invalid},
     grammar::{PyGrammar, PyMatcher},
+    image::{self, ImageArg},
     info::info,
     options::{LoadTexts, Lora, RequestOptions, load_options, request_options},
     prompt::PromptArg,
@@ -140,10 +141,14 @@ impl Model {
 
     /// Submits a request.
     fn stream(&self, py: Python<'_>, prompt: PromptArg, options: &Bound<'_, PyDict>) -> Result<Stream> {
-        let RequestOptions { generate, lora, raised } = request_options(options)?;
+        let RequestOptions { mut generate, lora, images, raised } = request_options(options)?;
         let model = self.with(&lora)?;
-        let stream = detached(py, || model.stream(&prompt.0, &generate))?;
-        Ok(Stream::new(stream, generate.n, model, raised))
+        let (stream, notes) = detached(py, || {
+            let read = image::read(&model, &images)?;
+            generate.images = read.images;
+            Ok((model.stream(&prompt.0, &generate)?, read.notes))
+        })?;
+        Ok(Stream::new(stream, generate.n, model, raised).told(notes))
     }
 
     /// Submits the next answer of a conversation; messages, tools and variables are JSON.
@@ -159,17 +164,19 @@ impl Model {
         answer: AnswerArgs,
         options: &Bound<'_, PyDict>,
     ) -> Result<Stream> {
-        let RequestOptions { generate, lora, raised } = request_options(options)?;
+        let RequestOptions { generate, lora, images, raised } = request_options(options)?;
         let model = self.with(&lora)?;
         let (messages, mut chat) = chat_options(messages, template, tools, variables, true)?;
         chat.no_split_special_tokens = !split_special_tokens;
         answer.apply(&mut chat);
-        let (stream, prepared) = detached(py, || {
+        let (stream, prepared, notes) = detached(py, || {
+            let read = image::read(&model, &images)?;
+            chat.images = read.images;
             let mut prepared = model.prepare_chat(&messages, &chat)?;
             let stream = model.stream_chat(&mut prepared, &generate)?;
-            Ok((stream, prepared))
+            Ok((stream, prepared, read.notes))
         })?;
-        Ok(Stream::of_chat(stream, generate.n, model, raised, &prepared.answer))
+        Ok(Stream::of_chat(stream, generate.n, model, raised, &prepared.answer).told(notes))
     }
 
     /// Name of the format in which the model calls tools.
@@ -204,6 +211,27 @@ impl Model {
             return Err(invalid("detokenize takes token ids".into()));
         };
         detached(py, || model.detokenize(&ids))
+    }
+
+    /// Tokens that a picture takes.
+    fn image_tokens(&self, py: Python<'_>, given: ImageArg) -> Result<usize> {
+        let model = self.get()?;
+        detached(py, || {
+            let read = image::read(&model, &[given])?;
+            read.images.first().map_or(Ok(0), |picture| model.image_tokens(picture))
+        })
+    }
+
+    /// Rows of a picture behind the projector.
+    fn image_rows<'py>(&self, py: Python<'py>, given: ImageArg) -> Result<Bound<'py, PyArray2<f32>>> {
+        let model = self.get()?;
+        let rows = detached(py, || {
+            let read = image::read(&model, &[given])?;
+            read.images.first().map(|picture| model.image_rows(picture)).transpose()
+        })?;
+        let Some(rows) = rows else { return Err(invalid("there is no picture".into())) };
+        let shape = [rows.rows.len() / rows.width.max(1), rows.width];
+        PyArray1::from_slice(py, &rows.rows).reshape(shape).map_err(Failure::Python)
     }
 
     /// Logits of every position.

@@ -3,6 +3,7 @@
 use crate::{
     error::{Failure, Result, invalid},
     grammar::PyGrammar,
+    image::ImageArg,
     processor::Raised,
     sampling,
 };
@@ -21,6 +22,8 @@ pub type Lora = BTreeMap<String, f32>;
 pub struct RequestOptions {
     pub generate: GenerateOptions,
     pub lora: Lora,
+    /// Read where the model is known.
+    pub images: Vec<ImageArg>,
     /// By its processor.
     pub raised: Raised,
 }
@@ -46,6 +49,7 @@ pub fn request_options(dict: &Bound<'_, PyDict>) -> Result<RequestOptions> {
                 let function = (!value.is_none()).then(|| value.clone().unbind());
                 options.processor = function.map(|function| request.raised.processor(function));
             }
+            "images" => request.images = value.extract().map_err(Failure::Python)?,
             "lora" => request.lora = value.extract().map_err(Failure::Python)?,
             other => options.sampling.set(other, sampling::value(Param::find(other)?, &value)?)?,
         }

@@ -9,8 +9,8 @@ use crate::{
     watch::watch,
 };
 use lamina::{
-    ChatAnswer, ChatReader, Completion, FinishReason, Model, Piece, Speculation, StopBy, TokenStream,
-    sample::SamplerState,
+    ChatAnswer, ChatReader, Completion, FinishReason, Model, PictureUse, PicturesUsed, Piece, Speculation,
+    StopBy, TokenStream, image::PixelSize, sample::SamplerState,
 };
 use pyo3::{IntoPyObject, prelude::*};
 use std::{
@@ -54,6 +54,8 @@ type Answer = (
 );
 /// Seed, number of the stream, words drawn, and mirostat's surprise.
 type SamplerRow = (u64, u64, u64, Option<f32>);
+/// Of a picture: its size, that in which it is seen, its tokens, and whether its rows were kept.
+type PictureRow = ((u32, u32), (u32, u32), usize, bool);
 /// Guessed tokens, those of them that the answer has, the steps that verified any, and who guessed last.
 type Drafted = (usize, usize, usize, &'static str);
 
@@ -63,6 +65,7 @@ pub struct Stream {
     /// None once closed.
     stream: Arc<Mutex<Option<OpenRequest>>>,
     answers: usize,
+    pictures: PicturesUsed,
     /// What was asked for and is not done.
     warnings: Vec<String>,
     /// What ends the request, where its processor has raised it.
@@ -143,10 +146,16 @@ impl Stream {
     ) -> Stream {
         let readers = chat.iter().flat_map(|chat| (0..answers).map(|_| chat.reader())).collect();
         let warnings = chat.map(|chat| chat.warnings.clone()).unwrap_or_default();
-        let come = VecDeque::new();
+        let (come, pictures) = (VecDeque::new(), stream.pictures().clone());
         let running = OpenRequest { stream, come, _model: model, readers, deltas: Vec::new() };
         let (stream, process) = (Arc::new(Mutex::new(Some(running))), process::id());
-        Stream { stream, answers, warnings, raised, process }
+        Stream { stream, answers, pictures, warnings, raised, process }
+    }
+
+    /// The same with more that a user should know.
+    pub fn told(mut self, notes: Vec<String>) -> Stream {
+        self.warnings.extend(notes);
+        self
     }
 
     /// Refuses to wait for an engine that a forked process has not.
@@ -237,6 +246,13 @@ impl Stream {
     /// What answers of a conversation brought since the last call: the answer's number, and a delta.
     fn take_deltas(&self) -> Vec<(usize, DeltaRow)> {
         self.lock().as_mut().map(|running| std::mem::take(&mut running.deltas)).unwrap_or_default()
+    }
+
+    /// What the pictures of the prompt became, and seconds of encoding.
+    fn pictures(&self) -> (Vec<PictureRow>, f64) {
+        let pair = |size: PixelSize| (size.width, size.height);
+        let row = |p: &PictureUse| (pair(p.size), pair(p.resized), p.tokens, p.cached);
+        (self.pictures.pictures.iter().map(row).collect(), self.pictures.encode_seconds)
     }
 
     /// What was asked for and is not done.

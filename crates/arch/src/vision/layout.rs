@@ -49,17 +49,23 @@ impl VisionSpec {
     pub fn layout(&self, size: PixelSize) -> Result<PictureLayout, ImageError> {
         let tiling = self.pixels.fit.cut(size)?;
         let tiles = tiling.sizes(size);
-        let grid = |tile: &PixelSize| {
-            let grid = self.pixels.patches.grid(*tile);
-            CellGrid { rows: grid.height as usize, columns: grid.width as usize }
-        };
-        let patches: Vec<CellGrid> = tiles.iter().map(grid).collect();
+        let patches: Vec<CellGrid> = tiles.iter().map(|&tile| self.tile_patches(tile)).collect();
         let cells: Vec<CellGrid> = patches.iter().map(|&grid| self.cells(grid)).collect();
         let mut layout = PictureLayout { size, tiling, tiles, patches, cells, joined: None };
         if self.arrangement == Arrangement::Joined {
             layout.joined = layout.unpadded();
         }
         Ok(layout)
+    }
+
+    fn tile_patches(&self, tile: PixelSize) -> CellGrid {
+        let grid = self.pixels.patches.grid(tile);
+        CellGrid { rows: grid.height as usize, columns: grid.width as usize }
+    }
+
+    /// Rows of a tile of this size behind the projector.
+    pub(super) fn tile_cells(&self, tile: PixelSize) -> CellGrid {
+        self.cells(self.tile_patches(tile))
     }
 
     /// Rows of a tile of so many patches behind the projector.
@@ -84,6 +90,15 @@ impl PictureLayout {
     /// Patches of all tiles.
     pub fn patches(&self) -> usize {
         self.patches.iter().map(|grid| grid.cells()).sum()
+    }
+
+    /// Size of its largest view, tiles together: what the encoder gets to see of it.
+    pub fn resized(&self) -> PixelSize {
+        let view = |(first, grid): (usize, TileGrid)| {
+            let tile = self.tiles[first];
+            PixelSize::new(tile.width * grid.columns, tile.height * grid.rows)
+        };
+        self.views().map(view).max_by_key(|size| size.area()).unwrap_or(self.size)
     }
 
     /// Views of the picture with the index of the first tile of each.

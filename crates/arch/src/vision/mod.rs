@@ -23,6 +23,7 @@
 //! `mm.0`, `mm.1`, `mm.2`, `mm.model.fc`, `mm.model.mlp.N`, `mm.input_projection`, `mm.soft_emb_norm`, `mm.input_norm`,
 //! `mm.patch_merger`, `mm.post_norm`, `mm.gate`, `mm.up`, `mm.down`.
 
+mod budget;
 mod channels;
 mod expansion;
 mod families;

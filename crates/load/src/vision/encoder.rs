@@ -1,17 +1,23 @@
 //! The encoder of a loaded model: opened with the first picture, with a cache of what it made of the last ones.
 
-use super::eyes::{Eyes, PictureRows};
-use crate::error::{Error, Result};
+use super::{
+    eyes::{Eyes, PictureRows},
+    search::FoundEncoder,
+};
+use crate::{
+    error::{Error, Result},
+    options::LoadOptions,
+};
 use lamina_arch::vision::{PictureSight, VisionFamily, VisionSource, VisionSpec};
 use lamina_engine::{
     Name,
     kv::content::{Cells, sha256},
 };
-use lamina_image::{Fit, Picture};
+use lamina_image::{Fit, Picture, RequestLimits};
 use lamina_plan::Backend;
-use lamina_store::Checkpoint;
 use std::{
     collections::VecDeque,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -21,10 +27,22 @@ pub const IMAGE_CACHE: u64 = 512 << 20;
 /// What turns pictures into rows of a model. Nothing of it takes memory before the first picture comes.
 pub struct PictureEncoder {
     spec: VisionSpec,
+    family: &'static VisionFamily,
     source: VisionSource,
-    /// Names what computes: rows of other builds and types have other bits.
+    file: Option<PathBuf>,
+    /// Names what computes, with which weights: rows of other builds, files and types have other bits.
     identity: String,
+    limits: RequestLimits,
     state: Mutex<EncoderState>,
+}
+
+/// The rows of a picture.
+#[derive(Debug, Clone)]
+pub struct EncodedPicture {
+    /// The rows.
+    pub rows: Arc<PictureRows>,
+    /// They were kept, not made now.
+    pub cached: bool,
 }
 
 struct EncoderState {
@@ -34,26 +52,41 @@ struct EncoderState {
 }
 
 impl PictureEncoder {
-    /// The encoder beside the model in `ck`, on a handle of `backend`; none where the model takes text only. `cache` bounds
-    /// the bytes of rows that are kept.
-    ///
-    /// # Errors
-    /// When its settings are broken, or of a family that is not known.
-    pub fn of(ck: &Checkpoint, backend: &dyn Backend, cache: u64) -> Result<Option<PictureEncoder>> {
-        let Some(source) = VisionSource::of_folder(ck)? else { return Ok(None) };
-        PictureEncoder::new(source, backend, cache)
+    /// The encoder `of` a model, whose weights are named `weights`, on a handle of `backend`; none where that holds one model
+    /// only.
+    pub(crate) fn new(
+        of: FoundEncoder,
+        weights: &Name,
+        options: &LoadOptions,
+        backend: &dyn Backend,
+    ) -> Option<PictureEncoder> {
+        let FoundEncoder { found, family, spec } = of;
+        let own = backend.handle()?;
+        let identity = format!("{} {weights:?}", backend.identity());
+        let cache = RowCache::new(options.image_cache);
+        let state = Mutex::new(EncoderState { backend: own, eyes: None, cache });
+        let (source, file) = (found.source, found.file);
+        Some(PictureEncoder { spec, family, source, file, identity, limits: options.image_limit, state })
     }
 
-    /// The encoder of `source`; none where the backend holds one model only.
-    ///
-    /// # Errors
-    /// As for [`PictureEncoder::of`].
-    pub fn new(source: VisionSource, backend: &dyn Backend, cache: u64) -> Result<Option<PictureEncoder>> {
-        let spec = VisionFamily::of(&source)?.spec(&source)?;
-        let Some(own) = backend.handle() else { return Ok(None) };
-        let identity = format!("{} {:?}", backend.identity(), source.kind);
-        let state = Mutex::new(EncoderState { backend: own, eyes: None, cache: RowCache::new(cache) });
-        Ok(Some(PictureEncoder { spec, source, identity, state }))
+    /// Its family's name.
+    pub fn family(&self) -> &'static str {
+        self.family.name
+    }
+
+    /// What its settings call it: `model_type` of a folder, the projector's type of an mmproj.
+    pub fn projector(&self) -> &str {
+        &self.source.name
+    }
+
+    /// The mmproj file, where it is not part of the model.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// What pictures of a request may measure.
+    pub fn limits(&self) -> RequestLimits {
+        self.limits
     }
 
     /// What it is.
@@ -85,20 +118,20 @@ impl PictureEncoder {
     ///
     /// # Errors
     /// When the encoder cannot be loaded, the picture is too thin for the model, or the backend fails.
-    pub fn rows(&self, picture: &Picture) -> Result<Arc<PictureRows>> {
+    pub fn rows(&self, picture: &Picture) -> Result<EncodedPicture> {
         let id = self.id(picture);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rows) = state.cache.get(&id) {
-            return Ok(rows);
+            return Ok(EncodedPicture { rows, cached: true });
         }
         if state.eyes.is_none() {
-            state.eyes = Some(Eyes::open(&self.source, &*state.backend)?);
+            state.eyes = Some(Eyes::of(&self.source, self.spec.clone(), &*state.backend)?);
         }
         let encoded = state.eyes.as_mut().map(|eyes| eyes.encode(&[picture])).transpose()?;
         let missing = || Error::Runtime("the encoder gave no rows".into());
         let rows = Arc::new(encoded.and_then(|mut all| all.pop()).ok_or_else(missing)?);
         state.cache.put(id, rows.clone());
-        Ok(rows)
+        Ok(EncodedPicture { rows, cached: false })
     }
 }
 

@@ -71,8 +71,15 @@ impl Eyes {
     /// # Errors
     /// When its family is not known, a weight is missing or broken, or the backend cannot run it.
     pub fn open(source: &VisionSource, backend: &dyn Backend) -> Result<Eyes> {
+        Eyes::of(source, VisionFamily::of(source)?.spec(source)?, backend)
+    }
+
+    /// [`Eyes::open`] with other bounds on pictures than the source says.
+    ///
+    /// # Errors
+    /// As for [`Eyes::open`].
+    pub fn of(source: &VisionSource, spec: VisionSpec, backend: &dyn Backend) -> Result<Eyes> {
         let family = VisionFamily::of(source)?;
-        let spec = family.spec(source)?;
         let weights = VisionWeights::new(source, family, &spec);
         let has = |name: &str| weights.has(name);
         let hidden = spec.encoder.hidden;

@@ -6,7 +6,9 @@ mod eyes;
 mod fold;
 mod order;
 mod places;
+mod search;
 mod stage;
 
-pub use encoder::{IMAGE_CACHE, PictureEncoder};
+pub use encoder::{EncodedPicture, IMAGE_CACHE, PictureEncoder};
 pub use eyes::{Eyes, PictureRows};
+pub(crate) use search::find_encoder;

@@ -1,0 +1,146 @@
+//! The rows of pictures in a request, and what is told of them.
+
+use crate::{Error, Result, model::Model};
+use lamina_arch::vision::{PictureLayout, PictureSight, RowPositions};
+use lamina_engine::{NumberRows, RowGrid};
+use lamina_image::{Picture, PixelSize};
+use lamina_load::vision::{EncodedPicture, PictureEncoder};
+use std::{ops::Range, sync::Arc, time::Instant};
+
+/// What a picture of a request became.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PictureUse {
+    /// Its own size.
+    pub size: PixelSize,
+    /// The size in which the encoder sees it.
+    pub resized: PixelSize,
+    /// Tokens of the prompt in whose places its rows stand.
+    pub tokens: usize,
+    /// Its rows were kept from an earlier request, or from earlier in this one.
+    pub cached: bool,
+}
+
+/// What the pictures of a request became.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PicturesUsed {
+    /// In their order.
+    pub pictures: Vec<PictureUse>,
+    /// Seconds in which rows were made that were not kept.
+    pub encode_seconds: f64,
+}
+
+impl PicturesUsed {
+    /// Tokens of the prompt in whose places rows stand.
+    pub fn tokens(&self) -> usize {
+        self.pictures.iter().map(|picture| picture.tokens).sum()
+    }
+}
+
+impl Model {
+    /// Rows of pictures in the place of the soft tokens of a prompt, and what is told of them. Nothing is encoded where the
+    /// prompt is refused.
+    pub(crate) fn picture_rows(
+        &self,
+        tokens: &[u32],
+        images: &[Arc<Picture>],
+    ) -> Result<(Vec<NumberRows>, PicturesUsed)> {
+        let mut used = PicturesUsed::default();
+        if images.is_empty() {
+            return Ok((vec![], used));
+        }
+        let encoder = self.need_pictures()?;
+        let layouts = images.iter().map(|picture| self.image_layout(picture)).collect::<Result<Vec<_>>>()?;
+        let places = self.soft_places(tokens, encoder.spec().prompt.soft, &layouts)?;
+        self.check_room(tokens.len(), &layouts)?;
+        let mut rest = &places[..];
+        let mut out = vec![];
+        for (picture, layout) in images.iter().zip(&layouts) {
+            let (mine, behind) = rest.split_at(layout.rows());
+            rest = behind;
+            let begin = Instant::now();
+            let encoded = encoder.rows(picture)?;
+            if !encoded.cached {
+                used.encode_seconds += begin.elapsed().as_secs_f64();
+            }
+            used.pictures.push(PictureUse {
+                size: picture.size(),
+                resized: layout.resized(),
+                tokens: layout.rows(),
+                cached: encoded.cached,
+            });
+            self.place(encoder, picture, &encoded, mine, &mut out)?;
+        }
+        Ok((out, used))
+    }
+
+    /// The places of the soft tokens, as many as there are rows.
+    fn soft_places(&self, tokens: &[u32], soft: &str, layouts: &[PictureLayout]) -> Result<Vec<usize>> {
+        let id = self.need_tokenizer()?.token_to_id(soft);
+        let places: Vec<usize> = (0..tokens.len()).filter(|&i| Some(tokens[i]) == id).collect();
+        let wanted: usize = layouts.iter().map(PictureLayout::rows).sum();
+        match places.len() == wanted {
+            true => Ok(places),
+            false => Err(Error::InvalidRequest(format!(
+                "the prompt has {} tokens {soft:?}, but its pictures have {wanted} rows",
+                places.len()
+            ))),
+        }
+    }
+
+    /// Refuses a prompt that the context does not hold, before a picture is encoded for it.
+    fn check_room(&self, tokens: usize, layouts: &[PictureLayout]) -> Result<()> {
+        let context = self.shared.info.context;
+        if tokens < context {
+            return Ok(());
+        }
+        let each: Vec<String> = layouts.iter().map(|layout| layout.rows().to_string()).collect();
+        Err(Error::InvalidRequest(format!(
+            "the prompt has {tokens} tokens, those of its pictures are {}, but the context holds {context}: give fewer or \
+             smaller pictures, or load the model with a smaller image_max_tokens",
+            each.join(" + ")
+        )))
+    }
+
+    /// The rows of a picture at `places`, as runs of them that follow one another.
+    fn place(
+        &self,
+        encoder: &PictureEncoder,
+        picture: &Picture,
+        encoded: &EncodedPicture,
+        places: &[usize],
+        out: &mut Vec<NumberRows>,
+    ) -> Result<()> {
+        let (rows, hidden) = (&encoded.rows, self.shared.info.hidden);
+        if rows.width != hidden {
+            return Err(Error::Unsupported(format!(
+                "the encoder is of another model: its rows have {} numbers, those of this one {hidden}",
+                rows.width
+            )));
+        }
+        let grid = (encoder.spec().positions == RowPositions::Grid).then(|| rows.layout.cells[0]);
+        let name = encoder.id(picture);
+        let mut first = 0;
+        for run in places.chunk_by(|a, b| a + 1 == *b) {
+            let part = first..first + run.len();
+            first = part.end;
+            let numbers = |all: &[f32]| -> Arc<[f32]> { slice(all, rows.width, &part).into() };
+            let placed =
+                NumberRows::of_source(run[0], rows.width, numbers(&rows.rows), (&name, part.clone()));
+            let placed = placed.with_deep(rows.deep.iter().map(|deep| numbers(deep)).collect());
+            let placed = match encoder.spec().sight {
+                PictureSight::Causal => placed,
+                PictureSight::Both => placed.seeing_both_ways(),
+            };
+            out.push(match grid {
+                Some(cells) => placed.in_grid(RowGrid { rows: cells.rows, columns: cells.columns }),
+                None => placed,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Rows `part` of rows of `width` numbers.
+fn slice<'a>(all: &'a [f32], width: usize, part: &Range<usize>) -> &'a [f32] {
+    &all[part.start * width..part.end * width]
+}

@@ -1,0 +1,68 @@
+//! The encoder of pictures that goes with a model.
+
+use super::encoder::PictureEncoder;
+use crate::{
+    error::{Error, Result},
+    identity::encoder_identity,
+    mmproj::{FoundMmproj, MmprojChoice},
+    options::LoadOptions,
+};
+use lamina_arch::{
+    Family,
+    vision::{VisionFamily, VisionSpec},
+};
+use lamina_plan::Backend;
+use lamina_store::Checkpoint;
+
+/// An encoder before any of its weights is read.
+pub(crate) struct FoundEncoder {
+    pub found: FoundMmproj,
+    pub family: &'static VisionFamily,
+    /// With the bounds that the user set.
+    pub spec: VisionSpec,
+}
+
+/// The encoder that goes with the model in `ck`, and what a user is told of it. Without one that was asked for by its name,
+/// a model whose encoder cannot be used answers texts all the same.
+///
+/// # Errors
+/// The encoder that was named cannot be used; two beside the model fit; a bound on tokens cannot be kept.
+pub(crate) fn find_encoder(
+    ck: &Checkpoint,
+    options: &LoadOptions,
+) -> Result<(Option<FoundEncoder>, Option<String>)> {
+    let hidden = Family::of(ck)?.spec(ck)?.hidden;
+    let auto = options.mmproj == MmprojChoice::Auto;
+    let found = options.mmproj.find(ck, hidden).and_then(|found| found.map(|f| of(f, options)).transpose());
+    match found {
+        Ok(found) => {
+            let note = found.as_ref().filter(|_| auto).and_then(|f| f.found.file.as_ref()).map(|file| {
+                format!(
+                    "pictures are taken by {}, which lies beside the model: mmproj=off leaves it out",
+                    file.display()
+                )
+            });
+            Ok((found, note))
+        }
+        Err(why) if auto && !matches!(why, Error::InvalidRequest(_)) => {
+            Ok((None, Some(format!("pictures are not taken: {why}"))))
+        }
+        Err(why) => Err(why),
+    }
+}
+
+fn of(found: FoundMmproj, options: &LoadOptions) -> Result<FoundEncoder> {
+    let family = VisionFamily::of(&found.source)?;
+    let spec = family.spec(&found.source)?;
+    let bounded = spec.bounded(options.image_min_tokens, options.image_max_tokens);
+    let spec = bounded.map_err(|e| Error::InvalidRequest(e.to_string()))?;
+    Ok(FoundEncoder { found, family, spec })
+}
+
+impl FoundEncoder {
+    /// What encodes on a handle of `backend`; none where that holds one model only.
+    pub fn on(self, ck: &Checkpoint, options: &LoadOptions, backend: &dyn Backend) -> Option<PictureEncoder> {
+        let weights = encoder_identity(self.found.checkpoint.as_ref().unwrap_or(ck), options);
+        PictureEncoder::new(self, &weights, options, backend)
+    }
+}
